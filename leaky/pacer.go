@@ -1,0 +1,248 @@
+package leaky
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// Instant is a point on an engine's clock, in microseconds. Only differences
+// mean anything.
+type Instant int64
+
+// Add returns t + d, truncated to the microsecond.
+func (t Instant) Add(d time.Duration) Instant { return t + Instant(d/time.Microsecond) }
+
+// Sub returns t - u.
+func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t-u) * time.Microsecond }
+
+// Time returns t on the wall clock, for engines whose instants count from the
+// Unix epoch.
+func (t Instant) Time() time.Time { return time.UnixMicro(int64(t)) }
+
+// Bucket is the state of one leaky bucket. The zero Bucket has never let
+// anything out. It is plain data, for an engine to store as it likes.
+type Bucket struct {
+	// TAT is the theoretical arrival time of GCRA: the earliest next departure
+	// at burst 1. Rem carries what does not fit a microsecond, in units of 1/n
+	// microseconds of the rate n/d (see Rate.Fraction).
+	TAT Instant
+	Rem int64
+	// Last is the latest departure granted and LastCost its cost. They bound
+	// TAT, so that no clock jump and no planted value stops a bucket for good.
+	Last     Instant
+	LastCost int64
+}
+
+// Pacer is the rule by which a Bucket lets jobs out: departures at least
+// cost x T apart, and up to Burst of them back to back after idleness. A Burst
+// of 1 is the strict leaky bucket: idleness earns no credit.
+//
+// Over any half-open window [a, a+W) it grants at most ceil(W/T) + Burst - 1
+// departures of cost 1 (the window law).
+type Pacer struct {
+	Rate  Rate
+	Burst int64 // at least 1
+	// Horizon is how far ahead of now a departure may be granted.
+	Horizon time.Duration
+}
+
+// Validate reports whether burst and rate can be computed with exactly.
+func (p Pacer) Validate() error {
+	if p.Burst < 1 || p.Burst > MaxBurst {
+		return fmt.Errorf("burst %d: must be from 1 to %d", p.Burst, MaxBurst)
+	}
+	if span := float64(p.Burst) * float64(p.Rate.Interval()); span > float64(MaxBurstSpan) {
+		return fmt.Errorf("burst %d at rate %s spans more than %v: lower the burst or raise the rate", p.Burst, p.Rate, MaxBurstSpan)
+	}
+	return nil
+}
+
+// Next returns the earliest instant, not before now, at which the bucket lets
+// the next job out. It is exact, rounded up to the microsecond.
+func (p Pacer) Next(b Bucket, now Instant) Instant {
+	b = p.bounded(b, now)
+	return max(now, p.conforming(b))
+}
+
+// Take grants one departure of the given cost and returns its instant, or
+// false, changing nothing, when it lies more than Horizon ahead.
+func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
+	s := p.bounded(*b, now)
+	d := max(now, p.conforming(s))
+	if d > now.Add(p.Horizon) {
+		return 0, false
+	}
+	if s.TAT < now {
+		s.TAT, s.Rem = now, 0
+	}
+	s = p.advance(s, cost)
+	s.Last, s.LastCost = d, cost
+	*b = s
+	return d, true
+}
+
+// GiveBack undoes the latest departure when it was never used. It must not be
+// called when a later departure was granted since: a slot in the middle is
+// lost, never saved up.
+func (p Pacer) GiveBack(b *Bucket) {
+	if b.LastCost == 0 {
+		return
+	}
+	*b = p.retreat(*b, b.LastCost)
+	b.LastCost = 0
+}
+
+// ETA returns when a job departs that has jobs of total cost ahead before it,
+// if nothing but the pace holds them back.
+func (p Pacer) ETA(b Bucket, now Instant, ahead int64) Instant {
+	s := p.bounded(b, now)
+	if s.TAT < now {
+		s.TAT, s.Rem = now, 0
+	}
+	// ahead may be far more than MaxCost; the product is taken in floating
+	// point, whose error is far below the millisecond that an ETA is read in.
+	if p.Rate.n == 0 {
+		return now
+	}
+	d := float64(p.conforming(s)) + math.Ceil(float64(ahead)*float64(p.Rate.d)/float64(p.Rate.n))
+	if d > math.MaxInt64/2 {
+		d = math.MaxInt64 / 2
+	}
+	return max(now, Instant(d))
+}
+
+// Change carries a bucket from the rule p to the rule q. A higher rate helps
+// the backlog at once; neither a lower one nor a higher burst lets anything
+// out early.
+func (p Pacer) Change(b Bucket, q Pacer, now Instant) Bucket {
+	s := p.bounded(b, now)
+	tat := s.TAT
+	if s.Rem > 0 {
+		tat++
+	}
+	a := max(now, s.Last)
+	switch {
+	case q.Rate.n == 0:
+		tat = min(tat, a)
+	case p.Rate.n == 0:
+		tat = a + Instant(ceilMul(s.LastCost, q.Rate))
+	default:
+		if tat > a {
+			scale := float64(q.Rate.d) / float64(q.Rate.n) / (float64(p.Rate.d) / float64(p.Rate.n))
+			tat = a + Instant(math.Ceil(float64(tat-a)*scale))
+		}
+		if q.Burst > p.Burst {
+			tat += Instant(ceilMul(q.Burst-p.Burst, q.Rate))
+		}
+	}
+	s.TAT, s.Rem = tat, 0
+	return q.bounded(s, now)
+}
+
+// Hold returns the bucket of which the state was lost, or may have been: it
+// lets nothing out before every departure that could have been granted is
+// behind it, whatever those were, up to maxCost.
+func (p Pacer) Hold(b Bucket, now Instant, maxCost int64) Bucket {
+	at := now.Add(p.Horizon)
+	held := p.advance(Bucket{TAT: at + Instant(p.burstSpan())}, maxCost)
+	if b.TAT < held.TAT || (b.TAT == held.TAT && b.Rem < held.Rem) {
+		b.TAT, b.Rem = held.TAT, held.Rem
+	}
+	b.Last, b.LastCost = at, maxCost
+	return b
+}
+
+// conforming is ceil(TAT - (Burst-1)T).
+func (p Pacer) conforming(b Bucket) Instant {
+	if p.Rate.n == 0 {
+		return b.TAT
+	}
+	whole, rest := p.burstParts()
+	d := b.TAT - Instant(whole)
+	if b.Rem > rest {
+		d++
+	}
+	return d
+}
+
+// bounded returns b with TAT at most Last + (Burst-1+LastCost)T, the bound that
+// makes a clock jump or a planted value harmless, and with Last at most a
+// horizon ahead, as every honest grant leaves it.
+func (p Pacer) bounded(b Bucket, now Instant) Bucket {
+	if h := now.Add(p.Horizon); b.Last > h {
+		b.Last = h
+	}
+	if p.Rate.n == 0 {
+		b.Rem = 0
+		b.TAT = min(b.TAT, b.Last)
+		return b
+	}
+	b.Rem = min(max(b.Rem, 0), p.Rate.n-1)
+	b.LastCost = min(max(b.LastCost, 0), MaxCost)
+	whole, rest := p.burstParts()
+	limit := p.advance(Bucket{TAT: b.Last + Instant(whole), Rem: rest}, b.LastCost)
+	// The departure was rounded up by less than a microsecond, never down, so
+	// the bound computed from it is never below an honest TAT.
+	if b.TAT > limit.TAT || (b.TAT == limit.TAT && b.Rem > limit.Rem) {
+		b.TAT, b.Rem = limit.TAT, limit.Rem
+	}
+	return b
+}
+
+// advance returns b with TAT later by cost x T, exactly.
+func (p Pacer) advance(b Bucket, cost int64) Bucket {
+	n, d := p.Rate.n, p.Rate.d
+	if n == 0 {
+		return b
+	}
+	rem := b.Rem + cost*(d%n)
+	b.TAT += Instant(cost*(d/n) + rem/n)
+	b.Rem = rem % n
+	return b
+}
+
+// retreat is advance backwards.
+func (p Pacer) retreat(b Bucket, cost int64) Bucket {
+	n, d := p.Rate.n, p.Rate.d
+	if n == 0 {
+		return b
+	}
+	b.TAT -= Instant(cost * (d / n))
+	rem := b.Rem - cost*(d%n)
+	if rem < 0 {
+		borrow := (-rem + n - 1) / n
+		b.TAT -= Instant(borrow)
+		rem += borrow * n
+	}
+	b.Rem = rem
+	return b
+}
+
+// burstParts is (Burst-1)T in whole microseconds and n-ths of one.
+func (p Pacer) burstParts() (whole, rest int64) {
+	n, d := p.Rate.n, p.Rate.d
+	k := p.Burst - 1
+	rem := k * (d % n)
+	return k*(d/n) + rem/n, rem % n
+}
+
+func (p Pacer) burstSpan() int64 {
+	if p.Rate.n == 0 {
+		return 0
+	}
+	whole, rest := p.burstParts()
+	if rest > 0 {
+		whole++
+	}
+	return whole
+}
+
+func ceilMul(k int64, r Rate) int64 {
+	rem := k * (r.d % r.n)
+	v := k*(r.d/r.n) + rem/r.n
+	if rem%r.n > 0 {
+		v++
+	}
+	return v
+}

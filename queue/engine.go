@@ -1,0 +1,341 @@
+package queue
+
+import (
+	"context"
+	"time"
+)
+
+// Horizon is H: how far ahead of its clock an engine grants a departure. It is
+// a constant of every store, so that the window law can be stated without
+// asking which process granted what.
+const Horizon = 50 * time.Millisecond
+
+// Engine is the whole of what an engine offers. Its parts are named by who
+// uses them; take the part you need.
+//
+// All methods are safe for use by many goroutines. They block until the engine
+// has decided or ctx ends. Unless a method says otherwise its errors are
+// ErrUnavailable, ErrOutcomeUnknown, ErrNoStore, ErrStoreFull, ErrCorrupt or
+// ErrClosed, wrapped.
+type Engine interface {
+	Appender
+	Outflow
+	Specs
+	Jobs
+
+	// Check reports whether the store answers and is what it should be. It is
+	// the readiness of every process that uses the engine.
+	Check(ctx context.Context) error
+	// Close ends the engine's goroutines and connections. What is under way
+	// ends with ErrOutcomeUnknown or ErrClosed. A second Close does nothing.
+	Close() error
+}
+
+// Appender takes jobs in.
+type Appender interface {
+	// Append decides each job on its own and answers in the same order, one
+	// Appended a job. Jobs of one queue enter in the order given. Repeating a
+	// call is safe: a job that is already in answers Duplicate.
+	//
+	// A non-nil error concerns all jobs of the call; those that could not be
+	// decided alone answer Failed. The payloads must not be changed before
+	// Append returns, nor, when it returns ErrOutcomeUnknown, ever.
+	Append(ctx context.Context, jobs []Job) ([]Appended, error)
+}
+
+// Outflow is what a drainer uses.
+type Outflow interface {
+	// Partitions is the number of independent parts of the store, at least 1.
+	// A queue lives in one. A drainer reserves from each.
+	Partitions() int
+	// Reserve grants departures within the Horizon to a client. It first takes
+	// back the leases that ran out. Repeating a request (the same Client.ID,
+	// Partition and Number) grants nothing more and answers what it answered
+	// before, with Reservation.In counted anew; so a lost reply loses no job.
+	// A client has one request a partition under way at a time, and its numbers
+	// grow.
+	Reserve(ctx context.Context, r ReserveRequest) (Reserved, error)
+	// Settle ends leases, each on its own, and answers in the same order. The
+	// same settlement twice gets the same answer; a stale fence changes nothing.
+	Settle(ctx context.Context, s []Settlement) ([]Settled, error)
+	// Extend moves the deadlines of leases to now + their queue's lease, and
+	// answers in the same order: true where the lease still stands, false where
+	// it is lost and the work should stop.
+	Extend(ctx context.Context, leases []Lease) ([]bool, error)
+	// Wake delivers what should be looked at before the time that Reserve
+	// named. The channel is closed when ctx ends. It may miss some and
+	// deliver too many.
+	Wake(ctx context.Context) <-chan Wakeup
+	// Sweep frees a bounded part of what deleted queues left behind, and reports
+	// whether there is more. Reserved.Garbage says when it is needed.
+	Sweep(ctx context.Context, partition int) (more bool, err error)
+}
+
+// Specs decides what queues there are.
+type Specs interface {
+	// Put creates a queue or changes its spec. expect is the revision that the
+	// queue must be at: 0 means that it must not exist, AnyRevision that it does
+	// not matter. Errors: a *FieldError, ErrRevision (the answer then holds the
+	// present revision, 0 if there is no such queue). An equal spec changes
+	// nothing and keeps its revision.
+	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
+	// Get returns a queue with its statistics. Errors: ErrUnknownQueue.
+	Get(ctx context.Context, name string) (Info, error)
+	// List returns up to limit queues in order of name, beginning behind after.
+	List(ctx context.Context, after string, limit int) ([]Info, error)
+	// Delete removes a queue. Without force one that still holds jobs is left
+	// alone with ErrNotEmpty. Errors also: ErrUnknownQueue, ErrRevision.
+	Delete(ctx context.Context, name string, expect int64, force bool) error
+	// Pause stops a queue's departures, Resume lets them go on, at the rate:
+	// nothing was saved up. Jobs already granted leave. Both may be repeated.
+	// Errors: ErrUnknownQueue.
+	Pause(ctx context.Context, name, reason string) error
+	Resume(ctx context.Context, name string) error
+	// Totals sums up the whole store, cheaply however many queues it has.
+	Totals(ctx context.Context) (Totals, error)
+	// Drainers lists the clients that reserved lately.
+	Drainers(ctx context.Context) ([]Drainer, error)
+}
+
+// Jobs looks at single jobs.
+type Jobs interface {
+	// Job returns where a job is. Errors: ErrUnknownQueue, ErrUnknownJob.
+	Job(ctx context.Context, queue, id string) (JobInfo, error)
+}
+
+// AnyRevision as an expected revision matches every one, and none.
+const AnyRevision = -1
+
+// AppendOutcome is what became of a job on arrival.
+type AppendOutcome uint8
+
+// The outcomes of Append.
+const (
+	Failed       AppendOutcome = iota // could not be decided; Err says why
+	Accepted                          // it is in
+	Duplicate                         // it was in already; State says where it is now
+	Conflict                          // another job has this id
+	Full                              // no room; come back after RetryAfter
+	Invalid                           // Err is a *FieldError
+	UnknownQueue                      // there is no such queue
+)
+
+func (o AppendOutcome) String() string {
+	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue"}[o]
+}
+
+// Appended is the answer to one appended job.
+type Appended struct {
+	Outcome AppendOutcome
+	ID      string
+	// State is where the job is: Accepted and Duplicate.
+	State State
+	// Position counts from 1, the next to leave. Accepted and Duplicate, while
+	// the job waits.
+	Position int64
+	// ETA is when it is expected to depart. Accepted, while it waits.
+	ETA ETA
+	// RetryAfter is when room is expected for this caller: those refused are
+	// told instants one interval apart, so that they do not come back at once.
+	RetryAfter time.Duration
+	Err        error
+}
+
+// ETA is an expected departure. It is Exact when nothing but the pace of this
+// queue decides it.
+type ETA struct {
+	At    time.Time `json:"at"`
+	Exact bool      `json:"exact"`
+}
+
+// Client is one drainer process in the eyes of the engine.
+type Client struct {
+	ID      string // unique to the process, 1 to 64 visible ASCII characters
+	Name    string // for people: host and pid, say
+	Version string
+}
+
+// ReserveRequest asks for jobs.
+type ReserveRequest struct {
+	Partition int
+	Client    Client
+	Number    uint64 // grows with every request of this client to this partition
+	Max       int    // free handlers, 1 to MaxReserve
+}
+
+// MaxReserve is the most jobs granted in one Reserve.
+const MaxReserve = 500
+
+// MaxReserveBytes is about the most payload granted in one Reserve.
+const MaxReserveBytes = 4 << 20
+
+// Reserved is what a client was granted, and when to ask again.
+type Reserved struct {
+	Jobs []Reservation
+	// Expired lists the queues of the leases that this call took back, one
+	// entry a lease.
+	Expired []string
+	// Lost is how many departures a backlogged queue could have had since the
+	// last call and did not, by queue.
+	Lost map[string]int64
+	// Next is how long to wait before asking again. Zero means that more is due
+	// than Max allowed.
+	Next time.Duration
+	// Backup is how long to wait after a Wakeup that names another client.
+	Backup time.Duration
+	// Garbage says that Sweep has work in this partition.
+	Garbage bool
+}
+
+// Reservation is a departure granted to a client.
+type Reservation struct {
+	Job
+	Fence Fence
+	// In is when the job departs, relative to the reply: not before In after
+	// the reply came, not later than In + slack after the request was sent.
+	// It is negative when a replayed grant is already in the past.
+	In time.Duration
+	// Lease is how long after its departure the job belongs to the client.
+	Lease time.Duration
+	// Attempt counts from 1.
+	Attempt int
+	// Revision is that of the queue's spec, for caches of it.
+	Revision   int64
+	AppendedAt time.Time
+}
+
+// Fence tells the present holder of a job from earlier ones. It is opaque:
+// store epoch and number.
+type Fence string
+
+// Lease names a lease.
+type Lease struct {
+	Queue, ID string
+	Fence     Fence
+}
+
+// Verdict is how a lease ends.
+type Verdict uint8
+
+// The verdicts of Settle.
+const (
+	Deliver Verdict = iota + 1 // ended well
+	Fail                       // try again After; spends an attempt, and the last one makes it dead
+	Bury                       // dead at once
+	Release                    // given back unused: keeps its turn, spends no attempt
+)
+
+func (v Verdict) String() string {
+	return [...]string{"", "delivered", "retry", "dead", "released"}[v]
+}
+
+// Settlement ends one lease.
+type Settlement struct {
+	Lease
+	Verdict Verdict
+	After   time.Duration // Fail: how long to back off
+	Reason  string        // Fail and Bury: for people; cut to MaxReasonBytes
+}
+
+// MaxReasonBytes is how much of a reason is kept.
+const MaxReasonBytes = 512
+
+// Settled is the answer to one settlement.
+type Settled struct {
+	// Stale means that the lease was lost before: it ran out, the queue was
+	// deleted, or it was settled in another way. Nothing was changed.
+	Stale bool
+	// State is where this settlement put the job: Delivered, Dead, Scheduled or
+	// Waiting. Zero when Stale.
+	State State
+	Err   error
+}
+
+// Wakeup says that a partition has something due before its watcher would look.
+type Wakeup struct {
+	Partition int
+	// Client is the one that should ask now; others ask after Reserved.Backup.
+	// Empty means that all should ask now.
+	Client string
+}
+
+// PutResult is what a Put did.
+type PutResult struct {
+	Revision int64
+	Created  bool
+	Changed  bool // false when the spec was already so
+}
+
+// Info is a queue and its statistics at one instant.
+type Info struct {
+	Spec     Spec
+	Revision int64
+	Paused   bool
+	// PauseReason is what Pause was told.
+	PauseReason string
+
+	Waiting   int64
+	Scheduled int64
+	Leased    int64
+	Dead      int64
+
+	// Counted since the queue was made.
+	Appended  int64
+	Delivered int64
+	Retried   int64
+	Died      int64
+	Released  int64
+	Expired   int64 // leases that ran out
+	Refused   int64 // for want of room
+	Lost      int64 // departures that a backlogged queue could have had and did not
+
+	// OldestWaiting is when the job at the head was appended; zero if none waits.
+	OldestWaiting time.Time
+	// Outflow is the measured departures a second over the last 10 to 20 s.
+	Outflow float64
+	// Next is the earliest next departure by the pace.
+	Next time.Time
+	// Errors are the latest failures, newest first, at most 10.
+	Errors []LastError
+}
+
+// Size is how many jobs the queue holds, as its capacity counts them.
+func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased }
+
+// LastError is one failure that a drainer reported.
+type LastError struct {
+	At     time.Time `json:"at"`
+	ID     string    `json:"id"`
+	Reason string    `json:"reason"`
+}
+
+// Totals sums up a store.
+type Totals struct {
+	Queues    int64
+	Waiting   int64
+	Scheduled int64
+	Leased    int64
+	Dead      int64
+}
+
+// Drainer is a client that reserved lately.
+type Drainer struct {
+	Client
+	LastSeen time.Time
+}
+
+// JobInfo is where a job is.
+type JobInfo struct {
+	Queue      string
+	ID         string
+	State      State
+	Position   int64 // 1 is the next to leave; while waiting
+	ETA        ETA   // while waiting or scheduled
+	Cost       int64
+	Attempts   int // started and ended or lost
+	AppendedAt time.Time
+	// DueAt is the departure of a leased job, or until when a scheduled one waits.
+	DueAt   time.Time
+	EndedAt time.Time // when it was delivered or died
+	Reason  string    // of the last failure
+}

@@ -1,0 +1,47 @@
+package queue
+
+import "fmt"
+
+// State is where a job is. Every accepted job is in exactly one.
+type State uint8
+
+// The states, the same in API, CLI and metrics. A queue's capacity counts
+// waiting, scheduled and leased.
+const (
+	StateNone State = iota // no such job
+	Waiting                // in the FIFO
+	Scheduled              // not before some instant: a not-before, or backing off after a failed attempt
+	Leased                 // granted to a drainer, departing or departed
+	Deferred               // on the overflow
+	Delivered              // ended well
+	Dead                   // will not be tried again unless a person replays it
+	Held                   // may have been sent; waits for a person's decision
+	Cancelled              // taken back by its owner
+	Expired                // its deadline passed
+)
+
+var stateNames = [...]string{"", "waiting", "scheduled", "leased", "deferred", "delivered", "dead", "held", "cancelled", "expired"}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("State(%d)", uint8(s))
+}
+
+// MarshalText writes the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a state's name.
+func (s *State) UnmarshalText(b []byte) error {
+	for i, name := range stateNames {
+		if i > 0 && name == string(b) {
+			*s = State(i)
+			return nil
+		}
+	}
+	return fieldErr("state", string(b), "is no state; one of waiting scheduled leased deferred delivered dead held cancelled expired")
+}
+
+// Ended reports whether a job in this state leaves its place in the queue free.
+func (s State) Ended() bool { return s == Delivered || s == Dead || s == Cancelled || s == Expired }
