@@ -1,0 +1,186 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	slots          = 16384
+	clusterTimeout = 60 * time.Second
+)
+
+// ClusterOptions says what kind of Redis Cluster to start.
+type ClusterOptions struct {
+	// Masters is how many masters share the slots. Zero is 3, the fewest that Redis calls a cluster.
+	Masters int
+
+	// NodeTimeout is Options.ClusterNodeTimeout of every node.
+	NodeTimeout time.Duration
+
+	// Node is what each node is started with besides.
+	Node Options
+}
+
+// Cluster is a Redis Cluster of masters that share the slots equally, without replicas.
+type Cluster struct {
+	Nodes []*Server
+
+	password string
+	clients  clients
+}
+
+// StartCluster starts a cluster and returns when every node knows every other and serves its slots, which Redis lets
+// take two to three seconds. The caller ends it with Close; it outlives ctx, which bounds the start only.
+func StartCluster(ctx context.Context, o ClusterOptions) (*Cluster, error) {
+	if o.Masters == 0 {
+		o.Masters = 3
+	}
+	if o.Masters < 3 {
+		return nil, fmt.Errorf("redistest: a Redis Cluster needs 3 masters or more, not %d", o.Masters)
+	}
+	node := o.Node
+	node.Cluster = true
+	node.ClusterNodeTimeout = o.NodeTimeout
+
+	c := &Cluster{password: node.RequirePass}
+	for range o.Masters {
+		s, err := Start(ctx, node)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.Nodes = append(c.Nodes, s)
+	}
+	if err := c.join(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if err := c.Await(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// join gives each node its share of the slots and introduces them all to the first.
+func (c *Cluster) join(ctx context.Context) error {
+	for i, node := range c.Nodes {
+		client := node.Client()
+		// Nodes that all begin at epoch 0 would have to settle first which of them moves on.
+		if err := client.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return fmt.Errorf("redistest: set the epoch of %s: %w", node.Addr(), err)
+		}
+		from, to := c.slotRange(i)
+		if err := client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
+			return fmt.Errorf("redistest: give slots %d to %d to %s: %w", from, to, node.Addr(), err)
+		}
+	}
+	first := c.Nodes[0].Client()
+	for _, node := range c.Nodes[1:] {
+		host, port, err := net.SplitHostPort(node.Addr())
+		if err != nil {
+			return fmt.Errorf("redistest: %w", err)
+		}
+		if err := first.ClusterMeet(ctx, host, port).Err(); err != nil {
+			return fmt.Errorf("redistest: introduce %s to the cluster: %w", node.Addr(), err)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) slotRange(i int) (from, to int) {
+	n := len(c.Nodes)
+	return i * slots / n, (i+1)*slots/n - 1
+}
+
+// Await returns when every node calls the cluster ok and all of its nodes connected, as it must after one of them
+// was restarted. It fails after a minute, or when ctx ends.
+func (c *Cluster) Await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, clusterTimeout)
+	defer cancel()
+	for _, node := range c.Nodes {
+		client := node.Client()
+		err := poll(ctx, 20*time.Millisecond, func() error { return c.complete(ctx, client) })
+		if err != nil {
+			return fmt.Errorf("redistest: cluster node %s: %w; its log ends:\n%s", node.Addr(), err, node.LogTail())
+		}
+	}
+	return nil
+}
+
+// complete says what is missing before the node of client can do its part.
+func (c *Cluster) complete(ctx context.Context, client *redis.Client) error {
+	info, err := client.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") {
+		return errors.New("its cluster_state is not ok")
+	}
+	table, err := client.ClusterNodes(ctx).Result()
+	if err != nil {
+		return err
+	}
+	// A line: id, address, flags, master, ping sent, pong received, epoch, link state, slots.
+	var ready int
+	for line := range strings.Lines(table) {
+		f := strings.Fields(line)
+		if len(f) > 8 && f[7] == "connected" && !strings.Contains(f[2], "fail") && !strings.Contains(f[2], "handshake") {
+			ready++
+		}
+	}
+	if ready != len(c.Nodes) {
+		return fmt.Errorf("it sees %d of %d nodes connected and with slots", ready, len(c.Nodes))
+	}
+	return nil
+}
+
+// Addrs are the nodes' addresses.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.Nodes))
+	for i, node := range c.Nodes {
+		addrs[i] = node.Addr()
+	}
+	return addrs
+}
+
+// Client returns a new client, which Close closes. It follows redirections, and retries nothing else.
+func (c *Cluster) Client() *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs:                    c.Addrs(),
+		Password:                 c.password,
+		MaxRetries:               -1,
+		ContextTimeoutEnabled:    true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	c.clients.add(client)
+	return client
+}
+
+// NodeOf is the node that serves key.
+func (c *Cluster) NodeOf(ctx context.Context, key string) (*Server, error) {
+	slot, err := c.Nodes[0].Client().ClusterKeySlot(ctx, key).Result()
+	if err != nil {
+		return nil, fmt.Errorf("redistest: slot of %q: %w", key, err)
+	}
+	for i, node := range c.Nodes {
+		if from, to := c.slotRange(i); int(slot) >= from && int(slot) <= to {
+			return node, nil
+		}
+	}
+	return nil, fmt.Errorf("redistest: slot %d of %q belongs to no node", slot, key)
+}
+
+// Close ends all nodes. Twice is no error.
+func (c *Cluster) Close() error {
+	errs := []error{c.clients.closeAll()}
+	for _, node := range c.Nodes {
+		errs = append(errs, node.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,24 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// poll calls check every interval until it returns nil; when ctx ends first, the error holds check's last one.
+func poll(ctx context.Context, interval time.Duration, check func() error) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w; last: %w", ctx.Err(), err)
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package redistest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// probe asks the server at addr for its process id. It answers only when the server serves commands: not while it
+// loads its data. It speaks by hand because a client pool that has failed to connect a few times rests for a second,
+// and a server is up long before that.
+func probe(addr, password string) (pid int, err error) {
+	conn, err := net.DialTimeout("tcp4", addr, time.Second)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return 0, err
+	}
+	request := "PING\r\nINFO server\r\n"
+	replies := []string{"PONG"}
+	if password != "" {
+		request = "AUTH " + strconv.Quote(password) + "\r\n" + request
+		replies = []string{"OK", "PONG"}
+	}
+	if _, err := io.WriteString(conn, request); err != nil {
+		return 0, err
+	}
+	r := bufio.NewReader(conn)
+	for _, want := range replies {
+		got, err := r.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		if strings.TrimSpace(got) != "+"+want {
+			return 0, fmt.Errorf("%s answered %q", addr, strings.TrimSpace(got))
+		}
+	}
+	for {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return 0, fmt.Errorf("%s: no process_id in its INFO: %w", addr, err)
+		}
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "process_id:"); ok {
+			return strconv.Atoi(value)
+		}
+	}
+}
