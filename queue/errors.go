@@ -50,7 +50,11 @@ func (e *FieldError) Error() string {
 }
 
 func fieldErr(field, value, reason string, args ...any) *FieldError {
-	return &FieldError{Field: field, Value: Shorten(value, 80), Reason: fmt.Sprintf(reason, args...)}
+	e := &FieldError{Field: field, Reason: fmt.Sprintf(reason, args...)}
+	if value != "" {
+		e.Value = Shorten(value, 80)
+	}
+	return e
 }
 
 // Shorten quotes s for an error message, cut to about n bytes, with the true

@@ -147,6 +147,11 @@ func (s *Spec) Validate() error {
 	if len(s.Deliver) > MaxDeliverBytes {
 		return fieldErr("deliver", "", "has %d bytes, the limit is %d", len(s.Deliver), MaxDeliverBytes)
 	}
+	if deliver, err := canonical(s.Deliver); err != nil {
+		return fieldErr("deliver", "", "is not valid JSON: %v", err)
+	} else if deliver != nil && deliver[0] != '{' {
+		return fieldErr("deliver", string(deliver), "must be an object")
+	}
 	return nil
 }
 

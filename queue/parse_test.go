@@ -1,0 +1,191 @@
+package queue
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+func TestParseSpecFillsInDefaults(t *testing.T) {
+	s, err := ParseSpec([]byte(` {"name": "email", "rate": "14/s"} ` + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Spec{Name: "email", Rate: leaky.PerSecond(14)}
+	want.Normalize()
+	if !s.Equal(want) {
+		t.Errorf("got %+v\nwant %+v", s, want)
+	}
+	if err := s.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseSpecReadsEveryField(t *testing.T) {
+	s, err := ParseSpec([]byte(`{
+		"name": "ses.otp", "rate": "0.5/s", "burst": 3, "capacity": 12, "lease": "45s", "slack": "7ms",
+		"retry": {"max_attempts": 4, "min_backoff": "2s", "max_backoff": "1h", "jitter": "none"},
+		"retention": {"for": "90m", "max": 77},
+		"deliver": {"http": {"url": "https://example.com/", "n": 12345678901234567890}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rate, _ := leaky.ParseRate("1/2s")
+	want := Spec{
+		Name: "ses.otp", Rate: rate, Burst: 3, Capacity: 12, Lease: Duration(45 * time.Second), Slack: Duration(7 * time.Millisecond),
+		Retry:     Retry{MaxAttempts: 4, MinBackoff: Duration(2 * time.Second), MaxBackoff: Duration(time.Hour), Jitter: "none"},
+		Retention: Retention{For: Duration(90 * time.Minute), Max: 77},
+		Deliver:   json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),
+	}
+	if !s.Equal(want) {
+		t.Errorf("got %+v\nwant %+v", s, want)
+	}
+}
+
+func TestParseSpecWithoutNameAndWithLongMinBackoff(t *testing.T) {
+	s, err := ParseSpec([]byte(`{"rate":"unlimited","retry":{"min_backoff":"20m"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Name != "" || !s.Rate.Unlimited() || s.Retry.MaxBackoff.D() != 20*time.Minute {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestParseSpecRefuses(t *testing.T) {
+	for _, tt := range []struct{ in, field, reason string }{
+		{``, "spec", "not valid JSON"},
+		{`nonsense`, "spec", "not valid JSON"},
+		{`[]`, "spec", "must be a JSON object"},
+		{`null`, "spec", "must be a JSON object"},
+		{`"14/s"`, "spec", "must be a JSON object"},
+		{`{"rate":"1/s"`, "spec", "not valid JSON"},
+		{`{"rate":"1/s"} x`, "spec", "not valid JSON"},
+		{`{"rate":"1/s"}{"rate":"1/s"}`, "spec", "not valid JSON"},
+		{`{}`, "rate", "missing"},
+		{`{"rate":null}`, "rate", "null"},
+		{`{"rate":14}`, "rate", `a string such as "14/s"`},
+		{`{"rate":"0/s"}`, "rate", "above zero"},
+		{`{"rate":"-1/s"}`, "rate", "above zero"},
+		{`{"rate":"1e9/s"}`, "rate", "invalid rate"},
+		{`{"rate":"abc"}`, "rate", "invalid rate"},
+		{`{"rate":"10/fortnight"}`, "rate", "invalid rate"},
+		{`{"rate":""}`, "rate", "invalid rate"},
+		{`{"rate":"1/s","rate":"2/s"}`, "rate", "twice"},
+		{`{"rate":"1/s","Rate":"2/s"}`, "Rate", "not a field"},
+		{`{"rate":"1/s","colour":"red"}`, "colour", "not a field"},
+		{`{"rate":"1/s","retry":{"max_attemps":3}}`, "retry.max_attemps", "not a field"},
+		{`{"rate":"1/s","retry":{"jitter":"full","jitter":"none"}}`, "retry.jitter", "twice"},
+		{`{"rate":"1/s","retry":{"jitter":"some"}}`, "retry.jitter", "full or none"},
+		{`{"rate":"1/s","retry":{"jitter":""}}`, "retry.jitter", "full or none"},
+		{`{"rate":"1/s","retry":{"min_backoff":"1h","max_backoff":"1m"}}`, "retry.max_backoff", "below"},
+		{`{"rate":"1/s","retry":{"max_attempts":0}}`, "retry.max_attempts", "is 0"},
+		{`{"rate":"1/s","retry":[]}`, "retry", "an object"},
+		{`{"rate":"1/s","capacity":0}`, "capacity", "is 0"},
+		{`{"rate":"1/s","capacity":-5}`, "capacity", "is -5"},
+		{`{"rate":"1/s","capacity":null}`, "capacity", "null"},
+		{`{"rate":"1/s","capacity":1.5}`, "capacity", "whole number"},
+		{`{"rate":"1/s","capacity":"10"}`, "capacity", "whole number"},
+		{`{"rate":"1/s","capacity":99999999999999999999}`, "capacity", "whole number"},
+		{`{"rate":"1/s","burst":0}`, "burst", "burst 0"},
+		{`{"rate":"1/d","burst":1000}`, "burst", "spans more"},
+		{`{"rate":"1/s","lease":"1ms"}`, "lease", "1ms"},
+		{`{"rate":"1/s","lease":30}`, "lease", `a string such as "30s"`},
+		{`{"rate":"1/s","lease":"half an hour"}`, "lease", "not a duration"},
+		{`{"rate":"1/s","slack":"0s"}`, "slack", "0s"},
+		{`{"rate":"1/s","slack":"1000000ns1ns"}`, "slack", "whole microseconds"},
+		{`{"rate":"1/s","retention":{"for":"1ms"}}`, "retention.for", "1ms"},
+		{`{"rate":"1/s","retention":{"max":0}}`, "retention.max", "is 0"},
+		{`{"rate":"1/s","deliver":[1]}`, "deliver", "an object"},
+		{`{"rate":"1/s","deliver":{"a":1,"a":2}}`, "deliver.a", "twice"},
+		{`{"rate":"1/s","deliver":{"a":"` + strings.Repeat("x", MaxDeliverBytes) + `"}}`, "deliver", "the limit is"},
+		{`{"rate":"1/s","name":"` + strings.Repeat("x", MaxSpecBytes) + `"}`, "spec", "the limit is"},
+		{`{"rate":"1/s","deliver":` + strings.Repeat("[", 50_000), "deliver", "not valid JSON"},
+		{`{"rate":"1/s","name":"a b"}`, "name", "a b"},
+		{`{"rate":"1/s","name":""}`, "name", "queue name"},
+		{`{"rate":"1/s","name":7}`, "name", "a string"},
+	} {
+		_, err := ParseSpec([]byte(tt.in))
+		var fe *FieldError
+		if !errors.As(err, &fe) {
+			t.Errorf("%.60s: got %v, want a *FieldError", tt.in, err)
+			continue
+		}
+		if !strings.HasPrefix(fe.Field, tt.field) || !strings.Contains(err.Error(), tt.reason) || len(err.Error()) > 600 {
+			t.Errorf("%.60s: got %v, want field %s and %q", tt.in, err, tt.field, tt.reason)
+		}
+	}
+}
+
+func TestEncodeSpecIsStable(t *testing.T) {
+	base := Spec{Name: "email", Rate: leaky.PerSecond(14)}
+	base.Normalize()
+	with := func(deliver string) Spec { s := base; s.Deliver = json.RawMessage(deliver); return s }
+	encode := func(s Spec) string {
+		b, err := EncodeSpec(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	a, b := with(`{"b": [1, 2.50, 12345678901234567890], "a": "\u0041"}`), with("{\"a\":\"A\",\n\"b\":[1,2.50,12345678901234567890]}")
+	if encode(a) != encode(b) || !a.Equal(b) {
+		t.Errorf("the same target encoded as\n%s\n%s", encode(a), encode(b))
+	}
+	if !strings.Contains(encode(a), `"deliver":{"a":"A","b":[1,2.50,12345678901234567890]}`) {
+		t.Errorf("numbers changed: %s", encode(a))
+	}
+	for _, none := range []string{"", "null", "{}", " { } "} {
+		if s := with(none); encode(s) != encode(base) || !s.Equal(base) {
+			t.Errorf("deliver %q is not the same as none: %s", none, encode(s))
+		}
+	}
+	c := with(`{"a":"B"}`)
+	if encode(a) == encode(c) || a.Equal(c) {
+		t.Error("different targets look equal")
+	}
+	d := base
+	d.Capacity++
+	if encode(d) == encode(base) || d.Equal(base) {
+		t.Error("different capacities look equal")
+	}
+	for _, s := range []Spec{base, a, c, d} {
+		back, err := ParseSpec([]byte(encode(s)))
+		if err != nil || !back.Equal(s) || encode(back) != encode(s) {
+			t.Errorf("%s came back as %+v, %v", encode(s), back, err)
+		}
+	}
+	if _, err := EncodeSpec(with(`{"a":`)); err == nil {
+		t.Error("a broken deliver was encoded")
+	}
+}
+
+func FuzzParseSpec(f *testing.F) {
+	f.Add([]byte(`{"name":"email","rate":"14/s","burst":2,"deliver":{"http":{"url":"x"}}}`))
+	f.Add([]byte(`{"rate":"1/s","retry":{"max_attempts":0}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := ParseSpec(data)
+		if err != nil {
+			var fe *FieldError
+			if !errors.As(err, &fe) || fe.Field == "" {
+				t.Fatalf("%v does not name a field", err)
+			}
+			return
+		}
+		b, err := EncodeSpec(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Name == "" {
+			b = []byte(strings.Replace(string(b), `"name":"",`, "", 1))
+		}
+		back, err := ParseSpec(b)
+		if err != nil || !back.Equal(s) {
+			t.Fatalf("%s came back as %+v, %v", b, back, err)
+		}
+	})
+}
