@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -30,17 +31,17 @@ type port struct {
 }
 
 // claimPort picks a port that is free, and whose cluster bus is free.
-func claimPort() (*port, error) {
+func claimPort(ctx context.Context) (*port, error) {
 	const attempts = 200
 	var last error
 	for range attempts {
 		n := firstPort + rand.IntN(lastPort-firstPort)
-		claim, err := net.ListenPacket("udp4", address(n))
+		claim, err := new(net.ListenConfig).ListenPacket(ctx, "udp4", address(n))
 		if err != nil {
 			last = err
 			continue
 		}
-		if err := errors.Join(tryListen(n), tryListen(n+busOffset)); err != nil {
+		if err := errors.Join(tryListen(ctx, n), tryListen(ctx, n+busOffset)); err != nil {
 			last = errors.Join(err, claim.Close())
 			continue
 		}
@@ -52,8 +53,8 @@ func claimPort() (*port, error) {
 
 func (p *port) release() error { return p.claim.Close() }
 
-func tryListen(n int) error {
-	l, err := net.Listen("tcp4", address(n))
+func tryListen(ctx context.Context, n int) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp4", address(n))
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -13,12 +14,13 @@ import (
 // probe asks the server at addr for its process id. It answers only when the server serves commands: not while it
 // loads its data. It speaks by hand because a client pool that has failed to connect a few times rests for a second,
 // and a server is up long before that.
-func probe(addr, password string) (pid int, err error) {
-	conn, err := net.DialTimeout("tcp4", addr, time.Second)
+func probe(ctx context.Context, addr, password string) (pid int, err error) {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp4", addr)
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = conn.Close() }()
+	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
 		return 0, err
 	}

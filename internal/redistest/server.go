@@ -73,7 +73,7 @@ func start(ctx context.Context, password string, commandLine func(int, string) [
 
 // open claims the port, makes the directory and starts the first process. On error the caller closes.
 func (s *Server) open(ctx context.Context) (err error) {
-	if s.port, err = claimPort(); err != nil {
+	if s.port, err = claimPort(ctx); err != nil {
 		return err
 	}
 	if s.dir, err = os.MkdirTemp("", "penstock-redis-"); err != nil {
@@ -110,7 +110,7 @@ func (s *Server) await(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		pid, err := probe(s.Addr(), s.password)
+		pid, err := probe(ctx, s.Addr(), s.password)
 		if err == nil && pid == s.proc.pid() {
 			return nil
 		}

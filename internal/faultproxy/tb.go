@@ -1,0 +1,28 @@
+package faultproxy
+
+import "context"
+
+// TB is the part of testing.TB that this package uses, named here so that a program which is no test does not link
+// the testing package.
+type TB interface {
+	Helper()
+	Context() context.Context
+	Cleanup(func())
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+}
+
+// New starts a proxy that ends with the test, and fails the test if it met something that it did not understand.
+func New(t TB, targets ...string) *Proxy {
+	t.Helper()
+	p, err := Start(t.Context(), targets...)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Errorf("%v", err)
+		}
+	})
+	return p
+}
