@@ -66,11 +66,16 @@ func (p Pacer) Next(b Bucket, now Instant) Instant {
 }
 
 // Take grants one departure of the given cost and returns its instant, or
-// false, changing nothing, when it lies more than Horizon ahead.
+// false, changing nothing, when it lies more than Horizon ahead. Only a Last
+// that no honest grant can have left is then brought back to the horizon: it
+// would else move along with now, and stop the bucket for good.
 func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	s := p.bounded(*b, now)
 	d := max(now, p.conforming(s))
 	if d > now.Add(p.Horizon) {
+		if b.Last > s.Last {
+			*b = s
+		}
 		return 0, false
 	}
 	if s.TAT < now {

@@ -192,3 +192,7 @@ func (r *Rate) UnmarshalText(b []byte) (err error) {
 	*r, err = ParseRate(string(b))
 	return err
 }
+
+// RateOf is the inverse of Fraction, for engines that read back what they
+// stored. It does not check its arguments.
+func RateOf(n, d int64) Rate { return Rate{n, d} }
