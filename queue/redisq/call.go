@@ -1,0 +1,180 @@
+package redisq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// run calls a script on one partition, once.
+func (e *Engine) run(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+	if e.closing.Err() != nil {
+		return nil, queue.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	v, err := s.Run(ctx, e.client, []string{e.keys[partition]}, args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	return v, nil
+}
+
+// repeat calls a script that may be called again with the same effect, until it
+// answers, the error is final, or ctx ends.
+func (e *Engine) repeat(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+	reached := false // whether a try may have been carried out
+	for try := 0; ; try++ {
+		v, err := e.run(ctx, s, partition, args...)
+		if err == nil {
+			return v, nil
+		}
+		err, again := classify(err)
+		if !again {
+			return nil, err
+		}
+		if !errors.Is(err, queue.ErrUnavailable) {
+			reached = true
+		}
+		// A server that cannot even be dialled is known to be away soon enough;
+		// after a lost reply it is worth waiting to learn what happened.
+		wait := time.Duration(min(10<<try, 200)) * time.Millisecond
+		if !reached && try >= 4 {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			if reached {
+				return nil, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, err)
+			}
+			return nil, err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// once calls a script for a caller who repeats by himself, or for a question.
+func (e *Engine) once(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+	v, err := e.run(ctx, s, partition, args...)
+	if err != nil {
+		err, _ = classify(err)
+	}
+	return v, err
+}
+
+// classify maps what Redis and the network say to the errors of package queue,
+// and tells whether asking again can help.
+func classify(err error) (mapped error, again bool) {
+	var refused redis.Error
+	if errors.As(err, &refused) {
+		return classifyReply(err)
+	}
+	var dial *net.OpError
+	switch {
+	case errors.Is(err, queue.ErrClosed), errors.Is(err, redis.ErrClosed):
+		return fmt.Errorf("%w: %w", queue.ErrClosed, err), false
+	case errors.As(err, &dial) && dial.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), isDial(err):
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err), true
+	default: // the command may have left
+		return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, err), true
+	}
+}
+
+// isDial recognises errors of go-redis that wrap a failed dial as text.
+func isDial(err error) bool {
+	var dns *net.DNSError
+	return errors.As(err, &dns)
+}
+
+func classifyReply(err error) (mapped error, again bool) {
+	text := err.Error()
+	code, _, _ := strings.Cut(strings.TrimPrefix(text, "ERR "), " ")
+	switch code {
+	case "OOM":
+		return fmt.Errorf("%w: redis is out of memory (maxmemory): %w", queue.ErrStoreFull, err), false
+	case "MISCONF":
+		return fmt.Errorf("%w: redis cannot write to its disk: %w", queue.ErrStoreFull, err), false
+	case "NOSTORE":
+		return fmt.Errorf("%w: %w", queue.ErrNoStore, err), false
+	case "WRONGTYPE":
+		return fmt.Errorf("%w: %w", queue.ErrCorrupt, err), false
+	case "LOADING", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "MASTERDOWN", "MOVED", "ASK", "BUSY", "NOREPLICAS":
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err), true
+	case "NOAUTH", "WRONGPASS", "NOPERM":
+		return fmt.Errorf("%w: redis refuses the user or password given: %w", queue.ErrUnavailable, err), false
+	}
+	return fmt.Errorf("redis refused a script: %w", err), false
+}
+
+// replyErr is classify for the text of an error inside an answer.
+func replyErr(text string) error {
+	err, _ := classifyReply(errors.New(text))
+	return err
+}
+
+// The parts of a reply. A script answers in a fixed shape; anything else is a
+// store of another version or a bug, and must not be read as zeros.
+type reply struct {
+	v   []any
+	err error
+}
+
+func list(v any) *reply {
+	l, ok := v.([]any)
+	if !ok {
+		return &reply{err: fmt.Errorf("%w: a script answered %T", queue.ErrCorrupt, v)}
+	}
+	return &reply{v: l}
+}
+
+func (r *reply) next() any {
+	if r.err != nil {
+		return nil
+	}
+	if len(r.v) == 0 {
+		r.err = fmt.Errorf("%w: a script's answer is cut short", queue.ErrCorrupt)
+		return nil
+	}
+	v := r.v[0]
+	r.v = r.v[1:]
+	return v
+}
+
+func (r *reply) int() int64 {
+	v := r.next()
+	n, ok := v.(int64)
+	if !ok && r.err == nil {
+		r.err = fmt.Errorf("%w: a script answered %T in place of a number", queue.ErrCorrupt, v)
+	}
+	return n
+}
+
+func (r *reply) text() string {
+	v := r.next()
+	s, ok := v.(string)
+	if !ok && r.err == nil {
+		r.err = fmt.Errorf("%w: a script answered %T in place of a text", queue.ErrCorrupt, v)
+	}
+	return s
+}
+
+func (r *reply) list() *reply {
+	v := r.next()
+	if r.err != nil {
+		return &reply{err: r.err}
+	}
+	l := list(v)
+	r.err = l.err
+	return l
+}
+
+func (r *reply) duration() time.Duration { return time.Duration(r.int()) * time.Microsecond }
+
+func (r *reply) more() bool { return r.err == nil && len(r.v) > 0 }

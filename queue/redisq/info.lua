@@ -1,0 +1,38 @@
+#!lua flags=allow-oom
+-- Look at queues.
+--
+-- ARGV[2..4]  'get', name, '' or 'list', after, limit
+-- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, dead, appended, delivered, retried, died, released,
+--          expired, refused, lost, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}
+
+begin()
+local names
+if ARGV[2] == 'get' then
+  names = { ARGV[3] }
+else
+  names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
+end
+
+local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'mw', 'mc', 'mp' }
+
+local out = {}
+for _, name in ipairs(names) do
+  local nr = number_of(name)
+  local q = nr and load(nr)
+  if q then
+    M.td = M.td - forget(q, 'd')
+    local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
+    for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
+    local head = call('ZRANGE', B .. 'w' .. nr, 0, 0)
+    local oldest = 0
+    if head[1] then
+      local start = call('GETRANGE', job_key(nr, head[1]), 0, 15)
+      if #start == 16 then oldest = time_at(start) end
+    end
+    out[#out + 1] = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', call('ZCARD', B .. 'w' .. nr), call('ZCARD', B .. 't' .. nr), q.size,
+      call('LLEN', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], oldest, next_departure(q), v[12], v[13], v[14], now,
+      call('LRANGE', B .. 'r' .. nr, 0, 9) }
+  end
+end
+finish()
+return out

@@ -1,0 +1,303 @@
+-- Shared by all operations: put in front of each by scripts.go.
+--
+-- KEYS[1]  the partition's hash, "<prefix>{<p>}". Every other key of the
+--          partition begins with it, and so lies in the same slot.
+-- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
+--
+--   <B>        hash  schema, store, partitions; clock: clk, off; run; counters
+--                    qseq, fseq, rev; watch: wid, wat, wback; totals: queues, tw, ts, tl, td
+--   <B>n       hash  queue name -> queue number
+--   <B>N       zset  queue names, for listing in order
+--   <B>x       hash  name of a deleted queue -> its bucket
+--   <B>a       zset  agenda: queue number -> next possible departure
+--   <B>l       zset  leases: number:id -> deadline
+--   <B>c, <B>C zset, hash  clients: last seen; name and version
+--   <B>g:<id>  string  a client's last grant
+--   <B>z       list  numbers of deleted queues that the sweeper has still to free
+--   <B>q<nr>   hash  one queue (see load)
+--   <B>w<nr>   zset  waiting: id -> turn
+--   <B>t<nr>   zset  scheduled: id -> due
+--   <B>f<nr>   hash  flight: id -> what happened since the first grant (see flight)
+--   <B>e<nr>, <B>d<nr>  list  ended well; dead: 7 bytes of time, then the id
+--   <B>r<nr>   list  the last errors
+--   <B>j<nr>:<id>  string  a job: 'L' and its record, or 'E' and what is left of it
+--
+-- Numbers stay below 2^53. Types are checked by reading before anything is
+-- written, because Redis does not roll a script back (invariant 10).
+
+local B = KEYS[1]
+local call = redis.call
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local sub, pack, unpack_ = string.sub, struct.pack, struct.unpack
+local HORIZON, SECOND, MAX_COST = 50000, 1000000, 1000
+
+local S = { waiting = 1, scheduled = 2, leased = 3, delivered = 5, dead = 6 }
+local V = { deliver = 1, fail = 2, bury = 3, release = 4 }
+
+local function raise(code, text) error({ err = code .. ' ' .. text }) end
+
+-- error_text makes what pcall caught a line that begins with the code.
+local function error_text(e)
+  if type(e) == 'table' then return tostring(e.err) end
+  return 'ERR ' .. tostring(e)
+end
+
+-- The partition: clock, run and totals, written back once by finish().
+local M, now
+
+local META = { 'schema', 'clk', 'off', 'run', 'fseq', 'wid', 'wat', 'wback', 'tw', 'ts', 'tl', 'td' }
+
+local function begin()
+  local v = call('HMGET', B, unpack(META))
+  if not v[1] then raise('NOSTORE', B .. ' holds no penstock store') end
+  M = {
+    clk = tonumber(v[2]) or 0, off = tonumber(v[3]) or 0, run = v[4] or '', fseq = tonumber(v[5]) or 0,
+    wid = v[6] or '', wat = tonumber(v[7]) or 0, wback = tonumber(v[8]) or 0,
+    tw = tonumber(v[9]) or 0, ts = tonumber(v[10]) or 0, tl = tonumber(v[11]) or 0, td = tonumber(v[12]) or 0,
+  }
+  local t = tonumber(ARGV[1])
+  if not t then
+    local time = call('TIME')
+    t = time[1] * SECOND + time[2]
+  end
+  -- Invariant 9: a clock that was set back is held off by an offset that grows.
+  now = t + M.off
+  if now < M.clk then
+    M.off = M.off + M.clk - now
+    now = M.clk
+  end
+end
+
+-- A server that restarted or failed over may have lost its last writes: its
+-- run_id becomes the epoch of fences and buckets.
+local function check_run()
+  local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
+  M.run = sub(run, 1, 8)
+end
+
+local function finish()
+  call('HSET', B, 'clk', now, 'off', M.off, 'run', M.run, 'fseq', M.fseq, 'wid', M.wid, 'wat', M.wat, 'wback', M.wback,
+    'tw', M.tw, 'ts', M.ts, 'tl', M.tl, 'td', M.td)
+end
+
+local function wake(client)
+  call('PUBLISH', sub(B, 1, string.find(B, '{', 1, true) - 1) .. ':wake', string.match(B, '{(%d+)}') .. ' ' .. client)
+end
+
+-- due says that something can depart at instant e: unless the watcher asks by
+-- then, it is woken. It is taken to ask at once, so that one wake is enough.
+-- A watcher that is long overdue is dead: then everybody is woken, once.
+local function due(e)
+  if M.wid ~= '' and now > M.wat + M.wback then
+    M.wid = ''
+    M.wat = now
+    wake('')
+  elseif e < M.wat then
+    wake(M.wid)
+    M.wat = now
+  end
+end
+
+-- load returns a queue's hot fields, or nil.
+local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name' }
+
+local function load(nr)
+  local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
+  if not v[1] then return nil end
+  return {
+    nr = nr, n = tonumber(v[1]), d = tonumber(v[2]), b = tonumber(v[3]), tat = tonumber(v[4]), rem = tonumber(v[5]),
+    last = tonumber(v[6]), lc = tonumber(v[7]), lf = tonumber(v[8]), epoch = v[9], cap = tonumber(v[10]), size = tonumber(v[11]),
+    turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), paused = v[15] == '1', lease = tonumber(v[16]),
+    maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21], changes = {},
+  }
+end
+
+local function number_of(name) return call('HGET', B .. 'n', name) end
+
+-- set notes a changed field of q for save.
+local function set(q, field, value)
+  q[field] = value
+  q.changes[field] = true
+end
+
+-- add counts in a field that load does not read.
+local function add(q, field, by)
+  if by ~= 0 then call('HINCRBY', B .. 'q' .. q.nr, field, by) end
+end
+
+local function save(q)
+  local args = {}
+  for field in pairs(q.changes) do
+    args[#args + 1] = field
+    args[#args + 1] = q[field]
+  end
+  if #args > 0 then call('HSET', B .. 'q' .. q.nr, unpack(args)) end
+  q.changes = {}
+end
+
+local function save_bucket(q)
+  set(q, 'tat', q.tat)
+  set(q, 'rem', q.rem)
+  set(q, 'last', q.last)
+  set(q, 'lc', q.lc)
+end
+
+-- The arithmetic of leaky/pacer.go; n and d are 0 when the rate is unlimited.
+
+local function advance(q, tat, rem, cost)
+  if q.n == 0 then return tat, rem end
+  rem = rem + cost * (q.d % q.n)
+  return tat + cost * floor(q.d / q.n) + floor(rem / q.n), rem % q.n
+end
+
+local function burst_parts(q) return advance(q, 0, 0, q.b - 1) end
+
+local function bounded(q)
+  q.last = min(q.last, now + HORIZON)
+  if q.n == 0 then
+    q.rem = 0
+    q.tat = min(q.tat, q.last)
+    return
+  end
+  q.rem = min(max(q.rem, 0), q.n - 1)
+  q.lc = min(max(q.lc, 0), MAX_COST)
+  local whole, rest = burst_parts(q)
+  local tat, rem = advance(q, q.last + whole, rest, q.lc)
+  if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
+end
+
+local function conforming(q)
+  if q.n == 0 then return q.tat end
+  local whole, rest = burst_parts(q)
+  local d = q.tat - whole
+  if q.rem > rest then d = d + 1 end
+  return d
+end
+
+local function next_departure(q)
+  bounded(q)
+  return max(now, conforming(q))
+end
+
+-- take grants a departure within the horizon, or returns nil.
+local function take(q, cost)
+  local d = next_departure(q)
+  if d > now + HORIZON then return nil end
+  if q.tat < now then q.tat, q.rem = now, 0 end
+  q.tat, q.rem = advance(q, q.tat, q.rem, cost)
+  q.last, q.lc = d, cost
+  return d
+end
+
+local function give_back(q)
+  if q.lc == 0 or q.n == 0 then
+    q.lc = 0
+    return
+  end
+  q.tat = q.tat - q.lc * floor(q.d / q.n)
+  q.rem = q.rem - q.lc * (q.d % q.n)
+  if q.rem < 0 then
+    local borrow = floor((-q.rem + q.n - 1) / q.n)
+    q.tat = q.tat - borrow
+    q.rem = q.rem + borrow * q.n
+  end
+  q.lc = 0
+end
+
+local function hold(q)
+  local at = now + HORIZON
+  local whole, rest = burst_parts(q)
+  if rest > 0 then whole = whole + 1 end
+  local tat, rem = advance(q, at + whole, 0, q.cmax)
+  if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem = tat, rem end
+  q.last, q.lc = at, q.cmax
+end
+
+-- flight packs what happened to a job since its first grant: state, attempts,
+-- turn, departure or due, fence; then the last settled fence and its verdict;
+-- then the last reason.
+local FLIGHT = '>BI2I7I7c8I6c8I6B'
+
+local function pack_flight(f)
+  return pack(FLIGHT, f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.pepoch, f.pfence, f.pverdict) .. f.reason
+end
+
+local function unpack_flight(s)
+  local f = {}
+  local pos
+  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.pepoch, f.pfence, f.pverdict, pos = unpack_(FLIGHT, s)
+  f.reason = sub(s, pos)
+  return f
+end
+
+local function fence_text(epoch, fence) return epoch .. '-' .. string.format('%.0f', fence) end
+
+-- A job: 'L', 8 bytes of stamp, 7 of the instant it was appended, then the
+-- record (8 of fingerprint, 2 of cost, ...). Once ended: 'E', stamp, 7 of the
+-- instant it ended, fingerprint and cost, then ENDED and the reason, then, when
+-- dead, the record.
+local ENDED = '>BBI2c8I6I7I2'
+
+local function job_key(nr, id) return B .. 'j' .. nr .. ':' .. id end
+local function time_at(job) return (unpack_('>I7', job, 10)) end
+local function cost_of(job) return (unpack_('>I2', job, 25)) end
+
+local function unpack_ended(job)
+  local e = {}
+  local length, pos
+  e.state, e.verdict, e.attempts, e.epoch, e.fence, e.appended, length, pos = unpack_(ENDED, job, 27)
+  e.ended, e.reason = time_at(job), sub(job, pos, pos + length - 1)
+  return e
+end
+
+-- forget drops the oldest ended jobs beyond the retention, a bounded number a
+-- call, and returns how many. A key goes only if it is still that ended job.
+local function forget(q, list)
+  local key = B .. list .. q.nr
+  local over = min(call('LLEN', key) - q.rmax, 500)
+  for _, entry in ipairs(call('LRANGE', key, max(over, 0), max(over, 0) + 31)) do
+    if unpack_('>I7', entry) + q.rfor > now then break end
+    over = max(over, 0) + 1
+  end
+  if over <= 0 then return 0 end
+  for _, entry in ipairs(call('LPOP', key, over)) do
+    local job = job_key(q.nr, sub(entry, 8))
+    local head = call('GETRANGE', job, 0, 15)
+    if sub(head, 1, 1) == 'E' and sub(head, 10, 16) == sub(entry, 1, 7) then call('UNLINK', job) end
+  end
+  return over
+end
+
+-- finish_job writes what is left of an ended job. f is its flight with the
+-- fence that ended it.
+local function finish_job(q, id, f, state, verdict)
+  local key = job_key(q.nr, id)
+  local job = state == S.dead and (call('GET', key) or '') or call('GETRANGE', key, 0, 25)
+  if sub(job, 1, 1) ~= 'L' then return end
+  local left = 'E' .. sub(job, 2, 9) .. pack('>I7', now) .. sub(job, 17, 26)
+    .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, time_at(job), #f.reason) .. f.reason
+  if state == S.dead then left = left .. sub(job, 17) end
+  call('SET', key, left, 'PX', ceil(q.rfor / 1000))
+end
+
+local function note_error(q, id, reason)
+  local key = B .. 'r' .. q.nr
+  call('LPUSH', key, pack('>I7', now) .. id .. ' ' .. reason)
+  call('LTRIM', key, 0, 9)
+end
+
+-- agenda puts the queue where its next possible departure is.
+local function agenda(q)
+  local key, e = B .. 'a', nil
+  if not q.paused then
+    if call('ZCARD', B .. 'w' .. q.nr) > 0 then
+      e = next_departure(q)
+    else
+      local first = call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')
+      if first[1] then e = max(tonumber(first[2]), next_departure(q)) end
+    end
+  end
+  if e then call('ZADD', key, e, q.nr) else call('ZREM', key, q.nr) end
+  return e
+end

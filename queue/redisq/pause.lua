@@ -1,0 +1,16 @@
+#!lua flags=allow-oom
+-- Pause or resume a queue.
+--
+-- ARGV[2..4]  name, '1' to pause or '' to resume, reason
+-- Returns  1, or 0 when there is no such queue
+
+begin()
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return 0 end
+q.paused = ARGV[3] == '1'
+call('HSET', B .. 'q' .. nr, 'paused', ARGV[3], 'preason', ARGV[4])
+local e = agenda(q)
+if e then due(e) end
+finish()
+return 1

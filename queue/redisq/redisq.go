@@ -1,0 +1,175 @@
+// Package redisq is the engine on Redis: one server, Sentinel or Cluster,
+// Redis 7.0 or newer.
+//
+// It promises the contract of package queue for any number of processes on one
+// store. Every operation is one Lua script that touches one slot, and decides
+// by the server's clock alone. Lost replies are repeated under the same name
+// and get the same answer.
+//
+// What is acknowledged survives the death of any client, and of Redis as far as
+// Redis itself is durable: with appendfsync always, everything.
+//
+// It refuses a server that may evict keys, an empty one unless asked to make a
+// store of it, and a store of a newer schema or of another number of
+// partitions.
+package redisq
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Defaults of Options.
+const (
+	DefaultPartitions = 16
+	DefaultPrefix     = "ps"
+
+	// attemptTimeout bounds one try of a flight, flightTimeout all of them.
+	attemptTimeout = time.Second
+	flightTimeout  = 3 * time.Second
+)
+
+// Options of Open. Zero fields mean the defaults named.
+type Options struct {
+	// Init makes a store of an empty Redis. Without it that is ErrNoStore.
+	Init bool
+	// Partitions is fixed when the store is made; 16.
+	Partitions int
+	// Prefix begins every key; "ps".
+	Prefix string
+	Logger *slog.Logger // discards
+	// Now replaces the server's clock, for simulation and tests.
+	Now func() leaky.Instant
+}
+
+// Engine is a queue.Engine on Redis.
+type Engine struct {
+	client     redis.UniversalClient
+	log        *slog.Logger
+	now        func() leaky.Instant
+	prefix     string
+	keys       []string // of the partitions' hashes
+	appends    []*queue.Coalescer[appendItem, queue.Appended]
+	settles    []*queue.Coalescer[queue.Settlement, queue.Settled]
+	stampSeed  [4]byte
+	stampCount atomic.Uint32
+
+	closing context.Context
+	close   context.CancelFunc
+	wakers  sync.WaitGroup
+	closed  sync.Once
+}
+
+var _ queue.Engine = (*Engine)(nil)
+
+// Open checks the store behind client and returns an Engine on it. The client
+// must be made with MaxRetries -1 (an engine repeats in its own way) and
+// ContextTimeoutEnabled; it stays the caller's to close, after the engine.
+func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine, error) {
+	if o.Partitions == 0 {
+		o.Partitions = DefaultPartitions
+	}
+	if o.Partitions < 1 || o.Partitions > 4096 {
+		return nil, fmt.Errorf("partitions %d: must be from 1 to 4096", o.Partitions)
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if !validPrefix(o.Prefix) {
+		return nil, fmt.Errorf("prefix %s: must be 1 to 16 of a-z 0-9 _ -", queue.Shorten(o.Prefix, 40))
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	e := &Engine{client: client, log: o.Logger, now: o.Now, prefix: o.Prefix}
+	_, _ = rand.Read(e.stampSeed[:])
+	e.closing, e.close = context.WithCancel(context.Background())
+	for p := range o.Partitions {
+		e.keys = append(e.keys, fmt.Sprintf("%s{%d}", o.Prefix, p))
+		e.appends = append(e.appends, queue.NewCoalescer(flightTimeout, appendItem.size,
+			func(ctx context.Context, items []appendItem) ([]queue.Appended, error) {
+				return e.sendAppend(ctx, p, items)
+			},
+			func(i appendItem, err error) queue.Appended {
+				return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
+			}))
+		e.settles = append(e.settles, queue.NewCoalescer(flightTimeout, func(s queue.Settlement) int { return 64 + len(s.Reason) },
+			func(ctx context.Context, s []queue.Settlement) ([]queue.Settled, error) {
+				return e.sendSettle(ctx, p, s)
+			},
+			func(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }))
+	}
+	if err := e.openStore(ctx, o.Init); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func validPrefix(s string) bool {
+	if len(s) > 16 {
+		return false
+	}
+	for _, c := range s {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// Partitions implements queue.Outflow.
+func (e *Engine) Partitions() int { return len(e.keys) }
+
+// Partition returns the partition that a queue lives in.
+func (e *Engine) Partition(name string) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(queue.Group(name)))
+	return int(h.Sum32() % uint32(len(e.keys)))
+}
+
+// Close ends what is under way. It does not close the client.
+func (e *Engine) Close() error {
+	e.closed.Do(func() {
+		e.close()
+		for p := range e.keys {
+			e.appends[p].Close()
+			e.settles[p].Close()
+		}
+		e.wakers.Wait()
+	})
+	return nil
+}
+
+// instant is ARGV[1] of every script.
+func (e *Engine) instant() any {
+	if e.now == nil {
+		return ""
+	}
+	return int64(e.now())
+}
+
+// stamps returns the 6 bytes that name one append call; the index of the job
+// follows. By its stamp a job knows the call that brought it in, when that call
+// is repeated.
+func (e *Engine) stamps() [6]byte {
+	n := e.stampCount.Add(1)
+	return [6]byte{e.stampSeed[0], e.stampSeed[1], e.stampSeed[2], e.stampSeed[3] ^ byte(n>>16), byte(n >> 8), byte(n)}
+}
+
+func newStoreID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}

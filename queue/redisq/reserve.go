@@ -1,0 +1,79 @@
+package redisq
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Reserve implements queue.Outflow. It is called once; a drainer whose reply
+// was lost asks again with the same number.
+func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	var out queue.Reserved
+	if r.Partition < 0 || r.Partition >= len(e.keys) {
+		return out, fmt.Errorf("partition %d: must be from 0 to %d", r.Partition, len(e.keys)-1)
+	}
+	if r.Max < 1 || r.Max > queue.MaxReserve {
+		return out, fmt.Errorf("max %d: must be from 1 to %d", r.Max, queue.MaxReserve)
+	}
+	if len(r.Client.ID) > 64 || queue.ValidateID(r.Client.ID) != nil {
+		return out, fmt.Errorf("client id %s: must be 1 to 64 visible ASCII characters", queue.Shorten(r.Client.ID, 80))
+	}
+	v, err := e.once(ctx, reserveScript, r.Partition, e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
+		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes)
+	if err != nil {
+		return out, err
+	}
+	l := list(v)
+	out.Next, out.Backup, out.Garbage = l.duration(), l.duration(), l.int() > 0
+	for s := l.list(); s.more(); {
+		out.Expired = append(out.Expired, s.text())
+	}
+	for s := l.list(); s.more(); {
+		if out.Lost == nil {
+			out.Lost = map[string]int64{}
+		}
+		name := s.text()
+		out.Lost[name] += s.int()
+	}
+	for s := l.list(); s.more(); {
+		group := s.list()
+		name, revision, lease := group.text(), group.int(), group.duration()
+		for rows := group.list(); rows.more(); {
+			j := queue.Reservation{Revision: revision, Lease: lease}
+			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), queue.Fence(rows.text()), int(rows.int()), rows.duration()
+			job := rows.text()
+			if rows.err != nil {
+				return out, rows.err
+			}
+			if err := readJob(job, &j); err != nil {
+				// It runs out its lease and becomes dead in time, with its record kept.
+				e.log.Error("job record cannot be read", "queue", name, "id", j.ID, "error", err)
+				continue
+			}
+			out.Jobs = append(out.Jobs, j)
+		}
+	}
+	for s := l.list(); s.more(); {
+		number, text := s.text(), s.text()
+		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key", e.keys[r.Partition]+"q"+number, "error", text)
+	}
+	return out, l.err
+}
+
+// A job's string: 'L', 8 bytes of stamp, 7 of the instant, the record.
+const jobHeader = 16
+
+func readJob(s string, j *queue.Reservation) error {
+	if len(s) < jobHeader || s[0] != 'L' {
+		return fmt.Errorf("%w: not a job", queue.ErrCorrupt)
+	}
+	var at [8]byte
+	copy(at[1:], s[9:16])
+	j.AppendedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(at[:])))
+	return queue.UnpackRecord([]byte(s[jobHeader:]), &j.Job)
+}

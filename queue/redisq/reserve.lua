@@ -1,0 +1,271 @@
+#!lua flags=allow-oom
+-- Take back leases that ran out, then grant departures within the horizon.
+--
+-- ARGV[2..7]  client id, client name, client version, request number, most jobs, most bytes
+-- Returns  {next in us, backup in us, garbage, expired, lost, groups, errors}:
+--          expired {queue name...}, one a lease; lost {queue name, slots...}; errors {queue number, text...};
+--          groups {queue name, revision, lease in us, rows} with rows five entries a job:
+--          id, fence, attempt, departs in us from now, job
+
+begin()
+check_run()
+local client, number, most, most_bytes = ARGV[2], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
+local grant_key = B .. 'g:' .. client
+local expired, lost, groups, by_number, granted, errors, bytes = {}, {}, {}, {}, {}, {}, 0
+local left = most
+
+-- The clients seen lately, of whom one watches.
+local function see_client()
+  local key = B .. 'c'
+  if call('ZADD', key, now, client) == 1 then call('HSET', B .. 'C', client, cmsgpack.pack({ ARGV[3], ARGV[4] })) end
+  local gone = call('ZRANGEBYSCORE', key, '-inf', now - 10 * SECOND, 'LIMIT', 0, 100)
+  if gone[1] then
+    call('ZREM', key, unpack(gone))
+    call('HDEL', B .. 'C', unpack(gone))
+  end
+  return min(2 * SECOND, 250000 * call('ZCARD', key))
+end
+
+local function group_of(q)
+  local g = by_number[q.nr]
+  if not g then
+    g = { q.name, q.rev, q.lease, {} }
+    by_number[q.nr] = g
+    groups[#groups + 1] = g
+  end
+  return g[4]
+end
+
+-- replay answers a request whose reply was lost with what is left of its grant.
+local function replay()
+  local last = call('GET', grant_key)
+  if not last then return false end
+  last = cmsgpack.unpack(last)
+  if last[1] ~= number then return false end
+  for i = 2, #last, 3 do
+    local nr, id, fence = last[i], last[i + 1], last[i + 2]
+    local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
+    local f = entry and unpack_flight(entry)
+    if q and f and f.state == S.leased and fence_text(f.epoch, f.fence) == fence then
+      local rows, job = group_of(q), call('GET', job_key(nr, id))
+      if job then
+        for _, v in ipairs({ id, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
+        left = left - 1
+      end
+    end
+  end
+  return true
+end
+
+-- expire ends one lease that ran out.
+local function expire(q, id)
+  local entry = call('HGET', B .. 'f' .. q.nr, id)
+  if not entry then return end
+  call('ZCARD', B .. 'w' .. q.nr)
+  local f = unpack_flight(entry)
+  f.attempts, f.reason = f.attempts + 1, 'the lease ran out'
+  M.tl = M.tl - 1
+  expired[#expired + 1] = q.name
+  add(q, 'expired', 1)
+  note_error(q, id, f.reason)
+  if f.attempts >= q.maxatt then
+    finish_job(q, id, f, S.dead, 0)
+    call('HDEL', B .. 'f' .. q.nr, id)
+    call('RPUSH', B .. 'd' .. q.nr, pack('>I7', now) .. id)
+    add(q, 'died', 1)
+    set(q, 'size', q.size - 1)
+    M.td = M.td + 1 - forget(q, 'd')
+  else
+    f.state = S.waiting
+    call('HSET', B .. 'f' .. q.nr, id, pack_flight(f))
+    call('ZADD', B .. 'w' .. q.nr, f.turn, id)
+    M.tw = M.tw + 1
+  end
+end
+
+local function take_back()
+  local touched = {}
+  for _, member in ipairs(call('ZRANGEBYSCORE', B .. 'l', '-inf', now, 'LIMIT', 0, 100)) do
+    local nr, id = string.match(member, '^([^:]*):(.*)$')
+    call('ZREM', B .. 'l', member)
+    local q = touched[nr] or load(nr)
+    if q then
+      touched[nr] = q
+      local ok, e = pcall(expire, q, id)
+      if not ok then
+        errors[#errors + 1] = nr
+        errors[#errors + 1] = error_text(e)
+        call('ZADD', B .. 'l', now + 2 * SECOND, member)
+      end
+    end
+  end
+  for _, q in pairs(touched) do
+    pcall(agenda, q)
+    save(q)
+  end
+end
+
+-- ripen puts scheduled jobs whose time has come back at their turn.
+local function ripen(q)
+  local T, W, F = B .. 't' .. q.nr, B .. 'w' .. q.nr, B .. 'f' .. q.nr
+  local ids = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100)
+  if not ids[1] then return end
+  for _, id in ipairs(ids) do
+    local f = unpack_flight(call('HGET', F, id))
+    f.state = S.waiting
+    call('HSET', F, id, pack_flight(f))
+    call('ZADD', W, f.turn, id)
+  end
+  call('ZREM', T, unpack(ids))
+  M.ts, M.tw = M.ts - #ids, M.tw + #ids
+end
+
+-- grant_some grants jobs from the head. Returns false when the queue, or the
+-- reply, can take no more.
+local function grant_some(q, leases, flights)
+  local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
+  local want = min(left, 32)
+  if q.n > 0 then -- do not read what the horizon will not let out
+    want = min(want, floor((now + HORIZON - next_departure(q)) * q.n / q.d) + 1)
+    if want < 1 then return false end
+  end
+  local heads = call('ZRANGE', W, 0, want - 1, 'WITHSCORES')
+  if not heads[1] then return false end
+  local ids, keys = {}, {}
+  for i = 1, #heads, 2 do
+    ids[#ids + 1] = heads[i]
+    keys[#keys + 1] = job_key(q.nr, heads[i])
+  end
+  local jobs, entries = call('MGET', unpack(keys)), call('HMGET', F, unpack(ids))
+  local rows, taken, more = group_of(q), 0, true
+  for i, id in ipairs(ids) do
+    local job = jobs[i]
+    if not job or sub(job, 1, 1) ~= 'L' then
+      -- Somebody removed the job's key. Its place is freed, and it is not silent.
+      note_error(q, id, 'the job was removed from the store by somebody else')
+      add(q, 'vanished', 1)
+      set(q, 'size', q.size - 1)
+      call('HDEL', F, id)
+    else
+      if bytes > 0 and bytes + #job > most_bytes then
+        more, left = false, 0
+        break
+      end
+      local d = take(q, cost_of(job))
+      if not d then
+        more = false
+        break
+      end
+      local f = entries[i] and unpack_flight(entries[i])
+        or { attempts = 0, pepoch = '00000000', pfence = 0, pverdict = 0, reason = '' }
+      M.fseq = M.fseq + 1
+      q.lf = M.fseq
+      f.state, f.turn, f.at, f.epoch, f.fence = S.leased, tonumber(heads[2 * i]), d, M.run, M.fseq
+      local fence = fence_text(f.epoch, f.fence)
+      leases[#leases + 1] = d + q.lease
+      leases[#leases + 1] = q.nr .. ':' .. id
+      flights[#flights + 1] = id
+      flights[#flights + 1] = pack_flight(f)
+      local r = #rows
+      rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5] = id, fence, f.attempts + 1, d - now, job
+      local g = #granted
+      granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, fence
+      left, bytes = left - 1, bytes + #job
+    end
+    taken = taken + 1
+  end
+  if taken > 0 then
+    call('ZREMRANGEBYRANK', W, 0, taken - 1)
+    M.tw = M.tw - taken
+  end
+  return more and left > 0
+end
+
+-- meter counts departures in steps of 10 s, for the measured outflow.
+local function meter(q, count)
+  local v = call('HMGET', B .. 'q' .. q.nr, 'mw', 'mc', 'mp')
+  local w, mw, mc, mp = floor(now / (10 * SECOND)), tonumber(v[1]) or 0, tonumber(v[2]) or 0, tonumber(v[3]) or 0
+  if w == mw + 1 then
+    mp, mc = mc, 0
+  elseif w ~= mw then
+    mp, mc = 0, 0
+  end
+  call('HSET', B .. 'q' .. q.nr, 'mw', w, 'mc', mc + count, 'mp', mp)
+end
+
+local function visit(nr, e)
+  local q = load(nr)
+  if not q or q.paused then
+    call('ZREM', B .. 'a', nr)
+    return
+  end
+  if q.epoch ~= M.run then
+    hold(q)
+    set(q, 'epoch', M.run)
+  elseif q.n > 0 and e < now then
+    local slots = floor((now - e) / (q.d / q.n))
+    if slots > 0 then
+      lost[#lost + 1] = q.name
+      lost[#lost + 1] = slots
+      add(q, 'lost', slots)
+    end
+  end
+  ripen(q)
+  local leases, flights = {}, {}
+  repeat until not grant_some(q, leases, flights)
+  local count = #leases / 2
+  if count > 0 then
+    call('ZADD', B .. 'l', unpack(leases))
+    call('HSET', B .. 'f' .. nr, unpack(flights))
+    M.tl = M.tl + count
+    set(q, 'lf', q.lf)
+    meter(q, count)
+  end
+  save_bucket(q)
+  agenda(q)
+  save(q)
+end
+
+local backup = see_client()
+if not replay() then
+  take_back()
+  local due_now = call('ZRANGEBYSCORE', B .. 'a', '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, 100)
+  for i = 1, #due_now, 2 do
+    if left <= 0 then break end
+    -- One queue that somebody broke must not stop the others.
+    local ok, e = pcall(visit, due_now[i], tonumber(due_now[i + 1]))
+    if not ok then
+      errors[#errors + 1] = due_now[i]
+      errors[#errors + 1] = error_text(e)
+      call('ZADD', B .. 'a', now + 2 * SECOND, due_now[i])
+    end
+  end
+  if #granted > 0 then call('SET', grant_key, cmsgpack.pack({ number, unpack(granted) }), 'PX', 60000) end
+end
+
+-- When to ask again, and who watches.
+local first = call('ZRANGE', B .. 'a', 0, 0, 'WITHSCORES')
+local head = tonumber(first[2])
+local deadline = tonumber(call('ZRANGE', B .. 'l', 0, 0, 'WITHSCORES')[2])
+local ask = now + 2 * SECOND
+if head then ask = min(ask, head - HORIZON / 2) end
+if deadline then ask = min(ask, deadline) end
+ask = max(ask, now + 1000)
+local watches = M.wid == client or M.wid == '' or now > M.wat + M.wback
+local next_in
+if left <= 0 then
+  -- No handler is free here: somebody else must look.
+  next_in = ask - now
+  if head and head <= now + HORIZON then next_in = 0 end
+  if watches then
+    M.wid, M.wat = '', ask
+    if call('ZCARD', B .. 'c') > 1 and head then wake('') end
+  end
+elseif watches then
+  M.wid, M.wat, M.wback = client, ask, backup
+  next_in = ask - now
+else
+  next_in = min(2 * SECOND, max(M.wat - now, 0) + backup)
+end
+finish()
+return { next_in, backup, call('LLEN', B .. 'z'), expired, lost, groups, errors }

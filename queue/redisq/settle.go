@@ -1,0 +1,114 @@
+package redisq
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Settle implements queue.Outflow.
+func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]queue.Settled, error) {
+	answers := make([]queue.Settled, len(settlements))
+	var parts []part[queue.Settlement]
+	for i, s := range settlements {
+		if len(s.Reason) > queue.MaxReasonBytes {
+			s.Reason = strings.ToValidUTF8(s.Reason[:queue.MaxReasonBytes], "")
+		}
+		parts = place(parts, e.Partition(s.Queue), i, s)
+	}
+	err := spread(parts, func(p part[queue.Settlement]) error {
+		got, err := e.settles[p.partition].Do(ctx, p.items)
+		for i, at := range p.at {
+			if got == nil {
+				answers[at] = queue.Settled{Err: err}
+			} else {
+				answers[at] = got[i]
+			}
+		}
+		return err
+	})
+	return answers, err
+}
+
+func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Settlement) ([]queue.Settled, error) {
+	order, names := byQueue(items, func(s *queue.Settlement) string { return s.Queue })
+	args := make([]any, 0, 2+2*len(names)+5*len(items))
+	args = append(args, e.instant(), len(names))
+	for k, name := range names {
+		args = append(args, name, len(order[k]))
+		for _, i := range order[k] {
+			s := &items[i]
+			args = append(args, s.ID, string(s.Fence), int(s.Verdict), max(s.After, 0).Microseconds(), s.Reason)
+		}
+	}
+	v, err := e.repeat(ctx, settleScript, partition, args...)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]queue.Settled, len(items))
+	r := list(v)
+	for k := range names {
+		for _, i := range order[k] {
+			switch v := r.next().(type) {
+			case int64:
+				answers[i] = queue.Settled{Stale: v == 0, State: queue.State(v)}
+			case string:
+				answers[i] = queue.Settled{Err: replyErr(v)}
+			}
+		}
+	}
+	return answers, r.err
+}
+
+// Extend implements queue.Outflow.
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, error) {
+	stands := make([]bool, len(leases))
+	var parts []part[queue.Lease]
+	for i, l := range leases {
+		parts = place(parts, e.Partition(l.Queue), i, l)
+	}
+	err := spread(parts, func(p part[queue.Lease]) error {
+		for from := 0; from < len(p.items); from += queue.FlightItems {
+			to := min(from+queue.FlightItems, len(p.items))
+			args := make([]any, 0, 2+3*(to-from))
+			args = append(args, e.instant(), to-from)
+			for _, l := range p.items[from:to] {
+				args = append(args, l.Queue, l.ID, string(l.Fence))
+			}
+			ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+			v, err := e.repeat(ctx, extendScript, p.partition, args...)
+			cancel()
+			if err != nil {
+				return err
+			}
+			r := list(v)
+			for i := from; i < to; i++ {
+				stands[p.at[i]] = r.int() == 1
+			}
+			if r.err != nil {
+				return r.err
+			}
+		}
+		return nil
+	})
+	return stands, err
+}
+
+// Sweep implements queue.Outflow.
+func (e *Engine) Sweep(ctx context.Context, partition int) (bool, error) {
+	v, err := e.once(ctx, sweepScript, partition, e.instant())
+	if err != nil {
+		return false, err
+	}
+	return v == int64(1), nil
+}
+
+// micros is the instant of a reply as a time; zero stays zero.
+func micros(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us)
+}

@@ -1,0 +1,124 @@
+#!lua flags=allow-oom
+-- End leases, grouped by queue.
+--
+-- ARGV[2]  number of queues; for each: name, number of settlements; for each:
+--          id, fence, verdict, back-off in us, reason
+-- Returns  one entry a settlement: the state in which it left the job, 0 when stale, or the text of an error
+
+begin()
+local out, arg = {}, 3
+
+local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting }
+
+-- repeated answers a settlement whose lease is gone: as before if it is the
+-- last one accepted, said again; else stale.
+local function repeated(q, id, f, epoch, fence, verdict)
+  if f then
+    if f.pepoch == epoch and f.pfence == fence and f.pverdict == verdict then return AFTER[verdict] or S.scheduled end
+    return 0
+  end
+  local job = redis.pcall('GET', job_key(q.nr, id))
+  if type(job) == 'string' and sub(job, 1, 1) == 'E' then
+    local e = unpack_ended(job)
+    if e.epoch == epoch and e.fence == fence and e.verdict == verdict then return e.state end
+  end
+  return 0
+end
+
+local function settle(name, count, arg)
+  local nr = number_of(name)
+  local q = nr and load(nr)
+  if not q then return nil end
+  local out = {}
+  local W, T, F = B .. 'w' .. q.nr, B .. 't' .. q.nr, B .. 'f' .. q.nr
+  -- Types first: what is written below must not fail half-way.
+  call('ZCARD', W)
+  call('ZCARD', T)
+  call('ZCARD', B .. 'l')
+  call('LLEN', B .. 'e' .. nr)
+  call('LLEN', B .. 'd' .. nr)
+  local gone, landed, ended, dead, back = {}, {}, {}, {}, false
+  local ids, released, retried, flights = {}, 0, 0, {}
+  for j = 0, count - 1 do ids[j + 1] = ARGV[arg + 5 * j] end
+  local entries = call('HMGET', F, unpack(ids))
+  for j = 1, count do
+    local id, token, verdict, after, reason =
+      ARGV[arg], ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), ARGV[arg + 4]
+    arg = arg + 5
+    local epoch, fence = sub(token, 1, 8), tonumber(sub(token, 10))
+    local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
+    local f = entry and entry ~= '' and unpack_flight(entry)
+    if not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
+      out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
+    else
+      landed[#landed + 1] = q.nr .. ':' .. id
+      if verdict == V.fail or verdict == V.bury then
+        f.reason = reason
+        note_error(q, id, reason)
+      end
+      if verdict ~= V.release then f.attempts = f.attempts + 1 end
+      local state = AFTER[verdict]
+      if verdict == V.fail then state = f.attempts >= q.maxatt and S.dead or S.scheduled end
+      f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
+      if state == S.delivered or state == S.dead then
+        if state == S.delivered then f.reason = '' end
+        finish_job(q, id, f, state, verdict)
+        local list = state == S.dead and dead or ended
+        list[#list + 1] = pack('>I7', now) .. id
+        gone[#gone + 1] = id
+        flights[id] = ''
+      else
+        if state == S.waiting then
+          call('ZADD', W, f.turn, id)
+          if q.lf == fence and q.lc > 0 then
+            give_back(q)
+            save_bucket(q)
+            set(q, 'lf', 0)
+          end
+          released = released + 1
+        else
+          f.at = now + after
+          call('ZADD', T, f.at, id)
+          retried = retried + 1
+        end
+        back = true
+        flights[id] = pack_flight(f)
+        call('HSET', F, id, flights[id])
+      end
+      out[#out + 1] = state
+    end
+  end
+  if #landed == 0 then return out end
+  call('ZREM', B .. 'l', unpack(landed))
+  if #gone > 0 then call('HDEL', F, unpack(gone)) end
+  if #ended > 0 then
+    call('RPUSH', B .. 'e' .. q.nr, unpack(ended))
+    call('PEXPIRE', B .. 'e' .. q.nr, ceil(q.rfor / 1000))
+    forget(q, 'e')
+  end
+  if #dead > 0 then
+    call('RPUSH', B .. 'd' .. q.nr, unpack(dead))
+    M.td = M.td + #dead - forget(q, 'd')
+  end
+  if #gone > 0 then set(q, 'size', q.size - #gone) end
+  add(q, 'delivered', #ended)
+  add(q, 'died', #dead)
+  add(q, 'retried', retried)
+  add(q, 'released', released)
+  M.tl, M.tw, M.ts = M.tl - #landed, M.tw + released, M.ts + retried
+  if back then
+    local e = agenda(q)
+    if e then due(e) end
+  end
+  save(q)
+  return out
+end
+
+for _ = 1, tonumber(ARGV[2]) do
+  local name, count = ARGV[arg], tonumber(ARGV[arg + 1])
+  local ok, answer = pcall(settle, name, count, arg + 2)
+  for j = 1, count do out[#out + 1] = not ok and error_text(answer) or answer and answer[j] or 0 end
+  arg = arg + 2 + 5 * count
+end
+finish()
+return out

@@ -1,0 +1,272 @@
+package redisq
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Put implements queue.Specs.
+func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.PutResult, error) {
+	spec.Normalize()
+	if err := spec.Validate(); err != nil {
+		return queue.PutResult{}, err
+	}
+	text, err := queue.EncodeSpec(spec)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	n, d := spec.Rate.Fraction()
+	v, err := e.repeat(ctx, putScript, e.Partition(spec.Name), e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
+		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	r := list(v)
+	result := queue.PutResult{Revision: r.int(), Created: r.int() == 1, Changed: r.int() == 1}
+	if r.int() == 1 {
+		return result, fmt.Errorf("%s: %w: it is at revision %d", spec.Name, queue.ErrRevision, result.Revision)
+	}
+	return result, r.err
+}
+
+// Get implements queue.Specs.
+func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
+	if queue.ValidateName(name) != nil {
+		return queue.Info{}, unknown(name)
+	}
+	infos, err := e.infos(ctx, e.Partition(name), "get", name, 1)
+	if err != nil {
+		return queue.Info{}, err
+	}
+	if len(infos) == 0 {
+		return queue.Info{}, unknown(name)
+	}
+	return infos[0], nil
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("%s: %w", queue.Shorten(name, 80), queue.ErrUnknownQueue)
+}
+
+// listPage bounds what one script reads.
+const listPage = 200
+
+// List implements queue.Specs.
+func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
+	var all []queue.Info
+	for p := range e.keys {
+		cursor, found := after, 0
+		for found < limit {
+			page, err := e.infos(ctx, p, "list", cursor, min(limit-found, listPage))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, page...)
+			found += len(page)
+			if len(page) < listPage {
+				break
+			}
+			cursor = page[len(page)-1].Spec.Name
+		}
+	}
+	slices.SortFunc(all, func(a, b queue.Info) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
+	return all[:min(len(all), max(limit, 0))], nil
+}
+
+func (e *Engine) infos(ctx context.Context, partition int, args ...any) ([]queue.Info, error) {
+	v, err := e.once(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var infos []queue.Info
+	rows := list(v)
+	for rows.more() {
+		i, err := readInfo(rows.list())
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, i)
+	}
+	return infos, rows.err
+}
+
+func readInfo(r *reply) (queue.Info, error) {
+	var i queue.Info
+	name := r.text()
+	spec, err := queue.ParseSpec([]byte(r.text()))
+	if err != nil {
+		return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)
+	}
+	i.Spec = spec
+	i.Revision, i.Paused, i.PauseReason = r.int(), r.int() == 1, r.text()
+	i.Waiting, i.Scheduled = r.int(), r.int()
+	i.Leased = r.int() - i.Waiting - i.Scheduled
+	i.Dead = r.int()
+	i.Appended, i.Delivered, i.Retried, i.Died, i.Released = r.int(), r.int(), r.int(), r.int(), r.int()
+	i.Expired, i.Refused, i.Lost = r.int(), r.int(), r.int()
+	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
+	window, count, before, now := r.int(), r.int(), r.int(), r.int()
+	i.Outflow = outflow(window, count, before, now)
+	for errs := r.list(); errs.more(); {
+		text := errs.text()
+		if len(text) < 7 {
+			continue
+		}
+		var at [8]byte
+		copy(at[1:], text)
+		id, reason, _ := strings.Cut(text[7:], " ")
+		i.Errors = append(i.Errors, queue.LastError{At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id, Reason: reason})
+	}
+	return i, r.err
+}
+
+// outflow is the departures a second, from counts in windows of 10 s: the
+// present one, and as much of the one before as makes up a whole window.
+func outflow(window, count, before, now int64) float64 {
+	const width = 10_000_000
+	present := now / width
+	switch {
+	case present == window+1:
+		before, count = count, 0
+	case present != window:
+		return 0
+	}
+	part := float64(now%width) / width
+	return (float64(before)*(1-part) + float64(count)) / 10
+}
+
+// Delete implements queue.Specs.
+func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
+	if queue.ValidateName(name) != nil {
+		return unknown(name)
+	}
+	flag := ""
+	if force {
+		flag = "1"
+	}
+	v, err := e.once(ctx, deleteScript, e.Partition(name), e.instant(), name, expect, flag)
+	if err != nil {
+		return err
+	}
+	r := list(v)
+	code, n := r.int(), r.int()
+	switch code {
+	case 1:
+		return unknown(name)
+	case 2:
+		return fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, n)
+	case 3:
+		return fmt.Errorf("%s: %w: %d", name, queue.ErrNotEmpty, n)
+	}
+	return r.err
+}
+
+// Pause implements queue.Specs.
+func (e *Engine) Pause(ctx context.Context, name, reason string) error {
+	return e.setPaused(ctx, name, "1", reason)
+}
+
+// Resume implements queue.Specs.
+func (e *Engine) Resume(ctx context.Context, name string) error {
+	return e.setPaused(ctx, name, "", "")
+}
+
+func (e *Engine) setPaused(ctx context.Context, name, flag, reason string) error {
+	if queue.ValidateName(name) != nil {
+		return unknown(name)
+	}
+	if len(reason) > queue.MaxReasonBytes {
+		reason = strings.ToValidUTF8(reason[:queue.MaxReasonBytes], "")
+	}
+	v, err := e.repeat(ctx, pauseScript, e.Partition(name), e.instant(), name, flag, reason)
+	if err == nil && v == int64(0) {
+		return unknown(name)
+	}
+	return err
+}
+
+// Totals implements queue.Specs.
+func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
+	t, _, err := e.totals(ctx)
+	return t, err
+}
+
+// Drainers implements queue.Specs.
+func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {
+	_, d, err := e.totals(ctx)
+	return d, err
+}
+
+func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers []queue.Drainer, err error) {
+	seen := map[string]int{}
+	for p := range e.keys {
+		v, err := e.once(ctx, totalsScript, p, e.instant())
+		if err != nil {
+			return t, nil, err
+		}
+		r := list(v)
+		t.Queues += r.int()
+		t.Waiting += r.int()
+		t.Scheduled += r.int()
+		t.Leased += r.int()
+		t.Dead += r.int()
+		for c := r.list(); c.more(); {
+			d := queue.Drainer{Client: queue.Client{ID: c.text()}, LastSeen: micros(c.int())}
+			d.Name, d.Version = c.text(), c.text()
+			at, ok := seen[d.ID]
+			if !ok {
+				seen[d.ID] = len(drainers)
+				drainers = append(drainers, d)
+			} else if d.LastSeen.After(drainers[at].LastSeen) {
+				drainers[at] = d
+			}
+		}
+		if r.err != nil {
+			return t, nil, r.err
+		}
+	}
+	slices.SortFunc(drainers, func(a, b queue.Drainer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return t, drainers, nil
+}
+
+// Job implements queue.Jobs.
+func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
+	i := queue.JobInfo{Queue: name, ID: id}
+	if queue.ValidateName(name) != nil {
+		return i, unknown(name)
+	}
+	if queue.ValidateID(id) != nil {
+		return i, fmt.Errorf("%s in %s: %w", queue.Shorten(id, 80), name, queue.ErrUnknownJob)
+	}
+	v, err := e.once(ctx, jobScript, e.Partition(name), e.instant(), name, id)
+	if err != nil {
+		return i, err
+	}
+	r := list(v)
+	switch r.int() {
+	case 0:
+		return i, unknown(name)
+	case 1:
+		return i, fmt.Errorf("%q in %s: %w", id, name, queue.ErrUnknownJob)
+	}
+	i.State, i.Cost, i.Attempts, i.AppendedAt = queue.State(r.int()), r.int(), int(r.int()), micros(r.int())
+	i.DueAt, i.EndedAt, i.Reason = micros(r.int()), micros(r.int()), r.text()
+	position, ahead, exact := r.int(), r.int(), r.int() == 1
+	now, pacer, bucket := r.bucket()
+	switch i.State {
+	case queue.Waiting:
+		i.Position = position
+		i.ETA = queue.ETA{At: pacer.ETA(bucket, now, ahead).Time(), Exact: exact}
+	case queue.Scheduled:
+		i.ETA = queue.ETA{At: max(pacer.Next(bucket, now), leaky.Instant(i.DueAt.UnixMicro())).Time()}
+	}
+	return i, r.err
+}

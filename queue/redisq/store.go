@@ -1,0 +1,146 @@
+package redisq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Schema is the version of the keys' layout that this package reads and writes.
+const Schema = 1
+
+// openStore refuses servers that cannot keep a store, and makes one if asked.
+func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
+	if err := e.checkServers(ctx); err != nil {
+		return err
+	}
+	missing, err := e.checkPartitions(ctx)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	if len(missing) < len(e.keys) {
+		return fmt.Errorf("%w: %d of %d partitions are gone (the first is %s): a server of this store was flushed or replaced; restore it from its backup",
+			queue.ErrNoStore, len(missing), len(e.keys), missing[0])
+	}
+	if !makeIt {
+		return fmt.Errorf("%w: this redis is empty of penstock (prefix %q); to make a store of it start once with --init, and if it should hold one, it was flushed: do not",
+			queue.ErrNoStore, e.prefix)
+	}
+	id := newStoreID()
+	for p := range e.keys {
+		if _, err := e.repeat(ctx, initScript, p, e.instant(), Schema, id, len(e.keys)); err != nil {
+			return fmt.Errorf("making the store: %w", err)
+		}
+	}
+	if missing, err = e.checkPartitions(ctx); err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%w: %s vanished while the store was made", queue.ErrNoStore, missing[0])
+	}
+	return err
+}
+
+// Check implements queue.Engine.
+func (e *Engine) Check(ctx context.Context) error {
+	missing, err := e.checkPartitions(ctx)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%w: %d of %d partitions are gone (the first is %s): redis was flushed or replaced; restore it from its backup",
+			queue.ErrNoStore, len(missing), len(e.keys), missing[0])
+	}
+	return nil
+}
+
+// checkPartitions returns the keys of the partitions that are not there.
+func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err error) {
+	cmds := make([]*redis.SliceCmd, len(e.keys))
+	_, err = e.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for p, key := range e.keys {
+			cmds[p] = pipe.HMGet(ctx, key, "schema", "store", "partitions")
+		}
+		return nil
+	})
+	if err != nil {
+		err, _ = classify(err)
+		if errors.Is(err, queue.ErrOutcomeUnknown) { // it was only a question
+			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+		}
+		return nil, err
+	}
+	store := ""
+	for p, cmd := range cmds {
+		v := cmd.Val()
+		schema, _ := v[0].(string)
+		id, _ := v[1].(string)
+		partitions, _ := v[2].(string)
+		if schema == "" {
+			missing = append(missing, e.keys[p])
+			continue
+		}
+		if n, err := strconv.Atoi(schema); err != nil || n > Schema {
+			return nil, fmt.Errorf("%w: the store has schema %s, this binary knows up to %d: use a newer penstock", queue.ErrNoStore, schema, Schema)
+		}
+		if partitions != strconv.Itoa(len(e.keys)) {
+			return nil, fmt.Errorf("%w: the store was made with %s partitions, not %d, and that is fixed: start with --partitions %s", queue.ErrNoStore, partitions, len(e.keys), partitions)
+		}
+		if store != "" && id != store {
+			return nil, fmt.Errorf("%w: partitions of two stores, %s and %s, are mixed", queue.ErrNoStore, store, id)
+		}
+		store = id
+	}
+	return missing, nil
+}
+
+// checkServers looks at every master.
+func (e *Engine) checkServers(ctx context.Context) error {
+	if c, ok := e.client.(*redis.ClusterClient); ok {
+		var mu sync.Mutex // ForEachMaster calls from several goroutines
+		return c.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return checkServer(ctx, m)
+		})
+	}
+	return checkServer(ctx, e.client)
+}
+
+func checkServer(ctx context.Context, c redis.Cmdable) error {
+	server, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		err, _ = classify(err)
+		if errors.Is(err, queue.ErrOutcomeUnknown) {
+			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+		}
+		return err
+	}
+	version := field(server, "redis_version")
+	major, _, _ := strings.Cut(version, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < 7 {
+		return fmt.Errorf("redis %s is too old: 7.0 or newer is needed", version)
+	}
+	memory, err := c.Info(ctx, "memory").Result()
+	if err != nil {
+		return fmt.Errorf("reading redis' memory settings: %w", err)
+	}
+	if policy := field(memory, "maxmemory_policy"); policy != "" && policy != "noeviction" {
+		return fmt.Errorf("redis has maxmemory-policy %s and would drop jobs when memory runs short: set it to noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)", policy)
+	}
+	return nil
+}
+
+// field reads one value of an INFO section.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(v)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,43 @@
+#!lua flags=allow-oom
+-- Free some of what the first deleted queue left behind: at most about 500 keys.
+--
+-- Returns  1 when there is more, else 0
+
+local Z = KEYS[1] .. 'z'
+local nr = redis.call('LINDEX', Z, 0)
+if not nr then return 0 end
+
+local function free(ids)
+  local keys = {}
+  for i, id in ipairs(ids) do keys[i] = job_key(nr, id) end
+  if keys[1] then redis.call('UNLINK', unpack(keys)) end
+  return #keys
+end
+
+local freed = 0
+for _, set_ in ipairs({ 'w', 't' }) do
+  local ids = {}
+  for i, v in ipairs(call('ZPOPMIN', B .. set_ .. nr, 500 - freed)) do
+    if i % 2 == 1 then ids[#ids + 1] = v end
+  end
+  freed = freed + free(ids)
+  if freed >= 500 then return 1 end
+end
+local flying = call('HRANDFIELD', B .. 'f' .. nr, 500 - freed)
+if flying[1] then
+  local leases = {}
+  for i, id in ipairs(flying) do leases[i] = nr .. ':' .. id end
+  call('ZREM', B .. 'l', unpack(leases))
+  freed = freed + free(flying)
+  call('HDEL', B .. 'f' .. nr, unpack(flying))
+end
+if freed >= 500 then return 1 end
+for _, list in ipairs({ 'e', 'd' }) do
+  local ids = {}
+  for i, entry in ipairs(call('LPOP', B .. list .. nr, 500 - freed) or {}) do ids[i] = sub(entry, 8) end
+  freed = freed + free(ids)
+  if freed >= 500 then return 1 end
+end
+call('DEL', B .. 'r' .. nr)
+call('LPOP', Z)
+return call('LLEN', Z) > 0 and 1 or 0

@@ -1,0 +1,17 @@
+#!lua flags=allow-oom
+-- Sum up a partition, and list the clients seen lately.
+--
+-- Returns  {queues, waiting, scheduled, leased, dead, clients}, four entries each: id, last seen, name, version
+
+begin()
+local clients = {}
+local seen = call('ZRANGEBYSCORE', B .. 'c', now - 10 * SECOND, '+inf', 'WITHSCORES')
+for i = 1, #seen, 2 do
+  clients[#clients + 1] = seen[i]
+  clients[#clients + 1] = tonumber(seen[i + 1])
+  local packed = call('HGET', B .. 'C', seen[i])
+  local named = packed and cmsgpack.unpack(packed) or { '', '' }
+  clients[#clients + 1] = named[1]
+  clients[#clients + 1] = named[2]
+end
+return { tonumber(call('HGET', B, 'queues')) or 0, M.tw, M.ts, M.tl, M.td, clients }
