@@ -1,0 +1,12 @@
+// Package push brings the jobs of a file into a queue.
+//
+// It promises that a push may be broken off anywhere and done again: every job
+// has an id that depends on nothing but the file, so that what is in already
+// answers duplicate. Jobs enter in the order of the file as long as none is
+// refused; refused ones come back when the server said that there is room for
+// them, and meanwhile nothing new is read. Memory is bounded by one batch,
+// however long the file is.
+//
+// It refuses to drop anything silently: every line is accepted, duplicate,
+// refused or failed, with its number, and the four add up to what was read.
+package push

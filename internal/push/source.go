@@ -1,0 +1,318 @@
+package push
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxLineBytes is the longest line that is read. It is above what the API takes,
+// so that a line between the two is refused by the server, in its words.
+const MaxLineBytes = 4 << 20
+
+// Line is one job of a file, as the API takes it.
+type Line struct {
+	Number int // of the line in the file, from 1
+	ID     string
+	Body   []byte // one JSON object without line breaks
+	// Err says why the line cannot be sent; the others can.
+	Err error
+}
+
+// Source yields the jobs of a file in order, and io.EOF after the last. Any
+// other error ends it: what follows cannot be read.
+type Source interface {
+	Next() (Line, error)
+}
+
+// Formats are the names that Open takes.
+const (
+	NDJSON = "ndjson"
+	CSV    = "csv"
+)
+
+// FormatOf guesses a file's format from its name; standard input is NDJSON.
+func FormatOf(name string) (string, error) {
+	lower := strings.ToLower(name)
+	switch {
+	case name == "-", strings.HasSuffix(lower, ".ndjson"), strings.HasSuffix(lower, ".jsonl"):
+		return NDJSON, nil
+	case strings.HasSuffix(lower, ".csv"):
+		return CSV, nil
+	}
+	return "", fmt.Errorf("the name %q does not tell the format: give --format ndjson or --format csv", name)
+}
+
+// Open returns a Source that reads r in the named format.
+func Open(r io.Reader, format string) (Source, error) {
+	switch format {
+	case NDJSON:
+		return &ndjson{in: bufio.NewReaderSize(r, 64<<10)}, nil
+	case CSV:
+		return openCSV(r)
+	}
+	return nil, fmt.Errorf("format %q: must be ndjson or csv", format)
+}
+
+// LineID is the id of a line that brings none: the first 16 hexadecimal digits
+// of the SHA-256 of its content, a dash, and its number. The same file pushed
+// again has the same ids; two equal lines of one file have different ones.
+func LineID(content []byte, number int) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:8]) + "-" + strconv.Itoa(number)
+}
+
+// ndjson reads one JSON object a line. Blank lines are passed over.
+type ndjson struct {
+	in     *bufio.Reader
+	number int
+}
+
+func (s *ndjson) Next() (Line, error) {
+	for {
+		text, long, err := s.read()
+		if err != nil && (len(text) == 0 || !errors.Is(err, io.EOF)) {
+			return Line{}, err
+		}
+		s.number++
+		if s.number == 1 {
+			text = bytes.TrimPrefix(text, []byte("\ufeff"))
+		}
+		text = bytes.TrimSpace(text)
+		switch {
+		case long:
+			return Line{Number: s.number, Err: fmt.Errorf("longer than %d bytes", MaxLineBytes)}, nil
+		case len(text) > 0:
+			return withID(text, s.number), nil
+		case err != nil:
+			return Line{}, err
+		}
+	}
+}
+
+// read returns the next line in memory of its own, cut short when it is too
+// long; the rest of it is passed over.
+func (s *ndjson) read() (text []byte, long bool, err error) {
+	for {
+		part, err := s.in.ReadSlice('\n')
+		if !long {
+			text = append(text, part...)
+			long = len(text) > MaxLineBytes
+		}
+		if long {
+			text = text[:1]
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, long, err
+		}
+	}
+}
+
+// withID finds the id of a line, or puts one in. What is not a JSON object is
+// not sent: alone in a stream it could be taken for several.
+func withID(text []byte, number int) Line {
+	line := Line{Number: number, Body: text}
+	if !utf8.Valid(text) {
+		line.Err = errors.New("is not UTF-8")
+		return line
+	}
+	id, fields, err := findID(text)
+	switch {
+	case err != nil:
+		line.Err = err
+	case id != nil:
+		// An id that is not a string is the server's to refuse.
+		_ = json.Unmarshal(id, &line.ID)
+	default:
+		line.ID = LineID(text, number)
+		body := make([]byte, 0, len(text)+len(line.ID)+9)
+		body = append(body, `{"id":"`...)
+		body = append(body, line.ID...)
+		body = append(body, '"')
+		if fields {
+			body = append(body, ',')
+		}
+		line.Body = append(body, text[1:]...)
+	}
+	return line
+}
+
+// findID returns the value of the member "id" of an object, nil if there is
+// none, and whether the object has any members.
+func findID(text []byte) (id json.RawMessage, fields bool, err error) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	open, err := dec.Token()
+	if err != nil {
+		return nil, false, notJSON(err)
+	}
+	if open != json.Delim('{') {
+		return nil, false, errors.New(`is not a JSON object such as {"payload": ...}`)
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, false, notJSON(err)
+		}
+		fields = true
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, false, notJSON(err)
+		}
+		if name == "id" && id == nil {
+			id = value
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, false, notJSON(err)
+	}
+	if dec.More() {
+		return nil, false, errors.New("has something behind the JSON object")
+	}
+	return id, fields, nil
+}
+
+func notJSON(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("is not JSON: it ends too early")
+	}
+	return fmt.Errorf("is not JSON: %w", err)
+}
+
+// table reads CSV with a header row.
+type table struct {
+	in          *csv.Reader
+	names       []string
+	id, payload int // columns, -1 if absent
+}
+
+func openCSV(r io.Reader) (Source, error) {
+	t := &table{in: csv.NewReader(r), id: -1, payload: -1}
+	t.in.ReuseRecord = true
+	head, err := t.in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the CSV file is empty: its first row names the columns")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the header row: %w", err)
+	}
+	seen := map[string]bool{}
+	for i, name := range head {
+		if i == 0 {
+			name = strings.TrimPrefix(name, "\ufeff")
+		}
+		name = strings.TrimSpace(name)
+		if name == "" || seen[name] {
+			return nil, fmt.Errorf("column %d of the header row: %q: every column needs a name of its own", i+1, name)
+		}
+		seen[name] = true
+		t.names = append(t.names, name)
+		switch name {
+		case "id":
+			t.id = i
+		case "payload":
+			t.payload = i
+		}
+	}
+	if t.payload >= 0 && len(t.names) > t.width() {
+		return nil, fmt.Errorf("with a column payload only id may stand beside it, found %s: put the rest into the payload, or rename payload so that all columns become one",
+			strings.Join(t.others(), ", "))
+	}
+	if len(t.names) == 1 && t.id == 0 {
+		return nil, errors.New("there is only a column id: there must be a column payload, or others to make a payload of")
+	}
+	return t, nil
+}
+
+// width is how many columns have a meaning of their own.
+func (t *table) width() int {
+	n := 0
+	for _, i := range []int{t.id, t.payload} {
+		if i >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *table) others() (names []string) {
+	for i, name := range t.names {
+		if i != t.id && i != t.payload {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (t *table) Next() (Line, error) {
+	record, err := t.in.Read()
+	var bad *csv.ParseError
+	switch {
+	case errors.As(err, &bad) && errors.Is(err, csv.ErrFieldCount):
+		return Line{Number: bad.StartLine, Err: fmt.Errorf("has %d columns, the header row has %d", len(record), len(t.names))}, nil
+	case err != nil:
+		return Line{}, err // after a broken quote nothing can be told apart
+	}
+	number, _ := t.in.FieldPos(0)
+	line := Line{Number: number}
+	payload, err := t.payloadOf(record)
+	if err != nil {
+		line.Err = err
+		return line, nil
+	}
+	if t.id >= 0 {
+		line.ID = record[t.id]
+	}
+	if line.ID == "" {
+		line.ID = LineID(payload, number)
+	}
+	id, err := json.Marshal(line.ID)
+	if err != nil {
+		line.Err = err
+		return line, nil
+	}
+	line.Body = fmt.Appendf(nil, `{"id":%s,"payload":%s}`, id, payload)
+	return line, nil
+}
+
+func (t *table) payloadOf(record []string) ([]byte, error) {
+	if t.payload >= 0 {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, []byte(record[t.payload])); err != nil {
+			return nil, fmt.Errorf("column payload: %w", notJSON(err))
+		}
+		return compact.Bytes(), nil
+	}
+	out := []byte{'{'}
+	for i, name := range t.names {
+		if i == t.id {
+			continue
+		}
+		if !utf8.ValidString(record[i]) {
+			return nil, fmt.Errorf("column %s: is not UTF-8", name)
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = appendQuoted(append(appendQuoted(out, name), ':'), record[i])
+	}
+	return append(out, '}'), nil
+}
+
+// appendQuoted appends s as a JSON string, without HTML escapes: a payload
+// should read as the file does.
+func appendQuoted(b []byte, s string) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string into memory cannot fail
+	return append(b, bytes.TrimRight(out.Bytes(), "\n")...)
+}
