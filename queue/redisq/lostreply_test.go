@@ -1,0 +1,126 @@
+package redisq_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/faultproxy"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// What can happen to a script between a client and Redis. The outcome must be
+// the same as if nothing had.
+var faults = []struct {
+	name   string
+	inject func(*faultproxy.Proxy, faultproxy.Match)
+}{
+	{"reply swallowed", func(p *faultproxy.Proxy, m faultproxy.Match) { p.SwallowNext(m) }},
+	{"command lost", func(p *faultproxy.Proxy, m faultproxy.Match) { p.LoseNext(m) }},
+	{"three replies swallowed", func(p *faultproxy.Proxy, m faultproxy.Match) {
+		p.Inject(faultproxy.Fault{On: m, Do: faultproxy.SwallowReply, Times: 3})
+	}},
+	{"reply late by 150 ms", func(p *faultproxy.Proxy, m faultproxy.Match) {
+		p.Inject(faultproxy.Fault{On: m, Do: faultproxy.DelayReply, By: 150 * time.Millisecond, Times: 1})
+	}},
+}
+
+func TestLostReply(t *testing.T) {
+	for _, where := range []string{"single", "cluster"} {
+		t.Run(where, func(t *testing.T) {
+			v, proxy := proxied(t, where == "cluster")
+			for _, f := range faults {
+				t.Run(f.name, func(t *testing.T) {
+					v.t = t
+					name := map[string]string{"reply swallowed": "swallowed", "command lost": "lost", "three replies swallowed": "thrice", "reply late by 150 ms": "late"}[f.name]
+					v.put(name, leaky.Unlimited, nil)
+					proxy.Clear()
+
+					// Append: accepted, once, and told so.
+					f.inject(proxy, faultproxy.Script("job-0001"))
+					if a := v.append(job(name, 1), job(name, 2)); a[0].Outcome != queue.Accepted || a[1].Outcome != queue.Accepted || a[1].Position != 2 {
+						t.Errorf("append: %+v", a)
+					}
+					if a := v.append(job(name, 1)); a[0].Outcome != queue.Duplicate {
+						t.Errorf("append again: %+v", a)
+					}
+					if i := v.info(name); i.Waiting != 2 || i.Appended != 2 {
+						t.Errorf("after append: %d waiting, %d appended, want 2", i.Waiting, i.Appended)
+					}
+
+					// Reserve: the drainer repeats it under its number and gets the same grant.
+					f.inject(proxy, faultproxy.Script("client-under-test"))
+					request := v.request(name)
+					r, err := v.e.Reserve(v.ctx, request)
+					for tries := 0; err != nil && tries < 5; tries++ {
+						if !errors.Is(err, queue.ErrOutcomeUnknown) {
+							t.Fatalf("reserve: %v, want outcome unknown", err)
+						}
+						r, err = v.e.Reserve(v.ctx, request)
+					}
+					if err != nil || len(r.Jobs) != 2 || r.Jobs[0].ID != "job-0001" || r.Jobs[1].ID != "job-0002" {
+						t.Fatalf("reserve: %+v, %v; want both jobs", r.Jobs, err)
+					}
+					if i := v.info(name); i.Leased != 2 {
+						t.Errorf("%d leased, want 2", i.Leased)
+					}
+
+					// Settle: the same answer, counted once.
+					f.inject(proxy, faultproxy.Script(string(r.Jobs[0].Fence)))
+					for _, s := range v.settle(deliver(r.Jobs...)...) {
+						if s.Stale || s.State != queue.Delivered {
+							t.Errorf("settle: %+v", s)
+						}
+					}
+					if i := v.info(name); i.Size() != 0 || i.Delivered != 2 {
+						t.Errorf("after settle: size %d, delivered %d; want 0, 2", i.Size(), i.Delivered)
+					}
+				})
+			}
+		})
+	}
+}
+
+// A caller who gives up while his jobs are under way learns that he cannot know.
+func TestAppendGivenUp(t *testing.T) {
+	v, proxy := proxied(t, false)
+	v.put("email", leaky.Unlimited, nil)
+	proxy.Delay(faultproxy.Script("job-0001"), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(v.ctx, 50*time.Millisecond)
+	defer cancel()
+	a, err := v.e.Append(ctx, []queue.Job{job("email", 1)})
+	if !errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%+v, %v; want outcome unknown", a, err)
+	}
+	proxy.Clear()
+	if a := v.append(job("email", 1)); a[0].Outcome != queue.Duplicate {
+		t.Errorf("asked again: %+v, want duplicate", a)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	v, proxy := proxied(t, false)
+	v.put("email", leaky.Unlimited, nil)
+	v.append(job("email", 1))
+	proxy.Refuse()
+	proxy.Cut()
+	started := time.Now()
+	_, err := v.e.Append(v.ctx, []queue.Job{job("email", 2)})
+	if !errors.Is(err, queue.ErrUnavailable) && !errors.Is(err, queue.ErrOutcomeUnknown) {
+		t.Errorf("append: %v", err)
+	}
+	if took := time.Since(started); took > 2*flightTimeout {
+		t.Errorf("took %v to say so", took)
+	}
+	if err := v.e.Check(v.ctx); !errors.Is(err, queue.ErrUnavailable) {
+		t.Errorf("check: %v", err)
+	}
+	proxy.Clear()
+	if seen := v.drain("email", 1); seen["job-0001"] != 1 {
+		t.Errorf("came out: %v", seen)
+	}
+}
+
+const flightTimeout = 3 * time.Second // as in redisq.go
