@@ -1,0 +1,83 @@
+# Everything a person does with this repository. `make` alone prints what there is.
+#
+# Variables: ARGS are passed on to demo, up, bench and prove; DATA is where `up` keeps its jobs; REDIS is the Redis
+# that `prove` is run on, one of its own if empty; FUZZTIME is how long each fuzz target runs.
+
+GO       ?= go
+ARGS     ?=
+DATA     ?= data
+REDIS    ?=
+FUZZTIME ?= 20s
+
+# Left empty where git knows nothing; the programs then say what the go command recorded.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -s -w -X github.com/penstock/penstock/internal/version.linked=$(VERSION)
+
+# The race detector needs a C compiler. Without one the tests run all the same, and say so.
+RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
+
+# Packages that start real servers share the cores with them, so no more than two at a time.
+TESTFLAGS := $(RACE) -p 2 -shuffle=on -timeout 20m
+
+LINTER  := bin/tools/golangci-lint
+LINTER_VERSION := 2.15.0
+
+.PHONY: help build up demo test check bench prove fuzz lint fmt tools clean
+.DEFAULT_GOAL := help
+
+help: ## print this
+	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/ingress, bin/drainer and bin/penstock
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
+
+demo: build ## see it work: 30 s, nothing to install but Go
+	bin/penstock demo $(ARGS)
+
+up: build ## run ingress and drainer in one process, with the jobs in ./data
+	bin/penstock up --data $(DATA) $(ARGS)
+
+test: ## vet and test everything, on real Redis servers; installs redis-server where it may
+	@server=$$(scripts/redis.sh) && \
+	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
+	set -x && \
+	$(GO) vet ./... && \
+	PENSTOCK_REDIS_SERVER=$$server $(GO) test $(TESTFLAGS) ./...
+
+check: build lint test ## what a change must pass: build, format, lint, vet, test
+
+lint: tools ## check format, import direction and style
+	@unformatted=$$(gofmt -l .); \
+	[ -z "$$unformatted" ] || { echo "not formatted (make fmt does it): $$unformatted"; exit 1; }
+	$(LINTER) config verify
+	$(LINTER) run ./...
+
+fmt: tools ## format the code
+	$(LINTER) fmt ./...
+
+bench: ## measure ours, the peers' and the floor side by side; prints a table, writes JSON
+	@server=$$(scripts/redis.sh) && set -x && \
+	PENSTOCK_REDIS_SERVER=$$server $(GO) run ./internal/bench $(ARGS)
+
+prove: build ## prove the pacing with drainers of its own, e.g. ARGS='--rate 100/s --faults kill'
+ifeq ($(REDIS),)
+	scripts/redis.sh run sh -c 'bin/penstock prove --redis "$$PENSTOCK_REDIS" $(ARGS)'
+else
+	bin/penstock prove --redis '$(REDIS)' $(ARGS)
+endif
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@grep -rl --include='*_test.go' '^func Fuzz' . | while read -r file; do \
+		sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file" | while read -r target; do \
+			echo "$$target in $$(dirname "$$file")"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null || exit 1; \
+		done || exit 1; \
+	done
+
+# Not in go.mod: what a linter needs is no business of those who embed Penstock. It takes a minute or two, once.
+tools: ## put golangci-lint into bin/tools, unless it is there
+	@[ "$$($(LINTER) version --short 2>/dev/null)" = $(LINTER_VERSION) ] || { set -x; \
+	GOBIN='$(CURDIR)/bin/tools' $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINTER_VERSION); }
+
+clean: ## remove what was built, tools included
+	rm -rf bin dist
