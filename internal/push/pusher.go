@@ -26,9 +26,11 @@ type Options struct {
 	// none that helps. 0 means 30 s.
 	Patience time.Duration
 	// Progress is told the count after every request, Problem of every line
-	// that was refused for good or failed. Both run on the pushing goroutine.
+	// that was refused for good or failed, Taken of every one that is in. They
+	// run on the pushing goroutine.
 	Progress func(Count)
 	Problem  func(line Line, why string)
+	Taken    func(line Line, answer *client.Answer)
 }
 
 // Count says what became of the lines so far.
@@ -202,8 +204,10 @@ func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, e
 	switch {
 	case a.Accepted():
 		p.count.Accepted++
+		p.taken(h.Line, a)
 	case a.Duplicate():
 		p.count.Duplicate++
+		p.taken(h.Line, a)
 	case a.Status == http.StatusTooManyRequests:
 		p.count.Refusals++
 		if !p.o.NoWait {
@@ -259,6 +263,12 @@ func (p *pusher) unanswered(ctx context.Context, err error) error {
 func (p *pusher) fail(line Line, why string) {
 	p.count.Failed++
 	p.tell(line, why)
+}
+
+func (p *pusher) taken(line Line, a *client.Answer) {
+	if p.o.Taken != nil {
+		p.o.Taken(line, a)
+	}
 }
 
 func (p *pusher) tell(line Line, why string) {

@@ -1,0 +1,96 @@
+package prove
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/penstock/penstock/internal/receiver"
+)
+
+// Faults is what is done to the drainers during a run.
+type Faults string
+
+// The faults.
+const (
+	NoFaults Faults = "none"
+	Kill     Faults = "kill"    // SIGKILL, and start again
+	Pause    Faults = "pause"   // SIGSTOP for longer than the lease, then SIGCONT
+	Restart  Faults = "restart" // SIGTERM, wait, start again
+)
+
+// Mark is a fault that was injected.
+type Mark struct {
+	At      time.Duration `json:"at_ns"` // on the receiver's clock
+	Drainer int           `json:"drainer"`
+	Fault   Faults        `json:"fault"`
+}
+
+// saboteur injects one fault after another, taking the drainers in turn.
+type saboteur struct {
+	fleet    *fleet
+	clock    *receiver.Receiver
+	faults   Faults
+	drainers int
+	every    time.Duration
+	lease    time.Duration
+
+	mu    sync.Mutex
+	marks []Mark
+}
+
+// patience is how long a drainer may take to end after a SIGTERM.
+const patience = 30 * time.Second
+
+// run injects faults until ctx ends; a fault that has begun is ended properly.
+func (s *saboteur) run(ctx context.Context) error {
+	if s.faults == NoFaults {
+		<-ctx.Done()
+		return nil
+	}
+	for i := 0; ; i = (i + 1) % s.drainers {
+		if pause(ctx, s.every) != nil {
+			return nil
+		}
+		s.mu.Lock()
+		s.marks = append(s.marks, Mark{At: s.clock.Now(), Drainer: i, Fault: s.faults})
+		s.mu.Unlock()
+		if err := s.inject(ctx, i); err != nil {
+			return fmt.Errorf("fault %s: %w", s.faults, err)
+		}
+	}
+}
+
+func (s *saboteur) inject(ctx context.Context, i int) error {
+	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	switch s.faults {
+	case Kill, Restart:
+		signal := syscall.SIGKILL
+		if s.faults == Restart {
+			signal = syscall.SIGTERM
+		}
+		if err := s.fleet.signal(i, signal); err != nil {
+			return err
+		}
+		if err := s.fleet.wait(waiting, i); err != nil {
+			return err
+		}
+		return s.fleet.start(i)
+	case Pause:
+		if err := s.fleet.signal(i, syscall.SIGSTOP); err != nil {
+			return err
+		}
+		_ = pause(ctx, s.lease+time.Second) // a run that ends meanwhile still lets it go on
+		return s.fleet.signal(i, syscall.SIGCONT)
+	}
+	return nil
+}
+
+func (s *saboteur) injected() []Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Mark(nil), s.marks...)
+}

@@ -1,0 +1,139 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Command describes the process of one drainer. It must end when its standard
+// input does, so that none is left behind by a run that was killed.
+type Command struct {
+	Path string
+	Args []string
+	Env  []string // nil means this process's
+}
+
+// fleet is the drainer processes of a run. Only they are ever signalled, each by
+// the handle with which it was started.
+type fleet struct {
+	command func(drainer int) Command
+	log     io.Writer
+
+	mu      sync.Mutex
+	members []*member
+	closed  bool
+}
+
+type member struct {
+	cmd    *exec.Cmd
+	tether io.Closer
+	done   chan struct{} // closed when it was waited for
+	err    error         // how it ended; set before done is closed
+}
+
+// start starts drainer i, or starts it again.
+func (f *fleet) start(i int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return errors.New("the run is over")
+	}
+	c := f.command(i)
+	cmd := exec.Command(c.Path, c.Args...)
+	cmd.Env = c.Env
+	cmd.Stdout, cmd.Stderr = f.log, f.log
+	// A Ctrl-C at the terminal is for us, who then end them in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// The tether: it is never written to, and ends when we do, however we do.
+	tether, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start drainer %d: %w", i, err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start drainer %d: %w", i, err)
+	}
+	m := &member{cmd: cmd, tether: tether, done: make(chan struct{})}
+	go func() {
+		m.err = cmd.Wait()
+		close(m.done)
+	}()
+	for len(f.members) <= i {
+		f.members = append(f.members, nil)
+	}
+	f.members[i] = m
+	return nil
+}
+
+func (f *fleet) member(i int) *member {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.members[i]
+}
+
+// signal sends a signal to drainer i if it still runs.
+func (f *fleet) signal(i int, s syscall.Signal) error {
+	m := f.member(i)
+	if err := m.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("send %v to drainer %d: %w", s, i, err)
+	}
+	return nil
+}
+
+// wait waits until drainer i has ended.
+func (f *fleet) wait(ctx context.Context, i int) error {
+	select {
+	case <-f.member(i).done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("drainer %d has not ended: %w", i, ctx.Err())
+	}
+}
+
+// allUp returns an error if a drainer ended by itself.
+func (f *fleet) allUp() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, m := range f.members {
+		select {
+		case <-m.done:
+			return fmt.Errorf("drainer %d ended by itself (%v); what it said is above, or seen with --verbose", i, m.err)
+		default:
+		}
+	}
+	return nil
+}
+
+// close ends all of them: SIGTERM, and SIGKILL for who has not ended after the
+// grace. A stopped process gets SIGCONT, or it could not hear.
+func (f *fleet) close(grace time.Duration) {
+	f.mu.Lock()
+	f.closed = true
+	members := f.members
+	f.mu.Unlock()
+	for _, m := range members {
+		if m != nil {
+			_ = m.cmd.Process.Signal(syscall.SIGCONT) // errors here mean that it has ended
+			_ = m.cmd.Process.Signal(syscall.SIGTERM)
+		}
+	}
+	timeout := time.After(grace)
+	for _, m := range members {
+		if m == nil {
+			continue
+		}
+		select {
+		case <-m.done:
+		case <-timeout:
+			timeout = time.After(0) // for the others too
+			_ = m.cmd.Process.Kill()
+			<-m.done
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package prove
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// rows is the height of a picture, above which a slice is drawn as full.
+const rows = 6
+
+var blocks = []rune(" ▁▂▃▄▅▆▇█")
+
+// Picture draws arrivals over time: each column is a slice of the run, its
+// height how many arrived, and a line marks what the rate makes of a slice. The
+// letters beneath are faults.
+func (r *Report) Picture(width int) string {
+	span := r.ended - r.started
+	width = min(max(width-12, 20), 100)
+	if span <= 0 || len(r.arrivals) == 0 {
+		return "nothing arrived\n"
+	}
+	// Many arrivals a column, or the picture would show little but rounding.
+	interval := float64(span) / math.Max(1, float64(r.Pace.Starts))
+	width = min(width, max(10, int(float64(span)/interval/5)))
+	slice := float64(span) / float64(width)
+	counts := make([]float64, width)
+	for _, at := range r.arrivals {
+		if i := int(float64(at-r.started) / slice); at >= r.started && i < width {
+			counts[i]++
+		}
+	}
+	expected := r.expected(time.Duration(slice))
+	// The expected height is two thirds up, so that too much would show.
+	scale := float64(rows) * 2 / 3 / expected
+	var b strings.Builder
+	for row := rows - 1; row >= 0; row-- {
+		label, line := "", ' '
+		if float64(row) < expected*scale && expected*scale <= float64(row+1) {
+			label, line = r.Rate, '·'
+		}
+		fmt.Fprintf(&b, "%10s ", label)
+		for _, n := range counts {
+			fill := n*scale - float64(row)
+			switch {
+			case fill <= 0:
+				b.WriteRune(line)
+			default:
+				b.WriteRune(blocks[int(math.Round(min(fill, 1)*8))])
+			}
+		}
+		b.WriteString("\n")
+	}
+	if marks := r.markLine(width, slice); marks != "" {
+		fmt.Fprintf(&b, "%10s %s\n", r.Faults, marks)
+	}
+	end := fmt.Sprintf("%v", span.Round(time.Second))
+	fmt.Fprintf(&b, "%10s 0%s%s  (a column is %v)\n", "", strings.Repeat(" ", max(1, width-1-len(end))), end, time.Duration(slice).Round(time.Millisecond))
+	return b.String()
+}
+
+// expected is how many the configured rate makes of a slice.
+func (r *Report) expected(slice time.Duration) float64 {
+	return math.Max(r.perSecond*slice.Seconds(), 1e-9)
+}
+
+func (r *Report) markLine(width int, slice float64) string {
+	if len(r.marks) == 0 {
+		return ""
+	}
+	line := []rune(strings.Repeat(" ", width))
+	for _, m := range r.marks {
+		if i := int(float64(m.At-r.started) / slice); i >= 0 && i < width {
+			line[i] = []rune(strings.ToUpper(string(m.Fault)))[0]
+		}
+	}
+	return strings.TrimRight(string(line), " ")
+}

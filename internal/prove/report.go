@@ -1,0 +1,121 @@
+package prove
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/receiver"
+)
+
+// Report is the outcome of a run.
+type Report struct {
+	Queue    string        `json:"queue"`
+	Rate     string        `json:"rate"`
+	Drainers int           `json:"drainers"`
+	Faults   Faults        `json:"faults"`
+	Injected int           `json:"faults_injected"`
+	Duration time.Duration `json:"duration_ns"`
+
+	Account
+	Law  LawReport  `json:"law"`
+	Pace PaceReport `json:"pace"`
+	// LostByStore is how many slots the store says were lost, Released how many
+	// jobs were given back, Expired how many leases ran out.
+	LostByStore int64 `json:"slots_lost_by_store"`
+	Released    int64 `json:"released"`
+	Expired     int64 `json:"leases_expired"`
+
+	// Reference is the pace of one process that sleeps in a loop; nil without one.
+	Reference *PaceReport `json:"reference,omitempty"`
+
+	// Held is true if nothing stands in Broken.
+	Held   bool     `json:"held"`
+	Broken []string `json:"broken"`
+
+	perSecond float64
+	arrivals  []time.Duration
+	marks     []Mark
+	started   time.Duration
+	ended     time.Duration
+}
+
+// LawReport is the window law's verdict.
+type LawReport struct {
+	Held bool `json:"held"`
+	// Slack is the queue's, Delta what was allowed for the way to the receiver,
+	// and Needed the least sum of both with which the law would have held.
+	Slack  time.Duration `json:"slack_ns"`
+	Delta  time.Duration `json:"delta_ns"`
+	Needed time.Duration `json:"needed_ns"`
+	// Most is the most starts in any 1 s, Allowed what the law allows there.
+	Most    int64      `json:"most_in_1s"`
+	Allowed int64      `json:"allowed_in_1s"`
+	Worst   law.Window `json:"worst_window"`
+}
+
+// PaceReport is law.Pace in JSON.
+type PaceReport struct {
+	Starts      int           `json:"starts"`
+	Rate        float64       `json:"rate_per_s"`
+	Share       float64       `json:"share_of_configured"`
+	LostSlots   int64         `json:"lost_slots"`
+	ShortGaps   float64       `json:"share_of_gaps_under_0.9_T"`
+	GapP50      time.Duration `json:"gap_error_p50_ns"`
+	GapP99      time.Duration `json:"gap_error_p99_ns"`
+	GapMax      time.Duration `json:"gap_error_max_ns"`
+	LatenessP50 time.Duration `json:"start_lateness_p50_ns"`
+	LatenessP99 time.Duration `json:"start_lateness_p99_ns"`
+	LatenessMax time.Duration `json:"start_lateness_max_ns"`
+}
+
+// Judge judges instants by a law.
+func Judge(l law.Law, instants []time.Duration) LawReport {
+	starts := law.At(instants)
+	v := l.Judge(starts)
+	most, _ := law.Most(starts, time.Second)
+	return LawReport{Held: v.Held, Slack: l.Slack, Delta: l.Delta, Needed: v.Needed, Most: most, Allowed: l.Allowed(time.Second), Worst: v.Worst}
+}
+
+func measure(l law.Law, instants []time.Duration) PaceReport {
+	p := law.Measure(l.Rate, instants)
+	return PaceReport{Starts: p.Starts, Rate: p.Rate, Share: p.Share, LostSlots: p.LostSlots, ShortGaps: p.ShortGaps,
+		GapP50: p.GapErrorP50, GapP99: p.GapErrorP99, GapMax: p.GapErrorMax,
+		LatenessP50: p.LatenessP50, LatenessP99: p.LatenessP99, LatenessMax: p.LatenessMax}
+}
+
+// conclude fills in what is broken. duplicates says whether a job may arrive
+// twice: after a kill it may, at least once being the promise.
+func (r *Report) conclude(duplicates bool) {
+	broken := func(format string, args ...any) { r.Broken = append(r.Broken, fmt.Sprintf(format, args...)) }
+	r.Broken = []string{}
+	if r.Delivered < 2 {
+		broken("only %d jobs arrived: nothing is proved by that", r.Delivered)
+	}
+	if r.Faults != NoFaults && r.Injected == 0 {
+		broken("no fault was injected: the run was too short")
+	}
+	if !r.Law.Held {
+		broken("the window law: %d starts in %v where %d are allowed; it needed slack + delta of %v, there are %v",
+			r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta)
+	}
+	if r.Lost > 0 {
+		broken("%d accepted jobs never arrived, such as %v", r.Lost, r.LostIDs)
+	}
+	if r.Strangers > 0 {
+		broken("%d arrivals were of no accepted job, such as %v", r.Strangers, r.StrangerIDs)
+	}
+	if r.Twice > 0 && !duplicates {
+		broken("%d arrivals were of a job that had arrived before, without a fault to explain it", r.Twice)
+	}
+	r.Held = len(r.Broken) == 0
+}
+
+// instants returns when the arrivals came.
+func instants(arrivals []receiver.Arrival) []time.Duration {
+	at := make([]time.Duration, len(arrivals))
+	for i, a := range arrivals {
+		at[i] = a.At
+	}
+	return at
+}

@@ -1,0 +1,264 @@
+package prove
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// DefaultDelta is what is allowed for the spread of the way from a drainer to a
+// receiver on loopback.
+const DefaultDelta = 5 * time.Millisecond
+
+// DefaultSlack is the slack of the queue that a run makes.
+const DefaultSlack = queue.DefaultSlack
+
+// Lease is that of the queue which a run makes: short, so that the jobs of a
+// killed drainer come back during the run.
+const Lease = 2 * time.Second
+
+// Options of a run.
+type Options struct {
+	Store Store
+	// Drainer tells how to start drainer i.
+	Drainer  func(i int) Command
+	Drainers int
+	Rate     leaky.Rate
+	Duration time.Duration
+	Faults   Faults
+	// Every is the time between faults. 0 means 3 s.
+	Every time.Duration
+	Slack time.Duration // of the queue; 0 means DefaultSlack
+	Delta time.Duration // 0 means DefaultDelta
+	// Grace is how long, after Duration, the last jobs may take. 0 means what
+	// the backlog, the lease and a fault can need, and 30 s.
+	Grace time.Duration
+	// Receiver decides what its answers are; the zero Options take everything.
+	Receiver receiver.Options
+	// Log gets what the drainers say; nil discards it.
+	Log io.Writer
+	// Progress is told now and then how many jobs have arrived.
+	Progress func(elapsed time.Duration, accepted, arrived int, marks []Mark)
+}
+
+func (o *Options) normalize() error {
+	def(&o.Every, 3*time.Second)
+	def(&o.Slack, DefaultSlack)
+	def(&o.Delta, DefaultDelta)
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.Grace == 0 {
+		o.Grace = 2*backlog + 2*Lease + 30*time.Second
+		if t := 4 * o.Rate.Interval(); t > 0 {
+			o.Grace += t
+		}
+	}
+	switch {
+	case o.Rate.Unlimited():
+		return errors.New("rate: unlimited has no window law; give a rate")
+	case o.Rate.PerSecond() > 5000:
+		return errors.New("rate: above 5000/s one receiver in this process would measure itself")
+	case o.Drainers < 1 || o.Drainers > 64:
+		return fmt.Errorf("drainers: %d must be from 1 to 64", o.Drainers)
+	case o.Duration < time.Second:
+		return fmt.Errorf("duration: %v must be at least 1s", o.Duration)
+	case o.Faults != NoFaults && o.Duration <= o.Every:
+		return fmt.Errorf("duration: %v must be longer than the time between faults, %v", o.Duration, o.Every)
+	}
+	switch o.Faults {
+	case NoFaults, Kill, Pause, Restart:
+		return nil
+	}
+	return fmt.Errorf("faults: %q must be none, kill, pause or restart", o.Faults)
+}
+
+func def(field *time.Duration, value time.Duration) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Run makes a queue, disturbs its drainers for the duration, waits for the last
+// jobs, removes the queue and judges. An error means that there is no verdict.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.normalize(); err != nil {
+		return nil, err
+	}
+	rec, err := receiver.Listen(o.Receiver)
+	if err != nil {
+		return nil, err
+	}
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	var receiving sync.WaitGroup
+	receiving.Go(func() { _ = rec.Serve(serving) }) // should it fail, jobs are lost, and the report says so
+	defer receiving.Wait()
+	defer stopServing()
+
+	name := "prove-" + queue.NewID()
+	fl := &fleet{command: o.Drainer, log: o.Log}
+	defer fl.close(patience)
+	for i := range o.Drainers {
+		if err := fl.start(i); err != nil {
+			return nil, err
+		}
+	}
+	if err := makeQueue(ctx, o, name, rec.URL()); err != nil {
+		return nil, err
+	}
+	defer remove(ctx, o, name)
+
+	r := &Report{Queue: name, Rate: o.Rate.String(), Drainers: o.Drainers, Faults: o.Faults, Duration: o.Duration, perSecond: o.Rate.PerSecond()}
+	r.started = rec.Now()
+	f := newFeed(o.Store, name, o.Rate)
+	s := &saboteur{fleet: fl, clock: rec, faults: o.Faults, drainers: o.Drainers, every: o.Every, lease: Lease}
+	if err := disturb(ctx, o, f, s, rec); err != nil {
+		return nil, err
+	}
+	r.ended = rec.Now()
+	if err := finish(ctx, o, f, fl, rec); err != nil {
+		return nil, err
+	}
+	stats, err := o.Store.Look(context.WithoutCancel(ctx), name)
+	if err != nil {
+		return nil, fmt.Errorf("look at the queue: %w", err)
+	}
+	r.LostByStore, r.Released, r.Expired = stats.Lost, stats.Released, stats.Expired
+	r.marks = s.injected()
+	r.Injected = len(r.marks)
+	r.judge(o, f.ids(), rec.Arrivals(0))
+	return r, nil
+}
+
+// judge fills in the verdict.
+func (r *Report) judge(o Options, accepted []string, arrivals []receiver.Arrival) {
+	l := law.Law{Rate: o.Rate, Slack: o.Slack, Delta: o.Delta}
+	r.arrivals = instants(arrivals)
+	r.Account = Settle(accepted, arrivals)
+	r.Law = Judge(l, r.arrivals)
+	// The law is for all arrivals. The pace is for those of a full queue: once
+	// the feed has ended, gaps are nobody's fault.
+	var backlogged []time.Duration
+	for _, at := range r.arrivals {
+		if at <= r.ended {
+			backlogged = append(backlogged, at)
+		}
+	}
+	r.Pace = measure(l, backlogged)
+	// Only what is killed or stopped in the middle of a job may deliver it again.
+	r.conclude(o.Faults == Kill || o.Faults == Pause)
+}
+
+func makeQueue(ctx context.Context, o Options, name, url string) error {
+	deliver, err := json.Marshal(map[string]any{"http": map[string]any{"url": url + "/" + name, "timeout": "5s"}})
+	if err != nil {
+		return fmt.Errorf("write the target as JSON: %w", err)
+	}
+	spec := queue.Spec{Name: name, Rate: o.Rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack),
+		Capacity: max(1000, 4*int64(o.Rate.PerSecond()*backlog.Seconds())), Deliver: deliver}
+	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of our own faults would be no loss of the store's
+	spec.Retry.MinBackoff = queue.Duration(100 * time.Millisecond)
+	spec.Retry.MaxBackoff = queue.Duration(time.Second)
+	spec.Normalize()
+	// The installation may be starting still.
+	deadline := time.Now().Add(patience)
+	for {
+		err := o.Store.Make(ctx, spec)
+		if err == nil {
+			return nil
+		}
+		if bearable(err) != nil || time.Now().After(deadline) {
+			return fmt.Errorf("make the queue %s: %w", name, err)
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// remove takes the queue away, also when the run was broken off.
+func remove(ctx context.Context, o Options, name string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	if err := o.Store.Remove(ctx, name); err != nil {
+		_, _ = fmt.Fprintf(o.Log, "the queue %s could not be removed, remove it by hand: %v\n", name, err)
+	}
+}
+
+// disturb keeps the queue backlogged and injects faults for the duration.
+func disturb(ctx context.Context, o Options, f *feed, s *saboteur, rec *receiver.Receiver) error {
+	ctx, cancel := context.WithTimeout(ctx, o.Duration)
+	defer cancel()
+	var wg sync.WaitGroup
+	failed := make(chan error, 3)
+	begin := func(task func(context.Context) error) {
+		wg.Go(func() {
+			if err := task(ctx); err != nil {
+				failed <- err
+				cancel()
+			}
+		})
+	}
+	begin(f.run)
+	begin(s.run)
+	start := time.Now()
+	for pause(ctx, 250*time.Millisecond) == nil {
+		o.tell(time.Since(start), f, s, rec)
+		if o.Faults == NoFaults {
+			if err := s.fleet.allUp(); err != nil {
+				failed <- err
+				cancel()
+			}
+		}
+	}
+	wg.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	if err := context.Cause(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		return err // broken off from outside
+	}
+	return nil
+}
+
+func (o *Options) tell(elapsed time.Duration, f *feed, s *saboteur, rec *receiver.Receiver) {
+	if o.Progress != nil {
+		o.Progress(elapsed, len(f.ids()), rec.Count(), s.injected())
+	}
+}
+
+// finish waits until everything accepted has arrived and is settled, or the
+// grace is over; what is missing then is lost.
+func finish(ctx context.Context, o Options, f *feed, fl *fleet, rec *receiver.Receiver) error {
+	waiting, cancel := context.WithTimeout(ctx, o.Grace)
+	defer cancel()
+	if err := f.settle(waiting); err != nil {
+		return err
+	}
+	for {
+		if err := fl.allUp(); err != nil {
+			return err
+		}
+		stats, err := o.Store.Look(waiting, f.queue)
+		if err == nil && stats.Held == 0 {
+			return nil
+		}
+		if err != nil && bearable(err) != nil && waiting.Err() == nil {
+			return fmt.Errorf("look at the queue: %w", err)
+		}
+		if pause(waiting, 50*time.Millisecond) != nil {
+			return ctx.Err() // nil when it was the grace that ended: then the account tells
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package prove
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/queue"
+)
+
+// Store is what a run needs of an installation.
+type Store interface {
+	// Make makes a queue that must not exist.
+	Make(ctx context.Context, spec queue.Spec) error
+	// Append appends small jobs with these ids. ok says for each whether it is
+	// in; with an error nothing is known, and the same ids may be appended again.
+	Append(ctx context.Context, name string, ids []string) (ok []bool, err error)
+	// Look returns the queue's statistics.
+	Look(ctx context.Context, name string) (Stats, error)
+	// Remove removes the queue with whatever it holds.
+	Remove(ctx context.Context, name string) error
+}
+
+// Stats is the part of a queue's statistics that a run looks at.
+type Stats struct {
+	Held, Dead              int64
+	Lost, Released, Expired int64
+}
+
+// payload is what every job carries: of the size of a short message.
+var payload = []byte(`{"to":"prove@example.com","subject":"a job of penstock prove","text":"` +
+	`This is one of many equal messages, by which the pace of a queue is measured; ` +
+	`they are as long as a short mail or a text message would be, and say nothing else."}`)
+
+// Engine returns the Store that is an engine.
+func Engine(e queue.Engine) Store { return engineStore{e} }
+
+type engineStore struct{ queue.Engine }
+
+func (s engineStore) Make(ctx context.Context, spec queue.Spec) error {
+	_, err := s.Put(ctx, spec, 0)
+	return err
+}
+
+func (s engineStore) Append(ctx context.Context, name string, ids []string) ([]bool, error) {
+	jobs := make([]queue.Job, len(ids))
+	for i, id := range ids {
+		jobs[i] = queue.Job{Queue: name, ID: id, Payload: payload}
+		jobs[i].Normalize()
+	}
+	answers, err := s.Engine.Append(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	ok := make([]bool, len(ids))
+	for i := range answers {
+		switch answers[i].Outcome {
+		case queue.Accepted, queue.Duplicate:
+			ok[i] = true
+		case queue.Full:
+		default:
+			return nil, fmt.Errorf("append: %v: %w", answers[i].Outcome, answers[i].Err)
+		}
+	}
+	return ok, nil
+}
+
+func (s engineStore) Look(ctx context.Context, name string) (Stats, error) {
+	i, err := s.Get(ctx, name)
+	if err != nil {
+		return Stats{}, err
+	}
+	return Stats{Held: i.Size(), Dead: i.Dead, Lost: i.Lost, Released: i.Released, Expired: i.Expired}, nil
+}
+
+func (s engineStore) Remove(ctx context.Context, name string) error {
+	err := s.Delete(ctx, name, queue.AnyRevision, true)
+	if errors.Is(err, queue.ErrUnknownQueue) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// What the queue leaves behind is freed in bounded parts, by whoever has
+	// time; here that is us. Others may be sweeping too.
+	for p := range s.Partitions() {
+		for more := true; more; {
+			if more, err = s.Sweep(ctx, p); err != nil {
+				return fmt.Errorf("sweep partition %d: %w", p, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Ingress returns the Store behind an ingress.
+func Ingress(c *client.Client) Store { return ingressStore{c} }
+
+type ingressStore struct{ c *client.Client }
+
+func (s ingressStore) Make(ctx context.Context, spec queue.Spec) error {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("write the spec as JSON: %w", err)
+	}
+	_, err = s.c.Put(ctx, spec.Name, text, client.Absent)
+	return err
+}
+
+func (s ingressStore) Append(ctx context.Context, name string, ids []string) ([]bool, error) {
+	jobs := make([][]byte, len(ids))
+	for i, id := range ids {
+		jobs[i] = fmt.Appendf(nil, `{"id":%q,"payload":%s}`, id, payload)
+	}
+	answers, err := s.c.Append(ctx, name, jobs)
+	if err != nil {
+		return nil, err
+	}
+	ok := make([]bool, len(ids))
+	for i := range answers {
+		a := &answers[i]
+		switch {
+		case a.Accepted(), a.Duplicate():
+			ok[i] = true
+		case a.Again(): // no room, or not decided: it will be sent again
+		default:
+			return nil, fmt.Errorf("append: %s", a.Why())
+		}
+	}
+	return ok, nil
+}
+
+func (s ingressStore) Look(ctx context.Context, name string) (Stats, error) {
+	q, err := s.c.Queue(ctx, name)
+	if err != nil {
+		return Stats{}, err
+	}
+	t := &q.Stats
+	return Stats{Held: t.Held(), Dead: t.Dead, Lost: t.Lost, Released: t.Released, Expired: t.Expired}, nil
+}
+
+func (s ingressStore) Remove(ctx context.Context, name string) error {
+	err := s.c.Delete(ctx, name, client.Always, true)
+	var refused *client.Problem
+	if errors.As(err, &refused) && refused.Reason == "unknown_queue" {
+		return nil
+	}
+	return err
+}
