@@ -22,6 +22,7 @@ type conn struct {
 
 	mu         sync.Mutex
 	redis      net.Conn
+	closed     bool
 	pending    []*Injected // what the replies that are still to come meet, in order; nil for nothing
 	subscribed bool
 }
@@ -66,15 +67,25 @@ func (c *conn) run() {
 }
 
 // close ends both sides at once. It may be called often.
+//
+// Faults whose replies will not come any more are free again before the client notices, so that what it sends next
+// meets them.
 func (c *conn) close() {
 	c.once.Do(func() {
 		close(c.done)
-		_ = c.client.Close()
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.closed = true
+		for _, fault := range c.pending {
+			if fault != nil {
+				fault.unclaim()
+			}
+		}
+		c.pending = nil
 		if c.redis != nil {
 			_ = c.redis.Close()
 		}
+		_ = c.client.Close()
 	})
 }
 
@@ -121,11 +132,16 @@ func (c *conn) readCommands(server io.Writer) error {
 func (c *conn) expect(cmd Command, fault *Injected) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if strings.HasSuffix(cmd.Name(), "SUBSCRIBE") {
+	switch {
+	case c.closed:
+		if fault != nil {
+			fault.unclaim()
+		}
+	case strings.HasSuffix(cmd.Name(), "SUBSCRIBE"):
 		c.subscribed = true
-		return
+	default:
+		c.pending = append(c.pending, fault)
 	}
-	c.pending = append(c.pending, fault)
 }
 
 // readReplies reads what Redis answers and hands it over for delivery.
@@ -187,7 +203,9 @@ func (c *conn) deliver(replies <-chan delivery) error {
 			if err := w.Flush(); err != nil {
 				return err
 			}
-			c.hold(d)
+			if !c.hold(d) {
+				return nil
+			}
 		}
 		if _, err := w.Write(d.frame); err != nil {
 			return err
@@ -200,13 +218,16 @@ func (c *conn) deliver(replies <-chan delivery) error {
 	}
 }
 
-// hold returns when d is due, when its fault is removed, or when the connection ends.
-func (c *conn) hold(d delivery) {
+// hold returns when d is due or its fault is removed; false when the connection ends first, so that d is not delivered.
+func (c *conn) hold(d delivery) bool {
 	timer := time.NewTimer(time.Until(d.due))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-d.held.removed:
+		return true
 	case <-c.done:
+		return false
 	}
 }

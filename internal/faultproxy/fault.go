@@ -102,6 +102,13 @@ func (i *Injected) claim(cmd Command) bool {
 	return true
 }
 
+// unclaim says that it did not happen after all: the connection ended before Redis answered.
+func (i *Injected) unclaim() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.claimed--
+}
+
 // hit counts that it has happened.
 func (i *Injected) hit() {
 	i.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,6 +147,33 @@ func TestSwallowedReply(t *testing.T) {
 	if f.Hits() != 1 {
 		t.Errorf("Hits = %d, want 1", f.Hits())
 	}
+}
+
+func TestAFaultThatCouldNotHappenHappensToTheNext(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	p := faultproxy.New(t, s.Addr())
+	c := through(t, p, s, 3)
+	ctx := t.Context()
+
+	f := p.SwallowNext(faultproxy.Named("BLPOP"))
+	blocked := make(chan error, 1)
+	go func() { blocked <- c.BLPop(context.WithoutCancel(ctx), time.Minute, "list").Err() }()
+	direct := s.Client()
+	waitFor(t, func() bool {
+		info, err := direct.Info(ctx, "clients").Result()
+		return err == nil && strings.Contains(info, "blocked_clients:1")
+	})
+	p.Cut()
+	if err := <-blocked; err == nil || f.Hits() != 0 {
+		t.Errorf("cut before the reply: %v, %d hits, want an error and none", err, f.Hits())
+	}
+	if err := direct.LPush(ctx, "list", "a", "b").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.BLPop(ctx, time.Minute, "list").Err(); err == nil {
+		t.Error("the next reply was not swallowed")
+	}
+	await(t, f)
 }
 
 func TestSwallowedReplyInAPipeline(t *testing.T) {
@@ -370,6 +398,16 @@ func await(t *testing.T, f *faultproxy.Injected) {
 	defer cancel()
 	if err := f.Await(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// waitFor polls a condition that Redis has no way to announce.
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited 10 s in vain")
+		}
 	}
 }
 
