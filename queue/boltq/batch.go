@@ -1,0 +1,131 @@
+package boltq
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Limits of one commit. What is over goes in the next.
+const (
+	batchChanges = 4096
+	batchBytes   = 16 << 20
+	batchForgets = 4096
+)
+
+// batch is what one commit puts on disk: changes, what they make of their
+// queues' records, and the records of jobs that memory has forgotten.
+type batch struct {
+	now     leaky.Instant
+	changes []change
+	deltas  map[*line]*delta
+	order   []*delta
+	forget  []*ended
+	store   storeRecord
+}
+
+// delta is what a batch changes in a queue's record.
+type delta struct {
+	line     *line
+	counters counters // by the changes
+	loose    counters // that go along
+	ceiling  leaky.Instant
+	failures []queue.LastError // newest last
+	gone     bool              // the queue is deleted in this batch
+	record   lineRecord
+}
+
+// of returns the batch's delta of a queue.
+func (b *batch) of(l *line) *delta {
+	d := b.deltas[l]
+	if d == nil {
+		d = &delta{line: l, ceiling: l.ceiling}
+		b.deltas[l] = d
+		b.order = append(b.order, d)
+	}
+	return d
+}
+
+func (d *delta) raise(to leaky.Instant) { d.ceiling = max(d.ceiling, to) }
+
+func (d *delta) fail(at leaky.Instant, id, reason string) {
+	d.failures = append(d.failures, queue.LastError{At: at.Time(), ID: id, Reason: reason})
+}
+
+// size is about what a change adds to a commit.
+func size(c change) int {
+	if a, ok := c.(*appending); ok {
+		return len(a.record)
+	}
+	return 64
+}
+
+// take makes a batch of what is pending, up to the limits.
+func (e *Engine) take() *batch {
+	n, bytes := 0, 0
+	for n < len(e.pending) && n < batchChanges && bytes < batchBytes {
+		bytes += size(e.pending[n])
+		n++
+	}
+	b := &batch{changes: e.pending[:n:n]}
+	if e.pending = e.pending[n:]; len(e.pending) == 0 {
+		e.pending = nil
+	}
+	b.forget = e.forget[:min(len(e.forget), batchForgets)]
+	e.forget = e.forget[len(b.forget):]
+	e.tally(b)
+	return b
+}
+
+// tally works out the records of the batch's queues as they will be.
+func (e *Engine) tally(b *batch) {
+	b.now = e.now()
+	b.deltas, b.order = map[*line]*delta{}, nil
+	for _, c := range b.changes {
+		c.tally(b)
+	}
+	for _, d := range b.order {
+		l := d.line
+		d.loose, l.loose = l.loose, counters{}
+		d.record = lineRecord{
+			counters: l.kept.plus(d.counters).plus(d.loose),
+			ceiling:  d.ceiling, maxCost: l.maxCost, turn: l.turn,
+		}
+	}
+	e.store.commit++
+	b.store = e.store
+	b.store.now = b.now
+}
+
+// landed applies a batch that is on disk.
+func (e *Engine) landed(b *batch) {
+	now := e.now()
+	for _, d := range b.order {
+		d.line.kept = d.record.counters
+		d.line.ceiling = d.ceiling
+		for _, f := range d.failures {
+			d.line.fail(f)
+		}
+	}
+	for _, c := range b.changes {
+		c.done(e, now)
+	}
+}
+
+// sunk gives up a batch that is not on disk. Later places are given up first,
+// so that turns are taken back in the order opposite to that of giving.
+func (e *Engine) sunk(b *batch, err error) {
+	e.unloose(b)
+	for i := len(b.changes) - 1; i >= 0; i-- {
+		b.changes[i].undone(e, err)
+	}
+	e.forget = append(b.forget, e.forget...)
+}
+
+// unloose gives back the loose counters that a batch took along.
+func (e *Engine) unloose(b *batch) {
+	for _, d := range b.order {
+		l := d.line
+		l.loose = l.loose.plus(d.loose)
+		l.pledged = l.ceiling // whoever relied on a pledge looks again
+	}
+}

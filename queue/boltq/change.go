@@ -1,0 +1,212 @@
+package boltq
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// change is one thing to put on disk. All but write run under the engine's
+// mutex; write runs in the committer's transaction and may be repeated in
+// another one.
+type change interface {
+	// tally adds to what the batch changes in its queues' records.
+	tally(b *batch)
+	// write puts it into the transaction.
+	write(t *tables) error
+	// done applies it in memory: it is on disk.
+	done(e *Engine, now leaky.Instant)
+	// undone gives up what was reserved: it is not on disk.
+	undone(e *Engine, err error)
+	// frees reports whether it makes room: such changes are tried again alone
+	// when a commit fails for want of room.
+	frees() bool
+}
+
+// appending puts a new job in.
+type appending struct {
+	call   *call
+	job    *job
+	record []byte
+	answer *queue.Appended
+	raise  leaky.Instant
+}
+
+func (c *appending) tally(b *batch) {
+	d := b.of(c.job.line)
+	d.counters.appended++
+	d.raise(c.raise)
+}
+
+func (c *appending) write(t *tables) error { return t.putJob(c.job, c.record) }
+
+func (c *appending) done(e *Engine, now leaky.Instant) {
+	j, l := c.job, c.job.line
+	j.busy = nil
+	l.entering--
+	e.wait(j)
+	e.due(l, now)
+	*c.answer = queue.Appended{
+		Outcome: queue.Accepted, ID: j.id, State: queue.Waiting,
+		Position: int64(l.fifo.len()), ETA: l.eta(j, now),
+	}
+	c.call.settle(nil)
+}
+
+func (c *appending) undone(e *Engine, err error) {
+	j, l := c.job, c.job.line
+	j.busy = nil
+	l.entering--
+	delete(l.jobs, j.id)
+	if l.turn == j.turn+int64(j.cost) {
+		l.turn = j.turn
+	}
+	*c.answer = queue.Appended{Outcome: queue.Failed, ID: j.id, Err: err}
+	c.call.settle(err)
+}
+
+func (c *appending) frees() bool { return false }
+
+// outcome is the part that the changes which end a lease have in common.
+type outcome struct {
+	call    *call
+	job     *job
+	at      leaky.Instant
+	answer  *queue.Settled // of the settlement; nil when the lease ran out
+	expired func()         // the lease ran out; else nil
+	failed  bool           // for a reason
+	reason  string
+}
+
+// tally counts what is counted for every lease that ends.
+func (o *outcome) tally(b *batch) *delta {
+	d := b.of(o.job.line)
+	if o.expired != nil {
+		d.counters.expired++
+	}
+	if o.failed {
+		d.fail(o.at, o.job.id, o.reason)
+	}
+	return d
+}
+
+func (o *outcome) done(e *Engine, s queue.State) {
+	o.job.busy = nil
+	if o.answer != nil {
+		*o.answer = queue.Settled{State: s}
+	}
+	if o.expired != nil {
+		o.expired()
+	}
+	o.call.settle(nil)
+}
+
+// undone leaves the lease as it was; one that ran out still has.
+func (o *outcome) undone(e *Engine, err error) {
+	o.job.busy = nil
+	if o.job.flight.place < 0 {
+		e.leases.push(o.job.flight)
+	}
+	if o.answer != nil {
+		*o.answer = queue.Settled{Err: err}
+	}
+	o.call.settle(err)
+}
+
+func (o *outcome) frees() bool { return true }
+
+// unlease takes a job out of the leases, where it may not be any more.
+func (e *Engine) unlease(j *job) {
+	if f := j.flight; f.place >= 0 {
+		e.leases.remove(f.place)
+	}
+}
+
+// ending ends a leased job.
+type ending struct {
+	outcome
+	end *ended
+}
+
+func (c *ending) tally(b *batch) {
+	d := c.outcome.tally(b)
+	if c.end.state == queue.Delivered {
+		d.counters.delivered++
+	} else {
+		d.counters.died++
+	}
+}
+
+func (c *ending) write(t *tables) error {
+	if c.end.state == queue.Delivered {
+		if err := t.dropJob(c.job.seq); err != nil {
+			return err
+		}
+	}
+	if c.job.flight.saved {
+		if err := t.dropFlight(c.job.seq); err != nil {
+			return err
+		}
+	}
+	return t.putEnded(c.job.line, c.end)
+}
+
+func (c *ending) done(e *Engine, now leaky.Instant) {
+	j, l := c.job, c.job.line
+	e.unlease(j)
+	e.move(j, c.end.state)
+	delete(l.jobs, j.id)
+	l.ended.add(c.end)
+	if c.end.state == queue.Dead {
+		e.dead++
+	}
+	e.trim(l, now, 2)
+	c.outcome.done(e, c.end.state)
+}
+
+// returning puts a leased job back: to wait at its turn when its lease ran out,
+// or to be scheduled when it failed.
+type returning struct {
+	outcome
+	to    flight // the flight as it will be
+	state queue.State
+}
+
+func (c *returning) tally(b *batch) {
+	if d := c.outcome.tally(b); c.expired == nil {
+		d.counters.retried++
+	}
+}
+
+func (c *returning) write(t *tables) error { return t.putFlight(c.job.seq, c.state, &c.to) }
+
+func (c *returning) done(e *Engine, now leaky.Instant) {
+	j, l := c.job, c.job.line
+	e.unlease(j)
+	*j.flight = c.to
+	j.flight.place, j.flight.saved = -1, true
+	if c.state == queue.Scheduled {
+		e.move(j, queue.Scheduled)
+		l.later.push(j.flight)
+	} else {
+		e.wait(j)
+	}
+	e.due(l, now)
+	c.outcome.done(e, c.state)
+}
+
+// raising lifts a queue's ceiling.
+type raising struct {
+	call *call
+	line *line
+	to   leaky.Instant
+}
+
+func (c *raising) tally(b *batch) { b.of(c.line).raise(c.to) }
+
+func (c *raising) write(*tables) error { return nil } // goes with the queue's record
+
+func (c *raising) done(*Engine, leaky.Instant) { c.call.settle(nil) }
+
+func (c *raising) undone(_ *Engine, err error) { c.call.settle(err) }
+
+func (c *raising) frees() bool { return true }

@@ -1,0 +1,228 @@
+package boltq
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// storeRecord is what the store as a whole keeps, written with every commit.
+type storeRecord struct {
+	now      leaky.Instant // the engine's clock, which must not run back over a reopening
+	commit   uint64        // counts commits, to tell whether one happened
+	seq      uint64        // the last key of a job
+	ended    uint64        // the last key of an ended job
+	revision int64         // the last one given to any queue
+	line     uint64        // the last key of a queue
+}
+
+func (s storeRecord) encode() []byte {
+	w := writer{}
+	w.num(uint64(s.now), s.commit, s.seq, s.ended, uint64(s.revision), s.line)
+	return w
+}
+
+func decodeStore(b []byte) (storeRecord, error) {
+	r := reader{b: b}
+	s := storeRecord{
+		now: leaky.Instant(r.num()), commit: r.num(), seq: r.num(), ended: r.num(),
+		revision: int64(r.num()), line: r.num(),
+	}
+	return s, r.err("store")
+}
+
+// lineRecord is what changes about a queue with every commit that concerns it.
+type lineRecord struct {
+	counters
+	ceiling leaky.Instant
+	maxCost int64
+	turn    int64
+}
+
+func (l lineRecord) encode() []byte {
+	w := writer{}
+	w.num(uint64(l.ceiling), uint64(l.maxCost), uint64(l.turn))
+	c := l.counters
+	for _, v := range []int64{c.appended, c.delivered, c.retried, c.died, c.released, c.expired, c.refused, c.lost} {
+		w.num(uint64(v))
+	}
+	return w
+}
+
+func decodeLine(b []byte) (lineRecord, error) {
+	r := reader{b: b}
+	l := lineRecord{ceiling: leaky.Instant(r.num()), maxCost: int64(r.num()), turn: int64(r.num())}
+	c := &l.counters
+	for _, v := range []*int64{&c.appended, &c.delivered, &c.retried, &c.died, &c.released, &c.expired, &c.refused, &c.lost} {
+		*v = int64(r.num())
+	}
+	return l, r.err("line")
+}
+
+// specRecord is what people decide about a queue.
+type specRecord struct {
+	spec     queue.Spec
+	revision int64
+	paused   bool
+	why      string
+}
+
+func (s specRecord) encode() ([]byte, error) {
+	text, err := queue.EncodeSpec(s.spec)
+	if err != nil {
+		return nil, err
+	}
+	w := writer{0}
+	if s.paused {
+		w[0] = 1
+	}
+	w.num(uint64(s.revision))
+	w.text(s.why)
+	return append(w, text...), nil
+}
+
+func decodeSpec(b []byte) (s specRecord, err error) {
+	r := reader{b: b}
+	s.paused, s.revision, s.why = r.byte() == 1, int64(r.num()), r.text()
+	if err := r.err("spec"); err != nil {
+		return s, err
+	}
+	if s.spec, err = queue.ParseSpec(r.b); err != nil {
+		return s, fmt.Errorf("%w: a spec: %w", queue.ErrCorrupt, err)
+	}
+	return s, nil
+}
+
+// encodeBucket keeps a deleted queue's bucket, of which Rem is 0.
+func encodeBucket(b leaky.Bucket) []byte {
+	w := writer{}
+	w.num(uint64(b.TAT), uint64(b.Last), uint64(b.LastCost))
+	return w
+}
+
+func decodeBucket(b []byte) (leaky.Bucket, error) {
+	r := reader{b: b}
+	v := leaky.Bucket{TAT: leaky.Instant(r.num()), Last: leaky.Instant(r.num()), LastCost: int64(r.num())}
+	return v, r.err("bucket")
+}
+
+// jobHead is what stands before a job's record.
+type jobHead struct {
+	line     uint64
+	turn     int64
+	appended leaky.Instant
+	id       string
+}
+
+func encodeJob(j *job, record []byte) []byte {
+	w := make(writer, 0, len(record)+len(j.id)+32)
+	w.num(j.line.number, uint64(j.turn), uint64(j.appended))
+	w.text(j.id)
+	return append(w, record...)
+}
+
+// decodeJob takes a job apart; the record shares memory with b.
+func decodeJob(b []byte) (h jobHead, record []byte, err error) {
+	r := reader{b: b}
+	h = jobHead{line: r.num(), turn: int64(r.num()), appended: leaky.Instant(r.num()), id: r.text()}
+	return h, r.b, r.err("job")
+}
+
+func encodeFlight(s queue.State, f *flight) []byte {
+	w := writer{byte(s), byte(f.verdict), byte(f.result)}
+	w.num(uint64(f.attempts), uint64(f.due), f.settled.epoch, f.settled.number)
+	w.text(f.reason)
+	return w
+}
+
+func decodeFlight(b []byte) (s queue.State, f flight, err error) {
+	r := reader{b: b}
+	s, f.verdict, f.result = queue.State(r.byte()), queue.Verdict(r.byte()), queue.State(r.byte())
+	f.attempts, f.due = int(r.num()), leaky.Instant(r.num())
+	f.settled = fence{r.num(), r.num()}
+	f.reason = r.text()
+	f.place, f.saved = -1, true
+	return s, f, r.err("flight")
+}
+
+func encodeEnded(line uint64, d *ended) []byte {
+	w := writer{byte(d.state), byte(d.verdict)}
+	w = append(w, d.print[:]...)
+	w.num(line, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
+	w.text(d.id)
+	w.text(d.reason)
+	return w
+}
+
+func decodeEnded(b []byte) (line uint64, d *ended, err error) {
+	r := reader{b: b}
+	d = &ended{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte())}
+	for i := range d.print {
+		d.print[i] = r.byte()
+	}
+	line, d.seq, d.fence = r.num(), r.num(), fence{r.num(), r.num()}
+	d.cost, d.attempts = uint16(r.num()), int(r.num())
+	d.appended, d.at = leaky.Instant(r.num()), leaky.Instant(r.num())
+	d.id, d.reason = r.text(), r.text()
+	return line, d, r.err("ended job")
+}
+
+// writer puts a record together: numbers as uvarints, texts with their length.
+type writer []byte
+
+func (w *writer) num(vs ...uint64) {
+	for _, v := range vs {
+		*w = binary.AppendUvarint(*w, v)
+	}
+}
+
+func (w *writer) text(s string) {
+	w.num(uint64(len(s)))
+	*w = append(*w, s...)
+}
+
+// reader takes a record apart; after the first fault it yields zeros.
+type reader struct {
+	b   []byte
+	bad bool
+}
+
+func (r *reader) num() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if r.bad || n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *reader) byte() byte {
+	if r.bad || len(r.b) == 0 {
+		r.bad = true
+		return 0
+	}
+	v := r.b[0]
+	r.b = r.b[1:]
+	return v
+}
+
+func (r *reader) text() string {
+	n := r.num()
+	if r.bad || uint64(len(r.b)) < n {
+		r.bad = true
+		return ""
+	}
+	s := string(r.b[:n])
+	r.b = r.b[n:]
+	return s
+}
+
+func (r *reader) err(what string) error {
+	if r.bad {
+		return fmt.Errorf("%w: a %s record cut short", queue.ErrCorrupt, what)
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package boltq
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// enqueue hands a change of a call to the committer. The mutex is held, and not
+// let go of before all of the call's changes are enqueued.
+func (e *Engine) enqueue(c *call, ch change) {
+	c.sent++
+	c.left++
+	e.pending = append(e.pending, ch)
+	e.work.Signal()
+}
+
+// commits is the committer: it takes what is pending and puts it on disk, until
+// the engine closes and nothing is left.
+func (e *Engine) commits() {
+	defer close(e.ended)
+	for {
+		e.mu.Lock()
+		for len(e.pending) == 0 && !e.closing {
+			e.work.Wait()
+		}
+		if len(e.pending) == 0 {
+			e.farewell()
+			e.mu.Unlock()
+			return
+		}
+		b := e.take()
+		e.mu.Unlock()
+		e.settleBatch(b)
+	}
+}
+
+// settleBatch commits a batch and tells everybody, or finds out what a failure
+// means.
+func (e *Engine) settleBatch(b *batch) {
+	err := e.commit(b)
+	if err != nil && noRoom(err) && !e.applied(b) {
+		b = e.withoutAppends(b, err)
+		if err = nil; len(b.changes) > 0 {
+			err = e.commit(b)
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case err == nil:
+		e.landed(b)
+	case noRoom(err) && !e.applied(b):
+		e.noRoom(err)
+		e.sunk(b, storeFull(e.path, err))
+	default:
+		// A failed write or fsync leaves in doubt what is on disk: what the
+		// kernel dropped is not written by trying again, and what it kept may
+		// surface later. Only a fresh look at the file, by opening it again,
+		// can tell.
+		e.log.Error("the store failed and is closed for changes", "path", e.path, "error", err)
+		if e.broken == nil {
+			e.broken = err
+		}
+		e.sunk(b, fmt.Errorf("%w: %s: %w", queue.ErrOutcomeUnknown, e.path, err))
+		e.abandon()
+	}
+}
+
+// withoutAppends gives up the changes of a batch that need room, so that those
+// that make room can be tried alone.
+func (e *Engine) withoutAppends(b *batch, err error) *batch {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	rest := &batch{forget: b.forget}
+	e.unloose(b)
+	for i := len(b.changes) - 1; i >= 0; i-- {
+		if c := b.changes[i]; c.frees() {
+			rest.changes = append(rest.changes, c)
+		} else {
+			c.undone(e, storeFull(e.path, err))
+		}
+	}
+	slices.Reverse(rest.changes)
+	e.noRoom(err)
+	if len(rest.changes) == 0 {
+		e.forget, rest.forget = append(rest.forget, e.forget...), nil
+	}
+	e.tally(rest)
+	return rest
+}
+
+func (e *Engine) noRoom(err error) {
+	if !e.full() {
+		e.log.Warn("the store is out of space", "path", e.path, "error", err)
+	}
+	e.fullTill = time.Now().Add(fullPause)
+}
+
+// abandon gives up everything that is pending in a store that failed.
+func (e *Engine) abandon() {
+	for len(e.pending) > 0 {
+		e.sunk(e.take(), e.usableOr(queue.ErrUnavailable))
+	}
+}
+
+func (e *Engine) usableOr(other error) error {
+	if err := e.usable(); err != nil {
+		return err
+	}
+	return other
+}
+
+// commit writes a batch in one transaction, whose end is two fsyncs.
+func (e *Engine) commit(b *batch) error {
+	tx, err := e.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	if err := b.write(&tables{tx: tx}); err != nil {
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	e.opts.synced()
+	return nil
+}
+
+func (b *batch) write(t *tables) error {
+	for _, c := range b.changes {
+		if err := c.write(t); err != nil {
+			return err
+		}
+	}
+	for _, d := range b.order {
+		if d.gone {
+			continue
+		}
+		if err := t.putLine(d.line.number, d.record); err != nil {
+			return err
+		}
+		if len(d.failures) > 0 {
+			if err := t.putFailures(d); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range b.forget {
+		if err := t.dropEnded(f); err != nil {
+			return err
+		}
+	}
+	return t.putStore(b.store)
+}
+
+// applied reports whether the file shows a batch whose commit failed: its last
+// page may have been written before the fsync that failed.
+func (e *Engine) applied(b *batch) bool {
+	shown := true
+	err := e.db.View(func(tx *bbolt.Tx) error {
+		s, err := (&tables{tx: tx}).getStore()
+		shown = err != nil || s.commit >= b.store.commit
+		return nil
+	})
+	return err != nil || shown
+}
+
+// noRoom reports whether err says that file or disk are full.
+func noRoom(err error) bool {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, bolterrors.ErrMaxSizeReached} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func storeFull(path string, err error) error {
+	return fmt.Errorf("%w: %s: %w", queue.ErrStoreFull, path, err)
+}
+
+// farewell writes the exact pace and what was counted, so that an orderly
+// restart loses neither. The mutex is held; nobody else is there.
+func (e *Engine) farewell() {
+	if e.broken != nil {
+		return
+	}
+	b := &batch{forget: e.forget}
+	e.tally(b)
+	for _, l := range e.lines {
+		if exact := tat(l.bucket); l.live && (l.ceiling != exact || l.loose != counters{}) {
+			d := b.of(l)
+			d.record = lineRecord{counters: l.kept.plus(l.loose), ceiling: exact, maxCost: l.maxCost, turn: l.turn}
+		}
+	}
+	if err := e.commit(b); err != nil {
+		e.log.Warn("the last commit failed; the pace may pause for a moment on opening", "path", e.path, "error", err)
+	}
+}

@@ -1,0 +1,23 @@
+// Package boltq is the embedded engine: queues in one process, durable in one
+// bbolt file.
+//
+// It promises the rules of docs/engine.md, and that a change is on disk before
+// it is acknowledged: one goroutine commits, and everything that was asked for
+// while a commit ran shares the next one. Order, ids and states live in memory;
+// payloads are read from the file when their job departs.
+//
+// Three rules keep memory and file from contradicting each other:
+//
+//   - A change is applied in memory after its commit, never before. Until then
+//     the job (or queue) that it concerns is busy, and whoever else wants to
+//     decide about it waits. A failed commit therefore has nothing to undo but
+//     reserved places.
+//   - Leases are not written. Their holders die with the process, so on opening
+//     a leased job waits again, at its turn.
+//   - The pace is written ahead: each queue's saved TAT is a ceiling that no
+//     answered grant exceeds, so that the window law holds over a crash although
+//     most grants commit nothing.
+//
+// It refuses a second process on the file, a file of a newer schema, and, after
+// an I/O error that leaves in doubt what is on disk, everything but reading.
+package boltq

@@ -1,0 +1,141 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Engine is a queue.Engine on one bbolt file. Make one with Open.
+type Engine struct {
+	opts  Options
+	log   *slog.Logger
+	path  string
+	file  os.FileInfo // as opened, to notice that it was replaced
+	db    *bbolt.DB
+	ended chan struct{} // closed when the committer has ended
+
+	mu    sync.Mutex
+	work  sync.Cond // something is pending, or the engine closes
+	clock clock
+	epoch uint64
+
+	lines  map[string]*line
+	names  []string // of live queues, sorted
+	agenda heap[*line]
+	leases heap[*flight]
+	count  [queue.Expired + 1]int64
+	dead   int64
+
+	store    storeRecord // the counters on file, ahead of it while commits are under way
+	fences   uint64
+	pending  []change
+	forget   []*ended // memory that is gone and records that are not
+	garbage  []*rubbish
+	buckets  map[string]leaky.Bucket // of deleted queues
+	patrol   int                     // index in names of the queue whose memory is looked at next
+	closing  bool
+	closed   bool
+	broken   error     // why the file can no longer be trusted
+	fullTill time.Time // no appends before: the file had no room
+
+	clients map[string]*client
+	watch   watch
+	ears    map[chan queue.Wakeup]func() bool
+}
+
+var _ queue.Engine = (*Engine)(nil)
+
+// usable returns why the engine cannot decide anything, if so.
+func (e *Engine) usable() error {
+	if e.closing {
+		return queue.ErrClosed
+	}
+	if e.broken != nil {
+		return fmt.Errorf("%w: %s failed and is left alone until it is opened again: %w", queue.ErrUnavailable, e.path, e.broken)
+	}
+	return nil
+}
+
+// full reports whether the file had no room a moment ago. Each failed commit
+// costs bbolt a look at the whole file, so they are not tried in a row.
+func (e *Engine) full() bool { return time.Now().Before(e.fullTill) }
+
+const fullPause = 250 * time.Millisecond
+
+// Check implements queue.Engine.
+func (e *Engine) Check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	err := e.usable()
+	e.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	now, err := os.Stat(e.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w: %s was removed while in use", queue.ErrNoStore, e.path)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+	}
+	if !os.SameFile(now, e.file) {
+		return fmt.Errorf("%w: %s was replaced while in use", queue.ErrNoStore, e.path)
+	}
+	return nil
+}
+
+// Close commits what is pending, and the exact pace, and lets go of the file.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	if e.closing {
+		e.mu.Unlock()
+		<-e.ended
+		return nil
+	}
+	e.closing = true
+	e.work.Signal()
+	for ear, stop := range e.ears {
+		stop()
+		close(ear)
+	}
+	clear(e.ears)
+	e.mu.Unlock()
+	<-e.ended
+	if err := e.db.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", e.path, err)
+	}
+	return nil
+}
+
+// move takes a job from one state to another, as counted.
+func (e *Engine) move(j *job, to queue.State) {
+	for _, c := range []*[queue.Expired + 1]int64{&e.count, &j.line.count} {
+		if j.state != queue.StateNone {
+			c[j.state]--
+		}
+		if !to.Ended() {
+			c[to]++
+		}
+	}
+	j.state = to
+}
+
+// wait puts a job into its FIFO.
+func (e *Engine) wait(j *job) {
+	e.move(j, queue.Waiting)
+	j.line.fifo.insert(j)
+}
+
+func (e *Engine) now() leaky.Instant { return e.clock.now() }

@@ -1,0 +1,142 @@
+package boltq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// readable returns why nothing can be read, if so. A store that failed can
+// still be looked at.
+func (e *Engine) readable(ctx context.Context) error {
+	if e.closing {
+		return queue.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// live returns the queue of that name, unless it is only being created.
+func (e *Engine) live(name string) (*line, error) {
+	if l := e.lines[name]; l != nil && l.live {
+		return l, nil
+	}
+	return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(name, 80))
+}
+
+// Get implements queue.Specs.
+func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return queue.Info{}, err
+	}
+	l, err := e.live(name)
+	if err != nil {
+		return queue.Info{}, err
+	}
+	return e.info(l, e.now()), nil
+}
+
+// List implements queue.Specs.
+func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	now := e.now()
+	from, found := slices.BinarySearch(e.names, after)
+	if found {
+		from++
+	}
+	to := min(len(e.names), from+max(0, limit))
+	list := make([]queue.Info, 0, to-from)
+	for _, name := range e.names[from:to] {
+		list = append(list, e.info(e.lines[name], now))
+	}
+	return list, nil
+}
+
+func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
+	e.trim(l, now, patrolMax) // so that the dead are counted right
+	c := l.kept.plus(l.loose)
+	i := queue.Info{
+		Spec: l.spec, Revision: l.revision, Paused: l.paused, PauseReason: l.why,
+		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased],
+		Dead:     int64(l.ended.dead.n),
+		Appended: c.appended, Delivered: c.delivered, Retried: c.retried, Died: c.died,
+		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
+		Outflow: l.outflow.rate(now),
+		Next:    l.pacer.Next(l.bucket, now).Time(),
+		Errors:  slices.Clone(l.failures),
+	}
+	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
+	if l.fifo.len() > 0 {
+		i.OldestWaiting = l.fifo.front().appended.Time()
+	}
+	return i
+}
+
+// Totals implements queue.Specs.
+func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return queue.Totals{}, err
+	}
+	return queue.Totals{
+		Queues: int64(len(e.names)), Dead: e.dead,
+		Waiting: e.count[queue.Waiting], Scheduled: e.count[queue.Scheduled], Leased: e.count[queue.Leased],
+	}, nil
+}
+
+// Job implements queue.Jobs.
+func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return queue.JobInfo{}, err
+	}
+	l, err := e.live(name)
+	if err != nil {
+		return queue.JobInfo{}, err
+	}
+	now := e.now()
+	if j := l.jobs[id]; j != nil && j.state != queue.StateNone {
+		return l.look(j, now), nil
+	}
+	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
+		return queue.JobInfo{
+			Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,
+			AppendedAt: d.appended.Time(), EndedAt: d.at.Time(), Reason: d.reason,
+		}, nil
+	}
+	return queue.JobInfo{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+}
+
+// look is where a job that holds a place is.
+func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
+	i := queue.JobInfo{
+		Queue: l.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), AppendedAt: j.appended.Time(),
+	}
+	if f := j.flight; f != nil {
+		i.Attempts, i.Reason = f.attempts, f.reason
+	}
+	switch j.state {
+	case queue.Waiting:
+		i.Position = int64(l.fifo.rank(j)) + 1
+		i.ETA = l.eta(j, now)
+	case queue.Scheduled:
+		i.DueAt = j.flight.due.Time()
+		i.ETA.At = max(j.flight.due, l.pacer.Next(l.bucket, now)).Time()
+	case queue.Leased:
+		i.DueAt = j.flight.due.Time()
+	}
+	return i
+}
+
+// Partitions implements queue.Outflow: an embedded store is one.
+func (e *Engine) Partitions() int { return 1 }

@@ -1,0 +1,85 @@
+package boltq
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// job is a job that holds a place. There may be millions: what only a job that
+// was granted has stands in its flight.
+type job struct {
+	id       string
+	line     *line
+	seq      uint64 // the key of its record
+	turn     int64
+	appended leaky.Instant
+	print    [8]byte // fingerprint
+	busy     *call   // the change under way; nil if none
+	flight   *flight
+	size     uint32 // of its record
+	cost     uint16
+	state    queue.State // StateNone until its append is on disk
+}
+
+// flight is what a job has that was granted at least once.
+type flight struct {
+	job      *job
+	attempts int
+	fence    fence         // of the lease, or of the last one
+	settled  fence         // of the last one that was settled, with
+	verdict  queue.Verdict // and
+	result   queue.State
+	due      leaky.Instant // leased: departure; scheduled: until when
+	deadline leaky.Instant // leased
+	place    int           // in the heap of leases or in the line's later heap; -1 in none
+	client   string
+	reason   string
+	saved    bool // the file has a record of it
+}
+
+func (j *job) inFlight() *flight {
+	if j.flight == nil {
+		j.flight = &flight{job: j, place: -1}
+	}
+	return j.flight
+}
+
+// ended is what is remembered of a job that ended.
+type ended struct {
+	id       string
+	key      uint64 // of its record among the ended
+	seq      uint64 // of its job's record, which dead ones keep; else 0
+	fence    fence
+	verdict  queue.Verdict
+	state    queue.State
+	print    [8]byte
+	cost     uint16
+	attempts int
+	appended leaky.Instant
+	at       leaky.Instant
+	reason   string
+}
+
+func newLeases() heap[*flight] {
+	return heap[*flight]{
+		less: func(a, b *flight) bool {
+			if a.deadline != b.deadline {
+				return a.deadline < b.deadline
+			}
+			return a.fence.number < b.fence.number
+		},
+		moved: func(f *flight, i int) { f.place = i },
+	}
+}
+
+func newLater() heap[*flight] {
+	return heap[*flight]{
+		less: func(a, b *flight) bool {
+			if a.due != b.due {
+				return a.due < b.due
+			}
+			return a.job.turn < b.job.turn
+		},
+		moved: func(f *flight, i int) { f.place = i },
+	}
+}

@@ -1,0 +1,161 @@
+package boltq
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// line is one queue in memory. Everything is guarded by the engine's mutex.
+type line struct {
+	number   uint64 // its key in the file, and the order queues were made in
+	spec     queue.Spec
+	pacer    leaky.Pacer
+	revision int64
+	paused   bool
+	why      string // it is paused
+
+	// busy is the call that is creating, changing or deleting the queue: until
+	// it is done nothing is granted and nobody else decides about the queue.
+	busy *call
+	live bool // false before its creation is on disk, and after its deletion
+
+	jobs     map[string]*job
+	fifo     fifo
+	later    heap[*flight]
+	ended    memory
+	entering int64                    // places reserved by appends that are not on disk yet
+	count    [queue.Expired + 1]int64 // of the states that hold a place
+
+	bucket    leaky.Bucket
+	lastFence uint64 // of the latest grant
+	// ceiling is what the file says about TAT: no answered grant leaves the
+	// bucket above it. pledged is what the commits under way will make of it.
+	ceiling leaky.Instant
+	pledged leaky.Instant
+	pledger *call // whose change is the latest pledge
+
+	turn     int64
+	maxCost  int64
+	refusals leaky.Instant
+	kept     counters // on disk
+	loose    counters // counted since; they go with the next commit
+
+	outflow  meter
+	failures []queue.LastError // newest first
+
+	agenda   leaky.Instant // when it can next depart
+	agendaAt int           // its place on the engine's agenda; -1 if nothing can
+}
+
+// counters are what a queue has counted since it was made.
+type counters struct {
+	appended, delivered, retried, died, released, expired, refused, lost int64
+}
+
+func (c counters) plus(d counters) counters {
+	c.appended += d.appended
+	c.delivered += d.delivered
+	c.retried += d.retried
+	c.died += d.died
+	c.released += d.released
+	c.expired += d.expired
+	c.refused += d.refused
+	c.lost += d.lost
+	return c
+}
+
+const maxFailures = 10
+
+func newLine(number uint64, spec queue.Spec) *line {
+	l := &line{number: number, jobs: map[string]*job{}, later: newLater(), maxCost: 1, agendaAt: -1}
+	l.ended.byID = map[string]*ended{}
+	l.setSpec(spec)
+	return l
+}
+
+func (l *line) setSpec(s queue.Spec) {
+	l.spec = s
+	l.pacer = s.Pacer(queue.Horizon)
+}
+
+// size is what capacity counts, with the places reserved.
+func (l *line) size() int64 {
+	return l.count[queue.Waiting] + l.count[queue.Scheduled] + l.count[queue.Leased] + l.entering
+}
+
+// tat is the bucket's TAT in whole microseconds, never below it.
+func tat(b leaky.Bucket) leaky.Instant {
+	if b.Rem > 0 {
+		return b.TAT + 1
+	}
+	return b.TAT
+}
+
+// lookahead is how far beyond a grant the ceiling is raised, so that a fast
+// queue commits a few times a second and not at each grant. A crash costs as
+// much. It stays below what leaky.MaxCost intervals span, which is what the
+// bucket's own bound allows on reopening, and is nothing for a slow queue.
+func (l *line) lookahead() time.Duration {
+	t := l.spec.Rate.Interval()
+	if t > ceilingAhead {
+		return 0
+	}
+	return min(ceilingAhead, leaky.MaxCost*t/2)
+}
+
+const ceilingAhead = 250 * time.Millisecond
+
+// oneGrant is the ceiling that lets a job of the given cost leave within the
+// next horizon without a commit of its own.
+func (l *line) oneGrant(now leaky.Instant, cost int64) leaky.Instant {
+	if l.spec.Rate.Unlimited() {
+		return 0
+	}
+	t := l.spec.Rate.Interval()
+	return max(tat(l.bucket), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
+}
+
+// restored is the bucket of a queue whose process died: nothing that it may
+// have granted is later than the ceiling. Last is put as late as a grant can be
+// and LastCost as high as the ceiling needs, so that the bucket's bound on TAT
+// does not cut off what was granted.
+func (l *line) restored(now leaky.Instant) leaky.Bucket {
+	if l.ceiling == 0 {
+		return leaky.Bucket{}
+	}
+	last := now.Add(queue.Horizon)
+	b := leaky.Bucket{TAT: max(l.ceiling, now), Last: last, LastCost: l.maxCost}
+	if t := l.spec.Rate.Interval(); t > 0 {
+		b.TAT = b.TAT.Add(queue.Horizon)
+		beyond := b.TAT.Sub(last) - time.Duration(l.spec.Burst-1)*t
+		b.LastCost = min(leaky.MaxCost, max(b.LastCost, int64(beyond/t)+1))
+	}
+	return b
+}
+
+// pledge notes that c is on its way to raise the ceiling.
+func (l *line) pledge(to leaky.Instant, c *call) {
+	if to > l.pledged && to > l.ceiling {
+		l.pledged, l.pledger = to, c
+	}
+}
+
+func (l *line) fail(f queue.LastError) {
+	l.failures = append([]queue.LastError{f}, l.failures...)
+	if len(l.failures) > maxFailures {
+		l.failures = l.failures[:maxFailures]
+	}
+}
+
+// exact reports whether nothing but the pace decides when a job departs.
+func (l *line) exact() bool {
+	return l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.paused
+}
+
+// eta is when the waiting job j is expected to depart.
+func (l *line) eta(j *job, now leaky.Instant) queue.ETA {
+	ahead := j.turn - l.fifo.front().turn
+	return queue.ETA{At: l.pacer.ETA(l.bucket, now, ahead).Time(), Exact: l.exact()}
+}

@@ -1,0 +1,199 @@
+package boltq
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// loader reads a file into an engine.
+type loader struct {
+	*Engine
+	tx       *bbolt.Tx
+	now      leaky.Instant
+	byNumber map[uint64]*line
+	dead     map[uint64]bool // records that dead jobs keep
+	orphans  rubbish         // what deleted queues left
+}
+
+// load reads everything but payloads into memory. Jobs that were leased wait
+// again at their turn: their holders are gone.
+func (e *Engine) load(ctx context.Context) error {
+	return e.db.View(func(tx *bbolt.Tx) error {
+		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}}
+		for _, step := range []func(context.Context) error{l.store, l.specs, l.lines, l.failures, l.buckets, l.ended, l.jobs, l.finish} {
+			if err := step(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// each reads a table in order of key.
+func (l *loader) each(ctx context.Context, table []byte, read func(k uint64, v []byte) error) error {
+	n := 0
+	return l.tx.Bucket(table).ForEach(func(k, v []byte) error {
+		if n++; n%10_000 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(k) != 8 {
+			return fmt.Errorf("%w: table %s has a key of %d bytes", queue.ErrCorrupt, table, len(k))
+		}
+		number := binary.BigEndian.Uint64(k)
+		if err := read(number, v); err != nil {
+			return fmt.Errorf("table %s, %d: %w", table, number, err)
+		}
+		return nil
+	})
+}
+
+func (l *loader) store(context.Context) (err error) {
+	if l.Engine.store, err = (&tables{tx: l.tx}).getStore(); err != nil {
+		return err
+	}
+	l.clock.last = l.Engine.store.now
+	l.now = l.Engine.now()
+	return nil
+}
+
+func (l *loader) specs(ctx context.Context) error {
+	return l.each(ctx, specsTable, func(number uint64, v []byte) error {
+		s, err := decodeSpec(v)
+		if err != nil {
+			return err
+		}
+		q := newLine(number, s.spec)
+		q.revision, q.paused, q.why, q.live = s.revision, s.paused, s.why, true
+		l.Engine.lines[s.spec.Name] = q
+		l.names = append(l.names, s.spec.Name)
+		l.byNumber[number] = q
+		return nil
+	})
+}
+
+func (l *loader) lines(ctx context.Context) error {
+	return l.each(ctx, linesTable, func(number uint64, v []byte) error {
+		r, err := decodeLine(v)
+		if err != nil {
+			return err
+		}
+		if q := l.byNumber[number]; q != nil {
+			q.kept, q.maxCost, q.turn = r.counters, max(1, r.maxCost), r.turn
+			q.ceiling, q.pledged = r.ceiling, r.ceiling
+			q.bucket = q.restored(l.now)
+		}
+		return nil
+	})
+}
+
+func (l *loader) failures(ctx context.Context) error {
+	return l.each(ctx, failuresTable, func(number uint64, v []byte) error {
+		q := l.byNumber[number]
+		if q == nil {
+			return nil
+		}
+		if err := json.Unmarshal(v, &q.failures); err != nil {
+			return fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
+		}
+		return nil
+	})
+}
+
+func (l *loader) buckets(context.Context) error {
+	return l.tx.Bucket(bucketsTable).ForEach(func(k, v []byte) (err error) {
+		l.Engine.buckets[string(k)], err = decodeBucket(v)
+		return err
+	})
+}
+
+func (l *loader) ended(ctx context.Context) error {
+	return l.each(ctx, endedTable, func(number uint64, v []byte) error {
+		of, d, err := decodeEnded(v)
+		if err != nil {
+			return err
+		}
+		d.key = number
+		if d.seq != 0 {
+			l.dead[d.seq] = true
+		}
+		q := l.byNumber[of]
+		if q == nil {
+			l.orphans.ended = append(l.orphans.ended, d)
+			return nil
+		}
+		q.ended.add(d)
+		if d.state == queue.Dead {
+			l.Engine.dead++
+		}
+		return nil
+	})
+}
+
+func (l *loader) jobs(ctx context.Context) error {
+	flights := l.tx.Bucket(flightsTable)
+	return l.each(ctx, jobsTable, func(seq uint64, v []byte) error {
+		h, record, err := decodeJob(v)
+		if err != nil {
+			return err
+		}
+		q := l.byNumber[h.line]
+		switch {
+		case l.dead[seq]:
+			return nil
+		case q == nil:
+			l.orphans.jobs = append(l.orphans.jobs, seq)
+			return nil
+		case len(record) < queue.RecordCost+2:
+			return fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(record))
+		}
+		j := &job{
+			id: h.id, line: q, seq: seq, turn: h.turn, appended: h.appended,
+			print: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)),
+			cost: binary.BigEndian.Uint16(record[queue.RecordCost:]),
+		}
+		q.jobs[j.id] = j
+		q.turn = max(q.turn, j.turn+int64(j.cost))
+		if f := flights.Get(key(seq)); f != nil {
+			return l.fly(j, f)
+		}
+		l.wait(j)
+		return nil
+	})
+}
+
+// fly restores a job that was granted before and came back.
+func (l *loader) fly(j *job, v []byte) error {
+	state, f, err := decodeFlight(v)
+	if err != nil {
+		return err
+	}
+	f.job = j
+	j.flight = &f
+	if state == queue.Scheduled {
+		l.move(j, queue.Scheduled)
+		j.line.later.push(j.flight)
+		return nil
+	}
+	l.wait(j)
+	return nil
+}
+
+func (l *loader) finish(context.Context) error {
+	slices.Sort(l.names)
+	if !l.orphans.empty() {
+		l.garbage = append(l.garbage, &l.orphans)
+	}
+	for _, q := range l.byNumber {
+		l.trim(q, l.now, int(^uint(0)>>1))
+		l.arm(q, l.now)
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package boltq
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// memory is what a queue remembers of jobs that ended: bounded in age and
+// number, delivered and dead counted apart, the oldest forgotten first.
+type memory struct {
+	byID      map[string]*ended
+	delivered ring[*ended]
+	dead      ring[*ended]
+}
+
+func (m *memory) of(s queue.State) *ring[*ended] {
+	if s == queue.Dead {
+		return &m.dead
+	}
+	return &m.delivered
+}
+
+// find returns what is remembered of id and not too old.
+func (m *memory) find(id string, r queue.Retention, now leaky.Instant) *ended {
+	d := m.byID[id]
+	if d == nil || tooOld(d, r, now) {
+		return nil
+	}
+	return d
+}
+
+func tooOld(d *ended, r queue.Retention, now leaky.Instant) bool {
+	return now.Sub(d.at) >= r.For.D()
+}
+
+// add remembers d.
+func (m *memory) add(d *ended) {
+	m.byID[d.id] = d
+	m.of(d.state).push(d)
+}
+
+// trim forgets up to limit of what is too old or too many, and returns it.
+func (m *memory) trim(r queue.Retention, now leaky.Instant, limit int) []*ended {
+	var gone []*ended
+	for _, kind := range []*ring[*ended]{&m.delivered, &m.dead} {
+		for len(gone) < limit && kind.n > 0 && (int64(kind.n) > r.Max || tooOld(kind.at(0), r, now)) {
+			d := kind.pop()
+			if m.byID[d.id] == d { // the id may have been used again
+				delete(m.byID, d.id)
+			}
+			gone = append(gone, d)
+		}
+	}
+	return gone
+}
+
+// ring is a queue of values in an array that grows.
+type ring[T any] struct {
+	items []T
+	head  int
+	n     int
+}
+
+func (r *ring[T]) at(i int) T { return r.items[(r.head+i)%len(r.items)] }
+
+func (r *ring[T]) push(v T) {
+	if r.n == len(r.items) {
+		items := make([]T, max(8, 2*r.n))
+		for i := range r.n {
+			items[i] = r.at(i)
+		}
+		r.items, r.head = items, 0
+	}
+	r.items[(r.head+r.n)%len(r.items)] = v
+	r.n++
+}
+
+func (r *ring[T]) pop() T {
+	var none T
+	v := r.items[r.head]
+	r.items[r.head] = none
+	r.head = (r.head + 1) % len(r.items)
+	r.n--
+	return v
+}

@@ -1,0 +1,152 @@
+package boltq
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Open opens the store in the file at path, which is created if it does not
+// exist, and starts the engine's one goroutine, which Close ends. Its errors
+// wrap ErrLocked, ErrSchema, queue.ErrCorrupt or the file system's, and ctx's.
+func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	db, err := openFile(ctx, path, opts)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{
+		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
+		epoch: newEpoch(), lines: map[string]*line{}, agenda: newAgenda(), leases: newLeases(),
+		buckets: map[string]leaky.Bucket{}, clients: map[string]*client{}, ears: map[chan queue.Wakeup]func() bool{},
+	}
+	e.work = *sync.NewCond(&e.mu)
+	e.clock.source = opts.Now
+	if err := e.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
+	}
+	go e.commits()
+	return e, nil
+}
+
+func (e *Engine) start(ctx context.Context) (err error) {
+	if err := e.initialise(); err != nil {
+		return err
+	}
+	if e.file, err = os.Stat(e.path); err != nil {
+		return err
+	}
+	return e.load(ctx)
+}
+
+// lockRetry is how often a file that another process holds is tried again.
+const lockRetry = 25 * time.Millisecond
+
+func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error) {
+	settings := &bbolt.Options{
+		Timeout: time.Nanosecond, // one attempt: waiting is done here, where ctx is heard
+		// The list of free pages is found by a look at the file on opening
+		// instead of being written with each commit.
+		NoFreelistSync: true,
+		FreelistType:   bbolt.FreelistMapType,
+		MaxSize:        int(opts.MaxBytes),
+		OpenFile:       opts.openFile,
+		NoStatistics:   true,
+	}
+	if runtime.GOOS != "windows" { // where the file would grow to it at once
+		settings.InitialMmapSize = 1 << 30 // address space, so that growing seldom stops the readers
+	}
+	for deadline := time.Now().Add(opts.LockTimeout); ; {
+		db, err := bbolt.Open(path, 0o600, settings)
+		switch {
+		case err == nil:
+			return db, nil
+		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+			return nil, fmt.Errorf("open %s: %w: %w", path, queue.ErrCorrupt, err)
+		case !errors.Is(err, bolterrors.ErrTimeout):
+			return nil, fmt.Errorf("open %s: %w", path, err)
+		case time.Now().After(deadline):
+			return nil, fmt.Errorf("open %s: %w: only one process can use an embedded store; "+
+				"stop that one, talk to it with --server, or use --redis for several", path, ErrLocked)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("open %s: %w", path, ctx.Err())
+		case <-time.After(lockRetry):
+		}
+	}
+}
+
+// initialise makes a new file a store, and refuses one that is not ours.
+func (e *Engine) initialise() error {
+	fresh := false
+	err := e.db.View(func(tx *bbolt.Tx) error {
+		name, _ := tx.Cursor().First()
+		if fresh = name == nil; fresh {
+			return nil
+		}
+		return checkSchema(tx)
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	err = e.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range allTables {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		t := &tables{tx: tx}
+		if err := t.putStore(storeRecord{}); err != nil {
+			return err
+		}
+		return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema))
+	})
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(e.path))
+}
+
+func checkSchema(tx *bbolt.Tx) error {
+	meta := tx.Bucket(metaTable)
+	if meta == nil || len(meta.Get(schemaKey)) != 4 {
+		return fmt.Errorf("%w: a bbolt file of another program", queue.ErrCorrupt)
+	}
+	if v := binary.BigEndian.Uint32(meta.Get(schemaKey)); v > schema {
+		return fmt.Errorf("%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema)
+	}
+	for _, name := range allTables {
+		if tx.Bucket(name) == nil {
+			return fmt.Errorf("%w: table %s is missing", queue.ErrCorrupt, name)
+		}
+	}
+	return nil
+}
+
+// syncDir makes the name of a new file durable; its content already is.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

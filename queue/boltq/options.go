@@ -1,0 +1,69 @@
+package boltq
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Defaults of Options.
+const (
+	DefaultLockTimeout = 500 * time.Millisecond
+)
+
+// Errors of Open, besides queue.ErrCorrupt.
+var (
+	// ErrLocked: another process, or another Open, holds the file.
+	ErrLocked = errors.New("held by another process")
+	// ErrSchema: the file was written by a newer version.
+	ErrSchema = errors.New("written by a newer version of penstock")
+)
+
+// Options are the settings of Open. The zero value is good.
+type Options struct {
+	// Now reads the clock; nil is the wall clock in microseconds. It may jump
+	// either way: the engine's own clock never runs back.
+	Now func() leaky.Instant
+	// Logger receives what no caller is told; nil discards it.
+	Logger *slog.Logger
+	// LockTimeout is how long Open waits for another process to let go of the
+	// file; 0 is DefaultLockTimeout.
+	LockTimeout time.Duration
+	// MaxBytes bounds the file; 0 is no limit but the disk's. What would exceed
+	// it is refused with queue.ErrStoreFull.
+	MaxBytes int64
+
+	// For tests: openFile replaces os.OpenFile, synced is called after each
+	// commit is on disk and before anybody is told.
+	openFile func(string, int, os.FileMode) (*os.File, error)
+	synced   func()
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.LockTimeout < 0 {
+		return o, fmt.Errorf("boltq: LockTimeout %v: must not be negative", o.LockTimeout)
+	}
+	if o.MaxBytes < 0 {
+		return o, fmt.Errorf("boltq: MaxBytes %d: must not be negative", o.MaxBytes)
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = DefaultLockTimeout
+	}
+	if o.Now == nil {
+		o.Now = func() leaky.Instant { return leaky.Instant(time.Now().UnixMicro()) }
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.openFile == nil {
+		o.openFile = os.OpenFile
+	}
+	if o.synced == nil {
+		o.synced = func() {}
+	}
+	return o, nil
+}

@@ -1,0 +1,376 @@
+package boltq
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	takeBackMax = 100 // leases that ran out, a call
+	ripenMax    = 100 // scheduled jobs whose time has come, a visit
+	patrolMax   = 100 // memories forgotten for their age, a call
+
+	ranOut = "the lease ran out"
+)
+
+// grant is what a client was granted by one request.
+type grant struct {
+	jobs  []granted
+	needs []need
+	lost  map[string]int64
+	full  bool  // Max or MaxReserveBytes were reached
+	err   error // the ceilings it needs could not be written
+}
+
+type granted struct {
+	job     *job
+	fence   fence
+	departs leaky.Instant
+	attempt int
+}
+
+// need is the ceiling that must be on disk before a grant is answered.
+type need struct {
+	line    *line
+	ceiling leaky.Instant
+}
+
+// Reserve implements queue.Outflow.
+func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	if err := ctx.Err(); err != nil {
+		return queue.Reserved{}, err
+	}
+	if err := checkRequest(r); err != nil {
+		return queue.Reserved{}, err
+	}
+	var out queue.Reserved
+	e.mu.Lock()
+	if err := e.usable(); err != nil {
+		e.mu.Unlock()
+		return queue.Reserved{}, err
+	}
+	now := e.now()
+	cl := e.meet(r.Client, now)
+	fresh := cl.grant == nil || r.Number > cl.last
+	if fresh {
+		if c := e.takeBack(now, &out.Expired); c.sent > 0 {
+			e.mu.Unlock()
+			if err := c.await(ctx); err != nil {
+				return queue.Reserved{}, err
+			}
+			e.mu.Lock()
+			if err := e.usable(); err != nil {
+				e.mu.Unlock()
+				return queue.Reserved{}, err
+			}
+			now = e.now()
+		}
+	}
+	var g *grant
+	switch {
+	case fresh:
+		g = e.grant(r, now)
+		cl.last, cl.grant = r.Number, g
+		out.Lost = g.lost
+		e.goRounds(now)
+	case r.Number == cl.last:
+		g = cl.grant
+	default: // overtaken by a later request; its answer goes nowhere
+		g = &grant{}
+	}
+	out.Next, out.Backup = e.sleep(r.Client.ID, g.full, now)
+	out.Garbage = len(e.garbage) > 0
+	e.mu.Unlock()
+
+	if err := e.raise(ctx, cl, g); err != nil {
+		return queue.Reserved{}, err
+	}
+	if err := e.answer(g, &out); err != nil {
+		return queue.Reserved{}, err
+	}
+	return out, nil
+}
+
+func checkRequest(r queue.ReserveRequest) error {
+	if r.Partition != 0 {
+		return &queue.FieldError{Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0"}
+	}
+	if r.Max < 1 || r.Max > queue.MaxReserve {
+		return &queue.FieldError{Field: "max", Value: fmt.Sprint(r.Max), Reason: fmt.Sprintf("must be from 1 to %d", queue.MaxReserve)}
+	}
+	if len(r.Client.ID) > 64 || queue.ValidateID(r.Client.ID) != nil {
+		return &queue.FieldError{Field: "client", Value: queue.Shorten(r.Client.ID, 80), Reason: "must be 1 to 64 visible ASCII characters"}
+	}
+	return nil
+}
+
+// takeBack takes back leases that ran out.
+func (e *Engine) takeBack(now leaky.Instant, expired *[]string) *call {
+	c := newCall()
+	var later []*flight
+	for c.sent < takeBackMax && e.leases.len() > 0 && e.leases.top().deadline <= now && !e.full() {
+		f := e.leases.pop()
+		switch l := f.job.line; {
+		case !l.live: // the queue was deleted, and its leases with it
+		case l.busy != nil || f.job.busy != nil: // what becomes of it is being decided
+			later = append(later, f)
+		default:
+			e.takeBackOne(c, f.job, now, expired)
+		}
+	}
+	for _, f := range later {
+		e.leases.push(f)
+	}
+	return c
+}
+
+func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, expired *[]string) {
+	j.busy = c
+	f := j.flight
+	o := outcome{call: c, job: j, at: now, failed: true, reason: ranOut}
+	o.expired = func() { *expired = append(*expired, j.line.spec.Name) }
+	attempts := f.attempts + 1
+	if attempts >= j.line.spec.Retry.MaxAttempts {
+		d := e.epitaph(j, queue.Dead, now)
+		d.attempts, d.reason = attempts, ranOut
+		e.enqueue(c, &ending{outcome: o, end: d})
+		return
+	}
+	to := *f
+	to.attempts, to.reason, to.place, to.fence = attempts, ranOut, -1, fence{}
+	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Waiting})
+}
+
+// grant visits the queues that have something to depart.
+func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
+	g := &grant{}
+	var visited []*line
+	bytes := 0
+	for !g.full && e.agenda.len() > 0 && e.agenda.top().agenda <= now.Add(queue.Horizon) {
+		l := e.agenda.pop()
+		visited = append(visited, l)
+		if l.busy == nil {
+			e.visit(l, g, r, now, &bytes)
+		}
+	}
+	for _, l := range visited {
+		if l.busy == nil {
+			e.arm(l, now)
+		} else { // whoever is changing it arms it
+			l.agendaAt = -1
+		}
+	}
+	return g
+}
+
+func (e *Engine) visit(l *line, g *grant, r queue.ReserveRequest, now leaky.Instant, bytes *int) {
+	for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
+		e.wait(l.later.pop().job)
+	}
+	if l.fifo.len() == 0 {
+		return
+	}
+	if n := l.missed(now); n > 0 {
+		if g.lost == nil {
+			g.lost = map[string]int64{}
+		}
+		g.lost[l.spec.Name] += n
+		l.loose.lost += n
+	}
+	before := len(g.jobs)
+	for l.fifo.len() > 0 {
+		j := l.fifo.front()
+		if len(g.jobs) > 0 && *bytes+int(j.size) > queue.MaxReserveBytes {
+			g.full = true
+			break
+		}
+		departs, ok := l.pacer.Take(&l.bucket, now, int64(j.cost))
+		if !ok {
+			break
+		}
+		l.fifo.pop()
+		*bytes += int(j.size)
+		g.jobs = append(g.jobs, e.lease(j, r.Client.ID, departs))
+		if len(g.jobs) == r.Max {
+			g.full = true
+			break
+		}
+	}
+	if n := len(g.jobs) - before; n > 0 {
+		l.outflow.add(now, int64(n))
+		if !l.spec.Rate.Unlimited() {
+			g.needs = append(g.needs, need{l, tat(l.bucket)})
+		}
+	}
+}
+
+// lease hands the job at the head to a client.
+func (e *Engine) lease(j *job, client string, departs leaky.Instant) granted {
+	e.fences++
+	f := j.inFlight()
+	f.fence = fence{e.epoch, e.fences}
+	f.due, f.deadline = departs, departs.Add(j.line.spec.Lease.D())
+	f.client = client
+	j.line.lastFence = e.fences
+	e.move(j, queue.Leased)
+	e.leases.push(f)
+	return granted{job: j, fence: f.fence, departs: departs, attempt: f.attempts + 1}
+}
+
+// missed is how many departures the queue could have had since it became due.
+func (l *line) missed(now leaky.Instant) int64 {
+	n, d := l.spec.Rate.Fraction()
+	if n == 0 || l.agenda >= now {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(now-l.agenda), uint64(n))
+	if hi >= uint64(d) {
+		return 0 // the clock jumped by ages
+	}
+	lost, _ := bits.Div64(hi, lo, uint64(d))
+	return int64(lost)
+}
+
+// raise waits until the ceilings that a grant needs are on disk. When they
+// cannot be written the jobs are given back: nobody has heard of their leases.
+func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
+	for {
+		e.mu.Lock()
+		wait, own := e.raiseNeeds(g)
+		e.mu.Unlock()
+		if len(wait) == 0 && own == nil {
+			return g.err
+		}
+		if own != nil {
+			if err := own.await(ctx); err != nil {
+				return err
+			}
+			if own.err != nil {
+				e.mu.Lock()
+				e.takeGrantBack(cl, g, own.err)
+				e.mu.Unlock()
+				return own.err
+			}
+		}
+		if err := awaitAll(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// raiseNeeds returns the calls under way that will raise the ceilings of g, and
+// one of its own if those are not enough.
+func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
+	for _, n := range g.needs {
+		l := n.line
+		switch {
+		case g.err != nil || !l.live || n.ceiling <= l.ceiling:
+		case n.ceiling <= l.pledged:
+			if l.pledger != own {
+				wait = append(wait, l.pledger)
+			}
+		default:
+			if own == nil {
+				own = newCall()
+			}
+			to := n.ceiling.Add(l.lookahead())
+			l.pledge(to, own)
+			e.enqueue(own, &raising{call: own, line: l, to: to})
+		}
+	}
+	return wait, own
+}
+
+// takeGrantBack gives back jobs whose grant could not be answered. Their slots
+// are lost.
+func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
+	if g.err != nil {
+		return
+	}
+	g.err = err
+	now := e.now()
+	for _, h := range g.jobs {
+		if j := h.job; j.line.live && j.busy == nil && j.state == queue.Leased && j.flight.fence == h.fence {
+			e.unlease(j)
+			e.wait(j)
+			j.line.outflow.add(now, -1)
+			e.due(j.line, now)
+		}
+	}
+	if cl.grant == g {
+		cl.grant = nil // the same request may be tried again
+	}
+}
+
+// goRounds forgets what is too old in one queue's memory; calls take turns over
+// the queues.
+func (e *Engine) goRounds(now leaky.Instant) {
+	if len(e.names) == 0 {
+		return
+	}
+	e.patrol = (e.patrol + 1) % len(e.names)
+	e.trim(e.lines[e.names[e.patrol]], now, patrolMax)
+}
+
+// trim forgets up to limit ended jobs of a queue that are too old or too many.
+func (e *Engine) trim(l *line, now leaky.Instant, limit int) {
+	for _, d := range l.ended.trim(l.spec.Retention, now, limit) {
+		if d.state == queue.Dead {
+			e.dead--
+		}
+		e.forget = append(e.forget, d)
+	}
+}
+
+// answer reads the payloads of a grant's jobs and counts their departures from
+// now. Jobs whose lease was lost meanwhile are left out.
+func (e *Engine) answer(g *grant, out *queue.Reserved) error {
+	if len(g.jobs) == 0 {
+		return nil
+	}
+	records := make([][]byte, len(g.jobs))
+	err := e.db.View(func(tx *bbolt.Tx) error {
+		t := &tables{tx: tx}
+		for i, h := range g.jobs {
+			record, err := t.getRecord(h.job.seq)
+			if err != nil {
+				// The job is left to its lease: each time it runs out spends an
+				// attempt, so that it ends dead and does not block for ever.
+				e.log.Error("a job cannot be read", "queue", h.job.line.spec.Name, "id", h.job.id, "error", err)
+				continue
+			}
+			records[i] = append([]byte(nil), record...)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out.Jobs = make([]queue.Reservation, 0, len(g.jobs))
+	now := e.now()
+	for i, h := range g.jobs {
+		j, l := h.job, h.job.line
+		if records[i] == nil || !l.live || j.state != queue.Leased || j.flight.fence != h.fence {
+			continue
+		}
+		v := queue.Reservation{
+			Job:   queue.Job{Queue: l.spec.Name, ID: j.id},
+			Fence: h.fence.text(), In: h.departs.Sub(now), Lease: l.spec.Lease.D(),
+			Attempt: h.attempt, Revision: l.revision, AppendedAt: j.appended.Time(),
+		}
+		if err := queue.UnpackRecord(records[i], &v.Job); err != nil {
+			e.log.Error("a job cannot be read", "queue", l.spec.Name, "id", j.id, "error", err)
+			continue
+		}
+		out.Jobs = append(out.Jobs, v)
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package boltq
+
+import (
+	"context"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// settling is one settlement on its way.
+type settling struct {
+	queue.Settlement
+	fence  fence
+	answer *queue.Settled
+}
+
+// Settle implements queue.Outflow.
+func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Settled, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	answers := make([]queue.Settled, len(s))
+	open := make([]*settling, 0, len(s))
+	all := make([]settling, len(s))
+	for i := range s {
+		if s[i].Verdict < queue.Deliver || s[i].Verdict > queue.Release {
+			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release"}
+			continue
+		}
+		all[i] = settling{Settlement: s[i], fence: parseFence(s[i].Fence), answer: &answers[i]}
+		open = append(open, &all[i])
+	}
+	for len(open) > 0 {
+		c := newCall()
+		again, others, err := e.settle(open, c)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.await(ctx); err != nil {
+			return nil, err
+		}
+		if err := awaitAll(ctx, others); err != nil {
+			return nil, err
+		}
+		open = again
+	}
+	for i := range answers {
+		if answers[i].Err == nil {
+			return answers, nil
+		}
+	}
+	if len(answers) == 0 {
+		return nil, nil
+	}
+	return answers, answers[0].Err // nothing could be decided
+}
+
+// settle decides the open settlements. Those that depend on changes under way
+// are returned to be decided again when the calls named are done.
+func (e *Engine) settle(open []*settling, c *call) (again []*settling, others []*call, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return nil, nil, err
+	}
+	now := e.now()
+	for _, s := range open {
+		if busy := e.settleOne(s, c, now); busy != nil {
+			again = append(again, s)
+			others = append(others, busy)
+		}
+	}
+	return again, others, nil
+}
+
+func (e *Engine) settleOne(s *settling, c *call, now leaky.Instant) (busy *call) {
+	*s.answer = queue.Settled{Stale: true}
+	l := e.lines[s.Queue]
+	if l == nil {
+		return nil
+	}
+	if l.busy != nil {
+		return l.busy
+	}
+	j := l.jobs[s.ID]
+	if j == nil {
+		if d := l.ended.find(s.ID, l.spec.Retention, now); d != nil && d.fence == s.fence && d.verdict == s.Verdict {
+			*s.answer = queue.Settled{State: d.state}
+		}
+		return nil
+	}
+	if j.busy != nil {
+		return j.busy
+	}
+	f := j.flight
+	switch {
+	case f == nil || s.fence == fence{}:
+	case j.state == queue.Leased && f.fence == s.fence:
+		e.end(s, j, c, now)
+	case f.settled == s.fence && f.verdict == s.Verdict:
+		*s.answer = queue.Settled{State: f.result}
+	}
+	return nil
+}
+
+// end ends a lease that stands.
+func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
+	l, f := j.line, j.flight
+	if s.Verdict == queue.Release {
+		e.release(j, now)
+		*s.answer = queue.Settled{State: queue.Waiting}
+		return
+	}
+	j.busy = c
+	o := outcome{call: c, job: j, at: now, answer: s.answer}
+	attempts := f.attempts + 1
+	if s.Verdict == queue.Deliver {
+		d := e.epitaph(j, queue.Delivered, now)
+		d.attempts, d.verdict, d.reason = attempts, s.Verdict, ""
+		e.enqueue(c, &ending{outcome: o, end: d})
+		return
+	}
+	reason := cut(s.Reason, queue.MaxReasonBytes)
+	o.failed, o.reason = true, reason
+	if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts {
+		d := e.epitaph(j, queue.Dead, now)
+		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
+		e.enqueue(c, &ending{outcome: o, end: d})
+		return
+	}
+	to := flight{
+		job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Scheduled,
+		due: now.Add(max(0, s.After)), reason: reason, place: -1,
+	}
+	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Scheduled})
+}
+
+// release gives a job back unused. Nothing of it is on disk: a lease is not,
+// and a job without one waits. The slot can be used again if it was the last.
+func (e *Engine) release(j *job, now leaky.Instant) {
+	l, f := j.line, j.flight
+	e.unlease(j)
+	f.settled, f.verdict, f.result = f.fence, queue.Release, queue.Waiting
+	if f.fence.epoch == e.epoch && f.fence.number == l.lastFence {
+		l.pacer.GiveBack(&l.bucket)
+	}
+	l.loose.released++
+	l.outflow.add(now, -1)
+	e.wait(j)
+	e.due(l, now)
+}
+
+// epitaph is what will be remembered of a job.
+func (e *Engine) epitaph(j *job, s queue.State, now leaky.Instant) *ended {
+	e.store.ended++
+	d := &ended{
+		id: j.id, key: e.store.ended, fence: j.flight.fence, state: s, print: j.print,
+		cost: j.cost, appended: j.appended, at: now, reason: j.flight.reason,
+	}
+	if s == queue.Dead {
+		d.seq = j.seq
+	}
+	return d
+}
+
+// cut shortens a text for people to n bytes, between characters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return strings.Clone(s)
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return strings.Clone(s[:n])
+}
+
+// Extend implements queue.Outflow.
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	stands := make([]bool, len(leases))
+	open := make([]int, len(leases))
+	for i := range leases {
+		open[i] = i
+	}
+	for len(open) > 0 {
+		again, others, err := e.extend(leases, open, stands)
+		if err != nil {
+			return nil, err
+		}
+		if err := awaitAll(ctx, others); err != nil {
+			return nil, err
+		}
+		open = again
+	}
+	return stands, nil
+}
+
+func (e *Engine) extend(leases []queue.Lease, open []int, stands []bool) (again []int, others []*call, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return nil, nil, err
+	}
+	now := e.now()
+	for _, i := range open {
+		l := e.lines[leases[i].Queue]
+		if l == nil || l.jobs[leases[i].ID] == nil {
+			continue
+		}
+		j := l.jobs[leases[i].ID]
+		if busy := firstOf(l.busy, j.busy); busy != nil {
+			again = append(again, i)
+			others = append(others, busy)
+			continue
+		}
+		f := j.flight
+		if j.state != queue.Leased || f.fence != parseFence(leases[i].Fence) {
+			continue
+		}
+		f.deadline = max(f.deadline, now.Add(l.spec.Lease.D()))
+		e.leases.fix(f.place)
+		stands[i] = true
+	}
+	return again, others, nil
+}
+
+func firstOf(calls ...*call) *call {
+	for _, c := range calls {
+		if c != nil {
+			return c
+		}
+	}
+	return nil
+}

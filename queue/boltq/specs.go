@@ -1,0 +1,271 @@
+package boltq
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Put implements queue.Specs.
+func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.PutResult, error) {
+	if err := ctx.Err(); err != nil {
+		return queue.PutResult{}, err
+	}
+	spec.Normalize()
+	if err := spec.Validate(); err != nil {
+		return queue.PutResult{}, err
+	}
+	// In the canonical form, the same in memory as it will be read from the file.
+	text, err := queue.EncodeSpec(spec)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	if spec, err = queue.ParseSpec(text); err != nil {
+		return queue.PutResult{}, err
+	}
+	var result queue.PutResult
+	err = e.decide(ctx, spec.Name, func(l *line, now leaky.Instant) (change, error) {
+		return e.put(l, spec, expect, now, &result)
+	})
+	return result, err
+}
+
+func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant, result *queue.PutResult) (change, error) {
+	var present int64
+	if l != nil {
+		present = l.revision
+	}
+	*result = queue.PutResult{Revision: present}
+	if expect != queue.AnyRevision && expect != present {
+		return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, spec.Name, present, expect)
+	}
+	if l != nil && l.spec.Equal(spec) {
+		return nil, nil
+	}
+	e.store.revision++
+	c := &changing{spec: spec, revision: e.store.revision, result: result}
+	if l == nil {
+		e.store.line++
+		l = newLine(e.store.line, spec)
+		l.bucket = e.buckets[spec.Name]
+		c.created, c.bucket = true, l.bucket
+		e.lines[spec.Name] = l // it is busy, and so invisible, until it is on disk
+	} else {
+		c.bucket = l.bucket
+		if was, is := l.pacer, spec.Pacer(queue.Horizon); was != is {
+			c.bucket = was.Change(l.bucket, is, now)
+		}
+		c.paused, c.why = l.paused, l.why
+	}
+	c.line = l
+	return c, nil
+}
+
+// Delete implements queue.Specs.
+func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
+	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
+		switch {
+		case l == nil:
+			return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
+		case expect != queue.AnyRevision && expect != l.revision:
+			return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, l.revision, expect)
+		case !force && l.size() > 0:
+			return nil, fmt.Errorf("%w: %s has %d", queue.ErrNotEmpty, name, l.size())
+		}
+		c := &deleting{line: l, left: l.bucket}
+		c.left.TAT, c.left.Rem = tat(l.bucket), 0
+		c.matters = c.left.TAT > now || c.left.Last > now
+		return c, nil
+	})
+}
+
+// Pause implements queue.Specs.
+func (e *Engine) Pause(ctx context.Context, name, reason string) error {
+	return e.pause(ctx, name, true, cut(reason, queue.MaxReasonBytes))
+}
+
+// Resume implements queue.Specs.
+func (e *Engine) Resume(ctx context.Context, name string) error {
+	return e.pause(ctx, name, false, "")
+}
+
+func (e *Engine) pause(ctx context.Context, name string, paused bool, why string) error {
+	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
+		if l == nil {
+			return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
+		}
+		if l.paused == paused && l.why == why {
+			return nil, nil
+		}
+		return &changing{line: l, spec: l.spec, revision: l.revision, bucket: l.bucket, paused: paused, why: why}, nil
+	})
+}
+
+// lineChange is a change that concerns a whole queue.
+type lineChange interface {
+	change
+	bind(c *call) *line
+}
+
+// decide runs a decision about a queue, nil if there is none, once nobody else
+// is changing it, and waits for the change that comes of it.
+func (e *Engine) decide(ctx context.Context, name string, decision func(*line, leaky.Instant) (change, error)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for {
+		c := newCall()
+		busy, err := e.decideOnce(name, c, decision)
+		switch {
+		case err != nil:
+			return err
+		case busy != nil:
+			if err := awaitAll(ctx, []*call{busy}); err != nil {
+				return ctx.Err() // nothing of ours is under way
+			}
+			continue
+		}
+		if err := c.await(ctx); err != nil {
+			return err
+		}
+		return c.err
+	}
+}
+
+func (e *Engine) decideOnce(name string, c *call, decision func(*line, leaky.Instant) (change, error)) (*call, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return nil, err
+	}
+	l := e.lines[name]
+	if l != nil && l.busy != nil {
+		return l.busy, nil
+	}
+	ch, err := decision(l, e.now())
+	if err != nil || ch == nil {
+		return nil, err
+	}
+	ch.(lineChange).bind(c).busy = c
+	e.enqueue(c, ch)
+	return nil, nil
+}
+
+// changing creates a queue or changes its spec or its pause. Its bucket stands
+// still meanwhile, because the queue is busy.
+type changing struct {
+	call     *call
+	line     *line
+	spec     queue.Spec
+	revision int64
+	created  bool
+	bucket   leaky.Bucket
+	paused   bool
+	why      string
+	result   *queue.PutResult // nil for a pause
+}
+
+func (c *changing) bind(call *call) *line { c.call = call; return c.line }
+
+func (c *changing) tally(b *batch) {
+	d := b.of(c.line)
+	if c.result != nil {
+		d.ceiling = tat(c.bucket)
+	}
+}
+
+func (c *changing) write(t *tables) error {
+	if c.created {
+		if err := t.dropBucket(c.spec.Name); err != nil {
+			return err
+		}
+	}
+	return t.putSpec(c.line, specRecord{spec: c.spec, revision: c.revision, paused: c.paused, why: c.why})
+}
+
+func (c *changing) done(e *Engine, now leaky.Instant) {
+	l := c.line
+	l.busy = nil
+	if c.result != nil {
+		l.setSpec(c.spec)
+		l.revision, l.bucket = c.revision, c.bucket
+		l.pledged = l.ceiling
+		*c.result = queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}
+	}
+	l.paused, l.why = c.paused, c.why
+	if c.created {
+		l.live = true
+		delete(e.buckets, l.spec.Name)
+		at, _ := slices.BinarySearch(e.names, l.spec.Name)
+		e.names = slices.Insert(e.names, at, l.spec.Name)
+	}
+	e.arm(l, now)
+	if l.agendaAt >= 0 {
+		e.wakeFor(l, now)
+	}
+	c.call.settle(nil)
+}
+
+func (c *changing) undone(e *Engine, err error) {
+	c.line.busy = nil
+	if c.created {
+		delete(e.lines, c.spec.Name)
+	} else {
+		e.arm(c.line, e.now())
+	}
+	c.call.settle(err)
+}
+
+func (c *changing) frees() bool { return !c.created }
+
+// deleting removes a queue. Its jobs' records become garbage, which is swept
+// in pieces.
+type deleting struct {
+	call *call
+	line *line
+	left leaky.Bucket
+	// matters says that the bucket can still delay anything.
+	matters bool
+}
+
+func (c *deleting) bind(call *call) *line { c.call = call; return c.line }
+
+func (c *deleting) tally(b *batch) { b.of(c.line).gone = true }
+
+func (c *deleting) write(t *tables) error {
+	if err := t.dropLine(c.line.number); err != nil || !c.matters {
+		return err
+	}
+	return t.putBucket(c.line.spec.Name, c.left)
+}
+
+func (c *deleting) done(e *Engine, now leaky.Instant) {
+	l := c.line
+	l.busy, l.live = nil, false
+	e.arm(l, now) // takes it off the agenda
+	for s, n := range l.count {
+		e.count[s] -= n
+	}
+	e.dead -= int64(l.ended.dead.n)
+	name := l.spec.Name
+	if c.matters {
+		e.buckets[name] = c.left
+	}
+	delete(e.lines, name)
+	if at, found := slices.BinarySearch(e.names, name); found {
+		e.names = slices.Delete(e.names, at, at+1)
+	}
+	e.discard(l)
+	c.call.settle(nil)
+}
+
+func (c *deleting) undone(e *Engine, err error) {
+	c.line.busy = nil
+	e.arm(c.line, e.now())
+	c.call.settle(err)
+}
+
+func (c *deleting) frees() bool { return true }

@@ -1,0 +1,144 @@
+package boltq
+
+import (
+	"context"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// sweepMax is how many records one Sweep frees.
+const sweepMax = 500
+
+// rubbish is what a deleted queue left in the file.
+type rubbish struct {
+	waiting fifo // whose records are in order, and so freed cheaply
+	jobs    []uint64
+	ended   []*ended
+}
+
+func (r *rubbish) empty() bool { return r.waiting.len() == 0 && len(r.jobs) == 0 && len(r.ended) == 0 }
+
+// discard makes rubbish of a deleted queue.
+func (e *Engine) discard(l *line) {
+	r := &rubbish{waiting: l.fifo}
+	for _, j := range l.jobs {
+		if j.state == queue.Leased || j.state == queue.Scheduled {
+			r.jobs = append(r.jobs, j.seq)
+		}
+	}
+	for _, kind := range []*ring[*ended]{&l.ended.delivered, &l.ended.dead} {
+		for i := range kind.n {
+			r.ended = append(r.ended, kind.at(i))
+		}
+	}
+	if !r.empty() {
+		e.garbage = append(e.garbage, r)
+	}
+}
+
+// take removes up to limit records from r.
+func (r *rubbish) take(limit int) (jobs []uint64, ended []*ended) {
+	for ; limit > 0 && r.waiting.len() > 0; limit-- {
+		jobs = append(jobs, r.waiting.pop().seq)
+	}
+	n := min(limit, len(r.jobs))
+	jobs = append(jobs, r.jobs[:n]...)
+	r.jobs = r.jobs[n:]
+	n = min(limit-n, len(r.ended))
+	ended = r.ended[:n]
+	r.ended = r.ended[n:]
+	return jobs, ended
+}
+
+// Sweep implements queue.Outflow. It also forgets the buckets of deleted queues
+// that can delay nothing any more.
+func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	c := newCall()
+	if err := e.sweep(c); err != nil {
+		return false, err
+	}
+	if err := c.await(ctx); err != nil {
+		return true, err
+	}
+	if c.err != nil {
+		return true, c.err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.garbage) > 0, nil
+}
+
+func (e *Engine) sweep(c *call) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return err
+	}
+	s := &sweeping{call: c}
+	now, looked := e.now(), 0
+	for name, b := range e.buckets {
+		if looked++; looked > sweepMax {
+			break
+		}
+		if _, taken := e.lines[name]; !taken && b.TAT <= now && b.Last <= now {
+			s.buckets = append(s.buckets, name)
+			delete(e.buckets, name)
+		}
+	}
+	if len(e.garbage) > 0 {
+		r := e.garbage[0]
+		s.jobs, s.ended = r.take(sweepMax)
+		if r.empty() {
+			e.garbage = e.garbage[1:]
+		}
+	}
+	if len(s.jobs)+len(s.ended)+len(s.buckets) > 0 {
+		e.enqueue(c, s)
+	}
+	return nil
+}
+
+// sweeping frees records that nothing refers to.
+type sweeping struct {
+	call    *call
+	jobs    []uint64
+	ended   []*ended
+	buckets []string
+}
+
+func (c *sweeping) tally(*batch) {}
+
+func (c *sweeping) write(t *tables) error {
+	for _, seq := range c.jobs {
+		if err := t.dropJob(seq); err != nil {
+			return err
+		}
+		if err := t.dropFlight(seq); err != nil {
+			return err
+		}
+	}
+	for _, d := range c.ended {
+		if err := t.dropEnded(d); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.buckets {
+		if err := t.dropBucket(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *sweeping) done(*Engine, leaky.Instant) { c.call.settle(nil) }
+
+func (c *sweeping) undone(e *Engine, err error) {
+	e.garbage = append(e.garbage, &rubbish{jobs: c.jobs, ended: c.ended})
+	c.call.settle(err)
+}
+
+func (c *sweeping) frees() bool { return true }

@@ -1,0 +1,154 @@
+package boltq
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// The file's tables. Keys are 8-byte big-endian numbers unless said otherwise;
+// those of jobs and ended only grow, so that inserts are at the end.
+//
+//	meta      "schema" and "store": see schema and storeRecord
+//	specs     queue -> its spec, revision and pause
+//	lines     queue -> lineRecord
+//	failures  queue -> its last failures
+//	jobs      job -> queue, turn, stamp, id, record
+//	flights   job -> what befell a job that was granted and came back
+//	ended     number -> what is remembered of a job that ended
+//	buckets   name of a deleted queue -> its bucket
+var (
+	metaTable     = []byte("meta")
+	specsTable    = []byte("specs")
+	linesTable    = []byte("lines")
+	failuresTable = []byte("failures")
+	jobsTable     = []byte("jobs")
+	flightsTable  = []byte("flights")
+	endedTable    = []byte("ended")
+	bucketsTable  = []byte("buckets")
+
+	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, bucketsTable}
+
+	schemaKey = []byte("schema")
+	storeKey  = []byte("store")
+)
+
+// schema is the version of the file's layout. A file with a greater one is
+// refused.
+const schema = 1
+
+// tables is a transaction with its tables opened as they are needed.
+type tables struct {
+	tx *bbolt.Tx
+
+	jobs, flights, ended, lines *bbolt.Bucket
+	key                         []byte
+}
+
+func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucket {
+	if *at == nil {
+		*at = t.tx.Bucket(name)
+		(*at).FillPercent = fill
+	}
+	return *at
+}
+
+// Records of jobs and ended are only ever added at the end, so their pages are
+// filled to the brim.
+func (t *tables) jobTable() *bbolt.Bucket   { return t.open(&t.jobs, jobsTable, 1) }
+func (t *tables) endedTable() *bbolt.Bucket { return t.open(&t.ended, endedTable, 1) }
+func (t *tables) flightTable() *bbolt.Bucket {
+	return t.open(&t.flights, flightsTable, bbolt.DefaultFillPercent)
+}
+func (t *tables) lineTable() *bbolt.Bucket {
+	return t.open(&t.lines, linesTable, bbolt.DefaultFillPercent)
+}
+
+func key(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+func (t *tables) putJob(j *job, record []byte) error {
+	return t.jobTable().Put(key(j.seq), encodeJob(j, record))
+}
+
+func (t *tables) dropJob(seq uint64) error { return t.jobTable().Delete(key(seq)) }
+
+// getRecord returns the record of a job, which is valid while the transaction is.
+func (t *tables) getRecord(seq uint64) ([]byte, error) {
+	_, record, err := decodeJob(t.jobTable().Get(key(seq)))
+	return record, err
+}
+
+func (t *tables) putFlight(seq uint64, s queue.State, f *flight) error {
+	return t.flightTable().Put(key(seq), encodeFlight(s, f))
+}
+
+func (t *tables) dropFlight(seq uint64) error { return t.flightTable().Delete(key(seq)) }
+
+func (t *tables) putEnded(l *line, d *ended) error {
+	return t.endedTable().Put(key(d.key), encodeEnded(l.number, d))
+}
+
+// dropEnded removes what is remembered of a job, and the record that a dead one
+// kept.
+func (t *tables) dropEnded(d *ended) error {
+	if d.seq != 0 {
+		if err := t.dropJob(d.seq); err != nil {
+			return err
+		}
+	}
+	return t.endedTable().Delete(key(d.key))
+}
+
+func (t *tables) putLine(number uint64, r lineRecord) error {
+	return t.lineTable().Put(key(number), r.encode())
+}
+
+func (t *tables) putFailures(d *delta) error {
+	all := slices.Clone(d.failures)
+	slices.Reverse(all)
+	all = append(all, d.line.failures...)
+	text, err := json.Marshal(all[:min(len(all), maxFailures)])
+	if err != nil {
+		return err
+	}
+	return t.tx.Bucket(failuresTable).Put(key(d.line.number), text)
+}
+
+func (t *tables) putSpec(l *line, s specRecord) error {
+	text, err := s.encode()
+	if err != nil {
+		return err
+	}
+	return t.tx.Bucket(specsTable).Put(key(l.number), text)
+}
+
+// dropLine removes a queue, all but its jobs.
+func (t *tables) dropLine(number uint64) error {
+	for _, name := range [][]byte{specsTable, linesTable, failuresTable} {
+		if err := t.tx.Bucket(name).Delete(key(number)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tables) putBucket(name string, b leaky.Bucket) error {
+	return t.tx.Bucket(bucketsTable).Put([]byte(name), encodeBucket(b))
+}
+
+func (t *tables) dropBucket(name string) error {
+	return t.tx.Bucket(bucketsTable).Delete([]byte(name))
+}
+
+func (t *tables) putStore(s storeRecord) error {
+	return t.tx.Bucket(metaTable).Put(storeKey, s.encode())
+}
+
+func (t *tables) getStore() (storeRecord, error) {
+	return decodeStore(t.tx.Bucket(metaTable).Get(storeKey))
+}

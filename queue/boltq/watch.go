@@ -1,0 +1,160 @@
+package boltq
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	longestSleep  = 2 * time.Second
+	shortestSleep = time.Millisecond
+	backupEach    = 250 * time.Millisecond
+	seenLately    = 10 * time.Second
+	// A client that was silent for as long is forgotten, and its last grant
+	// with it.
+	clientsKept = 10 * time.Minute
+)
+
+// client is a drainer in the eyes of the engine.
+type client struct {
+	queue.Client
+	seen  leaky.Instant
+	last  uint64 // the number of its last request that was decided
+	grant *grant // what it was answered
+}
+
+// watch says which client looks at the agenda for all.
+type watch struct {
+	client string        // empty: nobody
+	told   leaky.Instant // when it will ask
+	backup time.Duration // after which the others give it up
+}
+
+// meet notes that a client asks, and forgets those long silent.
+func (e *Engine) meet(c queue.Client, now leaky.Instant) *client {
+	cl := e.clients[c.ID]
+	if cl == nil {
+		for id, old := range e.clients {
+			if now.Sub(old.seen) > clientsKept {
+				delete(e.clients, id)
+			}
+		}
+		cl = &client{}
+		e.clients[c.ID] = cl
+	}
+	cl.Client, cl.seen = c, now
+	return cl
+}
+
+// seen counts the clients that asked lately.
+func (e *Engine) seen(now leaky.Instant) int {
+	n := 0
+	for _, cl := range e.clients {
+		if now.Sub(cl.seen) <= seenLately {
+			n++
+		}
+	}
+	return n
+}
+
+// sleep decides how long a client sleeps, and who watches. busy says that it was
+// granted all that it has handlers for: somebody else must watch then.
+func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup time.Duration) {
+	n := e.seen(now)
+	// The others check about four times a second together.
+	backup = min(longestSleep, time.Duration(n)*backupEach)
+	watches := e.watch.client == id || e.watch.client == "" || now > e.watch.told.Add(e.watch.backup)
+	if !watches && !busy {
+		return min(longestSleep, max(0, e.watch.told.Sub(now))+backup), backup
+	}
+	next = e.untilNext(now)
+	if watches {
+		e.watch = watch{client: id, told: now.Add(next), backup: backup}
+	}
+	if busy {
+		if watches {
+			e.watch.client = ""
+			if n > 1 && e.agenda.len() > 0 {
+				e.publish("")
+			}
+		}
+		if e.agenda.len() > 0 && e.agenda.top().ripe(now) {
+			next = 0
+		}
+	}
+	return next, backup
+}
+
+// untilNext is how long until somebody should ask.
+func (e *Engine) untilNext(now leaky.Instant) time.Duration {
+	next := longestSleep
+	if e.agenda.len() > 0 {
+		next = min(next, e.agenda.top().lookAt().Sub(now))
+	}
+	if e.leases.len() > 0 && !e.full() {
+		next = min(next, e.leases.top().deadline.Sub(now))
+	}
+	return max(next, shortestSleep)
+}
+
+// wakeFor wakes whoever watches when l can depart before he would look.
+func (e *Engine) wakeFor(l *line, now leaky.Instant) {
+	if at := l.lookAt(); at < e.watch.told {
+		e.watch.told = max(at, now) // woken once; and if it is gone, another takes over sooner
+		e.publish(e.watch.client)
+	}
+}
+
+// publish sends a wake-up to those who listen. One that finds an ear full is
+// dropped: the ear has not heard the last one yet.
+func (e *Engine) publish(client string) {
+	for ear := range e.ears {
+		select {
+		case ear <- queue.Wakeup{Client: client}:
+		default:
+		}
+	}
+}
+
+// Wake implements queue.Outflow. Closing the engine closes the channel too.
+func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
+	ear := make(chan queue.Wakeup, 16)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		close(ear)
+		return ear
+	}
+	e.ears[ear] = context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if _, open := e.ears[ear]; open {
+			delete(e.ears, ear)
+			close(ear)
+		}
+	})
+	return ear
+}
+
+// Drainers implements queue.Specs: the clients that reserved in the last 10 s.
+func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	now := e.now()
+	var list []queue.Drainer
+	for _, cl := range e.clients {
+		if now.Sub(cl.seen) <= seenLately {
+			list = append(list, queue.Drainer{Client: cl.Client, LastSeen: cl.seen.Time()})
+		}
+	}
+	slices.SortFunc(list, func(a, b queue.Drainer) int { return cmp.Compare(a.ID, b.ID) })
+	return list, nil
+}
