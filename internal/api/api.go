@@ -1,0 +1,76 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Options are the settings of the API. Zero fields mean what is said beside them.
+type Options struct {
+	// ValidateTarget checks the deliver part of a spec before it is stored. Nil takes any.
+	ValidateTarget func(json.RawMessage) error
+	// Metrics serves GET /metrics. Nil: there is no such page.
+	Metrics http.Handler
+	// Stopping ends streams and turns readiness off while the server shuts down. Nil: never.
+	Stopping context.Context
+	// Logger is told of errors that are nobody's request's fault. Nil discards.
+	Logger *slog.Logger
+
+	// BodyTimeout is how long a line of a stream may take to arrive, and a
+	// stream may stay silent. 0 means 60 s.
+	BodyTimeout time.Duration
+	// AnswerTimeout is how long a client may take to read a piece of the answer. 0 means 30 s.
+	AnswerTimeout time.Duration
+	// CheckTimeout bounds what /readyz asks of the engine. 0 means 1 s.
+	CheckTimeout time.Duration
+	// MaxStreams is how many streams may be open at once. 0 means 256.
+	MaxStreams int
+	// MaxBodyMemory bounds what all single jobs larger than 64 KiB hold together
+	// while they arrive. 0 means 256 MiB.
+	MaxBodyMemory int64
+}
+
+func (o *Options) normalize() {
+	def(&o.BodyTimeout, time.Minute)
+	def(&o.AnswerTimeout, 30*time.Second)
+	def(&o.CheckTimeout, time.Second)
+	def(&o.MaxStreams, 256)
+	def(&o.MaxBodyMemory, 256<<20)
+	if o.ValidateTarget == nil {
+		o.ValidateTarget = func(json.RawMessage) error { return nil }
+	}
+	if o.Stopping == nil {
+		o.Stopping = context.Background()
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// handler holds what the requests share.
+type handler struct {
+	engine  queue.Engine
+	o       Options
+	memory  budget
+	streams budget
+}
+
+// New returns the API over an engine. It starts nothing and does not close the
+// engine. It is safe for use by many goroutines.
+func New(engine queue.Engine, o Options) http.Handler {
+	o.normalize()
+	h := &handler{engine: engine, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
+	return h.dispatch()
+}

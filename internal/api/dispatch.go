@@ -1,0 +1,65 @@
+package api
+
+import (
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+)
+
+// route is one operation. The table is also what openapi.json is held to.
+type route struct {
+	method, pattern string
+	serve           func(h *handler, w http.ResponseWriter, r *http.Request)
+}
+
+var routes = []route{
+	{http.MethodPost, "/v1/queues/{queue}/jobs", (*handler).postJobs},
+	{http.MethodGet, "/v1/queues/{queue}/jobs/{id}", (*handler).getJob},
+	{http.MethodGet, "/v1/queues", (*handler).listQueues},
+	{http.MethodGet, "/v1/queues/{queue}", (*handler).getQueue},
+	{http.MethodPut, "/v1/queues/{queue}", (*handler).putQueue},
+	{http.MethodDelete, "/v1/queues/{queue}", (*handler).deleteQueue},
+	{http.MethodPost, "/v1/queues/{queue}/pause", (*handler).pauseQueue},
+	{http.MethodPost, "/v1/queues/{queue}/resume", (*handler).resumeQueue},
+	{http.MethodGet, "/v1/drainers", (*handler).listDrainers},
+	{http.MethodGet, "/healthz", (*handler).healthz},
+	{http.MethodGet, "/readyz", (*handler).readyz},
+	{http.MethodGet, "/metrics", (*handler).metrics},
+	{http.MethodGet, "/openapi.json", (*handler).openAPI},
+}
+
+// dispatch builds the mux. Beside each route stands its path without a method,
+// for a 405 that is a problem like all others.
+func (h *handler) dispatch() http.Handler {
+	mux := http.NewServeMux()
+	allowed := map[string][]string{}
+	for _, rt := range routes {
+		mux.HandleFunc(rt.method+" "+rt.pattern, func(w http.ResponseWriter, r *http.Request) { rt.serve(h, w, r) })
+		allowed[rt.pattern] = append(allowed[rt.pattern], rt.method)
+	}
+	for pattern, methods := range allowed {
+		if slices.Contains(methods, http.MethodGet) {
+			methods = append(methods, http.MethodHead)
+		}
+		allow := strings.Join(methods, ", ")
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", allow)
+			(&Problem{Reason: ReasonMethod, Detail: "this takes " + allow}).write(w)
+		})
+	}
+	mux.HandleFunc("/", notFound)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would answer a path with // or .. in it by a redirect to another
+		// queue's; nobody means that.
+		if p := r.URL.Path; p == "" || p[0] != '/' || p != path.Clean(p) {
+			notFound(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	(&Problem{Reason: ReasonNotFound, Detail: "there is nothing at " + shorten(r.URL.Path) + "; /openapi.json lists what there is"}).write(w)
+}

@@ -1,0 +1,18 @@
+package api
+
+import (
+	"maps"
+	"slices"
+)
+
+// Operations lists what is served, as METHOD /path.
+func Operations() []string {
+	var list []string
+	for _, r := range routes {
+		list = append(list, r.method+" "+r.pattern)
+	}
+	return list
+}
+
+// Reasons lists the reasons of refusals.
+func Reasons() []Reason { return slices.Collect(maps.Keys(meanings)) }

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// scratch is what one request for a single job needs. It goes back to the pool
+// only when the engine has decided: after an unknown outcome the engine may
+// still hold the payload.
+type scratch struct {
+	body []byte
+	env  *envelope
+	jobs [1]queue.Job
+}
+
+var scratches = sync.Pool{New: func() any { return &scratch{body: make([]byte, 0, 4096), env: newEnvelope()} }}
+
+func (s *scratch) free() {
+	if cap(s.body) <= freeBody {
+		s.jobs[0] = queue.Job{}
+		scratches.Put(s)
+	}
+}
+
+// postJobs takes one job, or a stream of them.
+func (h *handler) postJobs(w http.ResponseWriter, r *http.Request) {
+	switch mediaType(r) {
+	case "", "application/json":
+		h.postJob(w, r)
+	case "application/x-ndjson", "application/ndjson", "application/jsonl":
+		h.stream(w, r)
+	default:
+		w.Header().Set("Accept", "application/json, application/x-ndjson")
+		(&Problem{Reason: ReasonMediaType, Detail: "content type " + mediaType(r) +
+			" is not supported; send application/json for one job, application/x-ndjson for many"}).write(w)
+	}
+}
+
+func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
+	s := scratches.Get().(*scratch)
+	body, charged, p := h.readBody(r, s.body, MaxEnvelopeBytes)
+	s.body = body
+	if charged > 0 {
+		defer h.memory.free(charged)
+	}
+	job := &s.jobs[0]
+	if p == nil {
+		job.Queue = r.PathValue("queue")
+		p = s.env.read(body, job)
+	}
+	if p == nil {
+		p = identify(r, job)
+	}
+	if p != nil {
+		s.free()
+		p.write(w)
+		return
+	}
+	name, id := job.Queue, job.ID
+	answers, err := h.engine.Append(r.Context(), s.jobs[:])
+	if len(answers) == 1 && answers[0].Outcome != queue.Failed {
+		s.free()
+	}
+	var a queue.Appended
+	if len(answers) == 1 {
+		a = answers[0]
+	}
+	if a.Outcome == queue.Failed && a.Err == nil {
+		a.Err = err
+	}
+	h.answer(w, &a, name, id)
+}
+
+// identify settles a job's id: its own, the Idempotency-Key's, or a new one.
+func identify(r *http.Request, job *queue.Job) *Problem {
+	keys := r.Header["Idempotency-Key"]
+	if len(keys) == 0 {
+		if job.ID == "" {
+			job.ID = queue.NewID()
+		}
+		return nil
+	}
+	key := strings.TrimSpace(keys[0])
+	if n := len(key); n >= 2 && key[0] == '"' && key[n-1] == '"' { // a structured field's string
+		key = key[1 : n-1]
+	}
+	if len(keys) > 1 {
+		return &Problem{Reason: ReasonInvalidRequest, Field: "Idempotency-Key", Detail: "is given more than once"}
+	}
+	if job.ID != "" && job.ID != key {
+		return &Problem{Reason: ReasonInvalidRequest, Field: "Idempotency-Key",
+			Detail: "is " + shorten(key) + " but the job's id is " + job.ID + "; they are two names for one thing, give one of them"}
+	}
+	if err := queue.ValidateID(key); err != nil {
+		p := refused(err)
+		p.Field = "Idempotency-Key"
+		return p
+	}
+	job.ID = key
+	return nil
+}
+
+var replayed = []string{"true"}
+
+// answer writes what became of a single job.
+func (h *handler) answer(w http.ResponseWriter, a *queue.Appended, name, id string) {
+	if a.Outcome != queue.Accepted && a.Outcome != queue.Duplicate {
+		p := refusedJob(a, name, id)
+		h.logInternal(p, a.Err, name)
+		p.write(w)
+		return
+	}
+	out := takeOutput()
+	defer out.free()
+	out.b = append(out.b, '{')
+	out.b = appendAccepted(out.b, a, id)
+	out.b = append(out.b, "}\n"...)
+	head := w.Header()
+	head["Content-Type"] = typeJSON
+	status := http.StatusAccepted
+	if a.Outcome == queue.Duplicate {
+		head["Idempotent-Replayed"] = replayed
+		status = http.StatusOK
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(out.b) // the client may be gone; the job is in all the same
+}
+
+// logInternal tells the log of what the client cannot mend.
+func (h *handler) logInternal(p *Problem, err error, name string) {
+	if p.Reason == ReasonInternal {
+		h.o.Logger.Error("request failed", "queue", shorten(name), "error", err)
+	}
+}

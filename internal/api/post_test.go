@@ -1,0 +1,305 @@
+package api_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// fixture is a server over an engine with one queue, email.
+type fixture struct {
+	t      *testing.T
+	engine *engine
+	url    string
+	client *http.Client
+	close  func() // returns when no request is under way any more
+}
+
+func serve(t *testing.T, o api.Options) *fixture {
+	t.Helper()
+	e := newEngine()
+	spec := queue.Spec{Name: "email", Rate: leaky.PerSecond(14)}
+	spec.Normalize()
+	if _, err := e.Put(context.Background(), spec, 0); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, engine: e}
+	f.serveOver(e, o)
+	return f
+}
+
+// serveOver puts the fixture's server over another engine.
+func (f *fixture) serveOver(e queue.Engine, o api.Options) {
+	srv := httptest.NewServer(held(f.t, api.New(e, o)))
+	f.t.Cleanup(srv.Close)
+	f.url, f.client, f.close = srv.URL, srv.Client(), srv.Close
+}
+
+func (f *fixture) do(method, path, body string, header ...string) *answer {
+	f.t.Helper()
+	req, err := http.NewRequest(method, f.url+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Add(header[i], header[i+1])
+	}
+	resp, err := f.client.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	a := &answer{status: resp.StatusCode, header: resp.Header, text: string(b)}
+	if strings.Contains(resp.Header.Get("Content-Type"), "json") && len(b) > 0 && resp.Header.Get("Content-Type") != "application/x-ndjson" {
+		if err := json.Unmarshal(b, &a.body); err != nil {
+			f.t.Fatalf("%s %s: %d: not JSON: %v\n%s", method, path, resp.StatusCode, err, b)
+		}
+	}
+	return a
+}
+
+type answer struct {
+	status int
+	header http.Header
+	text   string
+	body   map[string]any
+}
+
+func (a *answer) want(t *testing.T, status int, members ...any) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("status %d, want %d: %.300s", a.status, status, a.text)
+		return
+	}
+	for i := 0; i < len(members); i += 2 {
+		if got := fmt.Sprint(a.body[members[i].(string)]); got != fmt.Sprint(members[i+1]) {
+			t.Errorf("%v is %s, want %v: %.300s", members[i], got, members[i+1], a.text)
+		}
+	}
+}
+
+const jobs = "/v1/queues/email/jobs"
+
+func TestPostJob(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.do("POST", jobs, `{"payload": {"to": "a@example.com"}, "id": "a"}`).want(t, 202, "id", "a", "state", "waiting", "position", 1,
+		"eta", map[string]any{"at": "2026-05-04T03:02:01.123456Z", "exact": true})
+	a := f.do("POST", jobs, `{"payload": {"to": "a@example.com"}, "id": "a"}`)
+	a.want(t, 200, "id", "a", "state", "waiting", "position", 1)
+	if a.header.Get("Idempotent-Replayed") != "true" {
+		t.Errorf("Idempotent-Replayed is %q, want true", a.header.Get("Idempotent-Replayed"))
+	}
+	f.do("POST", jobs, `{"payload": {"to": "b@example.com"}, "id": "a"}`).want(t, 409, "reason", "conflict", "id", "a", "status", 409)
+	made := f.do("POST", jobs, `{"payload": 1}`)
+	made.want(t, 202)
+	if id, _ := made.body["id"].(string); len(id) != 26 {
+		t.Errorf("made id %q, want 26 characters", id)
+	}
+	f.do("POST", "/v1/queues/sms/jobs", `{"payload": 1, "id": "a"}`).want(t, 404, "reason", "unknown_queue", "id", "a")
+	f.do("POST", jobs, `{"payload": 1}`, "Idempotency-Key", "k1").want(t, 202, "id", "k1")
+	f.do("POST", jobs, `{"payload": 1}`, "Idempotency-Key", `"k1"`).want(t, 200, "id", "k1")
+	f.do("POST", jobs, `{"payload": 1, "id": "k1"}`, "Idempotency-Key", `k1`).want(t, 200, "id", "k1")
+}
+
+func TestPostFull(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.engine.queues["email"].info.Spec.Capacity = 0
+	a := f.do("POST", jobs, `{"payload": 1, "id": "x"}`)
+	a.want(t, 429, "reason", "full", "retry_after_ms", 1235, "id", "x")
+	if got := a.header.Get("Retry-After"); got != "2" {
+		t.Errorf("Retry-After %s, want 2: 1.234567 s rounded up", got)
+	}
+	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type %s", got)
+	}
+}
+
+// A payload reaches the engine byte for byte as it was sent.
+func TestPayloadBytes(t *testing.T) {
+	for _, payload := range []string{
+		`{"n": 12345678901234567890.000, "e":1E400 ,"a":[],"o":{}}`, `{ "twice":1, "twice" : 2 }`, `"\u00e9\ud83d\ude00\/"`, `null`, `[ ]`, ` 1.0`, `""`, "{\n\t\"a\":\r\n1}",
+		strings.Repeat("[", api.MaxNesting-1) + strings.Repeat("]", api.MaxNesting-1),
+	} {
+		f := serve(t, api.Options{})
+		f.do("POST", jobs, `{"id":"a","payload":`+payload+`,"cost":3,"headers":{"X-A":"1","X-\u0042":"\u0032"}}`).want(t, 202)
+		j := f.engine.queues["email"].jobs["a"]
+		if string(j.Payload) != strings.TrimSpace(payload) {
+			t.Errorf("payload %q, want %q", j.Payload, payload)
+		}
+		if j.Cost != 3 || len(j.Headers) != 2 || j.Headers["X-A"] != "1" || j.Headers["X-B"] != "2" || j.ContentType != "application/json" {
+			t.Errorf("job %+v", j)
+		}
+	}
+	f := serve(t, api.Options{})
+	f.do("POST", jobs, `{"p\u0061yload_base64":"`+base64.StdEncoding.EncodeToString([]byte("\x00\xff\n"))+`","id":"a"}`).want(t, 202)
+	if j := f.engine.queues["email"].jobs["a"]; string(j.Payload) != "\x00\xff\n" || j.ContentType != "application/octet-stream" {
+		t.Errorf("job %q of %s", j.Payload, j.ContentType)
+	}
+	f.do("POST", jobs, `{"payload_base64":"AAAA","content_type":"image\/png","id":"b"}`).want(t, 202)
+	if j := f.engine.queues["email"].jobs["b"]; j.ContentType != "image/png" {
+		t.Errorf("content type %s", j.ContentType)
+	}
+	largest := `"` + strings.Repeat("x", queue.MaxPayloadBytes-2) + `"`
+	f.do("POST", jobs, `{"payload":`+largest+`,"id":"c"}`).want(t, 202)
+	if j := f.engine.queues["email"].jobs["c"]; string(j.Payload) != largest {
+		t.Error("the largest payload was changed on its way")
+	}
+	all := base64.StdEncoding.EncodeToString(make([]byte, queue.MaxPayloadBytes))
+	f.do("POST", jobs, `{"payload_base64":"`+all+`","id":"d"}`).want(t, 202)
+}
+
+func TestBadJobs(t *testing.T) {
+	long := strings.Repeat("a", 1<<20)
+	for _, c := range []struct {
+		name, body string
+		status     int
+		reason     string
+		field      any
+		detail     string
+	}{
+		{"empty", "", 400, "invalid_json", nil, "is empty"},
+		{"blank", " \n ", 400, "invalid_json", nil, "is empty"},
+		{"not JSON", "hello", 400, "invalid_json", nil, "byte 0"},
+		{"cut short", `{"payload": {"a": 1`, 400, "invalid_json", nil, "ends in the middle"},
+		{"an array", `[]`, 400, "invalid_json", nil, "is an object"},
+		{"two jobs", `{"payload":1}{"payload":2}`, 400, "invalid_json", nil, "ndjson"},
+		{"behind it", `{"payload":1}x`, 400, "invalid_json", nil, "behind"},
+		{"bad inside", `{"payload":{"a":[1,{"b":tru}]}}`, 400, "invalid_json", "payload.a.1.b", "byte"},
+		{"not UTF-8", "{\"payload\":\"\xff\"}", 400, "invalid_json", "payload", "UTF-8"},
+		{"nested 100,000 deep", `{"payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, "invalid_json", "payload", "10000 levels"},
+		{"nested objects", `{"payload":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + `}`, 400, "invalid_json", "payload", "10000 levels"},
+		{"unknown field", `{"payload":1,"paylaod":2}`, 400, "unknown_field", "paylaod", "payload_base64"},
+		{"unknown field in capitals", `{"Payload":1}`, 400, "unknown_field", "Payload", "not a field"},
+		{"long unknown field", `{"` + long + `":1}`, 400, "unknown_field", long[:80] + "...", "not a field"},
+		{"control characters", `{"a\u0000":1}`, 400, "unknown_field", "a\x00", "not a field"},
+		{"lane", `{"payload":1,"lane":"x"}`, 400, "unknown_field", "lane", "not supported"},
+		{"priority", `{"payload":1,"priority":1}`, 400, "unknown_field", "priority", "not supported"},
+		{"not_before", `{"payload":1,"not_before":"x"}`, 400, "unknown_field", "not_before", "not supported"},
+		{"expires_at", `{"payload":1,"expires_at":"x"}`, 400, "unknown_field", "expires_at", "not supported"},
+		{"overflow", `{"payload":1,"overflow":"defer"}`, 400, "unknown_field", "overflow", "not supported"},
+		{"queue", `{"payload":1,"queue":"email"}`, 400, "unknown_field", "queue", "URL"},
+		{"payload twice", `{"payload":1,"payload":1}`, 400, "duplicate_field", "payload", "twice"},
+		{"twice with escapes", `{"payload":1,"p\u0061yload":1}`, 400, "duplicate_field", "payload", "twice"},
+		{"id twice", `{"payload":1,"id":"a","id":"a"}`, 400, "duplicate_field", "id", "twice"},
+		{"header twice", `{"payload":1,"headers":{"a":"1","a":"2"}}`, 400, "duplicate_field", "headers.a", "twice"},
+		{"no payload", `{"id":"a"}`, 400, "invalid_field", "payload", "missing"},
+		{"both payloads", `{"payload":1,"payload_base64":"AAAA"}`, 400, "invalid_field", "payload_base64", "together"},
+		{"bad base64", `{"payload_base64":"A"}`, 400, "invalid_field", "payload_base64", "base64"},
+		{"base64 of a number", `{"payload_base64":1}`, 400, "invalid_field", "payload_base64", "string"},
+		{"empty id", `{"payload":1,"id":""}`, 400, "invalid_field", "id", "empty"},
+		{"null id", `{"payload":1,"id":null}`, 400, "invalid_field", "id", "string"},
+		{"id of 1 MB", `{"payload":1,"id":"` + long + `"}`, 400, "invalid_field", "id", "1048576 bytes"},
+		{"id with a space", `{"payload":1,"id":"a b"}`, 400, "invalid_field", "id", "visible"},
+		{"empty content type", `{"payload":1,"content_type":""}`, 400, "invalid_field", "content_type", "empty"},
+		{"content type with a line", `{"payload":1,"content_type":"a\nb"}`, 400, "invalid_field", "content_type", "printable"},
+		{"cost 0", `{"payload":1,"cost":0}`, 400, "invalid_field", "cost", "from 1 to 1000"},
+		{"cost 1001", `{"payload":1,"cost":1001}`, 400, "invalid_field", "cost", "from 1 to 1000"},
+		{"cost 1.5", `{"payload":1,"cost":1.5}`, 400, "invalid_field", "cost", "whole"},
+		{"cost as text", `{"payload":1,"cost":"1"}`, 400, "invalid_field", "cost", "whole"},
+		{"headers as text", `{"payload":1,"headers":"a"}`, 400, "invalid_field", "headers", "object"},
+		{"header number", `{"payload":1,"headers":{"a":1}}`, 400, "invalid_field", "headers.a", "string"},
+		{"header that frames", `{"payload":1,"headers":{"Transfer-Encoding":"chunked"}}`, 400, "invalid_field", "headers.Transfer-Encoding", "target"},
+		{"header injection", `{"payload":1,"headers":{"a":"b\r\nc: d"}}`, 400, "invalid_field", "headers.a", "control"},
+		{"header name", `{"payload":1,"headers":{"a b":"c"}}`, 400, "invalid_field", "headers", "not a header name"},
+		{"33 headers", `{"payload":1,"headers":{` + manyHeaders(33) + `}}`, 400, "invalid_field", "headers", "32"},
+		{"payload over the limit", `{"payload":"` + long + `"}`, 413, "too_large", "payload", "1048576"},
+		{"body over the limit", `{"payload":"` + long + long + `"}`, 413, "too_large", nil, "1572864"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := serve(t, api.Options{})
+			a := f.do("POST", jobs, c.body, "Content-Type", "application/json")
+			a.want(t, c.status, "reason", c.reason, "field", c.field, "status", c.status)
+			if detail, _ := a.body["detail"].(string); !strings.Contains(detail, c.detail) || len(detail) > 400 {
+				t.Errorf("detail %.500q does not say %q, or too much", detail, c.detail)
+			}
+			if len(f.engine.queues["email"].ids) != 0 {
+				t.Error("a refused job was taken in")
+			}
+		})
+	}
+}
+
+func manyHeaders(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf(`"h%d":"x"`, i))
+	}
+	return strings.Join(list, ",")
+}
+
+func TestBadRequests(t *testing.T) {
+	f := serve(t, api.Options{})
+	good := `{"payload":1}`
+	f.do("POST", jobs, good, "Content-Type", "text/plain").want(t, 415, "reason", "unsupported_media_type")
+	f.do("POST", jobs, good, "Content-Type", "application/json; charset=utf-8").want(t, 202)
+	f.do("POST", jobs, good, "Content-Encoding", "gzip").want(t, 415)
+	f.do("POST", jobs, `{"payload":1,"id":"a"}`, "Idempotency-Key", "b").want(t, 400, "reason", "invalid_request", "field", "Idempotency-Key")
+	f.do("POST", jobs, good, "Idempotency-Key", "a", "Idempotency-Key", "a").want(t, 400, "field", "Idempotency-Key")
+	f.do("POST", jobs, good, "Idempotency-Key", " ").want(t, 400, "field", "Idempotency-Key")
+	f.do("POST", jobs, good, "Idempotency-Key", strings.Repeat("x", 4096)).want(t, 400, "field", "Idempotency-Key")
+	f.do("POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "a").want(t, 400, "field", "Idempotency-Key")
+	f.do("GET", jobs, "").want(t, 405, "reason", "method_not_allowed")
+	f.do("POST", "/v1/queue/email/jobs", good).want(t, 404, "reason", "not_found")
+	f.do("POST", "/v1/queues//jobs", good).want(t, 404, "reason", "not_found")
+	f.do("POST", "/v1/queues/../queues/email/jobs", good).want(t, 404, "reason", "not_found")
+	for _, name := range []string{"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "a%0Ab", "A", "%FF", ".a", "a.", "-a", strings.Repeat("a", 65), strings.Repeat("a", 100_000)} {
+		f.do("POST", "/v1/queues/"+name+"/jobs", good).want(t, 400, "reason", "invalid_field", "field", "queue")
+		f.do("PUT", "/v1/queues/"+name, `{"rate":"1/s"}`).want(t, 400, "reason", "invalid_field", "field", "name")
+	}
+}
+
+func TestStoreTrouble(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+		reason string
+		retry  string
+	}{
+		{queue.ErrUnavailable, 503, "unavailable", "1"},
+		{queue.ErrNoStore, 503, "no_store", "5"},
+		{queue.ErrStoreFull, 503, "store_full", "5"},
+		{queue.ErrOutcomeUnknown, 504, "outcome_unknown", "1"},
+		{queue.ErrClosed, 503, "stopping", "1"},
+		{queue.ErrCorrupt, 500, "internal", ""},
+		{io.ErrNoProgress, 500, "internal", ""},
+	} {
+		f := serve(t, api.Options{})
+		f.engine.fail(fmt.Errorf("redis 10.0.0.1: %w", c.err))
+		a := f.do("POST", jobs, `{"payload":1}`)
+		a.want(t, c.status, "reason", c.reason)
+		if id, _ := a.body["id"].(string); len(id) != 26 {
+			t.Errorf("%v: the id that was made is not in the answer: %s", c.err, a.text)
+		}
+		if a.header.Get("Retry-After") != c.retry {
+			t.Errorf("%v: Retry-After %q, want %q", c.err, a.header.Get("Retry-After"), c.retry)
+		}
+		if strings.Contains(a.text, "10.0.0.1") {
+			t.Errorf("the answer tells of the inside: %s", a.text)
+		}
+		f.do("GET", "/v1/queues/email", "").want(t, c.status, "reason", c.reason)
+		f.do("GET", "/v1/queues", "").want(t, c.status, "reason", c.reason)
+		f.do("GET", "/v1/drainers", "").want(t, c.status, "reason", c.reason)
+		f.do("GET", jobs+"/x", "").want(t, c.status, "reason", c.reason)
+		f.do("PUT", "/v1/queues/email", `{"rate":"1/s"}`).want(t, c.status, "reason", c.reason)
+		f.do("DELETE", "/v1/queues/email", "").want(t, c.status, "reason", c.reason)
+		f.do("POST", "/v1/queues/email/pause", "").want(t, c.status, "reason", c.reason)
+		f.do("POST", "/v1/queues/email/resume", "").want(t, c.status, "reason", c.reason)
+		f.do("POST", jobs, `{"payload":1}`, "Content-Type", "application/x-ndjson").want(t, c.status, "reason", c.reason)
+		f.do("GET", "/readyz", "").want(t, 503, "reason", "not_ready")
+		f.do("GET", "/healthz", "").want(t, 200, "status", "ok")
+	}
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// problemBase is where the reasons are explained; the fragment is the reason.
+const problemBase = "https://github.com/penstock/penstock/blob/main/docs/api.md#"
+
+// Problem is a refusal, sent as RFC 9457 problem details. Reason is what
+// programs should look at.
+type Problem struct {
+	Reason Reason
+	Detail string
+	Field  string // the field of the request that is at fault, as in "retry.max_attempts"
+	ID     string // the job concerned, also when its id was made here
+	Limit  int64  // the limit that was passed
+	// RetryAfter is when to come back. It is sent rounded up to whole seconds in
+	// the header and to milliseconds in the body.
+	RetryAfter time.Duration
+	// Revision is the present revision of a queue that was not at the one expected; -1 leaves it out.
+	Revision int64
+}
+
+// Reason names why a request or a job was refused.
+type Reason string
+
+// The reasons. docs/api.md explains each.
+const (
+	ReasonInvalidJSON    Reason = "invalid_json"
+	ReasonInvalidField   Reason = "invalid_field"
+	ReasonUnknownField   Reason = "unknown_field"
+	ReasonDuplicateField Reason = "duplicate_field"
+	ReasonInvalidRequest Reason = "invalid_request"
+	ReasonTooLarge       Reason = "too_large"
+	ReasonMediaType      Reason = "unsupported_media_type"
+	ReasonBodyTimeout    Reason = "body_timeout"
+	ReasonBodyBroken     Reason = "body_incomplete"
+	ReasonNotFound       Reason = "not_found"
+	ReasonMethod         Reason = "method_not_allowed"
+	ReasonUnknownQueue   Reason = "unknown_queue"
+	ReasonUnknownJob     Reason = "unknown_job"
+	ReasonConflict       Reason = "conflict"
+	ReasonNotEmpty       Reason = "not_empty"
+	ReasonRevision       Reason = "revision_mismatch"
+	ReasonFull           Reason = "full"
+	ReasonUnavailable    Reason = "unavailable"
+	ReasonNoStore        Reason = "no_store"
+	ReasonStoreFull      Reason = "store_full"
+	ReasonOutcomeUnknown Reason = "outcome_unknown"
+	ReasonOverloaded     Reason = "overloaded"
+	ReasonStopping       Reason = "stopping"
+	ReasonNotReady       Reason = "not_ready"
+	ReasonInternal       Reason = "internal"
+)
+
+type meaning struct {
+	status int
+	title  string
+}
+
+var meanings = map[Reason]meaning{
+	ReasonInvalidJSON:    {http.StatusBadRequest, "not the JSON that was expected"},
+	ReasonInvalidField:   {http.StatusBadRequest, "a field has a value that cannot be used"},
+	ReasonUnknownField:   {http.StatusBadRequest, "a field is not known"},
+	ReasonDuplicateField: {http.StatusBadRequest, "a field is given twice"},
+	ReasonInvalidRequest: {http.StatusBadRequest, "the request contradicts itself"},
+	ReasonTooLarge:       {http.StatusRequestEntityTooLarge, "too large"},
+	ReasonMediaType:      {http.StatusUnsupportedMediaType, "content type not supported"},
+	ReasonBodyTimeout:    {http.StatusRequestTimeout, "the body did not arrive in time"},
+	ReasonBodyBroken:     {http.StatusBadRequest, "the body ended early"},
+	ReasonNotFound:       {http.StatusNotFound, "no such resource"},
+	ReasonMethod:         {http.StatusMethodNotAllowed, "method not allowed"},
+	ReasonUnknownQueue:   {http.StatusNotFound, "no such queue"},
+	ReasonUnknownJob:     {http.StatusNotFound, "no such job"},
+	ReasonConflict:       {http.StatusConflict, "another job has this id"},
+	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
+	ReasonRevision:       {http.StatusPreconditionFailed, "the queue is at another revision"},
+	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},
+	ReasonUnavailable:    {http.StatusServiceUnavailable, "the store cannot be reached"},
+	ReasonNoStore:        {http.StatusServiceUnavailable, "the store is not initialised"},
+	ReasonStoreFull:      {http.StatusServiceUnavailable, "the store is out of space"},
+	ReasonOutcomeUnknown: {http.StatusGatewayTimeout, "outcome unknown"},
+	ReasonOverloaded:     {http.StatusServiceUnavailable, "too much at once"},
+	ReasonStopping:       {http.StatusServiceUnavailable, "this process is stopping"},
+	ReasonNotReady:       {http.StatusServiceUnavailable, "not ready"},
+	ReasonInternal:       {http.StatusInternalServerError, "internal error"},
+}
+
+// Status is the HTTP status of a reason.
+func (r Reason) Status() int { return meanings[r].status }
+
+func (p *Problem) Error() string { return string(p.Reason) + ": " + p.Detail }
+
+// appendBody appends the problem as it stands in a response of its own.
+func (p *Problem) appendBody(b []byte) []byte {
+	m := meanings[p.Reason]
+	b = append(b, `{"type":"`+problemBase...)
+	b = append(b, p.Reason...)
+	b = append(b, `","title":"`...)
+	b = append(b, m.title...)
+	b = append(b, `","status":`...)
+	b = strconv.AppendInt(b, int64(m.status), 10)
+	b = p.appendMembers(b)
+	return append(b, "}\n"...)
+}
+
+// appendMembers appends what a response and a line of a stream have in common,
+// beginning with a comma.
+func (p *Problem) appendMembers(b []byte) []byte {
+	b = append(b, `,"reason":"`...)
+	b = append(b, p.Reason...)
+	b = append(b, '"')
+	b = appendText(b, "detail", p.Detail)
+	b = appendText(b, "field", p.Field)
+	b = appendText(b, "id", p.ID)
+	if p.Limit > 0 {
+		b = append(b, `,"limit":`...)
+		b = strconv.AppendInt(b, p.Limit, 10)
+	}
+	if p.RetryAfter > 0 {
+		b = append(b, `,"retry_after_ms":`...)
+		b = strconv.AppendInt(b, ceilDiv(p.RetryAfter, time.Millisecond), 10)
+	}
+	if p.Reason == ReasonRevision && p.Revision >= 0 {
+		b = append(b, `,"revision":`...)
+		b = strconv.AppendInt(b, p.Revision, 10)
+	}
+	return b
+}
+
+// appendText appends a member, or nothing when the value is empty.
+func appendText(b []byte, name, value string) []byte {
+	if value == "" {
+		return b
+	}
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return appendString(b, value)
+}
+
+// appendString appends s as a JSON string; what is not UTF-8 in it is replaced.
+func appendString(b []byte, s string) []byte {
+	out, err := jsontext.AppendQuote(b, s)
+	if err == nil {
+		return out
+	}
+	return append(b, strconv.QuoteToASCII(s)...) // not reached: AppendQuote replaces invalid UTF-8
+}
+
+var (
+	typeProblem = []string{"application/problem+json"}
+	typeJSON    = []string{"application/json"}
+	typeNDJSON  = []string{"application/x-ndjson"}
+	noStore     = []string{"no-store"}
+)
+
+// write sends the problem as the whole response.
+func (p *Problem) write(w http.ResponseWriter) {
+	out := takeOutput()
+	defer out.free()
+	out.b = p.appendBody(out.b)
+	head := w.Header()
+	head["Content-Type"] = typeProblem
+	if p.RetryAfter > 0 {
+		head.Set("Retry-After", strconv.FormatInt(ceilDiv(p.RetryAfter, time.Second), 10))
+	}
+	w.WriteHeader(p.Reason.Status())
+	_, _ = w.Write(out.b) // the client may be gone; there is nobody else to tell
+}
+
+func ceilDiv(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }

@@ -1,0 +1,157 @@
+package api_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"encoding/json"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/queue"
+)
+
+const email = "/v1/queues/email"
+
+func TestQueueLifecycle(t *testing.T) {
+	f := serve(t, api.Options{})
+	a := f.do("PUT", "/v1/queues/sms", `{"rate":"2/m","capacity":5,"deliver":{"http":{"url":"http://127.0.0.1:1/"}}}`, "If-None-Match", "*")
+	a.want(t, 201, "name", "sms", "rate", "2/m", "burst", 1, "capacity", 5, "lease", "30s", "slack", "5ms", "revision", 2, "paused", false)
+	if a.header.Get("ETag") != `"2"` || a.header.Get("Location") != "/v1/queues/sms" {
+		t.Errorf("headers %v", a.header)
+	}
+	f.do("PUT", "/v1/queues/sms", `{"rate":"2/m"}`, "If-None-Match", "*").want(t, 412, "reason", "revision_mismatch", "revision", 2)
+	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1"`).want(t, 412, "revision", 2)
+	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1", "2"`).want(t, 200, "revision", 3, "capacity", 10000)
+	f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"1", "2"`).want(t, 412, "revision", 3)
+	f.do("PUT", "/v1/queues/sms", `{"name":"sms","rate":"4/m"}`, "If-Match", "*").want(t, 200, "revision", 4)
+	f.do("PUT", "/v1/queues/new", `{"rate":"4/m"}`, "If-Match", "*").want(t, 412)
+	f.do("PUT", "/v1/queues/new", `{"rate":"4/m"}`, "If-Match", `"9"`).want(t, 412, "revision", 0)
+	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-Match", `W/"4"`).want(t, 400, "field", "If-Match")
+	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-None-Match", `"4"`).want(t, 400, "field", "If-None-Match")
+	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-None-Match", `*`, "If-Match", "*").want(t, 400, "field", "If-Match")
+	f.do("GET", "/v1/queues/sms", "").want(t, 200, "revision", 4)
+
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":"the provider is down"}`).want(t, 200, "paused", true, "pause_reason", "the provider is down")
+	f.do("POST", "/v1/queues/sms/resume", "").want(t, 200, "paused", false, "pause_reason", nil)
+	f.do("POST", "/v1/queues/sms/pause", "").want(t, 200, "paused", true)
+	f.do("POST", "/v1/queues/sms/pause", `{"raison":""}`).want(t, 400, "reason", "unknown_field", "field", "raison")
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":"a","reason":"b"}`).want(t, 400, "reason", "duplicate_field", "field", "reason")
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":1}`).want(t, 400, "reason", "invalid_field", "field", "reason")
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":`).want(t, 400, "reason", "invalid_json")
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":"`+strings.Repeat("x", 600)+`"}`).want(t, 413, "field", "reason", "limit", 512)
+	f.do("POST", "/v1/queues/sms/pause", strings.Repeat(" ", 5000)).want(t, 413, "limit", 4096)
+	f.do("POST", "/v1/queues/sms/pause", "x", "Content-Type", "text/plain").want(t, 415)
+	f.do("POST", "/v1/queues/none/pause", "").want(t, 404, "reason", "unknown_queue")
+
+	f.do("POST", "/v1/queues/sms/jobs", `{"payload":1,"id":"a/b c"}`).want(t, 400)
+	f.do("POST", "/v1/queues/sms/jobs", `{"payload":1,"id":"a/b?c","cost":2}`).want(t, 202)
+	f.do("GET", "/v1/queues/sms/jobs/a%2Fb%3Fc", "").want(t, 200, "id", "a/b?c", "state", "waiting", "position", 1, "cost", 2, "attempts", 0)
+	f.do("GET", "/v1/queues/sms/jobs/b", "").want(t, 404, "reason", "unknown_job", "id", "b")
+	f.do("GET", "/v1/queues/none/jobs/b", "").want(t, 404, "reason", "unknown_queue")
+	f.do("GET", "/v1/queues/sms/jobs/"+strings.Repeat("x", 200), "").want(t, 400, "field", "id")
+	f.do("POST", email+"/jobs", `{"payload":2,"id":"a/b?c"}`).want(t, 202) // the same id in another queue is another job
+
+	f.do("DELETE", "/v1/queues/sms", "", "If-Match", `"3"`).want(t, 412)
+	f.do("DELETE", "/v1/queues/sms", "").want(t, 409, "reason", "not_empty")
+	f.do("DELETE", "/v1/queues/sms?force=perhaps", "").want(t, 400, "field", "force")
+	f.do("DELETE", "/v1/queues/sms?force=true", "", "If-Match", `"4"`).want(t, 204)
+	f.do("DELETE", "/v1/queues/sms", "").want(t, 404, "reason", "unknown_queue")
+	f.do("GET", "/v1/queues/sms", "").want(t, 404, "reason", "unknown_queue")
+	if f.do("HEAD", email, "").status != 200 {
+		t.Error("HEAD is not served")
+	}
+	f.do("PATCH", email, "").want(t, 405)
+	f.do("GET", "/v1/drainers", "").want(t, 200, "drainers", []any{map[string]any{"id": "c1", "name": "host:1", "version": "v1", "last_seen": "2026-05-04T03:02:01.123456Z"}})
+	f.do("GET", "/readyz", "").want(t, 200, "status", "ready")
+	f.do("GET", "/metrics", "").want(t, 404)
+}
+
+func TestListQueues(t *testing.T) {
+	f := serve(t, api.Options{})
+	for i := range 7 {
+		f.do("PUT", fmt.Sprintf("/v1/queues/q%d", i), `{"rate":"1/s"}`).want(t, 201)
+	}
+	var names []string
+	path := "/v1/queues?limit=3"
+	for pages := 1; path != ""; pages++ {
+		a := f.do("GET", path, "")
+		a.want(t, 200)
+		for _, q := range a.body["queues"].([]any) {
+			names = append(names, q.(map[string]any)["name"].(string))
+		}
+		link := a.header.Get("Link")
+		path, _, _ = strings.Cut(strings.TrimPrefix(link, "<"), ">")
+		if (a.body["next"] == nil) != (path == "") || pages > 3 {
+			t.Fatalf("page %d: next %v, link %s", pages, a.body["next"], link)
+		}
+	}
+	if got := strings.Join(names, " "); got != "email q0 q1 q2 q3 q4 q5 q6" {
+		t.Errorf("listed %s", got)
+	}
+	f.do("GET", "/v1/queues?limit=0", "").want(t, 400, "field", "limit")
+	f.do("GET", "/v1/queues?limit=1001", "").want(t, 400, "field", "limit")
+	f.do("GET", "/v1/queues?limit=x", "").want(t, 400, "field", "limit")
+	f.do("GET", "/v1/queues?after=zzz", "").want(t, 200, "queues", []any{})
+}
+
+func TestBadSpecs(t *testing.T) {
+	f := serve(t, api.Options{ValidateTarget: func(raw json.RawMessage) error {
+		if strings.Contains(string(raw), "gopher") {
+			return fmt.Errorf("deliver.http.url: %w", &queue.FieldError{Field: "deliver.http.url", Reason: "must be http or https"})
+		}
+		if strings.Contains(string(raw), "odd") {
+			return io.ErrNoProgress
+		}
+		return nil
+	}})
+	for _, c := range []struct{ body, field, detail string }{
+		{`{"rate":"0/s"}`, "rate", "above zero"},
+		{`{"rate":"-1/s"}`, "rate", "above zero"},
+		{`{"rate":"1e9/s"}`, "rate", "want NUMBER/s"},
+		{`{"rate":"1000000000/s"}`, "rate", "faster"},
+		{`{"rate":"abc"}`, "rate", "want NUMBER/s"},
+		{`{"rate":"10/fortnight"}`, "rate", "want NUMBER/s"},
+		{`{"rate":14}`, "rate", "must be"},
+		{`{}`, "rate", "missing"},
+		{`{"rate":"1/s","capacity":0}`, "capacity", "from 1"},
+		{`{"rate":"1/s","capacity":-5}`, "capacity", "from 1"},
+		{`{"rate":"1/s","capacity":1.5}`, "capacity", ""},
+		{`{"rate":"1/s","burst":0}`, "burst", ""},
+		{`{"rate":"1/s","lease":"soon"}`, "lease", "duration"},
+		{`{"rate":"1/s","lease":"1ms"}`, "lease", "from 1s"},
+		{`{"rate":"1/s","rate":"2/s"}`, "rate", "twice"},
+		{`{"rate":"1/s","retry":{"max_attempts":0}}`, "retry.max_attempts", "from 1"},
+		{`{"rate":"1/s","retry":{"jitter":"some"}}`, "retry.jitter", "full"},
+		{`{"rate":"1/s","retry":{"times":3}}`, "retry.times", "not a field"},
+		{`{"rate":"1/s","lanes":{}}`, "lanes", "not a field"},
+		{`{"rate":"1/s","name":"sms"}`, "name", "URL"},
+		{`{"rate":"1/s","name":"a b"}`, "name", "a queue name"},
+		{`{"rate":"1/s","deliver":{"http":{"url":"gopher://x"}}}`, "deliver.http.url", "http or https"},
+		{`{"rate":"1/s","deliver":{"odd":1}}`, "deliver", ""},
+		{`not JSON`, "spec", "JSON"},
+		{``, "spec", ""},
+		{`[]`, "spec", "object"},
+	} {
+		a := f.do("PUT", email, c.body, "Content-Type", "application/json")
+		a.want(t, 400, "field", c.field)
+		if detail, _ := a.body["detail"].(string); !strings.Contains(detail, c.detail) {
+			t.Errorf("%s: detail %q does not say %q", c.body, detail, c.detail)
+		}
+	}
+	f.do("PUT", email, `{"rate":"1/s","deliver":"`+strings.Repeat("x", queue.MaxSpecBytes)+`"}`).want(t, 413, "limit", queue.MaxSpecBytes)
+	f.do("PUT", email, `{"rate":"1/s"}`, "Content-Type", "application/yaml").want(t, 415)
+	f.do("GET", email, "").want(t, 200, "rate", "14/s", "revision", 1)
+}
+
+func TestMetricsPage(t *testing.T) {
+	f := serve(t, api.Options{Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+		_, _ = io.WriteString(w, "a_metric 1\n")
+	})})
+	if a := f.do("GET", "/metrics", ""); a.status != 200 || a.text != "a_metric 1\n" {
+		t.Errorf("%d %s", a.status, a.text)
+	}
+}

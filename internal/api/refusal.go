@@ -1,0 +1,84 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// When to come back from what the engine cannot say anything better about.
+const (
+	retryUnavailable = time.Second
+	retryStoreFull   = 5 * time.Second
+	retryOverloaded  = time.Second
+)
+
+// refused turns an engine's error into what is answered for it.
+func refused(err error) *Problem {
+	var field *queue.FieldError
+	var p *Problem
+	switch {
+	case errors.As(err, &p):
+		return p
+	case errors.As(err, &field):
+		return refusedField(field)
+	case errors.Is(err, queue.ErrOutcomeUnknown):
+		return &Problem{Reason: ReasonOutcomeUnknown, RetryAfter: retryUnavailable,
+			Detail: "the store did not answer in time: this may or may not have happened; repeating it with the same id is safe"}
+	case errors.Is(err, queue.ErrUnknownQueue):
+		return &Problem{Reason: ReasonUnknownQueue, Detail: err.Error()}
+	case errors.Is(err, queue.ErrUnknownJob):
+		return &Problem{Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id"}
+	case errors.Is(err, queue.ErrRevision):
+		return &Problem{Reason: ReasonRevision, Detail: "the queue has changed since it was read; get it and try again", Revision: -1}
+	case errors.Is(err, queue.ErrNotEmpty):
+		return &Problem{Reason: ReasonNotEmpty, Detail: "the queue still holds jobs; delete it with ?force=true to lose them"}
+	case errors.Is(err, queue.ErrStoreFull):
+		return &Problem{Reason: ReasonStoreFull, RetryAfter: retryStoreFull,
+			Detail: "the store is out of memory or disk; nothing was changed"}
+	case errors.Is(err, queue.ErrNoStore):
+		return &Problem{Reason: ReasonNoStore, RetryAfter: retryStoreFull,
+			Detail: "the server was reached but holds no Penstock store: it was never initialised, or it was flushed; nothing was changed"}
+	case errors.Is(err, queue.ErrUnavailable):
+		return &Problem{Reason: ReasonUnavailable, RetryAfter: retryUnavailable, Detail: "the store cannot be reached; nothing was changed"}
+	case errors.Is(err, queue.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "the request was given up before anything was changed"}
+	case errors.Is(err, queue.ErrCorrupt):
+		return &Problem{Reason: ReasonInternal, Detail: "the store holds something here that is not Penstock's; it was left as it is, see the log"}
+	}
+	return &Problem{Reason: ReasonInternal, Detail: "unexpected error, see the log"}
+}
+
+func refusedField(e *queue.FieldError) *Problem {
+	detail := e.Reason
+	if e.Value != "" && e.Value != `""` {
+		detail = e.Value + ": " + e.Reason
+	}
+	return &Problem{Reason: ReasonInvalidField, Field: e.Field, Detail: detail}
+}
+
+// refusedJob is what is answered for a job that was not accepted.
+func refusedJob(a *queue.Appended, name, id string) *Problem {
+	var p *Problem
+	switch a.Outcome {
+	case queue.Conflict:
+		p = &Problem{Reason: ReasonConflict, Field: "id",
+			Detail: "the queue has or had a job of this id with another payload, content type or cost; nothing was changed"}
+	case queue.Full:
+		p = &Problem{Reason: ReasonFull, RetryAfter: max(a.RetryAfter, time.Millisecond), Detail: "the queue is full; retry_after_ms is when room is expected for you"}
+	case queue.UnknownQueue:
+		p = unknownQueue(name)
+	default:
+		p = refused(a.Err)
+	}
+	if len(id) <= queue.MaxIDBytes {
+		p.ID = id
+	}
+	return p
+}
+
+func unknownQueue(name string) *Problem {
+	return &Problem{Reason: ReasonUnknownQueue, Detail: "there is no queue " + queue.Shorten(name, 80) + "; PUT /v1/queues/{queue} makes one"}
+}

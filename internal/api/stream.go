@@ -1,0 +1,259 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// stream is one NDJSON request, answered while it is read. The request's
+// goroutine reads lines into a batch; a second one appends the batch that was
+// filled meanwhile and writes its answers. So a lone line is answered at once,
+// a flood travels in full batches, and what is held is two batches and a line,
+// however many lines there are.
+type stream struct {
+	h     *handler
+	w     http.ResponseWriter
+	rc    *http.ResponseController
+	queue string
+
+	env   *envelope
+	lines *lines
+
+	mu      sync.Mutex
+	changed sync.Cond
+	filling *batch // the reader's, and the appender's to take
+	ended   bool   // nothing more will be read
+	dead    bool   // nobody reads the answers any more
+
+	stopping atomic.Bool
+}
+
+// lingering is how long a stream's connection outlives its handler, so that the
+// last answers are not lost to a reset.
+const lingering = 500 * time.Millisecond
+
+var closing = []string{"close"}
+
+func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	// First of all: without it the server reads on before it sends a refusal, for
+	// as long as the client writes, or waits.
+	if err := rc.EnableFullDuplex(); err != nil {
+		(&Problem{Reason: ReasonInternal, Detail: "this server cannot stream both ways"}).write(w)
+		return
+	}
+	if r.ProtoMajor == 1 {
+		// A stream that ends early leaves a part of its body unread; no next
+		// request must be read out of that.
+		w.Header()["Connection"] = closing
+		// The server reads a little of it when the handler is done; not for long.
+		defer func() { _ = rc.SetReadDeadline(time.Now().Add(lingering)) }()
+	}
+	if r.Header.Get("Idempotency-Key") != "" {
+		(&Problem{Reason: ReasonInvalidRequest, Field: "Idempotency-Key", Detail: "is for one job; in a stream each line has its own id"}).write(w)
+		return
+	}
+	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		(&Problem{Reason: ReasonMediaType, Detail: "content encoding " + shorten(enc) + " is not supported; send the lines as they are"}).write(w)
+		return
+	}
+	if !h.streams.take(1) {
+		(&Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many streams are open at once"}).write(w)
+		return
+	}
+	defer h.streams.free(1)
+	name := r.PathValue("queue")
+	if _, err := h.engine.Get(r.Context(), name); err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	s := &stream{h: h, w: w, rc: rc, queue: name,
+		env: newEnvelope(), lines: newLines(r.Body, MaxEnvelopeBytes), filling: newBatch()}
+	s.changed.L = &s.mu
+	s.serve(r)
+}
+
+func (s *stream) serve(r *http.Request) {
+	if r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+		s.w.WriteHeader(http.StatusContinue) // or the client would wait for it while it is being answered
+	}
+	s.w.Header()["Content-Type"] = typeNDJSON
+	s.w.Header()["Cache-Control"] = noStore
+	s.w.WriteHeader(http.StatusOK)
+	s.extendWrite()
+	if s.rc.Flush() != nil {
+		return
+	}
+
+	release := context.AfterFunc(s.h.o.Stopping, func() {
+		s.stopping.Store(true)
+		s.interrupt()
+	})
+	defer release()
+
+	var appender sync.WaitGroup
+	appender.Go(func() { s.append(r.Context()) })
+	last := s.read()
+	s.mu.Lock()
+	s.ended = true
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	appender.Wait()
+	if last != nil && !s.dead {
+		s.write(appendRefusedLine(nil, last.line, last.refused))
+	}
+}
+
+// interrupt makes the reader's present read, and later ones, return.
+func (s *stream) interrupt() { _ = s.rc.SetReadDeadline(time.Unix(1, 0)) } // an error means that there is no connection to interrupt
+
+// read fills batches until the stream ends. It returns the last line's entry
+// when the stream did not end properly.
+func (s *stream) read() *entry {
+	for number := int64(1); ; number++ {
+		// The deadline moves with whole lines: who sends a byte now and then makes
+		// no progress.
+		_ = s.rc.SetReadDeadline(time.Now().Add(s.h.o.BodyTimeout))
+		if s.stopping.Load() {
+			s.interrupt()
+		}
+		line, over, err := s.lines.next()
+		if err == io.EOF {
+			// The server now reads ahead on the connection; a deadline that passes
+			// there would cancel the request.
+			_ = s.rc.SetReadDeadline(time.Time{})
+			return nil
+		}
+		if err != nil {
+			p := bodyProblem(err)
+			if s.stopping.Load() {
+				p = &Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping; send what was not answered again, with the same ids"}
+			}
+			return &entry{line: number, refused: p}
+		}
+		if !over {
+			line = bytes.TrimSuffix(line, []byte{'\r'})
+			if len(bytes.TrimSpace(line)) == 0 {
+				continue // a blank line is counted and not answered
+			}
+		}
+		if !s.put(number, line, over) {
+			return nil
+		}
+	}
+}
+
+// put adds a line to the batch being filled, waiting for room. False means that
+// there is no point in going on.
+func (s *stream) put(number int64, line []byte, over bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.filling.full() && !s.dead {
+		s.changed.Wait()
+	}
+	if s.dead {
+		return false
+	}
+	if over {
+		s.filling.refuse(number, tooLarge("", "the line", MaxEnvelopeBytes))
+	} else {
+		s.filling.add(s.env, s.queue, number, line)
+	}
+	if len(s.filling.entries) == 1 {
+		s.changed.Signal()
+	}
+	return true
+}
+
+// append takes what was read, appends it and answers, until nothing more comes.
+func (s *stream) append(ctx context.Context) {
+	var out []byte
+	empty := newBatch()
+	for {
+		b := s.take(empty)
+		if b == nil {
+			return
+		}
+		answers, letGo := s.decide(ctx, b)
+		out = b.appendAnswers(out[:0], answers)
+		b.reset(letGo)
+		empty = b
+		if !s.write(out) {
+			return
+		}
+		if cap(out) > keepArena {
+			out = nil
+		}
+	}
+}
+
+// take waits for lines and swaps the batch that holds them for an empty one.
+func (s *stream) take(empty *batch) *batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.filling.entries) == 0 && !s.ended {
+		s.changed.Wait()
+	}
+	b := s.filling
+	if len(b.entries) == 0 {
+		return nil
+	}
+	s.filling = empty
+	s.changed.Signal()
+	return b
+}
+
+// decide appends the batch's jobs. There is an answer for each.
+func (s *stream) decide(ctx context.Context, b *batch) (answers []queue.Appended, letGo bool) {
+	if len(b.jobs) == 0 {
+		return nil, false
+	}
+	answers, err := s.h.engine.Append(ctx, b.jobs)
+	if err != nil && len(answers) != len(b.jobs) {
+		answers = make([]queue.Appended, len(b.jobs))
+	}
+	for i := range answers {
+		a := &answers[i]
+		if a.Outcome != queue.Failed {
+			continue
+		}
+		letGo = true
+		if a.Err == nil {
+			a.Err = err
+		}
+	}
+	if letGo && err != nil && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
+		s.h.o.Logger.Warn("jobs of a stream could not be decided", "queue", s.queue, "error", err)
+	}
+	return answers, letGo
+}
+
+// write sends the answers of a batch and flushes them: a client may wait for them
+// before it sends more. Under load batches are large, and flushes few.
+func (s *stream) write(out []byte) bool {
+	s.extendWrite()
+	_, err := s.w.Write(out)
+	if err == nil {
+		err = s.rc.Flush()
+	}
+	if err == nil {
+		return true
+	}
+	s.mu.Lock()
+	s.dead = true
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	s.interrupt()
+	return false
+}
+
+func (s *stream) extendWrite() { _ = s.rc.SetWriteDeadline(time.Now().Add(s.h.o.AnswerTimeout)) }
