@@ -1,0 +1,120 @@
+package queuetest
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// small limits a queue to a capacity.
+func small(capacity int64) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Capacity = capacity }
+}
+
+// promised appends a job that must be refused for want of room.
+func (r *rig) promised(queueName, id string, want time.Duration) {
+	r.Helper()
+	if a := r.outcome(queue.Full, job(queueName, id)); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 || a.Err != nil {
+		r.Errorf("%s: refused with %+v, want to come back after %v", id, a, want)
+	}
+}
+
+var fullRules = []rule{
+	{"waiting, scheduled and leased jobs hold their places, ended ones do not", func(r *rig) {
+		q := r.queue("q", "unlimited", small(3))
+		r.accept(q, "a", "b", "c")
+		r.outcome(queue.Full, job(q, "d"))
+		v := r.grant(q, 3, "a", "b", "c")
+		r.outcome(queue.Full, job(q, "d"))
+		r.fail(time.Hour, v[0])
+		r.release(v[1])
+		r.outcome(queue.Full, job(q, "d"))
+		r.deliver(v[2])
+		r.accept(q, "d")
+		r.outcome(queue.Full, job(q, "e"))
+		w := r.grant(q, 1, "b")
+		r.settled(queue.Dead, settlement(queue.Bury, w[0]))
+		r.accept(q, "e")
+		r.outcome(queue.Full, job(q, "f"))
+		if i := r.info(q); i.Size() != 3 || i.Refused != 5 {
+			r.Errorf("%d held, %d refused", i.Size(), i.Refused)
+		}
+	}},
+	{"within one call, those that fit are in", func(r *rig) {
+		q := r.queue("q", "unlimited", small(2))
+		a := r.append(jobs(q, "a", "b", "c", "a", "d")...)
+		want := []queue.AppendOutcome{queue.Accepted, queue.Accepted, queue.Full, queue.Duplicate, queue.Full}
+		for i := range a {
+			if a[i].Outcome != want[i] {
+				r.Errorf("%s: %v, want %v", a[i].ID, a[i].Outcome, want[i])
+			}
+		}
+	}},
+	{"those refused are told instants one interval apart", func(r *rig) {
+		q := r.queue("q", "10/s", small(2))
+		r.accept(q, "a", "b")
+		const ms = time.Millisecond
+		r.promised(q, "c", 1*ms) // the first could leave now
+		r.promised(q, "d", 100*ms)
+		r.promised(q, "e", 200*ms)
+		r.promised(q, "f", 1*ms) // further than a full queue takes to drain is never promised
+		r.promised(q, "g", 100*ms)
+		r.clock.Advance(30 * ms)
+		r.promised(q, "h", 170*ms)
+		r.clock.Advance(10 * time.Second)
+		r.promised(q, "i", 1*ms)
+	}},
+	{"the promise counts from the next departure", func(r *rig) {
+		q := r.queue("q", "10/s", small(2))
+		r.accept(q, "a", "b")
+		r.grant(q, 2, "a")
+		r.promised(q, "c", 100*time.Millisecond)
+		r.promised(q, "d", 200*time.Millisecond)
+		r.clock.Advance(40 * time.Millisecond)
+		r.promised(q, "e", 260*time.Millisecond)
+	}},
+	{"the promise is rounded up", func(r *rig) {
+		q := r.queue("q", "3/s", small(5))
+		r.accept(q, "a", "b", "c", "d", "e")
+		r.grant(q, 1, "a")
+		r.promised(q, "x", 333_334*time.Microsecond)
+		r.promised(q, "y", 666_668*time.Microsecond)
+	}},
+	{"paused and unlimited queues promise what is known", func(r *rig) {
+		q, u := r.queue("g.q", "10/s", small(1)), r.queue("g.u", "unlimited", small(1))
+		r.accept(q, "a")
+		r.accept(u, "a")
+		r.promised(u, "b", 100*time.Millisecond)
+		r.promised(u, "b", 100*time.Millisecond)
+		r.check(r.e.Pause(r.ctx, q, "closed"))
+		r.promised(q, "b", 30*time.Second)
+		r.promised(q, "c", 30*time.Second)
+		r.check(r.e.Resume(r.ctx, q))
+		r.promised(q, "b", time.Millisecond)
+	}},
+	{"a refusal is not remembered", func(r *rig) {
+		q := r.queue("q", "unlimited", small(1))
+		r.accept(q, "a")
+		r.outcome(queue.Full, job(q, "b"))
+		r.deliver(r.grant(q, 1, "a")...)
+		j := job(q, "b")
+		j.Payload = []byte("something else")
+		r.outcome(queue.Accepted, j)
+	}},
+	{"a lowered capacity drops nothing and lets nothing in until there is room", func(r *rig) {
+		q := r.queue("q", "unlimited", small(5))
+		r.accept(q, "a", "b", "c", "d", "e")
+		r.queue(q, "unlimited", small(2))
+		for _, id := range []string{"a", "b", "c"} {
+			r.outcome(queue.Full, job(q, "x"))
+			r.deliver(r.grant(q, 1, id)...)
+		}
+		r.outcome(queue.Full, job(q, "x"))
+		r.deliver(r.grant(q, 1, "d")...)
+		r.outcome(queue.Accepted, job(q, "x"))
+		r.outcome(queue.Full, job(q, "y"))
+		r.queue(q, "unlimited", small(3))
+		r.outcome(queue.Accepted, job(q, "y"))
+		r.sameIDs(r.drain(q), "e", "x", "y")
+	}},
+}

@@ -1,0 +1,210 @@
+package queuetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// leased sets how long leases last, and how often a job is tried.
+func leased(d time.Duration, attempts int) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Lease, s.Retry.MaxAttempts = queue.Duration(d), attempts }
+}
+
+var leaseRules = []rule{
+	{"a lease runs from the departure, and then the job waits again at its turn", func(r *rig) {
+		q := r.queue("q", "50/s", leased(10*time.Second, 8))
+		r.accept(q, "a", "b", "c", "d")
+		t0 := r.clock.Now()
+		v := r.grant(q, 3, "a", "b", "c") // at 0, 20 and 40 ms
+		r.clock.Set(t0.Add(10*time.Second - time.Microsecond))
+		res := r.reserveAs("client", q, 1)
+		r.sameIDs(res.Jobs, "d")
+		if len(res.Expired) != 0 {
+			r.Fatalf("taken back too early: %v", res.Expired)
+		}
+		r.clock.Set(t0.Add(10 * time.Second))
+		res = r.reserveAs("client", q, 9)
+		if !slices.Equal(res.Expired, []string{q}) {
+			r.Errorf("taken back: %v, want one of q", res.Expired)
+		}
+		r.sameIDs(res.Jobs, "a")
+		if w := res.Jobs[0]; w.Attempt != 2 || w.Fence == v[0].Fence {
+			r.Errorf("the second time: %+v", w)
+		}
+		r.stale(settlement(queue.Deliver, v[0]))
+		r.clock.Set(t0.Add(10*time.Second + 40*time.Millisecond))
+		res = r.reserveAs("client", q, 9)
+		if !slices.Equal(res.Expired, []string{q, q}) {
+			r.Errorf("taken back: %v, want two of q", res.Expired)
+		}
+		r.sameIDs(res.Jobs, "b", "c")
+		if i := r.info(q); i.Expired != 3 || i.Retried != 0 || i.Released != 0 {
+			r.Errorf("counted: %+v", i)
+		}
+	}},
+	{"a job that comes back goes before those appended later", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
+		r.accept(q, "a", "b", "c")
+		r.grant(q, 1, "a")
+		r.clock.Advance(10 * time.Second)
+		r.sameIDs(r.drain(q), "a", "b", "c")
+	}},
+	{"a lease that runs out spends an attempt, and the last one is the end", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 3))
+		r.accept(q, "a")
+		for attempt := 1; attempt <= 3; attempt++ {
+			if v := r.grant(q, 9, "a"); v[0].Attempt != attempt {
+				r.Errorf("attempt %d, want %d", v[0].Attempt, attempt)
+			}
+			r.clock.Advance(10 * time.Second)
+		}
+		res := r.reserveAs("client", q, 9)
+		r.sameIDs(res.Jobs)
+		if !slices.Equal(res.Expired, []string{q}) {
+			r.Errorf("taken back: %v", res.Expired)
+		}
+		j := r.job(q, "a")
+		if j.State != queue.Dead || j.Attempts != 3 || j.Reason != "the lease ran out" || !j.EndedAt.Equal(r.clock.Now().Time()) {
+			r.Errorf("got %+v", j)
+		}
+		if i := r.info(q); i.Dead != 1 || i.Died != 1 || i.Expired != 3 || i.Size() != 0 {
+			r.Errorf("counted: %+v", i)
+		}
+		r.duplicate(job(q, "a"), queue.Dead, 0)
+	}},
+	{"the reason is kept while it waits", func(r *rig) {
+		q := r.queue("q", "10/s", leased(10*time.Second, 3))
+		r.accept(q, "a", "b")
+		r.grant(q, 1, "a")
+		r.clock.Advance(10 * time.Second)
+		r.check(r.e.Pause(r.ctx, q, ""))
+		r.grant(q, 9) // takes back, paused or not
+		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 || j.Reason != "the lease ran out" {
+			r.Errorf("got %+v", j)
+		}
+	}},
+	{"a hundred are taken back a call, those that ran out first", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
+		want := numbered("j", 150)
+		r.accept(q, want...)
+		r.grant(q, 75, want[:75]...)
+		r.clock.Advance(time.Second)
+		r.grant(q, 75, want[75:]...)
+		r.clock.Advance(time.Minute)
+		res := r.reserveAs("client", q, queue.MaxReserve)
+		r.sameIDs(res.Jobs, want[:100]...)
+		if len(res.Expired) != 100 {
+			r.Errorf("%d taken back", len(res.Expired))
+		}
+		r.deliver(res.Jobs...)
+		res = r.reserveAs("client", q, queue.MaxReserve)
+		r.sameIDs(res.Jobs, want[100:]...)
+		if len(res.Expired) != 50 {
+			r.Errorf("%d taken back", len(res.Expired))
+		}
+	}},
+	{"until it is taken back, a lease still stands", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
+		r.accept(q, "a", "b")
+		v := r.grant(q, 2, "a", "b")
+		r.clock.Advance(time.Hour)
+		r.deliver(v[0])
+		if !r.extend(v[1]) {
+			r.Error("the lease is lost")
+		}
+		r.grant(q, 9)
+		r.deliver(v[1])
+	}},
+	{"extending moves the deadline to now and a lease", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
+		r.accept(q, "a")
+		v := r.grant(q, 1, "a")[0]
+		for range 5 {
+			r.clock.Advance(9 * time.Second)
+			if !r.extend(v) {
+				r.Fatal("the lease is lost")
+			}
+			r.grant(q, 9)
+		}
+		r.clock.Advance(10*time.Second - time.Microsecond)
+		r.grant(q, 9)
+		r.clock.Advance(time.Microsecond)
+		r.grant(q, 9, "a")
+		if r.extend(v) {
+			r.Error("a lost lease was extended")
+		}
+	}},
+	{"extending never shortens", func(r *rig) {
+		q := r.queue("q", "50/s", leased(10*time.Second, 8))
+		r.accept(q, "a", "b")
+		t0 := r.clock.Now()
+		v := r.grant(q, 2, "a", "b")[1] // departs in 20 ms
+		if !r.extend(v) {
+			r.Fatal("the lease is lost")
+		}
+		r.clock.Set(t0.Add(10 * time.Second))
+		r.grant(q, 9, "a")
+		r.clock.Set(t0.Add(10*time.Second + 20*time.Millisecond))
+		r.grant(q, 9, "b")
+	}},
+	{"extending takes the lease of the spec as it is now", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
+		r.accept(q, "a")
+		v := r.grant(q, 1, "a")[0]
+		r.queue(q, "unlimited", leased(time.Minute, 8))
+		if !r.extend(v) {
+			r.Fatal("the lease is lost")
+		}
+		r.clock.Advance(59 * time.Second)
+		r.grant(q, 9)
+		r.deliver(v)
+	}},
+	{"what is not a lease cannot be extended", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a", "b", "c", "d")
+		v := r.grant(q, 3, "a", "b", "c")
+		r.deliver(v[0])
+		r.release(v[1])
+		wrong := lease(v[2])
+		wrong.Fence = v[1].Fence
+		out, err := r.e.Extend(r.ctx, []queue.Lease{
+			lease(v[0]), lease(v[1]), wrong,
+			{Queue: q, ID: "d"}, {Queue: q, ID: "nobody", Fence: "x"}, {Queue: "nobody", ID: "a", Fence: v[2].Fence},
+			{Queue: "not a name", ID: "\x00", Fence: "\xff"}, {},
+			lease(v[2]),
+		})
+		if err != nil || !slices.Equal(out, []bool{false, false, false, false, false, false, false, false, true}) {
+			r.Errorf("got %v, %v", out, err)
+		}
+		if out, err := r.e.Extend(r.ctx, nil); err != nil || len(out) != 0 {
+			r.Errorf("extending nothing: %v, %v", out, err)
+		}
+	}},
+	{"leases of several queues are extended in one call", func(r *rig) {
+		var list []queue.Lease
+		for i := range 10 {
+			q := r.queue(fmt.Sprintf("q%d", i), "unlimited", leased(10*time.Second, 8))
+			r.accept(q, "a")
+			for _, v := range r.reserve(q, 1) {
+				list = append(list, lease(v))
+			}
+		}
+		r.clock.Advance(9 * time.Second)
+		out, err := r.e.Extend(r.ctx, list)
+		if err != nil || len(out) != len(list) || slices.Contains(out, false) {
+			r.Errorf("got %v, %v", out, err)
+		}
+	}},
+	{"the deadline is a reason to wake", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(time.Second, 8))
+		r.accept(q, "a")
+		res := r.reserveAs("client", q, 9)
+		r.sameIDs(res.Jobs, "a")
+		if res.Next != time.Second {
+			r.Errorf("told to ask again in %v, the lease runs out in 1s", res.Next)
+		}
+	}},
+}

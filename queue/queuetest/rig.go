@@ -1,0 +1,394 @@
+package queuetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// rig is an engine on the bench: a store, its clock, and hands that fail the
+// test when a call cannot be decided.
+type rig struct {
+	*testing.T
+	ctx     context.Context
+	e       queue.Engine
+	clock   *Clock
+	numbers map[string]uint64 // the last request of each client and partition
+	closed  bool              // the test has closed the engine
+}
+
+func newRig(t *testing.T, open Open) *rig {
+	clock := NewClock()
+	return &rig{T: t, ctx: t.Context(), e: open(t, clock.Now), clock: clock, numbers: map[string]uint64{}}
+}
+
+// spec returns a normalized spec. Its jobs are tried again at once, so that
+// tests need not wait for them.
+func spec(name, rate string, change ...func(*queue.Spec)) queue.Spec {
+	r, err := leaky.ParseRate(rate)
+	if err != nil {
+		panic(err)
+	}
+	s := queue.Spec{Name: name, Rate: r}
+	for _, c := range change {
+		c(&s)
+	}
+	s.Normalize()
+	return s
+}
+
+func (r *rig) put(s queue.Spec) queue.PutResult {
+	r.Helper()
+	res, err := r.e.Put(r.ctx, s, queue.AnyRevision)
+	if err != nil {
+		r.Fatalf("put %s: %v", s.Name, err)
+	}
+	return res
+}
+
+// queue puts a queue and returns its name.
+func (r *rig) queue(name, rate string, change ...func(*queue.Spec)) string {
+	r.Helper()
+	r.put(spec(name, rate, change...))
+	return name
+}
+
+func job(queueName, id string) queue.Job {
+	return queue.Job{Queue: queueName, ID: id, Payload: fmt.Appendf(nil, `{"job":%q}`, id)}
+}
+
+func jobs(queueName string, ids ...string) []queue.Job {
+	list := make([]queue.Job, len(ids))
+	for i, id := range ids {
+		list[i] = job(queueName, id)
+	}
+	return list
+}
+
+// numbered returns n ids that sort in order.
+func numbered(prefix string, n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s%05d", prefix, i+1)
+	}
+	return ids
+}
+
+func (r *rig) append(jobs ...queue.Job) []queue.Appended {
+	r.Helper()
+	a, err := r.e.Append(r.ctx, jobs)
+	if err != nil {
+		r.Fatalf("append: %v", err)
+	}
+	if len(a) != len(jobs) {
+		r.Fatalf("append: %d answers to %d jobs", len(a), len(jobs))
+	}
+	for i := range a {
+		if a[i].ID != jobs[i].ID {
+			r.Fatalf("append: answer %d is about %q, not %q", i, a[i].ID, jobs[i].ID)
+		}
+	}
+	return a
+}
+
+// accept appends jobs that must be accepted.
+func (r *rig) accept(queueName string, ids ...string) []queue.Appended {
+	r.Helper()
+	return r.acceptJobs(jobs(queueName, ids...)...)
+}
+
+func (r *rig) acceptJobs(jobs ...queue.Job) []queue.Appended {
+	r.Helper()
+	a := r.append(jobs...)
+	for i := range a {
+		if a[i].Outcome != queue.Accepted || a[i].State != queue.Waiting || a[i].Err != nil {
+			r.Fatalf("append %s/%s: %v in state %v, %v; want accepted, waiting", jobs[i].Queue, a[i].ID, a[i].Outcome, a[i].State, a[i].Err)
+		}
+	}
+	return a
+}
+
+// outcome appends one job and checks what becomes of it.
+func (r *rig) outcome(want queue.AppendOutcome, j queue.Job) queue.Appended {
+	r.Helper()
+	a := r.append(j)[0]
+	if a.Outcome != want {
+		r.Fatalf("append %s/%.40s at %v: %v, %v; want %v", j.Queue, j.ID, r.clock.Now().Time(), a.Outcome, a.Err, want)
+	}
+	return a
+}
+
+// partition returns where a queue lives.
+func (r *rig) partition(queueName string) int { return partition(r.T, r.e, queueName) }
+
+func partition(t testing.TB, e queue.Engine, queueName string) int {
+	if p, ok := e.(interface{ Partition(string) int }); ok {
+		return p.Partition(queueName)
+	}
+	if n := e.Partitions(); n != 1 {
+		t.Fatalf("an engine of %d partitions has no method Partition", n)
+	}
+	return 0
+}
+
+func (r *rig) request(client, queueName string, most int) queue.ReserveRequest {
+	p := r.partition(queueName)
+	key := fmt.Sprint(client, " ", p)
+	r.numbers[key]++
+	return queue.ReserveRequest{
+		Partition: p, Number: r.numbers[key], Max: most,
+		Client: queue.Client{ID: client, Name: client + "@bench", Version: "1"},
+	}
+}
+
+func (r *rig) do(req queue.ReserveRequest) queue.Reserved {
+	r.Helper()
+	res, err := r.e.Reserve(r.ctx, req)
+	if err != nil {
+		r.Fatalf("reserve: %v", err)
+	}
+	if len(res.Jobs) > req.Max {
+		r.Fatalf("reserve: %d jobs granted, at most %d asked for", len(res.Jobs), req.Max)
+	}
+	for _, v := range res.Jobs {
+		if v.Fence == "" || v.In > queue.Horizon {
+			r.Fatalf("reserve: %s/%s has the fence %q and departs in %v", v.Queue, v.ID, v.Fence, v.In)
+		}
+	}
+	return res
+}
+
+// reserve asks as the client of that name, in the partition of the queue.
+func (r *rig) reserveAs(client, queueName string, most int) queue.Reserved {
+	r.Helper()
+	return r.do(r.request(client, queueName, most))
+}
+
+// reserve asks as the only client there is.
+func (r *rig) reserve(queueName string, most int) []queue.Reservation {
+	r.Helper()
+	return r.reserveAs("client", queueName, most).Jobs
+}
+
+// grant reserves jobs that must be these, in this order.
+func (r *rig) grant(queueName string, most int, want ...string) []queue.Reservation {
+	r.Helper()
+	got := r.reserve(queueName, most)
+	r.sameIDs(got, want...)
+	return got
+}
+
+func (r *rig) sameIDs(got []queue.Reservation, want ...string) {
+	r.Helper()
+	if have := ids(got); !slices.Equal(have, want) {
+		r.Fatalf("granted %v, want %v", have, want)
+	}
+}
+
+func ids(list []queue.Reservation) []string {
+	have := make([]string, len(list))
+	for i := range list {
+		have[i] = list[i].ID
+	}
+	return have
+}
+
+// departure returns when a job leaves, by the clock at which it was granted.
+func (r *rig) departure(v queue.Reservation) leaky.Instant { return r.clock.Now().Add(v.In) }
+
+func lease(v queue.Reservation) queue.Lease {
+	return queue.Lease{Queue: v.Queue, ID: v.ID, Fence: v.Fence}
+}
+
+func settlement(verdict queue.Verdict, v queue.Reservation) queue.Settlement {
+	return queue.Settlement{Lease: lease(v), Verdict: verdict}
+}
+
+func (r *rig) settle(list ...queue.Settlement) []queue.Settled {
+	r.Helper()
+	out, err := r.e.Settle(r.ctx, list)
+	if err != nil {
+		r.Fatalf("settle: %v", err)
+	}
+	if len(out) != len(list) {
+		r.Fatalf("settle: %d answers to %d settlements", len(out), len(list))
+	}
+	return out
+}
+
+// settled settles and checks the answer.
+func (r *rig) settled(want queue.State, s queue.Settlement) {
+	r.Helper()
+	if got := r.settle(s)[0]; got.Stale || got.Err != nil || got.State != want {
+		r.Fatalf("%v of %s/%s: %+v, want %v", s.Verdict, s.Queue, s.ID, got, want)
+	}
+}
+
+func (r *rig) stale(s queue.Settlement) {
+	r.Helper()
+	if got := r.settle(s)[0]; !got.Stale || got.Err != nil || got.State != queue.StateNone {
+		r.Fatalf("%v of %s/%.40s by %.40q: %+v, want stale", s.Verdict, s.Queue, s.ID, string(s.Fence), got)
+	}
+}
+
+func (r *rig) deliver(list ...queue.Reservation) {
+	r.Helper()
+	for _, v := range list {
+		r.settled(queue.Delivered, settlement(queue.Deliver, v))
+	}
+}
+
+// fail fails jobs that come back after a time.
+func (r *rig) fail(after time.Duration, list ...queue.Reservation) {
+	r.Helper()
+	for _, v := range list {
+		s := settlement(queue.Fail, v)
+		s.After, s.Reason = after, "it failed"
+		r.settled(queue.Scheduled, s)
+	}
+}
+
+func (r *rig) release(list ...queue.Reservation) {
+	r.Helper()
+	for _, v := range list {
+		r.settled(queue.Waiting, settlement(queue.Release, v))
+	}
+}
+
+func (r *rig) extend(v queue.Reservation) bool {
+	r.Helper()
+	out, err := r.e.Extend(r.ctx, []queue.Lease{lease(v)})
+	if err != nil || len(out) != 1 {
+		r.Fatalf("extend: %v, %v", out, err)
+	}
+	return out[0]
+}
+
+func (r *rig) info(queueName string) queue.Info {
+	r.Helper()
+	i, err := r.e.Get(r.ctx, queueName)
+	if err != nil {
+		r.Fatalf("get %s: %v", queueName, err)
+	}
+	return i
+}
+
+func (r *rig) job(queueName, id string) queue.JobInfo {
+	r.Helper()
+	i, err := r.e.Job(r.ctx, queueName, id)
+	if err != nil {
+		r.Fatalf("job %s/%s: %v", queueName, id, err)
+	}
+	if i.Queue != queueName || i.ID != id {
+		r.Fatalf("job %s/%s: the answer is about %s/%s", queueName, id, i.Queue, i.ID)
+	}
+	return i
+}
+
+// state checks where a job is.
+func (r *rig) state(want queue.State, queueName, id string) {
+	r.Helper()
+	if i := r.job(queueName, id); i.State != want {
+		r.Fatalf("job %s/%s is %v, want %v", queueName, id, i.State, want)
+	}
+}
+
+// all returns every queue, read in pages.
+func (r *rig) all() []queue.Info {
+	r.Helper()
+	var all []queue.Info
+	for after := ""; ; {
+		page, err := r.e.List(r.ctx, after, 100)
+		if err != nil {
+			r.Fatalf("list: %v", err)
+		}
+		all = append(all, page...)
+		if len(page) < 100 {
+			return all
+		}
+		after = page[len(page)-1].Spec.Name
+	}
+}
+
+// audit checks invariant 5: what was accepted is in exactly one state, and the
+// store's totals are the sums over its queues.
+func (r *rig) audit() {
+	r.Helper()
+	var sum queue.Totals
+	for _, i := range r.all() {
+		if held := i.Waiting + i.Scheduled + i.Leased + i.Delivered + i.Died; held != i.Appended {
+			r.Errorf("%s: %d accepted, but %d waiting + %d scheduled + %d leased + %d delivered + %d died = %d", i.Spec.Name,
+				i.Appended, i.Waiting, i.Scheduled, i.Leased, i.Delivered, i.Died, held)
+		}
+		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Dead < 0 || i.Dead > i.Died {
+			r.Errorf("%s: impossible counts: %+v", i.Spec.Name, i)
+		}
+		if (i.Waiting == 0) != i.OldestWaiting.IsZero() {
+			r.Errorf("%s: %d waiting, the oldest since %v", i.Spec.Name, i.Waiting, i.OldestWaiting)
+		}
+		sum.Queues++
+		sum.Waiting += i.Waiting
+		sum.Scheduled += i.Scheduled
+		sum.Leased += i.Leased
+		sum.Dead += i.Dead
+	}
+	if got, err := r.e.Totals(r.ctx); err != nil || got != sum {
+		r.Errorf("totals are %+v, %v; the queues add up to %+v", got, err, sum)
+	}
+}
+
+// drain delivers everything that a queue holds, moving the clock as far as it
+// is told to, and returns it in order of departure.
+func (r *rig) drain(queueName string) []queue.Reservation {
+	r.Helper()
+	var out []queue.Reservation
+	for range 100_000 {
+		res := r.reserveAs("client", queueName, queue.MaxReserve)
+		if len(res.Jobs) > 0 {
+			list := make([]queue.Settlement, len(res.Jobs))
+			for i, v := range res.Jobs {
+				list[i] = settlement(queue.Deliver, v)
+			}
+			for i, s := range r.settle(list...) {
+				if s.Stale || s.State != queue.Delivered || s.Err != nil {
+					r.Fatalf("deliver %s: %+v", res.Jobs[i].ID, s)
+				}
+			}
+			out = append(out, res.Jobs...)
+			continue
+		}
+		if i := r.info(queueName); i.Size() == 0 {
+			return out
+		}
+		r.clock.Advance(max(res.Next, time.Millisecond))
+	}
+	r.Fatalf("%s is never empty: %+v", queueName, r.info(queueName))
+	return nil
+}
+
+func (r *rig) check(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// crowd runs n workers at once and adds up what they return.
+func (r *rig) crowd(n int, work func(worker int) int) (sum int, each []int) {
+	each = make([]int, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { each[i] = work(i) })
+	}
+	wg.Wait()
+	for _, v := range each {
+		sum += v
+	}
+	return sum, each
+}

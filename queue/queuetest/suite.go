@@ -1,0 +1,56 @@
+package queuetest
+
+import (
+	"testing"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Open makes a fresh, empty store whose only clock is now, and closes it when
+// the test ends. An engine of several partitions must have a method
+// Partition(queue string) int.
+type Open func(t testing.TB, now func() leaky.Instant) queue.Engine
+
+// rule is one thing that engines must do.
+type rule struct {
+	name  string
+	check func(*rig)
+}
+
+// Run holds an engine against every rule, each on a store of its own. What a
+// rule leaves behind is audited: states must add up to what was accepted.
+func Run(t *testing.T, open Open) {
+	for _, chapter := range []struct {
+		name  string
+		rules []rule
+	}{
+		{"Append", appendRules},
+		{"Full", fullRules},
+		{"OnceIn", onceRules},
+		{"Pace", paceRules},
+		{"Reserve", reserveRules},
+		{"Watch", watchRules},
+		{"Lease", leaseRules},
+		{"Settle", settleRules},
+		{"Release", releaseRules},
+		{"Specs", specRules},
+		{"Delete", deleteRules},
+		{"Statistics", statisticsRules},
+		{"Job", jobRules},
+		{"Calls", callRules},
+		{"Crowd", crowdRules},
+	} {
+		t.Run(chapter.name, func(t *testing.T) {
+			for _, r := range chapter.rules {
+				t.Run(r.name, func(t *testing.T) {
+					rig := newRig(t, open)
+					r.check(rig)
+					if !t.Failed() && !rig.closed {
+						rig.audit()
+					}
+				})
+			}
+		})
+	}
+}

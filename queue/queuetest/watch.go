@@ -1,0 +1,206 @@
+package queuetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// awaitWake pulls the trigger again and again until a wake-up for client comes,
+// because wake-ups may be missed and a subscription takes a moment to stand.
+func (r *rig) awaitWake(queueName, client string, trigger func(i int)) {
+	r.Helper()
+	ctx, cancel := context.WithCancel(r.ctx)
+	defer cancel()
+	ear := r.e.Wake(ctx)
+	var heard []queue.Wakeup
+	for i := range 100 {
+		trigger(i)
+		patience := time.After(100 * time.Millisecond)
+	listen:
+		for {
+			select {
+			case w, ok := <-ear:
+				if !ok {
+					r.Fatal("the channel was closed")
+				}
+				if w == (queue.Wakeup{Partition: r.partition(queueName), Client: client}) {
+					return
+				}
+				heard = append(heard, w)
+			case <-patience:
+				break listen
+			}
+		}
+	}
+	r.Fatalf("%q was not woken; heard %v", client, heard)
+}
+
+// watching makes client the watcher and returns what it was granted.
+func (r *rig) watching(client, queueName string) []queue.Reservation {
+	r.Helper()
+	r.clock.Advance(10 * time.Second) // whoever watched has been silent for too long
+	res := r.reserveAs(client, queueName, queue.MaxReserve)
+	if res.Next <= 0 {
+		r.Fatalf("%s is told to ask again in %v", client, res.Next)
+	}
+	return res.Jobs
+}
+
+var watchRules = []rule{
+	{"the watcher is told the exact time to look", func(r *rig) {
+		q := r.queue("q", "1/s")
+		told := func(want time.Duration) {
+			r.Helper()
+			if res := r.reserveAs("client", q, 9); res.Next != want || res.Backup != 250*time.Millisecond {
+				r.Errorf("told %v and %v, want %v and 250ms", res.Next, res.Backup, want)
+			}
+		}
+		told(2 * time.Second) // nothing is there: the 2 s check
+		r.accept(q, "a", "b")
+		told(975 * time.Millisecond) // b departs in a second: half a horizon before
+		r.clock.Advance(900 * time.Millisecond)
+		told(75 * time.Millisecond)
+		r.clock.Advance(75 * time.Millisecond)
+		told(2 * time.Second)
+		r.check(r.e.Pause(r.ctx, q, ""))
+		r.accept(q, "c")
+		told(2 * time.Second)
+	}},
+	{"departures closer than half a horizon are not slept away", func(r *rig) {
+		q := r.queue("q", "1000/s")
+		r.accept(q, numbered("j", 200)...)
+		if res := r.reserveAs("client", q, 500); len(res.Jobs) != 51 || res.Next != 26*time.Millisecond {
+			r.Errorf("%d jobs, told %v; want 51 up to the horizon, and 26ms", len(res.Jobs), res.Next)
+		}
+	}},
+	{"a scheduled job is a reason to look", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a")
+		r.fail(time.Second, r.grant(q, 9, "a")...)
+		// It is not granted before its time, so that looking earlier is no use.
+		if res := r.reserveAs("client", q, 9); res.Next != time.Second {
+			r.Errorf("told %v, want 1s", res.Next)
+		}
+	}},
+	{"one watches, the others look that it does", func(r *rig) {
+		q := r.queue("q", "1/s")
+		r.accept(q, "a", "b", "c")
+		if res := r.reserveAs("one", q, 9); res.Next != 975*time.Millisecond || res.Backup != 250*time.Millisecond {
+			r.Errorf("the first is told %v, %v", res.Next, res.Backup)
+		}
+		if res := r.reserveAs("two", q, 9); res.Next != 1475*time.Millisecond || res.Backup != 500*time.Millisecond {
+			r.Errorf("the second is told %v, %v; want 1.475s, 500ms", res.Next, res.Backup)
+		}
+		if res := r.reserveAs("three", q, 9); res.Next != 1725*time.Millisecond || res.Backup != 750*time.Millisecond {
+			r.Errorf("the third is told %v, %v; want 1.725s, 750ms", res.Next, res.Backup)
+		}
+		r.clock.Advance(975 * time.Millisecond)
+		if res := r.reserveAs("one", q, 9); len(res.Jobs) != 1 || res.Next != time.Second || res.Backup != 750*time.Millisecond {
+			r.Errorf("the watcher, on time: %d jobs, %v, %v", len(res.Jobs), res.Next, res.Backup)
+		}
+		// It dies. The next to look long after takes over.
+		r.clock.Advance(5 * time.Second)
+		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 1 || res.Next != 2*time.Second {
+			r.Errorf("the new watcher: %d jobs, %v", len(res.Jobs), res.Next)
+		}
+		if res := r.reserveAs("one", q, 9); res.Next != 2*time.Second {
+			r.Errorf("the old one, back: %v", res.Next)
+		}
+		// Those silent for 10 s do not count.
+		r.clock.Advance(9 * time.Second)
+		if res := r.reserveAs("two", q, 9); res.Backup != 500*time.Millisecond {
+			r.Errorf("backup %v with two clients in the last 10s", res.Backup)
+		}
+		r.clock.Advance(2 * time.Second)
+		if res := r.reserveAs("two", q, 9); res.Backup != 250*time.Millisecond {
+			r.Errorf("backup %v with one client in the last 10s", res.Backup)
+		}
+	}},
+	{"the backup is at most two seconds", func(r *rig) {
+		q := r.queue("q", "1/s")
+		for i := range 20 {
+			res := r.reserveAs(fmt.Sprint("c", i), q, 9)
+			if want := min(2*time.Second, time.Duration(i+1)*250*time.Millisecond); res.Backup != want {
+				r.Errorf("%d clients: backup %v, want %v", i+1, res.Backup, want)
+			}
+		}
+	}},
+	{"an append to an idle queue wakes the watcher", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.awaitWake(q, "w", func(i int) {
+			r.deliver(r.watching("w", q)...)
+			r.accept(q, fmt.Sprint("j", i))
+		})
+	}},
+	{"a release wakes the watcher", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a")
+		r.awaitWake(q, "w", func(int) { r.release(r.watching("w", q)...) })
+	}},
+	{"a failure that is due at once wakes the watcher", func(r *rig) {
+		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 1000 })
+		r.accept(q, "a")
+		r.awaitWake(q, "w", func(int) { r.fail(0, r.watching("w", q)...) })
+	}},
+	{"a resume wakes the watcher", func(r *rig) {
+		q := r.queue("q", "1/d")
+		r.accept(q, "a", "b")
+		r.deliver(r.grant(q, 9, "a")...)
+		q2 := r.queue("g.q2", "unlimited")
+		r.queue("g.q3", "unlimited")
+		r.awaitWake(q2, "w", func(i int) {
+			r.check(r.e.Pause(r.ctx, q2, ""))
+			r.accept(q2, fmt.Sprint("j", i))
+			if got := r.watching("w", q2); len(got) != 0 {
+				r.Fatalf("paused, it granted %v", ids(got))
+			}
+			r.check(r.e.Resume(r.ctx, q2))
+		})
+	}},
+	{"a raised rate wakes the watcher", func(r *rig) {
+		q := r.queue("q", "1/h")
+		r.accept(q, numbered("j", 300)...)
+		r.awaitWake(q, "w", func(int) {
+			r.queue(q, "1/h")
+			r.deliver(r.watching("w", q)...)
+			r.queue(q, "100/s")
+		})
+	}},
+	{"a watcher without a free handler gives the watch up and wakes everybody", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.awaitWake(q, "", func(i int) {
+			r.reserveAs("other", q, queue.MaxReserve)
+			r.deliver(r.watching("w", q)...)
+			r.reserveAs("other", q, queue.MaxReserve)
+			r.accept(q, numbered(fmt.Sprint("j", i, "-"), 3)...)
+			res := r.reserveAs("w", q, 1)
+			if len(res.Jobs) != 1 || res.Next != 0 {
+				r.Fatalf("granted %v, told %v", ids(res.Jobs), res.Next)
+			}
+			r.deliver(res.Jobs...)
+		})
+		r.check(r.e.Pause(r.ctx, q, ""))
+		if res := r.reserveAs("other", q, 9); res.Next != 2*time.Second {
+			r.Errorf("the other is told %v, so it does not watch", res.Next)
+		}
+	}},
+	{"the channel is closed with its context", func(r *rig) {
+		ctx, cancel := context.WithCancel(r.ctx)
+		ear := r.e.Wake(ctx)
+		cancel()
+		late := time.After(10 * time.Second)
+		for {
+			select {
+			case _, ok := <-ear:
+				if !ok {
+					return
+				}
+			case <-late:
+				r.Fatal("still open after 10 s")
+			}
+		}
+	}},
+}
