@@ -14,21 +14,24 @@ const (
 )
 
 // Coalescer lets concurrent callers share round trips, as a database's group
-// commit does: the first call flies at once, and those that arrive meanwhile
-// travel together in the next flight. There is no timer: a lone caller waits
-// for nobody.
+// commit does: the first calls fly at once, and those that arrive while all
+// lanes are taken travel together in the next flight. There is no timer: a lone
+// caller waits for nobody. With two lanes the engine works on one flight while
+// the callers prepare the other.
 //
 // A flight has a context of its own, so that a caller who gives up does not
-// touch the others. Items of one call stay in order, over flights too.
+// touch the others. Items of one call stay in order, over flights too: a call's
+// next items board when its last have landed.
 type Coalescer[Q, A any] struct {
 	send    func(context.Context, []Q) ([]A, error)
 	fail    func(Q, error) A
 	size    func(Q) int
 	timeout time.Duration
+	lanes   int
 
 	mu      sync.Mutex
 	pending []*call[Q, A]
-	flying  bool
+	flying  int
 	closed  bool
 	flights sync.WaitGroup
 	base    context.Context
@@ -47,12 +50,12 @@ type call[Q, A any] struct {
 	done    chan struct{}
 }
 
-// NewCoalescer returns a Coalescer that calls send, one flight at a time, with
+// NewCoalescer returns a Coalescer that calls send, in up to lanes goroutines, with
 // up to FlightItems items or about FlightBytes as measured by size. send must
 // answer every item in order, or return an error that concerns them all; fail
 // makes that error an answer. Each flight may take up to timeout.
-func NewCoalescer[Q, A any](timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error), fail func(Q, error) A) *Coalescer[Q, A] {
-	c := &Coalescer[Q, A]{send: send, fail: fail, size: size, timeout: timeout}
+func NewCoalescer[Q, A any](lanes int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error), fail func(Q, error) A) *Coalescer[Q, A] {
+	c := &Coalescer[Q, A]{send: send, fail: fail, size: size, timeout: timeout, lanes: lanes}
 	c.base, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -75,8 +78,8 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 		return nil, ErrClosed
 	}
 	c.pending = append(c.pending, k)
-	if !c.flying {
-		c.flying = true
+	if c.flying < c.lanes {
+		c.flying++
 		c.flights.Add(1)
 		go c.fly()
 	}
@@ -133,18 +136,23 @@ func (c *Coalescer[Q, A]) fly() {
 	}
 }
 
-// board takes the next flight's items from those who wait, or ends the flying.
+// board takes the next flight's items from those who wait, or ends this lane's
+// flying.
 func (c *Coalescer[Q, A]) board() (items []Q, seats []seat[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	bytes := 0
-	for len(c.pending) > 0 && len(items) < FlightItems && bytes < FlightBytes {
-		k := c.pending[0]
+	bytes, full := 0, false
+	waiting := c.pending[:0]
+	for _, k := range c.pending {
+		if full || k.taken > k.landed {
+			waiting = append(waiting, k)
+			continue
+		}
 		from := k.taken
-		for k.taken < len(k.items) && len(items) < FlightItems {
+		for k.taken < len(k.items) {
 			n := c.size(k.items[k.taken])
-			if len(items) > 0 && bytes+n > FlightBytes {
-				bytes = FlightBytes // the plane is full
+			if len(items) == FlightItems || len(items) > 0 && bytes+n > FlightBytes {
+				full = true
 				break
 			}
 			bytes += n
@@ -154,13 +162,14 @@ func (c *Coalescer[Q, A]) board() (items []Q, seats []seat[Q, A]) {
 		if k.taken > from {
 			seats = append(seats, seat[Q, A]{k, from, k.taken})
 		}
-		if k.taken == len(k.items) {
-			c.pending[0] = nil
-			c.pending = c.pending[1:]
+		if k.taken < len(k.items) {
+			waiting = append(waiting, k)
 		}
 	}
+	clear(c.pending[len(waiting):])
+	c.pending = waiting
 	if len(items) == 0 {
-		c.flying = false
+		c.flying--
 	}
 	return items, seats
 }

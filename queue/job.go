@@ -2,11 +2,12 @@ package queue
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
 	"strings"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/penstock/penstock/leaky"
 )
@@ -105,17 +106,20 @@ func notToken(r rune) bool { // RFC 9110, 5.6.2
 func notFieldValue(r rune) bool { return r < ' ' && r != '\t' || r > '~' }
 
 // Fingerprint is what tells a repeated job from another one under the same id:
-// payload, content type and cost.
-func (j *Job) Fingerprint() [8]byte {
-	h := sha256.New()
-	var n [16]byte
-	binary.BigEndian.PutUint64(n[:8], uint64(j.Cost))
-	binary.BigEndian.PutUint64(n[8:], uint64(len(j.ContentType)))
-	h.Write(n[:])
-	h.Write([]byte(j.ContentType))
-	h.Write(j.Payload)
-	var sum [32]byte
-	return [8]byte(h.Sum(sum[:0]))
+// a hash of payload, content type and cost. It guards against mistakes, not
+// against somebody who looks for collisions with a job of his own.
+func (j *Job) Fingerprint() uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	var head [9]byte
+	binary.BigEndian.PutUint64(head[:], uint64(j.Cost))
+	_, _ = d.Write(head[:8])
+	if j.ContentType != DefaultContentType {
+		_, _ = d.WriteString(j.ContentType)
+	}
+	_, _ = d.Write(head[8:]) // no content type has a zero byte
+	_, _ = d.Write(j.Payload)
+	return d.Sum64()
 }
 
 var idEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)

@@ -1,24 +1,35 @@
 package queue
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Limits of what names a queue and a job.
 const (
 	MaxIDBytes = 128
 )
 
-var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}(\.[a-z0-9][a-z0-9_-]{0,63})?$`)
-
 // ValidateName checks the name of a queue: lower-case letters, digits, - and _,
 // at most 64, with at most one dot between a group and a child.
 func ValidateName(name string) error {
-	if len(name) > 129 || !nameRule.MatchString(name) {
+	group, child, isChild := strings.Cut(name, ".")
+	if !validPart(group) || isChild && !validPart(child) {
 		return fieldErr("name", name, "a queue name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; a child is group.child with one dot")
 	}
 	return nil
+}
+
+// validPart is called for every job, so it is no regular expression.
+func validPart(s string) bool {
+	if len(s) == 0 || len(s) > 64 || s[0] == '-' || s[0] == '_' {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // Group returns the part of a queue's name before the dot. A group's queues

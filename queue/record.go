@@ -24,17 +24,19 @@ const (
 )
 
 // PackRecord returns the record of a normalized, valid job.
-func PackRecord(j *Job) []byte {
-	n := recordBody + 3 + len(j.Payload) + binary.MaxVarintLen16
+func PackRecord(j *Job) []byte { return AppendRecord(nil, j) }
+
+// AppendRecord is PackRecord behind a copy of b, in one allocation.
+func AppendRecord(b []byte, j *Job) []byte {
+	n := len(b) + recordBody + 3 + len(j.Payload) + binary.MaxVarintLen16
 	if j.ContentType != DefaultContentType {
 		n += len(j.ContentType)
 	}
 	for name, value := range j.Headers {
 		n += len(name) + len(value) + 2*binary.MaxVarintLen16
 	}
-	b := make([]byte, 0, n)
-	fp := j.Fingerprint()
-	b = append(b, fp[:]...)
+	b = append(make([]byte, 0, n), b...)
+	b = binary.BigEndian.AppendUint64(b, j.Fingerprint())
 	b = binary.BigEndian.AppendUint16(b, uint16(j.Cost))
 	if j.ContentType == DefaultContentType {
 		b = append(b, 0)
@@ -43,8 +45,10 @@ func PackRecord(j *Job) []byte {
 		b = appendText(b, j.ContentType)
 	}
 	b = binary.AppendUvarint(b, uint64(len(j.Headers)))
-	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
-		b = appendText(appendText(b, name), j.Headers[name])
+	if len(j.Headers) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
+			b = appendText(appendText(b, name), j.Headers[name])
+		}
 	}
 	return append(b, j.Payload...)
 }

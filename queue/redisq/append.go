@@ -9,13 +9,17 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// appendItem is a valid job on its way.
+// appendItem is a valid job on its way. Its body is 8 bytes for the stamp, which
+// the flight fills in, and the record.
 type appendItem struct {
 	queue, id string
-	record    []byte
+	body      []byte
+	cost      int64
 }
 
-func (i appendItem) size() int { return len(i.id) + len(i.record) }
+const stampBytes = 8
+
+func (i appendItem) size() int { return len(i.id) + len(i.body) }
 
 // Append implements queue.Appender.
 func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
@@ -28,7 +32,8 @@ func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: j.ID, Err: err}
 			continue
 		}
-		parts = place(parts, e.Partition(j.Queue), i, appendItem{j.Queue, j.ID, queue.PackRecord(&j)})
+		body := queue.AppendRecord(make([]byte, stampBytes), &j)
+		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost})
 	}
 	err := spread(parts, func(p part[appendItem]) error {
 		got, err := e.appends[p.partition].Do(ctx, p.items)
@@ -51,7 +56,9 @@ type part[T any] struct {
 	at        []int
 }
 
-func place[T any](parts []part[T], partition, at int, item T) []part[T] {
+// place puts item into its partition's part; total is how many there will be at
+// most.
+func place[T any](parts []part[T], partition, at, total int, item T) []part[T] {
 	for i := range parts {
 		if parts[i].partition == partition {
 			parts[i].items = append(parts[i].items, item)
@@ -59,7 +66,9 @@ func place[T any](parts []part[T], partition, at int, item T) []part[T] {
 			return parts
 		}
 	}
-	return append(parts, part[T]{partition, []T{item}, []int{at}})
+	p := part[T]{partition, make([]T, 0, total-at), make([]int, 0, total-at)}
+	p.items, p.at = append(p.items, item), append(p.at, at)
+	return append(parts, p)
 }
 
 // spread does all parts at once. Its error is not nil when every part failed.
@@ -84,34 +93,50 @@ func spread[T any](parts []part[T], do func(part[T]) error) error {
 	return errs[0]
 }
 
-// byQueue orders the items of a flight by queue, in order of first appearance,
+// ofQueue is the items of a flight that concern one queue, by their indices.
+type ofQueue struct {
+	name  string
+	items []int
+}
+
+// byQueue groups the items of a flight by queue, in order of first appearance,
 // keeping their order within it.
-func byQueue[T any](items []T, name func(*T) string) (order [][]int, names []string) {
-	at := map[string]int{}
+func byQueue[T any](items []T, name func(*T) string) []ofQueue {
+	groups := make([]ofQueue, 0, 1)
+	var at map[string]int
 	for i := range items {
 		n := name(&items[i])
+		if k := len(groups) - 1; k >= 0 && groups[k].name == n {
+			groups[k].items = append(groups[k].items, i)
+			continue
+		}
+		if at == nil {
+			at = map[string]int{}
+		}
 		k, ok := at[n]
 		if !ok {
-			k = len(order)
+			k = len(groups)
 			at[n] = k
-			order = append(order, nil)
-			names = append(names, n)
+			groups = append(groups, ofQueue{name: n, items: make([]int, 0, len(items)-i)})
 		}
-		order[k] = append(order[k], i)
+		groups[k].items = append(groups[k].items, i)
 	}
-	return order, names
+	return groups
 }
 
 // sendAppend is one flight.
 func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendItem) ([]queue.Appended, error) {
 	stamp := e.stamps()
-	order, names := byQueue(items, func(i *appendItem) string { return i.queue })
-	args := make([]any, 0, 2+2*len(names)+3*len(items))
-	args = append(args, e.instant(), len(names))
-	for k, name := range names {
-		args = append(args, name, len(order[k]))
-		for _, i := range order[k] {
-			args = append(args, items[i].id, append(stamp[:len(stamp):len(stamp)], byte(i>>8), byte(i)), items[i].record)
+	groups := byQueue(items, func(i *appendItem) string { return i.queue })
+	args := make([]any, 0, 2+2*len(groups)+2*len(items))
+	args = append(args, e.instant(), len(groups))
+	for _, g := range groups {
+		args = append(args, g.name, len(g.items))
+		for _, i := range g.items {
+			body := items[i].body
+			copy(body, stamp[:])
+			body[6], body[7] = byte(i>>8), byte(i)
+			args = append(args, items[i].id, body)
 		}
 	}
 	v, err := e.repeat(ctx, appendScript, partition, args...)
@@ -120,27 +145,27 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 	}
 	answers := make([]queue.Appended, len(items))
 	r := list(v)
-	for k := range names {
-		e.readAppended(r, items, order[k], answers)
+	for _, g := range groups {
+		readAppended(r, items, g.items, answers)
 	}
 	return answers, r.err
 }
 
 // readAppended reads the answers of one queue.
-func (e *Engine) readAppended(r *reply, items []appendItem, order []int, answers []queue.Appended) {
-	for _, i := range order {
+func readAppended(r *reply, items []appendItem, group []int, answers []queue.Appended) {
+	for _, i := range group {
 		answers[i].ID = items[i].id
 	}
 	var row *reply
 	switch v := r.next().(type) {
 	case int64: // unknown
-		for _, i := range order {
+		for _, i := range group {
 			answers[i].Outcome = queue.UnknownQueue
 		}
 		return
 	case string:
 		err := replyErr(v)
-		for _, i := range order {
+		for _, i := range group {
 			answers[i].Err = err
 		}
 		return
@@ -148,20 +173,34 @@ func (e *Engine) readAppended(r *reply, items []appendItem, order []int, answers
 		row = list(v)
 	}
 	now, pacer, bucket := row.bucket()
-	head, exact := row.int(), row.int() == 1
-	for _, i := range order {
-		code, state, x, turn := row.int(), row.int(), row.int(), row.int()
+	exact, head, waiting, turn := row.int() == 1, row.int(), row.int(), row.int()
+	others := row.list()
+	accept := func(a *queue.Appended, turn int64) {
+		a.Outcome = queue.Accepted
+		if a.State == queue.Waiting {
+			a.ETA = queue.ETA{At: pacer.ETA(bucket, now, turn-head).Time(), Exact: exact}
+		}
+	}
+	other := int64(-1)
+	if others.more() {
+		other = others.int()
+	}
+	for k, i := range group {
 		a := &answers[i]
+		if int64(k) != other {
+			waiting++
+			a.State, a.Position = queue.Waiting, waiting
+			accept(a, turn)
+			turn += items[i].cost
+			continue
+		}
+		code, state, x, itsTurn := others.int(), others.int(), others.int(), others.int()
 		switch code {
-		case 1, 2:
-			a.Outcome = queue.Duplicate
+		case 1:
 			a.State, a.Position = queue.State(state), x
-			if code == 1 {
-				a.Outcome = queue.Accepted
-				if a.State == queue.Waiting {
-					a.ETA = queue.ETA{At: pacer.ETA(bucket, now, turn-head).Time(), Exact: exact}
-				}
-			}
+			accept(a, itsTurn)
+		case 2:
+			a.Outcome, a.State, a.Position = queue.Duplicate, queue.State(state), x
 		case 3:
 			a.Outcome = queue.Conflict
 		case 4:
@@ -170,9 +209,14 @@ func (e *Engine) readAppended(r *reply, items []appendItem, order []int, answers
 		default:
 			a.Err = replyErr("WRONGTYPE the job's key holds something else")
 		}
+		if others.more() {
+			other = others.int()
+		}
 	}
-	if row.err != nil {
-		r.err = row.err
+	for _, err := range []error{others.err, row.err} {
+		if err != nil {
+			r.err = err
+		}
 	}
 }
 

@@ -2,11 +2,12 @@
 -- Append jobs, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of jobs; for each job: id,
---          stamp (8 bytes, unique to the job in its append call), record
--- Returns  for each queue: 0 when unknown, the text of an error, or {now, n, d, burst, tat, rem,
---          last, last cost, turn of the first waiting job, 1 if an eta is exact, and four numbers a job}:
---          {1, state, position, turn} accepted; {2, state, position, 0} duplicate; {3, 0, 0, 0} conflict;
---          {4, 0, retry after in us, 0} full; {0, 0, 0, 0} the key is not a job
+--          body (8 bytes of stamp, unique to the job in its append call, and the record)
+-- Returns  for each queue: 0 when unknown, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
+--          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, others}. The jobs are accepted one
+--          after the other but for the others, five entries each: index, then
+--          1, state, position, turn: accepted before, by this very call; 2, state, position, 0: duplicate; 3, 0, 0, 0: conflict;
+--          4, 0, retry after in us, 0: full; 0, 0, 0, 0: the key is not a job
 --
 -- The only script that Redis refuses when it is out of memory.
 
@@ -29,27 +30,17 @@ local function full(q, room)
   return max(wait, 1000)
 end
 
-local function known(q, row, i, id, old, stamp, record)
-  if type(old) ~= 'string' then
-    row[i] = 0
-    return
-  end
-  if sub(old, 17, 24) ~= sub(record, 1, 8) then
-    row[i] = 3
-    return
-  end
-  row[i] = 2
-  if sub(old, 2, 9) == stamp then row[i] = 1 end -- this very call, repeated after a lost reply
-  if sub(old, 1, 1) == 'E' then
-    row[i + 1] = (unpack_(ENDED, old, 27))
-    return
-  end
+-- known answers for an id that is taken: code, state, position, turn.
+local function known(q, id, old, body)
+  if type(old) ~= 'string' then return 0, 0, 0, 0 end
+  if sub(old, 17, 24) ~= sub(body, 9, 16) then return 3, 0, 0, 0 end
+  local code = sub(old, 9, 16) == sub(body, 1, 8) and 1 or 2
+  if sub(old, 1, 1) == 'E' then return code, (unpack_(ENDED, old, 27)), 0, 0 end
   local f = call('HGET', B .. 'f' .. q.nr, id)
-  row[i + 1] = f and (unpack_('>B', f)) or S.waiting
-  if row[i + 1] == S.waiting then
-    row[i + 2] = (call('ZRANK', B .. 'w' .. q.nr, id) or -1) + 1
-    if row[i] == 1 then row[i + 3] = tonumber(call('ZSCORE', B .. 'w' .. q.nr, id)) or 0 end
-  end
+  local state = f and (unpack_('>B', f)) or S.waiting
+  if state ~= S.waiting then return code, state, 0, 0 end
+  local W = B .. 'w' .. q.nr
+  return code, state, (call('ZRANK', W, id) or -1) + 1, code == 1 and tonumber(call('ZSCORE', W, id)) or 0
 end
 
 local function append(name, count, first)
@@ -60,47 +51,49 @@ local function append(name, count, first)
   local head = call('ZRANGE', W, 0, 0, 'WITHSCORES')
   local waiting = call('ZCARD', W)
   local room = next_departure(q)
-  local time = pack('>I7', now)
-  local places, turn, accepted, refused = {}, q.turn, 0, 0
+  local live = 'L' .. pack('>I7', now)
+  local places, p, turn, others, refused = {}, 0, q.turn, {}, 0
   local exact = q.size == waiting and not q.paused
-  local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, tonumber(head[2]) or turn, exact and 1 or 0 }
-  for j = 0, count - 1 do
-    local id, stamp, record = ARGV[first + 3 * j], ARGV[first + 3 * j + 1], ARGV[first + 3 * j + 2]
-    local i, key = 11 + 4 * j, J .. id
-    row[i], row[i + 1], row[i + 2], row[i + 3] = 0, 0, 0, 0
-    local old
-    local value = 'L' .. stamp .. time .. record
-    if q.size < q.cap then
-      old = redis.pcall('SET', key, value, 'NX', 'GET')
+  local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, exact and 1 or 0, tonumber(head[2]) or turn, waiting, turn, others }
+  local size, cap, cmax, call_ = q.size, q.cap, q.cmax, redis.pcall
+  for i = first, first + 2 * count - 1, 2 do
+    local id, body = ARGV[i], ARGV[i + 1]
+    local key, value, old = J .. id, live .. body, nil
+    if size < cap then
+      old = call_('SET', key, value, 'NX', 'GET')
     else
-      old = redis.pcall('GET', key)
+      old = call_('GET', key)
     end
     -- An ended job older than the retention is forgotten, whether or not Redis has dropped it yet.
-    if type(old) == 'string' and sub(old, 1, 1) == 'E' and time_at(old) + q.rfor <= now then
+    if old and type(old) == 'string' and sub(old, 1, 1) == 'E' and time_at(old) + q.rfor <= now then
       old = false
-      if q.size < q.cap then call('SET', key, value) end
+      if size < cap then call('SET', key, value) end
     end
-    if old then
-      known(q, row, i, id, old, stamp, record)
-    elseif q.size < q.cap then
-      accepted = accepted + 1
-      places[2 * accepted - 1], places[2 * accepted] = turn, id
-      row[i], row[i + 1], row[i + 2], row[i + 3] = 1, S.waiting, waiting + accepted, turn
-      local cost = (unpack_('>I2', record, 9))
+    if not old and size < cap then
+      places[p + 1], places[p + 2] = turn, id
+      p = p + 2
+      local cost = cost_of(value)
       turn = turn + cost
-      q.size = q.size + 1
-      if cost > q.cmax then set(q, 'cmax', cost) end
+      size = size + 1
+      if cost > cmax then cmax = cost end
     else
-      row[i], row[i + 2] = 4, full(q, room)
-      refused = refused + 1
+      local o = #others
+      others[o + 1] = (i - first) / 2
+      if old then
+        others[o + 2], others[o + 3], others[o + 4], others[o + 5] = known(q, id, old, body)
+      else
+        others[o + 2], others[o + 3], others[o + 4], others[o + 5] = 4, 0, full(q, room), 0
+        refused = refused + 1
+      end
     end
   end
-  if accepted > 0 then
+  if p > 0 then
     call('ZADD', W, unpack(places))
     set(q, 'turn', turn)
-    set(q, 'size', q.size)
-    add(q, 'appended', accepted)
-    M.tw = M.tw + accepted
+    set(q, 'size', size)
+    if cmax > q.cmax then set(q, 'cmax', cmax) end
+    add(q, 'appended', p / 2)
+    M.tw = M.tw + p / 2
     if waiting == 0 and not q.paused then
       call('ZADD', B .. 'a', 'LT', room, nr)
       due(room)
@@ -116,7 +109,7 @@ for qi = 1, tonumber(ARGV[2]) do
   -- Each queue on its own: what one cannot do must not undo what another did.
   local ok, answer = pcall(append, name, count, arg + 2)
   out[qi] = ok and answer or error_text(answer)
-  arg = arg + 2 + 3 * count
+  arg = arg + 2 + 2 * count
 end
 finish()
 return out

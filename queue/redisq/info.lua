@@ -26,8 +26,8 @@ for _, name in ipairs(names) do
     local head = call('ZRANGE', B .. 'w' .. nr, 0, 0)
     local oldest = 0
     if head[1] then
-      local start = call('GETRANGE', job_key(nr, head[1]), 0, 15)
-      if #start == 16 then oldest = time_at(start) end
+      local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
+      if #start == 8 then oldest = time_at(start) end
     end
     out[#out + 1] = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', call('ZCARD', B .. 'w' .. nr), call('ZCARD', B .. 't' .. nr), q.size,
       call('LLEN', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], oldest, next_departure(q), v[12], v[13], v[14], now,

@@ -28,7 +28,7 @@
 local B = KEYS[1]
 local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local sub, pack, unpack_ = string.sub, struct.pack, struct.unpack
+local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
 local HORIZON, SECOND, MAX_COST = 50000, 1000000, 1000
 
 local S = { waiting = 1, scheduled = 2, leased = 3, delivered = 5, dead = 6 }
@@ -233,15 +233,18 @@ end
 
 local function fence_text(epoch, fence) return epoch .. '-' .. string.format('%.0f', fence) end
 
--- A job: 'L', 8 bytes of stamp, 7 of the instant it was appended, then the
--- record (8 of fingerprint, 2 of cost, ...). Once ended: 'E', stamp, 7 of the
--- instant it ended, fingerprint and cost, then ENDED and the reason, then, when
--- dead, the record.
+-- A job: 'L', 7 bytes of the instant it was appended, then its body as it came:
+-- 8 of stamp and the record (8 of fingerprint, 2 of cost, ...). Once ended: 'E',
+-- 7 of the instant it ended, stamp, fingerprint and cost, then ENDED and the
+-- reason, then, when dead, the record.
 local ENDED = '>BBI2c8I6I7I2'
 
 local function job_key(nr, id) return B .. 'j' .. nr .. ':' .. id end
-local function time_at(job) return (unpack_('>I7', job, 10)) end
-local function cost_of(job) return (unpack_('>I2', job, 25)) end
+local function time_at(job) return (unpack_('>I7', job, 2)) end
+local function cost_of(job)
+  local high, low = byte(job, 25, 26)
+  return high * 256 + low
+end
 
 local function unpack_ended(job)
   local e = {}
@@ -263,8 +266,8 @@ local function forget(q, list)
   if over <= 0 then return 0 end
   for _, entry in ipairs(call('LPOP', key, over)) do
     local job = job_key(q.nr, sub(entry, 8))
-    local head = call('GETRANGE', job, 0, 15)
-    if sub(head, 1, 1) == 'E' and sub(head, 10, 16) == sub(entry, 1, 7) then call('UNLINK', job) end
+    local head = call('GETRANGE', job, 0, 7)
+    if sub(head, 1, 1) == 'E' and sub(head, 2) == sub(entry, 1, 7) then call('UNLINK', job) end
   end
   return over
 end
@@ -275,7 +278,7 @@ local function finish_job(q, id, f, state, verdict)
   local key = job_key(q.nr, id)
   local job = state == S.dead and (call('GET', key) or '') or call('GETRANGE', key, 0, 25)
   if sub(job, 1, 1) ~= 'L' then return end
-  local left = 'E' .. sub(job, 2, 9) .. pack('>I7', now) .. sub(job, 17, 26)
+  local left = 'E' .. pack('>I7', now) .. sub(job, 9, 26)
     .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, time_at(job), #f.reason) .. f.reason
   if state == S.dead then left = left .. sub(job, 17) end
   call('SET', key, left, 'PX', ceil(q.rfor / 1000))

@@ -19,12 +19,12 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"hash/fnv"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/leaky"
@@ -39,6 +39,9 @@ const (
 	// attemptTimeout bounds one try of a flight, flightTimeout all of them.
 	attemptTimeout = time.Second
 	flightTimeout  = 3 * time.Second
+
+	// lanes is how many flights a partition may have under way.
+	lanes = 2
 )
 
 // Options of Open. Zero fields mean the defaults named.
@@ -98,14 +101,14 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 	e.closing, e.close = context.WithCancel(context.Background())
 	for p := range o.Partitions {
 		e.keys = append(e.keys, fmt.Sprintf("%s{%d}", o.Prefix, p))
-		e.appends = append(e.appends, queue.NewCoalescer(flightTimeout, appendItem.size,
+		e.appends = append(e.appends, queue.NewCoalescer(lanes, flightTimeout, appendItem.size,
 			func(ctx context.Context, items []appendItem) ([]queue.Appended, error) {
 				return e.sendAppend(ctx, p, items)
 			},
 			func(i appendItem, err error) queue.Appended {
 				return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 			}))
-		e.settles = append(e.settles, queue.NewCoalescer(flightTimeout, func(s queue.Settlement) int { return 64 + len(s.Reason) },
+		e.settles = append(e.settles, queue.NewCoalescer(lanes, flightTimeout, func(s queue.Settlement) int { return 64 + len(s.Reason) },
 			func(ctx context.Context, s []queue.Settlement) ([]queue.Settled, error) {
 				return e.sendSettle(ctx, p, s)
 			},
@@ -134,9 +137,7 @@ func (e *Engine) Partitions() int { return len(e.keys) }
 
 // Partition returns the partition that a queue lives in.
 func (e *Engine) Partition(name string) int {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(queue.Group(name)))
-	return int(h.Sum32() % uint32(len(e.keys)))
+	return int(xxhash.Sum64String(queue.Group(name)) % uint64(len(e.keys)))
 }
 
 // Close ends what is under way. It does not close the client.

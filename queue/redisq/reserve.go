@@ -65,15 +65,15 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	return out, l.err
 }
 
-// A job's string: 'L', 8 bytes of stamp, 7 of the instant, the record.
-const jobHeader = 16
+// A job's string: 'L', 7 bytes of the instant it was appended, 8 of stamp, the record.
+const jobHeader = 8 + stampBytes
 
 func readJob(s string, j *queue.Reservation) error {
 	if len(s) < jobHeader || s[0] != 'L' {
 		return fmt.Errorf("%w: not a job", queue.ErrCorrupt)
 	}
 	var at [8]byte
-	copy(at[1:], s[9:16])
+	copy(at[1:], s[1:8])
 	j.AppendedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(at[:])))
 	return queue.UnpackRecord([]byte(s[jobHeader:]), &j.Job)
 }

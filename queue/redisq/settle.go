@@ -16,7 +16,7 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 		if len(s.Reason) > queue.MaxReasonBytes {
 			s.Reason = strings.ToValidUTF8(s.Reason[:queue.MaxReasonBytes], "")
 		}
-		parts = place(parts, e.Partition(s.Queue), i, s)
+		parts = place(parts, e.Partition(s.Queue), i, len(settlements), s)
 	}
 	err := spread(parts, func(p part[queue.Settlement]) error {
 		got, err := e.settles[p.partition].Do(ctx, p.items)
@@ -33,12 +33,12 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 }
 
 func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Settlement) ([]queue.Settled, error) {
-	order, names := byQueue(items, func(s *queue.Settlement) string { return s.Queue })
-	args := make([]any, 0, 2+2*len(names)+5*len(items))
-	args = append(args, e.instant(), len(names))
-	for k, name := range names {
-		args = append(args, name, len(order[k]))
-		for _, i := range order[k] {
+	groups := byQueue(items, func(s *queue.Settlement) string { return s.Queue })
+	args := make([]any, 0, 2+2*len(groups)+5*len(items))
+	args = append(args, e.instant(), len(groups))
+	for _, g := range groups {
+		args = append(args, g.name, len(g.items))
+		for _, i := range g.items {
 			s := &items[i]
 			args = append(args, s.ID, string(s.Fence), int(s.Verdict), max(s.After, 0).Microseconds(), s.Reason)
 		}
@@ -49,8 +49,8 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 	}
 	answers := make([]queue.Settled, len(items))
 	r := list(v)
-	for k := range names {
-		for _, i := range order[k] {
+	for _, g := range groups {
+		for _, i := range g.items {
 			switch v := r.next().(type) {
 			case int64:
 				answers[i] = queue.Settled{Stale: v == 0, State: queue.State(v)}
@@ -67,7 +67,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, erro
 	stands := make([]bool, len(leases))
 	var parts []part[queue.Lease]
 	for i, l := range leases {
-		parts = place(parts, e.Partition(l.Queue), i, l)
+		parts = place(parts, e.Partition(l.Queue), i, len(leases), l)
 	}
 	err := spread(parts, func(p part[queue.Lease]) error {
 		for from := 0; from < len(p.items); from += queue.FlightItems {
