@@ -1,0 +1,211 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// patience is how long a stopping drainer waits for handlers that were told to end,
+	// and then for its last settlements.
+	patience       = 5 * time.Second
+	complaintPause = 10 * time.Second
+)
+
+// Engine is what a drainer needs of a queue.Engine.
+type Engine interface {
+	queue.Outflow
+	// Get returns a queue; see queue.Specs.
+	Get(ctx context.Context, name string) (queue.Info, error)
+}
+
+// Run drains every queue of the engine into h until ctx ends. Then it stops reserving,
+// gives back at once what has not started, lets handlers go on for Options.Grace,
+// cancels those that still run, settles what is left, and returns: nil after a clean end,
+// an error when handlers or settlements had to be left behind, or when the engine
+// was closed under it. Nothing of it is left running, but handlers that would not end.
+func Run(ctx context.Context, engine Engine, h Handler, o Options) error {
+	o, err := o.withDefaults()
+	if err != nil {
+		return err
+	}
+	if engine == nil || h == nil {
+		return errors.New("drain: Run needs an engine and a handler")
+	}
+	return newDrainer(engine, h, o).run(ctx)
+}
+
+// drainer is one Run.
+type drainer struct {
+	engine   Engine
+	handler  Handler
+	options  Options
+	log      *slog.Logger
+	observer Observer
+	client   queue.Client
+	tokens   *tokens
+	book     *book
+	clock    *clock
+	parts    []*partition
+
+	stop  context.Context // ends when the drainer is to stop
+	fail  context.CancelCauseFunc
+	work  context.Context // of handlers: ends with the grace period
+	calls context.Context // of calls to the engine: ends last
+
+	loops sync.WaitGroup // whatever makes runs
+	jobs  sync.WaitGroup // runs
+
+	mu         sync.Mutex
+	complained map[string]time.Time
+}
+
+func newDrainer(engine Engine, h Handler, o Options) *drainer {
+	d := &drainer{
+		engine: engine, handler: h, options: o, log: o.Logger, observer: o.Observer,
+		// A fresh id each time: requests are numbered from 1, and numbers must grow.
+		client:     queue.Client{ID: queue.NewID(), Name: o.Name, Version: o.Version},
+		tokens:     newTokens(o.Concurrency, o.Observer.Free),
+		book:       &book{get: engine.Get, pages: make(map[string]*page)},
+		complained: make(map[string]time.Time),
+	}
+	for i := range engine.Partitions() {
+		d.parts = append(d.parts, &partition{
+			d: d, index: i, bell: make(chan struct{}, 1), settler: newSettler(d), keeper: newKeeper(d),
+		})
+	}
+	return d
+}
+
+func (d *drainer) run(ctx context.Context) error {
+	var closed error
+	d.stop, d.fail = context.WithCancelCause(ctx)
+	defer d.fail(nil)
+	// Handlers and calls outlive ctx; that is what a grace period is.
+	lasting := context.WithoutCancel(ctx)
+	work, endWork := context.WithCancelCause(lasting)
+	calls, endCalls := context.WithCancelCause(lasting)
+	d.work, d.calls = work, calls
+	defer endWork(nil)
+	defer endCalls(nil)
+	if !d.options.PlainTimers {
+		if d.clock = newClock(); d.clock != nil {
+			go d.clock.run()
+			defer d.clock.close()
+		}
+	}
+
+	d.log.Info("draining", "client", d.client.ID, "concurrency", d.options.Concurrency, "partitions", len(d.parts))
+	d.observer.Free(d.options.Concurrency)
+	keeping, endKeeping := context.WithCancel(lasting)
+	var keepers, settlers sync.WaitGroup
+	for _, p := range d.parts {
+		keepers.Go(func() { p.keeper.run(keeping) })
+		settlers.Go(p.settler.run)
+		d.loops.Go(p.loop)
+	}
+	d.loops.Go(d.listen)
+
+	<-d.stop.Done()
+	if ctx.Err() == nil {
+		closed = fmt.Errorf("drain: %w", context.Cause(d.stop))
+	}
+	d.log.Info("stopping", "grace", d.options.Grace)
+	idle := make(chan struct{})
+	go func() {
+		defer close(idle)
+		d.giveBack()
+		d.loops.Wait()
+		d.giveBack() // what an answer under way brought
+		d.jobs.Wait()
+	}()
+	err := d.await(idle, endWork)
+	endKeeping()
+	keepers.Wait()
+
+	settled := make(chan struct{})
+	go func() {
+		defer close(settled)
+		for _, p := range d.parts {
+			p.settler.close()
+		}
+		settlers.Wait()
+	}()
+	if !within(settled, patience) {
+		err = errors.Join(err, errors.New("drain: the engine did not take the last settlements in time; these jobs are delivered again"))
+		endCalls(ErrStopping)
+		<-settled
+	}
+	d.log.Info("stopped", "client", d.client.ID)
+	return errors.Join(closed, err)
+}
+
+// await waits for the handlers, at most for the grace period and the patience.
+func (d *drainer) await(idle <-chan struct{}, endWork context.CancelCauseFunc) error {
+	if within(idle, d.options.Grace) {
+		return nil
+	}
+	d.log.Warn("grace period over; cancelling what still runs", "handlers", d.running())
+	endWork(ErrStopping)
+	if within(idle, patience) {
+		return nil
+	}
+	return fmt.Errorf("drain: %d handlers did not end within %v of being cancelled; their jobs are delivered again when their leases have run out", d.running(), patience)
+}
+
+// giveBack releases all jobs that have not started.
+func (d *drainer) giveBack() {
+	for _, p := range d.parts {
+		for _, r := range p.keeper.all() {
+			r.giveBack(Stopping)
+		}
+	}
+}
+
+func (d *drainer) running() (n int) {
+	for _, p := range d.parts {
+		n += len(p.keeper.all())
+	}
+	return n
+}
+
+// listen hands wake-ups to their partitions.
+func (d *drainer) listen() {
+	for w := range d.engine.Wake(d.stop) {
+		if w.Partition >= 0 && w.Partition < len(d.parts) {
+			d.parts[w.Partition].woken(w.Client)
+		}
+	}
+}
+
+// complain logs a failure that is being dealt with, each kind at most once in a while.
+func (d *drainer) complain(message string, err error, args ...any) {
+	now := time.Now()
+	d.mu.Lock()
+	last, known := d.complained[message]
+	quiet := known && now.Sub(last) < complaintPause
+	if !quiet {
+		d.complained[message] = now
+	}
+	d.mu.Unlock()
+	if !quiet {
+		d.log.Warn(message, append(args, "error", err)...)
+	}
+}
+
+func within(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

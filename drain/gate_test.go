@@ -1,0 +1,258 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// A job starts in [r+d, s+d+slack] or not at all, whatever made it late.
+func TestWindow(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		trip    time.Duration // r - s
+		d       time.Duration
+		slack   time.Duration
+		prepare time.Duration // of the handler, from the answer on
+		start   time.Duration // after s; 0: given back
+	}{
+		{"departs ahead", 1 * ms, 20 * ms, 5 * ms, 0, 21 * ms},
+		{"departs now", 1 * ms, 0, 5 * ms, 0, 1 * ms},
+		{"a slow answer leaves less of the window", 4 * ms, 20 * ms, 5 * ms, 0, 24 * ms},
+		{"an answer as slow as the slack is just in time", 5 * ms, 20 * ms, 5 * ms, 0, 25 * ms},
+		{"an answer slower than the slack cannot hide it", 5*ms + 1, 20 * ms, 5 * ms, 0, 0},
+		{"prepared before the departure", 1 * ms, 20 * ms, 5 * ms, 19 * ms, 21 * ms},
+		{"prepared within the slack", 1 * ms, 20 * ms, 5 * ms, 23 * ms, 24 * ms},
+		{"prepared at the end of the slack", 1 * ms, 20 * ms, 5 * ms, 24 * ms, 25 * ms},
+		{"prepared too late", 1 * ms, 20 * ms, 5 * ms, 24*ms + 1, 0},
+		{"a process that stood still", 1 * ms, 20 * ms, 5 * ms, 10 * time.Second, 0},
+		{"a grant told again, in the past but within the slack", 1 * ms, -2 * ms, 5 * ms, 0, 1 * ms},
+		{"a grant told again, too old", 1 * ms, -5 * ms, 5 * ms, 0, 0},
+		{"more slack", 20 * ms, 20 * ms, 100 * ms, 90 * ms, 110 * ms},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(c.slack) }).
+				answers(answer{trip: c.trip, jobs: []queue.Reservation{job("q", "a", c.d)}})
+			w := newWatch()
+			var start time.Duration
+			var closes time.Time
+			run := drainWith(t, f, handlerOf(func(ctx context.Context, _ *Job, gate Gate) error {
+				time.Sleep(c.prepare)
+				closes = gate.Closes()
+				if err := gate.Wait(ctx); err != nil {
+					return err
+				}
+				start = f.now()
+				return nil
+			}), Options{Observer: w})
+			time.Sleep(time.Minute)
+			run.finish()
+			if start != c.start {
+				t.Errorf("started at %v, want %v", start, c.start)
+			}
+			want := queue.Deliver
+			if c.start == 0 {
+				want = queue.Release
+				if w.released[Late] != 1 {
+					t.Errorf("released %v, want one Late", w.released)
+				}
+			} else if late := start - c.d; len(w.late) != 1 || w.late[0] != late {
+				t.Errorf("lateness %v, want %v", w.late, late)
+			}
+			if v := f.verdicts()["a"].Verdict; v != want {
+				t.Errorf("settled as %v, want %v", v, want)
+			}
+			if !closes.IsZero() && closes.Sub(f.begin) != c.d+c.slack {
+				t.Errorf("the gate closes at %v, want %v", closes.Sub(f.begin), c.d+c.slack)
+			}
+		})
+	}
+}
+
+type handlerOf func(ctx context.Context, job *Job, gate Gate) error
+
+func (f handlerOf) Handle(ctx context.Context, job *Job, gate Gate) error { return f(ctx, job, gate) }
+
+// The gate may be passed again within the window, and not behind it; then the job is
+// given back although it had started.
+func TestWindowAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+		w := newWatch()
+		var got []error
+		run := drainWith(t, f, handlerOf(func(ctx context.Context, _ *Job, gate Gate) error {
+			got = append(got, gate.Wait(ctx))
+			time.Sleep(5 * ms)
+			got = append(got, gate.Wait(ctx))
+			time.Sleep(1)
+			err := gate.Wait(ctx)
+			got = append(got, err)
+			return fmt.Errorf("sending: %w", err)
+		}), Options{Observer: w})
+		synctest.Wait()
+		time.Sleep(time.Second)
+		run.finish()
+		if len(got) != 3 || got[0] != nil || got[1] != nil || !errors.Is(got[2], ErrLate) {
+			t.Errorf("the gate said %v", got)
+		}
+		if len(w.late) != 1 {
+			t.Errorf("%d departures, want 1", len(w.late))
+		}
+		if v := f.verdicts()["a"].Verdict; v != queue.Release {
+			t.Errorf("settled as %v", v)
+		}
+	})
+}
+
+func TestGateContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 40*ms)}})
+		cause := errors.New("changed my mind")
+		run := drainWith(t, f, handlerOf(func(ctx context.Context, _ *Job, gate Gate) error {
+			ctx, cancel := context.WithCancelCause(ctx)
+			time.AfterFunc(10*ms, func() { cancel(cause) })
+			err := gate.Wait(ctx)
+			if !errors.Is(err, cause) || f.now() != 10*ms {
+				t.Errorf("%v at %v", err, f.now())
+			}
+			return err
+		}), Options{})
+		time.Sleep(time.Second)
+		run.finish()
+		if v := f.verdicts()["a"]; v.Verdict != queue.Fail || v.Reason != cause.Error() {
+			t.Errorf("settled as %+v", v)
+		}
+	})
+}
+
+// After a stall, starts of a queue keep their distances and do not bunch, and the
+// lateness wears off.
+func TestSpacing(t *testing.T) {
+	const n = 40
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(time.Second) })
+		var jobs []queue.Reservation
+		for i := range n {
+			jobs = append(jobs, job("q", fmt.Sprintf("%02d", i), time.Duration(i)*10*ms))
+		}
+		f.answers(answer{jobs: jobs})
+		h := newStarts(f)
+		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
+			time.Sleep(55*ms - f.now()) // nobody is ready before 55 ms
+			return h.Handle(ctx, job, gate)
+		}), Options{})
+		time.Sleep(time.Minute)
+		run.finish()
+		if len(h.at) != n {
+			t.Fatalf("%d started, want %d", len(h.at), n)
+		}
+		at := slices.Sorted(maps.Values(h.at))
+		if at[0] != 55*ms {
+			t.Errorf("first start at %v", at[0])
+		}
+		for i := 1; i < n; i++ {
+			if gap := at[i] - at[i-1]; gap < 9500*time.Microsecond {
+				t.Errorf("starts %d and %d are %v apart, were granted 10ms apart", i-1, i, gap)
+			}
+		}
+		// 55 ms late at first, the shift wears off by half a millisecond a job.
+		for i, a := range at {
+			if late := a - time.Duration(i)*10*ms; late > 55*ms-time.Duration(i)*ms/2 && late > 40*ms {
+				t.Errorf("start %d is %v late", i, late)
+			}
+		}
+	})
+}
+
+// A job that was still preparing when a later one started fills in at its own distance,
+// and does not push those behind it.
+func TestSpacingOutOfOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(time.Second) }).
+			answers(answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 10*ms), job("q", "c", 20*ms), job("q", "d", 40*ms)}})
+		h := newStarts(f)
+		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
+			if job.ID == "b" {
+				time.Sleep(21 * ms)
+			}
+			return h.Handle(ctx, job, gate)
+		}), Options{})
+		time.Sleep(time.Minute)
+		run.finish()
+		want := map[string]time.Duration{
+			"a": 0, "c": 20 * ms,
+			"b": 29500 * time.Microsecond, // 0.95 x 10 ms behind c
+			"d": 48500 * time.Microsecond, // 0.95 x 20 ms behind b
+		}
+		if !maps.Equal(h.at, want) {
+			t.Errorf("starts %v, want %v", h.at, want)
+		}
+	})
+}
+
+// Back to back is allowed where it was granted so, and other queues do not wait.
+func TestSpacingBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), nil).queue("p", leaky.PerSecond(100), nil).
+			answers(answer{jobs: []queue.Reservation{job("q", "a", 10*ms), job("q", "b", 10*ms), job("p", "c", 10*ms)}})
+		h := newStarts(f)
+		run := drainWith(t, f, h, Options{})
+		time.Sleep(time.Minute)
+		run.finish()
+		for _, id := range []string{"a", "b", "c"} {
+			if h.at[id] != 10*ms {
+				t.Errorf("%s started at %v", id, h.at[id])
+			}
+		}
+	})
+}
+
+// A shift that would pass the end of the window gives the job back at once, not at
+// the end.
+func TestSpacingOverSlack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), nil).
+			answers(answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 10*ms)}})
+		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
+			// Both are ready at 5.8: a is over, b keeps no distance from it.
+			time.Sleep(4800*time.Microsecond - f.now())
+			return gate.Wait(ctx)
+		}), Options{})
+		time.Sleep(time.Minute)
+		run.finish()
+		v := f.verdicts()
+		if v["a"].at != 4800*time.Microsecond || v["b"].at != 14300*time.Microsecond {
+			t.Errorf("settled at %v and %v", v["a"].at, v["b"].at)
+		}
+	})
+}
+
+// Without a rate there is nothing to space, no timer, and more patience.
+func TestUnlimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.Unlimited, nil).answers(
+			answer{jobs: []queue.Reservation{job("q", "a", 0)}, more: queue.Reserved{Next: ms}},
+			answer{trip: 100 * ms, jobs: []queue.Reservation{job("q", "b", 0), job("q", "c", 0)}},
+			answer{trip: 1100 * ms, jobs: []queue.Reservation{job("q", "d", 0)}},
+		)
+		h := newStarts(f)
+		run := drainWith(t, f, h, Options{})
+		time.Sleep(time.Minute)
+		run.finish()
+		want := map[string]time.Duration{"a": 0, "b": 101 * ms, "c": 101 * ms}
+		if !maps.Equal(h.at, want) {
+			t.Errorf("starts %v, want %v", h.at, want)
+		}
+		if v := f.verdicts()["d"].Verdict; v != queue.Release {
+			t.Errorf("d, granted over a second before the answer, was settled as %v", v)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Leases of long work are extended at about a third, until it is done.
+func TestExtend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+		run := drainWith(t, f, HandlerFunc(func(ctx context.Context, _ *Job) error {
+			select {
+			case <-time.After(45 * time.Second):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}), Options{})
+		time.Sleep(2 * time.Minute)
+		run.finish()
+		if len(f.extends) != 4 {
+			t.Errorf("extended at %v, want 4 times", f.extends)
+		}
+		for i, at := range f.extends {
+			if due := time.Duration(i+1) * queue.DefaultLease / 3; at < due || at > due+time.Duration(i+1)*keepEvery {
+				t.Errorf("extension %d at %v, want about %v", i, at, due)
+			}
+		}
+		if v := f.verdicts()["a"]; v.Verdict != queue.Deliver {
+			t.Errorf("settled as %v", v.Verdict)
+		}
+	})
+}
+
+// A handler whose lease is lost is told so; its answer does not count.
+func TestLeaseLost(t *testing.T) {
+	for _, answers := range []error{nil, errors.New("interrupted"), Permanent(errors.New("never"))} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake().queue("q", leaky.PerSecond(10), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+			f.ext = func(at time.Duration) (bool, error) { return at < 15*time.Second, nil }
+			w := newWatch()
+			var ended time.Duration
+			run := drainWith(t, f, HandlerFunc(func(ctx context.Context, _ *Job) error {
+				<-ctx.Done()
+				ended = f.now()
+				if !errors.Is(context.Cause(ctx), ErrLeaseLost) {
+					t.Errorf("cause %v", context.Cause(ctx))
+				}
+				return answers
+			}), Options{Observer: w})
+			time.Sleep(time.Minute)
+			run.finish()
+			if ended < 20*time.Second || ended > 21*time.Second || w.lost != 1 {
+				t.Errorf("told at %v, observed %d", ended, w.lost)
+			}
+			if len(f.settles) != 0 {
+				t.Errorf("settled %+v", f.settles)
+			}
+			if w.free != DefaultConcurrency {
+				t.Errorf("%d handlers free", w.free)
+			}
+		})
+	}
+}
+
+// A lease that cannot be extended may be lost when it is over: the handler is told to
+// stop; only if it was done all the same, that is settled.
+func TestLeaseInDoubt(t *testing.T) {
+	for _, answers := range []error{nil, errors.New("interrupted")} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake().queue("q", leaky.PerSecond(10), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+			f.ext = func(time.Duration) (bool, error) { return false, queue.ErrUnavailable }
+			w := newWatch()
+			var ended time.Duration
+			run := drainWith(t, f, HandlerFunc(func(ctx context.Context, _ *Job) error {
+				<-ctx.Done()
+				ended = f.now()
+				return answers
+			}), Options{Observer: w})
+			time.Sleep(time.Minute)
+			run.finish()
+			if ended < queue.DefaultLease || ended > queue.DefaultLease+2*keepEvery || w.lost != 1 {
+				t.Errorf("told at %v, observed %d", ended, w.lost)
+			}
+			if len(f.extends) < 100 {
+				t.Errorf("tried only %d times", len(f.extends))
+			}
+			if v, ok := f.verdicts()["a"]; ok != (answers == nil) || ok && v.Verdict != queue.Deliver {
+				t.Errorf("answered %v, settled %v %v", answers, ok, v.Verdict)
+			}
+		})
+	}
+}
+
+// A handler that never comes to its gate cannot keep the job.
+func TestLeaseOfAPreparer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+		run := drainWith(t, f, handlerOf(func(ctx context.Context, _ *Job, _ Gate) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}), Options{})
+		time.Sleep(time.Minute)
+		run.finish()
+		if len(f.extends) != 0 {
+			t.Errorf("extended %d times", len(f.extends))
+		}
+	})
+}

@@ -1,0 +1,67 @@
+package drain
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+)
+
+// Defaults and limits of Options.
+const (
+	DefaultConcurrency = 128
+	MaxConcurrency     = 100_000
+	DefaultGrace       = 30 * time.Second
+)
+
+// Options of Run. The zero Options are useful.
+type Options struct {
+	// Concurrency is how many handlers may be at work, or waiting in their gates, at
+	// once. Handlers wait up to queue.Horizon for their departures, so the fastest
+	// outflow is Concurrency / (Horizon + the time that the work takes).
+	Concurrency int
+	// Grace is how long handlers that have started may go on once Run's context has
+	// ended, before theirs are cancelled.
+	Grace time.Duration
+	// Name is the drainer's name for people; the default is host:pid.
+	Name string
+	// Version is the program's, for people.
+	Version string
+	// Logger gets what an operator should know; the default discards.
+	Logger *slog.Logger
+	// Observer is told what happens; the default does nothing.
+	Observer Observer
+	// PlainTimers leaves departures to the runtime's timers alone, which on Linux
+	// fire up to a millisecond late. testing/synctest needs it: a bubble's
+	// time stands still while a goroutine waits for the system's clock.
+	PlainTimers bool
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Concurrency < 0 || o.Concurrency > MaxConcurrency {
+		return o, fmt.Errorf("drain: Options.Concurrency is %d: must be from 1 to %d, or 0 for %d", o.Concurrency, MaxConcurrency, DefaultConcurrency)
+	}
+	if o.Grace < 0 {
+		return o, fmt.Errorf("drain: Options.Grace is %v: must not be negative; 0 means %v", o.Grace, DefaultGrace)
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = DefaultConcurrency
+	}
+	if o.Grace == 0 {
+		o.Grace = DefaultGrace
+	}
+	if o.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "unknown"
+		}
+		o.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Observer == nil {
+		o.Observer = NoObserver{}
+	}
+	return o, nil
+}

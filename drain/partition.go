@@ -1,0 +1,230 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	reserveTimeout  = 5 * time.Second
+	minReservePause = 10 * time.Millisecond
+	maxReservePause = time.Second
+	// leastPause is between two requests of which the first brought nothing,
+	// whatever the engine said.
+	leastPause = time.Millisecond
+	// stopTries is how often a request whose outcome is unknown is repeated while
+	// stopping: what it was granted must be given back.
+	stopTries  = 4
+	sweepPause = 10 * time.Millisecond
+)
+
+// partition asks one part of the store for departures, in one goroutine.
+type partition struct {
+	d       *drainer
+	index   int
+	settler *settler
+	*keeper
+
+	number   uint64
+	failures int
+	bell     chan struct{} // 1: one of the two below was set
+	ask      atomic.Bool   // ask now
+	back     atomic.Bool   // ask after the backup time, unless something is due sooner
+	sweeping atomic.Bool
+}
+
+// loop asks until the drainer stops. Everything it was granted is a run of its own.
+func (p *partition) loop() {
+	for {
+		// Short jobs just begun get the chance to end first: it makes one large
+		// request out of two small ones.
+		runtime.Gosched()
+		n := p.d.tokens.take(p.d.stop, queue.MaxReserve)
+		if n == 0 {
+			return
+		}
+		res, ok := p.reserve(n)
+		if !ok {
+			return
+		}
+		if res.Garbage && p.sweeping.CompareAndSwap(false, true) {
+			p.d.loops.Add(1)
+			go p.sweep()
+		}
+		next := res.Next
+		if len(res.Jobs) == 0 {
+			next = max(next, leastPause)
+		}
+		if next > 0 && !p.sleep(next, res.Backup) {
+			return
+		}
+	}
+}
+
+// reserve makes one request, as often as it takes, and starts what it grants. It owns n
+// tokens and leaves none behind. It reports false when the drainer stops.
+func (p *partition) reserve(n int) (queue.Reserved, bool) {
+	p.number++
+	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: n}
+	pause := minReservePause
+	for tries := 0; ; {
+		// What rang before the request is answered by it; what rings later is not.
+		p.ask.Store(false)
+		p.back.Store(false)
+		asked := time.Now()
+		ctx, cancel := context.WithTimeout(p.d.calls, reserveTimeout)
+		res, err := p.d.engine.Reserve(ctx, req)
+		cancel()
+		answered := time.Now()
+		p.d.observer.Reserved(p.index, req.Max, len(res.Jobs), answered.Sub(asked), err)
+		if err == nil {
+			p.recovered()
+			p.tell(&res)
+			p.begin(res.Jobs, n, asked, answered)
+			return res, p.d.stop.Err() == nil
+		}
+
+		if errors.Is(err, queue.ErrClosed) {
+			p.d.fail(err)
+		}
+		stopping := p.d.stop.Err() != nil
+		if stopping {
+			tries++
+		}
+		if stopping && (tries >= stopTries || errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrUnavailable)) {
+			p.d.tokens.put(n)
+			return res, false
+		}
+		p.failures++
+		p.d.complain("reserving failed; repeating the request", err, "partition", p.index)
+		// The request is repeated under its number, so that what it was granted, if
+		// it was, is not lost. Until then the other partitions have more use for the
+		// handlers; should the grant turn out larger, begin takes them back.
+		p.d.tokens.put(n - 1)
+		n, req.Max = 1, 1
+		p.rest(jittered(pause))
+		pause = min(2*pause, maxReservePause)
+	}
+}
+
+// begin starts jobs with n tokens and puts back what is left over.
+func (p *partition) begin(jobs []queue.Reservation, n int, asked, answered time.Time) {
+	if extra := len(jobs) - n; extra > 0 {
+		n += p.d.tokens.tryTake(extra)
+	}
+	stopping := p.d.stop.Err() != nil
+	used := 0
+	for i := range jobs {
+		r := p.newRun(&jobs[i], asked, answered)
+		switch {
+		case stopping:
+			r.giveBack(Stopping)
+		case used == n:
+			r.giveBack(NoHandler)
+		default:
+			used++
+			r.page = p.d.book.open(r.job.Queue)
+			p.keeper.add(r)
+			p.d.jobs.Add(1)
+			go r.do()
+		}
+	}
+	p.d.tokens.put(n - used)
+}
+
+func (p *partition) newRun(res *queue.Reservation, asked, answered time.Time) *run {
+	departs := asked.Add(res.In) // or later
+	r := &run{
+		job: Job{Reservation: *res}, part: p,
+		asked: asked, earliest: answered.Add(res.In),
+		leaseEnd: departs.Add(res.Lease), extendAt: departs.Add(res.Lease / 3),
+	}
+	r.ctx, r.cancel = context.WithCancelCause(p.d.work)
+	return r
+}
+
+func (p *partition) tell(res *queue.Reserved) {
+	for _, name := range res.Expired {
+		p.d.observer.Expired(name)
+	}
+	for name, slots := range res.Lost {
+		p.d.observer.Lost(name, slots)
+	}
+}
+
+func (p *partition) recovered() {
+	if p.failures > 0 {
+		p.d.log.Info("reserving works again", "partition", p.index, "failures", p.failures)
+		p.failures = 0
+	}
+}
+
+// sleep waits for next, or less if somebody rings, and reports false when the drainer
+// stops.
+func (p *partition) sleep(next, backup time.Duration) bool {
+	due := time.Now().Add(next)
+	timer := time.NewTimer(next)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return true
+		case <-p.d.stop.Done():
+			return false
+		case <-p.bell:
+			if p.ask.Load() {
+				return true
+			}
+			if p.back.Swap(false) && time.Until(due) > backup {
+				due = time.Now().Add(backup)
+				timer.Reset(backup)
+			}
+		}
+	}
+}
+
+// woken is told of a Wakeup of this partition.
+func (p *partition) woken(client string) {
+	if client == "" || client == p.d.client.ID {
+		p.ask.Store(true)
+	} else {
+		p.back.Store(true)
+	}
+	select {
+	case p.bell <- struct{}{}:
+	default:
+	}
+}
+
+// rest pauses between repeated requests; it lasts when the drainer is stopping, but
+// not beyond the end of its calls.
+func (p *partition) rest(pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.d.calls.Done():
+	}
+}
+
+// sweep frees what deleted queues left, a little at a time.
+func (p *partition) sweep() {
+	defer p.d.loops.Done()
+	defer p.sweeping.Store(false)
+	for p.d.stop.Err() == nil {
+		more, err := p.d.engine.Sweep(p.d.stop, p.index)
+		if err != nil {
+			p.d.complain("sweeping failed", err, "partition", p.index)
+			return
+		}
+		if !more {
+			return
+		}
+		p.rest(sweepPause)
+	}
+}

@@ -1,0 +1,286 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// unlimitedSlack is the least slack of a queue without a rate. There is no pace to
+	// keep, and large grants take longer to arrive than a paced queue's slack; but
+	// a pause, or a rate given later, must hold soon.
+	unlimitedSlack = time.Second
+
+	// specPause keeps a job whose spec cannot be read from going round and round.
+	specPause = 100 * time.Millisecond
+)
+
+var errExited = errors.New("the handler ended its goroutine instead of returning")
+
+type panicked struct{ value any }
+
+func (p *panicked) Error() string { return fmt.Sprintf("the handler panicked: %v", p.value) }
+
+// run is one granted job on its way through a handler. It is the job's Gate.
+type run struct {
+	job  Job
+	part *partition
+	page *page
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	asked    time.Time     // s: before the engine was asked
+	earliest time.Time     // r + d
+	latest   time.Time     // s + d + slack
+	interval time.Duration // cost x T; set with latest
+
+	mu       sync.Mutex
+	passed   time.Time // when the gate let it start; zero if it has not
+	refused  Reason    // why the gate did not
+	over     bool      // settled, given back or lost: the handler's answer no longer counts
+	doubtful bool      // the lease could not be extended in time
+	leaseEnd time.Time // it stands until then for sure
+	extendAt time.Time
+}
+
+// do carries the job through. It owns one token.
+func (r *run) do() {
+	d := r.part.d
+	defer d.jobs.Done()
+	defer d.tokens.put(1)
+	defer r.part.settler.room()
+	defer d.book.close(r.page)
+	defer r.part.keeper.remove(r)
+	defer r.cancel(nil)
+
+	spec, err := d.book.specAt(r.ctx, r.page, r.job.Revision)
+	if err != nil {
+		r.withoutSpec(err)
+		return
+	}
+	r.job.Spec = *spec
+	slack := spec.Slack.D()
+	if spec.Rate.Unlimited() {
+		slack = max(slack, unlimitedSlack)
+	}
+	r.interval = spec.Rate.Interval() * time.Duration(r.job.Cost)
+	r.mu.Lock()
+	r.latest = r.asked.Add(r.job.In + slack)
+	if r.latest.After(r.leaseEnd) {
+		r.latest = r.leaseEnd
+	}
+	late := time.Now().After(r.latest)
+	r.mu.Unlock()
+	if late { // a slow answer, or one that was given before
+		r.giveBack(Late)
+		return
+	}
+
+	err = errExited
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicked{p}
+			d.log.Error("handler panicked", "queue", r.job.Queue, "id", r.job.ID, "panic", p, "stack", string(debug.Stack()))
+		}
+		r.finish(err)
+	}()
+	err = d.handler.Handle(r.ctx, &r.job, r)
+}
+
+func (r *run) withoutSpec(err error) {
+	d := r.part.d
+	if r.ctx.Err() == nil {
+		d.log.Warn("job given back: its queue's spec cannot be read", "queue", r.job.Queue, "error", err)
+		pause := time.NewTimer(specPause)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+		case <-r.ctx.Done():
+		case <-d.stop.Done():
+		}
+	}
+	r.giveBack(NoSpec)
+}
+
+// Closes is the last instant at which Wait returns nil.
+func (r *run) Closes() time.Time { return r.latest }
+
+// Wait is the gate.
+func (r *run) Wait(ctx context.Context) error {
+	for {
+		wait, err := r.try(time.Now())
+		if err == nil && wait > 0 {
+			err = r.sleep(ctx, wait)
+		}
+		if err != nil {
+			r.page.leave(r)
+			return err
+		}
+		if wait <= 0 {
+			return nil
+		}
+	}
+}
+
+// try starts the job, refuses it, or returns how long to wait before trying again.
+func (r *run) try(now time.Time) (time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	again := !r.passed.IsZero()
+	switch {
+	case r.over || r.refused != 0:
+		return 0, ErrLate
+	case now.After(r.latest):
+		r.refused = Late
+		return 0, ErrLate
+	case again:
+		return 0, nil
+	case r.part.d.stop.Err() != nil:
+		r.refused = Stopping
+		return 0, fmt.Errorf("%w: %w", ErrLate, ErrStopping)
+	}
+	if wait := r.earliest.Sub(now); wait > 0 {
+		return wait, nil
+	}
+	if !r.job.Spec.Rate.Unlimited() {
+		if wait := r.page.start(r, now); wait > 0 {
+			if now.Add(wait).After(r.latest) {
+				r.refused = Late
+				return 0, ErrLate
+			}
+			return wait, nil
+		}
+	}
+	r.passed = now
+	r.part.d.observer.Departed(&r.job, now.Sub(r.asked)-r.job.In)
+	return 0, nil
+}
+
+func (r *run) sleep(ctx context.Context, wait time.Duration) error {
+	d := r.part.d
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-d.clock.after(wait):
+	case <-timer.C:
+	case <-d.stop.Done():
+	case <-r.ctx.Done():
+	case <-ctx.Done():
+		if r.ctx.Err() == nil {
+			return context.Cause(ctx)
+		}
+	}
+	if err := r.ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", ErrLate, context.Cause(r.ctx))
+	}
+	return nil
+}
+
+// giveBack releases the job without asking its handler, unless it has started.
+func (r *run) giveBack(why Reason) {
+	r.mu.Lock()
+	if r.over || !r.passed.IsZero() {
+		r.mu.Unlock()
+		return
+	}
+	r.over = true
+	r.refused = why
+	r.mu.Unlock()
+	r.cancel(ErrStopping)
+	r.release(why)
+}
+
+// lose tells the handler to stop because the lease is lost, or, when in doubt, may be.
+func (r *run) lose(doubtful bool) {
+	r.mu.Lock()
+	if r.over || r.doubtful {
+		r.over = r.over || !doubtful
+		r.mu.Unlock()
+		return
+	}
+	r.over, r.doubtful = !doubtful, doubtful
+	r.mu.Unlock()
+	r.part.d.observer.LeaseLost(r.job.Queue)
+	r.cancel(ErrLeaseLost)
+}
+
+// finish settles what the handler returned.
+func (r *run) finish(err error) {
+	r.mu.Lock()
+	over, refused, doubtful, passed := r.over, r.refused, r.doubtful, r.passed
+	r.over = true
+	r.mu.Unlock()
+	if over {
+		return
+	}
+	_, panicked := err.(*panicked)
+	verdict, why := queue.Fail, refused
+	switch {
+	case err == nil:
+		verdict = queue.Deliver
+	case doubtful:
+		return
+	case panicked:
+	case IsPermanent(err):
+		verdict = queue.Bury
+	case errors.Is(err, ErrLate):
+		verdict = queue.Release
+		if why == 0 {
+			why = Handlers
+		}
+	case passed.IsZero() && refused != 0:
+		verdict = queue.Release
+	case r.part.d.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)):
+		verdict, why = queue.Release, Interrupted
+	}
+	if verdict == queue.Release {
+		r.release(why)
+		return
+	}
+	s := queue.Settlement{Lease: r.lease(), Verdict: verdict}
+	if err != nil {
+		s.Reason = reason(err)
+	}
+	if verdict == queue.Fail {
+		s.After = backoff(r.job.Spec.Retry, r.job.Attempt)
+	}
+	var took time.Duration
+	if !passed.IsZero() {
+		took = time.Since(passed)
+	}
+	r.part.d.observer.Returned(&r.job, verdict, took)
+	r.settle(s)
+}
+
+func (r *run) release(why Reason) {
+	r.part.d.observer.Released(r.job.Queue, why)
+	r.settle(queue.Settlement{Lease: r.lease(), Verdict: queue.Release})
+}
+
+func (r *run) settle(s queue.Settlement) {
+	r.mu.Lock()
+	until := r.leaseEnd.Add(settleAfterLease)
+	r.mu.Unlock()
+	r.part.settler.add(entry{s, until})
+}
+
+func (r *run) lease() queue.Lease {
+	return queue.Lease{Queue: r.job.Queue, ID: r.job.ID, Fence: r.job.Fence}
+}
+
+// reason makes a settlement's reason of an error.
+func reason(err error) string {
+	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	if len(text) > queue.MaxReasonBytes {
+		text = strings.ToValidUTF8(text[:queue.MaxReasonBytes], "")
+	}
+	return text
+}

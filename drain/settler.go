@@ -1,0 +1,210 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// settleAfterLease is how long after its lease's end a settlement is still tried. The
+	// engine may have been away all that time, and with it everybody who could have
+	// taken the job.
+	settleAfterLease = time.Minute
+
+	settleTimeout  = 5 * time.Second
+	minSettlePause = 10 * time.Millisecond
+	maxSettlePause = time.Second
+	settleBatch    = queue.FlightItems
+)
+
+// entry is a settlement and how long it is worth trying.
+type entry struct {
+	queue.Settlement
+	until time.Time
+}
+
+// settler settles the jobs of one partition: what comes while a call is under way
+// goes with the next. What the engine did not answer is sent again; the same
+// settlement gets the same answer.
+type settler struct {
+	d     *drainer
+	limit int // pending entries beyond which handlers wait with the next job
+
+	mu      sync.Mutex
+	pending []entry
+	closed  bool
+	bell    chan struct{} // 1: something to do
+	below   chan struct{} // closed and renewed when pending falls below the limit
+}
+
+func newSettler(d *drainer) *settler {
+	return &settler{
+		d: d, limit: max(2*settleBatch, 2*d.options.Concurrency),
+		bell: make(chan struct{}, 1), below: make(chan struct{}),
+	}
+}
+
+// add never blocks. After the end it gives up at once.
+func (s *settler) add(e entry) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		s.giveUp(e, errors.New("the drainer has stopped"))
+		return
+	}
+	s.pending = append(s.pending, e)
+	first := len(s.pending) == 1
+	s.mu.Unlock()
+	if first {
+		s.ring()
+	}
+}
+
+func (s *settler) ring() {
+	select {
+	case s.bell <- struct{}{}:
+	default:
+	}
+}
+
+// room waits until there are not too many unsettled jobs: an engine that grants but does
+// not settle must not fill the memory.
+func (s *settler) room() {
+	for {
+		s.mu.Lock()
+		below, wait := s.below, len(s.pending) >= s.limit && !s.closed
+		s.mu.Unlock()
+		if !wait {
+			return
+		}
+		select {
+		case <-below:
+		case <-s.d.calls.Done():
+			return
+		}
+	}
+}
+
+// close lets run end when everything is settled.
+func (s *settler) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.ring()
+}
+
+// run settles until the settler is closed and empty, or the drainer's calls end.
+func (s *settler) run() {
+	var batch []entry
+	var sent []queue.Settlement
+	pause := minSettlePause
+	for {
+		batch = s.next(batch[:0])
+		if batch == nil {
+			return
+		}
+		sent = sent[:0]
+		for _, e := range batch {
+			sent = append(sent, e.Settlement)
+		}
+		ctx, cancel := context.WithTimeout(s.d.calls, settleTimeout)
+		answers, err := s.d.engine.Settle(ctx, sent)
+		cancel()
+		again := s.land(batch, answers, err)
+		if len(again) == 0 {
+			pause = minSettlePause
+			continue
+		}
+		s.mu.Lock()
+		s.pending = append(again, s.pending...)
+		s.mu.Unlock()
+		s.ring()
+		timer := time.NewTimer(jittered(pause))
+		select {
+		case <-timer.C:
+		case <-s.d.calls.Done():
+			timer.Stop()
+		}
+		pause = min(2*pause, maxSettlePause)
+	}
+}
+
+// next waits for entries and moves up to a batch of them to batch, or returns nil at
+// the end.
+func (s *settler) next(batch []entry) []entry {
+	for {
+		s.mu.Lock()
+		if s.d.calls.Err() != nil {
+			left := s.pending
+			s.pending, s.closed = nil, true
+			s.mu.Unlock()
+			for _, e := range left {
+				s.giveUp(e, context.Cause(s.d.calls))
+			}
+			return nil
+		}
+		if n := min(len(s.pending), settleBatch); n > 0 {
+			full := len(s.pending) >= s.limit
+			batch = append(batch, s.pending[:n]...)
+			rest := copy(s.pending, s.pending[n:])
+			clear(s.pending[rest:])
+			s.pending = s.pending[:rest]
+			if full && rest < s.limit {
+				close(s.below)
+				s.below = make(chan struct{})
+			}
+			if rest > 0 {
+				s.ring()
+			}
+			s.mu.Unlock()
+			return batch
+		}
+		closed := s.closed
+		s.mu.Unlock()
+		if closed {
+			return nil
+		}
+		select {
+		case <-s.bell:
+		case <-s.d.calls.Done():
+		}
+	}
+}
+
+// land tells what was answered and returns what must be sent again.
+func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again []entry) {
+	if err == nil && len(answers) != len(batch) {
+		err = fmt.Errorf("%d answers to %d settlements", len(answers), len(batch))
+	}
+	now := time.Now()
+	var last error
+	for i, e := range batch {
+		failed := err
+		if err == nil || i < len(answers) && (answers[i].Stale || answers[i].State != queue.StateNone) {
+			failed = answers[i].Err
+		}
+		switch {
+		case failed == nil:
+			s.d.observer.Settled(e.Queue, e.Verdict, answers[i].State)
+		case now.After(e.until) || errors.Is(failed, queue.ErrCorrupt) || errors.Is(failed, queue.ErrClosed):
+			s.giveUp(e, failed)
+		default:
+			again, last = append(again, e), failed
+		}
+	}
+	if len(again) > 0 {
+		s.d.complain("settling failed; trying again", last, "jobs", len(again))
+	}
+	return again
+}
+
+func (s *settler) giveUp(e entry, err error) {
+	s.d.observer.Unsettled(e.Queue, e.Verdict, err)
+	s.d.log.Error("settlement given up; the job is delivered again when its lease has run out",
+		"queue", e.Queue, "id", e.ID, "verdict", e.Verdict.String(), "error", err)
+}

@@ -1,0 +1,158 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// When the drainer stops, what has not started goes back at once, wherever its handler
+// is; what has started is finished.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{
+			job("q", "started", 0), job("q", "waiting", 40*ms), job("q", "deaf", 40*ms), job("q", "patient", 40*ms),
+		}})
+		w := newWatch()
+		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
+			switch job.ID {
+			case "deaf": // dials, and hears nothing
+				time.Sleep(5 * time.Second)
+				if err := gate.Wait(ctx); !errors.Is(err, ErrLate) {
+					t.Errorf("the gate said %v", err)
+				}
+				return nil
+			case "patient": // a context of its own
+				if err := gate.Wait(context.Background()); !errors.Is(err, ErrLate) || f.now() != 20*ms {
+					t.Errorf("the gate said %v at %v", err, f.now())
+				}
+				return errors.New("whatever")
+			}
+			if err := gate.Wait(ctx); err != nil {
+				return err
+			}
+			time.Sleep(10 * time.Second)
+			return ctx.Err()
+		}), Options{Observer: w})
+		time.Sleep(20 * ms)
+		run.finish()
+		if f.now() != 10*time.Second {
+			t.Errorf("returned after %v", f.now())
+		}
+		v := f.verdicts()
+		for _, id := range []string{"waiting", "deaf", "patient"} {
+			if v[id].Verdict != queue.Release || v[id].at != 20*ms {
+				t.Errorf("%s was settled as %v at %v", id, v[id].Verdict, v[id].at)
+			}
+		}
+		if v["started"].Verdict != queue.Deliver || len(f.settles) != 4 || w.released[Stopping] != 3 {
+			t.Errorf("settled %v, released %v", v, w.released)
+		}
+		if r := f.asked(); r[len(r)-1].at > 20*ms {
+			t.Errorf("asked at %v", r[len(r)-1].at)
+		}
+	})
+}
+
+// A request under way when the drainer stops is awaited, and repeated if its answer is
+// lost: what it brings goes back.
+func TestStopDuringRequest(t *testing.T) {
+	for _, first := range []answer{
+		{trip: 100 * ms, jobs: []queue.Reservation{job("q", "a", 0)}},
+		{trip: 100 * ms, err: queue.ErrOutcomeUnknown},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFake().queue("q", leaky.PerSecond(100), nil).answers(first, answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+			run := drainWith(t, f, idle, Options{})
+			time.Sleep(50 * ms)
+			run.finish()
+			if v := f.verdicts()["a"]; v.Verdict != queue.Release || v.at < 100*ms || v.at > 200*ms {
+				t.Errorf("settled as %v at %v", v.Verdict, v.at)
+			}
+			for _, r := range f.asked() {
+				if r.Number != 1 {
+					t.Errorf("asked number %d", r.Number)
+				}
+			}
+		})
+	}
+}
+
+// An engine that is away does not hold up the end of a drainer that holds nothing.
+func TestStopWithoutEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		for range 100 {
+			f.answers(answer{err: queue.ErrUnavailable})
+		}
+		run := drainWith(t, f, idle, Options{})
+		time.Sleep(time.Second)
+		run.finish()
+		if f.now() > 3*time.Second {
+			t.Errorf("returned after %v", f.now())
+		}
+	})
+}
+
+// Behind the grace period handlers are cancelled, and what they were interrupted in is
+// given back; what they finish all the same counts.
+func TestGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.Unlimited, nil).answers(answer{jobs: []queue.Reservation{
+			job("q", "obeys", 0), job("q", "finishes", 0), job("q", "fails", 0), job("q", "gives up", 0),
+		}})
+		w := newWatch()
+		run := drainWith(t, f, HandlerFunc(func(ctx context.Context, job *Job) error {
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), ErrStopping) || f.now() != time.Second+7*time.Second {
+				t.Errorf("cancelled at %v because %v", f.now(), context.Cause(ctx))
+			}
+			switch job.ID {
+			case "obeys":
+				return ctx.Err()
+			case "fails":
+				return errors.New("broken")
+			case "gives up":
+				return Permanent(ctx.Err())
+			}
+			return nil
+		}), Options{Grace: 7 * time.Second, Observer: w})
+		time.Sleep(time.Second)
+		run.finish()
+		v := f.verdicts()
+		for id, want := range map[string]queue.Verdict{
+			"obeys": queue.Release, "finishes": queue.Deliver, "fails": queue.Fail, "gives up": queue.Bury,
+		} {
+			if v[id].Verdict != want {
+				t.Errorf("%s was settled as %v, want %v", id, v[id].Verdict, want)
+			}
+		}
+		if w.released[Interrupted] != 1 {
+			t.Errorf("released %v", w.released)
+		}
+	})
+}
+
+// A handler that cannot be ended is left behind, and Run says so.
+func TestGraceIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.Unlimited, nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
+		wall := make(chan struct{})
+		run := drainWith(t, f, HandlerFunc(func(context.Context, *Job) error { <-wall; return nil }), Options{Grace: time.Second})
+		time.Sleep(ms)
+		run.stop()
+		if err := <-run.end; err == nil || f.now() != ms+time.Second+patience {
+			t.Errorf("Run: %v at %v", err, f.now())
+		}
+		close(wall)
+		synctest.Wait()
+		if len(f.settles) != 0 {
+			t.Errorf("settled %v behind the end", f.settles)
+		}
+	})
+}
