@@ -1,0 +1,58 @@
+package config_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/config"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+func TestApply(t *testing.T) {
+	ctx := context.Background()
+	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	specs, err := config.Parse("q.yaml", []byte(whole), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	a, err := config.Apply(ctx, engine, specs, log)
+	if err != nil || !reflect.DeepEqual(a.Created, []string{"email", "ses.otp"}) {
+		t.Fatalf("first: %+v, %v", a, err)
+	}
+	a, err = config.Apply(ctx, engine, specs, log)
+	if err != nil || a.Same != 2 || len(a.Created)+len(a.Drifted) > 0 {
+		t.Fatalf("again: %+v, %v", a, err)
+	}
+	before, err := engine.Get(ctx, "email")
+	if err != nil {
+		t.Fatal(err)
+	}
+	specs[0].Capacity, specs[0].Deliver = 9, nil
+	out.Reset()
+	a, err = config.Apply(ctx, engine, specs, log)
+	if err != nil || a.Same != 1 || !reflect.DeepEqual(a.Drifted, map[string][]string{"email": {"capacity", "deliver"}}) {
+		t.Fatalf("drift: %+v, %v", a, err)
+	}
+	if !strings.Contains(out.String(), "differs") || !strings.Contains(out.String(), "email") {
+		t.Errorf("logged %s", out.String())
+	}
+	if after, err := engine.Get(ctx, "email"); err != nil || after.Revision != before.Revision || after.Spec.Capacity != 500 {
+		t.Errorf("a queue was changed: %+v, %v", after, err)
+	}
+	specs[1].Rate, specs[1].Name = queue.Spec{}.Rate, "Not A Name"
+	if _, err := config.Apply(ctx, engine, specs, log); err == nil || !strings.Contains(err.Error(), "Not A Name") {
+		t.Errorf("a bad spec: %v", err)
+	}
+}

@@ -1,0 +1,164 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/config"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const whole = `# all that a queue can have
+queues:
+  - name: email
+    rate: 14/s
+    burst: 2
+    capacity: 500
+    lease: 1m
+    slack: 10ms
+    retry: {max_attempts: 3, min_backoff: 2s, max_backoff: 1h, jitter: none}
+    retention:
+      for: 48h
+      max: 7
+    deliver:
+      http: {url: "https://api.example.com/v1/send", timeout: 10s}
+  - name: ses.otp
+    rate: 0.5/s
+`
+
+func TestParse(t *testing.T) {
+	specs, err := config.Parse("q.yaml", []byte(whole), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := queue.Spec{
+		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: queue.Duration(time.Minute), Slack: queue.Duration(10 * time.Millisecond),
+		Retry:     queue.Retry{MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none"},
+		Retention: queue.Retention{For: queue.Duration(48 * time.Hour), Max: 7},
+		Deliver:   json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),
+	}
+	if len(specs) != 2 || fmt.Sprintf("%+v", specs[0]) != fmt.Sprintf("%+v", want) {
+		t.Errorf("got %+v\nwant %+v", specs, want)
+	}
+	if specs[1].Capacity != queue.DefaultCapacity || specs[1].Rate.String() != "30/m" {
+		t.Errorf("defaults: %+v", specs[1])
+	}
+	if specs, err := config.Parse("q.yaml", []byte("queues: []\n"), nil); err != nil || len(specs) != 0 {
+		t.Errorf("no queues: %v, %v", specs, err)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	refuse := func(raw json.RawMessage) error {
+		if strings.Contains(string(raw), "gopher") {
+			return fmt.Errorf("bad target: %w", &queue.FieldError{Field: "deliver.http.url", Value: `"gopher"`, Reason: "must be http or https"})
+		}
+		return nil
+	}
+	one := func(rest string) string { return "queues:\n  - name: email\n    rate: 14/s\n" + rest }
+	rate := func(r string) string { return "queues:\n  - name: email\n    rate: " + r + "\n" }
+	named := func(n string) string { return "queues:\n  - rate: 1/s\n    name: " + n + "\n" }
+	for _, c := range []struct {
+		name, yaml  string
+		line, field any
+		reason      string
+	}{
+		{"unknown key", one("    capasity: 5\n"), 4, "queues[0].capasity", "not a field"},
+		{"unknown nested key", one("    retry:\n      times: 5\n"), 5, "queues[0].retry.times", "not a field"},
+		{"unknown top key", one("") + "queue: 1\n", 4, "queue", "not a field"},
+		{"key of a later issue", one("    lanes: {rate: 2/s}\n"), 4, "queues[0].lanes", "not a field"},
+		{"duplicate key", one("    rate: 15/s\n"), 4, "queues[0].rate", "twice"},
+		{"duplicate nested key", one("    retry: {jitter: full, jitter: none}\n"), 4, "queues[0].retry.jitter", "twice"},
+		{"duplicate top key", one("") + "queues: []\n", 4, "queues", "twice"},
+		{"two queues of one name", one("") + "  - name: email\n    rate: 1/s\n", 4, "queues[1].name", "first in line 2"},
+		{"rate 0/s", rate("0/s"), 3, "queues[0].rate", "above zero"},
+		{"rate -1/s", rate("-1/s"), 3, "queues[0].rate", "above zero"},
+		{"rate 1e9/s", rate("1e9/s"), 3, "queues[0].rate", "want NUMBER/s"},
+		{"rate abc", rate("abc"), 3, "queues[0].rate", "want NUMBER/s"},
+		{"rate 10/fortnight", rate("10/fortnight"), 3, "queues[0].rate", "want NUMBER/s"},
+		{"rate 14", rate("14"), 3, "queues[0].rate", "must be"},
+		{"rate left empty", rate(""), 3, "queues[0].rate", "null"},
+		{"rate missing", "queues:\n  - name: email\n", 2, "queues[0].rate", "missing"},
+		{"capacity 0", one("    capacity: 0\n"), 4, "queues[0].capacity", "is 0"},
+		{"capacity negative", one("    capacity: -3\n"), 4, "queues[0].capacity", "is -3"},
+		{"capacity huge", one("    capacity: 99999999999999999999999\n"), 4, "queues[0].capacity", ""},
+		{"capacity as text", one("    capacity: many\n"), 4, "queues[0].capacity", "must be"},
+		{"capacity infinite", one("    capacity: .inf\n"), 4, "queues[0].capacity", "not supported"},
+		{"lease without unit", one("    lease: 30\n"), 4, "queues[0].lease", "such as \"30s\""},
+		{"attempts 0", one("    retry:\n      max_attempts: 0\n"), 5, "queues[0].retry.max_attempts", "from 1"},
+		{"name missing", "queues:\n  - rate: 1/s\n", 2, "queues[0].name", "missing"},
+		{"name {}", named("'{}'"), 3, "queues[0].name", "a queue name"},
+		{"name with colon", named("a:b"), 3, "queues[0].name", "a queue name"},
+		{"name with slash", named("a/b"), 3, "queues[0].name", "a queue name"},
+		{"name with two dots", named("a.b.c"), 3, "queues[0].name", "a queue name"},
+		{"name with space", named("a b"), 3, "queues[0].name", "a queue name"},
+		{"name with control character", named(`"a\x01b"`), 3, "queues[0].name", "a queue name"},
+		{"name of 10 MB", named(strings.Repeat("a", 10<<20)), nil, "queues[0]", "limit"},
+		{"name a number", named("12"), 3, "queues[0].name", "must be"},
+		{"target", one("    deliver: {http: {url: gopher}}\n"), 4, "queues[0].deliver.http.url", "http or https"},
+		{"alias", "queues:\n  - &a\n    name: email\n    rate: 1/s\n  - *a\n", nil, "queues[0]", "not supported"},
+		{"tag", rate("!!str 14/s"), 3, "queues[0].rate", "not supported"},
+		{"merge key", one("    <<: {burst: 2}\n"), 4, "queues[0]", "not a plain name"},
+		{"a list", "- name: email\n", 1, nil, "must be a mapping"},
+		{"queues a mapping", "queues: {email: {rate: 1/s}}\n", 1, "queues", "must be a list"},
+		{"a queue that is text", "queues: [email]\n", 1, "queues[0]", ""},
+		{"empty", "# nothing\n", nil, nil, "empty"},
+		{"two documents", one("") + "---\nqueues: []\n", 5, nil, "second"},
+		{"not YAML", "queues: [\n", nil, nil, ""},
+		{"tab", "queues:\n\t- name: a\n", 2, nil, ""},
+		{"deep", one("    deliver: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n"), 4, nil, "deeper"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			specs, err := config.Parse("q.yaml", []byte(c.yaml), refuse)
+			var e *config.Error
+			if !errors.As(err, &e) || specs != nil {
+				t.Fatalf("got %v, %v", specs, err)
+			}
+			if c.line != nil && e.Line != c.line || c.field != nil && e.Field != c.field || !strings.Contains(e.Reason, c.reason) {
+				t.Errorf("line %d, field %q, reason %q; want %v, %v, %q", e.Line, e.Field, e.Reason, c.line, c.field, c.reason)
+			}
+			if len(err.Error()) > 1000 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+		})
+	}
+}
+
+// All faulty queues are told at once.
+func TestAllFaults(t *testing.T) {
+	_, err := config.Parse("q.yaml", []byte("queues:\n- {name: a, rate: x}\n- {name: b, rate: 1/s}\n- {name: c, rate: 1/s, capacity: 0}\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), "q.yaml:2:13: queues[0].rate:") || !strings.Contains(err.Error(), "q.yaml:4:24: queues[2].capacity:") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "queues.yaml")
+	if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if specs, err := config.Load(path, nil); err != nil || len(specs) != 2 {
+		t.Errorf("%v, %v", specs, err)
+	}
+	if _, err := config.Load(filepath.Join(dir, "none.yaml"), nil); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := config.Load(dir, nil); err == nil {
+		t.Error("a directory was read")
+	}
+	large := filepath.Join(dir, "large.yaml")
+	if err := os.WriteFile(large, make([]byte, config.MaxBytes+1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(large, nil); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("a large file: %v", err)
+	}
+}
