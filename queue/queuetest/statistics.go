@@ -1,0 +1,121 @@
+package queuetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+var statisticsRules = []rule{
+	{"a queue's numbers are those of its jobs", func(r *rig) {
+		q := r.queue("q", "unlimited", small(6), leased(10*time.Second, 8))
+		t0 := r.clock.Now()
+		r.accept(q, "a", "b", "c", "d")
+		r.clock.Advance(time.Second)
+		r.accept(q, "e", "f")
+		r.outcome(queue.Full, job(q, "g"))
+		r.outcome(queue.Duplicate, job(q, "a"))
+		v := r.grant(q, 5, "a", "b", "c", "d", "e")
+		r.deliver(v[0])
+		r.settled(queue.Dead, settlement(queue.Bury, v[1]))
+		r.fail(time.Hour, v[2])
+		r.release(v[3])
+		i := r.info(q)
+		want := queue.Info{Waiting: 2, Scheduled: 1, Leased: 1, Dead: 1, Appended: 6, Delivered: 1, Retried: 1, Died: 1, Released: 1, Refused: 1}
+		got := queue.Info{
+			Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Dead: i.Dead, Appended: i.Appended, Delivered: i.Delivered,
+			Retried: i.Retried, Died: i.Died, Released: i.Released, Expired: i.Expired, Refused: i.Refused, Lost: i.Lost,
+		}
+		if !sameCounts(got, want) || i.Size() != 4 {
+			r.Errorf("got %+v\nwant %+v", got, want)
+		}
+		if !i.OldestWaiting.Equal(t0.Time()) {
+			r.Errorf("d waits since %v, not %v", t0.Time(), i.OldestWaiting)
+		}
+		r.clock.Advance(10 * time.Second)
+		r.check(r.e.Pause(r.ctx, q, ""))
+		r.grant(q, 9)
+		if i := r.info(q); i.Expired != 1 || i.Waiting != 3 || i.Leased != 0 {
+			r.Errorf("after a lease ran out: %+v", i)
+		}
+	}},
+	{"the next departure is the pace's", func(r *rig) {
+		q := r.queue("q", "10/s")
+		next := func(want time.Duration) {
+			r.Helper()
+			if i := r.info(q); !i.Next.Equal(r.clock.Now().Add(want).Time()) {
+				r.Errorf("next in %v, want %v", i.Next.Sub(r.clock.Now().Time()), want)
+			}
+		}
+		next(0)
+		r.accept(q, "a")
+		r.grant(q, 9, "a")
+		next(100 * time.Millisecond)
+		r.clock.Advance(70 * time.Millisecond)
+		next(30 * time.Millisecond)
+		r.clock.Advance(time.Minute)
+		next(0)
+	}},
+	{"the outflow is measured", func(r *rig) {
+		q := r.queue("q", "20/s")
+		r.accept(q, numbered("j", 900)...)
+		for range 40 * 20 {
+			r.deliver(r.reserve(q, 9)...)
+			r.clock.Advance(50 * time.Millisecond)
+		}
+		if i := r.info(q); i.Outflow < 18 || i.Outflow > 22 {
+			r.Errorf("%v/s measured of 20/s", i.Outflow)
+		}
+		r.check(r.e.Pause(r.ctx, q, ""))
+		r.clock.Advance(30 * time.Second)
+		if i := r.info(q); i.Outflow != 0 {
+			r.Errorf("%v/s measured half a minute after the last", i.Outflow)
+		}
+	}},
+	{"totals are the sum over all queues", func(r *rig) {
+		for _, name := range []string{"a", "b", "c.x", "c.y"} {
+			q := r.queue(name, "unlimited")
+			r.accept(q, "1", "2", "3", "4", "5")
+		}
+		for _, name := range []string{"a", "b", "c.x"} {
+			for _, v := range r.reserve(name, 4) {
+				switch v.ID {
+				case "1":
+					r.deliver(v)
+				case "2":
+					r.fail(time.Hour, v)
+				case "3":
+					r.settled(queue.Dead, settlement(queue.Bury, v))
+				}
+			}
+		}
+		r.audit()
+		r.delete("b")
+		r.audit()
+		r.delete("a")
+		r.delete("c.x")
+		r.delete("c.y")
+		if got, err := r.e.Totals(r.ctx); err != nil || got != (queue.Totals{}) {
+			r.Errorf("nothing is left, and yet: %+v, %v", got, err)
+		}
+	}},
+	{"the drainers that reserved lately are known", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.reserveAs("one", q, 9)
+		r.clock.Advance(3 * time.Second)
+		r.reserveAs("two", q, 9)
+		got, err := r.e.Drainers(r.ctx)
+		slices.SortFunc(got, func(a, b queue.Drainer) int { return a.LastSeen.Compare(b.LastSeen) })
+		if err != nil || len(got) != 2 || got[0].Client != (queue.Client{ID: "one", Name: "one@bench", Version: "1"}) ||
+			got[1].ID != "two" || !got[1].LastSeen.Equal(r.clock.Now().Time()) || got[1].LastSeen.Sub(got[0].LastSeen) != 3*time.Second {
+			r.Errorf("got %+v, %v", got, err)
+		}
+	}},
+}
+
+func sameCounts(a, b queue.Info) bool {
+	return a.Waiting == b.Waiting && a.Scheduled == b.Scheduled && a.Leased == b.Leased && a.Dead == b.Dead && a.Appended == b.Appended &&
+		a.Delivered == b.Delivered && a.Retried == b.Retried && a.Died == b.Died && a.Released == b.Released && a.Expired == b.Expired &&
+		a.Refused == b.Refused && a.Lost == b.Lost
+}
