@@ -141,7 +141,7 @@ func (b *batch) write(t *tables) error {
 		}
 	}
 	for _, d := range b.order {
-		if d.gone {
+		if d.gone || d.line.gone {
 			continue
 		}
 		if err := t.putLine(d.line.number, d.record); err != nil {

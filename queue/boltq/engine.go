@@ -25,7 +25,7 @@ type Engine struct {
 	ended chan struct{} // closed when the committer has ended
 
 	mu    sync.Mutex
-	work  sync.Cond // something is pending, or the engine closes
+	work  sync.Cond // something is pending, or the engine closes; its L is mu
 	clock clock
 	epoch uint64
 

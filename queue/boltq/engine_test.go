@@ -38,6 +38,8 @@ func (b *bench) advance(d time.Duration) {
 	b.at = b.at.Add(d)
 }
 
+func wall() leaky.Instant { return leaky.Instant(time.Now().UnixMicro()) }
+
 const noon = leaky.Instant(1_790_000_000_000_000)
 
 func start(t testing.TB, opts Options) *bench {

@@ -3,7 +3,8 @@ package boltq
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -22,17 +23,21 @@ func newEpoch() uint64 {
 }
 
 func (f fence) text() queue.Fence {
-	return queue.Fence(fmt.Sprintf("%016x.%x", f.epoch, f.number))
+	b := make([]byte, 0, 33)
+	b = strconv.AppendUint(b, f.epoch, 16)
+	b = strconv.AppendUint(append(b, '.'), f.number, 16)
+	return queue.Fence(b)
 }
 
 // parseFence reads what text wrote; anything else is the zero fence, which no
 // lease has.
 func parseFence(s queue.Fence) fence {
+	epoch, number, _ := strings.Cut(string(s), ".")
 	var f fence
-	if len(s) > 33 {
-		return fence{}
-	}
-	if n, err := fmt.Sscanf(string(s), "%16x.%x", &f.epoch, &f.number); n != 2 || err != nil || f.text() != s {
+	var err1, err2 error
+	f.epoch, err1 = strconv.ParseUint(epoch, 16, 64)
+	f.number, err2 = strconv.ParseUint(number, 16, 64)
+	if err1 != nil || err2 != nil || f.text() != s {
 		return fence{}
 	}
 	return f

@@ -20,6 +20,7 @@ type line struct {
 	// it is done nothing is granted and nobody else decides about the queue.
 	busy *call
 	live bool // false before its creation is on disk, and after its deletion
+	gone bool // deleted
 
 	jobs     map[string]*job
 	fifo     fifo
@@ -105,15 +106,19 @@ func (l *line) lookahead() time.Duration {
 	return min(ceilingAhead, leaky.MaxCost*t/2)
 }
 
-const ceilingAhead = 250 * time.Millisecond
+const (
+	ceilingAhead = 250 * time.Millisecond
+	slowest      = time.Second
+)
 
 // oneGrant is the ceiling that lets a job of the given cost leave within the
-// next horizon without a commit of its own.
+// next horizon without a commit of its own. A slow queue has none: there a crash
+// would cost a slot that was never used, and a commit a grant is nothing.
 func (l *line) oneGrant(now leaky.Instant, cost int64) leaky.Instant {
-	if l.spec.Rate.Unlimited() {
+	t := l.spec.Rate.Interval()
+	if l.spec.Rate.Unlimited() || t > slowest {
 		return 0
 	}
-	t := l.spec.Rate.Interval()
 	return max(tat(l.bucket), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
 }
 

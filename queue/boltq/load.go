@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -102,6 +103,9 @@ func (l *loader) failures(ctx context.Context) error {
 		}
 		if err := json.Unmarshal(v, &q.failures); err != nil {
 			return fmt.Errorf("%w: %w", queue.ErrCorrupt, err)
+		}
+		for i, f := range q.failures {
+			q.failures[i].At = time.UnixMicro(f.At.UnixMicro()) // as Instant.Time gives it
 		}
 		return nil
 	})

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -35,7 +34,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		epoch: newEpoch(), lines: map[string]*line{}, agenda: newAgenda(), leases: newLeases(),
 		buckets: map[string]leaky.Bucket{}, clients: map[string]*client{}, ears: map[chan queue.Wakeup]func() bool{},
 	}
-	e.work = *sync.NewCond(&e.mu)
+	e.work.L = &e.mu
 	e.clock.source = opts.Now
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
@@ -72,11 +71,11 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		settings.InitialMmapSize = 1 << 30 // address space, so that growing seldom stops the readers
 	}
 	for deadline := time.Now().Add(opts.LockTimeout); ; {
-		db, err := bbolt.Open(path, 0o600, settings)
+		db, err := openWhole(path, settings)
 		switch {
 		case err == nil:
 			return db, nil
-		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum):
+		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, errCut):
 			return nil, fmt.Errorf("open %s: %w: %w", path, queue.ErrCorrupt, err)
 		case !errors.Is(err, bolterrors.ErrTimeout):
 			return nil, fmt.Errorf("open %s: %w", path, err)
@@ -90,6 +89,32 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		case <-time.After(lockRetry):
 		}
 	}
+}
+
+var errCut = errors.New("the file is shorter than it says: it was cut, or a copy of it was not complete")
+
+// openWhole opens a file that is as long as it says, or new. bbolt maps a file
+// into memory and trusts its length; reading behind its end would kill the
+// process.
+func openWhole(path string, settings *bbolt.Options) (*bbolt.DB, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+		look := *settings
+		look.ReadOnly = true // does not read the pages
+		db, err := bbolt.Open(path, 0o600, &look)
+		if err != nil {
+			return nil, err
+		}
+		err = db.View(func(tx *bbolt.Tx) error {
+			if tx.Size() > info.Size() {
+				return errCut
+			}
+			return nil
+		})
+		if err := errors.Join(err, db.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return bbolt.Open(path, 0o600, settings)
 }
 
 // initialise makes a new file a store, and refuses one that is not ours.

@@ -85,7 +85,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		g = &grant{}
 	}
 	out.Next, out.Backup = e.sleep(r.Client.ID, g.full, now)
-	out.Garbage = len(e.garbage) > 0
+	out.Garbage = e.untidy()
 	e.mu.Unlock()
 
 	if err := e.raise(ctx, cl, g); err != nil {
@@ -242,6 +242,9 @@ func (l *line) missed(now leaky.Instant) int64 {
 func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
 	for {
 		e.mu.Lock()
+		if err := e.usable(); err != nil && len(g.needs) > 0 {
+			e.takeGrantBack(cl, g, err) // nobody would write them
+		}
 		wait, own := e.raiseNeeds(g)
 		e.mu.Unlock()
 		if len(wait) == 0 && own == nil {
@@ -349,11 +352,14 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	switch {
+	case e.closing:
+		return queue.ErrClosed
+	case err != nil:
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+	}
 	out.Jobs = make([]queue.Reservation, 0, len(g.jobs))
 	now := e.now()
 	for i, h := range g.jobs {

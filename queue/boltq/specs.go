@@ -244,7 +244,7 @@ func (c *deleting) write(t *tables) error {
 
 func (c *deleting) done(e *Engine, now leaky.Instant) {
 	l := c.line
-	l.busy, l.live = nil, false
+	l.busy, l.live, l.gone = nil, false, true
 	e.arm(l, now) // takes it off the agenda
 	for s, n := range l.count {
 		e.count[s] -= n

@@ -7,8 +7,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// sweepMax is how many records one Sweep frees.
-const sweepMax = 500
+const (
+	sweepMax = 500 // records of deleted queues that one Sweep frees
+	// Records of forgotten jobs go along with other commits. When those are too
+	// few, a Sweep commits for them.
+	forgetMax = 1000
+)
+
+// untidy reports whether a Sweep has work.
+func (e *Engine) untidy() bool { return len(e.garbage) > 0 || len(e.forget) > forgetMax }
 
 // rubbish is what a deleted queue left in the file.
 type rubbish struct {
@@ -69,7 +76,7 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return len(e.garbage) > 0, nil
+	return e.untidy(), nil
 }
 
 func (e *Engine) sweep(c *call) error {
@@ -96,7 +103,7 @@ func (e *Engine) sweep(c *call) error {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if len(s.jobs)+len(s.ended)+len(s.buckets) > 0 {
+	if len(s.jobs)+len(s.ended)+len(s.buckets) > 0 || len(e.forget) > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil

@@ -1,0 +1,93 @@
+package boltq
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// deepen appends n jobs in bulk.
+func deepen(b *bench, name string, n int) {
+	const step = 2000
+	payload := make([]byte, 256)
+	for from := 0; from < n; from += step {
+		jobs := make([]queue.Job, min(step, n-from))
+		for i := range jobs {
+			jobs[i] = queue.Job{Queue: name, ID: fmt.Sprintf("deep-%021d", from+i), Payload: payload}
+		}
+		if _, err := b.Append(context.Background(), jobs); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmarkAppend(b *testing.B, depth int) {
+	e := start(b, Options{Now: wall})
+	e.put("q", "100/s", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
+	deepen(e, "q", depth)
+	payload := make([]byte, 256)
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range 64 {
+		wg.Go(func() {
+			for {
+				i := n.Add(1)
+				if i > int64(b.N) {
+					return
+				}
+				a, err := e.Append(context.Background(), []queue.Job{{Queue: "q", ID: fmt.Sprintf("%026d", i), Payload: payload}})
+				if err != nil || a[0].Outcome != queue.Accepted {
+					b.Error(a, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+func BenchmarkAppendAt1000(b *testing.B)    { benchmarkAppend(b, 1_000) }
+func BenchmarkAppendAt1000000(b *testing.B) { benchmarkAppend(b, 1_000_000) }
+
+// BenchmarkDrain reserves and settles, with a handler that does nothing.
+func BenchmarkDrain(b *testing.B) {
+	e := start(b, Options{Now: wall})
+	e.put("q", "unlimited", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
+	deepen(e, "q", b.N)
+	b.ResetTimer()
+	for left := b.N; left > 0; {
+		got := e.reserve(queue.MaxReserve)
+		left -= len(got)
+		e.settleAll(queue.Deliver, got)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+// BenchmarkIdle is the time from an append into an idle queue to its grant.
+func BenchmarkIdle(b *testing.B) {
+	e := start(b, Options{Now: wall})
+	e.put("q", "100000/s")
+	wake := e.Wake(b.Context())
+	e.reserve(1)
+	for i := range b.N {
+		go func() { _, _ = e.Append(context.Background(), []queue.Job{jobOf("q", i)}) }()
+		got := e.reserve(1)
+		for len(got) == 0 {
+			select {
+			case <-wake:
+			case <-time.After(50 * time.Millisecond):
+			}
+			got = e.reserve(1)
+		}
+		b.StopTimer()
+		e.settleAll(queue.Deliver, got)
+		b.StartTimer()
+	}
+}

@@ -1,0 +1,27 @@
+package boltq_test
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/queuetest"
+)
+
+func TestConformance(t *testing.T) {
+	queuetest.Run(t, func(t testing.TB, now func() leaky.Instant) queue.Engine {
+		e, err := boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), boltq.Options{Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return e
+	})
+}

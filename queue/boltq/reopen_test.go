@@ -1,0 +1,170 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+func TestEveryStateSurvivesReopening(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", func(s *queue.Spec) {
+		s.Retry.MaxAttempts = 2
+		s.Deliver = []byte(`{ "http": {"url": "http://x"} }`)
+	})
+	b.put("paused", "14/s")
+	if err := b.Pause(context.Background(), "paused", "for lunch"); err != nil {
+		t.Fatal(err)
+	}
+	b.append("q", 0, 8)
+	got := b.reserve(5)
+	b.settleAll(queue.Deliver, got[:1])
+	b.settleAll(queue.Bury, got[1:2])
+	b.settleAll(queue.Fail, got[2:3])
+	b.settleAll(queue.Release, got[3:4])
+	settled := b.settleAll(queue.Fail, got[2:3]) // again
+
+	before, paused := b.info("q"), b.info("paused")
+	job, err := b.Job(context.Background(), "q", got[2].ID)
+	if err != nil || before.Leased != 1 || settled[0].State != queue.Scheduled {
+		t.Fatal(job, err, before, settled)
+	}
+	b.reopen()
+
+	after := b.info("q")
+	before.Waiting, before.Leased, before.Outflow = before.Waiting+1, 0, 0 // its holder is gone
+	if !reflect.DeepEqual(before, after) {
+		t.Errorf("before %+v\nafter  %+v", before, after)
+	}
+	paused.Next = b.info("paused").Next
+	if i := b.info("paused"); !reflect.DeepEqual(i, paused) {
+		t.Errorf("before %+v\nafter  %+v", paused, i)
+	}
+	if again, err := b.Job(context.Background(), "q", got[2].ID); err != nil || again != job {
+		t.Errorf("before %+v\nafter  %+v, %v", job, again, err)
+	}
+	if again := b.settleAll(queue.Fail, got[2:3]); !reflect.DeepEqual(again, settled) {
+		t.Errorf("settled again: %+v, want %+v", again, settled)
+	}
+	if s := b.settleAll(queue.Deliver, got[:1])[0]; s.State != queue.Delivered {
+		t.Errorf("delivered again: %+v", s)
+	}
+	if s := b.settleAll(queue.Deliver, got[4:5])[0]; !s.Stale {
+		t.Errorf("a lease of the process before: %+v", s)
+	}
+	for i, want := range []queue.AppendOutcome{queue.Duplicate, queue.Duplicate, queue.Duplicate, queue.Duplicate} {
+		a, err := b.Append(context.Background(), []queue.Job{jobOf("q", i)})
+		if err != nil || a[0].Outcome != want {
+			t.Errorf("append %d again: %+v, %v", i, a, err)
+		}
+	}
+	b.advance(time.Minute)
+	ids := []string{}
+	for _, r := range b.reserve(9) {
+		ids = append(ids, r.ID)
+	}
+	want := []string{}
+	for _, n := range []int{2, 3, 4, 5, 6, 7} { // in the order of append, whatever befell them
+		want = append(want, jobOf("q", n).ID)
+	}
+	if !reflect.DeepEqual(ids, want) {
+		t.Errorf("granted %v, want %v", ids, want)
+	}
+}
+
+func TestRevisionsAreNotReused(t *testing.T) {
+	b := start(t, Options{})
+	ctx := context.Background()
+	b.put("q", "1/s")
+	first := b.info("q").Revision
+	if err := b.Delete(ctx, "q", first, false); err != nil {
+		t.Fatal(err)
+	}
+	b.reopen()
+	b.put("q", "1/s")
+	if again := b.info("q").Revision; again <= first {
+		t.Errorf("revision %d after %d", again, first)
+	}
+	if err := b.Delete(ctx, "q", first, false); !errors.Is(err, queue.ErrRevision) {
+		t.Errorf("delete at an old revision: %v", err)
+	}
+}
+
+// records counts what is in a table.
+func (b *bench) records(table []byte) (n int) {
+	b.Helper()
+	err := b.db.View(func(tx *bbolt.Tx) error {
+		return tx.Bucket(table).ForEach(func(_, _ []byte) error { n++; return nil })
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+func TestDeletedQueuesAreSweptInPieces(t *testing.T) {
+	b := start(t, Options{})
+	ctx := context.Background()
+	b.put("q", "unlimited")
+	b.put("r", "1/s")
+	b.append("r", 0, 3)
+	b.append("q", 0, 1300)
+	got := b.reserve(9)
+	b.settleAll(queue.Deliver, got[:2])
+	b.settleAll(queue.Bury, got[2:4])
+	b.settleAll(queue.Fail, got[4:6])
+	if err := b.Delete(ctx, "q", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	if totals, _ := b.Totals(ctx); totals.Waiting+totals.Leased+totals.Scheduled+totals.Dead != 3 {
+		t.Errorf("%+v", totals)
+	}
+	for i := range 4 {
+		jobs := b.records(jobsTable)
+		more, err := b.Sweep(ctx, 0)
+		if err != nil || !more && i < 2 {
+			t.Fatal(more, err)
+		}
+		if freed := jobs - b.records(jobsTable); freed > sweepMax {
+			t.Errorf("%d freed in one sweep", freed)
+		}
+		if i == 0 {
+			b.reopen() // in the middle
+		}
+		if !more {
+			break
+		}
+	}
+	for table, want := range map[string]int{"jobs": 3, "flights": 0, "ended": 0, "specs": 1, "lines": 1, "failures": 0} {
+		if n := b.records([]byte(table)); n != want {
+			t.Errorf("%d records in %s, want %d", n, table, want)
+		}
+	}
+}
+
+func TestTheFileForgetsWhatMemoryForgot(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 5 })
+	b.append("q", 0, 60)
+	b.settleAll(queue.Deliver, b.reserve(30))
+	b.settleAll(queue.Bury, b.reserve(20))
+	b.reopen()
+	if ended, jobs := b.records(endedTable), b.records(jobsTable); ended != 10 || jobs != 10+5 {
+		t.Errorf("%d ended and %d jobs on file", ended, jobs)
+	}
+	b.advance(queue.DefaultRetention)
+	b.reopen()
+	b.append("q", 0, 1) // goes together with what is forgotten
+	if ended, jobs := b.records(endedTable), b.records(jobsTable); ended != 0 || jobs != 11 {
+		t.Errorf("%d ended and %d jobs on file after the retention", ended, jobs)
+	}
+	if i := b.info("q"); i.Died != 20 || i.Dead != 0 || i.Delivered != 30 {
+		t.Errorf("%+v", i)
+	}
+}
