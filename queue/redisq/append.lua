@@ -6,7 +6,7 @@
 -- Returns  for each queue: 0 when unknown, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
 --          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, others}. The jobs are accepted one
 --          after the other but for the others, five entries each: index, then
---          1, state, position, turn: accepted before, by this very call; 2, state, position, 0: duplicate; 3, 0, 0, 0: conflict;
+--          1, state, position, turn: accepted before, by this very call; 2, state, position, turn: duplicate; 3, 0, 0, 0: conflict;
 --          4, 0, retry after in us, 0: full; 0, 0, 0, 0: the key is not a job
 --
 -- The only script that Redis refuses when it is out of memory.
@@ -30,8 +30,20 @@ local function full(q, room)
   return max(wait, 1000)
 end
 
+-- place_of returns the position and turn of a waiting job, which may have come
+-- in by this very call and have its place only in places.
+local function place_of(q, id, waiting, places)
+  local W = B .. 'w' .. q.nr
+  local rank = call('ZRANK', W, id)
+  if rank then return rank + 1, tonumber(call('ZSCORE', W, id)) end
+  for i = 2, #places, 2 do
+    if places[i] == id then return waiting + i / 2, places[i - 1] end
+  end
+  return 0, 0
+end
+
 -- known answers for an id that is taken: code, state, position, turn.
-local function known(q, id, old, body)
+local function known(q, id, old, body, waiting, places)
   if type(old) ~= 'string' then return 0, 0, 0, 0 end
   if sub(old, 17, 24) ~= sub(body, 9, 16) then return 3, 0, 0, 0 end
   local code = sub(old, 9, 16) == sub(body, 1, 8) and 1 or 2
@@ -39,8 +51,7 @@ local function known(q, id, old, body)
   local f = call('HGET', B .. 'f' .. q.nr, id)
   local state = f and (unpack_('>B', f)) or S.waiting
   if state ~= S.waiting then return code, state, 0, 0 end
-  local W = B .. 'w' .. q.nr
-  return code, state, (call('ZRANK', W, id) or -1) + 1, code == 1 and tonumber(call('ZSCORE', W, id)) or 0
+  return code, state, place_of(q, id, waiting, places)
 end
 
 local function append(name, count, first)
@@ -80,7 +91,7 @@ local function append(name, count, first)
       local o = #others
       others[o + 1] = (i - first) / 2
       if old then
-        others[o + 2], others[o + 3], others[o + 4], others[o + 5] = known(q, id, old, body)
+        others[o + 2], others[o + 3], others[o + 4], others[o + 5] = known(q, id, old, body, waiting, places)
       else
         others[o + 2], others[o + 3], others[o + 4], others[o + 5] = 4, 0, full(q, room), 0
         refused = refused + 1

@@ -9,7 +9,8 @@
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
 --   <B>x       hash  name of a deleted queue -> its bucket
---   <B>a       zset  agenda: queue number -> next possible departure
+--   <B>a       zset  agenda: number of a queue where a job waits -> its next possible departure
+--   <B>s       zset  number of a queue where a job is scheduled -> when the first is due
 --   <B>l       zset  leases: number:id -> deadline
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
 --   <B>g:<id>  string  a client's last grant
@@ -290,17 +291,15 @@ local function note_error(q, id, reason)
   call('LTRIM', key, 0, 9)
 end
 
--- agenda puts the queue where its next possible departure is.
+-- agenda notes when the queue is next worth a visit: when its first waiting job
+-- can depart, and when its first scheduled job is due. Returns the earlier.
 local function agenda(q)
-  local key, e = B .. 'a', nil
+  local departs, ripens
   if not q.paused then
-    if call('ZCARD', B .. 'w' .. q.nr) > 0 then
-      e = next_departure(q)
-    else
-      local first = call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')
-      if first[1] then e = max(tonumber(first[2]), next_departure(q)) end
-    end
+    if call('ZCARD', B .. 'w' .. q.nr) > 0 then departs = next_departure(q) end
+    ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2])
   end
-  if e then call('ZADD', key, e, q.nr) else call('ZREM', key, q.nr) end
-  return e
+  if departs then call('ZADD', B .. 'a', departs, q.nr) else call('ZREM', B .. 'a', q.nr) end
+  if ripens then call('ZADD', B .. 's', ripens, q.nr) else call('ZREM', B .. 's', q.nr) end
+  return departs and min(departs, ripens or departs) or ripens
 end

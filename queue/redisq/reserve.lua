@@ -105,19 +105,31 @@ local function take_back()
   end
 end
 
--- ripen puts scheduled jobs whose time has come back at their turn.
-local function ripen(q)
-  local T, W, F = B .. 't' .. q.nr, B .. 'w' .. q.nr, B .. 'f' .. q.nr
+-- ripen puts the scheduled jobs of a queue whose time has come back at their
+-- turn. The queue could depart from when the first was due.
+local function ripen(nr, first_due)
+  local q = load(nr)
+  if not q or q.paused then
+    call('ZREM', B .. 's', nr)
+    return
+  end
+  local T, W, F = B .. 't' .. nr, B .. 'w' .. nr, B .. 'f' .. nr
+  local idle = call('ZCARD', W) == 0
   local ids = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100)
-  if not ids[1] then return end
   for _, id in ipairs(ids) do
     local f = unpack_flight(call('HGET', F, id))
     f.state = S.waiting
     call('HSET', F, id, pack_flight(f))
     call('ZADD', W, f.turn, id)
   end
-  call('ZREM', T, unpack(ids))
+  if ids[1] then call('ZREM', T, unpack(ids)) end
   M.ts, M.tw = M.ts - #ids, M.tw + #ids
+  if idle and ids[1] then
+    bounded(q)
+    call('ZADD', B .. 'a', max(first_due, conforming(q)), nr)
+  end
+  local next_due = call('ZRANGE', T, 0, 0, 'WITHSCORES')[2]
+  if next_due then call('ZADD', B .. 's', next_due, nr) else call('ZREM', B .. 's', nr) end
 end
 
 -- grant_some grants jobs from the head. Returns false when the queue, or the
@@ -210,7 +222,6 @@ local function visit(nr, e)
       add(q, 'lost', slots)
     end
   end
-  ripen(q)
   local leases, flights = {}, {}
   repeat until not grant_some(q, leases, flights)
   local count = #leases / 2
@@ -226,20 +237,26 @@ local function visit(nr, e)
   save(q)
 end
 
+-- visit_due visits the queues of a zset whose time has come, one apart from the
+-- other: a queue that somebody broke must not stop the others.
+local function visit_due(key, horizon, do_visit)
+  local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, 100)
+  for i = 1, #found, 2 do
+    if left <= 0 then return end
+    local ok, e = pcall(do_visit, found[i], tonumber(found[i + 1]))
+    if not ok then
+      errors[#errors + 1] = found[i]
+      errors[#errors + 1] = error_text(e)
+      call('ZADD', key, now + 2 * SECOND, found[i])
+    end
+  end
+end
+
 local backup = see_client()
 if not replay() then
   take_back()
-  local due_now = call('ZRANGEBYSCORE', B .. 'a', '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, 100)
-  for i = 1, #due_now, 2 do
-    if left <= 0 then break end
-    -- One queue that somebody broke must not stop the others.
-    local ok, e = pcall(visit, due_now[i], tonumber(due_now[i + 1]))
-    if not ok then
-      errors[#errors + 1] = due_now[i]
-      errors[#errors + 1] = error_text(e)
-      call('ZADD', B .. 'a', now + 2 * SECOND, due_now[i])
-    end
-  end
+  visit_due(B .. 's', 0, ripen)
+  visit_due(B .. 'a', HORIZON, visit)
   if #granted > 0 then call('SET', grant_key, cmsgpack.pack({ number, unpack(granted) }), 'PX', 60000) end
 end
 
@@ -247,7 +264,9 @@ end
 local first = call('ZRANGE', B .. 'a', 0, 0, 'WITHSCORES')
 local head = tonumber(first[2])
 local deadline = tonumber(call('ZRANGE', B .. 'l', 0, 0, 'WITHSCORES')[2])
+local ripens = tonumber(call('ZRANGE', B .. 's', 0, 0, 'WITHSCORES')[2])
 local ask = now + 2 * SECOND
+if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
 if deadline then ask = min(ask, deadline) end
 ask = max(ask, now + 1000)
@@ -259,7 +278,7 @@ if left <= 0 then
   if head and head <= now + HORIZON then next_in = 0 end
   if watches then
     M.wid, M.wat = '', ask
-    if call('ZCARD', B .. 'c') > 1 and head then wake('') end
+    if call('ZCARD', B .. 'c') > 1 and (head or ripens) then wake('') end
   end
 elseif watches then
   M.wid, M.wat, M.wback = client, ask, backup

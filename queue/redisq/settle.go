@@ -13,6 +13,10 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 	answers := make([]queue.Settled, len(settlements))
 	var parts []part[queue.Settlement]
 	for i, s := range settlements {
+		if s.Verdict < queue.Deliver || s.Verdict > queue.Release {
+			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release"}
+			continue
+		}
 		if len(s.Reason) > queue.MaxReasonBytes {
 			s.Reason = strings.ToValidUTF8(s.Reason[:queue.MaxReasonBytes], "")
 		}
