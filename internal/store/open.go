@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// FileName is the embedded store's in its directory.
+const FileName = "penstock.db"
+
+// Options say which store, and how. Either RedisURL or DataPath.
+type Options struct {
+	// RedisURL is redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://.
+	RedisURL string
+	// Init makes a store of an empty Redis.
+	Init bool
+	// Partitions of the store on Redis; 0 is redisq's default.
+	Partitions int
+	// Prefix of its keys; empty is redisq's default.
+	Prefix string
+	// Hook sees every command to Redis; nil is none.
+	Hook redis.Hook
+
+	// DataPath is the directory of an embedded store. It is made if it is not there.
+	DataPath string
+
+	Logger *slog.Logger // discards
+}
+
+// Open opens the store. Closing the engine closes its connections too.
+func Open(ctx context.Context, o Options) (queue.Engine, error) {
+	switch {
+	case o.RedisURL != "" && o.DataPath != "":
+		return nil, errors.New("--redis and --data: give one of them; a store is on a Redis or in a directory")
+	case o.RedisURL != "":
+		return openRedis(ctx, o)
+	case o.DataPath != "":
+		return openFile(ctx, o)
+	}
+	return nil, errors.New("--redis is missing: give the URL of a Redis, such as redis://localhost:6379")
+}
+
+func openFile(ctx context.Context, o Options) (queue.Engine, error) {
+	if err := os.MkdirAll(o.DataPath, 0o700); err != nil {
+		return nil, fmt.Errorf("--data %s: %w", o.DataPath, err)
+	}
+	engine, err := boltq.Open(ctx, filepath.Join(o.DataPath, FileName), boltq.Options{Logger: o.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: %w", o.DataPath, err)
+	}
+	return engine, nil
+}
+
+func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
+	options, err := parseURL(o.RedisURL)
+	if err != nil {
+		return nil, fmt.Errorf("--redis: %w", err)
+	}
+	client := redis.NewUniversalClient(options)
+	if o.Hook != nil {
+		client.AddHook(o.Hook)
+	}
+	engine, err := redisq.Open(ctx, client, redisq.Options{Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Logger: o.Logger})
+	if err != nil {
+		_ = client.Close() // the error that matters is the other
+		return nil, fmt.Errorf("--redis %s: %w%s", strings.Join(options.Addrs, ","), err, hint(err))
+	}
+	return &connected{Engine: engine, client: client}, nil
+}
+
+// hint names what to do about the errors that Redis words for itself.
+func hint(err error) string {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "NOAUTH"):
+		return ": this Redis needs a password: --redis redis://:PASSWORD@HOST:PORT"
+	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "without any password configured"):
+		return ": the user or password in --redis is not right"
+	case strings.Contains(text, "NOPERM"):
+		return ": the user in --redis may not do what is needed"
+	case strings.Contains(text, "cluster support disabled"):
+		return ": this is not a cluster: say redis:// instead of redis+cluster://"
+	case strings.Contains(text, "MOVED "):
+		return ": this is a cluster: say redis+cluster:// instead of redis://"
+	}
+	return ""
+}
+
+// connected is an engine that owns its client.
+type connected struct {
+	*redisq.Engine
+	client redis.UniversalClient
+	once   sync.Once
+	err    error
+}
+
+// Close ends the engine, then the connections.
+func (c *connected) Close() error {
+	c.once.Do(func() { c.err = errors.Join(c.Engine.Close(), c.client.Close()) })
+	return c.err
+}

@@ -1,0 +1,211 @@
+package store
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+const (
+	redisPort    = "6379"
+	sentinelPort = "26379"
+
+	urlForms = "want redis://[USER:PASSWORD@]HOST[:PORT][/DB], unix:///PATH[?db=N], redis+sentinel://[USER:PASSWORD@]HOST:PORT,HOST:PORT/MASTER[/DB] or redis+cluster://HOST:PORT,HOST:PORT; rediss instead of redis for TLS"
+)
+
+// Connections to one server: each partition has an append, a settle and a
+// reserve under way at most, and few of them at the same instant.
+const poolSize = 64
+
+// parseURL reads the URL of a Redis, a Sentinel or a Cluster. Its errors do not
+// contain the password.
+func parseURL(raw string) (*redis.UniversalOptions, error) {
+	u, err := splitURL(raw)
+	if err != nil {
+		return nil, err
+	}
+	o := options()
+	if u.User != nil {
+		o.Username = u.User.Username()
+		o.Password, _ = u.User.Password()
+	}
+	scheme, secure := u.Scheme, false
+	if rest, ok := strings.CutPrefix(scheme, "rediss"); ok {
+		scheme, secure = "redis"+rest, true
+	}
+	switch scheme {
+	case "redis":
+		o.Addrs, err = hosts(u.Host, redisPort, 1)
+		if err == nil {
+			o.DB, err = database(u.Path)
+		}
+	case "unix":
+		o.Addrs = []string{u.Path}
+		if u.Host != "" || u.Path == "" || u.Path == "/" {
+			err = errors.New("it needs an absolute path, as in unix:///run/redis.sock")
+		}
+		if s := u.Query().Get("db"); s != "" && err == nil {
+			o.DB, err = database("/" + s)
+		}
+	case "redis+sentinel":
+		master, db, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+		if o.MasterName = master; master == "" {
+			return nil, errors.New("it does not name the master, as in redis+sentinel://HOST:26379/mymaster")
+		}
+		if o.Addrs, err = hosts(u.Host, sentinelPort, 0); err == nil && db != "" {
+			o.DB, err = database("/" + db)
+		}
+	case "redis+cluster":
+		o.IsClusterMode = true
+		o.Addrs, err = hosts(u.Host, redisPort, 0)
+		if err == nil && strings.Trim(u.Path, "/") != "" {
+			err = errors.New("a cluster has no databases: leave out what is behind the hosts")
+		}
+	default:
+		return nil, fmt.Errorf("%q is not a scheme of it; %s", shown(u.Scheme), urlForms)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if secure {
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return o, parameters(o, u, scheme)
+}
+
+// options are those that every client of an engine needs.
+func options() *redis.UniversalOptions {
+	return &redis.UniversalOptions{
+		// An engine repeats in its own way: a client that re-sends by itself would
+		// do things twice.
+		MaxRetries:            -1,
+		ContextTimeoutEnabled: true,
+		PoolSize:              poolSize,
+		MinIdleConns:          2,
+		DialTimeout:           time.Second,
+		DialerRetries:         1,
+		ReadTimeout:           3 * time.Second,
+		WriteTimeout:          3 * time.Second,
+		DisableIdentity:       true,
+		// A feature of managed servers that others answer with an error at each connect.
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+// splitURL is url.Parse for URLs with several hosts, each with a port, which it
+// refuses.
+func splitURL(raw string) (*url.URL, error) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return nil, errors.New(urlForms)
+	}
+	authority, path := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	if location, _, _ := strings.Cut(path, "?"); strings.Contains(location, "@") && !strings.Contains(authority, "@") {
+		return nil, errors.New("it has a / or # before its @; in a password they must be written as %2F and %23")
+	}
+	user, host := "", authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, host = authority[:i+1], authority[i+1:]
+	}
+	u, err := url.Parse("x://" + user + "host" + path)
+	if err != nil { // its text has the password in it
+		return nil, errors.New("it is not a URL; characters such as @ : / in a password must be written as %40 %3A %2F; " + urlForms)
+	}
+	if u.Fragment != "" {
+		return nil, errors.New("it has a # in it; in a password that must be written as %23")
+	}
+	u.Scheme, u.Host = scheme, host
+	return u, nil
+}
+
+// hosts reads host:port,host:port; most is how many there may be, 0 any number.
+func hosts(list, port string, most int) ([]string, error) {
+	var addrs []string
+	for h := range strings.SplitSeq(list, ",") {
+		if h == "" {
+			return nil, errors.New("a host is missing; " + urlForms)
+		}
+		name, p, err := net.SplitHostPort(h)
+		if err != nil {
+			name, p = strings.Trim(h, "[]"), port
+		}
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 || strings.ContainsAny(name, " /@") || name == "" {
+			return nil, fmt.Errorf("%q is not a host and port", shown(h))
+		}
+		addrs = append(addrs, net.JoinHostPort(name, p))
+	}
+	if most > 0 && len(addrs) > most {
+		return nil, errors.New("it has several hosts; say redis+cluster:// or redis+sentinel:// for those")
+	}
+	return addrs, nil
+}
+
+func database(path string) (int, error) {
+	s := strings.Trim(path, "/")
+	if s == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 0 || n > 1<<16 {
+		return 0, fmt.Errorf("database %q must be a number", shown(s))
+	}
+	return n, nil
+}
+
+// parameters reads what is behind the question mark.
+func parameters(o *redis.UniversalOptions, u *url.URL, scheme string) error {
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return errors.New("what is behind the ? cannot be read")
+	}
+	for name, values := range query {
+		value := values[len(values)-1]
+		switch {
+		case name == "db" && scheme == "unix":
+		case name == "sentinel_username" && scheme == "redis+sentinel":
+			o.SentinelUsername = value
+		case name == "sentinel_password" && scheme == "redis+sentinel":
+			o.SentinelPassword = value
+		case name == "ca" && o.TLSConfig != nil:
+			if err := trust(o.TLSConfig, value); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("parameter %q is not known for %s://; there are db (unix), sentinel_username and sentinel_password (sentinel), ca=FILE (rediss)", shown(name), u.Scheme)
+		}
+	}
+	return nil
+}
+
+// trust makes a PEM file the only authority.
+func trust(c *tls.Config, file string) error {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("ca: %w", err)
+	}
+	c.RootCAs = x509.NewCertPool()
+	if !c.RootCAs.AppendCertsFromPEM(pem) {
+		return fmt.Errorf("ca: %s has no certificate in it", file)
+	}
+	return nil
+}
+
+func shown(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "..."
+	}
+	return s
+}
