@@ -42,6 +42,10 @@ type Options struct {
 	// Grace is how long, after Duration, the last jobs may take. 0 means what
 	// the backlog, the lease and a fault can need, and 30 s.
 	Grace time.Duration
+	// Reference tells how to start the process that posts to a URL by sleeping in
+	// a loop (see Post), at the same rate for the same duration, before the run.
+	// Nil leaves it out.
+	Reference func(url string) Command
 	// Receiver decides what its answers are; the zero Options take everything.
 	Receiver receiver.Options
 	// Log gets what the drainers say; nil discards it.
@@ -50,7 +54,9 @@ type Options struct {
 	Progress func(elapsed time.Duration, accepted, arrived int, marks []Mark)
 }
 
-func (o *Options) normalize() error {
+// Validate fills in what is zero and refuses what cannot be run; its errors begin
+// with the name of the option.
+func (o *Options) Validate() error {
 	def(&o.Every, 3*time.Second)
 	def(&o.Slack, DefaultSlack)
 	def(&o.Delta, DefaultDelta)
@@ -91,18 +97,18 @@ func def(field *time.Duration, value time.Duration) {
 // Run makes a queue, disturbs its drainers for the duration, waits for the last
 // jobs, removes the queue and judges. An error means that there is no verdict.
 func Run(ctx context.Context, o Options) (*Report, error) {
-	if err := o.normalize(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	rec, err := receiver.Listen(o.Receiver)
+	floor, err := reference(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	var receiving sync.WaitGroup
-	receiving.Go(func() { _ = rec.Serve(serving) }) // should it fail, jobs are lost, and the report says so
-	defer receiving.Wait()
-	defer stopServing()
+	rec, stop, err := receive(ctx, o.Receiver)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
 
 	name := "prove-" + queue.NewID()
 	fl := &fleet{command: o.Drainer, log: o.Log}
@@ -117,7 +123,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer remove(ctx, o, name)
 
-	r := &Report{Queue: name, Rate: o.Rate.String(), Drainers: o.Drainers, Faults: o.Faults, Duration: o.Duration, perSecond: o.Rate.PerSecond()}
+	r := &Report{Queue: name, Rate: o.Rate.String(), Drainers: o.Drainers, Faults: o.Faults, Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond()}
 	r.started = rec.Now()
 	f := newFeed(o.Store, name, o.Rate)
 	s := &saboteur{fleet: fl, clock: rec, faults: o.Faults, drainers: o.Drainers, every: o.Every, lease: Lease}
@@ -139,9 +145,23 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
+func (o *Options) law() law.Law { return law.Law{Rate: o.Rate, Slack: o.Slack, Delta: o.Delta} }
+
+// receive starts a receiver; stop ends it and waits for it.
+func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, stop func(), err error) {
+	rec, err = receiver.Listen(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = rec.Serve(serving) }) // should it fail, jobs are lost, and the report says so
+	return rec, func() { cancel(); wg.Wait() }, nil
+}
+
 // judge fills in the verdict.
 func (r *Report) judge(o Options, accepted []string, arrivals []receiver.Arrival) {
-	l := law.Law{Rate: o.Rate, Slack: o.Slack, Delta: o.Delta}
+	l := o.law()
 	r.arrivals = instants(arrivals)
 	r.Account = Settle(accepted, arrivals)
 	r.Law = Judge(l, r.arrivals)

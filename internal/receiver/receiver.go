@@ -22,7 +22,7 @@ import (
 
 // Headers that deliver's HTTP target sets and that an arrival is known by.
 const (
-	HeaderID      = "Penstock-Job"
+	HeaderID      = "Penstock-Id"
 	HeaderAttempt = "Penstock-Attempt"
 )
 

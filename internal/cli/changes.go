@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// change is one field that differs.
+type change struct {
+	Field string `json:"field"`
+	From  string `json:"from"` // empty if it was not there
+	To    string `json:"to"`   // empty if it is gone
+}
+
+// changes lists the fields in which two specs differ, in order of name.
+func changes(from, to map[string]any) []change {
+	a, b := flat("", from), flat("", to)
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	list := []change{}
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		if a[field] != b[field] {
+			list = append(list, change{field, a[field], b[field]})
+		}
+	}
+	return list
+}
+
+// flat names nested fields by dotted paths.
+func flat(prefix string, tree map[string]any) map[string]string {
+	out := map[string]string{}
+	for name, v := range tree {
+		if below, ok := v.(map[string]any); ok {
+			maps.Copy(out, flat(prefix+name+".", below))
+			continue
+		}
+		out[prefix+name] = fmt.Sprint(v)
+	}
+	return out
+}
+
+func printChanges(w io.Writer, name string, revision int64, list []change) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintf(w, "%s unchanged, revision %d\n", name, revision)
+		return err
+	}
+	_, err := fmt.Fprintf(w, "%s changed, revision %d\n", name, revision)
+	for _, c := range list {
+		_, err = fmt.Fprintf(w, "  %s: %s -> %s\n", c.Field, orNone(c.From), orNone(c.To))
+	}
+	return err
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "(none)"
+	}
+	return plain(s)
+}

@@ -1,0 +1,145 @@
+// Package cli is the operator's tool: its commands, what they print, and the
+// codes with which they end.
+//
+// It promises that every command works against any ingress that it can reach,
+// that what it prints as a command works when pasted, that results go to
+// standard output and all else to standard error, and that the exit code says
+// what happened (see Exit). It refuses to touch a store by itself, but for up,
+// demo and prove, which say so.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+	"golang.org/x/term"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/version"
+)
+
+// Streams are what a command reads and writes.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// root is the command line.
+type root struct {
+	Server  string           `help:"URL of the ingress." env:"PENSTOCK_URL" default:"http://127.0.0.1:8080" placeholder:"URL" short:"s"`
+	Version kong.VersionFlag `help:"Print the version and end." short:"V"`
+
+	Up    upCmd    `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
+	Push  pushCmd  `cmd:"" help:"Bring the jobs of a file into a queue."`
+	Queue queueCmd `cmd:"" help:"Look at queues and change them."`
+	Job   jobCmd   `cmd:"" help:"Look at single jobs."`
+	Demo  demoCmd  `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
+	Prove proveCmd `cmd:"" help:"Prove the pace and that nothing is lost, on your installation, under faults."`
+
+	Drainer   drainerCmd   `cmd:"" hidden:"" help:"Drain a store (prove starts these)."`
+	Reference referenceCmd `cmd:"" hidden:"" help:"Post at a rate by sleeping (prove starts this)."`
+}
+
+type queueCmd struct {
+	Ls     lsCmd     `cmd:"" help:"List queues."`
+	Info   infoCmd   `cmd:"" help:"Tell all about one queue."`
+	Set    setCmd    `cmd:"" help:"Change settings of a queue, or make it."`
+	Apply  applyCmd  `cmd:"" help:"Bring queues in line with a file, and show what changed."`
+	Pause  pauseCmd  `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
+	Resume resumeCmd `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
+	Rm     rmCmd     `cmd:"" help:"Remove a queue."`
+}
+
+type jobCmd struct {
+	Get jobGetCmd `cmd:"" help:"Tell where a job is."`
+}
+
+// run is what a command gets to work with.
+type run struct {
+	Streams
+	ctx    context.Context
+	server string
+}
+
+// client returns the client of the ingress that --server names.
+func (r *run) client() (*client.Client, error) {
+	c, err := client.New(r.server, nil)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return c, nil
+}
+
+// say prints a line for people on standard error.
+func (r *run) say(format string, args ...any) { _, _ = fmt.Fprintf(r.Err, format+"\n", args...) }
+
+// terminal reports whether w is one, and how wide.
+func terminal(w io.Writer) (width int, ok bool) {
+	f, isFile := w.(*os.File)
+	if !isFile || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil || width < 20 {
+		width = 80
+	}
+	return width, true
+}
+
+const description = `The operator's tool of Penstock, a bounded queue with an exact outflow.
+
+It speaks HTTP to an ingress, which --server or PENSTOCK_URL names. Every flag
+can be given as an environment variable too; its name stands beside it.
+
+Exit codes: 0 done; 1 failed, or (demo, prove) what was to be proved did not
+hold; 2 the command line or a file cannot be understood; 3 the server refused,
+wholly or in part; 4 the ingress or its store cannot be reached; 130 broken off.`
+
+// Run runs one command line, without the program's name, and returns its exit
+// code. When ctx ends the command is broken off.
+func Run(ctx context.Context, args []string, s Streams) Exit {
+	var cli root
+	ended := false
+	parser, err := kong.New(&cli,
+		kong.Name("penstock"),
+		kong.Description(description),
+		kong.DefaultEnvars("PENSTOCK"),
+		kong.Vars{"version": version.Version},
+		kong.Writers(s.Out, s.Err),
+		kong.Exit(func(int) { ended = true }), // after --help and --version
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		_, _ = fmt.Fprintf(s.Err, "penstock: the command line is built wrongly: %v\n", err)
+		return ExitFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if ended {
+		return ExitDone
+	}
+	if err != nil {
+		return complain(s.Err, usage(err))
+	}
+	return complain(s.Err, parsed.Run(&run{Streams: s, ctx: ctx, server: cli.Server}))
+}
+
+// complain prints an error and returns the exit code that goes with it.
+func complain(w io.Writer, err error) Exit {
+	code := exitOf(err)
+	var quiet *ended
+	if err == nil || errors.As(err, &quiet) && quiet.err == nil {
+		return code
+	}
+	_, _ = fmt.Fprintf(w, "penstock: %v\n", err)
+	if code == ExitUsage {
+		_, _ = fmt.Fprintln(w, `penstock: "penstock COMMAND --help" tells more`)
+	}
+	return code
+}

@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+)
+
+type jobGetCmd struct {
+	Queue string `arg:"" help:"Name of the queue."`
+	ID    string `arg:"" help:"Id of the job."`
+	output
+}
+
+func (c *jobGetCmd) Run(r *run) error {
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	j, err := api.Job(r.ctx, c.Queue, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printJSON(r.Out, j)
+	}
+	pairs := []string{"queue", j.Queue, "id", j.ID, "state", plain(j.State)}
+	if j.Position > 0 {
+		pairs = append(pairs, "position", num(j.Position))
+	}
+	if j.ETA != nil {
+		about := "about "
+		if j.ETA.Exact {
+			about = ""
+		}
+		pairs = append(pairs, "departs", fmt.Sprintf("%s (%sin %s)", j.ETA.At.Local().Format(time.RFC3339Nano), about, short(time.Until(j.ETA.At))))
+	}
+	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
+		"appended", instant(j.AppendedAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
+	return facts(r.Out, pairs...)
+}
+
+// instant is t on the local clock; empty if there is none.
+func instant(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02T15:04:05.000Z07:00")
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/prove"
+	"github.com/penstock/penstock/leaky"
+)
+
+type proveCmd struct {
+	Redis      string        `help:"Redis to prove: redis://, rediss://, or several hosts for Cluster and Sentinel. Without it the embedded engine is proved, with one drainer, in a directory of its own." placeholder:"URL"`
+	Init       bool          `help:"Make an empty Redis a store."`
+	Partitions int           `help:"Partitions of the store, with --init." default:"16" placeholder:"N"`
+	Drainers   int           `help:"How many drainer processes; by default 4 on Redis, 1 embedded." placeholder:"N"`
+	Rate       leaky.Rate    `help:"Outflow of the queue." default:"100/s"`
+	Duration   time.Duration `help:"How long to keep the queue backlogged." default:"30s" short:"d"`
+	Faults     string        `help:"What to do to the drainers, in turn: ${enum}." enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
+	Every      time.Duration `help:"Time between two faults." default:"3s"`
+	Slack      time.Duration `help:"Slack of the queue: how late a job may start." default:"5ms"`
+	Delta      time.Duration `help:"What the window law is widened by for the way to the receiver; it is fixed before the run." default:"5ms"`
+	Reference  bool          `help:"Before, measure one process that sleeps in a loop in the same way, to compare with."`
+	Verbose    bool          `help:"Show what the drainers log." short:"v"`
+	output
+}
+
+// Help is shown below the flags.
+func (proveCmd) Help() string {
+	return `Makes a queue with a name of its own, starts drainer processes and a receiver on
+loopback, keeps the queue backlogged, does to the drainers what --faults says (kill:
+SIGKILL and start again; pause: SIGSTOP for longer than the lease, then SIGCONT;
+restart: SIGTERM and start again), and judges every arrival. The queue is removed at
+the end. Only processes that it started are ended. If other drainers run on the same
+store they take part, and must reach this machine's loopback; stop them before.
+
+Examples:
+  penstock prove --redis redis://127.0.0.1:6379/0 --drainers 4 --rate 14/s -d 60s
+  penstock prove --redis redis://127.0.0.1:6379/0 --init --faults kill -o json
+  penstock prove --faults kill
+
+Exit code 0 only if the window law held over all windows of any width, no accepted job
+was lost, and none came twice that no fault explains (a job may come twice after kill
+and pause: delivery is at least once).`
+}
+
+func (c *proveCmd) Run(r *run) error {
+	faults := prove.Faults(c.Faults)
+	if c.Drainers == 0 {
+		c.Drainers = 4
+		if c.Redis == "" {
+			c.Drainers = 1
+		}
+	}
+	if c.Redis == "" && c.Drainers != 1 {
+		return usage(errors.New("--drainers: the embedded engine lives in one process and has one drainer; give --redis to prove several"))
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find this program, to start it again as a drainer: %w", err)
+	}
+	o := prove.Options{
+		Drainers: c.Drainers, Rate: c.Rate, Duration: c.Duration, Faults: faults, Every: c.Every,
+		Slack: c.Slack, Delta: c.Delta, Log: io.Discard,
+	}
+	if c.Verbose {
+		o.Log = r.Err
+	}
+	if c.Reference {
+		o.Reference = func(url string) prove.Command {
+			return prove.Command{Path: self, Args: []string{"reference", url, "--rate", c.Rate.String(), "--duration", c.Duration.String()}}
+		}
+	}
+	if err := o.Validate(); err != nil {
+		return usage(fmt.Errorf("--%w", err))
+	}
+	end, err := c.target(r, self, &o)
+	if err != nil {
+		return err
+	}
+	defer end()
+	s := newTicker(r.Err)
+	o.Progress = func(elapsed time.Duration, accepted, arrived int, marks []prove.Mark) {
+		s.show(elapsed, fmt.Sprintf("%s of %s  %d accepted, %d arrived, %d faults", short(elapsed), short(c.Duration), accepted, arrived, len(marks)))
+	}
+	report, err := prove.Run(r.ctx, o)
+	s.end()
+	if err != nil {
+		return err
+	}
+	return c.print(r, report)
+}
+
+func (c *proveCmd) print(r *run, p *prove.Report) error {
+	if c.json() {
+		if err := printJSON(r.Out, p); err != nil {
+			return err
+		}
+		return heldOrNot(p.Held)
+	}
+	width, ok := terminal(r.Out)
+	if !ok {
+		width = 80
+	}
+	_, _ = fmt.Fprintf(r.Out, "\n%s\n", p.Picture(width))
+	what := "embedded, 1 drainer"
+	if c.Redis != "" {
+		what = fmt.Sprintf("Redis, %d drainers", p.Drainers)
+	}
+	err := facts(r.Out,
+		"installation", fmt.Sprintf("%s, rate %s, faults %s (%d injected), %s", what, p.Rate, p.Faults, p.Injected, p.Duration),
+		"jobs", fmt.Sprintf("%d accepted, %d delivered, %d lost, %d delivered twice", p.Accepted, p.Delivered, p.Lost, p.Twice),
+		"window law", lawLine(p.Law.Held, p.Law.Needed, p.Law.Slack+p.Law.Delta),
+		"most starts", fmt.Sprintf("%d in any 1 s; the law allows %d", p.Law.Most, p.Law.Allowed),
+		"achieved", fmt.Sprintf("%.2f/s, %.2f%% of the rate; %d slots lost", p.Pace.Rate, 100*p.Pace.Share, p.Pace.LostSlots),
+		"irregular", fmt.Sprintf("%d jobs given back, %d leases ran out, %d slots lost by the store's count", p.Released, p.Expired, p.LostByStore),
+	)
+	if err != nil {
+		return err
+	}
+	t := table{header: []string{"", "LATENESS P50", "P99", "MAX", "|GAP-T| P50", "P99", "GAPS UNDER 0.9 T"}, right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}}
+	row := func(name string, q *prove.PaceReport) {
+		t.add(name, us(q.LatenessP50), us(q.LatenessP99), us(q.LatenessMax), us(q.GapP50), us(q.GapP99), fmt.Sprintf("%.2f%%", 100*q.ShortGaps))
+	}
+	row("penstock", &p.Pace)
+	if p.Reference != nil {
+		row("a sleeping loop", p.Reference)
+	}
+	_, _ = fmt.Fprintf(r.Out, "\n%s\n", t.String())
+	return verdict(r, p.Held, p.Broken)
+}
+
+// us is a duration to the microsecond, in milliseconds.
+func us(d time.Duration) string { return fmt.Sprintf("%.3f ms", float64(d)/float64(time.Millisecond)) }
+
+// ticker shows one line that is written over on a terminal, and every 5 s elsewhere.
+type ticker struct {
+	w      io.Writer
+	width  int
+	inline bool
+	drawn  bool
+	next   time.Duration
+}
+
+func newTicker(w io.Writer) *ticker {
+	width, ok := terminal(w)
+	return &ticker{w: w, width: width, inline: ok, next: plainEvery}
+}
+
+func (t *ticker) show(elapsed time.Duration, line string) {
+	switch {
+	case t.inline:
+		t.drawn = true
+		text := []rune(line)
+		_, _ = fmt.Fprintf(t.w, "\r%s\x1b[K", string(text[:min(len(text), t.width-1)]))
+	case elapsed >= t.next:
+		t.next += plainEvery
+		_, _ = fmt.Fprintln(t.w, strings.TrimSpace(line))
+	}
+}
+
+func (t *ticker) end() {
+	if t.drawn {
+		_, _ = fmt.Fprint(t.w, "\r\x1b[K")
+	}
+}
+
+// referenceCmd is the process that prove compares with.
+type referenceCmd struct {
+	URL      string        `arg:""`
+	Rate     leaky.Rate    `required:""`
+	Duration time.Duration `required:""`
+}
+
+func (c *referenceCmd) Run(r *run) error {
+	return prove.Post(r.ctx, c.URL, c.Rate, c.Duration)
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/penstock/penstock/internal/push"
+)
+
+type pushCmd struct {
+	Queue  string `arg:"" help:"Name of the queue."`
+	File   string `required:"" short:"f" help:"NDJSON or CSV file; - reads standard input." placeholder:"FILE"`
+	Format string `help:"ndjson or csv; by default the name tells: .ndjson, .jsonl, .csv; standard input is ndjson." enum:",ndjson,csv" default:"" placeholder:"FORMAT"`
+	NoWait bool   `help:"Report what is refused because the queue is full, instead of coming back with it when the server says."`
+	Batch  int    `help:"Jobs in one request." default:"500" placeholder:"N"`
+	output
+}
+
+// Help is shown below the flags.
+func (pushCmd) Help() string {
+	return `NDJSON: one job a line, as the API takes it, such as
+  {"id": "order-7", "payload": {"to": "a@example.com"}}
+CSV: the first row names the columns. A column id, if there is one, is the job's
+id; a column payload, if there is one, is its payload as JSON; otherwise all
+other columns become one, as {"column": "text", ...}.
+
+A job without an id gets one made of the SHA-256 of its content (the first 16
+hexadecimal digits) and its line number, such as 2c26b46b68ffc68f-17. So the same
+file can be pushed again, after Ctrl-C say: what is in already answers duplicate.
+
+Examples:
+  penstock push email -f messages.ndjson
+  penstock push sms -f customers.csv --no-wait
+  zcat big.ndjson.gz | penstock push email -f -
+
+Exit codes: 0 every job is in; 3 some were refused or failed (each is named);
+4 the ingress cannot be reached; 130 broken off, push again to go on.`
+}
+
+// pushReport is what -o json prints.
+type pushReport struct {
+	Queue     string `json:"queue"`
+	Read      int    `json:"read"`
+	Accepted  int    `json:"accepted"`
+	Duplicate int    `json:"duplicate"`
+	Refused   int    `json:"refused"`
+	Failed    int    `json:"failed"`
+	Undecided int    `json:"undecided"`
+	// Refusals is how often there was no room, also for jobs that came in later.
+	Refusals int    `json:"refusals"`
+	Error    string `json:"error,omitempty"`
+}
+
+// maxTold is how many bad lines are told of one by one.
+const maxTold = 20
+
+func (c *pushCmd) Run(r *run) error {
+	to, err := r.client()
+	if err != nil {
+		return err
+	}
+	if c.Batch < 1 || c.Batch > 10_000 {
+		return usage(fmt.Errorf("--batch %d: must be from 1 to 10000", c.Batch))
+	}
+	if c.Format == "" {
+		if c.Format, err = push.FormatOf(c.File); err != nil {
+			return usage(err)
+		}
+	}
+	in, total, err := c.open(r)
+	if err != nil {
+		return usage(err)
+	}
+	defer func() { _ = in.Close() }()
+	from, err := push.Open(in, c.Format)
+	if err != nil {
+		return usage(fmt.Errorf("%s: %w", c.File, err))
+	}
+
+	bar := newProgress(r.Err, total)
+	toldOf := 0
+	count, err := push.Push(r.ctx, to, c.Queue, from, push.Options{
+		NoWait:   c.NoWait,
+		Batch:    c.Batch,
+		Progress: bar.show,
+		Problem: func(line push.Line, why string) {
+			if toldOf++; toldOf <= maxTold {
+				bar.interrupt()
+				r.say("%s:%d: %s", c.File, line.Number, plain(why))
+			}
+		},
+	})
+	bar.end(count)
+	if toldOf > maxTold {
+		r.say("%s: and %d lines more", c.File, toldOf-maxTold)
+	}
+	if printErr := c.report(r, count, err); printErr != nil {
+		return printErr
+	}
+	switch {
+	case r.ctx.Err() != nil:
+		r.say("broken off: push the same file again to go on, what is in answers duplicate")
+		return told(ExitBrokenOff)
+	case err != nil:
+		return err
+	case count.Refused+count.Failed > 0:
+		return told(ExitRefused)
+	}
+	return nil
+}
+
+func (c *pushCmd) report(r *run, n push.Count, err error) error {
+	if c.json() {
+		report := pushReport{Queue: c.Queue, Read: n.Read, Accepted: n.Accepted, Duplicate: n.Duplicate,
+			Refused: n.Refused, Failed: n.Failed, Undecided: n.Undecided, Refusals: n.Refusals}
+		if err != nil {
+			report.Error = err.Error()
+		}
+		return printJSON(r.Out, report)
+	}
+	_, printErr := fmt.Fprintf(r.Out, "%d read: %d accepted, %d duplicate, %d refused, %d failed", n.Read, n.Accepted, n.Duplicate, n.Refused, n.Failed)
+	if n.Undecided > 0 {
+		_, _ = fmt.Fprintf(r.Out, ", %d undecided", n.Undecided)
+	}
+	if n.Refusals > n.Refused {
+		_, _ = fmt.Fprintf(r.Out, " (%d times there was no room at first)", n.Refusals-n.Refused)
+	}
+	_, _ = fmt.Fprintln(r.Out)
+	return printErr
+}
+
+// open returns the file and how many jobs are in it, -1 if that cannot be known
+// without reading it up.
+func (c *pushCmd) open(r *run) (io.ReadCloser, int, error) {
+	if c.File == "-" {
+		return io.NopCloser(r.In), -1, nil
+	}
+	f, err := os.Open(c.File)
+	if err != nil {
+		return nil, 0, err
+	}
+	total, err := count(f, c.Format)
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, fmt.Errorf("read %s: %w", c.File, err)
+	}
+	return f, total, nil
+}
+
+// count reads a regular file through once, so that the progress can tell when
+// it will be done, and goes back to its beginning.
+func count(f *os.File, format string) (int, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if info.IsDir() {
+		return 0, errors.New("it is a directory")
+	}
+	if !info.Mode().IsRegular() {
+		return -1, nil
+	}
+	n, err := push.CountLines(f, format)
+	if err != nil {
+		return 0, err
+	}
+	_, err = f.Seek(0, io.SeekStart)
+	return n, err
+}

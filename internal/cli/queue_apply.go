@@ -1,0 +1,123 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/config"
+	"github.com/penstock/penstock/queue"
+)
+
+type applyCmd struct {
+	File   string `required:"" short:"f" help:"The file of queues." placeholder:"FILE"`
+	DryRun bool   `help:"Only show what would change."`
+	output
+}
+
+// Help is shown below the flags.
+func (applyCmd) Help() string {
+	return `Makes the queues of the file that are missing and changes those that differ; shows
+each field that changed. Queues that are not in the file are left alone. The whole
+file is checked before anything is changed; each change is made only if nobody else
+changed that queue meanwhile.
+
+Examples:
+  penstock queue apply -f queues.yaml --dry-run
+  penstock queue apply -f queues.yaml`
+}
+
+// applied is what was done to one queue, or would be.
+type applied struct {
+	Queue    string   `json:"queue"`
+	Action   string   `json:"action"` // made, changed or unchanged
+	Revision int64    `json:"revision"`
+	Changes  []change `json:"changes"`
+}
+
+func (c *applyCmd) Run(r *run) error {
+	specs, err := config.Load(c.File, nil) // targets are the server's to judge
+	if err != nil {
+		return usage(err)
+	}
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	done := []applied{}
+	for i := range specs {
+		a, err := c.apply(r, api, &specs[i])
+		if err != nil {
+			if len(done) > 0 && !c.DryRun {
+				r.say("the %d queues before it are as the file says", len(done))
+			}
+			return fmt.Errorf("queue %s: %w", specs[i].Name, err)
+		}
+		done = append(done, a)
+		if !c.json() {
+			if err := c.print(r, a); err != nil {
+				return err
+			}
+		}
+	}
+	if c.json() {
+		return printJSON(r.Out, done)
+	}
+	return nil
+}
+
+func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied, error) {
+	want, err := tree(*spec)
+	if err != nil {
+		return applied{}, err
+	}
+	text, err := json.Marshal(want)
+	if err != nil {
+		return applied{}, fmt.Errorf("write the spec as JSON: %w", err)
+	}
+	present, err := api.Queue(r.ctx, spec.Name)
+	var refused *client.Problem
+	if errors.As(err, &refused) && refused.Reason == "unknown_queue" {
+		a := applied{Queue: spec.Name, Action: "made", Changes: []change{}}
+		if c.DryRun {
+			return a, nil
+		}
+		q, err := api.Put(r.ctx, spec.Name, text, client.Absent)
+		a.Revision = q.Revision
+		return a, err
+	}
+	if err != nil {
+		return applied{}, err
+	}
+	have, err := tree(present.Spec)
+	if err != nil {
+		return applied{}, err
+	}
+	a := applied{Queue: spec.Name, Action: "unchanged", Revision: present.Revision, Changes: changes(have, want)}
+	if len(a.Changes) == 0 {
+		return a, nil
+	}
+	a.Action = "changed"
+	if c.DryRun {
+		return a, nil
+	}
+	q, err := api.Put(r.ctx, spec.Name, text, present.Revision)
+	a.Revision = q.Revision
+	return a, err
+}
+
+func (c *applyCmd) print(r *run, a applied) error {
+	switch {
+	case c.DryRun && a.Action != "unchanged":
+		_, err := fmt.Fprintf(r.Out, "%s would be %s\n", a.Queue, a.Action)
+		for _, change := range a.Changes {
+			_, err = fmt.Fprintf(r.Out, "  %s: %s -> %s\n", change.Field, orNone(change.From), orNone(change.To))
+		}
+		return err
+	case a.Action == "made":
+		_, err := fmt.Fprintf(r.Out, "%s made, revision %d\n", a.Queue, a.Revision)
+		return err
+	}
+	return printChanges(r.Out, a.Queue, a.Revision, a.Changes)
+}

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/internal/client"
+)
+
+type infoCmd struct {
+	Name string `arg:"" help:"Name of the queue."`
+	output
+}
+
+// queueReport is what -o json prints: the queue, and who drains the store.
+type queueReport struct {
+	client.Queue
+	Drainers []client.Drainer `json:"drainers"`
+}
+
+func (c *infoCmd) Run(r *run) error {
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	q, err := api.Queue(r.ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	drainers, err := api.Drainers(r.ctx)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		if drainers == nil {
+			drainers = []client.Drainer{}
+		}
+		return printJSON(r.Out, queueReport{q, drainers})
+	}
+	return printQueue(r, &q, drainers)
+}
+
+func printQueue(r *run, q *client.Queue, drainers []client.Drainer) error {
+	now := time.Now()
+	s := &q.Stats
+	err := facts(r.Out,
+		"name", q.Name,
+		"state", stateOf(q),
+		"rate", fmt.Sprintf("%s (one each %v), revision %d", rateOf(q), q.Rate.Interval(), q.Revision),
+		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
+		"held", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased", s.Held(), q.Capacity, s.Waiting, s.Scheduled, s.Leased),
+		"oldest", age(now, s.OldestWaiting),
+		"dead", num(s.Dead),
+		"since made", fmt.Sprintf("%d appended, %d delivered, %d retried, %d died, %d refused", s.Appended, s.Delivered, s.Retried, s.Died, s.Refused),
+		"irregular", fmt.Sprintf("%d released, %d leases ran out, %d slots lost", s.Released, s.Expired, s.Lost),
+		"lease, slack", fmt.Sprintf("%v, %v", q.Lease, q.Slack),
+		"retry", fmt.Sprintf("%d attempts, %v to %v, jitter %s", q.Retry.MaxAttempts, q.Retry.MinBackoff, q.Retry.MaxBackoff, q.Retry.Jitter),
+		"deliver", plain(string(q.Deliver)),
+	)
+	if err != nil {
+		return err
+	}
+	if len(drainers) == 0 {
+		_, _ = fmt.Fprintln(r.Out, "\nno drainer has been seen lately: nothing leaves this store until one runs")
+	} else {
+		t := table{header: []string{"DRAINER", "VERSION", "LAST SEEN", "ID"}}
+		for _, d := range drainers {
+			t.add(plain(d.Name), plain(d.Version), age(now, &d.LastSeen)+" ago", plain(d.ID))
+		}
+		_, _ = fmt.Fprintf(r.Out, "\n%s", t.String())
+	}
+	if len(s.Errors) > 0 {
+		t := table{header: []string{"LAST ERRORS", "JOB", "REASON"}}
+		for _, e := range s.Errors {
+			t.add(age(now, &e.At)+" ago", plain(e.ID), plain(e.Reason))
+		}
+		_, _ = fmt.Fprintf(r.Out, "\n%s", t.String())
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/client"
+)
+
+type lsCmd struct {
+	output
+	Watch    bool          `help:"Refresh until Ctrl-C." short:"w"`
+	Interval time.Duration `help:"How often --watch refreshes." default:"1s"`
+}
+
+// Help is shown below the flags.
+func (lsCmd) Help() string {
+	return `Columns: HELD is waiting + scheduled + leased, over the capacity; OUT/S the measured
+departures a second over the last 10 to 20 s; OLDEST the age of the job at the head.
+
+Examples:
+  penstock queue ls
+  penstock queue ls --watch
+  penstock queue ls -o json | jq '.[] | select(.stats.dead > 0) | .name'
+
+With --watch -o json there is one list a line.`
+}
+
+func (c *lsCmd) Run(r *run) error {
+	if c.Interval < 50*time.Millisecond {
+		return usage(fmt.Errorf("--interval %v: must be at least 50ms", c.Interval))
+	}
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	if !c.Watch {
+		queues, err := api.Queues(r.ctx)
+		if err != nil {
+			return err
+		}
+		if c.json() {
+			return printJSON(r.Out, queues)
+		}
+		_, err = fmt.Fprint(r.Out, queueTable(queues, time.Now()))
+		return err
+	}
+	return c.watch(r, api)
+}
+
+// watch redraws on a terminal and prints one after another elsewhere. A server
+// that is gone for a while is said to be, and asked again.
+func (c *lsCmd) watch(r *run, api *client.Client) error {
+	_, screen := terminal(r.Out)
+	tick := time.NewTicker(c.Interval)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		queues, err := api.Queues(r.ctx)
+		var gone *client.Unreachable
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil // Ctrl-C is how a watch ends
+		case err != nil && (first || !errors.As(err, &gone)):
+			return err
+		}
+		if err := c.draw(r, queues, err, screen); err != nil {
+			return err
+		}
+		select {
+		case <-r.ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *lsCmd) draw(r *run, queues []client.Queue, failed error, screen bool) error {
+	if c.json() {
+		if failed != nil {
+			r.say("penstock: %v", failed)
+			return nil
+		}
+		text, err := json.Marshal(queues)
+		if err != nil {
+			return fmt.Errorf("write the answer as JSON: %w", err)
+		}
+		_, err = fmt.Fprintf(r.Out, "%s\n", text)
+		return err
+	}
+	now := time.Now()
+	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), r.server)
+	if failed != nil {
+		text += failed.Error() + "\n"
+	} else {
+		text += queueTable(queues, now)
+	}
+	if screen {
+		// Home, each line cleared to its end, and everything below.
+		text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
+	} else {
+		text += "\n"
+	}
+	_, err := fmt.Fprint(r.Out, text)
+	return err
+}
+
+func queueTable(queues []client.Queue, now time.Time) string {
+	if len(queues) == 0 {
+		return "no queues; \"penstock queue set NAME rate=10/s\" makes one\n"
+	}
+	t := table{header: []string{"NAME", "RATE", "HELD", "WAITING", "SCHEDULED", "LEASED", "DEAD", "OUT/S", "OLDEST", "STATE"},
+		right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true}}
+	for i := range queues {
+		q := &queues[i]
+		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Held(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Scheduled),
+			num(q.Stats.Leased), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q))
+	}
+	return t.String()
+}
+
+func num(n int64) string { return strconv.FormatInt(n, 10) }
+
+func rateOf(q *client.Queue) string {
+	if q.Burst > 1 {
+		return fmt.Sprintf("%s burst %d", q.Rate, q.Burst)
+	}
+	return q.Rate.String()
+}
+
+func stateOf(q *client.Queue) string {
+	switch {
+	case q.Paused && q.PauseReason != "":
+		return "paused: " + plain(q.PauseReason)
+	case q.Paused:
+		return "paused"
+	case q.Stats.Held() >= q.Capacity:
+		return "full"
+	case q.Stats.Waiting > 0:
+		return "flowing"
+	}
+	return "idle"
+}

@@ -1,0 +1,155 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/penstock/penstock/internal/client"
+)
+
+type setCmd struct {
+	Name     string   `arg:"" help:"Name of the queue."`
+	Settings []string `arg:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
+	Revision int64    `help:"Change it only if it is at this revision; by default at the one that was just read." placeholder:"N"`
+	output
+}
+
+// Help is shown below the flags.
+func (setCmd) Help() string {
+	return `Fields are those of the queue's spec, nested ones with dots: rate, burst, capacity,
+lease, slack, retry.max_attempts, retry.min_backoff, retry.max_backoff, retry.jitter,
+retention.for, retention.max, deliver.http.url, deliver.http.timeout. An empty value
+goes back to the default. A new rate holds for the backlog at once.
+
+If there is no such queue it is made; then a rate must be given.
+
+Examples:
+  penstock queue set email rate=14/s capacity=10000
+  penstock queue set email deliver.http.url=https://api.example.com/v1/send
+  penstock queue set email retry.max_attempts=
+
+The change is made only if nobody else changed the queue meanwhile (If-Match);
+exit code 3 says that somebody did.`
+}
+
+func (c *setCmd) Run(r *run) error {
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	old, revision, err := c.read(r, api)
+	if err != nil {
+		return err
+	}
+	spec, err := withSettings(old, c.Settings)
+	if err != nil {
+		return usage(err)
+	}
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("write the spec as JSON: %w", err)
+	}
+	q, err := api.Put(r.ctx, c.Name, text, revision)
+	if err != nil {
+		return fmt.Errorf("queue %s: %w", c.Name, err)
+	}
+	if c.json() {
+		return printJSON(r.Out, q)
+	}
+	now, err := tree(q.Spec)
+	if err != nil {
+		return err
+	}
+	if revision == client.Absent {
+		_, err = fmt.Fprintf(r.Out, "%s made, revision %d\n", c.Name, q.Revision)
+		return err
+	}
+	return printChanges(r.Out, c.Name, q.Revision, changes(old, now))
+}
+
+// read returns the present spec, or an empty one if there is no such queue, and
+// the revision to insist on.
+func (c *setCmd) read(r *run, api *client.Client) (map[string]any, int64, error) {
+	q, err := api.Queue(r.ctx, c.Name)
+	var refused *client.Problem
+	if errors.As(err, &refused) && refused.Reason == "unknown_queue" && c.Revision == 0 {
+		return map[string]any{}, client.Absent, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	spec, err := tree(q.Spec)
+	if c.Revision != 0 {
+		return spec, c.Revision, err
+	}
+	return spec, q.Revision, err
+}
+
+// tree is v as JSON says it. Numbers stay as they are written.
+func tree(v any) (map[string]any, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("write the spec as JSON: %w", err)
+	}
+	dec := json.NewDecoder(strings.NewReader(string(text)))
+	dec.UseNumber()
+	var out map[string]any
+	if err := dec.Decode(&out); err != nil {
+		return nil, fmt.Errorf("read the spec as JSON: %w", err)
+	}
+	return out, nil
+}
+
+// withSettings returns a copy of a spec with FIELD=VALUE settings applied.
+func withSettings(spec map[string]any, settings []string) (map[string]any, error) {
+	out, err := tree(spec)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range settings {
+		field, text, ok := strings.Cut(s, "=")
+		if !ok || field == "" {
+			return nil, fmt.Errorf("%q: must be FIELD=VALUE, such as rate=14/s", s)
+		}
+		path := strings.Split(field, ".")
+		at := out
+		for _, name := range path[:len(path)-1] {
+			below, ok := at[name].(map[string]any)
+			if !ok {
+				if at[name] != nil {
+					return nil, fmt.Errorf("%s: %s has no fields of its own", field, name)
+				}
+				below = map[string]any{}
+				at[name] = below
+			}
+			at = below
+		}
+		name := path[len(path)-1]
+		if text == "" {
+			delete(at, name)
+			continue
+		}
+		at[name] = valueOf(text)
+	}
+	return out, nil
+}
+
+// valueOf reads a number, true, false, or JSON where it is one; else it is text.
+func valueOf(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	if text == "true" || text == "false" {
+		return text == "true"
+	}
+	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") || strings.HasPrefix(text, `"`) {
+		var v any
+		if json.Unmarshal([]byte(text), &v) == nil {
+			return v
+		}
+	}
+	return text
+}

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/penstock/penstock/internal/ops"
+)
+
+type upCmd struct {
+	Data        string     `help:"Directory of the store; made if it is not there." default:"./penstock-data" placeholder:"DIR"`
+	Listen      string     `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	Config      string     `help:"File of queues to make if they are missing." placeholder:"FILE"`
+	Concurrency int        `help:"Jobs under way at once; 0 is 128." default:"0" placeholder:"N"`
+	TLSCert     string     `help:"Certificate, PEM." placeholder:"FILE"`
+	TLSKey      string     `help:"Its key, PEM." placeholder:"FILE"`
+	Insecure    bool       `help:"Listen beyond loopback without TLS."`
+	LogLevel    slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
+	Tether      bool       `hidden:"" help:"End when standard input does."`
+}
+
+// Help is shown below the flags.
+func (upCmd) Help() string {
+	return `Runs until Ctrl-C or SIGTERM: then it stops taking jobs, gives back those that have not
+left, and finishes those that have. Jobs are on disk before they are acknowledged. One
+process has the store; a second one on the same directory is refused.
+
+Examples:
+  penstock up
+  penstock up --data /var/lib/penstock --config queues.yaml
+  penstock up --listen 127.0.0.1:9090`
+}
+
+func (c *upCmd) Run(r *run) error {
+	ctx := r.ctx
+	if c.Tether {
+		tied, cancel := tethered(ctx, r.In)
+		defer cancel()
+		ctx = tied
+	}
+	e, err := openEmbedded(ctx, embeddedOptions{
+		data:        c.Data,
+		listen:      ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure},
+		config:      c.Config,
+		concurrency: c.Concurrency,
+		log:         logger(r.Err, c.LogLevel),
+	})
+	if err != nil {
+		return err
+	}
+	if err := c.greet(r, e); err != nil {
+		r.say("penstock: %v", err) // it runs all the same
+	}
+	return e.run(ctx)
+}
+
+// greet says where it listens, and what to paste to see it work.
+func (c *upCmd) greet(r *run, e *embedded) error {
+	url := e.url()
+	infos, err := e.engine.List(r.ctx, "", 1)
+	if err != nil {
+		return fmt.Errorf("list the queues: %w", err)
+	}
+	_, _ = fmt.Fprintf(r.Out, "listening on %s\ndata in %s\n\n", url, c.Data)
+	name := "hello"
+	if len(infos) > 0 {
+		name = infos[0].Spec.Name
+	} else {
+		_, _ = fmt.Fprintf(r.Out, `# make a queue: 5 a second, to a URL of yours
+curl -sS -X PUT %s/v1/queues/%s -H 'Content-Type: application/json' -d '{"rate":"5/s","deliver":{"http":{"url":"http://127.0.0.1:9000/"}}}'
+
+`, url, name)
+	}
+	_, _ = fmt.Fprintf(r.Out, `# put a job into it
+curl -sS %s/v1/queues/%s/jobs -H 'Content-Type: application/json' -d '{"payload":{"to":"a@example.com"}}'
+
+# and watch
+penstock --server %s queue ls --watch
+`, url, name, url)
+	return nil
+}
