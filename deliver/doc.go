@@ -1,0 +1,14 @@
+// Package deliver has the handlers that reach outside: a Router looks at a queue's
+// deliver setting and hands the job to the target that it names.
+//
+// It promises that no byte of a delivery leaves before its departure or after its
+// window: everything that can be prepared is (connections are dialled, TLS is shaken
+// hands on), and a connection does not write until the gate has said so. It promises
+// that a delivery ends within its target's timeout whatever the receiver does, that
+// memory does not depend on what the receiver answers, and that what a target cannot
+// use is said with the field's name.
+//
+// It refuses to follow redirects, to use a proxy because the environment names
+// one, to speak HTTP/2, and to send a request a second time within one
+// attempt once a byte of it was written.
+package deliver

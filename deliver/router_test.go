@@ -1,0 +1,71 @@
+package deliver
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/drain"
+)
+
+// Jobs of a queue without a usable target fail and say what to set, and the log says so
+// once a revision; the target that is set then is used.
+func TestWithoutTarget(t *testing.T) {
+	hits := 0
+	s, _ := server(t, func(http.ResponseWriter, *http.Request) { hits++ })
+	var log bytes.Buffer
+	r := router(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	job := jobFor(s.URL, "{}")
+	good := job.Spec.Deliver
+	for i, c := range []struct {
+		revision int64
+		raw      string
+		says     string
+		logged   int // in all
+	}{
+		{1, "", "deliver: names no target", 1},
+		{1, "", "deliver: names no target", 1},
+		{2, "", "deliver: names no target", 2},
+		{3, `{"smtp": {}}`, "deliver.smtp: is not a field", 3},
+		{4, string(good), "", 3},
+		{5, string(good), "", 3},
+		{6, `{"http": {"url": "x"}}`, "deliver.http.url", 4},
+		{7, string(good), "", 4},
+	} {
+		job.Revision, job.Spec.Deliver = c.revision, []byte(c.raw)
+		g := opened()
+		err := r.Handle(t.Context(), job, g)
+		if c.says == "" {
+			if err != nil {
+				t.Errorf("%d: %v", i, err)
+			}
+		} else {
+			wantErr(t, err, nil, c.says)
+			if drain.IsPermanent(err) || g.count() != 0 {
+				t.Errorf("%d: permanent %v, at the gate %d times", i, drain.IsPermanent(err), g.count())
+			}
+		}
+		if n := strings.Count(log.String(), "level=ERROR"); n != c.logged {
+			t.Errorf("%d: logged %d times, want %d", i, n, c.logged)
+		}
+	}
+	if hits != 3 {
+		t.Errorf("%d deliveries, want 3", hits)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s, _ := server(t, func(http.ResponseWriter, *http.Request) {})
+	r := New(Options{})
+	if err := r.Handle(t.Context(), jobFor(s.URL, "{}"), opened()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	wantErr(t, r.Handle(t.Context(), jobFor(s.URL, "{}"), opened()), errClosed, "")
+}

@@ -1,0 +1,104 @@
+package deliver
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+func TestParse(t *testing.T) {
+	target, err := Parse(json.RawMessage(`{"http": {"url": "https://api.example.com:8443/v1/send?x=1", "timeout": "250ms", "headers": {"authorization": "Bearer s3cret", "X-A": ""}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := HTTP{
+		URL: "https://api.example.com:8443/v1/send?x=1", Timeout: queue.Duration(250 * time.Millisecond),
+		Headers: map[string]string{"Authorization": "Bearer s3cret", "X-A": ""},
+	}
+	if !reflect.DeepEqual(*target.HTTP, want) {
+		t.Errorf("%+v, want %+v", *target.HTTP, want)
+	}
+	target, err = Parse(json.RawMessage(`{"http": {"url": "http://[::1]/"}}`))
+	if err != nil || target.HTTP.Timeout.D() != DefaultTimeout {
+		t.Errorf("%+v, %v", target.HTTP, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	url := func(u string) string { return `{"http": {"url": "` + u + `"}}` }
+	header := func(h string) string { return `{"http": {"url": "http://a/", "headers": {` + h + `}}}` }
+	for _, c := range []struct{ name, raw, field, says string }{
+		{"nothing", ``, "deliver", "names no target"},
+		{"spaces", " \n", "deliver", "names no target"},
+		{"null", `null`, "deliver", "names no target"},
+		{"empty", `{}`, "deliver", "names no target"},
+		{"null target", `{"http": null}`, "deliver", "names no target"},
+		{"a string", `"http://a"`, "deliver", "must be an object"},
+		{"a list", `[]`, "deliver", "must be an object"},
+		{"not JSON", `{"http": {"url"`, "deliver.http.url", "not valid JSON"},
+		{"more behind", url("http://a/") + `{}`, "deliver", "not valid JSON"},
+		{"unknown target", `{"smtp": {}}`, "deliver.smtp", "not a field"},
+		{"another case", `{"HTTP": {}}`, "deliver.HTTP", "not a field"},
+		{"unknown field", `{"http": {"url": "http://a/", "method": "PUT"}}`, "deliver.http.method", "not a field"},
+		{"repeated target", `{"http": {"url": "http://a/"}, "http": {"url": "http://b/"}}`, "deliver.http", "twice"},
+		{"repeated field", `{"http": {"url": "http://a/", "url": "http://b/"}}`, "deliver.http.url", "twice"},
+		{"repeated header", header(`"a": "1", "a": "2"`), "deliver.http.headers.a", "twice"},
+		{"repeated header, other case", header(`"X-a": "1", "x-A": "2"`), "deliver.http.headers.x-A", "twice"},
+		{"URL missing", `{"http": {}}`, "deliver.http.url", "missing"},
+		{"URL null", `{"http": {"url": null}}`, "deliver.http.url", "missing"},
+		{"URL a number", `{"http": {"url": 7}}`, "deliver.http.url", "a string"},
+		{"gopher", url("gopher://a/"), "deliver.http.url", "http or https"},
+		{"file", url("file:///etc/passwd"), "deliver.http.url", "http or https"},
+		{"no scheme", url("a.example.com/x"), "deliver.http.url", "http or https"},
+		{"no host", url("http:///x"), "deliver.http.url", "http or https"},
+		{"only a port", url("http://:80/x"), "deliver.http.url", "http or https"},
+		{"opaque", url("http:a"), "deliver.http.url", "http or https"},
+		{"password", url("http://u:hunter2@a/"), "deliver.http.url", "Authorization"},
+		{"broken, with password", url("http://u:hunter2@a:x/"), "deliver.http.url", "http or https"},
+		{"fragment", url("http://a/#b"), "deliver.http.url", "fragment"},
+		{"empty fragment", url("http://a/#"), "deliver.http.url", "fragment"},
+		{"port 0", url("http://a:0/"), "deliver.http.url", "port"},
+		{"port 65536", url("http://a:65536/"), "deliver.http.url", "port"},
+		{"a space", url("http://a/b c"), "deliver.http.url", "percent-encoded"},
+		{"a line break", url(`http://a/\r\nb`), "deliver.http.url", "percent-encoded"},
+		{"not ASCII", url("http://ä/"), "deliver.http.url", "percent-encoded"},
+		{"long", url("http://a/" + strings.Repeat("b", MaxURLBytes)), "deliver.http.url", "longer than"},
+		{"timeout a number", `{"http": {"url": "http://a/", "timeout": 10}}`, "deliver.http.timeout", "10s"},
+		{"timeout without unit", `{"http": {"url": "http://a/", "timeout": "10"}}`, "deliver.http.timeout", "10s"},
+		{"timeout negative", `{"http": {"url": "http://a/", "timeout": "-1s"}}`, "deliver.http.timeout", "from 10ms"},
+		{"timeout zero", `{"http": {"url": "http://a/", "timeout": "0s"}}`, "deliver.http.timeout", "from 10ms"},
+		{"timeout short", `{"http": {"url": "http://a/", "timeout": "1ms"}}`, "deliver.http.timeout", "from 10ms"},
+		{"timeout long", `{"http": {"url": "http://a/", "timeout": "2h"}}`, "deliver.http.timeout", "from 10ms"},
+		{"headers a list", `{"http": {"url": "http://a/", "headers": []}}`, "deliver.http.headers", "an object"},
+		{"header a number", header(`"a": 1`), "deliver.http.headers.a", "a string"},
+		{"header name", header(`"a b": "1"`), "deliver.http.headers", "header name"},
+		{"empty header name", header(`"": "1"`), "deliver.http.headers", "header name"},
+		{"header injection", header(`"a": "1\r\nHost: b"`), "deliver.http.headers.a", "control"},
+		{"host", header(`"host": "b"`), "deliver.http.headers.host", "URL"},
+		{"framing", header(`"transfer-encoding": "chunked"`), "deliver.http.headers.transfer-encoding", "cannot be set"},
+		{"length", header(`"Content-Length": "1"`), "deliver.http.headers.Content-Length", "cannot be set"},
+		{"ours", header(`"penstock-id": "1"`), "deliver.http.headers.penstock-id", "cannot be set"},
+		{"the key", header(`"Idempotency-Key": "1"`), "deliver.http.headers.Idempotency-Key", "job's id"},
+		{"many bytes of headers", header(`"a": "` + strings.Repeat("b", queue.MaxHeaderBytes) + `"`), "deliver.http.headers", "limit"},
+		{"too long", `{"http": {"url": "http://a/"}}` + strings.Repeat(" ", queue.MaxDeliverBytes), "deliver", "limit"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := Parse(json.RawMessage(c.raw))
+			var f *queue.FieldError
+			if !errors.As(err, &f) {
+				t.Fatalf("%v is no *queue.FieldError", err)
+			}
+			if f.Field != c.field || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("field %s: %v; want field %s, saying %q", f.Field, err, c.field, c.says)
+			}
+			if strings.Contains(err.Error(), "hunter2") || len(err.Error()) > 500 {
+				t.Errorf("says too much: %v", err)
+			}
+		})
+	}
+}
