@@ -1,0 +1,147 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// DefaultRefresh is how often Gauges looks at the queues.
+const DefaultRefresh = 10 * time.Second
+
+// Gauges shows how the queues are, as of the last look: the first ones in order
+// of name each, all others summed up. However many queues there are, a look lists
+// no more than those, and asks for the totals.
+type Gauges struct {
+	most    int
+	jobs    *prometheus.GaugeVec
+	oldest  *prometheus.GaugeVec
+	rate    *prometheus.GaugeVec
+	outflow *prometheus.GaugeVec
+	paused  *prometheus.GaugeVec
+	queues  prometheus.Gauge
+	looked  prometheus.Gauge
+	shown   map[string]bool
+}
+
+// NewGauges registers the gauges. Run or Refresh sets them.
+func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
+	if maxQueues <= 0 {
+		maxQueues = DefaultMaxQueues
+	}
+	perQueue := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"queue"}, labels...))
+	}
+	g := &Gauges{
+		most:    maxQueues,
+		jobs:    perQueue("penstock_jobs", "Jobs by state.", "state"),
+		oldest:  perQueue("penstock_oldest_waiting_seconds", "How long the job at the head has been in; 0 when none waits."),
+		rate:    perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
+		outflow: perQueue("penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s."),
+		paused:  perQueue("penstock_paused", "1 while the queue is paused."),
+		queues:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
+		looked:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store."}),
+		shown:   map[string]bool{},
+	}
+	return g, register(reg, g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.queues, g.looked)
+}
+
+// Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
+func (g *Gauges) Run(ctx context.Context, engine queue.Specs, every time.Duration, log *slog.Logger) error {
+	if every <= 0 {
+		every = DefaultRefresh
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for failing := false; ; {
+		err := g.Refresh(ctx, engine)
+		if err != nil && ctx.Err() == nil && !failing { // once, not at every look
+			log.Warn("gauges of queues cannot be refreshed", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Refresh looks at the queues once. After an error the gauges are as they were.
+func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
+	totals, err := engine.Totals(ctx)
+	if err != nil {
+		return err
+	}
+	infos, err := engine.List(ctx, "", g.most)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	rest := totals
+	present := make(map[string]bool, len(infos))
+	for i := range infos {
+		info := &infos[i]
+		present[info.Spec.Name] = true
+		g.set(info, now)
+		rest.Waiting -= info.Waiting
+		rest.Scheduled -= info.Scheduled
+		rest.Leased -= info.Leased
+		rest.Dead -= info.Dead
+	}
+	for name := range g.shown {
+		if !present[name] {
+			g.forget(name)
+		}
+	}
+	g.shown = present
+	if totals.Queues > int64(len(infos)) {
+		// The totals are a little older than the list, so the difference may be
+		// slightly off, and must not be shown as negative.
+		g.states(Other, max(rest.Waiting, 0), max(rest.Scheduled, 0), max(rest.Leased, 0), max(rest.Dead, 0))
+	} else {
+		g.jobs.DeletePartialMatch(prometheus.Labels{"queue": Other})
+	}
+	g.queues.Set(float64(totals.Queues))
+	g.looked.Set(float64(now.UnixMilli()) / 1000)
+	return nil
+}
+
+func (g *Gauges) set(info *queue.Info, now time.Time) {
+	name := info.Spec.Name
+	g.states(name, info.Waiting, info.Scheduled, info.Leased, info.Dead)
+	age := 0.0
+	if !info.OldestWaiting.IsZero() {
+		age = max(now.Sub(info.OldestWaiting).Seconds(), 0)
+	}
+	g.oldest.WithLabelValues(name).Set(age)
+	rate := info.Spec.Rate.PerSecond()
+	if info.Spec.Rate.Unlimited() {
+		rate = math.Inf(1)
+	}
+	g.rate.WithLabelValues(name).Set(rate)
+	g.outflow.WithLabelValues(name).Set(info.Outflow)
+	paused := 0.0
+	if info.Paused {
+		paused = 1
+	}
+	g.paused.WithLabelValues(name).Set(paused)
+}
+
+func (g *Gauges) states(label string, waiting, scheduled, leased, dead int64) {
+	g.jobs.WithLabelValues(label, queue.Waiting.String()).Set(float64(waiting))
+	g.jobs.WithLabelValues(label, queue.Scheduled.String()).Set(float64(scheduled))
+	g.jobs.WithLabelValues(label, queue.Leased.String()).Set(float64(leased))
+	g.jobs.WithLabelValues(label, queue.Dead.String()).Set(float64(dead))
+}
+
+func (g *Gauges) forget(name string) {
+	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.outflow, g.paused} {
+		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
+	}
+}

@@ -1,0 +1,358 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+func embedded(t *testing.T) queue.Engine {
+	t.Helper()
+	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+func put(t *testing.T, e queue.Specs, name string, capacity int64) {
+	t.Helper()
+	s := queue.Spec{Name: name, Rate: leaky.PerSecond(14), Capacity: capacity}
+	s.Normalize()
+	if _, err := e.Put(t.Context(), s, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func job(name, id, payload string) queue.Job {
+	return queue.Job{Queue: name, ID: id, Payload: []byte(payload)}
+}
+
+func compare(t *testing.T, reg prometheus.Gatherer, want string, names ...string) {
+	t.Helper()
+	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), names...); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEngine(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	e, err := metrics.NewEngine(embedded(t), reg, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		put(t, e, name, 2)
+	}
+	// Queues that do not exist take no slot.
+	var stray []queue.Job
+	for i := range 10 {
+		stray = append(stray, job(fmt.Sprintf("none%d", i), "1", "1"), job("Not A Name", "1", "1"))
+	}
+	if _, err := e.Append(t.Context(), stray); err != nil {
+		t.Fatal(err)
+	}
+	answers, err := e.Append(t.Context(), []queue.Job{
+		job("a", "1", "1"), job("a", "1", "1"), job("a", "1", "2"), job("a", "2", "1"), job("a", "3", "1"),
+		job("b", "1", "1"), job("c", "1", "1"), job("d", "1", "1"), job("b", "", "1"),
+	})
+	if err != nil || len(answers) != 9 {
+		t.Fatalf("%v, %v", answers, err)
+	}
+	compare(t, reg, `
+# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# TYPE penstock_appended_total counter
+penstock_appended_total{outcome="accepted",queue="_other"} 2
+penstock_appended_total{outcome="accepted",queue="a"} 2
+penstock_appended_total{outcome="accepted",queue="b"} 1
+penstock_appended_total{outcome="duplicate",queue="_other"} 0
+penstock_appended_total{outcome="duplicate",queue="a"} 1
+penstock_appended_total{outcome="duplicate",queue="b"} 0
+# HELP penstock_refused_total Jobs that were not accepted, by reason.
+# TYPE penstock_refused_total counter
+penstock_refused_total{queue="_other",reason="conflict"} 0
+penstock_refused_total{queue="_other",reason="failed"} 0
+penstock_refused_total{queue="_other",reason="full"} 0
+penstock_refused_total{queue="_other",reason="invalid"} 10
+penstock_refused_total{queue="_other",reason="unknown_queue"} 10
+penstock_refused_total{queue="a",reason="conflict"} 1
+penstock_refused_total{queue="a",reason="failed"} 0
+penstock_refused_total{queue="a",reason="full"} 1
+penstock_refused_total{queue="a",reason="invalid"} 0
+penstock_refused_total{queue="b",reason="conflict"} 0
+penstock_refused_total{queue="b",reason="failed"} 0
+penstock_refused_total{queue="b",reason="full"} 0
+penstock_refused_total{queue="b",reason="invalid"} 1
+`, "penstock_appended_total", "penstock_refused_total")
+	if n := testutil.CollectAndCount(reg, "penstock_append_seconds"); n != 1 {
+		t.Errorf("%d append histograms", n)
+	}
+
+	// A deleted queue's series end and its slot is free again.
+	if err := e.Delete(t.Context(), "a", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Append(t.Context(), []queue.Job{job("d", "2", "1")}); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, reg, `
+# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# TYPE penstock_appended_total counter
+penstock_appended_total{outcome="accepted",queue="_other"} 2
+penstock_appended_total{outcome="accepted",queue="b"} 1
+penstock_appended_total{outcome="accepted",queue="d"} 1
+penstock_appended_total{outcome="duplicate",queue="_other"} 0
+penstock_appended_total{outcome="duplicate",queue="b"} 0
+penstock_appended_total{outcome="duplicate",queue="d"} 0
+`, "penstock_appended_total")
+}
+
+func TestEngineThatFails(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	inner := embedded(t)
+	e, err := metrics.NewEngine(inner, reg, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := inner.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Append(t.Context(), []queue.Job{job("a", "1", "1"), job("a", "2", "1")}); err == nil {
+		t.Fatal("a closed engine took jobs")
+	}
+	compare(t, reg, `
+# HELP penstock_refused_total Jobs that were not accepted, by reason.
+# TYPE penstock_refused_total counter
+penstock_refused_total{queue="_other",reason="failed"} 2
+`, "penstock_refused_total")
+	if _, err := metrics.NewEngine(inner, reg, 0); err == nil {
+		t.Error("registered twice")
+	}
+}
+
+func TestGauges(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	e := embedded(t)
+	g, err := metrics.NewGauges(reg, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		put(t, e, name, 10)
+		for i := range 3 {
+			if _, err := e.Append(t.Context(), []queue.Job{job(name, fmt.Sprint(i), "1")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := e.Pause(t.Context(), "b", "because"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Refresh(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	const jobs = `
+# HELP penstock_jobs Jobs by state.
+# TYPE penstock_jobs gauge
+`
+	states := func(name string, waiting int) string {
+		return fmt.Sprintf("penstock_jobs{queue=%[1]q,state=\"dead\"} 0\npenstock_jobs{queue=%[1]q,state=\"leased\"} 0\npenstock_jobs{queue=%[1]q,state=\"scheduled\"} 0\npenstock_jobs{queue=%[1]q,state=\"waiting\"} %[2]d\n", name, waiting)
+	}
+	compare(t, reg, jobs+states("_other", 6)+states("a", 3)+states("b", 3)+`
+# HELP penstock_queues How many queues there are.
+# TYPE penstock_queues gauge
+penstock_queues 4
+# HELP penstock_paused 1 while the queue is paused.
+# TYPE penstock_paused gauge
+penstock_paused{queue="a"} 0
+penstock_paused{queue="b"} 1
+# HELP penstock_rate_per_second The configured outflow; +Inf when unlimited.
+# TYPE penstock_rate_per_second gauge
+penstock_rate_per_second{queue="a"} 14
+penstock_rate_per_second{queue="b"} 14
+`, "penstock_jobs", "penstock_queues", "penstock_paused", "penstock_rate_per_second")
+
+	for _, name := range []string{"a", "c"} {
+		if err := e.Delete(t.Context(), name, queue.AnyRevision, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := g.Refresh(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, reg, jobs+states("b", 3)+states("d", 3), "penstock_jobs")
+}
+
+// failing is a store that is away.
+type failing struct{ queue.Engine }
+
+func (failing) Totals(context.Context) (queue.Totals, error) {
+	return queue.Totals{}, queue.ErrUnavailable
+}
+
+func TestGaugesRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := metrics.NewGauges(prometheus.NewPedanticRegistry(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		var out strings.Builder
+		if err := g.Run(ctx, failing{}, time.Second, slog.New(slog.NewTextHandler(&out, nil))); err != nil {
+			t.Errorf("stopped with %v", err)
+		}
+		if n := strings.Count(out.String(), "cannot be refreshed"); n != 1 {
+			t.Errorf("complained %d times in a minute", n)
+		}
+	})
+}
+
+func TestObserver(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	o, err := metrics.NewObserver(reg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(name string) *drain.Job {
+		return &drain.Job{Reservation: queue.Reservation{Job: queue.Job{Queue: name}}}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		o.Departed(of(name), 300*time.Microsecond)
+		o.Returned(of(name), queue.Deliver, 2*time.Millisecond)
+		o.Settled(name, queue.Deliver, queue.Delivered)
+	}
+	o.Departed(of("a"), -time.Second) // early is not late
+	o.Returned(of("a"), queue.Fail, time.Millisecond)
+	o.Settled("a", queue.Fail, queue.StateNone)
+	o.Returned(of("a"), queue.Bury, time.Millisecond)
+	o.Unsettled("a", queue.Bury, errors.New("away"))
+	o.Returned(of("b"), queue.Release, time.Millisecond)
+	o.Released("a", drain.Late)
+	o.Released("b", drain.Stopping)
+	o.Lost("a", 5)
+	o.Expired("a")
+	o.LeaseLost("c")
+	o.Free(7)
+	o.Reserved(0, 10, 3, time.Millisecond, nil)
+	o.Reserved(0, 10, 0, time.Millisecond, nil)
+	o.Reserved(0, 10, 0, time.Millisecond, errors.New("away"))
+	compare(t, reg, `
+# HELP penstock_departures_total Jobs that this drainer started.
+# TYPE penstock_departures_total counter
+penstock_departures_total{queue="_other"} 2
+penstock_departures_total{queue="a"} 2
+# HELP penstock_deliveries_total What became of started jobs, by outcome.
+# TYPE penstock_deliveries_total counter
+penstock_deliveries_total{outcome="dead",queue="_other"} 0
+penstock_deliveries_total{outcome="dead",queue="a"} 1
+penstock_deliveries_total{outcome="delivered",queue="_other"} 2
+penstock_deliveries_total{outcome="delivered",queue="a"} 1
+penstock_deliveries_total{outcome="released",queue="_other"} 1
+penstock_deliveries_total{outcome="released",queue="a"} 0
+penstock_deliveries_total{outcome="retry",queue="_other"} 0
+penstock_deliveries_total{outcome="retry",queue="a"} 1
+# HELP penstock_releases_total Departures given back unused, by reason.
+# TYPE penstock_releases_total counter
+penstock_releases_total{queue="_other",reason="stopping"} 1
+penstock_releases_total{queue="a",reason="late"} 1
+# HELP penstock_lost_slots_total Departures that a backlogged queue could have had and did not, as this drainer was told.
+# TYPE penstock_lost_slots_total counter
+penstock_lost_slots_total{queue="a"} 5
+# HELP penstock_leases_expired_total Leases that ran out, anybody's, as this drainer was told.
+# TYPE penstock_leases_expired_total counter
+penstock_leases_expired_total{queue="a"} 1
+# HELP penstock_leases_lost_total Jobs that this drainer had to stop because their lease no longer stood.
+# TYPE penstock_leases_lost_total counter
+penstock_leases_lost_total{queue="_other"} 1
+# HELP penstock_settlements_total Ends of leases, by result: accepted, stale or failed.
+# TYPE penstock_settlements_total counter
+penstock_settlements_total{queue="_other",result="accepted"} 2
+penstock_settlements_total{queue="a",result="accepted"} 1
+penstock_settlements_total{queue="a",result="failed"} 1
+penstock_settlements_total{queue="a",result="stale"} 1
+# HELP penstock_free_handlers Handlers that have nothing to do.
+# TYPE penstock_free_handlers gauge
+penstock_free_handlers 7
+# HELP penstock_reserves_total Reserves, by result: jobs, empty or failed.
+# TYPE penstock_reserves_total counter
+penstock_reserves_total{result="empty"} 1
+penstock_reserves_total{result="failed"} 1
+penstock_reserves_total{result="jobs"} 1
+# HELP penstock_start_lateness_seconds How long after its departure a job started.
+# TYPE penstock_start_lateness_seconds histogram
+penstock_start_lateness_seconds_bucket{le="5e-05"} 1
+penstock_start_lateness_seconds_bucket{le="0.0001"} 1
+penstock_start_lateness_seconds_bucket{le="0.0002"} 1
+penstock_start_lateness_seconds_bucket{le="0.0005"} 4
+penstock_start_lateness_seconds_bucket{le="0.001"} 4
+penstock_start_lateness_seconds_bucket{le="0.002"} 4
+penstock_start_lateness_seconds_bucket{le="0.003"} 4
+penstock_start_lateness_seconds_bucket{le="0.005"} 4
+penstock_start_lateness_seconds_bucket{le="0.0075"} 4
+penstock_start_lateness_seconds_bucket{le="0.01"} 4
+penstock_start_lateness_seconds_bucket{le="0.02"} 4
+penstock_start_lateness_seconds_bucket{le="0.05"} 4
+penstock_start_lateness_seconds_bucket{le="0.1"} 4
+penstock_start_lateness_seconds_bucket{le="1"} 4
+penstock_start_lateness_seconds_bucket{le="+Inf"} 4
+penstock_start_lateness_seconds_sum 0.0009
+penstock_start_lateness_seconds_count 4
+`, "penstock_departures_total", "penstock_deliveries_total", "penstock_releases_total", "penstock_lost_slots_total", "penstock_leases_expired_total",
+		"penstock_leases_lost_total", "penstock_settlements_total", "penstock_free_handlers", "penstock_reserves_total", "penstock_start_lateness_seconds")
+}
+
+func TestHook(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	h, err := metrics.NewHook(reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := redistest.New(t, redistest.Options{})
+	e, err := store.Open(t.Context(), store.Options{RedisURL: server.URL(), Init: true, Partitions: 1, Hook: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	put(t, e, "a", 1)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	trips := map[string]uint64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "penstock_redis_seconds" {
+				trips[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	if trips["script"] == 0 || trips["pipeline"] == 0 || trips["other"] == 0 {
+		t.Errorf("round trips counted: %v", trips)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	_ = e.Check(t.Context())
+	if failed := testutil.CollectAndCount(reg, "penstock_redis_errors_total"); failed != 2 {
+		t.Errorf("%d error series", failed)
+	}
+}

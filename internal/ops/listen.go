@@ -1,0 +1,63 @@
+package ops
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// Listen says where a server listens, and how it is protected.
+type Listen struct {
+	// Addr is host:port. Port 0 takes a free one.
+	Addr string
+	// TLSCert and TLSKey are PEM files. Both or none.
+	TLSCert, TLSKey string
+	// Insecure allows to listen beyond loopback without TLS.
+	Insecure bool
+}
+
+// ErrInsecure is wrapped by the refusal to listen beyond loopback in the clear.
+var ErrInsecure = errors.New("refused to listen beyond loopback without TLS")
+
+// bind opens the listener.
+func (l Listen) bind() (net.Listener, error) {
+	host, _, err := net.SplitHostPort(l.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %q: want HOST:PORT, such as 127.0.0.1:8080: %w", l.Addr, err)
+	}
+	if (l.TLSCert == "") != (l.TLSKey == "") {
+		return nil, errors.New("--tls-cert and --tls-key belong together: give both or none")
+	}
+	if l.TLSCert == "" && !l.Insecure && !loopback(host) {
+		return nil, fmt.Errorf("--listen %s: %w: anybody who can reach it could append jobs and change queues; "+
+			"give --tls-cert and --tls-key, or --insecure if the network is trusted", l.Addr, ErrInsecure)
+	}
+	var config *tls.Config
+	if l.TLSCert != "" {
+		cert, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", l.TLSCert, l.TLSKey, err)
+		}
+		config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	ln, err := net.Listen("tcp", l.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %s: %w", l.Addr, err)
+	}
+	if config != nil {
+		ln = tls.NewListener(ln, config)
+	}
+	return ln, nil
+}
+
+// loopback reports whether only this machine can reach a host. A name other than
+// localhost may resolve to anything.
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

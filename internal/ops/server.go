@@ -1,0 +1,137 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// ServerOptions are the limits of a Server. Zero fields mean the defaults named.
+type ServerOptions struct {
+	HeaderTimeout  time.Duration // for a request's headers: 10 s
+	ReadTimeout    time.Duration // for a whole request, unless its handler moves the deadline: 30 s
+	WriteTimeout   time.Duration // for a whole answer, likewise: 60 s
+	IdleTimeout    time.Duration // between requests: 2 min
+	MaxHeaderBytes int           // 256 KiB
+	MaxConnections int           // 8,192
+	// Grace is how long requests may go on when the server stops: 10 s.
+	Grace  time.Duration
+	Logger *slog.Logger // discards
+}
+
+func (o *ServerOptions) normalize() {
+	def(&o.HeaderTimeout, 10*time.Second)
+	def(&o.ReadTimeout, 30*time.Second)
+	def(&o.WriteTimeout, time.Minute)
+	def(&o.IdleTimeout, 2*time.Minute)
+	def(&o.MaxHeaderBytes, 256<<10)
+	def(&o.MaxConnections, 8192)
+	def(&o.Grace, 10*time.Second)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Server is an HTTP server with a bound for everything.
+type Server struct {
+	o        ServerOptions
+	listener net.Listener
+	tls      bool
+	http     *http.Server
+	stopping context.Context
+	stop     context.CancelFunc
+	closed   sync.Once
+}
+
+// NewServer opens the listener, so that a wrong address is known at once and
+// Addr can be told; Run serves it. A Server that is never run must be closed.
+func NewServer(l Listen, o ServerOptions) (*Server, error) {
+	o.normalize()
+	ln, err := l.bind()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, listener: limit(ln, o.MaxConnections), tls: l.TLSCert != ""}
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.http = &http.Server{
+		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
+		MaxHeaderBytes: o.MaxHeaderBytes,
+		// What it has to say is about clients that misbehave, which is their affair.
+		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// Addr is where the server listens, with the port it was given.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// URL is Addr as a client on this machine would write it.
+func (s *Server) URL() string {
+	scheme := "http"
+	if s.tls {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(s.Addr().String())
+	if err != nil {
+		return scheme + "://" + s.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}
+
+// Stopping ends when the server begins to stop: what goes on for long, such as a
+// stream, should come to an end then.
+func (s *Server) Stopping() context.Context { return s.stopping }
+
+// Run serves h until ctx ends; then it lets requests under way finish for up to
+// the grace period, and cuts off the rest. It returns nil after a stop, also one that
+// had to cut off. It must be called once.
+func (s *Server) Run(ctx context.Context, h http.Handler) error {
+	s.http.Handler = h
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		s.stop()
+		return fmt.Errorf("serving %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	s.stop()
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Grace)
+	defer cancel()
+	err := s.http.Shutdown(grace)
+	if err != nil {
+		s.o.Logger.Warn("requests were cut off", "grace", s.o.Grace.String())
+		err = s.http.Close()
+	}
+	if served := <-served; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
+
+// Close closes the listener of a server that is not run. After Run it does nothing.
+func (s *Server) Close() error {
+	var err error
+	s.closed.Do(func() {
+		s.stop()
+		if err = s.listener.Close(); errors.Is(err, net.ErrClosed) {
+			err = nil
+		}
+	})
+	return err
+}
