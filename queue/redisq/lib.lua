@@ -47,15 +47,15 @@ end
 local M, now
 
 local META = { 'schema', 'clk', 'off', 'run', 'fseq', 'wid', 'wat', 'wback', 'tw', 'ts', 'tl', 'td' }
+local was -- M as it was read
 
 local function begin()
   local v = call('HMGET', B, unpack(META))
   if not v[1] then raise('NOSTORE', B .. ' holds no penstock store') end
-  M = {
-    clk = tonumber(v[2]) or 0, off = tonumber(v[3]) or 0, run = v[4] or '', fseq = tonumber(v[5]) or 0,
-    wid = v[6] or '', wat = tonumber(v[7]) or 0, wback = tonumber(v[8]) or 0,
-    tw = tonumber(v[9]) or 0, ts = tonumber(v[10]) or 0, tl = tonumber(v[11]) or 0, td = tonumber(v[12]) or 0,
-  }
+  M, was = { run = v[4] or '', wid = v[6] or '' }, v
+  for i = 2, #META do
+    if not M[META[i]] then M[META[i]] = tonumber(v[i]) or 0 end
+  end
   local t = tonumber(ARGV[1])
   if not t then
     local time = call('TIME')
@@ -77,8 +77,16 @@ local function check_run()
 end
 
 local function finish()
-  call('HSET', B, 'clk', now, 'off', M.off, 'run', M.run, 'fseq', M.fseq, 'wid', M.wid, 'wat', M.wat, 'wback', M.wback,
-    'tw', M.tw, 'ts', M.ts, 'tl', M.tl, 'td', M.td)
+  M.clk = now
+  local args = {}
+  for i = 2, #META do
+    local value = M[META[i]]
+    if value ~= (tonumber(was[i]) or was[i] or 0) and value ~= was[i] then
+      args[#args + 1] = META[i]
+      args[#args + 1] = value
+    end
+  end
+  if args[1] then call('HSET', B, unpack(args)) end
 end
 
 local function wake(client)
@@ -218,7 +226,10 @@ end
 -- flight packs what happened to a job since its first grant: state, attempts,
 -- turn, departure or due, fence; then the last settled fence and its verdict;
 -- then the last reason.
-local FLIGHT = '>BI2I7I7c8I6c8I6B'
+local FLIGHT_HEAD = '>BI2I7I7c8I6'
+local FLIGHT = FLIGHT_HEAD .. 'c8I6B'
+local SETTLED = 32 -- where the last settled fence begins
+local NEVER_SETTLED = '00000000' .. string.rep('\0', 7)
 
 local function pack_flight(f)
   return pack(FLIGHT, f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.pepoch, f.pfence, f.pverdict) .. f.reason
@@ -231,8 +242,6 @@ local function unpack_flight(s)
   f.reason = sub(s, pos)
   return f
 end
-
-local function fence_text(epoch, fence) return epoch .. '-' .. string.format('%.0f', fence) end
 
 -- A job: 'L', 7 bytes of the instant it was appended, then its body as it came:
 -- 8 of stamp and the record (8 of fingerprint, 2 of cost, ...). Once ended: 'E',

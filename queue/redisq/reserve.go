@@ -45,7 +45,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		name, revision, lease := group.text(), group.int(), group.duration()
 		for rows := group.list(); rows.more(); {
 			j := queue.Reservation{Revision: revision, Lease: lease}
-			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), queue.Fence(rows.text()), int(rows.int()), rows.duration()
+			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(rows.text(), rows.int()), int(rows.int()), rows.duration()
 			job := rows.text()
 			if rows.err != nil {
 				return out, rows.err

@@ -4,8 +4,8 @@
 -- ARGV[2..7]  client id, client name, client version, request number, most jobs, most bytes
 -- Returns  {next in us, backup in us, garbage, expired, lost, groups, errors}:
 --          expired {queue name...}, one a lease; lost {queue name, slots...}; errors {queue number, text...};
---          groups {queue name, revision, lease in us, rows} with rows five entries a job:
---          id, fence, attempt, departs in us from now, job
+--          groups {queue name, revision, lease in us, rows} with rows six entries a job:
+--          id, epoch, fence, attempt, departs in us from now, job
 
 begin()
 check_run()
@@ -42,14 +42,14 @@ local function replay()
   if not last then return false end
   last = cmsgpack.unpack(last)
   if last[1] ~= number then return false end
-  for i = 2, #last, 3 do
+  for i = 3, #last, 3 do
     local nr, id, fence = last[i], last[i + 1], last[i + 2]
     local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
     local f = entry and unpack_flight(entry)
-    if q and f and f.state == S.leased and fence_text(f.epoch, f.fence) == fence then
+    if q and f and f.state == S.leased and f.epoch == last[2] and f.fence == fence then
       local rows, job = group_of(q), call('GET', job_key(nr, id))
       if job then
-        for _, v in ipairs({ id, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
+        for _, v in ipairs({ id, f.epoch, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
         left = left - 1
       end
     end
@@ -168,20 +168,17 @@ local function grant_some(q, leases, flights)
         more = false
         break
       end
-      local f = entries[i] and unpack_flight(entries[i])
-        or { attempts = 0, pepoch = '00000000', pfence = 0, pverdict = 0, reason = '' }
+      local entry, attempts, settled = entries[i], 0, NEVER_SETTLED
+      if entry then
+        attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
+      end
       M.fseq = M.fseq + 1
       q.lf = M.fseq
-      f.state, f.turn, f.at, f.epoch, f.fence = S.leased, tonumber(heads[2 * i]), d, M.run, M.fseq
-      local fence = fence_text(f.epoch, f.fence)
-      leases[#leases + 1] = d + q.lease
-      leases[#leases + 1] = q.nr .. ':' .. id
-      flights[#flights + 1] = id
-      flights[#flights + 1] = pack_flight(f)
-      local r = #rows
-      rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5] = id, fence, f.attempts + 1, d - now, job
-      local g = #granted
-      granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, fence
+      local l, f, r, g = #leases, #flights, #rows, #granted
+      leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
+      flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, S.leased, attempts, heads[2 * i], d, M.run, M.fseq) .. settled
+      rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
+      granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
       left, bytes = left - 1, bytes + #job
     end
     taken = taken + 1
@@ -257,7 +254,7 @@ if not replay() then
   take_back()
   visit_due(B .. 's', 0, ripen)
   visit_due(B .. 'a', HORIZON, visit)
-  if #granted > 0 then call('SET', grant_key, cmsgpack.pack({ number, unpack(granted) }), 'PX', 60000) end
+  if #granted > 0 then call('SET', grant_key, cmsgpack.pack({ number, M.run, unpack(granted) }), 'PX', 60000) end
 end
 
 -- When to ask again, and who watches.

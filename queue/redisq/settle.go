@@ -44,7 +44,7 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 		args = append(args, g.name, len(g.items))
 		for _, i := range g.items {
 			s := &items[i]
-			args = append(args, s.ID, string(s.Fence), int(s.Verdict), max(s.After, 0).Microseconds(), s.Reason)
+			args = append(args, s.ID, packFence(s.Fence), int(s.Verdict), max(s.After, 0).Microseconds(), s.Reason)
 		}
 	}
 	v, err := e.repeat(ctx, settleScript, partition, args...)
@@ -79,7 +79,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, erro
 			args := make([]any, 0, 2+3*(to-from))
 			args = append(args, e.instant(), to-from)
 			for _, l := range p.items[from:to] {
-				args = append(args, l.Queue, l.ID, string(l.Fence))
+				args = append(args, l.Queue, l.ID, packFence(l.Fence))
 			}
 			ctx, cancel := context.WithTimeout(ctx, flightTimeout)
 			v, err := e.repeat(ctx, extendScript, p.partition, args...)

@@ -2,12 +2,13 @@
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each:
---          id, fence, verdict, back-off in us, reason
+--          id, fence (8 bytes of epoch, 6 of number), verdict, back-off in us, reason
 -- Returns  one entry a settlement: the state in which it left the job, 0 when stale, or the text of an error
 
 begin()
 local out, arg = {}, 3
 
+local DELIVERED = string.char(S.delivered, V.deliver)
 local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting }
 
 -- repeated answers a settlement whose lease is gone: as before if it is the
@@ -39,16 +40,30 @@ local function settle(name, count, arg)
   call('LLEN', B .. 'd' .. nr)
   local gone, landed, ended, dead, back = {}, {}, {}, {}, false
   local ids, released, retried, flights = {}, 0, 0, {}
+  local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
   for j = 0, count - 1 do ids[j + 1] = ARGV[arg + 5 * j] end
   local entries = call('HMGET', F, unpack(ids))
   for j = 1, count do
     local id, token, verdict, after, reason =
       ARGV[arg], ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), ARGV[arg + 4]
     arg = arg + 5
-    local epoch, fence = sub(token, 1, 8), tonumber(sub(token, 10))
     local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
-    local f = entry and entry ~= '' and unpack_flight(entry)
-    if not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
+    local quick = entry and verdict == V.deliver and byte(entry) == S.leased and sub(entry, 18, 31) == token
+      and call('GETRANGE', J .. id, 0, 25)
+    local epoch, fence = unpack_('>c8I6', token)
+    local f = not quick and entry and entry ~= '' and unpack_flight(entry)
+    if quick then
+      -- What finish_job writes, without taking the flight apart: most jobs go well.
+      if sub(quick, 1, 1) == 'L' then
+        call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', unpack_('>I2', entry, 2) + 1) .. token .. sub(quick, 2, 8) .. '\0\0',
+          'PX', px)
+      end
+      landed[#landed + 1] = q.nr .. ':' .. id
+      ended[#ended + 1] = time .. id
+      gone[#gone + 1] = id
+      flights[id] = ''
+      out[#out + 1] = S.delivered
+    elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
     else
       landed[#landed + 1] = q.nr .. ':' .. id
