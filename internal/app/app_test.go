@@ -1,0 +1,279 @@
+package app_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/store"
+)
+
+// receiver counts what arrives, by webhook id or body.
+type receiver struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{seen: map[string]int{}}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.seen[string(body)]++
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) count() (different, all int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.seen {
+		all += n
+	}
+	return len(r.seen), all
+}
+
+func call(t *testing.T, method, url, body, contentType string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func poll(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited for 30 s in vain: %s", what)
+		}
+	}
+}
+
+// The main job, in one process: jobs in over HTTP, out to a receiver.
+func TestMainJob(t *testing.T) {
+	redis := redistest.New(t, redistest.Options{})
+	for name, o := range map[string]store.Options{
+		"embedded": {DataPath: t.TempDir()},
+		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			engine, err := store.Open(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reg := app.NewRegistry()
+			in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget, Registry: reg})
+			if err != nil {
+				t.Fatal(err)
+			}
+			router := deliver.New(deliver.Options{})
+			out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: router, Registry: reg, Drain: drain.Options{Name: "tester", Version: "v0"}, Listen: ops.Listen{Addr: "127.0.0.1:0"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- ops.RunAll(ctx, in.Run, out.Run) }()
+
+			target := newReceiver(t)
+			base := in.URL() + "/v1/queues/email"
+			if status, text := call(t, "PUT", base, `{"rate":"1000/s","deliver":{"http":{"url":"gopher://x"}}}`, "application/json"); status != 400 || !strings.Contains(text, `"field":"deliver.http.url"`) {
+				t.Errorf("a bad target: %d %s", status, text)
+			}
+			if status, text := call(t, "PUT", base, fmt.Sprintf(`{"rate":"1000/s","deliver":{"http":{"url":%q}}}`, target.URL), "application/json"); status != 201 {
+				t.Fatalf("%d %s", status, text)
+			}
+			var lines bytes.Buffer
+			for i := range 300 {
+				fmt.Fprintf(&lines, "{\"payload\":{\"n\":%d},\"id\":\"j%d\"}\n", i, i)
+			}
+			status, text := call(t, "POST", base+"/jobs", lines.String(), "application/x-ndjson")
+			if status != 200 || strings.Count(text, `"status":202`) != 300 {
+				t.Fatalf("%d %.500s", status, text)
+			}
+			poll(t, "all are delivered", func() bool {
+				_, text := call(t, "GET", base, "", "")
+				var q struct{ Stats struct{ Delivered int } }
+				return json.Unmarshal([]byte(text), &q) == nil && q.Stats.Delivered == 300
+			})
+			if different, all := target.count(); different != 300 || all != 300 {
+				t.Errorf("the receiver saw %d jobs, %d of them different", all, different)
+			}
+			if _, text := call(t, "GET", base+"/jobs/j7", "", ""); !strings.Contains(text, `"state":"delivered"`) {
+				t.Errorf("job: %s", text)
+			}
+			if _, text := call(t, "GET", in.URL()+"/v1/drainers", "", ""); !strings.Contains(text, `"name":"tester","version":"v0"`) {
+				t.Errorf("drainers: %s", text)
+			}
+			_, page := call(t, "GET", in.URL()+"/metrics", "", "")
+			for _, want := range []string{`penstock_appended_total{outcome="accepted",queue="email"} 300`, `penstock_deliveries_total{outcome="delivered",queue="email"} 300`,
+				"penstock_start_lateness_seconds_count 300", "penstock_build_info{", "go_goroutines"} {
+				if !strings.Contains(page, want) {
+					t.Errorf("metrics do not have %s", want)
+				}
+			}
+			health := "http://" + out.Addr().String()
+			for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+				if status, text := call(t, "GET", health+path, "", ""); status != 200 {
+					t.Errorf("drainer's %s: %d %s", path, status, text)
+				}
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Errorf("stopped with %v", err)
+			}
+			if err := router.Close(); err != nil {
+				t.Error(err)
+			}
+			if err := engine.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Stopping does not wait for a stream that goes on for ever, nor for a body that
+// never ends, and the store going away is told by readiness.
+func TestStopUnderUse(t *testing.T) {
+	redis := redistest.New(t, redistest.Options{})
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true, Partitions: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Server: ops.ServerOptions{Grace: time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- in.Run(ctx) }()
+	if status, text := call(t, "PUT", in.URL()+"/v1/queues/email", `{"rate":"1/s"}`, "application/json"); status != 201 {
+		t.Fatalf("%d %s", status, text)
+	}
+	for _, contentType := range []string{"application/x-ndjson", "application/json"} {
+		body, feed := io.Pipe()
+		defer feed.Close()
+		req, err := http.NewRequest("POST", in.URL()+"/v1/queues/email/jobs", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", contentType)
+		if contentType == "application/json" {
+			go func() { // it gets no answer; what it ends with is not looked at
+				if resp, err := http.DefaultClient.Do(req); err == nil {
+					_ = resp.Body.Close()
+				}
+			}()
+			if _, err := io.WriteString(feed, `{"payload":`); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if _, err := io.WriteString(feed, "{\"payload\":1}\n"); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil || !strings.Contains(text, `"status":202`) {
+			t.Fatalf("%s, %v", text, err)
+		}
+	}
+	if err := redis.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := call(t, "GET", in.URL()+"/readyz", "", ""); status != 503 || !strings.Contains(text, "not_ready") {
+		t.Errorf("without a store: %d %s", status, text)
+	}
+	if status, text := call(t, "POST", in.URL()+"/v1/queues/email/jobs", `{"payload":1}`, "application/json"); status != 503 && status != 504 {
+		t.Errorf("without a store: %d %s", status, text)
+	}
+	stop()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Errorf("stopped with %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not stop")
+	}
+}
+
+// The programs start, say where they listen, and stop when told to.
+func TestPrograms(t *testing.T) {
+	redis := redistest.New(t, redistest.Options{})
+	file := filepath.Join(t.TempDir(), "queues.yaml")
+	if err := os.WriteFile(file, []byte("queues:\n  - name: email\n    rate: 14/s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range []func(context.Context, []string, io.Writer, io.Writer) error{app.RunIngress, app.RunDrainer} {
+		ctx, stop := context.WithCancel(t.Context())
+		logs, w := io.Pipe()
+		ended := make(chan error, 1)
+		go func() {
+			ended <- run(ctx, []string{"--redis", redis.URL(), "--init", "--config", file, "--listen", "127.0.0.1:0", "--log-format", "json"}, io.Discard, w)
+			_ = w.Close()
+		}()
+		said := bufio.NewScanner(logs)
+		url := ""
+		for url == "" && said.Scan() {
+			if m := regexp.MustCompile(`"url":"(http://[^"]+)"`).FindStringSubmatch(said.Text()); m != nil {
+				url = m[1]
+			}
+		}
+		go func() { _, _ = io.Copy(io.Discard, logs) }()
+		if url == "" {
+			t.Fatalf("it does not say where it listens: %v", <-ended)
+		}
+		if status, text := call(t, "GET", url+"/readyz", "", ""); status != 200 {
+			t.Errorf("%d %s", status, text)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	if _, err := engine.Get(t.Context(), "email"); err != nil {
+		t.Errorf("the file's queue: %v", err)
+	}
+}

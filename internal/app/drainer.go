@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/queue"
+)
+
+// DrainerOptions are the settings of a Drainer. Zero fields mean what is said
+// beside them.
+type DrainerOptions struct {
+	// Handler gets the jobs. It must be given.
+	Handler drain.Handler
+	// Drain are the drainer's own settings; Observer is set here.
+	Drain drain.Options
+	// Listen is where metrics and health are served; without an address nowhere.
+	Listen ops.Listen
+	Server ops.ServerOptions
+	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
+	Registry *prometheus.Registry
+	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.
+	MaxQueueLabels int
+	Logger         *slog.Logger // discards
+}
+
+var errStopping = errors.New("this drainer is stopping")
+
+// Drainer is the outflow, with health and metrics beside it.
+type Drainer struct {
+	engine queue.Engine
+	server *ops.Server // nil without an address
+	o      DrainerOptions
+}
+
+// NewDrainer binds the listener of health and metrics. What it returns must be run.
+func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registry == nil {
+		o.Registry = NewRegistry()
+	}
+	if o.Drain.Logger == nil {
+		o.Drain.Logger = o.Logger
+	}
+	if o.Server.Logger == nil {
+		o.Server.Logger = o.Logger
+	}
+	observer, err := metrics.NewObserver(o.Registry, o.MaxQueueLabels)
+	if err != nil {
+		return nil, err
+	}
+	o.Drain.Observer = observer
+	d := &Drainer{engine: engine, o: o}
+	if o.Listen.Addr != "" {
+		if d.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Addr is where health and metrics are served, nil when nowhere.
+func (d *Drainer) Addr() net.Addr {
+	if d.server == nil {
+		return nil
+	}
+	return d.server.Addr()
+}
+
+// Run drains until ctx ends, then gives back what has not left and finishes what
+// has. Health and metrics are served until that is done.
+func (d *Drainer) Run(ctx context.Context) error {
+	outflow := func(ctx context.Context) error { return drain.Run(ctx, d.engine, d.o.Handler, d.o.Drain) }
+	if d.server == nil {
+		return outflow(ctx)
+	}
+	d.o.Logger.Info("drainer serves health and metrics", "url", d.server.URL())
+	defer d.o.Logger.Info("drainer stopped")
+	ready := func(check context.Context) error {
+		if err := ctx.Err(); err != nil {
+			return errStopping
+		}
+		return d.engine.Check(check)
+	}
+	return ops.RunAll(context.WithoutCancel(ctx),
+		func(lasting context.Context) error {
+			work, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(lasting, cancel)() // should the server fail
+			return outflow(work)
+		},
+		func(lasting context.Context) error {
+			return d.server.Run(lasting, ops.Health(ready, metricsPage(d.o.Registry)))
+		},
+	)
+}
+
+// Close frees the listener of a drainer that is not run.
+func (d *Drainer) Close() error {
+	if d.server == nil {
+		return nil
+	}
+	return d.server.Close()
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/internal/config"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/version"
+	"github.com/penstock/penstock/queue"
+)
+
+// ErrHelp says that help or the version was asked for and given.
+var ErrHelp = errors.New("help was asked for")
+
+// storeFlags are those of every process that uses a store.
+type storeFlags struct {
+	Redis      string `required:"" placeholder:"URL" help:"The store: redis://[USER:PASSWORD@]HOST:PORT[/DB], unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss instead of redis for TLS."`
+	Init       bool   `help:"Make a store of an empty Redis. Without it an empty Redis is an error, because one that held jobs and is empty was flushed."`
+	Partitions int    `default:"16" placeholder:"N" help:"How many parts the store has, on a Cluster the most nodes that can share the work. Fixed when the store is made (default ${default})."`
+	Config     string `type:"path" placeholder:"FILE" help:"YAML file of queues. Those that are missing are made; those that differ are reported and left alone."`
+
+	Listen   string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
+	TLSCert  string `type:"path" placeholder:"FILE" help:"PEM file of the certificate to serve with. Needs --tls-key."`
+	TLSKey   string `type:"path" placeholder:"FILE" help:"PEM file of its private key."`
+	Insecure bool   `help:"Listen beyond loopback without TLS. For networks where everybody may append jobs and change queues."`
+
+	QueueLabels int    `default:"200" placeholder:"N" help:"How many queues have metrics of their own; all others share one label (default ${default})."`
+	LogLevel    string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"The least that is logged: debug, info, warn or error (default ${default})."`
+	LogFormat   string `enum:"text,json" default:"text" placeholder:"FORMAT" help:"How it is written to standard error: text or json (default ${default})."`
+
+	Version kong.VersionFlag `env:"-" help:"Print the version and exit."`
+}
+
+// newParser makes a parser of cli. Every flag has an environment variable.
+func newParser(cli any, name, about string, stdout, stderr io.Writer, vars kong.Vars, exit func(int)) (*kong.Kong, error) {
+	vars["version"] = version.Version
+	return kong.New(cli, kong.Name(name), kong.Description(about), kong.Writers(stdout, stderr), kong.Exit(exit),
+		kong.DefaultEnvars("PENSTOCK"), vars)
+}
+
+// parse reads flags and environment into cli.
+func parse(cli any, name, about string, args []string, stdout, stderr io.Writer, vars kong.Vars) (err error) {
+	// The parser wants to exit when it has shown its help; it is left in this way instead.
+	type exit struct{}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ours := r.(exit); !ours {
+				panic(r)
+			}
+			err = ErrHelp
+		}
+	}()
+	parser, err := newParser(cli, name, about, stdout, stderr, vars, func(int) { panic(exit{}) })
+	if err != nil {
+		return err
+	}
+	if _, err := parser.Parse(args); err != nil {
+		return fmt.Errorf("%w; %s --help tells what there is", err, name)
+	}
+	return nil
+}
+
+func (f *storeFlags) logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(strings.ToUpper(f.LogLevel))) // the flag takes no other
+	o := &slog.HandlerOptions{Level: level}
+	if f.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
+
+func (f *storeFlags) listenOn() ops.Listen {
+	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure}
+}
+
+// open opens the store and makes the file's queues. The file is read first, so
+// that a mistake in it touches nothing.
+func (f *storeFlags) open(ctx context.Context, reg prometheus.Registerer, log *slog.Logger) (queue.Engine, error) {
+	var specs []queue.Spec
+	if f.Config != "" {
+		var err error
+		if specs, err = config.Load(f.Config, ValidTarget); err != nil {
+			return nil, fmt.Errorf("--config: %w", err)
+		}
+	}
+	hook, err := metrics.NewHook(reg)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := store.Open(ctx, store.Options{RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, Hook: hook, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := config.Apply(ctx, engine, specs, log); err != nil {
+		return nil, errors.Join(fmt.Errorf("--config %s: %w", f.Config, err), engine.Close())
+	}
+	return engine, nil
+}
+
+// ValidTarget checks the deliver part of a spec.
+func ValidTarget(raw json.RawMessage) error {
+	_, err := deliver.Parse(raw)
+	return err
+}

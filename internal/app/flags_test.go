@@ -1,0 +1,114 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/penstock/penstock/internal/redistest"
+)
+
+// Every flag is explained and can be given in the environment.
+func TestFlagsAreExplained(t *testing.T) {
+	for name, cli := range map[string]struct {
+		flags any
+		vars  kong.Vars
+	}{"ingress": {&ingressFlags{}, ingressVars()}, "drainer": {&drainerFlags{}, drainerVars()}} {
+		parser, err := newParser(cli.flags, name, "", io.Discard, io.Discard, cli.vars, func(int) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := 0
+		for _, f := range parser.Model.Flags {
+			if f.Name == "help" || f.Name == "version" {
+				continue
+			}
+			seen++
+			if len(f.Help) < 20 || !strings.HasSuffix(strings.TrimSuffix(f.Help, ")"), ".") && !strings.Contains(f.Help, "default") {
+				t.Errorf("%s --%s: help %q is not a sentence", name, f.Name, f.Help)
+			}
+			want := "PENSTOCK_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+			if len(f.Envs) != 1 || f.Envs[0] != want {
+				t.Errorf("%s --%s: environment %v, want %s", name, f.Name, f.Envs, want)
+			}
+		}
+		if seen < 12 {
+			t.Errorf("%s has %d flags", name, seen)
+		}
+	}
+}
+
+// programs are the two, as far as their flags go.
+var programs = map[string]func(context.Context, []string, io.Writer, io.Writer) error{"ingress": RunIngress, "drainer": RunDrainer}
+
+func TestHelp(t *testing.T) {
+	for name, run := range programs {
+		var out strings.Builder
+		if err := run(t.Context(), []string{"--help"}, &out, io.Discard); !errors.Is(err, ErrHelp) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range []string{"--redis=URL", "$PENSTOCK_REDIS", "--config", "--init", "--listen", "$PENSTOCK_LOG_FORMAT"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%s --help does not tell of %s", name, want)
+			}
+		}
+		out.Reset()
+		if err := run(t.Context(), []string{"--version"}, &out, io.Discard); !errors.Is(err, ErrHelp) || strings.TrimSpace(out.String()) == "" {
+			t.Errorf("%s --version: %q, %v", name, out.String(), err)
+		}
+	}
+}
+
+func TestBadStarts(t *testing.T) {
+	server := redistest.New(t, redistest.Options{})
+	file := filepath.Join(t.TempDir(), "queues.yaml")
+	if err := os.WriteFile(file, []byte("queues:\n  - name: email\n    rate: 14/s\n    deliver: {http: {url: \"ftp://x\"}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url := server.URL()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--redis"},
+		{[]string{"--redis", url, "--colour"}, "--colour"},
+		{[]string{"--redis", url, "extra"}, "extra"},
+		{[]string{"--redis", url, "--log-level", "loud"}, "--log-level"},
+		{[]string{"--redis", url, "--grace", "soon"}, "--grace"},
+		{[]string{"--redis", url, "--partitions", "many"}, "--partitions"},
+		{[]string{"--redis", url}, "--init"},
+		{[]string{"--redis", "mysql://x"}, "--redis"},
+		{[]string{"--redis", url, "--init", "--config", "/does/not/exist.yaml"}, "--config"},
+		{[]string{"--redis", url, "--init", "--config", file}, file + ":4:"},
+		{[]string{"--redis", url, "--init", "--listen", "8080"}, "--listen"},
+		{[]string{"--redis", url, "--init", "--listen", "0.0.0.0:0"}, "--insecure"},
+		{[]string{"--redis", url, "--init", "--listen", ":0"}, "--insecure"},
+		{[]string{"--redis", url, "--init", "--listen", "127.0.0.1:0", "--tls-cert", "x"}, "--tls-key"},
+		{[]string{"--redis", url, "--init", "--listen", "127.0.0.1:0", "--tls-cert", "/none", "--tls-key", "/none"}, "--tls-cert"},
+	} {
+		for name, run := range programs {
+			err := run(t.Context(), c.args, io.Discard, io.Discard)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s %v: %v does not say %q", name, c.args, err, c.want)
+			}
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Setenv("PENSTOCK_REDIS", "redis://h1,h2")
+	for name, run := range programs {
+		if err := run(t.Context(), nil, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "several hosts") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := run(t.Context(), []string{"--redis", "redis://h/x"}, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "number") {
+			t.Errorf("%s: a flag does not go before the environment: %v", name, err)
+		}
+	}
+}

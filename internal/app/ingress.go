@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/queue"
+)
+
+// IngressOptions are the settings of an Ingress. Zero fields mean what is said
+// beside them.
+type IngressOptions struct {
+	Listen ops.Listen
+	// Server are the limits of its HTTP server.
+	Server ops.ServerOptions
+	// API are further settings of the API; Metrics, Stopping and Logger are set here.
+	API api.Options
+	// ValidateTarget checks the deliver part of specs. Nil takes any.
+	ValidateTarget func(json.RawMessage) error
+	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
+	Registry *prometheus.Registry
+	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.
+	MaxQueueLabels int
+	Logger         *slog.Logger // discards
+}
+
+// Ingress is the front door.
+type Ingress struct {
+	engine *metrics.Engine
+	gauges *metrics.Gauges
+	server *ops.Server
+	o      IngressOptions
+}
+
+// NewIngress binds the listener. What it returns must be run.
+func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Registry == nil {
+		o.Registry = NewRegistry()
+	}
+	if o.Server.Logger == nil {
+		o.Server.Logger = o.Logger
+	}
+	counted, err := metrics.NewEngine(engine, o.Registry, o.MaxQueueLabels)
+	if err != nil {
+		return nil, err
+	}
+	gauges, err := metrics.NewGauges(o.Registry, o.MaxQueueLabels)
+	if err != nil {
+		return nil, err
+	}
+	server, err := ops.NewServer(o.Listen, o.Server)
+	if err != nil {
+		return nil, err
+	}
+	return &Ingress{engine: counted, gauges: gauges, server: server, o: o}, nil
+}
+
+// Addr is where it listens.
+func (i *Ingress) Addr() net.Addr { return i.server.Addr() }
+
+// URL is where a client on this machine finds it.
+func (i *Ingress) URL() string { return i.server.URL() }
+
+// Run serves until ctx ends, and then lets requests under way finish.
+func (i *Ingress) Run(ctx context.Context) error {
+	o := i.o.API
+	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
+	i.o.Logger.Info("ingress listens", "url", i.URL())
+	defer i.o.Logger.Info("ingress stopped")
+	return ops.RunAll(ctx,
+		func(ctx context.Context) error { return i.server.Run(ctx, api.New(i.engine, o)) },
+		func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
+	)
+}
+
+// Close frees the listener of an ingress that is not run.
+func (i *Ingress) Close() error { return i.server.Close() }

@@ -1,0 +1,53 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/version"
+)
+
+const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a store and delivers them, each queue at its rate together with all other drainers. Every flag can be given as the environment variable that stands beside it."
+
+// drainerFlags are cmd/drainer's.
+type drainerFlags struct {
+	storeFlags
+	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs may be under way, or waiting for their departure, at once (default ${default})."`
+	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}). Those that have not are given back at once."`
+	Name        string        `placeholder:"NAME" help:"What this drainer is called in lists of drainers (default HOST:PID)."`
+}
+
+func drainerVars() kong.Vars {
+	return kong.Vars{
+		"listen": "127.0.0.1:8081", "listenhelp": "Where health and metrics are served", "concurrency": fmt.Sprint(drain.DefaultConcurrency),
+	}
+}
+
+// RunDrainer is the drainer as a program; see RunIngress.
+func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f drainerFlags
+	if err := parse(&f, "drainer", drainerAbout, args, stdout, stderr, drainerVars()); err != nil {
+		return err
+	}
+	log, reg := f.logger(stderr), NewRegistry()
+	engine, err := f.open(ctx, reg, log)
+	if err != nil {
+		return err
+	}
+	router := deliver.New(deliver.Options{Concurrency: f.Concurrency, Logger: log})
+	d, err := NewDrainer(engine, DrainerOptions{
+		Handler: router, Drain: drain.Options{Concurrency: f.Concurrency, Grace: f.Grace, Name: f.Name, Version: version.Version, Logger: log},
+		Listen: f.listenOn(), Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+	})
+	if err == nil {
+		err = d.Run(ctx)
+	}
+	return errors.Join(err, router.Close(), engine.Close())
+}

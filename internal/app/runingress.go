@@ -1,0 +1,49 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/penstock/penstock/internal/ops"
+)
+
+const ingressAbout = "The front door of Penstock: takes jobs over HTTP into bounded queues, and turns them away with the truth about when to come back. Every flag can be given as the environment variable that stands beside it."
+
+// ingressFlags are cmd/ingress's.
+type ingressFlags struct {
+	storeFlags
+	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long requests may go on after SIGTERM (default ${default})."`
+	MaxConnections int           `default:"8192" placeholder:"N" help:"The most connections at once; more wait (default ${default})."`
+}
+
+func ingressVars() kong.Vars {
+	return kong.Vars{
+		"listen": "127.0.0.1:8080", "listenhelp": "Where the API is served",
+	}
+}
+
+// RunIngress is the ingress as a program: it reads flags, runs until ctx ends and
+// returns what went wrong, ErrHelp when it only had to tell about itself.
+func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	var f ingressFlags
+	if err := parse(&f, "ingress", ingressAbout, args, stdout, stderr, ingressVars()); err != nil {
+		return err
+	}
+	log, reg := f.logger(stderr), NewRegistry()
+	engine, err := f.open(ctx, reg, log)
+	if err != nil {
+		return err
+	}
+	i, err := NewIngress(engine, IngressOptions{
+		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: f.Grace, MaxConnections: f.MaxConnections},
+		ValidateTarget: ValidTarget, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+	})
+	if err == nil {
+		err = i.Run(ctx)
+	}
+	return errors.Join(err, engine.Close())
+}
