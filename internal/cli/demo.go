@@ -89,11 +89,11 @@ func (c *demoCmd) print(r *run, d *demo.Report) error {
 
 // lawLine tells of the window law over all windows.
 func lawLine(held bool, needed, there time.Duration) string {
-	word := "held"
+	word := "held in every window"
 	if !held {
 		word = "BROKEN"
 	}
-	return fmt.Sprintf("%s in every window; it needed slack + delta of %v, there are %v", word, needed.Round(time.Microsecond), there)
+	return fmt.Sprintf("%s; it needed slack + delta of %v, there are %v", word, needed.Round(time.Microsecond), there)
 }
 
 // verdict prints whether all held, and what did not.

@@ -117,6 +117,7 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 		"most starts", fmt.Sprintf("%d in any 1 s; the law allows %d", p.Law.Most, p.Law.Allowed),
 		"achieved", fmt.Sprintf("%.2f/s, %.2f%% of the rate; %d slots lost", p.Pace.Rate, 100*p.Pace.Share, p.Pace.LostSlots),
 		"irregular", fmt.Sprintf("%d jobs given back, %d leases ran out, %d slots lost by the store's count", p.Released, p.Expired, p.LostByStore),
+		"measured by", fmt.Sprintf("a process that was itself held up for at most %v", p.WorstStall.Round(time.Microsecond)),
 	)
 	if err != nil {
 		return err

@@ -29,6 +29,10 @@ type Report struct {
 	// Reference is the pace of one process that sleeps in a loop; nil without one.
 	Reference *PaceReport `json:"reference,omitempty"`
 
+	// WorstStall is the longest time that the process which measured was itself
+	// held up. It excuses nothing, but may explain.
+	WorstStall time.Duration `json:"receiver_stall_max_ns"`
+
 	// Held is true if nothing stands in Broken.
 	Held   bool     `json:"held"`
 	Broken []string `json:"broken"`
@@ -36,6 +40,7 @@ type Report struct {
 	perSecond float64
 	arrivals  []time.Duration
 	marks     []Mark
+	stalls    []receiver.Stall
 	started   time.Duration
 	ended     time.Duration
 }
@@ -96,8 +101,9 @@ func (r *Report) conclude(duplicates bool) {
 		broken("no fault was injected: the run was too short")
 	}
 	if !r.Law.Held {
-		broken("the window law: %d starts in %v where %d are allowed; it needed slack + delta of %v, there are %v",
-			r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta)
+		w := r.Law.Worst
+		broken("the window law: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of %v, there are %v%s",
+			w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta, r.stalledIn(w))
 	}
 	if r.Lost > 0 {
 		broken("%d accepted jobs never arrived, such as %v", r.Lost, r.LostIDs)
@@ -109,6 +115,20 @@ func (r *Report) conclude(duplicates bool) {
 		broken("%d arrivals were of a job that had arrived before, without a fault to explain it", r.Twice)
 	}
 	r.Held = len(r.Broken) == 0
+}
+
+// stalledIn says if the receiver itself was held up in a window.
+func (r *Report) stalledIn(w law.Window) string {
+	var most time.Duration
+	for _, s := range r.stalls {
+		if s.At <= w.From+w.Width && s.At+s.For >= w.From {
+			most = max(most, s.For)
+		}
+	}
+	if most == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (this process, which measures, was itself held up for %v then: is the machine busy with something else?)", most.Round(time.Microsecond))
 }
 
 // instants returns when the arrivals came.

@@ -141,6 +141,10 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r.LostByStore, r.Released, r.Expired = stats.Lost, stats.Released, stats.Expired
 	r.marks = s.injected()
 	r.Injected = len(r.marks)
+	r.stalls = rec.Stalls()
+	for _, stall := range r.stalls {
+		r.WorstStall = max(r.WorstStall, stall.For)
+	}
 	r.judge(o, f.ids(), rec.Arrivals(0))
 	return r, nil
 }

@@ -53,6 +53,7 @@ type Receiver struct {
 
 	mu       sync.Mutex
 	arrivals []Arrival
+	stalls   []Stall
 }
 
 // Listen returns a Receiver bound to a free port of 127.0.0.1. It answers
@@ -86,6 +87,12 @@ func (r *Receiver) Now() time.Duration { return time.Since(r.start) }
 // Serve answers requests until ctx ends; then it lets those under way finish,
 // and returns nil. Call it once.
 func (r *Receiver) Serve(ctx context.Context) error {
+	watching, endWatch := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watchStalls(watching) })
+	defer watch.Wait()
+	defer endWatch()
+
 	done := make(chan error, 1)
 	go func() { done <- r.server.Serve(r.listener) }()
 	select {
