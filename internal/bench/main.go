@@ -1,0 +1,205 @@
+// Command bench measures Penstock beside its peers and beside a floor, the least
+// that any correct implementation would do, on one machine in one run: each
+// round measures all of them in turn, and the median of the rounds counts. So
+// the ratios hold on a noisy machine, where the figures alone do not.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"text/tabwriter"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	only := flags.String("run", ".", "measure the figures whose names match this regular expression")
+	rounds := flags.Int("rounds", 5, "rounds per figure; the median counts")
+	out := flags.String("json", "bench.json", "write the figures to this file; empty writes none")
+	list := flags.Bool("list", false, "print the names of the figures and end")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	match, err := regexp.Compile(*only)
+	if err != nil {
+		return fmt.Errorf("-run: %w", err)
+	}
+	var results []Result
+	for _, f := range figures {
+		if !match.MatchString(f.Name) {
+			continue
+		}
+		if *list {
+			fmt.Fprintln(stdout, f.Name)
+			continue
+		}
+		fmt.Fprintf(stderr, "%s ...\n", f.Name)
+		r, err := f.measure(ctx, *rounds, stderr)
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.Name, err)
+		}
+		results = append(results, r)
+		report(stderr, []Result{r})
+	}
+	if *list {
+		return nil
+	}
+	report(stdout, results)
+	if *out == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(results, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(*out, append(text, '\n'), 0o644)
+}
+
+// Figure is one thing to measure.
+type Figure struct {
+	Name, Unit string
+	Rounds     int // fewer than asked for, when one takes long
+	// Goal says in words what must be reached; Met decides it from the medians.
+	Goal string
+	Met  func(ours, peer, floor float64) bool
+	// Peer and Floor name what ours is measured beside; empty for none.
+	Peer, Floor string
+	// Setup starts what is needed; the measurements it returns are called once a
+	// round, in turn.
+	Setup func(ctx context.Context) (Measurements, error)
+}
+
+// Measurements of one figure. Peer and Floor may be nil.
+type Measurements struct {
+	Ours, Peer, Floor func(ctx context.Context) (float64, error)
+	// Notes are further facts, told once all rounds are done.
+	Notes func() string
+	Close func()
+}
+
+// Result is what became of a Figure.
+type Result struct {
+	Name       string  `json:"name"`
+	Unit       string  `json:"unit"`
+	Ours       float64 `json:"ours"`
+	Peer       string  `json:"peer,omitempty"`
+	PeerValue  float64 `json:"peer_figure,omitempty"`
+	PeerRatio  float64 `json:"peer_ratio,omitempty"`
+	Floor      string  `json:"floor,omitempty"`
+	FloorValue float64 `json:"floor_figure,omitempty"`
+	FloorRatio float64 `json:"floor_ratio,omitempty"`
+	Goal       string  `json:"goal"`
+	Met        bool    `json:"met"`
+	Notes      string  `json:"notes,omitempty"`
+}
+
+func (f Figure) measure(ctx context.Context, rounds int, progress io.Writer) (Result, error) {
+	if f.Rounds > 0 {
+		rounds = min(rounds, f.Rounds)
+	}
+	m, err := f.Setup(ctx)
+	if m.Close != nil {
+		defer m.Close()
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	kinds := []func(context.Context) (float64, error){m.Ours, m.Peer, m.Floor}
+	values := make([][]float64, len(kinds))
+	for round := range rounds {
+		for k := range kinds {
+			at := (k + round) % len(kinds) // nobody always goes first
+			if kinds[at] == nil {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return Result{}, err
+			}
+			v, err := kinds[at](ctx)
+			if err != nil {
+				return Result{}, err
+			}
+			values[at] = append(values[at], v)
+		}
+		fmt.Fprintf(progress, "  round %d of %d\n", round+1, rounds)
+	}
+	ours, peer, floor := median(values[0]), median(values[1]), median(values[2])
+	r := Result{Name: f.Name, Unit: f.Unit, Ours: ours, Peer: f.Peer, PeerValue: peer, Floor: f.Floor, FloorValue: floor, Goal: f.Goal, Met: f.Met(ours, peer, floor)}
+	if peer > 0 {
+		r.PeerRatio = ours / peer
+	}
+	if floor > 0 {
+		r.FloorRatio = ours / floor
+	}
+	if m.Notes != nil {
+		r.Notes = m.Notes()
+	}
+	return r, nil
+}
+
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	if len(v)%2 == 1 {
+		return v[len(v)/2]
+	}
+	return (v[len(v)/2-1] + v[len(v)/2]) / 2
+}
+
+func report(w io.Writer, results []Result) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "figure\tunit\tours\tpeer\tx\tfloor\tx\tgoal\t")
+	for _, r := range results {
+		verdict := "met"
+		if !r.Met {
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s: %s\t\n", r.Name, r.Unit, number(r.Ours), against(r.Peer, r.PeerValue), ratio(r.PeerRatio),
+			against(r.Floor, r.FloorValue), ratio(r.FloorRatio), r.Goal, verdict)
+	}
+	_ = t.Flush()
+	for _, r := range results {
+		if r.Notes != "" {
+			fmt.Fprintf(w, "%s: %s\n", r.Name, r.Notes)
+		}
+	}
+}
+
+func number(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+func against(name string, v float64) string {
+	if name == "" {
+		return "-"
+	}
+	return number(v) + " " + name
+}
+
+func ratio(v float64) string {
+	if v == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", v)
+}

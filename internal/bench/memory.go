@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+func usedMemory(ctx context.Context, c *redis.Client) (float64, error) {
+	info, err := c.Info(ctx, "memory").Result()
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, "used_memory:"); ok {
+			return strconv.ParseFloat(strings.TrimSpace(v), 64)
+		}
+	}
+	return 0, nil
+}
+
+var memoryWaiting = Figure{
+	Name: "memory-redis", Unit: "B a waiting job, 100,000 of them", Rounds: 1,
+	Peer: "asynq", Floor: "key, value and sorted-set entry", Goal: "under 650 B",
+	Met: func(ours, _, _ float64) bool { return ours < 650 },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRedisStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		const count = 100_000
+		grown := func(do func(context.Context) error) func(context.Context) (float64, error) {
+			return func(ctx context.Context) (float64, error) {
+				if err := s.again(ctx); err != nil {
+					return 0, err
+				}
+				if err := put(ctx, s.engine, queueName, leaky.Unlimited); err != nil {
+					return 0, err
+				}
+				before, err := usedMemory(ctx, s.client)
+				if err != nil {
+					return 0, err
+				}
+				if err := do(ctx); err != nil {
+					return 0, err
+				}
+				after, err := usedMemory(ctx, s.client)
+				return (after - before) / count, err
+			}
+		}
+		return Measurements{
+			Ours: grown(func(ctx context.Context) error { return fill(ctx, s.engine, queueName, count) }),
+			Peer: grown(func(ctx context.Context) error {
+				c := asynqClient(s.server.Addr())
+				defer func() { _ = c.Close() }()
+				_, err := together(ctx, callers, count, func(context.Context) error { return enqueue(c) })
+				return err
+			}),
+			Floor: grown(func(ctx context.Context) error {
+				for range count / 500 {
+					if err := callMinimal(ctx, s.client, 500); err != nil {
+						return err
+					}
+				}
+				return nil
+			}),
+			Close: s.Close,
+		}, nil
+	},
+}
