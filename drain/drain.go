@@ -108,7 +108,7 @@ func (d *drainer) run(ctx context.Context) error {
 	for _, p := range d.parts {
 		keepers.Go(func() { p.keeper.run(keeping) })
 		settlers.Go(p.settler.run)
-		d.loops.Go(p.loop)
+		d.loops.Go(p.run)
 	}
 	d.loops.Go(d.listen)
 

@@ -19,8 +19,12 @@ const (
 	leastPause = time.Millisecond
 	// stopTries is how often a request whose outcome is unknown is repeated while
 	// stopping: what it was granted must be given back.
-	stopTries  = 4
-	sweepPause = 10 * time.Millisecond
+	stopTries = 4
+	// A partition that granted something within handOverAge is handed over, which
+	// takes no longer than handOverTime.
+	handOverAge  = 5 * time.Second
+	handOverTime = time.Second
+	sweepPause   = 10 * time.Millisecond
 )
 
 // partition asks one part of the store for departures, in one goroutine.
@@ -32,13 +36,20 @@ type partition struct {
 
 	number   uint64
 	failures int
+	granted  time.Time     // when it last granted something
 	bell     chan struct{} // 1: one of the two below was set
 	ask      atomic.Bool   // ask now
 	back     atomic.Bool   // ask after the backup time, unless something is due sooner
 	sweeping atomic.Bool
 }
 
-// loop asks until the drainer stops. Everything it was granted is a run of its own.
+// run asks until the drainer stops.
+func (p *partition) run() {
+	p.loop()
+	p.handOver()
+}
+
+// loop asks and asks. Everything it was granted is a run of its own.
 func (p *partition) loop() {
 	for {
 		// Short jobs just begun get the chance to end first: it makes one large
@@ -48,7 +59,7 @@ func (p *partition) loop() {
 		if n == 0 {
 			return
 		}
-		res, ok := p.reserve(n)
+		res, ok := p.reserve(n, n)
 		if !ok {
 			return
 		}
@@ -66,11 +77,30 @@ func (p *partition) loop() {
 	}
 }
 
-// reserve makes one request, as often as it takes, and starts what it grants. It owns n
-// tokens and leaves none behind. It reports false when the drainer stops.
-func (p *partition) reserve(n int) (queue.Reserved, bool) {
+// handOver makes sure that a partition under load is watched by somebody else
+// before this drainer leaves. The engine believes in its watcher until some time after it
+// should have asked; that would be a pause in the outflow. But a watcher that was
+// granted all it asked for is held to be busy: it gives the watch up, and
+// everybody is woken. So it asks for one job, and gives it back at once: the slot is not
+// lost by that, because no later one was granted.
+func (p *partition) handOver() {
+	begin := time.Now()
+	for begin.Sub(p.granted) < handOverAge {
+		res, _ := p.reserve(1, 0)
+		left := handOverTime - time.Since(begin)
+		if len(res.Jobs) > 0 || res.Next <= 0 || res.Next > left || p.d.calls.Err() != nil {
+			return
+		}
+		p.rest(res.Next)
+	}
+}
+
+// reserve makes one request for at most limit jobs, as often as it takes, and starts what it
+// grants. It is given held tokens and leaves none behind. It reports false when the
+// drainer stops.
+func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 	p.number++
-	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: n}
+	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: limit}
 	pause := minReservePause
 	for tries := 0; ; {
 		// What rang before the request is answered by it; what rings later is not.
@@ -85,7 +115,7 @@ func (p *partition) reserve(n int) (queue.Reserved, bool) {
 		if err == nil {
 			p.recovered()
 			p.tell(&res)
-			p.begin(res.Jobs, n, asked, answered)
+			p.begin(res.Jobs, held, asked, answered)
 			return res, p.d.stop.Err() == nil
 		}
 
@@ -97,16 +127,19 @@ func (p *partition) reserve(n int) (queue.Reserved, bool) {
 			tries++
 		}
 		if stopping && (tries >= stopTries || errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrUnavailable)) {
-			p.d.tokens.put(n)
-			return res, false
+			p.d.tokens.put(held)
+			return queue.Reserved{}, false
 		}
 		p.failures++
 		p.d.complain("reserving failed; repeating the request", err, "partition", p.index)
 		// The request is repeated under its number, so that what it was granted, if
 		// it was, is not lost. Until then the other partitions have more use for the
 		// handlers; should the grant turn out larger, begin takes them back.
-		p.d.tokens.put(n - 1)
-		n, req.Max = 1, 1
+		if held > 1 {
+			p.d.tokens.put(held - 1)
+			held = 1
+		}
+		req.Max = 1
 		p.rest(jittered(pause))
 		pause = min(2*pause, maxReservePause)
 	}
@@ -116,6 +149,9 @@ func (p *partition) reserve(n int) (queue.Reserved, bool) {
 func (p *partition) begin(jobs []queue.Reservation, n int, asked, answered time.Time) {
 	if extra := len(jobs) - n; extra > 0 {
 		n += p.d.tokens.tryTake(extra)
+	}
+	if len(jobs) > 0 {
+		p.granted = answered
 	}
 	stopping := p.d.stop.Err() != nil
 	used := 0

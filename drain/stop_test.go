@@ -74,10 +74,9 @@ func TestStopDuringRequest(t *testing.T) {
 			if v := f.verdicts()["a"]; v.Verdict != queue.Release || v.at < 100*ms || v.at > 200*ms {
 				t.Errorf("settled as %v at %v", v.Verdict, v.at)
 			}
-			for _, r := range f.asked() {
-				if r.Number != 1 {
-					t.Errorf("asked number %d", r.Number)
-				}
+			asked := f.asked()
+			if first.err != nil && asked[1].Number != 1 {
+				t.Errorf("repeated under number %d", asked[1].Number)
 			}
 		})
 	}
@@ -155,4 +154,45 @@ func TestGraceIgnored(t *testing.T) {
 			t.Errorf("settled %v behind the end", f.settles)
 		}
 	})
+}
+
+// Before it leaves, a drainer makes the engine look for another watcher: it asks for one
+// job more, as soon as there is one, and gives it back.
+func TestHandOver(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		last  time.Duration // when the last grant was, before the end
+		next  answer
+		asks  int           // after the end
+		takes time.Duration // of Run, after the end
+	}{
+		{"at once", 50 * ms, answer{jobs: []queue.Reservation{job("q", "over", 30*ms)}}, 1, 0},
+		{"soon", 50 * ms, answer{more: queue.Reserved{Next: 300 * ms}}, 2, 300 * ms},
+		{"not soon", 50 * ms, answer{}, 1, 0},
+		{"not under load", 6 * time.Second, answer{jobs: []queue.Reservation{job("q", "over", 0)}}, 0, 0},
+		{"failing", 50 * ms, answer{err: queue.ErrUnavailable}, 1, 0},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := newFake().queue("q", leaky.PerSecond(10), nil).
+				answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}, more: queue.Reserved{Next: time.Minute}},
+					c.next, answer{jobs: []queue.Reservation{job("q", "over", 30*ms)}})
+			h := newStarts(f)
+			run := drainWith(t, f, h, Options{Concurrency: 10})
+			time.Sleep(c.last)
+			run.finish()
+			asked := f.asked()[1:]
+			if len(asked) != c.asks || f.now() != c.last+c.takes {
+				t.Fatalf("asked %d times, and ended after %v", len(asked), f.now()-c.last)
+			}
+			for i, r := range asked {
+				if r.Max != 1 || r.Number != uint64(i)+2 {
+					t.Errorf("asked for %d under number %d", r.Max, r.Number)
+				}
+			}
+			v, given := f.verdicts()["over"]
+			if _, started := h.at["over"]; started || given != (c.name == "at once" || c.name == "soon") || given && v.Verdict != queue.Release {
+				t.Errorf("started %v, settled %v as %v", started, given, v.Verdict)
+			}
+		})
+	}
 }

@@ -1,0 +1,71 @@
+package drain_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+// The whole of Penstock in one program: a durable queue in a file, and a func that gets its
+// jobs at the queue's rate.
+func Example() {
+	dir, err := os.MkdirTemp("", "penstock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext, in a program
+	defer stop()
+
+	engine, err := boltq.Open(ctx, filepath.Join(dir, "jobs"), boltq.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+
+	// 100 departures a second, over all drainers of this queue.
+	_, err = engine.Put(ctx, queue.Spec{Name: "mail", Rate: leaky.PerSecond(100), Capacity: 1000}, queue.AnyRevision)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A job is on disk when Append has answered Accepted. A full queue answers Full, and when to come back.
+	answers, err := engine.Append(ctx, []queue.Job{
+		{Queue: "mail", ID: "welcome-1", Payload: []byte(`{"to": "a@example.com"}`)},
+		{Queue: "mail", ID: "welcome-2", Payload: []byte(`{"to": "b@example.com"}`)},
+		{Queue: "mail", ID: "welcome-1", Payload: []byte(`{"to": "a@example.com"}`)}, // once in
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, a := range answers {
+		fmt.Println(a.ID, a.Outcome)
+	}
+
+	sent := 0
+	handler := drain.HandlerFunc(func(ctx context.Context, job *drain.Job) error {
+		fmt.Printf("%s at attempt %d: %s\n", job.ID, job.Attempt, job.Payload)
+		if sent++; sent == 2 {
+			stop()
+		}
+		return nil // or an error, to be tried again; or drain.Permanent(err)
+	})
+	// One handler at a time here, for the sake of the output's order.
+	if err := drain.Run(ctx, engine, handler, drain.Options{Concurrency: 1}); err != nil {
+		log.Fatal(err)
+	}
+
+	// Output:
+	// welcome-1 accepted
+	// welcome-2 accepted
+	// welcome-1 duplicate
+	// welcome-1 at attempt 1: {"to": "a@example.com"}
+	// welcome-2 at attempt 1: {"to": "b@example.com"}
+}
