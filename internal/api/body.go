@@ -29,10 +29,10 @@ func (h *handler) readBody(r *http.Request, buf []byte, limit int) (body []byte,
 		if len(buf) == cap(buf) {
 			size := max(4096, 2*cap(buf))
 			if size > freeBody {
-				if !h.memory.take(int64(size)) {
+				if !h.memory.take(int64(size) - charged) {
 					return buf, charged, &Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many large bodies are arriving at once"}
 				}
-				charged += int64(size)
+				charged = int64(size)
 			}
 			buf = append(make([]byte, 0, size), buf...)
 		}

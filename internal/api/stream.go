@@ -84,7 +84,10 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 
 func (s *stream) serve(r *http.Request) {
 	if r.ProtoMajor == 1 && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
-		s.w.WriteHeader(http.StatusContinue) // or the client would wait for it while it is being answered
+		// Or the client would wait for it while it is being answered.
+		delete(s.w.Header(), "Connection")
+		s.w.WriteHeader(http.StatusContinue)
+		s.w.Header()["Connection"] = closing
 	}
 	s.w.Header()["Content-Type"] = typeNDJSON
 	s.w.Header()["Cache-Control"] = noStore

@@ -1,0 +1,113 @@
+package api_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/ops"
+)
+
+// The floor: read, decode, answer the same.
+var bare = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var job struct {
+		ID      string          `json:"id"`
+		Payload json.RawMessage `json:"payload"`
+	}
+	b, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(b, &job)
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = fmt.Fprintf(w, `{"id":%q,"state":"waiting","position":1,"eta":{"at":"2026-05-04T03:02:01.123456Z","exact":false}}`+"\n", job.ID)
+})
+
+// BenchmarkPost compares what a request costs here with the floor, over 64
+// connections, an engine that costs nothing behind both.
+func BenchmarkPost(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		handler http.Handler
+	}{{"bare", bare}, {"ours", api.New(forgetful{newEngine()}, api.Options{})}} {
+		b.Run(c.name, func(b *testing.B) {
+			s, err := ops.NewServer(ops.Listen{Addr: "127.0.0.1:0"}, ops.ServerOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(b.Context(), c.handler) }()
+			flood(b, s.Addr().String())
+		})
+	}
+}
+
+func flood(b *testing.B, addr string) {
+	body := `{"id":"01h2xcejqtf2nbrexx3vqjhp41","payload":{"text":"` + strings.Repeat("x", 244) + `"}}`
+	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", jobs, len(body), body)
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var all sync.WaitGroup
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range 64 {
+		all.Go(func() {
+			conn, err := net.Dial("tcp", addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer conn.Close()
+			r := bufio.NewReader(conn)
+			for left.Add(-1) >= 0 {
+				if _, err := io.WriteString(conn, request); err != nil {
+					b.Error(err)
+					return
+				}
+				if err := skipAnswer(r); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "req/s")
+}
+
+// skipAnswer reads one answer at little cost, so that what is measured is the server.
+func skipAnswer(r *bufio.Reader) error {
+	length := 0
+	for first := true; ; first = false {
+		text, err := r.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if first && !strings.Contains(string(text), " 202 ") {
+			return fmt.Errorf("answered %s", text)
+		}
+		if len(text) <= 2 {
+			break
+		}
+		if value, ok := strings.CutPrefix(string(text), "Content-Length: "); ok {
+			if length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := r.Discard(length)
+	return err
+}

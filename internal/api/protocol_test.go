@@ -1,0 +1,124 @@
+package api_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/api"
+)
+
+// Over HTTP/2 a stream goes both ways as well.
+func TestStreamHTTP2(t *testing.T) {
+	f := serve(t, api.Options{})
+	srv := httptest.NewUnstartedServer(held(t, api.New(f.engine, api.Options{})))
+	srv.EnableHTTP2 = true
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	f.url, f.client = srv.URL, srv.Client()
+	feed, answers, resp := f.open(jobs)
+	if resp.ProtoMajor != 2 {
+		t.Fatalf("protocol %s", resp.Proto)
+	}
+	for i := range 3 {
+		say(t, feed, `{"payload":1}`+"\n")
+		wantLine(t, line(t, answers), "line", i+1, "status", 202)
+	}
+	_ = feed.Close()
+	if rest, err := io.ReadAll(answers); err != nil || len(rest) > 0 {
+		t.Errorf("after the last answer: %q, %v", rest, err)
+	}
+}
+
+// talk sends bytes as they are and returns a reader of what comes back.
+func talk(t *testing.T, f *fixture, text string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	say(t, conn, text)
+	return conn, bufio.NewReader(conn)
+}
+
+// A client that asks whether to send its stream is told to, though it is
+// answered at the same time.
+func TestStreamExpectContinue(t *testing.T) {
+	f := serve(t, api.Options{})
+	conn, r := talk(t, f, "POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nExpect: 100-continue\r\nContent-Length: 14\r\n\r\n")
+	if text, err := r.ReadString('\n'); err != nil || !strings.Contains(text, "100 Continue") {
+		t.Fatalf("%q, %v", text, err)
+	}
+	if text, err := r.ReadString('\n'); err != nil || text != "\r\n" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	say(t, conn, `{"payload":1}`+"\n")
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), `"status":202`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// What is behind a stream that ended early is never taken for a request.
+func TestStreamNoSmuggling(t *testing.T) {
+	f := serve(t, api.Options{BodyTimeout: 100 * time.Millisecond})
+	hidden := "DELETE /v1/queues/email?force=true HTTP/1.1\r\nHost: x\r\n\r\n"
+	_, r := talk(t, f, "POST /v1/queues/none/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10000\r\n\r\n"+hidden)
+	all, _ := io.ReadAll(r) // until the connection is closed
+	if n := strings.Count(string(all), "HTTP/1.1 "); n != 1 || !strings.Contains(string(all), " 404 ") {
+		t.Errorf("%d answers: %s", n, all)
+	}
+	f.do("GET", email, "").want(t, 200)
+}
+
+// An incomplete body is not a job, even if what came of it is one.
+func TestBodyCutShort(t *testing.T) {
+	f := serve(t, api.Options{})
+	conn, r := talk(t, f, "POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"payload\":1}")
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 400 || !strings.Contains(string(text), "body_incomplete") {
+		t.Errorf("%d %s", resp.StatusCode, text)
+	}
+	f.close()
+	if ids := f.engine.queues["email"].ids; len(ids) != 0 {
+		t.Errorf("%v were taken in", ids)
+	}
+}
+
+// Large bodies that arrive together are bounded together; small ones always pass.
+func TestBodyMemory(t *testing.T) {
+	f := serve(t, api.Options{MaxBodyMemory: 300 << 10})
+	large := `{"payload":"` + strings.Repeat("x", 200<<10) + `"}`
+	conn, r := talk(t, f, "POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 204814\r\n\r\n"+large[:len(large)-1])
+	poll(t, func() bool { return f.do("POST", jobs, large).status == 503 })
+	f.do("POST", jobs, large).want(t, 503, "reason", "overloaded")
+	f.do("POST", jobs, `{"payload":1}`).want(t, 202)
+	say(t, conn, large[len(large)-1:])
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 202 {
+		t.Errorf("the first: %d", resp.StatusCode)
+	}
+	f.do("POST", jobs, large).want(t, 202)
+}
