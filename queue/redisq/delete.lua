@@ -17,6 +17,12 @@ bounded(q)
 if q.tat > now or q.last > now then
   call('HSET', B .. 'x', name, pack('>I7I7I2', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc))
 end
+-- What is remembered of others, until it no longer matters.
+local others = call('HSCAN', B .. 'x', 0, 'COUNT', 20)[2]
+for i = 1, #others, 2 do
+  local tat, last = unpack_('>I7I7', others[i + 1])
+  if tat <= now and last <= now then call('HDEL', B .. 'x', others[i]) end
+end
 local waiting, scheduled = call('ZCARD', B .. 'w' .. nr), call('ZCARD', B .. 't' .. nr)
 M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled)
 M.td = M.td - call('LLEN', B .. 'd' .. nr)
