@@ -1,0 +1,245 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+var visibleASCII = &unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~', Stride: 1}}}
+
+// field checks that err is a *FieldError of that field, short enough to show.
+func field(t *testing.T, what string, err error, want string) {
+	t.Helper()
+	var fe *FieldError
+	if !errors.As(err, &fe) || fe.Field != want || fe.Reason == "" || !strings.HasPrefix(err.Error(), want+": ") || len(err.Error()) > 500 {
+		t.Errorf("%s: got %.600v, want a *FieldError of %q", what, err, want)
+	}
+}
+
+func TestJobDefaults(t *testing.T) {
+	j := Job{Queue: "q", ID: "a"}
+	j.Normalize()
+	if j.ContentType != DefaultContentType || j.Cost != 1 {
+		t.Errorf("got %+v", j)
+	}
+	if err := j.Validate(); err != nil {
+		t.Error(err)
+	}
+	j = Job{Queue: "q", ID: "a", ContentType: "text/plain", Cost: 7}
+	j.Normalize()
+	if j.ContentType != "text/plain" || j.Cost != 7 {
+		t.Errorf("got %+v", j)
+	}
+}
+
+func TestJobAtItsLimits(t *testing.T) {
+	j := Job{
+		Queue: strings.Repeat("g", 64) + "." + strings.Repeat("c", 64), ID: strings.Repeat("~", MaxIDBytes), Payload: make([]byte, MaxPayloadBytes),
+		ContentType: strings.Repeat("x", MaxContentTypeBytes), Cost: leaky.MaxCost, Headers: map[string]string{},
+	}
+	for i := range MaxHeaders {
+		j.Headers[fmt.Sprintf("X-%02d", i)] = strings.Repeat("v", MaxHeaderBytes/MaxHeaders-4)
+	}
+	if err := j.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestJobRefuses(t *testing.T) {
+	many := map[string]string{}
+	for i := range MaxHeaders + 1 {
+		many[fmt.Sprint("X-", i)] = ""
+	}
+	header := func(name, value string) func(*Job) {
+		return func(j *Job) { j.Headers = map[string]string{name: value} }
+	}
+	for what, tt := range map[string]struct {
+		field  string
+		change func(*Job)
+	}{
+		"no queue":                {"queue", func(j *Job) { j.Queue = "" }},
+		"queue with braces":       {"queue", func(j *Job) { j.Queue = "{q}" }},
+		"queue of 10 MB":          {"queue", func(j *Job) { j.Queue = strings.Repeat("q", 10_000_000) }},
+		"no id":                   {"id", func(j *Job) { j.ID = "" }},
+		"id of 1 MB":              {"id", func(j *Job) { j.ID = strings.Repeat("i", 1_000_000) }},
+		"id with a space":         {"id", func(j *Job) { j.ID = "a b" }},
+		"id with a line break":    {"id", func(j *Job) { j.ID = "a\n" }},
+		"id with a NUL":           {"id", func(j *Job) { j.ID = "\x00" }},
+		"id beyond ASCII":         {"id", func(j *Job) { j.ID = "é" }},
+		"id not UTF-8":            {"id", func(j *Job) { j.ID = "\xff" }},
+		"payload too large":       {"payload", func(j *Job) { j.Payload = make([]byte, MaxPayloadBytes+1) }},
+		"content type too long":   {"content_type", func(j *Job) { j.ContentType = strings.Repeat("x", MaxContentTypeBytes+1) }},
+		"content type with CRLF":  {"content_type", func(j *Job) { j.ContentType = "a/b\r\nX: y" }},
+		"content type not ASCII":  {"content_type", func(j *Job) { j.ContentType = "a/ü" }},
+		"cost below":              {"cost", func(j *Job) { j.Cost = -1 }},
+		"cost above":              {"cost", func(j *Job) { j.Cost = leaky.MaxCost + 1 }},
+		"too many headers":        {"headers", func(j *Job) { j.Headers = many }},
+		"headers too large":       {"headers", header("X", strings.Repeat("v", MaxHeaderBytes))},
+		"a nameless header":       {"headers", header("", "v")},
+		"a name with a space":     {"headers", header("a b", "v")},
+		"a name with a colon":     {"headers", header("a:", "v")},
+		"a name of 10 MB":         {"headers", header(strings.Repeat(" ", 10_000_000), "v")},
+		"a value with CRLF":       {"headers.X", header("X", "v\r\nY: z")},
+		"a value with a NUL":      {"headers.X", header("X", "\x00")},
+		"a value beyond ASCII":    {"headers.X", header("X", "ü")},
+		"the host":                {"headers.Host", header("Host", "example.com")},
+		"the length":              {"headers.content-length", header("content-length", "0")},
+		"the framing":             {"headers.Transfer-Encoding", header("Transfer-Encoding", "chunked")},
+		"the type, beside itself": {"headers.Content-Type", header("Content-Type", "text/plain")},
+	} {
+		j := Job{Queue: "q", ID: "a"}
+		j.Normalize()
+		tt.change(&j)
+		field(t, what, j.Validate(), tt.field)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a", "0", "a-b", "a_b", "a.b", "a--", "a__.0-", "ses.otp", strings.Repeat("n", 64), strings.Repeat("n", 64) + "." + strings.Repeat("m", 64)} {
+		if err := ValidateName(name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{
+		"", ".", "a.", ".a", "a..b", "a.b.c", "-a", "_a", "a.-b", "A", "aB", "a b", " a", "a ", "a\n", "a\x00", "a/b", "a:b", "{a}", "a{b}", "a*", "a>b", "ä", "\xff",
+		strings.Repeat("n", 65), "a." + strings.Repeat("n", 65), strings.Repeat("n", 10_000_000),
+	} {
+		field(t, Shorten(name, 40), ValidateName(name), "name")
+	}
+	for name, group := range map[string]string{"ses": "ses", "ses.otp": "ses"} {
+		if Group(name) != group {
+			t.Errorf("group of %s is %s", name, Group(name))
+		}
+	}
+}
+
+func TestNewID(t *testing.T) {
+	seen := map[string]bool{}
+	before := NewID()
+	for range 10_000 {
+		id := NewID()
+		if len(id) != 26 || ValidateID(id) != nil || seen[id] {
+			t.Fatalf("%q is no fresh id", id)
+		}
+		seen[id] = true
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for now := time.Now().UnixMilli(); time.Now().UnixMilli() == now && time.Now().Before(deadline); { // until the clock has ticked
+	}
+	if after := NewID(); after <= before {
+		t.Errorf("%s, made later, sorts before %s", after, before)
+	}
+}
+
+func TestStates(t *testing.T) {
+	all := []State{Waiting, Scheduled, Leased, Deferred, Delivered, Dead, Held, Cancelled, Expired}
+	seen := map[string]bool{}
+	for _, s := range all {
+		text, err := s.MarshalText()
+		var back State
+		if err != nil || seen[string(text)] || back.UnmarshalText(text) != nil || back != s {
+			t.Errorf("%v is written %q and read %v, %v", s, text, back, err)
+		}
+		seen[string(text)] = true
+	}
+	var s State
+	for _, text := range []string{"", "Waiting", "gone"} {
+		field(t, text, s.UnmarshalText([]byte(text)), "state")
+	}
+	ended := slices.DeleteFunc(slices.Clone(all), func(s State) bool { return !s.Ended() })
+	if !slices.Equal(ended, []State{Delivered, Dead, Cancelled, Expired}) {
+		t.Errorf("ended are %v", ended)
+	}
+	if got := State(200).String(); got != "State(200)" {
+		t.Error(got)
+	}
+}
+
+func TestFieldErrorsAreShort(t *testing.T) {
+	err := fieldErr("id", strings.Repeat("x", 1<<20), "is wrong")
+	if len(err.Error()) > 200 || !strings.Contains(err.Error(), fmt.Sprint(1<<20, " bytes")) {
+		t.Errorf("%d bytes: %.100s", len(err.Error()), err)
+	}
+	if got := fieldErr("cost", "", "is 0").Error(); got != "cost: is 0" {
+		t.Error(got)
+	}
+}
+
+func TestSpecRefuses(t *testing.T) {
+	for what, tt := range map[string]struct {
+		field  string
+		change func(*Spec)
+	}{
+		"name":              {"name", func(s *Spec) { s.Name = "a b" }},
+		"burst below":       {"burst", func(s *Spec) { s.Burst = -1 }},
+		"burst above":       {"burst", func(s *Spec) { s.Burst = leaky.MaxBurst + 1 }},
+		"burst of ages":     {"burst", func(s *Spec) { s.Rate, _ = leaky.ParseRate("1/d"); s.Burst = 1000 }},
+		"capacity below":    {"capacity", func(s *Spec) { s.Capacity = -1 }},
+		"capacity above":    {"capacity", func(s *Spec) { s.Capacity = MaxCapacity + 1 }},
+		"lease below":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease - time.Microsecond) }},
+		"lease above":       {"lease", func(s *Spec) { s.Lease = Duration(MaxLease + time.Microsecond) }},
+		"lease in ns":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease + 1) }},
+		"slack below":       {"slack", func(s *Spec) { s.Slack = 1 }},
+		"slack above":       {"slack", func(s *Spec) { s.Slack = Duration(MaxSlack + time.Second) }},
+		"attempts below":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = -1 }},
+		"attempts above":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = MaxMaxAttempts + 1 }},
+		"min backoff below": {"retry.min_backoff", func(s *Spec) { s.Retry.MinBackoff = 1 }},
+		"max backoff above": {"retry.max_backoff", func(s *Spec) { s.Retry.MaxBackoff = Duration(MaxBackoffLimit + time.Second) }},
+		"backoff reversed":  {"retry.max_backoff", func(s *Spec) { s.Retry.MinBackoff, s.Retry.MaxBackoff = Duration(time.Hour), Duration(time.Minute) }},
+		"jitter":            {"retry.jitter", func(s *Spec) { s.Retry.Jitter = "half" }},
+		"retention below":   {"retention.for", func(s *Spec) { s.Retention.For = Duration(time.Millisecond) }},
+		"retention above":   {"retention.for", func(s *Spec) { s.Retention.For = Duration(MaxRetention + time.Second) }},
+		"retained below":    {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
+		"retained above":    {"retention.max", func(s *Spec) { s.Retention.Max = MaxRetainMax + 1 }},
+		"deliver too long":  {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
+		"deliver broken":    {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
+		"deliver no object": {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
+	} {
+		s := Spec{Name: "q", Rate: leaky.PerSecond(1)}
+		s.Normalize()
+		if err := s.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		tt.change(&s)
+		field(t, what, s.Validate(), tt.field)
+	}
+}
+
+func TestSpecDefaults(t *testing.T) {
+	s := Spec{Name: "q", Retry: Retry{MinBackoff: Duration(time.Hour)}}
+	s.Normalize()
+	again := s
+	again.Normalize()
+	if !again.Equal(s) || s.Burst != 1 || s.Capacity != DefaultCapacity || s.Retry.MaxBackoff != Duration(time.Hour) {
+		t.Errorf("got %+v", s)
+	}
+	if p := s.Pacer(Horizon); p.Rate != s.Rate || p.Burst != 1 || p.Horizon != Horizon {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestDurationAsText(t *testing.T) {
+	for text, want := range map[string]time.Duration{"30s": 30 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(text)); err != nil || d.D() != want {
+			t.Errorf("%s: %v, %v", text, d, err)
+		}
+		var back Duration
+		if b, err := d.MarshalText(); err != nil || back.UnmarshalText(b) != nil || back != d {
+			t.Errorf("%s came back as %v, %v", text, back, err)
+		}
+	}
+	for _, text := range []string{"", "30", "soon", "1 h", strings.Repeat("9", 100_000)} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(text)); err == nil || len(err.Error()) > 200 {
+			t.Errorf("%.20q: %v, %.200v", text, d, err)
+		}
+	}
+}
