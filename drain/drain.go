@@ -56,8 +56,8 @@ type drainer struct {
 
 	stop  context.Context // ends when the drainer is to stop
 	fail  context.CancelCauseFunc
-	work  context.Context // of handlers: ends with the grace period
-	calls context.Context // of calls to the engine: ends last
+	work  context.Context // of handlers and requests for jobs: ends with the grace period
+	calls context.Context // of calls about jobs at hand: ends last
 
 	loops sync.WaitGroup // whatever makes runs
 	jobs  sync.WaitGroup // runs
@@ -195,7 +195,10 @@ func (d *drainer) complain(message string, err error, args ...any) {
 	}
 	d.mu.Unlock()
 	if !quiet {
-		d.log.Warn(message, append(args, "error", err)...)
+		if err != nil {
+			args = append(args, "error", err)
+		}
+		d.log.Warn(message, args...)
 	}
 }
 

@@ -88,7 +88,7 @@ func (p *partition) handOver() {
 	for begin.Sub(p.granted) < handOverAge {
 		res, _ := p.reserve(1, 0)
 		left := handOverTime - time.Since(begin)
-		if len(res.Jobs) > 0 || res.Next <= 0 || res.Next > left || p.d.calls.Err() != nil {
+		if len(res.Jobs) > 0 || res.Next <= 0 || res.Next > left || p.d.work.Err() != nil {
 			return
 		}
 		p.rest(res.Next)
@@ -107,7 +107,7 @@ func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 		p.ask.Store(false)
 		p.back.Store(false)
 		asked := time.Now()
-		ctx, cancel := context.WithTimeout(p.d.calls, reserveTimeout)
+		ctx, cancel := context.WithTimeout(p.d.work, reserveTimeout)
 		res, err := p.d.engine.Reserve(ctx, req)
 		cancel()
 		answered := time.Now()
@@ -126,7 +126,7 @@ func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 		if stopping {
 			tries++
 		}
-		if stopping && (tries >= stopTries || errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrUnavailable)) {
+		if stopping && (tries >= stopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrUnavailable)) {
 			p.d.tokens.put(held)
 			return queue.Reserved{}, false
 		}
@@ -238,13 +238,13 @@ func (p *partition) woken(client string) {
 }
 
 // rest pauses between repeated requests; it lasts when the drainer is stopping, but
-// not beyond the end of its calls.
+// not beyond its grace period.
 func (p *partition) rest(pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-p.d.calls.Done():
+	case <-p.d.work.Done():
 	}
 }
 

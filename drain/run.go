@@ -80,6 +80,8 @@ func (r *run) do() {
 	late := time.Now().After(r.latest)
 	r.mu.Unlock()
 	if late { // a slow answer, or one that was given before
+		d.complain("grants come too late to be used; bring the drainer nearer to the store, or raise the slack", nil,
+			"queue", r.job.Queue, "took", r.earliest.Sub(r.asked.Add(r.job.In)), "slack", slack)
 		r.giveBack(Late)
 		return
 	}

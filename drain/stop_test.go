@@ -196,3 +196,19 @@ func TestHandOver(t *testing.T) {
 		})
 	}
 }
+
+// An engine that does not answer holds up the end for the grace period and no longer.
+func TestStopHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		for range 10 {
+			f.answers(answer{trip: time.Hour})
+		}
+		run := drainWith(t, f, idle, Options{Grace: 2 * time.Second})
+		time.Sleep(ms)
+		run.finish()
+		if f.now() != ms+2*time.Second {
+			t.Errorf("returned after %v", f.now())
+		}
+	})
+}
