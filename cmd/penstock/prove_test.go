@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/prove"
+	"github.com/penstock/penstock/internal/redistest"
 )
 
 // proof is the part of a report that tests look at.
@@ -44,12 +45,14 @@ func runProof(t *testing.T, args ...string) proof {
 }
 
 func TestProveEmbedded(t *testing.T) {
+	t.Parallel()
 	if p := runProof(t, "--rate", "50/s", "-d", "3s", "--reference"); p.Twice != 0 || p.Reference == nil || p.Reference.Starts < 100 {
 		t.Errorf("%+v", p)
 	}
 }
 
 func TestProveEmbeddedUnderKill(t *testing.T) {
+	t.Parallel()
 	if p := runProof(t, "--rate", "50/s", "-d", "5s", "--faults", "kill", "--every", "1s"); p.Injected < 2 {
 		t.Errorf("%+v", p)
 	}
@@ -70,5 +73,28 @@ func TestProveUsage(t *testing.T) {
 	}
 	if code, _, errs := run(t, "prove", "--redis", "redis://127.0.0.1:1"); code != 4 {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// TestProveOnRedis runs each fault with three drainer processes on a real Redis.
+func TestProveOnRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	for _, fault := range []string{"kill", "pause", "restart"} {
+		t.Run(fault, func(t *testing.T) {
+			p := runProof(t, "--redis", server.URL(), "--init", "--partitions", "2", "--drainers", "3", "--rate", "50/s", "-d", "5s", "--faults", fault, "--every", "1s")
+			if p.Injected < 1 {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+	// It leaves nothing of its queues behind.
+	var left []string
+	keys := server.Client().Scan(t.Context(), 0, "*prove-*", 1000).Iterator()
+	for keys.Next(t.Context()) {
+		left = append(left, keys.Val())
+	}
+	if err := keys.Err(); err != nil || len(left) > 0 {
+		t.Errorf("%v, left behind: %v", err, left)
 	}
 }

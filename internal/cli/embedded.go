@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/store"
@@ -29,53 +28,54 @@ type embeddedOptions struct {
 
 // embedded is ingress and drainer over an embedded engine.
 type embedded struct {
-	o      embeddedOptions
-	engine queue.Engine
-	server *ops.Server
-}
-
-func validTarget(raw json.RawMessage) error {
-	_, err := deliver.Parse(raw)
-	return err
+	engine  queue.Engine
+	router  *deliver.Router
+	ingress *app.Ingress
+	drainer *app.Drainer
 }
 
 // openEmbedded opens the store and the listener; nothing runs before run.
 func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err error) {
 	var specs []queue.Spec
 	if o.config != "" {
-		if specs, err = config.Load(o.config, validTarget); err != nil {
+		// The file is read first, so that a mistake in it touches nothing.
+		if specs, err = config.Load(o.config, app.ValidTarget); err != nil {
 			return nil, usage(err)
 		}
 	}
-	e := &embedded{o: o}
+	e := &embedded{router: deliver.New(deliver.Options{Concurrency: o.concurrency, Logger: o.log})}
 	if e.engine, err = store.Open(ctx, store.Options{DataPath: o.data, Logger: o.log}); err != nil {
-		return nil, err
+		return nil, errors.Join(err, e.router.Close())
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, e.engine.Close())
+			err = errors.Join(err, e.router.Close(), e.engine.Close())
 		}
 	}()
 	if _, err = config.Apply(ctx, e.engine, specs, o.log); err != nil {
 		return nil, err
 	}
-	e.server, err = ops.NewServer(o.listen, ops.ServerOptions{Logger: o.log})
+	// Both show their metrics on the ingress's page.
+	registry := app.NewRegistry()
+	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
+		Handler: e.router, Registry: registry, Logger: o.log,
+		Drain: drain.Options{Concurrency: o.concurrency, Version: version.Version},
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
+		Listen: o.listen, ValidateTarget: app.ValidTarget, Registry: registry, Logger: o.log,
+	})
 	return e, err
 }
 
-func (e *embedded) url() string { return e.server.URL() }
+func (e *embedded) url() string { return e.ingress.URL() }
 
 // run serves and drains until ctx ends, and closes the store.
 func (e *embedded) run(ctx context.Context) error {
-	face := api.New(e.engine, api.Options{ValidateTarget: validTarget, Stopping: e.server.Stopping(), Logger: e.o.log})
-	router := deliver.New(deliver.Options{Concurrency: e.o.concurrency, Logger: e.o.log})
-	err := ops.RunAll(ctx,
-		func(ctx context.Context) error { return e.server.Run(ctx, face) },
-		func(ctx context.Context) error {
-			return drain.Run(ctx, e.engine, router, drain.Options{Concurrency: e.o.concurrency, Version: version.Version, Logger: e.o.log})
-		},
-	)
-	return errors.Join(err, router.Close(), e.engine.Close())
+	err := ops.RunAll(ctx, e.ingress.Run, e.drainer.Run)
+	return errors.Join(err, e.router.Close(), e.engine.Close())
 }
 
 // startEmbedded runs one until stop is called. stop waits, and returns how it ended.

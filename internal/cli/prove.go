@@ -15,7 +15,7 @@ import (
 type proveCmd struct {
 	Redis      string        `help:"Redis to prove: redis://, rediss://, or several hosts for Cluster and Sentinel. Without it the embedded engine is proved, with one drainer, in a directory of its own." placeholder:"URL"`
 	Init       bool          `help:"Make an empty Redis a store."`
-	Partitions int           `help:"Partitions of the store, with --init." default:"16" placeholder:"N"`
+	Partitions int           `help:"Partitions of the store." default:"16" placeholder:"N"`
 	Drainers   int           `help:"How many drainer processes; by default 4 on Redis, 1 embedded." placeholder:"N"`
 	Rate       leaky.Rate    `help:"Outflow of the queue." default:"100/s"`
 	Duration   time.Duration `help:"How long to keep the queue backlogged." default:"30s" short:"d"`

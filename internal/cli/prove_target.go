@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strconv"
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/prove"
@@ -29,7 +30,11 @@ func (c *proveCmd) target(r *run, self string, o *prove.Options) (end func(), er
 	o.Drainer = func(int) prove.Command {
 		// In the environment and not among the arguments, where everybody on the
 		// machine could read a password.
-		return prove.Command{Path: self, Args: []string{"drainer"}, Env: append(os.Environ(), "PENSTOCK_REDIS="+c.Redis)}
+		return prove.Command{
+			Path: self,
+			Args: []string{"drainer", "--listen", "127.0.0.1:0", "--partitions", strconv.Itoa(c.Partitions)},
+			Env:  append(os.Environ(), "PENSTOCK_REDIS="+c.Redis),
+		}
 	}
 	return func() { _ = engine.Close() }, nil // the verdict is known by then
 }

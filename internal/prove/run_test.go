@@ -1,0 +1,191 @@
+package prove
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// rigged is an installation whose outflow is a function of this test: it posts
+// what was appended, well or badly.
+type rigged struct {
+	post func(deliver func(id string), id string)
+
+	mu      sync.Mutex
+	url     string
+	waiting []string
+	removed bool
+	stop    context.CancelFunc
+	flow    sync.WaitGroup
+}
+
+func (s *rigged) Make(_ context.Context, spec queue.Spec) error {
+	var target struct{ HTTP struct{ URL string } }
+	if err := json.Unmarshal(spec.Deliver, &target); err != nil {
+		return err
+	}
+	s.url = target.HTTP.URL
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.flow.Go(func() { s.run(ctx, spec.Rate.Interval()) })
+	return nil
+}
+
+func (s *rigged) run(ctx context.Context, interval time.Duration) {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		id := ""
+		if len(s.waiting) > 0 {
+			id = s.waiting[0]
+		}
+		s.mu.Unlock()
+		if id == "" {
+			continue
+		}
+		s.post(s.deliver, id)
+		s.mu.Lock()
+		s.waiting = s.waiting[1:] // delivered, so it says
+		s.mu.Unlock()
+	}
+}
+
+func (s *rigged) deliver(id string) {
+	req, err := http.NewRequest(http.MethodPost, s.url, strings.NewReader("{}"))
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set(receiver.HeaderID, id)
+	if resp, err := http.DefaultClient.Do(req); err == nil {
+		_, _ = io.Copy(io.Discard, resp.Body)
+		_ = resp.Body.Close()
+	}
+}
+
+func (s *rigged) Append(_ context.Context, _ string, ids []string) ([]bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, ids...)
+	ok := make([]bool, len(ids))
+	for i := range ok {
+		ok[i] = true
+	}
+	return ok, nil
+}
+
+func (s *rigged) Look(context.Context, string) (Stats, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Stats{Held: int64(len(s.waiting))}, nil
+}
+
+func (s *rigged) Remove(context.Context, string) error {
+	s.removed = true
+	s.stop()
+	s.flow.Wait()
+	return nil
+}
+
+func TestRunSeesThrough(t *testing.T) {
+	cat, err := exec.LookPath("cat") // a process that does nothing, and ends with its standard input
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved []string
+	tests := []struct {
+		name   string
+		post   func(deliver func(string), id string)
+		broken string
+	}{
+		{"honest", func(deliver func(string), id string) { deliver(id) }, ""},
+		{"drops one in ten", func(deliver func(string), id string) {
+			if !strings.HasSuffix(id, "7") {
+				deliver(id)
+			}
+		}, "never arrived"},
+		{"delivers twice", func(deliver func(string), id string) {
+			deliver(id)
+			if strings.HasSuffix(id, "7") {
+				deliver(id)
+			}
+		}, "had arrived before"},
+		{"delivers what nobody appended", func(deliver func(string), id string) { deliver(id); deliver("x" + id) }, "no accepted job"},
+		{"delivers nothing", func(func(string), string) {}, "nothing is proved"},
+		{"saves up for bursts", func(deliver func(string), id string) {
+			if saved = append(saved, id); len(saved) == 20 {
+				for _, id := range saved {
+					deliver(id)
+				}
+				saved = nil
+			}
+		}, "the window law"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := &rigged{post: tt.post}
+			r, err := Run(t.Context(), Options{
+				Store: s, Drainers: 1, Rate: leaky.PerSecond(100), Duration: time.Second, Faults: NoFaults,
+				Drainer: func(int) Command { return Command{Path: cat} },
+				// Wide enough for any machine, far from what a burst of 20 needs.
+				Delta: 100 * ms,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Join(r.Broken, "; ")
+			if tt.broken != "" && (r.Held || !strings.Contains(said, tt.broken)) {
+				t.Errorf("held %v: %s; want %q", r.Held, said, tt.broken)
+			}
+			if tt.broken == "" && (r.Lost+r.Twice+r.Strangers != 0 || r.Delivered != r.Accepted) {
+				t.Errorf("%+v", r.Account)
+			}
+			if !s.removed {
+				t.Error("the queue was left behind")
+			}
+		})
+	}
+}
+
+func TestRunTellsOfDrainersThatEnd(t *testing.T) {
+	path, err := exec.LookPath("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &rigged{post: func(deliver func(string), id string) { deliver(id) }}
+	_, err = Run(t.Context(), Options{Store: s, Drainers: 2, Rate: leaky.PerSecond(100), Duration: time.Minute, Faults: NoFaults,
+		Drainer: func(int) Command { return Command{Path: path} }})
+	if err == nil || !strings.Contains(err.Error(), "ended by itself") || !s.removed {
+		t.Errorf("%v, removed %v", err, s.removed)
+	}
+}
+
+func TestRunBrokenOff(t *testing.T) {
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &rigged{post: func(deliver func(string), id string) { deliver(id); cancel() }}
+	_, err = Run(ctx, Options{Store: s, Drainers: 1, Rate: leaky.PerSecond(100), Duration: time.Minute, Faults: NoFaults,
+		Drainer: func(int) Command { return Command{Path: cat} }})
+	if err == nil || ctx.Err() == nil || !s.removed {
+		t.Errorf("%v, removed %v", err, s.removed)
+	}
+}
