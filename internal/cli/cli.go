@@ -137,6 +137,10 @@ func complain(w io.Writer, err error) Exit {
 	if err == nil || errors.As(err, &quiet) && quiet.err == nil {
 		return code
 	}
+	if code == ExitBrokenOff {
+		_, _ = fmt.Fprintln(w, "penstock: broken off")
+		return code
+	}
 	_, _ = fmt.Fprintf(w, "penstock: %v\n", err)
 	if code == ExitUsage {
 		_, _ = fmt.Fprintln(w, `penstock: "penstock COMMAND --help" tells more`)

@@ -82,6 +82,5 @@ func (p *progress) end(n push.Count) {
 	if p.bar != nil {
 		_ = p.bar.Set(n.Read - n.Undecided)
 		_ = p.bar.Clear()
-		_ = p.bar.Exit()
 	}
 }
