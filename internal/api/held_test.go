@@ -6,6 +6,8 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -194,7 +196,14 @@ func TestDocumentIsComplete(t *testing.T) {
 	for _, reason := range reasons["enum"].([]any) {
 		listed[reason.(string)] = true
 	}
+	page, err := os.ReadFile("../../docs/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, reason := range api.Reasons() {
+		if !strings.Contains(string(page), "\n#### "+string(reason)+"\n"+strconv.Itoa(reason.Status())+". ") {
+			t.Errorf("docs/api.md, to which a problem's type points, does not explain %s", reason)
+		}
 		if !listed[string(reason)] {
 			t.Errorf("reason %s is not documented", reason)
 		}
