@@ -14,7 +14,10 @@ const (
 	longestSleep  = 2 * time.Second
 	shortestSleep = time.Millisecond
 	backupEach    = 250 * time.Millisecond
+	overdue       = 250 * time.Millisecond
 	seenLately    = 10 * time.Second
+	// Who did not ask for as long does not live, as far as the watch goes.
+	aliveLately = 4 * time.Second
 	// A client that was silent for as long is forgotten, and its last grant
 	// with it.
 	clientsKept = 10 * time.Minute
@@ -32,7 +35,6 @@ type client struct {
 type watch struct {
 	client string        // empty: nobody
 	told   leaky.Instant // when it will ask
-	backup time.Duration // after which the others give it up
 }
 
 // meet notes that a client asks, and forgets those long silent.
@@ -51,11 +53,11 @@ func (e *Engine) meet(c queue.Client, now leaky.Instant) *client {
 	return cl
 }
 
-// seen counts the clients that asked lately.
-func (e *Engine) seen(now leaky.Instant) int {
+// alive counts the clients that asked lately.
+func (e *Engine) alive(now leaky.Instant) int {
 	n := 0
 	for _, cl := range e.clients {
-		if now.Sub(cl.seen) <= seenLately {
+		if now.Sub(cl.seen) <= aliveLately {
 			n++
 		}
 	}
@@ -65,16 +67,19 @@ func (e *Engine) seen(now leaky.Instant) int {
 // sleep decides how long a client sleeps, and who watches. busy says that it was
 // granted all that it has handlers for: somebody else must watch then.
 func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup time.Duration) {
-	n := e.seen(now)
+	n := e.alive(now)
 	// The others check about four times a second together.
 	backup = min(longestSleep, time.Duration(n)*backupEach)
-	watches := e.watch.client == id || e.watch.client == "" || now > e.watch.told.Add(e.watch.backup)
+	watches := e.watch.client == id || e.watch.client == "" || now >= e.watch.told.Add(overdue)
 	if !watches && !busy {
-		return min(longestSleep, max(0, e.watch.told.Sub(now))+backup), backup
+		if late := now.Sub(e.watch.told); late > 0 {
+			return overdue - late, backup
+		}
+		return min(longestSleep, e.watch.told.Sub(now)+backup), backup
 	}
 	next = e.untilNext(now)
 	if watches {
-		e.watch = watch{client: id, told: now.Add(next), backup: backup}
+		e.watch = watch{client: id, told: now.Add(next)}
 	}
 	if busy {
 		if watches {

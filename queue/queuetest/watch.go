@@ -101,22 +101,26 @@ var watchRules = []rule{
 		if res := r.reserveAs("one", q, 9); len(res.Jobs) != 1 || res.Next != time.Second || res.Backup != 750*time.Millisecond {
 			r.Errorf("the watcher, on time: %d jobs, %v, %v", len(res.Jobs), res.Next, res.Backup)
 		}
-		// It dies. The next to look long after takes over.
-		r.clock.Advance(5 * time.Second)
-		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 1 || res.Next != 2*time.Second {
-			r.Errorf("the new watcher: %d jobs, %v", len(res.Jobs), res.Next)
+		// It dies. Who looks soon after comes back when it is certain, and takes over.
+		r.clock.Advance(1100 * time.Millisecond)
+		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 1 || res.Next != 150*time.Millisecond {
+			r.Errorf("the watcher is late by 100ms: %d jobs, told %v; want 150ms", len(res.Jobs), res.Next)
+		}
+		r.clock.Advance(150 * time.Millisecond)
+		if res := r.reserveAs("two", q, 9); res.Next != 2*time.Second {
+			r.Errorf("the new watcher: told %v, want 2s", res.Next)
 		}
 		if res := r.reserveAs("one", q, 9); res.Next != 2*time.Second {
 			r.Errorf("the old one, back: %v", res.Next)
 		}
-		// Those silent for 10 s do not count.
-		r.clock.Advance(9 * time.Second)
+		// Those silent for 4 s do not count: three is long dead.
+		r.clock.Advance(3 * time.Second)
 		if res := r.reserveAs("two", q, 9); res.Backup != 500*time.Millisecond {
-			r.Errorf("backup %v with two clients in the last 10s", res.Backup)
+			r.Errorf("backup %v with two clients in the last 4s", res.Backup)
 		}
 		r.clock.Advance(2 * time.Second)
 		if res := r.reserveAs("two", q, 9); res.Backup != 250*time.Millisecond {
-			r.Errorf("backup %v with one client in the last 10s", res.Backup)
+			r.Errorf("backup %v with one client in the last 4s", res.Backup)
 		}
 	}},
 	{"the backup is at most two seconds", func(r *rig) {

@@ -5,7 +5,7 @@
 -- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run; counters
---                    qseq, fseq, rev; watch: wid, wat, wback; totals: queues, tw, ts, tl, td
+--                    qseq, fseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, td
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
 --   <B>x       hash  name of a deleted queue -> its bucket
@@ -30,7 +30,7 @@ local B = KEYS[1]
 local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
-local HORIZON, SECOND, MAX_COST = 50000, 1000000, 1000
+local HORIZON, SECOND, MAX_COST, OVERDUE = 50000, 1000000, 1000, 250000
 
 local S = { waiting = 1, scheduled = 2, leased = 3, delivered = 5, dead = 6 }
 local V = { deliver = 1, fail = 2, bury = 3, release = 4 }
@@ -46,7 +46,7 @@ end
 -- The partition: clock, run and totals, written back once by finish().
 local M, now
 
-local META = { 'schema', 'clk', 'off', 'run', 'fseq', 'wid', 'wat', 'wback', 'tw', 'ts', 'tl', 'td' }
+local META = { 'schema', 'clk', 'off', 'run', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td' }
 local was -- M as it was read
 
 local function begin()
@@ -95,9 +95,9 @@ end
 
 -- due says that something can depart at instant e: unless the watcher asks by
 -- then, it is woken. It is taken to ask at once, so that one wake is enough.
--- A watcher that is long overdue is dead: then everybody is woken, once.
+-- A watcher that is overdue is dead: then everybody is woken, once.
 local function due(e)
-  if M.wid ~= '' and now > M.wat + M.wback then
+  if M.wid ~= '' and now >= M.wat + OVERDUE then
     M.wid = ''
     M.wat = now
     wake('')

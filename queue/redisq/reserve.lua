@@ -23,7 +23,7 @@ local function see_client()
     call('ZREM', key, unpack(gone))
     call('HDEL', B .. 'C', unpack(gone))
   end
-  return min(2 * SECOND, 250000 * call('ZCARD', key))
+  return min(2 * SECOND, 250000 * call('ZCOUNT', key, now - 4 * SECOND, '+inf'))
 end
 
 local function group_of(q)
@@ -267,7 +267,7 @@ if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
 if deadline then ask = min(ask, deadline) end
 ask = max(ask, now + 1000)
-local watches = M.wid == client or M.wid == '' or now > M.wat + M.wback
+local watches = M.wid == client or M.wid == '' or now >= M.wat + OVERDUE
 local next_in
 if left <= 0 then
   -- No handler is free here: somebody else must look.
@@ -278,10 +278,12 @@ if left <= 0 then
     if call('ZCARD', B .. 'c') > 1 and (head or ripens) then wake('') end
   end
 elseif watches then
-  M.wid, M.wat, M.wback = client, ask, backup
+  M.wid, M.wat = client, ask
   next_in = ask - now
+elseif now > M.wat then
+  next_in = M.wat + OVERDUE - now
 else
-  next_in = min(2 * SECOND, max(M.wat - now, 0) + backup)
+  next_in = min(2 * SECOND, M.wat - now + backup)
 end
 finish()
 return { next_in, backup, call('LLEN', B .. 'z'), expired, lost, groups, errors }
