@@ -124,7 +124,11 @@ func (e *Engine) commit(b *batch) error {
 	if err != nil {
 		return err
 	}
-	if err := b.write(&tables{tx: tx}); err != nil {
+	err = e.opts.fault(b.changes)
+	if err == nil {
+		err = b.write(&tables{tx: tx})
+	}
+	if err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	if err := tx.Commit(); err != nil {

@@ -119,13 +119,17 @@ func (b *bench) reserve(most int) []queue.Reservation {
 	return r.Jobs
 }
 
-func (b *bench) settleAll(v queue.Verdict, list []queue.Reservation) []queue.Settled {
-	b.Helper()
+func settlements(v queue.Verdict, list []queue.Reservation) []queue.Settlement {
 	s := make([]queue.Settlement, len(list))
 	for i, r := range list {
 		s[i] = queue.Settlement{Lease: queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}, Verdict: v, After: time.Minute, Reason: "no"}
 	}
-	out, err := b.Settle(context.Background(), s)
+	return s
+}
+
+func (b *bench) settleAll(v queue.Verdict, list []queue.Reservation) []queue.Settled {
+	b.Helper()
+	out, err := b.Settle(context.Background(), settlements(v, list))
 	if err != nil {
 		b.Fatal(err)
 	}

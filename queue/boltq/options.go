@@ -37,9 +37,11 @@ type Options struct {
 	// it is refused with queue.ErrStoreFull.
 	MaxBytes int64
 
-	// For tests: openFile replaces os.OpenFile, synced is called after each
-	// commit is on disk and before anybody is told.
+	// For tests: openFile replaces os.OpenFile; an error of fault is that of the
+	// commit of these changes; synced is called after each commit is on disk and
+	// before anybody is told.
 	openFile func(string, int, os.FileMode) (*os.File, error)
+	fault    func([]change) error
 	synced   func()
 }
 
@@ -61,6 +63,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.openFile == nil {
 		o.openFile = os.OpenFile
+	}
+	if o.fault == nil {
+		o.fault = func([]change) error { return nil }
 	}
 	if o.synced == nil {
 		o.synced = func() {}
