@@ -194,8 +194,10 @@ func (e *engine) Job(_ context.Context, name, id string) (queue.JobInfo, error) 
 	if !ok {
 		return queue.JobInfo{}, queue.ErrUnknownJob
 	}
-	return queue.JobInfo{Queue: name, ID: id, State: queue.Waiting, Position: int64(slices.Index(q.ids, id) + 1),
-		ETA: queue.ETA{At: epoch, Exact: true}, Cost: j.Cost, AppendedAt: epoch}, nil
+	return queue.JobInfo{
+		Queue: name, ID: id, State: queue.Waiting, Position: int64(slices.Index(q.ids, id) + 1),
+		ETA: queue.ETA{At: epoch, Exact: true}, Cost: j.Cost, AppendedAt: epoch,
+	}, nil
 }
 
 func (e *engine) Check(context.Context) error {

@@ -137,8 +137,10 @@ func (e *envelope) field(name jsontext.Value) (int, *Problem) {
 	case "queue":
 		return 0, &Problem{Reason: ReasonUnknownField, Field: "queue", Detail: "is not a field: the queue stands in the URL"}
 	}
-	return 0, &Problem{Reason: ReasonUnknownField, Field: shorten(string(plain)),
-		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost"}
+	return 0, &Problem{
+		Reason: ReasonUnknownField, Field: shorten(string(plain)),
+		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost",
+	}
 }
 
 func (e *envelope) value(field int, job *queue.Job) *Problem {

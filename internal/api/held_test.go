@@ -28,7 +28,7 @@ type contract struct {
 
 var published = sync.OnceValues(func() (*contract, error) {
 	rec := httptest.NewRecorder()
-	api.New(newEngine(), api.Options{}).ServeHTTP(rec, httptest.NewRequest("GET", "/openapi.json", nil))
+	api.New(newEngine(), api.Options{}).ServeHTTP(rec, httptest.NewRequest(http.MethodGet, "/openapi.json", nil))
 	doc, err := jsonschema.UnmarshalJSON(rec.Body)
 	if err != nil {
 		return nil, err

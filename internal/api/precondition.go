@@ -33,8 +33,10 @@ func (h *handler) expected(r *http.Request, name string) (int64, *Problem) {
 		for tag := range strings.SplitSeq(match, ",") {
 			revision, ok := revisionOf(strings.TrimSpace(tag))
 			if !ok {
-				return 0, &Problem{Reason: ReasonInvalidRequest, Field: "If-Match",
-					Detail: shorten(tag) + ` is not an ETag of a queue; those are its revision in quotes, such as "7"`}
+				return 0, &Problem{
+					Reason: ReasonInvalidRequest, Field: "If-Match",
+					Detail: shorten(tag) + ` is not an ETag of a queue; those are its revision in quotes, such as "7"`,
+				}
 			}
 			wanted = append(wanted, revision)
 		}

@@ -146,11 +146,8 @@ func appendText(b []byte, name, value string) []byte {
 
 // appendString appends s as a JSON string; what is not UTF-8 in it is replaced.
 func appendString(b []byte, s string) []byte {
-	out, err := jsontext.AppendQuote(b, s)
-	if err == nil {
-		return out
-	}
-	return append(b, strconv.QuoteToASCII(s)...) // not reached: AppendQuote replaces invalid UTF-8
+	b, _ = jsontext.AppendQuote(b, s) // the error only tells that something was replaced
+	return b
 }
 
 var (

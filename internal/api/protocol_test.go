@@ -22,8 +22,8 @@ func TestStreamHTTP2(t *testing.T) {
 	t.Cleanup(srv.Close)
 	f.url, f.client = srv.URL, srv.Client()
 	feed, answers, resp := f.open(jobs)
-	if resp.ProtoMajor != 2 {
-		t.Fatalf("protocol %s", resp.Proto)
+	if resp.proto != 2 {
+		t.Fatalf("protocol %d", resp.proto)
 	}
 	for i := range 3 {
 		say(t, feed, `{"payload":1}`+"\n")
@@ -94,7 +94,7 @@ func TestBodyCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 400 || !strings.Contains(string(text), "body_incomplete") {
+	if text, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), "body_incomplete") {
 		t.Errorf("%d %s", resp.StatusCode, text)
 	}
 	f.close()
@@ -117,7 +117,7 @@ func TestBodyMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != 202 {
+	if resp.StatusCode != http.StatusAccepted {
 		t.Errorf("the first: %d", resp.StatusCode)
 	}
 	f.do("POST", jobs, large).want(t, 202)

@@ -1,13 +1,12 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-
-	"encoding/json"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/queue"

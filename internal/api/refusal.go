@@ -25,8 +25,10 @@ func refused(err error) *Problem {
 	case errors.As(err, &field):
 		return refusedField(field)
 	case errors.Is(err, queue.ErrOutcomeUnknown):
-		return &Problem{Reason: ReasonOutcomeUnknown, RetryAfter: retryUnavailable,
-			Detail: "the store did not answer in time: this may or may not have happened; repeating it with the same id is safe"}
+		return &Problem{
+			Reason: ReasonOutcomeUnknown, RetryAfter: retryUnavailable,
+			Detail: "the store did not answer in time: this may or may not have happened; repeating it with the same id is safe",
+		}
 	case errors.Is(err, queue.ErrUnknownQueue):
 		return &Problem{Reason: ReasonUnknownQueue, Detail: err.Error()}
 	case errors.Is(err, queue.ErrUnknownJob):
@@ -36,11 +38,15 @@ func refused(err error) *Problem {
 	case errors.Is(err, queue.ErrNotEmpty):
 		return &Problem{Reason: ReasonNotEmpty, Detail: "the queue still holds jobs; delete it with ?force=true to lose them"}
 	case errors.Is(err, queue.ErrStoreFull):
-		return &Problem{Reason: ReasonStoreFull, RetryAfter: retryStoreFull,
-			Detail: "the store is out of memory or disk; nothing was changed"}
+		return &Problem{
+			Reason: ReasonStoreFull, RetryAfter: retryStoreFull,
+			Detail: "the store is out of memory or disk; nothing was changed",
+		}
 	case errors.Is(err, queue.ErrNoStore):
-		return &Problem{Reason: ReasonNoStore, RetryAfter: retryStoreFull,
-			Detail: "the server was reached but holds no Penstock store: it was never initialised, or it was flushed; nothing was changed"}
+		return &Problem{
+			Reason: ReasonNoStore, RetryAfter: retryStoreFull,
+			Detail: "the server was reached but holds no Penstock store: it was never initialised, or it was flushed; nothing was changed",
+		}
 	case errors.Is(err, queue.ErrUnavailable):
 		return &Problem{Reason: ReasonUnavailable, RetryAfter: retryUnavailable, Detail: "the store cannot be reached; nothing was changed"}
 	case errors.Is(err, queue.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -64,8 +70,10 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 	var p *Problem
 	switch a.Outcome {
 	case queue.Conflict:
-		p = &Problem{Reason: ReasonConflict, Field: "id",
-			Detail: "the queue has or had a job of this id with another payload, content type or cost; nothing was changed"}
+		p = &Problem{
+			Reason: ReasonConflict, Field: "id",
+			Detail: "the queue has or had a job of this id with another payload, content type or cost; nothing was changed",
+		}
 	case queue.Full:
 		p = &Problem{Reason: ReasonFull, RetryAfter: max(a.RetryAfter, time.Millisecond), Detail: "the queue is full; retry_after_ms is when room is expected for you"}
 	case queue.UnknownQueue:

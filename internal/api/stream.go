@@ -76,8 +76,10 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	s := &stream{h: h, w: w, rc: rc, queue: name,
-		env: newEnvelope(), lines: newLines(r.Body, MaxEnvelopeBytes), filling: newBatch()}
+	s := &stream{
+		h: h, w: w, rc: rc, queue: name,
+		env: newEnvelope(), lines: newLines(r.Body, MaxEnvelopeBytes), filling: newBatch(),
+	}
 	s.changed.L = &s.mu
 	s.serve(r)
 }
@@ -130,7 +132,7 @@ func (s *stream) read() *entry {
 			s.interrupt()
 		}
 		line, over, err := s.lines.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			// The server now reads ahead on the connection; a deadline that passes
 			// there would cancel the request.
 			_ = s.rc.SetReadDeadline(time.Time{})

@@ -22,10 +22,10 @@ import (
 )
 
 // open starts a stream whose body is written by hand.
-func (f *fixture) open(path string) (*io.PipeWriter, *bufio.Reader, *http.Response) {
+func (f *fixture) open(path string) (*io.PipeWriter, *bufio.Reader, head) {
 	f.t.Helper()
 	body, feed := io.Pipe()
-	req, err := http.NewRequest("POST", f.url+path, body)
+	req, err := http.NewRequest(http.MethodPost, f.url+path, body)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -35,7 +35,13 @@ func (f *fixture) open(path string) (*io.PipeWriter, *bufio.Reader, *http.Respon
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { _ = feed.Close(); _ = resp.Body.Close() })
-	return feed, bufio.NewReader(resp.Body), resp
+	return feed, bufio.NewReader(resp.Body), head{resp.StatusCode, resp.ProtoMajor, resp.Header.Get("Content-Type")}
+}
+
+// head is what there is of a response before its body.
+type head struct {
+	status, proto int
+	contentType   string
 }
 
 func say(t *testing.T, w io.Writer, text string) {
@@ -75,8 +81,8 @@ func wantLine(t *testing.T, got map[string]any, members ...any) {
 func TestStreamBothWays(t *testing.T) {
 	f := serve(t, api.Options{})
 	feed, answers, resp := f.open(jobs)
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "application/x-ndjson" {
-		t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+	if resp.status != http.StatusOK || resp.contentType != "application/x-ndjson" {
+		t.Fatalf("%+v", resp)
 	}
 	say(t, feed, `{"payload":1,"id":"a"}`+"\n")
 	wantLine(t, line(t, answers), "line", 1, "status", 202, "id", "a", "state", "waiting", "position", 1)
@@ -230,7 +236,7 @@ func TestStreamConstantMemory(t *testing.T) {
 		return m.HeapAlloc
 	}
 	const n = 100_000
-	req, _ := http.NewRequest("POST", f.url+jobs, &slow{n: n})
+	req, _ := http.NewRequest(http.MethodPost, f.url+jobs, &slow{n: n})
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	resp, err := f.client.Do(req)
 	if err != nil {
@@ -266,21 +272,21 @@ func TestStreamSlowLine(t *testing.T) {
 	feed, answers, _ := f.open(jobs)
 	say(t, feed, `{"payload":1,"id":"a"}`+"\n")
 	wantLine(t, line(t, answers), "status", 202)
-	dripped := make(chan error, 1)
+	dripped := make(chan struct{})
 	go func() {
 		var err error
 		for err == nil {
 			_, err = io.WriteString(feed, " ")
 			time.Sleep(10 * time.Millisecond) // the pace of the drip, nothing is waited for
 		}
-		dripped <- err
+		close(dripped)
 	}()
 	wantLine(t, line(t, answers), "line", 2, "status", 408, "reason", "body_timeout")
 	if rest, _ := io.ReadAll(answers); len(rest) > 0 {
 		t.Errorf("after the end: %q", rest)
 	}
 	_ = feed.Close()
-	<-dripped
+	<-dripped // it ends, because nothing can be sent any more
 }
 
 func TestStreamCutShort(t *testing.T) {
@@ -334,8 +340,8 @@ func TestStreamRefusedAtOnce(t *testing.T) {
 	f := serve(t, api.Options{})
 	_, answers, resp := f.open("/v1/queues/sms/jobs")
 	text, err := io.ReadAll(answers)
-	if resp.StatusCode != 404 || err != nil || !strings.Contains(string(text), `"unknown_queue"`) {
-		t.Errorf("%d %s, %v", resp.StatusCode, text, err)
+	if resp.status != http.StatusNotFound || err != nil || !strings.Contains(string(text), `"unknown_queue"`) {
+		t.Errorf("%d %s, %v", resp.status, text, err)
 	}
 }
 

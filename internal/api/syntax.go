@@ -84,7 +84,7 @@ func shorten(s string) string {
 	if len(s) <= maxShown {
 		return s
 	}
-	return s[:maxShown] + "..."
+	return strings.ToValidUTF8(s[:maxShown], "") + "..."
 }
 
 func badField(field, detail string) *Problem {
@@ -92,8 +92,10 @@ func badField(field, detail string) *Problem {
 }
 
 func tooLarge(field, what string, limit int64) *Problem {
-	return &Problem{Reason: ReasonTooLarge, Field: field, Limit: limit,
-		Detail: fmt.Sprintf("%s is larger than the limit of %d bytes", what, limit)}
+	return &Problem{
+		Reason: ReasonTooLarge, Field: field, Limit: limit,
+		Detail: fmt.Sprintf("%s is larger than the limit of %d bytes", what, limit),
+	}
 }
 
 // view is b as a string for as long as b does not change.

@@ -138,8 +138,10 @@ func TestMainJob(t *testing.T) {
 				t.Errorf("drainers: %s", text)
 			}
 			_, page := call(t, "GET", in.URL()+"/metrics", "", "")
-			for _, want := range []string{`penstock_appended_total{outcome="accepted",queue="email"} 300`, `penstock_deliveries_total{outcome="delivered",queue="email"} 300`,
-				"penstock_start_lateness_seconds_count 300", "penstock_build_info{", "go_goroutines"} {
+			for _, want := range []string{
+				`penstock_appended_total{outcome="accepted",queue="email"} 300`, `penstock_deliveries_total{outcome="delivered",queue="email"} 300`,
+				"penstock_start_lateness_seconds_count 300", "penstock_build_info{", "go_goroutines",
+			} {
 				if !strings.Contains(page, want) {
 					t.Errorf("metrics do not have %s", want)
 				}
@@ -186,7 +188,7 @@ func TestStopUnderUse(t *testing.T) {
 	for _, contentType := range []string{"application/x-ndjson", "application/json"} {
 		body, feed := io.Pipe()
 		defer feed.Close()
-		req, err := http.NewRequest("POST", in.URL()+"/v1/queues/email/jobs", body)
+		req, err := http.NewRequest(http.MethodPost, in.URL()+"/v1/queues/email/jobs", body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,10 @@
 package config
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-
-	"encoding/json"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"

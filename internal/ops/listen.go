@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ func (l Listen) bind() (net.Listener, error) {
 		}
 		config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	}
-	ln, err := net.Listen("tcp", l.Addr)
+	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.Addr) // it does not block
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w", l.Addr, err)
 	}

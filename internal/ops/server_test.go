@@ -149,9 +149,11 @@ func TestMaxConnections(t *testing.T) {
 	answered := func(c net.Conn, r *bufio.Reader, wait time.Duration) error {
 		_ = c.SetReadDeadline(time.Now().Add(wait))
 		resp, err := http.ReadResponse(r, nil)
-		if err == nil {
-			_, err = io.Copy(io.Discard, resp.Body)
+		if err != nil {
+			return err
 		}
+		defer resp.Body.Close()
+		_, err = io.Copy(io.Discard, resp.Body)
 		return err
 	}
 	first, r1 := ask()
