@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -96,7 +97,7 @@ func TestLines(t *testing.T) {
 			var got []string
 			for {
 				line, over, err := l.next()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					break
 				}
 				if err != nil {
@@ -120,7 +121,7 @@ func TestLines(t *testing.T) {
 			t.Errorf("a line of %d bytes, %v, %v; want %d", len(line), over, err, len(want))
 		}
 	}
-	if line, _, err := l.next(); err != io.ErrUnexpectedEOF {
+	if line, _, err := l.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a line that broke off is %q, %v", line, err)
 	}
 }

@@ -152,6 +152,7 @@ func TestMainJob(t *testing.T) {
 					t.Errorf("drainer's %s: %d %s", path, status, text)
 				}
 			}
+			badInput(t, in.URL())
 			stop()
 			if err := <-ended; err != nil {
 				t.Errorf("stopped with %v", err)
@@ -164,6 +165,45 @@ func TestMainJob(t *testing.T) {
 			}
 		})
 	}
+}
+
+// badInput is what real engines must refuse by themselves, or tell apart.
+func badInput(t *testing.T, url string) {
+	t.Helper()
+	want := func(method, path, body string, status int, part string) {
+		t.Helper()
+		if got, text := call(t, method, url+path, body, "application/json"); got != status || !strings.Contains(text, part) {
+			t.Errorf("%s %.80s %.80s: %d %.300s, want %d and %s", method, path, body, got, text, status, part)
+		}
+	}
+	for _, name := range []string{"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "A", "%FF", ".a", strings.Repeat("a", 65), strings.Repeat("a", 200_000)} {
+		path := "/v1/queues/" + name
+		want("POST", path+"/jobs", `{"payload":1}`, 400, `"field":"queue"`)
+		want("PUT", path, `{"rate":"1/s"}`, 400, `"field":"name"`)
+		want("GET", path, "", 404, `"unknown_queue"`)
+		want("GET", path+"/jobs/x", "", 404, `"unknown_queue"`)
+		want("DELETE", path, "", 404, `"unknown_queue"`)
+		want("POST", path+"/pause", "", 404, `"unknown_queue"`)
+		want("POST", path+"/resume", "", 404, `"unknown_queue"`)
+	}
+	for _, name := range []string{"one", "two", "one.child"} {
+		path := "/v1/queues/" + name
+		want("PUT", path, `{"rate":"1/h","capacity":2}`, 201, `"revision":`)
+		want("POST", path+"/pause", "", 200, `"paused":true`)
+		want("POST", path+"/jobs", `{"payload":{"a":1},"id":"same"}`, 202, `"position":1`)
+		want("POST", path+"/jobs", `{"payload":{"a":1},"id":"same"}`, 200, `"state":"waiting"`)
+		want("POST", path+"/jobs", `{"payload":{"a":2},"id":"same"}`, 409, `"conflict"`)
+		want("POST", path+"/jobs", `{"payload":{"a":1},"id":"same","cost":2}`, 409, `"conflict"`)
+		want("POST", path+"/jobs", `{"payload":1,"id":"other"}`, 202, `"position":2`)
+		want("POST", path+"/jobs", `{"payload":1,"id":"third"}`, 429, `"retry_after_ms":`)
+		want("POST", path+"/jobs", `{"payload":{"a":1},"id":"same"}`, 200, `"position":1`) // full or not, it is in
+		want("POST", path+"/jobs", `{"payload":1,"headers":{"Host":"x"}}`, 400, `"field":"headers.Host"`)
+		want("GET", path+"/jobs/third", "", 404, `"unknown_job"`)
+		want("DELETE", path, "", 409, `"not_empty"`)
+	}
+	want("DELETE", "/v1/queues/one?force=true", "", 204, "")
+	want("POST", "/v1/queues/one/jobs", `{"payload":1}`, 404, `"unknown_queue"`)
+	want("GET", "/v1/queues?limit=2", "", 200, `"next":`)
 }
 
 // Stopping does not wait for a stream that goes on for ever, nor for a body that
