@@ -47,7 +47,8 @@ type fake struct {
 	ext     func(at time.Duration) (bool, error)
 	set     func(at time.Duration, s queue.Settlement) (queue.Settled, error)
 	get     func(name string) error
-	more    int // sweeps with something left
+	more    int           // sweeps with something left
+	retrip  time.Duration // how long a repeated answer takes; 0: as long as the first
 
 	mu       sync.Mutex
 	requests []asked
@@ -56,12 +57,20 @@ type fake struct {
 	extends  []time.Duration
 	gets     int
 	sweeps   int
+	last     map[int]granted
+}
+
+// granted is the last answer that a partition gave.
+type granted struct {
+	number uint64
+	answer answer
+	at     time.Duration
 }
 
 func newFake() *fake {
 	return &fake{
 		begin: time.Now(), parts: 1, script: map[int][]answer{}, specs: map[string]queue.Info{},
-		wakeups: make(chan queue.Wakeup, 16),
+		wakeups: make(chan queue.Wakeup, 16), last: map[int]granted{},
 	}
 }
 
@@ -97,6 +106,10 @@ func (f *fake) Partitions() int { return f.parts }
 func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	f.mu.Lock()
 	f.requests = append(f.requests, asked{f.now(), r})
+	if last, ok := f.last[r.Partition]; ok && last.number == r.Number {
+		f.mu.Unlock()
+		return f.again(last)
+	}
 	a := answer{more: queue.Reserved{Next: 2 * time.Second, Backup: 250 * time.Millisecond}}
 	if s := f.script[r.Partition]; len(s) > 0 {
 		a, f.script[r.Partition] = s[0], s[1:]
@@ -122,7 +135,25 @@ func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reser
 		return queue.Reserved{}, a.err
 	}
 	a.more.Jobs = a.jobs
+	f.mu.Lock()
+	f.last[r.Partition] = granted{r.Number, a, f.now()}
+	f.mu.Unlock()
 	return a.more, nil
+}
+
+// again repeats an answer, its departures counted anew.
+func (f *fake) again(last granted) (queue.Reserved, error) {
+	trip := f.retrip
+	if trip == 0 {
+		trip = last.answer.trip
+	}
+	time.Sleep(trip)
+	res := last.answer.more
+	res.Jobs = slices.Clone(last.answer.jobs)
+	for i := range res.Jobs {
+		res.Jobs[i].In -= f.now() - last.at
+	}
+	return res, nil
 }
 
 func (f *fake) Settle(_ context.Context, s []queue.Settlement) ([]queue.Settled, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -138,7 +139,7 @@ func TestGateContext(t *testing.T) {
 func TestSpacing(t *testing.T) {
 	const n = 40
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(time.Second) })
+		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(10 * time.Second) })
 		var jobs []queue.Reservation
 		for i := range n {
 			jobs = append(jobs, job("q", fmt.Sprintf("%02d", i), time.Duration(i)*10*ms))
@@ -159,13 +160,14 @@ func TestSpacing(t *testing.T) {
 			t.Errorf("first start at %v", at[0])
 		}
 		for i := 1; i < n; i++ {
-			if gap := at[i] - at[i-1]; gap < 9500*time.Microsecond {
+			// Behind the first a timer's error is allowed for.
+			if gap := at[i] - at[i-1]; gap < 9500*time.Microsecond && (i > 1 || gap < 9*ms) {
 				t.Errorf("starts %d and %d are %v apart, were granted 10ms apart", i-1, i, gap)
 			}
 		}
 		// 55 ms late at first, the shift wears off by half a millisecond a job.
 		for i, a := range at {
-			if late := a - time.Duration(i)*10*ms; late > 55*ms-time.Duration(i)*ms/2 && late > 40*ms {
+			if late := a - time.Duration(i)*10*ms; late > 55*ms-time.Duration(i)*ms/2 {
 				t.Errorf("start %d is %v late", i, late)
 			}
 		}
@@ -176,7 +178,7 @@ func TestSpacing(t *testing.T) {
 // and does not push those behind it.
 func TestSpacingOutOfOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(time.Second) }).
+		f := newFake().queue("q", leaky.PerSecond(100), func(s *queue.Spec) { s.Slack = queue.Duration(10 * time.Second) }).
 			answers(answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 10*ms), job("q", "c", 20*ms), job("q", "d", 40*ms)}})
 		h := newStarts(f)
 		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
@@ -215,24 +217,113 @@ func TestSpacingBurst(t *testing.T) {
 	})
 }
 
-// A shift that would pass the end of the window gives the job back at once, not at
-// the end.
+// A job whose shift would pass the end of its window goes back at once, not at the end.
 func TestSpacingOverSlack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).
-			answers(answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 10*ms)}})
+			answers(answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 4900*time.Microsecond)}})
+		h := newStarts(f)
 		run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
-			// Both are ready at 5.8: a is over, b keeps no distance from it.
-			time.Sleep(4800*time.Microsecond - f.now())
-			return gate.Wait(ctx)
+			if job.ID == "a" {
+				time.Sleep(4950 * time.Microsecond)
+			}
+			return h.Handle(ctx, job, gate)
 		}), Options{})
 		time.Sleep(time.Minute)
 		run.finish()
-		v := f.verdicts()
-		if v["a"].at != 4800*time.Microsecond || v["b"].at != 14300*time.Microsecond {
-			t.Errorf("settled at %v and %v", v["a"].at, v["b"].at)
+		if v := f.verdicts()["a"]; v.Verdict != queue.Release || v.at != 4950*time.Microsecond {
+			t.Errorf("a was settled as %v at %v", v.Verdict, v.at)
+		}
+		if h.at["b"] != 4900*time.Microsecond {
+			t.Errorf("b started at %v", h.at["b"])
 		}
 	})
+}
+
+// A slow answer is asked for again, while there is time: it says little about when a job
+// departs, and a second one says more.
+func TestSharpen(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		rate   leaky.Rate
+		trip   time.Duration
+		retrip time.Duration
+		d      time.Duration
+		asks   int // for the grant
+		start  time.Duration
+	}{
+		{"fast", leaky.PerSecond(100), 2 * ms, ms, 20 * ms, 1, 22 * ms},
+		{"slow, then fast", leaky.PerSecond(100), 8 * ms, ms, 20 * ms, 2, 28 * ms},
+		{"slow, and slow again", leaky.PerSecond(100), 8 * ms, 8 * ms, 20 * ms, 3, 0},
+		{"no time to ask again", leaky.PerSecond(100), 8 * ms, ms, 7 * ms, 1, 0},
+		{"without a rate", leaky.Unlimited, 8 * ms, ms, 20 * ms, 1, 28 * ms},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := newFake().queue("q", c.rate, nil).answers(
+				answer{jobs: []queue.Reservation{job("q", "known", 0)}, more: queue.Reserved{Next: time.Second}},
+				answer{trip: c.trip, jobs: []queue.Reservation{job("q", "a", c.d)}})
+			f.retrip = c.retrip
+			h := newStarts(f)
+			run := drainWith(t, f, h, Options{})
+			time.Sleep(1900 * ms)
+			run.stop()
+			if err := <-run.end; err != nil {
+				t.Error(err)
+			}
+			asks := 0
+			for _, r := range f.asked() {
+				if r.Number == 2 {
+					asks++
+				}
+			}
+			start := h.at["a"]
+			if start > 0 {
+				start -= time.Second
+			}
+			if asks != c.asks || start != c.start {
+				t.Errorf("asked %d times, started at %v; want %d, %v", asks, start, c.asks, c.start)
+			}
+		})
+	}
+}
+
+// Timers that err, and a process that is held up now and then, do not add up: at a
+// thousand a second few departures are lost, and the rest is not late by much.
+func TestLatenessHeals(t *testing.T) {
+	const n, slack = 20_000, 5 * ms
+	rng := rand.New(rand.NewPCG(1, 2))
+	p := &page{}
+	at := time.Now()
+	begin, lost, sum := at, 0, time.Duration(0)
+	for i := range n {
+		r := &run{earliest: begin.Add(time.Duration(i) * ms), slack: slack, interval: ms}
+		wake := func(due time.Time) {
+			if at.Before(due) { // the goroutine before may still be running
+				at = due.Add(time.Duration(rng.Int64N(int64(ms))))
+				if rng.IntN(20) == 0 {
+					at = at.Add(2*ms + time.Duration(rng.Int64N(int64(2*ms))))
+				}
+			}
+		}
+		wake(r.earliest)
+		for {
+			wait := p.start(r, at)
+			if at.Add(wait).Sub(r.earliest) > slack {
+				p.leave(r)
+				lost++
+				break
+			}
+			if wait == 0 {
+				sum += at.Sub(r.earliest)
+				break
+			}
+			wake(at.Add(wait))
+		}
+	}
+	t.Logf("%d of %d lost, %v late on average", lost, n, sum/n)
+	if lost > n/100 || sum/n > 3*ms {
+		t.Errorf("%d of %d lost, %v late on average", lost, n, sum/n)
+	}
 }
 
 // Without a rate there is nothing to space, no timer, and more patience.

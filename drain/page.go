@@ -18,9 +18,8 @@ const (
 
 	specTimeout = 2 * time.Second
 
-	// grain is how much nearer than their due distance two starts may be whatever
-	// that distance: about what a precise timer errs by.
-	grain = 100 * time.Microsecond
+	// jitter is how late a timer may be without being taken for a stall.
+	jitter = time.Millisecond
 )
 
 // book remembers, per queue, what a drainer needs from one job to the next.
@@ -42,9 +41,11 @@ type page struct {
 	revision int64
 	fetching chan struct{} // closed when the Get under way has ended
 
-	departed time.Time // the latest departure of a job that started
-	started  time.Time // when the last job started
-	ready    []*run    // those that were told to wait for their distance
+	departed time.Time     // the latest earliest start of a job that started
+	started  time.Time     // when the last job started
+	late     time.Duration // how late it was, and how much of that
+	over     time.Duration // was its timer's fault and not a shift
+	ready    []*run        // those that were told to wait for their distance
 }
 
 // open returns the page of a queue, for one job.
@@ -135,11 +136,12 @@ func (b *book) fetch(ctx context.Context, name string) (queue.Info, error) {
 func (p *page) start(r *run, now time.Time) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wait = p.wait(r, now)
+	wait = p.due(r).Sub(now)
 	for _, w := range p.ready {
 		if w != r && w.earliest.Before(r.earliest) {
 			// It goes first. Others between the two may have gone already.
-			wait = max(wait, p.wait(w, now)+apart(min(r.earliest.Sub(w.earliest), r.interval)))
+			distance := min(r.earliest.Sub(w.earliest), r.interval)
+			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, r.slack))
 		}
 	}
 	at := slices.Index(p.ready, r)
@@ -147,12 +149,16 @@ func (p *page) start(r *run, now time.Time) (wait time.Duration) {
 		if at < 0 {
 			p.ready = append(p.ready, r)
 		}
+		r.told = now.Add(wait)
 		return wait
 	}
 	if at >= 0 {
 		p.ready = slices.Delete(p.ready, at, at+1)
 	}
-	p.started = now
+	p.started, p.late, p.over = now, now.Sub(r.earliest), now.Sub(r.earliest)
+	if r.told.After(r.earliest) {
+		p.over = now.Sub(r.told)
+	}
 	if r.earliest.After(p.departed) {
 		p.departed = r.earliest
 	}
@@ -168,10 +174,10 @@ func (p *page) leave(r *run) {
 	}
 }
 
-// wait is how long a job must stay behind the last start. p.mu is held.
-func (p *page) wait(r *run, now time.Time) time.Duration {
+// due is when a job may start for its own departure and the last start. p.mu is held.
+func (p *page) due(r *run) time.Time {
 	if p.started.IsZero() {
-		return 0
+		return r.earliest
 	}
 	distance := r.earliest.Sub(p.departed)
 	if distance < 0 {
@@ -179,15 +185,31 @@ func (p *page) wait(r *run, now time.Time) time.Duration {
 		// at the queue's own pace.
 		distance = min(-distance, r.interval)
 	}
-	return max(0, apart(distance)-now.Sub(p.started))
+	due := p.started.Add(distance - p.heal(distance, r.slack))
+	if due.Before(r.earliest) {
+		return r.earliest
+	}
+	return due
 }
 
-// apart is the distance kept between the starts of two jobs that were granted so
-// far apart: 0.95 of it, and not all. A shift of the whole distance would never heal:
-// once one job was late, all behind it would be as late, every timer's jitter would add
-// to it, and before long everything would be later than slack and given back. With
-// 0.95 (and at high rates the grain, where a twentieth of the distance is less than a
-// timer errs by) lateness wears off.
-func apart(distance time.Duration) time.Duration {
-	return max(0, distance-max(distance/20, grain))
+// heal is by how much less than a distance the next start may be behind the last. p.mu
+// is held.
+//
+// It is a twentieth of the distance: 0.95 is kept, and not all. A shift of the whole
+// distance would never heal. Once one job was late, all behind it would be as late, every
+// timer's jitter would add to it, and before long everything would be later than slack
+// and given back, of a queue whose receiver could have had it all.
+//
+// Where a twentieth is less than timers err by, above 50 departures a second, what
+// the last one erred by is healed as well, or jitter would add up all the same. And as the
+// lateness nears the slack it heals faster, by up to a fifth of itself: bunching a little
+// within the window law is better than losing departures.
+func (p *page) heal(distance, slack time.Duration) time.Duration {
+	heal := distance / 20
+	heal += min(p.over, max(0, jitter-heal))
+	if slack > 0 {
+		urgent := time.Duration(float64(distance) * float64(p.late) / float64(slack))
+		heal = max(heal, min(p.late/5, urgent))
+	}
+	return min(heal, distance)
 }

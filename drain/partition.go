@@ -106,16 +106,17 @@ func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 		// What rang before the request is answered by it; what rings later is not.
 		p.ask.Store(false)
 		p.back.Store(false)
-		asked := time.Now()
-		ctx, cancel := context.WithTimeout(p.d.work, reserveTimeout)
-		res, err := p.d.engine.Reserve(ctx, req)
-		cancel()
-		answered := time.Now()
-		p.d.observer.Reserved(p.index, req.Max, len(res.Jobs), answered.Sub(asked), err)
+		res, all, trip, err := p.call(req)
 		if err == nil {
 			p.recovered()
-			p.tell(&res)
-			p.begin(res.Jobs, held, asked, answered)
+			for i := 0; i < sharpenTries && p.d.stop.Err() == nil && p.d.book.blurred(all, trip); i++ {
+				again, same, t, err := p.call(req)
+				if err != nil {
+					break // what the first answer brought is good
+				}
+				res, all, trip = again, sharpen(all, same), t
+			}
+			p.begin(all, held)
 			return res, p.d.stop.Err() == nil
 		}
 
@@ -145,18 +146,38 @@ func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 	}
 }
 
+// call makes a request once.
+func (p *partition) call(req queue.ReserveRequest) (queue.Reserved, []grant, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(p.d.work, reserveTimeout)
+	defer cancel()
+	asked := time.Now()
+	res, err := p.d.engine.Reserve(ctx, req)
+	answered := time.Now()
+	p.d.observer.Reserved(p.index, req.Max, len(res.Jobs), answered.Sub(asked), err)
+	if err != nil {
+		return res, nil, 0, err
+	}
+	for _, name := range res.Expired {
+		p.d.observer.Expired(name)
+	}
+	for name, slots := range res.Lost {
+		p.d.observer.Lost(name, slots)
+	}
+	return res, grants(res.Jobs, asked, answered), answered.Sub(asked), nil
+}
+
 // begin starts jobs with n tokens and puts back what is left over.
-func (p *partition) begin(jobs []queue.Reservation, n int, asked, answered time.Time) {
+func (p *partition) begin(jobs []grant, n int) {
 	if extra := len(jobs) - n; extra > 0 {
 		n += p.d.tokens.tryTake(extra)
 	}
 	if len(jobs) > 0 {
-		p.granted = answered
+		p.granted = time.Now()
 	}
 	stopping := p.d.stop.Err() != nil
 	used := 0
 	for i := range jobs {
-		r := p.newRun(&jobs[i], asked, answered)
+		r := p.newRun(jobs[i])
 		switch {
 		case stopping:
 			r.giveBack(Stopping)
@@ -173,24 +194,13 @@ func (p *partition) begin(jobs []queue.Reservation, n int, asked, answered time.
 	p.d.tokens.put(n - used)
 }
 
-func (p *partition) newRun(res *queue.Reservation, asked, answered time.Time) *run {
-	departs := asked.Add(res.In) // or later
+func (p *partition) newRun(g grant) *run {
 	r := &run{
-		job: Job{Reservation: *res}, part: p,
-		asked: asked, earliest: answered.Add(res.In),
-		leaseEnd: departs.Add(res.Lease), extendAt: departs.Add(res.Lease / 3),
+		job: Job{Reservation: *g.Reservation}, part: p, departs: g.from, earliest: g.to,
+		leaseEnd: g.from.Add(g.Lease), extendAt: g.from.Add(g.Lease / 3),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(p.d.work)
 	return r
-}
-
-func (p *partition) tell(res *queue.Reserved) {
-	for _, name := range res.Expired {
-		p.d.observer.Expired(name)
-	}
-	for name, slots := range res.Lost {
-		p.d.observer.Lost(name, slots)
-	}
 }
 
 func (p *partition) recovered() {

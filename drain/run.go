@@ -37,10 +37,12 @@ type run struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	asked    time.Time     // s: before the engine was asked
-	earliest time.Time     // r + d
-	latest   time.Time     // s + d + slack
-	interval time.Duration // cost x T; set with latest
+	departs  time.Time // s + d
+	earliest time.Time // r + d
+	latest   time.Time // s + d + slack
+	slack    time.Duration
+	interval time.Duration // cost x T
+	told     time.Time     // until when page.start told it to wait
 
 	mu       sync.Mutex
 	passed   time.Time // when the gate let it start; zero if it has not
@@ -67,13 +69,13 @@ func (r *run) do() {
 		return
 	}
 	r.job.Spec = *spec
-	slack := spec.Slack.D()
+	r.slack = spec.Slack.D()
 	if spec.Rate.Unlimited() {
-		slack = max(slack, unlimitedSlack)
+		r.slack = max(r.slack, unlimitedSlack)
 	}
 	r.interval = spec.Rate.Interval() * time.Duration(r.job.Cost)
 	r.mu.Lock()
-	r.latest = r.asked.Add(r.job.In + slack)
+	r.latest = r.departs.Add(r.slack)
 	if r.latest.After(r.leaseEnd) {
 		r.latest = r.leaseEnd
 	}
@@ -81,7 +83,7 @@ func (r *run) do() {
 	r.mu.Unlock()
 	if late { // a slow answer, or one that was given before
 		d.complain("grants come too late to be used; bring the drainer nearer to the store, or raise the slack", nil,
-			"queue", r.job.Queue, "took", r.earliest.Sub(r.asked.Add(r.job.In)), "slack", slack)
+			"queue", r.job.Queue, "took", r.earliest.Sub(r.departs), "slack", r.slack)
 		r.giveBack(Late)
 		return
 	}
@@ -162,7 +164,7 @@ func (r *run) try(now time.Time) (time.Duration, error) {
 		}
 	}
 	r.passed = now
-	r.part.d.observer.Departed(&r.job, now.Sub(r.asked)-r.job.In)
+	r.part.d.observer.Departed(&r.job, now.Sub(r.departs))
 	return 0, nil
 }
 
@@ -274,9 +276,7 @@ func (r *run) settle(s queue.Settlement) {
 	r.part.settler.add(entry{s, until})
 }
 
-func (r *run) lease() queue.Lease {
-	return queue.Lease{Queue: r.job.Queue, ID: r.job.ID, Fence: r.job.Fence}
-}
+func (r *run) lease() queue.Lease { return leaseOf(&r.job.Reservation) }
 
 // reason makes a settlement's reason of an error.
 func reason(err error) string {

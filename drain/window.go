@@ -1,0 +1,87 @@
+package drain
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// sharpenTries is how often a grant that came slowly is asked for again.
+	sharpenTries = 2
+	// sharpTrip is a round trip that leaves most of any slack.
+	sharpTrip = time.Millisecond / 2
+)
+
+// grant is a granted job, and between which instants of the local clock it departs: not
+// before from (s+d), not behind to (r+d).
+type grant struct {
+	*queue.Reservation
+	from, to time.Time
+}
+
+func grants(jobs []queue.Reservation, asked, answered time.Time) []grant {
+	all := make([]grant, len(jobs))
+	for i := range jobs {
+		all[i] = grant{&jobs[i], asked.Add(jobs[i].In), answered.Add(jobs[i].In)}
+	}
+	return all
+}
+
+// sharpen joins what two answers to one request say: both are true. Jobs that the
+// second leaves out are not the client's any more.
+func sharpen(first, second []grant) []grant {
+	known := make(map[queue.Lease]grant, len(first))
+	for _, g := range first {
+		known[leaseOf(g.Reservation)] = g
+	}
+	for i, g := range second {
+		if k, ok := known[leaseOf(g.Reservation)]; ok {
+			if k.from.After(g.from) {
+				second[i].from = k.from
+			}
+			if k.to.Before(g.to) {
+				second[i].to = k.to
+			}
+		}
+	}
+	return second
+}
+
+func leaseOf(r *queue.Reservation) queue.Lease {
+	return queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}
+}
+
+// blurred reports whether an answer took so long that it leaves a paced job less than half of
+// its slack, while there is time to ask again before that job departs. A slow
+// answer says little about when a job departs; to ask again under the same
+// number costs a round trip, not the slot.
+func (b *book) blurred(all []grant, trip time.Duration) bool {
+	if trip <= sharpTrip {
+		return false
+	}
+	for _, g := range all {
+		if g.In > trip {
+			if slack, paced := b.slack(g.Queue); paced && g.to.Sub(g.from) > slack/2 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// slack returns that of a queue as far as it is known.
+func (b *book) slack(name string) (slack time.Duration, paced bool) {
+	b.mu.Lock()
+	p := b.pages[name]
+	b.mu.Unlock()
+	if p == nil {
+		return queue.DefaultSlack, true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.spec == nil {
+		return queue.DefaultSlack, true
+	}
+	return p.spec.Slack.D(), !p.spec.Rate.Unlimited()
+}
