@@ -123,6 +123,9 @@ func (s *Spec) Validate() error {
 	if err := span("slack", s.Slack, time.Millisecond, MaxSlack); err != nil {
 		return err
 	}
+	if s.Slack > s.Lease {
+		return fieldErr("slack", "", "is %v, longer than the lease %v: a job could start after it belonged to somebody else", s.Slack, s.Lease)
+	}
 	if err := within("retry.max_attempts", int64(s.Retry.MaxAttempts), 1, MaxMaxAttempts); err != nil {
 		return err
 	}
