@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"runtime"
 	"slices"
@@ -164,33 +165,51 @@ func byNumber(a, b string) int {
 	return m - n
 }
 
+// duplex is a response that can be written while its request is read, without a
+// network in between: what was written to the request's pipe has been read.
+type duplex struct {
+	http.ResponseWriter
+	out *io.PipeWriter
+}
+
+func (d duplex) EnableFullDuplex() error          { return nil }
+func (d duplex) FlushError() error                { return nil }
+func (d duplex) SetReadDeadline(time.Time) error  { return nil }
+func (d duplex) SetWriteDeadline(time.Time) error { return nil }
+func (d duplex) Write(b []byte) (int, error)      { return d.out.Write(b) }
+
 // While a call is under way, what arrives is put together for the next one.
 func TestStreamCoalesces(t *testing.T) {
 	f := serve(t, api.Options{})
-	entered, leave := make(chan int, 10), make(chan bool)
+	entered, leave := make(chan int), make(chan bool)
 	f.engine.before = func(jobs []queue.Job) { entered <- len(jobs); <-leave }
-	feed, answers, _ := f.open(jobs)
+	body, feed := io.Pipe()
+	answers, out := io.Pipe()
+	r := httptest.NewRequest(http.MethodPost, jobs, body)
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		api.New(f.engine, api.Options{}).ServeHTTP(duplex{httptest.NewRecorder(), out}, r)
+	}()
+	text := bufio.NewReader(answers)
 	say(t, feed, "{\"payload\":0}\n")
 	if n := <-entered; n != 1 {
-		t.Fatalf("the first call has %d jobs, want the lone one", n)
+		t.Errorf("the first call has %d jobs, want the lone one", n)
 	}
-	say(t, feed, strings.Repeat("{\"payload\":1}\n", 700)) // returns when the server has read most of it
+	say(t, feed, strings.Repeat("{\"payload\":1}\n", 400))
+	say(t, feed, "\n") // is read when all before it is in the batch
 	leave <- true
-	line(t, answers)
-	first := <-entered
+	line(t, text)
+	if n := <-entered; n != 400 {
+		t.Errorf("the second call has %d jobs, want all that arrived during the first", n)
+	}
 	leave <- true
-	got := first
-	for got < 700 {
-		n := <-entered
-		got += n
-		leave <- true
+	for range 400 {
+		line(t, text)
 	}
-	if first < 2 {
-		t.Errorf("the second call has %d jobs; what arrived during the first should travel together", first)
-	}
-	for range 700 {
-		line(t, answers)
-	}
+	_ = feed.Close()
+	<-ended
 }
 
 // slow is a body of n lines made as it is read.

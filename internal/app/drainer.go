@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -37,6 +38,7 @@ var errStopping = errors.New("this drainer is stopping")
 type Drainer struct {
 	engine queue.Engine
 	server *ops.Server // nil without an address
+	pace   *pace
 	o      DrainerOptions
 }
 
@@ -58,8 +60,9 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Drain.Observer = observer
-	d := &Drainer{engine: engine, o: o}
+	kept := newPace(observer, time.Now)
+	o.Drain.Observer = kept
+	d := &Drainer{engine: engine, o: o, pace: kept}
 	if o.Listen.Addr != "" {
 		if d.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
 			return nil, err
@@ -89,7 +92,10 @@ func (d *Drainer) Run(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return errStopping
 		}
-		return d.engine.Check(check)
+		if err := d.engine.Check(check); err != nil {
+			return err
+		}
+		return d.pace.held()
 	}
 	return ops.RunAll(context.WithoutCancel(ctx),
 		func(lasting context.Context) error {
