@@ -117,7 +117,7 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 		"most starts", fmt.Sprintf("%d in any 1 s; the law allows %d", p.Law.Most, p.Law.Allowed),
 		"achieved", fmt.Sprintf("%.2f/s, %.2f%% of the rate; %d slots lost", p.Pace.Rate, 100*p.Pace.Share, p.Pace.LostSlots),
 		"irregular", fmt.Sprintf("%d jobs given back, %d leases ran out, %d slots lost by the store's count", p.Released, p.Expired, p.LostByStore),
-		"measured by", fmt.Sprintf("a process that was itself held up for at most %v", p.WorstStall.Round(time.Microsecond)),
+		"measured by", fmt.Sprintf("arrivals stamped by the kernel: %d of %d; %s", p.ByKernel, p.Arrived, stall(p)),
 	)
 	if err != nil {
 		return err
@@ -132,6 +132,15 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 	}
 	_, _ = fmt.Fprintf(r.Out, "\n%s\n", t.String())
 	return verdict(r, p.Held, p.Broken)
+}
+
+// stall says what it means that the process which measured was held up.
+func stall(p *prove.Report) string {
+	worst := p.WorstStall.Round(time.Microsecond)
+	if p.ByKernel == p.Arrived {
+		return fmt.Sprintf("this process was held up for at most %v, which moved none", worst)
+	}
+	return fmt.Sprintf("this process was held up for at most %v, and may have taken the others that much too late", worst)
 }
 
 // us is a duration to the microsecond, in milliseconds.

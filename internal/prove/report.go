@@ -29,8 +29,12 @@ type Report struct {
 	// Reference is the pace of one process that sleeps in a loop; nil without one.
 	Reference *PaceReport `json:"reference,omitempty"`
 
+	// Arrived is how many requests came, ByKernel how many of them have their instant from
+	// the kernel: this process took that of the others when it came to read them.
+	Arrived  int `json:"arrivals"`
+	ByKernel int `json:"arrivals_stamped_by_kernel"`
 	// WorstStall is the longest time that the process which measured was itself
-	// held up. It excuses nothing, but may explain.
+	// held up. It moves no arrival that the kernel stamped, and may explain others.
 	WorstStall time.Duration `json:"receiver_stall_max_ns"`
 
 	// Held is true if nothing stands in Broken.
@@ -39,6 +43,7 @@ type Report struct {
 
 	perSecond float64
 	arrivals  []time.Duration
+	unstamped []time.Duration // those of them that the kernel did not stamp
 	marks     []Mark
 	stalls    []receiver.Stall
 	started   time.Duration
@@ -117,18 +122,25 @@ func (r *Report) conclude(duplicates bool) {
 	r.Held = len(r.Broken) == 0
 }
 
-// stalledIn says if the receiver itself was held up in a window.
+// stalledIn says if a window may look worse than it was, because the receiver itself was
+// held up in it. That moves only arrivals which the kernel did not stamp.
 func (r *Report) stalledIn(w law.Window) string {
+	doubtful := 0
+	for _, at := range r.unstamped {
+		if at >= w.From && at < w.From+w.Width {
+			doubtful++
+		}
+	}
 	var most time.Duration
 	for _, s := range r.stalls {
 		if s.At <= w.From+w.Width && s.At+s.For >= w.From {
 			most = max(most, s.For)
 		}
 	}
-	if most == 0 {
+	if most == 0 || doubtful == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (this process, which measures, was itself held up for %v then: is the machine busy with something else?)", most.Round(time.Microsecond))
+	return fmt.Sprintf(" (the kernel did not stamp %d of them, and this process, which measures, was itself held up for %v then: is the machine busy with something else?)", doubtful, most.Round(time.Microsecond))
 }
 
 // instants returns when the arrivals came.

@@ -167,6 +167,12 @@ func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, s
 func (r *Report) judge(o Options, accepted []string, arrivals []receiver.Arrival) {
 	l := o.law()
 	r.arrivals = instants(arrivals)
+	for _, a := range arrivals {
+		if !a.Kernel {
+			r.unstamped = append(r.unstamped, a.At)
+		}
+	}
+	r.Arrived, r.ByKernel = len(arrivals), len(arrivals)-len(r.unstamped)
 	r.Account = Settle(accepted, arrivals)
 	r.Law = Judge(l, r.arrivals)
 	// The law is for all arrivals. The pace is for those of a full queue: once

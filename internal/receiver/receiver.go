@@ -1,13 +1,16 @@
 // Package receiver is an HTTP server on loopback that writes down when each
 // request came and which job it brought. demo and prove judge Penstock by it.
 //
-// It promises that an arrival's instant is taken before anything else is done
-// with the request, on the monotonic clock, and that nothing is dropped from the
-// record, whatever is answered. It refuses to judge (package law does) and to be
-// reached from another machine.
+// It promises that an arrival's instant is when the kernel received the last segment of
+// the request's head, however late this process came to read it, on a clock that is
+// not set; where the kernel does not say, or cannot be believed, it is taken before
+// anything else is done with the request, and marked. Nothing is dropped from the record,
+// whatever is answered. It refuses to judge (package law does) and to be reached from
+// another machine.
 package receiver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +18,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -29,6 +33,7 @@ const (
 // Arrival is one request.
 type Arrival struct {
 	At      time.Duration // since the receiver was made, monotonic
+	Kernel  bool          // whether the kernel took At, and not this process
 	Path    string
 	ID      string // of the job; empty if the request named none
 	Attempt int    // 0 if the request named none
@@ -50,6 +55,7 @@ type Receiver struct {
 	listener net.Listener
 	server   *http.Server
 	start    time.Time
+	zero     span
 
 	mu       sync.Mutex
 	arrivals []Arrival
@@ -59,11 +65,13 @@ type Receiver struct {
 // Listen returns a Receiver bound to a free port of 127.0.0.1. It answers
 // nobody before Serve.
 func Listen(o Options) (*Receiver, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	binding := net.ListenConfig{Control: askForStamps}
+	listener, err := binding.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("bind the receiver: %w", err)
 	}
-	r := &Receiver{answer: o.Answer, listener: listener, start: time.Now()}
+	r := &Receiver{answer: o.Answer, listener: wires{listener}, start: time.Now()}
+	r.zero = r.zeroNow()
 	if r.answer == nil {
 		r.answer = func(Arrival) int { return http.StatusNoContent }
 	}
@@ -72,6 +80,7 @@ func Listen(o Options) (*Receiver, error) {
 	}
 	r.server = &http.Server{
 		Handler:           http.HandlerFunc(r.receive),
+		ConnContext:       remember,
 		ReadHeaderTimeout: 10 * time.Second,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
@@ -112,7 +121,8 @@ func (r *Receiver) Serve(ctx context.Context) error {
 }
 
 func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) {
-	a := Arrival{At: r.Now(), Path: req.URL.Path, ID: req.Header.Get(HeaderID)}
+	at, kernel := r.arrived(req.Context())
+	a := Arrival{At: at, Kernel: kernel, Path: req.URL.Path, ID: req.Header.Get(HeaderID)}
 	a.Attempt, _ = strconv.Atoi(req.Header.Get(HeaderAttempt)) // absent or odd is 0, as documented
 	a.Status = r.answer(a)
 	r.mu.Lock()
@@ -130,13 +140,16 @@ func (r *Receiver) Count() int {
 	return len(r.arrivals)
 }
 
-// Arrivals returns a copy of the record from the given index on, in the order
-// of arrival as far as two requests can be told apart.
+// Arrivals returns a copy of what was recorded after the first so many, in the
+// order of arrival as far as two requests can be told apart.
 func (r *Receiver) Arrivals(from int) []Arrival {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if from >= len(r.arrivals) {
 		return nil
 	}
-	return append([]Arrival(nil), r.arrivals[from:]...)
+	arrivals := slices.Clone(r.arrivals[from:])
+	// They were recorded in the order in which this process came to read them.
+	slices.SortStableFunc(arrivals, func(a, b Arrival) int { return cmp.Compare(a.At, b.At) })
+	return arrivals
 }

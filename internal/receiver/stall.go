@@ -6,7 +6,8 @@ import (
 )
 
 // Stall is a time during which the receiver's own process was held up, so that
-// what came meanwhile was seen late.
+// what came meanwhile was read late. What the kernel stamped has its right instant
+// all the same.
 type Stall struct {
 	At  time.Duration // on the clock of the arrivals
 	For time.Duration
@@ -39,8 +40,8 @@ func (r *Receiver) watchStalls(ctx context.Context) {
 	}
 }
 
-// Stalls returns when the receiver's process was held up. Arrivals seen within
-// or right after one may have come earlier than the record says.
+// Stalls returns when the receiver's process was held up. Arrivals within or right
+// after one that the kernel did not stamp may have come earlier than the record says.
 func (r *Receiver) Stalls() []Stall {
 	r.mu.Lock()
 	defer r.mu.Unlock()
