@@ -44,7 +44,9 @@ func (c *appending) done(e *Engine, now leaky.Instant) {
 	j.busy = nil
 	l.entering--
 	e.wait(j)
-	e.due(l, now)
+	if l.fifo.len() == 1 { // one that could depart before keeps the instant
+		e.due(l, now)
+	}
 	*c.answer = queue.Appended{
 		Outcome: queue.Accepted, ID: j.id, State: queue.Waiting,
 		Position: int64(l.fifo.len()), ETA: l.eta(j, now),
@@ -160,6 +162,9 @@ func (c *ending) done(e *Engine, now leaky.Instant) {
 		e.dead++
 	}
 	e.trim(l, now, 2)
+	if c.expired != nil {
+		e.arm(l, now)
+	}
 	c.outcome.done(e, c.end.state)
 }
 
@@ -190,7 +195,11 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	} else {
 		e.wait(j)
 	}
-	e.due(l, now)
+	if c.expired != nil { // by a Reserve, which goes on to grant
+		e.arm(l, now)
+	} else {
+		e.due(l, now)
+	}
 	c.outcome.done(e, c.state)
 }
 

@@ -32,9 +32,11 @@ type Engine struct {
 	lines  map[string]*line
 	names  []string // of live queues, sorted
 	agenda heap[*line]
-	leases heap[*flight]
-	count  [queue.Expired + 1]int64
-	dead   int64
+	// ripening is the queues with scheduled jobs.
+	ripening heap[*line]
+	leases   heap[*flight]
+	count    [queue.Expired + 1]int64
+	dead     int64
 
 	store    storeRecord // the counters on file, ahead of it while commits are under way
 	fences   uint64

@@ -46,8 +46,10 @@ type line struct {
 	outflow  meter
 	failures []queue.LastError // newest first
 
-	agenda   leaky.Instant // when it can next depart
-	agendaAt int           // its place on the engine's agenda; -1 if nothing can
+	departs    leaky.Instant // since when, or when, the first waiting job can
+	agendaAt   int           // its place on the engine's agenda; -1 if nothing can
+	ripens     leaky.Instant // when the first scheduled job is due
+	ripeningAt int           // its place among those; -1 if nothing is scheduled
 }
 
 // counters are what a queue has counted since it was made.
@@ -70,7 +72,7 @@ func (c counters) plus(d counters) counters {
 const maxFailures = 10
 
 func newLine(number uint64, spec queue.Spec) *line {
-	l := &line{number: number, jobs: map[string]*job{}, later: newLater(), maxCost: 1, agendaAt: -1}
+	l := &line{number: number, jobs: map[string]*job{}, later: newLater(), maxCost: 1, agendaAt: -1, ripeningAt: -1}
 	l.ended.byID = map[string]*ended{}
 	l.setSpec(spec)
 	return l

@@ -13,7 +13,6 @@ import (
 
 const (
 	takeBackMax = 100 // leases that ran out, a call
-	ripenMax    = 100 // scheduled jobs whose time has come, a visit
 	patrolMax   = 100 // memories forgotten for their age, a call
 
 	ranOut = "the lease ran out"
@@ -149,10 +148,11 @@ func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, expired *[]stri
 
 // grant visits the queues that have something to depart.
 func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
+	e.ripen(now)
 	g := &grant{}
 	var visited []*line
 	bytes := 0
-	for !g.full && e.agenda.len() > 0 && e.agenda.top().agenda <= now.Add(queue.Horizon) {
+	for !g.full && e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
 		l := e.agenda.pop()
 		visited = append(visited, l)
 		if l.busy == nil {
@@ -160,22 +160,14 @@ func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
 		}
 	}
 	for _, l := range visited {
-		if l.busy == nil {
+		if l.busy == nil { // else whoever is changing it arms it
 			e.arm(l, now)
-		} else { // whoever is changing it arms it
-			l.agendaAt = -1
 		}
 	}
 	return g
 }
 
 func (e *Engine) visit(l *line, g *grant, r queue.ReserveRequest, now leaky.Instant, bytes *int) {
-	for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
-		e.wait(l.later.pop().job)
-	}
-	if l.fifo.len() == 0 {
-		return
-	}
 	if n := l.missed(now); n > 0 {
 		if g.lost == nil {
 			g.lost = map[string]int64{}
@@ -226,10 +218,10 @@ func (e *Engine) lease(j *job, client string, departs leaky.Instant) granted {
 // missed is how many departures the queue could have had since it became due.
 func (l *line) missed(now leaky.Instant) int64 {
 	n, d := l.spec.Rate.Fraction()
-	if n == 0 || l.agenda >= now {
+	if n == 0 || l.departs >= now {
 		return 0
 	}
-	hi, lo := bits.Mul64(uint64(now-l.agenda), uint64(n))
+	hi, lo := bits.Mul64(uint64(now-l.departs), uint64(n))
 	if hi >= uint64(d) {
 		return 0 // the clock jumped by ages
 	}

@@ -98,6 +98,7 @@ func (e *Engine) pause(ctx context.Context, name string, paused bool, why string
 			return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
 		}
 		if l.paused == paused && l.why == why {
+			e.due(l, now)
 			return nil, nil
 		}
 		return &changing{line: l, spec: l.spec, revision: l.revision, bucket: l.bucket, paused: paused, why: why}, nil
@@ -202,10 +203,7 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 		at, _ := slices.BinarySearch(e.names, l.spec.Name)
 		e.names = slices.Insert(e.names, at, l.spec.Name)
 	}
-	e.arm(l, now)
-	if l.agendaAt >= 0 {
-		e.wakeFor(l, now)
-	}
+	e.due(l, now)
 	c.call.settle(nil)
 }
 

@@ -84,22 +84,26 @@ func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup ti
 	if busy {
 		if watches {
 			e.watch.client = ""
-			if n > 1 && e.agenda.len() > 0 {
+			if n > 1 && e.agenda.len()+e.ripening.len() > 0 {
 				e.publish("")
 			}
 		}
-		if e.agenda.len() > 0 && e.agenda.top().ripe(now) {
+		if e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
 			next = 0
 		}
 	}
 	return next, backup
 }
 
-// untilNext is how long until somebody should ask.
+// untilNext is how long until somebody should ask: half a horizon before the
+// next departure, or when a scheduled job is due or a lease runs out.
 func (e *Engine) untilNext(now leaky.Instant) time.Duration {
 	next := longestSleep
 	if e.agenda.len() > 0 {
-		next = min(next, e.agenda.top().lookAt().Sub(now))
+		next = min(next, e.agenda.top().departs.Add(-queue.Horizon/2).Sub(now))
+	}
+	if e.ripening.len() > 0 {
+		next = min(next, e.ripening.top().ripens.Sub(now))
 	}
 	if e.leases.len() > 0 && !e.full() {
 		next = min(next, e.leases.top().deadline.Sub(now))
@@ -107,12 +111,19 @@ func (e *Engine) untilNext(now leaky.Instant) time.Duration {
 	return max(next, shortestSleep)
 }
 
-// wakeFor wakes whoever watches when l can depart before he would look.
-func (e *Engine) wakeFor(l *line, now leaky.Instant) {
-	if at := l.lookAt(); at < e.watch.told {
-		e.watch.told = max(at, now) // woken once; and if it is gone, another takes over sooner
-		e.publish(e.watch.client)
+// wakeFor wakes whoever watches when it would look after at. It is taken to ask
+// at once, so that one wake-up is enough; when it is overdue it is taken to be
+// dead, and everybody is woken.
+func (e *Engine) wakeFor(at, now leaky.Instant) {
+	switch {
+	case e.watch.client != "" && now >= e.watch.told.Add(overdue):
+		e.watch = watch{told: now}
+	case at < e.watch.told:
+		e.watch.told = now
+	default:
+		return
 	}
+	e.publish(e.watch.client)
 }
 
 // publish sends a wake-up to those who listen. One that finds an ear full is
