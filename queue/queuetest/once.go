@@ -119,11 +119,11 @@ var onceRules = []rule{
 		r.settled(queue.Dead, settlement(queue.Bury, v[1]))
 		other := job(q, "a")
 		other.Payload = []byte("other")
-		r.clock.Advance(time.Minute - time.Millisecond)
+		r.clock.Advance(time.Minute - time.Microsecond)
 		r.duplicate(job(q, "a"), queue.Delivered, 0)
 		r.duplicate(job(q, "b"), queue.Dead, 0)
 		r.outcome(queue.Conflict, other)
-		r.clock.Advance(2 * time.Millisecond)
+		r.clock.Advance(time.Microsecond)
 		r.outcome(queue.Accepted, other)
 		r.outcome(queue.Accepted, job(q, "b"))
 		for i, v := range r.drain(q) {

@@ -71,6 +71,17 @@ var settleRules = []rule{
 			r.Errorf("departed %s, want b c a", got)
 		}
 	}},
+	{"when its time has come a job waits, whatever the pace", func(r *rig) {
+		q := r.queue("q", "1/h")
+		r.accept(q, "a", "b")
+		r.fail(time.Minute, r.grant(q, 1, "a")...)
+		r.clock.Advance(time.Minute)
+		r.grant(q, 9)
+		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 {
+			r.Errorf("got %+v", j)
+		}
+		r.sameIDs(r.drain(q), "a", "b")
+	}},
 	{"a hundred ripen a visit, all in the end, each at its turn", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		want := numbered("j", 250)
