@@ -3,6 +3,7 @@ package boltq
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,18 +57,39 @@ func benchmarkAppend(b *testing.B, depth int) {
 func BenchmarkAppendAt1000(b *testing.B)    { benchmarkAppend(b, 1_000) }
 func BenchmarkAppendAt1000000(b *testing.B) { benchmarkAppend(b, 1_000_000) }
 
-// BenchmarkDrain reserves and settles, with a handler that does nothing.
-func BenchmarkDrain(b *testing.B) {
+// benchmarkDrain reserves and settles, with a handler that does nothing, from a
+// queue that stays as deep as it is.
+func benchmarkDrain(b *testing.B, depth int) {
 	e := start(b, Options{Now: wall})
 	e.put("q", "unlimited", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
-	deepen(e, "q", b.N)
+	deepen(e, "q", depth+b.N)
 	b.ResetTimer()
 	for left := b.N; left > 0; {
-		got := e.reserve(queue.MaxReserve)
+		got := e.reserve(min(left, queue.MaxReserve))
 		left -= len(got)
 		e.settleAll(queue.Deliver, got)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+}
+
+func BenchmarkDrainAt1000(b *testing.B)    { benchmarkDrain(b, 1_000) }
+func BenchmarkDrainAt1000000(b *testing.B) { benchmarkDrain(b, 1_000_000) }
+
+// BenchmarkOpen opens a store of a million jobs, and reports what they weigh.
+func BenchmarkOpen(b *testing.B) {
+	e := start(b, Options{Now: wall})
+	e.put("q", "100/s", func(s *queue.Spec) { s.Capacity = queue.MaxCapacity })
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	deepen(e, "q", 1_000_000)
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ResetTimer()
+	for range b.N {
+		e.reopen()
+	}
+	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "B/job")
 }
 
 // BenchmarkIdle is the time from an append into an idle queue to its grant.

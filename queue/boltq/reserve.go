@@ -329,15 +329,13 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 	if len(g.jobs) == 0 {
 		return nil
 	}
-	records := make([][]byte, len(g.jobs))
+	records, faults := make([][]byte, len(g.jobs)), make([]error, len(g.jobs))
 	err := e.db.View(func(tx *bbolt.Tx) error {
 		t := &tables{tx: tx}
 		for i, h := range g.jobs {
 			record, err := t.getRecord(h.job.seq)
 			if err != nil {
-				// The job is left to its lease: each time it runs out spends an
-				// attempt, so that it ends dead and does not block for ever.
-				e.log.Error("a job cannot be read", "queue", h.job.line.spec.Name, "id", h.job.id, "error", err)
+				faults[i] = err
 				continue
 			}
 			records[i] = append([]byte(nil), record...)
@@ -356,7 +354,7 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 	now := e.now()
 	for i, h := range g.jobs {
 		j, l := h.job, h.job.line
-		if records[i] == nil || !l.live || j.state != queue.Leased || j.flight.fence != h.fence {
+		if !l.live || j.state != queue.Leased || j.flight.fence != h.fence {
 			continue
 		}
 		v := queue.Reservation{
@@ -364,8 +362,13 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 			Fence: h.fence.text(), In: h.departs.Sub(now), Lease: l.spec.Lease.D(),
 			Attempt: h.attempt, Revision: l.revision, AppendedAt: j.appended.Time(),
 		}
-		if err := queue.UnpackRecord(records[i], &v.Job); err != nil {
-			e.log.Error("a job cannot be read", "queue", l.spec.Name, "id", j.id, "error", err)
+		if faults[i] == nil {
+			faults[i] = queue.UnpackRecord(records[i], &v.Job)
+		}
+		if faults[i] != nil {
+			// The job is left to its lease: each time it runs out spends an
+			// attempt, so that it ends dead and does not block for ever.
+			e.log.Error("a job cannot be read", "queue", l.spec.Name, "id", j.id, "error", faults[i])
 			continue
 		}
 		out.Jobs = append(out.Jobs, v)

@@ -1,0 +1,192 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// noSpace fails commits for want of room: those with an append, or all.
+type noSpace struct{ appends, all atomic.Bool }
+
+func (n *noSpace) fault(list []change) error {
+	for _, c := range list {
+		if _, appends := c.(*appending); n.all.Load() || appends && n.appends.Load() {
+			return syscall.ENOSPC
+		}
+	}
+	return nil
+}
+
+// forgive ends the pause after a commit that found no room.
+func (b *bench) forgive() {
+	b.Engine.mu.Lock()
+	defer b.Engine.mu.Unlock()
+	b.fullTill = time.Time{}
+}
+
+// What frees room is not refused for the sake of appends in the same commit.
+func TestAppendsFailAlone(t *testing.T) {
+	h, n := holding(), &noSpace{}
+	b := start(t, Options{synced: h.synced, fault: n.fault})
+	ctx := context.Background()
+	b.put("q", "unlimited")
+	b.put("other", "unlimited")
+	b.append("q", 0, 3)
+	got := b.reserve(3)
+	h.on.Store(true)
+	paused := make(chan error)
+	go func() { paused <- b.Pause(ctx, "other", "") }()
+	<-h.arrived
+	h.on.Store(false)
+	n.appends.Store(true)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		a, err := b.Append(ctx, []queue.Job{jobOf("q", 8), jobOf("q", 9)})
+		if !errors.Is(err, queue.ErrStoreFull) || a[1].Outcome != queue.Failed {
+			t.Errorf("append: %+v, %v", a, err)
+		}
+	})
+	wg.Go(func() {
+		for _, s := range b.settleAll(queue.Deliver, got) {
+			if s.State != queue.Delivered {
+				t.Errorf("settle: %+v", s)
+			}
+		}
+	})
+	until(t, "all are pending", func() bool {
+		b.Engine.mu.Lock()
+		defer b.Engine.mu.Unlock()
+		return len(b.pending) == 5
+	})
+	h.release <- struct{}{}
+	wg.Wait()
+	if err := <-paused; err != nil {
+		t.Error(err)
+	}
+	n.appends.Store(false)
+	b.reopen()
+	if i := b.info("q"); i.Delivered != 3 || i.Appended != 3 || i.Size() != 0 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// A commit that fails changes nothing, whatever was in it, and the same works
+// when there is room again.
+func TestEveryChangeCanFail(t *testing.T) {
+	n := &noSpace{}
+	b := start(t, Options{fault: n.fault})
+	ctx := context.Background()
+	b.put("q", "10/s", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
+	b.put("old", "1/s")
+	b.append("old", 0, 3)
+	b.append("q", 0, 3)
+	if err := b.Pause(ctx, "old", ""); err != nil { // only to be deleted
+		t.Fatal(err)
+	}
+	fails := func(what string, f func() error) {
+		t.Helper()
+		before, totals := b.info("q"), first(b.Totals(ctx))
+		n.all.Store(true)
+		if err := f(); !errors.Is(err, queue.ErrStoreFull) {
+			t.Errorf("%s: %v", what, err)
+		}
+		n.all.Store(false)
+		b.forgive()
+		after := b.info("q")
+		before.Next, before.Outflow, before.Lost = after.Next, after.Outflow, after.Lost
+		if !reflect.DeepEqual(before, after) || first(b.Totals(ctx)) != totals {
+			t.Errorf("%s changed %+v\ninto %+v", what, before, after)
+		}
+		if err := b.Check(ctx); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	limited := queue.Spec{Name: "q", Rate: leaky.PerSecond(20)}
+	fails("put", func() error { return second(b.Put(ctx, limited, queue.AnyRevision)) })
+	fails("create", func() error { return second(b.Put(ctx, queue.Spec{Name: "new"}, 0)) })
+	fails("pause", func() error { return b.Pause(ctx, "q", "x") })
+	fails("delete", func() error { return b.Delete(ctx, "old", queue.AnyRevision, true) })
+	b.advance(time.Second) // so that the ceiling that the appends raised is behind
+	request := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}
+	fails("reserve", func() error { return second(b.Reserve(ctx, request)) })
+	b.advance(100 * time.Millisecond) // the slot was lost
+	r, err := b.Reserve(ctx, request)
+	if err != nil || len(r.Jobs) != 1 {
+		t.Fatalf("the same request: %+v, %v", r, err)
+	}
+	b.number = 1
+	fails("fail", func() error { return second(b.Settle(ctx, settlements(queue.Fail, r.Jobs))) })
+	fails("bury", func() error { return second(b.Settle(ctx, settlements(queue.Bury, r.Jobs))) })
+	fails("deliver", func() error { return second(b.Settle(ctx, settlements(queue.Deliver, r.Jobs))) })
+
+	b.advance(time.Minute) // the lease runs out, and cannot be taken back
+	for range 3 {
+		n.all.Store(true)
+		request.Number++
+		out, err := b.Reserve(ctx, request)
+		n.all.Store(false)
+		if len(out.Expired) != 0 || b.info("q").Leased != 1 {
+			t.Fatalf("%+v, %v, %+v", out, err, b.info("q"))
+		}
+		b.forgive()
+	}
+	request.Number++
+	if out, err := b.Reserve(ctx, request); err != nil || len(out.Expired) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if err := b.Delete(ctx, "old", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	fails("sweep", func() error { return second(b.Sweep(ctx, 0)) })
+	for more := true; more; {
+		if more, err = b.Sweep(ctx, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if jobs := b.records(jobsTable); jobs != 3 {
+		t.Errorf("%d jobs on file", jobs)
+	}
+	if _, err := b.Get(ctx, "new"); !errors.Is(err, queue.ErrUnknownQueue) {
+		t.Errorf("a queue that was not made: %v", err)
+	}
+	b.put("new", "1/s")
+}
+
+func first[T any](v T, _ error) T { return v }
+
+// A job whose record was damaged is not delivered, ends dead, and blocks nobody.
+func TestADamagedRecord(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
+	b.append("q", 0, 3)
+	err := b.db.Update(func(tx *bbolt.Tx) error {
+		v := tx.Bucket(jobsTable).Get(key(1))
+		return tx.Bucket(jobsTable).Put(key(1), v[:len(v)/2])
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.reserve(3); len(got) != 2 || got[0].ID != jobOf("q", 1).ID {
+		t.Fatalf("%+v", got)
+	} else {
+		b.settleAll(queue.Deliver, got)
+	}
+	for range 2 {
+		b.advance(queue.DefaultLease)
+		b.reserve(3)
+	}
+	if i := b.info("q"); i.Dead != 1 || i.Delivered != 2 || i.Size() != 0 {
+		t.Errorf("%+v", i)
+	}
+}
