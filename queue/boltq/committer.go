@@ -168,13 +168,12 @@ func (b *batch) write(t *tables) error {
 // applied reports whether the file shows a batch whose commit failed: its last
 // page may have been written before the fsync that failed.
 func (e *Engine) applied(b *batch) bool {
-	shown := true
-	err := e.db.View(func(tx *bbolt.Tx) error {
-		s, err := (&tables{tx: tx}).getStore()
-		shown = err != nil || s.commit >= b.store.commit
-		return nil
+	var s storeRecord
+	err := e.db.View(func(tx *bbolt.Tx) (err error) {
+		s, err = (&tables{tx: tx}).getStore()
+		return err
 	})
-	return err != nil || shown
+	return err != nil || s.commit >= b.store.commit
 }
 
 // noRoom reports whether err says that file or disk are full.

@@ -46,7 +46,6 @@ type Engine struct {
 	buckets  map[string]leaky.Bucket // of deleted queues
 	patrol   int                     // index in names of the queue whose memory is looked at next
 	closing  bool
-	closed   bool
 	broken   error     // why the file can no longer be trusted
 	fullTill time.Time // no appends before: the file had no room
 

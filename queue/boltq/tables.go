@@ -47,7 +47,6 @@ type tables struct {
 	tx *bbolt.Tx
 
 	jobs, flights, ended, lines *bbolt.Bucket
-	key                         []byte
 }
 
 func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucket {
@@ -62,9 +61,11 @@ func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucke
 // filled to the brim.
 func (t *tables) jobTable() *bbolt.Bucket   { return t.open(&t.jobs, jobsTable, 1) }
 func (t *tables) endedTable() *bbolt.Bucket { return t.open(&t.ended, endedTable, 1) }
+
 func (t *tables) flightTable() *bbolt.Bucket {
 	return t.open(&t.flights, flightsTable, bbolt.DefaultFillPercent)
 }
+
 func (t *tables) lineTable() *bbolt.Bucket {
 	return t.open(&t.lines, linesTable, bbolt.DefaultFillPercent)
 }
