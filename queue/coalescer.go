@@ -127,6 +127,10 @@ func (c *Coalescer[Q, A]) fly() {
 		if len(items) == 0 {
 			return
 		}
+		if c.base.Err() != nil { // closed before these left
+			c.land(seats, nil, ErrClosed)
+			continue
+		}
 		ctx, cancel := context.WithTimeout(c.base, c.timeout)
 		answers, err := c.send(ctx, items)
 		cancel()

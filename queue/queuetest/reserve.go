@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -218,6 +219,17 @@ var reserveRules = []rule{
 		visit(0, "f")
 		if i := r.info(q); i.Lost != 2 {
 			r.Errorf("%d counted", i.Lost)
+		}
+	}},
+	{"lost slots are counted exactly", func(r *rig) {
+		for i, rate := range []string{"14/s", "3/s", "7/s", "49/s"} {
+			q := r.queue(fmt.Sprint("g.q", i), rate)
+			r.accept(q, "a")
+			r.clock.Advance(time.Second)
+			res := r.reserveAs("client", q, 1)
+			if want := int64(math.Round(r.info(q).Spec.Rate.PerSecond())); res.Lost[q] != want {
+				r.Errorf("%s: %d lost in a second, want %d", rate, res.Lost[q], want)
+			}
 		}
 	}},
 	{"an unlimited queue has no slots to lose", func(r *rig) {

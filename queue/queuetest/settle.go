@@ -217,6 +217,19 @@ var settleRules = []rule{
 		r.deliver(young...)
 		r.stale(settlement(queue.Deliver, old[0]))
 	}},
+	{"a settlement is remembered no longer than its job", func(r *rig) {
+		q := r.queue("q", "unlimited", remember(time.Minute))
+		r.accept(q, "a", "b")
+		v := r.grant(q, 2, "a", "b")
+		r.deliver(v[0])
+		r.settled(queue.Dead, settlement(queue.Bury, v[1]))
+		r.clock.Advance(time.Minute - time.Microsecond)
+		r.deliver(v[0])
+		r.settled(queue.Dead, settlement(queue.Bury, v[1]))
+		r.clock.Advance(time.Microsecond)
+		r.stale(settlement(queue.Deliver, v[0]))
+		r.stale(settlement(queue.Bury, v[1]))
+	}},
 	{"a lease taken back is stale even if nobody else has the job yet", func(r *rig) {
 		q := r.queue("q", "1/h", leased(10*time.Second, 100))
 		r.accept(q, "a")

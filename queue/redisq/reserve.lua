@@ -212,7 +212,7 @@ local function visit(nr, e)
     hold(q)
     set(q, 'epoch', M.run)
   elseif q.n > 0 and e < now then
-    local slots = floor((now - e) / (q.d / q.n))
+    local slots = floor((now - e) * q.n / q.d)
     if slots > 0 then
       lost[#lost + 1] = q.name
       lost[#lost + 1] = slots

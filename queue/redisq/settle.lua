@@ -21,7 +21,7 @@ local function repeated(q, id, f, epoch, fence, verdict)
   local job = redis.pcall('GET', job_key(q.nr, id))
   if type(job) == 'string' and sub(job, 1, 1) == 'E' then
     local e = unpack_ended(job)
-    if e.epoch == epoch and e.fence == fence and e.verdict == verdict then return e.state end
+    if e.ended + q.rfor > now and e.epoch == epoch and e.fence == fence and e.verdict == verdict then return e.state end
   end
   return 0
 end
