@@ -66,15 +66,11 @@ local function append(name, count, first)
   local places, p, turn, others, refused = {}, 0, q.turn, {}, 0
   local exact = q.size == waiting and not q.paused
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, exact and 1 or 0, tonumber(head[2]) or turn, waiting, turn, others }
-  local size, cap, cmax, call_ = q.size, q.cap, q.cmax, redis.pcall
+  local size, cap, cmax, args = q.size, q.cap, q.cmax, ARGV
   for i = first, first + 2 * count - 1, 2 do
-    local id, body = ARGV[i], ARGV[i + 1]
-    local key, value, old = J .. id, live .. body, nil
-    if size < cap then
-      old = call_('SET', key, value, 'NX', 'GET')
-    else
-      old = call_('GET', key)
-    end
+    local id, body = args[i], args[i + 1]
+    local key, value, old = J .. id, live .. body, false
+    if size >= cap or call('SETNX', key, value) == 0 then old = redis.pcall('GET', key) end
     -- An ended job older than the retention is forgotten, whether or not Redis has dropped it yet.
     if old and type(old) == 'string' and sub(old, 1, 1) == 'E' and time_at(old) + q.rfor <= now then
       old = false
@@ -83,7 +79,8 @@ local function append(name, count, first)
     if not old and size < cap then
       places[p + 1], places[p + 2] = turn, id
       p = p + 2
-      local cost = cost_of(value)
+      local high, low = byte(body, 17, 18)
+      local cost = high * 256 + low
       turn = turn + cost
       size = size + 1
       if cost > cmax then cmax = cost end
