@@ -29,12 +29,19 @@ var (
 type conn struct {
 	net.Conn
 	out   atomic.Bool
+	first atomic.Pointer[attempt] // the one whose first byte is the next; nil once that was let out
 	wrote atomic.Int64
 }
 
 func (c *conn) Write(b []byte) (int, error) {
 	if !c.out.Load() {
 		return 0, errShut
+	}
+	if a := c.first.Swap(nil); a != nil {
+		if err := a.leave(); err != nil {
+			c.out.Store(false)
+			return 0, err
+		}
 	}
 	c.wrote.Add(1) // before: an error does not mean that nothing left
 	return c.Conn.Write(b)

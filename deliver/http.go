@@ -44,6 +44,7 @@ const (
 
 var (
 	errUnready = fmt.Errorf("%w: there was no connection by then", drain.ErrLate)
+	errOver    = fmt.Errorf("%w: this process was kept from writing the request in time", drain.ErrLate)
 	errTimeout = errors.New("timeout")
 	errTwice   = errors.New("the connection ended before an answer came; the receiver may have the request")
 )
@@ -212,7 +213,22 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 		_ = c.Close()
 		return
 	}
+	c.first.Store(a)
 	c.out.Store(true)
+}
+
+// leave is asked right before the first byte is written. Between the gate and the write
+// net/http changes goroutines: where there is more to do than there are processors, that
+// alone can outlast the window, and a start would be late that the gate has let go.
+func (a *attempt) leave() error {
+	if !time.Now().After(a.gate.Closes()) {
+		return nil
+	}
+	a.mu.Lock()
+	a.refused = errOver
+	a.mu.Unlock()
+	a.cancel(errOver) // as in gotConn
+	return errOver
 }
 
 func (a *attempt) pass(c *conn) error {

@@ -25,8 +25,9 @@ func certificate(t *testing.T) (server, client *tls.Config) {
 	return server, client
 }
 
-// A gate that refuses makes it impossible that a byte of the request leaves: on a new
-// connection, on a kept one, with TLS, with and without a body.
+// A gate that refuses makes it impossible that a byte of the request leaves, and so does a window
+// that is over when it comes to be written: on a new connection, on a kept one, with
+// TLS, with and without a body.
 func TestLateSendsNothing(t *testing.T) {
 	serverTLS, clientTLS := certificate(t)
 	for _, scheme := range []string{"http", "https"} {
@@ -36,17 +37,22 @@ func TestLateSendsNothing(t *testing.T) {
 				if kept {
 					name += ", kept connection"
 				}
-				t.Run(name, func(t *testing.T) {
-					for range 20 { // what races would not show each time
-						testLate(t, scheme, payload, kept, serverTLS, clientTLS)
+				for _, passes := range []bool{false, true} {
+					if passes {
+						name += ", after the gate"
 					}
-				})
+					t.Run(name, func(t *testing.T) {
+						for range 20 { // what races would not show each time
+							testLate(t, scheme, payload, kept, passes, serverTLS, clientTLS)
+						}
+					})
+				}
 			}
 		}
 	}
 }
 
-func testLate(t *testing.T, scheme, payload string, kept bool, serverTLS, clientTLS *tls.Config) {
+func testLate(t *testing.T, scheme, payload string, kept, passes bool, serverTLS, clientTLS *tls.Config) {
 	got := make(chan string, 8)
 	addr := raw(t, func(c net.Conn) net.Conn {
 		if scheme == "https" {
@@ -84,6 +90,12 @@ func testLate(t *testing.T, scheme, payload string, kept bool, serverTLS, client
 		}
 	}
 	g := late(1)
+	if passes {
+		g.wait = func(int) error {
+			g.closes = time.Now().Add(-time.Nanosecond) // it is over before the request is written
+			return nil
+		}
+	}
 	wantErr(t, r.Handle(t.Context(), jobFor(url, payload), g), drain.ErrLate, "")
 	if g.count() != 1 {
 		t.Errorf("%d times at the gate", g.count())
