@@ -111,11 +111,11 @@ func (p Pacer) ETA(b Bucket, now Instant, ahead int64) Instant {
 		return now
 	}
 	d := float64(p.conforming(s)) + math.Ceil(float64(ahead)*float64(p.Rate.d)/float64(p.Rate.n))
-	if d > math.MaxInt64/2 {
-		d = math.MaxInt64 / 2
-	}
-	return max(now, Instant(d))
+	return max(now, Instant(min(d, farthest)))
 }
+
+// farthest is the end of the year 9999, the last instant that RFC 3339 can write.
+const farthest = 253_402_300_799_000_000
 
 // Change carries a bucket from the rule p to the rule q. A higher rate helps
 // the backlog at once; neither a lower one nor a higher burst lets anything

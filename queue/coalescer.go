@@ -107,7 +107,13 @@ func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, erro
 			break
 		}
 	}
-	if k.taken == 0 {
+	switch {
+	case k.landed == len(k.items): // at the same moment
+		if k.failed == len(k.items) {
+			return k.answers, k.err
+		}
+		return k.answers, nil
+	case k.taken == 0:
 		return nil, ctx.Err()
 	}
 	return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())

@@ -9,7 +9,7 @@
 --          1, state, position, turn: accepted before, by this very call; 2, state, position, turn: duplicate; 3, 0, 0, 0: conflict;
 --          4, 0, retry after in us, 0: full; 0, 0, 0, 0: the key is not a job
 --
--- The only script that Redis refuses when it is out of memory.
+-- Redis refuses it when it is out of memory.
 
 begin()
 local out, arg = {}, 3
@@ -23,7 +23,7 @@ local function full(q, room)
   else
     local interval = ceil(q.d / q.n)
     q.refn = max(q.refn, room)
-    if q.refn > room + q.cap * interval then q.refn = room end
+    if q.refn > room + min(q.cap * interval, YEAR) then q.refn = room end
     wait = q.refn - now
     set(q, 'refn', q.refn + interval)
   end
@@ -42,7 +42,8 @@ local function place_of(q, id, waiting, places)
   return 0, 0
 end
 
--- known answers for an id that is taken: code, state, position, turn.
+-- known answers for an id that is taken: code, state, position, turn. It may
+-- raise, when what is there is not ours.
 local function known(q, id, old, body, waiting, places)
   if type(old) ~= 'string' then return 0, 0, 0, 0 end
   if sub(old, 17, 24) ~= sub(body, 9, 16) then return 3, 0, 0, 0 end
@@ -58,6 +59,7 @@ local function append(name, count, first)
   local nr = number_of(name)
   local q = nr and load(nr)
   if not q then return 0 end
+  sound(nr)
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = call('ZRANGE', W, 0, 0, 'WITHSCORES')
   local waiting = call('ZCARD', W)
@@ -72,7 +74,7 @@ local function append(name, count, first)
     local key, value, old = J .. id, live .. body, false
     if size >= cap or call('SETNX', key, value) == 0 then old = redis.pcall('GET', key) end
     -- An ended job older than the retention is forgotten, whether or not Redis has dropped it yet.
-    if old and type(old) == 'string' and sub(old, 1, 1) == 'E' and time_at(old) + q.rfor <= now then
+    if old and type(old) == 'string' and sub(old, 1, 1) == 'E' and #old >= 26 and time_at(old) + q.rfor <= now then
       old = false
       if size < cap then call('SET', key, value) end
     end
@@ -88,7 +90,11 @@ local function append(name, count, first)
       local o = #others
       others[o + 1] = (i - first) / 2
       if old then
-        others[o + 2], others[o + 3], others[o + 4], others[o + 5] = known(q, id, old, body, waiting, places)
+        local ok, code, state, position, its_turn = pcall(known, q, id, old, body, waiting, places)
+        if not ok then
+          code, state, position, its_turn = 0, 0, 0, 0
+        end
+        others[o + 2], others[o + 3], others[o + 4], others[o + 5] = code, state, position, its_turn
       else
         others[o + 2], others[o + 3], others[o + 4], others[o + 5] = 4, 0, full(q, room), 0
         refused = refused + 1

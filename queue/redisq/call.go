@@ -37,6 +37,9 @@ func (e *Engine) repeat(ctx context.Context, s *redis.Script, partition int, arg
 			return v, nil
 		}
 		err, again := classify(err)
+		if !again && reached { // it may have been carried out by a try before
+			return nil, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, err)
+		}
 		if !again {
 			return nil, err
 		}
@@ -60,7 +63,21 @@ func (e *Engine) repeat(ctx context.Context, s *redis.Script, partition int, arg
 	}
 }
 
-// once calls a script for a caller who repeats by himself, or for a question.
+// ask calls a script that only looks: after a lost answer nothing has happened.
+func (e *Engine) ask(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+	v, err := e.once(ctx, s, partition, args...)
+	return v, unanswered(err)
+}
+
+// unanswered is the error of a question that may have been asked.
+func unanswered(err error) error {
+	if errors.Is(err, queue.ErrOutcomeUnknown) {
+		return fmt.Errorf("%w: %s", queue.ErrUnavailable, strings.TrimPrefix(err.Error(), queue.ErrOutcomeUnknown.Error()+": "))
+	}
+	return err
+}
+
+// once calls a script for a caller who repeats by himself.
 func (e *Engine) once(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
 	v, err := e.run(ctx, s, partition, args...)
 	if err != nil {
@@ -110,7 +127,10 @@ func classifyReply(err error) (mapped error, again bool) {
 	case "NOAUTH", "WRONGPASS", "NOPERM":
 		return fmt.Errorf("%w: redis refuses the user or password given: %w", queue.ErrUnavailable, err), false
 	}
-	return fmt.Errorf("redis refused a script: %w", err), false
+	if strings.Contains(text, "user_script") { // a script stumbled over what it read
+		return fmt.Errorf("%w: %w", queue.ErrCorrupt, err), false
+	}
+	return fmt.Errorf("%w: redis refused a script: %w", queue.ErrUnavailable, err), false
 }
 
 // replyErr is classify for the text of an error inside an answer.

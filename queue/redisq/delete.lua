@@ -6,6 +6,7 @@
 -- Returns  {code, revision or jobs held}: 0 deleted; 1 no such queue; 2 another revision; 3 not empty
 
 begin()
+check_run()
 local name, expect = ARGV[2], tonumber(ARGV[3])
 local nr = number_of(name)
 local q = nr and load(nr)
@@ -13,19 +14,28 @@ if not q then return { 1, 0 } end
 if expect >= 0 and expect ~= q.rev then return { 2, q.rev } end
 if q.size > 0 and ARGV[4] ~= '1' then return { 3, q.size } end
 
+-- A queue made again under the name goes on from this bucket.
+if q.epoch ~= M.run then hold(q) end
 bounded(q)
-if q.tat > now or q.last > now then
+local until_ = max(q.tat + 1, q.last)
+if until_ > now then
   call('HSET', B .. 'x', name, pack('>I7I7I2', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc))
+  call('ZADD', B .. 'X', until_, name)
 end
--- What is remembered of others, until it no longer matters.
-local others = call('HSCAN', B .. 'x', 0, 'COUNT', 20)[2]
-for i = 1, #others, 2 do
-  local tat, last = unpack_('>I7I7', others[i + 1])
-  if tat <= now and last <= now then call('HDEL', B .. 'x', others[i]) end
+local past = call('ZRANGEBYSCORE', B .. 'X', '-inf', now, 'LIMIT', 0, 100)
+if past[1] then
+  call('ZREM', B .. 'X', unpack(past))
+  call('HDEL', B .. 'x', unpack(past))
 end
-local waiting, scheduled = call('ZCARD', B .. 'w' .. nr), call('ZCARD', B .. 't' .. nr)
+-- A key of another type than it must be is the sweeper's.
+local function count(command, key)
+  local n = redis.pcall(command, key)
+  return type(n) == 'number' and n or 0
+end
+local waiting, scheduled = count('ZCARD', B .. 'w' .. nr), count('ZCARD', B .. 't' .. nr)
 M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled)
-M.td = M.td - call('LLEN', B .. 'd' .. nr)
+M.td = M.td - count('LLEN', B .. 'd' .. nr)
+call('ZREM', B .. 'y', nr)
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
 call('ZREM', B .. 'a', nr)

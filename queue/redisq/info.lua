@@ -3,7 +3,7 @@
 --
 -- ARGV[2..4]  'get', name, '' or 'list', after, limit
 -- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, dead, appended, delivered, retried, died, released,
---          expired, refused, lost, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}
+--          expired, refused, lost, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}, or {name, what is wrong}
 
 begin()
 local names
@@ -16,10 +16,11 @@ end
 local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'mw', 'mc', 'mp' }
 
 local out = {}
-for _, name in ipairs(names) do
+local function look(name)
   local nr = number_of(name)
   local q = nr and load(nr)
   if q then
+    sound(nr)
     M.td = M.td - forget(q, 'd')
     local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
     for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
@@ -33,6 +34,12 @@ for _, name in ipairs(names) do
       call('LLEN', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], oldest, next_departure(q), v[12], v[13], v[14], now,
       call('LRANGE', B .. 'r' .. nr, 0, 9) }
   end
+end
+
+for _, name in ipairs(names) do
+  -- A queue that somebody broke must not hide the others.
+  local ok, e = pcall(look, name)
+  if not ok then out[#out + 1] = { name, error_text(e) } end
 end
 finish()
 return out

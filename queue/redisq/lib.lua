@@ -4,11 +4,11 @@
 --          partition begins with it, and so lies in the same slot.
 -- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
 --
---   <B>        hash  schema, store, partitions; clock: clk, off; run; counters
+--   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
 --                    qseq, fseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, td
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
---   <B>x       hash  name of a deleted queue -> its bucket
+--   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket; until when that matters
 --   <B>a       zset  agenda: number of a queue where a job waits -> its next possible departure
 --   <B>s       zset  number of a queue where a job is scheduled -> when the first is due
 --   <B>l       zset  leases: number:id -> deadline
@@ -23,14 +23,17 @@
 --   <B>r<nr>   list  the last errors
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, or 'E' and what is left of it
 --
--- Numbers stay below 2^53. Types are checked by reading before anything is
--- written, because Redis does not roll a script back (invariant 10).
+--   <B>y       zset  number of a queue with dead jobs -> when the oldest may be forgotten
+--
+-- Numbers stay below 2^53. The types of the keys that an operation will write
+-- are checked before it writes the first, because Redis does not roll a script
+-- back (invariant 10): begin() looks at the partition's, sound() at a queue's.
 
 local B = KEYS[1]
 local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
-local HORIZON, SECOND, MAX_COST, OVERDUE = 50000, 1000000, 1000, 250000
+local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
 
 local S = { waiting = 1, scheduled = 2, leased = 3, delivered = 5, dead = 6 }
 local V = { deliver = 1, fail = 2, bury = 3, release = 4 }
@@ -46,13 +49,19 @@ end
 -- The partition: clock, run and totals, written back once by finish().
 local M, now
 
-local META = { 'schema', 'clk', 'off', 'run', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td' }
+local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td' }
 local was -- M as it was read
 
 local function begin()
+  -- A slot that is on its way to another node has some of the keys only.
+  local here = redis.pcall('EXISTS', B .. '?')
+  if type(here) == 'table' then raise('TRYAGAIN', 'the slot of ' .. B .. ' is being moved') end
+  call('ZCARD', B .. 'a')
+  call('ZCARD', B .. 's')
+  call('ZCARD', B .. 'l')
   local v = call('HMGET', B, unpack(META))
   if not v[1] then raise('NOSTORE', B .. ' holds no penstock store') end
-  M, was = { run = v[4] or '', wid = v[6] or '' }, v
+  M, was = { run = v[4] or '', wid = v[7] or '' }, v
   for i = 2, #META do
     if not M[META[i]] then M[META[i]] = tonumber(v[i]) or 0 end
   end
@@ -70,10 +79,12 @@ local function begin()
 end
 
 -- A server that restarted or failed over may have lost its last writes: its
--- run_id becomes the epoch of fences and buckets.
+-- run_id is the epoch of fences and buckets, ran the instant at which it was
+-- first seen.
 local function check_run()
   local run = string.match(call('INFO', 'server'), 'run_id:(%x+)')
-  M.run = sub(run, 1, 8)
+  run = sub(run, 1, 8)
+  if run ~= M.run then M.run, M.ran = run, now end
 end
 
 local function finish()
@@ -95,16 +106,29 @@ end
 
 -- due says that something can depart at instant e: unless the watcher asks by
 -- then, it is woken. It is taken to ask at once, so that one wake is enough.
--- A watcher that is overdue is dead: then everybody is woken, once.
+-- A watcher that is overdue is dead. While nobody watches everybody is woken,
+-- four times a second at most.
 local function due(e)
-  if M.wid ~= '' and now >= M.wat + OVERDUE then
-    M.wid = ''
-    M.wat = now
-    wake('')
+  if M.wid ~= '' and now >= M.wat + OVERDUE then M.wid = '' end
+  if M.wid == '' then
+    if now >= M.wat then
+      wake('')
+      M.wat = now + OVERDUE
+    end
   elseif e < M.wat then
     wake(M.wid)
     M.wat = now
   end
+end
+
+-- sound raises unless the keys of a queue are of the types that they must be.
+local function sound(nr)
+  call('ZCARD', B .. 'w' .. nr)
+  call('ZCARD', B .. 't' .. nr)
+  call('HLEN', B .. 'f' .. nr)
+  call('LLEN', B .. 'e' .. nr)
+  call('LLEN', B .. 'd' .. nr)
+  call('LLEN', B .. 'r' .. nr)
 end
 
 -- load returns a queue's hot fields, or nil.
@@ -215,7 +239,7 @@ local function give_back(q)
 end
 
 local function hold(q)
-  local at = now + HORIZON
+  local at = M.ran + HORIZON
   local whole, rest = burst_parts(q)
   if rest > 0 then whole = whole + 1 end
   local tat, rem = advance(q, at + whole, 0, q.cmax)
@@ -283,15 +307,39 @@ local function forget(q, list)
 end
 
 -- finish_job writes what is left of an ended job. f is its flight with the
--- fence that ended it.
+-- fence that ended it. Returns what is wrong with the job's key, if it is.
 local function finish_job(q, id, f, state, verdict)
   local key = job_key(q.nr, id)
-  local job = state == S.dead and (call('GET', key) or '') or call('GETRANGE', key, 0, 25)
-  if sub(job, 1, 1) ~= 'L' then return end
+  local job
+  if state == S.dead then job = redis.pcall('GET', key) else job = redis.pcall('GETRANGE', key, 0, 25) end
+  if type(job) == 'table' then return error_text(job) end
+  if not job or sub(job, 1, 1) ~= 'L' or #job < 26 then return nil end
   local left = 'E' .. pack('>I7', now) .. sub(job, 9, 26)
     .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, time_at(job), #f.reason) .. f.reason
   if state == S.dead then left = left .. sub(job, 17) end
   call('SET', key, left, 'PX', ceil(q.rfor / 1000))
+end
+
+-- died puts an ended job on the list of the dead.
+local function died(q, ids)
+  if #ids == 0 then return end
+  for i, id in ipairs(ids) do ids[i] = pack('>I7', now) .. id end
+  call('RPUSH', B .. 'd' .. q.nr, unpack(ids))
+  call('ZADD', B .. 'y', 'NX', now + q.rfor, q.nr)
+  add(q, 'died', #ids)
+  M.td = M.td + #ids - forget(q, 'd')
+end
+
+-- meter counts departures in steps of 10 s, for the measured outflow.
+local function meter(q, count)
+  local v = call('HMGET', B .. 'q' .. q.nr, 'mw', 'mc', 'mp')
+  local w, mw, mc, mp = floor(now / (10 * SECOND)), tonumber(v[1]) or 0, tonumber(v[2]) or 0, tonumber(v[3]) or 0
+  if w == mw + 1 then
+    mp, mc = mc, 0
+  elseif w ~= mw then
+    mp, mc = 0, 0
+  end
+  call('HSET', B .. 'q' .. q.nr, 'mw', w, 'mc', max(mc + count, 0), 'mp', mp)
 end
 
 local function note_error(q, id, reason)
@@ -301,14 +349,22 @@ local function note_error(q, id, reason)
 end
 
 -- agenda notes when the queue is next worth a visit: when its first waiting job
--- can depart, and when its first scheduled job is due. Returns the earlier.
-local function agenda(q)
+-- can depart, and when its first scheduled job is due. Returns the earlier. When
+-- a job came back (back is 'LT') to others that wait, the queue could have
+-- departed since the earlier instant.
+local function agenda(q, back)
   local departs, ripens
   if not q.paused then
     if call('ZCARD', B .. 'w' .. q.nr) > 0 then departs = next_departure(q) end
     ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2])
   end
-  if departs then call('ZADD', B .. 'a', departs, q.nr) else call('ZREM', B .. 'a', q.nr) end
+  if not departs then
+    call('ZREM', B .. 'a', q.nr)
+  elseif back then
+    call('ZADD', B .. 'a', back, departs, q.nr)
+  else
+    call('ZADD', B .. 'a', departs, q.nr)
+  end
   if ripens then call('ZADD', B .. 's', ripens, q.nr) else call('ZREM', B .. 's', q.nr) end
   return departs and min(departs, ripens or departs) or ripens
 end

@@ -8,9 +8,12 @@ begin()
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
+local was_paused = q.paused
 q.paused = ARGV[3] == '1'
 call('HSET', B .. 'q' .. nr, 'paused', ARGV[3], 'preason', ARGV[4])
-local e = agenda(q)
-if e then due(e) end
+if q.paused ~= was_paused then
+  local e = agenda(q)
+  if e then due(e) end
+end
 finish()
 return 1

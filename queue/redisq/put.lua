@@ -1,8 +1,8 @@
-#!lua
+#!lua flags=allow-oom
 -- Create a queue or change its spec.
 --
--- ARGV[2..12]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts,
---              retention in us, retained ended jobs, expected revision (0: must not exist, -1: any)
+-- ARGV[2..13]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts,
+--              retention in us, retained ended jobs, expected revision (0: must not exist, -1: any), stamp of this call
 -- Returns  {revision, created, changed, conflict}
 
 begin()
@@ -12,9 +12,14 @@ local n, d, b = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local nr = number_of(name)
 local q = nr and load(nr)
 local rev = q and q.rev or 0
+-- This very call, repeated after a lost reply.
+if q and call('HGET', B .. 'q' .. nr, 'stamp') == ARGV[13] then return { rev, rev == tonumber(call('HGET', B .. 'q' .. nr, 'made')) and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
+
+-- times is ceil(k x T) at the new rate.
+local function times(k) return k * floor(d / n) + ceil(k * (d % n) / n) end
 
 -- change carries the bucket over to another rate or burst (leaky.Pacer.Change).
 local function change()
@@ -24,10 +29,10 @@ local function change()
   if n == 0 then
     tat = min(tat, a)
   elseif q.n == 0 then
-    tat = a + ceil(q.lc * d / n)
+    tat = a + times(q.lc)
   else
     if tat > a then tat = a + ceil((tat - a) * (d / n / (q.d / q.n))) end
-    if b > q.b then tat = tat + ceil((b - q.b) * d / n) end
+    if b > q.b then tat = tat + times(b - q.b) end
   end
   q.tat, q.rem, q.n, q.d, q.b = tat, 0, n, d, b
   bounded(q)
@@ -45,9 +50,10 @@ if not q then
   if grave then
     q.tat, q.last, q.lc = unpack_('>I7I7I2', grave)
     call('HDEL', B .. 'x', name)
+    call('ZREM', B .. 'X', name)
     bounded(q)
   end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 0, 'cmax', 1, 'refn', 0, 'paused', '', 'made', now)
+  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 0, 'cmax', 1, 'refn', 0, 'paused', '')
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
@@ -55,7 +61,8 @@ elseif n ~= q.n or d ~= q.d or b ~= q.b then
   change()
 end
 rev = call('HINCRBY', B, 'rev', 1)
-call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
+if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
+call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11])
 if created == 0 then
   local e = agenda(q)

@@ -63,6 +63,7 @@ type Engine struct {
 	log        *slog.Logger
 	now        func() leaky.Instant
 	prefix     string
+	store      string   // its id, as it was at Open
 	keys       []string // of the partitions' hashes
 	appends    []*queue.Coalescer[appendItem, queue.Appended]
 	settles    []*queue.Coalescer[queue.Settlement, queue.Settled]
@@ -169,7 +170,8 @@ func (e *Engine) stamps() [6]byte {
 	return [6]byte{e.stampSeed[0], e.stampSeed[1], e.stampSeed[2], e.stampSeed[3] ^ byte(n>>16), byte(n >> 8), byte(n)}
 }
 
-func newStoreID() string {
+// randomID names a store, or a call that must be known again when repeated.
+func randomID() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return hex.EncodeToString(b[:])

@@ -9,7 +9,7 @@
 
 begin()
 check_run()
-local client, number, most, most_bytes = ARGV[2], ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7])
+local client, number, most, most_bytes = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local grant_key = B .. 'g:' .. client
 local expired, lost, groups, by_number, granted, errors, bytes = {}, {}, {}, {}, {}, {}, 0
 local left = most
@@ -26,6 +26,15 @@ local function see_client()
   return min(2 * SECOND, 250000 * call('ZCOUNT', key, now - 4 * SECOND, '+inf'))
 end
 
+-- vanished frees the place of a job that somebody else removed, and is not
+-- silent about it.
+local function vanished(q, id)
+  note_error(q, id, 'the job was removed from the store by somebody else')
+  add(q, 'vanished', 1)
+  set(q, 'size', q.size - 1)
+  call('HDEL', B .. 'f' .. q.nr, id)
+end
+
 local function group_of(q)
   local g = by_number[q.nr]
   if not g then
@@ -36,12 +45,14 @@ local function group_of(q)
   return g[4]
 end
 
--- replay answers a request whose reply was lost with what is left of its grant.
+-- replay answers a request whose reply was lost with what is left of its grant,
+-- and one that was overtaken with nothing.
 local function replay()
   local last = call('GET', grant_key)
   if not last then return false end
   last = cmsgpack.unpack(last)
-  if last[1] ~= number then return false end
+  if number > last[1] then return false end
+  if number < last[1] then return true end
   for i = 3, #last, 3 do
     local nr, id, fence = last[i], last[i + 1], last[i + 2]
     local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
@@ -57,52 +68,63 @@ local function replay()
   return true
 end
 
+-- apart does something for one queue so that it stops nobody else if it fails.
+local function apart(nr, ...)
+  local ok, e = pcall(...)
+  if not ok then
+    errors[#errors + 1] = nr
+    errors[#errors + 1] = error_text(e)
+  end
+  return ok
+end
+
 -- expire ends one lease that ran out.
-local function expire(q, id)
-  local entry = call('HGET', B .. 'f' .. q.nr, id)
-  if not entry then return end
-  call('ZCARD', B .. 'w' .. q.nr)
-  local f = unpack_flight(entry)
+local function expire(nr, id, member)
+  local q = load(nr)
+  if q then sound(nr) end
+  local entry = q and call('HGET', B .. 'f' .. nr, id)
+  local f = entry and unpack_flight(entry)
+  call('ZREM', B .. 'l', member)
+  if not f then return end
   f.attempts, f.reason = f.attempts + 1, 'the lease ran out'
-  M.tl = M.tl - 1
-  expired[#expired + 1] = q.name
   add(q, 'expired', 1)
   note_error(q, id, f.reason)
   if f.attempts >= q.maxatt then
     finish_job(q, id, f, S.dead, 0)
-    call('HDEL', B .. 'f' .. q.nr, id)
-    call('RPUSH', B .. 'd' .. q.nr, pack('>I7', now) .. id)
-    add(q, 'died', 1)
+    call('HDEL', B .. 'f' .. nr, id)
     set(q, 'size', q.size - 1)
-    M.td = M.td + 1 - forget(q, 'd')
+    died(q, { id })
   else
     f.state = S.waiting
-    call('HSET', B .. 'f' .. q.nr, id, pack_flight(f))
-    call('ZADD', B .. 'w' .. q.nr, f.turn, id)
+    call('HSET', B .. 'f' .. nr, id, pack_flight(f))
+    call('ZADD', B .. 'w' .. nr, f.turn, id)
     M.tw = M.tw + 1
   end
+  save(q)
+  agenda(q, 'LT')
+  M.tl = M.tl - 1
+  expired[#expired + 1] = q.name
 end
 
 local function take_back()
-  local touched = {}
   for _, member in ipairs(call('ZRANGEBYSCORE', B .. 'l', '-inf', now, 'LIMIT', 0, 100)) do
     local nr, id = string.match(member, '^([^:]*):(.*)$')
-    call('ZREM', B .. 'l', member)
-    local q = touched[nr] or load(nr)
-    if q then
-      touched[nr] = q
-      local ok, e = pcall(expire, q, id)
-      if not ok then
-        errors[#errors + 1] = nr
-        errors[#errors + 1] = error_text(e)
-        call('ZADD', B .. 'l', now + 2 * SECOND, member)
-      end
-    end
+    if not apart(nr, expire, nr, id, member) then call('ZADD', B .. 'l', now + 2 * SECOND, member) end
   end
-  for _, q in pairs(touched) do
-    pcall(agenda, q)
-    save(q)
-  end
+end
+
+-- bury_old forgets dead jobs of one queue whose retention has passed.
+local function bury_old()
+  local nr = call('ZRANGEBYSCORE', B .. 'y', '-inf', now, 'LIMIT', 0, 1)[1]
+  if not nr then return end
+  call('ZREM', B .. 'y', nr)
+  apart(nr, function()
+    local q = load(nr)
+    if not q then return end
+    M.td = M.td - forget(q, 'd')
+    local oldest = call('LINDEX', B .. 'd' .. nr, 0)
+    if oldest then call('ZADD', B .. 'y', unpack_('>I7', oldest) + q.rfor, nr) end
+  end)
 end
 
 -- ripen puts the scheduled jobs of a queue whose time has come back at their
@@ -113,18 +135,26 @@ local function ripen(nr, first_due)
     call('ZREM', B .. 's', nr)
     return
   end
+  sound(nr)
   local T, W, F = B .. 't' .. nr, B .. 'w' .. nr, B .. 'f' .. nr
   local idle = call('ZCARD', W) == 0
   local ids = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100)
   for _, id in ipairs(ids) do
-    local f = unpack_flight(call('HGET', F, id))
-    f.state = S.waiting
-    call('HSET', F, id, pack_flight(f))
-    call('ZADD', W, f.turn, id)
+    local entry = call('HGET', F, id)
+    local f = entry and #entry >= SETTLED and unpack_flight(entry)
+    if f then
+      f.state = S.waiting
+      call('HSET', F, id, pack_flight(f))
+      call('ZADD', W, f.turn, id)
+      M.tw = M.tw + 1
+    else
+      vanished(q, id)
+    end
+    call('ZREM', T, id)
+    M.ts = M.ts - 1
   end
-  if ids[1] then call('ZREM', T, unpack(ids)) end
-  M.ts, M.tw = M.ts - #ids, M.tw + #ids
-  if idle and ids[1] then
+  save(q)
+  if idle and call('ZCARD', W) > 0 then
     bounded(q)
     call('ZADD', B .. 'a', max(first_due, conforming(q)), nr)
   end
@@ -152,12 +182,8 @@ local function grant_some(q, leases, flights)
   local rows, taken, more = group_of(q), 0, true
   for i, id in ipairs(ids) do
     local job = jobs[i]
-    if not job or sub(job, 1, 1) ~= 'L' then
-      -- Somebody removed the job's key. Its place is freed, and it is not silent.
-      note_error(q, id, 'the job was removed from the store by somebody else')
-      add(q, 'vanished', 1)
-      set(q, 'size', q.size - 1)
-      call('HDEL', F, id)
+    if not job or sub(job, 1, 1) ~= 'L' or #job < 28 then
+      vanished(q, id)
     else
       if bytes > 0 and bytes + #job > most_bytes then
         more, left = false, 0
@@ -169,7 +195,7 @@ local function grant_some(q, leases, flights)
         break
       end
       local entry, attempts, settled = entries[i], 0, NEVER_SETTLED
-      if entry then
+      if entry and #entry >= SETTLED then
         attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
       end
       M.fseq = M.fseq + 1
@@ -190,27 +216,17 @@ local function grant_some(q, leases, flights)
   return more and left > 0
 end
 
--- meter counts departures in steps of 10 s, for the measured outflow.
-local function meter(q, count)
-  local v = call('HMGET', B .. 'q' .. q.nr, 'mw', 'mc', 'mp')
-  local w, mw, mc, mp = floor(now / (10 * SECOND)), tonumber(v[1]) or 0, tonumber(v[2]) or 0, tonumber(v[3]) or 0
-  if w == mw + 1 then
-    mp, mc = mc, 0
-  elseif w ~= mw then
-    mp, mc = 0, 0
-  end
-  call('HSET', B .. 'q' .. q.nr, 'mw', w, 'mc', mc + count, 'mp', mp)
-end
-
 local function visit(nr, e)
   local q = load(nr)
   if not q or q.paused then
     call('ZREM', B .. 'a', nr)
     return
   end
+  sound(nr)
   if q.epoch ~= M.run then
     hold(q)
     set(q, 'epoch', M.run)
+    set(q, 'lf', 0) -- nothing granted before can give its slot back: it is the hold's
   elseif q.n > 0 and e < now then
     local slots = floor((now - e) * q.n / q.d)
     if slots > 0 then
@@ -230,31 +246,26 @@ local function visit(nr, e)
     meter(q, count)
   end
   save_bucket(q)
-  agenda(q)
   save(q)
+  agenda(q)
 end
 
--- visit_due visits the queues of a zset whose time has come, one apart from the
--- other: a queue that somebody broke must not stop the others.
+-- visit_due visits the queues of a zset whose time has come.
 local function visit_due(key, horizon, do_visit)
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, 100)
   for i = 1, #found, 2 do
     if left <= 0 then return end
-    local ok, e = pcall(do_visit, found[i], tonumber(found[i + 1]))
-    if not ok then
-      errors[#errors + 1] = found[i]
-      errors[#errors + 1] = error_text(e)
-      call('ZADD', key, now + 2 * SECOND, found[i])
-    end
+    if not apart(found[i], do_visit, found[i], tonumber(found[i + 1])) then call('ZADD', key, now + 2 * SECOND, found[i]) end
   end
 end
 
 local backup = see_client()
 if not replay() then
   take_back()
+  bury_old()
   visit_due(B .. 's', 0, ripen)
   visit_due(B .. 'a', HORIZON, visit)
-  if #granted > 0 then call('SET', grant_key, cmsgpack.pack({ number, M.run, unpack(granted) }), 'PX', 60000) end
+  call('SET', grant_key, cmsgpack.pack({ number, M.run, unpack(granted) }), 'PX', 60000)
 end
 
 -- When to ask again, and who watches.
@@ -274,7 +285,7 @@ if left <= 0 then
   next_in = ask - now
   if head and head <= now + HORIZON then next_in = 0 end
   if watches then
-    M.wid, M.wat = '', ask
+    M.wid, M.wat = '', now
     if call('ZCARD', B .. 'c') > 1 and (head or ripens) then wake('') end
   end
 elseif watches then

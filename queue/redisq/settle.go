@@ -2,6 +2,7 @@ package redisq
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -73,7 +74,9 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, erro
 	for i, l := range leases {
 		parts = place(parts, e.Partition(l.Queue), i, len(leases), l)
 	}
-	err := spread(parts, func(p part[queue.Lease]) error {
+	failed := make([]error, len(e.keys)) // a lease that could not be asked for is not lost
+	_ = spread(parts, func(p part[queue.Lease]) (err error) {
+		defer func() { failed[p.partition] = err }()
 		for from := 0; from < len(p.items); from += queue.FlightItems {
 			to := min(from+queue.FlightItems, len(p.items))
 			args := make([]any, 0, 2+3*(to-from))
@@ -97,7 +100,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, erro
 		}
 		return nil
 	})
-	return stands, err
+	return stands, errors.Join(failed...)
 }
 
 // Sweep implements queue.Outflow.

@@ -32,12 +32,7 @@ local function settle(name, count, arg)
   if not q then return nil end
   local out = {}
   local W, T, F = B .. 'w' .. q.nr, B .. 't' .. q.nr, B .. 'f' .. q.nr
-  -- Types first: what is written below must not fail half-way.
-  call('ZCARD', W)
-  call('ZCARD', T)
-  call('ZCARD', B .. 'l')
-  call('LLEN', B .. 'e' .. nr)
-  call('LLEN', B .. 'd' .. nr)
+  sound(nr)
   local gone, landed, ended, dead, back = {}, {}, {}, {}, false
   local ids, released, retried, flights = {}, 0, 0, {}
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
@@ -49,12 +44,14 @@ local function settle(name, count, arg)
     arg = arg + 5
     local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
     local quick = entry and verdict == V.deliver and byte(entry) == S.leased and sub(entry, 18, 31) == token
-      and call('GETRANGE', J .. id, 0, 25)
+      and redis.pcall('GETRANGE', J .. id, 0, 25)
     local epoch, fence = unpack_('>c8I6', token)
     local f = not quick and entry and entry ~= '' and unpack_flight(entry)
-    if quick then
+    if type(quick) == 'table' then
+      out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
+    elseif quick then
       -- What finish_job writes, without taking the flight apart: most jobs go well.
-      if sub(quick, 1, 1) == 'L' then
+      if sub(quick, 1, 1) == 'L' and #quick == 26 then
         call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', unpack_('>I2', entry, 2) + 1) .. token .. sub(quick, 2, 8) .. '\0\0',
           'PX', px)
       end
@@ -78,14 +75,13 @@ local function settle(name, count, arg)
       if state == S.delivered or state == S.dead then
         if state == S.delivered then f.reason = '' end
         finish_job(q, id, f, state, verdict)
-        local list = state == S.dead and dead or ended
-        list[#list + 1] = pack('>I7', now) .. id
+        if state == S.dead then dead[#dead + 1] = id else ended[#ended + 1] = time .. id end
         gone[#gone + 1] = id
         flights[id] = ''
       else
         if state == S.waiting then
           call('ZADD', W, f.turn, id)
-          if q.lf == fence and q.lc > 0 then
+          if q.lf == fence and q.lc > 0 and epoch == M.run and q.epoch == M.run then
             give_back(q)
             save_bucket(q)
             set(q, 'lf', 0)
@@ -111,18 +107,15 @@ local function settle(name, count, arg)
     call('PEXPIRE', B .. 'e' .. q.nr, ceil(q.rfor / 1000))
     forget(q, 'e')
   end
-  if #dead > 0 then
-    call('RPUSH', B .. 'd' .. q.nr, unpack(dead))
-    M.td = M.td + #dead - forget(q, 'd')
-  end
+  if released > 0 then meter(q, -released) end
   if #gone > 0 then set(q, 'size', q.size - #gone) end
   add(q, 'delivered', #ended)
-  add(q, 'died', #dead)
+  died(q, dead)
   add(q, 'retried', retried)
   add(q, 'released', released)
   M.tl, M.tw, M.ts = M.tl - #landed, M.tw + released, M.ts + retried
   if back then
-    local e = agenda(q)
+    local e = agenda(q, 'LT')
     if e then due(e) end
   end
   save(q)

@@ -25,7 +25,7 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	}
 	n, d := spec.Rate.Fraction()
 	v, err := e.repeat(ctx, putScript, e.Partition(spec.Name), e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
-		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect)
+		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID())
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -82,7 +82,7 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 }
 
 func (e *Engine) infos(ctx context.Context, partition int, args ...any) ([]queue.Info, error) {
-	v, err := e.once(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
+	v, err := e.ask(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +90,10 @@ func (e *Engine) infos(ctx context.Context, partition int, args ...any) ([]queue
 	rows := list(v)
 	for rows.more() {
 		i, err := readInfo(rows.list())
+		if err != nil && args[0] == "list" {
+			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue", i.Spec.Name, "error", err)
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +105,12 @@ func (e *Engine) infos(ctx context.Context, partition int, args ...any) ([]queue
 func readInfo(r *reply) (queue.Info, error) {
 	var i queue.Info
 	name := r.text()
-	spec, err := queue.ParseSpec([]byte(r.text()))
+	i.Spec.Name = name
+	text := r.text()
+	if r.err == nil && !r.more() {
+		return i, replyErr(text)
+	}
+	spec, err := queue.ParseSpec([]byte(text))
 	if err != nil {
 		return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)
 	}
@@ -208,7 +217,7 @@ func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {
 func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers []queue.Drainer, err error) {
 	seen := map[string]int{}
 	for p := range e.keys {
-		v, err := e.once(ctx, totalsScript, p, e.instant())
+		v, err := e.ask(ctx, totalsScript, p, e.instant())
 		if err != nil {
 			return t, nil, err
 		}
@@ -246,7 +255,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if queue.ValidateID(id) != nil {
 		return i, fmt.Errorf("%s in %s: %w", queue.Shorten(id, 80), name, queue.ErrUnknownJob)
 	}
-	v, err := e.once(ctx, jobScript, e.Partition(name), e.instant(), name, id)
+	v, err := e.ask(ctx, jobScript, e.Partition(name), e.instant(), name, id)
 	if err != nil {
 		return i, err
 	}

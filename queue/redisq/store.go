@@ -2,7 +2,6 @@ package redisq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,7 +32,7 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 		return fmt.Errorf("%w: this redis is empty of penstock (prefix %q); to make a store of it start once with --init, and if it should hold one, it was flushed: do not",
 			queue.ErrNoStore, e.prefix)
 	}
-	id := newStoreID()
+	id := randomID()
 	for p := range e.keys {
 		if _, err := e.repeat(ctx, initScript, p, e.instant(), Schema, id, len(e.keys)); err != nil {
 			return fmt.Errorf("making the store: %w", err)
@@ -69,10 +68,7 @@ func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err err
 	})
 	if err != nil {
 		err, _ = classify(err)
-		if errors.Is(err, queue.ErrOutcomeUnknown) { // it was only a question
-			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
-		}
-		return nil, err
+		return nil, unanswered(err)
 	}
 	store := ""
 	for p, cmd := range cmds {
@@ -95,7 +91,16 @@ func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err err
 		}
 		store = id
 	}
-	return missing, nil
+	if len(missing) > 0 {
+		return missing, nil
+	}
+	if e.store == "" {
+		e.store = store
+	}
+	if store != e.store {
+		return nil, fmt.Errorf("%w: it is store %s now and was %s when this process started: redis was flushed and made anew; restart this process if that was meant", queue.ErrNoStore, store, e.store)
+	}
+	return nil, nil
 }
 
 // checkServers looks at every master.
@@ -115,10 +120,7 @@ func checkServer(ctx context.Context, c redis.Cmdable) error {
 	server, err := c.Info(ctx, "server").Result()
 	if err != nil {
 		err, _ = classify(err)
-		if errors.Is(err, queue.ErrOutcomeUnknown) {
-			err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
-		}
-		return err
+		return unanswered(err)
 	}
 	version := field(server, "redis_version")
 	major, _, _ := strings.Cut(version, ".")

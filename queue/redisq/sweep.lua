@@ -3,15 +3,20 @@
 --
 -- Returns  1 when there is more, else 0
 
-local Z = KEYS[1] .. 'z'
-local nr = redis.call('LINDEX', Z, 0)
+local Z = B .. 'z'
+local nr = call('LINDEX', Z, 0)
 if not nr then return 0 end
 
 local function free(ids)
   local keys = {}
   for i, id in ipairs(ids) do keys[i] = job_key(nr, id) end
-  if keys[1] then redis.call('UNLINK', unpack(keys)) end
+  if keys[1] then call('UNLINK', unpack(keys)) end
   return #keys
+end
+
+for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', d = 'list' }) do
+  local is = call('TYPE', B .. suffix .. nr).ok
+  if is ~= kind and is ~= 'none' then call('UNLINK', B .. suffix .. nr) end
 end
 
 local freed = 0
