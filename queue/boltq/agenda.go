@@ -49,15 +49,26 @@ func place(h *heap[*line], l *line, at int, belongs bool) {
 	}
 }
 
-// arm works out anew when l can next depart, after its bucket or its jobs
-// changed.
+// arm works out when l can next depart, after its bucket or its jobs changed.
+// Of a queue in which jobs waited before, the earlier instant stands: the slots
+// since then were lost, whatever comes back meanwhile.
 func (e *Engine) arm(l *line, now leaky.Instant) {
 	waits := l.awake() && l.fifo.len() > 0
 	if waits {
-		l.departs = l.pacer.Next(l.bucket, now)
+		next := l.pacer.Next(l.bucket, now)
+		if l.agendaAt < 0 || next < l.departs {
+			l.departs = next
+		}
 	}
 	place(&e.agenda, l, l.agendaAt, waits)
 	e.armRipening(l)
+}
+
+// disarm takes l off the agenda, so that arm finds anew when it can depart.
+func (e *Engine) disarm(l *line) {
+	if l.agendaAt >= 0 {
+		e.agenda.remove(l.agendaAt)
+	}
 }
 
 func (e *Engine) armRipening(l *line) {

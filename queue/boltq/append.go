@@ -17,6 +17,8 @@ const (
 	pausedRetry    = 30 * time.Second
 	unlimitedRetry = 100 * time.Millisecond
 	leastRetry     = time.Millisecond
+	// Nobody is sent further ahead than this beyond the next departure.
+	longestSpan = leaky.Instant(365 * 24 * time.Hour / time.Microsecond)
 )
 
 // entry is a job of one Append on its way in.
@@ -101,7 +103,6 @@ func (e *Engine) admitOne(n *entry, c *call, now leaky.Instant) (busy *call) {
 	l := e.lines[n.job.Queue]
 	if l == nil {
 		n.answer.Outcome = queue.UnknownQueue
-		n.answer.Err = fmt.Errorf("%w: %s", queue.ErrUnknownQueue, n.job.Queue)
 		return nil
 	}
 	if l.busy != nil {
@@ -170,7 +171,7 @@ func (l *line) promise(now leaky.Instant) time.Duration {
 	n, d := l.spec.Rate.Fraction()
 	room := l.pacer.Next(l.bucket, now)
 	t := intervals(1, d, n)
-	span := intervals(l.spec.Capacity, int64(t), 1)
+	span := min(intervals(l.spec.Capacity, int64(t), 1), longestSpan)
 	l.refusals = max(l.refusals, room)
 	if l.refusals > room+span {
 		l.refusals = room

@@ -32,7 +32,11 @@ func (m *meter) turn(now leaky.Instant) {
 
 func (m *meter) add(now leaky.Instant, n int64) {
 	m.turn(now)
-	m.cur = max(0, m.cur+n)
+	m.cur += n
+	if m.cur < 0 { // given back after the window of the grant
+		m.prev = max(0, m.prev+m.cur)
+		m.cur = 0
+	}
 }
 
 func (m *meter) rate(now leaky.Instant) float64 {

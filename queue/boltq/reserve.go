@@ -56,7 +56,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	}
 	now := e.now()
 	cl := e.meet(r.Client, now)
-	fresh := cl.grant == nil || r.Number > cl.last
+	fresh := cl.fresh(r.Number)
 	if fresh {
 		if c := e.takeBack(now, &out.Expired); c.sent > 0 {
 			e.mu.Unlock()
@@ -68,7 +68,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 				e.mu.Unlock()
 				return queue.Reserved{}, err
 			}
-			now = e.now()
+			now, fresh = e.now(), cl.fresh(r.Number)
 		}
 	}
 	var g *grant
@@ -160,8 +160,10 @@ func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
 		}
 	}
 	for _, l := range visited {
-		if l.busy == nil { // else whoever is changing it arms it
+		if l.busy == nil {
 			e.arm(l, now)
+		} else { // whoever is changing it arms it, if need be
+			e.agenda.push(l)
 		}
 	}
 	return g
@@ -238,9 +240,10 @@ func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
 			e.takeGrantBack(cl, g, err) // nobody would write them
 		}
 		wait, own := e.raiseNeeds(g)
+		err := g.err
 		e.mu.Unlock()
 		if len(wait) == 0 && own == nil {
-			return g.err
+			return err
 		}
 		if own != nil {
 			if err := own.await(ctx); err != nil {
@@ -264,9 +267,14 @@ func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
 func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 	for _, n := range g.needs {
 		l := n.line
+		// A raised rate brings the TAT back: then what the grant left of it is
+		// above what the bucket, which remembers the grant, needs.
+		ceiling := min(n.ceiling, tat(l.bucket))
 		switch {
-		case g.err != nil || !l.live || n.ceiling <= l.ceiling:
-		case n.ceiling <= l.pledged:
+		case g.err != nil || !l.live || ceiling <= l.ceiling:
+		case l.busy != nil: // whose change may lower it; what it needs is known then
+			wait = append(wait, l.busy)
+		case ceiling <= l.pledged:
 			if l.pledger != own {
 				wait = append(wait, l.pledger)
 			}
@@ -274,7 +282,7 @@ func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 			if own == nil {
 				own = newCall()
 			}
-			to := n.ceiling.Add(l.lookahead())
+			to := ceiling.Add(l.lookahead())
 			l.pledge(to, own)
 			e.enqueue(own, &raising{call: own, line: l, to: to})
 		}

@@ -2,6 +2,7 @@ package boltq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,27 +27,34 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	if spec, err = queue.ParseSpec(text); err != nil {
 		return queue.PutResult{}, err
 	}
+	// Written by the decision, in this goroutine: the change may be under way for
+	// longer than the caller waits, and so has no part in it.
 	var result queue.PutResult
-	err = e.decide(ctx, spec.Name, func(l *line, now leaky.Instant) (change, error) {
-		return e.put(l, spec, expect, now, &result)
+	err = e.decide(ctx, spec.Name, func(l *line, now leaky.Instant) (ch change, err error) {
+		ch, result, err = e.put(l, spec, expect, now)
+		return ch, err
 	})
+	if err != nil && !errors.Is(err, queue.ErrRevision) {
+		return queue.PutResult{}, err
+	}
 	return result, err
 }
 
-func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant, result *queue.PutResult) (change, error) {
+// put decides what changes, nil if nothing does, and what is answered when that
+// is on disk.
+func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) (change, queue.PutResult, error) {
 	var present int64
 	if l != nil {
 		present = l.revision
 	}
-	*result = queue.PutResult{Revision: present}
 	if expect != queue.AnyRevision && expect != present {
-		return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, spec.Name, present, expect)
+		return nil, queue.PutResult{Revision: present}, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, spec.Name, present, expect)
 	}
 	if l != nil && l.spec.Equal(spec) {
-		return nil, nil
+		return nil, queue.PutResult{Revision: present}, nil
 	}
 	e.store.revision++
-	c := &changing{spec: spec, revision: e.store.revision, result: result}
+	c := &changing{spec: spec, revision: e.store.revision, respec: true}
 	if l == nil {
 		e.store.line++
 		l = newLine(e.store.line, spec)
@@ -61,7 +69,7 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant, 
 		c.paused, c.why = l.paused, l.why
 	}
 	c.line = l
-	return c, nil
+	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
 }
 
 // Delete implements queue.Specs.
@@ -93,12 +101,11 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 }
 
 func (e *Engine) pause(ctx context.Context, name string, paused bool, why string) error {
-	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
+	return e.decide(ctx, name, func(l *line, _ leaky.Instant) (change, error) {
 		if l == nil {
 			return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
 		}
 		if l.paused == paused && l.why == why {
-			e.due(l, now)
 			return nil, nil
 		}
 		return &changing{line: l, spec: l.spec, revision: l.revision, bucket: l.bucket, paused: paused, why: why}, nil
@@ -166,14 +173,14 @@ type changing struct {
 	bucket   leaky.Bucket
 	paused   bool
 	why      string
-	result   *queue.PutResult // nil for a pause
+	respec   bool // by a Put, and not a pause
 }
 
 func (c *changing) bind(call *call) *line { c.call = call; return c.line }
 
 func (c *changing) tally(b *batch) {
 	d := b.of(c.line)
-	if c.result != nil {
+	if c.respec {
 		d.ceiling = tat(c.bucket)
 	}
 }
@@ -190,11 +197,10 @@ func (c *changing) write(t *tables) error {
 func (c *changing) done(e *Engine, now leaky.Instant) {
 	l := c.line
 	l.busy = nil
-	if c.result != nil {
+	if c.respec {
 		l.setSpec(c.spec)
 		l.revision, l.bucket = c.revision, c.bucket
 		l.pledged = l.ceiling
-		*c.result = queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}
 	}
 	l.paused, l.why = c.paused, c.why
 	if c.created {
@@ -203,6 +209,7 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 		at, _ := slices.BinarySearch(e.names, l.spec.Name)
 		e.names = slices.Insert(e.names, at, l.spec.Name)
 	}
+	e.disarm(l) // by another rule, or after a pause, it can depart from now on
 	e.due(l, now)
 	c.call.settle(nil)
 }

@@ -31,10 +31,18 @@ type client struct {
 	grant *grant // what it was answered
 }
 
+// fresh reports whether the client's request of that number was not decided yet,
+// nor overtaken by a later one.
+func (c *client) fresh(number uint64) bool {
+	return number > c.last || c.grant == nil && number == c.last
+}
+
 // watch says which client looks at the agenda for all.
 type watch struct {
-	client string        // empty: nobody
-	told   leaky.Instant // when it will ask
+	client string // empty: nobody
+	// told is when it will ask; when nobody watches, until when everybody is
+	// taken to be awake already.
+	told leaky.Instant
 }
 
 // meet notes that a client asks, and forgets those long silent.
@@ -83,7 +91,7 @@ func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup ti
 	}
 	if busy {
 		if watches {
-			e.watch.client = ""
+			e.watch = watch{told: now}
 			if n > 1 && e.agenda.len()+e.ripening.len() > 0 {
 				e.publish("")
 			}
@@ -112,18 +120,20 @@ func (e *Engine) untilNext(now leaky.Instant) time.Duration {
 }
 
 // wakeFor wakes whoever watches when it would look after at. It is taken to ask
-// at once, so that one wake-up is enough; when it is overdue it is taken to be
-// dead, and everybody is woken.
+// at once, so that one wake-up is enough. One that is overdue is taken to be
+// dead. While nobody watches everybody is woken, four times a second at most.
 func (e *Engine) wakeFor(at, now leaky.Instant) {
-	switch {
-	case e.watch.client != "" && now >= e.watch.told.Add(overdue):
+	if e.watch.client != "" && now >= e.watch.told.Add(overdue) {
 		e.watch = watch{told: now}
-	case at < e.watch.told:
-		e.watch.told = now
-	default:
-		return
 	}
-	e.publish(e.watch.client)
+	switch {
+	case e.watch.client == "" && now >= e.watch.told:
+		e.watch.told = now.Add(overdue)
+		e.publish("")
+	case e.watch.client != "" && at < e.watch.told:
+		e.watch.told = now
+		e.publish(e.watch.client)
+	}
 }
 
 // publish sends a wake-up to those who listen. One that finds an ear full is

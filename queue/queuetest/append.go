@@ -125,8 +125,8 @@ var appendRules = []rule{
 		a := r.append(job(q, "a"), job("nobody", "a"), job("q.child", "a"), job(q, "b"))
 		want := []queue.AppendOutcome{queue.Accepted, queue.UnknownQueue, queue.UnknownQueue, queue.Accepted}
 		for i := range a {
-			if a[i].Outcome != want[i] {
-				r.Errorf("job %d: %v, want %v", i, a[i].Outcome, want[i])
+			if a[i].Outcome != want[i] || a[i].Err != nil { // a refusal is no error
+				r.Errorf("job %d: %v, %v, want %v", i, a[i].Outcome, a[i].Err, want[i])
 			}
 		}
 	}},

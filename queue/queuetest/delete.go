@@ -109,6 +109,37 @@ var deleteRules = []rule{
 		r.accept(s.Name, "a", "b", "c")
 		r.follow(m, s.Name, 3)
 	}},
+	{"a put that expects the revision of the deleted queue is refused", func(r *rig) {
+		s := spec("q", "1/m")
+		rev := r.put(s).Revision
+		r.accept(s.Name, "a", "b")
+		r.deliver(r.grant(s.Name, 9, "a")...)
+		t0 := r.clock.Now()
+		r.delete(s.Name)
+		res, err := r.e.Put(r.ctx, s, rev)
+		r.refuses(err, queue.ErrRevision)
+		if res != (queue.PutResult{}) {
+			r.Errorf("no such queue: %+v", res)
+		}
+		res, err = r.e.Put(r.ctx, s, 0)
+		if r.check(err); !res.Created || !res.Changed || res.Revision <= rev {
+			r.Errorf("made again: %+v, the old one was at %d", res, rev)
+		}
+		now := res.Revision
+		s.Capacity = 7
+		for _, expect := range []int64{0, rev} {
+			res, err = r.e.Put(r.ctx, s, expect)
+			r.refuses(err, queue.ErrRevision)
+			if res != (queue.PutResult{Revision: now}) {
+				r.Errorf("expecting %d: %+v, the queue is at %d", expect, res, now)
+			}
+		}
+		r.accept(s.Name, "a")
+		r.clock.Set(t0.Add(time.Minute - queue.Horizon - time.Microsecond))
+		r.grant(s.Name, 9) // the pace is kept through all of it
+		r.clock.Set(t0.Add(time.Minute))
+		r.grant(s.Name, 9, "a")
+	}},
 	{"a remainder of the pace is rounded up with it", func(r *rig) {
 		q := r.queue("q", "3/s")
 		r.accept(q, "a")

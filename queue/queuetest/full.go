@@ -92,6 +92,27 @@ var fullRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.promised(q, "b", time.Millisecond)
 	}},
+	{"the promise of a slow and large queue reaches a year at most", func(r *rig) {
+		const capacity = 5000
+		q := r.queue("q", "1/744h", small(capacity))
+		all := jobs(q, numbered("j", capacity)...)
+		for i := 0; i < capacity; i += 500 {
+			r.acceptJobs(all[i : i+500]...)
+		}
+		told := map[time.Duration]bool{}
+		refused := jobs(q, numbered("x", 500)...)
+		for range capacity / 500 {
+			for _, a := range r.append(refused...) {
+				if a.Outcome != queue.Full || a.RetryAfter <= 0 || a.RetryAfter > 365*24*time.Hour {
+					r.Fatalf("%v, to come back after %v", a.Outcome, a.RetryAfter)
+				}
+				told[a.RetryAfter] = true
+			}
+		}
+		if len(told) != 12 { // now, and 11 times 31 days within a year
+			r.Errorf("%d different promises", len(told))
+		}
+	}},
 	{"a refusal is not remembered", func(r *rig) {
 		q := r.queue("q", "unlimited", small(1))
 		r.accept(q, "a")

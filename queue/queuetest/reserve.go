@@ -2,7 +2,6 @@ package queuetest
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -110,6 +109,36 @@ var reserveRules = []rule{
 			r.Errorf("%d leased, %d waiting", i.Leased, i.Waiting)
 		}
 	}},
+	{"a request that was overtaken grants nothing", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a", "b", "c")
+		fifth, sixth := r.request("client", q, 1), r.request("client", q, 1)
+		fifth.Number, sixth.Number = 5, 6
+		r.sameIDs(r.do(fifth).Jobs, "a")
+		first := r.do(sixth).Jobs
+		r.sameIDs(first, "b")
+		r.sameIDs(r.do(fifth).Jobs)
+		again := r.do(sixth).Jobs
+		r.sameIDs(again, "b")
+		if again[0].Fence != first[0].Fence {
+			r.Errorf("again under the fence %s, not %s", again[0].Fence, first[0].Fence)
+		}
+		if i := r.info(q); i.Leased != 2 || i.Waiting != 1 {
+			r.Errorf("%d leased, %d waiting", i.Leased, i.Waiting)
+		}
+	}},
+	{"a request that was granted nothing is granted nothing when repeated", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		req := r.request("client", q, 9)
+		r.sameIDs(r.do(req).Jobs)
+		r.accept(q, "a")
+		for range 3 {
+			r.sameIDs(r.do(req).Jobs)
+			r.clock.Advance(time.Second)
+		}
+		r.state(queue.Waiting, q, "a")
+		r.grant(q, 9, "a")
+	}},
 	{"a lost reply is not given to another client", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
@@ -188,67 +217,6 @@ var reserveRules = []rule{
 			if i := r.info(fmt.Sprint("g.q", i)); i.Waiting != 0 {
 				r.Errorf("%s: %d left behind", i.Spec.Name, i.Waiting)
 			}
-		}
-	}},
-	{"slots that nobody used are counted as lost", func(r *rig) {
-		q := r.queue("q", "10/s")
-		r.accept(q, "a", "b", "c", "d", "e")
-		visit := func(lost int64, want ...string) {
-			r.Helper()
-			res := r.reserveAs("client", q, 9)
-			r.sameIDs(res.Jobs, want...)
-			r.deliver(res.Jobs...)
-			if res.Lost[q] != lost {
-				r.Errorf("%d slots lost, want %d", res.Lost[q], lost)
-			}
-		}
-		visit(0, "a")
-		r.clock.Advance(199 * time.Millisecond)
-		visit(0, "b") // 99 ms late: no whole slot
-		r.clock.Advance(350 * time.Millisecond)
-		visit(2, "c") // 250 ms late
-		r.clock.Advance(50 * time.Millisecond)
-		visit(0, "d") // ahead
-		r.clock.Advance(75 * time.Millisecond)
-		visit(0)
-		r.clock.Advance(25*time.Millisecond + 100*time.Millisecond)
-		visit(0, "e")
-		r.clock.Advance(time.Hour)
-		visit(0) // nothing waited
-		r.accept(q, "f")
-		visit(0, "f")
-		if i := r.info(q); i.Lost != 2 {
-			r.Errorf("%d counted", i.Lost)
-		}
-	}},
-	{"lost slots are counted exactly", func(r *rig) {
-		for i, rate := range []string{"14/s", "3/s", "7/s", "49/s"} {
-			q := r.queue(fmt.Sprint("g.q", i), rate)
-			r.accept(q, "a")
-			r.clock.Advance(time.Second)
-			res := r.reserveAs("client", q, 1)
-			if want := int64(math.Round(r.info(q).Spec.Rate.PerSecond())); res.Lost[q] != want {
-				r.Errorf("%s: %d lost in a second, want %d", rate, res.Lost[q], want)
-			}
-		}
-	}},
-	{"an unlimited queue has no slots to lose", func(r *rig) {
-		q := r.queue("q", "unlimited")
-		r.accept(q, "a")
-		r.clock.Advance(time.Hour)
-		if res := r.reserveAs("client", q, 9); len(res.Lost) != 0 {
-			r.Errorf("lost %v", res.Lost)
-		}
-	}},
-	{"what comes back from a retry was not due before its time", func(r *rig) {
-		q := r.queue("q", "10/s")
-		r.accept(q, "a")
-		r.fail(time.Minute, r.grant(q, 1, "a")...)
-		r.clock.Advance(time.Minute + 250*time.Millisecond)
-		res := r.reserveAs("client", q, 9)
-		r.sameIDs(res.Jobs, "a")
-		if res.Lost[q] != 2 {
-			r.Errorf("lost %v, want 2 slots of q", res.Lost)
 		}
 	}},
 	{"a thousand queues, each drained", func(r *rig) {

@@ -73,6 +73,50 @@ var statisticsRules = []rule{
 			r.Errorf("%v/s measured half a minute after the last", i.Outflow)
 		}
 	}},
+	{"what was given back was no outflow", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 60)...)
+		v := r.reserve(q, 50)
+		r.release(v[20:]...)
+		if i := r.info(q); i.Outflow < 1.9 || i.Outflow > 2.1 {
+			r.Errorf("%v/s measured of 20 in 10 s", i.Outflow)
+		}
+		r.release(v[:20]...)
+		if i := r.info(q); i.Outflow != 0 {
+			r.Errorf("%v/s measured, and nothing left", i.Outflow)
+		}
+	}},
+	{"dead jobs are forgotten while anybody reserves", func(r *rig) {
+		names := []string{"g.a", "g.b", "g.c"}
+		for _, name := range names {
+			q := r.queue(name, "unlimited", remember(time.Minute))
+			r.accept(q, "a", "b")
+			for _, v := range r.grant(q, 9, "a", "b") {
+				r.settled(queue.Dead, settlement(queue.Bury, v))
+			}
+		}
+		dead := func() int64 {
+			r.Helper()
+			t, err := r.e.Totals(r.ctx)
+			r.check(err)
+			return t.Dead
+		}
+		reserveSome := func() {
+			for range 30 {
+				r.grant(names[0], 9)
+				r.clock.Advance(100 * time.Millisecond)
+			}
+		}
+		reserveSome()
+		if n := dead(); n != 6 {
+			r.Errorf("%d dead within the retention, want 6", n)
+		}
+		r.clock.Advance(time.Minute)
+		reserveSome()
+		if n := dead(); n != 0 {
+			r.Errorf("%d dead, a minute after all were to be forgotten", n)
+		}
+	}},
 	{"totals are the sum over all queues", func(r *rig) {
 		for _, name := range []string{"a", "b", "c.x", "c.y"} {
 			q := r.queue(name, "unlimited")

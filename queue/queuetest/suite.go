@@ -30,6 +30,7 @@ func Run(t *testing.T, open Open) {
 		{"OnceIn", onceRules},
 		{"Pace", paceRules},
 		{"Reserve", reserveRules},
+		{"Lost", lostRules},
 		{"Watch", watchRules},
 		{"Lease", leaseRules},
 		{"Settle", settleRules},

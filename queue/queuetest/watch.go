@@ -12,30 +12,49 @@ import (
 // because wake-ups may be missed and a subscription takes a moment to stand.
 func (r *rig) awaitWake(queueName, client string, trigger func(i int)) {
 	r.Helper()
-	ctx, cancel := context.WithCancel(r.ctx)
-	defer cancel()
-	ear := r.e.Wake(ctx)
-	var heard []queue.Wakeup
+	ear := r.listen(queueName)
+	defer ear.cancel()
 	for i := range 100 {
 		trigger(i)
-		patience := time.After(100 * time.Millisecond)
-	listen:
-		for {
-			select {
-			case w, ok := <-ear:
-				if !ok {
-					r.Fatal("the channel was closed")
-				}
-				if w == (queue.Wakeup{Partition: r.partition(queueName), Client: client}) {
-					return
-				}
-				heard = append(heard, w)
-			case <-patience:
-				break listen
-			}
+		if ear.hears(client) {
+			return
 		}
 	}
-	r.Fatalf("%q was not woken; heard %v", client, heard)
+	r.Fatalf("%q was not woken; heard %v", client, ear.heard)
+}
+
+// ear listens for the wake-ups of one queue's partition.
+type ear struct {
+	*rig
+	partition int
+	wakeups   <-chan queue.Wakeup
+	cancel    context.CancelFunc
+	heard     []queue.Wakeup
+}
+
+func (r *rig) listen(queueName string) *ear {
+	ctx, cancel := context.WithCancel(r.ctx)
+	return &ear{rig: r, partition: r.partition(queueName), wakeups: r.e.Wake(ctx), cancel: cancel}
+}
+
+// hears waits a moment for a wake-up for client.
+func (e *ear) hears(client string) bool {
+	e.Helper()
+	patience := time.After(100 * time.Millisecond)
+	for {
+		select {
+		case w, ok := <-e.wakeups:
+			if !ok {
+				e.Fatal("the channel was closed")
+			}
+			if w == (queue.Wakeup{Partition: e.partition, Client: client}) {
+				return true
+			}
+			e.heard = append(e.heard, w)
+		case <-patience:
+			return false
+		}
+	}
 }
 
 // watching makes client the watcher and returns what it was granted.
@@ -190,6 +209,39 @@ var watchRules = []rule{
 		if res := r.reserveAs("other", q, 9); res.Next != 2*time.Second {
 			r.Errorf("the other is told %v, so it does not watch", res.Next)
 		}
+	}},
+	{"while nobody watches, everybody is woken again and again", func(r *rig) {
+		q, idle, other := r.queue("g.q", "unlimited"), r.queue("g.idle", "unlimited"), r.queue("g.other", "unlimited")
+		ear := r.listen(q)
+		defer ear.cancel()
+		for i := range 100 {
+			r.deliver(r.watching("w", q)...)
+			r.accept(q, fmt.Sprint("j", i))
+			res := r.reserveAs("w", q, 1) // all that it has handlers for: it gives the watch up
+			if len(res.Jobs) != 1 || res.Next <= 0 {
+				r.Fatalf("granted %v, told %v, and nothing is left", ids(res.Jobs), res.Next)
+			}
+			r.deliver(res.Jobs...)
+			r.clock.Advance(time.Second)
+			r.accept(idle, fmt.Sprint("j", i))
+			if !ear.hears("") {
+				continue // missed, as a wake-up may be
+			}
+			r.clock.Advance(250 * time.Millisecond) // nobody came
+			r.accept(other, fmt.Sprint("j", i))
+			if ear.hears("") {
+				return
+			}
+		}
+		r.Fatalf("nobody watched, and nobody was woken twice; heard %v", ear.heard)
+	}},
+	{"when the watcher is overdue everybody is woken", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.awaitWake(q, "", func(i int) {
+			r.deliver(r.watching("w", q)...)
+			r.clock.Advance(2*time.Second + 250*time.Millisecond)
+			r.accept(q, fmt.Sprint("j", i))
+		})
 	}},
 	{"the channel is closed with its context", func(r *rig) {
 		ctx, cancel := context.WithCancel(r.ctx)

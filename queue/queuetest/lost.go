@@ -1,0 +1,129 @@
+package queuetest
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+var lostRules = []rule{
+	{"slots that nobody used are counted as lost", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a", "b", "c", "d", "e")
+		visit := func(lost int64, want ...string) {
+			r.Helper()
+			res := r.reserveAs("client", q, 9)
+			r.sameIDs(res.Jobs, want...)
+			r.deliver(res.Jobs...)
+			if res.Lost[q] != lost {
+				r.Errorf("%d slots lost, want %d", res.Lost[q], lost)
+			}
+		}
+		visit(0, "a")
+		r.clock.Advance(199 * time.Millisecond)
+		visit(0, "b") // 99 ms late: no whole slot
+		r.clock.Advance(350 * time.Millisecond)
+		visit(2, "c") // 250 ms late
+		r.clock.Advance(50 * time.Millisecond)
+		visit(0, "d") // ahead
+		r.clock.Advance(75 * time.Millisecond)
+		visit(0)
+		r.clock.Advance(25*time.Millisecond + 100*time.Millisecond)
+		visit(0, "e")
+		r.clock.Advance(time.Hour)
+		visit(0) // nothing waited
+		r.accept(q, "f")
+		visit(0, "f")
+		if i := r.info(q); i.Lost != 2 {
+			r.Errorf("%d counted", i.Lost)
+		}
+	}},
+	{"lost slots are counted exactly", func(r *rig) {
+		for i, rate := range []string{"14/s", "3/s", "7/s", "49/s"} {
+			q := r.queue(fmt.Sprint("g.q", i), rate)
+			r.accept(q, "a")
+			r.clock.Advance(time.Second)
+			res := r.reserveAs("client", q, 1)
+			if want := int64(math.Round(r.info(q).Spec.Rate.PerSecond())); res.Lost[q] != want {
+				r.Errorf("%s: %d lost in a second, want %d", rate, res.Lost[q], want)
+			}
+		}
+	}},
+	{"an unlimited queue has no slots to lose", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a")
+		r.clock.Advance(time.Hour)
+		if res := r.reserveAs("client", q, 9); len(res.Lost) != 0 {
+			r.Errorf("lost %v", res.Lost)
+		}
+	}},
+	{"what comes back from a retry was not due before its time", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a")
+		r.fail(time.Minute, r.grant(q, 1, "a")...)
+		r.clock.Advance(time.Minute + 250*time.Millisecond)
+		res := r.reserveAs("client", q, 9)
+		r.sameIDs(res.Jobs, "a")
+		if res.Lost[q] != 2 {
+			r.Errorf("lost %v, want 2 slots of q", res.Lost)
+		}
+	}},
+	{"whatever comes back, slots that were lost stay lost", func(r *rig) {
+		for i, tt := range []struct {
+			what string
+			do   func(queueName string, v queue.Reservation)
+		}{
+			{"nothing", func(string, queue.Reservation) {}},
+			{"a lease that ran out", func(string, queue.Reservation) {}},
+			{"a release", func(_ string, v queue.Reservation) { r.release(v) }},
+			{"a failure", func(_ string, v queue.Reservation) { r.fail(time.Hour, v) }},
+			{"a failure that is due at once", func(_ string, v queue.Reservation) { r.fail(0, v) }},
+			{"a delivery", func(_ string, v queue.Reservation) { r.deliver(v) }},
+			{"an append", func(q string, _ queue.Reservation) { r.accept(q, "late") }},
+			{"a resume of what is not paused", func(q string, _ queue.Reservation) { r.check(r.e.Resume(r.ctx, q)) }},
+		} {
+			length := 5 * time.Second
+			if tt.what == "nothing" {
+				length = time.Hour
+			}
+			q := r.queue(fmt.Sprint("q", i), "10/s", leased(length, 8))
+			r.accept(q, numbered("j", 20)...)
+			v := r.grant(q, 9, "j00001")[0]
+			r.clock.Advance(time.Minute) // nobody drains
+			tt.do(q, v)
+			if res := r.reserveAs("client", q, 9); res.Lost[q] != 599 { // of 60 s, less the first 100 ms
+				r.Errorf("%s: %d slots lost, want 599", tt.what, res.Lost[q])
+			}
+			if i := r.info(q); i.Lost != 599 {
+				r.Errorf("%s: %d counted, want 599", tt.what, i.Lost)
+			}
+			r.delete(q)
+		}
+	}},
+	{"leases that run out one after another lose no count of what was lost", func(r *rig) {
+		q := r.queue("q", "10/s", leased(5*time.Second, 100))
+		r.accept(q, numbered("j", 200)...)
+		var lost int64
+		for range 10 {
+			lost += r.reserveAs("client", q, 9).Lost[q]
+			r.clock.Advance(time.Minute)
+		}
+		if i := r.info(q); lost != 9*599 || i.Lost != lost {
+			r.Errorf("told of %d, counted %d, want %d", lost, i.Lost, 9*599)
+		}
+	}},
+	{"a resume from a pause begins anew", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a", "b")
+		r.clock.Advance(time.Minute)
+		r.check(r.e.Pause(r.ctx, q, "x"))
+		r.clock.Advance(time.Minute)
+		r.check(r.e.Resume(r.ctx, q))
+		r.clock.Advance(time.Second)
+		if res := r.reserveAs("client", q, 9); res.Lost[q] != 10 {
+			r.Errorf("%d lost in the second since, want 10", res.Lost[q])
+		}
+	}},
+}

@@ -1,0 +1,291 @@
+package queuetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock/penstock/queue"
+)
+
+func (p *pair) put(s queue.Spec) {
+	which := rapid.IntRange(-1, len(p.revs[0])).Draw(p.T, "expect") // any, none, or one given out
+	var got [2]int64
+	p.both(fmt.Sprintf("put %s %s burst %d capacity %d lease %v attempts %d retention %+v expecting %d", s.Name, s.Rate, s.Burst, s.Capacity, s.Lease,
+		s.Retry.MaxAttempts, s.Retention, which), func(side int, e queue.Engine) string {
+		expect := int64(which)
+		if which > 0 {
+			expect = p.revs[side][which-1]
+		}
+		res, err := e.Put(p.ctx, s, expect)
+		got[side] = res.Revision
+		return fmt.Sprintf("%v created %v changed %v", kind(err), res.Created, res.Changed)
+	})
+	p.revision(got)
+}
+
+// revision checks that two revisions correspond.
+func (p *pair) revision(got [2]int64) {
+	p.Helper()
+	i, j := slices.Index(p.revs[0], got[0]), slices.Index(p.revs[1], got[1])
+	if i != j || (got[0] == 0) != (got[1] == 0) {
+		p.Fatalf("revisions %d and %d do not correspond", got[0], got[1])
+	}
+	if i < 0 && got[0] != 0 {
+		p.revs[0], p.revs[1] = append(p.revs[0], got[0]), append(p.revs[1], got[1])
+	}
+}
+
+func (p *pair) append() {
+	var list []queue.Job
+	var text []string
+	for range rapid.IntRange(1, 6).Draw(p.T, "jobs") {
+		j := job(p.queueName(), fmt.Sprint("j", rapid.IntRange(0, 30).Draw(p.T, "id")))
+		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
+		switch rapid.IntRange(0, 30).Draw(p.T, "oddity") {
+		case 30:
+			j.Payload = []byte("another")
+		case 29:
+			j.ContentType = "text/plain"
+		case 28:
+			j.ID = "not valid"
+		case 27:
+			j.Queue = "g.nobody"
+		case 26:
+			j.Cost = -1
+		}
+		list = append(list, j)
+		text = append(text, fmt.Sprintf("%s/%s cost %d", j.Queue, j.ID, j.Cost))
+	}
+	p.both("append "+strings.Join(text, ", "), func(_ int, e queue.Engine) string {
+		out, err := e.Append(p.ctx, list)
+		if err != nil && kind(err)[0] != 'f' { // an engine may return the only job's error
+			return kind(err)
+		}
+		var b strings.Builder
+		for _, a := range out {
+			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, a.RetryAfter)
+			if a.Outcome == queue.Invalid {
+				b.WriteString(" " + kind(a.Err))
+			}
+		}
+		return b.String()
+	})
+}
+
+func (p *pair) reserve() {
+	p.reserveAs(rapid.SampledFrom(p.clients).Draw(p.T, "client"), rapid.IntRange(1, 8).Draw(p.T, "max"))
+}
+
+func (p *pair) reserveAs(client string, most int) int {
+	p.numbers[client]++
+	req := queue.ReserveRequest{Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most}
+	twins := p.request("reserve", req, true)
+	p.grants[client] = &request{req, twins}
+	p.twins = append(p.twins, twins...)
+	return len(twins)
+}
+
+// request sends one to both. sleep says whether the advice is compared too.
+func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin {
+	var got [2]queue.Reserved
+	p.both(fmt.Sprintf("%s %s #%d up to %d", what, req.Client.ID, req.Number, req.Max), func(side int, e queue.Engine) string {
+		q := req
+		q.Partition = partition(nil, e, "g")
+		res, err := e.Reserve(p.ctx, q)
+		got[side] = res
+		var b strings.Builder
+		b.WriteString(kind(err))
+		for _, v := range res.Jobs {
+			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s %s %s cost %d", v.Queue, v.ID, v.In, v.Lease, v.Attempt, micro(v.AppendedAt),
+				v.Payload, v.ContentType, v.Cost)
+		}
+		slices.Sort(res.Expired) // those of one instant have no order
+		fmt.Fprintf(&b, "\n  expired %v lost %v", res.Expired, res.Lost)
+		if sleep {
+			fmt.Fprintf(&b, " backup %v more %v", res.Backup, res.Next == 0)
+		}
+		// The only client watches, and is told the exact time; others a rough one. Whether
+		// it looks when the lease of a deleted queue runs out, is left open.
+		if sleep && len(p.clients) == 1 && !p.deleted {
+			fmt.Fprintf(&b, " next %v", res.Next)
+		}
+		return strings.ReplaceAll(b.String(), "map[]", "none")
+	})
+	var twins []twin
+	for i := range got[0].Jobs {
+		t := twin{got[0].Jobs[i], got[1].Jobs[i]}
+		p.revision([2]int64{t.a.Revision, t.b.Revision})
+		twins = append(twins, t)
+	}
+	return twins
+}
+
+// replay repeats a client's last request, even one that was granted nothing, or
+// one that it overtook.
+func (p *pair) replay() {
+	client := rapid.SampledFrom(p.clients).Draw(p.T, "client")
+	last := p.grants[client]
+	if last == nil {
+		return
+	}
+	req := last.req
+	if req.Number > 1 && rapid.IntRange(0, 3).Draw(p.T, "overtaken") == 0 {
+		req.Number--
+		if got := p.request("overtaken", req, false); len(got) > 0 {
+			p.Fatalf("a request that was overtaken was granted %d jobs", len(got))
+		}
+		return
+	}
+	for _, t := range p.request("again", req, false) {
+		same := func(o twin) bool { return o.a.Fence == t.a.Fence && o.b.Fence == t.b.Fence }
+		if !slices.ContainsFunc(last.twins, same) {
+			p.Fatalf("granted %s/%s anew", t.a.Queue, t.a.ID)
+		}
+	}
+}
+
+// pick draws leases, the latest ones rather than old ones.
+func (p *pair) pick(label string) []twin {
+	var list []twin
+	if len(p.twins) == 0 {
+		return nil
+	}
+	for range rapid.IntRange(1, 4).Draw(p.T, label) {
+		back := rapid.IntRange(0, min(len(p.twins)-1, 9)).Draw(p.T, "back")
+		list = append(list, p.twins[len(p.twins)-1-back])
+	}
+	return list
+}
+
+func (p *pair) settle() {
+	list := p.pick("settlements")
+	if list == nil {
+		return
+	}
+	var sides [2][]queue.Settlement
+	var text []string
+	for _, t := range list {
+		verdict := queue.Verdict(rapid.IntRange(1, 4).Draw(p.T, "verdict"))
+		after := time.Duration(rapid.SampledFrom([]int{0, 1, 100, 1000, 90_000}).Draw(p.T, "after")) * time.Millisecond
+		for side, v := range []queue.Reservation{t.a, t.b} {
+			s := settlement(verdict, v)
+			s.After, s.Reason = after, "it failed"
+			sides[side] = append(sides[side], s)
+		}
+		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after))
+	}
+	p.settleBoth(strings.Join(text, ", "), sides)
+}
+
+func (p *pair) settleBoth(what string, sides [2][]queue.Settlement) {
+	p.both("settle "+what, func(side int, e queue.Engine) string {
+		out, err := e.Settle(p.ctx, sides[side])
+		text := kind(err)
+		for _, s := range out {
+			text += fmt.Sprintf(" %v stale %v %v,", s.State, s.Stale, kind(s.Err))
+		}
+		return text
+	})
+}
+
+func (p *pair) extend() {
+	list := p.pick("leases")
+	if list == nil {
+		return
+	}
+	var text []string
+	for _, t := range list {
+		text = append(text, t.a.Queue+"/"+t.a.ID)
+	}
+	p.both("extend "+strings.Join(text, ", "), func(side int, e queue.Engine) string {
+		var leases []queue.Lease
+		for _, t := range list {
+			leases = append(leases, lease([]queue.Reservation{t.a, t.b}[side]))
+		}
+		out, err := e.Extend(p.ctx, leases)
+		return fmt.Sprint(out, kind(err))
+	})
+}
+
+func (p *pair) pause() {
+	q := p.queueName()
+	p.both("pause "+q, func(_ int, e queue.Engine) string { return kind(e.Pause(p.ctx, q, "because")) })
+}
+
+func (p *pair) resume() {
+	q := p.queueName()
+	p.both("resume "+q, func(_ int, e queue.Engine) string { return kind(e.Resume(p.ctx, q)) })
+}
+
+func (p *pair) delete() {
+	p.deleted = true
+	q, force := p.queueName(), rapid.Bool().Draw(p.T, "force")
+	p.both(fmt.Sprintf("delete %s, force %v", q, force), func(_ int, e queue.Engine) string {
+		return kind(e.Delete(p.ctx, q, queue.AnyRevision, force))
+	})
+}
+
+// sweep lets both sweep; how much there is to sweep is their own affair.
+func (p *pair) sweep() {
+	p.both("sweep", func(_ int, e queue.Engine) string {
+		for range 1000 {
+			if more, err := e.Sweep(p.ctx, partition(nil, e, "g")); !more || err != nil {
+				return kind(err)
+			}
+		}
+		return "it never ends"
+	})
+}
+
+func (p *pair) advance() {
+	us := rapid.OneOf(
+		rapid.Int64Range(0, 1000),
+		rapid.Int64Range(0, 150_000),
+		rapid.SampledFrom([]int64{25_000, 50_000, 100_000, 1_000_000, 10_000_000, 60_000_000}),
+		rapid.Int64Range(0, 5_000_000),
+	).Draw(p.T, "microseconds")
+	p.clock.Advance(time.Duration(us) * time.Microsecond)
+}
+
+func (p *pair) backwards() {
+	p.info("g.keep")
+	p.clock.Advance(-time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond)
+	p.info("g.keep")
+}
+
+// look asks about one thing or another.
+func (p *pair) look() {
+	if rapid.Bool().Draw(p.T, "one queue") {
+		p.info(p.queueName())
+		return
+	}
+	p.jobInfo(p.queueName(), fmt.Sprint("j", rapid.IntRange(0, 30).Draw(p.T, "id")))
+}
+
+func (p *pair) jobInfo(q, id string) {
+	p.both("job "+q+"/"+id, func(_ int, e queue.Engine) string {
+		i, err := e.Job(p.ctx, q, id)
+		if err != nil {
+			return kind(err)
+		}
+		return fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason)
+	})
+}
+
+func (p *pair) info(q string) {
+	var got [2]queue.Info
+	p.both("get "+q, func(side int, e queue.Engine) string {
+		i, err := e.Get(p.ctx, q)
+		got[side] = i
+		if err != nil {
+			return kind(err)
+		}
+		return describe(i)
+	})
+	p.revision([2]int64{got[0].Revision, got[1].Revision})
+}
