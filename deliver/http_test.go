@@ -39,7 +39,7 @@ func TestRequest(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := <-arrived
-		if a.r.Method != "POST" || a.r.URL.String() != "/send?x=1" || a.r.Proto != "HTTP/1.1" || a.body != payload {
+		if a.r.Method != http.MethodPost || a.r.URL.String() != "/send?x=1" || a.r.Proto != "HTTP/1.1" || a.body != payload {
 			t.Errorf("%s %s %s with %d bytes", a.r.Method, a.r.URL, a.r.Proto, len(a.body))
 		}
 		if a.r.ContentLength != int64(len(payload)) || len(a.r.TransferEncoding) != 0 {
@@ -69,7 +69,11 @@ func TestAnswers(t *testing.T) {
 		body   string
 		want   string // empty: delivered
 	}{
-		{200, "ok", ""}, {201, "", ""}, {202, long, ""}, {204, "", ""}, {299, "", ""},
+		{200, "ok", ""},
+		{201, "", ""},
+		{202, long, ""},
+		{204, "", ""},
+		{299, "", ""},
 		{300, "", "the receiver answered 300 (redirects are not followed)"},
 		{304, "", "the receiver answered 304 (redirects are not followed)"},
 		{400, "no such\nuser\x00\x1b[31m", "the receiver answered 400: no such user [31m"},

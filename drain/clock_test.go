@@ -18,13 +18,13 @@ func TestClock(t *testing.T) {
 	go c.run()
 	begin := time.Now()
 	rung := make(chan time.Duration)
-	waits := []time.Duration{30, 10, 20, 0, 25, 10, -5, 1}
+	waits := []time.Duration{30 * ms, 10 * ms, 20 * ms, 0, 25 * ms, 10 * ms, -5 * ms, 1 * ms}
 	for _, w := range waits {
-		ring := c.after(w * time.Millisecond)
+		ring := c.after(w)
 		go func() {
 			<-ring
-			if early := w*time.Millisecond - time.Since(begin); early > 0 {
-				t.Errorf("%v rang %v early", w*time.Millisecond, early)
+			if early := w - time.Since(begin); early > 0 {
+				t.Errorf("%v rang %v early", w, early)
 			}
 			rung <- w
 		}()

@@ -198,7 +198,7 @@ func (d *drainer) complain(message string, err error, args ...any) {
 		if err != nil {
 			args = append(args, "error", err)
 		}
-		d.log.Warn(message, args...)
+		d.log.Warn(message, args...) //nolint:sloglint // the callers give constants
 	}
 }
 

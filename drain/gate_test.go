@@ -93,7 +93,7 @@ func TestWindowAgain(t *testing.T) {
 			got = append(got, gate.Wait(ctx))
 			time.Sleep(5 * ms)
 			got = append(got, gate.Wait(ctx))
-			time.Sleep(1)
+			time.Sleep(1 * time.Nanosecond)
 			err := gate.Wait(ctx)
 			got = append(got, err)
 			return fmt.Errorf("sending: %w", err)

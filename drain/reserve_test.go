@@ -94,7 +94,7 @@ func TestNext(t *testing.T) {
 		bubble(t, c.name, func(t *testing.T) {
 			f := newFake().answers(answer{more: queue.Reserved{Next: c.next}})
 			run := drainWith(t, f, idle, Options{})
-			time.Sleep(1)
+			time.Sleep(1 * time.Nanosecond)
 			time.AfterFunc(c.wake-1, func() {
 				name := c.client
 				if name == "me" {

@@ -225,7 +225,8 @@ func (r *run) finish(err error) {
 	if over {
 		return
 	}
-	_, panicked := err.(*panicked)
+	var fault *panicked
+	panicked := errors.As(err, &fault)
 	verdict, why := queue.Fail, refused
 	switch {
 	case err == nil:

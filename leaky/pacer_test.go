@@ -55,15 +55,31 @@ func TestTake(t *testing.T) {
 			{t0, 1, t0}, {t0 + 170*ms, 1, t0 + 170*ms}, {t0 + 200*ms, 1, refused}, {t0 + 270*ms, 1, t0 + 270*ms},
 		}},
 		{"a burst leaves back to back, then the pace holds", "10/s", 3, 0, []take{
-			{t0, 1, t0}, {t0, 1, t0}, {t0, 1, t0}, {t0, 1, refused}, {t0 + 99*ms, 1, refused},
-			{t0 + 100*ms, 1, t0 + 100*ms}, {t0 + 100*ms, 1, refused}, {t0 + 200*ms, 1, t0 + 200*ms},
+			{t0, 1, t0},
+			{t0, 1, t0},
+			{t0, 1, t0},
+			{t0, 1, refused},
+			{t0 + 99*ms, 1, refused},
+			{t0 + 100*ms, 1, t0 + 100*ms},
+			{t0 + 100*ms, 1, refused},
+			{t0 + 200*ms, 1, t0 + 200*ms},
 		}},
 		{"idleness earns a burst and no more", "10/s", 3, 0, []take{
-			{t0, 1, t0}, {t0, 1, t0}, {t0, 1, t0}, {t0 + 3600*sec, 1, t0 + 3600*sec}, {t0 + 3600*sec, 1, t0 + 3600*sec},
-			{t0 + 3600*sec, 1, t0 + 3600*sec}, {t0 + 3600*sec, 1, refused},
+			{t0, 1, t0},
+			{t0, 1, t0},
+			{t0, 1, t0},
+			{t0 + 3600*sec, 1, t0 + 3600*sec},
+			{t0 + 3600*sec, 1, t0 + 3600*sec},
+			{t0 + 3600*sec, 1, t0 + 3600*sec},
+			{t0 + 3600*sec, 1, refused},
 		}},
 		{"half a rest earns half a burst", "10/s", 3, 0, []take{
-			{t0, 1, t0}, {t0, 1, t0}, {t0, 1, t0}, {t0 + 250*ms, 1, t0 + 250*ms}, {t0 + 250*ms, 1, t0 + 250*ms}, {t0 + 250*ms, 1, refused},
+			{t0, 1, t0},
+			{t0, 1, t0},
+			{t0, 1, t0},
+			{t0 + 250*ms, 1, t0 + 250*ms},
+			{t0 + 250*ms, 1, t0 + 250*ms},
+			{t0 + 250*ms, 1, refused},
 			{t0 + 300*ms, 1, t0 + 300*ms},
 		}},
 		{"cost is paid behind the departure", "10/s", 1, time.Second, []take{
@@ -386,8 +402,15 @@ func TestPacerValidate(t *testing.T) {
 		burst int64
 		ok    bool
 	}{
-		{"1/s", 1, true}, {"1000/s", MaxBurst, true}, {"unlimited", MaxBurst, true}, {"1/d", 365, true},
-		{"1/s", 0, false}, {"1/s", -1, false}, {"1000000/s", MaxBurst + 1, false}, {"1/d", 366, false}, {"1/744h", 12, false},
+		{"1/s", 1, true},
+		{"1000/s", MaxBurst, true},
+		{"unlimited", MaxBurst, true},
+		{"1/d", 365, true},
+		{"1/s", 0, false},
+		{"1/s", -1, false},
+		{"1000000/s", MaxBurst + 1, false},
+		{"1/d", 366, false},
+		{"1/744h", 12, false},
 	} {
 		if err := (Pacer{Rate: mustRate(t, tt.rate), Burst: tt.burst}).Validate(); (err == nil) != tt.ok {
 			t.Errorf("%s with burst %d: %v", tt.rate, tt.burst, err)

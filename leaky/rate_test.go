@@ -110,10 +110,18 @@ func TestNewRate(t *testing.T) {
 		period time.Duration
 		ok     bool
 	}{
-		{14, time.Second, true}, {1, MaxInterval, true}, {1, time.Microsecond, true},
-		{0, time.Second, false}, {-1, time.Second, false}, {1, 0, false}, {1, -time.Second, false},
-		{1, time.Nanosecond, false}, {1, time.Second + 1, false}, {2, time.Microsecond, false},
-		{1, MaxInterval + time.Microsecond, false}, {1<<63 - 1, 1<<63 - 1, false},
+		{14, time.Second, true},
+		{1, MaxInterval, true},
+		{1, time.Microsecond, true},
+		{0, time.Second, false},
+		{-1, time.Second, false},
+		{1, 0, false},
+		{1, -time.Second, false},
+		{1, time.Nanosecond, false},
+		{1, time.Second + 1, false},
+		{2, time.Microsecond, false},
+		{1, MaxInterval + time.Microsecond, false},
+		{1<<63 - 1, 1<<63 - 1, false},
 	} {
 		if r, err := NewRate(tt.n, tt.period); (err == nil) != tt.ok || (err != nil && !errors.Is(err, ErrRate)) {
 			t.Errorf("NewRate(%d, %v) = %v, %v", tt.n, tt.period, r, err)

@@ -30,8 +30,11 @@ func drainFor(ctx context.Context, e drain.Engine, count int64, concurrency int)
 		}
 		return nil
 	}), drain.Options{Concurrency: concurrency})
+	if err != nil {
+		return 0, err
+	}
 	if n.Load() < count {
-		return 0, fmt.Errorf("only %d of %d jobs came out: %v", n.Load(), count, err)
+		return 0, fmt.Errorf("only %d of %d jobs came out", n.Load(), count)
 	}
 	return float64(count) / last.Sub(start).Seconds(), nil
 }

@@ -49,7 +49,7 @@ func bare(w http.ResponseWriter, r *http.Request) {
 
 // serve serves h on loopback.
 func serve(h http.Handler) (url string, closeIt func(), err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", nil, err
 	}

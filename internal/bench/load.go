@@ -117,9 +117,16 @@ func appendOne(ctx context.Context, e queue.Appender, name string) error {
 		return err
 	}
 	if a[0].Outcome != queue.Accepted {
-		return fmt.Errorf("append: %v %v", a[0].Outcome, a[0].Err)
+		return notAccepted(a[0])
 	}
 	return nil
+}
+
+func notAccepted(a queue.Appended) error {
+	if a.Err != nil {
+		return a.Err
+	}
+	return fmt.Errorf("a job was not accepted: %v", a.Outcome)
 }
 
 // fill appends count jobs as fast as it can.
@@ -143,7 +150,7 @@ func appendMany(ctx context.Context, e queue.Appender, name string, n int) error
 	}
 	for _, a := range answers {
 		if a.Outcome != queue.Accepted {
-			return fmt.Errorf("append: %v %v", a.Outcome, a.Err)
+			return notAccepted(a)
 		}
 	}
 	return nil

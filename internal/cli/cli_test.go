@@ -67,8 +67,21 @@ func TestUsage(t *testing.T) {
 	expect(t, ExitUsage, "", "must be a URL", "queue", "ls", "--server", "localhost")
 	expect(t, ExitUsage, "", "--output", "queue", "ls", "-o", "xml")
 	expect(t, ExitUnreachable, "", "penstock up", "queue", "ls", "--server", "http://127.0.0.1:1")
-	for _, command := range [][]string{{"up"}, {"push"}, {"queue"}, {"queue", "ls"}, {"queue", "info"}, {"queue", "set"}, {"queue", "apply"},
-		{"queue", "pause"}, {"queue", "resume"}, {"queue", "rm"}, {"job", "get"}, {"demo"}, {"prove"}} {
+	for _, command := range [][]string{
+		{"up"},
+		{"push"},
+		{"queue"},
+		{"queue", "ls"},
+		{"queue", "info"},
+		{"queue", "set"},
+		{"queue", "apply"},
+		{"queue", "pause"},
+		{"queue", "resume"},
+		{"queue", "rm"},
+		{"job", "get"},
+		{"demo"},
+		{"prove"},
+	} {
 		expect(t, ExitDone, "Usage: penstock "+strings.Join(command, " "), "", append(command, "--help")...)
 	}
 }

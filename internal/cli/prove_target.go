@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net"
@@ -66,7 +67,7 @@ func (c *proveCmd) embedded(self string, o *prove.Options) (end func(), err erro
 // freeAddr finds a port of loopback that is free now. The process that will
 // listen there must get the same one each time it is started.
 func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}

@@ -113,8 +113,10 @@ func (c *pushCmd) Run(r *run) error {
 
 func (c *pushCmd) report(r *run, n push.Count, err error) error {
 	if c.json() {
-		report := pushReport{Queue: c.Queue, Read: n.Read, Accepted: n.Accepted, Duplicate: n.Duplicate,
-			Refused: n.Refused, Failed: n.Failed, Undecided: n.Undecided, Refusals: n.Refusals}
+		report := pushReport{
+			Queue: c.Queue, Read: n.Read, Accepted: n.Accepted, Duplicate: n.Duplicate,
+			Refused: n.Refused, Failed: n.Failed, Undecided: n.Undecided, Refusals: n.Refusals,
+		}
 		if err != nil {
 			report.Error = err.Error()
 		}

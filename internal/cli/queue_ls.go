@@ -113,8 +113,10 @@ func queueTable(queues []client.Queue, now time.Time) string {
 	if len(queues) == 0 {
 		return "no queues; \"penstock queue set NAME rate=10/s\" makes one\n"
 	}
-	t := table{header: []string{"NAME", "RATE", "HELD", "WAITING", "SCHEDULED", "LEASED", "DEAD", "OUT/S", "OLDEST", "STATE"},
-		right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true}}
+	t := table{
+		header: []string{"NAME", "RATE", "HELD", "WAITING", "SCHEDULED", "LEASED", "DEAD", "OUT/S", "OLDEST", "STATE"},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true},
+	}
 	for i := range queues {
 		q := &queues[i]
 		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Held(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Scheduled),

@@ -53,12 +53,23 @@ func TestProblems(t *testing.T) {
 		want   client.Problem
 		text   string
 	}{
-		{"ours", 429, nil, `{"status":429,"title":"the queue is full","reason":"full","detail":"come back","retry_after_ms":1500}`,
-			client.Problem{Status: 429, Title: "the queue is full", Reason: "full", Detail: "come back", RetryAfterMS: 1500}, "come back (full, HTTP 429)"},
-		{"a field", 400, nil, `{"reason":"invalid_field","field":"rate","detail":"is nonsense"}`,
-			client.Problem{Status: 400, Reason: "invalid_field", Field: "rate", Detail: "is nonsense"}, "rate: is nonsense (invalid_field, HTTP 400)"},
-		{"a proxy's page", 502, map[string]string{"Retry-After": "3"}, "<html>bad gateway</html>",
-			client.Problem{Status: 502, Title: "Bad Gateway", Reason: "http_error", Detail: "<html>bad gateway</html>", RetryAfterMS: 3000}, "<html>bad gateway</html> (http_error, HTTP 502)"},
+		{
+			"ours", 429, nil, `{"status":429,"title":"the queue is full","reason":"full","detail":"come back","retry_after_ms":1500}`,
+			client.Problem{Status: 429, Title: "the queue is full", Reason: "full", Detail: "come back", RetryAfterMS: 1500},
+			"come back (full, HTTP 429)",
+		},
+		{
+			"a field", 400, nil, `{"reason":"invalid_field","field":"rate","detail":"is nonsense"}`,
+			client.Problem{Status: 400, Reason: "invalid_field", Field: "rate", Detail: "is nonsense"},
+			"rate: is nonsense (invalid_field, HTTP 400)",
+		},
+		{
+			"a proxy's page", 502,
+			map[string]string{"Retry-After": "3"},
+			"<html>bad gateway</html>",
+			client.Problem{Status: 502, Title: "Bad Gateway", Reason: "http_error", Detail: "<html>bad gateway</html>", RetryAfterMS: 3000},
+			"<html>bad gateway</html> (http_error, HTTP 502)",
+		},
 		{"nothing", 503, nil, "", client.Problem{Status: 503, Title: "Service Unavailable", Reason: "http_error"}, "Service Unavailable (http_error, HTTP 503)"},
 	}
 	for _, tt := range tests {

@@ -14,8 +14,10 @@ func TestSceneDraws(t *testing.T) {
 	arrivals := []receiver.Arrival{{At: 0}, {At: 41 * time.Millisecond}, {At: 79 * time.Millisecond}, {At: 82 * time.Millisecond}, {At: 160 * time.Millisecond}}
 	var f film
 	f.scene(snapshot{})
-	s := f.scene(snapshot{at: 500 * time.Millisecond, now: 205 * time.Millisecond, held: 25, capacity: 50, rate: leaky.PerSecond(25),
-		offered: 40, accepted: 30, refused: 10, waiting: 3, arrivals: arrivals})
+	s := f.scene(snapshot{
+		at: 500 * time.Millisecond, now: 205 * time.Millisecond, held: 25, capacity: 50, rate: leaky.PerSecond(25),
+		offered: 40, accepted: 30, refused: 10, waiting: 3, arrivals: arrivals,
+	})
 	if s.Inflow != 60 || s.Refusals != 20 || s.Out != 10 {
 		t.Errorf("inflow %v, refusals %v, out %v", s.Inflow, s.Refusals, s.Out)
 	}

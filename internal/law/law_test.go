@@ -45,10 +45,18 @@ func TestJudgeTable(t *testing.T) {
 		{"14/s rounded up", law.Law{Rate: leaky.PerSecond(14)}, ten(0, 71428572, 142857144), true, 0},
 		{"unlimited", law.Law{}, ten(0, 0, 0, 0), true, 0},
 		{"idle, then a burst", law.Law{Rate: leaky.PerSecond(1)}, ten(0, time.Hour, time.Hour+1), false, time.Second - 1},
-		{"cost 3, then 1 too soon", law.Law{Rate: leaky.PerSecond(100)},
-			[]law.Start{{At: 0, Cost: 3}, {At: 10 * ms, Cost: 1}}, false, 20 * ms},
-		{"cost 3, then 1 in time", law.Law{Rate: leaky.PerSecond(100), MaxCost: 3},
-			[]law.Start{{At: 0, Cost: 3}, {At: 30 * ms, Cost: 1}}, true, 0},
+		{
+			"cost 3, then 1 too soon",
+			law.Law{Rate: leaky.PerSecond(100)},
+			[]law.Start{{At: 0, Cost: 3}, {At: 10 * ms, Cost: 1}},
+			false, 20 * ms,
+		},
+		{
+			"cost 3, then 1 in time",
+			law.Law{Rate: leaky.PerSecond(100), MaxCost: 3},
+			[]law.Start{{At: 0, Cost: 3}, {At: 30 * ms, Cost: 1}},
+			true, 0,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +47,7 @@ func (f *fleet) start(i int) error {
 		return errors.New("the run is over")
 	}
 	c := f.command(i)
-	cmd := exec.Command(c.Path, c.Args...)
+	cmd := exec.Command(c.Path, c.Args...) //nolint:noctx // it is ended by stop, in order, and by its standard input when we die
 	cmd.Env = c.Env
 	cmd.Stdout, cmd.Stderr = f.log, f.log
 	// A Ctrl-C at the terminal is for us, who then end them in order.
@@ -96,6 +97,8 @@ func (f *fleet) wait(ctx context.Context, i int) error {
 	}
 }
 
+var errEnded = errors.New("it said that all was well")
+
 // allUp returns an error if a drainer ended by itself.
 func (f *fleet) allUp() error {
 	f.mu.Lock()
@@ -103,7 +106,7 @@ func (f *fleet) allUp() error {
 	for i, m := range f.members {
 		select {
 		case <-m.done:
-			return fmt.Errorf("drainer %d ended by itself (%v); what it said is above, or seen with --verbose", i, m.err)
+			return fmt.Errorf("drainer %d ended by itself (what it said is above, or seen with --verbose): %w", i, cmp.Or(m.err, errEnded))
 		default:
 		}
 	}

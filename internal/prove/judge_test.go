@@ -98,8 +98,10 @@ func TestSettle(t *testing.T) {
 
 func TestPicture(t *testing.T) {
 	ids, arrivals := perfect(1000)
-	r := Report{Rate: "100/s", Faults: Kill, Injected: 1, perSecond: 100, ended: 10 * time.Second,
-		marks: []Mark{{At: 5 * time.Second, Fault: Kill}}}
+	r := Report{
+		Rate: "100/s", Faults: Kill, Injected: 1, perSecond: 100, ended: 10 * time.Second,
+		marks: []Mark{{At: 5 * time.Second, Fault: Kill}},
+	}
 	o := Options{Rate: leaky.PerSecond(100), Faults: Kill}
 	r.judge(o, ids, arrivals)
 	got := r.Picture(62)

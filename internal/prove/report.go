@@ -89,9 +89,11 @@ func Judge(l law.Law, instants []time.Duration) LawReport {
 
 func measure(l law.Law, instants []time.Duration) PaceReport {
 	p := law.Measure(l.Rate, instants)
-	return PaceReport{Starts: p.Starts, Rate: p.Rate, Share: p.Share, LostSlots: p.LostSlots, ShortGaps: p.ShortGaps,
+	return PaceReport{
+		Starts: p.Starts, Rate: p.Rate, Share: p.Share, LostSlots: p.LostSlots, ShortGaps: p.ShortGaps,
 		GapP50: p.GapErrorP50, GapP99: p.GapErrorP99, GapMax: p.GapErrorMax,
-		LatenessP50: p.LatenessP50, LatenessP99: p.LatenessP99, LatenessMax: p.LatenessMax}
+		LatenessP50: p.LatenessP50, LatenessP99: p.LatenessP99, LatenessMax: p.LatenessMax,
+	}
 }
 
 // conclude fills in what is broken. duplicates says whether a job may arrive

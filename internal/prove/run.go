@@ -193,8 +193,10 @@ func makeQueue(ctx context.Context, o Options, name, url string) error {
 	if err != nil {
 		return fmt.Errorf("write the target as JSON: %w", err)
 	}
-	spec := queue.Spec{Name: name, Rate: o.Rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack),
-		Capacity: max(1000, 4*int64(o.Rate.PerSecond()*backlog.Seconds())), Deliver: deliver}
+	spec := queue.Spec{
+		Name: name, Rate: o.Rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack),
+		Capacity: max(1000, 4*int64(o.Rate.PerSecond()*backlog.Seconds())), Deliver: deliver,
+	}
 	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of our own faults would be no loss of the store's
 	spec.Retry.MinBackoff = queue.Duration(100 * time.Millisecond)
 	spec.Retry.MaxBackoff = queue.Duration(time.Second)

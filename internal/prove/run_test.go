@@ -169,8 +169,10 @@ func TestRunTellsOfDrainersThatEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &rigged{post: func(deliver func(string), id string) { deliver(id) }}
-	_, err = Run(t.Context(), Options{Store: s, Drainers: 2, Rate: leaky.PerSecond(100), Duration: time.Minute, Faults: NoFaults,
-		Drainer: func(int) Command { return Command{Path: path} }})
+	_, err = Run(t.Context(), Options{
+		Store: s, Drainers: 2, Rate: leaky.PerSecond(100), Duration: time.Minute, Faults: NoFaults,
+		Drainer: func(int) Command { return Command{Path: path} },
+	})
 	if err == nil || !strings.Contains(err.Error(), "ended by itself") || !s.removed {
 		t.Errorf("%v, removed %v", err, s.removed)
 	}
@@ -183,8 +185,10 @@ func TestRunBrokenOff(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &rigged{post: func(deliver func(string), id string) { deliver(id); cancel() }}
-	_, err = Run(ctx, Options{Store: s, Drainers: 1, Rate: leaky.PerSecond(100), Duration: time.Minute, Faults: NoFaults,
-		Drainer: func(int) Command { return Command{Path: cat} }})
+	_, err = Run(ctx, Options{
+		Store: s, Drainers: 1, Rate: leaky.PerSecond(100), Duration: time.Minute, Faults: NoFaults,
+		Drainer: func(int) Command { return Command{Path: cat} },
+	})
 	if err == nil || ctx.Err() == nil || !s.removed {
 		t.Errorf("%v, removed %v", err, s.removed)
 	}

@@ -37,34 +37,44 @@ func TestSource(t *testing.T) {
 		want               []string
 	}{
 		{"with ids", push.NDJSON, "{\"id\":\"a\",\"payload\":1}\n{\"payload\":2,\"id\":\"b\"}", []string{
-			`1 a {"id":"a","payload":1}`, `2 b {"payload":2,"id":"b"}`}},
+			`1 a {"id":"a","payload":1}`, `2 b {"payload":2,"id":"b"}`,
+		}},
 		{"without ids", push.NDJSON, "{\"payload\":1}\n\n {\"payload\":1}\r\n", []string{
 			`1 ` + hash(`{"payload":1}`, 1) + ` {"id":"` + hash(`{"payload":1}`, 1) + `","payload":1}`,
-			`3 ` + hash(`{"payload":1}`, 3) + ` {"id":"` + hash(`{"payload":1}`, 3) + `","payload":1}`}},
+			`3 ` + hash(`{"payload":1}`, 3) + ` {"id":"` + hash(`{"payload":1}`, 3) + `","payload":1}`,
+		}},
 		{"an inner id is not an id", push.NDJSON, `{"payload":{"id":"x"}}`, []string{
-			`1 ` + hash(`{"payload":{"id":"x"}}`, 1) + ` {"id":"` + hash(`{"payload":{"id":"x"}}`, 1) + `","payload":{"id":"x"}}`}},
+			`1 ` + hash(`{"payload":{"id":"x"}}`, 1) + ` {"id":"` + hash(`{"payload":{"id":"x"}}`, 1) + `","payload":{"id":"x"}}`,
+		}},
 		{"an id in escapes", push.NDJSON, `{"\u0069d":"x"}`, []string{`1 x {"\u0069d":"x"}`}},
 		{"an empty object", push.NDJSON, "{ }", []string{`1 ` + hash("{ }", 1) + ` {"id":"` + hash("{ }", 1) + `" }`}},
 		{"bad lines among good ones", push.NDJSON, "[1]\n{\"id\":\"a\"\n{\"id\":\"b\"} {}\n{\"id\":\"c\"}\n\xff", []string{
 			`1 !is not a JSON object such as {"payload": ...}`, `2 !is not JSON: it ends too early`,
-			`3 !has something behind the JSON object`, `4 c {"id":"c"}`, `5 !is not UTF-8`}},
+			`3 !has something behind the JSON object`, `4 c {"id":"c"}`, `5 !is not UTF-8`,
+		}},
 		{"a byte order mark", push.NDJSON, "\ufeff{\"id\":\"a\"}", []string{`1 a {"id":"a"}`}},
 		{"a line too long", push.NDJSON, strings.Repeat("x", push.MaxLineBytes+1) + "\n{\"id\":\"a\"}", []string{
-			fmt.Sprintf("1 !longer than %d bytes", push.MaxLineBytes), `2 a {"id":"a"}`}},
+			fmt.Sprintf("1 !longer than %d bytes", push.MaxLineBytes), `2 a {"id":"a"}`,
+		}},
 		{"a last line too long", push.NDJSON, strings.Repeat("x", push.MaxLineBytes+1), []string{
-			fmt.Sprintf("1 !longer than %d bytes", push.MaxLineBytes)}},
+			fmt.Sprintf("1 !longer than %d bytes", push.MaxLineBytes),
+		}},
 		{"csv with columns", push.CSV, "id,to,text\n7,a@example.com,\"<hi>\nthere\"\n8,b@example.com,x\n", []string{
 			`2 7 {"id":"7","payload":{"to":"a@example.com","text":"<hi>\nthere"}}`,
-			`4 8 {"id":"8","payload":{"to":"b@example.com","text":"x"}}`}},
+			`4 8 {"id":"8","payload":{"to":"b@example.com","text":"x"}}`,
+		}},
 		{"csv with payload", push.CSV, "payload,id\n\"{\"\"n\"\": 12345678901234567890}\",z\noops,y\n", []string{
 			`2 z {"id":"z","payload":{"n":12345678901234567890}}`,
-			`3 !column payload: is not JSON: invalid character 'o' looking for beginning of value`}},
+			`3 !column payload: is not JSON: invalid character 'o' looking for beginning of value`,
+		}},
 		{"csv without ids", push.CSV, "to\na\na\n", []string{
 			`2 ` + hash(`{"to":"a"}`, 2) + ` {"id":"` + hash(`{"to":"a"}`, 2) + `","payload":{"to":"a"}}`,
-			`3 ` + hash(`{"to":"a"}`, 3) + ` {"id":"` + hash(`{"to":"a"}`, 3) + `","payload":{"to":"a"}}`}},
+			`3 ` + hash(`{"to":"a"}`, 3) + ` {"id":"` + hash(`{"to":"a"}`, 3) + `","payload":{"to":"a"}}`,
+		}},
 		{"csv with a short row", push.CSV, "a,b\n1\n2,3\n", []string{
 			`2 !has 1 columns, the header row has 2`,
-			`3 ` + hash(`{"a":"2","b":"3"}`, 3) + ` {"id":"` + hash(`{"a":"2","b":"3"}`, 3) + `","payload":{"a":"2","b":"3"}}`}},
+			`3 ` + hash(`{"a":"2","b":"3"}`, 3) + ` {"id":"` + hash(`{"a":"2","b":"3"}`, 3) + `","payload":{"a":"2","b":"3"}}`,
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

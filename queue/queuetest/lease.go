@@ -172,8 +172,11 @@ var leaseRules = []rule{
 		wrong.Fence = v[1].Fence
 		out, err := r.e.Extend(r.ctx, []queue.Lease{
 			lease(v[0]), lease(v[1]), wrong,
-			{Queue: q, ID: "d"}, {Queue: q, ID: "nobody", Fence: "x"}, {Queue: "nobody", ID: "a", Fence: v[2].Fence},
-			{Queue: "not a name", ID: "\x00", Fence: "\xff"}, {},
+			{Queue: q, ID: "d"},
+			{Queue: q, ID: "nobody", Fence: "x"},
+			{Queue: "nobody", ID: "a", Fence: v[2].Fence},
+			{Queue: "not a name", ID: "\x00", Fence: "\xff"},
+			{},
 			lease(v[2]),
 		})
 		if err != nil || !slices.Equal(out, []bool{false, false, false, false, false, false, false, false, true}) {

@@ -208,8 +208,11 @@ var settleRules = []rule{
 				r.stale(planted)
 			}
 			for _, nowhere := range []queue.Lease{
-				{Queue: q, ID: "c", Fence: young[0].Fence}, {Queue: q, ID: "nobody", Fence: young[0].Fence},
-				{Queue: "nobody", ID: "a", Fence: young[0].Fence}, {Queue: "not a name", ID: "a b", Fence: "x"}, {},
+				{Queue: q, ID: "c", Fence: young[0].Fence},
+				{Queue: q, ID: "nobody", Fence: young[0].Fence},
+				{Queue: "nobody", ID: "a", Fence: young[0].Fence},
+				{Queue: "not a name", ID: "a b", Fence: "x"},
+				{},
 			} {
 				r.stale(queue.Settlement{Lease: nowhere, Verdict: verdict})
 			}

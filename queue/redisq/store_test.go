@@ -29,8 +29,12 @@ func TestOpenRefuses(t *testing.T) {
 		is      error
 		says    []string
 	}{
-		{"empty, init not asked for", func(t *testing.T) redis.UniversalClient { return redistest.New(t, redistest.Options{}).Client() },
-			redisq.Options{}, queue.ErrNoStore, []string{"--init"}},
+		{
+			"empty, init not asked for", func(t *testing.T) redis.UniversalClient { return redistest.New(t, redistest.Options{}).Client() },
+			redisq.Options{},
+			queue.ErrNoStore,
+			[]string{"--init"},
+		},
 		{"evicts keys", func(t *testing.T) redis.UniversalClient {
 			return redistest.New(t, redistest.Options{MaxMemory: "64mb", MaxMemoryPolicy: "allkeys-lru"}).Client()
 		}, redisq.Options{Init: true}, nil, []string{"allkeys-lru", "noeviction"}},
@@ -40,8 +44,12 @@ func TestOpenRefuses(t *testing.T) {
 			t.Cleanup(func() { _ = c.Close() })
 			return c
 		}, redisq.Options{Init: true}, queue.ErrUnavailable, []string{"password"}},
-		{"other partition count", func(t *testing.T) redis.UniversalClient { return made(t).Client() },
-			redisq.Options{Partitions: 8, Init: true}, queue.ErrNoStore, []string{"16", "8", "--partitions 16"}},
+		{
+			"other partition count", func(t *testing.T) redis.UniversalClient { return made(t).Client() },
+			redisq.Options{Partitions: 8, Init: true},
+			queue.ErrNoStore,
+			[]string{"16", "8", "--partitions 16"},
+		},
 		{"newer schema", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema+1)
@@ -57,10 +65,18 @@ func TestOpenRefuses(t *testing.T) {
 			c.HSet(ctx, "ps{3}", "store", "another")
 			return c
 		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"two stores"}},
-		{"impossible partition count", func(t *testing.T) redis.UniversalClient { return made(t).Client() },
-			redisq.Options{Partitions: -1}, nil, []string{"-1"}},
-		{"impossible prefix", func(t *testing.T) redis.UniversalClient { return made(t).Client() },
-			redisq.Options{Prefix: "a{b"}, nil, []string{"prefix"}},
+		{
+			"impossible partition count", func(t *testing.T) redis.UniversalClient { return made(t).Client() },
+			redisq.Options{Partitions: -1},
+			nil,
+			[]string{"-1"},
+		},
+		{
+			"impossible prefix", func(t *testing.T) redis.UniversalClient { return made(t).Client() },
+			redisq.Options{Prefix: "a{b"},
+			nil,
+			[]string{"prefix"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := c.server(t)
