@@ -22,8 +22,11 @@ type Listen struct {
 // ErrInsecure is wrapped by the refusal to listen beyond loopback in the clear.
 var ErrInsecure = errors.New("refused to listen beyond loopback without TLS")
 
-// bind opens the listener.
-func (l Listen) bind() (net.Listener, error) {
+// bind opens the listener for at most so many connections at once.
+func (l Listen) bind(connections int) (net.Listener, error) {
+	if connections < 1 {
+		return nil, fmt.Errorf("--max-connections %d: must be at least 1", connections)
+	}
 	host, _, err := net.SplitHostPort(l.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %q: want HOST:PORT, such as 127.0.0.1:8080: %w", l.Addr, err)
@@ -47,7 +50,8 @@ func (l Listen) bind() (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w", l.Addr, err)
 	}
-	if config != nil {
+	ln = limit(ln, connections)
+	if config != nil { // outermost: net/http speaks HTTP/2 only to a connection that it sees is TLS
 		ln = tls.NewListener(ln, config)
 	}
 	return ln, nil

@@ -59,11 +59,11 @@ type Server struct {
 // Addr can be told; Run serves it. A Server that is never run must be closed.
 func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	o.normalize()
-	ln, err := l.bind()
+	ln, err := l.bind(o.MaxConnections)
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, listener: limit(ln, o.MaxConnections), tls: l.TLSCert != ""}
+	s := &Server{o: o, listener: ln, tls: l.TLSCert != ""}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
