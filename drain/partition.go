@@ -136,9 +136,9 @@ func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 		// The request is repeated under its number, so that what it was granted, if
 		// it was, is not lost. Until then the other partitions have more use for the
 		// handlers; should the grant turn out larger, begin takes them back.
-		if held > 1 {
-			p.d.tokens.put(held - 1)
-			held = 1
+		if held > 0 {
+			p.d.tokens.put(held)
+			held = 0
 		}
 		req.Max = 1
 		p.rest(jittered(pause))
