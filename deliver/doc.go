@@ -5,8 +5,9 @@
 // window: everything that can be prepared is (connections are dialled, TLS is shaken
 // hands on), and a connection does not write until the gate has said so. It promises
 // that a delivery ends within its target's timeout whatever the receiver does, that
-// memory does not depend on what the receiver answers, and that what a target cannot
-// use is said with the field's name.
+// memory does not depend on what the receiver answers, that what a target cannot
+// use is said with the field's name, and that nothing it says quotes a secret of the
+// target (see Mask); what the receiver says is passed on.
 //
 // It refuses to follow redirects, to use a proxy because the environment names
 // one, to speak HTTP/2, and to send a request a second time within one

@@ -46,6 +46,7 @@ var (
 	errUnready = fmt.Errorf("%w: there was no connection by then", drain.ErrLate)
 	errOver    = fmt.Errorf("%w: this process was kept from writing the request in time", drain.ErrLate)
 	errTimeout = errors.New("timeout")
+	errURL     = errors.New("deliver.http.url: cannot be requested; it must be an http or https URL") // net/url's error would quote it
 	errTwice   = errors.New("the connection ended before an answer came; the receiver may have the request")
 )
 
@@ -95,7 +96,7 @@ func (p *poster) deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 
 	req, err := a.request(job, target)
 	if err != nil {
-		return drain.Permanent(fmt.Errorf("deliver.http.url: %w", err))
+		return drain.Permanent(errURL)
 	}
 	// RoundTrip and not http.Client: no redirects, no cookies, no surprises.
 	answer, err := p.transport.RoundTrip(req)

@@ -56,6 +56,29 @@ func TestWithoutTarget(t *testing.T) {
 	}
 }
 
+// Neither the log nor what becomes of the job tells the secrets of a target that cannot be used.
+func TestSecretsOfABadTarget(t *testing.T) {
+	var log bytes.Buffer
+	r := router(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	job := jobFor("", "{}")
+	for i, raw := range []string{
+		`{"http": {"url": "gopher://a/?t=hunter2"}}`, `{"http": {"url": "http://u:hunter2@a/"}}`, `{"http": {"url": "http://a:0/?hunter2#hunter2"}}`,
+		`{"http": {"url": "http://a/", "headers": {"X-Key": "hunter2\n"}}}`, `{"http": {"url": "http://a/", "password": "hunter2"}}`,
+	} {
+		job.Revision, job.Spec.Deliver = int64(i+1), []byte(raw)
+		err := r.Handle(t.Context(), job, opened())
+		wantErr(t, err, nil, "deliver.http")
+		if strings.Contains(err.Error(), "hunter2") || strings.Contains(log.String(), "hunter2") {
+			t.Errorf("%v\n%s", err, log.String())
+		}
+	}
+	err := r.http.deliver(t.Context(), job, opened(), &HTTP{URL: "http://u:hunter2@a\x00/?hunter2"})
+	wantErr(t, err, errURL, "deliver.http.url")
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Error(err)
+	}
+}
+
 func TestClosed(t *testing.T) {
 	s, _ := server(t, func(http.ResponseWriter, *http.Request) {})
 	r := New(Options{})

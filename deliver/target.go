@@ -40,8 +40,8 @@ type HTTP struct {
 }
 
 // Parse reads and checks a deliver setting and fills in defaults. Unknown and repeated
-// names are errors; all errors are *queue.FieldError with the field's path, such as
-// deliver.http.url.
+// names are errors, and so is Hidden in place of a secret; all errors are *queue.FieldError with
+// the field's path, such as deliver.http.url, and none shows a secret.
 func Parse(raw stdjson.RawMessage) (Target, error) {
 	var t Target
 	if len(strings.TrimSpace(string(raw))) == 0 {
@@ -60,6 +60,9 @@ func Parse(raw stdjson.RawMessage) (Target, error) {
 	t.HTTP = &HTTP{Timeout: queue.Duration(DefaultTimeout)}
 	if err := json.Unmarshal(raw, &t); err != nil {
 		return Target{}, parseError(err)
+	}
+	if _, err := Unmask(raw, nil); err != nil { // nothing is stored here that it could stand for
+		return Target{}, err
 	}
 	if err := t.HTTP.check(); err != nil {
 		return Target{}, err
@@ -131,8 +134,9 @@ func (h *HTTP) checkURL(at string) error {
 	if h.URL == "" {
 		return field(at, "", "is missing; it "+want)
 	}
+	shown := MaskURL(h.URL)
 	if len(h.URL) > MaxURLBytes {
-		return field(at, h.URL, "is longer than "+strconv.Itoa(MaxURLBytes)+" bytes")
+		return field(at, shown, "is longer than "+strconv.Itoa(MaxURLBytes)+" bytes")
 	}
 	u, err := url.Parse(h.URL)
 	// What url.Parse says may quote a password.
@@ -143,13 +147,13 @@ func (h *HTTP) checkURL(at string) error {
 	case u.User != nil:
 		return field(at, "", "must not have a user and password in it; set the Authorization header in deliver.http.headers")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return field(at, h.URL, want)
+		return field(at, shown, want)
 	case u.Fragment != "" || strings.Contains(h.URL, "#"):
-		return field(at, h.URL, "must not have a fragment (#): it is never sent")
+		return field(at, shown, "must not have a fragment (#): it is never sent")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return field(at, h.URL, "has no valid port; ports are 1 to 65535")
+			return field(at, shown, "has no valid port; ports are 1 to 65535")
 		}
 	}
 	return nil

@@ -29,7 +29,8 @@ type Engine interface {
 // gives back at once what has not started, lets handlers go on for Options.Grace,
 // cancels those that still run, settles what is left, and returns: nil after a clean end,
 // an error when handlers or settlements had to be left behind, or when the engine
-// was closed under it. Nothing of it is left running, but handlers that would not end.
+// was closed under it. Nothing of it is left running, but handlers that would not end, and
+// calls to an engine that does not heed its context.
 func Run(ctx context.Context, engine Engine, h Handler, o Options) error {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -117,15 +118,16 @@ func (d *drainer) run(ctx context.Context) error {
 		closed = fmt.Errorf("drain: %w", context.Cause(d.stop))
 	}
 	d.log.Info("stopping", "grace", d.options.Grace)
-	idle := make(chan struct{})
+	quiet, idle := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(idle)
 		d.giveBack()
 		d.loops.Wait()
+		close(quiet)
 		d.giveBack() // what an answer under way brought
 		d.jobs.Wait()
 	}()
-	err := d.await(idle, endWork)
+	err := d.await(quiet, idle, endWork)
 	endKeeping()
 	keepers.Wait()
 
@@ -138,7 +140,7 @@ func (d *drainer) run(ctx context.Context) error {
 		settlers.Wait()
 	}()
 	if !within(settled, patience) {
-		err = errors.Join(err, errors.New("drain: the engine did not take the last settlements in time; these jobs are delivered again"))
+		err = errors.Join(err, errors.New("drain: the engine did not take the last settlements in time; these jobs may be delivered again"))
 		endCalls(ErrStopping)
 		<-settled
 	}
@@ -146,17 +148,62 @@ func (d *drainer) run(ctx context.Context) error {
 	return errors.Join(closed, err)
 }
 
-// await waits for the handlers, at most for the grace period and the patience.
-func (d *drainer) await(idle <-chan struct{}, endWork context.CancelCauseFunc) error {
+// await waits until everything is idle, at most for the grace period and the patience. Quiet is
+// when nothing asks for jobs any more.
+func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCauseFunc) error {
 	if within(idle, d.options.Grace) {
 		return nil
 	}
-	d.log.Warn("grace period over; cancelling what still runs", "handlers", d.running())
+	left := d.left()
+	d.log.Warn("grace period over; cancelling what still runs", "handlers", left.handlers)
 	endWork(ErrStopping)
 	if within(idle, patience) {
 		return nil
 	}
-	return fmt.Errorf("drain: %d handlers did not end within %v of being cancelled; their jobs are delivered again when their leases have run out", d.running(), patience)
+	left = d.left()
+	var err error
+	if left.handlers > 0 {
+		err = fmt.Errorf("drain: %d of the handlers did not end within %v of being cancelled; jobs of theirs that may be delivered again when the leases have run out: %d",
+			left.handlers, patience, left.jobs)
+	}
+	select {
+	case <-quiet:
+	default:
+		left.calls = true
+	}
+	switch {
+	case left.calls:
+		err = errors.Join(err, fmt.Errorf("drain: the engine did not return from a call within %v of its being cancelled", patience))
+	case err == nil:
+		<-idle // the last handler returned at this moment
+	}
+	return err
+}
+
+// remains is what a stopping drainer waits for.
+type remains struct {
+	handlers int
+	jobs     int  // of these handlers, that are neither given back nor lost
+	calls    bool // jobs wait for the engine to tell them their spec
+}
+
+func (d *drainer) left() (l remains) {
+	for _, p := range d.parts {
+		for _, r := range p.keeper.all() {
+			r.mu.Lock()
+			switch r.stage {
+			case reads:
+				l.calls = true
+			case handled:
+				l.handlers++
+				if !r.over {
+					l.jobs++
+				}
+			}
+			r.mu.Unlock()
+		}
+	}
+	return l
 }
 
 // giveBack releases all jobs that have not started.
@@ -166,13 +213,6 @@ func (d *drainer) giveBack() {
 			r.giveBack(Stopping)
 		}
 	}
-}
-
-func (d *drainer) running() (n int) {
-	for _, p := range d.parts {
-		n += len(p.keeper.all())
-	}
-	return n
 }
 
 // listen hands wake-ups to their partitions.

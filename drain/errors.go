@@ -4,7 +4,10 @@ import "errors"
 
 // ErrLate is what a Gate says when the job must not start: its window is over,
 // its lease is gone, or the drainer is stopping. A handler returns it, wrapped or
-// not, and the job is given back: it keeps its turn and spends no attempt.
+// not, and the job is given back: it keeps its turn and spends no attempt. A handler
+// that was kept from running after the gate had let it start may look at Gate.Closes, or
+// wait again, and return it too, if the receiver has noticed nothing: then the job
+// is late and has not departed.
 var ErrLate = errors.New("too late to start")
 
 // Causes of a handler's context being cancelled; see context.Cause.

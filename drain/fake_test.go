@@ -44,11 +44,11 @@ type fake struct {
 	specs   map[string]queue.Info
 	parts   int
 	wakeups chan queue.Wakeup
-	ext     func(at time.Duration) (bool, error)
+	ext     func(at time.Duration) (time.Duration, error)
 	set     func(at time.Duration, s queue.Settlement) (queue.Settled, error)
 	get     func(name string) error
 	more    int           // sweeps with something left
-	retrip  time.Duration // how long a repeated answer takes; 0: as long as the first
+	retrip  time.Duration // how long a repeated answer takes; 0: as long as the first; negative: it is lost
 
 	mu       sync.Mutex
 	requests []asked
@@ -108,7 +108,7 @@ func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reser
 	f.requests = append(f.requests, asked{f.now(), r})
 	if last, ok := f.last[r.Partition]; ok && last.number == r.Number {
 		f.mu.Unlock()
-		return f.again(last)
+		return f.again(ctx, last)
 	}
 	a := answer{more: queue.Reserved{Next: 2 * time.Second, Backup: 250 * time.Millisecond}}
 	if s := f.script[r.Partition]; len(s) > 0 {
@@ -142,10 +142,14 @@ func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reser
 }
 
 // again repeats an answer, its departures counted anew.
-func (f *fake) again(last granted) (queue.Reserved, error) {
+func (f *fake) again(ctx context.Context, last granted) (queue.Reserved, error) {
 	trip := f.retrip
 	if trip == 0 {
 		trip = last.answer.trip
+	}
+	if trip < 0 {
+		<-ctx.Done()
+		return queue.Reserved{}, fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, ctx.Err())
 	}
 	time.Sleep(trip)
 	res := last.answer.more
@@ -179,21 +183,21 @@ func (f *fake) Settle(_ context.Context, s []queue.Settlement) ([]queue.Settled,
 	return answers, nil
 }
 
-func (f *fake) Extend(_ context.Context, leases []queue.Lease) ([]bool, error) {
+func (f *fake) Extend(_ context.Context, leases []queue.Lease) ([]time.Duration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.extends = append(f.extends, f.now())
-	stands := make([]bool, len(leases))
-	for i := range stands {
-		stands[i] = true
+	left := make([]time.Duration, len(leases))
+	for i := range left {
+		left[i] = queue.DefaultLease
 		if f.ext != nil {
 			var err error
-			if stands[i], err = f.ext(f.now()); err != nil {
+			if left[i], err = f.ext(f.now()); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return stands, nil
+	return left, nil
 }
 
 func (f *fake) Wake(ctx context.Context) <-chan queue.Wakeup {

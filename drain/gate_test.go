@@ -83,7 +83,7 @@ type handlerOf func(ctx context.Context, job *Job, gate Gate) error
 func (f handlerOf) Handle(ctx context.Context, job *Job, gate Gate) error { return f(ctx, job, gate) }
 
 // The gate may be passed again within the window, and not behind it; then the job is
-// given back although it had started.
+// given back, and has not departed.
 func TestWindowAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(100), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
@@ -104,8 +104,8 @@ func TestWindowAgain(t *testing.T) {
 		if len(got) != 3 || got[0] != nil || got[1] != nil || !errors.Is(got[2], ErrLate) {
 			t.Errorf("the gate said %v", got)
 		}
-		if len(w.late) != 1 {
-			t.Errorf("%d departures, want 1", len(w.late))
+		if len(w.late) != 0 || w.released[Late] != 1 {
+			t.Errorf("%d departures, want none; released %v, want one late", len(w.late), w.released)
 		}
 		if v := f.verdicts()["a"].Verdict; v != queue.Release {
 			t.Errorf("settled as %v", v)
@@ -238,53 +238,6 @@ func TestSpacingOverSlack(t *testing.T) {
 			t.Errorf("b started at %v", h.at["b"])
 		}
 	})
-}
-
-// A slow answer is asked for again, while there is time: it says little about when a job
-// departs, and a second one says more.
-func TestSharpen(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		rate   leaky.Rate
-		trip   time.Duration
-		retrip time.Duration
-		d      time.Duration
-		asks   int // for the grant
-		start  time.Duration
-	}{
-		{"fast", leaky.PerSecond(100), 2 * ms, ms, 20 * ms, 1, 22 * ms},
-		{"slow, then fast", leaky.PerSecond(100), 8 * ms, ms, 20 * ms, 2, 28 * ms},
-		{"slow, and slow again", leaky.PerSecond(100), 8 * ms, 8 * ms, 20 * ms, 3, 0},
-		{"no time to ask again", leaky.PerSecond(100), 8 * ms, ms, 7 * ms, 1, 0},
-		{"without a rate", leaky.Unlimited, 8 * ms, ms, 20 * ms, 1, 28 * ms},
-	} {
-		bubble(t, c.name, func(t *testing.T) {
-			f := newFake().queue("q", c.rate, nil).answers(
-				answer{jobs: []queue.Reservation{job("q", "known", 0)}, more: queue.Reserved{Next: time.Second}},
-				answer{trip: c.trip, jobs: []queue.Reservation{job("q", "a", c.d)}})
-			f.retrip = c.retrip
-			h := newStarts(f)
-			run := drainWith(t, f, h, Options{})
-			time.Sleep(1900 * ms)
-			run.stop()
-			if err := <-run.end; err != nil {
-				t.Error(err)
-			}
-			asks := 0
-			for _, r := range f.asked() {
-				if r.Number == 2 {
-					asks++
-				}
-			}
-			start := h.at["a"]
-			if start > 0 {
-				start -= time.Second
-			}
-			if asks != c.asks || start != c.start {
-				t.Errorf("asked %d times, started at %v; want %d, %v", asks, start, c.asks, c.start)
-			}
-		})
-	}
 }
 
 // Timers that err, and a process that is held up now and then, do not add up: at a

@@ -26,11 +26,15 @@ type Job struct {
 //	Permanent(err)      dead, with err as the reason
 //	any other error     tried again after the queue's backoff; dead at max_attempts
 //
-// An error of any kind but Permanent from a handler whose gate said ErrLate, and
-// which therefore never started, gives the job back too. A panic counts as an
-// error. ctx is cancelled when the lease is lost, or at the end of the grace period of
-// a drainer that stops (see context.Cause); what the handler returns after a lost
-// lease is not settled, and a job interrupted by the end of the grace period is given back.
+// That holds whether or not the handler waited in the gate: one that cannot prepare need
+// not, and spends an attempt all the same. But when the gate said ErrLate the job never
+// started, and any error except Permanent gives it back. A panic counts as any other
+// error, also after ErrLate.
+//
+// ctx is cancelled when the lease is lost, or could not be extended in time, or at the end
+// of the grace period of a drainer that stops (see context.Cause). What the handler returns
+// after a lost lease is not settled; when the lease was only not extended, nil is. A job
+// whose handler returns with the cancellation at the end of the grace period is given back.
 type Handler interface {
 	Handle(ctx context.Context, job *Job, gate Gate) error
 }

@@ -82,14 +82,23 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// keep extends the leases that are due and gives up those that ran out.
+// keep extends the leases that are due and gives up those that ran out. Work that goes on
+// when its window has been over for a while has departed.
 func (k *keeper) keep(runs []*run) {
 	var due []*run
 	now := time.Now()
+	// An engine that does not answer must not keep a handler from being told in time.
+	until := now.Add(extendTimeout)
 	for _, r := range runs {
 		r.mu.Lock()
+		if now.Sub(r.latest) > keepEvery {
+			r.depart()
+		}
 		running := !r.over && !r.passed.IsZero()
 		ended, extend := now.After(r.leaseEnd), running && !now.Before(r.extendAt)
+		if !ended && r.leaseEnd.Before(until) {
+			until = r.leaseEnd
+		}
 		r.mu.Unlock()
 		switch {
 		case ended:
@@ -100,32 +109,35 @@ func (k *keeper) keep(runs []*run) {
 	}
 	for len(due) > 0 {
 		n := min(len(due), settleBatch)
-		k.extend(due[:n])
+		k.extend(due[:n], until)
 		due = due[n:]
 	}
 }
 
-func (k *keeper) extend(due []*run) {
+func (k *keeper) extend(due []*run, until time.Time) {
 	leases := make([]queue.Lease, len(due))
 	for i, r := range due {
 		leases[i] = r.lease()
 	}
 	asked := time.Now()
-	ctx, cancel := context.WithTimeout(k.d.calls, extendTimeout)
-	stands, err := k.d.engine.Extend(ctx, leases)
+	ctx, cancel := context.WithDeadline(k.d.calls, until)
+	left, err := k.d.engine.Extend(ctx, leases)
 	cancel()
-	if err != nil || len(stands) != len(due) {
+	if err != nil || len(left) != len(due) {
 		k.d.complain("extending leases failed; trying again", err, "jobs", len(due))
 		return
 	}
 	for i, r := range due {
-		if !stands[i] {
+		if left[i] <= 0 {
 			r.lose(false)
 			continue
 		}
+		// Only the answer counts, and not how long the lease was when it was granted: it may
+		// have been lowered since, or the engine's clock may have jumped. Until now the
+		// deadline of before has stood.
 		r.mu.Lock()
-		r.leaseEnd = asked.Add(r.job.Lease)
-		r.extendAt = asked.Add(r.job.Lease / 3)
+		r.leaseEnd = asked.Add(left[i])
+		r.extendAt = asked.Add(left[i] / 3)
 		r.mu.Unlock()
 	}
 }

@@ -44,7 +44,12 @@ func TestLeaseLost(t *testing.T) {
 	for _, answers := range []error{nil, errors.New("interrupted"), Permanent(errors.New("never"))} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake().queue("q", leaky.PerSecond(10), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
-			f.ext = func(at time.Duration) (bool, error) { return at < 15*time.Second, nil }
+			f.ext = func(at time.Duration) (time.Duration, error) {
+				if at < 15*time.Second {
+					return queue.DefaultLease, nil
+				}
+				return 0, nil
+			}
 			w := newWatch()
 			var ended time.Duration
 			run := drainWith(t, f, HandlerFunc(func(ctx context.Context, _ *Job) error {
@@ -76,7 +81,7 @@ func TestLeaseInDoubt(t *testing.T) {
 	for _, answers := range []error{nil, errors.New("interrupted")} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFake().queue("q", leaky.PerSecond(10), nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
-			f.ext = func(time.Duration) (bool, error) { return false, queue.ErrUnavailable }
+			f.ext = func(time.Duration) (time.Duration, error) { return 0, queue.ErrUnavailable }
 			w := newWatch()
 			var ended time.Duration
 			run := drainWith(t, f, HandlerFunc(func(ctx context.Context, _ *Job) error {
@@ -97,6 +102,41 @@ func TestLeaseInDoubt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An engine that does not even answer does not keep a handler from being told in time.
+func TestLeaseHanging(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		short := job("q", "a", 0)
+		short.Lease = queue.MinLease
+		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(answer{jobs: []queue.Reservation{short}})
+		var told time.Duration
+		ctx, stop := context.WithCancel(context.Background())
+		end := make(chan error, 1)
+		go func() {
+			end <- Run(ctx, &silent{f}, HandlerFunc(func(ctx context.Context, _ *Job) error {
+				<-ctx.Done()
+				told = f.now()
+				return context.Cause(ctx)
+			}), Options{PlainTimers: true})
+		}()
+		time.Sleep(time.Minute)
+		stop()
+		if err := <-end; err != nil {
+			t.Error(err)
+		}
+		if told < queue.MinLease || told > queue.MinLease+keepEvery {
+			t.Errorf("told at %v, the lease was over at %v", told, queue.MinLease)
+		}
+	})
+}
+
+// silent is an engine that leaves Extend unanswered.
+type silent struct{ *fake }
+
+func (*silent) Extend(ctx context.Context, _ []queue.Lease) ([]time.Duration, error) {
+	<-ctx.Done()
+	return nil, queue.ErrOutcomeUnknown
 }
 
 // A handler that never comes to its gate cannot keep the job.

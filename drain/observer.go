@@ -19,15 +19,21 @@ type Observer interface {
 	// Expired: the engine took back a lease that ran out, anybody's.
 	Expired(queue string)
 	// Departed: a job passed its gate, late after its departure. That is an upper bound:
-	// the true lateness may be less by the time the grant took to arrive.
+	// the true lateness may be less by the time the grant took to arrive. It is told when
+	// the handler has returned, or goes on though its window is over: until then it may find
+	// that it was kept from starting, and the job is released as Late instead.
 	Departed(job *Job, late time.Duration)
-	// Returned: the handler returned, or panicked, after took; verdict is what will
-	// be settled. It is not called for jobs whose handler never started them.
+	// Returned: the handler returned, or panicked, and verdict is what will be
+	// settled; whether a failure was the job's last, Settled tells. took is counted from
+	// the gate, and 0 when the handler gave its answer without passing it. It is not
+	// called for jobs that are given back or whose lease is lost.
 	Returned(job *Job, verdict queue.Verdict, took time.Duration)
-	// Released: a job is given back.
+	// Released: a job is given back, by its handler or before it had one; Settled
+	// follows.
 	Released(queue string, why Reason)
 	// Settled: the engine has accepted a settlement and put the job in state, or
-	// found it stale (state is StateNone): the lease was lost before.
+	// found it stale (state is StateNone): the lease was lost before. A failure leaves
+	// the job Scheduled, or Dead when it was the last attempt.
 	Settled(queue string, verdict queue.Verdict, state queue.State)
 	// Unsettled: a settlement was given up, because the engine could not be reached
 	// for long or cannot carry it out. The job is delivered again when its lease has run out.
@@ -44,12 +50,12 @@ type Reason uint8
 
 // The reasons.
 const (
-	Late        Reason = iota + 1 // its window was over before it could start
+	Late        Reason = iota + 1 // its window was over before it could start, or before its handler did
 	Stopping                      // the drainer stops and it had not started
 	Interrupted                   // it had started, and the drainer's grace period ended
 	NoHandler                     // a grant came twice and there was no free handler for it any more
 	NoSpec                        // its queue's spec could not be read
-	Handlers                      // the handler asked for it, though the gate had let the job start
+	Handlers                      // the handler asked for it while its window was open
 )
 
 func (r Reason) String() string {

@@ -39,13 +39,19 @@ type page struct {
 	mu       sync.Mutex
 	spec     *queue.Spec
 	revision int64
-	fetching chan struct{} // closed when the Get under way has ended
+	reading  *reading // the Get under way
 
 	departed time.Time     // the latest earliest start of a job that started
 	started  time.Time     // when the last job started
 	late     time.Duration // how late it was, and how much of that
 	over     time.Duration // was its timer's fault and not a shift
 	ready    []*run        // those that were told to wait for their distance
+}
+
+// reading is one Get, for all jobs that wait for a queue's spec.
+type reading struct {
+	done chan struct{} // closed when it has ended
+	err  error         // why there is no spec
 }
 
 // open returns the page of a queue, for one job.
@@ -83,7 +89,9 @@ func (b *book) prune(now time.Time) {
 
 // specAt returns the queue's spec of the revision or a later one. Revisions of a
 // name only grow, so one Get serves all jobs until the next change. Old specs are
-// not good enough: the job may be for a target that they do not know.
+// not good enough: the job may be for a target that they do not know. When a Get
+// fails, it has failed for all who waited for it: were each to try anew, one after the other,
+// the last would wait for as many timeouts as there are jobs.
 func (b *book) specAt(ctx context.Context, p *page, revision int64) (*queue.Spec, error) {
 	for {
 		p.mu.Lock()
@@ -91,43 +99,45 @@ func (b *book) specAt(ctx context.Context, p *page, revision int64) (*queue.Spec
 			defer p.mu.Unlock()
 			return p.spec, nil
 		}
-		if under := p.fetching; under != nil {
+		under := p.reading
+		if under == nil {
+			under = &reading{done: make(chan struct{})}
+			p.reading = under
 			p.mu.Unlock()
-			select {
-			case <-under:
-				continue
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
+			return b.read(ctx, p, under)
+		}
+		p.mu.Unlock()
+		select {
+		case <-under.done:
+			if under.err != nil {
+				return nil, under.err
 			}
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
-		done := make(chan struct{})
-		p.fetching = done
-		p.mu.Unlock()
-
-		info, err := b.fetch(ctx, p.name)
-		p.mu.Lock()
-		p.fetching = nil
-		if err == nil {
-			info.Spec.Normalize()
-			p.spec, p.revision = &info.Spec, info.Revision
-		}
-		p.mu.Unlock()
-		close(done)
-		if err != nil {
-			return nil, err
-		}
-		return &info.Spec, nil
 	}
 }
 
-func (b *book) fetch(ctx context.Context, name string) (queue.Info, error) {
-	ctx, cancel := context.WithTimeout(ctx, specTimeout)
+// read gets the spec for all who wait for it.
+func (b *book) read(ctx context.Context, p *page, under *reading) (*queue.Spec, error) {
+	limited, cancel := context.WithTimeout(ctx, specTimeout)
 	defer cancel()
-	info, err := b.get(ctx, name)
+	info, err := b.get(limited, p.name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	defer close(under.done)
+	p.reading = nil
 	if err != nil {
-		return info, fmt.Errorf("spec of queue %s: %w", name, err)
+		err = fmt.Errorf("spec of queue %s: %w", p.name, err)
+		// That a job was cancelled says nothing to the others: one of them reads instead.
+		if ctx.Err() == nil {
+			under.err = err
+		}
+		return nil, err
 	}
-	return info, nil
+	info.Spec.Normalize()
+	p.spec, p.revision = &info.Spec, info.Revision
+	return p.spec, nil
 }
 
 // start notes that a job starts now, or returns how long it must wait to keep its

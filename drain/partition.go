@@ -106,16 +106,10 @@ func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 		// What rang before the request is answered by it; what rings later is not.
 		p.ask.Store(false)
 		p.back.Store(false)
-		res, all, trip, err := p.call(req)
+		res, all, trip, err := p.call(req, reserveTimeout)
 		if err == nil {
 			p.recovered()
-			for i := 0; i < sharpenTries && p.d.stop.Err() == nil && p.d.book.blurred(all, trip); i++ {
-				again, same, t, err := p.call(req)
-				if err != nil {
-					break // what the first answer brought is good
-				}
-				res, all, trip = again, sharpen(all, same), t
-			}
+			res, all = p.sharpened(req, res, all, trip)
 			p.begin(all, held)
 			return res, p.d.stop.Err() == nil
 		}
@@ -146,9 +140,26 @@ func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
 	}
 }
 
+// sharpened repeats a request whose answer came slowly, while that can help. No repeat can
+// take away what an answer before it brought.
+func (p *partition) sharpened(req queue.ReserveRequest, res queue.Reserved, all []grant, trip time.Duration) (queue.Reserved, []grant) {
+	for range sharpenTries {
+		until, blurred := p.d.book.blurred(all, trip)
+		if !blurred || p.d.stop.Err() != nil {
+			break
+		}
+		again, same, t, err := p.call(req, time.Until(until))
+		if err != nil {
+			break
+		}
+		res, all, trip = again, sharpen(all, same), t
+	}
+	return res, all
+}
+
 // call makes a request once.
-func (p *partition) call(req queue.ReserveRequest) (queue.Reserved, []grant, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(p.d.work, reserveTimeout)
+func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (queue.Reserved, []grant, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(p.d.work, timeout)
 	defer cancel()
 	asked := time.Now()
 	res, err := p.d.engine.Reserve(ctx, req)

@@ -75,6 +75,40 @@ func TestReserveFailingPartition(t *testing.T) {
 	})
 }
 
+// A partition that cannot be reached keeps no handler at all, be it the only one: behind the
+// first failure it asks without, and what it is granted then goes to whoever is free.
+func TestReserveUnreachablePartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.Unlimited, nil)
+		f.parts = 2
+		const away = 30 * time.Second
+		for range 100 {
+			f.script[0] = append(f.script[0], answer{trip: 300 * ms, err: queue.ErrUnavailable})
+		}
+		for i := range 20 {
+			f.script[1] = append(f.script[1], answer{jobs: []queue.Reservation{job("q", fmt.Sprint(i), 0)}, more: queue.Reserved{Next: time.Second}})
+		}
+		run := drainWith(t, f, idle, Options{Concurrency: 1})
+		time.Sleep(away)
+		if n := len(f.verdicts()); n != 20 {
+			t.Errorf("%d jobs of the partition that answers were settled, want 20", n)
+		}
+		f.mu.Lock()
+		f.script[0] = []answer{{jobs: []queue.Reservation{job("q", "back", 0)}}}
+		f.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		run.finish()
+		for id, v := range f.verdicts() {
+			if v.Verdict != queue.Deliver {
+				t.Errorf("%s was settled as %v", id, v.Verdict)
+			}
+		}
+		if _, ok := f.verdicts()["back"]; !ok {
+			t.Error("what the partition granted when it came back was never settled")
+		}
+	})
+}
+
 // Who asks when.
 func TestNext(t *testing.T) {
 	for _, c := range []struct {

@@ -28,6 +28,15 @@ type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprintf("the handler panicked: %v", p.value) }
 
+// stage is how far a run has come.
+type stage uint8
+
+const (
+	reads   stage = iota // its queue's spec
+	handled              // the handler has it
+	ended                // it has no more to wait for
+)
+
 // run is one granted job on its way through a handler. It is the job's Gate.
 type run struct {
 	job  Job
@@ -45,7 +54,9 @@ type run struct {
 	told     time.Time     // until when page.start told it to wait
 
 	mu       sync.Mutex
+	stage    stage
 	passed   time.Time // when the gate let it start; zero if it has not
+	departed bool      // and the observer was told
 	refused  Reason    // why the gate did not
 	over     bool      // settled, given back or lost: the handler's answer no longer counts
 	doubtful bool      // the lease could not be extended in time
@@ -65,6 +76,7 @@ func (r *run) do() {
 
 	spec, err := d.book.specAt(r.ctx, r.page, r.job.Revision)
 	if err != nil {
+		r.enter(ended)
 		r.withoutSpec(err)
 		return
 	}
@@ -80,6 +92,10 @@ func (r *run) do() {
 		r.latest = r.leaseEnd
 	}
 	late := time.Now().After(r.latest)
+	r.stage = handled
+	if late {
+		r.stage = ended
+	}
 	r.mu.Unlock()
 	if late { // a slow answer, or one that was given before
 		d.complain("grants come too late to be used; bring the drainer nearer to the store, or raise the slack", nil,
@@ -97,6 +113,12 @@ func (r *run) do() {
 		r.finish(err)
 	}()
 	err = d.handler.Handle(r.ctx, &r.job, r)
+}
+
+func (r *run) enter(s stage) {
+	r.mu.Lock()
+	r.stage = s
+	r.mu.Unlock()
 }
 
 func (r *run) withoutSpec(err error) {
@@ -164,8 +186,17 @@ func (r *run) try(now time.Time) (time.Duration, error) {
 		}
 	}
 	r.passed = now
-	r.part.d.observer.Departed(&r.job, now.Sub(r.departs))
 	return 0, nil
+}
+
+// depart tells the observer that the job has departed, once. The gate does not: a handler that
+// is kept from running behind it may find that it is too late after all. r.mu is held.
+func (r *run) depart() {
+	if r.passed.IsZero() || r.departed {
+		return
+	}
+	r.departed = true
+	r.part.d.observer.Departed(&r.job, r.passed.Sub(r.departs))
 }
 
 func (r *run) sleep(ctx context.Context, wait time.Duration) error {
@@ -220,7 +251,12 @@ func (r *run) lose(doubtful bool) {
 func (r *run) finish(err error) {
 	r.mu.Lock()
 	over, refused, doubtful, passed := r.over, r.refused, r.doubtful, r.passed
-	r.over = true
+	r.over, r.stage = true, ended
+	// A handler that says so once the window is over has begun nothing behind the gate.
+	late := errors.Is(err, ErrLate) && !IsPermanent(err) && !time.Now().Before(r.latest)
+	if !late {
+		r.depart()
+	}
 	r.mu.Unlock()
 	if over {
 		return
@@ -240,6 +276,9 @@ func (r *run) finish(err error) {
 		verdict = queue.Release
 		if why == 0 {
 			why = Handlers
+			if late {
+				why = Late
+			}
 		}
 	case passed.IsZero() && refused != 0:
 		verdict = queue.Release

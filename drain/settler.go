@@ -73,7 +73,7 @@ func (s *settler) ring() {
 }
 
 // room waits until there are not too many unsettled jobs: an engine that grants but does
-// not settle must not fill the memory.
+// not settle must not fill the memory. When the drainer stops no more are granted.
 func (s *settler) room() {
 	for {
 		s.mu.Lock()
@@ -84,7 +84,7 @@ func (s *settler) room() {
 		}
 		select {
 		case <-below:
-		case <-s.d.calls.Done():
+		case <-s.d.stop.Done():
 			return
 		}
 	}

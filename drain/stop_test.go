@@ -3,6 +3,7 @@ package drain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -137,21 +138,129 @@ func TestGrace(t *testing.T) {
 	})
 }
 
-// A handler that cannot be ended is left behind, and Run says so.
-func TestGraceIgnored(t *testing.T) {
+// deaf is an engine whose calls do not end with their contexts, but with hang.
+type deaf struct {
+	*fake
+	hang    chan struct{}
+	reserve bool // those to Reserve, but the first
+	get     bool // those to Get
+	sweep   bool // those to Sweep
+}
+
+func (d *deaf) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	if d.reserve && r.Number > 1 {
+		<-d.hang
+	}
+	return d.fake.Reserve(ctx, r)
+}
+
+func (d *deaf) Get(ctx context.Context, name string) (queue.Info, error) {
+	if d.get {
+		<-d.hang
+	}
+	return d.fake.Get(ctx, name)
+}
+
+func (d *deaf) Sweep(ctx context.Context, partition int) (bool, error) {
+	if d.sweep {
+		<-d.hang
+	}
+	return d.fake.Sweep(ctx, partition)
+}
+
+// What cannot be ended is left behind, and Run says what it was, and only that.
+func TestLeftBehind(t *testing.T) {
+	const (
+		one   = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again when the leases have run out: 1"
+		lost  = "1 of the handlers did not end within 5s of being cancelled; jobs of theirs that may be delivered again when the leases have run out: 0"
+		calls = "the engine did not return from a call within 5s of its being cancelled"
+	)
+	for _, c := range []struct {
+		name   string
+		change func(d *deaf)
+		wall   bool   // the handler does not end
+		gate   bool   // it does not come to its gate either
+		want   string // of Run
+	}{
+		{"nothing", func(*deaf) {}, false, false, ""},
+		{"a handler", func(*deaf) {}, true, false, "drain: " + one},
+		{"a handler whose job was given back", func(*deaf) {}, true, true, "drain: " + lost},
+		{"a handler whose lease is lost", func(d *deaf) { d.ext = func(time.Duration) (time.Duration, error) { return 0, nil } }, true, false, "drain: " + lost},
+		{"a request", func(d *deaf) { d.reserve = true }, false, false, "drain: " + calls},
+		{"a spec", func(d *deaf) { d.get = true }, false, false, "drain: " + calls},
+		{"a sweep", func(d *deaf) { d.sweep = true }, false, false, "drain: " + calls},
+		{"a handler and a request", func(d *deaf) { d.reserve = true }, true, false, "drain: " + one + "\ndrain: " + calls},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			d := &deaf{hang: make(chan struct{}), fake: newFake().queue("q", leaky.Unlimited, nil).answers(
+				answer{jobs: []queue.Reservation{job("q", "a", 0)}, more: queue.Reserved{Next: 11 * time.Second, Garbage: true}})}
+			c.change(d)
+			ctx, stop := context.WithCancel(context.Background())
+			end := make(chan error, 1)
+			go func() {
+				end <- Run(ctx, d, handlerOf(func(ctx context.Context, _ *Job, gate Gate) error {
+					if !c.gate {
+						if err := gate.Wait(ctx); err != nil {
+							return err
+						}
+					}
+					if c.wall {
+						<-d.hang
+					}
+					return nil
+				}), Options{Grace: time.Second, PlainTimers: true})
+			}()
+			begin := 12 * time.Second // by then the lease was to be extended, and more was asked for
+			if c.gate {
+				begin = ms
+			}
+			time.Sleep(begin)
+			stop()
+			err := <-end
+			if got := text(err); got != c.want {
+				t.Errorf("Run: %q, want %q", got, c.want)
+			}
+			if c.want != "" && d.now() != begin+time.Second+patience {
+				t.Errorf("Run took %v", d.now()-begin)
+			}
+			settled := len(d.verdicts())
+			close(d.hang)
+			synctest.Wait()
+			if len(d.verdicts()) != settled {
+				t.Errorf("settled %v behind the end", d.verdicts())
+			}
+		})
+	}
+}
+
+func text(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// An engine that does not settle keeps no handler: there is nobody to wait for but the
+// settlements.
+func TestStopUnsettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFake().queue("q", leaky.Unlimited, nil).answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}})
-		wall := make(chan struct{})
-		run := drainWith(t, f, HandlerFunc(func(context.Context, *Job) error { <-wall; return nil }), Options{Grace: time.Second})
-		time.Sleep(ms)
-		run.stop()
-		if err := <-run.end; err == nil || f.now() != ms+time.Second+patience {
-			t.Errorf("Run: %v at %v", err, f.now())
+		f := newFake().queue("q", leaky.Unlimited, nil)
+		for i := range 20 {
+			var jobs []queue.Reservation
+			for k := range 100 {
+				jobs = append(jobs, job("q", fmt.Sprintf("%d-%d", i, k), 0))
+			}
+			f.answers(answer{trip: ms, jobs: jobs, more: queue.Reserved{Next: -1}})
 		}
-		close(wall)
-		synctest.Wait()
-		if len(f.settles) != 0 {
-			t.Errorf("settled %v behind the end", f.settles)
+		f.set = func(time.Duration, queue.Settlement) (queue.Settled, error) {
+			return queue.Settled{}, queue.ErrUnavailable
+		}
+		run := drainWith(t, f, idle, Options{Concurrency: 100})
+		time.Sleep(5 * time.Second)
+		run.stop()
+		err := <-run.end
+		if want := "drain: the engine did not take the last settlements in time; these jobs may be delivered again"; text(err) != want || f.now() > 5*time.Second+patience+100*ms {
+			t.Errorf("Run: %v at %v, want %s", err, f.now(), want)
 		}
 	})
 }

@@ -56,18 +56,41 @@ func leaseOf(r *queue.Reservation) queue.Lease {
 // its slack, while there is time to ask again before that job departs. A slow
 // answer says little about when a job departs; to ask again under the same
 // number costs a round trip, not the slot.
-func (b *book) blurred(all []grant, trip time.Duration) bool {
+//
+// The second answer is of use only before until. A job that can start as things
+// are must not miss its start for it, should the reply be lost; and behind the last
+// window there is nothing left to sharpen.
+func (b *book) blurred(all []grant, trip time.Duration) (until time.Time, blurred bool) {
 	if trip <= sharpTrip {
-		return false
+		return time.Time{}, false
 	}
+	var inHand time.Time // when the first of those that can start must be let go
 	for _, g := range all {
-		if g.In > trip {
-			if slack, paced := b.slack(g.Queue); paced && g.to.Sub(g.from) > slack/2 {
-				return true
-			}
+		slack, paced := b.slack(g.Queue)
+		start := g.to
+		if !paced { // only the end of its window presses
+			slack = max(slack, unlimitedSlack)
+			start = g.from.Add(slack)
+		}
+		end := g.from.Add(slack)
+		if end.Sub(g.to) >= jitter && (inHand.IsZero() || start.Before(inHand)) {
+			inHand = start
+		}
+		if paced && end.After(until) {
+			until = end
+		}
+		if paced && g.In > trip && g.to.Sub(g.from) > slack/2 {
+			blurred = true
 		}
 	}
-	return false
+	if inHand.IsZero() {
+		return until, blurred
+	}
+	inHand = inHand.Add(-jitter)
+	if inHand.Before(until) {
+		until = inHand
+	}
+	return until, blurred && time.Until(inHand) > trip
 }
 
 // slack returns that of a queue as far as it is known.

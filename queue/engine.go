@@ -22,6 +22,7 @@ type Engine interface {
 	Outflow
 	Specs
 	Jobs
+	Overflow
 
 	// Check reports whether the store answers and is what it should be. It is
 	// the readiness of every process that uses the engine.
@@ -58,10 +59,12 @@ type Outflow interface {
 	// Settle ends leases, each on its own, and answers in the same order. The
 	// same settlement twice gets the same answer; a stale fence changes nothing.
 	Settle(ctx context.Context, s []Settlement) ([]Settled, error)
-	// Extend moves the deadlines of leases to now + their queue's lease, and
-	// answers in the same order: true where the lease still stands, false where
-	// it is lost and the work should stop.
-	Extend(ctx context.Context, leases []Lease) ([]bool, error)
+	// Extend moves the deadlines of leases to now + their queue's lease as it is
+	// now, never to an earlier instant than before, and answers in the same order:
+	// how long each lease still lasts, 0 where it is lost and the work should
+	// stop. That is counted from when the engine decided: whoever counts from before
+	// the call believes in no lease that ran out.
+	Extend(ctx context.Context, leases []Lease) ([]time.Duration, error)
 	// Wake delivers what should be looked at before the time that Reserve
 	// named. The channel is closed when ctx ends. It may miss some and
 	// deliver too many.
@@ -101,6 +104,10 @@ type Specs interface {
 type Jobs interface {
 	// Job returns where a job is. Errors: ErrUnknownQueue, ErrUnknownJob.
 	Job(ctx context.Context, queue, id string) (JobInfo, error)
+	// Cancel takes a job back that is waiting, scheduled or deferred, and returns
+	// the state it is in afterwards: Cancelled, also when it was so before, or the
+	// one that kept it from being cancelled. Errors: ErrUnknownQueue, ErrUnknownJob.
+	Cancel(ctx context.Context, queue, id string) (State, error)
 }
 
 // AnyRevision as an expected revision matches every one, and none.
@@ -118,23 +125,30 @@ const (
 	Full                              // no room; come back after RetryAfter
 	Invalid                           // Err is a *FieldError
 	UnknownQueue                      // there is no such queue
+	Lapsed                            // its expires-at has passed
+	SetAside                          // of Offer: recorded as deferred; store it
+	OverflowFull                      // of Offer: it may wait, but too many do; come back after RetryAfter
 )
 
 func (o AppendOutcome) String() string {
-	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue"}[o]
+	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue", "expired", "set_aside", "overflow_full"}[o]
 }
 
 // Appended is the answer to one appended job.
 type Appended struct {
 	Outcome AppendOutcome
 	ID      string
-	// State is where the job is: Accepted and Duplicate.
+	// State is where the job is: Accepted, Duplicate and SetAside.
 	State State
 	// Position counts from 1, the next to leave. Accepted and Duplicate, while
-	// the job waits.
+	// the job waits; SetAside, behind all that is in the queue and deferred.
 	Position int64
-	// ETA is when it is expected to depart. Accepted, while it waits.
+	// ETA is when it is expected to depart. Accepted, while it waits, and SetAside.
 	ETA ETA
+	// Ticket names the deferral, and At is the engine's time of it: SetAside, and
+	// Duplicate of a deferred job.
+	Ticket Ticket
+	At     time.Time
 	// RetryAfter is when room is expected for this caller: those refused are
 	// told instants one interval apart, so that they do not come back at once.
 	RetryAfter time.Duration
@@ -277,10 +291,16 @@ type Info struct {
 	Waiting   int64
 	Scheduled int64
 	Leased    int64
+	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
 	Dead      int64
 
 	// Counted since the queue was made.
-	Appended  int64
+	Appended  int64 // came into the queue, those that came back included
+	SetAside  int64 // deferred
+	Returned  int64 // came back from the overflow
+	Missing   int64 // deferred, but given up because the overflow does not have them
+	Cancelled int64
+	TimedOut  int64 // their expires-at passed while they waited
 	Delivered int64
 	Retried   int64
 	Died      int64
@@ -315,6 +335,7 @@ type Totals struct {
 	Waiting   int64
 	Scheduled int64
 	Leased    int64
+	Deferred  int64 // recorded as such
 	Dead      int64
 }
 
@@ -329,11 +350,11 @@ type JobInfo struct {
 	Queue      string
 	ID         string
 	State      State
-	Position   int64 // 1 is the next to leave; while waiting
-	ETA        ETA   // while waiting or scheduled
+	Position   int64 // 1 is the next to leave; while waiting, and roughly while deferred
+	ETA        ETA   // while waiting, scheduled or deferred
 	Cost       int64
-	Attempts   int // started and ended or lost
-	AppendedAt time.Time
+	Attempts   int       // started and ended or lost
+	AppendedAt time.Time // of a deferred one, when it was deferred
 	// DueAt is the departure of a leased job, or until when a scheduled one waits.
 	DueAt   time.Time
 	EndedAt time.Time // when it was delivered or died

@@ -32,7 +32,19 @@ type Job struct {
 	Headers map[string]string
 	// Cost is how many intervals the job uses up; 0 means 1.
 	Cost int64
+	// ExpiresAt is when the job becomes worthless: it does not depart later. Zero
+	// means never. It is kept to the microsecond.
+	ExpiresAt time.Time
+	// Overflow says what becomes of the job when there is no room: Reject, Defer,
+	// or empty for what the queue's spec says. It is no part of the job's record.
+	Overflow string
 }
+
+// What becomes of a job that finds no room.
+const (
+	Reject = "reject" // it is refused
+	Defer  = "defer"  // it is put on the overflow, if there is one
+)
 
 // Normalize fills in the documented defaults.
 func (j *Job) Normalize() {
@@ -42,6 +54,12 @@ func (j *Job) Normalize() {
 	if j.Cost == 0 {
 		j.Cost = 1
 	}
+}
+
+// Deferrable reports whether the job may be put on the overflow, in a queue whose
+// spec says overflow.
+func (j *Job) Deferrable(overflow string) bool {
+	return j.Overflow == Defer || j.Overflow == "" && overflow == Defer
 }
 
 // Validate checks a normalized job. Its error is a *FieldError.
@@ -60,6 +78,12 @@ func (j *Job) Validate() error {
 	}
 	if j.Cost < 1 || j.Cost > leaky.MaxCost {
 		return fieldErr("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
+	}
+	if at := j.ExpiresAt; !at.IsZero() && (at.Year() < 2000 || at.Year() >= 2200) {
+		return fieldErr("expires_at", at.Format(time.RFC3339), "must be between the years 2000 and 2200")
+	}
+	if j.Overflow != "" && j.Overflow != Reject && j.Overflow != Defer {
+		return fieldErr("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
 	}
 	return validateHeaders(j.Headers)
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -177,30 +178,38 @@ func TestSpecRefuses(t *testing.T) {
 		field  string
 		change func(*Spec)
 	}{
-		"name":              {"name", func(s *Spec) { s.Name = "a b" }},
-		"burst below":       {"burst", func(s *Spec) { s.Burst = -1 }},
-		"burst above":       {"burst", func(s *Spec) { s.Burst = leaky.MaxBurst + 1 }},
-		"burst of ages":     {"burst", func(s *Spec) { s.Rate, _ = leaky.ParseRate("1/d"); s.Burst = 1000 }},
-		"capacity below":    {"capacity", func(s *Spec) { s.Capacity = -1 }},
-		"capacity above":    {"capacity", func(s *Spec) { s.Capacity = MaxCapacity + 1 }},
-		"lease below":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease - time.Microsecond) }},
-		"lease above":       {"lease", func(s *Spec) { s.Lease = Duration(MaxLease + time.Microsecond) }},
-		"lease in ns":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease + 1) }},
-		"slack below":       {"slack", func(s *Spec) { s.Slack = 1 }},
-		"slack above":       {"slack", func(s *Spec) { s.Slack = Duration(MaxSlack + time.Second) }},
-		"attempts below":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = -1 }},
-		"attempts above":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = MaxMaxAttempts + 1 }},
-		"min backoff below": {"retry.min_backoff", func(s *Spec) { s.Retry.MinBackoff = 1 }},
-		"max backoff above": {"retry.max_backoff", func(s *Spec) { s.Retry.MaxBackoff = Duration(MaxBackoffLimit + time.Second) }},
-		"backoff reversed":  {"retry.max_backoff", func(s *Spec) { s.Retry.MinBackoff, s.Retry.MaxBackoff = Duration(time.Hour), Duration(time.Minute) }},
-		"jitter":            {"retry.jitter", func(s *Spec) { s.Retry.Jitter = "half" }},
-		"retention below":   {"retention.for", func(s *Spec) { s.Retention.For = Duration(time.Millisecond) }},
-		"retention above":   {"retention.for", func(s *Spec) { s.Retention.For = Duration(MaxRetention + time.Second) }},
-		"retained below":    {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
-		"retained above":    {"retention.max", func(s *Spec) { s.Retention.Max = MaxRetainMax + 1 }},
-		"deliver too long":  {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
-		"deliver broken":    {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
-		"deliver no object": {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
+		"name":                 {"name", func(s *Spec) { s.Name = "a b" }},
+		"burst below":          {"burst", func(s *Spec) { s.Burst = -1 }},
+		"burst above":          {"burst", func(s *Spec) { s.Burst = leaky.MaxBurst + 1 }},
+		"burst of ages":        {"burst", func(s *Spec) { s.Rate, _ = leaky.ParseRate("1/d"); s.Burst = 1000 }},
+		"capacity below":       {"capacity", func(s *Spec) { s.Capacity = -1 }},
+		"capacity above":       {"capacity", func(s *Spec) { s.Capacity = MaxCapacity + 1 }},
+		"lease below":          {"lease", func(s *Spec) { s.Lease = Duration(MinLease - time.Microsecond) }},
+		"lease above":          {"lease", func(s *Spec) { s.Lease = Duration(MaxLease + time.Microsecond) }},
+		"lease in ns":          {"lease", func(s *Spec) { s.Lease = Duration(MinLease + 1) }},
+		"slack below":          {"slack", func(s *Spec) { s.Slack = 1 }},
+		"slack above":          {"slack", func(s *Spec) { s.Slack = Duration(MaxSlack + time.Second) }},
+		"attempts below":       {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = -1 }},
+		"attempts above":       {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = MaxMaxAttempts + 1 }},
+		"min backoff below":    {"retry.min_backoff", func(s *Spec) { s.Retry.MinBackoff = 1 }},
+		"max backoff above":    {"retry.max_backoff", func(s *Spec) { s.Retry.MaxBackoff = Duration(MaxBackoffLimit + time.Second) }},
+		"backoff reversed":     {"retry.max_backoff", func(s *Spec) { s.Retry.MinBackoff, s.Retry.MaxBackoff = Duration(time.Hour), Duration(time.Minute) }},
+		"jitter":               {"retry.jitter", func(s *Spec) { s.Retry.Jitter = "half" }},
+		"retention below":      {"retention.for", func(s *Spec) { s.Retention.For = Duration(time.Millisecond) }},
+		"retention above":      {"retention.for", func(s *Spec) { s.Retention.For = Duration(MaxRetention + time.Second) }},
+		"overflow":             {"overflow", func(s *Spec) { s.Overflow = "drop" }},
+		"deferred too long":    {"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = s.Retention.For + Duration(time.Second) }},
+		"deferred below":       {"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = Duration(time.Millisecond) }},
+		"low water of nothing": {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = -0.1 }},
+		"low water of all":     {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = 1 }},
+		"low water of NaN":     {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = math.NaN() }},
+		"no job deferred":      {"deferred.max_jobs", func(s *Spec) { s.Deferred.MaxJobs = -1 }},
+		"hours":                {"deferred.readmit_between", func(s *Spec) { s.Deferred.ReadmitBetween = "at night" }},
+		"retained below":       {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
+		"retained above":       {"retention.max", func(s *Spec) { s.Retention.Max = MaxRetainMax + 1 }},
+		"deliver too long":     {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
+		"deliver broken":       {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
+		"deliver no object":    {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
 	} {
 		s := Spec{Name: "q", Rate: leaky.PerSecond(1)}
 		s.Normalize()
@@ -240,6 +249,22 @@ func TestDurationAsText(t *testing.T) {
 		var d Duration
 		if err := d.UnmarshalText([]byte(text)); err == nil || len(err.Error()) > 200 {
 			t.Errorf("%.20q: %v, %.200v", text, d, err)
+		}
+	}
+}
+
+// TestMark leaves a place for either side, whatever the capacity.
+func TestMark(t *testing.T) {
+	for _, tt := range []struct {
+		capacity int64
+		low      float64
+		want     int64
+	}{
+		{1, 0.5, 1}, {2, 0.5, 1}, {2, 0.99, 1}, {3, 0.5, 2}, {10, 0.5, 5}, {10, 0.01, 1}, {10, 0.999, 9}, {10_000, 0.5, 5000}, {MaxCapacity, 0.5, MaxCapacity / 2},
+	} {
+		s := Spec{Capacity: tt.capacity, Deferred: Deferral{LowWater: tt.low}}
+		if got := s.Mark(); got != tt.want {
+			t.Errorf("capacity %d, low water %v: %d places, want %d", tt.capacity, tt.low, got, tt.want)
 		}
 	}
 }

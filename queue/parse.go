@@ -42,6 +42,9 @@ func ParseSpec(data []byte) (Spec, error) {
 		s.Retry.MaxBackoff = 0 // its default depends on min_backoff
 		def(&s.Retry.MaxBackoff, max(Duration(DefaultMaxBackoff), s.Retry.MinBackoff))
 	}
+	if !given["deferred.max_age"] {
+		s.Deferred.MaxAge = s.defaultMaxAge() // it depends on retention.for
+	}
 	check := s
 	if !given["name"] {
 		check.Name = "unnamed"
@@ -158,6 +161,8 @@ func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
 		return "a whole number"
+	case reflect.Float64:
+		return "a number"
 	case reflect.String:
 		return "a string"
 	case reflect.Struct:

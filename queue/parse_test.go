@@ -29,7 +29,8 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 	s, err := ParseSpec([]byte(`{
 		"name": "ses.otp", "rate": "0.5/s", "burst": 3, "capacity": 12, "lease": "45s", "slack": "7ms",
 		"retry": {"max_attempts": 4, "min_backoff": "2s", "max_backoff": "1h", "jitter": "none"},
-		"retention": {"for": "90m", "max": 77},
+		"retention": {"for": "90m", "max": 77}, "overflow": "defer",
+		"deferred": {"max_age": "80m", "low_water": 0.25, "max_jobs": 9, "readmit_between": "22:00-06:00", "timezone": "Europe/Berlin"},
 		"deliver": {"http": {"url": "https://example.com/", "n": 12345678901234567890}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -39,6 +40,8 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		Name: "ses.otp", Rate: rate, Burst: 3, Capacity: 12, Lease: Duration(45 * time.Second), Slack: Duration(7 * time.Millisecond),
 		Retry:     Retry{MaxAttempts: 4, MinBackoff: Duration(2 * time.Second), MaxBackoff: Duration(time.Hour), Jitter: "none"},
 		Retention: Retention{For: Duration(90 * time.Minute), Max: 77},
+		Overflow:  Defer,
+		Deferred:  Deferral{MaxAge: Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},
 		Deliver:   json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),
 	}
 	if !s.Equal(want) {
@@ -100,6 +103,22 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","slack":"1000000ns1ns"}`, "slack", "whole microseconds"},
 		{`{"rate":"1/s","retention":{"for":"1ms"}}`, "retention.for", "1ms"},
 		{`{"rate":"1/s","retention":{"max":0}}`, "retention.max", "is 0"},
+		{`{"rate":"1/s","overflow":"perhaps"}`, "overflow", "reject or defer"},
+		{`{"rate":"1/s","overflow":""}`, "overflow", "reject or defer"},
+		{`{"rate":"1/s","overflow":true}`, "overflow", "a string"},
+		{`{"rate":"1/s","deferred":"24h"}`, "deferred", "an object"},
+		{`{"rate":"1/s","deferred":{"age":"1h"}}`, "deferred.age", "not a field"},
+		{`{"rate":"1/s","deferred":{"max_age":"1ms"}}`, "deferred.max_age", "1ms"},
+		{`{"rate":"1/s","deferred":{"max_age":"25h"}}`, "deferred.max_age", "longer than retention.for"},
+		{`{"rate":"1/s","deferred":{"low_water":0}}`, "deferred.low_water", "between 0 and 1"},
+		{`{"rate":"1/s","deferred":{"low_water":1}}`, "deferred.low_water", "between 0 and 1"},
+		{`{"rate":"1/s","deferred":{"low_water":"0.5"}}`, "deferred.low_water", "must be a number"},
+		{`{"rate":"1/s","deferred":{"max_jobs":0}}`, "deferred.max_jobs", "is 0"},
+		{`{"rate":"1/s","deferred":{"readmit_between":"22-6"}}`, "deferred.readmit_between", "two times of day"},
+		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-24:00"}}`, "deferred.readmit_between", "two times of day"},
+		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-22:00"}}`, "deferred.readmit_between", "begins when it ends"},
+		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-06:00","timezone":"Mars/Base"}}`, "deferred.timezone", "IANA"},
+		{`{"rate":"1/s","deferred":{"timezone":"Europe/Berlin"}}`, "deferred.timezone", "without deferred.readmit_between"},
 		{`{"rate":"1/s","deliver":[1]}`, "deliver", "an object"},
 		{`{"rate":"1/s","deliver":{"a":1,"a":2}}`, "deliver.a", "twice"},
 		{`{"rate":"1/s","deliver":{"a":"` + strings.Repeat("x", MaxDeliverBytes) + `"}}`, "deliver", "the limit is"},
@@ -117,6 +136,15 @@ func TestParseSpecRefuses(t *testing.T) {
 		}
 		if !strings.HasPrefix(fe.Field, tt.field) || !strings.Contains(err.Error(), tt.reason) || len(err.Error()) > 600 {
 			t.Errorf("%.60s: got %v, want field %s and %q", tt.in, err, tt.field, tt.reason)
+		}
+	}
+}
+
+// A target that is no object may be a URL with a password: no error repeats it.
+func TestParseSpecDoesNotQuoteTheTarget(t *testing.T) {
+	for _, target := range []string{`"https://u:hunter2@a/?t=hunter2"`, `["hunter2"]`} {
+		if _, err := ParseSpec([]byte(`{"rate":"1/s","deliver":` + target + `}`)); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", target, err)
 		}
 	}
 }

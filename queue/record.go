@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // A job is stored by both engines as one packed record, which never changes
@@ -12,15 +13,23 @@ import (
 //
 //	fingerprint  8 bytes
 //	cost         2 bytes, big endian
-//	content type 1 byte: 0 is application/json; 1, then a uvarint length and the text
+//	flags        1 byte: 1 a content type follows, else it is application/json; 2 the job expires
+//	expires at   7 bytes, big endian, microseconds since 1970; if it does
+//	content type uvarint length and text; if flagged
 //	headers      uvarint count, then uvarint lengths and texts of names and values
 //	payload      the rest
 //
-// The first ten bytes stand at fixed places so that a Lua script can read them.
+// All before the content type stands at fixed places so that a Lua script can
+// read it.
 const (
 	RecordFingerprint = 0
 	RecordCost        = 8
-	recordBody        = 10
+	RecordFlags       = 10
+	recordBody        = 11
+
+	flagContentType = 1
+	flagExpires     = 2
+	expiryBytes     = 7
 )
 
 // PackRecord returns the record of a normalized, valid job.
@@ -28,7 +37,7 @@ func PackRecord(j *Job) []byte { return AppendRecord(nil, j) }
 
 // AppendRecord is PackRecord behind a copy of b, in one allocation.
 func AppendRecord(b []byte, j *Job) []byte {
-	n := len(b) + recordBody + 3 + len(j.Payload) + binary.MaxVarintLen16
+	n := len(b) + recordBody + expiryBytes + 2 + len(j.Payload) + binary.MaxVarintLen16
 	if j.ContentType != DefaultContentType {
 		n += len(j.ContentType)
 	}
@@ -38,10 +47,19 @@ func AppendRecord(b []byte, j *Job) []byte {
 	b = append(make([]byte, 0, n), b...)
 	b = binary.BigEndian.AppendUint64(b, j.Fingerprint())
 	b = binary.BigEndian.AppendUint16(b, uint16(j.Cost))
-	if j.ContentType == DefaultContentType {
-		b = append(b, 0)
-	} else {
-		b = append(b, 1)
+	flags := byte(0)
+	if j.ContentType != DefaultContentType {
+		flags |= flagContentType
+	}
+	if !j.ExpiresAt.IsZero() {
+		flags |= flagExpires
+	}
+	b = append(b, flags)
+	if flags&flagExpires != 0 {
+		at := binary.BigEndian.AppendUint64(nil, uint64(j.ExpiresAt.UnixMicro()))
+		b = append(b, at[8-expiryBytes:]...)
+	}
+	if flags&flagContentType != 0 {
 		b = appendText(b, j.ContentType)
 	}
 	b = binary.AppendUvarint(b, uint64(len(j.Headers)))
@@ -57,16 +75,30 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// UnpackRecord reads a record into j, all but Queue and ID. The payload shares
+// RecordExpiry returns when the job of a record expires; zero is never.
+func RecordExpiry(b []byte) time.Time {
+	if len(b) < recordBody+expiryBytes || b[RecordFlags]&flagExpires == 0 {
+		return time.Time{}
+	}
+	var at [8]byte
+	copy(at[8-expiryBytes:], b[recordBody:])
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))).UTC()
+}
+
+// UnpackRecord reads a record into j, all but Queue, ID and Overflow. The payload shares
 // memory with b. The error wraps ErrCorrupt.
 func UnpackRecord(b []byte, j *Job) error {
-	if len(b) < recordBody+2 {
+	if len(b) < recordBody+1 || b[RecordFlags] > flagContentType|flagExpires {
 		return fmt.Errorf("%w: a record of %d bytes", ErrCorrupt, len(b))
 	}
 	j.Cost = int64(binary.BigEndian.Uint16(b[RecordCost:]))
-	r := reader{b: b[recordBody+1:]}
+	r := reader{b: b[recordBody:]}
+	j.ExpiresAt = RecordExpiry(b)
+	if b[RecordFlags]&flagExpires != 0 {
+		r.skip(expiryBytes)
+	}
 	j.ContentType = DefaultContentType
-	if b[recordBody] != 0 {
+	if b[RecordFlags]&flagContentType != 0 {
 		j.ContentType = r.text(MaxContentTypeBytes)
 	}
 	count := r.uvarint(MaxHeaders)
@@ -99,6 +131,14 @@ func (r *reader) uvarint(limit uint64) uint64 {
 	}
 	r.b = r.b[n:]
 	return v
+}
+
+func (r *reader) skip(n int) {
+	if r.bad || len(r.b) < n {
+		r.bad = true
+		return
+	}
+	r.b = r.b[n:]
 }
 
 func (r *reader) text(limit uint64) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -20,6 +21,9 @@ func anyJob(t *rapid.T) Job {
 		Payload:     rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
 		ContentType: rapid.OneOf(rapid.Just(""), rapid.Just(DefaultContentType), visible).Draw(t, "content type"),
 		Cost:        rapid.Int64Range(0, leaky.MaxCost).Draw(t, "cost"),
+	}
+	if rapid.Bool().Draw(t, "expires") {
+		j.ExpiresAt = time.UnixMicro(rapid.Int64Range(946684800e6, 7258118399e6).Draw(t, "expires at"))
 	}
 	for range rapid.IntRange(0, 5).Draw(t, "headers") {
 		if j.Headers == nil {
@@ -41,7 +45,8 @@ func TestRecordRoundTrip(t *testing.T) {
 		if err := UnpackRecord(PackRecord(&j), &back); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType || !maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost {
+		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType || !maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost ||
+			!back.ExpiresAt.Equal(j.ExpiresAt) {
 			t.Fatalf("%+v came back as %+v", j, back)
 		}
 		if back.Fingerprint() != j.Fingerprint() {

@@ -3,6 +3,7 @@ package queue
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -28,6 +29,11 @@ const (
 	DefaultRetainMax   = 100_000
 	MaxRetainMax       = 100_000_000
 	MaxDeliverBytes    = 64 << 10
+	DefaultMaxAge      = 24 * time.Hour
+	MaxMaxAge          = 365 * 24 * time.Hour
+	DefaultLowWater    = 0.5
+	DefaultMaxDeferred = 1_000_000
+	MaxMaxDeferred     = 100_000_000
 )
 
 // Duration is a time.Duration that is written as "30s" in JSON and YAML.
@@ -65,6 +71,11 @@ type Spec struct {
 	Slack     Duration  `json:"slack"`
 	Retry     Retry     `json:"retry"`
 	Retention Retention `json:"retention"`
+	// Overflow says what becomes of jobs that find no room, unless they choose for
+	// themselves: Reject or Defer.
+	Overflow string `json:"overflow"`
+	// Deferred is how jobs wait that were put on the overflow.
+	Deferred Deferral `json:"deferred"`
 	// Deliver names the target and its settings. Engines keep it and never
 	// read it; package deliver does.
 	Deliver json.RawMessage `json:"deliver,omitempty"`
@@ -85,6 +96,20 @@ type Retention struct {
 	Max int64    `json:"max"`
 }
 
+// Deferral bounds the overflow of a queue and says how it comes back.
+type Deferral struct {
+	// MaxAge is how long a job may be deferred before it becomes a dead letter.
+	MaxAge Duration `json:"max_age"`
+	// LowWater is the part of the capacity up to which jobs that come back fill
+	// the queue; the rest is for those who may not wait.
+	LowWater float64 `json:"low_water"`
+	MaxJobs  int64   `json:"max_jobs"` // deferred at a time
+	// ReadmitBetween are the hours in which jobs come back, such as "22:00-06:00"
+	// in Timezone; empty is always.
+	ReadmitBetween string `json:"readmit_between,omitempty"`
+	Timezone       string `json:"timezone,omitempty"` // of the IANA database; empty is UTC
+}
+
 // Normalize fills in the defaults.
 func (s *Spec) Normalize() {
 	def(&s.Burst, DefaultBurst)
@@ -97,6 +122,20 @@ func (s *Spec) Normalize() {
 	def(&s.Retry.Jitter, "full")
 	def(&s.Retention.For, Duration(DefaultRetention))
 	def(&s.Retention.Max, DefaultRetainMax)
+	def(&s.Overflow, Reject)
+	def(&s.Deferred.MaxAge, s.defaultMaxAge())
+	def(&s.Deferred.LowWater, DefaultLowWater)
+	def(&s.Deferred.MaxJobs, DefaultMaxDeferred)
+}
+
+// defaultMaxAge is as long as the retention allows.
+func (s *Spec) defaultMaxAge() Duration { return min(Duration(DefaultMaxAge), s.Retention.For) }
+
+// Mark is up to how many places are for jobs that come back from the overflow
+// while it has any; the others, at least one, are for those who may not wait.
+func (s *Spec) Mark() int64 {
+	mark := int64(math.Ceil(s.Deferred.LowWater * float64(s.Capacity)))
+	return max(1, min(mark, s.Capacity-1))
 }
 
 func def[T comparable](field *T, value T) {
@@ -147,15 +186,40 @@ func (s *Spec) Validate() error {
 	if err := within("retention.max", s.Retention.Max, 1, MaxRetainMax); err != nil {
 		return err
 	}
+	if s.Overflow != Reject && s.Overflow != Defer {
+		return fieldErr("overflow", s.Overflow, "must be reject or defer")
+	}
+	if err := s.Deferred.validate(s.Retention.For); err != nil {
+		return err
+	}
 	if len(s.Deliver) > MaxDeliverBytes {
 		return fieldErr("deliver", "", "has %d bytes, the limit is %d", len(s.Deliver), MaxDeliverBytes)
 	}
 	if deliver, err := canonical(s.Deliver); err != nil {
 		return fieldErr("deliver", "", "is not valid JSON: %v", err)
 	} else if deliver != nil && deliver[0] != '{' {
-		return fieldErr("deliver", string(deliver), "must be an object")
+		return fieldErr("deliver", "", "must be an object") // not quoted: it may be a URL with a secret
 	}
 	return nil
+}
+
+func (d *Deferral) validate(retention Duration) error {
+	if err := span("deferred.max_age", d.MaxAge, time.Second, MaxMaxAge); err != nil {
+		return err
+	}
+	if d.MaxAge > retention {
+		// A job that came back must be remembered for as long as a second copy of it,
+		// from a repeated request, may still be on the overflow (invariant 7).
+		return fieldErr("deferred.max_age", "", "is %v, longer than retention.for %v: a job would be forgotten while a copy of it may still come back", d.MaxAge, retention)
+	}
+	if !(d.LowWater > 0 && d.LowWater < 1) {
+		return fieldErr("deferred.low_water", "", "is %v, must be between 0 and 1", d.LowWater)
+	}
+	if err := within("deferred.max_jobs", d.MaxJobs, 1, MaxMaxDeferred); err != nil {
+		return err
+	}
+	_, err := d.Window()
+	return err
 }
 
 func within(field string, v, low, high int64) error {

@@ -12,6 +12,13 @@ import (
 
 // Options are the settings of the API. Zero fields mean what is said beside them.
 type Options struct {
+	// Appender takes the jobs in; one with an overflow, say. Nil is the engine.
+	Appender queue.Appender
+	// Overflow says that Appender puts jobs that may wait on an overflow. Without one,
+	// jobs and specs that ask for it are refused.
+	Overflow bool
+	// OverflowState is asked for readiness. Nil: the overflow is always there.
+	OverflowState OverflowState
 	// ValidateTarget checks the deliver part of a spec before it is stored. Nil takes any.
 	ValidateTarget func(json.RawMessage) error
 	// Metrics serves GET /metrics. Nil: there is no such page.
@@ -65,12 +72,16 @@ type handler struct {
 	o       Options
 	memory  budget
 	streams budget
+	noted   noted
 }
 
 // New returns the API over an engine. It starts nothing and does not close the
 // engine. It is safe for use by many goroutines.
 func New(engine queue.Engine, o Options) http.Handler {
 	o.normalize()
+	if o.Appender == nil {
+		o.Appender = engine
+	}
 	h := &handler{engine: engine, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
 	return h.dispatch()
 }

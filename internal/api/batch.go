@@ -38,7 +38,7 @@ func newBatch() *batch {
 func (b *batch) full() bool { return len(b.entries) >= batchLines || b.bytes >= batchBytes }
 
 // add reads a line into the batch.
-func (b *batch) add(env *envelope, name string, number int64, line []byte) {
+func (b *batch) add(env *envelope, o *Options, name string, number int64, line []byte) {
 	if cap(b.arena)-len(b.arena) < len(line) {
 		b.arena = make([]byte, 0, max(2*cap(b.arena), len(line), 16<<10))
 	}
@@ -49,7 +49,11 @@ func (b *batch) add(env *envelope, name string, number int64, line []byte) {
 
 	b.jobs = append(b.jobs, queue.Job{Queue: name})
 	job := &b.jobs[len(b.jobs)-1]
-	if p := env.read(raw, job); p != nil {
+	p := env.read(raw, job)
+	if p == nil {
+		p = o.refusesJob(job)
+	}
+	if p != nil {
 		p.ID = job.ID
 		b.jobs = b.jobs[:len(b.jobs)-1]
 		b.refuse(number, p)
@@ -65,8 +69,8 @@ func (b *batch) refuse(number int64, p *Problem) {
 	b.entries = append(b.entries, entry{line: number, job: -1, refused: p})
 }
 
-// reset makes the batch empty. After an unknown outcome the engine may still
-// hold payloads, so their memory is let go.
+// reset makes the batch empty. The memory of payloads that the engine may still hold
+// is let go.
 func (b *batch) reset(letGo bool) {
 	if letGo {
 		*b = *newBatch()

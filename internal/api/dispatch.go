@@ -16,6 +16,7 @@ type route struct {
 var routes = []route{
 	{http.MethodPost, "/v1/queues/{queue}/jobs", (*handler).postJobs},
 	{http.MethodGet, "/v1/queues/{queue}/jobs/{id}", (*handler).getJob},
+	{http.MethodPost, "/v1/queues/{queue}/jobs/{id}/cancel", (*handler).cancelJob},
 	{http.MethodGet, "/v1/queues", (*handler).listQueues},
 	{http.MethodGet, "/v1/queues/{queue}", (*handler).getQueue},
 	{http.MethodPut, "/v1/queues/{queue}", (*handler).putQueue},

@@ -4,7 +4,8 @@
 // It promises that every request gets a truthful answer: accepted jobs are in
 // the engine, refused ones carry a machine-readable reason as RFC 9457 problem
 // details, and when nobody can know, the answer says that repeating with the
-// same id is safe. Memory is bounded whatever is sent, and however slowly.
+// same id is safe. No answer shows a secret of a queue's target. Memory is bounded
+// whatever is sent, and however slowly.
 //
 // It refuses what it does not understand: unknown and duplicate fields, other
 // content types, bodies over the limit. It decides nothing about jobs itself;

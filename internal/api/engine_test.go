@@ -21,6 +21,7 @@ type engine struct {
 	queues   map[string]*fifo
 	revision int64
 	err      error // answered by everything, when not nil
+	readErr  error // answered by Get, when not nil
 	appends  []int // the sizes of the calls to Append
 	before   func(jobs []queue.Job)
 }
@@ -120,6 +121,9 @@ func (e *engine) Get(_ context.Context, name string) (queue.Info, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q, err := e.find(name)
+	if err == nil {
+		err = e.readErr
+	}
 	if err != nil {
 		return queue.Info{}, err
 	}
@@ -198,6 +202,22 @@ func (e *engine) Job(_ context.Context, name, id string) (queue.JobInfo, error) 
 		Queue: name, ID: id, State: queue.Waiting, Position: int64(slices.Index(q.ids, id) + 1),
 		ETA: queue.ETA{At: epoch, Exact: true}, Cost: j.Cost, AppendedAt: epoch,
 	}, nil
+}
+
+func (e *engine) Cancel(_ context.Context, name, id string) (queue.State, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	q, err := e.find(name)
+	if err != nil {
+		return queue.StateNone, err
+	}
+	if _, ok := q.jobs[id]; !ok {
+		return queue.StateNone, queue.ErrUnknownJob
+	}
+	if at := slices.Index(q.ids, id); at >= 0 {
+		q.ids = slices.Delete(q.ids, at, at+1)
+	}
+	return queue.Cancelled, nil
 }
 
 func (e *engine) Check(context.Context) error {

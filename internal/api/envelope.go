@@ -5,11 +5,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
-	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -32,6 +30,8 @@ const (
 	hasID
 	hasHeaders
 	hasCost
+	hasExpiresAt
+	hasOverflow
 )
 
 // envelope reads jobs out of JSON text. It is reused: a decoder costs more than
@@ -132,14 +132,18 @@ func (e *envelope) field(name jsontext.Value) (int, *Problem) {
 		return hasCost, nil
 	case "payload_base64":
 		return hasPayloadBase64, nil
-	case "lane", "priority", "not_before", "expires_at", "overflow":
+	case "expires_at":
+		return hasExpiresAt, nil
+	case "overflow":
+		return hasOverflow, nil
+	case "lane", "priority", "not_before":
 		return 0, &Problem{Reason: ReasonUnknownField, Field: string(plain), Detail: "is not supported by this version"}
 	case "queue":
 		return 0, &Problem{Reason: ReasonUnknownField, Field: "queue", Detail: "is not a field: the queue stands in the URL"}
 	}
 	return 0, &Problem{
 		Reason: ReasonUnknownField, Field: shorten(string(plain)),
-		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost",
+		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost, expires_at, overflow",
 	}
 }
 
@@ -185,63 +189,10 @@ func (e *envelope) value(field int, job *queue.Job) *Problem {
 		return e.cost(job)
 	case hasHeaders:
 		return e.headers(job)
-	}
-	return nil
-}
-
-// contentType saves the common ones from being made anew for every job.
-func contentType(s []byte) string {
-	switch string(s) {
-	case queue.DefaultContentType:
-		return queue.DefaultContentType
-	case octetStream:
-		return octetStream
-	}
-	return string(s)
-}
-
-func (e *envelope) cost(job *queue.Job) *Problem {
-	v, err := e.dec.ReadValue()
-	if err != nil {
-		return e.syntax(err)
-	}
-	n, err := strconv.ParseInt(view(v), 10, 64)
-	if err != nil || n < 1 || n > leaky.MaxCost {
-		return badField("cost", "is "+shorten(string(v))+", must be a whole number from 1 to "+strconv.Itoa(leaky.MaxCost))
-	}
-	job.Cost = n
-	return nil
-}
-
-func (e *envelope) headers(job *queue.Job) *Problem {
-	if e.dec.PeekKind() != '{' {
-		return e.wrongKind("headers", "an object of strings")
-	}
-	if _, err := e.dec.ReadToken(); err != nil {
-		return e.syntax(err)
-	}
-	job.Headers = make(map[string]string)
-	for e.dec.PeekKind() == '"' {
-		raw, err := e.dec.ReadValue()
-		if err != nil {
-			return e.syntax(err)
-		}
-		name := text(raw)
-		field := "headers." + shorten(name)
-		if _, twice := job.Headers[name]; twice {
-			return &Problem{Reason: ReasonDuplicateField, Field: field, Detail: "is given twice"}
-		}
-		if len(job.Headers) == queue.MaxHeaders {
-			return badField("headers", "are too many, the limit is "+strconv.Itoa(queue.MaxHeaders))
-		}
-		value, p := e.bytes(field)
-		if p != nil {
-			return p
-		}
-		job.Headers[name] = string(value)
-	}
-	if _, err := e.dec.ReadToken(); err != nil {
-		return e.syntax(err)
+	case hasExpiresAt:
+		return e.expiresAt(job)
+	case hasOverflow:
+		return e.overflow(job)
 	}
 	return nil
 }

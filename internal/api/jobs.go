@@ -2,25 +2,10 @@ package api
 
 import (
 	"net/http"
-	"time"
 
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
-
-// jobJSON is where a job is.
-type jobJSON struct {
-	Queue      string      `json:"queue"`
-	ID         string      `json:"id"`
-	State      queue.State `json:"state"`
-	Position   int64       `json:"position,omitempty"`
-	ETA        *queue.ETA  `json:"eta,omitempty"`
-	Cost       int64       `json:"cost"`
-	Attempts   int         `json:"attempts"`
-	AppendedAt *time.Time  `json:"appended_at,omitempty"`
-	DueAt      *time.Time  `json:"due_at,omitempty"`
-	EndedAt    *time.Time  `json:"ended_at,omitempty"`
-	Reason     string      `json:"reason,omitempty"`
-}
 
 func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 	name, id := r.PathValue("queue"), r.PathValue("id")
@@ -30,16 +15,10 @@ func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 	}
 	info, err := h.engine.Job(r.Context(), name, id)
 	if err != nil {
-		p := refused(err)
-		if p.Reason == ReasonUnknownQueue {
-			p = unknownQueue(name)
-		}
-		p.ID = id
-		h.logInternal(p, err, name)
-		p.write(w)
+		h.failJob(w, err, name, id)
 		return
 	}
-	j := jobJSON{
+	j := wire.Job{
 		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Attempts: info.Attempts,
 		AppendedAt: instant(info.AppendedAt), DueAt: instant(info.DueAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
 	}
@@ -49,12 +28,35 @@ func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, j)
 }
 
-// drainerJSON is a drainer that reserved lately.
-type drainerJSON struct {
-	ID       string    `json:"id"`
-	Name     string    `json:"name"`
-	Version  string    `json:"version"`
-	LastSeen time.Time `json:"last_seen"`
+// cancelJob takes a job back that has not left. It may be repeated.
+func (h *handler) cancelJob(w http.ResponseWriter, r *http.Request) {
+	name, id := r.PathValue("queue"), r.PathValue("id")
+	if err := queue.ValidateID(id); err != nil {
+		refused(err).write(w)
+		return
+	}
+	state, err := h.engine.Cancel(r.Context(), name, id)
+	switch {
+	case err != nil:
+		h.failJob(w, err, name, id)
+	case state == queue.Cancelled:
+		writeJSON(w, http.StatusOK, wire.Cancelled{Queue: name, ID: id, State: state})
+	case state == queue.Leased:
+		(&Problem{Reason: ReasonNotCancellable, ID: id, State: state, Detail: "the job is leased: a drainer has it, and it may have left"}).write(w)
+	default:
+		(&Problem{Reason: ReasonNotCancellable, ID: id, State: state, Detail: "the job has ended: it is " + state.String()}).write(w)
+	}
+}
+
+// failJob answers with an engine's error about one job.
+func (h *handler) failJob(w http.ResponseWriter, err error, name, id string) {
+	p := refused(err)
+	if p.Reason == ReasonUnknownQueue {
+		p = unknownQueue(name)
+	}
+	p.ID = id
+	h.logInternal(p, err, name)
+	p.write(w)
 }
 
 func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
@@ -63,11 +65,9 @@ func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, "")
 		return
 	}
-	list := make([]drainerJSON, 0, len(drainers))
+	list := make([]wire.Drainer, 0, len(drainers))
 	for _, d := range drainers {
-		list = append(list, drainerJSON{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
+		list = append(list, wire.Drainer{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
 	}
-	writeJSON(w, http.StatusOK, struct {
-		Drainers []drainerJSON `json:"drainers"`
-	}{list})
+	writeJSON(w, http.StatusOK, wire.Drainers{Drainers: list})
 }

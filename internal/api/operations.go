@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"net/http"
+
+	"github.com/penstock/penstock/queue"
 )
 
 //go:embed openapi.json
@@ -28,11 +31,49 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CheckTimeout)
 	defer cancel()
-	if err := h.engine.Check(ctx); err != nil {
-		(&Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: err.Error()}).write(w)
-		return
+	store, overflow := h.engine.Check(ctx), h.overflowState()
+	switch {
+	case store == nil && overflow == nil:
+		writeJSON(w, http.StatusOK, readiness{Status: "ready"})
+	case store == nil:
+		writeJSON(w, http.StatusOK, readiness{
+			Status: "degraded", Store: "ok", Overflow: "unavailable",
+			Detail: "jobs are taken while there is room, and none is deferred: " + overflow.Error(),
+		})
+	case h.o.Overflow && overflow == nil && away(store):
+		writeJSON(w, http.StatusOK, readiness{
+			Status: "degraded", Store: "unavailable", Overflow: "ok",
+			Detail: "only jobs that may be deferred are taken: " + store.Error(),
+		})
+	default:
+		detail := store.Error()
+		if overflow != nil {
+			detail += "; and " + overflow.Error()
+		}
+		(&Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: detail}).write(w)
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// readiness is the answer of a server that can take jobs. One that can take only some
+// of them stays in service: it is of more use than none.
+type readiness struct {
+	Status   string `json:"status"` // ready or degraded
+	Store    string `json:"store,omitempty"`
+	Overflow string `json:"overflow,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+func (h *handler) overflowState() error {
+	if !h.o.Overflow || h.o.OverflowState == nil {
+		return nil
+	}
+	return h.o.OverflowState.Connected()
+}
+
+// away reports whether an error says that the store was not reached, or did not answer
+// in time. One that is not ours, is full or broken was reached.
+func away(err error) bool {
+	return !errors.Is(err, queue.ErrNoStore) && (errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded))
 }
 
 func (h *handler) metrics(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -9,8 +10,7 @@ import (
 )
 
 // scratch is what one request for a single job needs. It goes back to the pool
-// only when the engine has decided: after an unknown outcome the engine may
-// still hold the payload.
+// only when the engine is done with the payload.
 type scratch struct {
 	body []byte
 	env  *envelope
@@ -53,6 +53,9 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 		p = s.env.read(body, job)
 	}
 	if p == nil {
+		p = h.o.refusesJob(job)
+	}
+	if p == nil {
 		p = identify(r, job)
 	}
 	if p != nil {
@@ -61,8 +64,8 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, id := job.Queue, job.ID
-	answers, err := h.engine.Append(r.Context(), s.jobs[:])
-	if len(answers) == 1 && answers[0].Outcome != queue.Failed {
+	answers, err := h.o.Appender.Append(r.Context(), s.jobs[:])
+	if len(answers) == 1 && done(&answers[0]) {
 		s.free()
 	}
 	var a queue.Appended
@@ -72,7 +75,23 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 	if a.Outcome == queue.Failed && a.Err == nil {
 		a.Err = err
 	}
+	if a.Outcome == queue.Full {
+		h.noteFull(r.Context(), name)
+	}
 	h.answer(w, &a, name, id)
+}
+
+// done reports whether the engine itself has answered, and holds the job's payload no
+// more. After an unknown outcome it may, and what went past it to the overflow, or
+// was refused there, may have been given to an engine that did not answer.
+func done(a *queue.Appended) bool {
+	switch a.Outcome {
+	case queue.Accepted, queue.Duplicate:
+		return a.State != queue.Deferred
+	case queue.Conflict, queue.Full, queue.UnknownQueue:
+		return true
+	}
+	return false
 }
 
 // identify settles a job's id: its own, the Idempotency-Key's, or a new one.
@@ -90,6 +109,13 @@ func identify(r *http.Request, job *queue.Job) *Problem {
 	}
 	if len(keys) > 1 {
 		return &Problem{Reason: ReasonInvalidRequest, Field: "Idempotency-Key", Detail: "is given more than once"}
+	}
+	if key == "" {
+		return &Problem{
+			Reason: ReasonInvalidRequest, Field: "Idempotency-Key",
+			Detail: "the header Idempotency-Key is empty; give the job's id in it, 1 to " + strconv.Itoa(queue.MaxIDBytes) +
+				" visible ASCII characters, or leave the header out and an id is made",
+		}
 	}
 	if job.ID != "" && job.ID != key {
 		return &Problem{

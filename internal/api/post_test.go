@@ -189,8 +189,26 @@ func TestBadJobs(t *testing.T) {
 		{"lane", `{"payload":1,"lane":"x"}`, 400, "unknown_field", "lane", "not supported"},
 		{"priority", `{"payload":1,"priority":1}`, 400, "unknown_field", "priority", "not supported"},
 		{"not_before", `{"payload":1,"not_before":"x"}`, 400, "unknown_field", "not_before", "not supported"},
-		{"expires_at", `{"payload":1,"expires_at":"x"}`, 400, "unknown_field", "expires_at", "not supported"},
-		{"overflow", `{"payload":1,"overflow":"defer"}`, 400, "unknown_field", "overflow", "not supported"},
+		{"expires_at that is no time", `{"payload":1,"expires_at":"soon"}`, 400, "invalid_field", "expires_at", "is soon, must be an instant such as"},
+		{"expires_at without a zone", `{"payload":1,"expires_at":"2100-01-02T15:04:05.5"}`, 400, "invalid_field", "expires_at", "no time zone"},
+		{"expires_at that is a day", `{"payload":1,"expires_at":"2100-01-02"}`, 400, "invalid_field", "expires_at", "must be an instant"},
+		{"expires_at on no day", `{"payload":1,"expires_at":"2100-02-30T00:00:00Z"}`, 400, "invalid_field", "expires_at", "must be an instant"},
+		{"expires_at with a space", `{"payload":1,"expires_at":"2100-01-02 15:04:05Z"}`, 400, "invalid_field", "expires_at", "must be an instant"},
+		{"expires_at in seconds", `{"payload":1,"expires_at":4102444800}`, 400, "invalid_field", "expires_at", "must be a string"},
+		{"expires_at null", `{"payload":1,"expires_at":null}`, 400, "invalid_field", "expires_at", "must be a string"},
+		{"expires_at empty", `{"payload":1,"expires_at":""}`, 400, "invalid_field", "expires_at", "leave it out"},
+		{"expires_at in the year 1", `{"payload":1,"expires_at":"0001-01-01T00:00:00Z"}`, 400, "invalid_field", "expires_at", "2000 and 2200"},
+		{"expires_at in the year 1999", `{"payload":1,"expires_at":"1999-12-31T23:59:59Z"}`, 400, "invalid_field", "expires_at", "2000 and 2200"},
+		{"expires_at in the year 2200", `{"payload":1,"expires_at":"2200-01-01T00:00:00Z"}`, 400, "invalid_field", "expires_at", "2000 and 2200"},
+		{"expires_at of 1 MB", `{"payload":1,"expires_at":"` + long + `"}`, 400, "invalid_field", "expires_at", "must be an instant"},
+		{"expires_at twice", `{"payload":1,"expires_at":"2100-01-01T00:00:00Z","expires_at":"2100-01-01T00:00:00Z"}`, 400, "duplicate_field", "expires_at", "twice"},
+		{"overflow neither", `{"payload":1,"overflow":"Defer"}`, 400, "invalid_field", "overflow", `is "Defer", must be reject or defer`},
+		{"overflow empty", `{"payload":1,"overflow":""}`, 400, "invalid_field", "overflow", "must be reject or defer"},
+		{"overflow true", `{"payload":1,"overflow":true}`, 400, "invalid_field", "overflow", "must be a string"},
+		{"overflow null", `{"payload":1,"overflow":null}`, 400, "invalid_field", "overflow", "must be a string"},
+		{"overflow of 1 MB", `{"payload":1,"overflow":"` + long + `"}`, 400, "invalid_field", "overflow", "1048576 bytes"},
+		{"overflow twice", `{"payload":1,"overflow":"reject","overflow":"reject"}`, 400, "duplicate_field", "overflow", "twice"},
+		{"overflow without one", `{"payload":1,"overflow":"defer"}`, 422, "no_overflow", "overflow", "start it with --nats"},
 		{"queue", `{"payload":1,"queue":"email"}`, 400, "unknown_field", "queue", "URL"},
 		{"payload twice", `{"payload":1,"payload":1}`, 400, "duplicate_field", "payload", "twice"},
 		{"twice with escapes", `{"payload":1,"p\u0061yload":1}`, 400, "duplicate_field", "payload", "twice"},
@@ -249,7 +267,13 @@ func TestBadRequests(t *testing.T) {
 	f.do("POST", jobs, good, "Content-Encoding", "gzip").want(t, 415)
 	f.do("POST", jobs, `{"payload":1,"id":"a"}`, "Idempotency-Key", "b").want(t, 400, "reason", "invalid_request", "field", "Idempotency-Key")
 	f.do("POST", jobs, good, "Idempotency-Key", "a", "Idempotency-Key", "a").want(t, 400, "field", "Idempotency-Key")
-	f.do("POST", jobs, good, "Idempotency-Key", " ").want(t, 400, "field", "Idempotency-Key")
+	for _, empty := range []string{"", " ", `""`} {
+		for _, body := range []string{good, `{"payload":1,"id":"a"}`} {
+			f.do("POST", jobs, body, "Idempotency-Key", empty).want(t, 400, "reason", "invalid_request", "field", "Idempotency-Key", "detail",
+				"the header Idempotency-Key is empty; give the job's id in it, 1 to 128 visible ASCII characters, or leave the header out and an id is made")
+		}
+	}
+	f.do("POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "").want(t, 400, "field", "Idempotency-Key")
 	f.do("POST", jobs, good, "Idempotency-Key", strings.Repeat("x", 4096)).want(t, 400, "field", "Idempotency-Key")
 	f.do("POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "a").want(t, 400, "field", "Idempotency-Key")
 	f.do("GET", "/%ff%fe", "").want(t, 404, "reason", "not_found") // the path is repeated in the answer, which is JSON all the same
@@ -298,6 +322,7 @@ func TestStoreTrouble(t *testing.T) {
 		f.do("GET", jobs+"/x", "").want(t, c.status, "reason", c.reason)
 		f.do("PUT", "/v1/queues/email", `{"rate":"1/s"}`).want(t, c.status, "reason", c.reason)
 		f.do("DELETE", "/v1/queues/email", "").want(t, c.status, "reason", c.reason)
+		f.do("POST", jobs+"/x/cancel", "").want(t, c.status, "reason", c.reason, "id", "x")
 		f.do("POST", "/v1/queues/email/pause", "").want(t, c.status, "reason", c.reason)
 		f.do("POST", "/v1/queues/email/resume", "").want(t, c.status, "reason", c.reason)
 		f.do("POST", jobs, `{"payload":1}`, "Content-Type", "application/x-ndjson").want(t, c.status, "reason", c.reason)

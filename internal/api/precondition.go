@@ -17,26 +17,27 @@ func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) 
 // shall insist on: the comparison itself is the engine's, in the same step as
 // the change.
 func (h *handler) expected(r *http.Request, name string) (int64, *Problem) {
-	match, noneMatch := r.Header.Get("If-Match"), r.Header.Get("If-None-Match")
+	match, ifMatch := elements(r, "If-Match")
+	noneMatch, ifNoneMatch := elements(r, "If-None-Match")
 	switch {
-	case match == "" && noneMatch == "":
+	case !ifMatch && !ifNoneMatch:
 		return queue.AnyRevision, nil
-	case match != "" && noneMatch != "":
-		return 0, &Problem{Reason: ReasonInvalidRequest, Field: "If-Match", Detail: "cannot be given together with If-None-Match"}
-	case noneMatch == "*":
+	case ifMatch && ifNoneMatch:
+		return 0, badCondition("If-Match", "cannot be given together with If-None-Match")
+	case ifNoneMatch && slices.Equal(noneMatch, []string{"*"}):
 		return 0, nil
-	case noneMatch != "":
-		return 0, &Problem{Reason: ReasonInvalidRequest, Field: "If-None-Match", Detail: `takes only * here, for "must not exist yet"`}
+	case ifNoneMatch:
+		return 0, badCondition("If-None-Match", `takes only * here, for "must not exist yet"`)
+	case len(match) == 0: // the change it stands before is not meant for any revision
+		return 0, badCondition("If-Match", `is empty; give the ETag of the queue, such as "7", or leave the header out`)
 	}
+	whatever := slices.Equal(match, []string{"*"})
 	var wanted []int64
-	if match != "*" {
-		for tag := range strings.SplitSeq(match, ",") {
-			revision, ok := revisionOf(strings.TrimSpace(tag))
+	if !whatever {
+		for _, tag := range match {
+			revision, ok := revisionOf(tag)
 			if !ok {
-				return 0, &Problem{
-					Reason: ReasonInvalidRequest, Field: "If-Match",
-					Detail: shorten(tag) + ` is not an ETag of a queue; those are its revision in quotes, such as "7"`,
-				}
+				return 0, badCondition("If-Match", shorten(tag)+` is not an ETag of a queue; those are its revision in quotes, such as "7"`)
 			}
 			wanted = append(wanted, revision)
 		}
@@ -54,10 +55,28 @@ func (h *handler) expected(r *http.Request, name string) (int64, *Problem) {
 		}
 		return 0, p
 	}
-	if match != "*" && !slices.Contains(wanted, info.Revision) {
+	if !whatever && !slices.Contains(wanted, info.Revision) {
 		return 0, &Problem{Reason: ReasonRevision, Revision: info.Revision, Detail: "the queue has changed since it was read; get it and try again"}
 	}
 	return info.Revision, nil
+}
+
+func badCondition(field, detail string) *Problem {
+	return &Problem{Reason: ReasonInvalidRequest, Field: field, Detail: detail}
+}
+
+// elements are those of a header that is a list, and whether it was given. Its lines
+// are one list, and empty elements are none (RFC 9110, 5.3 and 5.6.1.2).
+func elements(r *http.Request, name string) (list []string, given bool) {
+	lines := r.Header.Values(name)
+	for _, line := range lines {
+		for element := range strings.SplitSeq(line, ",") {
+			if element = strings.TrimSpace(element); element != "" {
+				list = append(list, element)
+			}
+		}
+	}
+	return list, len(lines) > 0
 }
 
 // revisionOf reads an entity tag made by etag. A weak one never matches.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // problemBase is where the reasons are explained; the fragment is the reason.
@@ -22,6 +24,8 @@ type Problem struct {
 	// RetryAfter is when to come back. It is sent rounded up to whole seconds in
 	// the header and to milliseconds in the body.
 	RetryAfter time.Duration
+	// State is where a job is that could not be cancelled.
+	State queue.State
 	// Revision is the present revision of a queue that was not at the one expected; -1 leaves it out.
 	Revision int64
 }
@@ -45,9 +49,14 @@ const (
 	ReasonUnknownQueue   Reason = "unknown_queue"
 	ReasonUnknownJob     Reason = "unknown_job"
 	ReasonConflict       Reason = "conflict"
+	ReasonNotCancellable Reason = "not_cancellable"
 	ReasonNotEmpty       Reason = "not_empty"
 	ReasonRevision       Reason = "revision_mismatch"
 	ReasonFull           Reason = "full"
+	ReasonExpired        Reason = "expired"
+	ReasonNoOverflow     Reason = "no_overflow"
+	ReasonOverflowFull   Reason = "overflow_full"
+	ReasonOverflowAway   Reason = "overflow_unavailable"
 	ReasonUnavailable    Reason = "unavailable"
 	ReasonNoStore        Reason = "no_store"
 	ReasonStoreFull      Reason = "store_full"
@@ -78,9 +87,14 @@ var meanings = map[Reason]meaning{
 	ReasonUnknownQueue:   {http.StatusNotFound, "no such queue"},
 	ReasonUnknownJob:     {http.StatusNotFound, "no such job"},
 	ReasonConflict:       {http.StatusConflict, "another job has this id"},
+	ReasonNotCancellable: {http.StatusConflict, "the job cannot be cancelled any more"},
 	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
 	ReasonRevision:       {http.StatusPreconditionFailed, "the queue is at another revision"},
 	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},
+	ReasonExpired:        {http.StatusUnprocessableEntity, "the job has expired"},
+	ReasonNoOverflow:     {http.StatusUnprocessableEntity, "there is no overflow"},
+	ReasonOverflowFull:   {http.StatusTooManyRequests, "too many jobs are deferred"},
+	ReasonOverflowAway:   {http.StatusServiceUnavailable, "the overflow cannot be reached"},
 	ReasonUnavailable:    {http.StatusServiceUnavailable, "the store cannot be reached"},
 	ReasonNoStore:        {http.StatusServiceUnavailable, "the store is not initialised"},
 	ReasonStoreFull:      {http.StatusServiceUnavailable, "the store is out of space"},
@@ -118,6 +132,9 @@ func (p *Problem) appendMembers(b []byte) []byte {
 	b = appendText(b, "detail", p.Detail)
 	b = appendText(b, "field", p.Field)
 	b = appendText(b, "id", p.ID)
+	if p.State != queue.StateNone {
+		b = appendText(b, "state", p.State.String())
+	}
 	if p.Limit > 0 {
 		b = append(b, `,"limit":`...)
 		b = strconv.AppendInt(b, p.Limit, 10)

@@ -3,50 +3,25 @@ package api
 import (
 	"time"
 
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
-// queueJSON is a queue as the API shows it: its spec, and how it is doing.
-type queueJSON struct {
-	queue.Spec
-	Revision    int64     `json:"revision"`
-	Paused      bool      `json:"paused"`
-	PauseReason string    `json:"pause_reason,omitempty"`
-	Stats       statsJSON `json:"stats"`
+// shownSpec is a queue of which no more is known than its spec. All that is shown of
+// any queue goes through here, so that no answer has the secrets of a target.
+func shownSpec(spec queue.Spec, revision int64) wire.Queue {
+	spec.Deliver = deliver.Mask(spec.Deliver)
+	return wire.Queue{Spec: spec, Revision: revision}
 }
 
-// statsJSON is what a queue holds now and what was counted since it was made.
-type statsJSON struct {
-	Waiting   int64 `json:"waiting"`
-	Scheduled int64 `json:"scheduled"`
-	Leased    int64 `json:"leased"`
-	Dead      int64 `json:"dead"`
-
-	Appended  int64 `json:"appended"`
-	Delivered int64 `json:"delivered"`
-	Retried   int64 `json:"retried"`
-	Died      int64 `json:"died"`
-	Released  int64 `json:"released"`
-	Expired   int64 `json:"leases_expired"`
-	Refused   int64 `json:"refused"`
-	Lost      int64 `json:"slots_lost"`
-
-	OldestWaiting *time.Time        `json:"oldest_waiting,omitempty"`
-	Outflow       float64           `json:"outflow"`
-	Next          *time.Time        `json:"next,omitempty"`
-	Errors        []queue.LastError `json:"errors"`
-}
-
-type queuePage struct {
-	Queues []queueJSON `json:"queues"`
-	// Next is what to give as after for the next page; absent on the last one.
-	Next string `json:"next,omitempty"`
-}
-
-func newQueueJSON(i *queue.Info) queueJSON {
-	q := queueJSON{Spec: i.Spec, Revision: i.Revision, Paused: i.Paused, PauseReason: i.PauseReason, Stats: statsJSON{
-		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Dead: i.Dead,
-		Appended: i.Appended, Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released,
+// shown is a queue as it is now.
+func shown(i *queue.Info) wire.Queue {
+	q := shownSpec(i.Spec, i.Revision)
+	q.Flow = &wire.Flow{Paused: i.Paused, PauseReason: i.PauseReason, Stats: wire.Stats{
+		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Deferred: i.Deferred, Dead: i.Dead,
+		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut,
+		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released,
 		Expired: i.Expired, Refused: i.Refused, Lost: i.Lost,
 		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 	}}

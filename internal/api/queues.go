@@ -2,12 +2,11 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/internal/wire"
 )
 
 // Pages of the list of queues.
@@ -35,102 +34,32 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, "")
 		return
 	}
-	page := queuePage{Queues: make([]queueJSON, 0, min(len(infos), limit))}
+	page := wire.Queues{Queues: make([]wire.Queue, 0, min(len(infos), limit))}
 	for i := range infos {
 		if i == limit {
 			page.Next = infos[i-1].Spec.Name
 			w.Header().Set("Link", "</v1/queues?after="+url.QueryEscape(page.Next)+"&limit="+strconv.Itoa(limit)+`>; rel="next"`)
 			break
 		}
-		page.Queues = append(page.Queues, newQueueJSON(&infos[i]))
+		page.Queues = append(page.Queues, shown(&infos[i]))
 	}
 	writeJSON(w, http.StatusOK, page)
 }
 
 func (h *handler) getQueue(w http.ResponseWriter, r *http.Request) {
-	h.showQueue(w, r, r.PathValue("queue"), http.StatusOK)
-}
-
-// showQueue answers with a queue as it is now.
-func (h *handler) showQueue(w http.ResponseWriter, r *http.Request, name string, status int) {
+	name := r.PathValue("queue")
 	info, err := h.engine.Get(r.Context(), name)
 	if err != nil {
 		h.fail(w, err, name)
 		return
 	}
-	w.Header().Set("ETag", etag(info.Revision))
-	writeJSON(w, status, newQueueJSON(&info))
+	writeQueue(w, http.StatusOK, shown(&info))
 }
 
-func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("queue")
-	spec, p := h.readSpec(r, name)
-	if p != nil {
-		p.write(w)
-		return
-	}
-	expect, p := h.expected(r, name)
-	if p != nil {
-		p.write(w)
-		return
-	}
-	result, err := h.engine.Put(r.Context(), spec, expect)
-	if errors.Is(err, queue.ErrRevision) {
-		p := refused(err)
-		p.Revision = result.Revision
-		p.write(w)
-		return
-	}
-	if err != nil {
-		h.fail(w, err, name)
-		return
-	}
-	status := http.StatusOK
-	if result.Created {
-		status = http.StatusCreated
-		w.Header().Set("Location", "/v1/queues/"+name)
-	}
-	h.showQueue(w, r, name, status)
-}
-
-// readSpec reads the spec of a PUT. The name may be left out of the body; it
-// cannot be another one than the URL's.
-func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *Problem) {
-	if p := requireJSON(r); p != nil {
-		return queue.Spec{}, p
-	}
-	body, charged, p := h.readBody(r, nil, queue.MaxSpecBytes)
-	defer h.memory.free(charged)
-	if p != nil {
-		return queue.Spec{}, p
-	}
-	spec, err := queue.ParseSpec(body)
-	if err != nil {
-		return queue.Spec{}, refused(err)
-	}
-	if spec.Name == "" {
-		spec.Name = name
-	}
-	if spec.Name != name {
-		return queue.Spec{}, badField("name", "is "+shorten(spec.Name)+" but the URL says "+shorten(name))
-	}
-	if err := spec.Validate(); err != nil {
-		return queue.Spec{}, refused(err)
-	}
-	if len(spec.Deliver) > 0 {
-		if err := h.o.ValidateTarget(spec.Deliver); err != nil {
-			return queue.Spec{}, refusedTarget(err)
-		}
-	}
-	return spec, nil
-}
-
-func refusedTarget(err error) *Problem {
-	var field *queue.FieldError
-	if errors.As(err, &field) {
-		return refusedField(field)
-	}
-	return badField("deliver", err.Error())
+// writeQueue answers with a queue.
+func writeQueue(w http.ResponseWriter, status int, q wire.Queue) {
+	w.Header().Set("ETag", etag(q.Revision))
+	writeJSON(w, status, q)
 }
 
 func (h *handler) deleteQueue(w http.ResponseWriter, r *http.Request) {
@@ -166,7 +95,7 @@ func (h *handler) pauseQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	h.showQueue(w, r, name, http.StatusOK)
+	h.showChanged(w, r, name, "the queue was paused")
 }
 
 func (h *handler) resumeQueue(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +104,22 @@ func (h *handler) resumeQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	h.showQueue(w, r, name, http.StatusOK)
+	h.showChanged(w, r, name, "the queue was resumed")
+}
+
+// showChanged answers with a queue after done was done to it. Should it not be
+// readable now, then that was done all the same, and no answer may say otherwise.
+func (h *handler) showChanged(w http.ResponseWriter, r *http.Request, name, done string) {
+	info, err := h.engine.Get(r.Context(), name)
+	if err != nil {
+		h.logInternal(refused(err), err, name)
+		(&Problem{
+			Reason: ReasonOutcomeUnknown, RetryAfter: retryUnavailable,
+			Detail: done + ", but how it is now could not be read; doing it again is safe",
+		}).write(w)
+		return
+	}
+	writeQueue(w, http.StatusOK, shown(&info))
 }
 
 // fail answers with an engine's error.

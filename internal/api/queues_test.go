@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -68,6 +69,60 @@ func TestQueueLifecycle(t *testing.T) {
 	f.do("GET", "/metrics", "").want(t, 404)
 }
 
+// A change that was made is never said not to have been, though the queue cannot be
+// read after it.
+func TestChangedButNotRead(t *testing.T) {
+	for _, err := range []error{queue.ErrUnavailable, queue.ErrUnknownQueue, queue.ErrOutcomeUnknown, queue.ErrCorrupt} {
+		f := serve(t, api.Options{})
+		f.engine.readErr = fmt.Errorf("redis 10.0.0.1: %w", err)
+		made := f.do("PUT", "/v1/queues/sms", `{"rate":"2/m"}`)
+		made.want(t, 201, "name", "sms", "rate", "2/m", "capacity", 10000, "revision", 2, "stats", nil, "paused", nil)
+		if made.header.Get("ETag") != `"2"` || made.header.Get("Location") != "/v1/queues/sms" {
+			t.Errorf("%v: headers %v", err, made.header)
+		}
+		changed := f.do("PUT", "/v1/queues/sms", `{"rate":"3/m"}`, "If-Match", `"2"`)
+		changed.want(t, 200, "rate", "3/m", "revision", 3, "stats", nil)
+		if changed.header.Get("ETag") != `"3"` {
+			t.Errorf("%v: headers %v", err, changed.header)
+		}
+		for _, do := range []struct{ what, done string }{{"pause", "the queue was paused"}, {"resume", "the queue was resumed"}} {
+			a := f.do("POST", "/v1/queues/sms/"+do.what, "")
+			a.want(t, 504, "reason", "outcome_unknown")
+			if detail := fmt.Sprint(a.body["detail"]); !strings.HasPrefix(detail, do.done) {
+				t.Errorf("%v: %s", err, detail)
+			}
+			if paused := f.engine.queues["sms"].info.Paused; paused != (do.what == "pause") {
+				t.Errorf("%s: paused is %v", do.what, paused)
+			}
+		}
+		f.do("POST", "/v1/queues/none/pause", "").want(t, 404, "reason", "unknown_queue")
+	}
+}
+
+// overtaken is an engine in which somebody else changes a queue right after each Put.
+type overtaken struct{ *engine }
+
+func (o overtaken) Put(ctx context.Context, s queue.Spec, expect int64) (queue.PutResult, error) {
+	r, err := o.engine.Put(ctx, s, expect)
+	if err == nil {
+		s.Capacity = 77
+		_, err = o.engine.Put(ctx, s, r.Revision)
+	}
+	return r, err
+}
+
+// The answer to a PUT is what that PUT made, not what came after it.
+func TestPutOvertaken(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.serveOver(overtaken{f.engine}, api.Options{})
+	a := f.do("PUT", email, `{"rate":"2/m"}`)
+	a.want(t, 200, "capacity", 10000, "revision", 2)
+	if a.header.Get("ETag") != `"2"` {
+		t.Errorf("ETag %s", a.header.Get("ETag"))
+	}
+	f.do("GET", email, "").want(t, 200, "capacity", 77, "revision", 3)
+}
+
 func TestListQueues(t *testing.T) {
 	f := serve(t, api.Options{})
 	for i := range 7 {
@@ -125,6 +180,17 @@ func TestBadSpecs(t *testing.T) {
 		{`{"rate":"1/s","retry":{"max_attempts":0}}`, "retry.max_attempts", "from 1"},
 		{`{"rate":"1/s","retry":{"jitter":"some"}}`, "retry.jitter", "full"},
 		{`{"rate":"1/s","retry":{"times":3}}`, "retry.times", "not a field"},
+		{`{"rate":"1/s","overflow":"maybe"}`, "overflow", "reject or defer"},
+		{`{"rate":"1/s","overflow":null}`, "overflow", "null"},
+		{`{"rate":"1/s","deferred":[]}`, "deferred", "an object"},
+		{`{"rate":"1/s","deferred":{"max_age":"25h"}}`, "deferred.max_age", "longer than retention.for"},
+		{`{"rate":"1/s","deferred":{"max_age":3600}}`, "deferred.max_age", "such as"},
+		{`{"rate":"1/s","deferred":{"low_water":"half"}}`, "deferred.low_water", "a number"},
+		{`{"rate":"1/s","deferred":{"low_water":1}}`, "deferred.low_water", "between 0 and 1"},
+		{`{"rate":"1/s","deferred":{"max_jobs":0}}`, "deferred.max_jobs", "from 1"},
+		{`{"rate":"1/s","deferred":{"readmit_between":"always"}}`, "deferred.readmit_between", "two times of day"},
+		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-06:00","timezone":"Berlin"}}`, "deferred.timezone", "IANA"},
+		{`{"rate":"1/s","deferred":{"readmit":"22:00-06:00"}}`, "deferred.readmit", "not a field"},
 		{`{"rate":"1/s","lanes":{}}`, "lanes", "not a field"},
 		{`{"rate":"1/s","name":"sms"}`, "name", "URL"},
 		{`{"rate":"1/s","name":"a b"}`, "name", "a queue name"},

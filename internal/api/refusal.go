@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -28,6 +29,11 @@ func refused(err error) *Problem {
 		return &Problem{
 			Reason: ReasonOutcomeUnknown, RetryAfter: retryUnavailable,
 			Detail: "the store did not answer in time: this may or may not have happened; repeating it with the same id is safe",
+		}
+	case errors.Is(err, deferred.ErrUnavailable):
+		return &Problem{
+			Reason: ReasonOverflowAway, RetryAfter: retryUnavailable,
+			Detail: "the job would have to wait on the overflow, which cannot be reached; nothing was changed",
 		}
 	case errors.Is(err, queue.ErrUnknownQueue):
 		return &Problem{Reason: ReasonUnknownQueue, Detail: err.Error()}
@@ -76,6 +82,13 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 		}
 	case queue.Full:
 		p = &Problem{Reason: ReasonFull, RetryAfter: max(a.RetryAfter, time.Millisecond), Detail: "the queue is full; retry_after_ms is when room is expected for you"}
+	case queue.OverflowFull:
+		p = &Problem{
+			Reason: ReasonOverflowFull, RetryAfter: max(a.RetryAfter, time.Millisecond),
+			Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room is expected for you",
+		}
+	case queue.Lapsed:
+		p = &Problem{Reason: ReasonExpired, Field: "expires_at", Detail: "has passed: the job was not taken"}
 	case queue.UnknownQueue:
 		p = unknownQueue(name)
 	default:

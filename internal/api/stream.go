@@ -58,7 +58,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		// The server reads a little of it when the handler is done; not for long.
 		defer func() { _ = rc.SetReadDeadline(time.Now().Add(lingering)) }()
 	}
-	if r.Header.Get("Idempotency-Key") != "" {
+	if len(r.Header["Idempotency-Key"]) > 0 {
 		(&Problem{Reason: ReasonInvalidRequest, Field: "Idempotency-Key", Detail: "is for one job; in a stream each line has its own id"}).write(w)
 		return
 	}
@@ -72,7 +72,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.streams.free(1)
 	name := r.PathValue("queue")
-	if _, err := h.engine.Get(r.Context(), name); err != nil {
+	if err := h.known(r.Context(), name); err != nil {
 		h.fail(w, err, name)
 		return
 	}
@@ -82,6 +82,23 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	s.changed.L = &s.mu
 	s.serve(r)
+}
+
+// known returns an error if there is no such queue, so that a stream of a million
+// lines is refused before it begins. With an overflow, a store that is away is none:
+// the lines that may wait are taken all the same.
+func (h *handler) known(ctx context.Context, name string) error {
+	if !h.o.Overflow {
+		_, err := h.engine.Get(ctx, name)
+		return err
+	}
+	short, cancel := context.WithTimeout(ctx, h.o.CheckTimeout)
+	defer cancel()
+	_, err := h.engine.Get(short, name)
+	if ctx.Err() == nil && away(err) {
+		return nil
+	}
+	return err
 }
 
 func (s *stream) serve(r *http.Request) {
@@ -171,7 +188,7 @@ func (s *stream) put(number int64, line []byte, over bool) bool {
 	if over {
 		s.filling.refuse(number, tooLarge("", "the line", MaxEnvelopeBytes))
 	} else {
-		s.filling.add(s.env, s.queue, number, line)
+		s.filling.add(s.env, &s.h.o, s.queue, number, line)
 	}
 	if len(s.filling.entries) == 1 {
 		s.changed.Signal()
@@ -222,21 +239,21 @@ func (s *stream) decide(ctx context.Context, b *batch) (answers []queue.Appended
 	if len(b.jobs) == 0 {
 		return nil, false
 	}
-	answers, err := s.h.engine.Append(ctx, b.jobs)
+	answers, err := s.h.o.Appender.Append(ctx, b.jobs)
 	if err != nil && len(answers) != len(b.jobs) {
 		answers = make([]queue.Appended, len(b.jobs))
 	}
 	for i := range answers {
 		a := &answers[i]
-		if a.Outcome != queue.Failed {
-			continue
+		if a.Outcome == queue.Full {
+			s.h.noteFull(ctx, s.queue)
 		}
-		letGo = true
-		if a.Err == nil {
+		letGo = letGo || !done(a)
+		if a.Outcome == queue.Failed && a.Err == nil {
 			a.Err = err
 		}
 	}
-	if letGo && err != nil && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
+	if err != nil && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
 		s.h.o.Logger.Warn("jobs of a stream could not be decided", "queue", s.queue, "error", err)
 	}
 	return answers, letGo

@@ -2,81 +2,19 @@ package api_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/queue"
 )
-
-// open starts a stream whose body is written by hand.
-func (f *fixture) open(path string) (*io.PipeWriter, *bufio.Reader, head) {
-	f.t.Helper()
-	body, feed := io.Pipe()
-	req, err := http.NewRequest(http.MethodPost, f.url+path, body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	resp, err := f.client.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	f.t.Cleanup(func() { _ = feed.Close(); _ = resp.Body.Close() })
-	return feed, bufio.NewReader(resp.Body), head{resp.StatusCode, resp.ProtoMajor, resp.Header.Get("Content-Type")}
-}
-
-// head is what there is of a response before its body.
-type head struct {
-	status, proto int
-	contentType   string
-}
-
-func say(t *testing.T, w io.Writer, text string) {
-	t.Helper()
-	if _, err := io.WriteString(w, text); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func line(t *testing.T, r *bufio.Reader) map[string]any {
-	t.Helper()
-	text, err := r.ReadString('\n')
-	if err != nil {
-		t.Fatalf("after %q: %v", text, err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal([]byte(text), &m); err != nil {
-		t.Fatalf("%v in %q", err, text)
-	}
-	return m
-}
-
-func wantLine(t *testing.T, got map[string]any, members ...any) {
-	t.Helper()
-	for i := 0; i < len(members); i += 2 {
-		want := members[i+1]
-		if n, ok := want.(int); ok {
-			want = float64(n)
-		}
-		if fmt.Sprint(got[members[i].(string)]) != fmt.Sprint(want) {
-			t.Errorf("%v is %v, want %v in %v", members[i], got[members[i].(string)], members[i+1], got)
-		}
-	}
-}
 
 // Each line is answered while the request is still being written.
 func TestStreamBothWays(t *testing.T) {
@@ -165,19 +103,6 @@ func byNumber(a, b string) int {
 	return m - n
 }
 
-// duplex is a response that can be written while its request is read, without a
-// network in between: what was written to the request's pipe has been read.
-type duplex struct {
-	http.ResponseWriter
-	out *io.PipeWriter
-}
-
-func (d duplex) EnableFullDuplex() error          { return nil }
-func (d duplex) FlushError() error                { return nil }
-func (d duplex) SetReadDeadline(time.Time) error  { return nil }
-func (d duplex) SetWriteDeadline(time.Time) error { return nil }
-func (d duplex) Write(b []byte) (int, error)      { return d.out.Write(b) }
-
 // While a call is under way, what arrives is put together for the next one.
 func TestStreamCoalesces(t *testing.T) {
 	f := serve(t, api.Options{})
@@ -212,170 +137,6 @@ func TestStreamCoalesces(t *testing.T) {
 	<-ended
 }
 
-// slow is a body of n lines made as it is read.
-type slow struct {
-	n, made int
-	rest    []byte
-}
-
-func (s *slow) Read(p []byte) (int, error) {
-	if len(s.rest) == 0 {
-		if s.made == s.n {
-			return 0, io.EOF
-		}
-		for i := 0; i < 100 && s.made < s.n; i++ {
-			s.made++
-			s.rest = fmt.Appendf(s.rest, "{\"payload\":{\"to\":\"someone%d@example.com\",\"text\":%q},\"id\":\"job-%d\"}\n", s.made, "hello there, how are you", s.made)
-		}
-	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
-	return n, nil
-}
-
-// forgetful takes everything and keeps nothing, so that what memory grows by is
-// the stream's.
-type forgetful struct{ *engine }
-
-func (forgetful) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	answers := make([]queue.Appended, len(jobs))
-	for i := range jobs {
-		answers[i] = queue.Appended{Outcome: queue.Accepted, State: queue.Waiting, Position: 1, ETA: queue.ETA{At: epoch}}
-	}
-	return answers, nil
-}
-
-func TestStreamConstantMemory(t *testing.T) {
-	f := serve(t, api.Options{})
-	f.serveOver(forgetful{f.engine}, api.Options{})
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	const n = 100_000
-	req, _ := http.NewRequest(http.MethodPost, f.url+jobs, &slow{n: n})
-	req.Header.Set("Content-Type", "application/x-ndjson")
-	resp, err := f.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	answers := bufio.NewScanner(resp.Body)
-	got, early, most := 0, uint64(0), uint64(0)
-	for answers.Scan() {
-		got++
-		switch {
-		case got == 5000:
-			early = heap()
-		case got%20_000 == 0:
-			most = max(most, heap())
-		}
-		if !strings.HasPrefix(answers.Text(), fmt.Sprintf(`{"line":%d,"status":202,"id":"job-%d"`, got, got)) {
-			t.Fatalf("answer %d is %s", got, answers.Text())
-		}
-	}
-	if answers.Err() != nil || got != n {
-		t.Fatalf("%d answers, %v", got, answers.Err())
-	}
-	if most > early+4<<20 {
-		t.Errorf("the heap grew from %d to %d bytes", early, most)
-	}
-}
-
-// A line that takes too long ends the stream, whether bytes drip in or not; what
-// was whole before it stands.
-func TestStreamSlowLine(t *testing.T) {
-	f := serve(t, api.Options{BodyTimeout: 300 * time.Millisecond})
-	feed, answers, _ := f.open(jobs)
-	say(t, feed, `{"payload":1,"id":"a"}`+"\n")
-	wantLine(t, line(t, answers), "status", 202)
-	dripped := make(chan struct{})
-	go func() {
-		var err error
-		for err == nil {
-			_, err = io.WriteString(feed, " ")
-			time.Sleep(10 * time.Millisecond) // the pace of the drip, nothing is waited for
-		}
-		close(dripped)
-	}()
-	wantLine(t, line(t, answers), "line", 2, "status", 408, "reason", "body_timeout")
-	if rest, _ := io.ReadAll(answers); len(rest) > 0 {
-		t.Errorf("after the end: %q", rest)
-	}
-	_ = feed.Close()
-	<-dripped // it ends, because nothing can be sent any more
-}
-
-func TestStreamCutShort(t *testing.T) {
-	f := serve(t, api.Options{})
-	feed, answers, _ := f.open(jobs)
-	say(t, feed, `{"payload":1,"id":"a"}`+"\n"+`{"payload":1,"id":"b"}`)
-	wantLine(t, line(t, answers), "status", 202, "id", "a")
-	_ = feed.CloseWithError(errors.New("the client is gone"))
-	_, _ = io.ReadAll(answers)
-	f.close()
-	if ids := f.engine.queues["email"].ids; len(ids) != 1 {
-		t.Errorf("%v were taken in; a line without its end must not be", ids)
-	}
-}
-
-// A stopping server ends its streams and says so.
-func TestStreamStopping(t *testing.T) {
-	ctx, stop := context.WithCancel(context.Background())
-	f := serve(t, api.Options{Stopping: ctx})
-	feed, answers, _ := f.open(jobs)
-	say(t, feed, `{"payload":1,"id":"a"}`+"\n")
-	wantLine(t, line(t, answers), "status", 202, "id", "a")
-	stop()
-	wantLine(t, line(t, answers), "line", 2, "status", 503, "reason", "stopping")
-	f.do("GET", "/readyz", "").want(t, 503, "reason", "stopping")
-}
-
-// A client that never reads its answers is cut off.
-func TestStreamUnreadAnswers(t *testing.T) {
-	f := serve(t, api.Options{AnswerTimeout: 200 * time.Millisecond})
-	f.serveOver(forgetful{f.engine}, api.Options{AnswerTimeout: 200 * time.Millisecond})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
-	_, err = io.WriteString(conn, "POST "+jobs+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 100000000000\r\n\r\n")
-	chunk := strings.Repeat("{\"payload\":1}\n", 10_000)
-	for err == nil {
-		_, err = io.WriteString(conn, chunk)
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Error("the server reads on, or waits, for a client that never reads")
-	}
-}
-
-// A refusal does not wait for a body that never comes.
-func TestStreamRefusedAtOnce(t *testing.T) {
-	f := serve(t, api.Options{})
-	_, answers, resp := f.open("/v1/queues/sms/jobs")
-	text, err := io.ReadAll(answers)
-	if resp.status != http.StatusNotFound || err != nil || !strings.Contains(string(text), `"unknown_queue"`) {
-		t.Errorf("%d %s, %v", resp.status, text, err)
-	}
-}
-
-func TestStreamLimitOfStreams(t *testing.T) {
-	f := serve(t, api.Options{MaxStreams: 1})
-	feed, answers, _ := f.open(jobs)
-	f.do("POST", jobs, "", "Content-Type", "application/x-ndjson").want(t, 503, "reason", "overloaded")
-	_ = feed.Close()
-	_, _ = io.ReadAll(answers)
-	poll(t, func() bool {
-		return f.do("POST", jobs, "", "Content-Type", "application/x-ndjson").status == 200
-	})
-	f.do("POST", "/v1/queues/sms/jobs", "", "Content-Type", "application/x-ndjson").want(t, 404, "reason", "unknown_queue")
-}
-
 // Outcomes that nobody knows are said to be so, line by line, and the memory of
 // such jobs is not used again.
 func TestStreamOutcomeUnknown(t *testing.T) {
@@ -397,15 +158,5 @@ func TestStreamOutcomeUnknown(t *testing.T) {
 	}
 	if got := string(*held.Load()); got != `"first"` {
 		t.Errorf("a payload whose outcome is unknown was overwritten with %s", got)
-	}
-}
-
-func poll(t *testing.T, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); {
-		if time.Now().After(deadline) {
-			t.Fatal("waited for 20 s in vain")
-		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }

@@ -38,11 +38,12 @@ func TestPagesAreComplete(t *testing.T) {
 
 	explained := page(t, "metrics.md")
 	reg := &names{}
-	_, err1 := metrics.NewEngine(nil, reg, 0)
+	_, err1 := metrics.NewEngine(nil, nil, reg, 0)
 	_, err2 := metrics.NewGauges(reg, 0)
 	_, err3 := metrics.NewObserver(reg, 0)
 	_, err4 := metrics.NewHook(reg)
-	for _, err := range []error{err1, err2, err3, err4} {
+	_, err5 := metrics.NewOverflow(reg, 0)
+	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
@@ -22,6 +23,8 @@ type DrainerOptions struct {
 	Handler drain.Handler
 	// Drain are the drainer's own settings; Observer is set here.
 	Drain drain.Options
+	// Overflow is where jobs come back from. Nil: none do.
+	Overflow *deferred.Stream
 	// Listen is where metrics and health are served; without an address nowhere.
 	Listen ops.Listen
 	Server ops.ServerOptions
@@ -83,6 +86,12 @@ func (d *Drainer) Addr() net.Addr {
 // has. Health and metrics are served until that is done.
 func (d *Drainer) Run(ctx context.Context) error {
 	outflow := func(ctx context.Context) error { return drain.Run(ctx, d.engine, d.o.Handler, d.o.Drain) }
+	if d.o.Overflow != nil {
+		drains := outflow
+		outflow = func(ctx context.Context) error {
+			return ops.RunAll(ctx, drains, deferred.NewReadmitter(d.engine, d.o.Overflow).Run)
+		}
+	}
 	if d.server == nil {
 		return outflow(ctx)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,6 +69,38 @@ func parse(cli any, name, about string, args []string, stdout, stderr io.Writer,
 	}
 	if _, err := parser.Parse(args); err != nil {
 		return fmt.Errorf("%w; %s --help tells what there is", err, name)
+	}
+	return nil
+}
+
+// noGrace stands for --grace 0 in options whose zero means their default. It is long enough for
+// a call to the store that is under way: what it granted is given back, and need not run its lease out.
+const noGrace = 50 * time.Millisecond
+
+// graceOption is the option for what --grace says.
+func graceOption(flag time.Duration) time.Duration {
+	if flag == 0 {
+		return noGrace
+	}
+	return flag
+}
+
+// Validate is called by the parser. Zero would mean the default further in, and
+// nobody who writes 0 means that.
+func (f *storeFlags) Validate() error {
+	return errors.Join(atLeastOne("--partitions", f.Partitions), atLeastOne("--queue-labels", f.QueueLabels))
+}
+
+func atLeastOne(flag string, value int) error {
+	if value < 1 {
+		return fmt.Errorf("%s %d: must be at least 1", flag, value)
+	}
+	return nil
+}
+
+func notNegative(flag string, value time.Duration) error {
+	if value < 0 {
+		return fmt.Errorf("%s %v: must not be negative; 0 means none", flag, value)
 	}
 	return nil
 }

@@ -81,7 +81,15 @@ func TestBadStarts(t *testing.T) {
 		{[]string{"--redis", url, "extra"}, "extra"},
 		{[]string{"--redis", url, "--log-level", "loud"}, "--log-level"},
 		{[]string{"--redis", url, "--grace", "soon"}, "--grace"},
+		{[]string{"--redis", url, "--grace=-1s"}, "--grace -1s: must not be negative"},
 		{[]string{"--redis", url, "--partitions", "many"}, "--partitions"},
+		{[]string{"--redis", url, "--partitions", "0"}, "--partitions 0: must be at least 1"},
+		{[]string{"--redis", url, "--queue-labels", "0"}, "--queue-labels 0: must be at least 1"},
+		{[]string{"--redis", url, "--nats-replicas", "2", "--nats", "nats://127.0.0.1:1"}, "--nats-replicas 2: must be 1, 3 or 5"},
+		{[]string{"--redis", url, "--nats-max-bytes", "lots", "--nats", "nats://127.0.0.1:1"}, "--nats-max-bytes lots: must be a size"},
+		{[]string{"--redis", url, "--nats-max-bytes", "1KB", "--nats", "nats://127.0.0.1:1"}, "at least 1MiB"},
+		{[]string{"--redis", url, "--nats-tls-cert", "x", "--nats", "nats://127.0.0.1:1"}, "--nats-tls-key"},
+		{[]string{"--redis", url, "--nats-creds", "x"}, "--nats is missing"},
 		{[]string{"--redis", url}, "--init"},
 		{[]string{"--redis", "mysql://x"}, "--redis"},
 		{[]string{"--redis", url, "--init", "--config", "/does/not/exist.yaml"}, "--config"},
@@ -96,6 +104,18 @@ func TestBadStarts(t *testing.T) {
 			err := run(t.Context(), c.args, io.Discard, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s %v: %v does not say %q", name, c.args, err, c.want)
+			}
+		}
+	}
+}
+
+// What 0 cannot mean is refused: it must not quietly be the default.
+func TestZeros(t *testing.T) {
+	for name, flag := range map[string]string{"ingress": "--max-connections", "drainer": "--concurrency"} {
+		for _, value := range []string{"0", "-1"} {
+			err := programs[name](t.Context(), []string{"--redis", "redis://127.0.0.1:1", flag + "=" + value}, io.Discard, io.Discard)
+			if want := flag + " " + value + ": must be at least 1"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v does not say %q", name, err, want)
 			}
 		}
 	}

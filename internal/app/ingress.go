@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
@@ -22,6 +24,8 @@ type IngressOptions struct {
 	Server ops.ServerOptions
 	// API are further settings of the API; Metrics, Stopping and Logger are set here.
 	API api.Options
+	// Overflow is where jobs go that may wait. Nil: those that ask for it are refused.
+	Overflow *deferred.Stream
 	// ValidateTarget checks the deliver part of specs. Nil takes any.
 	ValidateTarget func(json.RawMessage) error
 	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
@@ -34,6 +38,7 @@ type IngressOptions struct {
 // Ingress is the front door.
 type Ingress struct {
 	engine *metrics.Engine
+	front  *deferred.Appender // nil without an overflow
 	gauges *metrics.Gauges
 	server *ops.Server
 	o      IngressOptions
@@ -50,19 +55,23 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if o.Server.Logger == nil {
 		o.Server.Logger = o.Logger
 	}
-	counted, err := metrics.NewEngine(engine, o.Registry, o.MaxQueueLabels)
-	if err != nil {
+	i := &Ingress{o: o}
+	var err error
+	if i.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
 		return nil, err
 	}
-	gauges, err := metrics.NewGauges(o.Registry, o.MaxQueueLabels)
-	if err != nil {
-		return nil, err
+	var front queue.Appender
+	if o.Overflow != nil {
+		i.front = deferred.New(engine, o.Overflow)
+		front = i.front
 	}
-	server, err := ops.NewServer(o.Listen, o.Server)
-	if err != nil {
-		return nil, err
+	if i.engine, err = metrics.NewEngine(engine, front, o.Registry, o.MaxQueueLabels); err != nil {
+		return nil, errors.Join(err, i.Close())
 	}
-	return &Ingress{engine: counted, gauges: gauges, server: server, o: o}, nil
+	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	return i, nil
 }
 
 // Addr is where it listens.
@@ -75,13 +84,28 @@ func (i *Ingress) URL() string { return i.server.URL() }
 func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
-	i.o.Logger.Info("ingress listens", "url", i.URL())
-	defer i.o.Logger.Info("ingress stopped")
-	return ops.RunAll(ctx,
+	runs := []func(context.Context) error{
 		func(ctx context.Context) error { return i.server.Run(ctx, api.New(i.engine, o)) },
 		func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
-	)
+	}
+	if i.front != nil {
+		o.Overflow, o.OverflowState = true, i.o.Overflow
+	}
+	i.o.Logger.Info("ingress listens", "url", i.URL())
+	defer i.o.Logger.Info("ingress stopped")
+	err := ops.RunAll(ctx, runs...)
+	i.closeFront()
+	return err
 }
 
 // Close frees the listener of an ingress that is not run.
-func (i *Ingress) Close() error { return i.server.Close() }
+func (i *Ingress) Close() error {
+	i.closeFront()
+	return i.server.Close()
+}
+
+func (i *Ingress) closeFront() {
+	if i.front != nil {
+		i.front.Close()
+	}
+}

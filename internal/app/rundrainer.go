@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/version"
 )
 
@@ -19,10 +20,20 @@ const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a
 // drainerFlags are cmd/drainer's.
 type drainerFlags struct {
 	storeFlags
+	natsFlags
 	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs may be under way, or waiting for their departure, at once (default ${default})."`
-	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}). Those that have not are given back at once."`
+	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at once. Those that have not are given back at once."`
 	Name        string        `placeholder:"NAME" help:"What this drainer is called in lists of drainers (default HOST:PID)."`
 }
+
+// Validate is called by the parser.
+func (f *drainerFlags) Validate() error {
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), atLeastOne("--concurrency", f.Concurrency), notNegative("--grace", f.Grace))
+}
+
+// healthGrace is how long a question about health or metrics may go on after the last
+// job, unless the jobs were given less.
+const healthGrace = 10 * time.Second
 
 func drainerVars() kong.Vars {
 	return kong.Vars{
@@ -41,10 +52,16 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
+	overflow, err := f.openOverflow(ctx, "penstock drainer", engine, reg, f.QueueLabels, log)
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	defer overflow.close()
+	grace := graceOption(f.Grace)
 	router := deliver.New(deliver.Options{Concurrency: f.Concurrency, Logger: log})
 	d, err := NewDrainer(engine, DrainerOptions{
-		Handler: router, Drain: drain.Options{Concurrency: f.Concurrency, Grace: f.Grace, Name: f.Name, Version: version.Version, Logger: log},
-		Listen: f.listenOn(), Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: version.Version, Logger: log},
+		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
 		err = d.Run(ctx)

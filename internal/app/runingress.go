@@ -16,8 +16,14 @@ const ingressAbout = "The front door of Penstock: takes jobs over HTTP into boun
 // ingressFlags are cmd/ingress's.
 type ingressFlags struct {
 	storeFlags
-	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long requests may go on after SIGTERM (default ${default})."`
-	MaxConnections int           `default:"8192" placeholder:"N" help:"The most connections at once; more wait (default ${default})."`
+	natsFlags
+	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once."`
+	MaxConnections int           `default:"8192" placeholder:"N" help:"The most connections at once, at least 1; more wait (default ${default})."`
+}
+
+// Validate is called by the parser.
+func (f *ingressFlags) Validate() error {
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace))
 }
 
 func ingressVars() kong.Vars {
@@ -38,8 +44,14 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
+	overflow, err := f.openOverflow(ctx, "penstock ingress", engine, reg, f.QueueLabels, log)
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	defer overflow.close()
 	i, err := NewIngress(engine, IngressOptions{
-		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: f.Grace, MaxConnections: f.MaxConnections},
+		Overflow: overflow.Stream,
+		Listen:   f.listenOn(), Server: ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections},
 		ValidateTarget: ValidTarget, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {

@@ -33,7 +33,9 @@ var payload = func() []byte {
 
 var lastID atomic.Int64
 
-func newID() string { return fmt.Sprintf("%026d", lastID.Add(1)) }
+func newID() string { return idOf(lastID.Add(1)) }
+
+func idOf(n int64) string { return fmt.Sprintf("%026d", n) }
 
 // together runs n workers until they have done count things, and returns how
 // many a second.

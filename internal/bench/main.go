@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"runtime/pprof"
 	"slices"
 	"text/tabwriter"
 )
@@ -33,12 +34,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	rounds := flags.Int("rounds", 5, "rounds per figure; the median counts")
 	out := flags.String("json", "bench.json", "write the figures to this file; empty writes none")
 	list := flags.Bool("list", false, "print the names of the figures and end")
+	profile := flags.String("cpuprofile", "", "write a CPU profile of this process to this file: all that is measured, the peers and the floor too")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	match, err := regexp.Compile(*only)
 	if err != nil {
 		return fmt.Errorf("-run: %w", err)
+	}
+	if *profile != "" {
+		file, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+		if err := pprof.StartCPUProfile(file); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
 	var results []Result
 	for _, f := range figures {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"maps"
 	"slices"
+
+	"github.com/penstock/penstock/deliver"
 )
 
 // change is one field that differs.
@@ -24,6 +26,15 @@ func changes(from, to map[string]any) []change {
 		if a[field] != b[field] {
 			list = append(list, change{field, a[field], b[field]})
 		}
+	}
+	return list
+}
+
+// withUnseen adds to the changes that are seen one that is not: when nothing else
+// did and yet the revision has changed, then a secret of the target has.
+func withUnseen(list []change, changed bool) []change {
+	if changed && len(list) == 0 {
+		return []change{{"deliver", deliver.Hidden, deliver.Hidden}}
 	}
 	return list
 }

@@ -36,7 +36,7 @@ type root struct {
 	Up    upCmd    `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
 	Push  pushCmd  `cmd:"" help:"Bring the jobs of a file into a queue."`
 	Queue queueCmd `cmd:"" help:"Look at queues and change them."`
-	Job   jobCmd   `cmd:"" help:"Look at single jobs."`
+	Job   jobCmd   `cmd:"" help:"Look at single jobs, and cancel them."`
 	Demo  demoCmd  `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
 	Prove proveCmd `cmd:"" help:"Prove the pace and that nothing is lost, on your installation, under faults."`
 
@@ -55,7 +55,8 @@ type queueCmd struct {
 }
 
 type jobCmd struct {
-	Get jobGetCmd `cmd:"" help:"Tell where a job is."`
+	Get    jobGetCmd    `cmd:"" help:"Tell where a job is."`
+	Cancel jobCancelCmd `cmd:"" help:"Take a job back that has not left."`
 }
 
 // run is what a command gets to work with.
@@ -92,8 +93,8 @@ func terminal(w io.Writer) (width int, ok bool) {
 
 const description = `The operator's tool of Penstock, a bounded queue with an exact outflow.
 
-It speaks HTTP to an ingress, which --server or PENSTOCK_URL names. Every flag
-can be given as an environment variable too; its name stands beside it.
+It speaks HTTP to an ingress, which --server or PENSTOCK_URL names. A flag with a name
+beside it can be given as that environment variable too.
 
 Exit codes: 0 done; 1 failed, or (demo, prove) what was to be proved did not
 hold; 2 the command line or a file cannot be understood; 3 the server refused,

@@ -11,11 +11,18 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 )
 
 // ingress serves the API over an embedded engine that nobody drains.
 func ingress(t *testing.T) (url string) {
+	t.Helper()
+	url, _ = ingressAndStore(t)
+	return url
+}
+
+func ingressAndStore(t *testing.T) (url string, store queue.Engine) {
 	t.Helper()
 	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {
@@ -28,7 +35,7 @@ func ingress(t *testing.T) (url string) {
 			t.Error(err)
 		}
 	})
-	return server.URL
+	return server.URL, engine
 }
 
 // result is what one command line did.
@@ -79,6 +86,7 @@ func TestUsage(t *testing.T) {
 		{"queue", "resume"},
 		{"queue", "rm"},
 		{"job", "get"},
+		{"job", "cancel"},
 		{"demo"},
 		{"prove"},
 	} {

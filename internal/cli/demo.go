@@ -25,14 +25,18 @@ func (demoCmd) Help() string {
 	return fmt.Sprintf(`Starts ingress and drainer on the embedded engine in a directory that it removes
 afterwards, and a receiver, all on loopback; nothing else is needed. Four producers
 offer the example messages over HTTP at %s to a queue that holds %d and lets %s
-out. What is refused comes back when Retry-After says so. It ends by itself in less
-than 30 s.
+out. Codes and password resets are refused when there is no room, and come back when
+Retry-After says so; what may wait (newsletters, receipts) is deferred onto the overflow and
+taken back from there. It ends by itself in less than 30 s.
 
-Exit code 0 only if every message was accepted, each was delivered exactly once, and
-no window of any width saw more starts at the receiver than the window law allows:
+Exit code 0 only if every message was accepted, each was delivered exactly once, all that
+was deferred came back, and no window of any width saw more starts at the receiver than the window law allows:
 ceil((W + slack + delta)/T) in any W, with T = %v, slack %v and delta %v, which
 is for the way to the receiver.`, demo.Offered, demo.Capacity, demo.Outflow, demo.Outflow.Interval(), demo.Slack, demo.Delta)
 }
+
+// mayWait are the example messages that nobody is waiting for at the door.
+var mayWait = []string{"newsletter-", "welcome-", "receipt-", "shipped-"}
 
 func (c *demoCmd) Run(r *run) error {
 	dir, err := os.MkdirTemp("", "penstock-demo-")
@@ -56,7 +60,7 @@ func (c *demoCmd) Run(r *run) error {
 	if !c.json() {
 		r.say("%s out of a queue of %d; the messages are offered at %s", demo.Outflow, demo.Capacity, demo.Offered)
 	}
-	report, err := demo.Run(r.ctx, demo.Options{Client: api, Messages: examples.Messages, Watch: s.show})
+	report, err := demo.Run(r.ctx, demo.Options{Client: api, Messages: examples.Messages, MayWait: mayWait, Watch: s.show})
 	if stopErr := stop(); err == nil {
 		err = stopErr
 	}
@@ -77,6 +81,7 @@ func (c *demoCmd) print(r *run, d *demo.Report) error {
 	err := facts(r.Out,
 		"  accepted", fmt.Sprintf("%d of %d messages", d.Accepted, d.Messages),
 		"  refused", fmt.Sprintf("%d times with 429; all of those came back when Retry-After said so", d.Refused),
+		"  deferred", fmt.Sprintf("%d onto the overflow; %d came back", d.Deferred, d.Readmitted),
 		"  delivered", fmt.Sprintf("%d, lost %d, duplicates %d", d.Delivered, d.Lost, d.Twice),
 		"  most starts", fmt.Sprintf("%d in any 1 s; the law allows %d at %s", d.Law.Most, d.Law.Allowed, d.Rate),
 		"  window law", lawLine(d.Law.Held, d.Law.Needed, d.Law.Slack+d.Law.Delta),

@@ -6,11 +6,17 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
+	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/config"
+	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/store"
 	"github.com/penstock/penstock/internal/version"
@@ -26,13 +32,18 @@ type embeddedOptions struct {
 	log         *slog.Logger
 }
 
-// embedded is ingress and drainer over an embedded engine.
+// embedded is ingress and drainer over an embedded engine, with an overflow of its
+// own.
 type embedded struct {
 	engine  queue.Engine
-	router  *deliver.Router
 	ingress *app.Ingress
 	drainer *app.Drainer
+	closers []func() error // last in, first out
 }
+
+// natsDir is where the overflow lies, beside the store's file. Who has that file's
+// lock has this too.
+const natsDir = "overflow"
 
 // openEmbedded opens the store and the listener; nothing runs before run.
 func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err error) {
@@ -43,31 +54,58 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 			return nil, usage(err)
 		}
 	}
-	e := &embedded{router: deliver.New(deliver.Options{Concurrency: o.concurrency, Logger: o.log})}
-	if e.engine, err = store.Open(ctx, store.Options{DataPath: o.data, Logger: o.log}); err != nil {
-		return nil, errors.Join(err, e.router.Close())
-	}
+	e := &embedded{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, e.router.Close(), e.engine.Close())
+			err = errors.Join(err, e.close())
 		}
 	}()
+	if e.engine, err = store.Open(ctx, store.Options{DataPath: o.data, Logger: o.log}); err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, e.engine.Close)
+	// Both show their metrics on the ingress's page.
+	registry := app.NewRegistry()
+	overflow, err := e.openOverflow(ctx, filepath.Join(o.data, natsDir), registry, o.log)
+	if err != nil {
+		return nil, fmt.Errorf("--data %s: the overflow: %w", o.data, err)
+	}
 	if _, err = config.Apply(ctx, e.engine, specs, o.log); err != nil {
 		return nil, err
 	}
-	// Both show their metrics on the ingress's page.
-	registry := app.NewRegistry()
+	router := deliver.New(deliver.Options{Concurrency: o.concurrency, Logger: o.log})
+	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
-		Handler: e.router, Registry: registry, Logger: o.log,
+		Handler: router, Overflow: overflow, Registry: registry, Logger: o.log,
 		Drain: drain.Options{Concurrency: o.concurrency, Version: version.Version},
 	})
 	if err != nil {
 		return nil, err
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, ValidateTarget: app.ValidTarget, Registry: registry, Logger: o.log,
+		Listen: o.listen, Overflow: overflow, ValidateTarget: app.ValidTarget, Registry: registry, Logger: o.log,
 	})
 	return e, err
+}
+
+// openOverflow starts a NATS server that only this process can reach.
+func (e *embedded) openOverflow(ctx context.Context, dir string, reg prometheus.Registerer, log *slog.Logger) (*deferred.Stream, error) {
+	server, err := natsserver.Start(ctx, natsserver.Options{Dir: dir, Logger: log})
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, func() error { server.Stop(); return nil })
+	conn, err := server.Connect()
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, func() error { conn.Close(); return nil })
+	stream, err := app.OpenOverflow(ctx, conn, deferred.Options{Logger: log}, reg, 0)
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, func() error { stream.Close(); return nil })
+	return stream, nil
 }
 
 func (e *embedded) url() string { return e.ingress.URL() }
@@ -75,7 +113,16 @@ func (e *embedded) url() string { return e.ingress.URL() }
 // run serves and drains until ctx ends, and closes the store.
 func (e *embedded) run(ctx context.Context) error {
 	err := ops.RunAll(ctx, e.ingress.Run, e.drainer.Run)
-	return errors.Join(err, e.router.Close(), e.engine.Close())
+	return errors.Join(err, e.close())
+}
+
+func (e *embedded) close() error {
+	var errs []error
+	for _, c := range slices.Backward(e.closers) {
+		errs = append(errs, c())
+	}
+	e.closers = nil
+	return errors.Join(errs...)
 }
 
 // startEmbedded runs one until stop is called. stop waits, and returns how it ended.

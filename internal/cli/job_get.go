@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"time"
+
+	"github.com/penstock/penstock/queue"
 )
 
 type jobGetCmd struct {
@@ -23,9 +25,13 @@ func (c *jobGetCmd) Run(r *run) error {
 	if c.json() {
 		return printJSON(r.Out, j)
 	}
-	pairs := []string{"queue", j.Queue, "id", j.ID, "state", plain(j.State)}
+	pairs := []string{"queue", j.Queue, "id", j.ID, "state", j.State.String()}
+	came, about := "appended", ""
+	if j.State == queue.Deferred {
+		came, about = "deferred", "about "
+	}
 	if j.Position > 0 {
-		pairs = append(pairs, "position", num(j.Position))
+		pairs = append(pairs, "position", about+num(j.Position))
 	}
 	if j.ETA != nil {
 		about := "about "
@@ -35,7 +41,7 @@ func (c *jobGetCmd) Run(r *run) error {
 		pairs = append(pairs, "departs", fmt.Sprintf("%s (%sin %s)", j.ETA.At.Local().Format(time.RFC3339Nano), about, short(time.Until(j.ETA.At))))
 	}
 	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
-		"appended", instant(j.AppendedAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
+		came, instant(j.AppendedAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
 	return facts(r.Out, pairs...)
 }
 

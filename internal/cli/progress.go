@@ -50,6 +50,9 @@ func (p *progress) show(n push.Count) {
 		if n.Undecided > 0 {
 			what = fmt.Sprintf("%d wait for room", n.Undecided)
 		}
+		if n.Deferred > 0 {
+			what += fmt.Sprintf(", %d deferred", n.Deferred)
+		}
 		p.bar.Describe(what)
 		_ = p.bar.Set(done) // it fails only when drawing does
 		return
@@ -64,6 +67,9 @@ func (p *progress) show(n push.Count) {
 	if p.total > 0 && rate > 0 {
 		left := time.Duration(float64(p.total-done) / rate * float64(time.Second))
 		line = fmt.Sprintf("%d of %d jobs, %.0f/s, about %s left", done, p.total, rate, short(left))
+	}
+	if n.Deferred > 0 {
+		line += fmt.Sprintf(", %d deferred", n.Deferred)
 	}
 	if n.Undecided > 0 {
 		line += fmt.Sprintf(", %d wait for room", n.Undecided)

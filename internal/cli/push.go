@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/penstock/penstock/internal/push"
 )
@@ -14,7 +15,10 @@ type pushCmd struct {
 	File   string `required:"" short:"f" help:"NDJSON or CSV file; - reads standard input." placeholder:"FILE"`
 	Format string `help:"ndjson or csv; by default the name tells: .ndjson, .jsonl, .csv; standard input is ndjson." enum:",ndjson,csv" default:"" placeholder:"FORMAT"`
 	NoWait bool   `help:"Report what is refused because the queue is full, instead of coming back with it when the server says."`
-	Batch  int    `help:"Jobs in one request." default:"500" placeholder:"N"`
+	// Both are for lines that do not say it themselves.
+	Overflow  string         `help:"What becomes of jobs that find no room, if they do not say it themselves: reject or defer; by default what the queue says." enum:",reject,defer" default:"" placeholder:"WHAT"`
+	ExpiresIn *time.Duration `help:"The jobs become worthless so long after the push began, if they do not say it themselves (expires_at); by default never." placeholder:"DURATION"`
+	Batch     int            `help:"Jobs in one request." default:"500" placeholder:"N"`
 	output
 }
 
@@ -33,6 +37,7 @@ file can be pushed again, after Ctrl-C say: what is in already answers duplicate
 Examples:
   penstock push email -f messages.ndjson
   penstock push sms -f customers.csv --no-wait
+  penstock push email -f campaign.ndjson --overflow defer --expires-in 48h
   zcat big.ndjson.gz | penstock push email -f -
 
 Exit codes: 0 every job is in; 3 some were refused or failed (each is named);
@@ -44,6 +49,7 @@ type pushReport struct {
 	Queue     string `json:"queue"`
 	Read      int    `json:"read"`
 	Accepted  int    `json:"accepted"`
+	Deferred  int    `json:"deferred"`
 	Duplicate int    `json:"duplicate"`
 	Refused   int    `json:"refused"`
 	Failed    int    `json:"failed"`
@@ -69,6 +75,13 @@ func (c *pushCmd) Run(r *run) error {
 			return usage(err)
 		}
 	}
+	defaults := push.Defaults{Overflow: c.Overflow}
+	if c.ExpiresIn != nil {
+		if *c.ExpiresIn <= 0 {
+			return usage(fmt.Errorf("--expires-in %v: must be above zero", *c.ExpiresIn))
+		}
+		defaults.ExpiresAt = time.Now().Add(*c.ExpiresIn)
+	}
 	in, total, err := c.open(r)
 	if err != nil {
 		return usage(err)
@@ -81,7 +94,7 @@ func (c *pushCmd) Run(r *run) error {
 
 	bar := newProgress(r.Err, total)
 	toldOf := 0
-	count, err := push.Push(r.ctx, to, c.Queue, from, push.Options{
+	count, err := push.Push(r.ctx, to, c.Queue, defaults.Of(from), push.Options{
 		NoWait:   c.NoWait,
 		Batch:    c.Batch,
 		Progress: bar.show,
@@ -114,7 +127,7 @@ func (c *pushCmd) Run(r *run) error {
 func (c *pushCmd) report(r *run, n push.Count, err error) error {
 	if c.json() {
 		report := pushReport{
-			Queue: c.Queue, Read: n.Read, Accepted: n.Accepted, Duplicate: n.Duplicate,
+			Queue: c.Queue, Read: n.Read, Accepted: n.Accepted, Deferred: n.Deferred, Duplicate: n.Duplicate,
 			Refused: n.Refused, Failed: n.Failed, Undecided: n.Undecided, Refusals: n.Refusals,
 		}
 		if err != nil {
@@ -122,7 +135,11 @@ func (c *pushCmd) report(r *run, n push.Count, err error) error {
 		}
 		return printJSON(r.Out, report)
 	}
-	_, printErr := fmt.Fprintf(r.Out, "%d read: %d accepted, %d duplicate, %d refused, %d failed", n.Read, n.Accepted, n.Duplicate, n.Refused, n.Failed)
+	deferred := ""
+	if n.Deferred > 0 {
+		deferred = fmt.Sprintf(" %d deferred,", n.Deferred)
+	}
+	_, printErr := fmt.Fprintf(r.Out, "%d read: %d accepted,%s %d duplicate, %d refused, %d failed", n.Read, n.Accepted, deferred, n.Duplicate, n.Refused, n.Failed)
 	if n.Undecided > 0 {
 		_, _ = fmt.Fprintf(r.Out, ", %d undecided", n.Undecided)
 	}

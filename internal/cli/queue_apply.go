@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/queue"
@@ -21,7 +22,8 @@ func (applyCmd) Help() string {
 	return `Makes the queues of the file that are missing and changes those that differ; shows
 each field that changed. Queues that are not in the file are left alone. The whole
 file is checked before anything is changed; each change is made only if nobody else
-changed that queue meanwhile.
+changed that queue meanwhile. The server does not show secrets, so --dry-run cannot
+compare them, and "deliver: *** -> ***" says that one changed.
 
 Examples:
   penstock queue apply -f queues.yaml --dry-run
@@ -34,6 +36,8 @@ type applied struct {
 	Action   string   `json:"action"` // made, changed or unchanged
 	Revision int64    `json:"revision"`
 	Changes  []change `json:"changes"`
+	// Unseen means that the queue has secrets, which only a true run can compare.
+	Unseen bool `json:"secrets_not_compared,omitempty"`
 }
 
 func (c *applyCmd) Run(r *run) error {
@@ -68,11 +72,7 @@ func (c *applyCmd) Run(r *run) error {
 }
 
 func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied, error) {
-	want, err := tree(*spec)
-	if err != nil {
-		return applied{}, err
-	}
-	text, err := json.Marshal(want)
+	text, err := json.Marshal(spec)
 	if err != nil {
 		return applied{}, fmt.Errorf("write the spec as JSON: %w", err)
 	}
@@ -90,21 +90,42 @@ func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied,
 	if err != nil {
 		return applied{}, err
 	}
-	have, err := tree(present.Spec)
+	seen, secrets, err := compare(&present.Spec, spec)
 	if err != nil {
 		return applied{}, err
 	}
-	a := applied{Queue: spec.Name, Action: "unchanged", Revision: present.Revision, Changes: changes(have, want)}
-	if len(a.Changes) == 0 {
+	a := applied{Queue: spec.Name, Action: "unchanged", Revision: present.Revision, Changes: seen}
+	if len(seen) > 0 {
+		a.Action = "changed"
+	}
+	if c.DryRun {
+		a.Unseen = secrets
 		return a, nil
 	}
-	a.Action = "changed"
-	if c.DryRun {
+	if len(seen) == 0 && !secrets {
 		return a, nil
 	}
 	q, err := api.Put(r.ctx, spec.Name, text, present.Revision)
-	a.Revision = q.Revision
-	return a, err
+	if err != nil || q.Revision == present.Revision {
+		return a, err
+	}
+	a.Action, a.Revision, a.Changes = "changed", q.Revision, withUnseen(seen, true)
+	return a, nil
+}
+
+// compare lists in what the server's spec of a queue differs from the file's, as far as
+// that can be seen, and reports whether the file has secrets: what the server shows
+// does not tell whether it has the same.
+func compare(present, file *queue.Spec) (seen []change, secrets bool, err error) {
+	shown := *file
+	shown.Deliver = deliver.Mask(file.Deliver)
+	var trees [3]map[string]any
+	for i, spec := range []*queue.Spec{present, &shown, file} {
+		if trees[i], err = tree(spec); err != nil {
+			return nil, false, err
+		}
+	}
+	return changes(trees[0], trees[1]), len(changes(trees[1], trees[2])) > 0, nil
 }
 
 func (c *applyCmd) print(r *run, a applied) error {
@@ -114,6 +135,9 @@ func (c *applyCmd) print(r *run, a applied) error {
 		for _, change := range a.Changes {
 			_, err = fmt.Fprintf(r.Out, "  %s: %s -> %s\n", change.Field, orNone(change.From), orNone(change.To))
 		}
+		return err
+	case a.Unseen:
+		_, err := fmt.Fprintf(r.Out, "%s unchanged, revision %d; its secrets cannot be compared\n", a.Queue, a.Revision)
 		return err
 	case a.Action == "made":
 		_, err := fmt.Fprintf(r.Out, "%s made, revision %d\n", a.Queue, a.Revision)

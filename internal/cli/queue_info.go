@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
 )
 
 type infoCmd struct {
@@ -14,8 +15,8 @@ type infoCmd struct {
 
 // queueReport is what -o json prints: the queue, and who drains the store.
 type queueReport struct {
-	client.Queue
-	Drainers []client.Drainer `json:"drainers"`
+	wire.Queue
+	Drainers []wire.Drainer `json:"drainers"`
 }
 
 func (c *infoCmd) Run(r *run) error {
@@ -33,14 +34,14 @@ func (c *infoCmd) Run(r *run) error {
 	}
 	if c.json() {
 		if drainers == nil {
-			drainers = []client.Drainer{}
+			drainers = []wire.Drainer{}
 		}
 		return printJSON(r.Out, queueReport{q, drainers})
 	}
 	return printQueue(r, &q, drainers)
 }
 
-func printQueue(r *run, q *client.Queue, drainers []client.Drainer) error {
+func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 	now := time.Now()
 	s := &q.Stats
 	err := facts(r.Out,
@@ -50,9 +51,12 @@ func printQueue(r *run, q *client.Queue, drainers []client.Drainer) error {
 		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
 		"held", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased", s.Held(), q.Capacity, s.Waiting, s.Scheduled, s.Leased),
 		"oldest", age(now, s.OldestWaiting),
+		"deferred", deferredOf(q),
 		"dead", num(s.Dead),
-		"since made", fmt.Sprintf("%d appended, %d delivered, %d retried, %d died, %d refused", s.Appended, s.Delivered, s.Retried, s.Died, s.Refused),
+		"since made", fmt.Sprintf("%d appended, %d delivered, %d retried, %d died, %d cancelled, %d expired, %d refused",
+			s.Appended, s.Delivered, s.Retried, s.Died, s.Cancelled, s.TimedOut, s.Refused),
 		"irregular", fmt.Sprintf("%d released, %d leases ran out, %d slots lost", s.Released, s.Expired, s.Lost),
+		"overflow", overflowOf(q),
 		"lease, slack", fmt.Sprintf("%v, %v", q.Lease, q.Slack),
 		"retry", fmt.Sprintf("%d attempts, %v to %v, jitter %s", q.Retry.MaxAttempts, q.Retry.MinBackoff, q.Retry.MaxBackoff, q.Retry.Jitter),
 		"deliver", plain(string(q.Deliver)),
@@ -77,4 +81,34 @@ func printQueue(r *run, q *client.Queue, drainers []client.Drainer) error {
 		_, _ = fmt.Fprintf(r.Out, "\n%s", t.String())
 	}
 	return nil
+}
+
+// deferredOf says what is on the overflow and what came of it; nothing of a queue that
+// never had anything there.
+func deferredOf(q *wire.Queue) string {
+	s := &q.Stats
+	if q.Overflow != queue.Defer && s.Deferred+s.SetAside == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d now; since made %d were, %d came back", s.Deferred, s.SetAside, s.Returned)
+	if s.Missing > 0 {
+		text += fmt.Sprintf(", %d are missing", s.Missing)
+	}
+	return text
+}
+
+func overflowOf(q *wire.Queue) string {
+	if q.Overflow != queue.Defer && q.Stats.Deferred+q.Stats.SetAside == 0 {
+		return q.Overflow
+	}
+	d := &q.Deferred
+	text := fmt.Sprintf("%s; at most %d deferred for %v, back into %d of %d places", q.Overflow, d.MaxJobs, d.MaxAge, q.Mark(), q.Capacity)
+	if d.ReadmitBetween == "" {
+		return text
+	}
+	zone := d.Timezone
+	if zone == "" {
+		zone = "UTC"
+	}
+	return text + fmt.Sprintf(", %s %s", d.ReadmitBetween, zone)
 }

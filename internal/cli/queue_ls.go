@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
 )
 
 type lsCmd struct {
@@ -20,8 +22,9 @@ type lsCmd struct {
 
 // Help is shown below the flags.
 func (lsCmd) Help() string {
-	return `Columns: HELD is waiting + scheduled + leased, over the capacity; OUT/S the measured
-departures a second over the last 10 to 20 s; OLDEST the age of the job at the head.
+	return `Columns: HELD is waiting + scheduled + leased, over the capacity; DEFERRED are on
+the overflow besides; OUT/S the measured departures a second over the last 10 to 20 s;
+OLDEST the age of the job at the head.
 
 Examples:
   penstock queue ls
@@ -79,7 +82,7 @@ func (c *lsCmd) watch(r *run, api *client.Client) error {
 	}
 }
 
-func (c *lsCmd) draw(r *run, queues []client.Queue, failed error, screen bool) error {
+func (c *lsCmd) draw(r *run, queues []wire.Queue, failed error, screen bool) error {
 	if c.json() {
 		if failed != nil {
 			r.say("penstock: %v", failed)
@@ -93,7 +96,7 @@ func (c *lsCmd) draw(r *run, queues []client.Queue, failed error, screen bool) e
 		return err
 	}
 	now := time.Now()
-	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), r.server)
+	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), deliver.MaskURL(r.server))
 	if failed != nil {
 		text += failed.Error() + "\n"
 	} else {
@@ -109,32 +112,32 @@ func (c *lsCmd) draw(r *run, queues []client.Queue, failed error, screen bool) e
 	return err
 }
 
-func queueTable(queues []client.Queue, now time.Time) string {
+func queueTable(queues []wire.Queue, now time.Time) string {
 	if len(queues) == 0 {
 		return "no queues; \"penstock queue set NAME rate=10/s\" makes one\n"
 	}
 	t := table{
-		header: []string{"NAME", "RATE", "HELD", "WAITING", "SCHEDULED", "LEASED", "DEAD", "OUT/S", "OLDEST", "STATE"},
-		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true},
+		header: []string{"NAME", "RATE", "HELD", "WAITING", "SCHEDULED", "LEASED", "DEFERRED", "DEAD", "OUT/S", "OLDEST", "STATE"},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true},
 	}
 	for i := range queues {
 		q := &queues[i]
 		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Held(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Scheduled),
-			num(q.Stats.Leased), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q))
+			num(q.Stats.Leased), num(q.Stats.Deferred), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q))
 	}
 	return t.String()
 }
 
 func num(n int64) string { return strconv.FormatInt(n, 10) }
 
-func rateOf(q *client.Queue) string {
+func rateOf(q *wire.Queue) string {
 	if q.Burst > 1 {
 		return fmt.Sprintf("%s burst %d", q.Rate, q.Burst)
 	}
 	return q.Rate.String()
 }
 
-func stateOf(q *client.Queue) string {
+func stateOf(q *wire.Queue) string {
 	switch {
 	case q.Paused && q.PauseReason != "":
 		return "paused: " + plain(q.PauseReason)
@@ -144,6 +147,8 @@ func stateOf(q *client.Queue) string {
 		return "full"
 	case q.Stats.Waiting > 0:
 		return "flowing"
+	case q.Stats.Deferred > 0:
+		return "deferred" // all that it has is kept back, or just coming
 	}
 	return "idle"
 }

@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 
-	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
 )
 
 type pauseCmd struct {
@@ -36,7 +36,7 @@ func (c *resumeCmd) Run(r *run) error {
 }
 
 // done prints a queue after its flow was changed.
-func (o output) done(r *run, q *client.Queue, err error) error {
+func (o output) done(r *run, q *wire.Queue, err error) error {
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
 )
 
 type rmCmd struct {
@@ -18,7 +19,7 @@ type rmCmd struct {
 
 // Help is shown below the flags.
 func (rmCmd) Help() string {
-	return `An empty queue is removed at once. One that holds jobs is left alone (exit code 3)
+	return `An empty queue is removed at once. One that holds jobs, or has deferred ones, is left alone (exit code 3)
 unless --force is given; then the number of jobs is told and a yes is asked for,
 which --yes gives in advance.
 
@@ -36,8 +37,8 @@ func (c *rmCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if held := q.Stats.Held(); c.Force && held > 0 && !c.Yes {
-		if err := c.ask(r, held); err != nil {
+	if c.Force && q.Stats.Held()+q.Stats.Deferred > 0 && !c.Yes {
+		if err := c.ask(r, holds(&q)); err != nil {
 			return err
 		}
 	}
@@ -46,7 +47,7 @@ func (c *rmCmd) Run(r *run) error {
 	err = api.Delete(r.ctx, c.Name, q.Revision, c.Force)
 	var refused *client.Problem
 	if errors.As(err, &refused) && refused.Reason == "not_empty" {
-		return &ended{ExitRefused, fmt.Errorf("queue %s holds %d jobs and was left alone; --force removes it with them", c.Name, q.Stats.Held())}
+		return &ended{ExitRefused, fmt.Errorf("queue %s %s and was left alone; --force removes it with them", c.Name, holds(&q))}
 	}
 	if err != nil {
 		return err
@@ -55,13 +56,21 @@ func (c *rmCmd) Run(r *run) error {
 	return err
 }
 
-func (c *rmCmd) ask(r *run, held int64) error {
+// holds says what is lost with a queue.
+func holds(q *wire.Queue) string {
+	if q.Stats.Deferred == 0 {
+		return fmt.Sprintf("holds %d jobs", q.Stats.Held())
+	}
+	return fmt.Sprintf("holds %d jobs, has %d deferred", q.Stats.Held(), q.Stats.Deferred)
+}
+
+func (c *rmCmd) ask(r *run, holds string) error {
 	if f, ok := r.In.(*os.File); ok {
 		if _, isTerminal := terminal(f); !isTerminal {
-			return usage(fmt.Errorf("queue %s holds %d jobs: give --yes to remove them without being asked", c.Name, held))
+			return usage(fmt.Errorf("queue %s %s: give --yes to remove them without being asked", c.Name, holds))
 		}
 	}
-	_, _ = fmt.Fprintf(r.Err, "queue %s holds %d jobs, which will be lost. Type its name to remove it: ", c.Name, held)
+	_, _ = fmt.Fprintf(r.Err, "queue %s %s, which will be lost. Type its name to remove it: ", c.Name, holds)
 	answer, _ := bufio.NewReader(r.In).ReadString('\n') // nothing typed is no
 	if strings.TrimSpace(answer) != c.Name {
 		return &ended{ExitRefused, errors.New("left alone")}

@@ -12,8 +12,9 @@ import (
 
 type setCmd struct {
 	Name     string   `arg:"" help:"Name of the queue."`
-	Settings []string `arg:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
-	Revision int64    `help:"Change it only if it is at this revision; by default at the one that was just read." placeholder:"N"`
+	Settings []string `arg:"" optional:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
+	overflowFlags
+	Revision int64 `help:"Change it only if it is at this revision; by default at the one that was just read." placeholder:"N"`
 	output
 }
 
@@ -21,8 +22,10 @@ type setCmd struct {
 func (setCmd) Help() string {
 	return `Fields are those of the queue's spec, nested ones with dots: rate, burst, capacity,
 lease, slack, retry.max_attempts, retry.min_backoff, retry.max_backoff, retry.jitter,
-retention.for, retention.max, deliver.http.url, deliver.http.timeout. An empty value
-goes back to the default. A new rate holds for the backlog at once.
+retention.for, retention.max, overflow, deferred.max_age, deferred.low_water,
+deferred.max_jobs, deferred.readmit_between, deferred.timezone, deliver.http.url,
+deliver.http.timeout. An empty value goes back to the default. A new rate holds for the
+backlog at once. The settings of the overflow have flags too, which say the same.
 
 If there is no such queue it is made; then a rate must be given.
 
@@ -30,12 +33,18 @@ Examples:
   penstock queue set email rate=14/s capacity=10000
   penstock queue set email deliver.http.url=https://api.example.com/v1/send
   penstock queue set email retry.max_attempts=
+  penstock queue set email overflow=defer deferred.max_age=6h
+  penstock queue set email --overflow defer --readmit-between 22:00-06:00 --timezone Europe/Berlin
 
 The change is made only if nobody else changed the queue meanwhile (If-Match);
 exit code 3 says that somebody did.`
 }
 
 func (c *setCmd) Run(r *run) error {
+	settings, err := c.all(c.Settings)
+	if err != nil {
+		return usage(err)
+	}
 	api, err := r.client()
 	if err != nil {
 		return err
@@ -44,7 +53,7 @@ func (c *setCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	spec, err := withSettings(old, c.Settings)
+	spec, err := withSettings(old, settings)
 	if err != nil {
 		return usage(err)
 	}
@@ -67,7 +76,7 @@ func (c *setCmd) Run(r *run) error {
 		_, err = fmt.Fprintf(r.Out, "%s made, revision %d\n", c.Name, q.Revision)
 		return err
 	}
-	return printChanges(r.Out, c.Name, q.Revision, changes(old, now))
+	return printChanges(r.Out, c.Name, q.Revision, withUnseen(changes(old, now), q.Revision != revision))
 }
 
 // read returns the present spec, or an empty one if there is no such queue, and
@@ -133,6 +142,9 @@ func withSettings(spec map[string]any, settings []string) (map[string]any, error
 			continue
 		}
 		at[name] = valueOf(text)
+		if n, ok := number(text); ok && path[0] != "deliver" {
+			at[name] = n
+		}
 	}
 	return out, nil
 }
@@ -152,4 +164,14 @@ func valueOf(text string) any {
 		}
 	}
 	return text
+}
+
+// number reads what is one in JSON, or would be with a 0 before its point. In a target
+// what looks like a fraction may be text, a header's say; nowhere else is there such a
+// field.
+func number(text string) (json.Number, bool) {
+	if text[0] == '.' {
+		text = "0" + text
+	}
+	return json.Number(text), (text[0] >= '0' && text[0] <= '9' || text[0] == '-') && json.Valid([]byte(text))
 }

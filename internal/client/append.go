@@ -9,22 +9,18 @@ import (
 	"io"
 	"net/http"
 	"time"
-)
 
-// ETA is an expected departure.
-type ETA struct {
-	At    time.Time `json:"at"`
-	Exact bool      `json:"exact"`
-}
+	"github.com/penstock/penstock/queue"
+)
 
 // Answer is what became of one job of a stream.
 type Answer struct {
-	Line     int    `json:"line"` // from 1, within the call
-	Status   int    `json:"status"`
-	ID       string `json:"id"`
-	State    string `json:"state"`
-	Position int64  `json:"position"`
-	ETA      *ETA   `json:"eta"`
+	Line     int        `json:"line"` // from 1, within the call
+	Status   int        `json:"status"`
+	ID       string     `json:"id"`
+	State    string     `json:"state"`
+	Position int64      `json:"position"`
+	ETA      *queue.ETA `json:"eta"`
 
 	Reason       string `json:"reason"`
 	Detail       string `json:"detail"`
@@ -32,8 +28,11 @@ type Answer struct {
 	RetryAfterMS int64  `json:"retry_after_ms"`
 }
 
-// Accepted reports whether the job is in, and new.
+// Accepted reports whether the job was taken, and is new.
 func (a *Answer) Accepted() bool { return a.Status == http.StatusAccepted }
+
+// Deferred reports whether a job that was taken waits on the overflow.
+func (a *Answer) Deferred() bool { return a.Accepted() && a.State == queue.Deferred.String() }
 
 // Duplicate reports whether the job was in already.
 func (a *Answer) Duplicate() bool { return a.Status == http.StatusOK }
@@ -56,13 +55,13 @@ func (a *Answer) Why() string {
 // Append sends jobs, each a JSON object without line breaks, in one stream and
 // returns their answers in the same order. When it returns an error some may be
 // in; sending them again with the same ids is safe.
-func (c *Client) Append(ctx context.Context, queue string, jobs [][]byte) ([]Answer, error) {
+func (c *Client) Append(ctx context.Context, name string, jobs [][]byte) ([]Answer, error) {
 	var body bytes.Buffer
 	for _, job := range jobs {
 		body.Write(job)
 		body.WriteByte('\n')
 	}
-	req, err := c.request(ctx, http.MethodPost, queuePath(queue, "jobs"), bytes.NewReader(body.Bytes()))
+	req, err := c.request(ctx, http.MethodPost, queuePath(name, "jobs"), bytes.NewReader(body.Bytes()))
 	if err != nil {
 		return nil, err
 	}
@@ -80,13 +79,13 @@ func (c *Client) Append(ctx context.Context, queue string, jobs [][]byte) ([]Ans
 	for lines.Scan() {
 		var a Answer
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
-			return nil, fmt.Errorf("line %d of the answer cannot be read, is %s an ingress? %w", answered+1, c.base, err)
+			return nil, fmt.Errorf("line %d of the answer cannot be read, is %s an ingress? %w", answered+1, c.shown, err)
 		}
 		if a.Line > len(jobs) && answered == len(jobs) {
 			break // the stream's end was broken off, but every job has its answer
 		}
 		if a.Line < 1 || a.Line > len(jobs) || answers[a.Line-1].Status != 0 {
-			return nil, fmt.Errorf("the answer speaks of line %d of %d: is %s an ingress?", a.Line, len(jobs), c.base)
+			return nil, fmt.Errorf("the answer speaks of line %d of %d: is %s an ingress?", a.Line, len(jobs), c.shown)
 		}
 		answers[a.Line-1] = a
 		answered++

@@ -21,6 +21,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock/penstock/deliver"
 )
 
 // DefaultURL is where an ingress listens unless told otherwise.
@@ -32,6 +34,7 @@ const maxAnswer = 64 << 20
 // Client is safe for use by many goroutines.
 type Client struct {
 	base  string
+	shown string // base for people: it may have a password
 	http  *http.Client
 	agent string
 }
@@ -40,17 +43,18 @@ type Client struct {
 // It does not connect. A nil hc means http.DefaultClient's behaviour without a
 // time limit; each call has its context.
 func New(base string, hc *http.Client) (*Client, error) {
+	shown := deliver.MaskURL(base)
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("server %q: must be a URL such as %s", base, DefaultURL)
+		return nil, fmt.Errorf("server %q: must be a URL such as %s", shown, DefaultURL)
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("server %q: must not have a query or fragment", base)
+		return nil, fmt.Errorf("server %q: must not have a query or fragment", shown)
 	}
 	if hc == nil {
 		hc = &http.Client{}
 	}
-	return &Client{base: strings.TrimRight(base, "/"), http: hc, agent: "penstock"}, nil
+	return &Client{base: strings.TrimRight(base, "/"), shown: strings.TrimRight(shown, "/"), http: hc, agent: "penstock"}, nil
 }
 
 // Problem is a refusal by the server (RFC 9457).
@@ -62,6 +66,8 @@ type Problem struct {
 	Field        string `json:"field"`
 	ID           string `json:"id"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
+	// State is where a job is that could not be cancelled.
+	State string `json:"state"`
 	// Revision is the present one when another was expected.
 	Revision int64 `json:"revision"`
 }
@@ -132,7 +138,7 @@ func (c *Client) do(ctx context.Context, method, path string, head http.Header, 
 		return resp.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s %s: the answer cannot be read, is this an ingress? %w", method, c.base+path, err)
+		return nil, fmt.Errorf("%s %s: the answer cannot be read, is this an ingress? %w", method, c.shown+deliver.MaskURL(path), err)
 	}
 	return resp.Header, nil
 }
@@ -186,7 +192,7 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return &Unreachable{URL: c.base, Err: err}
+	return &Unreachable{URL: c.shown, Err: err}
 }
 
 func queuePath(name string, more ...string) string {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/queue"
 )
 
 // serve answers every request with a handler, and returns a client of it.
@@ -105,8 +106,56 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
+// What is said of an ingress never has the password of its URL.
+func TestPasswordIsNotTold(t *testing.T) {
+	c, err := client.New("http://someone:hunter2@127.0.0.1:1/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var faults []error
+	_, err = c.Queue(t.Context(), "email")
+	faults = append(faults, err)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, password, _ := r.BasicAuth(); password != "hunter2" {
+			t.Error("the ingress was not told the password")
+		}
+		_, _ = io.WriteString(w, "hello")
+	}))
+	t.Cleanup(s.Close)
+	if c, err = client.New(strings.Replace(s.URL, "//", "//someone:hunter2@", 1), s.Client()); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Queues(t.Context())
+	faults = append(faults, err)
+	_, err = c.Append(t.Context(), "email", [][]byte{[]byte("{}")})
+	faults = append(faults, err)
+	for _, bad := range []string{"ftp://u:hunter2@a", "http://a?token=hunter2", "http://u:hunter2@a:x", "http://a#hunter2"} {
+		_, err := client.New(bad, nil)
+		faults = append(faults, err)
+	}
+	for _, err := range faults {
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "***") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 func TestNotAnIngress(t *testing.T) {
 	if _, err := answer(t, 200, nil, "hello").Queue(t.Context(), "email"); err == nil || !strings.Contains(err.Error(), "is this an ingress") {
+		t.Errorf("%v", err)
+	}
+	// Only a PUT is answered without how the queue is doing.
+	bare := answer(t, 200, nil, `{"name":"email","rate":"1/s","revision":7}`)
+	if q, err := bare.Put(t.Context(), "email", json.RawMessage(`{"rate":"1/s"}`), client.Always); err != nil || q.Revision != 7 || q.Flow != nil {
+		t.Errorf("%+v, %v", q, err)
+	}
+	if _, err := bare.Queue(t.Context(), "email"); err == nil || !strings.Contains(err.Error(), "an ingress") {
+		t.Errorf("%v", err)
+	}
+	if _, err := bare.Pause(t.Context(), "email", ""); err == nil || !strings.Contains(err.Error(), "an ingress") {
+		t.Errorf("%v", err)
+	}
+	if _, err := answer(t, 200, nil, `{"queues":[{"name":"a","rate":"1/s"}]}`).Queues(t.Context()); err == nil || !strings.Contains(err.Error(), "an ingress") {
 		t.Errorf("%v", err)
 	}
 	if _, err := answer(t, 200, nil, "hello").Append(t.Context(), "email", [][]byte{[]byte("{}")}); err == nil || !strings.Contains(err.Error(), "an ingress") {
@@ -149,6 +198,23 @@ func TestAppend(t *testing.T) {
 				t.Errorf("%+v", answers)
 			}
 		})
+	}
+}
+
+func TestCancel(t *testing.T) {
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost || r.URL.EscapedPath() != "/v1/queues/email/jobs/a%2Fb/cancel" {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		_, _ = io.WriteString(w, `{"queue":"email","id":"a/b","state":"cancelled"}`)
+	})
+	if j, err := c.Cancel(t.Context(), "email", "a/b"); err != nil || j.ID != "a/b" || j.State != queue.Cancelled {
+		t.Errorf("%+v, %v", j, err)
+	}
+	_, err := answer(t, 409, nil, `{"reason":"not_cancellable","detail":"the job is leased","state":"leased"}`).Cancel(t.Context(), "email", "b")
+	var p *client.Problem
+	if !errors.As(err, &p) || p.State != "leased" {
+		t.Errorf("%+v", err)
 	}
 }
 

@@ -3,12 +3,14 @@ package config_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
@@ -55,4 +57,46 @@ func TestApply(t *testing.T) {
 	if _, err := config.Apply(ctx, engine, specs, log); err == nil || !strings.Contains(err.Error(), "Not A Name") {
 		t.Errorf("a bad spec: %v", err)
 	}
+}
+
+// Drift is found in the secrets themselves, not in what is shown of them, and told by
+// the field alone.
+func TestApplyComparesSecrets(t *testing.T) {
+	ctx := context.Background()
+	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	file := func(secret string) []queue.Spec {
+		t.Helper()
+		specs, err := config.Parse("q.yaml", []byte("queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/?token="+secret+"\", headers: {X-Key: "+secret+"}}\n"), valid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return specs
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	for i, c := range []struct {
+		secret  string
+		drifted bool
+	}{{"hunter2", false}, {"hunter2", false}, {"hunter3", true}} {
+		a, err := config.Apply(ctx, engine, file(c.secret), log)
+		if err != nil || (len(a.Drifted) > 0) != c.drifted {
+			t.Errorf("%d: %+v, %v", i, a, err)
+		}
+	}
+	if !strings.Contains(out.String(), "differs") || strings.Contains(out.String(), "hunter") {
+		t.Errorf("logged %s", out.String())
+	}
+	_, err = config.Parse("q.yaml", []byte("queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/\", headers: {X-Key: \"***\"}}\n"), valid)
+	if err == nil || !strings.Contains(err.Error(), "q.yaml:5:") || !strings.Contains(err.Error(), "headers.X-Key: is ***") {
+		t.Errorf("what is shown of a secret, in a file: %v", err)
+	}
+}
+
+func valid(raw json.RawMessage) error {
+	_, err := deliver.Parse(raw)
+	return err
 }

@@ -27,6 +27,8 @@ queues:
     retention:
       for: 48h
       max: 7
+    overflow: defer
+    deferred: {max_age: 6h, low_water: 0.25, max_jobs: 9, readmit_between: 22:00-06:00, timezone: Europe/Berlin}
     deliver:
       http: {url: "https://api.example.com/v1/send", timeout: 10s}
   - name: ses.otp
@@ -42,12 +44,14 @@ func TestParse(t *testing.T) {
 		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: queue.Duration(time.Minute), Slack: queue.Duration(10 * time.Millisecond),
 		Retry:     queue.Retry{MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none"},
 		Retention: queue.Retention{For: queue.Duration(48 * time.Hour), Max: 7},
+		Overflow:  queue.Defer,
+		Deferred:  queue.Deferral{MaxAge: queue.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},
 		Deliver:   json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),
 	}
 	if len(specs) != 2 || fmt.Sprintf("%+v", specs[0]) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got %+v\nwant %+v", specs, want)
 	}
-	if specs[1].Capacity != queue.DefaultCapacity || specs[1].Rate.String() != "30/m" {
+	if specs[1].Capacity != queue.DefaultCapacity || specs[1].Overflow != queue.Reject || specs[1].Rate.String() != "30/m" {
 		t.Errorf("defaults: %+v", specs[1])
 	}
 	if specs, err := config.Parse("q.yaml", []byte("queues: []\n"), nil); err != nil || len(specs) != 0 {
@@ -93,6 +97,18 @@ func TestBadFiles(t *testing.T) {
 		{"capacity infinite", one("    capacity: .inf\n"), 4, "queues[0].capacity", "not supported"},
 		{"lease without unit", one("    lease: 30\n"), 4, "queues[0].lease", "such as \"30s\""},
 		{"attempts 0", one("    retry:\n      max_attempts: 0\n"), 5, "queues[0].retry.max_attempts", "from 1"},
+		{"overflow neither", one("    overflow: maybe\n"), 4, "queues[0].overflow", "reject or defer"},
+		{"overflow left empty", one("    overflow:\n"), 4, "queues[0].overflow", "null"},
+		{"unknown key of deferred", one("    deferred:\n      age: 1h\n"), 5, "queues[0].deferred.age", "not a field"},
+		{"max_age beyond the retention", one("    deferred: {max_age: 48h}\n"), 4, "queues[0].deferred.max_age", "longer than retention.for"},
+		{"max_age of the default beyond a short retention", one("    deferred:\n      max_age: 24h\n    retention: {for: 1h}\n"), 5, "queues[0].deferred.max_age", "longer than"},
+		{"low_water in percent", one("    deferred:\n      low_water: 50\n"), 5, "queues[0].deferred.low_water", "between 0 and 1"},
+		{"low_water as text", one("    deferred:\n      low_water: half\n"), 5, "queues[0].deferred.low_water", "a number"},
+		{"max_jobs 0", one("    deferred: {max_jobs: 0}\n"), 4, "queues[0].deferred.max_jobs", "is 0"},
+		{"hours without minutes", one("    deferred: {readmit_between: 22-6}\n"), 4, "queues[0].deferred.readmit_between", "two times of day"},
+		{"hours that are none", one("    deferred: {readmit_between: 25:00-06:00}\n"), 4, "queues[0].deferred.readmit_between", "two times of day"},
+		{"zone without hours", one("    deferred: {timezone: Europe/Berlin}\n"), 4, "queues[0].deferred.timezone", "without"},
+		{"zone of the machine", one("    deferred: {readmit_between: 22:00-06:00, timezone: Local}\n"), 4, "queues[0].deferred.timezone", "machine"},
 		{"name missing", "queues:\n  - rate: 1/s\n", 2, "queues[0].name", "missing"},
 		{"name {}", named("'{}'"), 3, "queues[0].name", "a queue name"},
 		{"name with colon", named("a:b"), 3, "queues[0].name", "a queue name"},

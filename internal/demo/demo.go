@@ -1,9 +1,11 @@
 // Package demo pushes a few hundred messages through a small queue faster than
-// they may leave, and judges what came out at the other end.
+// they may leave, and judges what came out at the other end. Messages that may
+// wait are deferred when there is no room; the others are refused, and come back.
 //
 // It promises to end by itself within Limit, and to say that it held only if
-// every message of the file was accepted, each arrived exactly once, and no
-// window of any width saw more starts than the window law allows.
+// every message of the file was accepted, each arrived exactly once, all that was
+// deferred came back, and no window of any width saw more starts than the window
+// law allows.
 //
 // It refuses to know how the queue is run: it speaks HTTP to an ingress.
 package demo
@@ -14,6 +16,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +26,7 @@ import (
 	"github.com/penstock/penstock/internal/prove"
 	"github.com/penstock/penstock/internal/push"
 	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -55,6 +60,8 @@ type Options struct {
 	Offered  leaky.Rate
 	Capacity int64
 	Limit    time.Duration
+	// MayWait are what the ids of messages that may be deferred begin with.
+	MayWait []string
 	// Receiver decides what its answers are; the zero Options take everything.
 	Receiver receiver.Options
 	// Watch is shown a Scene ten times a second, and once at the end.
@@ -84,6 +91,9 @@ type Report struct {
 	Messages int `json:"messages"`
 	// Refused is how often the answer was 429; all of those came back.
 	Refused int `json:"refused"`
+	// Deferred is how many were put on the overflow, Readmitted how many came back.
+	Deferred   int `json:"deferred"`
+	Readmitted int `json:"readmitted"`
 	// Failed is how many could not be brought in at all.
 	Failed int `json:"failed"`
 	prove.Account
@@ -103,6 +113,7 @@ type run struct {
 
 	mu       sync.Mutex
 	counts   [producers]push.Count
+	stats    wire.Stats // of the queue, when it was last looked at
 	accepted []string
 	faults   []string
 }
@@ -159,7 +170,7 @@ func (d *run) flow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	paced := &pacedSource{ctx: ctx, from: from, every: d.o.Offered.Interval()}
+	paced := &pacedSource{ctx: ctx, from: &patientSource{from, d.o.MayWait}, every: d.o.Offered.Interval()}
 	pushed := make(chan error, producers)
 	for i := range producers {
 		go func() { pushed <- d.produce(ctx, i, paced) }()
@@ -179,9 +190,9 @@ func (d *run) flow(ctx context.Context) error {
 		}
 		q, err := d.o.Client.Queue(ctx, QueueName)
 		if err == nil {
-			d.o.Watch(film.scene(d.snapshot(q.Stats.Held())))
+			d.o.Watch(film.scene(d.snapshot(q.Stats)))
 		}
-		if running == 0 && (ctx.Err() != nil || err == nil && q.Stats.Held() == 0) {
+		if running == 0 && (ctx.Err() != nil || err == nil && q.Stats.Held()+q.Stats.Deferred == 0) {
 			return errors.Join(problems...)
 		}
 	}
@@ -214,13 +225,15 @@ func (d *run) produce(ctx context.Context, i int, from push.Source) error {
 	return err
 }
 
-func (d *run) snapshot(held int64) snapshot {
+func (d *run) snapshot(stats wire.Stats) snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := snapshot{at: time.Since(d.start), held: held, capacity: d.o.Capacity, rate: d.o.Outflow, now: d.rec.Now()}
+	d.stats = stats
+	s := snapshot{at: time.Since(d.start), held: stats.Held(), deferred: stats.Deferred, capacity: d.o.Capacity, rate: d.o.Outflow, now: d.rec.Now()}
 	for _, n := range d.counts {
 		s.offered += n.Read
-		s.accepted += n.Accepted
+		s.accepted += n.Accepted + n.Deferred
+		s.setAside += n.Deferred
 		s.refused += n.Refusals
 		s.waiting += n.Undecided
 	}
@@ -245,8 +258,10 @@ func (d *run) report() *Report {
 	r.Messages, _ = push.CountLines(bytes.NewReader(d.o.Messages), push.NDJSON) // memory does not fail
 	for _, n := range d.counts {
 		r.Refused += n.Refusals
+		r.Deferred += n.Deferred
 		r.Failed += n.Failed
 	}
+	r.Readmitted = int(d.stats.Returned)
 	r.conclude(d.faults)
 	return r
 }
@@ -263,6 +278,9 @@ func (r *Report) conclude(faults []string) {
 	for _, f := range faults[:min(len(faults), 5)] {
 		broken("%s", f)
 	}
+	if r.Deferred != r.Readmitted {
+		broken("%d messages were deferred, %d came back", r.Deferred, r.Readmitted)
+	}
 	if r.Lost > 0 {
 		broken("%d accepted messages never arrived, such as %v", r.Lost, r.LostIDs)
 	}
@@ -276,6 +294,22 @@ func (r *Report) conclude(faults []string) {
 		broken("the window law: %d starts in %v where %d are allowed", r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed)
 	}
 	r.Held = len(r.Broken) == 0
+}
+
+// patientSource marks the messages that may be deferred.
+type patientSource struct {
+	push.Source
+	prefixes []string
+}
+
+func (s *patientSource) Next() (push.Line, error) {
+	line, err := s.Source.Next()
+	if err != nil || line.Err != nil || !slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(line.ID, p) }) {
+		return line, err
+	}
+	// An object with an id in it: what is put before that is followed by a member.
+	line.Body = append([]byte(`{"overflow":"defer",`), line.Body[1:]...)
+	return line, nil
 }
 
 // pacedSource lets messages out at a steady rate, to whichever producer asks.

@@ -16,7 +16,7 @@ func TestSceneDraws(t *testing.T) {
 	f.scene(snapshot{})
 	s := f.scene(snapshot{
 		at: 500 * time.Millisecond, now: 205 * time.Millisecond, held: 25, capacity: 50, rate: leaky.PerSecond(25),
-		offered: 40, accepted: 30, refused: 10, waiting: 3, arrivals: arrivals,
+		offered: 40, accepted: 30, setAside: 20, deferred: 12, refused: 10, waiting: 3, arrivals: arrivals,
 	})
 	if s.Inflow != 60 || s.Refusals != 20 || s.Out != 10 {
 		t.Errorf("inflow %v, refusals %v, out %v", s.Inflow, s.Refusals, s.Out)
@@ -30,7 +30,7 @@ func TestSceneDraws(t *testing.T) {
 			t.Errorf("a line of %d: %s", n, line)
 		}
 	}
-	for _, want := range []string{"25 of 50", "||2·|·", "refused   10"} {
+	for _, want := range []string{"25 of 50", "||2·|·", "refused   10", "▒▒▒ ", "12 deferred, 8 of 20 came back"} {
 		if !strings.Contains(drawn, want) {
 			t.Errorf("no %q in\n%s", want, drawn)
 		}
@@ -45,13 +45,14 @@ func TestConclude(t *testing.T) {
 		return Report{Messages: 5, Account: prove.Account{Accepted: 5, Delivered: 5}, Law: prove.LawReport{Held: true}}
 	}
 	for want, spoil := range map[string]func(*Report){
-		"":                      func(*Report) {},
-		"nothing was delivered": func(r *Report) { *r = Report{Law: prove.LawReport{Held: true}} },
-		"4 of 5 messages":       func(r *Report) { r.Accepted = 4 },
-		"never arrived":         func(r *Report) { r.Lost = 1 },
-		"had arrived before":    func(r *Report) { r.Twice = 1 },
-		"no accepted message":   func(r *Report) { r.Strangers = 1 },
-		"the window law":        func(r *Report) { r.Law.Held = false },
+		"":                                      func(*Report) {},
+		"nothing was delivered":                 func(r *Report) { *r = Report{Law: prove.LawReport{Held: true}} },
+		"4 of 5 messages":                       func(r *Report) { r.Accepted = 4 },
+		"2 messages were deferred, 1 came back": func(r *Report) { r.Deferred, r.Readmitted = 2, 1 },
+		"never arrived":                         func(r *Report) { r.Lost = 1 },
+		"had arrived before":                    func(r *Report) { r.Twice = 1 },
+		"no accepted message":                   func(r *Report) { r.Strangers = 1 },
+		"the window law":                        func(r *Report) { r.Law.Held = false },
 	} {
 		r := good()
 		spoil(&r)

@@ -2,10 +2,12 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -15,21 +17,20 @@ var latencyBuckets = []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, 
 // Engine wraps an engine and counts what is appended to it.
 type Engine struct {
 	queue.Engine
+	front             queue.Appender
 	appended, refused *prometheus.CounterVec
 	latency           prometheus.Histogram
-	queues            *slots[*arrivals]
+	queues            *slots
 }
 
-// arrivals are the counters of one queue.
-type arrivals struct {
-	accepted, duplicate, conflict, full, invalid, failed prometheus.Counter
-}
-
-// NewEngine wraps e; maxQueues is how many queues get series of their own, 0 for
-// the default.
-func NewEngine(e queue.Engine, reg prometheus.Registerer, maxQueues int) (*Engine, error) {
+// NewEngine wraps e, to which jobs are appended by way of front, nil for e itself;
+// maxQueues is how many queues get series of their own, 0 for the default.
+func NewEngine(e queue.Engine, front queue.Appender, reg prometheus.Registerer, maxQueues int) (*Engine, error) {
+	if front == nil {
+		front = e
+	}
 	m := &Engine{
-		Engine: e,
+		Engine: e, front: front,
 		appended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_appended_total", Help: "Jobs that were accepted, or found to be in already (outcome duplicate).",
 		}, []string{"queue", "outcome"}),
@@ -40,68 +41,52 @@ func NewEngine(e queue.Engine, reg prometheus.Registerer, maxQueues int) (*Engin
 			Name: "penstock_append_seconds", Help: "How long an append took, one call of one or many jobs.", Buckets: latencyBuckets,
 		}),
 	}
-	m.queues = newSlots(maxQueues, func(label string) *arrivals {
-		return &arrivals{
-			accepted:  m.appended.WithLabelValues(label, "accepted"),
-			duplicate: m.appended.WithLabelValues(label, "duplicate"),
-			conflict:  m.refused.WithLabelValues(label, "conflict"),
-			full:      m.refused.WithLabelValues(label, "full"),
-			invalid:   m.refused.WithLabelValues(label, "invalid"),
-			failed:    m.refused.WithLabelValues(label, "failed"),
-		}
-	})
+	m.queues = newSlots(maxQueues, kind{m.appended, "accepted"}, kind{m.appended, "duplicate"},
+		kind{m.refused, "conflict"}, kind{m.refused, "full"}, kind{m.refused, "invalid"}, kind{m.refused, "failed"})
 	return m, register(reg, m.appended, m.refused, m.latency)
 }
 
 // Append implements queue.Appender.
 func (m *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	start := time.Now()
-	answers, err := m.Engine.Append(ctx, jobs)
+	answers, err := m.front.Append(ctx, jobs)
 	m.latency.Observe(time.Since(start).Seconds())
 	if len(answers) != len(jobs) { // nothing could be decided
-		m.refused.WithLabelValues(Other, "failed").Add(float64(len(jobs)))
+		m.queues.addKnown(Other, m.refused, "failed", float64(len(jobs)))
 		return answers, err
 	}
+	m.queues.age(start)
 	for i := range answers {
-		m.count(jobs[i].Queue, answers[i].Outcome)
+		m.count(jobs[i].Queue, &answers[i])
 	}
 	return answers, err
 }
 
 // count gives a queue a slot only once it is known to exist, so that nobody can
 // use them up by asking for queues that do not.
-func (m *Engine) count(name string, outcome queue.AppendOutcome) {
-	switch outcome {
-	case queue.Accepted:
-		m.queues.of(name).accepted.Inc()
-	case queue.Duplicate:
-		m.queues.of(name).duplicate.Inc()
-	case queue.Conflict:
-		m.queues.of(name).conflict.Inc()
-	case queue.Full:
-		m.queues.of(name).full.Inc()
-	case queue.UnknownQueue:
-		m.refused.WithLabelValues(Other, "unknown_queue").Inc()
-	case queue.Invalid, queue.Failed:
-		reason := outcome.String()
-		if v, ok := m.queues.named.Load(name); ok {
-			if outcome == queue.Invalid {
-				v.(*arrivals).invalid.Inc()
-			} else {
-				v.(*arrivals).failed.Inc()
-			}
-			return
-		}
-		m.refused.WithLabelValues(Other, reason).Inc()
+func (m *Engine) count(name string, a *queue.Appended) {
+	outcome := a.Outcome.String()
+	switch {
+	case a.Outcome == queue.Accepted && a.State == queue.Deferred:
+		m.queues.add(name, m.appended, a.State.String(), 1)
+	case a.Outcome == queue.Accepted, a.Outcome == queue.Duplicate:
+		m.queues.add(name, m.appended, outcome, 1)
+	case a.Outcome == queue.UnknownQueue:
+		m.queues.addKnown(Other, m.refused, outcome, 1)
+	case a.Outcome == queue.Failed && errors.Is(a.Err, deferred.ErrUnavailable):
+		m.queues.addKnown(name, m.refused, "overflow_unavailable", 1)
+	case a.Outcome == queue.Invalid, a.Outcome == queue.Failed:
+		m.queues.addKnown(name, m.refused, outcome, 1)
+	default:
+		m.queues.add(name, m.refused, outcome, 1)
 	}
 }
 
 // Delete implements queue.Specs. A deleted queue's series end.
 func (m *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
 	err := m.Engine.Delete(ctx, name, expect, force)
-	if err == nil && m.queues.forget(name) {
-		m.appended.DeletePartialMatch(prometheus.Labels{"queue": name})
-		m.refused.DeletePartialMatch(prometheus.Labels{"queue": name})
+	if err == nil {
+		m.queues.forget(name)
 	}
 	return err
 }

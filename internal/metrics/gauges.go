@@ -92,6 +92,7 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 		rest.Waiting -= info.Waiting
 		rest.Scheduled -= info.Scheduled
 		rest.Leased -= info.Leased
+		rest.Deferred -= info.Deferred
 		rest.Dead -= info.Dead
 	}
 	for name := range g.shown {
@@ -103,7 +104,7 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 	if totals.Queues > int64(len(infos)) {
 		// The totals are a little older than the list, so the difference may be
 		// slightly off, and must not be shown as negative.
-		g.states(Other, max(rest.Waiting, 0), max(rest.Scheduled, 0), max(rest.Leased, 0), max(rest.Dead, 0))
+		g.states(Other, &rest)
 	} else {
 		g.jobs.DeletePartialMatch(prometheus.Labels{"queue": Other})
 	}
@@ -114,7 +115,7 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 
 func (g *Gauges) set(info *queue.Info, now time.Time) {
 	name := info.Spec.Name
-	g.states(name, info.Waiting, info.Scheduled, info.Leased, info.Dead)
+	g.states(name, &queue.Totals{Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Deferred: info.Deferred, Dead: info.Dead})
 	age := 0.0
 	if !info.OldestWaiting.IsZero() {
 		age = max(now.Sub(info.OldestWaiting).Seconds(), 0)
@@ -133,11 +134,12 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 	g.paused.WithLabelValues(name).Set(paused)
 }
 
-func (g *Gauges) states(label string, waiting, scheduled, leased, dead int64) {
-	g.jobs.WithLabelValues(label, queue.Waiting.String()).Set(float64(waiting))
-	g.jobs.WithLabelValues(label, queue.Scheduled.String()).Set(float64(scheduled))
-	g.jobs.WithLabelValues(label, queue.Leased.String()).Set(float64(leased))
-	g.jobs.WithLabelValues(label, queue.Dead.String()).Set(float64(dead))
+func (g *Gauges) states(label string, n *queue.Totals) {
+	for state, jobs := range map[queue.State]int64{
+		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Deferred: n.Deferred, queue.Dead: n.Dead,
+	} {
+		g.jobs.WithLabelValues(label, state.String()).Set(float64(max(jobs, 0)))
+	}
 }
 
 func (g *Gauges) forget(name string) {

@@ -2,7 +2,6 @@ package metrics_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -14,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/internal/store"
@@ -55,7 +53,7 @@ func compare(t *testing.T, reg prometheus.Gatherer, want string, names ...string
 
 func TestEngine(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	e, err := metrics.NewEngine(embedded(t), reg, 2)
+	e, err := metrics.NewEngine(embedded(t), nil, reg, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +126,7 @@ penstock_appended_total{outcome="duplicate",queue="d"} 0
 func TestEngineThatFails(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	inner := embedded(t)
-	e, err := metrics.NewEngine(inner, reg, 0)
+	e, err := metrics.NewEngine(inner, nil, reg, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +141,7 @@ func TestEngineThatFails(t *testing.T) {
 # TYPE penstock_refused_total counter
 penstock_refused_total{queue="_other",reason="failed"} 2
 `, "penstock_refused_total")
-	if _, err := metrics.NewEngine(inner, reg, 0); err == nil {
+	if _, err := metrics.NewEngine(inner, nil, reg, 0); err == nil {
 		t.Error("registered twice")
 	}
 }
@@ -174,7 +172,7 @@ func TestGauges(t *testing.T) {
 # TYPE penstock_jobs gauge
 `
 	states := func(name string, waiting int) string {
-		return fmt.Sprintf("penstock_jobs{queue=%[1]q,state=\"dead\"} 0\npenstock_jobs{queue=%[1]q,state=\"leased\"} 0\npenstock_jobs{queue=%[1]q,state=\"scheduled\"} 0\npenstock_jobs{queue=%[1]q,state=\"waiting\"} %[2]d\n", name, waiting)
+		return fmt.Sprintf("penstock_jobs{queue=%[1]q,state=\"dead\"} 0\npenstock_jobs{queue=%[1]q,state=\"deferred\"} 0\npenstock_jobs{queue=%[1]q,state=\"leased\"} 0\npenstock_jobs{queue=%[1]q,state=\"scheduled\"} 0\npenstock_jobs{queue=%[1]q,state=\"waiting\"} %[2]d\n", name, waiting)
 	}
 	compare(t, reg, jobs+states("_other", 6)+states("a", 3)+states("b", 3)+`
 # HELP penstock_queues How many queues there are.
@@ -224,100 +222,6 @@ func TestGaugesRun(t *testing.T) {
 			t.Errorf("complained %d times in a minute", n)
 		}
 	})
-}
-
-func TestObserver(t *testing.T) {
-	reg := prometheus.NewPedanticRegistry()
-	o, err := metrics.NewObserver(reg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := func(name string) *drain.Job {
-		return &drain.Job{Reservation: queue.Reservation{Job: queue.Job{Queue: name}}}
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		o.Departed(of(name), 300*time.Microsecond)
-		o.Returned(of(name), queue.Deliver, 2*time.Millisecond)
-		o.Settled(name, queue.Deliver, queue.Delivered)
-	}
-	o.Departed(of("a"), -time.Second) // early is not late
-	o.Returned(of("a"), queue.Fail, time.Millisecond)
-	o.Settled("a", queue.Fail, queue.StateNone)
-	o.Returned(of("a"), queue.Bury, time.Millisecond)
-	o.Unsettled("a", queue.Bury, errors.New("away"))
-	o.Returned(of("b"), queue.Release, time.Millisecond)
-	o.Released("a", drain.Late)
-	o.Released("b", drain.Stopping)
-	o.Lost("a", 5)
-	o.Expired("a")
-	o.LeaseLost("c")
-	o.Free(7)
-	o.Reserved(0, 10, 3, time.Millisecond, nil)
-	o.Reserved(0, 10, 0, time.Millisecond, nil)
-	o.Reserved(0, 10, 0, time.Millisecond, errors.New("away"))
-	compare(t, reg, `
-# HELP penstock_departures_total Jobs that this drainer started.
-# TYPE penstock_departures_total counter
-penstock_departures_total{queue="_other"} 2
-penstock_departures_total{queue="a"} 2
-# HELP penstock_deliveries_total What became of started jobs, by outcome.
-# TYPE penstock_deliveries_total counter
-penstock_deliveries_total{outcome="dead",queue="_other"} 0
-penstock_deliveries_total{outcome="dead",queue="a"} 1
-penstock_deliveries_total{outcome="delivered",queue="_other"} 2
-penstock_deliveries_total{outcome="delivered",queue="a"} 1
-penstock_deliveries_total{outcome="released",queue="_other"} 1
-penstock_deliveries_total{outcome="released",queue="a"} 0
-penstock_deliveries_total{outcome="retry",queue="_other"} 0
-penstock_deliveries_total{outcome="retry",queue="a"} 1
-# HELP penstock_releases_total Departures given back unused, by reason.
-# TYPE penstock_releases_total counter
-penstock_releases_total{queue="_other",reason="stopping"} 1
-penstock_releases_total{queue="a",reason="late"} 1
-# HELP penstock_lost_slots_total Departures that a backlogged queue could have had and did not, as this drainer was told.
-# TYPE penstock_lost_slots_total counter
-penstock_lost_slots_total{queue="a"} 5
-# HELP penstock_leases_expired_total Leases that ran out, anybody's, as this drainer was told.
-# TYPE penstock_leases_expired_total counter
-penstock_leases_expired_total{queue="a"} 1
-# HELP penstock_leases_lost_total Jobs that this drainer had to stop because their lease no longer stood.
-# TYPE penstock_leases_lost_total counter
-penstock_leases_lost_total{queue="_other"} 1
-# HELP penstock_settlements_total Ends of leases, by result: accepted, stale or failed.
-# TYPE penstock_settlements_total counter
-penstock_settlements_total{queue="_other",result="accepted"} 2
-penstock_settlements_total{queue="a",result="accepted"} 1
-penstock_settlements_total{queue="a",result="failed"} 1
-penstock_settlements_total{queue="a",result="stale"} 1
-# HELP penstock_free_handlers Handlers that have nothing to do.
-# TYPE penstock_free_handlers gauge
-penstock_free_handlers 7
-# HELP penstock_reserves_total Reserves, by result: jobs, empty or failed.
-# TYPE penstock_reserves_total counter
-penstock_reserves_total{result="empty"} 1
-penstock_reserves_total{result="failed"} 1
-penstock_reserves_total{result="jobs"} 1
-# HELP penstock_start_lateness_seconds How long after its departure a job started.
-# TYPE penstock_start_lateness_seconds histogram
-penstock_start_lateness_seconds_bucket{le="5e-05"} 1
-penstock_start_lateness_seconds_bucket{le="0.0001"} 1
-penstock_start_lateness_seconds_bucket{le="0.0002"} 1
-penstock_start_lateness_seconds_bucket{le="0.0005"} 4
-penstock_start_lateness_seconds_bucket{le="0.001"} 4
-penstock_start_lateness_seconds_bucket{le="0.002"} 4
-penstock_start_lateness_seconds_bucket{le="0.003"} 4
-penstock_start_lateness_seconds_bucket{le="0.005"} 4
-penstock_start_lateness_seconds_bucket{le="0.0075"} 4
-penstock_start_lateness_seconds_bucket{le="0.01"} 4
-penstock_start_lateness_seconds_bucket{le="0.02"} 4
-penstock_start_lateness_seconds_bucket{le="0.05"} 4
-penstock_start_lateness_seconds_bucket{le="0.1"} 4
-penstock_start_lateness_seconds_bucket{le="1"} 4
-penstock_start_lateness_seconds_bucket{le="+Inf"} 4
-penstock_start_lateness_seconds_sum 0.0009
-penstock_start_lateness_seconds_count 4
-`, "penstock_departures_total", "penstock_deliveries_total", "penstock_releases_total", "penstock_lost_slots_total", "penstock_leases_expired_total",
-		"penstock_leases_lost_total", "penstock_settlements_total", "penstock_free_handlers", "penstock_reserves_total", "penstock_start_lateness_seconds")
 }
 
 func TestHook(t *testing.T) {

@@ -27,18 +27,10 @@ type Observer struct {
 	reserved    *prometheus.CounterVec
 	free        prometheus.Gauge
 
-	queues *slots[*outflow]
+	queues *slots
 }
 
 var _ drain.Observer = (*Observer)(nil)
-
-// outflow are the counters of one queue that are needed for each job.
-type outflow struct {
-	label                           string
-	departures                      prometheus.Counter
-	delivered, retry, dead, release prometheus.Counter
-	settled                         prometheus.Counter
-}
 
 // NewObserver registers an observer's metrics; maxQueues is how many queues get
 // series of their own, 0 for the default.
@@ -51,35 +43,28 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 	}
 	o := &Observer{
 		departures:  counter("penstock_departures_total", "Jobs that this drainer started.", "queue"),
-		deliveries:  counter("penstock_deliveries_total", "What became of started jobs, by outcome.", "queue", "outcome"),
+		deliveries:  counter("penstock_deliveries_total", "Jobs that this drainer settled, by what became of them.", "queue", "outcome"),
 		releases:    counter("penstock_releases_total", "Departures given back unused, by reason.", "queue", "reason"),
 		lost:        counter("penstock_lost_slots_total", "Departures that a backlogged queue could have had and did not, as this drainer was told.", "queue"),
 		expired:     counter("penstock_leases_expired_total", "Leases that ran out, anybody's, as this drainer was told.", "queue"),
 		leasesLost:  counter("penstock_leases_lost_total", "Jobs that this drainer had to stop because their lease no longer stood.", "queue"),
 		settlements: counter("penstock_settlements_total", "Ends of leases, by result: accepted, stale or failed.", "queue", "result"),
 		lateness:    histogram("penstock_start_lateness_seconds", "How long after its departure a job started.", latenessBuckets),
-		handling:    histogram("penstock_handler_seconds", "How long a handler worked on a job.", latencyBuckets),
+		handling:    histogram("penstock_handler_seconds", "How long a handler worked on a job that had started.", latencyBuckets),
 		reserving:   histogram("penstock_reserve_seconds", "How long the engine took to answer a reserve.", latencyBuckets),
 		reserved:    counter("penstock_reserves_total", "Reserves, by result: jobs, empty or failed.", "result"),
 		free:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_free_handlers", Help: "Handlers that have nothing to do."}),
 	}
-	o.queues = newSlots(maxQueues, func(label string) *outflow {
-		return &outflow{
-			label:      label,
-			departures: o.departures.WithLabelValues(label),
-			delivered:  o.deliveries.WithLabelValues(label, "delivered"),
-			retry:      o.deliveries.WithLabelValues(label, "retry"),
-			dead:       o.deliveries.WithLabelValues(label, "dead"),
-			release:    o.deliveries.WithLabelValues(label, "released"),
-			settled:    o.settlements.WithLabelValues(label, "accepted"),
-		}
-	})
+	o.queues = newSlots(maxQueues, kind{o.departures, ""}, kind{o.deliveries, "delivered"}, kind{o.deliveries, "retry"},
+		kind{o.deliveries, "dead"}, kind{o.deliveries, "released"}, kind{o.settlements, "accepted"})
 	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements,
 		o.lateness, o.handling, o.reserving, o.reserved, o.free)
 }
 
-// Reserved implements drain.Observer.
+// Reserved implements drain.Observer. A drainer asks every few seconds, whatever else
+// happens: so this is where queues age.
 func (o *Observer) Reserved(_, _, n int, took time.Duration, err error) {
+	o.queues.age(time.Now())
 	o.reserving.Observe(took.Seconds())
 	result := "jobs"
 	switch {
@@ -92,59 +77,59 @@ func (o *Observer) Reserved(_, _, n int, took time.Duration, err error) {
 }
 
 // Lost implements drain.Observer.
-func (o *Observer) Lost(name string, slots int64) {
-	o.lost.WithLabelValues(o.queues.of(name).label).Add(float64(slots))
-}
+func (o *Observer) Lost(name string, slots int64) { o.queues.add(name, o.lost, "", float64(slots)) }
 
 // Expired implements drain.Observer.
-func (o *Observer) Expired(name string) { o.expired.WithLabelValues(o.queues.of(name).label).Inc() }
+func (o *Observer) Expired(name string) { o.queues.add(name, o.expired, "", 1) }
 
 // Departed implements drain.Observer.
 func (o *Observer) Departed(job *drain.Job, late time.Duration) {
-	o.queues.of(job.Queue).departures.Inc()
+	o.queues.add(job.Queue, o.departures, "", 1)
 	o.lateness.Observe(max(late, 0).Seconds())
 }
 
-// Returned implements drain.Observer.
-func (o *Observer) Returned(job *drain.Job, verdict queue.Verdict, took time.Duration) {
-	q := o.queues.of(job.Queue)
-	o.handling.Observe(took.Seconds())
-	switch verdict {
-	case queue.Deliver:
-		q.delivered.Inc()
-	case queue.Fail:
-		q.retry.Inc()
-	case queue.Bury:
-		q.dead.Inc()
-	case queue.Release:
-		q.release.Inc()
+// Returned implements drain.Observer. What becomes of the job is counted when it
+// is settled: only the engine knows whether a failure was the last.
+func (o *Observer) Returned(_ *drain.Job, _ queue.Verdict, took time.Duration) {
+	if took > 0 { // else it never passed the gate, and did no work that could have taken time
+		o.handling.Observe(took.Seconds())
 	}
 }
 
 // Released implements drain.Observer.
 func (o *Observer) Released(name string, why drain.Reason) {
-	o.releases.WithLabelValues(o.queues.of(name).label, why.String()).Inc()
+	o.queues.add(name, o.releases, why.String(), 1)
 }
 
 // Settled implements drain.Observer.
 func (o *Observer) Settled(name string, _ queue.Verdict, state queue.State) {
-	q := o.queues.of(name)
 	if state == queue.StateNone {
-		o.settlements.WithLabelValues(q.label, "stale").Inc()
+		o.queues.add(name, o.settlements, "stale", 1)
 		return
 	}
-	q.settled.Inc()
+	o.queues.add(name, o.settlements, "accepted", 1)
+	o.queues.add(name, o.deliveries, outcome(state), 1)
+}
+
+// outcome is what the state in which a settlement left a job means for the receiver.
+func outcome(state queue.State) string {
+	switch state {
+	case queue.Scheduled:
+		return "retry"
+	case queue.Waiting:
+		return "released"
+	default: // delivered and dead
+		return state.String()
+	}
 }
 
 // Unsettled implements drain.Observer.
 func (o *Observer) Unsettled(name string, _ queue.Verdict, _ error) {
-	o.settlements.WithLabelValues(o.queues.of(name).label, "failed").Inc()
+	o.queues.add(name, o.settlements, "failed", 1)
 }
 
 // LeaseLost implements drain.Observer.
-func (o *Observer) LeaseLost(name string) {
-	o.leasesLost.WithLabelValues(o.queues.of(name).label).Inc()
-}
+func (o *Observer) LeaseLost(name string) { o.queues.add(name, o.leasesLost, "", 1) }
 
 // Free implements drain.Observer.
 func (o *Observer) Free(handlers int) { o.free.Set(float64(handlers)) }

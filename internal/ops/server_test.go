@@ -26,7 +26,12 @@ var hello = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 // running starts a server that is stopped, and waited for, at the end.
 func running(t *testing.T, h http.Handler, o ops.ServerOptions) (*ops.Server, func() error) {
 	t.Helper()
-	s, err := ops.NewServer(ops.Listen{Addr: "127.0.0.1:0"}, o)
+	return runningAt(t, ops.Listen{Addr: "127.0.0.1:0"}, h, o)
+}
+
+func runningAt(t *testing.T, l ops.Listen, h http.Handler, o ops.ServerOptions) (*ops.Server, func() error) {
+	t.Helper()
+	s, err := ops.NewServer(l, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,6 +235,12 @@ func TestListen(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Errorf("closing: %v", err)
 		}
+	}
+}
+
+func TestNegativeLimit(t *testing.T) {
+	if _, err := ops.NewServer(ops.Listen{Addr: "127.0.0.1:0"}, ops.ServerOptions{MaxConnections: -1}); err == nil || !strings.Contains(err.Error(), "--max-connections -1") {
+		t.Errorf("%v", err)
 	}
 }
 

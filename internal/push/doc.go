@@ -7,6 +7,6 @@
 // them, and meanwhile nothing new is read. Memory is bounded by one batch,
 // however long the file is.
 //
-// It refuses to drop anything silently: every line is accepted, duplicate,
-// refused or failed, with its number, and the four add up to what was read.
+// It refuses to drop anything silently: every line is accepted, deferred,
+// duplicate, refused or failed, with its number, and the five add up to what was read.
 package push

@@ -36,8 +36,9 @@ type Options struct {
 // Count says what became of the lines so far.
 type Count struct {
 	Read      int // lines with something in them
-	Accepted  int
-	Duplicate int // were in already
+	Accepted  int // are in the queue
+	Deferred  int // wait on the overflow until there is room
+	Duplicate int // were in already, or deferred
 	Refused   int // no room, and not waited for
 	Failed    int // cannot be taken
 	// Undecided is what was read but not answered: refused for now, under way
@@ -202,6 +203,9 @@ func (p *pusher) send(ctx context.Context, batch []int) error {
 // says that nothing else of the file will be taken either.
 func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, err error) {
 	switch {
+	case a.Deferred():
+		p.count.Deferred++
+		p.taken(h.Line, a)
 	case a.Accepted():
 		p.count.Accepted++
 		p.taken(h.Line, a)

@@ -115,6 +115,43 @@ func TestPushAgainAnswersDuplicate(t *testing.T) {
 	}
 }
 
+// Deferred jobs are taken, and counted apart; with the others they add up.
+func TestPushCountsDeferred(t *testing.T) {
+	s := &server{before: func(_ int, ids []string) ([]client.Answer, error) {
+		return []client.Answer{
+			{Status: 202, ID: ids[0], State: "waiting"},
+			{Status: 202, ID: ids[1], State: "deferred"},
+			{Status: 202, ID: ids[2], State: "deferred"},
+			{Status: 200, ID: ids[3], State: "deferred"},
+			{Status: 422, ID: ids[4], Reason: "expired", Field: "expires_at", Detail: "has passed"},
+		}, nil
+	}}
+	taken := 0
+	count, err := run(t, s, lines(5), push.Options{Taken: func(push.Line, *client.Answer) { taken++ }})
+	if err != nil || count != (push.Count{Read: 5, Accepted: 1, Deferred: 2, Duplicate: 1, Failed: 1}) || taken != 4 {
+		t.Errorf("%+v, %d taken, %v", count, taken, err)
+	}
+}
+
+// An overflow that is full is come back to, as a queue is; one that is away is tried
+// again.
+func TestPushWaitsForTheOverflow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		s := &server{before: func(call int, ids []string) ([]client.Answer, error) {
+			return map[int][]client.Answer{
+				1: {{Status: 429, ID: ids[0], Reason: "overflow_full", RetryAfterMS: 7000}},
+				2: {{Status: 503, ID: ids[0], Reason: "overflow_unavailable", RetryAfterMS: 1000}},
+				3: {{Status: 202, ID: ids[0], State: "deferred"}},
+			}[call], nil
+		}}
+		count, err := run(t, s, lines(1), push.Options{})
+		if err != nil || count.Deferred != 1 || count.Refusals != 1 || time.Since(start) < 8*time.Second {
+			t.Errorf("%+v, %v, after %v", count, err, time.Since(start))
+		}
+	})
+}
+
 func TestPushNoWait(t *testing.T) {
 	var told []int
 	s := &server{room: 3}

@@ -149,35 +149,43 @@ func withID(text []byte, number int) Line {
 // findID returns the value of the member "id" of an object, nil if there is
 // none, and whether the object has any members.
 func findID(text []byte) (id json.RawMessage, fields bool, err error) {
+	err = members(text, func(name string, value json.RawMessage) {
+		fields = true
+		if name == "id" && id == nil {
+			id = value
+		}
+	})
+	return id, fields, err
+}
+
+// members calls f with every member of a JSON object, and nothing but one.
+func members(text []byte, f func(name string, value json.RawMessage)) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	open, err := dec.Token()
 	if err != nil {
-		return nil, false, notJSON(err)
+		return notJSON(err)
 	}
 	if open != json.Delim('{') {
-		return nil, false, errors.New(`is not a JSON object such as {"payload": ...}`)
+		return errors.New(`is not a JSON object such as {"payload": ...}`)
 	}
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
-			return nil, false, notJSON(err)
+			return notJSON(err)
 		}
-		fields = true
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
-			return nil, false, notJSON(err)
+			return notJSON(err)
 		}
-		if name == "id" && id == nil {
-			id = value
-		}
+		f(name.(string), value) // the decoder takes nothing else there
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, false, notJSON(err)
+		return notJSON(err)
 	}
 	if dec.More() {
-		return nil, false, errors.New("has something behind the JSON object")
+		return errors.New("has something behind the JSON object")
 	}
-	return id, fields, nil
+	return nil
 }
 
 func notJSON(err error) error {

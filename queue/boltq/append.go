@@ -27,28 +27,22 @@ type entry struct {
 	print  [8]byte
 	record []byte
 	answer *queue.Appended
+	// offered by somebody who can put it aside
+	offered bool
 }
 
 // Append implements queue.Appender.
 func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	return e.append(ctx, jobs, false)
+}
+
+func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]queue.Appended, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	answers := make([]queue.Appended, len(jobs))
-	open := prepare(jobs, answers)
-	for len(open) > 0 {
-		c := newCall()
-		again, others, err := e.admit(open, c)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.await(ctx); err != nil {
-			return nil, err
-		}
-		if err := awaitAll(ctx, others); err != nil {
-			return nil, err
-		}
-		open = again
+	if err := rounds(ctx, e, prepare(jobs, answers, offered), e.admit); err != nil {
+		return nil, err
 	}
 	for i := range answers {
 		if answers[i].Outcome != queue.Failed {
@@ -62,12 +56,12 @@ func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 }
 
 // prepare checks and packs jobs, outside the mutex.
-func prepare(jobs []queue.Job, answers []queue.Appended) []*entry {
+func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*entry {
 	open := make([]*entry, 0, len(jobs))
 	entries := make([]entry, len(jobs))
 	for i := range jobs {
 		n := &entries[i]
-		n.job, n.answer = jobs[i], &answers[i]
+		n.job, n.answer, n.offered = jobs[i], &answers[i], offered
 		n.job.Normalize()
 		if err := n.job.Validate(); err != nil {
 			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: n.job.ID, Err: err}
@@ -80,25 +74,8 @@ func prepare(jobs []queue.Job, answers []queue.Appended) []*entry {
 	return open
 }
 
-// admit decides the open entries. Those that depend on changes under way are
-// returned to be decided again when the calls named are done.
-func (e *Engine) admit(open []*entry, c *call) (again []*entry, others []*call, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.usable(); err != nil {
-		return nil, nil, err
-	}
-	now := e.now()
-	for _, n := range open {
-		if busy := e.admitOne(n, c, now); busy != nil {
-			again = append(again, n)
-			others = append(others, busy)
-		}
-	}
-	return again, others, nil
-}
-
-func (e *Engine) admitOne(n *entry, c *call, now leaky.Instant) (busy *call) {
+// admit decides an entry, unless it depends on changes under way.
+func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 	*n.answer = queue.Appended{ID: n.job.ID}
 	l := e.lines[n.job.Queue]
 	if l == nil {
@@ -118,21 +95,61 @@ func (e *Engine) admitOne(n *entry, c *call, now leaky.Instant) (busy *call) {
 		}
 		return nil
 	}
+	if c := l.moving(n.job.ID); c != nil {
+		return c
+	}
 	if d := l.ended.find(n.job.ID, l.spec.Retention, now); d != nil {
 		n.known(d.print, d.state)
 		return nil
 	}
-	if l.size() >= l.spec.Capacity {
+	if number, d := l.deferral(n.job.ID, now); d != nil {
+		n.deferred(l, number, d, now)
+		return nil
+	}
+	if at := expiry(&n.job); at != 0 && at <= now {
+		n.answer.Outcome = queue.Lapsed
+		return nil
+	}
+	outcome := l.room(n)
+	switch {
+	case outcome == queue.Full || outcome == queue.OverflowFull:
 		l.loose.refused++
-		n.answer.Outcome, n.answer.RetryAfter = queue.Full, l.promise(now)
-		return nil
-	}
-	if e.full() {
+		n.answer.Outcome, n.answer.RetryAfter = outcome, l.promise(now)
+	case e.full():
 		n.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
-		return nil
+	case outcome == queue.SetAside:
+		e.setAside(n, l, c, now)
+	default:
+		e.admitNew(n, l, c, now)
 	}
-	e.admitNew(n, l, c, now)
 	return nil
+}
+
+// expiry is when a job expires; 0 is never.
+func expiry(j *queue.Job) leaky.Instant {
+	if j.ExpiresAt.IsZero() {
+		return 0
+	}
+	return leaky.Instant(j.ExpiresAt.UnixMicro())
+}
+
+// room says what becomes of a job that is not known. While there is a backlog the
+// places up to the mark are for what comes back.
+func (l *line) room(n *entry) queue.AppendOutcome {
+	size, backlog := l.size(), l.backlog()
+	full := size >= l.spec.Capacity
+	switch {
+	case !full && !backlog:
+		return queue.Accepted
+	case n.offered && n.job.Deferrable(l.spec.Overflow):
+		if l.count[queue.Deferred]+l.aside.leaving >= l.spec.Deferred.MaxJobs {
+			return queue.OverflowFull
+		}
+		return queue.SetAside
+	case full || size-l.aside.back >= max(1, l.spec.Capacity-l.spec.Mark()):
+		return queue.Full
+	}
+	return queue.Accepted
 }
 
 // known answers for a job that is there already.
@@ -151,13 +168,32 @@ func (e *Engine) admitNew(n *entry, l *line, c *call, now leaky.Instant) {
 		id: strings.Clone(n.job.ID), line: l, seq: e.store.seq, turn: l.turn, appended: now,
 		print: n.print, busy: c, size: uint32(len(n.record)), cost: uint16(n.job.Cost),
 	}
-	l.turn += n.job.Cost
-	l.maxCost = max(l.maxCost, n.job.Cost)
-	l.jobs[j.id] = j
-	l.entering++
-	raise := l.oneGrant(now, n.job.Cost)
-	l.pledge(raise, c)
+	raise := l.enter(j, expiry(&n.job), c, now)
 	e.enqueue(c, &appending{call: c, job: j, record: n.record, answer: n.answer, raise: raise})
+}
+
+// enter reserves the place and the turn of a job, and returns the ceiling that goes
+// with it.
+func (l *line) enter(j *job, expires leaky.Instant, c *call, now leaky.Instant) (raise leaky.Instant) {
+	cost := int64(j.cost)
+	l.turn += cost
+	l.maxCost = max(l.maxCost, cost)
+	l.jobs[j.id] = j
+	l.expire(j, expires)
+	l.entering++
+	raise = l.oneGrant(now, cost)
+	l.pledge(raise, c)
+	return raise
+}
+
+// exit gives up what enter reserved.
+func (l *line) exit(j *job) {
+	j.busy = nil
+	l.entering--
+	l.vacate(j)
+	if l.turn == j.turn+int64(j.cost) {
+		l.turn = j.turn
+	}
 }
 
 // promise is the staggered time after which a refused caller may find room.

@@ -20,6 +20,7 @@ type batch struct {
 	deltas  map[*line]*delta
 	order   []*delta
 	forget  []*ended
+	expunge []uint64 // records of deferred jobs
 	store   storeRecord
 }
 
@@ -29,6 +30,7 @@ type delta struct {
 	counters counters // by the changes
 	loose    counters // that go along
 	ceiling  leaky.Instant
+	way      way
 	failures []queue.LastError // newest last
 	gone     bool              // the queue is deleted in this batch
 	record   lineRecord
@@ -38,7 +40,7 @@ type delta struct {
 func (b *batch) of(l *line) *delta {
 	d := b.deltas[l]
 	if d == nil {
-		d = &delta{line: l, ceiling: l.ceiling}
+		d = &delta{line: l, ceiling: l.ceiling, way: l.aside.way}
 		b.deltas[l] = d
 		b.order = append(b.order, d)
 	}
@@ -53,8 +55,11 @@ func (d *delta) fail(at leaky.Instant, id, reason string) {
 
 // size is about what a change adds to a commit.
 func size(c change) int {
-	if a, ok := c.(*appending); ok {
-		return len(a.record)
+	switch c := c.(type) {
+	case *appending:
+		return len(c.record)
+	case *readmitting:
+		return c.size()
 	}
 	return 64
 }
@@ -72,6 +77,8 @@ func (e *Engine) take() *batch {
 	}
 	b.forget = e.forget[:min(len(e.forget), batchForgets)]
 	e.forget = e.forget[len(b.forget):]
+	b.expunge = e.expunged[:min(len(e.expunged), batchForgets)]
+	e.expunged = e.expunged[len(b.expunge):]
 	e.tally(b)
 	return b
 }
@@ -86,10 +93,7 @@ func (e *Engine) tally(b *batch) {
 	for _, d := range b.order {
 		l := d.line
 		d.loose, l.loose = l.loose, counters{}
-		d.record = lineRecord{
-			counters: l.kept.plus(d.counters).plus(d.loose),
-			ceiling:  d.ceiling, maxCost: l.maxCost, turn: l.turn,
-		}
+		d.record = l.record(l.kept.plus(d.counters).plus(d.loose), d.ceiling, d.way)
 	}
 	e.store.commit++
 	b.store = e.store
@@ -118,7 +122,13 @@ func (e *Engine) sunk(b *batch, err error) {
 	for i := len(b.changes) - 1; i >= 0; i-- {
 		b.changes[i].undone(e, err)
 	}
-	e.forget = append(b.forget, e.forget...)
+	e.keepForLater(b)
+}
+
+// keepForLater takes back what a batch should have forgotten.
+func (e *Engine) keepForLater(b *batch) {
+	e.forget, b.forget = append(b.forget, e.forget...), nil
+	e.expunged, b.expunge = append(b.expunge, e.expunged...), nil
 }
 
 // unloose gives back the loose counters that a batch took along.

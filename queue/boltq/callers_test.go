@@ -105,7 +105,7 @@ func TestAfterClose(t *testing.T) {
 	b.put("q", "unlimited")
 	b.append("q", 0, 2)
 	got := b.reserve(1)
-	wake := b.Wake(ctx)
+	wake, room := b.Wake(ctx), b.Room(ctx)
 	cancelled, cancel := context.WithCancel(ctx)
 	other := b.Wake(cancelled)
 	cancel()
@@ -118,11 +118,20 @@ func TestAfterClose(t *testing.T) {
 	}
 	for range wake { // and with the engine
 	}
+	for range room {
+	}
+	for range b.Room(ctx) {
+	}
 	for range b.Wake(ctx) {
 	}
 	lease := queue.Lease{Queue: "q", ID: got[0].ID, Fence: got[0].Fence}
 	for what, err := range map[string]error{
 		"append":   second(b.Append(ctx, []queue.Job{jobOf("q", 9)})),
+		"offer":    second(b.Offer(ctx, []queue.Job{jobOf("q", 9)})),
+		"withdraw": second(b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: "x"}})),
+		"readmit":  second(b.Readmit(ctx, queue.ReadmitRequest{Queue: "q", Holder: "h"})),
+		"backlogs": second(b.Backlogged(ctx, 1)),
+		"cancel":   second(b.Cancel(ctx, "q", jobOf("q", 1).ID)),
 		"reserve":  second(b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 9, Max: 1})),
 		"settle":   second(b.Settle(ctx, []queue.Settlement{{Lease: lease, Verdict: queue.Release}})),
 		"extend":   second(b.Extend(ctx, []queue.Lease{lease})),

@@ -55,14 +55,8 @@ func (c *appending) done(e *Engine, now leaky.Instant) {
 }
 
 func (c *appending) undone(e *Engine, err error) {
-	j, l := c.job, c.job.line
-	j.busy = nil
-	l.entering--
-	delete(l.jobs, j.id)
-	if l.turn == j.turn+int64(j.cost) {
-		l.turn = j.turn
-	}
-	*c.answer = queue.Appended{Outcome: queue.Failed, ID: j.id, Err: err}
+	c.job.line.exit(c.job)
+	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.job.id, Err: err}
 	c.call.settle(err)
 }
 
@@ -156,15 +150,12 @@ func (c *ending) done(e *Engine, now leaky.Instant) {
 	j, l := c.job, c.job.line
 	e.unlease(j)
 	e.move(j, c.end.state)
-	delete(l.jobs, j.id)
-	l.ended.add(c.end)
-	if c.end.state == queue.Dead {
-		e.dead++
-	}
-	e.trim(l, now, 2)
+	l.vacate(j)
+	e.remember(l, c.end, now)
 	if c.expired != nil {
 		e.arm(l, now)
 	}
+	e.announce(l, now)
 	c.outcome.done(e, c.end.state)
 }
 
@@ -200,6 +191,7 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	} else {
 		e.due(l, now)
 	}
+	e.announce(l, now)
 	c.outcome.done(e, c.state)
 }
 

@@ -14,20 +14,21 @@ type storeRecord struct {
 	commit   uint64        // counts commits, to tell whether one happened
 	seq      uint64        // the last key of a job
 	ended    uint64        // the last key of an ended job
+	deferred uint64        // the last key of a deferred job
 	revision int64         // the last one given to any queue
 	line     uint64        // the last key of a queue
 }
 
 func (s storeRecord) encode() []byte {
 	w := writer{}
-	w.num(uint64(s.now), s.commit, s.seq, s.ended, uint64(s.revision), s.line)
+	w.num(uint64(s.now), s.commit, s.seq, s.ended, s.deferred, uint64(s.revision), s.line)
 	return w
 }
 
 func decodeStore(b []byte) (storeRecord, error) {
 	r := reader{b: b}
 	s := storeRecord{
-		now: leaky.Instant(r.num()), commit: r.num(), seq: r.num(), ended: r.num(),
+		now: leaky.Instant(r.num()), commit: r.num(), seq: r.num(), ended: r.num(), deferred: r.num(),
 		revision: int64(r.num()), line: r.num(),
 	}
 	return s, r.err("store")
@@ -39,25 +40,30 @@ type lineRecord struct {
 	ceiling leaky.Instant
 	maxCost int64
 	turn    int64
+	tickets uint64
+	way     way
 }
 
 func (l lineRecord) encode() []byte {
 	w := writer{}
 	w.num(uint64(l.ceiling), uint64(l.maxCost), uint64(l.turn))
 	c := l.counters
-	for _, v := range []int64{c.appended, c.delivered, c.retried, c.died, c.released, c.expired, c.refused, c.lost} {
-		w.num(uint64(v))
+	for _, v := range c.all() {
+		w.num(uint64(*v))
 	}
+	w.num(l.tickets, uint64(l.way.order), uint64(l.way.behind), l.way.givenUp)
+	w.text(l.way.overflow)
 	return w
 }
 
 func decodeLine(b []byte) (lineRecord, error) {
 	r := reader{b: b}
 	l := lineRecord{ceiling: leaky.Instant(r.num()), maxCost: int64(r.num()), turn: int64(r.num())}
-	c := &l.counters
-	for _, v := range []*int64{&c.appended, &c.delivered, &c.retried, &c.died, &c.released, &c.expired, &c.refused, &c.lost} {
+	for _, v := range l.counters.all() {
 		*v = int64(r.num())
 	}
+	l.tickets = r.num()
+	l.way = way{order: int64(r.num()), behind: int64(r.num()), givenUp: r.num(), overflow: r.text()}
 	return l, r.err("line")
 }
 
@@ -113,12 +119,14 @@ type jobHead struct {
 	line     uint64
 	turn     int64
 	appended leaky.Instant
+	back     bool
 	id       string
 }
 
 func encodeJob(j *job, record []byte) []byte {
 	w := make(writer, 0, len(record)+len(j.id)+32)
 	w.num(j.line.number, uint64(j.turn), uint64(j.appended))
+	w = append(w, byte(j.marks&cameBack))
 	w.text(j.id)
 	return append(w, record...)
 }
@@ -126,7 +134,7 @@ func encodeJob(j *job, record []byte) []byte {
 // decodeJob takes a job apart; the record shares memory with b.
 func decodeJob(b []byte) (h jobHead, record []byte, err error) {
 	r := reader{b: b}
-	h = jobHead{line: r.num(), turn: int64(r.num()), appended: leaky.Instant(r.num()), id: r.text()}
+	h = jobHead{line: r.num(), turn: int64(r.num()), appended: leaky.Instant(r.num()), back: marks(r.byte())&cameBack != 0, id: r.text()}
 	return h, r.b, r.err("job")
 }
 
@@ -148,7 +156,7 @@ func decodeFlight(b []byte) (s queue.State, f flight, err error) {
 }
 
 func encodeEnded(line uint64, d *ended) []byte {
-	w := writer{byte(d.state), byte(d.verdict)}
+	w := writer{byte(d.state), byte(d.verdict), byte(d.result)}
 	w = append(w, d.print[:]...)
 	w.num(line, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
 	w.text(d.id)
@@ -158,7 +166,7 @@ func encodeEnded(line uint64, d *ended) []byte {
 
 func decodeEnded(b []byte) (line uint64, d *ended, err error) {
 	r := reader{b: b}
-	d = &ended{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte())}
+	d = &ended{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
 	for i := range d.print {
 		d.print[i] = r.byte()
 	}
@@ -167,6 +175,27 @@ func decodeEnded(b []byte) (line uint64, d *ended, err error) {
 	d.appended, d.at = leaky.Instant(r.num()), leaky.Instant(r.num())
 	d.id, d.reason = r.text(), r.text()
 	return line, d, r.err("ended job")
+}
+
+func encodeDeferral(line, number uint64, id string, d deferral) []byte {
+	w := writer{byte(d.state)}
+	w = append(w, d.print[:]...)
+	w.num(line, number, uint64(d.at), uint64(d.cost))
+	w.text(id)
+	return w
+}
+
+func decodeDeferral(b []byte) (line, number uint64, id string, d deferral, err error) {
+	r := reader{b: b}
+	d.state = standing(r.byte())
+	for i := range d.print {
+		d.print[i] = r.byte()
+	}
+	line, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
+	if err = r.err("deferred job"); err == nil && (d.state != deferred && d.state != called || id == "" || len(id) > queue.MaxIDBytes) {
+		err = fmt.Errorf("%w: a deferred job that no job can be", queue.ErrCorrupt)
+	}
+	return line, number, id, d, err
 }
 
 // writer puts a record together: numbers as uvarints, texts with their length.

@@ -79,7 +79,7 @@ func (e *Engine) settleBatch(b *batch) {
 func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	rest := &batch{forget: b.forget}
+	rest := &batch{forget: b.forget, expunge: b.expunge}
 	e.unloose(b)
 	for i := len(b.changes) - 1; i >= 0; i-- {
 		if c := b.changes[i]; c.frees() {
@@ -91,7 +91,7 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	slices.Reverse(rest.changes)
 	e.noRoom(err)
 	if len(rest.changes) == 0 {
-		e.forget, rest.forget = append(rest.forget, e.forget...), nil
+		e.keepForLater(rest)
 	}
 	e.tally(rest)
 	return rest
@@ -162,6 +162,11 @@ func (b *batch) write(t *tables) error {
 			return err
 		}
 	}
+	for _, seq := range b.expunge {
+		if err := t.dropDeferral(seq); err != nil {
+			return err
+		}
+	}
 	return t.putStore(b.store)
 }
 
@@ -196,12 +201,12 @@ func (e *Engine) farewell() {
 	if e.broken != nil {
 		return
 	}
-	b := &batch{forget: e.forget}
+	b := &batch{forget: e.forget, expunge: e.expunged}
 	e.tally(b)
 	for _, l := range e.lines {
 		if exact := tat(l.bucket); l.live && (l.ceiling != exact || l.loose != counters{}) {
 			d := b.of(l)
-			d.record = lineRecord{counters: l.kept.plus(l.loose), ceiling: exact, maxCost: l.maxCost, turn: l.turn}
+			d.record = l.record(l.kept.plus(l.loose), exact, l.aside.way)
 		}
 	}
 	if err := e.commit(b); err != nil {

@@ -6,18 +6,24 @@
 // while a commit ran shares the next one. Order, ids and states live in memory;
 // payloads are read from the file when their job departs.
 //
+// Of a job on the overflow only a record is kept, in the file and in memory: there
+// it takes about 45 bytes and those of its id, 71 MB for a million ids of 26
+// characters, in pages without pointers that the collector passes over. What a
+// Readmit takes back is one transaction: the jobs, the records that end, and how
+// far the overflow was taken back.
+//
 // Three rules keep memory and file from contradicting each other:
 //
 //   - A change is applied in memory after its commit, never before. Until then
 //     the job (or queue) that it concerns is busy, and whoever else wants to
 //     decide about it waits. A failed commit therefore has nothing to undo but
-//     reserved places.
+//     reserved places, and jobs that stood aside while they were to be cancelled.
 //   - Leases are not written. Their holders die with the process, so on opening
 //     a leased job waits again, at its turn.
 //   - The pace is written ahead: each queue's saved TAT is a ceiling that no
 //     answered grant exceeds, so that the window law holds over a crash although
 //     most grants commit nothing.
 //
-// It refuses a second process on the file, a file of a newer schema, and, after
+// It refuses a second process on the file, a file of another schema, and, after
 // an I/O error that leaves in doubt what is on disk, everything but reading.
 package boltq

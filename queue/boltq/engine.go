@@ -42,6 +42,7 @@ type Engine struct {
 	fences   uint64
 	pending  []change
 	forget   []*ended // memory that is gone and records that are not
+	expunged []uint64 // the same of deferred jobs
 	garbage  []*rubbish
 	buckets  map[string]leaky.Bucket // of deleted queues
 	patrol   int                     // index in names of the queue whose memory is looked at next
@@ -51,10 +52,16 @@ type Engine struct {
 
 	clients map[string]*client
 	watch   watch
-	ears    map[chan queue.Wakeup]func() bool
+	ears    audience[queue.Wakeup]
+
+	backlogs map[*line]struct{} // the queues that have one
+	rooms    audience[string]
 }
 
-var _ queue.Engine = (*Engine)(nil)
+var (
+	_ queue.Engine   = (*Engine)(nil)
+	_ queue.Overflow = (*Engine)(nil)
+)
 
 // usable returns why the engine cannot decide anything, if so.
 func (e *Engine) usable() error {
@@ -107,11 +114,8 @@ func (e *Engine) Close() error {
 	}
 	e.closing = true
 	e.work.Signal()
-	for ear, stop := range e.ears {
-		stop()
-		close(ear)
-	}
-	clear(e.ears)
+	e.ears.dismiss()
+	e.rooms.dismiss()
 	e.mu.Unlock()
 	<-e.ended
 	if err := e.db.Close(); err != nil {

@@ -30,6 +30,23 @@ func (f *fifo) pop() *job {
 	return j
 }
 
+// remove takes j, which is in it, out of the middle.
+func (f *fifo) remove(j *job) {
+	i := f.rank(j)
+	if i < f.n-i { // the front is nearer
+		for ; i > 0; i-- {
+			f.set(i, f.at(i-1))
+		}
+		f.pop()
+		return
+	}
+	for ; i < f.n-1; i++ {
+		f.set(i, f.at(i+1))
+	}
+	f.n--
+	f.set(f.n, nil)
+}
+
 // insert puts j at its turn.
 func (f *fifo) insert(j *job) {
 	if f.n == len(f.ring) {

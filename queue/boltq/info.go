@@ -62,12 +62,14 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 
 func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	e.trim(l, now, patrolMax) // so that the dead are counted right
+	e.expunge(l, now, patrolMax)
 	c := l.kept.plus(l.loose)
 	i := queue.Info{
 		Spec: l.spec, Revision: l.revision, Paused: l.paused, PauseReason: l.why,
 		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased],
-		Dead:     int64(l.ended.dead.n),
-		Appended: c.appended, Delivered: c.delivered, Retried: c.retried, Died: c.died,
+		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: int64(l.ended.dead.n),
+		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut,
+		Delivered: c.delivered, Retried: c.retried, Died: c.died,
 		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
 		Outflow: l.outflow.rate(now),
 		Next:    l.pacer.Next(l.bucket, now).Time(),
@@ -90,6 +92,7 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 	return queue.Totals{
 		Queues: int64(len(e.names)), Dead: e.dead,
 		Waiting: e.count[queue.Waiting], Scheduled: e.count[queue.Scheduled], Leased: e.count[queue.Leased],
+		Deferred: e.count[queue.Deferred],
 	}, nil
 }
 
@@ -114,6 +117,9 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 			AppendedAt: d.appended.Time(), EndedAt: d.at.Time(), Reason: d.reason,
 		}, nil
 	}
+	if number, d := l.deferral(id, now); d != nil {
+		return l.lookAside(id, number, d, now), nil
+	}
 	return queue.JobInfo{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
 }
 
@@ -135,6 +141,21 @@ func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 	case queue.Leased:
 		i.DueAt = j.flight.due.Time()
 	}
+	return i
+}
+
+// lookAside is where a deferred job is: what is recorded is taken to come back in
+// order, and to cost what it does on average.
+func (l *line) lookAside(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
+	i := queue.JobInfo{Queue: l.spec.Name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
+	if d.state == called {
+		return i
+	}
+	count := l.count[queue.Deferred]
+	place := max(1, int64(number)-(int64(l.aside.tickets)-count))
+	before := float64(l.aside.cost) * float64(place-1) / float64(count)
+	i.State, i.Position = queue.Deferred, int64(l.fifo.len())+place
+	i.ETA.At = l.pacer.ETA(l.bucket, now, l.distance(l.turn)+int64(before)).Time()
 	return i
 }
 

@@ -55,6 +55,9 @@ func TestIOErrorStopsTheEngine(t *testing.T) {
 		"reserve": second(b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "x"}, Number: 1, Max: 1})),
 		"put":     second(b.Put(ctx, queue.Spec{Name: "r"}, queue.AnyRevision)),
 		"pause":   b.Pause(ctx, "q", ""),
+		"offer":   second(b.Offer(ctx, []queue.Job{jobOf("q", 92)})),
+		"cancel":  second(b.Cancel(ctx, "q", jobOf("q", 5).ID)),
+		"readmit": second(b.Readmit(ctx, queue.ReadmitRequest{Queue: "q", Holder: "h", Behind: 1})),
 		"check":   b.Check(ctx),
 	} {
 		if !errors.Is(err, queue.ErrUnavailable) {

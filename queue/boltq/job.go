@@ -19,7 +19,16 @@ type job struct {
 	size     uint32 // of its record
 	cost     uint16
 	state    queue.State // StateNone until its append is on disk
+	marks    marks
 }
+
+// marks are what is special about a job.
+type marks uint8
+
+const (
+	cameBack marks = 1 << iota // from the overflow
+	expires                    // at an instant that its line knows
+)
 
 // flight is what a job has that was granted at least once.
 type flight struct {
@@ -47,10 +56,11 @@ func (j *job) inFlight() *flight {
 // ended is what is remembered of a job that ended.
 type ended struct {
 	id       string
-	key      uint64 // of its record among the ended
-	seq      uint64 // of its job's record, which dead ones keep; else 0
-	fence    fence
-	verdict  queue.Verdict
+	key      uint64        // of its record among the ended
+	seq      uint64        // of its job's record, which dead ones keep; else 0
+	fence    fence         // of the last settlement, with
+	verdict  queue.Verdict // and
+	result   queue.State
 	state    queue.State
 	print    [8]byte
 	cost     uint16

@@ -26,6 +26,8 @@ type line struct {
 	fifo     fifo
 	later    heap[*flight]
 	ended    memory
+	aside    aside
+	expiries map[uint64]leaky.Instant // of the jobs that expire, by seq
 	entering int64                    // places reserved by appends that are not on disk yet
 	count    [queue.Expired + 1]int64 // of the states that hold a place
 
@@ -55,17 +57,23 @@ type line struct {
 // counters are what a queue has counted since it was made.
 type counters struct {
 	appended, delivered, retried, died, released, expired, refused, lost int64
+	// Of the overflow, of Cancel, and of deadlines.
+	setAside, returned, missing, cancelled, timedOut int64
+}
+
+// all lists the counters in the order in which the file has them.
+func (c *counters) all() [13]*int64 {
+	return [...]*int64{
+		&c.appended, &c.delivered, &c.retried, &c.died, &c.released, &c.expired, &c.refused, &c.lost,
+		&c.setAside, &c.returned, &c.missing, &c.cancelled, &c.timedOut,
+	}
 }
 
 func (c counters) plus(d counters) counters {
-	c.appended += d.appended
-	c.delivered += d.delivered
-	c.retried += d.retried
-	c.died += d.died
-	c.released += d.released
-	c.expired += d.expired
-	c.refused += d.refused
-	c.lost += d.lost
+	sum := c.all()
+	for i, v := range d.all() {
+		*sum[i] += *v
+	}
 	return c
 }
 
@@ -86,6 +94,34 @@ func (l *line) setSpec(s queue.Spec) {
 // size is what capacity counts, with the places reserved.
 func (l *line) size() int64 {
 	return l.count[queue.Waiting] + l.count[queue.Scheduled] + l.count[queue.Leased] + l.entering
+}
+
+// record is what the file should say of the queue, all in all.
+func (l *line) record(c counters, ceiling leaky.Instant, w way) lineRecord {
+	return lineRecord{counters: c, ceiling: ceiling, maxCost: l.maxCost, turn: l.turn, tickets: l.aside.tickets, way: w}
+}
+
+// vacate takes a job out of those that hold a place.
+func (l *line) vacate(j *job) {
+	delete(l.jobs, j.id)
+	if j.marks&expires != 0 {
+		delete(l.expiries, j.seq)
+	}
+	if j.marks&cameBack != 0 {
+		l.aside.back--
+	}
+}
+
+// expire notes when a job expires; 0 is never.
+func (l *line) expire(j *job, at leaky.Instant) {
+	if at == 0 {
+		return
+	}
+	j.marks |= expires
+	if l.expiries == nil {
+		l.expiries = map[uint64]leaky.Instant{}
+	}
+	l.expiries[j.seq] = at
 }
 
 // tat is the bucket's TAT in whole microseconds, never below it.
@@ -163,6 +199,5 @@ func (l *line) exact() bool {
 
 // eta is when the waiting job j is expected to depart.
 func (l *line) eta(j *job, now leaky.Instant) queue.ETA {
-	ahead := j.turn - l.fifo.front().turn
-	return queue.ETA{At: l.pacer.ETA(l.bucket, now, ahead).Time(), Exact: l.exact()}
+	return queue.ETA{At: l.pacer.ETA(l.bucket, now, l.distance(j.turn)).Time(), Exact: l.exact()}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -20,16 +21,17 @@ type loader struct {
 	tx       *bbolt.Tx
 	now      leaky.Instant
 	byNumber map[uint64]*line
-	dead     map[uint64]bool // records that dead jobs keep
-	orphans  rubbish         // what deleted queues left
+	dead     map[uint64]bool  // records that dead jobs keep
+	latest   map[*line]uint64 // deferral of a queue that was read
+	orphans  rubbish          // what deleted queues left
 }
 
 // load reads everything but payloads into memory. Jobs that were leased wait
 // again at their turn: their holders are gone.
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
-		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}}
-		for _, step := range []func(context.Context) error{l.store, l.specs, l.lines, l.failures, l.buckets, l.ended, l.jobs, l.finish} {
+		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
+		for _, step := range []func(context.Context) error{l.store, l.specs, l.lines, l.failures, l.buckets, l.ended, l.deferred, l.jobs, l.finish} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -88,6 +90,7 @@ func (l *loader) lines(ctx context.Context) error {
 		}
 		if q := l.byNumber[number]; q != nil {
 			q.kept, q.maxCost, q.turn = r.counters, max(1, r.maxCost), r.turn
+			q.aside.tickets, q.aside.way = r.tickets, r.way
 			q.ceiling, q.pledged = r.ceiling, r.ceiling
 			q.bucket = q.restored(l.now)
 		}
@@ -141,6 +144,35 @@ func (l *loader) ended(ctx context.Context) error {
 	})
 }
 
+func (l *loader) deferred(ctx context.Context) error {
+	return l.each(ctx, deferredTable, func(seq uint64, v []byte) error {
+		of, number, id, d, err := decodeDeferral(v)
+		if err != nil {
+			return err
+		}
+		q := l.byNumber[of]
+		if q == nil {
+			l.orphans.seqs = append(l.orphans.seqs, seq)
+			return nil
+		}
+		a := &q.aside
+		if number <= l.latest[q] || number > a.tickets {
+			return fmt.Errorf("%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.tickets, l.latest[q])
+		}
+		l.latest[q] = number
+		if old := a.records.find(id); old != 0 { // it had lapsed when this one was made
+			l.lose(q, old)
+		}
+		d.seq = seq
+		a.records.add(number, id, d)
+		a.at = max(a.at, d.at)
+		if d.state == deferred && number > a.way.givenUp {
+			l.defers(q, 1, int64(d.cost))
+		}
+		return nil
+	})
+}
+
 func (l *loader) jobs(ctx context.Context) error {
 	flights := l.tx.Bucket(flightsTable)
 	return l.each(ctx, jobsTable, func(seq uint64, v []byte) error {
@@ -162,6 +194,13 @@ func (l *loader) jobs(ctx context.Context) error {
 			id: h.id, line: q, seq: seq, turn: h.turn, appended: h.appended,
 			print: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)),
 			cost: binary.BigEndian.Uint16(record[queue.RecordCost:]),
+		}
+		if h.back {
+			j.marks = cameBack
+			q.aside.back++
+		}
+		if at := queue.RecordExpiry(record); !at.IsZero() {
+			q.expire(j, leaky.Instant(at.UnixMicro()))
 		}
 		q.jobs[j.id] = j
 		q.turn = max(q.turn, j.turn+int64(j.cost))
@@ -196,7 +235,9 @@ func (l *loader) finish(context.Context) error {
 		l.garbage = append(l.garbage, &l.orphans)
 	}
 	for _, q := range l.byNumber {
-		l.trim(q, l.now, int(^uint(0)>>1))
+		l.trim(q, l.now, math.MaxInt)
+		l.expunge(q, l.now, math.MaxInt)
+		l.enlist(q)
 		l.arm(q, l.now)
 	}
 	return nil

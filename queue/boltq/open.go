@@ -32,7 +32,8 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	e := &Engine{
 		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
 		epoch: newEpoch(), lines: map[string]*line{}, agenda: newAgenda(), ripening: newRipening(), leases: newLeases(),
-		buckets: map[string]leaky.Bucket{}, clients: map[string]*client{}, ears: map[chan queue.Wakeup]func() bool{},
+		buckets: map[string]leaky.Bucket{}, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
+		backlogs: map[*line]struct{}{}, rooms: audience[string]{},
 	}
 	e.work.L = &e.mu
 	e.clock.source = opts.Now
@@ -153,8 +154,11 @@ func checkSchema(tx *bbolt.Tx) error {
 	if meta == nil || len(meta.Get(schemaKey)) != 4 {
 		return fmt.Errorf("%w: a bbolt file of another program", queue.ErrCorrupt)
 	}
-	if v := binary.BigEndian.Uint32(meta.Get(schemaKey)); v > schema {
+	switch v := binary.BigEndian.Uint32(meta.Get(schemaKey)); {
+	case v > schema:
 		return fmt.Errorf("%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema)
+	case v < schema:
+		return fmt.Errorf("%w: its schema is %d, which no release has used, and this version knows only %d; move the file away to begin with an empty store", ErrSchema, v, schema)
 	}
 	for _, name := range allTables {
 		if tx.Bucket(name) == nil {

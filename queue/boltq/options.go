@@ -19,8 +19,8 @@ const (
 var (
 	// ErrLocked: another process, or another Open, holds the file.
 	ErrLocked = errors.New("held by another process")
-	// ErrSchema: the file was written by a newer version.
-	ErrSchema = errors.New("written by a newer version of penstock")
+	// ErrSchema: the file was written by a version with another layout.
+	ErrSchema = errors.New("written by another version of penstock")
 )
 
 // Options are the settings of Open. The zero value is good.

@@ -237,7 +237,11 @@ func TestFIFOAgainstASortedList(t *testing.T) {
 	var list []*job
 	next := int64(0)
 	for range 20_000 {
-		switch op := rnd.IntN(10); {
+		switch op := rnd.IntN(11); {
+		case op == 10 && len(list) > 0: // one is cancelled
+			at := rnd.IntN(len(list))
+			f.remove(list[at])
+			list = slices.Delete(list, at, at+1)
 		case op < 4 || len(list) == 0:
 			next += 1 + rnd.Int64N(3)
 			list = append(list, &job{turn: next})

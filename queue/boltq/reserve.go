@@ -13,7 +13,6 @@ import (
 
 const (
 	takeBackMax = 100 // leases that ran out, a call
-	patrolMax   = 100 // memories forgotten for their age, a call
 
 	ranOut = "the lease ran out"
 )
@@ -25,6 +24,8 @@ type grant struct {
 	lost  map[string]int64
 	full  bool  // Max or MaxReserveBytes were reached
 	err   error // the ceilings it needs could not be written
+	// expiring ends the jobs that were found to have expired; nil if there are none.
+	expiring *call
 }
 
 type granted struct {
@@ -180,6 +181,15 @@ func (e *Engine) visit(l *line, g *grant, r queue.ReserveRequest, now leaky.Inst
 	before := len(g.jobs)
 	for l.fifo.len() > 0 {
 		j := l.fifo.front()
+		if j.marks&expires != 0 {
+			gone, more := e.expired(j, g, now)
+			if gone {
+				continue
+			}
+			if !more {
+				break
+			}
+		}
 		if len(g.jobs) > 0 && *bytes+int(j.size) > queue.MaxReserveBytes {
 			g.full = true
 			break
@@ -234,6 +244,11 @@ func (l *line) missed(now leaky.Instant) int64 {
 // raise waits until the ceilings that a grant needs are on disk. When they
 // cannot be written the jobs are given back: nobody has heard of their leases.
 func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
+	if g.expiring != nil {
+		if err := g.expiring.await(ctx); err != nil {
+			return err
+		}
+	}
 	for {
 		e.mu.Lock()
 		if err := e.usable(); err != nil && len(g.needs) > 0 {
@@ -308,26 +323,6 @@ func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
 	}
 	if cl.grant == g {
 		cl.grant = nil // the same request may be tried again
-	}
-}
-
-// goRounds forgets what is too old in one queue's memory; calls take turns over
-// the queues.
-func (e *Engine) goRounds(now leaky.Instant) {
-	if len(e.names) == 0 {
-		return
-	}
-	e.patrol = (e.patrol + 1) % len(e.names)
-	e.trim(e.lines[e.names[e.patrol]], now, patrolMax)
-}
-
-// trim forgets up to limit ended jobs of a queue that are too old or too many.
-func (e *Engine) trim(l *line, now leaky.Instant, limit int) {
-	for _, d := range l.ended.trim(l.spec.Retention, now, limit) {
-		if d.state == queue.Dead {
-			e.dead--
-		}
-		e.forget = append(e.forget, d)
 	}
 }
 

@@ -3,6 +3,7 @@ package boltq
 import (
 	"context"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/leaky"
@@ -32,19 +33,8 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 		all[i] = settling{Settlement: s[i], fence: parseFence(s[i].Fence), answer: &answers[i]}
 		open = append(open, &all[i])
 	}
-	for len(open) > 0 {
-		c := newCall()
-		again, others, err := e.settle(open, c)
-		if err != nil {
-			return nil, err
-		}
-		if err := c.await(ctx); err != nil {
-			return nil, err
-		}
-		if err := awaitAll(ctx, others); err != nil {
-			return nil, err
-		}
-		open = again
+	if err := rounds(ctx, e, open, e.settle); err != nil {
+		return nil, err
 	}
 	for i := range answers {
 		if answers[i].Err == nil {
@@ -57,25 +47,8 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 	return answers, answers[0].Err // nothing could be decided
 }
 
-// settle decides the open settlements. Those that depend on changes under way
-// are returned to be decided again when the calls named are done.
-func (e *Engine) settle(open []*settling, c *call) (again []*settling, others []*call, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.usable(); err != nil {
-		return nil, nil, err
-	}
-	now := e.now()
-	for _, s := range open {
-		if busy := e.settleOne(s, c, now); busy != nil {
-			again = append(again, s)
-			others = append(others, busy)
-		}
-	}
-	return again, others, nil
-}
-
-func (e *Engine) settleOne(s *settling, c *call, now leaky.Instant) (busy *call) {
+// settle decides a settlement, unless it depends on changes under way.
+func (e *Engine) settle(s *settling, c *call, now leaky.Instant) (busy *call) {
 	*s.answer = queue.Settled{Stale: true}
 	l := e.lines[s.Queue]
 	if l == nil {
@@ -87,7 +60,7 @@ func (e *Engine) settleOne(s *settling, c *call, now leaky.Instant) (busy *call)
 	j := l.jobs[s.ID]
 	if j == nil {
 		if d := l.ended.find(s.ID, l.spec.Retention, now); d != nil && d.fence == s.fence && d.verdict == s.Verdict {
-			*s.answer = queue.Settled{State: d.state}
+			*s.answer = queue.Settled{State: d.result}
 		}
 		return nil
 	}
@@ -150,13 +123,14 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	l.outflow.add(now, -1)
 	e.wait(j)
 	e.due(l, now)
+	e.announce(l, now)
 }
 
 // epitaph is what will be remembered of a job.
 func (e *Engine) epitaph(j *job, s queue.State, now leaky.Instant) *ended {
 	e.store.ended++
 	d := &ended{
-		id: j.id, key: e.store.ended, fence: j.flight.fence, state: s, print: j.print,
+		id: j.id, key: e.store.ended, fence: j.flight.fence, result: s, state: s, print: j.print,
 		cost: j.cost, appended: j.appended, at: now, reason: j.flight.reason,
 	}
 	if s == queue.Dead {
@@ -177,62 +151,47 @@ func cut(s string, n int) string {
 }
 
 // Extend implements queue.Outflow.
-func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, error) {
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	stands := make([]bool, len(leases))
+	left := make([]time.Duration, len(leases))
 	open := make([]int, len(leases))
 	for i := range leases {
 		open[i] = i
 	}
-	for len(open) > 0 {
-		again, others, err := e.extend(leases, open, stands)
-		if err != nil {
-			return nil, err
-		}
-		if err := awaitAll(ctx, others); err != nil {
-			return nil, err
-		}
-		open = again
+	err := rounds(ctx, e, open, func(i int, _ *call, now leaky.Instant) (busy *call) {
+		left[i], busy = e.extend(leases[i], now)
+		return busy
+	})
+	if err != nil {
+		return nil, err
 	}
-	return stands, nil
+	return left, nil
 }
 
-func (e *Engine) extend(leases []queue.Lease, open []int, stands []bool) (again []int, others []*call, err error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.usable(); err != nil {
-		return nil, nil, err
+// extend extends a lease, unless that depends on changes under way, and says what is
+// left of it.
+func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duration, busy *call) {
+	l := e.lines[lease.Queue]
+	if l == nil {
+		return 0, nil
 	}
-	now := e.now()
-	for _, i := range open {
-		l := e.lines[leases[i].Queue]
-		if l == nil || l.jobs[leases[i].ID] == nil {
-			continue
-		}
-		j := l.jobs[leases[i].ID]
-		if busy := firstOf(l.busy, j.busy); busy != nil {
-			again = append(again, i)
-			others = append(others, busy)
-			continue
-		}
-		f := j.flight
-		if j.state != queue.Leased || f.fence != parseFence(leases[i].Fence) {
-			continue
-		}
-		f.deadline = max(f.deadline, now.Add(l.spec.Lease.D()))
-		e.leases.fix(f.place)
-		stands[i] = true
+	if l.busy != nil {
+		return 0, l.busy
 	}
-	return again, others, nil
-}
-
-func firstOf(calls ...*call) *call {
-	for _, c := range calls {
-		if c != nil {
-			return c
-		}
+	j := l.jobs[lease.ID]
+	if j == nil {
+		return 0, nil
 	}
-	return nil
+	if j.busy != nil {
+		return 0, j.busy
+	}
+	f := j.flight
+	if j.state != queue.Leased || f.fence != parseFence(lease.Fence) {
+		return 0, nil
+	}
+	f.deadline = max(f.deadline, now.Add(l.spec.Lease.D()))
+	e.leases.fix(f.place)
+	return f.deadline.Sub(now), nil
 }

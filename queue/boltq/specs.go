@@ -58,7 +58,7 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 	if l == nil {
 		e.store.line++
 		l = newLine(e.store.line, spec)
-		l.bucket = e.buckets[spec.Name]
+		l.bucket = settled(l.pacer, e.buckets[spec.Name], now)
 		c.created, c.bucket = true, l.bucket
 		e.lines[spec.Name] = l // it is busy, and so invisible, until it is on disk
 	} else {
@@ -72,6 +72,12 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
 }
 
+// settled is a bucket at the end of a rule, or at the beginning of one: within its
+// bounds, so that it does not outlive a rule that allows less.
+func settled(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
+	return p.Change(b, p, now)
+}
+
 // Delete implements queue.Specs.
 func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
 	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
@@ -82,10 +88,13 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 			return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, l.revision, expect)
 		case !force && l.size() > 0:
 			return nil, fmt.Errorf("%w: %s has %d", queue.ErrNotEmpty, name, l.size())
+		case !force && l.backlog():
+			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, l.onOverflow()+l.aside.leaving)
 		}
-		c := &deleting{line: l, left: l.bucket}
-		c.left.TAT, c.left.Rem = tat(l.bucket), 0
-		c.matters = c.left.TAT > now || c.left.Last > now
+		c := &deleting{line: l, left: settled(l.pacer, l.bucket, now)}
+		c.left.TAT, c.left.Rem = tat(c.left), 0
+		// One that would let a job out just now still matters to a raised burst.
+		c.matters = c.left.TAT >= now || c.left.Last > now
 		return c, nil
 	})
 }
@@ -211,6 +220,9 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 	}
 	e.disarm(l) // by another rule, or after a pause, it can depart from now on
 	e.due(l, now)
+	if c.respec {
+		e.announce(l, now)
+	}
 	c.call.settle(nil)
 }
 
@@ -255,6 +267,7 @@ func (c *deleting) done(e *Engine, now leaky.Instant) {
 		e.count[s] -= n
 	}
 	e.dead -= int64(l.ended.dead.n)
+	e.enlist(l)
 	name := l.spec.Name
 	if c.matters {
 		e.buckets[name] = c.left

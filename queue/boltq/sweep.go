@@ -15,20 +15,26 @@ const (
 )
 
 // untidy reports whether a Sweep has work.
-func (e *Engine) untidy() bool { return len(e.garbage) > 0 || len(e.forget) > forgetMax }
+func (e *Engine) untidy() bool {
+	return len(e.garbage) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax
+}
 
 // rubbish is what a deleted queue left in the file.
 type rubbish struct {
 	waiting fifo // whose records are in order, and so freed cheaply
 	jobs    []uint64
 	ended   []*ended
+	records ledger
+	seqs    []uint64 // of records of deferred jobs
 }
 
-func (r *rubbish) empty() bool { return r.waiting.len() == 0 && len(r.jobs) == 0 && len(r.ended) == 0 }
+func (r *rubbish) empty() bool {
+	return r.waiting.len() == 0 && len(r.jobs) == 0 && len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0
+}
 
 // discard makes rubbish of a deleted queue.
 func (e *Engine) discard(l *line) {
-	r := &rubbish{waiting: l.fifo}
+	r := &rubbish{waiting: l.fifo, records: l.aside.records}
 	for _, j := range l.jobs {
 		if j.state == queue.Leased || j.state == queue.Scheduled {
 			r.jobs = append(r.jobs, j.seq)
@@ -45,17 +51,27 @@ func (e *Engine) discard(l *line) {
 }
 
 // take removes up to limit records from r.
-func (r *rubbish) take(limit int) (jobs []uint64, ended []*ended) {
+func (r *rubbish) take(limit int) (taken rubbish) {
 	for ; limit > 0 && r.waiting.len() > 0; limit-- {
-		jobs = append(jobs, r.waiting.pop().seq)
+		taken.jobs = append(taken.jobs, r.waiting.pop().seq)
 	}
 	n := min(limit, len(r.jobs))
-	jobs = append(jobs, r.jobs[:n]...)
+	taken.jobs = append(taken.jobs, r.jobs[:n]...)
 	r.jobs = r.jobs[n:]
-	n = min(limit-n, len(r.ended))
-	ended = r.ended[:n]
+	limit -= n
+	n = min(limit, len(r.ended))
+	taken.ended = r.ended[:n]
 	r.ended = r.ended[n:]
-	return jobs, ended
+	limit -= n
+	for ; limit > 0 && r.records.n > 0; limit-- {
+		number := r.records.oldest()
+		taken.seqs = append(taken.seqs, r.records.get(number).seq)
+		r.records.remove(number)
+	}
+	n = min(limit, len(r.seqs))
+	taken.seqs = append(taken.seqs, r.seqs[:n]...)
+	r.seqs = r.seqs[n:]
+	return taken
 }
 
 // Sweep implements queue.Outflow. It also forgets the buckets of deleted queues
@@ -91,19 +107,19 @@ func (e *Engine) sweep(c *call) error {
 		if looked++; looked > sweepMax {
 			break
 		}
-		if _, taken := e.lines[name]; !taken && b.TAT <= now && b.Last <= now {
+		if _, taken := e.lines[name]; !taken && b.TAT < now && b.Last <= now {
 			s.buckets = append(s.buckets, name)
 			delete(e.buckets, name)
 		}
 	}
 	if len(e.garbage) > 0 {
 		r := e.garbage[0]
-		s.jobs, s.ended = r.take(sweepMax)
+		s.rubbish = r.take(sweepMax)
 		if r.empty() {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if len(s.jobs)+len(s.ended)+len(s.buckets) > 0 || len(e.forget) > forgetMax {
+	if !s.rubbish.empty() || len(s.buckets) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil
@@ -111,9 +127,8 @@ func (e *Engine) sweep(c *call) error {
 
 // sweeping frees records that nothing refers to.
 type sweeping struct {
-	call    *call
-	jobs    []uint64
-	ended   []*ended
+	call *call
+	rubbish
 	buckets []string
 }
 
@@ -133,6 +148,11 @@ func (c *sweeping) write(t *tables) error {
 			return err
 		}
 	}
+	for _, seq := range c.seqs {
+		if err := t.dropDeferral(seq); err != nil {
+			return err
+		}
+	}
 	for _, name := range c.buckets {
 		if err := t.dropBucket(name); err != nil {
 			return err
@@ -144,7 +164,7 @@ func (c *sweeping) write(t *tables) error {
 func (c *sweeping) done(*Engine, leaky.Instant) { c.call.settle(nil) }
 
 func (c *sweeping) undone(e *Engine, err error) {
-	e.garbage = append(e.garbage, &rubbish{jobs: c.jobs, ended: c.ended})
+	e.garbage = append(e.garbage, &c.rubbish)
 	c.call.settle(err)
 }
 

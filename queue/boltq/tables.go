@@ -12,15 +12,16 @@ import (
 )
 
 // The file's tables. Keys are 8-byte big-endian numbers unless said otherwise;
-// those of jobs and ended only grow, so that inserts are at the end.
+// those of jobs, ended and deferred only grow, so that inserts are at the end.
 //
 //	meta      "schema" and "store": see schema and storeRecord
 //	specs     queue -> its spec, revision and pause
 //	lines     queue -> lineRecord
 //	failures  queue -> its last failures
-//	jobs      job -> queue, turn, stamp, id, record
+//	jobs      job -> queue, turn, stamp, whether it came back, id, record
 //	flights   job -> what befell a job that was granted and came back
 //	ended     number -> what is remembered of a job that ended
+//	deferred  number -> the record of a job that was set aside
 //	buckets   name of a deleted queue -> its bucket
 var (
 	metaTable     = []byte("meta")
@@ -30,23 +31,24 @@ var (
 	jobsTable     = []byte("jobs")
 	flightsTable  = []byte("flights")
 	endedTable    = []byte("ended")
+	deferredTable = []byte("deferred")
 	bucketsTable  = []byte("buckets")
 
-	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, bucketsTable}
+	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable}
 
 	schemaKey = []byte("schema")
 	storeKey  = []byte("store")
 )
 
-// schema is the version of the file's layout. A file with a greater one is
-// refused.
-const schema = 1
+// schema is the version of the file's layout. A file with another one is refused:
+// no release has written an older one.
+const schema = 2
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {
 	tx *bbolt.Tx
 
-	jobs, flights, ended, lines *bbolt.Bucket
+	jobs, flights, ended, deferred, lines *bbolt.Bucket
 }
 
 func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucket {
@@ -57,10 +59,11 @@ func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucke
 	return *at
 }
 
-// Records of jobs and ended are only ever added at the end, so their pages are
-// filled to the brim.
-func (t *tables) jobTable() *bbolt.Bucket   { return t.open(&t.jobs, jobsTable, 1) }
-func (t *tables) endedTable() *bbolt.Bucket { return t.open(&t.ended, endedTable, 1) }
+// Records of jobs, ended and deferred are only ever added at the end, so their
+// pages are filled to the brim.
+func (t *tables) jobTable() *bbolt.Bucket      { return t.open(&t.jobs, jobsTable, 1) }
+func (t *tables) endedTable() *bbolt.Bucket    { return t.open(&t.ended, endedTable, 1) }
+func (t *tables) deferredTable() *bbolt.Bucket { return t.open(&t.deferred, deferredTable, 1) }
 
 func (t *tables) flightTable() *bbolt.Bucket {
 	return t.open(&t.flights, flightsTable, bbolt.DefaultFillPercent)
@@ -104,6 +107,12 @@ func (t *tables) dropEnded(d *ended) error {
 	}
 	return t.endedTable().Delete(key(d.key))
 }
+
+func (t *tables) putDeferral(l *line, number uint64, id string, d deferral) error {
+	return t.deferredTable().Put(key(d.seq), encodeDeferral(l.number, number, id, d))
+}
+
+func (t *tables) dropDeferral(seq uint64) error { return t.deferredTable().Delete(key(seq)) }
 
 func (t *tables) putLine(number uint64, r lineRecord) error {
 	return t.lineTable().Put(key(number), r.encode())

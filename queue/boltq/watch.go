@@ -136,36 +136,11 @@ func (e *Engine) wakeFor(at, now leaky.Instant) {
 	}
 }
 
-// publish sends a wake-up to those who listen. One that finds an ear full is
-// dropped: the ear has not heard the last one yet.
-func (e *Engine) publish(client string) {
-	for ear := range e.ears {
-		select {
-		case ear <- queue.Wakeup{Client: client}:
-		default:
-		}
-	}
-}
+// publish sends a wake-up to those who listen.
+func (e *Engine) publish(client string) { e.ears.tell(queue.Wakeup{Client: client}) }
 
 // Wake implements queue.Outflow. Closing the engine closes the channel too.
-func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
-	ear := make(chan queue.Wakeup, 16)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closing {
-		close(ear)
-		return ear
-	}
-	e.ears[ear] = context.AfterFunc(ctx, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		if _, open := e.ears[ear]; open {
-			delete(e.ears, ear)
-			close(ear)
-		}
-	})
-	return ear
-}
+func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup { return listen(ctx, e, e.ears, 16) }
 
 // Drainers implements queue.Specs: the clients that reserved in the last 10 s.
 func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {

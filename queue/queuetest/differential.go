@@ -30,15 +30,21 @@ func Differential(t *testing.T, openA, openB Open) {
 		p := &pair{
 			T: rt, ctx: t.Context(), clock: clock, numbers: map[string]uint64{}, grants: map[string]*request{},
 			engines: [2]queue.Engine{openA(&clean, clock.Now), openB(&clean, clock.Now)},
+			shelves: map[string]*pairShelf{}, books: map[string]*book{},
+			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second,
+		}
+		for _, q := range append(pairQueues, "g.keep") {
+			p.books[q] = newBook()
 		}
 		p.clients = pairClients[:rapid.SampledFrom([]int{1, 3}).Draw(rt, "clients")]
-		p.put(p.spec("g.keep")) // read around a clock set back, so that both engines notice alike
-		p.put(p.spec("g"))
-		p.put(p.spec("g.a"))
-		for range rapid.IntRange(1, 60).Draw(rt, "operations") {
+		for _, q := range []string{"g.keep", "g", "g.a", "g.b"} { // g.keep is read around a clock set back, so that both engines notice alike
+			p.putBoth(p.spec(q), queue.AnyRevision)
+		}
+		for range rapid.OneOf(rapid.IntRange(1, 60), rapid.IntRange(40, 100)).Draw(rt, "operations") {
 			p.step()
 		}
 		p.compareAll()
+		p.balance()
 		p.drainAll()
 	})
 }
@@ -78,6 +84,12 @@ type pair struct {
 	grants  map[string]*request // each client's last request
 	revs    [2][]int64          // the revisions that were given out
 	deleted bool                // a queue was
+	ahead   time.Duration       // of the clock: the engines', which never ran back
+
+	retention time.Duration // of every queue
+	shelves   map[string]*pairShelf
+	tickets   []ticket // every one that was given out, the latest last
+	books     map[string]*book
 }
 
 var (
@@ -115,7 +127,10 @@ func kind(err error) string {
 
 func micro(t time.Time) string { return fmt.Sprint(int64(instant(t))) }
 
-func (p *pair) queueName() string { return rapid.SampledFrom(pairQueues).Draw(p.T, "queue") }
+// queueName is mostly that of a queue there is, from the beginning.
+func (p *pair) queueName() string {
+	return rapid.SampledFrom([]string{"g", "g.a", "g", "g.a", "g.b", "g", "g.a", "g.c"}).Draw(p.T, "queue")
+}
 
 func (p *pair) spec(name string) queue.Spec {
 	draw := func(label string, from ...string) string { return rapid.SampledFrom(from).Draw(p.T, label) }
@@ -125,7 +140,11 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Capacity = number("capacity", 1, 12)
 		s.Lease = queue.Duration(time.Duration(number("lease", 1, 4)) * time.Second)
 		s.Retry.MaxAttempts = int(number("attempts", 1, 4))
-		s.Retention.For = queue.Duration(time.Duration(number("retention", 60, 70)) * time.Second)
+		s.Retention.For = queue.Duration(p.retention) // if it grew, it might make known again what was forgotten
+		s.Overflow = draw("overflow", queue.Defer, queue.Reject)
+		s.Deferred.MaxAge = queue.Duration(time.Duration(number("max age", 1, 60)) * time.Second)
+		s.Deferred.LowWater = float64(number("low water", 1, 9)) / 10
+		s.Deferred.MaxJobs = number("max jobs", 1, 8)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
 	})
 }
@@ -133,10 +152,11 @@ func (p *pair) spec(name string) queue.Spec {
 // step draws one operation and does it.
 func (p *pair) step() {
 	weighted := []func(){
-		p.append, p.append, p.append, p.append, p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
+		p.append, p.append, p.offer, p.offer, p.offer, p.offer, p.readmit, p.readmit, p.readmit, p.readmit, p.cancel, p.withdraw, p.stray, p.backlogged,
+		p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) },
-		p.replay, p.extend, p.pause, p.resume, p.delete, p.look, p.look, p.sweep, p.backwards,
+		p.replay, p.extend, p.extend, p.pause, p.resume, p.delete, p.look, p.look, p.sweep, p.backwards,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }
@@ -155,9 +175,10 @@ func describe(i queue.Info) string {
 	for _, e := range i.Errors {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
-	return fmt.Sprintf("%s %v paused %v %q; waiting %d scheduled %d leased %d dead %d; appended %d delivered %d retried %d died %d released %d expired %d "+
-		"refused %d lost %d; oldest %s next %s; errors%s", text, err, i.Paused, i.PauseReason, i.Waiting, i.Scheduled, i.Leased, i.Dead, i.Appended, i.Delivered,
-		i.Retried, i.Died, i.Released, i.Expired, i.Refused, i.Lost, micro(i.OldestWaiting), micro(i.Next), errs)
+	return fmt.Sprintf("%s %v paused %v %q; waiting %d scheduled %d leased %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
+		"timed out %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; oldest %s next %s; errors%s", text, err, i.Paused, i.PauseReason,
+		i.Waiting, i.Scheduled, i.Leased, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Delivered, i.Retried, i.Died,
+		i.Released, i.Expired, i.Refused, i.Lost, micro(i.OldestWaiting), micro(i.Next), errs)
 }
 
 // compareAll looks at everything there is.
@@ -170,6 +191,7 @@ func (p *pair) compareAll() {
 		}
 		return text
 	})
+	p.backlogged()
 	p.both("totals", func(_ int, e queue.Engine) string {
 		t, err := e.Totals(p.ctx)
 		return fmt.Sprintf("%+v %s", t, kind(err))
@@ -181,11 +203,25 @@ func (p *pair) compareAll() {
 	}
 }
 
-// drainAll delivers what is left, as both engines see it.
+// drainAll brings back and delivers what is left, as both engines see it.
 func (p *pair) drainAll() {
 	for _, q := range pairQueues {
 		p.both("resume "+q, func(_ int, e queue.Engine) string { return kind(e.Resume(p.ctx, q)) })
 	}
+	p.readmitAll()
+	p.deliverAll()
+	p.giveUpAll()
+	p.compareAll()
+	p.balance()
+	for _, q := range pairQueues {
+		if i, err := p.engines[0].Get(p.ctx, q); err == nil && i.Size()+i.Deferred > 0 {
+			p.Fatalf("%s is never empty: %+v", q, i)
+		}
+	}
+}
+
+// deliverAll delivers what the queues hold.
+func (p *pair) deliverAll() {
 	for range 500 {
 		if t, err := p.engines[0].Totals(p.ctx); err == nil && t.Waiting+t.Scheduled+t.Leased == 0 {
 			break
@@ -201,5 +237,4 @@ func (p *pair) drainAll() {
 		}
 		p.clock.Advance(time.Minute)
 	}
-	p.compareAll()
 }

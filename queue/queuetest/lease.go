@@ -112,9 +112,7 @@ var leaseRules = []rule{
 		v := r.grant(q, 2, "a", "b")
 		r.clock.Advance(time.Hour)
 		r.deliver(v[0])
-		if !r.extend(v[1]) {
-			r.Error("the lease is lost")
-		}
+		r.extend(v[1], 10*time.Second)
 		r.grant(q, 9)
 		r.deliver(v[1])
 	}},
@@ -124,27 +122,21 @@ var leaseRules = []rule{
 		v := r.grant(q, 1, "a")[0]
 		for range 5 {
 			r.clock.Advance(9 * time.Second)
-			if !r.extend(v) {
-				r.Fatal("the lease is lost")
-			}
+			r.extend(v, 10*time.Second)
 			r.grant(q, 9)
 		}
 		r.clock.Advance(10*time.Second - time.Microsecond)
 		r.grant(q, 9)
 		r.clock.Advance(time.Microsecond)
 		r.grant(q, 9, "a")
-		if r.extend(v) {
-			r.Error("a lost lease was extended")
-		}
+		r.extend(v, 0)
 	}},
 	{"extending never shortens", func(r *rig) {
 		q := r.queue("q", "50/s", leased(10*time.Second, 8))
 		r.accept(q, "a", "b")
 		t0 := r.clock.Now()
 		v := r.grant(q, 2, "a", "b")[1] // departs in 20 ms
-		if !r.extend(v) {
-			r.Fatal("the lease is lost")
-		}
+		r.extend(v, 10*time.Second+20*time.Millisecond)
 		r.clock.Set(t0.Add(10 * time.Second))
 		r.grant(q, 9, "a")
 		r.clock.Set(t0.Add(10*time.Second + 20*time.Millisecond))
@@ -155,12 +147,30 @@ var leaseRules = []rule{
 		r.accept(q, "a")
 		v := r.grant(q, 1, "a")[0]
 		r.queue(q, "unlimited", leased(time.Minute, 8))
-		if !r.extend(v) {
-			r.Fatal("the lease is lost")
-		}
+		r.extend(v, time.Minute)
 		r.clock.Advance(59 * time.Second)
 		r.grant(q, 9)
 		r.deliver(v)
+	}},
+	{"lowering the lease takes nothing from one that was granted", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
+		r.accept(q, "a", "b")
+		t0 := r.clock.Now()
+		v := r.grant(q, 2, "a", "b")
+		r.queue(q, "unlimited", leased(time.Second, 8))
+		r.clock.Set(t0.Add(4 * time.Second))
+		r.grant(q, 9)
+		r.extend(v[0], 6*time.Second) // and not the second of the new spec
+		r.clock.Set(t0.Add(10*time.Second - time.Microsecond))
+		r.grant(q, 9)
+		r.extend(v[0], time.Second)
+		r.clock.Set(t0.Add(10 * time.Second))
+		r.grant(q, 9, "b") // which nobody extended
+		r.clock.Set(t0.Add(11*time.Second - 2*time.Microsecond))
+		r.grant(q, 9)
+		r.clock.Set(t0.Add(11*time.Second - time.Microsecond))
+		r.grant(q, 9, "a")
+		r.extend(v[0], 0)
 	}},
 	{"what is not a lease cannot be extended", func(r *rig) {
 		q := r.queue("q", "unlimited")
@@ -179,7 +189,7 @@ var leaseRules = []rule{
 			{},
 			lease(v[2]),
 		})
-		if err != nil || !slices.Equal(out, []bool{false, false, false, false, false, false, false, false, true}) {
+		if err != nil || !slices.Equal(out, []time.Duration{0, 0, 0, 0, 0, 0, 0, 0, queue.DefaultLease}) {
 			r.Errorf("got %v, %v", out, err)
 		}
 		if out, err := r.e.Extend(r.ctx, nil); err != nil || len(out) != 0 {
@@ -197,7 +207,7 @@ var leaseRules = []rule{
 		}
 		r.clock.Advance(9 * time.Second)
 		out, err := r.e.Extend(r.ctx, list)
-		if err != nil || len(out) != len(list) || slices.Contains(out, false) {
+		if err != nil || !slices.Equal(out, slices.Repeat([]time.Duration{10 * time.Second}, len(list))) {
 			r.Errorf("got %v, %v", out, err)
 		}
 	}},

@@ -12,10 +12,15 @@ import (
 )
 
 func (p *pair) put(s queue.Spec) {
-	which := rapid.IntRange(-1, len(p.revs[0])).Draw(p.T, "expect") // any, none, or one given out
+	p.putBoth(s, rapid.IntRange(-1, len(p.revs[0])).Draw(p.T, "expect"))
+}
+
+// putBoth puts a spec that expects any revision (-1), none (0), or the nth that was
+// given out.
+func (p *pair) putBoth(s queue.Spec, which int) {
 	var got [2]int64
-	p.both(fmt.Sprintf("put %s %s burst %d capacity %d lease %v attempts %d retention %+v expecting %d", s.Name, s.Rate, s.Burst, s.Capacity, s.Lease,
-		s.Retry.MaxAttempts, s.Retention, which), func(side int, e queue.Engine) string {
+	p.both(fmt.Sprintf("put %s %s burst %d capacity %d lease %v attempts %d retention %+v overflow %s %+v expecting %d", s.Name, s.Rate, s.Burst, s.Capacity,
+		s.Lease, s.Retry.MaxAttempts, s.Retention, s.Overflow, s.Deferred, which), func(side int, e queue.Engine) string {
 		expect := int64(which)
 		if which > 0 {
 			expect = p.revs[side][which-1]
@@ -39,11 +44,11 @@ func (p *pair) revision(got [2]int64) {
 	}
 }
 
-func (p *pair) append() {
+// someJobs draws jobs, now and then one that is odd.
+func (p *pair) someJobs() []queue.Job {
 	var list []queue.Job
-	var text []string
 	for range rapid.IntRange(1, 6).Draw(p.T, "jobs") {
-		j := job(p.queueName(), fmt.Sprint("j", rapid.IntRange(0, 30).Draw(p.T, "id")))
+		j := job(p.queueName(), p.id())
 		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
 		switch rapid.IntRange(0, 30).Draw(p.T, "oddity") {
 		case 30:
@@ -57,23 +62,51 @@ func (p *pair) append() {
 		case 26:
 			j.Cost = -1
 		}
+		j.Overflow = rapid.SampledFrom([]string{"", queue.Defer, queue.Reject}).Draw(p.T, "overflow")
+		if in := rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 50, 100, 1000, 10_000, 60_000}).Draw(p.T, "expires in ms"); in >= 0 {
+			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
+		}
 		list = append(list, j)
-		text = append(text, fmt.Sprintf("%s/%s cost %d", j.Queue, j.ID, j.Cost))
 	}
-	p.both("append "+strings.Join(text, ", "), func(_ int, e queue.Engine) string {
-		out, err := e.Append(p.ctx, list)
+	return list
+}
+
+func (p *pair) append() {
+	list := p.someJobs()
+	p.appendBoth("append", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Append(p.ctx, list) })
+}
+
+// appendBoth hands jobs to both and keeps the books.
+func (p *pair) appendBoth(what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error)) (answers [2][]queue.Appended) {
+	var text []string
+	for _, j := range list {
+		text = append(text, fmt.Sprintf("%s/%s cost %d %s until %s", j.Queue, j.ID, j.Cost, j.Overflow, micro(j.ExpiresAt)))
+	}
+	p.both(what+" "+strings.Join(text, ", "), func(side int, e queue.Engine) string {
+		out, err := do(e)
+		answers[side] = out
 		if err != nil && kind(err)[0] != 'f' { // an engine may return the only job's error
 			return kind(err)
 		}
 		var b strings.Builder
 		for _, a := range out {
-			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, a.RetryAfter)
+			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v ticket %v as of %s", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, a.RetryAfter,
+				a.Ticket != "", micro(a.At))
 			if a.Outcome == queue.Invalid {
 				b.WriteString(" " + kind(a.Err))
 			}
 		}
 		return b.String()
 	})
+	for i, a := range answers[0] {
+		switch a.Outcome {
+		case queue.Accepted:
+			p.books[list[i].Queue].entered++
+		case queue.SetAside:
+			p.books[list[i].Queue].aside++
+		}
+	}
+	return answers
 }
 
 func (p *pair) reserve() {
@@ -120,6 +153,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 		t := twin{got[0].Jobs[i], got[1].Jobs[i]}
 		p.revision([2]int64{t.a.Revision, t.b.Revision})
 		twins = append(twins, t)
+		p.books[t.a.Queue].granted[t.a.Fence] = true
 	}
 	return twins
 }
@@ -182,14 +216,27 @@ func (p *pair) settle() {
 }
 
 func (p *pair) settleBoth(what string, sides [2][]queue.Settlement) {
+	var answers []queue.Settled
 	p.both("settle "+what, func(side int, e queue.Engine) string {
 		out, err := e.Settle(p.ctx, sides[side])
+		if side == 0 {
+			answers = out
+		}
 		text := kind(err)
 		for _, s := range out {
 			text += fmt.Sprintf(" %v stale %v %v,", s.State, s.Stale, kind(s.Err))
 		}
 		return text
 	})
+	for i, a := range answers {
+		if s := sides[0][i]; a.Err == nil && !a.Stale {
+			if b := p.books[s.Queue]; !b.granted[s.Fence] {
+				p.Fatalf("%s/%s was settled by a fence of a queue that was deleted", s.Queue, s.ID)
+			} else {
+				b.settled[s.Fence] = true
+			}
+		}
+	}
 }
 
 func (p *pair) extend() {
@@ -221,12 +268,20 @@ func (p *pair) resume() {
 	p.both("resume "+q, func(_ int, e queue.Engine) string { return kind(e.Resume(p.ctx, q)) })
 }
 
+// delete deletes a queue, and mostly makes it again.
 func (p *pair) delete() {
 	p.deleted = true
 	q, force := p.queueName(), rapid.Bool().Draw(p.T, "force")
 	p.both(fmt.Sprintf("delete %s, force %v", q, force), func(_ int, e queue.Engine) string {
-		return kind(e.Delete(p.ctx, q, queue.AnyRevision, force))
+		err := e.Delete(p.ctx, q, queue.AnyRevision, force)
+		if err == nil {
+			p.books[q] = newBook()
+		}
+		return kind(err)
 	})
+	if rapid.IntRange(0, 3).Draw(p.T, "made again") < 3 {
+		p.putBoth(p.spec(q), queue.AnyRevision)
+	}
 }
 
 // sweep lets both sweep; how much there is to sweep is their own affair.
@@ -248,12 +303,14 @@ func (p *pair) advance() {
 		rapid.SampledFrom([]int64{25_000, 50_000, 100_000, 1_000_000, 10_000_000, 60_000_000}),
 		rapid.Int64Range(0, 5_000_000),
 	).Draw(p.T, "microseconds")
-	p.clock.Advance(time.Duration(us) * time.Microsecond)
+	p.clock.Advance(min(time.Duration(us)*time.Microsecond, p.patience()))
 }
 
 func (p *pair) backwards() {
 	p.info("g.keep")
-	p.clock.Advance(-time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond)
+	back := time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond
+	p.clock.Advance(-back)
+	p.ahead += back
 	p.info("g.keep")
 }
 
@@ -263,7 +320,7 @@ func (p *pair) look() {
 		p.info(p.queueName())
 		return
 	}
-	p.jobInfo(p.queueName(), fmt.Sprint("j", rapid.IntRange(0, 30).Draw(p.T, "id")))
+	p.jobInfo(p.queueName(), p.id())
 }
 
 func (p *pair) jobInfo(q, id string) {

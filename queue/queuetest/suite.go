@@ -41,6 +41,23 @@ func Run(t *testing.T, open Open) {
 		{"Job", jobRules},
 		{"Calls", callRules},
 		{"Crowd", crowdRules},
+		{"Offer", offerRules},
+		{"Places", placesRules},
+		{"DeferredOnce", deferredOnceRules},
+		{"DeferredETA", deferredETARules},
+		{"Lapsed", lapsedRules},
+		{"Withdraw", withdrawRules},
+		{"Readmit", readmitRules},
+		{"ReadmitOrder", readmitOrderRules},
+		{"ReadmitDone", readmitDoneRules},
+		{"ReadmitClosed", readmitClosedRules},
+		{"ReadmitDead", readmitDeadRules},
+		{"Backlog", backlogRules},
+		{"Room", roomRules},
+		{"Cancel", cancelRules},
+		{"Expiry", expiryRules},
+		{"OverflowCalls", overflowCallRules},
+		{"OverflowCrowd", overflowCrowdRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

@@ -15,14 +15,45 @@ type appendItem struct {
 	queue, id string
 	body      []byte
 	cost      int64
+	deferral  deferral
 }
 
 const stampBytes = 8
+
+// deferral says whether a job may be set aside.
+type deferral byte
+
+const (
+	notDeferrable deferral = iota
+	deferrable
+	asQueueSays
+)
+
+// deferralOf is what an offered job says of itself.
+func deferralOf(j *queue.Job) deferral {
+	switch j.Overflow {
+	case "":
+		return asQueueSays
+	case queue.Defer:
+		return deferrable
+	}
+	return notDeferrable
+}
 
 func (i appendItem) size() int { return len(i.id) + len(i.body) }
 
 // Append implements queue.Appender.
 func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	return e.take(ctx, jobs, func(*queue.Job) deferral { return notDeferrable })
+}
+
+// Offer implements queue.Overflow. What is offered travels with what is
+// appended.
+func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	return e.take(ctx, jobs, deferralOf)
+}
+
+func (e *Engine) take(ctx context.Context, jobs []queue.Job, deferral func(*queue.Job) deferral) ([]queue.Appended, error) {
 	answers := make([]queue.Appended, len(jobs))
 	var parts []part[appendItem]
 	for i := range jobs {
@@ -33,7 +64,7 @@ func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 			continue
 		}
 		body := queue.AppendRecord(make([]byte, stampBytes), &j)
-		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost})
+		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, deferral(&j)})
 	}
 	err := spread(parts, func(p part[appendItem]) error {
 		got, err := e.appends[p.partition].Do(ctx, p.items)
@@ -135,7 +166,7 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 		for _, i := range g.items {
 			body := items[i].body
 			copy(body, stamp[:])
-			body[6], body[7] = byte(i>>8), byte(i)
+			body[6], body[7] = byte(items[i].deferral)<<6|byte(i>>8), byte(i)
 			args = append(args, items[i].id, body)
 		}
 	}
@@ -174,7 +205,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 	now, pacer, bucket := row.bucket()
 	exact, head, waiting, turn := row.int() == 1, row.int(), row.int(), row.int()
-	others := row.list()
+	number, others := row.text(), row.list()
 	accept := func(a *queue.Appended, turn int64) {
 		a.Outcome = queue.Accepted
 		if a.State == queue.Waiting {
@@ -204,8 +235,18 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		case 3:
 			a.Outcome = queue.Conflict
 		case 4:
-			a.Outcome = queue.Full
-			a.RetryAfter = time.Duration(x) * time.Microsecond
+			a.Outcome, a.RetryAfter = queue.Full, time.Duration(x)*time.Microsecond
+		case 5:
+			a.Outcome, a.RetryAfter = queue.OverflowFull, time.Duration(x)*time.Microsecond
+		case 6:
+			a.Outcome = queue.Lapsed
+		case 7:
+			a.Outcome, a.State, a.Position = queue.SetAside, queue.Deferred, x
+			a.Ticket, a.At = newTicket(number, state), micros(others.int())
+			a.ETA = queue.ETA{At: pacer.ETA(bucket, now, itsTurn-head).Time()}
+		case 8:
+			a.Outcome, a.State = queue.Duplicate, queue.Deferred
+			a.Ticket, a.At = newTicket(number, state), now.Time()
 		default:
 			a.Err = replyErr("WRONGTYPE the job's key holds something else")
 		}

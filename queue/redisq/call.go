@@ -139,6 +139,14 @@ func replyErr(text string) error {
 	return err
 }
 
+// flag is a yes or no of an argument.
+func flag(set bool) string {
+	if set {
+		return "1"
+	}
+	return ""
+}
+
 // The parts of a reply. A script answers in a fixed shape; anything else is a
 // store of another version or a bug, and must not be read as zeros.
 type reply struct {

@@ -3,19 +3,19 @@
 -- refers to any more.
 --
 -- ARGV[2..4]  name, expected revision (-1: any), '1' to delete held jobs too
--- Returns  {code, revision or jobs held}: 0 deleted; 1 no such queue; 2 another revision; 3 not empty
+-- Returns  {code, revision or jobs held or deferred}: 0 deleted; 1 no such queue; 2 another revision; 3 not empty
 
 begin()
-check_run()
 local name, expect = ARGV[2], tonumber(ARGV[3])
 local nr = number_of(name)
 local q = nr and load(nr)
 if not q then return { 1, 0 } end
 if expect >= 0 and expect ~= q.rev then return { 2, q.rev } end
-if q.size > 0 and ARGV[4] ~= '1' then return { 3, q.size } end
+local held = q.size + max(q.deferred, q.behind)
+if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
+call('ZREM', B .. 'o', name)
 
 -- A queue made again under the name goes on from this bucket.
-if q.epoch ~= M.run then hold(q) end
 bounded(q)
 local until_ = max(q.tat + 1, q.last)
 if until_ > now then
@@ -35,6 +35,7 @@ end
 local waiting, scheduled = count('ZCARD', B .. 'w' .. nr), count('ZCARD', B .. 't' .. nr)
 M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled)
 M.td = M.td - count('LLEN', B .. 'd' .. nr)
+M.to = M.to - q.deferred
 call('ZREM', B .. 'y', nr)
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
@@ -44,4 +45,4 @@ call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 call('HINCRBY', B, 'queues', -1)
 finish()
-return { 0, q.size }
+return { 0, held }

@@ -2,7 +2,7 @@
 -- Move the deadlines of leases that still stand.
 --
 -- ARGV[2]  number of leases; for each: queue name, id, fence (8 bytes of epoch, 6 of number)
--- Returns  1 or 0 a lease
+-- Returns  how long each still lasts, in microseconds; 0 where it is lost
 
 begin()
 local out, queues = {}, {}
@@ -18,8 +18,10 @@ for i = 1, tonumber(ARGV[2]) do
   local entry = q and call('HGET', B .. 'f' .. q.nr, id)
   local f = entry and unpack_flight(entry)
   if f and f.state == S.leased and sub(entry, 18, 31) == token then
-    call('ZADD', B .. 'l', 'GT', now + q.lease, q.nr .. ':' .. id)
-    out[i] = 1
+    local lease, deadline = q.nr .. ':' .. id, now + q.lease
+    -- Never earlier than before: then the deadline is the one that stood.
+    if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then deadline = tonumber(call('ZSCORE', B .. 'l', lease)) end
+    out[i] = deadline - now
   end
 end
 finish()

@@ -2,8 +2,8 @@
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, '' or 'list', after, limit
--- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, dead, appended, delivered, retried, died, released,
---          expired, refused, lost, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}, or {name, what is wrong}
+-- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, deferred, dead, appended, delivered, retried, died, released,
+--          expired, refused, lost, set aside, returned, missing, cancelled, timed out, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}, or {name, what is wrong}
 
 begin()
 local names
@@ -13,7 +13,8 @@ else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
 
-local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'mw', 'mc', 'mp' }
+local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
+  'missing', 'cancelled', 'timedout', 'mw', 'mc', 'mp' }
 
 local out = {}
 local function look(name)
@@ -31,7 +32,8 @@ local function look(name)
       if #start == 8 then oldest = time_at(start) end
     end
     out[#out + 1] = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', call('ZCARD', B .. 'w' .. nr), call('ZCARD', B .. 't' .. nr), q.size,
-      call('LLEN', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], oldest, next_departure(q), v[12], v[13], v[14], now,
+      max(q.deferred, q.behind), call('LLEN', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
+      oldest, next_departure(q), v[17], v[18], v[19], now,
       call('LRANGE', B .. 'r' .. nr, 0, 9) }
   end
 end

@@ -9,5 +9,6 @@ if v[1] then return v end
 -- Fences begin at the time in milliseconds, so that those of a store made anew
 -- on the same server are none of the old ones.
 local time = call('TIME')
-call('HSET', B, 'schema', ARGV[2], 'store', ARGV[3], 'partitions', ARGV[4], 'fseq', time[1] * 1000 + floor(time[2] / 1000), 'rev', 0)
+call('HSET', B, 'schema', ARGV[2], 'store', ARGV[3], 'partitions', ARGV[4], 'fseq', time[1] * 1000 + floor(time[2] / 1000), 'rev', 0,
+  'run', run_id(), 'ran', 0)
 return { ARGV[2], ARGV[3], ARGV[4] }

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Create a queue or change its spec.
 --
--- ARGV[2..13]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts,
---              retention in us, retained ended jobs, expected revision (0: must not exist, -1: any), stamp of this call
+-- ARGV[2..18]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts,
+--              retention in us, retained ended jobs, expected revision (0: must not exist, -1: any), stamp of this call,
+--              places for what comes back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say otherwise
 -- Returns  {revision, created, changed, conflict}
 
 begin()
@@ -44,7 +45,7 @@ if not q then
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
   -- Numbers that sort as text in the order they were made, and stay short.
   nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
-  q = { nr = nr, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, changes = {}, paused = false }
+  q = { nr = nr, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, cmax = 1, changes = {}, paused = false }
   -- A queue made again goes on where the deleted one stopped.
   local grave = call('HGET', B .. 'x', name)
   if grave then
@@ -53,7 +54,10 @@ if not q then
     call('ZREM', B .. 'X', name)
     bounded(q)
   end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 0, 'cmax', 1, 'refn', 0, 'paused', '')
+  -- In a later run than the store's first it may have been there before, and have
+  -- granted, and be lost with all of it.
+  if M.ran > 0 then hold(q) end
+  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 0, 'cmax', 1, 'hc', q.hc or MAX_COST, 'refn', 0, 'paused', '')
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
@@ -63,10 +67,14 @@ end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
-  'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11])
+  'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
+  'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
 if created == 0 then
   local e = agenda(q)
   if e then due(e) end
+  q.cap = tonumber(ARGV[7])
+  speak_up(q)
+  save(q)
 end
 finish()
 return { rev, created, 1, 0 }

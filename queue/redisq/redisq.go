@@ -76,7 +76,10 @@ type Engine struct {
 	closed  sync.Once
 }
 
-var _ queue.Engine = (*Engine)(nil)
+var (
+	_ queue.Engine   = (*Engine)(nil)
+	_ queue.Overflow = (*Engine)(nil)
+)
 
 // Open checks the store behind client and returns an Engine on it. The client
 // must be made with MaxRetries -1 (an engine repeats in its own way) and

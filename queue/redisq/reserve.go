@@ -65,11 +65,11 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	return out, l.err
 }
 
-// A job's string: 'L', 7 bytes of the instant it was appended, 8 of stamp, the record.
+// A job's string: 'L' or 'R', 7 bytes of the instant it was appended, 8 of stamp, the record.
 const jobHeader = 8 + stampBytes
 
 func readJob(s string, j *queue.Reservation) error {
-	if len(s) < jobHeader || s[0] != 'L' {
+	if len(s) < jobHeader || s[0] != 'L' && s[0] != 'R' {
 		return fmt.Errorf("%w: not a job", queue.ErrCorrupt)
 	}
 	var at [8]byte

@@ -11,8 +11,9 @@ begin()
 check_run()
 local client, number, most, most_bytes = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local grant_key = B .. 'g:' .. client
-local expired, lost, groups, by_number, granted, errors, bytes = {}, {}, {}, {}, {}, {}, 0
+local expired, lost, groups, by_number, granted, errors, bytes, lates = {}, {}, {}, {}, {}, {}, 0, 0
 local left = most
+local MOST_LATE = 100 -- so many expired jobs end in one call, however many there are
 
 -- The clients seen lately, of whom one watches.
 local function see_client()
@@ -31,7 +32,7 @@ end
 local function vanished(q, id)
   note_error(q, id, 'the job was removed from the store by somebody else')
   add(q, 'vanished', 1)
-  set(q, 'size', q.size - 1)
+  freed(q, 1, 0)
   call('HDEL', B .. 'f' .. q.nr, id)
 end
 
@@ -90,9 +91,8 @@ local function expire(nr, id, member)
   add(q, 'expired', 1)
   note_error(q, id, f.reason)
   if f.attempts >= q.maxatt then
-    finish_job(q, id, f, S.dead, 0)
+    freed(q, 1, finish_job(q, id, f, S.dead, 0))
     call('HDEL', B .. 'f' .. nr, id)
-    set(q, 'size', q.size - 1)
     died(q, { id })
   else
     f.state = S.waiting
@@ -100,6 +100,7 @@ local function expire(nr, id, member)
     call('ZADD', B .. 'w' .. nr, f.turn, id)
     M.tw = M.tw + 1
   end
+  speak_up(q)
   save(q)
   agenda(q, 'LT')
   M.tl = M.tl - 1
@@ -162,6 +163,30 @@ local function ripen(nr, first_due)
   if next_due then call('ZADD', B .. 's', next_due, nr) else call('ZREM', B .. 's', nr) end
 end
 
+-- too_late reports whether a job at the head would depart within the horizon,
+-- but after it has expired.
+local function too_late(q, job)
+  local at = #job >= 34 and expiry(job, 27) or math.huge
+  if at >= now + HORIZON then return false end
+  if cost_of(job) > q.hc then cover(q, cost_of(job)) end -- its departure is the one that it would get
+  local d = next_departure(q)
+  return at < d and d <= now + HORIZON
+end
+
+-- time_out ends jobs that are no longer worth to depart: they use no slot.
+local function time_out(q, ids)
+  local returned, F = 0, B .. 'f' .. q.nr
+  for _, id in ipairs(ids) do
+    local entry = call('HGET', F, id)
+    returned = returned + drop_job(q, id, entry and #entry >= SETTLED and unpack_flight(entry), S.expired)
+  end
+  call('HDEL', F, unpack(ids))
+  freed(q, #ids, returned)
+  add(q, 'timedout', #ids)
+  ended(q, ids)
+  speak_up(q)
+end
+
 -- grant_some grants jobs from the head. Returns false when the queue, or the
 -- reply, can take no more.
 local function grant_some(q, leases, flights)
@@ -179,17 +204,28 @@ local function grant_some(q, leases, flights)
     keys[#keys + 1] = job_key(q.nr, heads[i])
   end
   local jobs, entries = call('MGET', unpack(keys)), call('HMGET', F, unpack(ids))
-  local rows, taken, more = group_of(q), 0, true
+  local rows, late, taken, more = group_of(q), {}, 0, true
   for i, id in ipairs(ids) do
+    if not more then break end
     local job = jobs[i]
-    if not job or sub(job, 1, 1) ~= 'L' or #job < 28 then
+    if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       vanished(q, id)
+    elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
+      if lates == MOST_LATE then
+        more = false
+        break
+      end
+      lates = lates + 1
+      late[#late + 1] = id
+      if lates == MOST_LATE then more = false end
     else
       if bytes > 0 and bytes + #job > most_bytes then
         more, left = false, 0
         break
       end
-      local d = take(q, cost_of(job))
+      local cost = cost_of(job)
+      if cost > q.hc then cover(q, cost) end
+      local d = take(q, cost)
       if not d then
         more = false
         break
@@ -213,6 +249,7 @@ local function grant_some(q, leases, flights)
     call('ZREMRANGEBYRANK', W, 0, taken - 1)
     M.tw = M.tw - taken
   end
+  if late[1] then time_out(q, late) end
   return more and left > 0
 end
 

@@ -2,16 +2,27 @@ package redisq
 
 import (
 	_ "embed"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// One operation a file; each begins with its arguments and its answer. They
-// share lib.lua, which describes the keys.
+// One operation a file; each begins with its arguments and its answer. In front
+// of it go the shared parts that it needs: lib.lua, which describes the keys, and
+// what else is named below. Redis makes the functions of a script anew at every
+// call, so those that an operation has no use for are left out.
 var (
 	//go:embed lib.lua
 	libSource string
+	//go:embed pace.lua
+	paceSource string
+	//go:embed flight.lua
+	flightSource string
+	//go:embed overflow.lua
+	overflowSource string
+	//go:embed room.lua
+	roomSource string
 
 	//go:embed append.lua
 	appendSource string
@@ -35,28 +46,40 @@ var (
 	jobSource string
 	//go:embed totals.lua
 	totalsSource string
+	//go:embed withdraw.lua
+	withdrawSource string
+	//go:embed readmit.lua
+	readmitSource string
+	//go:embed backlogged.lua
+	backloggedSource string
+	//go:embed cancel.lua
+	cancelSource string
 	//go:embed init.lua
 	initSource string
 )
 
 var (
-	appendScript  = assemble(appendSource)
-	reserveScript = assemble(reserveSource)
-	settleScript  = assemble(settleSource)
-	extendScript  = assemble(extendSource)
-	putScript     = assemble(putSource)
-	pauseScript   = assemble(pauseSource)
-	deleteScript  = assemble(deleteSource)
-	sweepScript   = assemble(sweepSource)
-	infoScript    = assemble(infoSource)
-	jobScript     = assemble(jobSource)
-	totalsScript  = assemble(totalsSource)
-	initScript    = assemble(initSource)
+	appendScript     = assemble(appendSource, paceSource, overflowSource)
+	reserveScript    = assemble(reserveSource, paceSource, flightSource, overflowSource, roomSource)
+	settleScript     = assemble(settleSource, paceSource, flightSource, overflowSource, roomSource)
+	extendScript     = assemble(extendSource, paceSource, flightSource)
+	putScript        = assemble(putSource, paceSource, flightSource, overflowSource, roomSource)
+	pauseScript      = assemble(pauseSource, paceSource, flightSource)
+	deleteScript     = assemble(deleteSource, paceSource)
+	sweepScript      = assemble(sweepSource)
+	infoScript       = assemble(infoSource, paceSource, flightSource)
+	jobScript        = assemble(jobSource, paceSource, flightSource, overflowSource)
+	totalsScript     = assemble(totalsSource)
+	withdrawScript   = assemble(withdrawSource, paceSource, overflowSource, roomSource)
+	readmitScript    = assemble(readmitSource, paceSource, flightSource, overflowSource, roomSource)
+	backloggedScript = assemble(backloggedSource)
+	cancelScript     = assemble(cancelSource, paceSource, flightSource, overflowSource, roomSource)
+	initScript       = assemble(initSource)
 )
 
-// assemble puts the shared parts behind an operation's first line, the shebang
-// with its flags.
-func assemble(op string) *redis.Script {
+// assemble puts shared parts behind an operation's first line, the shebang with
+// its flags.
+func assemble(op string, parts ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
-	return redis.NewScript(shebang + "\n" + libSource + "\n" + body)
+	return redis.NewScript(strings.Join(slices.Concat([]string{shebang, libSource}, parts, []string{body}), "\n"))
 }

@@ -68,8 +68,8 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 }
 
 // Extend implements queue.Outflow.
-func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, error) {
-	stands := make([]bool, len(leases))
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Duration, error) {
+	left := make([]time.Duration, len(leases))
 	var parts []part[queue.Lease]
 	for i, l := range leases {
 		parts = place(parts, e.Partition(l.Queue), i, len(leases), l)
@@ -92,7 +92,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, erro
 			}
 			r := list(v)
 			for i := from; i < to; i++ {
-				stands[p.at[i]] = r.int() == 1
+				left[p.at[i]] = r.duration()
 			}
 			if r.err != nil {
 				return r.err
@@ -100,7 +100,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]bool, erro
 		}
 		return nil
 	})
-	return stands, errors.Join(failed...)
+	return left, errors.Join(failed...)
 }
 
 // Sweep implements queue.Outflow.

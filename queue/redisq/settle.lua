@@ -21,7 +21,11 @@ local function repeated(q, id, f, epoch, fence, verdict)
   local job = redis.pcall('GET', job_key(q.nr, id))
   if type(job) == 'string' and sub(job, 1, 1) == 'E' then
     local e = unpack_ended(job)
-    if e.ended + q.rfor > now and e.epoch == epoch and e.fence == fence and e.verdict == verdict then return e.state end
+    if e.ended + q.rfor > now and e.epoch == epoch and e.fence == fence and e.verdict == verdict then
+      -- A job that was cancelled or expired ended later, and not by its last settlement.
+      if e.state == S.delivered or e.state == S.dead then return e.state end
+      return AFTER[verdict] or S.scheduled
+    end
   end
   return 0
 end
@@ -33,7 +37,7 @@ local function settle(name, count, arg)
   local out = {}
   local W, T, F = B .. 'w' .. q.nr, B .. 't' .. q.nr, B .. 'f' .. q.nr
   sound(nr)
-  local gone, landed, ended, dead, back = {}, {}, {}, {}, false
+  local gone, landed, well, dead, back, returned = {}, {}, {}, {}, false, 0
   local ids, released, retried, flights = {}, 0, 0, {}
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
   for j = 0, count - 1 do ids[j + 1] = ARGV[arg + 5 * j] end
@@ -51,12 +55,14 @@ local function settle(name, count, arg)
       out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
     elseif quick then
       -- What finish_job writes, without taking the flight apart: most jobs go well.
-      if sub(quick, 1, 1) == 'L' and #quick == 26 then
+      local kind = sub(quick, 1, 1)
+      if LIVE[kind] and #quick == 26 then
+        if kind == 'R' then returned = returned + 1 end
         call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', unpack_('>I2', entry, 2) + 1) .. token .. sub(quick, 2, 8) .. '\0\0',
           'PX', px)
       end
       landed[#landed + 1] = q.nr .. ':' .. id
-      ended[#ended + 1] = time .. id
+      well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
       out[#out + 1] = S.delivered
@@ -74,8 +80,8 @@ local function settle(name, count, arg)
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.delivered or state == S.dead then
         if state == S.delivered then f.reason = '' end
-        finish_job(q, id, f, state, verdict)
-        if state == S.dead then dead[#dead + 1] = id else ended[#ended + 1] = time .. id end
+        returned = returned + finish_job(q, id, f, state, verdict)
+        if state == S.dead then dead[#dead + 1] = id else well[#well + 1] = id end
         gone[#gone + 1] = id
         flights[id] = ''
       else
@@ -102,14 +108,10 @@ local function settle(name, count, arg)
   if #landed == 0 then return out end
   call('ZREM', B .. 'l', unpack(landed))
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
-  if #ended > 0 then
-    call('RPUSH', B .. 'e' .. q.nr, unpack(ended))
-    call('PEXPIRE', B .. 'e' .. q.nr, ceil(q.rfor / 1000))
-    forget(q, 'e')
-  end
+  ended(q, well)
   if released > 0 then meter(q, -released) end
-  if #gone > 0 then set(q, 'size', q.size - #gone) end
-  add(q, 'delivered', #ended)
+  if #gone > 0 then freed(q, #gone, returned) end
+  add(q, 'delivered', #well)
   died(q, dead)
   add(q, 'retried', retried)
   add(q, 'released', released)
@@ -118,6 +120,7 @@ local function settle(name, count, arg)
     local e = agenda(q, 'LT')
     if e then due(e) end
   end
+  speak_up(q)
   save(q)
   return out
 end

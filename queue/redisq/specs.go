@@ -25,7 +25,8 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	}
 	n, d := spec.Rate.Fraction()
 	v, err := e.repeat(ctx, putScript, e.Partition(spec.Name), e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
-		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID())
+		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID(),
+		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer))
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -54,6 +55,10 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 
 func unknown(name string) error {
 	return fmt.Errorf("%s: %w", queue.Shorten(name, 80), queue.ErrUnknownQueue)
+}
+
+func unknownJob(name, id string) error {
+	return fmt.Errorf("%s in %s: %w", queue.Shorten(id, 80), name, queue.ErrUnknownJob)
 }
 
 // listPage bounds what one script reads.
@@ -118,9 +123,10 @@ func readInfo(r *reply) (queue.Info, error) {
 	i.Revision, i.Paused, i.PauseReason = r.int(), r.int() == 1, r.text()
 	i.Waiting, i.Scheduled = r.int(), r.int()
 	i.Leased = r.int() - i.Waiting - i.Scheduled
-	i.Dead = r.int()
+	i.Deferred, i.Dead = r.int(), r.int()
 	i.Appended, i.Delivered, i.Retried, i.Died, i.Released = r.int(), r.int(), r.int(), r.int(), r.int()
 	i.Expired, i.Refused, i.Lost = r.int(), r.int(), r.int()
+	i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut = r.int(), r.int(), r.int(), r.int(), r.int()
 	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
 	window, count, before, now := r.int(), r.int(), r.int(), r.int()
 	i.Outflow = outflow(window, count, before, now)
@@ -157,11 +163,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 	if queue.ValidateName(name) != nil {
 		return unknown(name)
 	}
-	flag := ""
-	if force {
-		flag = "1"
-	}
-	v, err := e.once(ctx, deleteScript, e.Partition(name), e.instant(), name, expect, flag)
+	v, err := e.once(ctx, deleteScript, e.Partition(name), e.instant(), name, expect, flag(force))
 	if err != nil {
 		return err
 	}
@@ -226,6 +228,7 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers []queue.D
 		t.Waiting += r.int()
 		t.Scheduled += r.int()
 		t.Leased += r.int()
+		t.Deferred += r.int()
 		t.Dead += r.int()
 		for c := r.list(); c.more(); {
 			d := queue.Drainer{Client: queue.Client{ID: c.text()}, LastSeen: micros(c.int())}
@@ -253,7 +256,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 		return i, unknown(name)
 	}
 	if queue.ValidateID(id) != nil {
-		return i, fmt.Errorf("%s in %s: %w", queue.Shorten(id, 80), name, queue.ErrUnknownJob)
+		return i, unknownJob(name, id)
 	}
 	v, err := e.ask(ctx, jobScript, e.Partition(name), e.instant(), name, id)
 	if err != nil {
@@ -264,14 +267,14 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	case 0:
 		return i, unknown(name)
 	case 1:
-		return i, fmt.Errorf("%q in %s: %w", id, name, queue.ErrUnknownJob)
+		return i, unknownJob(name, id)
 	}
 	i.State, i.Cost, i.Attempts, i.AppendedAt = queue.State(r.int()), r.int(), int(r.int()), micros(r.int())
 	i.DueAt, i.EndedAt, i.Reason = micros(r.int()), micros(r.int()), r.text()
 	position, ahead, exact := r.int(), r.int(), r.int() == 1
 	now, pacer, bucket := r.bucket()
 	switch i.State {
-	case queue.Waiting:
+	case queue.Waiting, queue.Deferred:
 		i.Position = position
 		i.ETA = queue.ETA{At: pacer.ETA(bucket, now, ahead).Time(), Exact: exact}
 	case queue.Scheduled:

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -13,7 +14,13 @@ import (
 )
 
 // Schema is the version of the keys' layout that this package reads and writes.
-const Schema = 1
+const Schema = 2
+
+const (
+	// makingTime is how long making a store may take another process.
+	makingTime  = 3 * time.Second
+	makingPause = 10 * time.Millisecond
+)
 
 // openStore refuses servers that cannot keep a store, and makes one if asked.
 func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
@@ -21,6 +28,15 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 		return err
 	}
 	missing, err := e.checkPartitions(ctx)
+	for begin := time.Now(); makeIt && err == nil && len(missing) > 0 && len(missing) < len(e.keys) && time.Since(begin) < makingTime; {
+		// Another process that was told --init may be making it at this moment.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(makingPause):
+		}
+		missing, err = e.checkPartitions(ctx)
+	}
 	if err != nil || len(missing) == 0 {
 		return err
 	}
@@ -32,10 +48,17 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 		return fmt.Errorf("%w: this redis is empty of penstock (prefix %q); to make a store of it start once with --init, and if it should hold one, it was flushed: do not",
 			queue.ErrNoStore, e.prefix)
 	}
+	// Of several that make it at once, the first to make a partition names the store for all.
 	id := randomID()
 	for p := range e.keys {
-		if _, err := e.repeat(ctx, initScript, p, e.instant(), Schema, id, len(e.keys)); err != nil {
+		v, err := e.repeat(ctx, initScript, p, e.instant(), Schema, id, len(e.keys))
+		if err != nil {
 			return fmt.Errorf("making the store: %w", err)
+		}
+		made := list(v)
+		made.text() // the schema, which is checked below
+		if id = made.text(); made.err != nil {
+			return made.err
 		}
 	}
 	if missing, err = e.checkPartitions(ctx); err == nil && len(missing) > 0 {
@@ -82,6 +105,9 @@ func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err err
 		}
 		if n, err := strconv.Atoi(schema); err != nil || n > Schema {
 			return nil, fmt.Errorf("%w: the store has schema %s, this binary knows up to %d: use a newer penstock", queue.ErrNoStore, schema, Schema)
+		} else if n < Schema {
+			return nil, fmt.Errorf("%w: the store has schema %s, which no release wrote, and this binary needs %d: drain it with the penstock that made it, then make a new one on an empty redis",
+				queue.ErrNoStore, schema, Schema)
 		}
 		if partitions != strconv.Itoa(len(e.keys)) {
 			return nil, fmt.Errorf("%w: the store was made with %s partitions, not %d, and that is fixed: start with --partitions %s", queue.ErrNoStore, partitions, len(e.keys), partitions)

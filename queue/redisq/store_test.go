@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -54,7 +55,12 @@ func TestOpenRefuses(t *testing.T) {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema+1)
 			return c
-		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"schema 2", "newer penstock"}},
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"schema 3", "newer penstock"}},
+		{"older schema", func(t *testing.T) redis.UniversalClient {
+			c := made(t).Client()
+			c.HSet(ctx, "ps{3}", "schema", redisq.Schema-1)
+			return c
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"schema 1", "needs 2"}},
 		{"one partition gone, init or not", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.Del(ctx, "ps{3}")
@@ -109,5 +115,28 @@ func TestTwoStoresOnOneServer(t *testing.T) {
 	a.append(job("email", 1))
 	if _, err := b.e.Get(b.ctx, "email"); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Errorf("the other store: %v", err)
+	}
+}
+
+// Several processes that are told to make the store at the same time make one.
+func TestOpenMakesOneStore(t *testing.T) {
+	for range 5 {
+		s := redistest.New(t, redistest.Options{})
+		var opening sync.WaitGroup
+		for range 8 {
+			c := s.Client()
+			opening.Go(func() {
+				e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer e.Close()
+				if err := e.Check(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		opening.Wait()
 	}
 }

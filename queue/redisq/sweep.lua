@@ -3,6 +3,7 @@
 --
 -- Returns  1 when there is more, else 0
 
+whole()
 local Z = B .. 'z'
 local nr = call('LINDEX', Z, 0)
 if not nr then return 0 end

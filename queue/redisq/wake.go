@@ -8,17 +8,27 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Wake implements queue.Outflow. One subscription hears all partitions; the
-// client subscribes again by itself when its connection is lost.
+// Wake implements queue.Outflow.
 func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
-	out := make(chan queue.Wakeup, 256)
+	return subscribe(ctx, e, e.prefix+":wake", e.parseWakeup)
+}
+
+// Room implements queue.Overflow.
+func (e *Engine) Room(ctx context.Context) <-chan string {
+	return subscribe(ctx, e, e.prefix+":room", func(name string) (string, bool) { return name, queue.ValidateName(name) == nil })
+}
+
+// subscribe delivers what is published on a channel that all partitions share.
+// The client subscribes again by itself when its connection is lost.
+func subscribe[T any](ctx context.Context, e *Engine, channel string, parse func(string) (T, bool)) <-chan T {
+	out := make(chan T, 256)
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(e.closing, cancel)
 	e.wakers.Go(func() {
 		defer close(out)
 		defer cancel()
 		defer stop()
-		sub := e.client.Subscribe(ctx, e.prefix+":wake")
+		sub := e.client.Subscribe(ctx, channel)
 		defer func() { _ = sub.Close() }()
 		messages := sub.Channel()
 		for {
@@ -29,13 +39,13 @@ func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
 				if !ok {
 					return
 				}
-				w, ok := e.parseWakeup(m.Payload)
+				v, ok := parse(m.Payload)
 				if !ok {
 					continue
 				}
 				select {
-				case out <- w:
-				default: // the reader is behind; the check every 2 s covers it
+				case out <- v:
+				default: // the reader is behind; that it looks now and then covers it
 				}
 			}
 		}

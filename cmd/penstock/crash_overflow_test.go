@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/receiver"
+)
+
+// TestKillUnderDeferral kills penstock up, under writers whose jobs find no room, again
+// and again. In the end everything that was acknowledged has been delivered: what was in
+// the queue, on the overflow, and on the way between the two, either way.
+func TestKillUnderDeferral(t *testing.T) {
+	const rounds, writers, inFlight = 10, 32, 128
+	var mu sync.Mutex
+	delivered := map[string]int{}
+	target := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		delivered[r.Header.Get(receiver.HeaderID)]++
+	}))
+	defer target.Close()
+
+	dir := t.TempDir()
+	var all [][]byte
+	deferred := false
+	for round := range rounds {
+		s := up(t, "--data", dir)
+		if round == 0 {
+			api, err := client.New(s.url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec := fmt.Sprintf(`{"rate":"1000/s","slack":"10s","capacity":400,"overflow":"defer","deliver":{"http":{"url":%q}}}`, target.URL)
+			if _, err := api.Put(t.Context(), "crash", json.RawMessage(spec), client.Absent); err != nil {
+				t.Fatal(err)
+			}
+		}
+		acked := write(t, s, round, writers)
+		if len(acked) == 0 {
+			t.Fatalf("round %d: nothing was acknowledged before the kill, so nothing was tested", round)
+		}
+		all = append(all, acked...)
+	}
+	s := up(t, "--data", dir)
+	api, err := client.New(s.url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	missing := func() (n int, such string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, job := range all {
+			var j struct{ ID string }
+			_ = json.Unmarshal(job, &j)
+			if delivered[j.ID] == 0 {
+				n, such = n+1, j.ID
+			}
+		}
+		return n, such
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		q, err := api.Queue(t.Context(), "crash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		deferred = deferred || q.Stats.SetAside > 0 && q.Stats.Returned > 0
+		n, such := missing()
+		if n == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d acknowledged jobs were not delivered, such as %s; the queue says %+v", n, len(all), such, q.Stats)
+		}
+	}
+	if !deferred {
+		t.Error("nothing was deferred, so nothing was tested")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	twice := 0
+	for _, n := range delivered {
+		twice += n - 1
+	}
+	// What was under way when a kill came may be delivered again, and nothing else.
+	if twice > rounds*inFlight {
+		t.Errorf("%d second deliveries over %d kills", twice, rounds)
+	}
+	t.Logf("%d jobs acknowledged over %d kills, %d delivered again", len(all), rounds, twice)
+}

@@ -1,0 +1,164 @@
+package deferred
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// maxAway bounds how many queues are remembered as away, which anybody can name.
+	maxAway = 10_000
+	// strayedFor is how long jobs follow those that strayed, at most, while another
+	// process has the way back to itself: it looks at the overflow in that time, twice
+	// over, and says what it sees.
+	strayedFor = 2 * queue.ReadmitFor
+)
+
+// absence is a queue whose engine does not answer, or did not.
+type absence struct {
+	away   bool      // nothing is asked about it
+	strays uint64    // how often a job was put on the overflow that the engine knows nothing of
+	busy   time.Time // since when somebody has had the way back to himself
+}
+
+// absences are all of them. Each queue has its own: where the queues are on several
+// servers, those of one that works are not kept from it.
+type absences struct {
+	count atomic.Int64 // of queues, so that it costs nothing while there are none
+	wake  chan struct{}
+
+	mu     sync.Mutex
+	queues map[string]*absence
+}
+
+func newAbsences() *absences {
+	return &absences{wake: make(chan struct{}, 1), queues: map[string]*absence{}}
+}
+
+// look tells whether a queue's engine is away, and whether jobs strayed that the
+// engine must hear of before it is offered others that may wait.
+func (a *absences) look(name string) (away, strayed bool) {
+	if a.count.Load() == 0 {
+		return false, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := a.queues[name]
+	if q == nil {
+		return false, false
+	}
+	return q.away, q.strays > 0
+}
+
+// leave notes that a queue's engine does not answer, and reports whether it did before.
+func (a *absences) leave(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := a.queues[name]
+	if q == nil && len(a.queues) >= maxAway {
+		return false
+	}
+	before := q != nil && q.away
+	a.at(name).away = true
+	return !before
+}
+
+// stray notes that a job was put on the overflow past the engine. It reports whether
+// the engine will be told; if the queue is not absent any more, whoever put the job has
+// to see to that himself: were such jobs to make the queue absent again, under load it
+// would never cease to be.
+func (a *absences) stray(name string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := a.queues[name]
+	if q == nil {
+		return false
+	}
+	q.strays++
+	return true
+}
+
+// untold notes that the engine does not know of a job that strayed.
+func (a *absences) untold(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at(name).strays++
+}
+
+// at is called with mu held.
+func (a *absences) at(name string) *absence {
+	q := a.queues[name]
+	if q == nil {
+		q = &absence{}
+		a.queues[name] = q
+		a.count.Store(int64(len(a.queues)))
+	}
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+	return q
+}
+
+// all returns the names, in no order.
+func (a *absences) all() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := make([]string, 0, len(a.queues))
+	for name := range a.queues {
+		names = append(names, name)
+	}
+	return names
+}
+
+// strays is how often a job of the queue has strayed.
+func (a *absences) strays(name string) uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q := a.queues[name]; q != nil {
+		return q.strays
+	}
+	return 0
+}
+
+// back notes that the engine answers, and has heard of so many strays. It reports
+// whether the engine was away, and whether there were more meanwhile, of which it has
+// yet to hear.
+func (a *absences) back(name string, heard uint64) (was, more bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := a.queues[name]
+	if q == nil {
+		return false, false
+	}
+	delete(a.queues, name)
+	a.count.Store(int64(len(a.queues)))
+	return q.away, q.strays != heard
+}
+
+// taken notes that somebody has the way back to himself, and reports whether it has
+// been so for as long as jobs follow the strays.
+func (a *absences) taken(name string, now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q := a.queues[name]
+	if q == nil {
+		return true
+	}
+	if q.away || q.busy.IsZero() {
+		q.away, q.busy = false, now
+	}
+	return now.Sub(q.busy) >= strayedFor
+}
+
+// unheard notes that the engine answers, but has not heard of the strays.
+func (a *absences) unheard(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if q := a.queues[name]; q != nil {
+		q.away = false
+	}
+}

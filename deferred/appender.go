@@ -1,0 +1,213 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// patience is how long an engine may take to answer before a job that may wait goes
+	// without it.
+	patience = 800 * time.Millisecond
+	// probePause is how often an engine that is away is asked whether it is back.
+	probePause = 250 * time.Millisecond
+	// withdrawTimeout bounds taking back what could not be stored.
+	withdrawTimeout = 2 * time.Second
+	// retryFull is when to come back to a full overflow of which nothing better is known.
+	retryFull = 5 * time.Second
+)
+
+// Engine is what the overflow needs of an engine.
+type Engine interface {
+	queue.Overflow
+	// Get returns a queue; see queue.Specs.
+	Get(ctx context.Context, name string) (queue.Info, error)
+}
+
+// Appender is a queue.Appender that puts jobs on the overflow: those that the engine
+// sets aside, and those that may wait while the engine is away. Make one with New.
+type Appender struct {
+	engine   Engine
+	stream   *Stream
+	log      *slog.Logger
+	specs    *specs
+	absent   *absences
+	holder   string
+	patience time.Duration
+
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+var _ queue.Appender = (*Appender)(nil)
+
+// New returns an Appender in front of engine, and starts its two goroutines, which
+// Close ends. Neither the engine nor the stream is closed by it.
+func New(engine Engine, stream *Stream) *Appender {
+	ctx, stop := context.WithCancel(context.Background())
+	a := &Appender{
+		engine: engine, stream: stream, log: stream.log, holder: "a-" + queue.NewID(), patience: patience, stop: stop,
+		specs: newSpecs(engine.Get), absent: newAbsences(),
+	}
+	a.ended.Go(func() { a.specs.run(ctx) })
+	a.ended.Go(func() { a.watch(ctx) })
+	return a
+}
+
+// Close ends the Appender's goroutines. No Append may be under way.
+func (a *Appender) Close() {
+	a.stop()
+	a.ended.Wait()
+}
+
+// Append implements queue.Appender. Of a job that was put on the overflow it answers
+// Accepted, with State Deferred. The payloads must not be changed before Append
+// returns; nor, ever, when it answers Failed or Deferred: an engine that did not
+// answer may still hold them.
+func (a *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	e := &entrance{a: a, ctx: ctx, jobs: jobs, answers: make([]queue.Appended, len(jobs)), courses: make([]course, len(jobs))}
+	e.part()
+	e.offer()
+	e.put()
+	return e.answers, e.err()
+}
+
+// course is how a job goes.
+type course uint8
+
+const (
+	asked   course = iota // the engine decides
+	aside                 // the engine has set it aside just now
+	again                 // it was deferred before, and is stored once more: what was put then may have been lost
+	alone                 // past the engine, which knows nothing of it
+	unsure                // past the engine, which may have it all the same
+	decided               // answered
+)
+
+// entrance is one call of Append.
+type entrance struct {
+	a       *Appender
+	ctx     context.Context
+	jobs    []queue.Job
+	answers []queue.Appended
+	courses []course
+}
+
+// part finds those that do not wait for the engine.
+func (e *entrance) part() {
+	for i := range e.jobs {
+		name := e.jobs[i].Queue
+		if i == 0 || name != e.jobs[i-1].Queue {
+			e.a.specs.use(name)
+		}
+		away, strayed := e.a.absent.look(name)
+		switch {
+		case away:
+			e.courses[i] = alone
+		case strayed && e.a.deferrable(&e.jobs[i]):
+			e.courses[i] = alone // or it would overtake those that went before it
+		}
+	}
+}
+
+// offer asks the engine about the others.
+func (e *entrance) offer() {
+	jobs, at := e.jobs, []int(nil)
+	for i, w := range e.courses {
+		if w == asked {
+			at = append(at, i)
+		}
+	}
+	if len(at) == 0 {
+		return
+	}
+	if len(at) < len(jobs) {
+		jobs = make([]queue.Job, 0, len(at))
+		for _, i := range at {
+			jobs = append(jobs, e.jobs[i])
+		}
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, e.a.patience)
+	answers, err := e.a.engine.Offer(ctx, jobs)
+	cancel()
+	for k, i := range at {
+		if len(answers) == len(jobs) {
+			e.answers[i] = answers[k]
+		} else {
+			e.answers[i] = queue.Appended{Outcome: queue.Failed, ID: jobs[k].ID, Err: err}
+		}
+		e.courses[i] = e.judge(i)
+	}
+}
+
+// judge decides what an answer of the engine's leads to.
+func (e *entrance) judge(i int) course {
+	answer := &e.answers[i]
+	switch answer.Outcome {
+	case queue.SetAside:
+		return aside
+	case queue.Duplicate:
+		if answer.State == queue.Deferred {
+			return again
+		}
+	case queue.OverflowFull:
+		answer.RetryAfter = max(answer.RetryAfter, e.a.specs.opens(e.jobs[i].Queue))
+	case queue.Failed:
+		return e.failed(i)
+	}
+	return decided
+}
+
+// failed decides about a job that the engine could not.
+func (e *entrance) failed(i int) course {
+	err, name := e.answers[i].Err, e.jobs[i].Queue
+	switch {
+	case e.ctx.Err() != nil: // it was not the engine that gave up
+		return decided
+	case errors.Is(err, queue.ErrOutcomeUnknown):
+		e.a.away(name, err)
+		return unsure
+	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, context.DeadlineExceeded): // the latter before it had left
+		e.a.away(name, err)
+		return alone
+	case errors.Is(err, queue.ErrStoreFull) && e.a.deferrable(&e.jobs[i]): // nothing was changed, and the overflow is elsewhere
+		return alone
+	}
+	return decided
+}
+
+// err is not nil when nothing could be decided.
+func (e *entrance) err() error {
+	for i := range e.answers {
+		if e.answers[i].Outcome != queue.Failed {
+			return nil
+		}
+	}
+	if len(e.answers) == 0 {
+		return nil
+	}
+	return e.answers[0].Err
+}
+
+// deferrable reports whether a job may be put on the overflow, as far as is known
+// here.
+func (a *Appender) deferrable(j *queue.Job) bool {
+	spec, ok := a.specs.get(j.Queue)
+	return ok && j.Deferrable(spec.overflow)
+}
+
+// away notes that the engine does not answer for a queue.
+func (a *Appender) away(name string, err error) {
+	if a.absent.leave(name) {
+		a.log.Warn("the engine does not answer; jobs that may wait go to the overflow", "queue", name, "error", fmt.Sprint(err))
+	}
+}

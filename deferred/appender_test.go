@@ -1,0 +1,386 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// known waits until the appender knows the queue's spec, as it does soon after first use.
+func known(t *testing.T, a *Appender, name string) {
+	t.Helper()
+	a.specs.use(name)
+	until(t, "the spec is known", func() bool { _, ok := a.specs.get(name); return ok })
+}
+
+// What is deferred is answered like the engine says, and plain refusals pass through.
+func TestAppend(t *testing.T) {
+	r := newRig(t)
+	spec := specFor("a", 2)
+	spec.Deferred.MaxJobs = 2
+	putSpec(t, r, spec)
+	a := newAppender(t, r, r.stream)
+	waits := func(id string) queue.Job { return job("a", id) }
+	rejects := waits("r")
+	rejects.Overflow = queue.Reject
+	lapsed := waits("l")
+	lapsed.ExpiresAt = time.Now().Add(-time.Second)
+	bad := waits("b")
+	bad.Cost = -1
+	answers, err := a.Append(t.Context(), []queue.Job{waits("1"), waits("2"), waits("3"), waits("4"), waits("3"), waits("5"), rejects, lapsed, bad, job("none", "1")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, x := range answers {
+		got = append(got, fmt.Sprintf("%s %v %v %d", x.ID, x.Outcome, x.State, x.Position))
+		if x.Ticket != "" {
+			t.Errorf("%s tells its ticket", x.ID)
+		}
+		if x.Outcome == queue.Accepted && x.ETA.At.IsZero() || (x.Outcome == queue.Full || x.Outcome == queue.OverflowFull) && x.RetryAfter <= 0 {
+			t.Errorf("%+v", x)
+		}
+	}
+	want := []string{
+		"1 accepted waiting 1", "2 accepted waiting 2", "3 accepted deferred 3", "4 accepted deferred 4", "3 duplicate deferred 0",
+		"5 overflow_full  0", "r full  0", "l expired  0", "b invalid  0", "1 unknown_queue  0",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if ids, _ := storedJobs(t, r.stream, "a"); fmt.Sprint(ids) != "[3 4 3]" { // once more for the repeated one
+		t.Error(ids)
+	}
+	if answers, err := a.Append(t.Context(), nil); err != nil || len(answers) != 0 {
+		t.Errorf("%v, %v", answers, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.Append(ctx, []queue.Job{waits("9")}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// A job whose first Put got lost is stored when its producer asks again.
+func TestAppendAgain(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 1))
+	if x, err := r.Offer(t.Context(), []queue.Job{job("a", "1"), job("a", "2")}); err != nil || x[1].Outcome != queue.SetAside {
+		t.Fatal(x, err)
+	}
+	a := newAppender(t, r, r.stream)
+	if x := one(t, a, job("a", "2")); x.Outcome != queue.Duplicate || x.State != queue.Deferred {
+		t.Errorf("%+v", x)
+	}
+	runReadmitter(t, r.readmitter())
+	if got := leave(t, r, 2); fmt.Sprint(got) != "[1 2]" {
+		t.Error(got)
+	}
+	r.idle(t, "a")
+	if info := r.info(t, "a"); info.Returned != 1 || info.Missing != 0 {
+		t.Errorf("%+v", info)
+	}
+}
+
+// When the overflow is full nothing of the job stays, and the answer is a promise.
+func TestAppendFull(t *testing.T) {
+	r := newRig(t)
+	spec := specFor("a", 1)
+	now := time.Now().UTC()
+	spec.Deferred.ReadmitBetween = now.Add(2*time.Hour).Format("15:04") + "-" + now.Add(3*time.Hour).Format("15:04")
+	putSpec(t, r, spec)
+	putSpec(t, r, specFor("b", 1))
+	a := newAppender(t, r, r.stream)
+	known(t, a, "a")
+	defers(t, a, "a", []string{"1"})
+	defers(t, a, "b", []string{"1"})
+	bound(t, r.stream, func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 })
+	defers(t, a, "a", []string{"2"})
+	for _, name := range []string{"a", "b"} {
+		x := one(t, a, job(name, "3"))
+		if x.Outcome != queue.OverflowFull || x.RetryAfter <= 0 || x.Ticket != "" {
+			t.Errorf("%+v", x)
+		}
+		if waits := x.RetryAfter > time.Hour; waits != (name == "a") {
+			t.Errorf("%s: come back after %v", name, x.RetryAfter)
+		}
+		if _, err := r.Job(t.Context(), name, "3"); !errors.Is(err, queue.ErrUnknownJob) {
+			t.Errorf("%s: something of it stayed: %v", name, err)
+		}
+	}
+	// Asked again, the one that is there may be there or not.
+	if x := one(t, a, job("a", "2")); x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+		t.Errorf("%+v", x)
+	}
+	bound(t, r.stream, func(c *jetstream.StreamConfig) { c.MaxMsgs = -1 })
+	for _, name := range []string{"a", "b"} {
+		if x := one(t, a, job(name, "3")); x.Outcome != queue.Accepted {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// bound changes the stream as an operator might.
+func bound(t *testing.T, s *Stream, change func(*jetstream.StreamConfig)) {
+	t.Helper()
+	config := s.jobs.CachedInfo().Config
+	change(&config)
+	if _, err := s.js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// While NATS is away a job that would be deferred is not accepted, and nothing of it
+// stays; one that finds room is none of NATS' business.
+func TestAppendWithoutNATS(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 2))
+	server := startNATS(t)
+	stream := openStream(t, connect(t, server.URL()), Options{})
+	a := newAppender(t, r, stream)
+	server.Stop()
+	until(t, "disconnected", func() bool { return stream.Connected() != nil })
+	defers(t, a, "a", []string{"1", "2"})
+	x := one(t, a, job("a", "3"))
+	if x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) || errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+		t.Errorf("%+v", x)
+	}
+	if _, err := r.Job(t.Context(), "a", "3"); !errors.Is(err, queue.ErrUnknownJob) {
+		t.Error(err)
+	}
+	if err := server.Restart(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "deferred", func() bool { return one(t, a, job("a", "3")).State == queue.Deferred })
+}
+
+// A record that could not be withdrawn is given up in time, and a job that is asked for
+// again is stored.
+func TestAppendNotWithdrawn(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 1))
+	f := &faulty{Engine: r, forget: true}
+	a := newAppender(t, f, r.stream)
+	defers(t, a, "a", []string{"1"})
+	bound(t, r.stream, func(c *jetstream.StreamConfig) { c.MaxMsgs = 1 })
+	defers(t, a, "a", []string{"2"})
+	if x := one(t, a, job("a", "3")); x.Outcome != queue.OverflowFull || x.RetryAfter <= 0 {
+		t.Errorf("%+v", x)
+	}
+	bound(t, r.stream, func(c *jetstream.StreamConfig) { c.MaxMsgs = -1 })
+	if x := one(t, a, job("a", "3")); x.Outcome != queue.Duplicate || x.State != queue.Deferred {
+		t.Errorf("%+v", x)
+	}
+	runReadmitter(t, r.readmitter())
+	leave(t, r, 3)
+	r.idle(t, "a")
+}
+
+// A job too large for NATS is refused with its field.
+func TestAppendTooLarge(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 1))
+	stream := openStream(t, connect(t, startNATSWith(t, 1<<20).URL()), Options{})
+	a := newAppender(t, r, stream)
+	large := func(id string) queue.Job {
+		return queue.Job{Queue: "a", ID: id, Payload: make([]byte, queue.MaxPayloadBytes)}
+	}
+	if x := one(t, a, large("1")); x.Outcome != queue.Accepted || x.State != queue.Waiting {
+		t.Errorf("%+v", x)
+	}
+	x := one(t, a, large("2"))
+	var field *queue.FieldError
+	if x.Outcome != queue.Invalid || !errors.As(x.Err, &field) || field.Field != "payload" || !strings.Contains(field.Reason, "max_payload") {
+		t.Errorf("%+v", x)
+	}
+	if _, err := r.Job(t.Context(), "a", "2"); !errors.Is(err, queue.ErrUnknownJob) {
+		t.Error(err)
+	}
+}
+
+// While the engine is away jobs that may wait are accepted all the same, the others are
+// not; and when it is back they come into their queue, once, though it had one of them
+// all along.
+func TestAppendWithoutEngine(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		fault        error
+		silent, does bool
+		reject       error // what a job that may not wait is told
+	}{
+		{"unavailable", queue.ErrUnavailable, false, false, queue.ErrUnavailable},
+		{"outcome unknown", queue.ErrOutcomeUnknown, false, false, queue.ErrOutcomeUnknown},
+		{"outcome unknown, and done", queue.ErrOutcomeUnknown, false, true, queue.ErrOutcomeUnknown},
+		{"silent", nil, true, false, queue.ErrOutcomeUnknown},
+		{"silent, and does it", nil, true, true, queue.ErrOutcomeUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			putSpec(t, r, specFor("a", 100))
+			putSpec(t, r, queue.Spec{Name: "b", Rate: specFor("b", 1).Rate, Capacity: 100})
+			f := &faulty{Engine: r}
+			a := newAppender(t, f, r.stream)
+			known(t, a, "a")
+			known(t, a, "b")
+
+			f.set(c.fault, c.silent, c.does)
+			x := one(t, a, job("a", "1"))
+			if x.Outcome != queue.Accepted || x.State != queue.Deferred || x.Position != 0 || !x.ETA.At.IsZero() || x.ID != "1" {
+				t.Errorf("%+v", x)
+			}
+			if x := one(t, a, job("b", "1")); x.Outcome != queue.Failed || !errors.Is(x.Err, c.reject) {
+				t.Errorf("%+v", x)
+			}
+			// From now on nobody waits for it, and what it is not asked it cannot have done.
+			before := f.offered()
+			waits, rejects, lapsed, bad := job("b", "2"), job("a", "2"), job("a", "3"), job("a", "4")
+			waits.Overflow, rejects.Overflow = queue.Defer, queue.Reject
+			lapsed.ExpiresAt, bad.Cost = time.Now().Add(-time.Second), -1
+			answers, err := a.Append(t.Context(), []queue.Job{job("a", "5"), waits, rejects, lapsed, bad})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, x := range answers {
+				got = append(got, fmt.Sprintf("%s %v %v", x.ID, x.Outcome, x.State))
+			}
+			if want := []string{"5 accepted deferred", "2 accepted deferred", "2 failed ", "3 expired ", "4 invalid "}; !slices.Equal(got, want) {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+			if err := answers[2].Err; !errors.Is(err, queue.ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
+				t.Error(err)
+			}
+			if f.offered() != before {
+				t.Error("the engine was asked though it was away")
+			}
+			// What is not known here cannot be judged.
+			for range 2 {
+				x := one(t, a, job("unknown", "1"))
+				if x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrUnavailable) && !errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+					t.Errorf("%+v", x)
+				}
+			}
+
+			f.set(nil, false, false)
+			runReadmitter(t, r.readmitter())
+			var left []string
+			until(t, "all are back", func() bool {
+				left = append(left, leave(t, r, int(r.info(t, "a").Waiting+r.info(t, "b").Waiting))...)
+				return len(left) >= 3 && r.info(t, "a").Deferred+r.info(t, "b").Deferred == 0 && onStream(t, r.stream, "penstock.deferred.>") == 0
+			})
+			slices.Sort(left)
+			want := "[1 2 5]"
+			if c.does {
+				want = "[1 1 2 5]" // the reject job was answered "unknown", and was in
+			}
+			if fmt.Sprint(left) != want {
+				t.Errorf("left: %v, want %s", left, want)
+			}
+			until(t, "the engine is believed to be back", func() bool {
+				away, strayed := a.absent.look("a")
+				return !away && !strayed
+			})
+			next := 6 // the first may still follow those that were put past the engine
+			until(t, "a job goes straight in", func() bool {
+				r.idle(t, "a")
+				next++
+				return one(t, a, job("a", fmt.Sprint(next))).State == queue.Waiting
+			})
+			if n := len(deadLetters(t, r.stream)); n != 0 {
+				t.Errorf("%d dead letters", n)
+			}
+		})
+	}
+}
+
+// An engine that is full of other things takes no job; one that may wait does so, behind
+// those that already do. One that is no store any more is nobody's to go past.
+func TestAppendStoreTrouble(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	f := &faulty{Engine: r}
+	a := newAppender(t, f, r.stream)
+	known(t, a, "a")
+	f.set(queue.ErrStoreFull, false, false)
+	if x := one(t, a, job("a", "1")); x.Outcome != queue.Accepted || x.State != queue.Deferred {
+		t.Errorf("%+v", x)
+	}
+	rejects := job("a", "2")
+	rejects.Overflow = queue.Reject
+	if x := one(t, a, rejects); x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrStoreFull) {
+		t.Errorf("%+v", x)
+	}
+	until(t, "a job that may wait follows the first without asking", func() bool {
+		_, strayed := a.absent.look("a")
+		return strayed
+	})
+	for _, fault := range []error{queue.ErrNoStore, queue.ErrCorrupt, queue.ErrClosed} {
+		f.set(fault, false, false)
+		rejects.ID += "x"
+		if x := one(t, a, rejects); x.Outcome != queue.Failed || !errors.Is(x.Err, fault) {
+			t.Errorf("%v: %+v", fault, x)
+		}
+		b := job("b", "1")
+		b.Overflow = queue.Defer
+		if x := one(t, a, b); x.Outcome != queue.Failed || !errors.Is(x.Err, fault) {
+			t.Errorf("%v: %+v", fault, x)
+		}
+	}
+	f.set(nil, false, false)
+	until(t, "the engine has heard", func() bool { _, strayed := a.absent.look("a"); return !strayed })
+	if x := one(t, a, job("a", "3")); x.State != queue.Deferred || x.Position == 0 {
+		t.Errorf("overtook the first: %+v", x)
+	}
+	runReadmitter(t, r.readmitter())
+	if got := leave(t, r, 2); fmt.Sprint(got) != "[1 3]" {
+		t.Error(got)
+	}
+}
+
+// Neither the engine nor NATS: nothing is claimed that is not known.
+func TestAppendWithoutBoth(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	server := startNATS(t)
+	stream := openStream(t, connect(t, server.URL()), Options{})
+	f := &faulty{Engine: r}
+	a := newAppender(t, f, stream)
+	known(t, a, "a")
+	server.Stop()
+	until(t, "disconnected", func() bool { return stream.Connected() != nil })
+	f.set(queue.ErrOutcomeUnknown, false, true)
+	if x := one(t, a, job("a", "1")); x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+		t.Errorf("%+v", x) // the engine has it
+	}
+	if x := one(t, a, job("a", "2")); x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) || errors.Is(x.Err, queue.ErrOutcomeUnknown) {
+		t.Errorf("%+v", x) // nobody was asked
+	}
+}
+
+// A caller who leaves learns what his own leaving means, and the engine is not blamed.
+func TestAppendGivenUp(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	f := &faulty{Engine: r}
+	a := newAppender(t, f, r.stream)
+	known(t, a, "a")
+	f.set(nil, true, false)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	answers, err := a.Append(ctx, []queue.Job{job("a", "1")})
+	if !errors.Is(err, queue.ErrOutcomeUnknown) || len(answers) != 1 || answers[0].Outcome != queue.Failed {
+		t.Errorf("%+v, %v", answers, err)
+	}
+	if away, strayed := a.absent.look("a"); away || strayed {
+		t.Error("the engine counts as away")
+	}
+}

@@ -1,0 +1,301 @@
+package deferred
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Messages that are not ours become dead letters, those behind them come back, and what
+// has no subject of its own is left alone.
+func TestNotOurs(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	publish := func(subject, body string, h nats.Header) {
+		t.Helper()
+		// As a client that checks nothing.
+		nc := connect(t, r.stream.nc.ConnectedUrl(), nats.SkipSubjectValidation())
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: subject, Data: []byte(body), Header: h}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours := nats.Header{formatHeader: {format}}
+	publish("penstock.deferred.a", "hello", nil)
+	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1", "2"})))
+	publish("penstock.deferred.a", "hello again", ours)
+	publish("penstock.deferred.a", "", ours)
+	publish("penstock.deferred.a", "newer", nats.Header{formatHeader: {"2"}, "Nats-Sequence": {"1"}})
+	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"3"})))
+	publish("penstock.deferred.A", "no queue", nil)
+	publish("penstock.deferred.a.b.c", "nor this", ours)
+	publish("penstock.deferred.>", "nor this, and more than that", ours)
+	publish("penstock.deferred.*", "nor this", ours)
+
+	runReadmitter(t, r.readmitter())
+	if got := leave(t, r, 3); fmt.Sprint(got) != "[1 2 3]" {
+		t.Error(got)
+	}
+	until(t, "the others are dead letters", func() bool { return onStream(t, r.stream, "penstock.deferred.>") == 2 })
+	var got []string
+	for _, l := range deadLetters(t, r.stream) {
+		if l.Header.Get(HeaderReason) != "not_ours" || l.Header.Get(HeaderSequence) == "" {
+			t.Errorf("%+v", l.Header)
+		}
+		got = append(got, l.Subject+" "+l.Header.Get(HeaderSubject)+" "+string(l.Data))
+	}
+	slices.Sort(got)
+	want := []string{
+		"penstock.dead._ penstock.deferred.A no queue",
+		"penstock.dead._ penstock.deferred.a.b.c nor this",
+		"penstock.dead.a penstock.deferred.a ",
+		"penstock.dead.a penstock.deferred.a hello",
+		"penstock.dead.a penstock.deferred.a hello again",
+		"penstock.dead.a penstock.deferred.a newer",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	// They still stand there, and harm nobody.
+	defers(t, newAppender(t, r, r.stream), "a", numbered(300))
+	leave(t, r, 300)
+	r.idle(t, "a")
+	if n := onStream(t, r.stream, "penstock.deferred.>"); n != 2 {
+		t.Errorf("%d left", n)
+	}
+}
+
+// A dead letter has everything that the job had.
+func TestDeadLetter(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	defers(t, newAppender(t, r, r.stream), "a", []string{"1"})
+	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
+	i := itemFor(queue.Job{
+		Queue: "a", ID: "1", Payload: []byte("other"), ContentType: "text/plain", Cost: 3, ExpiresAt: expires,
+		Headers: map[string]string{"X-Trace": "abc", "nats-msg-id": "mine"},
+	}, "")
+	i.At = time.Now().Truncate(time.Microsecond)
+	noError(t, r.stream.Put(t.Context(), []Item{itemsNow("a", []string{"2"})[0], i}))
+	runReadmitter(t, r.readmitter())
+	leave(t, r, 2)
+	until(t, "a dead letter", func() bool { return len(deadLetters(t, r.stream)) == 1 })
+	l := deadLetters(t, r.stream)[0]
+	for name, want := range map[string]string{
+		HeaderReason: "clash", HeaderID: "1", HeaderQueue: "a", HeaderContentType: "text/plain", HeaderCost: "3",
+		HeaderExpiresAt: expires.Format(timeFormat), HeaderDeferredAt: i.At.UTC().Format(timeFormat), HeaderSubject: "penstock.deferred.a",
+		HeaderSequence: "1", HeaderPrefix + "X-Trace": "abc", HeaderPrefix + "nats-msg-id": "mine",
+	} {
+		if got := l.Header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	if string(l.Data) != "other" || l.Header.Get(HeaderDetail) == "" {
+		t.Errorf("%q %+v", l.Data, l.Header)
+	}
+}
+
+// A message that is not ours and as large as NATS takes is a dead letter too.
+func TestNotOursLarge(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	size := int(r.stream.nc.MaxPayload())
+	if _, err := r.stream.js.Publish(t.Context(), "penstock.deferred.a", make([]byte, size)); err != nil {
+		t.Fatal(err)
+	}
+	runReadmitter(t, r.readmitter())
+	until(t, "a dead letter", func() bool { return len(deadLetters(t, r.stream)) == 1 })
+	l := deadLetters(t, r.stream)[0]
+	if len(l.Data) != size-headroom || l.Header.Get(HeaderCut) != fmt.Sprint(size) {
+		t.Errorf("%d bytes, %+v", len(l.Data), l.Header)
+	}
+	r.idle(t, "a")
+}
+
+// Too old and too late are dead letters of the queue, also while it is full and there is
+// no room for anything.
+func TestTooOld(t *testing.T) {
+	r := newRig(t)
+	spec := specFor("a", 2)
+	spec.Deferred.MaxAge = queue.Duration(time.Hour)
+	putSpec(t, r, spec)
+	a := newAppender(t, r, r.stream)
+	for _, id := range []string{"1", "2", "3", "4"} {
+		defers(t, a, "a", []string{id}) // a message each
+	}
+	late := job("a", "late")
+	late.ExpiresAt = time.Now().Add(30 * time.Minute)
+	if x := one(t, a, late); x.State != queue.Deferred {
+		t.Errorf("%+v", x)
+	}
+	more := numbered(20) // a look for each, of which there is one in 10 s, would take too long
+	for _, id := range more {
+		defers(t, a, "a", []string{id})
+	}
+	r.clock.jump(time.Hour + time.Minute)
+	noError(t, r.stream.Put(t.Context(), itemsAt("a", []string{"young"}, time.Now().Add(time.Hour))))
+	runReadmitter(t, r.readmitter())
+	until(t, "the old ones are dead", func() bool { return r.info(t, "a").Dead == 23 })
+	for id, want := range map[string]string{"3": "max_age", "4": "max_age", "late": "max_age"} {
+		if info, err := r.Job(t.Context(), "a", id); err != nil || info.State != queue.Dead || !strings.Contains(info.Reason, want) {
+			t.Errorf("%s: %+v %v", id, info, err)
+		}
+	}
+	until(t, "the observer knows", func() bool {
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		return r.seen.dead[TooOld] == 23 && r.seen.depth["a"] == 1 && !r.seen.oldest["a"].IsZero()
+	})
+	if got := leave(t, r, 3); fmt.Sprint(got) != "[1 2 young]" {
+		t.Error(got)
+	}
+	r.idle(t, "a")
+	if n := len(deadLetters(t, r.stream)); n != 0 {
+		t.Errorf("%d dead letters on the overflow", n)
+	}
+}
+
+func itemsAt(name string, ids []string, at time.Time) []Item {
+	items := itemsFor(name, ids)
+	for i := range items {
+		items[i].At = at
+	}
+	return items
+}
+
+// The jobs of a queue that was deleted become dead letters, and so do those of one that
+// was made again; those deferred since come back.
+func TestQueueDeleted(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("gone", 2))
+	putSpec(t, r, specFor("again", 2))
+	a := newAppender(t, r, r.stream)
+	ids := numbered(100)
+	defers(t, a, "gone", ids)
+	defers(t, a, "again", ids)
+	for _, name := range []string{"gone", "again"} {
+		if err := r.Delete(t.Context(), name, queue.AnyRevision, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	putSpec(t, r, specFor("again", 2))
+	defers(t, a, "again", []string{"new1", "new2", "new3"})
+	runReadmitter(t, r.readmitter())
+	runReadmitter(t, r.readmitter()) // together they write each letter once
+	until(t, "98 + 98 dead letters", func() bool { return onStream(t, r.stream, "penstock.deferred.gone") == 0 && r.seenDead() >= 196 })
+	if got := leave(t, r, 3); fmt.Sprint(got) != "[new1 new2 new3]" {
+		t.Error(got)
+	}
+	r.idle(t, "again")
+	count := map[string]int{}
+	for _, l := range deadLetters(t, r.stream) {
+		count[l.Subject+" "+l.Header.Get(HeaderReason)]++
+	}
+	if len(count) != 2 || count["penstock.dead.gone queue_deleted"] != 98 || count["penstock.dead.again orphaned"] != 98 {
+		t.Errorf("%v", count)
+	}
+}
+
+func (r *rig) seenDead() (n int) {
+	r.seen.mu.Lock()
+	defer r.seen.mu.Unlock()
+	for _, k := range r.seen.dead {
+		n += k
+	}
+	return n
+}
+
+// A queue that was missing only for a moment loses nothing.
+func TestQueueMissing(t *testing.T) {
+	r := newRig(t)
+	noError(t, r.stream.Put(t.Context(), itemsNow("a", numbered(10))))
+	m := r.readmitter()
+	m.grace = time.Hour
+	runReadmitter(t, m)
+	until(t, "it was looked for", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		w := m.ways["penstock.deferred.a"]
+		return w != nil && !w.running && !w.unknown.IsZero()
+	})
+	putSpec(t, r, specFor("a", 100))
+	m.ring("a")
+	leave(t, r, 10)
+	r.idle(t, "a")
+	if n := len(deadLetters(t, r.stream)); n != 0 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
+// While dead letters cannot be stored nothing is removed, and it goes on when they can.
+func TestDeadStreamFull(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	dead, err := r.stream.js.Stream(t.Context(), r.stream.deadName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := dead.CachedInfo().Config
+	config.MaxMsgs = 1
+	if _, err := r.stream.js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := r.stream.js.Publish(t.Context(), "penstock.deferred.a", []byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1"})))
+	runReadmitter(t, r.readmitter())
+	until(t, "the second was refused", func() bool { return errors.Is(refusalOf(r.stream), ErrFull) })
+	if n := onStream(t, r.stream, "penstock.deferred.a"); n < 3 {
+		t.Errorf("%d left", n)
+	}
+	config.MaxMsgs = -1
+	if _, err := r.stream.js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, r, 1)
+	r.idle(t, "a")
+	if n := len(deadLetters(t, r.stream)); n != 3 {
+		t.Errorf("%d dead letters", n)
+	}
+}
+
+func refusalOf(s *Stream) error {
+	if err := s.Status().Err; err != nil {
+		return refusal(err)
+	}
+	return nil
+}
+
+// Records of jobs that the overflow does not have are given up in time.
+func TestMissing(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 1))
+	if _, err := r.Offer(t.Context(), []queue.Job{job("a", "1"), job("a", "2"), job("a", "3")}); err != nil {
+		t.Fatal(err)
+	}
+	runReadmitter(t, r.readmitter())
+	r.clock.jump(queue.OrphanAfter + time.Second)
+	until(t, "given up", func() bool { return r.info(t, "a").Deferred == 0 })
+	until(t, "the observer knows", func() bool {
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		return r.seen.missing == 2
+	})
+	if x := one(t, newAppender(t, r, r.stream), job("a", "2")); x.Outcome != queue.Accepted {
+		t.Errorf("%+v", x)
+	}
+}

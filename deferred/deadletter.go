@@ -1,0 +1,119 @@
+package deferred
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// The headers of a dead letter. Its body is the payload of the job; or, of a message
+// that is not ours, that message's.
+const (
+	HeaderReason      = "Penstock-Reason"
+	HeaderDetail      = "Penstock-Detail"
+	HeaderID          = "Penstock-Id"
+	HeaderQueue       = "Penstock-Queue"
+	HeaderContentType = "Content-Type"
+	HeaderCost        = "Penstock-Cost"
+	HeaderExpiresAt   = "Penstock-Expires-At"
+	HeaderDeferredAt  = "Penstock-Deferred-At"
+	HeaderSubject     = "Penstock-Subject"  // where it was
+	HeaderSequence    = "Penstock-Sequence" // in which message
+	// HeaderCut is how long a message that is not ours was, if that left no place for
+	// these headers.
+	HeaderCut = "Penstock-Cut"
+	// HeaderPrefix begins the names of the job's own headers.
+	HeaderPrefix = "Penstock-Header-"
+)
+
+// letter is what becomes a dead letter: a job, or a message that is not ours.
+type letter struct {
+	subject string
+	seq     uint64
+	index   int // of the job in its message
+	reason  Reason
+	detail  string
+	item    *Item // nil of a message that is not ours
+	body    []byte
+}
+
+// bury stores dead letters and returns when all of them are acknowledged. The same
+// letter twice within the stream's window for duplicates is one.
+func (s *Stream) bury(ctx context.Context, letters []letter) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	acks := make([]jetstream.PubAckFuture, len(letters))
+	for i := range letters {
+		ack, err := s.js.PublishMsgAsync(s.write(&letters[i]))
+		if err != nil {
+			return fmt.Errorf("a dead letter of %s: %w", letters[i].subject, refusal(s.note(err)))
+		}
+		acks[i] = ack
+	}
+	for i, ack := range acks {
+		var err error
+		select {
+		case <-ack.Ok():
+		case err = <-ack.Err():
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if s.note(err) != nil {
+			return fmt.Errorf("a dead letter of %s: %w", letters[i].subject, refusal(err))
+		}
+	}
+	return nil
+}
+
+func (s *Stream) write(l *letter) *nats.Msg {
+	h := nats.Header{
+		jetstream.MsgIDHeader:          {fmt.Sprintf("%s-%d-%d", s.identity(), l.seq, l.index)},
+		jetstream.ExpectedStreamHeader: {s.deadName},
+		HeaderReason:                   {string(l.reason)},
+		HeaderSubject:                  {l.subject},
+		HeaderSequence:                 {strconv.FormatUint(l.seq, 10)},
+	}
+	if l.detail != "" {
+		h.Set(HeaderDetail, printable(l.detail))
+	}
+	if i := l.item; i != nil {
+		h.Set(HeaderID, i.ID)
+		h.Set(HeaderQueue, i.Queue)
+		h.Set(HeaderContentType, i.ContentType)
+		h.Set(HeaderCost, strconv.FormatInt(i.Cost, 10))
+		h.Set(HeaderDeferredAt, stamp(i))
+		if !i.ExpiresAt.IsZero() {
+			h.Set(HeaderExpiresAt, i.ExpiresAt.UTC().Format(timeFormat))
+		}
+		for name, value := range i.Headers {
+			h.Set(HeaderPrefix+name, value)
+		}
+		return &nats.Msg{Subject: s.subjects.deadOf(l.subject), Header: h, Data: i.Payload}
+	}
+	body := l.body
+	if limit := max(0, int(s.nc.MaxPayload())-headroom); len(body) > limit {
+		h.Set(HeaderCut, strconv.Itoa(len(body)))
+		body = body[:limit]
+	}
+	return &nats.Msg{Subject: s.subjects.deadOf(l.subject), Header: h, Data: body}
+}
+
+const timeFormat = "2006-01-02T15:04:05.000000Z07:00"
+
+func stamp(i *Item) string { return i.At.UTC().Format(timeFormat) }
+
+// printable makes text fit for a header's line.
+func printable(text string) string {
+	b := []byte(text[:min(len(text), queue.MaxReasonBytes)])
+	for i, c := range b {
+		if c < ' ' || c > '~' {
+			b[i] = '?'
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,212 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// produce appends n jobs, one after the other, each again and again until it is accepted.
+func produce(t *testing.T, a queue.Appender, name string, producer, n int) {
+	for i := range n {
+		j := job(name, fmt.Sprintf("%d-%d", producer, i))
+		for end := time.Now().Add(deadline); ; time.Sleep(time.Millisecond) {
+			answers, err := a.Append(context.Background(), []queue.Job{j})
+			if len(answers) == 1 && (answers[0].Outcome == queue.Accepted || answers[0].Outcome == queue.Duplicate) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Errorf("%s is not accepted: %+v, %v", j.ID, answers, err)
+				return
+			}
+		}
+	}
+}
+
+// inOrder checks that each producer's jobs left in the order in which it sent them, none
+// twice and none missing.
+func inOrder(t *testing.T, left []string, producers, n int) {
+	t.Helper()
+	next := make([]int, producers)
+	for _, id := range left {
+		var producer, i int
+		if _, err := fmt.Sscanf(id, "%d-%d", &producer, &i); err != nil {
+			t.Fatal(err)
+		}
+		if i != next[producer] {
+			t.Fatalf("%s left where %d-%d should have", id, producer, next[producer])
+		}
+		next[producer]++
+	}
+	for producer, got := range next {
+		if got != n {
+			t.Errorf("%d of producer %d left, of %d", got, producer, n)
+		}
+	}
+}
+
+// Each producer's jobs leave in its order, whichever of them were deferred.
+func TestOrder(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 20))
+	a := newAppender(t, r, r.stream)
+	runReadmitter(t, r.readmitter())
+	var all sync.WaitGroup
+	for producer := range 8 {
+		all.Go(func() { produce(t, a, "a", producer, 200) })
+	}
+	left := leave(t, r, 8*200)
+	all.Wait()
+	inOrder(t, left, 8, 200)
+	r.idle(t, "a")
+	if info := r.info(t, "a"); info.Returned == 0 || info.Missing != 0 {
+		t.Errorf("%+v", info)
+	}
+}
+
+// The same while Redis is killed, and while it hangs: every job is accepted in time, in
+// its order, and is delivered once.
+func TestOrderThroughRedisOutage(t *testing.T) {
+	for name, trouble := range map[string]struct{ begin, end func(*redistest.Server) error }{
+		"killed": {(*redistest.Server).Kill, func(s *redistest.Server) error { return s.Restart(context.Background()) }},
+		"hangs":  {(*redistest.Server).Pause, (*redistest.Server).Continue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redis := redistest.New(t, redistest.Options{AppendFsync: "always"})
+			e, err := redisq.Open(t.Context(), redis.Client(), redisq.Options{Init: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = e.Close() })
+			seen := newSeen()
+			stream := openStream(t, connect(t, startNATS(t).URL()), Options{Observer: seen})
+			const producers, n = 4, 400
+			putSpec(t, e, specFor("a", 3*producers*n))
+			a := newAppender(t, e, stream)
+			known(t, a, "a")
+			runReadmitter(t, NewReadmitter(e, stream))
+			var all sync.WaitGroup
+			for producer := range producers {
+				all.Go(func() { produce(t, a, "a", producer, n) })
+			}
+			until(t, "jobs are in", func() bool {
+				info, err := e.Get(t.Context(), "a")
+				return err == nil && info.Waiting > producers
+			})
+			if err := trouble.begin(redis); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "jobs went past it", func() bool {
+				seen.mu.Lock()
+				defer seen.mu.Unlock()
+				return seen.stored > 5*producers
+			})
+			if err := trouble.end(redis); err != nil {
+				t.Fatal(err)
+			}
+			all.Wait()
+			var left []string
+			until(t, "all left", func() bool {
+				info, err := e.Get(t.Context(), "a")
+				if err != nil {
+					return false
+				}
+				left = append(left, leave(t, e, int(info.Waiting))...)
+				return len(left) >= producers*n
+			})
+			inOrder(t, left, producers, n)
+			until(t, "nothing is left", func() bool {
+				info, err := e.Get(t.Context(), "a")
+				return err == nil && info.Deferred == 0 && onStream(t, stream, "penstock.deferred.>") == 0
+			})
+			if n := len(deadLetters(t, stream)); n != 0 {
+				t.Errorf("%d dead letters", n)
+			}
+		})
+	}
+}
+
+// NATS loses its leader while jobs are put and come back: nothing that was accepted is
+// lost, and nothing leaves twice.
+func TestBackThroughLeaders(t *testing.T) {
+	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	r := &rig{seen: newSeen()}
+	r.Engine, r.clock = newBolt(t)
+	r.stream = openStream(t, connect(t, c.URL()), Options{Replicas: 3, Observer: r.seen})
+	putSpec(t, r, specFor("a", 20))
+	a := newAppender(t, r, r.stream)
+	runReadmitter(t, r.readmitter())
+	runReadmitter(t, NewReadmitter(r, openStream(t, connect(t, c.URL()), Options{Replicas: 3})))
+	const producers, n = 4, 150
+	var all sync.WaitGroup
+	for producer := range producers {
+		all.Go(func() { produce(t, a, "a", producer, n) })
+	}
+	left := leave(t, r, 100)
+	for range 2 {
+		var leader *natsserver.Server
+		until(t, "a leader", func() bool { leader = c.Leader(r.stream.name); return leader != nil })
+		leader.Stop()
+		left = append(left, leave(t, r, 100)...)
+		if err := leader.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left = append(left, leave(t, r, producers*n-300)...)
+	all.Wait()
+	there := map[string]bool{}
+	for _, id := range left {
+		if there[id] {
+			t.Errorf("%s left twice", id)
+		}
+		there[id] = true
+	}
+	if len(there) != producers*n {
+		t.Errorf("%d left", len(there))
+	}
+	r.idle(t, "a")
+	if info := r.info(t, "a"); info.Missing != 0 || info.Dead != 0 || len(deadLetters(t, r.stream)) != 0 {
+		t.Errorf("%+v", info)
+	}
+}
+
+// NATS is stopped and started while jobs come back, and the engine all the while works.
+func TestBackThroughRestarts(t *testing.T) {
+	server := startNATS(t)
+	r := &rig{seen: newSeen()}
+	r.Engine, r.clock = newBolt(t)
+	r.stream = openStream(t, connect(t, server.URL()), Options{Observer: r.seen})
+	putSpec(t, r, specFor("a", 20))
+	a := newAppender(t, r, r.stream)
+	defers(t, a, "a", numbered(1000))
+	runReadmitter(t, r.readmitter())
+	left := leave(t, r, 100)
+	for range 5 {
+		if err := server.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, leave(t, r, 100)...)
+	}
+	left = append(left, leave(t, r, 400)...)
+	for i, id := range numbered(1000) {
+		if left[i] != id {
+			t.Fatalf("%s left where %s should have", left[i], id)
+		}
+	}
+	r.idle(t, "a")
+	if err := r.stream.Connected(); err != nil {
+		t.Error(errors.Join(err, r.stream.Status().Err))
+	}
+}

@@ -1,0 +1,105 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// unknownGrace is how long a queue must have been missing before its jobs become dead
+	// letters: a store that was restored may have its queues a little later.
+	unknownGrace = 30 * time.Second
+	// buryBatch is how many messages become dead letters at a time, and buryPause when the
+	// next follow: there may be very many of them, and they are in no hurry.
+	buryBatch = 16
+	buryPause = 100 * time.Millisecond
+)
+
+// orphans makes dead letters of the jobs of a queue that does not exist. Nobody can have
+// that way to himself; but several who do it at once write the same letters, which
+// NATS stores once, and remove the same messages.
+func (w *way) orphans(ctx context.Context) (pause time.Duration, left bool, err error) {
+	w.lost()
+	now := time.Now()
+	if w.unknown.IsZero() {
+		w.unknown = now
+	}
+	if wait := w.r.grace - now.Sub(w.unknown); wait > 0 {
+		return min(wait, w.r.grace/4+1), true, nil
+	}
+	return w.clear(ctx, QueueDeleted, "there is no such queue", func(ctx context.Context) error {
+		// After the look: what was put by now was not put for a queue that was made since.
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		_, err := w.r.engine.Get(ctx, w.name)
+		switch {
+		case err == nil:
+			w.unknown = time.Time{}
+			return errQueueBack
+		case errors.Is(err, queue.ErrUnknownQueue):
+			return nil
+		}
+		return err
+	})
+}
+
+var errQueueBack = errors.New("the queue was made again")
+
+// strange makes dead letters of messages on a subject that is no queue's.
+func (w *way) strange(ctx context.Context) (pause time.Duration, left bool, err error) {
+	return w.clear(ctx, NotOurs, "its subject is no queue's", func(context.Context) error { return nil })
+}
+
+// clear makes dead letters of the next messages, unless sure says no.
+func (w *way) clear(ctx context.Context, why Reason, detail string, sure func(context.Context) error) (pause time.Duration, left bool, err error) {
+	h, err := w.r.memory.hold(ctx)
+	if err != nil {
+		return 0, true, err
+	}
+	defer h.release()
+	f, err := w.r.stream.fetch(ctx, w.subject, 1, buryBatch)
+	if err != nil {
+		return 0, true, err
+	}
+	if len(f.messages) == 0 {
+		subjects, err := w.r.stream.count(ctx, w.subject)
+		w.tries++
+		return w.backoff(1), subjects[w.subject] > 0, err
+	}
+	if err := sure(ctx); err != nil {
+		return 0, true, err
+	}
+	letters := w.letters(&f, why, detail)
+	if err := w.r.stream.bury(ctx, letters); err != nil {
+		return 0, true, err
+	}
+	w.tries = 0
+	w.r.observer.DeadLetter(w.name, why, len(letters))
+	w.r.log.Warn("deferred jobs became dead letters", "subject", w.subject, "reason", string(why), "jobs", len(letters))
+	return buryPause, true, w.r.stream.remove(ctx, w.subject, f.last+1)
+}
+
+// letters are those of messages, one for each job that can be read.
+func (w *way) letters(f *fetched, why Reason, detail string) []letter {
+	var all []letter
+	for i := range f.messages {
+		m := &f.messages[i]
+		l := letter{subject: w.subject, seq: m.seq, reason: why, detail: detail, body: m.body}
+		items, err := w.read(m)
+		if err != nil || w.name == "" {
+			if err != nil {
+				l.reason, l.detail = NotOurs, err.Error()
+			}
+			all = append(all, l)
+			continue
+		}
+		for k := range items {
+			l.index, l.item = k, &items[k]
+			all = append(all, l)
+		}
+	}
+	return all
+}

@@ -1,0 +1,138 @@
+package deferred
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// parcel is one job on its way, packed: nothing of the caller's is kept.
+type parcel struct {
+	queue string
+	body  []byte
+}
+
+func (p parcel) size() int { return len(p.body) }
+
+// Put stores items and answers in the same order: nil when NATS has acknowledged the
+// job, else ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown, wrapped.
+// Items of one queue that are all stored are stored in the order given. Jobs of
+// concurrent callers travel in the same messages, so that one write to disk serves
+// many.
+func (s *Stream) Put(ctx context.Context, items []Item) []error {
+	errs := make([]error, len(items))
+	if err := s.Connected(); err != nil {
+		return fill(errs, err)
+	}
+	limit := s.nc.MaxPayload() - headroom
+	parcels, at := make([]parcel, 0, len(items)), make([]int, 0, len(items))
+	for i := range items {
+		p := parcel{items[i].Queue, pack(&items[i])}
+		if int64(len(p.body)) > limit {
+			errs[i] = fmt.Errorf("%w: %d bytes, NATS takes at most %d (max_payload)", ErrTooLarge, len(p.body), limit)
+			continue
+		}
+		parcels, at = append(parcels, p), append(at, i)
+	}
+	answers, err := s.puts.Do(ctx, parcels)
+	if answers == nil && err != nil {
+		if !errors.Is(err, queue.ErrOutcomeUnknown) { // closed, or given up before any had left
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		for _, i := range at {
+			errs[i] = err
+		}
+		return errs
+	}
+	for k, i := range at {
+		errs[i] = answers[k]
+	}
+	return errs
+}
+
+func fill(errs []error, err error) []error {
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+// message is jobs of one queue on their way.
+type message struct {
+	queue string
+	body  []byte
+	at    []int // which parcels
+	sent  time.Time
+	ack   jetstream.PubAckFuture
+	err   error
+}
+
+// send is one flight: all its messages leave, and then each is waited for.
+func (s *Stream) send(ctx context.Context, parcels []parcel) ([]error, error) {
+	messages := load(parcels, min(maxBytes, int(s.nc.MaxPayload())-headroom))
+	for _, m := range messages {
+		s.publish(m)
+	}
+	answers := make([]error, len(parcels))
+	for _, m := range messages {
+		s.await(ctx, m)
+		for _, i := range m.at {
+			answers[i] = m.err
+		}
+		s.observer.Stored(m.queue, len(m.at), time.Since(m.sent), m.err)
+		if m.err == nil {
+			s.tell(m.queue)
+		}
+	}
+	return answers, nil
+}
+
+// load puts parcels into messages, those of one queue in their order.
+func load(parcels []parcel, limit int) []*message {
+	var messages []*message
+	open := map[string]*message{}
+	for i, p := range parcels {
+		m := open[p.queue]
+		if m == nil || len(m.at) == maxJobs || len(m.body)+len(p.body) > limit {
+			m = &message{queue: p.queue}
+			open[p.queue] = m
+			messages = append(messages, m)
+		}
+		m.body = append(m.body, p.body...)
+		m.at = append(m.at, i)
+	}
+	return messages
+}
+
+// publish sends a message once. Its id is of this publish and not of any job: within
+// the stream's window for duplicates, a second job of that id would be acknowledged
+// and dropped. It is not sent again where nobody listens: what was sent behind it
+// would overtake it.
+func (s *Stream) publish(m *message) {
+	m.sent = time.Now()
+	msg := &nats.Msg{Subject: s.subjects.of(m.queue), Data: m.body, Header: nats.Header{
+		formatHeader: {format}, jetstream.MsgIDHeader: {rand.Text()}, jetstream.ExpectedStreamHeader: {s.name},
+	}}
+	m.ack, m.err = s.js.PublishMsgAsync(msg, jetstream.WithRetryAttempts(0))
+}
+
+func (s *Stream) await(ctx context.Context, m *message) {
+	if m.err == nil {
+		select {
+		case <-m.ack.Ok():
+		case m.err = <-m.ack.Err():
+		case <-ctx.Done():
+			m.err = ctx.Err()
+		}
+	}
+	if s.note(m.err) != nil {
+		m.err = refusal(m.err)
+	}
+}

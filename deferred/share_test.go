@@ -1,0 +1,185 @@
+package deferred
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// With twice as much coming in as leaves, half of it jobs that may wait and half that may
+// not, for long: both leave. Time plays no part: for each job that leaves, one of each
+// comes, when the queue has what it is to hold.
+func TestShares(t *testing.T) {
+	r := newRig(t)
+	const capacity, departures = 40, 1500
+	putSpec(t, r, specFor("a", capacity))
+	a := newAppender(t, r, r.stream)
+	runReadmitter(t, r.readmitter())
+	refused, waits := 0, 0
+	inflow := func(i int) {
+		rejects, defers := job("a", fmt.Sprintf("r-%d", i)), job("a", fmt.Sprintf("d-%d", i))
+		rejects.Overflow = queue.Reject
+		answers, err := a.Append(t.Context(), []queue.Job{rejects, defers})
+		if err != nil || answers[1].Outcome != queue.Accepted {
+			t.Fatal(answers, err)
+		}
+		if answers[0].Outcome == queue.Full {
+			refused++
+		}
+		if answers[1].State == queue.Deferred {
+			waits++
+		}
+	}
+	for i := range capacity {
+		inflow(i)
+	}
+	left := map[byte]int{}
+	for i := range departures {
+		// The places of those who may wait are full when a look found no room.
+		until(t, "the queue is full but for a few", func() bool { return r.info(t, "a").Waiting >= capacity-4 })
+		left[leave(t, r, 1)[0][0]]++
+		inflow(capacity + i)
+	}
+	t.Logf("left: %d that may not wait, %d that may; %d refused, %d deferred", left['r'], left['d'], refused, waits)
+	if left['r'] < departures/4 || left['d'] < departures/4 {
+		t.Errorf("one of them starves: %v", left)
+	}
+	if refused == 0 || waits < departures/2 {
+		t.Error("there was no press")
+	}
+}
+
+// Very many queues with something deferred at once: all come back, and nothing of it is
+// kept when they have.
+func TestManyQueues(t *testing.T) {
+	const queues, each = 2000, 5
+	r := newRig(t)
+	name := func(i int) string { return fmt.Sprintf("q%d", i) }
+	var all sync.WaitGroup
+	for worker := range 50 {
+		all.Go(func() {
+			for i := worker; i < queues; i += 50 {
+				s := specFor(name(i), 4)
+				s.Normalize()
+				if _, err := r.Put(context.Background(), s, queue.AnyRevision); err != nil {
+					t.Error(err)
+				}
+				for _, err := range r.stream.Put(context.Background(), itemsNow(name(i), numbered(each))) {
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	m := r.readmitter()
+	runReadmitter(t, m)
+	leave(t, r, queues*each)
+	until(t, "nothing is on the overflow", func() bool { return onStream(t, r.stream, "penstock.deferred.>") == 0 })
+	until(t, "nothing is looked after", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return len(m.ways) == 0
+	})
+	for i := range queues {
+		if info := r.info(t, name(i)); info.Delivered != each || info.Deferred != 0 {
+			t.Fatalf("%s: %+v", name(i), info)
+		}
+	}
+}
+
+// A queue that stays full keeps no other from coming back.
+func TestFullDelaysNobody(t *testing.T) {
+	r := newRig(t)
+	a := newAppender(t, r, r.stream)
+	for i := range 3 * readers {
+		name := fmt.Sprintf("full%d", i)
+		putSpec(t, r, specFor(name, 2))
+		if err := r.Pause(t.Context(), name, "stays full"); err != nil {
+			t.Fatal(err)
+		}
+		defers(t, a, name, numbered(20))
+	}
+	putSpec(t, r, specFor("free", 10))
+	runReadmitter(t, r.readmitter())
+	defers(t, a, "free", numbered(100))
+	leave(t, r, 100)
+	r.idle(t, "free")
+}
+
+// In its quiet hours a queue takes nothing back, but for what is too old; it does so when
+// they are over, and when a spec without them is put. What may be taken at all is the
+// engine's clock's to say.
+func TestWindow(t *testing.T) {
+	r := newRig(t)
+	now := time.Now().UTC()
+	at := func(d time.Duration) string { return now.Add(d).Format("15:04") }
+	spec := specFor("a", 10)
+	spec.Deferred.ReadmitBetween = at(2*time.Hour) + "-" + at(3*time.Hour)
+	spec.Deferred.MaxAge = queue.Duration(90 * time.Minute)
+	putSpec(t, r, spec)
+	a := newAppender(t, r, r.stream)
+	defers(t, a, "a", numbered(20))
+	m := r.readmitter()
+	m.pace = 50 * time.Millisecond
+	runReadmitter(t, m)
+	leave(t, r, 10)
+	looked := func() {
+		t.Helper()
+		// The look that was rung for is over when a second one can be.
+		for range 2 {
+			m.ring("a")
+			until(t, "looked", func() bool {
+				m.mu.Lock()
+				defer m.mu.Unlock()
+				w := m.ways["penstock.deferred.a"]
+				return w != nil && !w.running && !w.head.IsZero()
+			})
+		}
+	}
+	looked()
+	if info := r.info(t, "a"); info.Returned != 0 || info.Deferred != 10 {
+		t.Errorf("%+v", info)
+	}
+	r.clock.jump(time.Hour) // 1h: still closed
+	defers(t, a, "a", []string{"young"})
+	looked()
+	if info := r.info(t, "a"); info.Returned != 0 || info.Deferred != 11 {
+		t.Errorf("%+v", info)
+	}
+	r.clock.jump(45 * time.Minute) // 1h45m: closed, and the first ten are too old
+	until(t, "dead though closed", func() bool { return r.info(t, "a").Dead == 10 })
+	if info := r.info(t, "a"); info.Returned != 0 || info.Deferred != 1 {
+		t.Errorf("%+v", info)
+	}
+	r.clock.jump(20 * time.Minute) // 2h5m: open
+	until(t, "back", func() bool { m.ring("a"); return r.info(t, "a").Waiting == 1 })
+	if got := leave(t, r, 1); got[0] != "young" {
+		t.Error(got)
+	}
+	r.idle(t, "a")
+
+	r.clock.jump(2 * time.Hour) // closed again
+	if err := r.Pause(t.Context(), "a", "to fill it"); err != nil {
+		t.Fatal(err)
+	}
+	ids := numbered(32)[20:]
+	defers(t, a, "a", ids)
+	if err := r.Resume(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, r, 10)
+	looked()
+	if info := r.info(t, "a"); info.Deferred != 2 {
+		t.Errorf("%+v", info)
+	}
+	spec.Deferred.ReadmitBetween = ""
+	putSpec(t, r, spec)
+	leave(t, r, 2)
+	r.idle(t, "a")
+}

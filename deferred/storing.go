@@ -1,0 +1,160 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// put stores what goes to the overflow, in the order in which it was handed in, and
+// answers for it.
+func (e *entrance) put() {
+	var items []Item
+	var at []int
+	for i, w := range e.courses {
+		if w == asked || w == decided {
+			continue
+		}
+		job := e.jobs[i]
+		job.Normalize()
+		item := Item{Job: job, Ticket: e.answers[i].Ticket, At: e.answers[i].At}
+		if w == alone || w == unsure {
+			if e.refused(i, &job) {
+				continue
+			}
+			// Judged by the clock here, for want of the engine's.
+			item.Ticket, item.At = "", time.Now()
+		}
+		items, at = append(items, item), append(at, i)
+	}
+	if len(items) == 0 {
+		return
+	}
+	var back []int                  // those to withdraw
+	untold := map[string]struct{}{} // queues of which the engine has to hear
+	for k, err := range e.a.stream.Put(e.ctx, items) {
+		i := at[k]
+		switch {
+		case err == nil:
+			if e.stored(i, items[k].At) {
+				untold[e.jobs[i].Queue] = struct{}{}
+			}
+		case e.courses[i] == aside && !errors.Is(err, queue.ErrOutcomeUnknown):
+			e.answers[i].Err = err
+			back = append(back, i)
+		default:
+			e.notStored(i, err)
+		}
+	}
+	e.withdraw(back)
+	e.tell(untold)
+}
+
+// tell is done before anybody is answered: whoever has his answer may send the next job,
+// which must not overtake this one.
+func (e *entrance) tell(untold map[string]struct{}) {
+	if len(untold) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), e.a.patience)
+	defer cancel()
+	for name := range untold {
+		e.a.follow(ctx, name)
+	}
+}
+
+// refused answers for a job that cannot go past the engine.
+func (e *entrance) refused(i int, job *queue.Job) bool {
+	err := e.answers[i].Err // the engine's, if it was asked
+	if err == nil {
+		err = fmt.Errorf("%w: the engine does not answer", queue.ErrUnavailable)
+	}
+	answer := queue.Appended{Outcome: queue.Failed, ID: job.ID, Err: err}
+	if invalid := job.Validate(); invalid != nil {
+		answer.Outcome, answer.Err = queue.Invalid, invalid
+	} else if e.a.deferrable(job) {
+		if job.ExpiresAt.IsZero() || job.ExpiresAt.After(time.Now()) {
+			return false
+		}
+		answer.Outcome, answer.Err = queue.Lapsed, nil
+	}
+	e.answers[i] = answer
+	return true
+}
+
+// stored answers for a job that NATS has acknowledged, and reports whether the engine
+// has to be told of it.
+func (e *entrance) stored(i int, at time.Time) (untold bool) {
+	answer := &e.answers[i]
+	switch e.courses[i] {
+	case aside:
+		answer.Outcome = queue.Accepted
+	case alone, unsure:
+		untold = !e.a.absent.stray(e.jobs[i].Queue)
+		*answer = queue.Appended{Outcome: queue.Accepted, ID: e.jobs[i].ID, State: queue.Deferred, At: at}
+	}
+	answer.Ticket = "" // nobody else's business
+	return untold
+}
+
+// notStored answers for a job that NATS has not acknowledged, and that is not
+// withdrawn.
+func (e *entrance) notStored(i int, err error) {
+	answer := queue.Appended{Outcome: queue.Failed, ID: e.jobs[i].ID, Err: err}
+	switch {
+	case errors.Is(err, queue.ErrOutcomeUnknown):
+	case e.courses[i] == unsure: // the engine may have it
+		answer.Err = e.answers[i].Err
+	case e.courses[i] == again: // it may have been stored before
+		answer.Err = fmt.Errorf("%w: it is recorded as deferred, and could not be stored once more: %w", queue.ErrOutcomeUnknown, err)
+	case errors.Is(err, ErrFull):
+		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(retryFull, e.a.specs.opens(e.jobs[i].Queue))
+	case errors.Is(err, ErrTooLarge): // for the overflow; the engine may take it when it is back
+		answer.Err = fmt.Errorf("%w: %w", queue.ErrUnavailable, err)
+	}
+	e.answers[i] = answer
+}
+
+// withdraw tells the engine which of the jobs that it set aside could not be stored, and
+// answers for them. Should the engine not hear it: the records are given up in time, and
+// a job that is sent again is stored again.
+func (e *entrance) withdraw(back []int) {
+	if len(back) == 0 {
+		return
+	}
+	w := make([]queue.Ticketed, len(back))
+	for k, i := range back {
+		w[k] = queue.Ticketed{Queue: e.jobs[i].Queue, ID: e.answers[i].ID, Ticket: e.answers[i].Ticket}
+	}
+	// The caller may have left; what he left behind must not stay.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.ctx), withdrawTimeout)
+	defer cancel()
+	after, err := e.a.engine.Withdraw(ctx, w)
+	if err != nil {
+		e.a.log.Warn("jobs that could not be stored on the overflow were not withdrawn; they are given up in time", "jobs", len(w), "error", err)
+	}
+	for k, i := range back {
+		promise := retryFull
+		if err == nil && len(after) == len(back) {
+			promise = after[k]
+		}
+		e.answers[i] = e.a.sentBack(&e.jobs[i], e.answers[i].Err, promise)
+	}
+}
+
+// sentBack is the answer to a job that is neither in the queue nor on the overflow.
+func (a *Appender) sentBack(job *queue.Job, err error, promise time.Duration) queue.Appended {
+	answer := queue.Appended{Outcome: queue.Failed, ID: job.ID, Err: err}
+	switch {
+	case errors.Is(err, ErrFull):
+		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(promise, a.specs.opens(job.Queue))
+	case errors.Is(err, ErrTooLarge):
+		answer.Outcome, answer.Err = queue.Invalid, &queue.FieldError{
+			Field: "payload", Reason: fmt.Sprintf("there is no room in the queue, and it is %v: raise max_payload of NATS, or send it again when there is room", err),
+		}
+	}
+	return answer
+}

@@ -1,0 +1,253 @@
+package deferred
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// few is how many jobs are handed in when there is no room for them: enough to see
+	// whether the oldest are too old.
+	few = 16
+	// maxBatch is the most messages that are read at a time.
+	maxBatch = 256
+)
+
+// taken is how taking went.
+type taken struct {
+	last    queue.Readmitted // the engine's last answer
+	nothing bool             // nothing is there any more, as far as one replica knows
+	stuck   bool             // there is no room for what is there
+}
+
+// piece is one job on its way back, or a message that is none.
+type piece struct {
+	letter
+	order int64
+	done  bool // a dead letter by now
+}
+
+// take reads what there is room for, hands it in, and removes what was taken. Killed
+// anywhere in it, nothing is lost, and what is seen again is refused by the engine's
+// order, or by the job's id.
+func (w *way) take(ctx context.Context, a queue.Readmitted, open bool) (taken, error) {
+	t := taken{last: a}
+	h, err := w.r.memory.hold(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer h.release()
+
+	room := a.Room
+	if !open {
+		room = 0
+	}
+	// Always from the first: what is removed below ends where the reading did, so nothing
+	// may lie before it that was not read.
+	f, err := w.r.stream.fetch(ctx, w.subject, 1, w.batch(room))
+	if err != nil {
+		return t, err
+	}
+	if len(f.messages) == 0 {
+		t.nothing = true
+		return t, nil
+	}
+	h.settle(f.size())
+	w.tries = 0
+	below := a.Order
+	if w.suspects(f.messages[0].seq, below) {
+		head, err := w.r.stream.first(ctx, w.subject)
+		if err != nil {
+			return t, err
+		}
+		if f.drop(head); len(f.messages) == 0 { // a replica lags: all of this was removed
+			t.nothing = true
+			return t, nil
+		}
+		if w.suspects(f.messages[0].seq, below) {
+			w.doubtful()
+			below = 0
+		}
+	}
+	pieces := w.pieces(&f, below)
+	if err := w.hand(ctx, &t, &pieces, f.pending, open); err != nil || t.last.Busy > 0 {
+		return t, err
+	}
+	// All below the first that is not taken; of a message, all of its jobs.
+	end := f.last + 1
+	if len(pieces) > 0 {
+		end = pieces[0].seq
+	}
+	if end > f.messages[0].seq {
+		if err := w.r.stream.remove(ctx, w.subject, end); err != nil {
+			return t, err
+		}
+	}
+	if len(pieces) == 0 || pieces[0].index == 0 {
+		w.doubt = "" // what was doubted is gone
+	}
+	t.nothing = len(pieces) == 0 && f.pending == 0
+	return t, nil
+}
+
+// batch is how many messages to read for so much room.
+func (w *way) batch(room int64) int {
+	return int(min(max(1, room/int64(w.each)), maxBatch))
+}
+
+func orderOf(seq uint64, index int) int64 { return int64(seq)*stride + int64(index) }
+
+// pieces are the jobs of messages that are above an order.
+func (w *way) pieces(f *fetched, order int64) []piece {
+	var all []piece
+	for i := range f.messages {
+		m := &f.messages[i]
+		l := letter{subject: w.subject, seq: m.seq, body: m.body}
+		items, err := w.read(m)
+		if err != nil {
+			l.reason, l.detail = NotOurs, err.Error()
+			all = append(all, piece{letter: l, order: orderOf(m.seq, stride-1)})
+			continue
+		}
+		for k := range items {
+			l.index, l.item = k, &items[k]
+			all = append(all, piece{letter: l, order: orderOf(m.seq, k)})
+		}
+	}
+	w.each = max(1, len(all)/len(f.messages))
+	for len(all) > 0 && all[0].order <= order {
+		all = all[1:]
+	}
+	return all
+}
+
+func (w *way) read(m *stored) ([]Item, error) {
+	if f := last(m.header, formatHeader); f != format {
+		return nil, fmt.Errorf("%w: its %s is %q", errNotOurs, formatHeader, f)
+	}
+	return unpack(w.name, m.body)
+}
+
+// hand hands pieces to the engine, as long as it takes them, and cuts off those that it
+// took.
+func (w *way) hand(ctx context.Context, t *taken, pieces *[]piece, pending int64, open bool) error {
+	for len(*pieces) > 0 && !t.stuck {
+		p := *pieces
+		if p[0].reason != "" && !p[0].done {
+			if err := w.bury(ctx, &p[0]); err != nil {
+				return err
+			}
+		}
+		room := t.last.Room
+		if !open {
+			room = 0
+		}
+		n := run(p, int(min(max(room, few), queue.MaxReadmit)))
+		r := queue.ReadmitRequest{Jobs: jobs(p[:n]), Closed: !open, Behind: int64(len(p)-n) + pending}
+		a, err := w.readmit(ctx, r)
+		t.last = a
+		if err != nil || a.Busy > 0 {
+			return err
+		}
+		if len(a.Outcomes) != n {
+			return fmt.Errorf("%w: %d outcomes of %d jobs", queue.ErrCorrupt, len(a.Outcomes), n)
+		}
+		w.trust(a.Order)
+		w.head = time.Now()
+		final, returned := w.report(a.Outcomes)
+		*pieces = p[final:]
+		if final < n {
+			t.stuck = !(*pieces)[0].refused(a.Outcomes[final])
+		} else if a.Room == 0 && returned > 0 {
+			t.stuck = true // it is not worth asking again
+		}
+		w.depth(*pieces, a.Deferred, pending)
+	}
+	return nil
+}
+
+// run is how many pieces can be handed in at once: none that has to become a dead letter
+// first.
+func run(p []piece, limit int) int {
+	n := min(len(p), limit)
+	for i := range p[:n] {
+		if p[i].reason != "" && !p[i].done {
+			return i
+		}
+	}
+	return n
+}
+
+func jobs(p []piece) []queue.Readmission {
+	r := make([]queue.Readmission, len(p))
+	for i := range p {
+		r[i] = queue.Readmission{Order: p[i].order, Done: p[i].done}
+		if item := p[i].item; item != nil {
+			r[i].Job, r[i].Ticket, r[i].At = item.Job, item.Ticket, item.At
+		}
+	}
+	return r
+}
+
+// refused makes a dead letter of a piece that cannot come back. It reports whether it
+// is one: else there is no room for it.
+func (p *piece) refused(o queue.ReadmitOutcome) bool {
+	switch o {
+	case queue.Clash:
+		p.reason, p.detail = Clash, "the queue has or had another job of this id"
+	case queue.Orphaned:
+		p.reason, p.detail = Orphaned, "it was deferred for a queue that was deleted since, and made again"
+	case queue.Unreadable:
+		p.reason, p.detail = Unreadable, "the store holds something under its id that is not Penstock's"
+	default:
+		return false
+	}
+	return true
+}
+
+// bury makes a piece a dead letter.
+func (w *way) bury(ctx context.Context, p *piece) error {
+	if err := w.r.stream.bury(ctx, []letter{p.letter}); err != nil {
+		return err
+	}
+	p.done = true
+	w.r.observer.DeadLetter(w.name, p.reason, 1)
+	w.r.log.Warn("a deferred job became a dead letter", "subject", w.subject, "sequence", p.seq, "reason", string(p.reason), "detail", p.detail)
+	return nil
+}
+
+// report tells the observer, and returns how many outcomes are final, up to the first
+// that is not.
+func (w *way) report(outcomes []queue.ReadmitOutcome) (final, returned int) {
+	var count [queue.Unreadable + 1]int
+	for _, o := range outcomes {
+		if !o.Final() {
+			break
+		}
+		final++
+		count[o]++
+	}
+	if returned = count[queue.Returned]; returned > 0 {
+		w.r.observer.Returned(w.name, returned)
+	}
+	if n := count[queue.TooOld]; n > 0 {
+		w.r.observer.DeadLetter(w.name, TooOld, n)
+	}
+	if n := count[queue.TooLate]; n > 0 {
+		w.r.observer.DeadLetter(w.name, TooLate, n)
+	}
+	return final, returned
+}
+
+// depth shows what is left.
+func (w *way) depth(left []piece, recorded, pending int64) {
+	w.behind = int64(len(left)) + pending
+	var oldest time.Time
+	if len(left) > 0 && left[0].item != nil {
+		oldest = left[0].item.At
+	}
+	w.show(max(recorded, w.behind), oldest)
+}

@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/queue"
+)
+
+// OpenOverflow opens the overflow on a connection to NATS, which stays the caller's,
+// and registers its metrics.
+func OpenOverflow(ctx context.Context, nc *nats.Conn, o deferred.Options, reg prometheus.Registerer, maxQueueLabels int) (*deferred.Stream, error) {
+	counted, err := metrics.NewOverflow(reg, maxQueueLabels)
+	if err != nil {
+		return nil, err
+	}
+	o.Observer = counted
+	return deferred.Open(ctx, nc, o)
+}
+
+// overflow is a process's own overflow, with its connection; without --nats it is
+// nothing at all.
+type overflow struct {
+	*deferred.Stream
+	conn *nats.Conn
+}
+
+// openOverflow opens what the flags name. Without it no queue may need it: to be told
+// so at the start is better than when the queue is full.
+func (f *natsFlags) openOverflow(ctx context.Context, name string, engine queue.Specs, reg prometheus.Registerer, labels int, log *slog.Logger) (overflow, error) {
+	if f.NATS == "" {
+		return overflow{}, nobodyDefers(ctx, engine)
+	}
+	bytes, err := f.maxBytes()
+	if err != nil {
+		return overflow{}, err
+	}
+	conn, err := f.connect(ctx, name, log)
+	if err != nil {
+		return overflow{}, err
+	}
+	stream, err := OpenOverflow(ctx, conn, deferred.Options{
+		Prefix: f.NATSPrefix, Replicas: f.NATSReplicas, MaxBytes: bytes, Logger: log,
+	}, reg, labels)
+	if err != nil {
+		conn.Close()
+		return overflow{}, fmt.Errorf("--nats: %w", err)
+	}
+	return overflow{stream, conn}, nil
+}
+
+func (o overflow) close() {
+	if o.Stream != nil {
+		o.Stream.Close()
+		o.conn.Close()
+	}
+}
+
+// nobodyDefers is an error if a queue's spec wants an overflow.
+func nobodyDefers(ctx context.Context, engine queue.Specs) error {
+	const page = 500
+	for after := ""; ; {
+		infos, err := engine.List(ctx, after, page)
+		if errors.Is(err, queue.ErrUnavailable) || err == nil && len(infos) == 0 {
+			return nil // a store that is away now is told of by readiness
+		}
+		if err != nil {
+			return err
+		}
+		for i := range infos {
+			if infos[i].Spec.Overflow == queue.Defer {
+				return fmt.Errorf("--nats is missing: queue %s has overflow: defer; name the NATS to put its jobs on, or set it to reject", infos[i].Spec.Name)
+			}
+		}
+		after = infos[len(infos)-1].Spec.Name
+	}
+}

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// stored is a target as the store must have it.
+func stored(t *testing.T, store queue.Engine, key, token string) {
+	t.Helper()
+	info, err := store.Get(t.Context(), "email")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"http":{"headers":{"X-Key":"` + key + `"},"url":"https://a.example/b?token=` + token + `"}}`
+	if string(info.Spec.Deliver) != want {
+		t.Errorf("stored is %s, want %s", info.Spec.Deliver, want)
+	}
+}
+
+// Reading a queue, changing it and putting it back keeps the secrets that were not
+// shown.
+func TestSetKeepsSecrets(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	set := func(out string, settings ...string) {
+		t.Helper()
+		r := expect(t, ExitDone, out, "", append([]string{"queue", "set", "email"}, settings...)...)
+		if strings.Contains(r.out+r.err, "hunter") {
+			t.Errorf("a secret was printed: %s%s", r.out, r.err)
+		}
+	}
+	set("made", "rate=1/s", "deliver.http.headers.X-Key=hunter2", "deliver.http.url=https://a.example/b?token=hunter3")
+	for _, command := range [][]string{{"queue", "info", "email"}, {"queue", "info", "email", "-o", "json"}, {"queue", "ls", "-o", "json"}} {
+		if r := expect(t, ExitDone, "***", "", command...); strings.Contains(r.out, "hunter") {
+			t.Error(r.out)
+		}
+	}
+	set("changed, revision 2\n  rate: 1/s -> 2/s\n", "rate=2/s")
+	stored(t, store, "hunter2", "hunter3")
+	set("unchanged, revision 2", "rate=2/s")
+	set("unchanged, revision 2", "deliver.http.headers.X-Key=hunter2")
+	set("changed, revision 3\n  deliver: *** -> ***\n", "deliver.http.headers.X-Key=hunter4")
+	stored(t, store, "hunter4", "hunter3")
+	expect(t, ExitRefused, "", "deliver.http.headers.X-Other-Key: is ***", "queue", "set", "email", "deliver.http.headers.X-Other-Key=***")
+	stored(t, store, "hunter4", "hunter3")
+}
+
+// A file has the secrets and the server does not show them: applying it tells whether
+// they differ, a dry run says that it cannot.
+func TestApplyWithSecrets(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	path := filepath.Join(t.TempDir(), "queues.yaml")
+	apply := func(key, rate, out string, flags ...string) result {
+		t.Helper()
+		text := "queues:\n  - name: email\n    rate: " + rate + "\n    deliver:\n      http: {url: \"https://a.example/b?token=hunter3\", headers: {X-Key: \"" + key + "\"}}\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := expect(t, ExitDone, out, "", append([]string{"queue", "apply", "-f", path}, flags...)...)
+		if strings.Contains(r.out+r.err, "hunter") {
+			t.Errorf("a secret was printed: %s%s", r.out, r.err)
+		}
+		return r
+	}
+	apply("hunter2", "1/s", "made")
+	stored(t, store, "hunter2", "hunter3")
+	apply("hunter2", "1/s", "email unchanged, revision 1\n")
+	apply("hunter4", "1/s", "email unchanged, revision 1; its secrets cannot be compared\n", "--dry-run")
+	stored(t, store, "hunter2", "hunter3")
+	apply("hunter4", "1/s", "email changed, revision 2\n  deliver: *** -> ***\n")
+	stored(t, store, "hunter4", "hunter3")
+	apply("***", "2/s", "email changed, revision 3\n  rate: 1/s -> 2/s\n") // the secret stays
+	stored(t, store, "hunter4", "hunter3")
+	r := apply("hunter5", "2/s", "", "--dry-run", "-o", "json")
+	var done []applied
+	if err := json.Unmarshal([]byte(r.out), &done); err != nil || len(done) != 1 || done[0].Action != "unchanged" || !done[0].Unseen {
+		t.Errorf("%v: %s", err, r.out)
+	}
+}

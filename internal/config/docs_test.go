@@ -1,0 +1,49 @@
+package config_test
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/internal/config"
+)
+
+// What the page shows of a file of queues can be read, and shows the defaults where it
+// says so.
+func TestPageShowsFiles(t *testing.T) {
+	page, err := os.ReadFile("../../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(page, -1)
+	if len(blocks) < 2 {
+		t.Fatalf("%d blocks of YAML", len(blocks))
+	}
+	for i, b := range blocks {
+		text := string(b[1])
+		if !strings.HasPrefix(text, "queues:") {
+			text = "queues:\n" + text
+		}
+		specs, err := config.Parse("configuration.md", []byte(text), func(raw json.RawMessage) error {
+			_, err := deliver.Parse(raw)
+			return err
+		})
+		if err != nil || len(specs) == 0 {
+			t.Errorf("%v in\n%s", err, text)
+			continue
+		}
+		if i == 0 {
+			bare, err := config.Parse("bare", []byte("queues:\n  - name: email\n    rate: 14/s\n"), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare[0].Deliver = specs[0].Deliver
+			if !bare[0].Equal(specs[0]) {
+				t.Errorf("the page shows %+v\nthe defaults are %+v", specs[0], bare[0])
+			}
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package deploytest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// startNATS starts the services' cluster in this process, with nats.conf but for ports and directories, which are its
+// own, and returns the servers by the names of their services.
+func startNATS(t *testing.T, deploy files) map[string]*server.Server {
+	t.Helper()
+	names := []string{"nats-1", "nats-2", "nats-3"}
+	ports := freePorts(t, len(names))
+	var routes []*url.URL
+	for _, port := range ports {
+		routes = append(routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)})
+	}
+	cluster := map[string]*server.Server{}
+	for i, name := range names {
+		o, err := natsOptions(t, deploy["nats.conf"], name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Host, o.Port, o.HTTPHost, o.HTTPPort, o.NoSigs = "127.0.0.1", server.RANDOM_PORT, "127.0.0.1", server.RANDOM_PORT, true
+		o.Cluster.Host, o.Cluster.Port, o.Routes, o.StoreDir = "127.0.0.1", ports[i], routes, t.TempDir()
+		s, err := server.NewServer(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+		cluster[name] = s
+	}
+	for name, s := range cluster {
+		poll(t, name+" is healthy", func() error {
+			if !s.ReadyForConnections(time.Second) {
+				return fmt.Errorf("it takes no connections")
+			}
+			_, err := get(t, fmt.Sprintf("http://%s/healthz?js-server-only=true", s.MonitorAddr()))
+			return err
+		})
+	}
+	return cluster
+}
+
+// freePorts are ports of loopback that nobody has at this moment.
+func freePorts(t *testing.T, n int) []int {
+	t.Helper()
+	var ports []int
+	for range n {
+		ln, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ports
+}
+
+// nats.conf makes a cluster that keeps what it was given when any one of its servers dies.
+func TestNATSCluster(t *testing.T) {
+	cluster := startNATS(t, load(t))
+	var urls []string
+	for _, s := range cluster {
+		urls = append(urls, s.ClientURL())
+	}
+	nc, err := nats.Connect(strings.Join(urls, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := js.Publish(ctx, "kept.1", []byte("a job"))
+		return err
+	}
+	poll(t, "a stream of three replicas", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		_, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{Name: "kept", Subjects: []string{"kept.>"}, Replicas: 3, MaxBytes: 1 << 30})
+		return err
+	})
+	poll(t, "three servers keep a job", put)
+	cluster["nats-2"].Shutdown()
+	poll(t, "two servers keep a job", put)
+}

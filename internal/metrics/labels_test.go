@@ -1,0 +1,134 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/queue"
+)
+
+// departures is the text of penstock_departures_total.
+func departures(counts ...any) (text string) {
+	text = "# HELP penstock_departures_total Jobs that this drainer started.\n# TYPE penstock_departures_total counter\n"
+	for i := 0; i < len(counts); i += 2 {
+		text += fmt.Sprintf("penstock_departures_total{queue=%q} %d\n", counts[i], counts[i+1])
+	}
+	return text
+}
+
+// A queue that is not seen for an hour leaves its place, and every series it has, to another.
+func TestQueuesThatWent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		o, err := metrics.NewObserver(reg, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// pass lets time go by as a drainer sees it, which asks and asks.
+		pass := func(d time.Duration, busy ...string) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(2 * time.Second) {
+				o.Reserved(0, 10, 0, time.Millisecond, nil)
+				for _, name := range busy {
+					o.Departed(of(name), 0)
+				}
+			}
+		}
+		pass(time.Minute)
+		for _, name := range []string{"gone", "stays", "late"} {
+			o.Departed(of(name), 0)
+			o.Returned(of(name), queue.Deliver, time.Millisecond)
+			o.Settled(name, queue.Deliver, queue.Delivered)
+			o.Settled(name, queue.Deliver, queue.StateNone)
+			o.Unsettled(name, queue.Deliver, nil)
+			o.Released(name, drain.Late)
+			o.Lost(name, 1)
+			o.Expired(name)
+			o.LeaseLost(name)
+		}
+		pass(59 * time.Minute)
+		o.Lost("stays", 1) // anything that is counted means that it is there
+		compare(t, reg, departures("_other", 1, "gone", 1, "stays", 1), "penstock_departures_total")
+		pass(3 * time.Minute)
+		compare(t, reg, departures("_other", 1, "stays", 1), "penstock_departures_total")
+		families, err := reg.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				for _, l := range m.GetLabel() {
+					if l.GetValue() == "gone" {
+						t.Errorf("%s{%v} is still there", f.GetName(), m.GetLabel())
+					}
+				}
+			}
+		}
+		pass(2*time.Second, "late")
+		compare(t, reg, departures("_other", 1, "late", 1, "stays", 1), "penstock_departures_total")
+
+		// However many come and go, each has its own while it is there.
+		for i := range 5 {
+			name := fmt.Sprint("day", i)
+			if i == 0 {
+				pass(2 * time.Hour)
+			}
+			o.Departed(of(name), 0)
+			compare(t, reg, departures("_other", 1, name, 1), "penstock_departures_total")
+			pass(2 * time.Hour)
+		}
+	})
+}
+
+// The ingress hears of appends only; those of another queue are enough.
+func TestQueuesThatAreNoLongerAppendedTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		e, err := metrics.NewEngine(accepting{}, nil, reg, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		add := func(name string) {
+			t.Helper()
+			if _, err := e.Append(t.Context(), []queue.Job{job(name, "1", "1")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const text = `
+# HELP penstock_appended_total Jobs that were accepted, or found to be in already (outcome duplicate).
+# TYPE penstock_appended_total counter
+penstock_appended_total{outcome="accepted",queue="_other"} 1
+penstock_appended_total{outcome="accepted",queue=%[1]q} 1
+penstock_appended_total{outcome="duplicate",queue="_other"} 0
+penstock_appended_total{outcome="duplicate",queue=%[1]q} 0
+`
+		add("a")
+		add("b")
+		compare(t, reg, fmt.Sprintf(text, "a"), "penstock_appended_total")
+		time.Sleep(2 * time.Minute)
+		add("b")
+		time.Sleep(59 * time.Minute)
+		add("b")
+		time.Sleep(2 * time.Minute)
+		add("b")
+		compare(t, reg, fmt.Sprintf(strings.Replace(text, `"_other"} 1`, `"_other"} 3`, 1), "b"), "penstock_appended_total")
+	})
+}
+
+// accepting is a store that takes everything; time does not pass in it.
+type accepting struct{ queue.Engine }
+
+func (accepting) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	answers := make([]queue.Appended, len(jobs))
+	for i := range answers {
+		answers[i].Outcome = queue.Accepted
+	}
+	return answers, nil
+}

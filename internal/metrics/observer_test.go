@@ -1,0 +1,207 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+func of(name string) *drain.Job {
+	return &drain.Job{Reservation: queue.Reservation{Job: queue.Job{Queue: name}}}
+}
+
+func TestObserver(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	o, err := metrics.NewObserver(reg, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		o.Departed(of(name), 300*time.Microsecond)
+		o.Returned(of(name), queue.Deliver, 2*time.Millisecond)
+		o.Settled(name, queue.Deliver, queue.Delivered)
+	}
+	o.Departed(of("a"), -time.Second) // early is not late
+	o.Returned(of("a"), queue.Fail, time.Millisecond)
+	o.Settled("a", queue.Fail, queue.StateNone)
+	o.Returned(of("a"), queue.Bury, time.Millisecond)
+	o.Unsettled("a", queue.Bury, errors.New("away"))
+	o.Returned(of("b"), queue.Fail, 0) // never passed the gate: no work
+	o.Settled("b", queue.Fail, queue.Scheduled)
+	o.Returned(of("c"), queue.Fail, time.Millisecond)
+	o.Settled("c", queue.Fail, queue.Dead) // it was the last attempt
+	o.Released("a", drain.Late)
+	o.Settled("a", queue.Release, queue.Waiting)
+	o.Released("b", drain.Stopping)
+	o.Lost("a", 5)
+	o.Expired("a")
+	o.LeaseLost("c")
+	o.Free(7)
+	o.Reserved(0, 10, 3, time.Millisecond, nil)
+	o.Reserved(0, 10, 0, time.Millisecond, nil)
+	o.Reserved(0, 10, 0, time.Millisecond, errors.New("away"))
+	compare(t, reg, `
+# HELP penstock_departures_total Jobs that this drainer started.
+# TYPE penstock_departures_total counter
+penstock_departures_total{queue="_other"} 2
+penstock_departures_total{queue="a"} 2
+# HELP penstock_deliveries_total Jobs that this drainer settled, by what became of them.
+# TYPE penstock_deliveries_total counter
+penstock_deliveries_total{outcome="dead",queue="_other"} 1
+penstock_deliveries_total{outcome="dead",queue="a"} 0
+penstock_deliveries_total{outcome="delivered",queue="_other"} 2
+penstock_deliveries_total{outcome="delivered",queue="a"} 1
+penstock_deliveries_total{outcome="released",queue="_other"} 0
+penstock_deliveries_total{outcome="released",queue="a"} 1
+penstock_deliveries_total{outcome="retry",queue="_other"} 1
+penstock_deliveries_total{outcome="retry",queue="a"} 0
+# HELP penstock_releases_total Departures given back unused, by reason.
+# TYPE penstock_releases_total counter
+penstock_releases_total{queue="_other",reason="stopping"} 1
+penstock_releases_total{queue="a",reason="late"} 1
+# HELP penstock_lost_slots_total Departures that a backlogged queue could have had and did not, as this drainer was told.
+# TYPE penstock_lost_slots_total counter
+penstock_lost_slots_total{queue="a"} 5
+# HELP penstock_leases_expired_total Leases that ran out, anybody's, as this drainer was told.
+# TYPE penstock_leases_expired_total counter
+penstock_leases_expired_total{queue="a"} 1
+# HELP penstock_leases_lost_total Jobs that this drainer had to stop because their lease no longer stood.
+# TYPE penstock_leases_lost_total counter
+penstock_leases_lost_total{queue="_other"} 1
+# HELP penstock_settlements_total Ends of leases, by result: accepted, stale or failed.
+# TYPE penstock_settlements_total counter
+penstock_settlements_total{queue="_other",result="accepted"} 4
+penstock_settlements_total{queue="a",result="accepted"} 2
+penstock_settlements_total{queue="a",result="failed"} 1
+penstock_settlements_total{queue="a",result="stale"} 1
+# HELP penstock_free_handlers Handlers that have nothing to do.
+# TYPE penstock_free_handlers gauge
+penstock_free_handlers 7
+# HELP penstock_reserves_total Reserves, by result: jobs, empty or failed.
+# TYPE penstock_reserves_total counter
+penstock_reserves_total{result="empty"} 1
+penstock_reserves_total{result="failed"} 1
+penstock_reserves_total{result="jobs"} 1
+# HELP penstock_start_lateness_seconds How long after its departure a job started.
+# TYPE penstock_start_lateness_seconds histogram
+penstock_start_lateness_seconds_bucket{le="5e-05"} 1
+penstock_start_lateness_seconds_bucket{le="0.0001"} 1
+penstock_start_lateness_seconds_bucket{le="0.0002"} 1
+penstock_start_lateness_seconds_bucket{le="0.0005"} 4
+penstock_start_lateness_seconds_bucket{le="0.001"} 4
+penstock_start_lateness_seconds_bucket{le="0.002"} 4
+penstock_start_lateness_seconds_bucket{le="0.003"} 4
+penstock_start_lateness_seconds_bucket{le="0.005"} 4
+penstock_start_lateness_seconds_bucket{le="0.0075"} 4
+penstock_start_lateness_seconds_bucket{le="0.01"} 4
+penstock_start_lateness_seconds_bucket{le="0.02"} 4
+penstock_start_lateness_seconds_bucket{le="0.05"} 4
+penstock_start_lateness_seconds_bucket{le="0.1"} 4
+penstock_start_lateness_seconds_bucket{le="1"} 4
+penstock_start_lateness_seconds_bucket{le="+Inf"} 4
+penstock_start_lateness_seconds_sum 0.0009
+penstock_start_lateness_seconds_count 4
+`, "penstock_departures_total", "penstock_deliveries_total", "penstock_releases_total", "penstock_lost_slots_total", "penstock_leases_expired_total",
+		"penstock_leases_lost_total", "penstock_settlements_total", "penstock_free_handlers", "penstock_reserves_total", "penstock_start_lateness_seconds")
+	if n := samples(t, reg, "penstock_handler_seconds"); n != 6 {
+		t.Errorf("%d jobs timed, want the 6 that started", n)
+	}
+}
+
+// A drainer's failures are counted by what the engine made of them, and a handler
+// that never passed the gate did no work.
+func TestObserverOfADrainer(t *testing.T) {
+	engine := embedded(t)
+	spec := queue.Spec{Name: "email", Rate: leaky.Unlimited}
+	spec.Normalize()
+	spec.Retry.MaxAttempts, spec.Retry.Jitter = 3, "none"
+	spec.Retry.MinBackoff, spec.Retry.MaxBackoff = queue.Duration(time.Millisecond), queue.Duration(time.Millisecond)
+	if _, err := engine.Put(t.Context(), spec, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"delivered", "fails", "refused"} {
+		if a, err := engine.Append(t.Context(), []queue.Job{job("email", id, "1")}); err != nil || a[0].Outcome != queue.Accepted {
+			t.Fatal(a, err)
+		}
+	}
+	reg := prometheus.NewPedanticRegistry()
+	o, err := metrics.NewObserver(reg, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	left := make(chan struct{}, 5)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- drain.Run(ctx, engine, handler(func(ctx context.Context, j *drain.Job, gate drain.Gate) error {
+			defer func() { left <- struct{}{} }()
+			if j.ID == "refused" {
+				return drain.Permanent(errors.New("nobody lives there"))
+			}
+			if err := gate.Wait(ctx); err != nil {
+				return err
+			}
+			if j.ID == "fails" {
+				return errors.New("no")
+			}
+			return nil
+		}), drain.Options{Observer: o})
+	}()
+	for range 5 {
+		select {
+		case <-left:
+		case <-ctx.Done():
+			t.Fatal("not all of it came to an end within a minute")
+		}
+	}
+	stop() // what has returned is settled before it ends
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	compare(t, reg, `
+# HELP penstock_deliveries_total Jobs that this drainer settled, by what became of them.
+# TYPE penstock_deliveries_total counter
+penstock_deliveries_total{outcome="dead",queue="email"} 2
+penstock_deliveries_total{outcome="delivered",queue="email"} 1
+penstock_deliveries_total{outcome="released",queue="email"} 0
+penstock_deliveries_total{outcome="retry",queue="email"} 2
+# HELP penstock_departures_total Jobs that this drainer started.
+# TYPE penstock_departures_total counter
+penstock_departures_total{queue="email"} 4
+`, "penstock_deliveries_total", "penstock_departures_total")
+	if n := samples(t, reg, "penstock_handler_seconds"); n != 4 {
+		t.Errorf("the work of %d jobs was timed, want the 4 that started", n)
+	}
+}
+
+type handler func(context.Context, *drain.Job, drain.Gate) error
+
+func (h handler) Handle(ctx context.Context, j *drain.Job, gate drain.Gate) error {
+	return h(ctx, j, gate)
+}
+
+// samples is how often a histogram was fed.
+func samples(t *testing.T, reg prometheus.Gatherer, name string) (n uint64) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name {
+				n += m.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,135 @@
+package metrics
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/queue"
+)
+
+// Overflow counts what happens on the overflow. It is a deferred.Observer.
+type Overflow struct {
+	stored   *prometheus.CounterVec
+	failed   *prometheus.CounterVec
+	returned *prometheus.CounterVec
+	letters  *prometheus.CounterVec
+	missing  *prometheus.CounterVec
+	latency  prometheus.Histogram
+
+	queues *slots
+	ages   *ages
+}
+
+var _ deferred.Observer = (*Overflow)(nil)
+
+// NewOverflow registers the overflow's metrics; maxQueues is how many queues get
+// series of their own, 0 for the default.
+func NewOverflow(reg prometheus.Registerer, maxQueues int) (*Overflow, error) {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	o := &Overflow{
+		stored:   counter("penstock_deferred_total", "Jobs that this process put on the overflow.", "queue"),
+		failed:   counter("penstock_overflow_failures_total", "Messages that the overflow did not take, by reason.", "reason"),
+		returned: counter("penstock_readmitted_total", "Jobs that this process took back from the overflow into their queue.", "queue"),
+		letters:  counter("penstock_dead_letters_total", "Deferred jobs that could not come back, by reason.", "queue", "reason"),
+		missing:  counter("penstock_deferred_missing_total", "Jobs recorded as deferred that the overflow does not have: never acknowledged, or lost by NATS.", "queue"),
+		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "penstock_overflow_publish_seconds", Help: "How long the overflow took to acknowledge a message of deferred jobs.", Buckets: latencyBuckets,
+		}),
+	}
+	o.queues = newSlots(maxQueues, kind{o.stored, ""}, kind{o.returned, ""})
+	o.ages = newAges(o.queues.most)
+	return o, register(reg, o.stored, o.failed, o.returned, o.letters, o.missing, o.latency, o.ages)
+}
+
+// Stored implements deferred.Observer.
+func (o *Overflow) Stored(name string, jobs int, took time.Duration, err error) {
+	o.queues.age(time.Now())
+	if err != nil {
+		o.failed.WithLabelValues(failure(err)).Inc()
+		return
+	}
+	o.latency.Observe(took.Seconds())
+	o.queues.add(name, o.stored, "", float64(jobs))
+}
+
+func failure(err error) string {
+	switch {
+	case errors.Is(err, deferred.ErrFull):
+		return "full"
+	case errors.Is(err, deferred.ErrTooLarge):
+		return "too_large"
+	case errors.Is(err, queue.ErrUnavailable):
+		return "unavailable"
+	}
+	return "unknown"
+}
+
+// Returned implements deferred.Observer.
+func (o *Overflow) Returned(name string, jobs int) {
+	o.queues.add(name, o.returned, "", float64(jobs))
+}
+
+// DeadLetter implements deferred.Observer. What has no queue gets no slot.
+func (o *Overflow) DeadLetter(name string, reason deferred.Reason, jobs int) {
+	if name == "" {
+		name = Other
+	}
+	o.queues.addKnown(name, o.letters, string(reason), float64(jobs))
+}
+
+// Missing implements deferred.Observer.
+func (o *Overflow) Missing(name string, jobs int) {
+	o.queues.add(name, o.missing, "", float64(jobs))
+}
+
+// Depth implements deferred.Observer.
+func (o *Overflow) Depth(name string, _ int64, oldest time.Time) { o.ages.set(name, oldest) }
+
+// ages shows how long the oldest deferred job of each queue has waited, counted when
+// it is asked for.
+type ages struct {
+	desc *prometheus.Desc
+	most int
+
+	mu    sync.Mutex
+	since map[string]time.Time
+}
+
+func newAges(most int) *ages {
+	return &ages{
+		desc: prometheus.NewDesc("penstock_deferred_oldest_age_seconds",
+			"How long the oldest deferred job of a queue has waited, as seen by the process that has its way back.", []string{"queue"}, nil),
+		most:  most,
+		since: map[string]time.Time{},
+	}
+}
+
+func (a *ages) set(name string, since time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if since.IsZero() {
+		delete(a.since, name)
+		return
+	}
+	if _, shown := a.since[name]; shown || len(a.since) < a.most {
+		a.since[name] = since
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (a *ages) Describe(ch chan<- *prometheus.Desc) { ch <- a.desc }
+
+// Collect implements prometheus.Collector.
+func (a *ages) Collect(ch chan<- prometheus.Metric) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, since := range a.since {
+		ch <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, max(time.Since(since).Seconds(), 0), name)
+	}
+}

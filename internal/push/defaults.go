@@ -1,0 +1,66 @@
+package push
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Defaults are what lines say that do not say it themselves. They change no line's
+// id: the same file pushed with others is the same jobs.
+type Defaults struct {
+	Overflow  string    // reject or defer; empty leaves it to the queue
+	ExpiresAt time.Time // zero is never
+}
+
+// Of returns a source of the same lines with the defaults in them.
+func (d Defaults) Of(src Source) Source {
+	s := &filled{Source: src}
+	if d.Overflow != "" {
+		s.add("overflow", d.Overflow)
+	}
+	if !d.ExpiresAt.IsZero() {
+		s.add("expires_at", d.ExpiresAt.UTC().Format(time.RFC3339Nano))
+	}
+	if len(s.members) == 0 {
+		return src
+	}
+	return s
+}
+
+// filled is a Source whose lines have further members.
+type filled struct {
+	Source
+	members []member
+}
+
+// member is one that lines get: "name":"value", with the comma behind it.
+type member struct {
+	name string
+	text []byte
+}
+
+func (f *filled) add(name, value string) {
+	text := appendQuoted(append(appendQuoted(nil, name), ':'), value)
+	f.members = append(f.members, member{name, append(text, ',')})
+}
+
+// Next implements Source. A line that Err is nil of is an object with an id at least,
+// so that what is put before that is followed by a member.
+func (f *filled) Next() (Line, error) {
+	line, err := f.Source.Next()
+	if err != nil || line.Err != nil {
+		return line, err
+	}
+	given := map[string]bool{}
+	if line.Err = members(line.Body, func(name string, _ json.RawMessage) { given[name] = true }); line.Err != nil {
+		return line, nil
+	}
+	body := []byte{'{'}
+	for _, m := range f.members {
+		if !given[m.name] {
+			body = append(body, m.text...)
+		}
+	}
+	line.Body = append(body, line.Body[1:]...)
+	return line, nil
+}

@@ -1,0 +1,42 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Job is where a job is. A deferred one was appended when it was put on the overflow.
+type Job struct {
+	Queue      string      `json:"queue"`
+	ID         string      `json:"id"`
+	State      queue.State `json:"state"`
+	Position   int64       `json:"position,omitempty"`
+	ETA        *queue.ETA  `json:"eta,omitempty"`
+	Cost       int64       `json:"cost"`
+	Attempts   int         `json:"attempts"`
+	AppendedAt *time.Time  `json:"appended_at,omitempty"`
+	DueAt      *time.Time  `json:"due_at,omitempty"`
+	EndedAt    *time.Time  `json:"ended_at,omitempty"`
+	Reason     string      `json:"reason,omitempty"`
+}
+
+// Cancelled is the answer to a cancellation.
+type Cancelled struct {
+	Queue string      `json:"queue"`
+	ID    string      `json:"id"`
+	State queue.State `json:"state"`
+}
+
+// Drainer is a process that drains the store.
+type Drainer struct {
+	ID       string    `json:"id"`
+	Name     string    `json:"name"`
+	Version  string    `json:"version"`
+	LastSeen time.Time `json:"last_seen"`
+}
+
+// Drainers is the list of them.
+type Drainers struct {
+	Drainers []Drainer `json:"drainers"`
+}

@@ -1,0 +1,67 @@
+// Package wire is the JSON in which ingress and client speak of queues, jobs and
+// drainers: the one writes what the other reads.
+//
+// It promises that both mean the same. It refuses to know how any of it travels, or
+// how it came about.
+package wire
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Queue is a queue: its spec, with the secrets of its target masked, and how it is
+// doing.
+type Queue struct {
+	queue.Spec
+	Revision int64 `json:"revision"`
+	// Flow is nil, and absent, only in the answer to a PUT whose queue could not be
+	// read after the change was made.
+	*Flow
+}
+
+// Flow is how a queue is doing.
+type Flow struct {
+	Paused      bool   `json:"paused"`
+	PauseReason string `json:"pause_reason,omitempty"`
+	Stats       Stats  `json:"stats"`
+}
+
+// Stats is what a queue holds now and what was counted since it was made.
+type Stats struct {
+	Waiting   int64 `json:"waiting"`
+	Scheduled int64 `json:"scheduled"`
+	Leased    int64 `json:"leased"`
+	Deferred  int64 `json:"deferred"`
+	Dead      int64 `json:"dead"`
+
+	Appended  int64 `json:"appended"`
+	SetAside  int64 `json:"set_aside"`
+	Returned  int64 `json:"returned"`
+	Missing   int64 `json:"missing"`
+	Cancelled int64 `json:"cancelled"`
+	TimedOut  int64 `json:"expired"`
+	Delivered int64 `json:"delivered"`
+	Retried   int64 `json:"retried"`
+	Died      int64 `json:"died"`
+	Released  int64 `json:"released"`
+	Expired   int64 `json:"leases_expired"`
+	Refused   int64 `json:"refused"`
+	Lost      int64 `json:"slots_lost"`
+
+	OldestWaiting *time.Time        `json:"oldest_waiting,omitempty"`
+	Outflow       float64           `json:"outflow"`
+	Next          *time.Time        `json:"next,omitempty"`
+	Errors        []queue.LastError `json:"errors"`
+}
+
+// Held is how many jobs the queue holds, as its capacity counts them.
+func (s *Stats) Held() int64 { return s.Waiting + s.Scheduled + s.Leased }
+
+// Queues is a page of the list of queues.
+type Queues struct {
+	Queues []Queue `json:"queues"`
+	// Next is what to give as after for the next page; absent on the last one.
+	Next string `json:"next,omitempty"`
+}

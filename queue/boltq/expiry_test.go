@@ -1,0 +1,157 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// expiring is a job that expires so long after noon.
+func expiring(name string, n int, after time.Duration) queue.Job {
+	j := jobOf(name, n)
+	j.ExpiresAt = noon.Add(after).Time()
+	return j
+}
+
+func (b *bench) appendAll(jobs ...queue.Job) {
+	b.Helper()
+	answers, err := b.Append(context.Background(), jobs)
+	for _, a := range answers {
+		if err != nil || a.Outcome != queue.Accepted {
+			b.Fatalf("%+v, %v", a, err)
+		}
+	}
+}
+
+// Deadlines survive reopening, whether the job was never granted, failed, or came
+// back from the overflow; what expired stays so.
+func TestDeadlinesSurviveReopening(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", deferring(6))
+	b.appendAll(expiring("q", 0, time.Hour), expiring("q", 1, time.Hour), expiring("q", 2, 3*time.Hour), jobOf("q", 3))
+	got := b.reserve(1)
+	b.settleAll(queue.Fail, got)
+	b.append("q", 90, 2)
+	late := expiring("q", 4, time.Hour)
+	a, err := b.Offer(context.Background(), []queue.Job{late})
+	if err != nil || a[0].Outcome != queue.SetAside {
+		t.Fatal(a, err)
+	}
+	b.cancelJob("q", 90)
+	b.outcomes(b.readmit("q", queue.Readmission{Job: late, Order: 1, Ticket: a[0].Ticket, At: a[0].At}), queue.Returned)
+	b.reopen()
+	b.advance(2 * time.Hour)
+	ids := []string{}
+	for _, j := range b.reserve(9) {
+		ids = append(ids, j.ID)
+	}
+	if len(ids) != 3 || ids[0] != jobOf("q", 2).ID || ids[1] != jobOf("q", 3).ID || ids[2] != jobOf("q", 91).ID {
+		t.Errorf("granted %v", ids)
+	}
+	b.reopen()
+	for n, want := range map[int]queue.State{0: queue.Expired, 1: queue.Expired, 2: queue.Waiting, 4: queue.Expired} {
+		if s := b.state("q", n); s != want {
+			t.Errorf("job %d is %v, want %v", n, s, want)
+		}
+	}
+	l := b.lines["q"]
+	if i := b.info("q"); i.TimedOut != 3 || i.Returned != 1 || l.aside.back != 0 || len(l.expiries) != 1 {
+		t.Errorf("%+v, back %d, deadlines %v", i, l.aside.back, l.expiries)
+	}
+	b.settleAll(queue.Deliver, b.reserve(9))
+	if s := b.state("q", 2); s != queue.Delivered || len(l.expiries) != 0 {
+		t.Errorf("%v, deadlines %v", s, l.expiries)
+	}
+}
+
+// A Reserve ends a bounded number of them, in however many queues, and is not
+// answered before that is on disk. Meanwhile they are granted to nobody, and can
+// be looked at.
+func TestJobsThatAreAboutToGo(t *testing.T) {
+	h := holding()
+	b := start(t, Options{synced: h.synced})
+	ctx := context.Background()
+	for _, name := range []string{"a", "b"} {
+		b.put(name, "unlimited")
+		for n := range 70 {
+			b.appendAll(expiring(name, n, time.Second))
+		}
+		b.append(name, 100, 1)
+	}
+	b.advance(time.Minute)
+	h.on.Store(true)
+	answer := make(chan []queue.Reservation)
+	go func() { answer <- b.reserve(9) }()
+	<-h.arrived
+	select {
+	case got := <-answer:
+		t.Fatalf("answered with %v before it was on disk", got)
+	default:
+	}
+	if j, err := b.Job(ctx, "a", jobOf("a", 3).ID); err != nil || j.State != queue.Waiting {
+		t.Errorf("%+v, %v", j, err)
+	}
+	h.on.Store(false)
+	h.release <- struct{}{}
+	if got := <-answer; len(got) != 1 || got[0].Queue != "a" || b.info("a").TimedOut != 70 || b.info("b").TimedOut != expireMax-70 {
+		t.Errorf("%v: %+v, %+v", got, b.info("a"), b.info("b"))
+	}
+	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "b" || b.info("b").TimedOut != 70 {
+		t.Errorf("%v: %+v", got, b.info("b"))
+	}
+
+	// One that is being cancelled: the only one that waits, so that nothing is in the FIFO.
+	b.append("a", 200, 1)
+	h.on.Store(true)
+	gone := make(chan error)
+	go func() { gone <- second(b.Cancel(ctx, "a", jobOf("a", 200).ID)) }()
+	<-h.arrived
+	b.number++
+	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 9})
+	if err != nil || len(r.Jobs) != 0 {
+		t.Errorf("granted while it is being cancelled: %+v, %v", r, err)
+	}
+	if j, err := b.Job(ctx, "a", jobOf("a", 200).ID); err != nil || j.State != queue.Waiting || j.Position != 1 {
+		t.Errorf("%+v, %v", j, err)
+	}
+	h.on.Store(false)
+	h.release <- struct{}{}
+	if err := <-gone; err != nil || b.state("a", 200) != queue.Cancelled {
+		t.Errorf("%v, %v", b.state("a", 200), err)
+	}
+}
+
+// A listener who does not listen keeps nobody up.
+func TestRoomWaitsForNobody(t *testing.T) {
+	b := start(t, Options{})
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	deaf := b.Room(ctx)
+	b.put("q", "unlimited", deferring(1))
+	for n := range roomEar + 50 {
+		b.appendAll(jobOf("q", 2*n))
+		a := b.offer("q", 2*n+1, 1)
+		b.settleAll(queue.Deliver, b.reserve(1)) // room: its name is published
+		b.outcomes(b.readmit("q", stored("q", 2*n+1, int64(n+1), a[0])), queue.Returned)
+		b.settleAll(queue.Deliver, b.reserve(1))
+	}
+	if len(deaf) != roomEar {
+		t.Errorf("%d unheard", len(deaf))
+	}
+	heard := b.Room(ctx)
+	b.append("q", 1_000_000, 1)
+	b.offer("q", 1_000_001, 1)
+	b.settleAll(queue.Deliver, b.reserve(1))
+	if name := <-heard; name != "q" {
+		t.Errorf("heard %q", name)
+	}
+	cancel()
+	for range heard {
+	}
+	if _, err := b.Backlogged(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,165 @@
+package boltq
+
+import (
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// deferral is the record of a job that was set aside. There may be a million,
+// so it has no pointer in it: the collector passes over a page of them.
+type deferral struct {
+	at     leaky.Instant // when it was set aside
+	seq    uint64        // the key of its record in the file
+	print  [8]byte       // fingerprint
+	id     uint32        // where its id begins among the page's
+	cost   uint16
+	length uint8 // of the id
+	state  standing
+}
+
+// standing is what became of a record.
+type standing uint8
+
+const (
+	removed  standing = iota // or never there
+	deferred                 // the job is on the overflow, as far as we know
+	called                   // back: it was cancelled, and is dropped on its way back
+)
+
+// ledger keeps the records of a queue's deferred jobs by number and by id. They
+// come in order of number and end in about that order, so they lie in pages of
+// consecutive numbers, and an index finds the number of an id.
+type ledger struct {
+	pages []*page // nil once all of its records have ended
+	first uint64  // which page pages[0] is
+	n     int
+	ids   index
+}
+
+const pageSize = 256
+
+type page struct {
+	from    uint64 // the number of records[0]
+	records []deferral
+	ids     []byte
+	n       int
+}
+
+func (g *ledger) page(number uint64) *page {
+	if i := number/pageSize - g.first; len(g.pages) > 0 && i < uint64(len(g.pages)) {
+		return g.pages[i]
+	}
+	return nil
+}
+
+// get returns the record of that number, nil if there is none. It is valid until
+// the next record is added.
+func (g *ledger) get(number uint64) *deferral {
+	p := g.page(number)
+	if p == nil || number < p.from || number-p.from >= uint64(len(p.records)) {
+		return nil
+	}
+	if d := &p.records[number-p.from]; d.state != removed {
+		return d
+	}
+	return nil
+}
+
+// id returns the id of a record that is there. It shares the page's memory.
+func (g *ledger) id(number uint64) []byte {
+	p := g.page(number)
+	d := &p.records[number-p.from]
+	return p.ids[d.id:][:d.length]
+}
+
+// find returns the number of the record of id, 0 if there is none.
+func (g *ledger) find(id string) uint64 {
+	if g.n == 0 {
+		return 0
+	}
+	if at := g.seek(id); at >= 0 {
+		return g.widen(g.ids.slots[at])
+	}
+	return 0
+}
+
+// seek returns the slot of id, -1 if it has none.
+func (g *ledger) seek(id string) int {
+	h := hashOf(id)
+	for i := g.ids.home(h); g.ids.slots[i] != 0; i = g.ids.next(i) {
+		if s := g.ids.slots[i]; s>>32 == h && string(g.id(g.widen(s))) == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// widen makes a number of the lower half of it that a slot holds: the records at
+// a time span far less than 2^32.
+func (g *ledger) widen(slot uint64) uint64 {
+	base := g.first * pageSize
+	return base + uint64(uint32(slot)-uint32(base))
+}
+
+// add notes a record. Its number is greater than all before, and its id has no
+// other record.
+func (g *ledger) add(number uint64, id string, d deferral) {
+	at := number / pageSize
+	if len(g.pages) == 0 {
+		g.first = at
+	}
+	for g.first+uint64(len(g.pages)) <= at {
+		if n := len(g.pages); n > 0 && g.pages[n-1] != nil {
+			g.pages[n-1].close()
+		}
+		g.pages = append(g.pages, nil)
+	}
+	p := g.pages[at-g.first]
+	if p == nil {
+		p = &page{from: number}
+		g.pages[at-g.first] = p
+	}
+	for p.from+uint64(len(p.records)) < number { // was given to nobody
+		p.records = append(p.records, deferral{})
+	}
+	d.id, d.length = uint32(len(p.ids)), uint8(len(id))
+	p.ids = append(p.ids, id...)
+	p.records = append(p.records, d)
+	p.n++
+	g.n++
+	g.ids.add(hashOf(id)<<32 | uint64(uint32(number)))
+}
+
+// close gives back what was allocated for more records than came.
+func (p *page) close() { p.ids = slices.Clone(p.ids) }
+
+// remove ends a record that is there.
+func (g *ledger) remove(number uint64) {
+	g.ids.remove(g.seek(string(g.id(number))))
+	p := g.page(number)
+	p.records[number-p.from].state = removed
+	p.n--
+	if g.n--; g.n == 0 {
+		*g = ledger{}
+		return
+	}
+	if p.n > 0 {
+		return
+	}
+	g.pages[number/pageSize-g.first] = nil
+	for g.pages[0] == nil {
+		g.pages = g.pages[1:]
+		g.first++
+	}
+}
+
+// oldest returns the number of the first record, 0 if there is none.
+func (g *ledger) oldest() uint64 {
+	if g.n == 0 {
+		return 0
+	}
+	p := g.pages[0]
+	i := slices.IndexFunc(p.records, func(d deferral) bool { return d.state != removed })
+	return p.from + uint64(i)
+}

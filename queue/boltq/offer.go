@@ -1,0 +1,91 @@
+package boltq
+
+import (
+	"context"
+	"strings"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Offer implements queue.Overflow.
+func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	return e.append(ctx, jobs, true)
+}
+
+// deferred answers for a job that is deferred already, or was cancelled then.
+func (n *entry) deferred(l *line, number uint64, d *deferral, now leaky.Instant) {
+	if d.state == called {
+		n.known(d.print, queue.Cancelled)
+		return
+	}
+	n.known(d.print, queue.Deferred)
+	if n.answer.Outcome == queue.Duplicate {
+		n.answer.Ticket, n.answer.At = ticket{l.number, number}.text(), now.Time()
+	}
+}
+
+// setAside reserves a place on the overflow; the job is recorded when that is on
+// disk.
+func (e *Engine) setAside(n *entry, l *line, c *call, now leaky.Instant) {
+	a := &l.aside
+	e.store.deferred++
+	a.tickets++
+	a.leaving++
+	a.at = now
+	s := &settingAside{
+		call: c, line: l, id: strings.Clone(n.job.ID), number: a.tickets, turn: l.turn, answer: n.answer,
+		record: deferral{at: now, seq: e.store.deferred, print: n.print, cost: uint16(n.job.Cost), state: deferred},
+	}
+	l.start(s.id, c)
+	e.enqueue(c, s)
+}
+
+// settingAside records a job as deferred.
+type settingAside struct {
+	call   *call
+	line   *line
+	id     string
+	number uint64
+	record deferral
+	turn   int64 // that it would have
+	answer *queue.Appended
+}
+
+func (c *settingAside) tally(b *batch) { b.of(c.line).counters.setAside++ }
+
+func (c *settingAside) write(t *tables) error {
+	return t.putDeferral(c.line, c.number, c.id, c.record)
+}
+
+func (c *settingAside) done(e *Engine, now leaky.Instant) {
+	l, a := c.line, &c.line.aside
+	l.stop(c.id)
+	a.leaving--
+	if n := a.records.find(c.id); n != 0 { // one that counts no longer
+		e.lose(l, n)
+	}
+	*c.answer = queue.Appended{
+		Outcome: queue.SetAside, ID: c.id, State: queue.Deferred,
+		Position: int64(l.fifo.len()) + l.count[queue.Deferred] + 1,
+		ETA:      queue.ETA{At: l.pacer.ETA(l.bucket, now, l.distance(c.turn)+a.cost).Time()},
+		Ticket:   ticket{l.number, c.number}.text(), At: c.record.at.Time(),
+	}
+	a.records.add(c.number, c.id, c.record)
+	e.defers(l, 1, int64(c.record.cost))
+	e.expunge(l, now, 2)
+	c.call.settle(nil)
+}
+
+func (c *settingAside) undone(e *Engine, err error) {
+	a := &c.line.aside
+	c.line.stop(c.id)
+	a.leaving--
+	if a.tickets == c.number {
+		a.tickets--
+	}
+	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.id, Err: err}
+	c.call.settle(err)
+}
+
+func (c *settingAside) frees() bool { return false }

@@ -1,0 +1,386 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+func deferring(capacity int64) func(*queue.Spec) {
+	return func(s *queue.Spec) { s.Capacity, s.Overflow = capacity, queue.Defer }
+}
+
+// offer offers jobs that must be set aside.
+func (b *bench) offer(name string, from, n int) []queue.Appended {
+	b.Helper()
+	jobs := make([]queue.Job, n)
+	for i := range jobs {
+		jobs[i] = jobOf(name, from+i)
+	}
+	answers, err := b.Offer(context.Background(), jobs)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i, a := range answers {
+		if a.Outcome != queue.SetAside || a.ID != jobs[i].ID || a.State != queue.Deferred || a.Ticket == "" {
+			b.Fatalf("offer %s: %+v", a.ID, a)
+		}
+	}
+	return answers
+}
+
+// stored is what a caller stores of a job that was set aside.
+func stored(name string, n int, order int64, a queue.Appended) queue.Readmission {
+	return queue.Readmission{Job: jobOf(name, n), Order: order, Ticket: a.Ticket, At: a.At}
+}
+
+// shelf is what the overflow holds of jobs that were set aside, from the given order on.
+func shelf(name string, from int, order int64, answers []queue.Appended) []queue.Readmission {
+	list := make([]queue.Readmission, len(answers))
+	for i, a := range answers {
+		list[i] = stored(name, from+i, order+int64(i), a)
+	}
+	return list
+}
+
+func (b *bench) readmit(name string, jobs ...queue.Readmission) queue.Readmitted {
+	b.Helper()
+	return b.readmitAs(queue.ReadmitRequest{Queue: name, Jobs: jobs})
+}
+
+func (b *bench) readmitAs(r queue.ReadmitRequest) queue.Readmitted {
+	b.Helper()
+	r.Holder, r.Overflow = "h", "nats"
+	m, err := b.Readmit(context.Background(), r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m
+}
+
+func (b *bench) outcomes(m queue.Readmitted, want ...queue.ReadmitOutcome) {
+	b.Helper()
+	if !slices.Equal(m.Outcomes, want) {
+		b.Fatalf("%v, want %v", m.Outcomes, want)
+	}
+}
+
+func (b *bench) state(name string, n int) queue.State {
+	b.Helper()
+	j, err := b.Job(context.Background(), name, jobOf(name, n).ID)
+	if err != nil && !errors.Is(err, queue.ErrUnknownJob) {
+		b.Fatal(err)
+	}
+	return j.State
+}
+
+func (b *bench) cancelJob(name string, n int) queue.State {
+	b.Helper()
+	s, err := b.Cancel(context.Background(), name, jobOf(name, n).ID)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// Everything that is known of an overflow survives an orderly restart.
+func TestTheOverflowSurvivesReopening(t *testing.T) {
+	b := start(t, Options{})
+	ctx := context.Background()
+	b.put("q", "unlimited", deferring(4))
+	b.append("q", 0, 4)
+	aside := b.offer("q", 4, 8)
+	b.settleAll(queue.Deliver, b.reserve(3))
+	list := shelf("q", 4, 1, aside)
+	// Two come back, one is scheduled after an attempt; the next two find no room.
+	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[:4], Behind: 4})
+	b.outcomes(m, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet)
+	if m.Order != 2 || m.Room != 0 || m.Deferred != 6 || m.Batch != 1 {
+		t.Fatalf("%+v", m)
+	}
+	b.settleAll(queue.Deliver, b.reserve(1))
+	b.settleAll(queue.Fail, b.reserve(1))
+	if s := b.cancelJob("q", 10); s != queue.Cancelled {
+		t.Fatal(s)
+	}
+	if _, err := b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: jobOf("q", 11).ID, Ticket: aside[7].Ticket}}); err != nil {
+		t.Fatal(err)
+	}
+
+	before, totals := b.info("q"), first(b.Totals(ctx))
+	if before.Deferred != 6 || before.SetAside != 7 || before.Returned != 2 || before.Cancelled != 1 || before.Appended != 6 || totals.Deferred != 4 {
+		t.Fatalf("%+v, %+v", before, totals)
+	}
+	jobs := map[int]queue.JobInfo{}
+	for n := range 12 {
+		jobs[n], _ = b.Job(ctx, "q", jobOf("q", n).ID)
+	}
+	back, cost := b.lines["q"].aside.back, b.lines["q"].aside.cost
+	b.reopen()
+	after := b.info("q")
+	if before.Next, before.Outflow = after.Next, after.Outflow; !reflect.DeepEqual(before, after) || first(b.Totals(ctx)) != totals {
+		t.Errorf("before %+v\nafter  %+v", before, after)
+	}
+	for n, want := range jobs {
+		j, _ := b.Job(ctx, "q", want.ID)
+		if j.ETA, want.ETA = (queue.ETA{}), (queue.ETA{}); j != want {
+			t.Errorf("job %d: before %+v, after %+v", n, want, j)
+		}
+	}
+	if a := &b.lines["q"].aside; back != 2 || cost != 4 || a.back != back || a.cost != cost {
+		t.Errorf("%d had come back, and the others cost %d; after reopening %d and %d", back, cost, a.back, a.cost)
+	}
+	if names, err := b.Backlogged(ctx, 9); err != nil || !slices.Equal(names, []string{"q"}) {
+		t.Errorf("%v, %v", names, err)
+	}
+	if err := b.Delete(ctx, "q", queue.AnyRevision, false); !errors.Is(err, queue.ErrNotEmpty) {
+		t.Errorf("delete: %v", err)
+	}
+	// The order stands: what was taken is not taken again, under whatever ticket.
+	b.outcomes(b.readmit("q", list[:2]...), queue.Passed, queue.Passed)
+	// A caller who lost sight of one is given its ticket again; no ticket is given twice.
+	a, err := b.Offer(ctx, []queue.Job{jobOf("q", 6), jobOf("q", 10), jobOf("q", 20)})
+	if err != nil || a[0].Outcome != queue.Duplicate || a[0].Ticket != aside[2].Ticket || a[0].State != queue.Deferred {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if a[1].Outcome != queue.Duplicate || a[1].State != queue.Cancelled || a[1].Ticket != "" {
+		t.Errorf("a cancelled one: %+v", a[1])
+	}
+	for _, old := range aside {
+		if a[2].Ticket == old.Ticket {
+			t.Errorf("ticket %s was given twice", old.Ticket)
+		}
+	}
+	b.advance(time.Minute)
+	b.settleAll(queue.Deliver, b.reserve(9))
+	m = b.readmit("q", list[2:7]...)
+	b.outcomes(m, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet, queue.NotYet)
+	b.settleAll(queue.Deliver, b.reserve(9))
+	m = b.readmit("q", list[4:7]...)
+	b.outcomes(m, queue.Returned, queue.Returned, queue.Passed)
+	if s := b.state("q", 10); s != queue.Cancelled || m.Deferred != 1 {
+		t.Errorf("the cancelled one is %v; %+v", s, m)
+	}
+	if n := b.records(deferredTable); n != 1 {
+		t.Errorf("%d records on file", n)
+	}
+	b.reopen()
+	if s := b.state("q", 10); s != queue.Cancelled {
+		t.Errorf("the cancelled one is %v", s)
+	}
+}
+
+// Given up stays given up, dead letters stay dead, and their ids are free in time.
+func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
+	b := start(t, Options{})
+	ctx := context.Background()
+	b.put("q", "unlimited", deferring(2))
+	b.append("q", 0, 2)
+	aside := b.offer("q", 2, 5)
+	list := shelf("q", 2, 1, aside)
+	list[1].ExpiresAt = aside[1].At.Add(time.Hour)
+	b.settleAll(queue.Deliver, b.reserve(2))
+	b.advance(queue.DefaultMaxAge)
+	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[1:2], Behind: 9, Closed: true}), queue.TooLate)
+	b.advance(time.Microsecond)
+	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[2:3], Behind: 9, Closed: true}), queue.TooOld)
+	check := func() {
+		t.Helper()
+		for n, reason := range map[int]string{3: "expired at " + list[1].ExpiresAt.UTC().Format(time.RFC3339) + ", while it was deferred", 4: "deferred for longer than max_age 24h0m0s"} {
+			j, err := b.Job(ctx, "q", jobOf("q", n).ID)
+			if err != nil || j.State != queue.Dead || j.Reason != reason || j.Attempts != 0 || !j.AppendedAt.Equal(aside[n-2].At) {
+				t.Errorf("%+v, %v", j, err)
+			}
+		}
+		if i := b.info("q"); i.Died != 2 || i.Dead != 2 || i.Appended != 2 || i.Returned != 0 {
+			t.Errorf("%+v", i)
+		}
+	}
+	check()
+	if i := b.info("q"); i.Deferred != 9 {
+		t.Errorf("%d deferred, 9 were seen behind", i.Deferred)
+	}
+	b.reopen()
+	check()
+	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true})
+	if m.Missing != 3 || m.Deferred != 0 {
+		t.Fatalf("%+v", m)
+	}
+	if m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true}); m.Missing != 0 {
+		t.Errorf("again: %+v", m)
+	}
+	b.reopen()
+	if i := b.info("q"); i.Missing != 3 || i.Deferred != 0 || b.state("q", 2) != queue.StateNone {
+		t.Errorf("%+v, %v", i, b.state("q", 2))
+	}
+	if names, _ := b.Backlogged(ctx, 9); len(names) != 0 {
+		t.Errorf("%v", names)
+	}
+	b.append("q", 50, 1) // goes together with what is forgotten
+	if n := b.records(deferredTable); n != 0 {
+		t.Errorf("%d records on file", n)
+	}
+	b.append("q", 2, 1)
+}
+
+// Records are dropped when no copy can come back any more, a few at a time, and the
+// file follows. An id may be used again before its old record is gone.
+func TestOldRecordsAreDropped(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", deferring(1))
+	b.append("q", 0, 1)
+	b.offer("q", 1, 450)
+	b.offer("q", 1000, 1)
+	again := b.offer("q", 2000, 1)[0]
+	b.advance(queue.DefaultMaxAge + queue.DefaultRetention)
+	fresh := b.offer("q", 2000, 1)[0]
+	if fresh.Ticket == again.Ticket {
+		t.Fatal("the ticket of a record that lapsed")
+	}
+	for range 10 {
+		b.reserve(1)
+		b.info("q")
+	}
+	if i := b.info("q"); i.Deferred != 1 || i.Missing != 452 || i.SetAside != 453 {
+		t.Errorf("%+v", i)
+	}
+	b.offer("q", 3000, 1)
+	if n := b.records(deferredTable); n != 2 {
+		t.Errorf("%d records on file", n)
+	}
+	b.reopen()
+	if i := b.info("q"); i.Deferred != 2 || i.Missing != 452 || i.SetAside != 454 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// A queue's records go with it, in pieces, and a queue made again under its name
+// takes none of its jobs.
+func TestDeletedWithABacklog(t *testing.T) {
+	b := start(t, Options{})
+	ctx := context.Background()
+	b.put("q", "unlimited", deferring(1))
+	b.append("q", 0, 1)
+	aside := b.offer("q", 1, 1200)
+	b.put("other", "unlimited", deferring(1))
+	b.append("other", 0, 1)
+	b.offer("other", 1, 2)
+	if err := b.Delete(ctx, "q", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	if totals := first(b.Totals(ctx)); totals.Deferred != 2 {
+		t.Errorf("%+v", totals)
+	}
+	b.put("q", "unlimited", deferring(10))
+	if m := b.readmit("q", stored("q", 1, 1, aside[0])); m.Outcomes[0] != queue.Orphaned || m.Order != 0 {
+		t.Errorf("%+v", m)
+	}
+	done := stored("q", 1, 1, aside[0])
+	done.Done = true
+	without := stored("q", 2, 2, queue.Appended{At: aside[1].At}) // put aside while nobody could be asked
+	b.outcomes(b.readmit("q", done, without), queue.Passed, queue.Returned)
+	for i := range 9 {
+		records := b.records(deferredTable)
+		more, err := b.Sweep(ctx, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if freed := records - b.records(deferredTable); freed > sweepMax {
+			t.Errorf("%d freed in one sweep", freed)
+		}
+		if i == 0 {
+			b.reopen() // in the middle
+		}
+		if !more {
+			break
+		}
+	}
+	if n := b.records(deferredTable); n != 2 {
+		t.Errorf("%d records on file", n)
+	}
+	if i := b.info("other"); i.Deferred != 2 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// A file whose records contradict each other is not opened.
+func TestRecordsThatAreNotOurs(t *testing.T) {
+	whole := deferral{at: 1, seq: 90, cost: 1, state: deferred}
+	for what, spoil := range map[string]func(t *tables) error{
+		"cut short": func(t *tables) error { return t.deferredTable().Put(key(90), []byte{1, 2}) },
+		"of no state": func(t *tables) error {
+			return t.putDeferral(&line{number: 1}, 3, "x", deferral{at: 1, seq: 90, state: removed})
+		},
+		"of no id":       func(t *tables) error { return t.putDeferral(&line{number: 1}, 3, "", whole) },
+		"out of order":   func(t *tables) error { return t.putDeferral(&line{number: 1}, 1, "x", whole) },
+		"from tomorrow":  func(t *tables) error { return t.putDeferral(&line{number: 1}, 1<<50, "x", whole) },
+		"a strange flag": func(t *tables) error { return t.putDeferral(&line{number: 1}, 3, "x", deferral{seq: 90, state: 9}) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := start(t, Options{})
+			b.put("q", "unlimited", deferring(1))
+			b.append("q", 0, 1)
+			b.offer("q", 1, 3)
+			if _, err := b.Withdraw(context.Background(), []queue.Ticketed{{Queue: "q", ID: jobOf("q", 3).ID, Ticket: ticket{1, 3}.text()}}); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			meddle(t, b.path, func(tx *bbolt.Tx) error { return spoil(&tables{tx: tx}) })
+			if _, err := Open(context.Background(), b.path, Options{}); !errors.Is(err, queue.ErrCorrupt) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTickets(t *testing.T) {
+	for _, want := range []ticket{{1, 1}, {7, 1 << 40}, {^uint64(0), ^uint64(0)}} {
+		if s := want.text(); len(s) > queue.MaxTicketBytes || parseTicket(s) != want {
+			t.Errorf("%+v is %s", want, s)
+		}
+	}
+	for _, s := range []queue.Ticket{"", ".", "1", "1.", ".1", "01.1", "1.1 ", "A.1", "1.1.1", "-1.1", "zzzzzzzzzzzzzzzz.1"} {
+		if got := parseTicket(s); got != (ticket{}) {
+			t.Errorf("%q is %+v", s, got)
+		}
+	}
+}
+
+func TestReadmitRequestsThatAreRefused(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", deferring(1))
+	ok := queue.Readmission{Job: jobOf("q", 1), Order: 1, At: noon.Time()}
+	for field, r := range map[string]queue.ReadmitRequest{
+		"holder":        {Queue: "q"},
+		"overflow":      {Queue: "q", Holder: "h", Overflow: string(make([]byte, 65))},
+		"jobs":          {Queue: "q", Holder: "h", Jobs: make([]queue.Readmission, queue.MaxReadmit+1)},
+		"behind":        {Queue: "q", Holder: "h", Behind: -1},
+		"empty":         {Queue: "q", Holder: "h", Empty: true, Behind: 1},
+		"jobs[0].order": {Queue: "q", Holder: "h", Jobs: []queue.Readmission{{Job: ok.Job}}},
+		"jobs[1].order": {Queue: "q", Holder: "h", Jobs: []queue.Readmission{ok, {Job: ok.Job, Order: 1}}},
+	} {
+		_, err := b.Readmit(context.Background(), r)
+		var fe *queue.FieldError
+		if !errors.As(err, &fe) || fe.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if _, err := b.Readmit(context.Background(), queue.ReadmitRequest{Queue: "r", Holder: "h"}); !errors.Is(err, queue.ErrUnknownQueue) {
+		t.Error(err)
+	}
+	bad := ok
+	bad.ID, ok.Order = "has a space", 2
+	b.outcomes(b.readmit("q", bad, ok), queue.Unreadable, queue.NotYet)
+	if i := b.info("q"); i.Size() != 0 {
+		t.Errorf("%+v", i)
+	}
+}

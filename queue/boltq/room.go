@@ -1,0 +1,65 @@
+package boltq
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	announceEach = time.Second // at most, of one queue that nobody readmits to
+	roomEar      = 1024        // names that a listener to Room may leave unheard
+)
+
+// takes is how many jobs from the overflow the queue would take now.
+func (l *line) takes() int64 {
+	return max(0, min(l.spec.Mark()-l.aside.back, l.spec.Capacity-l.size()))
+}
+
+// batch is for how much room it is worth to come.
+func (l *line) batch() int64 { return min(queue.MaxReadmit, max(1, (l.spec.Mark()+3)/4)) }
+
+// announce says that a queue with a backlog has room again, after something that
+// may have made it.
+func (e *Engine) announce(l *line, now leaky.Instant) {
+	waits := l.onOverflow()
+	if waits == 0 || !l.live || l.takes() < min(l.batch(), waits) {
+		return
+	}
+	if l.aside.told != 0 && now.Sub(l.aside.told) < announceEach {
+		return
+	}
+	if e.rooms.tell(l.spec.Name) {
+		l.aside.told = now
+	}
+}
+
+// Room implements queue.Overflow. Closing the engine closes the channel too.
+func (e *Engine) Room(ctx context.Context) <-chan string { return listen(ctx, e, e.rooms, roomEar) }
+
+// Backlogged implements queue.Overflow. Which queues are named when there are more
+// than limit is left to chance, so that none is left out for ever.
+func (e *Engine) Backlogged(ctx context.Context, limit int) ([]string, error) {
+	names, err := e.backlogged(ctx, limit)
+	slices.Sort(names)
+	return names, err
+}
+
+func (e *Engine) backlogged(ctx context.Context, limit int) ([]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, max(0, min(limit, len(e.backlogs))))
+	for l := range e.backlogs {
+		if len(names) >= limit {
+			break
+		}
+		names = append(names, l.spec.Name)
+	}
+	return names, nil
+}

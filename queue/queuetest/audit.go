@@ -1,0 +1,54 @@
+package queuetest
+
+import "github.com/penstock/penstock/queue"
+
+// audit checks invariant 5: what was accepted, into the queue or set aside, is in
+// exactly one state, and the store's totals are the sums over its queues. That
+// a queue's count of jobs recorded as deferred is what is left over shows in
+// the totals, because Info.Deferred may be what was seen behind.
+func (r *rig) audit() {
+	r.Helper()
+	var sum queue.Totals
+	for _, i := range r.all() {
+		in := i.Appended + i.SetAside + r.beside[i.Spec.Name]
+		held := i.Waiting + i.Scheduled + i.Leased + i.Delivered + i.Died + i.Cancelled + i.TimedOut + i.Returned + i.Missing
+		recorded := in - held
+		if recorded < 0 || recorded > i.Deferred {
+			r.Errorf("%s: %d accepted and set aside, %d beside the records, but %d waiting + %d scheduled + %d leased + %d delivered + %d died "+
+				"+ %d cancelled + %d timed out + %d returned + %d missing = %d, and %d deferred", i.Spec.Name, i.Appended+i.SetAside, r.beside[i.Spec.Name],
+				i.Waiting, i.Scheduled, i.Leased, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned, i.Missing, held, i.Deferred)
+		}
+		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Dead < 0 || i.Dead > i.Died {
+			r.Errorf("%s: impossible counts: %+v", i.Spec.Name, i)
+		}
+		if (i.Waiting == 0) != i.OldestWaiting.IsZero() {
+			r.Errorf("%s: %d waiting, the oldest since %v", i.Spec.Name, i.Waiting, i.OldestWaiting)
+		}
+		sum.Queues++
+		sum.Waiting += i.Waiting
+		sum.Scheduled += i.Scheduled
+		sum.Leased += i.Leased
+		sum.Deferred += recorded
+		sum.Dead += i.Dead
+	}
+	if got, err := r.e.Totals(r.ctx); err != nil || got != sum {
+		r.Errorf("totals are %+v, %v; the queues add up to %+v", got, err, sum)
+	}
+}
+
+// all returns every queue, read in pages.
+func (r *rig) all() []queue.Info {
+	r.Helper()
+	var all []queue.Info
+	for after := ""; ; {
+		page, err := r.e.List(r.ctx, after, 100)
+		if err != nil {
+			r.Fatalf("list: %v", err)
+		}
+		all = append(all, page...)
+		if len(page) < 100 {
+			return all
+		}
+		after = page[len(page)-1].Spec.Name
+	}
+}

@@ -1,0 +1,263 @@
+package queuetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// empty says that nothing of the queue is on the shelf, and returns how many
+// records were given up.
+func (s *shelf) empty() int64 {
+	s.Helper()
+	req := s.request(0)
+	req.Empty, req.Behind = true, 0
+	return s.gives(req).Missing
+}
+
+// backlogged checks which queues have a backlog.
+func (r *rig) backlogged(want ...string) {
+	r.Helper()
+	got, err := r.e.Backlogged(r.ctx, 1000)
+	slices.Sort(got)
+	if err != nil || !slices.Equal(got, want) {
+		r.Errorf("backlogged: %v, %v; want %v", got, err, want)
+	}
+}
+
+var backlogRules = []rule{
+	{"what was seen behind makes a backlog, recorded or not", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		s.stray("a", "b", "c")
+		r.offered(queue.Accepted, job(s.q, "x")) // nobody has looked yet
+		r.found(r.readmit(s.request(0)), finds{room: 2, batch: 1})
+		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 1})
+		if t, err := r.e.Totals(r.ctx); err != nil || t.Deferred != 0 { // none is recorded
+			r.Errorf("totals %+v, %v", t, err)
+		}
+		r.offered(queue.SetAside, job(s.q, "d"))
+		if n := s.admits("y"); n != 1 {
+			r.Errorf("%d got in, want 1", n)
+		}
+		s.takes(queue.Returned)
+		r.tallies(s.q, tally{waiting: 3, deferred: 2, appended: 3, aside: 1, returned: 1, refused: 1})
+		r.drain(s.q)
+		s.takes(queue.Returned, queue.Returned)
+		r.beside[s.q] = 3
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 5, aside: 1, returned: 3, delivered: 3, refused: 1})
+		r.backlogged(s.q) // d
+	}},
+	{"each call says what was seen: the last word counts", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		sees := func(behind, want int64) {
+			r.Helper()
+			r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: "h", Behind: behind})
+			if i := r.info(s.q); i.Deferred != want {
+				r.Errorf("%d deferred, want %d", i.Deferred, want)
+			}
+		}
+		sees(5, 5)
+		sees(1_000_000_000, 1_000_000_000)
+		sees(2, 2)
+		r.offered(queue.SetAside, job(s.q, "a"))
+		r.offered(queue.SetAside, job(s.q, "b"))
+		r.offered(queue.SetAside, job(s.q, "c"))
+		sees(2, 3)
+		sees(4, 4)
+		sees(0, 3)
+		r.backlogged(s.q)
+	}},
+	{"what was handed in and found no room is behind too", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(2))
+		r.accept(s.q, "full1", "full2")
+		s.stray("a", "b", "c", "d")
+		s.takes(queue.NotYet, queue.NotYet)
+		r.tallies(s.q, tally{waiting: 2, deferred: 4, appended: 2})
+		r.drain(s.q)
+		r.offered(queue.SetAside, job(s.q, "x"))
+		s.takes(queue.Returned, queue.NotYet, queue.NotYet, queue.NotYet)
+		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, aside: 1, returned: 1, delivered: 2})
+		r.beside[s.q]++
+		s.another(0)
+		s.jobs[0].ID = "a"
+		s.takes(queue.Clash)
+		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, aside: 1, returned: 1, delivered: 2})
+	}},
+	{"a queue is backlogged while something is recorded or behind", func(r *rig) {
+		a, b, c := r.shelf("a", "unlimited", small(2)), r.shelf("b.x", "unlimited", small(2)), r.shelf("c", "unlimited", small(2))
+		r.queue("d", "unlimited")
+		r.backlogged()
+		a.empties("1", "2")
+		r.backlogged("a")
+		b.empties("1")
+		c.stray("1")
+		r.readmit(c.request(0))
+		r.backlogged("a", "b.x", "c")
+		for limit, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 2, 3: 3, 4: 3} {
+			got, err := r.e.Backlogged(r.ctx, limit)
+			slices.Sort(got)
+			if err != nil || len(got) != want || len(slices.Compact(got)) != want || slices.Contains(got, "d") {
+				r.Errorf("up to %d: %v, %v", limit, got, err)
+			}
+		}
+		a.takes(queue.Returned)
+		r.backlogged("a", "b.x", "c")
+		r.drain(a.q)
+		r.cancels(queue.Cancelled, a.q, "2")
+		r.backlogged("a", "b.x", "c") // it was last seen behind
+		a.takes(queue.Passed)
+		c.takes(queue.Returned)
+		r.beside[c.q]++
+		r.backlogged("b.x")
+		r.delete(b.q)
+		r.backlogged()
+		r.queue(b.q, "unlimited", small(2), defers)
+		r.backlogged()
+	}},
+	{"empty for longer than a job is on its way, the overflow has lost what is recorded", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		first := s.empties("a", "b")
+		r.clock.Advance(20 * time.Second)
+		last := s.aside("c", "cancelled")
+		r.cancels(queue.Cancelled, s.q, "cancelled")
+		s.jobs = nil // as it happens
+		r.clock.Advance(10 * time.Second)
+		r.deferredAgain(r.offer(job(s.q, "a"))[0], first[0]) // no new deferral
+		r.clock.Advance(queue.OrphanAfter - 10*time.Second)
+		if n := s.empty(); n != 0 {
+			r.Errorf("%d given up after exactly %v", n, queue.OrphanAfter)
+		}
+		r.state(queue.Deferred, s.q, "a")
+		r.clock.Advance(time.Microsecond)
+		if n := s.empty(); n != 3 {
+			r.Errorf("%d given up, want 3", n)
+		}
+		if n := s.empty(); n != 0 {
+			r.Errorf("%d given up again", n)
+		}
+		r.tallies(s.q, tally{appended: 4, aside: 4, missing: 3, cancelled: 1, delivered: 4})
+		r.backlogged()
+		for _, id := range []string{"a", "b", "c", "cancelled"} {
+			r.unknown(s.q, id)
+			_, err := r.e.Cancel(r.ctx, s.q, id)
+			r.refuses(err, queue.ErrUnknownJob)
+		}
+		for _, a := range append(first, last...) {
+			r.withdrawsOne(ticketed(a, s.q))
+		}
+		other := job(s.q, "a")
+		other.Payload = []byte("another")
+		r.outcomes(r.offer(other, job(s.q, "b"), job(s.q, "cancelled")), queue.Accepted, queue.Accepted, queue.Accepted)
+		r.tallies(s.q, tally{waiting: 3, appended: 7, aside: 4, missing: 3, cancelled: 1, delivered: 4})
+	}},
+	{"what was given up is ahead of nobody any more", func(r *rig) {
+		s := r.shelf("q", "10/s", small(2))
+		s.full()
+		s.asideJobs(costing(5, s.q, "a"), costing(7, s.q, "b"))
+		r.drain(s.q)
+		r.clock.Advance(time.Hour)
+		s.empty()
+		s.full()
+		r.at(s.aside("c")[0], 3, r.clock.Now().Add(200*time.Millisecond))
+		if j := r.job(s.q, "c"); j.Position != 3 || instant(j.ETA.At) != r.clock.Now().Add(200*time.Millisecond) {
+			r.Errorf("got %+v", j)
+		}
+	}},
+	{"what was given up and comes back after all is taken once", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		s.empties("a", "b")
+		r.clock.Advance(time.Hour)
+		if n := s.empty(); n != 2 {
+			r.Errorf("%d given up", n)
+		}
+		r.offered(queue.Accepted, job(s.q, "b"))
+		s.takes(queue.Returned, queue.Passed)
+		r.beside[s.q]++
+		r.tallies(s.q, tally{waiting: 2, appended: 6, aside: 2, returned: 1, missing: 2, delivered: 4})
+		r.sameIDs(r.drain(s.q), "b", "a")
+	}},
+	{"given up and deferred anew, the old copy may come first", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		s.empties("a", "b")
+		r.clock.Advance(time.Hour)
+		s.empty()
+		s.full()
+		again := s.aside("a", "c")[0]
+		s.jobs[0], s.jobs[1] = s.jobs[1], s.jobs[0]
+		s.jobs[0].Order, s.jobs[1].Order = s.jobs[1].Order, s.jobs[0].Order
+		r.drain(s.q)
+		r.deferredAgain(r.offer(job(s.q, "a"))[0], again)
+		res := s.takes(queue.Returned, queue.Returned, queue.Passed, queue.NotYet) // the old b and the old a; then the new a
+		r.beside[s.q]++                                                            // b; the record of the new a ended with the old one
+		if res.Deferred != 1 {
+			r.Errorf("%d deferred", res.Deferred)
+		}
+		r.drain(s.q)
+		s.takes(queue.Returned)
+		r.tallies(s.q, tally{waiting: 1, appended: 11, aside: 4, returned: 3, missing: 2, delivered: 10})
+	}},
+	{"what is recorded since is not given up with the rest", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		s.empties("a")
+		r.clock.Advance(time.Hour)
+		s.aside("b") // just now: none is given up
+		if n := s.empty(); n != 0 {
+			r.Errorf("%d given up", n)
+		}
+		r.tallies(s.q, tally{deferred: 2, appended: 4, aside: 2, delivered: 4})
+		r.clock.Advance(queue.OrphanAfter + time.Microsecond)
+		if n := s.empty(); n != 2 {
+			r.Errorf("%d given up", n)
+		}
+		s.jobs = nil
+		s.full("c")
+		r.clock.Advance(time.Hour)
+		r.state(queue.Deferred, s.q, "c")
+		r.drain(s.q)
+		s.takes(queue.Returned)
+		r.unknown(s.q, "b")
+	}},
+	{"a backlog holds the queue, a cancelled deferral does not", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		refused := func() { r.Helper(); r.refuses(r.e.Delete(r.ctx, s.q, queue.AnyRevision, false), queue.ErrNotEmpty) }
+		s.empties("a")
+		refused()
+		r.cancels(queue.Cancelled, s.q, "a")
+		r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: "h", Behind: 1})
+		refused()
+		r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: "h"})
+		r.check(r.e.Delete(r.ctx, s.q, queue.AnyRevision, false))
+	}},
+	{"deleted with force, its deferrals are gone from all counts, and it begins anew", func(r *rig) {
+		s, other := r.shelf("g.q", "unlimited", small(4)), r.shelf("g.other", "unlimited", small(4))
+		other.full("a")
+		s.empties("a", "b", "c")
+		s.takes(queue.Returned, queue.Returned, queue.NotYet)
+		old := s.jobs
+		r.delete(s.q)
+		r.backlogged(other.q)
+		if t, err := r.e.Totals(r.ctx); err != nil || t != (queue.Totals{Queues: 1, Waiting: 0, Deferred: 1}) {
+			r.Errorf("totals %+v, %v", t, err)
+		}
+		_, err := r.e.Cancel(r.ctx, s.q, "c")
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.offered(queue.UnknownQueue, job(s.q, "c"))
+		s = r.shelf(s.q, "unlimited", small(4))
+		r.tallies(s.q, tally{})
+		r.unknown(s.q, "c")
+		if n := s.admits("x"); n != 4 { // no backlog
+			r.Errorf("%d got in, want 4", n)
+		}
+		s.aside("c")
+		r.drain(s.q)
+		s.jobs[0].Order = 1 // the order begins anew, and so does who came back
+		s.takes(queue.Returned)
+		s.stray("d")
+		s.takes(queue.Returned)
+		r.beside[s.q]++
+		s.last, s.jobs = s.last+1, old
+		s.jobs[0].Order = s.last
+		s.takes(queue.Orphaned)
+	}},
+}

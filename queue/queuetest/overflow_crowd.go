@@ -1,0 +1,165 @@
+package queuetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// bustle is one queue and its overflow with everybody at work at once.
+type bustle struct {
+	*shelf
+	mu        sync.Mutex // of the shelf, and of
+	delivered map[string]int
+	cancelled atomic.Int64
+	offering  atomic.Int64 // producers that are not done
+	late      time.Time
+}
+
+// offerAll offers jobs a few at a time and stores what is set aside; some of it
+// only after it was offered again.
+func (b *bustle) offerAll(ids []string) {
+	defer b.offering.Add(-1)
+	for i := 0; i < len(ids); i += 5 {
+		list := jobs(b.q, ids[i:i+5]...)
+		for again := range 1 + i/5%2 {
+			answers, err := b.e.Offer(b.ctx, list)
+			if err != nil {
+				b.Errorf("offer: %v", err)
+				return
+			}
+			for k, a := range answers {
+				switch {
+				case a.Outcome == queue.Accepted, a.Outcome == queue.Duplicate && a.Ticket == "":
+				case a.Outcome == queue.SetAside && i/5%2 == 1 && k%2 == 0: // lost sight of
+				case a.Outcome == queue.SetAside, a.Outcome == queue.Duplicate && again > 0:
+					b.mu.Lock()
+					b.store(list[k], a)
+					b.mu.Unlock()
+				default:
+					b.Errorf("offer %s: %v, %v", a.ID, a.Outcome, a.Err)
+				}
+			}
+		}
+	}
+}
+
+// over reports whether nobody offers and nothing is left.
+func (b *bustle) over() bool {
+	if b.Failed() || time.Now().After(b.late) {
+		return true
+	}
+	b.mu.Lock()
+	left := len(b.jobs)
+	b.mu.Unlock()
+	if left > 0 || b.offering.Load() > 0 {
+		return false
+	}
+	i, err := b.e.Get(b.ctx, b.q)
+	return err != nil || i.Size() == 0
+}
+
+func (b *bustle) bringBack(holder string) {
+	for !b.over() {
+		b.mu.Lock()
+		req := as(holder, b.request(min(20, len(b.jobs))))
+		b.mu.Unlock()
+		req.Leave = true
+		res, err := b.e.Readmit(b.ctx, req)
+		if err != nil {
+			b.Errorf("readmit: %v", err)
+			return
+		}
+		for i, o := range res.Outcomes {
+			if o != queue.Returned && o != queue.Passed && o != queue.NotYet {
+				b.Errorf("readmit %s: %v", req.Jobs[i].ID, o)
+			}
+		}
+		b.mu.Lock()
+		for len(b.jobs) > 0 && b.jobs[0].Order <= res.Order {
+			b.jobs = b.jobs[1:]
+		}
+		b.mu.Unlock()
+	}
+}
+
+func (b *bustle) drainAs(client string) {
+	p := b.partition(b.q)
+	for number := uint64(1); !b.over(); number++ {
+		res, err := b.e.Reserve(b.ctx, queue.ReserveRequest{Partition: p, Client: queue.Client{ID: client}, Number: number, Max: 7})
+		if err != nil {
+			b.Errorf("reserve: %v", err)
+			return
+		}
+		var list []queue.Settlement
+		for _, v := range res.Jobs {
+			list = append(list, settlement(queue.Deliver, v))
+		}
+		out, err := b.e.Settle(b.ctx, list)
+		if err != nil {
+			b.Errorf("settle: %v", err)
+			return
+		}
+		b.mu.Lock()
+		for i, s := range out {
+			if s.State != queue.Delivered {
+				b.Errorf("deliver %s: %+v", list[i].ID, s)
+			}
+			b.delivered[list[i].ID]++
+		}
+		b.mu.Unlock()
+	}
+}
+
+func (b *bustle) cancelSome(ids []string) {
+	for i := 0; i < len(ids) && !b.over(); i += 7 {
+		if state, err := b.e.Cancel(b.ctx, b.q, ids[i]); err == nil && state == queue.Cancelled {
+			b.cancelled.Add(1)
+		}
+	}
+}
+
+var overflowCrowdRules = []rule{
+	{"all at once: each job leaves once, or was cancelled", func(r *rig) {
+		const producers, each = 4, 150
+		b := &bustle{shelf: r.shelf("q", "unlimited", small(12)), delivered: map[string]int{}, late: time.Now().Add(time.Minute)}
+		b.offering.Store(producers)
+		var all []string
+		var work []func()
+		for p := range producers {
+			ids := numbered(fmt.Sprint("p", p, "-"), each)
+			all = append(all, ids...)
+			work = append(work, func() { b.offerAll(ids) }, func() { b.cancelSome(ids) })
+		}
+		for _, who := range []string{"one", "two"} {
+			work = append(work, func() { b.drainAs(who) }, func() { b.bringBack(who) })
+		}
+		r.crowd(len(work), func(worker int) int { work[worker](); return 0 })
+
+		cancelled := int64(0)
+		for _, id := range all {
+			switch j := r.job(b.q, id); j.State {
+			case queue.Delivered:
+				if b.delivered[id] != 1 {
+					r.Errorf("%s was delivered %d times", id, b.delivered[id])
+				}
+			case queue.Cancelled:
+				if cancelled++; b.delivered[id] != 0 {
+					r.Errorf("%s was delivered, and is cancelled", id)
+				}
+			default:
+				r.Errorf("%s is %v", id, j.State)
+			}
+		}
+		i := r.info(b.q)
+		if i.Delivered+i.Cancelled != int64(len(all)) || i.Cancelled != cancelled || cancelled != b.cancelled.Load() {
+			r.Errorf("%d delivered and %d cancelled, of %d; cancelled as answered: %d, as seen: %d", i.Delivered, i.Cancelled, len(all), b.cancelled.Load(), cancelled)
+		}
+		if i.SetAside == 0 || i.Returned == 0 || i.Deferred != 0 {
+			r.Errorf("%d set aside, %d returned, %d deferred: the run says nothing", i.SetAside, i.Returned, i.Deferred)
+		}
+	}},
+}

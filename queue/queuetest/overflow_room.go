@@ -1,0 +1,290 @@
+package queuetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// roomEar listens for the queues that have room again.
+type roomEar struct {
+	*rig
+	names  <-chan string
+	cancel context.CancelFunc
+}
+
+func (r *rig) listenRoom() *roomEar {
+	ctx, cancel := context.WithCancel(r.ctx)
+	return &roomEar{rig: r, names: r.e.Room(ctx), cancel: cancel}
+}
+
+// until returns how often each queue spoke up until that of the given name did,
+// for which it waits a moment; nil when that does not come.
+func (e *roomEar) until(name string) map[string]int {
+	e.Helper()
+	heard := map[string]int{}
+	patience := time.After(100 * time.Millisecond)
+	for {
+		select {
+		case got, ok := <-e.names:
+			if !ok {
+				e.Fatal("the channel was closed")
+			}
+			heard[got]++
+			if got == name {
+				return heard
+			}
+		case <-patience:
+			return nil
+		}
+	}
+}
+
+// narrow is a queue of one place, with something behind, that is there to be
+// freed again and again.
+type narrow struct {
+	*shelf
+	n int
+}
+
+func (r *rig) narrow(queueName string) *narrow {
+	r.Helper()
+	s := &narrow{shelf: r.shelf(queueName, "unlimited", small(1), leased(time.Second, 2))}
+	s.looks()
+	return s
+}
+
+// looks carries out a Readmit that finds one job behind.
+func (s *narrow) looks() {
+	s.Helper()
+	s.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder, Behind: 1})
+}
+
+// fill puts a job into the only place.
+func (s *narrow) fill() string {
+	s.Helper()
+	s.n++
+	j := job(s.q, fmt.Sprint("x", s.n))
+	j.ExpiresAt = s.clock.Now().Add(time.Minute).Time()
+	s.acceptJobs(j)
+	return j.ID
+}
+
+// frees makes the only place free.
+func (s *narrow) frees() {
+	s.Helper()
+	s.cancels(queue.Cancelled, s.q, s.fill())
+}
+
+// heard returns how often each queue spoke up until last, which does in the end.
+func (e *roomEar) heard(last *narrow) map[string]int {
+	e.Helper()
+	for range 100 {
+		last.looks()
+		last.frees()
+		if heard := e.until(last.q); heard != nil {
+			delete(heard, last.q)
+			return heard
+		}
+	}
+	e.Fatalf("%s never said that it has room", last.q)
+	return nil
+}
+
+var roomRules = []rule{
+	{"when a place becomes free the queue speaks up", func(r *rig) {
+		one := func(s *narrow) queue.Reservation { s.Helper(); return s.grant(s.q, 1, s.fill())[0] }
+		for i, tt := range []struct {
+			what string
+			free func(s *narrow)
+		}{
+			{"delivered", func(s *narrow) { s.deliver(one(s)) }},
+			{"buried", func(s *narrow) { s.settled(queue.Dead, settlement(queue.Bury, one(s))) }},
+			{"failed for the last time", func(s *narrow) {
+				v := one(s)
+				s.fail(0, v)
+				s.settled(queue.Dead, settlement(queue.Fail, s.grant(s.q, 1, v.ID)[0]))
+			}},
+			{"its lease ran out for the last time", func(s *narrow) {
+				v := one(s)
+				s.clock.Advance(time.Second)
+				s.grant(s.q, 1, v.ID)
+				s.clock.Advance(time.Second)
+				s.grant(s.q, 1)
+			}},
+			{"cancelled while it waited", func(s *narrow) { s.frees() }},
+			{"cancelled while it was scheduled", func(s *narrow) {
+				v := one(s)
+				s.fail(time.Hour, v)
+				s.cancels(queue.Cancelled, s.q, v.ID)
+			}},
+			{"expired", func(s *narrow) {
+				s.fill()
+				s.clock.Advance(2 * time.Minute)
+				s.grant(s.q, 1)
+			}},
+			{"a larger capacity", func(s *narrow) {
+				// What the last try left goes away while there is no backlog, in silence.
+				s.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder})
+				s.queue(s.q, "unlimited", defers, small(1), leased(time.Second, 2))
+				s.drain(s.q)
+				s.looks()
+				s.fill()
+				s.queue(s.q, "unlimited", defers, small(2), leased(time.Second, 2))
+			}},
+		} {
+			s := r.narrow(fmt.Sprint("q", i))
+			ear := r.listenRoom()
+			spoke := false
+			for try := 0; try < 100 && !spoke; try++ {
+				r.clock.Advance(2 * time.Second) // or it would be silent for having spoken
+				tt.free(s)
+				spoke = ear.until(s.q) != nil
+			}
+			if !spoke {
+				r.Fatalf("%s: it never said that it has room", tt.what)
+			}
+			ear.cancel()
+			r.delete(s.q)
+		}
+	}},
+	{"without a backlog, or for less than a batch, it is silent", func(r *rig) {
+		last := r.narrow("g.last")
+		ear := r.listenRoom()
+		defer ear.cancel()
+		ear.heard(last)
+		plain := r.shelf("g.plain", "unlimited", small(1))
+		s := r.shelf("g.q", "unlimited", small(10)) // five may come back, two are a batch
+		r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder, Behind: 10})
+		r.readmit(plain.request(0))
+		spoke := false
+		for try := 0; try < 100 && !spoke; try++ {
+			r.clock.Advance(2 * time.Second)
+			plain.accept(plain.q, fmt.Sprint("p", try))
+			r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder})
+			full := numbered(fmt.Sprint("f", try, "-"), 10)
+			r.accept(s.q, full...)
+			r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder, Behind: 10})
+			v := r.reserve(s.q, 11)
+			r.deliver(v[0]) // plain's, or the first of ten
+			r.deliver(v[1])
+			if v[0].Queue == v[1].Queue {
+				r.Fatalf("granted %+v", v[:2])
+			}
+			if heard := ear.heard(last); len(heard) != 0 {
+				r.Fatalf("spoke up: %v", heard)
+			}
+			r.deliver(v[2])
+			spoke = ear.until(s.q) != nil
+			r.deliver(v[3:]...)
+			ear.heard(last)
+		}
+		if !spoke {
+			r.Error("it never said that it has room for a batch")
+		}
+		r.drain(s.q)
+	}},
+	{"for the last ones, less than a batch is enough", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(10))
+		ear := r.listenRoom()
+		defer ear.cancel()
+		for try := range 100 {
+			r.clock.Advance(2 * time.Second)
+			r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder})
+			r.accept(s.q, numbered(fmt.Sprint("f", try, "-"), 10)...)
+			s.aside(fmt.Sprint("j", try))
+			r.deliver(r.reserve(s.q, 1)...)
+			if ear.until(s.q) != nil {
+				return
+			}
+			s.takes(queue.Returned) // or it would speak up for more room, and late
+			r.drain(s.q)
+		}
+		r.Error("it never said that it has room for the last one")
+	}},
+	{"once a second, however much goes on; but anew after a look", func(r *rig) {
+		last, s := r.narrow("g.last"), r.narrow("g.q")
+		ear := r.listenRoom()
+		defer ear.cancel()
+		ear.heard(last)
+		for _, tt := range []struct {
+			what  string
+			do    func()
+			spoke int
+		}{
+			{"again and again", func() {
+				for range 20 {
+					s.frees()
+				}
+			}, 1},
+			{"up to a second later", func() {
+				s.frees()
+				for range 9 {
+					r.clock.Advance(111 * time.Millisecond)
+					s.frees()
+				}
+			}, 1},
+			{"a second later", func() {
+				s.frees()
+				r.clock.Advance(time.Second)
+				s.frees()
+			}, 2},
+			{"after a look", func() {
+				s.frees()
+				s.looks()
+				s.frees()
+				s.frees()
+			}, 2},
+			{"after somebody who was kept from it", func() {
+				s.looks()
+				s.frees()
+				req := as("another", s.request(0))
+				r.busy(req, queue.ReadmitFor)
+				s.frees()
+			}, 1},
+		} {
+			most := 0
+			for try := 0; try < 100 && most < tt.spoke; try++ {
+				r.clock.Advance(10 * time.Second)
+				tt.do()
+				n := ear.heard(last)[s.q]
+				if most = max(most, n); n > tt.spoke {
+					r.Errorf("%s: spoke up %d times, want %d", tt.what, n, tt.spoke)
+				}
+			}
+			if most < tt.spoke {
+				r.Errorf("%s: spoke up %d times at most, want %d", tt.what, most, tt.spoke)
+			}
+		}
+	}},
+	{"the channel is closed with its context", func(r *rig) {
+		ear := r.listenRoom()
+		ear.cancel()
+		ear.ends()
+	}},
+	{"the channel is closed with the engine", func(r *rig) {
+		ear := r.listenRoom()
+		defer ear.cancel()
+		r.check(r.e.Close())
+		r.closed = true
+		ear.ends()
+	}},
+}
+
+// ends waits for the channel to be closed.
+func (e *roomEar) ends() {
+	e.Helper()
+	late := time.After(10 * time.Second)
+	for {
+		select {
+		case _, ok := <-e.names:
+			if !ok {
+				return
+			}
+		case <-late:
+			e.Fatal("still open after 10 s")
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package queuetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+var readmitClosedRules = []rule{
+	{"closed, nothing comes back, but its order and its backlog stay", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4))
+		s.empties("a", "b")
+		req := s.request(2)
+		req.Closed = true
+		r.found(r.gives(req, queue.NotYet, queue.NotYet), finds{room: 2, batch: 1, deferred: 2})
+		r.offered(queue.SetAside, job(s.q, "c"))
+		r.tallies(s.q, tally{deferred: 3, appended: 4, aside: 3, delivered: 4})
+		s.takes(queue.Returned, queue.Returned)
+	}},
+	{"closed, what needs no place is dealt with up to the first that does", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour))
+		s.empties("old", "cancelled", "done")
+		r.clock.Advance(time.Minute + time.Microsecond)
+		s.aside("fresh", "late", "behind")
+		r.cancels(queue.Cancelled, s.q, "cancelled")
+		s.jobs[2].Done = true
+		s.jobs[4].ExpiresAt = r.clock.Now().Time()
+		req := s.request(6)
+		req.Closed = true
+		r.found(r.gives(req, queue.TooOld, queue.Passed, queue.Passed, queue.NotYet, queue.NotYet, queue.NotYet), finds{room: 2, batch: 1, deferred: 3})
+		r.beside[s.q]--
+		s.jobs = s.jobs[3:]
+		s.takes(queue.Returned, queue.TooLate, queue.Returned)
+		r.tallies(s.q, tally{waiting: 2, dead: 2, appended: 6, aside: 6, returned: 2, cancelled: 1, delivered: 4, died: 2})
+	}},
+}
+
+var readmitDeadRules = []rule{
+	{"deferred for longer than it may be, it is dead", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(20), aged(90*time.Minute, 2*time.Hour))
+		t0 := r.clock.Now()
+		s.full()
+		s.asideJobs(costing(3, s.q, "a"))
+		s.aside("b")
+		r.drain(s.q)
+		r.clock.Set(t0.Add(90 * time.Minute))
+		s.jobs[1].At = s.jobs[1].At.Add(-time.Microsecond)
+		if res := s.takes(queue.Returned, queue.TooOld); res.Deferred != 0 {
+			r.Errorf("%d deferred", res.Deferred)
+		}
+		r.sees(s.q, "b", seen{
+			state: queue.Dead, cost: 1, appended: t0.Add(-time.Microsecond), ended: r.clock.Now(), reason: "deferred for longer than max_age 1h30m0s",
+		})
+		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, aside: 2, returned: 1, delivered: 20, died: 1})
+		if i := r.info(s.q); len(i.Errors) != 0 {
+			r.Errorf("no drainer reported %+v", i.Errors)
+		}
+		r.duplicate(job(s.q, "b"), queue.Dead, 0)
+		r.clock.Advance(2*time.Hour - time.Microsecond)
+		r.duplicate(job(s.q, "b"), queue.Dead, 0)
+		other := job(s.q, "b")
+		other.Payload = []byte("other")
+		r.offered(queue.Conflict, other)
+		r.clock.Advance(time.Microsecond)
+		r.offered(queue.Accepted, other)
+	}},
+	{"expired while it was deferred, it is dead", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(20))
+		t0 := r.clock.Now()
+		until := time.Date(2026, 9, 1, 12, 0, 59, 999_999_999, time.UTC) // in the last microsecond of that minute
+		list := jobs(s.q, "a", "b")
+		list[0].ExpiresAt, list[1].ExpiresAt = until.In(time.FixedZone("east", 2*3600)), until.Add(time.Microsecond)
+		s.full()
+		s.asideJobs(list...)
+		r.drain(s.q)
+		at := t0.Add(time.Minute - time.Microsecond)
+		r.clock.Set(at)
+		s.takes(queue.TooLate, queue.Returned)
+		r.sees(s.q, "a", seen{state: queue.Dead, cost: 1, appended: t0, ended: at, reason: "expired at 2026-09-01T12:00:59Z, while it was deferred"})
+		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, aside: 2, returned: 1, delivered: 20, died: 1})
+		r.sameIDs(r.drain(s.q), "b")
+	}},
+	{"too old goes before too late, and neither needs room, a record or a ticket", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(1), aged(time.Hour, 24*time.Hour))
+		s.full()
+		for _, hours := range []int{1, 2, 3} {
+			s.stray(fmt.Sprint(hours))
+			j := &s.jobs[len(s.jobs)-1]
+			j.At = r.clock.Now().Add(-time.Duration(hours) * time.Hour).Time()
+			if hours != 2 {
+				j.ExpiresAt = j.At.Add(time.Minute)
+			}
+		}
+		s.takes(queue.TooLate, queue.TooOld, queue.TooOld)
+		r.beside[s.q] += 3
+		r.tallies(s.q, tally{waiting: 1, dead: 3, appended: 1, died: 3})
+		for id, want := range map[string]string{"1": "expired", "2": "deferred for", "3": "deferred for"} {
+			if j := r.job(s.q, id); !strings.HasPrefix(j.Reason, want) {
+				r.Errorf("%s: %q", id, j.Reason)
+			}
+		}
+	}},
+	{"a clash, an orphan and a known one are that, however old", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour))
+		r.accept(s.q, "waiting")
+		s.stray("waiting", "waiting", "x")
+		s.jobs[1].Payload = []byte("another")
+		s.jobs[2].Ticket = "x"
+		for i := range s.jobs {
+			s.jobs[i].At = r.clock.Now().Add(-time.Hour).Time()
+		}
+		s.takes(queue.Passed, queue.Clash)
+		s.done(1)
+		s.takes(queue.Orphaned)
+	}},
+	{"the max_age of the spec is that of now", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4), aged(time.Hour, 2*time.Hour))
+		s.empties("a", "b")
+		r.clock.Advance(30 * time.Minute)
+		r.queue(s.q, "unlimited", defers, small(4), aged(20*time.Minute, 2*time.Hour))
+		s.takes(queue.TooOld)
+		r.queue(s.q, "unlimited", defers, small(4), aged(2*time.Hour, 2*time.Hour))
+		r.clock.Advance(time.Hour)
+		s.takes(queue.Returned)
+	}},
+	{"the dead of the overflow are kept among the other dead, as many", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour), func(s *queue.Spec) { s.Retention.Max = 3 })
+		s.stray("a", "b", "c", "d", "e")
+		r.clock.Advance(2 * time.Minute)
+		for range 5 {
+			s.takes(queue.TooOld)
+			r.beside[s.q]++
+			r.clock.Advance(time.Millisecond)
+		}
+		r.reserve(s.q, 1)
+		if i := r.info(s.q); i.Died != 5 || i.Dead != 3 {
+			r.Errorf("%d dead kept of %d", i.Dead, i.Died)
+		}
+		r.unknown(s.q, "b")
+		r.state(queue.Dead, s.q, "c")
+	}},
+	{"time that ran backwards makes nobody old", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour))
+		s.stray("a")
+		s.jobs[0].At = r.clock.Now().Add(24 * time.Hour).Time()
+		s.takes(queue.Returned)
+		r.beside[s.q]++
+	}},
+}

@@ -1,0 +1,40 @@
+#!lua flags=allow-oom
+-- Take a job back that has not left.
+--
+-- ARGV[2..3]  queue name, id
+-- Returns  {0} no such queue; {1} no such job; {2, the state it is in now}
+
+begin()
+call('ZCARD', B .. 'o')
+local id = ARGV[3]
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return { 0 } end
+sound(nr)
+local job, number, cancelled = remembered(q, id)
+if not job then return { 1 } end
+if sub(job, 1, 1) == 'E' then return { 2, unpack_ended(job).state } end
+
+if number then
+  if cancelled then return { 2, S.cancelled } end
+  -- The record stays: by it the job is dropped on its way back.
+  call('SET', job_key(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
+  count_deferred(q, -1, -cost_of(job))
+  note_backlog(q)
+else
+  local entry = call('HGET', B .. 'f' .. nr, id)
+  local f = entry and unpack_flight(entry)
+  local state = f and f.state or S.waiting
+  if state == S.leased then return { 2, state } end
+  call('ZREM', B .. (state == S.waiting and 'w' or 't') .. nr, id)
+  if state == S.waiting then M.tw = M.tw - 1 else M.ts = M.ts - 1 end
+  call('HDEL', B .. 'f' .. nr, id)
+  freed(q, 1, drop_job(q, id, f, S.cancelled))
+  ended(q, { id })
+  agenda(q, 'LT')
+end
+add(q, 'cancelled', 1)
+speak_up(q)
+save(q)
+finish()
+return { 2, S.cancelled }

@@ -1,0 +1,78 @@
+-- Shared, behind pace.lua: jobs on the overflow, and the backlog that they make.
+--
+-- A deferred job: 'D', 7 bytes of the instant it was set aside, stamp,
+-- fingerprint and cost where a live one has them, then 7 of its number among the
+-- queue's tickets, 1 that is 1 once it was cancelled.
+local DEFERRED, DEFERRED_BYTES = '>I7B', 34
+
+-- overflow loads what a queue keeps besides, unless it has been.
+local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'asideat', 'roomat' }
+
+local function overflow(q)
+  if q.mark then return end
+  local v = call('HMGET', B .. 'q' .. q.nr, unpack(OVERFLOW))
+  for i, field in ipairs(OVERFLOW) do q[field] = tonumber(v[i]) or 0 end
+end
+
+local function backlogged(q) return q.deferred + q.behind > 0 end
+
+-- expiry is when the job expires whose record has its flags at that byte of s.
+local function expiry(s, flags)
+  return byte(s, flags) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge
+end
+
+-- remembered returns the job that the queue has of an id, and of a deferred one
+-- its number and whether it was cancelled; nil for none, or one that counts as
+-- absent, whether or not Redis has dropped it yet. It raises when what is there
+-- is not ours, and so is called before anything is written.
+local function remembered(q, id)
+  local job = call('GET', job_key(q.nr, id))
+  if not job then return nil end
+  local kind = sub(job, 1, 1)
+  if kind == 'E' and #job >= 26 then
+    if time_at(job) + q.rfor <= now then return nil end
+    return job
+  elseif kind == 'D' and #job == DEFERRED_BYTES then
+    overflow(q)
+    local number, cancelled = unpack_(DEFERRED, job, 27)
+    if number <= q.givenup or time_at(job) + q.dage + q.rfor <= now then return nil end
+    return job, number, cancelled > 0
+  elseif LIVE[kind] and #job > 26 then
+    return job
+  end
+  raise('WRONGTYPE', 'the job\'s key holds something else')
+end
+
+-- count_deferred counts jobs that were set aside, or are no longer.
+local function count_deferred(q, by, cost)
+  overflow(q)
+  local before = q.deferred
+  set(q, 'deferred', max(0, q.deferred + by))
+  set(q, 'dcost', max(0, q.dcost + cost))
+  M.to = M.to + q.deferred - before
+end
+
+-- among_deferred returns how manieth a job is, and what those before it cost, as
+-- far as the numbers tell.
+local function among_deferred(q, number)
+  local rank = max(1, number - (q.tickets - q.deferred))
+  return rank, q.deferred > 0 and floor(q.dcost * (rank - 1) / q.deferred) or 0
+end
+
+-- promise returns how long a caller is told to stay away: those refused are told
+-- instants one interval apart.
+local function promise(q)
+  local wait
+  if q.paused then
+    wait = 30 * SECOND
+  elseif q.n == 0 then
+    wait = 100000
+  else
+    local room, interval = next_departure(q), ceil(q.d / q.n)
+    q.refn = max(q.refn, room)
+    if q.refn > room + min(q.cap * interval, YEAR) then q.refn = room end
+    wait = q.refn - now
+    set(q, 'refn', q.refn + interval)
+  end
+  return max(wait, 1000)
+end

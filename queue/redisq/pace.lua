@@ -1,0 +1,85 @@
+-- Shared, behind lib.lua: the arithmetic of leaky/pacer.go, on the bucket in a
+-- queue's fields. n and d are 0 when the rate is unlimited.
+
+local function advance(q, tat, rem, cost)
+  if q.n == 0 then return tat, rem end
+  rem = rem + cost * (q.d % q.n)
+  return tat + cost * floor(q.d / q.n) + floor(rem / q.n), rem % q.n
+end
+
+local function burst_parts(q) return advance(q, 0, 0, q.b - 1) end
+
+local function bounded(q)
+  q.last = min(q.last, now + HORIZON)
+  if q.n == 0 then
+    q.rem = 0
+    q.tat = min(q.tat, q.last)
+    return
+  end
+  q.rem = min(max(q.rem, 0), q.n - 1)
+  q.lc = min(max(q.lc, 0), MAX_COST)
+  local whole, rest = burst_parts(q)
+  local tat, rem = advance(q, q.last + whole, rest, q.lc)
+  if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
+end
+
+local function conforming(q)
+  if q.n == 0 then return q.tat end
+  local whole, rest = burst_parts(q)
+  local d = q.tat - whole
+  if q.rem > rest then d = d + 1 end
+  return d
+end
+
+local function next_departure(q)
+  bounded(q)
+  return max(now, conforming(q))
+end
+
+-- take grants a departure within the horizon, or returns nil.
+local function take(q, cost)
+  local d = next_departure(q)
+  if d > now + HORIZON then return nil end
+  if q.tat < now then q.tat, q.rem = now, 0 end
+  q.tat, q.rem = advance(q, q.tat, q.rem, cost)
+  q.last, q.lc = d, cost
+  return d
+end
+
+local function give_back(q)
+  if q.lc == 0 or q.n == 0 then
+    q.lc = 0
+    return
+  end
+  q.tat = q.tat - q.lc * floor(q.d / q.n)
+  q.rem = q.rem - q.lc * (q.d % q.n)
+  if q.rem < 0 then
+    local borrow = floor((-q.rem + q.n - 1) / q.n)
+    q.tat = q.tat - borrow
+    q.rem = q.rem + borrow * q.n
+  end
+  q.lc = 0
+end
+
+-- hold puts off what a server that may have lost writes could grant too soon: all
+-- that was granted before it started departed by then, plus the horizon. hc is the
+-- cost that this allows for.
+local function hold(q)
+  local at = M.ran + HORIZON
+  local whole, rest = burst_parts(q)
+  if rest > 0 then whole = whole + 1 end
+  local tat, rem = advance(q, at + whole, 0, q.cmax)
+  if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, q.cmax end
+  set(q, 'hc', q.cmax)
+end
+
+-- cover makes the hold good for a job costlier than any that was known when it was
+-- put on: one as costly may have been granted before, and be lost. Without the
+-- difference the two would stand too near together (invariant 4).
+local function cover(q, cost)
+  local more = cost - q.hc
+  q.tat, q.rem = advance(q, q.tat, q.rem, more)
+  q.lc = q.lc + more
+  set(q, 'lf', 0) -- the slot granted last can be given back no more: it is not the last any longer
+  set(q, 'hc', cost)
+end

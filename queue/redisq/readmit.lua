@@ -1,0 +1,126 @@
+#!lua
+-- Take jobs back from the overflow, in its order, as far as there is room.
+--
+-- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more are behind these, '1' if closed, '1' if the
+--              overflow was empty, longest time on the way there in us, '1' to leave
+-- ARGV[11]     number of jobs; for each: id, order, ticket, when it was put aside, '1' if done, what to say of it if it is too late,
+--              record, or '' when it is no job
+-- Returns  0 when the queue is unknown; {how long somebody else has the way back in us, now}; or {0, now, order, room, batch, deferred,
+--          given up, outcomes}, those of the jobs up to the first that is not final
+--
+-- Redis refuses it when it is out of memory.
+
+begin()
+call('ZCARD', B .. 'o')
+call('ZCARD', B .. 'y')
+local NOT_YET, RETURNED, PASSED, TOO_OLD, TOO_LATE, CLASH, ORPHANED, UNREADABLE = 0, 1, 2, 3, 4, 5, 6, 7
+local holder, span, store, behind, closed, empty, on_the_way, leave =
+  ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]), ARGV[10] == '1'
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return 0 end
+sound(nr)
+overflow(q)
+local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'dagetext')
+local held = tonumber(way[2]) or 0
+if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
+local order = way[3] == store and tonumber(way[4]) or 0
+
+local W, time = B .. 'w' .. nr, pack('>I7', now)
+local waiting, room = call('ZCARD', W), next_departure(q)
+local outcomes, places, dropped, dead, returned = {}, {}, {}, {}, 0
+local NO_STAMP = string.rep('\0', 8)
+
+-- judge decides what becomes of a job, and writes nothing. It also returns what
+-- is known under its id.
+local function judge(id, number, ticket, at, done, record)
+  if number <= order then return PASSED end
+  if not done then
+    local incarnation = string.match(ticket, '^(.+)%.%d+$')
+    if ticket ~= '' and incarnation ~= nr then return ORPHANED end
+    if record == '' then return UNREADABLE end
+  end
+  local old, deferral, cancelled = remembered(q, id)
+  if done then return PASSED, deferral and ticket == nr .. '.' .. deferral and old or nil, cancelled end
+  if old then
+    if sub(old, 17, 24) ~= sub(record, 1, 8) then return CLASH end
+    if not deferral then return PASSED end
+    if cancelled then return PASSED, old, cancelled end
+  end
+  if now - at > q.dage then return TOO_OLD, old end
+  if expiry(record, 11) <= now then return TOO_LATE, old end
+  if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
+  return RETURNED, old
+end
+
+-- take_back carries out what was judged. old is the record of a deferral that
+-- ends with it.
+local function take_back(id, outcome, old, cancelled, at, done, late, record)
+  local key, stamp = job_key(nr, id), old and sub(old, 9, 16) or NO_STAMP
+  if outcome == RETURNED then
+    call('SET', key, 'R' .. time .. stamp .. record)
+    places[#places + 1] = q.turn
+    places[#places + 1] = id
+    local high, low = byte(record, 9, 10)
+    local cost = high * 256 + low
+    set(q, 'turn', q.turn + cost)
+    set(q, 'size', q.size + 1)
+    set(q, 'back', q.back + 1)
+    if cost > q.cmax then set(q, 'cmax', cost) end
+    returned = returned + 1
+  elseif outcome == TOO_OLD or outcome == TOO_LATE then
+    local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = outcome == TOO_LATE and late or 'deferred for longer than max_age ' .. (way[5] or '') }
+    call('SET', key, remains(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
+    dead[#dead + 1] = id
+  elseif old and done then
+    call('UNLINK', key)
+  elseif old then
+    local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = '' }
+    call('SET', key, remains(sub(old, 9, 26), f, S.cancelled, 0, time_at(old)), 'PX', ceil(q.rfor / 1000))
+    dropped[#dropped + 1] = id
+  end
+  -- A cancelled one was counted when it was.
+  if old and not cancelled then count_deferred(q, -1, -cost_of(old)) end
+end
+
+local arg, count, final = 12, tonumber(ARGV[11]), 0
+for i = 1, count do
+  local id, number, ticket, at, done, late, record =
+    ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], tonumber(ARGV[arg + 3]), ARGV[arg + 4] == '1', ARGV[arg + 5], ARGV[arg + 6]
+  arg = arg + 7
+  local ok, outcome, old, cancelled = pcall(judge, id, number, ticket, at, done, record)
+  -- Of one that is done it does not matter what has its key.
+  if not ok then outcome, old = done and PASSED or UNREADABLE, nil end
+  outcomes[i] = outcome
+  if outcome == NOT_YET or outcome > TOO_LATE then break end
+  take_back(id, outcome, old, cancelled, at, done, late, record)
+  order, final = max(order, number), i
+end
+
+if returned > 0 then
+  call('ZADD', W, unpack(places))
+  add(q, 'appended', returned)
+  add(q, 'returned', returned)
+  M.tw = M.tw + returned
+  if waiting == 0 and not q.paused then
+    call('ZADD', B .. 'a', 'LT', room, nr)
+    due(room)
+  end
+end
+ended(q, dropped)
+died(q, dead)
+set(q, 'behind', behind + count - final)
+local missing = 0
+if empty and now - q.asideat > on_the_way then
+  missing = q.deferred
+  set(q, 'givenup', q.tickets)
+  count_deferred(q, -missing, -q.dcost)
+  add(q, 'missing', missing)
+end
+note_backlog(q)
+set(q, 'roomat', 0)
+q.holder, q.ofid, q.order, q['until'] = leave and '' or holder, store, order, leave and 0 or now + span
+for _, field in ipairs({ 'holder', 'ofid', 'order', 'until' }) do q.changes[field] = true end
+save(q)
+finish()
+return { 0, now, order, room_of(q), batch_of(q), q.deferred, missing, outcomes }

@@ -1,0 +1,20 @@
+-- Shared, behind overflow.lua: the queues that have a backlog, and whether they have
+-- room for it.
+
+-- note_backlog keeps the list of queues that have one.
+local function note_backlog(q)
+  if backlogged(q) then call('ZADD', B .. 'o', 'NX', now, q.name) else call('ZREM', B .. 'o', q.name) end
+end
+
+local function room_of(q) return max(0, min(q.mark - q.back, q.cap - q.size)) end
+local function batch_of(q) return min(500, max(1, ceil(q.mark / 4))) end
+
+-- speak_up says that a queue with a backlog has room again: once a second,
+-- unless a Readmit came in between. It is for after whatever makes room.
+local function speak_up(q)
+  if not backlogged(q) then return end
+  overflow(q)
+  if now < q.roomat + SECOND or room_of(q) < min(batch_of(q), q.deferred + q.behind) then return end
+  publish(':room', q.name)
+  set(q, 'roomat', now)
+end

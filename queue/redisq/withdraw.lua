@@ -1,0 +1,39 @@
+#!lua flags=allow-oom
+-- Forget jobs that were set aside and could not be stored.
+--
+-- ARGV[2]  number of jobs; for each: queue name, id, ticket
+-- Returns  for each: how long until room is expected, in us; 0 when there is no such queue; the text of an error
+
+begin()
+call('ZCARD', B .. 'o')
+local out, queues = {}, {}
+
+local function withdraw(name, id, ticket)
+  local q = queues[name]
+  if q == nil then
+    local nr = number_of(name)
+    q = nr and load(nr) or false
+    queues[name] = q
+  end
+  if not q then return 0 end
+  local ok, job, number, cancelled = pcall(remembered, q, id)
+  if ok and number and not cancelled and ticket == q.nr .. '.' .. number then
+    call('UNLINK', job_key(q.nr, id))
+    count_deferred(q, -1, -cost_of(job))
+    add(q, 'setaside', -1)
+  end
+  return promise(q)
+end
+
+for i = 1, tonumber(ARGV[2]) do
+  local ok, answer = pcall(withdraw, ARGV[3 * i], ARGV[3 * i + 1], ARGV[3 * i + 2])
+  out[i] = ok and answer or error_text(answer)
+end
+for _, q in pairs(queues) do
+  if q then
+    note_backlog(q)
+    save(q)
+  end
+end
+finish()
+return out

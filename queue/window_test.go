@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"errors"
+	"testing"
+	"time"
+	_ "time/tzdata"
+)
+
+// TestWindow reads the clock on the wall, whatever the zone does to it.
+func TestWindow(t *testing.T) {
+	const berlin = "Europe/Berlin"
+	tests := []struct {
+		name, between, zone, at string
+		open                    bool
+		opens                   string
+	}{
+		{"always", "", "", "2026-05-01T12:00:00Z", true, "2026-05-01T12:00:00Z"},
+		{"within", "09:00-17:00", "", "2026-05-01T09:00:00Z", true, "2026-05-01T09:00:00Z"},
+		{"the end is outside", "09:00-17:00", "", "2026-05-01T17:00:00Z", false, "2026-05-02T09:00:00Z"},
+		{"a second before", "09:00-17:00", "", "2026-05-01T08:59:59Z", false, "2026-05-01T09:00:00Z"},
+		{"over midnight, evening", "22:00-06:00", "", "2026-05-01T23:30:00Z", true, "2026-05-01T23:30:00Z"},
+		{"over midnight, morning", "22:00-06:00", "", "2026-05-01T05:59:59Z", true, "2026-05-01T05:59:59Z"},
+		{"over midnight, day", "22:00-06:00", "", "2026-05-01T06:00:00Z", false, "2026-05-01T22:00:00Z"},
+		{"summer time", "22:00-06:00", berlin, "2026-07-01T20:00:00Z", true, "2026-07-01T20:00:00Z"},
+		{"winter time", "22:00-06:00", berlin, "2026-12-01T20:00:00Z", false, "2026-12-01T21:00:00Z"},
+		// On 29 March 2026 clocks in Berlin go from 02:00 to 03:00 at 01:00Z.
+		{"spring, before", "02:00-02:30", berlin, "2026-03-29T00:59:59Z", false, "2026-03-30T00:00:00Z"},
+		{"spring, the hour left out", "02:00-04:00", berlin, "2026-03-29T00:30:00Z", false, "2026-03-29T01:00:00Z"},
+		{"spring, the end comes sooner", "22:00-06:00", berlin, "2026-03-29T04:00:00Z", false, "2026-03-29T20:00:00Z"},
+		// On 25 October 2026 they go from 03:00 back to 02:00 at 01:00Z.
+		{"autumn, the first time", "02:00-02:30", berlin, "2026-10-25T00:10:00Z", true, "2026-10-25T00:10:00Z"},
+		{"autumn, in between", "02:00-02:30", berlin, "2026-10-25T00:40:00Z", false, "2026-10-25T01:00:00Z"},
+		{"autumn, the second time", "02:00-02:30", berlin, "2026-10-25T01:10:00Z", true, "2026-10-25T01:10:00Z"},
+		{"autumn, the end comes later", "22:00-06:00", berlin, "2026-10-25T04:59:59Z", true, "2026-10-25T04:59:59Z"},
+		{"a zone of half an hour", "09:00-17:00", "Asia/Kolkata", "2026-05-01T03:30:00Z", true, "2026-05-01T03:30:00Z"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := Deferral{ReadmitBetween: tt.between, Timezone: tt.zone}
+			w, err := d.Window()
+			if err != nil {
+				t.Fatal(err)
+			}
+			at, err := time.Parse(time.RFC3339, tt.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.Open(at); got != tt.open {
+				t.Errorf("open: %v, want %v", got, tt.open)
+			}
+			if got := w.Opens(at).UTC().Format(time.RFC3339); got != tt.opens {
+				t.Errorf("opens %s, want %s", got, tt.opens)
+			}
+		})
+	}
+}
+
+func TestWindowRefusesNonsense(t *testing.T) {
+	for _, tt := range []struct{ between, zone, field string }{
+		{"22:00", "", "deferred.readmit_between"},
+		{"22:00-", "", "deferred.readmit_between"},
+		{"22-06", "", "deferred.readmit_between"},
+		{"25:00-06:00", "", "deferred.readmit_between"},
+		{"22:00-06:60", "", "deferred.readmit_between"},
+		{"22:00-22:00", "", "deferred.readmit_between"},
+		{"22:00-06:00-07:00", "", "deferred.readmit_between"},
+		{"22:00-06:00", "Europe/Atlantis", "deferred.timezone"},
+		{"22:00-06:00", "../etc/passwd", "deferred.timezone"},
+		{"22:00-06:00", "Local", "deferred.timezone"},
+		{"", "Europe/Berlin", "deferred.timezone"},
+	} {
+		d := Deferral{ReadmitBetween: tt.between, Timezone: tt.zone}
+		_, err := d.Window()
+		var f *FieldError
+		if !errors.As(err, &f) || f.Field != tt.field {
+			t.Errorf("%q in %q: %v, want an error of %s", tt.between, tt.zone, err, tt.field)
+		}
+	}
+}
