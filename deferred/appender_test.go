@@ -272,11 +272,10 @@ func TestAppendWithoutEngine(t *testing.T) {
 
 			f.set(nil, false, false)
 			runReadmitter(t, r.readmitter())
-			var left []string
 			until(t, "all are back", func() bool {
-				left = append(left, leave(t, r, int(r.info(t, "a").Waiting+r.info(t, "b").Waiting))...)
-				return len(left) >= 3 && r.info(t, "a").Deferred+r.info(t, "b").Deferred == 0 && onStream(t, r.stream, "penstock.deferred.>") == 0
+				return r.info(t, "a").Deferred+r.info(t, "b").Deferred == 0 && onStream(t, r.stream, "penstock.deferred.>") == 0
 			})
+			left := leave(t, r, int(r.info(t, "a").Waiting+r.info(t, "b").Waiting))
 			slices.Sort(left)
 			want := "[1 2 5]"
 			if c.does {

@@ -245,21 +245,24 @@ func onStream(t testing.TB, s *Stream, subject string) (n int) {
 	return n
 }
 
-// deadLetters reads all there are.
-func deadLetters(t testing.TB, s *Stream) []*nats.Msg {
+// deadLetters reads all there are, as soon as the stream has a leader.
+func deadLetters(t testing.TB, s *Stream) (all []*nats.Msg) {
 	t.Helper()
-	stream, err := s.js.Stream(t.Context(), s.deadName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []*nats.Msg
-	state := stream.CachedInfo().State
-	for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; seq++ {
-		m, err := stream.GetMsg(t.Context(), seq)
+	until(t, "the dead letters are read", func() bool {
+		stream, err := s.js.Stream(t.Context(), s.deadName)
 		if err != nil {
-			t.Fatal(err)
+			return false
 		}
-		all = append(all, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
-	}
+		all = nil
+		state := stream.CachedInfo().State
+		for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; seq++ {
+			m, err := stream.GetMsg(t.Context(), seq)
+			if err != nil {
+				return false
+			}
+			all = append(all, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+		}
+		return true
+	})
 	return all
 }

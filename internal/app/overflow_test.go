@@ -137,6 +137,7 @@ func (p *plant) arrived(t *testing.T, ids map[string]bool) {
 func TestOverflowComesBack(t *testing.T) {
 	p := newPlant(t, `{"rate":"500/s","slack":"10s","capacity":10,"overflow":"defer","deliver":{"http":{"url":"TARGET"}}}`)
 	accepted, states := map[string]bool{}, map[string]int{}
+	call(t, "POST", p.base+"/pause", "", "")
 	for i := range 500 {
 		id := fmt.Sprintf("j%d", i)
 		status, state, _ := p.post(t, id, "")
@@ -146,9 +147,10 @@ func TestOverflowComesBack(t *testing.T) {
 		accepted[id] = true
 		states[state]++
 	}
-	if states["deferred"] == 0 || states["waiting"] == 0 {
+	if states["waiting"] != 10 || states["deferred"] != 490 {
 		t.Errorf("states: %v", states)
 	}
+	call(t, "POST", p.base+"/resume", "", "")
 	p.arrived(t, accepted)
 	poll(t, "nothing is left", func() bool {
 		_, text := call(t, "GET", p.base, "", "")
