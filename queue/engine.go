@@ -125,13 +125,15 @@ const (
 	Full                              // no room; come back after RetryAfter
 	Invalid                           // Err is a *FieldError
 	UnknownQueue                      // there is no such queue
-	Lapsed                            // its expires-at has passed
+	Lapsed                            // its expires-at has passed, or would before it departs: then with the ETA
 	SetAside                          // of Offer: recorded as deferred; store it
 	OverflowFull                      // of Offer: it may wait, but too many do; come back after RetryAfter
+	LaneFull                          // its lane has as many jobs as it may; come back after RetryAfter
+	ScheduleFull                      // as many jobs are scheduled as may be; come back after RetryAfter
 )
 
 func (o AppendOutcome) String() string {
-	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue", "expired", "set_aside", "overflow_full"}[o]
+	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue", "expired", "set_aside", "overflow_full", "lane_full", "schedule_full"}[o]
 }
 
 // Appended is the answer to one appended job.
@@ -140,10 +142,11 @@ type Appended struct {
 	ID      string
 	// State is where the job is: Accepted, Duplicate and SetAside.
 	State State
-	// Position counts from 1, the next to leave. Accepted and Duplicate, while
-	// the job waits; SetAside, behind all that is in the queue and deferred.
+	// Position counts from 1, the next of its lane to leave. Accepted and Duplicate,
+	// while the job waits; SetAside, behind all that is in the queue and deferred.
 	Position int64
-	// ETA is when it is expected to depart. Accepted, while it waits, and SetAside.
+	// ETA is when it is expected to depart. Accepted, while it waits or is scheduled, and
+	// SetAside.
 	ETA ETA
 	// Ticket names the deferral, and At is the engine's time of it: SetAside, and
 	// Duplicate of a deferred job.
@@ -293,6 +296,7 @@ type Info struct {
 	Leased    int64
 	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
 	Dead      int64
+	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
 
 	// Counted since the queue was made.
 	Appended  int64 // came into the queue, those that came back included
@@ -350,9 +354,11 @@ type JobInfo struct {
 	Queue      string
 	ID         string
 	State      State
-	Position   int64 // 1 is the next to leave; while waiting, and roughly while deferred
+	Position   int64 // 1 is the next of its lane to leave; while waiting, and roughly while deferred
 	ETA        ETA   // while waiting, scheduled or deferred
 	Cost       int64
+	Lane       string
+	Priority   int
 	Attempts   int       // started and ended or lost
 	AppendedAt time.Time // of a deferred one, when it was deferred
 	// DueAt is the departure of a leased job, or until when a scheduled one waits.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -18,6 +19,11 @@ const (
 	MaxContentTypeBytes = 256
 	MaxHeaders          = 32
 	MaxHeaderBytes      = 8 << 10 // names and values of all headers together
+
+	MaxLaneBytes = 256
+	MaxPriority  = 9
+	// MaxAhead is how far in the future a NotBefore may be.
+	MaxAhead = 366 * 24 * time.Hour
 
 	DefaultContentType = "application/json"
 )
@@ -32,6 +38,15 @@ type Job struct {
 	Headers map[string]string
 	// Cost is how many intervals the job uses up; 0 means 1.
 	Cost int64
+	// Lane is the key of the job's lane: its tenant, say, or its recipient's domain.
+	// Empty is the lane of those that name none.
+	Lane string
+	// Priority orders the jobs of a lane: a higher one leaves before all that wait with
+	// a lower one. 0 to MaxPriority.
+	Priority int
+	// NotBefore is until when the job is scheduled: it does not depart earlier. Zero, or
+	// past, is at once. It is kept to the microsecond.
+	NotBefore time.Time
 	// ExpiresAt is when the job becomes worthless: it does not depart later. Zero
 	// means never. It is kept to the microsecond.
 	ExpiresAt time.Time
@@ -79,13 +94,43 @@ func (j *Job) Validate() error {
 	if j.Cost < 1 || j.Cost > leaky.MaxCost {
 		return fieldErr("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
 	}
-	if at := j.ExpiresAt; !at.IsZero() && (at.Year() < 2000 || at.Year() >= 2200) {
-		return fieldErr("expires_at", at.Format(time.RFC3339), "must be between the years 2000 and 2200")
+	if err := ValidateLane(j.Lane); err != nil {
+		return err
+	}
+	if j.Priority < 0 || j.Priority > MaxPriority {
+		return fieldErr("priority", "", "is %d, must be from 0 to %d", j.Priority, MaxPriority)
+	}
+	if err := validateInstant("expires_at", j.ExpiresAt); err != nil {
+		return err
+	}
+	if err := validateInstant("not_before", j.NotBefore); err != nil {
+		return err
+	}
+	if !j.ExpiresAt.IsZero() && !j.NotBefore.IsZero() && !j.NotBefore.Before(j.ExpiresAt) {
+		return fieldErr("expires_at", j.ExpiresAt.Format(time.RFC3339), "must be after not_before, which is %s", j.NotBefore.Format(time.RFC3339))
 	}
 	if j.Overflow != "" && j.Overflow != Reject && j.Overflow != Defer {
 		return fieldErr("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
 	}
 	return validateHeaders(j.Headers)
+}
+
+// ValidateLane checks the key of a lane. Its error is a *FieldError.
+func ValidateLane(key string) error {
+	if len(key) > MaxLaneBytes {
+		return fieldErr("lane", "", "has %d bytes, the limit is %d", len(key), MaxLaneBytes)
+	}
+	if !utf8.ValidString(key) {
+		return fieldErr("lane", "", "is not valid UTF-8")
+	}
+	return nil
+}
+
+func validateInstant(field string, at time.Time) error {
+	if !at.IsZero() && (at.Year() < 2000 || at.Year() >= 2200) {
+		return fieldErr(field, at.Format(time.RFC3339), "must be between the years 2000 and 2200")
+	}
+	return nil
 }
 
 // Headers that would change how a message is framed or routed belong to the
@@ -130,7 +175,7 @@ func notToken(r rune) bool { // RFC 9110, 5.6.2
 func notFieldValue(r rune) bool { return r < ' ' && r != '\t' || r > '~' }
 
 // Fingerprint is what tells a repeated job from another one under the same id:
-// a hash of payload, content type and cost. It guards against mistakes, not
+// a hash of payload, content type, lane and cost. It guards against mistakes, not
 // against somebody who looks for collisions with a job of his own.
 func (j *Job) Fingerprint() uint64 {
 	var d xxhash.Digest
@@ -142,6 +187,10 @@ func (j *Job) Fingerprint() uint64 {
 		_, _ = d.WriteString(j.ContentType)
 	}
 	_, _ = d.Write(head[8:]) // no content type has a zero byte
+	if j.Lane != "" {
+		digest := DigestLane(j.Lane)
+		_, _ = d.Write(digest[:])
+	}
 	_, _ = d.Write(j.Payload)
 	return d.Sum64()
 }

@@ -34,6 +34,7 @@ const (
 	DefaultLowWater    = 0.5
 	DefaultMaxDeferred = 1_000_000
 	MaxMaxDeferred     = 100_000_000
+	MaxMaxInFlight     = 1_000_000
 )
 
 // Duration is a time.Duration that is written as "30s" in JSON and YAML.
@@ -64,6 +65,17 @@ type Spec struct {
 	Rate     leaky.Rate `json:"rate"`     // the outflow over all drainers
 	Burst    int64      `json:"burst"`    // departures back to back after idleness
 	Capacity int64      `json:"capacity"` // waiting, scheduled and leased together
+	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no
+	// limit.
+	MaxInFlight int64 `json:"max_in_flight,omitempty"`
+	// MaxScheduled is how many of the capacity's places may be taken by jobs that are
+	// scheduled; 0 is no limit but the capacity.
+	MaxScheduled int64 `json:"max_scheduled,omitempty"`
+	// Ordered lets only one job of a lane be in flight at a time, and one that failed
+	// holds its lane up until it has ended.
+	Ordered bool `json:"ordered,omitempty"`
+	// Lanes is what holds for each lane.
+	Lanes Lanes `json:"lanes,omitzero"`
 	// Lease is how long after its departure a job belongs to its drainer.
 	Lease Duration `json:"lease"`
 	// Slack is how late a job may start after its departure; later, it is
@@ -154,6 +166,15 @@ func (s *Spec) Validate() error {
 		return fieldErr("burst", "", "%v", err)
 	}
 	if err := within("capacity", s.Capacity, 1, MaxCapacity); err != nil {
+		return err
+	}
+	if err := within("max_in_flight", s.MaxInFlight, 0, MaxMaxInFlight); err != nil {
+		return err
+	}
+	if err := within("max_scheduled", s.MaxScheduled, 0, MaxCapacity); err != nil {
+		return err
+	}
+	if err := s.Lanes.validate(); err != nil {
 		return err
 	}
 	if err := span("lease", s.Lease, MinLease, MaxLease); err != nil {

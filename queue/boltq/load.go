@@ -199,7 +199,8 @@ func (l *loader) jobs(ctx context.Context) error {
 			j.marks = cameBack
 			q.aside.back++
 		}
-		if at := queue.RecordExpiry(record); !at.IsZero() {
+		if h, err := queue.UnpackHead(record); err == nil && !h.ExpiresAt.IsZero() {
+			at := h.ExpiresAt
 			q.expire(j, leaky.Instant(at.UnixMicro()))
 		}
 		q.jobs[j.id] = j
