@@ -304,6 +304,7 @@ type Info struct {
 	Returned  int64 // came back from the overflow
 	Missing   int64 // deferred, but given up because the overflow does not have them
 	Cancelled int64
+	Replayed  int64 // were dead and put back
 	TimedOut  int64 // their expires-at passed while they waited
 	Delivered int64
 	Retried   int64
