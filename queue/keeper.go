@@ -1,0 +1,78 @@
+package queue
+
+import "context"
+
+// Keeper looks after the jobs of a queue by the many: it lists them, takes them back, and
+// lets a person decide about the dead. Each call does a bounded part, so that none
+// holds others up, however many there are; its answer says where to go on.
+type Keeper interface {
+	// List returns a page of the jobs in one state. Whoever follows Next to the end sees
+	// each job that is in the state all the while, once; one that enters or
+	// leaves it meanwhile may be seen or not. Errors: ErrUnknownQueue, a *FieldError.
+	List(ctx context.Context, r ListRequest) (Listing, error)
+	// Purge takes jobs back that wait or are scheduled, as Cancel does, oldest turn first in
+	// each lane. Errors: ErrUnknownQueue, a *FieldError.
+	Purge(ctx context.Context, r PurgeRequest) (Purged, error)
+	// Replay puts dead jobs back into their queue, as if appended now, and answers in the
+	// same order. It may be repeated. Errors: ErrUnknownQueue.
+	Replay(ctx context.Context, queue string, ids []string) ([]ReplayOutcome, error)
+	// Forget drops dead jobs for good, and reports in the same order which it
+	// dropped; their ids may be used again. Errors: ErrUnknownQueue.
+	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
+}
+
+// MaxPage is the most jobs in one call of a Keeper.
+const MaxPage = 500
+
+// ListRequest asks for a page of jobs.
+type ListRequest struct {
+	Queue string
+	State State // Waiting, Scheduled, Leased or Dead
+	// Lane is the only lane to look at, nil is all. Only with Waiting.
+	Lane *string
+	// After is the Next of the page before; empty begins. It is opaque.
+	After string
+	Limit int // 1 to MaxPage
+}
+
+// Listing is a page of jobs: waiting ones lane by lane in the order in which they would
+// leave it, without position and ETA; scheduled ones by when they are due; dead ones by
+// when they died; leased ones in no order.
+type Listing struct {
+	Jobs []JobInfo
+	Next string // empty on the last page; one that is not may have fewer jobs than asked for, or none
+}
+
+// PurgeRequest says which jobs to take back.
+type PurgeRequest struct {
+	Queue string
+	State State // Waiting or Scheduled
+	// Lane is the only lane to purge, nil is all. Only with Waiting.
+	Lane *string
+	// Until is the Purged.Until of the call before: what was appended since the first
+	// is left alone. Zero begins.
+	Until int64
+	Limit int // 1 to MaxPage
+}
+
+// Purged is how far a purge has come.
+type Purged struct {
+	Jobs  int64 // taken back by this call
+	Until int64 // give it to the next
+	More  bool
+}
+
+// ReplayOutcome is what became of a dead job.
+type ReplayOutcome uint8
+
+// The outcomes of Replay.
+const (
+	NotDead  ReplayOutcome = iota // there is no such dead job
+	Replayed                      // it is in the queue again
+	NoRoom                        // the queue, its lane or its schedule is full: it is still dead
+	Broken                        // what is stored of it is not a job
+)
+
+func (o ReplayOutcome) String() string {
+	return [...]string{"not_dead", "replayed", "no_room", "broken"}[o]
+}
