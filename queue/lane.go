@@ -21,11 +21,11 @@ type Lanes struct {
 type LaneRule struct {
 	Rate leaky.Rate `json:"rate,omitzero"`
 	// Burst is how many may leave back to back after idleness; 0 means 1.
-	Burst int64 `json:"burst,omitempty"`
+	Burst int64 `json:"burst,omitzero"`
 	// Capacity is how many jobs of the lane the queue takes in.
-	Capacity int64 `json:"capacity,omitempty"`
+	Capacity int64 `json:"capacity,omitzero"`
 	// MaxInFlight is how many of them may be leased at a time.
-	MaxInFlight int64 `json:"max_in_flight,omitempty"`
+	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 }
 
 // MaxLaneOverrides is the most overrides of a spec.
@@ -57,7 +57,7 @@ func (l *Lanes) validate() error {
 		if err := ValidateLane(key); err != nil || key == "" {
 			return fieldErr("lanes.overrides", key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
 		}
-		if err := l.Overrides[key].validate("lanes.overrides." + Shorten(key, 40)); err != nil {
+		if err := l.Overrides[key].validate("lanes.overrides." + shortPath(key)); err != nil {
 			return err
 		}
 	}

@@ -38,6 +38,9 @@ func ParseSpec(data []byte) (Spec, error) {
 	if !given["rate"] {
 		return Spec{}, fieldErr("rate", "", `is missing; give one such as "14/s", or "unlimited"`)
 	}
+	if len(s.Lanes.Overrides) == 0 {
+		s.Lanes.Overrides = nil
+	}
 	if !given["retry.max_backoff"] {
 		s.Retry.MaxBackoff = 0 // its default depends on min_backoff
 		def(&s.Retry.MaxBackoff, max(Duration(DefaultMaxBackoff), s.Retry.MinBackoff))
@@ -78,6 +81,8 @@ func givenFields(data []byte) (map[string]bool, error) {
 			return given, nil
 		case t.Kind() == 'n':
 			return nil, fieldErr(path, "", "is null; leave it out for the default")
+		case t.Kind() == '0' && t.String() == "0" && isLimit(path):
+			return nil, fieldErr(path, "", "is 0, must be at least 1; leave it out for no limit")
 		case t.Kind() == '"' && isName(d):
 			given[path] = true
 			if path == "deliver" {
@@ -87,6 +92,12 @@ func givenFields(data []byte) (map[string]bool, error) {
 			}
 		}
 	}
+}
+
+// isLimit reports whether a field is one whose zero, in a Spec, is no limit. Whoever writes
+// a zero there means nothing at all, or everything.
+func isLimit(path string) bool {
+	return path == "max_in_flight" || path == "max_scheduled" || strings.HasPrefix(path, "lanes.")
 }
 
 // isName reports whether the token just read is a member's name.
@@ -165,7 +176,9 @@ func wanted(t reflect.Type) string {
 		return "a number"
 	case reflect.String:
 		return "a string"
-	case reflect.Struct:
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Struct, reflect.Map:
 		return "an object"
 	}
 	return fmt.Sprintf("a %s", t.Kind())

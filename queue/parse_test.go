@@ -31,6 +31,8 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		"retry": {"max_attempts": 4, "min_backoff": "2s", "max_backoff": "1h", "jitter": "none"},
 		"retention": {"for": "90m", "max": 77}, "overflow": "defer",
 		"deferred": {"max_age": "80m", "low_water": 0.25, "max_jobs": 9, "readmit_between": "22:00-06:00", "timezone": "Europe/Berlin"},
+		"max_in_flight": 50, "max_scheduled": 6, "ordered": true,
+		"lanes": {"rate": "2/s", "burst": 2, "capacity": 5, "max_in_flight": 1, "overrides": {"gmail.com": {"rate": "10/s"}, "a b": {}}},
 		"deliver": {"http": {"url": "https://example.com/", "n": 12345678901234567890}}}`))
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +45,12 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		Overflow:  Defer,
 		Deferred:  Deferral{MaxAge: Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},
 		Deliver:   json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),
+
+		MaxInFlight: 50, MaxScheduled: 6, Ordered: true,
+		Lanes: Lanes{
+			LaneRule:  LaneRule{Rate: leaky.PerSecond(2), Burst: 2, Capacity: 5, MaxInFlight: 1},
+			Overrides: map[string]LaneRule{"gmail.com": {Rate: leaky.PerSecond(10)}, "a b": {}},
+		},
 	}
 	if !s.Equal(want) {
 		t.Errorf("got %+v\nwant %+v", s, want)
@@ -119,6 +127,36 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-22:00"}}`, "deferred.readmit_between", "begins when it ends"},
 		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-06:00","timezone":"Mars/Base"}}`, "deferred.timezone", "IANA"},
 		{`{"rate":"1/s","deferred":{"timezone":"Europe/Berlin"}}`, "deferred.timezone", "without deferred.readmit_between"},
+		{`{"rate":"1/s","max_in_flight":0}`, "max_in_flight", "leave it out for no limit"},
+		{`{"rate":"1/s","max_in_flight":-1}`, "max_in_flight", "is -1"},
+		{`{"rate":"1/s","max_in_flight":1000001}`, "max_in_flight", "is 1000001"},
+		{`{"rate":"1/s","max_in_flight":"5"}`, "max_in_flight", "whole number"},
+		{`{"rate":"1/s","max_scheduled":0}`, "max_scheduled", "leave it out for no limit"},
+		{`{"rate":"1/s","max_scheduled":-1}`, "max_scheduled", "is -1"},
+		{`{"rate":"1/s","ordered":"yes"}`, "ordered", "true or false"},
+		{`{"rate":"1/s","ordered":1}`, "ordered", "true or false"},
+		{`{"rate":"1/s","ordered":null}`, "ordered", "null"},
+		{`{"rate":"1/s","lanes":null}`, "lanes", "null"},
+		{`{"rate":"1/s","lanes":"2/s"}`, "lanes", "an object"},
+		{`{"rate":"1/s","lanes":{"rate":2}}`, "lanes.rate", `a string such as "14/s"`},
+		{`{"rate":"1/s","lanes":{"rate":"2"}}`, "lanes.rate", "invalid rate"},
+		{`{"rate":"1/s","lanes":{"rate":"1/d","burst":1000}}`, "lanes.burst", "spans more"},
+		{`{"rate":"1/s","lanes":{"burst":0}}`, "lanes.burst", "is 0"},
+		{`{"rate":"1/s","lanes":{"capacity":0}}`, "lanes.capacity", "is 0"},
+		{`{"rate":"1/s","lanes":{"capacity":-2}}`, "lanes.capacity", "is -2"},
+		{`{"rate":"1/s","lanes":{"max_in_flight":1.5}}`, "lanes.max_in_flight", "whole number"},
+		{`{"rate":"1/s","lanes":{"weight":2}}`, "lanes.weight", "not a field"},
+		{`{"rate":"1/s","lanes":{"LaneRule":{}}}`, "lanes.LaneRule", "not a field"},
+		{`{"rate":"1/s","lanes":{"overrides":[]}}`, "lanes.overrides", "an object"},
+		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":"10/s"}}}`, "lanes.overrides.gmail.com", "an object"},
+		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":null}}}`, "lanes.overrides.gmail.com", "null"},
+		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"rat":"10/s"}}}}`, "lanes.overrides.gmail.com.rat", "not a field"},
+		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"overrides":{}}}}}`, "lanes.overrides.gmail.com.overrides", "not a field"},
+		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"capacity":0}}}}`, "lanes.overrides.gmail.com.capacity", "is 0"},
+		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"max_in_flight":-1}}}}`, "lanes.overrides.gmail.com.max_in_flight", "is -1"},
+		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{},"gmail.com":{}}}}`, "lanes.overrides.gmail.com", "twice"},
+		{`{"rate":"1/s","lanes":{"overrides":{"":{}}}}`, "lanes.overrides", "not the key of a lane"},
+		{`{"rate":"1/s","lanes":{"overrides":{"` + strings.Repeat("k", MaxLaneBytes+1) + `":{}}}}`, "lanes.overrides", "not the key of a lane"},
 		{`{"rate":"1/s","deliver":[1]}`, "deliver", "an object"},
 		{`{"rate":"1/s","deliver":{"a":1,"a":2}}`, "deliver.a", "twice"},
 		{`{"rate":"1/s","deliver":{"a":"` + strings.Repeat("x", MaxDeliverBytes) + `"}}`, "deliver", "the limit is"},
@@ -216,4 +254,19 @@ func FuzzParseSpec(f *testing.F) {
 			t.Fatalf("%s came back as %+v, %v", b, back, err)
 		}
 	})
+}
+
+// No rule is none, however it is written.
+func TestParseSpecWithEmptyLanes(t *testing.T) {
+	for _, lanes := range []string{`{}`, `{"overrides":{}}`, `{"rate":"unlimited"}`} {
+		s, err := ParseSpec([]byte(`{"name":"a","rate":"1/s","lanes":` + lanes + `}`))
+		bare := Spec{Name: "a", Rate: leaky.PerSecond(1), Lanes: Lanes{Overrides: map[string]LaneRule{}}}
+		bare.Normalize()
+		if err != nil || !s.Equal(bare) {
+			t.Errorf("%s: %+v, %v", lanes, s, err)
+		}
+		if text, err := EncodeSpec(s); err != nil || strings.Contains(string(text), "lanes") {
+			t.Errorf("%s: %s, %v", lanes, text, err)
+		}
+	}
 }

@@ -67,13 +67,13 @@ type Spec struct {
 	Capacity int64      `json:"capacity"` // waiting, scheduled and leased together
 	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no
 	// limit.
-	MaxInFlight int64 `json:"max_in_flight,omitempty"`
+	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 	// MaxScheduled is how many of the capacity's places may be taken by jobs that are
 	// scheduled; 0 is no limit but the capacity.
-	MaxScheduled int64 `json:"max_scheduled,omitempty"`
+	MaxScheduled int64 `json:"max_scheduled,omitzero"`
 	// Ordered lets only one job of a lane be in flight at a time, and one that failed
 	// holds its lane up until it has ended.
-	Ordered bool `json:"ordered,omitempty"`
+	Ordered bool `json:"ordered,omitzero"`
 	// Lanes is what holds for each lane.
 	Lanes Lanes `json:"lanes,omitzero"`
 	// Lease is how long after its departure a job belongs to its drainer.
@@ -138,6 +138,9 @@ func (s *Spec) Normalize() {
 	def(&s.Deferred.MaxAge, s.defaultMaxAge())
 	def(&s.Deferred.LowWater, DefaultLowWater)
 	def(&s.Deferred.MaxJobs, DefaultMaxDeferred)
+	if len(s.Lanes.Overrides) == 0 {
+		s.Lanes.Overrides = nil // an empty one says the same
+	}
 }
 
 // defaultMaxAge is as long as the retention allows.

@@ -27,6 +27,10 @@ queues:
     retention:
       for: 48h
       max: 7
+    max_in_flight: 50
+    max_scheduled: 100
+    ordered: true
+    lanes: {rate: 2/s, burst: 3, capacity: 100, max_in_flight: 4, overrides: {"gmail.com": {rate: 10/s}, example.com: {}}}
     overflow: defer
     deferred: {max_age: 6h, low_water: 0.25, max_jobs: 9, readmit_between: 22:00-06:00, timezone: Europe/Berlin}
     deliver:
@@ -42,11 +46,16 @@ func TestParse(t *testing.T) {
 	}
 	want := queue.Spec{
 		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: queue.Duration(time.Minute), Slack: queue.Duration(10 * time.Millisecond),
-		Retry:     queue.Retry{MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none"},
-		Retention: queue.Retention{For: queue.Duration(48 * time.Hour), Max: 7},
-		Overflow:  queue.Defer,
-		Deferred:  queue.Deferral{MaxAge: queue.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},
-		Deliver:   json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),
+		Retry:       queue.Retry{MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none"},
+		Retention:   queue.Retention{For: queue.Duration(48 * time.Hour), Max: 7},
+		MaxInFlight: 50, MaxScheduled: 100, Ordered: true,
+		Lanes: queue.Lanes{
+			LaneRule:  queue.LaneRule{Rate: leaky.PerSecond(2), Burst: 3, Capacity: 100, MaxInFlight: 4},
+			Overrides: map[string]queue.LaneRule{"gmail.com": {Rate: leaky.PerSecond(10)}, "example.com": {}},
+		},
+		Overflow: queue.Defer,
+		Deferred: queue.Deferral{MaxAge: queue.Duration(6 * time.Hour), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},
+		Deliver:  json.RawMessage(`{"http":{"url":"https://api.example.com/v1/send","timeout":"10s"}}`),
 	}
 	if len(specs) != 2 || fmt.Sprintf("%+v", specs[0]) != fmt.Sprintf("%+v", want) {
 		t.Errorf("got %+v\nwant %+v", specs, want)
@@ -77,7 +86,7 @@ func TestBadFiles(t *testing.T) {
 		{"unknown key", one("    capasity: 5\n"), 4, "queues[0].capasity", "not a field"},
 		{"unknown nested key", one("    retry:\n      times: 5\n"), 5, "queues[0].retry.times", "not a field"},
 		{"unknown top key", one("") + "queue: 1\n", 4, "queue", "not a field"},
-		{"key of a later issue", one("    lanes: {rate: 2/s}\n"), 4, "queues[0].lanes", "not a field"},
+		{"key of a later issue", one("    limits: {rate: 2/s}\n"), 4, "queues[0].limits", "not a field"},
 		{"duplicate key", one("    rate: 15/s\n"), 4, "queues[0].rate", "twice"},
 		{"duplicate nested key", one("    retry: {jitter: full, jitter: none}\n"), 4, "queues[0].retry.jitter", "twice"},
 		{"duplicate top key", one("") + "queues: []\n", 4, "queues", "twice"},
@@ -109,6 +118,19 @@ func TestBadFiles(t *testing.T) {
 		{"hours that are none", one("    deferred: {readmit_between: 25:00-06:00}\n"), 4, "queues[0].deferred.readmit_between", "two times of day"},
 		{"zone without hours", one("    deferred: {timezone: Europe/Berlin}\n"), 4, "queues[0].deferred.timezone", "without"},
 		{"zone of the machine", one("    deferred: {readmit_between: 22:00-06:00, timezone: Local}\n"), 4, "queues[0].deferred.timezone", "machine"},
+		{"max_in_flight 0", one("    max_in_flight: 0\n"), 4, "queues[0].max_in_flight", "no limit"},
+		{"max_scheduled negative", one("    max_scheduled: -1\n"), 4, "queues[0].max_scheduled", "is -1"},
+		{"ordered as text", one("    ordered: 'yes'\n"), 4, "queues[0].ordered", "true or false"},
+		{"lanes a rate", one("    lanes: 2/s\n"), 4, "queues[0].lanes", "an object"},
+		{"lanes left empty", one("    lanes:\n"), 4, "queues[0].lanes", "null"},
+		{"unknown key of lanes", one("    lanes:\n      weight: 2\n"), 5, "queues[0].lanes.weight", "not a field"},
+		{"rate of a lane", one("    lanes:\n      rate: 2\n"), 5, "queues[0].lanes.rate", "such as"},
+		{"burst of a lane", one("    lanes:\n      rate: 1/d\n      burst: 1000\n"), 6, "queues[0].lanes.burst", "spans more"},
+		{"override, unknown key", one("    lanes:\n      overrides:\n        example.com: {}\n        \"gmail.com\":\n          rat: 10/s\n"), 8, "queues[0].lanes.overrides.gmail.com.rat", "not a field"},
+		{"override, value", one("    lanes:\n      overrides:\n        example.com: {}\n        gmail.com:\n          capacity: -1\n"), 8, "queues[0].lanes.overrides.gmail.com.capacity", "is -1"},
+		{"override twice", one("    lanes:\n      overrides:\n        a: {}\n        a: {}\n"), 7, "queues[0].lanes.overrides.a", "twice"},
+		{"override of a number", one("    lanes:\n      overrides:\n        12: {}\n"), 6, "queues[0].lanes.overrides", "not a plain name"},
+		{"override of a long key", one("    lanes:\n      overrides:\n        " + strings.Repeat("k", 257) + ": {}\n"), nil, "queues[0].lanes.overrides", "not the key of a lane"},
 		{"name missing", "queues:\n  - rate: 1/s\n", 2, "queues[0].name", "missing"},
 		{"name {}", named("'{}'"), 3, "queues[0].name", "a queue name"},
 		{"name with colon", named("a:b"), 3, "queues[0].name", "a queue name"},
