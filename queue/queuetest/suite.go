@@ -58,6 +58,8 @@ func Run(t *testing.T, open Open) {
 		{"Expiry", expiryRules},
 		{"OverflowCalls", overflowCallRules},
 		{"OverflowCrowd", overflowCrowdRules},
+		{"Lanes", laneRules},
+		{"LaneTurns", laneTurnRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {
