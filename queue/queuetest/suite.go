@@ -60,6 +60,11 @@ func Run(t *testing.T, open Open) {
 		{"OverflowCrowd", overflowCrowdRules},
 		{"Lanes", laneRules},
 		{"LaneTurns", laneTurnRules},
+		{"LaneRate", laneRateRules},
+		{"LaneChange", laneChangeRules},
+		{"Flight", flightRules},
+		{"LaneFlight", laneFlightRules},
+		{"LaneCapacity", laneCapacityRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

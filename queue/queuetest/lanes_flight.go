@@ -1,0 +1,261 @@
+package queuetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// flying limits how many jobs of a queue are in flight.
+func flying(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxInFlight = n } }
+
+// waysOut are all ways in which a lease ends, and the state that it leaves the job in
+// once a Reserve has looked.
+var waysOut = []struct {
+	what string
+	end  func(r *rig, v queue.Reservation)
+	back bool // the job waits again, and is the next
+}{
+	{"delivered", func(r *rig, v queue.Reservation) { r.deliver(v) }, false},
+	{"buried", func(r *rig, v queue.Reservation) { r.settled(queue.Dead, settlement(queue.Bury, v)) }, false},
+	{"failed", func(r *rig, v queue.Reservation) { r.fail(time.Hour, v) }, false},
+	{"released", func(r *rig, v queue.Reservation) { r.release(v) }, true},
+	{"ran out", func(r *rig, _ queue.Reservation) { r.clock.Advance(10 * time.Second) }, true},
+}
+
+var flightRules = []rule{
+	{"no more jobs of a queue are leased than may be, and every end of a lease makes room for one", func(r *rig) {
+		for i, way := range waysOut {
+			q := r.queue(fmt.Sprint("g.q", i), "unlimited", flying(1), leased(10*time.Second, 8))
+			r.accept(q, "a", "b", "c")
+			res := r.reserveAs("client", q, 9)
+			r.sameIDs(res.Jobs, "a")
+			if res.Next != 2*time.Second {
+				r.Errorf("%s: told to ask again in %v: nothing can be done", way.what, res.Next)
+			}
+			r.grant(q, 9)
+			way.end(r, res.Jobs[0])
+			next := "b"
+			if way.back {
+				next = "a"
+			}
+			r.grant(q, 9, next)
+			r.delete(q)
+		}
+	}},
+	{"leases are counted over all drainers, in turn", func(r *rig) {
+		q := r.queue("q", "unlimited", flying(3))
+		r.accept(q, numbered("j", 6)...)
+		one := r.reserveAs("one", q, 2).Jobs
+		r.sameIDs(one, "j00001", "j00002")
+		two := r.reserveAs("two", q, 2).Jobs
+		r.sameIDs(two, "j00003")
+		r.sameIDs(r.reserveAs("three", q, 2).Jobs)
+		r.release(one[0])
+		r.deliver(two[0])
+		r.sameIDs(r.reserveAs("three", q, 9).Jobs, "j00001", "j00004")
+	}},
+	{"the pace holds besides", func(r *rig) {
+		q := r.queue("q", "10/s", flying(1))
+		t0 := r.clock.Now()
+		r.accept(q, "a", "b", "c")
+		v := r.grant(q, 9, "a")
+		r.clock.Advance(30 * time.Millisecond)
+		r.deliver(v...)
+		r.grant(q, 9) // b departs at 100 ms
+		r.clock.Advance(20 * time.Millisecond)
+		v = r.grant(q, 9, "b")
+		if d := r.departure(v[0]); d != t0.Add(100*time.Millisecond) {
+			r.Errorf("b departs at %v", d.Sub(t0))
+		}
+		r.clock.Advance(10 * time.Second)
+		r.grant(q, 9)
+		r.deliver(v...)
+		res := r.reserveAs("client", q, 9)
+		r.sameIDs(res.Jobs, "c")
+		if len(res.Lost) != 0 || res.Jobs[0].In != 0 {
+			r.Errorf("slots of a queue that may have no more in flight are not lost: %v", res.Lost)
+		}
+		r.deliver(res.Jobs...)
+		r.accept(q, "d", "e")
+		r.clock.Advance(time.Second)
+		v = r.grant(q, 9, "d")
+		r.deliver(v...)
+		r.clock.Advance(time.Second)
+		if res := r.reserveAs("client", q, 9); res.Lost[q] != 9 { // e could have left 100 ms after d
+			r.Errorf("lost %v, want 9", res.Lost)
+		}
+	}},
+	{"the limit of a queue is raised, lowered and lifted", func(r *rig) {
+		q := r.queue("q", "unlimited", flying(2))
+		r.accept(q, numbered("j", 9)...)
+		v := r.grant(q, 9, "j00001", "j00002")
+		r.queue(q, "unlimited", flying(4))
+		v = append(v, r.grant(q, 9, "j00003", "j00004")...)
+		r.queue(q, "unlimited", flying(2))
+		r.deliver(v[0], v[1])
+		r.grant(q, 9)
+		r.deliver(v[2])
+		r.grant(q, 9, "j00005")
+		r.queue(q, "unlimited")
+		r.grant(q, 9, "j00006", "j00007", "j00008", "j00009")
+	}},
+	{"scheduled and cancelled jobs are not in flight", func(r *rig) {
+		q := r.queue("q", "unlimited", flying(1))
+		r.accept(q, "a", "b", "c", "d")
+		r.fail(time.Minute, r.grant(q, 9, "a")...)
+		v := r.grant(q, 9, "b")
+		r.cancels(queue.Cancelled, q, "c")
+		r.cancels(queue.Cancelled, q, "a")
+		r.grant(q, 9)
+		r.deliver(v...)
+		r.grant(q, 9, "d")
+	}},
+	{"no instant is exact while leases may hold up the others", func(r *rig) {
+		q := r.queue("q", "10/s", flying(5))
+		if a := r.accept(q, "a")[0]; a.ETA.Exact {
+			r.Errorf("got %+v", a)
+		}
+		r.queue(q, "10/s")
+		if j := r.job(q, "a"); !j.ETA.Exact {
+			r.Errorf("got %+v", j)
+		}
+	}},
+	{"a lease that ends makes its queue, or its lane, go on, and wakes the watcher", func(r *rig) {
+		q, p := r.queue("g.q", "unlimited", flying(1)), r.queue("g.p", "unlimited", each(queue.LaneRule{MaxInFlight: 1}))
+		for _, name := range []string{q, p} {
+			r.series(name, "x", "j", 250, 1)
+			r.awaitWake(name, "w", func(int) { r.deliver(r.watching("w", name)...) })
+			r.delete(name)
+		}
+	}},
+}
+
+var laneFlightRules = []rule{
+	{"no more jobs of a lane are leased than may be, and every end of a lease makes room for one", func(r *rig) {
+		for i, way := range waysOut {
+			q := r.ruled(fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", each(queue.LaneRule{MaxInFlight: 1}), leased(10*time.Second, 8))
+			res := r.reserveAs("client", q, 9)
+			r.sameIDs(res.Jobs, "x1")
+			if res.Next != 2*time.Second {
+				r.Errorf("%s: told to ask again in %v: nothing can be done", way.what, res.Next)
+			}
+			r.grant(q, 9)
+			way.end(r, res.Jobs[0])
+			next := "x2"
+			if way.back {
+				next = "x1"
+			}
+			r.grant(q, 9, next)
+			r.delete(q)
+		}
+	}},
+	{"a busy lane holds up nobody", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2 y3 z1 k1 k2 k3",
+			each(queue.LaneRule{MaxInFlight: 1}), except(laneY, queue.LaneRule{MaxInFlight: 2}), except(laneZ, queue.LaneRule{}))
+		v := r.grant(q, 20, "k1", "x1", "y1", "z1", "k2", "y2", "k3")
+		r.lanes(q, 2)
+		r.lettered(q, "z2 z3 k4 x4")
+		r.grant(q, 20, "k4", "z2", "z3")
+		r.deliver(v[2])
+		r.grant(q, 20, "y3")
+		r.deliver(v[1])
+		r.grant(q, 20, "x2")
+	}},
+	{"a lane that was busy waits for its turn, and for its rate", func(r *rig) {
+		for i, tt := range []struct {
+			delivered time.Duration
+			want      string
+		}{
+			{300 * time.Millisecond, "x2@1s"},
+			{1500 * time.Millisecond, "x2@1.5s"},
+		} {
+			q := r.ruled(fmt.Sprint("g.q", i), "unlimited", "x1 x2", each(queue.LaneRule{Rate: paced("1/s").Rate, MaxInFlight: 1}))
+			t0 := r.clock.Now()
+			v := r.grant(q, 9, "x1")
+			r.clock.Advance(tt.delivered)
+			r.deliver(v...)
+			if got := r.leaves(q, t0, 1); got != tt.want {
+				r.Errorf("delivered after %v: got %s, want %s", tt.delivered, got, tt.want)
+			}
+			r.clock.Advance(time.Minute)
+		}
+	}},
+	{"the limit of lanes is raised, lowered and lifted", func(r *rig) {
+		most := func(n int64) func(*queue.Spec) { return each(queue.LaneRule{MaxInFlight: n}) }
+		q := r.ruled("q", "unlimited", "x1 x2 x3 x4 x5 x6 x7 x8", most(1))
+		v := r.grant(q, 9, "x1")
+		r.queue(q, "unlimited", most(3))
+		v = append(v, r.grant(q, 9, "x2", "x3")...)
+		r.queue(q, "unlimited", most(2))
+		r.deliver(v[0])
+		r.grant(q, 9)
+		r.deliver(v[1])
+		v = append(v, r.grant(q, 9, "x4")...)
+		r.queue(q, "unlimited", most(2), except(laneX, queue.LaneRule{MaxInFlight: 3}))
+		v = append(v, r.grant(q, 9, "x5")...)
+		r.queue(q, "unlimited")
+		v = append(v, r.grant(q, 1, "x6")...)
+		r.queue(q, "unlimited", most(4)) // those that were leased while there was no limit count
+		r.grant(q, 9)
+		r.deliver(v[2])
+		r.grant(q, 9, "x7")
+	}},
+	{"what a busy lane holds can be cancelled, down to nothing", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2", each(queue.LaneRule{MaxInFlight: 1}))
+		v := r.grant(q, 9, "x1", "y1")
+		r.cancels(queue.Cancelled, q, "x2")
+		r.cancels(queue.Cancelled, q, "y2")
+		r.lanes(q, 1)
+		r.deliver(v...)
+		r.grant(q, 9, "x3")
+		r.lettered(q, "y3")
+		r.grant(q, 9, "y3")
+	}},
+	{"a job that comes into a lane whose jobs are all in flight waits for them", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1", each(queue.LaneRule{MaxInFlight: 1}))
+		v := r.grant(q, 9, "x1")
+		r.lettered(q, "x2")
+		res := r.reserveAs("client", q, 9)
+		r.sameIDs(res.Jobs)
+		if res.Next != 2*time.Second {
+			r.Errorf("told to ask again in %v", res.Next)
+		}
+		r.deliver(v...)
+		r.grant(q, 9, "x2")
+	}},
+	{"a queue and its lanes are both bounded", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2 y3 z1 z2", flying(4), each(queue.LaneRule{MaxInFlight: 2}))
+		v := r.grant(q, 9, "x1", "y1", "z1", "x2")
+		r.deliver(v[2])
+		w := r.grant(q, 9, "y2")
+		r.deliver(w...)
+		r.release(v[1])
+		r.grant(q, 9, "z2", "y1") // z has been ready for longer
+	}},
+	{"many lanes, each busy in turn, all drained", func(r *rig) {
+		q := r.queue("q", "unlimited", each(queue.LaneRule{MaxInFlight: 1}))
+		for i := range 300 {
+			r.series(q, fmt.Sprint("lane-", i), fmt.Sprint("j", i, "-"), 3, 1)
+		}
+		for round := range 3 {
+			inFlight := map[string]bool{}
+			var all []queue.Reservation
+			for range 10 {
+				got := r.reserve(q, queue.MaxReserve)
+				for _, v := range got {
+					if inFlight[v.Lane] {
+						r.Fatalf("two of lane %s are in flight", v.Lane)
+					}
+					inFlight[v.Lane] = true
+				}
+				all = append(all, got...)
+			}
+			if len(all) != 300 {
+				r.Fatalf("round %d: %d in flight, want one of each of 300 lanes", round, len(all))
+			}
+			r.deliver(all...)
+		}
+	}},
+}
