@@ -118,10 +118,10 @@ func (j *Job) Validate() error {
 // ValidateLane checks the key of a lane. Its error is a *FieldError.
 func ValidateLane(key string) error {
 	if len(key) > MaxLaneBytes {
-		return fieldErr("lane", "", "has %d bytes, the limit is %d", len(key), MaxLaneBytes)
+		return fieldErr("lane", key, "has %d bytes, the limit is %d", len(key), MaxLaneBytes)
 	}
 	if !utf8.ValidString(key) {
-		return fieldErr("lane", "", "is not valid UTF-8")
+		return fieldErr("lane", key, "is not valid UTF-8")
 	}
 	return nil
 }

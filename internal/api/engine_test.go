@@ -200,7 +200,7 @@ func (e *engine) Job(_ context.Context, name, id string) (queue.JobInfo, error) 
 	}
 	return queue.JobInfo{
 		Queue: name, ID: id, State: queue.Waiting, Position: int64(slices.Index(q.ids, id) + 1),
-		ETA: queue.ETA{At: epoch, Exact: true}, Cost: j.Cost, AppendedAt: epoch,
+		ETA: queue.ETA{At: epoch, Exact: true}, Cost: j.Cost, Lane: j.Lane, Priority: j.Priority, AppendedAt: epoch,
 	}, nil
 }
 

@@ -30,6 +30,9 @@ const (
 	hasID
 	hasHeaders
 	hasCost
+	hasLane
+	hasPriority
+	hasNotBefore
 	hasExpiresAt
 	hasOverflow
 )
@@ -132,18 +135,22 @@ func (e *envelope) field(name jsontext.Value) (int, *Problem) {
 		return hasCost, nil
 	case "payload_base64":
 		return hasPayloadBase64, nil
+	case "lane":
+		return hasLane, nil
+	case "priority":
+		return hasPriority, nil
+	case "not_before":
+		return hasNotBefore, nil
 	case "expires_at":
 		return hasExpiresAt, nil
 	case "overflow":
 		return hasOverflow, nil
-	case "lane", "priority", "not_before":
-		return 0, &Problem{Reason: ReasonUnknownField, Field: string(plain), Detail: "is not supported by this version"}
 	case "queue":
 		return 0, &Problem{Reason: ReasonUnknownField, Field: "queue", Detail: "is not a field: the queue stands in the URL"}
 	}
 	return 0, &Problem{
 		Reason: ReasonUnknownField, Field: shorten(string(plain)),
-		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost, expires_at, overflow",
+		Detail: "is not a field of a job; those are payload, payload_base64, content_type, id, headers, cost, lane, priority, not_before, expires_at, overflow",
 	}
 }
 
@@ -189,8 +196,18 @@ func (e *envelope) value(field int, job *queue.Job) *Problem {
 		return e.cost(job)
 	case hasHeaders:
 		return e.headers(job)
+	case hasLane:
+		return e.lane(job)
+	case hasPriority:
+		return e.priority(job)
+	case hasNotBefore:
+		at, p := e.instant("not_before", "leave it out for at once")
+		job.NotBefore = at
+		return p
 	case hasExpiresAt:
-		return e.expiresAt(job)
+		at, p := e.instant("expires_at", "leave it out for never")
+		job.ExpiresAt = at
+		return p
 	case hasOverflow:
 		return e.overflow(job)
 	}

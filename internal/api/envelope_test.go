@@ -20,6 +20,7 @@ import (
 func FuzzEnvelope(f *testing.F) {
 	for _, s := range []string{
 		`{"payload":{"a":[1,2,{"b":null}]},"id":"x","cost":3,"headers":{"a":"b"},"content_type":"text/plain"}`,
+		`{"payload":1,"lane":"example.com","priority":9,"not_before":"2100-01-02T16:04:05Z"}`, `{"payload":1,"lane":"\u00e9","priority":-0,"not_before":"2100-01-02"}`,
 		`{"payload":1,"expires_at":"2100-01-02T16:04:05.123456789+01:00","overflow":"defer"}`, `{"payload":1,"expires_at":"2100-01-02T15:04:05","overflow":"reject"}`,
 		`{"payload_base64":"AAEC/w==","id":"\u0041"}`, `{"p\u0061yload": 1e400 }`, `{"payload":1,"payload":2}`, `{"payload":`, `[]`, ``, `{"payload":"\ud800"}`, "{\"payload\":\"\xff\"}",
 		`{"headers":{"a":"1","\u0061":"2"},"payload":0}`, `{"cost":1.0,"payload":0}`, strings.Repeat(`{"payload":`, 50),
@@ -62,6 +63,9 @@ func same(t *testing.T, raw []byte, job *queue.Job) {
 		ID            string            `json:"id"`
 		Headers       map[string]string `json:"headers"`
 		Cost          int64             `json:"cost"`
+		Lane          string            `json:"lane"`
+		Priority      int               `json:"priority"`
+		NotBefore     time.Time         `json:"not_before"`
 		ExpiresAt     time.Time         `json:"expires_at"`
 		Overflow      string            `json:"overflow"`
 	}
@@ -73,7 +77,7 @@ func same(t *testing.T, raw []byte, job *queue.Job) {
 		payload = want.PayloadBase64
 	}
 	if !bytes.Equal(job.Payload, payload) || job.ID != want.ID || job.Cost != want.Cost || len(job.Headers) != len(want.Headers) ||
-		!job.ExpiresAt.Equal(want.ExpiresAt) || job.Overflow != want.Overflow ||
+		job.Lane != want.Lane || job.Priority != want.Priority || !job.NotBefore.Equal(want.NotBefore) || !job.ExpiresAt.Equal(want.ExpiresAt) || job.Overflow != want.Overflow ||
 		want.ContentType != "" && job.ContentType != want.ContentType || job.Queue != "q" {
 		t.Errorf("%q is %+v, want %+v", raw, job, want)
 	}

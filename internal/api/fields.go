@@ -65,29 +65,58 @@ func (e *envelope) headers(job *queue.Job) *Problem {
 	return nil
 }
 
-// expiresAt reads an instant. One without a time zone is refused: it would mean
-// another one on every machine.
-func (e *envelope) expiresAt(job *queue.Job) *Problem {
-	const field, form = "expires_at", "2026-01-02T15:04:05Z or 2026-01-02T16:04:05+01:00"
-	s, p := e.bytes(field)
+// lane reads the key of a lane. An empty one is refused: who does not know a job's tenant
+// would put it where no lane's bounds hold.
+func (e *envelope) lane(job *queue.Job) *Problem {
+	s, p := e.bytes("lane")
 	if p != nil {
 		return p
 	}
 	if len(s) == 0 {
-		return badField(field, "is empty; leave it out for never")
+		return badField("lane", "is empty; leave it out for the lane of jobs that name none")
+	}
+	if err := queue.ValidateLane(view(s)); err != nil {
+		return refused(err)
+	}
+	job.Lane = string(s)
+	return nil
+}
+
+func (e *envelope) priority(job *queue.Job) *Problem {
+	v, err := e.dec.ReadValue()
+	if err != nil {
+		return e.syntax(err)
+	}
+	n, err := strconv.Atoi(view(v))
+	if err != nil || n < 0 || n > queue.MaxPriority {
+		return badField("priority", "is "+shorten(string(v))+", must be a whole number from 0 to "+strconv.Itoa(queue.MaxPriority))
+	}
+	job.Priority = n
+	return nil
+}
+
+// instant reads one. One without a time zone is refused: it would mean another one on
+// every machine.
+func (e *envelope) instant(field, whenEmpty string) (time.Time, *Problem) {
+	const form = "2026-01-02T15:04:05Z or 2026-01-02T16:04:05+01:00"
+	s, p := e.bytes(field)
+	if p != nil {
+		return time.Time{}, p
+	}
+	if len(s) == 0 {
+		return time.Time{}, badField(field, "is empty; "+whenEmpty)
 	}
 	var at time.Time
 	if at.UnmarshalText(s) != nil {
 		if _, err := time.Parse("2006-01-02T15:04:05", view(s)); err == nil {
-			return badField(field, "is "+shorten(string(s))+", which has no time zone; write one, as in "+form)
+			return at, badField(field, "is "+shorten(string(s))+", which has no time zone; write one, as in "+form)
 		}
-		return badField(field, "is "+shorten(string(s))+", must be an instant such as "+form)
+		return at, badField(field, "is "+shorten(string(s))+", must be an instant such as "+form)
 	}
-	if at.IsZero() { // to the engine that is never
-		return badField(field, "is "+shorten(string(s))+", must be between the years 2000 and 2200")
+	if at.IsZero() { // to the engine that is none
+		return at, badField(field, "is "+shorten(string(s))+", must be between the years 2000 and 2200")
 	}
-	job.ExpiresAt = at.UTC()
-	return nil
+	return at.UTC(), nil
 }
 
 func (e *envelope) overflow(job *queue.Job) *Problem {

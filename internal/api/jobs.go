@@ -19,7 +19,7 @@ func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	j := wire.Job{
-		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Attempts: info.Attempts,
+		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Lane: info.Lane, Priority: info.Priority, Attempts: info.Attempts,
 		AppendedAt: instant(info.AppendedAt), DueAt: instant(info.DueAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
 	}
 	if !info.ETA.At.IsZero() {

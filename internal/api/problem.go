@@ -24,6 +24,8 @@ type Problem struct {
 	// RetryAfter is when to come back. It is sent rounded up to whole seconds in
 	// the header and to milliseconds in the body.
 	RetryAfter time.Duration
+	// ETA is when a job would depart that is worthless by then.
+	ETA queue.ETA
 	// State is where a job is that could not be cancelled.
 	State queue.State
 	// Revision is the present revision of a queue that was not at the one expected; -1 leaves it out.
@@ -53,6 +55,8 @@ const (
 	ReasonNotEmpty       Reason = "not_empty"
 	ReasonRevision       Reason = "revision_mismatch"
 	ReasonFull           Reason = "full"
+	ReasonLaneFull       Reason = "lane_full"
+	ReasonScheduleFull   Reason = "schedule_full"
 	ReasonExpired        Reason = "expired"
 	ReasonNoOverflow     Reason = "no_overflow"
 	ReasonOverflowFull   Reason = "overflow_full"
@@ -91,6 +95,8 @@ var meanings = map[Reason]meaning{
 	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
 	ReasonRevision:       {http.StatusPreconditionFailed, "the queue is at another revision"},
 	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},
+	ReasonLaneFull:       {http.StatusTooManyRequests, "the lane is full"},
+	ReasonScheduleFull:   {http.StatusTooManyRequests, "too many jobs are scheduled"},
 	ReasonExpired:        {http.StatusUnprocessableEntity, "the job has expired"},
 	ReasonNoOverflow:     {http.StatusUnprocessableEntity, "there is no overflow"},
 	ReasonOverflowFull:   {http.StatusTooManyRequests, "too many jobs are deferred"},
@@ -135,6 +141,7 @@ func (p *Problem) appendMembers(b []byte) []byte {
 	if p.State != queue.StateNone {
 		b = appendText(b, "state", p.State.String())
 	}
+	b = appendETA(b, p.ETA)
 	if p.Limit > 0 {
 		b = append(b, `,"limit":`...)
 		b = strconv.AppendInt(b, p.Limit, 10)

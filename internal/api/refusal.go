@@ -78,7 +78,7 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 	case queue.Conflict:
 		p = &Problem{
 			Reason: ReasonConflict, Field: "id",
-			Detail: "the queue has or had a job of this id with another payload, content type or cost; nothing was changed",
+			Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was changed",
 		}
 	case queue.Full:
 		p = &Problem{Reason: ReasonFull, RetryAfter: max(a.RetryAfter, time.Millisecond), Detail: "the queue is full; retry_after_ms is when room is expected for you"}
@@ -87,8 +87,21 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 			Reason: ReasonOverflowFull, RetryAfter: max(a.RetryAfter, time.Millisecond),
 			Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room is expected for you",
 		}
+	case queue.LaneFull:
+		p = &Problem{
+			Reason: ReasonLaneFull, Field: "lane", RetryAfter: max(a.RetryAfter, time.Millisecond),
+			Detail: "the job's lane has as many jobs as it may, whatever room the queue has; retry_after_ms is when to come back",
+		}
+	case queue.ScheduleFull:
+		p = &Problem{
+			Reason: ReasonScheduleFull, Field: "not_before", RetryAfter: max(a.RetryAfter, time.Millisecond),
+			Detail: "as many jobs of the queue are scheduled as may be; retry_after_ms is when the first of them is due",
+		}
 	case queue.Lapsed:
 		p = &Problem{Reason: ReasonExpired, Field: "expires_at", Detail: "has passed: the job was not taken"}
+		if !a.ETA.At.IsZero() {
+			p.ETA, p.Detail = a.ETA, "will have passed when the job would depart: the job was not taken"
+		}
 	case queue.UnknownQueue:
 		p = unknownQueue(name)
 	default:

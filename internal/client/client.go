@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/queue"
 )
 
 // DefaultURL is where an ingress listens unless told otherwise.
@@ -66,6 +67,8 @@ type Problem struct {
 	Field        string `json:"field"`
 	ID           string `json:"id"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
+	// ETA is when a job would depart that is worthless by then.
+	ETA *queue.ETA `json:"eta"`
 	// State is where a job is that could not be cancelled.
 	State string `json:"state"`
 	// Revision is the present one when another was expected.

@@ -14,6 +14,8 @@ type Job struct {
 	Position   int64       `json:"position,omitempty"`
 	ETA        *queue.ETA  `json:"eta,omitempty"`
 	Cost       int64       `json:"cost"`
+	Lane       string      `json:"lane,omitempty"`
+	Priority   int         `json:"priority,omitempty"`
 	Attempts   int         `json:"attempts"`
 	AppendedAt *time.Time  `json:"appended_at,omitempty"`
 	DueAt      *time.Time  `json:"due_at,omitempty"`

@@ -35,6 +35,8 @@ type Stats struct {
 	Leased    int64 `json:"leased"`
 	Deferred  int64 `json:"deferred"`
 	Dead      int64 `json:"dead"`
+	// Lanes is in how many lanes jobs wait.
+	Lanes int64 `json:"lanes"`
 
 	Appended  int64 `json:"appended"`
 	SetAside  int64 `json:"set_aside"`
