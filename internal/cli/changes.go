@@ -43,7 +43,12 @@ func withUnseen(list []change, changed bool) []change {
 func flat(prefix string, tree map[string]any) map[string]string {
 	out := map[string]string{}
 	for name, v := range tree {
-		if below, ok := v.(map[string]any); ok {
+		below, ok := v.(map[string]any)
+		if ok && len(below) == 0 && prefix == "lanes.overrides." {
+			out[prefix+name] = "{}" // a rule that bounds nothing is not none
+			continue
+		}
+		if ok {
 			maps.Copy(out, flat(prefix+name+".", below))
 			continue
 		}

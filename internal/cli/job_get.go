@@ -25,7 +25,7 @@ func (c *jobGetCmd) Run(r *run) error {
 	if c.json() {
 		return printJSON(r.Out, j)
 	}
-	pairs := []string{"queue", j.Queue, "id", j.ID, "state", j.State.String()}
+	pairs := []string{"queue", j.Queue, "id", j.ID, "state", j.State.String(), "lane", plain(j.Lane)}
 	came, about := "appended", ""
 	if j.State == queue.Deferred {
 		came, about = "deferred", "about "
@@ -39,6 +39,9 @@ func (c *jobGetCmd) Run(r *run) error {
 			about = ""
 		}
 		pairs = append(pairs, "departs", fmt.Sprintf("%s (%sin %s)", j.ETA.At.Local().Format(time.RFC3339Nano), about, short(time.Until(j.ETA.At))))
+	}
+	if j.Priority > 0 {
+		pairs = append(pairs, "priority", num(int64(j.Priority)))
 	}
 	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
 		came, instant(j.AppendedAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))

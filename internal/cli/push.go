@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/push"
+	"github.com/penstock/penstock/queue"
 )
 
 type pushCmd struct {
@@ -15,7 +16,10 @@ type pushCmd struct {
 	File   string `required:"" short:"f" help:"NDJSON or CSV file; - reads standard input." placeholder:"FILE"`
 	Format string `help:"ndjson or csv; by default the name tells: .ndjson, .jsonl, .csv; standard input is ndjson." enum:",ndjson,csv" default:"" placeholder:"FORMAT"`
 	NoWait bool   `help:"Report what is refused because the queue is full, instead of coming back with it when the server says."`
-	// Both are for lines that do not say it themselves.
+	// All of these are for lines that do not say it themselves.
+	Lane      string         `help:"The key of the jobs' lane, if they do not say it themselves." placeholder:"KEY"`
+	Priority  int            `help:"0 to 9: the jobs leave before those of their lane with a lower one. If they do not say it themselves." placeholder:"N"`
+	NotBefore string         `help:"Until when the jobs are scheduled, if they do not say it themselves: an instant such as 2026-12-24T06:00:00+01:00, or how long from now, such as 2h." placeholder:"WHEN"`
 	Overflow  string         `help:"What becomes of jobs that find no room, if they do not say it themselves: reject or defer; by default what the queue says." enum:",reject,defer" default:"" placeholder:"WHAT"`
 	ExpiresIn *time.Duration `help:"The jobs become worthless so long after the push began, if they do not say it themselves (expires_at); by default never." placeholder:"DURATION"`
 	Batch     int            `help:"Jobs in one request." default:"500" placeholder:"N"`
@@ -38,6 +42,7 @@ Examples:
   penstock push email -f messages.ndjson
   penstock push sms -f customers.csv --no-wait
   penstock push email -f campaign.ndjson --overflow defer --expires-in 48h
+  penstock push email -f newsletter.ndjson --lane newsletter --not-before 2026-12-24T06:00:00Z
   zcat big.ndjson.gz | penstock push email -f -
 
 Exit codes: 0 every job is in; 3 some were refused or failed (each is named);
@@ -75,12 +80,9 @@ func (c *pushCmd) Run(r *run) error {
 			return usage(err)
 		}
 	}
-	defaults := push.Defaults{Overflow: c.Overflow}
-	if c.ExpiresIn != nil {
-		if *c.ExpiresIn <= 0 {
-			return usage(fmt.Errorf("--expires-in %v: must be above zero", *c.ExpiresIn))
-		}
-		defaults.ExpiresAt = time.Now().Add(*c.ExpiresIn)
+	defaults, err := c.defaults(time.Now())
+	if err != nil {
+		return usage(err)
 	}
 	in, total, err := c.open(r)
 	if err != nil {
@@ -122,6 +124,44 @@ func (c *pushCmd) Run(r *run) error {
 		return told(ExitRefused)
 	}
 	return nil
+}
+
+// defaults are what the flags say for lines that do not say it themselves.
+func (c *pushCmd) defaults(now time.Time) (d push.Defaults, err error) {
+	d = push.Defaults{Lane: c.Lane, Priority: c.Priority, Overflow: c.Overflow}
+	if err := queue.ValidateLane(c.Lane); err != nil {
+		return d, fmt.Errorf("--%w", err)
+	}
+	if c.Priority < 0 || c.Priority > queue.MaxPriority {
+		return d, fmt.Errorf("--priority %d: must be from 0 to %d", c.Priority, queue.MaxPriority)
+	}
+	if c.NotBefore != "" {
+		if d.NotBefore, err = when(c.NotBefore, now); err != nil {
+			return d, fmt.Errorf("--not-before %w", err)
+		}
+	}
+	if c.ExpiresIn != nil {
+		if *c.ExpiresIn <= 0 {
+			return d, fmt.Errorf("--expires-in %v: must be above zero", *c.ExpiresIn)
+		}
+		d.ExpiresAt = now.Add(*c.ExpiresIn)
+	}
+	if !d.ExpiresAt.IsZero() && !d.NotBefore.Before(d.ExpiresAt) {
+		return d, fmt.Errorf("--expires-in %v: the jobs would expire before they may leave, see --not-before %s", *c.ExpiresIn, c.NotBefore)
+	}
+	return d, nil
+}
+
+// when reads an instant, or how long it is until it.
+func when(text string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
+		return now.Add(d), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, fmt.Errorf("%q: must be an instant with a time zone, such as 2026-12-24T06:00:00+01:00, or how long from now, such as 2h", text)
+	}
+	return at, nil
 }
 
 func (c *pushCmd) report(r *run, n push.Count, err error) error {

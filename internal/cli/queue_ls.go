@@ -22,8 +22,8 @@ type lsCmd struct {
 
 // Help is shown below the flags.
 func (lsCmd) Help() string {
-	return `Columns: HELD is waiting + scheduled + leased, over the capacity; DEFERRED are on
-the overflow besides; OUT/S the measured departures a second over the last 10 to 20 s;
+	return `Columns: HELD is waiting + scheduled + leased, over the capacity; LANES is in how many
+lanes jobs wait; DEFERRED are on the overflow besides; OUT/S the measured departures a second over the last 10 to 20 s;
 OLDEST the age of the job at the head.
 
 Examples:
@@ -117,12 +117,12 @@ func queueTable(queues []wire.Queue, now time.Time) string {
 		return "no queues; \"penstock queue set NAME rate=10/s\" makes one\n"
 	}
 	t := table{
-		header: []string{"NAME", "RATE", "HELD", "WAITING", "SCHEDULED", "LEASED", "DEFERRED", "DEAD", "OUT/S", "OLDEST", "STATE"},
-		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true},
+		header: []string{"NAME", "RATE", "HELD", "WAITING", "LANES", "SCHEDULED", "LEASED", "DEFERRED", "DEAD", "OUT/S", "OLDEST", "STATE"},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true},
 	}
 	for i := range queues {
 		q := &queues[i]
-		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Held(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Scheduled),
+		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Held(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Lanes), num(q.Stats.Scheduled),
 			num(q.Stats.Leased), num(q.Stats.Deferred), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q))
 	}
 	return t.String()

@@ -14,6 +14,7 @@ type setCmd struct {
 	Name     string   `arg:"" help:"Name of the queue."`
 	Settings []string `arg:"" optional:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
 	overflowFlags
+	laneFlags
 	Revision int64 `help:"Change it only if it is at this revision; by default at the one that was just read." placeholder:"N"`
 	output
 }
@@ -22,10 +23,15 @@ type setCmd struct {
 func (setCmd) Help() string {
 	return `Fields are those of the queue's spec, nested ones with dots: rate, burst, capacity,
 lease, slack, retry.max_attempts, retry.min_backoff, retry.max_backoff, retry.jitter,
-retention.for, retention.max, overflow, deferred.max_age, deferred.low_water,
-deferred.max_jobs, deferred.readmit_between, deferred.timezone, deliver.http.url,
-deliver.http.timeout. An empty value goes back to the default. A new rate holds for the
-backlog at once. The settings of the overflow have flags too, which say the same.
+retention.for, retention.max, max_in_flight, max_scheduled, ordered, lanes.rate,
+lanes.burst, lanes.capacity, lanes.max_in_flight, overflow, deferred.max_age,
+deferred.low_water, deferred.max_jobs, deferred.readmit_between, deferred.timezone,
+deliver.http.url, deliver.http.timeout. An empty value goes back to the default. A new
+rate holds for the backlog at once. The settings of lanes and of the overflow have flags
+too, which say the same.
+
+lanes.overrides.KEY.rate and so on are the rule of one lane, in place of that of the
+others, all of it; dots in the key are its own. lanes.overrides.KEY= removes it.
 
 If there is no such queue it is made; then a rate must be given.
 
@@ -34,6 +40,7 @@ Examples:
   penstock queue set email deliver.http.url=https://api.example.com/v1/send
   penstock queue set email retry.max_attempts=
   penstock queue set email overflow=defer deferred.max_age=6h
+  penstock queue set email --lane-rate 2/s lanes.overrides.gmail.com.rate=10/s
   penstock queue set email --overflow defer --readmit-between 22:00-06:00 --timezone Europe/Berlin
 
 The change is made only if nobody else changed the queue meanwhile (If-Match);
@@ -41,7 +48,7 @@ exit code 3 says that somebody did.`
 }
 
 func (c *setCmd) Run(r *run) error {
-	settings, err := c.all(c.Settings)
+	settings, err := withFlags(c.Settings, append(c.overflowFlags.all(), c.laneFlags.all()...)...)
 	if err != nil {
 		return usage(err)
 	}
@@ -123,7 +130,7 @@ func withSettings(spec map[string]any, settings []string) (map[string]any, error
 		if !ok || field == "" {
 			return nil, fmt.Errorf("%q: must be FIELD=VALUE, such as rate=14/s", s)
 		}
-		path := strings.Split(field, ".")
+		path := pathOf(field)
 		at := out
 		for _, name := range path[:len(path)-1] {
 			below, ok := at[name].(map[string]any)
@@ -147,6 +154,21 @@ func withSettings(spec map[string]any, settings []string) (map[string]any, error
 		}
 	}
 	return out, nil
+}
+
+// pathOf takes a dotted field apart. The key of a lane has dots of its own.
+func pathOf(field string) []string {
+	key, ok := strings.CutPrefix(field, "lanes.overrides.")
+	if !ok {
+		return strings.Split(field, ".")
+	}
+	path := []string{"lanes", "overrides", key}
+	for _, last := range []string{"rate", "burst", "capacity", "max_in_flight"} {
+		if key, ok := strings.CutSuffix(key, "."+last); ok && key != "" {
+			return append(path[:2], key, last)
+		}
+	}
+	return path
 }
 
 // valueOf reads a number, true, false, or JSON where it is one; else it is text.

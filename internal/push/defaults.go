@@ -2,12 +2,16 @@ package push
 
 import (
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
 // Defaults are what lines say that do not say it themselves. They change no line's
 // id: the same file pushed with others is the same jobs.
 type Defaults struct {
+	Lane      string    // empty is the lane of those that name none
+	Priority  int       // 0 is the lowest
+	NotBefore time.Time // zero is at once
 	Overflow  string    // reject or defer; empty leaves it to the queue
 	ExpiresAt time.Time // zero is never
 }
@@ -15,11 +19,20 @@ type Defaults struct {
 // Of returns a source of the same lines with the defaults in them.
 func (d Defaults) Of(src Source) Source {
 	s := &filled{Source: src}
+	if d.Lane != "" {
+		s.add("lane", appendQuoted(nil, d.Lane))
+	}
+	if d.Priority != 0 {
+		s.add("priority", strconv.AppendInt(nil, int64(d.Priority), 10))
+	}
+	if !d.NotBefore.IsZero() {
+		s.add("not_before", instant(d.NotBefore))
+	}
 	if d.Overflow != "" {
-		s.add("overflow", d.Overflow)
+		s.add("overflow", appendQuoted(nil, d.Overflow))
 	}
 	if !d.ExpiresAt.IsZero() {
-		s.add("expires_at", d.ExpiresAt.UTC().Format(time.RFC3339Nano))
+		s.add("expires_at", instant(d.ExpiresAt))
 	}
 	if len(s.members) == 0 {
 		return src
@@ -27,20 +40,22 @@ func (d Defaults) Of(src Source) Source {
 	return s
 }
 
+func instant(t time.Time) []byte { return appendQuoted(nil, t.UTC().Format(time.RFC3339Nano)) }
+
 // filled is a Source whose lines have further members.
 type filled struct {
 	Source
 	members []member
 }
 
-// member is one that lines get: "name":"value", with the comma behind it.
+// member is one that lines get: "name":value, with the comma behind it.
 type member struct {
 	name string
 	text []byte
 }
 
-func (f *filled) add(name, value string) {
-	text := appendQuoted(append(appendQuoted(nil, name), ':'), value)
+func (f *filled) add(name string, value []byte) {
+	text := append(append(appendQuoted(nil, name), ':'), value...)
 	f.members = append(f.members, member{name, append(text, ',')})
 }
 

@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// limitsOf says what bounds a queue besides its rate and capacity.
+func limitsOf(q *wire.Queue) string {
+	var parts []string
+	if q.MaxInFlight > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d in flight", q.MaxInFlight))
+	}
+	if q.MaxScheduled > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d scheduled", q.MaxScheduled))
+	}
+	if q.Ordered {
+		parts = append(parts, "ordered: one of a lane at a time")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// lanesOf says what holds for each lane, and in how many jobs wait; nothing where only
+// jobs wait that name none.
+func lanesOf(q *wire.Queue) string {
+	rule := ruleOf(&q.Lanes.LaneRule)
+	switch {
+	case rule != "":
+		return fmt.Sprintf("%d with jobs waiting; each %s", q.Stats.Lanes, rule)
+	case q.Stats.Lanes > 1 || len(q.Lanes.Overrides) > 0:
+		return fmt.Sprintf("%d with jobs waiting", q.Stats.Lanes)
+	}
+	return ""
+}
+
+// ruleOf is a rule in words, empty if it bounds nothing.
+func ruleOf(r *queue.LaneRule) string {
+	var parts []string
+	if !r.Rate.Unlimited() {
+		rate := r.Rate.String()
+		if r.Burst > 1 {
+			rate += fmt.Sprintf(" burst %d", r.Burst)
+		}
+		parts = append(parts, rate)
+	}
+	if r.Capacity > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d jobs", r.Capacity))
+	}
+	if r.MaxInFlight > 0 {
+		parts = append(parts, fmt.Sprintf("at most %d in flight", r.MaxInFlight))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// maxOverrides is how many are shown; -o json has all.
+const maxOverrides = 10
+
+func overridesOf(q *wire.Queue) string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(q.Lanes.Overrides)) {
+		if len(parts) == maxOverrides {
+			parts = append(parts, fmt.Sprintf("and %d more", len(q.Lanes.Overrides)-maxOverrides))
+			break
+		}
+		r := q.Lanes.Overrides[key]
+		rule := ruleOf(&r)
+		if rule == "" {
+			rule = "no bounds"
+		}
+		parts = append(parts, plain(key)+": "+rule)
+	}
+	return strings.Join(parts, "; ")
+}
