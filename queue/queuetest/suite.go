@@ -65,6 +65,10 @@ func Run(t *testing.T, open Open) {
 		{"Flight", flightRules},
 		{"LaneFlight", laneFlightRules},
 		{"LaneCapacity", laneCapacityRules},
+		{"Priority", priorityRules},
+		{"Schedule", scheduleRules},
+		{"Ordered", orderedRules},
+		{"Deadline", deadlineRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

@@ -1,0 +1,197 @@
+package queuetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// lapsed appends a job that would depart too late; at is when it would.
+func (r *rig) lapsed(j queue.Job, at leaky.Instant) {
+	r.Helper()
+	if a := r.outcome(queue.Lapsed, j); instant(a.ETA.At) != at || a.State != queue.StateNone || a.Position != 0 || a.RetryAfter != 0 || a.Err != nil {
+		r.Errorf("%s: refused with %+v, want it to be too late at %v", j.ID, a, at.Time())
+	}
+}
+
+var deadlineRules = []rule{
+	{"a job that would depart after its deadline is refused, with the instant", func(r *rig) {
+		const ms, us = time.Millisecond, time.Microsecond
+		for i, tt := range []struct {
+			rate  string
+			costs []int64 // of those before it
+			eta   time.Duration
+		}{
+			{"10/s", []int64{1, 1, 1, 1, 1}, 500 * ms},
+			{"10/s", []int64{3, 1, 2}, 600 * ms},
+			{"3/s", []int64{1}, 333_334 * us},
+			{"1/h", []int64{1, 1}, 2 * time.Hour},
+		} {
+			q := r.queue(fmt.Sprint("g.q", i), tt.rate)
+			t0 := r.clock.Now()
+			for n, cost := range tt.costs {
+				r.acceptJobs(costing(cost, q, fmt.Sprint("j", n)))
+			}
+			r.lapsed(until(t0.Add(us), q, "a"), t0.Add(tt.eta))
+			r.lapsed(until(t0.Add(tt.eta-us), q, "a"), t0.Add(tt.eta))
+			r.tallies(q, tally{waiting: int64(len(tt.costs)), appended: int64(len(tt.costs))}) // neither refused nor remembered
+			if a := r.acceptJobs(until(t0.Add(tt.eta), q, "a"))[0]; instant(a.ETA.At) != t0.Add(tt.eta) || !a.ETA.Exact {
+				r.Errorf("got %+v", a)
+			}
+		}
+	}},
+	{"one whose deadline has passed is refused without an instant, whatever else holds", func(r *rig) {
+		q := r.ruled("q", "1/s", "x1 k1", small(2), each(holding(1)))
+		for _, j := range []queue.Job{until(r.clock.Now(), q, "k2"), until(r.clock.Now().Add(-time.Hour), q, "k2")} {
+			r.lapsed(j, 0)
+			j.Lane = laneX
+			r.lapsed(j, 0)
+		}
+		r.check(r.e.Pause(r.ctx, q, ""))
+		r.lapsed(until(r.clock.Now(), q, "k2"), 0)
+	}},
+	{"a paused queue takes it: nobody knows when it goes on", func(r *rig) {
+		q := r.queue("q", "1/s")
+		t0 := r.clock.Now()
+		r.accept(q, "a", "b")
+		r.lapsed(until(t0.Add(time.Second), q, "c"), t0.Add(2*time.Second))
+		r.check(r.e.Pause(r.ctx, q, ""))
+		r.acceptJobs(until(t0.Add(time.Second), q, "c"))
+		r.check(r.e.Resume(r.ctx, q))
+		r.lapsed(until(t0.Add(time.Second), q, "d"), t0.Add(3*time.Second))
+	}},
+	{"full lanes, schedules and queues are told before", func(r *rig) {
+		q := r.ruled("q", "1/s", "x1 k1 k2", small(4), mostScheduled(1), each(holding(1)))
+		t0 := r.clock.Now()
+		soon := t0.Add(time.Millisecond)
+		r.schedule(later(t0.Add(time.Minute), q, "s1"))
+		j := until(soon, q, "x2")
+		r.outcome(queue.Full, j)
+		j.Lane = laneX
+		r.outcome(queue.LaneFull, j)
+		j = until(t0.Add(time.Minute), q, "s2")
+		j.NotBefore = soon.Time()
+		r.outcome(queue.ScheduleFull, j)
+		r.cancels(queue.Cancelled, q, "s1")
+		j = until(soon, q, "k3")
+		r.lapsed(j, t0.Add(3*time.Second)) // x1, k1 and k2 are before it
+	}},
+	{"one that is known is what it is", func(r *rig) {
+		q := r.queue("q", "1/s")
+		t0 := r.clock.Now()
+		r.acceptJobs(job(q, "a"), until(t0.Add(time.Second), q, "b"))
+		r.clock.Advance(500 * time.Millisecond)
+		r.duplicate(until(t0.Add(time.Second), q, "b"), queue.Waiting, 2) // now it would be too late
+		r.clock.Advance(time.Minute)
+		r.duplicate(until(t0.Add(time.Second), q, "b"), queue.Waiting, 2)
+	}},
+	{"the lane, the priority and the schedule count", func(r *rig) {
+		q := r.ruled("q", "10/s", "x1 x2 x3 y1", except(laneX, paced("1/s")))
+		t0 := r.clock.Now()
+		by := func(d time.Duration, j queue.Job) queue.Job {
+			j.ExpiresAt = t0.Add(d).Time()
+			return j
+		}
+		const ms = time.Millisecond
+		r.lapsed(by(2999*ms, in(laneX, q, "a")), t0.Add(3*time.Second))
+		r.lapsed(by(299*ms, in(laneY, q, "a")), t0.Add(300*ms))
+		r.lapsed(by(199*ms, in(laneZ, q, "a")), t0.Add(200*ms))
+		r.acceptJobs(by(100*ms, urgent(9, laneX, q, "b"))) // the first of its lane, and y has its turn
+		s := by(300*ms, later(t0.Add(150*ms), q, "c"))
+		r.schedule(s)
+		s.ID, s.ExpiresAt = "d", t0.Add(199*ms).Time()
+		r.lapsed(s, t0.Add(200*ms)) // a turn of x and one of y are before it
+	}},
+	{"one that is accepted departs in time, while nothing comes back and none passes it", func(r *rig) {
+		q := r.queue("q", "100/s")
+		accepted := 0
+		for i := range 300 {
+			j := costing(int64(1+i%3), q, fmt.Sprintf("j%05d", i))
+			j.ExpiresAt = r.clock.Now().Add(time.Duration(100+i*7%2000) * time.Millisecond).Time()
+			if a := r.append(j)[0]; a.Outcome == queue.Accepted {
+				accepted++
+			} else if a.Outcome != queue.Lapsed || !a.ETA.At.After(j.ExpiresAt) {
+				r.Errorf("%+v", a)
+			}
+			if i%10 == 0 {
+				r.deliver(r.reserve(q, 9)...)
+				r.clock.Advance(30 * time.Millisecond)
+			}
+		}
+		r.drain(q)
+		if i := r.info(q); i.TimedOut != 0 || i.Delivered != int64(accepted) || accepted < 20 || accepted > 280 {
+			r.Errorf("%d of 300 accepted, %d delivered, %d timed out", accepted, i.Delivered, i.TimedOut)
+		}
+	}},
+	{"ten thousand that wait and expire use no slot, whatever their lanes", func(r *rig) {
+		const n = 10_000
+		s := spec("q", "10/s", small(n+20))
+		r.put(s)
+		r.check(r.e.Pause(r.ctx, s.Name, ""))
+		soon := r.clock.Now().Add(time.Second)
+		for i := 0; i < n; i += 500 {
+			var list []queue.Job
+			for k := range 500 {
+				j := until(soon, s.Name, fmt.Sprint("j", i+k))
+				j.Lane = []string{"", "a", "b", "c", "d"}[k%5]
+				list = append(list, j)
+			}
+			r.acceptJobs(list...)
+		}
+		r.series(s.Name, "a", "last-a", 5, 1)
+		r.series(s.Name, "", "last-k", 5, 1)
+		r.clock.Advance(time.Minute)
+		r.check(r.e.Resume(r.ctx, s.Name))
+		m, before := mirrorOf(s), int64(0)
+		var left []queue.Reservation
+		for asked := 0; len(left) < 10; asked++ {
+			if asked > 1000 {
+				r.Fatalf("%d departed, %+v", len(left), r.info(s.Name))
+			}
+			res := r.reserveAs("client", s.Name, 20)
+			r.departs(m, res.Jobs, false)
+			r.deliver(res.Jobs...)
+			left = append(left, res.Jobs...)
+			if i := r.info(s.Name); i.TimedOut-before > 100 {
+				r.Fatalf("%d ended in one call", i.TimedOut-before)
+			} else {
+				before = i.TimedOut
+			}
+			if len(left) == 0 {
+				continue // the clock stands still: what expires takes no time
+			}
+			r.clock.Advance(max(res.Next, time.Millisecond))
+		}
+		r.drain(s.Name)
+		r.tallies(s.Name, tally{appended: n + 10, timedOut: n, delivered: 10})
+	}},
+	{"one that expired ends when its lane is chosen, not while that rests or is busy", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1", each(queue.LaneRule{Rate: paced("1/m").Rate}), except(laneY, queue.LaneRule{MaxInFlight: 1}))
+		t0 := r.clock.Now()
+		r.lettered(q, "y1")
+		v := r.grant(q, 9, "x1", "y1")
+		r.check(r.e.Pause(r.ctx, q, ""))
+		for _, lane := range []string{laneX, laneY} {
+			j := until(t0.Add(time.Second), q, "e"+lane)
+			j.Lane = lane
+			r.acceptJobs(j)
+		}
+		r.check(r.e.Resume(r.ctx, q))
+		r.lettered(q, "x2 y2")
+		r.clock.Advance(10 * time.Second)
+		r.grant(q, 9)
+		if i := r.info(q); i.TimedOut != 0 || i.Waiting != 4 {
+			r.Errorf("%d timed out, %d wait", i.TimedOut, i.Waiting)
+		}
+		r.deliver(v[1])
+		r.deliver(r.grant(q, 9, "y2")...)
+		r.state(queue.Expired, q, "e"+laneY)
+		r.state(queue.Waiting, q, "e"+laneX)
+		r.deliver(v[0])
+		r.clock.Set(t0.Add(time.Minute))
+		r.grant(q, 9, "x2")
+		r.state(queue.Expired, q, "e"+laneX)
+	}},
+}

@@ -1,0 +1,215 @@
+package queuetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+func ordered(s *queue.Spec) { s.Ordered = true }
+
+var orderedRules = []rule{
+	{"one job of a lane is in flight at a time, also of those without a key", func(r *rig) {
+		q := r.ruled("q", "unlimited", "k1 k2 k3 x1 x2 y1", ordered)
+		res := r.reserveAs("client", q, 9)
+		r.sameIDs(res.Jobs, "k1", "x1", "y1")
+		if res.Next != 2*time.Second {
+			r.Errorf("told to ask again in %v: nothing can be done", res.Next)
+		}
+		r.grant(q, 9)
+		r.deliver(res.Jobs[0])
+		v := r.grant(q, 9, "k2")
+		r.deliver(res.Jobs[1], v[0])
+		r.grant(q, 9, "k3", "x2")
+	}},
+	{"a queue of no lanes is one lane", func(r *rig) {
+		q := r.queue("q", "10/s", ordered)
+		t0 := r.clock.Now()
+		r.accept(q, "a", "b", "c")
+		v := r.grant(q, 9, "a")
+		r.clock.Advance(20 * time.Millisecond)
+		r.deliver(v...)
+		r.clock.Advance(30 * time.Millisecond)
+		v = r.grant(q, 9, "b")
+		if d := r.departure(v[0]).Sub(t0); d != 100*time.Millisecond {
+			r.Errorf("b departs at %v", d)
+		}
+		r.clock.Advance(time.Second)
+		r.grant(q, 9)
+		r.deliver(v...)
+		r.grant(q, 9, "c")
+	}},
+	{"the first holds the others up until it has ended, whatever becomes of it", func(r *rig) {
+		for i, way := range []struct {
+			what string
+			end  func(q string, v queue.Reservation)
+			next string
+		}{
+			{"delivered", func(_ string, v queue.Reservation) { r.deliver(v) }, "x2"},
+			{"buried", func(_ string, v queue.Reservation) { r.settled(queue.Dead, settlement(queue.Bury, v)) }, "x2"},
+			{"released", func(_ string, v queue.Reservation) { r.release(v) }, "x1"},
+			{"its lease ran out", func(string, queue.Reservation) { r.clock.Advance(10 * time.Second) }, "x1"},
+			{"failed, and it is due", func(_ string, v queue.Reservation) {
+				r.fail(5*time.Second, v)
+				r.clock.Advance(5 * time.Second)
+			}, "x1"},
+			{"failed and cancelled", func(q string, v queue.Reservation) {
+				r.fail(time.Hour, v)
+				r.cancels(queue.Cancelled, q, "x1")
+			}, "x2"},
+			{"failed for the last time", func(q string, v queue.Reservation) {
+				r.fail(0, v)
+				r.settled(queue.Dead, settlement(queue.Fail, r.grant(q, 1, "x1")[0]))
+			}, "x2"},
+			{"its lease ran out for the last time", func(q string, v queue.Reservation) {
+				r.fail(0, v)
+				r.grant(q, 1, "x1")
+				r.clock.Advance(10 * time.Second)
+			}, "x2"},
+		} {
+			q := r.ruled(fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", ordered, leased(10*time.Second, 2))
+			v := r.grant(q, 9, "x1")
+			way.end(q, v[0])
+			r.Log(way.what)
+			r.grant(q, 9, way.next)
+			r.delete(q)
+		}
+	}},
+	{"a job that backs off keeps its lane waiting, and no other", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1 x2 y1 y2 k1 k2", ordered)
+		v := r.grant(q, 9, "k1", "x1", "y1")
+		r.fail(3*time.Second, v[0])
+		r.fail(time.Second, v[1])
+		told := func(want time.Duration, granted ...string) []queue.Reservation {
+			r.Helper()
+			res := r.reserveAs("client", q, 9)
+			r.sameIDs(res.Jobs, granted...)
+			if res.Next != want {
+				r.Errorf("told to ask again in %v, want %v", res.Next, want)
+			}
+			return res.Jobs
+		}
+		told(time.Second)
+		r.deliver(v[2])
+		r.deliver(told(time.Second, "y2")...)
+		r.clock.Advance(time.Second)
+		r.deliver(told(2*time.Second, "x1")...)
+		r.deliver(told(2*time.Second, "x2")...)
+		r.clock.Advance(2 * time.Second)
+		w := told(2*time.Second, "k1")
+		if w[0].Attempt != 2 {
+			r.Errorf("attempt %d", w[0].Attempt)
+		}
+		r.deliver(w...)
+		r.grant(q, 9, "k2")
+	}},
+	{"a job that is scheduled holds nothing up before its time", func(r *rig) {
+		q := r.queue("q", "unlimited", ordered)
+		r.schedule(later(r.clock.Now().Add(time.Minute), q, "a"))
+		r.accept(q, "b", "c", "d")
+		r.deliver(r.grant(q, 9, "b")...)
+		v := r.grant(q, 9, "c")
+		r.clock.Advance(20 * time.Second)
+		r.cancels(queue.Cancelled, q, "a")
+		r.deliver(v...)
+		r.grant(q, 9, "d")
+	}},
+	{"a more urgent job that came meanwhile passes one that comes back, no other does", func(r *rig) {
+		q := r.queue("q", "unlimited", ordered)
+		r.acceptJobs(urgent(5, "", q, "a"), urgent(5, "", q, "b"))
+		v := r.grant(q, 9, "a")
+		r.acceptJobs(urgent(9, "", q, "now"), urgent(5, "", q, "c"))
+		r.grant(q, 9)
+		r.release(v...)
+		for _, id := range []string{"now", "a", "b", "c"} {
+			r.deliver(r.grant(q, 9, id)...)
+		}
+	}},
+	{"a queue becomes ordered, and is so no more", func(r *rig) {
+		q := r.ruled("q", "unlimited", "k1 k2 x1 x2")
+		v := r.grant(q, 9, "k1", "x1", "k2", "x2")
+		r.lettered(q, "k3 k4 k5 x3 x4")
+		r.queue(q, "unlimited", ordered)
+		w := r.grant(q, 9, "k3") // those without a key were not counted
+		r.deliver(v[0], v[2])
+		r.grant(q, 9)
+		r.deliver(v[1])
+		r.grant(q, 9) // x2 is in flight
+		r.deliver(v[3])
+		r.deliver(r.grant(q, 9, "x3")...)
+		r.deliver(w...)
+		r.fail(time.Hour, r.grant(q, 9, "k4", "x4")...)
+		r.grant(q, 9)
+		r.queue(q, "unlimited")
+		r.grant(q, 9, "k5")
+		r.lettered(q, "x5 x6")
+		r.grant(q, 9, "x5", "x6")
+	}},
+	{"a lane of an ordered queue has one in flight, whatever its rule allows", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1 x2 y1 y2", ordered, each(queue.LaneRule{MaxInFlight: 5, Rate: paced("1/s").Rate}))
+		t0 := r.clock.Now()
+		v := r.grant(q, 9, "x1", "y1")
+		r.clock.Advance(500 * time.Millisecond)
+		r.deliver(v[0])
+		r.clock.Advance(time.Second)
+		r.deliver(v[1])
+		if got := r.leaves(q, t0, 2); got != "x2@1.5s y2@1.5s" {
+			r.Errorf("got %s", got)
+		}
+	}},
+	{"no instant is exact", func(r *rig) {
+		q := r.queue("q", "10/s", ordered)
+		if a := r.accept(q, "a")[0]; a.ETA.Exact {
+			r.Errorf("got %+v", a)
+		}
+	}},
+	{"whatever happens, the jobs of a lane end in the order they came", func(r *rig) {
+		rnd := rand.New(rand.NewPCG(2026, 13))
+		q := r.queue("q", "1000/s", ordered, leased(5*time.Second, 1000))
+		lanes := []string{"", "a", "b", "c", "d"}
+		var list []queue.Job
+		want, got := map[string][]string{}, map[string][]string{}
+		for i := range 100 {
+			j := in(lanes[rnd.IntN(len(lanes))], q, fmt.Sprintf("j%03d", i))
+			want[j.Lane] = append(want[j.Lane], j.ID)
+			list = append(list, j)
+		}
+		r.acceptJobs(list...)
+		for asked := 0; ; asked++ {
+			i := r.info(q)
+			if i.Size() == 0 {
+				break
+			}
+			if asked > 5000 {
+				r.Fatalf("still there: %+v", i)
+			}
+			res := r.reserveAs("client", q, 1+rnd.IntN(9))
+			seen := map[string]bool{}
+			for _, v := range res.Jobs {
+				if seen[v.Lane] {
+					r.Fatalf("two of lane %q in one answer: %v", v.Lane, ids(res.Jobs))
+				}
+				seen[v.Lane] = true
+				switch rnd.IntN(7) {
+				case 0:
+					r.fail(time.Duration(rnd.IntN(100))*time.Millisecond, v)
+				case 1:
+					r.release(v)
+				case 2: // its lease runs out
+				default:
+					got[v.Lane] = append(got[v.Lane], v.ID)
+					r.deliver(v)
+				}
+			}
+			r.clock.Advance(max(res.Next, time.Millisecond))
+		}
+		for _, lane := range lanes {
+			if !slices.Equal(got[lane], want[lane]) {
+				r.Errorf("lane %q ended\n%v\nwant\n%v", lane, got[lane], want[lane])
+			}
+		}
+	}},
+}
