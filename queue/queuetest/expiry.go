@@ -15,12 +15,21 @@ func until(at leaky.Instant, queueName, id string) queue.Job {
 	return j
 }
 
+// late appends jobs while their queue is paused, for one that goes on would refuse
+// those which it expects to depart too late.
+func (r *rig) late(queueName string, list ...queue.Job) {
+	r.Helper()
+	r.check(r.e.Pause(r.ctx, queueName, ""))
+	r.acceptJobs(list...)
+	r.check(r.e.Resume(r.ctx, queueName))
+}
+
 var expiryRules = []rule{
 	{"a job departs up to its deadline and not later", func(r *rig) {
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
 		const ms, us = time.Millisecond, time.Microsecond
-		r.acceptJobs(job(q, "a"), until(t0.Add(100*ms-us), q, "b"), until(t0.Add(100*ms), q, "c"), until(t0.Add(200*ms-us), q, "d"), job(q, "e"))
+		r.late(q, job(q, "a"), until(t0.Add(100*ms-us), q, "b"), until(t0.Add(100*ms), q, "c"), until(t0.Add(200*ms-us), q, "d"), job(q, "e"))
 		r.deliver(r.grant(q, 9, "a")...)
 		r.clock.Set(t0.Add(50*ms - us))
 		r.grant(q, 9)
@@ -50,8 +59,8 @@ var expiryRules = []rule{
 			}
 			list = append(list, j)
 		}
-		r.acceptJobs(list...)
 		r.check(r.e.Pause(r.ctx, s.Name, ""))
+		r.acceptJobs(list...)
 		r.clock.Advance(time.Minute)
 		r.grant(s.Name, 9)
 		if i := r.info(s.Name); i.Waiting != 90 || i.TimedOut != 0 {
@@ -64,7 +73,7 @@ var expiryRules = []rule{
 	}},
 	{"behind others, it keeps its place until its turn", func(r *rig) {
 		q := r.queue("q", "1/s", small(3))
-		r.acceptJobs(job(q, "a"), until(r.clock.Now().Add(time.Millisecond), q, "b"), job(q, "c"))
+		r.late(q, job(q, "a"), until(r.clock.Now().Add(time.Millisecond), q, "b"), job(q, "c"))
 		r.deliver(r.grant(q, 9, "a")...)
 		r.accept(q, "d")
 		r.clock.Advance(100 * time.Millisecond)
@@ -81,7 +90,7 @@ var expiryRules = []rule{
 	}},
 	{"a raised rate saves one whose departure was far", func(r *rig) {
 		q := r.queue("q", "1/h")
-		r.acceptJobs(job(q, "a"), until(r.clock.Now().Add(time.Minute), q, "b"), until(r.clock.Now().Add(time.Minute), q, "c"))
+		r.late(q, job(q, "a"), until(r.clock.Now().Add(time.Minute), q, "b"), until(r.clock.Now().Add(time.Minute), q, "c"))
 		r.deliver(r.grant(q, 9, "a")...)
 		r.grant(q, 9)
 		r.queue(q, "1/m")

@@ -42,11 +42,7 @@ func (r *rig) ruled(queueName, rate string, ids string, change ...func(*queue.Sp
 // lettered appends jobs to the lanes of their letters.
 func (r *rig) lettered(queueName, ids string) []queue.Appended {
 	r.Helper()
-	var list []queue.Job
-	for _, id := range strings.Fields(ids) {
-		list = append(list, in(letters[id[0]], queueName, id))
-	}
-	return r.acceptJobs(list...)
+	return r.acceptJobs(laneJobs(queueName, ids)...)
 }
 
 var letters = func() map[byte]string {

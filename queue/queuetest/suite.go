@@ -69,6 +69,7 @@ func Run(t *testing.T, open Open) {
 		{"Schedule", scheduleRules},
 		{"Ordered", orderedRules},
 		{"Deadline", deadlineRules},
+		{"OverflowLanes", overflowLaneRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {
