@@ -4,5 +4,5 @@
 //
 // It promises a bounded number of series: the first queues, 200 unless said
 // otherwise, have series of their own, and all others share queue="_other". No job
-// id, payload or URL is ever a label. It refuses to touch the store when metrics are scraped.
+// id, lane, payload or URL is ever a label. It refuses to touch the store when metrics are scraped.
 package metrics

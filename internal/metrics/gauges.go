@@ -24,6 +24,7 @@ type Gauges struct {
 	rate    *prometheus.GaugeVec
 	outflow *prometheus.GaugeVec
 	paused  *prometheus.GaugeVec
+	lanes   *prometheus.GaugeVec
 	queues  prometheus.Gauge
 	looked  prometheus.Gauge
 	shown   map[string]bool
@@ -44,11 +45,12 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		rate:    perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
 		outflow: perQueue("penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s."),
 		paused:  perQueue("penstock_paused", "1 while the queue is paused."),
+		lanes:   perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
 		queues:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
 		looked:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store."}),
 		shown:   map[string]bool{},
 	}
-	return g, register(reg, g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.queues, g.looked)
+	return g, register(reg, g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.lanes, g.queues, g.looked)
 }
 
 // Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
@@ -132,6 +134,7 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 		paused = 1
 	}
 	g.paused.WithLabelValues(name).Set(paused)
+	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
 }
 
 func (g *Gauges) states(label string, n *queue.Totals) {
@@ -143,7 +146,7 @@ func (g *Gauges) states(label string, n *queue.Totals) {
 }
 
 func (g *Gauges) forget(name string) {
-	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.outflow, g.paused} {
+	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.lanes} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}
 }
