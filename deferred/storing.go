@@ -73,10 +73,15 @@ func (e *entrance) refused(i int, job *queue.Job) bool {
 		err = fmt.Errorf("%w: the engine does not answer", queue.ErrUnavailable)
 	}
 	answer := queue.Appended{Outcome: queue.Failed, ID: job.ID, Err: err}
-	if invalid := job.Validate(); invalid != nil {
+	now := time.Now()
+	invalid := job.Validate()
+	if invalid == nil {
+		invalid = job.ValidateAhead(now)
+	}
+	if invalid != nil {
 		answer.Outcome, answer.Err = queue.Invalid, invalid
 	} else if e.a.deferrable(job) {
-		if job.ExpiresAt.IsZero() || job.ExpiresAt.After(time.Now()) {
+		if job.ExpiresAt.IsZero() || job.ExpiresAt.After(now) {
 			return false
 		}
 		answer.Outcome, answer.Err = queue.Lapsed, nil

@@ -115,6 +115,15 @@ func (j *Job) Validate() error {
 	return validateHeaders(j.Headers)
 }
 
+// ValidateAhead checks that the NotBefore is not too far in the future, by the clock of
+// whoever takes the job in. Its error is a *FieldError.
+func (j *Job) ValidateAhead(now time.Time) error {
+	if j.NotBefore.Sub(now) > MaxAhead {
+		return fieldErr("not_before", j.NotBefore.UTC().Format(time.RFC3339), "is more than %d days ahead", MaxAhead/(24*time.Hour))
+	}
+	return nil
+}
+
 // ValidateLane checks the key of a lane. Its error is a *FieldError.
 func ValidateLane(key string) error {
 	if len(key) > MaxLaneBytes {
