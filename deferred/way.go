@@ -147,6 +147,7 @@ func (w *way) pass(ctx context.Context) (pause time.Duration, left bool, err err
 		return 0, true, err
 	}
 	w.lost()
+	w.unstick()
 	return a.Busy + mathrand.N(queue.ReadmitFor/10), true, nil
 }
 
@@ -181,6 +182,7 @@ func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err er
 		return w.backoff(1), true, nil
 	}
 	w.behind = 0
+	w.unstick()
 	a, err := w.readmit(ctx, queue.ReadmitRequest{Empty: true, Leave: true})
 	if errors.Is(err, queue.ErrUnknownQueue) {
 		return 0, false, nil
