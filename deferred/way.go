@@ -190,10 +190,6 @@ func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err er
 	if err != nil {
 		return 0, true, err
 	}
-	if a.Missing > 0 {
-		w.r.observer.Missing(w.name, int(a.Missing))
-		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name, "jobs", a.Missing)
-	}
 	w.lost()
 	if a.Busy > 0 {
 		return a.Busy + mathrand.N(queue.ReadmitFor/10), true, nil
@@ -213,6 +209,10 @@ func (w *way) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmi
 	a, err := w.r.engine.Readmit(ctx, w.request(r))
 	if err != nil {
 		return a, fmt.Errorf("taking jobs of %s back: %w", w.name, err)
+	}
+	if a.Missing > 0 {
+		w.r.observer.Missing(w.name, int(a.Missing))
+		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name, "jobs", a.Missing)
 	}
 	if a.Busy == 0 && !r.Leave {
 		w.held = begin.Add(queue.ReadmitFor)
