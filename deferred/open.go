@@ -62,8 +62,8 @@ func (s *Stream) isOpen() bool {
 }
 
 func (s *Stream) openBoth(ctx context.Context) (jetstream.Stream, error) {
-	if !s.nc.IsConnected() {
-		return nil, s.disconnected()
+	if err := s.askLink(); err != nil {
+		return nil, err
 	}
 	if err := s.checkServer(ctx); err != nil {
 		return nil, err
@@ -81,8 +81,6 @@ func (s *Stream) openBoth(ctx context.Context) (jetstream.Stream, error) {
 // keepOpening returns when the overflow is open, or ctx has ended. It tries again after a
 // while, and as soon as there is a connection.
 func (s *Stream) keepOpening(ctx context.Context) {
-	connected := s.nc.StatusChanged(nats.CONNECTED)
-	defer s.nc.RemoveStatusListener(connected)
 	told := told{log: s.log}
 	for {
 		err := s.Open(ctx)
@@ -100,7 +98,7 @@ func (s *Stream) keepOpening(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-connected:
+		case <-s.connected:
 		case <-time.After(jittered(pause)):
 		}
 	}

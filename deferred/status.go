@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -40,7 +37,7 @@ type Status struct {
 
 // Status tells how the overflow is doing, from what is known: it asks nobody.
 func (s *Stream) Status() Status {
-	st := Status{Connected: s.nc.IsConnected(), Open: s.isOpen(), Deferred: s.name, Dead: s.deadName, Stuck: s.Stuck()}
+	st := Status{Connected: s.link() == nil, Open: s.isOpen(), Deferred: s.name, Dead: s.deadName, Stuck: s.Stuck()}
 	if f := s.failure.Load(); f != nil {
 		st.Err = f.err
 	}
@@ -53,28 +50,13 @@ func (s *Stream) Status() Status {
 // Connected returns nil, or why nothing can be put on the overflow now. It asks
 // nobody.
 func (s *Stream) Connected() error {
-	switch {
-	case !s.nc.IsConnected():
-		return s.disconnected()
-	case !s.isOpen():
+	if err := s.link(); err != nil {
+		return err
+	}
+	if !s.isOpen() {
 		return s.closed()
 	}
 	return nil
-}
-
-// disconnected says that there is no connection, and as far as is known why. One that was
-// closed comes back as little as one whose login is refused.
-func (s *Stream) disconnected() error {
-	err := fmt.Errorf("%w: not connected to NATS (%s)", ErrUnavailable, strings.ToLower(s.nc.Status().String()))
-	last := s.nc.LastError()
-	if last != nil {
-		err = fmt.Errorf("%w: %w", err, last)
-	}
-	if s.nc.IsClosed() || errors.Is(last, nats.ErrAuthorization) || errors.Is(last, nats.ErrAuthExpired) ||
-		errors.Is(last, nats.ErrAuthRevoked) || errors.Is(last, nats.ErrAccountAuthExpired) {
-		return unfit{err}
-	}
-	return err
 }
 
 // closed says why the overflow is not open: an ErrUnavailable in any case, for a job that

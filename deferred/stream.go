@@ -39,6 +39,9 @@ type Stream struct {
 	failure  atomic.Pointer[failure]
 	stuck    *stuck
 
+	linked    atomic.Pointer[failure] // see link
+	connected chan struct{}           // has something when it was connected a moment ago
+
 	wants, wantsDead      jetstream.StreamConfig // as they are made
 	opening               sync.Mutex             // held while somebody opens it
 	opened                chan struct{}          // closed when it is open: jobs is set then, and created
@@ -73,7 +76,7 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 	}
 	s := &Stream{
 		nc: nc, js: js, log: o.Logger, observer: o.Observer, subjects: newSubjects(o.Prefix), stuck: newStuck(), ears: map[*Readmitter]struct{}{},
-		opened: make(chan struct{}), awayPause: awayPause, unfitPause: unfitPause,
+		opened: make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
 	}
 	s.wants, s.wantsDead = settings(o)
 	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
@@ -88,8 +91,11 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 // What keeps the overflow from being opened is logged once, and told by Connected and
 // Status.
 func (s *Stream) Run(ctx context.Context) error {
-	s.keepOpening(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { s.watchLink(ctx) })
+	running.Go(func() { s.keepOpening(ctx) })
 	<-ctx.Done()
+	running.Wait()
 	s.puts.Close()
 	s.js.CleanupPublisher()
 	return nil
