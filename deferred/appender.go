@@ -31,7 +31,8 @@ type Engine interface {
 }
 
 // Appender is a queue.Appender that puts jobs on the overflow: those that the engine
-// sets aside, and those that may wait while the engine is away. Make one with New.
+// sets aside, and those that may wait while the engine is away. Make one with New, and Run
+// it.
 type Appender struct {
 	engine   Engine
 	stream   *Stream
@@ -41,37 +42,62 @@ type Appender struct {
 	holder   string
 	patience time.Duration
 
-	stop  context.CancelFunc
-	ended sync.WaitGroup
+	begun chan struct{} // closed when Run begins
+	ended chan struct{} // closed when it ends
 }
 
 var _ queue.Appender = (*Appender)(nil)
 
-// New returns an Appender in front of engine, and starts its two goroutines, which
-// Close ends. Neither the engine nor the stream is closed by it.
+// New returns an Appender in front of engine, which Run runs. Neither the engine nor the
+// stream is closed by it.
 func New(engine Engine, stream *Stream) *Appender {
-	ctx, stop := context.WithCancel(context.Background())
-	a := &Appender{
-		engine: engine, stream: stream, log: stream.log, holder: "a-" + queue.NewID(), patience: patience, stop: stop,
-		specs: newSpecs(engine.Get), absent: newAbsences(),
+	return &Appender{
+		engine: engine, stream: stream, log: stream.log, holder: "a-" + queue.NewID(), patience: patience,
+		specs: newSpecs(engine.Get), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
-	a.ended.Go(func() { a.specs.run(ctx) })
-	a.ended.Go(func() { a.watch(ctx) })
-	return a
 }
 
-// Close ends the Appender's goroutines. No Append may be under way.
-func (a *Appender) Close() {
-	a.stop()
-	a.ended.Wait()
+// Run does what Append leaves behind, until ctx ends: it learns which queues' jobs may
+// wait, and looks after the queues whose engine is away. It returns nil, and is called
+// once. End what calls Append first, then Run, then that of the Stream.
+func (a *Appender) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { a.specs.run(ctx) })
+	running.Go(func() { a.watch(ctx) })
+	close(a.begun)
+	running.Wait()
+	close(a.ended)
+	return nil
+}
+
+// runs waits for Run to begin: without it an engine that was away once would be so for
+// ever. It returns an error when it has ended.
+func (a *Appender) runs(ctx context.Context) error {
+	select {
+	case <-a.begun:
+	case <-ctx.Done():
+		return fmt.Errorf("deferred: Append before Run: %w", ctx.Err())
+	}
+	select {
+	case <-a.ended:
+		return fmt.Errorf("%w: deferred: Append after Run", queue.ErrClosed)
+	default:
+		return nil
+	}
 }
 
 // Append implements queue.Appender. Of a job that was put on the overflow it answers
 // Accepted, with State Deferred. The payloads must not be changed before Append
 // returns; nor, ever, when it answers Failed or Deferred: an engine that did not
 // answer may still hold them.
+//
+// Before Run it waits until Run begins, or ctx ends; after Run the answer is
+// queue.ErrClosed. In both cases nothing was done.
 func (a *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := a.runs(ctx); err != nil {
 		return nil, err
 	}
 	e := &entrance{a: a, ctx: ctx, jobs: jobs, answers: make([]queue.Appended, len(jobs)), courses: make([]course, len(jobs))}

@@ -383,3 +383,33 @@ func TestAppendGivenUp(t *testing.T) {
 		t.Error("the engine counts as away")
 	}
 }
+
+// Append waits for Run to begin, and does nothing after it.
+func TestAppendWithoutRun(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 10))
+	f := &faulty{Engine: r}
+	a := New(f, r.stream)
+	jobs := []queue.Job{job("a", "1")}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := a.Append(ctx, jobs); !errors.Is(err, context.DeadlineExceeded) || f.offered() != 0 {
+		t.Errorf("before Run: %v, %d offers", err, f.offered())
+	}
+	answered := make(chan error)
+	go func() {
+		answers, err := a.Append(t.Context(), jobs)
+		if err == nil && answers[0].Outcome != queue.Accepted {
+			err = fmt.Errorf("%+v", answers)
+		}
+		answered <- err
+	}()
+	stop := start(t, a.Run)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	stop()
+	if _, err := a.Append(t.Context(), []queue.Job{job("a", "2")}); !errors.Is(err, queue.ErrClosed) || f.offered() != 1 {
+		t.Errorf("after Run: %v, %d offers", err, f.offered())
+	}
+}

@@ -238,7 +238,8 @@ func TestQueueMissing(t *testing.T) {
 	}
 }
 
-// While dead letters cannot be stored nothing is removed, and it goes on when they can.
+// While dead letters cannot be stored nothing is removed, and it is told why nothing comes
+// back and what to do; it goes on by itself when that was done.
 func TestDeadStreamFull(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
@@ -251,33 +252,99 @@ func TestDeadStreamFull(t *testing.T) {
 	if _, err := r.stream.js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		if _, err := r.stream.js.Publish(t.Context(), "penstock.deferred.a", []byte("hello")); err != nil {
+	for _, subject := range []string{"a", "a", "B", "B"} { // of which B is no queue
+		if _, err := r.stream.js.Publish(t.Context(), "penstock.deferred."+subject, []byte("hello")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1"})))
-	runReadmitter(t, r.readmitter())
-	until(t, "the second was refused", func() bool { return errors.Is(refusalOf(r.stream), ErrFull) })
-	if n := onStream(t, r.stream, "penstock.deferred.a"); n < 3 {
+	m := r.readmitter()
+	stop := runReadmitter(t, m)
+	until(t, "both ways are stuck", func() bool {
+		err := r.stream.Stuck()
+		return err != nil && strings.Contains(err.Error(), `subject "penstock.deferred.B" and 1 more`)
+	})
+	told := r.stream.Status().Stuck
+	for _, want := range []string{"PENSTOCK_DEAD", "nats stream view", "nats stream purge", "maximum messages exceeded"} {
+		if !strings.Contains(told.Error(), want) {
+			t.Errorf("%q is not in %v", want, told)
+		}
+	}
+	r.seen.mu.Lock()
+	if !errors.Is(told, ErrFull) || r.seen.unburied < 2 || !errors.Is(r.seen.why, ErrFull) {
+		t.Errorf("%v; the observer saw %d, %v", told, r.seen.unburied, r.seen.why)
+	}
+	r.seen.mu.Unlock()
+	until(t, "it is tried ever more seldom", func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		w := m.ways["penstock.deferred.a"]
+		return !w.running && w.tries >= 3
+	})
+	if err := r.stream.Connected(); err != nil {
+		t.Errorf("more can be deferred all the same, but %v", err)
+	}
+	if n := onStream(t, r.stream, "penstock.deferred.>"); n < 4 {
 		t.Errorf("%d left", n)
 	}
+
+	// Whoever stops does not know any more; the next sees it for himself.
+	stop()
+	if err := r.stream.Stuck(); err != nil {
+		t.Errorf("nobody looks, but %v", err)
+	}
+	runReadmitter(t, r.readmitter())
+	until(t, "both are stuck again", func() bool {
+		err := r.stream.Stuck()
+		return err != nil && strings.Contains(err.Error(), "and 1 more")
+	})
+	if err := dead.Purge(t.Context()); err != nil { // as the advice is: there is place for one
+		t.Fatal(err)
+	}
+	until(t, "one is there", func() bool { return len(deadLetters(t, r.stream)) == 1 })
 	config.MaxMsgs = -1
 	if _, err := r.stream.js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	leave(t, r, 1)
 	r.idle(t, "a")
-	if n := len(deadLetters(t, r.stream)); n != 3 {
+	until(t, "nothing is stuck", func() bool { return r.stream.Stuck() == nil })
+	if n := len(deadLetters(t, r.stream)); n != 3 { // and one before
 		t.Errorf("%d dead letters", n)
 	}
 }
 
-func refusalOf(s *Stream) error {
-	if err := s.Status().Err; err != nil {
-		return refusal(err)
+// A head that cannot become a dead letter, and that somebody took away, is none any more.
+func TestStuckRemoved(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 100))
+	if err := r.stream.js.DeleteStream(t.Context(), r.stream.deadName); err != nil {
+		t.Fatal(err)
 	}
-	return nil
+	ack, err := r.stream.js.Publish(t.Context(), "penstock.deferred.a", []byte("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1"})))
+	runReadmitter(t, r.readmitter())
+	until(t, "it is stuck", func() bool { return r.stream.Stuck() != nil })
+	if err := r.stream.Stuck(); !strings.Contains(err.Error(), "queue a:") || !strings.Contains(err.Error(), "see that the stream is there") {
+		t.Error(err)
+	}
+	if err := r.stream.jobs.DeleteMsg(t.Context(), ack.Sequence); err != nil {
+		t.Fatal(err)
+	}
+	leave(t, r, 1)
+	until(t, "nothing is stuck", func() bool { return r.stream.Stuck() == nil })
+}
+
+// generation begins one of a queue's records: those there are, are of the older one.
+func (r *rig) generation(t testing.TB, name string) {
+	t.Helper()
+	a, err := r.Readmit(t.Context(), queue.ReadmitRequest{Queue: name, Holder: "test", Overflow: r.stream.identity(), Empty: true, Leave: true})
+	if err != nil || a.Busy > 0 || a.Missing > 0 {
+		t.Fatalf("%+v, %v", a, err)
+	}
 }
 
 // Records of jobs that the overflow does not have are given up in time.
@@ -287,8 +354,9 @@ func TestMissing(t *testing.T) {
 	if _, err := r.Offer(t.Context(), []queue.Job{job("a", "1"), job("a", "2"), job("a", "3")}); err != nil {
 		t.Fatal(err)
 	}
-	runReadmitter(t, r.readmitter())
+	r.generation(t, "a")
 	r.clock.jump(queue.OrphanAfter + time.Second)
+	runReadmitter(t, r.readmitter())
 	until(t, "given up", func() bool { return r.info(t, "a").Deferred == 0 })
 	until(t, "the observer knows", func() bool {
 		r.seen.mu.Lock()
@@ -296,6 +364,44 @@ func TestMissing(t *testing.T) {
 		return r.seen.missing == 2
 	})
 	if x := one(t, newAppender(t, r, r.stream), job("a", "2")); x.Outcome != queue.Accepted {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A job that never got to the overflow does not keep its queue on the detour, however
+// many others are set aside meanwhile: it is given up when they have come back.
+func TestMissingUnderInflow(t *testing.T) {
+	r := newRig(t)
+	putSpec(t, r, specFor("a", 10))
+	a := newAppender(t, r, r.stream)
+	defers(t, a, "a", numbered(10))
+	lost, err := r.Offer(t.Context(), []queue.Job{job("a", "lost")}) // and whoever offered it dies
+	if err != nil || lost[0].Outcome != queue.SetAside {
+		t.Fatalf("%+v, %v", lost, err)
+	}
+	leave(t, r, 10)
+	r.generation(t, "a")
+	runReadmitter(t, r.readmitter())
+	n := 0
+	for ; defers(t, a, "a", []string{fmt.Sprint("one", n)}) > 0; n++ {
+		if n > 100 {
+			t.Fatalf("still deferred, after %d that came back: %+v", n, r.info(t, "a"))
+		}
+		leave(t, r, 1)
+		r.clock.jump(time.Second)
+	}
+	leave(t, r, 1)
+	r.idle(t, "a")
+	info := r.info(t, "a")
+	if info.Missing != 1 || info.SetAside != int64(n+1) || info.Returned != int64(n) {
+		t.Errorf("%+v, %d came back", info, n)
+	}
+	until(t, "the observer knows", func() bool {
+		r.seen.mu.Lock()
+		defer r.seen.mu.Unlock()
+		return r.seen.missing == 1
+	})
+	if x := one(t, a, job("a", "lost")); x.Outcome != queue.Accepted || x.State != queue.Waiting {
 		t.Errorf("%+v", x)
 	}
 }

@@ -2,9 +2,14 @@
 // in their queue, and their way back. It works with any engine that is a queue.Overflow,
 // and in Go alone:
 //
-//	stream, err := deferred.Open(ctx, nc, deferred.Options{Replicas: 3})
-//	appender := deferred.New(engine, stream)           // a queue.Appender, for producers
-//	readmitter := deferred.NewReadmitter(engine, stream) // Run it, in any number of processes
+//	stream, err := deferred.NewStream(nc, deferred.Options{Replicas: 3})
+//	appender := deferred.New(engine, stream)             // a queue.Appender, for producers
+//	readmitter := deferred.NewReadmitter(engine, stream) // the way back, in any number of processes
+//
+// All three are run, stream.Run(ctx) until the others have ended. NATS may be away when they
+// begin: until the stream is open, which it tries for by itself, nothing is deferred and
+// nothing comes back. Who would rather know at once what is wrong with NATS calls
+// stream.Open(ctx) before.
 //
 // It promises that a job answered Deferred is on NATS, acknowledged; that it comes back
 // into its queue, or becomes a dead letter that says why, whatever is killed in between;

@@ -61,12 +61,40 @@ func openStream(t testing.TB, nc *nats.Conn, o Options) *Stream {
 	if o.Logger == nil {
 		o.Logger = logTo(t)
 	}
-	s, err := Open(t.Context(), nc, o)
+	s, err := open(t.Context(), nc, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Close)
+	start(t, s.Run)
 	return s
+}
+
+// open makes a stream and opens it.
+func open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
+	s, err := NewStream(nc, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Open(ctx)
+}
+
+// start runs something until the test ends, or stop is called.
+func start(t testing.TB, run func(context.Context) error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := run(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	stop = func() {
+		cancel()
+		<-done
+	}
+	t.Cleanup(stop)
+	return stop
 }
 
 // newStream is the overflow on a NATS of its own.
@@ -141,30 +169,14 @@ func putSpec(t testing.TB, e queue.Specs, s queue.Spec) {
 func newAppender(t testing.TB, e Engine, s *Stream) *Appender {
 	t.Helper()
 	a := New(e, s)
-	t.Cleanup(a.Close)
+	start(t, a.Run)
 	return a
 }
 
 // runReadmitter runs one until the test ends, or stop is called.
 func runReadmitter(t testing.TB, r *Readmitter) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			cancel()
-			<-done
-		})
-	}
-	t.Cleanup(stop)
-	return stop
+	return start(t, r.Run)
 }
 
 func job(name, id string) queue.Job {

@@ -14,6 +14,9 @@ type Observer interface {
 	// DeadLetter: so many became dead letters, on the overflow's stream of them, or in the
 	// queue's own keeping (TooOld, TooLate). queue is empty where there is none.
 	DeadLetter(queue string, reason Reason, jobs int)
+	// DeadLetterFailed: an attempt to store dead letters failed with err. It is made again;
+	// until it succeeds, nothing behind them comes back into the queue.
+	DeadLetterFailed(queue string, err error)
 	// Missing: so many were recorded as deferred, and the overflow does not have them.
 	Missing(queue string, jobs int)
 	// Depth: about so many are deferred, the oldest since then, as seen by this process,
@@ -49,6 +52,9 @@ func (NoObserver) Returned(string, int) {}
 
 // DeadLetter does nothing.
 func (NoObserver) DeadLetter(string, Reason, int) {}
+
+// DeadLetterFailed does nothing.
+func (NoObserver) DeadLetterFailed(string, error) {}
 
 // Missing does nothing.
 func (NoObserver) Missing(string, int) {}

@@ -17,7 +17,7 @@ const (
 	maxReplicas    = 5 // of JetStream
 )
 
-// Options of Open. Zero fields mean the defaults named.
+// Options of a Stream. Zero fields mean the defaults named.
 type Options struct {
 	// Prefix begins the names of the streams, in capitals, and their subjects: 1 to 32 of
 	// a-z 0-9 _ -; "penstock". Stores that share a NATS have one each.
@@ -25,7 +25,7 @@ type Options struct {
 	// Replicas is on how many nodes of a JetStream cluster each job is kept; 1.
 	// Streams with fewer are refused.
 	Replicas int
-	// MaxBytes is how much the stream of deferred jobs may hold when Open makes it;
+	// MaxBytes is how much the stream of deferred jobs may hold when it is made;
 	// 10 GiB. That of the dead letters is made to hold a tenth of it.
 	MaxBytes int64
 	// Logger receives what no caller is told; nil discards it.

@@ -65,6 +65,7 @@ func (w *way) clear(ctx context.Context, why Reason, detail string, sure func(co
 		return 0, true, err
 	}
 	if len(f.messages) == 0 {
+		w.unstick()
 		subjects, err := w.r.stream.count(ctx, w.subject)
 		w.tries++
 		return w.backoff(1), subjects[w.subject] > 0, err
@@ -74,8 +75,9 @@ func (w *way) clear(ctx context.Context, why Reason, detail string, sure func(co
 	}
 	letters := w.letters(&f, why, detail)
 	if err := w.r.stream.bury(ctx, letters); err != nil {
-		return 0, true, err
+		return 0, true, w.stick(ctx, err)
 	}
+	w.unstick()
 	w.tries = 0
 	w.r.observer.DeadLetter(w.name, why, len(letters))
 	w.r.log.Warn("deferred jobs became dead letters", "subject", w.subject, "reason", string(why), "jobs", len(letters))

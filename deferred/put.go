@@ -22,7 +22,8 @@ type parcel struct {
 func (p parcel) size() int { return len(p.body) }
 
 // Put stores items and answers in the same order: nil when NATS has acknowledged the
-// job, else ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown, wrapped.
+// job, else ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown, wrapped. It is
+// ErrUnavailable, at once, until the Stream is open, and after its Run.
 // Items of one queue that are all stored are stored in the order given. Jobs of
 // concurrent callers travel in the same messages, so that one write to disk serves
 // many.

@@ -211,13 +211,17 @@ func TestPutFull(t *testing.T) {
 
 // A caller who gives up before his jobs have left knows that they have not.
 func TestPutGivenUp(t *testing.T) {
-	s := newStream(t)
+	s, err := open(t.Context(), connect(t, startNATS(t).URL()), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := start(t, s.Run)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Put(ctx, itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
-	s.Close()
+	stop()
 	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Error(err)
 	}

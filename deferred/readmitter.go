@@ -53,7 +53,14 @@ func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 // Nothing is kept between two looks at a queue's overflow but where it stands: memory
 // does not depend on how much is deferred, and a process that is killed leaves nothing
 // behind but its hold on the ways back, for queue.ReadmitFor.
+//
+// It waits until the Stream is open.
 func (r *Readmitter) Run(ctx context.Context) error {
+	select {
+	case <-r.stream.opened:
+	case <-ctx.Done():
+		return nil
+	}
 	r.mu.Lock()
 	r.ctx = ctx
 	r.mu.Unlock()
@@ -177,6 +184,7 @@ func (r *Readmitter) leave() {
 	leaving.Wait()
 	for _, w := range r.ways {
 		w.show(0, time.Time{})
+		w.unstick()
 	}
 	clear(r.ways)
 }

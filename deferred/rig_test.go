@@ -19,6 +19,8 @@ type seen struct {
 	failed   int
 	returned int
 	dead     map[Reason]int
+	unburied int
+	why      error // of the last of these
 	missing  int
 	depth    map[string]int64
 	oldest   map[string]time.Time
@@ -48,6 +50,13 @@ func (s *seen) DeadLetter(_ string, r Reason, jobs int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dead[r] += jobs
+}
+
+func (s *seen) DeadLetterFailed(_ string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unburied++
+	s.why = err
 }
 
 func (s *seen) Missing(_ string, jobs int) {

@@ -81,12 +81,9 @@ func TestOpenAtOnce(t *testing.T) {
 	for i := range 8 {
 		nc := connect(t, url)
 		all.Go(func() {
-			s, err := Open(t.Context(), nc, Options{MaxBytes: int64(1+i%2) << 30})
-			if err != nil {
+			if _, err := open(t.Context(), nc, Options{MaxBytes: int64(1+i%2) << 30}); err != nil {
 				t.Error(err)
-				return
 			}
-			s.Close()
 		})
 	}
 	all.Wait()
@@ -159,17 +156,14 @@ func TestOpenExisting(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := Open(t.Context(), nc, o)
-			if (err == nil) != (c.want == nil) {
+			_, err = open(t.Context(), nc, o)
+			if (err == nil) != (c.want == nil) || err != nil && !errors.Is(err, ErrUnfit) {
 				t.Fatal(err)
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "PENSTOCK_DEFERRED") {
 					t.Errorf("%v, want %q", err, want)
 				}
-			}
-			if s != nil {
-				s.Close()
 			}
 			after, err := js.Stream(t.Context(), config.Name)
 			if err != nil || !reflect.DeepEqual(after.CachedInfo().Config, before.CachedInfo().Config) {
@@ -211,21 +205,21 @@ func TestOpenUnfit(t *testing.T) {
 	}
 	plain.Start()
 	defer plain.Shutdown()
-	if _, err := Open(t.Context(), connect(t, plain.ClientURL()), Options{}); err == nil || !strings.Contains(err.Error(), "no JetStream") {
+	if _, err := open(t.Context(), connect(t, plain.ClientURL()), Options{}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "no JetStream") {
 		t.Error(err)
 	}
 
 	nc := connect(t, startNATS(t).URL())
-	if _, err := Open(t.Context(), nc, Options{Replicas: 3}); err == nil || !strings.Contains(err.Error(), "num_replicas 3") {
+	if _, err := open(t.Context(), nc, Options{Replicas: 3}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "num_replicas 3") {
 		t.Error(err)
 	}
 	nc.Close()
-	if _, err := Open(t.Context(), nc, Options{}); err == nil {
-		t.Error("opened on a closed connection")
+	if _, err := open(t.Context(), nc, Options{}); !errors.Is(err, ErrUnfit) {
+		t.Errorf("on a closed connection: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Open(ctx, connect(t, startNATS(t).URL()), Options{}); !errors.Is(err, context.Canceled) {
+	if _, err := open(ctx, connect(t, startNATS(t).URL()), Options{}); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnfit) {
 		t.Error(err)
 	}
 }

@@ -2,11 +2,9 @@ package deferred
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +25,7 @@ const (
 )
 
 // Stream is the overflow as NATS keeps it: a stream of deferred jobs and one of dead
-// letters. Its methods are safe for use by many goroutines.
+// letters. Its methods are safe for use by many goroutines. Make one with NewStream.
 type Stream struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
@@ -36,24 +34,38 @@ type Stream struct {
 	subjects subjects
 	name     string // of the stream of jobs
 	deadName string // of that of dead letters
-	jobs     jetstream.Stream
 	puts     *queue.Coalescer[parcel, error]
 	created  atomic.Int64 // when the stream of jobs was made, by which it is told from another of its name
 	failure  atomic.Pointer[failure]
+	stuck    *stuck
+
+	linked    atomic.Pointer[failure] // see link
+	connected chan struct{}           // has something when it was connected a moment ago
+
+	wants, wantsDead      jetstream.StreamConfig // as they are made
+	opening               sync.Mutex             // held while somebody opens it
+	opened                chan struct{}          // closed when it is open: jobs is set then, and created
+	unopened              atomic.Pointer[failure]
+	awayPause, unfitPause time.Duration // the constants of that name
+	jobs                  jetstream.Stream
 
 	mu   sync.Mutex
 	ears map[*Readmitter]struct{} // who wants to know what was put
 }
 
-// failure is why the last call failed.
+// failure is why something failed.
 type failure struct{ err error }
 
-// Open makes the two streams where they are not there, and checks them where they are;
-// it changes none. Any number of processes may do that at once. The connection stays
-// the caller's, to close after the Stream; it should be made with
+// NewStream returns the overflow on a connection to NATS. It asks NATS nothing, which may
+// be away: Run opens the overflow as soon as it can be, or Open at once. Until then
+// nothing can be put on it.
+//
+// The connection stays the caller's, to close after Run. Make it with
 // nats.ReconnectBufSize(-1): what NATS cannot be given now is refused now, and not kept
-// back to be stored after its producer was told that it was not.
-func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
+// back to be stored after its producer was told that it was not. With
+// nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort()
+// it does not give up either.
+func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -62,68 +74,31 @@ func Open(ctx context.Context, nc *nats.Conn, o Options) (*Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("deferred: %w", err)
 	}
-	if err := checkServer(ctx, nc, js); err != nil {
-		return nil, fmt.Errorf("deferred: %w", err)
+	s := &Stream{
+		nc: nc, js: js, log: o.Logger, observer: o.Observer, subjects: newSubjects(o.Prefix), stuck: newStuck(), ears: map[*Readmitter]struct{}{},
+		opened: make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
 	}
-	s := &Stream{nc: nc, js: js, log: o.Logger, observer: o.Observer, subjects: newSubjects(o.Prefix), ears: map[*Readmitter]struct{}{}}
-	jobs, dead := settings(o)
-	s.name, s.deadName = jobs.Name, dead.Name
+	s.wants, s.wantsDead = settings(o)
+	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
 	s.puts = queue.NewCoalescer(lanes, ackTimeout+time.Second, parcel.size, s.send, func(_ parcel, err error) error { return err })
-	if s.jobs, err = s.open(ctx, jobs); err != nil {
-		return nil, err
-	}
-	if _, err = s.open(ctx, dead); err != nil {
-		return nil, err
-	}
-	s.created.Store(s.jobs.CachedInfo().Created.UnixNano())
 	return s, nil
 }
 
-// checkServer refuses a NATS without JetStream, or without reading many messages at
-// once.
-func checkServer(ctx context.Context, nc *nats.Conn, js jetstream.JetStream) error {
-	account, err := js.AccountInfo(ctx)
-	switch {
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
-		return fmt.Errorf("the NATS server at %s has no JetStream: start it with --jetstream, or name another", nc.ConnectedUrlRedacted())
-	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return fmt.Errorf("the account on NATS at %s has no JetStream: enable it for the account, or use another", nc.ConnectedUrlRedacted())
-	case err != nil:
-		return fmt.Errorf("asking NATS about JetStream: %w", err)
-	case account.API.Level < 1:
-		return fmt.Errorf("nats-server %s is too old: 2.11 or newer is needed", nc.ConnectedServerVersion())
-	}
-	return nil
-}
-
-// open looks a stream up, or makes it.
-func (s *Stream) open(ctx context.Context, wants jetstream.StreamConfig) (jetstream.Stream, error) {
-	stream, err := s.js.Stream(ctx, wants.Name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		stream, err = s.js.CreateStream(ctx, wants)
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // made meanwhile, with other settings
-			stream, err = s.js.Stream(ctx, wants.Name)
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("deferred: stream %s with num_replicas %d and max_bytes %d: %w", wants.Name, wants.Replicas, wants.MaxBytes, err)
-	}
-	has := stream.CachedInfo().Config
-	if d := differences(has, wants, s.nc.MaxPayload()); len(d) > 0 {
-		return nil, fmt.Errorf("deferred: stream %s would lose or refuse jobs: %s; it was left as it is: change it with nats stream edit, or choose another prefix",
-			wants.Name, strings.Join(d, "; "))
-	}
-	if has.MaxBytes > 0 && has.MaxBytes < wants.MaxBytes {
-		s.log.Warn("a stream of the overflow holds less than asked for; it was made so, and is left as it is",
-			"stream", wants.Name, "max_bytes", has.MaxBytes, "asked", wants.MaxBytes)
-	}
-	return stream, nil
-}
-
-// Close waits for what is being put. It does not close the connection.
-func (s *Stream) Close() {
+// Run opens the overflow, unless Open has, and tries for as long as that takes. When ctx
+// ends it waits for what is being put, refuses more, and returns nil. It is called once;
+// an Appender and a Readmitter on the Stream should end before it does.
+//
+// What keeps the overflow from being opened is logged once, and told by Connected and
+// Status.
+func (s *Stream) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { s.watchLink(ctx) })
+	running.Go(func() { s.keepOpening(ctx) })
+	<-ctx.Done()
+	running.Wait()
 	s.puts.Close()
 	s.js.CleanupPublisher()
+	return nil
 }
 
 // identity tells this stream from another of its name, in which the sequence begins

@@ -56,7 +56,6 @@ func (w *way) take(ctx context.Context, a queue.Readmitted, open bool) (taken, e
 		return t, nil
 	}
 	h.settle(f.size())
-	w.tries = 0
 	below := a.Order
 	if w.suspects(f.messages[0].seq, below) {
 		head, err := w.r.stream.first(ctx, w.subject)
@@ -76,6 +75,8 @@ func (w *way) take(ctx context.Context, a queue.Readmitted, open bool) (taken, e
 	if err := w.hand(ctx, &t, &pieces, f.pending, open); err != nil || t.last.Busy > 0 {
 		return t, err
 	}
+	w.unstick()
+	w.tries = 0 // not before: who cannot go on is to try ever more seldom
 	// All below the first that is not taken; of a message, all of its jobs.
 	end := f.last + 1
 	if len(pieces) > 0 {
@@ -211,7 +212,7 @@ func (p *piece) refused(o queue.ReadmitOutcome) bool {
 // bury makes a piece a dead letter.
 func (w *way) bury(ctx context.Context, p *piece) error {
 	if err := w.r.stream.bury(ctx, []letter{p.letter}); err != nil {
-		return err
+		return w.stick(ctx, err)
 	}
 	p.done = true
 	w.r.observer.DeadLetter(w.name, p.reason, 1)

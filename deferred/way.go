@@ -147,6 +147,7 @@ func (w *way) pass(ctx context.Context) (pause time.Duration, left bool, err err
 		return 0, true, err
 	}
 	w.lost()
+	w.unstick()
 	return a.Busy + mathrand.N(queue.ReadmitFor/10), true, nil
 }
 
@@ -181,16 +182,13 @@ func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err er
 		return w.backoff(1), true, nil
 	}
 	w.behind = 0
+	w.unstick()
 	a, err := w.readmit(ctx, queue.ReadmitRequest{Empty: true, Leave: true})
 	if errors.Is(err, queue.ErrUnknownQueue) {
 		return 0, false, nil
 	}
 	if err != nil {
 		return 0, true, err
-	}
-	if a.Missing > 0 {
-		w.r.observer.Missing(w.name, int(a.Missing))
-		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name, "jobs", a.Missing)
 	}
 	w.lost()
 	if a.Busy > 0 {
@@ -211,6 +209,10 @@ func (w *way) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmi
 	a, err := w.r.engine.Readmit(ctx, w.request(r))
 	if err != nil {
 		return a, fmt.Errorf("taking jobs of %s back: %w", w.name, err)
+	}
+	if a.Missing > 0 {
+		w.r.observer.Missing(w.name, int(a.Missing))
+		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name, "jobs", a.Missing)
 	}
 	if a.Busy == 0 && !r.Leave {
 		w.held = begin.Add(queue.ReadmitFor)

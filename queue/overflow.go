@@ -69,14 +69,16 @@ type ReadmitRequest struct {
 	// Closed takes nothing back now, but still looks for jobs that are too old.
 	Closed bool
 	// Empty says that a look begun before this call found nothing of this queue on
-	// the overflow. Records of deferred jobs that are older than OrphanAfter are then
-	// given up: what they stand for was never stored, or was lost.
+	// the overflow; see OrphanAfter.
 	Empty bool
 	// Leave gives the way back up to somebody else.
 	Leave bool
 }
 
-// OrphanAfter is how long a job may be on its way to the overflow.
+// OrphanAfter is how long a job may be on its way to the overflow. Once a job comes
+// back that was set aside so much later than others, or the overflow is empty so much
+// later, the records that these have left are given up: what they stand for was never
+// stored, or was lost.
 const OrphanAfter = 30 * time.Second
 
 // Readmission is one job on its way back.
@@ -136,7 +138,7 @@ type Readmitted struct {
 	Batch int64
 	// Deferred is how many jobs are recorded as deferred.
 	Deferred int64
-	// Missing is how many records were given up (see Empty).
+	// Missing is how many records were given up (see OrphanAfter).
 	Missing int64
 	// Now is the engine's time.
 	Now time.Time

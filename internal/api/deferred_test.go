@@ -13,6 +13,7 @@ import (
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 )
@@ -85,11 +86,13 @@ func serveOverflowing(t *testing.T) *overflowing {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	stream, err := deferred.Open(t.Context(), nc, deferred.Options{})
+	stream, err := deferred.NewStream(nc, deferred.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(stream.Close)
+	if err := stream.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	bolt, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +100,15 @@ func serveOverflowing(t *testing.T) *overflowing {
 	t.Cleanup(func() { _ = bolt.Close() })
 	store := &leaving{Engine: bolt}
 	appender := deferred.New(store, stream)
-	t.Cleanup(appender.Close)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- ops.RunOver(ctx, appender.Run, stream.Run) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	f := &fixture{t: t}
 	f.serveOver(store, api.Options{Appender: appender, Overflow: true, OverflowState: stream})
 	return &overflowing{fixture: f, store: store, nats: s}

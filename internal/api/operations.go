@@ -31,8 +31,11 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CheckTimeout)
 	defer cancel()
-	store, overflow := h.engine.Check(ctx), h.overflowState()
+	store := h.engine.Check(ctx)
+	overflow, stuck := h.overflowState()
 	switch {
+	case store == nil && overflow == nil && stuck != nil:
+		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
 	case store == nil && overflow == nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "ready"})
 	case store == nil:
@@ -63,11 +66,11 @@ type readiness struct {
 	Detail   string `json:"detail,omitempty"`
 }
 
-func (h *handler) overflowState() error {
+func (h *handler) overflowState() (away, stuck error) {
 	if !h.o.Overflow || h.o.OverflowState == nil {
-		return nil
+		return nil, nil
 	}
-	return h.o.OverflowState.Connected()
+	return h.o.OverflowState.Connected(), h.o.OverflowState.Stuck()
 }
 
 // away reports whether an error says that the store was not reached, or did not answer

@@ -12,6 +12,9 @@ type OverflowState interface {
 	// Connected returns nil, or why nothing can be put on the overflow now. It does not
 	// wait for anybody.
 	Connected() error
+	// Stuck returns nil, or why jobs that are there do not come back, as far as this
+	// process sees to that. It does not wait for anybody.
+	Stuck() error
 }
 
 // refusesJob says why a job that can be read is not even offered: it asks for what

@@ -180,9 +180,10 @@ func TestStreamWithoutStore(t *testing.T) {
 }
 
 // connected is an overflow that is there, or not.
-type connected struct{ err error }
+type connected struct{ err, stuck error }
 
 func (c *connected) Connected() error { return c.err }
+func (c *connected) Stuck() error     { return c.stuck }
 
 func TestReadiness(t *testing.T) {
 	nats := errors.New("no NATS server answers")
@@ -208,7 +209,7 @@ func TestReadiness(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := api.Options{Overflow: c.with}
 			if c.with {
-				o.OverflowState = &connected{c.overflow}
+				o.OverflowState = &connected{err: c.overflow}
 			}
 			f := serve(t, o)
 			f.engine.fail(c.store)
@@ -221,6 +222,10 @@ func TestReadiness(t *testing.T) {
 			}
 			f.do("GET", "/healthz", "").want(t, 200)
 		})
+	}
+	dead := errors.New("the dead letters' stream is full")
+	for away, want := range map[error][]any{nil: {"status", "degraded", "store", "ok", "overflow", "stuck", "detail", dead.Error()}, nats: {"status", "degraded", "overflow", "unavailable"}} {
+		serve(t, api.Options{Overflow: true, OverflowState: &connected{err: away, stuck: dead}}).do("GET", "/readyz", "").want(t, 200, want...)
 	}
 	stopping, stop := context.WithCancel(t.Context())
 	stop()

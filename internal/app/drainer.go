@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"time"
@@ -23,7 +24,8 @@ type DrainerOptions struct {
 	Handler drain.Handler
 	// Drain are the drainer's own settings; Observer is set here.
 	Drain drain.Options
-	// Overflow is where jobs come back from. Nil: none do.
+	// Overflow is where jobs come back from, which somebody else runs for as long as the
+	// Drainer. Nil: none do.
 	Overflow *deferred.Stream
 	// Listen is where metrics and health are served; without an address nowhere.
 	Listen ops.Listen
@@ -97,26 +99,29 @@ func (d *Drainer) Run(ctx context.Context) error {
 	}
 	d.o.Logger.Info("drainer serves health and metrics", "url", d.server.URL())
 	defer d.o.Logger.Info("drainer stopped")
-	ready := func(check context.Context) error {
-		if err := ctx.Err(); err != nil {
-			return errStopping
+	ready := func(check context.Context) (lacks, err error) {
+		if ctx.Err() != nil {
+			return nil, errStopping
 		}
 		if err := d.engine.Check(check); err != nil {
-			return err
+			return nil, err
 		}
-		return d.pace.held()
+		return d.lacks(), d.pace.held()
 	}
-	return ops.RunAll(context.WithoutCancel(ctx),
-		func(lasting context.Context) error {
-			work, cancel := context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(lasting, cancel)() // should the server fail
-			return outflow(work)
-		},
-		func(lasting context.Context) error {
-			return d.server.Run(lasting, ops.Health(ready, metricsPage(d.o.Registry)))
-		},
-	)
+	return ops.RunOver(ctx, outflow, func(lasting context.Context) error {
+		return d.server.Run(lasting, ops.Health(ready, metricsPage(d.o.Registry)))
+	})
+}
+
+// lacks is why nothing comes back from the overflow, or not for some queue; nil if it does.
+func (d *Drainer) lacks() error {
+	if d.o.Overflow == nil {
+		return nil
+	}
+	if err := d.o.Overflow.Connected(); err != nil {
+		return fmt.Errorf("jobs are delivered, and nothing comes back from the overflow: %w", err)
+	}
+	return d.o.Overflow.Stuck()
 }
 
 // Close frees the listener of a drainer that is not run.

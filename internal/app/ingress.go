@@ -24,7 +24,8 @@ type IngressOptions struct {
 	Server ops.ServerOptions
 	// API are further settings of the API; Metrics, Stopping and Logger are set here.
 	API api.Options
-	// Overflow is where jobs go that may wait. Nil: those that ask for it are refused.
+	// Overflow is where jobs go that may wait, which somebody else runs for as long as the
+	// Ingress. Nil: those that ask for it are refused.
 	Overflow *deferred.Stream
 	// ValidateTarget checks the deliver part of specs. Nil takes any.
 	ValidateTarget func(json.RawMessage) error
@@ -84,28 +85,22 @@ func (i *Ingress) URL() string { return i.server.URL() }
 func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
-	runs := []func(context.Context) error{
-		func(ctx context.Context) error { return i.server.Run(ctx, api.New(i.engine, o)) },
-		func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
-	}
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}
+	serve := func(ctx context.Context) error {
+		return ops.RunAll(ctx,
+			func(ctx context.Context) error { return i.server.Run(ctx, api.New(i.engine, o)) },
+			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
+		)
+	}
 	i.o.Logger.Info("ingress listens", "url", i.URL())
 	defer i.o.Logger.Info("ingress stopped")
-	err := ops.RunAll(ctx, runs...)
-	i.closeFront()
-	return err
+	if i.front == nil {
+		return serve(ctx)
+	}
+	return ops.RunOver(ctx, serve, i.front.Run) // requests that are let finish still need it
 }
 
 // Close frees the listener of an ingress that is not run.
-func (i *Ingress) Close() error {
-	i.closeFront()
-	return i.server.Close()
-}
-
-func (i *Ingress) closeFront() {
-	if i.front != nil {
-		i.front.Close()
-	}
-}
+func (i *Ingress) Close() error { return i.server.Close() }

@@ -1,11 +1,15 @@
 package app
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -52,27 +56,24 @@ func (f *natsFlags) maxBytes() (int64, error) {
 	return int64(n), nil
 }
 
-// natsTimeout is how long a start waits for NATS.
-const natsTimeout = 10 * time.Second
+const (
+	natsWait = 500 * time.Millisecond // until a NATS that is away is tried again
+	// natsRefusedWait is the same of one that refuses the login: somebody has to mend that.
+	natsRefusedWait = 10 * time.Second
+)
 
-// connect connects to NATS. The connection repairs itself for as long as it lasts,
-// and keeps nothing back while it is broken: what cannot be sent now fails now, so
-// that nobody takes for stored what waits in this process.
-func (f *natsFlags) connect(ctx context.Context, name string, log *slog.Logger) (*nats.Conn, error) {
-	options := []nats.Option{
-		nats.Name(name), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.ReconnectBufSize(-1),
-		nats.Timeout(2 * time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil { // nil when it was closed
-				log.Warn("the connection to nats broke; reconnecting", "error", err)
-			}
-		}),
-		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("connected to nats again", "server", c.ConnectedUrlRedacted()) }),
-		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-			log.Warn("nats reports an error", "error", err)
-		}),
-	}
+// connect connects to NATS. The connection repairs itself for as long as it lasts, also if
+// there is no NATS yet, and keeps nothing back while it is broken: what cannot be sent now
+// fails now, so that nobody takes for stored what waits in this process. An error is what
+// trying again does not mend: a bad URL or file, or a login that is refused.
+func (f *natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
+	l := &line{log: log, first: make(chan error, 1), said: map[string]bool{}}
+	options := append(l.options(), nats.Name(name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
+		nats.Timeout(2*time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2))
 	if f.NATSCreds != "" {
+		if _, err := os.ReadFile(f.NATSCreds); err != nil { // the client would read it only when a server asks
+			return nil, err
+		}
 		options = append(options, nats.UserCredentials(f.NATSCreds))
 	}
 	if f.NATSTLSCA != "" {
@@ -81,22 +82,101 @@ func (f *natsFlags) connect(ctx context.Context, name string, log *slog.Logger) 
 	if f.NATSTLSCert != "" {
 		options = append(options, nats.ClientCert(f.NATSTLSCert, f.NATSTLSKey))
 	}
-	ctx, cancel := context.WithTimeout(ctx, natsTimeout)
-	defer cancel()
-	for {
-		nc, err := nats.Connect(f.NATS, options...)
-		if err == nil {
-			return nc, nil
-		}
-		if !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) { // such as a bad URL or file, or a refused login
-			return nil, fmt.Errorf("--nats: %w", withoutURL(err, f.NATS))
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("--nats: no server answered within %v: %w", natsTimeout, withoutURL(err, f.NATS))
-		case <-time.After(200 * time.Millisecond):
+	nc, err := nats.Connect(f.NATS, options...)
+	if err != nil {
+		return nil, err
+	}
+	l.conn.Store(nc)
+	if nc.IsConnected() {
+		return nc, nil
+	}
+	// It has tried once, and goes on. Why it failed it tells in any case, before anything else.
+	if err := <-l.first; !away(err) {
+		nc.Close()
+		return nil, err
+	}
+	return nc, nil
+}
+
+// away reports whether a server was not reached, or had no place for one more: that
+// passes.
+func away(err error) bool {
+	for _, passing := range []error{nats.ErrNoServers, nats.ErrTimeout, nats.ErrMaxAccountConnectionsExceeded, nats.ErrStaleConnection, io.EOF} {
+		if errors.Is(err, passing) {
+			return true
 		}
 	}
+	if strings.Contains(err.Error(), nats.MAX_CONNECTIONS_ERR) { // its ErrMaxConnectionsExceeded is not what a login that is refused so returns
+		return true
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op != "remote error" // which is the other side's word in TLS, such as on our certificate
+	}
+	var network net.Error
+	return errors.As(err, &network) && network.Timeout()
+}
+
+// line is a connection as the log has it: what keeps it from being connected once, until it
+// is.
+type line struct {
+	log   *slog.Logger
+	conn  atomic.Pointer[nats.Conn]
+	first chan error      // why it could not be connected at first
+	said  map[string]bool // the client calls one handler at a time
+}
+
+func (l *line) options() []nats.Option {
+	return []nats.Option{
+		nats.CustomReconnectDelay(l.wait),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) {
+			select {
+			case l.first <- err:
+			default:
+			}
+			if l.once("away") {
+				l.log.Warn("nats cannot be reached; trying again", "error", err)
+			}
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil && l.once("broke") { // nil when it was closed
+				l.log.Warn("the connection to nats broke; reconnecting", "error", err)
+			}
+		}),
+		nats.ConnectHandler(func(c *nats.Conn) {
+			if len(l.said) > 0 {
+				l.connected(c)
+			}
+		}),
+		nats.ReconnectHandler(l.connected),
+		nats.ErrorHandler(func(c *nats.Conn, _ *nats.Subscription, err error) {
+			if c.IsConnected() || l.once("refused") {
+				l.log.Warn("nats reports an error", "error", err)
+			}
+		}),
+	}
+}
+
+// once reports whether something was not said yet.
+func (l *line) once(what string) bool {
+	if l.said[what] {
+		return false
+	}
+	l.said[what] = true
+	return true
+}
+
+func (l *line) connected(c *nats.Conn) {
+	clear(l.said)
+	l.log.Info("connected to nats", "server", c.ConnectedUrlRedacted())
+}
+
+// wait is how long it is until all servers are tried again.
+func (l *line) wait(int) time.Duration {
+	if nc := l.conn.Load(); nc != nil && nc.LastError() != nil && !away(nc.LastError()) {
+		return natsRefusedWait + rand.N(natsRefusedWait/4)
+	}
+	return natsWait + rand.N(natsWait/4)
 }
 
 // withoutURL keeps a password that stands in the URL out of an error.

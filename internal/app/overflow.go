@@ -5,24 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
-// OpenOverflow opens the overflow on a connection to NATS, which stays the caller's,
-// and registers its metrics.
-func OpenOverflow(ctx context.Context, nc *nats.Conn, o deferred.Options, reg prometheus.Registerer, maxQueueLabels int) (*deferred.Stream, error) {
+// NewOverflow returns the overflow on a connection to NATS, which stays the caller's,
+// and registers its metrics. It is opened by its Run, or by Open.
+func NewOverflow(nc *nats.Conn, o deferred.Options, reg prometheus.Registerer, maxQueueLabels int) (*deferred.Stream, error) {
 	counted, err := metrics.NewOverflow(reg, maxQueueLabels)
 	if err != nil {
 		return nil, err
 	}
 	o.Observer = counted
-	return deferred.Open(ctx, nc, o)
+	return deferred.NewStream(nc, o)
 }
 
 // overflow is a process's own overflow, with its connection; without --nats it is
@@ -32,9 +34,11 @@ type overflow struct {
 	conn *nats.Conn
 }
 
-// openOverflow opens what the flags name. Without it no queue may need it: to be told
-// so at the start is better than when the queue is full.
-func (f *natsFlags) openOverflow(ctx context.Context, name string, engine queue.Specs, reg prometheus.Registerer, labels int, log *slog.Logger) (overflow, error) {
+// newOverflow makes what the flags name. NATS may be away: the process starts all the same.
+// But what waiting does not mend is told at once, if NATS is there to tell it. Without
+// --nats no queue may need it: to be told so at the start is better than when the queue is
+// full.
+func (f *natsFlags) newOverflow(ctx context.Context, name string, engine queue.Specs, reg prometheus.Registerer, labels int, log *slog.Logger) (overflow, error) {
 	if f.NATS == "" {
 		return overflow{}, nobodyDefers(ctx, engine)
 	}
@@ -42,13 +46,16 @@ func (f *natsFlags) openOverflow(ctx context.Context, name string, engine queue.
 	if err != nil {
 		return overflow{}, err
 	}
-	conn, err := f.connect(ctx, name, log)
+	conn, err := f.connect(name, log)
 	if err != nil {
-		return overflow{}, err
+		return overflow{}, fmt.Errorf("--nats: %w", withoutURL(err, f.NATS))
 	}
-	stream, err := OpenOverflow(ctx, conn, deferred.Options{
+	stream, err := NewOverflow(conn, deferred.Options{
 		Prefix: f.NATSPrefix, Replicas: f.NATSReplicas, MaxBytes: bytes, Logger: log,
 	}, reg, labels)
+	if err == nil {
+		err = firstLook(ctx, stream)
+	}
 	if err != nil {
 		conn.Close()
 		return overflow{}, fmt.Errorf("--nats: %w", err)
@@ -56,9 +63,29 @@ func (f *natsFlags) openOverflow(ctx context.Context, name string, engine queue.
 	return overflow{stream, conn}, nil
 }
 
+// natsPatience is how long a start waits for a NATS that is connected and does not answer.
+const natsPatience = 5 * time.Second
+
+// firstLook returns an error where waiting mends nothing. Of anything else Run will tell.
+func firstLook(ctx context.Context, stream *deferred.Stream) error {
+	look, cancel := context.WithTimeout(ctx, natsPatience)
+	defer cancel()
+	if err := stream.Open(look); errors.Is(err, deferred.ErrUnfit) {
+		return err
+	}
+	return ctx.Err()
+}
+
+// under runs a process on the overflow.
+func (o overflow) under(ctx context.Context, process func(context.Context) error) error {
+	if o.Stream == nil {
+		return process(ctx)
+	}
+	return ops.RunOver(ctx, process, o.Run)
+}
+
 func (o overflow) close() {
-	if o.Stream != nil {
-		o.Stream.Close()
+	if o.conn != nil {
 		o.conn.Close()
 	}
 }

@@ -57,22 +57,24 @@ func newPlant(t *testing.T, spec string) *plant {
 			t.Fatal(err)
 		}
 		reg := app.NewRegistry()
-		stream, err := app.OpenOverflow(t.Context(), conn, deferred.Options{}, reg, 0)
+		stream, err := app.NewOverflow(conn, deferred.Options{}, reg, 0)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := stream.Open(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
 			stop()
 			running.Wait()
-			stream.Close()
 			conn.Close()
 			_ = engine.Close()
 		})
 		return engine, stream, reg
 	}
-	run := func(f func(context.Context) error) {
+	run := func(f func(context.Context) error, stream *deferred.Stream) {
 		running.Go(func() {
-			if err := f(ctx); err != nil {
+			if err := ops.RunOver(ctx, f, stream.Run); err != nil {
 				t.Errorf("ended with %v", err)
 			}
 		})
@@ -85,14 +87,14 @@ func newPlant(t *testing.T, spec string) *plant {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run(d.Run)
+		run(d.Run, stream)
 	}
 	engine, stream, reg := process()
 	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Overflow: stream, ValidateTarget: app.ValidTarget, Registry: reg})
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(in.Run)
+	run(in.Run, stream)
 	p.base = in.URL() + "/v1/queues/email"
 	if status, text := call(t, "PUT", p.base, strings.Replace(spec, "TARGET", p.target.URL, 1), "application/json"); status != 201 {
 		t.Fatalf("%d %s", status, text)

@@ -52,7 +52,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	overflow, err := f.openOverflow(ctx, "penstock drainer", engine, reg, f.QueueLabels, log)
+	overflow, err := f.newOverflow(ctx, "penstock drainer", engine, reg, f.QueueLabels, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -64,7 +64,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
-		err = d.Run(ctx)
+		err = overflow.under(ctx, d.Run)
 	}
 	return errors.Join(err, router.Close(), engine.Close())
 }

@@ -44,7 +44,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	overflow, err := f.openOverflow(ctx, "penstock ingress", engine, reg, f.QueueLabels, log)
+	overflow, err := f.newOverflow(ctx, "penstock ingress", engine, reg, f.QueueLabels, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
@@ -55,7 +55,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		ValidateTarget: ValidTarget, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
-		err = i.Run(ctx)
+		err = overflow.under(ctx, i.Run)
 	}
 	return errors.Join(err, engine.Close())
 }

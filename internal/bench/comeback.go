@@ -49,7 +49,7 @@ func (r *reservoir) comeback(ctx context.Context, count int) (took []float64, er
 		}
 	}
 	a := deferred.New(r.engine, r.stream)
-	defer a.Close()
+	defer background(ctx, a.Run)()
 	if err := makeFull(ctx, r.engine); err != nil {
 		return nil, err
 	}
@@ -88,13 +88,15 @@ func (r *reservoir) outflow(ctx context.Context, h drain.Handler) error {
 		return err
 	}
 	defer nc.Close()
-	stream, err := deferred.Open(ctx, nc, deferred.Options{MaxBytes: overflowBytes, Logger: warnings})
+	stream, err := deferred.NewStream(nc, deferred.Options{MaxBytes: overflowBytes, Logger: warnings})
 	if err != nil {
 		return err
 	}
-	defer stream.Close()
-	return ops.RunAll(ctx, func(ctx context.Context) error { return drain.Run(ctx, engine, h, drain.Options{}) },
-		deferred.NewReadmitter(engine, stream).Run)
+	both := func(ctx context.Context) error {
+		return ops.RunAll(ctx, func(ctx context.Context) error { return drain.Run(ctx, engine, h, drain.Options{}) },
+			deferred.NewReadmitter(engine, stream).Run)
+	}
+	return ops.RunOver(ctx, both, stream.Run)
 }
 
 var deferredIdle = Figure{

@@ -14,7 +14,7 @@ import (
 // was kept from answering in time, are stored as well, but cost less: they do not count.
 func (r *reservoir) putAside(ctx context.Context, count int64) (float64, error) {
 	a := deferred.New(r.engine, r.stream)
-	defer a.Close()
+	defer background(ctx, a.Run)()
 	v, err := together(ctx, callers, count, func(ctx context.Context) error { return deferOne(ctx, a) })
 	if err != nil {
 		return 0, err

@@ -28,6 +28,7 @@ type reservoir struct {
 
 	engine queue.Engine
 	stream *deferred.Stream
+	end    func() // of the stream
 	seen   *seen
 }
 
@@ -101,8 +102,29 @@ func (r *reservoir) again(ctx context.Context) (err error) {
 		return err
 	}
 	r.seen = &seen{}
-	r.stream, err = deferred.Open(ctx, r.nc, deferred.Options{MaxBytes: overflowBytes, Observer: r.seen, Logger: warnings})
-	return err
+	stream, err := deferred.NewStream(r.nc, deferred.Options{MaxBytes: overflowBytes, Observer: r.seen, Logger: warnings})
+	if err != nil {
+		return err
+	}
+	if err := stream.Open(ctx); err != nil {
+		return err
+	}
+	r.stream, r.end = stream, background(ctx, stream.Run)
+	return nil
+}
+
+// background runs something that ends well until stop is called, which waits for it.
+func background(ctx context.Context, run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
 }
 
 // leave removes what the last round left on NATS.
@@ -111,7 +133,7 @@ func (r *reservoir) leave(ctx context.Context) error {
 		return nil
 	}
 	names := r.stream.Status()
-	r.stream.Close()
+	r.end()
 	r.stream = nil
 	for _, name := range []string{names.Deferred, names.Dead} {
 		if err := r.js.DeleteStream(ctx, name); err != nil {
@@ -123,7 +145,7 @@ func (r *reservoir) leave(ctx context.Context) error {
 
 func (r *reservoir) Close() {
 	if r.stream != nil {
-		r.stream.Close()
+		r.end()
 	}
 	for i := len(r.close) - 1; i >= 0; i-- {
 		r.close[i]()

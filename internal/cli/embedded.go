@@ -35,10 +35,11 @@ type embeddedOptions struct {
 // embedded is ingress and drainer over an embedded engine, with an overflow of its
 // own.
 type embedded struct {
-	engine  queue.Engine
-	ingress *app.Ingress
-	drainer *app.Drainer
-	closers []func() error // last in, first out
+	engine   queue.Engine
+	overflow *deferred.Stream
+	ingress  *app.Ingress
+	drainer  *app.Drainer
+	closers  []func() error // last in, first out
 }
 
 // natsDir is where the overflow lies, beside the store's file. Who has that file's
@@ -66,8 +67,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	e.closers = append(e.closers, e.engine.Close)
 	// Both show their metrics on the ingress's page.
 	registry := app.NewRegistry()
-	overflow, err := e.openOverflow(ctx, filepath.Join(o.data, natsDir), registry, o.log)
-	if err != nil {
+	if err = e.openOverflow(ctx, filepath.Join(o.data, natsDir), registry, o.log); err != nil {
 		return nil, fmt.Errorf("--data %s: the overflow: %w", o.data, err)
 	}
 	if _, err = config.Apply(ctx, e.engine, specs, o.log); err != nil {
@@ -76,43 +76,42 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	router := deliver.New(deliver.Options{Concurrency: o.concurrency, Logger: o.log})
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
-		Handler: router, Overflow: overflow, Registry: registry, Logger: o.log,
+		Handler: router, Overflow: e.overflow, Registry: registry, Logger: o.log,
 		Drain: drain.Options{Concurrency: o.concurrency, Version: version.Version},
 	})
 	if err != nil {
 		return nil, err
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, Overflow: overflow, ValidateTarget: app.ValidTarget, Registry: registry, Logger: o.log,
+		Listen: o.listen, Overflow: e.overflow, ValidateTarget: app.ValidTarget, Registry: registry, Logger: o.log,
 	})
 	return e, err
 }
 
 // openOverflow starts a NATS server that only this process can reach.
-func (e *embedded) openOverflow(ctx context.Context, dir string, reg prometheus.Registerer, log *slog.Logger) (*deferred.Stream, error) {
+func (e *embedded) openOverflow(ctx context.Context, dir string, reg prometheus.Registerer, log *slog.Logger) error {
 	server, err := natsserver.Start(ctx, natsserver.Options{Dir: dir, Logger: log})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.closers = append(e.closers, func() error { server.Stop(); return nil })
 	conn, err := server.Connect()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.closers = append(e.closers, func() error { conn.Close(); return nil })
-	stream, err := app.OpenOverflow(ctx, conn, deferred.Options{Logger: log}, reg, 0)
-	if err != nil {
-		return nil, err
+	if e.overflow, err = app.NewOverflow(conn, deferred.Options{Logger: log}, reg, 0); err != nil {
+		return err
 	}
-	e.closers = append(e.closers, func() error { stream.Close(); return nil })
-	return stream, nil
+	return e.overflow.Open(ctx)
 }
 
 func (e *embedded) url() string { return e.ingress.URL() }
 
 // run serves and drains until ctx ends, and closes the store.
 func (e *embedded) run(ctx context.Context) error {
-	err := ops.RunAll(ctx, e.ingress.Run, e.drainer.Run)
+	both := func(ctx context.Context) error { return ops.RunAll(ctx, e.ingress.Run, e.drainer.Run) }
+	err := ops.RunOver(ctx, both, e.overflow.Run)
 	return errors.Join(err, e.close())
 }
 

@@ -53,7 +53,7 @@ type rule struct {
 var alerted = []string{
 	"up", "penstock_refreshed_timestamp_seconds", "penstock_oldest_waiting_seconds", "penstock_lost_slots_total",
 	"penstock_leases_expired_total", "penstock_refused_total", "penstock_deliveries_total", "penstock_overflow_failures_total",
-	"penstock_deferred_oldest_age_seconds", "penstock_dead_letters_total", "penstock_deferred_missing_total",
+	"penstock_deferred_oldest_age_seconds", "penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total",
 }
 
 func prometheusFaults(t *testing.T, deploy files) (found faults) {

@@ -17,6 +17,7 @@ type Overflow struct {
 	failed   *prometheus.CounterVec
 	returned *prometheus.CounterVec
 	letters  *prometheus.CounterVec
+	unburied *prometheus.CounterVec
 	missing  *prometheus.CounterVec
 	latency  prometheus.Histogram
 
@@ -37,6 +38,7 @@ func NewOverflow(reg prometheus.Registerer, maxQueues int) (*Overflow, error) {
 		failed:   counter("penstock_overflow_failures_total", "Messages that the overflow did not take, by reason.", "reason"),
 		returned: counter("penstock_readmitted_total", "Jobs that this process took back from the overflow into their queue.", "queue"),
 		letters:  counter("penstock_dead_letters_total", "Deferred jobs that could not come back, by reason.", "queue", "reason"),
+		unburied: counter("penstock_dead_letter_failures_total", "Attempts to store dead letters that failed, by reason; until they succeed, nothing behind them comes back.", "reason"),
 		missing:  counter("penstock_deferred_missing_total", "Jobs recorded as deferred that the overflow does not have: never acknowledged, or lost by NATS.", "queue"),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "penstock_overflow_publish_seconds", Help: "How long the overflow took to acknowledge a message of deferred jobs.", Buckets: latencyBuckets,
@@ -44,7 +46,7 @@ func NewOverflow(reg prometheus.Registerer, maxQueues int) (*Overflow, error) {
 	}
 	o.queues = newSlots(maxQueues, kind{o.stored, ""}, kind{o.returned, ""})
 	o.ages = newAges(o.queues.most)
-	return o, register(reg, o.stored, o.failed, o.returned, o.letters, o.missing, o.latency, o.ages)
+	return o, register(reg, o.stored, o.failed, o.returned, o.letters, o.unburied, o.missing, o.latency, o.ages)
 }
 
 // Stored implements deferred.Observer.
@@ -81,6 +83,11 @@ func (o *Overflow) DeadLetter(name string, reason deferred.Reason, jobs int) {
 		name = Other
 	}
 	o.queues.addKnown(name, o.letters, string(reason), float64(jobs))
+}
+
+// DeadLetterFailed implements deferred.Observer.
+func (o *Overflow) DeadLetterFailed(_ string, err error) {
+	o.unburied.WithLabelValues(failure(err)).Inc()
 }
 
 // Missing implements deferred.Observer.

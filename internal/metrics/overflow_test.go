@@ -32,6 +32,8 @@ func TestOverflow(t *testing.T) {
 	o.DeadLetter("a", deferred.TooOld, 1)
 	o.DeadLetter("stranger", deferred.NotOurs, 1)
 	o.DeadLetter("", deferred.NotOurs, 1)
+	o.DeadLetterFailed("a", fmt.Errorf("a dead letter: %w", deferred.ErrFull))
+	o.DeadLetterFailed("", queue.ErrOutcomeUnknown)
 	o.Missing("b", 1)
 	compare(t, reg, `
 # HELP penstock_deferred_total Jobs that this process put on the overflow.
@@ -54,10 +56,14 @@ penstock_readmitted_total{queue="b"} 0
 # TYPE penstock_dead_letters_total counter
 penstock_dead_letters_total{queue="_other",reason="not_ours"} 2
 penstock_dead_letters_total{queue="a",reason="too_old"} 1
+# HELP penstock_dead_letter_failures_total Attempts to store dead letters that failed, by reason; until they succeed, nothing behind them comes back.
+# TYPE penstock_dead_letter_failures_total counter
+penstock_dead_letter_failures_total{reason="full"} 1
+penstock_dead_letter_failures_total{reason="unknown"} 1
 # HELP penstock_deferred_missing_total Jobs recorded as deferred that the overflow does not have: never acknowledged, or lost by NATS.
 # TYPE penstock_deferred_missing_total counter
 penstock_deferred_missing_total{queue="b"} 1
-`, "penstock_deferred_total", "penstock_overflow_failures_total", "penstock_readmitted_total", "penstock_dead_letters_total", "penstock_deferred_missing_total")
+`, "penstock_deferred_total", "penstock_overflow_failures_total", "penstock_readmitted_total", "penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total")
 }
 
 // The age grows by itself, is bounded in series, and ends with the backlog.

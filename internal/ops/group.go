@@ -6,6 +6,21 @@ import (
 	"sync"
 )
 
+// RunOver runs over on top of under, which goes on until over has ended. When ctx ends
+// over is stopped; when under ends by itself over is, too. It returns when both have ended,
+// with their errors.
+func RunOver(ctx context.Context, over, under func(context.Context) error) error {
+	return RunAll(context.WithoutCancel(ctx),
+		func(lasting context.Context) error {
+			work, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(lasting, cancel)()
+			return over(work)
+		},
+		under,
+	)
+}
+
 // RunAll runs all of them together. The first to end, in whatever way, stops the
 // others by their context. It returns when all have ended, with their errors.
 func RunAll(ctx context.Context, runs ...func(context.Context) error) error {

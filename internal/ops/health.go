@@ -11,18 +11,22 @@ import (
 const checkTimeout = time.Second
 
 // Health serves GET /healthz, /readyz and /metrics for a process that has no
-// other face. ready is asked for each /readyz.
-func Health(ready func(context.Context) error, metrics http.Handler) http.Handler {
+// other face. ready is asked for each /readyz: an error is why the process cannot do its
+// work, and lacks is what it goes without, if that is something.
+func Health(ready func(context.Context) (lacks, err error), metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { tell(w, http.StatusOK, "ok", "") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
 		defer cancel()
-		if err := ready(ctx); err != nil {
+		switch lacks, err := ready(ctx); {
+		case err != nil:
 			tell(w, http.StatusServiceUnavailable, "not_ready", err.Error())
-			return
+		case lacks != nil:
+			tell(w, http.StatusOK, "degraded", lacks.Error())
+		default:
+			tell(w, http.StatusOK, "ready", "")
 		}
-		tell(w, http.StatusOK, "ready", "")
 	})
 	if metrics != nil {
 		mux.Handle("GET /metrics", metrics)

@@ -255,11 +255,46 @@ func TestRunAll(t *testing.T) {
 	}
 }
 
+// What is below goes on until what is above has ended, and none runs without the other.
+func TestRunOver(t *testing.T) {
+	broken := errors.New("broken")
+	ctx, stop := context.WithCancel(t.Context())
+	lower, ended := make(chan struct{}), false
+	over := func(ctx context.Context) error {
+		<-lower
+		stop()
+		<-ctx.Done()
+		ended = true
+		return nil
+	}
+	if err := ops.RunOver(ctx, over, func(ctx context.Context) error {
+		close(lower)
+		<-ctx.Done()
+		if !ended {
+			t.Error("it was stopped before what stands on it had ended")
+		}
+		return broken
+	}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if err := ops.RunOver(t.Context(), waits, func(context.Context) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if err := ops.RunOver(t.Context(), func(context.Context) error { return broken }, waits); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestHealth(t *testing.T) {
-	var away error
-	s, _ := running(t, ops.Health(func(context.Context) error { return away }, hello), ops.ServerOptions{})
+	var lacks, away error
+	s, _ := running(t, ops.Health(func(context.Context) (error, error) { return lacks, away }, hello), ops.ServerOptions{})
 	if got := get(t, s.URL()+"/readyz"); got != "{\"status\":\"ready\"}\n" {
 		t.Errorf("ready: %s", got)
+	}
+	lacks = errors.New("the overflow is away")
+	if got := get(t, s.URL()+"/readyz"); got != "{\"status\":\"degraded\",\"detail\":\"the overflow is away\"}\n" {
+		t.Errorf("degraded: %s", got)
 	}
 	away = errors.New("the store is away")
 	if got := get(t, s.URL()+"/readyz"); got != "{\"status\":\"not_ready\",\"detail\":\"the store is away\"}\n" {

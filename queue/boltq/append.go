@@ -103,7 +103,7 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		return nil
 	}
 	if number, d := l.deferral(n.job.ID, now); d != nil {
-		n.deferred(l, number, d, now)
+		e.deferred(n, l, number, c, now)
 		return nil
 	}
 	if at := expiry(&n.job); at != 0 && at <= now {

@@ -51,7 +51,7 @@ func (l lineRecord) encode() []byte {
 	for _, v := range c.all() {
 		w.num(uint64(*v))
 	}
-	w.num(l.tickets, uint64(l.way.order), uint64(l.way.behind), l.way.givenUp)
+	w.num(l.tickets, uint64(l.way.order), uint64(l.way.behind), l.way.givenUp, l.way.gen, uint64(l.way.genAt))
 	w.text(l.way.overflow)
 	return w
 }
@@ -63,7 +63,9 @@ func decodeLine(b []byte) (lineRecord, error) {
 		*v = int64(r.num())
 	}
 	l.tickets = r.num()
-	l.way = way{order: int64(r.num()), behind: int64(r.num()), givenUp: r.num(), overflow: r.text()}
+	l.way = way{
+		order: int64(r.num()), behind: int64(r.num()), givenUp: r.num(), gen: r.num(), genAt: leaky.Instant(r.num()), overflow: r.text(),
+	}
 	return l, r.err("line")
 }
 

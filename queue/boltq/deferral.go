@@ -13,8 +13,8 @@ import (
 type aside struct {
 	records ledger
 	cost    int64            // of those that count as deferred
+	older   tallied          // those of them whose generation is the older one
 	tickets uint64           // the number of the latest deferral
-	at      leaky.Instant    // when that was
 	leaving int64            // deferrals that are not on disk yet
 	back    int64            // how many of the jobs that hold a place came back, or are about to
 	way     way              // on disk
@@ -25,13 +25,26 @@ type aside struct {
 	told    leaky.Instant // when it was last said that there is room; 0 is before the last Readmit
 }
 
+// takeBack takes back the number of a deferral that is not on disk after all. A Readmit
+// under way may have begun a generation with it.
+func (a *aside) takeBack(number uint64) {
+	if a.tickets == number && a.taking == nil {
+		a.tickets--
+	}
+}
+
 // way is how far a queue's overflow was taken back.
 type way struct {
 	overflow string // what the order counts in
 	order    int64
 	behind   int64
-	givenUp  uint64 // the ticket up to which records no longer count
+	givenUp  uint64        // the ticket up to which records no longer count
+	gen      uint64        // the ticket up to which they are of the older generation
+	genAt    leaky.Instant // when the present one began
 }
+
+// tallied is how many records, and what their jobs cost.
+type tallied struct{ n, cost int64 }
 
 // ticket names a deferral: the queue's number, which no other queue will have, not
 // even one of the same name, and that of the deferral in it.
@@ -58,8 +71,18 @@ func parseTicket(s queue.Ticket) ticket {
 	return t
 }
 
-// moving returns the change under way of a job that holds no place.
-func (l *line) moving(id string) *call { return l.aside.busy[id] }
+// moving returns the change under way of a job that holds no place. A Readmit may
+// give up every record of the older generation.
+func (l *line) moving(id string) *call {
+	a := &l.aside
+	if c := a.busy[id]; c != nil || a.taking == nil {
+		return c
+	}
+	if n := a.records.find(id); n != 0 && n <= a.way.gen {
+		return a.taking
+	}
+	return nil
+}
 
 // start notes a change under way of a job that holds no place, until stop.
 func (l *line) start(id string, c *call) {
@@ -102,19 +125,29 @@ func (e *Engine) unrecord(l *line, n uint64) {
 	}
 }
 
+// counts reports whether the record of that number, which is there, is among the
+// deferred.
+func (a *aside) counts(n uint64) bool {
+	return n > a.way.givenUp && a.records.get(n).state == deferred
+}
+
 // uncount takes a record out of the numbers of the deferred, if it is among them.
 func (e *Engine) uncount(l *line, n uint64, d *deferral) (counted bool) {
-	if counted = d.state == deferred && n > l.aside.way.givenUp; counted {
-		e.defers(l, -1, -int64(d.cost))
+	if counted = l.aside.counts(n); counted {
+		e.defers(l, n, -1, -int64(d.cost))
 	}
 	return counted
 }
 
-// defers counts n more jobs of that cost as deferred.
-func (e *Engine) defers(l *line, n, cost int64) {
+// defers counts n more jobs of that cost as deferred, under that number.
+func (e *Engine) defers(l *line, number uint64, n, cost int64) {
 	l.count[queue.Deferred] += n
 	e.count[queue.Deferred] += n
 	l.aside.cost += cost
+	if number <= l.aside.way.gen {
+		l.aside.older.n += n
+		l.aside.older.cost += cost
+	}
 	e.enlist(l)
 }
 

@@ -165,9 +165,8 @@ func (l *loader) deferred(ctx context.Context) error {
 		}
 		d.seq = seq
 		a.records.add(number, id, d)
-		a.at = max(a.at, d.at)
 		if d.state == deferred && number > a.way.givenUp {
-			l.defers(q, 1, int64(d.cost))
+			l.defers(q, number, 1, int64(d.cost))
 		}
 		return nil
 	})

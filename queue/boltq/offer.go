@@ -14,15 +14,20 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 }
 
 // deferred answers for a job that is deferred already, or was cancelled then.
-func (n *entry) deferred(l *line, number uint64, d *deferral, now leaky.Instant) {
+func (e *Engine) deferred(n *entry, l *line, number uint64, c *call, now leaky.Instant) {
+	d := l.aside.records.get(number)
 	if d.state == called {
 		n.known(d.print, queue.Cancelled)
 		return
 	}
 	n.known(d.print, queue.Deferred)
-	if n.answer.Outcome == queue.Duplicate {
-		n.answer.Ticket, n.answer.At = ticket{l.number, number}.text(), now.Time()
+	if n.answer.Outcome != queue.Duplicate {
+		return
 	}
+	if number <= l.aside.way.gen && !e.full() {
+		number = e.renew(n, l, number, c)
+	}
+	n.answer.Ticket, n.answer.At = ticket{l.number, number}.text(), now.Time()
 }
 
 // setAside reserves a place on the overflow; the job is recorded when that is on
@@ -32,7 +37,6 @@ func (e *Engine) setAside(n *entry, l *line, c *call, now leaky.Instant) {
 	e.store.deferred++
 	a.tickets++
 	a.leaving++
-	a.at = now
 	s := &settingAside{
 		call: c, line: l, id: strings.Clone(n.job.ID), number: a.tickets, turn: l.turn, answer: n.answer,
 		record: deferral{at: now, seq: e.store.deferred, print: n.print, cost: uint16(n.job.Cost), state: deferred},
@@ -72,7 +76,7 @@ func (c *settingAside) done(e *Engine, now leaky.Instant) {
 		Ticket:   ticket{l.number, c.number}.text(), At: c.record.at.Time(),
 	}
 	a.records.add(c.number, c.id, c.record)
-	e.defers(l, 1, int64(c.record.cost))
+	e.defers(l, c.number, 1, int64(c.record.cost))
 	e.expunge(l, now, 2)
 	c.call.settle(nil)
 }
@@ -81,9 +85,7 @@ func (c *settingAside) undone(e *Engine, err error) {
 	a := &c.line.aside
 	c.line.stop(c.id)
 	a.leaving--
-	if a.tickets == c.number {
-		a.tickets--
-	}
+	a.takeBack(c.number)
 	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.id, Err: err}
 	c.call.settle(err)
 }

@@ -26,8 +26,8 @@ func (b *bench) standing(name string) string {
 	defer b.Engine.mu.Unlock()
 	l := b.lines[name]
 	a := &l.aside
-	return fmt.Sprintf("%+v\n%+v\n%+v cost %d tickets %d leaving %d back %d entering %d size %d turn %d busy %v taking %v records %d expiries %d%s",
-		i, totals, a.way, a.cost, a.tickets, a.leaving, a.back, l.entering, l.size(), l.turn, a.busy, a.taking, a.records.n, len(l.expiries), jobs)
+	return fmt.Sprintf("%+v\n%+v\n%+v older %+v cost %d tickets %d leaving %d back %d entering %d size %d turn %d busy %v taking %v records %d expiries %d%s",
+		i, totals, a.way, a.older, a.cost, a.tickets, a.leaving, a.back, l.entering, l.size(), l.turn, a.busy, a.taking, a.records.n, len(l.expiries), jobs)
 }
 
 // A commit of the overflow's that fails gives everything back, counts, records and
@@ -44,7 +44,8 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	}
 	b.append("q", 1, 5)
 	aside := b.offer("q", 6, 5)
-	got := b.reserve(6) // one is scheduled, and there is room for three
+	b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true, Leave: true}) // and now they are of the older generation
+	got := b.reserve(6)                                                     // one is scheduled, and there is room for three
 	b.settleAll(queue.Release, got[:2])
 	b.settleAll(queue.Fail, got[2:3])
 	b.settleAll(queue.Deliver, got[3:])
@@ -90,6 +91,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 			request.Jobs, request.Behind, request.Empty = nil, 0, true
 			return readmit()
 		}},
+		{"offer of a deferred one", func() error { return second(b.Offer(ctx, []queue.Job{jobOf("q", 9)})) }},
 	}
 	b.advance(time.Minute)
 	for _, s := range steps {

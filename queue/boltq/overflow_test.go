@@ -96,6 +96,7 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	ctx := context.Background()
 	b.put("q", "unlimited", deferring(4))
 	b.append("q", 0, 4)
+	b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true}) // begins a generation
 	aside := b.offer("q", 4, 8)
 	b.settleAll(queue.Deliver, b.reserve(3))
 	list := shelf("q", 4, 1, aside)
@@ -209,6 +210,7 @@ func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
 	}
 	b.reopen()
 	check()
+	b.advance(queue.OrphanAfter) // and a microsecond, since the generation began
 	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true})
 	if m.Missing != 3 || m.Deferred != 0 {
 		t.Fatalf("%+v", m)

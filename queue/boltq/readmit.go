@@ -91,7 +91,7 @@ func (e *Engine) readmit(m *readmission, c *call, now leaky.Instant) (busy *call
 		m.out = queue.Readmitted{Busy: a.till.Sub(now), Now: now.Time()}
 		return nil
 	}
-	if busy := l.underWay(m, now); busy != nil {
+	if busy := l.underWay(m); busy != nil {
 		return busy
 	}
 	if len(m.jobs) > 0 && e.full() {
@@ -115,16 +115,10 @@ func (e *Engine) readmit(m *readmission, c *call, now leaky.Instant) (busy *call
 }
 
 // underWay returns a change that the call must wait for: another Readmit, or one
-// about a job of it; and any about jobs that hold no place, when all records may
-// be given up.
-func (l *line) underWay(m *readmission, now leaky.Instant) *call {
+// about a job of it.
+func (l *line) underWay(m *readmission) *call {
 	if l.aside.taking != nil {
 		return l.aside.taking
-	}
-	if m.Empty && l.orphaned(now) {
-		for _, c := range l.aside.busy {
-			return c
-		}
 	}
 	for i := range m.jobs {
 		id := m.jobs[i].ID
@@ -137,9 +131,6 @@ func (l *line) underWay(m *readmission, now leaky.Instant) *call {
 	}
 	return nil
 }
-
-// orphaned reports whether everything recorded should be on the overflow by now.
-func (l *line) orphaned(now leaky.Instant) bool { return now.Sub(l.aside.at) > queue.OrphanAfter }
 
 // answer says how things stand when the call is carried out.
 func (m *readmission) answer(l *line, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant) {

@@ -24,8 +24,9 @@ type readmitting struct {
 	ids    []string   // of jobs that hold no place, on which nobody else may decide
 	raise  leaky.Instant
 	way    way
-	giveUp bool
-	// missing is how many records are given up.
+	stored leaky.Instant // when the last one was, or after that
+	// begins says that a generation begins, and missing how many records are given up.
+	begins  bool
 	missing int64
 	// seen is what has become of ids in this very call.
 	seen map[string]sighting
@@ -60,6 +61,9 @@ func (w *readmitting) judge(e *Engine) {
 	for i := range w.of.jobs {
 		a := &w.of.jobs[i]
 		w.outcomes[i] = w.one(e, a)
+		if a.ticket.line == l.number { // by this clock, then
+			w.stored = min(leaky.Instant(a.At.UnixMicro()), w.now)
+		}
 		if !w.outcomes[i].Final() {
 			behind += int64(len(w.of.jobs) - i)
 			break
@@ -67,9 +71,25 @@ func (w *readmitting) judge(e *Engine) {
 		w.way.order = max(w.way.order, a.Order)
 	}
 	w.way.behind = behind
-	if w.of.Empty && l.orphaned(w.now) {
-		w.giveUp, w.way.givenUp, w.missing = true, l.aside.tickets, l.count[queue.Deferred]
+	if w.of.Empty {
+		w.stored = w.now
 	}
+	if w.way.genAt.Add(queue.OrphanAfter) < w.stored {
+		w.nextGeneration()
+	}
+}
+
+// nextGeneration begins one: what was stored behind the whole older one has been seen,
+// so nothing of that can be on the overflow any more.
+func (w *readmitting) nextGeneration() {
+	a := &w.line.aside
+	w.begins, w.missing = true, a.older.n
+	for _, n := range w.spent {
+		if a.counts(n) && n <= a.way.gen {
+			w.missing--
+		}
+	}
+	w.way.givenUp, w.way.gen, w.way.genAt = a.way.gen, a.tickets, w.now
 }
 
 // one decides a job, by the rules of docs/engine.md, Readmit, in their order.
@@ -281,8 +301,12 @@ func (w *readmitting) done(e *Engine, now leaky.Instant) {
 	for _, n := range w.spent {
 		e.unrecord(l, n)
 	}
-	if w.giveUp {
-		e.defers(l, -l.count[queue.Deferred], -l.aside.cost)
+	if w.begins {
+		older := l.aside.older
+		e.defers(l, 0, -older.n, -older.cost)
+		l.aside.older = tallied{l.count[queue.Deferred], l.aside.cost}
+		l.loose.missing += older.n - w.missing // other changes were on their way
+		w.missing = older.n
 	}
 	l.aside.way = w.way
 	e.enlist(l)

@@ -31,6 +31,7 @@ var overflowCallRules = []rule{
 	{"a call whose context has ended does nothing", func(r *rig) {
 		s := r.shelf("q", "unlimited", small(2))
 		a := s.empties("a")[0]
+		s.generation()
 		r.clock.Advance(time.Hour)
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()

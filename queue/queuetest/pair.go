@@ -300,7 +300,7 @@ func (p *pair) advance() {
 	us := rapid.OneOf(
 		rapid.Int64Range(0, 1000),
 		rapid.Int64Range(0, 150_000),
-		rapid.SampledFrom([]int64{25_000, 50_000, 100_000, 1_000_000, 10_000_000, 60_000_000}),
+		rapid.SampledFrom([]int64{25_000, 50_000, 100_000, 1_000_000, 10_000_000, 30_000_001, 60_000_000}),
 		rapid.Int64Range(0, 5_000_000),
 	).Draw(p.T, "microseconds")
 	p.clock.Advance(min(time.Duration(us)*time.Microsecond, p.patience()))

@@ -188,11 +188,16 @@ func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stor
 		return res
 	}
 	b := p.books[req.Queue]
+	gone := int64(0)
 	for name := range before {
-		if !p.isDeferred(name) && !req.Empty {
-			b.backOnes++
+		if !p.isDeferred(name) {
+			gone++
 		}
 	}
+	if res.Missing > 0 { // some of which may be among these
+		gone = min(gone, b.recorded()-res.Missing-res.Deferred)
+	}
+	b.backOnes += gone
 	for i, o := range res.Outcomes {
 		switch o {
 		case queue.Returned:
@@ -252,7 +257,7 @@ func (p *pair) recordLife() time.Duration { return p.retention - 20*time.Second 
 
 // patience is how far the time may go before a record of a deferred job is too old:
 // what the counts say of such is left open. A queue that is at that gives its
-// records up, if it may.
+// records up, or else they are cancelled.
 func (p *pair) patience() time.Duration {
 	left := time.Hour
 	now := p.clock.Now().Add(p.ahead)
@@ -265,6 +270,10 @@ func (p *pair) patience() time.Duration {
 			its := instant(i.AppendedAt).Add(p.recordLife()).Sub(now)
 			if its < time.Second {
 				p.readmitBoth(p.shelf(q), queue.ReadmitRequest{Queue: q, Holder: "one", Overflow: "o", Empty: true}, nil)
+				if p.isDeferred(queue.Ticketed{Queue: q, ID: i.ID}) {
+					p.cancelBoth(q, i.ID)
+				}
+				continue
 			}
 			left = min(left, its)
 		}
@@ -304,10 +313,13 @@ func (p *pair) readmitAll() {
 	}
 }
 
-// giveUpAll says of every shelf that it is empty.
+// giveUpAll says of every shelf that it is empty, until what is recorded now is of the
+// older generation and given up.
 func (p *pair) giveUpAll() {
-	p.clock.Advance(queue.OrphanAfter + time.Second)
-	for _, q := range pairQueues {
-		p.readmitBoth(p.shelf(q), queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", Empty: true}, nil)
+	for range 2 {
+		p.clock.Advance(queue.OrphanAfter + time.Second)
+		for _, q := range pairQueues {
+			p.readmitBoth(p.shelf(q), queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", Empty: true}, nil)
+		}
 	}
 }

@@ -41,6 +41,7 @@ var readmitDoneRules = []rule{
 	}},
 	{"only a record under its own ticket ends with it", func(r *rig) {
 		s := r.shelf("q", "unlimited", small(4))
+		s.generation() // so that they keep their tickets
 		a := s.empties("a", "b", "c")
 		s.jobs[0].Ticket = ""
 		s.jobs[1].Ticket = a[2].Ticket

@@ -53,6 +53,7 @@ func Run(t *testing.T, open Open) {
 		{"ReadmitClosed", readmitClosedRules},
 		{"ReadmitDead", readmitDeadRules},
 		{"Backlog", backlogRules},
+		{"Generations", generationRules},
 		{"Room", roomRules},
 		{"Cancel", cancelRules},
 		{"Expiry", expiryRules},

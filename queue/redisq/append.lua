@@ -40,7 +40,7 @@ local function known(q, id, body, line, old, number, cancelled)
       return SET_ASIDE, number, line.waiting + #line.places / 2 + rank, q.turn + before, time_at(old)
     end
     if cancelled then return 2, S.cancelled, 0, 0 end
-    return DEFERRED_BEFORE, number, 0, 0
+    return DEFERRED_BEFORE, renewed(q, id, old, number), 0, 0
   end
   local code = again and 1 or 2
   if sub(old, 1, 1) == 'E' then return code, (unpack_(ENDED, old, 27)), 0, 0 end
@@ -64,7 +64,6 @@ local function set_aside(q, id, body, cost, line)
   set(q, 'tickets', q.tickets + 1)
   call('SET', job_key(q.nr, id), 'D' .. pack('>I7', now) .. sub(body, 1, 18) .. pack(DEFERRED, q.tickets, 0), 'PX', ceil((q.dage + q.rfor) / 1000))
   count_deferred(q, 1, cost)
-  set(q, 'asideat', now)
   line.aside = line.aside + 1
   return SET_ASIDE, q.tickets, position, turn, now
 end

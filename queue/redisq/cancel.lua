@@ -19,7 +19,7 @@ if number then
   if cancelled then return { 2, S.cancelled } end
   -- The record stays: by it the job is dropped on its way back.
   call('SET', job_key(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
-  count_deferred(q, -1, -cost_of(job))
+  discount(q, job)
   note_backlog(q)
 else
   local entry = call('HGET', B .. 'f' .. nr, id)

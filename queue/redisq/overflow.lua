@@ -6,7 +6,7 @@
 local DEFERRED, DEFERRED_BYTES = '>I7B', 34
 
 -- overflow loads what a queue keeps besides, unless it has been.
-local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'asideat', 'roomat' }
+local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'roomat' }
 
 local function overflow(q)
   if q.mark then return end
@@ -50,6 +50,45 @@ local function count_deferred(q, by, cost)
   set(q, 'deferred', max(0, q.deferred + by))
   set(q, 'dcost', max(0, q.dcost + cost))
   M.to = M.to + q.deferred - before
+end
+
+-- discount takes a record out of the counts.
+local function discount(q, record)
+  overflow(q)
+  local cost = cost_of(record)
+  count_deferred(q, -1, -cost)
+  if unpack_(DEFERRED, record, 27) <= q.gen then
+    set(q, 'older', max(0, q.older - 1))
+    set(q, 'oldercost', max(0, q.oldercost - cost))
+  end
+end
+
+-- renewed returns the number of a record, a new one if its generation is the
+-- older: a copy of its job may be on its way from now on.
+local function renewed(q, id, record, number)
+  if number > q.gen then return number end
+  local fresh = q.tickets + 1
+  call('SET', job_key(q.nr, id), sub(record, 1, 26) .. pack(DEFERRED, fresh, 0), 'KEEPTTL')
+  discount(q, record)
+  set(q, 'tickets', fresh)
+  count_deferred(q, 1, cost_of(record))
+  return fresh
+end
+
+-- next_generation begins one when all that was stored up to some instant has been
+-- seen, and the older one with that: what it has still recorded is not on the
+-- overflow. It returns how many records are given up.
+local function next_generation(q, seen, on_the_way)
+  if seen - q.genat <= on_the_way then return 0 end
+  local missing = min(q.older, q.deferred)
+  count_deferred(q, -missing, -q.oldercost)
+  add(q, 'missing', missing)
+  set(q, 'givenup', q.gen)
+  set(q, 'gen', q.tickets)
+  set(q, 'genat', now)
+  set(q, 'older', q.deferred)
+  set(q, 'oldercost', q.dcost)
+  return missing
 end
 
 -- among_deferred returns how manieth a job is, and what those before it cost, as

@@ -80,10 +80,10 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
     dropped[#dropped + 1] = id
   end
   -- A cancelled one was counted when it was.
-  if old and not cancelled then count_deferred(q, -1, -cost_of(old)) end
+  if old and not cancelled then discount(q, old) end
 end
 
-local arg, count, final = 12, tonumber(ARGV[11]), 0
+local arg, count, final, seen = 12, tonumber(ARGV[11]), 0, empty and now or 0
 for i = 1, count do
   local id, number, ticket, at, done, late, record =
     ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], tonumber(ARGV[arg + 3]), ARGV[arg + 4] == '1', ARGV[arg + 5], ARGV[arg + 6]
@@ -92,6 +92,8 @@ for i = 1, count do
   -- Of one that is done it does not matter what has its key.
   if not ok then outcome, old = done and PASSED or UNREADABLE, nil end
   outcomes[i] = outcome
+  -- A ticket of ours says by this clock when it was put aside, or put again.
+  if string.match(ticket, '^(.+)%.%d+$') == nr then seen = min(at, now) end
   if outcome == NOT_YET or outcome > TOO_LATE then break end
   take_back(id, outcome, old, cancelled, at, done, late, record)
   order, final = max(order, number), i
@@ -110,13 +112,7 @@ end
 ended(q, dropped)
 died(q, dead)
 set(q, 'behind', behind + count - final)
-local missing = 0
-if empty and now - q.asideat > on_the_way then
-  missing = q.deferred
-  set(q, 'givenup', q.tickets)
-  count_deferred(q, -missing, -q.dcost)
-  add(q, 'missing', missing)
-end
+local missing = next_generation(q, seen, on_the_way)
 note_backlog(q)
 set(q, 'roomat', 0)
 q.holder, q.ofid, q.order, q['until'] = leave and '' or holder, store, order, leave and 0 or now + span

@@ -19,7 +19,7 @@ local function withdraw(name, id, ticket)
   local ok, job, number, cancelled = pcall(remembered, q, id)
   if ok and number and not cancelled and ticket == q.nr .. '.' .. number then
     call('UNLINK', job_key(q.nr, id))
-    count_deferred(q, -1, -cost_of(job))
+    discount(q, job)
     add(q, 'setaside', -1)
   end
   return promise(q)

@@ -1,0 +1,250 @@
+package queuetest
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// leaks sets jobs aside that never get to the shelf.
+func (s *shelf) leaks(ids ...string) []queue.Appended {
+	s.Helper()
+	before, last := s.jobs, s.last
+	a := s.aside(ids...)
+	s.jobs, s.last = before, last
+	return a
+}
+
+// older is a shelf of an empty queue with a backlog that was leaked, in the older
+// generation, which began just now.
+func (r *rig) older(ids ...string) *shelf {
+	r.Helper()
+	s := r.shelf("q", "unlimited", small(4))
+	s.full()
+	s.leaks(ids...)
+	r.drain(s.q)
+	s.generation()
+	return s
+}
+
+var generationRules = []rule{
+	{"given up is what others have overtaken that were set aside later, by more than it may be on its way", func(r *rig) {
+		s := r.older("leaked", "too")
+		// One or two jobs are on the overflow at any time: it is never seen empty.
+		s.aside("j0")
+		for n, id := range numbered("j", 30) {
+			r.clock.Advance(time.Second)
+			s.aside(id)
+			if m := s.takes(queue.Returned).Missing; m != 0 {
+				r.Errorf("%d given up after %v", m, time.Duration(n)*time.Second)
+			}
+			r.drain(s.q)
+		}
+		r.clock.Advance(time.Microsecond)
+		s.aside("last")
+		s.aside("behind")
+		r.found(s.takes(queue.Returned), finds{room: 1, batch: 1, deferred: 4}) // set aside after exactly as long
+		r.drain(s.q)
+		r.found(s.takes(queue.Returned), finds{room: 1, batch: 1, deferred: 1, missing: 2})
+		r.drain(s.q)
+		r.unknown(s.q, "leaked")
+		r.unknown(s.q, "too")
+		r.state(queue.Deferred, s.q, "behind")
+		s.takes(queue.Returned)
+		r.backlogged()
+		r.tallies(s.q, tally{waiting: 1, appended: 37, aside: 35, returned: 33, missing: 2, delivered: 36})
+	}},
+	{"of an empty overflow too only what is older", func(r *rig) {
+		s := r.older("leaked")
+		r.clock.Advance(10 * time.Second)
+		s.leaks("later")
+		r.clock.Advance(queue.OrphanAfter - 10*time.Second + time.Microsecond)
+		if n := s.empty(); n != 1 {
+			r.Errorf("%d given up", n)
+		}
+		r.unknown(s.q, "leaked")
+		r.state(queue.Deferred, s.q, "later")
+		r.clock.Advance(queue.OrphanAfter)
+		if n := s.empty(); n != 0 {
+			r.Errorf("%d given up", n)
+		}
+		r.clock.Advance(time.Microsecond)
+		if n := s.empty(); n != 1 {
+			r.Errorf("%d given up", n)
+		}
+		r.unknown(s.q, "later")
+		r.backlogged()
+	}},
+	{"what comes back in the very call is not missing", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(8))
+		s.full("a")
+		s.leaks("leaked", "withdrawn", "cancelled")
+		withdrawn := r.offer(job(s.q, "withdrawn"))[0]
+		s.aside("done")
+		r.drain(s.q)
+		s.generation()
+		r.withdrawsOne(ticketed(withdrawn, s.q))
+		r.cancels(queue.Cancelled, s.q, "cancelled")
+		r.clock.Advance(time.Hour)
+		s.aside("b", "c")
+		req := s.request(3)
+		req.Jobs[1].Done = true
+		r.found(r.gives(req, queue.Returned, queue.Passed, queue.Returned), finds{room: 2, batch: 1, deferred: 1, missing: 1})
+		r.beside[s.q]--
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 10, aside: 6, returned: 2, missing: 1, cancelled: 1, delivered: 8})
+		r.unknown(s.q, "leaked")
+		r.unknown(s.q, "cancelled") // nor can its job come any more
+		r.state(queue.Deferred, s.q, "c")
+	}},
+	{"the one that stays tells as much as those that come back", func(r *rig) {
+		s := r.older("leaked")
+		r.clock.Advance(time.Hour)
+		s.aside("a")
+		req := s.request(1)
+		req.Closed = true
+		r.found(r.gives(req, queue.NotYet), finds{room: 2, batch: 1, deferred: 1, missing: 1})
+		r.unknown(s.q, "leaked")
+		r.state(queue.Deferred, s.q, "a")
+	}},
+	{"while the head of the overflow waits, nothing behind it is given up", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(2))
+		s.full("head", "next")
+		s.generation()
+		s.leaks("leaked")
+		for range 5 {
+			r.clock.Advance(time.Hour)
+			s.aside(r.clock.Now().Time().Format("15h04"))
+			if n := s.takes(queue.NotYet).Missing; n != 0 {
+				r.Errorf("%d given up", n)
+			}
+		}
+		r.state(queue.Deferred, s.q, "leaked")
+	}},
+	{"only a job of a ticket says what was seen, and nobody from the future", func(r *rig) {
+		s := r.older("leaked")
+		for _, ticket := range []queue.Ticket{"", "x", "another.1"} {
+			s.stray("stray" + string(ticket))
+			s.jobs[0].Ticket = ticket
+			s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
+			if ticket != "" {
+				s.takes(queue.Orphaned)
+				s.done(1)
+				continue
+			}
+			s.takes(queue.Returned)
+			r.beside[s.q]++
+			r.drain(s.q)
+		}
+		s.aside("a", "b")
+		s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
+		r.clock.Advance(queue.OrphanAfter)
+		r.found(s.takes(queue.Returned), finds{room: 1, batch: 1, deferred: 2})
+		s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
+		r.clock.Advance(time.Microsecond)
+		r.found(s.takes(queue.Returned), finds{batch: 1, missing: 1})
+	}},
+	{"asking for room, or in vain, begins nothing", func(r *rig) {
+		s := r.older("leaked")
+		r.clock.Advance(time.Hour)
+		s.leaks("later")
+		r.found(r.readmit(s.request(0)), finds{room: 2, batch: 1, deferred: 2})
+		busy := s.request(0)
+		busy.Holder, busy.Empty = "another", true
+		if res, err := r.e.Readmit(r.ctx, busy); err != nil || res.Busy == 0 {
+			r.Fatalf("%+v, %v", res, err)
+		}
+		if n := s.empty(); n != 1 {
+			r.Errorf("%d given up", n)
+		}
+	}},
+	{"deferred again, a job of the older generation has a new ticket, and its copy time to come", func(r *rig) {
+		s := r.older("a", "leaked")
+		j := job(s.q, "a")
+		r.clock.Advance(10 * time.Second)
+		again := r.offered(queue.Duplicate, j)
+		if again.State != queue.Deferred || again.Ticket == "" || !again.At.Equal(r.clock.Now().Time()) {
+			r.Errorf("%+v", again)
+		}
+		r.deferredAgain(r.offer(j)[0], again)
+		r.deferredAgain(r.append(j)[0], again)
+		r.clock.Advance(queue.OrphanAfter - 10*time.Second + time.Microsecond)
+		if n := s.empty(); n != 1 {
+			r.Errorf("%d given up", n)
+		}
+		r.unknown(s.q, "leaked")
+		r.state(queue.Deferred, s.q, "a")
+		other := j
+		other.Payload = []byte("other")
+		r.offered(queue.Conflict, other)
+		s.store(j, again)
+		s.store(j, again)
+		s.takes(queue.Returned, queue.Passed)
+		r.tallies(s.q, tally{waiting: 1, appended: 5, aside: 2, returned: 1, missing: 1, delivered: 4})
+		r.backlogged()
+	}},
+	{"its old ticket is worth nothing any more", func(r *rig) {
+		s := r.shelf("q", "unlimited", small(2))
+		first := s.full("a", "b")
+		s.generation()
+		again := r.offered(queue.Duplicate, job(s.q, "a"))
+		if again.Ticket == first[0].Ticket {
+			r.Errorf("still ticket %q", again.Ticket)
+		}
+		if j := r.job(s.q, "a"); j.Position != 4 || instant(j.AppendedAt) != instant(first[0].At) {
+			r.Errorf("%+v, want it behind b, appended at %v", j, first[0].At)
+		}
+		r.withdrawsOne(ticketed(first[0], s.q))
+		r.state(queue.Deferred, s.q, "a")
+		s.done(1) // the first copy
+		r.state(queue.Deferred, s.q, "a")
+		r.beside[s.q]--
+		r.cancels(queue.Cancelled, s.q, "b")
+		r.offered(queue.Duplicate, job(s.q, "b"))
+		r.withdrawsOne(ticketed(again, s.q))
+		r.unknown(s.q, "a")
+		r.beside[s.q]++
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1, cancelled: 1})
+	}},
+	{"what was given up is ahead of no one, and cost what it did", func(r *rig) {
+		s := r.shelf("q", "10/s", small(2))
+		s.full()
+		s.asideJobs(costing(5, s.q, "a"), costing(7, s.q, "b"))
+		s.jobs = nil
+		s.generation()
+		r.clock.Advance(time.Second)
+		s.asideJobs(costing(3, s.q, "c"))
+		r.drain(s.q)
+		r.clock.Advance(time.Hour)
+		if n := s.empty(); n != 2 {
+			r.Errorf("%d given up", n)
+		}
+		r.at(s.aside("d")[0], 2, r.clock.Now().Add(300*time.Millisecond))
+	}},
+	{"another overflow, or another spec, does not begin one anew", func(r *rig) {
+		s := r.older("leaked")
+		r.clock.Advance(20 * time.Second)
+		req := s.request(0)
+		req.Overflow = "another"
+		r.readmit(req)
+		r.queue(s.q, "unlimited", small(6), defers)
+		r.clock.Advance(10*time.Second + time.Microsecond)
+		req.Empty = true
+		if n := r.readmit(req).Missing; n != 1 {
+			r.Errorf("%d given up", n)
+		}
+	}},
+	{"a queue made again begins without", func(r *rig) {
+		s := r.older("leaked")
+		r.clock.Advance(time.Hour)
+		r.delete(s.q)
+		s = r.shelf(s.q, "unlimited", small(4))
+		s.full()
+		s.leaks("leaked")
+		s.generation()
+		r.state(queue.Deferred, s.q, "leaked")
+		r.clock.Advance(queue.OrphanAfter + time.Microsecond)
+		if n := s.empty(); n != 1 {
+			r.Errorf("%d given up", n)
+		}
+	}},
+}
