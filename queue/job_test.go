@@ -44,6 +44,8 @@ func TestJobAtItsLimits(t *testing.T) {
 	j := Job{
 		Queue: strings.Repeat("g", 64) + "." + strings.Repeat("c", 64), ID: strings.Repeat("~", MaxIDBytes), Payload: make([]byte, MaxPayloadBytes),
 		ContentType: strings.Repeat("x", MaxContentTypeBytes), Cost: leaky.MaxCost, Headers: map[string]string{},
+		Lane: strings.Repeat("\U0010ffff", MaxLaneBytes/4), Priority: MaxPriority,
+		NotBefore: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), ExpiresAt: time.Date(2199, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
 	}
 	for i := range MaxHeaders {
 		j.Headers[fmt.Sprintf("X-%02d", i)] = strings.Repeat("v", MaxHeaderBytes/MaxHeaders-4)
@@ -60,6 +62,10 @@ func TestJobRefuses(t *testing.T) {
 	}
 	header := func(name, value string) func(*Job) {
 		return func(j *Job) { j.Headers = map[string]string{name: value} }
+	}
+	noon := time.Date(2026, 9, 1, 12, 0, 0, 0, time.UTC)
+	between := func(notBefore, expires time.Time) func(*Job) {
+		return func(j *Job) { j.NotBefore, j.ExpiresAt = notBefore, expires }
 	}
 	for what, tt := range map[string]struct {
 		field  string
@@ -94,6 +100,24 @@ func TestJobRefuses(t *testing.T) {
 		"the length":              {"headers.content-length", header("content-length", "0")},
 		"the framing":             {"headers.Transfer-Encoding", header("Transfer-Encoding", "chunked")},
 		"the type, beside itself": {"headers.Content-Type", header("Content-Type", "text/plain")},
+		"lane of 257 bytes":       {"lane", func(j *Job) { j.Lane = strings.Repeat("x", MaxLaneBytes+1) }},
+		"lane of 129 letters":     {"lane", func(j *Job) { j.Lane = strings.Repeat("ä", MaxLaneBytes/2+1) }},
+		"lane of 10 MB":           {"lane", func(j *Job) { j.Lane = strings.Repeat("x", 10_000_000) }},
+		"lane not UTF-8":          {"lane", func(j *Job) { j.Lane = "\xff" }},
+		"lane cut in a letter":    {"lane", func(j *Job) { j.Lane = strings.Repeat("x", 10) + "ä"[:1] }},
+		"lane of a surrogate":     {"lane", func(j *Job) { j.Lane = "\xed\xa0\x80" }},
+		"lane written too long":   {"lane", func(j *Job) { j.Lane = "\xc0\x80" }},
+		"priority below":          {"priority", func(j *Job) { j.Priority = -1 }},
+		"priority above":          {"priority", func(j *Job) { j.Priority = MaxPriority + 1 }},
+		"priority of a byte":      {"priority", func(j *Job) { j.Priority = 256 }},
+		"not before in 1970":      {"not_before", func(j *Job) { j.NotBefore = time.Unix(0, 0) }},
+		"not before in 1999":      {"not_before", func(j *Job) { j.NotBefore = time.Date(1999, 12, 31, 23, 59, 59, 0, time.UTC) }},
+		"not before in 2200":      {"not_before", func(j *Job) { j.NotBefore = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		"not before in 2999":      {"not_before", func(j *Job) { j.NotBefore = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		"expires in 1970":         {"expires_at", func(j *Job) { j.ExpiresAt = time.Unix(0, 0) }},
+		"expires before it may":   {"expires_at", between(noon.Add(time.Hour), noon)},
+		"expires as it may":       {"expires_at", between(noon, noon)},
+		"expires far before":      {"expires_at", between(time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))},
 	} {
 		j := Job{Queue: "q", ID: "a"}
 		j.Normalize()

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,8 +24,17 @@ func anyJob(t *rapid.T) Job {
 		Cost:        rapid.Int64Range(0, leaky.MaxCost).Draw(t, "cost"),
 	}
 	if rapid.Bool().Draw(t, "expires") {
-		j.ExpiresAt = time.UnixMicro(rapid.Int64Range(946684800e6, 7258118399e6).Draw(t, "expires at"))
+		j.ExpiresAt = time.UnixMicro(rapid.Int64Range(946771200e6, 7258031999e6).Draw(t, "expires at")) // not near the years' ends: in some zone it is another year
 	}
+	if rapid.Bool().Draw(t, "not before") {
+		last := int64(7258031999e6)
+		if !j.ExpiresAt.IsZero() {
+			last = j.ExpiresAt.UnixMicro() - 1
+		}
+		j.NotBefore = time.UnixMicro(rapid.Int64Range(946771199e6, last).Draw(t, "not before"))
+	}
+	j.Lane = rapid.OneOf(rapid.Just(""), rapid.StringN(0, 20, -1), rapid.StringN(0, -1, MaxLaneBytes)).Draw(t, "lane")
+	j.Priority = rapid.IntRange(0, MaxPriority).Draw(t, "priority")
 	for range rapid.IntRange(0, 5).Draw(t, "headers") {
 		if j.Headers == nil {
 			j.Headers = map[string]string{}
@@ -46,8 +56,12 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType || !maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost ||
-			!back.ExpiresAt.Equal(j.ExpiresAt) {
+			!back.ExpiresAt.Equal(j.ExpiresAt) || !back.NotBefore.Equal(j.NotBefore) || back.Lane != j.Lane || back.Priority != j.Priority {
 			t.Fatalf("%+v came back as %+v", j, back)
+		}
+		h, err := UnpackHead(PackRecord(&j))
+		if want := (Head{j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, DigestLane(j.Lane), j.Priority}); err != nil || h != want {
+			t.Fatalf("its head is %+v, %v; want %+v", h, err, want)
 		}
 		if back.Fingerprint() != j.Fingerprint() {
 			t.Fatal("another fingerprint")
@@ -83,7 +97,10 @@ func TestRecordHead(t *testing.T) {
 // A record cut short is an error, or a record with less payload; it is never
 // read beyond its end.
 func TestRecordCutShort(t *testing.T) {
-	j := Job{Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"}, Payload: []byte("0123456789")}
+	j := Job{
+		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"}, Payload: []byte("0123456789"),
+		Lane: "lane", Priority: 9, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
+	}
 	j.Normalize()
 	whole := PackRecord(&j)
 	for n := range whole {
@@ -102,9 +119,12 @@ func TestFingerprint(t *testing.T) {
 	base := Job{Queue: "q", ID: "a", Payload: []byte("payload")}
 	base.Normalize()
 	same := map[string]func(*Job){
-		"queue":   func(j *Job) { j.Queue = "r" },
-		"id":      func(j *Job) { j.ID = "b" },
-		"headers": func(j *Job) { j.Headers = map[string]string{"a": "b"} },
+		"queue":      func(j *Job) { j.Queue = "r" },
+		"id":         func(j *Job) { j.ID = "b" },
+		"headers":    func(j *Job) { j.Headers = map[string]string{"a": "b"} },
+		"priority":   func(j *Job) { j.Priority = 9 },
+		"not before": func(j *Job) { j.NotBefore = time.UnixMicro(1e15) },
+		"expires at": func(j *Job) { j.ExpiresAt = time.UnixMicro(1e15) },
 	}
 	another := map[string]func(*Job){
 		"payload":           func(j *Job) { j.Payload = []byte("payloae") },
@@ -112,6 +132,9 @@ func TestFingerprint(t *testing.T) {
 		"content type":      func(j *Job) { j.ContentType = "text/plain" },
 		"cost":              func(j *Job) { j.Cost = 2 },
 		"type into payload": func(j *Job) { j.ContentType, j.Payload = "a", []byte("bpayload") },
+		"lane":              func(j *Job) { j.Lane = "a" },
+		"another lane":      func(j *Job) { j.Lane = "b" },
+		"lane in payload":   func(j *Job) { digest := DigestLane("a"); j.Payload = append(digest[:15:15], j.Payload...) },
 	}
 	for what, change := range same {
 		j := base
@@ -135,6 +158,13 @@ func FuzzUnpackRecord(f *testing.F) {
 	j := Job{ContentType: "text/plain", Headers: map[string]string{"A": "b"}, Payload: []byte("x"), Cost: 3}
 	f.Add(PackRecord(&j))
 	f.Add(PackRecord(&Job{Payload: []byte("{}"), ContentType: DefaultContentType, Cost: 1}))
+	all := PackRecord(&Job{
+		ContentType: "text/plain", Lane: "lane", Priority: 9, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15), Cost: 1, Payload: []byte("x"),
+	})
+	f.Add(all)
+	for flags := range byte(allFlags + 1) { // the same bytes read in every way
+		f.Add(append(append(slices.Clone(all[:RecordFlags]), flags), all[recordBody:]...))
+	}
 	f.Add([]byte{})
 	f.Add(bytes.Repeat([]byte{0xff}, 40))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -145,11 +175,16 @@ func FuzzUnpackRecord(f *testing.F) {
 			}
 			return
 		}
-		if len(j.Headers) > MaxHeaders || len(j.ContentType) > MaxContentTypeBytes || len(j.Payload) > len(b) {
+		if len(j.Headers) > MaxHeaders || len(j.ContentType) > MaxContentTypeBytes || len(j.Payload) > len(b) || len(j.Lane) > MaxLaneBytes || j.Priority < 0 ||
+			j.Priority > MaxPriority {
 			t.Fatalf("read %+v", j)
 		}
+		if _, err := UnpackHead(b); err != nil {
+			t.Fatalf("a record that can be read has a head that cannot: %v", err)
+		}
 		var again Job
-		if err := UnpackRecord(PackRecord(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) || !maps.Equal(again.Headers, j.Headers) {
+		if err := UnpackRecord(PackRecord(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) || !maps.Equal(again.Headers, j.Headers) ||
+			again.Lane != j.Lane || again.Priority != j.Priority || !again.NotBefore.Equal(j.NotBefore) || !again.ExpiresAt.Equal(j.ExpiresAt) {
 			t.Fatalf("%+v came back as %+v, %v", j, again, err)
 		}
 	})
