@@ -31,7 +31,7 @@ func Differential(t *testing.T, openA, openB Open) {
 			T: rt, ctx: t.Context(), clock: clock, numbers: map[string]uint64{}, grants: map[string]*request{},
 			engines: [2]queue.Engine{openA(&clean, clock.Now), openB(&clean, clock.Now)},
 			shelves: map[string]*pairShelf{}, books: map[string]*book{},
-			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second,
+			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second, lanes: rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
 		}
 		for _, q := range append(pairQueues, "g.keep") {
 			p.books[q] = newBook()
@@ -87,6 +87,7 @@ type pair struct {
 	ahead   time.Duration       // of the clock: the engines', which never ran back
 
 	retention time.Duration // of every queue
+	lanes     bool          // whether there are lanes, priorities and schedules
 	shelves   map[string]*pairShelf
 	tickets   []ticket // every one that was given out, the latest last
 	books     map[string]*book
@@ -146,6 +147,7 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Deferred.LowWater = float64(number("low water", 1, 9)) / 10
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
+		p.rules(s)
 	})
 }
 
@@ -155,7 +157,7 @@ func (p *pair) step() {
 		p.append, p.append, p.offer, p.offer, p.offer, p.offer, p.readmit, p.readmit, p.readmit, p.readmit, p.cancel, p.withdraw, p.stray, p.backlogged,
 		p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
-		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) },
+		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.replay, p.extend, p.extend, p.pause, p.resume, p.delete, p.look, p.look, p.sweep, p.backwards,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
@@ -176,9 +178,9 @@ func describe(i queue.Info) string {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
 	return fmt.Sprintf("%s %v paused %v %q; waiting %d scheduled %d leased %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
-		"timed out %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; oldest %s next %s; errors%s", text, err, i.Paused, i.PauseReason,
+		"timed out %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; lanes %d oldest %s next %s; errors%s", text, err, i.Paused, i.PauseReason,
 		i.Waiting, i.Scheduled, i.Leased, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Delivered, i.Retried, i.Died,
-		i.Released, i.Expired, i.Refused, i.Lost, micro(i.OldestWaiting), micro(i.Next), errs)
+		i.Released, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), errs)
 }
 
 // compareAll looks at everything there is.

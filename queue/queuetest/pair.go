@@ -19,8 +19,8 @@ func (p *pair) put(s queue.Spec) {
 // given out.
 func (p *pair) putBoth(s queue.Spec, which int) {
 	var got [2]int64
-	p.both(fmt.Sprintf("put %s %s burst %d capacity %d lease %v attempts %d retention %+v overflow %s %+v expecting %d", s.Name, s.Rate, s.Burst, s.Capacity,
-		s.Lease, s.Retry.MaxAttempts, s.Retention, s.Overflow, s.Deferred, which), func(side int, e queue.Engine) string {
+	p.both(fmt.Sprintf("put %s %s burst %d capacity %d lease %v attempts %d retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Burst, s.Capacity,
+		s.Lease, s.Retry.MaxAttempts, s.Retention, s.Overflow, s.Deferred, rulesOf(s), which), func(side int, e queue.Engine) string {
 		expect := int64(which)
 		if which > 0 {
 			expect = p.revs[side][which-1]
@@ -66,6 +66,7 @@ func (p *pair) someJobs() []queue.Job {
 		if in := rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 50, 100, 1000, 10_000, 60_000}).Draw(p.T, "expires in ms"); in >= 0 {
 			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 		}
+		p.inSomeLane(&j)
 		list = append(list, j)
 	}
 	return list
@@ -80,7 +81,7 @@ func (p *pair) append() {
 func (p *pair) appendBoth(what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error)) (answers [2][]queue.Appended) {
 	var text []string
 	for _, j := range list {
-		text = append(text, fmt.Sprintf("%s/%s cost %d %s until %s", j.Queue, j.ID, j.Cost, j.Overflow, micro(j.ExpiresAt)))
+		text = append(text, fmt.Sprintf("%s/%s cost %d %s until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, micro(j.ExpiresAt), place(j)))
 	}
 	p.both(what+" "+strings.Join(text, ", "), func(side int, e queue.Engine) string {
 		out, err := do(e)
@@ -133,8 +134,8 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 		var b strings.Builder
 		b.WriteString(kind(err))
 		for _, v := range res.Jobs {
-			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s %s %s cost %d", v.Queue, v.ID, v.In, v.Lease, v.Attempt, micro(v.AppendedAt),
-				v.Payload, v.ContentType, v.Cost)
+			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s %s %s cost %d %s", v.Queue, v.ID, v.In, v.Lease, v.Attempt, micro(v.AppendedAt),
+				v.Payload, v.ContentType, v.Cost, place(v.Job))
 		}
 		slices.Sort(res.Expired) // those of one instant have no order
 		fmt.Fprintf(&b, "\n  expired %v lost %v", res.Expired, res.Lost)
@@ -329,7 +330,11 @@ func (p *pair) jobInfo(q, id string) {
 		if err != nil {
 			return kind(err)
 		}
-		return fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+		where := ""
+		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
+			where = fmt.Sprintf("lane %q priority %d ", i.Lane, i.Priority)
+		}
+		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
 			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason)
 	})
 }

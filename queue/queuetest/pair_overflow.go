@@ -168,7 +168,7 @@ func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stor
 			sides[side] = append(sides[side], c)
 		}
 		names = append(names, queue.Ticketed{Queue: req.Queue, ID: j.ID})
-		text += fmt.Sprintf("\n  %d %s cost %d at %s done %v", j.Order, j.ID, j.Cost, micro(j.At), j.Done)
+		text += fmt.Sprintf("\n  %d %s cost %d at %s done %v until %s %s", j.Order, j.ID, j.Cost, micro(j.At), j.Done, micro(j.ExpiresAt), place(j.Job))
 	}
 	before := p.deferredOnes(names)
 	var res queue.Readmitted
@@ -291,6 +291,7 @@ func (p *pair) readmitAll() {
 			continue
 		}
 		i.Spec.Rate, i.Spec.Burst, i.Spec.Capacity, i.Spec.Deferred.LowWater = leaky.Unlimited, 1, 1000, 0.9
+		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
 		p.putBoth(i.Spec, queue.AnyRevision)
 		s := p.shelf(q)
 		for n := 0; s.at < len(s.log); n++ {

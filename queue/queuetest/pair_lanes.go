@@ -1,0 +1,80 @@
+package queuetest
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock/penstock/queue"
+)
+
+var pairLanes = []string{"a", "b", "c", "d"}
+
+// inSomeLane draws what has to do with lanes, priorities and schedules.
+func (p *pair) inSomeLane(j *queue.Job) {
+	if !p.lanes {
+		return
+	}
+	j.Lane = rapid.SampledFrom(append([]string{"", ""}, pairLanes...)).Draw(p.T, "lane")
+	j.Priority = rapid.SampledFrom([]int{0, 0, 0, 0, 1, 5, 9}).Draw(p.T, "priority")
+	if in := rapid.SampledFrom([]int{-1, -1, -1, -1, -1, -1, 0, 1, 40, 100, 500, 2000, 30_000}).Draw(p.T, "not before in ms"); in >= 0 {
+		j.NotBefore = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
+	}
+	switch rapid.IntRange(0, 60).Draw(p.T, "oddity of lanes") {
+	case 60:
+		j.Lane = "\xff"
+	case 59:
+		j.Priority = 10
+	case 58:
+		j.NotBefore = p.clock.Now().Time().Add(2 * queue.MaxAhead) // whatever the engines' clock is ahead by
+	case 57:
+		j.NotBefore = p.clock.Now().Time().Add(-time.Hour)
+	}
+}
+
+// rules draws what a spec says about lanes, jobs in flight and schedules.
+func (p *pair) rules(s *queue.Spec) {
+	s.MaxInFlight, s.MaxScheduled, s.Ordered, s.Lanes = 0, 0, false, queue.Lanes{}
+	if !p.lanes {
+		return
+	}
+	s.MaxInFlight = rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 4}).Draw(p.T, "in flight")
+	s.MaxScheduled = rapid.SampledFrom([]int64{0, 0, 0, 1, 3}).Draw(p.T, "scheduled")
+	s.Ordered = rapid.IntRange(0, 4).Draw(p.T, "ordered") == 4
+	s.Lanes.LaneRule = p.laneRule()
+	if rapid.IntRange(0, 2).Draw(p.T, "override") == 2 {
+		s.Lanes.Overrides = map[string]queue.LaneRule{rapid.SampledFrom(pairLanes).Draw(p.T, "override of"): p.laneRule()}
+	}
+}
+
+func (p *pair) laneRule() (r queue.LaneRule) {
+	if rate := rapid.SampledFrom([]string{"", "", "3/s", "1/s", "100/s", "7/m", "1/h", "14/s"}).Draw(p.T, "lane rate"); rate != "" {
+		r.Rate = paced(rate).Rate
+		r.Burst = rapid.Int64Range(0, 3).Draw(p.T, "lane burst")
+	}
+	r.Capacity = rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 5}).Draw(p.T, "lane capacity")
+	r.MaxInFlight = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(p.T, "lane in flight")
+	return r
+}
+
+// putRules changes nothing of a queue but such rules.
+func (p *pair) putRules() {
+	q := p.queueName()
+	i, err := p.engines[0].Get(p.ctx, q)
+	if err != nil || !p.lanes {
+		return
+	}
+	p.rules(&i.Spec)
+	p.putBoth(i.Spec, queue.AnyRevision)
+}
+
+// rulesOf and place are such rules, and where a job belongs, for the log.
+func rulesOf(s queue.Spec) string {
+	return fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
+		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxInFlight, s.Lanes.Overrides)
+}
+
+func place(j queue.Job) string {
+	return fmt.Sprintf("lane %q priority %d not before %s", j.Lane, j.Priority, micro(j.NotBefore))
+}
