@@ -84,6 +84,7 @@ func TestDeadLetter(t *testing.T) {
 	expires := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
 	i := itemFor(queue.Job{
 		Queue: "a", ID: "1", Payload: []byte("other"), ContentType: "text/plain", Cost: 3, ExpiresAt: expires,
+		Lane: "é\r\nX: b", Priority: 4, NotBefore: expires.Add(-time.Minute),
 		Headers: map[string]string{"X-Trace": "abc", "nats-msg-id": "mine"},
 	}, "")
 	i.At = time.Now().Truncate(time.Microsecond)
@@ -94,6 +95,7 @@ func TestDeadLetter(t *testing.T) {
 	l := deadLetters(t, r.stream)[0]
 	for name, want := range map[string]string{
 		HeaderReason: "clash", HeaderID: "1", HeaderQueue: "a", HeaderContentType: "text/plain", HeaderCost: "3",
+		HeaderLane: "%C3%A9%0D%0AX:%20b", HeaderPriority: "4", HeaderNotBefore: expires.Add(-time.Minute).Format(timeFormat),
 		HeaderExpiresAt: expires.Format(timeFormat), HeaderDeferredAt: i.At.UTC().Format(timeFormat), HeaderSubject: "penstock.deferred.a",
 		HeaderSequence: "1", HeaderPrefix + "X-Trace": "abc", HeaderPrefix + "nats-msg-id": "mine",
 	} {

@@ -3,6 +3,7 @@ package deferred
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strconv"
 
 	"github.com/nats-io/nats.go"
@@ -20,6 +21,9 @@ const (
 	HeaderQueue       = "Penstock-Queue"
 	HeaderContentType = "Content-Type"
 	HeaderCost        = "Penstock-Cost"
+	HeaderLane        = "Penstock-Lane" // with what is no visible ASCII as %XX, as in a URL
+	HeaderPriority    = "Penstock-Priority"
+	HeaderNotBefore   = "Penstock-Not-Before"
 	HeaderExpiresAt   = "Penstock-Expires-At"
 	HeaderDeferredAt  = "Penstock-Deferred-At"
 	HeaderSubject     = "Penstock-Subject"  // where it was
@@ -87,6 +91,15 @@ func (s *Stream) write(l *letter) *nats.Msg {
 		h.Set(HeaderContentType, i.ContentType)
 		h.Set(HeaderCost, strconv.FormatInt(i.Cost, 10))
 		h.Set(HeaderDeferredAt, stamp(i))
+		if i.Lane != "" {
+			h.Set(HeaderLane, url.PathEscape(i.Lane))
+		}
+		if i.Priority > 0 {
+			h.Set(HeaderPriority, strconv.Itoa(i.Priority))
+		}
+		if !i.NotBefore.IsZero() {
+			h.Set(HeaderNotBefore, i.NotBefore.UTC().Format(timeFormat))
+		}
 		if !i.ExpiresAt.IsZero() {
 			h.Set(HeaderExpiresAt, i.ExpiresAt.UTC().Format(timeFormat))
 		}
