@@ -156,6 +156,22 @@ func unpackHead(b []byte) (h Head, flags byte, rest reader, err error) {
 	return h, flags, rest, nil
 }
 
+// UnpackLane reads the lane and the priority of the job from a record, or from the
+// beginning of one that holds them. The error wraps ErrCorrupt.
+func UnpackLane(b []byte) (key string, priority int, err error) {
+	h, flags, r, err := unpackHead(b)
+	if err != nil || flags&flagLane == 0 {
+		return "", h.Priority, err
+	}
+	if flags&flagContentType != 0 {
+		r.text(MaxContentTypeBytes)
+	}
+	if key = r.text(MaxLaneBytes); r.bad {
+		return "", 0, fmt.Errorf("%w: a record cut short", ErrCorrupt)
+	}
+	return key, h.Priority, nil
+}
+
 // UnpackRecord reads a record into j, all but Queue, ID and Overflow. The payload shares
 // memory with b. The error wraps ErrCorrupt.
 func UnpackRecord(b []byte, j *Job) error {

@@ -15,6 +15,7 @@ type appendItem struct {
 	queue, id string
 	body      []byte
 	cost      int64
+	notBefore time.Time
 	deferral  deferral
 }
 
@@ -64,7 +65,7 @@ func (e *Engine) take(ctx context.Context, jobs []queue.Job, deferral func(*queu
 			continue
 		}
 		body := queue.AppendRecord(make([]byte, stampBytes), &j)
-		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, deferral(&j)})
+		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j)})
 	}
 	err := spread(parts, func(p part[appendItem]) error {
 		got, err := e.appends[p.partition].Do(ctx, p.items)
@@ -204,14 +205,8 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		row = list(v)
 	}
 	now, pacer, bucket := row.bucket()
-	exact, head, waiting, turn := row.int() == 1, row.int(), row.int(), row.int()
+	exact, head, waiting, turn, cost := row.int() == 1, row.int(), row.int(), row.int(), row.int()
 	number, others := row.text(), row.list()
-	accept := func(a *queue.Appended, turn int64) {
-		a.Outcome = queue.Accepted
-		if a.State == queue.Waiting {
-			a.ETA = queue.ETA{At: pacer.ETA(bucket, now, turn-head).Time(), Exact: exact}
-		}
-	}
 	other := int64(-1)
 	if others.more() {
 		other = others.int()
@@ -219,36 +214,20 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	for k, i := range group {
 		a := &answers[i]
 		if int64(k) != other {
-			waiting++
-			a.State, a.Position = queue.Waiting, waiting
-			accept(a, turn)
-			turn += items[i].cost
+			cost = max(cost, items[i].cost)
+			a.Outcome, a.State, a.Position = queue.Accepted, queue.Waiting, waiting+1
+			a.ETA = queue.ETA{At: pacer.ETA(bucket, now, min(turn-head, waiting*cost)).Time(), Exact: exact}
+			waiting, turn = waiting+1, turn+items[i].cost
 			continue
 		}
-		code, state, x, itsTurn := others.int(), others.int(), others.int(), others.int()
-		switch code {
-		case 1:
-			a.State, a.Position = queue.State(state), x
-			accept(a, itsTurn)
-		case 2:
-			a.Outcome, a.State, a.Position = queue.Duplicate, queue.State(state), x
-		case 3:
-			a.Outcome = queue.Conflict
-		case 4:
-			a.Outcome, a.RetryAfter = queue.Full, time.Duration(x)*time.Microsecond
-		case 5:
-			a.Outcome, a.RetryAfter = queue.OverflowFull, time.Duration(x)*time.Microsecond
-		case 6:
-			a.Outcome = queue.Lapsed
-		case 7:
-			a.Outcome, a.State, a.Position = queue.SetAside, queue.Deferred, x
-			a.Ticket, a.At = newTicket(number, state), micros(others.int())
-			a.ETA = queue.ETA{At: pacer.ETA(bucket, now, itsTurn-head).Time()}
-		case 8:
-			a.Outcome, a.State = queue.Duplicate, queue.Deferred
-			a.Ticket, a.At = newTicket(number, state), now.Time()
-		default:
-			a.Err = replyErr("WRONGTYPE the job's key holds something else")
+		code := others.int()
+		readOther(a, code, others, number, now)
+		if code == tooFar {
+			j := queue.Job{NotBefore: items[i].notBefore}
+			a.Outcome, a.Err = queue.Invalid, j.ValidateAhead(now.Time())
+		}
+		if code == acceptedNow && a.State == queue.Waiting { // behind those that are not named
+			waiting, turn, cost = waiting+1, turn+items[i].cost, max(cost, items[i].cost)
 		}
 		if others.more() {
 			other = others.int()
@@ -258,6 +237,47 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		if err != nil {
 			r.err = err
 		}
+	}
+}
+
+const acceptedNow, tooFar = 9, 12
+
+// readOther reads the answer to one job that was not just put in at the end.
+func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
+	x, position, eta, more := r.int(), r.int(), r.int(), r.int()
+	wait := time.Duration(x) * time.Microsecond
+	switch code {
+	case 1, acceptedNow:
+		a.Outcome, a.State, a.Position = queue.Accepted, queue.State(x), position
+		if eta > 0 {
+			a.ETA = queue.ETA{At: leaky.Instant(eta).Time(), Exact: more == 1}
+		}
+	case 2:
+		a.Outcome, a.State, a.Position = queue.Duplicate, queue.State(x), position
+	case 3:
+		a.Outcome = queue.Conflict
+	case 4:
+		a.Outcome, a.RetryAfter = queue.Full, wait
+	case 5:
+		a.Outcome, a.RetryAfter = queue.OverflowFull, wait
+	case 6:
+		a.Outcome = queue.Lapsed
+		if x > 0 {
+			a.ETA.At = leaky.Instant(x).Time()
+		}
+	case 7:
+		a.Outcome, a.State, a.Position = queue.SetAside, queue.Deferred, position
+		a.Ticket, a.At, a.ETA.At = newTicket(number, x), micros(more), leaky.Instant(eta).Time()
+	case 8:
+		a.Outcome, a.State = queue.Duplicate, queue.Deferred
+		a.Ticket, a.At = newTicket(number, x), now.Time()
+	case 10:
+		a.Outcome, a.RetryAfter = queue.LaneFull, wait
+	case 11:
+		a.Outcome, a.RetryAfter = queue.ScheduleFull, wait
+	case tooFar: // the reader of its not before says so
+	default:
+		a.Err = replyErr("WRONGTYPE the job's key holds something else")
 	}
 }
 

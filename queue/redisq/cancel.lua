@@ -24,14 +24,24 @@ if number then
 else
   local entry = call('HGET', B .. 'f' .. nr, id)
   local f = entry and unpack_flight(entry)
-  local state = f and f.state or S.waiting
+  local state, lane = f and f.state or S.waiting, head_of(job, 27).lane
   if state == S.leased then return { 2, state } end
-  call('ZREM', B .. (state == S.waiting and 'w' or 't') .. nr, id)
-  if state == S.waiting then M.tw = M.tw - 1 else M.ts = M.ts - 1 end
+  lanes(q)
+  if state == S.waiting then
+    local W = waiting_key(q, lane)
+    call('ZREM', W, id)
+    unwait(q, lane, 1)
+    if q.laned and call('ZCARD', W) == 0 then no_place(q, lane) end
+  else
+    call('ZREM', B .. 't' .. nr, id)
+    M.ts = M.ts - 1
+    if f.counted then landed(q, lane) end
+  end
+  unheld(q, lane)
   call('HDEL', B .. 'f' .. nr, id)
   freed(q, 1, drop_job(q, id, f, S.cancelled))
   ended(q, { id })
-  agenda(q, 'LT')
+  if q.laned then sooner(q) else agenda(q, 'LT') end
 end
 add(q, 'cancelled', 1)
 speak_up(q)

@@ -32,7 +32,8 @@ local function count(command, key)
   local n = redis.pcall(command, key)
   return type(n) == 'number' and n or 0
 end
-local waiting, scheduled = count('ZCARD', B .. 'w' .. nr), count('ZCARD', B .. 't' .. nr)
+local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'lw')) or 0)
+local scheduled = count('ZCARD', B .. 't' .. nr)
 M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled)
 M.td = M.td - count('LLEN', B .. 'd' .. nr)
 M.to = M.to - q.deferred

@@ -2,7 +2,7 @@
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, '' or 'list', after, limit
--- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, deferred, dead, appended, delivered, retried, died, released,
+-- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}, or {name, what is wrong}
 
 begin()
@@ -16,8 +16,18 @@ end
 local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
   'missing', 'cancelled', 'timedout', 'mw', 'mc', 'mp' }
 
+-- next_lane returns the lane whose first job is shown as the oldest.
+local function next_lane(q)
+  if not q.laned or call('ZCARD', B .. 'w' .. q.nr) > 0 then return ZERO end
+  for _, place in ipairs({ 'L', 'b', 'i' }) do
+    local lane = call('ZRANGE', B .. place .. q.nr, 0, 0)[1]
+    if lane then return lane end
+  end
+  return ZERO
+end
+
 local out = {}
-local function look(name)
+local function show(name)
   local nr = number_of(name)
   local q = nr and load(nr)
   if q then
@@ -25,13 +35,14 @@ local function look(name)
     M.td = M.td - forget(q, 'd')
     local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
     for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
-    local head = call('ZRANGE', B .. 'w' .. nr, 0, 0)
+    local line = line_of(q)
+    local head = call('ZRANGE', waiting_key(q, next_lane(q)), 0, 0)
     local oldest = 0
     if head[1] then
       local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
       if #start == 8 then oldest = time_at(start) end
     end
-    out[#out + 1] = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', call('ZCARD', B .. 'w' .. nr), call('ZCARD', B .. 't' .. nr), q.size,
+    out[#out + 1] = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
       max(q.deferred, q.behind), call('LLEN', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
       oldest, next_departure(q), v[17], v[18], v[19], now,
       call('LRANGE', B .. 'r' .. nr, 0, 9) }
@@ -40,7 +51,7 @@ end
 
 for _, name in ipairs(names) do
   -- A queue that somebody broke must not hide the others.
-  local ok, e = pcall(look, name)
+  local ok, e = pcall(show, name)
   if not ok then out[#out + 1] = { name, error_text(e) } end
 end
 finish()

@@ -10,14 +10,21 @@
 --   <B>N       zset  queue names, for listing in order
 --   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket; until when that matters
 --   <B>a       zset  agenda: number of a queue where a job waits -> its next possible departure
---   <B>s       zset  number of a queue where a job is scheduled -> when the first is due
+--   <B>s       zset  number of a queue where a job is scheduled, or only resting lanes have jobs -> when the first is due
 --   <B>l       zset  leases: number:id -> deadline
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
 --   <B>g:<id>  string  a client's last grant
 --   <B>o       zset  name of a queue with a backlog -> since when
 --   <B>z       list  numbers of deleted queues that the sweeper has still to free
 --   <B>q<nr>   hash  one queue (see load)
---   <B>w<nr>   zset  waiting: id -> turn
+--   <B>w<nr>   zset  waiting in the lane without a key: id -> turn
+--   <B>w<nr>:<lane>  zset  waiting in another; a lane is known by the 16 bytes of its digest
+--   <B>L<nr>   zset  lanes that are ready: lane -> tag
+--   <B>b<nr>   zset  lanes that rest or are busy: lane -> until when, or inf
+--   <B>i<nr>   zset  those of them that a changed rule is to make ready: as <B>b<nr>
+--   <B>h<nr>, <B>k<nr>  hash  lane -> jobs that the queue holds of it, if it has a key; those in flight
+--   <B>O<nr>   hash  lane -> rule in place of the queue's for lanes (see lanes.lua)
+--   <B>v<nr>:<lane>  string  a lane's bucket, until it delays nothing any more
 --   <B>t<nr>   zset  scheduled: id -> due
 --   <B>f<nr>   hash  flight: id -> what happened since the first grant (see flight)
 --   <B>e<nr>, <B>d<nr>  list  ended well, cancelled or expired; dead: 7 bytes of time, then the id
@@ -35,7 +42,9 @@ local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
-local EXPIRES = 2 -- the flag of a record that has an instant of expiry
+-- The flags of a record; one below EXPIRES says that the job is an ordinary one.
+local EXPIRES, LANE, PRIORITY, NOT_BEFORE = 2, 4, 8, 16
+local ZERO = string.rep('\0', 16) -- the lane without a key
 
 local S = { waiting = 1, scheduled = 2, leased = 3, deferred = 4, delivered = 5, dead = 6, cancelled = 8, expired = 9 }
 local V = { deliver = 1, fail = 2, bury = 3, release = 4 }
@@ -142,7 +151,7 @@ end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned' }
 
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
@@ -153,7 +162,7 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), paused = v[15] == '1', lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], changes = {},
   }
 end
 
@@ -188,8 +197,8 @@ local function save_bucket(q)
 end
 
 -- A job: 'L' or 'R', 7 bytes of the instant it was appended, then its body as it
--- came: 8 of stamp and the record (8 of fingerprint, 2 of cost, 1 of flags, 7 of
--- expiry if it has one, ...). Once ended: 'E', 7 of the instant it ended, stamp,
+-- came: 8 of stamp and the record (8 of fingerprint, 2 of cost, 1 of flags, then
+-- what they say, see head_of). Once ended: 'E', 7 of the instant it ended, stamp,
 -- fingerprint and cost, then ENDED and the reason, then, when dead, the record.
 local ENDED = '>BBI2c8I6I7I2'
 local LIVE = { L = true, R = true }

@@ -18,7 +18,7 @@ local function backlogged(q) return q.deferred + q.behind > 0 end
 
 -- expiry is when the job expires whose record has its flags at that byte of s.
 local function expiry(s, flags)
-  return byte(s, flags) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge
+  return byte(s, flags) % (2 * EXPIRES) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge
 end
 
 -- remembered returns the job that the queue has of an id, and of a deferred one

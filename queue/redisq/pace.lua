@@ -9,8 +9,10 @@ end
 
 local function burst_parts(q) return advance(q, 0, 0, q.b - 1) end
 
-local function bounded(q)
-  q.last = min(q.last, now + HORIZON)
+-- bounded is for an instant that is a horizon before latest: before now + HORIZON,
+-- unless it is said.
+local function bounded(q, latest)
+  q.last = min(q.last, latest or now + HORIZON)
   if q.n == 0 then
     q.rem = 0
     q.tat = min(q.tat, q.last)
@@ -61,15 +63,19 @@ local function give_back(q)
   q.lc = 0
 end
 
+-- put_off lets nothing out before what may have been granted by at is behind.
+local function put_off(q, at, cost)
+  local whole, rest = burst_parts(q)
+  if rest > 0 then whole = whole + 1 end
+  local tat, rem = advance(q, at + whole, 0, cost)
+  if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, cost end
+end
+
 -- hold puts off what a server that may have lost writes could grant too soon: all
 -- that was granted before it started departed by then, plus the horizon. hc is the
 -- cost that this allows for.
 local function hold(q)
-  local at = M.ran + HORIZON
-  local whole, rest = burst_parts(q)
-  if rest > 0 then whole = whole + 1 end
-  local tat, rem = advance(q, at + whole, 0, q.cmax)
-  if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, q.cmax end
+  put_off(q, M.ran + HORIZON, q.cmax)
   set(q, 'hc', q.cmax)
 end
 

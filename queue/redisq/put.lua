@@ -4,6 +4,8 @@
 -- ARGV[2..18]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts,
 --              retention in us, retained ended jobs, expected revision (0: must not exist, -1: any), stamp of this call,
 --              places for what comes back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say otherwise
+-- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by, number of rules for
+--              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
 -- Returns  {revision, created, changed, conflict}
 
 begin()
@@ -19,24 +21,24 @@ if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
 
--- times is ceil(k x T) at the new rate.
-local function times(k) return k * floor(d / n) + ceil(k * (d % n) / n) end
+local laned = q and q.laned or ''
+for i = 19, 23 do
+  if ARGV[i] ~= '' then laned = '1' end
+end
+if q then lanes(q) end -- looks at the types
+local regime = laned ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
--- change carries the bucket over to another rate or burst (leaky.Pacer.Change).
-local function change()
-  bounded(q)
-  local tat, a = q.tat, max(now, q.last)
-  if q.rem > 0 then tat = tat + 1 end
-  if n == 0 then
-    tat = min(tat, a)
-  elseif q.n == 0 then
-    tat = a + times(q.lc)
-  else
-    if tat > a then tat = a + ceil((tat - a) * (d / n / (q.d / q.n))) end
-    if b > q.b then tat = tat + times(b - q.b) end
-  end
-  q.tat, q.rem, q.n, q.d, q.b = tat, 0, n, d, b
-  bounded(q)
+-- own_rules replaces the rules of single lanes. What rests or is busy by the old ones
+-- is to be made ready, bit by bit.
+local function own_rules()
+  local overrides, b, i = { B .. 'O' .. nr }, B .. 'b' .. nr, B .. 'i' .. nr
+  for k = 25, 24 + 2 * tonumber(ARGV[24]) do overrides[#overrides + 1] = ARGV[k] end
+  call('DEL', B .. 'O' .. nr)
+  if overrides[2] then call('HSET', unpack(overrides)) end
+  if call('EXISTS', b) == 0 then return end
+  if call('EXISTS', i) == 0 then return call('RENAME', b, i) end
+  call('ZUNIONSTORE', i, 2, i, b)
+  call('DEL', b)
 end
 
 local created = 0
@@ -57,19 +59,24 @@ if not q then
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
   if M.ran > 0 then hold(q) end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 0, 'cmax', 1, 'hc', q.hc or MAX_COST, 'refn', 0, 'paused', '')
+  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'refn', 0, 'paused', '')
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
 elseif n ~= q.n or d ~= q.d or b ~= q.b then
-  change()
+  change(q, n, d, b, now, now + HORIZON)
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
   'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
+if laned ~= '' then
+  call('HSET', B .. 'q' .. nr, 'laned', '1', 'mif', ARGV[19], 'msched', ARGV[20], 'ordered', ARGV[21], 'lrule', ARGV[22], 'regime', ARGV[23], 'lover', ARGV[24])
+  if regime ~= ARGV[23] then own_rules() end
+end
 if created == 0 then
+  q.laned, q.lw = laned ~= '' and laned or nil, nil -- read what is new
   local e = agenda(q)
   if e then due(e) end
   q.cap = tonumber(ARGV[7])

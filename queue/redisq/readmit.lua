@@ -26,9 +26,10 @@ local held = tonumber(way[2]) or 0
 if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
 local order = way[3] == store and tonumber(way[4]) or 0
 
+lanes(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
 local waiting, room = call('ZCARD', W), next_departure(q)
-local outcomes, places, dropped, dead, returned = {}, {}, {}, {}, 0
+local outcomes, dropped, dead, returned = {}, {}, {}, 0
 local NO_STAMP = string.rep('\0', 8)
 
 -- judge decides what becomes of a job, and writes nothing. It also returns what
@@ -47,6 +48,7 @@ local function judge(id, number, ticket, at, done, record)
     if not deferral then return PASSED end
     if cancelled then return PASSED, old, cancelled end
   end
+  call('ZCARD', waiting_key(q, head_of(record, 11).lane)) -- looks at its type
   if now - at > q.dage then return TOO_OLD, old end
   if expiry(record, 11) <= now then return TOO_LATE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
@@ -59,14 +61,9 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
   local key, stamp = job_key(nr, id), old and sub(old, 9, 16) or NO_STAMP
   if outcome == RETURNED then
     call('SET', key, 'R' .. time .. stamp .. record)
-    places[#places + 1] = q.turn
-    places[#places + 1] = id
     local high, low = byte(record, 9, 10)
-    local cost = high * 256 + low
-    set(q, 'turn', q.turn + cost)
-    set(q, 'size', q.size + 1)
+    enter(q, id, head_of(record, 11), high * 256 + low)
     set(q, 'back', q.back + 1)
-    if cost > q.cmax then set(q, 'cmax', cost) end
     returned = returned + 1
   elseif outcome == TOO_OLD or outcome == TOO_LATE then
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = outcome == TOO_LATE and late or 'deferred for longer than max_age ' .. (way[5] or '') }
@@ -100,11 +97,11 @@ for i = 1, count do
 end
 
 if returned > 0 then
-  call('ZADD', W, unpack(places))
   add(q, 'appended', returned)
   add(q, 'returned', returned)
-  M.tw = M.tw + returned
-  if waiting == 0 and not q.paused then
+  if q.laned then
+    sooner(q)
+  elseif waiting == 0 and not q.paused then
     call('ZADD', B .. 'a', 'LT', room, nr)
     due(room)
   end

@@ -12,7 +12,7 @@ check_run()
 local client, number, most, most_bytes = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local grant_key = B .. 'g:' .. client
 local expired, lost, groups, by_number, granted, errors, bytes, lates = {}, {}, {}, {}, {}, {}, 0, 0
-local left = most
+local left = most -- handlers
 local MOST_LATE = 100 -- so many expired jobs end in one call, however many there are
 
 -- The clients seen lately, of whom one watches.
@@ -82,7 +82,10 @@ end
 -- expire ends one lease that ran out.
 local function expire(nr, id, member)
   local q = load(nr)
-  if q then sound(nr) end
+  if q then
+    sound(nr)
+    lanes(q)
+  end
   local entry = q and call('HGET', B .. 'f' .. nr, id)
   local f = entry and unpack_flight(entry)
   call('ZREM', B .. 'l', member)
@@ -94,11 +97,12 @@ local function expire(nr, id, member)
     freed(q, 1, finish_job(q, id, f, S.dead, 0))
     call('HDEL', B .. 'f' .. nr, id)
     died(q, { id })
+    unheld(q, f.lane)
+    if f.counted then landed(q, f.lane) end
   else
     f.state = S.waiting
+    back(q, id, f)
     call('HSET', B .. 'f' .. nr, id, pack_flight(f))
-    call('ZADD', B .. 'w' .. nr, f.turn, id)
-    M.tw = M.tw + 1
   end
   speak_up(q)
   save(q)
@@ -128,8 +132,9 @@ local function bury_old()
   end)
 end
 
--- ripen puts the scheduled jobs of a queue whose time has come back at their
--- turn. The queue could depart from when the first was due.
+-- ripen puts the scheduled jobs of a queue whose time has come at their
+-- turn. The queue could depart from when the first was due, be it a job or a lane that
+-- rested.
 local function ripen(nr, first_due)
   local q = load(nr)
   if not q or q.paused then
@@ -137,30 +142,25 @@ local function ripen(nr, first_due)
     return
   end
   sound(nr)
-  local T, W, F = B .. 't' .. nr, B .. 'w' .. nr, B .. 'f' .. nr
-  local idle = call('ZCARD', W) == 0
+  lanes(q)
+  local T, F = B .. 't' .. nr, B .. 'f' .. nr
   local ids = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100)
   for _, id in ipairs(ids) do
     local entry = call('HGET', F, id)
     local f = entry and #entry >= SETTLED and unpack_flight(entry)
     if f then
       f.state = S.waiting
-      call('HSET', F, id, pack_flight(f))
-      call('ZADD', W, f.turn, id)
-      M.tw = M.tw + 1
+      back(q, id, f)
+      -- One that was only scheduled is as any that waits.
+      if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_flight(f)) end
     else
       vanished(q, id)
     end
     call('ZREM', T, id)
     M.ts = M.ts - 1
   end
+  agenda(q, 'NX', first_due)
   save(q)
-  if idle and call('ZCARD', W) > 0 then
-    bounded(q)
-    call('ZADD', B .. 'a', max(first_due, conforming(q)), nr)
-  end
-  local next_due = call('ZRANGE', T, 0, 0, 'WITHSCORES')[2]
-  if next_due then call('ZADD', B .. 's', next_due, nr) else call('ZREM', B .. 's', nr) end
 end
 
 -- too_late reports whether a job at the head would depart within the horizon,
@@ -187,13 +187,37 @@ local function time_out(q, ids)
   speak_up(q)
 end
 
--- grant_some grants jobs from the head. Returns false when the queue, or the
--- reply, can take no more.
+-- grant notes that a job leaves at d. lane is what its flight says of its lane, if it
+-- has one of its own.
+local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
+  local attempts, settled = 0, NEVER_SETTLED .. lane
+  if entry and #entry >= SETTLED then
+    attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
+  end
+  M.fseq = M.fseq + 1
+  q.lf = M.fseq
+  local l, f, r, g = #leases, #flights, #rows, #granted
+  leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
+  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq) .. settled
+  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
+  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
+  left, bytes = left - 1, bytes + #job
+end
+
+-- unfit tells a job that somebody has removed, or broken.
+local function unfit(job) return not job or not LIVE[sub(job, 1, 1)] or #job < 28 end
+
+-- grant_some grants jobs from the head of a queue's one lane. Returns false when the
+-- queue, or the reply, can take no more.
 local function grant_some(q, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
   local want = min(left, 32)
   if q.n > 0 then -- do not read what the horizon will not let out
     want = min(want, floor((now + HORIZON - next_departure(q)) * q.n / q.d) + 1)
+    if want < 1 then return false end
+  end
+  if q.mif > 0 then
+    want = min(want, q.mif - q.leased - #leases / 2)
     if want < 1 then return false end
   end
   local heads = call('ZRANGE', W, 0, want - 1, 'WITHSCORES')
@@ -208,7 +232,7 @@ local function grant_some(q, leases, flights)
   for i, id in ipairs(ids) do
     if not more then break end
     local job = jobs[i]
-    if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
+    if unfit(job) then
       vanished(q, id)
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then
@@ -230,18 +254,7 @@ local function grant_some(q, leases, flights)
         more = false
         break
       end
-      local entry, attempts, settled = entries[i], 0, NEVER_SETTLED
-      if entry and #entry >= SETTLED then
-        attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
-      end
-      M.fseq = M.fseq + 1
-      q.lf = M.fseq
-      local l, f, r, g = #leases, #flights, #rows, #granted
-      leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
-      flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, S.leased, attempts, heads[2 * i], d, M.run, M.fseq) .. settled
-      rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
-      granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
-      left, bytes = left - 1, bytes + #job
+      grant(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
     end
     taken = taken + 1
   end
@@ -251,6 +264,50 @@ local function grant_some(q, leases, flights)
   end
   if late[1] then time_out(q, late) end
   return more and left > 0
+end
+
+-- grant_turns grants the first jobs of lanes, one after the other.
+local function grant_turns(q, v, leases, flights)
+  local rows, late, gone = group_of(q), {}, {}
+  while left > 0 do
+    local d = next_departure(q)
+    if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
+    local l = next_turn(v, d)
+    if not l then break end
+    local id, turn, job, entry = first_job(v, l)
+    if not id then
+      if l.place == 'L' then l.place = nil end
+    elseif unfit(job) then
+      gone[#gone + 1] = id
+      passed(v, l)
+    elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
+      if lates == MOST_LATE then break end
+      lates = lates + 1
+      late[#late + 1] = id
+      passed(v, l)
+      if lates == MOST_LATE then break end
+    else
+      if bytes > 0 and bytes + #job > most_bytes then
+        left = 0
+        break
+      end
+      local cost = cost_of(job)
+      if cost > q.hc then cover(q, cost) end
+      d = take(q, cost)
+      if not d then break end
+      local keyed = l.lane ~= ZERO
+      local state = S.leased + (keyed and KEYED or 0) + (tagless(q, l.lane) and 0 or COUNTED)
+      grant(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
+      went(v, l, cost, d)
+    end
+  end
+  write_turns(v)
+  for _, text in ipairs(v.errors) do
+    errors[#errors + 1] = q.nr
+    errors[#errors + 1] = text
+  end
+  for _, id in ipairs(gone) do vanished(q, id) end
+  if late[1] then time_out(q, late) end
 end
 
 local function visit(nr, e)
@@ -273,7 +330,14 @@ local function visit(nr, e)
     end
   end
   local leases, flights = {}, {}
-  repeat until not grant_some(q, leases, flights)
+  lanes(q)
+  if q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. nr) - q.lw - call('ZCARD', B .. 't' .. nr) end
+  if q.lw > 0 or q.ordered then
+    grant_turns(q, turns(q), leases, flights)
+  else
+    if q.laned then no_place(q, ZERO) end
+    repeat until not grant_some(q, leases, flights)
+  end
   local count = #leases / 2
   if count > 0 then
     call('ZADD', B .. 'l', unpack(leases))

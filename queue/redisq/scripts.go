@@ -17,8 +17,20 @@ var (
 	libSource string
 	//go:embed pace.lua
 	paceSource string
+	//go:embed change.lua
+	changeSource string
 	//go:embed flight.lua
 	flightSource string
+	//go:embed lanes.lua
+	lanesSource string
+	//go:embed eta.lua
+	etaSource string
+	//go:embed agenda.lua
+	agendaSource string
+	//go:embed turns.lua
+	turnsSource string
+	//go:embed ended.lua
+	endedSource string
 	//go:embed overflow.lua
 	overflowSource string
 	//go:embed room.lua
@@ -59,21 +71,21 @@ var (
 )
 
 var (
-	appendScript     = assemble(appendSource, paceSource, overflowSource)
-	reserveScript    = assemble(reserveSource, paceSource, flightSource, overflowSource, roomSource)
-	settleScript     = assemble(settleSource, paceSource, flightSource, overflowSource, roomSource)
-	extendScript     = assemble(extendSource, paceSource, flightSource)
-	putScript        = assemble(putSource, paceSource, flightSource, overflowSource, roomSource)
-	pauseScript      = assemble(pauseSource, paceSource, flightSource)
+	appendScript     = assemble(appendSource, paceSource, changeSource, flightSource, lanesSource, etaSource, agendaSource, overflowSource)
+	reserveScript    = assemble(reserveSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, turnsSource, endedSource, overflowSource, roomSource)
+	settleScript     = assemble(settleSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, endedSource, overflowSource, roomSource)
+	extendScript     = assemble(extendSource, flightSource)
+	putScript        = assemble(putSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, overflowSource, roomSource)
+	pauseScript      = assemble(pauseSource, paceSource, changeSource, flightSource, lanesSource, agendaSource)
 	deleteScript     = assemble(deleteSource, paceSource)
 	sweepScript      = assemble(sweepSource)
-	infoScript       = assemble(infoSource, paceSource, flightSource)
-	jobScript        = assemble(jobSource, paceSource, flightSource, overflowSource)
+	infoScript       = assemble(infoSource, paceSource, changeSource, flightSource, lanesSource, etaSource, endedSource)
+	jobScript        = assemble(jobSource, paceSource, changeSource, flightSource, lanesSource, etaSource, endedSource, overflowSource)
 	totalsScript     = assemble(totalsSource)
 	withdrawScript   = assemble(withdrawSource, paceSource, overflowSource, roomSource)
-	readmitScript    = assemble(readmitSource, paceSource, flightSource, overflowSource, roomSource)
+	readmitScript    = assemble(readmitSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, endedSource, overflowSource, roomSource)
 	backloggedScript = assemble(backloggedSource)
-	cancelScript     = assemble(cancelSource, paceSource, flightSource, overflowSource, roomSource)
+	cancelScript     = assemble(cancelSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, endedSource, overflowSource, roomSource)
 	initScript       = assemble(initSource)
 )
 

@@ -35,9 +35,10 @@ local function settle(name, count, arg)
   local q = nr and load(nr)
   if not q then return nil end
   local out = {}
-  local W, T, F = B .. 'w' .. q.nr, B .. 't' .. q.nr, B .. 'f' .. q.nr
+  local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
   sound(nr)
-  local gone, landed, well, dead, back, returned = {}, {}, {}, {}, false, 0
+  lanes(q)
+  local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
   local ids, released, retried, flights = {}, 0, 0, {}
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
   for j = 0, count - 1 do ids[j + 1] = ARGV[arg + 5 * j] end
@@ -47,7 +48,8 @@ local function settle(name, count, arg)
       ARGV[arg], ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), ARGV[arg + 4]
     arg = arg + 5
     local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
-    local quick = entry and verdict == V.deliver and byte(entry) == S.leased and sub(entry, 18, 31) == token
+    local marks = entry and byte(entry)
+    local quick = marks and verdict == V.deliver and marks % KEYED == S.leased and sub(entry, 18, 31) == token
       and redis.pcall('GETRANGE', J .. id, 0, 25)
     local epoch, fence = unpack_('>c8I6', token)
     local f = not quick and entry and entry ~= '' and unpack_flight(entry)
@@ -61,15 +63,20 @@ local function settle(name, count, arg)
         call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', unpack_('>I2', entry, 2) + 1) .. token .. sub(quick, 2, 8) .. '\0\0',
           'PX', px)
       end
-      landed[#landed + 1] = q.nr .. ':' .. id
+      ends[#ends + 1] = q.nr .. ':' .. id
       well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
       out[#out + 1] = S.delivered
+      if marks >= KEYED then
+        local lane = marks % COUNTED >= KEYED and sub(entry, FLIGHT_LANE, FLIGHT_LANE + 15) or ZERO
+        unheld(q, lane)
+        if marks >= COUNTED then landed(q, lane) end
+      end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
     else
-      landed[#landed + 1] = q.nr .. ':' .. id
+      ends[#ends + 1] = q.nr .. ':' .. id
       if verdict == V.fail or verdict == V.bury then
         f.reason = reason
         note_error(q, id, reason)
@@ -84,9 +91,11 @@ local function settle(name, count, arg)
         if state == S.dead then dead[#dead + 1] = id else well[#well + 1] = id end
         gone[#gone + 1] = id
         flights[id] = ''
+        unheld(q, f.lane)
+        if f.counted then landed(q, f.lane) end
       else
         if state == S.waiting then
-          call('ZADD', W, f.turn, id)
+          back(q, id, f)
           if q.lf == fence and q.lc > 0 and epoch == M.run and q.epoch == M.run then
             give_back(q)
             save_bucket(q)
@@ -96,17 +105,22 @@ local function settle(name, count, arg)
         else
           f.at = now + after
           call('ZADD', T, f.at, id)
+          -- In an ordered queue it goes on to hold its lane up.
+          if f.counted and not q.ordered then
+            landed(q, f.lane)
+            f.counted = false
+          end
           retried = retried + 1
         end
-        back = true
+        returning = true
         flights[id] = pack_flight(f)
         call('HSET', F, id, flights[id])
       end
       out[#out + 1] = state
     end
   end
-  if #landed == 0 then return out end
-  call('ZREM', B .. 'l', unpack(landed))
+  if #ends == 0 then return out end
+  call('ZREM', B .. 'l', unpack(ends))
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
   ended(q, well)
   if released > 0 then meter(q, -released) end
@@ -115,10 +129,12 @@ local function settle(name, count, arg)
   died(q, dead)
   add(q, 'retried', retried)
   add(q, 'released', released)
-  M.tl, M.tw, M.ts = M.tl - #landed, M.tw + released, M.ts + retried
-  if back then
+  M.tl, M.ts = M.tl - #ends, M.ts + retried
+  if returning then
     local e = agenda(q, 'LT')
     if e then due(e) end
+  elseif q.laned then
+    sooner(q)
   end
   speak_up(q)
   save(q)

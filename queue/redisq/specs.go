@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -24,9 +23,10 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 		return queue.PutResult{}, err
 	}
 	n, d := spec.Rate.Fraction()
-	v, err := e.repeat(ctx, putScript, e.Partition(spec.Name), e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
+	args := []any{e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
 		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID(),
-		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer))
+		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer)}
+	v, err := e.repeat(ctx, putScript, e.Partition(spec.Name), append(args, laneArgs(&spec)...)...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -123,6 +123,7 @@ func readInfo(r *reply) (queue.Info, error) {
 	i.Revision, i.Paused, i.PauseReason = r.int(), r.int() == 1, r.text()
 	i.Waiting, i.Scheduled = r.int(), r.int()
 	i.Leased = r.int() - i.Waiting - i.Scheduled
+	i.Lanes = r.int()
 	i.Deferred, i.Dead = r.int(), r.int()
 	i.Appended, i.Delivered, i.Retried, i.Died, i.Released = r.int(), r.int(), r.int(), r.int(), r.int()
 	i.Expired, i.Refused, i.Lost = r.int(), r.int(), r.int()
@@ -271,14 +272,10 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	}
 	i.State, i.Cost, i.Attempts, i.AppendedAt = queue.State(r.int()), r.int(), int(r.int()), micros(r.int())
 	i.DueAt, i.EndedAt, i.Reason = micros(r.int()), micros(r.int()), r.text()
-	position, ahead, exact := r.int(), r.int(), r.int() == 1
-	now, pacer, bucket := r.bucket()
-	switch i.State {
-	case queue.Waiting, queue.Deferred:
-		i.Position = position
-		i.ETA = queue.ETA{At: pacer.ETA(bucket, now, ahead).Time(), Exact: exact}
-	case queue.Scheduled:
-		i.ETA = queue.ETA{At: max(pacer.Next(bucket, now), leaky.Instant(i.DueAt.UnixMicro())).Time()}
+	i.Position = r.int()
+	i.ETA = queue.ETA{At: micros(r.int()), Exact: r.int() == 1}
+	if record := r.text(); record != "" && r.err == nil {
+		i.Lane, i.Priority, r.err = queue.UnpackLane([]byte(record))
 	}
 	return i, r.err
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Schema is the version of the keys' layout that this package reads and writes.
-const Schema = 2
+// Schema is the version of the keys' layout that this package reads and writes. 3 has lanes
+// and priorities: a turn begins where 2 would never have come to.
+const Schema = 3
 
 const (
 	// makingTime is how long making a store may take another process.

@@ -55,12 +55,12 @@ func TestOpenRefuses(t *testing.T) {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema+1)
 			return c
-		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"schema 3", "newer penstock"}},
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"schema 4", "newer penstock"}},
 		{"older schema", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema-1)
 			return c
-		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"schema 1", "needs 2"}},
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{"schema 2", "needs 3"}},
 		{"one partition gone, init or not", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.Del(ctx, "ps{3}")

@@ -15,12 +15,33 @@ local function free(ids)
   return #keys
 end
 
-for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', d = 'list' }) do
+for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', d = 'list', L = 'zset', b = 'zset', i = 'zset', h = 'hash' }) do
   local is = call('TYPE', B .. suffix .. nr).ok
   if is ~= kind and is ~= 'none' then call('UNLINK', B .. suffix .. nr) end
 end
 
 local freed = 0
+
+-- lanes_of frees what waits in the lanes that stand under a key, and the lanes with
+-- it. Returns whether all is gone.
+local function lanes_of(suffix)
+  local key = B .. suffix .. nr
+  for _, lane in ipairs(suffix == 'h' and call('HRANDFIELD', key, 100) or call('ZRANGE', key, 0, 99)) do
+    local W, ids = B .. 'w' .. nr .. ':' .. lane, {}
+    local jobs = redis.pcall('ZPOPMIN', W, max(1, 500 - freed))
+    for i = 1, #jobs, 2 do ids[#ids + 1] = jobs[i] end
+    freed = freed + free(ids) + 1
+    if freed >= 500 then return false end
+    call('UNLINK', W, B .. 'v' .. nr .. ':' .. lane)
+    if suffix == 'h' then call('HDEL', key, lane) else call('ZREM', key, lane) end
+  end
+  return call('EXISTS', key) == 0
+end
+
+for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
+  if not lanes_of(suffix) then return 1 end
+end
+call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr)
 for _, set_ in ipairs({ 'w', 't' }) do
   local ids = {}
   for i, v in ipairs(call('ZPOPMIN', B .. set_ .. nr, 500 - freed)) do

@@ -1,0 +1,19 @@
+-- Shared, behind pace.lua: a bucket goes over to another rule.
+
+-- change is leaky.Pacer.Change at an instant; latest is a horizon later.
+local function change(q, n, d, b, at, latest)
+  local function times(k) return k * floor(d / n) + ceil(k * (d % n) / n) end -- ceil(k x T) at the new rate
+  bounded(q, latest)
+  local tat, a = q.tat, max(at, q.last)
+  if q.rem > 0 then tat = tat + 1 end
+  if n == 0 then
+    tat = min(tat, a)
+  elseif q.n == 0 then
+    tat = a + times(q.lc)
+  else
+    if tat > a then tat = a + ceil((tat - a) * (d / n / (q.d / q.n))) end
+    if b > q.b then tat = tat + times(b - q.b) end
+  end
+  q.tat, q.rem, q.n, q.d, q.b = tat, 0, n, d, b
+  bounded(q, latest)
+end

@@ -1,0 +1,100 @@
+-- Shared, behind flight.lua: jobs that end, and what is kept of them.
+
+local function unpack_ended(job)
+  local e = {}
+  local length, pos
+  e.state, e.verdict, e.attempts, e.epoch, e.fence, e.appended, length, pos = unpack_(ENDED, job, 27)
+  e.ended, e.reason = time_at(job), sub(job, pos, pos + length - 1)
+  return e, pos + length -- where the record begins, if it was kept
+end
+
+-- forget drops the oldest ended jobs beyond the retention, a bounded number a
+-- call, and returns how many. A key goes only if it is still that ended job.
+local function forget(q, list)
+  local key = B .. list .. q.nr
+  local over = min(call('LLEN', key) - q.rmax, 500)
+  for _, entry in ipairs(call('LRANGE', key, max(over, 0), max(over, 0) + 31)) do
+    if unpack_('>I7', entry) + q.rfor > now then break end
+    over = max(over, 0) + 1
+  end
+  if over <= 0 then return 0 end
+  for _, entry in ipairs(call('LPOP', key, over)) do
+    local job = job_key(q.nr, sub(entry, 8))
+    local head = call('GETRANGE', job, 0, 7)
+    if sub(head, 1, 1) == 'E' and sub(head, 2) == sub(entry, 1, 7) then call('UNLINK', job) end
+  end
+  return over
+end
+
+-- freed takes count jobs out of the queue's places for good; returned of them
+-- had come back from the overflow. Of a job that somebody else removed that is
+-- not known, so it is held that no more can be back than there are.
+local function freed(q, count, returned)
+  set(q, 'size', q.size - count)
+  if q.back > 0 then set(q, 'back', max(0, min(q.back - returned, q.size))) end
+end
+
+-- remains is what is kept of an ended job: head is its stamp, fingerprint and
+-- cost, f its flight with the fence that ended it.
+local function remains(head, f, state, verdict, appended)
+  return 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended, #f.reason) .. f.reason
+end
+
+-- finish_job writes what is left of an ended job, and returns 1 if it had come
+-- back from the overflow, else 0.
+local function finish_job(q, id, f, state, verdict)
+  local key = job_key(q.nr, id)
+  local job
+  if state == S.dead then job = redis.pcall('GET', key) else job = redis.pcall('GETRANGE', key, 0, 25) end
+  if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 26 then return 0 end
+  local left = remains(sub(job, 9, 26), f, state, verdict, time_at(job))
+  if state == S.dead then left = left .. sub(job, 17) end
+  call('SET', key, left, 'PX', ceil(q.rfor / 1000))
+  return sub(job, 1, 1) == 'R' and 1 or 0
+end
+
+-- drop_job is finish_job for one that was cancelled or expired: f is its flight,
+-- if it has one, and the fence that is remembered the last one settled.
+local function drop_job(q, id, f, state)
+  f = f or { attempts = 0, pepoch = NOBODY, pfence = 0, pverdict = 0, reason = '' }
+  f.epoch, f.fence = f.pepoch, f.pfence
+  return finish_job(q, id, f, state, f.pverdict)
+end
+
+-- ended puts jobs on the list of those that ended otherwise than dead.
+local function ended(q, ids)
+  if #ids == 0 then return end
+  local key, time = B .. 'e' .. q.nr, pack('>I7', now)
+  for i, id in ipairs(ids) do ids[i] = time .. id end
+  call('RPUSH', key, unpack(ids))
+  call('PEXPIRE', key, ceil(q.rfor / 1000))
+  forget(q, 'e')
+end
+
+-- died puts jobs on the list of the dead.
+local function died(q, ids)
+  if #ids == 0 then return end
+  for i, id in ipairs(ids) do ids[i] = pack('>I7', now) .. id end
+  call('RPUSH', B .. 'd' .. q.nr, unpack(ids))
+  call('ZADD', B .. 'y', 'NX', now + q.rfor, q.nr)
+  add(q, 'died', #ids)
+  M.td = M.td + #ids - forget(q, 'd')
+end
+
+local function note_error(q, id, reason)
+  local key = B .. 'r' .. q.nr
+  call('LPUSH', key, pack('>I7', now) .. id .. ' ' .. reason)
+  call('LTRIM', key, 0, 9)
+end
+
+-- meter counts departures in steps of 10 s, for the measured outflow.
+local function meter(q, count)
+  local v = call('HMGET', B .. 'q' .. q.nr, 'mw', 'mc', 'mp')
+  local w, mw, mc, mp = floor(now / (10 * SECOND)), tonumber(v[1]) or 0, tonumber(v[2]) or 0, tonumber(v[3]) or 0
+  if w == mw + 1 then
+    mp, mc = mc, 0
+  elseif w ~= mw then
+    mp, mc = 0, 0
+  end
+  call('HSET', B .. 'q' .. q.nr, 'mw', w, 'mc', max(mc + count, 0), 'mp', mp)
+end

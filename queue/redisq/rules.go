@@ -1,0 +1,62 @@
+package redisq
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// laneArgs are ARGV[19..] of put.lua.
+func laneArgs(s *queue.Spec) []any {
+	args := []any{orNothing(s.MaxInFlight), orNothing(s.MaxScheduled), flag(s.Ordered), packRule(s.Lanes.LaneRule), regime(s), len(s.Lanes.Overrides)}
+	for key, rule := range s.Lanes.Overrides {
+		lane := queue.DigestLane(key)
+		own := packRule(rule)
+		if own == "" {
+			own = unbounded
+		}
+		args = append(args, string(lane[:]), own)
+	}
+	return args
+}
+
+func orNothing(n int64) any {
+	if n == 0 {
+		return ""
+	}
+	return n
+}
+
+// unbounded stands for a rule that bounds nothing, where there must be one.
+const unbounded = "-"
+
+// packRule is the rule of a lane as lanes.lua reads it; one that bounds nothing is empty.
+func packRule(r queue.LaneRule) string {
+	if r == (queue.LaneRule{}) {
+		return ""
+	}
+	n, d := r.Rate.Fraction()
+	var whole [8]byte
+	binary.BigEndian.PutUint64(whole[:], uint64(d))
+	b := binary.BigEndian.AppendUint32(nil, uint32(n))
+	b = append(b, whole[1:]...)
+	b = binary.BigEndian.AppendUint32(b, uint32(max(1, r.Burst)))
+	b = binary.BigEndian.AppendUint32(b, uint32(r.Capacity))
+	return string(binary.BigEndian.AppendUint32(b, uint32(r.MaxInFlight)))
+}
+
+// regime stands for all that lanes go by: where it is another, each must be looked at anew.
+func regime(s *queue.Spec) string {
+	if !s.Ordered && s.Lanes.LaneRule == (queue.LaneRule{}) && len(s.Lanes.Overrides) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(struct {
+		Ordered bool
+		Lanes   queue.Lanes
+	}{s.Ordered, s.Lanes}) // of what is valid it cannot fail
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}

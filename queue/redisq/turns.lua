@@ -1,0 +1,204 @@
+-- Shared, behind lanes.lua: whose turn it is, in a visit to a queue with lanes. All is
+-- worked out here and written at the end, by write_turns.
+--
+-- A lane in a visit: its place is 'L' (at is its tag), 'b' (at is until when) or nil, and
+-- from is the one that is written.
+
+local MOST_READIED, MOST_PUT_OFF, CHANGED_AT_ONCE = 100, 100, 100
+
+-- less orders bytes; that of Lua goes by the language of the server.
+local function less(a, b)
+  for i = 1, 16 do
+    local x, y = byte(a, i), byte(b, i)
+    if x ~= y then return (x or 0) < (y or 0) end
+  end
+  return false
+end
+
+local function before(a, b) return a.at < b.at or a.at == b.at and less(a.lane, b.lane) end
+
+-- insert keeps a list in order, the first last.
+local function insert(list, l)
+  local low, high = 1, #list + 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if before(l, list[middle]) then low = middle + 1 else high = middle end
+  end
+  table.insert(list, low, l)
+end
+
+local function lane_in(v, lane, at, from)
+  local q = v.q
+  local rule = rule_of(q, lane)
+  local l = { lane = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane), rule = rule, limit = flight_limit(q, rule),
+    ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0 }
+  v.all[#v.all + 1] = l
+  return l
+end
+
+-- first_id returns the first of a lane's jobs that has not been dealt with.
+local function first_id(v, l)
+  if l.pos > #l.ids and not l.read then
+    local found = redis.pcall('ZRANGE', l.W, #l.ids, #l.ids + l.page - 1, 'WITHSCORES')
+    if found.err then
+      v.errors[#v.errors + 1] = found.err
+      l.place, l.at, l.read = 'b', now + 2 * SECOND, true
+      return nil
+    end
+    for i = 1, #found, 2 do
+      l.ids[#l.ids + 1] = found[i]
+      l.turns[#l.turns + 1] = tonumber(found[i + 1])
+    end
+    l.read = #found < 2 * l.page
+    l.page = min(2 * l.page, 32)
+  end
+  return l.ids[l.pos]
+end
+
+-- first_job returns it with its record and its flight, reading the more ahead the
+-- more of the lane has gone.
+local function first_job(v, l)
+  local id = first_id(v, l)
+  if not id then return nil end
+  local at = l.pos
+  if at > l.loaded then
+    local q, ids, keys = v.q, {}, {}
+    for i = at, min(#l.ids, at + l.ahead - 1) do
+      ids[#ids + 1] = l.ids[i]
+      keys[#keys + 1] = job_key(q.nr, l.ids[i])
+    end
+    local jobs, entries = call('MGET', unpack(keys)), call('HMGET', B .. 'f' .. q.nr, unpack(ids))
+    for i = 1, #ids do l.jobs[at + i - 1], l.entries[at + i - 1] = jobs[i], entries[i] end
+    l.loaded, l.ahead = at + #ids - 1, min(2 * l.ahead, 32)
+  end
+  return id, l.turns[at], l.jobs[at], l.entries[at]
+end
+
+-- readied gives a lane the tag of one that becomes ready.
+local function readied(v, l)
+  l.place = nil
+  local id = first_id(v, l)
+  if not id then return end
+  l.place, l.at = 'L', v.q.served + cost_under(v.q, id)
+  insert(v.ready, l)
+end
+
+local function put_off_until(v, l, at)
+  l.place, l.at = 'b', at
+  if at < math.huge then insert(v.resting, l) end
+end
+
+-- turns begins a visit.
+local function turns(q)
+  local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, unread = {}, at = 1, rank = 0, count = 0, put_off = 0 }
+  for _, lane in ipairs(call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - 1)) do readied(v, lane_in(v, lane, 0, 'i')) end
+  if call('ZCARD', B .. 'w' .. q.nr) > 0 then
+    local placed = false
+    for _, place in ipairs({ 'L', 'b', 'i' }) do placed = placed or call('ZSCORE', B .. place .. q.nr, ZERO) end
+    if not placed then readied(v, lane_in(v, ZERO, 0, nil)) end
+  end
+  local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
+  for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = lane_in(v, rested[i], rested[i + 1], 'b') end
+  return v
+end
+
+-- unread returns the first of the lanes that are written as ready and that this
+-- visit has not come to. Nothing is written before it ends, so that ranks stand.
+local function unread(v)
+  if v.at > #v.unread and not v.no_more then
+    local found = call('ZRANGE', B .. 'L' .. v.q.nr, v.rank, v.rank + 31, 'WITHSCORES')
+    v.unread, v.at, v.rank, v.no_more = {}, 1, v.rank + #found / 2, #found < 64
+    for i = 1, #found, 2 do v.unread[#v.unread + 1] = { lane = found[i], at = tonumber(found[i + 1]) } end
+  end
+  return v.unread[v.at]
+end
+
+local function pick(v)
+  local new, old = unread(v), v.ready[#v.ready]
+  if new and not (old and before(old, new)) then
+    v.at = v.at + 1
+    return lane_in(v, new.lane, new.at, 'L')
+  end
+  v.ready[#v.ready] = nil
+  return old
+end
+
+-- next_turn returns the lane whose first job is next, for a departure at d; nil if
+-- there is none, or if it was put off too often.
+local function next_turn(v, d)
+  local q = v.q
+  while v.count < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
+    local l = table.remove(v.resting)
+    v.count = v.count + 1
+    readied(v, l)
+  end
+  while v.put_off < MOST_PUT_OFF do
+    local l = pick(v)
+    if not l then return nil end
+    local until_ = d
+    if l.limit > 0 and in_flight(q, l.lane) + l.granted >= l.limit then
+      until_ = math.huge
+    elseif l.rule.n > 0 then
+      if not l.bucket then l.bucket, l.changed = bucket_of(q, l.lane, l.rule, d) end
+      until_ = next_of(l.bucket, d)
+    end
+    if until_ <= d then return l end
+    put_off_until(v, l, until_)
+    v.put_off = v.put_off + 1
+  end
+end
+
+-- passed goes over a job that does not depart.
+local function passed(v, l)
+  l.unfit, l.pos = l.unfit + 1, l.pos + 1
+  if first_id(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
+end
+
+-- went is for a job that departs at d.
+local function went(v, l, cost, d)
+  local q = v.q
+  l.granted, l.pos = l.granted + 1, l.pos + 1
+  q.served = l.at
+  set(q, 'served', q.served)
+  l.at = l.at + cost
+  local b = l.bucket
+  if b then
+    if b.tat < d then b.tat, b.rem = d, 0 end
+    b.tat, b.rem = advance(b, b.tat, b.rem, cost)
+    b.last, b.lc, l.changed = d, cost, true
+  end
+  if not first_id(v, l) then
+    if l.place == 'L' then l.place = nil end
+  elseif l.limit > 0 and in_flight(q, l.lane) + l.granted >= l.limit then
+    put_off_until(v, l, math.huge)
+  elseif b and next_of(b, d) > d then
+    put_off_until(v, l, next_of(b, d))
+  else
+    insert(v.ready, l)
+  end
+end
+
+local function write_turns(v)
+  local q, add_to, out_of = v.q, { L = {}, b = {} }, { L = {}, b = {}, i = {} }
+  for _, l in ipairs(v.all) do
+    local taken = l.granted + l.unfit
+    if taken > 0 then
+      call('ZREMRANGEBYRANK', l.W, 0, taken - 1)
+      unwait(q, l.lane, taken)
+    end
+    if l.granted > 0 and not tagless(q, l.lane) then tally(q, 'k', l.lane, l.granted) end
+    if l.unfit > 0 and l.lane ~= ZERO then tally(q, 'h', l.lane, -l.unfit) end
+    if l.changed then keep_bucket(q, l.lane, l.bucket) end
+    if l.from and l.from ~= l.place then table.insert(out_of[l.from], l.lane) end
+    if l.place then
+      table.insert(add_to[l.place], l.at)
+      table.insert(add_to[l.place], l.lane)
+    end
+  end
+  for place, members in pairs(out_of) do
+    if members[1] then call('ZREM', B .. place .. q.nr, unpack(members)) end
+  end
+  for place, members in pairs(add_to) do
+    if members[1] then call('ZADD', B .. place .. q.nr, unpack(members)) end
+  end
+end
