@@ -20,26 +20,38 @@ local out, arg = {}, 3
 local BEFORE, DUPLICATE, CONFLICT, FULL, OVERFLOW_FULL, LAPSED, SET_ASIDE, DEFERRED_BEFORE = 1, 2, 3, 4, 5, 6, 7, 8
 local ACCEPTED, LANE_FULL, SCHEDULE_FULL, TOO_FAR = 9, 10, 11, 12
 
+local ORDINARY = { flags = 0, expires = math.huge, not_before = 0, lane = ZERO, priority = 0 }
+local LOOK_AHEAD = 366 * 86400 * SECOND
+
+-- know_line counts who waits, where that matters, if it is not known.
+local function know_line(q, line)
+  if line.waiting then return end
+  more(q)
+  for field, value in pairs(laned.line_of(q)) do line[field] = value end
+end
+
 -- known answers for an id that is taken.
 local function known(q, id, body, line, old, number, cancelled)
   if sub(old, 17, 24) ~= sub(body, 9, 16) then return CONFLICT end
   local again = sub(old, 9, 16) == sub(body, 1, 8)
   if number then
     if again then
+      know_line(q, line)
       local rank, before = among_deferred(q, number)
-      return SET_ASIDE, number, line.waiting + rank, aside_eta(q, line, cost_of(old), before, head_of(body, 19).not_before), time_at(old)
+      return SET_ASIDE, number, line.waiting + rank, laned.aside_eta(q, line, cost_of(old), before, laned.head_of(body, 19).not_before), time_at(old)
     end
     if cancelled then return DUPLICATE, S.cancelled end
     return DEFERRED_BEFORE, renewed(q, id, old, number)
   end
   local code = again and BEFORE or DUPLICATE
   if sub(old, 1, 1) == 'E' then return code, (unpack_(ENDED, old, 27)) end
+  know_line(q, line)
   local entry = call('HGET', B .. 'f' .. q.nr, id)
-  local f = entry and unpack_flight(entry)
+  local f = entry and laned.unpack_flight(entry)
   local state = f and f.state or S.waiting
   if state ~= S.waiting and (state ~= S.scheduled or not again) then return code, state end
-  local position, eta = expected(q, line, id, old, f)
-  return code, state, position, eta, exact(q, line) and 1 or 0
+  local position, eta = laned.expected(q, line, id, old, f)
+  return code, state, position, eta, laned.exact(q, line) and 1 or 0
 end
 
 local function deferrable(q, body)
@@ -50,7 +62,8 @@ local function deferrable(q, body)
 end
 
 local function set_aside(q, id, body, h, cost, line)
-  local position, eta = line.waiting + q.deferred + 1, aside_eta(q, line, cost, q.dcost, h.not_before)
+  know_line(q, line)
+  local position, eta = line.waiting + q.deferred + 1, laned.aside_eta(q, line, cost, q.dcost, h.not_before)
   if eta > h.expires and not q.paused then return LAPSED, eta end
   -- This may raise, so it comes before what is written.
   if line.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
@@ -69,9 +82,9 @@ end
 
 -- no_room answers for what has a bound of its own, whatever room there is else.
 local function no_room(q, h, line)
-  local rule = rule_of(q, h.lane)
+  local rule = laned.rule_of(q, h.lane)
   if rule.cap > 0 and (tonumber(call('HGET', B .. 'h' .. q.nr, h.lane)) or 0) >= rule.cap then
-    local next_in = rule.n > 0 and next_of(bucket_of(q, h.lane, rule, now), now) - now or 0
+    local next_in = rule.n > 0 and laned.next_of(laned.bucket_of(q, h.lane, rule, now), now) - now or 0
     local interval = q.n > 0 and ceil(q.d / q.n) or 0
     return refuse(line, LANE_FULL, max(next_in, interval * line.lanes))
   end
@@ -83,15 +96,16 @@ end
 
 -- accept lets a job in unless it would depart too late.
 local function accept(q, id, live, body, h, cost, line)
-  local W, turn = waiting_key(q, h.lane), q.turn - h.priority * PRIORITY_STEP
+  know_line(q, line)
+  local W, turn = laned.waiting_key(q, h.lane), q.turn - h.priority * PRIORITY_STEP
   local in_lane = call('ZCARD', W)
   local i = h.priority == 0 and in_lane or call('ZCOUNT', W, '-inf', string.format('(%.0f', turn))
-  local eta = lane_eta(q, h, cost, turn - (line.head or turn), i, line.lanes - min(in_lane, 1), line.waiting)
+  local eta = laned.lane_eta(q, h, cost, turn - (line.head or turn), i, line.lanes - min(in_lane, 1), line.waiting)
   if h.not_before > now then eta = max(eta, h.not_before) end
   if eta > h.expires and not q.paused then return LAPSED, eta end
-  local is_exact = h.flags < LANE and exact(q, line)
+  local is_exact = h.flags < LANE and laned.exact(q, line)
   call('SET', job_key(q.nr, id), live .. body)
-  local state = enter(q, id, h, cost)
+  local state = laned.enter(q, id, h, cost)
   line.entered = line.entered + 1
   if state == S.scheduled then return ACCEPTED, state, 0, eta, 0 end
   line.waiting, line.lanes = line.waiting + 1, line.lanes + (in_lane == 0 and 1 or 0)
@@ -104,11 +118,15 @@ end
 local function decide(q, id, live, body, cost, line)
   local old, number, cancelled = remembered(q, id)
   if old then return known(q, id, body, line, old, number, cancelled) end
-  local h = head_of(body, 19)
-  if h.expires <= now then return LAPSED end
-  if h.not_before > now + LOOK_AHEAD then return TOO_FAR end
-  local code, wait_for = no_room(q, h, line)
-  if code then return code, wait_for end
+  if expiry(body, 19) <= now then return LAPSED end
+  local h = ORDINARY
+  if q.laned or byte(body, 19) >= EXPIRES then
+    know_line(q, line)
+    h = laned.head_of(body, 19)
+    if h.not_before > now + LOOK_AHEAD then return TOO_FAR end
+    local code, wait_for = no_room(q, h, line)
+    if code then return code, wait_for end
+  end
   local full, behind = q.size >= q.cap, backlogged(q)
   if (full or behind) and deferrable(q, body) then
     overflow(q)
@@ -131,7 +149,7 @@ local function append(name, count, first)
   local waiting = call('ZCARD', W)
   local room = next_departure(q)
   local live = 'L' .. pack('>I7', now)
-  local places, p, others, line = {}, 0, {}, nil
+  local places, p, others, line = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, nr, others }
   -- While there is no backlog, and nothing but the line, whoever finds a place takes it.
   local cap, args = (q.laned or backlogged(q)) and 0 or q.cap, ARGV
@@ -142,11 +160,10 @@ local function append(name, count, first)
     local cost = high * 256 + low
     if size >= cap or flags >= EXPIRES or call('SETNX', J .. id, live .. body) == 0 then
       -- What came before it in this call has its place before it is judged.
-      if p > 0 then call('ZADD', W, unpack(places)) end
-      if not line then line = line_of(q) elseif p > 0 then line.waiting, line.lanes = line.waiting + p / 2, max(line.lanes, 1) end
-      line.head = line.head or places[1]
-      line.refused, line.aside, line.entered = line.refused or 0, line.aside or 0, line.entered or 0
-      quick, places, p = quick + p / 2, {}, 0
+      if p > 0 then
+        call('ZADD', W, unpack(places))
+        quick, places, p, line.waiting = quick + p / 2, {}, 0, nil
+      end
       q.size, q.turn, q.cmax = size, turn, cmax
       local ok, code, x, position, eta, more = pcall(decide, q, id, live, body, cost, line)
       if not ok then code, x, position, eta, more = 0, 0, 0, 0, 0 end
@@ -170,18 +187,16 @@ local function append(name, count, first)
     if cmax > row[13] then set(q, 'cmax', cmax) end
     M.tw = M.tw + quick
   end
-  local entered = quick + (line and line.entered or 0)
+  local entered = quick + line.entered
   add(q, 'appended', entered)
   if entered > 0 and q.laned then
-    sooner(q)
+    laned.sooner(q)
   elseif entered > 0 and waiting == 0 and not q.paused then
     call('ZADD', B .. 'a', 'LT', room, nr)
     due(room)
   end
-  if line then
-    add(q, 'refused', line.refused)
-    add(q, 'setaside', line.aside)
-  end
+  add(q, 'refused', line.refused)
+  add(q, 'setaside', line.aside)
   save(q)
   return row
 end

@@ -22,26 +22,26 @@ if number then
   discount(q, job)
   note_backlog(q)
 else
+  more(q)
   local entry = call('HGET', B .. 'f' .. nr, id)
   local f = entry and unpack_flight(entry)
-  local state, lane = f and f.state or S.waiting, head_of(job, 27).lane
+  local state, lane = f and f.state or S.waiting, laned.head_of(job, 27).lane
   if state == S.leased then return { 2, state } end
-  lanes(q)
   if state == S.waiting then
-    local W = waiting_key(q, lane)
+    local W = laned.waiting_key(q, lane)
     call('ZREM', W, id)
-    unwait(q, lane, 1)
-    if q.laned and call('ZCARD', W) == 0 then no_place(q, lane) end
+    laned.unwait(q, lane, 1)
+    if q.laned and call('ZCARD', W) == 0 then laned.no_place(q, lane) end
   else
     call('ZREM', B .. 't' .. nr, id)
     M.ts = M.ts - 1
-    if f.counted then landed(q, lane) end
+    if f.counted then laned.landed(q, lane) end
   end
-  unheld(q, lane)
+  laned.unheld(q, lane)
   call('HDEL', B .. 'f' .. nr, id)
   freed(q, 1, drop_job(q, id, f, S.cancelled))
   ended(q, { id })
-  if q.laned then sooner(q) else agenda(q, 'LT') end
+  if q.laned then laned.sooner(q) else agenda(q, 'LT') end
 end
 add(q, 'cancelled', 1)
 speak_up(q)

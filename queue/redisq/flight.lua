@@ -7,7 +7,7 @@
 local FLIGHT_HEAD = '>BI2I7I7c8I6'
 local FLIGHT = FLIGHT_HEAD .. 'c8I6B'
 local KEYED, COUNTED = 64, 128
-local SETTLED, FLIGHT_LANE = 32, 47 -- where the last settled fence begins, and the lane
+local SETTLED = 32 -- where the last settled fence begins
 local NOBODY = '00000000' -- the epoch of no fence
 local NEVER_SETTLED = NOBODY .. string.rep('\0', 7)
 

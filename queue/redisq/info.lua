@@ -35,8 +35,9 @@ local function show(name)
     M.td = M.td - forget(q, 'd')
     local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
     for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
-    local line = line_of(q)
-    local head = call('ZRANGE', waiting_key(q, next_lane(q)), 0, 0)
+    more(q)
+    local line = laned.line_of(q)
+    local head = call('ZRANGE', laned.waiting_key(q, next_lane(q)), 0, 0)
     local oldest = 0
     if head[1] then
       local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)

@@ -19,18 +19,19 @@ if sub(job, 1, 1) == 'E' then
   local e, pos = unpack_ended(job)
   return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, sub(job, pos, pos + HEAD) }
 end
-local line = line_of(q)
+more(q)
+local line = laned.line_of(q)
 if number then
   if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '' } end
   local rank, before = among_deferred(q, number)
-  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, aside_eta(q, line, cost_of(job), before, 0), 0, '' }
+  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, laned.aside_eta(q, line, cost_of(job), before, 0), 0, '' }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
 local f = entry and unpack_flight(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
 if f.state == S.waiting then f.at = 0 end
 local position, eta, is_exact = 0, 0, 0
 if f.state ~= S.leased then
-  position, eta = expected(q, line, id, job, f)
-  if f.state == S.waiting and exact(q, line) then is_exact = 1 end
+  position, eta = laned.expected(q, line, id, job, f)
+  if f.state == S.waiting and laned.exact(q, line) then is_exact = 1 end
 end
 return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, eta, is_exact, sub(job, 17, 17 + HEAD) }

@@ -8,8 +8,6 @@ local RULE, RULE_BYTES = '>I4I7I4I4I4', 23 -- n, d, burst, capacity, most in fli
 local NO_RULE = { n = 0, d = 0, b = 1, cap = 0, mif = 0 }
 -- The rule that it was kept under, tat, rem, last, last cost, the run of the server.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8', 43
-local PRIORITY_STEP = 2 ^ 49 -- a priority is worth so much of turn
-local LOOK_AHEAD = 366 * 86400 * SECOND
 
 local function unpack_rule(s)
   if not s or #s ~= RULE_BYTES then return NO_RULE end
@@ -60,13 +58,6 @@ local function busy(q, lane)
   return limit > 0 and in_flight(q, lane) >= limit
 end
 
--- tally keeps one of the counts of a lane; none that is 0 is kept.
-local function tally(q, suffix, lane, by)
-  local key = B .. suffix .. q.nr
-  local n = redis.pcall('HINCRBY', key, lane, by)
-  if type(n) ~= 'number' or n <= 0 then call('HDEL', key, lane) end
-end
-
 -- bucket_of returns a lane's bucket as it is by the rule, and whether it was
 -- another rule's before.
 local function bucket_of(q, lane, rule, at)
@@ -82,7 +73,7 @@ local function bucket_of(q, lane, rule, at)
     end
   end
   -- It may be that a server which lost its last writes had granted more.
-  if M.ran > 0 and run ~= M.run then put_off(l, M.ran + HORIZON, q.cmax) end
+  if M.ran > 0 and run ~= M.run then hold(l, M.ran + HORIZON, q.cmax) end
   return l, moved
 end
 
@@ -108,76 +99,6 @@ local function rests(q, lane, rule, at)
   return next_of(l, at), l
 end
 
--- cost_under is the cost of the job that has an id.
-local function cost_under(q, id)
-  local cost = redis.pcall('GETRANGE', B .. 'j' .. q.nr .. ':' .. id, 24, 25)
-  return type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
-end
-
-local function make_ready(q, lane)
-  local first = call('ZRANGE', waiting_key(q, lane), 0, 0)[1]
-  if first then call('ZADD', B .. 'L' .. q.nr, q.served + cost_under(q, first), lane) end
-end
-
-local function no_place(q, lane)
-  for _, place in ipairs({ 'L', 'b', 'i' }) do call('ZREM', B .. place .. q.nr, lane) end
-end
-
--- tagless reports whether a lane has no place although jobs may wait in it.
-local function tagless(q, lane) return lane == ZERO and not q.ordered end
-
--- came finds a place for a lane in which a job has come to wait, and reports whether
--- none waited before.
-local function came(q, lane)
-  if not q.laned or tagless(q, lane) or call('ZCARD', waiting_key(q, lane)) > 1 then return false end
-  if busy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else make_ready(q, lane) end
-  return true
-end
-
--- wait puts a job into its lane; then comes came.
-local function wait(q, lane, id, turn)
-  call('ZADD', waiting_key(q, lane), turn, id)
-  M.tw = M.tw + 1
-  if lane ~= ZERO then set(q, 'lw', q.lw + 1) end
-end
-
--- unwait takes jobs that wait no more out of the counts of their lane.
-local function unwait(q, lane, number)
-  M.tw = M.tw - number
-  if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
-end
-
--- look lets a lane go on that was busy and is no more.
-local function look(q, lane)
-  if tagless(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or busy(q, lane) then return end
-  local at = rests(q, lane, rule_of(q, lane), now)
-  if at > now then
-    call('ZADD', B .. 'b' .. q.nr, at, lane)
-  else
-    call('ZREM', B .. 'b' .. q.nr, lane)
-    make_ready(q, lane)
-  end
-end
-
--- landed counts a job that is in flight no more.
-local function landed(q, lane)
-  tally(q, 'k', lane, -1)
-  look(q, lane)
-end
-
--- back puts a job into its lane that was in flight, or scheduled; f is its flight.
-local function back(q, id, f)
-  wait(q, f.lane, id, f.turn)
-  if f.counted then tally(q, 'k', f.lane, -1) end
-  if not came(q, f.lane) and f.counted then look(q, f.lane) end
-  f.counted = false
-end
-
--- unheld counts a job that the queue holds no more.
-local function unheld(q, lane)
-  if lane ~= ZERO then tally(q, 'h', lane, -1) end
-end
-
 -- head_of reads the head of a record whose flags are at that byte of s.
 local function head_of(s, at)
   local flags, pos = byte(s, at), at + 1
@@ -187,31 +108,4 @@ local function head_of(s, at)
   if bit.band(flags, LANE) ~= 0 then h.lane, pos = unpack_('>c16', s, pos) end
   if bit.band(flags, PRIORITY) ~= 0 then h.priority = byte(s, pos) end
   return h
-end
-
--- enter lets a job in, which then waits, or is scheduled. Returns its state.
-local function enter(q, id, h, cost)
-  lanes(q)
-  if h.flags >= LANE then
-    q.laned = '1'
-    if not q.mixed then
-      set(q, 'laned', '1')
-      set(q, 'mixed', '1')
-    end
-  end
-  local turn = q.turn - h.priority * PRIORITY_STEP
-  set(q, 'turn', q.turn + cost)
-  set(q, 'size', q.size + 1)
-  if cost > q.cmax then set(q, 'cmax', cost) end
-  if h.lane ~= ZERO then tally(q, 'h', h.lane, 1) end
-  if h.not_before > now then
-    call('HSET', B .. 'f' .. q.nr, id, pack_flight({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0,
-      pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
-    call('ZADD', B .. 't' .. q.nr, h.not_before, id)
-    M.ts = M.ts + 1
-    return S.scheduled
-  end
-  wait(q, h.lane, id, turn)
-  came(q, h.lane)
-  return S.waiting
 end

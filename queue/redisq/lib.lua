@@ -45,6 +45,7 @@ local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 3
 -- The flags of a record; one below EXPIRES says that the job is an ordinary one.
 local EXPIRES, LANE, PRIORITY, NOT_BEFORE = 2, 4, 8, 16
 local ZERO = string.rep('\0', 16) -- the lane without a key
+local PRIORITY_STEP = 2 ^ 49 -- a priority is worth so much of turn
 
 local S = { waiting = 1, scheduled = 2, leased = 3, deferred = 4, delivered = 5, dead = 6, cancelled = 8, expired = 9 }
 local V = { deliver = 1, fail = 2, bury = 3, release = 4 }
@@ -153,10 +154,14 @@ end
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
   'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned' }
 
+-- more puts into laned what only queues with lanes need of a script's functions, and
+-- loads what such a queue keeps (see scripts.go).
+local laned, more = {}, nil
+
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
   if not v[1] then return nil end
-  return {
+  local q = {
     nr = nr, n = tonumber(v[1]), d = tonumber(v[2]), b = tonumber(v[3]), tat = tonumber(v[4]), rem = tonumber(v[5]),
     last = tonumber(v[6]), lc = tonumber(v[7]), lf = tonumber(v[8]), epoch = v[9], cap = tonumber(v[10]), size = tonumber(v[11]),
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), paused = v[15] == '1', lease = tonumber(v[16]),
@@ -164,6 +169,8 @@ local function load(nr)
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
     hc = tonumber(v[25]) or MAX_COST, laned = v[26], changes = {},
   }
+  if q.laned and more then more(q) end
+  return q
 end
 
 local function number_of(name) return call('HGET', B .. 'n', name) end

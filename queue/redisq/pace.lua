@@ -63,24 +63,17 @@ local function give_back(q)
   q.lc = 0
 end
 
--- put_off lets nothing out before what may have been granted by at is behind.
-local function put_off(q, at, cost)
+-- hold puts off what a server that may have lost writes could grant too soon: all
+-- that was granted before it started departed by then, plus the horizon, which is at.
+local function hold(q, at, cost)
   local whole, rest = burst_parts(q)
   if rest > 0 then whole = whole + 1 end
   local tat, rem = advance(q, at + whole, 0, cost)
   if q.tat < tat or (q.tat == tat and q.rem < rem) then q.tat, q.rem, q.last, q.lc = tat, rem, at, cost end
 end
 
--- hold puts off what a server that may have lost writes could grant too soon: all
--- that was granted before it started departed by then, plus the horizon. hc is the
--- cost that this allows for.
-local function hold(q)
-  put_off(q, M.ran + HORIZON, q.cmax)
-  set(q, 'hc', q.cmax)
-end
-
--- cover makes the hold good for a job costlier than any that was known when it was
--- put on: one as costly may have been granted before, and be lost. Without the
+-- cover makes the hold of a queue good for a job costlier than any that was known when it was
+-- put on, hc: one as costly may have been granted before, and be lost. Without the
 -- difference the two would stand too near together (invariant 4).
 local function cover(q, cost)
   local more = cost - q.hc

@@ -25,7 +25,7 @@ local laned = q and q.laned or ''
 for i = 19, 23 do
   if ARGV[i] ~= '' then laned = '1' end
 end
-if q then lanes(q) end -- looks at the types
+if q then more(q) end -- looks at the types
 local regime = laned ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
 -- own_rules replaces the rules of single lanes. What rests or is busy by the old ones
@@ -58,7 +58,10 @@ if not q then
   end
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
-  if M.ran > 0 then hold(q) end
+  if M.ran > 0 then
+    hold(q, M.ran + HORIZON, q.cmax)
+    q.hc = q.cmax
+  end
   call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'refn', 0, 'paused', '')
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)

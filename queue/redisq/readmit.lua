@@ -26,7 +26,7 @@ local held = tonumber(way[2]) or 0
 if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
 local order = way[3] == store and tonumber(way[4]) or 0
 
-lanes(q)
+more(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
 local waiting, room = call('ZCARD', W), next_departure(q)
 local outcomes, dropped, dead, returned = {}, {}, {}, 0
@@ -48,7 +48,7 @@ local function judge(id, number, ticket, at, done, record)
     if not deferral then return PASSED end
     if cancelled then return PASSED, old, cancelled end
   end
-  call('ZCARD', waiting_key(q, head_of(record, 11).lane)) -- looks at its type
+  call('ZCARD', laned.waiting_key(q, laned.head_of(record, 11).lane)) -- looks at its type
   if now - at > q.dage then return TOO_OLD, old end
   if expiry(record, 11) <= now then return TOO_LATE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
@@ -62,7 +62,7 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
   if outcome == RETURNED then
     call('SET', key, 'R' .. time .. stamp .. record)
     local high, low = byte(record, 9, 10)
-    enter(q, id, head_of(record, 11), high * 256 + low)
+    laned.enter(q, id, laned.head_of(record, 11), high * 256 + low)
     set(q, 'back', q.back + 1)
     returned = returned + 1
   elseif outcome == TOO_OLD or outcome == TOO_LATE then
@@ -100,7 +100,7 @@ if returned > 0 then
   add(q, 'appended', returned)
   add(q, 'returned', returned)
   if q.laned then
-    sooner(q)
+    laned.sooner(q)
   elseif waiting == 0 and not q.paused then
     call('ZADD', B .. 'a', 'LT', room, nr)
     due(room)

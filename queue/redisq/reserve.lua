@@ -82,10 +82,7 @@ end
 -- expire ends one lease that ran out.
 local function expire(nr, id, member)
   local q = load(nr)
-  if q then
-    sound(nr)
-    lanes(q)
-  end
+  if q then sound(nr) end
   local entry = q and call('HGET', B .. 'f' .. nr, id)
   local f = entry and unpack_flight(entry)
   call('ZREM', B .. 'l', member)
@@ -97,11 +94,10 @@ local function expire(nr, id, member)
     freed(q, 1, finish_job(q, id, f, S.dead, 0))
     call('HDEL', B .. 'f' .. nr, id)
     died(q, { id })
-    unheld(q, f.lane)
-    if f.counted then landed(q, f.lane) end
+    if q.laned then laned.ended_of(q, f) end
   else
     f.state = S.waiting
-    back(q, id, f)
+    again(q, id, f)
     call('HSET', B .. 'f' .. nr, id, pack_flight(f))
   end
   speak_up(q)
@@ -142,7 +138,6 @@ local function ripen(nr, first_due)
     return
   end
   sound(nr)
-  lanes(q)
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
   local ids = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100)
   for _, id in ipairs(ids) do
@@ -150,7 +145,7 @@ local function ripen(nr, first_due)
     local f = entry and #entry >= SETTLED and unpack_flight(entry)
     if f then
       f.state = S.waiting
-      back(q, id, f)
+      again(q, id, f)
       -- One that was only scheduled is as any that waits.
       if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_flight(f)) end
     else
@@ -204,9 +199,6 @@ local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, l
   left, bytes = left - 1, bytes + #job
 end
 
--- unfit tells a job that somebody has removed, or broken.
-local function unfit(job) return not job or not LIVE[sub(job, 1, 1)] or #job < 28 end
-
 -- grant_some grants jobs from the head of a queue's one lane. Returns false when the
 -- queue, or the reply, can take no more.
 local function grant_some(q, leases, flights)
@@ -216,7 +208,7 @@ local function grant_some(q, leases, flights)
     want = min(want, floor((now + HORIZON - next_departure(q)) * q.n / q.d) + 1)
     if want < 1 then return false end
   end
-  if q.mif > 0 then
+  if q.leased then
     want = min(want, q.mif - q.leased - #leases / 2)
     if want < 1 then return false end
   end
@@ -232,7 +224,7 @@ local function grant_some(q, leases, flights)
   for i, id in ipairs(ids) do
     if not more then break end
     local job = jobs[i]
-    if unfit(job) then
+    if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       vanished(q, id)
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then
@@ -272,19 +264,19 @@ local function grant_turns(q, v, leases, flights)
   while left > 0 do
     local d = next_departure(q)
     if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
-    local l = next_turn(v, d)
+    local l = laned.next_turn(v, d)
     if not l then break end
-    local id, turn, job, entry = first_job(v, l)
+    local id, turn, job, entry = laned.first_job(v, l)
     if not id then
       if l.place == 'L' then l.place = nil end
-    elseif unfit(job) then
+    elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       gone[#gone + 1] = id
-      passed(v, l)
+      laned.passed(v, l)
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then break end
       lates = lates + 1
       late[#late + 1] = id
-      passed(v, l)
+      laned.passed(v, l)
       if lates == MOST_LATE then break end
     else
       if bytes > 0 and bytes + #job > most_bytes then
@@ -296,12 +288,12 @@ local function grant_turns(q, v, leases, flights)
       d = take(q, cost)
       if not d then break end
       local keyed = l.lane ~= ZERO
-      local state = S.leased + (keyed and KEYED or 0) + (tagless(q, l.lane) and 0 or COUNTED)
+      local state = S.leased + (keyed and KEYED or 0) + (laned.tagless(q, l.lane) and 0 or COUNTED)
       grant(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
-      went(v, l, cost, d)
+      laned.went(v, l, cost, d)
     end
   end
-  write_turns(v)
+  laned.write_turns(v)
   for _, text in ipairs(v.errors) do
     errors[#errors + 1] = q.nr
     errors[#errors + 1] = text
@@ -318,7 +310,8 @@ local function visit(nr, e)
   end
   sound(nr)
   if q.epoch ~= M.run then
-    hold(q)
+    hold(q, M.ran + HORIZON, q.cmax)
+    set(q, 'hc', q.cmax)
     set(q, 'epoch', M.run)
     set(q, 'lf', 0) -- nothing granted before can give its slot back: it is the hold's
   elseif q.n > 0 and e < now then
@@ -330,12 +323,11 @@ local function visit(nr, e)
     end
   end
   local leases, flights = {}, {}
-  lanes(q)
-  if q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. nr) - q.lw - call('ZCARD', B .. 't' .. nr) end
-  if q.lw > 0 or q.ordered then
-    grant_turns(q, turns(q), leases, flights)
+  if q.laned and q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. nr) - q.lw - call('ZCARD', B .. 't' .. nr) end
+  if q.laned and (q.lw > 0 or q.ordered) then
+    grant_turns(q, laned.turns(q), leases, flights)
   else
-    if q.laned then no_place(q, ZERO) end
+    if q.laned then laned.no_place(q, ZERO) end
     repeat until not grant_some(q, leases, flights)
   end
   local count = #leases / 2

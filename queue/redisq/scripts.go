@@ -2,7 +2,7 @@ package redisq
 
 import (
 	_ "embed"
-	"slices"
+	"regexp"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,7 +11,8 @@ import (
 // One operation a file; each begins with its arguments and its answer. In front
 // of it go the shared parts that it needs: lib.lua, which describes the keys, and
 // what else is named below. Redis makes the functions of a script anew at every
-// call, so those that an operation has no use for are left out.
+// call, so those that an operation has no use for are left out, and those that few
+// calls of it need come later.
 var (
 	//go:embed lib.lua
 	libSource string
@@ -23,6 +24,8 @@ var (
 	flightSource string
 	//go:embed lanes.lua
 	lanesSource string
+	//go:embed places.lua
+	placesSource string
 	//go:embed eta.lua
 	etaSource string
 	//go:embed agenda.lua
@@ -71,27 +74,41 @@ var (
 )
 
 var (
-	appendScript     = assemble(appendSource, paceSource, changeSource, flightSource, lanesSource, etaSource, agendaSource, overflowSource)
-	reserveScript    = assemble(reserveSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, turnsSource, endedSource, overflowSource, roomSource)
-	settleScript     = assemble(settleSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, endedSource, overflowSource, roomSource)
-	extendScript     = assemble(extendSource, flightSource)
-	putScript        = assemble(putSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, overflowSource, roomSource)
-	pauseScript      = assemble(pauseSource, paceSource, changeSource, flightSource, lanesSource, agendaSource)
-	deleteScript     = assemble(deleteSource, paceSource)
-	sweepScript      = assemble(sweepSource)
-	infoScript       = assemble(infoSource, paceSource, changeSource, flightSource, lanesSource, etaSource, endedSource)
-	jobScript        = assemble(jobSource, paceSource, changeSource, flightSource, lanesSource, etaSource, endedSource, overflowSource)
-	totalsScript     = assemble(totalsSource)
-	withdrawScript   = assemble(withdrawSource, paceSource, overflowSource, roomSource)
-	readmitScript    = assemble(readmitSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, endedSource, overflowSource, roomSource)
-	backloggedScript = assemble(backloggedSource)
-	cancelScript     = assemble(cancelSource, paceSource, changeSource, flightSource, lanesSource, agendaSource, endedSource, overflowSource, roomSource)
-	initScript       = assemble(initSource)
+	appendScript     = assemble(appendSource, parts(paceSource, overflowSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, etaSource)
+	reserveScript    = assemble(reserveSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource, turnsSource)
+	settleScript     = assemble(settleSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	extendScript     = assemble(extendSource, parts(flightSource))
+	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), flightSource, lanesSource, placesSource)
+	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource), changeSource, flightSource, lanesSource, placesSource)
+	deleteScript     = assemble(deleteSource, parts(paceSource))
+	sweepScript      = assemble(sweepSource, nil)
+	infoScript       = assemble(infoSource, parts(paceSource, flightSource, endedSource), changeSource, lanesSource, etaSource)
+	jobScript        = assemble(jobSource, parts(paceSource, flightSource, endedSource, overflowSource), changeSource, lanesSource, etaSource)
+	totalsScript     = assemble(totalsSource, nil)
+	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource))
+	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	backloggedScript = assemble(backloggedSource, nil)
+	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	initScript       = assemble(initSource, nil)
 )
 
+func parts(sources ...string) []string { return sources }
+
 // assemble puts shared parts behind an operation's first line, the shebang with
-// its flags.
-func assemble(op string, parts ...string) *redis.Script {
+// its flags. What only queues with lanes need is made when the script calls more(), as
+// load() does for such a queue, and found in laned: making it costs as much as a small
+// append, and so does each local of the script that a function uses.
+func assemble(op string, always []string, ofLanes ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
-	return redis.NewScript(strings.Join(slices.Concat([]string{shebang, libSource}, parts, []string{body}), "\n"))
+	sources := append([]string{shebang, libSource}, always...)
+	if len(ofLanes) > 0 {
+		made := "more = function(q)\nif not laned.lanes then\n" + strings.Join(ofLanes, "\n")
+		for _, name := range function.FindAllStringSubmatch(made, -1) {
+			made += "\nlaned." + name[1] + " = " + name[1]
+		}
+		sources = append(sources, made+"\nend\nlaned.lanes(q)\nend")
+	}
+	return redis.NewScript(strings.Join(append(sources, body), "\n"))
 }
+
+var function = regexp.MustCompile(`(?m)^local function (\w+)`)

@@ -37,7 +37,6 @@ local function settle(name, count, arg)
   local out = {}
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
   sound(nr)
-  lanes(q)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
   local ids, released, retried, flights = {}, 0, 0, {}
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
@@ -68,11 +67,7 @@ local function settle(name, count, arg)
       gone[#gone + 1] = id
       flights[id] = ''
       out[#out + 1] = S.delivered
-      if marks >= KEYED then
-        local lane = marks % COUNTED >= KEYED and sub(entry, FLIGHT_LANE, FLIGHT_LANE + 15) or ZERO
-        unheld(q, lane)
-        if marks >= COUNTED then landed(q, lane) end
-      end
+      if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
     else
@@ -91,11 +86,10 @@ local function settle(name, count, arg)
         if state == S.dead then dead[#dead + 1] = id else well[#well + 1] = id end
         gone[#gone + 1] = id
         flights[id] = ''
-        unheld(q, f.lane)
-        if f.counted then landed(q, f.lane) end
+        if q.laned then laned.ended_of(q, f) end
       else
         if state == S.waiting then
-          back(q, id, f)
+          again(q, id, f)
           if q.lf == fence and q.lc > 0 and epoch == M.run and q.epoch == M.run then
             give_back(q)
             save_bucket(q)
@@ -107,7 +101,7 @@ local function settle(name, count, arg)
           call('ZADD', T, f.at, id)
           -- In an ordered queue it goes on to hold its lane up.
           if f.counted and not q.ordered then
-            landed(q, f.lane)
+            laned.landed(q, f.lane)
             f.counted = false
           end
           retried = retried + 1
@@ -134,7 +128,7 @@ local function settle(name, count, arg)
     local e = agenda(q, 'LT')
     if e then due(e) end
   elseif q.laned then
-    sooner(q)
+    laned.sooner(q)
   end
   speak_up(q)
   save(q)

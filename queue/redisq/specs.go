@@ -23,9 +23,11 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 		return queue.PutResult{}, err
 	}
 	n, d := spec.Rate.Fraction()
-	args := []any{e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
+	args := []any{
+		e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
 		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID(),
-		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer)}
+		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer),
+	}
 	v, err := e.repeat(ctx, putScript, e.Partition(spec.Name), append(args, laneArgs(&spec)...)...)
 	if err != nil {
 		return queue.PutResult{}, err

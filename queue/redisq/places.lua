@@ -1,0 +1,133 @@
+-- Shared, behind lanes.lua and agenda.lua: the places of lanes, their counts, and the jobs that come and go.
+
+-- tally keeps one of the counts of a lane; none that is 0 is kept.
+local function tally(q, suffix, lane, by)
+  local key = B .. suffix .. q.nr
+  local n = redis.pcall('HINCRBY', key, lane, by)
+  if type(n) ~= 'number' or n <= 0 then call('HDEL', key, lane) end
+end
+
+-- cost_under is the cost of the job that has an id.
+local function cost_under(q, id)
+  local cost = redis.pcall('GETRANGE', B .. 'j' .. q.nr .. ':' .. id, 24, 25)
+  return type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
+end
+
+local function make_ready(q, lane)
+  local first = call('ZRANGE', waiting_key(q, lane), 0, 0)[1]
+  if first then call('ZADD', B .. 'L' .. q.nr, q.served + cost_under(q, first), lane) end
+end
+
+local function no_place(q, lane)
+  for _, place in ipairs({ 'L', 'b', 'i' }) do call('ZREM', B .. place .. q.nr, lane) end
+end
+
+-- tagless reports whether a lane has no place although jobs may wait in it.
+local function tagless(q, lane) return lane == ZERO and not q.ordered end
+
+-- came finds a place for a lane in which a job has come to wait, and reports whether
+-- none waited before.
+local function came(q, lane)
+  if not q.laned or tagless(q, lane) or call('ZCARD', waiting_key(q, lane)) > 1 then return false end
+  if busy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else make_ready(q, lane) end
+  return true
+end
+
+-- wait puts a job into its lane; then comes came.
+local function wait(q, lane, id, turn)
+  call('ZADD', waiting_key(q, lane), turn, id)
+  M.tw = M.tw + 1
+  if lane ~= ZERO then set(q, 'lw', q.lw + 1) end
+end
+
+-- unwait takes jobs that wait no more out of the counts of their lane.
+local function unwait(q, lane, number)
+  M.tw = M.tw - number
+  if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
+end
+
+-- look lets a lane go on that was busy and is no more.
+local function look(q, lane)
+  if tagless(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or busy(q, lane) then return end
+  local at = rests(q, lane, rule_of(q, lane), now)
+  if at > now then
+    call('ZADD', B .. 'b' .. q.nr, at, lane)
+  else
+    call('ZREM', B .. 'b' .. q.nr, lane)
+    make_ready(q, lane)
+  end
+end
+
+-- landed counts a job that is in flight no more.
+local function landed(q, lane)
+  tally(q, 'k', lane, -1)
+  look(q, lane)
+end
+
+-- back puts a job into its lane that was in flight, or scheduled; f is its flight.
+local function back(q, id, f)
+  wait(q, f.lane, id, f.turn)
+  if f.counted then tally(q, 'k', f.lane, -1) end
+  if not came(q, f.lane) and f.counted then look(q, f.lane) end
+  f.counted = false
+end
+
+-- unheld counts a job that the queue holds no more.
+local function unheld(q, lane)
+  if lane ~= ZERO then tally(q, 'h', lane, -1) end
+end
+
+-- ended_of is both, for a job that ends; f is its flight.
+local function ended_of(q, f)
+  unheld(q, f.lane)
+  if f.counted then landed(q, f.lane) end
+end
+
+-- able returns from when on the lanes of a queue let something out, its pace
+-- allowing: any instant, if it is not one at which the first of them has rested; nil
+-- if nothing waits, or only what is in flight now must end for it.
+local function able(q)
+  lanes(q)
+  local plain = call('ZCARD', B .. 'w' .. q.nr)
+  local waiting = plain + q.lw
+  if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) >= q.mif then return nil end
+  if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return 0 end
+  if call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return 0 end
+  local first = call('ZRANGE', B .. 'b' .. q.nr, 0, 0, 'WITHSCORES')[2]
+  return first and first ~= 'inf' and tonumber(first) or nil
+end
+
+-- enter lets a job in, which then waits, or is scheduled. Returns its state.
+local function enter(q, id, h, cost)
+  lanes(q)
+  if h.flags >= LANE then
+    q.laned = '1'
+    if not q.mixed then
+      set(q, 'laned', '1')
+      set(q, 'mixed', '1')
+    end
+  end
+  local turn = q.turn - h.priority * PRIORITY_STEP
+  set(q, 'turn', q.turn + cost)
+  set(q, 'size', q.size + 1)
+  if cost > q.cmax then set(q, 'cmax', cost) end
+  if h.lane ~= ZERO then tally(q, 'h', h.lane, 1) end
+  if h.not_before > now then
+    call('HSET', B .. 'f' .. q.nr, id, pack_flight({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0,
+      pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
+    call('ZADD', B .. 't' .. q.nr, h.not_before, id)
+    M.ts = M.ts + 1
+    return S.scheduled
+  end
+  wait(q, h.lane, id, turn)
+  came(q, h.lane)
+  return S.waiting
+end
+
+-- sooner is agenda after something that may have made something due before, or
+-- have let a lane go on: then whoever watches is told.
+local function sooner(q)
+  local a, s = tonumber(call('ZSCORE', B .. 'a', q.nr)), tonumber(call('ZSCORE', B .. 's', q.nr))
+  local e = agenda(q, 'LT')
+  if e and e < min(a or e + 1, s or e + 1) then due(e) end
+end
