@@ -9,9 +9,9 @@ import (
 // was granted has stands in its flight.
 type job struct {
 	id       string
-	line     *line
+	lane     *lane
 	seq      uint64 // the key of its record
-	turn     int64
+	turn     int64  // less its priority
 	appended leaky.Instant
 	print    [8]byte // fingerprint
 	busy     *call   // the change under way; nil if none
@@ -44,7 +44,14 @@ type flight struct {
 	client   string
 	reason   string
 	saved    bool // the file has a record of it
+	counts   bool // as in flight in its lane
 }
+
+// priority is what the job's turn has in it.
+func (j *job) priority() int { return int(queue.MaxPriority - j.turn>>urgency) }
+
+// base is the job's turn without its priority.
+func (j *job) base() int64 { return firstTurn | j.turn&(1<<urgency-1) }
 
 func (j *job) inFlight() *flight {
 	if j.flight == nil {
