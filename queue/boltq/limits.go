@@ -88,7 +88,7 @@ func (n *entry) tooLate(l *line, ln *lane, outcome queue.AppendOutcome, now leak
 	if expires == 0 || l.paused {
 		return false
 	}
-	eta := leaky.Instant(0)
+	var eta leaky.Instant
 	if outcome == queue.SetAside {
 		eta = n.etaAside(l, now)
 	} else {
