@@ -129,8 +129,8 @@ func (e *Engine) ripen(now leaky.Instant) {
 		for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
 			e.ripened(l.later.pop(), now)
 		}
-		if next := l.pacer.Next(l.bucket, first); l.agendaAt < 0 && l.able(next) {
-			l.departs = next
+		if l.agendaAt < 0 && l.able(l.pacer.Next(l.bucket, now)) {
+			l.departs = l.pacer.Next(l.bucket, first)
 			e.agenda.push(l)
 		}
 	}

@@ -93,7 +93,7 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		}
 		n.known(j.print, j.state)
 		if n.answer.State == queue.Waiting {
-			n.answer.Position = int64(j.lane.fifo.rank(j)) + 1
+			n.answer.Position = int64(j.lane.fifo.rank(j)) + j.lane.before(j.priority()+1) + 1
 		}
 		return nil
 	}

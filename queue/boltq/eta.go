@@ -61,11 +61,8 @@ func (l *line) outlook(j *job, r risk) outlook {
 func (l *line) prospect(ln *lane, turn, cost int64, priority int, odd bool) outlook {
 	c := &l.coming
 	o := outlook{
-		lane: ln, place: int64(ln.fifo.search(turn)), others: int64(l.peopled + c.lanes),
+		lane: ln, place: int64(ln.fifo.search(turn)) + ln.before(priority), others: int64(l.peopled + c.lanes),
 		waiting: l.count[queue.Waiting] + c.waiting, gap: l.gap(turn), risk: l.risk(cost, odd),
-	}
-	for _, n := range ln.coming[priority:] {
-		o.place += int64(n)
 	}
 	if !ln.unvisited() {
 		o.others--

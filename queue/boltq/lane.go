@@ -64,8 +64,11 @@ func (ln *lane) track(f *flight, to queue.State) {
 }
 
 // awaited is how many of the lane's jobs are on their way to wait.
-func (ln *lane) awaited() (n int64) {
-	for _, k := range ln.coming {
+func (ln *lane) awaited() int64 { return ln.before(0) }
+
+// before is how many of them have that priority, or a higher one.
+func (ln *lane) before(priority int) (n int64) {
+	for _, k := range ln.coming[priority:] {
 		n += int64(k)
 	}
 	return n
