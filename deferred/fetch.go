@@ -221,6 +221,7 @@ func (s *Stream) remove(ctx context.Context, subject string, below uint64) error
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := s.jobs.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below))
+	s.wrote(err)
 	if s.note(err) != nil {
 		return fmt.Errorf("removing %s below %d: %w", subject, below, err)
 	}

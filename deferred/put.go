@@ -29,7 +29,7 @@ func (p parcel) size() int { return len(p.body) }
 // many.
 func (s *Stream) Put(ctx context.Context, items []Item) []error {
 	errs := make([]error, len(items))
-	if err := s.Connected(); err != nil {
+	if err := s.reachable(); err != nil {
 		return fill(errs, err)
 	}
 	limit := s.nc.MaxPayload() - headroom
@@ -77,13 +77,18 @@ type message struct {
 
 // send is one flight: all its messages leave, and then each is waited for.
 func (s *Stream) send(ctx context.Context, parcels []parcel) ([]error, error) {
+	if err := s.able(); err != nil {
+		return fill(make([]error, len(parcels)), err), nil
+	}
 	messages := load(parcels, min(maxBytes, int(s.nc.MaxPayload())-headroom))
 	for _, m := range messages {
 		s.publish(m)
 	}
 	answers := make([]error, len(parcels))
+	silent := false
 	for _, m := range messages {
 		s.await(ctx, m)
+		silent = silent || errors.Is(m.err, jetstream.ErrAsyncPublishTimeout) || errors.Is(m.err, context.DeadlineExceeded)
 		for _, i := range m.at {
 			answers[i] = m.err
 		}
@@ -91,6 +96,9 @@ func (s *Stream) send(ctx context.Context, parcels []parcel) ([]error, error) {
 		if m.err == nil {
 			s.tell(m.queue)
 		}
+	}
+	if silent {
+		s.ask()
 	}
 	return answers, nil
 }

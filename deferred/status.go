@@ -50,6 +50,14 @@ func (s *Stream) Status() Status {
 // Connected returns nil, or why nothing can be put on the overflow now. It asks
 // nobody.
 func (s *Stream) Connected() error {
+	if err := s.reachable(); err != nil {
+		return err
+	}
+	return s.disabled()
+}
+
+// reachable is the same, but for a stream that cannot write: a flight asks that again.
+func (s *Stream) reachable() error {
 	if err := s.link(); err != nil {
 		return err
 	}

@@ -49,6 +49,8 @@ type Stream struct {
 	awayPause, unfitPause time.Duration // the constants of that name
 	jobs                  jetstream.Stream
 
+	disability atomic.Pointer[disability]
+
 	mu   sync.Mutex
 	ears map[*Readmitter]struct{} // who wants to know what was put
 }

@@ -1,23 +1,27 @@
 package queue
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Keeper looks after the jobs of a queue by the many: it lists them, takes them back, and
 // lets a person decide about the dead. Each call does a bounded part, so that none
 // holds others up, however many there are; its answer says where to go on.
 type Keeper interface {
-	// List returns a page of the jobs in one state. Whoever follows Next to the end sees
+	// ListJobs returns a page of the jobs in one state. Whoever follows Next to the end sees
 	// each job that is in the state all the while, once; one that enters or
-	// leaves it meanwhile may be seen or not. Errors: ErrUnknownQueue, a *FieldError.
-	List(ctx context.Context, r ListRequest) (Listing, error)
+	// leaves it meanwhile may be seen or not, and a leased one whose lease is extended
+	// meanwhile may be seen twice. Errors: ErrUnknownQueue, a *FieldError.
+	ListJobs(ctx context.Context, r ListRequest) (Listing, error)
 	// Purge takes jobs back that wait or are scheduled, as Cancel does, oldest turn first in
 	// each lane. Errors: ErrUnknownQueue, a *FieldError.
 	Purge(ctx context.Context, r PurgeRequest) (Purged, error)
 	// Replay puts dead jobs back into their queue, as if appended now, and answers in the
-	// same order. It may be repeated. Errors: ErrUnknownQueue.
+	// same order. It may be repeated. Errors: ErrUnknownQueue, a *FieldError.
 	Replay(ctx context.Context, queue string, ids []string) ([]ReplayOutcome, error)
 	// Forget drops dead jobs for good, and reports in the same order which it
-	// dropped; their ids may be used again. Errors: ErrUnknownQueue.
+	// dropped; their ids may be used again. Errors: ErrUnknownQueue, a *FieldError.
 	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
 }
 
@@ -49,17 +53,16 @@ type PurgeRequest struct {
 	State State // Waiting or Scheduled
 	// Lane is the only lane to purge, nil is all. Only with Waiting.
 	Lane *string
-	// Until is the Purged.Until of the call before: what was appended since the first
-	// is left alone. Zero begins.
-	Until int64
+	// After is the Purged.Next of the call before: what was appended since the first
+	// is left alone. Empty begins. It is opaque.
+	After string
 	Limit int // 1 to MaxPage
 }
 
 // Purged is how far a purge has come.
 type Purged struct {
-	Jobs  int64 // taken back by this call
-	Until int64 // give it to the next
-	More  bool
+	Jobs int64  // taken back by this call
+	Next string // give it to the next call; empty when there is nothing more
 }
 
 // ReplayOutcome is what became of a dead job.
@@ -75,4 +78,47 @@ const (
 
 func (o ReplayOutcome) String() string {
 	return [...]string{"not_dead", "replayed", "no_room", "broken"}[o]
+}
+
+// Validate checks all but the queue's name and After. Its error is a *FieldError.
+func (r *ListRequest) Validate() error {
+	switch r.State {
+	case Waiting, Scheduled, Leased, Dead:
+	default:
+		return fieldErr("state", r.State.String(), "cannot be listed; one of waiting scheduled leased dead can")
+	}
+	return validatePage(r.State, r.Lane, r.Limit)
+}
+
+// Validate checks all but the queue's name and After. Its error is a *FieldError.
+func (r *PurgeRequest) Validate() error {
+	if r.State != Waiting && r.State != Scheduled {
+		return fieldErr("state", r.State.String(), "cannot be purged; waiting and scheduled can")
+	}
+	return validatePage(r.State, r.Lane, r.Limit)
+}
+
+func validatePage(s State, lane *string, limit int) error {
+	if lane != nil && s != Waiting {
+		return fieldErr("lane", *lane, "can be chosen only among waiting jobs")
+	}
+	if lane != nil {
+		if err := ValidateLane(*lane); err != nil {
+			return err
+		}
+	}
+	return within("limit", int64(limit), 1, MaxPage)
+}
+
+// ValidateIDs checks the ids of a Replay or a Forget. Its error is a *FieldError.
+func ValidateIDs(ids []string) error {
+	if len(ids) > MaxPage {
+		return fieldErr("ids", "", "are %d, the limit is %d", len(ids), MaxPage)
+	}
+	for i, id := range ids {
+		if err := ValidateID(id); err != nil {
+			return fieldErr(fmt.Sprintf("ids[%d]", i), id, "is not an id")
+		}
+	}
+	return nil
 }

@@ -33,7 +33,7 @@ func refused(err error) *Problem {
 	case errors.Is(err, deferred.ErrUnavailable):
 		return &Problem{
 			Reason: ReasonOverflowAway, RetryAfter: retryUnavailable,
-			Detail: "the job would have to wait on the overflow, which cannot be reached; nothing was changed",
+			Detail: "the job would have to wait on the overflow, which cannot be reached, or cannot store anything; nothing was changed",
 		}
 	case errors.Is(err, queue.ErrUnknownQueue):
 		return &Problem{Reason: ReasonUnknownQueue, Detail: err.Error()}

@@ -37,6 +37,12 @@ type plant struct {
 
 func newPlant(t *testing.T, spec string) *plant {
 	t.Helper()
+	return newPlantSeen(t, spec, func(h drain.Handler) drain.Handler { return h })
+}
+
+// newPlantSeen has what its drainers hand over go through a test's own handler.
+func newPlantSeen(t *testing.T, spec string, through func(drain.Handler) drain.Handler) *plant {
+	t.Helper()
 	p := &plant{redis: redistest.New(t, redistest.Options{AppendFsync: "always"}), target: newReceiver(t)}
 	var err error
 	if p.nats, err = natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"}); err != nil {
@@ -83,7 +89,7 @@ func newPlant(t *testing.T, spec string) *plant {
 		engine, stream, reg := process()
 		router := deliver.New(deliver.Options{})
 		t.Cleanup(func() { _ = router.Close() })
-		d, err := app.NewDrainer(engine, app.DrainerOptions{Handler: router, Overflow: stream, Registry: reg, Drain: drain.Options{Name: "drainer"}})
+		d, err := app.NewDrainer(engine, app.DrainerOptions{Handler: through(router), Overflow: stream, Registry: reg, Drain: drain.Options{Name: "drainer"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	e.closers = append(e.closers, e.engine.Close)
 	// Both show their metrics on the ingress's page.
 	registry := app.NewRegistry()
-	if err = e.openOverflow(ctx, filepath.Join(o.data, natsDir), registry, o.log); err != nil {
+	if err = e.openOverflow(ctx, o.data, registry, o.log); err != nil {
 		return nil, fmt.Errorf("--data %s: the overflow: %w", o.data, err)
 	}
 	if _, err = config.Apply(ctx, e.engine, specs, o.log); err != nil {
@@ -89,8 +89,12 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 }
 
 // openOverflow starts a NATS server that only this process can reach.
-func (e *embedded) openOverflow(ctx context.Context, dir string, reg prometheus.Registerer, log *slog.Logger) error {
-	server, err := natsserver.Start(ctx, natsserver.Options{Dir: dir, Logger: log})
+func (e *embedded) openOverflow(ctx context.Context, data string, reg prometheus.Registerer, log *slog.Logger) error {
+	free, err := freeBytes(data)
+	if err != nil {
+		return err
+	}
+	server, err := natsserver.Start(ctx, natsserver.Options{Dir: filepath.Join(data, natsDir), Logger: log})
 	if err != nil {
 		return err
 	}
@@ -100,7 +104,7 @@ func (e *embedded) openOverflow(ctx context.Context, dir string, reg prometheus.
 		return err
 	}
 	e.closers = append(e.closers, func() error { conn.Close(); return nil })
-	if e.overflow, err = app.NewOverflow(conn, deferred.Options{Logger: log}, reg, 0); err != nil {
+	if e.overflow, err = app.NewOverflow(conn, deferred.Options{MaxBytes: overflowBytes(free), Logger: log}, reg, 0); err != nil {
 		return err
 	}
 	return e.overflow.Open(ctx)

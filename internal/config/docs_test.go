@@ -47,3 +47,14 @@ func TestPageShowsFiles(t *testing.T) {
 		}
 	}
 }
+
+// The example can be read, and its targets are ones.
+func TestExampleFile(t *testing.T) {
+	specs, err := config.Load("../../examples/queues.yaml", func(raw json.RawMessage) error {
+		_, err := deliver.Parse(raw)
+		return err
+	})
+	if err != nil || len(specs) != 3 || specs[2].Lanes.Overrides["gmail.com"].Capacity != 50_000 {
+		t.Errorf("%+v, %v", specs, err)
+	}
+}

@@ -27,6 +27,7 @@ const (
 	MaxPayload = 8 << 20
 
 	startTimeout = 30 * time.Second
+	maxStore     = 1 << 60
 	maxMemory    = 64 << 20 // for memory streams, which nobody here makes; 0 would reserve three quarters of the machine's
 )
 
@@ -36,7 +37,9 @@ type Options struct {
 	Dir string
 	// Listen is the host:port for clients; port 0 takes a free one, which Restart keeps. Empty: nobody but this process.
 	Listen string
-	// MaxStore bounds the bytes on disk; three quarters of what is free.
+	// MaxStore bounds the bytes on disk, and what all streams together may be made to hold; 0 is no bound but the
+	// streams' own. (nats-server's default, three quarters of what is free, counts what is stored as gone, and so
+	// shrinks with every start: first it refuses a stream that reserves more, and later what a stream has room for.)
 	MaxStore int64
 	// MaxPayload is the largest message; the constant of that name.
 	MaxPayload int32
@@ -67,6 +70,9 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.MaxStore < 0 {
 		return nil, fmt.Errorf("natsserver: MaxStore %d: must not be negative", o.MaxStore)
+	}
+	if o.MaxStore == 0 {
+		o.MaxStore = maxStore
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

@@ -9,8 +9,8 @@ const (
 
 // The agenda orders the queues where a job waits by the instant at which it
 // became possible that one departs, ties by the order in which they were made.
-// Beside it stand the queues with scheduled jobs, by when the first is due. Idle
-// and paused queues are on neither, and cost nothing.
+// Beside it stand the queues with scheduled jobs, by when the first is due, and those
+// whose lanes all rest. Idle and paused queues are on neither, and cost nothing.
 
 func newAgenda() heap[*line] {
 	return heap[*line]{
@@ -53,14 +53,14 @@ func place(h *heap[*line], l *line, at int, belongs bool) {
 // Of a queue in which jobs waited before, the earlier instant stands: the slots
 // since then were lost, whatever comes back meanwhile.
 func (e *Engine) arm(l *line, now leaky.Instant) {
-	waits := l.awake() && l.fifo.len() > 0
-	if waits {
+	able := false
+	if l.awake() && l.peopled > 0 {
 		next := l.pacer.Next(l.bucket, now)
-		if l.agendaAt < 0 || next < l.departs {
+		if able = l.able(next); able && (l.agendaAt < 0 || next < l.departs) {
 			l.departs = next
 		}
 	}
-	place(&e.agenda, l, l.agendaAt, waits)
+	place(&e.agenda, l, l.agendaAt, able)
 	e.armRipening(l)
 }
 
@@ -72,11 +72,21 @@ func (e *Engine) disarm(l *line) {
 }
 
 func (e *Engine) armRipening(l *line) {
-	later := l.awake() && l.later.len() > 0
-	if later {
-		l.ripens = l.later.top().due
+	later := false
+	if l.awake() {
+		l.ripens, later = l.ripe()
 	}
 	place(&e.ripening, l, l.ripeningAt, later)
+}
+
+// ripe returns when the first job of l is due, or the first of its lanes, if it waits for
+// those.
+func (l *line) ripe() (at leaky.Instant, any bool) {
+	at, any = l.wakes()
+	if l.later.len() > 0 && (!any || l.later.top().due < at) {
+		return l.later.top().due, true
+	}
+	return at, any
 }
 
 // awake reports whether anything may leave.
@@ -105,8 +115,8 @@ func (l *line) next() (at leaky.Instant, any bool) {
 }
 
 // ripen puts scheduled jobs whose time has come back at their turn, in a bounded
-// number of queues. A queue in which nothing waited could depart from when the
-// first of them was due.
+// number of queues. A queue of which nothing could depart can from when the first of
+// them was due, or of its lanes.
 func (e *Engine) ripen(now leaky.Instant) {
 	var later []*line
 	for len(later) < ripenQueues && e.ripening.len() > 0 && e.ripening.top().ripens <= now {
@@ -115,16 +125,24 @@ func (e *Engine) ripen(now leaky.Instant) {
 		if l.busy != nil {
 			continue // whoever is changing it arms it
 		}
-		idle, first := l.fifo.len() == 0, l.ripens
+		first := l.ripens
 		for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
-			e.wait(l.later.pop().job)
+			e.ripened(l.later.pop(), now)
 		}
-		if idle {
+		if l.agendaAt < 0 && l.able(l.pacer.Next(l.bucket, now)) {
 			l.departs = l.pacer.Next(l.bucket, first)
-			place(&e.agenda, l, l.agendaAt, true)
+			e.agenda.push(l)
 		}
 	}
 	for _, l := range later {
 		e.armRipening(l)
+	}
+}
+
+// ripened lets a scheduled job wait. One that was never granted needs its flight no more.
+func (e *Engine) ripened(f *flight, now leaky.Instant) {
+	e.wait(f.job, now)
+	if f.attempts == 0 {
+		f.job.flight = nil
 	}
 }

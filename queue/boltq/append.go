@@ -24,6 +24,7 @@ const (
 // entry is a job of one Append on its way in.
 type entry struct {
 	job    queue.Job
+	lane   queue.LaneDigest
 	print  [8]byte
 	record []byte
 	answer *queue.Appended
@@ -69,6 +70,7 @@ func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*entry 
 		}
 		n.record = queue.PackRecord(&n.job)
 		n.print = [8]byte(n.record[queue.RecordFingerprint:])
+		n.lane = digest(&n.job, n.record)
 		open = append(open, n)
 	}
 	return open
@@ -91,7 +93,7 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		}
 		n.known(j.print, j.state)
 		if n.answer.State == queue.Waiting {
-			n.answer.Position = int64(l.fifo.rank(j)) + 1
+			n.answer.Position = int64(j.lane.fifo.rank(j)) + j.lane.before(j.priority()+1) + 1
 		}
 		return nil
 	}
@@ -106,8 +108,12 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		e.deferred(n, l, number, c, now)
 		return nil
 	}
-	if at := expiry(&n.job); at != 0 && at <= now {
+	if at := instant(n.job.ExpiresAt); at != 0 && at <= now {
 		n.answer.Outcome = queue.Lapsed
+		return nil
+	}
+	ln := l.lane(n.job.Lane, n.lane)
+	if n.barred(l, ln, now) {
 		return nil
 	}
 	outcome := l.room(n)
@@ -117,20 +123,13 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		n.answer.Outcome, n.answer.RetryAfter = outcome, l.promise(now)
 	case e.full():
 		n.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	case n.tooLate(l, ln, outcome, now):
 	case outcome == queue.SetAside:
 		e.setAside(n, l, c, now)
 	default:
-		e.admitNew(n, l, c, now)
+		e.admitNew(n, ln, c, now)
 	}
 	return nil
-}
-
-// expiry is when a job expires; 0 is never.
-func expiry(j *queue.Job) leaky.Instant {
-	if j.ExpiresAt.IsZero() {
-		return 0
-	}
-	return leaky.Instant(j.ExpiresAt.UnixMicro())
 }
 
 // room says what becomes of a job that is not known. While there is a backlog the
@@ -162,37 +161,41 @@ func (n *entry) known(print [8]byte, s queue.State) {
 }
 
 // admitNew reserves a place, which the job takes when it is on disk.
-func (e *Engine) admitNew(n *entry, l *line, c *call, now leaky.Instant) {
+func (e *Engine) admitNew(n *entry, ln *lane, c *call, now leaky.Instant) {
+	l := ln.line
 	e.store.seq++
 	j := &job{
-		id: strings.Clone(n.job.ID), line: l, seq: e.store.seq, turn: l.turn, appended: now,
+		id: strings.Clone(n.job.ID), lane: ln, seq: e.store.seq, appended: now,
 		print: n.print, busy: c, size: uint32(len(n.record)), cost: uint16(n.job.Cost),
 	}
-	raise := l.enter(j, expiry(&n.job), c, now)
-	e.enqueue(c, &appending{call: c, job: j, record: n.record, answer: n.answer, raise: raise})
+	raise := l.enter(j, &n.job, c, now)
+	e.enqueue(c, &appending{call: c, job: j, record: n.record, answer: n.answer, raise: raise, risk: l.risk(0, false)})
 }
 
 // enter reserves the place and the turn of a job, and returns the ceiling that goes
 // with it.
-func (l *line) enter(j *job, expires leaky.Instant, c *call, now leaky.Instant) (raise leaky.Instant) {
+func (l *line) enter(j *job, q *queue.Job, c *call, now leaky.Instant) (raise leaky.Instant) {
 	cost := int64(j.cost)
+	j.turn = turnOf(l.turn, q.Priority)
 	l.turn += cost
 	l.maxCost = max(l.maxCost, cost)
+	l.plain = l.plain && !odd(q)
 	l.jobs[j.id] = j
-	l.expire(j, expires)
-	l.entering++
+	l.expire(j, instant(q.ExpiresAt))
+	l.expect(j, later(q, now))
 	raise = l.oneGrant(now, cost)
 	l.pledge(raise, c)
 	return raise
 }
 
 // exit gives up what enter reserved.
-func (l *line) exit(j *job) {
+func (e *Engine) exit(j *job, now leaky.Instant) {
+	l := j.lane.line
 	j.busy = nil
-	l.entering--
-	l.vacate(j)
-	if l.turn == j.turn+int64(j.cost) {
-		l.turn = j.turn
+	l.arrived(j)
+	e.vacate(j, now)
+	if l.turn == j.base()+int64(j.cost) {
+		l.turn = j.base()
 	}
 }
 

@@ -74,9 +74,9 @@ func (e *Engine) cancel(k *cancellation, c *call, now leaky.Instant) (busy *call
 // disk, so that nobody is granted it.
 func (e *Engine) leave(j *job, s queue.State, c *call, now leaky.Instant) *leaving {
 	if j.state == queue.Scheduled {
-		j.line.later.remove(j.flight.place)
+		j.lane.line.later.remove(j.flight.place)
 	} else {
-		j.line.fifo.remove(j)
+		j.lane.line.desert(j)
 	}
 	j.busy = c
 	e.store.ended++
@@ -100,7 +100,7 @@ type leaving struct {
 }
 
 func (c *leaving) tally(b *batch) {
-	d := b.of(c.job.line)
+	d := b.of(c.job.lane.line)
 	if c.end.state == queue.Cancelled {
 		d.counters.cancelled++
 	} else {
@@ -117,15 +117,18 @@ func (c *leaving) write(t *tables) error {
 			return err
 		}
 	}
-	return t.putEnded(c.job.line, c.end)
+	return t.putEnded(c.job.lane.line, c.end)
 }
 
 func (c *leaving) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.line
+	j, l := c.job, c.job.lane.line
 	j.busy = nil
-	e.move(j, c.end.state)
-	l.vacate(j)
+	freed := e.land(j, c.end.state, now)
+	e.vacate(j, now)
 	e.remember(l, c.end, now)
+	if freed {
+		e.due(l, now)
+	}
 	e.announce(l, now)
 	if c.asked != nil {
 		c.asked.state = c.end.state
@@ -135,14 +138,14 @@ func (c *leaving) done(e *Engine, now leaky.Instant) {
 
 // undone puts the job back where it was.
 func (c *leaving) undone(e *Engine, err error) {
-	j, l := c.job, c.job.line
+	j, l, now := c.job, c.job.lane.line, e.now()
 	j.busy = nil
 	if j.state == queue.Scheduled {
 		l.later.push(j.flight)
 	} else {
-		l.fifo.insert(j)
+		l.place(j.lane, l.stand(j), now)
 	}
-	e.due(l, e.now())
+	e.due(l, now)
 	if c.asked != nil {
 		c.asked.err = err
 	}

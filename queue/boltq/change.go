@@ -29,10 +29,11 @@ type appending struct {
 	record []byte
 	answer *queue.Appended
 	raise  leaky.Instant
+	risk   risk
 }
 
 func (c *appending) tally(b *batch) {
-	d := b.of(c.job.line)
+	d := b.of(c.job.lane.line)
 	d.counters.appended++
 	d.raise(c.raise)
 }
@@ -40,22 +41,20 @@ func (c *appending) tally(b *batch) {
 func (c *appending) write(t *tables) error { return t.putJob(c.job, c.record) }
 
 func (c *appending) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.line
+	j, l := c.job, c.job.lane.line
 	j.busy = nil
-	l.entering--
-	e.wait(j)
-	if l.fifo.len() == 1 { // one that could depart before keeps the instant
+	if e.arrive(j, now) { // one that could depart before keeps the instant
 		e.due(l, now)
 	}
-	*c.answer = queue.Appended{
-		Outcome: queue.Accepted, ID: j.id, State: queue.Waiting,
-		Position: int64(l.fifo.len()), ETA: l.eta(j, now),
+	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: l.eta(j, c.risk, now)}
+	if j.state == queue.Waiting {
+		c.answer.Position = int64(j.lane.fifo.rank(j)) + 1
 	}
 	c.call.settle(nil)
 }
 
 func (c *appending) undone(e *Engine, err error) {
-	c.job.line.exit(c.job)
+	e.exit(c.job, e.now())
 	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.job.id, Err: err}
 	c.call.settle(err)
 }
@@ -75,7 +74,7 @@ type outcome struct {
 
 // tally counts what is counted for every lease that ends.
 func (o *outcome) tally(b *batch) *delta {
-	d := b.of(o.job.line)
+	d := b.of(o.job.lane.line)
 	if o.expired != nil {
 		d.counters.expired++
 	}
@@ -143,17 +142,19 @@ func (c *ending) write(t *tables) error {
 			return err
 		}
 	}
-	return t.putEnded(c.job.line, c.end)
+	return t.putEnded(c.job.lane.line, c.end)
 }
 
 func (c *ending) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.line
+	j, l := c.job, c.job.lane.line
 	e.unlease(j)
-	e.move(j, c.end.state)
-	l.vacate(j)
+	freed := e.land(j, c.end.state, now)
+	e.vacate(j, now)
 	e.remember(l, c.end, now)
 	if c.expired != nil {
 		e.arm(l, now)
+	} else if freed {
+		e.due(l, now)
 	}
 	e.announce(l, now)
 	c.outcome.done(e, c.end.state)
@@ -176,15 +177,16 @@ func (c *returning) tally(b *batch) {
 func (c *returning) write(t *tables) error { return t.putFlight(c.job.seq, c.state, &c.to) }
 
 func (c *returning) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.line
+	j, l := c.job, c.job.lane.line
 	e.unlease(j)
+	counts := j.flight.counts
 	*j.flight = c.to
-	j.flight.place, j.flight.saved = -1, true
+	j.flight.place, j.flight.saved, j.flight.counts = -1, true, counts
 	if c.state == queue.Scheduled {
-		e.move(j, queue.Scheduled)
+		e.land(j, queue.Scheduled, now)
 		l.later.push(j.flight)
 	} else {
-		e.wait(j)
+		e.wait(j, now)
 	}
 	if c.expired != nil { // by a Reserve, which goes on to grant
 		e.arm(l, now)

@@ -46,7 +46,7 @@ type lineRecord struct {
 
 func (l lineRecord) encode() []byte {
 	w := writer{}
-	w.num(uint64(l.ceiling), uint64(l.maxCost), uint64(l.turn))
+	w.num(uint64(l.ceiling), uint64(l.maxCost), uint64(l.turn-firstTurn))
 	c := l.counters
 	for _, v := range c.all() {
 		w.num(uint64(*v))
@@ -58,7 +58,7 @@ func (l lineRecord) encode() []byte {
 
 func decodeLine(b []byte) (lineRecord, error) {
 	r := reader{b: b}
-	l := lineRecord{ceiling: leaky.Instant(r.num()), maxCost: int64(r.num()), turn: int64(r.num())}
+	l := lineRecord{ceiling: leaky.Instant(r.num()), maxCost: int64(r.num()), turn: firstTurn + int64(r.num())}
 	for _, v := range l.counters.all() {
 		*v = int64(r.num())
 	}
@@ -119,7 +119,7 @@ func decodeBucket(b []byte) (leaky.Bucket, error) {
 // jobHead is what stands before a job's record.
 type jobHead struct {
 	line     uint64
-	turn     int64
+	base     int64 // its turn without its priority, which is in the record
 	appended leaky.Instant
 	back     bool
 	id       string
@@ -127,7 +127,7 @@ type jobHead struct {
 
 func encodeJob(j *job, record []byte) []byte {
 	w := make(writer, 0, len(record)+len(j.id)+32)
-	w.num(j.line.number, uint64(j.turn), uint64(j.appended))
+	w.num(j.lane.line.number, uint64(j.base()-firstTurn), uint64(j.appended))
 	w = append(w, byte(j.marks&cameBack))
 	w.text(j.id)
 	return append(w, record...)
@@ -136,7 +136,7 @@ func encodeJob(j *job, record []byte) []byte {
 // decodeJob takes a job apart; the record shares memory with b.
 func decodeJob(b []byte) (h jobHead, record []byte, err error) {
 	r := reader{b: b}
-	h = jobHead{line: r.num(), turn: int64(r.num()), appended: leaky.Instant(r.num()), back: marks(r.byte())&cameBack != 0, id: r.text()}
+	h = jobHead{line: r.num(), base: firstTurn + int64(r.num()), appended: leaky.Instant(r.num()), back: marks(r.byte())&cameBack != 0, id: r.text()}
 	return h, r.b, r.err("job")
 }
 

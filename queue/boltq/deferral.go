@@ -16,6 +16,7 @@ type aside struct {
 	older   tallied          // those of them whose generation is the older one
 	tickets uint64           // the number of the latest deferral
 	leaving int64            // deferrals that are not on disk yet
+	owing   int64            // their cost
 	back    int64            // how many of the jobs that hold a place came back, or are about to
 	way     way              // on disk
 	taking  *call            // the Readmit under way; nil if none
@@ -180,12 +181,4 @@ func (e *Engine) lose(l *line, n uint64) {
 		l.loose.missing++
 	}
 	l.aside.records.remove(n)
-}
-
-// distance is the cost of the jobs that would leave before one that came in now.
-func (l *line) distance(turn int64) int64 {
-	if l.fifo.len() == 0 {
-		return 0
-	}
-	return max(0, turn-l.fifo.front().turn)
 }

@@ -35,6 +35,7 @@ type Engine struct {
 	// ripening is the queues with scheduled jobs.
 	ripening heap[*line]
 	leases   heap[*flight]
+	fading   heap[*lane] // that hold nothing, but have a bucket
 	count    [queue.Expired + 1]int64
 	dead     int64
 
@@ -126,7 +127,7 @@ func (e *Engine) Close() error {
 
 // move takes a job from one state to another, as counted.
 func (e *Engine) move(j *job, to queue.State) {
-	for _, c := range []*[queue.Expired + 1]int64{&e.count, &j.line.count} {
+	for _, c := range []*[queue.Expired + 1]int64{&e.count, &j.lane.line.count} {
 		if j.state != queue.StateNone {
 			c[j.state]--
 		}
@@ -134,13 +135,45 @@ func (e *Engine) move(j *job, to queue.State) {
 			c[to]++
 		}
 	}
+	if j.flight != nil {
+		j.lane.track(j.flight, to)
+	}
 	j.state = to
 }
 
-// wait puts a job into its FIFO.
-func (e *Engine) wait(j *job) {
+// wait puts a job into the FIFO of its lane, and reports whether none waited there.
+func (e *Engine) wait(j *job, now leaky.Instant) (first bool) {
+	l := j.lane.line
+	first = l.stand(j)
 	e.move(j, queue.Waiting)
-	j.line.fifo.insert(j)
+	l.place(j.lane, first, now)
+	return first
+}
+
+// land takes a job out of flight that does not wait, and reports whether something may
+// depart that could not for its sake.
+func (e *Engine) land(j *job, to queue.State, now leaky.Instant) (freed bool) {
+	l := j.lane.line
+	crowded := l.crowded()
+	e.move(j, to)
+	return l.unblock(j.lane, now) || crowded && !l.crowded()
+}
+
+// arrive lets a job in that is on disk, and reports whether the queue is to be looked at.
+func (e *Engine) arrive(j *job, now leaky.Instant) bool {
+	l := j.lane.line
+	l.arrived(j)
+	if j.flight == nil {
+		return e.wait(j, now)
+	}
+	e.schedule(j)
+	return true
+}
+
+// schedule puts a job among those of its queue that wait for an instant.
+func (e *Engine) schedule(j *job) {
+	e.move(j, queue.Scheduled)
+	j.lane.line.later.push(j.flight)
 }
 
 func (e *Engine) now() leaky.Instant { return e.clock.now() }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -76,8 +78,9 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 		Errors:  slices.Clone(l.failures),
 	}
 	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
-	if l.fifo.len() > 0 {
-		i.OldestWaiting = l.fifo.front().appended.Time()
+	i.Lanes = int64(l.peopled)
+	if ln := l.first(); ln != nil {
+		i.OldestWaiting = ln.fifo.front().appended.Time()
 	}
 	return i
 }
@@ -98,46 +101,66 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 
 // Job implements queue.Jobs.
 func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
+	i, seq, err := e.find(ctx, name, id)
+	if err != nil || seq == 0 {
+		return i, err
+	}
+	var job queue.Job
+	err = e.db.View(func(tx *bbolt.Tx) error {
+		record, err := (&tables{tx: tx}).getRecord(seq)
+		if err != nil {
+			return err
+		}
+		return queue.UnpackRecord(record, &job)
+	})
+	if err == nil { // else it was forgotten just now, or the record is none
+		i.Lane, i.Priority = job.Lane, job.Priority
+	}
+	return i, nil
+}
+
+// find returns where a job is, and of a dead one the key of its record.
+func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, seq uint64, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
-		return queue.JobInfo{}, err
+		return i, 0, err
 	}
 	l, err := e.live(name)
 	if err != nil {
-		return queue.JobInfo{}, err
+		return i, 0, err
 	}
 	now := e.now()
 	if j := l.jobs[id]; j != nil && j.state != queue.StateNone {
-		return l.look(j, now), nil
+		return l.look(j, now), 0, nil
 	}
 	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
 		return queue.JobInfo{
 			Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,
 			AppendedAt: d.appended.Time(), EndedAt: d.at.Time(), Reason: d.reason,
-		}, nil
+		}, d.seq, nil
 	}
 	if number, d := l.deferral(id, now); d != nil {
-		return l.lookAside(id, number, d, now), nil
+		return l.lookAside(id, number, d, now), 0, nil
 	}
-	return queue.JobInfo{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+	return i, 0, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
 }
 
 // look is where a job that holds a place is.
 func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
-		Queue: l.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), AppendedAt: j.appended.Time(),
+		Queue: l.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
 	}
 	if f := j.flight; f != nil {
 		i.Attempts, i.Reason = f.attempts, f.reason
 	}
 	switch j.state {
 	case queue.Waiting:
-		i.Position = int64(l.fifo.rank(j)) + 1
-		i.ETA = l.eta(j, now)
+		i.Position = int64(j.lane.fifo.rank(j)) + 1
+		i.ETA = l.eta(j, l.risk(0, false), now)
 	case queue.Scheduled:
 		i.DueAt = j.flight.due.Time()
-		i.ETA.At = max(j.flight.due, l.pacer.Next(l.bucket, now)).Time()
+		i.ETA = l.eta(j, l.risk(0, false), now)
 	case queue.Leased:
 		i.DueAt = j.flight.due.Time()
 	}
@@ -154,8 +177,9 @@ func (l *line) lookAside(id string, number uint64, d *deferral, now leaky.Instan
 	count := l.count[queue.Deferred]
 	place := max(1, int64(number)-(int64(l.aside.tickets)-count))
 	before := float64(l.aside.cost) * float64(place-1) / float64(count)
-	i.State, i.Position = queue.Deferred, int64(l.fifo.len())+place
-	i.ETA.At = l.pacer.ETA(l.bucket, now, l.distance(l.turn)+int64(before)).Time()
+	waiting := l.count[queue.Waiting]
+	i.State, i.Position = queue.Deferred, waiting+place
+	i.ETA.At = l.etaAside(waiting, l.gap(l.turn), int64(before), l.risk(int64(d.cost), false), now).Time()
 	return i
 }
 

@@ -9,9 +9,9 @@ import (
 // was granted has stands in its flight.
 type job struct {
 	id       string
-	line     *line
+	lane     *lane
 	seq      uint64 // the key of its record
-	turn     int64
+	turn     int64  // less its priority
 	appended leaky.Instant
 	print    [8]byte // fingerprint
 	busy     *call   // the change under way; nil if none
@@ -44,7 +44,14 @@ type flight struct {
 	client   string
 	reason   string
 	saved    bool // the file has a record of it
+	counts   bool // as in flight in its lane
 }
+
+// priority is what the job's turn has in it.
+func (j *job) priority() int { return int(queue.MaxPriority - j.turn>>urgency) }
+
+// base is the job's turn without its priority.
+func (j *job) base() int64 { return firstTurn | j.turn&(1<<urgency-1) }
 
 func (j *job) inFlight() *flight {
 	if j.flight == nil {
@@ -76,7 +83,10 @@ func newLeases() heap[*flight] {
 			if a.deadline != b.deadline {
 				return a.deadline < b.deadline
 			}
-			return a.fence.number < b.fence.number
+			if a.job.lane.line != b.job.lane.line {
+				return a.job.lane.line.number < b.job.lane.line.number
+			}
+			return a.job.id < b.job.id
 		},
 		moved: func(f *flight, i int) { f.place = i },
 	}
@@ -88,7 +98,7 @@ func newLater() heap[*flight] {
 			if a.due != b.due {
 				return a.due < b.due
 			}
-			return a.job.turn < b.job.turn
+			return a.job.id < b.job.id
 		},
 		moved: func(f *flight, i int) { f.place = i },
 	}

@@ -22,14 +22,19 @@ type line struct {
 	live bool // false before its creation is on disk, and after its deletion
 	gone bool // deleted
 
-	jobs     map[string]*job
-	fifo     fifo
-	later    heap[*flight]
-	ended    memory
-	aside    aside
-	expiries map[uint64]leaky.Instant // of the jobs that expire, by seq
-	entering int64                    // places reserved by appends that are not on disk yet
-	count    [queue.Expired + 1]int64 // of the states that hold a place
+	jobs  map[string]*job
+	bare  lane                       // without a key
+	lanes map[queue.LaneDigest]*lane // the others
+	// mostLanes is how many there were since the map was made.
+	mostLanes int
+	peopled   int    // lanes in which jobs wait
+	turns     *turns // of the lanes; nil in a queue that never had any
+	later     heap[*flight]
+	ended     memory
+	aside     aside
+	expiries  map[uint64]leaky.Instant // of the jobs that expire, by seq
+	coming    coming                   // appends that are not on disk yet
+	count     [queue.Expired + 1]int64 // of the states that hold a place
 
 	bucket    leaky.Bucket
 	lastFence uint64 // of the latest grant
@@ -41,6 +46,9 @@ type line struct {
 
 	turn     int64
 	maxCost  int64
+	plain    bool          // no job with a lane, a priority or a not-before came in
+	since    leaky.Instant // when this process opened a file that has the queue; 0 if it made it
+	dearest  int64         // maxCost then
 	refusals leaky.Instant
 	kept     counters // on disk
 	loose    counters // counted since; they go with the next commit
@@ -79,8 +87,18 @@ func (c counters) plus(d counters) counters {
 
 const maxFailures = 10
 
+// firstTurn is where turns begin: as far up that none is below 0, whatever its priority.
+const (
+	urgency   = 49 // a priority is worth 2^49 of turn
+	firstTurn = queue.MaxPriority << urgency
+)
+
 func newLine(number uint64, spec queue.Spec) *line {
-	l := &line{number: number, jobs: map[string]*job{}, later: newLater(), maxCost: 1, agendaAt: -1, ripeningAt: -1}
+	l := &line{
+		number: number, jobs: map[string]*job{}, later: newLater(),
+		turn: firstTurn, maxCost: 1, plain: true, agendaAt: -1, ripeningAt: -1,
+	}
+	l.bare = lane{line: l, place: -1}
 	l.ended.byID = map[string]*ended{}
 	l.setSpec(spec)
 	return l
@@ -93,7 +111,7 @@ func (l *line) setSpec(s queue.Spec) {
 
 // size is what capacity counts, with the places reserved.
 func (l *line) size() int64 {
-	return l.count[queue.Waiting] + l.count[queue.Scheduled] + l.count[queue.Leased] + l.entering
+	return l.count[queue.Waiting] + l.count[queue.Scheduled] + l.count[queue.Leased] + l.coming.all
 }
 
 // record is what the file should say of the queue, all in all.
@@ -102,7 +120,9 @@ func (l *line) record(c counters, ceiling leaky.Instant, w way) lineRecord {
 }
 
 // vacate takes a job out of those that hold a place.
-func (l *line) vacate(j *job) {
+func (e *Engine) vacate(j *job, now leaky.Instant) {
+	l := j.lane.line
+	e.alight(j.lane, now)
 	delete(l.jobs, j.id)
 	if j.marks&expires != 0 {
 		delete(l.expiries, j.seq)
@@ -190,14 +210,4 @@ func (l *line) fail(f queue.LastError) {
 	if len(l.failures) > maxFailures {
 		l.failures = l.failures[:maxFailures]
 	}
-}
-
-// exact reports whether nothing but the pace decides when a job departs.
-func (l *line) exact() bool {
-	return l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.paused
-}
-
-// eta is when the waiting job j is expected to depart.
-func (l *line) eta(j *job, now leaky.Instant) queue.ETA {
-	return queue.ETA{At: l.pacer.ETA(l.bucket, now, l.distance(j.turn)).Time(), Exact: l.exact()}
 }

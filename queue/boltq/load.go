@@ -91,6 +91,7 @@ func (l *loader) lines(ctx context.Context) error {
 		if q := l.byNumber[number]; q != nil {
 			q.kept, q.maxCost, q.turn = r.counters, max(1, r.maxCost), r.turn
 			q.aside.tickets, q.aside.way = r.tickets, r.way
+			q.since, q.dearest = l.now, q.maxCost
 			q.ceiling, q.pledged = r.ceiling, r.ceiling
 			q.bucket = q.restored(l.now)
 		}
@@ -189,27 +190,48 @@ func (l *loader) jobs(ctx context.Context) error {
 		case len(record) < queue.RecordCost+2:
 			return fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(record))
 		}
+		head, lane := q.head(record)
 		j := &job{
-			id: h.id, line: q, seq: seq, turn: h.turn, appended: h.appended,
-			print: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)),
-			cost: binary.BigEndian.Uint16(record[queue.RecordCost:]),
+			id: h.id, lane: lane, seq: seq, turn: turnOf(h.base, head.Priority), appended: h.appended,
+			print: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)), cost: uint16(head.Cost),
 		}
+		q.board(lane)
+		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
 		if h.back {
 			j.marks = cameBack
 			q.aside.back++
 		}
-		if h, err := queue.UnpackHead(record); err == nil && !h.ExpiresAt.IsZero() {
-			at := h.ExpiresAt
-			q.expire(j, leaky.Instant(at.UnixMicro()))
-		}
+		q.expire(j, instant(head.ExpiresAt))
 		q.jobs[j.id] = j
-		q.turn = max(q.turn, j.turn+int64(j.cost))
+		q.turn = max(q.turn, j.base()+int64(j.cost))
 		if f := flights.Get(key(seq)); f != nil {
 			return l.fly(j, f)
 		}
-		l.wait(j)
+		if at := instant(head.NotBefore); at > l.now {
+			j.inFlight().due = at
+			l.schedule(j)
+			return nil
+		}
+		l.wait(j, l.now)
 		return nil
 	})
+}
+
+// head reads what memory keeps of a record, and finds the job's lane. What cannot be read
+// is noticed when the job departs.
+func (l *line) head(record []byte) (queue.Head, *lane) {
+	h, err := queue.UnpackHead(record)
+	if err != nil {
+		h = queue.Head{Cost: int64(binary.BigEndian.Uint16(record[queue.RecordCost:]))}
+	}
+	if ln := l.lanes[h.Lane]; ln != nil {
+		return h, ln
+	}
+	var j queue.Job
+	if h.Lane == (queue.LaneDigest{}) || queue.UnpackRecord(record, &j) != nil {
+		return h, &l.bare
+	}
+	return h, l.lane(j.Lane, h.Lane)
 }
 
 // fly restores a job that was granted before and came back.
@@ -221,11 +243,14 @@ func (l *loader) fly(j *job, v []byte) error {
 	f.job = j
 	j.flight = &f
 	if state == queue.Scheduled {
-		l.move(j, queue.Scheduled)
-		j.line.later.push(j.flight)
+		if j.lane.line.spec.Ordered { // as when it failed
+			j.lane.flying++
+			f.counts = true
+		}
+		l.schedule(j)
 		return nil
 	}
-	l.wait(j)
+	l.wait(j, l.now)
 	return nil
 }
 

@@ -37,12 +37,20 @@ func (e *Engine) setAside(n *entry, l *line, c *call, now leaky.Instant) {
 	e.store.deferred++
 	a.tickets++
 	a.leaving++
+	a.owing += n.job.Cost
 	s := &settingAside{
 		call: c, line: l, id: strings.Clone(n.job.ID), number: a.tickets, turn: l.turn, answer: n.answer,
+		risk: l.risk(n.job.Cost, false), later: later(&n.job, now),
 		record: deferral{at: now, seq: e.store.deferred, print: n.print, cost: uint16(n.job.Cost), state: deferred},
 	}
 	l.start(s.id, c)
 	e.enqueue(c, s)
+}
+
+// etaAside is when the job is expected if it is set aside.
+func (n *entry) etaAside(l *line, now leaky.Instant) leaky.Instant {
+	waiting, a := l.count[queue.Waiting]+l.coming.waiting, &l.aside
+	return l.etaAside(waiting, l.gap(l.turn), a.cost+a.owing, l.risk(n.job.Cost, false), now)
 }
 
 // settingAside records a job as deferred.
@@ -53,6 +61,8 @@ type settingAside struct {
 	number uint64
 	record deferral
 	turn   int64 // that it would have
+	risk   risk
+	later  leaky.Instant // before which it does not depart
 	answer *queue.Appended
 }
 
@@ -66,13 +76,14 @@ func (c *settingAside) done(e *Engine, now leaky.Instant) {
 	l, a := c.line, &c.line.aside
 	l.stop(c.id)
 	a.leaving--
+	a.owing -= int64(c.record.cost)
 	if n := a.records.find(c.id); n != 0 { // one that counts no longer
 		e.lose(l, n)
 	}
 	*c.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: c.id, State: queue.Deferred,
-		Position: int64(l.fifo.len()) + l.count[queue.Deferred] + 1,
-		ETA:      queue.ETA{At: l.pacer.ETA(l.bucket, now, l.distance(c.turn)+a.cost).Time()},
+		Position: l.count[queue.Waiting] + l.count[queue.Deferred] + 1,
+		ETA:      queue.ETA{At: max(c.later, l.etaAside(l.count[queue.Waiting], l.gap(c.turn), a.cost, c.risk, now)).Time()},
 		Ticket:   ticket{l.number, c.number}.text(), At: c.record.at.Time(),
 	}
 	a.records.add(c.number, c.id, c.record)
@@ -85,6 +96,7 @@ func (c *settingAside) undone(e *Engine, err error) {
 	a := &c.line.aside
 	c.line.stop(c.id)
 	a.leaving--
+	a.owing -= int64(c.record.cost)
 	a.takeBack(c.number)
 	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.id, Err: err}
 	c.call.settle(err)

@@ -67,7 +67,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema+1))
 			})
-		}, ErrSchema, "its schema is 3, this version knows up to 2; use a newer"},
+		}, ErrSchema, "its schema is 4, this version knows up to 3; use a newer"},
 		{"of an older schema", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				if err := tx.DeleteBucket(deferredTable); err != nil {

@@ -17,6 +17,7 @@ func (e *Engine) goRounds(now leaky.Instant) {
 	l := e.lines[e.names[e.patrol]]
 	e.trim(l, now, patrolMax)
 	e.expunge(l, now, patrolMax)
+	e.fade(now, patrolMax)
 }
 
 // remember remembers a job that ended, and forgets as much as it may.

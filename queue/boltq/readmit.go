@@ -21,6 +21,7 @@ type readmission struct {
 type arrival struct {
 	*queue.Readmission
 	ticket ticket
+	lane   queue.LaneDigest
 	print  [8]byte
 	record []byte // nil of what is no job
 }
@@ -71,6 +72,7 @@ func arrive(r queue.ReadmitRequest) (*readmission, error) {
 		if j.Validate() == nil {
 			a.record = queue.PackRecord(&j)
 			a.print = [8]byte(a.record[queue.RecordFingerprint:])
+			a.lane = digest(&j, a.record)
 		}
 	}
 	return m, nil

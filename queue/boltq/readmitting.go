@@ -126,7 +126,7 @@ func (w *readmitting) one(e *Engine, a *arrival) queue.ReadmitOutcome {
 		w.bury(e, a, tooOldReason(maxAge))
 		return queue.TooOld
 	}
-	if at := expiry(&a.Job); at != 0 && at <= w.now {
+	if at := instant(a.ExpiresAt); at != 0 && at <= w.now {
 		w.bury(e, a, tooLateReason(a.ExpiresAt))
 		return queue.TooLate
 	}
@@ -214,8 +214,9 @@ func (w *readmitting) bury(e *Engine, a *arrival, reason string) {
 // enter reserves a place, which the job takes when it is on disk.
 func (w *readmitting) enter(e *Engine, a *arrival) {
 	j := w.job(e, a)
-	j.turn, j.appended, j.busy, j.marks = w.line.turn, w.now, w.call, cameBack
-	w.raise = max(w.raise, w.line.enter(j, expiry(&a.Job), w.call, w.now))
+	j.lane = w.line.lane(a.Lane, a.lane)
+	j.appended, j.busy, j.marks = w.now, w.call, cameBack
+	w.raise = max(w.raise, w.line.enter(j, &a.Job, w.call, w.now))
 	w.line.aside.back++
 	w.in = append(w.in, returned{job: j, record: a.record})
 	w.see(j.id, sighting{true, a.print})
@@ -224,7 +225,7 @@ func (w *readmitting) enter(e *Engine, a *arrival) {
 func (w *readmitting) job(e *Engine, a *arrival) *job {
 	e.store.seq++
 	return &job{
-		id: strings.Clone(a.ID), line: w.line, seq: e.store.seq, print: a.print,
+		id: strings.Clone(a.ID), lane: &w.line.bare, seq: e.store.seq, print: a.print,
 		size: uint32(len(a.record)), cost: uint16(max(1, a.Cost)),
 	}
 }
@@ -283,13 +284,12 @@ func (w *readmitting) write(t *tables) error {
 func (w *readmitting) done(e *Engine, now leaky.Instant) {
 	l := w.line
 	w.release()
-	idle := l.fifo.len() == 0
+	due := false
 	for _, r := range w.in {
 		r.job.busy = nil
-		l.entering--
-		e.wait(r.job)
+		due = e.arrive(r.job, now) || due
 	}
-	if idle && l.fifo.len() > 0 {
+	if due {
 		e.due(l, now)
 	}
 	for _, r := range w.dead {
@@ -314,10 +314,10 @@ func (w *readmitting) done(e *Engine, now leaky.Instant) {
 	w.call.settle(nil)
 }
 
-func (w *readmitting) undone(_ *Engine, err error) {
+func (w *readmitting) undone(e *Engine, err error) {
 	w.release()
 	for i := len(w.in) - 1; i >= 0; i-- {
-		w.line.exit(w.in[i].job)
+		e.exit(w.in[i].job, e.now())
 	}
 	w.of.err = err
 	w.call.settle(err)

@@ -85,7 +85,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		g = &grant{}
 	}
 	out.Next, out.Backup = e.sleep(r.Client.ID, g.full, now)
-	out.Garbage = e.untidy()
+	out.Garbage = e.untidy(now)
 	e.mu.Unlock()
 
 	if err := e.raise(ctx, cl, g); err != nil {
@@ -116,7 +116,7 @@ func (e *Engine) takeBack(now leaky.Instant, expired *[]string) *call {
 	var later []*flight
 	for c.sent < takeBackMax && e.leases.len() > 0 && e.leases.top().deadline <= now && !e.full() {
 		f := e.leases.pop()
-		switch l := f.job.line; {
+		switch l := f.job.lane.line; {
 		case !l.live: // the queue was deleted, and its leases with it
 		case l.busy != nil || f.job.busy != nil: // what becomes of it is being decided
 			later = append(later, f)
@@ -134,9 +134,9 @@ func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, expired *[]stri
 	j.busy = c
 	f := j.flight
 	o := outcome{call: c, job: j, at: now, failed: true, reason: ranOut}
-	o.expired = func() { *expired = append(*expired, j.line.spec.Name) }
+	o.expired = func() { *expired = append(*expired, j.lane.line.spec.Name) }
 	attempts := f.attempts + 1
-	if attempts >= j.line.spec.Retry.MaxAttempts {
+	if attempts >= j.lane.line.spec.Retry.MaxAttempts {
 		d := e.epitaph(j, queue.Dead, now)
 		d.attempts, d.reason = attempts, ranOut
 		e.enqueue(c, &ending{outcome: o, end: d})
@@ -178,29 +178,35 @@ func (e *Engine) visit(l *line, g *grant, r queue.ReserveRequest, now leaky.Inst
 		g.lost[l.spec.Name] += n
 		l.loose.lost += n
 	}
-	before := len(g.jobs)
-	for l.fifo.len() > 0 {
-		j := l.fifo.front()
-		if j.marks&expires != 0 {
-			gone, more := e.expired(j, g, now)
-			if gone {
-				continue
-			}
-			if !more {
-				break
-			}
+	before, v := len(g.jobs), l.begin()
+	for {
+		d := l.pacer.Next(l.bucket, now)
+		if d > now.Add(queue.Horizon) {
+			l.pacer.Take(&l.bucket, now, 1) // which mends a bucket that no grant has left so
+			break
+		}
+		if l.crowded() {
+			break
+		}
+		ln := l.choose(&v, d, now)
+		if ln == nil {
+			break
+		}
+		j := ln.fifo.front()
+		if gone, more := e.expired(j, d, g, now); gone {
+			continue
+		} else if !more {
+			break
 		}
 		if len(g.jobs) > 0 && *bytes+int(j.size) > queue.MaxReserveBytes {
 			g.full = true
 			break
 		}
-		departs, ok := l.pacer.Take(&l.bucket, now, int64(j.cost))
-		if !ok {
-			break
-		}
-		l.fifo.pop()
+		l.pacer.Take(&l.bucket, now, int64(j.cost))
+		l.desert(j)
 		*bytes += int(j.size)
-		g.jobs = append(g.jobs, e.lease(j, r.Client.ID, departs))
+		g.jobs = append(g.jobs, e.lease(j, r.Client.ID, d))
+		l.granted(&v, ln, d, now, int64(j.cost))
 		if len(g.jobs) == r.Max {
 			g.full = true
 			break
@@ -219,9 +225,9 @@ func (e *Engine) lease(j *job, client string, departs leaky.Instant) granted {
 	e.fences++
 	f := j.inFlight()
 	f.fence = fence{e.epoch, e.fences}
-	f.due, f.deadline = departs, departs.Add(j.line.spec.Lease.D())
+	f.due, f.deadline = departs, departs.Add(j.lane.line.spec.Lease.D())
 	f.client = client
-	j.line.lastFence = e.fences
+	j.lane.line.lastFence = e.fences
 	e.move(j, queue.Leased)
 	e.leases.push(f)
 	return granted{job: j, fence: f.fence, departs: departs, attempt: f.attempts + 1}
@@ -314,11 +320,11 @@ func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
 	g.err = err
 	now := e.now()
 	for _, h := range g.jobs {
-		if j := h.job; j.line.live && j.busy == nil && j.state == queue.Leased && j.flight.fence == h.fence {
+		if j := h.job; j.lane.line.live && j.busy == nil && j.state == queue.Leased && j.flight.fence == h.fence {
 			e.unlease(j)
-			e.wait(j)
-			j.line.outflow.add(now, -1)
-			e.due(j.line, now)
+			e.wait(j, now)
+			j.lane.line.outflow.add(now, -1)
+			e.due(j.lane.line, now)
 		}
 	}
 	if cl.grant == g {
@@ -356,7 +362,7 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 	out.Jobs = make([]queue.Reservation, 0, len(g.jobs))
 	now := e.now()
 	for i, h := range g.jobs {
-		j, l := h.job, h.job.line
+		j, l := h.job, h.job.lane.line
 		if !l.live || j.state != queue.Leased || j.flight.fence != h.fence {
 			continue
 		}

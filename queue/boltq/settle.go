@@ -80,7 +80,7 @@ func (e *Engine) settle(s *settling, c *call, now leaky.Instant) (busy *call) {
 
 // end ends a lease that stands.
 func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
-	l, f := j.line, j.flight
+	l, f := j.lane.line, j.flight
 	if s.Verdict == queue.Release {
 		e.release(j, now)
 		*s.answer = queue.Settled{State: queue.Waiting}
@@ -113,7 +113,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 // release gives a job back unused. Nothing of it is on disk: a lease is not,
 // and a job without one waits. The slot can be used again if it was the last.
 func (e *Engine) release(j *job, now leaky.Instant) {
-	l, f := j.line, j.flight
+	l, f := j.lane.line, j.flight
 	e.unlease(j)
 	f.settled, f.verdict, f.result = f.fence, queue.Release, queue.Waiting
 	if f.fence.epoch == e.epoch && f.fence.number == l.lastFence {
@@ -121,7 +121,7 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	}
 	l.loose.released++
 	l.outflow.add(now, -1)
-	e.wait(j)
+	e.wait(j, now)
 	e.due(l, now)
 	e.announce(l, now)
 }

@@ -207,6 +207,9 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 	l := c.line
 	l.busy = nil
 	if c.respec {
+		if l.turns != nil && !sameLanes(&l.spec, &c.spec) {
+			l.turns.change()
+		}
 		l.setSpec(c.spec)
 		l.revision, l.bucket = c.revision, c.bucket
 		l.pledged = l.ceiling

@@ -12,11 +12,12 @@ const (
 	// Records of forgotten jobs go along with other commits. When those are too
 	// few, a Sweep commits for them.
 	forgetMax = 1000
+	fadeMax   = 10_000 // lanes that one Sweep forgets
 )
 
 // untidy reports whether a Sweep has work.
-func (e *Engine) untidy() bool {
-	return len(e.garbage) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax
+func (e *Engine) untidy(now leaky.Instant) bool {
+	return len(e.garbage) > 0 || len(e.fading.items) > forgetMax && e.fading.top().fades <= now || len(e.forget) > forgetMax || len(e.expunged) > forgetMax
 }
 
 // rubbish is what a deleted queue left in the file.
@@ -34,11 +35,14 @@ func (r *rubbish) empty() bool {
 
 // discard makes rubbish of a deleted queue.
 func (e *Engine) discard(l *line) {
-	r := &rubbish{waiting: l.fifo, records: l.aside.records}
+	r := &rubbish{waiting: l.bare.fifo, records: l.aside.records}
 	for _, j := range l.jobs {
-		if j.state == queue.Leased || j.state == queue.Scheduled {
+		if j.state != queue.Waiting || j.lane.keyed() {
 			r.jobs = append(r.jobs, j.seq)
 		}
+	}
+	for _, ln := range l.lanes {
+		ln.leave() // of those that fade
 	}
 	for _, kind := range []*ring[*ended]{&l.ended.delivered, &l.ended.dead} {
 		for i := range kind.n {
@@ -92,7 +96,7 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.untidy(), nil
+	return e.untidy(e.now()), nil
 }
 
 func (e *Engine) sweep(c *call) error {
@@ -103,6 +107,7 @@ func (e *Engine) sweep(c *call) error {
 	}
 	s := &sweeping{call: c}
 	now, looked := e.now(), 0
+	e.fade(now, fadeMax)
 	for name, b := range e.buckets {
 		if looked++; looked > sweepMax {
 			break

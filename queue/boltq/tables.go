@@ -18,7 +18,7 @@ import (
 //	specs     queue -> its spec, revision and pause
 //	lines     queue -> lineRecord
 //	failures  queue -> its last failures
-//	jobs      job -> queue, turn, stamp, whether it came back, id, record
+//	jobs      job -> queue, turn without its priority, stamp, whether it came back, id, record
 //	flights   job -> what befell a job that was granted and came back
 //	ended     number -> what is remembered of a job that ended
 //	deferred  number -> the record of a job that was set aside
@@ -42,7 +42,7 @@ var (
 
 // schema is the version of the file's layout. A file with another one is refused:
 // no release has written an older one.
-const schema = 2
+const schema = 3
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {

@@ -1,0 +1,80 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A nats-server that once failed to write, because its disk was full, say, serves the
+// stream on but stores nothing more in it, and removes nothing, until it is started
+// again. What is published to it then gets no answer; only a removal is told why it
+// fails. So a stream that owes an acknowledgement is asked to remove nothing, and while
+// it says that it cannot, jobs are refused for certain and at once.
+
+const (
+	// askPause is how often a stream that cannot write is asked again.
+	askPause = time.Second
+	// askTimeout is how long it may take to say so: it is known without looking.
+	askTimeout = time.Second
+	// codePurgeFailed is JetStream's when it could not remove.
+	codePurgeFailed = 10051
+)
+
+// disability is why the stream cannot write.
+type disability struct {
+	err     error
+	contact uint64 // how often NATS had been connected to then
+	asked   time.Time
+}
+
+// disabled returns nil, or why the stream cannot write, as far as is known. It asks
+// nobody.
+func (s *Stream) disabled() error {
+	if d := s.disability.Load(); d != nil && d.contact == s.nc.Stats().Reconnects { // else it may have been started again
+		return d.err
+	}
+	return nil
+}
+
+// able is the same, but for asking again from time to time.
+func (s *Stream) able() error {
+	d, err := s.disability.Load(), s.disabled()
+	if err == nil || time.Since(d.asked) < askPause {
+		return err
+	}
+	s.ask()
+	return s.disabled()
+}
+
+// ask has the stream remove nothing, and notes whether it can.
+func (s *Stream) ask() {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	// Of a subject of the other stream this one has nothing. Asked for nothing below 1,
+	// nats-server would not even look.
+	s.wrote(s.jobs.Purge(ctx, jetstream.WithPurgeSubject(s.subjects.dead+"_"), jetstream.WithPurgeSequence(2)))
+}
+
+// wrote notes whether the stream could remove something.
+func (s *Stream) wrote(err error) {
+	before := s.disability.Load()
+	var answer *jetstream.APIError
+	switch {
+	case err == nil:
+		if before != nil && s.disability.CompareAndSwap(before, nil) {
+			s.log.Info("the overflow can write again", "stream", s.name)
+		}
+	case errors.As(err, &answer) && answer.ErrorCode == codePurgeFailed:
+		why := fmt.Errorf("%w: nats-server cannot write to stream %s, and has to be started again when that is seen to: %s", ErrUnavailable, s.name, answer.Description)
+		s.disability.Store(&disability{err: why, contact: s.nc.Stats().Reconnects, asked: time.Now()})
+		if before == nil {
+			s.log.Error("the overflow cannot write: make room on the disk of nats-server and start it again", "stream", s.name, "error", answer.Description)
+		}
+	case before != nil: // not known
+		s.disability.CompareAndSwap(before, &disability{err: before.err, contact: before.contact, asked: time.Now()})
+	}
+}

@@ -1,0 +1,198 @@
+package app_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
+)
+
+// departures are the jobs that left, by the number of the engine's first grant of each:
+// several drainers hand them over side by side.
+type departures struct {
+	drain.Handler
+	mu   *sync.Mutex
+	left map[string]int64
+}
+
+func (d departures) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) error {
+	grant, err := grantNumber(job.Fence)
+	if err != nil {
+		return drain.Permanent(err)
+	}
+	d.mu.Lock()
+	if first, ok := d.left[job.ID]; !ok || grant < first {
+		d.left[job.ID] = grant
+	}
+	d.mu.Unlock()
+	return d.Handler.Handle(ctx, job, gate)
+}
+
+// grantNumber is the part of a fence that grows; there is one partition here, and one
+// epoch.
+func grantNumber(f queue.Fence) (int64, error) {
+	_, number, _ := strings.Cut(string(f), "-")
+	return strconv.ParseInt(number, 10, 64)
+}
+
+func (d departures) count() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int64(len(d.left))
+}
+
+func (d departures) inOrder() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ids := make([]string, 0, len(d.left))
+	for id := range d.left {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(d.left[a], d.left[b]) })
+	return ids
+}
+
+// producer sends as many jobs of its kind as have left of both, and some more, a few at
+// a time: together two of them send twice the outflow, however fast the machine is.
+type producer struct {
+	kind     string // reject or defer
+	accepted []string
+	states   map[string]int
+	refused  int
+}
+
+func (p *producer) run(t *testing.T, base string, left func() int64, more int64, until time.Time) {
+	tick := time.NewTicker(50 * time.Millisecond) // the pace of the load: nothing is judged by it
+	defer tick.Stop()
+	for sent := int64(0); time.Now().Before(until); <-tick.C {
+		var lines strings.Builder
+		for end := left() + more; sent < end; sent++ {
+			id := fmt.Sprintf("%s-%06d", p.kind, sent)
+			fmt.Fprintf(&lines, `{"id":%q,"payload":{"id":%q},"overflow":%q}`+"\n", id, id, p.kind)
+		}
+		if lines.Len() > 0 {
+			status, text := call(t, "POST", base+"/jobs", lines.String(), "application/x-ndjson")
+			if status != 200 {
+				t.Errorf("%s: %d %.300s", p.kind, status, text)
+				return
+			}
+			p.note(t, text)
+		}
+	}
+}
+
+func (p *producer) note(t *testing.T, answers string) {
+	for line := range strings.Lines(answers) {
+		var a struct {
+			ID, State, Reason string
+			Status            int
+		}
+		switch err := json.Unmarshal([]byte(line), &a); {
+		case err != nil:
+			t.Errorf("%s: %v", line, err)
+		case a.Status == 202:
+			p.accepted = append(p.accepted, a.ID)
+			p.states[a.State]++
+		case a.Status == 429 && a.Reason == "full" && p.kind == "reject":
+			p.refused++
+		default:
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+// With twice as much coming in as goes out, for a minute: jobs that may wait queue up
+// behind what is deferred and keep their order, those that may not have the places above
+// the low-water mark, and neither kind starves.
+func TestNeitherStarves(t *testing.T) {
+	t.Parallel() // it mostly waits
+	const capacity, segments = 100, 10
+	const spec = `{"rate":%q,"slack":"10s","capacity":%d,"overflow":"defer","deliver":{"http":{"url":%q}}}`
+	d := departures{mu: &sync.Mutex{}, left: map[string]int64{}}
+	p := newPlantSeen(t, fmt.Sprintf(spec, "100/s", capacity, "TARGET"),
+		func(h drain.Handler) drain.Handler { return departures{h, d.mu, d.left} })
+	producers := []*producer{{kind: "defer", states: map[string]int{}}, {kind: "reject", states: map[string]int{}}}
+	var all sync.WaitGroup
+	until := time.Now().Add(time.Minute)
+	for _, one := range producers {
+		all.Go(func() { one.run(t, p.base, d.count, capacity, until) })
+	}
+	all.Wait()
+	during := d.inOrder() // afterwards only deferred ones are left
+	accepted := map[string]bool{}
+	for _, one := range producers {
+		for _, id := range one.accepted {
+			accepted[id] = true
+		}
+		t.Logf("%s: %d accepted (%v), %d refused", one.kind, len(one.accepted), one.states, one.refused)
+	}
+	if status, text := call(t, "PUT", p.base, fmt.Sprintf(spec, "1000/s", capacity, p.target.URL), "application/json"); status != 200 {
+		t.Fatalf("%d %s", status, text)
+	}
+	p.arrived(t, accepted)
+	fairShares(t, during, segments)
+	left := d.inOrder()
+	for _, one := range producers {
+		inTurn := slices.DeleteFunc(slices.Clone(left), func(id string) bool { return !strings.HasPrefix(id, one.kind) })
+		if !slices.Equal(inTurn, one.accepted) {
+			t.Errorf("%s: %d left in another order than the %d that were accepted", one.kind, len(inTurn), len(one.accepted))
+		}
+	}
+	if may, mayNot := producers[0], producers[1]; may.states["deferred"] == 0 || mayNot.refused == 0 || mayNot.states["deferred"] > 0 {
+		t.Errorf("there was room all the time, or a job was deferred that may not wait")
+	}
+	p.addUp(t, len(accepted))
+}
+
+// fairShares looks at who had the places, one part of the run after the other.
+func fairShares(t *testing.T, ids []string, segments int) {
+	t.Helper()
+	size := len(ids) / segments
+	if size < 50 {
+		t.Fatalf("only %d left in a minute", len(ids))
+	}
+	for s := range segments {
+		part, may := ids[s*size:(s+1)*size], 0
+		for _, id := range part {
+			if strings.HasPrefix(id, "defer") {
+				may++
+			}
+		}
+		t.Logf("part %d: %d of %d may wait", s, may, size)
+		if fair := size / 5; may < fair || size-may < fair {
+			t.Errorf("in part %d of the run %d of %d places were of jobs that may wait", s, may, size)
+		}
+	}
+}
+
+// addUp waits until nothing is left, and checks that the states add up to what was
+// accepted.
+func (p *plant) addUp(t *testing.T, accepted int) {
+	t.Helper()
+	var q struct {
+		Stats struct {
+			Waiting, Scheduled, Leased, Deferred, Appended, Delivered, Died, Cancelled, Expired, Missing, Returned int
+			SetAside                                                                                               int `json:"set_aside"`
+		}
+	}
+	poll(t, "nothing is left", func() bool {
+		_, text := call(t, "GET", p.base, "", "")
+		if err := json.Unmarshal([]byte(text), &q); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		s := q.Stats
+		return s.Waiting+s.Scheduled+s.Leased+s.Deferred == 0 && s.Delivered == accepted
+	})
+	if s := q.Stats; s.Returned != s.SetAside || s.Appended != accepted || s.Died+s.Cancelled+s.Expired+s.Missing != 0 {
+		t.Errorf("the states do not add up to %d: %+v", accepted, q)
+	}
+}
