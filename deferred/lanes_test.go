@@ -2,12 +2,71 @@ package deferred
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/queue"
 )
+
+// A job keeps its lane, its priority and its schedule on the overflow, whether the engine
+// has set it aside or it went past an engine that was away.
+func TestLanesComeBack(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprintf("away %v", away), func(t *testing.T) {
+			r := newRig(t)
+			putSpec(t, r, specFor("a", 4))
+			f := &faulty{Engine: r}
+			a := newAppender(t, f, r.stream)
+			defers(t, a, "a", []string{"1", "2", "3", "4"})
+			known(t, a, "a")
+			if away {
+				f.set(queue.ErrUnavailable, false, false)
+			}
+			due := time.Now().Add(24 * time.Hour).UTC().Truncate(time.Microsecond)
+			laned, scheduled := job("a", "laned"), job("a", "scheduled")
+			laned.Lane, laned.Priority = "é.example.com", 9
+			scheduled.Lane, scheduled.NotBefore = "other", due
+			for _, j := range []queue.Job{laned, scheduled} {
+				if x := one(t, a, j); x.Outcome != queue.Accepted || x.State != queue.Deferred {
+					t.Fatalf("%+v", x)
+				}
+			}
+			other := laned
+			other.Lane = "another"
+			if x := one(t, a, other); !away && x.Outcome != queue.Conflict {
+				t.Errorf("the same job in another lane: %+v", x)
+			}
+
+			f.set(nil, false, false)
+			runReadmitter(t, r.readmitter())
+			left := leave(t, r, 4)
+			until(t, "both are back", func() bool { return r.info(t, "a").Scheduled == 1 && r.info(t, "a").Waiting == 1 })
+			r.idle(t, "a")
+			if !slices.Equal(left, []string{"1", "2", "3", "4"}) {
+				t.Errorf("left %v", left)
+			}
+			for id, want := range map[string]queue.JobInfo{
+				"laned":     {State: queue.Waiting, Lane: laned.Lane, Priority: 9},
+				"scheduled": {State: queue.Scheduled, Lane: "other", DueAt: due},
+			} {
+				got, err := r.Job(t.Context(), "a", id)
+				if err != nil || got.State != want.State || got.Lane != want.Lane || got.Priority != want.Priority || !got.DueAt.Equal(want.DueAt) {
+					t.Errorf("%s: %+v, %v", id, got, err)
+				}
+			}
+			letters := 0
+			if away {
+				letters = 1 // the same id in another lane, judged when it came back
+			}
+			if n := len(deadLetters(t, r.stream)); n != letters {
+				t.Errorf("%d dead letters, want %d", n, letters)
+			}
+		})
+	}
+}
 
 // What an engine would find wrong with a job is found while it is away, too.
 func TestLanesWithoutEngine(t *testing.T) {

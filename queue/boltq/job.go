@@ -83,7 +83,10 @@ func newLeases() heap[*flight] {
 			if a.deadline != b.deadline {
 				return a.deadline < b.deadline
 			}
-			return a.fence.number < b.fence.number
+			if a.job.lane.line != b.job.lane.line {
+				return a.job.lane.line.number < b.job.lane.line.number
+			}
+			return a.job.id < b.job.id
 		},
 		moved: func(f *flight, i int) { f.place = i },
 	}
@@ -95,7 +98,7 @@ func newLater() heap[*flight] {
 			if a.due != b.due {
 				return a.due < b.due
 			}
-			return a.job.turn < b.job.turn
+			return a.job.id < b.job.id
 		},
 		moved: func(f *flight, i int) { f.place = i },
 	}

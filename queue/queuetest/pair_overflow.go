@@ -68,7 +68,7 @@ func (p *pair) offer() {
 func (p *pair) stray() {
 	j := p.someJobs()[0]
 	j.Normalize()
-	if j.Validate() != nil { // whoever stores it has looked
+	if j.Validate() != nil || j.ValidateAhead(p.clock.Now().Time()) != nil { // whoever stores it has looked
 		return
 	}
 	age := time.Duration(rapid.IntRange(0, 70).Draw(p.T, "seconds ago")) * time.Second
