@@ -17,10 +17,10 @@ func TestLanesComeBack(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprintf("away %v", away), func(t *testing.T) {
 			r := newRig(t)
-			putSpec(t, r, specFor("a", 4))
+			putSpec(t, r, specFor("a", 8)) // of which four are for those that come back
 			f := &faulty{Engine: r}
 			a := newAppender(t, f, r.stream)
-			defers(t, a, "a", []string{"1", "2", "3", "4"})
+			defers(t, a, "a", numbered(8))
 			known(t, a, "a")
 			if away {
 				f.set(queue.ErrUnavailable, false, false)
@@ -42,10 +42,10 @@ func TestLanesComeBack(t *testing.T) {
 
 			f.set(nil, false, false)
 			runReadmitter(t, r.readmitter())
-			left := leave(t, r, 4)
+			left := leave(t, r, 8)
 			until(t, "both are back", func() bool { return r.info(t, "a").Scheduled == 1 && r.info(t, "a").Waiting == 1 })
 			r.idle(t, "a")
-			if !slices.Equal(left, []string{"1", "2", "3", "4"}) {
+			if !slices.Equal(left, numbered(8)) {
 				t.Errorf("left %v", left)
 			}
 			for id, want := range map[string]queue.JobInfo{

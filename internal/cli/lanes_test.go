@@ -1,10 +1,19 @@
 package cli
 
 import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/ops"
 )
 
 // The settings of lanes can be given as fields and as flags, which are the same; the key
@@ -92,4 +101,101 @@ func TestPushLaneFlagsAreChecked(t *testing.T) {
 		}
 		expect(t, ExitUsage, "", c.want, args...)
 	}
+}
+
+// A file goes into a lane, is scheduled, is seen to be, and leaves when its time has come;
+// lanes take turns meanwhile.
+func TestLanesLife(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	at := map[string]time.Time{}
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		id := r.Header.Get("Penstock-Id")
+		got, at[id] = append(got, id), time.Now()
+	}))
+	t.Cleanup(receiver.Close)
+	url, stop, err := startEmbedded(t.Context(), embeddedOptions{data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("PENSTOCK_URL", url)
+	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=100/s", "slack=10s", "deliver.http.url="+receiver.URL, "--lane-capacity", "6", "--max-scheduled", "2", "--max-in-flight", "1")
+	expect(t, ExitDone, "paused", "", "queue", "pause", "email")
+	push := func(code Exit, out string, lines []string, args ...string) result {
+		t.Helper()
+		r := penstock(t, strings.Join(lines, "\n"), append([]string{"push", "email", "-f", "-"}, args...)...)
+		if r.code != code || !strings.Contains(r.out, out) {
+			t.Errorf("push %v: exit %d: %s%s", args, r.code, r.out, r.err)
+		}
+		return r
+	}
+	var many []string
+	for i := range 6 {
+		many = append(many, fmt.Sprintf(`{"id":"a%d","payload":%d}`, i, i))
+	}
+	push(ExitDone, "6 read: 6 accepted", many, "--lane", "a")
+	push(ExitDone, "6 duplicate", many, "--lane", "a", "--priority", "4") // what is in is as it came
+	push(ExitRefused, "6 failed", many, "--lane", "other")
+	push(ExitDone, "2 accepted", []string{`{"id":"b0","payload":0,"lane":"b"}`, `{"id":"b1","payload":1,"lane":"b","priority":9}`}, "--lane", "a", "--priority", "1")
+	if r := push(ExitRefused, "1 refused", []string{`{"id":"a6","payload":6}`}, "--lane", "a", "--no-wait"); !strings.Contains(r.err, "-:1: lane: the job's lane has as many jobs as it may") {
+		t.Error(r.err)
+	}
+	due := time.Now().Add(time.Second)
+	push(ExitDone, "1 accepted", []string{`{"id":"s0","payload":0}`}, "--lane", "c", "--not-before", due.Format(time.RFC3339Nano))
+	push(ExitDone, "1 accepted", []string{`{"id":"s1","payload":0,"lane":"c"}`}, "--not-before", "24h", "--expires-in", "48h")
+	push(ExitRefused, "1 refused", []string{`{"id":"s2","payload":0}`}, "--not-before", "24h", "--no-wait")
+	push(ExitRefused, "1 failed", []string{`{"id":"s3","payload":0}`}, "--not-before", "10000h")
+
+	r := expect(t, ExitDone, "", "", "job", "get", "email", "b0")
+	for _, want := range []string{"lane      b\n", "position  2\n", "priority  1\n"} {
+		if !strings.Contains(r.out, want) {
+			t.Errorf("%q is not in\n%s", want, r.out)
+		}
+	}
+	r = expect(t, ExitDone, "scheduled", "", "job", "get", "email", "s1")
+	if !strings.Contains(r.out, "lane      c\n") || !strings.Contains(r.out, "due       20") || strings.Contains(r.out, "position") {
+		t.Error(r.out)
+	}
+	expect(t, ExitDone, `"lane": "b"`, "", "job", "get", "email", "b1", "-o", "json")
+	expect(t, ExitDone, "lanes         2 with jobs waiting; each at most 6 jobs\n", "", "queue", "info", "email")
+
+	expect(t, ExitDone, "email is", "", "queue", "resume", "email")
+	for end := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		out := penstock(t, "", "queue", "info", "email").out
+		if strings.Contains(out, "9 delivered") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not there in 60 s:\n%s", out)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if at["s0"].Before(due) {
+		t.Errorf("s0 came at %v, before %v", at["s0"], due)
+	}
+	got = slices.DeleteFunc(got, func(id string) bool { return id == "s0" })
+	lane := func(name string) (ids []string) {
+		for _, id := range got {
+			if id[:1] == name {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	if !slices.Equal(lane("a"), []string{"a0", "a1", "a2", "a3", "a4", "a5"}) || !slices.Equal(lane("b"), []string{"b1", "b0"}) {
+		t.Errorf("they came as %v", got)
+	}
+	// Lanes take turns: those of b are among the first four, whatever a has.
+	if n := max(slices.Index(got, "b0"), slices.Index(got, "b1")); n > 3 {
+		t.Errorf("b had to wait for all of a: %v", got)
+	}
+	expect(t, ExitDone, "s1 is cancelled\n", "", "job", "cancel", "email", "s1")
 }

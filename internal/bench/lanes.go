@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// laneCount is how many lanes are touched where it must not matter how many there are.
+const laneCount = 1_000_000
+
+// laned is a roomy queue whose lanes have a rate, and which remembers what ended for a
+// second.
+func laned() queue.Spec {
+	return queue.Spec{
+		Name: queueName, Capacity: queue.MaxCapacity, Retention: queue.Retention{For: queue.Duration(time.Second)},
+		Deferred: queue.Deferral{MaxAge: queue.Duration(time.Second)},
+		Lanes:    queue.Lanes{LaneRule: queue.LaneRule{Rate: leaky.PerSecond(10)}},
+	}
+}
+
+// appendLanes appends a job to each of these lanes.
+func appendLanes(ctx context.Context, e queue.Appender, from, n int) error {
+	jobs := make([]queue.Job, n)
+	for i := range jobs {
+		jobs[i] = queue.Job{Queue: queueName, ID: newID(), Lane: fmt.Sprintf("tenant-%d.example.com", from+i), Payload: payload}
+	}
+	answers, err := e.Append(ctx, jobs)
+	if err != nil {
+		return err
+	}
+	for _, a := range answers {
+		if a.Outcome != queue.Accepted {
+			return notAccepted(a)
+		}
+	}
+	return nil
+}
+
+// empty lets everything out that waits.
+func (s *redisStore) empty(ctx context.Context) error {
+	client, partition := queue.Client{ID: queue.NewID()}, s.engine.Partition(queueName)
+	for n := uint64(1); ; n++ {
+		r, err := s.engine.Reserve(ctx, queue.ReserveRequest{Partition: partition, Client: client, Number: n, Max: queue.MaxReserve})
+		if err != nil {
+			return err
+		}
+		if len(r.Jobs) > 0 {
+			if _, err := settleAll(ctx, s, r); err != nil {
+				return err
+			}
+			continue
+		}
+		info, err := s.engine.Get(ctx, queueName)
+		if err != nil || info.Size() == 0 {
+			return err
+		}
+	}
+}
+
+// settled is what Redis uses once nothing in it changes by itself any more.
+func (s *redisStore) settled(ctx context.Context) (float64, error) {
+	for last := -1.0; ; {
+		if err := s.client.Do(ctx, "MEMORY", "PURGE").Err(); err != nil {
+			return 0, err
+		}
+		used, err := usedMemory(ctx, s.client)
+		if err != nil || math.Abs(used-last) < 1024 {
+			return used, err
+		}
+		last = used
+		select {
+		case <-time.After(3 * time.Second): // it frees what expired, and its tables, little by little
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+var memoryLanes = Figure{
+	Name: "memory-lanes", Unit: "x of the memory before, after 1,000,000 lanes had a job each; 100,000 jobs wait beside", Rounds: 1,
+	Goal: "within 1%", Met: func(ours, _, _ float64) bool { return ours <= 1.01 },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRedisStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		var before, most, after float64
+		m := Measurements{Close: s.Close, Notes: func() string {
+			return fmt.Sprintf("%.1f MB before, %.1f MB with all of them, %.1f MB after", before/1e6, most/1e6, after/1e6)
+		}}
+		m.Ours = func(ctx context.Context) (float64, error) {
+			if err := put(ctx, s.engine, "resident", leaky.PerSecond(1)); err != nil {
+				return 0, err
+			}
+			if err := fill(ctx, s.engine, "resident", 100_000); err != nil {
+				return 0, err
+			}
+			if _, err := s.engine.Put(ctx, laned(), queue.AnyRevision); err != nil {
+				return 0, err
+			}
+			var err error
+			if before, err = s.settled(ctx); err != nil {
+				return 0, err
+			}
+			for at := 0; at < laneCount; at += queue.FlightItems {
+				if err := appendLanes(ctx, s.engine, at, queue.FlightItems); err != nil {
+					return 0, err
+				}
+			}
+			if most, err = usedMemory(ctx, s.client); err != nil {
+				return 0, err
+			}
+			if err := s.empty(ctx); err != nil {
+				return 0, err
+			}
+			after, err = s.settled(ctx)
+			return after / before, err
+		}
+		return m, nil
+	},
+}
+
+var appendLaned = Figure{
+	Name: "append-lanes", Unit: "us p99, a job into a lane of its own, 64 callers", Rounds: 5,
+	Floor: "all into one lane", Goal: "within 1.5 x of the floor",
+	Met: func(ours, _, floor float64) bool { return ours <= 1.5*floor },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRedisStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		const count = 100_000
+		p99 := func(lane func(i int) int) func(context.Context) (float64, error) {
+			return func(ctx context.Context) (float64, error) {
+				if err := s.again(ctx); err != nil {
+					return 0, err
+				}
+				if _, err := s.engine.Put(ctx, laned(), queue.AnyRevision); err != nil {
+					return 0, err
+				}
+				var next atomic.Int64
+				took := make([]float64, count)
+				if _, err := together(ctx, callers, count, func(ctx context.Context) error {
+					i := int(next.Add(1)) - 1
+					start := time.Now()
+					err := appendLanes(ctx, s.engine, lane(i), 1)
+					took[i] = float64(time.Since(start).Microseconds())
+					return err
+				}); err != nil {
+					return 0, err
+				}
+				return percentile(took, 0.99), nil
+			}
+		}
+		return Measurements{Ours: p99(func(i int) int { return i }), Floor: p99(func(int) int { return 0 }), Close: s.Close}, nil
+	},
+}
+
+func percentile(values []float64, share float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]
+}
