@@ -349,6 +349,20 @@ func TestChangesOfLanesCanFail(t *testing.T) {
 	for i, s := range steps {
 		fails(fmt.Sprint("step ", i), s)
 	}
+	b.put("alone", "unlimited")
+	b.accept(queue.Job{Queue: "alone", ID: "x", Lane: "a"})
+	n.all.Store(true)
+	if _, err := b.Cancel(ctx, "alone", "x"); !errors.Is(err, queue.ErrStoreFull) {
+		t.Error(err)
+	}
+	n.all.Store(false)
+	b.forgive()
+	b.number++
+	if r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 100}); err != nil || len(r.Jobs) == 0 || r.Jobs[len(r.Jobs)-1].Queue != "alone" {
+		t.Errorf("a lane whose job was to be cancelled is lost: %+v, %v", r.Jobs, err)
+	} else {
+		b.settleAll(queue.Release, r.Jobs)
+	}
 	for i, s := range steps {
 		if err := s(); err != nil {
 			t.Errorf("step %d: %v", i, err)
