@@ -33,6 +33,8 @@ too, which say the same.
 lanes.overrides.KEY.rate and so on are the rule of one lane, in place of that of the
 others, all of it; dots in the key are its own. lanes.overrides.KEY= removes it.
 
+Flags stand before or behind the fields, not between them.
+
 If there is no such queue it is made; then a rate must be given.
 
 Examples:

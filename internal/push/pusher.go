@@ -74,6 +74,10 @@ type held struct {
 	Line
 	due   time.Time
 	tries int
+	// parked is of a line whose lane is full, or that is behind such a one.
+	parked bool
+	lane   string
+	laned  bool // lane was read
 }
 
 type pusher struct {
@@ -88,6 +92,7 @@ type pusher struct {
 	count   Count
 	silent  time.Time // since when the server has not been answering; zero while it does
 	backoff time.Duration
+	lanes   bool // some lane was full
 }
 
 func (p *pusher) run(ctx context.Context) error {
@@ -96,18 +101,23 @@ func (p *pusher) run(ctx context.Context) error {
 			return err
 		}
 		// Nothing new is read while something is refused: new lines would only
-		// be refused too, or overtake.
+		// be refused too, or overtake. A full lane keeps only its own lines.
+		if p.mayRead() {
+			if err := p.read(); err != nil {
+				return err
+			}
+		}
 		if len(p.held) == 0 {
 			if p.ended {
 				return nil
-			}
-			if err := p.read(); err != nil {
-				return err
 			}
 			continue
 		}
 		batch, wait := p.due()
 		if len(batch) == 0 {
+			if p.mayRead() {
+				continue
+			}
 			if err := pause(ctx, wait); err != nil {
 				return err
 			}
@@ -125,7 +135,7 @@ func (p *pusher) run(ctx context.Context) error {
 // read fills held with the next batch.
 func (p *pusher) read() error {
 	bytes := 0
-	for len(p.held) < p.o.Batch && bytes < maxBatchBytes {
+	for most := len(p.held) + p.o.Batch; len(p.held) < most && bytes < maxBatchBytes; {
 		line, err := p.from.Next()
 		if errors.Is(err, io.EOF) {
 			p.ended = true
@@ -152,8 +162,13 @@ func (p *pusher) due() (batch []int, wait time.Duration) {
 	now := time.Now()
 	wait = time.Hour
 	bytes := 0
+	full := fullLanes{}
 	for i := range p.held {
-		if left := p.held[i].due.Sub(now); left > 0 {
+		left := p.held[i].due.Sub(now)
+		if full.keep(p.laneOf(&p.held[i]), &p.held[i], left > 0) {
+			continue
+		}
+		if left > 0 {
 			wait = min(wait, left)
 			continue
 		}
@@ -216,6 +231,8 @@ func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, e
 		p.count.Refusals++
 		if !p.o.NoWait {
 			h.due = now.Add(a.RetryAfter())
+			h.parked = a.Reason == "lane_full"
+			p.lanes = p.lanes || h.parked
 			return true, nil
 		}
 		p.count.Refused++
@@ -224,6 +241,7 @@ func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, e
 		h.tries++
 		if h.tries < maxTries {
 			h.due = now.Add(max(a.RetryAfter(), 250*time.Millisecond<<h.tries))
+			h.parked = false
 			return true, nil
 		}
 		p.count.Failed++

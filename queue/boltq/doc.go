@@ -12,7 +12,7 @@
 // Readmit takes back is one transaction: the jobs, the records that end, and how
 // far the overflow was taken back.
 //
-// Three rules keep memory and file from contradicting each other:
+// Four rules keep memory and file from contradicting each other:
 //
 //   - A change is applied in memory after its commit, never before. Until then
 //     the job (or queue) that it concerns is busy, and whoever else wants to
@@ -20,6 +20,9 @@
 //     reserved places, and jobs that stood aside while they were to be cancelled.
 //   - Leases are not written. Their holders die with the process, so on opening
 //     a leased job waits again, at its turn.
+//   - Nor is whose turn it is among the lanes of a queue, or how far a lane's own
+//     rate has come: on opening they take turns anew, and each with a rate is held
+//     as if it had just granted its dearest job.
 //   - The pace is written ahead: each queue's saved TAT is a ceiling that no
 //     answered grant exceeds, so that the window law holds over a crash although
 //     most grants commit nothing.

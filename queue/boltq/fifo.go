@@ -70,13 +70,8 @@ func (f *fifo) insert(j *job) {
 	f.set(i, j)
 }
 
-// rank returns how many wait before j, which mostly is the last.
-func (f *fifo) rank(j *job) int {
-	if f.n > 0 && f.at(f.n-1) == j {
-		return f.n - 1
-	}
-	return f.search(j.turn)
-}
+// rank returns how many wait before j.
+func (f *fifo) rank(j *job) int { return f.search(j.turn) }
 
 // search returns the index of the first job whose turn is not before turn.
 func (f *fifo) search(turn int64) int {

@@ -37,6 +37,9 @@ func (h *heap[T]) remove(i int) {
 	if i != last {
 		h.fix(i)
 	}
+	if last < cap(h.items)/8 && cap(h.items) > 256 { // give memory back
+		h.items = append(make([]T, 0, cap(h.items)/4), h.items...)
+	}
 }
 
 // fix restores the order after the item at i changed.

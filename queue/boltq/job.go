@@ -48,7 +48,9 @@ type flight struct {
 }
 
 // priority is what the job's turn has in it.
-func (j *job) priority() int { return int(queue.MaxPriority - j.turn>>urgency) }
+func (j *job) priority() int { return priorityOf(j.turn) }
+
+func priorityOf(turn int64) int { return int(queue.MaxPriority - turn>>urgency) }
 
 // base is the job's turn without its priority.
 func (j *job) base() int64 { return firstTurn | j.turn&(1<<urgency-1) }

@@ -15,7 +15,7 @@ type lane struct {
 	line   *line
 	key    string
 	digest queue.LaneDigest
-	fifo   fifo
+	fifo   tiers
 	held   int64 // jobs that hold a place, and places reserved by appends
 	flying int64 // jobs that count as in flight
 	// coming is how many jobs are on their way to disk that will wait, by priority.
@@ -166,7 +166,7 @@ func (e *Engine) alight(ln *lane, now leaky.Instant) {
 		ln.line.forget(ln)
 		return
 	}
-	ln.fades, ln.fifo = ln.bucket.TAT, fifo{}
+	ln.fades, ln.fifo = ln.bucket.TAT, tiers{}
 	ln.enter(&e.fading)
 }
 

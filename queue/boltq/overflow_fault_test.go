@@ -26,8 +26,8 @@ func (b *bench) standing(name string) string {
 	defer b.Engine.mu.Unlock()
 	l := b.lines[name]
 	a := &l.aside
-	return fmt.Sprintf("%+v\n%+v\n%+v older %+v cost %d tickets %d leaving %d back %d entering %d size %d turn %d busy %v taking %v records %d expiries %d%s",
-		i, totals, a.way, a.older, a.cost, a.tickets, a.leaving, a.back, l.coming.all, l.size(), l.turn, a.busy, a.taking, a.records.n, len(l.expiries), jobs)
+	return fmt.Sprintf("%+v\n%+v\n%+v older %+v cost %d tickets %d leaving %d back %d entering %+v size %d turn %d busy %v taking %v records %d expiries %d lanes %d%s",
+		i, totals, a.way, a.older, a.cost, a.tickets, a.leaving, a.back, l.coming.sum(), l.size(), l.turn, a.busy, a.taking, a.records.n, len(l.expiries), len(l.lanes), jobs)
 }
 
 // A commit of the overflow's that fails gives everything back, counts, records and

@@ -22,7 +22,7 @@ func (e *Engine) untidy(now leaky.Instant) bool {
 
 // rubbish is what a deleted queue left in the file.
 type rubbish struct {
-	waiting fifo // whose records are in order, and so freed cheaply
+	waiting tiers // whose records are in order, and so freed cheaply
 	jobs    []uint64
 	ended   []*ended
 	records ledger
@@ -57,7 +57,9 @@ func (e *Engine) discard(l *line) {
 // take removes up to limit records from r.
 func (r *rubbish) take(limit int) (taken rubbish) {
 	for ; limit > 0 && r.waiting.len() > 0; limit-- {
-		taken.jobs = append(taken.jobs, r.waiting.pop().seq)
+		j := r.waiting.front()
+		r.waiting.remove(j)
+		taken.jobs = append(taken.jobs, j.seq)
 	}
 	n := min(limit, len(r.jobs))
 	taken.jobs = append(taken.jobs, r.jobs[:n]...)

@@ -62,11 +62,7 @@ func (l *line) place(ln *lane, first bool, now leaky.Instant) {
 
 // desert takes a job that waits out of its lane.
 func (l *line) desert(j *job) {
-	if j == j.lane.fifo.front() {
-		j.lane.fifo.pop()
-	} else {
-		j.lane.fifo.remove(j)
-	}
+	j.lane.fifo.remove(j)
 	if j.lane.fifo.len() == 0 {
 		l.peopled--
 		j.lane.leave()
