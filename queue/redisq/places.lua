@@ -1,10 +1,16 @@
 -- Shared, behind lanes.lua and agenda.lua: the places of lanes, their counts, and the jobs that come and go.
 
--- tally keeps one of the counts of a lane; none that is 0 is kept.
+-- tally keeps one of the counts of a lane; none that is 0 is kept. Lanes that hold
+-- jobs stand in an order besides, by which they are listed: a hash has none that lasts.
 local function tally(q, suffix, lane, by)
   local key = B .. suffix .. q.nr
   local n = redis.pcall('HINCRBY', key, lane, by)
-  if type(n) ~= 'number' or n <= 0 then call('HDEL', key, lane) end
+  if type(n) ~= 'number' or n <= 0 then
+    call('HDEL', key, lane)
+    if suffix == 'h' then call('ZREM', B .. 'u' .. q.nr, lane) end
+  elseif n == by and suffix == 'h' then
+    call('ZADD', B .. 'u' .. q.nr, 0, lane)
+  end
 end
 
 -- cost_under is the cost of the job that has an id.
