@@ -178,6 +178,8 @@ end
 
 local function number_of(name) return call('HGET', B .. 'n', name) end
 
+local function backlogged(q) return q.deferred + q.behind > 0 end
+
 -- set notes a changed field of q for save.
 local function set(q, field, value)
   q[field] = value

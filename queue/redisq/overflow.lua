@@ -14,8 +14,6 @@ local function overflow(q)
   for i, field in ipairs(OVERFLOW) do q[field] = tonumber(v[i]) or 0 end
 end
 
-local function backlogged(q) return q.deferred + q.behind > 0 end
-
 -- expiry is when the job expires whose record has its flags at that byte of s.
 local function expiry(s, flags)
   return byte(s, flags) % (2 * EXPIRES) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge

@@ -43,6 +43,9 @@ var (
 	//go:embed page.lua
 	pageSource string
 
+	//go:embed admit.lua
+	admitSource string
+
 	//go:embed append.lua
 	appendSource string
 	//go:embed reserve.lua
@@ -86,7 +89,7 @@ var (
 )
 
 var (
-	appendScript     = assemble(appendSource, parts(paceSource, overflowSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, etaSource)
+	appendScript     = assemble(appendSource, parts(paceSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource)
 	reserveScript    = assemble(reserveSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource, turnsSource)
 	settleScript     = assemble(settleSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
 	extendScript     = assemble(extendSource, parts(flightSource))
