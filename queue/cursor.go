@@ -75,7 +75,7 @@ func readCursor(text string, kind byte, s State, queue string, lane *string) (*C
 		return nil, foreign
 	}
 	r := reader{b: b[cursorSum:]}
-	c := Cursor{At: r.varint(), Until: r.varint(), Lane: r.text(maxCursorBytes), ID: r.text(MaxIDBytes)}
+	c := Cursor{At: r.varint(), Until: r.varint(), Lane: r.text(maxCursorBytes), ID: r.text(maxCursorBytes)}
 	if r.bad || len(r.b) > 0 {
 		return nil, foreign
 	}

@@ -204,26 +204,6 @@ func UnpackRecord(b []byte, j *Job) error {
 	return nil
 }
 
-// LaneOfRecord returns the key of a job's lane, of a record that may be cut short behind it:
-// MaxRecordHead bytes are enough. The error wraps ErrCorrupt.
-func LaneOfRecord(b []byte) (string, error) {
-	_, flags, r, err := unpackHead(b)
-	if err != nil || flags&flagLane == 0 {
-		return "", err
-	}
-	if flags&flagContentType != 0 {
-		r.text(MaxContentTypeBytes)
-	}
-	lane := r.text(MaxLaneBytes)
-	if r.bad {
-		return "", fmt.Errorf("%w: a record cut short", ErrCorrupt)
-	}
-	return lane, nil
-}
-
-// MaxRecordHead is the most bytes of a record up to and with the key of the lane.
-const MaxRecordHead = recordBody + 2*instantBytes + 16 + 1 + 2 + MaxContentTypeBytes + 2 + MaxLaneBytes
-
 // reader takes a record apart; after the first fault it yields zeros.
 type reader struct {
 	b   []byte

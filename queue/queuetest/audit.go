@@ -10,12 +10,12 @@ func (r *rig) audit() {
 	r.Helper()
 	var sum queue.Totals
 	for _, i := range r.all() {
-		in := i.Appended + i.SetAside + r.beside[i.Spec.Name]
+		in := i.Appended + i.SetAside + i.Replayed + r.beside[i.Spec.Name]
 		held := i.Waiting + i.Scheduled + i.Leased + i.Delivered + i.Died + i.Cancelled + i.TimedOut + i.Returned + i.Missing
 		recorded := in - held
 		if recorded < 0 || recorded > i.Deferred {
-			r.Errorf("%s: %d accepted and set aside, %d beside the records, but %d waiting + %d scheduled + %d leased + %d delivered + %d died "+
-				"+ %d cancelled + %d timed out + %d returned + %d missing = %d, and %d deferred", i.Spec.Name, i.Appended+i.SetAside, r.beside[i.Spec.Name],
+			r.Errorf("%s: %d accepted, set aside and replayed, %d beside the records, but %d waiting + %d scheduled + %d leased + %d delivered + %d died "+
+				"+ %d cancelled + %d timed out + %d returned + %d missing = %d, and %d deferred", i.Spec.Name, i.Appended+i.SetAside+i.Replayed, r.beside[i.Spec.Name],
 				i.Waiting, i.Scheduled, i.Leased, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned, i.Missing, held, i.Deferred)
 		}
 		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Dead < 0 || i.Dead > i.Died {

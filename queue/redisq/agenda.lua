@@ -10,11 +10,12 @@ local function agenda(q, back, since)
   local departs, ripens
   if not q.paused then
     ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2])
-    local from = 0
+    local from = -math.huge
     if q.laned then from = laned.able(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
     if from then
       departs = next_departure(q)
-      if from > departs then
+      -- A lane that has rested meanwhile is looked at like a job that is due.
+      if from > (back == 'LT' and conforming(q) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
         departs = max(since, conforming(q))

@@ -105,7 +105,7 @@ local function accept(q, id, live, body, h, cost, line)
   if eta > h.expires and not q.paused then return LAPSED, eta end
   local is_exact = h.flags < LANE and laned.exact(q, line)
   call('SET', job_key(q.nr, id), live .. body)
-  local state = laned.enter(q, id, h, cost)
+  local state = laned.enter(q, id, h, cost, in_lane)
   line.entered = line.entered + 1
   if state == S.scheduled then return ACCEPTED, state, 0, eta, 0 end
   line.waiting, line.lanes = line.waiting + 1, line.lanes + (in_lane == 0 and 1 or 0)

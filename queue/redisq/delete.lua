@@ -35,7 +35,7 @@ end
 local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'lw')) or 0)
 local scheduled = count('ZCARD', B .. 't' .. nr)
 M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled)
-M.td = M.td - count('LLEN', B .. 'd' .. nr)
+M.td = M.td - count('ZCARD', B .. 'd' .. nr)
 M.to = M.to - q.deferred
 call('ZREM', B .. 'y', nr)
 call('HDEL', B .. 'n', name)

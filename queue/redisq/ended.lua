@@ -8,22 +8,38 @@ local function unpack_ended(job)
   return e, pos + length -- where the record begins, if it was kept
 end
 
--- forget drops the oldest ended jobs beyond the retention, a bounded number a
--- call, and returns how many. A key goes only if it is still that ended job.
-local function forget(q, list)
-  local key = B .. list .. q.nr
+-- lapse drops what is left of a job, if its key is still of the one that ended at an
+-- instant.
+local function lapse(q, id, time)
+  local job = job_key(q.nr, id)
+  if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
+end
+
+-- forget drops the oldest jobs beyond the retention of those that ended otherwise than
+-- dead, a bounded number a call.
+local function forget(q)
+  local key = B .. 'e' .. q.nr
   local over = min(call('LLEN', key) - q.rmax, 500)
   for _, entry in ipairs(call('LRANGE', key, max(over, 0), max(over, 0) + 31)) do
     if unpack_('>I7', entry) + q.rfor > now then break end
     over = max(over, 0) + 1
   end
-  if over <= 0 then return 0 end
-  for _, entry in ipairs(call('LPOP', key, over)) do
-    local job = job_key(q.nr, sub(entry, 8))
-    local head = call('GETRANGE', job, 0, 7)
-    if sub(head, 1, 1) == 'E' and sub(head, 2) == sub(entry, 1, 7) then call('UNLINK', job) end
+  if over <= 0 then return end
+  for _, entry in ipairs(call('LPOP', key, over)) do lapse(q, sub(entry, 8), sub(entry, 1, 7)) end
+end
+
+-- forget_dead is the same of the dead.
+local function forget_dead(q)
+  local key, gone = B .. 'd' .. q.nr, {}
+  local over = max(0, min(call('ZCARD', key) - q.rmax, 500))
+  local oldest = call('ZRANGE', key, 0, over + 31, 'WITHSCORES')
+  for i = 1, #oldest, 2 do
+    local id, died_at = oldest[i], tonumber(oldest[i + 1])
+    if #gone >= over and died_at + q.rfor > now then break end
+    lapse(q, id, pack('>I7', died_at))
+    gone[#gone + 1] = id
   end
-  return over
+  if gone[1] then M.td = M.td - call('ZREM', key, unpack(gone)) end
 end
 
 -- freed takes count jobs out of the queue's places for good; returned of them
@@ -68,17 +84,18 @@ local function ended(q, ids)
   for i, id in ipairs(ids) do ids[i] = time .. id end
   call('RPUSH', key, unpack(ids))
   call('PEXPIRE', key, ceil(q.rfor / 1000))
-  forget(q, 'e')
+  forget(q)
 end
 
--- died puts jobs on the list of the dead.
+-- died puts jobs among the dead.
 local function died(q, ids)
   if #ids == 0 then return end
-  for i, id in ipairs(ids) do ids[i] = pack('>I7', now) .. id end
-  call('RPUSH', B .. 'd' .. q.nr, unpack(ids))
+  local places = {}
+  for i, id in ipairs(ids) do places[2 * i - 1], places[2 * i] = now, id end
+  M.td = M.td + call('ZADD', B .. 'd' .. q.nr, unpack(places))
   call('ZADD', B .. 'y', 'NX', now + q.rfor, q.nr)
   add(q, 'died', #ids)
-  M.td = M.td + #ids - forget(q, 'd')
+  forget_dead(q)
 end
 
 local function note_error(q, id, reason)

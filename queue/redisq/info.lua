@@ -3,7 +3,7 @@
 --
 -- ARGV[2..4]  'get', name, '' or 'list', after, limit
 -- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
---          expired, refused, lost, set aside, returned, missing, cancelled, timed out, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}, or {name, what is wrong}
+--          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}, or {name, what is wrong}
 
 begin()
 local names
@@ -14,7 +14,7 @@ else
 end
 
 local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
-  'missing', 'cancelled', 'timedout', 'mw', 'mc', 'mp' }
+  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp' }
 
 -- next_lane returns the lane whose first job is shown as the oldest.
 local function next_lane(q)
@@ -32,7 +32,7 @@ local function show(name)
   local q = nr and load(nr)
   if q then
     sound(nr)
-    M.td = M.td - forget(q, 'd')
+    forget_dead(q)
     local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
     for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
     more(q)
@@ -44,8 +44,8 @@ local function show(name)
       if #start == 8 then oldest = time_at(start) end
     end
     out[#out + 1] = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
-      max(q.deferred, q.behind), call('LLEN', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
-      oldest, next_departure(q), v[17], v[18], v[19], now,
+      max(q.deferred, q.behind), call('ZCARD', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
+      v[17], oldest, next_departure(q), v[18], v[19], v[20], now,
       call('LRANGE', B .. 'r' .. nr, 0, 9) }
   end
 end

@@ -30,6 +30,7 @@ local function lanes(q)
     call('ZCARD', B .. 'b' .. q.nr)
     call('ZCARD', B .. 'i' .. q.nr)
     call('HLEN', B .. 'h' .. q.nr)
+    call('ZCARD', B .. 'u' .. q.nr)
     call('HLEN', B .. 'k' .. q.nr)
     call('HLEN', B .. 'O' .. q.nr)
   end

@@ -14,6 +14,7 @@
 --   <B>l       zset  leases: number:id -> deadline
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
 --   <B>g:<id>  string  a client's last grant
+--   <B>m:<id>  string  what a call over many jobs was answered (see once.lua)
 --   <B>o       zset  name of a queue with a backlog -> since when
 --   <B>z       list  numbers of deleted queues that the sweeper has still to free
 --   <B>q<nr>   hash  one queue (see load)
@@ -23,11 +24,13 @@
 --   <B>b<nr>   zset  lanes that rest or are busy: lane -> until when, or inf
 --   <B>i<nr>   zset  those of them that a changed rule is to make ready: as <B>b<nr>
 --   <B>h<nr>, <B>k<nr>  hash  lane -> jobs that the queue holds of it, if it has a key; those in flight
+--   <B>u<nr>   zset  lanes with a key that hold jobs, in order of their digests
 --   <B>O<nr>   hash  lane -> rule in place of the queue's for lanes (see lanes.lua)
 --   <B>v<nr>:<lane>  string  a lane's bucket, until it delays nothing any more
 --   <B>t<nr>   zset  scheduled: id -> due
 --   <B>f<nr>   hash  flight: id -> what happened since the first grant (see flight)
---   <B>e<nr>, <B>d<nr>  list  ended well, cancelled or expired; dead: 7 bytes of time, then the id
+--   <B>e<nr>   list  ended well, cancelled or expired: 7 bytes of time, then the id
+--   <B>d<nr>   zset  dead: id -> when it died
 --   <B>r<nr>   list  the last errors
 --   <B>y       zset  number of a queue with dead jobs -> when the oldest may be forgotten
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, 'R' when it came back from the overflow,
@@ -146,7 +149,7 @@ local function sound(nr)
   call('ZCARD', B .. 't' .. nr)
   call('HLEN', B .. 'f' .. nr)
   call('LLEN', B .. 'e' .. nr)
-  call('LLEN', B .. 'd' .. nr)
+  call('ZCARD', B .. 'd' .. nr)
   call('LLEN', B .. 'r' .. nr)
 end
 

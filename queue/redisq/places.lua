@@ -1,10 +1,16 @@
 -- Shared, behind lanes.lua and agenda.lua: the places of lanes, their counts, and the jobs that come and go.
 
--- tally keeps one of the counts of a lane; none that is 0 is kept.
+-- tally keeps one of the counts of a lane; none that is 0 is kept. Lanes that hold
+-- jobs stand in an order besides, by which they are listed: a hash has none that lasts.
 local function tally(q, suffix, lane, by)
   local key = B .. suffix .. q.nr
   local n = redis.pcall('HINCRBY', key, lane, by)
-  if type(n) ~= 'number' or n <= 0 then call('HDEL', key, lane) end
+  if type(n) ~= 'number' or n <= 0 then
+    call('HDEL', key, lane)
+    if suffix == 'h' then call('ZREM', B .. 'u' .. q.nr, lane) end
+  elseif n == by and suffix == 'h' then
+    call('ZADD', B .. 'u' .. q.nr, 0, lane)
+  end
 end
 
 -- cost_under is the cost of the job that has an id.
@@ -13,9 +19,11 @@ local function cost_under(q, id)
   return type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
 end
 
-local function make_ready(q, lane)
-  local first = call('ZRANGE', waiting_key(q, lane), 0, 0)[1]
-  if first then call('ZADD', B .. 'L' .. q.nr, q.served + cost_under(q, first), lane) end
+-- make_ready gives a lane its tag; cost is that of the first job, if it is known.
+local function make_ready(q, lane, cost)
+  local first = not cost and call('ZRANGE', waiting_key(q, lane), 0, 0)[1]
+  if first then cost = cost_under(q, first) end
+  if cost then call('ZADD', B .. 'L' .. q.nr, q.served + cost, lane) end
 end
 
 local function no_place(q, lane)
@@ -25,15 +33,13 @@ end
 -- tagless reports whether a lane has no place although jobs may wait in it.
 local function tagless(q, lane) return lane == ZERO and not q.ordered end
 
--- came finds a place for a lane in which a job has come to wait, and reports whether
--- none waited before.
-local function came(q, lane)
-  if not q.laned or tagless(q, lane) or call('ZCARD', waiting_key(q, lane)) > 1 then return false end
-  if busy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else make_ready(q, lane) end
-  return true
+-- came finds a place for a lane in which a first job has come to wait.
+local function came(q, lane, cost)
+  if not q.laned or tagless(q, lane) then return end
+  if busy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else make_ready(q, lane, cost) end
 end
 
--- wait puts a job into its lane; then comes came.
+-- wait puts a job into its lane; then comes came, if none waited there.
 local function wait(q, lane, id, turn)
   call('ZADD', waiting_key(q, lane), turn, id)
   M.tw = M.tw + 1
@@ -68,7 +74,7 @@ end
 local function back(q, id, f)
   wait(q, f.lane, id, f.turn)
   if f.counted then tally(q, 'k', f.lane, -1) end
-  if not came(q, f.lane) and f.counted then look(q, f.lane) end
+  if call('ZCARD', waiting_key(q, f.lane)) == 1 then came(q, f.lane) elseif f.counted then look(q, f.lane) end
   f.counted = false
 end
 
@@ -91,14 +97,15 @@ local function able(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
   local waiting = plain + q.lw
   if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) >= q.mif then return nil end
-  if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return 0 end
-  if call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return 0 end
+  if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return -math.huge end
+  if call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
   local first = call('ZRANGE', B .. 'b' .. q.nr, 0, 0, 'WITHSCORES')[2]
   return first and first ~= 'inf' and tonumber(first) or nil
 end
 
--- enter lets a job in, which then waits, or is scheduled. Returns its state.
-local function enter(q, id, h, cost)
+-- enter lets a job in, which then waits, or is scheduled. Returns its state. before is how
+-- many wait in its lane.
+local function enter(q, id, h, cost, before)
   lanes(q)
   if h.flags >= LANE then
     q.laned = '1'
@@ -120,7 +127,7 @@ local function enter(q, id, h, cost)
     return S.scheduled
   end
   wait(q, h.lane, id, turn)
-  came(q, h.lane)
+  if before == 0 then came(q, h.lane, cost) end
   return S.waiting
 end
 

@@ -62,7 +62,8 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
   if outcome == RETURNED then
     call('SET', key, 'R' .. time .. stamp .. record)
     local high, low = byte(record, 9, 10)
-    laned.enter(q, id, laned.head_of(record, 11), high * 256 + low)
+    local h = laned.head_of(record, 11)
+    laned.enter(q, id, h, high * 256 + low, call('ZCARD', laned.waiting_key(q, h.lane)))
     set(q, 'back', q.back + 1)
     returned = returned + 1
   elseif outcome == TOO_OLD or outcome == TOO_LATE then

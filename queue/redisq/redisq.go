@@ -79,6 +79,7 @@ type Engine struct {
 var (
 	_ queue.Engine   = (*Engine)(nil)
 	_ queue.Overflow = (*Engine)(nil)
+	_ queue.Keeper   = (*Engine)(nil)
 )
 
 // Open checks the store behind client and returns an Engine on it. The client

@@ -122,9 +122,9 @@ local function bury_old()
   apart(nr, function()
     local q = load(nr)
     if not q then return end
-    M.td = M.td - forget(q, 'd')
-    local oldest = call('LINDEX', B .. 'd' .. nr, 0)
-    if oldest then call('ZADD', B .. 'y', unpack_('>I7', oldest) + q.rfor, nr) end
+    forget_dead(q)
+    local oldest = tonumber(call('ZRANGE', B .. 'd' .. nr, 0, 0, 'WITHSCORES')[2])
+    if oldest then call('ZADD', B .. 'y', oldest + q.rfor, nr) end
   end)
 end
 

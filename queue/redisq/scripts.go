@@ -38,6 +38,10 @@ var (
 	overflowSource string
 	//go:embed room.lua
 	roomSource string
+	//go:embed once.lua
+	onceSource string
+	//go:embed page.lua
+	pageSource string
 
 	//go:embed append.lua
 	appendSource string
@@ -69,6 +73,14 @@ var (
 	backloggedSource string
 	//go:embed cancel.lua
 	cancelSource string
+	//go:embed list.lua
+	listSource string
+	//go:embed purge.lua
+	purgeSource string
+	//go:embed replay.lua
+	replaySource string
+	//go:embed forget.lua
+	forgetSource string
 	//go:embed init.lua
 	initSource string
 )
@@ -89,6 +101,10 @@ var (
 	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
 	backloggedScript = assemble(backloggedSource, nil)
 	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	listScript       = assemble(listSource, parts(flightSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
+	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, onceSource, pageSource), changeSource, lanesSource, placesSource)
+	replayScript     = assemble(replaySource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, onceSource), changeSource, lanesSource, placesSource)
+	forgetScript     = assemble(forgetSource, parts(onceSource))
 	initScript       = assemble(initSource, nil)
 )
 

@@ -129,7 +129,7 @@ func readInfo(r *reply) (queue.Info, error) {
 	i.Deferred, i.Dead = r.int(), r.int()
 	i.Appended, i.Delivered, i.Retried, i.Died, i.Released = r.int(), r.int(), r.int(), r.int(), r.int()
 	i.Expired, i.Refused, i.Lost = r.int(), r.int(), r.int()
-	i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut = r.int(), r.int(), r.int(), r.int(), r.int()
+	i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
 	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
 	window, count, before, now := r.int(), r.int(), r.int(), r.int()
 	i.Outflow = outflow(window, count, before, now)

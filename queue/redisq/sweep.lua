@@ -15,7 +15,7 @@ local function free(ids)
   return #keys
 end
 
-for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', d = 'list', L = 'zset', b = 'zset', i = 'zset', h = 'hash' }) do
+for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', d = 'zset', L = 'zset', b = 'zset', i = 'zset', h = 'hash', u = 'zset' }) do
   local is = call('TYPE', B .. suffix .. nr).ok
   if is ~= kind and is ~= 'none' then call('UNLINK', B .. suffix .. nr) end
 end
@@ -41,8 +41,8 @@ end
 for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
   if not lanes_of(suffix) then return 1 end
 end
-call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr)
-for _, set_ in ipairs({ 'w', 't' }) do
+call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr)
+for _, set_ in ipairs({ 'w', 't', 'd' }) do
   local ids = {}
   for i, v in ipairs(call('ZPOPMIN', B .. set_ .. nr, 500 - freed)) do
     if i % 2 == 1 then ids[#ids + 1] = v end
@@ -59,12 +59,10 @@ if flying[1] then
   call('HDEL', B .. 'f' .. nr, unpack(flying))
 end
 if freed >= 500 then return 1 end
-for _, list in ipairs({ 'e', 'd' }) do
-  local ids = {}
-  for i, entry in ipairs(call('LPOP', B .. list .. nr, 500 - freed) or {}) do ids[i] = sub(entry, 8) end
-  freed = freed + free(ids)
-  if freed >= 500 then return 1 end
-end
+local over = {}
+for i, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do over[i] = sub(entry, 8) end
+freed = freed + free(over)
+if freed >= 500 then return 1 end
 call('DEL', B .. 'r' .. nr)
 call('LPOP', Z)
 return call('LLEN', Z) > 0 and 1 or 0

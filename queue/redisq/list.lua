@@ -1,0 +1,108 @@
+#!lua flags=allow-oom
+-- List jobs in one state.
+--
+-- ARGV[2..4]  queue name, state, limit
+-- ARGV[5]     the only lane to look at, as its digest; '' is all
+-- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
+-- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more. Seven
+--          entries a job: id, cost, attempts, appended, due, departure or end, reason, the beginning of its record if that has a lane or a priority
+
+begin()
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return 0 end
+sound(nr)
+more(q)
+local waiting_key = laned.waiting_key
+local state, limit, only = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
+local HEAD, REASON = 1100, 512
+local F, rows = B .. 'f' .. nr, {}
+
+local function row(id, job, pos, attempts, appended, due, reason)
+  local n, flags = #rows, byte(job, pos + 10)
+  rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4], rows[n + 5], rows[n + 6] = id, cost_of(job), attempts, appended, due, reason
+  rows[n + 7] = flags and flags >= LANE and sub(job, pos) or ''
+end
+
+-- show adds a job that holds a place, unless its key is none of ours.
+local function show(id, entry)
+  local job = redis.pcall('GETRANGE', job_key(nr, id), 0, HEAD)
+  if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return end
+  local f = entry and unpack_flight(entry) or { attempts = 0, at = 0, reason = '' }
+  row(id, job, 17, f.attempts, time_at(job), state ~= S.waiting and f.at or 0, f.reason)
+end
+
+local function show_all(ids)
+  if not ids[1] then return end
+  local entries = call('HMGET', F, unpack(ids))
+  for i, id in ipairs(ids) do show(id, entries[i]) end
+end
+
+-- members reads up to count members of a set from a rank on: them, and the score of the last.
+local function members(key, from, count)
+  local found, ids = call('ZRANGE', key, from, from + count - 1, 'WITHSCORES'), {}
+  for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+  return ids, found[#found]
+end
+
+local function waiting()
+  local lane, from, left = only ~= '' and only or ZERO, 0, limit
+  if at then
+    lane = lane_at
+    if member ~= '' then from = behind(waiting_key(q, lane), at, member) end
+  end
+  local next_lane = lanes_after(q, lane)
+  for _ = 1, MOST_LOOKED do
+    local ids, score = members(waiting_key(q, lane), from, left)
+    show_all(ids)
+    left, from = left - #ids, 0
+    if left == 0 then return { rows, score, ids[#ids], lane } end
+    lane = only == '' and next_lane()
+    if not lane then return { rows } end
+  end
+  return { rows, '0', '', lane }
+end
+
+local function scheduled()
+  local T = B .. 't' .. nr
+  local ids, score = members(T, at and behind(T, at, member) or 0, limit)
+  show_all(ids)
+  if #ids < limit then return { rows } end
+  return { rows, score, ids[#ids], '' }
+end
+
+local function dead()
+  local D = B .. 'd' .. nr
+  local ids, score = members(D, at and behind(D, at, member) or 0, limit)
+  for _, id in ipairs(ids) do
+    local job = redis.pcall('GETRANGE', job_key(nr, id), 0, HEAD + REASON)
+    if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and time_at(job) + q.rfor > now then
+      local e, pos = unpack_ended(job)
+      if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason) end
+    end
+  end
+  if #ids < limit then return { rows } end
+  return { rows, score, ids[#ids], '' }
+end
+
+-- leased goes through the leases of all queues, by deadline.
+local function leased()
+  local L, prefix = B .. 'l', nr .. ':'
+  local from = at and behind(L, at, member) or 0
+  local found, ids, last = call('ZRANGE', L, from, from + MOST_LOOKED - 1, 'WITHSCORES'), {}, nil
+  for i = 1, #found, 2 do
+    last = i
+    if sub(found[i], 1, #prefix) == prefix then ids[#ids + 1] = sub(found[i], #prefix + 1) end
+    if #ids == limit then break end
+  end
+  show_all(ids)
+  if not last or #ids < limit and #found < 2 * MOST_LOOKED then return { rows } end
+  return { rows, found[last + 1], found[last], '' }
+end
+
+local LIST = { [S.waiting] = waiting, [S.scheduled] = scheduled, [S.dead] = dead, [S.leased] = leased }
+local answer = LIST[state]()
+finish()
+return answer

@@ -1,0 +1,37 @@
+-- Shared: where in an ordered set a page begins.
+
+-- later_text reports whether a stands behind b in the order of their bytes, which is
+-- that of Redis. Lua would compare by the server's locale.
+local function later_text(a, b)
+  for i = 1, min(#a, #b) do
+    local x, y = byte(a, i), byte(b, i)
+    if x ~= y then return x > y end
+  end
+  return #a > #b
+end
+
+-- behind returns the rank of the first member of a set that stands behind a place in
+-- it, whether or not something still has that place.
+local function behind(key, score, member)
+  local low = call('ZCOUNT', key, '-inf', string.format('(%.0f', score))
+  local high = call('ZCOUNT', key, '-inf', string.format('%.0f', score))
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if later_text(call('ZRANGE', key, middle, middle)[1], member) then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- lanes_after yields the lanes of a queue behind one, a few at a time.
+local function lanes_after(q, lane)
+  local found, at = {}, 0
+  return function()
+    if not q.laned then return nil end
+    at = at + 1
+    if at > #found then
+      found, at = call('ZRANGEBYLEX', B .. 'u' .. q.nr, '(' .. lane, '+', 'LIMIT', 0, 50), 1
+    end
+    lane = found[at] or lane
+    return found[at]
+  end
+end

@@ -1,0 +1,111 @@
+#!lua flags=allow-oom
+-- Take back jobs that wait or are scheduled, some of those that a purge is to take.
+--
+-- ARGV[2..5]  name of this call, queue name, state, limit
+-- ARGV[6]     the only lane to purge, as its digest; '' is all
+-- ARGV[7..10] how far the call before came: until which turn, or '' to begin; then instant and id, or lane
+-- Returns  {-1} no such queue; or {jobs, until, instant, id, lane}, without the last four when there is no more
+
+begin()
+call('ZCARD', B .. 'o')
+local answered = once(ARGV[2])
+if answered then return answered end
+local nr = number_of(ARGV[3])
+local q = nr and load(nr)
+if not q then return { -1 } end
+sound(nr)
+more(q)
+overflow(q)
+local waiting_key = laned.waiting_key
+local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
+local begins = ARGV[7] == ''
+local MOST_LOOKED, CLASSES = 200, 9
+local FIRST_TURN = CLASSES * PRIORITY_STEP
+
+-- The first of those that the purge takes in a lane, in order of turn: by priority, as that
+-- is part of it.
+local function oldest(W, count)
+  local ids, waiting = {}, call('ZCARD', W)
+  for priority = CLASSES, 0, -1 do
+    local left = min(count, waiting) - #ids
+    if left <= 0 then break end
+    local least, below = (CLASSES - priority) * PRIORITY_STEP, until_ - priority * PRIORITY_STEP
+    for _, id in ipairs(call('ZRANGEBYSCORE', W, string.format('%.0f', least), string.format('(%.0f', below), 'LIMIT', 0, left)) do
+      ids[#ids + 1] = id
+    end
+  end
+  return ids
+end
+
+-- Everything is read before the first is written: {lane, ids...}, and where the next
+-- call begins.
+local function waiting()
+  local lane, found, left = not begins and lane_at or only ~= '' and only or ZERO, {}, limit
+  local next_lane = lanes_after(q, lane)
+  for _ = 1, MOST_LOOKED do
+    local ids = oldest(waiting_key(q, lane), left)
+    if ids[1] then found[#found + 1] = { lane = lane, ids = ids } end
+    left = left - #ids
+    if left == 0 then return found, { 0, '', lane } end
+    lane = only == '' and next_lane()
+    if not lane then return found end
+  end
+  return found, { 0, '', lane }
+end
+
+local function scheduled()
+  local T = B .. 't' .. nr
+  local from = begins and 0 or behind(T, at, member)
+  local looked, ids, taken = call('ZRANGE', T, from, from + limit - 1, 'WITHSCORES'), {}, {}
+  for i = 1, #looked, 2 do ids[#ids + 1] = looked[i] end
+  if not ids[1] then return {} end
+  for i, entry in ipairs(call('HMGET', B .. 'f' .. nr, unpack(ids))) do
+    if not entry or FIRST_TURN + unpack_flight(entry).turn % PRIORITY_STEP < until_ then taken[#taken + 1] = ids[i] end
+  end
+  return { { ids = taken } }, #ids == limit and { looked[#looked], ids[#ids], '' } or nil
+end
+
+-- drop cancels jobs that are in their place no more.
+local function drop(ids, lane)
+  local entries, gone = call('HMGET', B .. 'f' .. nr, unpack(ids)), {}
+  local returned = 0
+  for i, id in ipairs(ids) do
+    local f = entries[i] and unpack_flight(entries[i])
+    if f and f.counted then laned.landed(q, f.lane) end
+    laned.unheld(q, lane or f and f.lane or ZERO)
+    returned = returned + drop_job(q, id, f, S.cancelled)
+    gone[i] = id
+  end
+  call('HDEL', B .. 'f' .. nr, unpack(ids))
+  freed(q, #ids, returned)
+  ended(q, gone)
+  add(q, 'cancelled', #ids)
+end
+
+local found, rest
+if state == S.waiting then found, rest = waiting() else found, rest = scheduled() end
+local jobs = 0
+for _, some in ipairs(found) do
+  local ids, lane = some.ids, some.lane
+  if ids[1] then
+    if lane then
+      local W = waiting_key(q, lane)
+      call('ZREM', W, unpack(ids))
+      laned.unwait(q, lane, #ids)
+      if q.laned and call('ZCARD', W) == 0 then laned.no_place(q, lane) end
+    else
+      call('ZREM', B .. 't' .. nr, unpack(ids))
+      M.ts = M.ts - #ids
+    end
+    drop(ids, lane)
+    jobs = jobs + #ids
+  end
+end
+if jobs > 0 then
+  if q.laned then laned.sooner(q) else agenda(q, 'LT') end
+  speak_up(q)
+end
+save(q)
+finish()
+return answer_once(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })

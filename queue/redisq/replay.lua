@@ -1,0 +1,67 @@
+#!lua
+-- Put dead jobs back into their queue.
+--
+-- ARGV[2..4]  name of this call, queue name, number of jobs; then their ids
+-- Returns  0 no such queue; or for each: 0 it is not dead; 1 it is in the queue; 2 there is no room; 3 it is not a job; the text of an error
+--
+-- Redis refuses it when it is out of memory.
+
+begin()
+local answered = once(ARGV[2])
+if answered then return answered end
+local NOT_DEAD, REPLAYED, NO_ROOM, BROKEN = 0, 1, 2, 3
+local nr = number_of(ARGV[3])
+local q = nr and load(nr)
+if not q then return 0 end
+sound(nr)
+more(q)
+overflow(q)
+local waiting, room, time = call('ZCARD', B .. 'w' .. nr), next_departure(q), pack('>I7', now)
+
+local function no_room(h)
+  if q.size >= q.cap or backlogged(q) and q.size - q.back >= max(1, q.cap - q.mark) then return true end
+  local rule = laned.rule_of(q, h.lane)
+  if rule.cap > 0 and (tonumber(call('HGET', B .. 'h' .. nr, h.lane)) or 0) >= rule.cap then return true end
+  return h.not_before > now and q.msched > 0 and call('ZCARD', B .. 't' .. nr) >= q.msched
+end
+
+-- judge decides about a job, and writes nothing. It also returns the record of
+-- one that is to be put back, and its head.
+local function judge(id)
+  local job = call('GET', job_key(nr, id))
+  if not job or sub(job, 1, 1) ~= 'E' then return NOT_DEAD end
+  if #job < 53 then return BROKEN end
+  local e, pos = unpack_ended(job)
+  if e.state ~= S.dead or e.ended + q.rfor <= now then return NOT_DEAD end
+  local record = sub(job, pos)
+  if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
+  local h = laned.head_of(record, 11)
+  call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type
+  if no_room(h) then return NO_ROOM end
+  return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h
+end
+
+local out, replayed = {}, 0
+for i = 1, tonumber(ARGV[4]) do
+  local id = ARGV[4 + i]
+  local ok, outcome, job, h = pcall(judge, id)
+  out[i] = ok and outcome or error_text(outcome)
+  if ok and outcome == REPLAYED then
+    call('SET', job_key(nr, id), job)
+    M.td = M.td - call('ZREM', B .. 'd' .. nr, id)
+    laned.enter(q, id, h, cost_of(job))
+    replayed = replayed + 1
+  end
+end
+if replayed > 0 then
+  add(q, 'replayed', replayed)
+  if q.laned then
+    laned.sooner(q)
+  elseif waiting == 0 and not q.paused then
+    call('ZADD', B .. 'a', 'LT', room, nr)
+    due(room)
+  end
+end
+save(q)
+finish()
+return answer_once(ARGV[2], out)
