@@ -64,24 +64,51 @@ var laneRateRules = []rule{
 			change     []func(*queue.Spec)
 			jobs, want string
 		}{
-			{"far below the queue's", "10/s", []func(*queue.Spec){each(paced("1/s"))}, "x1 x2 x3 y1 y2 y3",
-				"x1@0s y1@100ms x2@1s y2@1.1s x3@2s y3@2.1s"},
-			{"above the queue's", "10/s", []func(*queue.Spec){each(paced("1000/s"))}, "x1 x2 y1 y2",
-				"x1@0s y1@100ms x2@200ms y2@300ms"},
-			{"the lane without a key has no rule", "10/s", []func(*queue.Spec){each(paced("1/s"))}, "x1 x2 k1 k2 k3",
-				"k1@0s x1@100ms k2@200ms k3@300ms x2@1.1s"},
-			{"single keys have rules of their own, all of them", "20/s",
-				[]func(*queue.Spec){each(paced("1/s")), except(laneY, paced("10/s")), except(laneZ, queue.LaneRule{})}, "x1 x2 y1 y2 y3 z1 z2 z3",
-				"x1@0s y1@50ms z1@100ms y2@150ms z2@200ms y3@250ms z3@300ms x2@1s"},
+			{
+				"far below the queue's", "10/s",
+				[]func(*queue.Spec){each(paced("1/s"))},
+				"x1 x2 x3 y1 y2 y3",
+				"x1@0s y1@100ms x2@1s y2@1.1s x3@2s y3@2.1s",
+			},
+			{
+				"above the queue's", "10/s",
+				[]func(*queue.Spec){each(paced("1000/s"))},
+				"x1 x2 y1 y2",
+				"x1@0s y1@100ms x2@200ms y2@300ms",
+			},
+			{
+				"the lane without a key has no rule", "10/s",
+				[]func(*queue.Spec){each(paced("1/s"))},
+				"x1 x2 k1 k2 k3",
+				"k1@0s x1@100ms k2@200ms k3@300ms x2@1.1s",
+			},
+			{
+				"single keys have rules of their own, all of them", "20/s",
+				[]func(*queue.Spec){each(paced("1/s")), except(laneY, paced("10/s")), except(laneZ, queue.LaneRule{})},
+				"x1 x2 y1 y2 y3 z1 z2 z3",
+				"x1@0s y1@50ms z1@100ms y2@150ms z2@200ms y3@250ms z3@300ms x2@1s",
+			},
 			{"a rule for one key only", "10/s", []func(*queue.Spec){except(laneX, paced("1/s"))}, "x1 x2 y1 y2", "x1@0s y1@100ms y2@200ms x2@1s"},
-			{"bursts of a lane", "10/s", []func(*queue.Spec){each(queue.LaneRule{Rate: paced("1/s").Rate, Burst: 3})}, "x1 x2 x3 x4 x5",
-				"x1@0s x2@100ms x3@200ms x4@1s x5@2s"},
+			{
+				"bursts of a lane", "10/s",
+				[]func(*queue.Spec){each(queue.LaneRule{Rate: paced("1/s").Rate, Burst: 3})},
+				"x1 x2 x3 x4 x5",
+				"x1@0s x2@100ms x3@200ms x4@1s x5@2s",
+			},
 			{"bursts of the queue", "10/s", []func(*queue.Spec){burst(2), each(paced("1/s"))}, "x1 x2 y1 y2", "x1@0s y1@0s x2@1s y2@1s"},
 			{"an unlimited queue", "unlimited", []func(*queue.Spec){each(paced("10/s"))}, "x1 x2 y1 y2", "x1@0s y1@0s x2@100ms y2@100ms"},
-			{"the instant of a lane is rounded up", "100/s", []func(*queue.Spec){each(paced("3/s"))}, "x1 x2 x3 x4",
-				"x1@0s x2@333.334ms x3@666.668ms x4@1.000002s"}, // each counts from the one before
-			{"a lane that may go on between two departures of the queue", "1/s", []func(*queue.Spec){each(paced("1/1020ms"))}, "x1 x2 x3",
-				"x1@0s x2@1.02s x3@2.04s"},
+			{
+				"the instant of a lane is rounded up", "100/s",
+				[]func(*queue.Spec){each(paced("3/s"))},
+				"x1 x2 x3 x4",
+				"x1@0s x2@333.334ms x3@666.668ms x4@1.000002s",
+			}, // each counts from the one before
+			{
+				"a lane that may go on between two departures of the queue", "1/s",
+				[]func(*queue.Spec){each(paced("1/1020ms"))},
+				"x1 x2 x3",
+				"x1@0s x2@1.02s x3@2.04s",
+			},
 		} {
 			q := r.ruled(fmt.Sprint("g.q", i), tt.rate, tt.jobs, tt.change...)
 			if got := r.leaves(q, r.clock.Now(), len(strings.Fields(tt.jobs))); got != tt.want {
