@@ -101,7 +101,7 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 	ctx := context.Background()
 	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 1 })
 	var accepted, refused sync.Map
-	var full, done atomic.Int64
+	var full atomic.Int64
 	var appenders, drainers sync.WaitGroup
 	for w := range 8 {
 		appenders.Go(func() {
@@ -124,7 +124,9 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 	delivered := map[string]int{}
 	drainers.Go(func() {
 		rnd := rand.New(rand.NewPCG(5, 5))
+		until(t, "full", func() bool { return full.Load() > 0 || ctxDrain.Err() != nil })
 		for n := uint64(1); ; n++ {
+			ended := ctxDrain.Err() != nil // before the look: what is appended before the end is seen by one that begins after it
 			r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "d"}, Number: n, Max: 1 + rnd.IntN(20)})
 			if err != nil {
 				t.Error(err)
@@ -135,13 +137,9 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				delivered[r.Jobs[i].ID]++
-				done.Add(1)
 			}
-			if len(r.Jobs) == 0 && ctxDrain.Err() != nil {
+			if len(r.Jobs) == 0 && ended {
 				return
-			}
-			if done.Load() == 0 { // let it fill up first
-				until(t, "full", func() bool { return full.Load() > 0 || ctxDrain.Err() != nil })
 			}
 		}
 	})
