@@ -22,6 +22,7 @@ type Engine interface {
 	Outflow
 	Specs
 	Jobs
+	Keeper
 	Overflow
 
 	// Check reports whether the store answers and is what it should be. It is

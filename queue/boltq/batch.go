@@ -60,6 +60,8 @@ func size(c change) int {
 		return len(c.record)
 	case *readmitting:
 		return c.size()
+	case *reviving:
+		return int(c.job.size)
 	}
 	return 64
 }

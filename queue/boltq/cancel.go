@@ -74,7 +74,7 @@ func (e *Engine) cancel(k *cancellation, c *call, now leaky.Instant) (busy *call
 // disk, so that nobody is granted it.
 func (e *Engine) leave(j *job, s queue.State, c *call, now leaky.Instant) *leaving {
 	if j.state == queue.Scheduled {
-		j.lane.line.later.remove(j.flight.place)
+		j.lane.line.later.remove(j.flight)
 	} else {
 		j.lane.line.desert(j)
 	}

@@ -62,6 +62,7 @@ type Engine struct {
 var (
 	_ queue.Engine   = (*Engine)(nil)
 	_ queue.Overflow = (*Engine)(nil)
+	_ queue.Keeper   = (*Engine)(nil)
 )
 
 // usable returns why the engine cannot decide anything, if so.

@@ -69,8 +69,8 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	i := queue.Info{
 		Spec: l.spec, Revision: l.revision, Paused: l.paused, PauseReason: l.why,
 		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased],
-		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: int64(l.ended.dead.n),
-		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut,
+		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: int64(l.ended.dead.len()),
+		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut, Replayed: c.replayed,
 		Delivered: c.delivered, Retried: c.retried, Died: c.died,
 		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
 		Outflow: l.outflow.rate(now),

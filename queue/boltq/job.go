@@ -40,7 +40,7 @@ type flight struct {
 	result   queue.State
 	due      leaky.Instant // leased: departure; scheduled: until when
 	deadline leaky.Instant // leased
-	place    int           // in the heap of leases or in the line's later heap; -1 in none
+	place    int           // in the heap of leases or of those that are coming; -1 in none
 	client   string
 	reason   string
 	saved    bool // the file has a record of it
@@ -94,14 +94,14 @@ func newLeases() heap[*flight] {
 	}
 }
 
-func newLater() heap[*flight] {
-	return heap[*flight]{
-		less: func(a, b *flight) bool {
-			if a.due != b.due {
-				return a.due < b.due
-			}
-			return a.job.id < b.job.id
-		},
-		moved: func(f *flight, i int) { f.place = i },
+// byDue is the order of scheduled jobs.
+func byDue(a, b *flight) bool {
+	if a.due != b.due {
+		return a.due < b.due
 	}
+	return a.job.id < b.job.id
+}
+
+func newLater() heap[*flight] {
+	return heap[*flight]{less: byDue, moved: func(f *flight, i int) { f.place = i }}
 }

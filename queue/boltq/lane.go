@@ -152,6 +152,7 @@ func (l *line) board(ln *lane) {
 		l.lanes = map[queue.LaneDigest]*lane{}
 	}
 	l.lanes[ln.digest] = ln
+	l.roll.push(ln)
 	l.mostLanes = max(l.mostLanes, len(l.lanes))
 }
 
@@ -183,6 +184,7 @@ func (e *Engine) fade(now leaky.Instant, limit int) {
 // lanes of many are left.
 func (l *line) forget(ln *lane) {
 	delete(l.lanes, ln.digest)
+	l.roll.remove(ln)
 	if n := len(l.lanes); l.mostLanes > fewLanes && n < l.mostLanes/8 {
 		lanes := make(map[queue.LaneDigest]*lane, 2*n)
 		for digest, ln := range l.lanes {

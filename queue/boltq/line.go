@@ -25,11 +25,12 @@ type line struct {
 	jobs  map[string]*job
 	bare  lane                       // without a key
 	lanes map[queue.LaneDigest]*lane // the others
+	roll  sorted[*lane]              // of those, by digest
 	// mostLanes is how many there were since the map was made.
 	mostLanes int
 	peopled   int    // lanes in which jobs wait
 	turns     *turns // of the lanes; nil in a queue that never had any
-	later     heap[*flight]
+	later     sorted[*flight]
 	ended     memory
 	aside     aside
 	expiries  map[uint64]leaky.Instant // of the jobs that expire, by seq
@@ -66,14 +67,14 @@ type line struct {
 type counters struct {
 	appended, delivered, retried, died, released, expired, refused, lost int64
 	// Of the overflow, of Cancel, and of deadlines.
-	setAside, returned, missing, cancelled, timedOut int64
+	setAside, returned, missing, cancelled, timedOut, replayed int64
 }
 
 // all lists the counters in the order in which the file has them.
-func (c *counters) all() [13]*int64 {
+func (c *counters) all() [14]*int64 {
 	return [...]*int64{
 		&c.appended, &c.delivered, &c.retried, &c.died, &c.released, &c.expired, &c.refused, &c.lost,
-		&c.setAside, &c.returned, &c.missing, &c.cancelled, &c.timedOut,
+		&c.setAside, &c.returned, &c.missing, &c.cancelled, &c.timedOut, &c.replayed,
 	}
 }
 
@@ -95,11 +96,11 @@ const (
 
 func newLine(number uint64, spec queue.Spec) *line {
 	l := &line{
-		number: number, jobs: map[string]*job{}, later: newLater(),
+		number: number, jobs: map[string]*job{}, later: sorted[*flight]{less: byDue}, roll: sorted[*lane]{less: byDigest},
 		turn: firstTurn, maxCost: 1, plain: true, agendaAt: -1, ripeningAt: -1,
 	}
 	l.bare = lane{line: l, place: -1}
-	l.ended.byID = map[string]*ended{}
+	l.ended.byID, l.ended.dead.less = map[string]*ended{}, byDeath
 	l.setSpec(spec)
 	return l
 }

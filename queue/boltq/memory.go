@@ -10,14 +10,18 @@ import (
 type memory struct {
 	byID      map[string]*ended
 	delivered ring[*ended]
-	dead      ring[*ended]
+	dead      sorted[*ended]
 }
 
-func (m *memory) of(s queue.State) *ring[*ended] {
-	if s == queue.Dead {
-		return &m.dead
+// byDeath is the order of the dead: by when they died, ties by id.
+func byDeath(a, b *ended) bool {
+	switch {
+	case a.at != b.at:
+		return a.at < b.at
+	case a.id != b.id:
+		return a.id < b.id
 	}
-	return &m.delivered
+	return a.key < b.key
 }
 
 // find returns what is remembered of id and not too old.
@@ -36,14 +40,30 @@ func tooOld(d *ended, r queue.Retention, now leaky.Instant) bool {
 // add remembers d.
 func (m *memory) add(d *ended) {
 	m.byID[d.id] = d
-	m.of(d.state).push(d)
+	if d.state == queue.Dead {
+		m.dead.push(d)
+	} else {
+		m.delivered.push(d)
+	}
+}
+
+// take takes a dead job out, which is in it.
+func (m *memory) take(d *ended) {
+	m.dead.remove(d)
+	if m.byID[d.id] == d {
+		delete(m.byID, d.id)
+	}
 }
 
 // trim forgets up to limit of what is too old or too many, and returns it.
 func (m *memory) trim(r queue.Retention, now leaky.Instant, limit int) []*ended {
 	var gone []*ended
-	for _, kind := range []*ring[*ended]{&m.delivered, &m.dead} {
-		for len(gone) < limit && kind.n > 0 && (int64(kind.n) > r.Max || tooOld(kind.at(0), r, now)) {
+	for _, kind := range []interface {
+		len() int
+		top() *ended
+		pop() *ended
+	}{&m.delivered, &m.dead} {
+		for len(gone) < limit && kind.len() > 0 && (int64(kind.len()) > r.Max || tooOld(kind.top(), r, now)) {
 			d := kind.pop()
 			if m.byID[d.id] == d { // the id may have been used again
 				delete(m.byID, d.id)
@@ -62,6 +82,10 @@ type ring[T any] struct {
 }
 
 func (r *ring[T]) at(i int) T { return r.items[(r.head+i)%len(r.items)] }
+
+func (r *ring[T]) len() int { return r.n }
+
+func (r *ring[T]) top() T { return r.at(0) }
 
 func (r *ring[T]) push(v T) {
 	if r.n == len(r.items) {

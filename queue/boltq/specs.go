@@ -269,7 +269,7 @@ func (c *deleting) done(e *Engine, now leaky.Instant) {
 	for s, n := range l.count {
 		e.count[s] -= n
 	}
-	e.dead -= int64(l.ended.dead.n)
+	e.dead -= int64(l.ended.dead.len())
 	e.enlist(l)
 	name := l.spec.Name
 	if c.matters {

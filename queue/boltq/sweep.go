@@ -44,10 +44,11 @@ func (e *Engine) discard(l *line) {
 	for _, ln := range l.lanes {
 		ln.leave() // of those that fade
 	}
-	for _, kind := range []*ring[*ended]{&l.ended.delivered, &l.ended.dead} {
-		for i := range kind.n {
-			r.ended = append(r.ended, kind.at(i))
-		}
+	for i := range l.ended.delivered.n {
+		r.ended = append(r.ended, l.ended.delivered.at(i))
+	}
+	for _, dead := range l.ended.dead.blocks {
+		r.ended = append(r.ended, dead...)
 	}
 	if !r.empty() {
 		e.garbage = append(e.garbage, r)

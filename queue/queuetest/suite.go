@@ -71,6 +71,9 @@ func Run(t *testing.T, open Open) {
 		{"Ordered", orderedRules},
 		{"Deadline", deadlineRules},
 		{"OverflowLanes", overflowLaneRules},
+		{"List", listRules},
+		{"Purge", purgeRules},
+		{"Replay", replayRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

@@ -36,20 +36,20 @@ local function judge(id)
   local record = sub(job, pos)
   if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
   local h = laned.head_of(record, 11)
-  call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type
+  local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
   if no_room(h) then return NO_ROOM end
-  return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h
+  return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before
 end
 
 local out, replayed = {}, 0
 for i = 1, tonumber(ARGV[4]) do
   local id = ARGV[4 + i]
-  local ok, outcome, job, h = pcall(judge, id)
+  local ok, outcome, job, h, before = pcall(judge, id)
   out[i] = ok and outcome or error_text(outcome)
   if ok and outcome == REPLAYED then
     call('SET', job_key(nr, id), job)
     M.td = M.td - call('ZREM', B .. 'd' .. nr, id)
-    laned.enter(q, id, h, cost_of(job))
+    laned.enter(q, id, h, cost_of(job), before)
     replayed = replayed + 1
   end
 end

@@ -1,0 +1,243 @@
+package boltq
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// lookMax is how many lanes one call looks at that may have no such job.
+const lookMax = 1000
+
+// ListJobs implements queue.Keeper.
+func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error) {
+	p, err := e.page(ctx, &r)
+	if err != nil {
+		return queue.Listing{}, err
+	}
+	if r.State == queue.Dead {
+		p.readLanes(e)
+	}
+	return queue.Listing{Jobs: p.jobs, Next: p.next}, nil
+}
+
+// listing is a page of a list on its way.
+type listing struct {
+	of   *queue.ListRequest
+	jobs []queue.JobInfo
+	seqs []uint64 // of the records of dead ones
+	next string
+}
+
+func (p *listing) full() bool { return len(p.jobs) == p.of.Limit }
+
+// end says where the next page begins.
+func (p *listing) end(at int64, id string, ln *lane) {
+	c := queue.Cursor{At: at, ID: id}
+	if ln != nil {
+		c.Lane = string(ln.digest[:])
+	}
+	p.next = p.of.Next(c)
+}
+
+func (e *Engine) page(ctx context.Context, r *queue.ListRequest) (*listing, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	l, err := e.live(r.Queue)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	c, err := r.Cursor()
+	if err != nil {
+		return nil, err
+	}
+	p := &listing{of: r}
+	switch r.State {
+	case queue.Waiting:
+		return p, p.waiting(l, c)
+	case queue.Scheduled:
+		p.scheduled(l, c)
+	case queue.Leased:
+		p.leased(e, l, c)
+	default:
+		p.dead(l, c, e.now())
+	}
+	return p, nil
+}
+
+// waiting goes through the lanes in order of their digests, the one without a key first.
+func (p *listing) waiting(l *line, c *queue.Cursor) error {
+	ln, after, err := l.resume(c, p.of.Lane)
+	if err != nil {
+		return err
+	}
+	for looked := 0; ln != nil; looked++ {
+		if looked == lookMax {
+			p.end(0, "", ln)
+			return nil
+		}
+		for j := range ln.fifo.from(after) {
+			p.jobs = append(p.jobs, listed(j))
+			if p.full() {
+				p.end(j.turn, j.id, ln)
+				return nil
+			}
+		}
+		if p.of.Lane != nil {
+			return nil
+		}
+		ln, after = l.laneAfter(ln.digest), 0
+	}
+	return nil
+}
+
+// resume returns the lane with which a page begins, nil if there is none, and the turn
+// from which on.
+func (l *line) resume(c *queue.Cursor, only *string) (ln *lane, from int64, err error) {
+	digest := queue.LaneDigest{}
+	if only != nil {
+		digest = queue.DigestLane(*only)
+	}
+	if c != nil {
+		if len(c.Lane) != len(digest) {
+			return nil, 0, &queue.FieldError{Field: "after", Reason: "names no lane"}
+		}
+		digest = queue.LaneDigest([]byte(c.Lane))
+		if c.ID != "" {
+			from = c.At + 1
+		}
+	}
+	if digest == (queue.LaneDigest{}) {
+		return &l.bare, from, nil
+	}
+	if ln := l.lanes[digest]; ln != nil {
+		return ln, from, nil
+	}
+	if only != nil {
+		return nil, 0, nil
+	}
+	return l.laneAfter(digest), 0, nil
+}
+
+// laneAfter returns the next lane with a key, nil if there is none.
+func (l *line) laneAfter(digest queue.LaneDigest) *lane {
+	for ln := range l.roll.from(func(ln *lane) bool { return bytes.Compare(ln.digest[:], digest[:]) > 0 }) {
+		return ln
+	}
+	return nil
+}
+
+// from yields the jobs from a turn on.
+func (t *tiers) from(turn int64) func(yield func(*job) bool) {
+	return func(yield func(*job) bool) {
+		for p := queue.MaxPriority; p >= 0; p-- {
+			if p > 0 && t.high == nil {
+				continue
+			}
+			f := t.tier(p)
+			for i := f.search(turn); i < f.n; i++ {
+				if !yield(f.at(i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (p *listing) scheduled(l *line, c *queue.Cursor) {
+	behind := func(f *flight) bool {
+		return c == nil || f.due > leaky.Instant(c.At) || f.due == leaky.Instant(c.At) && f.job.id > c.ID
+	}
+	for f := range l.later.from(behind) {
+		p.jobs = append(p.jobs, listed(f.job))
+		if p.full() {
+			p.end(int64(f.due), f.job.id, nil)
+			return
+		}
+	}
+}
+
+// leased goes through the leases in the order in which they were granted.
+func (p *listing) leased(e *Engine, l *line, c *queue.Cursor) {
+	var some []*flight
+	for _, f := range e.leases.items {
+		if f.job.lane.line == l && (c == nil || f.fence.number > uint64(c.At)) {
+			some = append(some, f)
+		}
+	}
+	slices.SortFunc(some, func(a, b *flight) int { return cmp.Compare(a.fence.number, b.fence.number) })
+	for _, f := range some {
+		p.jobs = append(p.jobs, listed(f.job))
+		if p.full() {
+			p.end(int64(f.fence.number), f.job.id, nil)
+			return
+		}
+	}
+}
+
+func (p *listing) dead(l *line, c *queue.Cursor, now leaky.Instant) {
+	behind := func(d *ended) bool {
+		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
+	}
+	for d := range l.ended.dead.from(behind) {
+		if tooOld(d, l.spec.Retention, now) {
+			continue
+		}
+		p.jobs, p.seqs = append(p.jobs, l.shown(d)), append(p.seqs, d.seq)
+		if p.full() {
+			p.end(int64(d.at), d.id, nil)
+			return
+		}
+	}
+}
+
+// readLanes reads of dead jobs what memory does not keep.
+func (p *listing) readLanes(e *Engine) {
+	_ = e.db.View(func(tx *bbolt.Tx) error { // else they are shown without
+		t := &tables{tx: tx}
+		for i, seq := range p.seqs {
+			record, err := t.getRecord(seq)
+			if err != nil {
+				continue // forgotten just now, or it is none
+			}
+			if lane, priority, err := queue.UnpackLane(record); err == nil {
+				p.jobs[i].Lane, p.jobs[i].Priority = lane, priority
+			}
+		}
+		return nil
+	})
+}
+
+// listed is a job that holds a place, without its position and its ETA.
+func listed(j *job) queue.JobInfo {
+	i := queue.JobInfo{
+		Queue: j.lane.line.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
+	}
+	if f := j.flight; f != nil {
+		i.Attempts, i.Reason = f.attempts, f.reason
+		if j.state != queue.Waiting {
+			i.DueAt = f.due.Time()
+		}
+	}
+	return i
+}
+
+// shown is a job that has ended.
+func (l *line) shown(d *ended) queue.JobInfo {
+	return queue.JobInfo{
+		Queue: l.spec.Name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,
+		AppendedAt: d.appended.Time(), EndedAt: d.at.Time(), Reason: d.reason,
+	}
+}

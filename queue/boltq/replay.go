@@ -1,0 +1,284 @@
+package boltq
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// replay is one job of a Replay or a Forget.
+type replay struct {
+	queue, id string
+	kept      *kept // of a replay; nil if it was not dead when the call came
+	outcome   queue.ReplayOutcome
+	forgotten bool
+	err       error
+}
+
+// kept is what is read of the record of a dead job.
+type kept struct {
+	seq    uint64
+	job    queue.Job // without its payload
+	digest queue.LaneDigest
+	size   int
+	broken bool
+}
+
+// Replay implements queue.Keeper.
+func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
+	items, err := e.the(ctx, name, ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.readKept(name, items); err != nil {
+		return nil, err
+	}
+	if err := rounds(ctx, e, items, e.replay); err != nil {
+		return nil, err
+	}
+	outcomes := make([]queue.ReplayOutcome, len(ids))
+	for i, it := range items {
+		if it.err != nil {
+			return nil, it.err
+		}
+		outcomes[i] = it.outcome
+	}
+	return outcomes, nil
+}
+
+// Forget implements queue.Keeper.
+func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
+	items, err := e.the(ctx, name, ids)
+	if err != nil {
+		return nil, err
+	}
+	if err := rounds(ctx, e, items, e.drop); err != nil {
+		return nil, err
+	}
+	dropped := make([]bool, len(ids))
+	for i, it := range items {
+		if it.err != nil {
+			return nil, it.err
+		}
+		dropped[i] = it.forgotten
+	}
+	return dropped, nil
+}
+
+// the makes items of ids, if the queue is there.
+func (e *Engine) the(ctx context.Context, name string, ids []string) ([]*replay, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	if _, err := e.live(name); err != nil {
+		return nil, err
+	}
+	if err := queue.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	items := make([]*replay, len(ids))
+	for i, id := range ids {
+		items[i] = &replay{queue: name, id: id}
+	}
+	return items, nil
+}
+
+// readKept reads what is needed of the records, outside the mutex.
+func (e *Engine) readKept(name string, items []*replay) error {
+	e.mu.Lock()
+	if l := e.lines[name]; l != nil {
+		now := e.now()
+		for _, it := range items {
+			if d := l.ended.find(it.id, l.spec.Retention, now); d != nil && d.state == queue.Dead {
+				it.kept = &kept{seq: d.seq}
+			}
+		}
+	}
+	e.mu.Unlock()
+	return e.db.View(func(tx *bbolt.Tx) error {
+		t := &tables{tx: tx}
+		for _, it := range items {
+			if it.kept != nil {
+				it.kept.read(t)
+			}
+		}
+		return nil
+	})
+}
+
+func (k *kept) read(t *tables) {
+	record, err := t.getRecord(k.seq)
+	if err == nil {
+		err = queue.UnpackRecord(record, &k.job)
+	}
+	if err != nil {
+		k.broken = true
+		return
+	}
+	k.size, k.digest = len(record), queue.DigestLane(k.job.Lane)
+	k.job.Payload, k.job.Headers = nil, nil // they share memory with the file
+	k.job.Lane = strings.Clone(k.job.Lane)
+}
+
+// deadOf returns the dead job that an item is about, nil if there is none, unless that
+// depends on changes under way.
+func (e *Engine) deadOf(it *replay, now leaky.Instant) (l *line, d *ended, busy *call) {
+	l = e.lines[it.queue]
+	if l == nil {
+		it.err = fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(it.queue, 80))
+		return nil, nil, nil
+	}
+	if l.busy != nil {
+		return l, nil, l.busy
+	}
+	if j := l.jobs[it.id]; j != nil {
+		return l, nil, j.busy
+	}
+	if c := l.moving(it.id); c != nil {
+		return l, nil, c
+	}
+	d = l.ended.find(it.id, l.spec.Retention, now)
+	if d != nil && d.state != queue.Dead {
+		d = nil
+	}
+	return l, d, nil
+}
+
+// replay decides about a job, unless it depends on changes under way.
+func (e *Engine) replay(it *replay, c *call, now leaky.Instant) (busy *call) {
+	l, d, busy := e.deadOf(it, now)
+	if busy != nil || d == nil {
+		return busy
+	}
+	k := it.kept
+	if k == nil || k.seq != d.seq {
+		return nil // it died since the call came
+	}
+	if k.broken {
+		it.outcome = queue.Broken
+		return nil
+	}
+	ln := l.lane(k.job.Lane, k.digest)
+	switch {
+	case l.noRoomFor(&k.job, ln, now):
+		it.outcome = queue.NoRoom
+		return nil
+	case e.full():
+		it.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+		return nil
+	}
+	e.store.seq++
+	j := &job{id: d.id, lane: ln, seq: e.store.seq, appended: now, print: d.print, busy: c, size: uint32(k.size), cost: d.cost}
+	w := &reviving{call: c, job: j, was: d, asked: it}
+	l.ended.take(d)
+	e.dead--
+	w.raise = l.enter(j, &k.job, c, now)
+	e.enqueue(c, w)
+	return nil
+}
+
+// noRoomFor reports whether a dead job must stay so.
+func (l *line) noRoomFor(j *queue.Job, ln *lane, now leaky.Instant) bool {
+	size := l.size()
+	if size >= l.spec.Capacity || l.backlog() && size-l.aside.back >= max(1, l.spec.Capacity-l.spec.Mark()) {
+		return true
+	}
+	if most := ln.rule().Capacity; most > 0 && ln.held >= most {
+		return true
+	}
+	return later(j, now) != 0 && l.spec.MaxScheduled > 0 && l.count[queue.Scheduled]+l.coming.scheduled() >= l.spec.MaxScheduled
+}
+
+// reviving puts a dead job back into its queue, under a new key.
+type reviving struct {
+	call  *call
+	job   *job
+	was   *ended
+	raise leaky.Instant
+	asked *replay
+}
+
+func (c *reviving) tally(b *batch) {
+	d := b.of(c.job.lane.line)
+	d.counters.replayed++
+	d.raise(c.raise)
+}
+
+func (c *reviving) write(t *tables) error {
+	record, err := t.getRecord(c.was.seq)
+	if err != nil {
+		return err
+	}
+	if err := t.putJob(c.job, record); err != nil {
+		return err
+	}
+	return t.dropEnded(c.was)
+}
+
+func (c *reviving) done(e *Engine, now leaky.Instant) {
+	c.job.busy = nil
+	if e.arrive(c.job, now) {
+		e.due(c.job.lane.line, now)
+	}
+	c.asked.outcome = queue.Replayed
+	c.call.settle(nil)
+}
+
+func (c *reviving) undone(e *Engine, err error) {
+	l := c.job.lane.line
+	e.exit(c.job, e.now())
+	l.ended.add(c.was)
+	e.dead++
+	c.asked.err = err
+	c.call.settle(err)
+}
+
+func (c *reviving) frees() bool { return false }
+
+// drop decides about a job that is to be forgotten.
+func (e *Engine) drop(it *replay, c *call, now leaky.Instant) (busy *call) {
+	l, d, busy := e.deadOf(it, now)
+	if busy != nil || d == nil {
+		return busy
+	}
+	l.ended.take(d)
+	e.dead--
+	l.start(d.id, c)
+	e.enqueue(c, &dropping{call: c, line: l, was: d, asked: it})
+	return nil
+}
+
+// dropping drops a dead job.
+type dropping struct {
+	call  *call
+	line  *line
+	was   *ended
+	asked *replay
+}
+
+func (c *dropping) tally(*batch) {}
+
+func (c *dropping) write(t *tables) error { return t.dropEnded(c.was) }
+
+func (c *dropping) done(*Engine, leaky.Instant) {
+	c.line.stop(c.was.id)
+	c.asked.forgotten = true
+	c.call.settle(nil)
+}
+
+func (c *dropping) undone(e *Engine, err error) {
+	c.line.stop(c.was.id)
+	c.line.ended.add(c.was)
+	e.dead++
+	c.asked.err = err
+	c.call.settle(err)
+}
+
+func (c *dropping) frees() bool { return true }

@@ -1,0 +1,342 @@
+package queuetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// page lists one page.
+func (r *rig) page(req queue.ListRequest) queue.Listing {
+	r.Helper()
+	l, err := r.e.ListJobs(r.ctx, req)
+	if err != nil {
+		r.Fatalf("list %+v: %v", req, err)
+	}
+	if len(l.Jobs) > req.Limit {
+		r.Fatalf("list %+v: %d jobs", req, len(l.Jobs))
+	}
+	for _, j := range l.Jobs {
+		if j.Queue != req.Queue || j.State != req.State {
+			r.Fatalf("list %+v: %+v", req, j)
+		}
+	}
+	return l
+}
+
+// pages lists to the end, in pages of that size, and does something between them. No job
+// may be seen twice.
+func (r *rig) pages(req queue.ListRequest, limit int, between func(page []queue.JobInfo)) []queue.JobInfo {
+	r.Helper()
+	var all []queue.JobInfo
+	seen := map[string]bool{}
+	req.Limit = limit
+	for range 10_000 {
+		l := r.page(req)
+		for _, j := range l.Jobs {
+			if seen[j.ID] {
+				r.Fatalf("list %+v: %s is seen twice", req, j.ID)
+			}
+			seen[j.ID] = true
+		}
+		all = append(all, l.Jobs...)
+		if l.Next == "" {
+			return all
+		}
+		req.After = l.Next
+		if between != nil {
+			between(l.Jobs)
+		}
+	}
+	r.Fatalf("list %+v: it has no end", req)
+	return nil
+}
+
+func namesOf(list []queue.JobInfo) string {
+	var ids []string
+	for _, j := range list {
+		ids = append(ids, j.ID)
+	}
+	return strings.Join(ids, " ")
+}
+
+// lists checks what is listed, in pages of several sizes.
+func (r *rig) lists(req queue.ListRequest, want string) {
+	r.Helper()
+	for _, limit := range []int{1, 2, 3, queue.MaxPage} {
+		if got := namesOf(r.pages(req, limit, nil)); got != want {
+			r.Errorf("%v jobs of %s in pages of %d:\n got %s\nwant %s", req.State, req.Queue, limit, got, want)
+		}
+	}
+}
+
+// buried appends jobs and makes them dead, all at the same instant.
+func (r *rig) buried(reason string, list ...queue.Job) {
+	r.Helper()
+	r.append(list...)
+	var out []queue.Settlement
+	for _, v := range r.reserve(list[0].Queue, queue.MaxReserve) {
+		s := settlement(queue.Bury, v)
+		s.Reason = reason
+		out = append(out, s)
+	}
+	if len(out) != len(list) {
+		r.Fatalf("%d of %d jobs were granted", len(out), len(list))
+	}
+	for _, s := range r.settle(out...) {
+		if s.State != queue.Dead {
+			r.Fatalf("buried: %+v", s)
+		}
+	}
+}
+
+// asListed is a job as Job tells of it, without what a list leaves out.
+func (r *rig) asListed(queueName, id string) queue.JobInfo {
+	r.Helper()
+	i := r.job(queueName, id)
+	i.Position, i.ETA = 0, queue.ETA{}
+	return i
+}
+
+func (r *rig) notAField(err error, field string) {
+	r.Helper()
+	var f *queue.FieldError
+	if !errors.As(err, &f) || f.Field != field {
+		r.Errorf("got %v, want an error of the field %s", err, field)
+	}
+}
+
+var listRules = []rule{
+	{"the dead are listed by when they died, ties by id", func(r *rig) {
+		q, other := r.queue("g.q", "unlimited"), r.queue("g.other", "unlimited")
+		r.buried("no such address", jobs(q, "c", "a", "d", "b")...)
+		r.buried("elsewhere", job(other, "x"))
+		r.clock.Advance(time.Second)
+		r.buried("refused", in("lane", q, "A"), urgent(7, "", q, "e"))
+		r.lists(queue.ListRequest{Queue: q, State: queue.Dead}, "a b c d A e")
+		for _, j := range r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 4, nil) {
+			if want := r.asListed(q, j.ID); j != want {
+				r.Errorf("listed\n     %+v\nseen %+v", j, want)
+			}
+		}
+	}},
+	{"scheduled jobs are listed by when they are due, ties by id", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		at := r.clock.Now().Add(time.Hour)
+		inLane := later(at, q, "a")
+		inLane.Lane = "lane"
+		r.schedule(later(at.Add(time.Second), q, "late"), later(at, q, "b"), inLane, later(at.Add(-time.Second), q, "soon"))
+		r.accept(q, "failed", "waits")
+		v := r.grant(q, 1, "failed")
+		r.fail(time.Minute, v...)
+		r.lists(queue.ListRequest{Queue: q, State: queue.Scheduled}, "failed soon a b late")
+		for _, j := range r.pages(queue.ListRequest{Queue: q, State: queue.Scheduled}, 2, nil) {
+			if want := r.asListed(q, j.ID); j != want {
+				r.Errorf("listed\n     %+v\nseen %+v", j, want)
+			}
+		}
+	}},
+	{"leased jobs are listed once each", func(r *rig) {
+		q, other := r.queue("g.q", "unlimited"), r.queue("g.other", "unlimited")
+		ids := numbered("j", 20)
+		r.accept(q, append([]string{"first"}, ids...)...)
+		r.accept(other, numbered("o", 20)...)
+		r.release(r.reserve(q, 1)...)
+		r.reserve(q, 10)
+		r.clock.Advance(time.Millisecond)
+		r.reserve(other, 40)
+		for _, limit := range []int{1, 7, queue.MaxPage} {
+			all := r.pages(queue.ListRequest{Queue: q, State: queue.Leased}, limit, nil)
+			for _, j := range all {
+				if want := r.asListed(q, j.ID); j != want {
+					r.Errorf("listed\n     %+v\nseen %+v", j, want)
+				}
+			}
+			if len(all) != int(r.info(q).Leased) {
+				r.Errorf("%d listed in pages of %d, %d are leased", len(all), limit, r.info(q).Leased)
+			}
+		}
+	}},
+	{"a lease that is extended between two pages is not overlooked", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(time.Minute, 3))
+		r.accept(q, numbered("j", 30)...)
+		v := r.reserve(q, 30)
+		seen := map[string]bool{}
+		req := queue.ListRequest{Queue: q, State: queue.Leased, Limit: 4}
+		for n := 0; n < 15; n++ {
+			r.clock.Advance(time.Millisecond)
+			r.extend(v[2*n], time.Minute)
+			l := r.page(req)
+			for _, j := range l.Jobs {
+				seen[j.ID] = true
+			}
+			if req.After = l.Next; l.Next == "" {
+				break
+			}
+		}
+		for req.After != "" {
+			l := r.page(req)
+			for _, j := range l.Jobs {
+				seen[j.ID] = true
+			}
+			req.After = l.Next
+		}
+		if len(seen) != 30 {
+			r.Errorf("%d of 30 were seen", len(seen))
+		}
+	}},
+	{"waiting jobs are listed lane by lane, each in its order", func(r *rig) {
+		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.MaxInFlight = 2 })
+		lanes := keys(3)
+		r.acceptJobs(in(lanes[0], q, "a1"), job(q, "n1"), in(lanes[1], q, "b1"), urgent(9, lanes[0], q, "a2"), job(q, "n2"), in(lanes[1], q, "b2"), urgent(1, "", q, "n3"))
+		inLater := later(r.clock.Now().Add(time.Hour), q, "later")
+		inLater.Lane = lanes[2]
+		r.schedule(inLater)
+		req := queue.ListRequest{Queue: q, State: queue.Waiting}
+		for _, limit := range []int{1, 2, 3, 5, queue.MaxPage} {
+			got := strings.Fields(namesOf(r.pages(req, limit, nil)))
+			i, j := slices.Index(got, "a2"), slices.Index(got, "b1")
+			if len(got) != 7 || strings.Join(got[:3], " ") != "n3 n1 n2" || i < 0 || j < 0 || i+1 >= 7 || j+1 >= 7 || got[i+1] != "a1" || got[j+1] != "b2" {
+				r.Errorf("in pages of %d: %v", limit, got)
+			}
+		}
+		for _, j := range r.pages(req, 3, nil) {
+			if want := r.asListed(q, j.ID); j != want {
+				r.Errorf("listed\n     %+v\nseen %+v", j, want)
+			}
+		}
+		for lane, want := range map[string]string{lanes[0]: "a2 a1", lanes[1]: "b1 b2", lanes[2]: "", "nobody": "", "": "n3 n1 n2"} {
+			r.lists(queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &lane}, want)
+		}
+		v := r.grant(q, 2, "n3", "a2")
+		r.lists(queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &lanes[0]}, "a1")
+		r.release(v...)
+		r.lists(queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &lanes[0]}, "a2 a1")
+	}},
+	{"what leaves between two pages makes nobody overlooked", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 30)...)
+		n := 0
+		got := r.pages(queue.ListRequest{Queue: q, State: queue.Waiting}, 3, func(page []queue.JobInfo) {
+			n++
+			r.cancels(queue.Cancelled, q, page[len(page)-1].ID) // whom the cursor names
+			r.cancels(queue.Cancelled, q, page[0].ID)
+			r.accept(q, fmt.Sprint("new-", n)) // behind all
+		})
+		for i, id := range numbered("j", 30) {
+			if got[i].ID != id {
+				r.Fatalf("listed %s", namesOf(got))
+			}
+		}
+		r.drain(q)
+		r.buried("", jobs(r.queue("dead", "unlimited"), numbered("d", 30)...)...)
+		if got := r.pages(queue.ListRequest{Queue: "dead", State: queue.Dead}, 4, func(page []queue.JobInfo) {
+			out, err := r.e.Forget(r.ctx, "dead", []string{page[1].ID, page[len(page)-1].ID})
+			if err != nil || !out[0] || !out[1] {
+				r.Fatalf("forget: %v, %v", out, err)
+			}
+		}); len(got) != 30 {
+			r.Errorf("listed %s", namesOf(got))
+		}
+	}},
+	{"lanes that come and go between two pages make nobody overlooked, and nobody seen twice", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		var stay []string
+		for i := range 300 {
+			for k := range 3 {
+				stay = append(stay, fmt.Sprintf("stays-%d-%d", i, k))
+				r.acceptJobs(in(fmt.Sprint("lane-", i), q, stay[len(stay)-1]), in(fmt.Sprintf("brief-%d-%d", i, k), q, fmt.Sprintf("goes-%d-%d", i, k)))
+			}
+		}
+		n := 0
+		all := r.pages(queue.ListRequest{Queue: q, State: queue.Waiting}, 17, func(page []queue.JobInfo) {
+			for range 20 {
+				r.acceptJobs(in(fmt.Sprint("new-", n), q, fmt.Sprint("new-", n)))
+				if n < 900 {
+					r.cancels(queue.Cancelled, q, fmt.Sprintf("goes-%d-%d", n/3, n%3))
+				}
+				n++
+			}
+		})
+		seen := map[string]bool{}
+		for _, j := range all {
+			seen[j.ID] = true
+		}
+		for _, id := range stay {
+			if !seen[id] {
+				r.Errorf("%s was overlooked", id)
+			}
+		}
+	}},
+	{"what is forgotten is not listed", func(r *rig) {
+		q := r.queue("q", "unlimited", remember(time.Minute))
+		r.buried("", jobs(q, "a", "b")...)
+		r.clock.Advance(30 * time.Second)
+		r.buried("", jobs(q, "c")...)
+		r.clock.Advance(30 * time.Second)
+		r.lists(queue.ListRequest{Queue: q, State: queue.Dead}, "c")
+	}},
+	{"a queue with nothing has one empty page", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		for _, s := range []queue.State{queue.Waiting, queue.Scheduled, queue.Leased, queue.Dead} {
+			r.lists(queue.ListRequest{Queue: q, State: s}, "")
+		}
+	}},
+	{"a cursor of another list, or of nobody, is refused", func(r *rig) {
+		q, other, lane := r.queue("g.q", "unlimited"), r.queue("g.p", "unlimited"), "lane"
+		r.accept(q, "a", "b", "c")
+		r.accept(other, "a", "b", "c")
+		next := r.page(queue.ListRequest{Queue: q, State: queue.Waiting, Limit: 1}).Next
+		for _, req := range []queue.ListRequest{
+			{Queue: other, State: queue.Waiting}, {Queue: q, State: queue.Scheduled}, {Queue: q, State: queue.Dead}, {Queue: q, State: queue.Waiting, Lane: &lane},
+		} {
+			req.After, req.Limit = next, 1
+			_, err := r.e.ListJobs(r.ctx, req)
+			r.notAField(err, "after")
+		}
+		for _, after := range []string{"a", next + "A", next[1:], next[:len(next)-1], strings.ToUpper(next), strings.Repeat("A", 1<<16), "\x00", "="} {
+			_, err := r.e.ListJobs(r.ctx, queue.ListRequest{Queue: q, State: queue.Waiting, After: after, Limit: 1})
+			r.notAField(err, "after")
+			_, err = r.e.Purge(r.ctx, queue.PurgeRequest{Queue: q, State: queue.Waiting, After: after, Limit: 1})
+			r.notAField(err, "after")
+		}
+		_, err := r.e.Purge(r.ctx, queue.PurgeRequest{Queue: q, State: queue.Waiting, After: next, Limit: 1})
+		r.notAField(err, "after")
+		r.state(queue.Waiting, q, "b")
+		// One that was made by somebody who knows how begins elsewhere, and does no harm.
+		forged := queue.ListRequest{Queue: q, State: queue.Waiting, Limit: 9}
+		for _, c := range []queue.Cursor{{At: -1 << 62, ID: "x"}, {At: 1 << 62, Lane: strings.Repeat("x", 16)}, {Lane: "x"}, {Lane: strings.Repeat("\xff", 500)}} {
+			forged.After = forged.Next(c)
+			if _, err := r.e.ListJobs(r.ctx, forged); err != nil {
+				r.notAField(err, "after")
+			}
+		}
+	}},
+	{"what cannot be listed is refused", func(r *rig) {
+		q, lane, long := r.queue("q", "unlimited"), "lane", strings.Repeat("x", queue.MaxLaneBytes+1)
+		for _, c := range []struct {
+			field string
+			req   queue.ListRequest
+		}{
+			{"state", queue.ListRequest{Queue: q, Limit: 1}},
+			{"state", queue.ListRequest{Queue: q, State: queue.Delivered, Limit: 1}},
+			{"state", queue.ListRequest{Queue: q, State: 200, Limit: 1}},
+			{"limit", queue.ListRequest{Queue: q, State: queue.Dead}},
+			{"limit", queue.ListRequest{Queue: q, State: queue.Dead, Limit: queue.MaxPage + 1}},
+			{"limit", queue.ListRequest{Queue: q, State: queue.Dead, Limit: -1}},
+			{"lane", queue.ListRequest{Queue: q, State: queue.Dead, Lane: &lane, Limit: 1}},
+			{"lane", queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &long, Limit: 1}},
+		} {
+			_, err := r.e.ListJobs(r.ctx, c.req)
+			r.notAField(err, c.field)
+		}
+		for _, name := range []string{"nobody", "", "a b"} {
+			_, err := r.e.ListJobs(r.ctx, queue.ListRequest{Queue: name, State: queue.Dead, Limit: 1})
+			r.refuses(err, queue.ErrUnknownQueue)
+		}
+	}},
+}
