@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/penstock/penstock/leaky"
 )
 
 // Horizon is H: how far ahead of its clock an engine grants a departure. It is
@@ -85,6 +87,9 @@ type Specs interface {
 	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
 	// Get returns a queue with its statistics. Errors: ErrUnknownQueue.
 	Get(ctx context.Context, name string) (Info, error)
+	// Lane returns a queue as Get does, and one of its lanes, which need hold nothing.
+	// Errors: ErrUnknownQueue, a *FieldError.
+	Lane(ctx context.Context, name, key string) (Info, LaneInfo, error)
 	// List returns up to limit queues in order of name, beginning behind after.
 	List(ctx context.Context, after string, limit int) ([]Info, error)
 	// Delete removes a queue. Without force one that still holds jobs is left
@@ -321,12 +326,32 @@ type Info struct {
 	Outflow float64
 	// Next is the earliest next departure by the pace.
 	Next time.Time
+
+	// What a Quote goes by: the engine's time, the bucket at that, about the cost of what
+	// waits and of what is recorded as deferred, and how many of the jobs that the
+	// queue holds came back from the overflow.
+	Now          time.Time
+	Bucket       leaky.Bucket
+	Ahead        int64
+	DeferredCost int64
+	Back         int64
+
 	// Errors are the latest failures, newest first, at most 10.
 	Errors []LastError
 }
 
 // Size is how many jobs the queue holds, as its capacity counts them.
 func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased }
+
+// LaneInfo is one lane of a queue at the same instant.
+type LaneInfo struct {
+	Waiting int64
+	// Held is how many jobs its capacity counts: those that wait, are scheduled or leased.
+	// It is 0 for the lane without a key, which has no capacity.
+	Held int64
+	// Bucket is that of the lane's rate, under its rule as it is; the zero Bucket if it has none.
+	Bucket leaky.Bucket
+}
 
 // LastError is one failure that a drainer reported.
 type LastError struct {

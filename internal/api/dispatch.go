@@ -23,6 +23,7 @@ var routes = []route{
 	{http.MethodDelete, "/v1/queues/{queue}", (*handler).deleteQueue},
 	{http.MethodPost, "/v1/queues/{queue}/pause", (*handler).pauseQueue},
 	{http.MethodPost, "/v1/queues/{queue}/resume", (*handler).resumeQueue},
+	{http.MethodPost, "/v1/queues/{queue}/quote", (*handler).quoteQueue},
 	{http.MethodGet, "/v1/drainers", (*handler).listDrainers},
 	{http.MethodGet, "/healthz", (*handler).healthz},
 	{http.MethodGet, "/readyz", (*handler).readyz},

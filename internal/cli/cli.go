@@ -51,6 +51,7 @@ type queueCmd struct {
 	Apply  applyCmd  `cmd:"" help:"Bring queues in line with a file, and show what changed."`
 	Pause  pauseCmd  `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
 	Resume resumeCmd `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
+	Quote  quoteCmd  `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
 	Rm     rmCmd     `cmd:"" help:"Remove a queue."`
 }
 

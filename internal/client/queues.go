@@ -112,6 +112,13 @@ func (c *Client) Resume(ctx context.Context, name string) (wire.Queue, error) {
 	return c.queue(ctx, http.MethodPost, queuePath(name, "resume"), nil)
 }
 
+// Quote tells what would become of jobs, and appends none.
+func (c *Client) Quote(ctx context.Context, name string, ask wire.QuoteRequest) (wire.Quote, error) {
+	var q wire.Quote
+	_, err := c.do(ctx, http.MethodPost, queuePath(name, "quote"), nil, ask, &q)
+	return q, err
+}
+
 // Job returns where a job is.
 func (c *Client) Job(ctx context.Context, queueName, id string) (wire.Job, error) {
 	var j wire.Job

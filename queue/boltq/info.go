@@ -42,6 +42,30 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 	return e.info(l, e.now()), nil
 }
 
+// Lane implements queue.Specs.
+func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.LaneInfo, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return queue.Info{}, queue.LaneInfo{}, err
+	}
+	if err := queue.ValidateLane(key); err != nil {
+		return queue.Info{}, queue.LaneInfo{}, err
+	}
+	l, err := e.live(name)
+	if err != nil {
+		return queue.Info{}, queue.LaneInfo{}, err
+	}
+	now := e.now()
+	ln := l.lane(key, queue.DigestLane(key))
+	lane := queue.LaneInfo{Waiting: int64(ln.fifo.len())}
+	if ln.keyed() {
+		lane.Held = ln.held
+	}
+	lane.Bucket, _, _ = ln.paced(now, now)
+	return e.info(l, now), lane, nil
+}
+
 // List implements queue.Specs.
 func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
 	e.mu.Lock()
@@ -75,7 +99,9 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
 		Outflow: l.outflow.rate(now),
 		Next:    l.pacer.Next(l.bucket, now).Time(),
-		Errors:  slices.Clone(l.failures),
+		Now:     now.Time(), Bucket: l.bucket, DeferredCost: l.aside.cost, Back: l.aside.back,
+		Ahead:  l.risk(0, false).ahead(l.count[queue.Waiting], l.gap(l.turn)),
+		Errors: slices.Clone(l.failures),
 	}
 	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
 	i.Lanes = int64(l.peopled)

@@ -23,6 +23,7 @@ var callRules = []rule{
 			"extend":  func() error { _, err := r.e.Extend(ctx, []queue.Lease{lease(v)}); return err },
 			"put":     func() error { _, err := r.e.Put(ctx, spec(q, "1/h"), queue.AnyRevision); return err },
 			"get":     func() error { _, err := r.e.Get(ctx, q); return err },
+			"lane":    func() error { _, _, err := r.e.Lane(ctx, q, "a"); return err },
 			"list":    func() error { _, err := r.e.List(ctx, "", 9); return err },
 			"delete":  func() error { return r.e.Delete(ctx, q, queue.AnyRevision, true) },
 			"pause":   func() error { return r.e.Pause(ctx, q, "") },

@@ -178,9 +178,9 @@ func describe(i queue.Info) string {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
 	return fmt.Sprintf("%s %v paused %v %q; waiting %d scheduled %d leased %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
-		"timed out %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; lanes %d oldest %s next %s; errors%s", text, err, i.Paused, i.PauseReason,
+		"timed out %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d; errors%s", text, err, i.Paused, i.PauseReason,
 		i.Waiting, i.Scheduled, i.Leased, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Delivered, i.Retried, i.Died,
-		i.Released, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), errs)
+		i.Released, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, errs)
 }
 
 // compareAll looks at everything there is.

@@ -21,6 +21,7 @@ type rig struct {
 	clock   *Clock
 	numbers map[string]uint64 // the last request of each client and partition
 	closed  bool              // the test has closed the engine
+	quotes  int               // how many were asked for
 	// beside is, by queue, how many jobs came back that no record was of, less the
 	// records that ended because somebody else dealt with the job.
 	beside map[string]int64

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
 -- Look at queues.
 --
--- ARGV[2..4]  'get', name, '' or 'list', after, limit
+-- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
 -- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
---          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors}, or {name, what is wrong}
+--          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
+--          last, last cost, cost of what waits, of what is deferred, jobs that came back; of the lane: jobs waiting, jobs held, tat, rem, last, last cost}, or {name, what is wrong}
 
 begin()
 local names
@@ -14,7 +15,7 @@ else
 end
 
 local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
-  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp' }
+  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost' }
 
 -- next_lane returns the lane whose first job is shown as the oldest.
 local function next_lane(q)
@@ -24,6 +25,14 @@ local function next_lane(q)
     if lane then return lane end
   end
   return ZERO
+end
+
+-- lane_of appends what is asked for of a lane.
+local function lane_of(q, lane, row)
+  local rule, l = laned.rule_of(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
+  if rule.n > 0 then l = laned.bucket_of(q, lane, rule, now) end
+  local held = lane ~= ZERO and tonumber(call('HGET', B .. 'h' .. q.nr, lane)) or 0
+  for _, value in ipairs({ call('ZCARD', laned.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc }) do row[#row + 1] = value end
 end
 
 local out = {}
@@ -43,10 +52,12 @@ local function show(name)
       local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
       if #start == 8 then oldest = time_at(start) end
     end
-    out[#out + 1] = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
+    local row = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
       max(q.deferred, q.behind), call('ZCARD', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
       v[17], oldest, next_departure(q), v[18], v[19], v[20], now,
-      call('LRANGE', B .. 'r' .. nr, 0, 9) }
+      call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[21], q.back }
+    if ARGV[2] == 'get' and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
+    out[#out + 1] = row
   end
 end
 

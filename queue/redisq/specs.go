@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -45,7 +46,7 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 	if queue.ValidateName(name) != nil {
 		return queue.Info{}, unknown(name)
 	}
-	infos, err := e.infos(ctx, e.Partition(name), "get", name, 1)
+	infos, err := e.infos(ctx, nil, e.Partition(name), "get", name, "")
 	if err != nil {
 		return queue.Info{}, err
 	}
@@ -53,6 +54,26 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 		return queue.Info{}, unknown(name)
 	}
 	return infos[0], nil
+}
+
+// Lane implements queue.Specs.
+func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.LaneInfo, error) {
+	var lane queue.LaneInfo
+	if queue.ValidateName(name) != nil {
+		return queue.Info{}, lane, unknown(name)
+	}
+	if err := queue.ValidateLane(key); err != nil {
+		return queue.Info{}, lane, err
+	}
+	digest := queue.DigestLane(key)
+	infos, err := e.infos(ctx, &lane, e.Partition(name), "get", name, string(digest[:]))
+	if err != nil {
+		return queue.Info{}, lane, err
+	}
+	if len(infos) == 0 {
+		return queue.Info{}, lane, unknown(name)
+	}
+	return infos[0], lane, nil
 }
 
 func unknown(name string) error {
@@ -72,7 +93,7 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	for p := range e.keys {
 		cursor, found := after, 0
 		for found < limit {
-			page, err := e.infos(ctx, p, "list", cursor, min(limit-found, listPage))
+			page, err := e.infos(ctx, nil, p, "list", cursor, min(limit-found, listPage))
 			if err != nil {
 				return nil, err
 			}
@@ -88,7 +109,8 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	return all[:min(len(all), max(limit, 0))], nil
 }
 
-func (e *Engine) infos(ctx context.Context, partition int, args ...any) ([]queue.Info, error) {
+// infos asks about queues, and about the lane of one of them if lane is not nil.
+func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) ([]queue.Info, error) {
 	v, err := e.ask(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
 	if err != nil {
 		return nil, err
@@ -96,7 +118,7 @@ func (e *Engine) infos(ctx context.Context, partition int, args ...any) ([]queue
 	var infos []queue.Info
 	rows := list(v)
 	for rows.more() {
-		i, err := readInfo(rows.list())
+		i, err := readInfo(rows.list(), lane)
 		if err != nil && args[0] == "list" {
 			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue", i.Spec.Name, "error", err)
 			continue
@@ -109,7 +131,7 @@ func (e *Engine) infos(ctx context.Context, partition int, args ...any) ([]queue
 	return infos, rows.err
 }
 
-func readInfo(r *reply) (queue.Info, error) {
+func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	var i queue.Info
 	name := r.text()
 	i.Spec.Name = name
@@ -132,7 +154,7 @@ func readInfo(r *reply) (queue.Info, error) {
 	i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
 	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
 	window, count, before, now := r.int(), r.int(), r.int(), r.int()
-	i.Outflow = outflow(window, count, before, now)
+	i.Outflow, i.Now = outflow(window, count, before, now), micros(now)
 	for errs := r.list(); errs.more(); {
 		text := errs.text()
 		if len(text) < 7 {
@@ -143,7 +165,16 @@ func readInfo(r *reply) (queue.Info, error) {
 		id, reason, _ := strings.Cut(text[7:], " ")
 		i.Errors = append(i.Errors, queue.LastError{At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id, Reason: reason})
 	}
+	i.Bucket = readBucket(r)
+	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
+	if lane != nil {
+		lane.Waiting, lane.Held, lane.Bucket = r.int(), r.int(), readBucket(r)
+	}
 	return i, r.err
+}
+
+func readBucket(r *reply) leaky.Bucket {
+	return leaky.Bucket{TAT: leaky.Instant(r.int()), Rem: r.int(), Last: leaky.Instant(r.int()), LastCost: r.int()}
 }
 
 // outflow is the departures a second, from counts in windows of 10 s: the

@@ -1,0 +1,89 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// quoteQueue tells what would become of jobs. It appends none.
+func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("queue")
+	ask, p := h.readQuote(r)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	info, lane, err := h.engine.Lane(r.Context(), name, ask.Lane)
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	q, err := ask.Quote(&info, &lane)
+	if err != nil {
+		refused(err).write(w)
+		return
+	}
+	answer := wire.Quote{Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, Now: forecast(q.Now)}
+	if q.Refused > 0 {
+		answer.RefusedAs = q.RefusedAs.String()
+	}
+	if q.Then != nil {
+		then := forecast(*q.Then)
+		answer.Then = &then
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+func forecast(f queue.Forecast) wire.Forecast {
+	return wire.Forecast{Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained)}
+}
+
+// readQuote reads a request and checks it. What is given and says nothing is refused: it
+// would be answered as something else than was meant.
+func (h *handler) readQuote(r *http.Request) (queue.QuoteRequest, *Problem) {
+	var ask queue.QuoteRequest
+	if p := requireJSON(r); p != nil {
+		return ask, p
+	}
+	body, charged, p := h.readBody(r, nil, maxSmallBody)
+	defer h.memory.free(charged)
+	if p != nil {
+		return ask, p
+	}
+	var v wire.QuoteRequest
+	if err := json.Unmarshal(body, &v, json.RejectUnknownMembers(true)); err != nil {
+		return ask, refusedJSON(err)
+	}
+	if v.Jobs != nil {
+		if ask.Jobs = *v.Jobs; ask.Jobs == 0 {
+			return ask, badField("jobs", "is 0, must be at least 1; leave it out, and give a rate, to ask about the backlog alone")
+		}
+	}
+	if v.Cost != nil {
+		if ask.Cost = *v.Cost; ask.Cost == 0 {
+			return ask, badField("cost", "is 0, must be from 1 to "+strconv.Itoa(leaky.MaxCost))
+		}
+	}
+	if v.Lane != nil {
+		if ask.Lane = *v.Lane; ask.Lane == "" {
+			return ask, badField("lane", "is empty; leave it out for the lane of jobs that name none")
+		}
+	}
+	if v.Rate != nil {
+		rate, err := leaky.ParseRate(*v.Rate)
+		if err != nil {
+			return ask, badField("rate", err.Error())
+		}
+		ask.Rate = &rate
+	}
+	if err := ask.Validate(); err != nil {
+		return ask, refused(err)
+	}
+	return ask, nil
+}

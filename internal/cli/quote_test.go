@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+func TestQuote(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	expect(t, ExitRefused, "", "unknown_queue", "queue", "quote", "email", "--jobs", "5")
+	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/h", "capacity=10")
+	expect(t, ExitDone, "jobs    10 fit, 0 would be deferred, 40 refused (full)\nat 1/h  nothing waits; the first leaves now, the last in ", "", "queue", "quote", "email", "--jobs", "50")
+	if a, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "a"}, {Queue: "email", ID: "b"}}); err != nil || a[1].Outcome != queue.Accepted {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	r := expect(t, ExitDone, "at 1/h  backlog drained in ", "", "queue", "quote", "email", "--rate", "1/d")
+	if !strings.Contains(r.out, "\nat 1/d  backlog drained in ") || strings.Contains(r.out, "jobs") {
+		t.Error(r.out)
+	}
+	var q wire.Quote
+	r = expect(t, ExitDone, "{", "", "queue", "quote", "email", "--jobs=9", "--cost=2", "--lane=x", "-o", "json")
+	if err := json.Unmarshal([]byte(r.out), &q); err != nil || q.Fit != 8 || q.Refused != 1 {
+		t.Errorf("%v: %+v", err, q)
+	}
+	expect(t, ExitDone, "", "", "queue", "pause", "email")
+	expect(t, ExitDone, "paused", "", "queue", "quote", "email", "--jobs=9")
+	expect(t, ExitUsage, "", "give --jobs", "queue", "quote", "email")
+	expect(t, ExitRefused, "", "jobs: is 0", "queue", "quote", "email", "--jobs=0")
+	expect(t, ExitRefused, "", "cost", "queue", "quote", "email", "--jobs=1", "--cost=1001")
+}

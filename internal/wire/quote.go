@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// QuoteRequest asks what would become of jobs if they were appended now, and at another rate.
+type QuoteRequest struct {
+	Jobs *int64  `json:"jobs,omitempty"`
+	Cost *int64  `json:"cost,omitempty"`
+	Lane *string `json:"lane,omitempty"`
+	Rate *string `json:"rate,omitempty"`
+}
+
+// Quote is the answer. Nothing was appended.
+type Quote struct {
+	Fit      int64 `json:"fit"`
+	Deferred int64 `json:"deferred"`
+	Refused  int64 `json:"refused"`
+	// RefusedAs is the reason that those would be told: full, lane_full, overflow_full.
+	RefusedAs string    `json:"refused_as,omitempty"`
+	Paused    bool      `json:"paused"`
+	Now       Forecast  `json:"now"`
+	Then      *Forecast `json:"then,omitempty"`
+}
+
+// Forecast is when jobs would leave at a rate.
+type Forecast struct {
+	Rate      leaky.Rate `json:"rate"`
+	FirstAt   *time.Time `json:"first_at,omitempty"`
+	LastAt    *time.Time `json:"last_at,omitempty"`
+	DrainedAt *time.Time `json:"drained_at,omitempty"`
+}

@@ -1,0 +1,157 @@
+package queuetest
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// lane looks at a queue and a lane of it.
+func (r *rig) lane(queueName, key string) (queue.Info, queue.LaneInfo) {
+	r.Helper()
+	i, l, err := r.e.Lane(r.ctx, queueName, key)
+	if err != nil {
+		r.Fatalf("lane %q of %s: %v", key, queueName, err)
+	}
+	return i, l
+}
+
+// quote asks what would become of n jobs, and then offers them: it must come so.
+func (r *rig) quote(queueName, lane string, n int, cost int64) {
+	r.Helper()
+	i, l := r.lane(queueName, lane)
+	q, err := queue.QuoteRequest{Jobs: int64(n), Cost: cost, Lane: lane}.Quote(&i, &l)
+	if err != nil {
+		r.Fatalf("quote: %v", err)
+	}
+	r.quotes++
+	list := make([]queue.Job, n)
+	for k := range list {
+		list[k] = in(lane, queueName, fmt.Sprintf("quoted%d-%05d", r.quotes, k))
+		list[k].Cost = cost
+	}
+	got := queue.Quote{Paused: i.Paused}
+	for _, a := range r.offer(list...) {
+		switch a.Outcome {
+		case queue.Accepted:
+			got.Fit++
+		case queue.SetAside:
+			got.Deferred++
+		default:
+			got.Refused, got.RefusedAs = got.Refused+1, a.Outcome
+			continue
+		}
+		if got.Now.First.IsZero() {
+			got.Now.First = a.ETA.At
+		}
+		got.Now.Last = a.ETA.At
+	}
+	if a, b := quoted(got), quoted(q); a != b {
+		r.Errorf("%d jobs of cost %d, lane %q, into %s:\n  came %s\nquoted %s", n, cost, lane, queueName, a, b)
+	}
+}
+
+func quoted(q queue.Quote) string {
+	return fmt.Sprintf("%d %d %d %v, %v to %v, paused %v", q.Fit, q.Deferred, q.Refused, q.RefusedAs, instant(q.Now.First), instant(q.Now.Last), q.Paused)
+}
+
+var quoteRules = []rule{
+	{"it comes as it was quoted", func(r *rig) {
+		q := r.queue("q", "10/s", small(10))
+		r.quote(q, "", 3, 1)
+		r.quote(q, "", 3, 2)
+		r.deliver(r.grant(q, 1, "quoted1-00000")...)
+		r.clock.Advance(30 * time.Millisecond)
+		r.quote(q, "", 9, 5)
+		r.quote(q, "", 1, 1)
+
+		u := r.queue("g.u", "unlimited", small(3))
+		r.quote(u, "", 2, 1)
+		r.check(r.e.Pause(r.ctx, u, "why not"))
+		r.quote(u, "", 2, 1)
+	}},
+	{"with lanes", func(r *rig) {
+		q := r.ruled("q", "10/s", "k1 k2 x1 x2 x3 y1", small(60), each(queue.LaneRule{Rate: leaky.PerSecond(2), Capacity: 5}))
+		r.quote(q, laneX, 1, 1)
+		r.quote(q, laneX, 4, 1)
+		r.quote(q, "new", 2, 1)
+		r.quote(q, "", 20, 1)
+		r.deliver(r.grant(q, 1, "k1")...)
+		r.clock.Advance(100 * time.Millisecond)
+		r.deliver(r.reserve(q, 1)...)
+		r.cancels(queue.Cancelled, q, "x1")
+		r.quote(q, laneX, 3, 1)
+		r.seesLane(q, laneX, queue.LaneInfo{Waiting: 5, Held: 5})
+		r.seesLane(q, "nobody", queue.LaneInfo{})
+		r.seesLane(q, "", queue.LaneInfo{Waiting: 21})
+		r.quote(q, "new", 50, 1)
+		r.quote(q, "", 50, 1)
+	}},
+	{"what may wait", func(r *rig) {
+		s := r.shelf("q", "10/s", small(4), lowWater(0.5), func(s *queue.Spec) { s.Deferred.MaxJobs = 5 })
+		r.quote(s.q, "", 6, 2)
+		r.quote(s.q, "", 2, 3)
+		r.quote(s.q, "", 2, 1)
+		if i := r.info(s.q); i.Ahead != 8 || i.DeferredCost != 11 {
+			r.Errorf("ahead %d, deferred cost %d", i.Ahead, i.DeferredCost)
+		}
+	}},
+	{"those who may not wait, beside those who come back", func(r *rig) {
+		s := r.shelf("q", "10/s", small(10), lowWater(0.5))
+		s.full("a", "b", "c", "d", "e", "f", "g", "h")
+		r.drain(s.q)
+		s.takes(queue.Returned, queue.Returned, queue.Returned)
+		if i := r.info(s.q); i.Back != 3 || i.Waiting != 3 || i.Deferred != 5 {
+			r.Errorf("%d back, %d waiting, %d deferred", i.Back, i.Waiting, i.Deferred)
+		}
+		r.put(spec(s.q, "10/s", small(10), lowWater(0.5)))
+		r.quote(s.q, "", 9, 1)
+	}},
+	{"another rate: it is drained as it would be after a Put", func(r *rig) {
+		for n, tt := range []struct{ from, to string }{{"10/s", "3/s"}, {"1/s", "14/s"}, {"unlimited", "7/m"}, {"10/s", "unlimited"}} {
+			q := r.queue(fmt.Sprint("g.q", n), tt.from)
+			r.accept(q, numbered("j", 20)...)
+			r.deliver(r.grant(q, 1, "j00001")...)
+			r.clock.Advance(70 * time.Millisecond)
+			to, err := leaky.ParseRate(tt.to)
+			r.check(err)
+			i, l := r.lane(q, "")
+			quote, err := queue.QuoteRequest{Rate: &to}.Quote(&i, &l)
+			r.check(err)
+			r.isAt(quote.Now.Drained, r.job(q, "j00020").ETA.At)
+			r.queue(q, tt.to)
+			r.isAt(quote.Then.Drained, r.job(q, "j00020").ETA.At)
+			r.delete(q)
+		}
+	}},
+	{"of a queue there is not, and a lane that is none", func(r *rig) {
+		q := r.queue("q", "10/s")
+		for _, name := range []string{"nobody", "", "A B"} {
+			_, _, err := r.e.Lane(r.ctx, name, "")
+			r.refuses(err, queue.ErrUnknownQueue)
+		}
+		var field *queue.FieldError
+		if _, _, err := r.e.Lane(r.ctx, q, "\xff"); !errors.As(err, &field) || field.Field != "lane" {
+			r.Errorf("a key that is no text: %v", err)
+		}
+	}},
+}
+
+// seesLane checks what is seen of a lane but its bucket.
+func (r *rig) seesLane(queueName, key string, want queue.LaneInfo) {
+	r.Helper()
+	_, got := r.lane(queueName, key)
+	if got.Bucket = want.Bucket; got != want {
+		r.Errorf("lane %q: %+v, want %+v", key, got, want)
+	}
+}
+
+func (r *rig) isAt(got, want time.Time) {
+	r.Helper()
+	if !got.Equal(want) {
+		r.Errorf("at %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"math"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// MaxQuoteJobs is the most jobs that are quoted for: more than a queue and its overflow
+// can hold.
+const MaxQuoteJobs = 1_000_000_000
+
+// QuoteRequest asks what would become of jobs if they were appended now, and what would
+// change at another rate.
+type QuoteRequest struct {
+	Jobs int64 // with a Rate it may be 0: then it is about the present backlog alone
+	Cost int64 // of each of them; 0 means 1
+	Lane string
+	// Rate is the other one; nil is none.
+	Rate *leaky.Rate
+}
+
+// Quote is the answer. It is an estimate, by the pace: nobody else appends, nothing comes back, no deadline
+// passes. What is in flight or scheduled counts for room, not for time.
+type Quote struct {
+	// What would become of the jobs: they would be taken into the queue, put on the
+	// overflow, or refused, all of these as RefusedAs says: Full, LaneFull or OverflowFull.
+	Fit, Deferred, Refused int64
+	RefusedAs              AppendOutcome
+	// Paused: the instants are those of a queue that is resumed now.
+	Paused bool
+	Now    Forecast
+	// Then is the same at the other rate; nil if none was asked about.
+	Then *Forecast
+}
+
+// Forecast is when jobs would leave.
+type Forecast struct {
+	Rate leaky.Rate
+	// First and Last of those that are not refused; zero if all are.
+	First, Last time.Time
+	// Drained is when the last would leave of those that wait or are deferred now; zero
+	// if none do. The rates of lanes may make it later.
+	Drained time.Time
+}
+
+// Validate checks a request. Its error is a *FieldError.
+func (r *QuoteRequest) Validate() error {
+	if r.Jobs != 0 || r.Rate == nil {
+		if err := within("jobs", r.Jobs, 1, MaxQuoteJobs); err != nil {
+			return err
+		}
+	}
+	if r.Cost != 0 {
+		if err := within("cost", r.Cost, 1, leaky.MaxCost); err != nil {
+			return err
+		}
+	}
+	return ValidateLane(r.Lane)
+}
+
+// Quote answers for a queue and the lane that r names, as Specs.Lane returned them. Its error is
+// a *FieldError.
+func (r QuoteRequest) Quote(i *Info, lane *LaneInfo) (Quote, error) {
+	if err := r.Validate(); err != nil {
+		return Quote{}, err
+	}
+	r.Cost = max(1, r.Cost)
+	q := Quote{Paused: i.Paused}
+	q.divide(&r, i, lane)
+	pacer := i.Spec.Pacer(Horizon)
+	q.Now = q.forecast(&r, i, lane, pacer, i.Bucket)
+	if r.Rate != nil {
+		other := pacer
+		other.Rate = *r.Rate
+		if err := other.Validate(); err != nil {
+			return Quote{}, fieldErr("rate", "", "%v", err)
+		}
+		then := q.forecast(&r, i, lane, other, pacer.Change(i.Bucket, other, i.instant()))
+		q.Then = &then
+	}
+	return q, nil
+}
+
+// divide finds out how many would be taken, in the order in which Append asks: the lane, the
+// queue, the overflow.
+func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
+	defers := i.Spec.Overflow == Defer
+	room := i.Spec.Capacity - i.Size()
+	switch {
+	case i.Deferred > 0 && defers: // they queue behind what is there
+		room = 0
+	case i.Deferred > 0:
+		room = min(room, max(1, i.Spec.Capacity-i.Spec.Mark())-(i.Size()-i.Back))
+	}
+	inLane := int64(math.MaxInt64)
+	if c := i.Spec.Lanes.Of(r.Lane).Capacity; c > 0 {
+		inLane = c - lane.Held
+	}
+	q.Fit = max(0, min(r.Jobs, room, inLane))
+	rest := r.Jobs - q.Fit
+	switch {
+	case rest == 0:
+		return
+	case q.Fit >= inLane:
+		q.RefusedAs = LaneFull
+	case !defers:
+		q.RefusedAs = Full
+	default:
+		q.Deferred = max(0, min(rest, i.Spec.Deferred.MaxJobs-i.Deferred))
+		if q.Deferred < rest {
+			q.RefusedAs = OverflowFull
+		}
+	}
+	q.Refused = rest - q.Deferred
+}
+
+// forecast is by the rule of docs/engine.md, ETA. No sum or product comes near 2^63: there are
+// no more than 10^8 jobs in a queue or on its overflow, and none costs more than 10^3.
+func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, p leaky.Pacer, b leaky.Bucket) Forecast {
+	f := Forecast{Rate: p.Rate}
+	now := i.instant()
+	all := i.Ahead + max(i.DeferredCost, i.Deferred)
+	if i.Waiting+i.Deferred > 0 {
+		f.Drained = p.ETA(b, now, max(0, all-1)).Time()
+	}
+	taken := q.Fit + q.Deferred
+	if taken == 0 {
+		return f
+	}
+	at := func(k int64) time.Time { // of the one that has k of them before it
+		ahead := all
+		if k < q.Fit {
+			ahead = i.before(lane, k)
+		}
+		eta := p.ETA(b, now, ahead+k*r.Cost)
+		if rule := i.Spec.Lanes.Of(r.Lane); !rule.Rate.Unlimited() {
+			eta = max(eta, rule.Pacer().ETA(lane.Bucket, now, lane.Waiting+k*r.Cost))
+		}
+		return eta.Time()
+	}
+	f.First, f.Last = at(0), at(taken-1)
+	return f
+}
+
+// before is about the cost of what waits now and leaves before a job of a lane that is
+// appended behind k others.
+func (i *Info) before(lane *LaneInfo, k int64) int64 {
+	others := i.Lanes
+	if lane.Waiting > 0 {
+		others--
+	}
+	if n := (lane.Waiting+k)*(others+1) + others - k; n < i.Waiting {
+		return n
+	}
+	return i.Ahead
+}
+
+func (i *Info) instant() leaky.Instant { return leaky.Instant(i.Now.UnixMicro()) }
