@@ -28,7 +28,7 @@ func TestCancel(t *testing.T) {
 	f.do("POST", jobs+"/"+strings.Repeat("x", 200)+"/cancel", "").want(t, 400, "field", "id")
 	f.do("POST", jobs+"/a%20b/cancel", "").want(t, 400, "field", "id")
 	f.do("GET", jobs+"/b/cancel", "").want(t, 405)
-	f.do("DELETE", jobs+"/b", "").want(t, 405)
+	f.do("PUT", jobs+"/b", "").want(t, 405)
 	for _, by := range []queue.State{queue.Leased, queue.Delivered, queue.Dead, queue.Expired} {
 		f.serveOver(kept{f.engine, by}, api.Options{})
 		f.do("POST", jobs+"/b/cancel", "").want(t, 409, "reason", "not_cancellable", "id", "b", "state", by)

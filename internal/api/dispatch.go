@@ -15,8 +15,11 @@ type route struct {
 
 var routes = []route{
 	{http.MethodPost, "/v1/queues/{queue}/jobs", (*handler).postJobs},
+	{http.MethodGet, "/v1/queues/{queue}/jobs", (*handler).listJobs},
 	{http.MethodGet, "/v1/queues/{queue}/jobs/{id}", (*handler).getJob},
+	{http.MethodDelete, "/v1/queues/{queue}/jobs/{id}", (*handler).deleteJob},
 	{http.MethodPost, "/v1/queues/{queue}/jobs/{id}/cancel", (*handler).cancelJob},
+	{http.MethodPost, "/v1/queues/{queue}/jobs/{id}/replay", (*handler).replayJob},
 	{http.MethodGet, "/v1/queues", (*handler).listQueues},
 	{http.MethodGet, "/v1/queues/{queue}", (*handler).getQueue},
 	{http.MethodPut, "/v1/queues/{queue}", (*handler).putQueue},
@@ -24,6 +27,9 @@ var routes = []route{
 	{http.MethodPost, "/v1/queues/{queue}/pause", (*handler).pauseQueue},
 	{http.MethodPost, "/v1/queues/{queue}/resume", (*handler).resumeQueue},
 	{http.MethodPost, "/v1/queues/{queue}/quote", (*handler).quoteQueue},
+	{http.MethodPost, "/v1/queues/{queue}/purge", (*handler).purgeQueue},
+	{http.MethodPost, "/v1/queues/{queue}/replay", (*handler).replayJobs},
+	{http.MethodPost, "/v1/queues/{queue}/forget", (*handler).forgetJobs},
 	{http.MethodGet, "/v1/drainers", (*handler).listDrainers},
 	{http.MethodGet, "/healthz", (*handler).healthz},
 	{http.MethodGet, "/readyz", (*handler).readyz},

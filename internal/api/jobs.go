@@ -18,14 +18,7 @@ func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 		h.failJob(w, err, name, id)
 		return
 	}
-	j := wire.Job{
-		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Lane: info.Lane, Priority: info.Priority, Attempts: info.Attempts,
-		AppendedAt: instant(info.AppendedAt), DueAt: instant(info.DueAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
-	}
-	if !info.ETA.At.IsZero() {
-		j.ETA = &queue.ETA{At: info.ETA.At.UTC(), Exact: info.ETA.Exact}
-	}
-	writeJSON(w, http.StatusOK, j)
+	writeJSON(w, http.StatusOK, shownJob(&info))
 }
 
 // cancelJob takes a job back that has not left. It may be repeated.

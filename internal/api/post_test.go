@@ -296,7 +296,7 @@ func TestBadRequests(t *testing.T) {
 	f.do("POST", jobs, good, "Content-Type", "application/x-ndjson", "Idempotency-Key", "a").want(t, 400, "field", "Idempotency-Key")
 	f.do("GET", "/%ff%fe", "").want(t, 404, "reason", "not_found") // the path is repeated in the answer, which is JSON all the same
 	f.do("POST", jobs, good, "Content-Type", "text/pl\xffin").want(t, 415)
-	f.do("GET", jobs, "").want(t, 405, "reason", "method_not_allowed")
+	f.do("PATCH", jobs, "").want(t, 405, "reason", "method_not_allowed")
 	f.do("POST", "/v1/queue/email/jobs", good).want(t, 404, "reason", "not_found")
 	f.do("POST", "/v1/queues//jobs", good).want(t, 404, "reason", "not_found")
 	f.do("POST", "/v1/queues/../queues/email/jobs", good).want(t, 404, "reason", "not_found")

@@ -26,7 +26,7 @@ type Problem struct {
 	RetryAfter time.Duration
 	// ETA is when a job would depart that is worthless by then.
 	ETA queue.ETA
-	// State is where a job is that could not be cancelled.
+	// State is where a job is that could not be cancelled, or is not dead.
 	State queue.State
 	// Revision is the present revision of a queue that was not at the one expected; -1 leaves it out.
 	Revision int64
@@ -52,6 +52,7 @@ const (
 	ReasonUnknownJob     Reason = "unknown_job"
 	ReasonConflict       Reason = "conflict"
 	ReasonNotCancellable Reason = "not_cancellable"
+	ReasonNotDead        Reason = "not_dead"
 	ReasonNotEmpty       Reason = "not_empty"
 	ReasonRevision       Reason = "revision_mismatch"
 	ReasonFull           Reason = "full"
@@ -92,6 +93,7 @@ var meanings = map[Reason]meaning{
 	ReasonUnknownJob:     {http.StatusNotFound, "no such job"},
 	ReasonConflict:       {http.StatusConflict, "another job has this id"},
 	ReasonNotCancellable: {http.StatusConflict, "the job cannot be cancelled any more"},
+	ReasonNotDead:        {http.StatusConflict, "the job is not dead"},
 	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
 	ReasonRevision:       {http.StatusPreconditionFailed, "the queue is at another revision"},
 	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},

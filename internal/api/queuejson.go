@@ -20,7 +20,7 @@ func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
 	q.Flow = &wire.Flow{Paused: i.Paused, PauseReason: i.PauseReason, Stats: wire.Stats{
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes,
-		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut,
+		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
 		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released,
 		Expired: i.Expired, Refused: i.Refused, Lost: i.Lost,
 		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,

@@ -44,6 +44,7 @@ type Stats struct {
 	Missing   int64 `json:"missing"`
 	Cancelled int64 `json:"cancelled"`
 	TimedOut  int64 `json:"expired"`
+	Replayed  int64 `json:"replayed"`
 	Delivered int64 `json:"delivered"`
 	Retried   int64 `json:"retried"`
 	Died      int64 `json:"died"`

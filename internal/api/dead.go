@@ -1,0 +1,168 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// replayJob puts one dead job back into its queue.
+func (h *handler) replayJob(w http.ResponseWriter, r *http.Request) {
+	name, id := r.PathValue("queue"), r.PathValue("id")
+	if err := queue.ValidateID(id); err != nil {
+		refused(err).write(w)
+		return
+	}
+	outcomes, err := h.engine.Replay(r.Context(), name, []string{id})
+	switch {
+	case err != nil:
+		h.failJob(w, err, name, id)
+	case outcomes[0] == queue.NotDead:
+		h.notDead(w, r, name, id)
+	case outcomes[0] == queue.NoRoom:
+		(&Problem{
+			Reason: ReasonFull, ID: id, RetryAfter: retryUnavailable,
+			Detail: "the queue, the job's lane or the schedule has no room for it: the job is still dead",
+		}).write(w)
+	case outcomes[0] == queue.Broken:
+		(&Problem{Reason: ReasonInternal, ID: id, Detail: "what the store has kept of this job is not a job; it can only be deleted"}).write(w)
+	default:
+		state := queue.Waiting
+		if info, err := h.engine.Job(r.Context(), name, id); err == nil { // else that it was replayed is true all the same
+			state = info.State
+		}
+		writeJSON(w, http.StatusOK, wire.Replayed{Queue: name, ID: id, State: state})
+	}
+}
+
+// deleteJob drops a dead job for good.
+func (h *handler) deleteJob(w http.ResponseWriter, r *http.Request) {
+	name, id := r.PathValue("queue"), r.PathValue("id")
+	if err := queue.ValidateID(id); err != nil {
+		refused(err).write(w)
+		return
+	}
+	dropped, err := h.engine.Forget(r.Context(), name, []string{id})
+	switch {
+	case err != nil:
+		h.failJob(w, err, name, id)
+	case !dropped[0]:
+		h.notDead(w, r, name, id)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// notDead says where a job is that is not dead.
+func (h *handler) notDead(w http.ResponseWriter, r *http.Request, name, id string) {
+	info, err := h.engine.Job(r.Context(), name, id)
+	if err != nil {
+		h.failJob(w, err, name, id)
+		return
+	}
+	(&Problem{Reason: ReasonNotDead, ID: id, State: info.State, Detail: "the job is " + info.State.String() + ", not dead; nothing was changed"}).write(w)
+}
+
+func (h *handler) replayJobs(w http.ResponseWriter, r *http.Request) {
+	h.decide(w, r, func(ctx context.Context, name string, ids []string, d *wire.Decided) error {
+		outcomes, err := h.engine.Replay(ctx, name, ids)
+		for _, o := range outcomes {
+			switch o {
+			case queue.Replayed:
+				d.Replayed++
+			case queue.NoRoom:
+				d.NoRoom++
+			case queue.Broken:
+				d.Broken++
+			default:
+				d.NotDead++
+			}
+		}
+		return err
+	})
+}
+
+func (h *handler) forgetJobs(w http.ResponseWriter, r *http.Request) {
+	h.decide(w, r, func(ctx context.Context, name string, ids []string, d *wire.Decided) error {
+		dropped, err := h.engine.Forget(ctx, name, ids)
+		for _, gone := range dropped {
+			if gone {
+				d.Forgotten++
+			} else {
+				d.NotDead++
+			}
+		}
+		return err
+	})
+}
+
+// maxChoice is the limit of a body that names jobs.
+const maxChoice = 128 << 10
+
+// decide does something with the dead jobs that a request chooses, up to maxPages pages of
+// them.
+func (h *handler) decide(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string, ids []string, d *wire.Decided) error) {
+	name := r.PathValue("queue")
+	var c wire.Choice
+	if p := h.readJSON(r, maxChoice, &c); p != nil {
+		p.write(w)
+		return
+	}
+	var d wire.Decided
+	var err error
+	if len(c.IDs) > 0 {
+		if c.Reason != "" || c.Before != nil || c.After != "" || c.DryRun {
+			(&Problem{Reason: ReasonInvalidRequest, Field: "ids", Detail: "cannot be given with reason, before, after or dry_run"}).write(w)
+			return
+		}
+		d.LookedAt, d.Matched = int64(len(c.IDs)), int64(len(c.IDs))
+		err = do(r.Context(), name, c.IDs, &d)
+	} else {
+		err = h.decidePages(r.Context(), name, &c, &d, do)
+	}
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	writeJSON(w, http.StatusOK, d)
+}
+
+func (h *handler) decidePages(ctx context.Context, name string, c *wire.Choice, d *wire.Decided, do func(context.Context, string, []string, *wire.Decided) error) error {
+	req := queue.ListRequest{Queue: name, State: queue.Dead, After: c.After, Limit: queue.MaxPage}
+	for range maxPages {
+		l, err := h.engine.ListJobs(ctx, req)
+		if err != nil {
+			return err
+		}
+		d.LookedAt += int64(len(l.Jobs))
+		ids := chosen(l.Jobs, c)
+		d.Matched += int64(len(ids))
+		if len(ids) > 0 && !c.DryRun {
+			if err := do(ctx, name, ids, d); err != nil {
+				return err
+			}
+		}
+		d.Next, req.After = l.Next, l.Next
+		if l.Next == "" {
+			break
+		}
+		// They are listed by when they died.
+		if n := len(l.Jobs); n > 0 && c.Before != nil && !l.Jobs[n-1].EndedAt.Before(*c.Before) {
+			d.Next = ""
+			break
+		}
+	}
+	return nil
+}
+
+func chosen(jobs []queue.JobInfo, c *wire.Choice) (ids []string) {
+	for i := range jobs {
+		if strings.Contains(jobs[i].Reason, c.Reason) && (c.Before == nil || jobs[i].EndedAt.Before(*c.Before)) {
+			ids = append(ids, jobs[i].ID)
+		}
+	}
+	return ids
+}

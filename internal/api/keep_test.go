@@ -1,0 +1,189 @@
+package api_test
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const queues = "/v1/queues"
+
+// keeping is a real engine with a queue email, behind the API.
+func keeping(t *testing.T) (*fixture, queue.Engine) {
+	t.Helper()
+	e, _ := stored(t)
+	f := serve(t, api.Options{})
+	f.serveOver(e, api.Options{})
+	if _, err := e.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited}, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	return f, e
+}
+
+// bury makes n jobs dead for a reason.
+func bury(t *testing.T, e queue.Engine, prefix, reason string, n int) {
+	t.Helper()
+	var list []queue.Job
+	for i := range n {
+		list = append(list, queue.Job{Queue: "email", ID: fmt.Sprint(prefix, i), Payload: []byte("1")})
+	}
+	if _, err := e.Append(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for number := uint64(time.Now().UnixNano()); n > 0; number++ {
+		r, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range r.Jobs {
+			s := queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Bury, Reason: reason}
+			if _, err := e.Settle(t.Context(), []queue.Settlement{s}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n -= len(r.Jobs)
+	}
+}
+
+func TestListJobs(t *testing.T) {
+	f, e := keeping(t)
+	bury(t, e, "d", "550 no such user", 5)
+	bury(t, e, "e", "421 busy", 2)
+	f.do("POST", jobs, `{"payload":1,"id":"w1","lane":"a&b"}`).want(t, 202)
+	f.do("POST", jobs, `{"payload":1,"id":"w2"}`).want(t, 202)
+	listed := func(query string) (ids []string) {
+		t.Helper()
+		for after := ""; ; {
+			a := f.do("GET", jobs+"?"+query+"&after="+url.QueryEscape(after), "")
+			a.want(t, 200)
+			page := a.body
+			for _, j := range page["jobs"].([]any) {
+				ids = append(ids, j.(map[string]any)["id"].(string))
+			}
+			next, more := page["next"].(string)
+			if !more {
+				return ids
+			}
+			after = next
+		}
+	}
+	for query, want := range map[string]string{
+		"state=dead": "d0 d1 d2 d3 d4 e0 e1", "state=dead&limit=2": "d0 d1 d2 d3 d4 e0 e1", "state=dead&reason=busy": "e0 e1", "state=dead&reason=no+such&limit=1": "d0 d1 d2 d3 d4",
+		"state=dead&reason=nothing&limit=1": "", "state=waiting": "w2 w1", "state=waiting&lane=a%26b": "w1", "state=waiting&lane=": "w2", "state=scheduled": "", "state=leased": "",
+	} {
+		if got := strings.Join(listed(query), " "); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	for query, field := range map[string]string{
+		"": "state", "state=held": "state", "state=x": "state", "state=dead&limit=0": "limit", "state=dead&limit=501": "limit", "state=dead&lane=a": "lane",
+		"state=waiting&reason=a": "reason", "state=dead&after=x": "after",
+	} {
+		f.do("GET", jobs+"?"+query, "").want(t, 400, "reason", "invalid_field", "field", field)
+	}
+	f.do("GET", "/v1/queues/none/jobs?state=dead", "").want(t, 404, "reason", "unknown_queue")
+}
+
+func TestDeadJobs(t *testing.T) {
+	f, e := keeping(t)
+	bury(t, e, "d", "550 no such user", 4)
+	bury(t, e, "e", "421 busy", 3)
+	f.do("POST", jobs, `{"payload":1,"id":"w"}`).want(t, 202)
+	f.do("POST", jobs+"/d0/replay", "").want(t, 200, "id", "d0", "state", "waiting")
+	f.do("DELETE", jobs+"/d1", "").want(t, 204)
+	for _, do := range []func(id string) *answer{
+		func(id string) *answer { return f.do("POST", jobs+"/"+id+"/replay", "") }, func(id string) *answer { return f.do("DELETE", jobs+"/"+id, "") },
+	} {
+		do("d0").want(t, 409, "reason", "not_dead", "id", "d0", "state", "waiting")
+		do("d1").want(t, 404, "reason", "unknown_job", "id", "d1")
+		do("a%20b").want(t, 400, "field", "id")
+	}
+	f.do("POST", queues+"/email/replay", `{"reason":"busy","dry_run":true}`).want(t, 200, "looked_at", 5, "matched", 3, "replayed", nil, "next", nil)
+	f.do("POST", queues+"/email/replay", `{"before":"2020-01-01T00:00:00Z"}`).want(t, 200, "matched", 0, "replayed", nil)
+	f.do("POST", queues+"/email/replay", `{"ids":["d2","w","nobody"]}`).want(t, 200, "matched", 3, "replayed", 1, "not_dead", 2)
+	f.do("POST", queues+"/email/forget", `{"reason":"busy","before":"2100-01-01T00:00:00Z"}`).want(t, 200, "looked_at", 4, "matched", 3, "forgotten", 3, "next", nil)
+	f.do("POST", queues+"/email/replay", "").want(t, 200, "looked_at", 1, "matched", 1, "replayed", 1)
+	if i, err := e.Get(t.Context(), "email"); err != nil || i.Dead != 0 || i.Replayed != 3 || i.Waiting != 4 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	f.do("POST", queues+"/email/replay", `{"ids":["a"],"reason":"b"}`).want(t, 400, "reason", "invalid_request", "field", "ids")
+	f.do("POST", queues+"/email/replay", `{"ids":["a b"]}`).want(t, 400, "field", "ids[0]")
+	f.do("POST", queues+"/email/replay", `{"id":"a"}`).want(t, 400, "reason", "unknown_field")
+	f.do("POST", queues+"/email/forget", `{"after":"x"}`).want(t, 400, "field", "after")
+	f.do("POST", queues+"/none/forget", "{}").want(t, 404, "reason", "unknown_queue")
+}
+
+// There is no room: the job stays dead, and the answer says so.
+func TestReplayWithoutRoom(t *testing.T) {
+	f, e := keeping(t)
+	bury(t, e, "d", "busy", 2)
+	f.do("PUT", queues+"/email", `{"rate":"unlimited","capacity":1}`).want(t, 200)
+	f.do("POST", queues+"/email/replay", "{}").want(t, 200, "matched", 2, "replayed", 1, "no_room", 1)
+	f.do("POST", jobs+"/d1/replay", "").want(t, 429, "reason", "full", "id", "d1")
+	f.do("GET", jobs+"/d1", "").want(t, 200, "state", "dead")
+}
+
+func TestPurge(t *testing.T) {
+	f, e := keeping(t)
+	later := `"not_before":"` + time.Now().Add(time.Hour).Format(time.RFC3339) + `"`
+	for i, body := range []string{`"lane":"x"`, `"lane":"y"`, `"cost":1`, later, `"lane":"x",` + later} {
+		f.do("POST", jobs, fmt.Sprintf(`{"payload":1,"id":"j%d",%s}`, i, body)).want(t, 202)
+	}
+	const purge = queues + "/email/purge"
+	f.do("POST", purge, `{"dry_run":true}`).want(t, 200, "purged", 5)
+	f.do("POST", purge, `{"dry_run":true,"lane":"x"}`).want(t, 200, "purged", 1)
+	f.do("POST", purge, `{"lane":"x"}`).want(t, 200, "purged", 1, "next", nil)
+	f.do("POST", purge, `{"states":["scheduled"]}`).want(t, 200, "purged", 2)
+	f.do("POST", purge, "").want(t, 200, "purged", 2, "next", nil)
+	if i, err := e.Get(t.Context(), "email"); err != nil || i.Size() != 0 || i.Cancelled != 5 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	f.do("POST", purge, `{"states":["dead"]}`).want(t, 400, "field", "states")
+	f.do("POST", purge, `{"states":["scheduled"],"lane":"x"}`).want(t, 400, "field", "lane")
+	f.do("POST", purge, `{"after":"x"}`).want(t, 400, "field", "after")
+	f.do("POST", purge, `{"after":"waiting.x"}`).want(t, 400, "field", "after")
+	f.do("POST", queues+"/none/purge", "{}").want(t, 404, "reason", "unknown_queue")
+}
+
+// What is too much for one request is done by following next.
+func TestPurgeInParts(t *testing.T) {
+	f, e := keeping(t)
+	if _, err := e.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 20_000}, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 23 {
+		var list []queue.Job
+		for k := range 500 {
+			j := queue.Job{Queue: "email", ID: fmt.Sprint(i, "-", k), Payload: []byte("1")}
+			if i < 2 {
+				j.NotBefore = time.Now().Add(time.Hour)
+			}
+			list = append(list, j)
+		}
+		if _, err := e.Append(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body, sum := "{}", 0.0
+	for range 5 {
+		a := f.do("POST", queues+"/email/purge", body)
+		a.want(t, 200)
+		done := a.body
+		sum += done["purged"].(float64)
+		next, more := done["next"].(string)
+		if !more {
+			break
+		}
+		f.do("POST", jobs, `{"payload":1}`).want(t, 202)
+		body = fmt.Sprintf(`{"after":%q}`, next)
+	}
+	if i, err := e.Get(t.Context(), "email"); err != nil || sum != 11_500 || i.Cancelled != 11_500 || i.Waiting == 0 {
+		t.Errorf("%v purged; %+v, %v", sum, i, err)
+	}
+}

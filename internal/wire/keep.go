@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Jobs is a page of jobs in one state.
+type Jobs struct {
+	Jobs []Job `json:"jobs"`
+	// Next is what to give as after for the next page; absent on the last one. A page
+	// that has it may be empty.
+	Next string `json:"next,omitempty"`
+}
+
+// Choice says which dead jobs to replay or to forget.
+type Choice struct {
+	IDs []string `json:"ids,omitempty"`
+	// Reason chooses those whose last reason contains it.
+	Reason string `json:"reason,omitempty"`
+	// Before chooses those that died before.
+	Before *time.Time `json:"before,omitzero"`
+	// After is the Next of the answer before.
+	After  string `json:"after,omitempty"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// Decided is what became of the dead jobs that one request came to.
+type Decided struct {
+	LookedAt  int64  `json:"looked_at"`
+	Matched   int64  `json:"matched"`
+	Replayed  int64  `json:"replayed,omitempty"`
+	Forgotten int64  `json:"forgotten,omitempty"`
+	NoRoom    int64  `json:"no_room,omitempty"`
+	NotDead   int64  `json:"not_dead,omitempty"`
+	Broken    int64  `json:"broken,omitempty"`
+	Next      string `json:"next,omitempty"`
+}
+
+// Add adds what the next request came to.
+func (d *Decided) Add(n Decided) {
+	d.LookedAt += n.LookedAt
+	d.Matched += n.Matched
+	d.Replayed += n.Replayed
+	d.Forgotten += n.Forgotten
+	d.NoRoom += n.NoRoom
+	d.NotDead += n.NotDead
+	d.Broken += n.Broken
+	d.Next = n.Next
+}
+
+// Replayed is the answer to the replay of one job: where it is now.
+type Replayed struct {
+	Queue string      `json:"queue"`
+	ID    string      `json:"id"`
+	State queue.State `json:"state"`
+}
+
+// PurgeRequest says which jobs to take back.
+type PurgeRequest struct {
+	States []queue.State `json:"states,omitempty"`
+	Lane   *string       `json:"lane,omitempty"`
+	// After is the Next of the answer before.
+	After  string `json:"after,omitempty"`
+	DryRun bool   `json:"dry_run,omitempty"`
+}
+
+// Purged is how far a purge has come.
+type Purged struct {
+	// Jobs were taken back by this request, or would have been.
+	Jobs int64  `json:"purged"`
+	Next string `json:"next,omitempty"`
+}
