@@ -36,7 +36,8 @@ type root struct {
 	Up    upCmd    `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
 	Push  pushCmd  `cmd:"" help:"Bring the jobs of a file into a queue."`
 	Queue queueCmd `cmd:"" help:"Look at queues and change them."`
-	Job   jobCmd   `cmd:"" help:"Look at single jobs, and cancel them."`
+	Job   jobCmd   `cmd:"" help:"Look at jobs, and cancel them."`
+	Dead  deadCmd  `cmd:"" help:"Look at dead jobs, and decide about them."`
 	Demo  demoCmd  `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
 	Prove proveCmd `cmd:"" help:"Prove the pace and that nothing is lost, on your installation, under faults."`
 
@@ -52,10 +53,12 @@ type queueCmd struct {
 	Pause  pauseCmd  `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
 	Resume resumeCmd `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
 	Quote  quoteCmd  `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
+	Purge  purgeCmd  `cmd:"" help:"Take back the jobs that have not left."`
 	Rm     rmCmd     `cmd:"" help:"Remove a queue."`
 }
 
 type jobCmd struct {
+	Ls     jobLsCmd     `cmd:"" help:"List jobs in one state."`
 	Get    jobGetCmd    `cmd:"" help:"Tell where a job is."`
 	Cancel jobCancelCmd `cmd:"" help:"Take a job back that has not left."`
 }

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/wire"
+)
+
+type jobLsCmd struct {
+	Queue string  `arg:"" help:"Name of the queue."`
+	State string  `help:"Which jobs: ${enum}." enum:"waiting,scheduled,leased,dead" default:"waiting" placeholder:"STATE"`
+	Lane  *string `help:"Only this lane, of waiting jobs; empty is that of jobs that name none." placeholder:"KEY"`
+	Limit int     `help:"How many at most; 0 is all." default:"100"`
+	output
+}
+
+// Help is shown below the flags.
+func (jobLsCmd) Help() string {
+	return `Waiting jobs are listed lane by lane in the order in which they would leave it, scheduled ones by when
+they are due, dead ones by when they died, leased ones in no order.
+
+Examples:
+  penstock job ls email
+  penstock job ls email --lane example.com --limit 0
+  penstock job ls email --state scheduled -o json | jq -r '.[].id'`
+}
+
+func (c *jobLsCmd) Run(r *run) error {
+	if c.Lane != nil && c.State != "waiting" {
+		return usage(fmt.Errorf("--lane: only waiting jobs are listed by lane"))
+	}
+	return listJobs(r, c.Queue, client.List{State: c.State, Lane: c.Lane}, c.Limit, c.json())
+}
+
+func listJobs(r *run, queueName string, l client.List, limit int, asJSON bool) error {
+	if limit < 0 {
+		return usage(fmt.Errorf("--limit %d: must be 0 or more", limit))
+	}
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	jobs, more, err := listed(r, api, queueName, l, limit)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return printJSON(r.Out, jobs)
+	}
+	if _, err = fmt.Fprint(r.Out, jobTable(jobs, l.State, time.Now())); err == nil && more {
+		r.say("there are more; --limit 0 lists all")
+	}
+	return err
+}
+
+func jobTable(jobs []wire.Job, state string, now time.Time) string {
+	if len(jobs) == 0 {
+		return "no such jobs\n"
+	}
+	t := table{header: []string{"ID", "LANE", "PRIORITY", "COST", "ATTEMPTS", "APPENDED"}, right: map[int]bool{2: true, 3: true, 4: true}}
+	last := map[string]string{"scheduled": "DUE", "leased": "DEPARTS", "dead": "DIED"}[state]
+	if last != "" {
+		t.header = append(t.header, last)
+	}
+	t.header = append(t.header, "REASON")
+	for i := range jobs {
+		j := &jobs[i]
+		row := []string{plain(j.ID), plain(j.Lane), num(int64(j.Priority)), num(j.Cost), num(int64(j.Attempts)), instant(j.AppendedAt)}
+		switch last {
+		case "":
+		case "DIED":
+			row = append(row, age(now, j.EndedAt)+" ago")
+		default:
+			row = append(row, instant(j.DueAt))
+		}
+		t.add(append(row, plain(j.Reason))...)
+	}
+	return t.String()
+}

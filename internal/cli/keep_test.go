@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// kept is an ingress with a queue email that has dead jobs of two reasons.
+func kept(t *testing.T, busy, unknown int) queue.Engine {
+	t.Helper()
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	if _, err := store.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited}, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	number := uint64(0)
+	for reason, n := range map[string]int{"421 busy": busy, "550 no such user": unknown} {
+		var list []queue.Job
+		for i := range n {
+			list = append(list, queue.Job{Queue: "email", ID: fmt.Sprintf("%.3s-%d", reason, i), Payload: []byte("1")})
+		}
+		if _, err := store.Append(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		for n > 0 {
+			number++
+			r, err := store.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []queue.Settlement
+			for _, j := range r.Jobs {
+				out = append(out, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Bury, Reason: reason})
+			}
+			if _, err := store.Settle(t.Context(), out); err != nil {
+				t.Fatal(err)
+			}
+			n -= len(r.Jobs)
+		}
+	}
+	return store
+}
+
+func TestDead(t *testing.T) {
+	store := kept(t, 3, 2)
+	r := expect(t, ExitDone, "DIED", "", "dead", "ls", "email")
+	if strings.Count(r.out, "421 busy") != 3 || strings.Count(r.out, "550 no such user") != 2 {
+		t.Errorf("listed\n%s", r.out)
+	}
+	if r := expect(t, ExitDone, `"id": "550-1"`, "", "dead", "ls", "email", "--reason", "user", "-o", "json"); strings.Contains(r.out, "421") {
+		t.Errorf("listed\n%s", r.out)
+	}
+	expect(t, ExitDone, "ID", "there are more", "dead", "ls", "email", "--limit", "1")
+	expect(t, ExitDone, "3 jobs would be replayed\n", "", "dead", "replay", "email", "--reason", "busy", "--dry-run")
+	expect(t, ExitDone, "0 jobs would be replayed\n", "", "dead", "replay", "email", "--older", "1h", "--dry-run")
+	expect(t, ExitDone, "1 job replayed\n", "", "dead", "replay", "email", "421-0")
+	expect(t, ExitRefused, "0 jobs replayed\n", "1 job left alone: 0 without room, 1 not dead", "dead", "replay", "email", "421-0")
+	expect(t, ExitDone, "2 jobs replayed\n", "", "dead", "replay", "email", "--reason", "busy", "--before", time.Now().Add(time.Minute).Format(time.RFC3339))
+	expect(t, ExitRefused, "", "left alone", "dead", "rm", "email")
+	if r := penstock(t, "email\n", "dead", "rm", "email"); r.code != ExitDone || r.out != "2 jobs dropped\n" || !strings.Contains(r.err, "2 jobs dead") {
+		t.Errorf("%+v", r)
+	}
+	expect(t, ExitDone, "0 jobs dropped\n", "", "dead", "rm", "email", "--yes")
+	if i, err := store.Get(t.Context(), "email"); err != nil || i.Dead != 0 || i.Waiting != 3 || i.Replayed != 3 {
+		t.Errorf("%+v, %v", i, err)
+	}
+	expect(t, ExitDone, "3 replayed", "", "queue", "info", "email")
+	expect(t, ExitUsage, "", "either ids", "dead", "rm", "email", "a", "--reason", "b")
+	expect(t, ExitUsage, "", "--before", "dead", "rm", "email", "--older", "1h", "--before", "2026-01-02T15:04:05Z")
+	expect(t, ExitRefused, "", "no queue", "dead", "replay", "nobody")
+}
+
+// More than one request does.
+func TestManyDead(t *testing.T) {
+	store := kept(t, 1300, 0)
+	var ids []string
+	for i := range 600 {
+		ids = append(ids, fmt.Sprint("421-", i))
+	}
+	expect(t, ExitDone, "600 jobs dropped\n", "", append([]string{"dead", "rm", "email"}, ids...)...)
+	expect(t, ExitDone, "700 jobs replayed\n", "", "dead", "replay", "email")
+	if r := expect(t, ExitDone, "", "", "job", "ls", "email", "--limit", "0"); strings.Count(r.out, "\n") != 701 {
+		t.Errorf("%d lines", strings.Count(r.out, "\n"))
+	}
+	if i, err := store.Get(t.Context(), "email"); err != nil || i.Dead != 0 || i.Waiting != 700 {
+		t.Errorf("%+v, %v", i, err)
+	}
+}
+
+func TestReplayWithoutRoom(t *testing.T) {
+	store := kept(t, 3, 0)
+	if _, err := store.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited, Capacity: 2}, queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitRefused, "2 jobs replayed\n", "1 job left alone: 1 without room", "dead", "replay", "email")
+}
+
+func TestPurge(t *testing.T) {
+	store := kept(t, 0, 0)
+	var list []queue.Job
+	for i := range 6 {
+		j := queue.Job{Queue: "email", ID: fmt.Sprint("j", i), Payload: []byte("1"), Lane: []string{"", "x"}[i%2]}
+		if i > 3 {
+			j.NotBefore = time.Now().Add(time.Hour)
+		}
+		list = append(list, j)
+	}
+	if _, err := store.Append(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if r := expect(t, ExitDone, "j1", "", "job", "ls", "email", "--lane", "x"); strings.Contains(r.out, "j0") {
+		t.Errorf("listed\n%s", r.out)
+	}
+	expect(t, ExitDone, "DUE", "", "job", "ls", "email", "--state", "scheduled")
+	expect(t, ExitDone, "no such jobs", "", "job", "ls", "email", "--state", "leased")
+	expect(t, ExitUsage, "", "--lane", "job", "ls", "email", "--state", "dead", "--lane", "x")
+	expect(t, ExitUsage, "", "--state", "job", "ls", "email", "--state", "held")
+	expect(t, ExitDone, "6 jobs would be taken back\n", "", "queue", "purge", "email", "--dry-run")
+	expect(t, ExitRefused, "", "2 jobs of queue email will be taken back", "queue", "purge", "email", "--lane", "x")
+	expect(t, ExitDone, "2 jobs taken back\n", "", "queue", "purge", "email", "--lane", "x", "--yes")
+	expect(t, ExitDone, "2 jobs taken back\n", "", "queue", "purge", "email", "--state", "scheduled", "--yes")
+	if r := penstock(t, "email\n", "queue", "purge", "email", "-o", "json"); r.code != ExitDone || !strings.Contains(r.out, `"purged": 2`) {
+		t.Errorf("%+v", r)
+	}
+	expect(t, ExitDone, "0 jobs taken back\n", "", "queue", "purge", "email")
+	expect(t, ExitUsage, "", "--state", "queue", "purge", "email", "--state", "leased")
+	expect(t, ExitUsage, "", "--lane", "queue", "purge", "email", "--state", "scheduled", "--lane", "x")
+	if i, err := store.Get(t.Context(), "email"); err != nil || i.Size() != 0 || i.Cancelled != 6 {
+		t.Errorf("%+v, %v", i, err)
+	}
+}
