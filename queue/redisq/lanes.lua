@@ -17,9 +17,10 @@ local function unpack_rule(s)
 end
 
 -- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
--- wait in lanes with a key, mixed that it is plain no more. It raises unless their keys
+-- wait in lanes with a key, mixed that it is plain no more, again that a rule was changed
+-- while lanes were still to be looked at for an earlier change. It raises unless their keys
 -- are of the types that they must be.
-local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover' }
+local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover', 'again' }
 
 local function lanes(q)
   if q.lw then return end
@@ -36,6 +37,7 @@ local function lanes(q)
   end
   q.lw, q.served, q.ordered, q.mif = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == '1', tonumber(v[4]) or 0
   q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpack_rule(v[7]), tonumber(v[8]) or 0
+  q.again = v[9] == '1'
 end
 
 local function waiting_key(q, lane)
