@@ -150,12 +150,26 @@ func (l *line) able(next leaky.Instant) bool {
 	switch {
 	case l.peopled == 0 || l.crowded():
 		return false
-	case t == nil || !l.mixed():
-		return true
-	case t.ready.len() > 0 || t.changing() || l.bare.fifo.len() > 0 && l.bare.in == nil:
+	case !l.still():
 		return true
 	}
 	return t.resting.len() > 0 && t.resting.top().rests <= next
+}
+
+// still reports whether all lanes in which jobs wait rest or are busy.
+func (l *line) still() bool {
+	t := l.turns
+	return t != nil && l.mixed() && t.ready.len() == 0 && !t.changing() && (l.bare.fifo.len() == 0 || l.bare.in != nil)
+}
+
+// rested reports whether the lane that all wait for rested for longer than the queue's own
+// pace held it up.
+func (l *line) rested() bool {
+	if !l.still() || l.turns.resting.len() == 0 {
+		return false
+	}
+	at := l.turns.resting.top().rests
+	return at != never && l.pacer.Next(l.bucket, at-1) < at
 }
 
 // wakes returns when the first lane stops resting, if that is what the queue waits for.
