@@ -312,6 +312,7 @@ local function visit(nr, e)
   if q.epoch ~= M.run then
     hold(q, M.ran + HORIZON, q.cmax)
     set(q, 'hc', q.cmax)
+    set(q, 'hm', q.cmax)
     set(q, 'epoch', M.run)
     set(q, 'lf', 0) -- nothing granted before can give its slot back: it is the hold's
   elseif q.n > 0 and e < now then

@@ -144,6 +144,8 @@ local function next_turn(v, d)
       until_ = math.huge
     elseif l.rule.n > 0 then
       if not l.bucket then l.bucket, l.changed = bucket_of(q, l.lane, l.rule, d) end
+      local _, _, job = first_job(v, l)
+      if job and #job >= 28 and cover_lane(l.bucket, cost_of(job)) then l.changed = true end
       until_ = next_of(l.bucket, d)
     end
     if until_ <= d then return l end
