@@ -181,6 +181,65 @@ func TestLanesAreHeldOverAReopening(t *testing.T) {
 	}
 }
 
+// A lane is held for the dearest job that was known when the store was opened. One that
+// costs more is held for itself, while one as costly may have left before; it holds no
+// other lane.
+func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/s"), Burst: 2}))
+	b.put("old", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/m")}))
+	b.reopen()
+	begun := b.engineNow()
+	of := func(name, lane, id string, cost int64) queue.Job {
+		return queue.Job{Queue: name, ID: id, Lane: lane, Cost: cost, Payload: []byte("{}")}
+	}
+	b.accept(of("q", "a", "a1", 1), of("q", "a", "a2", 10), of("q", "a", "a3", 10), of("q", "b", "b1", 1), of("q", "b", "b2", 3))
+	got := map[string]time.Duration{}
+	for len(got) < 5 {
+		list := b.reserve(9)
+		for _, r := range list {
+			got[r.ID] = b.engineNow().Sub(begun) + r.In
+		}
+		b.settleAll(queue.Deliver, list)
+		b.advance(50 * time.Millisecond)
+		if b.engineNow().Sub(begun) > time.Minute {
+			t.Fatal(got)
+		}
+	}
+	const first = time.Second + queue.Horizon // held for a job of cost 1
+	want := map[string]time.Duration{
+		"a1": first, "b1": first,
+		"a2": first + time.Second + 9*time.Second, "a3": first + 20*time.Second,
+		"b2": first + time.Second + 2*time.Second,
+	}
+	for id, at := range want {
+		if got[id].Round(50*time.Millisecond) != at.Round(50*time.Millisecond) {
+			t.Errorf("%s left at %v, want %v", id, got[id], at)
+		}
+	}
+
+	b.advance(2 * time.Hour) // long after the opening
+	b.accept(of("old", "a", "a1", 1), of("old", "b", "b1", 1000), of("old", "c", "c1", 1), of("old", "d", "d1", 100))
+	var ids []string
+	list := b.reserve(9)
+	for _, r := range list {
+		ids = append(ids, r.ID)
+	}
+	b.settleAll(queue.Deliver, list)
+	slices.Sort(ids)
+	if !slices.Equal(ids, []string{"a1", "c1", "d1"}) {
+		t.Errorf("granted %v two hours after the opening", ids)
+	}
+	b.advance(begun.Add(queue.Horizon+1000*time.Minute).Sub(b.engineNow()) - time.Microsecond)
+	if got := b.reserve(9); len(got) != 0 {
+		t.Errorf("%s was granted a microsecond too early", got[0].ID)
+	}
+	b.advance(time.Microsecond)
+	if got := b.reserve(9); len(got) != 1 || got[0].ID != "b1" {
+		t.Errorf("granted %v when nothing that may have been lost can matter", got)
+	}
+}
+
 // What backs off in an ordered queue keeps its lane busy over a reopening.
 func TestOrderedLanesStayBusyOverAReopening(t *testing.T) {
 	b := start(t, Options{})
