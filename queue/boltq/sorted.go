@@ -81,6 +81,15 @@ func (s *sorted[T]) search(is func(T) bool) (b, i int) {
 	return b, sort.Search(len(s.blocks[b]), func(i int) bool { return is(s.blocks[b][i]) })
 }
 
+// before returns how many values are before the first of which is holds.
+func (s *sorted[T]) before(is func(T) bool) int {
+	b, n := s.search(is)
+	for _, block := range s.blocks[:b] {
+		n += len(block)
+	}
+	return n
+}
+
 // from yields the values from the first on of which is holds, as of all behind it. They
 // must not be changed meanwhile.
 func (s *sorted[T]) from(is func(T) bool) func(yield func(T) bool) {

@@ -221,7 +221,7 @@ func (l *line) choose(v *visit, d, now leaky.Instant) *lane {
 		ln := t.ready.top()
 		if ln.busy() {
 			t.rest(ln, never)
-		} else if at := ln.opens(d, now); at > d {
+		} else if at := ln.judge(d, now); at > d {
 			t.rest(ln, at)
 		} else {
 			return ln
