@@ -22,6 +22,12 @@ local function decide(q, ...)
   return laned.decide(q, ...)
 end
 
+-- eta_of_first is when a job departs that has nothing before it.
+local function eta_of_first(q)
+  if q.tat >= now then return max(now, conforming(q)) end
+  return max(now, conforming({ n = q.n, d = q.d, b = q.b, tat = now, rem = 0 }))
+end
+
 local function append(name, count, first)
   local nr = number_of(name)
   local q = nr and load(nr)
@@ -36,12 +42,21 @@ local function append(name, count, first)
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, nr, others }
   -- While there is no backlog, and nothing but the line, whoever finds a place takes it.
   local cap, args = (q.laned or backlogged(q)) and 0 or q.cap, ARGV
-  local size, turn, cmax, quick = q.size, q.turn, q.cmax, 0
+  local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   for i = first, first + 2 * count - 1, 2 do
     local id, body = args[i], args[i + 1]
     local high, low, flags = byte(body, 17, 19)
     local cost = high * 256 + low
-    if size >= cap or flags >= EXPIRES or call('SETNX', J .. id, live .. body) == 0 then
+    local slow = size >= cap or flags >= LANE
+    if not slow and flags >= EXPIRES then
+      -- Unless it would lapse, by its eta as accept has it, one that expires is like any other.
+      first_eta = first_eta or eta_of_first(q)
+      local before, most_cost = waiting + quick + p / 2 + line.entered, max(cmax, cost)
+      local ahead = most_cost == 1 and before or min(turn - row[10], before * most_cost)
+      local expires, eta = unpack_('>I7', body, 20), q.n == 0 and now or first_eta + ceil(ahead * q.d / q.n)
+      slow = expires <= now or eta > expires and not q.paused
+    end
+    if slow or call('SETNX', J .. id, live .. body) == 0 then
       -- What came before it in this call has its place before it is judged.
       if p > 0 then
         call('ZADD', W, unpack(places))

@@ -17,14 +17,18 @@ end
 local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
   'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost' }
 
--- next_lane returns the lane whose first job is shown as the oldest.
+-- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
+-- rule is to make ready rest, or are busy, like the others.
 local function next_lane(q)
   if not q.laned or call('ZCARD', B .. 'w' .. q.nr) > 0 then return ZERO end
+  local lane, at
   for _, place in ipairs({ 'L', 'b', 'i' }) do
-    local lane = call('ZRANGE', B .. place .. q.nr, 0, 0)[1]
-    if lane then return lane end
+    local first = call('ZRANGE', B .. place .. q.nr, 0, 0, 'WITHSCORES')
+    local score = first[2] == 'inf' and math.huge or tonumber(first[2])
+    if score and (not at or score < at or score == at and later_text(lane, first[1])) then lane, at = first[1], score end
+    if place == 'L' and lane then return lane end
   end
-  return ZERO
+  return lane or ZERO
 end
 
 -- lane_of appends what is asked for of a lane.

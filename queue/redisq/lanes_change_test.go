@@ -3,6 +3,7 @@ package redisq_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -79,5 +80,44 @@ func TestChangedRuleMovesNoLanes(t *testing.T) {
 	visit(12)
 	if left != 2*lanes {
 		t.Errorf("%d departed when the rule was lifted, want %d", left, 2*lanes)
+	}
+}
+
+// While lanes are still to be looked at for a changed rule, the oldest job is of the lane
+// that is first of them and of those that rest by the new one.
+func TestOldestWhileRulesChange(t *testing.T) {
+	v, s, at := manual(t)
+	put := func(n int64) {
+		v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lanes.LaneRule = queue.LaneRule{Rate: leaky.PerSecond(n)} })
+	}
+	put(1)
+	for i := range 2 {
+		v.append(inLane("email", 2*i, i), inLane("email", 2*i+1, i))
+		*at += 1000
+	}
+	v.settle(deliver(v.reserve("email").Jobs...)...)
+	appended := map[string]time.Time{"lane-0000": at.Add(-2 * time.Millisecond).Time(), "lane-0001": at.Add(-time.Millisecond).Time()}
+	v.reserve("email")
+	put(2)
+	for _, tt := range []struct {
+		pending, rests string  // lanes
+		at             float64 // how much later than the other the pending one has rested
+		want           string
+	}{
+		{"lane-0000", "lane-0001", -1, "lane-0000"}, {"lane-0000", "lane-0001", 1, "lane-0001"},
+		{"lane-0001", "lane-0000", -1, "lane-0001"}, {"lane-0001", "lane-0000", 1, "lane-0000"},
+		{"lane-0000", "lane-0001", 0, "lane-0001"}, {"lane-0001", "lane-0000", 0, "lane-0001"}, // whose digest is less
+	} {
+		place := func(key, lane string, until float64) {
+			d := queue.DigestLane(lane)
+			s.Client().Del(v.ctx, key)
+			s.Client().Do(v.ctx, "ZADD", key, until, string(d[:]))
+		}
+		now := float64(*at)
+		place("ps{0}i1", tt.pending, now+10)
+		place("ps{0}b1", tt.rests, now+10-tt.at)
+		if got := v.info("email").OldestWaiting; !got.Equal(appended[tt.want]) {
+			t.Errorf("%+v: the oldest is of %v", tt, got)
+		}
 	}
 }

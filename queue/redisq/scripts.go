@@ -97,7 +97,7 @@ var (
 	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource), changeSource, flightSource, lanesSource, placesSource)
 	deleteScript     = assemble(deleteSource, parts(paceSource))
 	sweepScript      = assemble(sweepSource, nil)
-	infoScript       = assemble(infoSource, parts(paceSource, flightSource, endedSource), changeSource, lanesSource, etaSource)
+	infoScript       = assemble(infoSource, parts(paceSource, flightSource, endedSource, pageSource), changeSource, lanesSource, etaSource)
 	jobScript        = assemble(jobSource, parts(paceSource, flightSource, endedSource, overflowSource), changeSource, lanesSource, etaSource)
 	totalsScript     = assemble(totalsSource, nil)
 	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource))
