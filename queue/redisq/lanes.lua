@@ -16,6 +16,18 @@ local function unpack_rule(s)
   return r
 end
 
+-- sound_lanes is sound of the keys of lanes. It is for before the first write of what
+-- makes a queue laned, too.
+local function sound_lanes(q)
+  call('ZCARD', B .. 'L' .. q.nr)
+  call('ZCARD', B .. 'b' .. q.nr)
+  call('ZCARD', B .. 'i' .. q.nr)
+  call('HLEN', B .. 'h' .. q.nr)
+  call('ZCARD', B .. 'u' .. q.nr)
+  call('HLEN', B .. 'k' .. q.nr)
+  call('HLEN', B .. 'O' .. q.nr)
+end
+
 -- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
 -- wait in lanes with a key, mixed that it is plain no more, again that a rule was changed
 -- while lanes were still to be looked at for an earlier change, hm the cost for which the
@@ -28,13 +40,7 @@ local function lanes(q)
   local v = {}
   if q.laned then
     v = call('HMGET', B .. 'q' .. q.nr, unpack(LANED))
-    call('ZCARD', B .. 'L' .. q.nr)
-    call('ZCARD', B .. 'b' .. q.nr)
-    call('ZCARD', B .. 'i' .. q.nr)
-    call('HLEN', B .. 'h' .. q.nr)
-    call('ZCARD', B .. 'u' .. q.nr)
-    call('HLEN', B .. 'k' .. q.nr)
-    call('HLEN', B .. 'O' .. q.nr)
+    sound_lanes(q)
   end
   q.lw, q.served, q.ordered, q.mif = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == '1', tonumber(v[4]) or 0
   q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpack_rule(v[7]), tonumber(v[8]) or 0

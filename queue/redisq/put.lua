@@ -25,7 +25,10 @@ local by_lanes = q and q.laned or ''
 for i = 19, 23 do
   if ARGV[i] ~= '' then by_lanes = '1' end
 end
-if q then more(q) end -- looks at the types
+if q then
+  more(q) -- looks at the types
+  if by_lanes ~= '' and not q.laned then laned.sound_lanes(q) end
+end
 local regime = by_lanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
 -- own_rules replaces the rules of single lanes. What rests or is busy by the old ones

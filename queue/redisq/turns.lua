@@ -94,9 +94,7 @@ local function turns(q)
   local changed = call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - 1)
   for _, lane in ipairs(changed) do readied(v, lane_in(v, lane, 0, 'i')) end
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
-    local placed = false
-    for _, place in ipairs({ 'L', 'b', 'i' }) do placed = placed or call('ZSCORE', B .. place .. q.nr, ZERO) end
-    if not placed then readied(v, lane_in(v, ZERO, 0, nil)) end
+    if not placed(q, ZERO) then readied(v, lane_in(v, ZERO, 0, nil)) end
   end
   -- When the last of a change have been made ready, the others follow for the next one.
   v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
