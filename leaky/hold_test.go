@@ -25,6 +25,9 @@ func TestHold(t *testing.T) {
 	if got, kept := p.Hold(full, t0, 1), full; got.TAT < kept.TAT {
 		t.Errorf("hold pulled the TAT back from %d to %d", kept.TAT, got.TAT)
 	}
+	if got, want := p.Cover(p.Hold(Bucket{}, t0, 3), 4), p.Hold(Bucket{}, t0, 7); got != want {
+		t.Errorf("held for 3 and covered for 4 more: %+v, want %+v", got, want)
+	}
 	u := Pacer{Burst: 1, Horizon: 50 * time.Millisecond}
 	if got := u.Next(u.Hold(Bucket{}, t0, 7), t0); got > t0+50*ms {
 		t.Errorf("unlimited held until t0+%d", got-t0)

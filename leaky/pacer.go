@@ -158,6 +158,13 @@ func (p Pacer) Hold(b Bucket, now Instant, maxCost int64) Bucket {
 	return b
 }
 
+// Cover returns a held bucket as if the job that it was held for had cost more by that much.
+func (p Pacer) Cover(b Bucket, more int64) Bucket {
+	b = p.advance(b, more)
+	b.LastCost += more
+	return b
+}
+
 // conforming is ceil(TAT - (Burst-1)T).
 func (p Pacer) conforming(b Bucket) Instant {
 	if p.Rate.n == 0 {

@@ -392,4 +392,5 @@ type JobInfo struct {
 	DueAt   time.Time
 	EndedAt time.Time // when it was delivered or died
 	Reason  string    // of the last failure
+	Why     Why       // it has not left; of Job alone
 }

@@ -90,17 +90,29 @@ func TestQuote(t *testing.T) {
 		{"a burst", func(i *Info) { i.Spec.Burst = 5 }, LaneInfo{}, QuoteRequest{Jobs: 7}, "7 0 0: 0s 200ms -"},
 		{"paused", func(i *Info) { i.Paused = true }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 200ms -; paused"},
 		{"unlimited", all(waits(50, 1), func(i *Info) { i.Spec.Rate = leaky.Unlimited }), LaneInfo{Waiting: 50}, QuoteRequest{Jobs: 60}, "50 0 10 full: 0s 0s 0s"},
-		{"the slowest, longer than time itself", all(waits(100_000_000, 1000), func(i *Info) { i.Spec.Rate, i.Spec.Capacity = *rate("1/744h"), MaxCapacity+1 }), LaneInfo{Waiting: 100_000_000}, QuoteRequest{Jobs: 1},
-			"1 0 0: 2562047h47m16.854775807s 2562047h47m16.854775807s 2562047h47m16.854775807s"},
+		{
+			"the slowest, longer than time itself", all(waits(100_000_000, 1000), func(i *Info) { i.Spec.Rate, i.Spec.Capacity = *rate("1/744h"), MaxCapacity+1 }),
+			LaneInfo{Waiting: 100_000_000},
+			QuoteRequest{Jobs: 1},
+			"1 0 0: 2562047h47m16.854775807s 2562047h47m16.854775807s 2562047h47m16.854775807s",
+		},
 
 		{"what finds no room waits", deferring, LaneInfo{}, QuoteRequest{Jobs: 110}, "100 10 0: 0s 10.9s -"},
 		{"as much of it as may", deferring, LaneInfo{}, QuoteRequest{Jobs: 150}, "100 20 30 overflow_full: 0s 11.9s -"},
-		{"behind those that wait there, room or not", all(deferring, waits(10, 1), func(i *Info) { i.Deferred, i.DeferredCost = 5, 10 }), LaneInfo{Waiting: 10}, QuoteRequest{Jobs: 20},
-			"0 15 5 overflow_full: 2s 3.4s 1.9s"},
+		{
+			"behind those that wait there, room or not", all(deferring, waits(10, 1), func(i *Info) { i.Deferred, i.DeferredCost = 5, 10 }),
+			LaneInfo{Waiting: 10},
+			QuoteRequest{Jobs: 20},
+			"0 15 5 overflow_full: 2s 3.4s 1.9s",
+		},
 		{"more are seen there than are recorded", all(deferring, func(i *Info) { i.Deferred = 5 }), LaneInfo{}, QuoteRequest{Jobs: 1}, "0 1 0: 500ms 500ms 400ms"},
 		{"the overflow is full", all(deferring, func(i *Info) { i.Deferred, i.DeferredCost = 25, 25 }), LaneInfo{}, QuoteRequest{Jobs: 1}, "0 0 1 overflow_full: - - 2.4s"},
-		{"those who may not wait have the places above the mark", all(waits(60, 1), func(i *Info) { i.Deferred, i.DeferredCost, i.Back = 5, 5, 40 }), LaneInfo{Waiting: 60}, QuoteRequest{Jobs: 99},
-			"30 0 69 full: 6s 8.9s 6.4s"},
+		{
+			"those who may not wait have the places above the mark", all(waits(60, 1), func(i *Info) { i.Deferred, i.DeferredCost, i.Back = 5, 5, 40 }),
+			LaneInfo{Waiting: 60},
+			QuoteRequest{Jobs: 99},
+			"30 0 69 full: 6s 8.9s 6.4s",
+		},
 
 		{"a lane's turns", func(i *Info) { i.Waiting, i.Ahead, i.Lanes = 40, 40, 2 }, LaneInfo{Waiting: 1, Held: 1}, QuoteRequest{Jobs: 50, Lane: "a"}, "50 0 0: 300ms 8.9s 3.9s"},
 		{"a new lane's first", func(i *Info) { i.Waiting, i.Ahead, i.Lanes = 40, 40, 2 }, LaneInfo{}, QuoteRequest{Jobs: 1, Lane: "b"}, "1 0 0: 200ms 200ms 3.9s"},
@@ -115,8 +127,12 @@ func TestQuote(t *testing.T) {
 		{"the backlog at another rate", waits(50, 1), LaneInfo{}, QuoteRequest{Rate: rate("5/s")}, "0 0 0: - - 4.9s; at 5/s: - - 9.8s"},
 		{"no backlog", all(), LaneInfo{}, QuoteRequest{Rate: rate("5/s")}, "0 0 0: - - -; at 5/s: - - -"},
 		{"jobs at another rate", waits(50, 1), LaneInfo{Waiting: 50}, QuoteRequest{Jobs: 2, Rate: rate("unlimited")}, "2 0 0: 5s 5.1s 4.9s; at unlimited: 0s 0s 0s"},
-		{"a change is carried out as a Put would", all(waits(2, 1), func(i *Info) { i.Bucket = bucketAt(100*time.Millisecond, 1) }), LaneInfo{}, QuoteRequest{Rate: rate("1/s")},
-			"0 0 0: - - 200ms; at 1/s: - - 2s"},
+		{
+			"a change is carried out as a Put would", all(waits(2, 1), func(i *Info) { i.Bucket = bucketAt(100*time.Millisecond, 1) }),
+			LaneInfo{},
+			QuoteRequest{Rate: rate("1/s")},
+			"0 0 0: - - 200ms; at 1/s: - - 2s",
+		},
 	} {
 		q, err := tt.ask.Quote(quoted(tt.info), &tt.lane)
 		if got := shortly(q); err != nil || got != tt.want {

@@ -73,5 +73,8 @@ func shownJob(info *queue.JobInfo) wire.Job {
 	if !info.ETA.At.IsZero() {
 		j.ETA = &queue.ETA{At: info.ETA.At.UTC(), Exact: info.ETA.Exact}
 	}
+	if y := info.Why; y.By != "" {
+		j.Why = &wire.Why{By: y.By, Until: instant(y.Until), Reason: y.Reason}
+	}
 	return j
 }

@@ -56,3 +56,20 @@ func TestQuote(t *testing.T) {
 		f.do("POST", quote, `{"jobs":1}`, "Content-Type", "text/plain").want(t, 415)
 	})
 }
+
+// A job that has not left says why.
+func TestWhy(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		f.do("PUT", email, `{"rate":"1/h"}`).want(t, 201)
+		due := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+		for id, more := range map[string]string{"a": "", "s": `,"not_before":"` + due.Format(time.RFC3339) + `"`} {
+			f.do("POST", jobs, `{"payload":1,"id":"`+id+`"`+more+`}`).want(t, 202)
+		}
+		f.do("GET", jobs+"/a", "").want(t, 200, "why", map[string]any{"by": "drainer"})
+		f.do("GET", jobs+"/s", "").want(t, 200, "why", map[string]any{"by": "scheduled", "until": due.Format(time.RFC3339)})
+		f.do("POST", email+"/pause", `{"reason":"the provider is down"}`).want(t, 200)
+		f.do("GET", jobs+"/a", "").want(t, 200, "why", map[string]any{"by": "paused", "reason": "the provider is down"})
+		f.do("POST", jobs+"/a/cancel", "").want(t, 200)
+		f.do("GET", jobs+"/a", "").want(t, 200, "state", "cancelled", "why", nil)
+	})
+}

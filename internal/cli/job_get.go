@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -40,12 +41,28 @@ func (c *jobGetCmd) Run(r *run) error {
 		}
 		pairs = append(pairs, "departs", fmt.Sprintf("%s (%sin %s)", j.ETA.At.Local().Format(time.RFC3339Nano), about, short(time.Until(j.ETA.At))))
 	}
+	pairs = append(pairs, "why", whyOf(j.Why))
 	if j.Priority > 0 {
 		pairs = append(pairs, "priority", num(int64(j.Priority)))
 	}
 	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
 		came, instant(j.AppendedAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
 	return facts(r.Out, pairs...)
+}
+
+// whyOf says what a job waits for; nothing of one that does not.
+func whyOf(y *wire.Why) string {
+	if y == nil {
+		return ""
+	}
+	text := plain(string(y.By))
+	if y.Until != nil {
+		text += " until " + instant(y.Until)
+	}
+	if y.Reason != "" {
+		text += ": " + plain(y.Reason)
+	}
+	return text
 }
 
 // instant is t on the local clock; empty if there is none.

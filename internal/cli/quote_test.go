@@ -33,3 +33,16 @@ func TestQuote(t *testing.T) {
 	expect(t, ExitRefused, "", "jobs: is 0", "queue", "quote", "email", "--jobs=0")
 	expect(t, ExitRefused, "", "cost", "queue", "quote", "email", "--jobs=1", "--cost=1001")
 }
+
+func TestWhy(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/h")
+	if _, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "a"}, {Queue: "email", ID: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "why       drainer\n", "", "job", "get", "email", "a")
+	expect(t, ExitDone, "why       rate\n", "", "job", "get", "email", "b")
+	expect(t, ExitDone, "paused", "", "queue", "pause", "email", "--reason", "the provider\tis down")
+	expect(t, ExitDone, "why       paused: the provider is down\n", "", "job", "get", "email", "b")
+}

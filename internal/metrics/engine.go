@@ -19,6 +19,7 @@ type Engine struct {
 	queue.Engine
 	front             queue.Appender
 	appended, refused *prometheus.CounterVec
+	replayed          *prometheus.CounterVec
 	latency           prometheus.Histogram
 	queues            *slots
 }
@@ -37,13 +38,16 @@ func NewEngine(e queue.Engine, front queue.Appender, reg prometheus.Registerer, 
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_refused_total", Help: "Jobs that were not accepted, by reason.",
 		}, []string{"queue", "reason"}),
+		replayed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_replayed_total", Help: "Dead jobs that a person wanted to have tried again, by what became of them.",
+		}, []string{"queue", "outcome"}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "penstock_append_seconds", Help: "How long an append took, one call of one or many jobs.", Buckets: latencyBuckets,
 		}),
 	}
 	m.queues = newSlots(maxQueues, kind{m.appended, "accepted"}, kind{m.appended, "duplicate"},
 		kind{m.refused, "conflict"}, kind{m.refused, "full"}, kind{m.refused, "invalid"}, kind{m.refused, "failed"})
-	return m, register(reg, m.appended, m.refused, m.latency)
+	return m, register(reg, m.appended, m.refused, m.replayed, m.latency)
 }
 
 // Append implements queue.Appender.
@@ -80,6 +84,17 @@ func (m *Engine) count(name string, a *queue.Appended) {
 	default:
 		m.queues.add(name, m.refused, outcome, 1)
 	}
+}
+
+// Replay implements queue.Keeper.
+func (m *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
+	outcomes, err := m.Engine.Replay(ctx, name, ids)
+	for _, o := range outcomes {
+		if o != queue.NotDead {
+			m.queues.add(name, m.replayed, o.String(), 1)
+		}
+	}
+	return outcomes, err
 }
 
 // Delete implements queue.Specs. A deleted queue's series end.

@@ -21,6 +21,14 @@ type Job struct {
 	DueAt      *time.Time  `json:"due_at,omitempty"`
 	EndedAt    *time.Time  `json:"ended_at,omitempty"`
 	Reason     string      `json:"reason,omitempty"`
+	Why        *Why        `json:"why,omitempty"`
+}
+
+// Why is what holds a job up that has not left.
+type Why struct {
+	By     queue.Cause `json:"by"`
+	Until  *time.Time  `json:"until,omitempty"`
+	Reason string      `json:"reason,omitempty"`
 }
 
 // Cancelled is the answer to a cancellation.

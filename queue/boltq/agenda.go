@@ -49,26 +49,25 @@ func place(h *heap[*line], l *line, at int, belongs bool) {
 	}
 }
 
-// arm works out when l can next depart, after its bucket or its jobs changed.
-// Of a queue in which jobs waited before, the earlier instant stands: the slots
-// since then were lost, whatever comes back meanwhile.
+// arm works out when l can next depart, after its jobs changed. Of a queue in which jobs
+// waited before, the earlier instant stands: the slots since then were lost, whatever
+// comes back meanwhile. So it does of one whose lanes rested, which stays among the
+// ripening.
 func (e *Engine) arm(l *line, now leaky.Instant) {
-	able := false
-	if l.awake() && l.peopled > 0 {
-		next := l.pacer.Next(l.bucket, now)
-		if able = l.able(next); able && (l.agendaAt < 0 || next < l.departs) {
-			l.departs = next
-		}
+	next := l.pacer.Next(l.bucket, now)
+	able := l.awake() && l.able(next) && !l.rested()
+	if able && (l.agendaAt < 0 || next < l.departs) {
+		l.departs = next
 	}
 	place(&e.agenda, l, l.agendaAt, able)
 	e.armRipening(l)
 }
 
-// disarm takes l off the agenda, so that arm finds anew when it can depart.
-func (e *Engine) disarm(l *line) {
-	if l.agendaAt >= 0 {
-		e.agenda.remove(l.agendaAt)
-	}
+// rearm finds anew when l can depart: after a visit, by another rule, after a pause.
+func (e *Engine) rearm(l *line, now leaky.Instant) {
+	l.departs = l.pacer.Next(l.bucket, now)
+	place(&e.agenda, l, l.agendaAt, l.awake() && l.able(l.departs))
+	e.armRipening(l)
 }
 
 func (e *Engine) armRipening(l *line) {
@@ -96,6 +95,10 @@ func (l *line) awake() bool { return l.live && !l.paused }
 // late.
 func (e *Engine) due(l *line, now leaky.Instant) {
 	e.arm(l, now)
+	e.wakeForLine(l, now)
+}
+
+func (e *Engine) wakeForLine(l *line, now leaky.Instant) {
 	if at, any := l.next(); any {
 		e.wakeFor(at, now)
 	}

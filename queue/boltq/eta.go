@@ -37,12 +37,20 @@ func (r risk) ahead(before, gap int64) int64 {
 
 // foresee is when a job departs, if nothing unforeseen comes between.
 func (l *line) foresee(o outlook, now leaky.Instant) leaky.Instant {
+	at, _ := l.judge(o, now)
+	return at
+}
+
+// judge is foresee, and whose rate decides it.
+func (l *line) judge(o outlook, now leaky.Instant) (leaky.Instant, queue.Cause) {
 	before := min(o.waiting, o.place*(o.others+1)+o.others)
 	at := l.pacer.ETA(l.bucket, now, o.ahead(before, o.gap))
 	if b, p, limited := o.lane.paced(now, now); limited {
-		at = max(at, p.ETA(b, now, o.place))
+		if own := p.ETA(b, now, o.place); own > at {
+			return own, queue.ByLaneRate
+		}
 	}
-	return at
+	return at, queue.ByRate
 }
 
 // outlook is that of a job that is in the queue.

@@ -2,9 +2,9 @@ package boltq
 
 import "sort"
 
-// fifo holds the waiting jobs in order of turn, in a ring: the ends cost O(1),
-// a rank O(log n), and what comes back is put in from the nearer end. Jobs that
-// come back were granted before those that wait, so that end is the front.
+// fifo holds waiting jobs in order of turn, in a ring: the ends cost O(1), a rank
+// O(log n). What comes back is put in near an end, or not at all. Most jobs that come
+// back were granted before those that wait, so that end is the front.
 type fifo struct {
 	ring []*job // its length is a power of two
 	head int
@@ -30,31 +30,44 @@ func (f *fifo) pop() *job {
 	return j
 }
 
-// remove takes j, which is in it, out of the middle.
-func (f *fifo) remove(j *job) {
-	i := f.rank(j)
+// remove takes j out, and reports whether it was there.
+func (f *fifo) remove(j *job) bool {
+	if f.n > 0 && f.front() == j {
+		f.pop()
+		return true
+	}
+	i := f.search(j.turn)
+	if i == f.n || f.at(i) != j {
+		return false
+	}
 	if i < f.n-i { // the front is nearer
 		for ; i > 0; i-- {
 			f.set(i, f.at(i-1))
 		}
 		f.pop()
-		return
+		return true
 	}
 	for ; i < f.n-1; i++ {
 		f.set(i, f.at(i+1))
 	}
 	f.n--
 	f.set(f.n, nil)
+	return true
 }
 
-// insert puts j at its turn.
-func (f *fifo) insert(j *job) {
-	if f.n == len(f.ring) {
-		f.resize(max(8, 2*len(f.ring)))
-	}
+// nearEnd is how many jobs are moved at most for one that comes in before them.
+const nearEnd = 64
+
+// insert puts j at its turn, unless that is too far from the ends, which it reports.
+func (f *fifo) insert(j *job) bool {
 	i := f.n
 	if i > 0 && f.at(i-1).turn > j.turn {
-		i = f.search(j.turn)
+		if i = f.search(j.turn); min(i, f.n-i) > nearEnd {
+			return false
+		}
+	}
+	if f.n == len(f.ring) {
+		f.resize(max(8, 2*len(f.ring)))
 	}
 	if i >= f.n-i { // the back is nearer
 		for k := f.n; k > i; k-- {
@@ -68,10 +81,8 @@ func (f *fifo) insert(j *job) {
 	}
 	f.n++
 	f.set(i, j)
+	return true
 }
-
-// rank returns how many wait before j.
-func (f *fifo) rank(j *job) int { return f.search(j.turn) }
 
 // search returns the index of the first job whose turn is not before turn.
 func (f *fifo) search(turn int64) int {

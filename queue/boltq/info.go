@@ -184,9 +184,11 @@ func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 	case queue.Waiting:
 		i.Position = int64(j.lane.fifo.rank(j)) + 1
 		i.ETA = l.eta(j, l.risk(0, false), now)
+		i.Why = l.reason(j, now)
 	case queue.Scheduled:
 		i.DueAt = j.flight.due.Time()
 		i.ETA = l.eta(j, l.risk(0, false), now)
+		i.Why = l.reason(j, now)
 	case queue.Leased:
 		i.DueAt = j.flight.due.Time()
 	}
@@ -204,7 +206,7 @@ func (l *line) lookAside(id string, number uint64, d *deferral, now leaky.Instan
 	place := max(1, int64(number)-(int64(l.aside.tickets)-count))
 	before := float64(l.aside.cost) * float64(place-1) / float64(count)
 	waiting := l.count[queue.Waiting]
-	i.State, i.Position = queue.Deferred, waiting+place
+	i.State, i.Position, i.Why = queue.Deferred, waiting+place, l.spec.Deferred.WhyDeferred(now.Time())
 	i.ETA.At = l.etaAside(waiting, l.gap(l.turn), int64(before), l.risk(int64(d.cost), false), now).Time()
 	return i
 }

@@ -24,6 +24,8 @@ type lane struct {
 	bucket leaky.Bucket
 	// pacer is the rule under which the bucket is; the zero Pacer before the lane's first rate.
 	pacer leaky.Pacer
+	// covered is the cost for which the bucket is held over what an earlier process granted.
+	covered int64
 
 	in    *heap[*lane]  // where it is: among those of its line, those that fade, or nowhere
 	place int           // there
@@ -75,26 +77,26 @@ func (ln *lane) before(priority int) (n int64) {
 }
 
 // paced returns the lane's bucket and rule as they are for a departure that is sought
-// from at on. limited is false when it has no rate; its bucket is left alone then. The
-// horizon is the queue's: the bucket may be of a departure that far ahead.
+// from at on. limited is false when it has no rate; its bucket is left alone then.
 func (ln *lane) paced(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, limited bool) {
 	rule := ln.rule()
 	if rule.Rate.Unlimited() {
 		return leaky.Bucket{}, leaky.Pacer{}, false
 	}
 	b, p = ln.bucket, rule.Pacer()
-	p.Horizon = queue.Horizon
-	was := ln.pacer
-	if was == (leaky.Pacer{}) { // its first rate, that we know of
-		b, was = ln.line.lost(p), p
-	}
 	switch {
-	case b.TAT <= now:
-		b = leaky.Bucket{}
-	case p != was:
-		b = was.Change(b, p, at)
+	case ln.unknown(now):
+		b = ln.line.lost(p)
+	case p != ln.pacer:
+		b = ln.pacer.Change(b, p, at)
 	}
 	return b, p, true
+}
+
+// unknown reports whether the lane has no bucket, or one that delays nothing any more:
+// those might have been forgotten.
+func (ln *lane) unknown(now leaky.Instant) bool {
+	return ln.pacer == (leaky.Pacer{}) || ln.bucket.TAT <= now
 }
 
 // opens is the next departure that the lane's own rate allows, not before at. What a
@@ -104,15 +106,35 @@ func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
 	if !limited {
 		return at
 	}
-	ln.bucket, ln.pacer = b, p
+	ln.keep(b, p, now)
 	return p.Next(b, at)
+}
+
+func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
+	if ln.unknown(now) {
+		ln.covered = ln.line.dearest
+	}
+	ln.bucket, ln.pacer = b, p
+}
+
+// judge is opens for the first of the lane's jobs: one as costly may have left just before
+// the end of the process before, when none as costly was known of when the lane was held.
+func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
+	at, l := ln.opens(d, now), ln.line
+	if cost := int64(ln.fifo.front().cost); l.since != 0 && !ln.rule().Rate.Unlimited() && cost > ln.covered {
+		if ln.pacer.Hold(leaky.Bucket{}, l.since, cost).TAT > now {
+			ln.bucket, ln.covered = ln.pacer.Cover(ln.bucket, cost-ln.covered), cost
+			at = ln.pacer.Next(ln.bucket, d)
+		}
+	}
+	return at
 }
 
 // take takes a departure at d, which opens has allowed, from the lane's bucket.
 func (ln *lane) take(d, now leaky.Instant, cost int64) {
 	if b, p, limited := ln.paced(d, now); limited {
 		p.Take(&b, d, cost)
-		ln.bucket, ln.pacer = b, p
+		ln.keep(b, p, now)
 	}
 }
 

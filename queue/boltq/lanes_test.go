@@ -97,6 +97,7 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 				}
 			}
 			after := b.info("q")
+			after.Bucket.Last = info.Bucket.Last // as late as a grant can have been
 			if after.Outflow = info.Outflow; !reflect.DeepEqual(info, after) {
 				t.Errorf("before %+v\nafter  %+v", info, after)
 			}
@@ -177,6 +178,65 @@ func TestLanesAreHeldOverAReopening(t *testing.T) {
 	b.advance(time.Microsecond)
 	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "old" {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A lane is held for the dearest job that was known when the store was opened. One that
+// costs more is held for itself, while one as costly may have left before; it holds no
+// other lane.
+func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/s"), Burst: 2}))
+	b.put("old", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/m")}))
+	b.reopen()
+	begun := b.engineNow()
+	of := func(name, lane, id string, cost int64) queue.Job {
+		return queue.Job{Queue: name, ID: id, Lane: lane, Cost: cost, Payload: []byte("{}")}
+	}
+	b.accept(of("q", "a", "a1", 1), of("q", "a", "a2", 10), of("q", "a", "a3", 10), of("q", "b", "b1", 1), of("q", "b", "b2", 3))
+	got := map[string]time.Duration{}
+	for len(got) < 5 {
+		list := b.reserve(9)
+		for _, r := range list {
+			got[r.ID] = b.engineNow().Sub(begun) + r.In
+		}
+		b.settleAll(queue.Deliver, list)
+		b.advance(50 * time.Millisecond)
+		if b.engineNow().Sub(begun) > time.Minute {
+			t.Fatal(got)
+		}
+	}
+	const first = time.Second + queue.Horizon // held for a job of cost 1
+	want := map[string]time.Duration{
+		"a1": first, "b1": first,
+		"a2": first + time.Second + 9*time.Second, "a3": first + 20*time.Second,
+		"b2": first + time.Second + 2*time.Second,
+	}
+	for id, at := range want {
+		if got[id].Round(50*time.Millisecond) != at.Round(50*time.Millisecond) {
+			t.Errorf("%s left at %v, want %v", id, got[id], at)
+		}
+	}
+
+	b.advance(2 * time.Hour) // long after the opening
+	b.accept(of("old", "a", "a1", 1), of("old", "b", "b1", 1000), of("old", "c", "c1", 1), of("old", "d", "d1", 100))
+	var ids []string
+	list := b.reserve(9)
+	for _, r := range list {
+		ids = append(ids, r.ID)
+	}
+	b.settleAll(queue.Deliver, list)
+	slices.Sort(ids)
+	if !slices.Equal(ids, []string{"a1", "c1", "d1"}) {
+		t.Errorf("granted %v two hours after the opening", ids)
+	}
+	b.advance(begun.Add(queue.Horizon+1000*time.Minute).Sub(b.engineNow()) - time.Microsecond)
+	if got := b.reserve(9); len(got) != 0 {
+		t.Errorf("%s was granted a microsecond too early", got[0].ID)
+	}
+	b.advance(time.Microsecond)
+	if got := b.reserve(9); len(got) != 1 || got[0].ID != "b1" {
+		t.Errorf("granted %v when nothing that may have been lost can matter", got)
 	}
 }
 
@@ -317,6 +377,49 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
+// Whatever a deleted queue had is gone through in pieces, not at once.
+func TestADeletedQueueIsClearedInPieces(t *testing.T) {
+	const n = 2*fadeMax + 1
+	e := &Engine{fading: newLanes(byFading)}
+	l := newLine(1, queue.Spec{Name: "q"})
+	for i := range n {
+		key := fmt.Sprint("lane ", i)
+		ln := l.lane(key, queue.DigestLane(key))
+		j := &job{id: key, lane: ln, seq: uint64(i + 1), turn: firstTurn + int64(i), cost: 1, state: queue.Waiting}
+		l.board(ln)
+		if i%3 == 0 { // a third of the lanes fade
+			ln.bucket.TAT = noon
+			e.alight(ln, 0)
+			j.lane = &l.bare
+		}
+		l.jobs[j.id] = j
+		l.place(j.lane, l.stand(j), 0)
+		l.ended.add(&ended{id: fmt.Sprint("ended ", i), key: uint64(i + 1), at: leaky.Instant(i), state: queue.Delivered + queue.State(i%2)})
+	}
+	fading, seqs, keys := e.fading.len(), map[uint64]bool{}, map[uint64]bool{}
+	e.discard(l)
+	if e.fading.len() != fading {
+		t.Errorf("%d of %d lanes that fade were taken out at once", fading-e.fading.len(), fading)
+	}
+	for e.fade(noon, 10); !e.garbage[0].empty(); { // some of which are over meanwhile
+		before := e.fading.len()
+		taken := e.garbage[0].take(sweepMax)
+		e.garbage[0].unfade(fadeMax)
+		if some := len(taken.jobs) + len(taken.ended); some > sweepMax || before-e.fading.len() > fadeMax {
+			t.Fatalf("%d records and %d lanes in a piece", some, before-e.fading.len())
+		}
+		for _, seq := range taken.jobs {
+			seqs[seq] = true
+		}
+		for _, d := range taken.ended {
+			keys[d.key] = true
+		}
+	}
+	if len(seqs) != n || len(keys) != n || e.fading.len() != 0 {
+		t.Errorf("%d jobs and %d ended ones were freed of %d, %d lanes fade", len(seqs), len(keys), n, e.fading.len())
+	}
+}
+
 // What an append, a cancellation or the expiry of a job in a lane has taken it gives back
 // when its commit fails.
 func TestChangesOfLanesCanFail(t *testing.T) {
@@ -389,7 +492,7 @@ func TestTiersAgainstASortedList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 9))
 	var f tiers
 	var list []*job
-	base := int64(firstTurn)
+	base, sides := int64(firstTurn), 0
 	find := func(turn int64) int {
 		at, _ := slices.BinarySearchFunc(list, turn, func(j *job, turn int64) int {
 			if j.turn < turn {
@@ -399,9 +502,25 @@ func TestTiersAgainstASortedList(t *testing.T) {
 		})
 		return at
 	}
-	for range 20_000 {
+	var away []*job // which come back later, to any place
+	for range 40_000 {
 		switch op := rnd.IntN(10); {
-		case op < 4 || len(list) == 0:
+		case op < 1 && len(away) > 0:
+			at := rnd.IntN(len(away))
+			j := away[at]
+			away = slices.Delete(away, at, at+1)
+			if at = find(j.turn); f.search(j.turn) != at {
+				t.Fatalf("%d before turn %d, want %d", f.search(j.turn), j.turn, at)
+			}
+			list = slices.Insert(list, at, j)
+			f.insert(j)
+			if got := f.rank(j); got != at {
+				t.Fatalf("rank %d of one that came back, want %d", got, at)
+			}
+			if aside := f.more != nil && f.more.side.len() > 0; aside {
+				sides++
+			}
+		case op < 6 && len(list) < 2000 || len(list) == 0:
 			base += 1 + rnd.Int64N(3)
 			j := &job{turn: turnOf(base, rnd.IntN(3)*rnd.IntN(5))}
 			if j.base() != base {
@@ -416,9 +535,11 @@ func TestTiersAgainstASortedList(t *testing.T) {
 			if got := f.rank(j); got != at {
 				t.Fatalf("rank %d, want %d", got, at)
 			}
-		case op < 6: // the middle
+		case op < 8: // the middle
 			at := rnd.IntN(len(list))
-			f.remove(list[at])
+			if f.remove(list[at]); rnd.IntN(2) == 0 {
+				away = append(away, list[at])
+			}
 			list = slices.Delete(list, at, at+1)
 		default:
 			if f.front() != list[0] {
@@ -430,5 +551,51 @@ func TestTiersAgainstASortedList(t *testing.T) {
 		if f.len() != len(list) {
 			t.Fatalf("%d in it, want %d", f.len(), len(list))
 		}
+		if rnd.IntN(500) > 0 || len(list) == 0 {
+			continue
+		}
+		at := rnd.IntN(len(list))
+		if got := slices.Collect(f.from(list[at].turn)); !slices.Equal(got, list[at:]) {
+			t.Fatalf("%d jobs from turn %d on, want %d", len(got), list[at].turn, len(list)-at)
+		}
+		until, old := list[at].base(), slices.Clone(list)
+		old = slices.DeleteFunc(old, func(j *job) bool { return j.base() >= until })
+		if got := slices.Collect(f.before(until)); !slices.Equal(got, old) {
+			t.Fatalf("%d jobs before %d, want %d", len(got), until, len(old))
+		}
+	}
+	if sides < 500 {
+		t.Errorf("only %d times some stood aside", sides)
+	}
+	for _, j := range list {
+		f.remove(j)
+	}
+	if f.len() != 0 || f.more != nil || len(f.low.ring) > 64 {
+		t.Errorf("%d are left, with room for %d, %+v", f.len(), len(f.low.ring), f.more)
+	}
+}
+
+// What comes back into the middle of many is put in without moving them.
+func TestComingBackMovesFewJobs(t *testing.T) {
+	const n = 100_000
+	var f tiers
+	for i := range int64(n) {
+		f.insert(&job{turn: firstTurn + 2*i})
+	}
+	ring := slices.Clone(f.low.ring)
+	for i := range int64(n / 10) {
+		f.insert(&job{turn: firstTurn + n/2 + 2*i + 1})
+	}
+	moved := 0
+	for i, j := range f.low.ring {
+		if ring[i] != j {
+			moved++
+		}
+	}
+	if moved != 0 || f.len() != n+n/10 {
+		t.Errorf("%d of %d were moved", moved, f.len())
+	}
+	if got := f.rank(f.low.at(n - 1)); got != f.len()-1 {
+		t.Errorf("the last has rank %d of %d", got, f.len())
 	}
 }

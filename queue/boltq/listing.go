@@ -139,23 +139,6 @@ func (l *line) laneAfter(digest queue.LaneDigest) *lane {
 	return nil
 }
 
-// from yields the jobs from a turn on.
-func (t *tiers) from(turn int64) func(yield func(*job) bool) {
-	return func(yield func(*job) bool) {
-		for p := queue.MaxPriority; p >= 0; p-- {
-			if p > 0 && t.high == nil {
-				continue
-			}
-			f := t.tier(p)
-			for i := f.search(turn); i < f.n; i++ {
-				if !yield(f.at(i)) {
-					return
-				}
-			}
-		}
-	}
-}
-
 func (p *listing) scheduled(l *line, c *queue.Cursor) {
 	behind := func(f *flight) bool {
 		return c == nil || f.due > leaky.Instant(c.At) || f.due == leaky.Instant(c.At) && f.job.id > c.ID

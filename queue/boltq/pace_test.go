@@ -262,9 +262,14 @@ func TestFIFOAgainstASortedList(t *testing.T) {
 			if found {
 				continue
 			}
+			if !f.insert(j) {
+				if min(at, len(list)-at) <= nearEnd {
+					t.Fatalf("refused at %d of %d", at, len(list))
+				}
+				continue
+			}
 			list = slices.Insert(list, at, j)
-			f.insert(j)
-			if r := f.rank(j); r != at {
+			if r := f.search(j.turn); r != at {
 				t.Fatalf("rank %d, want %d", r, at)
 			}
 		}

@@ -100,23 +100,6 @@ func (p *purge) waiting(l *line, until int64) (jobs []*job, next *queue.Cursor, 
 	return jobs, nil, err
 }
 
-// before yields the jobs whose turns, without their priority, are before one.
-func (t *tiers) before(base int64) func(yield func(*job) bool) {
-	return func(yield func(*job) bool) {
-		for p := queue.MaxPriority; p >= 0; p-- {
-			if p > 0 && t.high == nil {
-				continue
-			}
-			f := t.tier(p)
-			for i := 0; i < f.n && f.at(i).base() < base; i++ {
-				if !yield(f.at(i)) {
-					return
-				}
-			}
-		}
-	}
-}
-
 func (p *purge) scheduled(l *line, until int64) (jobs []*job, next *queue.Cursor) {
 	c, looked := p.cursor, 0
 	behind := func(f *flight) bool {

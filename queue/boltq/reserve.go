@@ -162,7 +162,7 @@ func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
 	}
 	for _, l := range visited {
 		if l.busy == nil {
-			e.arm(l, now)
+			e.rearm(l, now)
 		} else { // whoever is changing it arms it, if need be
 			e.agenda.push(l)
 		}

@@ -25,6 +25,14 @@ func (s *sorted[T]) pop() T {
 	return v
 }
 
+func (s *sorted[T]) popLast() T {
+	b := len(s.blocks) - 1
+	i := len(s.blocks[b]) - 1
+	v := s.blocks[b][i]
+	s.removeAt(b, i)
+	return v
+}
+
 func (s *sorted[T]) push(v T) {
 	s.n++
 	if len(s.blocks) == 0 {
@@ -79,6 +87,15 @@ func (s *sorted[T]) search(is func(T) bool) (b, i int) {
 		return b, 0
 	}
 	return b, sort.Search(len(s.blocks[b]), func(i int) bool { return is(s.blocks[b][i]) })
+}
+
+// before returns how many values are before the first of which is holds.
+func (s *sorted[T]) before(is func(T) bool) int {
+	b, n := s.search(is)
+	for _, block := range s.blocks[:b] {
+		n += len(block)
+	}
+	return n
 }
 
 // from yields the values from the first on of which is holds, as of all behind it. They

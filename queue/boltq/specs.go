@@ -221,8 +221,8 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 		at, _ := slices.BinarySearch(e.names, l.spec.Name)
 		e.names = slices.Insert(e.names, at, l.spec.Name)
 	}
-	e.disarm(l) // by another rule, or after a pause, it can depart from now on
-	e.due(l, now)
+	e.rearm(l, now)
+	e.wakeForLine(l, now)
 	if c.respec {
 		e.announce(l, now)
 	}

@@ -23,6 +23,7 @@ type turns struct {
 	ready   heap[*lane]  // by tag
 	resting *heap[*lane] // by until when; busy ones never
 	changed *heap[*lane] // that rested or were busy when a rule changed
+	again   bool         // a rule changed while some of those were still there
 }
 
 func newTurns() *turns {
@@ -110,18 +111,28 @@ func (l *line) unblock(ln *lane, now leaky.Instant) bool {
 }
 
 // change makes a changed rule hold for lanes that rest or are busy: they become ready in
-// the next visits, which judge them.
+// the next visits, which judge them. While there are some of an earlier change the others
+// wait for those: there may be a million, and here nothing goes through them.
 func (t *turns) change() {
-	if !t.changing() {
+	t.again = t.changed.len() > 0
+	if !t.again {
 		t.changed, t.resting = t.resting, t.changed
-		return
-	}
-	for t.resting.len() > 0 {
-		t.resting.top().enter(t.changed)
 	}
 }
 
-func (t *turns) changing() bool { return t.changed.len() > 0 }
+// recall makes up to changeMax lanes ready for the sake of a changed rule, at the
+// beginning of a visit.
+func (t *turns) recall() {
+	for n := 0; t.changed.len() > 0 && n < changeMax; n++ {
+		t.prepare(t.changed.top())
+	}
+	if t.again && t.changed.len() == 0 {
+		t.change()
+	}
+}
+
+// changing reports whether lanes are still to become ready because of a changed rule.
+func (t *turns) changing() bool { return t.again || t.changed.len() > 0 }
 
 // sameLanes reports whether two specs have the same rules for lanes.
 func sameLanes(a, b *queue.Spec) bool {
@@ -139,12 +150,26 @@ func (l *line) able(next leaky.Instant) bool {
 	switch {
 	case l.peopled == 0 || l.crowded():
 		return false
-	case t == nil || !l.mixed():
-		return true
-	case t.ready.len() > 0 || t.changing() || l.bare.fifo.len() > 0 && l.bare.in == nil:
+	case !l.still():
 		return true
 	}
 	return t.resting.len() > 0 && t.resting.top().rests <= next
+}
+
+// still reports whether all lanes in which jobs wait rest or are busy.
+func (l *line) still() bool {
+	t := l.turns
+	return t != nil && l.mixed() && t.ready.len() == 0 && !t.changing() && (l.bare.fifo.len() == 0 || l.bare.in != nil)
+}
+
+// rested reports whether the lane that all wait for rested for longer than the queue's own
+// pace held it up.
+func (l *line) rested() bool {
+	if !l.still() || l.turns.resting.len() == 0 {
+		return false
+	}
+	at := l.turns.resting.top().rests
+	return at != never && l.pacer.Next(l.bucket, at-1) < at
 }
 
 // wakes returns when the first lane stops resting, if that is what the queue waits for.
@@ -169,9 +194,7 @@ func (l *line) begin() (v visit) {
 		return v
 	}
 	t := l.order()
-	for n := 0; t.changing() && n < changeMax; n++ {
-		t.prepare(t.changed.top())
-	}
+	t.recall()
 	switch bare := &l.bare; {
 	case !v.mixed:
 		bare.leave()
@@ -198,7 +221,7 @@ func (l *line) choose(v *visit, d, now leaky.Instant) *lane {
 		ln := t.ready.top()
 		if ln.busy() {
 			t.rest(ln, never)
-		} else if at := ln.opens(d, now); at > d {
+		} else if at := ln.judge(d, now); at > d {
 			t.rest(ln, at)
 		} else {
 			return ln
@@ -248,7 +271,7 @@ func (l *line) first() *lane {
 		return nil
 	case t.ready.len() > 0:
 		return t.ready.top()
-	case !t.changing():
+	case t.changed.len() == 0:
 		return t.resting.top()
 	case t.resting.len() == 0 || byRest(t.changed.top(), t.resting.top()):
 		return t.changed.top()

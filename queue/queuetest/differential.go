@@ -159,6 +159,7 @@ func (p *pair) step() {
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.replay, p.extend, p.extend, p.pause, p.resume, p.delete, p.look, p.look, p.sweep, p.backwards,
+		p.list, p.purge, p.revive, p.revive, p.forget,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }
@@ -178,8 +179,8 @@ func describe(i queue.Info) string {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
 	return fmt.Sprintf("%s %v paused %v %q; waiting %d scheduled %d leased %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
-		"timed out %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d; errors%s", text, err, i.Paused, i.PauseReason,
-		i.Waiting, i.Scheduled, i.Leased, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Delivered, i.Retried, i.Died,
+		"timed out %d replayed %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d; errors%s", text, err, i.Paused, i.PauseReason,
+		i.Waiting, i.Scheduled, i.Leased, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed, i.Delivered, i.Retried, i.Died,
 		i.Released, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, errs)
 }
 

@@ -98,7 +98,7 @@ func (r *rig) buried(reason string, list ...queue.Job) {
 func (r *rig) asListed(queueName, id string) queue.JobInfo {
 	r.Helper()
 	i := r.job(queueName, id)
-	i.Position, i.ETA = 0, queue.ETA{}
+	i.Position, i.ETA, i.Why = 0, queue.ETA{}, queue.Why{}
 	return i
 }
 

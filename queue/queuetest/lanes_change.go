@@ -97,6 +97,42 @@ var laneChangeRules = []rule{
 		drainNow(n)
 		r.lanes(q, 0)
 	}},
+	{"a rule that changes again, while lanes are still judged by the first change, holds for all", func(r *rig) {
+		const n = 350
+		q := r.queue("q", "unlimited", each(paced("1/d")))
+		var list []queue.Job
+		for i := range n {
+			lane := fmt.Sprint("lane-", i)
+			list = append(list, in(lane, q, fmt.Sprint("a", i)), in(lane, q, fmt.Sprint("b", i)))
+		}
+		r.acceptJobs(list...)
+		visit := func() (left int) {
+			res := r.reserveAs("client", q, queue.MaxReserve)
+			r.deliver(res.Jobs...)
+			r.clock.Advance(time.Millisecond)
+			return len(res.Jobs)
+		}
+		left := 0
+		for range 20 {
+			left += visit()
+		}
+		r.lanes(q, n)
+		for _, rule := range []string{"1/h", "1/m", "2/d"} {
+			r.queue(q, "unlimited", each(paced(rule)))
+			left += visit() // judges some of them
+		}
+		if left != n {
+			r.Errorf("%d departed before the rule was lifted, want %d", left, n)
+		}
+		r.queue(q, "unlimited")
+		for range 20 {
+			left += visit()
+		}
+		if left != 2*n {
+			r.Errorf("%d departed after it was, want %d", left, 2*n)
+		}
+		r.lanes(q, 0)
+	}},
 	{"a raised rate of lanes wakes the watcher", func(r *rig) {
 		q := r.queue("q", "unlimited", each(paced("1/d")))
 		r.series(q, "x", "j", 300, 1)

@@ -214,6 +214,35 @@ var laneRateRules = []rule{
 			r.Errorf("granted %v, lost %v; want 4", ids(res.Jobs), res.Lost)
 		}
 	}},
+	{"slots lost since a lane could go on are not forgotten for what happens to other jobs", func(r *rig) {
+		for i, tt := range []struct {
+			what string
+			do   func(q string, v queue.Reservation)
+			want int64
+		}{
+			{"nothing", func(string, queue.Reservation) {}, 6},
+			{"one comes back", func(_ string, v queue.Reservation) { r.release(v) }, 6},
+			{"one fails", func(_ string, v queue.Reservation) { r.fail(time.Hour, v) }, 6},
+			{"one is cancelled", func(q string, _ queue.Reservation) { r.cancels(queue.Cancelled, q, "x2") }, 6},
+			{"one comes in behind", func(q string, _ queue.Reservation) { r.lettered(q, "x4") }, 6},
+			{"another lane comes", func(q string, _ queue.Reservation) { r.lettered(q, "y1") }, 1},
+			{"the rule changes", func(q string, _ queue.Reservation) { r.queue(q, "100/s", each(paced("2/s"))) }, 1},
+		} {
+			q := r.ruled(fmt.Sprint("g.q", i), "100/s", "x1 x2 x3", each(paced("1/s")))
+			v := r.grant(q, 9, "x1")
+			r.clock.Advance(1050 * time.Millisecond)
+			tt.do(q, v[0])
+			r.clock.Advance(10 * time.Millisecond)
+			if res := r.reserveAs("client", q, 9); len(res.Jobs) == 0 || res.Lost[q] != tt.want {
+				r.Errorf("%s: granted %v, lost %v; want %d", tt.what, ids(res.Jobs), res.Lost, tt.want)
+			}
+			r.clock.Advance(10 * time.Minute)
+			for _, v := range r.reserve(q, 9) {
+				r.deliver(v)
+			}
+			r.delete(q)
+		}
+	}},
 	{"a lane keeps its bucket while it is empty", func(r *rig) {
 		q := r.ruled("q", "unlimited", "x1 y1", each(paced("1/s")))
 		t0 := r.clock.Now()

@@ -322,6 +322,29 @@ func (p *pair) look() {
 		return
 	}
 	p.jobInfo(p.queueName(), p.id())
+	p.quote(p.queueName())
+}
+
+// quote asks about jobs of a lane, and about another rate.
+func (p *pair) quote(q string) {
+	ask := queue.QuoteRequest{
+		Jobs: rapid.Int64Range(1, 20).Draw(p.T, "quoted"), Cost: rapid.Int64Range(1, 3).Draw(p.T, "quoted cost"),
+		Lane: rapid.SampledFrom(append([]string{"", "\xff"}, pairLanes...)).Draw(p.T, "quoted lane"),
+	}
+	other := paced(rapid.SampledFrom([]string{"unlimited", "5/s", "1/m"}).Draw(p.T, "quoted rate")).Rate
+	ask.Rate = &other
+	p.both(fmt.Sprintf("quote %s %+v", q, ask), func(_ int, e queue.Engine) string {
+		i, lane, err := e.Lane(p.ctx, q, ask.Lane)
+		if err != nil {
+			return kind(err)
+		}
+		quote, err := ask.Quote(&i, &lane)
+		if err != nil {
+			return kind(err)
+		}
+		return fmt.Sprintf("%s; drained %s, %s to %s, drained %s; lane %d of %d", quoted(quote), micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
+			micro(quote.Then.Drained), lane.Waiting, lane.Held)
+	})
 }
 
 func (p *pair) jobInfo(q, id string) {
@@ -334,8 +357,9 @@ func (p *pair) jobInfo(q, id string) {
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
 			where = fmt.Sprintf("lane %q priority %d ", i.Lane, i.Priority)
 		}
-		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
-			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason)
+		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason,
+			i.Why.By, micro(i.Why.Until), i.Why.Reason)
 	})
 }
 

@@ -12,6 +12,7 @@ type book struct {
 	aside       int64
 	withdrawn   int64
 	returned    int64
+	replayed    int64
 	missing     int64
 	backOnes    int64 // records that ended because the job came back, or was dealt with
 	deadOutside int64 // died on the overflow
@@ -48,8 +49,9 @@ func (p *pair) balance() {
 		must("entered", i.Appended, b.entered)
 		must("set aside", i.SetAside, b.aside-b.withdrawn)
 		must("returned", i.Returned, b.returned)
+		must("replayed", i.Replayed, b.replayed)
 		must("given up", i.Missing, b.missing)
-		must("in one state each", i.Waiting+i.Scheduled+i.Leased+i.Delivered+i.TimedOut+(i.Died-b.deadOutside)+(i.Cancelled-b.cancelled), b.entered)
+		must("in one state each", i.Waiting+i.Scheduled+i.Leased+i.Delivered+i.TimedOut+(i.Died-b.deadOutside)+(i.Cancelled-b.cancelled), b.entered+b.replayed)
 		must("leases", int64(len(b.settled))+i.Expired+i.Leased, int64(len(b.granted)))
 		count := map[queue.State]int64{}
 		for id := range 31 {

@@ -71,6 +71,7 @@ func Run(t *testing.T, open Open) {
 		{"Ordered", orderedRules},
 		{"Deadline", deadlineRules},
 		{"OverflowLanes", overflowLaneRules},
+		{"Why", whyRules},
 		{"Quote", quoteRules},
 		{"List", listRules},
 		{"Purge", purgeRules},

@@ -35,12 +35,13 @@ local function ahead_of(q, before, behind, cost, ordinary)
 end
 
 -- lane_eta is the eta of a job that has i before it in its lane, m other lanes, and n
--- in all beside it.
+-- in all beside it, and whose rate decides it.
 local function lane_eta(q, h, cost, behind, i, m, n)
   local at = pace_eta(q, ahead_of(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE))
   local rule = rule_of(q, h.lane)
-  if rule.n > 0 then at = max(at, pace_eta(bucket_of(q, h.lane, rule, now), i)) end
-  return at
+  local own = rule.n > 0 and pace_eta(bucket_of(q, h.lane, rule, now), i) or at
+  if own > at then return own, 'lane_rate' end
+  return at, 'rate'
 end
 
 -- aside_eta is that of a deferred job, which departs behind all that wait and jobs
@@ -51,7 +52,7 @@ local function aside_eta(q, line, cost, before, not_before)
 end
 
 -- expected returns the position of a job that waits, and its eta, also while it
--- is scheduled. f is its flight, if it has one.
+-- is scheduled, and whose rate decides that. f is its flight, if it has one.
 local function expected(q, line, id, job, f)
   local h = head_of(job, 27)
   local W, head = waiting_key(q, h.lane), line.head or 0
@@ -60,7 +61,8 @@ local function expected(q, line, id, job, f)
     return i + 1, lane_eta(q, h, cost_of(job), (tonumber(call('ZSCORE', W, id)) or head) - head, i, line.lanes - 1, line.waiting - 1)
   end
   local i, own = call('ZCOUNT', W, '-inf', string.format('(%.0f', f.turn)), call('ZCARD', W) > 0 and 1 or 0
-  return 0, max(f.at, lane_eta(q, h, cost_of(job), max(0, f.turn - (line.head or f.turn)), i, line.lanes - own, line.waiting))
+  local at, by = lane_eta(q, h, cost_of(job), max(0, f.turn - (line.head or f.turn)), i, line.lanes - own, line.waiting)
+  return 0, max(f.at, at), by
 end
 
 -- exact reports whether nothing but the pace decides an eta.

@@ -71,8 +71,9 @@ func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 		i.DueAt = at
 	}
 	i.Reason = r.text()
-	if record := r.text(); record != "" && r.err == nil {
-		i.Lane, i.Priority, r.err = queue.UnpackLane([]byte(record))
+	if record := r.text(); record != "" {
+		// One that is broken must not hide the others.
+		i.Lane, i.Priority, _ = queue.UnpackLane([]byte(record))
 	}
 	return i, r.err
 }

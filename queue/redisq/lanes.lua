@@ -6,8 +6,8 @@
 
 local RULE, RULE_BYTES = '>I4I7I4I4I4', 23 -- n, d, burst, capacity, most in flight
 local NO_RULE = { n = 0, d = 0, b = 1, cap = 0, mif = 0 }
--- The rule that it was kept under, tat, rem, last, last cost, the run of the server.
-local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8', 43
+-- The rule that it was kept under, tat, rem, last, last cost, the run of the server, hc.
+local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45
 
 local function unpack_rule(s)
   if not s or #s ~= RULE_BYTES then return NO_RULE end
@@ -16,26 +16,35 @@ local function unpack_rule(s)
   return r
 end
 
+-- sound_lanes is sound of the keys of lanes. It is for before the first write of what
+-- makes a queue laned, too.
+local function sound_lanes(q)
+  call('ZCARD', B .. 'L' .. q.nr)
+  call('ZCARD', B .. 'b' .. q.nr)
+  call('ZCARD', B .. 'i' .. q.nr)
+  call('HLEN', B .. 'h' .. q.nr)
+  call('ZCARD', B .. 'u' .. q.nr)
+  call('HLEN', B .. 'k' .. q.nr)
+  call('HLEN', B .. 'O' .. q.nr)
+end
+
 -- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
--- wait in lanes with a key, mixed that it is plain no more. It raises unless their keys
+-- wait in lanes with a key, mixed that it is plain no more, again that a rule was changed
+-- while lanes were still to be looked at for an earlier change, hm the cost for which the
+-- queue was held in this run of the server. It raises unless their keys
 -- are of the types that they must be.
-local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover' }
+local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover', 'again', 'hm' }
 
 local function lanes(q)
   if q.lw then return end
   local v = {}
   if q.laned then
     v = call('HMGET', B .. 'q' .. q.nr, unpack(LANED))
-    call('ZCARD', B .. 'L' .. q.nr)
-    call('ZCARD', B .. 'b' .. q.nr)
-    call('ZCARD', B .. 'i' .. q.nr)
-    call('HLEN', B .. 'h' .. q.nr)
-    call('ZCARD', B .. 'u' .. q.nr)
-    call('HLEN', B .. 'k' .. q.nr)
-    call('HLEN', B .. 'O' .. q.nr)
+    sound_lanes(q)
   end
   q.lw, q.served, q.ordered, q.mif = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == '1', tonumber(v[4]) or 0
   q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpack_rule(v[7]), tonumber(v[8]) or 0
+  q.again, q.hm = v[9] == '1', tonumber(v[10])
 end
 
 local function waiting_key(q, lane)
@@ -60,22 +69,39 @@ local function busy(q, lane)
 end
 
 -- bucket_of returns a lane's bucket as it is by the rule, and whether it was
--- another rule's before.
+-- another rule's before. One that delays nothing any more is as none. Its hc is the
+-- cost for which it is held.
 local function bucket_of(q, lane, rule, at)
-  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0 }
+  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
-    local n, d, b, tat, rem, last, lc, in_run = unpack_(LANE_BUCKET, kept)
-    run = in_run
+    local n, d, b, tat, rem, last, lc, in_run, hc = unpack_(LANE_BUCKET, kept)
     if tat > now then
-      l = { n = n, d = d, b = b, tat = tat, rem = rem, last = last, lc = lc }
+      run = in_run
+      l = { n = n, d = d, b = b, tat = tat, rem = rem, last = last, lc = lc, hc = hc }
       moved = n ~= rule.n or d ~= rule.d or b ~= rule.b
       if moved then change(l, rule.n, rule.d, rule.b, at, at + HORIZON) end
     end
   end
-  -- It may be that a server which lost its last writes had granted more.
-  if M.ran > 0 and run ~= M.run then hold(l, M.ran + HORIZON, q.cmax) end
+  -- It may be that a server which lost its last writes had granted more: what the queue
+  -- was held for, and not what it has seen since, or a costly job would hold every lane.
+  if M.ran > 0 and run ~= M.run then
+    l.hc = q.epoch == M.run and q.hm or q.cmax
+    hold(l, M.ran + HORIZON, l.hc)
+  end
   return l, moved
+end
+
+-- cover_lane is cover of a lane's bucket. It reports whether it did anything: a hold
+-- for that cost may be over by now.
+local function cover_lane(l, cost)
+  if cost <= l.hc then return false end
+  local whole, rest = burst_parts(l)
+  if rest > 0 then whole = whole + 1 end
+  if advance(l, M.ran + HORIZON + whole, 0, cost) <= now then return false end
+  l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
+  l.lc, l.hc = l.lc + cost - l.hc, cost
+  return true
 end
 
 local function keep_bucket(q, lane, l)
@@ -83,7 +109,7 @@ local function keep_bucket(q, lane, l)
   if l.tat <= now then return call('DEL', key) end
   local left = ceil((l.tat - now) / 1000) + 1
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
-  call('SET', key, pack(LANE_BUCKET, l.n, l.d, l.b, l.tat, l.rem, l.last, l.lc, M.run), 'PX', left)
+  call('SET', key, pack(LANE_BUCKET, l.n, l.d, l.b, l.tat, l.rem, l.last, l.lc, M.run, l.hc), 'PX', left)
 end
 
 -- next_of is Pacer.Next of a lane.

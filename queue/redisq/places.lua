@@ -19,11 +19,22 @@ local function cost_under(q, id)
   return type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
 end
 
--- make_ready gives a lane its tag; cost is that of the first job, if it is known.
+-- make_ready gives a lane its tag; cost is that of the first job, if it is known. A lane
+-- whose key somebody else has is looked at again later: it must not stop the jobs of others.
 local function make_ready(q, lane, cost)
-  local first = not cost and call('ZRANGE', waiting_key(q, lane), 0, 0)[1]
-  if first then cost = cost_under(q, first) end
+  if not cost then
+    local first = redis.pcall('ZRANGE', waiting_key(q, lane), 0, 0)
+    if first.err then return call('ZADD', B .. 'b' .. q.nr, now + 2 * SECOND, lane) end
+    cost = first[1] and cost_under(q, first[1])
+  end
   if cost then call('ZADD', B .. 'L' .. q.nr, q.served + cost, lane) end
+end
+
+local function placed(q, lane)
+  for _, place in ipairs({ 'L', 'b', 'i' }) do
+    if call('ZSCORE', B .. place .. q.nr, lane) then return true end
+  end
+  return false
 end
 
 local function no_place(q, lane)
@@ -98,7 +109,7 @@ local function able(q)
   local waiting = plain + q.lw
   if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) >= q.mif then return nil end
   if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return -math.huge end
-  if call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
+  if q.again or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
   local first = call('ZRANGE', B .. 'b' .. q.nr, 0, 0, 'WITHSCORES')[2]
   return first and first ~= 'inf' and tonumber(first) or nil
 end
@@ -127,7 +138,11 @@ local function enter(q, id, h, cost, before)
     return S.scheduled
   end
   wait(q, h.lane, id, turn)
-  if before == 0 then came(q, h.lane, cost) end
+  if before == 0 then
+    came(q, h.lane, cost)
+  elseif not tagless(q, h.lane) and not placed(q, h.lane) then
+    came(q, h.lane) -- what put it out of its place is mended
+  end
   return S.waiting
 end
 

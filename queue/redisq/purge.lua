@@ -23,12 +23,17 @@ local begins = ARGV[7] == ''
 local MOST_LOOKED, CLASSES = 200, 9
 local FIRST_TURN = CLASSES * PRIORITY_STEP
 
--- The first of those that the purge takes in a lane, in order of turn: by priority, as that
--- is part of it.
+-- The first of those that the purge takes in a lane, in order of turn. Where newer ones
+-- stand among them, by class of priority, as that is part of a turn.
 local function oldest(W, count)
-  local ids, waiting = {}, call('ZCARD', W)
+  local ids, first = {}, call('ZRANGE', W, 0, count - 1, 'WITHSCORES')
+  for i = 1, #first, 2 do
+    if FIRST_TURN + first[i + 1] % PRIORITY_STEP < until_ then ids[#ids + 1] = first[i] end
+  end
+  if 2 * #ids == #first then return ids end
+  ids = {}
   for priority = CLASSES, 0, -1 do
-    local left = min(count, waiting) - #ids
+    local left = count - #ids
     if left <= 0 then break end
     local least, below = (CLASSES - priority) * PRIORITY_STEP, until_ - priority * PRIORITY_STEP
     for _, id in ipairs(call('ZRANGEBYSCORE', W, string.format('%.0f', least), string.format('(%.0f', below), 'LIMIT', 0, left)) do
@@ -66,14 +71,14 @@ local function scheduled()
   return { { ids = taken } }, #ids == limit and { looked[#looked], ids[#ids], '' } or nil
 end
 
--- drop cancels jobs that are in their place no more.
-local function drop(ids, lane)
-  local entries, gone = call('HMGET', B .. 'f' .. nr, unpack(ids)), {}
-  local returned = 0
+-- drop cancels jobs that are in their place no more; each is of the lane beside it, or
+-- of the one that its flight says.
+local function drop(ids, lanes_of)
+  local entries, gone, returned = call('HMGET', B .. 'f' .. nr, unpack(ids)), {}, 0
   for i, id in ipairs(ids) do
     local f = entries[i] and unpack_flight(entries[i])
     if f and f.counted then laned.landed(q, f.lane) end
-    laned.unheld(q, lane or f and f.lane or ZERO)
+    laned.unheld(q, lanes_of[i] or f and f.lane or ZERO)
     returned = returned + drop_job(q, id, f, S.cancelled)
     gone[i] = id
   end
@@ -85,23 +90,24 @@ end
 
 local found, rest
 if state == S.waiting then found, rest = waiting() else found, rest = scheduled() end
-local jobs = 0
+local ids, lanes_of = {}, {}
 for _, some in ipairs(found) do
-  local ids, lane = some.ids, some.lane
-  if ids[1] then
-    if lane then
-      local W = waiting_key(q, lane)
-      call('ZREM', W, unpack(ids))
-      laned.unwait(q, lane, #ids)
-      if q.laned and call('ZCARD', W) == 0 then laned.no_place(q, lane) end
-    else
-      call('ZREM', B .. 't' .. nr, unpack(ids))
-      M.ts = M.ts - #ids
-    end
-    drop(ids, lane)
-    jobs = jobs + #ids
+  for _, id in ipairs(some.ids) do
+    ids[#ids + 1] = id
+    lanes_of[#ids] = some.lane
+  end
+  if some.lane then
+    local W = waiting_key(q, some.lane)
+    call('ZREM', W, unpack(some.ids))
+    laned.unwait(q, some.lane, #some.ids)
+    if q.laned and call('EXISTS', W) == 0 then laned.no_place(q, some.lane) end
+  elseif some.ids[1] then
+    call('ZREM', B .. 't' .. nr, unpack(some.ids))
+    M.ts = M.ts - #some.ids
   end
 end
+local jobs = #ids
+if jobs > 0 then drop(ids, lanes_of) end
 if jobs > 0 then
   if q.laned then laned.sooner(q) else agenda(q, 'LT') end
   speak_up(q)

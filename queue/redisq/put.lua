@@ -21,24 +21,27 @@ if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
 
-local laned = q and q.laned or ''
+local by_lanes = q and q.laned or ''
 for i = 19, 23 do
-  if ARGV[i] ~= '' then laned = '1' end
+  if ARGV[i] ~= '' then by_lanes = '1' end
 end
-if q then more(q) end -- looks at the types
-local regime = laned ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
+if q then
+  more(q) -- looks at the types
+  if by_lanes ~= '' and not q.laned then laned.sound_lanes(q) end
+end
+local regime = by_lanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
 -- own_rules replaces the rules of single lanes. What rests or is busy by the old ones
--- is to be made ready, bit by bit.
+-- is to be made ready, bit by bit; while some of an earlier change are, the others
+-- follow when those are done: there may be a million of either.
 local function own_rules()
-  local overrides, b, i = { B .. 'O' .. nr }, B .. 'b' .. nr, B .. 'i' .. nr
+  local overrides, put_off, changed = { B .. 'O' .. nr }, B .. 'b' .. nr, B .. 'i' .. nr
   for k = 25, 24 + 2 * tonumber(ARGV[24]) do overrides[#overrides + 1] = ARGV[k] end
-  call('DEL', B .. 'O' .. nr)
+  call('UNLINK', B .. 'O' .. nr)
   if overrides[2] then call('HSET', unpack(overrides)) end
-  if call('EXISTS', b) == 0 then return end
-  if call('EXISTS', i) == 0 then return call('RENAME', b, i) end
-  call('ZUNIONSTORE', i, 2, i, b)
-  call('DEL', b)
+  local under_way = call('EXISTS', changed) > 0
+  call('HSET', B .. 'q' .. nr, 'again', under_way and '1' or '')
+  if not under_way and call('EXISTS', put_off) > 0 then call('RENAME', put_off, changed) end
 end
 
 local created = 0
@@ -62,7 +65,7 @@ if not q then
     hold(q, M.ran + HORIZON, q.cmax)
     q.hc = q.cmax
   end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'refn', 0, 'paused', '')
+  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
@@ -74,12 +77,12 @@ if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
   'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
-if laned ~= '' then
+if by_lanes ~= '' then
   call('HSET', B .. 'q' .. nr, 'laned', '1', 'mif', ARGV[19], 'msched', ARGV[20], 'ordered', ARGV[21], 'lrule', ARGV[22], 'regime', ARGV[23], 'lover', ARGV[24])
   if regime ~= ARGV[23] then own_rules() end
 end
 if created == 0 then
-  q.laned, q.lw = laned ~= '' and laned or nil, nil -- read what is new
+  q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
   local e = agenda(q)
   if e then due(e) end
   q.cap = tonumber(ARGV[7])

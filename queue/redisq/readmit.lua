@@ -48,7 +48,9 @@ local function judge(id, number, ticket, at, done, record)
     if not deferral then return PASSED end
     if cancelled then return PASSED, old, cancelled end
   end
-  call('ZCARD', laned.waiting_key(q, laned.head_of(record, 11).lane)) -- looks at its type
+  local h = laned.head_of(record, 11)
+  call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type
+  if h.flags >= LANE and not q.laned then laned.sound_lanes(q) end
   if now - at > q.dage then return TOO_OLD, old end
   if expiry(record, 11) <= now then return TOO_LATE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end

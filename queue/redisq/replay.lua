@@ -37,6 +37,7 @@ local function judge(id)
   if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
   local h = laned.head_of(record, 11)
   local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
+  if h.flags >= LANE and not q.laned then laned.sound_lanes(q) end
   if no_room(h) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before
 end

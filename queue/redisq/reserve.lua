@@ -46,29 +46,6 @@ local function group_of(q)
   return g[4]
 end
 
--- replay answers a request whose reply was lost with what is left of its grant,
--- and one that was overtaken with nothing.
-local function replay()
-  local last = call('GET', grant_key)
-  if not last then return false end
-  last = cmsgpack.unpack(last)
-  if number > last[1] then return false end
-  if number < last[1] then return true end
-  for i = 3, #last, 3 do
-    local nr, id, fence = last[i], last[i + 1], last[i + 2]
-    local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
-    local f = entry and unpack_flight(entry)
-    if q and f and f.state == S.leased and f.epoch == last[2] and f.fence == fence then
-      local rows, job = group_of(q), call('GET', job_key(nr, id))
-      if job then
-        for _, v in ipairs({ id, f.epoch, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
-        left = left - 1
-      end
-    end
-  end
-  return true
-end
-
 -- apart does something for one queue so that it stops nobody else if it fails.
 local function apart(nr, ...)
   local ok, e = pcall(...)
@@ -79,12 +56,65 @@ local function apart(nr, ...)
   return ok
 end
 
+-- sound_lane raises unless the key of a lane into which a job is to come back is of the type
+-- that it must be.
+local function sound_lane(q, f)
+  if f.lane ~= ZERO then call('ZCARD', laned.waiting_key(q, f.lane)) end
+end
+
+-- replay answers a request whose reply was lost with what is left of its grant,
+-- and one that was overtaken with nothing.
+local function replay()
+  local last = call('GET', grant_key)
+  if not last then return false end
+  last = cmsgpack.unpack(last)
+  if number > last[1] then return false end
+  if number < last[1] then return true end
+  local function answer(nr, id, fence)
+    local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
+    local f = entry and unpack_flight(entry)
+    if q and f and f.state == S.leased and f.epoch == last[2] and f.fence == fence then
+      local rows, job = group_of(q), call('GET', job_key(nr, id))
+      if job then
+        for _, v in ipairs({ id, f.epoch, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
+        left = left - 1
+      end
+    end
+  end
+  for i = 3, #last, 3 do apart(last[i], answer, last[i], last[i + 1], last[i + 2]) end
+  return true
+end
+
+-- remade returns a flight in place of one that somebody else removed, if the job's record
+-- stands: then it can wait again, behind all others.
+local function remade(q, id)
+  local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
+  if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
+  local h = q.laned and laned.head_of(job, 27) or { lane = ZERO, priority = 0 }
+  return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, at = now, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
+    pverdict = 0, lane = h.lane, counted = false, reason = '' }
+end
+
+-- leased returns the flight of a job whose lease ran out, if it has not landed.
+local function leased(q, id)
+  local entry = call('HGET', B .. 'f' .. q.nr, id)
+  if entry then
+    local f = unpack_flight(entry)
+    return f.state == S.leased and f or nil
+  end
+  local f = remade(q, id)
+  local W = f and (q.laned and laned.waiting_key(q, f.lane) or B .. 'w' .. q.nr)
+  if not f or call('ZSCORE', W, id) or call('ZSCORE', B .. 't' .. q.nr, id) then return nil end
+  f.counted = q.laned and not laned.tagless(q, f.lane)
+  return f
+end
+
 -- expire ends one lease that ran out.
 local function expire(nr, id, member)
   local q = load(nr)
   if q then sound(nr) end
-  local entry = q and call('HGET', B .. 'f' .. nr, id)
-  local f = entry and unpack_flight(entry)
+  local f = q and leased(q, id)
+  if f then sound_lane(q, f) end
   call('ZREM', B .. 'l', member)
   if not f then return end
   f.attempts, f.reason = f.attempts + 1, 'the lease ran out'
@@ -139,21 +169,24 @@ local function ripen(nr, first_due)
   end
   sound(nr)
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
-  local ids = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100)
+  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
   for _, id in ipairs(ids) do
     local entry = call('HGET', F, id)
-    local f = entry and #entry >= SETTLED and unpack_flight(entry)
-    if f then
+    local f = entry and #entry >= SETTLED and unpack_flight(entry) or remade(q, id)
+    if f and not apart(nr, sound_lane, q, f) then
+      call('ZADD', T, now + 2 * SECOND, id)
+    elseif f then
       f.state = S.waiting
       again(q, id, f)
       -- One that was only scheduled is as any that waits.
       if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_flight(f)) end
+      ripe[#ripe + 1] = id
     else
       vanished(q, id)
+      ripe[#ripe + 1] = id
     end
-    call('ZREM', T, id)
-    M.ts = M.ts - 1
   end
+  if ripe[1] then M.ts = M.ts - call('ZREM', T, unpack(ripe)) end
   agenda(q, 'NX', first_due)
   save(q)
 end
@@ -312,6 +345,7 @@ local function visit(nr, e)
   if q.epoch ~= M.run then
     hold(q, M.ran + HORIZON, q.cmax)
     set(q, 'hc', q.cmax)
+    set(q, 'hm', q.cmax)
     set(q, 'epoch', M.run)
     set(q, 'lf', 0) -- nothing granted before can give its slot back: it is the hold's
   elseif q.n > 0 and e < now then

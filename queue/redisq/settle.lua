@@ -30,6 +30,12 @@ local function repeated(q, id, f, epoch, fence, verdict)
   return 0
 end
 
+-- unfit returns what is wrong with the lane into which a job is to come back.
+local function unfit(q, f)
+  local size = f.lane ~= ZERO and redis.pcall('ZCARD', laned.waiting_key(q, f.lane))
+  return type(size) == 'table' and error_text(size)
+end
+
 local function settle(name, count, arg)
   local nr = number_of(name)
   local q = nr and load(nr)
@@ -70,6 +76,8 @@ local function settle(name, count, arg)
       if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
+    elseif verdict == V.release and unfit(q, f) then
+      out[#out + 1] = unfit(q, f) -- this job alone
     else
       ends[#ends + 1] = q.nr .. ':' .. id
       if verdict == V.fail or verdict == V.bury then

@@ -310,5 +310,13 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if record := r.text(); record != "" && r.err == nil {
 		i.Lane, i.Priority, r.err = queue.UnpackLane([]byte(record))
 	}
+	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text()}
+	if i.Why.By == queue.ByDeferred && r.err == nil {
+		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
+		if err != nil {
+			return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)
+		}
+		i.Why = spec.Deferred.WhyDeferred(i.Why.Until)
+	}
 	return i, r.err
 }

@@ -91,12 +91,14 @@ end
 -- turns begins a visit.
 local function turns(q)
   local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, unread = {}, at = 1, rank = 0, count = 0, put_off = 0 }
-  for _, lane in ipairs(call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - 1)) do readied(v, lane_in(v, lane, 0, 'i')) end
+  local changed = call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - 1)
+  for _, lane in ipairs(changed) do readied(v, lane_in(v, lane, 0, 'i')) end
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
-    local placed = false
-    for _, place in ipairs({ 'L', 'b', 'i' }) do placed = placed or call('ZSCORE', B .. place .. q.nr, ZERO) end
-    if not placed then readied(v, lane_in(v, ZERO, 0, nil)) end
+    if not placed(q, ZERO) then readied(v, lane_in(v, ZERO, 0, nil)) end
   end
+  -- When the last of a change have been made ready, the others follow for the next one.
+  v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
+  if v.follow then return v end
   local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = lane_in(v, rested[i], rested[i + 1], 'b') end
   return v
@@ -140,6 +142,8 @@ local function next_turn(v, d)
       until_ = math.huge
     elseif l.rule.n > 0 then
       if not l.bucket then l.bucket, l.changed = bucket_of(q, l.lane, l.rule, d) end
+      local _, _, job = first_job(v, l)
+      if job and #job >= 28 and cover_lane(l.bucket, cost_of(job)) then l.changed = true end
       until_ = next_of(l.bucket, d)
     end
     if until_ <= d then return l end
@@ -197,6 +201,11 @@ local function write_turns(v)
   end
   for place, members in pairs(out_of) do
     if members[1] then call('ZREM', B .. place .. q.nr, unpack(members)) end
+  end
+  if v.follow then
+    if call('EXISTS', B .. 'b' .. q.nr) > 0 then call('RENAME', B .. 'b' .. q.nr, B .. 'i' .. q.nr) end
+    call('HDEL', B .. 'q' .. q.nr, 'again')
+    q.again = false
   end
   for place, members in pairs(add_to) do
     if members[1] then call('ZADD', B .. place .. q.nr, unpack(members)) end

@@ -1,0 +1,37 @@
+package boltq
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// reason is why a job has not left that waits or is scheduled.
+func (l *line) reason(j *job, now leaky.Instant) queue.Why {
+	ln, flying := j.lane, j.lane.flying
+	if f := j.flight; f != nil && j.state == queue.Scheduled {
+		switch {
+		case f.due > now && f.attempts > 0:
+			return queue.Why{By: queue.ByBackingOff, Until: f.due.Time(), Reason: f.reason}
+		case f.due > now:
+			return queue.Why{By: queue.ByScheduled, Until: f.due.Time()}
+		case f.counts: // it does not wait for itself
+			flying--
+		}
+	}
+	most := ln.rule().MaxInFlight
+	switch {
+	case l.paused:
+		return queue.Why{By: queue.ByPaused, Reason: l.why}
+	case l.spec.Ordered && flying > 0:
+		return queue.Why{By: queue.ByOrdered}
+	case most > 0 && flying >= most:
+		return queue.Why{By: queue.ByLaneMaxInFlight}
+	case l.crowded():
+		return queue.Why{By: queue.ByMaxInFlight}
+	}
+	at, by := l.judge(l.outlook(j, l.risk(0, false)), now)
+	if at <= now {
+		by = queue.ByDrainer
+	}
+	return queue.Why{By: by}
+}

@@ -1,0 +1,88 @@
+package queuetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// list lists the jobs of a queue in one state to the end, in pages of the same size.
+func (p *pair) list() {
+	req := queue.ListRequest{Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page")}
+	req.State = rapid.SampledFrom([]queue.State{queue.Waiting, queue.Scheduled, queue.Leased, queue.Dead}).Draw(p.T, "state")
+	p.both(fmt.Sprintf("list of %v in %s", req.State, req.Queue), func(_ int, e queue.Engine) string {
+		var lines []string
+		for r := req; ; {
+			l, err := e.ListJobs(p.ctx, r)
+			if err != nil {
+				return kind(err)
+			}
+			for _, j := range l.Jobs {
+				lines = append(lines, fmt.Sprintf("%s %q %d cost %d attempts %d appended %s due %s ended %s %q", j.ID, j.Lane, j.Priority, j.Cost, j.Attempts,
+					micro(j.AppendedAt), micro(j.DueAt), micro(j.EndedAt), j.Reason))
+			}
+			if r.After = l.Next; l.Next == "" {
+				break
+			}
+		}
+		if req.State == queue.Leased {
+			slices.Sort(lines)
+		}
+		return strings.Join(lines, "\n  ")
+	})
+}
+
+// purge takes back all that waits or is scheduled.
+func (p *pair) purge() {
+	req := queue.PurgeRequest{Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page")}
+	req.State = rapid.SampledFrom([]queue.State{queue.Waiting, queue.Scheduled}).Draw(p.T, "state")
+	p.both(fmt.Sprintf("purge of %v in %s", req.State, req.Queue), func(_ int, e queue.Engine) string {
+		jobs := int64(0)
+		for r := req; ; {
+			done, err := e.Purge(p.ctx, r)
+			if err != nil {
+				return kind(err)
+			}
+			jobs += done.Jobs
+			if r.After = done.Next; done.Next == "" {
+				return fmt.Sprint(jobs)
+			}
+		}
+	})
+}
+
+// revive replays some jobs, which may be dead.
+func (p *pair) revive() {
+	name, ids := p.queueName(), p.someIDs()
+	var outcomes []queue.ReplayOutcome
+	p.both(fmt.Sprintf("replay %v of %s", ids, name), func(_ int, e queue.Engine) string {
+		out, err := e.Replay(p.ctx, name, ids)
+		outcomes = out
+		return fmt.Sprint(out, kind(err))
+	})
+	for _, o := range outcomes {
+		if o == queue.Replayed {
+			p.books[name].replayed++
+		}
+	}
+}
+
+// forget drops some jobs, which may be dead.
+func (p *pair) forget() {
+	name, ids := p.queueName(), p.someIDs()
+	p.both(fmt.Sprintf("forget %v of %s", ids, name), func(_ int, e queue.Engine) string {
+		out, err := e.Forget(p.ctx, name, ids)
+		return fmt.Sprint(out, kind(err))
+	})
+}
+
+func (p *pair) someIDs() (ids []string) {
+	for range rapid.IntRange(1, 12).Draw(p.T, "ids") {
+		ids = append(ids, p.id())
+	}
+	return ids
+}
