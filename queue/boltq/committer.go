@@ -126,6 +126,9 @@ func (e *Engine) commit(b *batch) error {
 	}
 	err = e.opts.fault(b.changes)
 	if err == nil {
+		err = e.tight(tx, b)
+	}
+	if err == nil {
 		err = b.write(&tables{tx: tx})
 	}
 	if err != nil {
@@ -135,6 +138,23 @@ func (e *Engine) commit(b *batch) error {
 		return err
 	}
 	e.opts.synced()
+	return nil
+}
+
+// keepFree is how much of a bounded file only those changes may use that make room: they need
+// new pages before they free old ones, and pages that a reader still sees are not free yet.
+// Without it a store filled to the brim could not be drained.
+const keepFree = 4 << 20
+
+// tight refuses a batch that needs room when what is left of a bounded file is little.
+func (e *Engine) tight(tx *bbolt.Tx, b *batch) error {
+	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.frees() }) {
+		return nil
+	}
+	left := e.opts.MaxBytes - tx.Size() + int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize)
+	if left < min(keepFree, e.opts.MaxBytes/8) {
+		return bolterrors.ErrMaxSizeReached
+	}
 	return nil
 }
 

@@ -377,6 +377,49 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
+// Whatever a deleted queue had is gone through in pieces, not at once.
+func TestADeletedQueueIsClearedInPieces(t *testing.T) {
+	const n = 2*fadeMax + 1
+	e := &Engine{fading: newLanes(byFading)}
+	l := newLine(1, queue.Spec{Name: "q"})
+	for i := range n {
+		key := fmt.Sprint("lane ", i)
+		ln := l.lane(key, queue.DigestLane(key))
+		j := &job{id: key, lane: ln, seq: uint64(i + 1), turn: firstTurn + int64(i), cost: 1, state: queue.Waiting}
+		l.board(ln)
+		if i%3 == 0 { // a third of the lanes fade
+			ln.bucket.TAT = noon
+			e.alight(ln, 0)
+			j.lane = &l.bare
+		}
+		l.jobs[j.id] = j
+		l.place(j.lane, l.stand(j), 0)
+		l.ended.add(&ended{id: fmt.Sprint("ended ", i), key: uint64(i + 1), at: leaky.Instant(i), state: queue.Delivered + queue.State(i%2)})
+	}
+	fading, seqs, keys := e.fading.len(), map[uint64]bool{}, map[uint64]bool{}
+	e.discard(l)
+	if e.fading.len() != fading {
+		t.Errorf("%d of %d lanes that fade were taken out at once", fading-e.fading.len(), fading)
+	}
+	for e.fade(noon, 10); !e.garbage[0].empty(); { // some of which are over meanwhile
+		before := e.fading.len()
+		taken := e.garbage[0].take(sweepMax)
+		e.garbage[0].unfade(fadeMax)
+		if some := len(taken.jobs) + len(taken.ended); some > sweepMax || before-e.fading.len() > fadeMax {
+			t.Fatalf("%d records and %d lanes in a piece", some, before-e.fading.len())
+		}
+		for _, seq := range taken.jobs {
+			seqs[seq] = true
+		}
+		for _, d := range taken.ended {
+			keys[d.key] = true
+		}
+	}
+	if len(seqs) != n || len(keys) != n || e.fading.len() != 0 {
+		t.Errorf("%d jobs and %d ended ones were freed of %d, %d lanes fade", len(seqs), len(keys), n, e.fading.len())
+	}
+}
+
 // What an append, a cancellation or the expiry of a job in a lane has taken it gives back
 // when its commit fails.
 func TestChangesOfLanesCanFail(t *testing.T) {

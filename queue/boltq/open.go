@@ -66,7 +66,7 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		FreelistType:   bbolt.FreelistMapType,
 		MaxSize:        int(opts.MaxBytes),
 		OpenFile:       opts.openFile,
-		NoStatistics:   true,
+		NoStatistics:   opts.MaxBytes == 0, // of a bounded file it is asked how much is free
 	}
 	if runtime.GOOS != "windows" { // where the file would grow to it at once
 		settings.InitialMmapSize = 1 << 30 // address space, so that growing seldom stops the readers

@@ -25,6 +25,14 @@ func (s *sorted[T]) pop() T {
 	return v
 }
 
+func (s *sorted[T]) popLast() T {
+	b := len(s.blocks) - 1
+	i := len(s.blocks[b]) - 1
+	v := s.blocks[b][i]
+	s.removeAt(b, i)
+	return v
+}
+
 func (s *sorted[T]) push(v T) {
 	s.n++
 	if len(s.blocks) == 0 {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
 )
 
 const (
@@ -12,7 +11,7 @@ const (
 	// Records of forgotten jobs go along with other commits. When those are too
 	// few, a Sweep commits for them.
 	forgetMax = 1000
-	fadeMax   = 10_000 // lanes that one Sweep forgets
+	fadeMax   = 10_000 // lanes that one Sweep forgets, and of deleted queues as many
 )
 
 // untidy reports whether a Sweep has work.
@@ -20,36 +19,28 @@ func (e *Engine) untidy(now leaky.Instant) bool {
 	return len(e.garbage) > 0 || len(e.fading.items) > forgetMax && e.fading.top().fades <= now || len(e.forget) > forgetMax || len(e.expunged) > forgetMax
 }
 
-// rubbish is what a deleted queue left in the file.
+// rubbish is what a deleted queue left in the file, and the lanes of it, which may fade. It
+// keeps that as the queue had it: to go through it at once could take seconds.
 type rubbish struct {
 	waiting tiers // whose records are in order, and so freed cheaply
+	held    map[string]*job
 	jobs    []uint64
+	memory  memory
 	ended   []*ended
 	records ledger
 	seqs    []uint64 // of records of deferred jobs
+	lanes   sorted[*lane]
 }
 
 func (r *rubbish) empty() bool {
-	return r.waiting.len() == 0 && len(r.jobs) == 0 && len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0
+	return r.waiting.len() == 0 && len(r.held) == 0 && len(r.jobs) == 0 && r.memory.delivered.len() == 0 && r.memory.dead.len() == 0 &&
+		len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0 && r.lanes.len() == 0
 }
 
 // discard makes rubbish of a deleted queue.
 func (e *Engine) discard(l *line) {
-	r := &rubbish{waiting: l.bare.fifo, records: l.aside.records}
-	for _, j := range l.jobs {
-		if j.state != queue.Waiting || j.lane.keyed() {
-			r.jobs = append(r.jobs, j.seq)
-		}
-	}
-	for _, ln := range l.lanes {
-		ln.leave() // of those that fade
-	}
-	for i := range l.ended.delivered.n {
-		r.ended = append(r.ended, l.ended.delivered.at(i))
-	}
-	for _, dead := range l.ended.dead.blocks {
-		r.ended = append(r.ended, dead...)
-	}
+	r := &rubbish{waiting: l.bare.fifo, held: l.jobs, memory: l.ended, records: l.aside.records, lanes: l.roll}
+	l.jobs, l.lanes, l.roll = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
 	if !r.empty() {
 		e.garbage = append(e.garbage, r)
 	}
@@ -60,14 +51,29 @@ func (r *rubbish) take(limit int) (taken rubbish) {
 	for ; limit > 0 && r.waiting.len() > 0; limit-- {
 		j := r.waiting.front()
 		r.waiting.remove(j)
+		delete(r.held, j.id)
 		taken.jobs = append(taken.jobs, j.seq)
+	}
+	for id, j := range r.held {
+		if limit == 0 {
+			break
+		}
+		delete(r.held, id)
+		taken.jobs = append(taken.jobs, j.seq)
+		limit--
 	}
 	n := min(limit, len(r.jobs))
 	taken.jobs = append(taken.jobs, r.jobs[:n]...)
 	r.jobs = r.jobs[n:]
 	limit -= n
+	for ; limit > 0 && r.memory.delivered.len() > 0; limit-- {
+		taken.ended = append(taken.ended, r.memory.delivered.pop())
+	}
+	for ; limit > 0 && r.memory.dead.len() > 0; limit-- {
+		taken.ended = append(taken.ended, r.memory.dead.pop())
+	}
 	n = min(limit, len(r.ended))
-	taken.ended = r.ended[:n]
+	taken.ended = append(taken.ended, r.ended[:n]...)
 	r.ended = r.ended[n:]
 	limit -= n
 	for ; limit > 0 && r.records.n > 0; limit-- {
@@ -79,6 +85,15 @@ func (r *rubbish) take(limit int) (taken rubbish) {
 	taken.seqs = append(taken.seqs, r.seqs[:n]...)
 	r.seqs = r.seqs[n:]
 	return taken
+}
+
+// unfade takes those of up to limit lanes that fade out of the others that do.
+func (r *rubbish) unfade(limit int) {
+	for ; limit > 0 && r.lanes.len() > 0; limit-- {
+		if ln := r.lanes.popLast(); ln.held == 0 {
+			ln.leave()
+		}
+	}
 }
 
 // Sweep implements queue.Outflow. It also forgets the buckets of deleted queues
@@ -123,6 +138,7 @@ func (e *Engine) sweep(c *call) error {
 	if len(e.garbage) > 0 {
 		r := e.garbage[0]
 		s.rubbish = r.take(sweepMax)
+		r.unfade(fadeMax)
 		if r.empty() {
 			e.garbage = e.garbage[1:]
 		}
