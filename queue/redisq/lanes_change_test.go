@@ -104,9 +104,12 @@ func TestOldestWhileRulesChange(t *testing.T) {
 		at             float64 // how much later than the other the pending one has rested
 		want           string
 	}{
-		{"lane-0000", "lane-0001", -1, "lane-0000"}, {"lane-0000", "lane-0001", 1, "lane-0001"},
-		{"lane-0001", "lane-0000", -1, "lane-0001"}, {"lane-0001", "lane-0000", 1, "lane-0000"},
-		{"lane-0000", "lane-0001", 0, "lane-0001"}, {"lane-0001", "lane-0000", 0, "lane-0001"}, // whose digest is less
+		{"lane-0000", "lane-0001", -1, "lane-0000"},
+		{"lane-0000", "lane-0001", 1, "lane-0001"},
+		{"lane-0001", "lane-0000", -1, "lane-0001"},
+		{"lane-0001", "lane-0000", 1, "lane-0000"},
+		{"lane-0000", "lane-0001", 0, "lane-0001"},
+		{"lane-0001", "lane-0000", 0, "lane-0001"}, // whose digest is less
 	} {
 		place := func(key, lane string, until float64) {
 			d := queue.DigestLane(lane)

@@ -140,8 +140,8 @@ local function enter(q, id, h, cost, before)
   wait(q, h.lane, id, turn)
   if before == 0 then
     came(q, h.lane, cost)
-  elseif not tagless(q, h.lane) and not placed(q, h.lane) then
-    came(q, h.lane) -- what put it out of its place is mended
+  elseif h.lane ~= ZERO and not placed(q, h.lane) then
+    came(q, h.lane) -- what put it out of its place is mended; a visit places the one without a key
   end
   return S.waiting
 end
