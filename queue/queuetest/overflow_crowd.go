@@ -139,6 +139,10 @@ var overflowCrowdRules = []rule{
 		}
 		r.crowd(len(work), func(worker int) int { work[worker](); return 0 })
 
+		// Of two who bring back at the same time, the one who saw less behind may have been heard first.
+		if _, err := b.e.Readmit(b.ctx, as("one", b.request(0))); err != nil {
+			r.Errorf("readmit: %v", err)
+		}
 		cancelled := int64(0)
 		for _, id := range all {
 			switch j := r.job(b.q, id); j.State {
