@@ -23,9 +23,6 @@ func (c Command) Name() string {
 // Match says whether a fault concerns a command. It is called by one goroutine at a time, so it may keep a count.
 type Match func(Command) bool
 
-// Any matches every command, those with which a client greets the server included.
-func Any(Command) bool { return true }
-
 // Named matches commands of these names.
 func Named(names ...string) Match {
 	for i := range names {

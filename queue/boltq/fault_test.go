@@ -28,6 +28,21 @@ func (n *noSpace) fault(list []change) error {
 	return nil
 }
 
+// refuse makes a call fail for want of room, and sees that it left queue q as it was.
+func (n *noSpace) refuse(b *bench, what string, f func() error) {
+	b.Helper()
+	before := b.standing("q")
+	n.all.Store(true)
+	if err := f(); !errors.Is(err, queue.ErrStoreFull) {
+		b.Errorf("%s: %v", what, err)
+	}
+	n.all.Store(false)
+	b.forgive()
+	if after := b.standing("q"); before != after {
+		b.Errorf("%s changed\n%s\ninto\n%s", what, before, after)
+	}
+}
+
 // forgive ends the pause after a commit that found no room.
 func (b *bench) forgive() {
 	b.Engine.mu.Lock()

@@ -11,8 +11,6 @@ type fifo struct {
 	n    int
 }
 
-func (f *fifo) len() int { return f.n }
-
 func (f *fifo) at(i int) *job { return f.ring[(f.head+i)&(len(f.ring)-1)] }
 
 func (f *fifo) set(i int, j *job) { f.ring[(f.head+i)&(len(f.ring)-1)] = j }

@@ -57,16 +57,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 
 	fails := func(what string, f func() error) {
 		t.Helper()
-		before := b.standing("q")
-		n.all.Store(true)
-		if err := f(); !errors.Is(err, queue.ErrStoreFull) {
-			t.Errorf("%s: %v", what, err)
-		}
-		n.all.Store(false)
-		b.forgive()
-		if after := b.standing("q"); before != after {
-			t.Errorf("%s changed\n%s\ninto\n%s", what, before, after)
-		}
+		n.refuse(b, what, f)
 	}
 	request := queue.ReadmitRequest{Queue: "q", Holder: "h", Overflow: "nats", Jobs: list, Behind: 3}
 	readmit := func() error { return second(b.Readmit(ctx, request)) }

@@ -273,8 +273,8 @@ func TestFIFOAgainstASortedList(t *testing.T) {
 				t.Fatalf("rank %d, want %d", r, at)
 			}
 		}
-		if f.len() != len(list) {
-			t.Fatalf("%d in it, want %d", f.len(), len(list))
+		if f.n != len(list) {
+			t.Fatalf("%d in it, want %d", f.n, len(list))
 		}
 	}
 }
