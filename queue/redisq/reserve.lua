@@ -11,7 +11,7 @@ begin()
 check_run()
 local client, number, most, most_bytes = ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 local grant_key = B .. 'g:' .. client
-local expired, lost, groups, by_number, granted, errors, bytes, lates = {}, {}, {}, {}, {}, {}, 0, 0
+local lost, groups, by_number, granted, bytes, lates = {}, {}, {}, {}, 0, 0
 local left = most -- handlers
 local MOST_LATE = 100 -- so many expired jobs end in one call, however many there are
 
@@ -46,22 +46,6 @@ local function group_of(q)
   return g[4]
 end
 
--- apart does something for one queue so that it stops nobody else if it fails.
-local function apart(nr, ...)
-  local ok, e = pcall(...)
-  if not ok then
-    errors[#errors + 1] = nr
-    errors[#errors + 1] = error_text(e)
-  end
-  return ok
-end
-
--- sound_lane raises unless the key of a lane into which a job is to come back is of the type
--- that it must be.
-local function sound_lane(q, f)
-  if f.lane ~= ZERO then call('ZCARD', laned.waiting_key(q, f.lane)) end
-end
-
 -- replay answers a request whose reply was lost with what is left of its grant,
 -- and one that was overtaken with nothing.
 local function replay()
@@ -83,79 +67,6 @@ local function replay()
   end
   for i = 3, #last, 3 do apart(last[i], answer, last[i], last[i + 1], last[i + 2]) end
   return true
-end
-
--- remade returns a flight in place of one that somebody else removed, if the job's record
--- stands: then it can wait again, behind all others.
-local function remade(q, id)
-  local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
-  if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
-  local h = q.laned and laned.head_of(job, 27) or { lane = ZERO, priority = 0 }
-  return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, at = now, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
-    pverdict = 0, lane = h.lane, counted = false, reason = '' }
-end
-
--- leased returns the flight of a job whose lease ran out, if it has not landed.
-local function leased(q, id)
-  local entry = call('HGET', B .. 'f' .. q.nr, id)
-  if entry then
-    local f = unpack_flight(entry)
-    return f.state == S.leased and f or nil
-  end
-  local f = remade(q, id)
-  local W = f and (q.laned and laned.waiting_key(q, f.lane) or B .. 'w' .. q.nr)
-  if not f or call('ZSCORE', W, id) or call('ZSCORE', B .. 't' .. q.nr, id) then return nil end
-  f.counted = q.laned and not laned.tagless(q, f.lane)
-  return f
-end
-
--- expire ends one lease that ran out.
-local function expire(nr, id, member)
-  local q = load(nr)
-  if q then sound(nr) end
-  local f = q and leased(q, id)
-  if f then sound_lane(q, f) end
-  call('ZREM', B .. 'l', member)
-  if not f then return end
-  f.attempts, f.reason = f.attempts + 1, 'the lease ran out'
-  add(q, 'expired', 1)
-  note_error(q, id, f.reason)
-  if f.attempts >= q.maxatt then
-    freed(q, 1, finish_job(q, id, f, S.dead, 0))
-    call('HDEL', B .. 'f' .. nr, id)
-    died(q, { id })
-    if q.laned then laned.ended_of(q, f) end
-  else
-    f.state = S.waiting
-    again(q, id, f)
-    call('HSET', B .. 'f' .. nr, id, pack_flight(f))
-  end
-  speak_up(q)
-  save(q)
-  agenda(q, 'LT')
-  M.tl = M.tl - 1
-  expired[#expired + 1] = q.name
-end
-
-local function take_back()
-  for _, member in ipairs(call('ZRANGEBYSCORE', B .. 'l', '-inf', now, 'LIMIT', 0, 100)) do
-    local nr, id = string.match(member, '^([^:]*):(.*)$')
-    if not apart(nr, expire, nr, id, member) then call('ZADD', B .. 'l', now + 2 * SECOND, member) end
-  end
-end
-
--- bury_old forgets dead jobs of one queue whose retention has passed.
-local function bury_old()
-  local nr = call('ZRANGEBYSCORE', B .. 'y', '-inf', now, 'LIMIT', 0, 1)[1]
-  if not nr then return end
-  call('ZREM', B .. 'y', nr)
-  apart(nr, function()
-    local q = load(nr)
-    if not q then return end
-    forget_dead(q)
-    local oldest = tonumber(call('ZRANGE', B .. 'd' .. nr, 0, 0, 'WITHSCORES')[2])
-    if oldest then call('ZADD', B .. 'y', oldest + q.rfor, nr) end
-  end)
 end
 
 -- ripen puts the scheduled jobs of a queue whose time has come at their

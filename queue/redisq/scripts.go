@@ -48,6 +48,8 @@ var (
 
 	//go:embed append.lua
 	appendSource string
+	//go:embed takeback.lua
+	takebackSource string
 	//go:embed reserve.lua
 	reserveSource string
 	//go:embed settle.lua
@@ -90,7 +92,7 @@ var (
 
 var (
 	appendScript     = assemble(appendSource, parts(paceSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource)
-	reserveScript    = assemble(reserveSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource, turnsSource)
+	reserveScript    = assemble(reserveSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource), changeSource, lanesSource, placesSource, turnsSource)
 	settleScript     = assemble(settleSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
 	extendScript     = assemble(extendSource, parts(flightSource))
 	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), flightSource, lanesSource, placesSource)
