@@ -93,7 +93,8 @@ type Specs interface {
 	// List returns up to limit queues in order of name, beginning behind after.
 	List(ctx context.Context, after string, limit int) ([]Info, error)
 	// Delete removes a queue. Without force one that still holds jobs is left
-	// alone with ErrNotEmpty. Errors also: ErrUnknownQueue, ErrRevision.
+	// alone with ErrNotEmpty; the parent of others is always, with ErrHasChildren. Errors
+	// also: ErrUnknownQueue, ErrRevision.
 	Delete(ctx context.Context, name string, expect int64, force bool) error
 	// Pause stops a queue's departures, Resume lets them go on, at the rate:
 	// nothing was saved up. Jobs already granted leave. Both may be repeated.
@@ -335,9 +336,31 @@ type Info struct {
 	Ahead        int64
 	DeferredCost int64
 	Back         int64
+	// Limits are the states of Spec.Limits, in their order; see Bucket.
+	Limits []LimitState
+	// Group is what a queue that has children knows of them.
+	Group GroupInfo
+	// Parent is the queue's parent at the same instant, nil if there is none. Only Get and
+	// Lane look it up.
+	Parent *Info
 
 	// Errors are the latest failures, newest first, at most 10.
 	Errors []LastError
+}
+
+// LimitState is that of one of Spec.Limits: the bucket of a further pace, or the window of a
+// quota.
+type LimitState struct {
+	Bucket leaky.Bucket
+	Window leaky.Window
+}
+
+// GroupInfo sums up a parent and its children.
+type GroupInfo struct {
+	Children int64 // queues that are children; all below is 0 if there are none
+	Members  int64 // queues of the group in which jobs wait
+	Waiting  int64 // jobs that wait in them
+	MaxCost  int64 // the greatest cost of a job that they were given
 }
 
 // Size is how many jobs the queue holds, as its capacity counts them.

@@ -15,6 +15,8 @@ var (
 	ErrRevision = errors.New("the queue has changed since it was read")
 	// ErrNotEmpty: the queue still holds jobs, and deleting them was not asked for.
 	ErrNotEmpty = errors.New("the queue still holds jobs")
+	// ErrHasChildren: the queue is the parent of others, which its rate bounds.
+	ErrHasChildren = errors.New("the queue has children, which its rate bounds: delete those first")
 	// ErrOutcomeUnknown: the caller gave up, or the engine could not be reached,
 	// while the change was under way. It may or may not have happened. Asking
 	// again with the same ids is safe.

@@ -5,6 +5,8 @@ import "strings"
 // Limits of what names a queue and a job.
 const (
 	MaxIDBytes = 128
+	// MaxChildren is the most children of a queue, which one decision has to choose from.
+	MaxChildren = 1000
 )
 
 // ValidateName checks the name of a queue: lower-case letters, digits, - and _,
@@ -37,6 +39,14 @@ func validPart(s string) bool {
 func Group(name string) string {
 	group, _, _ := strings.Cut(name, ".")
 	return group
+}
+
+// Parent returns the name of a queue's parent, and "" if it is no child.
+func Parent(name string) string {
+	if group := Group(name); group != name {
+		return group
+	}
+	return ""
 }
 
 // ValidateID checks a job's id: 1 to 128 visible ASCII characters.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -20,7 +21,7 @@ const MaxSpecBytes = 2 * MaxDeliverBytes
 // names, wrong types, nulls and anything behind the spec are errors, each a
 // *FieldError with the field's dotted path. What is left out gets its default;
 // what is written, a zero too, is taken at its word, so that "capacity": 0 is an
-// error and not ten thousand. A rate must be given. The name may be left out,
+// error and not ten thousand. A rate must be given, here or as the first among the limits. The name may be left out,
 // for callers who have it from elsewhere; everything else is valid on return.
 func ParseSpec(data []byte) (Spec, error) {
 	if len(data) > MaxSpecBytes {
@@ -35,11 +36,17 @@ func ParseSpec(data []byte) (Spec, error) {
 	if err := json.Unmarshal(data, &s, json.RejectUnknownMembers(true)); err != nil {
 		return Spec{}, jsonFieldErr(err)
 	}
+	if !given["rate"] && !given["burst"] {
+		given["rate"] = s.hoistRate()
+	}
 	if !given["rate"] {
 		return Spec{}, fieldErr("rate", "", `is missing; give one such as "14/s", or "unlimited"`)
 	}
 	if len(s.Lanes.Overrides) == 0 {
 		s.Lanes.Overrides = nil
+	}
+	if len(s.Limits) == 0 {
+		s.Limits = nil
 	}
 	if !given["retry.max_backoff"] {
 		s.Retry.MaxBackoff = 0 // its default depends on min_backoff
@@ -56,6 +63,17 @@ func ParseSpec(data []byte) (Spec, error) {
 		return Spec{}, err
 	}
 	return s, nil
+}
+
+// hoistRate makes the first rate among the limits that of the spec, if there is one.
+func (s *Spec) hoistRate() bool {
+	i := slices.IndexFunc(s.Limits, func(l Limit) bool { return !l.Rate.Unlimited() && l.Paced() })
+	if i < 0 {
+		return false
+	}
+	s.Rate, s.Burst = s.Limits[i].Rate, max(1, s.Limits[i].Burst)
+	s.Limits = slices.Delete(s.Limits, i, i+1)
+	return true
 }
 
 // givenFields walks through data and returns the dotted paths of its members,
@@ -97,7 +115,7 @@ func givenFields(data []byte) (map[string]bool, error) {
 // isLimit reports whether a field is one whose zero, in a Spec, is no limit. Whoever writes
 // a zero there means nothing at all, or everything.
 func isLimit(path string) bool {
-	return path == "max_in_flight" || path == "max_scheduled" || strings.HasPrefix(path, "lanes.")
+	return path == "max_in_flight" || path == "max_scheduled" || strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.")
 }
 
 // isName reports whether the token just read is a member's name.

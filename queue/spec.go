@@ -65,6 +65,8 @@ type Spec struct {
 	Rate     leaky.Rate `json:"rate"`     // the outflow over all drainers
 	Burst    int64      `json:"burst"`    // departures back to back after idleness
 	Capacity int64      `json:"capacity"` // waiting, scheduled and leased together
+	// Limits hold beside the rate.
+	Limits []Limit `json:"limits,omitempty"`
 	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no
 	// limit.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
@@ -141,6 +143,9 @@ func (s *Spec) Normalize() {
 	if len(s.Lanes.Overrides) == 0 {
 		s.Lanes.Overrides = nil // an empty one says the same
 	}
+	if len(s.Limits) == 0 {
+		s.Limits = nil
+	}
 }
 
 // defaultMaxAge is as long as the retention allows.
@@ -167,6 +172,14 @@ func (s *Spec) Validate() error {
 	}
 	if err := (leaky.Pacer{Rate: s.Rate, Burst: s.Burst}).Validate(); err != nil {
 		return fieldErr("burst", "", "%v", err)
+	}
+	if len(s.Limits) > MaxLimits {
+		return fieldErr("limits", "", "are %d, at most %d can hold", len(s.Limits), MaxLimits)
+	}
+	for i := range s.Limits {
+		if err := s.Limits[i].validate(fmt.Sprintf("limits.%d", i)); err != nil {
+			return err
+		}
 	}
 	if err := within("capacity", s.Capacity, 1, MaxCapacity); err != nil {
 		return err

@@ -7,7 +7,8 @@ import "time"
 type Why struct {
 	By     Cause
 	Until  time.Time // zero if that is not known; the ETA says what is expected
-	Reason string    // paused: what Pause was told. Backing off: the answer after which it does
+	Queue  string    // whose pause, pace or quota it is, if it is not the job's own queue: the parent's
+	Reason string    // quota: what it is. Paused: what Pause was told. Backing off: the answer after which it does
 }
 
 // Cause is what holds a job up.
@@ -16,6 +17,8 @@ type Cause string
 // The causes.
 const (
 	ByRate            Cause = "rate"               // others are before it, or the next departure is to come
+	ByParent          Cause = "parent"             // the same of the group: its siblings take turns with it
+	ByQuota           Cause = "quota"              // as many left in this window of the calendar as may
 	ByLaneRate        Cause = "lane_rate"          // the same of its lane
 	ByLaneMaxInFlight Cause = "lane_max_in_flight" // as many of its lane are in flight as may be
 	ByMaxInFlight     Cause = "max_in_flight"      // as many of its queue are

@@ -1,0 +1,149 @@
+package leaky
+
+import "sort"
+
+// Calendar divides time into windows, one behind the other, by where they end: an instant
+// is in the window that ends first after it.
+type Calendar struct {
+	period, phase Instant   // windows that are all as long: they end at phase + k x period
+	ends          []Instant // those that are not, ascending
+}
+
+// Every returns the calendar of windows that are all as long and end at
+// phase + k x period. It panics when the period is not above 0.
+func Every(period, phase Instant) Calendar {
+	if period <= 0 {
+		panic("leaky: a window without length")
+	}
+	return Calendar{period: period, phase: phase}
+}
+
+// Ending returns the calendar of windows that end at the given instants, two at least and
+// ascending. Beyond the last it goes on in steps as long as the last one, so that whoever
+// keeps it has time to say where it really goes on.
+func Ending(ends []Instant) Calendar { return Calendar{ends: ends} }
+
+// End returns the end of the window that t is in: the first end after t.
+func (c Calendar) End(t Instant) Instant {
+	if len(c.ends) == 0 {
+		return t + c.period - floorMod(t-c.phase, c.period)
+	}
+	if i := c.after(t); i < len(c.ends) {
+		return c.ends[i]
+	}
+	last := c.ends[len(c.ends)-1]
+	step := last - c.ends[len(c.ends)-2]
+	return t + step - floorMod(t-last, step)
+}
+
+// Left is how many of the ends it was made with are after t; -1 if it needs none.
+func (c Calendar) Left(t Instant) int {
+	if len(c.ends) == 0 {
+		return -1
+	}
+	return len(c.ends) - c.after(t)
+}
+
+func (c Calendar) after(t Instant) int {
+	return sort.Search(len(c.ends), func(i int) bool { return c.ends[i] > t })
+}
+
+// skip returns the end that comes k windows behind the one that ends at end.
+func (c Calendar) skip(end Instant, k int64) Instant {
+	if len(c.ends) == 0 {
+		return min(end+Instant(min(k, int64(farthest)/int64(c.period)))*c.period, farthest)
+	}
+	i := c.after(end - 1)
+	if j := int64(i) + k; j < int64(len(c.ends)) {
+		return c.ends[j]
+	}
+	last := c.ends[len(c.ends)-1]
+	step := last - c.ends[len(c.ends)-2]
+	base := max(end, last)
+	k -= int64(max(0, len(c.ends)-1-i))
+	return min(base+Instant(min(k, int64(farthest)/int64(step)))*step, farthest)
+}
+
+func floorMod(a, m Instant) Instant {
+	if r := a % m; r < 0 {
+		return r + m
+	} else {
+		return r
+	}
+}
+
+// Quota is a rule beside a Pacer: departures of a total cost of at most Max in each window
+// of a calendar. Unlike a Pacer it says nothing of a span across the end of
+// a window: two quotas may leave there back to back, as fast as the pace allows.
+type Quota struct {
+	Max      int64 // at least 1
+	Calendar Calendar
+}
+
+// Window is the state of a Quota: how much of it was used in the window that ends at Ends.
+// The zero Window has never let anything out.
+type Window struct {
+	Ends Instant
+	Used int64
+}
+
+// Next returns the earliest instant, not before now, at which the quota lets a job out.
+func (q Quota) Next(w Window, now Instant) Instant {
+	w = q.Mend(w, now)
+	if now < w.Ends && w.Used >= q.Max {
+		return w.Ends
+	}
+	return now
+}
+
+// Take counts a departure at d, which Next allows, and reports whether the window had
+// enough left for it. If not, what was left is forfeited, so that the job at the head is next
+// in the window to come: it is not passed, and nobody has to ask about cost before
+// asking when. A job that costs more than Max uses up a whole window.
+func (q Quota) Take(w *Window, d Instant, cost int64) bool {
+	*w = q.Mend(*w, d)
+	if d >= w.Ends {
+		*w = Window{Ends: q.Calendar.End(d)}
+	}
+	cost = min(cost, q.Max)
+	if w.Used+cost > q.Max {
+		w.Used = q.Max
+		return false
+	}
+	w.Used += cost
+	return true
+}
+
+// GiveBack undoes a departure at d that was never used, if its window is the present one.
+func (q Quota) GiveBack(w *Window, d Instant, cost int64) {
+	if q.Calendar.End(d) == w.Ends {
+		w.Used = max(0, w.Used-min(cost, q.Max))
+	}
+}
+
+// ETA returns when a job departs that has jobs of total cost ahead before it, if they use up
+// one window after the other and leave at p's rate in the last of them.
+func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
+	w = q.Mend(w, now)
+	if now >= w.Ends {
+		w = Window{Ends: q.Calendar.End(now)}
+	}
+	over := ahead - max(0, q.Max-w.Used)
+	if over < 0 {
+		return now
+	}
+	begins := q.Calendar.skip(w.Ends, over/q.Max)
+	return p.ETA(Bucket{}, begins, over%q.Max)
+}
+
+// Mend returns w with Ends no later than the end of the window behind the one that now is
+// in, as every honest grant leaves it: a horizon is shorter than a window. An engine keeps it so at the beginning of
+// a visit, and when the quota changes: then neither a planted value nor a changed calendar stops a quota
+// for good, and what was used in the present window still counts.
+func (q Quota) Mend(w Window, now Instant) Window {
+	if end := q.Calendar.End(now); w.Ends > end && w.Ends != q.Calendar.End(end) {
+		w.Ends = end
+	}
+	w.Used = min(max(w.Used, 0), q.Max)
+	return w
+}

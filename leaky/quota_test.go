@@ -1,0 +1,115 @@
+package leaky
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// TestQuotaNeverExceeded holds random traces against the rule itself: what departed in each
+// window of the calendar, and that the quota waits for no window without need.
+func TestQuotaNeverExceeded(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		c := randomCalendar(rnd)
+		q := Quota{Max: 1 + rnd.Int64N(20), Calendar: c}
+		var w Window
+		used, now := map[Instant]int64{}, Instant(1_000_000)
+		for range 300 {
+			now += Instant(rnd.Int64N(400))
+			d := q.Next(w, now)
+			if d > now {
+				if d != c.End(now) || used[d] < q.Max {
+					t.Fatalf("waits at %d until %d, the end of the window is %d and %d of %d are used in it", now, d, c.End(now), used[c.End(now)], q.Max)
+				}
+				if rnd.IntN(2) == 0 {
+					continue
+				}
+				now = d
+			}
+			cost := 1 + rnd.Int64N(25)
+			end := c.End(now)
+			if took := q.Take(&w, now, cost); took != (used[end]+min(cost, q.Max) <= q.Max) {
+				t.Fatalf("a job of cost %d was taken: %v, and %d of %d are used", cost, took, used[end], q.Max)
+			} else if !took {
+				used[end] = q.Max // forfeited
+				continue
+			}
+			used[end] += min(cost, q.Max)
+			if rnd.IntN(8) == 0 {
+				q.GiveBack(&w, now, cost)
+				used[end] -= min(cost, q.Max)
+			}
+		}
+	}
+}
+
+func randomCalendar(rnd *rand.Rand) Calendar {
+	if rnd.IntN(2) == 0 {
+		return Every(1+Instant(rnd.Int64N(3000)), Instant(rnd.Int64N(5000)))
+	}
+	ends, at := []Instant(nil), Instant(1_000_000)
+	for range 2 + rnd.IntN(40) {
+		at += 1 + Instant(rnd.Int64N(3000))
+		ends = append(ends, at)
+	}
+	return Ending(ends)
+}
+
+func TestCalendarGoesOn(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 2000 {
+		c := randomCalendar(rnd)
+		at := Instant(990_000 + rnd.Int64N(80_000))
+		end := c.End(at)
+		if end <= at {
+			t.Fatalf("the window of %d ends at %d", at, end)
+		}
+		if before := c.End(at - 1); before != at && before != end {
+			t.Fatalf("%d is in the window that ends at %d, %d in that of %d", at-1, before, at, end)
+		}
+		k, next := rnd.Int64N(100), end
+		for range k {
+			next = c.End(next)
+		}
+		if got := c.skip(end, k); got != next {
+			t.Fatalf("%d windows behind that which ends at %d: %d, want %d", k, end, got, next)
+		}
+	}
+}
+
+// TestQuotaETA lets jobs leave one after the other, and compares.
+func TestQuotaETA(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		q := Quota{Max: 1 + rnd.Int64N(20), Calendar: Every(60_000_000, 0)}
+		p := Pacer{Rate: PerSecond(10), Burst: 1, Horizon: time.Millisecond} // Max leave well within a window
+		now := Instant(120_000_000)
+		w := Window{Ends: 180_000_000, Used: rnd.Int64N(q.Max + 1)}
+		left, b, at := w, Bucket{}, now
+		for ahead := range int64(100) {
+			at = q.Next(left, p.Next(b, at))
+			if got := max(p.ETA(Bucket{}, now, ahead), q.ETA(p, w, now, ahead)); got != at {
+				t.Fatalf("quota %d, %d used, %d ahead: expected at %d, leaves at %d", q.Max, w.Used, ahead, got, at)
+			}
+			if _, ok := p.Take(&b, at, 1); !ok || !q.Take(&left, at, 1) {
+				t.Fatal("what may leave could not be taken")
+			}
+		}
+	}
+}
+
+// TestQuotaPlanted: no state keeps a quota shut for longer than the present window.
+func TestQuotaPlanted(t *testing.T) {
+	q := Quota{Max: 5, Calendar: Every(1000, 0)}
+	for _, w := range []Window{{Ends: 1 << 60, Used: 5}, {Ends: 1 << 60, Used: 1 << 60}, {Ends: -5, Used: -5}, {Ends: 1000, Used: -7}} {
+		w = q.Mend(w, 500)
+		d := q.Next(w, 500)
+		if d > 1000 {
+			t.Errorf("%+v: shut until %d", w, d)
+		}
+		if !q.Take(&w, d, 1) || w.Used != 1 {
+			t.Errorf("after a departure: %+v", w)
+		}
+	}
+}
