@@ -35,6 +35,7 @@ type root struct {
 
 	Up    upCmd    `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
 	Push  pushCmd  `cmd:"" help:"Bring the jobs of a file into a queue."`
+	Top   topCmd   `cmd:"" help:"Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late."`
 	Queue queueCmd `cmd:"" help:"Look at queues and change them."`
 	Job   jobCmd   `cmd:"" help:"Look at jobs, and cancel them."`
 	Dead  deadCmd  `cmd:"" help:"Look at dead jobs, and decide about them."`
@@ -84,15 +85,24 @@ func (r *run) say(format string, args ...any) { _, _ = fmt.Fprintf(r.Err, format
 
 // terminal reports whether w is one, and how wide.
 func terminal(w io.Writer) (width int, ok bool) {
+	width, _, ok = screenSize(w)
+	return width, ok
+}
+
+// screenSize is terminal, and how high.
+func screenSize(w io.Writer) (width, height int, ok bool) {
 	f, isFile := w.(*os.File)
 	if !isFile || !term.IsTerminal(int(f.Fd())) {
-		return 0, false
+		return 0, 0, false
 	}
-	width, _, err := term.GetSize(int(f.Fd()))
+	width, height, err := term.GetSize(int(f.Fd()))
 	if err != nil || width < 20 {
 		width = 80
 	}
-	return width, true
+	if err != nil || height < 1 {
+		height = 24
+	}
+	return width, height, true
 }
 
 const description = `The operator's tool of Penstock, a bounded queue with an exact outflow.

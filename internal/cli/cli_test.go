@@ -77,6 +77,7 @@ func TestUsage(t *testing.T) {
 	for _, command := range [][]string{
 		{"up"},
 		{"push"},
+		{"top"},
 		{"queue"},
 		{"queue", "ls"},
 		{"queue", "info"},

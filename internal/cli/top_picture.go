@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/internal/wire"
+)
+
+// picture is what top shows: the queues at the last look that was answered, and what
+// became of their counters since the one before.
+type picture struct {
+	At     time.Time `json:"at"`
+	Server string    `json:"server"`
+	// Seconds is how far apart the two looks were; 0 after the first.
+	Seconds float64 `json:"seconds"`
+	// Error is why the queues are those of an earlier look.
+	Error  string `json:"error,omitempty"`
+	Queues []flow `json:"queues"`
+
+	sort   string
+	seen   time.Time // when the last look was answered
+	counts map[string]counts
+}
+
+// flow is one queue of a picture.
+type flow struct {
+	Name        string  `json:"name"`
+	State       string  `json:"state"`
+	Paused      bool    `json:"paused"`
+	PauseReason string  `json:"pause_reason,omitempty"`
+	Rate        string  `json:"rate"`
+	Held        int64   `json:"held"`
+	Capacity    int64   `json:"capacity"`
+	Fullness    float64 `json:"fullness"`
+	Deferred    int64   `json:"deferred"`
+	Out         float64 `json:"out_per_s"`
+	*speeds
+}
+
+// speeds are counters a second. A queue has none that was not there at the look before.
+type speeds struct {
+	In       float64 `json:"in_per_s"`
+	Refused  float64 `json:"refused_per_s"`
+	Deferred float64 `json:"deferred_per_s"`
+	Lost     float64 `json:"lost_per_s"`
+}
+
+// counts are what speeds are made of.
+type counts struct{ in, refused, deferred, lost int64 }
+
+func countsOf(s *wire.Stats) counts {
+	return counts{in: s.Appended + s.Replayed, refused: s.Refused, deferred: s.SetAside, lost: s.Lost}
+}
+
+// failed notes that a look was not answered.
+func (p *picture) failed(err error) { p.At, p.Error = time.Now(), err.Error() }
+
+// see takes in what a look found.
+func (p *picture) see(queues []wire.Queue, now time.Time) {
+	p.Seconds = 0
+	if !p.seen.IsZero() {
+		p.Seconds = now.Sub(p.seen).Seconds()
+	}
+	before := p.counts
+	p.At, p.seen, p.Error = now, now, ""
+	p.Queues, p.counts = make([]flow, 0, len(queues)), make(map[string]counts, len(queues))
+	for i := range queues {
+		q := &queues[i]
+		f := flow{
+			Name: q.Name, State: stateOf(q), Paused: q.Paused, PauseReason: q.PauseReason, Rate: rateOf(q),
+			Held: q.Stats.Held(), Capacity: q.Capacity, Deferred: q.Stats.Deferred, Out: q.Stats.Outflow,
+		}
+		if q.Capacity > 0 {
+			f.Fullness = float64(f.Held) / float64(q.Capacity)
+		}
+		c := countsOf(&q.Stats)
+		if b, known := before[q.Name]; known {
+			f.speeds = c.since(b, p.Seconds)
+		}
+		p.counts[q.Name] = c
+		p.Queues = append(p.Queues, f)
+	}
+	p.order()
+}
+
+// since is nil if a counter went back: then the queue was deleted and made again. (But that
+// of the deferred goes back by each that found no place on the overflow.)
+func (c counts) since(b counts, seconds float64) *speeds {
+	d := counts{c.in - b.in, c.refused - b.refused, max(0, c.deferred-b.deferred), c.lost - b.lost}
+	if seconds <= 0 || min(d.in, d.refused, d.lost) < 0 {
+		return nil
+	}
+	return &speeds{float64(d.in) / seconds, float64(d.refused) / seconds, float64(d.deferred) / seconds, float64(d.lost) / seconds}
+}
+
+// order sorts the queues; those that are alike by name.
+func (p *picture) order() {
+	by := func(f *flow) float64 {
+		s := f.speeds
+		if s == nil {
+			s = &speeds{}
+		}
+		switch p.sort {
+		case "fullness":
+			return f.Fullness
+		case "held":
+			return float64(f.Held)
+		case "out":
+			return f.Out
+		case "in":
+			return s.In
+		case "refused":
+			return s.Refused
+		case "deferred":
+			return s.Deferred
+		case "lost":
+			return s.Lost
+		}
+		return 0 // by name
+	}
+	slices.SortFunc(p.Queues, func(a, b flow) int {
+		return cmp.Or(cmp.Compare(by(&b), by(&a)), cmp.Compare(a.Name, b.Name))
+	})
+}

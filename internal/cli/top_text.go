@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// otherLines is how many lines a picture has besides one a queue, at most: three above, the
+// names of the columns, and how many are not shown.
+const otherLines = 5
+
+// text draws a picture of at most so many queues, no line longer than width; 0 is no bound.
+func (p *picture) text(width, rows int) string {
+	shown := p.Queues
+	if rows > 0 && len(shown) > rows {
+		shown = shown[:rows]
+	}
+	var b strings.Builder
+	line := func(text string) { b.WriteString(cut(text, width) + "\n") }
+	line(p.At.Format("15:04:05") + "  " + plain(p.Server))
+	line(p.summary())
+	if p.Error != "" {
+		line(fmt.Sprintf("no look for %s: %s", short(p.At.Sub(p.seen)), plain(p.Error)))
+	} else {
+		line("")
+	}
+	if len(p.Queues) == 0 {
+		line(`no queues; "penstock queue set NAME rate=10/s" makes one`)
+	} else {
+		for row := range strings.Lines(columns(shown, width)) {
+			line(strings.TrimSuffix(row, "\n"))
+		}
+	}
+	if more := len(p.Queues) - len(shown); more > 0 {
+		line(fmt.Sprintf("and %d more", more))
+	}
+	return b.String()
+}
+
+// summary adds all queues up.
+func (p *picture) summary() string {
+	var held, deferred int64
+	var out float64
+	var sum speeds
+	for i := range p.Queues {
+		f := &p.Queues[i]
+		held, deferred, out = held+f.Held, deferred+f.Deferred, out+f.Out
+		if f.speeds != nil {
+			sum.In, sum.Refused, sum.Deferred, sum.Lost = sum.In+f.In, sum.Refused+f.Refused, sum.Deferred+f.speeds.Deferred, sum.Lost+f.Lost
+		}
+	}
+	queues := fmt.Sprintf("%d queues", len(p.Queues))
+	if len(p.Queues) == 1 {
+		queues = "1 queue"
+	}
+	text := fmt.Sprintf("%s: %d held, %d deferred; a second %s out", queues, held, deferred, decimal(out))
+	if p.Seconds > 0 {
+		text += fmt.Sprintf(", %s in, %s refused, %s deferred, %s lost", decimal(sum.In), decimal(sum.Refused), decimal(sum.Deferred), decimal(sum.Lost))
+	}
+	return text
+}
+
+// barWidth is that of a bar where there is room, and barLeast where there is little.
+const barWidth, barLeast = 20, 5
+
+// column is one of the table; those with a higher spare are left out sooner.
+type column struct {
+	head  string
+	right bool
+	spare int
+	cell  func(f *flow) string
+}
+
+// columnsOf is all of them, with names and bars of so many characters.
+func columnsOf(name, bar int) []column {
+	speed := func(of func(s *speeds) float64) func(*flow) string {
+		return func(f *flow) string {
+			if f.speeds == nil {
+				return "-"
+			}
+			return decimal(of(f.speeds))
+		}
+	}
+	return []column{
+		{"NAME", false, 0, func(f *flow) string { return cut(plain(f.Name), name) }},
+		{"FILL", false, 3, func(f *flow) string { return barOf(f.Fullness, bar) }},
+		{"HELD", true, 0, func(f *flow) string { return fmt.Sprintf("%d/%d", f.Held, f.Capacity) }},
+		{"RATE", true, 8, func(f *flow) string { return f.Rate }},
+		{"IN/S", true, 2, speed(func(s *speeds) float64 { return s.In })},
+		{"OUT/S", true, 1, func(f *flow) string { return decimal(f.Out) }},
+		{"REFUSED/S", true, 4, speed(func(s *speeds) float64 { return s.Refused })},
+		{"DEFERRED/S", true, 6, speed(func(s *speeds) float64 { return s.Deferred })},
+		{"DEFERRED", true, 7, func(f *flow) string { return num(f.Deferred) }},
+		{"LOST/S", true, 5, speed(func(s *speeds) float64 { return s.Lost })},
+		{"STATE", false, 0, func(f *flow) string { return f.State }},
+	}
+}
+
+// columns is the table. So that it fits into width, first bars are made shorter, then
+// columns are left out; a state that is longer than its beginning is cut by whoever prints.
+func columns(shown []flow, width int) string {
+	name, bar := 0, barWidth
+	if width > 0 {
+		name = max(12, width/4)
+	}
+	all := columnsOf(name, bar)
+	for over := tooWide(all, shown, width); over > 0; over = tooWide(all, shown, width) {
+		if bar > barLeast {
+			bar = max(barLeast, bar-over)
+			all = columnsOf(name, bar)
+			continue
+		}
+		least := 0
+		for i := range all {
+			if all[i].spare > all[least].spare {
+				least = i
+			}
+		}
+		if all[least].spare == 0 {
+			break
+		}
+		all = slices.Delete(all, least, least+1)
+	}
+	t := table{right: map[int]bool{}}
+	for i, c := range all {
+		t.header, t.right[i] = append(t.header, c.head), c.right
+	}
+	for i := range shown {
+		cells := make([]string, 0, len(all))
+		for _, c := range all {
+			cells = append(cells, c.cell(&shown[i]))
+		}
+		t.add(cells...)
+	}
+	return t.String()
+}
+
+// tooWide is by how much the columns do not fit.
+func tooWide(all []column, shown []flow, width int) int {
+	if width == 0 {
+		return 0
+	}
+	const beginning = 8 // of a state: "paused: "
+	total := 2 * (len(all) - 1)
+	for _, c := range all {
+		widest := utf8.RuneCountInString(c.head)
+		for i := range shown {
+			widest = max(widest, utf8.RuneCountInString(c.cell(&shown[i])))
+		}
+		if c.head == "STATE" {
+			widest = min(widest, beginning)
+		}
+		total += widest
+	}
+	return total - width
+}
+
+// barOf is a bar in brackets, of so many characters, and the part as a number. Only that
+// which is empty looks empty, and only that which is full looks full.
+func barOf(part float64, width int) string {
+	n := int(math.Round(part * float64(width)))
+	percent := math.Round(100 * part)
+	switch {
+	case part <= 0:
+		n, percent = 0, 0
+	case part >= 1:
+		n = width
+	default:
+		n, percent = min(max(n, 1), width-1), min(max(percent, 1), 99)
+	}
+	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", n), strings.Repeat(".", width-n), percent)
+}
+
+// decimal is a number a second.
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+// cut shortens a line to a width; 0 is no bound.
+func cut(text string, width int) string {
+	if width <= 0 || utf8.RuneCountInString(text) <= width {
+		return text
+	}
+	return string([]rune(text)[:width-1]) + "~"
+}
+
+// overdraw draws a text from the upper left corner, over whatever is there.
+func overdraw(text string) string {
+	text = strings.TrimSuffix(text, "\n") // a line end on the last line would scroll
+	return "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\r\n") + "\x1b[K\x1b[J"
+}
