@@ -172,9 +172,10 @@ func jsonFieldErr(err error) *FieldError {
 var (
 	rateType     = reflect.TypeFor[leaky.Rate]()
 	durationType = reflect.TypeFor[Duration]()
+	quotaType    = reflect.TypeFor[Quota]()
 )
 
-func textual(t reflect.Type) bool { return t == rateType || t == durationType }
+func textual(t reflect.Type) bool { return t == rateType || t == durationType || t == quotaType }
 
 // wanted says in words what a Go type is in JSON.
 func wanted(t reflect.Type) string {
@@ -186,6 +187,8 @@ func wanted(t reflect.Type) string {
 		return `a string such as "14/s"`
 	case t == durationType:
 		return `a string such as "30s"`
+	case t == quotaType:
+		return `a string such as "50000/d"`
 	}
 	switch t.Kind() {
 	case reflect.Int, reflect.Int64:
@@ -198,6 +201,8 @@ func wanted(t reflect.Type) string {
 		return "true or false"
 	case reflect.Struct, reflect.Map:
 		return "an object"
+	case reflect.Slice:
+		return "a list"
 	}
 	return fmt.Sprintf("a %s", t.Kind())
 }

@@ -54,6 +54,7 @@ const (
 	ReasonNotCancellable Reason = "not_cancellable"
 	ReasonNotDead        Reason = "not_dead"
 	ReasonNotEmpty       Reason = "not_empty"
+	ReasonHasChildren    Reason = "has_children"
 	ReasonRevision       Reason = "revision_mismatch"
 	ReasonFull           Reason = "full"
 	ReasonLaneFull       Reason = "lane_full"
@@ -95,6 +96,7 @@ var meanings = map[Reason]meaning{
 	ReasonNotCancellable: {http.StatusConflict, "the job cannot be cancelled any more"},
 	ReasonNotDead:        {http.StatusConflict, "the job is not dead"},
 	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
+	ReasonHasChildren:    {http.StatusConflict, "the queue has children"},
 	ReasonRevision:       {http.StatusPreconditionFailed, "the queue is at another revision"},
 	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},
 	ReasonLaneFull:       {http.StatusTooManyRequests, "the lane is full"},

@@ -5,6 +5,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -19,16 +20,39 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
 	q.Flow = &wire.Flow{Paused: i.Paused, PauseReason: i.PauseReason, Stats: wire.Stats{
-		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes,
+		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
 		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released,
 		Expired: i.Expired, Refused: i.Refused, Lost: i.Lost,
 		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 	}}
+	if p := i.Parent; p != nil {
+		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Spec.Rate, Paused: p.Paused, Quotas: quotas(p)}
+	}
 	if q.Stats.Errors == nil {
 		q.Stats.Errors = []queue.LastError{}
 	}
 	return q
+}
+
+// quotas is how much is used of each quota of a queue.
+func quotas(i *queue.Info) []wire.Quota {
+	var list []wire.Quota
+	for k, l := range i.Spec.Limits {
+		if l.Paced() || k >= len(i.Limits) {
+			continue
+		}
+		calendar, err := l.Calendar(i.Now)
+		if err != nil {
+			continue // this machine does not know the zone; the queue goes on by what the store knows
+		}
+		w, now := i.Limits[k].Window, leaky.Instant(i.Now.UnixMicro())
+		if now >= w.Ends {
+			w = leaky.Window{Ends: calendar.End(now)}
+		}
+		list = append(list, wire.Quota{Quota: l.Quota, Timezone: l.Timezone, Used: w.Used, Left: max(0, l.Quota.Max-w.Used), Ends: w.Ends.Time().UTC()})
+	}
+	return list
 }
 
 // instant is t in UTC, nil when there is none.

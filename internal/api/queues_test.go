@@ -191,7 +191,7 @@ func TestBadSpecs(t *testing.T) {
 		{`{"rate":"1/s","deferred":{"readmit_between":"always"}}`, "deferred.readmit_between", "two times of day"},
 		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-06:00","timezone":"Berlin"}}`, "deferred.timezone", "IANA"},
 		{`{"rate":"1/s","deferred":{"readmit":"22:00-06:00"}}`, "deferred.readmit", "not a field"},
-		{`{"rate":"1/s","limits":{}}`, "limits", "not a field"},
+		{`{"rate":"1/s","adapt":{}}`, "adapt", "not a field"},
 		{`{"rate":"1/s","name":"sms"}`, "name", "URL"},
 		{`{"rate":"1/s","name":"a b"}`, "name", "a queue name"},
 		{`{"rate":"1/s","deliver":{"http":{"url":"gopher://x"}}}`, "deliver.http.url", "http or https"},

@@ -41,6 +41,8 @@ func refused(err error) *Problem {
 		return &Problem{Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id"}
 	case errors.Is(err, queue.ErrRevision):
 		return &Problem{Reason: ReasonRevision, Detail: "the queue has changed since it was read; get it and try again", Revision: -1}
+	case errors.Is(err, queue.ErrHasChildren):
+		return &Problem{Reason: ReasonHasChildren, Detail: "the queue is the parent of others, which its rate bounds; delete those first"}
 	case errors.Is(err, queue.ErrNotEmpty):
 		return &Problem{Reason: ReasonNotEmpty, Detail: "the queue still holds jobs; delete it with ?force=true to lose them"}
 	case errors.Is(err, queue.ErrStoreFull):

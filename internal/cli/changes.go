@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/penstock/penstock/deliver"
 )
@@ -48,11 +49,23 @@ func flat(prefix string, tree map[string]any) map[string]string {
 			out[prefix+name] = "{}" // a rule that bounds nothing is not none
 			continue
 		}
+		if items, isList := v.([]any); isList {
+			below, ok = numbered(items), true
+		}
 		if ok {
 			maps.Copy(out, flat(prefix+name+".", below))
 			continue
 		}
 		out[prefix+name] = fmt.Sprint(v)
+	}
+	return out
+}
+
+// numbered names the items of a list by their places.
+func numbered(items []any) map[string]any {
+	out := map[string]any{}
+	for i, v := range items {
+		out[strconv.Itoa(i)] = v
 	}
 	return out
 }

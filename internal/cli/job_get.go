@@ -56,6 +56,9 @@ func whyOf(y *wire.Why) string {
 		return ""
 	}
 	text := plain(string(y.By))
+	if y.Queue != "" {
+		text += " of " + plain(y.Queue)
+	}
 	if y.Until != nil {
 		text += " until " + instant(y.Until)
 	}

@@ -13,6 +13,9 @@ import (
 // limitsOf says what bounds a queue besides its rate and capacity.
 func limitsOf(q *wire.Queue) string {
 	var parts []string
+	for i := range q.Limits {
+		parts = append(parts, limitOf(&q.Limits[i]))
+	}
 	if q.MaxInFlight > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d in flight", q.MaxInFlight))
 	}
@@ -23,6 +26,49 @@ func limitsOf(q *wire.Queue) string {
 		parts = append(parts, "ordered: one of a lane at a time")
 	}
 	return strings.Join(parts, ", ")
+}
+
+func limitOf(l *queue.Limit) string {
+	switch {
+	case l.Paced() && l.Burst > 1:
+		return fmt.Sprintf("%s burst %d", l.Rate, l.Burst)
+	case l.Paced():
+		return l.Rate.String()
+	case l.Timezone != "":
+		return l.Quota.String() + " " + plain(l.Timezone)
+	}
+	return l.Quota.String()
+}
+
+// quotasOf says how much is left of each quota.
+func quotasOf(quotas []wire.Quota) string {
+	var parts []string
+	for _, q := range quotas {
+		parts = append(parts, fmt.Sprintf("%d of %s left until %s", q.Left, q.Quota, instant(&q.Ends)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// parentOf says what holds over a queue and its siblings.
+func parentOf(p *wire.Parent) string {
+	if p == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s, %s over all its children", plain(p.Name), p.Rate)
+	if left := quotasOf(p.Quotas); left != "" {
+		text += ", " + left
+	}
+	if p.Paused {
+		text += ", paused"
+	}
+	return text
+}
+
+func childrenOf(q *wire.Queue) string {
+	if q.Stats.Children == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d, over which its rate holds", q.Stats.Children)
 }
 
 // lanesOf says what holds for each lane, and in how many jobs wait; nothing where only

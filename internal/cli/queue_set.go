@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/queue"
 )
 
 type setCmd struct {
@@ -30,6 +32,9 @@ deliver.http.url, deliver.http.timeout. An empty value goes back to the default.
 rate holds for the backlog at once. The settings of lanes and of the overflow have flags
 too, which say the same.
 
+limits.0.quota=50000/d limits.0.timezone=Europe/Berlin is a quota beside the rate,
+limits.1.rate=500/m a further pace; limits= removes all, limits.0= the first.
+
 lanes.overrides.KEY.rate and so on are the rule of one lane, in place of that of the
 others, all of it; dots in the key are its own. lanes.overrides.KEY= removes it.
 
@@ -41,6 +46,7 @@ Examples:
   penstock queue set email rate=14/s capacity=10000
   penstock queue set email deliver.http.url=https://api.example.com/v1/send
   penstock queue set email retry.max_attempts=
+  penstock queue set email limits.0.quota=50000/d limits.0.timezone=Europe/Berlin
   penstock queue set email overflow=defer deferred.max_age=6h
   penstock queue set email --lane-rate 2/s lanes.overrides.gmail.com.rate=10/s
   penstock queue set email --overflow defer --readmit-between 22:00-06:00 --timezone Europe/Berlin
@@ -133,29 +139,61 @@ func withSettings(spec map[string]any, settings []string) (map[string]any, error
 			return nil, fmt.Errorf("%q: must be FIELD=VALUE, such as rate=14/s", s)
 		}
 		path := pathOf(field)
-		at := out
-		for _, name := range path[:len(path)-1] {
-			below, ok := at[name].(map[string]any)
-			if !ok {
-				if at[name] != nil {
-					return nil, fmt.Errorf("%s: %s has no fields of its own", field, name)
-				}
-				below = map[string]any{}
-				at[name] = below
+		var value any // nil is none
+		if text != "" {
+			value = valueOf(text)
+			if n, ok := number(text); ok && path[0] != "deliver" {
+				value = n
 			}
-			at = below
 		}
-		name := path[len(path)-1]
-		if text == "" {
-			delete(at, name)
-			continue
-		}
-		at[name] = valueOf(text)
-		if n, ok := number(text); ok && path[0] != "deliver" {
-			at[name] = n
+		if _, err := with(out, path, value); err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
 		}
 	}
 	return out, nil
+}
+
+// with returns at, a part of a spec, with a value at the end of the path; nil removes what is
+// there. The items of a list are named by their numbers, the next one adds one.
+func with(at any, path []string, value any) (any, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	name := path[0]
+	switch tree := at.(type) {
+	case nil:
+		if name == "0" {
+			return with([]any{}, path, value)
+		}
+		return with(map[string]any{}, path, value)
+	case map[string]any:
+		below, err := with(tree[name], path[1:], value)
+		if err != nil {
+			return nil, err
+		}
+		if below == nil {
+			delete(tree, name)
+		} else {
+			tree[name] = below
+		}
+		return tree, nil
+	case []any:
+		i, err := strconv.Atoi(name)
+		if err != nil || i < 0 || i > len(tree) {
+			return nil, fmt.Errorf("%s is not among its %d items, which are numbered from 0", queue.Shorten(name, 40), len(tree))
+		}
+		if i == len(tree) {
+			tree = append(tree, nil)
+		}
+		if tree[i], err = with(tree[i], path[1:], value); err != nil {
+			return nil, err
+		}
+		if tree[i] == nil {
+			tree = slices.Delete(tree, i, i+1)
+		}
+		return tree, nil
+	}
+	return nil, fmt.Errorf("what is before %s has no fields of its own", name)
 }
 
 // pathOf takes a dotted field apart. The key of a lane has dots of its own.

@@ -86,7 +86,7 @@ func TestBadFiles(t *testing.T) {
 		{"unknown key", one("    capasity: 5\n"), 4, "queues[0].capasity", "not a field"},
 		{"unknown nested key", one("    retry:\n      times: 5\n"), 5, "queues[0].retry.times", "not a field"},
 		{"unknown top key", one("") + "queue: 1\n", 4, "queue", "not a field"},
-		{"key of a later issue", one("    limits: {rate: 2/s}\n"), 4, "queues[0].limits", "not a field"},
+		{"a list that is none", one("    limits: {rate: 2/s}\n"), 4, "queues[0].limits", "must be a list"},
 		{"duplicate key", one("    rate: 15/s\n"), 4, "queues[0].rate", "twice"},
 		{"duplicate nested key", one("    retry: {jitter: full, jitter: none}\n"), 4, "queues[0].retry.jitter", "twice"},
 		{"duplicate top key", one("") + "queues: []\n", 4, "queues", "twice"},

@@ -28,6 +28,7 @@ type Job struct {
 type Why struct {
 	By     queue.Cause `json:"by"`
 	Until  *time.Time  `json:"until,omitempty"`
+	Queue  string      `json:"queue,omitempty"` // if it is not the job's own: its parent
 	Reason string      `json:"reason,omitempty"`
 }
 

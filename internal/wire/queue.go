@@ -8,6 +8,7 @@ package wire
 import (
 	"time"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -25,7 +26,26 @@ type Queue struct {
 type Flow struct {
 	Paused      bool   `json:"paused"`
 	PauseReason string `json:"pause_reason,omitempty"`
-	Stats       Stats  `json:"stats"`
+	// Parent is the queue whose rate holds over this one and its siblings; absent from lists.
+	Parent *Parent `json:"parent,omitempty"`
+	Stats  Stats   `json:"stats"`
+}
+
+// Parent is what holds over all queues of a group.
+type Parent struct {
+	Name   string     `json:"name"`
+	Rate   leaky.Rate `json:"rate"`
+	Paused bool       `json:"paused"`
+	Quotas []Quota    `json:"quotas,omitempty"`
+}
+
+// Quota is how much of one is used up in the present window of its calendar.
+type Quota struct {
+	Quota    queue.Quota `json:"quota"`
+	Timezone string      `json:"timezone,omitempty"`
+	Used     int64       `json:"used"`
+	Left     int64       `json:"left"`
+	Ends     time.Time   `json:"ends"`
 }
 
 // Stats is what a queue holds now and what was counted since it was made.
@@ -37,6 +57,9 @@ type Stats struct {
 	Dead      int64 `json:"dead"`
 	// Lanes is in how many lanes jobs wait.
 	Lanes int64 `json:"lanes"`
+	// Children is of how many queues this is the parent.
+	Children int64   `json:"children,omitempty"`
+	Quotas   []Quota `json:"quotas,omitempty"`
 
 	Appended  int64 `json:"appended"`
 	SetAside  int64 `json:"set_aside"`
