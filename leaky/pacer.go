@@ -87,6 +87,16 @@ func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	return d, true
 }
 
+// TakeAt takes as Take does for a departure at d, not before Next(b, now), that something else
+// put off until then, if it is later. Where it did not, no fraction of a microsecond is lost.
+func (p Pacer) TakeAt(b *Bucket, now, d Instant, cost int64) {
+	*b = p.bounded(*b, now)
+	if p.conforming(*b) < d && now < d {
+		now = d
+	}
+	p.Take(b, now, cost)
+}
+
 // GiveBack undoes the latest departure when it was never used. It must not be
 // called when a later departure was granted since: a slot in the middle is
 // lost, never saved up.

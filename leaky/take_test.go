@@ -188,3 +188,20 @@ func TestGiveBack(t *testing.T) {
 		t.Fatal("giving back nothing changed the bucket")
 	}
 }
+
+// What is put off loses the time until then; what is not, nothing.
+func TestTakeAt(t *testing.T) {
+	const t0 = 1_000 * sec
+	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 1, Horizon: time.Second}
+	var b Bucket
+	for i, d := range []Instant{t0, t0 + 333_334, t0 + 666_667, t0 + 1_000_000, t0 + 1_500_000, t0 + 1_833_334, t0 + 2_166_667} {
+		now := max(t0, d-900*ms)
+		if next := p.Next(b, now); next > d || i != 4 && next != d {
+			t.Fatalf("departure %d: next is %d, want %d", i, next-t0, d-t0)
+		}
+		p.TakeAt(&b, now, d, 1)
+		if b.Last != d || b.LastCost != 1 {
+			t.Fatalf("departure %d left %+v", i, b)
+		}
+	}
+}
