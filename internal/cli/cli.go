@@ -42,8 +42,10 @@ type root struct {
 	Demo  demoCmd  `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
 	Prove proveCmd `cmd:"" help:"Prove the pace and that nothing is lost, on your installation, under faults."`
 
-	Drainer   drainerCmd   `cmd:"" hidden:"" help:"Drain a store (prove starts these)."`
-	Reference referenceCmd `cmd:"" hidden:"" help:"Post at a rate by sleeping (prove starts this)."`
+	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in your shell."`
+	Complete   completeCmd   `cmd:"" hidden:"" help:"Complete a word (the scripts of completion ask this)."`
+	Drainer    drainerCmd    `cmd:"" hidden:"" help:"Drain a store (prove starts these)."`
+	Reference  referenceCmd  `cmd:"" hidden:"" help:"Post at a rate by sleeping (prove starts this)."`
 }
 
 type queueCmd struct {

@@ -78,6 +78,7 @@ func TestUsage(t *testing.T) {
 		{"up"},
 		{"push"},
 		{"top"},
+		{"completion"},
 		{"queue"},
 		{"queue", "ls"},
 		{"queue", "info"},

@@ -41,6 +41,25 @@ func (c *Client) Queues(ctx context.Context) ([]wire.Queue, error) {
 	}
 }
 
+// QueueNames returns names of queues in order, those that begin with begun and some
+// that follow them: as many as one request answers.
+func (c *Client) QueueNames(ctx context.Context, begun string) ([]string, error) {
+	query := url.Values{"limit": {strconv.Itoa(page)}}
+	if n := len(begun); n > 0 {
+		// The last text before it that no name begins with.
+		query.Set("after", begun[:n-1]+string(begun[n-1]-1)+"~")
+	}
+	var answer wire.Queues
+	if _, err := c.do(ctx, http.MethodGet, "/v1/queues?"+query.Encode(), nil, nil, &answer); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(answer.Queues))
+	for i := range answer.Queues {
+		names = append(names, answer.Queues[i].Name)
+	}
+	return names, nil
+}
+
 // Queue returns one queue. A *Problem with reason unknown_queue says that there
 // is none.
 func (c *Client) Queue(ctx context.Context, name string) (wire.Queue, error) {

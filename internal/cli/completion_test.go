@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// completed is what words are completed to, without what it means.
+func completed(t *testing.T, shell string, words ...string) string {
+	t.Helper()
+	r := expect(t, ExitDone, "", "", append([]string{"complete", shell, "--"}, words...)...)
+	if r.err != "" {
+		t.Errorf("%q: said %q", words, r.err)
+	}
+	var found []string
+	for line := range strings.Lines(r.out) {
+		word, _, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		found = append(found, word)
+	}
+	return strings.Join(found, " ")
+}
+
+func withQueues(t *testing.T, names ...string) (url string) {
+	t.Helper()
+	url, store := ingressAndStore(t)
+	for _, name := range names {
+		if _, err := store.Put(t.Context(), queue.Spec{Name: name, Rate: leaky.PerSecond(1)}, queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return url
+}
+
+func TestComplete(t *testing.T) {
+	url := withQueues(t, "email", "email.bulk", "emails", "sms", "a", "z")
+	t.Setenv("PENSTOCK_URL", url)
+	for _, tt := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"q"}, "queue"},
+		{[]string{"d"}, "dead demo"}, // what is hidden stays so
+		{[]string{"queue", "p"}, "pause purge"},
+		{[]string{"nonsense", "p"}, "push prove"},
+		{[]string{"queue", "info", ""}, "a email email.bulk emails sms z"},
+		{[]string{"queue", "info", "e"}, "email email.bulk emails"},
+		{[]string{"queue", "info", "email."}, "email.bulk"},
+		{[]string{"queue", "info", "a"}, "a"},
+		{[]string{"queue", "info", "z"}, "z"},
+		{[]string{"queue", "info", "-"}, "--help --server --version --output"},
+		{[]string{"queue", "info", "--", "s"}, "sms"},
+		{[]string{"queue", "info", "\x00"}, ""},
+		{[]string{"queue", "info", "\xff"}, ""},
+		{[]string{"queue", "info", "sms", ""}, ""},
+		{[]string{"queue", "set", "sms", ""}, ""},
+		{[]string{"job", "get", "s"}, "sms"},
+		{[]string{"dead", "rm", "s"}, "sms"},
+		{[]string{"dead", "rm", "sms", "s"}, ""},
+		{[]string{"push", "-f", "x", "s"}, "sms"},
+		{[]string{"push", "-fx", "--no-wait", "--lane", "sms", "s"}, "sms"},
+		{[]string{"push", "--lane=x", "s"}, "sms"},
+		{[]string{"push", "--lane", "s"}, ""},
+		{[]string{"push", "--file", "x"}, ":files"},
+		{[]string{"push", "-f", ""}, ":files"},
+		{[]string{"push", "--file=x"}, ":files"},
+		{[]string{"push", "--format", ""}, "ndjson csv"},
+		{[]string{"top", "--sort", "re"}, "refused"},
+		{[]string{"top", "--sort=re"}, "--sort=refused"},
+		{[]string{"top", "-o", ""}, "table json"},
+		{[]string{"top", "--nonsense", "--on"}, "--once"},
+		{[]string{"top", "--nonsense="}, ""},
+		{[]string{"completion", "f"}, "fish"},
+		{[]string{"completion", "fish", ""}, ""},
+		{[]string{"-s", "http://127.0.0.1:1", "queue", "info", "s"}, ""},
+		{[]string{"--server=http://127.0.0.1:1", "queue", "info", "s"}, ""},
+		{[]string{"-shttp://127.0.0.1:1", "queue", "info", "s"}, ""},
+		{[]string{"-s", "nonsense", "queue", "info", "s"}, ""},
+		{[]string{"-s", "http://127.0.0.1:1", "queue", "info", "--server", url, "s"}, "sms"},
+	} {
+		if got := completed(t, "zsh", tt.words...); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.words, got, tt.want)
+		}
+	}
+	if got := completed(t, "fish"); !strings.HasPrefix(got, "up push top queue ") || strings.Contains(got, "drainer") {
+		t.Errorf("nothing typed: %q", got)
+	}
+	expect(t, ExitDone, "queue\tLook at queues and change them.\n", "", "complete", "fish", "--", "qu")
+	for line, want := range map[string]string{
+		"":                                    "up push top queue job dead demo prove completion",
+		"penstock":                            "up push top queue job dead demo prove completion",
+		"penstock q":                          "queue",
+		"  ./bin/penstock \t  queue  info  s": "sms",
+		"penstock top --sort=re":              "refused",
+		"penstock top --sort=":                "fullness name held in out refused deferred lost",
+		`penstock queue pause --reason "too many" s`:            "sms",
+		`penstock queue pause --reason 'too "many' s`:           "sms",
+		`penstock queue pause --reason too\ many s`:             "sms",
+		`penstock queue pause --reason "too many`:               "",
+		`penstock -s http://127.0.0.1:1 queue info s`:           "",
+		`penstock queue info -s ` + url + ` email.`:             "email.bulk",
+		`penstock queue info '' `:                               "",
+		`penstock push -f x --not-before 2026-01-01T00:00:00 s`: "sms",
+	} {
+		if got := completed(t, "bash", line); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// Nobody waits for long for a server that hangs, or believes one that lies.
+func TestCompleteFromABadServer(t *testing.T) {
+	hang := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("after") != "" {
+			<-hang
+		}
+		_, _ = io.WriteString(w, `{"queues":[{"name":"good"},{"name":"$(rm -rf .)"},{"name":"two\nlines"},{"name":"\u001b[2J"},{"name":""}]}`)
+	}))
+	defer server.Close()
+	defer close(hang)
+	t.Setenv("PENSTOCK_URL", server.URL)
+	if got := completed(t, "zsh", "queue", "info", ""); got != "good" {
+		t.Errorf("%q", got)
+	}
+	started := time.Now()
+	if got := completed(t, "zsh", "queue", "info", "g"); got != "" {
+		t.Errorf("%q", got)
+	}
+	if took := time.Since(started); took > 20*patience {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		expect(t, ExitDone, " complete "+shell+" -- ", "", "completion", shell)
+	}
+	expect(t, ExitUsage, "", "must be one of", "completion", "csh")
+	expect(t, ExitUsage, "", "expected", "completion")
+	if !slices.Contains(strings.Fields(completed(t, "zsh", "completion", "")), "bash") {
+		t.Error("completion is not completed")
+	}
+}
