@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,21 @@ func usedMemory(ctx context.Context, c *redis.Client) (float64, error) {
 		}
 	}
 	return 0, nil
+}
+
+// tableMemory is what Redis' table of all keys takes.
+func tableMemory(ctx context.Context, c *redis.Client) (float64, error) {
+	stats, err := c.Do(ctx, "MEMORY", "STATS").Result()
+	if err != nil {
+		return 0, err
+	}
+	all, _ := stats.(map[any]any)
+	db, _ := all["db.0"].(map[any]any)
+	main, ok := db["overhead.hashtable.main"].(int64)
+	if !ok {
+		return 0, fmt.Errorf("MEMORY STATS does not tell the size of the table of keys: %v", stats)
+	}
+	return float64(main), nil
 }
 
 var memoryWaiting = Figure{
