@@ -87,13 +87,26 @@ type Window struct {
 	Used int64
 }
 
-// Next returns the earliest instant, not before now, at which the quota lets a job out.
+// mostUsed is above any Used, and far from where sums overflow.
+const mostUsed = 1 << 40
+
+// Next returns the earliest instant, not before now, at which the quota lets a job out. Once
+// a job was let out ahead, in the window to come, no other is in the present one: that may have
+// been full, and is not counted any more.
 func (q Quota) Next(w Window, now Instant) Instant {
 	w = q.Mend(w, now)
 	if now < w.Ends && w.Used >= q.Max {
 		return w.Ends
 	}
+	if end := q.Calendar.End(now); w.Ends > end {
+		return end
+	}
 	return now
+}
+
+// Affords reports whether the window of a departure at d, which Next allows, has enough left for it.
+func (q Quota) Affords(w Window, d Instant, cost int64) bool {
+	return q.at(w, d).Used+min(cost, q.Max) <= q.Max
 }
 
 // Take counts a departure at d, which Next allows, and reports whether the window had
@@ -101,17 +114,22 @@ func (q Quota) Next(w Window, now Instant) Instant {
 // in the window to come: it is not passed, and nobody has to ask about cost before
 // asking when. A job that costs more than Max uses up a whole window.
 func (q Quota) Take(w *Window, d Instant, cost int64) bool {
-	*w = q.Mend(*w, d)
-	if d >= w.Ends {
-		*w = Window{Ends: q.Calendar.End(d)}
+	afford := q.Affords(*w, d, cost)
+	*w = q.at(*w, d)
+	if afford {
+		w.Used += min(cost, q.Max)
+	} else {
+		w.Used = max(w.Used, q.Max)
 	}
-	cost = min(cost, q.Max)
-	if w.Used+cost > q.Max {
-		w.Used = q.Max
-		return false
+	return afford
+}
+
+// at is w as it is at d.
+func (q Quota) at(w Window, d Instant) Window {
+	if w = q.Mend(w, d); d >= w.Ends {
+		return Window{Ends: q.Calendar.End(d)}
 	}
-	w.Used += cost
-	return true
+	return w
 }
 
 // GiveBack undoes a departure at d that was never used, if its window is the present one.
@@ -124,10 +142,7 @@ func (q Quota) GiveBack(w *Window, d Instant, cost int64) {
 // ETA returns when a job departs that has jobs of total cost ahead before it, if they use up
 // one window after the other and leave at p's rate in the last of them.
 func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
-	w = q.Mend(w, now)
-	if now >= w.Ends {
-		w = Window{Ends: q.Calendar.End(now)}
-	}
+	w = q.at(w, now)
 	over := ahead - max(0, q.Max-w.Used)
 	if over < 0 {
 		return now
@@ -139,11 +154,12 @@ func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
 // Mend returns w with Ends no later than the end of the window behind the one that now is
 // in, as every honest grant leaves it: a horizon is shorter than a window. An engine keeps it so at the beginning of
 // a visit, and when the quota changes: then neither a planted value nor a changed calendar stops a quota
-// for good, and what was used in the present window still counts.
+// for good, and what was used in the present window still counts. Used may be above Max, after that was
+// lowered: to raise it again gives nothing back.
 func (q Quota) Mend(w Window, now Instant) Window {
 	if end := q.Calendar.End(now); w.Ends > end && w.Ends != q.Calendar.End(end) {
 		w.Ends = end
 	}
-	w.Used = min(max(w.Used, 0), q.Max)
+	w.Used = min(max(w.Used, 0), mostUsed)
 	return w
 }

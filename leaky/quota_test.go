@@ -44,6 +44,52 @@ func TestQuotaNeverExceeded(t *testing.T) {
 	}
 }
 
+// TestQuotaAhead: departures are granted up to a horizon ahead, into the next window too, and by
+// a pace that lets the next be earlier than the one before. None is in a window that is full.
+func TestQuotaAhead(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 8))
+	const horizon = 50
+	for range 2000 {
+		c := Every(horizon+1+Instant(rnd.Int64N(500)), Instant(rnd.Int64N(500)))
+		q := Quota{Max: 1 + rnd.Int64N(20), Calendar: c}
+		var w Window
+		used, now := map[Instant]int64{}, Instant(1_000_000)
+		for range 300 {
+			now += Instant(rnd.Int64N(20))
+			d := max(q.Next(w, now), now+Instant(rnd.Int64N(horizon)))
+			if d > now+horizon {
+				continue
+			}
+			if d = max(d, q.Next(w, d)); d > now+horizon {
+				continue
+			}
+			cost := min(1+rnd.Int64N(3), q.Max)
+			afford := q.Affords(w, d, cost)
+			if took := q.Take(&w, d, cost); took != afford {
+				t.Fatalf("taken: %v, afforded: %v", took, afford)
+			} else if took {
+				used[c.End(d)] += cost
+			}
+			if used[c.End(d)] > q.Max {
+				t.Fatalf("%d of %d depart in the window that ends at %d", used[c.End(d)], q.Max, c.End(d))
+			}
+		}
+	}
+}
+
+// TestQuotaLoweredAndRaised: what was used is not forgotten in between.
+func TestQuotaLoweredAndRaised(t *testing.T) {
+	q := Quota{Max: 50, Calendar: Every(1000, 0)}
+	low := Quota{Max: 5, Calendar: q.Calendar}
+	w := Window{Ends: 1000, Used: 40}
+	if w = low.Mend(w, 500); low.Next(w, 500) != 1000 || low.Take(&w, 500, 1) {
+		t.Errorf("%+v lets out with 40 of 5 used", w)
+	}
+	if w = q.Mend(w, 500); w.Used != 40 {
+		t.Errorf("%d are used, want 40", w.Used)
+	}
+}
+
 func randomCalendar(rnd *rand.Rand) Calendar {
 	if rnd.IntN(2) == 0 {
 		return Every(1+Instant(rnd.Int64N(3000)), Instant(rnd.Int64N(5000)))
