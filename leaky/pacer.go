@@ -175,6 +175,9 @@ func (p Pacer) Cover(b Bucket, more int64) Bucket {
 	return b
 }
 
+// Bounded returns b as it is taken at now: no bucket from elsewhere stops a queue for good.
+func (p Pacer) Bounded(b Bucket, now Instant) Bucket { return p.bounded(b, now) }
+
 // conforming is ceil(TAT - (Burst-1)T).
 func (p Pacer) conforming(b Bucket) Instant {
 	if p.Rate.n == 0 {

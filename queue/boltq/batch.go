@@ -60,6 +60,10 @@ func size(c change) int {
 		return len(c.record)
 	case *readmitting:
 		return c.size()
+	case *placing:
+		return len(c.it.Record)
+	case *recalling:
+		return len(c.it.Record)
 	case *reviving:
 		return int(c.job.size)
 	}

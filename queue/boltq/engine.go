@@ -63,6 +63,7 @@ var (
 	_ queue.Engine   = (*Engine)(nil)
 	_ queue.Overflow = (*Engine)(nil)
 	_ queue.Keeper   = (*Engine)(nil)
+	_ queue.Mover    = (*Engine)(nil)
 )
 
 // usable returns why the engine cannot decide anything, if so.

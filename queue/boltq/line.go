@@ -15,6 +15,7 @@ type line struct {
 	revision int64
 	paused   bool
 	why      string // it is paused
+	filling  filling
 
 	// busy is the call that is creating, changing or deleting the queue: until
 	// it is done nothing is granted and nobody else decides about the queue.

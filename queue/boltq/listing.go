@@ -152,16 +152,19 @@ func (p *listing) scheduled(l *line, c *queue.Cursor) {
 	}
 }
 
-// leased goes through the leases in the order in which they were granted.
-func (p *listing) leased(e *Engine, l *line, c *queue.Cursor) {
-	var some []*flight
+// leasesOf returns the leases of a queue behind a place, in the order in which they were granted.
+func (e *Engine) leasesOf(l *line, c *queue.Cursor) (some []*flight) {
 	for _, f := range e.leases.items {
 		if f.job.lane.line == l && (c == nil || f.fence.number > uint64(c.At)) {
 			some = append(some, f)
 		}
 	}
 	slices.SortFunc(some, func(a, b *flight) int { return cmp.Compare(a.fence.number, b.fence.number) })
-	for _, f := range some {
+	return some
+}
+
+func (p *listing) leased(e *Engine, l *line, c *queue.Cursor) {
+	for _, f := range e.leasesOf(l, c) {
 		p.jobs = append(p.jobs, listed(f.job))
 		if p.full() {
 			p.end(int64(f.fence.number), f.job.id, nil)

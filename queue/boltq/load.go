@@ -31,7 +31,7 @@ type loader struct {
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
 		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
-		for _, step := range []func(context.Context) error{l.store, l.specs, l.lines, l.failures, l.buckets, l.ended, l.deferred, l.jobs, l.finish} {
+		for _, step := range []func(context.Context) error{l.store, l.specs, l.imports, l.lines, l.failures, l.buckets, l.ended, l.deferred, l.jobs, l.finish} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -78,6 +78,18 @@ func (l *loader) specs(ctx context.Context) error {
 		l.Engine.lines[s.spec.Name] = q
 		l.names = append(l.names, s.spec.Name)
 		l.byNumber[number] = q
+		return nil
+	})
+}
+
+func (l *loader) imports(ctx context.Context) error {
+	if l.tx.Bucket(importsTable) == nil {
+		return nil
+	}
+	return l.each(ctx, importsTable, func(number uint64, v []byte) error {
+		if q := l.byNumber[number]; q != nil && len(v) > 0 {
+			q.filling = filling{mark: string(v[1:]), open: v[0] == 1}
+		}
 		return nil
 	})
 }

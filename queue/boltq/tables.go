@@ -23,6 +23,7 @@ import (
 //	ended     number -> what is remembered of a job that ended
 //	deferred  number -> the record of a job that was set aside
 //	buckets   name of a deleted queue -> its bucket
+//	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
 	metaTable     = []byte("meta")
 	specsTable    = []byte("specs")
@@ -33,6 +34,7 @@ var (
 	endedTable    = []byte("ended")
 	deferredTable = []byte("deferred")
 	bucketsTable  = []byte("buckets")
+	importsTable  = []byte("imports")
 
 	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable}
 
@@ -137,8 +139,25 @@ func (t *tables) putSpec(l *line, s specRecord) error {
 	return t.tx.Bucket(specsTable).Put(key(l.number), text)
 }
 
+func (t *tables) putFilling(number uint64, f filling) error {
+	b, err := t.tx.CreateBucketIfNotExists(importsTable)
+	if err != nil {
+		return err
+	}
+	state := []byte{0}
+	if f.open {
+		state[0] = 1
+	}
+	return b.Put(key(number), append(state, f.mark...))
+}
+
 // dropLine removes a queue, all but its jobs.
 func (t *tables) dropLine(number uint64) error {
+	if b := t.tx.Bucket(importsTable); b != nil {
+		if err := b.Delete(key(number)); err != nil {
+			return err
+		}
+	}
 	for _, name := range [][]byte{specsTable, linesTable, failuresTable} {
 		if err := t.tx.Bucket(name).Delete(key(number)); err != nil {
 			return err

@@ -76,6 +76,7 @@ func Run(t *testing.T, open Open) {
 		{"List", listRules},
 		{"Purge", purgeRules},
 		{"Replay", replayRules},
+		{"Move", moveRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

@@ -31,9 +31,10 @@ end
 -- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
 -- wait in lanes with a key, mixed that it is plain no more, again that a rule was changed
 -- while lanes were still to be looked at for an earlier change, hm the cost for which the
--- queue was held in this run of the server. It raises unless their keys
+-- queue was held in this run of the server, lheld when an import was closed, which brings no lane's
+-- bucket along. It raises unless their keys
 -- are of the types that they must be.
-local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover', 'again', 'hm' }
+local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover', 'again', 'hm', 'lheld' }
 
 local function lanes(q)
   if q.lw then return end
@@ -44,7 +45,7 @@ local function lanes(q)
   end
   q.lw, q.served, q.ordered, q.mif = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == '1', tonumber(v[4]) or 0
   q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpack_rule(v[7]), tonumber(v[8]) or 0
-  q.again, q.hm = v[9] == '1', tonumber(v[10])
+  q.again, q.hm, q.lheld = v[9] == '1', tonumber(v[10]), tonumber(v[11]) or 0
 end
 
 local function waiting_key(q, lane)
@@ -72,22 +73,22 @@ end
 -- another rule's before. One that delays nothing any more is as none. Its hc is the
 -- cost for which it is held.
 local function bucket_of(q, lane, rule, at)
-  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST }
+  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST, since = max(M.ran, q.lheld) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
     local n, d, b, tat, rem, last, lc, in_run, hc = unpack_(LANE_BUCKET, kept)
     if tat > now then
       run = in_run
-      l = { n = n, d = d, b = b, tat = tat, rem = rem, last = last, lc = lc, hc = hc }
+      l = { n = n, d = d, b = b, tat = tat, rem = rem, last = last, lc = lc, hc = hc, since = l.since }
       moved = n ~= rule.n or d ~= rule.d or b ~= rule.b
       if moved then change(l, rule.n, rule.d, rule.b, at, at + HORIZON) end
     end
   end
   -- It may be that a server which lost its last writes had granted more: what the queue
   -- was held for, and not what it has seen since, or a costly job would hold every lane.
-  if M.ran > 0 and run ~= M.run then
+  if l.since > 0 and run ~= M.run then
     l.hc = q.epoch == M.run and q.hm or q.cmax
-    hold(l, M.ran + HORIZON, l.hc)
+    hold(l, l.since + HORIZON, l.hc)
   end
   return l, moved
 end
@@ -98,7 +99,7 @@ local function cover_lane(l, cost)
   if cost <= l.hc then return false end
   local whole, rest = burst_parts(l)
   if rest > 0 then whole = whole + 1 end
-  if advance(l, M.ran + HORIZON + whole, 0, cost) <= now then return false end
+  if advance(l, l.since + HORIZON + whole, 0, cost) <= now then return false end
   l.tat, l.rem = advance(l, l.tat, l.rem, cost - l.hc)
   l.lc, l.hc = l.lc + cost - l.hc, cost
   return true

@@ -86,31 +86,45 @@ var (
 	replaySource string
 	//go:embed forget.lua
 	forgetSource string
+	//go:embed importing.lua
+	importingSource string
+	//go:embed export.lua
+	exportSource string
+	//go:embed openimport.lua
+	openImportSource string
+	//go:embed importjobs.lua
+	importJobsSource string
+	//go:embed closeimport.lua
+	closeImportSource string
 	//go:embed init.lua
 	initSource string
 )
 
 var (
-	appendScript     = assemble(appendSource, parts(paceSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource)
-	reserveScript    = assemble(reserveSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource), changeSource, lanesSource, placesSource, turnsSource)
-	settleScript     = assemble(settleSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
-	extendScript     = assemble(extendSource, parts(flightSource))
-	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), flightSource, lanesSource, placesSource)
-	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource), changeSource, flightSource, lanesSource, placesSource)
-	deleteScript     = assemble(deleteSource, parts(paceSource))
-	sweepScript      = assemble(sweepSource, nil)
-	infoScript       = assemble(infoSource, parts(paceSource, flightSource, endedSource, pageSource), changeSource, lanesSource, etaSource)
-	jobScript        = assemble(jobSource, parts(paceSource, flightSource, endedSource, overflowSource), changeSource, lanesSource, etaSource)
-	totalsScript     = assemble(totalsSource, nil)
-	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource))
-	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
-	backloggedScript = assemble(backloggedSource, nil)
-	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
-	listScript       = assemble(listSource, parts(flightSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
-	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, onceSource, pageSource), changeSource, lanesSource, placesSource)
-	replayScript     = assemble(replaySource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, onceSource), changeSource, lanesSource, placesSource)
-	forgetScript     = assemble(forgetSource, parts(onceSource))
-	initScript       = assemble(initSource, nil)
+	appendScript      = assemble(appendSource, parts(paceSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource)
+	reserveScript     = assemble(reserveSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource), changeSource, lanesSource, placesSource, turnsSource)
+	settleScript      = assemble(settleSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	extendScript      = assemble(extendSource, parts(flightSource))
+	putScript         = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), flightSource, lanesSource, placesSource)
+	pauseScript       = assemble(pauseSource, parts(paceSource, agendaSource), changeSource, flightSource, lanesSource, placesSource)
+	deleteScript      = assemble(deleteSource, parts(paceSource))
+	sweepScript       = assemble(sweepSource, nil)
+	infoScript        = assemble(infoSource, parts(paceSource, flightSource, endedSource, pageSource), changeSource, lanesSource, etaSource)
+	jobScript         = assemble(jobSource, parts(paceSource, flightSource, endedSource, overflowSource), changeSource, lanesSource, etaSource)
+	totalsScript      = assemble(totalsSource, nil)
+	withdrawScript    = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource))
+	readmitScript     = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	backloggedScript  = assemble(backloggedSource, nil)
+	cancelScript      = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	listScript        = assemble(listSource, parts(flightSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
+	purgeScript       = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, onceSource, pageSource), changeSource, lanesSource, placesSource)
+	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, onceSource), changeSource, lanesSource, placesSource)
+	forgetScript      = assemble(forgetSource, parts(onceSource))
+	exportScript      = assemble(exportSource, parts(flightSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
+	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), changeSource, flightSource, lanesSource, placesSource)
+	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, importingSource), changeSource, lanesSource, placesSource)
+	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), changeSource, flightSource, lanesSource, placesSource)
+	initScript        = assemble(initSource, nil)
 )
 
 func parts(sources ...string) []string { return sources }

@@ -1,0 +1,152 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// filling is the latest import into a queue.
+type filling struct {
+	mark string
+	open bool // it is not closed yet
+}
+
+// OpenImport implements queue.Mover.
+func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string) (closed bool, err error) {
+	// One that is there already is judged below.
+	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
+		return false, err
+	}
+	err = e.decide(ctx, q.Spec.Name, func(l *line, _ leaky.Instant) (change, error) {
+		if l == nil {
+			return nil, unknownQueue(q.Spec.Name)
+		}
+		if l.filling.mark == mark {
+			closed = !l.filling.open
+			return nil, nil
+		}
+		if err := l.unfit(&q.Spec); err != nil {
+			return nil, fmt.Errorf("%s: %w: %w", q.Spec.Name, queue.ErrImport, err)
+		}
+		// What comes in meanwhile goes behind all that is to be put in.
+		l.turn, l.maxCost = max(l.turn, q.Turn), max(l.maxCost, q.MaxCost)
+		return &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, bucket: l.bucket, paused: true, why: queue.ImportReason}, mark: mark}, nil
+	})
+	return closed, err
+}
+
+// unfit returns why a queue cannot be filled, if so.
+func (l *line) unfit(spec *queue.Spec) error {
+	switch {
+	case l.filling.open:
+		return fmt.Errorf("import %s into it is not finished", queue.Shorten(l.filling.mark, 80))
+	case l.size() > 0 || l.backlog() || l.ended.dead.len() > 0:
+		return errors.New("it holds jobs")
+	case !l.spec.Equal(*spec):
+		return errors.New("it is there with other settings")
+	}
+	return nil
+}
+
+func unknownQueue(name string) error {
+	return fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(name, 80))
+}
+
+// opening pauses a queue and marks it.
+type opening struct {
+	changing
+	mark string
+}
+
+func (c *opening) write(t *tables) error {
+	if err := t.putFilling(c.line.number, filling{c.mark, true}); err != nil {
+		return err
+	}
+	return c.changing.write(t)
+}
+
+func (c *opening) done(e *Engine, now leaky.Instant) {
+	c.line.filling = filling{c.mark, true}
+	c.changing.done(e, now)
+}
+
+// CloseImport implements queue.Mover.
+func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark string) error {
+	return e.decide(ctx, q.Spec.Name, func(l *line, now leaky.Instant) (change, error) {
+		if l == nil {
+			return nil, unknownQueue(q.Spec.Name)
+		}
+		if l.filling.mark != mark {
+			return nil, notOpen(q.Spec.Name)
+		}
+		if !l.filling.open {
+			return nil, nil
+		}
+		c := &closing{changing: changing{line: l, spec: l.spec, revision: max(l.revision, q.Revision), bucket: l.bucket, paused: q.Paused, why: q.PauseReason, respec: true}}
+		// No revision is that of another spec, here or where it came from.
+		e.store.revision = max(e.store.revision, c.revision)
+		// The bucket goes on from where it was, as that of a queue that is made again.
+		if b := l.pacer.Bounded(q.Bucket, now); b.TAT > l.bucket.TAT || b.TAT == l.bucket.TAT && b.Rem > l.bucket.Rem {
+			c.bucket = b
+		}
+		c.counts, c.errors = l.brought(&q), q.Errors
+		return c, nil
+	})
+}
+
+func notOpen(name string) error {
+	return fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+}
+
+// brought is what an import adds to the counters. What counts is what was put in, in place of what was held: an export of
+// a store in use has not quite that. What came in meanwhile is counted already.
+func (l *line) brought(q *queue.MovedQueue) counters {
+	own := l.kept.plus(l.loose)
+	is := queue.MovedCounts{
+		Appended: own.appended, SetAside: own.setAside, Returned: own.returned, Missing: own.missing, Cancelled: own.cancelled,
+		Replayed: own.replayed, TimedOut: own.timedOut, Delivered: own.delivered, Died: own.died,
+	}
+	putIn := l.size() - l.coming.all + l.count[queue.Deferred] - is.Balance()
+	c := q.Counts
+	return counters{
+		appended: c.Appended + putIn - q.Held, delivered: c.Delivered, retried: c.Retried, died: c.Died, released: c.Released,
+		expired: c.Expired, refused: c.Refused, lost: c.Lost, setAside: c.SetAside, returned: c.Returned, missing: c.Missing,
+		cancelled: c.Cancelled, timedOut: c.TimedOut, replayed: c.Replayed,
+	}
+}
+
+// closing gives a queue what was exported with it, and lets it go on.
+type closing struct {
+	changing
+	counts counters
+	errors []queue.LastError
+}
+
+func (c *closing) tally(b *batch) {
+	c.changing.tally(b)
+	d := b.of(c.line)
+	d.counters = d.counters.plus(c.counts)
+	for _, f := range slices.Backward(c.errors) {
+		d.failures = append(d.failures, f)
+	}
+}
+
+func (c *closing) write(t *tables) error {
+	if err := t.putFilling(c.line.number, filling{c.line.filling.mark, false}); err != nil {
+		return err
+	}
+	return c.changing.write(t)
+}
+
+func (c *closing) done(e *Engine, now leaky.Instant) {
+	l := c.line
+	l.filling.open = false
+	// Of the buckets of its lanes nothing is known: they are held.
+	l.since, l.dearest = now, l.maxCost
+	c.changing.done(e, now)
+}

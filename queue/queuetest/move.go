@@ -1,0 +1,507 @@
+package queuetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// moved is a queue as it was exported.
+type moved struct {
+	queue queue.MovedQueue
+	jobs  []queue.MovedJob
+}
+
+func (r *rig) mover() queue.Mover {
+	r.Helper()
+	m, ok := r.e.(queue.Mover)
+	if !ok {
+		r.Fatalf("%T is no queue.Mover", r.e)
+	}
+	return m
+}
+
+func (r *rig) export(name string) (m moved) {
+	r.Helper()
+	var err error
+	if m.queue, err = r.mover().ExportQueue(r.ctx, name); err != nil {
+		r.Fatalf("export %s: %v", name, err)
+	}
+	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered} {
+		m.jobs = append(m.jobs, r.exportState(name, s)...)
+	}
+	return m
+}
+
+func (r *rig) exportState(name string, s queue.State) (jobs []queue.MovedJob) {
+	r.Helper()
+	for q := (queue.ExportRequest{Queue: name, State: s}); ; {
+		page, err := r.mover().ExportJobs(r.ctx, q)
+		if err != nil {
+			r.Fatalf("export %s, %v: %v", name, s, err)
+		}
+		if len(page.Jobs) > queue.MaxPage {
+			r.Fatalf("a page of %d jobs", len(page.Jobs))
+		}
+		jobs = append(jobs, page.Jobs...)
+		if q.After = page.Next; q.After == "" {
+			return jobs
+		}
+	}
+}
+
+const mark = "the-import"
+
+func (r *rig) open(m moved) {
+	r.Helper()
+	if closed, err := r.mover().OpenImport(r.ctx, m.queue, mark); err != nil || closed {
+		r.Fatalf("open the import of %s: %v, closed %v", m.queue.Spec.Name, err, closed)
+	}
+}
+
+func (r *rig) fill(m moved, want queue.ImportOutcome) {
+	r.Helper()
+	for jobs := range slices.Chunk(m.jobs, 70) {
+		out, err := r.mover().ImportJobs(r.ctx, m.queue.Spec.Name, mark, jobs)
+		if err != nil || len(out) != len(jobs) {
+			r.Fatalf("import: %d answers to %d jobs, %v", len(out), len(jobs), err)
+		}
+		for i, o := range out {
+			if o != want {
+				r.Fatalf("import %s, %v: %v, want %v", jobs[i].ID, jobs[i].State, o, want)
+			}
+		}
+	}
+}
+
+func (r *rig) close(m moved) {
+	r.Helper()
+	if err := r.mover().CloseImport(r.ctx, m.queue, mark); err != nil {
+		r.Fatalf("close the import: %v", err)
+	}
+}
+
+// move puts a queue into the place of itself.
+func (r *rig) move(m moved) {
+	r.Helper()
+	r.check(r.e.Delete(r.ctx, m.queue.Spec.Name, queue.AnyRevision, true))
+	r.open(m)
+	r.fill(m, queue.Placed)
+	r.close(m)
+}
+
+// text is all of an export that must stay as it is.
+func (m moved) text() string {
+	var b strings.Builder
+	q := m.queue
+	fmt.Fprintf(&b, "%s paused %v %q turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Paused, q.PauseReason, q.Turn, q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors))
+	for _, j := range m.jobs {
+		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instant(j.AppendedAt), instant(j.At),
+			j.Attempts, j.Reason, j.Back, j.Holds, j.Fingerprint, j.Cost, j.Record)
+	}
+	return b.String()
+}
+
+func (r *rig) sameExport(got, want moved) {
+	r.Helper()
+	a, b := strings.Split(got.text(), "\n"), strings.Split(want.text(), "\n")
+	for i := range max(len(a), len(b)) {
+		var x, y string
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			r.Fatalf("line %d of the export differs:\n got %s\nwant %s", i, x, y)
+		}
+	}
+}
+
+// lively makes a queue with jobs in all states, several lanes and priorities.
+func (r *rig) lively(rate string, change ...func(*queue.Spec)) string {
+	r.Helper()
+	q := r.queue("q", rate, append(change, remember(time.Hour), func(s *queue.Spec) { s.Retry.MaxAttempts = 3 })...)
+	r.accept(q, "d1", "d2", "f1", "f2", "f3", "x1")
+	for range 40 {
+		if i := r.info(q); i.Waiting == 0 {
+			break
+		}
+		for _, v := range r.reserve(q, 1) {
+			switch v.ID[0] {
+			case 'd':
+				r.deliver(v)
+			case 'f':
+				r.fail(time.Duration(10+v.ID[1])*time.Second, v)
+			case 'x':
+				s := settlement(queue.Bury, v)
+				s.Reason = "no such \"user\" \u00e9\n"
+				r.settled(queue.Dead, s)
+			}
+		}
+		r.clock.Advance(time.Second)
+	}
+	for i := range 120 {
+		j := job(q, fmt.Sprintf("w%03d", i))
+		j.Lane = []string{"", "a", "b", "tenant c"}[i%4]
+		j.Priority = i % 3
+		j.Cost = int64(1 + i%2)
+		if i%7 == 0 {
+			j.NotBefore = r.clock.Now().Time().Add(time.Duration(i+1) * time.Second)
+		}
+		if i%5 == 0 {
+			j.ExpiresAt = r.clock.Now().Time().Add(24 * time.Hour)
+		}
+		if i%11 == 0 {
+			j.ContentType, j.Headers = "text/plain", map[string]string{"X-Trace": "1"}
+		}
+		if a := r.append(j)[0]; a.Outcome != queue.Accepted {
+			r.Fatalf("append %s: %v, %v", j.ID, a.Outcome, a.Err)
+		}
+	}
+	if s, err := r.e.Cancel(r.ctx, q, "w001"); err != nil || s != queue.Cancelled {
+		r.Fatalf("cancel: %v, %v", s, err)
+	}
+	r.release(r.reserve(q, 1)...)
+	return q
+}
+
+var moveRules = []rule{
+	{"a queue in all states comes back as it was", func(r *rig) {
+		q := r.lively("20/s")
+		r.check(r.e.Pause(r.ctx, q, "night"))
+		before, info := r.export(q), r.info(q)
+		if len(before.jobs) != 126 || before.queue.Held != 122 {
+			r.Fatalf("%d jobs exported, %d held", len(before.jobs), before.queue.Held)
+		}
+		r.move(before)
+		after := r.info(q)
+		r.sameExport(r.export(q), before)
+		if after.Revision < info.Revision {
+			r.Errorf("revision %d, was %d", after.Revision, info.Revision)
+		}
+		if after.Bucket != info.Bucket && r.clock.Now() < info.Bucket.TAT {
+			r.Errorf("bucket %+v, was %+v", after.Bucket, info.Bucket)
+		}
+		for _, id := range []string{"d1", "f1", "f3", "x1", "w000", "w001", "w002", "w119"} {
+			r.job(q, id)
+		}
+	}},
+	{"what was moved leaves in the order in which it would have", func(r *rig) {
+		q := r.lively("unlimited")
+		r.clock.Advance(10 * time.Minute) // all that is scheduled is due
+		m := r.export(q)
+		want := ids(r.drain(q))
+		r.move(m)
+		if got := ids(r.drain(q)); !slices.Equal(sortedByLane(m, got), sortedByLane(m, want)) {
+			r.Errorf("departed\n%v, want\n%v", got, want)
+		}
+		if i := r.info(q); i.Delivered != int64(2+len(want)) {
+			r.Errorf("%d delivered, want %d", i.Delivered, 2+len(want))
+		}
+	}},
+	{"one lane leaves in the very same order, behind what it was granted", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, numbered("j", 30)...)
+		r.deliver(r.reserve(q, 1)...)
+		m := r.export(q)
+		last := m.queue.Bucket
+		r.move(m)
+		v := r.reserve(q, 1)
+		r.clock.Advance(100 * time.Millisecond)
+		if v = append(v, r.reserve(q, 1)...); len(v) == 0 || v[0].ID != "j00002" || r.departure(v[0]) < last.TAT {
+			r.Fatalf("granted %v at %v, want j00002 not before %v", ids(v), r.clock.Now(), last.TAT)
+		}
+		r.deliver(v...)
+		if got := ids(r.drain(q)); got[0] != "j00003" || len(got) != 28 || !slices.IsSorted(got) {
+			r.Errorf("departed %v", got)
+		}
+	}},
+	{"an import is repeated from any point with the same result", func(r *rig) {
+		q := r.lively("20/s")
+		m := r.export(q)
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.open(m)
+		half := moved{m.queue, m.jobs[:61]}
+		r.fill(half, queue.Placed)
+		if i := r.info(q); !i.Paused || i.PauseReason != queue.ImportReason {
+			r.Errorf("while it is filled: %+v", i)
+		}
+		r.open(m)
+		r.fill(half, queue.There)
+		r.fill(moved{m.queue, m.jobs[61:]}, queue.Placed)
+		r.fill(m, queue.There)
+		r.close(m)
+		r.close(m)
+		r.sameExport(r.export(q), m)
+		if closed, err := r.mover().OpenImport(r.ctx, m.queue, mark); err != nil || !closed {
+			r.Errorf("opened again: closed %v, %v", closed, err)
+		}
+		_, err := r.mover().ImportJobs(r.ctx, q, mark, m.jobs[:1])
+		r.refuses(err, queue.ErrImport)
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.open(m) // it is another queue
+	}},
+	{"only a queue that holds nothing and is like it is filled", func(r *rig) {
+		q := r.queue("q", "20/s")
+		r.accept(q, "a", "b")
+		m := r.export(q)
+		_, err := r.mover().OpenImport(r.ctx, m.queue, mark)
+		r.refuses(err, queue.ErrImport)
+		r.bury(q)
+		r.check(err0(r.e.Cancel(r.ctx, q, "b")))
+		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
+		r.refuses(err, queue.ErrImport) // there is a dead one
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.put(spec(q, "21/s"))
+		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
+		r.refuses(err, queue.ErrImport)
+		r.put(m.queue.Spec)
+		_, err = r.mover().ImportJobs(r.ctx, q, mark, m.jobs)
+		r.refuses(err, queue.ErrImport) // not opened
+		r.refuses(r.mover().CloseImport(r.ctx, m.queue, mark), queue.ErrImport)
+		r.open(m)
+		_, err = r.mover().OpenImport(r.ctx, m.queue, "another")
+		r.refuses(err, queue.ErrImport)
+		_, err = r.mover().ImportJobs(r.ctx, q, "another", m.jobs)
+		r.refuses(err, queue.ErrImport)
+		r.fill(m, queue.Placed)
+		r.close(m)
+		r.sameExport(r.export(q), m)
+	}},
+	{"what comes in meanwhile goes behind, and is counted once", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a", "b", "c")
+		r.deliver(r.grant(q, 1, "a")...)
+		m := r.export(q)
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.open(m)
+		r.accept(q, "new")
+		other := job(q, "c")
+		other.Payload = []byte("another")
+		r.acceptJobs(other)
+		out, err := r.mover().ImportJobs(r.ctx, q, mark, m.jobs)
+		r.check(err)
+		for i, j := range m.jobs {
+			want := queue.Placed
+			if j.ID == "c" {
+				want = queue.Clashes
+			}
+			if out[i] != want {
+				r.Errorf("%s: %v, want %v", j.ID, out[i], want)
+			}
+		}
+		if got := r.reserve(q, 9); len(got) > 0 {
+			r.Errorf("%v departed from a queue that is filled", ids(got))
+		}
+		r.close(m)
+		if i := r.info(q); i.Appended != 4 || i.Delivered != 1 || i.Size() != 3 {
+			r.Errorf("counted %+v", i)
+		}
+		r.deliver(r.grant(q, 9, "b", "new", "c")...)
+	}},
+	{"a lease that stands costs no attempt, one that ran out does", func(r *rig) {
+		q := r.queue("q", "unlimited", leased(10*time.Second, 2))
+		r.accept(q, "a", "b", "c")
+		r.fail(0, r.grant(q, 1, "a")...)
+		r.grant(q, 2, "a", "b")
+		r.clock.Advance(9 * time.Second)
+		r.grant(q, 1, "c")
+		r.clock.Advance(2 * time.Second)
+		m := r.export(q)
+		got := map[string]string{}
+		for _, j := range m.jobs {
+			got[j.ID] = fmt.Sprintf("%v %d %q %d", j.State, j.Attempts, j.Reason, j.Lease)
+		}
+		want := map[string]string{
+			"a": fmt.Sprintf("dead 2 %q %d", "the lease ran out", queue.LeaseOver),
+			"b": fmt.Sprintf("waiting 1 %q %d", "the lease ran out", queue.LeaseOver),
+			"c": fmt.Sprintf("waiting 0 %q %d", "", queue.LeaseHeld),
+		}
+		for id := range want {
+			if got[id] != want[id] {
+				r.Errorf("%s: %s, want %s", id, got[id], want[id])
+			}
+		}
+		m.queue.Held, m.queue.Counts.Died = m.queue.Held-1, m.queue.Counts.Died+1
+		r.move(m)
+		r.grant(q, 9, "b", "c")
+		if i := r.job(q, "b"); i.Attempts != 1 || i.Reason != "the lease ran out" {
+			r.Errorf("got %+v", i)
+		}
+	}},
+	{"capacity is not judged, and nothing comes in before there is room", func(r *rig) {
+		q := r.queue("q", "unlimited", small(5))
+		r.accept(q, numbered("j", 5)...)
+		m := r.export(q)
+		m.queue.Spec.Capacity = 2
+		r.move(m)
+		if i := r.info(q); i.Size() != 5 || i.Spec.Capacity != 2 {
+			r.Errorf("holds %d of %d", i.Size(), i.Spec.Capacity)
+		}
+		r.outcome(queue.Full, job(q, "more"))
+	}},
+	{"lanes with a rate are held", func(r *rig) {
+		q := r.queue("q", "unlimited", each(queue.LaneRule{Rate: leaky.PerSecond(1)}))
+		r.acceptJobs(inLane("a", q, "a1", "a2")...)
+		r.grant(q, 9, "a1")
+		m := r.export(q)
+		r.move(m)
+		at := r.clock.Now()
+		if got := r.reserve(q, 9); len(got) != 0 {
+			r.Fatalf("%v departed at once: the lane's last departure was forgotten", ids(got))
+		}
+		v := r.drain(q)
+		if len(v) != 2 || r.clock.Now() < at.Add(time.Second) {
+			r.Errorf("%v departed by %v", ids(v), r.clock.Now().Sub(at))
+		}
+	}},
+	{"an ordered queue's head goes on to block", func(r *rig) {
+		q := r.queue("q", "unlimited", ordered)
+		r.acceptJobs(inLane("a", q, "a1", "a2")...)
+		r.acceptJobs(inLane("b", q, "b1")...)
+		v := r.reserve(q, 2)
+		for _, j := range v {
+			if j.ID == "a1" {
+				r.fail(time.Minute, j)
+			} else {
+				r.release(j)
+			}
+		}
+		m := r.export(q)
+		r.move(m)
+		r.deliver(r.grant(q, 9, "b1")...)
+		r.clock.Advance(time.Minute)
+		r.deliver(r.grant(q, 9, "a1")...)
+		r.deliver(r.grant(q, 9, "a2")...)
+	}},
+	{"payloads of every size and byte come along, in pages of bounded size", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		every := make([]byte, 256)
+		for i := range every {
+			every[i] = byte(i)
+		}
+		var list []queue.Job
+		for i := range 30 {
+			j := job(q, fmt.Sprintf("j%02d", i))
+			j.Payload = slices.Repeat(every, 1+i*50)
+			list = append(list, j)
+		}
+		list = append(list, queue.Job{Queue: q, ID: "none"}, queue.Job{Queue: q, ID: "number", Payload: []byte("[12345678901234567890, 1.0, {}]")})
+		r.acceptJobs(list...)
+		m := r.export(q)
+		first, err := r.mover().ExportJobs(r.ctx, queue.ExportRequest{Queue: q, State: queue.Waiting})
+		r.check(err)
+		if first.Next == "" || len(first.Jobs) == 0 {
+			r.Errorf("a page of %d jobs of 5 MB, next %q", len(first.Jobs), first.Next)
+		}
+		r.move(m)
+		for i, v := range r.drain(q) {
+			if string(v.Payload) != string(list[i].Payload) || v.ID != list[i].ID {
+				r.Errorf("%s is another", v.ID)
+			}
+		}
+	}},
+	{"what ended is remembered for as long as it would have been", func(r *rig) {
+		q := r.queue("q", "unlimited", remember(time.Minute))
+		r.accept(q, "a")
+		r.deliver(r.grant(q, 9, "a")...)
+		m := r.export(q)
+		r.clock.Advance(50 * time.Second)
+		r.move(m)
+		r.outcome(queue.Duplicate, job(q, "a"))
+		r.clock.Advance(11 * time.Second)
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.open(m)
+		r.fill(m, queue.Forgotten)
+		r.close(m)
+		r.outcome(queue.Accepted, job(q, "a"))
+	}},
+	{"a dead job that was moved can be replayed and forgotten", func(r *rig) {
+		q := r.queue("q", "unlimited", remember(time.Minute))
+		r.accept(q, "a", "b")
+		r.bury(q)
+		r.bury(q)
+		r.move(r.export(q))
+		out, err := r.e.Replay(r.ctx, q, []string{"a"})
+		r.check(err)
+		if out[0] != queue.Replayed {
+			r.Errorf("replay: %v", out[0])
+		}
+		r.deliver(r.grant(q, 9, "a")...)
+		gone, err := r.e.Forget(r.ctx, q, []string{"b"})
+		r.check(err)
+		if !gone[0] {
+			r.Error("it was not forgotten")
+		}
+	}},
+	{"what cannot be imported is refused", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a")
+		m := r.export(q)
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		_, err := r.mover().ImportJobs(r.ctx, q, mark, m.jobs)
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.open(m)
+		good := m.jobs[0]
+		for name, change := range map[string]func(*queue.MovedJob){
+			"id":       func(j *queue.MovedJob) { j.ID = "a b" },
+			"state":    func(j *queue.MovedJob) { j.State = queue.Leased },
+			"turn":     func(j *queue.MovedJob) { j.Turn = 1 << 60 },
+			"record":   func(j *queue.MovedJob) { j.Record = []byte("x") },
+			"attempts": func(j *queue.MovedJob) { j.Attempts = -1 },
+			"at":       func(j *queue.MovedJob) { j.AppendedAt = time.Unix(-1, 0) },
+			"reason":   func(j *queue.MovedJob) { j.Reason = strings.Repeat("x", queue.MaxReasonBytes+1) },
+		} {
+			bad := good
+			change(&bad)
+			_, err := r.mover().ImportJobs(r.ctx, q, mark, []queue.MovedJob{bad})
+			var field *queue.FieldError
+			if !errors.As(err, &field) || !strings.HasSuffix(field.Field, "."+name) {
+				r.Errorf("%s: %v", name, err)
+			}
+		}
+		_, err = r.mover().ExportJobs(r.ctx, queue.ExportRequest{Queue: q, State: queue.Deferred})
+		var field *queue.FieldError
+		if !errors.As(err, &field) {
+			r.Errorf("export of deferred jobs: %v", err)
+		}
+		_, err = r.mover().ExportJobs(r.ctx, queue.ExportRequest{Queue: q, State: queue.Dead, After: "x"})
+		if !errors.As(err, &field) {
+			r.Errorf("a foreign cursor: %v", err)
+		}
+		_, err = r.mover().ExportQueue(r.ctx, "nobody")
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.fill(m, queue.Placed)
+		r.close(m)
+	}},
+}
+
+func err0[T any](_ T, err error) error { return err }
+
+// bury buries the first job of a queue.
+func (r *rig) bury(q string) {
+	r.Helper()
+	s := settlement(queue.Bury, r.reserve(q, 1)[0])
+	s.Reason = "no"
+	r.settled(queue.Dead, s)
+}
+
+// sortedByLane is the order of departure lane by lane: whose turn it is among the lanes is not moved.
+func sortedByLane(m moved, departed []string) []string {
+	lane := map[string]string{}
+	for _, j := range m.jobs {
+		if j.Record != nil {
+			lane[j.ID], _, _ = queue.UnpackLane(j.Record)
+		}
+	}
+	out := slices.Clone(departed)
+	slices.SortStableFunc(out, func(a, b string) int { return strings.Compare(lane[a], lane[b]) })
+	return out
+}

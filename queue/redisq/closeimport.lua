@@ -1,0 +1,56 @@
+#!lua flags=allow-oom
+-- Let a queue go on that was filled.
+--
+-- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, why; its bucket: tat, rem, last, last cost
+-- ARGV[11]     how many jobs it held when the counters were
+-- ARGV[12..25] its counters in order of COUNTED; then the number of its last errors, and those, the oldest first
+-- Returns  0 no such queue; 1 it is not open for this import; 2 closed
+
+begin()
+local COUNTED = { 'appended', 'setaside', 'returned', 'missing', 'cancelled', 'replayed', 'timedout', 'delivered', 'retried', 'died', 'released',
+  'expired', 'refused', 'lost' }
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return 0 end
+sound(nr)
+local mark, open = import_of(nr)
+if mark ~= ARGV[3] then return 1 end
+if not open then return 2 end
+local key = B .. 'q' .. nr
+
+-- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
+-- in meanwhile is counted already.
+local v, is = call('HMGET', key, unpack(COUNTED)), {}
+for i, field in ipairs(COUNTED) do is[field] = tonumber(v[i]) or 0 end
+local put_in = q.size + q.deferred - (is.appended + is.setaside + is.replayed - is.returned - is.delivered - is.died - is.cancelled - is.timedout - is.missing)
+for i, field in ipairs(COUNTED) do
+  local by = tonumber(ARGV[11 + i])
+  if field == 'appended' then by = by + put_in - tonumber(ARGV[11]) end
+  add(q, field, by)
+end
+for i = 1, tonumber(ARGV[26]) do call('LPUSH', B .. 'r' .. nr, ARGV[26 + i]) end
+call('LTRIM', B .. 'r' .. nr, 0, 9)
+
+-- The bucket goes on from where it was, as that of a queue that is made again.
+local b = { n = q.n, d = q.d, b = q.b, tat = tonumber(ARGV[7]), rem = tonumber(ARGV[8]), last = tonumber(ARGV[9]), lc = tonumber(ARGV[10]) }
+bounded(b)
+bounded(q)
+if b.tat > q.tat or b.tat == q.tat and b.rem > q.rem then
+  q.tat, q.rem, q.last, q.lc = b.tat, b.rem, b.last, b.lc
+  save_bucket(q)
+end
+set(q, 'lf', 0)
+-- Of the buckets of its lanes nothing is known: they are held, see bucket_of.
+set(q, 'lheld', now)
+set(q, 'hm', q.cmax)
+-- No revision is that of another spec, here or where it came from.
+local last = tonumber(call('HGET', B, 'rev')) or 0
+set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
+if q.rev > last then call('HSET', B, 'rev', q.rev) end
+q.paused = ARGV[5] == '1'
+call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6])
+local e = agenda(q)
+if e then due(e) end
+save(q)
+finish()
+return 2

@@ -1,0 +1,166 @@
+#!lua flags=allow-oom
+-- Read a page of a queue's jobs with all that the store has of them, or what the queue keeps besides.
+--
+-- ARGV[2]     queue name
+-- ARGV[3..5]  state, most jobs, most bytes; delivered is all that ended otherwise than dead, and 0 asks for the queue
+-- ARGV[6..8]  where the page before ended: turn, instant or index, or '' to begin; member; lane
+-- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs, where it
+--          ended, member, lane}, without the last three when there is no more. Ten entries a job: id, state (0: it is not what
+--          the store wrote), turn, appended, due or ended, attempts, reason, marks (1 came back, 2 holds its lane up), what became of
+--          its lease (1 stands, 2 ran out), record; of those that ended otherwise than dead fingerprint and cost only
+
+begin()
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return 0 end
+if ARGV[3] == '0' then
+  local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing')
+  return { q.turn, q.cmax, v[1] or '', v[2] == '1' and 1 or 0 }
+end
+sound(nr)
+more(q)
+local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
+local HELD, RAN_OUT = 1, 2
+local F, rows, bytes, count = B .. 'f' .. nr, {}, 0, 0
+
+local function row(...)
+  local n = #rows
+  for i, v in ipairs({ ... }) do rows[n + i] = v end
+  count = count + 1
+end
+
+local function full() return count >= most or bytes >= most_bytes end
+
+local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '') end
+
+-- read returns what the key of a job has, if that may be a job.
+local function read(id)
+  local job = redis.pcall('GET', job_key(nr, id))
+  if type(job) ~= 'string' or #job < 26 then return nil end
+  bytes = bytes + #job
+  return job
+end
+
+-- show adds a job that holds a place; turn is by what it waits. One without a flight goes to the
+-- end, as one whose lease ran out does.
+local function show(id, entry, turn)
+  local job = read(id)
+  if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end
+  local f = entry and unpack_flight(entry) or { state = state, attempts = 0, at = 0, reason = '' }
+  if state == S.leased and f.state ~= S.leased then return end -- it has landed
+  local to, due, lease, marks = S.waiting, 0, 0, sub(job, 1, 1) == 'R' and 1 or 0
+  if state == S.scheduled then
+    to, due = S.scheduled, turn
+    if f.counted then marks = marks + 2 end
+  end
+  turn = state == S.waiting and turn or f.turn or q.turn - laned.head_of(job, 27).priority * PRIORITY_STEP
+  if state == S.leased then
+    lease = HELD
+    local deadline = tonumber(call('ZSCORE', B .. 'l', nr .. ':' .. id))
+    if not deadline or deadline <= now then
+      lease, f.attempts, f.reason = RAN_OUT, f.attempts + 1, 'the lease ran out'
+      if f.attempts >= q.maxatt then to, due = S.dead, now end
+    end
+  end
+  row(id, to, turn, time_at(job), due, f.attempts, f.reason, marks, lease, sub(job, 17))
+end
+
+-- page shows members of a set from a rank on. Returns the last and its score, if it could not show
+-- all that there are.
+local function page(key, from, show_one)
+  while true do
+    local found, ids = call('ZRANGE', key, from, from + min(50, most - count) - 1, 'WITHSCORES'), {}
+    if not found[1] then return nil end
+    for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
+    local entries = call('HMGET', F, unpack(ids))
+    for i, id in ipairs(ids) do
+      show_one(id, entries[i], tonumber(found[2 * i]))
+      if full() then return id, found[2 * i] end
+    end
+    from = from + #ids
+  end
+end
+
+local function waiting()
+  local lane, from = at and lane_at or ZERO, 0
+  if at and member ~= '' then from = behind(laned.waiting_key(q, lane), at, member) end
+  local next_lane = lanes_after(q, lane)
+  for _ = 1, MOST_LOOKED do
+    local id, turn = page(laned.waiting_key(q, lane), from, show)
+    if id then return { rows, turn, id, lane } end
+    lane, from = next_lane(), 0
+    if not lane then return { rows } end
+  end
+  return { rows, '0', '', lane }
+end
+
+local function scheduled()
+  local T = B .. 't' .. nr
+  local id, due = page(T, at and behind(T, at, member) or 0, show)
+  return id and { rows, due, id, '' } or { rows }
+end
+
+local function show_dead(id)
+  local job = read(id)
+  if not job then return end -- it was forgotten by its age
+  local ok, e, pos = pcall(unpack_ended, job)
+  if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
+  if e.state ~= S.dead or e.ended + q.rfor <= now then return end
+  row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, sub(job, pos))
+end
+
+local function dead()
+  local D = B .. 'd' .. nr
+  local id, died_at = page(D, at and behind(D, at, member) or 0, show_dead)
+  return id and { rows, died_at, id, '' } or { rows }
+end
+
+-- leased goes through the leases of all queues, by deadline.
+local function leased()
+  local L, prefix = B .. 'l', nr .. ':'
+  local from = at and behind(L, at, member) or 0
+  local found = call('ZRANGE', L, from, from + MOST_LOOKED - 1, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    if sub(found[i], 1, #prefix) == prefix then
+      local id = sub(found[i], #prefix + 1)
+      show(id, call('HGET', F, id))
+    end
+    if full() or i + 1 == 2 * MOST_LOOKED then return { rows, found[i + 1], found[i], '' } end
+  end
+  return { rows }
+end
+
+-- first_at returns the index of the first that ended at an instant or later.
+local function first_at(list, instant)
+  local low, high = 0, call('LLEN', list)
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if unpack_('>I7', call('LINDEX', list, middle)) >= instant then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- ended_jobs goes through the list of those that ended otherwise than dead. Behind an index
+-- stands what was there, unless some were forgotten meanwhile.
+local function ended_jobs()
+  local list, index = B .. 'e' .. nr, 0
+  if at then index = call('LINDEX', list, at) == member and at + 1 or first_at(list, (unpack_('>I7', member))) end
+  for _, entry in ipairs(call('LRANGE', list, index, index + most - 1)) do
+    local id = sub(entry, 8)
+    local job = redis.pcall('GETRANGE', job_key(nr, id), 0, 600)
+    if type(job) == 'string' and #job > 52 and sub(job, 1, 8) == 'E' .. sub(entry, 1, 7) and time_at(job) + q.rfor > now then
+      local e = unpack_ended(job)
+      if e.state ~= S.dead then row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, sub(job, 17, 26)) end
+    end
+    member, index = entry, index + 1
+  end
+  if index >= call('LLEN', list) then return { rows } end
+  return { rows, index - 1, member, '' }
+end
+
+local PAGES = { [S.waiting] = waiting, [S.scheduled] = scheduled, [S.dead] = dead, [S.leased] = leased, [S.delivered] = ended_jobs }
+local answer = PAGES[state]()
+finish()
+return answer

@@ -1,0 +1,9 @@
+-- Of what fills a queue alone: the import that it was opened for.
+
+local IMPORT = { 'import', 'importing' }
+
+-- import_of returns the mark of a queue's latest import, or '', and whether it is not closed yet.
+local function import_of(nr)
+  local v = call('HMGET', B .. 'q' .. nr, unpack(IMPORT))
+  return v[1] or '', v[2] == '1'
+end

@@ -1,0 +1,98 @@
+#!lua
+-- Put jobs where they were in the queue that they were exported from. One that is there is passed.
+--
+-- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due or ended, attempts, reason,
+--             marks (1 came back, 2 holds its lane up), record, or fingerprint and cost of one that ended otherwise than dead
+-- Returns  0 no such queue; 1 it is not open for this import; or for each: 1 placed; 2 it was there; 3 another job has its id;
+--          4 it is forgotten by now; the text of an error
+--
+-- Redis refuses it when it is out of memory.
+
+begin()
+local PLACED, THERE, CLASHES, FORGOTTEN = 1, 2, 3, 4
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return 0 end
+local mark, open = import_of(nr)
+if mark ~= ARGV[3] or not open then return 1 end
+sound(nr)
+more(q)
+overflow(q)
+local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
+local STAMP = string.rep('\0', 8)
+
+-- alive puts in a job that holds a place.
+local function alive(i)
+  local h = laned.head_of(i.record, 11)
+  if h.flags >= LANE then
+    if not q.laned then laned.sound_lanes(q) end
+    q.laned = '1'
+    if not q.mixed then
+      set(q, 'laned', '1')
+      set(q, 'mixed', '1')
+    end
+  end
+  local cost = unpack_('>I2', i.record, 9)
+  local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
+  call('SET', job_key(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
+  if i.marks % 2 == 1 then set(q, 'back', q.back + 1) end
+  set(q, 'size', q.size + 1)
+  set(q, 'turn', max(q.turn, i.turn + h.priority * PRIORITY_STEP + cost))
+  if cost > q.cmax then set(q, 'cmax', cost) end
+  if h.lane ~= ZERO then laned.tally(q, 'h', h.lane, 1) end
+  local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
+    pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason }
+  if i.state == S.scheduled then
+    call('ZADD', B .. 't' .. nr, i.at, i.id)
+    M.ts = M.ts + 1
+    if f.counted then laned.tally(q, 'k', h.lane, 1) end
+  else
+    laned.wait(q, h.lane, i.id, i.turn)
+    if before == 0 then laned.came(q, h.lane, cost) end
+  end
+  if i.state == S.scheduled or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, pack_flight(f)) end
+end
+
+-- over remembers a job that ended.
+local function over(i)
+  local left, kept = i.at + q.rfor - now, i.record
+  local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..
+    pack(ENDED, i.state, 0, i.attempts, NOBODY, 0, i.appended, #i.reason) .. i.reason
+  if i.state == S.dead then
+    M.td = M.td + call('ZADD', B .. 'd' .. nr, i.at, i.id)
+    death = min(death or i.at, i.at)
+    job = job .. kept
+  else
+    ends[#ends + 1] = pack('>I7', i.at) .. i.id
+  end
+  call('SET', job_key(nr, i.id), job, 'PX', max(1, ceil(left / 1000)))
+end
+
+local function put_in(i)
+  local old = remembered(q, i.id) -- raises when the key is not ours
+  if old then return sub(old, 17, 24) == sub(i.record, 1, 8) and THERE or CLASHES end
+  if i.state == S.waiting or i.state == S.scheduled then
+    alive(i)
+  elseif i.at + q.rfor <= now then
+    return FORGOTTEN
+  else
+    over(i)
+  end
+  return PLACED
+end
+
+local out = {}
+for k = 1, tonumber(ARGV[4]) do
+  local a = 5 + 9 * (k - 1)
+  local ok, outcome = pcall(put_in, { id = ARGV[a], state = tonumber(ARGV[a + 1]), turn = tonumber(ARGV[a + 2]), appended = tonumber(ARGV[a + 3]),
+    at = tonumber(ARGV[a + 4]), attempts = tonumber(ARGV[a + 5]), reason = ARGV[a + 6], marks = tonumber(ARGV[a + 7]), record = ARGV[a + 8] })
+  out[k] = ok and outcome or error_text(outcome)
+end
+if ends[1] then
+  call('RPUSH', B .. 'e' .. nr, unpack(ends))
+  call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
+end
+if death then call('ZADD', B .. 'y', 'LT', death + q.rfor, nr) end
+save(q)
+finish()
+return out

@@ -1,0 +1,200 @@
+package redisq
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// ExportQueue implements queue.Mover.
+func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue, error) {
+	info, err := e.Get(ctx, name)
+	if err != nil {
+		return queue.MovedQueue{}, err
+	}
+	v, err := e.ask(ctx, exportScript, e.Partition(name), e.instant(), name, 0)
+	if err != nil {
+		return queue.MovedQueue{}, err
+	}
+	if v == int64(0) {
+		return queue.MovedQueue{}, unknown(name)
+	}
+	r := list(v)
+	return queue.MovedQueue{
+		Spec: info.Spec, Revision: info.Revision, Paused: info.Paused, PauseReason: info.PauseReason, Bucket: info.Bucket,
+		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors,
+		Turn: r.int(), MaxCost: r.int(), Import: r.text(), Open: r.int() == 1,
+	}, r.err
+}
+
+// ExportJobs implements queue.Mover.
+func (e *Engine) ExportJobs(ctx context.Context, r queue.ExportRequest) (queue.Exported, error) {
+	if queue.ValidateName(r.Queue) != nil {
+		return queue.Exported{}, unknown(r.Queue)
+	}
+	if err := r.Validate(); err != nil {
+		return queue.Exported{}, err
+	}
+	c, err := r.Cursor()
+	if err != nil {
+		return queue.Exported{}, err
+	}
+	at, member, lane, _, err := placeOf(c, r.State)
+	if err != nil {
+		return queue.Exported{}, err
+	}
+	v, err := e.ask(ctx, exportScript, e.Partition(r.Queue), e.instant(), r.Queue, int(r.State), queue.MaxPage, queue.MaxMovePage, at, member, lane)
+	if err != nil {
+		return queue.Exported{}, err
+	}
+	if v == int64(0) {
+		return queue.Exported{}, unknown(r.Queue)
+	}
+	var page queue.Exported
+	answer := list(v)
+	for rows := answer.list(); rows.more(); {
+		page.Jobs = append(page.Jobs, readExported(rows))
+		if rows.err != nil {
+			return queue.Exported{}, rows.err
+		}
+	}
+	if answer.more() {
+		page.Next = r.NextPage(queue.Cursor{At: answer.number(), ID: answer.text(), Lane: answer.text()})
+	}
+	return page, answer.err
+}
+
+func readExported(r *reply) queue.MovedJob {
+	j := queue.MovedJob{ID: r.text(), State: queue.State(r.int()), Turn: r.number(), AppendedAt: micros(r.int())}
+	j.At, j.Attempts, j.Reason = micros(r.number()), int(r.int()), r.text()
+	marks := r.int()
+	j.Back, j.Holds, j.Lease = marks&cameBack != 0, marks&holdsLane != 0, queue.ExportedLease(r.int())
+	record := []byte(r.text())
+	if len(record) >= queue.RecordCost+2 {
+		j.Fingerprint, j.Cost = binary.BigEndian.Uint64(record), int64(binary.BigEndian.Uint16(record[queue.RecordCost:]))
+	}
+	if len(record) > queue.RecordCost+2 {
+		j.Record = record
+	}
+	return j
+}
+
+// The marks of a job that is moved, as export.lua and importjobs.lua have them.
+const (
+	cameBack  = 1
+	holdsLane = 2
+)
+
+// OpenImport implements queue.Mover.
+func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string) (closed bool, err error) {
+	// One that is there already is judged below.
+	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
+		return false, err
+	}
+	text, err := queue.EncodeSpec(q.Spec)
+	if err != nil {
+		return false, err
+	}
+	name := q.Spec.Name
+	v, err := e.repeat(ctx, openImportScript, e.Partition(name), e.instant(), name, text, mark, q.Turn, q.MaxCost, queue.ImportReason)
+	if err != nil {
+		return false, err
+	}
+	r := list(v)
+	switch code, other := r.int(), r.text(); code {
+	case 0:
+		return false, unknown(name)
+	case 2:
+		return true, r.err
+	case 3:
+		return false, fmt.Errorf("%s: %w: it holds jobs", name, queue.ErrImport)
+	case 4:
+		return false, fmt.Errorf("%s: %w: it is there with other settings", name, queue.ErrImport)
+	case 5:
+		return false, fmt.Errorf("%s: %w: import %s into it is not finished", name, queue.ErrImport, queue.Shorten(other, 80))
+	}
+	return false, r.err
+}
+
+// ImportJobs implements queue.Mover.
+func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue.MovedJob) ([]queue.ImportOutcome, error) {
+	if queue.ValidateName(name) != nil {
+		return nil, unknown(name)
+	}
+	if err := queue.ValidateImport(jobs); err != nil {
+		return nil, err
+	}
+	args := append(make([]any, 0, 4+9*len(jobs)), e.instant(), name, mark, len(jobs))
+	for i := range jobs {
+		args = appendMoved(args, &jobs[i])
+	}
+	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	defer cancel()
+	v, err := e.repeat(ctx, importJobsScript, e.Partition(name), args...)
+	if err != nil {
+		return nil, err
+	}
+	switch v {
+	case int64(0):
+		return nil, unknown(name)
+	case int64(1):
+		return nil, fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+	}
+	r, outcomes := list(v), make([]queue.ImportOutcome, len(jobs))
+	for i := range outcomes {
+		switch o := r.next().(type) {
+		case int64:
+			outcomes[i] = queue.ImportOutcome(o)
+		default:
+			outcomes[i] = queue.ImportFail
+			e.log.Error("a job was not imported: what the store has under its key is not what penstock wrote", "queue", name, "id", jobs[i].ID, "error", o)
+		}
+	}
+	return outcomes, r.err
+}
+
+func appendMoved(args []any, j *queue.MovedJob) []any {
+	marks, at := 0, int64(0)
+	if j.Back {
+		marks |= cameBack
+	}
+	if j.Holds {
+		marks |= holdsLane
+	}
+	if j.State != queue.Waiting {
+		at = j.At.UnixMicro()
+	}
+	record := j.Record
+	if j.State.Ended() && j.State != queue.Dead {
+		record = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(nil, j.Fingerprint), uint16(j.Cost))
+	}
+	return append(args, j.ID, int(j.State), j.Turn, j.AppendedAt.UnixMicro(), at, j.Attempts, j.Reason, marks, record)
+}
+
+// CloseImport implements queue.Mover.
+func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark string) error {
+	name, b, c := q.Spec.Name, q.Bucket, q.Counts
+	args := []any{
+		e.instant(), name, mark, q.Revision, flag(q.Paused), q.PauseReason, int64(b.TAT), b.Rem, int64(b.Last), b.LastCost, q.Held,
+		c.Appended, c.SetAside, c.Returned, c.Missing, c.Cancelled, c.Replayed, c.TimedOut, c.Delivered, c.Retried, c.Died, c.Released,
+		c.Expired, c.Refused, c.Lost, len(q.Errors),
+	}
+	for i := len(q.Errors) - 1; i >= 0; i-- {
+		f := q.Errors[i]
+		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))
+		args = append(args, string(at[1:])+f.ID+" "+f.Reason)
+	}
+	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), args...)
+	switch {
+	case err != nil:
+		return err
+	case v == int64(0):
+		return unknown(name)
+	case v == int64(1):
+		return fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+	}
+	return nil
+}

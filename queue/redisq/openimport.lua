@@ -1,0 +1,26 @@
+#!lua
+-- Make a queue ready to be filled.
+--
+-- ARGV[2..7]  name, spec (canonical JSON), mark of the import, turn, greatest cost, why it is paused
+-- Returns  {code, mark of the import that it was opened for}: 0 no such queue; 1 open; 2 this import was closed before;
+--          3 it holds jobs; 4 it has another spec; 5 another import is not closed yet
+
+begin()
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return { 0, '' } end
+sound(nr)
+local mark, open = import_of(nr)
+if mark == ARGV[4] then return { open and 1 or 2, mark } end
+if open then return { 5, mark } end
+if q.size > 0 or backlogged(q) or call('ZCARD', B .. 'd' .. nr) > 0 then return { 3, mark } end
+if call('HGET', B .. 'q' .. nr, 'spec') ~= ARGV[3] then return { 4, mark } end
+q.paused = true
+-- What comes in meanwhile goes behind all that is to be put in.
+set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
+set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
+call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'paused', '1', 'preason', ARGV[7])
+save(q)
+agenda(q)
+finish()
+return { 1, ARGV[4] }
