@@ -65,6 +65,10 @@ func (p Pacer) Next(b Bucket, now Instant) Instant {
 	return max(now, p.conforming(b))
 }
 
+// Free is Next without regard to now: since when the bucket would let the next job out, if that
+// is before now.
+func (p Pacer) Free(b Bucket, now Instant) Instant { return p.conforming(p.bounded(b, now)) }
+
 // Take grants one departure of the given cost and returns its instant, or
 // false, changing nothing, when it lies more than Horizon ahead. Only a Last
 // that no honest grant can have left is then brought back to the horizon: it

@@ -205,3 +205,17 @@ func TestTakeAt(t *testing.T) {
 		}
 	}
 }
+
+// Free looks back as far as the burst was saved up, and ahead as Next does.
+func TestFree(t *testing.T) {
+	const t0 = 1_000 * sec
+	p := Pacer{Rate: mustRate(t, "10/s"), Burst: 3, Horizon: time.Second}
+	b := Bucket{TAT: t0, Last: t0 - 100*ms, LastCost: 1}
+	if at := p.Free(b, t0); at != t0-200*ms || p.Next(b, t0) != t0 {
+		t.Errorf("free since %d", at-t0)
+	}
+	b = Bucket{TAT: t0 + 300*ms, Last: t0, LastCost: 1}
+	if at := p.Free(b, t0); at != t0+100*ms || p.Next(b, t0) != at {
+		t.Errorf("free at %d", at-t0)
+	}
+}

@@ -7,20 +7,28 @@ const (
 	ripenMax    = 100 // of each
 )
 
+// outlet is what stands on the agenda: a queue by itself, or a group in place of its queues.
+type outlet struct {
+	of       *line         // the queue, or the parent
+	whole    *group        // nil if it is a queue
+	departs  leaky.Instant // since when, or when, something can
+	agendaAt int           // its place on the agenda; -1 if nothing can
+}
+
 // The agenda orders the queues where a job waits by the instant at which it
 // became possible that one departs, ties by the order in which they were made.
 // Beside it stand the queues with scheduled jobs, by when the first is due, and those
 // whose lanes all rest. Idle and paused queues are on neither, and cost nothing.
 
-func newAgenda() heap[*line] {
-	return heap[*line]{
-		less: func(a, b *line) bool {
+func newAgenda() heap[*outlet] {
+	return heap[*outlet]{
+		less: func(a, b *outlet) bool {
 			if a.departs != b.departs {
 				return a.departs < b.departs
 			}
-			return a.number < b.number
+			return a.of.number < b.of.number
 		},
-		moved: func(l *line, i int) { l.agendaAt = i },
+		moved: func(o *outlet, i int) { o.agendaAt = i },
 	}
 }
 
@@ -36,12 +44,12 @@ func newRipening() heap[*line] {
 	}
 }
 
-// place puts l where it belongs in a heap after its key may have changed, or
+// place puts v where it belongs in a heap after its key may have changed, or
 // takes it out.
-func place(h *heap[*line], l *line, at int, belongs bool) {
+func place[T any](h *heap[T], v T, at int, belongs bool) {
 	switch {
 	case belongs && at < 0:
-		h.push(l)
+		h.push(v)
 	case belongs:
 		h.fix(at)
 	case at >= 0:
@@ -54,21 +62,43 @@ func place(h *heap[*line], l *line, at int, belongs bool) {
 // comes back meanwhile. So it does of one whose lanes rested, which stays among the
 // ripening.
 func (e *Engine) arm(l *line, now leaky.Instant) {
-	next := l.pacer.Next(l.bucket, now)
+	next := l.own(now)
 	able := l.awake() && l.able(next) && !l.rested()
-	if able && (l.agendaAt < 0 || next < l.departs) {
+	if able && (!l.placed() || next < l.departs) {
 		l.departs = next
 	}
-	place(&e.agenda, l, l.agendaAt, able)
+	e.post(l, able, now)
 	e.armRipening(l)
 }
 
 // rearm finds anew when l can depart: after a visit, by another rule, after a pause.
 func (e *Engine) rearm(l *line, now leaky.Instant) {
-	l.departs = l.pacer.Next(l.bucket, now)
-	place(&e.agenda, l, l.agendaAt, l.awake() && l.able(l.departs))
+	l.seat.leave()
+	l.departs = l.own(now)
+	e.post(l, l.awake() && l.able(l.departs), now)
 	e.armRipening(l)
 }
+
+// post puts l on the agenda, or among its group, or takes it out.
+func (e *Engine) post(l *line, able bool, now leaky.Instant) {
+	g := l.kin
+	if g == nil {
+		place(&e.agenda, &l.outlet, l.agendaAt, able)
+		return
+	}
+	switch s := &l.seat; {
+	case !able:
+		s.leave()
+	case s.in == nil:
+		g.rest(l, l.departs)
+	case s.in == &g.resting:
+		s.in.fix(s.place)
+	}
+	e.armGroup(g, now)
+}
+
+// placed reports whether something may depart from l, as far as l itself goes.
+func (l *line) placed() bool { return l.agendaAt >= 0 || l.seat.in != nil }
 
 func (e *Engine) armRipening(l *line) {
 	later := false
@@ -99,18 +129,22 @@ func (e *Engine) due(l *line, now leaky.Instant) {
 }
 
 func (e *Engine) wakeForLine(l *line, now leaky.Instant) {
-	if at, any := l.next(); any {
+	if at, any := l.wanted(); any {
 		e.wakeFor(at, now)
 	}
 }
 
-// next returns when l should be looked at.
-func (l *line) next() (at leaky.Instant, any bool) {
+// wanted returns when l should be looked at, or its group.
+func (l *line) wanted() (at leaky.Instant, any bool) {
+	o := &l.outlet
+	if l.kin != nil {
+		o = &l.kin.outlet
+	}
 	switch {
-	case l.agendaAt >= 0 && l.ripeningAt >= 0:
-		return min(l.departs, l.ripens), true
-	case l.agendaAt >= 0:
-		return l.departs, true
+	case o.agendaAt >= 0 && l.ripeningAt >= 0:
+		return min(o.departs, l.ripens), true
+	case o.agendaAt >= 0:
+		return o.departs, true
 	case l.ripeningAt >= 0:
 		return l.ripens, true
 	}
@@ -132,9 +166,9 @@ func (e *Engine) ripen(now leaky.Instant) {
 		for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
 			e.ripened(l.later.pop(), now)
 		}
-		if l.agendaAt < 0 && l.able(l.pacer.Next(l.bucket, now)) {
-			l.departs = l.pacer.Next(l.bucket, first)
-			e.agenda.push(l)
+		if !l.placed() && l.able(l.own(now)) {
+			l.departs = l.own(first)
+			e.post(l, true, now)
 		}
 	}
 	for _, l := range later {

@@ -172,9 +172,9 @@ func (e *Engine) admitNew(n *entry, ln *lane, c *call, now leaky.Instant) {
 	e.enqueue(c, &appending{call: c, job: j, record: n.record, answer: n.answer, raise: raise, risk: l.risk(0, false)})
 }
 
-// enter reserves the place and the turn of a job, and returns the ceiling that goes
+// enter reserves the place and the turn of a job, and returns the ceilings that go
 // with it.
-func (l *line) enter(j *job, q *queue.Job, c *call, now leaky.Instant) (raise leaky.Instant) {
+func (l *line) enter(j *job, q *queue.Job, c *call, now leaky.Instant) (r raises) {
 	cost := int64(j.cost)
 	j.turn = turnOf(l.turn, q.Priority)
 	l.turn += cost
@@ -183,9 +183,14 @@ func (l *line) enter(j *job, q *queue.Job, c *call, now leaky.Instant) (raise le
 	l.jobs[j.id] = j
 	l.expire(j, instant(q.ExpiresAt))
 	l.expect(j, later(q, now))
-	raise = l.oneGrant(now, cost)
-	l.pledge(raise, c)
-	return raise
+	r.own = l.oneGrant(now, cost)
+	l.pledge(r.own, c)
+	if r.above = l.parent(); r.above != nil {
+		r.above.maxCost = max(r.above.maxCost, cost)
+		r.parent = r.above.oneGrant(now, cost)
+		r.above.pledge(r.parent, c)
+	}
+	return r
 }
 
 // exit gives up what enter reserved.
@@ -201,15 +206,17 @@ func (e *Engine) exit(j *job, now leaky.Instant) {
 
 // promise is the staggered time after which a refused caller may find room.
 func (l *line) promise(now leaky.Instant) time.Duration {
-	if l.paused {
+	if l.stopped() {
 		return pausedRetry
 	}
-	if l.spec.Rate.Unlimited() {
-		return unlimitedRetry
+	room, slowest := l.opens(now), l.interval()
+	if p := l.parent(); p != nil {
+		room, slowest = max(room, p.opens(now)), max(slowest, p.interval())
 	}
-	n, d := l.spec.Rate.Fraction()
-	room := l.pacer.Next(l.bucket, now)
-	t := intervals(1, d, n)
+	if slowest == 0 {
+		return max(unlimitedRetry, room.Sub(now))
+	}
+	t := slowest
 	span := min(intervals(l.spec.Capacity, int64(t), 1), longestSpan)
 	l.refusals = max(l.refusals, room)
 	if l.refusals > room+span {

@@ -47,6 +47,14 @@ func (b *batch) of(l *line) *delta {
 	return d
 }
 
+// raise raises the ceilings of a queue and its parent.
+func (b *batch) raise(l *line, r raises) {
+	b.of(l).raise(r.own)
+	if r.above != nil { // with its greatest cost
+		b.of(r.above).raise(r.parent)
+	}
+}
+
 func (d *delta) raise(to leaky.Instant) { d.ceiling = max(d.ceiling, to) }
 
 func (d *delta) fail(at leaky.Instant, id, reason string) {

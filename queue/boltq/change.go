@@ -28,14 +28,13 @@ type appending struct {
 	job    *job
 	record []byte
 	answer *queue.Appended
-	raise  leaky.Instant
+	raise  raises
 	risk   risk
 }
 
 func (c *appending) tally(b *batch) {
-	d := b.of(c.job.lane.line)
-	d.counters.appended++
-	d.raise(c.raise)
+	b.of(c.job.lane.line).counters.appended++
+	b.raise(c.job.lane.line, c.raise)
 }
 
 func (c *appending) write(t *tables) error { return t.putJob(c.job, c.record) }
@@ -46,7 +45,7 @@ func (c *appending) done(e *Engine, now leaky.Instant) {
 	if e.arrive(j, now) { // one that could depart before keeps the instant
 		e.due(l, now)
 	}
-	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: l.eta(j, c.risk, now)}
+	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: l.expected(j, c.risk, now)}
 	if j.state == queue.Waiting {
 		c.answer.Position = int64(j.lane.fifo.rank(j)) + 1
 	}

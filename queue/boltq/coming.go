@@ -40,6 +40,9 @@ func (l *line) expect(j *job, dueAt leaky.Instant) {
 	c.waiting++
 	c.cost += int64(j.cost)
 	j.lane.coming[j.priority()]++
+	if l.kin != nil {
+		l.kin.expects(l, 1)
+	}
 }
 
 // arrived takes a job out of those that are coming.
@@ -52,6 +55,9 @@ func (l *line) arrived(j *job) {
 	}
 	c.waiting--
 	c.cost -= int64(j.cost)
+	if l.kin != nil {
+		l.kin.expects(l, -1)
+	}
 	j.lane.coming[j.priority()]--
 	if j.lane.unvisited() {
 		c.lanes--

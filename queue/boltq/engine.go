@@ -29,9 +29,11 @@ type Engine struct {
 	clock clock
 	epoch uint64
 
-	lines  map[string]*line
-	names  []string // of live queues, sorted
-	agenda heap[*line]
+	lines map[string]*line
+	names []string // of live queues, sorted
+	// children is how many children a name has, those on their way to disk included.
+	children map[string]int
+	agenda   heap[*outlet]
 	// ripening is the queues with scheduled jobs.
 	ripening heap[*line]
 	leases   heap[*flight]
@@ -139,6 +141,14 @@ func (e *Engine) move(j *job, to queue.State) {
 	}
 	if j.flight != nil {
 		j.lane.track(j.flight, to)
+	}
+	if l := j.lane.line; l.kin != nil {
+		if j.state == queue.Waiting {
+			l.kin.waits(l, -1)
+		}
+		if to == queue.Waiting {
+			l.kin.waits(l, 1)
+		}
 	}
 	j.state = to
 }

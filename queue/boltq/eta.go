@@ -12,7 +12,14 @@ type outlook struct {
 	others  int64 // in how many other lanes jobs wait
 	waiting int64 // all that wait, itself left out
 	gap     int64 // its turn less that of the first that waits, in a plain queue
+	kin     kin
 	risk
+}
+
+// kin is what waits in the other queues of the group, and in all of them.
+type kin struct {
+	others int64 // in how many others jobs wait
+	around int64 // all that wait, itself left out
 }
 
 // risk is what else the outlook of a job depends on, as it is when the job is judged:
@@ -20,9 +27,16 @@ type outlook struct {
 type risk struct {
 	maxCost int64
 	plain   bool
+	dearest int64 // maxCost of the parent, if there is one
 }
 
-func (l *line) risk(cost int64, odd bool) risk { return risk{max(l.maxCost, cost), l.plain && !odd} }
+func (l *line) risk(cost int64, odd bool) risk {
+	r := risk{maxCost: max(l.maxCost, cost), plain: l.plain && !odd}
+	if l.kin != nil {
+		r.dearest = max(l.kin.of.maxCost, cost)
+	}
+	return r
+}
 
 // ahead is about how much is before a job that has so many before it.
 func (r risk) ahead(before, gap int64) int64 {
@@ -43,19 +57,64 @@ func (l *line) foresee(o outlook, now leaky.Instant) leaky.Instant {
 
 // judge is foresee, and whose rate decides it.
 func (l *line) judge(o outlook, now leaky.Instant) (leaky.Instant, queue.Cause) {
-	before := min(o.waiting, o.place*(o.others+1)+o.others)
-	at := l.pacer.ETA(l.bucket, now, o.ahead(before, o.gap))
+	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
+	at, by := l.alone(now, ahead), queue.ByRate
 	if b, p, limited := o.lane.paced(now, now); limited {
 		if own := p.ETA(b, now, o.place); own > at {
-			return own, queue.ByLaneRate
+			at, by = own, queue.ByLaneRate
 		}
 	}
-	return at, queue.ByRate
+	if together := l.together(o.kin, o.risk, ahead, 0, now); together > at {
+		return together, queue.ByParent
+	}
+	return at, by
+}
+
+// alone is when a job departs by the queue's own paces.
+func (l *line) alone(now leaky.Instant, ahead int64) leaky.Instant {
+	if l.heads() {
+		return now
+	}
+	return l.eta(now, ahead)
+}
+
+// together is when a job departs by its group's paces, that has so much ahead in its queue, of
+// which so much is deferred: the members take turns.
+func (l *line) together(k kin, r risk, ahead, deferred int64, now leaky.Instant) leaky.Instant {
+	if l.kin == nil {
+		return now
+	}
+	return l.kin.of.eta(now, min(ahead*(k.others+1)+k.others, k.around*max(1, r.dearest)+deferred))
+}
+
+// kinship is what waits around a job, waiting in l or not.
+func (l *line) kinship(waits bool) (k kin) {
+	if g := l.kin; g != nil {
+		k = kin{g.peopled, g.waiting}
+		if l.count[queue.Waiting] > 0 {
+			k.others--
+		}
+		if waits {
+			k.around--
+		}
+	}
+	return k
+}
+
+// kinshipComing is what waits around a job that is not in the queue, with those on their way.
+func (l *line) kinshipComing() (k kin) {
+	if g := l.kin; g != nil {
+		k = kin{g.awaited, g.waiting + g.coming}
+		if l.count[queue.Waiting]+l.coming.waiting > 0 {
+			k.others--
+		}
+	}
+	return k
 }
 
 // outlook is that of a job that is in the queue.
 func (l *line) outlook(j *job, r risk) outlook {
-	o := outlook{lane: j.lane, place: int64(j.lane.fifo.rank(j)), others: int64(l.peopled), waiting: l.count[queue.Waiting], gap: l.gap(j.turn), risk: r}
+	o := outlook{lane: j.lane, place: int64(j.lane.fifo.rank(j)), others: int64(l.peopled), waiting: l.count[queue.Waiting], gap: l.gap(j.turn), kin: l.kinship(j.state == queue.Waiting), risk: r}
 	if j.lane.fifo.len() > 0 {
 		o.others--
 	}
@@ -70,7 +129,7 @@ func (l *line) prospect(ln *lane, turn, cost int64, priority int, odd bool) outl
 	c := &l.coming
 	o := outlook{
 		lane: ln, place: int64(ln.fifo.search(turn)) + ln.before(priority), others: int64(l.peopled + c.lanes),
-		waiting: l.count[queue.Waiting] + c.waiting, gap: l.gap(turn), risk: l.risk(cost, odd),
+		waiting: l.count[queue.Waiting] + c.waiting, gap: l.gap(turn), kin: l.kinshipComing(), risk: l.risk(cost, odd),
 	}
 	if !ln.unvisited() {
 		o.others--
@@ -88,11 +147,11 @@ func (l *line) gap(turn int64) int64 {
 
 // exact reports whether nothing but the pace decides when a job departs.
 func (l *line) exact(r risk) bool {
-	return r.plain && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.paused && l.spec.MaxInFlight == 0 && !l.spec.Ordered
+	return r.plain && l.kin == nil && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.paused && l.spec.MaxInFlight == 0 && !l.spec.Ordered
 }
 
-// eta is when a job that waits or is scheduled is expected to depart.
-func (l *line) eta(j *job, r risk, now leaky.Instant) queue.ETA {
+// expected is when a job that waits or is scheduled is expected to depart.
+func (l *line) expected(j *job, r risk, now leaky.Instant) queue.ETA {
 	at := l.foresee(l.outlook(j, r), now)
 	if j.state == queue.Scheduled {
 		return queue.ETA{At: max(at, j.flight.due).Time()}
@@ -102,6 +161,7 @@ func (l *line) eta(j *job, r risk, now leaky.Instant) queue.ETA {
 
 // etaAside is when a job is expected that is behind all that wait, and behind jobs of so
 // much cost on the overflow.
-func (l *line) etaAside(waiting, gap, behind int64, r risk, now leaky.Instant) leaky.Instant {
-	return l.pacer.ETA(l.bucket, now, r.ahead(waiting, gap)+behind)
+func (l *line) etaAside(waiting, gap, behind int64, k kin, r risk, now leaky.Instant) leaky.Instant {
+	ahead := r.ahead(waiting, gap) + behind
+	return max(l.alone(now, ahead), l.together(k, r, ahead, behind, now))
 }

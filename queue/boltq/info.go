@@ -39,7 +39,7 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 	if err != nil {
 		return queue.Info{}, err
 	}
-	return e.info(l, e.now()), nil
+	return e.infoWithParent(l, e.now()), nil
 }
 
 // Lane implements queue.Specs.
@@ -63,7 +63,7 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 		lane.Held = ln.held
 	}
 	lane.Bucket, _, _ = ln.paced(now, now)
-	return e.info(l, now), lane, nil
+	return e.infoWithParent(l, now), lane, nil
 }
 
 // List implements queue.Specs.
@@ -86,6 +86,15 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	return list, nil
 }
 
+func (e *Engine) infoWithParent(l *line, now leaky.Instant) queue.Info {
+	i := e.info(l, now)
+	if p := l.parent(); p != nil {
+		parent := e.info(p, now)
+		i.Parent = &parent
+	}
+	return i
+}
+
 func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	e.trim(l, now, patrolMax) // so that the dead are counted right
 	e.expunge(l, now, patrolMax)
@@ -98,13 +107,16 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 		Delivered: c.delivered, Retried: c.retried, Died: c.died,
 		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
 		Outflow: l.outflow.rate(now),
-		Next:    l.pacer.Next(l.bucket, now).Time(),
+		Next:    l.opens(now).Time(),
 		Now:     now.Time(), Bucket: l.bucket, DeferredCost: l.aside.cost, Back: l.aside.back,
 		Ahead:  l.risk(0, false).ahead(l.count[queue.Waiting], l.gap(l.turn)),
 		Errors: slices.Clone(l.failures),
 	}
 	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
 	i.Lanes = int64(l.peopled)
+	if g := l.kin; l.heads() {
+		i.Group = queue.GroupInfo{Children: int64(g.children), Members: g.peopled, Waiting: g.waiting, MaxCost: l.maxCost}
+	}
 	if ln := l.first(); ln != nil {
 		i.OldestWaiting = ln.fifo.front().appended.Time()
 	}
@@ -183,11 +195,11 @@ func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 	switch j.state {
 	case queue.Waiting:
 		i.Position = int64(j.lane.fifo.rank(j)) + 1
-		i.ETA = l.eta(j, l.risk(0, false), now)
+		i.ETA = l.expected(j, l.risk(0, false), now)
 		i.Why = l.reason(j, now)
 	case queue.Scheduled:
 		i.DueAt = j.flight.due.Time()
-		i.ETA = l.eta(j, l.risk(0, false), now)
+		i.ETA = l.expected(j, l.risk(0, false), now)
 		i.Why = l.reason(j, now)
 	case queue.Leased:
 		i.DueAt = j.flight.due.Time()
@@ -207,7 +219,7 @@ func (l *line) lookAside(id string, number uint64, d *deferral, now leaky.Instan
 	before := float64(l.aside.cost) * float64(place-1) / float64(count)
 	waiting := l.count[queue.Waiting]
 	i.State, i.Position, i.Why = queue.Deferred, waiting+place, l.spec.Deferred.WhyDeferred(now.Time())
-	i.ETA.At = l.etaAside(waiting, l.gap(l.turn), int64(before), l.risk(int64(d.cost), false), now).Time()
+	i.ETA.At = l.etaAside(waiting, l.gap(l.turn), int64(before), l.kinship(false), l.risk(int64(d.cost), false), now).Time()
 	return i
 }
 

@@ -9,9 +9,12 @@ import (
 
 // line is one queue in memory. Everything is guarded by the engine's mutex.
 type line struct {
+	outlet          // what it is on the agenda by itself
+	paces           // what lets jobs out
+	seat     seat   // in its group
+	kin      *group // of which it is a member; nil if there is none
 	number   uint64 // its key in the file, and the order queues were made in
 	spec     queue.Spec
-	pacer    leaky.Pacer
 	revision int64
 	paused   bool
 	why      string // it is paused
@@ -38,7 +41,6 @@ type line struct {
 	coming    coming                   // appends that are not on disk yet
 	count     [queue.Expired + 1]int64 // of the states that hold a place
 
-	bucket    leaky.Bucket
 	lastFence uint64 // of the latest grant
 	// ceiling is what the file says about TAT: no answered grant leaves the
 	// bucket above it. pledged is what the commits under way will make of it.
@@ -58,8 +60,6 @@ type line struct {
 	outflow  meter
 	failures []queue.LastError // newest first
 
-	departs    leaky.Instant // since when, or when, the first waiting job can
-	agendaAt   int           // its place on the engine's agenda; -1 if nothing can
 	ripens     leaky.Instant // when the first scheduled job is due
 	ripeningAt int           // its place among those; -1 if nothing is scheduled
 }
@@ -98,8 +98,9 @@ const (
 func newLine(number uint64, spec queue.Spec) *line {
 	l := &line{
 		number: number, jobs: map[string]*job{}, later: sorted[*flight]{less: byDue}, roll: sorted[*lane]{less: byDigest},
-		turn: firstTurn, maxCost: 1, plain: true, agendaAt: -1, ripeningAt: -1,
+		turn: firstTurn, maxCost: 1, plain: true, ripeningAt: -1,
 	}
+	l.outlet = outlet{of: l, agendaAt: -1}
 	l.bare = lane{line: l, place: -1}
 	l.ended.byID, l.ended.dead.less = map[string]*ended{}, byDeath
 	l.setSpec(spec)
@@ -198,6 +199,25 @@ func (l *line) restored(now leaky.Instant) leaky.Bucket {
 		b.LastCost = min(leaky.MaxCost, max(b.LastCost, int64(beyond/t)+1))
 	}
 	return b
+}
+
+// interval is T, rounded up to a microsecond; 0 if the rate is unlimited.
+func (l *line) interval() leaky.Instant {
+	if l.spec.Rate.Unlimited() {
+		return 0
+	}
+	n, d := l.spec.Rate.Fraction()
+	return intervals(1, d, n)
+}
+
+// raises are the ceilings that an append brings along, of its queue and of that one's parent.
+type raises struct {
+	own, parent leaky.Instant
+	above       *line // nil if there is none
+}
+
+func (r *raises) with(s raises) {
+	r.own, r.parent, r.above = max(r.own, s.own), max(r.parent, s.parent), s.above
 }
 
 // pledge notes that c is on its way to raise the ceiling.

@@ -78,6 +78,7 @@ func (l *loader) specs(ctx context.Context) error {
 		l.Engine.lines[s.spec.Name] = q
 		l.names = append(l.names, s.spec.Name)
 		l.byNumber[number] = q
+		l.bear(s.spec.Name, 1)
 		return nil
 	})
 }
@@ -270,6 +271,11 @@ func (l *loader) finish(context.Context) error {
 	slices.Sort(l.names)
 	if !l.orphans.empty() {
 		l.garbage = append(l.garbage, &l.orphans)
+	}
+	for _, q := range l.byNumber {
+		if queue.Parent(q.spec.Name) != "" {
+			l.adopt(q, l.now)
+		}
 	}
 	for _, q := range l.byNumber {
 		l.trim(q, l.now, math.MaxInt)

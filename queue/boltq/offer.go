@@ -50,7 +50,7 @@ func (e *Engine) setAside(n *entry, l *line, c *call, now leaky.Instant) {
 // etaAside is when the job is expected if it is set aside.
 func (n *entry) etaAside(l *line, now leaky.Instant) leaky.Instant {
 	waiting, a := l.count[queue.Waiting]+l.coming.waiting, &l.aside
-	return l.etaAside(waiting, l.gap(l.turn), a.cost+a.owing, l.risk(n.job.Cost, false), now)
+	return l.etaAside(waiting, l.gap(l.turn), a.cost+a.owing, l.kinshipComing(), l.risk(n.job.Cost, false), now)
 }
 
 // settingAside records a job as deferred.
@@ -83,7 +83,7 @@ func (c *settingAside) done(e *Engine, now leaky.Instant) {
 	*c.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: c.id, State: queue.Deferred,
 		Position: l.count[queue.Waiting] + l.count[queue.Deferred] + 1,
-		ETA:      queue.ETA{At: max(c.later, l.etaAside(l.count[queue.Waiting], l.gap(c.turn), a.cost, c.risk, now)).Time()},
+		ETA:      queue.ETA{At: max(c.later, l.etaAside(l.count[queue.Waiting], l.gap(c.turn), a.cost, l.kinship(false), c.risk, now)).Time()},
 		Ticket:   ticket{l.number, c.number}.text(), At: c.record.at.Time(),
 	}
 	a.records.add(c.number, c.id, c.record)

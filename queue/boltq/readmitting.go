@@ -22,7 +22,7 @@ type readmitting struct {
 	spent  []uint64   // the numbers of the records that end
 	seqs   []uint64   // and their keys
 	ids    []string   // of jobs that hold no place, on which nobody else may decide
-	raise  leaky.Instant
+	raise  raises
 	way    way
 	stored leaky.Instant // when the last one was, or after that
 	// begins says that a generation begins, and missing how many records are given up.
@@ -216,7 +216,7 @@ func (w *readmitting) enter(e *Engine, a *arrival) {
 	j := w.job(e, a)
 	j.lane = w.line.lane(a.Lane, a.lane)
 	j.appended, j.busy, j.marks = w.now, w.call, cameBack
-	w.raise = max(w.raise, w.line.enter(j, &a.Job, w.call, w.now))
+	w.raise.with(w.line.enter(j, &a.Job, w.call, w.now))
 	w.line.aside.back++
 	w.in = append(w.in, returned{job: j, record: a.record})
 	w.see(j.id, sighting{true, a.print})
@@ -251,7 +251,7 @@ func (w *readmitting) tally(b *batch) {
 	d.counters.returned += int64(len(w.in))
 	d.counters.died += int64(len(w.dead))
 	d.counters.missing += w.missing
-	d.raise(w.raise)
+	b.raise(w.line, w.raise)
 	d.way = w.way
 }
 

@@ -201,14 +201,13 @@ type reviving struct {
 	call  *call
 	job   *job
 	was   *ended
-	raise leaky.Instant
+	raise raises
 	asked *replay
 }
 
 func (c *reviving) tally(b *batch) {
-	d := b.of(c.job.lane.line)
-	d.counters.replayed++
-	d.raise(c.raise)
+	b.of(c.job.lane.line).counters.replayed++
+	b.raise(c.job.lane.line, c.raise)
 }
 
 func (c *reviving) write(t *tables) error {

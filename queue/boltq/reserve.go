@@ -3,7 +3,6 @@ package boltq
 import (
 	"context"
 	"fmt"
-	"math/bits"
 
 	"go.etcd.io/bbolt"
 
@@ -19,7 +18,11 @@ const (
 
 // grant is what a client was granted by one request.
 type grant struct {
+	client string
+	most   int // jobs
+
 	jobs  []granted
+	bytes int
 	needs []need
 	lost  map[string]int64
 	full  bool  // Max or MaxReserveBytes were reached
@@ -145,106 +148,6 @@ func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, expired *[]stri
 	to := *f
 	to.attempts, to.reason, to.place, to.fence = attempts, ranOut, -1, fence{}
 	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Waiting})
-}
-
-// grant visits the queues that have something to depart.
-func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
-	e.ripen(now)
-	g := &grant{}
-	var visited []*line
-	bytes := 0
-	for !g.full && e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
-		l := e.agenda.pop()
-		visited = append(visited, l)
-		if l.busy == nil {
-			e.visit(l, g, r, now, &bytes)
-		}
-	}
-	for _, l := range visited {
-		if l.busy == nil {
-			e.rearm(l, now)
-		} else { // whoever is changing it arms it, if need be
-			e.agenda.push(l)
-		}
-	}
-	return g
-}
-
-func (e *Engine) visit(l *line, g *grant, r queue.ReserveRequest, now leaky.Instant, bytes *int) {
-	if n := l.missed(now); n > 0 {
-		if g.lost == nil {
-			g.lost = map[string]int64{}
-		}
-		g.lost[l.spec.Name] += n
-		l.loose.lost += n
-	}
-	before, v := len(g.jobs), l.begin()
-	for {
-		d := l.pacer.Next(l.bucket, now)
-		if d > now.Add(queue.Horizon) {
-			l.pacer.Take(&l.bucket, now, 1) // which mends a bucket that no grant has left so
-			break
-		}
-		if l.crowded() {
-			break
-		}
-		ln := l.choose(&v, d, now)
-		if ln == nil {
-			break
-		}
-		j := ln.fifo.front()
-		if gone, more := e.expired(j, d, g, now); gone {
-			continue
-		} else if !more {
-			break
-		}
-		if len(g.jobs) > 0 && *bytes+int(j.size) > queue.MaxReserveBytes {
-			g.full = true
-			break
-		}
-		l.pacer.Take(&l.bucket, now, int64(j.cost))
-		l.desert(j)
-		*bytes += int(j.size)
-		g.jobs = append(g.jobs, e.lease(j, r.Client.ID, d))
-		l.granted(&v, ln, d, now, int64(j.cost))
-		if len(g.jobs) == r.Max {
-			g.full = true
-			break
-		}
-	}
-	if n := len(g.jobs) - before; n > 0 {
-		l.outflow.add(now, int64(n))
-		if !l.spec.Rate.Unlimited() {
-			g.needs = append(g.needs, need{l, tat(l.bucket)})
-		}
-	}
-}
-
-// lease hands the job at the head to a client.
-func (e *Engine) lease(j *job, client string, departs leaky.Instant) granted {
-	e.fences++
-	f := j.inFlight()
-	f.fence = fence{e.epoch, e.fences}
-	f.due, f.deadline = departs, departs.Add(j.lane.line.spec.Lease.D())
-	f.client = client
-	j.lane.line.lastFence = e.fences
-	e.move(j, queue.Leased)
-	e.leases.push(f)
-	return granted{job: j, fence: f.fence, departs: departs, attempt: f.attempts + 1}
-}
-
-// missed is how many departures the queue could have had since it became due.
-func (l *line) missed(now leaky.Instant) int64 {
-	n, d := l.spec.Rate.Fraction()
-	if n == 0 || l.departs >= now {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(now-l.departs), uint64(n))
-	if hi >= uint64(d) {
-		return 0 // the clock jumped by ages
-	}
-	lost, _ := bits.Div64(hi, lo, uint64(d))
-	return int64(lost)
 }
 
 // raise waits until the ceilings that a grant needs are on disk. When they

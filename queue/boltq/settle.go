@@ -116,8 +116,8 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	l, f := j.lane.line, j.flight
 	e.unlease(j)
 	f.settled, f.verdict, f.result = f.fence, queue.Release, queue.Waiting
-	if f.fence.epoch == e.epoch && f.fence.number == l.lastFence {
-		l.pacer.GiveBack(&l.bucket)
+	if f.fence.epoch == e.epoch {
+		l.regain(f.fence.number, now)
 	}
 	l.loose.released++
 	l.outflow.add(now, -1)

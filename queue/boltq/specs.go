@@ -53,6 +53,12 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 	if l != nil && l.spec.Equal(spec) {
 		return nil, queue.PutResult{Revision: present}, nil
 	}
+	parent := queue.Parent(spec.Name)
+	if l == nil && parent != "" && e.children[parent] >= queue.MaxChildren {
+		return nil, queue.PutResult{}, &queue.FieldError{
+			Field: "name", Value: queue.Shorten(spec.Name, 80), Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
+		}
+	}
 	e.store.revision++
 	c := &changing{spec: spec, revision: e.store.revision, respec: true}
 	if l == nil {
@@ -60,6 +66,7 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 		l = newLine(e.store.line, spec)
 		l.bucket = settled(l.pacer, e.buckets[spec.Name], now)
 		c.created, c.bucket = true, l.bucket
+		e.bear(spec.Name, 1)
 		e.lines[spec.Name] = l // it is busy, and so invisible, until it is on disk
 	} else {
 		c.bucket = l.bucket
@@ -86,6 +93,8 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 			return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
 		case expect != queue.AnyRevision && expect != l.revision:
 			return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, l.revision, expect)
+		case e.children[name] > 0:
+			return nil, fmt.Errorf("%w: %s has %d", queue.ErrHasChildren, name, e.children[name])
 		case !force && l.size() > 0:
 			return nil, fmt.Errorf("%w: %s has %d", queue.ErrNotEmpty, name, l.size())
 		case !force && l.backlog():
@@ -220,8 +229,12 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 		delete(e.buckets, l.spec.Name)
 		at, _ := slices.BinarySearch(e.names, l.spec.Name)
 		e.names = slices.Insert(e.names, at, l.spec.Name)
+		e.adopt(l, now)
 	}
 	e.rearm(l, now)
+	if l.heads() {
+		e.rearmGroup(l.kin, now)
+	}
 	e.wakeForLine(l, now)
 	if c.respec {
 		e.announce(l, now)
@@ -233,6 +246,7 @@ func (c *changing) undone(e *Engine, err error) {
 	c.line.busy = nil
 	if c.created {
 		delete(e.lines, c.spec.Name)
+		e.bear(c.spec.Name, -1)
 	} else {
 		e.arm(c.line, e.now())
 	}
@@ -265,7 +279,9 @@ func (c *deleting) write(t *tables) error {
 func (c *deleting) done(e *Engine, now leaky.Instant) {
 	l := c.line
 	l.busy, l.live, l.gone = nil, false, true
+	e.part(l, now)
 	e.arm(l, now) // takes it off the agenda
+	e.bear(l.spec.Name, -1)
 	for s, n := range l.count {
 		e.count[s] -= n
 	}

@@ -169,12 +169,12 @@ func (l *line) rested() bool {
 		return false
 	}
 	at := l.turns.resting.top().rests
-	return at != never && l.pacer.Next(l.bucket, at-1) < at
+	return at != never && l.own(at-1) < at
 }
 
 // wakes returns when the first lane stops resting, if that is what the queue waits for.
 func (l *line) wakes() (at leaky.Instant, any bool) {
-	if t := l.turns; t != nil && l.agendaAt < 0 && !l.crowded() && t.resting.len() > 0 {
+	if t := l.turns; t != nil && !l.placed() && !l.crowded() && t.resting.len() > 0 {
 		at = t.resting.top().rests
 		return at, at != never
 	}

@@ -22,6 +22,9 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 	switch {
 	case l.paused:
 		return queue.Why{By: queue.ByPaused, Reason: l.why}
+	case l.stopped():
+		p := l.parent()
+		return queue.Why{By: queue.ByPaused, Reason: p.why, Queue: p.spec.Name}
 	case l.spec.Ordered && flying > 0:
 		return queue.Why{By: queue.ByOrdered}
 	case most > 0 && flying >= most:
@@ -30,8 +33,11 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 		return queue.Why{By: queue.ByMaxInFlight}
 	}
 	at, by := l.judge(l.outlook(j, l.risk(0, false)), now)
+	why := queue.Why{By: by}
 	if at <= now {
-		by = queue.ByDrainer
+		why.By = queue.ByDrainer
+	} else if p := l.parent(); by == queue.ByParent && p != nil {
+		why.Queue = p.spec.Name
 	}
-	return queue.Why{By: by}
+	return why
 }
