@@ -57,7 +57,7 @@ func whyOf(y *wire.Why) string {
 	}
 	text := plain(string(y.By))
 	if y.Queue != "" {
-		text += " of " + plain(y.Queue)
+		text += " (" + plain(y.Queue) + ")"
 	}
 	if y.Until != nil {
 		text += " until " + instant(y.Until)

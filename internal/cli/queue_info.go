@@ -47,7 +47,7 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 	err := facts(r.Out,
 		"name", q.Name,
 		"state", stateOf(q),
-		"rate", fmt.Sprintf("%s (one each %v), revision %d", rateOf(q), q.Rate.Interval(), q.Revision),
+		"rate", fmt.Sprintf("%s, revision %d", pace(q), q.Revision),
 		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
 		"held", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased", s.Held(), q.Capacity, s.Waiting, s.Scheduled, s.Leased),
 		"limits", limitsOf(q),
@@ -87,6 +87,14 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 		_, _ = fmt.Fprintf(r.Out, "\n%s", t.String())
 	}
 	return nil
+}
+
+// pace is the rate and what it comes to.
+func pace(q *wire.Queue) string {
+	if q.Rate.Unlimited() {
+		return rateOf(q)
+	}
+	return fmt.Sprintf("%s (one each %v)", rateOf(q), q.Rate.Interval())
 }
 
 // deferredOf says what is on the overflow and what came of it; nothing of a queue that
