@@ -18,6 +18,7 @@ type proof struct {
 	Law                                  prove.LawReport
 	Broken                               []string
 	Reference                            *prove.PaceReport
+	Levels                               []prove.LevelReport
 }
 
 // runProof runs prove and checks that its exit code says what its report says.
@@ -58,6 +59,19 @@ func TestProveEmbeddedUnderKill(t *testing.T) {
 	}
 }
 
+// TestProveLanes: what came of each lane is judged by its rate. All of it is accounted for.
+func TestProveLanes(t *testing.T) {
+	t.Parallel()
+	p := runProof(t, "--rate", "60/s", "-d", "4s", "--lanes", "3")
+	sum := 0
+	for _, l := range p.Levels {
+		sum += l.Starts
+	}
+	if len(p.Levels) != 3 || sum != p.Delivered || p.Levels[1].Rate != "10/s" || p.Levels[1].Starts > 10*4+30 {
+		t.Errorf("%d of %d jobs in %+v", sum, p.Delivered, p.Levels)
+	}
+}
+
 func TestProveUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"one drainer":         {"--drainers", "2"},
@@ -66,6 +80,10 @@ func TestProveUsage(t *testing.T) {
 		"rate":                {"--rate", "0/s"},
 		"--faults":            {"--faults", "earthquake"},
 		"at least 1s":         {"-d", "1ms"},
+		"from 0 to 64":        {"--lanes", "65"},
+		"one a minute":        {"--quota", "5/h"},
+		"longer than a min":   {"--quota", "5/m"},
+		"raise the rate":      {"--rate", "1/s", "--children", "60", "-d", "10s"},
 	} {
 		if code, _, errs := run(t, append([]string{"prove"}, args...)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d, %s", args, code, errs)

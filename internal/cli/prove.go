@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/internal/prove"
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 type proveCmd struct {
@@ -18,6 +19,9 @@ type proveCmd struct {
 	Partitions int           `help:"Partitions of the store." default:"16" placeholder:"N"`
 	Drainers   int           `help:"How many drainer processes; by default 4 on Redis, 1 embedded." placeholder:"N"`
 	Rate       leaky.Rate    `help:"Outflow of the queue." default:"100/s"`
+	Children   int           `help:"How many queues share that rate, as children of one; the load goes to them. 0 is one queue alone." placeholder:"N"`
+	Lanes      int           `help:"How many lanes there are in each queue, each with a rate." placeholder:"N"`
+	Quota      queue.Quota   `help:"A quota beside the rate, such as 3000/m." placeholder:"N/m"`
 	Duration   time.Duration `help:"How long to keep the queue backlogged." default:"30s" short:"d"`
 	Faults     string        `help:"What to do to the drainers, in turn: ${enum}." enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
 	Every      time.Duration `help:"Time between two faults." default:"3s"`
@@ -41,8 +45,11 @@ Examples:
   penstock prove --redis redis://127.0.0.1:6379/0 --drainers 4 --rate 14/s -d 60s
   penstock prove --redis redis://127.0.0.1:6379/0 --init --faults kill -o json
   penstock prove --faults kill
+  penstock prove --faults kill --children 3 --lanes 2
+  penstock prove --faults kill -d 90s --quota 3000/m
 
-Exit code 0 only if the window law held over all windows of any width, no accepted job
+Exit code 0 only if the window law held over all windows of any width, for all jobs and
+for those of each child and each lane, no accepted job
 was lost, and none came twice that no fault explains (a job may come twice after kill
 and pause: delivery is at least once).`
 }
@@ -63,7 +70,7 @@ func (c *proveCmd) Run(r *run) error {
 		return fmt.Errorf("find this program, to start it again as a drainer: %w", err)
 	}
 	o := prove.Options{
-		Drainers: c.Drainers, Rate: c.Rate, Duration: c.Duration, Faults: faults, Every: c.Every,
+		Drainers: c.Drainers, Rate: c.Rate, Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Duration: c.Duration, Faults: faults, Every: c.Every,
 		Slack: c.Slack, Delta: c.Delta, Log: io.Discard,
 	}
 	if c.Verbose {
@@ -122,6 +129,9 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 	if err != nil {
 		return err
 	}
+	if len(p.Levels) > 0 || p.Quota != nil {
+		_, _ = fmt.Fprintf(r.Out, "\n%s\n", levels(p))
+	}
 	t := table{header: []string{"", "LATENESS P50", "P99", "MAX", "|GAP-T| P50", "P99", "GAPS UNDER 0.9 T"}, right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true}}
 	row := func(name string, q *prove.PaceReport) {
 		t.add(name, us(q.LatenessP50), us(q.LatenessP99), us(q.LatenessMax), us(q.GapP50), us(q.GapP99), fmt.Sprintf("%.2f%%", 100*q.ShortGaps))
@@ -132,6 +142,37 @@ func (c *proveCmd) print(r *run, p *prove.Report) error {
 	}
 	_, _ = fmt.Fprintf(r.Out, "\n%s\n", t.String())
 	return verdict(r, p.Held, p.Broken)
+}
+
+// levels sums up the window laws below the first rate, and beside it.
+func levels(p *prove.Report) string {
+	t := table{header: []string{"WINDOW LAW OF", "HELD", "NEEDED AT MOST", "STARTS"}, right: map[int]bool{1: true, 2: true, 3: true}}
+	for _, kind := range []string{"queue", "lane"} {
+		var all, held, starts int
+		var needed time.Duration
+		for _, l := range p.Levels {
+			if l.Kind != kind {
+				continue
+			}
+			all++
+			starts += l.Starts
+			needed = max(needed, l.Law.Needed)
+			if l.Law.Held {
+				held++
+			}
+		}
+		if name := map[string]string{"queue": "children", "lane": "lanes"}[kind]; all > 0 {
+			t.add(fmt.Sprintf("%d %s", all, name), fmt.Sprint(held), us(needed), fmt.Sprint(starts))
+		}
+	}
+	if q := p.Quota; q != nil {
+		held := "no"
+		if q.Held {
+			held = "yes"
+		}
+		t.add("quota "+q.Quota, held, "", strings.Trim(fmt.Sprint(q.Used), "[]"))
+	}
+	return t.String()
 }
 
 // stall says what it means that the process which measured was held up.

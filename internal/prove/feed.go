@@ -5,47 +5,53 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// feed keeps a queue backlogged.
+// feed keeps a queue backlogged, in each of its lanes.
 type feed struct {
-	store Store
-	queue string
-	depth int64 // how many jobs to keep in the queue
-
-	mu       sync.Mutex
-	accepted []string
-
-	next    int      // number of the next id
-	pending []string // ids whose append was not answered, or had no room
+	store   Store
+	queue   string
+	lanes   []*laneFeed
+	pending []NewJob // whose append was not answered, or had no room
 }
 
-// backlog is how long the queue would flow if the feed stopped.
+// laneFeed is the part of it that goes to one lane.
+type laneFeed struct {
+	key   string
+	depth int64 // how many to keep in the lane
+	next  int   // number of the next job
+	held  int64 // accepted, and not yet arrived
+}
+
+// backlog is how long a queue would flow if the feed stopped.
 const backlog = 2 * time.Second
 
-func newFeed(store Store, name string, rate leaky.Rate) *feed {
+func newFeed(store Store, name string) *feed { return &feed{store: store, queue: name} }
+
+// lane adds one that flows at the rate at most.
+func (f *feed) lane(key string, rate leaky.Rate) {
 	depth := math.Ceil(rate.PerSecond() * backlog.Seconds())
-	return &feed{store: store, queue: name, depth: max(3, int64(depth))}
+	f.lanes = append(f.lanes, &laneFeed{key: key, depth: max(3, int64(depth))})
 }
 
-// top fills the queue up. An installation that cannot be reached just now is no
-// error, since a fault may be the reason: what was under way is sent again.
-func (f *feed) top(ctx context.Context) error {
+func (f *feed) depth() (sum int64) {
+	for _, l := range f.lanes {
+		sum += l.depth
+	}
+	return sum
+}
+
+// top fills the lanes up, and tells book what was accepted. An installation that cannot be
+// reached just now is no error, since a fault may be the reason: what was under way is sent again.
+func (f *feed) top(ctx context.Context, b *book) error {
 	if len(f.pending) == 0 {
-		stats, err := f.store.Look(ctx, f.queue)
-		if err != nil {
-			return bearable(err)
-		}
-		for range min(f.depth-stats.Held, queue.FlightItems) {
-			f.pending = append(f.pending, fmt.Sprintf("%s-%07d", f.queue, f.next))
-			f.next++
-		}
+		f.fill()
 		if len(f.pending) == 0 {
 			return nil
 		}
@@ -54,25 +60,62 @@ func (f *feed) top(ctx context.Context) error {
 	if err != nil {
 		return bearable(err)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	left := f.pending[:0]
-	for i, id := range f.pending {
+	for i, j := range f.pending {
 		if ok[i] {
-			f.accepted = append(f.accepted, id)
+			b.accept(j.ID, flow{f.queue, j.Lane})
 		} else {
-			left = append(left, id)
+			left = append(left, j)
 		}
 	}
 	f.pending = left
 	return nil
 }
 
-// run tops the queue up until ctx ends.
-func (f *feed) run(ctx context.Context) error {
+// fill makes the jobs that the lanes are short of, from each in turn.
+func (f *feed) fill() {
+	for more := true; more; {
+		more = false
+		for i, l := range f.lanes {
+			if l.held < l.depth && len(f.pending) < queue.FlightItems {
+				f.pending = append(f.pending, NewJob{ID: fmt.Sprintf("%s-%d-%07d", f.queue, i, l.next), Lane: l.key})
+				l.next++
+				l.held++
+				more = true
+			}
+		}
+	}
+}
+
+// arrived tells that a job of a lane came to the receiver for the first time.
+func (f *feed) arrived(lane string) {
+	for _, l := range f.lanes {
+		if l.key == lane {
+			l.held--
+		}
+	}
+}
+
+// feeder keeps all feeds full.
+type feeder struct {
+	feeds []*feed
+	rec   *receiver.Receiver
+	book  *book
+	seen  int             // arrivals that were looked at
+	early []string        // those of them whose append was not answered yet
+	known map[string]bool // those that came before
+}
+
+func newFeeder(feeds []*feed, rec *receiver.Receiver) *feeder {
+	return &feeder{feeds: feeds, rec: rec, book: newBook(), known: map[string]bool{}}
+}
+
+// run tops the feeds up until ctx ends.
+func (f *feeder) run(ctx context.Context) error {
 	tick := time.NewTicker(backlog / 10)
 	defer tick.Stop()
 	for {
+		f.look()
 		if err := f.top(ctx); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("keep the queue backlogged: %w", err)
 		}
@@ -84,24 +127,55 @@ func (f *feed) run(ctx context.Context) error {
 	}
 }
 
-// settle finds out about the appends that were never answered: any of them may
-// be in, so they are appended once more.
-func (f *feed) settle(ctx context.Context) error {
-	for len(f.pending) > 0 {
-		if err := f.top(ctx); err != nil {
-			return err
+// look finds out what has arrived since.
+func (f *feeder) look() {
+	arrivals := f.rec.Arrivals(f.seen)
+	f.seen += len(arrivals)
+	ids := f.early
+	for _, a := range arrivals {
+		if !f.known[a.ID] {
+			f.known[a.ID] = true
+			ids = append(ids, a.ID)
 		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return fmt.Errorf("%d appends are still without an answer: %w", len(f.pending), err)
+	}
+	f.early = nil
+	for _, id := range ids {
+		at, accepted := f.book.flowOf(id)
+		if !accepted {
+			f.early = append(f.early, id)
+			continue
+		}
+		for _, one := range f.feeds {
+			if one.queue == at.queue {
+				one.arrived(at.lane)
+			}
+		}
+	}
+}
+
+func (f *feeder) top(ctx context.Context) error {
+	for _, one := range f.feeds {
+		if err := one.top(ctx, f.book); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (f *feed) ids() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return append([]string(nil), f.accepted...)
+// settle finds out about the appends that were never answered: any of them may
+// be in, so they are appended once more.
+func (f *feeder) settle(ctx context.Context) error {
+	for _, one := range f.feeds {
+		for len(one.pending) > 0 {
+			if err := one.top(ctx, f.book); err != nil {
+				return err
+			}
+			if err := pause(ctx, 100*time.Millisecond); err != nil {
+				return fmt.Errorf("%d appends are still without an answer: %w", len(one.pending), err)
+			}
+		}
+	}
+	return nil
 }
 
 // bearable returns nil for errors that pass.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/penstock/penstock/internal/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -12,7 +13,7 @@ import (
 // flaky is a store whose append works every other time, and whose failures
 // brought the jobs in all the same.
 type flaky struct {
-	in    map[string]bool
+	in    map[string]string // id -> lane
 	calls int
 	err   error
 }
@@ -23,10 +24,10 @@ func (s *flaky) Look(context.Context, string) (Stats, error) {
 	return Stats{Held: int64(len(s.in))}, nil
 }
 
-func (s *flaky) Append(_ context.Context, _ string, ids []string) ([]bool, error) {
-	ok := make([]bool, len(ids))
-	for i, id := range ids {
-		s.in[id], ok[i] = true, true
+func (s *flaky) Append(_ context.Context, _ string, list []NewJob) ([]bool, error) {
+	ok := make([]bool, len(list))
+	for i, j := range list {
+		s.in[j.ID], ok[i] = j.Lane, true
 	}
 	if s.calls++; s.calls%2 == 1 {
 		return nil, s.err
@@ -34,23 +35,67 @@ func (s *flaky) Append(_ context.Context, _ string, ids []string) ([]bool, error
 	return ok, nil
 }
 
+// feeding returns a feeder of one queue, with two lanes: one that is to hold 20 jobs, one 3.
+func feeding(t *testing.T, s Store) *feeder {
+	rec, stop, err := receive(t.Context(), receiver.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	f := newFeed(s, "q")
+	f.lane("x", leaky.PerSecond(10))
+	f.lane("y", leaky.PerSecond(1))
+	return newFeeder([]*feed{f}, rec)
+}
+
 func TestFeedCountsWhatWasNeverAnswered(t *testing.T) {
-	s := &flaky{in: map[string]bool{}, err: queue.ErrOutcomeUnknown}
-	f := newFeed(s, "q", leaky.PerSecond(10))
-	if err := f.top(t.Context()); err != nil || len(f.ids()) != 0 || len(f.pending) != 20 {
-		t.Fatalf("%v, %d accepted, %d pending", err, len(f.ids()), len(f.pending))
+	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
+	f := feeding(t, s)
+	if err := f.top(t.Context()); err != nil || f.book.count() != 0 || len(f.feeds[0].pending) != 23 {
+		t.Fatalf("%v, %d accepted, %d pending", err, f.book.count(), len(f.feeds[0].pending))
 	}
 	if err := f.settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.ids()) != len(s.in) || len(s.in) != 20 {
-		t.Errorf("%d accepted, %d are in", len(f.ids()), len(s.in))
+	if f.book.count() != len(s.in) || len(s.in) != 23 {
+		t.Errorf("%d accepted, %d are in", f.book.count(), len(s.in))
+	}
+	for id, lane := range s.in {
+		if at, ok := f.book.flowOf(id); !ok || at != (flow{"q", lane}) {
+			t.Errorf("%s of the lane %s is in the book as %+v", id, lane, at)
+		}
+	}
+}
+
+// TestFeedMakesUpForWhatArrived: lane by lane, once for each job, also when it arrives before
+// its append was answered.
+func TestFeedMakesUpForWhatArrived(t *testing.T) {
+	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
+	f := feeding(t, s)
+	if err := f.top(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	post := (&rigged{url: f.rec.URL()}).deliver
+	for _, id := range []string{"q-0-0000000", "q-1-0000000", "q-0-0000000", "q-1-0000001", "unheard-of"} {
+		post(id)
+	}
+	f.look()
+	if x, y := f.feeds[0].lanes[0], f.feeds[0].lanes[1]; x.held != 20 || y.held != 3 {
+		t.Errorf("%d and %d held before anything was accepted", x.held, y.held)
+	}
+	if err := f.top(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	post("q-1-0000001")
+	f.look()
+	if x, y := f.feeds[0].lanes[0], f.feeds[0].lanes[1]; x.held != 19 || y.held != 1 {
+		t.Errorf("%d and %d held, want 19 and 1", x.held, y.held)
 	}
 }
 
 func TestFeedStopsAtWhatDoesNotPass(t *testing.T) {
-	s := &flaky{in: map[string]bool{}, err: queue.ErrNoStore}
-	if err := newFeed(s, "q", leaky.PerSecond(10)).run(t.Context()); !errors.Is(err, queue.ErrNoStore) {
+	s := &flaky{in: map[string]string{}, err: queue.ErrNoStore}
+	if err := feeding(t, s).run(t.Context()); !errors.Is(err, queue.ErrNoStore) {
 		t.Errorf("%v", err)
 	}
 }

@@ -23,6 +23,23 @@ func perfect(n int) (ids []string, arrivals []receiver.Arrival) {
 	return ids, arrivals
 }
 
+// accepted is a book in which all were put into one queue.
+func accepted(ids []string) *book {
+	b := newBook()
+	for _, id := range ids {
+		b.accept(id, flow{queue: "q"})
+	}
+	return b
+}
+
+// judged is judge, which needs no calendar here.
+func judged(t *testing.T, r *Report, o Options, levels []level, b *book, arrivals []receiver.Arrival) {
+	t.Helper()
+	if err := r.judge(o, levels, b, arrivals, time.Unix(1_790_000_010, 0)); err != nil { // half past a minute
+		t.Fatal(err)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -67,7 +84,7 @@ func TestVerdict(t *testing.T) {
 				tt.spoil(&ids, &arrivals)
 			}
 			r := Report{Faults: tt.faults, Injected: 1, ended: time.Minute}
-			r.judge(Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: tt.faults}, ids, arrivals)
+			judged(t, &r, Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: tt.faults}, nil, accepted(ids), arrivals)
 			said := strings.Join(r.Broken, "; ")
 			if r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) {
 				t.Errorf("held %v: %s; want %q", r.Held, said, tt.broken)
@@ -79,7 +96,7 @@ func TestVerdict(t *testing.T) {
 func TestNoFaultIsNoProof(t *testing.T) {
 	ids, arrivals := perfect(10)
 	r := Report{Faults: Kill, ended: time.Minute}
-	r.judge(Options{Rate: leaky.PerSecond(100), Faults: Kill}, ids, arrivals)
+	judged(t, &r, Options{Rate: leaky.PerSecond(100), Faults: Kill}, nil, accepted(ids), arrivals)
 	if r.Held || !strings.Contains(r.Broken[0], "no fault was injected") {
 		t.Errorf("held %v: %v", r.Held, r.Broken)
 	}
@@ -103,7 +120,7 @@ func TestPicture(t *testing.T) {
 		marks: []Mark{{At: 5 * time.Second, Fault: Kill}},
 	}
 	o := Options{Rate: leaky.PerSecond(100), Faults: Kill}
-	r.judge(o, ids, arrivals)
+	judged(t, &r, o, nil, accepted(ids), arrivals)
 	got := r.Picture(62)
 	for _, want := range []string{"100/s", "K", "10s", "a column is 200ms", "████"} {
 		if !strings.Contains(got, want) {

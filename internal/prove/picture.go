@@ -55,9 +55,30 @@ func (r *Report) Picture(width int) string {
 	if marks := r.markLine(width, slice); marks != "" {
 		fmt.Fprintf(&b, "%10s %s\n", r.Faults, marks)
 	}
+	for _, l := range r.Levels {
+		if l.Kind == "queue" {
+			fmt.Fprintf(&b, "%10s %s %s\n", strings.TrimPrefix(l.Name, r.Queue+"."), r.row(l.arrivals, width, slice), l.Rate)
+		}
+	}
 	end := fmt.Sprintf("%v", span.Round(time.Second))
 	fmt.Fprintf(&b, "%10s 0%s%s  (a column is %v)\n", "", strings.Repeat(" ", max(1, width-1-len(end))), end, time.Duration(slice).Round(time.Millisecond))
 	return b.String()
+}
+
+// row draws arrivals in one line: the highest is as many as ever came in a slice.
+func (r *Report) row(arrivals []time.Duration, width int, slice float64) string {
+	counts, most := make([]float64, width), 1.0
+	for _, at := range arrivals {
+		if i := int(float64(at-r.started) / slice); at >= r.started && i < width {
+			counts[i]++
+			most = max(most, counts[i])
+		}
+	}
+	line := make([]rune, width)
+	for i, n := range counts {
+		line[i] = blocks[int(math.Ceil(n/most*8))]
+	}
+	return string(line)
 }
 
 // expected is how many the configured rate makes of a slice.

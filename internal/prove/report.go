@@ -12,6 +12,8 @@ import (
 type Report struct {
 	Queue    string        `json:"queue"`
 	Rate     string        `json:"rate"`
+	Children int           `json:"children"`
+	Lanes    int           `json:"lanes"` // in each queue
 	Drainers int           `json:"drainers"`
 	Faults   Faults        `json:"faults"`
 	Injected int           `json:"faults_injected"`
@@ -20,6 +22,9 @@ type Report struct {
 	Account
 	Law  LawReport  `json:"law"`
 	Pace PaceReport `json:"pace"`
+	// Levels are the children and the lanes, each by its own rate; Quota is nil without one.
+	Levels []LevelReport `json:"levels,omitempty"`
+	Quota  *QuotaReport  `json:"quota,omitempty"`
 	// LostByStore is how many slots the store says were lost, Released how many
 	// jobs were given back, Expired how many leases ran out.
 	LostByStore int64 `json:"slots_lost_by_store"`
@@ -112,6 +117,7 @@ func (r *Report) conclude(duplicates bool) {
 		broken("the window law: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of %v, there are %v%s",
 			w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta, r.stalledIn(w))
 	}
+	r.concludeLevels(broken)
 	if r.Lost > 0 {
 		broken("%d accepted jobs never arrived, such as %v", r.Lost, r.LostIDs)
 	}

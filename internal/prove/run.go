@@ -2,10 +2,10 @@ package prove
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,8 +33,12 @@ type Options struct {
 	Drainer  func(i int) Command
 	Drainers int
 	Rate     leaky.Rate
-	Duration time.Duration
-	Faults   Faults
+	// Children is how many queues share the rate under a parent; 0 is one queue alone. Lanes is how
+	// many there are in each queue, Quota a limit beside the rate; 0 is none.
+	Children, Lanes int
+	Quota           queue.Quota
+	Duration        time.Duration
+	Faults          Faults
 	// Every is the time between faults. 0 means 3 s.
 	Every time.Duration
 	Slack time.Duration // of the queue; 0 means DefaultSlack
@@ -68,6 +72,9 @@ func (o *Options) Validate() error {
 		if t := 4 * o.Rate.Interval(); t > 0 {
 			o.Grace += t
 		}
+		if o.Quota.Max > 0 {
+			o.Grace += time.Minute
+		}
 	}
 	switch {
 	case o.Rate.Unlimited():
@@ -78,14 +85,30 @@ func (o *Options) Validate() error {
 		return fmt.Errorf("drainers: %d must be from 1 to 64", o.Drainers)
 	case o.Duration < time.Second:
 		return fmt.Errorf("duration: %v must be at least 1s", o.Duration)
+	case o.Children < 0 || o.Children > 64:
+		return fmt.Errorf("children: %d must be from 0 to 64", o.Children)
+	case o.Lanes < 0 || o.Lanes > 64:
+		return fmt.Errorf("lanes: %d must be from 0 to 64", o.Lanes)
+	case o.Quota.Max > 0 && o.Quota.Per != "m":
+		return fmt.Errorf("quota: %s must be one a minute, such as 3000/m: no run is long enough for others", o.Quota)
+	case o.Quota.Max > 0 && o.Duration <= time.Minute:
+		return fmt.Errorf("duration: %v must be longer than a minute, or no window of the quota ends in it", o.Duration)
 	case o.Faults != NoFaults && o.Duration <= o.Every:
 		return fmt.Errorf("duration: %v must be longer than the time between faults, %v", o.Duration, o.Every)
 	}
 	switch o.Faults {
 	case NoFaults, Kill, Pause, Restart:
-		return nil
+	default:
+		return fmt.Errorf("faults: %q must be none, kill, pause or restart", o.Faults)
 	}
-	return fmt.Errorf("faults: %q must be none, kill, pause or restart", o.Faults)
+	s, err := newShape(o, "prove", "")
+	if err != nil {
+		return err
+	}
+	if t := s.slowest(); 4*t > o.Duration {
+		return fmt.Errorf("rate: with so many children and lanes one leaves every %v only, which a run of %v says nothing about; raise the rate or the duration", t, o.Duration)
+	}
+	return nil
 }
 
 func def(field *time.Duration, value time.Duration) {
@@ -118,35 +141,39 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := makeQueue(ctx, o, name, rec.URL()); err != nil {
+	s, err := newShape(&o, name, rec.URL())
+	if err != nil {
 		return nil, err
 	}
-	defer remove(ctx, o, name)
+	defer remove(ctx, o, s)
+	if err := makeQueues(ctx, o, s); err != nil {
+		return nil, err
+	}
 
-	r := &Report{Queue: name, Rate: o.Rate.String(), Drainers: o.Drainers, Faults: o.Faults, Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond()}
+	r := &Report{Queue: name, Rate: o.Rate.String(), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults, Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond()}
 	r.started = rec.Now()
-	f := newFeed(o.Store, name, o.Rate)
-	s := &saboteur{fleet: fl, clock: rec, faults: o.Faults, drainers: o.Drainers, every: o.Every, lease: Lease}
-	if err := disturb(ctx, o, f, s, rec); err != nil {
+	f := newFeeder(s.feeds, rec)
+	sab := &saboteur{fleet: fl, clock: rec, faults: o.Faults, drainers: o.Drainers, every: o.Every, lease: Lease}
+	if err := disturb(ctx, o, f, sab, rec); err != nil {
 		return nil, err
 	}
 	r.ended = rec.Now()
-	if err := finish(ctx, o, f, fl, rec); err != nil {
+	if err := finish(ctx, o, s, f, fl); err != nil {
 		return nil, err
 	}
-	stats, err := o.Store.Look(context.WithoutCancel(ctx), name)
+	stats, err := look(context.WithoutCancel(ctx), o, s)
 	if err != nil {
 		return nil, fmt.Errorf("look at the queue: %w", err)
 	}
 	r.LostByStore, r.Released, r.Expired = stats.Lost, stats.Released, stats.Expired
-	r.marks = s.injected()
+	r.marks = sab.injected()
 	r.Injected = len(r.marks)
 	r.stalls = rec.Stalls()
 	for _, stall := range r.stalls {
 		r.WorstStall = max(r.WorstStall, stall.For)
 	}
-	r.judge(o, f.ids(), rec.Arrivals(0))
-	return r, nil
+	zero := time.Now().Add(-rec.Now())
+	return r, r.judge(o, s.levels, f.book, rec.Arrivals(0), zero)
 }
 
 func (o *Options) law() law.Law { return law.Law{Rate: o.Rate, Slack: o.Slack, Delta: o.Delta} }
@@ -163,8 +190,8 @@ func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, s
 	return rec, func() { cancel(); wg.Wait() }, nil
 }
 
-// judge fills in the verdict.
-func (r *Report) judge(o Options, accepted []string, arrivals []receiver.Arrival) {
+// judge fills in the verdict. zero is when the clock of the arrivals began, by the calendar.
+func (r *Report) judge(o Options, levels []level, b *book, arrivals []receiver.Arrival, zero time.Time) error {
 	l := o.law()
 	r.arrivals = instants(arrivals)
 	for _, a := range arrivals {
@@ -173,7 +200,7 @@ func (r *Report) judge(o Options, accepted []string, arrivals []receiver.Arrival
 		}
 	}
 	r.Arrived, r.ByKernel = len(arrivals), len(arrivals)-len(r.unstamped)
-	r.Account = Settle(accepted, arrivals)
+	r.Account = Settle(b.accepted(), arrivals)
 	r.Law = Judge(l, r.arrivals)
 	// The law is for all arrivals. The pace is for those of a full queue: once
 	// the feed has ended, gaps are nobody's fault.
@@ -184,50 +211,63 @@ func (r *Report) judge(o Options, accepted []string, arrivals []receiver.Arrival
 		}
 	}
 	r.Pace = measure(l, backlogged)
+	r.judgeLevels(&o, levels, b, arrivals)
+	if err := r.judgeQuota(&o, zero); err != nil {
+		return err
+	}
 	// Only what is killed or stopped in the middle of a job may deliver it again.
 	r.conclude(o.Faults == Kill || o.Faults == Pause)
+	return nil
 }
 
-func makeQueue(ctx context.Context, o Options, name, url string) error {
-	deliver, err := json.Marshal(map[string]any{"http": map[string]any{"url": url + "/" + name, "timeout": "5s"}})
-	if err != nil {
-		return fmt.Errorf("write the target as JSON: %w", err)
-	}
-	spec := queue.Spec{
-		Name: name, Rate: o.Rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack),
-		Capacity: max(1000, 4*int64(o.Rate.PerSecond()*backlog.Seconds())), Deliver: deliver,
-	}
-	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of our own faults would be no loss of the store's
-	spec.Retry.MinBackoff = queue.Duration(100 * time.Millisecond)
-	spec.Retry.MaxBackoff = queue.Duration(time.Second)
-	spec.Normalize()
+func makeQueues(ctx context.Context, o Options, s *shape) error {
 	// The installation may be starting still.
 	deadline := time.Now().Add(patience)
-	for {
-		err := o.Store.Make(ctx, spec)
-		if err == nil {
-			return nil
+	for _, spec := range s.specs {
+		for {
+			err := o.Store.Make(ctx, spec)
+			if err == nil {
+				break
+			}
+			if bearable(err) != nil || time.Now().After(deadline) {
+				return fmt.Errorf("make the queue %s: %w", spec.Name, err)
+			}
+			if err := pause(ctx, 100*time.Millisecond); err != nil {
+				return err
+			}
 		}
-		if bearable(err) != nil || time.Now().After(deadline) {
-			return fmt.Errorf("make the queue %s: %w", name, err)
-		}
-		if err := pause(ctx, 100*time.Millisecond); err != nil {
-			return err
+	}
+	return nil
+}
+
+// remove takes the queues away, children before their parent, also when the run was broken off.
+func remove(ctx context.Context, o Options, s *shape) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	for _, spec := range slices.Backward(s.specs) {
+		if err := o.Store.Remove(ctx, spec.Name); err != nil {
+			_, _ = fmt.Fprintf(o.Log, "the queue %s could not be removed, remove it by hand: %v\n", spec.Name, err)
 		}
 	}
 }
 
-// remove takes the queue away, also when the run was broken off.
-func remove(ctx context.Context, o Options, name string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
-	if err := o.Store.Remove(ctx, name); err != nil {
-		_, _ = fmt.Fprintf(o.Log, "the queue %s could not be removed, remove it by hand: %v\n", name, err)
+// look adds up the statistics of all queues.
+func look(ctx context.Context, o Options, s *shape) (sum Stats, err error) {
+	for _, spec := range s.specs {
+		t, err := o.Store.Look(ctx, spec.Name)
+		if err != nil {
+			return Stats{}, err
+		}
+		sum.Held += t.Held
+		sum.Lost += t.Lost
+		sum.Released += t.Released
+		sum.Expired += t.Expired
 	}
+	return sum, nil
 }
 
 // disturb keeps the queue backlogged and injects faults for the duration.
-func disturb(ctx context.Context, o Options, f *feed, s *saboteur, rec *receiver.Receiver) error {
+func disturb(ctx context.Context, o Options, f *feeder, s *saboteur, rec *receiver.Receiver) error {
 	ctx, cancel := context.WithTimeout(ctx, o.Duration)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -264,15 +304,15 @@ func disturb(ctx context.Context, o Options, f *feed, s *saboteur, rec *receiver
 	return nil
 }
 
-func (o *Options) tell(elapsed time.Duration, f *feed, s *saboteur, rec *receiver.Receiver) {
+func (o *Options) tell(elapsed time.Duration, f *feeder, s *saboteur, rec *receiver.Receiver) {
 	if o.Progress != nil {
-		o.Progress(elapsed, len(f.ids()), rec.Count(), s.injected())
+		o.Progress(elapsed, f.book.count(), rec.Count(), s.injected())
 	}
 }
 
 // finish waits until everything accepted has arrived and is settled, or the
 // grace is over; what is missing then is lost.
-func finish(ctx context.Context, o Options, f *feed, fl *fleet, rec *receiver.Receiver) error {
+func finish(ctx context.Context, o Options, s *shape, f *feeder, fl *fleet) error {
 	waiting, cancel := context.WithTimeout(ctx, o.Grace)
 	defer cancel()
 	if err := f.settle(waiting); err != nil {
@@ -282,7 +322,7 @@ func finish(ctx context.Context, o Options, f *feed, fl *fleet, rec *receiver.Re
 		if err := fl.allUp(); err != nil {
 			return err
 		}
-		stats, err := o.Store.Look(waiting, f.queue)
+		stats, err := look(waiting, o, s)
 		if err == nil && stats.Held == 0 {
 			return nil
 		}

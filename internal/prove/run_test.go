@@ -78,12 +78,12 @@ func (s *rigged) deliver(id string) {
 	}
 }
 
-func (s *rigged) Append(_ context.Context, _ string, ids []string) ([]bool, error) {
+func (s *rigged) Append(_ context.Context, _ string, list []NewJob) ([]bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = append(s.waiting, ids...)
-	ok := make([]bool, len(ids))
-	for i := range ok {
+	ok := make([]bool, len(list))
+	for i, j := range list {
+		s.waiting = append(s.waiting, j.ID)
 		ok[i] = true
 	}
 	return ok, nil

@@ -14,14 +14,17 @@ import (
 type Store interface {
 	// Make makes a queue that must not exist.
 	Make(ctx context.Context, spec queue.Spec) error
-	// Append appends small jobs with these ids. ok says for each whether it is
-	// in; with an error nothing is known, and the same ids may be appended again.
-	Append(ctx context.Context, name string, ids []string) (ok []bool, err error)
+	// Append appends small jobs. ok says for each whether it is
+	// in; with an error nothing is known, and the same may be appended again.
+	Append(ctx context.Context, name string, list []NewJob) (ok []bool, err error)
 	// Look returns the queue's statistics.
 	Look(ctx context.Context, name string) (Stats, error)
 	// Remove removes the queue with whatever it holds.
 	Remove(ctx context.Context, name string) error
 }
+
+// NewJob is a job to append.
+type NewJob struct{ ID, Lane string }
 
 // Stats is the part of a queue's statistics that a run looks at.
 type Stats struct {
@@ -44,17 +47,17 @@ func (s engineStore) Make(ctx context.Context, spec queue.Spec) error {
 	return err
 }
 
-func (s engineStore) Append(ctx context.Context, name string, ids []string) ([]bool, error) {
-	jobs := make([]queue.Job, len(ids))
-	for i, id := range ids {
-		jobs[i] = queue.Job{Queue: name, ID: id, Payload: payload}
+func (s engineStore) Append(ctx context.Context, name string, list []NewJob) ([]bool, error) {
+	jobs := make([]queue.Job, len(list))
+	for i, j := range list {
+		jobs[i] = queue.Job{Queue: name, ID: j.ID, Lane: j.Lane, Payload: payload}
 		jobs[i].Normalize()
 	}
 	answers, err := s.Engine.Append(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
-	ok := make([]bool, len(ids))
+	ok := make([]bool, len(list))
 	for i := range answers {
 		switch answers[i].Outcome {
 		case queue.Accepted, queue.Duplicate:
@@ -109,16 +112,20 @@ func (s ingressStore) Make(ctx context.Context, spec queue.Spec) error {
 	return err
 }
 
-func (s ingressStore) Append(ctx context.Context, name string, ids []string) ([]bool, error) {
-	jobs := make([][]byte, len(ids))
-	for i, id := range ids {
-		jobs[i] = fmt.Appendf(nil, `{"id":%q,"payload":%s}`, id, payload)
+func (s ingressStore) Append(ctx context.Context, name string, list []NewJob) ([]bool, error) {
+	jobs := make([][]byte, len(list))
+	for i, j := range list {
+		lane := ""
+		if j.Lane != "" {
+			lane = fmt.Sprintf(`"lane":%q,`, j.Lane)
+		}
+		jobs[i] = fmt.Appendf(nil, `{"id":%q,%s"payload":%s}`, j.ID, lane, payload)
 	}
 	answers, err := s.c.Append(ctx, name, jobs)
 	if err != nil {
 		return nil, err
 	}
-	ok := make([]bool, len(ids))
+	ok := make([]bool, len(list))
 	for i := range answers {
 		a := &answers[i]
 		switch {

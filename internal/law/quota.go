@@ -1,0 +1,75 @@
+package law
+
+import (
+	"slices"
+	"time"
+)
+
+// Quota is the law of a quota: of what starts in windows that end at Ends, one behind the
+// other, at most Max units of cost in each. A start may be seen Late after its departure, and
+// so in the next window.
+type Quota struct {
+	Max  int64
+	Ends []time.Duration
+	Late time.Duration // slack and delta of a Law
+}
+
+// QuotaVerdict is what Judge of a Quota found.
+type QuotaVerdict struct {
+	Held bool
+	// Used is what started in each window, by when it was seen; the last is behind all Ends.
+	Used []int64
+	// Worst is the span of windows that comes nearest to breaking the law.
+	Worst Window
+}
+
+// Judge looks at every span of windows: what is seen in it, but for the first Late of it,
+// departed in it.
+func (q Quota) Judge(starts []Start) QuotaVerdict {
+	v := QuotaVerdict{Held: true, Used: make([]int64, len(q.Ends)+1)}
+	sorted := slices.Clone(starts)
+	slices.SortStableFunc(sorted, func(a, b Start) int { return int(min(max(a.At-b.At, -1), 1)) })
+	at := func(t time.Duration) int64 { // the cost of what was seen before t
+		var sum int64
+		for _, s := range sorted {
+			if s.At >= t {
+				break
+			}
+			sum += max(s.Cost, 1)
+		}
+		return sum
+	}
+	before, total := make([]int64, len(q.Ends)), at(1<<62)
+	for i, end := range q.Ends {
+		before[i] = at(end)
+	}
+	for i := range v.Used {
+		from, to := int64(0), total
+		if i > 0 {
+			from = before[i-1]
+		}
+		if i < len(before) {
+			to = before[i]
+		}
+		v.Used[i] = to - from
+	}
+	for i := -1; i < len(q.Ends); i++ {
+		sure, begin := int64(0), time.Duration(0)
+		if i >= 0 {
+			begin = q.Ends[i]
+			sure = at(begin + q.Late)
+		}
+		for j := i + 1; j <= len(q.Ends); j++ {
+			until, end := total, begin
+			if j < len(q.Ends) {
+				until, end = before[j], q.Ends[j]
+			}
+			w := Window{From: begin, Width: end - begin, Starts: max(0, until-sure), Allowed: int64(j-i) * q.Max}
+			v.Held = v.Held && w.Starts <= w.Allowed
+			if v.Worst.Allowed == 0 || w.Starts-w.Allowed > v.Worst.Starts-v.Worst.Allowed {
+				v.Worst = w
+			}
+		}
+	}
+	return v
+}

@@ -1,0 +1,99 @@
+package prove
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// LevelReport is the window law's verdict on what has a rate within that of the run.
+type LevelReport struct {
+	Kind   string    `json:"kind"` // queue or lane
+	Name   string    `json:"name"`
+	Rate   string    `json:"rate"`
+	Starts int       `json:"starts"`
+	Law    LawReport `json:"law"`
+
+	arrivals []time.Duration
+}
+
+// QuotaReport is the verdict on a quota: what came in each of its windows.
+type QuotaReport struct {
+	Quota string  `json:"quota"`
+	Held  bool    `json:"held"`
+	Used  []int64 `json:"starts_in_each_window"`
+
+	max   int64
+	worst law.Window
+}
+
+// judgeLevels judges each lane and queue by what was put into it, wherever it came from.
+func (r *Report) judgeLevels(o *Options, levels []level, b *book, arrivals []receiver.Arrival) {
+	for _, l := range levels {
+		v := LevelReport{Kind: l.kind, Name: l.name, Rate: l.rate.String()}
+		for _, a := range arrivals {
+			if f, ok := b.flowOf(a.ID); ok && l.of(f) {
+				v.arrivals = append(v.arrivals, a.At)
+			}
+		}
+		v.Starts = len(v.arrivals)
+		v.Law = Judge(law.Law{Rate: l.rate, Slack: o.Slack, Delta: o.Delta}, v.arrivals)
+		r.Levels = append(r.Levels, v)
+	}
+}
+
+// judgeQuota goes by this machine's clock: it and the store's must agree.
+func (r *Report) judgeQuota(o *Options, zero time.Time) error {
+	if o.Quota.Max == 0 || len(r.arrivals) == 0 {
+		return nil
+	}
+	limit := queue.Limit{Quota: o.Quota}
+	calendar, err := limit.Calendar(zero)
+	if err != nil {
+		return fmt.Errorf("the windows of %s: %w", o.Quota, err)
+	}
+	q := law.Quota{Max: o.Quota.Max, Late: o.Slack + o.Delta}
+	last := r.arrivals[len(r.arrivals)-1]
+	for at := calendar.End(leaky.Instant(zero.UnixMicro())); at.Time().Sub(zero) <= last; at = calendar.End(at) {
+		q.Ends = append(q.Ends, at.Time().Sub(zero))
+	}
+	v := q.Judge(law.At(r.arrivals))
+	r.Quota = &QuotaReport{Quota: o.Quota.String(), Held: v.Held, Used: v.Used, max: o.Quota.Max, worst: v.Worst}
+	return nil
+}
+
+// usedUp reports whether in some window nearly all came that may: jobs of drainers that
+// were killed use up something as well.
+func (q *QuotaReport) usedUp() bool {
+	for _, n := range q.Used {
+		if n*10 >= q.max*9 {
+			return true
+		}
+	}
+	return false
+}
+
+// concludeLevels says what is broken below the first rate, and beside it.
+func (r *Report) concludeLevels(broken func(format string, args ...any)) {
+	for _, l := range r.Levels {
+		if l.Starts < 2 {
+			broken("only %d jobs of the %s %s arrived: nothing is proved of it", l.Starts, l.Kind, l.Name)
+		}
+		if w := l.Law.Worst; !l.Law.Held {
+			broken("the window law of the %s %s, %s: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of %v, there are %v%s",
+				l.Kind, l.Name, l.Rate, w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, l.Law.Needed, l.Law.Slack+l.Law.Delta, r.stalledIn(w))
+		}
+	}
+	switch q := r.Quota; {
+	case q == nil:
+	case !q.Held:
+		broken("the window law of the quota %s: %d starts where %d are allowed, from %v into the run; in each window %v", q.Quota, q.worst.Starts, q.worst.Allowed,
+			(q.worst.From - r.started).Round(time.Millisecond), q.Used)
+	case !q.usedUp():
+		broken("the quota %s was never used up: nothing is proved of it; in each window %v", q.Quota, q.Used)
+	}
+}

@@ -1,0 +1,116 @@
+package prove
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// TestShape: the children and lanes of a run, each with its rate, are known before.
+func TestShape(t *testing.T) {
+	o := Options{Rate: leaky.PerSecond(100), Children: 2, Lanes: 2, Quota: queue.Quota{Max: 3000, Per: "m"}}
+	s, err := newShape(&o, "p", "http://receiver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, spec := range s.specs {
+		got = append(got, spec.Name+" "+spec.Rate.String())
+		if err := spec.Validate(); err != nil {
+			t.Error(err)
+		}
+		if (len(spec.Limits) > 0) != (spec.Name == "p") {
+			t.Errorf("%s has the limits %v", spec.Name, spec.Limits)
+		}
+	}
+	for _, l := range s.levels {
+		got = append(got, l.kind+" "+l.name+" "+l.rate.String())
+	}
+	want := []string{
+		"p 100/s", "p.c1 100/s", "p.c2 25/s", // the second has half of its half
+		"queue p.c1 100/s", "lane c1/lane-1 100/s", "lane c1/lane-2 25/s", "queue p.c2 25/s", "lane c2/lane-1 25/s", "lane c2/lane-2 375/m",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if len(s.feeds) != 2 || len(s.feeds[0].lanes) != 2 {
+		t.Errorf("%d feeds", len(s.feeds))
+	}
+}
+
+// inTurn is a run of n jobs of two children with two lanes each, whose jobs leave in turn, at 100/s.
+func inTurn(n int) (*book, []receiver.Arrival) {
+	ids, arrivals := perfect(n)
+	b := newBook()
+	for i, id := range ids {
+		b.accept(id, flow{[]string{"p.c1", "p.c2"}[i%2], []string{"x", "y"}[i/2%2]})
+	}
+	return b, arrivals
+}
+
+func TestVerdictOfLevels(t *testing.T) {
+	levels := func(queueRate, laneRate int64) []level {
+		return []level{
+			{"queue", "p.c1", leaky.PerSecond(queueRate), func(f flow) bool { return f.queue == "p.c1" }},
+			{"lane", "c1/y", leaky.PerSecond(laneRate), func(f flow) bool { return f == flow{"p.c1", "y"} }},
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		levels []level
+		broken string
+	}{
+		{"each within its own", levels(50, 25), ""},
+		{"the child too fast", levels(40, 25), "the window law of the queue p.c1"},
+		{"the lane too fast", levels(50, 20), "the window law of the lane c1/y"},
+		{"nothing came of a lane", []level{{"lane", "c1/z", leaky.PerSecond(1), func(f flow) bool { return f.lane == "z" }}}, "nothing is proved of it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b, arrivals := inTurn(200)
+			r := Report{Faults: NoFaults, ended: time.Minute}
+			judged(t, &r, Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: NoFaults}, tt.levels, b, arrivals)
+			said := strings.Join(r.Broken, "; ")
+			if r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) || tt.broken != "" && len(r.Broken) != 1 {
+				t.Errorf("held %v: %s; want %q", r.Held, said, tt.broken)
+			}
+		})
+	}
+}
+
+func TestVerdictOfQuota(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		late   time.Duration // of those of the second window
+		n      int           // in the second window, which begins after 30 s
+		broken string
+	}{
+		{"as many as may", 30 * time.Second, 200, ""},
+		{"one too many", 30*time.Second + 20*ms, 201, "the window law of the quota 200/m"},
+		{"a window begins too soon", 29 * time.Second, 100, "the window law of the quota 200/m"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ids, arrivals := perfect(200 + tt.n)
+			for i := 200; i < len(arrivals); i++ {
+				arrivals[i].At += tt.late - 2*time.Second
+			}
+			r := Report{Faults: NoFaults, ended: 2 * time.Minute}
+			o := Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: NoFaults, Quota: queue.Quota{Max: 200, Per: "m"}}
+			judged(t, &r, o, nil, accepted(ids), arrivals)
+			said := strings.Join(r.Broken, "; ")
+			if r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) {
+				t.Errorf("held %v: %s, %+v; want %q", r.Held, said, r.Quota, tt.broken)
+			}
+		})
+	}
+	ids, arrivals := perfect(100)
+	r := Report{Faults: NoFaults, ended: 2 * time.Minute}
+	judged(t, &r, Options{Rate: leaky.PerSecond(100), Faults: NoFaults, Quota: queue.Quota{Max: 200, Per: "m"}}, nil, accepted(ids), arrivals)
+	if r.Held || !strings.Contains(r.Broken[0], "never used up") {
+		t.Errorf("%v", r.Broken)
+	}
+}

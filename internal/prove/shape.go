@@ -1,0 +1,118 @@
+package prove
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// shape is what a run makes: one queue, or a parent and children that the load goes to, and
+// the lanes in each.
+type shape struct {
+	specs  []queue.Spec // the parent first
+	levels []level      // what has a rate of its own below the first queue's
+	feeds  []*feed      // one for each queue that the load goes to
+}
+
+// level is one queue or one lane among those that hold each other.
+type level struct {
+	kind string // queue or lane
+	name string
+	rate leaky.Rate
+	of   func(f flow) bool // whether its law holds over what a flow brings
+}
+
+// flow is where a job was put.
+type flow struct{ queue, lane string }
+
+// share is the rate of part i of n that have a rate in common. Every second one has half
+// of what is due to it and is bound by itself; the others, by what holds them all.
+func share(whole leaky.Rate, i, n int) (leaky.Rate, error) {
+	count, per := whole.Fraction()
+	if i%2 == 1 {
+		return leaky.NewRate(count, time.Duration(2*int64(n)*per)*time.Microsecond)
+	}
+	return leaky.NewRate(2*count, time.Duration(int64(n)*per)*time.Microsecond)
+}
+
+// newShape works out everything before the run, so that what is judged is fixed by then.
+func newShape(o *Options, name, url string) (*shape, error) {
+	s := &shape{}
+	first, err := o.spec(name, o.Rate, url)
+	if err != nil {
+		return nil, err
+	}
+	if o.Quota.Max > 0 {
+		first.Limits = []queue.Limit{{Quota: o.Quota}}
+	}
+	if o.Children == 0 {
+		return s, s.add(o, first, "")
+	}
+	s.specs = append(s.specs, first)
+	for i := range o.Children {
+		rate, err := share(o.Rate, i, o.Children)
+		if err != nil {
+			return nil, fmt.Errorf("children: %w", err)
+		}
+		spec, err := o.spec(fmt.Sprintf("%s.c%d", name, i+1), rate, url)
+		if err != nil {
+			return nil, err
+		}
+		s.levels = append(s.levels, level{"queue", spec.Name, rate, func(f flow) bool { return f.queue == spec.Name }})
+		if err := s.add(o, spec, fmt.Sprintf("c%d/", i+1)); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// add makes a queue one that the load goes to, through its lanes.
+func (s *shape) add(o *Options, spec queue.Spec, prefix string) error {
+	f := newFeed(o.Store, spec.Name)
+	defer func() {
+		spec.Capacity = max(1000, 2*f.depth())
+		spec.Normalize()
+		s.specs, s.feeds = append(s.specs, spec), append(s.feeds, f)
+	}()
+	if o.Lanes == 0 {
+		f.lane("", spec.Rate)
+		return nil
+	}
+	spec.Lanes.Overrides = map[string]queue.LaneRule{}
+	for i := range o.Lanes {
+		rate, err := share(spec.Rate, i, o.Lanes)
+		if err != nil {
+			return fmt.Errorf("lanes: %w", err)
+		}
+		key := fmt.Sprintf("lane-%d", i+1)
+		spec.Lanes.Overrides[key] = queue.LaneRule{Rate: rate}
+		s.levels = append(s.levels, level{"lane", prefix + key, rate, func(f flow) bool { return f == flow{spec.Name, key} }})
+		f.lane(key, rate)
+	}
+	return nil
+}
+
+func (o *Options) spec(name string, rate leaky.Rate, url string) (queue.Spec, error) {
+	deliver, err := json.Marshal(map[string]any{"http": map[string]any{"url": url + "/" + name, "timeout": "5s"}})
+	if err != nil {
+		return queue.Spec{}, fmt.Errorf("write the target as JSON: %w", err)
+	}
+	spec := queue.Spec{Name: name, Rate: rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack), Deliver: deliver}
+	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of our own faults would be no loss of the store's
+	spec.Retry.MinBackoff = queue.Duration(100 * time.Millisecond)
+	spec.Retry.MaxBackoff = queue.Duration(time.Second)
+	spec.Normalize()
+	return spec, nil
+}
+
+// slowest is the longest interval of any level.
+func (s *shape) slowest() time.Duration {
+	var most time.Duration
+	for _, l := range s.levels {
+		most = max(most, l.rate.Interval())
+	}
+	return most
+}
