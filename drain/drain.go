@@ -218,7 +218,7 @@ func (d *drainer) giveBack() {
 // listen hands wake-ups to their partitions.
 func (d *drainer) listen() {
 	for w := range d.engine.Wake(d.stop) {
-		if w.Partition >= 0 && w.Partition < len(d.parts) {
+		if w.Queue == "" && w.Partition >= 0 && w.Partition < len(d.parts) {
 			d.parts[w.Partition].woken(w.Client)
 		}
 	}

@@ -185,6 +185,10 @@ type ReserveRequest struct {
 	Client    Client
 	Number    uint64 // grows with every request of this client to this partition
 	Max       int    // free handlers, 1 to MaxReserve
+	// Queue asks for jobs of one pull queue, and of no other; the partition is then that of the
+	// queue, whatever Partition says. Who asks so is a client of its own for each queue, and no
+	// drainer. Errors also: ErrUnknownQueue, and a *FieldError if it is not a pull queue.
+	Queue string
 }
 
 // MaxReserve is the most jobs granted in one Reserve.
@@ -275,12 +279,15 @@ type Settled struct {
 	Err   error
 }
 
-// Wakeup says that a partition has something due before its watcher would look.
+// Wakeup says that a partition, or a pull queue, has something due before anybody would look.
 type Wakeup struct {
 	Partition int
 	// Client is the one that should ask now; others ask after Reserved.Backup.
 	// Empty means that all should ask now.
 	Client string
+	// Queue is the pull queue that has it due; then it concerns those who ask for that
+	// queue, all of them, and no drainer.
+	Queue string
 }
 
 // PutResult is what a Put did.

@@ -90,6 +90,9 @@ type Spec struct {
 	Overflow string `json:"overflow"`
 	// Deferred is how jobs wait that were put on the overflow.
 	Deferred Deferral `json:"deferred"`
+	// Pull keeps the jobs for those who ask for this queue by name (ReserveRequest.Queue);
+	// no drainer is granted one.
+	Pull bool `json:"pull,omitzero"`
 	// Deliver names the target and its settings. Engines keep it and never
 	// read it; package deliver does.
 	Deliver json.RawMessage `json:"deliver,omitempty"`
@@ -180,6 +183,9 @@ func (s *Spec) Validate() error {
 		if err := s.Limits[i].validate(fmt.Sprintf("limits.%d", i)); err != nil {
 			return err
 		}
+	}
+	if parent := Parent(s.Name); s.Pull && parent != "" {
+		return fieldErr("pull", "", "is true, and the name makes the queue a child of %s; a pull queue can be neither child nor parent, so give it a name without a dot", parent)
 	}
 	if err := within("capacity", s.Capacity, 1, MaxCapacity); err != nil {
 		return err

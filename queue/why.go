@@ -29,6 +29,7 @@ const (
 	ByDeferred        Cause = "deferred"       // there is no room, or others are before it on the overflow
 	ByDeferredHours   Cause = "deferred_hours" // until jobs come back again
 	ByDrainer         Cause = "drainer"        // nothing else: one must ask for it
+	ByPuller          Cause = "puller"         // the same of a pull queue
 )
 
 // WhyDeferred is why a job of the queue is still on the overflow.

@@ -83,7 +83,7 @@ func (e *Engine) rearm(l *line, now leaky.Instant) {
 func (e *Engine) post(l *line, able bool, now leaky.Instant) {
 	g := l.kin
 	if g == nil {
-		place(&e.agenda, &l.outlet, l.agendaAt, able)
+		place(e.agendaOf(l), &l.outlet, l.agendaAt, able)
 		return
 	}
 	switch s := &l.seat; {
@@ -105,7 +105,7 @@ func (e *Engine) armRipening(l *line) {
 	if l.awake() {
 		l.ripens, later = l.ripe()
 	}
-	place(&e.ripening, l, l.ripeningAt, later)
+	place(e.ripeningOf(l), l, l.ripeningAt, later)
 }
 
 // ripe returns when the first job of l is due, or the first of its lanes, if it waits for
@@ -129,7 +129,11 @@ func (e *Engine) due(l *line, now leaky.Instant) {
 }
 
 func (e *Engine) wakeForLine(l *line, now leaky.Instant) {
-	if at, any := l.wanted(); any {
+	switch at, any := l.wanted(); {
+	case !any:
+	case l.spec.Pull:
+		e.wakePullers(l, at, now)
+	default:
 		e.wakeFor(at, now)
 	}
 }
@@ -159,20 +163,23 @@ func (e *Engine) ripen(now leaky.Instant) {
 	for len(later) < ripenQueues && e.ripening.len() > 0 && e.ripening.top().ripens <= now {
 		l := e.ripening.pop()
 		later = append(later, l)
-		if l.busy != nil {
-			continue // whoever is changing it arms it
-		}
-		first := l.ripens
-		for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
-			e.ripened(l.later.pop(), now)
-		}
-		if !l.placed() && l.able(l.own(now)) {
-			l.departs = l.own(first)
-			e.post(l, true, now)
+		if l.busy == nil { // else whoever is changing it arms it
+			e.ripenLine(l, now)
 		}
 	}
 	for _, l := range later {
 		e.armRipening(l)
+	}
+}
+
+func (e *Engine) ripenLine(l *line, now leaky.Instant) {
+	first := l.ripens
+	for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
+		e.ripened(l.later.pop(), now)
+	}
+	if !l.placed() && l.able(l.own(now)) {
+		l.departs = l.own(first)
+		e.post(l, true, now)
 	}
 }
 

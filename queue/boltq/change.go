@@ -67,6 +67,7 @@ type outcome struct {
 	at      leaky.Instant
 	answer  *queue.Settled // of the settlement; nil when the lease ran out
 	expired func()         // the lease ran out; else nil
+	visits  bool           // the Reserve that found so goes on to the queue
 	failed  bool           // for a reason
 	reason  string
 }
@@ -150,9 +151,9 @@ func (c *ending) done(e *Engine, now leaky.Instant) {
 	freed := e.land(j, c.end.state, now)
 	e.vacate(j, now)
 	e.remember(l, c.end, now)
-	if c.expired != nil {
+	if c.visits {
 		e.arm(l, now)
-	} else if freed {
+	} else if freed || c.expired != nil {
 		e.due(l, now)
 	}
 	e.announce(l, now)
@@ -187,7 +188,7 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	} else {
 		e.wait(j, now)
 	}
-	if c.expired != nil { // by a Reserve, which goes on to grant
+	if c.visits {
 		e.arm(l, now)
 	} else {
 		e.due(l, now)

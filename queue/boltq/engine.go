@@ -36,10 +36,13 @@ type Engine struct {
 	agenda   heap[*outlet]
 	// ripening is the queues with scheduled jobs.
 	ripening heap[*line]
-	leases   heap[*flight]
-	fading   heap[*lane] // that hold nothing, but have a bucket
-	count    [queue.Expired + 1]int64
-	dead     int64
+	// pulled and pulledRipening are the same of pull queues.
+	pulled         heap[*outlet]
+	pulledRipening heap[*line]
+	leases         heap[*flight]
+	fading         heap[*lane] // that hold nothing, but have a bucket
+	count          [queue.Expired + 1]int64
+	dead           int64
 
 	store    storeRecord // the counters on file, ahead of it while commits are under way
 	fences   uint64

@@ -62,6 +62,9 @@ type line struct {
 
 	ripens     leaky.Instant // when the first scheduled job is due
 	ripeningAt int           // its place among those; -1 if nothing is scheduled
+
+	told  leaky.Instant // when those who pull from it will ask
+	pulls bool          // it is a pull queue, or about to be one, or no more
 }
 
 // counters are what a queue has counted since it was made.
@@ -108,7 +111,7 @@ func newLine(number uint64, spec queue.Spec) *line {
 }
 
 func (l *line) setSpec(s queue.Spec) {
-	l.spec = s
+	l.spec, l.pulls = s, s.Pull
 	l.pacer = s.Pacer(queue.Horizon)
 }
 

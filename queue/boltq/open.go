@@ -31,7 +31,8 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	}
 	e := &Engine{
 		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
-		epoch: newEpoch(), lines: map[string]*line{}, children: map[string]int{}, agenda: newAgenda(), ripening: newRipening(), leases: newLeases(), fading: newLanes(byFading),
+		epoch: newEpoch(), lines: map[string]*line{}, children: map[string]int{}, agenda: newAgenda(), ripening: newRipening(), pulled: newAgenda(), pulledRipening: newRipening(),
+		leases: newLeases(), fading: newLanes(byFading),
 		buckets: map[string]leaky.Bucket{}, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
 		backlogs: map[*line]struct{}{}, rooms: audience[string]{},
 	}

@@ -169,3 +169,23 @@ func TestTheFileForgetsWhatMemoryForgot(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 }
+
+// A pull queue is one again when its file is opened, and can have no child then either.
+func TestPullSurvivesReopening(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "unlimited", func(s *queue.Spec) { s.Pull = true })
+	b.append("q", 0, 2)
+	b.reopen()
+	if got := b.reserve(5); len(got) != 0 {
+		t.Errorf("a drainer was granted %d jobs", len(got))
+	}
+	res, err := b.Reserve(context.Background(), queue.ReserveRequest{Client: queue.Client{ID: "p"}, Number: 1, Max: 5, Queue: "q"})
+	if err != nil || len(res.Jobs) != 2 {
+		t.Errorf("%d jobs, %v", len(res.Jobs), err)
+	}
+	child := queue.Spec{Name: "q.child"}
+	var field *queue.FieldError
+	if _, err := b.Put(context.Background(), child, 0); !errors.As(err, &field) || field.Field != "name" {
+		t.Errorf("a child: %v", err)
+	}
+}

@@ -60,9 +60,15 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	}
 	now := e.now()
 	cl := e.meet(r.Client, now)
+	cl.pulls = r.Queue != ""
 	fresh := cl.fresh(r.Number)
+	pulled, err := e.pulledBy(&r, fresh)
+	if err != nil {
+		e.mu.Unlock()
+		return queue.Reserved{}, err
+	}
 	if fresh {
-		if c := e.takeBack(now, &out.Expired); c.sent > 0 {
+		if c := e.takeBack(now, pulled, &out.Expired); c.sent > 0 {
 			e.mu.Unlock()
 			if err := c.await(ctx); err != nil {
 				return queue.Reserved{}, err
@@ -73,12 +79,20 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 				return queue.Reserved{}, err
 			}
 			now, fresh = e.now(), cl.fresh(r.Number)
+			if pulled, err = e.pulledBy(&r, fresh); err != nil {
+				e.mu.Unlock()
+				return queue.Reserved{}, err
+			}
 		}
 	}
 	var g *grant
 	switch {
 	case fresh:
-		g = e.grant(r, now)
+		if pulled != nil {
+			g = e.grantPulled(pulled, r, now)
+		} else {
+			g = e.grant(r, now)
+		}
 		cl.last, cl.grant = r.Number, g
 		out.Lost = g.lost
 		e.goRounds(now)
@@ -87,7 +101,11 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	default: // overtaken by a later request; its answer goes nowhere
 		g = &grant{}
 	}
-	out.Next, out.Backup = e.sleep(r.Client.ID, g.full, now)
+	if pulled != nil {
+		out.Next = e.untilPulled(pulled, g.full, now)
+	} else {
+		out.Next, out.Backup = e.sleep(r.Client.ID, g.full, now)
+	}
 	out.Garbage = e.untidy(now)
 	e.mu.Unlock()
 
@@ -101,7 +119,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 }
 
 func checkRequest(r queue.ReserveRequest) error {
-	if r.Partition != 0 {
+	if r.Partition != 0 && r.Queue == "" {
 		return &queue.FieldError{Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0"}
 	}
 	if r.Max < 1 || r.Max > queue.MaxReserve {
@@ -113,8 +131,9 @@ func checkRequest(r queue.ReserveRequest) error {
 	return nil
 }
 
-// takeBack takes back leases that ran out.
-func (e *Engine) takeBack(now leaky.Instant, expired *[]string) *call {
+// takeBack takes back leases that ran out, before drainers' queues are visited, or the one that is
+// pulled from.
+func (e *Engine) takeBack(now leaky.Instant, pulled *line, expired *[]string) *call {
 	c := newCall()
 	var later []*flight
 	for c.sent < takeBackMax && e.leases.len() > 0 && e.leases.top().deadline <= now && !e.full() {
@@ -124,7 +143,7 @@ func (e *Engine) takeBack(now leaky.Instant, expired *[]string) *call {
 		case l.busy != nil || f.job.busy != nil: // what becomes of it is being decided
 			later = append(later, f)
 		default:
-			e.takeBackOne(c, f.job, now, expired)
+			e.takeBackOne(c, f.job, now, l == pulled || pulled == nil && !l.spec.Pull, expired)
 		}
 	}
 	for _, f := range later {
@@ -133,10 +152,10 @@ func (e *Engine) takeBack(now leaky.Instant, expired *[]string) *call {
 	return c
 }
 
-func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, expired *[]string) {
+func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, expired *[]string) {
 	j.busy = c
 	f := j.flight
-	o := outcome{call: c, job: j, at: now, failed: true, reason: ranOut}
+	o := outcome{call: c, job: j, at: now, failed: true, reason: ranOut, visits: visits}
 	o.expired = func() { *expired = append(*expired, j.lane.line.spec.Name) }
 	attempts := f.attempts + 1
 	if attempts >= j.lane.line.spec.Retry.MaxAttempts {

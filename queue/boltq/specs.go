@@ -53,6 +53,9 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 	if l != nil && l.spec.Equal(spec) {
 		return nil, queue.PutResult{Revision: present}, nil
 	}
+	if err := e.unrelated(&spec); err != nil {
+		return nil, queue.PutResult{}, err
+	}
 	parent := queue.Parent(spec.Name)
 	if l == nil && parent != "" && e.children[parent] >= queue.MaxChildren {
 		return nil, queue.PutResult{}, &queue.FieldError{
@@ -76,6 +79,7 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 		c.paused, c.why = l.paused, l.why
 	}
 	c.line = l
+	l.pulls = spec.Pull || l.spec.Pull
 	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
 }
 
@@ -219,6 +223,9 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 		if l.turns != nil && !sameLanes(&l.spec, &c.spec) {
 			l.turns.change()
 		}
+		if l.spec.Pull != c.spec.Pull {
+			e.unfile(l)
+		}
 		l.setSpec(c.spec)
 		l.revision, l.bucket = c.revision, c.bucket
 		l.pledged = l.ceiling
@@ -244,6 +251,7 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 
 func (c *changing) undone(e *Engine, err error) {
 	c.line.busy = nil
+	c.line.pulls = c.line.spec.Pull
 	if c.created {
 		delete(e.lines, c.spec.Name)
 		e.bear(c.spec.Name, -1)

@@ -29,6 +29,7 @@ type client struct {
 	seen  leaky.Instant
 	last  uint64 // the number of its last request that was decided
 	grant *grant // what it was answered
+	pulls bool   // from one queue, and is no drainer
 }
 
 // fresh reports whether the client's request of that number was not decided yet,
@@ -65,7 +66,7 @@ func (e *Engine) meet(c queue.Client, now leaky.Instant) *client {
 func (e *Engine) alive(now leaky.Instant) int {
 	n := 0
 	for _, cl := range e.clients {
-		if now.Sub(cl.seen) <= aliveLately {
+		if !cl.pulls && now.Sub(cl.seen) <= aliveLately {
 			n++
 		}
 	}
@@ -152,7 +153,7 @@ func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {
 	now := e.now()
 	var list []queue.Drainer
 	for _, cl := range e.clients {
-		if now.Sub(cl.seen) <= seenLately {
+		if !cl.pulls && now.Sub(cl.seen) <= seenLately {
 			list = append(list, queue.Drainer{Client: cl.Client, LastSeen: cl.seen.Time()})
 		}
 	}

@@ -35,7 +35,7 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 	at, by := l.judge(l.outlook(j, l.risk(0, false)), now)
 	why := queue.Why{By: by}
 	if at <= now {
-		why.By = queue.ByDrainer
+		why.By = l.spec.Cause()
 	} else if p := l.parent(); by == queue.ByParent && p != nil {
 		why.Queue = p.spec.Name
 	}

@@ -14,6 +14,9 @@ import (
 // was lost asks again with the same number.
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	var out queue.Reserved
+	if r.Queue != "" {
+		return out, queue.NotPulled(r.Queue)
+	}
 	if r.Partition < 0 || r.Partition >= len(e.keys) {
 		return out, fmt.Errorf("partition %d: must be from 0 to %d", r.Partition, len(e.keys)-1)
 	}

@@ -19,6 +19,9 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	if err := spec.Validate(); err != nil {
 		return queue.PutResult{}, err
 	}
+	if spec.Pull {
+		return queue.PutResult{}, &queue.FieldError{Field: "pull", Reason: "is true, which a store on Redis cannot do yet"}
+	}
 	text, err := queue.EncodeSpec(spec)
 	if err != nil {
 		return queue.PutResult{}, err
