@@ -423,4 +423,20 @@ type JobInfo struct {
 	EndedAt time.Time // when it was delivered or died
 	Reason  string    // of the last failure
 	Why     Why       // it has not left; of Job alone
+	// Timeline is its attempts, oldest first: the first and the latest, MaxTimeline at most,
+	// beside the one under way. Of a delivered job it is the last one alone, of one that was
+	// cancelled or expired none. Of Job, and of dead ones in a list.
+	Timeline []Attempt
+}
+
+// AddLast adds the attempt to the timeline that is under way, or that ended with the
+// delivery.
+func (i *JobInfo) AddLast(a Attempt) {
+	if i.State == Delivered {
+		a.EndedAt, a.Outcome = i.EndedAt, AttemptDelivered
+		if a.At.After(a.EndedAt) {
+			a.At = a.EndedAt
+		}
+	}
+	i.Timeline = append(i.Timeline, a)
 }

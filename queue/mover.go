@@ -100,6 +100,9 @@ type MovedJob struct {
 	At       time.Time
 	Attempts int
 	Reason   string
+	// Timeline is its attempts, as AppendAttempt stores them: of those that hold a place, and of
+	// dead ones.
+	Timeline []byte
 	// Back says that it came back from the overflow.
 	Back bool
 	// Holds says that it backs off in an ordered queue and holds its lane up.
@@ -210,6 +213,9 @@ func (j *MovedJob) Validate() *FieldError {
 	}
 	if len(j.Reason) > MaxReasonBytes {
 		return fieldErr("reason", j.Reason, "is longer than %d bytes", MaxReasonBytes)
+	}
+	if list, err := UnpackTimeline(j.Timeline); err != nil || len(list) > MaxTimeline || len(j.Timeline) > maxTimelineBytes {
+		return fieldErr("timeline", j.ID, "is none")
 	}
 	if j.State != Waiting && j.State != Scheduled && j.State != Dead {
 		return nil

@@ -76,5 +76,10 @@ func shownJob(info *queue.JobInfo) wire.Job {
 	if y := info.Why; y.By != "" {
 		j.Why = &wire.Why{By: y.By, Until: instant(y.Until), Queue: y.Queue, Reason: y.Reason}
 	}
+	for _, a := range info.Timeline {
+		j.Timeline = append(j.Timeline, wire.Attempt{
+			At: instant(a.At), EndedAt: instant(a.EndedAt), Drainer: a.Drainer, Outcome: a.Outcome, Answer: a.Answer,
+		})
+	}
 	return j
 }

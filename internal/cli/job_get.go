@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"io"
+	"text/tabwriter"
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
@@ -47,7 +49,24 @@ func (c *jobGetCmd) Run(r *run) error {
 	}
 	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
 		came, instant(j.AppendedAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
-	return facts(r.Out, pairs...)
+	if err := facts(r.Out, pairs...); err != nil || len(j.Timeline) == 0 {
+		return err
+	}
+	return timeline(r.Out, j.Timeline)
+}
+
+// timeline prints the attempts of a job as a table.
+func timeline(w io.Writer, list []wire.Attempt) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprint(tw, "\nDEPARTED\tTOOK\tOUTCOME\tDRAINER\tANSWER\n")
+	for _, a := range list {
+		took := ""
+		if a.At != nil && a.EndedAt != nil {
+			took = short(a.EndedAt.Sub(*a.At))
+		}
+		_, _ = fmt.Fprintf(tw, "%s\t%s\t%v\t%s\t%s\n", instant(a.At), took, a.Outcome, plain(a.Drainer), plain(a.Answer))
+	}
+	return tw.Flush()
 }
 
 // whyOf says what a job waits for; nothing of one that does not.

@@ -22,6 +22,16 @@ type Job struct {
 	EndedAt    *time.Time  `json:"ended_at,omitempty"`
 	Reason     string      `json:"reason,omitempty"`
 	Why        *Why        `json:"why,omitempty"`
+	Timeline   []Attempt   `json:"timeline,omitempty"`
+}
+
+// Attempt is one attempt of a job.
+type Attempt struct {
+	At      *time.Time           `json:"at,omitempty"`
+	EndedAt *time.Time           `json:"ended_at,omitempty"`
+	Drainer string               `json:"drainer,omitempty"`
+	Outcome queue.AttemptOutcome `json:"outcome"`
+	Answer  string               `json:"answer,omitempty"`
 }
 
 // Why is what holds a job up that has not left.

@@ -117,7 +117,7 @@ func (c *leaving) write(t *tables) error {
 			return err
 		}
 	}
-	return t.putEnded(c.job.lane.line, c.end)
+	return t.putEnded(c.job.lane.line, c.end, nil)
 }
 
 func (c *leaving) done(e *Engine, now leaky.Instant) {

@@ -119,7 +119,8 @@ func (e *Engine) unlease(j *job) {
 // ending ends a leased job.
 type ending struct {
 	outcome
-	end *ended
+	end  *ended
+	past []byte // the timeline of a dead one
 }
 
 func (c *ending) tally(b *batch) {
@@ -142,7 +143,7 @@ func (c *ending) write(t *tables) error {
 			return err
 		}
 	}
-	return t.putEnded(c.job.lane.line, c.end)
+	return t.putEnded(c.job.lane.line, c.end, c.past)
 }
 
 func (c *ending) done(e *Engine, now leaky.Instant) {

@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -144,7 +145,7 @@ func encodeFlight(s queue.State, f *flight) []byte {
 	w := writer{byte(s), byte(f.verdict), byte(f.result)}
 	w.num(uint64(f.attempts), uint64(f.due), f.settled.epoch, f.settled.number)
 	w.text(f.reason)
-	return w
+	return append(w, f.past...)
 }
 
 func decodeFlight(b []byte) (s queue.State, f flight, err error) {
@@ -153,20 +154,22 @@ func decodeFlight(b []byte) (s queue.State, f flight, err error) {
 	f.attempts, f.due = int(r.num()), leaky.Instant(r.num())
 	f.settled = fence{r.num(), r.num()}
 	f.reason = r.text()
+	f.past = bytes.Clone(r.b)
 	f.place, f.saved = -1, true
 	return s, f, r.err("flight")
 }
 
-func encodeEnded(line uint64, d *ended) []byte {
+func encodeEnded(line uint64, d *ended, past []byte) []byte {
 	w := writer{byte(d.state), byte(d.verdict), byte(d.result)}
 	w = append(w, d.print[:]...)
 	w.num(line, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
 	w.text(d.id)
 	w.text(d.reason)
-	return w
+	return append(w, past...)
 }
 
-func decodeEnded(b []byte) (line uint64, d *ended, err error) {
+// decodeEnded takes a record apart; past shares memory with b.
+func decodeEnded(b []byte) (line uint64, d *ended, past []byte, err error) {
 	r := reader{b: b}
 	d = &ended{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
 	for i := range d.print {
@@ -176,7 +179,7 @@ func decodeEnded(b []byte) (line uint64, d *ended, err error) {
 	d.cost, d.attempts = uint16(r.num()), int(r.num())
 	d.appended, d.at = leaky.Instant(r.num()), leaky.Instant(r.num())
 	d.id, d.reason = r.text(), r.text()
-	return line, d, r.err("ended job")
+	return line, d, r.b, r.err("ended job")
 }
 
 func encodeDeferral(line, number uint64, id string, d deferral) []byte {

@@ -48,6 +48,7 @@ type exporting struct {
 	of     *queue.ExportRequest
 	jobs   []queue.MovedJob
 	seqs   []uint64       // of their records; 0 has none
+	keys   []uint64       // of what is remembered of dead ones; else 0
 	places []queue.Cursor // where a page ends that ends with them
 	more   bool           // there may be
 	lane   *queue.Cursor  // with which to go on if no job was found
@@ -100,10 +101,10 @@ func (p *exporting) choose(ctx context.Context, e *Engine) error {
 // add chooses a job that holds a place.
 func (p *exporting) add(j *job, s queue.State) *queue.MovedJob {
 	p.jobs = append(p.jobs, queue.MovedJob{ID: j.id, State: s, Turn: j.turn, AppendedAt: j.appended.Time(), Back: j.marks&cameBack != 0})
-	p.seqs = append(p.seqs, j.seq)
+	p.seqs, p.keys = append(p.seqs, j.seq), append(p.keys, 0)
 	m := &p.jobs[len(p.jobs)-1]
 	if f := j.flight; f != nil {
-		m.Attempts, m.Reason = f.attempts, f.reason
+		m.Attempts, m.Reason, m.Timeline = f.attempts, f.reason, f.past
 	}
 	return m
 }
@@ -149,6 +150,7 @@ func (p *exporting) leased(e *Engine, l *line, c *queue.Cursor, now leaky.Instan
 		m.Lease = queue.LeaseHeld
 		if f.deadline <= now {
 			m.Lease, m.Reason = queue.LeaseOver, ranOut
+			m.Timeline = queue.AppendAttempt(f.past, f.attempt(queue.AttemptLost, "", now))
 			if m.Attempts++; m.Attempts >= l.spec.Retry.MaxAttempts {
 				m.State, m.At = queue.Dead, now.Time()
 			}
@@ -165,7 +167,7 @@ func (p *exporting) addEnded(d *ended) {
 		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts, Reason: d.reason,
 		Fingerprint: binary.BigEndian.Uint64(d.print[:]), Cost: int64(d.cost),
 	})
-	p.seqs = append(p.seqs, d.seq)
+	p.seqs, p.keys = append(p.seqs, d.seq), append(p.keys, d.key)
 }
 
 func (p *exporting) dead(l *line, c *queue.Cursor, now leaky.Instant) {
@@ -215,6 +217,10 @@ func (p *exporting) read(e *Engine) (page queue.Exported, err error) {
 				found := t.jobTable().Get(key(p.seqs[i]))
 				if read += len(found); found == nil {
 					continue
+				}
+				if m.State == queue.Dead && p.keys[i] != 0 {
+					_, _, past, _ := decodeEnded(t.endedTable().Get(key(p.keys[i]))) // it is there as its record is
+					m.Timeline = bytes.Clone(past)
 				}
 				readMoved(&m, found)
 			}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -139,49 +137,51 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 
 // Job implements queue.Jobs.
 func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
-	i, seq, err := e.find(ctx, name, id)
-	if err != nil || seq == 0 {
-		return i, err
-	}
-	var job queue.Job
-	err = e.db.View(func(tx *bbolt.Tx) error {
-		record, err := (&tables{tx: tx}).getRecord(seq)
-		if err != nil {
-			return err
+	i, past, dead, err := e.find(ctx, name, id)
+	if err == nil && dead != nil {
+		e.readDead([]*queue.JobInfo{&i}, []*ended{dead})
+	} else if err == nil {
+		// What is under way or delivered stands behind what failed.
+		last := i.Timeline
+		if i.Timeline, err = queue.UnpackTimeline(past); err == nil {
+			i.Timeline = append(i.Timeline, last...)
 		}
-		return queue.UnpackRecord(record, &job)
-	})
-	if err == nil { // else it was forgotten just now, or the record is none
-		i.Lane, i.Priority = job.Lane, job.Priority
 	}
-	return i, nil
+	return i, err
 }
 
-// find returns where a job is, and of a dead one the key of its record.
-func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, seq uint64, err error) {
+// find returns where a job is; of one that holds a place its timeline as stored, of a dead
+// one what is remembered of it.
+func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, past []byte, dead *ended, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
-		return i, 0, err
+		return i, nil, nil, err
 	}
 	l, err := e.live(name)
 	if err != nil {
-		return i, 0, err
+		return i, nil, nil, err
 	}
 	now := e.now()
 	if j := l.jobs[id]; j != nil && j.state != queue.StateNone {
-		return l.look(j, now), 0, nil
+		if j.flight != nil {
+			past = j.flight.past
+		}
+		return l.look(j, now), past, nil, nil
 	}
 	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
-		return queue.JobInfo{
-			Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,
-			AppendedAt: d.appended.Time(), EndedAt: d.at.Time(), Reason: d.reason,
-		}, d.seq, nil
+		i = l.shown(d)
+		if d.state == queue.Dead {
+			dead = d
+		} else if d.departed != 0 {
+			i.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
+		}
+		return i, nil, dead, nil
 	}
 	if number, d := l.deferral(id, now); d != nil {
-		return l.lookAside(id, number, d, now), 0, nil
+		return l.lookAside(id, number, d, now), nil, nil, nil
 	}
-	return i, 0, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+	return i, nil, nil, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
 }
 
 // look is where a job that holds a place is.
@@ -203,6 +203,7 @@ func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 		i.Why = l.reason(j, now)
 	case queue.Leased:
 		i.DueAt = j.flight.due.Time()
+		i.AddLast(queue.Attempt{At: i.DueAt, Drainer: j.flight.drainer})
 	}
 	return i
 }

@@ -41,10 +41,11 @@ type flight struct {
 	due      leaky.Instant // leased: departure; scheduled: until when
 	deadline leaky.Instant // leased
 	place    int           // in the heap of leases or of those that are coming; -1 in none
-	client   string
+	drainer  string        // who has it, or had it
 	reason   string
-	saved    bool // the file has a record of it
-	counts   bool // as in flight in its lane
+	past     []byte // its timeline, as stored; nobody writes into it
+	saved    bool   // the file has a record of it
+	counts   bool   // as in flight in its lane
 }
 
 // priority is what the job's turn has in it.
@@ -77,6 +78,14 @@ type ended struct {
 	appended leaky.Instant
 	at       leaky.Instant
 	reason   string
+	// Of the last attempt of a delivered one, in memory alone.
+	departed leaky.Instant
+	drainer  string
+}
+
+// attempt is the one that ends now.
+func (f *flight) attempt(o queue.AttemptOutcome, answer string, now leaky.Instant) queue.Attempt {
+	return queue.Attempt{At: f.due.Time(), EndedAt: now.Time(), Drainer: f.drainer, Outcome: o, Answer: answer}
 }
 
 func newLeases() heap[*flight] {

@@ -19,6 +19,9 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if j.State == queue.Delivered {
+				j.Timeline = nil // which is in memory alone
+			}
 			all = append(all, j)
 		}
 		return all
@@ -41,7 +44,7 @@ func TestLanesAreTheSameAfterReopening(t *testing.T) {
 			b.reopen()
 			if after := look(b); !reflect.DeepEqual(before, after) {
 				for n := range before {
-					if before[n] != after[n] {
+					if !reflect.DeepEqual(before[n], after[n]) {
 						t.Errorf("before %+v\nafter  %+v", before[n], after[n])
 					}
 				}

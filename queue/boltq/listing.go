@@ -22,17 +22,21 @@ func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listi
 		return queue.Listing{}, err
 	}
 	if r.State == queue.Dead {
-		p.readLanes(e)
+		shown := make([]*queue.JobInfo, len(p.jobs))
+		for i := range p.jobs {
+			shown[i] = &p.jobs[i]
+		}
+		e.readDead(shown, p.ended)
 	}
 	return queue.Listing{Jobs: p.jobs, Next: p.next}, nil
 }
 
 // listing is a page of a list on its way.
 type listing struct {
-	of   *queue.ListRequest
-	jobs []queue.JobInfo
-	seqs []uint64 // of the records of dead ones
-	next string
+	of    *queue.ListRequest
+	jobs  []queue.JobInfo
+	ended []*ended // dead ones
+	next  string
 }
 
 func (p *listing) full() bool { return len(p.jobs) == p.of.Limit }
@@ -181,7 +185,7 @@ func (p *listing) dead(l *line, c *queue.Cursor, now leaky.Instant) {
 		if tooOld(d, l.spec.Retention, now) {
 			continue
 		}
-		p.jobs, p.seqs = append(p.jobs, l.shown(d)), append(p.seqs, d.seq)
+		p.jobs, p.ended = append(p.jobs, l.shown(d)), append(p.ended, d)
 		if p.full() {
 			p.end(int64(d.at), d.id, nil)
 			return
@@ -189,17 +193,19 @@ func (p *listing) dead(l *line, c *queue.Cursor, now leaky.Instant) {
 	}
 }
 
-// readLanes reads of dead jobs what memory does not keep.
-func (p *listing) readLanes(e *Engine) {
+// readDead reads of dead jobs what memory does not keep.
+func (e *Engine) readDead(shown []*queue.JobInfo, dead []*ended) {
 	_ = e.db.View(func(tx *bbolt.Tx) error { // else they are shown without
 		t := &tables{tx: tx}
-		for i, seq := range p.seqs {
-			record, err := t.getRecord(seq)
-			if err != nil {
-				continue // forgotten just now, or it is none
+		for i, d := range dead {
+			// What cannot be read was forgotten just now, or is none.
+			if record, err := t.getRecord(d.seq); err == nil {
+				if lane, priority, err := queue.UnpackLane(record); err == nil {
+					shown[i].Lane, shown[i].Priority = lane, priority
+				}
 			}
-			if lane, priority, err := queue.UnpackLane(record); err == nil {
-				p.jobs[i].Lane, p.jobs[i].Priority = lane, priority
+			if past, err := t.getTimeline(d); err == nil {
+				shown[i].Timeline = past
 			}
 		}
 		return nil

@@ -137,7 +137,7 @@ func (l *loader) buckets(context.Context) error {
 
 func (l *loader) ended(ctx context.Context) error {
 	return l.each(ctx, endedTable, func(number uint64, v []byte) error {
-		of, d, err := decodeEnded(v)
+		of, d, _, err := decodeEnded(v)
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema+1))
 			})
-		}, ErrSchema, "its schema is 4, this version knows up to 3; use a newer"},
+		}, ErrSchema, fmt.Sprintf("its schema is %d, this version knows up to %d; use a newer", schema+1, schema)},
 		{"of an older schema", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				if err := tx.DeleteBucket(deferredTable); err != nil {

@@ -132,7 +132,10 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	}
 	for n, want := range jobs {
 		j, _ := b.Job(ctx, "q", want.ID)
-		if j.ETA, want.ETA = (queue.ETA{}), (queue.ETA{}); j != want {
+		if j.State == queue.Delivered {
+			want.Timeline = nil // which is in memory alone
+		}
+		if j.ETA, want.ETA = (queue.ETA{}), (queue.ETA{}); !reflect.DeepEqual(j, want) {
 			t.Errorf("job %d: before %+v, after %+v", n, want, j)
 		}
 	}

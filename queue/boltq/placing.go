@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -141,7 +142,7 @@ func flightOf(j *job, it *placed, due leaky.Instant) *flight {
 	if it.Attempts == 0 && it.Reason == "" && (due == 0 || due == instant(it.head.NotBefore)) {
 		return nil
 	}
-	return &flight{job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), place: -1, saved: true}
+	return &flight{job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), past: bytes.Clone(it.Timeline), place: -1, saved: true}
 }
 
 // placing puts in a job that holds a place.
@@ -173,7 +174,7 @@ func (c *placing) done(e *Engine, now leaky.Instant) {
 	arrived := e.arrive(j, now)
 	switch f := c.flight; {
 	case f != nil && j.flight != nil:
-		j.flight.attempts, j.flight.reason, j.flight.saved = f.attempts, f.reason, true
+		j.flight.attempts, j.flight.reason, j.flight.past, j.flight.saved = f.attempts, f.reason, f.past, true
 	case f != nil:
 		j.flight = f
 	}
@@ -226,7 +227,7 @@ func (c *recalling) write(t *tables) error {
 			return err
 		}
 	}
-	return t.putEnded(c.line, c.was)
+	return t.putEnded(c.line, c.was, c.it.Timeline)
 }
 
 func (c *recalling) done(e *Engine, _ leaky.Instant) {

@@ -51,7 +51,7 @@ func (e *Engine) pulledBy(r *queue.ReserveRequest, fresh bool) (*line, error) {
 
 // grantPulled visits a pull queue. While somebody changes it, it grants nothing.
 func (e *Engine) grantPulled(l *line, r queue.ReserveRequest, now leaky.Instant) *grant {
-	g := &grant{client: r.Client.ID, most: r.Max}
+	g := &grant{drainer: r.Client.Shown(), most: r.Max}
 	if l.busy != nil {
 		return g
 	}

@@ -264,12 +264,12 @@ func (w *readmitting) write(t *tables) error {
 		}
 	}
 	for _, r := range w.dead {
-		if err := t.putEnded(w.line, r.end); err != nil {
+		if err := t.putEnded(w.line, r.end, nil); err != nil {
 			return err
 		}
 	}
 	for _, d := range w.ended {
-		if err := t.putEnded(w.line, d); err != nil {
+		if err := t.putEnded(w.line, d, nil); err != nil {
 			return err
 		}
 	}

@@ -47,7 +47,7 @@ func TestEveryStateSurvivesReopening(t *testing.T) {
 	if i := b.info("paused"); !reflect.DeepEqual(i, paused) {
 		t.Errorf("before %+v\nafter  %+v", paused, i)
 	}
-	if again, err := b.Job(context.Background(), "q", got[2].ID); err != nil || again != job {
+	if again, err := b.Job(context.Background(), "q", got[2].ID); err != nil || !reflect.DeepEqual(again, job) {
 		t.Errorf("before %+v\nafter  %+v, %v", job, again, err)
 	}
 	if again := b.settleAll(queue.Fail, got[2:3]); !reflect.DeepEqual(again, settled) {

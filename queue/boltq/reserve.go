@@ -18,8 +18,8 @@ const (
 
 // grant is what a client was granted by one request.
 type grant struct {
-	client string
-	most   int // jobs
+	drainer string // in timelines
+	most    int    // jobs
 
 	jobs  []granted
 	bytes int
@@ -157,15 +157,15 @@ func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, ex
 	f := j.flight
 	o := outcome{call: c, job: j, at: now, failed: true, reason: ranOut, visits: visits}
 	o.expired = func() { *expired = append(*expired, j.lane.line.spec.Name) }
-	attempts := f.attempts + 1
+	attempts, past := f.attempts+1, queue.AppendAttempt(f.past, f.attempt(queue.AttemptLost, "", now))
 	if attempts >= j.lane.line.spec.Retry.MaxAttempts {
 		d := e.epitaph(j, queue.Dead, now)
 		d.attempts, d.reason = attempts, ranOut
-		e.enqueue(c, &ending{outcome: o, end: d})
+		e.enqueue(c, &ending{outcome: o, end: d, past: past})
 		return
 	}
 	to := *f
-	to.attempts, to.reason, to.place, to.fence = attempts, ranOut, -1, fence{}
+	to.attempts, to.reason, to.past, to.place, to.fence = attempts, ranOut, past, -1, fence{}
 	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Waiting})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -91,21 +90,22 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	attempts := f.attempts + 1
 	if s.Verdict == queue.Deliver {
 		d := e.epitaph(j, queue.Delivered, now)
-		d.attempts, d.verdict, d.reason = attempts, s.Verdict, ""
+		d.attempts, d.verdict, d.reason, d.departed, d.drainer = attempts, s.Verdict, "", f.due, f.drainer
 		e.enqueue(c, &ending{outcome: o, end: d})
 		return
 	}
-	reason := cut(s.Reason, queue.MaxReasonBytes)
+	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
 	o.failed, o.reason = true, reason
 	if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts {
 		d := e.epitaph(j, queue.Dead, now)
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
-		e.enqueue(c, &ending{outcome: o, end: d})
+		e.enqueue(c, &ending{outcome: o, end: d, past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptDied, reason, now))})
 		return
 	}
 	to := flight{
 		job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Scheduled,
 		due: now.Add(max(0, s.After)), reason: reason, place: -1,
+		past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptFailed, reason, now)),
 	}
 	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Scheduled})
 }
@@ -137,17 +137,6 @@ func (e *Engine) epitaph(j *job, s queue.State, now leaky.Instant) *ended {
 		d.seq = j.seq
 	}
 	return d
-}
-
-// cut shortens a text for people to n bytes, between characters.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return strings.Clone(s)
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return strings.Clone(s[:n])
 }
 
 // Extend implements queue.Outflow.

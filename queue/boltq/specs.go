@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -114,7 +115,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 
 // Pause implements queue.Specs.
 func (e *Engine) Pause(ctx context.Context, name, reason string) error {
-	return e.pause(ctx, name, true, cut(reason, queue.MaxReasonBytes))
+	return e.pause(ctx, name, true, strings.Clone(queue.Cut(reason, queue.MaxReasonBytes)))
 }
 
 // Resume implements queue.Specs.

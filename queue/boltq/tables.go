@@ -44,7 +44,7 @@ var (
 
 // schema is the version of the file's layout. A file with another one is refused:
 // no release has written an older one.
-const schema = 3
+const schema = 4
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {
@@ -95,8 +95,18 @@ func (t *tables) putFlight(seq uint64, s queue.State, f *flight) error {
 
 func (t *tables) dropFlight(seq uint64) error { return t.flightTable().Delete(key(seq)) }
 
-func (t *tables) putEnded(l *line, d *ended) error {
-	return t.endedTable().Put(key(d.key), encodeEnded(l.number, d))
+// putEnded keeps what is remembered of a job, and the timeline of a dead one.
+func (t *tables) putEnded(l *line, d *ended, past []byte) error {
+	return t.endedTable().Put(key(d.key), encodeEnded(l.number, d, past))
+}
+
+// getTimeline returns the timeline of a dead job.
+func (t *tables) getTimeline(d *ended) ([]queue.Attempt, error) {
+	_, _, past, err := decodeEnded(t.endedTable().Get(key(d.key)))
+	if err != nil {
+		return nil, err
+	}
+	return queue.UnpackTimeline(past)
 }
 
 // dropEnded removes what is remembered of a job, and the record that a dead one

@@ -10,7 +10,7 @@ import (
 // grant visits the queues and groups that have something to depart.
 func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
 	e.ripen(now)
-	g := &grant{client: r.Client.ID, most: r.Max}
+	g := &grant{drainer: r.Client.Shown(), most: r.Max}
 	var visited []*outlet
 	for !g.full && e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
 		o := e.agenda.pop()
@@ -224,7 +224,7 @@ func (e *Engine) let(g *grant, v *visit, j *job, departs, now leaky.Instant) {
 	l := j.lane.line
 	l.desert(j)
 	g.bytes += int(j.size)
-	g.jobs = append(g.jobs, e.lease(j, g.client, departs))
+	g.jobs = append(g.jobs, e.lease(j, g.drainer, departs))
 	l.granted(v, j.lane, departs, now, int64(j.cost))
 	g.full = len(g.jobs) == g.most
 }
@@ -248,12 +248,12 @@ func (g *grant) need(l *line) {
 }
 
 // lease hands a job to a client.
-func (e *Engine) lease(j *job, client string, departs leaky.Instant) granted {
+func (e *Engine) lease(j *job, drainer string, departs leaky.Instant) granted {
 	e.fences++
 	l, f := j.lane.line, j.inFlight()
 	f.fence = fence{e.epoch, e.fences}
 	f.due, f.deadline = departs, departs.Add(l.spec.Lease.D())
-	f.client = client
+	f.drainer = drainer
 	l.lastFence = e.fences
 	if l.kin != nil {
 		l.kin.lastFence = e.fences

@@ -101,8 +101,8 @@ func (m moved) text() string {
 	q := m.queue
 	fmt.Fprintf(&b, "%s paused %v %q turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Paused, q.PauseReason, q.Turn, q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors))
 	for _, j := range m.jobs {
-		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instant(j.AppendedAt), instant(j.At),
-			j.Attempts, j.Reason, j.Back, j.Holds, j.Fingerprint, j.Cost, j.Record)
+		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instant(j.AppendedAt), instant(j.At),
+			j.Attempts, j.Reason, j.Timeline, j.Back, j.Holds, j.Fingerprint, j.Cost, j.Record)
 	}
 	return b.String()
 }

@@ -359,7 +359,7 @@ func (p *pair) jobInfo(q, id string) {
 		}
 		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
 			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason,
-			i.Why.By, micro(i.Why.Until), i.Why.Reason)
+			i.Why.By, micro(i.Why.Until), i.Why.Reason) + timelineText(i.Timeline)
 	})
 }
 

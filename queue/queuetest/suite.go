@@ -74,6 +74,7 @@ func Run(t *testing.T, open Open) {
 		{"Purge", purgeRules},
 		{"Replay", replayRules},
 		{"Move", moveRules},
+		{"Timeline", timelineRules},
 	})
 }
 

@@ -1,11 +1,23 @@
 -- Shared, behind flight.lua: jobs that end, and what is kept of them.
 
+-- unpack_ended takes apart what is left of a job; of a dead one, with its timeline, as far
+-- as that was read. It also returns where the record begins, if it was kept.
 local function unpack_ended(job)
   local e = {}
   local length, pos
   e.state, e.verdict, e.attempts, e.epoch, e.fence, e.appended, length, pos = unpack_(ENDED, job, 27)
   e.ended, e.reason = time_at(job), sub(job, pos, pos + length - 1)
-  return e, pos + length -- where the record begins, if it was kept
+  pos = pos + length
+  if e.state == S.dead and #job > pos then
+    length, pos = unpack_('>I2', job, pos)
+    e.past = sub(job, pos, pos + length - 1)
+    pos = pos + length
+  elseif e.state == S.delivered and #job >= pos + 6 then
+    local took
+    took, e.client = unpack_('>I5I2', job, pos)
+    e.departed = e.ended - took
+  end
+  return e, pos
 end
 
 -- lapse drops what is left of a job, if its key is still of the one that ended at an
@@ -53,7 +65,9 @@ end
 -- remains is what is kept of an ended job: head is its stamp, fingerprint and
 -- cost, f its flight with the fence that ended it.
 local function remains(head, f, state, verdict, appended)
-  return 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended, #f.reason) .. f.reason
+  local left = 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended, #f.reason) .. f.reason
+  if state == S.dead then left = left .. pack('>I2', #(f.past or '')) .. (f.past or '') end
+  return left
 end
 
 -- finish_job writes what is left of an ended job, and returns 1 if it had come

@@ -5,9 +5,9 @@
 -- ARGV[3..5]  state, most jobs, most bytes; delivered is all that ended otherwise than dead, and 0 asks for the queue
 -- ARGV[6..8]  where the page before ended: turn, instant or index, or '' to begin; member; lane
 -- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs, where it
---          ended, member, lane}, without the last three when there is no more. Ten entries a job: id, state (0: it is not what
+--          ended, member, lane}, without the last three when there is no more. Eleven entries a job: id, state (0: it is not what
 --          the store wrote), turn, appended, due or ended, attempts, reason, marks (1 came back, 2 holds its lane up), what became of
---          its lease (1 stands, 2 ran out), record; of those that ended otherwise than dead fingerprint and cost only
+--          its lease (1 stands, 2 ran out), timeline as stored, record; of those that ended otherwise than dead fingerprint and cost only
 
 begin()
 local nr = number_of(ARGV[2])
@@ -33,7 +33,7 @@ end
 
 local function full() return count >= most or bytes >= most_bytes end
 
-local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '') end
+local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '', '') end
 
 -- read returns what the key of a job has, if that may be a job.
 local function read(id)
@@ -60,11 +60,12 @@ local function show(id, entry, turn)
     lease = HELD
     local deadline = tonumber(call('ZSCORE', B .. 'l', nr .. ':' .. id))
     if not deadline or deadline <= now then
+      attempted(f, LOST, '')
       lease, f.attempts, f.reason = RAN_OUT, f.attempts + 1, 'the lease ran out'
       if f.attempts >= q.maxatt then to, due = S.dead, now end
     end
   end
-  row(id, to, turn, time_at(job), due, f.attempts, f.reason, marks, lease, sub(job, 17))
+  row(id, to, turn, time_at(job), due, f.attempts, f.reason, marks, lease, f.past or '', sub(job, 17))
 end
 
 -- page shows members of a set from a rank on. Returns the last and its score, if it could not show
@@ -108,7 +109,7 @@ local function show_dead(id)
   local ok, e, pos = pcall(unpack_ended, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
   if e.state ~= S.dead or e.ended + q.rfor <= now then return end
-  row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, sub(job, pos))
+  row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.past or '', sub(job, pos))
 end
 
 local function dead()
@@ -152,7 +153,7 @@ local function ended_jobs()
     local job = redis.pcall('GETRANGE', job_key(nr, id), 0, 600)
     if type(job) == 'string' and #job > 52 and sub(job, 1, 8) == 'E' .. sub(entry, 1, 7) and time_at(job) + q.rfor > now then
       local e = unpack_ended(job)
-      if e.state ~= S.dead then row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, sub(job, 17, 26)) end
+      if e.state ~= S.dead then row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, '', sub(job, 17, 26)) end
     end
     member, index = entry, index + 1
   end

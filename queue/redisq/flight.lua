@@ -1,13 +1,16 @@
 -- Shared: jobs that were granted, or are scheduled.
 
 -- flight packs what happened to a job since its first grant, or since it was
--- scheduled: state, attempts, turn, departure or due, fence; then the last settled
--- fence and its verdict; then its lane, if that has a key; then the last reason. To the
--- state is added what says that it has a lane, and that it counts as in flight there.
-local FLIGHT_HEAD = '>BI2I7I7c8I6'
+-- scheduled: state, attempts, turn, departure or due, fence, the number of the client
+-- that has it; then the last settled fence and its verdict; then its lane, if that has a
+-- key; then, of one that failed, the last reason with 2 bytes of its length, and its
+-- timeline (see timeline.lua). To the state is added what says that it has a lane, and
+-- that it counts as in flight there.
+local FLIGHT_HEAD = '>BI2I7I7c8I6I2'
 local FLIGHT = FLIGHT_HEAD .. 'c8I6B'
 local KEYED, COUNTED = 64, 128
-local SETTLED = 32 -- where the last settled fence begins
+local CLIENT = 32 -- where the client's number is
+local SETTLED = 34 -- where the last settled fence begins
 local NOBODY = '00000000' -- the epoch of no fence
 local NEVER_SETTLED = NOBODY .. string.rep('\0', 7)
 
@@ -15,19 +18,26 @@ local function pack_flight(f)
   local state, lane = f.state, ''
   if f.lane ~= ZERO then state, lane = state + KEYED, f.lane end
   if f.counted then state = state + COUNTED end
-  return pack(FLIGHT, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.pepoch, f.pfence, f.pverdict) .. lane .. f.reason
+  local failed = ''
+  if f.reason ~= '' or (f.past or '') ~= '' then failed = pack('>I2', #f.reason) .. f.reason .. (f.past or '') end
+  return pack(FLIGHT, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client or 0, f.pepoch, f.pfence, f.pverdict) .. lane .. failed
 end
 
 local function unpack_flight(s)
   local f = {}
   local pos
-  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.pepoch, f.pfence, f.pverdict, pos = unpack_(FLIGHT, s)
+  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.pepoch, f.pfence, f.pverdict, pos = unpack_(FLIGHT, s)
   f.lane, f.counted = ZERO, f.state >= COUNTED
   if f.state % COUNTED >= KEYED then
     f.lane = sub(s, pos, pos + 15)
     pos = pos + 16
   end
   f.state = f.state % KEYED
-  f.reason = sub(s, pos)
+  f.reason = ''
+  if pos < #s then
+    local length
+    length, pos = unpack_('>I2', s, pos)
+    f.reason, f.past = sub(s, pos, pos + length - 1), sub(s, pos + length)
+  end
   return f
 end

@@ -2,7 +2,7 @@
 -- Put jobs where they were in the queue that they were exported from. One that is there is passed.
 --
 -- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due or ended, attempts, reason,
---             marks (1 came back, 2 holds its lane up), record, or fingerprint and cost of one that ended otherwise than dead
+--             marks (1 came back, 2 holds its lane up), timeline as stored, record, or fingerprint and cost of one that ended otherwise than dead
 -- Returns  0 no such queue; 1 it is not open for this import; or for each: 1 placed; 2 it was there; 3 another job has its id;
 --          4 it is forgotten by now; the text of an error
 --
@@ -41,7 +41,7 @@ local function alive(i)
   if cost > q.cmax then set(q, 'cmax', cost) end
   if h.lane ~= ZERO then laned.tally(q, 'h', h.lane, 1) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
-    pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason }
+    pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.ts = M.ts + 1
@@ -61,7 +61,7 @@ local function over(i)
   if i.state == S.dead then
     M.td = M.td + call('ZADD', B .. 'd' .. nr, i.at, i.id)
     death = min(death or i.at, i.at)
-    job = job .. kept
+    job = job .. pack('>I2', #i.past) .. i.past .. kept
   else
     ends[#ends + 1] = pack('>I7', i.at) .. i.id
   end
@@ -83,9 +83,9 @@ end
 
 local out = {}
 for k = 1, tonumber(ARGV[4]) do
-  local a = 5 + 9 * (k - 1)
+  local a = 5 + 10 * (k - 1)
   local ok, outcome = pcall(put_in, { id = ARGV[a], state = tonumber(ARGV[a + 1]), turn = tonumber(ARGV[a + 2]), appended = tonumber(ARGV[a + 3]),
-    at = tonumber(ARGV[a + 4]), attempts = tonumber(ARGV[a + 5]), reason = ARGV[a + 6], marks = tonumber(ARGV[a + 7]), record = ARGV[a + 8] })
+    at = tonumber(ARGV[a + 4]), attempts = tonumber(ARGV[a + 5]), reason = ARGV[a + 6], marks = tonumber(ARGV[a + 7]), past = ARGV[a + 8], record = ARGV[a + 9] })
   out[k] = ok and outcome or error_text(outcome)
 end
 if ends[1] then

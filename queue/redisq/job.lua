@@ -3,8 +3,8 @@
 --
 -- ARGV[2..3]  queue name, id
 -- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due or departure, ended, reason, position, eta or 0, 1 if that
---          is exact, the beginning of the record, as far as it is kept, why it waits or '', until when or 0, the reason}; of a deferred one the last are
---          'deferred', now, and the spec, which has the hours
+--          is exact, the beginning of the record, as far as it is kept, its timeline as stored, departure of its last attempt or 0, whose that is, why it
+--          waits or '', until when or 0, the reason}; of a deferred one the last are 'deferred', now, and the spec, which has the hours
 
 begin()
 local id = ARGV[3]
@@ -16,16 +16,23 @@ if not job then return { 1 } end
 
 local HEAD = 1024 -- there the lane's key is
 
+-- drainer returns the name of a client, as far as it is known.
+local function drainer(number)
+  local name = number and redis.pcall('HGET', B .. 'k', number)
+  return type(name) == 'string' and name or ''
+end
+
 if sub(job, 1, 1) == 'E' then
   local e, pos = unpack_ended(job)
-  return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, sub(job, pos, pos + HEAD), '', 0, '' }
+  local record = e.state == S.dead and sub(job, pos, pos + HEAD) or ''
+  return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.past or '', e.departed or 0, drainer(e.client), '', 0, '' }
 end
 more(q)
 local line = laned.line_of(q)
 if number then
-  if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '' } end
+  if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '' } end
   local rank, before = among_deferred(q, number)
-  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, laned.aside_eta(q, line, cost_of(job), before, 0), 0, '',
+  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, laned.aside_eta(q, line, cost_of(job), before, 0), 0, '', '', 0, '',
     'deferred', now, call('HGET', B .. 'q' .. nr, 'spec') }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
@@ -53,4 +60,6 @@ if f.state ~= S.leased then
   by, till, reason = why(rate)
   if f.state == S.waiting and laned.exact(q, line) then is_exact = 1 end
 end
-return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, eta, is_exact, sub(job, 17, 17 + HEAD), by, till, reason }
+local leased = f.state == S.leased
+return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, eta, is_exact, sub(job, 17, 17 + HEAD), f.past or '', leased and f.at or 0,
+  leased and drainer(f.client) or '', by, till, reason }

@@ -75,6 +75,7 @@ func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 		// One that is broken must not hide the others.
 		i.Lane, i.Priority, _ = queue.UnpackLane([]byte(record))
 	}
+	i.Timeline, _ = queue.UnpackTimeline([]byte(r.text()))
 	return i, r.err
 }
 

@@ -103,7 +103,7 @@ func TestSweepFreesLanes(t *testing.T) {
 		last = size
 	}
 	left := slices.DeleteFunc(keys(t, s), func(k string) bool {
-		return slices.Contains(empty, k) || strings.Contains("ps{0}c ps{0}C ps{0}x ps{0}X", k) || strings.HasPrefix(k, "ps{0}g:")
+		return slices.Contains(empty, k) || strings.Contains("ps{0}c ps{0}C ps{0}k ps{0}x ps{0}X", k) || strings.HasPrefix(k, "ps{0}g:")
 	})
 	if len(left) > 0 {
 		t.Errorf("left behind: %q", left)

@@ -5,7 +5,7 @@
 -- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
---                    qseq, fseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, td, to
+--                    qseq, fseq, cseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, td, to
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
 --   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket; until when that matters
@@ -13,7 +13,8 @@
 --   <B>s       zset  number of a queue where a job is scheduled, or only resting lanes have jobs -> when the first is due
 --   <B>l       zset  leases: number:id -> deadline
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
---   <B>g:<id>  string  a client's last grant
+--   <B>k       hash  number of a client -> its name, of the latest 1000
+--   <B>g:<id>  string  a client's number and its last grant
 --   <B>m:<id>  string  what a call over many jobs was answered (see once.lua)
 --   <B>o       zset  name of a queue with a backlog -> since when
 --   <B>z       list  numbers of deleted queues that the sweeper has still to free
@@ -211,7 +212,9 @@ end
 -- A job: 'L' or 'R', 7 bytes of the instant it was appended, then its body as it
 -- came: 8 of stamp and the record (8 of fingerprint, 2 of cost, 1 of flags, then
 -- what they say, see head_of). Once ended: 'E', 7 of the instant it ended, stamp,
--- fingerprint and cost, then ENDED and the reason, then, when dead, the record.
+-- fingerprint and cost, then ENDED and the reason; then, when dead, its timeline with 2
+-- bytes of its length, and the record; when delivered, 5 of how long before that it had
+-- departed, and 2 of the client's number.
 local ENDED = '>BBI2c8I6I7I2'
 local LIVE = { L = true, R = true }
 

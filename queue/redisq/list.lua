@@ -4,8 +4,9 @@
 -- ARGV[2..4]  queue name, state, limit
 -- ARGV[5]     the only lane to look at, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
--- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more. Seven
---          entries a job: id, cost, attempts, appended, due, departure or end, reason, the beginning of its record if that has a lane or a priority
+-- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more. Eight
+--          entries a job: id, cost, attempts, appended, due, departure or end, reason, the beginning of its record if that has a lane or a priority,
+--          its timeline as stored if it is dead
 
 begin()
 local nr = number_of(ARGV[2])
@@ -17,13 +18,13 @@ local waiting_key = laned.waiting_key
 local state, limit, only = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
-local HEAD, REASON = 1100, 512
+local HEAD, FAILED = 1100, 512 + 6000 -- of a dead one's reason and timeline
 local F, rows = B .. 'f' .. nr, {}
 
-local function row(id, job, pos, attempts, appended, due, reason)
+local function row(id, job, pos, attempts, appended, due, reason, past)
   local n, flags = #rows, byte(job, pos + 10)
   rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4], rows[n + 5], rows[n + 6] = id, cost_of(job), attempts, appended, due, reason
-  rows[n + 7] = flags and flags >= LANE and sub(job, pos) or ''
+  rows[n + 7], rows[n + 8] = flags and flags >= LANE and sub(job, pos) or '', past or ''
 end
 
 -- show adds a job that holds a place, unless its key is none of ours.
@@ -77,10 +78,10 @@ local function dead()
   local D = B .. 'd' .. nr
   local ids, score = members(D, at and behind(D, at, member) or 0, limit)
   for _, id in ipairs(ids) do
-    local job = redis.pcall('GETRANGE', job_key(nr, id), 0, HEAD + REASON)
+    local job = redis.pcall('GETRANGE', job_key(nr, id), 0, HEAD + FAILED)
     if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and time_at(job) + q.rfor > now then
       local e, pos = unpack_ended(job)
-      if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason) end
+      if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.past) end
     end
   end
   if #ids < limit then return { rows } end

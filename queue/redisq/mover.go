@@ -72,6 +72,9 @@ func readExported(r *reply) queue.MovedJob {
 	j.At, j.Attempts, j.Reason = micros(r.number()), int(r.int()), r.text()
 	marks := r.int()
 	j.Back, j.Holds, j.Lease = marks&cameBack != 0, marks&holdsLane != 0, queue.ExportedLease(r.int())
+	if past := r.text(); past != "" {
+		j.Timeline = []byte(past)
+	}
 	record := []byte(r.text())
 	if len(record) >= queue.RecordCost+2 {
 		j.Fingerprint, j.Cost = binary.BigEndian.Uint64(record), int64(binary.BigEndian.Uint16(record[queue.RecordCost:]))
@@ -127,7 +130,7 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue
 	if err := queue.ValidateImport(jobs); err != nil {
 		return nil, err
 	}
-	args := append(make([]any, 0, 4+9*len(jobs)), e.instant(), name, mark, len(jobs))
+	args := append(make([]any, 0, 4+10*len(jobs)), e.instant(), name, mark, len(jobs))
 	for i := range jobs {
 		args = appendMoved(args, &jobs[i])
 	}
@@ -171,7 +174,7 @@ func appendMoved(args []any, j *queue.MovedJob) []any {
 	if j.State.Ended() && j.State != queue.Dead {
 		record = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(nil, j.Fingerprint), uint16(j.Cost))
 	}
-	return append(args, j.ID, int(j.State), j.Turn, j.AppendedAt.UnixMicro(), at, j.Attempts, j.Reason, marks, record)
+	return append(args, j.ID, int(j.State), j.Turn, j.AppendedAt.UnixMicro(), at, j.Attempts, j.Reason, marks, j.Timeline, record)
 }
 
 // CloseImport implements queue.Mover.

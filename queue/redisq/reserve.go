@@ -27,7 +27,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		return out, fmt.Errorf("client id %s: must be 1 to 64 visible ASCII characters", queue.Shorten(r.Client.ID, 80))
 	}
 	v, err := e.once(ctx, reserveScript, r.Partition, e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
-		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes)
+		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown())
 	if err != nil {
 		return out, err
 	}

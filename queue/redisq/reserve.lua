@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Take back leases that ran out, then grant departures within the horizon.
 --
--- ARGV[2..7]  client id, client name, client version, request number, most jobs, most bytes
+-- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines
 -- Returns  {next in us, backup in us, garbage, expired, lost, groups, errors}:
 --          expired {queue name...}, one a lease; lost {queue name, slots...}; errors {queue number, text...};
 --          groups {queue name, revision, lease in us, rows} with rows six entries a job:
@@ -13,7 +13,20 @@ local client, number, most, most_bytes = ARGV[2], tonumber(ARGV[5]), tonumber(AR
 local grant_key = B .. 'g:' .. client
 local lost, groups, by_number, granted, bytes, lates = {}, {}, {}, {}, 0, 0
 local left = most -- handlers
+local last = call('GET', grant_key)
+if last then last = cmsgpack.unpack(last) end
 local MOST_LATE = 100 -- so many expired jobs end in one call, however many there are
+
+-- numbered gives the client a number, by which flights know it.
+local function numbered()
+  local names, seq = B .. 'k', call('HINCRBY', B, 'cseq', 1)
+  local nr = seq % 65535 + 1
+  call('HSET', names, nr, ARGV[8])
+  call('HDEL', names, (seq - 1000) % 65535 + 1)
+  return nr
+end
+
+local me = last and last[3] or numbered() -- the client's number
 
 -- The clients seen lately, of whom one watches.
 local function see_client()
@@ -49,10 +62,7 @@ end
 -- replay answers a request whose reply was lost with what is left of its grant,
 -- and one that was overtaken with nothing.
 local function replay()
-  local last = call('GET', grant_key)
-  if not last then return false end
-  last = cmsgpack.unpack(last)
-  if number > last[1] then return false end
+  if not last or number > last[1] then return false end
   if number < last[1] then return true end
   local function answer(nr, id, fence)
     local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
@@ -65,7 +75,7 @@ local function replay()
       end
     end
   end
-  for i = 3, #last, 3 do apart(last[i], answer, last[i], last[i + 1], last[i + 2]) end
+  for i = 4, #last, 3 do apart(last[i], answer, last[i], last[i + 1], last[i + 2]) end
   return true
 end
 
@@ -137,7 +147,7 @@ local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, l
   q.lf = M.fseq
   local l, f, r, g = #leases, #flights, #rows, #granted
   leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
-  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq) .. settled
+  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq, me) .. settled
   rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
   granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
   left, bytes = left - 1, bytes + #job
@@ -303,7 +313,7 @@ if not replay() then
   bury_old()
   visit_due(B .. 's', 0, ripen)
   visit_due(B .. 'a', HORIZON, visit)
-  call('SET', grant_key, cmsgpack.pack({ number, M.run, unpack(granted) }), 'PX', 60000)
+  call('SET', grant_key, cmsgpack.pack({ number, M.run, me, unpack(granted) }), 'PX', 60000)
 end
 
 -- When to ask again, and who watches.

@@ -22,6 +22,8 @@ var (
 	changeSource string
 	//go:embed flight.lua
 	flightSource string
+	//go:embed timeline.lua
+	timelineSource string
 	//go:embed lanes.lua
 	lanesSource string
 	//go:embed places.lua
@@ -102,8 +104,8 @@ var (
 
 var (
 	appendScript      = assemble(appendSource, parts(paceSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource)
-	reserveScript     = assemble(reserveSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource), changeSource, lanesSource, placesSource, turnsSource)
-	settleScript      = assemble(settleSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
+	reserveScript     = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource), changeSource, lanesSource, placesSource, turnsSource)
+	settleScript      = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
 	extendScript      = assemble(extendSource, parts(flightSource))
 	putScript         = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), flightSource, lanesSource, placesSource)
 	pauseScript       = assemble(pauseSource, parts(paceSource, agendaSource), changeSource, flightSource, lanesSource, placesSource)
@@ -120,7 +122,7 @@ var (
 	purgeScript       = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, onceSource, pageSource), changeSource, lanesSource, placesSource)
 	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, onceSource), changeSource, lanesSource, placesSource)
 	forgetScript      = assemble(forgetSource, parts(onceSource))
-	exportScript      = assemble(exportSource, parts(flightSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
+	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
 	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), changeSource, flightSource, lanesSource, placesSource)
 	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, importingSource), changeSource, lanesSource, placesSource)
 	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), changeSource, flightSource, lanesSource, placesSource)

@@ -3,7 +3,6 @@ package redisq
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -19,7 +18,7 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 			continue
 		}
 		if len(s.Reason) > queue.MaxReasonBytes {
-			s.Reason = strings.ToValidUTF8(s.Reason[:queue.MaxReasonBytes], "")
+			s.Reason = queue.Cut(s.Reason, queue.MaxReasonBytes)
 		}
 		parts = place(parts, e.Partition(s.Queue), i, len(settlements), s)
 	}

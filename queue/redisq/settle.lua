@@ -8,6 +8,7 @@
 begin()
 local out, arg = {}, 3
 
+local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery, as kept of it
 local DELIVERED = string.char(S.delivered, V.deliver)
 local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting }
 
@@ -61,12 +62,13 @@ local function settle(name, count, arg)
     if type(quick) == 'table' then
       out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
     elseif quick then
-      -- What finish_job writes, without taking the flight apart: most jobs go well.
+      -- What remains, without taking the flight apart: most jobs go well.
       local kind = sub(quick, 1, 1)
       if LIVE[kind] and #quick == 26 then
         if kind == 'R' then returned = returned + 1 end
-        call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', unpack_('>I2', entry, 2) + 1) .. token .. sub(quick, 2, 8) .. '\0\0',
-          'PX', px)
+        local attempts, _, departed = unpack_('>I2I7I7', entry, 2)
+        call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', attempts + 1) .. token .. sub(quick, 2, 8)
+          .. '\0\0' .. pack('>I5', max(0, min(now - departed, LONGEST))) .. sub(entry, CLIENT, SETTLED - 1), 'PX', px)
       end
       ends[#ends + 1] = q.nr .. ':' .. id
       well[#well + 1] = id
@@ -87,11 +89,11 @@ local function settle(name, count, arg)
       if verdict ~= V.release then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
       if verdict == V.fail then state = f.attempts >= q.maxatt and S.dead or S.scheduled end
+      if verdict ~= V.release then attempted(f, state == S.dead and DIED or RETRIED, reason) end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
-      if state == S.delivered or state == S.dead then
-        if state == S.delivered then f.reason = '' end
+      if state == S.dead then
         returned = returned + finish_job(q, id, f, state, verdict)
-        if state == S.dead then dead[#dead + 1] = id else well[#well + 1] = id end
+        dead[#dead + 1] = id
         gone[#gone + 1] = id
         flights[id] = ''
         if q.laned then laned.ended_of(q, f) end

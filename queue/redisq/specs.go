@@ -313,6 +313,12 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if record := r.text(); record != "" && r.err == nil {
 		i.Lane, i.Priority, r.err = queue.UnpackLane([]byte(record))
 	}
+	if past := r.text(); r.err == nil {
+		i.Timeline, r.err = queue.UnpackTimeline([]byte(past))
+	}
+	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
+		i.AddLast(last)
+	}
 	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text()}
 	if i.Why.By == queue.ByDeferred && r.err == nil {
 		spec, err := queue.ParseSpec([]byte(i.Why.Reason))

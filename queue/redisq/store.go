@@ -15,7 +15,8 @@ import (
 
 // Schema is the version of the keys' layout that this package reads and writes. 3 has lanes
 // and priorities: a turn begins where 2 would never have come to; and its dead can be taken out one by one.
-const Schema = 3
+// 4 has timelines.
+const Schema = 4
 
 const (
 	// makingTime is how long making a store may take another process.

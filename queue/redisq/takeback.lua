@@ -51,6 +51,7 @@ local function expire(nr, id, member)
   if f then sound_lane(q, f) end
   call('ZREM', B .. 'l', member)
   if not f then return end
+  attempted(f, LOST, '')
   f.attempts, f.reason = f.attempts + 1, 'the lease ran out'
   add(q, 'expired', 1)
   note_error(q, id, f.reason)
