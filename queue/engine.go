@@ -418,6 +418,7 @@ type JobInfo struct {
 	Priority   int
 	Attempts   int       // started and ended or lost
 	AppendedAt time.Time // of a deferred one, when it was deferred
+	ExpiresAt  time.Time // zero is never; not known of deferred ones and of those that ended otherwise than dead
 	// DueAt is the departure of a leased job, or until when a scheduled one waits.
 	DueAt   time.Time
 	EndedAt time.Time // when it was delivered or died

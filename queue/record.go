@@ -172,6 +172,21 @@ func UnpackLane(b []byte) (key string, priority int, err error) {
 	return key, h.Priority, nil
 }
 
+// UnpackInfo reads into i what it tells of a job's record, as UnpackLane does: the lane, the
+// priority, and when the job expires. After an error i is as it was.
+func UnpackInfo(b []byte, i *JobInfo) error {
+	key, priority, err := UnpackLane(b)
+	if err != nil {
+		return err
+	}
+	h, _ := UnpackHead(b) // which was read just now
+	i.Lane, i.Priority = key, priority
+	if !h.ExpiresAt.IsZero() {
+		i.ExpiresAt = h.ExpiresAt.Local()
+	}
+	return nil
+}
+
 // UnpackRecord reads a record into j, all but Queue, ID and Overflow. The payload shares
 // memory with b. The error wraps ErrCorrupt.
 func UnpackRecord(b []byte, j *Job) error {

@@ -68,7 +68,7 @@ func listRequest(r *http.Request) (req queue.ListRequest, reason string, p *Prob
 func shownJob(info *queue.JobInfo) wire.Job {
 	j := wire.Job{
 		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Lane: info.Lane, Priority: info.Priority, Attempts: info.Attempts,
-		AppendedAt: instant(info.AppendedAt), DueAt: instant(info.DueAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
+		AppendedAt: instant(info.AppendedAt), ExpiresAt: instant(info.ExpiresAt), DueAt: instant(info.DueAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
 	}
 	if !info.ETA.At.IsZero() {
 		j.ETA = &queue.ETA{At: info.ETA.At.UTC(), Exact: info.ETA.Exact}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 
@@ -29,19 +30,37 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 		refused(err).write(w)
 		return
 	}
-	answer := wire.Quote{Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, Now: forecast(q.Now)}
+	expiring, expiringThen, err := h.expiring(r.Context(), &ask, &info)
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	answer := wire.Quote{Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, Now: forecast(q.Now, expiring)}
 	if q.Refused > 0 {
 		answer.RefusedAs = q.RefusedAs.String()
 	}
 	if q.Then != nil {
-		then := forecast(*q.Then)
+		then := forecast(*q.Then, expiringThen)
 		answer.Then = &then
 	}
 	writeJSON(w, http.StatusOK, answer)
 }
 
-func forecast(f queue.Forecast) wire.Forecast {
-	return wire.Forecast{Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained)}
+// expiring looks at what waits and tells how many would expire, now and at the other rate.
+func (h *handler) expiring(ctx context.Context, ask *queue.QuoteRequest, info *queue.Info) (now, then queue.Expiring, err error) {
+	backlog := queue.Backlog{}
+	if info.Waiting > 0 {
+		if backlog, err = queue.ReadBacklog(ctx, h.engine, info.Spec.Name); err != nil {
+			return now, then, err
+		}
+	}
+	return ask.Expiring(info, &backlog)
+}
+
+func forecast(f queue.Forecast, e queue.Expiring) wire.Forecast {
+	return wire.Forecast{
+		Rate: f.Rate, FirstAt: instant(f.First), LastAt: instant(f.Last), DrainedAt: instant(f.Drained), Expiring: wire.Expiring(e),
+	}
 }
 
 // readQuote reads a request and checks it. What is given and says nothing is refused: it

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +56,33 @@ func TestQuote(t *testing.T) {
 		f.do("POST", quote, `{"job":1}`).want(t, 400, "reason", "unknown_field", "field", "job")
 		f.do("POST", quote, ``).want(t, 400, "reason", "invalid_json")
 		f.do("POST", quote, `{"jobs":1}`, "Content-Type", "text/plain").want(t, 415)
+	})
+}
+
+// How many would expire, and that a job is shown with when it does.
+func TestQuoteTellsWhatExpires(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		expiring := func(ask, forecast, want string) {
+			t.Helper()
+			a := f.do("POST", quote, ask)
+			if of, _ := a.body[forecast].(map[string]any); a.status != 200 || fmt.Sprint(of["expiring"]) != want {
+				t.Errorf("%s: %s, want %s", ask, a.text, want)
+			}
+		}
+		f.do("PUT", email, `{"rate":"1/s"}`).want(t, 201)
+		expiring(`{"jobs":1}`, "now", "map[exact:true jobs:0]")
+		until := time.Now().Add(time.Hour).UTC().Truncate(time.Second).Format(time.RFC3339)
+		for _, id := range []string{"a", "b", "c"} {
+			f.do("POST", jobs, `{"payload":1,"id":"`+id+`","expires_at":"`+until+`"}`).want(t, 202)
+		}
+		f.do("GET", jobs+"/b", "").want(t, 200, "expires_at", until)
+		if a := f.do("GET", jobs+"?state=waiting", ""); strings.Count(a.text, `"expires_at":"`+until) != 3 {
+			t.Error(a.text)
+		}
+		expiring(`{"jobs":5,"rate":"1/2h"}`, "now", "map[exact:true jobs:0]")
+		expiring(`{"jobs":5,"rate":"1/2h"}`, "then", "map[exact:true jobs:2]")
+		f.do("POST", jobs, `{"payload":1,"lane":"x"}`).want(t, 202)
+		expiring(`{"rate":"1/2h"}`, "then", "map[exact:false jobs:2]")
 	})
 }
 

@@ -48,7 +48,7 @@ func (c *jobGetCmd) Run(r *run) error {
 		pairs = append(pairs, "priority", num(int64(j.Priority)))
 	}
 	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
-		came, instant(j.AppendedAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
+		came, instant(j.AppendedAt), "expires", instant(j.ExpiresAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
 	if err := facts(r.Out, pairs...); err != nil || len(j.Timeline) == 0 {
 		return err
 	}

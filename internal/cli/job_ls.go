@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
@@ -64,6 +65,10 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 	if last != "" {
 		t.header = append(t.header, last)
 	}
+	expires := slices.ContainsFunc(jobs, func(j wire.Job) bool { return j.ExpiresAt != nil })
+	if expires {
+		t.header = append(t.header, "EXPIRES")
+	}
 	t.header = append(t.header, "REASON")
 	for i := range jobs {
 		j := &jobs[i]
@@ -74,6 +79,9 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 			row = append(row, age(now, j.EndedAt)+" ago")
 		default:
 			row = append(row, instant(j.DueAt))
+		}
+		if expires {
+			row = append(row, instant(j.ExpiresAt))
 		}
 		t.add(append(row, plain(j.Reason))...)
 	}

@@ -18,7 +18,8 @@ type quoteCmd struct {
 
 // Help is what --help adds.
 func (*quoteCmd) Help() string {
-	return `Nothing is appended, and no place is kept. Instants are estimates by the pace.
+	return `Nothing is appended, and no place is kept. Instants are estimates by the pace. How many of the
+jobs that wait would expire is exact in a queue with one lane and nothing in flight.
 
 Examples:
   penstock queue quote email --jobs 50000
@@ -68,7 +69,20 @@ func forecastOf(f *wire.Forecast) []string {
 	if f.FirstAt != nil {
 		text += fmt.Sprintf("; the first leaves %s, the last %s", foreseen(f.FirstAt), foreseen(f.LastAt))
 	}
-	return []string{"at " + f.Rate.String(), text}
+	return []string{"at " + f.Rate.String(), text + expiringOf(&f.Expiring)}
+}
+
+// expiringOf says how many that wait would expire; nothing if surely none do.
+func expiringOf(e *wire.Expiring) string {
+	switch {
+	case e.AtLeast:
+		return fmt.Sprintf("; at least %s of those that wait would expire", plural(e.Jobs))
+	case e.Jobs == 0:
+		return ""
+	case !e.Exact:
+		return fmt.Sprintf("; about %s of those that wait would expire", plural(e.Jobs))
+	}
+	return fmt.Sprintf("; %s of those that wait would expire", plural(e.Jobs))
 }
 
 func foreseen(at *time.Time) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -45,4 +46,30 @@ func TestWhy(t *testing.T) {
 	expect(t, ExitDone, "why       rate\n", "", "job", "get", "email", "b")
 	expect(t, ExitDone, "paused", "", "queue", "pause", "email", "--reason", "the provider\tis down")
 	expect(t, ExitDone, "why       paused: the provider is down\n", "", "job", "get", "email", "b")
+}
+
+func TestQuoteTellsWhatExpires(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	expect(t, ExitDone, "made", "", "queue", "set", "email", "rate=1/s")
+	list := []queue.Job{{Queue: "email", ID: "a"}, {Queue: "email", ID: "b"}, {Queue: "email", ID: "c"}}
+	list[1].ExpiresAt = time.Now().Add(time.Hour)
+	if _, err := store.Append(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	r := expect(t, ExitDone, "at 1/s   backlog drained ", "", "queue", "quote", "email", "--rate", "1/2h")
+	if first, then, _ := strings.Cut(r.out, "\n"); strings.Contains(first, "expire") || !strings.HasSuffix(then, "; 1 job of those that wait would expire\n") {
+		t.Error(r.out)
+	}
+	if _, err := store.Append(t.Context(), []queue.Job{{Queue: "email", ID: "d", Lane: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "; about 1 job of those that wait would expire\n", "", "queue", "quote", "email", "--rate", "1/2h")
+	expect(t, ExitDone, "expires   "+list[1].ExpiresAt.Local().Format("2006-01-02T15:04"), "", "job", "get", "email", "b")
+	if r := expect(t, ExitDone, "EXPIRES", "", "job", "ls", "email"); strings.Count(r.out, list[1].ExpiresAt.Local().Format("2006-01-02T15:04")) != 1 {
+		t.Error(r.out)
+	}
+	if got := expiringOf(&wire.Expiring{Jobs: 7, AtLeast: true}); got != "; at least 7 jobs of those that wait would expire" {
+		t.Error(got)
+	}
 }

@@ -18,6 +18,7 @@ type Job struct {
 	Priority   int         `json:"priority,omitempty"`
 	Attempts   int         `json:"attempts"`
 	AppendedAt *time.Time  `json:"appended_at,omitempty"`
+	ExpiresAt  *time.Time  `json:"expires_at,omitempty"`
 	DueAt      *time.Time  `json:"due_at,omitempty"`
 	EndedAt    *time.Time  `json:"ended_at,omitempty"`
 	Reason     string      `json:"reason,omitempty"`

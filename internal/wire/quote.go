@@ -32,4 +32,13 @@ type Forecast struct {
 	FirstAt   *time.Time `json:"first_at,omitempty"`
 	LastAt    *time.Time `json:"last_at,omitempty"`
 	DrainedAt *time.Time `json:"drained_at,omitempty"`
+	Expiring  Expiring   `json:"expiring"`
+}
+
+// Expiring is how many of the jobs that wait would expire before they leave.
+type Expiring struct {
+	Jobs  int64 `json:"jobs"`
+	Exact bool  `json:"exact"`
+	// AtLeast means that not all that wait were looked at.
+	AtLeast bool `json:"at_least,omitempty"`
 }

@@ -188,6 +188,7 @@ func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, pa
 func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
 		Queue: l.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
+		ExpiresAt: j.expiresAt(),
 	}
 	if f := j.flight; f != nil {
 		i.Attempts, i.Reason = f.attempts, f.reason

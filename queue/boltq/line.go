@@ -150,6 +150,14 @@ func (l *line) expire(j *job, at leaky.Instant) {
 	l.expiries[j.seq] = at
 }
 
+// expiresAt is zero if the job never does.
+func (j *job) expiresAt() time.Time {
+	if j.marks&expires == 0 {
+		return time.Time{}
+	}
+	return j.lane.line.expiries[j.seq].Time()
+}
+
 // tat is the bucket's TAT in whole microseconds, never below it.
 func tat(b leaky.Bucket) leaky.Instant {
 	if b.Rem > 0 {

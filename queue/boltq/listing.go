@@ -200,9 +200,7 @@ func (e *Engine) readDead(shown []*queue.JobInfo, dead []*ended) {
 		for i, d := range dead {
 			// What cannot be read was forgotten just now, or is none.
 			if record, err := t.getRecord(d.seq); err == nil {
-				if lane, priority, err := queue.UnpackLane(record); err == nil {
-					shown[i].Lane, shown[i].Priority = lane, priority
-				}
+				_ = queue.UnpackInfo(record, shown[i])
 			}
 			if past, err := t.getTimeline(d); err == nil {
 				shown[i].Timeline = past
@@ -216,6 +214,7 @@ func (e *Engine) readDead(shown []*queue.JobInfo, dead []*ended) {
 func listed(j *job) queue.JobInfo {
 	i := queue.JobInfo{
 		Queue: j.lane.line.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
+		ExpiresAt: j.expiresAt(),
 	}
 	if f := j.flight; f != nil {
 		i.Attempts, i.Reason = f.attempts, f.reason

@@ -221,6 +221,41 @@ var listRules = []rule{
 		r.release(v...)
 		r.lists(queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &lanes[0]}, "a2 a1")
 	}},
+	{"jobs are shown with when they expire", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		at := r.clock.Now().Add(time.Hour)
+		shown := func(state queue.State) {
+			r.Helper()
+			all := r.pages(queue.ListRequest{Queue: q, State: state}, 2, nil)
+			if len(all) != 4 {
+				r.Fatalf("%v: listed %s", state, namesOf(all))
+			}
+			for _, j := range all {
+				want := at.Time()
+				if j.ID == "never" {
+					want = time.Time{}
+				}
+				if i := r.asListed(q, j.ID); !j.ExpiresAt.Equal(want) || !reflect.DeepEqual(j, i) || j.Lane != map[string]string{"laned": "lane"}[j.ID] {
+					r.Errorf("listed\n     %+v\nseen %+v, want until %v", j, i, want)
+				}
+			}
+		}
+		laned := in("lane", q, "laned")
+		laned.ExpiresAt = at.Time()
+		odd := urgent(3, "", q, "odd")
+		odd.ExpiresAt, odd.ContentType, odd.Payload = at.Time(), "text/plain", []byte("x")
+		r.acceptJobs(job(q, "never"), until(at, q, "until"), laned, odd)
+		shown(queue.Waiting)
+		v := r.reserve(q, 4)
+		shown(queue.Leased)
+		r.fail(time.Minute, v...)
+		shown(queue.Scheduled)
+		r.clock.Advance(time.Minute)
+		for _, v := range r.reserve(q, 4) {
+			r.settle(settlement(queue.Bury, v))
+		}
+		shown(queue.Dead)
+	}},
 	{"what leaves between two pages makes nobody overlooked", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 30)...)

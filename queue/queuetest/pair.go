@@ -342,7 +342,12 @@ func (p *pair) quote(q string) {
 		if err != nil {
 			return kind(err)
 		}
-		return fmt.Sprintf("%s; drained %s, %s to %s, drained %s; lane %d of %d", quoted(quote), micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
+		backlog, err := queue.ReadBacklog(p.ctx, e, q)
+		if err != nil {
+			return kind(err)
+		}
+		now, then, err := ask.Expiring(&i, &backlog)
+		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
 			micro(quote.Then.Drained), lane.Waiting, lane.Held)
 	})
 }
@@ -355,7 +360,7 @@ func (p *pair) jobInfo(q, id string) {
 		}
 		where := ""
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
-			where = fmt.Sprintf("lane %q priority %d ", i.Lane, i.Priority)
+			where = fmt.Sprintf("lane %q priority %d until %s ", i.Lane, i.Priority, micro(i.ExpiresAt))
 		}
 		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
 			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason,

@@ -3,6 +3,7 @@ package queuetest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -116,8 +117,7 @@ var quoteRules = []rule{
 			r.accept(q, numbered("j", 20)...)
 			r.deliver(r.grant(q, 1, "j00001")...)
 			r.clock.Advance(70 * time.Millisecond)
-			to, err := leaky.ParseRate(tt.to)
-			r.check(err)
+			to := rateOf(r, tt.to)
 			i, l := r.lane(q, "")
 			quote, err := queue.QuoteRequest{Rate: &to}.Quote(&i, &l)
 			r.check(err)
@@ -126,6 +126,90 @@ var quoteRules = []rule{
 			r.isAt(quote.Then.Drained, r.job(q, "j00020").ETA.At)
 			r.delete(q)
 		}
+	}},
+	{"as many expire as was quoted", func(r *rig) {
+		rnd := rand.New(rand.NewPCG(2026, 17))
+		for n, tt := range []struct {
+			rate, other string
+			burst, cost int64
+		}{{"10/s", "", 1, 1}, {"14/s", "5/s", 1, 1}, {"3/s", "14/s", 4, 5}, {"7/m", "1/s", 3, 2}, {"100/s", "unlimited", 1, 3}, {"unlimited", "9/s", 1, 1}} {
+			q := r.queue(fmt.Sprint("g.q", n), tt.rate, func(s *queue.Spec) { s.Burst = tt.burst })
+			r.accept(q, "first")
+			r.deliver(r.grant(q, 1, "first")...)
+			r.clock.Advance(7 * time.Millisecond)
+			s := r.info(q).Spec
+			all := max(s.Rate.Interval(), 50*time.Millisecond) * 300 * time.Duration(1+tt.cost) / 2
+			var list []queue.Job
+			for _, id := range numbered("j", 300) {
+				j := costing(1+rnd.Int64N(tt.cost), q, id)
+				j.Priority = rnd.IntN(2)
+				if rnd.IntN(4) > 0 {
+					j.ExpiresAt = r.clock.Now().Add(1 + time.Duration(rnd.Int64N(int64(all)))).Time()
+				}
+				list = append(list, j)
+			}
+			r.late(q, list...)
+			now, then := r.expiring(q, tt.other)
+			want := now
+			if tt.other != "" {
+				want = then
+				s.Rate = rateOf(r, tt.other)
+				r.put(s)
+			}
+			if !want.Exact || want.AtLeast {
+				r.Errorf("%s: %+v", tt.rate, want)
+			}
+			r.drain(q)
+			if i := r.info(q); i.TimedOut != want.Jobs || want.Jobs == 0 && tt.rate != "unlimited" && tt.other != "unlimited" {
+				r.Errorf("%s, then %q: %d of 300 expired, quoted %+v", tt.rate, tt.other, i.TimedOut, want)
+			}
+		}
+	}},
+	{"about as many expire of lanes", func(r *rig) {
+		q := r.queue("q", "10/s", each(queue.LaneRule{Rate: leaky.PerSecond(2)}))
+		var list []queue.Job
+		for i := range 400 {
+			j := in([]string{"", "a", "b", "b", "b", "c"}[i%6], q, fmt.Sprintf("j%04d", i))
+			j.ExpiresAt = r.clock.Now().Add(time.Duration(1+i*37%60) * time.Second).Time()
+			list = append(list, j)
+		}
+		r.late(q, list...)
+		told, _ := r.expiring(q, "")
+		r.drain(q)
+		if i := r.info(q); told.Exact || told.AtLeast || told.Jobs < i.TimedOut*9/10 || told.Jobs > i.TimedOut*11/10 || i.TimedOut < 50 {
+			r.Errorf("%d of 400 expired, quoted %+v", i.TimedOut, told)
+		}
+	}},
+	{"it is exact only if nothing but the pace decides it", func(r *rig) {
+		exact := func(q string, want bool) {
+			r.Helper()
+			if told, _ := r.expiring(q, ""); told.Exact != want || told.Jobs != 0 || told.AtLeast {
+				r.Errorf("%s: %+v", q, told)
+			}
+		}
+		at := r.clock.Now().Add(time.Hour)
+		q := r.queue("q", "1/s")
+		exact(q, true)
+		r.acceptJobs(until(at, q, "a"), until(at, q, "b"), urgent(5, "", q, "c"))
+		exact(q, true)
+		r.grant(q, 1, "c")
+		exact(q, false)
+		for name, change := range map[string]func(*queue.Spec){"ordered": func(s *queue.Spec) { s.Ordered = true }, "flight": func(s *queue.Spec) { s.MaxInFlight = 5 }} {
+			o := r.queue("g."+name, "1/s", change)
+			r.accept(o, "a")
+			exact(o, true) // nothing can expire
+			r.acceptJobs(until(at, o, "b"))
+			exact(o, false)
+		}
+		l := r.queue("lanes", "1/s")
+		r.acceptJobs(until(at, l, "a"))
+		exact(l, true)
+		r.acceptJobs(in("x", l, "b"))
+		exact(l, false)
+		s := r.queue("sched", "1/s")
+		r.acceptJobs(until(at, s, "a"))
+		r.schedule(later(at, s, "b"))
+		exact(s, false)
 	}},
 	{"of a queue there is not, and a lane that is none", func(r *rig) {
 		q := r.queue("q", "10/s")
@@ -138,6 +222,29 @@ var quoteRules = []rule{
 			r.Errorf("a key that is no text: %v", err)
 		}
 	}},
+}
+
+// expiring asks how many would expire, now and at another rate.
+func (r *rig) expiring(queueName, other string) (now, then queue.Expiring) {
+	r.Helper()
+	i := r.info(queueName)
+	b, err := queue.ReadBacklog(r.ctx, r.e, queueName)
+	r.check(err)
+	ask := queue.QuoteRequest{}
+	if other != "" {
+		rate := rateOf(r, other)
+		ask.Rate = &rate
+	}
+	now, then, err = ask.Expiring(&i, &b)
+	r.check(err)
+	return now, then
+}
+
+func rateOf(r *rig, text string) leaky.Rate {
+	r.Helper()
+	rate, err := leaky.ParseRate(text)
+	r.check(err)
+	return rate
 }
 
 // seesLane checks what is seen of a lane but its bucket.

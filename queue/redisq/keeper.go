@@ -73,7 +73,7 @@ func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 	i.Reason = r.text()
 	if record := r.text(); record != "" {
 		// One that is broken must not hide the others.
-		i.Lane, i.Priority, _ = queue.UnpackLane([]byte(record))
+		_ = queue.UnpackInfo([]byte(record), &i)
 	}
 	i.Timeline, _ = queue.UnpackTimeline([]byte(r.text()))
 	return i, r.err

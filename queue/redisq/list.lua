@@ -5,7 +5,7 @@
 -- ARGV[5]     the only lane to look at, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
 -- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more. Eight
---          entries a job: id, cost, attempts, appended, due, departure or end, reason, the beginning of its record if that has a lane or a priority,
+--          entries a job: id, cost, attempts, appended, due, departure or end, reason, the beginning of its record if that has a lane, a priority or an expiry,
 --          its timeline as stored if it is dead
 
 begin()
@@ -19,12 +19,16 @@ local state, limit, only = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
 local HEAD, FAILED = 1100, 512 + 6000 -- of a dead one's reason and timeline
+local FIXED = 42 -- what of a record has a fixed length, at most: all but the lane's key that is told
 local F, rows = B .. 'f' .. nr, {}
 
 local function row(id, job, pos, attempts, appended, due, reason, past)
   local n, flags = #rows, byte(job, pos + 10)
   rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4], rows[n + 5], rows[n + 6] = id, cost_of(job), attempts, appended, due, reason
-  rows[n + 7], rows[n + 8] = flags and flags >= LANE and sub(job, pos) or '', past or ''
+  rows[n + 7], rows[n + 8] = '', past or ''
+  if flags and flags >= EXPIRES then
+    rows[n + 7] = sub(job, pos, bit.band(flags, LANE) == 0 and pos + FIXED or -1)
+  end
 end
 
 -- show adds a job that holds a place, unless its key is none of ours.
