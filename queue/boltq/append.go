@@ -174,23 +174,16 @@ func (e *Engine) admitNew(n *entry, ln *lane, c *call, now leaky.Instant) {
 
 // enter reserves the place and the turn of a job, and returns the ceilings that go
 // with it.
-func (l *line) enter(j *job, q *queue.Job, c *call, now leaky.Instant) (r raises) {
+func (l *line) enter(j *job, q *queue.Job, c *call, now leaky.Instant) raises {
 	cost := int64(j.cost)
 	j.turn = turnOf(l.turn, q.Priority)
 	l.turn += cost
-	l.maxCost = max(l.maxCost, cost)
+	l.costs(cost)
 	l.plain = l.plain && !odd(q)
 	l.jobs[j.id] = j
 	l.expire(j, instant(q.ExpiresAt))
 	l.expect(j, later(q, now))
-	r.own = l.oneGrant(now, cost)
-	l.pledge(r.own, c)
-	if r.above = l.parent(); r.above != nil {
-		r.above.maxCost = max(r.above.maxCost, cost)
-		r.parent = r.above.oneGrant(now, cost)
-		r.above.pledge(r.parent, c)
-	}
-	return r
+	return l.raises(now, cost, c)
 }
 
 // exit gives up what enter reserved.

@@ -29,7 +29,7 @@ type delta struct {
 	line     *line
 	counters counters // by the changes
 	loose    counters // that go along
-	ceiling  leaky.Instant
+	ceiling  ceilings
 	way      way
 	failures []queue.LastError // newest last
 	gone     bool              // the queue is deleted in this batch
@@ -55,7 +55,7 @@ func (b *batch) raise(l *line, r raises) {
 	}
 }
 
-func (d *delta) raise(to leaky.Instant) { d.ceiling = max(d.ceiling, to) }
+func (d *delta) raise(to ceilings) { d.ceiling = d.ceiling.with(to) }
 
 func (d *delta) fail(at leaky.Instant, id, reason string) {
 	d.failures = append(d.failures, queue.LastError{At: at.Time(), ID: id, Reason: reason})

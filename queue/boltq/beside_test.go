@@ -66,8 +66,8 @@ func TestAPutBesideAReserve(t *testing.T) {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
 		l := b.lines["q"]
-		if need := tat(l.bucket); l.ceiling < need || l.ceiling.Sub(need) > ceilingAhead {
-			t.Errorf("the ceiling is at %v, the bucket at %v", since(l.ceiling), since(need))
+		if need := tat(l.bucket); l.ceiling.tat < need || l.ceiling.tat.Sub(need) > ceilingAhead {
+			t.Errorf("the ceiling is at %v, the bucket at %v", since(l.ceiling.tat), since(need))
 		}
 	}
 	t.Run("landed before the ceiling is asked for", func(t *testing.T) {

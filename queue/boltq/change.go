@@ -202,7 +202,7 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 type raising struct {
 	call *call
 	line *line
-	to   leaky.Instant
+	to   ceilings
 }
 
 func (c *raising) tally(b *batch) { b.of(c.line).raise(c.to) }

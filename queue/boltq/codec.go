@@ -3,6 +3,7 @@ package boltq
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 
 	"github.com/penstock/penstock/leaky"
@@ -38,7 +39,7 @@ func decodeStore(b []byte) (storeRecord, error) {
 // lineRecord is what changes about a queue with every commit that concerns it.
 type lineRecord struct {
 	counters
-	ceiling leaky.Instant
+	ceiling ceilings
 	maxCost int64
 	turn    int64
 	tickets uint64
@@ -47,25 +48,32 @@ type lineRecord struct {
 
 func (l lineRecord) encode() []byte {
 	w := writer{}
-	w.num(uint64(l.ceiling), uint64(l.maxCost), uint64(l.turn-firstTurn))
+	w.num(uint64(l.ceiling.tat), uint64(l.maxCost), uint64(l.turn-firstTurn))
 	c := l.counters
 	for _, v := range c.all() {
 		w.num(uint64(*v))
 	}
 	w.num(l.tickets, uint64(l.way.order), uint64(l.way.behind), l.way.givenUp, l.way.gen, uint64(l.way.genAt))
 	w.text(l.way.overflow)
+	w.num(uint64(len(l.ceiling.limits)))
+	for _, c := range l.ceiling.limits {
+		w.num(uint64(c.Ends), uint64(c.Used))
+	}
 	return w
 }
 
 func decodeLine(b []byte) (lineRecord, error) {
 	r := reader{b: b}
-	l := lineRecord{ceiling: leaky.Instant(r.num()), maxCost: int64(r.num()), turn: firstTurn + int64(r.num())}
+	l := lineRecord{ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), turn: firstTurn + int64(r.num())}
 	for _, v := range l.counters.all() {
 		*v = int64(r.num())
 	}
 	l.tickets = r.num()
 	l.way = way{
 		order: int64(r.num()), behind: int64(r.num()), givenUp: r.num(), gen: r.num(), genAt: leaky.Instant(r.num()), overflow: r.text(),
+	}
+	for n := min(r.num(), queue.MaxLimits); n > 0; n-- {
+		l.ceiling.limits = append(l.ceiling.limits, leaky.Window{Ends: leaky.Instant(r.num()), Used: int64(r.num())})
 	}
 	return l, r.err("line")
 }
@@ -104,17 +112,49 @@ func decodeSpec(b []byte) (s specRecord, err error) {
 	return s, nil
 }
 
-// encodeBucket keeps a deleted queue's bucket, of which Rem is 0.
-func encodeBucket(b leaky.Bucket) []byte {
+// encodePaces keeps what a deleted queue left: no Rem is above 0 in it.
+func encodePaces(p *paces) ([]byte, error) {
 	w := writer{}
-	w.num(uint64(b.TAT), uint64(b.Last), uint64(b.LastCost))
-	return w
+	w.bucket(p.bucket)
+	w.num(uint64(len(p.limits)))
+	for _, m := range p.limits {
+		text, err := json.Marshal(m.Limit)
+		if err != nil {
+			return nil, err
+		}
+		w.text(string(text))
+		w.bucket(m.bucket)
+		w.num(uint64(m.window.Ends), uint64(m.window.Used))
+	}
+	return w, nil
 }
 
-func decodeBucket(b []byte) (leaky.Bucket, error) {
+func decodePaces(b []byte, now leaky.Instant) (p paces, err error) {
 	r := reader{b: b}
-	v := leaky.Bucket{TAT: leaky.Instant(r.num()), Last: leaky.Instant(r.num()), LastCost: int64(r.num())}
-	return v, r.err("bucket")
+	p.bucket = r.bucket()
+	for n := r.num(); n > 0 && !r.bad; n-- {
+		var of queue.Limit
+		text := r.text()
+		if err := json.Unmarshal([]byte(text), &of); err != nil {
+			return p, fmt.Errorf("%w: the limit of a deleted queue: %w", queue.ErrCorrupt, err)
+		}
+		m, err := newLimit(of, now)
+		if err != nil {
+			return p, err
+		}
+		m.bucket = r.bucket()
+		m.window = leaky.Window{Ends: leaky.Instant(r.num()), Used: int64(r.num())}
+		p.limits = append(p.limits, m)
+	}
+	return p, r.err("bucket")
+}
+
+func (w *writer) bucket(b leaky.Bucket) {
+	w.num(uint64(b.TAT), uint64(b.Last), uint64(b.LastCost))
+}
+
+func (r *reader) bucket() leaky.Bucket {
+	return leaky.Bucket{TAT: leaky.Instant(r.num()), Last: leaky.Instant(r.num()), LastCost: int64(r.num())}
 }
 
 // jobHead is what stands before a job's record.

@@ -224,7 +224,7 @@ func (e *Engine) farewell() {
 	b := &batch{forget: e.forget, expunge: e.expunged}
 	e.tally(b)
 	for _, l := range e.lines {
-		if exact := tat(l.bucket); l.live && (l.ceiling != exact || l.loose != counters{}) {
+		if exact := l.reached(); l.live && (!l.ceiling.equal(exact) || l.loose != counters{}) {
 			d := b.of(l)
 			d.record = l.record(l.kept.plus(l.loose), exact, l.aside.way)
 		}

@@ -50,8 +50,9 @@ type Engine struct {
 	forget   []*ended // memory that is gone and records that are not
 	expunged []uint64 // the same of deferred jobs
 	garbage  []*rubbish
-	buckets  map[string]leaky.Bucket // of deleted queues
-	patrol   int                     // index in names of the queue whose memory is looked at next
+	left     map[string]paces // of deleted queues
+	renews   leaky.Instant    // when the first calendar is to be
+	patrol   int              // index in names of the queue whose memory is looked at next
 	closing  bool
 	broken   error     // why the file can no longer be trusted
 	fullTill time.Time // no appends before: the file had no room
@@ -191,4 +192,10 @@ func (e *Engine) schedule(j *job) {
 	j.lane.line.later.push(j.flight)
 }
 
-func (e *Engine) now() leaky.Instant { return e.clock.now() }
+func (e *Engine) now() leaky.Instant {
+	now := e.clock.now()
+	if now >= e.renews {
+		e.renewCalendars(now)
+	}
+	return now
+}

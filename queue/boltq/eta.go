@@ -50,41 +50,55 @@ func (r risk) ahead(before, gap int64) int64 {
 }
 
 // foresee is when a job departs, if nothing unforeseen comes between.
-func (l *line) foresee(o outlook, now leaky.Instant) leaky.Instant {
-	at, _ := l.judge(o, now)
-	return at
+func (l *line) foresee(o outlook, now leaky.Instant) leaky.Instant { return l.judge(o, now).at }
+
+// verdict is when a job departs, and what decides that.
+type verdict struct {
+	at    leaky.Instant
+	by    queue.Cause
+	of    *line  // whose pace or quota it is
+	quota *limit // of ByQuota
 }
 
-// judge is foresee, and whose rate decides it.
-func (l *line) judge(o outlook, now leaky.Instant) (leaky.Instant, queue.Cause) {
+// judge is foresee, and what decides it.
+func (l *line) judge(o outlook, now leaky.Instant) verdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
-	at, by := l.alone(now, ahead), queue.ByRate
+	v := l.alone(now, ahead)
 	if b, p, limited := o.lane.paced(now, now); limited {
-		if own := p.ETA(b, now, o.place); own > at {
-			at, by = own, queue.ByLaneRate
+		if own := p.ETA(b, now, o.place); own > v.at {
+			v = verdict{at: own, by: queue.ByLaneRate, of: l}
 		}
 	}
-	if together := l.together(o.kin, o.risk, ahead, 0, now); together > at {
-		return together, queue.ByParent
+	if t := l.together(o.kin, o.risk, ahead, 0, now); t.at > v.at {
+		return t
 	}
-	return at, by
+	return v
 }
 
-// alone is when a job departs by the queue's own paces.
-func (l *line) alone(now leaky.Instant, ahead int64) leaky.Instant {
+// alone is by the queue's own paces; the parent of a group has none.
+func (l *line) alone(now leaky.Instant, ahead int64) verdict {
 	if l.heads() {
-		return now
+		return verdict{at: now, by: queue.ByRate, of: l}
 	}
-	return l.eta(now, ahead)
+	return l.by(queue.ByRate, now, ahead)
 }
 
-// together is when a job departs by its group's paces, that has so much ahead in its queue, of
-// which so much is deferred: the members take turns.
-func (l *line) together(k kin, r risk, ahead, deferred int64, now leaky.Instant) leaky.Instant {
-	if l.kin == nil {
-		return now
+// by is by the paces of l, whose rate is such a cause.
+func (l *line) by(cause queue.Cause, now leaky.Instant, ahead int64) verdict {
+	at, quota := l.eta(now, ahead)
+	if quota != nil {
+		cause = queue.ByQuota
 	}
-	return l.kin.of.eta(now, min(ahead*(k.others+1)+k.others, k.around*max(1, r.dearest)+deferred))
+	return verdict{at, cause, l, quota}
+}
+
+// together is by the group's paces, for a job that has so much ahead in its queue, of
+// which so much is deferred: the members take turns.
+func (l *line) together(k kin, r risk, ahead, deferred int64, now leaky.Instant) verdict {
+	if l.kin == nil {
+		return verdict{at: now}
+	}
+	return l.kin.of.by(queue.ByParent, now, min(ahead*(k.others+1)+k.others, k.around*max(1, r.dearest)+deferred))
 }
 
 // kinship is what waits around a job, waiting in l or not.
@@ -147,7 +161,7 @@ func (l *line) gap(turn int64) int64 {
 
 // exact reports whether nothing but the pace decides when a job departs.
 func (l *line) exact(r risk) bool {
-	return r.plain && l.kin == nil && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.paused && l.spec.MaxInFlight == 0 && !l.spec.Ordered
+	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.paused && l.spec.MaxInFlight == 0 && !l.spec.Ordered
 }
 
 // expected is when a job that waits or is scheduled is expected to depart.
@@ -163,5 +177,5 @@ func (l *line) expected(j *job, r risk, now leaky.Instant) queue.ETA {
 // much cost on the overflow.
 func (l *line) etaAside(waiting, gap, behind int64, k kin, r risk, now leaky.Instant) leaky.Instant {
 	ahead := r.ahead(waiting, gap) + behind
-	return max(l.alone(now, ahead), l.together(k, r, ahead, behind, now))
+	return max(l.alone(now, ahead).at, l.together(k, r, ahead, behind, now).at)
 }

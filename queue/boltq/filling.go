@@ -35,7 +35,7 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 		}
 		// What comes in meanwhile goes behind all that is to be put in.
 		l.turn, l.maxCost = max(l.turn, q.Turn), max(l.maxCost, q.MaxCost)
-		return &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, bucket: l.bucket, paused: true, why: queue.ImportReason}, mark: mark}, nil
+		return &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, paused: true, why: queue.ImportReason}, mark: mark}, nil
 	})
 	return closed, err
 }
@@ -87,12 +87,12 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 		if !l.filling.open {
 			return nil, nil
 		}
-		c := &closing{changing: changing{line: l, spec: l.spec, revision: max(l.revision, q.Revision), bucket: l.bucket, paused: q.Paused, why: q.PauseReason, respec: true}}
+		c := &closing{changing: changing{line: l, spec: l.spec, revision: max(l.revision, q.Revision), paces: l.paces, paused: q.Paused, why: q.PauseReason, respec: true}}
 		// No revision is that of another spec, here or where it came from.
 		e.store.revision = max(e.store.revision, c.revision)
 		// The bucket goes on from where it was, as that of a queue that is made again.
 		if b := l.pacer.Bounded(q.Bucket, now); b.TAT > l.bucket.TAT || b.TAT == l.bucket.TAT && b.Rem > l.bucket.Rem {
-			c.bucket = b
+			c.paces.bucket = b
 		}
 		c.counts, c.errors = l.brought(&q), q.Errors
 		return c, nil

@@ -197,10 +197,17 @@ func turned(number, n int64) int64 {
 	return 0
 }
 
-// regain gives a departure back that was never used, where it was the last one granted.
-func (l *line) regain(fence uint64, now leaky.Instant) {
-	if p := l.parent(); p != nil && fence == l.lastFence {
-		l.giveBack()
+// regain gives a departure back that was never used: to buckets where it was the last one granted.
+func (l *line) regain(f *flight, cost int64, now leaky.Instant) {
+	fence := f.fence.number
+	l.refund(f.due, cost)
+	if p := l.parent(); p != nil {
+		if fence == l.lastFence {
+			l.giveBack()
+		}
+		if p.busy == nil {
+			p.refund(f.due, cost)
+		}
 	}
 	switch g := l.kin; {
 	case g == nil && fence == l.lastFence:

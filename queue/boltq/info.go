@@ -106,7 +106,7 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
 		Outflow: l.outflow.rate(now),
 		Next:    l.opens(now).Time(),
-		Now:     now.Time(), Bucket: l.bucket, DeferredCost: l.aside.cost, Back: l.aside.back,
+		Now:     now.Time(), Bucket: l.bucket, Limits: l.states(), DeferredCost: l.aside.cost, Back: l.aside.back,
 		Ahead:  l.risk(0, false).ahead(l.count[queue.Waiting], l.gap(l.turn)),
 		Errors: slices.Clone(l.failures),
 	}

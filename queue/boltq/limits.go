@@ -63,10 +63,7 @@ func (l *line) lanePromise(ln *lane, now leaky.Instant) time.Duration {
 	if b, p, limited := ln.paced(now, now); limited {
 		next = p.Next(b, now)
 	}
-	if !l.spec.Rate.Unlimited() {
-		n, d := l.spec.Rate.Fraction()
-		next = max(next, now+intervals(1, d, n)*leaky.Instant(l.peopled+l.coming.lanes))
-	}
+	next = max(next, now+l.interval()*leaky.Instant(l.peopled+l.coming.lanes))
 	return max(leastRetry, next.Sub(now))
 }
 

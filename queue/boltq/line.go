@@ -42,10 +42,9 @@ type line struct {
 	count     [queue.Expired + 1]int64 // of the states that hold a place
 
 	lastFence uint64 // of the latest grant
-	// ceiling is what the file says about TAT: no answered grant leaves the
-	// bucket above it. pledged is what the commits under way will make of it.
-	ceiling leaky.Instant
-	pledged leaky.Instant
+	// ceiling is what is on file; pledged is what the commits under way will make of it.
+	ceiling ceilings
+	pledged ceilings
 	pledger *call // whose change is the latest pledge
 
 	turn     int64
@@ -121,7 +120,7 @@ func (l *line) size() int64 {
 }
 
 // record is what the file should say of the queue, all in all.
-func (l *line) record(c counters, ceiling leaky.Instant, w way) lineRecord {
+func (l *line) record(c counters, ceiling ceilings, w way) lineRecord {
 	return lineRecord{counters: c, ceiling: ceiling, maxCost: l.maxCost, turn: l.turn, tickets: l.aside.tickets, way: w}
 }
 
@@ -156,86 +155,6 @@ func (j *job) expiresAt() time.Time {
 		return time.Time{}
 	}
 	return j.lane.line.expiries[j.seq].Time()
-}
-
-// tat is the bucket's TAT in whole microseconds, never below it.
-func tat(b leaky.Bucket) leaky.Instant {
-	if b.Rem > 0 {
-		return b.TAT + 1
-	}
-	return b.TAT
-}
-
-// lookahead is how far beyond a grant the ceiling is raised, so that a fast
-// queue commits a few times a second and not at each grant. A crash costs as
-// much. It stays below what leaky.MaxCost intervals span, which is what the
-// bucket's own bound allows on reopening, and is nothing for a slow queue.
-func (l *line) lookahead() time.Duration {
-	t := l.spec.Rate.Interval()
-	if t > ceilingAhead {
-		return 0
-	}
-	return min(ceilingAhead, leaky.MaxCost*t/2)
-}
-
-const (
-	ceilingAhead = 250 * time.Millisecond
-	slowest      = time.Second
-)
-
-// oneGrant is the ceiling that lets a job of the given cost leave within the
-// next horizon without a commit of its own. A slow queue has none: there a crash
-// would cost a slot that was never used, and a commit a grant is nothing.
-func (l *line) oneGrant(now leaky.Instant, cost int64) leaky.Instant {
-	t := l.spec.Rate.Interval()
-	if l.spec.Rate.Unlimited() || t > slowest {
-		return 0
-	}
-	return max(tat(l.bucket), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
-}
-
-// restored is the bucket of a queue whose process died: nothing that it may
-// have granted is later than the ceiling. Last is put as late as a grant can be
-// and LastCost as high as the ceiling needs, so that the bucket's bound on TAT
-// does not cut off what was granted.
-func (l *line) restored(now leaky.Instant) leaky.Bucket {
-	if l.ceiling == 0 {
-		return leaky.Bucket{}
-	}
-	last := now.Add(queue.Horizon)
-	b := leaky.Bucket{TAT: max(l.ceiling, now), Last: last, LastCost: l.maxCost}
-	if t := l.spec.Rate.Interval(); t > 0 {
-		b.TAT = b.TAT.Add(queue.Horizon)
-		beyond := b.TAT.Sub(last) - time.Duration(l.spec.Burst-1)*t
-		b.LastCost = min(leaky.MaxCost, max(b.LastCost, int64(beyond/t)+1))
-	}
-	return b
-}
-
-// interval is T, rounded up to a microsecond; 0 if the rate is unlimited.
-func (l *line) interval() leaky.Instant {
-	if l.spec.Rate.Unlimited() {
-		return 0
-	}
-	n, d := l.spec.Rate.Fraction()
-	return intervals(1, d, n)
-}
-
-// raises are the ceilings that an append brings along, of its queue and of that one's parent.
-type raises struct {
-	own, parent leaky.Instant
-	above       *line // nil if there is none
-}
-
-func (r *raises) with(s raises) {
-	r.own, r.parent, r.above = max(r.own, s.own), max(r.parent, s.parent), s.above
-}
-
-// pledge notes that c is on its way to raise the ceiling.
-func (l *line) pledge(to leaky.Instant, c *call) {
-	if to > l.pledged && to > l.ceiling {
-		l.pledged, l.pledger = to, c
-	}
 }
 
 func (l *line) fail(f queue.LastError) {

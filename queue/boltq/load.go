@@ -74,6 +74,10 @@ func (l *loader) specs(ctx context.Context) error {
 			return err
 		}
 		q := newLine(number, s.spec)
+		if q.limits, err = follow(nil, s.spec.Limits, l.now); err != nil {
+			return err
+		}
+		l.attend(&q.paces)
 		q.revision, q.paused, q.why, q.live = s.revision, s.paused, s.why, true
 		l.Engine.lines[s.spec.Name] = q
 		l.names = append(l.names, s.spec.Name)
@@ -106,7 +110,7 @@ func (l *loader) lines(ctx context.Context) error {
 			q.aside.tickets, q.aside.way = r.tickets, r.way
 			q.since, q.dearest = l.now, q.maxCost
 			q.ceiling, q.pledged = r.ceiling, r.ceiling
-			q.bucket = q.restored(l.now)
+			q.restore(r.ceiling, l.now, q.maxCost)
 		}
 		return nil
 	})
@@ -130,7 +134,7 @@ func (l *loader) failures(ctx context.Context) error {
 
 func (l *loader) buckets(context.Context) error {
 	return l.tx.Bucket(bucketsTable).ForEach(func(k, v []byte) (err error) {
-		l.Engine.buckets[string(k)], err = decodeBucket(v)
+		l.Engine.left[string(k)], err = decodePaces(v, l.now)
 		return err
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -33,7 +32,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
 		epoch: newEpoch(), lines: map[string]*line{}, children: map[string]int{}, agenda: newAgenda(), ripening: newRipening(), pulled: newAgenda(), pulledRipening: newRipening(),
 		leases: newLeases(), fading: newLanes(byFading),
-		buckets: map[string]leaky.Bucket{}, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
+		left: map[string]paces{}, renews: never, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
 		backlogs: map[*line]struct{}{}, rooms: audience[string]{},
 	}
 	e.work.L = &e.mu

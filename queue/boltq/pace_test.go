@@ -222,7 +222,7 @@ func TestCeilingIsNeverBehind(t *testing.T) {
 		}
 		b.Engine.mu.Lock()
 		l := b.lines["q"]
-		granted, ceiling, limited := tat(l.bucket), l.ceiling, !l.spec.Rate.Unlimited()
+		granted, ceiling, limited := tat(l.bucket), l.ceiling.tat, !l.spec.Rate.Unlimited()
 		b.Engine.mu.Unlock()
 		if granted > ceiling && limited {
 			t.Fatalf("step %d: TAT %v, ceiling %v", i, since(granted), since(ceiling))

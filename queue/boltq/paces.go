@@ -1,31 +1,271 @@
 package boltq
 
 import (
+	"slices"
+
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
-// paces is what lets jobs out of a queue.
+// paces is what lets jobs out of a queue: its rate, and the limits beside it.
 type paces struct {
+	pacer   leaky.Pacer
+	bucket  leaky.Bucket
+	limits  []limit
+	changed leaky.Instant // when the limits were; 0 is before the file was opened
+}
+
+// limit is one of the limits: a further pace, with a bucket, or a quota, with a window.
+type limit struct {
+	queue.Limit
 	pacer  leaky.Pacer
 	bucket leaky.Bucket
+	quota  leaky.Quota
+	window leaky.Window
+	renews leaky.Instant // when its calendar is to be, which knows so many ends; never mostly
+	// follows says that it has the state of another.
+	follows bool
+}
+
+func newLimit(of queue.Limit, now leaky.Instant) (limit, error) {
+	if of.Paced() {
+		return limit{Limit: of, pacer: of.Pacer()}, nil
+	}
+	m := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}}
+	return m, m.renew(now)
 }
 
 // opens is the next departure that the paces allow, not before now.
-func (p *paces) opens(now leaky.Instant) leaky.Instant { return p.pacer.Next(p.bucket, now) }
-
-// free is since when they allow one, if that is before now.
-func (p *paces) free(now leaky.Instant) leaky.Instant { return p.pacer.Free(p.bucket, now) }
-
-// eta is when a job departs that has so much before it.
-func (p *paces) eta(now leaky.Instant, ahead int64) leaky.Instant {
-	return p.pacer.ETA(p.bucket, now, ahead)
+func (p *paces) opens(now leaky.Instant) leaky.Instant {
+	at := p.pacer.Next(p.bucket, now)
+	for i := range p.limits {
+		at = max(at, p.limits[i].opens(now))
+	}
+	return at
 }
 
-// take takes a departure at d, which opens has allowed.
-func (p *paces) take(d, now leaky.Instant, cost int64) { p.pacer.TakeAt(&p.bucket, now, d, cost) }
+func (m *limit) opens(now leaky.Instant) leaky.Instant {
+	if m.Paced() {
+		return m.pacer.Next(m.bucket, now)
+	}
+	return m.quota.Next(m.window, now)
+}
 
-// giveBack undoes the latest departure, which was never used.
-func (p *paces) giveBack() { p.pacer.GiveBack(&p.bucket) }
+// free is since when they allow one, if that is before now.
+func (p *paces) free(now leaky.Instant) leaky.Instant {
+	at := p.pacer.Free(p.bucket, now)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			at = max(at, m.pacer.Free(m.bucket, now))
+		} else if opens := m.opens(now); opens > now {
+			at = max(at, opens)
+		}
+	}
+	return at
+}
 
-// mend mends what no grant has left so, when the next departure is beyond the horizon.
-func (p *paces) mend(now leaky.Instant) { p.pacer.Take(&p.bucket, now, 1) }
+// eta is when a job departs that has so much before it, and the quota that decides it; nil if
+// it is none.
+func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
+	at = p.pacer.ETA(p.bucket, now, ahead)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			at = max(at, m.pacer.ETA(m.bucket, now, ahead))
+		}
+	}
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			if own := m.quota.ETA(p.pacer, m.window, now, ahead); own > at {
+				at, by = own, m
+			}
+		}
+	}
+	return at, by
+}
+
+// affords reports whether each quota has enough left for a departure at d, which opens has
+// allowed. The first that has not forfeits what it had.
+func (p *paces) affords(d leaky.Instant, cost int64) bool {
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, d, cost) {
+			m.quota.Take(&m.window, d, cost)
+			return false
+		}
+	}
+	return true
+}
+
+// take takes a departure at d, which opens and affords have allowed.
+func (p *paces) take(d, now leaky.Instant, cost int64) {
+	p.pacer.TakeAt(&p.bucket, now, d, cost)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			m.pacer.TakeAt(&m.bucket, now, d, cost)
+		} else {
+			m.quota.Take(&m.window, d, cost)
+		}
+	}
+}
+
+// giveBack undoes the latest departure, which was never used. Quotas get theirs by refund.
+func (p *paces) giveBack() {
+	p.pacer.GiveBack(&p.bucket)
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() {
+			m.pacer.GiveBack(&m.bucket)
+		}
+	}
+}
+
+// refund gives any departure that was never used back to the quotas that have counted it.
+func (p *paces) refund(d leaky.Instant, cost int64) {
+	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
+		return
+	}
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			m.quota.GiveBack(&m.window, d, cost)
+		}
+	}
+}
+
+// mend mends what no grant has left so: windows, at the beginning of a visit.
+func (p *paces) mend(now leaky.Instant) {
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			m.window = m.quota.Mend(m.window, now)
+		}
+	}
+}
+
+// mendBuckets does so with buckets, of which the next departure is beyond the horizon.
+func (p *paces) mendBuckets(now leaky.Instant) {
+	horizon := now.Add(queue.Horizon)
+	if p.pacer.Next(p.bucket, now) > horizon {
+		p.pacer.Take(&p.bucket, now, 1)
+	}
+	for i := range p.limits {
+		if m := &p.limits[i]; m.Paced() && m.opens(now) > horizon {
+			m.pacer.Take(&m.bucket, now, 1)
+		}
+	}
+}
+
+// slowest is the rate by which slots are counted: the lowest of the queue's and of its further
+// paces.
+func (p *paces) slowest() leaky.Rate {
+	slowest := p.pacer.Rate
+	for i := range p.limits {
+		if r := p.limits[i].pacer.Rate; r.Interval() > slowest.Interval() {
+			slowest = r
+		}
+	}
+	return slowest
+}
+
+// interval is T, rounded up to a microsecond; 0 if nothing has a rate.
+func (p *paces) interval() leaky.Instant {
+	r := p.slowest()
+	if r.Unlimited() {
+		return 0
+	}
+	n, d := r.Fraction()
+	return intervals(1, d, n)
+}
+
+// under returns the paces as another spec makes them: a limit that was there before keeps its
+// state, the others follow those that are there no more.
+func (p *paces) under(spec *queue.Spec, now leaky.Instant) (next paces, err error) {
+	next = paces{pacer: spec.Pacer(queue.Horizon), bucket: p.bucket, changed: p.changed}
+	if p.pacer != next.pacer {
+		next.bucket = p.pacer.Change(p.bucket, next.pacer, now)
+	}
+	if next.limits, err = follow(p.limits, spec.Limits, now); err != nil {
+		return paces{}, err
+	}
+	same := slices.EqualFunc(p.limits, next.limits, func(a, b limit) bool { return a.Limit == b.Limit })
+	if !same {
+		next.changed = now
+	}
+	return next, nil
+}
+
+// follow makes limits that follow others, which are at the end of their rule.
+func follow(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error) {
+	var next []limit
+	for _, of := range spec {
+		m, err := newLimit(of, now)
+		if err != nil {
+			return nil, err
+		}
+		next = append(next, m)
+	}
+	old = slices.Clone(old)
+	for _, like := range []func(a, b *limit) bool{
+		func(a, b *limit) bool { return a.Limit == b.Limit },
+		func(a, b *limit) bool { return a.Paced() == b.Paced() },
+	} {
+		for i := range next {
+			m := &next[i]
+			if m.follows {
+				continue
+			}
+			if at := slices.IndexFunc(old, func(o limit) bool { return like(m, &o) }); at >= 0 {
+				m.follow(&old[at], now)
+				old = slices.Delete(old, at, at+1)
+			}
+		}
+	}
+	return next, nil
+}
+
+// follow carries the state of another limit of its kind over.
+func (m *limit) follow(o *limit, now leaky.Instant) {
+	m.follows = true
+	switch {
+	case m.Limit == o.Limit:
+		m.bucket, m.window = o.bucket, o.window
+	case m.Paced():
+		m.bucket = o.pacer.Change(o.bucket, m.pacer, now)
+	default:
+		if w := o.quota.Mend(o.window, now); w.Ends > now {
+			m.window = leaky.Window{Ends: m.quota.Calendar.End(now), Used: w.Used}
+		}
+	}
+}
+
+// settled is what a queue that is deleted leaves: buckets at the end of their rules, within
+// their bounds, so that they do not outlive a rule that allows less.
+func (p *paces) settled(now leaky.Instant) paces {
+	left := paces{pacer: p.pacer, bucket: settled(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
+	for i := range left.limits {
+		m := &left.limits[i]
+		m.bucket = settled(m.pacer, m.bucket, now)
+	}
+	return left
+}
+
+func settled(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
+	b = p.Change(b, p, now)
+	b.TAT, b.Rem = tat(b), 0
+	return b
+}
+
+// matters reports whether any of it may still delay something: a bucket that would let a job out just
+// now matters to a raised burst.
+func (p *paces) matters(now leaky.Instant) bool {
+	if p.bucket.TAT >= now || p.bucket.Last > now {
+		return true
+	}
+	return slices.ContainsFunc(p.limits, func(m limit) bool {
+		return m.bucket.TAT >= now || m.bucket.Last > now || m.window.Ends > now && m.window.Used > 0
+	})
+}
+
+// states are those of the limits, for people.
+func (p *paces) states() (list []queue.LimitState) {
+	for _, m := range p.limits {
+		list = append(list, queue.LimitState{Bucket: m.bucket, Window: m.window})
+	}
+	return list
+}

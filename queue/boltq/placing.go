@@ -125,7 +125,8 @@ func (e *Engine) placeAlive(it *placed, l *line, c *call) {
 		j.marks = cameBack
 		l.aside.back++
 	}
-	l.turn, l.maxCost = max(l.turn, j.base()+it.Cost), max(l.maxCost, it.Cost)
+	l.turn = max(l.turn, j.base()+it.Cost)
+	l.costs(it.Cost)
 	l.plain = l.plain && !j.lane.keyed() && it.head.Priority == 0 && it.head.NotBefore.IsZero()
 	l.jobs[j.id] = j
 	l.expire(j, instant(it.head.ExpiresAt))
@@ -153,7 +154,7 @@ type placing struct {
 	flight *flight
 }
 
-func (c *placing) tally(b *batch) { b.of(c.job.lane.line) } // its turn
+func (c *placing) tally(b *batch) { b.raise(c.job.lane.line, raises{above: c.job.lane.line.parent()}) } // its turn and cost
 
 func (c *placing) write(t *tables) error {
 	if c.flight != nil {

@@ -38,10 +38,11 @@ type granted struct {
 	attempt int
 }
 
-// need is the ceiling that must be on disk before a grant is answered.
+// need is the ceilings that must be on disk before a grant is answered.
 type need struct {
 	line    *line
-	ceiling leaky.Instant
+	ceiling ceilings
+	changed leaky.Instant // as of when the limits are
 }
 
 // Reserve implements queue.Outflow.
@@ -212,12 +213,15 @@ func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 		l := n.line
 		// A raised rate brings the TAT back: then what the grant left of it is
 		// above what the bucket, which remembers the grant, needs.
-		ceiling := min(n.ceiling, tat(l.bucket))
+		ceiling := l.needed()
+		if n.changed == l.changed {
+			ceiling = ceiling.without(n.ceiling)
+		}
 		switch {
-		case g.err != nil || !l.live || ceiling <= l.ceiling:
+		case g.err != nil || !l.live || l.ceiling.covers(ceiling):
 		case l.busy != nil: // whose change may lower it; what it needs is known then
 			wait = append(wait, l.busy)
-		case ceiling <= l.pledged:
+		case l.pledged.covers(ceiling):
 			if l.pledger != own {
 				wait = append(wait, l.pledger)
 			}
@@ -225,7 +229,7 @@ func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 			if own == nil {
 				own = newCall()
 			}
-			to := ceiling.Add(l.lookahead())
+			to := l.ahead(ceiling)
 			l.pledge(to, own)
 			e.enqueue(own, &raising{call: own, line: l, to: to})
 		}

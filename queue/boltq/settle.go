@@ -117,7 +117,7 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	e.unlease(j)
 	f.settled, f.verdict, f.result = f.fence, queue.Release, queue.Waiting
 	if f.fence.epoch == e.epoch {
-		l.regain(f.fence.number, now)
+		l.regain(f, int64(j.cost), now)
 	}
 	l.loose.released++
 	l.outflow.add(now, -1)

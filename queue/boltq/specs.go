@@ -68,26 +68,26 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 	if l == nil {
 		e.store.line++
 		l = newLine(e.store.line, spec)
-		l.bucket = settled(l.pacer, e.buckets[spec.Name], now)
-		c.created, c.bucket = true, l.bucket
+		left := e.left[spec.Name]
+		left.pacer, left.bucket = l.pacer, l.pacer.Change(left.bucket, l.pacer, now)
+		var err error
+		if c.paces, err = left.under(&spec, now); err != nil {
+			return nil, queue.PutResult{}, err
+		}
+		c.paces.changed = now
+		l.paces, c.created = c.paces, true
 		e.bear(spec.Name, 1)
 		e.lines[spec.Name] = l // it is busy, and so invisible, until it is on disk
 	} else {
-		c.bucket = l.bucket
-		if was, is := l.pacer, spec.Pacer(queue.Horizon); was != is {
-			c.bucket = was.Change(l.bucket, is, now)
+		var err error
+		if c.paces, err = l.under(&spec, now); err != nil {
+			return nil, queue.PutResult{}, err
 		}
 		c.paused, c.why = l.paused, l.why
 	}
 	c.line = l
 	l.pulls = spec.Pull || l.spec.Pull
 	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
-}
-
-// settled is a bucket at the end of a rule, or at the beginning of one: within its
-// bounds, so that it does not outlive a rule that allows less.
-func settled(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
-	return p.Change(b, p, now)
 }
 
 // Delete implements queue.Specs.
@@ -105,10 +105,8 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		case !force && l.backlog():
 			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, l.onOverflow()+l.aside.leaving)
 		}
-		c := &deleting{line: l, left: settled(l.pacer, l.bucket, now)}
-		c.left.TAT, c.left.Rem = tat(c.left), 0
-		// One that would let a job out just now still matters to a raised burst.
-		c.matters = c.left.TAT >= now || c.left.Last > now
+		c := &deleting{line: l, left: l.settled(now)}
+		c.matters = c.left.matters(now)
 		return c, nil
 	})
 }
@@ -131,7 +129,7 @@ func (e *Engine) pause(ctx context.Context, name string, paused bool, why string
 		if l.paused == paused && l.why == why {
 			return nil, nil
 		}
-		return &changing{line: l, spec: l.spec, revision: l.revision, bucket: l.bucket, paused: paused, why: why}, nil
+		return &changing{line: l, spec: l.spec, revision: l.revision, paused: paused, why: why}, nil
 	})
 }
 
@@ -193,7 +191,7 @@ type changing struct {
 	spec     queue.Spec
 	revision int64
 	created  bool
-	bucket   leaky.Bucket
+	paces    paces // of a Put
 	paused   bool
 	why      string
 	respec   bool // by a Put, and not a pause
@@ -204,13 +202,13 @@ func (c *changing) bind(call *call) *line { c.call = call; return c.line }
 func (c *changing) tally(b *batch) {
 	d := b.of(c.line)
 	if c.respec {
-		d.ceiling = tat(c.bucket)
+		d.ceiling = c.paces.reached()
 	}
 }
 
 func (c *changing) write(t *tables) error {
 	if c.created {
-		if err := t.dropBucket(c.spec.Name); err != nil {
+		if err := t.dropLeft(c.spec.Name); err != nil {
 			return err
 		}
 	}
@@ -228,13 +226,14 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 			e.unfile(l)
 		}
 		l.setSpec(c.spec)
-		l.revision, l.bucket = c.revision, c.bucket
+		l.revision, l.paces = c.revision, c.paces
 		l.pledged = l.ceiling
+		e.attend(&l.paces)
 	}
 	l.paused, l.why = c.paused, c.why
 	if c.created {
 		l.live = true
-		delete(e.buckets, l.spec.Name)
+		delete(e.left, l.spec.Name)
 		at, _ := slices.BinarySearch(e.names, l.spec.Name)
 		e.names = slices.Insert(e.names, at, l.spec.Name)
 		e.adopt(l, now)
@@ -269,8 +268,8 @@ func (c *changing) frees() bool { return !c.created }
 type deleting struct {
 	call *call
 	line *line
-	left leaky.Bucket
-	// matters says that the bucket can still delay anything.
+	left paces
+	// matters says that it can still delay anything.
 	matters bool
 }
 
@@ -282,7 +281,7 @@ func (c *deleting) write(t *tables) error {
 	if err := t.dropLine(c.line.number); err != nil || !c.matters {
 		return err
 	}
-	return t.putBucket(c.line.spec.Name, c.left)
+	return t.putLeft(c.line.spec.Name, &c.left)
 }
 
 func (c *deleting) done(e *Engine, now leaky.Instant) {
@@ -298,7 +297,7 @@ func (c *deleting) done(e *Engine, now leaky.Instant) {
 	e.enlist(l)
 	name := l.spec.Name
 	if c.matters {
-		e.buckets[name] = c.left
+		e.left[name] = c.left
 	}
 	delete(e.lines, name)
 	if at, found := slices.BinarySearch(e.names, name); found {

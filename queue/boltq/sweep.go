@@ -96,7 +96,7 @@ func (r *rubbish) unfade(limit int) {
 	}
 }
 
-// Sweep implements queue.Outflow. It also forgets the buckets of deleted queues
+// Sweep implements queue.Outflow. It also forgets the paces of deleted queues
 // that can delay nothing any more.
 func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
@@ -126,13 +126,13 @@ func (e *Engine) sweep(c *call) error {
 	s := &sweeping{call: c}
 	now, looked := e.now(), 0
 	e.fade(now, fadeMax)
-	for name, b := range e.buckets {
+	for name, left := range e.left {
 		if looked++; looked > sweepMax {
 			break
 		}
-		if _, taken := e.lines[name]; !taken && b.TAT < now && b.Last <= now {
-			s.buckets = append(s.buckets, name)
-			delete(e.buckets, name)
+		if _, taken := e.lines[name]; !taken && !left.matters(now) {
+			s.left = append(s.left, name)
+			delete(e.left, name)
 		}
 	}
 	if len(e.garbage) > 0 {
@@ -143,7 +143,7 @@ func (e *Engine) sweep(c *call) error {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if !s.rubbish.empty() || len(s.buckets) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax {
+	if !s.rubbish.empty() || len(s.left) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil
@@ -153,7 +153,7 @@ func (e *Engine) sweep(c *call) error {
 type sweeping struct {
 	call *call
 	rubbish
-	buckets []string
+	left []string
 }
 
 func (c *sweeping) tally(*batch) {}
@@ -177,8 +177,8 @@ func (c *sweeping) write(t *tables) error {
 			return err
 		}
 	}
-	for _, name := range c.buckets {
-		if err := t.dropBucket(name); err != nil {
+	for _, name := range c.left {
+		if err := t.dropLeft(name); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"go.etcd.io/bbolt"
 
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -22,7 +21,7 @@ import (
 //	flights   job -> what befell a job that was granted and came back
 //	ended     number -> what is remembered of a job that ended
 //	deferred  number -> the record of a job that was set aside
-//	buckets   name of a deleted queue -> its bucket
+//	buckets   name of a deleted queue -> its bucket and its limits with their states
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
 	metaTable     = []byte("meta")
@@ -44,7 +43,7 @@ var (
 
 // schema is the version of the file's layout. A file with another one is refused:
 // no release has written an older one.
-const schema = 4
+const schema = 5
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {
@@ -176,11 +175,15 @@ func (t *tables) dropLine(number uint64) error {
 	return nil
 }
 
-func (t *tables) putBucket(name string, b leaky.Bucket) error {
-	return t.tx.Bucket(bucketsTable).Put([]byte(name), encodeBucket(b))
+func (t *tables) putLeft(name string, p *paces) error {
+	text, err := encodePaces(p)
+	if err != nil {
+		return err
+	}
+	return t.tx.Bucket(bucketsTable).Put([]byte(name), text)
 }
 
-func (t *tables) dropBucket(name string) error {
+func (t *tables) dropLeft(name string) error {
 	return t.tx.Bucket(bucketsTable).Delete([]byte(name))
 }
 

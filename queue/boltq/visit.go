@@ -39,11 +39,12 @@ func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
 // visit grants jobs of a queue that is in no group.
 func (e *Engine) visit(l *line, g *grant, now leaky.Instant) {
 	g.miss(l, l.departs, now)
+	l.mend(now)
 	before, v := len(g.jobs), l.begin()
 	for !g.full {
 		d := l.opens(now)
 		if d > now.Add(queue.Horizon) {
-			l.mend(now)
+			l.mendBuckets(now)
 			break
 		}
 		if l.crowded() {
@@ -56,7 +57,7 @@ func (e *Engine) visit(l *line, g *grant, now leaky.Instant) {
 		j := ln.fifo.front()
 		if gone, more := e.expired(j, d, g, now); gone {
 			continue
-		} else if !more || !g.fits(j) {
+		} else if !more || !g.fits(j) || !l.affords(d, int64(j.cost)) {
 			break
 		}
 		l.take(d, now, int64(j.cost))
@@ -73,11 +74,12 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 	} else {
 		g.miss(k.resting.top(), k.departs, now)
 	}
+	p.mend(now)
 	before, t := len(g.jobs), &tour{group: k}
 	for !g.full {
 		d := p.opens(now)
 		if d > now.Add(queue.Horizon) {
-			p.mend(now)
+			p.mendBuckets(now)
 			break
 		}
 		l, ln, d := t.choose(d, now)
@@ -85,12 +87,12 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 			break
 		}
 		j := ln.fifo.front()
+		cost := int64(j.cost)
 		gone, more := e.expired(j, d, g, now)
-		if !gone {
-			if !more || !g.fits(j) {
-				break
-			}
-			cost := int64(j.cost)
+		if !gone && (!more || !g.fits(j) || !p.affords(d, cost)) {
+			break
+		}
+		if !gone && (l == p || l.affords(d, cost)) {
 			p.take(d, now, cost)
 			if l != p {
 				l.take(d, now, cost)
@@ -153,6 +155,7 @@ func (t *tour) call(l *line, d, now leaky.Instant) *lane {
 		return nil
 	}
 	if !l.seat.called {
+		l.mend(now)
 		l.seat.called, l.seat.visit = true, l.begin()
 		t.called = append(t.called, l)
 	}
@@ -199,7 +202,7 @@ func (g *grant) miss(l *line, since, now leaky.Instant) {
 
 // missed is how many departures the queue could have had since it became due.
 func (l *line) missed(since, now leaky.Instant) int64 {
-	n, d := l.spec.Rate.Fraction()
+	n, d := l.slowest().Fraction()
 	if n == 0 || since >= now {
 		return 0
 	}
@@ -240,10 +243,10 @@ func (g *grant) close(l *line, n int, now leaky.Instant) {
 	}
 }
 
-// need notes the ceiling that a grant needs.
+// need notes the ceilings that a grant needs.
 func (g *grant) need(l *line) {
-	if !l.spec.Rate.Unlimited() {
-		g.needs = append(g.needs, need{l, tat(l.bucket)})
+	if !l.spec.Rate.Unlimited() || len(l.limits) > 0 {
+		g.needs = append(g.needs, need{l, l.needed(), l.changed})
 	}
 }
 

@@ -1,6 +1,8 @@
 package boltq
 
 import (
+	"strings"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -32,12 +34,23 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 	case l.crowded():
 		return queue.Why{By: queue.ByMaxInFlight}
 	}
-	at, by := l.judge(l.outlook(j, l.risk(0, false)), now)
-	why := queue.Why{By: by}
-	if at <= now {
-		why.By = l.spec.Cause()
-	} else if p := l.parent(); by == queue.ByParent && p != nil {
-		why.Queue = p.spec.Name
+	return l.judge(l.outlook(j, l.risk(0, false)), now).why(l, now)
+}
+
+// why is the verdict for a job of l.
+func (v verdict) why(l *line, now leaky.Instant) queue.Why {
+	if v.at <= now {
+		return queue.Why{By: l.spec.Cause()}
 	}
-	return why
+	w := queue.Why{By: v.by}
+	if v.of != l {
+		w.Queue = v.of.spec.Name
+	}
+	if m := v.quota; m != nil {
+		w.Reason = strings.TrimSpace(m.Quota.String() + " " + m.Timezone)
+		if at := m.opens(now); at > now {
+			w.Until = at.Time()
+		}
+	}
+	return w
 }

@@ -1,0 +1,220 @@
+package boltq
+
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// ceilings are what the file says of a queue's paces: no answered grant leaves them beyond. Of
+// a bucket that is its TAT, in whole microseconds, of a quota what is used up in a window. A
+// further pace has its TAT as the end of one of which nothing is used. Their limits are never
+// changed in place.
+type ceilings struct {
+	tat    leaky.Instant
+	limits []leaky.Window
+}
+
+// covers reports whether nothing in need is beyond c.
+func (c ceilings) covers(need ceilings) bool {
+	if need.tat > c.tat || len(need.limits) > len(c.limits) {
+		return false
+	}
+	for i, w := range need.limits {
+		if beyond(w, c.limits[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// with is the higher of two, each by itself; without is the lower.
+func (c ceilings) with(d ceilings) ceilings {
+	return ceilings{max(c.tat, d.tat), pick(c.limits, d.limits, func(a, b leaky.Window) bool { return beyond(a, b) })}
+}
+
+func (c ceilings) without(d ceilings) ceilings {
+	return ceilings{min(c.tat, d.tat), pick(c.limits, d.limits, func(a, b leaky.Window) bool { return beyond(b, a) })}
+}
+
+func (c ceilings) equal(d ceilings) bool { return c.tat == d.tat && slices.Equal(c.limits, d.limits) }
+
+// beyond reports whether more may have left by a than by b.
+func beyond(a, b leaky.Window) bool {
+	return a.Ends > b.Ends || a.Ends == b.Ends && a.Used > b.Used
+}
+
+// pick returns of each pair the first if that is preferred.
+func pick(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []leaky.Window {
+	if len(b) == 0 || slices.Equal(a, b) {
+		return a
+	}
+	picked := slices.Clone(b)
+	for i, w := range a[:min(len(a), len(b))] {
+		if prefers(w, b[i]) {
+			picked[i] = w
+		}
+	}
+	return picked
+}
+
+// reached is how far the paces are.
+func (p *paces) reached() ceilings {
+	c := ceilings{tat: tat(p.bucket)}
+	for _, m := range p.limits {
+		if m.Paced() {
+			c.limits = append(c.limits, leaky.Window{Ends: tat(m.bucket)})
+		} else {
+			c.limits = append(c.limits, m.window)
+		}
+	}
+	return c
+}
+
+// needed is what of that must be on file before a grant is answered: an unlimited rate needs
+// nothing.
+func (p *paces) needed() ceilings {
+	c := p.reached()
+	if p.pacer.Rate.Unlimited() {
+		c.tat = 0
+	}
+	return c
+}
+
+// ahead is how far the ceilings are raised when a grant needs it, so that a fast queue commits
+// a few times a second and not at each grant. A crash costs as much.
+func (p *paces) ahead(need ceilings) ceilings {
+	to := ceilings{tat: need.tat.Add(lookahead(p.pacer)), limits: slices.Clone(need.limits)}
+	for i := range to.limits {
+		if m := &p.limits[i]; m.Paced() {
+			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(m.pacer))
+		} else {
+			to.limits[i].Used += m.quota.Max / usedAhead
+		}
+	}
+	return to
+}
+
+const (
+	ceilingAhead = 250 * time.Millisecond
+	slowest      = time.Second
+	usedAhead    = 1000 // the part of a quota
+)
+
+// lookahead stays below what leaky.MaxCost intervals span, which is what the bucket's own bound
+// allows on reopening, and is nothing for a slow pace.
+func lookahead(p leaky.Pacer) time.Duration {
+	t := p.Rate.Interval()
+	if t > ceilingAhead {
+		return 0
+	}
+	return min(ceilingAhead, leaky.MaxCost*t/2)
+}
+
+// oneGrant is the ceilings that let a job of the given cost leave within the
+// next horizon without a commit of its own.
+func (p *paces) oneGrant(now leaky.Instant, cost int64) ceilings {
+	c := ceilings{tat: oneGrant(p.pacer, p.bucket, now, cost)}
+	for i := range p.limits {
+		m := &p.limits[i]
+		w := m.window
+		if m.Paced() {
+			w = leaky.Window{Ends: oneGrant(m.pacer, m.bucket, now, cost)}
+		} else if m.quota.Affords(w, now, cost) {
+			m.quota.Take(&w, now, cost)
+		}
+		c.limits = append(c.limits, w)
+	}
+	return c
+}
+
+// A slow pace has none: there a crash would cost a slot that was never used, and a commit a grant
+// is nothing.
+func oneGrant(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leaky.Instant {
+	t := p.Rate.Interval()
+	if p.Rate.Unlimited() || t > slowest {
+		return 0
+	}
+	return max(tat(b), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
+}
+
+// restore makes the paces those of a queue whose process died: nothing that it may have granted is
+// beyond the ceilings.
+func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
+	p.bucket = restored(p.pacer, c.tat, now, maxCost)
+	for i := range p.limits[:min(len(p.limits), len(c.limits))] {
+		if m := &p.limits[i]; m.Paced() {
+			m.bucket = restored(m.pacer, c.limits[i].Ends, now, maxCost)
+		} else {
+			m.window = c.limits[i]
+		}
+	}
+}
+
+// restored is a bucket of which only the ceiling is known. Last is put as late as a grant can be
+// and LastCost as high as the ceiling needs, so that the bucket's bound on TAT
+// does not cut off what was granted.
+func restored(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) leaky.Bucket {
+	if ceiling == 0 {
+		return leaky.Bucket{}
+	}
+	last := now.Add(queue.Horizon)
+	b := leaky.Bucket{TAT: max(ceiling, now), Last: last, LastCost: maxCost}
+	if t := p.Rate.Interval(); t > 0 {
+		b.TAT = b.TAT.Add(queue.Horizon)
+		beyond := b.TAT.Sub(last) - time.Duration(p.Burst-1)*t
+		b.LastCost = min(leaky.MaxCost, max(b.LastCost, int64(beyond/t)+1))
+	}
+	return b
+}
+
+// tat is the bucket's TAT in whole microseconds, never below it.
+func tat(b leaky.Bucket) leaky.Instant {
+	if b.Rem > 0 {
+		return b.TAT + 1
+	}
+	return b.TAT
+}
+
+// raises are the ceilings that an append brings along, of its queue and of that one's parent.
+type raises struct {
+	own, parent ceilings
+	above       *line // nil if there is none
+}
+
+func (r *raises) with(s raises) {
+	r.own, r.parent, r.above = r.own.with(s.own), r.parent.with(s.parent), s.above
+}
+
+// raises notes what c will bring along that appends a job.
+func (l *line) raises(now leaky.Instant, cost int64, c *call) (r raises) {
+	r.own = l.oneGrant(now, cost)
+	l.pledge(r.own, c)
+	p := l.parent()
+	if p == nil {
+		return r
+	}
+	r.above = p
+	if p.busy == nil { // else it has other ceilings then
+		r.parent = p.oneGrant(now, cost)
+		p.pledge(r.parent, c)
+	}
+	return r
+}
+
+// costs notes that a job of that cost came in, which a hold is for.
+func (l *line) costs(cost int64) {
+	l.maxCost = max(l.maxCost, cost)
+	if p := l.parent(); p != nil {
+		p.maxCost = max(p.maxCost, cost)
+	}
+}
+
+// pledge notes that c is on its way to raise the ceilings.
+func (l *line) pledge(to ceilings, c *call) {
+	if !l.pledged.covers(to) && !l.ceiling.covers(to) {
+		l.pledged, l.pledger = l.pledged.with(to), c
+	}
+}
