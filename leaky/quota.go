@@ -23,6 +23,12 @@ func Every(period, phase Instant) Calendar {
 // keeps it has time to say where it really goes on.
 func Ending(ends []Instant) Calendar { return Calendar{ends: ends} }
 
+// Fixed returns what Every was given, 0 and 0 if the windows are not all as long.
+func (c Calendar) Fixed() (period, phase Instant) { return c.period, c.phase }
+
+// Ends returns what Ending was given.
+func (c Calendar) Ends() []Instant { return c.ends }
+
 // End returns the end of the window that t is in: the first end after t.
 func (c Calendar) End(t Instant) Instant {
 	if len(c.ends) == 0 {

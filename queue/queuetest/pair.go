@@ -69,6 +69,8 @@ func (p *pair) someJobs() []queue.Job {
 		p.inSomeLane(&j)
 		list = append(list, j)
 	}
+	// In which order those of several queues are decided is left open.
+	slices.SortStableFunc(list, func(a, b queue.Job) int { return strings.Compare(a.Queue, b.Queue) })
 	return list
 }
 
@@ -362,9 +364,9 @@ func (p *pair) jobInfo(q, id string) {
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
 			where = fmt.Sprintf("lane %q priority %d until %s ", i.Lane, i.Priority, micro(i.ExpiresAt))
 		}
-		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
 			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason,
-			i.Why.By, micro(i.Why.Until), i.Why.Reason) + timelineText(i.Timeline)
+			i.Why.By, micro(i.Why.Until), i.Why.Reason, i.Why.Queue) + timelineText(i.Timeline)
 	})
 }
 

@@ -1,4 +1,5 @@
--- Shared, behind pace.lua: when a queue is next to be looked at.
+-- Shared, behind pace.lua: when a queue is next to be looked at. A member of a group has a place
+-- there (see group.lua), and the group one on the agenda.
 
 -- agenda notes when the queue is next worth a visit: when its first waiting job
 -- can depart, and when its first scheduled job is due, or the first of its lanes has
@@ -13,16 +14,20 @@ local function agenda(q, back, since)
     local from = -math.huge
     if q.laned then from = laned.able(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
     if from then
-      departs = next_departure(q)
+      -- What holds all members of a group holds the parent's own jobs, and nothing else does.
+      local own = q.group == q
+      departs = own and now or next_departure(q)
       -- A lane that has rested meanwhile is looked at like a job that is due.
-      if from > (back == 'LT' and conforming(q) or departs) then
+      if from > (back == 'LT' and (own and -math.huge or conforming(q)) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
-        departs = max(since, conforming(q))
+        departs = own and since or max(since, conforming(q))
       end
     end
   end
-  if not departs then
+  if q.group then
+    departs = beside.file(q, departs, back)
+  elseif not departs then
     call('ZREM', B .. 'a', q.nr)
   elseif back then
     call('ZADD', B .. 'a', back, departs, q.nr)

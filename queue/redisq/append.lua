@@ -40,8 +40,8 @@ local function append(name, count, first)
   local live = 'L' .. pack('>I7', now)
   local places, p, others, line = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, nr, others }
-  -- While there is no backlog, and nothing but the line, whoever finds a place takes it.
-  local cap, args = (q.laned or backlogged(q)) and 0 or q.cap, ARGV
+  -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
+  local cap, args = (q.laned or q.also or backlogged(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   for i = first, first + 2 * count - 1, 2 do
     local id, body = args[i], args[i + 1]
@@ -66,7 +66,7 @@ local function append(name, count, first)
       local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, line)
       if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end
       size, turn, cmax = q.size, q.turn, q.cmax
-      if q.laned or backlogged(q) then cap = 0 end
+      if q.laned or q.also or backlogged(q) then cap = 0 end
       local o = #others
       others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / 2, code, x or 0, position or 0, eta or 0, last or 0
     else
@@ -87,7 +87,7 @@ local function append(name, count, first)
   end
   local entered = quick + line.entered
   add(q, 'appended', entered)
-  if entered > 0 and q.laned then
+  if entered > 0 and (q.laned or q.group) then
     laned.sooner(q)
   elseif entered > 0 and waiting == 0 and not q.paused then
     call('ZADD', B .. 'a', 'LT', room, nr)

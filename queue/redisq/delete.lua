@@ -3,23 +3,31 @@
 -- refers to any more.
 --
 -- ARGV[2..4]  name, expected revision (-1: any), '1' to delete held jobs too
--- Returns  {code, revision or jobs held or deferred}: 0 deleted; 1 no such queue; 2 another revision; 3 not empty
+-- Returns  {code, revision, jobs held or deferred, or children}: 0 deleted; 1 no such queue; 2 another revision; 3 not empty; 4 it has children
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
 local nr = number_of(name)
+-- Its lanes are the sweeper's, whatever is wrong with them; only a parent's may be looked at, in the end.
+local with_lanes = more
+more = nil
 local q = nr and load(nr)
+more = with_lanes
 if not q then return { 1, 0 } end
 if expect >= 0 and expect ~= q.rev then return { 2, q.rev } end
+more_beside(q)
+if q.group == q then return { 4, beside.children_of(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('ZREM', B .. 'o', name)
+call('ZREM', B .. 'E', name)
 
 -- A queue made again under the name goes on from this bucket.
 bounded(q)
-local until_ = max(q.tat + 1, q.last)
+local windows, last_ends = beside.buried(q)
+local until_ = max(q.tat + 1, q.last, last_ends)
 if until_ > now then
-  call('HSET', B .. 'x', name, pack('>I7I7I2', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc))
+  call('HSET', B .. 'x', name, pack('>I7I7I2', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc) .. windows)
   call('ZADD', B .. 'X', until_, name)
 end
 local past = call('ZRANGEBYSCORE', B .. 'X', '-inf', now, 'LIMIT', 0, 100)
@@ -45,5 +53,7 @@ call('ZREM', B .. 's', nr)
 call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 call('HINCRBY', B, 'queues', -1)
+-- A parent that somebody broke keeps no child.
+if q.group then pcall(beside.gone, q, name) end
 finish()
 return { 0, held }

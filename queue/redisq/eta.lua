@@ -1,14 +1,46 @@
 -- Shared, behind lanes.lua: when a job is expected to depart.
 
-local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
-
--- pace_eta is leaky.Pacer.ETA, in the same steps.
-local function pace_eta(q, ahead)
-  bounded(q)
-  if q.n == 0 then return now end
+-- pace_eta is leaky.Pacer.ETA, in the same steps, as of an instant.
+local function pace_eta(q, ahead, at)
+  bounded(q, at + HORIZON)
+  if q.n == 0 then return at end
   local s = { n = q.n, d = q.d, b = q.b, tat = q.tat, rem = q.rem }
-  if s.tat < now then s.tat, s.rem = now, 0 end
-  return max(now, min(conforming(s) + ceil(ahead * q.d / q.n), FARTHEST))
+  if s.tat < at then s.tat, s.rem = at, 0 end
+  return max(at, min(conforming(s) + ceil(ahead * q.d / q.n), FARTHEST))
+end
+
+-- quota_eta is leaky.Quota.ETA, of a limit of the queue q.
+local function quota_eta(l, q, ahead)
+  local ends, used = beside.window(l, now)
+  if now >= ends then ends, used = beside.end_of(l, now), 0 end
+  local over = ahead - max(0, l.max - used)
+  if over < 0 then return now end
+  local begins = beside.skip(l, ends, floor(over / l.max))
+  return pace_eta({ n = q.n, d = q.d, b = q.b, tat = 0, rem = 0, last = 0, lc = 0 }, over % l.max, begins)
+end
+
+-- outflow_eta is when a job departs, by the queue's bucket and limits, that has so much before it. It also
+-- returns the quota that decides it, if one does.
+local function outflow_eta(q, ahead)
+  local at, quota = pace_eta(q, ahead, now), nil
+  for _, l in ipairs(q.limits or {}) do
+    if l.max == 0 then
+      local own = pace_eta(l, ahead, now)
+      if own >= at then at, quota = own, nil end
+    end
+  end
+  for _, l in ipairs(q.limits or {}) do
+    local own = l.max > 0 and quota_eta(l, q, ahead) or at
+    if own > at then at, quota = own, l end
+  end
+  return at, quota
+end
+
+-- group_eta is that of the group, for a job that has a before it in its own queue, where n others
+-- wait; deferred is what of a is not in the queue.
+local function group_eta(q, a, n, cost, deferred)
+  local g, elsewhere, k = q.group, beside.others(q)
+  return outflow_eta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.gcmax, cost) + deferred))
 end
 
 -- line_of counts who waits: in all, in how many lanes, and from which turn on in
@@ -35,24 +67,33 @@ local function ahead_of(q, before, behind, cost, ordinary)
 end
 
 -- lane_eta is the eta of a job that has i before it in its lane, m other lanes, and n
--- in all beside it, and whose rate decides it.
+-- in all beside it, and what decides it; then the quota that does, and whether that is the parent's.
 local function lane_eta(q, h, cost, behind, i, m, n)
-  local at = pace_eta(q, ahead_of(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE))
+  local ahead = ahead_of(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE)
+  local at, quota, by = now, nil, 'rate'
+  if q.group ~= q then at, quota = outflow_eta(q, ahead) end
+  if quota then by = 'quota' end
   local rule = rule_of(q, h.lane)
-  local own = rule.n > 0 and pace_eta(bucket_of(q, h.lane, rule, now), i) or at
-  if own > at then return own, 'lane_rate' end
-  return at, 'rate'
+  local own = rule.n > 0 and pace_eta(bucket_of(q, h.lane, rule, now), i, now) or at
+  if own > at then at, quota, by = own, nil, 'lane_rate' end
+  if not q.group then return at, by, quota end
+  local together, its = group_eta(q, ahead, n, cost, 0)
+  if together > at then return together, its and 'quota' or 'parent', its, true end
+  return at, by, quota
 end
 
 -- aside_eta is that of a deferred job, which departs behind all that wait and jobs
 -- on the overflow of that cost.
 local function aside_eta(q, line, cost, before, not_before)
   local behind = q.turn - (line.head or q.turn)
-  return max(pace_eta(q, ahead_of(q, line.waiting, behind, cost, true) + before), not_before)
+  local ahead = ahead_of(q, line.waiting, behind, cost, true) + before
+  local at = q.group == q and now or outflow_eta(q, ahead)
+  if q.group then at = max(at, (group_eta(q, ahead, line.waiting, cost, before))) end
+  return max(at, not_before)
 end
 
 -- expected returns the position of a job that waits, and its eta, also while it
--- is scheduled, and whose rate decides that. f is its flight, if it has one.
+-- is scheduled, and what decides that as lane_eta does. f is its flight, if it has one.
 local function expected(q, line, id, job, f)
   local h = head_of(job, 27)
   local W, head = waiting_key(q, h.lane), line.head or 0
@@ -61,11 +102,11 @@ local function expected(q, line, id, job, f)
     return i + 1, lane_eta(q, h, cost_of(job), (tonumber(call('ZSCORE', W, id)) or head) - head, i, line.lanes - 1, line.waiting - 1)
   end
   local i, own = call('ZCOUNT', W, '-inf', string.format('(%.0f', f.turn)), call('ZCARD', W) > 0 and 1 or 0
-  local at, by = lane_eta(q, h, cost_of(job), max(0, f.turn - (line.head or f.turn)), i, line.lanes - own, line.waiting)
-  return 0, max(f.at, at), by
+  local at, by, quota, together = lane_eta(q, h, cost_of(job), max(0, f.turn - (line.head or f.turn)), i, line.lanes - own, line.waiting)
+  return 0, max(f.at, at), by, quota, together
 end
 
 -- exact reports whether nothing but the pace decides an eta.
 local function exact(q, line)
-  return q.size == line.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered
+  return q.size == line.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits and not q.group
 end

@@ -39,6 +39,7 @@ local function alive(i)
   set(q, 'size', q.size + 1)
   set(q, 'turn', max(q.turn, i.turn + h.priority * PRIORITY_STEP + cost))
   if cost > q.cmax then set(q, 'cmax', cost) end
+  if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
   if h.lane ~= ZERO then laned.tally(q, 'h', h.lane, 1) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
     pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }

@@ -4,7 +4,9 @@
 -- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
 -- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
---          last, last cost, cost of what waits, of what is deferred, jobs that came back; of the lane: jobs waiting, jobs held, tat, rem, last, last cost}, or {name, what is wrong}
+--          last, last cost, cost of what waits, of what is deferred, jobs that came back,
+--          limits, group, parent; of the lane: jobs waiting, jobs held, tat, rem, last, last cost}, or {name, what is wrong}: limits one {tat, rem,
+--          last, last cost} or {end, used} each; group {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
 
 begin()
 local names
@@ -39,36 +41,45 @@ local function lane_of(q, lane, row)
   for _, value in ipairs({ call('ZCARD', laned.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc }) do row[#row + 1] = value end
 end
 
-local out = {}
-local function show(name)
-  local nr = number_of(name)
-  local q = nr and load(nr)
-  if q then
-    sound(nr)
-    forget_dead(q)
-    local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
-    for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
-    more(q)
-    local line = laned.line_of(q)
-    local head = call('ZRANGE', laned.waiting_key(q, next_lane(q)), 0, 0)
-    local oldest = 0
-    if head[1] then
-      local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
-      if #start == 8 then oldest = time_at(start) end
-    end
-    local row = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
-      max(q.deferred, q.behind), call('ZCARD', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
-      v[17], oldest, next_departure(q), v[18], v[19], v[20], now,
-      call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[21], q.back }
-    if ARGV[2] == 'get' and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
-    out[#out + 1] = row
-  end
+local function limits_of(q)
+  local row = {}
+  for i, l in ipairs(q.limits or {}) do row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used } end
+  return row
 end
 
+local function show(nr, q, name)
+  sound(nr)
+  forget_dead(q)
+  local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
+  for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
+  more(q)
+  local line = laned.line_of(q)
+  local head = call('ZRANGE', laned.waiting_key(q, next_lane(q)), 0, 0)
+  local oldest = 0
+  if head[1] then
+    local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
+    if #start == 8 then oldest = time_at(start) end
+  end
+  local row = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
+    max(q.deferred, q.behind), call('ZCARD', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
+    v[17], oldest, next_departure(q), v[18], v[19], v[20], now,
+    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[21], q.back,
+    limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
+    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {} }
+  if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
+  return row
+end
+
+local out = {}
 for _, name in ipairs(names) do
   -- A queue that somebody broke must not hide the others.
-  local ok, e = pcall(show, name)
-  if not ok then out[#out + 1] = { name, error_text(e) } end
+  local ok, row = pcall(function()
+    local nr = number_of(name)
+    local q = nr and load(nr)
+    return q and show(nr, q, name)
+  end)
+  if not ok then row = { name, error_text(row) } end
+  if row then out[#out + 1] = row end
 end
 finish()
 return out

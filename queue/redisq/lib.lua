@@ -9,13 +9,15 @@
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
 --   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket; until when that matters
---   <B>a       zset  agenda: number of a queue where a job waits -> its next possible departure
+--   <B>a       zset  agenda: number of a queue where a job waits -> its next possible departure; of a
+--                    group the parent's
 --   <B>s       zset  number of a queue where a job is scheduled, or only resting lanes have jobs -> when the first is due
 --   <B>l       zset  leases: number:id -> deadline
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
 --   <B>k       hash  number of a client -> its name, of the latest 1000
 --   <B>g:<id>  string  a client's number and its last grant
 --   <B>m:<id>  string  what a call over many jobs was answered (see once.lua)
+--   <B>E       zset  name of a queue with quotas by a calendar -> until when that is known well enough
 --   <B>o       zset  name of a queue with a backlog -> since when
 --   <B>z       list  numbers of deleted queues that the sweeper has still to free
 --   <B>q<nr>   hash  one queue (see load)
@@ -28,6 +30,8 @@
 --   <B>u<nr>   zset  lanes with a key that hold jobs, in order of their digests
 --   <B>O<nr>   hash  lane -> rule in place of the queue's for lanes (see lanes.lua)
 --   <B>v<nr>:<lane>  string  a lane's bucket, until it delays nothing any more
+--   <B>R<nr>   zset  of a parent: numbers of the members of its group that rest -> until when
+--   <B>Y<nr>   zset  of those that are ready -> tag
 --   <B>t<nr>   zset  scheduled: id -> due
 --   <B>f<nr>   hash  flight: id -> what happened since the first grant (see flight)
 --   <B>e<nr>   list  ended well, cancelled or expired: 7 bytes of time, then the id
@@ -46,6 +50,7 @@ local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
+local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
 -- The flags of a record; one below EXPIRES says that the job is an ordinary one.
 local EXPIRES, LANE, PRIORITY, NOT_BEFORE = 2, 4, 8, 16
 local ZERO = string.rep('\0', 16) -- the lane without a key
@@ -156,11 +161,12 @@ end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also' }
 
 -- more puts into laned what only queues with lanes need of a script's functions, and
--- loads what such a queue keeps (see scripts.go).
-local laned, more = {}, nil
+-- loads what such a queue keeps (see scripts.go). beside and more_beside are the same of
+-- queues with limits beside their rate, or of a group.
+local laned, more, beside, more_beside = {}, nil, {}, nil
 
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
@@ -171,9 +177,10 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), paused = v[15] == '1', lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], changes = {},
   }
   if q.laned and more then more(q) end
+  if q.also and more_beside then more_beside(q) end
   return q
 end
 
@@ -200,6 +207,7 @@ local function save(q)
   end
   if #args > 0 then call('HSET', B .. 'q' .. q.nr, unpack(args)) end
   q.changes = {}
+  if q.group and q.group ~= q then save(q.group) end
 end
 
 local function save_bucket(q)
@@ -207,6 +215,7 @@ local function save_bucket(q)
   set(q, 'rem', q.rem)
   set(q, 'last', q.last)
   set(q, 'lc', q.lc)
+  if q.limits then beside.keep(q) end
 end
 
 -- A job: 'L' or 'R', 7 bytes of the instant it was appended, then its body as it

@@ -20,7 +20,7 @@ q.paused = true
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
 set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
 call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'paused', '1', 'preason', ARGV[7])
-save(q)
 agenda(q)
+save(q)
 finish()
 return { 1, ARGV[4] }

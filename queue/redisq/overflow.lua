@@ -96,16 +96,20 @@ local function among_deferred(q, number)
   return rank, q.deferred > 0 and floor(q.dcost * (rank - 1) / q.deferred) or 0
 end
 
+-- stopped reports whether nothing leaves a queue until somebody resumes it, or its parent.
+local function stopped(q) return q.paused or q.group and q.group.paused end
+
 -- promise returns how long a caller is told to stay away: those refused are told
 -- instants one interval apart.
 local function promise(q)
   local wait
-  if q.paused then
+  local room, interval = next_departure(q), q.n > 0 and ceil(q.d / q.n) or 0
+  if q.limits or q.group then room, interval = beside.pace_of(q) end
+  if stopped(q) then
     wait = 30 * SECOND
-  elseif q.n == 0 then
-    wait = 100000
+  elseif interval == 0 then
+    wait = max(100000, room - now)
   else
-    local room, interval = next_departure(q), ceil(q.d / q.n)
     q.refn = max(q.refn, room)
     if q.refn > room + min(q.cap * interval, YEAR) then q.refn = room end
     wait = q.refn - now

@@ -25,7 +25,8 @@ local function bounded(q, latest)
   if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
 end
 
-local function conforming(q)
+-- conforms is when the bucket alone lets the next job out, without regard to now.
+local function conforms(q)
   if q.n == 0 then return q.tat end
   local whole, rest = burst_parts(q)
   local d = q.tat - whole
@@ -33,22 +34,35 @@ local function conforming(q)
   return d
 end
 
+-- conforming is when it and all limits beside it do.
+local function conforming(q)
+  if q.limits then return beside.all_conform(q, conforms(q)) end
+  return conforms(q)
+end
+
 local function next_departure(q)
   bounded(q)
   return max(now, conforming(q))
+end
+
+-- take_at takes from a bucket alone, as of an instant, for a departure at d.
+local function take_at(q, d, at, cost)
+  if q.tat < at then q.tat, q.rem = at, 0 end
+  q.tat, q.rem = advance(q, q.tat, q.rem, cost)
+  q.last, q.lc = d, cost
 end
 
 -- take grants a departure within the horizon, or returns nil.
 local function take(q, cost)
   local d = next_departure(q)
   if d > now + HORIZON then return nil end
-  if q.tat < now then q.tat, q.rem = now, 0 end
-  q.tat, q.rem = advance(q, q.tat, q.rem, cost)
-  q.last, q.lc = d, cost
+  if q.limits then return beside.allows(q, d, cost) and beside.take_all(q, d, cost) end
+  take_at(q, d, now, cost)
   return d
 end
 
 local function give_back(q)
+  if q.limits then beside.give_back_paces(q) end
   if q.lc == 0 or q.n == 0 then
     q.lc = 0
     return
@@ -66,6 +80,7 @@ end
 -- hold puts off what a server that may have lost writes could grant too soon: all
 -- that was granted before it started departed by then, plus the horizon, which is at.
 local function hold(q, at, cost)
+  if q.limits then beside.hold_paces(q, at, cost) end
   local whole, rest = burst_parts(q)
   if rest > 0 then whole = whole + 1 end
   local tat, rem = advance(q, at + whole, 0, cost)
@@ -77,6 +92,7 @@ end
 -- difference the two would stand too near together (invariant 4).
 local function cover(q, cost)
   local more = cost - q.hc
+  if q.limits then beside.cover_paces(q, more) end
   q.tat, q.rem = advance(q, q.tat, q.rem, more)
   q.lc = q.lc + more
   set(q, 'lf', 0) -- the slot granted last can be given back no more: it is not the last any longer

@@ -12,8 +12,10 @@ local was_paused = q.paused
 q.paused = ARGV[3] == '1'
 call('HSET', B .. 'q' .. nr, 'paused', ARGV[3], 'preason', ARGV[4])
 if q.paused ~= was_paused then
+  if q.group == q then set(q, 'gsince', now) end
   local e = agenda(q)
   if e then due(e) end
+  save(q)
 end
 finish()
 return 1

@@ -129,6 +129,7 @@ local function enter(q, id, h, cost, before)
   set(q, 'turn', q.turn + cost)
   set(q, 'size', q.size + 1)
   if cost > q.cmax then set(q, 'cmax', cost) end
+  if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
   if h.lane ~= ZERO then tally(q, 'h', h.lane, 1) end
   if h.not_before > now then
     call('HSET', B .. 'f' .. q.nr, id, pack_flight({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0,
@@ -149,7 +150,7 @@ end
 -- sooner is agenda after something that may have made something due before, or
 -- have let a lane go on: then whoever watches is told.
 local function sooner(q)
-  local a, s = tonumber(call('ZSCORE', B .. 'a', q.nr)), tonumber(call('ZSCORE', B .. 's', q.nr))
+  local a, s = tonumber(call('ZSCORE', B .. 'a', q.group and q.group.nr or q.nr)), tonumber(call('ZSCORE', B .. 's', q.nr))
   local e = agenda(q, 'LT')
   if e and e < min(a or e + 1, s or e + 1) then due(e) end
 end

@@ -6,7 +6,8 @@
 --              places for what comes back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say otherwise
 -- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by, number of rules for
 --              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
--- Returns  {revision, created, changed, conflict}
+-- then         most children of a name, until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua)
+-- Returns  {revision, created, changed, conflict}, the last 2 if there are too many children
 
 begin()
 check_run()
@@ -20,6 +21,18 @@ if q and call('HGET', B .. 'q' .. nr, 'stamp') == ARGV[13] then return { rev, re
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
+
+local rules, arg = {}, 25 + 2 * tonumber(ARGV[24])
+for i = arg + 3, #ARGV, 8 do
+  local rule = { ARGV[i] }
+  for k = 1, 6 do rule[k + 1] = tonumber(ARGV[i + k]) end
+  rule[8] = ARGV[i + 7]
+  rules[#rules + 1] = rule
+end
+more_beside(q or {})
+local base = not q and beside.parent_of(name)
+if not q and not base then beside.children(name) end
+if base and beside.children_of(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
 
 local by_lanes = q and q.laned or ''
 for i = 19, 23 do
@@ -50,15 +63,18 @@ if not q then
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
   -- Numbers that sort as text in the order they were made, and stay short.
   nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
-  q = { nr = nr, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, cmax = 1, changes = {}, paused = false }
+  q = { nr = nr, name = name, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, cmax = 1, changes = {}, paused = false }
   -- A queue made again goes on where the deleted one stopped.
-  local grave = call('HGET', B .. 'x', name)
+  local before, grave = {}, call('HGET', B .. 'x', name)
   if grave then
-    q.tat, q.last, q.lc = unpack_('>I7I7I2', grave)
+    local limits
+    q.tat, q.last, q.lc, limits = unpack_('>I7I7I2', grave)
+    before = beside.recalled(sub(grave, limits))
     call('HDEL', B .. 'x', name)
     call('ZREM', B .. 'X', name)
     bounded(q)
   end
+  if rules[1] then q.limits = beside.follow(rules, before) end
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
   if M.ran > 0 then
@@ -69,19 +85,30 @@ if not q then
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
-elseif n ~= q.n or d ~= q.d or b ~= q.b then
-  change(q, n, d, b, now, now + HORIZON)
+else
+  if n ~= q.n or d ~= q.d or b ~= q.b then change(q, n, d, b, now, now + HORIZON) end
+  q.limits = rules[1] and beside.follow(rules, q.limits or {}) or nil
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
   'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
+if q.limits then
+  call('HSET', B .. 'q' .. nr, 'limits', beside.rules_of(q.limits), 'lstate', beside.states_of(q.limits), 'lchanged', now)
+elseif created == 0 then
+  call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
+end
 if by_lanes ~= '' then
   call('HSET', B .. 'q' .. nr, 'laned', '1', 'mif', ARGV[19], 'msched', ARGV[20], 'ordered', ARGV[21], 'lrule', ARGV[22], 'regime', ARGV[23], 'lover', ARGV[24])
   if regime ~= ARGV[23] then own_rules() end
 end
-if created == 0 then
+if ARGV[arg + 1] ~= '' then call('ZADD', B .. 'E', ARGV[arg + 1], name) else call('ZREM', B .. 'E', name) end
+if created == 1 then
+  beside.born(q, name)
+else
+  beside.say(q)
+  if q.group == q then set(q, 'gsince', now) end
   q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
   local e = agenda(q)
   if e then due(e) end

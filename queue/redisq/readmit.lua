@@ -102,7 +102,7 @@ end
 if returned > 0 then
   add(q, 'appended', returned)
   add(q, 'returned', returned)
-  if q.laned then
+  if q.laned or q.group then
     laned.sooner(q)
   elseif waiting == 0 and not q.paused then
     call('ZADD', B .. 'a', 'LT', room, nr)

@@ -56,7 +56,7 @@ for i = 1, tonumber(ARGV[4]) do
 end
 if replayed > 0 then
   add(q, 'replayed', replayed)
-  if q.laned then
+  if q.laned or q.group then
     laned.sooner(q)
   elseif waiting == 0 and not q.paused then
     call('ZADD', B .. 'a', 'LT', room, nr)

@@ -2,6 +2,7 @@ package redisq
 
 import (
 	_ "embed"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -18,6 +19,14 @@ var (
 	libSource string
 	//go:embed pace.lua
 	paceSource string
+	//go:embed limits.lua
+	limitsSource string
+	//go:embed relimit.lua
+	relimitSource string
+	//go:embed group.lua
+	groupSource string
+	//go:embed kin.lua
+	kinSource string
 	//go:embed change.lua
 	changeSource string
 	//go:embed flight.lua
@@ -52,6 +61,16 @@ var (
 	appendSource string
 	//go:embed takeback.lua
 	takebackSource string
+	//go:embed grant.lua
+	grantSource string
+	//go:embed visit.lua
+	visitSource string
+	//go:embed groupvisit.lua
+	groupvisitSource string
+	//go:embed order.lua
+	orderSource string
+	//go:embed renew.lua
+	renewSource string
 	//go:embed reserve.lua
 	reserveSource string
 	//go:embed settle.lua
@@ -103,49 +122,66 @@ var (
 )
 
 var (
-	appendScript      = assemble(appendSource, parts(paceSource), flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource)
-	reserveScript     = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource), changeSource, lanesSource, placesSource, turnsSource)
-	settleScript      = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
-	extendScript      = assemble(extendSource, parts(flightSource))
-	putScript         = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), flightSource, lanesSource, placesSource)
-	pauseScript       = assemble(pauseSource, parts(paceSource, agendaSource), changeSource, flightSource, lanesSource, placesSource)
-	deleteScript      = assemble(deleteSource, parts(paceSource))
-	sweepScript       = assemble(sweepSource, nil)
-	infoScript        = assemble(infoSource, parts(paceSource, flightSource, endedSource, pageSource), changeSource, lanesSource, etaSource)
-	jobScript         = assemble(jobSource, parts(paceSource, flightSource, endedSource, overflowSource), changeSource, lanesSource, etaSource)
-	totalsScript      = assemble(totalsSource, nil)
-	withdrawScript    = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource))
-	readmitScript     = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
-	backloggedScript  = assemble(backloggedSource, nil)
-	cancelScript      = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), changeSource, lanesSource, placesSource)
-	listScript        = assemble(listSource, parts(flightSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
-	purgeScript       = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, onceSource, pageSource), changeSource, lanesSource, placesSource)
-	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, onceSource), changeSource, lanesSource, placesSource)
-	forgetScript      = assemble(forgetSource, parts(onceSource))
-	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, endedSource, pageSource), paceSource, changeSource, lanesSource)
-	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), changeSource, flightSource, lanesSource, placesSource)
-	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, importingSource), changeSource, lanesSource, placesSource)
-	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), changeSource, flightSource, lanesSource, placesSource)
-	initScript        = assemble(initSource, nil)
+	appendScript  = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside())
+	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource, grantSource, visitSource),
+		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource))
+	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
+	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
+	renewScript      = assemble(renewSource, nil, nil, nil)
+	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
+	deleteScript     = assemble(deleteSource, parts(paceSource, changeSource, agendaSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
+	sweepScript      = assemble(sweepSource, nil, nil, nil)
+	infoScript       = assemble(infoSource, parts(paceSource, flightSource, endedSource, pageSource), parts(changeSource, lanesSource, etaSource), beside())
+	jobScript        = assemble(jobSource, parts(paceSource, flightSource, endedSource, overflowSource), parts(changeSource, lanesSource, etaSource), beside())
+	totalsScript     = assemble(totalsSource, nil, nil, nil)
+	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource), nil, beside())
+	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	backloggedScript = assemble(backloggedSource, nil, nil, nil)
+	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	listScript       = assemble(listSource, parts(flightSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
+	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, onceSource, pageSource),
+		parts(changeSource, lanesSource, placesSource), beside())
+	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside())
+	forgetScript      = assemble(forgetSource, parts(onceSource), nil, nil)
+	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
+	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
+	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
+	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
+	initScript        = assemble(initSource, nil, nil, nil)
 )
 
 func parts(sources ...string) []string { return sources }
 
+// beside is what limits and groups need, and what else an operation does with them.
+func beside(more ...string) []string { return append([]string{limitsSource, groupSource}, more...) }
+
 // assemble puts shared parts behind an operation's first line, the shebang with
 // its flags. What only queues with lanes need is made when the script calls more(), as
-// load() does for such a queue, and found in laned: making it costs as much as a small
+// load() does for such a queue, and found in laned; what only those with limits or of a group do, with
+// more_beside() and in beside. Making it costs as much as a small
 // append, and so does each local of the script that a function uses.
-func assemble(op string, always []string, ofLanes ...string) *redis.Script {
+func assemble(op string, always, ofLanes, ofBeside []string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
 	sources := append([]string{shebang, libSource}, always...)
-	if len(ofLanes) > 0 {
-		made := "more = function(q)\nif not laned.lanes then\n" + strings.Join(ofLanes, "\n")
-		for _, name := range function.FindAllStringSubmatch(made, -1) {
-			made += "\nlaned." + name[1] + " = " + name[1]
-		}
-		sources = append(sources, made+"\nend\nlaned.lanes(q)\nend")
-	}
+	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))
 	return redis.NewScript(strings.Join(append(sources, body), "\n"))
+}
+
+// made is a function that makes those of sources when it is called first, puts them into a table, and
+// calls one of them.
+func made(name, table, load string, sources []string) string {
+	if len(sources) == 0 {
+		return ""
+	}
+	text := strings.Join(sources, "\n")
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s = function(q)\nif not %s.%s then\n%s", name, table, load, text)
+	for _, f := range function.FindAllStringSubmatch(text, -1) {
+		fmt.Fprintf(&b, "\n%s.%s = %s", table, f[1], f[1])
+	}
+	fmt.Fprintf(&b, "\nend\n%s.%s(q)\nend", table, load)
+	return b.String()
 }
 
 var function = regexp.MustCompile(`(?m)^local function (\w+)`)

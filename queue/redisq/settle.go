@@ -103,12 +103,21 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 }
 
 // Sweep implements queue.Outflow.
-func (e *Engine) Sweep(ctx context.Context, partition int) (bool, error) {
+func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error) {
 	v, err := e.once(ctx, sweepScript, partition, e.instant())
 	if err != nil {
 		return false, err
 	}
-	return v == int64(1), nil
+	r := list(v)
+	more = r.int() == 1
+	for stale := r.list(); stale.more(); {
+		name := stale.text()
+		if err := e.renew(ctx, partition, name); err != nil {
+			// The store goes on in steps of the last window, and asks again.
+			e.log.Warn("the calendar of a queue could not be told how it goes on", "queue", name, "error", err)
+		}
+	}
+	return more, r.err
 }
 
 // micros is the instant of a reply as a time; zero stays zero.

@@ -37,6 +37,24 @@ local function unfit(q, f)
   return type(size) == 'table' and error_text(size)
 end
 
+-- unleft gives a departure back that was not used, if it was the last one granted.
+local function unleft(q, epoch, fence)
+  if q.lf ~= fence or q.lc == 0 or epoch ~= M.run or q.epoch ~= M.run then return end
+  give_back(q)
+  save_bucket(q)
+  set(q, 'lf', 0)
+end
+
+-- unused gives it back to quotas, and notes in the group since when it could have departed.
+local function unused(q, id, f)
+  local cost = redis.pcall('GETRANGE', job_key(q.nr, id), 24, 25)
+  cost = type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
+  local g = q.group
+  if g then beside.returned(g) end
+  beside.unused(q, f.at, cost)
+  if g and g ~= q then beside.unused(g, f.at, cost) end
+end
+
 local function settle(name, count, arg)
   local nr = number_of(name)
   local q = nr and load(nr)
@@ -100,11 +118,9 @@ local function settle(name, count, arg)
       else
         if state == S.waiting then
           again(q, id, f)
-          if q.lf == fence and q.lc > 0 and epoch == M.run and q.epoch == M.run then
-            give_back(q)
-            save_bucket(q)
-            set(q, 'lf', 0)
-          end
+          if q.limits or q.group then unused(q, id, f) end
+          unleft(q, epoch, fence)
+          if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
           released = released + 1
         else
           f.at = now + after

@@ -32,14 +32,26 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID(),
 		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer),
 	}
-	v, err := e.repeat(ctx, putScript, e.Partition(spec.Name), append(args, laneArgs(&spec)...)...)
+	partition := e.Partition(spec.Name)
+	now, err := e.engineNow(ctx, &spec, partition)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	limits, err := limitArgs(&spec, now)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	v, err := e.repeat(ctx, putScript, partition, append(append(args, laneArgs(&spec)...), limits...)...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
 	r := list(v)
 	result := queue.PutResult{Revision: r.int(), Created: r.int() == 1, Changed: r.int() == 1}
-	if r.int() == 1 {
+	switch r.int() {
+	case 1:
 		return result, fmt.Errorf("%s: %w: it is at revision %d", spec.Name, queue.ErrRevision, result.Revision)
+	case 2:
+		return queue.PutResult{}, queue.TooManyChildren(spec.Name)
 	}
 	return result, r.err
 }
@@ -170,10 +182,35 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	}
 	i.Bucket = readBucket(r)
 	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
+	i.Limits = readLimits(r.list(), spec.Limits)
+	if g := r.list(); g.more() {
+		i.Group = queue.GroupInfo{Children: g.int(), Members: g.int(), Waiting: g.int(), MaxCost: g.int()}
+	}
+	if parent := r.list(); parent.more() {
+		p, err := readInfo(parent, nil)
+		if err != nil {
+			return i, err
+		}
+		i.Parent = &p
+	}
 	if lane != nil {
 		lane.Waiting, lane.Held, lane.Bucket = r.int(), r.int(), readBucket(r)
 	}
 	return i, r.err
+}
+
+func readLimits(r *reply, limits []queue.Limit) []queue.LimitState {
+	var states []queue.LimitState
+	for k := range limits {
+		var s queue.LimitState
+		if its := r.list(); limits[k].Paced() {
+			s.Bucket = readBucket(its)
+		} else {
+			s.Window = leaky.Window{Ends: leaky.Instant(its.int()), Used: its.int()}
+		}
+		states = append(states, s)
+	}
+	return states
 }
 
 func readBucket(r *reply) leaky.Bucket {
@@ -213,6 +250,8 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		return fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, n)
 	case 3:
 		return fmt.Errorf("%s: %w: %d", name, queue.ErrNotEmpty, n)
+	case 4:
+		return fmt.Errorf("%w: %s has %d", queue.ErrHasChildren, name, n)
 	}
 	return r.err
 }
@@ -319,7 +358,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
 		i.AddLast(last)
 	}
-	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text()}
+	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text()}
 	if i.Why.By == queue.ByDeferred && r.err == nil {
 		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
 		if err != nil {

@@ -1,12 +1,13 @@
 #!lua flags=allow-oom
 -- Free some of what the first deleted queue left behind: at most about 500 keys.
 --
--- Returns  1 when there is more, else 0
+-- Returns  {1 when there is more, else 0, the names of queues whose calendars should be told how they go on}
 
-whole()
+begin()
+local stale = call('ZRANGEBYSCORE', B .. 'E', '-inf', now, 'LIMIT', 0, 20)
 local Z = B .. 'z'
 local nr = call('LINDEX', Z, 0)
-if not nr then return 0 end
+if not nr then return { 0, stale } end
 
 local function free(ids)
   local keys = {}
@@ -39,7 +40,7 @@ local function lanes_of(suffix)
 end
 
 for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
-  if not lanes_of(suffix) then return 1 end
+  if not lanes_of(suffix) then return { 1, stale } end
 end
 call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr)
 for _, set_ in ipairs({ 'w', 't', 'd' }) do
@@ -48,7 +49,7 @@ for _, set_ in ipairs({ 'w', 't', 'd' }) do
     if i % 2 == 1 then ids[#ids + 1] = v end
   end
   freed = freed + free(ids)
-  if freed >= 500 then return 1 end
+  if freed >= 500 then return { 1, stale } end
 end
 local flying = call('HRANDFIELD', B .. 'f' .. nr, 500 - freed)
 if flying[1] then
@@ -58,11 +59,11 @@ if flying[1] then
   freed = freed + free(flying)
   call('HDEL', B .. 'f' .. nr, unpack(flying))
 end
-if freed >= 500 then return 1 end
+if freed >= 500 then return { 1, stale } end
 local over = {}
 for i, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do over[i] = sub(entry, 8) end
 freed = freed + free(over)
-if freed >= 500 then return 1 end
+if freed >= 500 then return { 1, stale } end
 call('DEL', B .. 'r' .. nr)
 call('LPOP', Z)
-return call('LLEN', Z) > 0 and 1 or 0
+return { call('LLEN', Z) > 0 and 1 or 0, stale }

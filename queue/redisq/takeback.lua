@@ -66,8 +66,8 @@ local function expire(nr, id, member)
     call('HSET', B .. 'f' .. nr, id, pack_flight(f))
   end
   speak_up(q)
-  save(q)
   agenda(q, 'LT')
+  save(q)
   M.tl = M.tl - 1
   expired[#expired + 1] = q.name
 end

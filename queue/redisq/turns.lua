@@ -1,4 +1,4 @@
--- Shared, behind lanes.lua: whose turn it is, in a visit to a queue with lanes. All is
+-- Of reserve alone, behind places.lua and order.lua: whose turn it is, in a visit to a queue with lanes. All is
 -- worked out here and written at the end, by write_turns.
 --
 -- A lane in a visit: its place is 'L' (at is its tag), 'b' (at is until when) or nil, and
@@ -6,31 +6,10 @@
 
 local MOST_READIED, MOST_PUT_OFF, CHANGED_AT_ONCE = 100, 100, 100
 
--- less orders bytes; that of Lua goes by the language of the server.
-local function less(a, b)
-  for i = 1, 16 do
-    local x, y = byte(a, i), byte(b, i)
-    if x ~= y then return (x or 0) < (y or 0) end
-  end
-  return false
-end
-
-local function before(a, b) return a.at < b.at or a.at == b.at and less(a.lane, b.lane) end
-
--- insert keeps a list in order, the first last.
-local function insert(list, l)
-  local low, high = 1, #list + 1
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if before(l, list[middle]) then low = middle + 1 else high = middle end
-  end
-  table.insert(list, low, l)
-end
-
 local function lane_in(v, lane, at, from)
   local q = v.q
   local rule = rule_of(q, lane)
-  local l = { lane = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane), rule = rule, limit = flight_limit(q, rule),
+  local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane), rule = rule, limit = flight_limit(q, rule),
     ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0 }
   v.all[#v.all + 1] = l
   return l
@@ -90,7 +69,8 @@ end
 
 -- turns begins a visit.
 local function turns(q)
-  local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, unread = {}, at = 1, rank = 0, count = 0, put_off = 0 }
+  local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, count = 0, put_off = 0,
+    unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr, came = function(v, lane, at) return lane_in(v, lane, at, 'L') end }
   local changed = call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - 1)
   for _, lane in ipairs(changed) do readied(v, lane_in(v, lane, 0, 'i')) end
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
@@ -102,27 +82,6 @@ local function turns(q)
   local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = lane_in(v, rested[i], rested[i + 1], 'b') end
   return v
-end
-
--- unread returns the first of the lanes that are written as ready and that this
--- visit has not come to. Nothing is written before it ends, so that ranks stand.
-local function unread(v)
-  if v.at > #v.unread and not v.no_more then
-    local found = call('ZRANGE', B .. 'L' .. v.q.nr, v.rank, v.rank + 31, 'WITHSCORES')
-    v.unread, v.at, v.rank, v.no_more = {}, 1, v.rank + #found / 2, #found < 64
-    for i = 1, #found, 2 do v.unread[#v.unread + 1] = { lane = found[i], at = tonumber(found[i + 1]) } end
-  end
-  return v.unread[v.at]
-end
-
-local function pick(v)
-  local new, old = unread(v), v.ready[#v.ready]
-  if new and not (old and before(old, new)) then
-    v.at = v.at + 1
-    return lane_in(v, new.lane, new.at, 'L')
-  end
-  v.ready[#v.ready] = nil
-  return old
 end
 
 -- next_turn returns the lane whose first job is next, for a departure at d; nil if
@@ -152,6 +111,11 @@ local function next_turn(v, d)
   end
 end
 
+-- goes_on reports whether a lane is ready, or rests no longer than until an instant.
+local function goes_on(v, at)
+  return v.ready[1] or unread(v) or v.resting[1] and v.resting[#v.resting].at <= at
+end
+
 -- passed goes over a job that does not depart.
 local function passed(v, l)
   l.unfit, l.pos = l.unfit + 1, l.pos + 1
@@ -167,9 +131,8 @@ local function went(v, l, cost, d)
   l.at = l.at + cost
   local b = l.bucket
   if b then
-    if b.tat < d then b.tat, b.rem = d, 0 end
-    b.tat, b.rem = advance(b, b.tat, b.rem, cost)
-    b.last, b.lc, l.changed = d, cost, true
+    take_at(b, d, d, cost)
+    l.changed = true
   end
   if not first_id(v, l) then
     if l.place == 'L' then l.place = nil end

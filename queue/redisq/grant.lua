@@ -1,0 +1,99 @@
+-- Of reserve alone, behind takeback.lua: jobs that leave, and those that would leave too late.
+
+begin()
+check_run()
+local most_bytes, grant_key = tonumber(ARGV[7]), B .. 'g:' .. ARGV[2]
+local last = call('GET', grant_key)
+if last then last = cmsgpack.unpack(last) end
+local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
+local left = tonumber(ARGV[6]) -- handlers
+local MOST_LATE = 100 -- so many expired jobs end in one call, however many there are
+
+-- numbered gives the client a number, by which flights know it.
+local function numbered()
+  local names, seq = B .. 'k', call('HINCRBY', B, 'cseq', 1)
+  local nr = seq % 65535 + 1
+  call('HSET', names, nr, ARGV[8])
+  call('HDEL', names, (seq - 1000) % 65535 + 1)
+  return nr
+end
+
+local me = last and last[3] or numbered() -- the client's number
+
+-- rows_of returns where the answer says what is granted of a queue. All is there in the order in which it was granted.
+local function rows_of(q)
+  if answering ~= q.nr then
+    answers[#answers + 1] = { q.name, q.rev, q.lease, {} }
+    answering = q.nr
+  end
+  return answers[#answers][4]
+end
+
+-- vanished frees the place of a job that somebody else removed, and is not
+-- silent about it.
+local function vanished(q, id)
+  note_error(q, id, 'the job was removed from the store by somebody else')
+  add(q, 'vanished', 1)
+  freed(q, 1, 0)
+  call('HDEL', B .. 'f' .. q.nr, id)
+end
+
+-- too_late reports whether a job at the head would depart within the horizon,
+-- but after it has expired.
+local function too_late(q, job)
+  local at = #job >= 34 and expiry(job, 27) or math.huge
+  if at >= now + HORIZON then return false end
+  if cost_of(job) > q.hc then cover(q, cost_of(job)) end -- its departure is the one that it would get
+  local d = next_departure(q)
+  return at < d and d <= now + HORIZON
+end
+
+-- time_out ends jobs that are no longer worth to depart: they use no slot.
+local function time_out(q, ids)
+  local returned, F = 0, B .. 'f' .. q.nr
+  for _, id in ipairs(ids) do
+    local entry = call('HGET', F, id)
+    returned = returned + drop_job(q, id, entry and #entry >= SETTLED and unpack_flight(entry), S.expired)
+  end
+  call('HDEL', F, unpack(ids))
+  freed(q, #ids, returned)
+  add(q, 'timedout', #ids)
+  ended(q, ids)
+  speak_up(q)
+end
+
+-- grant notes that a job leaves at d. lane is what its flight says of its lane, if it
+-- has one of its own.
+local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
+  local attempts, settled = 0, NEVER_SETTLED .. lane
+  if entry and #entry >= SETTLED then
+    attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
+  end
+  M.fseq = M.fseq + 1
+  q.lf = M.fseq
+  local l, f, r, g = #leases, #flights, #rows, #granted
+  leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
+  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq, me) .. settled
+  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
+  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
+  left, bytes = left - 1, bytes + #job
+end
+
+-- departed writes down what left a queue in a visit.
+local function departed(q, leases, flights)
+  local count = #leases / 2
+  if count == 0 then return end
+  call('ZADD', B .. 'l', unpack(leases))
+  call('HSET', B .. 'f' .. q.nr, unpack(flights))
+  M.tl = M.tl + count
+  set(q, 'lf', q.lf)
+  meter(q, count)
+end
+
+-- miss counts departures that a queue could have had.
+local function miss(nr, name, slots)
+  if slots <= 0 then return end
+  lost[#lost + 1] = name
+  lost[#lost + 1] = slots
+  call('HINCRBY', B .. 'q' .. nr, 'lost', slots)
+end

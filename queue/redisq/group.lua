@@ -1,0 +1,101 @@
+-- Shared, made where a queue is of a group, behind limits.lua: the group, and the places of its members
+-- (docs/engine.md, Groups).
+--
+-- A queue of a group says so in also, with the parent's number; its group is what the parent's hash
+-- holds: for the parent itself, its own. There too is what the group keeps: gserved, gsince; gcmax, the
+-- greatest cost it was given; gwaiting and gmembers, how many jobs wait in how many members.
+-- A member keeps its finish, and of its jobs that wait how many the group was told of last.
+
+local GROUP = { 'gserved', 'gsince', 'gcmax', 'gwaiting', 'gmembers' }
+
+local function load_member(q, nr)
+  local v = call('HMGET', B .. 'q' .. q.nr, 'finish', 'told')
+  q.finish, q.told = tonumber(v[1]) or 0, tonumber(v[2]) or 0
+  if nr ~= q.nr then
+    -- While a group is visited all of its members know the same.
+    q.group = beside.visited and beside.visited.nr == nr and beside.visited or load(nr)
+    if not q.group then raise('WRONGTYPE', B .. 'q' .. nr .. ', the parent of ' .. q.name .. ', is gone') end
+    return
+  end
+  q.group = q
+  local kept = call('HMGET', B .. 'q' .. nr, unpack(GROUP))
+  for i, field in ipairs(GROUP) do q[field] = tonumber(kept[i]) or 0 end
+end
+
+-- join loads what stands beside a queue's bucket.
+local function join(q)
+  if q.limits or q.group then return end
+  local limited, nr = string.match(q.also or '', '^(%d):(.*)$')
+  if limited == '1' then load_limits(q) end
+  if nr and nr ~= '' then load_member(q, nr) end
+end
+
+-- tell lets the group know how many jobs of a member wait. All that changes that files the member
+-- afterwards.
+local function tell(q)
+  if q.laned then laned.lanes(q) end
+  local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.lw or 0)
+  if waiting == q.told then return end
+  set(g, 'gwaiting', max(0, g.gwaiting + waiting - q.told))
+  set(g, 'gmembers', max(0, g.gmembers + (waiting > 0 and 1 or 0) - (q.told > 0 and 1 or 0)))
+  set(q, 'told', waiting)
+end
+
+-- place_group puts a group on the agenda, and returns since when something could depart from it.
+local function place_group(g)
+  local e
+  if not g.paused then
+    bounded(g)
+    local from = max(conforming(g), g.gsince)
+    if call('ZCARD', B .. 'Y' .. g.nr) > 0 then
+      e = from
+    else
+      local first = call('ZRANGE', B .. 'R' .. g.nr, 0, 0, 'WITHSCORES')[2]
+      if first then e = max(from, tonumber(first)) end
+    end
+  end
+  if e then call('ZADD', B .. 'a', e, g.nr) else call('ZREM', B .. 'a', g.nr) end
+  return e
+end
+
+-- file is agenda for a member, which could depart from n on, if not nil; back is as there. In a visit
+-- to the group it keeps the place that it was given there, if it has one.
+local function file(q, n, back)
+  local g, m = q.group, q.member
+  local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
+  tell(q)
+  if not n then
+    call('ZREM', R, q.nr)
+    call('ZREM', Y, q.nr)
+  elseif m and m.place == 'Y' then
+    call('ZREM', R, q.nr)
+    call('ZADD', Y, m.at, q.nr)
+  elseif not (back and call('ZSCORE', Y, q.nr)) then
+    call('ZREM', Y, q.nr)
+    if back then call('ZADD', R, back, n, q.nr) else call('ZADD', R, m and m.place and m.at or n, q.nr) end
+  end
+  if not m then return place_group(g) end
+end
+
+-- returned is for a departure that is given back, before it is: what the group could not have used
+-- before is no lost slot.
+local function returned(g)
+  bounded(g)
+  set(g, 'gsince', max(g.gsince, min(now, conforming(g))))
+end
+
+-- children_of counts the queues whose names begin with that and a dot, which is next before a slash.
+local function children_of(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
+
+-- others returns how many jobs wait in how many other members.
+local function others(q)
+  local g = q.group
+  return max(0, g.gwaiting - q.told), max(0, g.gmembers - (q.told > 0 and 1 or 0))
+end
+
+-- pace_of returns when the next job leaves a queue, and the longest T that it is held to.
+local function pace_of(q)
+  local at, T, g = next_departure(q), interval(q), q.group
+  if not g or g == q then return at, T end
+  return max(at, next_departure(g)), max(T, interval(g))
+end

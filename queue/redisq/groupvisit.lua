@@ -1,0 +1,250 @@
+-- Of reserve alone, behind group.lua: a visit to a group (docs/engine.md, Groups). Several members are open at
+-- once, each for one job at a time; all is written at the end, once a member.
+--
+-- A member in a visit: its place is 'Y' (at is its tag), 'R' (at is until when) or nil; tie is its number. Once
+-- it was chosen q is its queue, turns the visit to its lanes, and line its only one, if it is not in lanes.
+
+local MOST_READIED, MOST_PUT_OFF = 100, 100
+
+local function member_in(v, nr, at, place)
+  local m = { tie = nr, at = tonumber(at), place = place, leases = {}, flights = {}, late = {}, gone = {} }
+  v.all[#v.all + 1] = m
+  return m
+end
+
+local function make_ready(v, m)
+  local finish = m.q and m.q.finish or redis.pcall('HGET', B .. 'q' .. m.tie, 'finish')
+  m.place, m.at = 'Y', max(tonumber(type(finish) ~= 'table' and finish) or 0, v.g.gserved)
+  laned.insert(v.ready, m)
+end
+
+local function let_rest(v, m, at)
+  m.place, m.at = 'R', at
+  if at <= now + HORIZON then laned.insert(v.resting, m) end
+end
+
+local function ready_by(v, d)
+  while v.count < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
+    v.count = v.count + 1
+    make_ready(v, table.remove(v.resting))
+  end
+  return v.ready[1] or laned.unread(v)
+end
+
+-- open begins what a visit to a member begins with.
+local function open(v, m)
+  local q = m.tie == v.g.nr and v.g or load(m.tie)
+  if not q or q.group ~= v.g or q.paused then return end
+  sound(m.tie)
+  more(q)
+  if q ~= v.g then
+    held(q, q.cmax)
+    mend(q)
+  end
+  count_leased(q)
+  if in_lanes(q) then
+    m.turns = laned.turns(q)
+  else
+    if q.laned then laned.no_place(q, ZERO) end
+    m.turns = { q = q, all = {}, errors = {} }
+    m.line = laned.lane_in(m.turns, ZERO, 0, nil)
+  end
+  m.q, q.member = q, m
+end
+
+-- own_next is when a member lets its next job out, at d or later; what holds all holds the parent's jobs.
+local function own_next(v, q, d)
+  if q == v.g then return d end
+  return max(d, next_departure(q))
+end
+
+local function at_most_in_flight(m) return m.q.mif > 0 and m.q.leased + #m.leases / 2 >= m.q.mif end
+
+-- next_lane is the one whose first job is next.
+local function next_lane(m, d)
+  if not m.line then return laned.next_turn(m.turns, d) end
+  return laned.first_id(m.turns, m.line) and m.line
+end
+
+-- choose returns the member whose turn it is, and its lane; nil if none is ready any more.
+local function choose(v, d)
+  while v.put_off < MOST_PUT_OFF do
+    local m = laned.pick(v)
+    if not m then return nil end
+    local tag = m.at
+    m.place = nil
+    if not m.q and not m.opened then
+      m.opened = true
+      if not apart(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
+    end
+    if m.q then
+      local at = own_next(v, m.q, d)
+      if at > d then
+        let_rest(v, m, at)
+      elseif not at_most_in_flight(m) then
+        local l = next_lane(m, d)
+        if l then
+          m.place, m.at = 'Y', tag
+          return m, l
+        end
+      end
+    end
+    v.put_off = v.put_off + 1
+  end
+end
+
+-- find_place is for a member behind a job of it.
+local function find_place(v, m, d)
+  m.place = nil
+  local at = own_next(v, m.q, d)
+  if at_most_in_flight(m) then return end
+  if m.line then
+    if not laned.first_id(m.turns, m.line) then return end
+  elseif not laned.goes_on(m.turns, at) then
+    return
+  end
+  if at > d then return let_rest(v, m, at) end
+  m.place = 'Y'
+  laned.insert(v.ready, m)
+end
+
+local function passed(m, l)
+  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else laned.passed(m.turns, l) end
+end
+
+-- once_more puts back what was chosen, for all to begin again.
+local function once_more(v, m, l)
+  if not m.line then laned.insert(m.turns.ready, l) end
+  laned.insert(v.ready, m)
+end
+
+-- leave lets a job leave at d.
+local function leave(v, m, l, d, cost, id, turn, job, entry)
+  local q, g = m.q, v.g
+  take_all(g, d, cost)
+  if q ~= g then take_all(q, d, cost) end
+  local keyed = l.lane ~= ZERO
+  local state = S.leased + (keyed and KEYED or 0) + (laned.tagless(q, l.lane) and 0 or COUNTED)
+  grant(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
+  set(g, 'lf', M.fseq)
+  if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else laned.went(m.turns, l, cost, d) end
+  set(g, 'gserved', m.at)
+  m.at = m.at + cost
+  set(q, 'finish', m.at)
+end
+
+-- step does with the next job of a member what is to be done. Returns false when the visit is over.
+local function step(v, m, l, d)
+  local q, g = m.q, v.g
+  local id, turn, job, entry = laned.first_job(m.turns, l)
+  if not id then
+    if l.place == 'L' then l.place = nil end
+  elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
+    m.gone[#m.gone + 1] = id
+    passed(m, l)
+  else
+    local cost = cost_of(job)
+    if cost > g.hc or cost > q.hc then
+      if cost > g.hc then cover(g, cost) end
+      if cost > q.hc then cover(q, cost) end
+      once_more(v, m, l)
+      return true
+    end
+    if expiry(job, 27) < d then
+      if lates == MOST_LATE then return false end
+      lates = lates + 1
+      m.late[#m.late + 1] = id
+      passed(m, l)
+      if lates == MOST_LATE then return false end
+    else
+      if bytes > 0 and bytes + #job > most_bytes then
+        left = 0
+        return false
+      end
+      if not allows(g, d, cost) then return false end
+      if q ~= g and not allows(q, d, cost) then
+        once_more(v, m, l) -- its next window is to come, and it rests until then
+        return true
+      end
+      leave(v, m, l, d, cost, id, turn, job, entry)
+    end
+  end
+  find_place(v, m, d)
+  return true
+end
+
+local function lost_since(v, e)
+  local g, first = v.g, v.resting[#v.resting]
+  if e >= now then return end
+  local whose = g
+  if not laned.unread(v) and first and conforming(g) < first.at and first.tie ~= g.nr then
+    local ok, q = pcall(load, first.tie)
+    if not ok or not q then return end
+    whose = q
+  end
+  miss(whose.nr, whose.name, slots(whose, now - e))
+end
+
+-- close writes down a visit to a member.
+local function close(v, m)
+  local q = m.q
+  close_turns(q, m.turns, m.gone, m.late)
+  departed(q, m.leases, m.flights)
+  if q ~= v.g then save_bucket(q) end
+  agenda(q)
+  save(q)
+end
+
+-- write_places is for those that were not chosen.
+local function write_places(v)
+  local ready, rest, out = {}, {}, {}
+  for _, m in ipairs(v.all) do
+    if not m.q then
+      local to = m.place == 'Y' and ready or m.place == 'R' and rest or nil
+      if to then
+        to[#to + 1] = m.at
+        to[#to + 1] = m.tie
+      end
+      if m.place ~= 'R' then call('ZREM', v.rests, m.tie) end
+      if m.place ~= 'Y' then call('ZREM', v.key, m.tie) end
+    end
+  end
+  if ready[1] then call('ZADD', v.key, unpack(ready)) end
+  if rest[1] then call('ZADD', v.rests, unpack(rest)) end
+end
+
+local function visit_group(g, e)
+  local v = { g = g, all = {}, ready = {}, resting = {}, count = 0, put_off = 0, unread = {}, at = 1, rank = 0,
+    key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return member_in(v, nr, at, 'Y') end }
+  call('ZCARD', v.key)
+  local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
+  if g.paused then return place_group(g) end
+  more(g)
+  beside.visited = g
+  for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = member_in(v, rested[i], rested[i + 1], 'R') end
+  bounded(g)
+  if not held(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
+  mend(g)
+  while left > 0 do
+    local d = next_departure(g)
+    if d > now + HORIZON then break end
+    if not ready_by(v, d) then
+      local first = v.resting[#v.resting]
+      if not first then break end
+      d = max(d, first.at)
+      if not ready_by(v, d) then break end
+    end
+    local m, l = choose(v, d)
+    if m and not step(v, m, l, d) or v.put_off >= MOST_PUT_OFF then break end
+  end
+  for _, m in ipairs(v.all) do
+    if m.q then close(v, m) end
+  end
+  write_places(v)
+  g.member = nil
+  set(g, 'gsince', now)
+  save_bucket(g)
+  place_group(g)
+  save(g)
+  beside.visited = nil
+end

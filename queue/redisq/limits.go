@@ -1,0 +1,117 @@
+package redisq
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// limitArgs are those of put.lua behind the lanes.
+func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
+	low, args := leaky.Instant(0), []any{queue.MaxChildren, "", len(s.Limits)}
+	for i := range s.Limits {
+		l := &s.Limits[i]
+		if l.Paced() {
+			n, d := l.Rate.Fraction()
+			args = append(args, limitName(l), n, d, max(1, l.Burst), 0, 0, 0, "")
+			continue
+		}
+		calendar, err := l.Calendar(now)
+		if err != nil {
+			return nil, err
+		}
+		period, phase, ends, its := packCalendar(calendar)
+		args = append(args, limitName(l), 0, 0, 1, l.Quota.Max, int64(period), int64(phase), ends)
+		low = sooner(low, its)
+	}
+	args[1] = orNever(low)
+	return args, nil
+}
+
+// limitName is all fields of a limit; of a quota what JobInfo.Why says.
+func limitName(l *queue.Limit) string {
+	switch {
+	case l.Paced():
+		return fmt.Sprintf("%s burst %d", l.Rate, l.Burst)
+	case l.Timezone == "":
+		return l.Quota.String()
+	}
+	return l.Quota.String() + " " + l.Timezone
+}
+
+// calendarLow is how many ends a calendar should know ahead, at least.
+const calendarLow = 32
+
+// packCalendar is a calendar as limits.lua reads it, and from when on it knows too few ends.
+func packCalendar(c leaky.Calendar) (period, phase leaky.Instant, ends string, low leaky.Instant) {
+	if period, phase = c.Fixed(); period > 0 {
+		return period, phase, "", 0
+	}
+	var b []byte
+	for _, end := range c.Ends() {
+		var whole [8]byte
+		binary.BigEndian.PutUint64(whole[:], uint64(end))
+		b = append(b, whole[1:]...)
+	}
+	return 0, 0, string(b), c.Ends()[len(c.Ends())-calendarLow]
+}
+
+// orNever is how a script reads until when calendars are known well enough, if there are any.
+func orNever(low leaky.Instant) any {
+	if low == 0 {
+		return ""
+	}
+	return int64(low)
+}
+
+// engineNow is the engine's time: by no other are calendars told. Only they need to ask.
+func (e *Engine) engineNow(ctx context.Context, s *queue.Spec, partition int) (time.Time, error) {
+	if !slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return !l.Paced() }) {
+		return time.Time{}, nil
+	}
+	v, err := e.ask(ctx, renewScript, partition, e.instant(), "", "")
+	if err != nil {
+		return time.Time{}, err
+	}
+	now, _ := v.(int64)
+	return micros(now), nil
+}
+
+// renew tells a queue how its calendars go on.
+func (e *Engine) renew(ctx context.Context, partition int, name string) error {
+	i, err := e.Get(ctx, name)
+	if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
+		return err
+	}
+	low, args := leaky.Instant(0), []any{e.instant(), name, ""}
+	for k := range i.Spec.Limits {
+		l := &i.Spec.Limits[k]
+		if l.Paced() {
+			continue
+		}
+		c, err := l.Calendar(i.Now)
+		if err != nil {
+			return err
+		}
+		if _, _, ends, its := packCalendar(c); ends != "" {
+			args, low = append(args, limitName(l), ends), sooner(low, its)
+		}
+	}
+	args[2] = orNever(low)
+	_, err = e.once(ctx, renewScript, partition, args...)
+	return err
+}
+
+// sooner is the lesser of two instants of which 0 is none.
+func sooner(a, b leaky.Instant) leaky.Instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,56 @@
+-- Of put and delete alone, behind limits.lua: limits whose rules change, and what is remembered of them
+-- when their queue is deleted.
+
+-- follow gives limits by new rules the states of old ones: of an equal one; else, the first of
+-- those that are left over the first, of the same kind. So a change is no way around them.
+local function follow(rules, old)
+  local limits, taken, paces, quotas = {}, {}, {}, {}
+  for i, rule in ipairs(rules) do
+    local l = limit_of(rule, {})
+    for k, before in ipairs(old) do
+      if not taken[k] and before.name == l.name then
+        taken[k], l.follows = true, true
+        l.tat, l.rem, l.last, l.lc, l.ends_at, l.used = before.tat, before.rem, before.last, before.lc, before.ends_at, before.used
+        break
+      end
+    end
+    limits[i] = l
+  end
+  for k, before in ipairs(old) do
+    if not taken[k] then table.insert(before.max == 0 and paces or quotas, before) end
+  end
+  for _, l in ipairs(limits) do
+    local before = not l.follows and table.remove(l.max == 0 and paces or quotas, 1)
+    if before and l.max == 0 then
+      change(before, l.n, l.d, l.b, now, now + HORIZON)
+      l.tat, l.rem, l.last, l.lc = before.tat, before.rem, before.last, before.lc
+    elseif before then
+      local ends, used = window(before, now)
+      if ends > now then l.ends_at, l.used = end_of(l, now), used end
+    end
+  end
+  return limits
+end
+
+local function rules_of(limits)
+  local rules = {}
+  for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.b, l.max, l.period, l.phase, l.ends } end
+  return cmsgpack.pack(rules)
+end
+
+-- buried is what a grave remembers of limits, and until when one of them delays anything.
+local function buried(q)
+  if not q.limits then return '', 0 end
+  local until_ = 0
+  for _, l in ipairs(q.limits) do
+    if l.max > 0 then until_ = max(until_, (window(l, now))) else until_ = max(until_, l.tat + 1, l.last) end
+  end
+  return cmsgpack.pack({ rules_of(q.limits), states_of(q.limits) }), until_
+end
+
+-- recalled returns the limits that a grave remembers.
+local function recalled(grave)
+  if grave == '' then return {} end
+  local kept = cmsgpack.unpack(grave)
+  return unpack_limits(kept[1], kept[2])
+end

@@ -1,0 +1,22 @@
+#!lua flags=allow-oom
+-- Tell a queue how the calendars of its quotas go on, or what time it is.
+--
+-- ARGV[2..3]  queue name or '', until when they are known well enough then; for each quota the name of the limit, its ends (see limits.lua)
+-- Returns  now
+
+begin()
+local nr = ARGV[2] ~= '' and number_of(ARGV[2])
+local kept = nr and call('HGET', B .. 'q' .. nr, 'limits')
+if kept then
+  local rules = cmsgpack.unpack(kept)
+  for i = 4, #ARGV, 2 do
+    for _, rule in ipairs(rules) do
+      if rule[1] == ARGV[i] then rule[8] = ARGV[i + 1] end
+    end
+  end
+  call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules))
+end
+-- Of one that has none of them, or is gone, nothing needs to be known.
+if kept and ARGV[3] ~= '' then call('ZADD', B .. 'E', ARGV[3], ARGV[2]) elseif ARGV[2] ~= '' then call('ZREM', B .. 'E', ARGV[2]) end
+finish()
+return now

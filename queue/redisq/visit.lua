@@ -1,0 +1,187 @@
+-- Of reserve alone, behind grant.lua: visits to queues.
+
+-- ripen puts the scheduled jobs of a queue whose time has come at their
+-- turn. The queue could depart from when the first was due, be it a job or a lane that
+-- rested.
+local function ripen(nr, first_due)
+  local q = load(nr)
+  if not q or q.paused then
+    call('ZREM', B .. 's', nr)
+    return
+  end
+  sound(nr)
+  local T, F = B .. 't' .. nr, B .. 'f' .. nr
+  local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
+  for _, id in ipairs(ids) do
+    local entry = call('HGET', F, id)
+    local f = entry and #entry >= SETTLED and unpack_flight(entry) or remade(q, id)
+    if f and not apart(nr, sound_lane, q, f) then
+      call('ZADD', T, now + 2 * SECOND, id)
+    elseif f then
+      f.state = S.waiting
+      again(q, id, f)
+      -- One that was only scheduled is as any that waits.
+      if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_flight(f)) end
+      ripe[#ripe + 1] = id
+    else
+      vanished(q, id)
+      ripe[#ripe + 1] = id
+    end
+  end
+  if ripe[1] then M.ts = M.ts - call('ZREM', T, unpack(ripe)) end
+  agenda(q, 'NX', first_due)
+  save(q)
+end
+
+-- grant_some grants jobs from the head of a queue's one lane. Returns false when the
+-- queue, or the reply, can take no more.
+local function grant_some(q, leases, flights)
+  local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
+  local want = min(left, 32)
+  if q.n > 0 then -- do not read what the horizon will not let out
+    want = min(want, floor((now + HORIZON - next_departure(q)) * q.n / q.d) + 1)
+    if want < 1 then return false end
+  end
+  if q.leased then
+    want = min(want, q.mif - q.leased - #leases / 2)
+    if want < 1 then return false end
+  end
+  local heads = call('ZRANGE', W, 0, want - 1, 'WITHSCORES')
+  if not heads[1] then return false end
+  local ids, keys = {}, {}
+  for i = 1, #heads, 2 do
+    ids[#ids + 1] = heads[i]
+    keys[#keys + 1] = job_key(q.nr, heads[i])
+  end
+  local jobs, entries = call('MGET', unpack(keys)), call('HMGET', F, unpack(ids))
+  local rows, late, taken, more = rows_of(q), {}, 0, true
+  for i, id in ipairs(ids) do
+    if not more then break end
+    local job = jobs[i]
+    if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
+      vanished(q, id)
+    elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
+      if lates == MOST_LATE then
+        more = false
+        break
+      end
+      lates = lates + 1
+      late[#late + 1] = id
+      if lates == MOST_LATE then more = false end
+    else
+      if bytes > 0 and bytes + #job > most_bytes then
+        more, left = false, 0
+        break
+      end
+      local cost = cost_of(job)
+      if cost > q.hc then cover(q, cost) end
+      local d = take(q, cost)
+      if not d then
+        more = false
+        break
+      end
+      grant(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
+    end
+    taken = taken + 1
+  end
+  if taken > 0 then
+    call('ZREMRANGEBYRANK', W, 0, taken - 1)
+    M.tw = M.tw - taken
+  end
+  if late[1] then time_out(q, late) end
+  return more and left > 0
+end
+
+-- close_turns writes down what became of lanes in a visit, of jobs that are gone, and of late ones.
+local function close_turns(q, v, gone, late)
+  laned.write_turns(v)
+  for _, text in ipairs(v.errors) do
+    errors[#errors + 1] = q.nr
+    errors[#errors + 1] = text
+  end
+  for _, id in ipairs(gone) do vanished(q, id) end
+  if late[1] then time_out(q, late) end
+end
+
+-- grant_turns grants the first jobs of lanes, one after the other.
+local function grant_turns(q, v, leases, flights)
+  local rows, late, gone = rows_of(q), {}, {}
+  while left > 0 do
+    local d = next_departure(q)
+    if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
+    local l = laned.next_turn(v, d)
+    if not l then break end
+    local id, turn, job, entry = laned.first_job(v, l)
+    if not id then
+      if l.place == 'L' then l.place = nil end
+    elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
+      gone[#gone + 1] = id
+      laned.passed(v, l)
+    elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
+      if lates == MOST_LATE then break end
+      lates = lates + 1
+      late[#late + 1] = id
+      laned.passed(v, l)
+      if lates == MOST_LATE then break end
+    else
+      if bytes > 0 and bytes + #job > most_bytes then
+        left = 0
+        break
+      end
+      local cost = cost_of(job)
+      if cost > q.hc then cover(q, cost) end
+      d = take(q, cost)
+      if not d then break end
+      local keyed = l.lane ~= ZERO
+      local state = S.leased + (keyed and KEYED or 0) + (laned.tagless(q, l.lane) and 0 or COUNTED)
+      grant(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
+      laned.went(v, l, cost, d)
+    end
+  end
+  close_turns(q, v, gone, late)
+end
+
+-- held puts a queue on hold in a run of the server in which it has not been visited, for a job of
+-- that cost.
+local function held(q, cost)
+  if q.epoch == M.run then return false end
+  hold(q, M.ran + HORIZON, cost)
+  set(q, 'hc', cost)
+  set(q, 'hm', q.cmax)
+  set(q, 'epoch', M.run)
+  set(q, 'lf', 0) -- nothing granted before can give its slot back: it is the hold's
+  return true
+end
+
+local function in_lanes(q) return q.laned and (q.lw > 0 or q.ordered) end
+
+-- count_leased counts what max_in_flight bounds.
+local function count_leased(q)
+  if q.laned and q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) end
+end
+
+local function visit(nr, e)
+  local q = load(nr)
+  if q and q.group == q then return beside.visit_group(q, e) end
+  if not q or q.paused or q.group then
+    call('ZREM', B .. 'a', nr)
+    return
+  end
+  sound(nr)
+  if not held(q, q.cmax) and e < now then
+    if q.limits then miss(nr, q.name, beside.slots(q, now - e)) elseif q.n > 0 then miss(nr, q.name, floor((now - e) * q.n / q.d)) end
+  end
+  if q.limits then beside.mend(q) end
+  local leases, flights = {}, {}
+  count_leased(q)
+  if in_lanes(q) then
+    grant_turns(q, laned.turns(q), leases, flights)
+  else
+    if q.laned then laned.no_place(q, ZERO) end
+    repeat until not grant_some(q, leases, flights)
+  end
+  departed(q, leases, flights)
+  save_bucket(q)
+  save(q)
+  agenda(q)
+end
