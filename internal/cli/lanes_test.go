@@ -62,6 +62,26 @@ func TestSetLanes(t *testing.T) {
 	}
 }
 
+// Lanes of a CSV file stand in the column that is named, and where it is empty --lane holds.
+func TestPushLaneColumn(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	expect(t, ExitDone, "", "", "queue", "set", "email", "rate=1/h")
+	path := filepath.Join(t.TempDir(), "people.csv")
+	if err := os.WriteFile(path, []byte("id,domain,lane\na,a.example,x\nb,,y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "2 read: 2 accepted", "", "push", "email", "-f", path, "--lane-column", "domain", "--lane", "rest")
+	for id, want := range map[string]string{"a": "a.example", "b": "rest"} {
+		if j, err := store.Job(t.Context(), "email", id); err != nil || j.Lane != want {
+			t.Errorf("%s: lane %q, %v, want %q", id, j.Lane, err, want)
+		}
+	}
+	expect(t, ExitRefused, "", "(conflict, HTTP 409)", "push", "email", "-f", path) // in no lane, and with another payload
+	expect(t, ExitUsage, "", "there is no column \"nobody\"", "push", "email", "-f", path, "--lane-column", "nobody")
+	expect(t, ExitUsage, "", "only CSV has columns", "push", "email", "-f", "-", "--lane-column", "domain")
+}
+
 // A rule that bounds nothing is another than none, and is applied and told.
 func TestApplyLanes(t *testing.T) {
 	t.Setenv("PENSTOCK_URL", ingress(t))

@@ -17,12 +17,13 @@ type pushCmd struct {
 	Format string `help:"ndjson or csv; by default the name tells: .ndjson, .jsonl, .csv; standard input is ndjson." enum:",ndjson,csv" default:"" placeholder:"FORMAT"`
 	NoWait bool   `help:"Report what is refused because the queue is full, instead of coming back with it when the server says."`
 	// All of these are for lines that do not say it themselves.
-	Lane      string         `help:"The key of the jobs' lane, if they do not say it themselves." placeholder:"KEY"`
-	Priority  int            `help:"0 to 9: the jobs leave before those of their lane with a lower one. If they do not say it themselves." placeholder:"N"`
-	NotBefore string         `help:"Until when the jobs are scheduled, if they do not say it themselves: an instant such as 2026-12-24T06:00:00+01:00, or how long from now, such as 2h." placeholder:"WHEN"`
-	Overflow  string         `help:"What becomes of jobs that find no room, if they do not say it themselves: reject or defer; by default what the queue says." enum:",reject,defer" default:"" placeholder:"WHAT"`
-	ExpiresIn *time.Duration `help:"The jobs become worthless so long after the push began, if they do not say it themselves (expires_at); by default never." placeholder:"DURATION"`
-	Batch     int            `help:"Jobs in one request." default:"500" placeholder:"N"`
+	Lane       string         `help:"The key of the jobs' lane, if they do not say it themselves." placeholder:"KEY"`
+	LaneColumn string         `help:"The column of a CSV file that has the jobs' lanes; it is then no part of the payload." placeholder:"NAME"`
+	Priority   int            `help:"0 to 9: the jobs leave before those of their lane with a lower one. If they do not say it themselves." placeholder:"N"`
+	NotBefore  string         `help:"Until when the jobs are scheduled, if they do not say it themselves: an instant such as 2026-12-24T06:00:00+01:00, or how long from now, such as 2h." placeholder:"WHEN"`
+	Overflow   string         `help:"What becomes of jobs that find no room, if they do not say it themselves: reject or defer; by default what the queue says." enum:",reject,defer" default:"" placeholder:"WHAT"`
+	ExpiresIn  *time.Duration `help:"The jobs become worthless so long after the push began, if they do not say it themselves (expires_at); by default never." placeholder:"DURATION"`
+	Batch      int            `help:"Jobs in one request." default:"500" placeholder:"N"`
 	output
 }
 
@@ -32,7 +33,8 @@ func (pushCmd) Help() string {
   {"id": "order-7", "payload": {"to": "a@example.com"}}
 CSV: the first row names the columns. A column id, if there is one, is the job's
 id; a column payload, if there is one, is its payload as JSON; otherwise all
-other columns become one, as {"column": "text", ...}.
+other columns become one, as {"column": "text", ...}. With --lane-column domain the
+column domain has the jobs' lanes instead.
 
 A job without an id gets one made of the SHA-256 of its content (the first 16
 hexadecimal digits) and its line number, such as 2c26b46b68ffc68f-17. So the same
@@ -42,6 +44,7 @@ Examples:
   penstock push email -f messages.ndjson
   penstock push sms -f customers.csv --no-wait
   penstock push email -f campaign.ndjson --overflow defer --expires-in 48h
+  penstock push email -f customers.csv --lane-column domain
   penstock push email -f newsletter.ndjson --lane newsletter --not-before 2026-12-24T06:00:00Z
   zcat big.ndjson.gz | penstock push email -f -
 
@@ -80,6 +83,9 @@ func (c *pushCmd) Run(r *run) error {
 			return usage(err)
 		}
 	}
+	if c.LaneColumn != "" && c.Format != push.CSV {
+		return usage(fmt.Errorf("--lane-column %s: only CSV has columns; a line of NDJSON has its own lane", c.LaneColumn))
+	}
 	defaults, err := c.defaults(time.Now())
 	if err != nil {
 		return usage(err)
@@ -89,7 +95,7 @@ func (c *pushCmd) Run(r *run) error {
 		return usage(err)
 	}
 	defer func() { _ = in.Close() }()
-	from, err := push.Open(in, c.Format)
+	from, err := c.source(in)
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", c.File, err))
 	}
@@ -188,6 +194,14 @@ func (c *pushCmd) report(r *run, n push.Count, err error) error {
 	}
 	_, _ = fmt.Fprintln(r.Out)
 	return printErr
+}
+
+// source reads the file's lines.
+func (c *pushCmd) source(in io.Reader) (push.Source, error) {
+	if c.Format == push.CSV {
+		return push.OpenCSV(in, c.LaneColumn)
+	}
+	return push.Open(in, c.Format)
 }
 
 // open returns the file and how many jobs are in it, -1 if that cannot be known

@@ -17,6 +17,10 @@ func all(t *testing.T, text, format string) (lines []string, end error) {
 	if err != nil {
 		return nil, err
 	}
+	return rest(src)
+}
+
+func rest(src push.Source) (lines []string, end error) {
 	for {
 		l, err := src.Next()
 		if err != nil {
@@ -101,6 +105,50 @@ func TestCSVHeadersThatCannotBeUsed(t *testing.T) {
 	} {
 		if _, err := all(t, text, push.CSV); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestCSVWithLanes(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"beside columns", "\ufeffid,domain,to\n1,a.example,x@a.example\n2,,y\n3,\"\"\"<&>\",z\n", []string{
+			`2 1 {"id":"1","payload":{"to":"x@a.example"},"lane":"a.example"}`,
+			`3 2 {"id":"2","payload":{"to":"y"}}`,
+			`4 3 {"id":"3","payload":{"to":"z"},"lane":"\"<&>"}`,
+		}},
+		{"beside a payload", "payload,domain\n1,a\n2,\"b\xff\"\n", []string{
+			`2 ` + push.LineID([]byte("1"), 2) + ` {"id":"` + push.LineID([]byte("1"), 2) + `","payload":1,"lane":"a"}`,
+			`3 !column domain: is not UTF-8`,
+		}},
+	} {
+		src, err := push.OpenCSV(strings.NewReader(tt.text), "domain")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := rest(src); !errors.Is(err, io.EOF) || strings.Join(got, "\n") != strings.Join(tt.want, "\n") {
+			t.Errorf("%s: %v, got\n%s\nwant\n%s", tt.name, err, strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
+		}
+	}
+	// A column called lane is payload unless somebody says otherwise.
+	if got, err := all(t, "id,lane\n1,a\n", push.CSV); !errors.Is(err, io.EOF) || strings.Join(got, "") != `2 1 {"id":"1","payload":{"lane":"a"}}` {
+		t.Errorf("%q, %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"id,to\n":            `no column "domain" for the lanes; there are id, to`,
+		"id,domain\n":        "there is only a column id and a column domain",
+		"domain\n":           "there is only a column domain",
+		"payload,domain,x\n": "found x",
+	} {
+		if _, err := push.OpenCSV(strings.NewReader(text), "domain"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	for _, name := range []string{"id", "payload"} {
+		if _, err := push.OpenCSV(strings.NewReader("id,payload\n"), name); err == nil || !strings.Contains(err.Error(), "meaning of its own") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

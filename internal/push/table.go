@@ -1,0 +1,159 @@
+package push
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// table reads CSV with a header row.
+type table struct {
+	in                *csv.Reader
+	names             []string
+	id, payload, lane int // columns, -1 if absent
+}
+
+// OpenCSV returns a Source that reads CSV. If laneColumn is not empty, the column of that name
+// has the lanes of the jobs and is no part of the payload; where it is empty a line names none.
+func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
+	if laneColumn == "id" || laneColumn == "payload" {
+		return nil, fmt.Errorf("column %s cannot have the lanes: it has a meaning of its own", laneColumn)
+	}
+	t := &table{in: csv.NewReader(r), id: -1, payload: -1, lane: -1}
+	t.in.ReuseRecord = true
+	head, err := t.in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the CSV file is empty: its first row names the columns")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the header row: %w", err)
+	}
+	seen := map[string]bool{}
+	for i, name := range head {
+		if i == 0 {
+			name = strings.TrimPrefix(name, "\ufeff")
+		}
+		name = strings.TrimSpace(name)
+		if name == "" || seen[name] {
+			return nil, fmt.Errorf("column %d of the header row: %q: every column needs a name of its own", i+1, name)
+		}
+		seen[name] = true
+		t.names = append(t.names, name)
+		switch name {
+		case "id":
+			t.id = i
+		case "payload":
+			t.payload = i
+		case laneColumn:
+			t.lane = i
+		}
+	}
+	if laneColumn != "" && t.lane < 0 {
+		return nil, fmt.Errorf("there is no column %q for the lanes; there are %s", laneColumn, strings.Join(t.names, ", "))
+	}
+	if t.payload >= 0 && len(t.names) > t.width() {
+		return nil, fmt.Errorf("with a column payload only id and that of the lanes may stand beside it, found %s: put the rest into the payload, or rename payload so that all columns become one",
+			strings.Join(t.others(), ", "))
+	}
+	if t.payload < 0 && len(t.names) == t.width() {
+		return nil, fmt.Errorf("there is only a column %s: there must be a column payload, or others to make a payload of", strings.Join(t.names, " and a column "))
+	}
+	return t, nil
+}
+
+// width is how many columns have a meaning of their own.
+func (t *table) width() int {
+	n := 0
+	for _, i := range []int{t.id, t.payload, t.lane} {
+		if i >= 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (t *table) others() (names []string) {
+	for i, name := range t.names {
+		if i != t.id && i != t.payload && i != t.lane {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (t *table) Next() (Line, error) {
+	record, err := t.in.Read()
+	var bad *csv.ParseError
+	switch {
+	case errors.As(err, &bad) && errors.Is(err, csv.ErrFieldCount):
+		return Line{Number: bad.StartLine, Err: fmt.Errorf("has %d columns, the header row has %d", len(record), len(t.names))}, nil
+	case err != nil:
+		return Line{}, err // after a broken quote nothing can be told apart
+	}
+	number, _ := t.in.FieldPos(0)
+	line := Line{Number: number}
+	if t.lane >= 0 && !utf8.ValidString(record[t.lane]) {
+		line.Err = fmt.Errorf("column %s: is not UTF-8", t.names[t.lane])
+		return line, nil
+	}
+	payload, err := t.payloadOf(record)
+	if err != nil {
+		line.Err = err
+		return line, nil
+	}
+	if t.id >= 0 {
+		line.ID = record[t.id]
+	}
+	if line.ID == "" {
+		line.ID = LineID(payload, number)
+	}
+	id, err := json.Marshal(line.ID)
+	if err != nil {
+		line.Err = err
+		return line, nil
+	}
+	line.Body = fmt.Appendf(nil, `{"id":%s,"payload":%s}`, id, payload)
+	if t.lane >= 0 && record[t.lane] != "" {
+		line.Body = fmt.Appendf(line.Body[:len(line.Body)-1], `,"lane":%s}`, appendQuoted(nil, record[t.lane]))
+	}
+	return line, nil
+}
+
+func (t *table) payloadOf(record []string) ([]byte, error) {
+	if t.payload >= 0 {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, []byte(record[t.payload])); err != nil {
+			return nil, fmt.Errorf("column payload: %w", notJSON(err))
+		}
+		return compact.Bytes(), nil
+	}
+	out := []byte{'{'}
+	for i, name := range t.names {
+		if i == t.id || i == t.lane {
+			continue
+		}
+		if !utf8.ValidString(record[i]) {
+			return nil, fmt.Errorf("column %s: is not UTF-8", name)
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = appendQuoted(append(appendQuoted(out, name), ':'), record[i])
+	}
+	return append(out, '}'), nil
+}
+
+// appendQuoted appends s as a JSON string, without HTML escapes: a payload
+// should read as the file does.
+func appendQuoted(b []byte, s string) []byte {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string into memory cannot fail
+	return append(b, bytes.TrimRight(out.Bytes(), "\n")...)
+}
