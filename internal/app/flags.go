@@ -129,7 +129,7 @@ func (f *storeFlags) open(ctx context.Context, reg prometheus.Registerer, log *s
 			return nil, fmt.Errorf("--config: %w", err)
 		}
 	}
-	quietRedis(log)
+	QuietRedis(log)
 	hook, err := metrics.NewHook(reg)
 	if err != nil {
 		return nil, err

@@ -16,6 +16,6 @@ func (r redisLog) Printf(ctx context.Context, format string, v ...any) {
 	r.log.DebugContext(ctx, "redis client", "message", fmt.Sprintf(format, v...))
 }
 
-// quietRedis keeps the client from writing to standard error by itself. It is the
+// QuietRedis keeps the client from writing to standard error by itself. It is the
 // process's: the client has one logger for all.
-func quietRedis(log *slog.Logger) { redis.SetLogger(redisLog{log}) }
+func QuietRedis(log *slog.Logger) { redis.SetLogger(redisLog{log}) }

@@ -5,7 +5,7 @@
 // that what it prints as a command works when pasted, that results go to
 // standard output and all else to standard error, and that the exit code says
 // what happened (see Exit). It refuses to touch a store by itself, but for up,
-// demo and prove, which say so.
+// demo, prove, export and import, which say so.
 package cli
 
 import (
@@ -33,14 +33,16 @@ type root struct {
 	Server  string           `help:"URL of the ingress." env:"PENSTOCK_URL" default:"http://127.0.0.1:8080" placeholder:"URL" short:"s"`
 	Version kong.VersionFlag `help:"Print the version and end." short:"V"`
 
-	Up    upCmd    `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
-	Push  pushCmd  `cmd:"" help:"Bring the jobs of a file into a queue."`
-	Top   topCmd   `cmd:"" help:"Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late."`
-	Queue queueCmd `cmd:"" help:"Look at queues and change them."`
-	Job   jobCmd   `cmd:"" help:"Look at jobs, and cancel them."`
-	Dead  deadCmd  `cmd:"" help:"Look at dead jobs, and decide about them."`
-	Demo  demoCmd  `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
-	Prove proveCmd `cmd:"" help:"Prove the pace and that nothing is lost, on your installation, under faults."`
+	Up     upCmd     `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
+	Push   pushCmd   `cmd:"" help:"Bring the jobs of a file into a queue."`
+	Top    topCmd    `cmd:"" help:"Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late."`
+	Queue  queueCmd  `cmd:"" help:"Look at queues and change them."`
+	Job    jobCmd    `cmd:"" help:"Look at jobs, and cancel them."`
+	Dead   deadCmd   `cmd:"" help:"Look at dead jobs, and decide about them."`
+	Export exportCmd `cmd:"" help:"Write a whole store to a file."`
+	Import importCmd `cmd:"" help:"Put such a file into a store."`
+	Demo   demoCmd   `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
+	Prove  proveCmd  `cmd:"" help:"Prove the pace and that nothing is lost, on your installation, under faults."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Complete a word (the scripts of completion ask this)."`

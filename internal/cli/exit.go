@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/penstock/penstock/internal/archive"
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/queue"
 )
 
 // Exit is how a command ended.
@@ -50,6 +52,8 @@ func exitOf(err error) Exit {
 	var known *ended
 	var gone *client.Unreachable
 	var refused *client.Problem
+	var declined *archive.Refused
+	var damaged *archive.Damaged
 	switch {
 	case err == nil:
 		return ExitDone
@@ -57,8 +61,12 @@ func exitOf(err error) Exit {
 		return known.code
 	case errors.Is(err, context.Canceled):
 		return ExitBrokenOff
-	case errors.As(err, &gone):
+	case errors.As(err, &gone), errors.Is(err, queue.ErrUnavailable), errors.Is(err, queue.ErrOutcomeUnknown):
 		return ExitUnreachable
+	case errors.As(err, &declined):
+		return ExitRefused
+	case errors.As(err, &damaged):
+		return ExitUsage
 	case errors.As(err, &refused):
 		switch refused.Reason {
 		case "unavailable", "no_store", "not_ready", "stopping", "outcome_unknown":

@@ -10,10 +10,11 @@ import (
 	"github.com/penstock/penstock/internal/push"
 )
 
-// progress shows how far a push is: a bar with rate and time left on a
+// progress shows how far a push, an export or an import is: a bar with rate and time left on a
 // terminal, a line now and then elsewhere.
 type progress struct {
 	w       io.Writer
+	what    string // is being done
 	total   int
 	bar     *progressbar.ProgressBar // nil when w is no terminal
 	started time.Time
@@ -24,7 +25,7 @@ type progress struct {
 const plainEvery = 5 * time.Second
 
 func newProgress(w io.Writer, total int) *progress {
-	p := &progress{w: w, total: total, started: time.Now()}
+	p := &progress{w: w, what: "pushing", total: total, started: time.Now()}
 	p.next = p.started.Add(plainEvery)
 	if _, ok := terminal(w); ok {
 		p.bar = progressbar.NewOptions(total,
@@ -46,7 +47,7 @@ func newProgress(w io.Writer, total int) *progress {
 func (p *progress) show(n push.Count) {
 	done := n.Read - n.Undecided
 	if p.bar != nil {
-		what := "pushing"
+		what := p.what
 		if n.Undecided > 0 {
 			what = fmt.Sprintf("%d wait for room", n.Undecided)
 		}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ type Options struct {
 	RedisURL string
 	// Init makes a store of an empty Redis.
 	Init bool
-	// Partitions of the store on Redis; 0 is redisq's default.
+	// Partitions of the store on Redis; 0 is as many as it was made with, redisq's default for one that is made.
 	Partitions int
 	// Prefix of its keys; empty is redisq's default.
 	Prefix string
@@ -35,6 +36,9 @@ type Options struct {
 
 	// DataPath is the directory of an embedded store. It is made if it is not there.
 	DataPath string
+
+	// Flag is what errors call the flag that named the store; empty is --redis or --data.
+	Flag string
 
 	Logger *slog.Logger // discards
 }
@@ -53,43 +57,54 @@ func Open(ctx context.Context, o Options) (queue.Engine, error) {
 }
 
 func openFile(ctx context.Context, o Options) (queue.Engine, error) {
+	flag := cmp.Or(o.Flag, "--data")
 	if err := os.MkdirAll(o.DataPath, 0o700); err != nil {
-		return nil, fmt.Errorf("--data %s: %w", o.DataPath, err)
+		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
 	}
 	engine, err := boltq.Open(ctx, filepath.Join(o.DataPath, FileName), boltq.Options{Logger: o.Logger})
 	if err != nil {
-		return nil, fmt.Errorf("--data %s: %w", o.DataPath, err)
+		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
 	}
 	return engine, nil
 }
 
 func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
+	flag := cmp.Or(o.Flag, "--redis")
 	options, err := parseURL(o.RedisURL)
 	if err != nil {
-		return nil, fmt.Errorf("--redis: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	client := redis.NewUniversalClient(options)
 	if o.Hook != nil {
 		client.AddHook(o.Hook)
 	}
+	if o.Partitions == 0 {
+		o.Partitions = partitionsOf(ctx, client, cmp.Or(o.Prefix, redisq.DefaultPrefix))
+	}
 	engine, err := redisq.Open(ctx, client, redisq.Options{Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Logger: o.Logger})
 	if err != nil {
 		_ = client.Close() // the error that matters is the other
-		return nil, fmt.Errorf("--redis %s: %w%s", strings.Join(options.Addrs, ","), err, hint(err))
+		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))
 	}
 	return &connected{Engine: engine, client: client}, nil
 }
 
+// partitionsOf returns how many partitions the store has, 0 if that cannot be told: then opening it says why.
+func partitionsOf(ctx context.Context, client redis.UniversalClient, prefix string) int {
+	n, _ := client.HGet(ctx, prefix+"{0}", "partitions").Int()
+	return max(0, n)
+}
+
 // hint names what to do about the errors that Redis words for itself.
-func hint(err error) string {
+func hint(err error, flag string) string {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "NOAUTH"):
-		return ": this Redis needs a password: --redis redis://:PASSWORD@HOST:PORT"
+		return ": this Redis needs a password: " + flag + " redis://:PASSWORD@HOST:PORT"
 	case strings.Contains(text, "WRONGPASS"), strings.Contains(text, "without any password configured"):
-		return ": the user or password in --redis is not right"
+		return ": the user or password in " + flag + " is not right"
 	case strings.Contains(text, "NOPERM"):
-		return ": the user in --redis may not do what is needed"
+		return ": the user in " + flag + " may not do what is needed"
 	case strings.Contains(text, "cluster support disabled"):
 		return ": this is not a cluster: say redis:// instead of redis+cluster://"
 	case strings.Contains(text, "MOVED "):

@@ -1,0 +1,306 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Store is what is exported and imported.
+type Store interface {
+	queue.Mover
+	List(ctx context.Context, after string, limit int) ([]queue.Info, error)
+	Drainers(ctx context.Context) ([]queue.Drainer, error)
+}
+
+// ExportOptions say what is exported. Header's Format, At and Live are filled in.
+type ExportOptions struct {
+	Header Header
+	// Live exports a store that is in use as of about now.
+	Live bool
+	// WithoutDeferred leaves deferred jobs behind.
+	WithoutDeferred bool
+	Progress        func(jobs int64) // nil is none
+	// Broken hears of jobs that are not what penstock wrote; they are left out.
+	Broken func(queue, id string)
+}
+
+// Exported sums up an export.
+type Exported struct {
+	Queues   int64 `json:"queues"`
+	Jobs     Jobs  `json:"jobs"`
+	Deferred int64 `json:"deferred_left_behind"`
+	Broken   int64 `json:"broken_left_out"`
+}
+
+// Refused is an export or an import that does not begin, and why.
+type Refused struct{ Why string }
+
+func (e *Refused) Error() string { return e.Why }
+
+// errInUse ends an export at whose end the store was another one than at its beginning.
+var errInUse = errors.New("the store was changed while it was exported, so the file is of no use and has no end: stop every ingress and drainer, or say --live for an export as of about now")
+
+const listed = 200 // queues a page
+
+// Export writes a store to w.
+func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exported, error) {
+	e := &exporter{store: s, opts: o, out: bufio.NewWriterSize(w, 1<<16), sum: sha256.New()}
+	if err := e.mayBegin(ctx); err != nil {
+		return e.done, err
+	}
+	before, after := xxhash.New(), xxhash.New()
+	o.Header.Format, o.Header.At, o.Header.Live = Format, time.Now().UTC().Truncate(time.Second), o.Live
+	err := e.write(&line{Header: &o.Header})
+	if err == nil {
+		err = e.eachQueue(ctx, func(i *queue.Info) error { return e.queue(ctx, i.Spec.Name, before) })
+	}
+	if err == nil && !o.Live {
+		err = e.eachQueue(ctx, func(i *queue.Info) error {
+			q, err := s.ExportQueue(ctx, i.Spec.Name)
+			trace(after, &q)
+			return err
+		})
+	}
+	switch {
+	case err != nil:
+		return e.done, err
+	case !o.Live && before.Sum64() != after.Sum64():
+		return e.done, errInUse
+	}
+	t := &Trailer{Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines, SHA256: hex.EncodeToString(e.sum.Sum(nil))}
+	if err := e.write(&line{Trailer: t}); err != nil {
+		return e.done, err
+	}
+	return e.done, e.out.Flush()
+}
+
+type exporter struct {
+	store Store
+	opts  ExportOptions
+	out   *bufio.Writer
+	sum   hash.Hash
+	lines int64
+	done  Exported
+}
+
+func (e *exporter) write(l *line) error {
+	text, err := l.encode()
+	if err != nil {
+		return fmt.Errorf("write a line: %w", err)
+	}
+	return e.writeText(text)
+}
+
+func (e *exporter) writeText(text []byte) error {
+	e.lines++
+	_, _ = e.sum.Write(text) // a hash does not fail
+	_, err := e.out.Write(text)
+	return err
+}
+
+func (e *exporter) eachQueue(ctx context.Context, do func(*queue.Info) error) error {
+	for after := ""; ; {
+		page, err := e.store.List(ctx, after, listed)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := do(&page[i]); err != nil {
+				return fmt.Errorf("queue %s: %w", page[i].Spec.Name, err)
+			}
+		}
+		if len(page) < listed {
+			return nil
+		}
+		after = page[len(page)-1].Spec.Name
+	}
+}
+
+// mayBegin refuses a store that is in use, and one that has jobs elsewhere.
+func (e *exporter) mayBegin(ctx context.Context) error {
+	if !e.opts.Live {
+		drainers, err := e.store.Drainers(ctx)
+		if err != nil {
+			return err
+		}
+		if len(drainers) > 0 {
+			names := make([]string, len(drainers))
+			for i, d := range drainers {
+				names[i] = d.Name
+			}
+			return &Refused{fmt.Sprintf("drainers were at work in the last seconds: %s; stop them and every ingress, or say --live for an export as of about now", some(names))}
+		}
+	}
+	var deferring, leasing []string
+	err := e.eachQueue(ctx, func(i *queue.Info) error {
+		if i.Deferred > 0 {
+			deferring = append(deferring, fmt.Sprintf("%s (%d)", i.Spec.Name, i.Deferred))
+			e.done.Deferred += i.Deferred
+		}
+		if i.Leased == 0 || e.opts.Live {
+			return nil
+		}
+		n, err := e.leases(ctx, i.Spec.Name)
+		if n > 0 {
+			leasing = append(leasing, fmt.Sprintf("%s (%d)", i.Spec.Name, n))
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(leasing) > 0:
+		return &Refused{fmt.Sprintf("jobs are leased to drainers: %s; stop the drainers and wait until the leases have run out, or say --live, which exports those jobs as waiting", some(leasing))}
+	case len(deferring) > 0 && !e.opts.WithoutDeferred:
+		return &Refused{fmt.Sprintf("jobs are deferred, and so on NATS and not in the store: %s; let them come back first (ingresses and drainers run until none are deferred; more capacity or a higher rate helps), or say --without-deferred to leave them behind", some(deferring))}
+	}
+	return nil
+}
+
+// leases counts the leases of a queue that stand.
+func (e *exporter) leases(ctx context.Context, name string) (n int64, err error) {
+	err = e.pages(ctx, name, queue.Leased, func(m *queue.MovedJob) error {
+		if m.Lease == queue.LeaseHeld {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+func (e *exporter) pages(ctx context.Context, name string, s queue.State, do func(*queue.MovedJob) error) error {
+	for r := (queue.ExportRequest{Queue: name, State: s}); ; {
+		page, err := e.store.ExportJobs(ctx, r)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if err := do(&page.Jobs[i]); err != nil {
+				return err
+			}
+		}
+		if r.After = page.Next; r.After == "" {
+			return nil
+		}
+	}
+}
+
+// sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to scheduled, so
+// the second look finds those that went on behind the first; who is seen twice is in the file twice, and passed on import.
+var (
+	sections     = []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
+	liveSections = []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled, queue.Dead, queue.Delivered}
+)
+
+// queue writes a queue with its jobs.
+func (e *exporter) queue(ctx context.Context, name string, seen *xxhash.Digest) error {
+	q, err := e.store.ExportQueue(ctx, name)
+	if errors.Is(err, queue.ErrUnknownQueue) && e.opts.Live {
+		return nil // it was deleted meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	if q.Open {
+		return &Refused{fmt.Sprintf("import %s into %s is not finished: repeat it, or remove the queue", q.Import, name)}
+	}
+	trace(seen, &q)
+	head, err := queueToLine(&q)
+	if err != nil {
+		return err
+	}
+	if err := e.write(&line{Queue: head}); err != nil {
+		return err
+	}
+	end := &endLine{Queue: name, Held: q.Held, Counts: q.Counts, Errors: q.Errors}
+	if e.opts.WithoutDeferred {
+		end.Counts.Missing += max(0, q.Counts.Balance()-q.Held)
+	}
+	for i := range end.Errors {
+		end.Errors[i].At, end.Errors[i].Reason = end.Errors[i].At.UTC(), valid(end.Errors[i].Reason)
+	}
+	order := sections
+	if e.opts.Live {
+		order = liveSections
+	}
+	for _, s := range order {
+		if err := e.pages(ctx, name, s, func(m *queue.MovedJob) error { return e.job(m, end) }); err != nil {
+			if errors.Is(err, queue.ErrUnknownQueue) && e.opts.Live {
+				break
+			}
+			return err
+		}
+	}
+	e.done.Queues++
+	e.done.Jobs.add(end.Jobs)
+	return e.write(&line{End: end})
+}
+
+func (e *exporter) job(m *queue.MovedJob, end *endLine) error {
+	text, err := jobText(m, end.Queue)
+	if err != nil {
+		e.done.Broken++
+		if e.opts.Broken != nil {
+			e.opts.Broken(end.Queue, m.ID)
+		}
+		return nil
+	}
+	if m.Lease == queue.LeaseOver {
+		end.Counts.Expired++
+		if m.State == queue.Dead {
+			end.Counts.Died++
+			end.Held--
+		}
+	}
+	*end.Jobs.of(m.State)++
+	if n := e.done.Jobs.Sum() + end.Jobs.Sum(); e.opts.Progress != nil && n%100 == 0 {
+		e.opts.Progress(n)
+	}
+	return e.writeText(text)
+}
+
+// jobText is the line of a job. What an import would not take is none: it would keep the whole file out.
+func jobText(m *queue.MovedJob, name string) ([]byte, error) {
+	if m.State == queue.StateNone {
+		return nil, queue.ErrCorrupt
+	}
+	l, err := jobToLine(m)
+	if err != nil {
+		return nil, err
+	}
+	back, err := l.job(name)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(back.Record, m.Record) || back.Fingerprint != m.Fingerprint {
+		return nil, fmt.Errorf("%w: its record is not as penstock writes it", queue.ErrCorrupt)
+	}
+	return (&line{Job: l}).encode()
+}
+
+// trace is of all about a queue that stands still while nobody uses it.
+func trace(d *xxhash.Digest, q *queue.MovedQueue) {
+	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Paused, q.Turn, q.Held, q.Counts)
+}
+
+// some names a few of many.
+func some(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,194 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Imported sums up an import.
+type Imported struct {
+	Queues int64 `json:"queues"`
+	Jobs   Jobs  `json:"jobs"` // of the file: all that follow together
+	// What became of them.
+	Placed    int64 `json:"placed"`
+	There     int64 `json:"there_already"`
+	Forgotten int64 `json:"forgotten"`
+	Clashes   int64 `json:"clashes"`
+	Failed    int64 `json:"failed"`
+}
+
+// Whole reports whether all jobs that could matter are in.
+func (i *Imported) Whole() bool { return i.Clashes+i.Failed == 0 }
+
+// ImportOptions say how a file is imported.
+type ImportOptions struct {
+	Progress func(jobs int64) // nil is none
+	// Left hears of jobs that are left out because another has their id, or their key is not ours.
+	Left func(queue, id string, o queue.ImportOutcome)
+}
+
+// Standing is what there is in the store of a queue of the file.
+type Standing struct {
+	Queue string `json:"queue"`
+	// Jobs are those of the file, Present is how many are in the store, dead ones too.
+	Jobs    int64 `json:"jobs"`
+	Present int64 `json:"present"`
+	// Is: new, ready, begun (this import was broken off), done (it was finished), or why it is in the way.
+	Is   string `json:"is"`
+	Bars bool   `json:"bars,omitzero"` // nothing can be imported for its sake
+}
+
+// Compare says of each queue of the file what there is in the store.
+func (f *File) Compare(ctx context.Context, s queue.Mover, do func(Standing)) error {
+	var now Standing
+	return f.heads(ctx, func(_ int64, l *line) error {
+		if l.End != nil {
+			now.Jobs = l.End.Jobs.Sum()
+			do(now)
+			return nil
+		}
+		q, err := l.Queue.queue()
+		if err != nil {
+			return err
+		}
+		now, err = f.compare(ctx, s, &q.Spec)
+		return err
+	})
+}
+
+func (f *File) compare(ctx context.Context, s queue.Mover, spec *queue.Spec) (Standing, error) {
+	st := Standing{Queue: spec.Name}
+	there, err := s.ExportQueue(ctx, spec.Name)
+	if errors.Is(err, queue.ErrUnknownQueue) {
+		st.Is = "new"
+		return st, nil
+	}
+	if err != nil {
+		return st, err
+	}
+	st.Present = there.Held + there.Deferred + there.Dead
+	switch {
+	case there.Import == f.Mark && there.Open:
+		st.Is = "begun"
+	case there.Import == f.Mark:
+		st.Is = "done"
+	case there.Open:
+		st.Is, st.Bars = fmt.Sprintf("import %s into it is not finished", there.Import), true
+	case st.Present > 0:
+		st.Is, st.Bars = fmt.Sprintf("holds %d jobs", st.Present), true
+	case !there.Spec.Equal(*spec):
+		st.Is, st.Bars = "is there with other settings", true
+	default:
+		st.Is = "ready"
+	}
+	return st, nil
+}
+
+// Import puts the file into a store. It may be repeated: what is in is passed.
+func (f *File) Import(ctx context.Context, s queue.Mover, o ImportOptions) (Imported, error) {
+	var bars []string
+	err := f.Compare(ctx, s, func(st Standing) {
+		if st.Bars {
+			bars = append(bars, fmt.Sprintf("%s %s", st.Queue, st.Is))
+		}
+	})
+	if err == nil && len(bars) > 0 {
+		err = &Refused{fmt.Sprintf("queues are in the way: %s; remove them (penstock queue rm), or import into another store. Nothing was changed", some(bars))}
+	}
+	i := &importer{File: f, store: s, opts: o}
+	i.done.Jobs, i.done.Queues = f.Trailer.Jobs, f.Trailer.Queues
+	if err == nil {
+		err = f.each(ctx, func(_ int64, l *line) error { return i.line(ctx, l) })
+	}
+	if err == nil {
+		// Only now that all is in may anything leave.
+		err = f.heads(ctx, func(_ int64, l *line) error { return i.close(ctx, l) })
+	}
+	if d := i.done; err == nil && d.Placed+d.There+d.Forgotten+d.Clashes+d.Failed != d.Jobs.Sum() {
+		err = fmt.Errorf("the file has %d jobs, and %+v became of them", d.Jobs.Sum(), d)
+	}
+	return i.done, err
+}
+
+type importer struct {
+	*File
+	store queue.Mover
+	opts  ImportOptions
+	at    queue.MovedQueue // that is being filled
+	over  bool             // it was finished before
+	jobs  []queue.MovedJob
+	bytes int
+	done  Imported
+}
+
+func (i *importer) line(ctx context.Context, l *line) (err error) {
+	switch {
+	case l.Queue != nil:
+		if i.at, err = l.Queue.queue(); err == nil {
+			i.over, err = i.store.OpenImport(ctx, i.at, i.Mark)
+		}
+		return err
+	case l.End != nil:
+		return i.flush(ctx)
+	case i.over:
+		i.done.There++
+		return nil
+	}
+	m, err := l.Job.job(i.at.Spec.Name)
+	if err != nil {
+		return err
+	}
+	if i.bytes+len(m.Record) > queue.MaxMovePage || len(i.jobs) == queue.MaxPage {
+		if err := i.flush(ctx); err != nil {
+			return err
+		}
+	}
+	i.jobs, i.bytes = append(i.jobs, m), i.bytes+len(m.Record)
+	return nil
+}
+
+// flush puts in the jobs that were read.
+func (i *importer) flush(ctx context.Context) error {
+	if len(i.jobs) == 0 {
+		return nil
+	}
+	name := i.at.Spec.Name
+	out, err := i.store.ImportJobs(ctx, name, i.Mark, i.jobs)
+	if err != nil {
+		return fmt.Errorf("queue %s: %w", name, err)
+	}
+	for k, o := range out {
+		switch o {
+		case queue.Placed:
+			i.done.Placed++
+		case queue.There:
+			i.done.There++
+		case queue.Forgotten:
+			i.done.Forgotten++
+		case queue.Clashes:
+			i.done.Clashes++
+		default:
+			i.done.Failed++
+		}
+		if (o == queue.Clashes || o == queue.ImportFail) && i.opts.Left != nil {
+			i.opts.Left(name, i.jobs[k].ID, o)
+		}
+	}
+	i.jobs, i.bytes = i.jobs[:0], 0
+	if d := i.done; i.opts.Progress != nil {
+		i.opts.Progress(d.Placed + d.There + d.Forgotten + d.Clashes + d.Failed)
+	}
+	return nil
+}
+
+func (i *importer) close(ctx context.Context, l *line) (err error) {
+	if l.Queue != nil {
+		i.at, err = l.Queue.queue()
+		return err
+	}
+	i.at.Held, i.at.Counts, i.at.Errors = l.End.Held, l.End.Counts, l.End.Errors
+	return i.store.CloseImport(ctx, i.at, i.Mark)
+}

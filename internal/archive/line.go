@@ -1,0 +1,279 @@
+package archive
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Format is the version of the file that this package writes, and the newest that it reads.
+const Format = 1
+
+// line is one line of the file; one of its fields is there.
+type line struct {
+	Header  *Header    `json:"penstock_export,omitempty"`
+	Queue   *queueLine `json:"queue,omitempty"`
+	Job     *jobLine   `json:"job,omitempty"`
+	End     *endLine   `json:"end,omitempty"`
+	Trailer *Trailer   `json:"trailer,omitempty"`
+}
+
+// Header begins the file.
+type Header struct {
+	Format int `json:"format"`
+	// Where it comes from, for people.
+	Store      string    `json:"store"` // embedded or redis
+	Schema     int       `json:"schema"`
+	Partitions int       `json:"partitions"`
+	Version    string    `json:"version"`
+	At         time.Time `json:"at"`
+	// Live says that the store may have been in use.
+	Live bool `json:"live,omitzero"`
+}
+
+// Jobs is how many jobs there are in each state.
+type Jobs struct {
+	Waiting   int64 `json:"waiting"`
+	Scheduled int64 `json:"scheduled"`
+	Dead      int64 `json:"dead"`
+	Delivered int64 `json:"delivered"`
+	Cancelled int64 `json:"cancelled"`
+	Expired   int64 `json:"expired"`
+}
+
+func (j *Jobs) of(s queue.State) *int64 {
+	switch s {
+	case queue.Waiting:
+		return &j.Waiting
+	case queue.Scheduled:
+		return &j.Scheduled
+	case queue.Dead:
+		return &j.Dead
+	case queue.Delivered:
+		return &j.Delivered
+	case queue.Cancelled:
+		return &j.Cancelled
+	case queue.Expired:
+		return &j.Expired
+	}
+	return nil
+}
+
+func (j *Jobs) add(more Jobs) {
+	for s := queue.Waiting; s <= queue.Expired; s++ {
+		if n := j.of(s); n != nil {
+			*n += *more.of(s)
+		}
+	}
+}
+
+// Sum is how many there are in all.
+func (j Jobs) Sum() int64 {
+	return j.Waiting + j.Scheduled + j.Dead + j.Delivered + j.Cancelled + j.Expired
+}
+
+func (j Jobs) String() string {
+	return fmt.Sprintf("%d waiting, %d scheduled, %d dead, %d delivered, %d cancelled, %d expired", j.Waiting, j.Scheduled, j.Dead, j.Delivered, j.Cancelled, j.Expired)
+}
+
+// Trailer ends the file.
+type Trailer struct {
+	Queues int64 `json:"queues"`
+	Jobs   Jobs  `json:"jobs"`
+	Lines  int64 `json:"lines"` // before it
+	// SHA256 is that of all lines before it, with their ends.
+	SHA256 string `json:"sha256"`
+}
+
+// queueLine begins a queue.
+type queueLine struct {
+	Spec        jsontext.Value `json:"spec"`
+	Revision    int64          `json:"revision"`
+	Paused      bool           `json:"paused,omitzero"`
+	PauseReason string         `json:"pause_reason,omitzero"`
+	Bucket      bucketLine     `json:"bucket"`
+	Turn        int64          `json:"turn"`
+	MaxCost     int64          `json:"max_cost"`
+}
+
+type bucketLine struct {
+	TAT      int64 `json:"tat"` // microseconds since 1970
+	Rem      int64 `json:"rem"`
+	Last     int64 `json:"last"`
+	LastCost int64 `json:"last_cost"`
+}
+
+// endLine ends a queue.
+type endLine struct {
+	Queue  string            `json:"queue"`
+	Jobs   Jobs              `json:"jobs"`
+	Held   int64             `json:"held"` // when the counters were
+	Counts queue.MovedCounts `json:"counts"`
+	Errors []queue.LastError `json:"errors,omitempty"`
+}
+
+// jobLine is a job, or what is remembered of one.
+type jobLine struct {
+	ID         string      `json:"id"`
+	State      queue.State `json:"state"`
+	Turn       int64       `json:"turn,omitzero"`
+	AppendedAt time.Time   `json:"appended_at"`
+	DueAt      time.Time   `json:"due_at,omitzero"`
+	EndedAt    time.Time   `json:"ended_at,omitzero"`
+	Attempts   int         `json:"attempts,omitzero"`
+	Reason     string      `json:"reason,omitzero"`
+	Returned   bool        `json:"returned,omitzero"`   // from the overflow
+	HoldsLane  bool        `json:"holds_lane,omitzero"` // up, in an ordered queue
+	Cost       int64       `json:"cost"`
+	Timeline   []attempt   `json:"timeline,omitempty"`
+
+	Lane        string            `json:"lane,omitzero"`
+	Priority    int               `json:"priority,omitzero"`
+	NotBefore   time.Time         `json:"not_before,omitzero"`
+	ExpiresAt   time.Time         `json:"expires_at,omitzero"`
+	ContentType string            `json:"content_type,omitzero"`
+	Headers     map[string]string `json:"headers,omitempty"`
+	Payload     []byte            `json:"payload_base64,omitempty"`
+	// Fingerprint stands for the payload and the rest where they are not kept.
+	Fingerprint string `json:"fingerprint,omitzero"`
+}
+
+// attempt is one of a job's timeline.
+type attempt struct {
+	At      time.Time            `json:"at"`
+	EndedAt time.Time            `json:"ended_at"`
+	Drainer string               `json:"drainer,omitzero"`
+	Outcome queue.AttemptOutcome `json:"outcome"`
+	Answer  string               `json:"answer,omitzero"`
+}
+
+func (l *line) encode() ([]byte, error) {
+	text, err := json.Marshal(l, json.Deterministic(true))
+	return append(text, '\n'), err
+}
+
+func decode(text []byte) (l line, err error) {
+	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {
+		return l, err
+	}
+	n := 0
+	for _, there := range []bool{l.Header != nil, l.Queue != nil, l.Job != nil, l.End != nil, l.Trailer != nil} {
+		if there {
+			n++
+		}
+	}
+	if n != 1 {
+		return l, fmt.Errorf("it has %d of penstock_export, queue, job, end and trailer", n)
+	}
+	return l, nil
+}
+
+func queueToLine(q *queue.MovedQueue) (*queueLine, error) {
+	spec, err := queue.EncodeSpec(q.Spec)
+	b := q.Bucket
+	return &queueLine{
+		Spec: spec, Revision: q.Revision, Paused: q.Paused, PauseReason: valid(q.PauseReason),
+		Bucket: bucketLine{int64(b.TAT), b.Rem, int64(b.Last), b.LastCost}, Turn: q.Turn, MaxCost: q.MaxCost,
+	}, err
+}
+
+func (l *queueLine) queue() (q queue.MovedQueue, err error) {
+	if q.Spec, err = queue.ParseSpec(l.Spec); err == nil {
+		err = queue.ValidateName(q.Spec.Name)
+	}
+	if err == nil && (l.Revision < 0 || l.MaxCost < 1 || l.MaxCost > leaky.MaxCost || l.Turn < 0 || l.Turn >= 1<<53) {
+		err = fmt.Errorf("revision %d, max_cost %d and turn %d are not those of a queue", l.Revision, l.MaxCost, l.Turn)
+	}
+	b := l.Bucket
+	for _, n := range []int64{b.TAT, b.Last} {
+		if err == nil && (n < 0 || n >= 1<<53) {
+			err = fmt.Errorf("its bucket has the instant %d", n)
+		}
+	}
+	q.Revision, q.Paused, q.PauseReason, q.Turn, q.MaxCost = l.Revision, l.Paused, l.PauseReason, l.Turn, l.MaxCost
+	q.Bucket = leaky.Bucket{TAT: leaky.Instant(b.TAT), Rem: b.Rem, Last: leaky.Instant(b.Last), LastCost: b.LastCost}
+	return q, err
+}
+
+func jobToLine(m *queue.MovedJob) (*jobLine, error) {
+	l := &jobLine{
+		ID: m.ID, State: m.State, AppendedAt: m.AppendedAt.UTC(), Attempts: m.Attempts, Reason: valid(m.Reason), Returned: m.Back, HoldsLane: m.Holds, Cost: m.Cost,
+	}
+	switch m.State {
+	case queue.Waiting:
+		l.Turn = m.Turn
+	case queue.Scheduled:
+		l.Turn, l.DueAt = m.Turn, m.At.UTC()
+	default:
+		l.EndedAt = m.At.UTC()
+	}
+	if list, err := queue.UnpackTimeline(m.Timeline); err == nil { // one that is none is left out
+		for _, a := range list {
+			l.Timeline = append(l.Timeline, attempt{a.At.UTC(), a.EndedAt.UTC(), valid(a.Drainer), a.Outcome, valid(a.Answer)})
+		}
+	}
+	if !keepsRecord(m.State) {
+		l.Fingerprint = strconv.FormatUint(m.Fingerprint, 16)
+		return l, nil
+	}
+	var j queue.Job
+	if err := queue.UnpackRecord(m.Record, &j); err != nil {
+		return nil, err
+	}
+	l.Cost, l.Lane, l.Priority, l.NotBefore, l.ExpiresAt, l.Headers, l.Payload = j.Cost, j.Lane, j.Priority, j.NotBefore, j.ExpiresAt, j.Headers, j.Payload
+	if j.ContentType != queue.DefaultContentType {
+		l.ContentType = j.ContentType
+	}
+	return l, nil
+}
+
+func keepsRecord(s queue.State) bool {
+	return s == queue.Waiting || s == queue.Scheduled || s == queue.Dead
+}
+
+// job returns what is to be imported of a job of that queue.
+func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
+	m = queue.MovedJob{
+		ID: l.ID, State: l.State, Turn: l.Turn, AppendedAt: l.AppendedAt, Attempts: l.Attempts, Reason: l.Reason, Back: l.Returned, Holds: l.HoldsLane, Cost: l.Cost,
+	}
+	switch l.State {
+	case queue.Waiting:
+	case queue.Scheduled:
+		m.At = l.DueAt
+	default:
+		m.At = l.EndedAt
+	}
+	for _, a := range l.Timeline {
+		m.Timeline = queue.AppendAttempt(m.Timeline, queue.Attempt{At: a.At, EndedAt: a.EndedAt, Drainer: a.Drainer, Outcome: a.Outcome, Answer: a.Answer})
+	}
+	if keepsRecord(l.State) {
+		j := queue.Job{
+			Queue: name, ID: l.ID, Payload: l.Payload, ContentType: l.ContentType, Headers: l.Headers, Cost: l.Cost, Lane: l.Lane, Priority: l.Priority,
+			NotBefore: l.NotBefore, ExpiresAt: l.ExpiresAt,
+		}
+		j.Normalize()
+		if err := j.Validate(); err != nil {
+			return m, err
+		}
+		m.Record, m.Fingerprint = queue.PackRecord(&j), j.Fingerprint()
+	} else if m.Fingerprint, err = strconv.ParseUint(l.Fingerprint, 16, 64); err != nil {
+		return m, fmt.Errorf("fingerprint %q: %w", l.Fingerprint, err)
+	}
+	if bad := m.Validate(); bad != nil {
+		return m, bad
+	}
+	return m, nil
+}
+
+// valid is a text for people as JSON can say it, no longer than it was.
+func valid(s string) string { return strings.ToValidUTF8(s, "?") }
+
+// laxJSON reads what it knows of an object and passes over the rest.
+func laxJSON(text []byte, v any) error { return json.Unmarshal(text, v) }

@@ -1,0 +1,218 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// maxLine is longer than any line that is written: a payload of 1 MiB in base64, and headers.
+const maxLine = 4 << 20
+
+// File is a file that was verified from end to end.
+type File struct {
+	Header  Header
+	Trailer Trailer
+	// Mark names the import of this very file.
+	Mark string
+	from io.ReadSeeker
+}
+
+// Damaged is a file that is not what an export wrote.
+type Damaged struct {
+	Line int64
+	Why  string
+}
+
+func (e *Damaged) Error() string {
+	return fmt.Sprintf("line %d: %s. Nothing was changed", e.Line, e.Why)
+}
+
+func damaged(line int64, why string, args ...any) error {
+	return &Damaged{line, fmt.Sprintf(why, args...)}
+}
+
+// Verify reads a file through: whether it is whole and unaltered, and then whether all that it says can be imported.
+func Verify(ctx context.Context, from io.ReadSeeker) (*File, error) {
+	f := &File{from: from}
+	if err := f.checkSum(ctx); err != nil {
+		return nil, err
+	}
+	c := &checker{}
+	if err := f.each(ctx, c.line); err != nil {
+		return nil, err
+	}
+	if c.open != "" || c.done.Queues != f.Trailer.Queues || c.done.Jobs != f.Trailer.Jobs {
+		return nil, damaged(f.Trailer.Lines+1, "the trailer does not sum up what is before it")
+	}
+	return f, nil
+}
+
+// checkSum finds the trailer and compares the sum. The header is judged first: of a newer format nothing else is known.
+func (f *File) checkSum(ctx context.Context) error {
+	sum := sha256.New()
+	lines, last := int64(0), []byte(nil)
+	err := f.lines(ctx, func(n int64, text []byte) error {
+		if n == 1 {
+			if err := f.header(text); err != nil {
+				return err
+			}
+		} else {
+			_, _ = sum.Write(last)
+		}
+		lines, last = n, append(last[:0], text...)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if lines == 0 {
+		return damaged(1, "the file is empty")
+	}
+	l, err := decode(last)
+	if err != nil || l.Trailer == nil {
+		return damaged(lines, "the file ends here, without the trailer of a whole export: it was cut")
+	}
+	f.Trailer = *l.Trailer
+	digest := hex.EncodeToString(sum.Sum(nil))
+	if f.Trailer.Lines != lines-1 || f.Trailer.SHA256 != digest {
+		return damaged(lines, "the sum of what is before it does not agree with the trailer: the file was altered, or parts of it are missing")
+	}
+	f.Mark = digest[:32]
+	return nil
+}
+
+func (f *File) header(text []byte) error {
+	var v struct {
+		Header *struct {
+			Format int `json:"format"`
+		} `json:"penstock_export"`
+	}
+	if err := laxJSON(text, &v); err != nil || v.Header == nil {
+		return damaged(1, "this is not a file that penstock export wrote")
+	}
+	if v.Header.Format != Format {
+		return damaged(1, "the file has format %d, and this penstock reads %d: use the penstock that wrote it, or a newer one", v.Header.Format, Format)
+	}
+	l, err := decode(text)
+	if err != nil {
+		return damaged(1, "the header: %v", err)
+	}
+	f.Header = *l.Header
+	return nil
+}
+
+// lines reads the file from its beginning, line by line. A line without an end is none.
+func (f *File) lines(ctx context.Context, do func(n int64, text []byte) error) error {
+	if _, err := f.from.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(f.from, 1<<16)
+	var long []byte
+	for n := int64(1); ; {
+		text, err := r.ReadSlice('\n')
+		if len(long)+len(text) > maxLine {
+			return damaged(n, "it is longer than any that penstock writes")
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			long = append(long, text...)
+			continue
+		case errors.Is(err, io.EOF) && len(long)+len(text) == 0:
+			return nil
+		case errors.Is(err, io.EOF):
+			return damaged(n, "the file was cut in the middle of it")
+		case err != nil:
+			return err
+		}
+		if len(long) > 0 {
+			long = append(long, text...)
+			text = long
+		}
+		if err := do(n, text); err != nil {
+			return err
+		}
+		long = long[:0]
+		if n++; n%1000 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// each decodes all lines behind the header and before the trailer.
+func (f *File) each(ctx context.Context, do func(n int64, l *line) error) error {
+	return f.some(ctx, func([]byte) bool { return true }, do)
+}
+
+// heads does so for queues alone, without their jobs.
+func (f *File) heads(ctx context.Context, do func(n int64, l *line) error) error {
+	job := []byte(`{"job":`)
+	return f.some(ctx, func(text []byte) bool { return !bytes.HasPrefix(text, job) }, do)
+}
+
+func (f *File) some(ctx context.Context, which func(text []byte) bool, do func(n int64, l *line) error) error {
+	return f.lines(ctx, func(n int64, text []byte) error {
+		if n == 1 || n > f.Trailer.Lines || !which(text) {
+			return nil
+		}
+		l, err := decode(text)
+		if err != nil {
+			return damaged(n, "%v", err)
+		}
+		return do(n, &l)
+	})
+}
+
+// checker checks that lines follow each other as they must, and that each can be imported.
+type checker struct {
+	open string // the queue that was begun
+	last string
+	jobs Jobs // of it
+	done Exported
+}
+
+func (c *checker) line(n int64, l *line) error {
+	switch {
+	case l.Queue != nil && c.open == "":
+		q, err := l.Queue.queue()
+		if err != nil {
+			return damaged(n, "queue %s: %v", q.Spec.Name, err)
+		}
+		if q.Spec.Name <= c.last {
+			return damaged(n, "queue %s comes behind %s", q.Spec.Name, c.last)
+		}
+		c.open, c.last = q.Spec.Name, q.Spec.Name
+	case l.Job != nil && c.open != "":
+		m, err := l.Job.job(c.open)
+		if err != nil {
+			return damaged(n, "job %s: %v", queue.Shorten(l.Job.ID, 80), err)
+		}
+		*c.jobs.of(m.State)++
+	case l.End != nil && c.open == l.End.Queue && c.jobs == l.End.Jobs && validEnd(l.End):
+		c.done.Queues++
+		c.done.Jobs.add(c.jobs)
+		c.open, c.jobs = "", Jobs{}
+	default:
+		return damaged(n, "it is not what can follow there")
+	}
+	return nil
+}
+
+func validEnd(l *endLine) bool {
+	if l.Held < 0 || len(l.Errors) > 10 {
+		return false
+	}
+	for _, e := range l.Errors {
+		if us := e.At.UnixMicro(); us < 0 || us >= 1<<53 || len(e.Reason) > queue.MaxReasonBytes || queue.ValidateID(e.ID) != nil {
+			return false
+		}
+	}
+	return true
+}

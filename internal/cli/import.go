@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/push"
+	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/queue"
+)
+
+type importCmd struct {
+	storeName
+	File       string `short:"f" help:"File that export wrote; - reads standard input." default:"-" placeholder:"FILE"`
+	Init       bool   `help:"Make the store if there is none: of an empty Redis, or in the directory."`
+	Partitions int    `help:"Of a store on Redis that --init makes; 0 is 16." default:"0" placeholder:"N"`
+	DryRun     bool   `help:"Verify the file and compare it with what is in the store. Change nothing."`
+	output
+}
+
+// Help is shown below the flags.
+func (importCmd) Help() string {
+	return `Puts a file that export wrote into a store of either kind: every job in its state, at its turn.
+First the whole file is verified; one that was cut or altered changes nothing. A queue of
+which there is one of the same name already is in the way, unless that holds nothing and has
+the same settings. Each queue is paused while it is filled; when all is in, all go on as they were.
+
+An import that was broken off is repeated with the same file, and ends the same. A repeated one
+that was finished changes nothing. Drainers may run; stop ingresses until it is done.
+
+Examples:
+  penstock import --store redis://localhost:6379 --init --partitions 4 < backup.ndjson
+  penstock import --store ./penstock-data --init -f backup.ndjson
+  penstock import --store redis://localhost:6379 --dry-run < backup.ndjson
+
+Exit codes: 0 all is in; 2 the file is not whole, or of a newer format; 3 refused, or jobs were left
+out because others have their ids (each is named); 4 the store cannot be reached: repeat it.`
+}
+
+func (c *importCmd) Run(r *run) (err error) {
+	if c.Partitions < 0 {
+		return usage(fmt.Errorf("--partitions %d: must not be negative", c.Partitions))
+	}
+	in, done, err := c.input(r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r.say("verifying the file")
+	f, err := archive.Verify(r.ctx, in)
+	if err != nil {
+		return err
+	}
+	s, err := c.open(r, store.Options{Init: c.Init && !c.DryRun, Partitions: c.Partitions})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	engine, err := moving(s)
+	if err != nil {
+		return err
+	}
+	if c.DryRun {
+		return c.compare(r, f, engine)
+	}
+	bar := newProgress(r.Err, int(f.Trailer.Jobs.Sum()))
+	bar.what = "importing"
+	n, err := f.Import(r.ctx, engine, archive.ImportOptions{
+		Progress: func(n int64) { bar.show(push.Count{Read: int(n)}) },
+		Left: func(name, id string, o queue.ImportOutcome) {
+			bar.interrupt()
+			if o == queue.Clashes {
+				r.say("%s: job %s is left out: another job has its id", name, plain(id))
+			} else {
+				r.say("%s: job %s is left out: what has its key in the store is not penstock's", name, plain(id))
+			}
+		},
+	})
+	bar.end(push.Count{Read: int(n.Placed + n.There + n.Forgotten + n.Clashes + n.Failed)})
+	if err != nil {
+		if r.ctx.Err() != nil {
+			r.say("broken off: repeat it with the same file to go on; until then the queues that were begun stay paused")
+			return told(ExitBrokenOff)
+		}
+		return err
+	}
+	if err := c.report(r, f, n); err != nil {
+		return err
+	}
+	if !n.Whole() {
+		return told(ExitRefused)
+	}
+	return nil
+}
+
+func (c *importCmd) report(r *run, f *archive.File, n archive.Imported) error {
+	if c.json() {
+		return printJSON(r.Out, n)
+	}
+	_, err := fmt.Fprintf(r.Out, "the file: %d queues, %d jobs: %v\nimported: %d placed, %d there already, %d forgotten by now, %d clash, %d failed\n",
+		f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, n.Placed, n.There, n.Forgotten, n.Clashes, n.Failed)
+	return err
+}
+
+// compare prints what an import would find.
+func (c *importCmd) compare(r *run, f *archive.File, s archive.Store) error {
+	var all []archive.Standing
+	bars := false
+	err := f.Compare(r.ctx, s, func(st archive.Standing) {
+		all, bars = append(all, st), bars || st.Bars
+	})
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		err = printJSON(r.Out, struct {
+			Header  archive.Header     `json:"header"`
+			Trailer archive.Trailer    `json:"trailer"`
+			Queues  []archive.Standing `json:"queues"`
+		}{f.Header, f.Trailer, all})
+	} else {
+		t := table{header: []string{"QUEUE", "JOBS", "PRESENT", "IN THE STORE"}, right: map[int]bool{1: true, 2: true}}
+		for _, st := range all {
+			t.add(st.Queue, strconv.FormatInt(st.Jobs, 10), strconv.FormatInt(st.Present, 10), st.Is)
+		}
+		_, err = fmt.Fprintf(r.Out, "the file is whole: %d queues, %d jobs: %v; exported %s from a store of kind %s\n%s",
+			f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, f.Header.At.Format("2006-01-02 15:04:05Z07:00"), plain(f.Header.Store), t.String())
+	}
+	if err == nil && bars {
+		return told(ExitRefused)
+	}
+	return err
+}
+
+// input returns the file as one that can be read again from its beginning. What is none is put into a temporary one.
+func (c *importCmd) input(r *run) (in io.ReadSeeker, done func(), err error) {
+	from := r.In
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return nil, nil, usage(err)
+		}
+		from = f
+	}
+	if f, ok := from.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			return f, func() { _ = f.Close() }, nil
+		}
+	}
+	spool, err := os.CreateTemp("", "penstock-import-*") // of mode 0600
+	if err != nil {
+		return nil, nil, err
+	}
+	done = func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }
+	if _, err := io.Copy(spool, from); err != nil {
+		done()
+		return nil, nil, fmt.Errorf("read the file: %w", err)
+	}
+	return spool, done, nil
+}

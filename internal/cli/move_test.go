@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// storeOf makes an embedded store of n jobs in a queue q, and returns its directory.
+func storeOf(t *testing.T, n int) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "data")
+	s, err := store.Open(t.Context(), store.Options{DataPath: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Put(t.Context(), queue.Spec{Name: "q", Rate: leaky.PerSecond(14)}, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < n; {
+		var list []queue.Job
+		for ; i < n && len(list) < 500; i++ {
+			list = append(list, queue.Job{Queue: "q", ID: fmt.Sprintf("j%05d", i), Payload: []byte(`{"n": 1.0}`)})
+		}
+		if out, err := s.Append(t.Context(), list); err != nil || out[0].Outcome != queue.Accepted {
+			t.Fatalf("%+v, %v", out, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func held(t *testing.T, o store.Options) int64 {
+	t.Helper()
+	s, err := store.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	i, err := s.Get(t.Context(), "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.Size()
+}
+
+func TestExportAndImport(t *testing.T) {
+	dir := storeOf(t, 1234)
+	file := filepath.Join(t.TempDir(), "backup.ndjson")
+	expect(t, ExitDone, "", "exported 1 queues, 1234 jobs: 1234 waiting", "export", "--store", dir, "--output", file)
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info.Mode(), err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+
+	server := redistest.New(t, redistest.Options{})
+	expect(t, ExitFailed, "", "--init", "import", "--store", server.URL(), "-f", file)
+	expect(t, ExitDone, "1234 placed, 0 there already", "verifying", "import", "--store", server.URL(), "--init", "--partitions", "4", "-f", file)
+	expect(t, ExitDone, "0 placed, 1234 there already", "", "import", "--store", server.URL(), "-f", file)
+	expect(t, ExitDone, `"there_already": 1234`, "", "import", "--store", server.URL(), "-f", file, "-o", "json")
+	expect(t, ExitDone, "done", "", "import", "--store", server.URL(), "-f", file, "--dry-run")
+	if n := held(t, store.Options{RedisURL: server.URL()}); n != 1234 {
+		t.Errorf("Redis holds %d", n)
+	}
+
+	// Through a pipe, which cannot be read twice, and without being told how many partitions there are.
+	r := expect(t, ExitDone, `"trailer"`, "", "export", "--store", server.URL())
+	back := filepath.Join(t.TempDir(), "new")
+	expect(t, ExitFailed, "", "no embedded store", "export", "--store", back)
+	if r := penstock(t, r.out, "import", "--store", "file://"+back, "--init"); r.code != ExitDone || !strings.Contains(r.out, "1234 placed") {
+		t.Errorf("%+v", r)
+	}
+	if n := held(t, store.Options{DataPath: back}); n != 1234 {
+		t.Errorf("the file holds %d", n)
+	}
+
+	if r := penstock(t, r.out[:len(r.out)/2], "import", "--store", back); r.code != ExitUsage || !strings.Contains(r.err, "Nothing was changed") {
+		t.Errorf("half a file: %+v", r)
+	}
+	other := storeOf(t, 1)
+	expect(t, ExitRefused, "", "q holds 1 jobs", "import", "--store", other, "-f", file)
+	expect(t, ExitRefused, "holds 1 jobs", "", "import", "--store", other, "-f", file, "--dry-run")
+}
+
+func TestStoreThatIsHeld(t *testing.T) {
+	dir := storeOf(t, 1)
+	s, err := store.Open(t.Context(), store.Options{DataPath: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	expect(t, ExitFailed, "", "--store "+dir, "export", "--store", dir)
+	expect(t, ExitFailed, "", "stop that one", "export", "--store", dir)
+	expect(t, ExitUnreachable, "", "--store", "export", "--store", "redis://127.0.0.1:1")
+	expect(t, ExitUsage, "", "--store", "export")
+	expect(t, ExitUsage, "", "--output", "export", "--store", storeOf(t, 1), "--output", filepath.Join(dir, "no", "file"))
+	expect(t, ExitUsage, "", "no such file", "import", "--store", dir, "-f", filepath.Join(dir, "nothing"))
+	expect(t, ExitUsage, "", "--partitions -1", "import", "--store", dir, "--partitions=-1")
+}
+
+func TestImportBrokenOff(t *testing.T) {
+	dir := storeOf(t, 10)
+	r := expect(t, ExitDone, "", "", "export", "--store", dir)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if r := penstockIn(ctx, r.out, "import", "--store", filepath.Join(t.TempDir(), "x"), "--init"); r.code != ExitBrokenOff {
+		t.Errorf("%+v", r)
+	}
+}
