@@ -65,7 +65,7 @@ func (p *picture) summary() string {
 }
 
 // barWidth is that of a bar where there is room, and barLeast where there is little.
-const barWidth, barLeast = 20, 5
+const barWidth, barLeast = 20, 10
 
 // column is one of the table; those with a higher spare are left out sooner.
 type column struct {
