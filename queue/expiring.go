@@ -22,40 +22,49 @@ type Expiring struct {
 // appends, and a paused queue is resumed now. Jobs of several lanes leave in about their
 // order. Its error is a *FieldError.
 func (r QuoteRequest) Expiring(i *Info, b *Backlog) (now, then Expiring, err error) {
-	pacer := i.Spec.Pacer(Horizon)
-	now = b.expiring(i, pacer, i.Bucket)
+	out, err := i.exit(0, nil)
+	if err != nil {
+		return now, then, err
+	}
+	now = b.expiring(i, &out)
 	if r.Rate == nil {
 		return now, now, nil
 	}
-	other := pacer
-	other.Rate = *r.Rate
-	if err := other.Validate(); err != nil {
-		return now, then, fieldErr("rate", "", "%v", err)
+	if out, err = i.exit(0, r.Rate); err != nil {
+		return now, then, err
 	}
-	return now, b.expiring(i, other, pacer.Change(i.Bucket, other, i.instant())), nil
+	return now, b.expiring(i, &out), nil
 }
 
-// expiring lets the backlog leave, on paper, and counts those that use no slot.
-func (b *Backlog) expiring(i *Info, p leaky.Pacer, bucket leaky.Bucket) Expiring {
+// expiring lets the backlog leave, on paper, and counts those that use no slot. Limits and the group
+// hold as they do for an ETA.
+func (b *Backlog) expiring(i *Info, out *exit) Expiring {
 	e := Expiring{AtLeast: b.more, Exact: b.exact(i)}
 	if b.deadlines == 0 {
 		e.Exact = !b.more
 		return e
 	}
 	now := i.instant()
+	own := out.own
+	if own == nil {
+		own = &paces{}
+	}
+	p, bucket := own.Pacer, own.bucket
 	p.Horizon = math.MaxInt64 // whatever it takes
+	gone, jobs := int64(0), int64(0)
 	lanes := make([]leaky.Bucket, len(b.lanes))
 	for _, w := range b.turns() {
 		// A lane without a rate lets everything go, and its bucket stays empty.
 		lane := i.Spec.Lanes.Of(b.lanes[w.lane]).Pacer()
 		lane.Horizon = p.Horizon
-		departs := max(p.Next(bucket, now), lane.Next(lanes[w.lane], now))
+		departs := max(p.Next(bucket, now), lane.Next(lanes[w.lane], now), own.beside(now, gone), out.together(now, gone, 0, jobs-i.Waiting))
 		if w.expires != 0 && w.expires < departs {
 			e.Jobs++
 			continue
 		}
 		p.Take(&bucket, now, w.cost) // if it cannot, those behind leave centuries from now as well
 		lane.Take(&lanes[w.lane], now, w.cost)
+		gone, jobs = gone+w.cost, jobs+1
 	}
 	return e
 }

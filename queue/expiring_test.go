@@ -68,6 +68,10 @@ func TestExpiring(t *testing.T) {
 		{"a child", func(i *Info) { i.Parent = &Info{} }, expires("", 1, 0, 0.05), Expiring{1, false, false}, Expiring{1, false, false}},
 		{"a parent", func(i *Info) { i.Group.Children = 1 }, expires("", 1, 0, 0.05), Expiring{1, false, false}, Expiring{1, false, false}},
 		{"limits beside the rate", func(i *Info) { i.Spec.Limits = make([]Limit, 1) }, expires("", 1, 0, 0.05), Expiring{1, false, false}, Expiring{1, false, false}},
+		{"a further pace", limits("2/s"), expires("", 1, 0, 0.6, 0.9), Expiring{1, false, false}, Expiring{2, false, false}},
+		{"a quota that is used up", all(limits("5/m"), uses(5)), expires("", 1, 0, 54, 56), Expiring{1, false, false}, Expiring{1, false, false}},
+		{"a slower parent", all(waits(3, 1), child(GroupInfo{Members: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5), Expiring{1, false, false}, Expiring{1, false, false}},
+		{"turns with siblings", all(waits(3, 1), child(GroupInfo{Members: 3, Waiting: 90})), expires("", 1, 1, 1.5, 9), Expiring{2, false, false}, Expiring{2, false, false}},
 		{
 			"lanes take turns", none, append(expires("a", 1, 0, 0, 0, 0, 0, 0), expires("b", 1, 0.15, 0.15)...), // not behind all of a
 			Expiring{1, false, false},

@@ -16,14 +16,16 @@ func TestQuotaWindowsByTheMinute(t *testing.T) {
 		zone string
 		year int
 	}{
-		{"Europe/Berlin", 2026}, {"America/New_York", 2026},
+		{"Europe/Berlin", 2026},
+		{"America/New_York", 2026},
 		{"Australia/Lord_Howe", 2026}, // changes by half an hour
 		{"America/Santiago", 2022},    // goes back at midnight: the day has 25 hours
 		{"Asia/Beirut", 2023},         // midnight is left out
 		{"America/St_Johns", 2009},    // goes back at one minute past midnight: the day begins twice
 		{"Pacific/Apia", 2011},        // a whole day is left out
 		{"Africa/Cairo", 2014},        // four changes
-		{"Asia/Kathmandu", 2026}, {"UTC", 2024},
+		{"Asia/Kathmandu", 2026},
+		{"UTC", 2024},
 	} {
 		zone, err := time.LoadLocation(c.zone)
 		if err != nil {

@@ -67,17 +67,20 @@ func (r QuoteRequest) Quote(i *Info, lane *LaneInfo) (Quote, error) {
 		return Quote{}, err
 	}
 	r.Cost = max(1, r.Cost)
-	q := Quote{Paused: i.Paused}
+	q := Quote{Paused: i.Paused || i.Parent != nil && i.Parent.Paused}
 	q.divide(&r, i, lane)
-	pacer := i.Spec.Pacer(Horizon)
-	q.Now = q.forecast(&r, i, lane, pacer, i.Bucket)
+	out, err := i.exit(r.Cost, nil)
+	if err != nil {
+		return Quote{}, err
+	}
+	q.Now = q.forecast(&r, i, lane, &out)
+	q.Now.Rate = i.Spec.Rate
 	if r.Rate != nil {
-		other := pacer
-		other.Rate = *r.Rate
-		if err := other.Validate(); err != nil {
-			return Quote{}, fieldErr("rate", "", "%v", err)
+		if out, err = i.exit(r.Cost, r.Rate); err != nil {
+			return Quote{}, err
 		}
-		then := q.forecast(&r, i, lane, other, pacer.Change(i.Bucket, other, i.instant()))
+		then := q.forecast(&r, i, lane, &out)
+		then.Rate = *r.Rate
 		q.Then = &then
 	}
 	return q, nil
@@ -117,24 +120,28 @@ func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
 }
 
 // forecast is by the rule of docs/engine.md, ETA. No sum or product comes near 2^63: there are
-// no more than 10^8 jobs in a queue or on its overflow, and none costs more than 10^3.
-func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, p leaky.Pacer, b leaky.Bucket) Forecast {
-	f := Forecast{Rate: p.Rate}
-	now := i.instant()
-	all := i.Ahead + max(i.DeferredCost, i.Deferred)
-	if i.Waiting+i.Deferred > 0 {
-		f.Drained = p.ETA(b, now, max(0, all-1)).Time()
+// no more than 10^8 jobs in a queue or on its overflow, none costs more than 10^3, and no more than
+// 10^3 queues take turns with it.
+func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *exit) (f Forecast) {
+	now, deferred := i.instant(), max(i.DeferredCost, i.Deferred)
+	all := i.Ahead + deferred
+	switch {
+	case i.Deferred > 0:
+		f.Drained = out.eta(now, max(0, all-1), deferred-1, 0).Time()
+	case i.Waiting > 0:
+		f.Drained = out.eta(now, max(0, all-1), 0, -1).Time()
 	}
 	taken := q.Fit + q.Deferred
 	if taken == 0 {
 		return f
 	}
 	at := func(k int64) time.Time { // of the one that has k of them before it
-		ahead := all
+		var eta leaky.Instant
 		if k < q.Fit {
-			ahead = i.before(lane, k)
+			eta = out.eta(now, i.before(lane, k)+k*r.Cost, 0, k)
+		} else {
+			eta = out.eta(now, all+k*r.Cost, deferred+(k-q.Fit)*r.Cost, q.Fit)
 		}
-		eta := p.ETA(b, now, ahead+k*r.Cost)
 		if rule := i.Spec.Lanes.Of(r.Lane); !rule.Rate.Unlimited() {
 			eta = max(eta, rule.Pacer().ETA(lane.Bucket, now, lane.Waiting+k*r.Cost))
 		}

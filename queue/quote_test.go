@@ -133,6 +133,33 @@ func TestQuote(t *testing.T) {
 			QuoteRequest{Rate: rate("1/s")},
 			"0 0 0: - - 200ms; at 1/s: - - 2s",
 		},
+
+		{"a further pace", all(waits(2, 1), limits("2/s")), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 2}, "2 0 0: 1s 1.5s 500ms"},
+		{"a quota, in the windows to come", all(waits(2, 1), limits("5/m")), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 10}, "10 0 0: 200ms 1m55.1s 100ms"},
+		{"what a quota has used", all(limits("5/m"), uses(5)), LaneInfo{}, QuoteRequest{Jobs: 1}, "1 0 0: 55s 55s -"},
+		{"limits stay at another rate", all(waits(9, 1), limits("2/s")), LaneInfo{Waiting: 9}, QuoteRequest{Rate: rate("unlimited")}, "0 0 0: - - 4s; at unlimited: - - 4s"},
+		{"a quota at another rate", all(waits(9, 1), limits("5/m")), LaneInfo{Waiting: 9}, QuoteRequest{Rate: rate("1/s")}, "0 0 0: - - 55.3s; at 1/s: - - 58s"},
+
+		{"a parent that is slower", child(GroupInfo{}), LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 2s -"},
+		{"a parent that is not", all(child(GroupInfo{}), parent(func(p *Info) { p.Spec.Rate = leaky.PerSecond(100) })), LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 200ms -"},
+		{"turns with siblings", all(waits(2, 1), child(GroupInfo{Members: 3, Waiting: 100})), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 2}, "2 0 0: 8s 11s 5s"},
+		{"no more than wait around it", all(waits(2, 1), child(GroupInfo{Members: 3, Waiting: 5})), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 2}, "2 0 0: 5s 6s 4s"},
+		{"as dear as the dearest", all(waits(2, 1), child(GroupInfo{Members: 3, Waiting: 5, MaxCost: 3})), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 2}, "2 0 0: 8s 11s 5s"},
+		{
+			"what is deferred, behind all", all(deferring, waits(10, 1), child(GroupInfo{Members: 1, Waiting: 10}), func(i *Info) { i.Deferred, i.DeferredCost = 5, 10 }),
+			LaneInfo{Waiting: 10},
+			QuoteRequest{Jobs: 2},
+			"0 2 0: 20s 21s 19s",
+		},
+		{"a parent's quota", all(child(GroupInfo{}), parent(all(limits("5/m"), uses(5)))), LaneInfo{}, QuoteRequest{Jobs: 2}, "2 0 0: 55s 56s -"},
+		{"a paused parent", all(child(GroupInfo{}), parent(func(p *Info) { p.Paused = true })), LaneInfo{}, QuoteRequest{Jobs: 1}, "1 0 0: 0s 0s -; paused"},
+		{"a child at another rate", all(waits(3, 1), child(GroupInfo{Members: 1, Waiting: 3})), LaneInfo{Waiting: 3}, QuoteRequest{Rate: rate("1/m")}, "0 0 0: - - 2s; at 1/m: - - 2m0s"},
+		{
+			"the parent's own jobs, at another rate", all(waits(3, 1), func(i *Info) { i.Group = GroupInfo{Children: 2, Members: 2, Waiting: 50} }),
+			LaneInfo{Waiting: 3},
+			QuoteRequest{Jobs: 1, Rate: rate("1/s")},
+			"1 0 0: 700ms 700ms 500ms; at 1/s: 7s 7s 5s",
+		},
 	} {
 		q, err := tt.ask.Quote(quoted(tt.info), &tt.lane)
 		if got := shortly(q); err != nil || got != tt.want {
@@ -140,6 +167,38 @@ func TestQuote(t *testing.T) {
 		}
 	}
 }
+
+// limits sets limits, quotas in minutes and further paces in seconds.
+func limits(texts ...string) func(*Info) {
+	return func(i *Info) {
+		for _, text := range texts {
+			var l Limit
+			if rate, err := leaky.ParseRate(text); err == nil && strings.HasSuffix(text, "/s") {
+				l.Rate = rate
+			} else if err := l.Quota.UnmarshalText([]byte(text)); err != nil {
+				panic(err)
+			}
+			i.Spec.Limits = append(i.Spec.Limits, l)
+		}
+		i.Limits = make([]LimitState, len(texts))
+	}
+}
+
+// uses is how much of the first limit, a quota, has left in the minute of quoteNow.
+func uses(n int64) func(*Info) {
+	ends := leaky.Instant(quoteNow.Truncate(time.Minute).Add(time.Minute).UnixMicro())
+	return func(i *Info) { i.Limits[0].Window = leaky.Window{Ends: ends, Used: n} }
+}
+
+// child makes a child of a parent of 1/s.
+func child(group GroupInfo) func(*Info) {
+	return func(i *Info) {
+		group.Children = 5
+		i.Parent = quoted(func(p *Info) { p.Spec.Rate, p.Group = leaky.PerSecond(1), group })
+	}
+}
+
+func parent(change func(*Info)) func(*Info) { return func(i *Info) { change(i.Parent) } }
 
 // bucketAt is one whose next departure is so far ahead, after a job of that cost.
 func bucketAt(ahead time.Duration, cost int64) leaky.Bucket {

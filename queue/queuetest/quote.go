@@ -111,6 +111,23 @@ var quoteRules = []rule{
 		r.put(spec(s.q, "10/s", small(10), lowWater(0.5)))
 		r.quote(s.q, "", 9, 1)
 	}},
+	{"in a group, and with limits", func(r *rig) {
+		quota := func(n int64) queue.Limit { return queue.Limit{Quota: queue.Quota{Max: n, Per: "m"}} }
+		g := r.queue("g", "20/s", func(s *queue.Spec) { s.Limits = []queue.Limit{quota(30)} })
+		a := r.shelf("g.a", "unlimited", small(5), func(s *queue.Spec) { s.Limits = []queue.Limit{quota(15), {Rate: leaky.PerSecond(10)}} }).q
+		b := r.shelf("g.b", "5/s", small(5)).q
+		for n := range 12 {
+			q := []string{a, b, g}[n%3]
+			r.quote(q, "", 1+n%4, int64(1+n%2))
+			for _, v := range r.reserve(g, 2) {
+				r.deliver(v)
+			}
+			r.clock.Advance(70 * time.Millisecond)
+		}
+		if r.info(a).Deferred == 0 {
+			r.Error("nothing was deferred")
+		}
+	}},
 	{"another rate: it is drained as it would be after a Put", func(r *rig) {
 		for n, tt := range []struct{ from, to string }{{"10/s", "3/s"}, {"1/s", "14/s"}, {"unlimited", "7/m"}, {"10/s", "unlimited"}} {
 			q := r.queue(fmt.Sprint("g.q", n), tt.from)
