@@ -32,6 +32,7 @@ func Differential(t *testing.T, openA, openB Open) {
 			engines: [2]queue.Engine{openA(&clean, clock.Now), openB(&clean, clock.Now)},
 			shelves: map[string]*pairShelf{}, books: map[string]*book{},
 			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second, lanes: rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
+			limited: rapid.IntRange(0, 2).Draw(rt, "limited") < 2,
 		}
 		for _, q := range append(pairQueues, "g.keep") {
 			p.books[q] = newBook()
@@ -88,6 +89,7 @@ type pair struct {
 
 	retention time.Duration // of every queue
 	lanes     bool          // whether there are lanes, priorities and schedules
+	limited   bool          // whether there are limits
 	shelves   map[string]*pairShelf
 	tickets   []ticket // every one that was given out, the latest last
 	books     map[string]*book
@@ -148,6 +150,7 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
 		p.rules(s)
+		p.limits(s)
 	})
 }
 
@@ -179,9 +182,9 @@ func describe(i queue.Info) string {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
 	return fmt.Sprintf("%s %v paused %v %q; waiting %d scheduled %d leased %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
-		"timed out %d replayed %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d; group %+v of %v; errors%s", text, err, i.Paused, i.PauseReason,
+		"timed out %d replayed %d delivered %d retried %d died %d released %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d; group %+v of %v; limits %s; errors%s", text, err, i.Paused, i.PauseReason,
 		i.Waiting, i.Scheduled, i.Leased, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed, i.Delivered, i.Retried, i.Died,
-		i.Released, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Group, parentOf(i), errs)
+		i.Released, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Group, parentOf(i), limitStates(i), errs)
 }
 
 func parentOf(i queue.Info) string {

@@ -71,7 +71,15 @@ func (p *pair) putRules() {
 
 // rulesOf and place are such rules, and where a job belongs, for the log.
 func rulesOf(s queue.Spec) string {
-	return fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
+	var limits []string
+	for _, l := range s.Limits {
+		if l.Paced() {
+			limits = append(limits, fmt.Sprintf("%s burst %d", l.Rate, l.Burst))
+		} else {
+			limits = append(limits, l.Quota.String()+l.Timezone)
+		}
+	}
+	return fmt.Sprintf("limits %v ", limits) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
 		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxInFlight, s.Lanes.Overrides)
 }
 

@@ -292,6 +292,7 @@ func (p *pair) readmitAll() {
 		}
 		i.Spec.Rate, i.Spec.Burst, i.Spec.Capacity, i.Spec.Deferred.LowWater = leaky.Unlimited, 1, 1000, 0.9
 		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
+		i.Spec.Limits = nil
 		p.putBoth(i.Spec, queue.AnyRevision)
 		s := p.shelf(q)
 		for n := 0; s.at < len(s.log); n++ {

@@ -92,10 +92,3 @@ local function others(q)
   local g = q.group
   return max(0, g.gwaiting - q.told), max(0, g.gmembers - (q.told > 0 and 1 or 0))
 end
-
--- pace_of returns when the next job leaves a queue, and the longest T that it is held to.
-local function pace_of(q)
-  local at, T, g = next_departure(q), interval(q), q.group
-  if not g or g == q then return at, T end
-  return max(at, next_departure(g)), max(T, interval(g))
-end

@@ -180,12 +180,3 @@ local function slots(q, span)
   end
   return fit < math.huge and fit or 0
 end
-
--- interval is the longest T, rounded up; 0 if nothing is paced.
-local function interval(q)
-  local T = q.n > 0 and ceil(q.d / q.n) or 0
-  for _, l in ipairs(q.limits or {}) do
-    if l.max == 0 then T = max(T, ceil(l.d / l.n)) end
-  end
-  return T
-end

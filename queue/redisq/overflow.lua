@@ -99,12 +99,23 @@ end
 -- stopped reports whether nothing leaves a queue until somebody resumes it, or its parent.
 local function stopped(q) return q.paused or q.group and q.group.paused end
 
+-- interval_of is the longest T that a queue itself is held to, rounded up; 0 if it has no pace.
+local function interval_of(q)
+  local T = q.n > 0 and ceil(q.d / q.n) or 0
+  for _, l in ipairs(q.limits or {}) do
+    if l.max == 0 then T = max(T, ceil(l.d / l.n)) end
+  end
+  return T
+end
+
 -- promise returns how long a caller is told to stay away: those refused are told
 -- instants one interval apart.
 local function promise(q)
   local wait
-  local room, interval = next_departure(q), q.n > 0 and ceil(q.d / q.n) or 0
-  if q.limits or q.group then room, interval = beside.pace_of(q) end
+  local room, interval = next_departure(q), interval_of(q)
+  if q.group and q.group ~= q then
+    room, interval = max(room, next_departure(q.group)), max(interval, interval_of(q.group))
+  end
   if stopped(q) then
     wait = 30 * SECOND
   elseif interval == 0 then
