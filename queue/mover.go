@@ -41,7 +41,8 @@ type MovedQueue struct {
 	Paused      bool
 	PauseReason string
 	Bucket      leaky.Bucket
-	Turn        int64 // that the next job gets
+	Limits      []LimitState // of Spec.Limits
+	Turn        int64        // that the next job gets
 	MaxCost     int64
 	Counts      MovedCounts
 	Errors      []LastError // newest first

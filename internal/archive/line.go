@@ -99,6 +99,7 @@ type queueLine struct {
 	Paused      bool           `json:"paused,omitzero"`
 	PauseReason string         `json:"pause_reason,omitzero"`
 	Bucket      bucketLine     `json:"bucket"`
+	Limits      []limitLine    `json:"limits,omitempty"`
 	Turn        int64          `json:"turn"`
 	MaxCost     int64          `json:"max_cost"`
 }
@@ -108,6 +109,21 @@ type bucketLine struct {
 	Rem      int64 `json:"rem"`
 	Last     int64 `json:"last"`
 	LastCost int64 `json:"last_cost"`
+}
+
+// limitLine is the state of a limit: of a further pace or of a quota.
+type limitLine struct {
+	Bucket bucketLine `json:"bucket,omitzero"`
+	Ends   int64      `json:"window_ends,omitzero"`
+	Used   int64      `json:"window_used,omitzero"`
+}
+
+func toBucketLine(b leaky.Bucket) bucketLine {
+	return bucketLine{int64(b.TAT), b.Rem, int64(b.Last), b.LastCost}
+}
+
+func (b bucketLine) bucket() leaky.Bucket {
+	return leaky.Bucket{TAT: leaky.Instant(b.TAT), Rem: b.Rem, Last: leaky.Instant(b.Last), LastCost: b.LastCost}
 }
 
 // endLine ends a queue.
@@ -177,11 +193,13 @@ func decode(text []byte) (l line, err error) {
 
 func queueToLine(q *queue.MovedQueue) (*queueLine, error) {
 	spec, err := queue.EncodeSpec(q.Spec)
-	b := q.Bucket
-	return &queueLine{
-		Spec: spec, Revision: q.Revision, Paused: q.Paused, PauseReason: valid(q.PauseReason),
-		Bucket: bucketLine{int64(b.TAT), b.Rem, int64(b.Last), b.LastCost}, Turn: q.Turn, MaxCost: q.MaxCost,
-	}, err
+	l := &queueLine{
+		Spec: spec, Revision: q.Revision, Paused: q.Paused, PauseReason: valid(q.PauseReason), Bucket: toBucketLine(q.Bucket), Turn: q.Turn, MaxCost: q.MaxCost,
+	}
+	for _, s := range q.Limits {
+		l.Limits = append(l.Limits, limitLine{toBucketLine(s.Bucket), int64(s.Window.Ends), s.Window.Used})
+	}
+	return l, err
 }
 
 func (l *queueLine) queue() (q queue.MovedQueue, err error) {
@@ -191,14 +209,21 @@ func (l *queueLine) queue() (q queue.MovedQueue, err error) {
 	if err == nil && (l.Revision < 0 || l.MaxCost < 1 || l.MaxCost > leaky.MaxCost || l.Turn < 0 || l.Turn >= 1<<53) {
 		err = fmt.Errorf("revision %d, max_cost %d and turn %d are not those of a queue", l.Revision, l.MaxCost, l.Turn)
 	}
-	b := l.Bucket
-	for _, n := range []int64{b.TAT, b.Last} {
+	instants := []int64{l.Bucket.TAT, l.Bucket.Last}
+	for _, m := range l.Limits {
+		instants = append(instants, m.Bucket.TAT, m.Bucket.Last, m.Ends, m.Used)
+		q.Limits = append(q.Limits, queue.LimitState{Bucket: m.Bucket.bucket(), Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used}})
+	}
+	for _, n := range instants {
 		if err == nil && (n < 0 || n >= 1<<53) {
-			err = fmt.Errorf("its bucket has the instant %d", n)
+			err = fmt.Errorf("its buckets have the instant %d", n)
 		}
 	}
+	if err == nil && len(l.Limits) != 0 && len(l.Limits) != len(q.Spec.Limits) {
+		err = fmt.Errorf("it has %d limits and the states of %d", len(q.Spec.Limits), len(l.Limits))
+	}
 	q.Revision, q.Paused, q.PauseReason, q.Turn, q.MaxCost = l.Revision, l.Paused, l.PauseReason, l.Turn, l.MaxCost
-	q.Bucket = leaky.Bucket{TAT: leaky.Instant(b.TAT), Rem: b.Rem, Last: leaky.Instant(b.Last), LastCost: b.LastCost}
+	q.Bucket = l.Bucket.bucket()
 	return q, err
 }
 

@@ -28,6 +28,10 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	put(t, e, "ordered", "100/s", func(s *queue.Spec) { s.Ordered = true })
 	put(t, e, "paused", "14/s")
 	put(t, e, "idle", "unlimited")
+	put(t, e, "ses", "200/s", func(s *queue.Spec) {
+		s.Limits = []queue.Limit{{Quota: queue.Quota{Max: 1_000_000, Per: "d"}, Timezone: "Europe/Berlin"}, {Rate: leaky.PerSecond(400), Burst: 5}}
+	})
+	put(t, e, "ses.otp", "100/s")
 	d := &drainer{TB: t, e: e, clock: clock}
 	var first []queue.Job
 	for i := range n / 10 {
@@ -52,7 +56,7 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	}
 	var list []queue.Job
 	for i := n / 10; i < n; i++ {
-		j := job([]string{"plain", "lanes", "lanes", "ordered", "paused"}[i%5], i)
+		j := job([]string{"plain", "lanes", "lanes", "ordered", "paused", "ses", "ses.otp"}[i%7], i)
 		if j.Queue == "lanes" || j.Queue == "ordered" {
 			j.Lane, j.Priority, j.Cost = fmt.Sprintf("tenant %d \u00e9", i%37), i%3, int64(1+i%4)
 		}
@@ -84,7 +88,7 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 func essence(file []byte) string {
 	lines := strings.Split(string(file), "\n")
 	text := strings.Join(lines[1:len(lines)-2], "\n")
-	return regexp.MustCompile(`"revision":\d+,|"bucket":\{[^}]*\},`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`"revision":\d+,|"bucket":\{[^}]*\},|"limits":\[\{[^]]*\],"turn`).ReplaceAllString(text, "")
 }
 
 func same(t *testing.T, what, got, want string) {

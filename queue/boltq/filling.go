@@ -34,7 +34,8 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 			return nil, fmt.Errorf("%s: %w: %w", q.Spec.Name, queue.ErrImport, err)
 		}
 		// What comes in meanwhile goes behind all that is to be put in.
-		l.turn, l.maxCost = max(l.turn, q.Turn), max(l.maxCost, q.MaxCost)
+		l.turn = max(l.turn, q.Turn)
+		l.costs(q.MaxCost)
 		return &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, paused: true, why: queue.ImportReason}, mark: mark}, nil
 	})
 	return closed, err
@@ -90,13 +91,33 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 		c := &closing{changing: changing{line: l, spec: l.spec, revision: max(l.revision, q.Revision), paces: l.paces, paused: q.Paused, why: q.PauseReason, respec: true}}
 		// No revision is that of another spec, here or where it came from.
 		e.store.revision = max(e.store.revision, c.revision)
-		// The bucket goes on from where it was, as that of a queue that is made again.
-		if b := l.pacer.Bounded(q.Bucket, now); b.TAT > l.bucket.TAT || b.TAT == l.bucket.TAT && b.Rem > l.bucket.Rem {
-			c.paces.bucket = b
-		}
+		c.paces.goOn(&q, now)
 		c.counts, c.errors = l.brought(&q), q.Errors
 		return c, nil
 	})
+}
+
+// goOn lets buckets and windows go on from where they were, as those of a queue that is made again, unless they
+// are later by now.
+func (p *paces) goOn(q *queue.MovedQueue, now leaky.Instant) {
+	p.bucket = laterOf(p.pacer, p.bucket, q.Bucket, now)
+	p.limits = slices.Clone(p.limits)
+	for i := range p.limits[:min(len(p.limits), len(q.Limits))] {
+		m, w := &p.limits[i], q.Limits[i].Window
+		if m.Paced() {
+			m.bucket = laterOf(m.pacer, m.bucket, q.Limits[i].Bucket, now)
+		} else if beyond(w, m.window) {
+			m.window = w
+		}
+	}
+}
+
+func laterOf(p leaky.Pacer, a, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
+	a, b = p.Bounded(a, now), p.Bounded(b, now)
+	if b.TAT > a.TAT || b.TAT == a.TAT && b.Rem > a.Rem {
+		return b
+	}
+	return a
 }
 
 func notOpen(name string) error {

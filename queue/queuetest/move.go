@@ -362,6 +362,80 @@ var moveRules = []rule{
 			r.Errorf("%v departed by %v", ids(v), r.clock.Now().Sub(at))
 		}
 	}},
+	{"what was used of limits stays used", func(r *rig) {
+		q := r.queue("q", "unlimited", func(s *queue.Spec) {
+			s.Limits = []queue.Limit{{Quota: queue.Quota{Max: 3, Per: "h"}}, {Rate: leaky.PerSecond(1), Burst: 2}}
+		})
+		r.accept(q, numbered("j", 6)...)
+		r.deliver(r.reserve(q, 9)...)
+		m := r.export(q)
+		if w := m.queue.Limits; len(w) != 2 || w[0].Window.Used != 2 || w[1].Bucket.TAT == 0 {
+			r.Fatalf("exported %+v", w)
+		}
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.clock.Advance(time.Millisecond)
+		r.open(m)
+		r.fill(m, queue.Placed)
+		r.close(m)
+		if got := r.export(q).queue.Limits; !slices.Equal(got, m.queue.Limits) {
+			r.Errorf("limits are %+v, were %+v", got, m.queue.Limits)
+		}
+		for range 20 {
+			r.deliver(r.reserve(q, 9)...)
+			r.clock.Advance(time.Second)
+		}
+		if i := r.info(q); i.Delivered != 3 {
+			r.Errorf("%d left, of a quota of 3", i.Delivered)
+		}
+	}},
+	{"children leave at their parent's rate, from where that was", func(r *rig) {
+		names := []string{"ses", "ses.a", "ses.b"}
+		for _, n := range names {
+			r.queue(n, "10/s")
+		}
+		r.acceptJobs(costing(7, "ses.a", "a1"))
+		for _, n := range names {
+			r.accept(n, numbered(n[len(n)-1:], 10)...)
+		}
+		granted := len(r.reserve("ses", 1))
+		r.clock.Advance(time.Minute) // the lease has run out
+		var all []moved
+		for _, n := range names {
+			all = append(all, r.export(n))
+		}
+		if granted != 1 || all[0].queue.MaxCost != 7 {
+			r.Errorf("%d granted, the greatest cost of the group is %d", granted, all[0].queue.MaxCost)
+		}
+		for _, n := range slices.Backward(names) {
+			r.check(r.e.Delete(r.ctx, n, queue.AnyRevision, true))
+		}
+		for _, m := range all {
+			r.open(m)
+			r.fill(m, queue.Placed)
+		}
+		if got := r.reserve("ses", 9); len(got) > 0 {
+			r.Errorf("%v departed while it was filled", ids(got))
+		}
+		for _, m := range all {
+			r.close(m)
+		}
+		if g := r.info("ses").Group; g.Children != 2 || g.Waiting != 31 || g.Members != 3 || g.MaxCost != 7 {
+			r.Errorf("the group is %+v", g)
+		}
+		begin, last, n := r.clock.Now(), r.clock.Now(), 0
+		for n < 31 {
+			res := r.reserveAs("client", "ses", 9)
+			n += len(res.Jobs)
+			if len(res.Jobs) > 0 {
+				last = r.departure(res.Jobs[len(res.Jobs)-1])
+			}
+			r.deliver(res.Jobs...)
+			r.clock.Advance(max(res.Next, time.Millisecond))
+		}
+		if took := last.Sub(begin); took != 3600*time.Millisecond {
+			r.Errorf("the last of 31 jobs of cost 37 left after %v, want 3.6s", took)
+		}
+	}},
 	{"an ordered queue's head goes on to block", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		r.acceptJobs(inLane("a", q, "a1", "a2")...)

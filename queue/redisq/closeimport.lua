@@ -3,7 +3,8 @@
 --
 -- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, why; its bucket: tat, rem, last, last cost
 -- ARGV[11]     how many jobs it held when the counters were
--- ARGV[12..25] its counters in order of COUNTED; then the number of its last errors, and those, the oldest first
+-- ARGV[12..25] its counters in order of COUNTED; then the number of its last errors, and those, the oldest first; then the
+--              number of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in it, 0, 0
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
@@ -31,14 +32,26 @@ end
 for i = 1, tonumber(ARGV[26]) do call('LPUSH', B .. 'r' .. nr, ARGV[26 + i]) end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
--- The bucket goes on from where it was, as that of a queue that is made again.
-local b = { n = q.n, d = q.d, b = q.b, tat = tonumber(ARGV[7]), rem = tonumber(ARGV[8]), last = tonumber(ARGV[9]), lc = tonumber(ARGV[10]) }
-bounded(b)
-bounded(q)
-if b.tat > q.tat or b.tat == q.tat and b.rem > q.rem then
-  q.tat, q.rem, q.last, q.lc = b.tat, b.rem, b.last, b.lc
-  save_bucket(q)
+-- go_on lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
+local function go_on(l, at)
+  local b = { n = l.n, d = l.d, b = l.b, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]), last = tonumber(ARGV[at + 2]), lc = tonumber(ARGV[at + 3]) }
+  bounded(b)
+  bounded(l)
+  if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then l.tat, l.rem, l.last, l.lc = b.tat, b.rem, b.last, b.lc end
 end
+
+go_on(q, 7)
+local limits_at = 27 + tonumber(ARGV[26])
+for i, l in ipairs(q.limits or {}) do
+  local at = limits_at + 4 * i - 3
+  if i <= tonumber(ARGV[limits_at]) and l.max == 0 then
+    go_on(l, at)
+  elseif i <= tonumber(ARGV[limits_at]) then
+    local ends, used = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+    if ends > l.ends_at or ends == l.ends_at and used > l.used then l.ends_at, l.used = ends, used end
+  end
+end
+save_bucket(q)
 set(q, 'lf', 0)
 -- Of the buckets of its lanes nothing is known: they are held, see bucket_of.
 set(q, 'lheld', now)
@@ -48,6 +61,7 @@ local last = tonumber(call('HGET', B, 'rev')) or 0
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
 q.paused = ARGV[5] == '1'
+if q.group == q then set(q, 'gsince', now) end
 call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6])
 local e = agenda(q)
 if e then due(e) end

@@ -14,8 +14,8 @@ local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 if ARGV[3] == '0' then
-  local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing')
-  return { q.turn, q.cmax, v[1] or '', v[2] == '1' and 1 or 0 }
+  local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing', 'gcmax')
+  return { q.turn, max(q.cmax, tonumber(v[3]) or 0), v[1] or '', v[2] == '1' and 1 or 0 }
 end
 sound(nr)
 more(q)

@@ -94,6 +94,7 @@ if ends[1] then
   call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
 end
 if death then call('ZADD', B .. 'y', 'LT', death + q.rfor, nr) end
+laned.sooner(q) -- somebody may have resumed it; and its group is told
 save(q)
 finish()
 return out

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -25,7 +26,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	r := list(v)
 	return queue.MovedQueue{
 		Spec: info.Spec, Revision: info.Revision, Paused: info.Paused, PauseReason: info.PauseReason, Bucket: info.Bucket,
-		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors,
+		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
 		Turn: r.int(), MaxCost: r.int(), Import: r.text(), Open: r.int() == 1,
 	}, r.err
 }
@@ -189,6 +190,14 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 		f := q.Errors[i]
 		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))
 		args = append(args, string(at[1:])+f.ID+" "+f.Reason)
+	}
+	args = append(args, len(q.Limits))
+	for _, l := range q.Limits {
+		if l.Window != (leaky.Window{}) {
+			args = append(args, int64(l.Window.Ends), l.Window.Used, 0, 0)
+		} else {
+			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
+		}
 	}
 	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), args...)
 	switch {

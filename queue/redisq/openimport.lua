@@ -19,6 +19,10 @@ q.paused = true
 -- What comes in meanwhile goes behind all that is to be put in.
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
 set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
+if q.group then
+  set(q.group, 'gcmax', max(q.group.gcmax, q.cmax))
+  if q.group == q then set(q, 'gsince', now) end
+end
 call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'paused', '1', 'preason', ARGV[7])
 agenda(q)
 save(q)
