@@ -100,7 +100,7 @@ func TestFullDelaysNobody(t *testing.T) {
 	for i := range 3 * readers {
 		name := fmt.Sprintf("full%d", i)
 		putSpec(t, r, specFor(name, 2))
-		if err := r.Pause(t.Context(), name, "stays full"); err != nil {
+		if err := r.Pause(t.Context(), name, queue.Pause{Reason: "stays full"}); err != nil {
 			t.Fatal(err)
 		}
 		defers(t, a, name, numbered(20))
@@ -165,7 +165,7 @@ func TestWindow(t *testing.T) {
 	r.idle(t, "a")
 
 	r.clock.jump(2 * time.Hour) // closed again
-	if err := r.Pause(t.Context(), "a", "to fill it"); err != nil {
+	if err := r.Pause(t.Context(), "a", queue.Pause{Reason: "to fill it"}); err != nil {
 		t.Fatal(err)
 	}
 	ids := numbered(32)[20:]

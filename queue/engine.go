@@ -97,9 +97,10 @@ type Specs interface {
 	// also: ErrUnknownQueue, ErrRevision.
 	Delete(ctx context.Context, name string, expect int64, force bool) error
 	// Pause stops a queue's departures, Resume lets them go on, at the rate:
-	// nothing was saved up. Jobs already granted leave. Both may be repeated.
-	// Errors: ErrUnknownQueue.
-	Pause(ctx context.Context, name, reason string) error
+	// nothing was saved up. Jobs already granted leave. Of p the Reason and Until count; a
+	// pause replaces the one before, and one that says the same changes nothing, so both
+	// calls may be repeated. Errors: ErrUnknownQueue, a *FieldError.
+	Pause(ctx context.Context, name string, p Pause) error
 	Resume(ctx context.Context, name string) error
 	// Totals sums up the whole store, cheaply however many queues it has.
 	Totals(ctx context.Context) (Totals, error)
@@ -301,9 +302,7 @@ type PutResult struct {
 type Info struct {
 	Spec     Spec
 	Revision int64
-	Paused   bool
-	// PauseReason is what Pause was told.
-	PauseReason string
+	Pause    Pause
 
 	Waiting   int64
 	Scheduled int64

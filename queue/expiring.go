@@ -44,7 +44,7 @@ func (b *Backlog) expiring(i *Info, out *exit) Expiring {
 		e.Exact = !b.more
 		return e
 	}
-	now := i.instant()
+	now := i.goes()
 	own := out.own
 	if own == nil {
 		own = &paces{}

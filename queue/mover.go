@@ -36,16 +36,15 @@ const ImportReason = "it is being imported"
 
 // MovedQueue is a queue without its jobs.
 type MovedQueue struct {
-	Spec        Spec
-	Revision    int64
-	Paused      bool
-	PauseReason string
-	Bucket      leaky.Bucket
-	Limits      []LimitState // of Spec.Limits
-	Turn        int64        // that the next job gets
-	MaxCost     int64
-	Counts      MovedCounts
-	Errors      []LastError // newest first
+	Spec     Spec
+	Revision int64
+	Pause    Pause
+	Bucket   leaky.Bucket
+	Limits   []LimitState // of Spec.Limits
+	Turn     int64        // that the next job gets
+	MaxCost  int64
+	Counts   MovedCounts
+	Errors   []LastError // newest first
 	// Held is how many jobs it held when Counts were, and of what follows that is not moved how many there were.
 	Held     int64
 	Deferred int64

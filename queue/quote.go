@@ -28,8 +28,10 @@ type Quote struct {
 	// overflow, or refused, all of these as RefusedAs says: Full, LaneFull or OverflowFull.
 	Fit, Deferred, Refused int64
 	RefusedAs              AppendOutcome
-	// Paused: the instants are those of a queue that is resumed now.
+	// Paused: the instants are those of a queue that goes on at its pause's Until, or now if
+	// it has none.
 	Paused bool
+	Until  time.Time
 	Now    Forecast
 	// Then is the same at the other rate; nil if none was asked about.
 	Then *Forecast
@@ -67,7 +69,8 @@ func (r QuoteRequest) Quote(i *Info, lane *LaneInfo) (Quote, error) {
 		return Quote{}, err
 	}
 	r.Cost = max(1, r.Cost)
-	q := Quote{Paused: i.Paused || i.Parent != nil && i.Parent.Paused}
+	q := Quote{}
+	q.Paused, q.Until = i.stops()
 	q.divide(&r, i, lane)
 	out, err := i.exit(r.Cost, nil)
 	if err != nil {
@@ -123,7 +126,7 @@ func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
 // no more than 10^8 jobs in a queue or on its overflow, none costs more than 10^3, and no more than
 // 10^3 queues take turns with it.
 func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *exit) (f Forecast) {
-	now, deferred := i.instant(), max(i.DeferredCost, i.Deferred)
+	now, deferred := i.goes(), max(i.DeferredCost, i.Deferred)
 	all := i.Ahead + deferred
 	switch {
 	case i.Deferred > 0:
@@ -162,6 +165,37 @@ func (i *Info) before(lane *LaneInfo, k int64) int64 {
 		return n
 	}
 	return i.Ahead
+}
+
+// stops reports whether nothing leaves the queue because it is paused, or its parent, and until when,
+// if that is known.
+func (i *Info) stops() (paused bool, until time.Time) {
+	all := []*Pause{&i.Pause}
+	if i.Parent != nil {
+		all = append(all, &i.Parent.Pause)
+	}
+	known := true
+	for _, p := range all {
+		if p.On() {
+			paused, known = true, known && !p.Until.IsZero()
+			if p.Until.After(until) {
+				until = p.Until
+			}
+		}
+	}
+	if !known {
+		return true, time.Time{}
+	}
+	return paused, until
+}
+
+// goes is when departures go on, as far as pauses say.
+func (i *Info) goes() leaky.Instant {
+	at := i.Pause.goes(i.Now)
+	if i.Parent != nil {
+		at = i.Parent.Pause.goes(at)
+	}
+	return leaky.Instant(at.UnixMicro())
 }
 
 func (i *Info) instant() leaky.Instant { return leaky.Instant(i.Now.UnixMicro()) }

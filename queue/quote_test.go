@@ -88,7 +88,9 @@ func TestQuote(t *testing.T) {
 		{"fuller than a lowered capacity", waits(120, 1), LaneInfo{Waiting: 120}, QuoteRequest{Jobs: 2}, "0 0 2 full: - - 11.9s"},
 		{"the bucket", func(i *Info) { i.Bucket = bucketAt(time.Minute, 600) }, LaneInfo{}, QuoteRequest{Jobs: 2}, "2 0 0: 1m0s 1m0.1s -"},
 		{"a burst", func(i *Info) { i.Spec.Burst = 5 }, LaneInfo{}, QuoteRequest{Jobs: 7}, "7 0 0: 0s 200ms -"},
-		{"paused", func(i *Info) { i.Paused = true }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 200ms -; paused"},
+		{"paused until an instant", func(i *Info) { i.Pause = Pause{Since: i.Now, Until: i.Now.Add(time.Minute)} }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 1m0s 1m0.2s -; paused"},
+		{"its parent is", func(i *Info) { i.Parent = &Info{Pause: Pause{Since: i.Now, Until: i.Now.Add(time.Minute)}} }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 1m0s 1m0.2s -; paused"},
+		{"paused", func(i *Info) { i.Pause.Since = i.Now }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 200ms -; paused"},
 		{"unlimited", all(waits(50, 1), func(i *Info) { i.Spec.Rate = leaky.Unlimited }), LaneInfo{Waiting: 50}, QuoteRequest{Jobs: 60}, "50 0 10 full: 0s 0s 0s"},
 		{
 			"the slowest, longer than time itself", all(waits(100_000_000, 1000), func(i *Info) { i.Spec.Rate, i.Spec.Capacity = *rate("1/744h"), MaxCapacity+1 }),
@@ -152,7 +154,7 @@ func TestQuote(t *testing.T) {
 			"0 2 0: 20s 21s 19s",
 		},
 		{"a parent's quota", all(child(GroupInfo{}), parent(all(limits("5/m"), uses(5)))), LaneInfo{}, QuoteRequest{Jobs: 2}, "2 0 0: 55s 56s -"},
-		{"a paused parent", all(child(GroupInfo{}), parent(func(p *Info) { p.Paused = true })), LaneInfo{}, QuoteRequest{Jobs: 1}, "1 0 0: 0s 0s -; paused"},
+		{"a paused parent", all(child(GroupInfo{}), parent(func(p *Info) { p.Pause.Since = p.Now })), LaneInfo{}, QuoteRequest{Jobs: 1}, "1 0 0: 0s 0s -; paused"},
 		{"a child at another rate", all(waits(3, 1), child(GroupInfo{Members: 1, Waiting: 3})), LaneInfo{Waiting: 3}, QuoteRequest{Rate: rate("1/m")}, "0 0 0: - - 2s; at 1/m: - - 2m0s"},
 		{
 			"the parent's own jobs, at another rate", all(waits(3, 1), func(i *Info) { i.Group = GroupInfo{Children: 2, Members: 2, Waiting: 50} }),

@@ -9,6 +9,7 @@ type Why struct {
 	Until  time.Time // zero if that is not known; the ETA says what is expected
 	Queue  string    // whose pause, pace or quota it is, if it is not the job's own queue: the parent's
 	Reason string    // quota: what it is. Paused: what Pause was told. Backing off: the answer after which it does
+	Who    string    // paused: by whom
 }
 
 // Cause is what holds a job up.

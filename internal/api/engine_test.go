@@ -165,18 +165,25 @@ func (e *engine) Delete(_ context.Context, name string, expect int64, force bool
 	return nil
 }
 
-func (e *engine) Pause(_ context.Context, name, reason string) error {
-	return e.setPaused(name, true, reason)
+func (e *engine) Pause(ctx context.Context, name string, p queue.Pause) error {
+	if err := p.ValidateAhead(epoch); err != nil {
+		return err
+	}
+	p.Since = epoch
+	p.By, _ = queue.By(ctx)
+	return e.setPaused(name, p)
 }
 
-func (e *engine) Resume(_ context.Context, name string) error { return e.setPaused(name, false, "") }
+func (e *engine) Resume(_ context.Context, name string) error {
+	return e.setPaused(name, queue.Pause{})
+}
 
-func (e *engine) setPaused(name string, paused bool, reason string) error {
+func (e *engine) setPaused(name string, p queue.Pause) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	q, err := e.find(name)
 	if err == nil {
-		q.info.Paused, q.info.PauseReason = paused, reason
+		q.info.Pause = p
 	}
 	return err
 }

@@ -74,7 +74,7 @@ func shownJob(info *queue.JobInfo) wire.Job {
 		j.ETA = &queue.ETA{At: info.ETA.At.UTC(), Exact: info.ETA.Exact}
 	}
 	if y := info.Why; y.By != "" {
-		j.Why = &wire.Why{By: y.By, Until: instant(y.Until), Queue: y.Queue, Reason: y.Reason}
+		j.Why = &wire.Why{By: y.By, Until: instant(y.Until), Queue: y.Queue, Reason: y.Reason, Who: y.Who}
 	}
 	for _, a := range info.Timeline {
 		j.Timeline = append(j.Timeline, wire.Attempt{

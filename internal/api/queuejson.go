@@ -19,7 +19,7 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 // shown is a queue as it is now.
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
-	q.Flow = &wire.Flow{Paused: i.Paused, PauseReason: i.PauseReason, Stats: wire.Stats{
+	q.Flow = &wire.Flow{Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stats: wire.Stats{
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
 		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released,
@@ -27,7 +27,7 @@ func shown(i *queue.Info) wire.Queue {
 		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 	}}
 	if p := i.Parent; p != nil {
-		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Spec.Rate, Paused: p.Paused, Quotas: quotas(p)}
+		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Spec.Rate, Paused: p.Pause.On(), Quotas: quotas(p)}
 	}
 	if q.Stats.Errors == nil {
 		q.Stats.Errors = []queue.LastError{}
@@ -53,6 +53,15 @@ func quotas(i *queue.Info) []wire.Quota {
 		list = append(list, wire.Quota{Quota: l.Quota, Timezone: l.Timezone, Used: w.Used, Left: max(0, l.Quota.Max-w.Used), Ends: w.Ends.Time().UTC()})
 	}
 	return list
+}
+
+// pauseOf is a pause with its instants in UTC, nil if there is none.
+func pauseOf(p queue.Pause) *queue.Pause {
+	if !p.On() {
+		return nil
+	}
+	p.Since, p.Until = p.Since.UTC(), p.Until.UTC()
+	return &p
 }
 
 // instant is t in UTC, nil when there is none.

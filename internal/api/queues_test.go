@@ -34,8 +34,8 @@ func TestQueueLifecycle(t *testing.T) {
 	f.do("PUT", "/v1/queues/sms", `{"rate":"4/m"}`, "If-None-Match", `*`, "If-Match", "*").want(t, 400, "field", "If-Match")
 	f.do("GET", "/v1/queues/sms", "").want(t, 200, "revision", 4)
 
-	f.do("POST", "/v1/queues/sms/pause", `{"reason":"the provider is down"}`).want(t, 200, "paused", true, "pause_reason", "the provider is down")
-	f.do("POST", "/v1/queues/sms/resume", "").want(t, 200, "paused", false, "pause_reason", nil)
+	f.do("POST", "/v1/queues/sms/pause", `{"reason":"the provider is down"}`).want(t, 200, "paused", true, "pause", map[string]any{"reason": "the provider is down", "since": "2026-05-04T03:02:01.123456Z"})
+	f.do("POST", "/v1/queues/sms/resume", "").want(t, 200, "paused", false, "pause", nil)
 	f.do("POST", "/v1/queues/sms/pause", "").want(t, 200, "paused", true)
 	f.do("POST", "/v1/queues/sms/pause", `{"raison":""}`).want(t, 400, "reason", "unknown_field", "field", "raison")
 	f.do("POST", "/v1/queues/sms/pause", `{"reason":"a","reason":"b"}`).want(t, 400, "reason", "duplicate_field", "field", "reason")
@@ -91,7 +91,7 @@ func TestChangedButNotRead(t *testing.T) {
 			if detail := fmt.Sprint(a.body["detail"]); !strings.HasPrefix(detail, do.done) {
 				t.Errorf("%v: %s", err, detail)
 			}
-			if paused := f.engine.queues["sms"].info.Paused; paused != (do.what == "pause") {
+			if paused := f.engine.queues["sms"].info.Pause.On(); paused != (do.what == "pause") {
 				t.Errorf("%s: paused is %v", do.what, paused)
 			}
 		}

@@ -35,7 +35,7 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	answer := wire.Quote{Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, Now: forecast(q.Now, expiring)}
+	answer := wire.Quote{Fit: q.Fit, Deferred: q.Deferred, Refused: q.Refused, Paused: q.Paused, PausedUntil: instant(q.Until), Now: forecast(q.Now, expiring)}
 	if q.Refused > 0 {
 		answer.RefusedAs = q.RefusedAs.String()
 	}

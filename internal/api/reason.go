@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,29 +12,34 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// readReason reads the body of a pause: nothing, or {"reason": "..."}.
-func (h *handler) readReason(r *http.Request) (string, *Problem) {
+// readPause reads the body of a pause: nothing, or {"reason": "...", "until": "..."}.
+func (h *handler) readPause(r *http.Request) (pause queue.Pause, p *Problem) {
 	if p := requireJSON(r); p != nil && r.ContentLength != 0 {
-		return "", p
+		return pause, p
 	}
 	body, charged, p := h.readBody(r, nil, maxSmallBody)
 	defer h.memory.free(charged)
-	if p != nil {
-		return "", p
+	if p != nil || len(body) == 0 {
+		return pause, p
 	}
 	var v struct {
-		Reason string `json:"reason"`
-	}
-	if len(body) == 0 {
-		return "", nil
+		Reason string     `json:"reason"`
+		Until  *time.Time `json:"until"`
 	}
 	if err := json.Unmarshal(body, &v, json.RejectUnknownMembers(true)); err != nil {
-		return "", refusedJSON(err)
+		return pause, refusedJSON(err)
 	}
 	if len(v.Reason) > queue.MaxReasonBytes {
-		return "", tooLarge("reason", "the reason", queue.MaxReasonBytes)
+		return pause, tooLarge("reason", "the reason", queue.MaxReasonBytes)
 	}
-	return v.Reason, nil
+	pause.Reason = v.Reason
+	if v.Until != nil {
+		if v.Until.IsZero() { // which would mean that there is none
+			return pause, badField("until", "must be between the years 2000 and 2200")
+		}
+		pause.Until = *v.Until
+	}
+	return pause, nil
 }
 
 // refusedJSON tells of JSON that does not fit a Go value.

@@ -293,7 +293,7 @@ func jobText(m *queue.MovedJob, name string) ([]byte, error) {
 
 // trace is of all about a queue that stands still while nobody uses it.
 func trace(d *xxhash.Digest, q *queue.MovedQueue) {
-	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Paused, q.Turn, q.Held, q.Counts)
+	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Pause.On(), q.Turn, q.Held, q.Counts)
 }
 
 // some names a few of many.

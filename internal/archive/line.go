@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -94,14 +95,13 @@ type Trailer struct {
 
 // queueLine begins a queue.
 type queueLine struct {
-	Spec        jsontext.Value `json:"spec"`
-	Revision    int64          `json:"revision"`
-	Paused      bool           `json:"paused,omitzero"`
-	PauseReason string         `json:"pause_reason,omitzero"`
-	Bucket      bucketLine     `json:"bucket"`
-	Limits      []limitLine    `json:"limits,omitempty"`
-	Turn        int64          `json:"turn"`
-	MaxCost     int64          `json:"max_cost"`
+	Spec     jsontext.Value `json:"spec"`
+	Revision int64          `json:"revision"`
+	Pause    *queue.Pause   `json:"pause,omitzero"`
+	Bucket   bucketLine     `json:"bucket"`
+	Limits   []limitLine    `json:"limits,omitempty"`
+	Turn     int64          `json:"turn"`
+	MaxCost  int64          `json:"max_cost"`
 }
 
 type bucketLine struct {
@@ -193,8 +193,13 @@ func decode(text []byte) (l line, err error) {
 
 func queueToLine(q *queue.MovedQueue) (*queueLine, error) {
 	spec, err := queue.EncodeSpec(q.Spec)
+	var pause *queue.Pause
+	if p := q.Pause; p.On() {
+		p.Reason, p.Since, p.Until = valid(p.Reason), p.Since.UTC(), p.Until.UTC()
+		pause = &p
+	}
 	l := &queueLine{
-		Spec: spec, Revision: q.Revision, Paused: q.Paused, PauseReason: valid(q.PauseReason), Bucket: toBucketLine(q.Bucket), Turn: q.Turn, MaxCost: q.MaxCost,
+		Spec: spec, Revision: q.Revision, Pause: pause, Bucket: toBucketLine(q.Bucket), Turn: q.Turn, MaxCost: q.MaxCost,
 	}
 	for _, s := range q.Limits {
 		l.Limits = append(l.Limits, limitLine{toBucketLine(s.Bucket), int64(s.Window.Ends), s.Window.Used})
@@ -222,7 +227,12 @@ func (l *queueLine) queue() (q queue.MovedQueue, err error) {
 	if err == nil && len(l.Limits) != 0 && len(l.Limits) != len(q.Spec.Limits) {
 		err = fmt.Errorf("it has %d limits and the states of %d", len(q.Spec.Limits), len(l.Limits))
 	}
-	q.Revision, q.Paused, q.PauseReason, q.Turn, q.MaxCost = l.Revision, l.Paused, l.PauseReason, l.Turn, l.MaxCost
+	if p := l.Pause; p != nil {
+		q.Pause = *p
+		q.Pause.Normalize()
+		err = errors.Join(err, q.Pause.Validate(), queue.ValidateBy(p.By))
+	}
+	q.Revision, q.Turn, q.MaxCost = l.Revision, l.Turn, l.MaxCost
 	q.Bucket = l.Bucket.bucket()
 	return q, err
 }

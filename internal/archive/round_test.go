@@ -70,7 +70,7 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 		list = append(list, j)
 	}
 	add(t, e, list...)
-	if err := e.Pause(t.Context(), "paused", "over the night"); err != nil {
+	if err := e.Pause(t.Context(), "paused", queue.Pause{Reason: "over the night"}); err != nil {
 		t.Fatal(err)
 	}
 	jobs, _ := d.reserve(60)

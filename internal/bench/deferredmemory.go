@@ -64,7 +64,7 @@ func (r *reservoir) pushAside(ctx context.Context, ingress *program, name string
 	if _, err := r.engine.Put(ctx, spec, queue.AnyRevision); err != nil {
 		return err
 	}
-	if err := r.engine.Pause(ctx, name, "stays full"); err != nil {
+	if err := r.engine.Pause(ctx, name, queue.Pause{Reason: "stays full"}); err != nil {
 		return err
 	}
 	if err := appendOne(ctx, r.engine, name); err != nil {

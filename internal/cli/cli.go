@@ -14,12 +14,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/version"
+	"github.com/penstock/penstock/queue"
 )
 
 // Streams are what a command reads and writes.
@@ -84,6 +86,22 @@ func (r *run) client() (*client.Client, error) {
 	return c, nil
 }
 
+// operator is user@host of whoever runs the tool, as far as the system tells: what is changed is
+// recorded as theirs.
+func operator() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	if queue.ValidateBy(name) != nil {
+		return ""
+	}
+	return name
+}
+
 // say prints a line for people on standard error.
 func (r *run) say(format string, args ...any) { _, _ = fmt.Fprintf(r.Err, format+"\n", args...) }
 
@@ -146,7 +164,7 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 	if err != nil {
 		return complain(s.Err, usage(err))
 	}
-	return complain(s.Err, parsed.Run(&run{Streams: s, ctx: ctx, server: cli.Server}))
+	return complain(s.Err, parsed.Run(&run{Streams: s, ctx: queue.WithBy(ctx, operator()), server: cli.Server}))
 }
 
 // complain prints an error and returns the exit code that goes with it.

@@ -131,8 +131,8 @@ func TestQueueLife(t *testing.T) {
 	expect(t, ExitDone, "5/s (one each 200ms), revision", "", "queue", "info", "email")
 	expect(t, ExitDone, "no drainer has been seen lately", "", "queue", "info", "email")
 
-	expect(t, ExitDone, "email is paused: too many bounces", "", "queue", "pause", "email", "--reason", "too many bounces")
-	expect(t, ExitDone, "paused: too many bounces", "", "queue", "ls")
+	expect(t, ExitDone, "email is paused by "+operator()+": too many bounces", "", "queue", "pause", "email", "--reason", "too many bounces")
+	expect(t, ExitDone, "paused by "+operator()+": too many bounces", "", "queue", "ls")
 	expect(t, ExitDone, "email is idle", "", "queue", "resume", "email")
 
 	if r := penstock(t, "{\"payload\":1}\n{\"payload\":2,\"id\":\"two\"}\n", "push", "email", "-f", "-"); r.code != ExitDone || !strings.HasPrefix(r.out, "2 read: 2 accepted") {

@@ -81,6 +81,9 @@ func whyOf(y *wire.Why) string {
 	if y.Until != nil {
 		text += " until " + instant(y.Until)
 	}
+	if y.Who != "" {
+		text += " by " + plain(y.Who)
+	}
 	if y.Reason != "" {
 		text += ": " + plain(y.Reason)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
 )
 
 type lsCmd struct {
@@ -137,12 +138,25 @@ func rateOf(q *wire.Queue) string {
 	return q.Rate.String()
 }
 
+// pausedOf says until when, by whom and why a queue is paused.
+func pausedOf(p *queue.Pause) string {
+	text := "paused"
+	if !p.Until.IsZero() {
+		text += " until " + p.Until.Local().Format(time.DateTime)
+	}
+	if p.By != "" {
+		text += " by " + plain(p.By)
+	}
+	if p.Reason != "" {
+		text += ": " + plain(p.Reason)
+	}
+	return text
+}
+
 func stateOf(q *wire.Queue) string {
 	switch {
-	case q.Paused && q.PauseReason != "":
-		return "paused: " + plain(q.PauseReason)
-	case q.Paused:
-		return "paused"
+	case q.Pause != nil:
+		return pausedOf(q.Pause)
 	case q.Stats.Held() >= q.Capacity:
 		return "full"
 	case q.Stats.Waiting > 0:

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 )
@@ -9,7 +10,34 @@ import (
 type pauseCmd struct {
 	Name   string `arg:"" help:"Name of the queue."`
 	Reason string `help:"Why, for whoever looks at the queue." placeholder:"TEXT"`
+	untilFlags
 	output
+}
+
+// untilFlags say how long.
+type untilFlags struct {
+	Until time.Time     `help:"Go on by itself at this instant, such as 2026-01-02T15:04:05Z." placeholder:"INSTANT" xor:"until"`
+	For   time.Duration `help:"Go on by itself after this long, such as 90m." placeholder:"DURATION" xor:"until"`
+}
+
+func (f *untilFlags) until(now time.Time) (time.Time, error) {
+	if f.For < 0 {
+		return now, usage(fmt.Errorf("--for: must be a duration above 0"))
+	}
+	if f.For > 0 {
+		return now.Add(f.For), nil
+	}
+	return f.Until, nil
+}
+
+// Help is shown below the flags.
+func (pauseCmd) Help() string {
+	return `Jobs still come in, and those already granted leave. Without --until and --for the
+queue is paused until "penstock queue resume". A pause of a paused queue replaces the other.
+
+Examples:
+  penstock queue pause email --reason "the provider is down"
+  penstock queue pause email --for 90m --reason maintenance`
 }
 
 func (c *pauseCmd) Run(r *run) error {
@@ -17,7 +45,11 @@ func (c *pauseCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	q, err := api.Pause(r.ctx, c.Name, c.Reason)
+	until, err := c.until(time.Now())
+	if err != nil {
+		return err
+	}
+	q, err := api.Pause(r.ctx, c.Name, c.Reason, until)
 	return c.done(r, &q, err)
 }
 

@@ -54,7 +54,9 @@ func (c *quoteCmd) Run(r *run) error {
 	if q.Then != nil {
 		pairs = append(pairs, forecastOf(q.Then)...)
 	}
-	if q.Paused {
+	if q.PausedUntil != nil {
+		pairs = append(pairs, "paused", "these are the instants of a queue that goes on "+foreseen(q.PausedUntil))
+	} else if q.Paused {
 		pairs = append(pairs, "paused", "these are the instants of a queue that is resumed now")
 	}
 	return facts(r.Out, pairs...)

@@ -45,7 +45,7 @@ func TestWhy(t *testing.T) {
 	expect(t, ExitDone, "why       drainer\n", "", "job", "get", "email", "a")
 	expect(t, ExitDone, "why       rate\n", "", "job", "get", "email", "b")
 	expect(t, ExitDone, "paused", "", "queue", "pause", "email", "--reason", "the provider\tis down")
-	expect(t, ExitDone, "why       paused: the provider is down\n", "", "job", "get", "email", "b")
+	expect(t, ExitDone, "why       paused by "+operator()+": the provider is down\n", "", "job", "get", "email", "b")
 }
 
 func TestQuoteTellsWhatExpires(t *testing.T) {

@@ -4,6 +4,8 @@
 // server's refusal, with its machine-readable reason; an *Unreachable means that
 // no answer came, and that repeating is safe for everything that carries an id.
 //
+// What it changes is by whom queue.WithBy says.
+//
 // It refuses to retry by itself: who waits, and how long, is
 // the caller's decision.
 package client
@@ -152,6 +154,9 @@ func (c *Client) request(ctx context.Context, method, path string, body io.Reade
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
 	req.Header.Set("User-Agent", c.agent)
+	if by, err := queue.By(ctx); err == nil && by != "" && method != http.MethodGet {
+		req.Header.Set("Penstock-By", by)
+	}
 	return req, nil
 }
 

@@ -152,7 +152,7 @@ func TestNotAnIngress(t *testing.T) {
 	if _, err := bare.Queue(t.Context(), "email"); err == nil || !strings.Contains(err.Error(), "an ingress") {
 		t.Errorf("%v", err)
 	}
-	if _, err := bare.Pause(t.Context(), "email", ""); err == nil || !strings.Contains(err.Error(), "an ingress") {
+	if _, err := bare.Pause(t.Context(), "email", "", time.Time{}); err == nil || !strings.Contains(err.Error(), "an ingress") {
 		t.Errorf("%v", err)
 	}
 	if _, err := answer(t, 200, nil, `{"queues":[{"name":"a","rate":"1/s"}]}`).Queues(t.Context()); err == nil || !strings.Contains(err.Error(), "an ingress") {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -121,9 +122,12 @@ func (c *Client) Delete(ctx context.Context, name string, revision int64, force 
 	return err
 }
 
-// Pause stops a queue's departures.
-func (c *Client) Pause(ctx context.Context, name, reason string) (wire.Queue, error) {
-	return c.queue(ctx, http.MethodPost, queuePath(name, "pause"), map[string]string{"reason": reason})
+// Pause stops a queue's departures, until an instant if that is not zero.
+func (c *Client) Pause(ctx context.Context, name, reason string, until time.Time) (wire.Queue, error) {
+	return c.queue(ctx, http.MethodPost, queuePath(name, "pause"), struct {
+		Reason string    `json:"reason,omitempty"`
+		Until  time.Time `json:"until,omitzero"`
+	}{reason, until})
 }
 
 // Resume lets them go on, at the rate.

@@ -130,7 +130,7 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 	g.rate.WithLabelValues(name).Set(rate)
 	g.outflow.WithLabelValues(name).Set(info.Outflow)
 	paused := 0.0
-	if info.Paused {
+	if info.Pause.On() {
 		paused = 1
 	}
 	g.paused.WithLabelValues(name).Set(paused)

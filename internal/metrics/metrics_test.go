@@ -161,7 +161,7 @@ func TestGauges(t *testing.T) {
 			}
 		}
 	}
-	if err := e.Pause(t.Context(), "b", "because"); err != nil {
+	if err := e.Pause(t.Context(), "b", queue.Pause{Reason: "because"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Refresh(t.Context(), e); err != nil {

@@ -41,6 +41,8 @@ type Why struct {
 	Until  *time.Time  `json:"until,omitempty"`
 	Queue  string      `json:"queue,omitempty"` // if it is not the job's own: its parent
 	Reason string      `json:"reason,omitempty"`
+	// Who paused the queue.
+	Who string `json:"who,omitempty"`
 }
 
 // Cancelled is the answer to a cancellation.

@@ -24,8 +24,8 @@ type Queue struct {
 
 // Flow is how a queue is doing.
 type Flow struct {
-	Paused      bool   `json:"paused"`
-	PauseReason string `json:"pause_reason,omitempty"`
+	Paused bool         `json:"paused"`
+	Pause  *queue.Pause `json:"pause,omitempty"`
 	// Parent is the queue whose rate holds over this one and its siblings; absent from lists.
 	Parent *Parent `json:"parent,omitempty"`
 	Stats  Stats   `json:"stats"`

@@ -20,10 +20,12 @@ type Quote struct {
 	Deferred int64 `json:"deferred"`
 	Refused  int64 `json:"refused"`
 	// RefusedAs is the reason that those would be told: full, lane_full, overflow_full.
-	RefusedAs string    `json:"refused_as,omitempty"`
-	Paused    bool      `json:"paused"`
-	Now       Forecast  `json:"now"`
-	Then      *Forecast `json:"then,omitempty"`
+	RefusedAs string `json:"refused_as,omitempty"`
+	Paused    bool   `json:"paused"`
+	// PausedUntil is from when on the instants are, if the queue goes on by itself.
+	PausedUntil *time.Time `json:"paused_until,omitempty"`
+	Now         Forecast   `json:"now"`
+	Then        *Forecast  `json:"then,omitempty"`
 }
 
 // Forecast is when jobs would leave at a rate.

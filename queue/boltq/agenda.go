@@ -18,7 +18,8 @@ type outlet struct {
 // The agenda orders the queues where a job waits by the instant at which it
 // became possible that one departs, ties by the order in which they were made.
 // Beside it stand the queues with scheduled jobs, by when the first is due, and those
-// whose lanes all rest. Idle and paused queues are on neither, and cost nothing.
+// whose lanes all rest, and paused ones that go on by themselves. Idle queues are on neither, nor
+// others that are paused, and cost nothing.
 
 func newAgenda() heap[*outlet] {
 	return heap[*outlet]{
@@ -104,6 +105,8 @@ func (e *Engine) armRipening(l *line) {
 	later := false
 	if l.awake() {
 		l.ripens, later = l.ripe()
+	} else if l.live && l.pause.until != 0 {
+		l.ripens, later = l.pause.until, true
 	}
 	place(e.ripeningOf(l), l, l.ripeningAt, later)
 }
@@ -119,7 +122,7 @@ func (l *line) ripe() (at leaky.Instant, any bool) {
 }
 
 // awake reports whether anything may leave.
-func (l *line) awake() bool { return l.live && !l.paused }
+func (l *line) awake() bool { return l.live && l.pause.since == 0 }
 
 // due arms l after jobs came to it, and wakes the watcher when it would look too
 // late.
@@ -157,7 +160,7 @@ func (l *line) wanted() (at leaky.Instant, any bool) {
 
 // ripen puts scheduled jobs whose time has come back at their turn, in a bounded
 // number of queues. A queue of which nothing could depart can from when the first of
-// them was due, or of its lanes.
+// them was due, or of its lanes, or its pause ended.
 func (e *Engine) ripen(now leaky.Instant) {
 	var later []*line
 	for len(later) < ripenQueues && e.ripening.len() > 0 && e.ripening.top().ripens <= now {
@@ -174,10 +177,10 @@ func (e *Engine) ripen(now leaky.Instant) {
 
 func (e *Engine) ripenLine(l *line, now leaky.Instant) {
 	first := l.ripens
-	for n := 0; n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
+	for n := 0; l.awake() && n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
 		e.ripened(l.later.pop(), now)
 	}
-	if !l.placed() && l.able(l.own(now)) {
+	if l.awake() && !l.placed() && l.able(l.own(now)) {
 		l.departs = l.own(first)
 		e.post(l, true, now)
 	}

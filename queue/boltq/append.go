@@ -199,7 +199,7 @@ func (e *Engine) exit(j *job, now leaky.Instant) {
 
 // promise is the staggered time after which a refused caller may find room.
 func (l *line) promise(now leaky.Instant) time.Duration {
-	if l.stopped() {
+	if l.stopped(now) {
 		return pausedRetry
 	}
 	room, slowest := l.opens(now), l.interval()

@@ -140,7 +140,7 @@ func TestAfterClose(t *testing.T) {
 		"get":      second(b.Get(ctx, "q")),
 		"list":     second(b.List(ctx, "", 1)),
 		"delete":   b.Delete(ctx, "q", queue.AnyRevision, true),
-		"pause":    b.Pause(ctx, "q", ""),
+		"pause":    b.Pause(ctx, "q", queue.Pause{}),
 		"resume":   b.Resume(ctx, "q"),
 		"totals":   second(b.Totals(ctx)),
 		"drainers": second(b.Drainers(ctx)),

@@ -32,7 +32,7 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 func (e *Engine) cancel(k *cancellation, c *call, now leaky.Instant) (busy *call) {
 	l := e.lines[k.queue]
 	if l == nil {
-		k.err = fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(k.queue, 80))
+		k.err = unknownQueue(k.queue)
 		return nil
 	}
 	if l.busy != nil {

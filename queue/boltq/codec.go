@@ -82,8 +82,7 @@ func decodeLine(b []byte) (lineRecord, error) {
 type specRecord struct {
 	spec     queue.Spec
 	revision int64
-	paused   bool
-	why      string
+	pause    pause
 }
 
 func (s specRecord) encode() ([]byte, error) {
@@ -91,18 +90,17 @@ func (s specRecord) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := writer{0}
-	if s.paused {
-		w[0] = 1
-	}
-	w.num(uint64(s.revision))
-	w.text(s.why)
+	w := writer{}
+	w.num(uint64(s.revision), uint64(s.pause.since), uint64(s.pause.until))
+	w.text(s.pause.by)
+	w.text(s.pause.reason)
 	return append(w, text...), nil
 }
 
 func decodeSpec(b []byte) (s specRecord, err error) {
 	r := reader{b: b}
-	s.paused, s.revision, s.why = r.byte() == 1, int64(r.num()), r.text()
+	s.revision = int64(r.num())
+	s.pause = pause{since: leaky.Instant(r.num()), until: leaky.Instant(r.num()), by: r.text(), reason: r.text()}
 	if err := r.err("spec"); err != nil {
 		return s, err
 	}

@@ -63,13 +63,14 @@ type verdict struct {
 // judge is foresee, and what decides it.
 func (l *line) judge(o outlook, now leaky.Instant) verdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
-	v := l.alone(now, ahead)
+	goes, _ := l.goes(now)
+	v := l.alone(goes, ahead)
 	if b, p, limited := o.lane.paced(now, now); limited {
-		if own := p.ETA(b, now, o.place); own > v.at {
+		if own := p.ETA(b, goes, o.place); own > v.at {
 			v = verdict{at: own, by: queue.ByLaneRate, of: l}
 		}
 	}
-	if t := l.together(o.kin, o.risk, ahead, 0, now); t.at > v.at {
+	if t := l.together(o.kin, o.risk, ahead, 0, goes); t.at > v.at {
 		return t
 	}
 	return v
@@ -160,8 +161,8 @@ func (l *line) gap(turn int64) int64 {
 }
 
 // exact reports whether nothing but the pace decides when a job departs.
-func (l *line) exact(r risk) bool {
-	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.paused && l.spec.MaxInFlight == 0 && !l.spec.Ordered
+func (l *line) exact(r risk, now leaky.Instant) bool {
+	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.pause.holds(now) && l.spec.MaxInFlight == 0 && !l.spec.Ordered
 }
 
 // expected is when a job that waits or is scheduled is expected to depart.
@@ -170,12 +171,13 @@ func (l *line) expected(j *job, r risk, now leaky.Instant) queue.ETA {
 	if j.state == queue.Scheduled {
 		return queue.ETA{At: max(at, j.flight.due).Time()}
 	}
-	return queue.ETA{At: at.Time(), Exact: l.exact(r)}
+	return queue.ETA{At: at.Time(), Exact: l.exact(r, now)}
 }
 
 // etaAside is when a job is expected that is behind all that wait, and behind jobs of so
 // much cost on the overflow.
 func (l *line) etaAside(waiting, gap, behind int64, k kin, r risk, now leaky.Instant) leaky.Instant {
 	ahead := r.ahead(waiting, gap) + behind
-	return max(l.alone(now, ahead).at, l.together(k, r, ahead, behind, now).at)
+	goes, _ := l.goes(now)
+	return max(l.alone(goes, ahead).at, l.together(k, r, ahead, behind, goes).at)
 }

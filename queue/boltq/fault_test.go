@@ -61,7 +61,7 @@ func TestAppendsFailAlone(t *testing.T) {
 	got := b.reserve(3)
 	h.on.Store(true)
 	paused := make(chan error)
-	go func() { paused <- b.Pause(ctx, "other", "") }()
+	go func() { paused <- b.Pause(ctx, "other", queue.Pause{}) }()
 	<-h.arrived
 	h.on.Store(false)
 	n.appends.Store(true)
@@ -106,7 +106,7 @@ func TestEveryChangeCanFail(t *testing.T) {
 	b.put("old", "1/s")
 	b.append("old", 0, 3)
 	b.append("q", 0, 3)
-	if err := b.Pause(ctx, "old", ""); err != nil { // only to be deleted
+	if err := b.Pause(ctx, "old", queue.Pause{}); err != nil { // only to be deleted
 		t.Fatal(err)
 	}
 	fails := func(what string, f func() error) {
@@ -130,7 +130,7 @@ func TestEveryChangeCanFail(t *testing.T) {
 	limited := queue.Spec{Name: "q", Rate: leaky.PerSecond(20)}
 	fails("put", func() error { return second(b.Put(ctx, limited, queue.AnyRevision)) })
 	fails("create", func() error { return second(b.Put(ctx, queue.Spec{Name: "new"}, 0)) })
-	fails("pause", func() error { return b.Pause(ctx, "q", "x") })
+	fails("pause", func() error { return b.Pause(ctx, "q", queue.Pause{Reason: "x"}) })
 	fails("delete", func() error { return b.Delete(ctx, "old", queue.AnyRevision, true) })
 	b.advance(time.Second) // so that the ceiling that the appends raised is behind
 	request := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}

@@ -22,7 +22,7 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
 		return false, err
 	}
-	err = e.decide(ctx, q.Spec.Name, func(l *line, _ leaky.Instant) (change, error) {
+	err = e.decide(ctx, q.Spec.Name, func(l *line, now leaky.Instant) (change, error) {
 		if l == nil {
 			return nil, unknownQueue(q.Spec.Name)
 		}
@@ -36,7 +36,7 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 		// What comes in meanwhile goes behind all that is to be put in.
 		l.turn = max(l.turn, q.Turn)
 		l.costs(q.MaxCost)
-		return &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, paused: true, why: queue.ImportReason}, mark: mark}, nil
+		return &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, pause: pause{reason: queue.ImportReason, since: now}}, mark: mark}, nil
 	})
 	return closed, err
 }
@@ -88,7 +88,7 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 		if !l.filling.open {
 			return nil, nil
 		}
-		c := &closing{changing: changing{line: l, spec: l.spec, revision: max(l.revision, q.Revision), paces: l.paces, paused: q.Paused, why: q.PauseReason, respec: true}}
+		c := &closing{changing: changing{line: l, spec: l.spec, revision: max(l.revision, q.Revision), paces: l.paces, pause: pauseOf(q.Pause), respec: true}}
 		// No revision is that of another spec, here or where it came from.
 		e.store.revision = max(e.store.revision, c.revision)
 		c.paces.goOn(&q, now)

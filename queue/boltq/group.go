@@ -87,9 +87,6 @@ func (l *line) own(now leaky.Instant) leaky.Instant {
 	return l.opens(now)
 }
 
-// stopped reports whether nothing leaves l because of a pause.
-func (l *line) stopped() bool { return l.paused || l.kin != nil && l.kin.of.paused }
-
 // adopt makes a queue that has come to be a member, or makes a group of it and its children.
 func (e *Engine) adopt(l *line, now leaky.Instant) {
 	if name := queue.Parent(l.spec.Name); name != "" {

@@ -78,7 +78,7 @@ func TestAGroupCountsItsJobs(t *testing.T) {
 		case 3:
 			_, _ = b.Cancel(ctx, name, jobOf(name, rnd.IntN(n+1)).ID)
 		case 4:
-			if err := b.Pause(ctx, name, ""); err != nil {
+			if err := b.Pause(ctx, name, queue.Pause{}); err != nil {
 				t.Fatal(err)
 			}
 		case 5, 6:

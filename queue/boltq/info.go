@@ -23,7 +23,7 @@ func (e *Engine) live(name string) (*line, error) {
 	if l := e.lines[name]; l != nil && l.live {
 		return l, nil
 	}
-	return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(name, 80))
+	return nil, unknownQueue(name)
 }
 
 // Get implements queue.Specs.
@@ -98,7 +98,7 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	e.expunge(l, now, patrolMax)
 	c := l.kept.plus(l.loose)
 	i := queue.Info{
-		Spec: l.spec, Revision: l.revision, Paused: l.paused, PauseReason: l.why,
+		Spec: l.spec, Revision: l.revision, Pause: l.pause.told(now),
 		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased],
 		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: int64(l.ended.dead.len()),
 		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut, Replayed: c.replayed,

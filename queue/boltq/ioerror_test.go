@@ -54,7 +54,7 @@ func TestIOErrorStopsTheEngine(t *testing.T) {
 		"settle":  second(b.Settle(ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "q", ID: got[1].ID, Fence: got[1].Fence}, Verdict: queue.Deliver}})),
 		"reserve": second(b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "x"}, Number: 1, Max: 1})),
 		"put":     second(b.Put(ctx, queue.Spec{Name: "r"}, queue.AnyRevision)),
-		"pause":   b.Pause(ctx, "q", ""),
+		"pause":   b.Pause(ctx, "q", queue.Pause{}),
 		"offer":   second(b.Offer(ctx, []queue.Job{jobOf("q", 92)})),
 		"cancel":  second(b.Cancel(ctx, "q", jobOf("q", 5).ID)),
 		"readmit": second(b.Readmit(ctx, queue.ReadmitRequest{Queue: "q", Holder: "h", Behind: 1})),

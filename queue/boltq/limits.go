@@ -82,7 +82,7 @@ func (l *line) schedulePromise(now leaky.Instant) time.Duration {
 // tooLate decides about a job that would come in but expire before it departs.
 func (n *entry) tooLate(l *line, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
 	expires := instant(n.job.ExpiresAt)
-	if expires == 0 || l.stopped() {
+	if _, known := l.goes(now); expires == 0 || !known {
 		return false
 	}
 	var eta leaky.Instant

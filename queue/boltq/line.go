@@ -16,8 +16,7 @@ type line struct {
 	number   uint64 // its key in the file, and the order queues were made in
 	spec     queue.Spec
 	revision int64
-	paused   bool
-	why      string // it is paused
+	pause    pause
 	filling  filling
 
 	// busy is the call that is creating, changing or deleting the queue: until

@@ -78,7 +78,7 @@ func (l *loader) specs(ctx context.Context) error {
 			return err
 		}
 		l.attend(&q.paces)
-		q.revision, q.paused, q.why, q.live = s.revision, s.paused, s.why, true
+		q.revision, q.pause, q.live = s.revision, s.pause, true
 		l.Engine.lines[s.spec.Name] = q
 		l.names = append(l.names, s.spec.Name)
 		l.byNumber[number] = q

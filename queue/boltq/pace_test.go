@@ -193,7 +193,7 @@ func TestCommitsOfGrants(t *testing.T) {
 	}
 	b.put("free", "unlimited")
 	b.append("free", 0, 100)
-	if err := b.Pause(context.Background(), "fast", ""); err != nil {
+	if err := b.Pause(context.Background(), "fast", queue.Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := spent(func() {

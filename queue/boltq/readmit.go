@@ -82,7 +82,7 @@ func arrive(r queue.ReadmitRequest) (*readmission, error) {
 func (e *Engine) readmit(m *readmission, c *call, now leaky.Instant) (busy *call) {
 	l := e.lines[m.Queue]
 	if l == nil {
-		m.err = fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(m.Queue, 80))
+		m.err = unknownQueue(m.Queue)
 		return nil
 	}
 	if l.busy != nil {

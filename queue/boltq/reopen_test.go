@@ -19,7 +19,7 @@ func TestEveryStateSurvivesReopening(t *testing.T) {
 		s.Deliver = []byte(`{ "http": {"url": "http://x"} }`)
 	})
 	b.put("paused", "14/s")
-	if err := b.Pause(context.Background(), "paused", "for lunch"); err != nil {
+	if err := b.Pause(context.Background(), "paused", queue.Pause{Reason: "for lunch"}); err != nil {
 		t.Fatal(err)
 	}
 	b.append("q", 0, 8)

@@ -132,7 +132,7 @@ func (k *kept) read(t *tables) {
 func (e *Engine) deadOf(it *replay, now leaky.Instant) (l *line, d *ended, busy *call) {
 	l = e.lines[it.queue]
 	if l == nil {
-		it.err = fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(it.queue, 80))
+		it.err = unknownQueue(it.queue)
 		return nil, nil, nil
 	}
 	if l.busy != nil {

@@ -69,7 +69,9 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		return queue.Reserved{}, err
 	}
 	if fresh {
-		if c := e.takeBack(now, pulled, &out.Expired); c.sent > 0 {
+		c := e.takeBack(now, pulled, &out.Expired)
+		e.endPauses(c, pulled, now)
+		if c.sent > 0 {
 			e.mu.Unlock()
 			if err := c.await(ctx); err != nil {
 				return queue.Reserved{}, err

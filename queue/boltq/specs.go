@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -14,6 +13,9 @@ import (
 // Put implements queue.Specs.
 func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.PutResult, error) {
 	if err := ctx.Err(); err != nil {
+		return queue.PutResult{}, err
+	}
+	if _, err := queue.By(ctx); err != nil {
 		return queue.PutResult{}, err
 	}
 	spec.Normalize()
@@ -83,7 +85,9 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 		if c.paces, err = l.under(&spec, now); err != nil {
 			return nil, queue.PutResult{}, err
 		}
-		c.paused, c.why = l.paused, l.why
+		if c.pause = l.pause; c.pause.over(now) {
+			c.pause = pause{}
+		}
 	}
 	c.line = l
 	l.pulls = spec.Pull || l.spec.Pull
@@ -92,10 +96,13 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 
 // Delete implements queue.Specs.
 func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
+	if _, err := queue.By(ctx); err != nil {
+		return err
+	}
 	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
 		switch {
 		case l == nil:
-			return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
+			return nil, unknownQueue(name)
 		case expect != queue.AnyRevision && expect != l.revision:
 			return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, l.revision, expect)
 		case e.children[name] > 0:
@@ -108,28 +115,6 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		c := &deleting{line: l, left: l.settled(now)}
 		c.matters = c.left.matters(now)
 		return c, nil
-	})
-}
-
-// Pause implements queue.Specs.
-func (e *Engine) Pause(ctx context.Context, name, reason string) error {
-	return e.pause(ctx, name, true, strings.Clone(queue.Cut(reason, queue.MaxReasonBytes)))
-}
-
-// Resume implements queue.Specs.
-func (e *Engine) Resume(ctx context.Context, name string) error {
-	return e.pause(ctx, name, false, "")
-}
-
-func (e *Engine) pause(ctx context.Context, name string, paused bool, why string) error {
-	return e.decide(ctx, name, func(l *line, _ leaky.Instant) (change, error) {
-		if l == nil {
-			return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, name)
-		}
-		if l.paused == paused && l.why == why {
-			return nil, nil
-		}
-		return &changing{line: l, spec: l.spec, revision: l.revision, paused: paused, why: why}, nil
 	})
 }
 
@@ -192,9 +177,9 @@ type changing struct {
 	revision int64
 	created  bool
 	paces    paces // of a Put
-	paused   bool
-	why      string
+	pause    pause
 	respec   bool // by a Put, and not a pause
+	ends     bool // a pause whose time has come
 }
 
 func (c *changing) bind(call *call) *line { c.call = call; return c.line }
@@ -212,7 +197,7 @@ func (c *changing) write(t *tables) error {
 			return err
 		}
 	}
-	return t.putSpec(c.line, specRecord{spec: c.spec, revision: c.revision, paused: c.paused, why: c.why})
+	return t.putSpec(c.line, specRecord{spec: c.spec, revision: c.revision, pause: c.pause})
 }
 
 func (c *changing) done(e *Engine, now leaky.Instant) {
@@ -230,7 +215,15 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 		l.pledged = l.ceiling
 		e.attend(&l.paces)
 	}
-	l.paused, l.why = c.paused, c.why
+	over := l.pause.until
+	l.pause = c.pause
+	if c.ends { // for a Reserve, which goes on as it does with jobs that were due then
+		if l.heads() {
+			e.rearmGroup(l.kin, over)
+		}
+		c.call.settle(nil)
+		return
+	}
 	if c.created {
 		l.live = true
 		delete(e.left, l.spec.Name)

@@ -22,11 +22,12 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 	}
 	most := ln.rule().MaxInFlight
 	switch {
-	case l.paused:
-		return queue.Why{By: queue.ByPaused, Reason: l.why}
-	case l.stopped():
-		p := l.parent()
-		return queue.Why{By: queue.ByPaused, Reason: p.why, Queue: p.spec.Name}
+	case l.pause.holds(now):
+		p := l.pause.told(now)
+		return queue.Why{By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By}
+	case l.stopped(now):
+		p := l.parent().pause.told(now)
+		return queue.Why{By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By, Queue: l.parent().spec.Name}
 	case l.spec.Ordered && flying > 0:
 		return queue.Why{By: queue.ByOrdered}
 	case most > 0 && flying >= most:

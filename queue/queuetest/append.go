@@ -63,7 +63,7 @@ var appendRules = []rule{
 		r.clock.Advance(time.Hour)
 		r.deliver(r.grant(q, 1, "a")...)
 		exact("x3", true)
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		exact("x4", false)
 		r.check(r.e.Resume(r.ctx, q))
 		exact("x5", true)

@@ -26,7 +26,7 @@ var callRules = []rule{
 			"lane":    func() error { _, _, err := r.e.Lane(ctx, q, "a"); return err },
 			"list":    func() error { _, err := r.e.List(ctx, "", 9); return err },
 			"delete":  func() error { return r.e.Delete(ctx, q, queue.AnyRevision, true) },
-			"pause":   func() error { return r.e.Pause(ctx, q, "") },
+			"pause":   func() error { return r.e.Pause(ctx, q, queue.Pause{}) },
 			"totals":  func() error { _, err := r.e.Totals(ctx); return err },
 			"job":     func() error { _, err := r.e.Job(ctx, q, "a"); return err },
 			"check":   func() error { return r.e.Check(ctx) },
@@ -37,7 +37,7 @@ var callRules = []rule{
 			}
 		}
 		r.clock.Advance(time.Second)
-		if i := r.info(q); i.Paused || i.Appended != 2 || i.Leased != 1 || i.Waiting != 1 || !i.Spec.Rate.Unlimited() {
+		if i := r.info(q); i.Pause.On() || i.Appended != 2 || i.Leased != 1 || i.Waiting != 1 || !i.Spec.Rate.Unlimited() {
 			r.Errorf("something was done: %+v", i)
 		}
 		r.grant(q, 9, "b")

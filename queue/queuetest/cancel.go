@@ -46,7 +46,7 @@ var cancelRules = []rule{
 		v := r.grant(q, 2, "a", "b")
 		r.clock.Advance(time.Minute)
 		r.cancels(queue.Leased, q, "a") // it ran out, but was not taken back
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.grant(q, 9)
 		r.cancels(queue.Cancelled, q, "a")
 		r.stale(settlement(queue.Deliver, v[0]))

@@ -144,7 +144,7 @@ var crowdRules = []rule{
 						r.Errorf("put: %v", err)
 					}
 				case 1:
-					if err := r.e.Pause(r.ctx, q, "a moment"); err != nil {
+					if err := r.e.Pause(r.ctx, q, queue.Pause{Reason: "a moment"}); err != nil {
 						r.Errorf("pause: %v", err)
 					}
 					if err := r.e.Resume(r.ctx, q); err != nil {

@@ -49,7 +49,7 @@ var deadlineRules = []rule{
 			j.Lane = laneX
 			r.lapsed(j, 0)
 		}
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.lapsed(until(r.clock.Now(), q, "k2"), 0)
 	}},
 	{"a paused queue takes it: nobody knows when it goes on", func(r *rig) {
@@ -57,7 +57,7 @@ var deadlineRules = []rule{
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b")
 		r.lapsed(until(t0.Add(time.Second), q, "c"), t0.Add(2*time.Second))
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.acceptJobs(until(t0.Add(time.Second), q, "c"))
 		r.check(r.e.Resume(r.ctx, q))
 		r.lapsed(until(t0.Add(time.Second), q, "d"), t0.Add(3*time.Second))
@@ -129,7 +129,7 @@ var deadlineRules = []rule{
 		const n = 10_000
 		s := spec("q", "10/s", small(n+20))
 		r.put(s)
-		r.check(r.e.Pause(r.ctx, s.Name, ""))
+		r.check(r.e.Pause(r.ctx, s.Name, queue.Pause{}))
 		soon := r.clock.Now().Add(time.Second)
 		for i := 0; i < n; i += 500 {
 			var list []queue.Job
@@ -172,7 +172,7 @@ var deadlineRules = []rule{
 		t0 := r.clock.Now()
 		r.lettered(q, "y1")
 		v := r.grant(q, 9, "x1", "y1")
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		for _, lane := range []string{laneX, laneY} {
 			j := until(t0.Add(time.Second), q, "e"+lane)
 			j.Lane = lane

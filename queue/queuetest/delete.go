@@ -71,12 +71,12 @@ var deleteRules = []rule{
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 2, "a", "b")
 		r.deliver(v[0])
-		r.check(r.e.Pause(r.ctx, q, "x"))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "x"}))
 		r.delete(q)
 		if res := r.put(spec(q, "unlimited")); !res.Created || res.Revision <= rev {
 			r.Errorf("made again: %+v, the old one was at %d", res, rev)
 		}
-		if i := r.info(q); i.Appended != 0 || i.Size() != 0 || i.Delivered != 0 || i.Paused || len(i.Errors) != 0 {
+		if i := r.info(q); i.Appended != 0 || i.Size() != 0 || i.Delivered != 0 || i.Pause.On() || len(i.Errors) != 0 {
 			r.Errorf("it remembers %+v", i)
 		}
 		_, err := r.e.Job(r.ctx, q, "a")

@@ -19,7 +19,7 @@ func until(at leaky.Instant, queueName, id string) queue.Job {
 // those which it expects to depart too late.
 func (r *rig) late(queueName string, list ...queue.Job) {
 	r.Helper()
-	r.check(r.e.Pause(r.ctx, queueName, ""))
+	r.check(r.e.Pause(r.ctx, queueName, queue.Pause{}))
 	r.acceptJobs(list...)
 	r.check(r.e.Resume(r.ctx, queueName))
 }
@@ -59,7 +59,7 @@ var expiryRules = []rule{
 			}
 			list = append(list, j)
 		}
-		r.check(r.e.Pause(r.ctx, s.Name, ""))
+		r.check(r.e.Pause(r.ctx, s.Name, queue.Pause{}))
 		r.acceptJobs(list...)
 		r.clock.Advance(time.Minute)
 		r.grant(s.Name, 9)

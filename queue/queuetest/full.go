@@ -86,7 +86,7 @@ var fullRules = []rule{
 		r.accept(u, "a")
 		r.promised(u, "b", 100*time.Millisecond)
 		r.promised(u, "b", 100*time.Millisecond)
-		r.check(r.e.Pause(r.ctx, q, "closed"))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "closed"}))
 		r.promised(q, "b", 30*time.Second)
 		r.promised(q, "c", 30*time.Second)
 		r.check(r.e.Resume(r.ctx, q))

@@ -225,7 +225,7 @@ var laneRules = []rule{
 			}
 		}
 		r.clock.Advance(10 * time.Second) // x1 is due, the leases of y1 and y2 ran out
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.grant(q, 9)
 		r.lanes(q, 2)
 		for id, want := range map[string]int64{"x2": 1, "x4": 3, "y1": 1, "y2": 2} {

@@ -31,7 +31,7 @@ var laneChangeRules = []rule{
 			if !tt.from.Rate.Unlimited() {
 				r.grant(q, 9) // it rests
 			} else {
-				r.check(r.e.Pause(r.ctx, q, ""))
+				r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 			}
 			r.clock.Advance(tt.after)
 			r.queue(q, "unlimited", each(tt.to))

@@ -265,7 +265,7 @@ var laneRateRules = []rule{
 		q := r.ruled("q", "unlimited", "x1 x2 x3", each(paced("1/s")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1")...)
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.clock.Advance(10 * time.Second)
 		r.grant(q, 9)
 		r.check(r.e.Resume(r.ctx, q))

@@ -80,7 +80,7 @@ var leaseRules = []rule{
 		r.accept(q, "a", "b")
 		r.grant(q, 1, "a")
 		r.clock.Advance(10 * time.Second)
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.grant(q, 9) // takes back, paused or not
 		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 || j.Reason != "the lease ran out" {
 			r.Errorf("got %+v", j)

@@ -118,7 +118,7 @@ var lostRules = []rule{
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		r.clock.Advance(time.Minute)
-		r.check(r.e.Pause(r.ctx, q, "x"))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "x"}))
 		r.clock.Advance(time.Minute)
 		r.check(r.e.Resume(r.ctx, q))
 		r.clock.Advance(time.Second)

@@ -99,7 +99,7 @@ func (r *rig) move(m moved) {
 func (m moved) text() string {
 	var b strings.Builder
 	q := m.queue
-	fmt.Fprintf(&b, "%s paused %v %q turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Paused, q.PauseReason, q.Turn, q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors))
+	fmt.Fprintf(&b, "%s paused %+v turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Pause, q.Turn, q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors))
 	for _, j := range m.jobs {
 		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instant(j.AppendedAt), instant(j.At),
 			j.Attempts, j.Reason, j.Timeline, j.Back, j.Holds, j.Fingerprint, j.Cost, j.Record)
@@ -175,7 +175,7 @@ func (r *rig) lively(rate string, change ...func(*queue.Spec)) string {
 var moveRules = []rule{
 	{"a queue in all states comes back as it was", func(r *rig) {
 		q := r.lively("20/s")
-		r.check(r.e.Pause(r.ctx, q, "night"))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "night"}))
 		before, info := r.export(q), r.info(q)
 		if len(before.jobs) != 126 || before.queue.Held != 122 {
 			r.Fatalf("%d jobs exported, %d held", len(before.jobs), before.queue.Held)
@@ -230,7 +230,7 @@ var moveRules = []rule{
 		r.open(m)
 		half := moved{m.queue, m.jobs[:61]}
 		r.fill(half, queue.Placed)
-		if i := r.info(q); !i.Paused || i.PauseReason != queue.ImportReason {
+		if i := r.info(q); !i.Pause.On() || i.Pause.Reason != queue.ImportReason {
 			r.Errorf("while it is filled: %+v", i)
 		}
 		r.open(m)

@@ -115,7 +115,7 @@ var overflowLaneRules = []rule{
 		r.unknown(s.q, "b")
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
 		s.asideJobs(until(t0.Add(3*time.Second), s.q, "b"))
-		r.check(r.e.Pause(r.ctx, s.q, ""))
+		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 		s.asideJobs(until(t0.Add(time.Millisecond), s.q, "c"))
 		r.tallies(s.q, tally{waiting: 2, deferred: 3, appended: 2, aside: 3})
 	}},

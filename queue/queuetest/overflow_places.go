@@ -161,7 +161,7 @@ var placesRules = []rule{
 				r.fail(0, one(q))
 				one(q)
 				r.clock.Advance(10 * time.Second)
-				r.check(r.e.Pause(r.ctx, q, ""))
+				r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 				r.grant(q, 1)
 			}},
 			{"cancelled while it waited", func(q string) { r.cancels(queue.Cancelled, q, "j00001") }},

@@ -211,7 +211,7 @@ var paceRules = []rule{
 		r.accept(s.Name, numbered("j", 30)...)
 		got := r.reserve(s.Name, 9)
 		r.departs(m, got, true)
-		r.check(r.e.Pause(r.ctx, s.Name, "maintenance"))
+		r.check(r.e.Pause(r.ctx, s.Name, queue.Pause{Reason: "maintenance"}))
 		for range 5 {
 			r.clock.Advance(12 * time.Minute)
 			r.grant(s.Name, 9)
@@ -327,7 +327,7 @@ func (r *rig) scramble(rnd *rand.Rand) {
 		case k == 15:
 			paused = !paused
 			if paused {
-				r.check(r.e.Pause(r.ctx, s.Name, ""))
+				r.check(r.e.Pause(r.ctx, s.Name, queue.Pause{}))
 			} else {
 				r.check(r.e.Resume(r.ctx, s.Name))
 			}

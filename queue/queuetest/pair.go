@@ -263,7 +263,13 @@ func (p *pair) extend() {
 
 func (p *pair) pause() {
 	q := p.queueName()
-	p.both("pause "+q, func(_ int, e queue.Engine) string { return kind(e.Pause(p.ctx, q, "because")) })
+	pause := queue.Pause{Reason: rapid.SampledFrom([]string{"because", "why not"}).Draw(p.T, "reason")}
+	if us := rapid.SampledFrom([]int64{-1, 0, 1, 100_000, 1_000_000, 60_000_000}).Draw(p.T, "pause"); us >= 0 {
+		// Whatever the engines' clock is ahead by.
+		pause.Until = p.clock.Now().Add(p.ahead + time.Duration(us)*time.Microsecond).Time()
+	}
+	ctx := queue.WithBy(p.ctx, rapid.SampledFrom([]string{"ann", "bob"}).Draw(p.T, "by"))
+	p.both(fmt.Sprintf("pause %s %+v", q, pause), func(_ int, e queue.Engine) string { return kind(e.Pause(ctx, q, pause)) })
 }
 
 func (p *pair) resume() {
@@ -364,9 +370,9 @@ func (p *pair) jobInfo(q, id string) {
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
 			where = fmt.Sprintf("lane %q priority %d until %s ", i.Lane, i.Priority, micro(i.ExpiresAt))
 		}
-		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
 			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason,
-			i.Why.By, micro(i.Why.Until), i.Why.Reason, i.Why.Queue) + timelineText(i.Timeline)
+			i.Why.By, micro(i.Why.Until), i.Why.Reason, i.Why.Queue, i.Why.Who) + timelineText(i.Timeline)
 	})
 }
 

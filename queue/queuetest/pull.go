@@ -253,7 +253,7 @@ var pullRules = []rule{
 	{"paused, it grants nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a")
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		if res := r.pull("one", q, 9); res.Next != 2*time.Second {
 			r.Errorf("told %v, want 2s", res.Next)
 		}
@@ -313,7 +313,7 @@ var pullRules = []rule{
 		r.awaitQueueWake(q, func(int) { r.fail(0, r.do(r.pulling("one", q, 9)).Jobs...) })
 		r.awaitQueueWake(q, func(int) {
 			r.release(r.do(r.pulling("one", q, 9)).Jobs...)
-			r.check(r.e.Pause(r.ctx, q, ""))
+			r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 			r.pull("one", q, 9)
 			r.check(r.e.Resume(r.ctx, q))
 		})

@@ -34,7 +34,7 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 		list[k] = in(lane, queueName, fmt.Sprintf("quoted%d-%05d", r.quotes, k))
 		list[k].Cost = cost
 	}
-	got := queue.Quote{Paused: i.Paused}
+	got := queue.Quote{Paused: i.Pause.On()}
 	for _, a := range r.offer(list...) {
 		switch a.Outcome {
 		case queue.Accepted:
@@ -71,7 +71,7 @@ var quoteRules = []rule{
 
 		u := r.queue("g.u", "unlimited", small(3))
 		r.quote(u, "", 2, 1)
-		r.check(r.e.Pause(r.ctx, u, "why not"))
+		r.check(r.e.Pause(r.ctx, u, queue.Pause{Reason: "why not"}))
 		r.quote(u, "", 2, 1)
 	}},
 	{"with lanes", func(r *rig) {

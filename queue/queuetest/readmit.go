@@ -165,7 +165,7 @@ var readmitRules = []rule{
 	{"a paused queue takes back what it has room for", func(r *rig) {
 		s := r.shelf("q", "unlimited", small(4))
 		s.empties("a", "b", "c")
-		r.check(r.e.Pause(r.ctx, s.q, ""))
+		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 		s.takes(queue.Returned, queue.Returned, queue.NotYet)
 		r.grant(s.q, 9)
 		r.check(r.e.Resume(r.ctx, s.q))

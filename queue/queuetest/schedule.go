@@ -102,7 +102,7 @@ var scheduleRules = []rule{
 			list = append(list, later(due.Add(-time.Duration(i)*time.Second/2), s.Name, id)) // the last is due first
 		}
 		r.schedule(list...)
-		r.check(r.e.Pause(r.ctx, s.Name, ""))
+		r.check(r.e.Pause(r.ctx, s.Name, queue.Pause{}))
 		r.clock.Set(due)
 		r.grant(s.Name, 9)
 		r.state(queue.Scheduled, s.Name, "j00001")
@@ -160,7 +160,7 @@ var scheduleRules = []rule{
 		}
 		r.lettered(q, "x2 x3")
 		r.laneFull(laneX, q, "x4", time.Millisecond)
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.clock.Set(due)
 		r.check(r.e.Resume(r.ctx, q))
 		r.lettered(q, "y1")

@@ -42,7 +42,7 @@ var settleRules = []rule{
 		r.fail(time.Minute, r.grant(q, 1, "a")...)
 		r.deliver(r.grant(q, 1, "b")...)
 		r.clock.Set(t0.Add(time.Minute - time.Microsecond))
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.grant(q, 9)
 		r.check(r.e.Resume(r.ctx, q))
 		r.state(queue.Scheduled, q, "a")

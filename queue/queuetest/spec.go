@@ -19,6 +19,15 @@ func (r *rig) refuses(err, want error) {
 	}
 }
 
+// refusesField checks that err is about a field.
+func (r *rig) refusesField(want string, err error) {
+	r.Helper()
+	var fe *queue.FieldError
+	if !errors.As(err, &fe) || fe.Field != want {
+		r.Errorf("got %v, want a *FieldError of %s", err, want)
+	}
+}
+
 var specRules = []rule{
 	{"a new queue has the defaults and what was asked for", func(r *rig) {
 		given := queue.Spec{Name: "email", Rate: spec("x", "14/s").Rate, Capacity: 77, Deliver: json.RawMessage(` { "http" : {"n": 12345678901234567890} }`)}
@@ -28,7 +37,7 @@ var specRules = []rule{
 		if err != nil || !res.Created || !res.Changed || res.Revision <= 0 {
 			r.Fatalf("put: %+v, %v", res, err)
 		}
-		if i := r.info("email"); !i.Spec.Equal(want) || i.Revision != res.Revision || i.Paused || i.PauseReason != "" {
+		if i := r.info("email"); !i.Spec.Equal(want) || i.Revision != res.Revision || i.Pause.On() || i.Pause.Reason != "" {
 			r.Errorf("got %+v\nwant %+v", i, want)
 		}
 	}},
@@ -172,20 +181,20 @@ var specRules = []rule{
 	{"a pause is kept apart from the spec", func(r *rig) {
 		q := r.queue("q", "10/s")
 		rev := r.info(q).Revision
-		r.check(r.e.Pause(r.ctx, q, "the provider is down"))
-		r.check(r.e.Pause(r.ctx, q, "the provider is down"))
-		if i := r.info(q); !i.Paused || i.PauseReason != "the provider is down" || i.Revision != rev {
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "the provider is down"}))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "the provider is down"}))
+		if i := r.info(q); !i.Pause.On() || i.Pause.Reason != "the provider is down" || i.Revision != rev {
 			r.Errorf("got %+v", i)
 		}
 		r.queue(q, "20/s")
-		if i := r.info(q); !i.Paused || i.Revision == rev {
+		if i := r.info(q); !i.Pause.On() || i.Revision == rev {
 			r.Errorf("a change of the spec resumed it: %+v", i)
 		}
 		r.accept(q, "a")
 		r.grant(q, 9)
 		r.check(r.e.Resume(r.ctx, q))
 		r.check(r.e.Resume(r.ctx, q))
-		if i := r.info(q); i.Paused || i.PauseReason != "" {
+		if i := r.info(q); i.Pause.On() || i.Pause.Reason != "" {
 			r.Errorf("got %+v", i)
 		}
 		r.grant(q, 9, "a")
@@ -194,7 +203,7 @@ var specRules = []rule{
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b")
 		v := r.grant(q, 9, "a")
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.deliver(v...)
 		r.clock.Advance(time.Minute)
 		r.grant(q, 9)
@@ -216,7 +225,7 @@ var specRules = []rule{
 			_, err = r.e.Job(r.ctx, name, "a")
 			r.refuses(err, queue.ErrUnknownQueue)
 			r.refuses(r.e.Delete(r.ctx, name, queue.AnyRevision, true), queue.ErrUnknownQueue)
-			r.refuses(r.e.Pause(r.ctx, name, ""), queue.ErrUnknownQueue)
+			r.refuses(r.e.Pause(r.ctx, name, queue.Pause{}), queue.ErrUnknownQueue)
 			r.refuses(r.e.Resume(r.ctx, name), queue.ErrUnknownQueue)
 		}
 		if got, err := r.e.List(r.ctx, "", 10); err != nil || len(got) != 0 {

@@ -34,7 +34,7 @@ var statisticsRules = []rule{
 			r.Errorf("d waits since %v, not %v", t0.Time(), i.OldestWaiting)
 		}
 		r.clock.Advance(10 * time.Second)
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.grant(q, 9)
 		if i := r.info(q); i.Expired != 1 || i.Waiting != 3 || i.Leased != 0 {
 			r.Errorf("after a lease ran out: %+v", i)
@@ -67,7 +67,7 @@ var statisticsRules = []rule{
 		if i := r.info(q); i.Outflow < 18 || i.Outflow > 22 {
 			r.Errorf("%v/s measured of 20/s", i.Outflow)
 		}
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.clock.Advance(30 * time.Second)
 		if i := r.info(q); i.Outflow != 0 {
 			r.Errorf("%v/s measured half a minute after the last", i.Outflow)

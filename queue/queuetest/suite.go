@@ -33,6 +33,7 @@ func Run(t *testing.T, open Open) {
 		{"Settle", settleRules},
 		{"Release", releaseRules},
 		{"Specs", specRules},
+		{"Pause", pauseRules},
 		{"Delete", deleteRules},
 		{"Statistics", statisticsRules},
 		{"Job", jobRules},

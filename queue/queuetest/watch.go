@@ -84,7 +84,7 @@ var watchRules = []rule{
 		told(75 * time.Millisecond)
 		r.clock.Advance(75 * time.Millisecond)
 		told(2 * time.Second)
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.accept(q, "c")
 		told(2 * time.Second)
 	}},
@@ -175,7 +175,7 @@ var watchRules = []rule{
 		q2 := r.queue("g.q2", "unlimited")
 		r.queue("g.q3", "unlimited")
 		r.awaitWake(q2, "w", func(i int) {
-			r.check(r.e.Pause(r.ctx, q2, ""))
+			r.check(r.e.Pause(r.ctx, q2, queue.Pause{}))
 			r.accept(q2, fmt.Sprint("j", i))
 			if got := r.watching("w", q2); len(got) != 0 {
 				r.Fatalf("paused, it granted %v", ids(got))
@@ -205,7 +205,7 @@ var watchRules = []rule{
 			}
 			r.deliver(res.Jobs...)
 		})
-		r.check(r.e.Pause(r.ctx, q, ""))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		if res := r.reserveAs("other", q, 9); res.Next != 2*time.Second {
 			r.Errorf("the other is told %v, so it does not watch", res.Next)
 		}

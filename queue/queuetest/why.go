@@ -12,7 +12,7 @@ func (r *rig) waitsFor(want queue.Why, queueName string, ids ...string) {
 	r.Helper()
 	for _, id := range ids {
 		got := r.job(queueName, id).Why
-		if got.By != want.By || instant(got.Until) != instant(want.Until) || got.Reason != want.Reason {
+		if got.By != want.By || instant(got.Until) != instant(want.Until) || got.Reason != want.Reason || got.Who != want.Who {
 			r.Errorf("%s waits for %+v, want %+v", id, got, want)
 		}
 	}
@@ -108,7 +108,7 @@ var whyRules = []rule{
 		r.append(later)
 		r.waitsFor(because(queue.ByMaxInFlight), q, "b")
 		r.waitsFor(queue.Why{By: queue.ByScheduled, Until: later.NotBefore}, q, "c")
-		r.check(r.e.Pause(r.ctx, q, "the provider is down"))
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "the provider is down"}))
 		paused := queue.Why{By: queue.ByPaused, Reason: "the provider is down"}
 		r.waitsFor(paused, q, "b")
 		r.waitsFor(queue.Why{By: queue.ByScheduled, Until: later.NotBefore}, q, "c")

@@ -47,7 +47,7 @@ end
 local function set_aside(q, id, body, h, cost, line)
   know_line(q, line)
   local position, eta = line.waiting + q.deferred + 1, aside_eta(q, line, cost, q.dcost, h.not_before)
-  if eta > h.expires and not stopped(q) then return LAPSED, eta end
+  if eta > h.expires and not endless(q) then return LAPSED, eta end
   -- This may raise, so it comes before what is written.
   if line.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'tickets', q.tickets + 1)
@@ -85,7 +85,7 @@ local function accept(q, id, live, body, h, cost, line)
   local i = h.priority == 0 and in_lane or call('ZCOUNT', W, '-inf', string.format('(%.0f', turn))
   local eta = lane_eta(q, h, cost, turn - (line.head or turn), i, line.lanes - min(in_lane, 1), line.waiting)
   if h.not_before > now then eta = max(eta, h.not_before) end
-  if eta > h.expires and not stopped(q) then return LAPSED, eta end
+  if eta > h.expires and not endless(q) then return LAPSED, eta end
   local is_exact = h.flags < LANE and exact(q, line)
   call('SET', job_key(q.nr, id), live .. body)
   local state = enter(q, id, h, cost, in_lane)

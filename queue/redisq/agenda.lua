@@ -3,13 +3,15 @@
 
 -- agenda notes when the queue is next worth a visit: when its first waiting job
 -- can depart, and when its first scheduled job is due, or the first of its lanes has
--- rested if they all rest or are busy. Returns the earlier. When
+-- rested if they all rest or are busy; a paused one when it goes on by itself. Returns the earlier. When
 -- a job came back (back is 'LT') to others that wait, the queue could have
 -- departed since the earlier instant; so too, and since that one, when what came due
 -- at since did (back is 'NX').
 local function agenda(q, back, since)
   local departs, ripens
-  if not q.paused then
+  if q.asleep then
+    ripens = q.till or q.lapsed
+  else
     ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2])
     local from = -math.huge
     if q.laned then from = laned.able(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end

@@ -206,6 +206,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 	now, pacer, bucket := row.bucket()
 	exact, head, waiting, turn, cost := row.int() == 1, row.int(), row.int(), row.int(), row.int()
+	goes := leaky.Instant(row.int())
 	number, others := row.text(), row.list()
 	other := int64(-1)
 	if others.more() {
@@ -216,7 +217,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		if int64(k) != other {
 			cost = max(cost, items[i].cost)
 			a.Outcome, a.State, a.Position = queue.Accepted, queue.Waiting, waiting+1
-			a.ETA = queue.ETA{At: pacer.ETA(bucket, now, min(turn-head, waiting*cost)).Time(), Exact: exact}
+			a.ETA = queue.ETA{At: pacer.ETA(bucket, goes, min(turn-head, waiting*cost)).Time(), Exact: exact}
 			waiting, turn = waiting+1, turn+items[i].cost
 			continue
 		}

@@ -5,7 +5,7 @@
 --          body (8 bytes of stamp, unique to the job in its append call, and the record). The two highest bits of the stamp's
 --          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says
 -- Returns  for each queue: 0 when unknown, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
---          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, queue number, others}. The jobs
+--          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused, queue number, others}. The jobs
 --          are accepted one after the other at the end of the lane without a key but for the others: index, then
 --          1, state, position, eta, exact: accepted before, by this very call; 2, state, position, 0, 0: duplicate; 3, 0, 0, 0, 0: conflict;
 --          4, retry after in us, 0, 0, 0: full; 5, the same: overflow full; 6, 0 or eta, 0, 0, 0: lapsed;
@@ -24,8 +24,9 @@ end
 
 -- eta_of_first is when a job departs that has nothing before it.
 local function eta_of_first(q)
-  if q.tat >= now then return max(now, conforming(q)) end
-  return max(now, conforming({ n = q.n, d = q.d, b = q.b, tat = now, rem = 0 }))
+  local at = q.till or now
+  if q.tat >= at then return max(at, conforming(q)) end
+  return max(at, conforming({ n = q.n, d = q.d, b = q.b, tat = at, rem = 0 }))
 end
 
 local function append(name, count, first)
@@ -39,7 +40,7 @@ local function append(name, count, first)
   local room = next_departure(q)
   local live = 'L' .. pack('>I7', now)
   local places, p, others, line = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
-  local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, nr, others }
+  local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
   -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
   local cap, args = (q.laned or q.also or backlogged(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
@@ -53,8 +54,8 @@ local function append(name, count, first)
       first_eta = first_eta or eta_of_first(q)
       local before, most_cost = waiting + quick + p / 2 + line.entered, max(cmax, cost)
       local ahead = most_cost == 1 and before or min(turn - row[10], before * most_cost)
-      local expires, eta = unpack_('>I7', body, 20), q.n == 0 and now or first_eta + ceil(ahead * q.d / q.n)
-      slow = expires <= now or eta > expires and not q.paused
+      local expires, eta = unpack_('>I7', body, 20), q.n == 0 and (q.till or now) or first_eta + ceil(ahead * q.d / q.n)
+      slow = expires <= now or eta > expires and (not q.paused or q.till)
     end
     if slow or call('SETNX', J .. id, live .. body) == 0 then
       -- What came before it in this call has its place before it is judged.
@@ -89,7 +90,7 @@ local function append(name, count, first)
   add(q, 'appended', entered)
   if entered > 0 and (q.laned or q.group) then
     laned.sooner(q)
-  elseif entered > 0 and waiting == 0 and not q.paused then
+  elseif entered > 0 and waiting == 0 and not q.asleep then
     call('ZADD', B .. 'a', 'LT', room, nr)
     due(room)
   end

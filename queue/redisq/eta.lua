@@ -1,5 +1,8 @@
 -- Shared, behind lanes.lua: when a job is expected to depart.
 
+-- goes_of is from when on something leaves a queue as far as pauses say, its own and its parent's.
+local function goes_of(q) return max(now, q.till or 0, q.group and q.group.till or 0) end
+
 -- pace_eta is leaky.Pacer.ETA, in the same steps, as of an instant.
 local function pace_eta(q, ahead, at)
   bounded(q, at + HORIZON)
@@ -10,27 +13,27 @@ local function pace_eta(q, ahead, at)
 end
 
 -- quota_eta is leaky.Quota.ETA, of a limit of the queue q.
-local function quota_eta(l, q, ahead)
-  local ends, used = beside.window(l, now)
-  if now >= ends then ends, used = beside.end_of(l, now), 0 end
+local function quota_eta(l, q, ahead, at)
+  local ends, used = beside.window(l, at)
+  if at >= ends then ends, used = beside.end_of(l, at), 0 end
   local over = ahead - max(0, l.max - used)
-  if over < 0 then return now end
+  if over < 0 then return at end
   local begins = beside.skip(l, ends, floor(over / l.max))
   return pace_eta({ n = q.n, d = q.d, b = q.b, tat = 0, rem = 0, last = 0, lc = 0 }, over % l.max, begins)
 end
 
 -- outflow_eta is when a job departs, by the queue's bucket and limits, that has so much before it. It also
 -- returns the quota that decides it, if one does.
-local function outflow_eta(q, ahead)
-  local at, quota = pace_eta(q, ahead, now), nil
+local function outflow_eta(q, ahead, goes)
+  local at, quota = pace_eta(q, ahead, goes), nil
   for _, l in ipairs(q.limits or {}) do
     if l.max == 0 then
-      local own = pace_eta(l, ahead, now)
+      local own = pace_eta(l, ahead, goes)
       if own >= at then at, quota = own, nil end
     end
   end
   for _, l in ipairs(q.limits or {}) do
-    local own = l.max > 0 and quota_eta(l, q, ahead) or at
+    local own = l.max > 0 and quota_eta(l, q, ahead, goes) or at
     if own > at then at, quota = own, l end
   end
   return at, quota
@@ -38,9 +41,9 @@ end
 
 -- group_eta is that of the group, for a job that has a before it in its own queue, where n others
 -- wait; deferred is what of a is not in the queue.
-local function group_eta(q, a, n, cost, deferred)
+local function group_eta(q, a, n, cost, deferred, goes)
   local g, elsewhere, k = q.group, beside.others(q)
-  return outflow_eta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.gcmax, cost) + deferred))
+  return outflow_eta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.gcmax, cost) + deferred), goes)
 end
 
 -- line_of counts who waits: in all, in how many lanes, and from which turn on in
@@ -70,14 +73,15 @@ end
 -- in all beside it, and what decides it; then the quota that does, and whether that is the parent's.
 local function lane_eta(q, h, cost, behind, i, m, n)
   local ahead = ahead_of(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE)
-  local at, quota, by = now, nil, 'rate'
-  if q.group ~= q then at, quota = outflow_eta(q, ahead) end
+  local goes = goes_of(q)
+  local at, quota, by = goes, nil, 'rate'
+  if q.group ~= q then at, quota = outflow_eta(q, ahead, goes) end
   if quota then by = 'quota' end
   local rule = rule_of(q, h.lane)
-  local own = rule.n > 0 and pace_eta(bucket_of(q, h.lane, rule, now), i, now) or at
+  local own = rule.n > 0 and pace_eta(bucket_of(q, h.lane, rule, now), i, goes) or at
   if own > at then at, quota, by = own, nil, 'lane_rate' end
   if not q.group then return at, by, quota end
-  local together, its = group_eta(q, ahead, n, cost, 0)
+  local together, its = group_eta(q, ahead, n, cost, 0, goes)
   if together > at then return together, its and 'quota' or 'parent', its, true end
   return at, by, quota
 end
@@ -87,8 +91,9 @@ end
 local function aside_eta(q, line, cost, before, not_before)
   local behind = q.turn - (line.head or q.turn)
   local ahead = ahead_of(q, line.waiting, behind, cost, true) + before
-  local at = q.group == q and now or outflow_eta(q, ahead)
-  if q.group then at = max(at, (group_eta(q, ahead, line.waiting, cost, before))) end
+  local goes = goes_of(q)
+  local at = q.group == q and goes or outflow_eta(q, ahead, goes)
+  if q.group then at = max(at, (group_eta(q, ahead, line.waiting, cost, before, goes))) end
   return max(at, not_before)
 end
 

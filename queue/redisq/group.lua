@@ -44,7 +44,7 @@ end
 -- place_group puts a group on the agenda, and returns since when something could depart from it.
 local function place_group(g)
   local e
-  if not g.paused then
+  if not g.asleep then
     bounded(g)
     local from = max(conforming(g), g.gsince)
     if call('ZCARD', B .. 'Y' .. g.nr) > 0 then

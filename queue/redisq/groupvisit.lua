@@ -34,7 +34,7 @@ end
 -- open begins what a visit to a member begins with.
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
-  if not q or q.group ~= v.g or q.paused then return end
+  if not q or q.group ~= v.g or q.asleep then return end
   sound(m.tie)
   more(q)
   if q ~= v.g then
@@ -218,7 +218,7 @@ local function visit_group(g, e)
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return member_in(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
-  if g.paused then return place_group(g) end
+  if g.asleep then return place_group(g) end
   more(g)
   beside.visited = g
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = member_in(v, rested[i], rested[i + 1], 'R') end

@@ -2,7 +2,7 @@
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
--- Returns  a list of {name, spec, revision, paused, pause reason, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
+-- Returns  a list of {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
 --          limits, group, parent; of the lane: jobs waiting, jobs held, tat, rem, last, last cost}, or {name, what is wrong}: limits one {tat, rem,
@@ -16,7 +16,7 @@ else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
 
-local COLD = { 'spec', 'paused', 'preason', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
+local COLD = { 'spec', 'pby', 'preason', 'psince', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
   'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost' }
 
 -- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
@@ -51,7 +51,7 @@ local function show(nr, q, name)
   sound(nr)
   forget_dead(q)
   local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
-  for i = 4, #COLD do v[i] = tonumber(v[i]) or 0 end
+  for i = 5, #COLD do v[i] = tonumber(v[i]) or 0 end
   more(q)
   local line = laned.line_of(q)
   local head = call('ZRANGE', laned.waiting_key(q, next_lane(q)), 0, 0)
@@ -60,10 +60,10 @@ local function show(nr, q, name)
     local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
     if #start == 8 then oldest = time_at(start) end
   end
-  local row = { name, v[1], q.rev, q.paused and 1 or 0, v[3] or '', line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
-    max(q.deferred, q.behind), call('ZCARD', B .. 'd' .. nr), v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16],
-    v[17], oldest, next_departure(q), v[18], v[19], v[20], now,
-    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[21], q.back,
+  local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
+    max(q.deferred, q.behind), call('ZCARD', B .. 'd' .. nr), v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17],
+    v[18], oldest, next_departure(q), v[19], v[20], v[21], now,
+    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {} }
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end

@@ -4,8 +4,8 @@
 -- ARGV[2..3]  queue name, id
 -- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due or departure, ended, reason, position, eta or 0, 1 if that
 --          is exact, the beginning of the record, as far as it is kept, its timeline as stored, departure of its last attempt or 0, whose that is, why it
---          waits or '', until when or 0, the reason, the queue that it is of or ''}; of a deferred one the last are 'deferred', now, and the spec,
---          which has the hours, ''
+--          waits or '', until when or 0, the reason, the queue that it is of or '', by whom it is paused}; of a deferred one the last are 'deferred', now, and the spec,
+--          which has the hours, '', ''
 
 begin()
 local id = ARGV[3]
@@ -26,30 +26,33 @@ end
 if sub(job, 1, 1) == 'E' then
   local e, pos = unpack_ended(job)
   local record = e.state == S.dead and sub(job, pos, pos + HEAD) or ''
-  return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.past or '', e.departed or 0, drainer(e.client), '', 0, '', '' }
+  return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.past or '', e.departed or 0, drainer(e.client), '', 0, '', '', '' }
 end
 more(q)
 local line = laned.line_of(q)
 if number then
-  if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '' } end
+  if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' } end
   local rank, before = among_deferred(q, number)
   return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, laned.aside_eta(q, line, cost_of(job), before, 0), 0, '', '', 0, '',
-    'deferred', now, call('HGET', B .. 'q' .. nr, 'spec'), '' }
+    'deferred', now, call('HGET', B .. 'q' .. nr, 'spec'), '', '' }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
 local f = entry and unpack_flight(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
 if f.state == S.waiting then f.at = 0 end
 local position, eta, is_exact = 0, 0, 0
-local by, till, reason, whose = '', 0, '', ''
+local by, till, reason, whose, who = '', 0, '', '', ''
 
 -- why tells why a job that waits or is scheduled has not left: what, until when, a reason, and of which
 -- other queue that is. The arguments are what decides its eta.
 local function why(rate, quota, together)
   if f.at > now then return f.attempts > 0 and 'backing_off' or 'scheduled', f.at, f.attempts > 0 and f.reason or '' end
-  if q.paused then return 'paused', 0, call('HGET', B .. 'q' .. nr, 'preason') or '' end
   local g = q.group
+  local stops = q.paused and q or g and g.paused and g
+  if stops then
+    local said = call('HMGET', B .. 'q' .. stops.nr, 'preason', 'pby')
+    return 'paused', stops.till or 0, said[1] or '', stops == q and '' or g.name, said[2] or ''
+  end
   local parent = g and g ~= q and g.name or ''
-  if g and g.paused then return 'paused', 0, call('HGET', B .. 'q' .. g.nr, 'preason') or '', parent end
   local lane = laned.head_of(job, 27).lane
   local most, flying = laned.rule_of(q, lane).mif, laned.in_flight(q, lane)
   if f.counted then flying = flying - 1 end -- it does not wait for itself
@@ -64,9 +67,9 @@ end
 if f.state ~= S.leased then
   local rate, quota, together
   position, eta, rate, quota, together = laned.expected(q, line, id, job, f)
-  by, till, reason, whose = why(rate, quota, together)
+  by, till, reason, whose, who = why(rate, quota, together)
   if f.state == S.waiting and laned.exact(q, line) then is_exact = 1 end
 end
 local leased = f.state == S.leased
 return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, eta, is_exact, sub(job, 17, 17 + HEAD), f.past or '', leased and f.at or 0,
-  leased and drainer(f.client) or '', by, till, reason, whose or '' }
+  leased and drainer(f.client) or '', by, till, reason, whose or '', who or '' }

@@ -160,7 +160,7 @@ func TestPlantedLease(t *testing.T) {
 	release := deliver(first)[0]
 	release.Verdict = queue.Release
 	v.settle(release)
-	if err := v.e.Pause(v.ctx, "email", ""); err != nil {
+	if err := v.e.Pause(v.ctx, "email", queue.Pause{}); err != nil {
 		t.Fatal(err)
 	}
 	s.Client().Do(v.ctx, "ZADD", "ps{0}l", 1, "1:"+first.ID)

@@ -163,6 +163,16 @@ end
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
   'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also' }
 
+-- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
+-- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
+-- it: nothing else makes it due before or after, and lapsed is when it was over.
+local function paused_by(q, field)
+  q.asleep, q.paused, q.till, q.lapsed = field ~= '', field == '1', nil, nil
+  local till = not q.paused and tonumber(field)
+  if not till then return end
+  if till > now then q.paused, q.till = true, till else q.lapsed = till end
+end
+
 -- more puts into laned what only queues with lanes need of a script's functions, and
 -- loads what such a queue keeps (see scripts.go). beside and more_beside are the same of
 -- queues with limits beside their rate, or of a group.
@@ -174,11 +184,12 @@ local function load(nr)
   local q = {
     nr = nr, n = tonumber(v[1]), d = tonumber(v[2]), b = tonumber(v[3]), tat = tonumber(v[4]), rem = tonumber(v[5]),
     last = tonumber(v[6]), lc = tonumber(v[7]), lf = tonumber(v[8]), epoch = v[9], cap = tonumber(v[10]), size = tonumber(v[11]),
-    turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), paused = v[15] == '1', lease = tonumber(v[16]),
+    turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
     hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], changes = {},
   }
+  if v[15] ~= '' then paused_by(q, v[15]) end
   if q.laned and more then more(q) end
   if q.also and more_beside then more_beside(q) end
   return q

@@ -25,7 +25,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	}
 	r := list(v)
 	return queue.MovedQueue{
-		Spec: info.Spec, Revision: info.Revision, Paused: info.Paused, PauseReason: info.PauseReason, Bucket: info.Bucket,
+		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: info.Bucket,
 		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
 		Turn: r.int(), MaxCost: r.int(), Import: r.text(), Open: r.int() == 1,
 	}, r.err
@@ -182,9 +182,9 @@ func appendMoved(args []any, j *queue.MovedJob) []any {
 func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark string) error {
 	name, b, c := q.Spec.Name, q.Bucket, q.Counts
 	args := []any{
-		e.instant(), name, mark, q.Revision, flag(q.Paused), q.PauseReason, int64(b.TAT), b.Rem, int64(b.Last), b.LastCost, q.Held,
+		e.instant(), name, mark, q.Revision, pauseField(q.Pause), q.Pause.Reason, int64(b.TAT), b.Rem, int64(b.Last), b.LastCost, q.Held,
 		c.Appended, c.SetAside, c.Returned, c.Missing, c.Cancelled, c.Replayed, c.TimedOut, c.Delivered, c.Retried, c.Died, c.Released,
-		c.Expired, c.Refused, c.Lost, len(q.Errors),
+		c.Expired, c.Refused, c.Lost, len(q.Errors), q.Pause.By, q.Pause.Since.UnixMicro(),
 	}
 	for i := len(q.Errors) - 1; i >= 0; i-- {
 		f := q.Errors[i]

@@ -96,8 +96,14 @@ local function among_deferred(q, number)
   return rank, q.deferred > 0 and floor(q.dcost * (rank - 1) / q.deferred) or 0
 end
 
--- stopped reports whether nothing leaves a queue until somebody resumes it, or its parent.
+-- stopped reports whether nothing leaves a queue because it is paused, or its parent; endless, whether
+-- nobody knows until when.
 local function stopped(q) return q.paused or q.group and q.group.paused end
+
+local function endless(q)
+  local g = q.group
+  return q.paused and not q.till or g and g.paused and not g.till
+end
 
 -- interval_of is the longest T that a queue itself is held to, rounded up; 0 if it has no pace.
 local function interval_of(q)

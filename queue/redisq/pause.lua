@@ -1,21 +1,28 @@
 #!lua flags=allow-oom
 -- Pause or resume a queue.
 --
--- ARGV[2..4]  name, '1' to pause or '' to resume, reason
--- Returns  1, or 0 when there is no such queue
+-- ARGV[2..6]  name, '1' to pause or '' to resume, by whom, reason, until when in us or ''
+-- Returns  {1}, {0} when there is no such queue, or {2, now} when until is not within a year from now
+
+local MAX_AHEAD = 366 * 86400 * SECOND
 
 begin()
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
-if not q then return 0 end
-local was_paused = q.paused
-q.paused = ARGV[3] == '1'
-call('HSET', B .. 'q' .. nr, 'paused', ARGV[3], 'preason', ARGV[4])
-if q.paused ~= was_paused then
+if not q then return { 0 } end
+local by, reason, till = ARGV[4], ARGV[5], tonumber(ARGV[6])
+if till and (till <= now or till > now + MAX_AHEAD) then return { 2, now } end
+local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
+local Q = B .. 'q' .. nr
+local was = call('HMGET', Q, 'paused', 'pby', 'preason')
+local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
+if not same then
+  call('HSET', Q, 'paused', paused, 'pby', by, 'preason', reason, 'psince', now)
+  paused_by(q, paused)
   if q.group == q then set(q, 'gsince', now) end
   local e = agenda(q)
   if e then due(e) end
   save(q)
 end
 finish()
-return 1
+return { 1 }

@@ -63,7 +63,7 @@ if not q then
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
   -- Numbers that sort as text in the order they were made, and stay short.
   nr = (#seq > 1 and string.char(95 + #seq) or '') .. seq
-  q = { nr = nr, name = name, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, cmax = 1, changes = {}, paused = false }
+  q = { nr = nr, name = name, n = n, d = d, b = b, tat = 0, rem = 0, last = 0, lc = 0, cmax = 1, changes = {} }
   -- A queue made again goes on where the deleted one stopped.
   local before, grave = {}, call('HGET', B .. 'x', name)
   if grave then
@@ -109,6 +109,10 @@ if created == 1 then
 else
   beside.say(q)
   if q.group == q then set(q, 'gsince', now) end
+  if q.lapsed then
+    call('HSET', B .. 'q' .. nr, 'paused', '')
+    paused_by(q, '')
+  end
   q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
   local e = agenda(q)
   if e then due(e) end

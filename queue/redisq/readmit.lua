@@ -104,7 +104,7 @@ if returned > 0 then
   add(q, 'returned', returned)
   if q.laned or q.group then
     laned.sooner(q)
-  elseif waiting == 0 and not q.paused then
+  elseif waiting == 0 and not q.asleep then
     call('ZADD', B .. 'a', 'LT', room, nr)
     due(room)
   end

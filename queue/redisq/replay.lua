@@ -58,7 +58,7 @@ if replayed > 0 then
   add(q, 'replayed', replayed)
   if q.laned or q.group then
     laned.sooner(q)
-  elseif waiting == 0 and not q.paused then
+  elseif waiting == 0 and not q.asleep then
     call('ZADD', B .. 'a', 'LT', room, nr)
     due(room)
   end

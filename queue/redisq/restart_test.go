@@ -150,7 +150,7 @@ func TestLostReplyOfSpecs(t *testing.T) {
 		t.Errorf("another call with the old revision: %v", err)
 	}
 	swallow()
-	if err := v.e.Pause(v.ctx, "email", "a reason"); err != nil {
+	if err := v.e.Pause(v.ctx, "email", queue.Pause{Reason: "a reason"}); err != nil {
 		t.Errorf("pause: %v", err)
 	}
 	swallow()

@@ -99,7 +99,7 @@ func askedMeanwhile(v *env, name string, held queue.Reservation) map[string]func
 		},
 		"cancel": func() error { _, err := v.e.Cancel(v.ctx, name, held.ID); return err },
 		"delete": func() error { return v.e.Delete(v.ctx, name, queue.AnyRevision, true) },
-		"pause":  func() error { return v.e.Pause(v.ctx, name, "") },
+		"pause":  func() error { return v.e.Pause(v.ctx, name, queue.Pause{}) },
 		"get":    func() error { _, err := v.e.Get(v.ctx, name); return err },
 		"job":    func() error { _, err := v.e.Job(v.ctx, name, held.ID); return err },
 		"totals": func() error { _, err := v.e.Totals(v.ctx); return err },
@@ -111,7 +111,7 @@ func askedMeanwhile(v *env, name string, held queue.Reservation) map[string]func
 func leaveGarbage(v *env, c *redis.ClusterClient, hash, name string) (keys []string) {
 	v.t.Helper()
 	v.put(name, leaky.Unlimited, nil)
-	if err := v.e.Pause(v.ctx, name, "or somebody would take its jobs"); err != nil {
+	if err := v.e.Pause(v.ctx, name, queue.Pause{Reason: "or somebody would take its jobs"}); err != nil {
 		v.t.Fatal(err)
 	}
 	v.append(job(name, 1), job(name, 2))

@@ -15,6 +15,9 @@ import (
 
 // Put implements queue.Specs.
 func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.PutResult, error) {
+	if _, err := queue.By(ctx); err != nil {
+		return queue.PutResult{}, err
+	}
 	spec.Normalize()
 	if err := spec.Validate(); err != nil {
 		return queue.PutResult{}, err
@@ -159,7 +162,8 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)
 	}
 	i.Spec = spec
-	i.Revision, i.Paused, i.PauseReason = r.int(), r.int() == 1, r.text()
+	i.Revision = r.int()
+	i.Pause = queue.Pause{By: r.text(), Reason: r.text(), Since: micros(r.int()), Until: micros(r.int())}
 	i.Waiting, i.Scheduled = r.int(), r.int()
 	i.Leased = r.int() - i.Waiting - i.Scheduled
 	i.Lanes = r.int()
@@ -237,6 +241,9 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 	if queue.ValidateName(name) != nil {
 		return unknown(name)
 	}
+	if _, err := queue.By(ctx); err != nil {
+		return err
+	}
 	v, err := e.once(ctx, deleteScript, e.Partition(name), e.instant(), name, expect, flag(force))
 	if err != nil {
 		return err
@@ -257,27 +264,60 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 }
 
 // Pause implements queue.Specs.
-func (e *Engine) Pause(ctx context.Context, name, reason string) error {
-	return e.setPaused(ctx, name, "1", reason)
+func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
+	p.Normalize()
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	var until any = ""
+	if !p.Until.IsZero() {
+		until = p.Until.UnixMicro()
+	}
+	now, err := e.setPaused(ctx, name, true, p.Reason, until)
+	if err == nil && !now.IsZero() {
+		return p.ValidateAhead(now)
+	}
+	return err
 }
 
 // Resume implements queue.Specs.
 func (e *Engine) Resume(ctx context.Context, name string) error {
-	return e.setPaused(ctx, name, "", "")
+	_, err := e.setPaused(ctx, name, false, "", "")
+	return err
 }
 
-func (e *Engine) setPaused(ctx context.Context, name, flag, reason string) error {
+// pauseField is a pause as scripts know it: when it ends, '1' if it has no end.
+func pauseField(p queue.Pause) any {
+	switch {
+	case !p.On():
+		return ""
+	case p.Until.IsZero():
+		return "1"
+	}
+	return p.Until.UnixMicro()
+}
+
+// setPaused returns the engine's time if until is not within the year from then.
+func (e *Engine) setPaused(ctx context.Context, name string, paused bool, reason string, until any) (now time.Time, err error) {
 	if queue.ValidateName(name) != nil {
-		return unknown(name)
+		return now, unknown(name)
 	}
-	if len(reason) > queue.MaxReasonBytes {
-		reason = strings.ToValidUTF8(reason[:queue.MaxReasonBytes], "")
+	by, err := queue.By(ctx)
+	if err != nil {
+		return now, err
 	}
-	v, err := e.repeat(ctx, pauseScript, e.Partition(name), e.instant(), name, flag, reason)
-	if err == nil && v == int64(0) {
-		return unknown(name)
+	v, err := e.repeat(ctx, pauseScript, e.Partition(name), e.instant(), name, flag(paused), by, reason, until)
+	if err != nil {
+		return now, err
 	}
-	return err
+	r := list(v)
+	switch r.int() {
+	case 0:
+		return now, unknown(name)
+	case 2:
+		now = micros(r.int())
+	}
+	return now, r.err
 }
 
 // Totals implements queue.Specs.
@@ -358,7 +398,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
 		i.AddLast(last)
 	}
-	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text()}
+	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text(), Who: r.text()}
 	if i.Why.By == queue.ByDeferred && r.err == nil {
 		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
 		if err != nil {

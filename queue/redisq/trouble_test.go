@@ -37,7 +37,7 @@ func TestFlushed(t *testing.T) {
 		"get":      func() error { _, err := v.e.Get(v.ctx, "email"); return err },
 		"list":     func() error { _, err := v.e.List(v.ctx, "", 10); return err },
 		"delete":   func() error { return v.e.Delete(v.ctx, "email", queue.AnyRevision, true) },
-		"pause":    func() error { return v.e.Pause(v.ctx, "email", "") },
+		"pause":    func() error { return v.e.Pause(v.ctx, "email", queue.Pause{}) },
 		"totals":   func() error { _, err := v.e.Totals(v.ctx); return err },
 		"job":      func() error { _, err := v.e.Job(v.ctx, "email", "job-0001"); return err },
 		"check":    func() error { return v.e.Check(v.ctx) },

@@ -1,13 +1,22 @@
 -- Of reserve alone, behind grant.lua: visits to queues.
 
 -- ripen puts the scheduled jobs of a queue whose time has come at their
--- turn. The queue could depart from when the first was due, be it a job or a lane that
--- rested.
+-- turn. The queue could depart from when the first was due, be it a job, a lane that
+-- rested, or the end of its pause.
 local function ripen(nr, first_due)
   local q = load(nr)
-  if not q or q.paused then
+  if not q then
     call('ZREM', B .. 's', nr)
     return
+  end
+  if q.paused then
+    agenda(q)
+    return
+  end
+  if q.lapsed then
+    if q.group == q then set(q, 'gsince', q.lapsed) end
+    call('HSET', B .. 'q' .. nr, 'paused', '')
+    paused_by(q, '')
   end
   sound(nr)
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
@@ -163,7 +172,7 @@ end
 local function visit(nr, e)
   local q = load(nr)
   if q and q.group == q then return beside.visit_group(q, e) end
-  if not q or q.paused or q.group then
+  if not q or q.asleep or q.group then
     call('ZREM', B .. 'a', nr)
     return
   end

@@ -1,0 +1,52 @@
+package queue
+
+import (
+	"strings"
+	"time"
+)
+
+// Pause says why nothing leaves a queue. The zero Pause is that of one that is not
+// paused.
+type Pause struct {
+	By     string    `json:"by,omitempty"` // as WithBy told the engine
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"` // by the engine's clock
+	// Until is when the queue goes on by itself, by the engine's clock; zero is not
+	// before it is resumed.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// On reports whether the queue is paused.
+func (p *Pause) On() bool { return !p.Since.IsZero() }
+
+// Normalize cuts the reason, and from Until what is below a microsecond.
+func (p *Pause) Normalize() {
+	p.Reason = strings.Clone(Cut(p.Reason, MaxReasonBytes))
+	p.Until = p.Until.Truncate(time.Microsecond)
+}
+
+// Validate checks what can be checked without a clock. Its error is a *FieldError.
+func (p *Pause) Validate() error { return validateInstant("until", p.Until) }
+
+// ValidateAhead checks that Until is to come, and not too far in the future, by the engine's
+// clock. Its error is a *FieldError.
+func (p *Pause) ValidateAhead(now time.Time) error {
+	const form = time.RFC3339
+	switch {
+	case p.Until.IsZero():
+		return nil
+	case !p.Until.After(now):
+		return fieldErr("until", p.Until.UTC().Format(form), "is not after now, which is %s by the engine's clock", now.UTC().Format(form))
+	case p.Until.Sub(now) > MaxAhead:
+		return fieldErr("until", p.Until.UTC().Format(form), "is more than %d days ahead; leave it out to pause until the queue is resumed", MaxAhead/(24*time.Hour))
+	}
+	return nil
+}
+
+// goes is when departures can go on, given when they could if it were not paused.
+func (p *Pause) goes(now time.Time) time.Time {
+	if p.Until.After(now) {
+		return p.Until
+	}
+	return now
+}
