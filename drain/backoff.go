@@ -3,37 +3,7 @@ package drain
 import (
 	"math/rand/v2"
 	"time"
-
-	"github.com/penstock/penstock/queue"
 )
-
-// backoff returns how long to wait after the given attempt, counting from 1,
-// failed. Without jitter it doubles from min to max. With full jitter it is
-// anything between min and twice that: jobs that failed together, as they do when a
-// receiver goes down, must not come back together, but none comes back
-// before min_backoff.
-func backoff(r queue.Retry, attempt int) time.Duration {
-	low, high := r.MinBackoff.D(), r.MaxBackoff.D()
-	if r.Jitter == "none" {
-		return doubled(low, high, attempt-1)
-	}
-	high = doubled(low, high, attempt)
-	if high <= low {
-		return low
-	}
-	return (low + rand.N(high-low+1)).Round(time.Microsecond)
-}
-
-// doubled is min(d * 2^n, limit).
-func doubled(d, limit time.Duration, n int) time.Duration {
-	for ; n > 0 && d < limit; n-- {
-		if d > limit/2 {
-			return limit
-		}
-		d *= 2
-	}
-	return min(d, limit)
-}
 
 // jittered spreads d over [d/2, d], for the repeating of calls to the engine.
 func jittered(d time.Duration) time.Duration {

@@ -294,7 +294,7 @@ func (r *run) finish(err error) {
 		s.Reason = reason(err)
 	}
 	if verdict == queue.Fail {
-		s.After = backoff(r.job.Spec.Retry, r.job.Attempt)
+		s.After = r.job.Spec.Retry.Backoff(r.job.Attempt)
 	}
 	var took time.Duration
 	if !passed.IsZero() {

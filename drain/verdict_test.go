@@ -124,7 +124,7 @@ func TestBackoff(t *testing.T) {
 	} {
 		least, most := c.high, time.Duration(0)
 		for range 1000 {
-			d := backoff(c.retry, c.attempt)
+			d := c.retry.Backoff(c.attempt)
 			if d < c.low || d > c.high || d%time.Microsecond != 0 {
 				t.Fatalf("%+v attempt %d: %v, want %v to %v in microseconds", c.retry, c.attempt, d, c.low, c.high)
 			}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/internal/pull"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -19,6 +20,9 @@ type Options struct {
 	Overflow bool
 	// OverflowState is asked for readiness. Nil: the overflow is always there.
 	OverflowState OverflowState
+	// Pull hands out the jobs of pull queues, and is run by somebody else. Nil: nobody can ask
+	// for them.
+	Pull *pull.Desk
 	// ValidateTarget checks the deliver part of a spec before it is stored. Nil takes any.
 	ValidateTarget func(json.RawMessage) error
 	// Metrics serves GET /metrics. Nil: there is no such page.

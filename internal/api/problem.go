@@ -67,6 +67,7 @@ const (
 	ReasonNoStore        Reason = "no_store"
 	ReasonStoreFull      Reason = "store_full"
 	ReasonOutcomeUnknown Reason = "outcome_unknown"
+	ReasonCrowded        Reason = "crowded"
 	ReasonOverloaded     Reason = "overloaded"
 	ReasonStopping       Reason = "stopping"
 	ReasonNotReady       Reason = "not_ready"
@@ -109,6 +110,7 @@ var meanings = map[Reason]meaning{
 	ReasonNoStore:        {http.StatusServiceUnavailable, "the store is not initialised"},
 	ReasonStoreFull:      {http.StatusServiceUnavailable, "the store is out of space"},
 	ReasonOutcomeUnknown: {http.StatusGatewayTimeout, "outcome unknown"},
+	ReasonCrowded:        {http.StatusTooManyRequests, "too many wait"},
 	ReasonOverloaded:     {http.StatusServiceUnavailable, "too much at once"},
 	ReasonStopping:       {http.StatusServiceUnavailable, "this process is stopping"},
 	ReasonNotReady:       {http.StatusServiceUnavailable, "not ready"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -49,6 +50,8 @@ func refusedJSON(err error) *Problem {
 	switch {
 	case errors.Is(err, json.ErrUnknownName) && errors.As(err, &semantic):
 		return &Problem{Reason: ReasonUnknownField, Field: fieldPath(semantic.JSONPointer), Detail: "is not a field here"}
+	case errors.As(err, &semantic) && semantic.GoType == reflect.TypeFor[queue.Duration]():
+		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: `must be a duration in quotes, such as "30s" or "250ms"`}
 	case errors.As(err, &semantic):
 		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: "has the wrong type"}
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):

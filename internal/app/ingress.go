@@ -13,6 +13,8 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -41,6 +43,7 @@ type Ingress struct {
 	engine *metrics.Engine
 	front  *deferred.Appender // nil without an overflow
 	gauges *metrics.Gauges
+	pull   *pull.Desk
 	server *ops.Server
 	o      IngressOptions
 }
@@ -72,6 +75,11 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
+	observer, err := metrics.NewPull(o.Registry, o.MaxQueueLabels)
+	if err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	i.pull = pull.New(i.engine, pull.Options{Version: version.Version, Observer: observer, Logger: o.Logger})
 	return i, nil
 }
 
@@ -85,12 +93,14 @@ func (i *Ingress) URL() string { return i.server.URL() }
 func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
+	o.Pull = i.pull
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}
 	serve := func(ctx context.Context) error {
 		return ops.RunAll(ctx,
 			func(ctx context.Context) error { return i.server.Run(ctx, api.New(i.engine, o)) },
+			i.pull.Run,
 			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
 		)
 	}

@@ -65,14 +65,14 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 		"overflow", overflowOf(q),
 		"lease, slack", fmt.Sprintf("%v, %v", q.Lease, q.Slack),
 		"retry", fmt.Sprintf("%d attempts, %v to %v, jitter %s", q.Retry.MaxAttempts, q.Retry.MinBackoff, q.Retry.MaxBackoff, q.Retry.Jitter),
-		"deliver", plain(string(q.Deliver)),
+		"deliver", deliverOf(q),
 	)
 	if err != nil {
 		return err
 	}
-	if len(drainers) == 0 {
+	if len(drainers) == 0 && !q.Pull {
 		_, _ = fmt.Fprintln(r.Out, "\nno drainer has been seen lately: nothing leaves this store until one runs")
-	} else {
+	} else if !q.Pull {
 		t := table{header: []string{"DRAINER", "VERSION", "LAST SEEN", "ID"}}
 		for _, d := range drainers {
 			t.add(plain(d.Name), plain(d.Version), age(now, &d.LastSeen)+" ago", plain(d.ID))
@@ -95,6 +95,14 @@ func pace(q *wire.Queue) string {
 		return rateOf(q)
 	}
 	return fmt.Sprintf("%s (one each %v)", rateOf(q), q.Rate.Interval())
+}
+
+// deliverOf says where the jobs go.
+func deliverOf(q *wire.Queue) string {
+	if q.Pull {
+		return "pull: to workers that ask for them"
+	}
+	return plain(string(q.Deliver))
 }
 
 // deferredOf says what is on the overflow and what came of it; nothing of a queue that

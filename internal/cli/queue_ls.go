@@ -124,7 +124,7 @@ func queueTable(queues []wire.Queue, now time.Time) string {
 	for i := range queues {
 		q := &queues[i]
 		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Held(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Lanes), num(q.Stats.Scheduled),
-			num(q.Stats.Leased), num(q.Stats.Deferred), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q))
+			num(q.Stats.Leased), num(q.Stats.Deferred), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q)+pullOf(q))
 	}
 	return t.String()
 }
@@ -151,6 +151,14 @@ func pausedOf(p *queue.Pause) string {
 		text += ": " + plain(p.Reason)
 	}
 	return text
+}
+
+// pullOf tells a pull queue from others.
+func pullOf(q *wire.Queue) string {
+	if q.Pull {
+		return ", pull"
+	}
+	return ""
 }
 
 func stateOf(q *wire.Queue) string {

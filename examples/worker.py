@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+"""A worker for a pull queue: asks for jobs, works, says what became of each. Needs nothing but Python.
+
+    penstock queue set resize rate=5/s pull=true
+    python3 examples/worker.py http://127.0.0.1:8080 resize
+"""
+import json, os, socket, sys, time, urllib.error, urllib.request
+
+SERVER, QUEUE = sys.argv[1], sys.argv[2]
+NAME = f"{socket.gethostname()}:{os.getpid()}"  # shown in the timeline of each job
+
+def call(what, body):
+    request = urllib.request.Request(f"{SERVER}/v1/queues/{QUEUE}/{what}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=70) as answer:  # longer than the longest wait
+                return json.load(answer)["jobs"]
+        except (urllib.error.URLError, OSError) as problem:
+            if getattr(problem, "code", 500) < 429:  # it will never be right
+                sys.exit(problem.read().decode())
+        time.sleep(1)  # the server is away: to repeat any of these is safe
+
+def work(job):  # yours; begin at once: the job's turn is now. Longer than the queue's lease? "extend" it meanwhile
+    print(job["id"], json.dumps(job.get("payload")), flush=True)
+
+while True:
+    for job in call("leases", {"max": 10, "wait": "30s", "worker": NAME}):
+        settlement = {"id": job["id"], "lease": job["lease"], "outcome": "delivered"}
+        try:
+            work(job)
+        except Exception as problem:  # tried again after the queue's backoff; dead at max_attempts
+            settlement.update(outcome="retry", reason=repr(problem)[:500])
+        call("settle", {"jobs": [settlement]})

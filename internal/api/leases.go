@@ -1,0 +1,244 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// maxWait is the longest that a request for jobs waits. It is below what proxies and clients
+	// take for a server that does not answer.
+	maxWait = time.Minute
+	// maxLeases is how many leases one request settles or extends.
+	maxLeases = queue.FlightItems
+	// maxLeasesBody has room for so many, with their reasons.
+	maxLeasesBody = 1 << 20
+
+	maxWorkerBytes = 64
+	maxTokenBytes  = 128
+)
+
+// pullJobs waits until jobs of a pull queue may start and answers with them.
+func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
+	if h.o.Pull == nil {
+		notFound(w, r)
+		return
+	}
+	ask, p := h.readPull(r)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	rc := http.NewResponseController(w)
+	// The server reads ahead to notice that the client goes away; a deadline that passes there would
+	// look like that. An error means that there is no connection, and no deadline.
+	_ = rc.SetReadDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Now().Add(ask.Wait + h.o.AnswerTimeout))
+	handed, err := h.o.Pull.Take(r.Context(), ask)
+	switch {
+	case r.Context().Err() != nil: // nobody reads the answer
+		return
+	case errors.Is(err, pull.ErrCrowded):
+		(&Problem{Reason: ReasonCrowded, RetryAfter: retryOverloaded, Detail: "as many requests wait for jobs of this queue as may"}).write(w)
+		return
+	case errors.Is(err, pull.ErrOverloaded):
+		(&Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many requests wait for jobs at once"}).write(w)
+		return
+	case err != nil:
+		h.fail(w, err, ask.Queue)
+		return
+	}
+	head := w.Header()
+	head["Content-Type"] = typeJSON
+	head["Cache-Control"] = noStore
+	head["Content-Length"] = []string{strconv.Itoa(len(handed.Body))}
+	_, err = w.Write(handed.Body)
+	if err == nil && handed.Jobs() > 0 {
+		err = rc.Flush() // to hear of a client that has gone
+	}
+	handed.End(err == nil || errors.Is(err, http.ErrNotSupported))
+}
+
+func (h *handler) readPull(r *http.Request) (pull.Ask, *Problem) {
+	ask := pull.Ask{Queue: r.PathValue("queue"), Max: 1}
+	var v wire.Pull
+	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
+		return ask, p
+	}
+	if v.Max != nil {
+		ask.Max = *v.Max
+	}
+	if v.Wait != nil {
+		ask.Wait = v.Wait.D()
+	}
+	ask.Worker = v.Worker
+	switch {
+	case ask.Max < 1 || ask.Max > queue.MaxReserve:
+		return ask, badField("max", "is "+strconv.Itoa(ask.Max)+", must be from 1 to "+strconv.Itoa(queue.MaxReserve))
+	case ask.Wait < 0 || ask.Wait > maxWait:
+		return ask, badField("wait", "is "+ask.Wait.String()+", must be from 0s to "+maxWait.String())
+	case len(v.Worker) > maxWorkerBytes || v.Worker != "" && queue.ValidateID(v.Worker) != nil:
+		return ask, badField("worker", queue.Shorten(v.Worker, maxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+" visible ASCII characters; leave it out for none")
+	}
+	if err := queue.ValidateName(ask.Queue); err != nil {
+		return ask, unknownQueue(ask.Queue)
+	}
+	return ask, nil
+}
+
+var verdicts = map[string]queue.Verdict{"delivered": queue.Deliver, "retry": queue.Fail, "dead": queue.Bury, "released": queue.Release}
+
+// settleJobs ends leases. It may be repeated.
+func (h *handler) settleJobs(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("queue")
+	var v wire.Settle
+	if p := h.readLeases(r, &v, func() int { return len(v.Jobs) }); p != nil {
+		p.write(w)
+		return
+	}
+	list := make([]queue.Settlement, len(v.Jobs))
+	var retry *queue.Retry // of the queue, once one is without an after
+	for i := range v.Jobs {
+		j := &v.Jobs[i]
+		attempt, p := readSettlement(name, i, j, &list[i])
+		if p != nil {
+			p.write(w)
+			return
+		}
+		if list[i].Verdict != queue.Fail || j.After != nil {
+			continue
+		}
+		if retry == nil {
+			info, err := h.engine.Get(r.Context(), name)
+			if err != nil {
+				h.fail(w, err, name)
+				return
+			}
+			retry = &info.Spec.Retry
+		}
+		list[i].After = retry.Backoff(attempt)
+	}
+	settled, err := h.engine.Settle(r.Context(), list)
+	answer := wire.Settled{Jobs: make([]wire.SettledJob, len(settled))}
+	stale := true
+	for i, s := range settled {
+		if s.Err != nil {
+			err = s.Err
+		}
+		answer.Jobs[i] = wire.SettledJob{ID: v.Jobs[i].ID, Stale: s.Stale}
+		if !s.Stale {
+			answer.Jobs[i].State = &settled[i].State
+			stale = false
+		}
+	}
+	if err == nil && stale { // there may be no such queue
+		_, err = h.engine.Get(r.Context(), name)
+	}
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// readSettlement reads one, the ith, and which attempt it is about.
+func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement) (attempt int, p *Problem) {
+	if s.Lease, attempt, p = readLease(name, i, &j.Lease); p != nil {
+		return 0, p
+	}
+	at := leaseField(i)
+	verdict, ok := verdicts[j.Outcome]
+	switch {
+	case !ok:
+		return 0, badField(at+"outcome", shorten(j.Outcome)+" must be delivered, retry, dead or released")
+	case j.After != nil && verdict != queue.Fail:
+		return 0, badField(at+"after", "can be given with retry only")
+	case j.After != nil && (*j.After < 0 || j.After.D() > queue.MaxBackoffLimit):
+		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxBackoffLimit.String())
+	case j.Reason != "" && verdict != queue.Fail && verdict != queue.Bury:
+		return 0, badField(at+"reason", "can be given with retry and dead only")
+	case len(j.Reason) > queue.MaxReasonBytes:
+		return 0, tooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
+	}
+	s.Verdict, s.Reason = verdict, j.Reason
+	if j.After != nil {
+		s.After = j.After.D()
+	}
+	return attempt, nil
+}
+
+// extendJobs moves the deadlines of leases. It may be repeated.
+func (h *handler) extendJobs(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("queue")
+	var v wire.Extend
+	if p := h.readLeases(r, &v, func() int { return len(v.Jobs) }); p != nil {
+		p.write(w)
+		return
+	}
+	list := make([]queue.Lease, len(v.Jobs))
+	for i := range v.Jobs {
+		var p *Problem
+		if list[i], _, p = readLease(name, i, &v.Jobs[i]); p != nil {
+			p.write(w)
+			return
+		}
+	}
+	left, err := h.engine.Extend(r.Context(), list)
+	answer := wire.Extended{Jobs: make([]wire.ExtendedJob, len(left))}
+	lost := true
+	for i, d := range left {
+		answer.Jobs[i] = wire.ExtendedJob{ID: v.Jobs[i].ID, ExpiresIn: max(0, d.Milliseconds())}
+		lost = lost && d <= 0
+	}
+	if err == nil && lost {
+		_, err = h.engine.Get(r.Context(), name)
+	}
+	if err != nil {
+		h.fail(w, err, name)
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+// readLeases reads a body that names leases, at least one.
+func (h *handler) readLeases(r *http.Request, v any, count func() int) *Problem {
+	if p := requireJSON(r); p != nil {
+		return p
+	}
+	body, charged, p := h.readBody(r, nil, maxLeasesBody)
+	defer h.memory.free(charged)
+	if p != nil {
+		return p
+	}
+	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
+		return refusedJSON(err)
+	}
+	if n := count(); n < 1 || n > maxLeases {
+		return badField("jobs", "are "+strconv.Itoa(n)+", must be from 1 to "+strconv.Itoa(maxLeases))
+	}
+	return nil
+}
+
+func readLease(name string, i int, v *wire.Lease) (l queue.Lease, attempt int, p *Problem) {
+	at := leaseField(i)
+	if err := queue.ValidateID(v.ID); err != nil {
+		p = refused(err)
+		p.Field = at + "id"
+		return l, 0, p
+	}
+	fence, attempt, ok := pull.ParseToken(v.Lease)
+	if !ok || len(v.Lease) > maxTokenBytes {
+		return l, 0, badField(at+"lease", shorten(v.Lease)+" is none; give the lease as it came with the job")
+	}
+	return queue.Lease{Queue: name, ID: v.ID, Fence: fence}, attempt, nil
+}
+
+func leaseField(i int) string { return "jobs." + strconv.Itoa(i) + "." }

@@ -1,0 +1,191 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+// servePull is the API over a store on a file, and its desk.
+func servePull(t *testing.T, o pull.Options) (*fixture, queue.Engine) {
+	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	desk := pull.New(e, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- desk.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	f := &fixture{t: t}
+	f.serveOver(e, api.Options{Pull: desk})
+	return f, e
+}
+
+// pulled takes jobs and returns their ids with their leases, as settle and extend want them.
+func (f *fixture) pulled(body string, want ...string) []string {
+	f.t.Helper()
+	a := f.do("POST", email+"/leases", body)
+	a.want(f.t, 200)
+	var v struct{ Jobs []struct{ ID, Lease string } }
+	if err := json.Unmarshal([]byte(a.text), &v); err != nil {
+		f.t.Fatal(err)
+	}
+	var ids, leases []string
+	for _, j := range v.Jobs {
+		ids = append(ids, j.ID)
+		leases = append(leases, fmt.Sprintf(`"id":%q,"lease":%q`, j.ID, j.Lease))
+	}
+	if fmt.Sprint(ids) != fmt.Sprint(want) {
+		f.t.Fatalf("took %v, want %v", ids, want)
+	}
+	return leases
+}
+
+func list(items ...string) string { return `{"jobs":[{` + strings.Join(items, "},{") + `}]}` }
+
+func TestPulledJobsLife(t *testing.T) {
+	f, e := servePull(t, pull.Options{})
+	f.do("PUT", email, `{"rate":"unlimited","pull":true,"lease":"1h","retry":{"max_attempts":2,"min_backoff":"1h","max_backoff":"1h","jitter":"none"}}`).want(t, 201, "pull", true)
+	if a := f.do("POST", email+"/leases", ""); a.text != `{"jobs":[]}`+"\n" {
+		t.Errorf("nothing is %s", a.text)
+	}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		f.do("POST", jobs, `{"payload":1,"id":"`+id+`"}`).want(t, 202)
+	}
+	f.do("GET", jobs+"/a", "").want(t, 200, "why", map[string]any{"by": "puller"})
+	l := f.pulled(`{"max":10,"wait":"30s","worker":"w1"}`, "a", "b", "c", "d", "e")
+	f.pulled(`{}`)
+
+	settle := list(l[0]+`,"outcome":"delivered"`, l[1]+`,"outcome":"retry","reason":"busy"`, l[2]+`,"outcome":"dead","reason":"no such user"`,
+		l[3]+`,"outcome":"released"`, l[4]+`,"outcome":"retry","after":"0s"`)
+	const settled = `{"jobs":[{"id":"a","state":"delivered"},{"id":"b","state":"scheduled"},{"id":"c","state":"dead"},{"id":"d","state":"waiting"},{"id":"e","state":"scheduled"}]}` + "\n"
+	for range 2 { // may be repeated
+		if a := f.do("POST", email+"/settle", settle, "Content-Type", "application/json"); a.text != settled {
+			t.Errorf("settled: %s", a.text)
+		}
+	}
+	i, err := e.Job(t.Context(), "email", "b")
+	if err != nil || i.Reason != "busy" || i.Attempts != 1 || time.Until(i.DueAt) < 59*time.Minute {
+		t.Errorf("without an after the queue's backoff counts: %+v, %v", i, err)
+	}
+	if a := f.do("POST", email+"/settle", list(l[0]+`,"outcome":"dead"`, l[3]+`,"outcome":"delivered"`)); a.text != `{"jobs":[{"id":"a","stale":true},{"id":"d","stale":true}]}`+"\n" {
+		t.Errorf("settled in another way: %s", a.text)
+	}
+
+	m := f.pulled(`{"max":2}`, "d", "e")
+	if a := f.do("POST", email+"/extend", list(m[0], l[0])); !strings.HasPrefix(a.text, `{"jobs":[{"id":"d","expires_in_ms":3`) || !strings.HasSuffix(a.text, `,{"id":"a","expires_in_ms":0}]}`+"\n") {
+		t.Errorf("extended: %s", a.text)
+	}
+	if a := f.do("POST", email+"/settle", list(m[1]+`,"outcome":"retry"`)); a.text != `{"jobs":[{"id":"e","state":"dead"}]}`+"\n" {
+		t.Errorf("the last attempt: %s", a.text)
+	}
+	// A queue that is pulled from no more lets go what is out.
+	f.do("PUT", email, `{"rate":"unlimited","lease":"1h"}`).want(t, 200, "pull", nil)
+	f.do("POST", email+"/leases", "").want(t, 400, "reason", "invalid_field", "field", "queue")
+	if a := f.do("POST", email+"/settle", list(m[0]+`,"outcome":"delivered"`)); a.text != `{"jobs":[{"id":"d","state":"delivered"}]}`+"\n" {
+		t.Errorf("settled later: %s", a.text)
+	}
+}
+
+func TestBadPulls(t *testing.T) {
+	f, _ := servePull(t, pull.Options{})
+	f.do("PUT", email, `{"rate":"unlimited","pull":true}`).want(t, 201)
+	f.do("PUT", "/v1/queues/email.child", `{"rate":"unlimited"}`).want(t, 400, "field", "name")
+	f.do("PUT", "/v1/queues/a.b", `{"rate":"unlimited","pull":true}`).want(t, 400, "field", "pull")
+	const lease = `"id":"a","lease":"1-x"`
+	many := strings.Repeat("{"+lease+"},", 500) + "{" + lease + "}"
+	for _, c := range []struct{ path, body, reason, field string }{
+		{"leases", `{"max":0}`, "invalid_field", "max"},
+		{"leases", `{"max":501}`, "invalid_field", "max"},
+		{"leases", `{"max":-1}`, "invalid_field", "max"},
+		{"leases", `{"max":1e18}`, "invalid_field", "max"},
+		{"leases", `{"max":"1"}`, "invalid_field", "max"},
+		{"leases", `{"wait":"61s"}`, "invalid_field", "wait"},
+		{"leases", `{"wait":"-1s"}`, "invalid_field", "wait"},
+		{"leases", `{"wait":30}`, "invalid_field", "wait"},
+		{"leases", `{"wait":"soon"}`, "invalid_field", "wait"},
+		{"leases", `{"worker":"a b"}`, "invalid_field", "worker"},
+		{"leases", `{"worker":"` + strings.Repeat("w", 65) + `"}`, "invalid_field", "worker"},
+		{"leases", `{"most":1}`, "unknown_field", "most"},
+		{"leases", `{"max":1,"max":1}`, "duplicate_field", "max"},
+		{"leases", `{"max":1`, "invalid_json", ""},
+		{"leases", `[]`, "invalid_field", ""},
+		{"settle", ``, "invalid_json", ""},
+		{"settle", `{"jobs":[]}`, "invalid_field", "jobs"},
+		{"settle", `{"jobs":[` + many + `]}`, "invalid_field", "jobs"},
+		{"settle", list(lease), "invalid_field", "jobs.0.outcome"},
+		{"settle", list(lease + `,"outcome":"held"`), "invalid_field", "jobs.0.outcome"},
+		{"settle", list(lease+`,"outcome":"delivered"`, lease+`,"outcome":"delivered","after":"1s"`), "invalid_field", "jobs.1.after"},
+		{"settle", list(lease + `,"outcome":"retry","after":"-1s"`), "invalid_field", "jobs.0.after"},
+		{"settle", list(lease + `,"outcome":"retry","after":"721h"`), "invalid_field", "jobs.0.after"},
+		{"settle", list(lease + `,"outcome":"retry","after":5`), "invalid_field", "jobs.0.after"},
+		{"settle", list(lease + `,"outcome":"released","reason":"x"`), "invalid_field", "jobs.0.reason"},
+		{"settle", list(`"id":"","lease":"1-x","outcome":"dead"`), "invalid_field", "jobs.0.id"},
+		{"settle", list(`"id":"a","lease":"","outcome":"dead"`), "invalid_field", "jobs.0.lease"},
+		{"settle", list(`"id":"a","lease":"x","outcome":"dead"`), "invalid_field", "jobs.0.lease"},
+		{"settle", list(`"id":"a","lease":"1-` + strings.Repeat("x", 200) + `","outcome":"dead"`), "invalid_field", "jobs.0.lease"},
+		{"settle", list(lease + `,"outcome":"dead","state":"dead"`), "unknown_field", "jobs.0.state"},
+		{"extend", `{"jobs":[]}`, "invalid_field", "jobs"},
+		{"extend", list(lease + `,"outcome":"dead"`), "unknown_field", "jobs.0.outcome"},
+		{"extend", list(`"id":"a b","lease":"1-x"`), "invalid_field", "jobs.0.id"},
+	} {
+		a := f.do("POST", email+"/"+c.path, c.body)
+		if field, _ := a.body["field"].(string); a.status != 400 || a.body["reason"] != c.reason || field != c.field {
+			t.Errorf("%s %.80s: %d %.200s, want %s of %q", c.path, c.body, a.status, a.text, c.reason, c.field)
+		}
+	}
+	reason := strings.Repeat("x", queue.MaxReasonBytes+1)
+	f.do("POST", email+"/settle", list(lease+`,"outcome":"dead","reason":"`+reason+`"`)).want(t, 413, "field", "jobs.0.reason")
+	f.do("POST", email+"/leases", `{"worker":"`+strings.Repeat("x", 5000)+`"}`).want(t, 413)
+	f.do("POST", email+"/leases", "", "Content-Type", "text/plain").want(t, 200) // there is no body
+	f.do("POST", email+"/settle", "{}", "Content-Type", "text/plain").want(t, 415)
+	if a := f.do("POST", email+"/settle", list(lease+`,"outcome":"dead"`)); a.text != `{"jobs":[{"id":"a","stale":true}]}`+"\n" {
+		t.Errorf("a lease that never was: %s", a.text)
+	}
+	for path, body := range map[string]string{"leases": "", "settle": list(lease + `,"outcome":"dead"`), "extend": list(lease)} {
+		f.do("POST", "/v1/queues/nobody/"+path, body).want(t, 404, "reason", "unknown_queue")
+		f.do("POST", "/v1/queues/No%20Name/"+path, body).want(t, 404, "reason", "unknown_queue")
+		f.do("GET", email+"/"+path, "").want(t, 405, "reason", "method_not_allowed")
+	}
+}
+
+func TestTooManyPulls(t *testing.T) {
+	f, e := servePull(t, pull.Options{MaxWaiting: 2, MaxQueue: 1})
+	f.do("PUT", email, `{"rate":"unlimited","pull":true}`).want(t, 201)
+	f.do("PUT", "/v1/queues/sms", `{"rate":"unlimited","pull":true}`).want(t, 201)
+	answers := make(chan *answer, 2)
+	go func() { answers <- f.do("POST", email+"/leases", `{"wait":"60s"}`) }()
+	poll(t, func() bool { return f.do("POST", email+"/leases", "").status == 429 })
+	a := f.do("POST", email+"/leases", "")
+	a.want(t, 429, "reason", "crowded")
+	if a.header.Get("Retry-After") == "" {
+		t.Error("without Retry-After")
+	}
+	go func() { answers <- f.do("POST", "/v1/queues/sms/leases", `{"wait":"60s"}`) }()
+	poll(t, func() bool { return f.do("POST", email+"/leases", "").status == 503 })
+	f.do("POST", email+"/leases", "").want(t, 503, "reason", "overloaded")
+	for _, q := range []string{"email", "sms"} {
+		if _, err := e.Append(t.Context(), []queue.Job{{Queue: q, ID: "x"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		(<-answers).want(t, 200)
+	}
+}

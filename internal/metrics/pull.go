@@ -1,0 +1,58 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/internal/pull"
+)
+
+// Pull counts what is told of a desk.
+type Pull struct {
+	jobs          *prometheus.CounterVec
+	lost, expired *prometheus.CounterVec
+	lateness      prometheus.Histogram
+	waiting       prometheus.Gauge
+	queues        *slots
+}
+
+var _ pull.Observer = (*Pull)(nil)
+
+// NewPull registers the metrics of paced pull; maxQueues is how many queues get series of their
+// own, 0 for the default.
+func NewPull(reg prometheus.Registerer, maxQueues int) (*Pull, error) {
+	perQueue := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"queue"}, labels...))
+	}
+	m := &Pull{
+		jobs:    perQueue("penstock_pull_jobs_total", "Jobs that were granted to those who ask for them: handed over, or why they were given back instead.", "outcome"),
+		lost:    perQueue("penstock_pull_slots_lost_total", "Departures that a backlogged pull queue could have had and did not, because nobody asked in time."),
+		expired: perQueue("penstock_pull_leases_expired_total", "Leases, of any queue, that were found to have run out when somebody asked for jobs of a pull queue."),
+		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "penstock_pull_lateness_seconds", Help: "How late after its departure, at most, a job's answer was written.", Buckets: latencyBuckets,
+		}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_pull_waiting", Help: "Requests that wait for jobs of a pull queue."}),
+	}
+	m.queues = newSlots(maxQueues, kind{m.jobs, "handed"}, kind{m.jobs, pull.Late.String()})
+	return m, register(reg, m.jobs, m.lost, m.expired, m.lateness, m.waiting)
+}
+
+// Waiting implements pull.Observer.
+func (m *Pull) Waiting(requests int) { m.waiting.Set(float64(requests)) }
+
+// Handed implements pull.Observer.
+func (m *Pull) Handed(queue string, late time.Duration) {
+	m.queues.age(time.Now())
+	m.queues.add(queue, m.jobs, "handed", 1)
+	m.lateness.Observe(late.Seconds())
+}
+
+// Released implements pull.Observer.
+func (m *Pull) Released(queue string, why pull.Reason) { m.queues.add(queue, m.jobs, why.String(), 1) }
+
+// Lost implements pull.Observer.
+func (m *Pull) Lost(queue string, slots int64) { m.queues.add(queue, m.lost, "", float64(slots)) }
+
+// Expired implements pull.Observer.
+func (m *Pull) Expired(queue string) { m.queues.add(queue, m.expired, "", 1) }

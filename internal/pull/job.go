@@ -1,0 +1,140 @@
+package pull
+
+import (
+	"encoding/base64"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// job is one that was granted, and when it may be handed over.
+type job struct {
+	queue.Reservation
+	departs  time.Time // s + d
+	earliest time.Time // r + d
+	latest   time.Time // s + d + slack
+	leaseEnd time.Time // it belongs to whoever has it for as long for sure
+	text     []byte    // the job as JSON, but for what depends on the instant
+}
+
+// newJobs says when the jobs of an answer may be handed over, and writes their JSON: what is to be
+// done between the departure and the answer must not take long.
+func newJobs(list []grant, spec *queue.Spec) []*job {
+	jobs := make([]*job, len(list))
+	for i := range list {
+		g := &list[i]
+		j := &job{Reservation: *g.Reservation, departs: g.from, earliest: g.to, leaseEnd: g.from.Add(g.Lease)}
+		j.latest = g.from.Add(slack(spec))
+		if j.latest.After(j.leaseEnd) {
+			j.latest = j.leaseEnd
+		}
+		j.text = appendJob(nil, j)
+		j.Payload = nil // it is in the text
+		jobs[i] = j
+	}
+	return jobs
+}
+
+// unlimitedSlack is the least slack of a queue without a rate, as in package drain.
+const unlimitedSlack = time.Second
+
+func slack(spec *queue.Spec) time.Duration {
+	if spec.Rate.Unlimited() {
+		return max(spec.Slack.D(), unlimitedSlack)
+	}
+	return spec.Slack.D()
+}
+
+// lease names the job's lease to the engine.
+func (j *job) lease() queue.Lease { return queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence} }
+
+// Token is a lease as workers are told it: the fence, and which attempt it is, which a
+// backoff depends on.
+func Token(fence queue.Fence, attempt int) string { return strconv.Itoa(attempt) + "-" + string(fence) }
+
+// ParseToken reads what Token wrote.
+func ParseToken(token string) (fence queue.Fence, attempt int, ok bool) {
+	number, rest, ok := strings.Cut(token, "-")
+	attempt, err := strconv.Atoi(number)
+	return queue.Fence(rest), attempt, ok && err == nil && attempt > 0 && rest != ""
+}
+
+// appendJob writes all that is known when the job is granted, without the closing brace.
+func appendJob(b []byte, j *job) []byte {
+	b = appendText(append(b, '{'), "id", j.ID)
+	if isJSON(j.ContentType) && jsontext.Value(j.Payload).IsValid(jsontext.AllowDuplicateNames(true)) {
+		b = append(append(b, `,"payload":`...), j.Payload...)
+	} else {
+		b = append(b, `,"payload_base64":"`...)
+		b = append(base64.StdEncoding.AppendEncode(b, j.Payload), '"')
+	}
+	b = appendText(append(b, ','), "content_type", j.ContentType)
+	if len(j.Headers) > 0 {
+		b = append(b, `,"headers":{`...)
+		for i, name := range sortedNames(j.Headers) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendText(b, name, j.Headers[name])
+		}
+		b = append(b, '}')
+	}
+	if j.Lane != "" {
+		b = appendText(append(b, ','), "lane", j.Lane)
+	}
+	if j.Priority != 0 {
+		b = strconv.AppendInt(append(b, `,"priority":`...), int64(j.Priority), 10)
+	}
+	b = strconv.AppendInt(append(b, `,"cost":`...), j.Cost, 10)
+	b = strconv.AppendInt(append(b, `,"attempt":`...), int64(j.Attempt), 10)
+	b = appendInstant(append(b, ','), "appended_at", j.AppendedAt)
+	return appendText(append(b, ','), "lease", Token(j.Fence, j.Attempt))
+}
+
+// appendAnswer writes the jobs as they are handed over now.
+func appendAnswer(b []byte, jobs []*job, now time.Time) []byte {
+	b = append(b, `{"jobs":[`...)
+	for i, j := range jobs {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, j.text...), ',')
+		b = appendInstant(b, "expires_at", j.leaseEnd)
+		b = strconv.AppendInt(append(b, `,"expires_in_ms":`...), max(0, j.leaseEnd.Sub(now).Milliseconds()), 10)
+		b = append(b, '}')
+	}
+	return append(b, "]}\n"...)
+}
+
+func appendText(b []byte, name, value string) []byte {
+	b, _ = jsontext.AppendQuote(b, name) // the error only tells that something was replaced
+	b = append(b, ':')
+	b, _ = jsontext.AppendQuote(b, value)
+	return b
+}
+
+func appendInstant(b []byte, name string, at time.Time) []byte {
+	b = append(append(append(b, '"'), name...), `":"`...)
+	b = at.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z07:00")
+	return append(b, '"')
+}
+
+func isJSON(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == queue.DefaultContentType || strings.HasSuffix(kind, "+json")
+}
+
+func sortedNames(m map[string]string) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,61 @@
+package wire
+
+import "github.com/penstock/penstock/queue"
+
+// Pull asks for jobs of a pull queue.
+type Pull struct {
+	// Max is the most jobs, 1 if it is nil.
+	Max *int `json:"max,omitempty"`
+	// Wait is how long to wait for the first of them; nil is not at all.
+	Wait *queue.Duration `json:"wait,omitempty"`
+	// Worker is what to call the worker.
+	Worker string `json:"worker,omitempty"`
+}
+
+// Lease is one that a worker has: the job's id, and the lease as it was told.
+type Lease struct {
+	ID    string `json:"id"`
+	Lease string `json:"lease"`
+}
+
+// Settle ends leases.
+type Settle struct {
+	Jobs []Settlement `json:"jobs"`
+}
+
+// Settlement says what became of a job.
+type Settlement struct {
+	Lease   `json:",inline"`
+	Outcome string `json:"outcome"` // delivered, retry, dead, released
+	// After is how long a retry waits; nil is what the queue's spec says.
+	After  *queue.Duration `json:"after,omitempty"`
+	Reason string          `json:"reason,omitempty"`
+}
+
+// Settled answers Settle, a job each, in their order.
+type Settled struct {
+	Jobs []SettledJob `json:"jobs"`
+}
+
+// SettledJob is where a settlement put a job, or that it came too late.
+type SettledJob struct {
+	ID    string       `json:"id"`
+	State *queue.State `json:"state,omitempty"`
+	Stale bool         `json:"stale,omitempty"`
+}
+
+// Extend asks for more time.
+type Extend struct {
+	Jobs []Lease `json:"jobs"`
+}
+
+// Extended answers Extend, a job each, in their order.
+type Extended struct {
+	Jobs []ExtendedJob `json:"jobs"`
+}
+
+// ExtendedJob is how long a lease still lasts; 0 if it is lost.
+type ExtendedJob struct {
+	ID        string `json:"id"`
+	ExpiresIn int64  `json:"expires_in_ms"`
+}
