@@ -85,6 +85,10 @@ func (l *Limit) validate(field string) error {
 	if l.Quota.Max < 1 || l.Quota.Max > MaxQuota {
 		return within(field+".quota", l.Quota.Max, 1, MaxQuota)
 	}
+	var q Quota
+	if err := q.UnmarshalText([]byte(l.Quota.String())); err != nil {
+		return fieldErr(field+".quota", "", "%v", err)
+	}
 	if l.Timezone == "" {
 		return nil
 	}

@@ -22,13 +22,17 @@ type rig struct {
 	numbers map[string]uint64 // the last request of each client and partition
 	closed  bool              // the test has closed the engine
 	quotes  int               // how many were asked for
+	litters int
 	// beside is, by queue, how many jobs came back that no record was of, less the
 	// records that ended because somebody else dealt with the job.
 	beside map[string]int64
 }
 
-func newRig(t *testing.T, open Open) *rig {
+func newRig(t *testing.T, open Open, begins time.Time) *rig {
 	clock := NewClock()
+	if !begins.IsZero() {
+		clock.Set(instant(begins))
+	}
 	return &rig{T: t, ctx: t.Context(), e: open(t, clock.Now), clock: clock, numbers: map[string]uint64{}, beside: map[string]int64{}}
 }
 

@@ -74,6 +74,16 @@ func Run(t *testing.T, open Open) {
 		{"List", listRules},
 		{"Purge", purgeRules},
 		{"Replay", replayRules},
+		{"Groups", groupRules},
+		{"GroupTurns", groupTurnRules},
+		{"GroupChange", groupChangeRules},
+		{"GroupETA", groupETARules},
+		{"GroupLimits", groupLimitRules},
+		{"LimitPace", limitPaceRules},
+		{"LimitQuota", limitQuotaRules},
+		{"LimitChange", limitChangeRules},
+		{"SpringForward", springRules},
+		{"FallBack", autumnRules},
 		{"Move", moveRules},
 		{"Timeline", timelineRules},
 	})
@@ -93,7 +103,7 @@ func run(t *testing.T, open Open, chapters []chapter) {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {
 				t.Run(r.name, func(t *testing.T) {
-					rig := newRig(t, open)
+					rig := newRig(t, open, begins[chapter.name])
 					r.check(rig)
 					if !t.Failed() && !rig.closed {
 						rig.audit()

@@ -12,7 +12,7 @@ func (r *rig) waitsFor(want queue.Why, queueName string, ids ...string) {
 	r.Helper()
 	for _, id := range ids {
 		got := r.job(queueName, id).Why
-		if got.By != want.By || instant(got.Until) != instant(want.Until) || got.Reason != want.Reason || got.Who != want.Who {
+		if got.By != want.By || instant(got.Until) != instant(want.Until) || got.Reason != want.Reason || got.Who != want.Who || got.Queue != want.Queue {
 			r.Errorf("%s waits for %+v, want %+v", id, got, want)
 		}
 	}

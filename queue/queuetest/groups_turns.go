@@ -1,0 +1,163 @@
+package queuetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// litter appends n jobs of a cost to a queue of a group, whose ids begin with its letter.
+func (r *rig) litter(letter string, n int, cost int64) {
+	r.Helper()
+	r.litters++
+	r.series(named(letter), "", fmt.Sprint(letter, r.litters, "-"), n, cost)
+}
+
+var groupTurnRules = []rule{
+	{"members take turns, ties by the order in which they were made", func(r *rig) {
+		r.group("b unlimited", "p unlimited", "a unlimited")
+		r.litter("a", 4, 1)
+		r.litter("b", 2, 1)
+		r.litter("p", 3, 1)
+		if got := r.order("ses", 9); got != "bpabpapaa" {
+			r.Errorf("departed %s, want bpabpapaa", got)
+		}
+	}},
+	{"costs count", func(r *rig) {
+		r.group("p unlimited", "a unlimited", "b unlimited")
+		r.litter("a", 3, 3)
+		r.litter("b", 12, 1)
+		if got := r.order("ses", 15); got != "abbbabbbabbbbbb" {
+			r.Errorf("departed %s, want abbbabbbabbbbbb", got)
+		}
+	}},
+	{"one that comes late waits for no more than a turn, and is not ahead for having waited", func(r *rig) {
+		r.group("p unlimited", "a unlimited", "b unlimited", "z unlimited")
+		r.litter("a", 100, 1)
+		r.litter("b", 100, 1)
+		r.order("ses", 80)
+		r.litter("z", 20, 1)
+		got := r.order("ses", 60)
+		if first := strings.IndexByte(got, 'z'); first > 2 {
+			r.Errorf("z waited for %d departures: %s", first, got)
+		}
+		if n := strings.Count(got, "z"); n != 20 {
+			r.Errorf("z had %d of 60: %s", n, got)
+		}
+	}},
+	{"one that empties and fills again gains nothing", func(r *rig) {
+		r.group("p unlimited", "a unlimited", "b unlimited", "z unlimited")
+		r.litter("a", 150, 1)
+		r.litter("b", 150, 1)
+		var order strings.Builder
+		for range 100 { // z has one job at a time, always
+			r.litter("z", 1, 1)
+			order.WriteString(r.order("ses", 1))
+			for order.String()[order.Len()-1] != 'z' {
+				order.WriteString(r.order("ses", 1))
+			}
+		}
+		if z, all := strings.Count(order.String(), "z"), order.Len(); z != 100 || all < 3*100-2 {
+			r.Errorf("z had %d of %d departures: %s", z, all, order.String())
+		}
+	}},
+	{"a slow child has its turn when its rate allows, and no more for having been slow", func(r *rig) {
+		r.group("p 100/s", "a unlimited", "b unlimited", "z 10/s 4")
+		r.litter("a", 300, 1)
+		r.litter("b", 300, 1)
+		r.litter("z", 30, 1)
+		var order strings.Builder
+		for range 201 { // 2 s: z is bound by its own rate, after its burst
+			order.WriteString(r.order("ses", 1))
+			r.clock.Advance(10 * time.Millisecond)
+		}
+		got := order.String()
+		if n := strings.Count(got, "z"); n < 22 || n > 24 {
+			r.Errorf("z had %d of %d departures, want its rate of them: %s", n, len(got), got)
+		}
+		if strings.Contains(got, "zz") {
+			r.Errorf("z went twice while others were waiting: %s", got)
+		}
+		if a, b := strings.Count(got, "a"), strings.Count(got, "b"); a-b > 1 || b-a > 1 {
+			r.Errorf("a had %d and b %d", a, b)
+		}
+	}},
+	{"children that are always backlogged share the outflow equally, whatever their jobs cost", func(r *rig) {
+		r.group("p unlimited")
+		share := map[string]int64{}
+		for i := range 20 {
+			letter := fmt.Sprint("m", i)
+			r.group(letter + " unlimited")
+			share[named(letter)] = 0
+			r.litter(letter, 150, 1+int64(i%4))
+		}
+		for range 30 {
+			for _, v := range r.reserve("ses", 37) { // never settled: there is room for all
+				share[v.Queue] += v.Cost
+			}
+		}
+		if j := jain(share); j < 0.99 {
+			r.Errorf("Jain's index is %v of %v", j, share)
+		}
+	}},
+	{"turns go on from one reserve to the next, and over settlements", func(r *rig) {
+		r.group("p unlimited", "a unlimited", "b unlimited")
+		for _, letter := range []string{"p", "a", "b"} {
+			r.litter(letter, 4, 1)
+		}
+		var got strings.Builder
+		for i := range 12 {
+			v := r.reserveAs(fmt.Sprint("client", i%3), "ses", 1).Jobs[0]
+			got.WriteByte(v.ID[0])
+			if i%2 == 0 {
+				r.deliver(v)
+			}
+			r.clock.Advance(time.Millisecond)
+		}
+		if got.String() != "pabpabpabpab" {
+			r.Errorf("departed %s", got.String())
+		}
+	}},
+	{"a child with many lanes has no more than one with none", func(r *rig) {
+		r.group("p unlimited", "a unlimited", "b unlimited")
+		for i := range 20 {
+			r.series("ses.a", fmt.Sprint("lane-", i), fmt.Sprint("a", i, "-"), 3, 1)
+		}
+		r.litter("b", 30, 1)
+		if got := r.order("ses", 40); strings.Count(got, "b") != 20 {
+			r.Errorf("b had %d of 40: %s", strings.Count(got, "b"), got)
+		}
+	}},
+	{"100,000 deep: neither a lane nor a child delays others by more than their turns", func(r *rig) {
+		deep := 100_000
+		if testing.Short() {
+			deep = 5_000
+		}
+		const lanes, each = 99, 10
+		r.put(groupSpec("p unlimited"))
+		r.put(groupSpec("a unlimited", small(200_000)))
+		r.group("b unlimited")
+		for i := range deep / 500 {
+			r.series("ses.a", "flood", fmt.Sprint("flood", i, "-"), 500, 1)
+		}
+		for i := range lanes {
+			r.series("ses.a", fmt.Sprint("small-", i), fmt.Sprint("small", i, "-"), each, 1)
+		}
+		r.order("ses", 1) // the flood is under way
+		r.litter("b", 1, 1)
+		if got := r.order("ses", 3); !strings.Contains(got, "b") {
+			r.Errorf("one job of a sibling was delayed by more than a turn: %s", got)
+		}
+		order := r.order("ses", (lanes+1)*each*11/10)
+		if n := strings.Count(order, "s"); n < lanes*each-3 {
+			r.Errorf("%d of %d jobs of small lanes are among the first %d", n, lanes*each, len(order))
+		}
+		if i := r.info("ses.a"); i.Lanes != 1 || i.Waiting < int64(deep)-200 {
+			r.Errorf("%d lanes, %d waiting", i.Lanes, i.Waiting)
+		}
+		r.check(r.e.Delete(r.ctx, "ses.a", queue.AnyRevision, true))
+	}},
+}

@@ -1,0 +1,201 @@
+package queuetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// used checks how much of each limit of a queue was used, as far as it is a quota; -1 for a pace.
+func (r *rig) used(queueName string, want ...int64) {
+	r.Helper()
+	i := r.info(queueName)
+	var got []int64
+	for k, state := range i.Limits {
+		if i.Spec.Limits[k].Paced() {
+			got = append(got, -1)
+		} else {
+			got = append(got, state.Window.Used)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		r.Errorf("of the quotas of %s %v are used, want %v", queueName, got, want)
+	}
+}
+
+// windowed is a rule of a queue with limits, whose jobs of cost 1 wait from so long after noon on
+// a Tuesday.
+func windowed(what, rate string, after time.Duration, want string, limits ...string) rule {
+	return rule{what, func(r *rig) {
+		r.clock.Advance(after)
+		var name string
+		burst := int64(1)
+		_, _ = fmt.Sscan(rate, &name, &burst) // the burst may be left out
+		q := r.queue("q", name, func(s *queue.Spec) { s.Burst = burst }, limited(limits...))
+		t0, n := r.clock.Now(), len(strings.Fields(want))
+		r.counted(q, n)
+		if got := r.departures(q, t0, n); got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+		if i := r.info(q); i.Lost != 0 {
+			r.Errorf("%d slots lost", i.Lost)
+		}
+	}}
+}
+
+var limitQuotaRules = []rule{
+	windowed("so many a minute, and no more", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s", "quota 3/m"),
+	windowed("two quotas may leave where a minute ends, at the pace", "2/s", 59*time.Second, "j1@0s j2@500ms j3@1s j4@1.5s j5@2s j6@1m1s", "quota 3/m"),
+	windowed("hours and minutes", "unlimited", 0, "j1@0s j2@0s j3@1m0s j4@1h0m0s j5@1h0m0s j6@1h1m0s j7@2h0m0s", "quota 2/m", "quota 3/h"),
+	windowed("in another order", "unlimited", 0, "j1@0s j2@0s j3@1m0s j4@1h0m0s j5@1h0m0s j6@1h1m0s j7@2h0m0s", "quota 3/h", "quota 2/m"),
+	windowed("days", "unlimited", 0, "j1@0s j2@12h0m0s j3@36h0m0s", "quota 1/d"),
+	windowed("weeks begin on Monday", "unlimited", 0, "j1@0s j2@132h0m0s j3@300h0m0s", "quota 1/w"),
+	windowed("months", "unlimited", 0, "j1@0s j2@708h0m0s j3@1452h0m0s", "quota 1/mo"), // after 29.5 days, and 31
+	windowed("days of another zone", "unlimited", 0, "j1@0s j2@6h15m0s j3@30h15m0s", "quota 1/d Asia/Kathmandu"),
+	windowed(
+		"what a burst saved up waits for the next window too", "1/s 5", 59970*time.Millisecond,
+		"j1@0s j2@0s j3@0s j4@30ms j5@30ms j6@1s j7@1m0.03s", "quota 3/m",
+	),
+	{"a job for which a window has too little left waits for the next, which nobody gets before it", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 10/m"))
+		t0 := r.clock.Now()
+		r.acceptJobs(costing(4, q, "a"), costing(4, q, "b"), costing(4, q, "c"), costing(1, q, "d"))
+		r.deliver(r.grant(q, 9, "a", "b")...)
+		r.used(q, 10) // what is left is forfeited
+		r.acceptJobs(urgent(9, "", q, "e"))
+		r.grant(q, 9)
+		if got, want := r.departures(q, t0, 3), "e@1m0s c@1m0s d@1m0s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+		r.used(q, 6)
+	}},
+	{"a job that costs more than the quota uses up a whole window", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 3/m"))
+		t0 := r.clock.Now()
+		r.acceptJobs(job(q, "a"), costing(5, q, "b"), job(q, "c"), costing(1000, q, "d"), costing(5, q, "e"))
+		if got, want := r.departures(q, t0, 5), "a@0s b@1m0s c@2m0s d@3m0s e@4m0s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+	}},
+	{"nothing is used up of the others when one has too little left", func(r *rig) {
+		for i, order := range [][]string{{"quota 10/m", "1/m 3", "quota 3/h"}, {"quota 3/h", "quota 10/m", "1/m 3"}} {
+			q := r.queue(fmt.Sprint("g.q", i), "unlimited", limited(order...))
+			r.acceptJobs(costing(2, q, "a"), costing(2, q, "b"))
+			r.deliver(r.grant(q, 9, "a")...)
+			before := r.info(q)
+			r.grant(q, 9)
+			info := r.info(q)
+			for k, l := range info.Spec.Limits {
+				switch used := info.Limits[k].Window.Used; {
+				case l.Paced() && info.Limits[k].Bucket != before.Limits[k].Bucket:
+					r.Errorf("the bucket of %s is %+v, was %+v", l.Rate, info.Limits[k].Bucket, before.Limits[k].Bucket)
+				case l.Quota.Per == "m" && used != 2, l.Quota.Per == "h" && used != 3:
+					r.Errorf("%d of %s are used", used, l.Quota)
+				}
+			}
+			if info.Bucket != before.Bucket {
+				r.Errorf("the queue's bucket is %+v, was %+v", info.Bucket, before.Bucket)
+			}
+			r.delete(q)
+		}
+	}},
+	{"what is released gives back what it used, in its own window only", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 2/m"), leased(5*time.Minute, 9))
+		r.clock.Advance(time.Second) // the quota was there before
+		t0 := r.clock.Now()
+		r.counted(q, 6)
+		v := r.grant(q, 9, "j1", "j2")
+		r.release(v[0]) // not the last one
+		r.used(q, 1)
+		v[0] = r.grant(q, 9, "j1")[0]
+		r.clock.Advance(time.Minute)
+		w := r.grant(q, 9, "j3", "j4")
+		r.release(v[0])
+		r.used(q, 2)
+		r.grant(q, 9)
+		r.fail(time.Hour, w[0]) // was used, however it ended
+		r.deliver(w[1])
+		r.used(q, 2)
+		if got, want := r.departures(q, t0, 2), "j1@1m59s j5@1m59s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+		r.deliver(v[1])
+	}},
+	{"what left before there was a quota gives nothing back", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.counted(q, 6)
+		v := r.grant(q, 2, "j1", "j2")
+		r.queue(q, "unlimited", limited("quota 2/m"))
+		r.deliver(r.grant(q, 1, "j3")...)
+		r.release(v...)
+		r.used(q, 1)
+		r.deliver(r.grant(q, 9, "j1")...)
+		r.used(q, 2)
+	}},
+	{"a job that expires uses up nothing", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 2/m"))
+		t0 := r.clock.Now()
+		r.counted(q, 3)
+		for i := range 5 {
+			r.acceptJobs(until(t0.Add(210*time.Second), q, fmt.Sprint("x", i)))
+		}
+		r.accept(q, "k")
+		r.deliver(r.grant(q, 9, "j1", "j2")...)
+		r.clock.Advance(4 * time.Minute)
+		r.deliver(r.grant(q, 9, "j3", "k")...)
+		r.used(q, 2)
+	}},
+	{"when jobs are expected, and why they wait", func(r *rig) {
+		q := r.queue("q", "1/s", limited("quota 3/m"))
+		t0 := r.clock.Now()
+		a := r.counted(q, 8)
+		for i, want := range []int{0, 1, 2, 60, 61, 62, 120, 121} {
+			if at := t0.Add(time.Duration(want) * time.Second); instant(a[i].ETA.At) != at || a[i].ETA.Exact {
+				r.Errorf("%s is expected in %v, exact %v; want %ds, roughly", a[i].ID, instant(a[i].ETA.At).Sub(t0), a[i].ETA.Exact, want)
+			}
+		}
+		r.waitsFor(because(queue.ByDrainer), q, "j1")
+		r.waitsFor(because(queue.ByRate), q, "j2", "j3")
+		r.waitsFor(queue.Why{By: queue.ByQuota, Reason: "3/m"}, q, "j4", "j8")
+		r.lapsed(until(t0.Add(121*time.Second), q, "late"), t0.Add(122*time.Second))
+		r.departures(q, t0, 3)
+		shut := lasting(queue.ByQuota, t0.Add(time.Minute), "3/m")
+		r.waitsFor(shut, q, "j4", "j8")
+		r.waitsFor(because(queue.ByDrainer), r.queue("g.other", "1/s", limited("quota 3/m")))
+		z := r.queue("g.z", "unlimited", limited("quota 1/d Europe/Berlin"))
+		r.counted(z, 2)
+		r.deliver(r.grant(z, 1, "j1")...)
+		r.waitsFor(lasting(queue.ByQuota, t0.Add(10*time.Hour), "1/d Europe/Berlin"), z, "j2")
+	}},
+	{"those refused are told when there is room, which may be in another window", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 1/m"), small(2))
+		r.counted(q, 2)
+		r.promised(q, "k", 100*time.Millisecond)
+		r.deliver(r.grant(q, 9, "j1")...)
+		r.accept(q, "k")
+		r.promised(q, "l", time.Minute)
+		r.promised(q, "l", time.Minute)
+	}},
+	{"a queue that waits for a window is looked at when that begins", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 1/m"))
+		r.counted(q, 2)
+		r.clock.Advance(58500 * time.Millisecond)
+		res := r.reserveAs("client", q, 9)
+		r.sameIDs(res.Jobs, "j1")
+		if want := 1500*time.Millisecond - queue.Horizon/2; res.Next != want {
+			r.Errorf("told to ask again in %v, want %v", res.Next, want)
+		}
+		r.clock.Advance(3500 * time.Millisecond)
+		if res := r.reserveAs("client", q, 9); res.Lost[q] != 0 || len(res.Jobs) != 1 {
+			r.Errorf("granted %v, lost %v: there is no pace to lose slots of", ids(res.Jobs), res.Lost)
+		}
+	}},
+	{"lanes take turns as ever, and one that rests uses up nothing", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2 z1", each(paced("1/30s")), limited("quota 4/m"))
+		if got, want := r.departures(q, r.clock.Now(), 6), "x1@0s y1@0s z1@0s x2@30s y2@1m0s x3@1m0s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+	}},
+}
