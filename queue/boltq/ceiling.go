@@ -208,7 +208,7 @@ func (l *line) raises(now leaky.Instant, cost int64, c *call) (r raises) {
 func (l *line) costs(cost int64) {
 	l.maxCost = max(l.maxCost, cost)
 	if p := l.parent(); p != nil {
-		p.maxCost = max(p.maxCost, cost)
+		p.dearer = max(p.dearer, cost)
 	}
 }
 

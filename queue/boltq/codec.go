@@ -41,6 +41,7 @@ type lineRecord struct {
 	counters
 	ceiling ceilings
 	maxCost int64
+	dearer  int64
 	turn    int64
 	tickets uint64
 	way     way
@@ -48,7 +49,7 @@ type lineRecord struct {
 
 func (l lineRecord) encode() []byte {
 	w := writer{}
-	w.num(uint64(l.ceiling.tat), uint64(l.maxCost), uint64(l.turn-firstTurn))
+	w.num(uint64(l.ceiling.tat), uint64(l.maxCost), uint64(l.dearer), uint64(l.turn-firstTurn))
 	c := l.counters
 	for _, v := range c.all() {
 		w.num(uint64(*v))
@@ -64,7 +65,7 @@ func (l lineRecord) encode() []byte {
 
 func decodeLine(b []byte) (lineRecord, error) {
 	r := reader{b: b}
-	l := lineRecord{ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), turn: firstTurn + int64(r.num())}
+	l := lineRecord{ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), dearer: int64(r.num()), turn: firstTurn + int64(r.num())}
 	for _, v := range l.counters.all() {
 		*v = int64(r.num())
 	}

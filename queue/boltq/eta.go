@@ -27,13 +27,13 @@ type kin struct {
 type risk struct {
 	maxCost int64
 	plain   bool
-	dearest int64 // maxCost of the parent, if there is one
+	dearest int64 // the greatest cost in the group, if there is one
 }
 
 func (l *line) risk(cost int64, odd bool) risk {
 	r := risk{maxCost: max(l.maxCost, cost), plain: l.plain && !odd}
 	if l.kin != nil {
-		r.dearest = max(l.kin.of.maxCost, cost)
+		r.dearest = max(l.kin.of.dearestOfAll(), cost)
 	}
 	return r
 }

@@ -30,7 +30,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	return queue.MovedQueue{
 		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: info.Bucket,
 		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
-		Turn: l.turn, MaxCost: l.maxCost, Import: l.filling.mark, Open: l.filling.open,
+		Turn: l.turn, MaxCost: l.dearestOfAll(), Import: l.filling.mark, Open: l.filling.open,
 	}, nil
 }
 

@@ -78,6 +78,9 @@ func (l *line) parent() *line {
 	return l.kin.of
 }
 
+// dearestOfAll is the greatest cost appended to a queue or its children.
+func (l *line) dearestOfAll() int64 { return max(l.maxCost, l.dearer) }
+
 // own is opens as far as l goes as a member: what holds all of them holds the parent's own
 // jobs.
 func (l *line) own(now leaky.Instant) leaky.Instant {
@@ -195,8 +198,12 @@ func turned(number, n int64) int64 {
 }
 
 // regain gives a departure back that was never used: to buckets where it was the last one granted.
+// What the group could not have used before is no lost slot.
 func (l *line) regain(f *flight, cost int64, now leaky.Instant) {
 	fence := f.fence.number
+	if g := l.kin; g != nil {
+		g.since = max(g.since, min(now, g.of.free(now)))
+	}
 	l.refund(f.due, cost)
 	if p := l.parent(); p != nil {
 		if fence == l.lastFence {
@@ -210,7 +217,6 @@ func (l *line) regain(f *flight, cost int64, now leaky.Instant) {
 	case g == nil && fence == l.lastFence:
 		l.giveBack()
 	case g != nil && fence == g.lastFence && g.of.busy == nil:
-		g.since = max(g.since, min(now, g.of.free(now)))
 		g.of.giveBack()
 	}
 }
@@ -261,7 +267,7 @@ func (g *group) serve(l *line, cost int64) {
 
 // settle finds the place of a member that is ready, after a job of it was dealt with at d.
 func (g *group) settle(l *line, d, now leaky.Instant) {
-	if next := l.own(now); !l.able(next) {
+	if next := max(d, l.own(now)); !l.able(next) {
 		l.seat.leave()
 	} else if next > d {
 		g.rest(l, next)

@@ -113,7 +113,7 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
 	i.Lanes = int64(l.peopled)
 	if g := l.kin; l.heads() {
-		i.Group = queue.GroupInfo{Children: int64(g.children), Members: g.peopled, Waiting: g.waiting, MaxCost: l.maxCost}
+		i.Group = queue.GroupInfo{Children: int64(g.children), Members: g.peopled, Waiting: g.waiting, MaxCost: l.dearestOfAll()}
 	}
 	if ln := l.first(); ln != nil {
 		i.OldestWaiting = ln.fifo.front().appended.Time()
@@ -196,11 +196,11 @@ func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 	switch j.state {
 	case queue.Waiting:
 		i.Position = int64(j.lane.fifo.rank(j)) + 1
-		i.ETA = l.expected(j, l.risk(0, false), now)
+		i.ETA = l.expected(j, l.risk(int64(j.cost), false), now)
 		i.Why = l.reason(j, now)
 	case queue.Scheduled:
 		i.DueAt = j.flight.due.Time()
-		i.ETA = l.expected(j, l.risk(0, false), now)
+		i.ETA = l.expected(j, l.risk(int64(j.cost), false), now)
 		i.Why = l.reason(j, now)
 	case queue.Leased:
 		i.DueAt = j.flight.due.Time()

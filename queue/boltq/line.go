@@ -48,6 +48,7 @@ type line struct {
 
 	turn     int64
 	maxCost  int64
+	dearer   int64         // the same of its children's jobs, since it was made
 	plain    bool          // no job with a lane, a priority or a not-before came in
 	since    leaky.Instant // when this process opened a file that has the queue; 0 if it made it
 	dearest  int64         // maxCost then
@@ -120,7 +121,7 @@ func (l *line) size() int64 {
 
 // record is what the file should say of the queue, all in all.
 func (l *line) record(c counters, ceiling ceilings, w way) lineRecord {
-	return lineRecord{counters: c, ceiling: ceiling, maxCost: l.maxCost, turn: l.turn, tickets: l.aside.tickets, way: w}
+	return lineRecord{counters: c, ceiling: ceiling, maxCost: l.maxCost, dearer: l.dearer, turn: l.turn, tickets: l.aside.tickets, way: w}
 }
 
 // vacate takes a job out of those that hold a place.

@@ -106,11 +106,11 @@ func (l *loader) lines(ctx context.Context) error {
 			return err
 		}
 		if q := l.byNumber[number]; q != nil {
-			q.kept, q.maxCost, q.turn = r.counters, max(1, r.maxCost), r.turn
+			q.kept, q.maxCost, q.dearer, q.turn = r.counters, max(1, r.maxCost), r.dearer, r.turn
 			q.aside.tickets, q.aside.way = r.tickets, r.way
 			q.since, q.dearest = l.now, q.maxCost
 			q.ceiling, q.pledged = r.ceiling, r.ceiling
-			q.restore(r.ceiling, l.now, q.maxCost)
+			q.restore(r.ceiling, l.now, q.dearestOfAll())
 		}
 		return nil
 	})

@@ -35,7 +35,7 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 	case l.crowded():
 		return queue.Why{By: queue.ByMaxInFlight}
 	}
-	return l.judge(l.outlook(j, l.risk(0, false)), now).why(l, now)
+	return l.judge(l.outlook(j, l.risk(int64(j.cost), false)), now).why(l, now)
 }
 
 // why is the verdict for a job of l.
