@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Keeper looks after the jobs of a queue by the many: it lists them, takes them back, and
@@ -23,6 +24,18 @@ type Keeper interface {
 	// Forget drops dead jobs for good, and reports in the same order which it
 	// dropped; their ids may be used again. Errors: ErrUnknownQueue, a *FieldError.
 	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
+	// DeadQueues returns up to limit of the queues that have dead jobs, in order of name,
+	// beginning behind after. Those that are gone are among them: dead jobs outlive their queue, and are
+	// listed (with Job and ListJobs) and dropped by its name.
+	DeadQueues(ctx context.Context, after string, limit int) ([]DeadQueue, error)
+}
+
+// DeadQueue is a name with dead jobs: of the queue, and of former ones of that name.
+type DeadQueue struct {
+	Queue  string
+	Dead   int64
+	Oldest time.Time // when the first of them died
+	Gone   bool      // there is no such queue; its dead can be replayed when it is made again
 }
 
 // MaxPage is the most jobs in one call of a Keeper.

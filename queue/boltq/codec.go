@@ -198,17 +198,21 @@ func decodeFlight(b []byte) (s queue.State, f flight, err error) {
 	return s, f, r.err("flight")
 }
 
-func encodeEnded(line uint64, d *ended, past []byte) []byte {
+func encodeEnded(l *line, d *ended, past []byte) []byte {
 	w := writer{byte(d.state), byte(d.verdict), byte(d.result)}
 	w = append(w, d.print[:]...)
-	w.num(line, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
+	w.num(l.number, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
 	w.text(d.id)
 	w.text(d.reason)
+	if d.state == queue.Dead { // which outlives its queue
+		w.text(l.spec.Name)
+	}
 	return append(w, past...)
 }
 
-// decodeEnded takes a record apart; past shares memory with b.
-func decodeEnded(b []byte) (line uint64, d *ended, past []byte, err error) {
+// decodeEnded takes a record apart; name is that of a dead one's queue, and past shares memory
+// with b.
+func decodeEnded(b []byte) (line uint64, d *ended, name string, past []byte, err error) {
 	r := reader{b: b}
 	d = &ended{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
 	for i := range d.print {
@@ -218,7 +222,10 @@ func decodeEnded(b []byte) (line uint64, d *ended, past []byte, err error) {
 	d.cost, d.attempts = uint16(r.num()), int(r.num())
 	d.appended, d.at = leaky.Instant(r.num()), leaky.Instant(r.num())
 	d.id, d.reason = r.text(), r.text()
-	return line, d, r.b, r.err("ended job")
+	if d.state == queue.Dead {
+		name = r.text()
+	}
+	return line, d, name, r.b, r.err("ended job")
 }
 
 func encodeDeferral(line, number uint64, id string, d deferral) []byte {

@@ -43,6 +43,9 @@ type Engine struct {
 	fading         heap[*lane] // that hold nothing, but have a bucket
 	count          [queue.Expired + 1]int64
 	dead           int64
+	letters        map[string]*letters // of every name that has dead jobs, or a retention on file
+	mourned        sorted[*letters]    // that have some, by name
+	mourner        string              // whose dead were looked at last
 
 	store    storeRecord // the counters on file, ahead of it while commits are under way
 	fences   uint64

@@ -91,7 +91,7 @@ func (p *exporting) choose(ctx context.Context, e *Engine) error {
 	case queue.Leased:
 		p.leased(e, l, c, now)
 	case queue.Dead:
-		p.dead(l, c, now)
+		p.dead(e, c, now)
 	default:
 		p.ended(l, c, now)
 	}
@@ -170,14 +170,8 @@ func (p *exporting) addEnded(d *ended) {
 	p.seqs, p.keys = append(p.seqs, d.seq), append(p.keys, d.key)
 }
 
-func (p *exporting) dead(l *line, c *queue.Cursor, now leaky.Instant) {
-	behind := func(d *ended) bool {
-		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
-	}
-	for d := range l.ended.dead.from(behind) {
-		if tooOld(d, l.spec.Retention, now) {
-			continue
-		}
+func (p *exporting) dead(e *Engine, c *queue.Cursor, now leaky.Instant) {
+	for d := range e.deadFrom(p.of.Queue, c, now) {
 		p.addEnded(d)
 		if p.at(int64(d.at), d.id, nil) {
 			return
@@ -219,7 +213,7 @@ func (p *exporting) read(e *Engine) (page queue.Exported, err error) {
 					continue
 				}
 				if m.State == queue.Dead && p.keys[i] != 0 {
-					_, _, past, _ := decodeEnded(t.endedTable().Get(key(p.keys[i]))) // it is there as its record is
+					_, _, _, past, _ := decodeEnded(t.endedTable().Get(key(p.keys[i]))) // it is there as its record is
 					m.Timeline = bytes.Clone(past)
 				}
 				readMoved(&m, found)

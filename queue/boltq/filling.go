@@ -46,7 +46,7 @@ func (l *line) unfit(spec *queue.Spec) error {
 	switch {
 	case l.filling.open:
 		return fmt.Errorf("import %s into it is not finished", queue.Shorten(l.filling.mark, 80))
-	case l.size() > 0 || l.backlog() || l.ended.dead.len() > 0:
+	case l.size() > 0 || l.backlog() || l.kept.died > 0:
 		return errors.New("it holds jobs")
 	case !l.spec.Equal(*spec):
 		return errors.New("it is there with other settings")

@@ -100,7 +100,7 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	i := queue.Info{
 		Spec: l.spec, Revision: l.revision, Pause: l.pause.told(now),
 		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased],
-		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: int64(l.ended.dead.len()),
+		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: e.deadOf(l.spec.Name),
 		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut, Replayed: c.replayed,
 		Delivered: c.delivered, Retried: c.retried, Died: c.died,
 		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
@@ -158,11 +158,14 @@ func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, pa
 	if err := e.readable(ctx); err != nil {
 		return i, nil, nil, err
 	}
+	now := e.now()
 	l, err := e.live(name)
 	if err != nil {
+		if d := e.letter(name, id, now); d != nil {
+			return shown(name, d), nil, d, nil
+		}
 		return i, nil, nil, err
 	}
-	now := e.now()
 	if j := l.jobs[id]; j != nil && j.state != queue.StateNone {
 		if j.flight != nil {
 			past = j.flight.past
@@ -170,7 +173,7 @@ func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, pa
 		return l.look(j, now), past, nil, nil
 	}
 	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
-		i = l.shown(d)
+		i = shown(name, d)
 		if d.state == queue.Dead {
 			dead = d
 		} else if d.departed != 0 {
@@ -180,6 +183,9 @@ func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, pa
 	}
 	if number, d := l.deferral(id, now); d != nil {
 		return l.lookAside(id, number, d, now), nil, nil, nil
+	}
+	if d := e.letter(name, id, now); d != nil { // of a former queue
+		return shown(name, d), nil, d, nil
 	}
 	return i, nil, nil, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
 }

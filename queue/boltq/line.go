@@ -104,7 +104,7 @@ func newLine(number uint64, spec queue.Spec) *line {
 	}
 	l.outlet = outlet{of: l, agendaAt: -1}
 	l.bare = lane{line: l, place: -1}
-	l.ended.byID, l.ended.dead.less = map[string]*ended{}, byDeath
+	l.ended.byID = map[string]*ended{}
 	l.setSpec(spec)
 	return l
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 
 	"go.etcd.io/bbolt"
@@ -57,7 +58,7 @@ func (e *Engine) page(ctx context.Context, r *queue.ListRequest) (*listing, erro
 		return nil, err
 	}
 	l, err := e.live(r.Queue)
-	if err != nil {
+	if err != nil && (r.State != queue.Dead || e.former(r.Queue) == nil) {
 		return nil, err
 	}
 	if err := r.Validate(); err != nil {
@@ -76,7 +77,7 @@ func (e *Engine) page(ctx context.Context, r *queue.ListRequest) (*listing, erro
 	case queue.Leased:
 		p.leased(e, l, c)
 	default:
-		p.dead(l, c, e.now())
+		p.dead(e, c, e.now())
 	}
 	return p, nil
 }
@@ -177,18 +178,31 @@ func (p *listing) leased(e *Engine, l *line, c *queue.Cursor) {
 	}
 }
 
-func (p *listing) dead(l *line, c *queue.Cursor, now leaky.Instant) {
-	behind := func(d *ended) bool {
-		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
-	}
-	for d := range l.ended.dead.from(behind) {
-		if tooOld(d, l.spec.Retention, now) {
-			continue
-		}
-		p.jobs, p.ended = append(p.jobs, l.shown(d)), append(p.ended, d)
+func (p *listing) dead(e *Engine, c *queue.Cursor, now leaky.Instant) {
+	for d := range e.deadFrom(p.of.Queue, c, now) {
+		p.jobs, p.ended = append(p.jobs, shown(p.of.Queue, d)), append(p.ended, d)
 		if p.full() {
 			p.end(int64(d.at), d.id, nil)
 			return
+		}
+	}
+}
+
+// deadFrom yields the dead of a name that are not too old, behind a place.
+func (e *Engine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.Seq[*ended] {
+	behind := func(d *ended) bool {
+		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
+	}
+	return func(yield func(*ended) bool) {
+		ls := e.letters[name]
+		if ls == nil {
+			return
+		}
+		r := e.retention(ls)
+		for d := range ls.dead.from(behind) {
+			if !tooOld(d, r, now) && !yield(d) {
+				return
+			}
 		}
 	}
 }
@@ -226,9 +240,9 @@ func listed(j *job) queue.JobInfo {
 }
 
 // shown is a job that has ended.
-func (l *line) shown(d *ended) queue.JobInfo {
+func shown(name string, d *ended) queue.JobInfo {
 	return queue.JobInfo{
-		Queue: l.spec.Name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,
+		Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,
 		AppendedAt: d.appended.Time(), EndedAt: d.at.Time(), Reason: d.reason,
 	}
 }

@@ -31,7 +31,7 @@ type loader struct {
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
 		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
-		for _, step := range []func(context.Context) error{l.store, l.specs, l.imports, l.lines, l.failures, l.buckets, l.ended, l.deferred, l.jobs, l.finish} {
+		for _, step := range []func(context.Context) error{l.store, l.specs, l.imports, l.lines, l.failures, l.buckets, l.retains, l.ended, l.deferred, l.jobs, l.finish} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -139,9 +139,17 @@ func (l *loader) buckets(context.Context) error {
 	})
 }
 
+func (l *loader) retains(context.Context) error {
+	return l.tx.Bucket(retainsTable).ForEach(func(k, v []byte) error {
+		r := reader{b: v}
+		l.lettersOf(string(k)).kept = &queue.Retention{For: queue.Duration(r.num()), Max: int64(r.num())}
+		return r.err("retention")
+	})
+}
+
 func (l *loader) ended(ctx context.Context) error {
 	return l.each(ctx, endedTable, func(number uint64, v []byte) error {
-		of, d, _, err := decodeEnded(v)
+		of, d, name, _, err := decodeEnded(v)
 		if err != nil {
 			return err
 		}
@@ -150,13 +158,14 @@ func (l *loader) ended(ctx context.Context) error {
 			l.dead[d.seq] = true
 		}
 		q := l.byNumber[of]
-		if q == nil {
-			l.orphans.ended = append(l.orphans.ended, d)
-			return nil
+		if q != nil {
+			q.ended.add(d)
 		}
-		q.ended.add(d)
-		if d.state == queue.Dead {
-			l.Engine.dead++
+		switch {
+		case d.state == queue.Dead && (l.Engine.lines[name] != nil || l.letters[name] != nil):
+			l.lay(name, d)
+		case q == nil:
+			l.orphans.ended = append(l.orphans.ended, d)
 		}
 		return nil
 	})
@@ -286,6 +295,9 @@ func (l *loader) finish(context.Context) error {
 		l.expunge(q, l.now, math.MaxInt)
 		l.enlist(q)
 		l.arm(q, l.now)
+	}
+	for _, ls := range l.letters {
+		l.trimDead(ls, l.now, math.MaxInt)
 	}
 	return nil
 }

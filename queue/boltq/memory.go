@@ -6,11 +6,11 @@ import (
 )
 
 // memory is what a queue remembers of jobs that ended: bounded in age and
-// number, delivered and dead counted apart, the oldest forgotten first.
+// number, delivered and dead counted apart, the oldest forgotten first. Its dead stand
+// among the letters of its name.
 type memory struct {
 	byID      map[string]*ended
 	delivered ring[*ended]
-	dead      sorted[*ended]
 }
 
 // byDeath is the order of the dead: by when they died, ties by id.
@@ -40,36 +40,27 @@ func tooOld(d *ended, r queue.Retention, now leaky.Instant) bool {
 // add remembers d.
 func (m *memory) add(d *ended) {
 	m.byID[d.id] = d
-	if d.state == queue.Dead {
-		m.dead.push(d)
-	} else {
+	if d.state != queue.Dead {
 		m.delivered.push(d)
 	}
 }
 
-// take takes a dead job out, which is in it.
+// take takes a dead job out.
 func (m *memory) take(d *ended) {
-	m.dead.remove(d)
 	if m.byID[d.id] == d {
 		delete(m.byID, d.id)
 	}
 }
 
-// trim forgets up to limit of what is too old or too many, and returns it.
+// trim forgets up to limit of what ended otherwise than dead and is too old or too many, and returns it.
 func (m *memory) trim(r queue.Retention, now leaky.Instant, limit int) []*ended {
 	var gone []*ended
-	for _, kind := range []interface {
-		len() int
-		top() *ended
-		pop() *ended
-	}{&m.delivered, &m.dead} {
-		for len(gone) < limit && kind.len() > 0 && (int64(kind.len()) > r.Max || tooOld(kind.top(), r, now)) {
-			d := kind.pop()
-			if m.byID[d.id] == d { // the id may have been used again
-				delete(m.byID, d.id)
-			}
-			gone = append(gone, d)
+	for len(gone) < limit && m.delivered.len() > 0 && (int64(m.delivered.len()) > r.Max || tooOld(m.delivered.top(), r, now)) {
+		d := m.delivered.pop()
+		if m.byID[d.id] == d { // the id may have been used again
+			delete(m.byID, d.id)
 		}
+		gone = append(gone, d)
 	}
 	return gone
 }

@@ -33,6 +33,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		epoch: newEpoch(), lines: map[string]*line{}, children: map[string]int{}, agenda: newAgenda(), ripening: newRipening(), pulled: newAgenda(), pulledRipening: newRipening(),
 		leases: newLeases(), fading: newLanes(byFading),
 		left: map[string]paces{}, renews: never, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
+		letters: map[string]*letters{}, mourned: sorted[*letters]{less: byName},
 		backlogs: map[*line]struct{}{}, rooms: audience[string]{},
 	}
 	e.work.L = &e.mu

@@ -7,9 +7,14 @@ import (
 
 const patrolMax = 100 // memories of each kind forgotten for their age, a call
 
-// goRounds forgets what is too old in one queue's memory; calls take turns over
-// the queues.
+// goRounds forgets what is too old in one queue's memory, and of the dead of one name; calls
+// take turns over them.
 func (e *Engine) goRounds(now leaky.Instant) {
+	ls := e.mournedAfter(e.mourner)
+	if e.mourner = ""; ls != nil {
+		e.mourner = ls.name
+		e.trimDead(ls, now, patrolMax)
+	}
 	if len(e.names) == 0 {
 		return
 	}
@@ -24,17 +29,15 @@ func (e *Engine) goRounds(now leaky.Instant) {
 func (e *Engine) remember(l *line, d *ended, now leaky.Instant) {
 	l.ended.add(d)
 	if d.state == queue.Dead {
-		e.dead++
+		e.lay(l.spec.Name, d)
 	}
 	e.trim(l, now, 2)
 }
 
 // trim forgets up to limit ended jobs of a queue that are too old or too many.
 func (e *Engine) trim(l *line, now leaky.Instant, limit int) {
-	for _, d := range l.ended.trim(l.spec.Retention, now, limit) {
-		if d.state == queue.Dead {
-			e.dead--
-		}
-		e.forget = append(e.forget, d)
+	e.forget = append(e.forget, l.ended.trim(l.spec.Retention, now, limit)...)
+	if ls := e.letters[l.spec.Name]; ls != nil {
+		e.trimDead(ls, now, limit)
 	}
 }

@@ -235,7 +235,7 @@ func (c *recalling) done(e *Engine, _ leaky.Instant) {
 	c.line.stop(c.was.id)
 	c.line.ended.add(c.was)
 	if c.was.state == queue.Dead {
-		e.dead++
+		e.lay(c.line.spec.Name, c.was)
 	}
 	c.it.outcome = queue.Placed
 	c.call.settle(nil)

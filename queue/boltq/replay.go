@@ -31,7 +31,7 @@ type kept struct {
 
 // Replay implements queue.Keeper.
 func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
-	items, err := e.the(ctx, name, ids)
+	items, err := e.the(ctx, name, ids, false)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 
 // Forget implements queue.Keeper.
 func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
-	items, err := e.the(ctx, name, ids)
+	items, err := e.the(ctx, name, ids, true)
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +70,14 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 	return dropped, nil
 }
 
-// the makes items of ids, if the queue is there.
-func (e *Engine) the(ctx context.Context, name string, ids []string) ([]*replay, error) {
+// the makes items of ids, if the queue is there, or dead jobs of a former one will do and are.
+func (e *Engine) the(ctx context.Context, name string, ids []string, former bool) ([]*replay, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := e.live(name); err != nil {
+	if _, err := e.live(name); err != nil && (!former || e.former(name) == nil) {
 		return nil, err
 	}
 	if err := queue.ValidateIDs(ids); err != nil {
@@ -93,12 +93,10 @@ func (e *Engine) the(ctx context.Context, name string, ids []string) ([]*replay,
 // readKept reads what is needed of the records, outside the mutex.
 func (e *Engine) readKept(name string, items []*replay) error {
 	e.mu.Lock()
-	if l := e.lines[name]; l != nil {
-		now := e.now()
-		for _, it := range items {
-			if d := l.ended.find(it.id, l.spec.Retention, now); d != nil && d.state == queue.Dead {
-				it.kept = &kept{seq: d.seq}
-			}
+	now := e.now()
+	for _, it := range items {
+		if d := e.letter(name, it.id, now); d != nil {
+			it.kept = &kept{seq: d.seq}
 		}
 	}
 	e.mu.Unlock()
@@ -127,35 +125,33 @@ func (k *kept) read(t *tables) {
 	k.job.Lane = strings.Clone(k.job.Lane)
 }
 
-// deadOf returns the dead job that an item is about, nil if there is none, unless that
-// depends on changes under way.
-func (e *Engine) deadOf(it *replay, now leaky.Instant) (l *line, d *ended, busy *call) {
-	l = e.lines[it.queue]
-	if l == nil {
-		it.err = unknownQueue(it.queue)
-		return nil, nil, nil
-	}
+// deciding returns the change under way on which it depends what becomes of an id, if there is one.
+func (l *line) deciding(id string) *call {
 	if l.busy != nil {
-		return l, nil, l.busy
+		return l.busy
 	}
-	if j := l.jobs[it.id]; j != nil {
-		return l, nil, j.busy
+	if j := l.jobs[id]; j != nil && j.busy != nil {
+		return j.busy
 	}
-	if c := l.moving(it.id); c != nil {
-		return l, nil, c
-	}
-	d = l.ended.find(it.id, l.spec.Retention, now)
-	if d != nil && d.state != queue.Dead {
-		d = nil
-	}
-	return l, d, nil
+	return l.moving(id)
 }
 
 // replay decides about a job, unless it depends on changes under way.
 func (e *Engine) replay(it *replay, c *call, now leaky.Instant) (busy *call) {
-	l, d, busy := e.deadOf(it, now)
-	if busy != nil || d == nil {
+	l, d := e.lines[it.queue], e.letter(it.queue, it.id, now)
+	if l == nil {
+		it.err = unknownQueue(it.queue)
+		return nil
+	}
+	if busy := l.deciding(it.id); busy != nil || d == nil {
 		return busy
+	}
+	// One of a former queue stays dead while this one knows another of that id.
+	if own := l.ended.find(it.id, l.spec.Retention, now); l.jobs[it.id] != nil || own != nil && own != d {
+		return nil
+	}
+	if _, aside := l.deferral(it.id, now); aside != nil {
+		return nil
 	}
 	k := it.kept
 	if k == nil || k.seq != d.seq {
@@ -176,9 +172,9 @@ func (e *Engine) replay(it *replay, c *call, now leaky.Instant) (busy *call) {
 	}
 	e.store.seq++
 	j := &job{id: d.id, lane: ln, seq: e.store.seq, appended: now, print: d.print, busy: c, size: uint32(k.size), cost: d.cost}
-	w := &reviving{call: c, job: j, was: d, asked: it}
+	w := &reviving{call: c, job: j, was: d, asked: it, own: l.ended.byID[d.id] == d}
 	l.ended.take(d)
-	e.dead--
+	e.lift(e.letters[it.queue], d)
 	w.raise = l.enter(j, &k.job, c, now)
 	e.enqueue(c, w)
 	return nil
@@ -201,6 +197,7 @@ type reviving struct {
 	call  *call
 	job   *job
 	was   *ended
+	own   bool // it died in this queue, and no former one
 	raise raises
 	asked *replay
 }
@@ -233,8 +230,10 @@ func (c *reviving) done(e *Engine, now leaky.Instant) {
 func (c *reviving) undone(e *Engine, err error) {
 	l := c.job.lane.line
 	e.exit(c.job, e.now())
-	l.ended.add(c.was)
-	e.dead++
+	if c.own {
+		l.ended.add(c.was)
+	}
+	e.lay(l.spec.Name, c.was)
 	c.asked.err = err
 	c.call.settle(err)
 }
@@ -243,21 +242,34 @@ func (c *reviving) frees() bool { return false }
 
 // drop decides about a job that is to be forgotten.
 func (e *Engine) drop(it *replay, c *call, now leaky.Instant) (busy *call) {
-	l, d, busy := e.deadOf(it, now)
-	if busy != nil || d == nil {
-		return busy
+	l, d := e.lines[it.queue], e.letter(it.queue, it.id, now)
+	if l == nil && e.former(it.queue) == nil {
+		it.err = unknownQueue(it.queue)
+		return nil
 	}
-	l.ended.take(d)
-	e.dead--
-	l.start(d.id, c)
-	e.enqueue(c, &dropping{call: c, line: l, was: d, asked: it})
+	if l != nil {
+		if busy := l.deciding(it.id); busy != nil {
+			return busy
+		}
+	}
+	if d == nil {
+		return nil
+	}
+	w := &dropping{call: c, was: d, asked: it}
+	if l != nil && l.ended.byID[d.id] == d {
+		w.line = l
+		l.ended.take(d)
+		l.start(d.id, c)
+	}
+	e.lift(e.letters[it.queue], d)
+	e.enqueue(c, w)
 	return nil
 }
 
 // dropping drops a dead job.
 type dropping struct {
 	call  *call
-	line  *line
+	line  *line // in which it died; nil if that is a former one
 	was   *ended
 	asked *replay
 }
@@ -267,15 +279,19 @@ func (c *dropping) tally(*batch) {}
 func (c *dropping) write(t *tables) error { return t.dropEnded(c.was) }
 
 func (c *dropping) done(*Engine, leaky.Instant) {
-	c.line.stop(c.was.id)
+	if c.line != nil {
+		c.line.stop(c.was.id)
+	}
 	c.asked.forgotten = true
 	c.call.settle(nil)
 }
 
 func (c *dropping) undone(e *Engine, err error) {
-	c.line.stop(c.was.id)
-	c.line.ended.add(c.was)
-	e.dead++
+	if c.line != nil {
+		c.line.stop(c.was.id)
+		c.line.ended.add(c.was)
+	}
+	e.lay(c.asked.queue, c.was)
 	c.asked.err = err
 	c.call.settle(err)
 }

@@ -112,7 +112,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		case !force && l.backlog():
 			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, l.onOverflow()+l.aside.leaving)
 		}
-		c := &deleting{line: l, left: l.settled(now)}
+		c := &deleting{line: l, left: l.settled(now), mourned: e.deadOf(name) > 0 || l.filling.mark != ""}
 		c.matters = c.left.matters(now)
 		return c, nil
 	})
@@ -196,6 +196,9 @@ func (c *changing) write(t *tables) error {
 		if err := t.dropLeft(c.spec.Name); err != nil {
 			return err
 		}
+		if err := t.dropRetention(c.spec.Name); err != nil {
+			return err
+		}
 	}
 	return t.putSpec(c.line, specRecord{spec: c.spec, revision: c.revision, pause: c.pause})
 }
@@ -227,6 +230,12 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 	if c.created {
 		l.live = true
 		delete(e.left, l.spec.Name)
+		if ls := e.letters[l.spec.Name]; ls != nil {
+			ls.kept = nil
+			if ls.dead.len() == 0 {
+				delete(e.letters, ls.name)
+			}
+		}
 		at, _ := slices.BinarySearch(e.names, l.spec.Name)
 		e.names = slices.Insert(e.names, at, l.spec.Name)
 		e.adopt(l, now)
@@ -264,15 +273,28 @@ type deleting struct {
 	left paces
 	// matters says that it can still delay anything.
 	matters bool
+	mourned bool // there may be dead jobs, which outlive the queue
 }
 
 func (c *deleting) bind(call *call) *line { c.call = call; return c.line }
 
-func (c *deleting) tally(b *batch) { b.of(c.line).gone = true }
+func (c *deleting) tally(b *batch) {
+	d := b.of(c.line)
+	d.gone = true
+	c.mourned = c.mourned || c.line.kept.died+d.counters.died > 0
+}
 
 func (c *deleting) write(t *tables) error {
-	if err := t.dropLine(c.line.number); err != nil || !c.matters {
+	if err := t.dropLine(c.line.number); err != nil {
 		return err
+	}
+	if c.mourned {
+		if err := t.putRetention(c.line.spec.Name, c.line.spec.Retention); err != nil {
+			return err
+		}
+	}
+	if !c.matters {
+		return nil
 	}
 	return t.putLeft(c.line.spec.Name, &c.left)
 }
@@ -286,9 +308,12 @@ func (c *deleting) done(e *Engine, now leaky.Instant) {
 	for s, n := range l.count {
 		e.count[s] -= n
 	}
-	e.dead -= int64(l.ended.dead.len())
 	e.enlist(l)
 	name := l.spec.Name
+	if c.mourned {
+		retention := l.spec.Retention
+		e.lettersOf(name).kept = &retention
+	}
 	if c.matters {
 		e.left[name] = c.left
 	}

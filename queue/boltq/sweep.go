@@ -33,7 +33,7 @@ type rubbish struct {
 }
 
 func (r *rubbish) empty() bool {
-	return r.waiting.len() == 0 && len(r.held) == 0 && len(r.jobs) == 0 && r.memory.delivered.len() == 0 && r.memory.dead.len() == 0 &&
+	return r.waiting.len() == 0 && len(r.held) == 0 && len(r.jobs) == 0 && r.memory.delivered.len() == 0 &&
 		len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0 && r.lanes.len() == 0
 }
 
@@ -68,9 +68,6 @@ func (r *rubbish) take(limit int) (taken rubbish) {
 	limit -= n
 	for ; limit > 0 && r.memory.delivered.len() > 0; limit-- {
 		taken.ended = append(taken.ended, r.memory.delivered.pop())
-	}
-	for ; limit > 0 && r.memory.dead.len() > 0; limit-- {
-		taken.ended = append(taken.ended, r.memory.dead.pop())
 	}
 	n = min(limit, len(r.ended))
 	taken.ended = append(taken.ended, r.ended[:n]...)
@@ -135,6 +132,15 @@ func (e *Engine) sweep(c *call) error {
 			delete(e.left, name)
 		}
 	}
+	for name, ls := range e.letters {
+		if looked++; looked > sweepMax {
+			break
+		}
+		if e.lines[name] == nil && ls.dead.len() == 0 {
+			s.retains = append(s.retains, name)
+			delete(e.letters, name)
+		}
+	}
 	if len(e.garbage) > 0 {
 		r := e.garbage[0]
 		s.rubbish = r.take(sweepMax)
@@ -143,7 +149,7 @@ func (e *Engine) sweep(c *call) error {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if !s.rubbish.empty() || len(s.left) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax {
+	if !s.rubbish.empty() || len(s.left)+len(s.retains) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil
@@ -153,7 +159,8 @@ func (e *Engine) sweep(c *call) error {
 type sweeping struct {
 	call *call
 	rubbish
-	left []string
+	left    []string
+	retains []string // names whose dead are all forgotten
 }
 
 func (c *sweeping) tally(*batch) {}
@@ -179,6 +186,11 @@ func (c *sweeping) write(t *tables) error {
 	}
 	for _, name := range c.left {
 		if err := t.dropLeft(name); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.retains {
+		if err := t.dropRetention(name); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ import (
 //	ended     number -> what is remembered of a job that ended
 //	deferred  number -> the record of a job that was set aside
 //	buckets   name of a deleted queue -> its bucket and its limits with their states
+//	retains   name of a deleted queue with dead jobs -> its retention
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
 	metaTable     = []byte("meta")
@@ -33,9 +34,10 @@ var (
 	endedTable    = []byte("ended")
 	deferredTable = []byte("deferred")
 	bucketsTable  = []byte("buckets")
+	retainsTable  = []byte("retains")
 	importsTable  = []byte("imports")
 
-	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable}
+	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable}
 
 	schemaKey = []byte("schema")
 	storeKey  = []byte("store")
@@ -96,12 +98,12 @@ func (t *tables) dropFlight(seq uint64) error { return t.flightTable().Delete(ke
 
 // putEnded keeps what is remembered of a job, and the timeline of a dead one.
 func (t *tables) putEnded(l *line, d *ended, past []byte) error {
-	return t.endedTable().Put(key(d.key), encodeEnded(l.number, d, past))
+	return t.endedTable().Put(key(d.key), encodeEnded(l, d, past))
 }
 
 // getTimeline returns the timeline of a dead job.
 func (t *tables) getTimeline(d *ended) ([]queue.Attempt, error) {
-	_, _, past, err := decodeEnded(t.endedTable().Get(key(d.key)))
+	_, _, _, past, err := decodeEnded(t.endedTable().Get(key(d.key)))
 	if err != nil {
 		return nil, err
 	}
@@ -181,6 +183,16 @@ func (t *tables) putLeft(name string, p *paces) error {
 		return err
 	}
 	return t.tx.Bucket(bucketsTable).Put([]byte(name), text)
+}
+
+func (t *tables) putRetention(name string, r queue.Retention) error {
+	w := writer{}
+	w.num(uint64(r.For), uint64(r.Max))
+	return t.tx.Bucket(retainsTable).Put([]byte(name), w)
+}
+
+func (t *tables) dropRetention(name string) error {
+	return t.tx.Bucket(retainsTable).Delete([]byte(name))
 }
 
 func (t *tables) dropLeft(name string) error {

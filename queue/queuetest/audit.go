@@ -18,7 +18,7 @@ func (r *rig) audit() {
 				"+ %d cancelled + %d timed out + %d returned + %d missing = %d, and %d deferred", i.Spec.Name, i.Appended+i.SetAside+i.Replayed, r.beside[i.Spec.Name],
 				i.Waiting, i.Scheduled, i.Leased, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned, i.Missing, held, i.Deferred)
 		}
-		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Dead < 0 || i.Dead > i.Died {
+		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Dead < 0 || i.Dead > i.Died && !r.former[i.Spec.Name] {
 			r.Errorf("%s: impossible counts: %+v", i.Spec.Name, i)
 		}
 		if (i.Waiting == 0) != i.OldestWaiting.IsZero() {
@@ -30,6 +30,11 @@ func (r *rig) audit() {
 		sum.Leased += i.Leased
 		sum.Deferred += recorded
 		sum.Dead += i.Dead
+	}
+	for _, d := range r.deadQueues() {
+		if d.Gone {
+			sum.Dead += d.Dead
+		}
 	}
 	if got, err := r.e.Totals(r.ctx); err != nil || got != sum {
 		r.Errorf("totals are %+v, %v; the queues add up to %+v", got, err, sum)

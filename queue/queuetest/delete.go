@@ -9,6 +9,7 @@ import (
 
 func (r *rig) delete(queueName string) {
 	r.Helper()
+	r.former[queueName] = true
 	r.check(r.e.Delete(r.ctx, queueName, queue.AnyRevision, true))
 }
 

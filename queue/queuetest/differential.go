@@ -162,7 +162,7 @@ func (p *pair) step() {
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.replay, p.extend, p.extend, p.pause, p.resume, p.delete, p.look, p.look, p.sweep, p.backwards,
-		p.list, p.purge, p.revive, p.revive, p.forget,
+		p.list, p.purge, p.revive, p.revive, p.forget, p.mourn,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }
@@ -205,6 +205,7 @@ func (p *pair) compareAll() {
 		return text
 	})
 	p.backlogged()
+	p.mourn()
 	p.both("totals", func(_ int, e queue.Engine) string {
 		t, err := e.Totals(p.ctx)
 		return fmt.Sprintf("%+v %s", t, kind(err))

@@ -79,6 +79,17 @@ func (r *rig) fill(m moved, want queue.ImportOutcome) {
 	}
 }
 
+// erase deletes a queue and all that was dead in it, as if it had been in another store.
+func (r *rig) erase(name string) {
+	r.Helper()
+	r.delete(name)
+	l, err := r.e.ListJobs(r.ctx, queue.ListRequest{Queue: name, State: queue.Dead, Limit: queue.MaxPage})
+	if err == nil {
+		_, err = r.e.Forget(r.ctx, name, strings.Fields(namesOf(l.Jobs)))
+		r.check(err)
+	}
+}
+
 func (r *rig) close(m moved) {
 	r.Helper()
 	if err := r.mover().CloseImport(r.ctx, m.queue, mark); err != nil {
@@ -89,7 +100,7 @@ func (r *rig) close(m moved) {
 // move puts a queue into the place of itself.
 func (r *rig) move(m moved) {
 	r.Helper()
-	r.check(r.e.Delete(r.ctx, m.queue.Spec.Name, queue.AnyRevision, true))
+	r.erase(m.queue.Spec.Name)
 	r.open(m)
 	r.fill(m, queue.Placed)
 	r.close(m)
@@ -226,7 +237,7 @@ var moveRules = []rule{
 	{"an import is repeated from any point with the same result", func(r *rig) {
 		q := r.lively("20/s")
 		m := r.export(q)
-		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.erase(q)
 		r.open(m)
 		half := moved{m.queue, m.jobs[:61]}
 		r.fill(half, queue.Placed)
@@ -245,7 +256,7 @@ var moveRules = []rule{
 		}
 		_, err := r.mover().ImportJobs(r.ctx, q, mark, m.jobs[:1])
 		r.refuses(err, queue.ErrImport)
-		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.erase(q)
 		r.open(m) // it is another queue
 	}},
 	{"only a queue that holds nothing and is like it is filled", func(r *rig) {
@@ -258,7 +269,7 @@ var moveRules = []rule{
 		r.check(err0(r.e.Cancel(r.ctx, q, "b")))
 		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
 		r.refuses(err, queue.ErrImport) // there is a dead one
-		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.erase(q)
 		r.put(spec(q, "21/s"))
 		_, err = r.mover().OpenImport(r.ctx, m.queue, mark)
 		r.refuses(err, queue.ErrImport)
@@ -280,7 +291,7 @@ var moveRules = []rule{
 		r.accept(q, "a", "b", "c")
 		r.deliver(r.grant(q, 1, "a")...)
 		m := r.export(q)
-		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.erase(q)
 		r.open(m)
 		r.accept(q, "new")
 		other := job(q, "c")
@@ -491,7 +502,7 @@ var moveRules = []rule{
 		r.move(m)
 		r.outcome(queue.Duplicate, job(q, "a"))
 		r.clock.Advance(11 * time.Second)
-		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.erase(q)
 		r.open(m)
 		r.fill(m, queue.Forgotten)
 		r.close(m)
@@ -519,7 +530,7 @@ var moveRules = []rule{
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		m := r.export(q)
-		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		r.erase(q)
 		_, err := r.mover().ImportJobs(r.ctx, q, mark, m.jobs)
 		r.refuses(err, queue.ErrUnknownQueue)
 		r.open(m)

@@ -36,6 +36,27 @@ func (p *pair) list() {
 	})
 }
 
+// mourn lists the queues that have dead jobs, in pages of the same size.
+func (p *pair) mourn() {
+	limit := rapid.SampledFrom([]int{1, 2, 100}).Draw(p.T, "page")
+	p.both("queues with dead jobs", func(_ int, e queue.Engine) string {
+		text := ""
+		for after := ""; ; {
+			list, err := e.DeadQueues(p.ctx, after, limit)
+			if err != nil {
+				return kind(err)
+			}
+			for _, d := range list {
+				text += fmt.Sprintf("\n  %s has %d since %s, gone %v", d.Queue, d.Dead, micro(d.Oldest), d.Gone)
+			}
+			if len(list) < limit {
+				return text
+			}
+			after = list[len(list)-1].Queue
+		}
+	})
+}
+
 // purge takes back all that waits or is scheduled.
 func (p *pair) purge() {
 	req := queue.PurgeRequest{Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page")}

@@ -26,6 +26,7 @@ type rig struct {
 	// beside is, by queue, how many jobs came back that no record was of, less the
 	// records that ended because somebody else dealt with the job.
 	beside map[string]int64
+	former map[string]bool // names of queues that were deleted, and whose dead may be those of a new one
 }
 
 func newRig(t *testing.T, open Open, begins time.Time) *rig {
@@ -33,7 +34,7 @@ func newRig(t *testing.T, open Open, begins time.Time) *rig {
 	if !begins.IsZero() {
 		clock.Set(instant(begins))
 	}
-	return &rig{T: t, ctx: t.Context(), e: open(t, clock.Now), clock: clock, numbers: map[string]uint64{}, beside: map[string]int64{}}
+	return &rig{T: t, ctx: t.Context(), e: open(t, clock.Now), clock: clock, numbers: map[string]uint64{}, beside: map[string]int64{}, former: map[string]bool{}}
 }
 
 // spec returns a normalized spec. Its jobs are tried again at once, so that

@@ -86,6 +86,7 @@ func Run(t *testing.T, open Open) {
 		{"FallBack", autumnRules},
 		{"Move", moveRules},
 		{"Timeline", timelineRules},
+		{"Dead", deadRules},
 	})
 }
 

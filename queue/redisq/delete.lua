@@ -19,8 +19,17 @@ more_beside(q)
 if q.group == q then return { 4, beside.children_of(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
+call('HLEN', B .. 'R')
+-- A key of another type than it must be is the sweeper's.
+local function count(command, key)
+  local n = redis.pcall(command, key)
+  return type(n) == 'number' and n or 0
+end
+
 call('ZREM', B .. 'o', name)
 call('ZREM', B .. 'E', name)
+-- Its dead outlive it, within the retention that it has now.
+if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
 
 -- A queue made again under the name goes on from this bucket.
 bounded(q)
@@ -35,17 +44,10 @@ if past[1] then
   call('ZREM', B .. 'X', unpack(past))
   call('HDEL', B .. 'x', unpack(past))
 end
--- A key of another type than it must be is the sweeper's.
-local function count(command, key)
-  local n = redis.pcall(command, key)
-  return type(n) == 'number' and n or 0
-end
 local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'lw')) or 0)
 local scheduled = count('ZCARD', B .. 't' .. nr)
 M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled)
-M.td = M.td - count('ZCARD', B .. 'd' .. nr)
 M.to = M.to - q.deferred
-call('ZREM', B .. 'y', nr)
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
 call('ZREM', B .. 'a', nr)

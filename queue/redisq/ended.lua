@@ -1,4 +1,4 @@
--- Shared, behind flight.lua: jobs that end, and what is kept of them.
+-- Shared, behind flight.lua and dead.lua: jobs that end, and what is kept of them.
 
 -- unpack_ended takes apart what is left of a job; of a dead one, with its timeline, as far
 -- as that was read. It also returns where the record begins, if it was kept.
@@ -20,13 +20,6 @@ local function unpack_ended(job)
   return e, pos
 end
 
--- lapse drops what is left of a job, if its key is still of the one that ended at an
--- instant.
-local function lapse(q, id, time)
-  local job = job_key(q.nr, id)
-  if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
-end
-
 -- forget drops the oldest jobs beyond the retention of those that ended otherwise than
 -- dead, a bounded number a call.
 local function forget(q)
@@ -37,21 +30,7 @@ local function forget(q)
     over = max(over, 0) + 1
   end
   if over <= 0 then return end
-  for _, entry in ipairs(call('LPOP', key, over)) do lapse(q, sub(entry, 8), sub(entry, 1, 7)) end
-end
-
--- forget_dead is the same of the dead.
-local function forget_dead(q)
-  local key, gone = B .. 'd' .. q.nr, {}
-  local over = max(0, min(call('ZCARD', key) - q.rmax, 500))
-  local oldest = call('ZRANGE', key, 0, over + 31, 'WITHSCORES')
-  for i = 1, #oldest, 2 do
-    local id, died_at = oldest[i], tonumber(oldest[i + 1])
-    if #gone >= over and died_at + q.rfor > now then break end
-    lapse(q, id, pack('>I7', died_at))
-    gone[#gone + 1] = id
-  end
-  if gone[1] then M.td = M.td - call('ZREM', key, unpack(gone)) end
+  for _, entry in ipairs(call('LPOP', key, over)) do lapse(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
 end
 
 -- freed takes count jobs out of the queue's places for good; returned of them
@@ -104,10 +83,8 @@ end
 -- died puts jobs among the dead.
 local function died(q, ids)
   if #ids == 0 then return end
-  local places = {}
-  for i, id in ipairs(ids) do places[2 * i - 1], places[2 * i] = now, id end
-  M.td = M.td + call('ZADD', B .. 'd' .. q.nr, unpack(places))
-  call('ZADD', B .. 'y', 'NX', now + q.rfor, q.nr)
+  lay(q, ids, now)
+  call('ZADD', B .. 'y', 'NX', now + q.rfor, q.name)
   add(q, 'died', #ids)
   forget_dead(q)
 end

@@ -36,8 +36,8 @@ local function full() return count >= most or bytes >= most_bytes end
 local function broken(id) row(id, 0, 0, 0, 0, 0, '', 0, 0, '', '') end
 
 -- read returns what the key of a job has, if that may be a job.
-local function read(id)
-  local job = redis.pcall('GET', job_key(nr, id))
+local function read(id, of)
+  local job = redis.pcall('GET', job_key(of or nr, id))
   if type(job) ~= 'string' or #job < 26 then return nil end
   bytes = bytes + #job
   return job
@@ -104,7 +104,7 @@ local function scheduled()
 end
 
 local function show_dead(id)
-  local job = read(id)
+  local job = read(id, call('HGET', B .. 'D:' .. q.name, id))
   if not job then return end -- it was forgotten by its age
   local ok, e, pos = pcall(unpack_ended, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
@@ -113,7 +113,7 @@ local function show_dead(id)
 end
 
 local function dead()
-  local D = B .. 'd' .. nr
+  local D = B .. 'd:' .. q.name
   local id, died_at = page(D, at and behind(D, at, member) or 0, show_dead)
   return id and { rows, died_at, id, '' } or { rows }
 end

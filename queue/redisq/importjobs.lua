@@ -16,6 +16,7 @@ if not q then return 0 end
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] or not open then return 1 end
 sound(nr)
+sound_dead(q.name)
 more(q)
 overflow(q)
 local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
@@ -60,7 +61,7 @@ local function over(i)
   local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..
     pack(ENDED, i.state, 0, i.attempts, NOBODY, 0, i.appended, #i.reason) .. i.reason
   if i.state == S.dead then
-    M.td = M.td + call('ZADD', B .. 'd' .. nr, i.at, i.id)
+    lay(q, { i.id }, i.at)
     death = min(death or i.at, i.at)
     job = job .. pack('>I2', #i.past) .. i.past .. kept
   else
@@ -93,7 +94,7 @@ if ends[1] then
   call('RPUSH', B .. 'e' .. nr, unpack(ends))
   call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
 end
-if death then call('ZADD', B .. 'y', 'LT', death + q.rfor, nr) end
+if death then call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name) end
 laned.sooner(q) -- somebody may have resumed it; and its group is told
 save(q)
 finish()

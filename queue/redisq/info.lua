@@ -49,6 +49,7 @@ end
 
 local function show(nr, q, name)
   sound(nr)
+  sound_dead(name)
   forget_dead(q)
   local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
   for i = 5, #COLD do v[i] = tonumber(v[i]) or 0 end
@@ -61,7 +62,7 @@ local function show(nr, q, name)
     if #start == 8 then oldest = time_at(start) end
   end
   local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
-    max(q.deferred, q.behind), call('ZCARD', B .. 'd' .. nr), v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17],
+    max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17],
     v[18], oldest, next_departure(q), v[19], v[20], v[21], now,
     call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},

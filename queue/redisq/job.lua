@@ -8,12 +8,22 @@
 --          which has the hours, '', ''
 
 begin()
-local id = ARGV[3]
-local nr = number_of(ARGV[2])
+local name, id = ARGV[2], ARGV[3]
+local nr = number_of(name)
 local q = nr and load(nr)
-if not q then return { 0 } end
-local job, number, cancelled = remembered(q, id)
-if not job then return { 1 } end
+
+-- former returns what is left of a job that died in a former queue of the name.
+local function former()
+  local k = keeping(name)
+  local of = k and call('HGET', B .. 'D:' .. name, id)
+  local job = of and redis.pcall('GET', job_key(of, id))
+  if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead and time_at(job) + k.rfor > now then return job end
+end
+
+local job, number, cancelled
+if q then job, number, cancelled = remembered(q, id) end
+if not job then job = former() end
+if not job then return { q and 1 or 0 } end
 
 local HEAD = 1024 -- there the lane's key is
 

@@ -35,9 +35,12 @@
 --   <B>t<nr>   zset  scheduled: id -> due
 --   <B>f<nr>   hash  flight: id -> what happened since the first grant (see flight)
 --   <B>e<nr>   list  ended well, cancelled or expired: 7 bytes of time, then the id
---   <B>d<nr>   zset  dead: id -> when it died
 --   <B>r<nr>   list  the last errors
---   <B>y       zset  number of a queue with dead jobs -> when the oldest may be forgotten
+--   <B>d:<name>, <B>D:<name>  zset, hash  dead jobs of a queue and of former ones of its name: id -> when it died;
+--                    number of the queue in which it did
+--   <B>y       zset  name of a queue with dead jobs -> when the oldest may be forgotten
+--   <B>Y       zset  the same names, for listing in order
+--   <B>R       hash  name of a deleted queue with dead jobs -> 7 bytes of its retention in us, 7 of its most
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, 'R' when it came back from the overflow,
 --                    'E' and what is left of it, or 'D' while it is there (see overflow.lua)
 --
@@ -155,7 +158,6 @@ local function sound(nr)
   call('ZCARD', B .. 't' .. nr)
   call('HLEN', B .. 'f' .. nr)
   call('LLEN', B .. 'e' .. nr)
-  call('ZCARD', B .. 'd' .. nr)
   call('LLEN', B .. 'r' .. nr)
 end
 

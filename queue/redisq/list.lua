@@ -9,18 +9,23 @@
 --          its timeline as stored if it is dead
 
 begin()
+local state = tonumber(ARGV[3])
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
+if q then
+  sound(nr)
+  more(q)
+elseif state == S.dead then
+  q = keeping(ARGV[2])
+end
 if not q then return 0 end
-sound(nr)
-more(q)
 local waiting_key = laned.waiting_key
-local state, limit, only = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+local limit, only = tonumber(ARGV[4]), ARGV[5]
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
 local HEAD, FAILED = 1100, 512 + 6000 -- of a dead one's reason and timeline
 local FIXED = 42 -- what of a record has a fixed length, at most: all but the lane's key that is told
-local F, rows = B .. 'f' .. nr, {}
+local F, rows = B .. 'f' .. (nr or ''), {}
 
 local function row(id, job, pos, attempts, appended, due, reason, past)
   local n, flags = #rows, byte(job, pos + 10)
@@ -79,10 +84,12 @@ local function scheduled()
 end
 
 local function dead()
-  local D = B .. 'd' .. nr
+  sound_dead(q.name)
+  local D = B .. 'd:' .. q.name
   local ids, score = members(D, at and behind(D, at, member) or 0, limit)
-  for _, id in ipairs(ids) do
-    local job = redis.pcall('GETRANGE', job_key(nr, id), 0, HEAD + FAILED)
+  local numbers = ids[1] and call('HMGET', B .. 'D:' .. q.name, unpack(ids))
+  for i, id in ipairs(ids) do
+    local job = numbers[i] and redis.pcall('GETRANGE', job_key(numbers[i], id), 0, HEAD + FAILED)
     if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and time_at(job) + q.rfor > now then
       local e, pos = unpack_ended(job)
       if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.past) end

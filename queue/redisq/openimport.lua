@@ -13,7 +13,7 @@ sound(nr)
 local mark, open = import_of(nr)
 if mark == ARGV[4] then return { open and 1 or 2, mark } end
 if open then return { 5, mark } end
-if q.size > 0 or backlogged(q) or call('ZCARD', B .. 'd' .. nr) > 0 then return { 3, mark } end
+if q.size > 0 or backlogged(q) or call('HGET', B .. 'q' .. nr, 'died') then return { 3, mark } end
 if call('HGET', B .. 'q' .. nr, 'spec') ~= ARGV[3] then return { 4, mark } end
 paused_by(q, '1')
 -- What comes in meanwhile goes behind all that is to be put in.

@@ -42,7 +42,7 @@ func plant(t *testing.T, s *redistest.Server, key string) (undo func()) {
 // put right everything is where it was: no job lost, none twice, and the totals
 // add up.
 func TestPlantedAndRepaired(t *testing.T) {
-	for _, key := range []string{"w1", "t1", "f1", "e1", "d1", "r1", "q1"} {
+	for _, key := range []string{"w1", "t1", "f1", "e1", "r1", "q1"} {
 		t.Run(key, func(t *testing.T) {
 			s := redistest.New(t, redistest.Options{})
 			at := leaky.Instant(1_700_000_000_000_000)
@@ -123,7 +123,7 @@ func TestPlantedLeasedJob(t *testing.T) {
 // One queue that somebody broke neither hides the others from a list nor resists
 // being deleted.
 func TestPlantedQueueCanBeDeleted(t *testing.T) {
-	for _, key := range []string{"w1", "t1", "f1", "e1", "d1", "r1"} {
+	for _, key := range []string{"w1", "t1", "f1", "e1", "r1", "d:broken"} {
 		s := redistest.New(t, redistest.Options{})
 		v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
 		v.put("broken", leaky.Unlimited, nil)
@@ -142,8 +142,50 @@ func TestPlantedQueueCanBeDeleted(t *testing.T) {
 				t.Fatalf("%s: sweep: %v", key, err)
 			}
 		}
-		if left, _ := s.Client().Exists(v.ctx, "ps{0}w1", "ps{0}t1", "ps{0}f1", "ps{0}e1", "ps{0}d1", "ps{0}r1", "ps{0}q1").Result(); left != 0 {
+		if left, _ := s.Client().Exists(v.ctx, "ps{0}w1", "ps{0}t1", "ps{0}f1", "ps{0}e1", "ps{0}r1", "ps{0}q1").Result(); left != 0 {
 			t.Errorf("%s: %d keys of the deleted queue are left", key, left)
+		}
+	}
+}
+
+// While a key of the dead of a name is not ours, jobs are delivered and none dies; nothing is
+// done by halves, and put right it is as if nothing had been.
+func TestPlantedDead(t *testing.T) {
+	for _, key := range []string{"d:email", "D:email", "R", "Y"} {
+		s := redistest.New(t, redistest.Options{})
+		v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
+		v.put("email", leaky.Unlimited, nil)
+		v.bury("email", 1)
+		v.append(job("email", 2), job("email", 3))
+		jobs := v.reserve("email").Jobs
+		undo := plant(t, s, "ps{0}"+key)
+		before := contents(t, s.Client())
+		bury := []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: jobs[0].ID, Fence: jobs[0].Fence}, Verdict: queue.Bury}}
+		if out, err := v.e.Settle(v.ctx, bury); !errors.Is(out[0].Err, queue.ErrCorrupt) {
+			t.Errorf("%s: settled %+v, %v", key, out, err)
+		}
+		_, err1 := v.e.Replay(v.ctx, "email", []string{"job-0001"})
+		_, err2 := v.e.Forget(v.ctx, "email", []string{"job-0001"})
+		for _, err := range []error{err1, err2} {
+			if !errors.Is(err, queue.ErrCorrupt) {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+		after := contents(t, s.Client())
+		for k := range after {
+			if k != "ps{0}" && after[k] != before[k] || len(after) != len(before) {
+				t.Errorf("%s: changed %s from %q to %q, %d keys to %d", key, k, before[k], after[k], len(before), len(after))
+			}
+		}
+		if out := v.settle(deliver(jobs[1])...); out[0].State != queue.Delivered {
+			t.Errorf("%s: settled %+v", key, out)
+		}
+		undo()
+		if out := v.settle(bury...); out[0].State != queue.Dead {
+			t.Errorf("%s: put right: %+v", key, out)
+		}
+		if i := v.info("email"); i.Dead != 2 || i.Died != 2 || i.Delivered != 1 {
+			t.Errorf("%s: put right: %+v", key, i)
 		}
 	}
 }

@@ -59,6 +59,7 @@ end
 
 local created = 0
 if not q then
+  call('HDEL', B .. 'R', name)
   created = 1
   local seq = tostring(call('HINCRBY', B, 'qseq', 1))
   -- Numbers that sort as text in the order they were made, and stay short.

@@ -20,6 +20,7 @@ local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 sound(nr)
+sound_dead(q.name)
 overflow(q)
 local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'dagetext')
 local held = tonumber(way[2]) or 0

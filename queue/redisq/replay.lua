@@ -14,6 +14,7 @@ local nr = number_of(ARGV[3])
 local q = nr and load(nr)
 if not q then return 0 end
 sound(nr)
+sound_dead(q.name)
 more(q)
 overflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), next_departure(q), pack('>I7', now)
@@ -28,8 +29,13 @@ end
 -- judge decides about a job, and writes nothing. It also returns the record of
 -- one that is to be put back, and its head.
 local function judge(id)
-  local job = call('GET', job_key(nr, id))
-  if not job or sub(job, 1, 1) ~= 'E' then return NOT_DEAD end
+  local of, job = call('HGET', B .. 'D:' .. q.name, id), remembered(q, id)
+  if of and of ~= nr then
+    -- Of a former queue: it stays dead while this one knows another of that id.
+    if job then return NOT_DEAD end
+    job = call('GET', job_key(of, id))
+  end
+  if not of or not job or sub(job, 1, 1) ~= 'E' then return NOT_DEAD end
   if #job < 53 then return BROKEN end
   local e, pos = unpack_ended(job)
   if e.state ~= S.dead or e.ended + q.rfor <= now then return NOT_DEAD end
@@ -39,17 +45,18 @@ local function judge(id)
   local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
   if h.flags >= LANE and not q.laned then laned.sound_lanes(q) end
   if no_room(h) then return NO_ROOM end
-  return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before
+  return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of
 end
 
 local out, replayed = {}, 0
 for i = 1, tonumber(ARGV[4]) do
   local id = ARGV[4 + i]
-  local ok, outcome, job, h, before = pcall(judge, id)
+  local ok, outcome, job, h, before, of = pcall(judge, id)
   out[i] = ok and outcome or error_text(outcome)
   if ok and outcome == REPLAYED then
     call('SET', job_key(nr, id), job)
-    M.td = M.td - call('ZREM', B .. 'd' .. nr, id)
+    if of ~= nr then call('UNLINK', job_key(of, id)) end
+    lift(q.name, { id })
     laned.enter(q, id, h, cost_of(job), before)
     replayed = replayed + 1
   end

@@ -43,6 +43,8 @@ var (
 	agendaSource string
 	//go:embed turns.lua
 	turnsSource string
+	//go:embed dead.lua
+	deadSource string
 	//go:embed ended.lua
 	endedSource string
 	//go:embed overflow.lua
@@ -117,38 +119,41 @@ var (
 	importJobsSource string
 	//go:embed closeimport.lua
 	closeImportSource string
+	//go:embed deadqueues.lua
+	deadQueuesSource string
 	//go:embed init.lua
 	initSource string
 )
 
 var (
 	appendScript  = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside())
-	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource, takebackSource, grantSource, visitSource),
+	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, takebackSource, grantSource, visitSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource))
-	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
 	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
 	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	renewScript      = assemble(renewSource, nil, nil, nil)
 	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	deleteScript     = assemble(deleteSource, parts(paceSource, changeSource, agendaSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	sweepScript      = assemble(sweepSource, nil, nil, nil)
-	infoScript       = assemble(infoSource, parts(paceSource, flightSource, endedSource, pageSource), parts(changeSource, lanesSource, etaSource), beside())
-	jobScript        = assemble(jobSource, parts(paceSource, flightSource, endedSource, overflowSource), parts(changeSource, lanesSource, etaSource), beside())
+	infoScript       = assemble(infoSource, parts(paceSource, flightSource, deadSource, endedSource, pageSource), parts(changeSource, lanesSource, etaSource), beside())
+	jobScript        = assemble(jobSource, parts(paceSource, flightSource, deadSource, endedSource, overflowSource), parts(changeSource, lanesSource, etaSource), beside())
 	totalsScript     = assemble(totalsSource, nil, nil, nil)
 	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource), nil, beside())
-	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
 	backloggedScript = assemble(backloggedSource, nil, nil, nil)
-	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
-	listScript       = assemble(listSource, parts(flightSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
-	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, roomSource, onceSource, pageSource),
+	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	listScript       = assemble(listSource, parts(flightSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
+	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, onceSource, pageSource),
 		parts(changeSource, lanesSource, placesSource), beside())
-	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside())
-	forgetScript      = assemble(forgetSource, parts(onceSource), nil, nil)
-	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
+	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside())
+	forgetScript      = assemble(forgetSource, parts(onceSource, deadSource), nil, nil)
+	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
 	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
-	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
+	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
 	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	initScript        = assemble(initSource, nil, nil, nil)
+	deadQueuesScript  = assemble(deadQueuesSource, parts(deadSource), nil, nil)
 )
 
 func parts(sources ...string) []string { return sources }

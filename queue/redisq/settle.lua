@@ -65,7 +65,12 @@ local function settle(name, count, arg)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
   local ids, released, retried, flights = {}, 0, 0, {}
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
-  for j = 0, count - 1 do ids[j + 1] = ARGV[arg + 5 * j] end
+  local may_die = false
+  for j = 0, count - 1 do
+    local verdict = tonumber(ARGV[arg + 5 * j + 2])
+    ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.fail or verdict == V.bury
+  end
+  if may_die then sound_dead(name) end
   local entries = call('HMGET', F, unpack(ids))
   for j = 1, count do
     local id, token, verdict, after, reason =

@@ -16,7 +16,7 @@ local function free(ids)
   return #keys
 end
 
-for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', d = 'zset', L = 'zset', b = 'zset', i = 'zset', h = 'hash', u = 'zset' }) do
+for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', L = 'zset', b = 'zset', i = 'zset', h = 'hash', u = 'zset' }) do
   local is = call('TYPE', B .. suffix .. nr).ok
   if is ~= kind and is ~= 'none' then call('UNLINK', B .. suffix .. nr) end
 end
@@ -43,7 +43,7 @@ for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
   if not lanes_of(suffix) then return { 1, stale } end
 end
 call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr)
-for _, set_ in ipairs({ 'w', 't', 'd' }) do
+for _, set_ in ipairs({ 'w', 't' }) do
   local ids = {}
   for i, v in ipairs(call('ZPOPMIN', B .. set_ .. nr, 500 - freed)) do
     if i % 2 == 1 then ids[#ids + 1] = v end
@@ -61,7 +61,11 @@ if flying[1] then
 end
 if freed >= 500 then return { 1, stale } end
 local over = {}
-for i, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do over[i] = sub(entry, 8) end
+for _, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do
+  -- One that died since it was appended again stays, with the dead of its name.
+  local id = sub(entry, 8)
+  if redis.pcall('GETRANGE', job_key(nr, id), 0, 7) == 'E' .. sub(entry, 1, 7) then over[#over + 1] = id end
+end
 freed = freed + free(over)
 if freed >= 500 then return { 1, stale } end
 call('DEL', B .. 'r' .. nr)

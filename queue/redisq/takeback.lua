@@ -46,7 +46,10 @@ end
 -- expire ends one lease that ran out.
 local function expire(nr, id, member)
   local q = load(nr)
-  if q then sound(nr) end
+  if q then
+    sound(nr)
+    sound_dead(q.name)
+  end
   local f = q and leased(q, id)
   if f then sound_lane(q, f) end
   call('ZREM', B .. 'l', member)
@@ -79,16 +82,17 @@ local function take_back()
   end
 end
 
--- bury_old forgets dead jobs of one queue whose retention has passed.
+-- bury_old forgets dead jobs of one name whose retention has passed.
 local function bury_old()
-  local nr = call('ZRANGEBYSCORE', B .. 'y', '-inf', now, 'LIMIT', 0, 1)[1]
-  if not nr then return end
-  call('ZREM', B .. 'y', nr)
-  apart(nr, function()
-    local q = load(nr)
-    if not q then return end
-    forget_dead(q)
-    local oldest = tonumber(call('ZRANGE', B .. 'd' .. nr, 0, 0, 'WITHSCORES')[2])
-    if oldest then call('ZADD', B .. 'y', oldest + q.rfor, nr) end
+  local name = call('ZRANGEBYSCORE', B .. 'y', '-inf', now, 'LIMIT', 0, 1)[1]
+  if not name then return end
+  call('ZREM', B .. 'y', name)
+  apart(name, function()
+    sound_dead(name)
+    local k = keeping(name)
+    if not k then return end
+    forget_dead(k)
+    local oldest = tonumber(call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2])
+    if oldest then call('ZADD', B .. 'y', oldest + k.rfor, name) end
   end)
 end

@@ -1,0 +1,69 @@
+-- Shared: the dead jobs of a queue's name, which outlive the queue. What is left of
+-- each stays under the number of the queue in which it died.
+
+-- sound_dead raises unless the keys of a name's dead are of the types that they must be.
+local function sound_dead(name)
+  call('ZCARD', B .. 'd:' .. name)
+  call('HLEN', B .. 'D:' .. name)
+  call('HLEN', B .. 'R')
+  call('ZCARD', B .. 'Y')
+end
+
+-- keeping returns a name and its retention: that of the queue, which then has a number, or
+-- that which it had when it was deleted; nil if there is neither it nor a dead job of it.
+local function keeping(name)
+  local nr = number_of(name)
+  local v = nr and call('HMGET', B .. 'q' .. nr, 'rfor', 'rmax')
+  if v and v[1] then return { name = name, nr = nr, rfor = tonumber(v[1]), rmax = tonumber(v[2]) } end
+  local kept = call('HGET', B .. 'R', name)
+  if not kept then return nil end
+  local rfor, rmax = unpack_('>I7I7', kept)
+  return { name = name, rfor = rfor, rmax = rmax }
+end
+
+-- lapse drops what is left of a job, if its key is still of the one that ended at an
+-- instant.
+local function lapse(nr, id, time)
+  local job = job_key(nr, id)
+  if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
+end
+
+-- lay puts jobs that died at an instant among the dead of their name. Of two of one id, in a
+-- queue and in a former one of its name, the later stands for both.
+local function lay(q, ids, at)
+  local numbers, places, fields = B .. 'D:' .. q.name, {}, {}
+  local before = call('HMGET', numbers, unpack(ids))
+  for i, id in ipairs(ids) do
+    if before[i] and before[i] ~= q.nr then call('UNLINK', job_key(before[i], id)) end
+    places[2 * i - 1], places[2 * i] = at, id
+    fields[2 * i - 1], fields[2 * i] = id, q.nr
+  end
+  M.td = M.td + call('ZADD', B .. 'd:' .. q.name, unpack(places))
+  call('HSET', numbers, unpack(fields))
+  call('ZADD', B .. 'Y', 0, q.name)
+end
+
+-- lift takes jobs out of the dead of a name.
+local function lift(name, ids)
+  M.td = M.td - call('ZREM', B .. 'd:' .. name, unpack(ids))
+  call('HDEL', B .. 'D:' .. name, unpack(ids))
+  if call('EXISTS', B .. 'd:' .. name) == 0 then
+    call('ZREM', B .. 'Y', name)
+    call('HDEL', B .. 'R', name)
+  end
+end
+
+-- forget_dead drops the oldest beyond the retention, a bounded number a call.
+local function forget_dead(q)
+  local key, gone = B .. 'd:' .. q.name, {}
+  local over = max(0, min(call('ZCARD', key) - q.rmax, 500))
+  local oldest = call('ZRANGE', key, 0, over + 31, 'WITHSCORES')
+  for i = 1, #oldest, 2 do
+    local id, died_at = oldest[i], tonumber(oldest[i + 1])
+    if #gone >= over and died_at + q.rfor > now then break end
+    local nr = call('HGET', B .. 'D:' .. q.name, id)
+    if nr then lapse(nr, id, pack('>I7', died_at)) end
+    gone[#gone + 1] = id
+  end
+  if gone[1] then lift(q.name, gone) end
+end

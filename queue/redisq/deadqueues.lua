@@ -1,0 +1,33 @@
+#!lua flags=allow-oom
+-- List the names of queues that have dead jobs, those of deleted ones among them.
+--
+-- ARGV[2..3]  after, limit
+-- Returns  {names, last name looked at, or '' when there are no more}; four entries a name: it, how many, since when the
+--          oldest is, '1' if its queue is gone; or it, -1, what is wrong, ''
+
+begin()
+local limit, rows, forgotten = tonumber(ARGV[3]), {}, 0
+local names = call('ZRANGEBYLEX', B .. 'Y', ARGV[2] == '' and '-' or '(' .. ARGV[2], '+', 'LIMIT', 0, limit)
+
+local function show(name)
+  sound_dead(name)
+  local k, n = keeping(name), #rows
+  if not k then return end
+  if forgotten < 500 then -- so that they are counted right
+    local before = M.td
+    forget_dead(k)
+    forgotten = forgotten + before - M.td
+  end
+  local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2]
+  if count > 0 then rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = name, count, oldest, k.nr and '' or '1' end
+end
+
+for _, name in ipairs(names) do
+  -- One that somebody broke must not hide the others.
+  local ok, e = pcall(show, name)
+  if not ok then
+    for _, v in ipairs({ name, -1, error_text(e), '' }) do rows[#rows + 1] = v end
+  end
+end
+finish()
+return { rows, #names == limit and names[limit] or '' }
