@@ -257,3 +257,18 @@ func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
 		}
 	}
 }
+
+// A request whose reply was lost is repeated after the limits were changed, at the very instant of the grant.
+func TestLimitsChangedAtTheInstantOfAGrant(t *testing.T) {
+	b, ctx := start(t, Options{}), context.Background()
+	b.put("q", "unlimited", limited(t, "5/h"))
+	b.put("q", "unlimited", limited(t, "5/h", "50/s", "300/m"))
+	b.append("q", 0, 3)
+	req := queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: 1, Max: 1}
+	for _, change := range []func(*queue.Spec){limited(t, "50/s"), limited(t), limited(t, "1/h", "2/s")} {
+		if r, err := b.Reserve(ctx, req); err != nil || len(r.Jobs) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		b.put("q", "unlimited", change)
+	}
+}

@@ -3,6 +3,7 @@ package boltq
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.etcd.io/bbolt"
 
@@ -43,6 +44,7 @@ type need struct {
 	line    *line
 	ceiling ceilings
 	changed leaky.Instant // as of when the limits are
+	limits  []queue.Limit // that they are of: more than one change may be made at one instant
 }
 
 // Reserve implements queue.Outflow.
@@ -216,7 +218,7 @@ func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 		// A raised rate brings the TAT back: then what the grant left of it is
 		// above what the bucket, which remembers the grant, needs.
 		ceiling := l.needed()
-		if n.changed == l.changed {
+		if n.changed == l.changed && slices.Equal(n.limits, l.spec.Limits) {
 			ceiling = ceiling.without(n.ceiling)
 		}
 		switch {
