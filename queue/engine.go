@@ -102,6 +102,13 @@ type Specs interface {
 	// calls may be repeated. Errors: ErrUnknownQueue, a *FieldError.
 	Pause(ctx context.Context, name string, p Pause) error
 	Resume(ctx context.Context, name string) error
+	// Changes returns up to limit of the latest changes of a queue, newest first, also of one that was
+	// deleted. Errors: ErrUnknownQueue if nothing is recorded under the name, a *FieldError.
+	Changes(ctx context.Context, name string, limit int) ([]Change, error)
+	// Rollback puts the spec again that the queue had at a revision, 0 for that before its last
+	// change; a deleted queue is made again. expect is as in Put, but AnyRevision stands for
+	// the present one. Errors: those of Put, ErrUnknownQueue, an *UnknownRevision.
+	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
 	// Totals sums up the whole store, cheaply however many queues it has.
 	Totals(ctx context.Context) (Totals, error)
 	// Drainers lists the clients that reserved lately.

@@ -84,13 +84,16 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 		if same.since = l.pause.since; l.pause.holds(now) && same == l.pause {
 			return nil, nil
 		}
-		return l.repause(to), nil
+		c := l.repause(to, now)
+		c.notes = append(c.notes, queue.Change{At: now.Time(), By: by, What: queue.Paused, Revision: l.revision, Was: l.revision, Reason: to.reason, Until: p.Until})
+		return c, nil
 	})
 }
 
 // Resume implements queue.Specs.
 func (e *Engine) Resume(ctx context.Context, name string) error {
-	if _, err := queue.By(ctx); err != nil {
+	by, err := queue.By(ctx)
+	if err != nil {
 		return err
 	}
 	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
@@ -100,13 +103,15 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 		if !l.pause.holds(now) {
 			return nil, nil
 		}
-		return l.repause(pause{}), nil
+		c := l.repause(pause{}, now)
+		c.notes = append(c.notes, queue.Change{At: now.Time(), By: by, What: queue.Resumed, Revision: l.revision, Was: l.revision})
+		return c, nil
 	})
 }
 
 // repause is the change to another pause.
-func (l *line) repause(to pause) *changing {
-	return &changing{line: l, spec: l.spec, revision: l.revision, pause: to}
+func (l *line) repause(to pause, now leaky.Instant) *changing {
+	return &changing{line: l, spec: l.spec, revision: l.revision, pause: to, notes: l.lapse(now)}
 }
 
 // endPauses ends those pauses whose time has come, in a bounded number of queues, or in the one
@@ -134,7 +139,7 @@ func (e *Engine) endPause(l *line, c *call, now leaky.Instant) {
 	if l.busy != nil || !l.pause.over(now) || e.full() {
 		return
 	}
-	ch := l.repause(pause{})
+	ch := l.repause(pause{}, now)
 	ch.ends = true
 	ch.bind(c).busy = c
 	e.enqueue(c, ch)

@@ -12,10 +12,16 @@ import (
 
 // Put implements queue.Specs.
 func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.PutResult, error) {
+	return e.putSpec(ctx, spec, expect, false)
+}
+
+// putSpec is Put, of a spec that the queue had before if again.
+func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, again bool) (queue.PutResult, error) {
 	if err := ctx.Err(); err != nil {
 		return queue.PutResult{}, err
 	}
-	if _, err := queue.By(ctx); err != nil {
+	by, err := queue.By(ctx)
+	if err != nil {
 		return queue.PutResult{}, err
 	}
 	spec.Normalize()
@@ -32,20 +38,39 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	}
 	// Written by the decision, in this goroutine: the change may be under way for
 	// longer than the caller waits, and so has no part in it.
-	var result queue.PutResult
-	err = e.decide(ctx, spec.Name, func(l *line, now leaky.Instant) (ch change, err error) {
-		ch, result, err = e.put(l, spec, expect, now)
-		return ch, err
+	var put queue.PutResult
+	err = e.decide(ctx, spec.Name, func(l *line, now leaky.Instant) (change, error) {
+		c, result, err := e.put(l, spec, expect, now)
+		put = result
+		if c == nil {
+			return nil, err
+		}
+		c.note(l, now, by, again)
+		return c, nil
 	})
 	if err != nil && !errors.Is(err, queue.ErrRevision) {
 		return queue.PutResult{}, err
 	}
-	return result, err
+	return put, err
+}
+
+// note says what is to be recorded of a Put; l is nil if there is no queue yet.
+func (c *changing) note(l *line, now leaky.Instant, by string, again bool) {
+	n := queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: c.revision, After: &c.spec}
+	if l != nil {
+		before := l.spec
+		n.What, n.Before, n.Was = queue.Changed, &before, l.revision
+		c.notes = l.lapse(now)
+	}
+	if again {
+		n.What = queue.RolledBack
+	}
+	c.notes = append(c.notes, n)
 }
 
 // put decides what changes, nil if nothing does, and what is answered when that
 // is on disk.
-func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) (change, queue.PutResult, error) {
+func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) (*changing, queue.PutResult, error) {
 	var present int64
 	if l != nil {
 		present = l.revision
@@ -96,7 +121,8 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 
 // Delete implements queue.Specs.
 func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bool) error {
-	if _, err := queue.By(ctx); err != nil {
+	by, err := queue.By(ctx)
+	if err != nil {
 		return err
 	}
 	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
@@ -113,6 +139,8 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, l.onOverflow()+l.aside.leaving)
 		}
 		c := &deleting{line: l, left: l.settled(now), mourned: e.deadOf(name) > 0 || l.filling.mark != ""}
+		before := l.spec
+		c.notes = append(l.lapse(now), queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: l.revision, Was: l.revision, Before: &before})
 		c.matters = c.left.matters(now)
 		return c, nil
 	})
@@ -180,6 +208,7 @@ type changing struct {
 	pause    pause
 	respec   bool // by a Put, and not a pause
 	ends     bool // a pause whose time has come
+	notes    []queue.Change
 }
 
 func (c *changing) bind(call *call) *line { c.call = call; return c.line }
@@ -199,6 +228,9 @@ func (c *changing) write(t *tables) error {
 		if err := t.dropRetention(c.spec.Name); err != nil {
 			return err
 		}
+	}
+	if err := t.note(c.spec.Name, c.notes); err != nil {
+		return err
 	}
 	return t.putSpec(c.line, specRecord{spec: c.spec, revision: c.revision, pause: c.pause})
 }
@@ -274,6 +306,7 @@ type deleting struct {
 	// matters says that it can still delay anything.
 	matters bool
 	mourned bool // there may be dead jobs, which outlive the queue
+	notes   []queue.Change
 }
 
 func (c *deleting) bind(call *call) *line { c.call = call; return c.line }
@@ -285,6 +318,9 @@ func (c *deleting) tally(b *batch) {
 }
 
 func (c *deleting) write(t *tables) error {
+	if err := t.note(c.line.spec.Name, c.notes); err != nil {
+		return err
+	}
 	if err := t.dropLine(c.line.number); err != nil {
 		return err
 	}

@@ -23,6 +23,8 @@ import (
 //	deferred  number -> the record of a job that was set aside
 //	buckets   name of a deleted queue -> its bucket and its limits with their states
 //	retains   name of a deleted queue with dead jobs -> its retention
+//	changes   name of a queue, 0, number -> what was done to it
+//	buried    when a queue was deleted, and its name -> nothing, while changes of it are kept
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
 	metaTable     = []byte("meta")
@@ -36,8 +38,10 @@ var (
 	bucketsTable  = []byte("buckets")
 	retainsTable  = []byte("retains")
 	importsTable  = []byte("imports")
+	changesTable  = []byte("changes")
+	buriedTable   = []byte("buried")
 
-	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable}
+	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, buriedTable}
 
 	schemaKey = []byte("schema")
 	storeKey  = []byte("store")

@@ -161,7 +161,7 @@ func (p *pair) step() {
 		p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
-		p.replay, p.extend, p.extend, p.pause, p.resume, p.delete, p.look, p.look, p.sweep, p.backwards,
+		p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look, p.sweep, p.backwards,
 		p.list, p.purge, p.revive, p.revive, p.forget, p.mourn,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
@@ -204,6 +204,9 @@ func (p *pair) compareAll() {
 		}
 		return text
 	})
+	for _, q := range pairQueues {
+		p.changes(q)
+	}
 	p.backlogged()
 	p.mourn()
 	p.both("totals", func(_ int, e queue.Engine) string {

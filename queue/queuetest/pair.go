@@ -331,6 +331,7 @@ func (p *pair) look() {
 	}
 	p.jobInfo(p.queueName(), p.id())
 	p.quote(p.queueName())
+	p.changes(p.queueName())
 }
 
 // quote asks about jobs of a lane, and about another rate.

@@ -34,6 +34,8 @@ func Run(t *testing.T, open Open) {
 		{"Release", releaseRules},
 		{"Specs", specRules},
 		{"Pause", pauseRules},
+		{"Changes", changeRules},
+		{"Rollback", rollbackRules},
 		{"Delete", deleteRules},
 		{"Statistics", statisticsRules},
 		{"Job", jobRules},

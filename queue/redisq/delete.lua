@@ -2,7 +2,7 @@
 -- Delete a queue. Its keys are left to the sweeper, under a number that nothing
 -- refers to any more.
 --
--- ARGV[2..4]  name, expected revision (-1: any), '1' to delete held jobs too
+-- ARGV[2..5]  name, expected revision (-1: any), '1' to delete held jobs too, by whom
 -- Returns  {code, revision, jobs held or deferred, or children}: 0 deleted; 1 no such queue; 2 another revision; 3 not empty; 4 it has children
 
 begin()
@@ -30,6 +30,11 @@ call('ZREM', B .. 'o', name)
 call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
 if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
+
+sound_record(name)
+note_lapse(q)
+note(name, now, ARGV[5], 'deleted', q.rev, q.rev, call('HGET', B .. 'q' .. nr, 'spec') or '', '', '', 0)
+bury(name)
 
 -- A queue made again under the name goes on from this bucket.
 bounded(q)

@@ -17,6 +17,8 @@
 --   <B>k       hash  number of a client -> its name, of the latest 1000
 --   <B>g:<id>  string  a client's number and its last grant
 --   <B>m:<id>  string  what a call over many jobs was answered (see once.lua)
+--   <B>H:<name>  list  what was changed about the queue of that name (see record.lua)
+--   <B>G       zset  name of a deleted queue that has such a list -> until when that is kept
 --   <B>E       zset  name of a queue with quotas by a calendar -> until when that is known well enough
 --   <B>o       zset  name of a queue with a backlog -> since when
 --   <B>z       list  numbers of deleted queues that the sweeper has still to free

@@ -17,6 +17,9 @@ local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'paused', 'pby', 'preason')
 local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
 if not same then
+  sound_record(q.name)
+  note_lapse(q)
+  note(q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, '', '', reason, till or 0)
   call('HSET', Q, 'paused', paused, 'pby', by, 'preason', reason, 'psince', now)
   paused_by(q, paused)
   if q.group == q then set(q, 'gsince', now) end

@@ -6,7 +6,7 @@
 --              places for what comes back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say otherwise
 -- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by, number of rules for
 --              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
--- then         most children of a name, until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua)
+-- then         most children of a name, until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua); by whom, '1' if the spec is an earlier one of the queue
 -- Returns  {revision, created, changed, conflict}, the last 2 if there are too many children
 
 begin()
@@ -23,7 +23,7 @@ if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
 
 local rules, arg = {}, 25 + 2 * tonumber(ARGV[24])
-for i = arg + 3, #ARGV, 8 do
+for i = arg + 3, #ARGV - 2, 8 do
   local rule = { ARGV[i] }
   for k = 1, 6 do rule[k + 1] = tonumber(ARGV[i + k]) end
   rule[8] = ARGV[i + 7]
@@ -34,6 +34,8 @@ local base = not q and beside.parent_of(name)
 if not q and not base then beside.children(name) end
 if base and beside.children_of(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
 
+sound_record(name)
+local before, was = q and call('HGET', B .. 'q' .. nr, 'spec') or '', rev
 local by_lanes = q and q.laned or ''
 for i = 19, 23 do
   if ARGV[i] ~= '' then by_lanes = '1' end
@@ -105,6 +107,9 @@ if by_lanes ~= '' then
   if regime ~= ARGV[23] then own_rules() end
 end
 if ARGV[arg + 1] ~= '' then call('ZADD', B .. 'E', ARGV[arg + 1], name) else call('ZREM', B .. 'E', name) end
+note_lapse(q)
+if created == 1 then unbury(name) end
+note(name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, before, spec, '', 0)
 if created == 1 then
   beside.born(q, name)
 else

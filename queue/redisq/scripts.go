@@ -51,6 +51,10 @@ var (
 	overflowSource string
 	//go:embed room.lua
 	roomSource string
+	//go:embed record.lua
+	recordSource string
+	//go:embed changes.lua
+	changesSource string
 	//go:embed once.lua
 	onceSource string
 	//go:embed page.lua
@@ -127,14 +131,15 @@ var (
 
 var (
 	appendScript  = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside())
-	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, takebackSource, grantSource, visitSource),
+	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, takebackSource, grantSource, visitSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource))
 	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
 	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
-	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
+	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	renewScript      = assemble(renewSource, nil, nil, nil)
-	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
-	deleteScript     = assemble(deleteSource, parts(paceSource, changeSource, agendaSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
+	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource, recordSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
+	changesScript    = assemble(changesSource, parts(recordSource), nil, nil)
+	deleteScript     = assemble(deleteSource, parts(paceSource, changeSource, agendaSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	sweepScript      = assemble(sweepSource, nil, nil, nil)
 	infoScript       = assemble(infoSource, parts(paceSource, flightSource, deadSource, endedSource, pageSource), parts(changeSource, lanesSource, etaSource), beside())
 	jobScript        = assemble(jobSource, parts(paceSource, flightSource, deadSource, endedSource, overflowSource), parts(changeSource, lanesSource, etaSource), beside())

@@ -15,7 +15,13 @@ import (
 
 // Put implements queue.Specs.
 func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.PutResult, error) {
-	if _, err := queue.By(ctx); err != nil {
+	return e.put(ctx, spec, expect, false)
+}
+
+// put is Put, of a spec that the queue had before if again.
+func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again bool) (queue.PutResult, error) {
+	by, err := queue.By(ctx)
+	if err != nil {
 		return queue.PutResult{}, err
 	}
 	spec.Normalize()
@@ -44,7 +50,7 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putScript, partition, append(append(args, laneArgs(&spec)...), limits...)...)
+	v, err := e.repeat(ctx, putScript, partition, append(append(append(args, laneArgs(&spec)...), limits...), by, flag(again))...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -241,10 +247,11 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 	if queue.ValidateName(name) != nil {
 		return unknown(name)
 	}
-	if _, err := queue.By(ctx); err != nil {
+	by, err := queue.By(ctx)
+	if err != nil {
 		return err
 	}
-	v, err := e.once(ctx, deleteScript, e.Partition(name), e.instant(), name, expect, flag(force))
+	v, err := e.once(ctx, deleteScript, e.Partition(name), e.instant(), name, expect, flag(force), by)
 	if err != nil {
 		return err
 	}

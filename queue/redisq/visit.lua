@@ -14,6 +14,7 @@ local function ripen(nr, first_due)
     return
   end
   if q.lapsed then
+    note_lapse(q)
     if q.group == q then set(q, 'gsince', q.lapsed) end
     call('HSET', B .. 'q' .. nr, 'paused', '')
     paused_by(q, '')

@@ -1,0 +1,262 @@
+package queuetest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// changes returns what is recorded of a queue.
+func (r *rig) changes(queueName string, limit int) []queue.Change {
+	r.Helper()
+	list, err := r.e.Changes(r.ctx, queueName, limit)
+	if err != nil {
+		r.Fatalf("changes of %s: %v", queueName, err)
+	}
+	return list
+}
+
+// recorded checks what is recorded of a queue, newest first: kind, by, reason and the rates before
+// and after.
+func (r *rig) recorded(queueName string, want ...string) {
+	r.Helper()
+	var got []string
+	rate := func(s *queue.Spec) string {
+		if s == nil {
+			return "-"
+		}
+		return s.Rate.String()
+	}
+	for _, c := range r.changes(queueName, queue.MaxChanges) {
+		text := fmt.Sprintf("%s by %s", c.What, c.By)
+		if c.Before != nil || c.After != nil {
+			text += fmt.Sprintf(": %s to %s", rate(c.Before), rate(c.After))
+		}
+		if c.Reason != "" {
+			text += ": " + c.Reason
+		}
+		got = append(got, text)
+	}
+	if !reflect.DeepEqual(got, want) {
+		r.Errorf("%s:\n got %s\nwant %s", queueName, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	}
+}
+
+// putBy puts a queue for somebody.
+func (r *rig) putBy(by string, s queue.Spec) queue.PutResult {
+	r.Helper()
+	res, err := r.e.Put(queue.WithBy(r.ctx, by), s, queue.AnyRevision)
+	r.check(err)
+	return res
+}
+
+var changeRules = []rule{
+	{"all that was done is recorded: when, by whom, what, before and after", func(r *rig) {
+		first := spec("q", "1/s", func(s *queue.Spec) { s.Deliver = json.RawMessage(`{"http":{"url":"http://a","headers":{"Authorization":"secret"}}}`) })
+		second := spec("q", "2/s")
+		t0 := r.clock.Now()
+		one := r.putBy("ann@desk", first).Revision
+		r.clock.Advance(time.Second)
+		r.putBy("nobody", first) // changes nothing
+		two := r.putBy("", second).Revision
+		r.clock.Advance(time.Second)
+		r.pauses("q", t0.Add(time.Hour), "maintenance")
+		r.pauses("q", t0.Add(time.Hour), "maintenance")
+		r.clock.Advance(time.Second)
+		r.check(r.e.Resume(queue.WithBy(r.ctx, "bob"), "q"))
+		r.check(r.e.Resume(queue.WithBy(r.ctx, "bob"), "q"))
+		r.check(r.e.Delete(queue.WithBy(r.ctx, "carl"), "q", two, false))
+		at := func(d time.Duration) time.Time { return t0.Add(d).Time() }
+		want := []queue.Change{
+			{At: at(3 * time.Second), By: "carl", What: queue.Deleted, Revision: two, Was: two, Before: &second},
+			{At: at(3 * time.Second), By: "bob", What: queue.Resumed, Revision: two, Was: two},
+			{At: at(2 * time.Second), By: "ann@desk", What: queue.Paused, Revision: two, Was: two, Reason: "maintenance", Until: at(time.Hour)},
+			{At: at(time.Second), What: queue.Changed, Revision: two, Was: one, Before: &first, After: &second},
+			{At: at(0), By: "ann@desk", What: queue.Created, Revision: one, After: &first},
+		}
+		got := r.changes("q", queue.MaxChanges)
+		if len(got) != len(want) {
+			r.Fatalf("got %+v", got)
+		}
+		for i := range got {
+			same := func(a, b *queue.Spec) bool { return (a == nil) == (b == nil) && (a == nil || a.Equal(*b)) }
+			g, w := got[i], want[i]
+			specs := same(g.Before, w.Before) && same(g.After, w.After)
+			g.Before, g.After, w.Before, w.After = nil, nil, nil, nil
+			instants := g.At.Equal(w.At) && g.Until.Equal(w.Until)
+			g.At, g.Until, w.At, w.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+			if !specs || !instants || g != w {
+				r.Errorf("%d: got %+v\nwant %+v", i, got[i], want[i])
+			}
+		}
+		if some := r.changes("q", 2); len(some) != 2 || some[1].What != queue.Resumed {
+			r.Errorf("the latest two: %+v", some)
+		}
+	}},
+	{"what was refused is not", func(r *rig) {
+		q := r.queue("q", "1/s")
+		r.accept(q, "a")
+		_, err := r.e.Put(r.ctx, spec(q, "2/s"), 0)
+		r.refuses(err, queue.ErrRevision)
+		r.refuses(r.e.Delete(r.ctx, q, queue.AnyRevision, false), queue.ErrNotEmpty)
+		r.refusesField("until", r.e.Pause(r.ctx, q, queue.Pause{Until: r.clock.Now().Time()}))
+		r.recorded(q, "created by : - to 1/s")
+	}},
+	{"a pause that ends by itself is recorded at that instant, whoever looks, and once", func(r *rig) {
+		for _, tt := range []struct {
+			what  string
+			do    func(q string)
+			after []string
+		}{
+			{"nobody", func(string) {}, nil},
+			{"a drainer", func(q string) { r.reserve(q, 1) }, nil},
+			{"a resume", func(q string) { r.check(r.e.Resume(r.ctx, q)) }, nil},
+			{"a put", func(q string) { r.queue(q, "2/s") }, []string{"changed by : 1/s to 2/s"}},
+			{"a pause", func(q string) { r.pauses(q, 0, "again") }, []string{"paused by ann@desk: again"}},
+			{"a delete", func(q string) { r.delete(q) }, []string{"deleted by : 1/s to -"}},
+		} {
+			q := r.queue(strings.ReplaceAll(tt.what, " ", ""), "1/s")
+			t0 := r.clock.Now()
+			r.pauses(q, t0.Add(time.Minute), "x")
+			r.clock.Advance(time.Hour)
+			tt.do(q)
+			want := append(tt.after, "resumed by : "+queue.LapseReason, "paused by ann@desk: x", "created by : - to 1/s")
+			r.recorded(q, want...)
+			r.recorded(q, want...)
+			if at := r.changes(q, 9)[len(tt.after)].At; instant(at) != t0.Add(time.Minute) {
+				r.Errorf("%s: resumed at %v", tt.what, at)
+			}
+		}
+	}},
+	{"the latest 100 are kept, and about a megabyte of them", func(r *rig) {
+		q := r.queue("q", "1/s")
+		for i := range 130 {
+			r.pauses(q, 0, fmt.Sprint(i))
+		}
+		got := r.changes(q, queue.MaxChanges)
+		if len(got) != queue.MaxChanges || got[0].Reason != "129" || got[99].Reason != "30" {
+			r.Errorf("%d kept, from %q to %q", len(got), got[0].Reason, got[len(got)-1].Reason)
+		}
+		big := func(i int) queue.Spec {
+			return spec(q, "1/s", func(s *queue.Spec) {
+				s.Deliver = json.RawMessage(fmt.Sprintf(`{"x":{"n":%d,"t":%q}}`, i, strings.Repeat("x", queue.MaxDeliverBytes-50)))
+			})
+		}
+		for i := range 30 {
+			r.put(big(i))
+		}
+		got = r.changes(q, queue.MaxChanges)
+		if n := queue.MaxChangesBytes / (2 * queue.MaxDeliverBytes); len(got) < n-1 || len(got) > n+1 {
+			r.Errorf("%d of 128 KiB are kept", len(got))
+		}
+		if last := big(29); !got[0].After.Equal(last) {
+			r.Error("the latest is not the last")
+		}
+	}},
+	{"they outlive the queue by 30 days, and go on if it is made again", func(r *rig) {
+		q := r.queue("q", "1/s")
+		r.delete(q)
+		gone := r.clock.Now()
+		r.clock.Set(gone.Add(queue.ChangesKept - time.Microsecond))
+		r.recorded(q, "deleted by : 1/s to -", "created by : - to 1/s")
+		other := r.queue("g.other", "1/s")
+		r.delete(other)
+		r.clock.Set(gone.Add(queue.ChangesKept))
+		_, err := r.e.Changes(r.ctx, q, 9)
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.queue(q, "2/s")
+		r.recorded(q, "created by : - to 2/s")
+		r.queue(other, "2/s")
+		r.recorded(other, "created by : - to 2/s", "deleted by : 1/s to -", "created by : - to 1/s")
+		r.clock.Advance(2 * queue.ChangesKept)
+		r.recorded(other, "created by : - to 2/s", "deleted by : 1/s to -", "created by : - to 1/s")
+	}},
+	{"of names of which nothing is recorded there is nothing", func(r *rig) {
+		r.queue("q.a", "1/s")
+		for _, name := range []string{"q", "nobody", "not a name", "", "q.a.b"} {
+			_, err := r.e.Changes(r.ctx, name, 9)
+			r.refuses(err, queue.ErrUnknownQueue)
+			_, err = r.e.Rollback(r.ctx, name, 0, queue.AnyRevision)
+			r.refuses(err, queue.ErrUnknownQueue)
+		}
+		for _, limit := range []int{-1, 0, queue.MaxChanges + 1} {
+			_, err := r.e.Changes(r.ctx, "q.a", limit)
+			r.refusesField("limit", err)
+		}
+	}},
+}
+
+var rollbackRules = []rule{
+	{"the spec before the last change, or that of a revision, comes again", func(r *rig) {
+		one := r.queue1("q", "1/s")
+		two := r.queue1("q", "2/s")
+		three := r.queue1("q", "3/s")
+		res, err := r.e.Rollback(queue.WithBy(r.ctx, "ann"), "q", 0, queue.AnyRevision)
+		if err != nil || !res.Changed || res.Created || res.Revision <= three {
+			r.Fatalf("%+v, %v", res, err)
+		}
+		r.rate("q", "2/s")
+		r.recorded("q", "rolled_back by ann: 3/s to 2/s", "changed by : 2/s to 3/s", "changed by : 1/s to 2/s", "created by : - to 1/s")
+		_, err = r.e.Rollback(r.ctx, "q", one, res.Revision)
+		r.check(err)
+		r.rate("q", "1/s")
+		_, err = r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision)
+		r.check(err)
+		r.rate("q", "2/s")
+		if again, err := r.e.Rollback(r.ctx, "q", two, queue.AnyRevision); err != nil || again.Changed {
+			r.Errorf("to the same: %+v, %v", again, err)
+		}
+	}},
+	{"a deleted queue is made again", func(r *rig) {
+		r.queue("q", "1/s")
+		two := r.queue1("q", "2/s")
+		r.delete("q")
+		if res, err := r.e.Rollback(r.ctx, "q", 0, 0); err != nil || !res.Created || res.Revision <= two {
+			r.Fatalf("%+v, %v", res, err)
+		}
+		r.rate("q", "2/s")
+		r.recorded("q", "rolled_back by : - to 2/s", "deleted by : 2/s to -", "changed by : 1/s to 2/s", "created by : - to 1/s")
+	}},
+	{"at the revision that is expected, and to one that is known", func(r *rig) {
+		one := r.queue1("q", "1/s")
+		var unknown *queue.UnknownRevision
+		if _, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision); !errors.As(err, &unknown) || !reflect.DeepEqual(unknown.Known, []int64{one}) {
+			r.Errorf("got %v", err)
+		}
+		two := r.queue1("q", "2/s")
+		for _, expect := range []int64{0, one, two + 1} {
+			res, err := r.e.Rollback(r.ctx, "q", 0, expect)
+			r.refuses(err, queue.ErrRevision)
+			if res.Revision != two {
+				r.Errorf("it is at %d, not %d", two, res.Revision)
+			}
+		}
+		for _, to := range []int64{-1, two + 1, 1 << 60} {
+			if _, err := r.e.Rollback(r.ctx, "q", to, queue.AnyRevision); !errors.As(err, &unknown) || !reflect.DeepEqual(unknown.Known, []int64{two, one}) {
+				r.Errorf("to %d: %v", to, err)
+			}
+		}
+		r.rate("q", "2/s")
+	}},
+}
+
+// queue1 puts a queue and returns its revision.
+func (r *rig) queue1(name, rate string) int64 {
+	r.Helper()
+	return r.put(spec(name, rate)).Revision
+}
+
+func (r *rig) rate(queueName, want string) {
+	r.Helper()
+	rate, err := leaky.ParseRate(want)
+	r.check(err)
+	if i := r.info(queueName); i.Spec.Rate != rate {
+		r.Errorf("%s has the rate %v, want %s", queueName, i.Spec.Rate, want)
+	}
+}
