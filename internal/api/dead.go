@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -18,6 +19,10 @@ func (h *handler) replayJob(w http.ResponseWriter, r *http.Request) {
 	}
 	outcomes, err := h.engine.Replay(r.Context(), name, []string{id})
 	switch {
+	case errors.Is(err, queue.ErrUnknownQueue):
+		p := unknownQueue(name)
+		p.ID, p.Detail = id, p.Detail+"; its dead jobs can be replayed when it is made again"
+		p.write(w)
 	case err != nil:
 		h.failJob(w, err, name, id)
 	case outcomes[0] == queue.NotDead:
@@ -114,8 +119,8 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, do func(ctx con
 	var d wire.Decided
 	var err error
 	if len(c.IDs) > 0 {
-		if c.Reason != "" || c.Before != nil || c.After != "" || c.DryRun {
-			(&Problem{Reason: ReasonInvalidRequest, Field: "ids", Detail: "cannot be given with reason, before, after or dry_run"}).write(w)
+		if c.Reason != "" || c.Before != nil || c.Since != nil || c.After != "" || c.DryRun {
+			(&Problem{Reason: ReasonInvalidRequest, Field: "ids", Detail: "cannot be given with reason, before, since, after or dry_run"}).write(w)
 			return
 		}
 		d.LookedAt, d.Matched = int64(len(c.IDs)), int64(len(c.IDs))
@@ -132,6 +137,7 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, do func(ctx con
 
 func (h *handler) decidePages(ctx context.Context, name string, c *wire.Choice, d *wire.Decided, do func(context.Context, string, []string, *wire.Decided) error) error {
 	req := queue.ListRequest{Queue: name, State: queue.Dead, After: c.After, Limit: queue.MaxPage}
+	beginAt(&req, c)
 	for range maxPages {
 		l, err := h.engine.ListJobs(ctx, req)
 		if err != nil {
@@ -149,8 +155,7 @@ func (h *handler) decidePages(ctx context.Context, name string, c *wire.Choice, 
 		if l.Next == "" {
 			break
 		}
-		// They are listed by when they died.
-		if n := len(l.Jobs); n > 0 && c.Before != nil && !l.Jobs[n-1].EndedAt.Before(*c.Before) {
+		if pastChoice(c, l.Jobs) {
 			d.Next = ""
 			break
 		}
@@ -160,9 +165,27 @@ func (h *handler) decidePages(ctx context.Context, name string, c *wire.Choice, 
 
 func chosen(jobs []queue.JobInfo, c *wire.Choice) (ids []string) {
 	for i := range jobs {
-		if strings.Contains(jobs[i].Reason, c.Reason) && (c.Before == nil || jobs[i].EndedAt.Before(*c.Before)) {
+		if chooses(c, &jobs[i]) {
 			ids = append(ids, jobs[i].ID)
 		}
 	}
 	return ids
+}
+
+func chooses(c *wire.Choice, j *queue.JobInfo) bool {
+	return strings.Contains(j.Reason, c.Reason) && (c.Before == nil || j.EndedAt.Before(*c.Before)) && (c.Since == nil || !j.EndedAt.Before(*c.Since))
+}
+
+// beginAt lets a list of dead jobs, which stand by when they died, begin with the first that may
+// be chosen.
+func beginAt(r *queue.ListRequest, c *wire.Choice) {
+	if c.Since != nil && r.After == "" {
+		r.After = r.Next(queue.Cursor{At: max(0, c.Since.UnixMicro()) - 1, ID: "~"})
+	}
+}
+
+// pastChoice reports whether none behind these can be chosen.
+func pastChoice(c *wire.Choice, jobs []queue.JobInfo) bool {
+	n := len(jobs)
+	return n > 0 && c.Before != nil && !jobs[n-1].EndedAt.Before(*c.Before)
 }

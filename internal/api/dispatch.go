@@ -33,6 +33,7 @@ var routes = []route{
 	{http.MethodPost, "/v1/queues/{queue}/leases", (*handler).pullJobs},
 	{http.MethodPost, "/v1/queues/{queue}/settle", (*handler).settleJobs},
 	{http.MethodPost, "/v1/queues/{queue}/extend", (*handler).extendJobs},
+	{http.MethodGet, "/v1/dead", (*handler).listDeadQueues},
 	{http.MethodGet, "/v1/drainers", (*handler).listDrainers},
 	{http.MethodGet, "/healthz", (*handler).healthz},
 	{http.MethodGet, "/readyz", (*handler).readyz},

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -117,6 +118,51 @@ func TestDeadJobs(t *testing.T) {
 	f.do("POST", queues+"/email/replay", `{"id":"a"}`).want(t, 400, "reason", "unknown_field")
 	f.do("POST", queues+"/email/forget", `{"after":"x"}`).want(t, 400, "field", "after")
 	f.do("POST", queues+"/none/forget", "{}").want(t, 404, "reason", "unknown_queue")
+}
+
+// text is an answer's body as JSON.
+func text(a *answer) string {
+	b, err := json.Marshal(a.body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+func TestDeadQueues(t *testing.T) {
+	f, e := keeping(t)
+	bury(t, e, "d", "550 no such user", 3)
+	if a := f.do("GET", "/v1/dead", ""); !strings.Contains(text(a), `"dead":3,"oldest":`) || strings.Contains(text(a), "gone") {
+		t.Errorf("got %s", text(a))
+	}
+	f.do("GET", queues+"/email/jobs?state=dead&since=2100-01-01T00:00:00Z", "").want(t, 200, "next", nil)
+	if a := f.do("GET", queues+"/email/jobs?state=dead&since=2020-01-01T00:00:00Z&before=2100-01-01T00:00:00Z", ""); strings.Count(text(a), `"answer":"550`) != 3 {
+		t.Errorf("got %s", text(a))
+	}
+	f.do("GET", queues+"/email/jobs?state=dead&since=x", "").want(t, 400, "field", "since")
+	f.do("GET", queues+"/email/jobs?state=waiting&before=2020-01-01T00:00:00Z", "").want(t, 400, "field", "before")
+	f.do("POST", queues+"/email/forget", `{"since":"2100-01-01T00:00:00Z"}`).want(t, 200, "matched", 0)
+	f.do("POST", queues+"/email/forget", `{"since":"2020-01-01T00:00:00Z","dry_run":true}`).want(t, 200, "matched", 3)
+	if err := e.Delete(t.Context(), "email", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/dead", "/v1/dead?queue=email", "/v1/dead?limit=1"} {
+		if a := f.do("GET", path, ""); !strings.Contains(text(a), `"gone":true`) {
+			t.Errorf("%s: %s", path, text(a))
+		}
+	}
+	for _, path := range []string{"/v1/dead?after=email", "/v1/dead?queue=emai", "/v1/dead?queue=emaill"} {
+		if a := f.do("GET", path, ""); text(a) != `{"queues":[]}` {
+			t.Errorf("%s: %s", path, text(a))
+		}
+	}
+	f.do("GET", "/v1/dead?limit=0", "").want(t, 400, "field", "limit")
+	f.do("GET", "/v1/dead?queue=a%20b", "").want(t, 400, "field", "queue")
+	f.do("GET", jobs+"/d0", "").want(t, 200, "state", "dead", "reason", "550 no such user")
+	f.do("POST", jobs+"/d0/replay", "").want(t, 404, "reason", "unknown_queue", "id", "d0")
+	f.do("DELETE", jobs+"/d0", "").want(t, 204)
+	f.do("POST", queues+"/email/forget", "{}").want(t, 200, "matched", 2, "forgotten", 2)
+	f.do("GET", jobs+"/d1", "").want(t, 404, "reason", "unknown_queue")
 }
 
 // There is no room: the job stays dead, and the answer says so.

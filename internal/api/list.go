@@ -3,7 +3,7 @@ package api
 import (
 	"net/http"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -15,7 +15,7 @@ const maxPages = 20
 // listJobs answers with a page of jobs. With a reason it may look at many pages and find
 // nothing: the answer then says where to go on.
 func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
-	req, reason, p := listRequest(r)
+	req, choice, p := listRequest(r)
 	if p != nil {
 		p.write(w)
 		return
@@ -28,11 +28,14 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for i := range l.Jobs {
-			if strings.Contains(l.Jobs[i].Reason, reason) {
+			if chooses(&choice, &l.Jobs[i]) {
 				page.Jobs = append(page.Jobs, shownJob(&l.Jobs[i]))
 			}
 		}
 		page.Next, req.After = l.Next, l.Next
+		if pastChoice(&choice, l.Jobs) {
+			page.Next = ""
+		}
 		if len(page.Jobs) > 0 || page.Next == "" {
 			break
 		}
@@ -40,17 +43,17 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, page)
 }
 
-func listRequest(r *http.Request) (req queue.ListRequest, reason string, p *Problem) {
+func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Problem) {
 	q := r.URL.Query()
 	req = queue.ListRequest{Queue: r.PathValue("queue"), After: q.Get("after"), Limit: defaultPage}
 	state := q.Get("state")
 	if req.State.UnmarshalText([]byte(state)) != nil {
-		return req, "", badField("state", shorten(state)+" must be one of waiting, scheduled, leased, dead")
+		return req, c, badField("state", shorten(state)+" must be one of waiting, scheduled, leased, dead")
 	}
 	if s := q.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 || n > queue.MaxPage {
-			return req, "", badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(queue.MaxPage))
+			return req, c, badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(queue.MaxPage))
 		}
 		req.Limit = n
 	}
@@ -58,10 +61,66 @@ func listRequest(r *http.Request) (req queue.ListRequest, reason string, p *Prob
 		lane := q.Get("lane")
 		req.Lane = &lane
 	}
-	if reason = q.Get("reason"); reason != "" && req.State != queue.Dead {
-		return req, "", badField("reason", "can be chosen only among dead jobs")
+	c.Reason = q.Get("reason")
+	for _, f := range []struct {
+		name string
+		at   **time.Time
+	}{{"before", &c.Before}, {"since", &c.Since}} {
+		if s := q.Get(f.name); s != "" {
+			t, err := time.Parse(time.RFC3339Nano, s)
+			if err != nil {
+				return req, c, badField(f.name, shorten(s)+" must be an instant such as 2026-01-02T15:04:05Z")
+			}
+			*f.at = &t
+		}
 	}
-	return req, reason, nil
+	for _, name := range []string{"reason", "before", "since"} {
+		if q.Get(name) != "" && req.State != queue.Dead {
+			return req, c, badField(name, "can be chosen only among dead jobs")
+		}
+	}
+	beginAt(&req, &c)
+	return req, c, nil
+}
+
+// listDeadQueues answers with the names that have dead jobs, those of deleted queues among
+// them, or with one of them.
+func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	after, only, limit := q.Get("after"), q.Get("queue"), defaultPage
+	if s := q.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > maxPage {
+			badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(maxPage)).write(w)
+			return
+		}
+		limit = n
+	}
+	if only != "" {
+		if err := queue.ValidateName(only); err != nil {
+			badField("queue", shorten(only)+" is not a queue name").write(w)
+			return
+		}
+		// No name stands between this and the one asked for.
+		last := len(only) - 1
+		after, limit = only[:last]+string(only[last]-1)+"~", 1
+	}
+	found, err := h.engine.DeadQueues(r.Context(), after, limit+1)
+	if err != nil {
+		h.fail(w, err, "")
+		return
+	}
+	page := wire.DeadQueues{Queues: []wire.DeadQueue{}}
+	for i, d := range found {
+		if i == limit || only != "" && d.Queue != only {
+			break
+		}
+		page.Queues = append(page.Queues, wire.DeadQueue{Queue: d.Queue, Dead: d.Dead, Oldest: instant(d.Oldest), Gone: d.Gone})
+	}
+	if only == "" && len(found) > limit {
+		page.Next = found[limit-1].Queue
+	}
+	writeJSON(w, http.StatusOK, page)
 }
 
 // shownJob is where a job is.

@@ -16,41 +16,99 @@ type deadCmd struct {
 }
 
 type deadLsCmd struct {
-	Queue  string `arg:"" help:"Name of the queue."`
-	Reason string `help:"Only those whose last reason contains this." placeholder:"TEXT"`
-	Limit  int    `help:"How many at most; 0 is all." default:"100"`
+	Queue string `arg:"" optional:"" help:"Name of the queue, also of one that was deleted. Without: how many each has."`
+	died
+	Limit int `help:"How many at most; 0 is all." default:"100"`
 	output
 }
 
 func (c *deadLsCmd) Run(r *run) error {
-	return listJobs(r, c.Queue, client.List{State: "dead", Reason: c.Reason}, c.Limit, c.json())
+	w, err := c.wire(time.Now())
+	if err != nil {
+		return err
+	}
+	if c.Queue != "" {
+		return listJobs(r, c.Queue, client.List{State: "dead", Reason: w.Reason, Before: w.Before, Since: w.Since}, c.Limit, c.json())
+	}
+	if c.any() {
+		return usage(fmt.Errorf("name the queue of which to choose"))
+	}
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	all, err := api.DeadQueues(r.ctx)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printJSON(r.Out, all)
+	}
+	if len(all) == 0 {
+		_, err = fmt.Fprintln(r.Out, "no dead jobs")
+		return err
+	}
+	t := table{header: []string{"QUEUE", "DEAD", "OLDEST", ""}, right: map[int]bool{1: true}}
+	for _, d := range all {
+		gone := ""
+		if d.Gone {
+			gone = "deleted"
+		}
+		t.rows = append(t.rows, []string{plain(d.Queue), num(d.Dead), age(time.Now(), d.Oldest) + " ago", gone})
+	}
+	_, err = fmt.Fprint(r.Out, t.String())
+	return err
+}
+
+// died chooses among dead jobs.
+type died struct {
+	Reason string        `help:"Only those whose last reason contains this." placeholder:"TEXT"`
+	Before time.Time     `help:"Only those that died before this instant, such as 2026-01-02T15:04:05Z." placeholder:"INSTANT"`
+	Older  time.Duration `help:"Only those that have been dead for longer, such as 24h." placeholder:"DURATION"`
+	Since  time.Time     `help:"Only those that died at this instant or later." placeholder:"INSTANT"`
+	Newer  time.Duration `help:"Only those that have been dead for so long or shorter." placeholder:"DURATION"`
+}
+
+func (c *died) any() bool {
+	return c.Reason != "" || !c.Before.IsZero() || c.Older != 0 || !c.Since.IsZero() || c.Newer != 0
+}
+
+func (c *died) wire(now time.Time) (wire.Choice, error) {
+	w := wire.Choice{Reason: c.Reason}
+	if c.Older < 0 || c.Older > 0 && !c.Before.IsZero() {
+		return w, usage(fmt.Errorf("--older: must be a duration above 0, and not beside --before"))
+	}
+	if c.Newer < 0 || c.Newer > 0 && !c.Since.IsZero() {
+		return w, usage(fmt.Errorf("--newer: must be a duration above 0, and not beside --since"))
+	}
+	at := func(t time.Time, ago time.Duration) *time.Time {
+		if ago > 0 {
+			t = now.Add(-ago)
+		}
+		if t.IsZero() {
+			return nil
+		}
+		return &t
+	}
+	w.Before, w.Since = at(c.Before, c.Older), at(c.Since, c.Newer)
+	return w, nil
 }
 
 // choice is which dead jobs a command is about.
 type choice struct {
-	Queue  string        `arg:"" help:"Name of the queue."`
-	IDs    []string      `arg:"" name:"id" optional:"" help:"Ids of the jobs. Without any: all that the flags choose."`
-	Reason string        `help:"Only those whose last reason contains this." placeholder:"TEXT"`
-	Before time.Time     `help:"Only those that died before this instant, such as 2026-01-02T15:04:05Z." placeholder:"INSTANT"`
-	Older  time.Duration `help:"Only those that have been dead for longer, such as 24h." placeholder:"DURATION"`
-	DryRun bool          `help:"Only say how many."`
+	Queue string   `arg:"" help:"Name of the queue."`
+	IDs   []string `arg:"" name:"id" optional:"" help:"Ids of the jobs. Without any: all that the flags choose."`
+	died
+	DryRun bool `help:"Only say how many."`
 }
 
 func (c *choice) wire(now time.Time) (wire.Choice, error) {
-	w := wire.Choice{Reason: c.Reason, DryRun: c.DryRun}
-	if c.Older < 0 || c.Older > 0 && !c.Before.IsZero() {
-		return w, usage(fmt.Errorf("--older: must be a duration above 0, and not beside --before"))
+	w, err := c.died.wire(now)
+	if err == nil && len(c.IDs) > 0 && (c.any() || c.DryRun) {
+		err = usage(fmt.Errorf("give either ids, or --reason, --before, --older, --since, --newer and --dry-run"))
 	}
-	if len(c.IDs) > 0 && (c.Reason != "" || !c.Before.IsZero() || c.Older > 0 || c.DryRun) {
-		return w, usage(fmt.Errorf("give either ids, or --reason, --before, --older and --dry-run"))
-	}
-	if c.Older > 0 {
-		before := now.Add(-c.Older)
-		w.Before = &before
-	} else if !c.Before.IsZero() {
-		w.Before = &c.Before
-	}
-	return w, nil
+	w.DryRun = c.DryRun
+	return w, err
 }
 
 // all does something to all that are chosen. Those that die again meanwhile are left
@@ -62,11 +120,9 @@ func (c *choice) all(r *run, api *client.Client, what string, do func(context.Co
 	}
 	total := int64(len(c.IDs))
 	if total == 0 {
-		q, err := api.Queue(r.ctx, c.Queue)
-		if err != nil {
+		if total, err = api.Dead(r.ctx, c.Queue); err != nil {
 			return sum, err
 		}
-		total = q.Stats.Dead
 	}
 	s := newSteps(r, what, total)
 	defer s.end()
@@ -151,7 +207,8 @@ and the queue's name asked for, which --yes gives in advance.
 Examples:
   penstock dead rm email welcome-4711
   penstock dead rm email --older 168h --yes
-  penstock dead rm email --reason "no such user" --dry-run`
+  penstock dead rm email --reason "no such user" --dry-run
+  penstock dead rm campaign-17 --yes            # of a queue that was deleted, too`
 }
 
 func (c *deadRmCmd) Run(r *run) error {
@@ -176,13 +233,13 @@ func (c *deadRmCmd) Run(r *run) error {
 }
 
 func (c *deadRmCmd) ask(r *run, api *client.Client) error {
-	q, err := api.Queue(r.ctx, c.Queue)
-	if err != nil || q.Stats.Dead == 0 {
+	dead, err := api.Dead(r.ctx, c.Queue)
+	if err != nil || dead == 0 {
 		return err
 	}
 	which := "all of them"
-	if c.Reason != "" || c.Older > 0 || !c.Before.IsZero() {
+	if c.any() {
 		which = "those that the flags choose"
 	}
-	return confirm(r, c.Queue, fmt.Sprintf("queue %s has %s dead, and %s will be lost", c.Queue, plural(q.Stats.Dead), which))
+	return confirm(r, c.Queue, fmt.Sprintf("queue %s has %s dead, and %s will be lost", c.Queue, plural(dead), which))
 }

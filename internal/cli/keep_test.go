@@ -76,6 +76,27 @@ func TestDead(t *testing.T) {
 }
 
 // More than one request does.
+// Dead jobs are there when their queue is not.
+func TestDeadOfADeletedQueue(t *testing.T) {
+	store := kept(t, 3, 2)
+	expect(t, ExitDone, "email  ", "", "dead", "ls")
+	expect(t, ExitDone, "5 jobs would be replayed\n", "", "dead", "replay", "email", "--newer", "1h", "--dry-run")
+	expect(t, ExitDone, "0 jobs would be replayed\n", "", "dead", "replay", "email", "--since", "2100-01-01T00:00:00Z", "--dry-run")
+	expect(t, ExitDone, "dead ", "", "job", "get", "email", "421-0")
+	if err := store.Delete(t.Context(), "email", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "deleted", "", "dead", "ls")
+	expect(t, ExitDone, `"gone": true`, "", "dead", "ls", "-o", "json")
+	expect(t, ExitDone, "421-0", "", "dead", "ls", "email", "--newer", "1h")
+	expect(t, ExitDone, "ANSWER", "", "job", "get", "email", "421-0")
+	expect(t, ExitRefused, "", "no queue", "dead", "replay", "email", "421-0")
+	expect(t, ExitUsage, "", "name the queue", "dead", "ls", "--older", "1h")
+	expect(t, ExitUsage, "", "--since", "dead", "ls", "email", "--newer", "1h", "--since", "2026-01-02T15:04:05Z")
+	expect(t, ExitDone, "5 jobs dropped\n", "", "dead", "rm", "email", "--yes")
+	expect(t, ExitDone, "no dead jobs\n", "", "dead", "ls")
+}
+
 func TestManyDead(t *testing.T) {
 	store := kept(t, 1300, 0)
 	var ids []string

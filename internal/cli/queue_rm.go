@@ -13,7 +13,7 @@ import (
 
 type rmCmd struct {
 	Name  string `arg:"" help:"Name of the queue."`
-	Force bool   `help:"Remove it even if it holds jobs; they are lost."`
+	Force bool   `help:"Remove it even if it holds jobs; they are lost, but for the dead: see penstock dead."`
 	Yes   bool   `help:"Do not ask." short:"y"`
 }
 

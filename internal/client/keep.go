@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 )
@@ -13,7 +14,9 @@ import (
 type List struct {
 	State  string
 	Lane   *string // only this one
-	Reason string  // of dead jobs
+	Reason string  // of dead jobs; so too
+	Before *time.Time
+	Since  *time.Time
 	After  string
 	Limit  int
 }
@@ -27,12 +30,42 @@ func (c *Client) Jobs(ctx context.Context, queueName string, l List) (wire.Jobs,
 	if l.Reason != "" {
 		q.Set("reason", l.Reason)
 	}
+	for name, at := range map[string]*time.Time{"before": l.Before, "since": l.Since} {
+		if at != nil {
+			q.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
 	if l.After != "" {
 		q.Set("after", l.After)
 	}
 	var page wire.Jobs
 	_, err := c.do(ctx, http.MethodGet, queuePath(queueName, "jobs")+"?"+q.Encode(), nil, nil, &page)
 	return page, err
+}
+
+// DeadQueues returns the queues that have dead jobs, deleted ones among them.
+func (c *Client) DeadQueues(ctx context.Context) ([]wire.DeadQueue, error) {
+	all := []wire.DeadQueue{}
+	for q := (url.Values{"limit": {strconv.Itoa(page)}}); ; {
+		var answer wire.DeadQueues
+		if _, err := c.do(ctx, http.MethodGet, "/v1/dead?"+q.Encode(), nil, nil, &answer); err != nil {
+			return nil, err
+		}
+		if all = append(all, answer.Queues...); answer.Next == "" {
+			return all, nil
+		}
+		q.Set("after", answer.Next)
+	}
+}
+
+// Dead returns how many dead jobs a queue has, or had when it was deleted.
+func (c *Client) Dead(ctx context.Context, queueName string) (int64, error) {
+	var answer wire.DeadQueues
+	_, err := c.do(ctx, http.MethodGet, "/v1/dead?"+url.Values{"queue": {queueName}}.Encode(), nil, nil, &answer)
+	if err != nil || len(answer.Queues) == 0 {
+		return 0, err
+	}
+	return answer.Queues[0].Dead, nil
 }
 
 // Replay puts dead jobs back, as many as one request does.

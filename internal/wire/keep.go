@@ -14,6 +14,20 @@ type Jobs struct {
 	Next string `json:"next,omitempty"`
 }
 
+// DeadQueue is a queue that has dead jobs, or had when it was deleted.
+type DeadQueue struct {
+	Queue  string     `json:"queue"`
+	Dead   int64      `json:"dead"`
+	Oldest *time.Time `json:"oldest,omitempty"`
+	Gone   bool       `json:"gone,omitempty"`
+}
+
+// DeadQueues is a page of them.
+type DeadQueues struct {
+	Queues []DeadQueue `json:"queues"`
+	Next   string      `json:"next,omitempty"`
+}
+
 // Choice says which dead jobs to replay or to forget.
 type Choice struct {
 	IDs []string `json:"ids,omitempty"`
@@ -21,6 +35,8 @@ type Choice struct {
 	Reason string `json:"reason,omitempty"`
 	// Before chooses those that died before.
 	Before *time.Time `json:"before,omitzero"`
+	// Since chooses those that died then or later.
+	Since *time.Time `json:"since,omitzero"`
 	// After is the Next of the answer before.
 	After  string `json:"after,omitempty"`
 	DryRun bool   `json:"dry_run,omitempty"`
