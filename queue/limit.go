@@ -105,7 +105,7 @@ func (l *Limit) validate(field string) error {
 }
 
 // Calendar returns the windows of a quota: those of UTC minutes, hours, days and weeks for ever,
-// others for some time from now on (see leaky.Calendar.Left).
+// others from the present one on for some time (see leaky.Calendar.Left).
 func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 	const second = leaky.Instant(1_000_000)
 	if l.Timezone == "" {
@@ -124,10 +124,16 @@ func (l *Limit) Calendar(now time.Time) (leaky.Calendar, error) {
 	if err != nil {
 		return leaky.Calendar{}, fieldErr("timezone", l.Timezone, "is not known to this machine: %v", err)
 	}
-	ends := make([]leaky.Instant, calendarLen)
-	for i := range ends {
-		now = l.Quota.ends(now.In(zone))
-		ends[i] = leaky.Instant(now.UnixMicro())
+	// It begins with the end of the window before this one, so that an instant of that is not
+	// taken for one of this.
+	end := now.In(zone)
+	for begun := now.AddDate(0, 0, -63); !begun.After(now); { // two months are no longer
+		end, begun = begun, l.Quota.ends(begun.In(zone))
+	}
+	ends := make([]leaky.Instant, 0, 1+calendarLen)
+	for range cap(ends) {
+		ends = append(ends, leaky.Instant(end.UnixMicro()))
+		end = l.Quota.ends(end.In(zone))
 	}
 	return leaky.Ending(ends), nil
 }

@@ -69,6 +69,9 @@ func TestQuotaDaysThatChangeClocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		ends, _ := time.Parse(time.RFC3339, c.ends)
+		if before := calendar.End(leaky.Instant(at.AddDate(0, 0, -3).UnixMicro())).Time(); !before.Before(ends) || before.After(at) {
+			t.Errorf("three days before %s the window ends at %v", c.at, before)
+		}
 		if got := calendar.End(leaky.Instant(at.UnixMicro())).Time(); !got.Equal(ends) {
 			t.Errorf("at %s the day ends at %v, want %s", c.at, got, c.ends)
 		}
