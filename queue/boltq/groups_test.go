@@ -303,3 +303,22 @@ func TestMembersTakeTurns(t *testing.T) {
 		t.Errorf("%v", count)
 	}
 }
+
+// A parent whose rate is raised beside a child's grant has no far ceiling on disk, and one that is
+// high enough.
+func TestAPutOfAParentBesideAReserve(t *testing.T) {
+	b := start(t, Options{})
+	b.family("1/h")
+	b.append("ses.a", 0, 2)
+	cl, g := b.granted(9)
+	b.put("ses", "100/s")
+	if err := b.raise(context.Background(), cl, g); err != nil {
+		t.Fatal(err)
+	}
+	b.Engine.mu.Lock()
+	defer b.Engine.mu.Unlock()
+	l := b.lines["ses"]
+	if need := tat(l.bucket); len(g.jobs) != 1 || l.ceiling.tat < need || l.ceiling.tat.Sub(need) > ceilingAhead {
+		t.Errorf("%d granted, the ceiling is at %v, the bucket at %v", len(g.jobs), since(l.ceiling.tat), since(need))
+	}
+}
