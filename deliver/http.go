@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
 )
 
 // Headers that name the job.
@@ -103,7 +104,7 @@ func (p *poster) deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	if err != nil {
 		return p.explain(ctx, a, req, err)
 	}
-	return a.read(answer)
+	return a.read(answer, func(text string) string { return hide(text, job, target) })
 }
 
 // explain says what an error of RoundTrip is to the drainer.
@@ -257,14 +258,14 @@ func (a *attempt) pass(c *conn) error {
 	return nil
 }
 
-// read judges an answer.
-func (a *attempt) read(answer *http.Response) error {
+// read judges an answer; what is told of it is hidden as far as hide says.
+func (a *attempt) read(answer *http.Response, hide func(string) string) error {
 	a.mu.Lock()
 	a.timer.Stop() // the answer is known; its body has a time of its own
 	a.timer = time.AfterFunc(drainTime, func() { a.cancel(errTimeout) })
 	a.mu.Unlock()
 	defer answer.Body.Close()
-	head := make([]byte, excerptBytes)
+	head := make([]byte, 4*excerptBytes) // so that nothing to hide is cut in two before it is found
 	n, err := io.ReadFull(answer.Body, head)
 	if err == nil {
 		_, _ = io.CopyN(io.Discard, answer.Body, drainBytes)
@@ -276,7 +277,7 @@ func (a *attempt) read(answer *http.Response) error {
 	if answer.StatusCode >= 300 && answer.StatusCode <= 399 {
 		text += " (redirects are not followed)"
 	}
-	if e := excerpt(head[:n]); e != "" {
+	if e := queue.Cut(hide(excerpt(head[:n])), excerptBytes); e != "" {
 		text += ": " + e
 	}
 	return errors.New(text)

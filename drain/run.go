@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -318,9 +319,19 @@ func (r *run) settle(s queue.Settlement) {
 
 func (r *run) lease() queue.Lease { return leaseOf(&r.job.Reservation) }
 
+// User, password and query of a URL, which the errors of net/http and others
+// quote. A reason is kept and shown to people.
+var (
+	userOfURL  = regexp.MustCompile(`(?i)\b(https?://)[^\s/@"'<>]+@`)
+	queryOfURL = regexp.MustCompile(`(?i)\b(https?://[^\s?"'<>]*\?)[^\s"'<>]+`)
+)
+
 // reason makes a settlement's reason of an error.
 func reason(err error) string {
 	text := strings.ToValidUTF8(err.Error(), "\uFFFD")
+	if strings.Contains(text, "://") {
+		text = queryOfURL.ReplaceAllString(userOfURL.ReplaceAllString(text, "${1}***@"), "${1}***")
+	}
 	if len(text) > queue.MaxReasonBytes {
 		text = strings.ToValidUTF8(text[:queue.MaxReasonBytes], "")
 	}
