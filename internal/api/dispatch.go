@@ -26,6 +26,8 @@ var routes = []route{
 	{http.MethodDelete, "/v1/queues/{queue}", (*handler).deleteQueue},
 	{http.MethodPost, "/v1/queues/{queue}/pause", (*handler).pauseQueue},
 	{http.MethodPost, "/v1/queues/{queue}/resume", (*handler).resumeQueue},
+	{http.MethodGet, "/v1/queues/{queue}/changes", (*handler).listChanges},
+	{http.MethodPost, "/v1/queues/{queue}/rollback", (*handler).rollbackQueue},
 	{http.MethodPost, "/v1/queues/{queue}/quote", (*handler).quoteQueue},
 	{http.MethodPost, "/v1/queues/{queue}/purge", (*handler).purgeQueue},
 	{http.MethodPost, "/v1/queues/{queue}/replay", (*handler).replayJobs},

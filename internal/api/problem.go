@@ -30,6 +30,8 @@ type Problem struct {
 	State queue.State
 	// Revision is the present revision of a queue that was not at the one expected; -1 leaves it out.
 	Revision int64
+	// Revisions are those that a queue can be rolled back to, of unknown_revision.
+	Revisions []int64
 }
 
 // Reason names why a request or a job was refused.
@@ -50,6 +52,7 @@ const (
 	ReasonMethod         Reason = "method_not_allowed"
 	ReasonUnknownQueue   Reason = "unknown_queue"
 	ReasonUnknownJob     Reason = "unknown_job"
+	ReasonUnknownRev     Reason = "unknown_revision"
 	ReasonConflict       Reason = "conflict"
 	ReasonNotCancellable Reason = "not_cancellable"
 	ReasonNotDead        Reason = "not_dead"
@@ -93,6 +96,7 @@ var meanings = map[Reason]meaning{
 	ReasonMethod:         {http.StatusMethodNotAllowed, "method not allowed"},
 	ReasonUnknownQueue:   {http.StatusNotFound, "no such queue"},
 	ReasonUnknownJob:     {http.StatusNotFound, "no such job"},
+	ReasonUnknownRev:     {http.StatusNotFound, "no such revision is recorded"},
 	ReasonConflict:       {http.StatusConflict, "another job has this id"},
 	ReasonNotCancellable: {http.StatusConflict, "the job cannot be cancelled any more"},
 	ReasonNotDead:        {http.StatusConflict, "the job is not dead"},
@@ -159,6 +163,16 @@ func (p *Problem) appendMembers(b []byte) []byte {
 	if p.Reason == ReasonRevision && p.Revision >= 0 {
 		b = append(b, `,"revision":`...)
 		b = strconv.AppendInt(b, p.Revision, 10)
+	}
+	if p.Reason == ReasonUnknownRev {
+		b = append(b, `,"revisions":[`...)
+		for i, n := range p.Revisions {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, n, 10)
+		}
+		b = append(b, ']')
 	}
 	return b
 }

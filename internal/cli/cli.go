@@ -53,15 +53,17 @@ type root struct {
 }
 
 type queueCmd struct {
-	Ls     lsCmd     `cmd:"" help:"List queues."`
-	Info   infoCmd   `cmd:"" help:"Tell all about one queue."`
-	Set    setCmd    `cmd:"" help:"Change settings of a queue, or make it."`
-	Apply  applyCmd  `cmd:"" help:"Bring queues in line with a file, and show what changed."`
-	Pause  pauseCmd  `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
-	Resume resumeCmd `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
-	Quote  quoteCmd  `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
-	Purge  purgeCmd  `cmd:"" help:"Take back the jobs that have not left."`
-	Rm     rmCmd     `cmd:"" help:"Remove a queue."`
+	Ls       lsCmd       `cmd:"" help:"List queues."`
+	Info     infoCmd     `cmd:"" help:"Tell all about one queue."`
+	Set      setCmd      `cmd:"" help:"Change settings of a queue, or make it."`
+	Apply    applyCmd    `cmd:"" help:"Bring queues in line with a file, and show what changed."`
+	Pause    pauseCmd    `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
+	Resume   resumeCmd   `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
+	Log      logCmd      `cmd:"" help:"Tell what was done to a queue, and by whom."`
+	Rollback rollbackCmd `cmd:"" help:"Put an earlier spec of a queue again."`
+	Quote    quoteCmd    `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
+	Purge    purgeCmd    `cmd:"" help:"Take back the jobs that have not left."`
+	Rm       rmCmd       `cmd:"" help:"Remove a queue."`
 }
 
 type jobCmd struct {
