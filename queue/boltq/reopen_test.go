@@ -142,6 +142,11 @@ func TestDeletedQueuesAreSweptInPieces(t *testing.T) {
 			break
 		}
 	}
+	b.reopen()
+	l, err := b.ListJobs(ctx, queue.ListRequest{Queue: "q", State: queue.Dead, Limit: 9})
+	if err != nil || len(l.Jobs) != 2 || len(l.Jobs[0].Timeline) != 1 {
+		t.Errorf("the dead of the deleted queue: %+v, %v", l, err)
+	}
 	for table, want := range map[string]int{"jobs": 5, "flights": 0, "ended": 2, "retains": 1, "specs": 1, "lines": 1, "failures": 0} {
 		if n := b.records([]byte(table)); n != want {
 			t.Errorf("%d records in %s, want %d", n, table, want)
