@@ -145,6 +145,24 @@ func (q Quota) GiveBack(w *Window, d Instant, cost int64) {
 	}
 }
 
+// Follow returns the state of q, which takes the place of the quota o, whose state w is: what was
+// used is used. When a job was let out ahead, into the window to come, the present one was full, or
+// is over but for that: it stays so, and what was let out counts where it is, if both
+// quotas have that window.
+func (q Quota) Follow(o Quota, w Window, now Instant) Window {
+	w = o.Mend(w, now)
+	end := q.Calendar.End(now)
+	switch {
+	case w.Ends <= now:
+		return Window{}
+	case w.Ends == o.Calendar.End(now):
+		return Window{Ends: end, Used: w.Used}
+	case w.Ends == q.Calendar.End(end):
+		return w
+	}
+	return Window{Ends: end, Used: max(w.Used, q.Max)}
+}
+
 // ETA returns when a job departs that has jobs of total cost ahead before it, if they use up
 // one window after the other and leave at p's rate in the last of them.
 func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {

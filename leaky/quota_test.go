@@ -159,3 +159,24 @@ func TestQuotaPlanted(t *testing.T) {
 		}
 	}
 }
+
+// TestQuotaFollow: a changed quota forgets nothing, also when a job was let out ahead of the end of a window.
+func TestQuotaFollow(t *testing.T) {
+	minute := Quota{Max: 100, Calendar: Every(60, 0)}
+	more, hour := Quota{Max: 101, Calendar: Every(60, 0)}, Quota{Max: 50, Calendar: Every(3600, 0)}
+	for _, c := range []struct {
+		to         Quota
+		was, wants Window
+	}{
+		{more, Window{Ends: 60, Used: 100}, Window{Ends: 60, Used: 100}},
+		{more, Window{Ends: 120, Used: 1}, Window{Ends: 120, Used: 1}}, // let out ahead
+		{more, Window{Ends: 50, Used: 100}, Window{}},                  // it is over
+		{hour, Window{Ends: 60, Used: 7}, Window{Ends: 3600, Used: 7}},
+		{hour, Window{Ends: 120, Used: 1}, Window{Ends: 3600, Used: 50}},
+		{hour, Window{Ends: 60, Used: 90}, Window{Ends: 3600, Used: 90}},
+	} {
+		if got := c.to.Follow(minute, c.was, 55); got != c.wants {
+			t.Errorf("%d of %+v becomes %+v, want %+v", c.to.Max, c.was, got, c.wants)
+		}
+	}
+}

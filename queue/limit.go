@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // a store must open on a machine that has no zones
 
 	"github.com/penstock/penstock/leaky"
 )
@@ -95,7 +96,7 @@ func (l *Limit) validate(field string) error {
 	if l.Quota.Per == "m" || l.Quota.Per == "h" {
 		return fieldErr(field+".timezone", l.Timezone, "is of no use for minutes and hours: they end everywhere at the same time")
 	}
-	if l.Timezone == "Local" {
+	if l.Timezone == "Local" || l.Timezone == "localtime" {
 		return fieldErr(field+".timezone", l.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin")
 	}
 	if _, err := time.LoadLocation(l.Timezone); err != nil {

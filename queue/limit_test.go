@@ -95,6 +95,7 @@ func TestLimitsOfSpecs(t *testing.T) {
 		{`{"quota": "5/y"}`, "limits.0.quota"},
 		{`{"quota": 5}`, "limits.0.quota"},
 		{`{"quota": "5/d", "timezone": "Local"}`, "limits.0.timezone"},
+		{`{"quota": "5/d", "timezone": "localtime"}`, "limits.0.timezone"},
 		{`{"quota": "5/d", "timezone": "Mars/Olympus"}`, "limits.0.timezone"},
 		{`{"quota": "5/h", "timezone": "Europe/Berlin"}`, "limits.0.timezone"},
 		{`{"rate": "5/s", "timezone": "Europe/Berlin"}`, "limits.0.timezone"},

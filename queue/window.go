@@ -30,7 +30,7 @@ func (d *Deferral) Window() (Window, error) {
 	if from.Equal(to) {
 		return Window{}, fieldErr("deferred.readmit_between", d.ReadmitBetween, "begins when it ends; leave it out for always")
 	}
-	if d.Timezone == "Local" {
+	if d.Timezone == "Local" || d.Timezone == "localtime" {
 		return Window{}, fieldErr("deferred.timezone", d.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin")
 	}
 	zone, err := time.LoadLocation(d.Timezone)
