@@ -23,9 +23,10 @@
 //   - Nor is whose turn it is among the lanes of a queue, or how far a lane's own
 //     rate has come: on opening they take turns anew, and each with a rate is held
 //     as if it had just granted its dearest job.
-//   - The pace is written ahead: each queue's saved TAT is a ceiling that no
-//     answered grant exceeds, so that the window law holds over a crash although
-//     most grants commit nothing.
+//   - The pace is written ahead: each queue's saved TAT, those of its further paces and
+//     what is used of its quotas are ceilings that no answered grant exceeds, so that
+//     the window law holds over a crash although most grants commit nothing.
+//   - Whose turn it is in a group is not on file: on opening its members take turns anew.
 //
 // It refuses a second process on the file, a file of another schema, and, after
 // an I/O error that leaves in doubt what is on disk, everything but reading.
