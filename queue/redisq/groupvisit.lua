@@ -38,11 +38,11 @@ local function open(v, m)
   sound(m.tie)
   more(q)
   if q ~= v.g then
-    held(q, q.cmax)
+    visits.held(q, q.cmax)
     mend(q)
   end
-  count_leased(q)
-  if in_lanes(q) then
+  visits.count_leased(q)
+  if visits.in_lanes(q) then
     m.turns = laned.turns(q)
   else
     if q.laned then laned.no_place(q, ZERO) end
@@ -125,7 +125,7 @@ local function leave(v, m, l, d, cost, id, turn, job, entry)
   if q ~= g then take_all(q, d, cost) end
   local keyed = l.lane ~= ZERO
   local state = S.leased + (keyed and KEYED or 0) + (laned.tagless(q, l.lane) and 0 or COUNTED)
-  grant(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
+  visits.grant(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lf', M.fseq)
   if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else laned.went(m.turns, l, cost, d) end
   set(g, 'gserved', m.at)
@@ -182,14 +182,14 @@ local function lost_since(v, e)
     if not ok or not q then return end
     whose = q
   end
-  miss(whose.nr, whose.name, slots(whose, now - e))
+  visits.miss(whose.nr, whose.name, slots(whose, now - e))
 end
 
 -- close writes down a visit to a member.
 local function close(v, m)
   local q = m.q
-  close_turns(q, m.turns, m.gone, m.late)
-  departed(q, m.leases, m.flights)
+  visits.close_turns(q, m.turns, m.gone, m.late)
+  visits.departed(q, m.leases, m.flights)
   if q ~= v.g then save_bucket(q) end
   agenda(q)
   save(q)
@@ -223,7 +223,7 @@ local function visit_group(g, e)
   beside.visited = g
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = member_in(v, rested[i], rested[i + 1], 'R') end
   bounded(g)
-  if not held(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
+  if not visits.held(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
   mend(g)
   while left > 0 do
     local d = next_departure(g)

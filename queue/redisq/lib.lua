@@ -1,4 +1,4 @@
--- Shared by all operations; scripts.go puts it in front of each.
+-- Shared by all operations, behind names.lua; scripts.go puts both in front of each.
 --
 -- KEYS[1]  the partition's hash, "<prefix>{<p>}". Every other key of the
 --          partition begins with it, and so lies in the same slot.
@@ -49,20 +49,6 @@
 -- Numbers stay below 2^53. The types of the keys that an operation will write
 -- are checked before it writes the first, because Redis does not roll a script
 -- back (invariant 10): begin() looks at the partition's, sound() at a queue's.
-
-local B = KEYS[1]
-local call = redis.call
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
-local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
-local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
--- The flags of a record; one below EXPIRES says that the job is an ordinary one.
-local EXPIRES, LANE, PRIORITY, NOT_BEFORE = 2, 4, 8, 16
-local ZERO = string.rep('\0', 16) -- the lane without a key
-local PRIORITY_STEP = 2 ^ 49 -- a priority is worth so much of turn
-
-local S = { waiting = 1, scheduled = 2, leased = 3, deferred = 4, delivered = 5, dead = 6, cancelled = 8, expired = 9 }
-local V = { deliver = 1, fail = 2, bury = 3, release = 4 }
 
 local function raise(code, text) error({ err = code .. ' ' .. text }) end
 

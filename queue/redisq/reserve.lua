@@ -42,11 +42,11 @@ local function replay()
 end
 
 -- visit_due visits the queues of a zset whose time has come.
-local function visit_due(key, horizon, do_visit)
+local function visit_due(key, horizon, ripens)
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, 100)
   for i = 1, #found, 2 do
     if left <= 0 then return end
-    if not apart(found[i], do_visit, found[i], tonumber(found[i + 1])) then call('ZADD', key, now + 2 * SECOND, found[i]) end
+    if not apart(found[i], make_visits, found[i], tonumber(found[i + 1]), ripens) then call('ZADD', key, now + 2 * SECOND, found[i]) end
   end
 end
 
@@ -54,8 +54,8 @@ local backup = see_client()
 if not replay() then
   take_back()
   bury_old()
-  visit_due(B .. 's', 0, ripen)
-  visit_due(B .. 'a', HORIZON, visit)
+  visit_due(B .. 's', 0, true)
+  visit_due(B .. 'a', HORIZON, false)
   call('SET', grant_key, cmsgpack.pack({ number, M.run, me, unpack(granted) }), 'PX', 60000)
 end
 

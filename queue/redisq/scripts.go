@@ -17,6 +17,8 @@ import (
 var (
 	//go:embed lib.lua
 	libSource string
+	//go:embed names.lua
+	namesSource string
 	//go:embed pace.lua
 	paceSource string
 	//go:embed limits.lua
@@ -67,6 +69,8 @@ var (
 	appendSource string
 	//go:embed takeback.lua
 	takebackSource string
+	//go:embed asked.lua
+	askedSource string
 	//go:embed grant.lua
 	grantSource string
 	//go:embed visit.lua
@@ -131,8 +135,8 @@ var (
 
 var (
 	appendScript  = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside())
-	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, takebackSource, grantSource, visitSource),
-		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource))
+	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, takebackSource, askedSource),
+		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource), grantSource, visitSource)
 	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
 	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
 	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
@@ -169,12 +173,12 @@ func beside(more ...string) []string { return append([]string{limitsSource, grou
 // assemble puts shared parts behind an operation's first line, the shebang with
 // its flags. What only queues with lanes need is made when the script calls more(), as
 // load() does for such a queue, and found in laned; what only those with limits or of a group do, with
-// more_beside() and in beside. Making it costs as much as a small
+// more_beside() and in beside; and visits, of Reserve, when something is due. Making it costs as much as a small
 // append, and so does each local of the script that a function uses.
-func assemble(op string, always, ofLanes, ofBeside []string) *redis.Script {
+func assemble(op string, always, ofLanes, ofBeside []string, ofVisits ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
-	sources := append([]string{shebang, libSource}, always...)
-	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))
+	sources := append([]string{shebang, namesSource, libSource}, always...)
+	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside), made("make_visits", "visits", "visit_one", ofVisits))
 	return redis.NewScript(strings.Join(append(sources, body), "\n"))
 }
 
@@ -186,11 +190,11 @@ func made(name, table, load string, sources []string) string {
 	}
 	text := strings.Join(sources, "\n")
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s = function(q)\nif not %s.%s then\n%s", name, table, load, text)
+	fmt.Fprintf(&b, "%s = function(...)\nif not %s.%s then\n%s\n%s", name, table, load, namesSource, text)
 	for _, f := range function.FindAllStringSubmatch(text, -1) {
 		fmt.Fprintf(&b, "\n%s.%s = %s", table, f[1], f[1])
 	}
-	fmt.Fprintf(&b, "\nend\n%s.%s(q)\nend", table, load)
+	fmt.Fprintf(&b, "\nend\nreturn %s.%s(...)\nend", table, load)
 	return b.String()
 }
 

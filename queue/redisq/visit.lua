@@ -1,4 +1,4 @@
--- Of reserve alone, behind grant.lua: visits to queues.
+-- Of reserve alone, made with grant.lua: visits to queues.
 
 -- ripen puts the scheduled jobs of a queue whose time has come at their
 -- turn. The queue could depart from when the first was due, be it a job, a lane that
@@ -194,4 +194,10 @@ local function visit(nr, e)
   save_bucket(q)
   save(q)
   agenda(q)
+end
+
+-- visit_one is what is made: a visit to a queue, or its scheduled jobs, if ripens is true.
+local function visit_one(nr, e, ripens)
+  if ripens then return ripen(nr, e) end
+  return visit(nr, e)
 end

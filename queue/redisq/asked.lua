@@ -1,0 +1,31 @@
+-- Of reserve alone: who asks, and what the answer is put together of.
+
+begin()
+check_run()
+local visits, make_visits = {}, nil -- see scripts.go
+local most_bytes, grant_key = tonumber(ARGV[7]), B .. 'g:' .. ARGV[2]
+local last = call('GET', grant_key)
+if last then last = cmsgpack.unpack(last) end
+local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
+local left = tonumber(ARGV[6]) -- handlers
+local MOST_LATE = 100 -- so many expired jobs end in one call, however many there are
+
+-- numbered gives the client a number, by which flights know it.
+local function numbered()
+  local names, seq = B .. 'k', call('HINCRBY', B, 'cseq', 1)
+  local nr = seq % 65535 + 1
+  call('HSET', names, nr, ARGV[8])
+  call('HDEL', names, (seq - 1000) % 65535 + 1)
+  return nr
+end
+
+local me = last and last[3] or numbered() -- the client's number
+
+-- rows_of returns where the answer says what is granted of a queue. All is there in the order in which it was granted.
+local function rows_of(q)
+  if answering ~= q.nr then
+    answers[#answers + 1] = { q.name, q.rev, q.lease, {} }
+    answering = q.nr
+  end
+  return answers[#answers][4]
+end
