@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,24 @@ func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*entry 
 		n.print = [8]byte(n.record[queue.RecordFingerprint:])
 		n.lane = digest(&n.job, n.record)
 		open = append(open, n)
+	}
+	return queueByQueue(open)
+}
+
+// queueByQueue puts the jobs of each queue together, the queues in the order in which they first come:
+// where several are of a group, what one job knows of the others' is so decided.
+func queueByQueue(open []*entry) []*entry {
+	first := map[string]int{}
+	for i, n := range open {
+		if i > 0 && n.job.Queue == open[0].job.Queue && len(first) == 1 {
+			continue // as it nearly always is
+		}
+		if _, known := first[n.job.Queue]; !known {
+			first[n.job.Queue] = len(first)
+		}
+	}
+	if len(first) > 1 {
+		slices.SortStableFunc(open, func(a, b *entry) int { return first[a.job.Queue] - first[b.job.Queue] })
 	}
 	return open
 }

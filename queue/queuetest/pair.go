@@ -281,13 +281,7 @@ func (p *pair) resume() {
 func (p *pair) delete() {
 	p.deleted = true
 	q, force := p.queueName(), rapid.Bool().Draw(p.T, "force")
-	p.both(fmt.Sprintf("delete %s, force %v", q, force), func(_ int, e queue.Engine) string {
-		err := e.Delete(p.ctx, q, queue.AnyRevision, force)
-		if err == nil {
-			p.books[q] = newBook()
-		}
-		return kind(err)
-	})
+	p.deleteBoth(q, force)
 	if rapid.IntRange(0, 3).Draw(p.T, "made again") < 3 {
 		p.putBoth(p.spec(q), queue.AnyRevision)
 	}
@@ -316,6 +310,7 @@ func (p *pair) advance() {
 }
 
 func (p *pair) backwards() {
+	p.kept()
 	p.info("g.keep")
 	back := time.Duration(rapid.Int64Range(0, 3600_000_000).Draw(p.T, "microseconds back")) * time.Microsecond
 	p.clock.Advance(-back)
