@@ -72,6 +72,20 @@ func TestProveLanes(t *testing.T) {
 	}
 }
 
+// TestProveChildren: several drainers under faults, and every level of a group is accounted for.
+func TestProveChildren(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, redistest.Options{})
+	p := runProof(t, "--redis", server.URL(), "--init", "--drainers", "2", "--rate", "60/s", "-d", "5s", "--faults", "kill", "--every", "2s", "--children", "2", "--lanes", "2")
+	sum := map[string]int{}
+	for _, l := range p.Levels {
+		sum[l.Kind] += l.Starts
+	}
+	if len(p.Levels) != 6 || sum["queue"] != p.Delivered+p.Twice || sum["lane"] != p.Delivered+p.Twice {
+		t.Errorf("%v of %d jobs in %+v", sum, p.Delivered, p.Levels)
+	}
+}
+
 func TestProveUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"one drainer":         {"--drainers", "2"},

@@ -66,11 +66,11 @@ func (r *Report) judgeQuota(o *Options, zero time.Time) error {
 	return nil
 }
 
-// usedUp reports whether in some window nearly all came that may: jobs of drainers that
+// usedUp reports whether in some window as many came as may, but for a few: jobs of drainers that
 // were killed use up something as well.
 func (q *QuotaReport) usedUp() bool {
 	for _, n := range q.Used {
-		if n*10 >= q.max*9 {
+		if n*100 >= q.max*97 {
 			return true
 		}
 	}
