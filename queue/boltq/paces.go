@@ -228,9 +228,7 @@ func (m *limit) follow(o *limit, now leaky.Instant) {
 	case m.Paced():
 		m.bucket = o.pacer.Change(o.bucket, m.pacer, now)
 	default:
-		if w := o.quota.Mend(o.window, now); w.Ends > now {
-			m.window = leaky.Window{Ends: m.quota.Calendar.End(now), Used: w.Used}
-		}
+		m.window = m.quota.Follow(o.quota, o.window, now)
 	}
 }
 

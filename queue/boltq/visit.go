@@ -89,10 +89,13 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		j := ln.fifo.front()
 		cost := int64(j.cost)
 		gone, more := e.expired(j, d, g, now)
-		if !gone && (!more || !g.fits(j) || !p.affords(d, cost)) {
+		if !gone && (!more || !g.fits(j)) {
 			break
 		}
 		if !gone && (l == p || l.affords(d, cost)) {
+			if !p.affords(d, cost) {
+				break
+			}
 			p.take(d, now, cost)
 			if l != p {
 				l.take(d, now, cost)
