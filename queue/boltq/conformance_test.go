@@ -12,7 +12,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	open := func(t testing.TB, now func() leaky.Instant) queue.Engine {
+	queuetest.Run(t, func(t testing.TB, now func() leaky.Instant) queue.Engine {
 		e, err := boltq.Open(context.Background(), filepath.Join(t.TempDir(), "store"), boltq.Options{Now: now})
 		if err != nil {
 			t.Fatal(err)
@@ -23,7 +23,5 @@ func TestConformance(t *testing.T) {
 			}
 		})
 		return e
-	}
-	queuetest.Run(t, open)
-	queuetest.RunPull(t, open)
+	})
 }

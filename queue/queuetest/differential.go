@@ -38,7 +38,7 @@ func Differential(t *testing.T, openA, openB Open) {
 			p.books[q] = newBook()
 		}
 		p.clients = pairClients[:rapid.SampledFrom([]int{1, 3}).Draw(rt, "clients")]
-		for _, q := range rapid.SampledFrom([][]string{{"g", "g.a", "g.b"}, {"g.a", "g.b"}, {"g"}}).Draw(rt, "made first") {
+		for _, q := range append(rapid.SampledFrom([][]string{{"g", "g.a", "g.b"}, {"g.a", "g.b"}, {"g"}}).Draw(rt, "made first"), pairPull) {
 			p.putBoth(p.spec(q), queue.AnyRevision)
 		}
 		for range rapid.OneOf(rapid.IntRange(1, 60), rapid.IntRange(40, 100)).Draw(rt, "operations") {
@@ -85,6 +85,7 @@ type pair struct {
 	grants  map[string]*request // each client's last request
 	revs    [2][]int64          // the revisions that were given out
 	deleted bool                // a queue was
+	refused bool                // the last request was answered with an error
 	ahead   time.Duration       // of the clock: the engines', which never ran back
 
 	retention time.Duration // of every queue
@@ -97,7 +98,7 @@ type pair struct {
 }
 
 var (
-	pairQueues  = []string{"g", "g.a", "g.b", "g.c"}
+	pairQueues  = []string{"g", "g.a", "g.b", "g.c", pairPull}
 	pairClients = []string{"one", "two", "three"}
 )
 
@@ -133,7 +134,7 @@ func micro(t time.Time) string { return fmt.Sprint(int64(instant(t))) }
 
 // queueName is mostly that of a queue there is, from the beginning.
 func (p *pair) queueName() string {
-	return rapid.SampledFrom([]string{"g", "g.a", "g", "g.a", "g.b", "g", "g.a", "g.c"}).Draw(p.T, "queue")
+	return rapid.SampledFrom([]string{"g", "g.a", "g", "g.a", "g.b", "g", "g.a", "g.c", pairPull, pairPull}).Draw(p.T, "queue")
 }
 
 func (p *pair) spec(name string) queue.Spec {
@@ -151,7 +152,10 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
 		p.rules(s)
-		p.limits(s)
+		s.Pull = p.somePull(name)
+		if name != pairPull { // limits are compared on the others
+			p.limits(s)
+		}
 	})
 }
 
@@ -162,7 +166,7 @@ func (p *pair) step() {
 		p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
-		p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look, p.sweep, p.backwards,
+		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look, p.sweep, p.backwards,
 		p.list, p.purge, p.revive, p.revive, p.forget, p.rush, p.rush, p.regroup, p.mourn,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
@@ -244,7 +248,7 @@ func (p *pair) deliverAll() {
 		if t, err := p.engines[0].Totals(p.ctx); err == nil && t.Waiting+t.Scheduled+t.Leased == 0 {
 			break
 		}
-		n := p.reserveAs(p.clients[0], 100)
+		n := p.reserveAs(p.clients[0], 100) + p.pullAll()
 		var sides [2][]queue.Settlement
 		for _, t := range p.twins[len(p.twins)-n:] {
 			sides[0] = append(sides[0], settlement(queue.Deliver, t.a))

@@ -133,6 +133,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 		q.Partition = partition(nil, e, "g")
 		res, err := e.Reserve(p.ctx, q)
 		got[side] = res
+		p.refused = err != nil
 		var b strings.Builder
 		b.WriteString(kind(err))
 		for _, v := range res.Jobs {
@@ -146,7 +147,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 		}
 		// The only client watches, and is told the exact time; others a rough one. Whether
 		// it looks when the lease of a deleted queue runs out, is left open.
-		if sleep && len(p.clients) == 1 && !p.deleted {
+		if sleep && (len(p.clients) == 1 || req.Queue != "") && !p.deleted {
 			fmt.Fprintf(&b, " next %v", res.Next)
 		}
 		return strings.ReplaceAll(b.String(), "map[]", "none")
@@ -165,6 +166,9 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 // one that it overtook.
 func (p *pair) replay() {
 	client := rapid.SampledFrom(p.clients).Draw(p.T, "client")
+	if rapid.IntRange(0, 3).Draw(p.T, "of a pull queue") == 0 {
+		client += "-" + pairPull
+	}
 	last := p.grants[client]
 	if last == nil {
 		return

@@ -260,6 +260,16 @@ var pullRules = []rule{
 		r.check(r.e.Resume(r.ctx, q))
 		r.pull("one", q, 9, "a")
 	}},
+	{"a pause that ends by itself", func(r *rig) {
+		q := r.queue("q", "unlimited", pulled)
+		r.accept(q, "a")
+		r.check(r.e.Pause(r.ctx, q, queue.Pause{Until: r.clock.Now().Add(time.Second).Time()}))
+		if res := r.pull("one", q, 9); res.Next != time.Second {
+			r.Errorf("told %v, want 1s", res.Next)
+		}
+		r.clock.Advance(time.Second)
+		r.pull("one", q, 9, "a")
+	}},
 	{"a queue that becomes a pull queue, and one that no longer is", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.accept(q, "a", "b", "c", "d")

@@ -21,7 +21,10 @@ type rule struct {
 // Run holds an engine against every rule, each on a store of its own. What a
 // rule leaves behind is audited: states must add up to what was accepted.
 func Run(t *testing.T, open Open) {
-	run(t, open, []chapter{
+	for _, chapter := range []struct {
+		name  string
+		rules []rule
+	}{
 		{"Append", appendRules},
 		{"Full", fullRules},
 		{"OnceIn", onceRules},
@@ -76,6 +79,7 @@ func Run(t *testing.T, open Open) {
 		{"List", listRules},
 		{"Purge", purgeRules},
 		{"Replay", replayRules},
+		{"Pull", pullRules},
 		{"Groups", groupRules},
 		{"GroupTurns", groupTurnRules},
 		{"GroupChange", groupChangeRules},
@@ -89,20 +93,7 @@ func Run(t *testing.T, open Open) {
 		{"Move", moveRules},
 		{"Timeline", timelineRules},
 		{"Dead", deadRules},
-	})
-}
-
-// RunPull holds an engine that has pull queues against the rules of those.
-func RunPull(t *testing.T, open Open) { run(t, open, []chapter{{"Pull", pullRules}}) }
-
-// chapter is rules about one thing.
-type chapter struct {
-	name  string
-	rules []rule
-}
-
-func run(t *testing.T, open Open, chapters []chapter) {
-	for _, chapter := range chapters {
+	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {
 				t.Run(r.name, func(t *testing.T) {

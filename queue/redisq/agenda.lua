@@ -30,13 +30,13 @@ local function agenda(q, back, since)
   if q.group then
     departs = beside.file(q, departs, back)
   elseif not departs then
-    call('ZREM', B .. 'a', q.nr)
+    call('ZREM', on(q, 'a'), q.nr)
   elseif back then
-    call('ZADD', B .. 'a', back, departs, q.nr)
+    call('ZADD', on(q, 'a'), back, departs, q.nr)
   else
-    call('ZADD', B .. 'a', departs, q.nr)
+    call('ZADD', on(q, 'a'), departs, q.nr)
   end
-  if ripens then call('ZADD', B .. 's', ripens, q.nr) else call('ZREM', B .. 's', q.nr) end
+  if ripens then call('ZADD', on(q, 's'), ripens, q.nr) else call('ZREM', on(q, 's'), q.nr) end
   return departs and min(departs, ripens or departs) or ripens
 end
 

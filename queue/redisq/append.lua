@@ -91,8 +91,8 @@ local function append(name, count, first)
   if entered > 0 and (q.laned or q.group) then
     laned.sooner(q)
   elseif entered > 0 and waiting == 0 and not q.asleep then
-    call('ZADD', B .. 'a', 'LT', room, nr)
-    due(room)
+    call('ZADD', on(q, 'a'), 'LT', room, nr)
+    due(room, q)
   end
   add(q, 'refused', line.refused)
   add(q, 'setaside', line.aside)

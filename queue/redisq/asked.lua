@@ -6,6 +6,13 @@ local visits, make_visits = {}, nil -- see scripts.go
 local most_bytes, grant_key = tonumber(ARGV[7]), B .. 'g:' .. ARGV[2]
 local last = call('GET', grant_key)
 if last then last = cmsgpack.unpack(last) end
+if ARGV[9] ~= '' then
+  pulled = number_of(ARGV[9])
+  local v = pulled and call('HMGET', B .. 'q' .. pulled, 'n', 'pull')
+  if not v or not v[1] then return { -1 } end
+  -- One that repeats a request is answered whatever has become of the queue's spec.
+  if v[2] ~= '1' and (not last or tonumber(ARGV[5]) > last[1]) then return { -2 } end
+end
 local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
 local left = tonumber(ARGV[6]) -- handlers
 local MOST_LATE = 100 -- so many expired jobs end in one call, however many there are

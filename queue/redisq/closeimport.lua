@@ -64,7 +64,7 @@ if q.group == q then set(q, 'gsince', now) end
 call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[27], 'psince', ARGV[28])
 paused_by(q, ARGV[5])
 local e = agenda(q)
-if e then due(e) end
+if e then due(e, q) end
 save(q)
 finish()
 return 2

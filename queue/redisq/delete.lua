@@ -55,8 +55,8 @@ M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - 
 M.to = M.to - q.deferred
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
-call('ZREM', B .. 'a', nr)
-call('ZREM', B .. 's', nr)
+call('ZREM', on(q, 'a'), nr)
+call('ZREM', on(q, 's'), nr)
 call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 call('HINCRBY', B, 'queues', -1)

@@ -69,7 +69,7 @@ local function why(rate, quota, together)
   if q.ordered and flying > 0 then return 'ordered', 0, '' end
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
   if q.mif > 0 and q.size - line.waiting - call('ZCARD', B .. 't' .. nr) >= q.mif then return 'max_in_flight', 0, '' end
-  if eta <= now then return 'drainer', 0, '' end
+  if eta <= now then return q.pull and 'puller' or 'drainer', 0, '' end
   if quota then return rate, max(beside.used_up(quota), 0), quota.name, together and parent end
   return rate, 0, '', together and parent
 end

@@ -12,6 +12,7 @@
 --   <B>a       zset  agenda: number of a queue where a job waits -> its next possible departure; of a
 --                    group the parent's
 --   <B>s       zset  number of a queue where a job is scheduled, or only resting lanes have jobs -> when the first is due
+--   <B>pa, <B>ps  zset  the same of pull queues
 --   <B>l       zset  leases: number:id -> deadline
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
 --   <B>k       hash  number of a client -> its name, of the latest 1000
@@ -123,11 +124,21 @@ local function publish(channel, message) call('PUBLISH', sub(B, 1, string.find(B
 
 local function wake(client) publish(':wake', string.match(B, '{(%d+)}') .. ' ' .. client) end
 
--- due says that something can depart at instant e: unless the watcher asks by
+-- on is the key of a zset of the agenda, 'a' or 's', on which a queue stands.
+local function on(q, zset) return B .. (q.pull and 'p' or '') .. zset end
+
+-- due says that something of q can depart at instant e: unless the watcher asks by
 -- then, it is woken. It is taken to ask at once, so that one wake is enough.
 -- A watcher that is overdue is dead. While nobody watches everybody is woken,
--- four times a second at most.
-local function due(e)
+-- four times a second at most. Of a pull queue those are told who ask for it.
+local function due(e, q)
+  if q.pull then
+    if e < (tonumber(call('HGET', B .. 'q' .. q.nr, 'polled')) or 0) then
+      wake(' ' .. q.name)
+      call('HSET', B .. 'q' .. q.nr, 'polled', now)
+    end
+    return
+  end
   if M.wid ~= '' and now >= M.wat + OVERDUE then M.wid = '' end
   if M.wid == '' then
     if now >= M.wat then
@@ -151,7 +162,7 @@ end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull' }
 
 -- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
 -- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
@@ -177,8 +188,12 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], changes = {},
   }
+  if q.pull then
+    call('ZCARD', B .. 'pa')
+    call('ZCARD', B .. 'ps')
+  end
   if v[15] ~= '' then paused_by(q, v[15]) end
   if q.laned and more then more(q) end
   if q.also and more_beside then more_beside(q) end

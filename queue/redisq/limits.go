@@ -14,7 +14,7 @@ import (
 
 // limitArgs are those of put.lua behind the lanes.
 func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
-	low, args := leaky.Instant(0), []any{queue.MaxChildren, "", len(s.Limits)}
+	low, args := leaky.Instant(0), []any{queue.MaxChildren, flag(s.Pull), "", len(s.Limits)}
 	for i := range s.Limits {
 		l := &s.Limits[i]
 		if l.Paced() {
@@ -30,7 +30,7 @@ func limitArgs(s *queue.Spec, now time.Time) ([]any, error) {
 		args = append(args, limitName(l), 0, 0, 1, l.Quota.Max, int64(period), int64(phase), ends)
 		low = sooner(low, its)
 	}
-	args[1] = orNever(low)
+	args[2] = orNever(low)
 	return args, nil
 }
 

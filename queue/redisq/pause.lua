@@ -24,7 +24,7 @@ if not same then
   paused_by(q, paused)
   if q.group == q then set(q, 'gsince', now) end
   local e = agenda(q)
-  if e then due(e) end
+  if e then due(e, q) end
   save(q)
 end
 finish()

@@ -150,7 +150,7 @@ end
 -- sooner is agenda after something that may have made something due before, or
 -- have let a lane go on: then whoever watches is told.
 local function sooner(q)
-  local a, s = tonumber(call('ZSCORE', B .. 'a', q.group and q.group.nr or q.nr)), tonumber(call('ZSCORE', B .. 's', q.nr))
+  local a, s = tonumber(call('ZSCORE', on(q, 'a'), q.group and q.group.nr or q.nr)), tonumber(call('ZSCORE', on(q, 's'), q.nr))
   local e = agenda(q, 'LT')
-  if e and e < min(a or e + 1, s or e + 1) then due(e) end
+  if e and e < min(a or e + 1, s or e + 1) then due(e, q) end
 end

@@ -6,8 +6,10 @@
 --              places for what comes back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say otherwise
 -- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by, number of rules for
 --              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
--- then         most children of a name, until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua); by whom, '1' if the spec is an earlier one of the queue
--- Returns  {revision, created, changed, conflict}, the last 2 if there are too many children
+-- then         most children of a name, '1' if it is a pull queue or '', until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua);
+--              by whom, '1' if the spec is an earlier one of the queue
+-- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if
+--          a pull queue would have some, 4 if it would be one of a pull queue's
 
 begin()
 check_run()
@@ -23,14 +25,18 @@ if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
 
 local rules, arg = {}, 25 + 2 * tonumber(ARGV[24])
-for i = arg + 3, #ARGV - 2, 8 do
+for i = arg + 4, #ARGV - 2, 8 do
   local rule = { ARGV[i] }
   for k = 1, 6 do rule[k + 1] = tonumber(ARGV[i + k]) end
   rule[8] = ARGV[i + 7]
   rules[#rules + 1] = rule
 end
 more_beside(q or {})
+local pull = ARGV[arg + 1]
+if pull == '1' and beside.children_of(name) > 0 then return { rev, 0, 0, 3, beside.children_of(name) } end
 local base = not q and beside.parent_of(name)
+local over = base and number_of(base)
+if over and call('HGET', B .. 'q' .. over, 'pull') then return { rev, 0, 0, 4 } end
 if not q and not base then beside.children(name) end
 if base and beside.children_of(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
 
@@ -106,7 +112,13 @@ if by_lanes ~= '' then
   call('HSET', B .. 'q' .. nr, 'laned', '1', 'mif', ARGV[19], 'msched', ARGV[20], 'ordered', ARGV[21], 'lrule', ARGV[22], 'regime', ARGV[23], 'lover', ARGV[24])
   if regime ~= ARGV[23] then own_rules() end
 end
-if ARGV[arg + 1] ~= '' then call('ZADD', B .. 'E', ARGV[arg + 1], name) else call('ZREM', B .. 'E', name) end
+if ARGV[arg + 2] ~= '' then call('ZADD', B .. 'E', ARGV[arg + 2], name) else call('ZREM', B .. 'E', name) end
+if pull ~= (q.pull or '') then
+  call('ZREM', on(q, 'a'), nr)
+  call('ZREM', on(q, 's'), nr)
+  q.pull = pull == '1' and pull or nil
+  if q.pull then call('HSET', B .. 'q' .. nr, 'pull', '1') else call('HDEL', B .. 'q' .. nr, 'pull') end
+end
 note_lapse(q)
 if created == 1 then unbury(name) end
 note(name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, before, spec, '', 0)
@@ -121,7 +133,7 @@ else
   end
   q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
   local e = agenda(q)
-  if e then due(e) end
+  if e then due(e, q) end
   q.cap = tonumber(ARGV[7])
   speak_up(q)
   save(q)

@@ -106,8 +106,8 @@ if returned > 0 then
   if q.laned or q.group then
     laned.sooner(q)
   elseif waiting == 0 and not q.asleep then
-    call('ZADD', B .. 'a', 'LT', room, nr)
-    due(room)
+    call('ZADD', on(q, 'a'), 'LT', room, nr)
+    due(room, q)
   end
 end
 ended(q, dropped)

@@ -66,8 +66,8 @@ if replayed > 0 then
   if q.laned or q.group then
     laned.sooner(q)
   elseif waiting == 0 and not q.asleep then
-    call('ZADD', B .. 'a', 'LT', room, nr)
-    due(room)
+    call('ZADD', on(q, 'a'), 'LT', room, nr)
+    due(room, q)
   end
 end
 save(q)

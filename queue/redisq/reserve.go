@@ -14,10 +14,13 @@ import (
 // was lost asks again with the same number.
 func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	var out queue.Reserved
+	partition := r.Partition
 	if r.Queue != "" {
-		return out, queue.NotPulled(r.Queue)
-	}
-	if r.Partition < 0 || r.Partition >= len(e.keys) {
+		if queue.ValidateName(r.Queue) != nil {
+			return out, unknown(r.Queue)
+		}
+		partition = e.Partition(r.Queue)
+	} else if r.Partition < 0 || r.Partition >= len(e.keys) {
 		return out, fmt.Errorf("partition %d: must be from 0 to %d", r.Partition, len(e.keys)-1)
 	}
 	if r.Max < 1 || r.Max > queue.MaxReserve {
@@ -26,13 +29,21 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	if len(r.Client.ID) > 64 || queue.ValidateID(r.Client.ID) != nil {
 		return out, fmt.Errorf("client id %s: must be 1 to 64 visible ASCII characters", queue.Shorten(r.Client.ID, 80))
 	}
-	v, err := e.once(ctx, reserveScript, r.Partition, e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
-		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown())
+	v, err := e.once(ctx, reserveScript, partition, e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
+		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue)
 	if err != nil {
 		return out, err
 	}
 	l := list(v)
-	out.Next, out.Backup, out.Garbage = l.duration(), l.duration(), l.int() > 0
+	switch code := l.duration(); code {
+	case -1 * time.Microsecond:
+		return out, unknown(r.Queue)
+	case -2 * time.Microsecond:
+		return out, queue.NotPulled(r.Queue)
+	default:
+		out.Next = code
+	}
+	out.Backup, out.Garbage = l.duration(), l.int() > 0
 	for s := l.list(); s.more(); {
 		out.Expired = append(out.Expired, s.text())
 	}
@@ -63,7 +74,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	}
 	for s := l.list(); s.more(); {
 		number, text := s.text(), s.text()
-		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key", e.keys[r.Partition]+"q"+number, "error", text)
+		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key", e.keys[partition]+"q"+number, "error", text)
 	}
 	return out, l.err
 }

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 -- Take back leases that ran out, then grant departures within the horizon.
 --
--- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines
--- Returns  {next in us, backup in us, garbage, expired, lost, answers, errors}:
+-- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
+--              name of the pull queue that is asked for or ''
+-- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us, garbage, expired, lost, answers, errors}:
 --          expired {queue name...}, one a lease; lost {queue name, slots...}; errors {queue number, text...};
 --          answers {queue name, revision, lease in us, rows} with rows six entries a job:
 --          id, epoch, fence, attempt, departs in us from now, job
@@ -50,20 +51,35 @@ local function visit_due(key, horizon, ripens)
   end
 end
 
-local backup = see_client()
+-- visit_pulled visits the queue that was named, if its time has come.
+local function visit_pulled(key, horizon, ripens)
+  local e = tonumber(call('ZSCORE', key, pulled))
+  if not e or e > now + horizon or left <= 0 then return end
+  if not apart(pulled, make_visits, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
+end
+
+local backup = pulled and 0 or see_client()
 if not replay() then
   take_back()
   bury_old()
-  visit_due(B .. 's', 0, true)
-  visit_due(B .. 'a', HORIZON, false)
+  if pulled then
+    visit_pulled(B .. 'ps', 0, true)
+    visit_pulled(B .. 'pa', HORIZON, false)
+  else
+    visit_due(B .. 's', 0, true)
+    visit_due(B .. 'a', HORIZON, false)
+  end
   call('SET', grant_key, cmsgpack.pack({ number, M.run, me, unpack(granted) }), 'PX', 60000)
 end
 
 -- When to ask again, and who watches.
-local first = call('ZRANGE', B .. 'a', 0, 0, 'WITHSCORES')
-local head = tonumber(first[2])
+local head, ripens
+if pulled then
+  head, ripens = tonumber(call('ZSCORE', B .. 'pa', pulled)), tonumber(call('ZSCORE', B .. 'ps', pulled))
+else
+  head, ripens = tonumber(call('ZRANGE', B .. 'a', 0, 0, 'WITHSCORES')[2]), tonumber(call('ZRANGE', B .. 's', 0, 0, 'WITHSCORES')[2])
+end
 local deadline = tonumber(call('ZRANGE', B .. 'l', 0, 0, 'WITHSCORES')[2])
-local ripens = tonumber(call('ZRANGE', B .. 's', 0, 0, 'WITHSCORES')[2])
 local ask = now + 2 * SECOND
 if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
@@ -71,7 +87,10 @@ if deadline then ask = min(ask, deadline) end
 ask = max(ask, now + 1000)
 local watches = M.wid == client or M.wid == '' or now >= M.wat + OVERDUE
 local next_in
-if left <= 0 then
+if pulled then
+  next_in = left <= 0 and head and head <= now + HORIZON and 0 or ask - now
+  call('HSET', B .. 'q' .. pulled, 'polled', now + next_in)
+elseif left <= 0 then
   -- No handler is free here: somebody else must look.
   next_in = ask - now
   if head and head <= now + HORIZON then next_in = 0 end

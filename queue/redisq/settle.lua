@@ -157,7 +157,7 @@ local function settle(name, count, arg)
   M.tl, M.ts = M.tl - #ends, M.ts + retried
   if returning then
     local e = agenda(q, 'LT')
-    if e then due(e) end
+    if e then due(e, q) end
   elseif q.laned then
     laned.sooner(q)
   end

@@ -28,9 +28,6 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err := spec.Validate(); err != nil {
 		return queue.PutResult{}, err
 	}
-	if spec.Pull {
-		return queue.PutResult{}, &queue.FieldError{Field: "pull", Reason: "is true, which a store on Redis cannot do yet"}
-	}
 	text, err := queue.EncodeSpec(spec)
 	if err != nil {
 		return queue.PutResult{}, err
@@ -61,6 +58,10 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 		return result, fmt.Errorf("%s: %w: it is at revision %d", spec.Name, queue.ErrRevision, result.Revision)
 	case 2:
 		return queue.PutResult{}, queue.TooManyChildren(spec.Name)
+	case 3:
+		return queue.PutResult{}, spec.PullParent(int(r.int()))
+	case 4:
+		return queue.PutResult{}, spec.PullChild()
 	}
 	return result, r.err
 }

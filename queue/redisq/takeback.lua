@@ -2,6 +2,7 @@
 -- jobs whose retention has passed are forgotten.
 
 local expired, errors = {}, {} -- of which queues leases ran out; queue number and what is wrong with it
+local pulled -- number of the one queue that is visited, if one was named
 
 -- apart does something for one queue so that it stops nobody else if it fails.
 local function apart(nr, ...)
@@ -69,7 +70,8 @@ local function expire(nr, id, member)
     call('HSET', B .. 'f' .. nr, id, pack_flight(f))
   end
   speak_up(q)
-  agenda(q, 'LT')
+  local e = agenda(q, 'LT')
+  if e and (pulled and nr ~= pulled or not pulled and q.pull) then due(e, q) end
   save(q)
   M.tl = M.tl - 1
   expired[#expired + 1] = q.name

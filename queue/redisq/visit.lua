@@ -174,7 +174,7 @@ local function visit(nr, e)
   local q = load(nr)
   if q and q.group == q then return beside.visit_group(q, e) end
   if not q or q.asleep or q.group then
-    call('ZREM', B .. 'a', nr)
+    call('ZREM', q and on(q, 'a') or B .. 'a', nr)
     return
   end
   sound(nr)

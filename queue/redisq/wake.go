@@ -54,10 +54,11 @@ func subscribe[T any](ctx context.Context, e *Engine, channel string, parse func
 }
 
 func (e *Engine) parseWakeup(payload string) (queue.Wakeup, bool) {
-	partition, client, ok := strings.Cut(payload, " ")
+	partition, rest, ok := strings.Cut(payload, " ")
+	client, name, _ := strings.Cut(rest, " ") // a pull queue's name stands behind no client
 	p, err := strconv.Atoi(partition)
 	if !ok || err != nil || p < 0 || p >= len(e.keys) {
 		return queue.Wakeup{}, false
 	}
-	return queue.Wakeup{Partition: p, Client: client}, true
+	return queue.Wakeup{Partition: p, Client: client, Queue: name}, true
 }
