@@ -33,10 +33,11 @@ func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string
 		if err := l.unfit(&q.Spec); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", q.Spec.Name, queue.ErrImport, err)
 		}
+		c := &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, pause: pause{reason: queue.ImportReason, since: now}}, mark: mark, turn: l.turn, maxCost: l.maxCost}
 		// What comes in meanwhile goes behind all that is to be put in.
 		l.turn = max(l.turn, q.Turn)
 		l.costs(q.MaxCost)
-		return &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, pause: pause{reason: queue.ImportReason, since: now}}, mark: mark}, nil
+		return c, nil
 	})
 	return closed, err
 }
@@ -61,7 +62,8 @@ func unknownQueue(name string) error {
 // opening pauses a queue and marks it.
 type opening struct {
 	changing
-	mark string
+	mark          string
+	turn, maxCost int64 // as they were
 }
 
 func (c *opening) write(t *tables) error {
@@ -74,6 +76,11 @@ func (c *opening) write(t *tables) error {
 func (c *opening) done(e *Engine, now leaky.Instant) {
 	c.line.filling = filling{c.mark, true}
 	c.changing.done(e, now)
+}
+
+func (c *opening) undone(e *Engine, err error) {
+	c.line.turn, c.line.maxCost = c.turn, c.maxCost
+	c.changing.undone(e, err)
 }
 
 // CloseImport implements queue.Mover.

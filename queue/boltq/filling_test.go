@@ -1,0 +1,72 @@
+package boltq
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// exported is all of a queue.
+func (b *bench) exported(name string) (q queue.MovedQueue, jobs []queue.MovedJob) {
+	b.Helper()
+	ctx := context.Background()
+	q = first(b.ExportQueue(ctx, name))
+	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Delivered} {
+		jobs = append(jobs, first(b.ExportJobs(ctx, queue.ExportRequest{Queue: name, State: s})).Jobs...)
+	}
+	return q, jobs
+}
+
+// Each step of an import can fail for want of room, changes nothing then, and works when there is room again; and an
+// import goes on over a reopening at any point.
+func TestEveryStepOfAnImportCanFail(t *testing.T) {
+	n := &noSpace{}
+	b := start(t, Options{fault: n.fault})
+	ctx := context.Background()
+	b.put("q", "unlimited")
+	lane := jobOf("q", 3)
+	lane.Lane, lane.Cost = "a", 5
+	later := jobOf("q", 4)
+	later.NotBefore = noon.Add(time.Hour).Time()
+	b.append("q", 0, 3)
+	v := b.reserve(3)
+	b.settleAll(queue.Bury, v[:1])
+	b.settleAll(queue.Deliver, v[1:2])
+	b.settleAll(queue.Fail, v[2:])
+	b.appendAll(lane, later)
+	q, jobs := b.exported("q")
+	if len(jobs) != 5 {
+		t.Fatalf("%d jobs exported", len(jobs))
+	}
+	if err := b.Delete(ctx, "q", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+
+	b.put("q", "unlimited")
+	open := func() error { return second(b.OpenImport(ctx, q, "m")) }
+	fill := func() error { return second(b.ImportJobs(ctx, "q", "m", jobs)) }
+	end := func() error { return b.CloseImport(ctx, q, "m") }
+	for _, step := range []struct {
+		what string
+		do   func() error
+	}{{"open", open}, {"fill", fill}, {"end", end}} {
+		n.refuse(b, step.what, step.do)
+		for range 2 {
+			if err := step.do(); err != nil {
+				t.Fatalf("%s: %v", step.what, err)
+			}
+		}
+		b.reopen()
+	}
+	q.Import = "m"
+	is, left := b.exported("q")
+	if got, want := fmt.Sprintf("%+v", left), fmt.Sprintf("%+v", jobs); got != want {
+		t.Errorf("exported\n%s\nwant\n%s", got, want)
+	}
+	if is.Counts != q.Counts || is.Turn != q.Turn || is.Held != q.Held || is.Dead != q.Dead || is.Open {
+		t.Errorf("exported\n%+v\nwant\n%+v", is, q)
+	}
+}

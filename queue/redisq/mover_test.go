@@ -1,0 +1,151 @@
+package redisq_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/faultproxy"
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+func (v *env) export(name string) (q queue.MovedQueue, jobs []queue.MovedJob) {
+	v.t.Helper()
+	q, err := v.e.ExportQueue(v.ctx, name)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Delivered} {
+		page, err := v.e.ExportJobs(v.ctx, queue.ExportRequest{Queue: name, State: s})
+		if err != nil {
+			v.t.Fatal(err)
+		}
+		jobs = append(jobs, page.Jobs...)
+	}
+	return q, jobs
+}
+
+// Whatever happens to a script of an import between the tool and Redis, it is carried out once.
+func TestMoverLostReply(t *testing.T) {
+	v, proxy := proxied(t, false)
+	v.put("source", leaky.Unlimited, nil)
+	v.bury("source", 1, 2)
+	v.append(job("source", 3), job("source", 4))
+	q, jobs := v.export("source")
+	for i, f := range faults {
+		t.Run(f.name, func(t *testing.T) {
+			v.t = t
+			to := q
+			to.Spec.Name = fmt.Sprintf("target-%d", i)
+			f.inject(proxy, faultproxy.Script("the-mark"))
+			if closed, err := v.e.OpenImport(v.ctx, to, "the-mark"); err != nil || closed {
+				t.Fatalf("open: %v, %v", closed, err)
+			}
+			proxy.Clear()
+			f.inject(proxy, faultproxy.Script("job-0003"))
+			if _, err := v.e.ImportJobs(v.ctx, to.Spec.Name, "the-mark", jobs); err != nil {
+				t.Fatal(err)
+			}
+			proxy.Clear()
+			f.inject(proxy, faultproxy.Script("the-mark"))
+			if err := v.e.CloseImport(v.ctx, to, "the-mark"); err != nil {
+				t.Fatal(err)
+			}
+			proxy.Clear()
+			if i := v.info(to.Spec.Name); i.Waiting != 2 || i.Dead != 2 || i.Appended != 4 || i.Died != 2 || i.Paused {
+				t.Errorf("%+v", i)
+			}
+		})
+	}
+}
+
+// Keys that are not penstock's are told of, and stop nothing else.
+func TestMovingAmongPlantedKeys(t *testing.T) {
+	client := redistest.New(t, redistest.Options{}).Client()
+	v := open(t, client, redisq.Options{Init: true, Partitions: 1})
+	v.put("source", leaky.Unlimited, nil)
+	v.append(job("source", 1), job("source", 2), job("source", 3), job("source", 4))
+	q, good := v.export("source")
+	if err := client.Del(v.ctx, "ps{0}j1:job-0002").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.HSet(v.ctx, "ps{0}j1:job-0002", "a", "b").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(v.ctx, "ps{0}j1:job-0003", "short", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, jobs := v.export("source")
+	text := ""
+	for _, j := range jobs {
+		text += fmt.Sprintf("%s %d ", j.ID, j.State)
+	}
+	if want := "job-0001 1 job-0002 0 job-0003 0 job-0004 1 "; text != want {
+		t.Errorf("exported %s, want %s", text, want)
+	}
+
+	q.Spec.Name = "target"
+	if _, err := v.e.OpenImport(v.ctx, q, "m"); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.HSet(v.ctx, "ps{0}j2:job-0002", "a", "b").Err(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := v.e.ImportJobs(v.ctx, "target", "m", good)
+	if err != nil || fmt.Sprint(out) != "[placed failed placed placed]" {
+		t.Errorf("imported %v, %v", out, err)
+	}
+	if err := client.Del(v.ctx, "ps{0}w2").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Set(v.ctx, "ps{0}w2", "x", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for what, do := range map[string]func() error{
+		"import": func() error { _, err := v.e.ImportJobs(v.ctx, "target", "m", good); return err },
+		"close":  func() error { return v.e.CloseImport(v.ctx, q, "m") },
+	} {
+		if err := do(); !errors.Is(err, queue.ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// An import into a Redis that has no memory left is refused whole, and goes on when it has.
+func TestImportOutOfMemory(t *testing.T) {
+	client := redistest.New(t, redistest.Options{}).Client()
+	v := open(t, client, redisq.Options{Init: true, Partitions: 1})
+	v.put("source", leaky.Unlimited, nil)
+	v.append(job("source", 1), job("source", 2))
+	q, jobs := v.export("source")
+	q.Spec.Name = "target"
+	if _, err := v.e.OpenImport(v.ctx, q, "m"); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.ConfigSet(v.ctx, "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.e.ImportJobs(v.ctx, "target", "m", jobs); !errors.Is(err, queue.ErrStoreFull) {
+		t.Errorf("out of memory: %v", err)
+	}
+	if err := client.ConfigSet(v.ctx, "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if i := v.info("target"); i.Size() != 0 {
+		t.Errorf("%d jobs came in", i.Size())
+	}
+	ctx, cancel := context.WithTimeout(v.ctx, 10*time.Second)
+	defer cancel()
+	if out, err := v.e.ImportJobs(ctx, "target", "m", jobs); err != nil || fmt.Sprint(out) != "[placed placed]" {
+		t.Errorf("%v, %v", out, err)
+	}
+	if err := v.e.CloseImport(ctx, q, "m"); err != nil {
+		t.Fatal(err)
+	}
+	v.drain("target", 2)
+}
