@@ -167,7 +167,7 @@ func (p *pair) step() {
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look, p.sweep, p.backwards,
-		p.list, p.purge, p.revive, p.revive, p.forget, p.rush, p.rush, p.regroup, p.mourn,
+		p.list, p.purge, p.revive, p.revive, p.forget, p.rush, p.rush, p.regroup, p.mourn, p.export,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }

@@ -1,0 +1,43 @@
+package queuetest
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// exported is a queue as one engine exports it, with its jobs in no order: their turns and instants are told.
+func (p *pair) exported(e queue.Engine, name string) (m moved, err error) {
+	mover := e.(queue.Mover)
+	if m.queue, err = mover.ExportQueue(p.ctx, name); err != nil {
+		return m, err
+	}
+	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered} {
+		for r := (queue.ExportRequest{Queue: name, State: s}); ; {
+			page, err := mover.ExportJobs(p.ctx, r)
+			if err != nil {
+				return m, err
+			}
+			m.jobs = append(m.jobs, page.Jobs...)
+			if r.After = page.Next; r.After == "" {
+				break
+			}
+		}
+	}
+	return m, nil
+}
+
+// export exports a queue of both, which must be the same.
+func (p *pair) export() {
+	name := p.queueName()
+	p.both("export of "+name, func(_ int, e queue.Engine) string {
+		m, err := p.exported(e, name)
+		if err != nil {
+			return kind(err)
+		}
+		lines := strings.Split(m.text(), "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n  ")
+	})
+}
