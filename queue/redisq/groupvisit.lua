@@ -161,11 +161,11 @@ local function step(v, m, l, d)
         left = 0
         return false
       end
-      if not allows(g, d, cost) then return false end
       if q ~= g and not allows(q, d, cost) then
         once_more(v, m, l) -- its next window is to come, and it rests until then
         return true
       end
+      if not allows(g, d, cost) then return false end
       leave(v, m, l, d, cost, id, turn, job, entry)
     end
   end

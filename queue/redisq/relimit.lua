@@ -25,8 +25,16 @@ local function follow(rules, old)
       change(before, l.n, l.d, l.b, now, now + HORIZON)
       l.tat, l.rem, l.last, l.lc = before.tat, before.rem, before.last, before.lc
     elseif before then
+      -- As leaky.Quota.Follow: one from which a job was let out ahead was full, or is over but for that.
       local ends, used = window(before, now)
-      if ends > now then l.ends_at, l.used = end_of(l, now), used end
+      local present = end_of(l, now)
+      if ends > now and ends == end_of(before, now) then
+        l.ends_at, l.used = present, used
+      elseif ends > now and ends == end_of(l, present) then
+        l.ends_at, l.used = ends, used
+      elseif ends > now then
+        l.ends_at, l.used = present, max(used, l.max)
+      end
     end
   end
   return limits
