@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	readyMax  = 100 // lanes that rested and become ready, a visit
+	readyMax  = 100 // lanes that rested and become ready, a visit to a queue or a group
 	judgeMax  = 100 // ready lanes that turn out to be none, a visit
-	changeMax = 100 // lanes that become ready because of a changed rule, a visit
+	changeMax = 100 // lanes that become ready because of a changed rule, the same
 )
 
 const never = leaky.Instant(math.MaxInt64)
@@ -120,10 +120,9 @@ func (t *turns) change() {
 	}
 }
 
-// recall makes up to changeMax lanes ready for the sake of a changed rule, at the
-// beginning of a visit.
-func (t *turns) recall() {
-	for n := 0; t.changed.len() > 0 && n < changeMax; n++ {
+// recall makes lanes ready for the sake of a changed rule, at the beginning of a visit.
+func (t *turns) recall(n *moved) {
+	for ; t.changed.len() > 0 && n.recalled < changeMax; n.recalled++ {
 		t.prepare(t.changed.top())
 	}
 	if t.again && t.changed.len() == 0 {
@@ -183,18 +182,23 @@ func (l *line) wakes() (at leaky.Instant, any bool) {
 
 // visit is what is kept of a visit to a queue while it lasts.
 type visit struct {
-	mixed          bool // lanes take turns in it
-	readied, found int
+	mixed bool // lanes take turns in it
+	found int
+	*moved
 }
 
+// moved counts lanes that became ready. All members of a group share it, or a visit to a
+// thousand children would look at a hundred lanes of each.
+type moved struct{ readied, recalled int }
+
 // begin begins a visit.
-func (l *line) begin() (v visit) {
-	v.mixed = l.mixed()
+func (l *line) begin(n *moved) visit {
+	v := visit{mixed: l.mixed(), moved: n}
 	if !v.mixed && l.turns == nil {
 		return v
 	}
 	t := l.order()
-	t.recall()
+	t.recall(n)
 	switch bare := &l.bare; {
 	case !v.mixed:
 		bare.leave()

@@ -23,7 +23,7 @@ func TestAChangedRuleGoesThroughNoLanes(t *testing.T) {
 		turns.rest(ln, leaky.Instant(i))
 	}
 	turns.change()
-	turns.recall()
+	turns.recall(&moved{})
 	for turns.ready.len() > 0 {
 		turns.rest(turns.ready.top(), never)
 	}
@@ -35,7 +35,7 @@ func TestAChangedRuleGoesThroughNoLanes(t *testing.T) {
 	}
 	for visits := 0; turns.changing(); visits++ {
 		before := turns.ready.len()
-		if turns.recall(); turns.ready.len() > before+changeMax || visits > 2*n/changeMax {
+		if turns.recall(&moved{}); turns.ready.len() > before+changeMax || visits > 2*n/changeMax {
 			t.Fatalf("%d ready, then %d, after %d visits", before, turns.ready.len(), visits)
 		}
 	}

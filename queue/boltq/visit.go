@@ -40,7 +40,7 @@ func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
 func (e *Engine) visit(l *line, g *grant, now leaky.Instant) {
 	g.miss(l, l.departs, now)
 	l.mend(now)
-	before, v := len(g.jobs), l.begin()
+	before, v := len(g.jobs), l.begin(&moved{})
 	for !g.full {
 		d := l.opens(now)
 		if d > now.Add(queue.Horizon) {
@@ -92,6 +92,7 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		if !gone && (!more || !g.fits(j)) {
 			break
 		}
+		// Its own quotas first: what they stop uses up nothing that its siblings could have.
 		if !gone && (l == p || l.affords(d, cost)) {
 			if !p.affords(d, cost) {
 				break
@@ -118,6 +119,7 @@ type tour struct {
 	called         []*line // the members that were chosen
 	away           []*line // those that somebody is changing, out of their place
 	roused, chosen int
+	lanes          moved
 }
 
 // choose returns the member whose turn it is when the parent's next departure is at d, with the
@@ -159,7 +161,7 @@ func (t *tour) call(l *line, d, now leaky.Instant) *lane {
 	}
 	if !l.seat.called {
 		l.mend(now)
-		l.seat.called, l.seat.visit = true, l.begin()
+		l.seat.called, l.seat.visit = true, l.begin(&t.lanes)
 		t.called = append(t.called, l)
 	}
 	if at := l.own(now); at > d {
