@@ -58,12 +58,11 @@ func changesOf(name string) []byte { return append([]byte(name), 0) }
 // back goes through the changes of a name, newest first, until visit returns false.
 func (t *tables) back(name string, visit func(k, v []byte) bool) {
 	prefix, c := changesOf(name), t.tx.Bucket(changesTable).Cursor()
-	k, v := c.Seek(append([]byte(name), 1)) // what comes next
-	if k == nil {
-		k, v = c.Last()
-	} else {
-		k, v = c.Prev()
+	step := c.Prev
+	if k, _ := c.Seek(append([]byte(name), 1)); k == nil { // what comes next
+		step = c.Last
 	}
+	k, v := step()
 	for ; bytes.HasPrefix(k, prefix) && visit(k, v); k, v = c.Prev() {
 	}
 }

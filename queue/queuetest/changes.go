@@ -58,7 +58,9 @@ func (r *rig) putBy(by string, s queue.Spec) queue.PutResult {
 
 var changeRules = []rule{
 	{"all that was done is recorded: when, by whom, what, before and after", func(r *rig) {
-		first := spec("q", "1/s", func(s *queue.Spec) { s.Deliver = json.RawMessage(`{"http":{"url":"http://a","headers":{"Authorization":"secret"}}}`) })
+		first := spec("q", "1/s", func(s *queue.Spec) {
+			s.Deliver = json.RawMessage(`{"http":{"url":"http://a","headers":{"Authorization":"secret"}}}`)
+		})
 		second := spec("q", "2/s")
 		t0 := r.clock.Now()
 		one := r.putBy("ann@desk", first).Revision
