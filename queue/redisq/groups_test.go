@@ -73,6 +73,36 @@ func TestPlantedMemberStopsNoSibling(t *testing.T) {
 	}
 }
 
+// Nor does one of which somebody wrote what is no number, and what it stops on is given to nobody in vain.
+func TestPlantedNumberStopsNoSibling(t *testing.T) {
+	for _, field := range []string{"n", "d", "b", "tat", "rem", "last", "lc", "lf", "cap", "size", "turn", "cmax", "hc", "lease", "maxatt", "rfor", "rmax", "rev", "finish", "told"} {
+		for _, value := range []string{"planted", "nan", "inf"} {
+			t.Run(field+" "+value, func(t *testing.T) {
+				v, s, at := manual(t)
+				v.family(leaky.Unlimited)
+				v.put("ses.a", leaky.PerSecond(100), nil)
+				v.append(job("ses", 0), job("ses.a", 0), job("ses.b", 0), job("ses.b", 1), job("ses.b", 2))
+				if err := s.Client().HSet(t.Context(), "ps{0}q2", field, value).Err(); err != nil {
+					t.Fatal(err)
+				}
+				seen := map[string]int{}
+				for range 5 {
+					jobs := v.reserve("ses").Jobs
+					for i, o := range v.settle(deliver(jobs...)...) {
+						if seen[jobs[i].Queue]++; o.Stale || o.Err != nil {
+							t.Errorf("%s of %s was never leased: %+v", jobs[i].ID, jobs[i].Queue, o)
+						}
+					}
+					*at += 3_000_000
+				}
+				if seen["ses"] != 1 || seen["ses.b"] != 3 {
+					t.Errorf("%v left", seen)
+				}
+			})
+		}
+	}
+}
+
 // What is broken of one group stops no other.
 func TestPlantedGroupStopsNoOther(t *testing.T) {
 	for _, key := range []string{"q1", "R1", "Y1"} {

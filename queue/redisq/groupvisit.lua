@@ -31,11 +31,23 @@ local function ready_by(v, d)
   return v.ready[1] or laned.unread(v)
 end
 
+-- counts raises when one of a queue's numbers is none. What would raise over it later
+-- would do so between the jobs of its siblings.
+local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'turn', 'cmax', 'lease', 'maxatt', 'rfor', 'rmax', 'rev' }
+
+local function counts(q)
+  for _, field in ipairs(NUMBERS) do
+    local number = q[field]
+    if not number or number - number ~= 0 then raise('WRONGTYPE', field .. ' of ' .. B .. 'q' .. q.nr .. ' is no number') end
+  end
+end
+
 -- open begins what a visit to a member begins with.
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
   if not q or q.group ~= v.g or q.asleep then return end
   sound(m.tie)
+  counts(q)
   more(q)
   if q ~= v.g then
     visits.held(q, q.cmax)

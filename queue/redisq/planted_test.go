@@ -189,3 +189,27 @@ func TestPlantedDead(t *testing.T) {
 		}
 	}
 }
+
+// A visit that fails answers nothing, and takes no handler from the queues behind it.
+func TestPlantedNumberAnswersNothing(t *testing.T) {
+	v, s, at := manual(t)
+	v.put("email", leaky.Unlimited, nil)
+	v.put("other", leaky.Unlimited, nil)
+	late := job("email", 0)
+	late.ExpiresAt = at.Add(time.Second).Time()
+	v.append(late, job("email", 1))
+	*at += 2_000_000
+	v.append(job("other", 2))
+	if err := s.Client().HSet(t.Context(), "ps{0}q1", "timedout", "planted").Err(); err != nil {
+		t.Fatal(err)
+	}
+	r := v.request("email")
+	r.Max = 2
+	got, err := v.e.Reserve(v.ctx, r)
+	if err != nil || len(got.Jobs) != 1 || got.Jobs[0].Queue != "other" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if o := v.settle(deliver(got.Jobs...)...)[0]; o.Stale || o.Err != nil {
+		t.Errorf("%+v", o)
+	}
+}

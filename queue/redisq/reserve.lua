@@ -42,12 +42,19 @@ local function replay()
   return true
 end
 
--- visit_due visits the queues of a zset whose time has come.
+-- visit_due visits the queues of a zset whose time has come. A visit that fails has answered nothing: what
+-- it granted is not written.
 local function visit_due(key, horizon, ripens)
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, 100)
   for i = 1, #found, 2 do
     if left <= 0 then return end
-    if not apart(found[i], make_visits, found[i], tonumber(found[i + 1]), ripens) then call('ZADD', key, now + 2 * SECOND, found[i]) end
+    local answered, leased, free, size, late = #answers, #granted, left, bytes, lates
+    if not apart(found[i], make_visits, found[i], tonumber(found[i + 1]), ripens) then
+      for k = #answers, answered + 1, -1 do answers[k] = nil end
+      for k = #granted, leased + 1, -1 do granted[k] = nil end
+      answering, left, bytes, lates = nil, free, size, late
+      call('ZADD', key, now + 2 * SECOND, found[i])
+    end
   end
 end
 
