@@ -15,6 +15,8 @@ type change struct {
 	Field string `json:"field"`
 	From  string `json:"from"` // empty if it was not there
 	To    string `json:"to"`   // empty if it is gone
+	// effect is what it means for the backlog, in words; empty if nothing, or if not asked.
+	effect string
 }
 
 // changes lists the fields in which two specs differ, in order of name.
@@ -25,7 +27,7 @@ func changes(from, to map[string]any) []change {
 	list := []change{}
 	for _, field := range slices.Sorted(maps.Keys(all)) {
 		if a[field] != b[field] {
-			list = append(list, change{field, a[field], b[field]})
+			list = append(list, change{Field: field, From: a[field], To: b[field]})
 		}
 	}
 	return list
@@ -35,7 +37,7 @@ func changes(from, to map[string]any) []change {
 // did and yet the revision has changed, then a secret of the target has.
 func withUnseen(list []change, changed bool) []change {
 	if changed && len(list) == 0 {
-		return []change{{"deliver", deliver.Hidden, deliver.Hidden}}
+		return []change{{Field: "deliver", From: deliver.Hidden, To: deliver.Hidden}}
 	}
 	return list
 }
@@ -75,11 +77,21 @@ func printChanges(w io.Writer, name string, revision int64, list []change) error
 		_, err := fmt.Fprintf(w, "%s unchanged, revision %d\n", name, revision)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s changed, revision %d\n", name, revision)
+	_, _ = fmt.Fprintf(w, "%s changed, revision %d\n", name, revision)
+	return printFields(w, list)
+}
+
+func printFields(w io.Writer, list []change) error {
 	for _, c := range list {
-		_, err = fmt.Fprintf(w, "  %s: %s -> %s\n", c.Field, orNone(c.From), orNone(c.To))
+		text := fmt.Sprintf("  %s: %s -> %s\n", c.Field, orNone(c.From), orNone(c.To))
+		if c.effect != "" {
+			text += "    " + c.effect + "\n"
+		}
+		if _, err := io.WriteString(w, text); err != nil {
+			return fmt.Errorf("print the changes: %w", err)
+		}
 	}
-	return err
+	return nil
 }
 
 func orNone(s string) string {

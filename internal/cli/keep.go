@@ -83,16 +83,16 @@ func (s *steps) end() {
 	}
 }
 
-// confirm asks for the queue's name before something is lost.
-func confirm(r *run, queueName, what string) error {
+// confirm asks for a word, the queue's name as a rule, before something is lost.
+func confirm(r *run, word, what string) error {
 	if f, ok := r.In.(*os.File); ok {
 		if _, isTerminal := terminal(f); !isTerminal {
 			return usage(fmt.Errorf("%s: give --yes to do it without being asked", what))
 		}
 	}
-	_, _ = fmt.Fprintf(r.Err, "%s. Type %s to go on: ", what, queueName)
+	_, _ = fmt.Fprintf(r.Err, "%s. Type %s to go on: ", what, word)
 	answer, _ := bufio.NewReader(r.In).ReadString('\n') // nothing typed is no
-	if strings.TrimSpace(answer) != queueName {
+	if strings.TrimSpace(answer) != word {
 		return &ended{ExitRefused, errors.New("left alone")}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/client"
@@ -14,30 +16,43 @@ import (
 type applyCmd struct {
 	File   string `required:"" short:"f" help:"The file of queues." placeholder:"FILE"`
 	DryRun bool   `help:"Only show what would change."`
+	Diff   bool   `help:"Say under each changed field what that means for the present backlog."`
+	Prune  bool   `help:"Remove the queues that are not in the file, after asking."`
+	Force  bool   `help:"With --prune: those that hold jobs or have deferred ones as well; they are lost, but for the dead: see penstock dead."`
+	Yes    bool   `help:"With --prune: do not ask." short:"y"`
 	output
 }
 
 // Help is shown below the flags.
 func (applyCmd) Help() string {
-	return `Makes the queues of the file that are missing and changes those that differ; shows
-each field that changed. Queues that are not in the file are left alone. The whole
-file is checked before anything is changed; each change is made only if nobody else
-changed that queue meanwhile. The server does not show secrets, so --dry-run cannot
-compare them, and "deliver: *** -> ***" says that one changed.
+	return `Makes the queues of the file that are missing, parents before children, and changes
+those that differ; shows each field that changed. The whole file is checked before
+anything is changed; each change is made only if nobody else changed that queue
+meanwhile. The server does not show secrets, so --dry-run cannot compare them, and
+"deliver: *** -> ***" says that one changed.
+
+Queues that are not in the file are left alone without --prune. With it they are
+listed with what they hold and a yes is asked for before the first change; they are
+removed after the last one, children before parents. One that holds jobs, or has
+deferred ones, is left alone without --force (exit code 3), and so is its parent.
 
 Examples:
-  penstock queue apply -f queues.yaml --dry-run
-  penstock queue apply -f queues.yaml`
+  penstock queue apply -f queues.yaml --dry-run --diff --prune
+  penstock queue apply -f queues.yaml --prune --yes`
 }
 
 // applied is what was done to one queue, or would be.
 type applied struct {
 	Queue    string   `json:"queue"`
-	Action   string   `json:"action"` // made, changed or unchanged
+	Action   string   `json:"action"` // made, changed, unchanged, removed, or left though not in the file
 	Revision int64    `json:"revision"`
 	Changes  []change `json:"changes"`
 	// Unseen means that the queue has secrets, which only a true run can compare.
 	Unseen bool `json:"secrets_not_compared,omitempty"`
+	// Effect is that on the present backlog, if --diff asks and there is one.
+	Effect *effect `json:"effect,omitempty"`
+	// Surplus is there of one that is not in the file.
+	Surplus *surplus `json:"surplus,omitempty"`
 }
 
 func (c *applyCmd) Run(r *run) error {
@@ -45,10 +60,21 @@ func (c *applyCmd) Run(r *run) error {
 	if err != nil {
 		return usage(err)
 	}
+	if (c.Force || c.Yes) && !c.Prune {
+		return usage(errors.New("--force and --yes are for --prune"))
+	}
 	api, err := r.client()
 	if err != nil {
 		return err
 	}
+	var gone []applied
+	if c.Prune {
+		if gone, err = c.surplus(r, api, specs); err != nil {
+			return err
+		}
+	}
+	// A child that were made first would leave unbounded until its parent is there.
+	slices.SortStableFunc(specs, func(a, b queue.Spec) int { return depth(a.Name) - depth(b.Name) })
 	done := []applied{}
 	for i := range specs {
 		a, err := c.apply(r, api, &specs[i])
@@ -65,11 +91,32 @@ func (c *applyCmd) Run(r *run) error {
 			}
 		}
 	}
-	if c.json() {
-		return printJSON(r.Out, done)
+	code := ExitDone
+	for i := range gone {
+		a := &gone[i]
+		if err := c.remove(r, api, a); err != nil {
+			return fmt.Errorf("queue %s: %w", a.Queue, err)
+		}
+		if a.Action == actionLeft && !c.DryRun {
+			code = ExitRefused
+		}
+		done = append(done, *a)
+		if !c.json() {
+			if err := c.print(r, *a); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
+	if c.json() {
+		if err := printJSON(r.Out, done); err != nil {
+			return err
+		}
+	}
+	return told(code)
 }
+
+// depth is 0 of a queue and 1 of a child.
+func depth(name string) int { return strings.Count(name, ".") }
 
 func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied, error) {
 	text, err := json.Marshal(spec)
@@ -97,6 +144,11 @@ func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied,
 	a := applied{Queue: spec.Name, Action: "unchanged", Revision: present.Revision, Changes: seen}
 	if len(seen) > 0 {
 		a.Action = "changed"
+	}
+	if c.Diff {
+		if a.Effect, err = effectOf(r, api, &present, spec, seen); err != nil {
+			return applied{}, err
+		}
 	}
 	if c.DryRun {
 		a.Unseen = secrets
@@ -130,12 +182,12 @@ func compare(present, file *queue.Spec) (seen []change, secrets bool, err error)
 
 func (c *applyCmd) print(r *run, a applied) error {
 	switch {
-	case c.DryRun && a.Action != "unchanged":
-		_, err := fmt.Fprintf(r.Out, "%s would be %s\n", a.Queue, a.Action)
-		for _, change := range a.Changes {
-			_, err = fmt.Fprintf(r.Out, "  %s: %s -> %s\n", change.Field, orNone(change.From), orNone(change.To))
-		}
+	case a.Surplus != nil:
+		_, err := fmt.Fprintln(r.Out, a.Surplus.tell(a.Queue, c.DryRun))
 		return err
+	case c.DryRun && a.Action != "unchanged":
+		_, _ = fmt.Fprintf(r.Out, "%s would be %s\n", a.Queue, a.Action)
+		return printFields(r.Out, a.Changes)
 	case a.Unseen:
 		_, err := fmt.Fprintf(r.Out, "%s unchanged, revision %d; its secrets cannot be compared\n", a.Queue, a.Revision)
 		return err

@@ -143,10 +143,8 @@ func (c *rollbackCmd) Run(r *run) error {
 	case c.DryRun && present == nil:
 		_, err = fmt.Fprintf(r.Out, "%s would be made again\n", c.Name)
 	case c.DryRun:
-		_, err = fmt.Fprintf(r.Out, "%s would be changed\n", c.Name)
-		for _, f := range withUnseen(fields, true) {
-			_, err = fmt.Fprintf(r.Out, "  %s: %s -> %s\n", f.Field, orNone(f.From), orNone(f.To))
-		}
+		_, _ = fmt.Fprintf(r.Out, "%s would be changed\n", c.Name)
+		return printFields(r.Out, withUnseen(fields, true))
 	case present == nil:
 		_, err = fmt.Fprintf(r.Out, "%s made again, revision %d\n", c.Name, after.Revision)
 	default:

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// fileOf returns how to write a file of queues, each given as one line of YAML.
+func fileOf(t *testing.T) (path string, write func(queues ...string)) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "queues.yaml")
+	return path, func(queues ...string) {
+		t.Helper()
+		text := "queues:\n"
+		for _, q := range queues {
+			text += "  - {" + q + "}\n"
+		}
+		if len(queues) == 0 {
+			text = "queues: []\n"
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// appended puts so many jobs into a queue.
+func appended(t *testing.T, store queue.Engine, name string, jobs int) {
+	t.Helper()
+	list := make([]queue.Job, jobs)
+	for i := range list {
+		list[i] = queue.Job{Queue: name, ID: fmt.Sprint(i)}
+	}
+	got, err := store.Append(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range got {
+		if a.Outcome != queue.Accepted {
+			t.Fatalf("%+v", a)
+		}
+	}
+}
+
+// What a change means for the backlog is told before it is made, and when it is.
+func TestApplyTellsTheEffect(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	path, write := fileOf(t)
+	diff := func(flags ...string) result {
+		return expect(t, ExitDone, "", "", append([]string{"queue", "apply", "-f", path, "--diff"}, flags...)...)
+	}
+	write("name: email, rate: 1/h, capacity: 100, max_in_flight: 2")
+	diff()
+	write("name: email, rate: 1/m, burst: 3, capacity: 5, max_in_flight: 1")
+	if r := diff("--dry-run"); strings.Contains(r.out, "\n    ") {
+		t.Errorf("an effect on nothing:\n%s", r.out)
+	}
+	appended(t, store, "email", 9)
+	if got, err := store.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "d"}, Max: 1}); err != nil || len(got.Jobs) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	at := `(\d\d\d\d-\d\d-\d\d )?\d\d:\d\d:\d\d`
+	text := regexp.MustCompile(`^email would be changed
+  burst: 1 -> 3
+  capacity: 100 -> 5
+    4 more than that are held; nothing is dropped, and there is no room until they have left
+  max_in_flight: 2 -> 1
+    1 in flight now; nothing leaves until fewer than 1 are
+  rate: 1/h -> 1/m
+    the backlog, 8 jobs, is drained at ` + at + ` instead of ` + at + `
+$`)
+	if r := diff("--dry-run"); !text.MatchString(r.out) {
+		t.Errorf("%s", r.out)
+	}
+	var plan []applied
+	r := diff("--dry-run", "-o", "json")
+	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 1 || plan[0].Effect == nil {
+		t.Fatalf("%v: %s", err, r.out)
+	}
+	e := plan[0].Effect
+	if e.Backlog != 8 || e.AboveCapacity != 4 || e.InFlight != 1 || e.IfResumed ||
+		time.Until(*e.DrainedAt).Round(time.Hour) != 8*time.Hour || time.Until(*e.DrainedThen).Round(time.Minute) != 8*time.Minute {
+		t.Errorf("%s", r.out)
+	}
+	expect(t, ExitDone, `"rate": "1/h"`, "", "queue", "info", "email", "-o", "json") // nothing was changed
+	if r := expect(t, ExitDone, "rate: 1/h -> 1/m\n", "", "queue", "apply", "-f", path, "--dry-run"); strings.Contains(r.out, "drained") {
+		t.Errorf("not asked for:\n%s", r.out)
+	}
+
+	expect(t, ExitDone, "", "", "queue", "pause", "email")
+	if r := diff("--dry-run"); strings.Count(r.out, ", if it is resumed now\n") != 1 {
+		t.Error(r.out)
+	}
+	expect(t, ExitDone, "", "", "queue", "resume", "email")
+	if r := diff(); !regexp.MustCompile(`changed, revision \d+\n(.*\n)*  rate: 1/h -> 1/m\n    the backlog, 8 jobs, is drained at `).MatchString(r.out) {
+		t.Error(r.out)
+	}
+	write("name: email, rate: 1/m, burst: 4, capacity: 5, max_in_flight: 1")
+	if r := diff("--dry-run"); !regexp.MustCompile(`would be changed\n  burst: 3 -> 4\n    the backlog, 8 jobs, is drained at ` + at + ` as before\n$`).MatchString(r.out) {
+		t.Error(r.out)
+	}
+	// The rate of the file does not go with the burst as it is.
+	write("name: email, rate: 1/s, burst: 5000, capacity: 5, max_in_flight: 1")
+	diff()
+	write("name: email, rate: 1/d, capacity: 5, max_in_flight: 1")
+	if r := diff("--dry-run"); !strings.Contains(r.out, "  rate: 1/s -> 1/d\n    when the backlog is drained cannot be told: rate: ") {
+		t.Error(r.out)
+	}
+}
+
+// Queues that are not in the file are removed last, but for those that hold jobs and their parents.
+func TestApplyPrunes(t *testing.T) {
+	url, store := ingressAndStore(t)
+	t.Setenv("PENSTOCK_URL", url)
+	path, write := fileOf(t)
+	prune := []string{"queue", "apply", "-f", path, "--prune"}
+	do := func(code Exit, out, errs string, flags ...string) {
+		t.Helper()
+		r := penstock(t, "", append(prune, flags...)...)
+		out = regexp.MustCompile(`revision \d+`).ReplaceAllString(out, "revision N")
+		if got := regexp.MustCompile(`revision \d+`).ReplaceAllString(r.out, "revision N"); r.code != code || got != out || !strings.Contains(r.err, errs) {
+			t.Errorf("%v: exit %d, want %d\n%s\nwant\n%s\n%s\nwant\n%s", flags, r.code, code, got, out, r.err, errs)
+		}
+	}
+	names := func(want string) {
+		t.Helper()
+		all, err := store.List(t.Context(), "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for i := range all {
+			got = append(got, all[i].Spec.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("there are %v, want %s", got, want)
+		}
+	}
+	// Parents are made before children, wherever they stand.
+	write("name: a.x, rate: 1/h", "name: a, rate: 1/h", "name: b.x, rate: 1/h", "name: b.y, rate: 1/h", "name: b, rate: 1/h", "name: old, rate: 1/h")
+	do(ExitDone, "a made, revision N\nb made, revision N\nold made, revision N\na.x made, revision N\nb.x made, revision N\nb.y made, revision N\n", "")
+	appended(t, store, "b.y", 3)
+
+	write("name: a.x, rate: 1/h", "name: new, rate: 1/h")
+	do(ExitDone, `new would be made
+a.x unchanged, revision N
+b.x would be removed: it is empty
+b.y is not in the file, holds 3 jobs, and would be left alone; --force removes it with them
+a is not in the file, has children that stay, and would be left alone
+b is not in the file, has children that stay, and would be left alone
+old would be removed: it is empty
+`, "", "--dry-run")
+	names("a a.x b b.x b.y old")
+	do(ExitRefused, "", "old would be removed: it is empty\n2 of the queues that are not in the file will be removed, with what they hold. Type prune to go on: penstock: left alone")
+	names("a a.x b b.x b.y old") // not even new was made
+	do(ExitRefused, `new made, revision N
+a.x unchanged, revision N
+b.x removed
+b.y is not in the file, holds 3 jobs, and was left alone; --force removes it with them
+a is not in the file, has children that stay, and was left alone
+b is not in the file, has children that stay, and was left alone
+old removed
+`, "", "--yes")
+	names("a a.x b b.y new")
+
+	// A file that cannot be put leaves all as it is.
+	write("name: a.x, rate: 0/s")
+	do(ExitUsage, "", "queues[0].rate", "--yes", "--force")
+	names("a a.x b b.y new")
+
+	write("name: a, rate: 1/h")
+	var plan []applied
+	r := expect(t, ExitDone, "", "", append(prune, "--force", "--dry-run", "-o", "json")...)
+	if err := json.Unmarshal([]byte(r.out), &plan); err != nil || len(plan) != 5 || plan[2].Queue != "b.y" || plan[2].Action != "removed" || plan[2].Surplus.Held != 3 || plan[0].Surplus != nil {
+		t.Errorf("%v: %s", err, r.out)
+	}
+	if r := penstock(t, "prune\n", append(prune, "--force")...); r.code != ExitDone || !strings.Contains(r.err, "b.y would be removed: it holds 3 jobs") {
+		t.Errorf("%+v", r)
+	}
+	names("a")
+	do(ExitDone, "a unchanged, revision N\n", "") // nothing to ask about
+	expect(t, ExitUsage, "", "are for --prune", "queue", "apply", "-f", path, "--yes")
+}
+
+// One that was filled or got a child after it was looked at is left alone, one that was changed is told.
+func TestPruneLeavesWhatChanged(t *testing.T) {
+	url, store := ingressAndStore(t)
+	r := &run{ctx: t.Context(), server: url}
+	api, err := r.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(name, rate string) {
+		t.Helper()
+		t.Setenv("PENSTOCK_URL", url)
+		expect(t, ExitDone, "", "", "queue", "set", name, "rate="+rate)
+	}
+	for _, name := range []string{"filled", "parent", "changed", "gone"} {
+		put(name, "1/h")
+	}
+	c := &applyCmd{Prune: true, Yes: true}
+	list, err := c.surplus(r, api, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appended(t, store, "filled", 1)
+	put("parent.child", "1/h")
+	put("changed", "2/h")
+	expect(t, ExitDone, "", "", "queue", "rm", "gone")
+	want := map[string]string{
+		"filled":  "filled is not in the file, holds jobs by now, and was left alone",
+		"parent":  "parent is not in the file, has children that stay, and was left alone",
+		"changed": "the queue has changed",
+		"gone":    "gone removed",
+	}
+	for i := range list {
+		a := &list[i]
+		err := c.remove(r, api, a)
+		got := a.Surplus.tell(a.Queue, false)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want[a.Queue]) {
+			t.Errorf("%s: %q, want %q", a.Queue, got, want[a.Queue])
+		}
+	}
+}
