@@ -52,6 +52,21 @@ var groupLimitRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
+	{"what a child's own quota stops uses up nothing of its parent's, however little that has left", func(r *rig) {
+		r.put(groupSpec("p unlimited", limited("quota 10/m")))
+		r.put(groupSpec("a unlimited", limited("quota 5/m")))
+		r.group("b unlimited")
+		t0 := r.clock.Now()
+		r.brood("a1*4 b1*4")
+		r.deliver(r.grant("ses", 9, "a1", "b1")...)
+		r.brood("a2*3 b2 b3")
+		r.deliver(r.grant("ses", 9, "b2", "b3")...)
+		r.used("ses", 10)
+		r.used("ses.a", 5)
+		if got, want := r.departures("ses", t0, 1), "a2@1m0s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+	}},
 	{"a parent that has too little left holds all of them up, and who was next is next", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 10/m")))
 		r.group("a unlimited")

@@ -131,6 +131,38 @@ var groupTurnRules = []rule{
 			r.Errorf("b had %d of 40: %s", strings.Count(got, "b"), got)
 		}
 	}},
+	{"of all lanes that rested a hundred become ready in a visit, whatever members they are of, and as many for a changed rule", func(r *rig) {
+		const lanes = 60
+		group := func(rule string) {
+			for _, letter := range []string{"p", "a", "b", "z"} {
+				r.put(groupSpec(letter+" unlimited", each(paced(rule))))
+			}
+		}
+		visit := func(want int) {
+			r.Helper()
+			list := r.reserve("ses", queue.MaxReserve)
+			r.deliver(list...)
+			if len(list) != want {
+				r.Errorf("%d departed in a visit, want %d", len(list), want)
+			}
+		}
+		group("1/m")
+		for _, letter := range []string{"a", "b", "z"} {
+			for i := range lanes {
+				r.series(named(letter), fmt.Sprint("lane-", i), fmt.Sprint(letter, i, "-"), 3, 1)
+			}
+		}
+		visit(3 * lanes) // they were ready
+		r.clock.Advance(time.Minute)
+		visit(100)
+		visit(80)
+		visit(0)
+		group("1/s")
+		r.clock.Advance(time.Second)
+		visit(100)
+		visit(80)
+		visit(0)
+	}},
 	{"100,000 deep: neither a lane nor a child delays others by more than their turns", func(r *rig) {
 		deep := 100_000
 		if testing.Short() {

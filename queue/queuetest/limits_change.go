@@ -40,6 +40,21 @@ var limitChangeRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
+	{"one that changes when a job was let out ahead of the end of a window is full until then, and counts that job behind it", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 2/m"))
+		t0 := r.clock.Now()
+		r.counted(q, 9)
+		r.deliver(r.grant(q, 9, "j1", "j2")...)
+		r.clock.Set(t0.Add(59_960 * time.Millisecond))
+		r.deliver(r.grant(q, 1, "j3")...)
+		r.relimit([]int64{1}, "quota 3/m")
+		if got, want := r.departures(q, t0, 5), "j4@1m0s j5@1m0s j6@2m0s j7@2m0s j8@2m0s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+		r.clock.Set(t0.Add(179_960 * time.Millisecond))
+		r.deliver(r.grant(q, 1, "j9")...)
+		r.relimit([]int64{4}, "quota 4/h") // which has no such window
+	}},
 	{"a day of another zone ends when it does there", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/d"))
 		t0 := r.clock.Now()

@@ -55,7 +55,7 @@ local function open(v, m)
   end
   visits.count_leased(q)
   if visits.in_lanes(q) then
-    m.turns = laned.turns(q)
+    m.turns = laned.turns(q, v.lanes)
   else
     if q.laned then laned.no_place(q, ZERO) end
     m.turns = { q = q, all = {}, errors = {} }
@@ -226,7 +226,7 @@ local function write_places(v)
 end
 
 local function visit_group(g, e)
-  local v = { g = g, all = {}, ready = {}, resting = {}, count = 0, put_off = 0, unread = {}, at = 1, rank = 0,
+  local v = { g = g, all = {}, ready = {}, resting = {}, count = 0, put_off = 0, lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return member_in(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)

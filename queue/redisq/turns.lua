@@ -67,11 +67,14 @@ local function put_off_until(v, l, at)
   if at < math.huge then insert(v.resting, l) end
 end
 
--- turns begins a visit.
-local function turns(q)
-  local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, count = 0, put_off = 0,
+-- turns begins a visit. moved counts lanes that became ready; all members of a group share it, or a visit to a
+-- thousand children would look at a hundred lanes of each.
+local function turns(q, moved)
+  moved = moved or { readied = 0, changed = 0 }
+  local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, put_off = 0,
     unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr, came = function(v, lane, at) return lane_in(v, lane, at, 'L') end }
-  local changed = call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - 1)
+  local changed = moved.changed < CHANGED_AT_ONCE and call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - moved.changed - 1) or {}
+  moved.changed = moved.changed + #changed
   for _, lane in ipairs(changed) do readied(v, lane_in(v, lane, 0, 'i')) end
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
     if not placed(q, ZERO) then readied(v, lane_in(v, ZERO, 0, nil)) end
@@ -79,8 +82,9 @@ local function turns(q)
   -- When the last of a change have been made ready, the others follow for the next one.
   v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
   if v.follow then return v end
-  local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
-  for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = lane_in(v, rested[i], rested[i + 1], 'b') end
+  -- One more than may become ready says whether there are others.
+  local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED - moved.readied + 1)
+  for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = { tie = rested[i], at = tonumber(rested[i + 1]) } end
   return v
 end
 
@@ -88,10 +92,10 @@ end
 -- there is none, or if it was put off too often.
 local function next_turn(v, d)
   local q = v.q
-  while v.count < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
+  while v.moved.readied < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
     local l = table.remove(v.resting)
-    v.count = v.count + 1
-    readied(v, l)
+    v.moved.readied = v.moved.readied + 1
+    readied(v, l.lane and l or lane_in(v, l.tie, l.at, 'b'))
   end
   while v.put_off < MOST_PUT_OFF do
     local l = pick(v)
