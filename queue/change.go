@@ -74,6 +74,9 @@ func ValidateChanges(limit int) error { return within("limit", int64(limit), 1, 
 func Earlier(name string, list []Change, revision int64) (spec Spec, now int64, err error) {
 	unknown := &UnknownRevision{Queue: name, Revision: revision}
 	specs := map[int64]*Spec{}
+	if len(list) > 0 && list[0].What != Deleted { // which may be a pause: they are recorded with the revision too
+		now = list[0].Revision
+	}
 	last := true
 	add := func(revision int64, s *Spec) {
 		if s != nil && specs[revision] == nil {
@@ -87,10 +90,7 @@ func Earlier(name string, list []Change, revision int64) (spec Spec, now int64, 
 			continue
 		}
 		if last {
-			if last = false; c.After != nil {
-				now = c.Revision
-			}
-			if revision == 0 {
+			if last = false; revision == 0 {
 				revision = c.Was
 			}
 		}

@@ -1,0 +1,119 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	changes  = email + "/changes"
+	rollback = email + "/rollback"
+)
+
+// Who makes a change is refused if it cannot be shown as it is, before anything is changed.
+func TestBy(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		f.do("PUT", email, `{"rate":"1/s"}`, "Penstock-By", "ann@désk").want(t, 201)
+		for _, name := range []string{strings.Repeat("x", 129), strings.Repeat("é", 65), "ann\tbob", "\xff\xfe", "ann\u0085", "ann\u2028bob", "ann\u2029bob"} {
+			for _, c := range []struct{ method, path, body string }{
+				{"PUT", email, `{"rate":"2/s"}`}, {"DELETE", email, ""}, {"POST", email + "/pause", "{}"}, {"POST", email + "/resume", ""}, {"POST", rollback, "{}"},
+			} {
+				a := f.do(c.method, c.path, c.body, "Penstock-By", name)
+				if a.want(t, 400, "reason", "invalid_request", "field", "Penstock-By"); a.status != 400 {
+					t.Errorf("%s %s by %q", c.method, c.path, name)
+				}
+			}
+		}
+		f.do("POST", email+"/pause", "", "Penstock-By", strings.Repeat("é", 64)).want(t, 200)
+		f.do("POST", email+"/resume", "", "Penstock-By", "ann", "Penstock-By", "bob").want(t, 200)
+		f.do("PUT", email, `{"rate":"2/s"}`, "Penstock-By", "").want(t, 200)
+		list, err := e.Changes(t.Context(), "email", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var by []string
+		for i := range list {
+			by = append(by, string(list[i].What)+" "+list[i].By)
+		}
+		if want := []string{"changed ", "resumed ann, bob", "paused " + strings.Repeat("é", 64), "created ann@désk"}; fmt.Sprint(by) != fmt.Sprint(want) {
+			t.Errorf("%q, want %q", by, want)
+		}
+	})
+}
+
+func TestChanges(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		f.do("GET", changes, "").want(t, 404, "reason", "unknown_queue")
+		f.do("PUT", email, `{"rate":"1/s"}`).want(t, 201)
+		for n := range queue.MaxChanges {
+			f.do("PUT", email, fmt.Sprintf(`{"rate":"%d/m"}`, n+1)).want(t, 200)
+		}
+		for limit, n := range map[string]int{"": queue.MaxChanges, "?limit=": queue.MaxChanges, "?limit=1": 1, "?limit=99": 99, "?limit=100": queue.MaxChanges} {
+			a := f.do("GET", changes+limit, "")
+			list, _ := a.body["changes"].([]any)
+			if a.status != 200 || len(list) != n {
+				t.Errorf("%s: %d, %d changes, want %d", limit, a.status, len(list), n)
+				continue
+			}
+			latest, _ := list[0].(map[string]any)
+			if after, _ := latest["after"].(map[string]any); latest["what"] != "changed" || after["rate"] != "100/m" {
+				t.Errorf("%s begins with %v", limit, latest)
+			}
+		}
+		for _, limit := range []string{"0", "-1", "101", "1.5", "1e1", "+", "x", "99999999999999999999", "%00", strings.Repeat("9", 2000)} {
+			f.do("GET", changes+"?limit="+limit, "").want(t, 400, "reason", "invalid_field", "field", "limit")
+		}
+		f.do("DELETE", email, "").want(t, 204)
+		f.do("GET", changes+"?limit=1", "").want(t, 200)
+	})
+}
+
+// A rollback insists on the revision that was seen, tells what it could go to, and shows without doing.
+func TestRollback(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		f.do("POST", rollback, "").want(t, 404, "reason", "unknown_queue")
+		var tags []string
+		var revisions []any
+		for n := range 3 {
+			a := f.do("PUT", email, fmt.Sprintf(`{"rate":"%d/s"}`, n+1))
+			tags, revisions = append(tags, a.header.Get("ETag")), append(revisions, a.body["revision"])
+		}
+		f.do("POST", rollback, "", "If-Match", tags[1]).want(t, 412, "reason", "revision_mismatch", "revision", revisions[2])
+		f.do("POST", rollback, `{"dry_run":true}`, "If-Match", tags[1]).want(t, 412, "reason", "revision_mismatch")
+		f.do("POST", rollback, "", "If-None-Match", "*").want(t, 412, "revision", revisions[2])
+		f.do("POST", rollback, `{"revision":999999}`, "If-Match", tags[2]).want(t, 404, "reason", "unknown_revision", "field", "revision", "revisions", []any{revisions[2], revisions[1], revisions[0]})
+		for body, field := range map[string]string{`{"revision":-1}`: "revision", `{"revision":"1"}`: "revision", `{"revision":1.5}`: "revision", `{"dry_run":1}`: "dry_run"} {
+			f.do("POST", rollback, body).want(t, 400, "reason", "invalid_field", "field", field)
+		}
+		f.do("POST", rollback, `{"to":1}`).want(t, 400, "reason", "unknown_field", "field", "to")
+		f.do("POST", rollback, `{`).want(t, 400, "reason", "invalid_json")
+		f.do("POST", rollback, `{}`, "Content-Type", "text/plain").want(t, 415)
+
+		to := fmt.Sprint(revisions[0])
+		a := f.do("POST", rollback, `{"revision":`+to+`,"dry_run":true}`, "If-Match", tags[2])
+		if a.want(t, 200, "rate", "1/s", "revision", revisions[2], "stats", nil); a.header.Get("ETag") != tags[2] {
+			t.Errorf("ETag %s, want %s", a.header.Get("ETag"), tags[2])
+		}
+		if i, err := e.Get(t.Context(), "email"); err != nil || i.Spec.Rate.String() != "3/s" {
+			t.Errorf("a dry run changed it: %v, %v", i.Spec.Rate, err)
+		}
+		f.do("POST", rollback, `{"revision":`+to+`}`, "If-Match", tags[2]).want(t, 200, "rate", "1/s")
+		f.do("POST", rollback, "").want(t, 200, "rate", "3/s") // the one before that
+	})
+}
+
+// What was done since the spec was changed does not hide at which revision the queue is.
+func TestRollbackAfterManyPauses(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		made := f.do("PUT", email, `{"rate":"1/s"}`)
+		for range queue.MaxChanges / 2 {
+			f.do("POST", email+"/pause", "").want(t, 200)
+			f.do("POST", email+"/resume", "").want(t, 200)
+		}
+		f.do("POST", rollback, "", "If-Match", made.header.Get("ETag")).want(t, 404, "reason", "unknown_revision")
+		f.do("POST", rollback, "", "If-Match", `"999999"`).want(t, 412, "revision", made.body["revision"])
+	})
+}
