@@ -107,12 +107,13 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		return l.busy
 	}
 	if j := l.jobs[n.job.ID]; j != nil {
-		if j.busy != nil {
+		switch j.busy {
+		case nil:
+			n.found(j, j.lane.before(j.priority()+1))
+		case c: // this very call brings it: answered in its order, behind those that came before
+			e.enqueue(c, &repeating{call: c, entry: n, job: j})
+		default:
 			return j.busy
-		}
-		n.known(j.print, j.state)
-		if n.answer.State == queue.Waiting {
-			n.answer.Position = int64(j.lane.fifo.rank(j)) + j.lane.before(j.priority()+1) + 1
 		}
 		return nil
 	}
@@ -177,6 +178,14 @@ func (n *entry) known(print [8]byte, s queue.State) {
 		return
 	}
 	n.answer.Outcome, n.answer.State = queue.Duplicate, s
+}
+
+// found answers for a job that is there already, with so many on their way to places before it.
+func (n *entry) found(j *job, coming int64) {
+	n.known(j.print, j.state)
+	if n.answer.State == queue.Waiting {
+		n.answer.Position = int64(j.lane.fifo.rank(j)) + coming + 1
+	}
 }
 
 // admitNew reserves a place, which the job takes when it is on disk.

@@ -60,6 +60,34 @@ func (c *appending) undone(e *Engine, err error) {
 
 func (c *appending) frees() bool { return false }
 
+// repeating answers for a job that came earlier in the same call.
+type repeating struct {
+	call  *call
+	entry *entry
+	job   *job
+}
+
+func (c *repeating) tally(*batch) {}
+
+func (c *repeating) write(*tables) error { return nil }
+
+func (c *repeating) done(e *Engine, _ leaky.Instant) {
+	l := c.job.lane.line
+	if l.jobs[c.job.id] != c.job { // it could not be stored, or is gone again
+		c.undone(e, queue.ErrOutcomeUnknown)
+		return
+	}
+	c.entry.found(c.job, 0)
+	c.call.settle(nil)
+}
+
+func (c *repeating) undone(_ *Engine, err error) {
+	c.entry.answer.Outcome, c.entry.answer.Err = queue.Failed, err
+	c.call.settle(err)
+}
+
+func (c *repeating) frees() bool { return false }
+
 // outcome is the part that the changes which end a lease have in common.
 type outcome struct {
 	call    *call

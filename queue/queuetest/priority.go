@@ -42,6 +42,19 @@ var priorityRules = []rule{
 			}
 		}
 	}},
+	{"a job twice in one call is told its place as it is then, ahead of what comes behind", func(r *rig) {
+		q := r.queue("q", "1/s")
+		a, b := urgent(0, "", q, "a"), urgent(9, "", q, "b")
+		for i, got := range r.append(a, a, b, a, b) {
+			want := []struct {
+				outcome  queue.AppendOutcome
+				position int64
+			}{{queue.Accepted, 1}, {queue.Duplicate, 1}, {queue.Accepted, 1}, {queue.Duplicate, 2}, {queue.Duplicate, 1}}[i]
+			if got.Outcome != want.outcome || got.Position != want.position || got.State != queue.Waiting {
+				r.Errorf("%d: %v at %d, want %v at %d", i, got.Outcome, got.Position, want.outcome, want.position)
+			}
+		}
+	}},
 	{"every priority comes out as it went in, and no other goes in", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for p := 0; p <= queue.MaxPriority; p++ {
