@@ -47,6 +47,14 @@ var groupChangeRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
+	{"a parent that is made over children could not have let them out before", func(r *rig) {
+		r.group("a 1/s")
+		r.brood("a1 a2")
+		r.clock.Advance(10 * time.Second)
+		r.group("p 1/s")
+		r.clock.Advance(5 * time.Second)
+		r.lostBy(map[string]int64{"ses.a": 5}, "a1")
+	}},
 	{"without a parent there are no bounds but the children's", func(r *rig) {
 		r.group("a unlimited", "b 10/s")
 		t0 := r.clock.Now()

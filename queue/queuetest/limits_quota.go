@@ -123,6 +123,19 @@ var limitQuotaRules = []rule{
 		}
 		r.deliver(v[1])
 	}},
+	{"a change of something else forgets nothing of what may be given back", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 5/m", "10/s 9"))
+		r.clock.Advance(time.Second)
+		r.counted(q, 3)
+		v := r.grant(q, 2, "j1", "j2")
+		r.clock.Advance(time.Second)
+		r.queue(q, "100/s", limited("quota 5/m", "10/s 9"), small(7))
+		r.release(v[0])
+		r.used(q, 1, -1)
+		r.queue(q, "100/s", limited("quota 5/m", "11/s 9"), small(7))
+		r.release(v[1])
+		r.used(q, 1, -1)
+	}},
 	{"what left before there was a quota gives nothing back", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.counted(q, 6)

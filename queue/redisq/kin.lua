@@ -70,6 +70,7 @@ local function born(q, name)
   end
   if base or children_of(name) == 0 then return say(q) end
   found(q)
+  set(q, 'gsince', now)
   for _, nr in ipairs(children(name)) do adopt(q, nr) end
   place_group(q)
   save(q)

@@ -65,7 +65,7 @@ local function own_rules()
   if not under_way and call('EXISTS', put_off) > 0 then call('RENAME', put_off, changed) end
 end
 
-local created = 0
+local created, had = 0, q and q.limits or {}
 if not q then
   call('HDEL', B .. 'R', name)
   created = 1
@@ -104,7 +104,8 @@ call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
   'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
 if q.limits then
-  call('HSET', B .. 'q' .. nr, 'limits', beside.rules_of(q.limits), 'lstate', beside.states_of(q.limits), 'lchanged', now)
+  call('HSET', B .. 'q' .. nr, 'limits', beside.rules_of(q.limits), 'lstate', beside.states_of(q.limits))
+  if not beside.same(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
 elseif created == 0 then
   call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
 end

@@ -40,6 +40,14 @@ local function follow(rules, old)
   return limits
 end
 
+-- same reports whether limits are by the same rules; a calendar that goes on further is no other.
+local function same(limits, others)
+  for i = 1, max(#limits, #others) do
+    if not (limits[i] and others[i]) or limits[i].name ~= others[i].name then return false end
+  end
+  return true
+end
+
 local function rules_of(limits)
   local rules = {}
   for i, l in ipairs(limits) do rules[i] = { l.name, l.n, l.d, l.b, l.max, l.period, l.phase, l.ends } end
