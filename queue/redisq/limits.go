@@ -75,7 +75,7 @@ func (e *Engine) engineNow(ctx context.Context, s *queue.Spec, partition int) (t
 	if !slices.ContainsFunc(s.Limits, func(l queue.Limit) bool { return !l.Paced() }) {
 		return time.Time{}, nil
 	}
-	v, err := e.ask(ctx, renewScript, partition, e.instant(), "", "")
+	v, err := e.ask(ctx, renewScript, partition, e.instant(), "", "", 0)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -89,7 +89,7 @@ func (e *Engine) renew(ctx context.Context, partition int, name string) error {
 	if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
 		return err
 	}
-	low, args := leaky.Instant(0), []any{e.instant(), name, ""}
+	low, args := leaky.Instant(0), []any{e.instant(), name, "", i.Revision}
 	for k := range i.Spec.Limits {
 		l := &i.Spec.Limits[k]
 		if l.Paced() {

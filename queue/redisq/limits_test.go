@@ -1,13 +1,18 @@
 package redisq_test
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
 )
 
 func dailyIn(zone string, most int64) queue.Limit {
@@ -72,6 +77,53 @@ func TestCalendarsAreRenewed(t *testing.T) {
 	v.put("other", leaky.Unlimited, nil)
 	if v.tidy(); v.tidy() {
 		t.Error("the calendar of a queue that is gone is renewed")
+	}
+}
+
+// A Put between the question what a queue's limits are and the answer how they go on has told it itself.
+func TestCalendarsAreRenewedBesideChanges(t *testing.T) {
+	other, s, at := manual(t)
+	client := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	v := open(t, client, redisq.Options{Partitions: 1, Now: func() leaky.Instant { return *at }})
+	zoned := func(s *queue.Spec) { s.Limits = []queue.Limit{dailyIn("Europe/Berlin", 2)} }
+	v.put("email", leaky.Unlimited, zoned)
+	*at = at.Add(60 * 24 * time.Hour)
+	calls := &between{then: []func(){
+		func() { other.put("email", leaky.Unlimited, nil) },   // the sweep has found that the calendar is to be renewed
+		func() { other.put("email", leaky.Unlimited, zoned) }, // there was no quota
+	}}
+	client.AddHook(calls)
+	if _, err := v.e.Sweep(v.ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	if len(calls.then) > 0 {
+		t.Fatalf("%d changes were not made", len(calls.then))
+	}
+	*at = at.Add(60 * 24 * time.Hour)
+	if !v.tidy() {
+		t.Error("the calendar is not renewed any more")
+	}
+}
+
+// between does something behind each of a client's scripts.
+type between struct{ then []func() }
+
+func (b *between) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err == nil && strings.HasPrefix(cmd.Name(), "eval") && len(b.then) > 0 {
+			do := b.then[0]
+			b.then = b.then[1:]
+			do()
+		}
+		return err
 	}
 }
 

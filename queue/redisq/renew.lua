@@ -1,15 +1,18 @@
 #!lua flags=allow-oom
 -- Tell a queue how the calendars of its quotas go on, or what time it is.
 --
--- ARGV[2..3]  queue name or '', until when they are known well enough then; for each quota the name of the limit, its ends (see limits.lua)
+-- ARGV[2..4]  queue name or '', until when they are known well enough then, revision of the queue for whose limits
+--             that is; for each quota the name of the limit, its ends (see limits.lua)
 -- Returns  now
 
 begin()
 local nr = ARGV[2] ~= '' and number_of(ARGV[2])
-local kept = nr and call('HGET', B .. 'q' .. nr, 'limits')
+local v = nr and call('HMGET', B .. 'q' .. nr, 'limits', 'rev') or {}
+local kept = v[1]
+if nr and v[2] ~= ARGV[4] then return now end -- whoever changed it meanwhile has told it
 if kept then
   local rules = cmsgpack.unpack(kept)
-  for i = 4, #ARGV, 2 do
+  for i = 5, #ARGV, 2 do
     for _, rule in ipairs(rules) do
       if rule[1] == ARGV[i] then rule[8] = ARGV[i + 1] end
     end
