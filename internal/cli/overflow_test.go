@@ -123,6 +123,10 @@ func TestOverflowLife(t *testing.T) {
 	if r := penstock(t, "no\n", "queue", "rm", "email", "--force"); r.code != ExitRefused || !strings.Contains(r.err, "holds 4 jobs, has ") || !strings.Contains(r.err, " deferred, which will be lost") {
 		t.Errorf("%+v", r)
 	}
+	path, write := fileOf(t)
+	write()
+	expect(t, ExitRefused, "email is not in the file, holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--yes")
+	expect(t, ExitDone, "email would be removed: it holds 4 jobs, has ", "", "queue", "apply", "-f", path, "--prune", "--force", "--dry-run")
 	expect(t, ExitDone, "10 read: 0 accepted, 10 duplicate, 0 refused, 0 failed\n", "", "push", "email", "-f", file)
 	expect(t, ExitDone, "\"deferred\": 0,\n  \"duplicate\": 10", "", "push", "email", "-f", file, "-o", "json")
 

@@ -105,7 +105,7 @@ $`)
 		t.Error(r.out)
 	}
 	write("name: email, rate: 1/m, burst: 4, capacity: 5, max_in_flight: 1")
-	if r := diff("--dry-run"); !regexp.MustCompile(`would be changed\n  burst: 3 -> 4\n    the backlog, 8 jobs, is drained at ` + at + ` as before\n$`).MatchString(r.out) {
+	if r := diff("--dry-run"); !regexp.MustCompile(`would be changed\n  burst: 3 -> 4\n    the backlog, 8 jobs, is drained at ` + at + ` as before, but for what idleness has saved up\n$`).MatchString(r.out) {
 		t.Error(r.out)
 	}
 	// The rate of the file does not go with the burst as it is.

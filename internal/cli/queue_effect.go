@@ -37,8 +37,10 @@ func effectOf(r *run, api *client.Client, present *wire.Queue, file *queue.Spec,
 			if err := e.forecast(r, api, file); err != nil {
 				return nil, err
 			}
-			if c.Field == "rate" || file.Rate == present.Rate { // said once
-				c.effect = e.drained()
+			if file.Rate == present.Rate {
+				c.effect = e.drained(", but for what idleness has saved up")
+			} else if c.Field == "rate" {
+				c.effect = e.drained("")
 			}
 		case "capacity":
 			if e.AboveCapacity = max(0, s.Held()-file.Capacity); e.AboveCapacity > 0 {
@@ -60,8 +62,8 @@ func effectOf(r *run, api *client.Client, present *wire.Queue, file *queue.Spec,
 	return e, nil
 }
 
-// forecast asks once when the backlog is drained, now and at the file's rate. The burst is left as it is:
-// neither a higher nor a lower one changes when a backlog is drained that leaves at the rate.
+// forecast asks once when the backlog is drained, now and at the file's rate. The burst is taken as it is:
+// another one changes nothing for a backlog that leaves at the rate.
 func (e *effect) forecast(r *run, api *client.Client, file *queue.Spec) error {
 	if e.DrainedAt != nil || e.Unknown != "" {
 		return nil
@@ -83,8 +85,9 @@ func (e *effect) forecast(r *run, api *client.Client, file *queue.Spec) error {
 	return nil
 }
 
-// drained says what comes of the backlog; nothing if it has left meanwhile.
-func (e *effect) drained() string {
+// drained says what comes of the backlog; nothing if it has left meanwhile. What qualifies that it is
+// drained as before comes behind it.
+func (e *effect) drained(but string) string {
 	if e.Unknown != "" {
 		return "when the backlog is drained cannot be told: " + plain(e.Unknown)
 	}
@@ -94,7 +97,7 @@ func (e *effect) drained() string {
 	before, then := clock(e.DrainedAt), clock(e.DrainedThen)
 	text := fmt.Sprintf("the backlog, %s, is drained at %s", plural(e.Backlog), then)
 	if before == then {
-		text += " as before"
+		text += " as before" + but
 	} else {
 		text += " instead of " + before
 	}
