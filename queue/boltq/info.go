@@ -33,11 +33,12 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 	if err := e.readable(ctx); err != nil {
 		return queue.Info{}, err
 	}
+	now := e.now() // whatever comes of it, this was seen of the clock
 	l, err := e.live(name)
 	if err != nil {
 		return queue.Info{}, err
 	}
-	return e.infoWithParent(l, e.now()), nil
+	return e.infoWithParent(l, now), nil
 }
 
 // Lane implements queue.Specs.
@@ -50,11 +51,11 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 	if err := queue.ValidateLane(key); err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
 	}
+	now := e.now()
 	l, err := e.live(name)
 	if err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
 	}
-	now := e.now()
 	ln := l.lane(key, queue.DigestLane(key))
 	lane := queue.LaneInfo{Waiting: int64(ln.fifo.len())}
 	if ln.keyed() {
