@@ -120,11 +120,13 @@ func TestProveOnRedis(t *testing.T) {
 			}
 		})
 	}
-	// It leaves nothing of its queues behind.
+	// It leaves nothing of its queues behind, but the record that they were made and deleted.
 	var left []string
 	keys := server.Client().Scan(t.Context(), 0, "*prove-*", 1000).Iterator()
 	for keys.Next(t.Context()) {
-		left = append(left, keys.Val())
+		if !strings.Contains(keys.Val(), "}H:") {
+			left = append(left, keys.Val())
+		}
 	}
 	if err := keys.Err(); err != nil || len(left) > 0 {
 		t.Errorf("%v, left behind: %v", err, left)

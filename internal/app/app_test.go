@@ -201,8 +201,9 @@ func badInput(t *testing.T, url string) {
 		want("GET", path+"/jobs/third", "", 404, `"unknown_job"`)
 		want("DELETE", path, "", 409, `"not_empty"`)
 	}
-	want("DELETE", "/v1/queues/one?force=true", "", 204, "")
-	want("POST", "/v1/queues/one/jobs", `{"payload":1}`, 404, `"unknown_queue"`)
+	want("DELETE", "/v1/queues/one?force=true", "", 409, `"has_children"`)
+	want("DELETE", "/v1/queues/two?force=true", "", 204, "")
+	want("POST", "/v1/queues/two/jobs", `{"payload":1}`, 404, `"unknown_queue"`)
 	want("GET", "/v1/queues?limit=2", "", 200, `"next":`)
 }
 
