@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -12,13 +11,16 @@ import (
 // headerBy names who makes a change. It is believed: there is nothing to check it by.
 const headerBy = "Penstock-By"
 
-// by returns the context of a change, which says by whom it is.
-func by(r *http.Request) (context.Context, *Problem) {
-	name := strings.Join(r.Header.Values(headerBy), ", ")
-	err := queue.ValidateBy(name)
-	var field *queue.FieldError
-	if errors.As(err, &field) {
-		return nil, &Problem{Reason: ReasonInvalidRequest, Field: headerBy, Detail: field.Value + " " + field.Reason}
+// named serves a change of a queue, with a context that says by whom it is.
+func named(change func(*handler, http.ResponseWriter, *http.Request)) func(*handler, http.ResponseWriter, *http.Request) {
+	return func(h *handler, w http.ResponseWriter, r *http.Request) {
+		name := strings.Join(r.Header.Values(headerBy), ", ")
+		err := queue.ValidateBy(name)
+		var field *queue.FieldError
+		if errors.As(err, &field) {
+			(&Problem{Reason: ReasonInvalidRequest, Field: headerBy, Detail: field.Value + " " + field.Reason}).write(w)
+			return
+		}
+		change(h, w, r.WithContext(queue.WithBy(r.Context(), name)))
 	}
-	return queue.WithBy(r.Context(), name), nil
 }

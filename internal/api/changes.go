@@ -49,11 +49,6 @@ func masked(s *queue.Spec) *queue.Spec {
 // engine's record, so that its secrets need not be known to whoever asks.
 func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
-	ctx, p := by(r)
-	if p != nil {
-		p.write(w)
-		return
-	}
 	ask, p := h.readRollback(r)
 	if p != nil {
 		p.write(w)
@@ -64,7 +59,7 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	changes, err := h.engine.Changes(ctx, name, queue.MaxChanges)
+	changes, err := h.engine.Changes(r.Context(), name, queue.MaxChanges)
 	if err != nil {
 		h.fail(w, err, name)
 		return
@@ -90,7 +85,7 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		writeQueue(w, http.StatusOK, shownSpec(spec, now))
 		return
 	}
-	if _, err := h.engine.Rollback(ctx, name, ask.Revision, now); err != nil {
+	if _, err := h.engine.Rollback(r.Context(), name, ask.Revision, now); err != nil {
 		h.failRollback(w, err, name)
 		return
 	}

@@ -15,11 +15,6 @@ const maxKeepTries = 10
 
 func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
-	ctx, p := by(r)
-	if p != nil {
-		p.write(w)
-		return
-	}
 	spec, p := h.readSpec(r, name)
 	if p != nil {
 		p.write(w)
@@ -30,7 +25,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	result, err := h.put(ctx, &spec, expect)
+	result, err := h.put(r.Context(), &spec, expect)
 	if errors.Is(err, queue.ErrRevision) {
 		p := refused(err)
 		p.Revision = result.Revision

@@ -72,17 +72,12 @@ func (h *handler) deleteQueue(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	ctx, p := by(r)
-	if p != nil {
-		p.write(w)
-		return
-	}
 	expect, p := h.expected(r, name)
 	if p != nil {
 		p.write(w)
 		return
 	}
-	if err := h.engine.Delete(ctx, name, expect, force); err != nil {
+	if err := h.engine.Delete(r.Context(), name, expect, force); err != nil {
 		h.fail(w, err, name)
 		return
 	}
@@ -91,17 +86,12 @@ func (h *handler) deleteQueue(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) pauseQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
-	ctx, p := by(r)
-	if p != nil {
-		p.write(w)
-		return
-	}
 	pause, p := h.readPause(r)
 	if p != nil {
 		p.write(w)
 		return
 	}
-	if err := h.engine.Pause(ctx, name, pause); err != nil {
+	if err := h.engine.Pause(r.Context(), name, pause); err != nil {
 		h.fail(w, err, name)
 		return
 	}
@@ -110,12 +100,7 @@ func (h *handler) pauseQueue(w http.ResponseWriter, r *http.Request) {
 
 func (h *handler) resumeQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
-	ctx, p := by(r)
-	if p != nil {
-		p.write(w)
-		return
-	}
-	if err := h.engine.Resume(ctx, name); err != nil {
+	if err := h.engine.Resume(r.Context(), name); err != nil {
 		h.fail(w, err, name)
 		return
 	}

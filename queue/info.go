@@ -1,0 +1,150 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Info is a queue and its statistics at one instant.
+type Info struct {
+	Spec     Spec
+	Revision int64
+	Pause    Pause
+
+	Waiting   int64
+	Scheduled int64
+	Leased    int64
+	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
+	Dead      int64
+	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
+
+	// Counted since the queue was made.
+	Appended  int64 // came into the queue, those that came back included
+	SetAside  int64 // deferred
+	Returned  int64 // came back from the overflow
+	Missing   int64 // deferred, but given up because the overflow does not have them
+	Cancelled int64
+	Replayed  int64 // were dead and put back
+	TimedOut  int64 // their expires-at passed while they waited
+	Delivered int64
+	Retried   int64
+	Died      int64
+	Released  int64
+	Expired   int64 // leases that ran out
+	Refused   int64 // for want of room
+	Lost      int64 // departures that a backlogged queue could have had and did not
+
+	// OldestWaiting is when the job at the head was appended; zero if none waits.
+	OldestWaiting time.Time
+	// Outflow is the measured departures a second over the last 10 to 20 s.
+	Outflow float64
+	// Next is the earliest next departure by the pace.
+	Next time.Time
+
+	// What a Quote goes by: the engine's time, the bucket at that, about the cost of what
+	// waits and of what is recorded as deferred, and how many of the jobs that the
+	// queue holds came back from the overflow.
+	Now          time.Time
+	Bucket       leaky.Bucket
+	Ahead        int64
+	DeferredCost int64
+	Back         int64
+	// Limits are the states of Spec.Limits, in their order; see Bucket.
+	Limits []LimitState
+	// Group is what a queue that has children knows of them.
+	Group GroupInfo
+	// Parent is the queue's parent at the same instant, nil if there is none. Only Get and
+	// Lane look it up.
+	Parent *Info
+
+	// Errors are the latest failures, newest first, at most 10.
+	Errors []LastError
+}
+
+// LimitState is that of one of Spec.Limits: the bucket of a further pace, or the window of a
+// quota.
+type LimitState struct {
+	Bucket leaky.Bucket
+	Window leaky.Window
+}
+
+// GroupInfo sums up a parent and its children.
+type GroupInfo struct {
+	Children int64 // queues that are children; all below is 0 if there are none
+	Members  int64 // queues of the group in which jobs wait
+	Waiting  int64 // jobs that wait in them
+	MaxCost  int64 // the greatest cost of a job that they were given
+}
+
+// Size is how many jobs the queue holds, as its capacity counts them.
+func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased }
+
+// LaneInfo is one lane of a queue at the same instant.
+type LaneInfo struct {
+	Waiting int64
+	// Held is how many jobs its capacity counts: those that wait, are scheduled or leased.
+	// It is 0 for the lane without a key, which has no capacity.
+	Held int64
+	// Bucket is that of the lane's rate, under its rule as it is; the zero Bucket if it has none.
+	Bucket leaky.Bucket
+}
+
+// LastError is one failure that a drainer reported.
+type LastError struct {
+	At     time.Time `json:"at"`
+	ID     string    `json:"id"`
+	Reason string    `json:"reason"`
+}
+
+// Totals sums up a store.
+type Totals struct {
+	Queues    int64
+	Waiting   int64
+	Scheduled int64
+	Leased    int64
+	Deferred  int64 // recorded as such
+	Dead      int64
+}
+
+// Drainer is a client that reserved lately.
+type Drainer struct {
+	Client
+	LastSeen time.Time
+}
+
+// JobInfo is where a job is.
+type JobInfo struct {
+	Queue      string
+	ID         string
+	State      State
+	Position   int64 // 1 is the next of its lane to leave; while waiting, and roughly while deferred
+	ETA        ETA   // while waiting, scheduled or deferred
+	Cost       int64
+	Lane       string
+	Priority   int
+	Attempts   int       // started and ended or lost
+	AppendedAt time.Time // of a deferred one, when it was deferred
+	ExpiresAt  time.Time // zero is never; not known of deferred ones and of those that ended otherwise than dead
+	// DueAt is the departure of a leased job, or until when a scheduled one waits.
+	DueAt   time.Time
+	EndedAt time.Time // when it was delivered or died
+	Reason  string    // of the last failure
+	Why     Why       // it has not left; of Job alone
+	// Timeline is its attempts, oldest first: the first and the latest, MaxTimeline at most,
+	// beside the one under way. Of a delivered job it is the last one alone, of one that was
+	// cancelled or expired none. Of Job, and of dead ones in a list.
+	Timeline []Attempt
+}
+
+// AddLast adds the attempt to the timeline that is under way, or that ended with the
+// delivery.
+func (i *JobInfo) AddLast(a Attempt) {
+	if i.State == Delivered {
+		a.EndedAt, a.Outcome = i.EndedAt, AttemptDelivered
+		if a.At.After(a.EndedAt) {
+			a.At = a.EndedAt
+		}
+	}
+	i.Timeline = append(i.Timeline, a)
+}

@@ -1,0 +1,205 @@
+package queuetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// moved is a queue as it was exported.
+type moved struct {
+	queue queue.MovedQueue
+	jobs  []queue.MovedJob
+}
+
+func (r *rig) mover() queue.Mover {
+	r.Helper()
+	m, ok := r.e.(queue.Mover)
+	if !ok {
+		r.Fatalf("%T is no queue.Mover", r.e)
+	}
+	return m
+}
+
+func (r *rig) export(name string) (m moved) {
+	r.Helper()
+	var err error
+	if m.queue, err = r.mover().ExportQueue(r.ctx, name); err != nil {
+		r.Fatalf("export %s: %v", name, err)
+	}
+	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered} {
+		m.jobs = append(m.jobs, r.exportState(name, s)...)
+	}
+	return m
+}
+
+func (r *rig) exportState(name string, s queue.State) (jobs []queue.MovedJob) {
+	r.Helper()
+	for q := (queue.ExportRequest{Queue: name, State: s}); ; {
+		page, err := r.mover().ExportJobs(r.ctx, q)
+		if err != nil {
+			r.Fatalf("export %s, %v: %v", name, s, err)
+		}
+		if len(page.Jobs) > queue.MaxPage {
+			r.Fatalf("a page of %d jobs", len(page.Jobs))
+		}
+		jobs = append(jobs, page.Jobs...)
+		if q.After = page.Next; q.After == "" {
+			return jobs
+		}
+	}
+}
+
+const mark = "the-import"
+
+func (r *rig) open(m moved) {
+	r.Helper()
+	if closed, err := r.mover().OpenImport(r.ctx, m.queue, mark); err != nil || closed {
+		r.Fatalf("open the import of %s: %v, closed %v", m.queue.Spec.Name, err, closed)
+	}
+}
+
+func (r *rig) fill(m moved, want queue.ImportOutcome) {
+	r.Helper()
+	for jobs := range slices.Chunk(m.jobs, 70) {
+		out, err := r.mover().ImportJobs(r.ctx, m.queue.Spec.Name, mark, jobs)
+		if err != nil || len(out) != len(jobs) {
+			r.Fatalf("import: %d answers to %d jobs, %v", len(out), len(jobs), err)
+		}
+		for i, o := range out {
+			if o != want {
+				r.Fatalf("import %s, %v: %v, want %v", jobs[i].ID, jobs[i].State, o, want)
+			}
+		}
+	}
+}
+
+// erase deletes a queue and all that was dead in it, as if it had been in another store.
+func (r *rig) erase(name string) {
+	r.Helper()
+	r.delete(name)
+	l, err := r.e.ListJobs(r.ctx, queue.ListRequest{Queue: name, State: queue.Dead, Limit: queue.MaxPage})
+	if err == nil {
+		_, err = r.e.Forget(r.ctx, name, strings.Fields(namesOf(l.Jobs)))
+		r.check(err)
+	}
+}
+
+func (r *rig) close(m moved) {
+	r.Helper()
+	if err := r.mover().CloseImport(r.ctx, m.queue, mark); err != nil {
+		r.Fatalf("close the import: %v", err)
+	}
+}
+
+// move puts a queue into the place of itself.
+func (r *rig) move(m moved) {
+	r.Helper()
+	r.erase(m.queue.Spec.Name)
+	r.open(m)
+	r.fill(m, queue.Placed)
+	r.close(m)
+}
+
+// text is all of an export that must stay as it is.
+func (m moved) text() string {
+	var b strings.Builder
+	q := m.queue
+	fmt.Fprintf(&b, "%s paused %+v turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Pause, q.Turn, q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors))
+	for _, j := range m.jobs {
+		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instant(j.AppendedAt), instant(j.At),
+			j.Attempts, j.Reason, j.Timeline, j.Back, j.Holds, j.Fingerprint, j.Cost, j.Record)
+	}
+	return b.String()
+}
+
+func (r *rig) sameExport(got, want moved) {
+	r.Helper()
+	a, b := strings.Split(got.text(), "\n"), strings.Split(want.text(), "\n")
+	for i := range max(len(a), len(b)) {
+		var x, y string
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			r.Fatalf("line %d of the export differs:\n got %s\nwant %s", i, x, y)
+		}
+	}
+}
+
+// lively makes a queue with jobs in all states, several lanes and priorities.
+func (r *rig) lively(rate string, change ...func(*queue.Spec)) string {
+	r.Helper()
+	q := r.queue("q", rate, append(change, remember(time.Hour), func(s *queue.Spec) { s.Retry.MaxAttempts = 3 })...)
+	r.accept(q, "d1", "d2", "f1", "f2", "f3", "x1")
+	for range 40 {
+		if i := r.info(q); i.Waiting == 0 {
+			break
+		}
+		for _, v := range r.reserve(q, 1) {
+			switch v.ID[0] {
+			case 'd':
+				r.deliver(v)
+			case 'f':
+				r.fail(time.Duration(10+v.ID[1])*time.Second, v)
+			case 'x':
+				s := settlement(queue.Bury, v)
+				s.Reason = "no such \"user\" \u00e9\n"
+				r.settled(queue.Dead, s)
+			}
+		}
+		r.clock.Advance(time.Second)
+	}
+	for i := range 120 {
+		j := job(q, fmt.Sprintf("w%03d", i))
+		j.Lane = []string{"", "a", "b", "tenant c"}[i%4]
+		j.Priority = i % 3
+		j.Cost = int64(1 + i%2)
+		if i%7 == 0 {
+			j.NotBefore = r.clock.Now().Time().Add(time.Duration(i+1) * time.Second)
+		}
+		if i%5 == 0 {
+			j.ExpiresAt = r.clock.Now().Time().Add(24 * time.Hour)
+		}
+		if i%11 == 0 {
+			j.ContentType, j.Headers = "text/plain", map[string]string{"X-Trace": "1"}
+		}
+		if a := r.append(j)[0]; a.Outcome != queue.Accepted {
+			r.Fatalf("append %s: %v, %v", j.ID, a.Outcome, a.Err)
+		}
+	}
+	if s, err := r.e.Cancel(r.ctx, q, "w001"); err != nil || s != queue.Cancelled {
+		r.Fatalf("cancel: %v, %v", s, err)
+	}
+	r.release(r.reserve(q, 1)...)
+	return q
+}
+
+func err0[T any](_ T, err error) error { return err }
+
+// bury buries the first job of a queue.
+func (r *rig) bury(q string) {
+	r.Helper()
+	s := settlement(queue.Bury, r.reserve(q, 1)[0])
+	s.Reason = "no"
+	r.settled(queue.Dead, s)
+}
+
+// sortedByLane is the order of departure lane by lane: whose turn it is among the lanes is not moved.
+func sortedByLane(m moved, departed []string) []string {
+	lane := map[string]string{}
+	for _, j := range m.jobs {
+		if j.Record != nil {
+			lane[j.ID], _, _ = queue.UnpackLane(j.Record)
+		}
+	}
+	out := slices.Clone(departed)
+	slices.SortStableFunc(out, func(a, b string) int { return strings.Compare(lane[a], lane[b]) })
+	return out
+}

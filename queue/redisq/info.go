@@ -1,0 +1,280 @@
+package redisq
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Get implements queue.Specs.
+func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
+	if queue.ValidateName(name) != nil {
+		return queue.Info{}, unknown(name)
+	}
+	infos, err := e.infos(ctx, nil, e.Partition(name), "get", name, "")
+	if err != nil {
+		return queue.Info{}, err
+	}
+	if len(infos) == 0 {
+		return queue.Info{}, unknown(name)
+	}
+	return infos[0], nil
+}
+
+// Lane implements queue.Specs.
+func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.LaneInfo, error) {
+	var lane queue.LaneInfo
+	if queue.ValidateName(name) != nil {
+		return queue.Info{}, lane, unknown(name)
+	}
+	if err := queue.ValidateLane(key); err != nil {
+		return queue.Info{}, lane, err
+	}
+	digest := queue.DigestLane(key)
+	infos, err := e.infos(ctx, &lane, e.Partition(name), "get", name, string(digest[:]))
+	if err != nil {
+		return queue.Info{}, lane, err
+	}
+	if len(infos) == 0 {
+		return queue.Info{}, lane, unknown(name)
+	}
+	return infos[0], lane, nil
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("%s: %w", queue.Shorten(name, 80), queue.ErrUnknownQueue)
+}
+
+func unknownJob(name, id string) error {
+	return fmt.Errorf("%s in %s: %w", queue.Shorten(id, 80), name, queue.ErrUnknownJob)
+}
+
+// listPage bounds what one script reads.
+const listPage = 200
+
+// List implements queue.Specs.
+func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
+	var all []queue.Info
+	for p := range e.keys {
+		cursor, found := after, 0
+		for found < limit {
+			page, err := e.infos(ctx, nil, p, "list", cursor, min(limit-found, listPage))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, page...)
+			found += len(page)
+			if len(page) < listPage {
+				break
+			}
+			cursor = page[len(page)-1].Spec.Name
+		}
+	}
+	slices.SortFunc(all, func(a, b queue.Info) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
+	return all[:min(len(all), max(limit, 0))], nil
+}
+
+// infos asks about queues, and about the lane of one of them if lane is not nil.
+func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) ([]queue.Info, error) {
+	v, err := e.ask(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	var infos []queue.Info
+	rows := list(v)
+	for rows.more() {
+		i, err := readInfo(rows.list(), lane)
+		if err != nil && args[0] == "list" {
+			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue", i.Spec.Name, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		infos = append(infos, i)
+	}
+	return infos, rows.err
+}
+
+func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
+	var i queue.Info
+	name := r.text()
+	i.Spec.Name = name
+	text := r.text()
+	if r.err == nil && !r.more() {
+		return i, replyErr(text)
+	}
+	spec, err := queue.ParseSpec([]byte(text))
+	if err != nil {
+		return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)
+	}
+	i.Spec = spec
+	i.Revision = r.int()
+	i.Pause = queue.Pause{By: r.text(), Reason: r.text(), Since: micros(r.int()), Until: micros(r.int())}
+	i.Waiting, i.Scheduled = r.int(), r.int()
+	i.Leased = r.int() - i.Waiting - i.Scheduled
+	i.Lanes = r.int()
+	i.Deferred, i.Dead = r.int(), r.int()
+	i.Appended, i.Delivered, i.Retried, i.Died, i.Released = r.int(), r.int(), r.int(), r.int(), r.int()
+	i.Expired, i.Refused, i.Lost = r.int(), r.int(), r.int()
+	i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
+	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
+	window, count, before, now := r.int(), r.int(), r.int(), r.int()
+	i.Outflow, i.Now = outflow(window, count, before, now), micros(now)
+	for errs := r.list(); errs.more(); {
+		text := errs.text()
+		if len(text) < 7 {
+			continue
+		}
+		var at [8]byte
+		copy(at[1:], text)
+		id, reason, _ := strings.Cut(text[7:], " ")
+		i.Errors = append(i.Errors, queue.LastError{At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id, Reason: reason})
+	}
+	i.Bucket = readBucket(r)
+	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
+	i.Limits = readLimits(r.list(), spec.Limits)
+	if g := r.list(); g.more() {
+		i.Group = queue.GroupInfo{Children: g.int(), Members: g.int(), Waiting: g.int(), MaxCost: g.int()}
+	}
+	if parent := r.list(); parent.more() {
+		p, err := readInfo(parent, nil)
+		if err != nil {
+			return i, err
+		}
+		i.Parent = &p
+	}
+	if lane != nil {
+		lane.Waiting, lane.Held, lane.Bucket = r.int(), r.int(), readBucket(r)
+	}
+	return i, r.err
+}
+
+func readLimits(r *reply, limits []queue.Limit) []queue.LimitState {
+	var states []queue.LimitState
+	for k := range limits {
+		var s queue.LimitState
+		if its := r.list(); limits[k].Paced() {
+			s.Bucket = readBucket(its)
+		} else {
+			s.Window = leaky.Window{Ends: leaky.Instant(its.int()), Used: its.int()}
+		}
+		states = append(states, s)
+	}
+	return states
+}
+
+func readBucket(r *reply) leaky.Bucket {
+	return leaky.Bucket{TAT: leaky.Instant(r.int()), Rem: r.int(), Last: leaky.Instant(r.int()), LastCost: r.int()}
+}
+
+// outflow is the departures a second, from counts in windows of 10 s: the
+// present one, and as much of the one before as makes up a whole window.
+func outflow(window, count, before, now int64) float64 {
+	const width = 10_000_000
+	present := now / width
+	switch {
+	case present == window+1:
+		before, count = count, 0
+	case present != window:
+		return 0
+	}
+	part := float64(now%width) / width
+	return (float64(before)*(1-part) + float64(count)) / 10
+}
+
+// Totals implements queue.Specs.
+func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
+	t, _, err := e.totals(ctx)
+	return t, err
+}
+
+// Drainers implements queue.Specs.
+func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {
+	_, d, err := e.totals(ctx)
+	return d, err
+}
+
+func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers []queue.Drainer, err error) {
+	seen := map[string]int{}
+	for p := range e.keys {
+		v, err := e.ask(ctx, totalsScript, p, e.instant())
+		if err != nil {
+			return t, nil, err
+		}
+		r := list(v)
+		t.Queues += r.int()
+		t.Waiting += r.int()
+		t.Scheduled += r.int()
+		t.Leased += r.int()
+		t.Deferred += r.int()
+		t.Dead += r.int()
+		for c := r.list(); c.more(); {
+			d := queue.Drainer{Client: queue.Client{ID: c.text()}, LastSeen: micros(c.int())}
+			d.Name, d.Version = c.text(), c.text()
+			at, ok := seen[d.ID]
+			if !ok {
+				seen[d.ID] = len(drainers)
+				drainers = append(drainers, d)
+			} else if d.LastSeen.After(drainers[at].LastSeen) {
+				drainers[at] = d
+			}
+		}
+		if r.err != nil {
+			return t, nil, r.err
+		}
+	}
+	slices.SortFunc(drainers, func(a, b queue.Drainer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return t, drainers, nil
+}
+
+// Job implements queue.Jobs.
+func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
+	i := queue.JobInfo{Queue: name, ID: id}
+	if queue.ValidateName(name) != nil {
+		return i, unknown(name)
+	}
+	if queue.ValidateID(id) != nil {
+		return i, unknownJob(name, id)
+	}
+	v, err := e.ask(ctx, jobScript, e.Partition(name), e.instant(), name, id)
+	if err != nil {
+		return i, err
+	}
+	r := list(v)
+	switch r.int() {
+	case 0:
+		return i, unknown(name)
+	case 1:
+		return i, unknownJob(name, id)
+	}
+	i.State, i.Cost, i.Attempts, i.AppendedAt = queue.State(r.int()), r.int(), int(r.int()), micros(r.int())
+	i.DueAt, i.EndedAt, i.Reason = micros(r.int()), micros(r.int()), r.text()
+	i.Position = r.int()
+	i.ETA = queue.ETA{At: micros(r.int()), Exact: r.int() == 1}
+	if record := r.text(); record != "" && r.err == nil {
+		r.err = queue.UnpackInfo([]byte(record), &i)
+	}
+	if past := r.text(); r.err == nil {
+		i.Timeline, r.err = queue.UnpackTimeline([]byte(past))
+	}
+	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
+		i.AddLast(last)
+	}
+	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text(), Who: r.text()}
+	if i.Why.By == queue.ByDeferred && r.err == nil {
+		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
+		if err != nil {
+			return i, fmt.Errorf("%w: spec of %s: %w", queue.ErrCorrupt, name, err)
+		}
+		i.Why = spec.Deferred.WhyDeferred(i.Why.Until)
+	}
+	return i, r.err
+}
