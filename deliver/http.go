@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
@@ -83,13 +84,16 @@ func onlyHTTP1() *http.Protocols {
 	return p
 }
 
-func (p *poster) close() {
+// Close implements Sender.
+func (p *poster) Close() error {
 	p.dialer.close()
 	p.transport.CloseIdleConnections()
+	return nil
 }
 
-// deliver makes one attempt. A 2xx answer is nil, anything else an error.
-func (p *poster) deliver(ctx context.Context, job *drain.Job, gate drain.Gate, target *HTTP) error {
+// Deliver implements Sender. A 2xx answer is nil, anything else an error.
+func (p *poster) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error {
+	target := s.(*HTTP)
 	a := &attempt{gate: gate, timeout: target.Timeout.D()}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.end()

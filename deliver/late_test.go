@@ -156,7 +156,7 @@ func TestSlowHandshake(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	addr := raw(t, nil, func(_ int, c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // never shakes hands
 	r := router(t, Options{})
-	r.http.dialer.handshake = 100 * time.Millisecond
+	r.sender("http").(*poster).dialer.handshake = 100 * time.Millisecond
 	attempt := func() error {
 		g := opened()
 		g.closes = time.Now().Add(5 * time.Millisecond)

@@ -5,11 +5,15 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
 )
 
 // maxTargets bounds the memory of parsed targets; beyond it they are parsed again.
@@ -22,19 +26,44 @@ type Options struct {
 	Concurrency int
 	// Logger gets what an operator should know; the default discards.
 	Logger *slog.Logger
+	// Secrets is where ${secret:NAME} is resolved.
+	Secrets secrets.Source
 	// TLS is the client's configuration; the default trusts the system's roots.
 	TLS *tls.Config
+}
+
+// kind is a way to deliver.
+type kind struct {
+	setting func() setting.Setting // with its defaults
+	sender  func(Options) Sender
+}
+
+// kinds are by their names in a deliver setting.
+var kinds = map[string]kind{
+	"http": {
+		func() setting.Setting { return &HTTP{Timeout: queue.Duration(DefaultTimeout)} },
+		func(o Options) Sender { return newPoster(o) },
+	},
+}
+
+// Sender delivers to the targets of one kind. It is safe for use by many goroutines.
+type Sender interface {
+	// Deliver makes one attempt; see drain.Handler for what its error says. s is the setting
+	// of the job's queue.
+	Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error
+	// Close closes the connections that are kept, and waits for those being made.
+	Close() error
 }
 
 // Router is a drain.Handler that delivers each job to the target of its queue. A queue
 // without a usable target has its jobs fail with the reason, to be tried again as
 // its retry says: by then the target may have been set.
 type Router struct {
-	log  *slog.Logger
-	http *poster
+	o Options
 
 	mu      sync.Mutex
 	targets map[string]*parsed // by queue
+	senders map[string]Sender  // by kind, from the first of its jobs on
 }
 
 var _ drain.Handler = (*Router)(nil)
@@ -55,7 +84,7 @@ func New(o Options) *Router {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Router{log: o.Logger, http: newPoster(o), targets: make(map[string]*parsed)}
+	return &Router{o: o, targets: make(map[string]*parsed), senders: make(map[string]Sender)}
 }
 
 // Handle delivers a job; see drain.Handler.
@@ -64,7 +93,18 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	if p.err != nil {
 		return fmt.Errorf("the queue cannot be delivered: %w", p.err)
 	}
-	return r.http.deliver(ctx, job, gate, p.target.HTTP)
+	return r.sender(p.target.Kind).Deliver(ctx, job, gate, p.target.Setting)
+}
+
+func (r *Router) sender(kind string) Sender {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.senders[kind]
+	if s == nil {
+		s = kinds[kind].sender(r.o)
+		r.senders[kind] = s
+	}
+	return s
 }
 
 // target parses a setting once, for as long as it stays the same.
@@ -78,7 +118,7 @@ func (r *Router) target(job *drain.Job) *parsed {
 	p = &parsed{raw: job.Spec.Deliver, revision: job.Revision}
 	p.target, p.err = Parse(job.Spec.Deliver)
 	if p.err != nil {
-		r.log.Error("queue cannot be delivered; its jobs fail", "queue", job.Queue, "revision", job.Revision, "error", p.err)
+		r.o.Logger.Error("queue cannot be delivered; its jobs fail", "queue", job.Queue, "revision", job.Revision, "error", p.err)
 	}
 	if len(r.targets) >= maxTargets {
 		clear(r.targets)
@@ -89,6 +129,11 @@ func (r *Router) target(job *drain.Job) *parsed {
 
 // Close closes the connections that are kept. It waits for those being dialled.
 func (r *Router) Close() error {
-	r.http.close()
-	return nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var err error
+	for _, s := range r.senders {
+		err = errors.Join(err, s.Close())
+	}
+	return err
 }

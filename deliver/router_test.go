@@ -28,7 +28,7 @@ func TestWithoutTarget(t *testing.T) {
 		{1, "", "deliver: names no target", 1},
 		{1, "", "deliver: names no target", 1},
 		{2, "", "deliver: names no target", 2},
-		{3, `{"smtp": {}}`, "deliver.smtp: is not a field", 3},
+		{3, `{"smtp": {}}`, "deliver.smtp: is no target", 3},
 		{4, string(good), "", 3},
 		{5, string(good), "", 3},
 		{6, `{"http": {"url": "x"}}`, "deliver.http.url", 4},
@@ -72,7 +72,7 @@ func TestSecretsOfABadTarget(t *testing.T) {
 			t.Errorf("%v\n%s", err, log.String())
 		}
 	}
-	err := r.http.deliver(t.Context(), job, opened(), &HTTP{URL: "http://u:hunter2@a\x00/?hunter2"})
+	err := r.sender("http").(*poster).Deliver(t.Context(), job, opened(), &HTTP{URL: "http://u:hunter2@a\x00/?hunter2"})
 	wantErr(t, err, errURL, "deliver.http.url")
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -67,7 +68,7 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 		return secret, nil
 	})
 	if err != nil {
-		return nil, field("deliver", "", "is not valid JSON in the store, so nothing of it can be kept; give all of it")
+		return nil, setting.Error("deliver", "", "is not valid JSON in the store, so nothing of it can be kept; give all of it")
 	}
 	unmasked, err := rewrite(raw, func(p place, secret jsontext.Value) (jsontext.Value, error) {
 		if !isHidden(secret) {
@@ -83,7 +84,7 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	})
 	var refused *queue.FieldError
 	if err != nil && !errors.As(err, &refused) {
-		return nil, parseError(err)
+		return nil, setting.Explain(err, "deliver", nil)
 	}
 	return unmasked, err
 }
@@ -112,7 +113,7 @@ func (p place) nothing() error {
 	case p.part != "":
 		is = "has, as its " + p.part + ", "
 	}
-	return field(dotted(p.value), "", is+Hidden+", which keeps the secret that is stored there, and none is; give the secret itself")
+	return setting.Error(setting.Path("deliver", p.value), "", is+Hidden+", which keeps the secret that is stored there, and none is; give the secret itself")
 }
 
 func isHidden(v jsontext.Value) bool { return v.Kind() == '"' && unquote(v) == Hidden }

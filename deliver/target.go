@@ -2,7 +2,6 @@ package deliver
 
 import (
 	stdjson "encoding/json"
-	"errors"
 	"net/textproto"
 	"net/url"
 	"slices"
@@ -10,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -24,9 +23,10 @@ const (
 	MaxURLBytes    = 2048
 )
 
-// Target is a queue's deliver setting: where its jobs go. Exactly one is named.
+// Target is a queue's deliver setting: where its jobs go.
 type Target struct {
-	HTTP *HTTP `json:"http,omitempty"`
+	Kind string // http, say: its name in the setting
+	setting.Setting
 }
 
 // HTTP is a receiver that jobs are posted to.
@@ -43,88 +43,58 @@ type HTTP struct {
 // names are errors, and so is Hidden in place of a secret; all errors are *queue.FieldError with
 // the field's path, such as deliver.http.url, and none shows a secret.
 func Parse(raw stdjson.RawMessage) (Target, error) {
-	var t Target
 	if len(strings.TrimSpace(string(raw))) == 0 {
-		return t, noTarget()
+		return Target{}, noTarget("")
 	}
 	if len(raw) > queue.MaxDeliverBytes {
-		return t, field("deliver", "", "has "+strconv.Itoa(len(raw))+" bytes, the limit is "+strconv.Itoa(queue.MaxDeliverBytes))
+		return Target{}, setting.Error("deliver", "", "has "+strconv.Itoa(len(raw))+" bytes, the limit is "+strconv.Itoa(queue.MaxDeliverBytes))
 	}
-	if err := json.Unmarshal(raw, &t, json.RejectUnknownMembers(true)); err != nil {
-		return Target{}, parseError(err)
-	}
-	if t.HTTP == nil {
-		return Target{}, noTarget()
-	}
-	// Once more over the defaults: what is written, a zero too, is taken at its word.
-	t.HTTP = &HTTP{Timeout: queue.Duration(DefaultTimeout)}
-	if err := json.Unmarshal(raw, &t); err != nil {
-		return Target{}, parseError(err)
+	var named map[string]jsontext.Value
+	if err := setting.Decode(raw, "deliver", &named); err != nil {
+		return Target{}, err
 	}
 	if _, err := Unmask(raw, nil); err != nil { // nothing is stored here that it could stand for
 		return Target{}, err
 	}
-	if err := t.HTTP.check(); err != nil {
-		return Target{}, err
+	if len(named) != 1 {
+		return Target{}, noTarget("")
 	}
-	return t, nil
-}
-
-func noTarget() error {
-	return field("deliver", "", `names no target; give one, such as {"http": {"url": "https://api.example.com/v1/send"}}`)
-}
-
-func field(path, value, reason string) error {
-	if value != "" {
-		value = queue.Shorten(value, 80)
-	}
-	return &queue.FieldError{Field: path, Value: value, Reason: reason}
-}
-
-func parseError(err error) error {
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
-		path := dotted(syntactic.JSONPointer)
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return field(path, "", "is given twice")
+	for name, value := range named {
+		k, ok := kinds[name]
+		if value.Kind() == 'n' {
+			return Target{}, noTarget("")
 		}
-		return field(path, "", "is not valid JSON: "+syntactic.Err.Error())
+		if !ok {
+			return Target{}, noTarget(name)
+		}
+		s := k.setting()
+		at := "deliver." + name
+		if err := setting.Decode(value, at, s); err != nil {
+			return Target{}, err
+		}
+		if err := s.Check(at); err != nil {
+			return Target{}, err
+		}
+		return Target{Kind: name, Setting: s}, nil
 	}
-	var semantic *json.SemanticError
-	if !errors.As(err, &semantic) {
-		return field("deliver", "", "is not valid JSON")
-	}
-	path := dotted(semantic.JSONPointer)
-	switch {
-	case errors.Is(err, json.ErrUnknownName):
-		return field(path, "", "is not a field of a target; known are http with url, timeout and headers")
-	case strings.HasSuffix(path, ".timeout"):
-		return field(path, string(semantic.JSONValue), `must be a duration such as "10s"`)
-	case strings.HasSuffix(path, ".headers"), path == "deliver.http", path == "deliver":
-		return field(path, "", "must be an object")
-	default:
-		return field(path, "", "must be a string")
-	}
+	panic("unreachable: it has one")
 }
 
-func dotted(p jsontext.Pointer) string {
-	path := "deliver"
-	for token := range p.Tokens() {
-		path += "." + token
+func noTarget(name string) error {
+	if name != "" {
+		return setting.Error("deliver."+name, "", "is no target; one of "+strings.Join(sorted(kinds), ", "))
 	}
-	if len(path) > 120 {
-		path = strings.ToValidUTF8(path[:120], "") + "..."
-	}
-	return path
+	return setting.Error("deliver", "", `names no target; name one, such as {"http": {"url": "https://api.example.com/v1/send"}}; there are `+strings.Join(sorted(kinds), ", "))
 }
 
-func (h *HTTP) check() error {
-	const at = "deliver.http."
+// Check implements setting.Setting.
+func (h *HTTP) Check(at string) error {
+	at += "."
 	if err := h.checkURL(at + "url"); err != nil {
 		return err
 	}
 	if h.Timeout.D() < MinTimeout || h.Timeout.D() > MaxTimeout {
-		return field(at+"timeout", h.Timeout.String(), "must be from "+MinTimeout.String()+" to "+MaxTimeout.String())
+		return setting.Error(at+"timeout", h.Timeout.String(), "must be from "+MinTimeout.String()+" to "+MaxTimeout.String())
 	}
 	return h.checkHeaders(at + "headers")
 }
@@ -132,28 +102,28 @@ func (h *HTTP) check() error {
 func (h *HTTP) checkURL(at string) error {
 	const want = "must be an http or https URL such as https://api.example.com/v1/send"
 	if h.URL == "" {
-		return field(at, "", "is missing; it "+want)
+		return setting.Error(at, "", "is missing; it "+want)
 	}
 	shown := MaskURL(h.URL)
 	if len(h.URL) > MaxURLBytes {
-		return field(at, shown, "is longer than "+strconv.Itoa(MaxURLBytes)+" bytes")
+		return setting.Error(at, shown, "is longer than "+strconv.Itoa(MaxURLBytes)+" bytes")
 	}
 	u, err := url.Parse(h.URL)
 	// What url.Parse says may quote a password.
 	if err != nil || strings.IndexFunc(h.URL, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
-		return field(at, "", want+`, with everything but visible ASCII percent-encoded`)
+		return setting.Error(at, "", want+`, with everything but visible ASCII percent-encoded`)
 	}
 	switch {
 	case u.User != nil:
-		return field(at, "", "must not have a user and password in it; set the Authorization header in deliver.http.headers")
+		return setting.Error(at, "", "must not have a user and password in it; set the Authorization header in deliver.http.headers")
 	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
-		return field(at, shown, want)
+		return setting.Error(at, shown, want)
 	case u.Fragment != "" || strings.Contains(h.URL, "#"):
-		return field(at, shown, "must not have a fragment (#): it is never sent")
+		return setting.Error(at, shown, "must not have a fragment (#): it is never sent")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-			return field(at, shown, "has no valid port; ports are 1 to 65535")
+			return setting.Error(at, shown, "has no valid port; ports are 1 to 65535")
 		}
 	}
 	return nil
@@ -182,7 +152,7 @@ var ownHeaders = map[string]string{
 
 func (h *HTTP) checkHeaders(at string) error {
 	if len(h.Headers) > queue.MaxHeaders {
-		return field(at, "", "are "+strconv.Itoa(len(h.Headers))+", the limit is "+strconv.Itoa(queue.MaxHeaders))
+		return setting.Error(at, "", "are "+strconv.Itoa(len(h.Headers))+", the limit is "+strconv.Itoa(queue.MaxHeaders))
 	}
 	canonical := make(map[string]string, len(h.Headers))
 	size := 0
@@ -190,29 +160,35 @@ func (h *HTTP) checkHeaders(at string) error {
 		value := h.Headers[name]
 		size += len(name) + len(value)
 		if name == "" || strings.IndexFunc(name, notToken) >= 0 {
-			return field(at, name, "is not a header name")
+			return setting.Error(at, name, "is not a header name")
 		}
 		key := textproto.CanonicalMIMEHeaderKey(name)
 		if why, own := ownHeaders[key]; own {
-			return field(at+"."+name, "", why+" and cannot be set")
+			return setting.Error(at+"."+name, "", why+" and cannot be set")
 		}
 		if _, twice := canonical[key]; twice {
-			return field(at+"."+name, "", "is given twice, in different spellings")
+			return setting.Error(at+"."+name, "", "is given twice, in different spellings")
 		}
 		// The value may be a secret: it is not shown.
 		if strings.IndexFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r > '~' }) >= 0 {
-			return field(at+"."+name, "", "has a control or non-ASCII character")
+			return setting.Error(at+"."+name, "", "has a control or non-ASCII character")
 		}
 		canonical[key] = value
 	}
 	if size > queue.MaxHeaderBytes {
-		return field(at, "", "have "+strconv.Itoa(size)+" bytes together, the limit is "+strconv.Itoa(queue.MaxHeaderBytes))
+		return setting.Error(at, "", "have "+strconv.Itoa(size)+" bytes together, the limit is "+strconv.Itoa(queue.MaxHeaderBytes))
 	}
 	h.Headers = canonical
 	return nil
 }
 
-func sorted(m map[string]string) []string {
+// Accept implements setting.Setting: any job can be posted.
+func (h *HTTP) Accept(*queue.Job) error { return nil }
+
+// OnUnknown implements setting.Setting: the receiver can recognise the id.
+func (h *HTTP) OnUnknown() string { return queue.UnknownRetry }
+
+func sorted[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))
 	for name := range m {
 		names = append(names, name)

@@ -20,12 +20,12 @@ func TestParse(t *testing.T) {
 		URL: "https://api.example.com:8443/v1/send?x=1", Timeout: queue.Duration(250 * time.Millisecond),
 		Headers: map[string]string{"Authorization": "Bearer s3cret", "X-A": ""},
 	}
-	if !reflect.DeepEqual(*target.HTTP, want) {
-		t.Errorf("%+v, want %+v", *target.HTTP, want)
+	if !reflect.DeepEqual(*target.Setting.(*HTTP), want) {
+		t.Errorf("%+v, want %+v", *target.Setting.(*HTTP), want)
 	}
 	target, err = Parse(json.RawMessage(`{"http": {"url": "http://[::1]/"}}`))
-	if err != nil || target.HTTP.Timeout.D() != DefaultTimeout {
-		t.Errorf("%+v, %v", target.HTTP, err)
+	if err != nil || target.Setting.(*HTTP).Timeout.D() != DefaultTimeout {
+		t.Errorf("%+v, %v", target.Setting.(*HTTP), err)
 	}
 }
 
@@ -42,8 +42,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a list", `[]`, "deliver", "must be an object"},
 		{"not JSON", `{"http": {"url"`, "deliver.http.url", "not valid JSON"},
 		{"more behind", url("http://a/") + `{}`, "deliver", "not valid JSON"},
-		{"unknown target", `{"smtp": {}}`, "deliver.smtp", "not a field"},
-		{"another case", `{"HTTP": {}}`, "deliver.HTTP", "not a field"},
+		{"unknown target", `{"smtp": {}}`, "deliver.smtp", "is no target"},
+		{"another case", `{"HTTP": {}}`, "deliver.HTTP", "is no target"},
 		{"unknown field", `{"http": {"url": "http://a/", "method": "PUT"}}`, "deliver.http.method", "not a field"},
 		{"repeated target", `{"http": {"url": "http://a/"}, "http": {"url": "http://b/"}}`, "deliver.http", "twice"},
 		{"repeated field", `{"http": {"url": "http://a/", "url": "http://b/"}}`, "deliver.http.url", "twice"},

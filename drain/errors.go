@@ -1,6 +1,12 @@
 package drain
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
 
 // ErrLate is what a Gate says when the job must not start: its window is over,
 // its lease is gone, or the drainer is stopping. A handler returns it, wrapped or
@@ -20,22 +26,85 @@ var (
 	ErrStopping = errors.New("the drainer is stopping")
 )
 
+// What a handler's error says besides its text. The outermost mark counts, but Permanent wherever it is. Each
+// of nil is nil.
+
 // Permanent marks an error after which trying again is pointless: the job is dead
-// at once. Permanent(nil) is nil.
-func Permanent(err error) error {
+// at once.
+func Permanent(err error) error { return marked(err, mark{verdict: queue.Bury}) }
+
+// RetryAt marks an error after which the job is tried again, not before that instant, which
+// the receiver named. It spends an attempt.
+func RetryAt(err error, at time.Time) error { return marked(err, mark{verdict: queue.Fail, until: at}) }
+
+// Throttled is what a handler returns when the receiver asks to be spared until an instant: nothing leaves
+// the queue until then, whichever drainer has it, and the job spends no attempt.
+func Throttled(until time.Time) error {
+	return ThrottledBy(fmt.Errorf("throttled until %s", until.UTC().Format(time.RFC3339)), until)
+}
+
+// ThrottledBy is Throttled with the receiver's answer.
+func ThrottledBy(err error, until time.Time) error {
+	return marked(err, mark{verdict: queue.Throttle, until: until})
+}
+
+// LaneThrottled is ThrottledBy for the job's lane alone.
+func LaneThrottled(err error, until time.Time) error {
+	return marked(err, mark{verdict: queue.Throttle, until: until, lane: true})
+}
+
+// Down marks an error of a target that is down: nothing of the job was sent, it spends no attempt, and after
+// some in a row the queue's circuit opens.
+func Down(err error) error { return marked(err, mark{verdict: queue.Down}) }
+
+// Unknown marks an error after which nobody can know whether the job was sent. The queue's on_unknown says
+// what becomes of it.
+func Unknown(err error) error { return marked(err, mark{verdict: queue.Hold}) }
+
+// Trouble marks an error as the target's fault, whosever job it was: the circuit counts it. What another
+// mark in it says stands.
+func Trouble(err error) error {
+	m := markOf(err)
+	m.trouble = true
+	return marked(err, m)
+}
+
+// IsPermanent reports whether err was marked by Permanent.
+func IsPermanent(err error) bool { return markOf(err).verdict == queue.Bury }
+
+// IsUnknown reports whether err was marked by Unknown.
+func IsUnknown(err error) bool { return markOf(err).verdict == queue.Hold }
+
+// mark is what an error says; without one it is to be tried again.
+type mark struct {
+	verdict queue.Verdict
+	until   time.Time
+	lane    bool
+	trouble bool
+}
+
+type markedError struct {
+	err  error
+	mark mark
+}
+
+func (m *markedError) Error() string { return m.err.Error() }
+func (m *markedError) Unwrap() error { return m.err }
+
+func marked(err error, m mark) error {
 	if err == nil {
 		return nil
 	}
-	return &permanent{err}
+	return &markedError{err, m}
 }
 
-type permanent struct{ err error }
-
-func (p *permanent) Error() string { return p.err.Error() }
-func (p *permanent) Unwrap() error { return p.err }
-
-// IsPermanent reports whether err was marked by Permanent.
-func IsPermanent(err error) bool {
-	var p *permanent
-	return errors.As(err, &p)
+func markOf(err error) mark {
+	outermost := mark{verdict: queue.Fail}
+	var m *markedError
+	for first := true; errors.As(err, &m); first, err = false, m.err {
+		if first || m.mark.verdict == queue.Bury {
+			outermost = m.mark
+		}
+	}
+	return outermost
 }

@@ -24,11 +24,15 @@ type Job struct {
 //	nil                 delivered
 //	ErrLate             given back: keeps its turn, spends no attempt
 //	Permanent(err)      dead, with err as the reason
+//	Throttled(until)    nothing leaves the queue until then; the job spends no attempt
+//	Down(err)           the target is down; the job spends no attempt
+//	Unknown(err)        it may have been sent; the queue's on_unknown decides
+//	RetryAt(err, at)    tried again, not before at; dead at max_attempts
 //	any other error     tried again after the queue's backoff; dead at max_attempts
 //
 // That holds whether or not the handler waited in the gate: one that cannot prepare need
 // not, and spends an attempt all the same. But when the gate said ErrLate the job never
-// started, and any error except Permanent gives it back. A panic counts as any other
+// started, and any error but those of Permanent and Unknown gives it back. A panic counts as any other
 // error, also after ErrLate.
 //
 // ctx is cancelled when the lease is lost, or could not be extended in time, or at the end

@@ -83,10 +83,10 @@ func (r *run) do() {
 	}
 	r.job.Spec = *spec
 	r.slack = spec.Slack.D()
-	if spec.Rate.Unlimited() {
+	if spec.Fastest().Unlimited() {
 		r.slack = max(r.slack, unlimitedSlack)
 	}
-	r.interval = spec.Rate.Interval() * time.Duration(r.job.Cost)
+	r.interval = spec.Fastest().Interval() * time.Duration(r.job.Cost)
 	r.mu.Lock()
 	r.latest = r.departs.Add(r.slack)
 	if r.latest.After(r.leaseEnd) {
@@ -264,14 +264,19 @@ func (r *run) finish(err error) {
 	}
 	var fault *panicked
 	panicked := errors.As(err, &fault)
-	verdict, why := queue.Fail, refused
+	said, verdict, why := mark{verdict: queue.Fail}, queue.Fail, refused
+	if !panicked {
+		said = markOf(err)
+	}
 	switch {
 	case err == nil:
 		verdict = queue.Deliver
+	case said.verdict == queue.Hold: // also when the lease is in doubt, or it was interrupted: it must not go out again unseen
+		verdict = r.job.Spec.Fate()
 	case doubtful:
 		return
 	case panicked:
-	case IsPermanent(err):
+	case said.verdict == queue.Bury:
 		verdict = queue.Bury
 	case errors.Is(err, ErrLate):
 		verdict = queue.Release
@@ -285,17 +290,25 @@ func (r *run) finish(err error) {
 		verdict = queue.Release
 	case r.part.d.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)):
 		verdict, why = queue.Release, Interrupted
+	default:
+		verdict = said.verdict
 	}
 	if verdict == queue.Release {
 		r.release(why)
 		return
 	}
-	s := queue.Settlement{Lease: r.lease(), Verdict: verdict}
+	s := queue.Settlement{Lease: r.lease(), Verdict: verdict, LaneOnly: said.lane, Trouble: said.trouble}
 	if err != nil {
 		s.Reason = reason(err)
 	}
-	if verdict == queue.Fail {
+	switch verdict {
+	case queue.Fail:
 		s.After = r.job.Spec.Retry.Backoff(r.job.Attempt)
+		if !said.until.IsZero() {
+			s.After = min(max(0, time.Until(said.until)), queue.MaxBackoffLimit)
+		}
+	case queue.Throttle:
+		s.After = min(max(0, time.Until(said.until)), queue.MaxHold)
 	}
 	var took time.Duration
 	if !passed.IsZero() {

@@ -29,6 +29,13 @@ func TestVerdicts(t *testing.T) {
 		{"permanent", func() error { return Permanent(broken) }, queue.Bury, "broken"},
 		{"permanent, wrapped", func() error { return fmt.Errorf("sending: %w", Permanent(broken)) }, queue.Bury, "sending: broken"},
 		{"permanent nil", func() error { return Permanent(nil) }, queue.Deliver, ""},
+		{"unknown", func() error { return Unknown(broken) }, queue.Hold, "broken"},
+		{"unknown, and the target's fault", func() error { return Trouble(Unknown(broken)) }, queue.Hold, "broken"},
+		{"throttled", func() error { return Throttled(time.Now().Add(time.Hour)) }, queue.Throttle, "throttled until 2000-01-01T01:00:00Z"},
+		{"the lane throttled", func() error { return LaneThrottled(broken, time.Now().Add(time.Hour)) }, queue.Throttle, "broken"},
+		{"down", func() error { return fmt.Errorf("dialling: %w", Down(broken)) }, queue.Down, "dialling: broken"},
+		{"retried at", func() error { return RetryAt(broken, time.Now().Add(time.Hour)) }, queue.Fail, "broken"},
+		{"permanent within", func() error { return Unknown(Permanent(broken)) }, queue.Bury, "broken"},
 		{"late", func() error { return fmt.Errorf("sending: %w", ErrLate) }, queue.Release, ""},
 		{"somebody's cancelled context", func() error { return context.Canceled }, queue.Fail, "context canceled"},
 		{"a panic", func() error { panic("oops") }, queue.Fail, "the handler panicked: oops"},
@@ -56,7 +63,7 @@ func TestVerdicts(t *testing.T) {
 			if got.Queue != "q" || got.Fence != "fa" {
 				t.Errorf("settled the lease %v", got.Lease)
 			}
-			if (got.Verdict == queue.Fail) != (got.After > 0) {
+			if waits := got.Verdict == queue.Fail || got.Verdict == queue.Throttle; waits != (got.After > 0) {
 				t.Errorf("%v after %v", got.Verdict, got.After)
 			}
 			// The handler is free again, whatever happened to it.
@@ -236,3 +243,46 @@ func TestSettleBackpressure(t *testing.T) {
 
 // nothing keeps the compiler from seeing that a nil is panicked with.
 func nothing() any { return nil }
+
+// What the queue's spec says of jobs that may have been sent.
+func TestUnknownIsForTheQueueToDecide(t *testing.T) {
+	for _, c := range []struct {
+		on   string
+		want queue.Verdict
+	}{{"", queue.Hold}, {queue.UnknownHold, queue.Hold}, {queue.UnknownRetry, queue.Fail}, {queue.UnknownDead, queue.Bury}} {
+		bubble(t, c.on, func(t *testing.T) {
+			f := newFake().queue("q", leaky.PerSecond(10), func(s *queue.Spec) { s.OnUnknown = c.on }).answers(
+				answer{jobs: []queue.Reservation{job("q", "a", 0)}, more: queue.Reserved{Next: time.Minute}})
+			run := drainWith(t, f, HandlerFunc(func(context.Context, *Job) error {
+				return Trouble(Unknown(errors.New("lost")))
+			}), Options{Concurrency: 1})
+			time.Sleep(time.Second)
+			run.finish()
+			if got := f.verdicts()["a"]; got.Verdict != c.want || !got.Trouble || (got.After > 0) != (c.want == queue.Fail) {
+				t.Errorf("on_unknown %q settled as %+v, want %v", c.on, got, c.want)
+			}
+		})
+	}
+}
+
+// A receiver names the instant, in the queue's stead.
+func TestRetryAtIsTakenAtItsWord(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(
+			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 100*ms)}, more: queue.Reserved{Next: time.Minute}})
+		run := drainWith(t, f, HandlerFunc(func(_ context.Context, job *Job) error {
+			if job.ID == "a" {
+				return RetryAt(errors.New("busy"), time.Now().Add(17*time.Minute))
+			}
+			return ThrottledBy(errors.New("slow down"), time.Now().Add(1000*time.Hour))
+		}), Options{Concurrency: 2})
+		time.Sleep(time.Second)
+		run.finish()
+		if got := f.verdicts()["a"]; got.After != 17*time.Minute {
+			t.Errorf("it is tried again after %v", got.After)
+		}
+		if got := f.verdicts()["b"]; got.After != queue.MaxHold {
+			t.Errorf("the queue stops for %v, want the most that it may", got.After)
+		}
+	})
+}

@@ -3,6 +3,8 @@ package queue
 import (
 	"context"
 	"time"
+
+	"github.com/penstock/penstock/leaky"
 )
 
 // Horizon is H: how far ahead of its clock an engine grants a departure. It is
@@ -95,7 +97,8 @@ type Specs interface {
 	// also: ErrUnknownQueue, ErrRevision.
 	Delete(ctx context.Context, name string, expect int64, force bool) error
 	// Pause stops a queue's departures, Resume lets them go on, at the rate:
-	// nothing was saved up. Jobs already granted leave. Of p the Reason and Until count; a
+	// nothing was saved up, and whatever its receiver answered: a Stop ends, and an open
+	// circuit is closed. Jobs already granted leave. Of p the Reason and Until count; a
 	// pause replaces the one before, and one that says the same changes nothing, so both
 	// calls may be repeated. Errors: ErrUnknownQueue, a *FieldError.
 	Pause(ctx context.Context, name string, p Pause) error
@@ -253,22 +256,32 @@ type Verdict uint8
 
 // The verdicts of Settle.
 const (
-	Deliver Verdict = iota + 1 // ended well
-	Fail                       // try again After; spends an attempt, and the last one makes it dead
-	Bury                       // dead at once
-	Release                    // given back unused: keeps its turn, spends no attempt
+	Deliver  Verdict = iota + 1 // ended well
+	Fail                        // try again After; spends an attempt, and the last one makes it dead
+	Bury                        // dead at once
+	Release                     // given back unused: keeps its turn, spends no attempt
+	Hold                        // it may have been sent: Held until a person decides; spends an attempt
+	Throttle                    // the receiver asked to be spared for After: keeps its turn, spends no attempt
+	Down                        // the target is down: keeps its turn, spends no attempt
 )
 
 func (v Verdict) String() string {
-	return [...]string{"", "delivered", "retry", "dead", "released"}[v]
+	return [...]string{"", "delivered", "retry", "dead", "released", "held", "throttled", "down"}[v]
 }
 
 // Settlement ends one lease.
 type Settlement struct {
 	Lease
 	Verdict Verdict
-	After   time.Duration // Fail: how long to back off
-	Reason  string        // Fail and Bury: for people; cut to MaxReasonBytes
+	// After is, of Fail, how long to back off; of Throttle, for how long nothing shall leave the
+	// queue, at most MaxHold.
+	After time.Duration
+	// LaneOnly says that a Throttle concerns only the job's lane.
+	LaneOnly bool
+	// Trouble says of a Fail or a Hold that it was the target's fault, whosever job it
+	// was: the circuit counts it. Down always is.
+	Trouble bool
+	Reason  string // all but Deliver and Release: for people; cut to MaxReasonBytes
 }
 
 // MaxReasonBytes is how much of a reason is kept.
@@ -279,10 +292,24 @@ type Settled struct {
 	// Stale means that the lease was lost before: it ran out, the queue was
 	// deleted, or it was settled in another way. Nothing was changed.
 	Stale bool
-	// State is where this settlement put the job: Delivered, Dead, Scheduled or
+	// State is where this settlement put the job: Delivered, Dead, Scheduled, Held or
 	// Waiting. Zero when Stale.
 	State State
-	Err   error
+	// Effect is what it did to the queue besides; not told again when the same settlement is
+	// repeated.
+	Effect Effect
+	Err    error
+}
+
+// Effect is what the answer to one job did to its queue. The zero Effect is nothing.
+type Effect struct {
+	// Stopped is for how long departures are put off by it; the lane's alone, if
+	// the settlement said so.
+	Stopped time.Duration
+	Opened  bool // the circuit opened
+	Closed  bool // the circuit closed
+	// From and To are the adapted rates before and after; equal when it did not change.
+	From, To leaky.Rate
 }
 
 // Wakeup says that a partition, or a pull queue, has something due before anybody would look.

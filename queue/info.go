@@ -15,6 +15,7 @@ type Info struct {
 	Waiting   int64
 	Scheduled int64
 	Leased    int64
+	Held      int64 // may have been sent; a person decides
 	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
 	Dead      int64
 	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
@@ -31,6 +32,8 @@ type Info struct {
 	Retried   int64
 	Died      int64
 	Released  int64
+	Throttled int64 // answers that asked to be spared; no attempt was spent
+	Down      int64 // answers of a target that was down; no attempt was spent
 	Expired   int64 // leases that ran out
 	Refused   int64 // for want of room
 	Lost      int64 // departures that a backlogged queue could have had and did not
@@ -58,6 +61,14 @@ type Info struct {
 	// Lane look it up.
 	Parent *Info
 
+	// Stop is until when nothing leaves because of what the receiver answered.
+	Stop    Stop
+	Circuit CircuitInfo
+	// Rate is what the queue sends at: Spec.Rate, or what that has been adapted to. Adaptions are the
+	// latest changes of it, newest first, at most MaxAdaptions.
+	Rate      leaky.Rate
+	Adaptions []Adaption
+
 	// Errors are the latest failures, newest first, at most 10.
 	Errors []LastError
 }
@@ -78,7 +89,7 @@ type GroupInfo struct {
 }
 
 // Size is how many jobs the queue holds, as its capacity counts them.
-func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased }
+func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held }
 
 // LaneInfo is one lane of a queue at the same instant.
 type LaneInfo struct {

@@ -24,6 +24,11 @@ type Keeper interface {
 	// Forget drops dead jobs for good, and reports in the same order which it
 	// dropped; their ids may be used again. Errors: ErrUnknownQueue, a *FieldError.
 	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
+	// Decide ends what is known of held jobs: Deliver, they were sent; Bury, they are dead; Release, they
+	// wait again at their turn, and may be sent twice. It answers in the same order where each is
+	// afterwards, StateNone where there is no such job. One that is not held is left as it is, so it may be
+	// repeated. Errors: ErrUnknownQueue, a *FieldError.
+	Decide(ctx context.Context, queue string, ids []string, v Verdict, reason string) ([]State, error)
 	// DeadQueues returns up to limit of the queues that have dead jobs, in order of name,
 	// beginning behind after. Those that are gone are among them: dead jobs outlive their queue, and are
 	// listed (with Job and ListJobs) and dropped by its name.
@@ -44,7 +49,7 @@ const MaxPage = 500
 // ListRequest asks for a page of jobs.
 type ListRequest struct {
 	Queue string
-	State State // Waiting, Scheduled, Leased or Dead
+	State State // Waiting, Scheduled, Leased, Held or Dead
 	// Lane is the only lane to look at, nil is all. Only with Waiting.
 	Lane *string
 	// After is the Next of the page before; empty begins. It is opaque.

@@ -52,6 +52,12 @@ func ParseSpec(data []byte) (Spec, error) {
 		s.Retry.MaxBackoff = 0 // its default depends on min_backoff
 		def(&s.Retry.MaxBackoff, max(Duration(DefaultMaxBackoff), s.Retry.MinBackoff))
 	}
+	if given["adapt"] && !s.Adapt.On() {
+		return Spec{}, fieldErr("adapt", "", `is empty; give a floor and a ceiling, such as {"floor": "2/s", "ceiling": "20/s"}`)
+	}
+	if !given["circuit.max_probe"] {
+		s.Circuit.MaxProbe = max(Duration(DefaultMaxProbe), s.Circuit.MinProbe) // it depends on min_probe
+	}
 	if !given["deferred.max_age"] {
 		s.Deferred.MaxAge = s.defaultMaxAge() // it depends on retention.for
 	}

@@ -28,7 +28,9 @@ func TestParseSpecFillsInDefaults(t *testing.T) {
 func TestParseSpecReadsEveryField(t *testing.T) {
 	s, err := ParseSpec([]byte(`{
 		"name": "ses.otp", "rate": "0.5/s", "burst": 3, "capacity": 12, "lease": "45s", "slack": "7ms",
-		"retry": {"max_attempts": 4, "min_backoff": "2s", "max_backoff": "1h", "jitter": "none"},
+		"retry": {"max_attempts": 4, "min_backoff": "2s", "max_backoff": "1h", "jitter": "none", "deadline": "3h"},
+		"on_unknown": "dead", "adapt": {"floor": "20/m", "ceiling": "1/s"},
+		"circuit": {"failures": 3, "min_probe": "2s", "max_probe": "9s", "off": true},
 		"retention": {"for": "90m", "max": 77}, "overflow": "defer",
 		"deferred": {"max_age": "80m", "low_water": 0.25, "max_jobs": 9, "readmit_between": "22:00-06:00", "timezone": "Europe/Berlin"},
 		"max_in_flight": 50, "max_scheduled": 6, "ordered": true,
@@ -38,9 +40,12 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	rate, _ := leaky.ParseRate("1/2s")
+	floor, _ := leaky.ParseRate("20/m")
 	want := Spec{
 		Name: "ses.otp", Rate: rate, Burst: 3, Capacity: 12, Lease: Duration(45 * time.Second), Slack: Duration(7 * time.Millisecond),
-		Retry:     Retry{MaxAttempts: 4, MinBackoff: Duration(2 * time.Second), MaxBackoff: Duration(time.Hour), Jitter: "none"},
+		Retry:     Retry{MaxAttempts: 4, MinBackoff: Duration(2 * time.Second), MaxBackoff: Duration(time.Hour), Jitter: "none", Deadline: Duration(3 * time.Hour)},
+		OnUnknown: UnknownDead, Adapt: Adapt{Floor: floor, Ceiling: leaky.PerSecond(1)},
+		Circuit:   Circuit{Failures: 3, MinProbe: Duration(2 * time.Second), MaxProbe: Duration(9 * time.Second), Off: true},
 		Retention: Retention{For: Duration(90 * time.Minute), Max: 77},
 		Overflow:  Defer,
 		Deferred:  Deferral{MaxAge: Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},

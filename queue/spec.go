@@ -64,7 +64,7 @@ type Spec struct {
 	Name     string     `json:"name"`
 	Rate     leaky.Rate `json:"rate"`     // the outflow over all drainers
 	Burst    int64      `json:"burst"`    // departures back to back after idleness
-	Capacity int64      `json:"capacity"` // waiting, scheduled and leased together
+	Capacity int64      `json:"capacity"` // waiting, scheduled, leased and held together
 	// Limits hold beside the rate.
 	Limits []Limit `json:"limits,omitempty"`
 	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no
@@ -85,6 +85,14 @@ type Spec struct {
 	Slack     Duration  `json:"slack"`
 	Retry     Retry     `json:"retry"`
 	Retention Retention `json:"retention"`
+	// OnUnknown says what becomes of a job of which nobody can know whether it was sent:
+	// UnknownRetry, UnknownHold or UnknownDead. Empty is UnknownHold if a handler says so,
+	// and UnknownRetry of a lease that ran out. Otherwise it goes for both.
+	OnUnknown string `json:"on_unknown,omitempty"`
+	// Adapt lets Rate follow what the receiver takes.
+	Adapt Adapt `json:"adapt,omitzero"`
+	// Circuit says when the target is taken to be down.
+	Circuit Circuit `json:"circuit"`
 	// Overflow says what becomes of jobs that find no room, unless they choose for
 	// themselves: Reject or Defer.
 	Overflow string `json:"overflow"`
@@ -105,6 +113,9 @@ type Retry struct {
 	MinBackoff  Duration `json:"min_backoff"`
 	MaxBackoff  Duration `json:"max_backoff"`
 	Jitter      string   `json:"jitter"` // full | none
+	// Deadline is how long after it was appended a job may fail and still be tried again; 0
+	// is for ever.
+	Deadline Duration `json:"deadline,omitzero"`
 }
 
 // Retention bounds, in age and number, how long ended jobs are remembered.
@@ -137,6 +148,7 @@ func (s *Spec) Normalize() {
 	def(&s.Retry.MinBackoff, Duration(DefaultMinBackoff))
 	def(&s.Retry.MaxBackoff, max(Duration(DefaultMaxBackoff), s.Retry.MinBackoff))
 	def(&s.Retry.Jitter, "full")
+	s.Circuit.normalize()
 	def(&s.Retention.For, Duration(DefaultRetention))
 	def(&s.Retention.Max, DefaultRetainMax)
 	def(&s.Overflow, Reject)
@@ -223,6 +235,20 @@ func (s *Spec) Validate() error {
 	if s.Retry.Jitter != "full" && s.Retry.Jitter != "none" {
 		return fieldErr("retry.jitter", s.Retry.Jitter, "must be full or none")
 	}
+	if s.Retry.Deadline != 0 {
+		if err := span("retry.deadline", s.Retry.Deadline, time.Second, MaxRetention); err != nil {
+			return err
+		}
+	}
+	if err := validateUnknown("on_unknown", s.OnUnknown); err != nil {
+		return err
+	}
+	if err := s.Adapt.validate(s.Rate); err != nil {
+		return err
+	}
+	if err := s.Circuit.validate(); err != nil {
+		return err
+	}
 	if err := span("retention.for", s.Retention.For, time.Second, MaxRetention); err != nil {
 		return err
 	}
@@ -277,6 +303,14 @@ func span(field string, v Duration, low, high time.Duration) error {
 		return fieldErr(field, "", "is %v, must be from %v to %v in whole microseconds", v, low, high)
 	}
 	return nil
+}
+
+// Fastest is the highest rate that the queue can have under this spec.
+func (s *Spec) Fastest() leaky.Rate {
+	if s.Adapt.On() {
+		return s.Adapt.Ceiling
+	}
+	return s.Rate
 }
 
 // Pacer returns the spec's pacing rule for a store with the given horizon.

@@ -6,7 +6,7 @@ import "fmt"
 type State uint8
 
 // The states, the same in API, CLI and metrics. A queue's capacity counts
-// waiting, scheduled and leased.
+// waiting, scheduled, leased and held.
 const (
 	StateNone State = iota // no such job
 	Waiting                // in the FIFO

@@ -9,7 +9,7 @@ import (
 )
 
 // Attempt is one attempt of a job: a lease that ended by a verdict or ran out, or that a
-// drainer has now. One that was given back unused is none.
+// drainer has now, or one that the target refused to look at. One that was given back unused is none.
 type Attempt struct {
 	At      time.Time // its departure, or its end, if that came before
 	EndedAt time.Time // zero while it is under way
@@ -30,9 +30,12 @@ const (
 	AttemptDied                            // the job is dead by it
 	AttemptDelivered                       // well
 	AttemptLost                            // the lease ran out
+	AttemptUnknown                         // it may have been sent
+	AttemptThrottled                       // the receiver asked to be spared; it counts as none
+	AttemptDown                            // the target was down; it counts as none
 )
 
-var attemptOutcomes = [...]string{"under_way", "retry", "dead", "delivered", "lost"}
+var attemptOutcomes = [...]string{"under_way", "retry", "dead", "delivered", "lost", "unknown", "throttled", "down"}
 
 func (o AttemptOutcome) String() string {
 	if int(o) < len(attemptOutcomes) {

@@ -8,7 +8,7 @@ type Why struct {
 	By     Cause
 	Until  time.Time // zero if that is not known; the ETA says what is expected
 	Queue  string    // whose pause, pace or quota it is, if it is not the job's own queue: the parent's
-	Reason string    // quota: what it is. Paused: what Pause was told. Backing off: the answer after which it does
+	Reason string    // quota: what it is. Paused: what Pause was told. Backing off, throttled, down, held: the answer after which it is
 	Who    string    // paused: by whom
 }
 
@@ -25,6 +25,9 @@ const (
 	ByMaxInFlight     Cause = "max_in_flight"      // as many of its queue are
 	ByOrdered         Cause = "ordered"            // one of its lane is in flight, or backs off
 	ByPaused          Cause = "paused"
+	ByThrottled       Cause = "throttled"      // the receiver asked to be spared: the queue, or the lane
+	ByDown            Cause = "down"           // the circuit is open; until the next probe
+	ByHeld            Cause = "held"           // it may have been sent; a person decides
 	ByScheduled       Cause = "scheduled"      // until its NotBefore
 	ByBackingOff      Cause = "backing_off"    // until it is tried again
 	ByDeferred        Cause = "deferred"       // there is no room, or others are before it on the overflow

@@ -49,6 +49,7 @@ func TestParse(t *testing.T) {
 		Retry:       queue.Retry{MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none"},
 		Retention:   queue.Retention{For: queue.Duration(48 * time.Hour), Max: 7},
 		MaxInFlight: 50, MaxScheduled: 100, Ordered: true,
+		Circuit: queue.Circuit{Failures: 5, MinProbe: queue.Duration(time.Second), MaxProbe: queue.Duration(time.Minute)},
 		Lanes: queue.Lanes{
 			LaneRule:  queue.LaneRule{Rate: leaky.PerSecond(2), Burst: 3, Capacity: 100, MaxInFlight: 4},
 			Overrides: map[string]queue.LaneRule{"gmail.com": {Rate: leaky.PerSecond(10)}, "example.com": {}},

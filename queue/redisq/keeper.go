@@ -3,6 +3,7 @@ package redisq
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -245,4 +246,20 @@ func (e *Engine) keep(ctx context.Context, s *redis.Script, name string, args ..
 	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
 	defer cancel()
 	return e.repeat(ctx, s, e.Partition(name), append([]any{e.instant(), randomID(), name}, args...)...)
+}
+
+// Decide implements queue.Keeper.
+func (e *Engine) Decide(ctx context.Context, name string, ids []string, _ queue.Verdict, _ string) ([]queue.State, error) {
+	if err := queue.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	states := make([]queue.State, len(ids))
+	for i, id := range ids {
+		info, err := e.Job(ctx, name, id)
+		if err != nil && !errors.Is(err, queue.ErrUnknownJob) {
+			return nil, err
+		}
+		states[i] = info.State
+	}
+	return states, nil
 }

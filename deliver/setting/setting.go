@@ -1,0 +1,139 @@
+// Package setting reads the settings of targets: strictly, and with errors that name the field.
+package setting
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Setting is how one kind of target is told where and how to deliver.
+type Setting interface {
+	// Check checks a setting that Decode has read. at is its path, such as deliver.http.
+	Check(at string) error
+	// Accept checks a job on its arrival: what can never be delivered is refused at once. It gives a job that
+	// has no cost (0) what it will cost, if that is not 1, and changes nothing else.
+	Accept(job *queue.Job) error
+	// OnUnknown is what a queue's on_unknown is for this target if its spec does not say.
+	OnUnknown() string
+}
+
+// Error is a *queue.FieldError. A value that may be a secret is left out.
+func Error(at, value, reason string) error {
+	if value != "" {
+		value = queue.Shorten(value, 80)
+	}
+	return &queue.FieldError{Field: at, Value: value, Reason: reason}
+}
+
+// Decode reads a setting over the defaults that are in it. Unknown and repeated names are errors;
+// all are *queue.FieldError and show no value that may be a secret.
+func Decode(raw []byte, at string, into any) error {
+	if err := json.Unmarshal(raw, into, json.RejectUnknownMembers(true)); err != nil {
+		return Explain(err, at, into)
+	}
+	return nil
+}
+
+// Explain makes a *queue.FieldError of one that package json had with a setting.
+func Explain(err error, at string, into any) error {
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		path := Path(at, syntactic.JSONPointer)
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return Error(path, "", "is given twice")
+		}
+		return Error(path, "", "is not valid JSON: "+syntactic.Err.Error())
+	}
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return Error(at, "", "is not valid JSON")
+	}
+	path := Path(at, semantic.JSONPointer)
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		known := namesOf(typeAt(reflect.TypeOf(into), semantic.JSONPointer.Parent()))
+		return Error(path, "", "is not a field that is known here; known are "+strings.Join(known, ", "))
+	case semantic.GoType == reflect.TypeFor[queue.Duration]():
+		return Error(path, string(semantic.JSONValue), `must be a duration such as "10s"`)
+	}
+	return Error(path, "", "must be "+kindOf(semantic.GoType))
+}
+
+// Path is the dotted path of a place in a setting.
+func Path(at string, p jsontext.Pointer) string {
+	for token := range p.Tokens() {
+		at += "." + token
+	}
+	if len(at) > 120 {
+		at = strings.ToValidUTF8(at[:120], "") + "..."
+	}
+	return at
+}
+
+// typeAt is the type at a place in a struct.
+func typeAt(t reflect.Type, p jsontext.Pointer) reflect.Type {
+	t = elem(t)
+	for token := range p.Tokens() {
+		switch t.Kind() {
+		case reflect.Map, reflect.Slice:
+			t = elem(t.Elem())
+		case reflect.Struct:
+			for f := range t.Fields() {
+				if nameOf(f) == token {
+					t = elem(f.Type)
+					break
+				}
+			}
+		}
+	}
+	return t
+}
+
+func elem(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t
+}
+
+func nameOf(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return name
+}
+
+func namesOf(t reflect.Type) (names []string) {
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	for f := range t.Fields() {
+		if name := nameOf(f); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func kindOf(t reflect.Type) string {
+	if t == nil {
+		return "of another type"
+	}
+	switch elem(t).Kind() {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "a string"
+}

@@ -1,0 +1,46 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// MaxAdaptions is how many changes of an adapted rate are kept.
+const MaxAdaptions = 20
+
+// Adapt lets the rate of a queue follow what the receiver takes, between two bounds: additive
+// increase, multiplicative decrease (D.-M. Chiu, R. Jain, "Analysis of the increase and decrease algorithms
+// for congestion avoidance in computer networks", 1989). The zero Adapt does not.
+type Adapt struct {
+	Floor   leaky.Rate `json:"floor"`
+	Ceiling leaky.Rate `json:"ceiling"`
+}
+
+// On reports whether the rate adapts.
+func (a *Adapt) On() bool { return *a != Adapt{} }
+
+// Adaption is one change of an adapted rate.
+type Adaption struct {
+	At     time.Time  `json:"at"` // by the engine's clock
+	From   leaky.Rate `json:"from"`
+	To     leaky.Rate `json:"to"`
+	Cause  string     `json:"cause"`            // throttled | delivered | put
+	Reason string     `json:"reason,omitempty"` // throttled: the answer
+}
+
+// validate checks the bounds against the rate that the queue begins with.
+func (a *Adapt) validate(rate leaky.Rate) error {
+	if !a.On() {
+		return nil
+	}
+	switch {
+	case a.Floor.Unlimited():
+		return fieldErr("adapt.floor", a.Floor.String(), `must be a rate such as "2/s", which is the least that the queue sends`)
+	case a.Ceiling.Unlimited():
+		return fieldErr("adapt.ceiling", a.Ceiling.String(), `must be a rate such as "20/s", which the queue never exceeds`)
+	case rate.Interval() > a.Floor.Interval() || rate.Interval() < a.Ceiling.Interval():
+		return fieldErr("rate", rate.String(), "must be from adapt.floor %s to adapt.ceiling %s: it is what the queue begins with", a.Floor, a.Ceiling)
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package queue
+
+import (
+	"time"
+)
+
+// Defaults and limits of a Circuit.
+const (
+	DefaultCircuitFailures = 5
+	MaxCircuitFailures     = 1_000_000
+	DefaultMinProbe        = time.Second
+	DefaultMaxProbe        = time.Minute
+	// MaxHold is the longest that a throttled answer puts departures off.
+	MaxHold = 24 * time.Hour
+)
+
+// Circuit says when a target is taken to be down, and how it is then probed: docs/engine.md,
+// Circuit. After the pattern of M. Nygard, "Release It!", 2007.
+type Circuit struct {
+	// Failures in a row open it: answers that are the target's fault, whosever job it was.
+	Failures int64 `json:"failures"`
+	// MinProbe is how long nothing is sent then; it doubles from probe to probe, to MaxProbe.
+	MinProbe Duration `json:"min_probe"`
+	MaxProbe Duration `json:"max_probe"`
+	// Off keeps it closed, whatever the target does.
+	Off bool `json:"off,omitzero"`
+}
+
+func (c *Circuit) normalize() {
+	def(&c.Failures, DefaultCircuitFailures)
+	def(&c.MinProbe, Duration(DefaultMinProbe))
+	def(&c.MaxProbe, max(Duration(DefaultMaxProbe), c.MinProbe))
+}
+
+func (c *Circuit) validate() error {
+	if err := within("circuit.failures", c.Failures, 1, MaxCircuitFailures); err != nil {
+		return err
+	}
+	if err := span("circuit.min_probe", c.MinProbe, time.Millisecond, MaxHold); err != nil {
+		return err
+	}
+	if err := span("circuit.max_probe", c.MaxProbe, time.Millisecond, MaxHold); err != nil {
+		return err
+	}
+	if c.MaxProbe < c.MinProbe {
+		return fieldErr("circuit.max_probe", "", "is %v, below circuit.min_probe %v", c.MaxProbe, c.MinProbe)
+	}
+	return nil
+}
+
+// HoldCause is what puts the departures of a queue off.
+type HoldCause string
+
+// The causes.
+const (
+	HoldThrottled HoldCause = "throttled" // the receiver asked for it
+	HoldDown      HoldCause = "down"      // the circuit is open; Until is the next probe
+)
+
+// Stop says until when nothing leaves a queue because of what its receiver answered. The zero
+// Stop is that of a queue that goes on.
+type Stop struct {
+	Until  time.Time `json:"until"` // by the engine's clock
+	Cause  HoldCause `json:"cause"`
+	Reason string    `json:"reason,omitempty"` // the answer
+}
+
+// CircuitInfo is the state of a queue's circuit.
+type CircuitInfo struct {
+	Failures int64     `json:"failures"`         // in a row
+	Opened   time.Time `json:"opened,omitzero"`  // zero while it is closed
+	Probe    Duration  `json:"probe,omitzero"`   // how long it waits for the next; while it is open
+	Reason   string    `json:"reason,omitempty"` // of the latest failure; while it is open
+}
+
+// Open reports whether it is.
+func (c *CircuitInfo) Open() bool { return !c.Opened.IsZero() }
