@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
@@ -93,7 +94,30 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	if p.err != nil {
 		return fmt.Errorf("the queue cannot be delivered: %w", p.err)
 	}
-	return r.sender(p.target.Kind).Deliver(ctx, job, gate, p.target.Setting)
+	err := r.sender(p.target.Kind).Deliver(ctx, job, gate, p.target.Setting)
+	if job.Spec.OnUnknown == "" {
+		return byDefault(err, p.target.OnUnknown())
+	}
+	return err
+}
+
+// byDefault decides about a job that may have been sent as its target does for queues that do not
+// say.
+func byDefault(err error, onUnknown string) error {
+	said := drain.What(err)
+	if said.Verdict != queue.Hold {
+		return err
+	}
+	switch onUnknown {
+	case queue.UnknownRetry:
+		err = drain.RetryAt(err, time.Time{})
+	case queue.UnknownDead:
+		return drain.Permanent(err)
+	}
+	if said.Trouble {
+		return drain.Trouble(err)
+	}
+	return err
 }
 
 func (r *Router) sender(kind string) Sender {

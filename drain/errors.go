@@ -31,11 +31,11 @@ var (
 
 // Permanent marks an error after which trying again is pointless: the job is dead
 // at once.
-func Permanent(err error) error { return marked(err, mark{verdict: queue.Bury}) }
+func Permanent(err error) error { return marked(err, Said{Verdict: queue.Bury}) }
 
 // RetryAt marks an error after which the job is tried again, not before that instant, which
 // the receiver named. It spends an attempt.
-func RetryAt(err error, at time.Time) error { return marked(err, mark{verdict: queue.Fail, until: at}) }
+func RetryAt(err error, at time.Time) error { return marked(err, Said{Verdict: queue.Fail, Until: at}) }
 
 // Throttled is what a handler returns when the receiver asks to be spared until an instant: nothing leaves
 // the queue until then, whichever drainer has it, and the job spends no attempt.
@@ -45,66 +45,67 @@ func Throttled(until time.Time) error {
 
 // ThrottledBy is Throttled with the receiver's answer.
 func ThrottledBy(err error, until time.Time) error {
-	return marked(err, mark{verdict: queue.Throttle, until: until})
+	return marked(err, Said{Verdict: queue.Throttle, Until: until})
 }
 
 // LaneThrottled is ThrottledBy for the job's lane alone.
 func LaneThrottled(err error, until time.Time) error {
-	return marked(err, mark{verdict: queue.Throttle, until: until, lane: true})
+	return marked(err, Said{Verdict: queue.Throttle, Until: until, LaneOnly: true})
 }
 
 // Down marks an error of a target that is down: nothing of the job was sent, it spends no attempt, and after
 // some in a row the queue's circuit opens.
-func Down(err error) error { return marked(err, mark{verdict: queue.Down}) }
+func Down(err error) error { return marked(err, Said{Verdict: queue.Down}) }
 
 // Unknown marks an error after which nobody can know whether the job was sent. The queue's on_unknown says
 // what becomes of it.
-func Unknown(err error) error { return marked(err, mark{verdict: queue.Hold}) }
+func Unknown(err error) error { return marked(err, Said{Verdict: queue.Hold}) }
 
 // Trouble marks an error as the target's fault, whosever job it was: the circuit counts it. What another
 // mark in it says stands.
 func Trouble(err error) error {
-	m := markOf(err)
-	m.trouble = true
-	return marked(err, m)
+	said := What(err)
+	said.Trouble = true
+	return marked(err, said)
 }
 
 // IsPermanent reports whether err was marked by Permanent.
-func IsPermanent(err error) bool { return markOf(err).verdict == queue.Bury }
+func IsPermanent(err error) bool { return What(err).Verdict == queue.Bury }
 
-// IsUnknown reports whether err was marked by Unknown.
-func IsUnknown(err error) bool { return markOf(err).verdict == queue.Hold }
+// Said is what an error of a handler says.
+type Said struct {
+	Verdict  queue.Verdict // Fail without a mark, Hold of Unknown, whatever the queue makes of it
+	Until    time.Time     // of RetryAt and of the throttled
+	LaneOnly bool
+	Trouble  bool
+}
 
-// mark is what an error says; without one it is to be tried again.
-type mark struct {
-	verdict queue.Verdict
-	until   time.Time
-	lane    bool
-	trouble bool
+// What returns what an error of a handler says; Deliver if it is nil.
+func What(err error) Said {
+	if err == nil {
+		return Said{Verdict: queue.Deliver}
+	}
+	said := Said{Verdict: queue.Fail}
+	var m *markedError
+	for first := true; errors.As(err, &m); first, err = false, m.err {
+		if first || m.said.Verdict == queue.Bury {
+			said = m.said
+		}
+	}
+	return said
 }
 
 type markedError struct {
 	err  error
-	mark mark
+	said Said
 }
 
 func (m *markedError) Error() string { return m.err.Error() }
 func (m *markedError) Unwrap() error { return m.err }
 
-func marked(err error, m mark) error {
+func marked(err error, said Said) error {
 	if err == nil {
 		return nil
 	}
-	return &markedError{err, m}
-}
-
-func markOf(err error) mark {
-	outermost := mark{verdict: queue.Fail}
-	var m *markedError
-	for first := true; errors.As(err, &m); first, err = false, m.err {
-		if first || m.mark.verdict == queue.Bury {
-			outermost = m.mark
-		}
-	}
-	return outermost
+	return &markedError{err, said}
 }

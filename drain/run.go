@@ -264,19 +264,19 @@ func (r *run) finish(err error) {
 	}
 	var fault *panicked
 	panicked := errors.As(err, &fault)
-	said, verdict, why := mark{verdict: queue.Fail}, queue.Fail, refused
+	said, verdict, why := Said{Verdict: queue.Fail}, queue.Fail, refused
 	if !panicked {
-		said = markOf(err)
+		said = What(err)
 	}
 	switch {
 	case err == nil:
 		verdict = queue.Deliver
-	case said.verdict == queue.Hold: // also when the lease is in doubt, or it was interrupted: it must not go out again unseen
+	case said.Verdict == queue.Hold: // also when the lease is in doubt, or it was interrupted: it must not go out again unseen
 		verdict = r.job.Spec.Fate()
 	case doubtful:
 		return
 	case panicked:
-	case said.verdict == queue.Bury:
+	case said.Verdict == queue.Bury:
 		verdict = queue.Bury
 	case errors.Is(err, ErrLate):
 		verdict = queue.Release
@@ -291,24 +291,24 @@ func (r *run) finish(err error) {
 	case r.part.d.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)):
 		verdict, why = queue.Release, Interrupted
 	default:
-		verdict = said.verdict
+		verdict = said.Verdict
 	}
 	if verdict == queue.Release {
 		r.release(why)
 		return
 	}
-	s := queue.Settlement{Lease: r.lease(), Verdict: verdict, LaneOnly: said.lane, Trouble: said.trouble}
+	s := queue.Settlement{Lease: r.lease(), Verdict: verdict, LaneOnly: said.LaneOnly, Trouble: said.Trouble}
 	if err != nil {
 		s.Reason = reason(err)
 	}
 	switch verdict {
 	case queue.Fail:
 		s.After = r.job.Spec.Retry.Backoff(r.job.Attempt)
-		if !said.until.IsZero() {
-			s.After = min(max(0, time.Until(said.until)), queue.MaxBackoffLimit)
+		if !said.Until.IsZero() {
+			s.After = min(max(0, time.Until(said.Until)), queue.MaxBackoffLimit)
 		}
 	case queue.Throttle:
-		s.After = min(max(0, time.Until(said.until)), queue.MaxHold)
+		s.After = min(max(0, time.Until(said.Until)), queue.MaxHold)
 	}
 	var took time.Duration
 	if !passed.IsZero() {
