@@ -1,0 +1,206 @@
+// Package egress keeps deliveries out of the inside of the network. Whoever may name a target could otherwise have it
+// ask what stands beside the drainer: a database's port, a router, the cloud's metadata with its credentials.
+//
+// It promises that no connection is made to an address that is not public, unless it is allowed: what is checked is the address
+// that is connected to, on each connection, after the name was resolved. A name that resolves to another address
+// than it did a moment ago gains nothing.
+//
+// What is public is in special.go.
+package egress
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+)
+
+// Flag is the setting that allows more, as it is named to people.
+const Flag = "--egress-allow"
+
+// Loopback allows a machine's own addresses: for what one person runs on one machine.
+var Loopback = []string{"127.0.0.0/8", "::1/128"}
+
+// Guard decides which addresses may be connected to. A nil Guard lets out to public addresses alone.
+type Guard struct {
+	ranges []netip.Prefix
+	names  []string // in lower case; "*.example.com" is kept as ".example.com"
+}
+
+// New returns a Guard that lets out to public addresses and to what is allowed besides: an address or a range of
+// them (10.0.0.0/8, fd00::1), a host's name, or all names under one (*.internal.example). A name
+// is allowed whatever its address; the metadata of clouds only by its very address.
+func New(allow ...string) (*Guard, error) {
+	g := new(Guard)
+	for _, item := range allow {
+		if err := g.allow(strings.TrimSpace(item)); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+func (g *Guard) allow(item string) error {
+	if prefix, ok := parsePrefix(item); ok {
+		if prefix.Addr().Is4In6() {
+			return fmt.Errorf("%q is IPv4 written as IPv6; write it as IPv4", item)
+		}
+		g.ranges = append(g.ranges, prefix.Masked())
+		return nil
+	}
+	name, all := strings.CutPrefix(plain(item), "*.")
+	if !isName(name) {
+		return fmt.Errorf("%q is neither an address such as 10.0.0.1, nor a range such as 10.0.0.0/8, nor a host's name such as hooks.internal or *.internal", item)
+	}
+	if all {
+		name = "." + name
+	}
+	g.names = append(g.names, name)
+	return nil
+}
+
+func parsePrefix(item string) (netip.Prefix, bool) {
+	if prefix, err := netip.ParsePrefix(item); err == nil {
+		return prefix, true
+	}
+	addr, err := netip.ParseAddr(item)
+	if err != nil || addr.Zone() != "" {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(addr, addr.BitLen()), true
+}
+
+// Check judges a host, a name or an address, as far as that can be done without resolving it. It is for telling people
+// early; what keeps connections in is Dialer. Its error is a *Refused.
+func (g *Guard) Check(host string) error {
+	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return g.check("", addr)
+	}
+	if name := plain(host); name == "localhost" || strings.HasSuffix(name, ".localhost") { // RFC 6761, 6.3
+		return g.check(host, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+	}
+	return nil
+}
+
+// Dialer returns a func that dials as d does, but nothing that is refused: that is an error that has
+// a *Refused in it. The d's own Control is not used.
+func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	d.Control = nil
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := netip.ParseAddr(host); err == nil {
+			host = ""
+		}
+		d := d // each dial has a host of its own
+		d.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			at, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return fmt.Errorf("%s is no address of TCP: %w", address, err)
+			}
+			return g.check(host, at.Addr())
+		}
+		return d.DialContext(ctx, network, address)
+	}
+}
+
+// check judges an address, and the name that it was found by, if there is one.
+func (g *Guard) check(host string, addr netip.Addr) error {
+	addr = addr.WithZone("").Unmap() // IPv4 in IPv6 is connected to as IPv4
+	what := special(addr)
+	if what == nil || g.allowed(host, addr, what) {
+		return nil
+	}
+	return &Refused{Host: host, Addr: addr, Is: what.is, Range: what.prefix}
+}
+
+func (g *Guard) allowed(host string, addr netip.Addr, what *block) bool {
+	if g == nil {
+		return false
+	}
+	if what.alone {
+		return g.has(func(p netip.Prefix) bool { return p.IsSingleIP() && p.Addr() == addr })
+	}
+	if !g.named(host) && !g.has(func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return false
+	}
+	if inner, ok := translated(addr); ok { // to allow the translator is not to allow all that it reaches
+		return g.check(host, inner) == nil
+	}
+	return true
+}
+
+func (g *Guard) has(p func(netip.Prefix) bool) bool {
+	for _, r := range g.ranges {
+		if p(r) {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *Guard) named(host string) bool {
+	host = plain(host)
+	if host == "" {
+		return false
+	}
+	for _, name := range g.names {
+		if host == name || name[0] == '.' && strings.HasSuffix(host, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// plain is a name as it is compared.
+func plain(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
+
+func isName(name string) bool {
+	if name == "" || len(name) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "" {
+			return false
+		}
+	}
+	return !EndsInNumber(name)
+}
+
+// EndsInNumber reports whether a name's last label is a number, in decimal or hexadecimal. Such a name is no name: some
+// resolvers read 2130706433 and 0x7f.1 as addresses (https://url.spec.whatwg.org/#ends-in-a-number-checker).
+func EndsInNumber(name string) bool {
+	name = plain(name)
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if digits, hex := strings.CutPrefix(last, "0x"); hex {
+		return strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
+}
+
+// Refused says which address is not connected to, and what would allow it.
+type Refused struct {
+	Host  string       // the name that was resolved to it; empty if the address was given
+	Addr  netip.Addr   // the address
+	Is    string       // what it is, such as "a private address"
+	Range netip.Prefix // what it is one of
+}
+
+func (r *Refused) Error() string {
+	allow := r.Range
+	if allow.Bits() < 8 { // nobody means a quarter of all addresses
+		allow = netip.PrefixFrom(r.Addr, r.Addr.BitLen())
+	}
+	item := allow.String()
+	if allow.IsSingleIP() {
+		item = allow.Addr().String()
+	}
+	if r.Host == "" {
+		return fmt.Sprintf("%s is %s; allow it with %s %s", r.Addr, r.Is, Flag, item)
+	}
+	return fmt.Sprintf("%s is at %s, which is %s; allow it with %s %s", r.Host, r.Addr, r.Is, Flag, item)
+}

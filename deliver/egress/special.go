@@ -1,0 +1,97 @@
+package egress
+
+import "net/netip"
+
+// block is a range of addresses that are not public.
+type block struct {
+	prefix netip.Prefix
+	is     string
+	alone  bool // only its own address allows it, no range and no name that has it
+}
+
+// blocks are those of the registries of IANA that are not reachable globally, or lead elsewhere,
+//
+//	https://www.iana.org/assignments/iana-ipv4-special-registry
+//	https://www.iana.org/assignments/iana-ipv6-special-registry
+//	https://www.iana.org/assignments/multicast-addresses
+//
+// and, first, where clouds answer a machine's questions about itself. The first that has an address counts.
+var blocks = []block{
+	metadata("169.254.169.254"), // AWS, Azure, Google, Oracle, DigitalOcean, OpenStack
+	metadata("169.254.170.2"),   // AWS: the credentials of a container
+	metadata("169.254.170.23"),  // AWS: those of a pod
+	metadata("fd00:ec2::254"),   // AWS
+	metadata("fd00:ec2::23"),    // AWS: the credentials of a pod
+	metadata("fd20:ce::254"),    // Google
+	metadata("100.100.100.200"), // Alibaba
+	metadata("168.63.129.16"),   // Azure: the host; a public address by its number
+	metadata("192.0.0.192"),     // Oracle
+
+	reserved("0.0.0.0/8", "an address of this machine"),                         // RFC 791, 3.2
+	reserved("10.0.0.0/8", "a private address"),                                 // RFC 1918
+	reserved("100.64.0.0/10", "an address inside a provider's network (CGNAT)"), // RFC 6598
+	reserved("127.0.0.0/8", "a loopback address"),                               // RFC 1122, 3.2.1.3
+	reserved("169.254.0.0/16", "a link-local address"),                          // RFC 3927
+	reserved("172.16.0.0/12", "a private address"),                              // RFC 1918
+	reserved("192.0.0.0/24", "an address of protocols"),                         // RFC 6890, 2.1
+	reserved("192.0.2.0/24", "an address for documentation"),                    // RFC 5737
+	reserved("192.88.99.0/24", "a 6to4 relay"),                                  // RFC 7526
+	reserved("192.168.0.0/16", "a private address"),                             // RFC 1918
+	reserved("198.18.0.0/15", "an address for benchmarks"),                      // RFC 2544
+	reserved("198.51.100.0/24", "an address for documentation"),                 // RFC 5737
+	reserved("203.0.113.0/24", "an address for documentation"),                  // RFC 5737
+	reserved("224.0.0.0/4", "a multicast address"),                              // RFC 5771
+	reserved("255.255.255.255/32", "the broadcast address"),                     // RFC 8190
+	reserved("240.0.0.0/4", "a reserved address"),                               // RFC 1112, 4
+	reserved("::1/128", "a loopback address"),                                   // RFC 4291
+	reserved("::/128", "an address of this machine"),                            // RFC 4291
+	reserved("::/96", "IPv4 written as IPv6"),                                   // RFC 4291, 2.5.5.1
+	reserved("::ffff:0:0/96", "IPv4 written as IPv6"),                           // RFC 4291; Unmap is before
+	reserved("64:ff9b::/96", "IPv4 behind a translator (NAT64)"),                // RFC 6052
+	reserved("64:ff9b:1::/48", "IPv4 behind a translator (NAT64)"),              // RFC 8215
+	reserved("100::/64", "an address that discards"),                            // RFC 6666
+	reserved("2001::/32", "IPv4 inside IPv6 (Teredo)"),                          // RFC 4380
+	reserved("2001:2::/48", "an address for benchmarks"),                        // RFC 5180
+	reserved("2001::/23", "an address of protocols"),                            // RFC 2928
+	reserved("2001:db8::/32", "an address for documentation"),                   // RFC 3849
+	reserved("2002::/16", "IPv4 inside IPv6 (6to4)"),                            // RFC 3056
+	reserved("3fff::/20", "an address for documentation"),                       // RFC 9637
+	reserved("fc00::/7", "a private address"),                                   // RFC 4193
+	reserved("fe80::/10", "a link-local address"),                               // RFC 4291
+	reserved("fec0::/10", "a private address"),                                  // RFC 3879
+	reserved("ff00::/8", "a multicast address"),                                 // RFC 4291, 2.7
+}
+
+// globalIPv6 is all that was ever given out as global unicast (RFC 4291, 2.4; the registry ipv6-address-space).
+var globalIPv6 = netip.MustParsePrefix("2000::/3")
+
+func metadata(addr string) block {
+	a := netip.MustParseAddr(addr)
+	return block{netip.PrefixFrom(a, a.BitLen()), "where a cloud tells a machine its credentials", true}
+}
+
+func reserved(prefix, is string) block { return block{netip.MustParsePrefix(prefix), is, false} }
+
+// special returns the block that an address is in; nil if it is public.
+func special(addr netip.Addr) *block {
+	for i := range blocks {
+		if blocks[i].prefix.Contains(addr) {
+			return &blocks[i]
+		}
+	}
+	if addr.Is6() && !globalIPv6.Contains(addr) {
+		return &block{netip.PrefixFrom(addr, addr.BitLen()), "not a global address", false}
+	}
+	return nil
+}
+
+var nat64 = netip.MustParsePrefix("64:ff9b::/96")
+
+// translated is the IPv4 address that a translator makes of an address (RFC 6052, 2.2).
+func translated(addr netip.Addr) (netip.Addr, bool) {
+	if !nat64.Contains(addr) {
+		return netip.Addr{}, false
+	}
+	b := addr.As16()
+	return netip.AddrFrom4([4]byte(b[12:])), true
+}
