@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
@@ -64,12 +65,12 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if i.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
 		return nil, err
 	}
-	var front queue.Appender
+	var front queue.Appender = engine
 	if o.Overflow != nil {
 		i.front = deferred.New(engine, o.Overflow)
 		front = i.front
 	}
-	if i.engine, err = metrics.NewEngine(engine, front, o.Registry, o.MaxQueueLabels); err != nil {
+	if i.engine, err = metrics.NewEngine(engine, deliver.NewIntake(front, engine), o.Registry, o.MaxQueueLabels); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {

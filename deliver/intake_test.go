@@ -1,0 +1,337 @@
+package deliver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/queue"
+)
+
+// picky is a target that refuses empty payloads, and costs a job what its setting says.
+type picky struct{ cost int64 }
+
+func (*picky) Check(string) error { return nil }
+func (*picky) OnUnknown() string  { return queue.UnknownRetry }
+func (p *picky) Accept(job *queue.Job) error {
+	if len(job.Payload) == 0 {
+		return setting.Error("payload.to", "", "is missing")
+	}
+	if job.Cost == 0 {
+		job.Cost = p.cost
+	}
+	job.Lane = "changed" // which is not its business
+	return nil
+}
+
+// office is a queue.Appender and the Specs of its queues.
+type office struct {
+	mu    sync.Mutex
+	specs map[string]string // deliver settings
+	away  error             // what Get answers
+	slow  time.Duration
+	reads int
+	jobs  []queue.Job
+	err   error // what Append answers
+}
+
+func (o *office) set(name, deliver string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.specs[name] = deliver
+}
+
+func (o *office) Get(ctx context.Context, name string) (queue.Info, error) {
+	o.mu.Lock()
+	o.reads++
+	slow, away := o.slow, o.away
+	deliver, ok := o.specs[name]
+	o.mu.Unlock()
+	if slow > 0 {
+		select {
+		case <-time.After(slow):
+		case <-ctx.Done():
+			return queue.Info{}, ctx.Err()
+		}
+	}
+	switch {
+	case away != nil:
+		return queue.Info{}, away
+	case !ok:
+		return queue.Info{}, queue.ErrUnknownQueue
+	}
+	return queue.Info{Spec: queue.Spec{Name: name, Deliver: json.RawMessage(deliver)}}, nil
+}
+
+func (o *office) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return nil, o.err
+	}
+	answers := make([]queue.Appended, len(jobs))
+	for i, j := range jobs {
+		answers[i] = queue.Appended{Outcome: queue.Accepted, ID: j.ID}
+	}
+	o.jobs = append(o.jobs, jobs...)
+	return answers, nil
+}
+
+func (o *office) takeReads() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := o.reads
+	o.reads = 0
+	return n
+}
+
+// intakeOf parses settings such as {"picky": 3}.
+func intakeOf(o *office) *Intake {
+	i := NewIntake(o, o)
+	i.targets.parse = func(raw []byte) (Target, error) {
+		var p struct{ Picky int64 }
+		if !bytes.Contains(raw, []byte("picky")) {
+			return Parse(raw)
+		}
+		err := json.Unmarshal(raw, &p)
+		return Target{Kind: "picky", Setting: &picky{p.Picky}}, err
+	}
+	return i
+}
+
+// cost appends a job to a queue and returns what it cost.
+func cost(t *testing.T, i *Intake, o *office, name string) int64 {
+	t.Helper()
+	answers, err := i.Append(t.Context(), []queue.Job{{Queue: name, ID: "a", Payload: []byte("{}")}})
+	if err != nil || answers[0].Outcome != queue.Accepted {
+		t.Fatal(answers, err)
+	}
+	return o.jobs[len(o.jobs)-1].Cost
+}
+
+func TestIntakeJudgesEachJob(t *testing.T) {
+	o := &office{specs: map[string]string{"sms": `{"picky": 3}`, "web": `{"http": {"url": "http://example.com"}}`, "none": ""}}
+	i := intakeOf(o)
+	jobs := []queue.Job{
+		{Queue: "sms", ID: "a", Payload: []byte("x")},
+		{Queue: "sms", ID: "bad"},
+		{Queue: "sms", ID: "b", Payload: []byte("x"), Cost: 7},
+		{Queue: "web", ID: "c"},
+		{Queue: "none", ID: "d"},
+		{Queue: "gone", ID: "e"},
+		{Queue: "not a name", ID: "f"},
+		{Queue: "sms", ID: "g", Payload: []byte("x")},
+	}
+	before := fmt.Sprint(jobs)
+	answers, err := i.Append(t.Context(), jobs)
+	if err != nil || len(answers) != len(jobs) {
+		t.Fatal(answers, err)
+	}
+	for k, a := range answers {
+		want := queue.Accepted
+		if k == 1 {
+			want = queue.Invalid
+		}
+		if a.Outcome != want || a.ID != jobs[k].ID {
+			t.Errorf("job %d: %+v", k, a)
+		}
+	}
+	var field *queue.FieldError
+	if !errors.As(answers[1].Err, &field) || field.Field != "payload.to" {
+		t.Error(answers[1].Err)
+	}
+	var got string
+	for _, j := range o.jobs {
+		got += fmt.Sprintf("%s%d%s ", j.ID, j.Cost, j.Lane)
+	}
+	if want := "a3 b7 c0 d0 e0 f0 g3 "; got != want {
+		t.Errorf("appended %q, want %q", got, want)
+	}
+	if fmt.Sprint(jobs) != before {
+		t.Error("the caller's jobs were changed")
+	}
+}
+
+// What was refused stays so when the rest cannot be decided.
+func TestIntakeOverFailure(t *testing.T) {
+	o := &office{specs: map[string]string{"sms": `{"picky": 3}`}, err: queue.ErrUnavailable}
+	i := intakeOf(o)
+	good, bad := queue.Job{Queue: "sms", ID: "a", Payload: []byte("x")}, queue.Job{Queue: "sms", ID: "b"}
+	answers, err := i.Append(t.Context(), []queue.Job{good, bad})
+	if err != nil || answers[0].Outcome != queue.Failed || !errors.Is(answers[0].Err, queue.ErrUnavailable) || answers[1].Outcome != queue.Invalid {
+		t.Errorf("%+v, %v", answers, err)
+	}
+	if _, err := i.Append(t.Context(), []queue.Job{good}); !errors.Is(err, queue.ErrUnavailable) {
+		t.Error(err)
+	}
+	if answers, err := i.Append(t.Context(), []queue.Job{bad}); err != nil || answers[0].Outcome != queue.Invalid {
+		t.Errorf("%+v, %v", answers, err)
+	}
+}
+
+func TestIntakeFollowsTheSpec(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &office{specs: map[string]string{"sms": `{"picky": 3}`}}
+		i := intakeOf(o)
+		for range 100 {
+			if got := cost(t, i, o, "sms"); got != 3 {
+				t.Fatal(got)
+			}
+		}
+		if n := o.takeReads(); n != 1 {
+			t.Errorf("read %d times in an instant", n)
+		}
+		o.set("sms", `{"picky": 5}`)
+		time.Sleep(time.Hour) // however long it was not used
+		if got := cost(t, i, o, "sms"); got != 5 {
+			t.Errorf("cost %d after the change", got)
+		}
+		o.set("sms", `{"http": {"url": "http://example.com"}}`)
+		time.Sleep(specFresh)
+		if got := cost(t, i, o, "sms"); got != 0 {
+			t.Errorf("cost %d after the change", got)
+		}
+	})
+}
+
+// While the engine is away it goes by what it knew, and nobody waits for long.
+func TestIntakeWithoutTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &office{specs: map[string]string{"sms": `{"picky": 3}`, "other": `{"picky": 3}`}}
+		i := intakeOf(o)
+		_ = cost(t, i, o, "sms")
+		o.away, o.slow = queue.ErrUnavailable, time.Hour
+		time.Sleep(time.Minute)
+		o.takeReads()
+		began := time.Now()
+		for range 10 {
+			start := time.Now()
+			if got := cost(t, i, o, "sms"); got != 3 {
+				t.Errorf("cost %d of a queue that was known", got)
+			}
+			if got := cost(t, i, o, "other"); got != 0 {
+				t.Errorf("cost %d of a queue of which nothing is known", got)
+			}
+			if waited := time.Since(start); waited > 2*specPatience {
+				t.Errorf("waited %v", waited)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if n, most := o.takeReads(), 2*(1+int(time.Since(began)/specFresh)); n > most {
+			t.Errorf("asked %d times of two queues in %v", n, time.Since(began))
+		}
+		o.away, o.slow = nil, 0
+		time.Sleep(specFresh)
+		if got := cost(t, i, o, "other"); got != 3 {
+			t.Errorf("cost %d after the engine came back", got)
+		}
+	})
+}
+
+// Of a crowd one asks; the others wait only if what is known is older than it may be.
+func TestIntakeCrowd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const crowd, slow = 100, 300 * time.Millisecond
+		o := &office{specs: map[string]string{"sms": `{"picky": 3}`}, slow: slow}
+		i := intakeOf(o)
+		come := func(name string, want int64) (waited time.Duration) {
+			start := time.Now()
+			var all sync.WaitGroup
+			for range crowd {
+				all.Go(func() {
+					jobs := []queue.Job{{Queue: name, ID: "a", Payload: []byte("{}")}}
+					if target := i.targets.get(t.Context(), name); (target != nil) != (want > 0) {
+						t.Error("target", target)
+					} else if target != nil && (target.Accept(&jobs[0]) != nil || jobs[0].Cost != want) {
+						t.Error("cost", jobs[0].Cost)
+					}
+				})
+			}
+			all.Wait()
+			if n := o.takeReads(); n != 1 {
+				t.Errorf("%d reads", n)
+			}
+			return time.Since(start)
+		}
+		if waited := come("gone", 0); waited != slow {
+			t.Errorf("a queue that is not there: waited %v", waited)
+		}
+		if waited := come("sms", 3); waited != slow {
+			t.Errorf("first: waited %v", waited)
+		}
+		o.set("sms", `{"picky": 5}`)
+		time.Sleep(specFresh)
+		go func() { _ = i.targets.get(t.Context(), "sms") }()
+		synctest.Wait()
+		start := time.Now()
+		if got := cost(t, i, o, "sms"); got != 3 || time.Since(start) != 0 {
+			t.Errorf("beside a look: cost %d after %v", got, time.Since(start))
+		}
+		time.Sleep(slow)
+		synctest.Wait()
+		if got := cost(t, i, o, "sms"); got != 5 {
+			t.Errorf("after the look: cost %d", got)
+		}
+	})
+}
+
+// Who gives up says nothing for those who wait beside him.
+func TestIntakeGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &office{specs: map[string]string{"sms": `{"picky": 3}`}, slow: 300 * time.Millisecond}
+		i := intakeOf(o)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _ = i.targets.get(ctx, "sms") }()
+		synctest.Wait()
+		go func() { time.Sleep(100 * time.Millisecond); cancel() }()
+		if got := cost(t, i, o, "sms"); got != 3 {
+			t.Errorf("cost %d", got)
+		}
+	})
+}
+
+func TestIntakeIsBounded(t *testing.T) {
+	o := &office{specs: map[string]string{}}
+	i := intakeOf(o)
+	for n := range maxTargets + 100 {
+		_ = i.targets.get(t.Context(), fmt.Sprintf("unknown-%d", n))
+	}
+	if n := len(i.targets.known); n != 0 {
+		t.Errorf("%d queues known that are not there", n)
+	}
+	for n := range maxTargets + 100 {
+		name := fmt.Sprintf("q-%d", n)
+		o.set(name, `{"picky": 3}`)
+		_ = i.targets.get(t.Context(), name)
+	}
+	if n := len(i.targets.known); n != maxTargets {
+		t.Errorf("%d queues known, the limit is %d", n, maxTargets)
+	}
+}
+
+func BenchmarkIntake(b *testing.B) {
+	o := &office{specs: map[string]string{"web": `{"http": {"url": "http://example.com"}}`}}
+	jobs := []queue.Job{{Queue: "web", ID: "a", Payload: []byte("{}")}}
+	direct := nothing{}
+	for name, a := range map[string]queue.Appender{"with": NewIntake(direct, o), "without": direct} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					_, _ = a.Append(b.Context(), jobs)
+				}
+			})
+		})
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Append(context.Context, []queue.Job) ([]queue.Appended, error) { return nil, nil }
