@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/deliver/natspub"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
@@ -29,6 +30,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Secrets is where ${secret:NAME} is resolved.
 	Secrets secrets.Source
+	// NATS is where nats targets publish.
+	NATS natspub.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
 	TLS *tls.Config
 }
@@ -44,6 +47,10 @@ var kinds = map[string]kind{
 	"http": {
 		func() setting.Setting { return &HTTP{Timeout: queue.Duration(DefaultTimeout)} },
 		func(o Options) Sender { return newPoster(o) },
+	},
+	"nats": {
+		func() setting.Setting { return natspub.Default() },
+		func(o Options) Sender { return natspub.New(o.NATS) },
 	},
 }
 

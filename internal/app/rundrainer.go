@@ -21,6 +21,7 @@ const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a
 type drainerFlags struct {
 	storeFlags
 	natsFlags
+	PublishFlags
 	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs may be under way, or waiting for their departure, at once (default ${default})."`
 	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at once. Those that have not are given back at once."`
 	Name        string        `placeholder:"NAME" help:"What this drainer is called in lists of drainers (default HOST:PID)."`
@@ -28,7 +29,7 @@ type drainerFlags struct {
 
 // Validate is called by the parser.
 func (f *drainerFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), atLeastOne("--concurrency", f.Concurrency), notNegative("--grace", f.Grace))
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.PublishFlags.Validate(), atLeastOne("--concurrency", f.Concurrency), notNegative("--grace", f.Grace))
 }
 
 // healthGrace is how long a question about health or metrics may go on after the last
@@ -58,7 +59,12 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	defer overflow.close()
 	grace := graceOption(f.Grace)
-	router := deliver.New(deliver.Options{Concurrency: f.Concurrency, Logger: log})
+	publish, unpublish, err := f.PublishFlags.Connect(log)
+	if err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	defer unpublish()
+	router := deliver.New(deliver.Options{Concurrency: f.Concurrency, NATS: publish, Logger: log})
 	d, err := NewDrainer(engine, DrainerOptions{
 		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: version.Version, Logger: log},
 		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,

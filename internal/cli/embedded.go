@@ -29,6 +29,7 @@ type embeddedOptions struct {
 	listen      ops.Listen
 	config      string // file of queues; may be empty
 	concurrency int    // 0 is drain's default
+	publish     app.PublishFlags
 	log         *slog.Logger
 }
 
@@ -73,7 +74,12 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if _, err = config.Apply(ctx, e.engine, specs, o.log); err != nil {
 		return nil, err
 	}
-	router := deliver.New(deliver.Options{Concurrency: o.concurrency, Logger: o.log})
+	publish, unpublish, err := o.publish.Connect(o.log)
+	if err != nil {
+		return nil, err
+	}
+	e.closers = append(e.closers, func() error { unpublish(); return nil })
+	router := deliver.New(deliver.Options{Concurrency: o.concurrency, NATS: publish, Logger: o.log})
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
 		Handler: router, Overflow: e.overflow, Registry: registry, Logger: o.log,

@@ -4,19 +4,21 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/ops"
 )
 
 type upCmd struct {
-	Data        string     `help:"Directory of the store; made if it is not there." default:"./penstock-data" placeholder:"DIR"`
-	Listen      string     `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	Config      string     `help:"File of queues to make if they are missing." placeholder:"FILE"`
-	Concurrency int        `help:"Jobs under way at once; 0 is 128." default:"0" placeholder:"N"`
-	TLSCert     string     `help:"Certificate, PEM." placeholder:"FILE"`
-	TLSKey      string     `help:"Its key, PEM." placeholder:"FILE"`
-	Insecure    bool       `help:"Listen beyond loopback without TLS."`
-	LogLevel    slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
-	Tether      bool       `hidden:"" help:"End when standard input does."`
+	Data        string `help:"Directory of the store; made if it is not there." default:"./penstock-data" placeholder:"DIR"`
+	Listen      string `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	Config      string `help:"File of queues to make if they are missing." placeholder:"FILE"`
+	Concurrency int    `help:"Jobs under way at once; 0 is 128." default:"0" placeholder:"N"`
+	TLSCert     string `help:"Certificate, PEM." placeholder:"FILE"`
+	TLSKey      string `help:"Its key, PEM." placeholder:"FILE"`
+	Insecure    bool   `help:"Listen beyond loopback without TLS."`
+	app.PublishFlags
+	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
+	Tether   bool       `hidden:"" help:"End when standard input does."`
 }
 
 // Help is shown below the flags.
@@ -43,6 +45,7 @@ func (c *upCmd) Run(r *run) error {
 		listen:      ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure},
 		config:      c.Config,
 		concurrency: c.Concurrency,
+		publish:     c.PublishFlags,
 		log:         logger(r.Err, c.LogLevel),
 	})
 	if err != nil {
