@@ -189,8 +189,8 @@ func (c *ending) done(e *Engine, now leaky.Instant) {
 	c.outcome.done(e, c.end.state)
 }
 
-// returning puts a leased job back: to wait at its turn when its lease ran out,
-// or to be scheduled when it failed.
+// returning puts a leased job back: to wait at its turn when its lease ran out or the receiver did
+// not take it, or to be scheduled when it failed.
 type returning struct {
 	outcome
 	to    flight // the flight as it will be
@@ -198,7 +198,14 @@ type returning struct {
 }
 
 func (c *returning) tally(b *batch) {
-	if d := c.outcome.tally(b); c.expired == nil {
+	d := c.outcome.tally(b)
+	switch {
+	case c.expired != nil:
+	case c.to.verdict == queue.Throttle:
+		d.counters.throttled++
+	case c.to.verdict == queue.Down:
+		d.counters.down++
+	default:
 		d.counters.retried++
 	}
 }

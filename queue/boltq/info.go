@@ -104,7 +104,7 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: e.deadOf(l.spec.Name),
 		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut, Replayed: c.replayed,
 		Delivered: c.delivered, Retried: c.retried, Died: c.died,
-		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost,
+		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost, Throttled: c.throttled, Down: c.down,
 		Outflow: l.outflow.rate(now),
 		Next:    l.opens(now).Time(),
 		Now:     now.Time(), Bucket: l.bucket, Limits: l.states(), DeferredCost: l.aside.cost, Back: l.aside.back,

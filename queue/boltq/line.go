@@ -71,13 +71,15 @@ type counters struct {
 	appended, delivered, retried, died, released, expired, refused, lost int64
 	// Of the overflow, of Cancel, and of deadlines.
 	setAside, returned, missing, cancelled, timedOut, replayed int64
+	throttled, down                                            int64
 }
 
 // all lists the counters in the order in which the file has them.
-func (c *counters) all() [14]*int64 {
+func (c *counters) all() [16]*int64 {
 	return [...]*int64{
 		&c.appended, &c.delivered, &c.retried, &c.died, &c.released, &c.expired, &c.refused, &c.lost,
 		&c.setAside, &c.returned, &c.missing, &c.cancelled, &c.timedOut, &c.replayed,
+		&c.throttled, &c.down,
 	}
 }
 

@@ -25,8 +25,8 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 	open := make([]*settling, 0, len(s))
 	all := make([]settling, len(s))
 	for i := range s {
-		if s[i].Verdict < queue.Deliver || s[i].Verdict > queue.Release {
-			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release"}
+		if s[i].Verdict < queue.Deliver || s[i].Verdict > queue.Down || s[i].Verdict == queue.Hold {
+			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, throttle, down"}
 			continue
 		}
 		all[i] = settling{Settlement: s[i], fence: parseFence(s[i].Fence), answer: &answers[i]}
@@ -95,6 +95,13 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 		return
 	}
 	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+	if spared := spares(s.Verdict); spared != queue.UnderWay {
+		to := *f
+		to.settled, to.verdict, to.result, to.due, to.place = s.fence, s.Verdict, queue.Waiting, 0, -1
+		to.past = queue.AppendAttempt(f.past, f.attempt(spared, reason, now))
+		e.enqueue(c, &returning{outcome: o, to: to, state: queue.Waiting})
+		return
+	}
 	o.failed, o.reason = true, reason
 	if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts {
 		d := e.epitaph(j, queue.Dead, now)
@@ -108,6 +115,17 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 		past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptFailed, reason, now)),
 	}
 	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Scheduled})
+}
+
+// spares says how an attempt ended that is none: what the receiver did not look at, or was too busy for.
+func spares(v queue.Verdict) queue.AttemptOutcome {
+	switch v {
+	case queue.Throttle:
+		return queue.AttemptThrottled
+	case queue.Down:
+		return queue.AttemptDown
+	}
+	return queue.UnderWay
 }
 
 // release gives a job back unused. Nothing of it is on disk: a lease is not,

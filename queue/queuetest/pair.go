@@ -202,6 +202,9 @@ func (p *pair) pick(label string) []twin {
 	return list
 }
 
+// pairVerdicts are drawn from.
+var pairVerdicts = []queue.Verdict{queue.Deliver, queue.Deliver, queue.Fail, queue.Fail, queue.Bury, queue.Release, queue.Throttle, queue.Down}
+
 func (p *pair) settle() {
 	list := p.pick("settlements")
 	if list == nil {
@@ -210,14 +213,15 @@ func (p *pair) settle() {
 	var sides [2][]queue.Settlement
 	var text []string
 	for _, t := range list {
-		verdict := queue.Verdict(rapid.IntRange(1, 4).Draw(p.T, "verdict"))
+		verdict := rapid.SampledFrom(pairVerdicts).Draw(p.T, "verdict")
+		laneOnly, trouble := rapid.Bool().Draw(p.T, "lane only"), rapid.Bool().Draw(p.T, "trouble")
 		after := time.Duration(rapid.SampledFrom([]int{0, 1, 100, 1000, 90_000}).Draw(p.T, "after")) * time.Millisecond
 		for side, v := range []queue.Reservation{t.a, t.b} {
 			s := settlement(verdict, v)
-			s.After, s.Reason = after, "it failed"
+			s.After, s.Reason, s.LaneOnly, s.Trouble = after, "it failed", laneOnly, trouble
 			sides[side] = append(sides[side], s)
 		}
-		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after))
+		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v, lane only %v, trouble %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble))
 	}
 	p.settleBoth(strings.Join(text, ", "), sides)
 }
@@ -231,7 +235,7 @@ func (p *pair) settleBoth(what string, sides [2][]queue.Settlement) {
 		}
 		text := kind(err)
 		for _, s := range out {
-			text += fmt.Sprintf(" %v stale %v %v,", s.State, s.Stale, kind(s.Err))
+			text += fmt.Sprintf(" %v stale %v %+v %v,", s.State, s.Stale, s.Effect, kind(s.Err))
 		}
 		return text
 	})

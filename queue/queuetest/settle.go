@@ -145,16 +145,19 @@ var settleRules = []rule{
 		q := r.queue("q", "unlimited")
 		for verdict, want := range map[queue.Verdict]queue.State{
 			queue.Deliver: queue.Delivered, queue.Bury: queue.Dead, queue.Fail: queue.Scheduled, queue.Release: queue.Waiting,
+			queue.Throttle: queue.Waiting, queue.Down: queue.Waiting,
 		} {
 			id := verdict.String()
 			r.accept(q, id)
 			s := settlement(verdict, r.grant(q, 9, id)[0])
-			s.After = time.Minute
+			if s.After = time.Minute; verdict == queue.Throttle {
+				s.After = 0
+			}
 			r.settled(want, s)
 			before := r.info(q)
 			r.clock.Advance(10 * time.Second)
 			r.settled(want, s)
-			for _, other := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Fail, queue.Release} {
+			for _, other := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Fail, queue.Release, queue.Throttle, queue.Down} {
 				if o := s; other != verdict {
 					o.Verdict = other
 					r.stale(o)
@@ -163,7 +166,7 @@ var settleRules = []rule{
 			r.state(want, q, id)
 			after := r.info(q)
 			if after.Delivered != before.Delivered || after.Died != before.Died || after.Retried != before.Retried ||
-				after.Released != before.Released || after.Size() != before.Size() {
+				after.Released != before.Released || after.Throttled != before.Throttled || after.Down != before.Down || after.Size() != before.Size() {
 				r.Errorf("%v, said again, counted again: %+v, before %+v", verdict, after, before)
 			}
 			if verdict == queue.Fail {
@@ -171,7 +174,7 @@ var settleRules = []rule{
 				r.grant(q, 9)
 				r.clock.Advance(time.Microsecond)
 			}
-			if verdict == queue.Fail || verdict == queue.Release {
+			if want == queue.Scheduled || want == queue.Waiting {
 				v := r.grant(q, 9, id)
 				r.settled(want, s) // the job is in other hands now, and yet: it was the last one accepted
 				r.deliver(v...)
@@ -197,7 +200,7 @@ var settleRules = []rule{
 		old := r.grant(q, 2, "a", "b")
 		r.clock.Advance(10 * time.Second)
 		young := r.grant(q, 2, "a", "b")
-		for _, verdict := range []queue.Verdict{queue.Deliver, queue.Fail, queue.Bury, queue.Release} {
+		for _, verdict := range []queue.Verdict{queue.Deliver, queue.Fail, queue.Bury, queue.Release, queue.Throttle, queue.Down} {
 			r.stale(settlement(verdict, old[0]))
 			swapped := settlement(verdict, young[0])
 			swapped.Fence = young[1].Fence

@@ -92,6 +92,7 @@ func Run(t *testing.T, open Open) {
 		{"FallBack", autumnRules},
 		{"Move", moveRules},
 		{"Timeline", timelineRules},
+		{"Stops", stopRules},
 		{"Dead", deadRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {

@@ -151,6 +151,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		}
 		i.Parent = &p
 	}
+	i.Throttled, i.Down = r.int(), r.int()
 	if lane != nil {
 		lane.Waiting, lane.Held, lane.Bucket = r.int(), r.int(), readBucket(r)
 	}

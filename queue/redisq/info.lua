@@ -5,7 +5,7 @@
 -- Returns  a list of {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
---          limits, group, parent; of the lane: jobs waiting, jobs held, tat, rem, last, last cost}, or {name, what is wrong}: limits one {tat, rem,
+--          limits, group, parent, throttled, down; of the lane: jobs waiting, jobs held, tat, rem, last, last cost}, or {name, what is wrong}: limits one {tat, rem,
 --          last, last cost} or {end, used} each; group {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
 
 begin()
@@ -17,7 +17,7 @@ else
 end
 
 local COLD = { 'spec', 'pby', 'preason', 'psince', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
-  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost' }
+  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost', 'throttled', 'down' }
 
 -- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
 -- rule is to make ready rest, or are busy, like the others.
@@ -66,7 +66,7 @@ local function show(nr, q, name)
     v[18], oldest, next_departure(q), v[19], v[20], v[21], now,
     call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
-    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {} }
+    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24] }
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
   return row
 end

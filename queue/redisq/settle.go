@@ -13,8 +13,8 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 	answers := make([]queue.Settled, len(settlements))
 	var parts []part[queue.Settlement]
 	for i, s := range settlements {
-		if s.Verdict < queue.Deliver || s.Verdict > queue.Release {
-			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release"}
+		if s.Verdict < queue.Deliver || s.Verdict > queue.Down || s.Verdict == queue.Hold {
+			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, throttle, down"}
 			continue
 		}
 		if len(s.Reason) > queue.MaxReasonBytes {
@@ -44,7 +44,7 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 		args = append(args, g.name, len(g.items))
 		for _, i := range g.items {
 			s := &items[i]
-			args = append(args, s.ID, packFence(s.Fence), int(s.Verdict), max(s.After, 0).Microseconds(), s.Reason)
+			args = append(args, s.ID, packFence(s.Fence), verdictCode(s), max(s.After, 0).Microseconds(), s.Reason)
 		}
 	}
 	v, err := e.repeat(ctx, settleScript, partition, args...)
@@ -58,12 +58,28 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 			switch v := r.next().(type) {
 			case int64:
 				answers[i] = queue.Settled{Stale: v == 0, State: queue.State(v)}
+			case []any:
+				said := &reply{v: v}
+				answers[i] = queue.Settled{State: queue.State(said.int()), Effect: queue.Effect{Stopped: said.duration(), Opened: said.int() == 1, Closed: said.int() == 1}}
+				r.err = errors.Join(r.err, said.err)
 			case string:
 				answers[i] = queue.Settled{Err: replyErr(v)}
 			}
 		}
 	}
 	return answers, r.err
+}
+
+// verdictCode is a verdict and what it says besides, as settle.lua reads it.
+func verdictCode(s *queue.Settlement) int {
+	code := int(s.Verdict)
+	if s.LaneOnly {
+		code += 16
+	}
+	if s.Trouble {
+		code += 32
+	}
+	return code
 }
 
 // Extend implements queue.Outflow.

@@ -2,15 +2,17 @@
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each:
---          id, fence (8 bytes of epoch, 6 of number), verdict, back-off in us, reason
--- Returns  one entry a settlement: the state in which it left the job, 0 when stale, or the text of an error
+--          id, fence (8 bytes of epoch, 6 of number), verdict (+ 16 of the lane only, + 32 with trouble), after in us, reason
+-- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it did something
+--          to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed}
 
 begin()
 local out, arg = {}, 3
 
 local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery, as kept of it
 local DELIVERED = string.char(S.delivered, V.deliver)
-local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting }
+local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting, [V.throttle] = S.waiting, [V.down] = S.waiting }
+local LANE_ONLY, TROUBLE = 16, 32
 
 -- repeated answers a settlement whose lease is gone: as before if it is the
 -- last one accepted, said again; else stale.
@@ -63,18 +65,19 @@ local function settle(name, count, arg)
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
   sound(nr)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
-  local ids, released, retried, flights = {}, 0, 0, {}
+  local ids, released, retried, throttled, down, flights = {}, 0, 0, 0, 0, {}
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
   local may_die = false
   for j = 0, count - 1 do
-    local verdict = tonumber(ARGV[arg + 5 * j + 2])
+    local verdict = tonumber(ARGV[arg + 5 * j + 2]) % LANE_ONLY
     ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.fail or verdict == V.bury
   end
   if may_die then sound_dead(name) end
   local entries = call('HMGET', F, unpack(ids))
   for j = 1, count do
-    local id, token, verdict, after, reason =
+    local id, token, code, after, reason =
       ARGV[arg], ARGV[arg + 1], tonumber(ARGV[arg + 2]), tonumber(ARGV[arg + 3]), ARGV[arg + 4]
+    local verdict = code % LANE_ONLY
     arg = arg + 5
     local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
     local marks = entry and byte(entry)
@@ -101,7 +104,7 @@ local function settle(name, count, arg)
       if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
-    elseif verdict == V.release and unfit(q, f) then
+    elseif AFTER[verdict] == S.waiting and unfit(q, f) then
       out[#out + 1] = unfit(q, f) -- this job alone
     else
       ends[#ends + 1] = q.nr .. ':' .. id
@@ -109,10 +112,13 @@ local function settle(name, count, arg)
         f.reason = reason
         note_error(q, id, reason)
       end
-      if verdict ~= V.release then f.attempts = f.attempts + 1 end
+      -- What the receiver did not look at, or was too busy for, is no attempt.
+      local spared = verdict == V.throttle and THROTTLED or verdict == V.down and DOWN
+      if verdict ~= V.release and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
       if verdict == V.fail then state = f.attempts >= q.maxatt and S.dead or S.scheduled end
-      if verdict ~= V.release then attempted(f, state == S.dead and DIED or RETRIED, reason) end
+      if verdict ~= V.release then attempted(f, spared or state == S.dead and DIED or RETRIED, reason) end
+      if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
         returned = returned + finish_job(q, id, f, state, verdict)
@@ -123,10 +129,12 @@ local function settle(name, count, arg)
       else
         if state == S.waiting then
           again(q, id, f)
-          if q.limits or q.group then unused(q, id, f) end
-          unleft(q, epoch, fence)
-          if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
-          released = released + 1
+          if verdict == V.release then
+            if q.limits or q.group then unused(q, id, f) end
+            unleft(q, epoch, fence)
+            if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
+            released = released + 1
+          end
         else
           f.at = now + after
           call('ZADD', T, f.at, id)
@@ -154,6 +162,8 @@ local function settle(name, count, arg)
   died(q, dead)
   add(q, 'retried', retried)
   add(q, 'released', released)
+  add(q, 'throttled', throttled)
+  add(q, 'down', down)
   M.tl, M.ts = M.tl - #ends, M.ts + retried
   if returning then
     local e = agenda(q, 'LT')
