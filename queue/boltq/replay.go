@@ -243,11 +243,7 @@ func (c *reviving) frees() bool { return false }
 
 // drop decides about a job that is to be forgotten.
 func (e *Engine) drop(it *replay, c *call, now leaky.Instant) (busy *call) {
-	l, d := e.lines[it.queue], e.letter(it.queue, it.id, now)
-	if l == nil && e.former(it.queue) == nil {
-		it.err = unknownQueue(it.queue)
-		return nil
-	}
+	l, d := e.lines[it.queue], e.letter(it.queue, it.id, now) // the last dead of a former queue goes with the name
 	if l != nil {
 		if busy := l.deciding(it.id); busy != nil {
 			return busy

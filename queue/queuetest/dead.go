@@ -140,7 +140,7 @@ var deadRules = []rule{
 		r.delete(q)
 		sweep(q)
 		r.dead(q, "d")
-		r.forgets(q, []string{"d"}, true)
+		r.forgets(q, []string{"d", "d", "nobody"}, true, false, false)
 		sweep(q)
 		r.mourns("")
 	})},
