@@ -58,6 +58,7 @@ func (f *natsFlags) maxBytes() (int64, error) {
 
 const (
 	natsWait = 500 * time.Millisecond // until a NATS that is away is tried again
+	natsDial = 500 * time.Millisecond // for which a machine is tried that may be down, before the next
 	// natsRefusedWait is the same of one that refuses the login: somebody has to mend that.
 	natsRefusedWait = 10 * time.Second
 )
@@ -69,7 +70,7 @@ const (
 func (f *natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 	l := &line{log: log, first: make(chan error, 1), said: map[string]bool{}}
 	options := append(l.options(), nats.Name(name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
-		nats.Timeout(2*time.Second), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2))
+		nats.Timeout(2*time.Second), nats.SetCustomDialer(&net.Dialer{Timeout: natsDial}), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2))
 	if f.NATSCreds != "" {
 		if _, err := os.ReadFile(f.NATSCreds); err != nil { // the client would read it only when a server asks
 			return nil, err
