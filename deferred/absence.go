@@ -3,25 +3,16 @@ package deferred
 import (
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/penstock/penstock/queue"
 )
 
-const (
-	// maxAway bounds how many queues are remembered as away, which anybody can name.
-	maxAway = 10_000
-	// strayedFor is how long jobs follow those that strayed, at most, while another
-	// process has the way back to itself: it looks at the overflow in that time, twice
-	// over, and says what it sees.
-	strayedFor = 2 * queue.ReadmitFor
-)
+// maxAway bounds how many queues are remembered as away, which anybody can name.
+const maxAway = 10_000
 
 // absence is a queue whose engine does not answer, or did not.
 type absence struct {
-	away   bool      // nothing is asked about it
-	strays uint64    // how often a job was put on the overflow that the engine knows nothing of
-	busy   time.Time // since when somebody has had the way back to himself
+	away   bool   // nothing is asked about it
+	strays uint64 // how often a job was put on the overflow that the engine knows nothing of
+	ending bool   // the engine answers, and is about to hear of those strays
 }
 
 // absences are all of them. Each queue has its own: where the queues are on several
@@ -62,19 +53,20 @@ func (a *absences) leave(name string) bool {
 		return false
 	}
 	before := q != nil && q.away
-	a.at(name).away = true
+	q = a.at(name)
+	q.away, q.ending = true, false
 	return !before
 }
 
 // stray notes that a job was put on the overflow past the engine. It reports whether
-// the engine will be told; if the queue is not absent any more, whoever put the job has
-// to see to that himself: were such jobs to make the queue absent again, under load it
-// would never cease to be.
+// the engine will be told; if the queue is not absent any more, or is about not to be,
+// whoever put the job has to see to that himself: were such jobs to keep the queue absent,
+// under load it would never cease to be.
 func (a *absences) stray(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.queues[name]
-	if q == nil {
+	if q == nil || q.ending {
 		return false
 	}
 	q.strays++
@@ -125,8 +117,8 @@ func (a *absences) strays(name string) uint64 {
 }
 
 // back notes that the engine answers, and has heard of so many strays. It reports
-// whether the engine was away, and whether there were more meanwhile, of which it has
-// yet to hear.
+// whether the engine was away, and whether it has yet to hear of some. Until it has, the
+// queue stays absent: who put those was answered, and his next job must not overtake them.
 func (a *absences) back(name string, heard uint64) (was, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,24 +126,12 @@ func (a *absences) back(name string, heard uint64) (was, more bool) {
 	if q == nil {
 		return false, false
 	}
-	delete(a.queues, name)
-	a.count.Store(int64(len(a.queues)))
-	return q.away, q.strays != heard
-}
-
-// taken notes that somebody has the way back to himself, and reports whether it has
-// been so for as long as jobs follow the strays.
-func (a *absences) taken(name string, now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	q := a.queues[name]
-	if q == nil {
-		return true
+	was, more = q.away, q.strays != heard
+	if q.away, q.ending = false, true; !more {
+		delete(a.queues, name)
+		a.count.Store(int64(len(a.queues)))
 	}
-	if q.away || q.busy.IsZero() {
-		q.away, q.busy = false, now
-	}
-	return now.Sub(q.busy) >= strayedFor
+	return was, more
 }
 
 // unheard notes that the engine answers, but has not heard of the strays.

@@ -39,7 +39,6 @@ type Appender struct {
 	log      *slog.Logger
 	specs    *specs
 	absent   *absences
-	holder   string
 	patience time.Duration
 
 	begun chan struct{} // closed when Run begins
@@ -52,7 +51,7 @@ var _ queue.Appender = (*Appender)(nil)
 // stream is closed by it.
 func New(engine Engine, stream *Stream) *Appender {
 	return &Appender{
-		engine: engine, stream: stream, log: stream.log, holder: "a-" + queue.NewID(), patience: patience,
+		engine: engine, stream: stream, log: stream.log, patience: patience,
 		specs: newSpecs(engine.Get), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 }

@@ -71,6 +71,13 @@ func (f *faulty) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Rea
 	return f.Engine.Readmit(ctx, r)
 }
 
+func (f *faulty) Announce(ctx context.Context, name string) error {
+	if err := f.fail(ctx, func() { _ = f.Engine.Announce(context.WithoutCancel(ctx), name) }); err != nil {
+		return err
+	}
+	return f.Engine.Announce(ctx, name)
+}
+
 func (f *faulty) Get(ctx context.Context, name string) (queue.Info, error) {
 	if err := f.fail(ctx, func() {}); err != nil {
 		return queue.Info{}, err

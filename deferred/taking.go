@@ -45,6 +45,7 @@ func (w *way) take(ctx context.Context, a queue.Readmitted, open bool) (taken, e
 	if !open {
 		room = 0
 	}
+	w.asOf = w.now
 	// Always from the first: what is removed below ends where the reading did, so nothing
 	// may lie before it that was not read.
 	f, err := w.r.stream.fetch(ctx, w.subject, 1, w.batch(room))

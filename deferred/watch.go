@@ -58,36 +58,33 @@ func (a *Appender) probe(ctx context.Context, names []string) {
 // ask asks for one queue, and reports whether there was an answer.
 //
 // Of a queue whose jobs have strayed the engine is told that something is behind: so
-// the next job that may wait is set aside, and overtakes none. Whoever has the way back
-// to himself is not disturbed: he sees what is on the overflow, and tells. Until either
-// has happened, such jobs go on past the engine, behind those that strayed; those that
-// may not wait are the engine's already.
+// the next job that may wait is set aside, and overtakes none. Until it has heard of all,
+// such jobs go on past the engine, behind those that strayed; those that may not wait are
+// the engine's already.
 func (a *Appender) ask(ctx context.Context, name string) bool {
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
-	var err error
-	strays := a.absent.strays(name)
-	if strays == 0 {
-		_, err = a.engine.Get(ctx, name)
-	} else {
-		var busy bool
-		if busy, err = a.announce(ctx, name); busy && !a.absent.taken(name, time.Now()) {
+	for more := true; more; {
+		var err error
+		strays := a.absent.strays(name)
+		if strays == 0 {
+			_, err = a.engine.Get(ctx, name)
+		} else {
+			err = a.announce(ctx, name)
+		}
+		switch {
+		case err == nil, strays == 0 && answers(err):
+			var away bool
+			if away, more = a.absent.back(name, strays); away {
+				a.log.Info("the engine answers again", "queue", name)
+			}
+		case answers(err): // what is wrong, those are told who offer a job
+			a.absent.unheard(name)
 			return true
+		default:
+			a.absent.leave(name)
+			return false
 		}
-	}
-	switch {
-	case err == nil, strays == 0 && answers(err):
-		away, more := a.absent.back(name, strays)
-		if away {
-			a.log.Info("the engine answers again", "queue", name)
-		}
-		if more {
-			a.follow(ctx, name)
-		}
-	case answers(err): // what is wrong, those are told who offer a job
-		a.absent.unheard(name)
-	default:
-		return false
 	}
 	return true
 }
@@ -100,22 +97,20 @@ func answers(err error) bool {
 
 // announce tells the engine that a queue has something on the overflow that it knows
 // nothing of.
-func (a *Appender) announce(ctx context.Context, name string) (busy bool, err error) {
-	r, err := a.engine.Readmit(ctx, queue.ReadmitRequest{
-		Queue: name, Holder: a.holder, Overflow: a.stream.identity(), Behind: 1, Closed: true, Leave: true,
-	})
+func (a *Appender) announce(ctx context.Context, name string) error {
+	err := a.engine.Announce(ctx, name)
 	if errors.Is(err, queue.ErrUnknownQueue) {
-		return false, nil // nothing can be overtaken
+		return nil // nothing can be overtaken
 	}
-	if err == nil && r.Busy == 0 {
+	if err == nil {
 		a.stream.tell(name) // it may be back already: then nothing is behind
 	}
-	return r.Busy > 0, err
+	return err
 }
 
-// follow announces a job that strayed while the engine was told of those before it.
+// follow announces a job that strayed when the engine was about to be told, or had been.
 func (a *Appender) follow(ctx context.Context, name string) {
-	if _, err := a.announce(ctx, name); err != nil {
+	if err := a.announce(ctx, name); err != nil {
 		a.absent.untold(name)
 	}
 }

@@ -37,12 +37,14 @@ type way struct {
 	sure    bool // something has come since the last look
 
 	// The others belong to the look that is under way.
-	stream  string // the identity of the stream when it was last looked at
-	doubt   string // see doubtful
-	trusted int64  // the order as this process left it, if nothing has happened since that throws doubt on it
-	contact uint64 // how often NATS had been connected to then
-	each    int    // about how many jobs a message has
-	behind  int64  // how many jobs are on the overflow, at the least: a message counts as one until it is read
+	stream  string    // the identity of the stream when it was last looked at
+	doubt   string    // see doubtful
+	trusted int64     // the order as this process left it, if nothing has happened since that throws doubt on it
+	contact uint64    // how often NATS had been connected to then
+	each    int       // about how many jobs a message has
+	behind  int64     // how many jobs are on the overflow, at the least: a message counts as one until it is read
+	now     time.Time // of the engine's last answer
+	asOf    time.Time // what that was when the overflow was last looked at
 	held    time.Time
 	head    time.Time // when the head was last handed in
 	spec    spec
@@ -164,6 +166,7 @@ func (w *way) full(now time.Time) time.Duration {
 // empty asks the stream's leader whether there is nothing, and tells the engine.
 func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err error) {
 	w.wait() // before the look: what is put from now on rings
+	w.asOf = w.now
 	subjects, err := w.r.stream.count(ctx, w.subject)
 	if err != nil {
 		return 0, true, err
@@ -194,8 +197,10 @@ func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err er
 	if a.Busy > 0 {
 		return a.Busy + mathrand.N(queue.ReadmitFor/10), true, nil
 	}
-	w.tries++ // those that are recorded are on their way, or are given up in time
-	return w.backoff(1), a.Deferred > 0, nil
+	// Those that are recorded are on their way, or are given up in time. What was announced
+	// came after the look, or before the engine first answered.
+	w.tries++
+	return w.backoff(1), a.Deferred > 0 || a.Behind > 0, nil
 }
 
 // readmit calls the engine, and takes note of what it says.
@@ -210,6 +215,7 @@ func (w *way) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmi
 	if err != nil {
 		return a, fmt.Errorf("taking jobs of %s back: %w", w.name, err)
 	}
+	w.now = a.Now
 	if a.Missing > 0 {
 		w.r.observer.Missing(w.name, int(a.Missing))
 		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name, "jobs", a.Missing)
@@ -221,7 +227,7 @@ func (w *way) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmi
 }
 
 func (w *way) request(r queue.ReadmitRequest) queue.ReadmitRequest {
-	r.Queue, r.Holder, r.Overflow = w.name, w.r.holder, w.stream+w.doubt
+	r.Queue, r.Holder, r.Overflow, r.AsOf = w.name, w.r.holder, w.stream+w.doubt, w.asOf
 	return r
 }
 

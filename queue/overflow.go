@@ -23,6 +23,11 @@ type Overflow interface {
 	// in the same order how long until room is expected. One that is not
 	// recorded under its ticket any more is left as it is. It may be repeated.
 	Withdraw(ctx context.Context, w []Ticketed) ([]time.Duration, error)
+	// Announce says that a job is on the overflow that the engine was not asked about: from
+	// now on the queue has a backlog, until somebody looks at the overflow and finds none
+	// (ReadmitRequest.AsOf). It needs no way back, and may be repeated. Errors also:
+	// ErrUnknownQueue.
+	Announce(ctx context.Context, queue string) error
 	// Readmit takes jobs back in the order of the overflow, as far as there is
 	// room. Without jobs it only asks for the room. Repeating it is safe: no job
 	// enters twice, whoever asks. Errors also: ErrUnknownQueue.
@@ -66,6 +71,10 @@ type ReadmitRequest struct {
 	Jobs []Readmission
 	// Behind is how many more were seen on the overflow behind these, at the least.
 	Behind int64
+	// AsOf is the Now of an answer that the caller had before he began to look at the
+	// overflow; zero if he had none. What was announced since he may not have seen, so it
+	// stays behind whatever he says.
+	AsOf time.Time
 	// Closed takes nothing back now, but still looks for jobs that are too old.
 	Closed bool
 	// Empty says that a look begun before this call found nothing of this queue on
@@ -138,6 +147,9 @@ type Readmitted struct {
 	Batch int64
 	// Deferred is how many jobs are recorded as deferred.
 	Deferred int64
+	// Behind is how many are behind, as the engine now believes: more than was said if
+	// something was announced.
+	Behind int64
 	// Missing is how many records were given up (see OrphanAfter).
 	Missing int64
 	// Now is the engine's time.

@@ -129,7 +129,7 @@ func (c *leaving) done(e *Engine, now leaky.Instant) {
 	if freed {
 		e.due(l, now)
 	}
-	e.announce(l, now)
+	e.tellRoom(l, now)
 	if c.asked != nil {
 		c.asked.state = c.end.state
 	}
@@ -174,7 +174,7 @@ func (c *calling) done(e *Engine, now leaky.Instant) {
 		e.uncount(c.line, c.number, d)
 		d.state = called
 	}
-	e.announce(c.line, now)
+	e.tellRoom(c.line, now)
 	c.asked.state = queue.Cancelled
 	c.call.settle(nil)
 }

@@ -185,7 +185,7 @@ func (c *ending) done(e *Engine, now leaky.Instant) {
 	} else if freed || c.expired != nil {
 		e.due(l, now)
 	}
-	e.announce(l, now)
+	e.tellRoom(l, now)
 	c.outcome.done(e, c.end.state)
 }
 
@@ -229,7 +229,7 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	} else {
 		e.due(l, now)
 	}
-	e.announce(l, now)
+	e.tellRoom(l, now)
 	c.outcome.done(e, c.state)
 }
 

@@ -54,7 +54,7 @@ func (l lineRecord) encode() []byte {
 	for _, v := range c.all() {
 		w.num(uint64(*v))
 	}
-	w.num(l.tickets, uint64(l.way.order), uint64(l.way.behind), l.way.givenUp, l.way.gen, uint64(l.way.genAt))
+	w.num(l.tickets, uint64(l.way.order), uint64(l.way.behind), uint64(l.way.announced), l.way.givenUp, l.way.gen, uint64(l.way.genAt))
 	w.text(l.way.overflow)
 	w.num(uint64(len(l.ceiling.limits)))
 	for _, c := range l.ceiling.limits {
@@ -71,7 +71,7 @@ func decodeLine(b []byte) (lineRecord, error) {
 	}
 	l.tickets = r.num()
 	l.way = way{
-		order: int64(r.num()), behind: int64(r.num()), givenUp: r.num(), gen: r.num(), genAt: leaky.Instant(r.num()), overflow: r.text(),
+		order: int64(r.num()), behind: int64(r.num()), announced: leaky.Instant(r.num()), givenUp: r.num(), gen: r.num(), genAt: leaky.Instant(r.num()), overflow: r.text(),
 	}
 	for n := min(r.num(), queue.MaxLimits); n > 0; n-- {
 		l.ceiling.limits = append(l.ceiling.limits, leaky.Window{Ends: leaky.Instant(r.num()), Used: int64(r.num())})

@@ -36,12 +36,13 @@ func (a *aside) takeBack(number uint64) {
 
 // way is how far a queue's overflow was taken back.
 type way struct {
-	overflow string // what the order counts in
-	order    int64
-	behind   int64
-	givenUp  uint64        // the ticket up to which records no longer count
-	gen      uint64        // the ticket up to which they are of the older generation
-	genAt    leaky.Instant // when the present one began
+	overflow  string // what the order counts in
+	order     int64
+	behind    int64
+	announced leaky.Instant // when something was last announced to be there; 0 is never
+	givenUp   uint64        // the ticket up to which records no longer count
+	gen       uint64        // the ticket up to which they are of the older generation
+	genAt     leaky.Instant // when the present one began
 }
 
 // tallied is how many records, and what their jobs cost.

@@ -74,6 +74,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	}{
 		{"offer", offer},
 		{"withdraw", withdraw},
+		{"announce", func() error { return b.Announce(ctx, "q") }},
 		{"cancel of a deferred one", cancel(10)},
 		{"cancel of a scheduled one", cancel(2)},
 		{"cancel of a waiting one", cancel(1)},
@@ -105,7 +106,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 		t.Errorf("before\n%s\nafter\n%s", before, b.standing("q"))
 	}
 
-	for _, s := range steps[:6] { // and all of it works when there is room
+	for _, s := range steps[:7] { // and all of it works when there is room
 		if err := s.do(); err != nil {
 			t.Errorf("%s: %v", s.what, err)
 		}

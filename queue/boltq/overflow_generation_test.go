@@ -53,13 +53,16 @@ func TestGenerationsSurviveReopening(t *testing.T) {
 	if n := b.records(deferredTable); n != 3 {
 		t.Errorf("%d records on file", n)
 	}
+	if err := b.Announce(ctx, "q"); err != nil {
+		t.Fatal(err)
+	}
 	before := b.lines["q"].aside
 	b.reopen()
 	after := b.lines["q"].aside
-	if before.older != (tallied{1, 1}) || after.older != before.older || after.way != before.way || after.cost != before.cost || after.tickets != before.tickets {
+	if before.older != (tallied{1, 1}) || before.way.announced == 0 || after.older != before.older || after.way != before.way || after.cost != before.cost || after.tickets != before.tickets {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
-	empty := queue.ReadmitRequest{Queue: "q", Empty: true}
+	empty := queue.ReadmitRequest{Queue: "q", Empty: true, AsOf: noon.Add(time.Hour).Time()}
 	if m := b.readmitAs(empty); m.Missing != 0 || m.Deferred != 3 {
 		t.Errorf("too early: %+v", m)
 	}

@@ -138,7 +138,7 @@ func (l *line) underWay(m *readmission) *call {
 func (m *readmission) answer(l *line, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant) {
 	m.out = queue.Readmitted{
 		Outcomes: outcomes, Order: l.aside.way.order, Room: l.takes(), Batch: l.batch(),
-		Deferred: l.count[queue.Deferred], Missing: missing, Now: now.Time(),
+		Deferred: l.count[queue.Deferred], Behind: l.aside.way.behind, Missing: missing, Now: now.Time(),
 	}
 }
 

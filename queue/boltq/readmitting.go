@@ -70,6 +70,9 @@ func (w *readmitting) judge(e *Engine) {
 		}
 		w.way.order = max(w.way.order, a.Order)
 	}
+	if a := w.way.announced; a > 0 && instant(w.of.AsOf) <= a { // he may not have seen it
+		behind = max(behind, min(w.way.behind, 1))
+	}
 	w.way.behind = behind
 	if w.of.Empty {
 		w.stored = w.now

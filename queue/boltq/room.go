@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	announceEach = time.Second // at most, of one queue that nobody readmits to
-	roomEar      = 1024        // names that a listener to Room may leave unheard
+	tellEach = time.Second // at most, of one queue that nobody readmits to
+	roomEar  = 1024        // names that a listener to Room may leave unheard
 )
 
 // takes is how many jobs from the overflow the queue would take now.
@@ -22,14 +22,14 @@ func (l *line) takes() int64 {
 // batch is for how much room it is worth to come.
 func (l *line) batch() int64 { return min(queue.MaxReadmit, max(1, (l.spec.Mark()+3)/4)) }
 
-// announce says that a queue with a backlog has room again, after something that
+// tellRoom says that a queue with a backlog has room again, after something that
 // may have made it.
-func (e *Engine) announce(l *line, now leaky.Instant) {
+func (e *Engine) tellRoom(l *line, now leaky.Instant) {
 	waits := l.onOverflow()
 	if waits == 0 || !l.live || l.takes() < min(l.batch(), waits) {
 		return
 	}
-	if l.aside.told != 0 && now.Sub(l.aside.told) < announceEach {
+	if l.aside.told != 0 && now.Sub(l.aside.told) < tellEach {
 		return
 	}
 	if e.rooms.tell(l.spec.Name) {

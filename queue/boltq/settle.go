@@ -141,7 +141,7 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	l.outflow.add(now, -1)
 	e.wait(j, now)
 	e.due(l, now)
-	e.announce(l, now)
+	e.tellRoom(l, now)
 }
 
 // epitaph is what will be remembered of a job.

@@ -278,7 +278,7 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 	}
 	e.wakeForLine(l, now)
 	if c.respec {
-		e.announce(l, now)
+		e.tellRoom(l, now)
 	}
 	c.call.settle(nil)
 }

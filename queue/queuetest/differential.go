@@ -162,7 +162,7 @@ func (p *pair) spec(name string) queue.Spec {
 // step draws one operation and does it.
 func (p *pair) step() {
 	weighted := []func(){
-		p.append, p.append, p.offer, p.offer, p.offer, p.offer, p.readmit, p.readmit, p.readmit, p.readmit, p.cancel, p.withdraw, p.stray, p.backlogged,
+		p.append, p.append, p.offer, p.offer, p.offer, p.offer, p.readmit, p.readmit, p.readmit, p.readmit, p.cancel, p.withdraw, p.stray, p.announce, p.backlogged,
 		p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,

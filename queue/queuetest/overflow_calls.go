@@ -20,10 +20,11 @@ func (s *shelf) overflowCalls(a queue.Appended) map[string]func(context.Context)
 			_, err := o.Withdraw(ctx, []queue.Ticketed{ticketed(a, s.q)})
 			return err
 		},
-		"readmit": func(ctx context.Context) error { _, err := o.Readmit(ctx, s.request(1)); return err },
-		"empty":   func(ctx context.Context) error { _, err := o.Readmit(ctx, empty); return err },
-		"cancel":  func(ctx context.Context) error { _, err := o.Cancel(ctx, s.q, "a"); return err },
-		"names":   func(ctx context.Context) error { _, err := o.Backlogged(ctx, 9); return err },
+		"announce": func(ctx context.Context) error { return o.Announce(ctx, s.q) },
+		"readmit":  func(ctx context.Context) error { _, err := o.Readmit(ctx, s.request(1)); return err },
+		"empty":    func(ctx context.Context) error { _, err := o.Readmit(ctx, empty); return err },
+		"cancel":   func(ctx context.Context) error { _, err := o.Cancel(ctx, s.q, "a"); return err },
+		"names":    func(ctx context.Context) error { _, err := o.Backlogged(ctx, 9); return err },
 	}
 }
 

@@ -120,6 +120,15 @@ func (p *pair) cancelBoth(q, id string) {
 	}
 }
 
+// announce says that a job strayed.
+func (p *pair) announce() {
+	q := p.queueName()
+	p.both("announce "+q, func(_ int, e queue.Engine) string { return kind(e.Announce(p.ctx, q)) })
+}
+
+// now is the engines' time.
+func (p *pair) now() time.Time { return p.clock.Now().Add(p.ahead).Time() }
+
 // readmit hands in what comes next on a queue's shelf, or part of what was
 // handed in before, as one holder or another.
 func (p *pair) readmit() {
@@ -131,6 +140,9 @@ func (p *pair) readmit() {
 	}
 	if rapid.IntRange(0, 29).Draw(p.T, "another overflow") == 29 {
 		req.Overflow = "p"
+	}
+	if seen := rapid.IntRange(0, 20).Draw(p.T, "seen so many tenths ago"); seen < 20 {
+		req.AsOf = p.now().Add(-time.Duration(seen) * 100 * time.Millisecond)
 	}
 	from := s.at
 	if rapid.IntRange(0, 4).Draw(p.T, "again") == 4 {
@@ -173,8 +185,8 @@ func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stor
 	before := p.deferredOnes(names)
 	var res queue.Readmitted
 	known := true
-	p.both(fmt.Sprintf("readmit into %s as %s of %s, %d behind, closed %v, empty %v, leave %v:%s", req.Queue, req.Holder, req.Overflow, req.Behind, req.Closed,
-		req.Empty, req.Leave, text), func(side int, e queue.Engine) string {
+	p.both(fmt.Sprintf("readmit into %s as %s of %s, %d behind, closed %v, empty %v, leave %v, as of %s:%s", req.Queue, req.Holder, req.Overflow, req.Behind, req.Closed,
+		req.Empty, req.Leave, micro(req.AsOf), text), func(side int, e queue.Engine) string {
 		r := req
 		r.Jobs = sides[side]
 		out, err := e.Readmit(p.ctx, r)
@@ -182,7 +194,7 @@ func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stor
 		if err != nil || out.Busy > 0 { // what else it says then is left open
 			return fmt.Sprint(kind(err), out.Busy)
 		}
-		return fmt.Sprint(out.Outcomes, " order ", out.Order, " room ", out.Room, " batch ", out.Batch, " deferred ", out.Deferred, " missing ", out.Missing, " at ", micro(out.Now))
+		return fmt.Sprint(out.Outcomes, " order ", out.Order, " room ", out.Room, " batch ", out.Batch, " deferred ", out.Deferred, " behind ", out.Behind, " missing ", out.Missing, " at ", micro(out.Now))
 	})
 	if !known || res.Busy > 0 {
 		return res
@@ -305,7 +317,7 @@ func (p *pair) readmitAll() {
 				c.Done = j.stuck
 				given[i] = &c
 			}
-			p.readmitBoth(s, queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", Behind: int64(len(s.log) - s.at - len(given))}, given)
+			p.readmitBoth(s, queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", AsOf: p.now(), Behind: int64(len(s.log) - s.at - len(given))}, given)
 		}
 		for id := range 31 {
 			if t := (queue.Ticketed{Queue: q, ID: fmt.Sprint("j", id)}); p.isDeferred(t) {
@@ -321,7 +333,7 @@ func (p *pair) giveUpAll() {
 	for range 2 {
 		p.clock.Advance(queue.OrphanAfter + time.Second)
 		for _, q := range pairQueues {
-			p.readmitBoth(p.shelf(q), queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", Empty: true}, nil)
+			p.readmitBoth(p.shelf(q), queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", AsOf: p.now(), Empty: true}, nil)
 		}
 	}
 }

@@ -56,6 +56,7 @@ func Run(t *testing.T, open Open) {
 		{"ReadmitClosed", readmitClosedRules},
 		{"ReadmitDead", readmitDeadRules},
 		{"Backlog", backlogRules},
+		{"Announce", announceRules},
 		{"Generations", generationRules},
 		{"Room", roomRules},
 		{"Cancel", cancelRules},

@@ -69,6 +69,20 @@ func (e *Engine) withdraw(ctx context.Context, partition int, w []queue.Ticketed
 	return waits, errors.Join(err, r.err)
 }
 
+// Announce implements queue.Overflow.
+func (e *Engine) Announce(ctx context.Context, name string) error {
+	if queue.ValidateName(name) != nil {
+		return unknown(name)
+	}
+	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	defer cancel()
+	v, err := e.repeat(ctx, announceScript, e.Partition(name), e.instant(), name)
+	if err == nil && v == int64(0) {
+		err = unknown(name)
+	}
+	return err
+}
+
 // Backlogged implements queue.Overflow.
 func (e *Engine) Backlogged(ctx context.Context, limit int) ([]string, error) {
 	var names []string

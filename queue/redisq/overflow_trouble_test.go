@@ -26,6 +26,7 @@ type overflowCall struct {
 func overflowCalls(v *env, kept queue.Readmission) []overflowCall {
 	return []overflowCall{
 		{"offer", func() error { _, err := v.e.Offer(v.ctx, []queue.Job{kept.Job}); return err }},
+		{"announce", func() error { return v.e.Announce(v.ctx, "email") }},
 		{"backlogged", func() error { _, err := v.e.Backlogged(v.ctx, 10); return err }},
 		{"cancel", func() error { _, err := v.e.Cancel(v.ctx, "email", kept.ID); return err }},
 		{"withdraw", func() error {
@@ -87,6 +88,9 @@ func TestOverflowOutOfMemory(t *testing.T) {
 	if a, err := v.e.Offer(v.ctx, []queue.Job{job("email", 7)}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Errorf("offer: %+v, %v; want store full", a, err)
 	}
+	if err := v.e.Announce(v.ctx, "email"); err != nil {
+		t.Errorf("announce: %v", err)
+	}
 	if after := v.info("email"); after.Deferred != 4 || after.Waiting != 0 || after.Returned != before.Returned || after.SetAside != before.SetAside {
 		t.Errorf("%+v, before %+v", after, before)
 	}
@@ -130,6 +134,7 @@ func TestPlantedUnderTheOverflow(t *testing.T) {
 				}, "y d:email"},
 				{"cancel what waits", func() error { _, err := v.e.Cancel(v.ctx, "email", "waits"); return err }, "y d:email"},
 				{"cancel what is deferred", func() error { _, err := v.e.Cancel(v.ctx, "email", "job-0004"); return err }, "y d:email"},
+				{"announce", func() error { return v.e.Announce(v.ctx, "email") }, "y w1 t1 f1 e1 d:email r1"},
 				{"withdraw", func() error {
 					_, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: "job-0005", Ticket: kept[2].Ticket}})
 					return err

@@ -49,9 +49,9 @@ func (e *Engine) readmitArgs(r *queue.ReadmitRequest) ([]any, error) {
 	case r.Empty && (len(r.Jobs) > 0 || r.Behind > 0):
 		return nil, bad("empty", "", "is said of an overflow that has jobs of this queue")
 	}
-	args := make([]any, 0, 11+7*len(r.Jobs))
+	args := make([]any, 0, 12+7*len(r.Jobs))
 	args = append(args, e.instant(), r.Queue, r.Holder, queue.ReadmitFor.Microseconds(), r.Overflow, r.Behind, flag(r.Closed), flag(r.Empty),
-		queue.OrphanAfter.Microseconds(), flag(r.Leave), len(r.Jobs))
+		queue.OrphanAfter.Microseconds(), flag(r.Leave), bounded(r.AsOf), len(r.Jobs))
 	last := int64(0)
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
@@ -64,10 +64,13 @@ func (e *Engine) readmitArgs(r *queue.ReadmitRequest) ([]any, error) {
 			ticket = "none of ours"
 		}
 		late, record := packReadmission(j)
-		args = append(args, j.ID, j.Order, ticket, min(max(j.At.UnixMicro(), 0), maxNumber), flag(j.Done), late, record)
+		args = append(args, j.ID, j.Order, ticket, bounded(j.At), flag(j.Done), late, record)
 	}
 	return args, nil
 }
+
+// bounded is an instant in microseconds, within what Lua counts.
+func bounded(at time.Time) int64 { return min(max(at.UnixMicro(), 0), maxNumber) }
 
 // packReadmission returns the record of a job and what is said of it if it has
 // expired. The record of what is done, or no job, is empty.
@@ -88,7 +91,7 @@ func readReadmitted(r *reply, jobs int) (queue.Readmitted, error) {
 	if a.Busy > 0 {
 		return a, r.err
 	}
-	a.Order, a.Room, a.Batch, a.Deferred, a.Missing = r.int(), r.int(), r.int(), r.int(), r.int()
+	a.Order, a.Room, a.Batch, a.Deferred, a.Behind, a.Missing = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
 	a.Outcomes = make([]queue.ReadmitOutcome, jobs) // NotYet, those that were not looked at too
 	outcomes := r.list()
 	for i := 0; outcomes.more(); i++ {

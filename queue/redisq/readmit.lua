@@ -2,11 +2,12 @@
 -- Take jobs back from the overflow, in its order, as far as there is room.
 --
 -- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more are behind these, '1' if closed, '1' if the
---              overflow was empty, longest time on the way there in us, '1' to leave
--- ARGV[11]     number of jobs; for each: id, order, ticket, when it was put aside, '1' if done, what to say of it if it is too late,
+--              overflow was empty, longest time on the way there in us, '1' to leave,
+--              the instant as of which what is behind was seen, in us
+-- ARGV[12]     number of jobs; for each: id, order, ticket, when it was put aside, '1' if done, what to say of it if it is too late,
 --              record, or '' when it is no job
 -- Returns  0 when the queue is unknown; {how long somebody else has the way back in us, now}; or {0, now, order, room, batch, deferred,
---          given up, outcomes}, those of the jobs up to the first that is not final
+--          behind, given up, outcomes}, those of the jobs up to the first that is not final
 --
 -- Redis refuses it when it is out of memory.
 
@@ -14,15 +15,15 @@ begin()
 call('ZCARD', B .. 'o')
 call('ZCARD', B .. 'y')
 local NOT_YET, RETURNED, PASSED, TOO_OLD, TOO_LATE, CLASH, ORPHANED, UNREADABLE = 0, 1, 2, 3, 4, 5, 6, 7
-local holder, span, store, behind, closed, empty, on_the_way, leave =
-  ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]), ARGV[10] == '1'
+local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
+  ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]), ARGV[10] == '1', tonumber(ARGV[11])
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
 sound(nr)
 sound_dead(q.name)
 overflow(q)
-local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'dagetext')
+local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'dagetext', 'announced')
 local held = tonumber(way[2]) or 0
 if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
 local order = way[3] == store and tonumber(way[4]) or 0
@@ -84,7 +85,7 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
   if old and not cancelled then discount(q, old) end
 end
 
-local arg, count, final, seen = 12, tonumber(ARGV[11]), 0, empty and now or 0
+local arg, count, final, seen = 13, tonumber(ARGV[12]), 0, empty and now or 0
 for i = 1, count do
   local id, number, ticket, at, done, late, record =
     ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], tonumber(ARGV[arg + 3]), ARGV[arg + 4] == '1', ARGV[arg + 5], ARGV[arg + 6]
@@ -112,7 +113,10 @@ if returned > 0 then
 end
 ended(q, dropped)
 died(q, dead)
-set(q, 'behind', behind + count - final)
+behind = behind + count - final
+local announced = tonumber(way[6])
+if announced and as_of <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
+set(q, 'behind', behind)
 local missing = next_generation(q, seen, on_the_way)
 note_backlog(q)
 set(q, 'roomat', 0)
@@ -120,4 +124,4 @@ q.holder, q.ofid, q.order, q['until'] = leave and '' or holder, store, order, le
 for _, field in ipairs({ 'holder', 'ofid', 'order', 'until' }) do q.changes[field] = true end
 save(q)
 finish()
-return { 0, now, order, room_of(q), batch_of(q), q.deferred, missing, outcomes }
+return { 0, now, order, room_of(q), batch_of(q), q.deferred, q.behind, missing, outcomes }

@@ -105,6 +105,8 @@ var (
 	withdrawSource string
 	//go:embed readmit.lua
 	readmitSource string
+	//go:embed announce.lua
+	announceSource string
 	//go:embed backlogged.lua
 	backloggedSource string
 	//go:embed cancel.lua
@@ -150,6 +152,7 @@ var (
 	totalsScript     = assemble(totalsSource, nil, nil, nil)
 	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource), nil, beside())
 	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	announceScript   = assemble(announceSource, parts(paceSource, overflowSource, roomSource), nil, nil)
 	backloggedScript = assemble(backloggedSource, nil, nil, nil)
 	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
 	listScript       = assemble(listSource, parts(flightSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)

@@ -92,6 +92,7 @@ func askedMeanwhile(v *env, name string, held queue.Reservation) map[string]func
 		},
 		"offer":      func() error { _, err := v.e.Offer(v.ctx, []queue.Job{job(name, 7777)}); return err },
 		"readmit":    func() error { _, err := v.e.Readmit(v.ctx, queue.ReadmitRequest{Queue: name, Holder: "h"}); return err },
+		"announce":   func() error { return v.e.Announce(v.ctx, name) },
 		"backlogged": func() error { _, err := v.e.Backlogged(v.ctx, 10); return err },
 		"withdraw": func() error {
 			_, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: name, ID: held.ID, Ticket: "1.1"}})

@@ -1,0 +1,17 @@
+#!lua flags=allow-oom
+-- Note that something of a queue is on the overflow that the store was not asked about.
+--
+-- ARGV[2]  queue name
+-- Returns  0 when the queue is unknown, else 1
+
+begin()
+call('ZCARD', B .. 'o')
+local nr = number_of(ARGV[2])
+local q = nr and load(nr)
+if not q then return 0 end
+set(q, 'behind', max(1, q.behind))
+set(q, 'announced', now)
+note_backlog(q)
+save(q)
+finish()
+return 1
