@@ -1,15 +1,6 @@
-// Package deliver has the handlers that reach outside: a Router looks at a queue's
-// deliver setting and hands the job to the target that it names.
+// Package deliver hands jobs to targets: a Router looks at a queue's deliver setting and hands the job to the
+// kind of target that it names, each in a package of its own below this one.
 //
-// It promises that no byte of a delivery leaves before its departure or after its
-// window: everything that can be prepared is (connections are dialled, TLS is shaken
-// hands on), and a connection does not write until the gate has said so. It promises
-// that a delivery ends within its target's timeout whatever the receiver does, that
-// memory does not depend on what the receiver answers, that what a target cannot
-// use is said with the field's name, and that nothing it says quotes a secret of the
-// target (see Mask); what the receiver says is passed on.
-//
-// It refuses to follow redirects, to use a proxy because the environment names
-// one, to speak HTTP/2, and to send a request a second time within one
-// attempt once a byte of it was written.
+// It promises that what a target cannot use is said with the field's name, that a queue without a
+// usable target costs its jobs no attempt, and that nothing that it says quotes a secret of a setting.
 package deliver

@@ -2,188 +2,59 @@ package deliver
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// gate is a drain.Gate that a test holds.
-type gate struct {
-	closes time.Time
-	wait   func(call int) error // nil: always open
+// gate is a drain.Gate that is open, and counts.
+type gate struct{ calls int }
 
-	mu    sync.Mutex
-	calls int
-}
+func (g *gate) Wait(context.Context) error { g.calls++; return nil }
 
-func opened() *gate { return &gate{closes: time.Now().Add(time.Hour)} }
+func (g *gate) Closes() time.Time { return time.Now().Add(time.Hour) }
 
-// late refuses from the given call on.
-func late(from int) *gate {
-	g := opened()
-	g.wait = func(call int) error {
-		if call >= from {
-			return drain.ErrLate
-		}
-		return nil
-	}
-	return g
-}
-
-func (g *gate) Wait(context.Context) error {
-	g.mu.Lock()
-	g.calls++
-	call := g.calls
-	g.mu.Unlock()
-	if g.wait == nil {
-		return nil
-	}
-	return g.wait(call)
-}
-
-func (g *gate) Closes() time.Time { return g.closes }
-
-func (g *gate) count() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.calls
-}
-
-func jobFor(url string, payload string) *drain.Job {
+func jobFor(url string) *drain.Job {
 	j := &drain.Job{Reservation: queue.Reservation{
-		Job:     queue.Job{Queue: "q", ID: "job-1", Payload: []byte(payload), ContentType: "application/json"},
+		Job:     queue.Job{Queue: "q", ID: "job-1", Payload: []byte("{}"), ContentType: "application/json"},
 		Attempt: 3, Revision: 1,
 	}}
-	j.Spec.Deliver = config(url, 10*time.Second)
-	return j
-}
-
-func config(url string, timeout time.Duration) json.RawMessage {
-	raw, err := json.Marshal(map[string]any{"http": map[string]any{"url": url, "timeout": timeout.String()}})
+	raw, err := json.Marshal(map[string]any{"http": map[string]any{"url": url}})
 	if err != nil {
 		panic(err)
 	}
-	return raw
+	j.Spec.Deliver = raw
+	return j
 }
 
+// router returns a Router that may reach this machine.
 func router(t *testing.T, o Options) *Router {
 	t.Helper()
+	if o.Egress == nil {
+		g, err := egress.New(egress.Loopback...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Egress = g
+	}
 	r := New(o)
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
 
-// server is an HTTP server that counts its connections.
-func server(t *testing.T, h http.HandlerFunc) (*httptest.Server, func() int) {
+func server(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()
-	s := httptest.NewUnstartedServer(h)
-	count := counting(s)
-	s.Start()
+	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return s, count
-}
-
-func counting(s *httptest.Server) func() int {
-	var mu sync.Mutex
-	n := 0
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			mu.Lock()
-			n++
-			mu.Unlock()
-		}
-	}
-	return func() int { mu.Lock(); defer mu.Unlock(); return n }
-}
-
-func secure(t *testing.T, h http.HandlerFunc) (*httptest.Server, func() int, *tls.Config) {
-	t.Helper()
-	s := httptest.NewUnstartedServer(h)
-	count := counting(s)
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return s, count, s.Client().Transport.(*http.Transport).TLSClientConfig
-}
-
-// raw is a listener that hands each connection to a func of the test and ends with it.
-func raw(t *testing.T, wrap func(net.Conn) net.Conn, serve func(n int, c net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
-	all.Go(func() {
-		for n := 1; ; n++ {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if wrap != nil {
-				c = wrap(c)
-			}
-			mu.Lock()
-			conns = append(conns, c)
-			mu.Unlock()
-			all.Go(func() { serve(n, c) })
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		all.Wait()
-	})
-	return l.Addr().String()
-}
-
-// until polls for a condition; it fails the test when that takes absurdly long.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		pause := time.NewTimer(2 * time.Millisecond)
-		<-pause.C
-	}
-}
-
-// readAll reads what comes until the other side ends.
-func readAll(c net.Conn) (string, error) {
-	b, err := io.ReadAll(c)
-	if errors.Is(err, net.ErrClosed) {
-		err = nil
-	}
-	return string(b), err
-}
-
-func wantErr(t *testing.T, err error, is error, says string) {
-	t.Helper()
-	if err == nil || is != nil && !errors.Is(err, is) || is == nil && errors.Is(err, drain.ErrLate) ||
-		says != "" && !strings.Contains(err.Error(), says) {
-		t.Errorf("error %v, want %v saying %q", err, is, says)
-	}
+	return s
 }

@@ -11,7 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/natspub"
+	"github.com/penstock/penstock/deliver/post"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
@@ -30,6 +32,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Secrets is where ${secret:NAME} is resolved.
 	Secrets secrets.Source
+	// Egress says where connections may go; nil is to public addresses alone.
+	Egress *egress.Guard
 	// NATS is where nats targets publish.
 	NATS natspub.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
@@ -45,8 +49,10 @@ type kind struct {
 // kinds are by their names in a deliver setting.
 var kinds = map[string]kind{
 	"http": {
-		func() setting.Setting { return &HTTP{Timeout: queue.Duration(DefaultTimeout)} },
-		func(o Options) Sender { return newPoster(o) },
+		func() setting.Setting { return post.Default() },
+		func(o Options) Sender {
+			return post.New(post.Options{Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+		},
 	},
 	"nats": {
 		func() setting.Setting { return natspub.Default() },

@@ -24,6 +24,14 @@ type Setting interface {
 	OnUnknown() string
 }
 
+// Hosted is a Setting that names the host that is connected to, so that people are told early when
+// no connection will be let out to it.
+type Hosted interface {
+	Setting
+	// Host returns the host, a name or an address, and the field that names it.
+	Host() (field, host string)
+}
+
 // Error is a *queue.FieldError. A value that may be a secret is left out.
 func Error(at, value, reason string) error {
 	if value != "" {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -57,7 +57,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 // secret that is stored there; then the engine is told to insist on the revision at
 // which that was read, so that it is never one of an older spec.
 func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queue.PutResult, error) {
-	if !deliver.Masked(spec.Deliver) {
+	if !secrets.Masked(spec.Deliver) {
 		if err := h.validTarget(spec); err != nil {
 			return queue.PutResult{}, err
 		}
@@ -72,7 +72,7 @@ func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queu
 		if expect != queue.AnyRevision && expect != stored.Revision { // 0 if there is none
 			return queue.PutResult{Revision: stored.Revision}, queue.ErrRevision
 		}
-		if spec.Deliver, err = deliver.Unmask(masked, stored.Spec.Deliver); err != nil {
+		if spec.Deliver, err = secrets.Unmask(masked, stored.Spec.Deliver); err != nil {
 			return queue.PutResult{}, err
 		}
 		if err := h.validTarget(spec); err != nil {

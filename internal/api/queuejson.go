@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -12,7 +12,7 @@ import (
 // shownSpec is a queue of which no more is known than its spec. All that is shown of
 // any queue goes through here, so that no answer has the secrets of a target.
 func shownSpec(spec queue.Spec, revision int64) wire.Queue {
-	spec.Deliver = deliver.Mask(spec.Deliver)
+	spec.Deliver = secrets.Mask(spec.Deliver)
 	return wire.Queue{Spec: spec, Revision: revision}
 }
 

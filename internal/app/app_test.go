@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/ops"
@@ -94,11 +95,11 @@ func TestMainJob(t *testing.T) {
 				t.Fatal(err)
 			}
 			reg := app.NewRegistry()
-			in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget, Registry: reg})
+			in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t)), Registry: reg})
 			if err != nil {
 				t.Fatal(err)
 			}
-			router := deliver.New(deliver.Options{})
+			router := deliver.New(deliver.Options{Egress: loopback(t)})
 			out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: router, Registry: reg, Drain: drain.Options{Name: "tester", Version: "v0"}, Listen: ops.Listen{Addr: "127.0.0.1:0"}})
 			if err != nil {
 				t.Fatal(err)
@@ -319,4 +320,14 @@ func TestPrograms(t *testing.T) {
 	if _, err := engine.Get(t.Context(), "email"); err != nil {
 		t.Errorf("the file's queue: %v", err)
 	}
+}
+
+// loopback lets targets be on this machine.
+func loopback(t *testing.T) *egress.Guard {
+	t.Helper()
+	g, err := egress.New(egress.Loopback...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

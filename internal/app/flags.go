@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
@@ -32,6 +31,8 @@ type storeFlags struct {
 	Partitions int    `default:"16" placeholder:"N" help:"How many parts the store has, on a Cluster the most nodes that can share the work. Fixed when the store is made (default ${default})."`
 	Config     string `type:"path" placeholder:"FILE" help:"YAML file of queues. Those that are missing are made; those that differ are reported and left alone."`
 
+	EgressFlags
+
 	Listen   string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
 	TLSCert  string `type:"path" placeholder:"FILE" help:"PEM file of the certificate to serve with. Needs --tls-key."`
 	TLSKey   string `type:"path" placeholder:"FILE" help:"PEM file of its private key."`
@@ -47,6 +48,7 @@ type storeFlags struct {
 // newParser makes a parser of cli. Every flag has an environment variable.
 func newParser(cli any, name, about string, stdout, stderr io.Writer, vars kong.Vars, exit func(int)) (*kong.Kong, error) {
 	vars["version"] = version.Version
+	vars["egresshelp"] = EgressHelp
 	return kong.New(cli, kong.Name(name), kong.Description(about), kong.Writers(stdout, stderr), kong.Exit(exit),
 		kong.DefaultEnvars("PENSTOCK"), vars)
 }
@@ -121,11 +123,11 @@ func (f *storeFlags) listenOn() ops.Listen {
 
 // open opens the store and makes the file's queues. The file is read first, so
 // that a mistake in it touches nothing.
-func (f *storeFlags) open(ctx context.Context, reg prometheus.Registerer, log *slog.Logger) (queue.Engine, error) {
+func (f *storeFlags) open(ctx context.Context, guard *egress.Guard, reg prometheus.Registerer, log *slog.Logger) (queue.Engine, error) {
 	var specs []queue.Spec
 	if f.Config != "" {
 		var err error
-		if specs, err = config.Load(f.Config, ValidTarget); err != nil {
+		if specs, err = config.Load(f.Config, ValidTarget(guard)); err != nil {
 			return nil, fmt.Errorf("--config: %w", err)
 		}
 	}
@@ -142,10 +144,4 @@ func (f *storeFlags) open(ctx context.Context, reg prometheus.Registerer, log *s
 		return nil, errors.Join(fmt.Errorf("--config %s: %w", f.Config, err), engine.Close())
 	}
 	return engine, nil
-}
-
-// ValidTarget checks the deliver part of a spec.
-func ValidTarget(raw json.RawMessage) error {
-	_, err := deliver.Parse(raw)
-	return err
 }

@@ -87,7 +87,7 @@ func newPlantSeen(t *testing.T, spec string, through func(drain.Handler) drain.H
 	}
 	for range 2 {
 		engine, stream, reg := process()
-		router := deliver.New(deliver.Options{})
+		router := deliver.New(deliver.Options{Egress: loopback(t)})
 		t.Cleanup(func() { _ = router.Close() })
 		d, err := app.NewDrainer(engine, app.DrainerOptions{Handler: through(router), Overflow: stream, Registry: reg, Drain: drain.Options{Name: "drainer"}})
 		if err != nil {
@@ -96,7 +96,7 @@ func newPlantSeen(t *testing.T, spec string, through func(drain.Handler) drain.H
 		run(d.Run, stream)
 	}
 	engine, stream, reg := process()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Overflow: stream, ValidateTarget: app.ValidTarget, Registry: reg})
+	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Overflow: stream, ValidateTarget: app.ValidTarget(loopback(t)), Registry: reg})
 	if err != nil {
 		t.Fatal(err)
 	}

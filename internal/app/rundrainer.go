@@ -21,6 +21,7 @@ const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a
 type drainerFlags struct {
 	storeFlags
 	natsFlags
+	SecretsFlags
 	PublishFlags
 	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs may be under way, or waiting for their departure, at once (default ${default})."`
 	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at once. Those that have not are given back at once."`
@@ -49,7 +50,11 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	log, reg := f.logger(stderr), NewRegistry()
-	engine, err := f.open(ctx, reg, log)
+	guard, err := f.Guard()
+	if err != nil {
+		return err
+	}
+	engine, err := f.open(ctx, guard, reg, log)
 	if err != nil {
 		return err
 	}
@@ -64,7 +69,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return errors.Join(err, engine.Close())
 	}
 	defer unpublish()
-	router := deliver.New(deliver.Options{Concurrency: f.Concurrency, NATS: publish, Logger: log})
+	router := deliver.New(deliver.Options{Concurrency: f.Concurrency, Secrets: f.Source(), Egress: guard, NATS: publish, Logger: log})
 	d, err := NewDrainer(engine, DrainerOptions{
 		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: version.Version, Logger: log},
 		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,

@@ -40,7 +40,11 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	log, reg := f.logger(stderr), NewRegistry()
-	engine, err := f.open(ctx, reg, log)
+	guard, err := f.Guard()
+	if err != nil {
+		return err
+	}
+	engine, err := f.open(ctx, guard, reg, log)
 	if err != nil {
 		return err
 	}
@@ -52,7 +56,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	i, err := NewIngress(engine, IngressOptions{
 		Overflow: overflow.Stream,
 		Listen:   f.listenOn(), Server: ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections},
-		ValidateTarget: ValidTarget, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+		ValidateTarget: ValidTarget(guard), Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
 		err = overflow.under(ctx, i.Run)

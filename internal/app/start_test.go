@@ -79,7 +79,7 @@ func startNATS(t *testing.T) *natsserver.Server {
 // comes they go on by themselves.
 func TestStartWithoutNATS(t *testing.T) {
 	redis, nats, target := redistest.New(t, redistest.Options{}), startNATS(t), newReceiver(t)
-	store := []string{"--redis", redis.URL(), "--init", "--nats", nats.URL()}
+	store := []string{"--redis", redis.URL(), "--init", "--nats", nats.URL(), "--egress-allow", "127.0.0.1"}
 	nats.Stop()
 	in, log := program(t, app.RunIngress, store...)
 	out, _ := program(t, app.RunDrainer, store...)

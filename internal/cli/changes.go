@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
 )
 
 // change is one field that differs.
@@ -37,7 +37,7 @@ func changes(from, to map[string]any) []change {
 // did and yet the revision has changed, then a secret of the target has.
 func withUnseen(list []change, changed bool) []change {
 	if changed && len(list) == 0 {
-		return []change{{Field: "deliver", From: deliver.Hidden, To: deliver.Hidden}}
+		return []change{{Field: "deliver", From: secrets.Hidden, To: secrets.Hidden}}
 	}
 	return list
 }

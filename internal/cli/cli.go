@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
+	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/queue"
@@ -147,7 +148,7 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 		kong.Name("penstock"),
 		kong.Description(description),
 		kong.DefaultEnvars("PENSTOCK"),
-		kong.Vars{"version": version.Version},
+		kong.Vars{"version": version.Version, "egresshelp": app.EgressHelp},
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(int) { ended = true }), // after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
@@ -243,4 +244,14 @@ func TestApply(t *testing.T) {
 	expect(t, ExitUsage, "", "queues[1].rate", "queue", "apply", "-f", path)
 	expect(t, ExitDone, "5/s", "", "queue", "info", "email") // nothing half-applied
 	expect(t, ExitUsage, "", "no such file", "queue", "apply", "-f", path+".none")
+}
+
+// loopback lets targets be on this machine.
+func loopback(t *testing.T) *egress.Guard {
+	t.Helper()
+	g, err := egress.New(egress.Loopback...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }

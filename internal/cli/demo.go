@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/examples"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/demo"
@@ -48,7 +49,11 @@ func (c *demoCmd) Run(r *run) error {
 	if c.Verbose {
 		log = logger(r.Err, slog.LevelInfo)
 	}
-	url, stop, err := startEmbedded(r.ctx, embeddedOptions{data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, log: log})
+	guard, err := egress.New(egress.Loopback...) // where the receiver is
+	if err != nil {
+		return err
+	}
+	url, stop, err := startEmbedded(r.ctx, embeddedOptions{data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: guard, log: log})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ type small struct {
 func (s *small) start(dir string) {
 	s.t.Helper()
 	url, stop, err := startEmbedded(s.t.Context(), embeddedOptions{
-		data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, log: slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		data: dir, listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(s.t), log: slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		s.t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/config"
@@ -27,8 +29,10 @@ import (
 type embeddedOptions struct {
 	data        string // directory of the store
 	listen      ops.Listen
-	config      string // file of queues; may be empty
-	concurrency int    // 0 is drain's default
+	config      string        // file of queues; may be empty
+	concurrency int           // 0 is drain's default
+	egress      *egress.Guard // nil is to public addresses alone
+	secrets     secrets.Source
 	publish     app.PublishFlags
 	log         *slog.Logger
 }
@@ -52,7 +56,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	var specs []queue.Spec
 	if o.config != "" {
 		// The file is read first, so that a mistake in it touches nothing.
-		if specs, err = config.Load(o.config, app.ValidTarget); err != nil {
+		if specs, err = config.Load(o.config, app.ValidTarget(o.egress)); err != nil {
 			return nil, usage(err)
 		}
 	}
@@ -79,7 +83,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		return nil, err
 	}
 	e.closers = append(e.closers, func() error { unpublish(); return nil })
-	router := deliver.New(deliver.Options{Concurrency: o.concurrency, NATS: publish, Logger: o.log})
+	router := deliver.New(deliver.Options{Concurrency: o.concurrency, Secrets: o.secrets, Egress: o.egress, NATS: publish, Logger: o.log})
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
 		Handler: router, Overflow: e.overflow, Registry: registry, Logger: o.log,
@@ -89,7 +93,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		return nil, err
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, Overflow: e.overflow, ValidateTarget: app.ValidTarget, Registry: registry, Logger: o.log,
+		Listen: o.listen, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress), Registry: registry, Logger: o.log,
 	})
 	return e, err
 }

@@ -136,7 +136,7 @@ func TestLanesLife(t *testing.T) {
 		got, at[id] = append(got, id), time.Now()
 	}))
 	t.Cleanup(receiver.Close)
-	url, stop, err := startEmbedded(t.Context(), embeddedOptions{data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, log: slog.New(slog.DiscardHandler)})
+	url, stop, err := startEmbedded(t.Context(), embeddedOptions{data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

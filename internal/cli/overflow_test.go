@@ -74,7 +74,7 @@ func TestOverflowLife(t *testing.T) {
 		got[string(body)]++
 	}))
 	t.Cleanup(receiver.Close)
-	url, stop, err := startEmbedded(t.Context(), embeddedOptions{data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, log: slog.New(slog.DiscardHandler)})
+	url, stop, err := startEmbedded(t.Context(), embeddedOptions{data: t.TempDir(), listen: ops.Listen{Addr: "127.0.0.1:0"}, egress: loopback(t), log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,9 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/prove"
 	"github.com/penstock/penstock/internal/store"
@@ -33,7 +35,7 @@ func (c *proveCmd) target(r *run, self string, o *prove.Options) (end func(), er
 		// machine could read a password.
 		return prove.Command{
 			Path: self,
-			Args: []string{"drainer", "--listen", "127.0.0.1:0", "--partitions", strconv.Itoa(c.Partitions)},
+			Args: []string{"drainer", "--listen", "127.0.0.1:0", "--partitions", strconv.Itoa(c.Partitions), egress.Flag, strings.Join(egress.Loopback, ",")},
 			Env:  append(os.Environ(), "PENSTOCK_REDIS="+c.Redis),
 		}
 	}
@@ -59,7 +61,7 @@ func (c *proveCmd) embedded(self string, o *prove.Options) (end func(), err erro
 	}
 	o.Store = prove.Ingress(api)
 	o.Drainer = func(int) prove.Command {
-		return prove.Command{Path: self, Args: []string{"up", "--tether", "--data", dir, "--listen", addr}}
+		return prove.Command{Path: self, Args: []string{"up", "--tether", "--data", dir, "--listen", addr, egress.Flag, strings.Join(egress.Loopback, ",")}}
 	}
 	return remove, nil
 }

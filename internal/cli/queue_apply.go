@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/queue"
@@ -137,7 +137,7 @@ func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied,
 	if err != nil {
 		return applied{}, err
 	}
-	seen, secrets, err := compare(&present.Spec, spec)
+	seen, unseen, err := compare(&present.Spec, spec)
 	if err != nil {
 		return applied{}, err
 	}
@@ -151,10 +151,10 @@ func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied,
 		}
 	}
 	if c.DryRun {
-		a.Unseen = secrets
+		a.Unseen = unseen
 		return a, nil
 	}
-	if len(seen) == 0 && !secrets {
+	if len(seen) == 0 && !unseen {
 		return a, nil
 	}
 	q, err := api.Put(r.ctx, spec.Name, text, present.Revision)
@@ -168,9 +168,9 @@ func (c *applyCmd) apply(r *run, api *client.Client, spec *queue.Spec) (applied,
 // compare lists in what the server's spec of a queue differs from the file's, as far as
 // that can be seen, and reports whether the file has secrets: what the server shows
 // does not tell whether it has the same.
-func compare(present, file *queue.Spec) (seen []change, secrets bool, err error) {
+func compare(present, file *queue.Spec) (seen []change, unseen bool, err error) {
 	shown := *file
-	shown.Deliver = deliver.Mask(file.Deliver)
+	shown.Deliver = secrets.Mask(file.Deliver)
 	var trees [3]map[string]any
 	for i, spec := range []*queue.Spec{present, &shown, file} {
 		if trees[i], err = tree(spec); err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -97,7 +97,7 @@ func (c *lsCmd) draw(r *run, queues []wire.Queue, failed error, screen bool) err
 		return err
 	}
 	now := time.Now()
-	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), deliver.MaskURL(r.server))
+	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), secrets.MaskURL(r.server))
 	if failed != nil {
 		text += failed.Error() + "\n"
 	} else {

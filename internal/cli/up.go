@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/ops"
 )
@@ -16,6 +17,8 @@ type upCmd struct {
 	TLSCert     string `help:"Certificate, PEM." placeholder:"FILE"`
 	TLSKey      string `help:"Its key, PEM." placeholder:"FILE"`
 	Insecure    bool   `help:"Listen beyond loopback without TLS."`
+	app.EgressFlags
+	app.SecretsFlags
 	app.PublishFlags
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
 	Tether   bool       `hidden:"" help:"End when standard input does."`
@@ -26,6 +29,9 @@ func (upCmd) Help() string {
 	return `Runs until Ctrl-C or SIGTERM: then it stops taking jobs, gives back those that have not
 left, and finishes those that have. Jobs are on disk before they are acknowledged. One
 process has the store; a second one on the same directory is refused.
+
+Targets may be at public addresses, and on this machine as long as only this machine can
+reach the API; --egress-allow says otherwise.
 
 Examples:
   penstock up
@@ -40,11 +46,18 @@ func (c *upCmd) Run(r *run) error {
 		defer cancel()
 		ctx = tied
 	}
+	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure}
+	guard, err := c.guard(listen)
+	if err != nil {
+		return usage(err)
+	}
 	e, err := openEmbedded(ctx, embeddedOptions{
 		data:        c.Data,
-		listen:      ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure},
+		listen:      listen,
 		config:      c.Config,
 		concurrency: c.Concurrency,
+		egress:      guard,
+		secrets:     c.Source(),
 		publish:     c.PublishFlags,
 		log:         logger(r.Err, c.LogLevel),
 	})
@@ -55,6 +68,15 @@ func (c *upCmd) Run(r *run) error {
 		r.say("penstock: %v", err) // it runs all the same
 	}
 	return e.run(ctx)
+}
+
+// guard lets targets be on this machine, unless they are told to be elsewhere, or others than this machine
+// can reach the API, and so name targets.
+func (c *upCmd) guard(listen ops.Listen) (*egress.Guard, error) {
+	if listen.Local() {
+		return c.Guard(egress.Loopback...)
+	}
+	return c.Guard()
 }
 
 // greet says where it listens, and what to paste to see it work.

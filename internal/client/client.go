@@ -24,7 +24,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -46,7 +46,7 @@ type Client struct {
 // It does not connect. A nil hc means http.DefaultClient's behaviour without a
 // time limit; each call has its context.
 func New(base string, hc *http.Client) (*Client, error) {
-	shown := deliver.MaskURL(base)
+	shown := secrets.MaskURL(base)
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("server %q: must be a URL such as %s", shown, DefaultURL)
@@ -143,7 +143,7 @@ func (c *Client) do(ctx context.Context, method, path string, head http.Header, 
 		return resp.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s %s: the answer cannot be read, is this an ingress? %w", method, c.shown+deliver.MaskURL(path), err)
+		return nil, fmt.Errorf("%s %s: the answer cannot be read, is this an ingress? %w", method, c.shown+secrets.MaskURL(path), err)
 	}
 	return resp.Header, nil
 }

@@ -22,7 +22,7 @@ import (
 // addresses. A job that one ingress took is delivered, and all of them are healthy and end when told to.
 func TestServices(t *testing.T) {
 	deploy := load(t)
-	first, err := readCompose(t, deploy, "PENSTOCK_INIT=true")
+	first, err := readCompose(t, deploy, "PENSTOCK_INIT=true", "PENSTOCK_EGRESS_ALLOW=127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,6 +57,12 @@ func (l Listen) bind(connections int) (net.Listener, error) {
 	return ln, nil
 }
 
+// Local reports whether only this machine can reach it.
+func (l Listen) Local() bool {
+	host, _, err := net.SplitHostPort(l.Addr)
+	return err == nil && loopback(host)
+}
+
 // loopback reports whether only this machine can reach a host. A name other than
 // localhost may resolve to anything.
 func loopback(host string) bool {

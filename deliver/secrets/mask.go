@@ -1,4 +1,4 @@
-package deliver
+package secrets
 
 import (
 	stdjson "encoding/json"
@@ -44,6 +44,15 @@ func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
 func MaskURL(url string) string {
 	masked, _ := rewriteURL(url, place{}, func(place, string) (string, error) { return Hidden, nil }) // it has no error of its own
 	return masked
+}
+
+// InURL returns the secrets that stand in a URL, as they stand there.
+func InURL(url string) (found []string) {
+	_, _ = rewriteURL(url, place{}, func(_ place, secret string) (string, error) {
+		found = append(found, secret)
+		return secret, nil
+	})
+	return found
 }
 
 // Masked reports whether Hidden stands for a secret somewhere in a deliver setting.

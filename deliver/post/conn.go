@@ -1,4 +1,4 @@
-package deliver
+package post
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/penstock/penstock/deliver/egress"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 
 var (
 	errShut   = errors.New("the connection was not handed out")
-	errClosed = errors.New("the router is closed")
+	errClosed = errors.New("the sender is closed")
 )
 
 // conn is a connection, above TLS, that writes only when it was handed out: a request
@@ -52,7 +54,7 @@ func (c *conn) Write(b []byte) (int, error) {
 // takes longer than a departure is granted ahead gets its connections. But then
 // nobody is told when the dial fails. The dialer remembers.
 type dialer struct {
-	net       net.Dialer
+	connect   func(ctx context.Context, network, address string) (net.Conn, error)
 	tls       *tls.Config
 	handshake time.Duration // at most
 
@@ -70,14 +72,14 @@ type failure struct {
 	at  time.Time
 }
 
-func newDialer(config *tls.Config) *dialer {
+func newDialer(config *tls.Config, guard *egress.Guard) *dialer {
 	if config == nil {
 		config = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
 	config = config.Clone()
 	config.NextProtos = []string{"http/1.1"}
 	d := &dialer{
-		net: net.Dialer{Timeout: dialTimeout}, tls: config, handshake: handshakeTimeout, failures: make(map[string]failure),
+		connect: guard.Dialer(net.Dialer{Timeout: dialTimeout}), tls: config, handshake: handshakeTimeout, failures: make(map[string]failure),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
@@ -85,13 +87,13 @@ func newDialer(config *tls.Config) *dialer {
 
 func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.remember(ctx, "http", address, func(ctx context.Context) (net.Conn, error) {
-		return d.net.DialContext(ctx, network, address)
+		return d.connect(ctx, network, address)
 	})
 }
 
 func (d *dialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.remember(ctx, "https", address, func(ctx context.Context) (net.Conn, error) {
-		plain, err := d.net.DialContext(ctx, network, address)
+		plain, err := d.connect(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

@@ -1,4 +1,4 @@
-package deliver
+package post
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestAnswersEchoNoSecrets(t *testing.T) {
-	target := &HTTP{
+	target := &Target{
 		URL:     "https://user:hunter2@a.example/send?key=s3cr%20et&n=1",
 		Headers: map[string]string{"Authorization": "Bearer t0ken", "X-Short": "a"},
 	}

@@ -1,4 +1,4 @@
-package deliver
+package post
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestRequest(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		arrived <- got{r, string(b)}
 	})
-	r := router(t, Options{})
+	r := sender(t, Options{})
 	for _, payload := range []string{`{"to": "a@example.com"}`, "", strings.Repeat("x", 1<<20)} {
 		job := jobFor(s.URL+"/send?x=1", payload)
 		job.ContentType = "text/plain"
@@ -89,7 +89,7 @@ func TestAnswers(t *testing.T) {
 				w.WriteHeader(c.status)
 				_, _ = io.WriteString(w, c.body)
 			})
-			r := router(t, Options{})
+			r := sender(t, Options{})
 			for range 2 {
 				err := r.Handle(t.Context(), jobFor(s.URL, "{}"), opened())
 				if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && got != c.want {
@@ -115,7 +115,7 @@ func TestRedirect(t *testing.T) {
 		}
 		http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
 	})
-	err := router(t, Options{}).Handle(t.Context(), jobFor(s.URL, "{}"), opened())
+	err := sender(t, Options{}).Handle(t.Context(), jobFor(s.URL, "{}"), opened())
 	wantErr(t, err, nil, "answered 307 (redirects are not followed)")
 	if followed.Load() != 0 {
 		t.Error("followed")
@@ -130,7 +130,7 @@ func TestReuse(t *testing.T) {
 		}
 	})
 	const n = 8
-	r := router(t, Options{TLS: config, Concurrency: n})
+	r := sender(t, Options{TLS: config, Concurrency: n})
 	for range 20 {
 		errs := make(chan error)
 		for range n {
@@ -148,7 +148,7 @@ func TestReuse(t *testing.T) {
 }
 
 func TestNoProxy(t *testing.T) {
-	if newPoster(Options{}).transport.Proxy != nil {
+	if New(Options{}).transport.Proxy != nil {
 		t.Error("a proxy may come from the environment")
 	}
 }
@@ -206,7 +206,7 @@ func TestHostileAnswers(t *testing.T) {
 			job := jobFor("http://"+addr, "{}")
 			job.Spec.Deliver = config("http://"+addr, 200*time.Millisecond)
 			begin := time.Now()
-			err := router(t, Options{}).Handle(t.Context(), job, opened())
+			err := sender(t, Options{}).Handle(t.Context(), job, opened())
 			close(end)
 			if c.want == "" && err != nil {
 				t.Errorf("error %v", err)
@@ -263,7 +263,7 @@ func TestInterrupted(t *testing.T) {
 			time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
 			return nil
 		}
-		wantErr(t, router(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), g), cause, "interrupted")
+		wantErr(t, sender(t, Options{}).Handle(ctx, jobFor(s.URL, "{}"), g), cause, "interrupted")
 	}
 }
 
@@ -275,14 +275,23 @@ func TestCannotConnect(t *testing.T) {
 	addr := l.Addr().String()
 	_ = l.Close()
 	g := opened()
-	wantErr(t, router(t, Options{}).Handle(t.Context(), jobFor("http://"+addr, "{}"), g), nil, "refused")
+	wantErr(t, sender(t, Options{}).Handle(t.Context(), jobFor("http://"+addr, "{}"), g), nil, "refused")
 	s, _, _ := secure(t, func(http.ResponseWriter, *http.Request) { t.Error("delivered to a stranger") })
 	s.Config.ErrorLog = discard()
-	wantErr(t, router(t, Options{}).Handle(t.Context(), jobFor(s.URL, "{}"), g), nil, "certificate")
+	wantErr(t, sender(t, Options{}).Handle(t.Context(), jobFor(s.URL, "{}"), g), nil, "certificate")
 	if g.count() != 0 {
 		t.Error("was at the gate without a connection")
 	}
 	h := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer h.Close()
-	wantErr(t, router(t, Options{}).Handle(t.Context(), jobFor("https"+strings.TrimPrefix(h.URL, "http"), "{}"), g), nil, "TLS handshake")
+	wantErr(t, sender(t, Options{}).Handle(t.Context(), jobFor("https"+strings.TrimPrefix(h.URL, "http"), "{}"), g), nil, "TLS handshake")
+}
+
+// What a setting has that nobody checked is not quoted.
+func TestUncheckedURL(t *testing.T) {
+	err := sender(t, Options{}).Deliver(t.Context(), jobFor("", "{}"), opened(), &Target{URL: "http://u:hunter2@a\x00/?hunter2"})
+	wantErr(t, err, errURL, "deliver.http.url")
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Error(err)
+	}
 }

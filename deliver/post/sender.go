@@ -1,8 +1,9 @@
-package deliver
+package post
 
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
@@ -52,19 +55,36 @@ var (
 	errTwice   = errors.New("the connection ended before an answer came; the receiver may have the request")
 )
 
-// poster posts jobs over HTTP/1.1.
+// Options of a Sender. The zero Options are useful.
+type Options struct {
+	// Concurrency is that of the drainer: so many connections to one host are kept
+	// at most. The default is drain.DefaultConcurrency.
+	Concurrency int
+	// Secrets is where ${secret:NAME} is resolved.
+	Secrets secrets.Source
+	// Egress says where connections may go; nil is to public addresses alone.
+	Egress *egress.Guard
+	// TLS is the client's configuration; the default trusts the system's roots.
+	TLS *tls.Config
+}
+
+// Sender posts jobs over HTTP/1.1.
 //
 // It does not speak HTTP/2: there a connection is shared by requests under way, and being given it
 // does not mean that this request's bytes are the next. A gate in front of it could
 // neither be precise nor refuse.
-type poster struct {
+type Sender struct {
 	dialer    *dialer
 	transport *http.Transport
 }
 
-func newPoster(o Options) *poster {
-	d := newDialer(o.TLS)
-	return &poster{dialer: d, transport: &http.Transport{
+// New returns a Sender. Close it when nothing is being delivered any more.
+func New(o Options) *Sender {
+	if o.Concurrency <= 0 {
+		o.Concurrency = drain.DefaultConcurrency
+	}
+	d := newDialer(o.TLS, o.Egress)
+	return &Sender{dialer: d, transport: &http.Transport{
 		// Proxy is nil: a variable of the environment must not reroute deliveries.
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
@@ -85,15 +105,15 @@ func onlyHTTP1() *http.Protocols {
 }
 
 // Close implements Sender.
-func (p *poster) Close() error {
-	p.dialer.close()
-	p.transport.CloseIdleConnections()
+func (s *Sender) Close() error {
+	s.dialer.close()
+	s.transport.CloseIdleConnections()
 	return nil
 }
 
 // Deliver implements Sender. A 2xx answer is nil, anything else an error.
-func (p *poster) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error {
-	target := s.(*HTTP)
+func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, to setting.Setting) error {
+	target := to.(*Target)
 	a := &attempt{gate: gate, timeout: target.Timeout.D()}
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.end()
@@ -104,15 +124,15 @@ func (p *poster) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s
 		return drain.Permanent(errURL)
 	}
 	// RoundTrip and not http.Client: no redirects, no cookies, no surprises.
-	answer, err := p.transport.RoundTrip(req)
+	answer, err := s.transport.RoundTrip(req)
 	if err != nil {
-		return p.explain(ctx, a, req, err)
+		return s.explain(ctx, a, req, err)
 	}
 	return a.read(answer, func(text string) string { return hide(text, job, target) })
 }
 
 // explain says what an error of RoundTrip is to the drainer.
-func (p *poster) explain(ctx context.Context, a *attempt, req *http.Request, err error) error {
+func (s *Sender) explain(ctx context.Context, a *attempt, req *http.Request, err error) error {
 	refused, cause := a.refusal(), context.Cause(a.ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -122,7 +142,7 @@ func (p *poster) explain(ctx context.Context, a *attempt, req *http.Request, err
 	case errors.Is(cause, errUnready):
 		// A receiver that is slow to shake hands has its connection for the next job. One
 		// that cannot be reached must not have jobs go round for ever.
-		if failed := p.dialer.failed(req.URL.Scheme, address(req)); failed != nil {
+		if failed := s.dialer.failed(req.URL.Scheme, address(req)); failed != nil {
 			return failed
 		}
 		return errUnready
@@ -169,7 +189,7 @@ func (a *attempt) refusal() error {
 	return a.refused
 }
 
-func (a *attempt) request(job *drain.Job, target *HTTP) (*http.Request, error) {
+func (a *attempt) request(job *drain.Job, target *Target) (*http.Request, error) {
 	ctx := httptrace.WithClientTrace(a.ctx, &httptrace.ClientTrace{GotConn: a.gotConn})
 	// With a reader of bytes the length is known, and the body can be read again when a
 	// kept connection turns out to be closed before anything was written.

@@ -1,10 +1,11 @@
-package deliver
+package post
 
 import (
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 )
 
@@ -13,14 +14,14 @@ const leastSecret = 4
 
 // hide replaces what was sent as a header's value, or stands in the URL's query, in what a
 // receiver answered: some echo the request, and answers are kept and shown to people.
-func hide(text string, job *drain.Job, target *HTTP) string {
+func hide(text string, job *drain.Job, target *Target) string {
 	if text == "" {
 		return text
 	}
-	var secrets []string
+	var hidden []string
 	add := func(s string) {
 		if len(s) >= leastSecret {
-			secrets = append(secrets, s)
+			hidden = append(hidden, s)
 		}
 	}
 	for _, headers := range []map[string]string{target.Headers, job.Headers} {
@@ -31,16 +32,15 @@ func hide(text string, job *drain.Job, target *HTTP) string {
 			}
 		}
 	}
-	_, _ = rewriteURL(target.URL, place{}, func(_ place, value string) (string, error) { // it has no error of its own
+	for _, value := range secrets.InURL(target.URL) {
 		add(value)
 		if plain, err := url.QueryUnescape(value); err == nil && plain != value {
 			add(plain)
 		}
-		return value, nil
-	})
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may be part of another
-	for _, s := range secrets {
-		text = strings.ReplaceAll(text, s, Hidden)
+	}
+	slices.SortFunc(hidden, func(a, b string) int { return len(b) - len(a) }) // one may be part of another
+	for _, s := range hidden {
+		text = strings.ReplaceAll(text, s, secrets.Hidden)
 	}
 	return text
 }

@@ -1,4 +1,4 @@
-package deliver_test
+package post_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/post"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/leaky"
@@ -33,8 +35,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.at = append(r.at, now)
-	id := q.Header.Get(deliver.HeaderID)
-	if q.Header.Get(deliver.HeaderAttempt) == "1" && id[len(id)-1] == '7' {
+	id := q.Header.Get(post.HeaderID)
+	if q.Header.Get(post.HeaderAttempt) == "1" && id[len(id)-1] == '7' {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}
@@ -69,7 +71,11 @@ func TestEndToEnd(t *testing.T) {
 	if _, err := e.Append(t.Context(), jobs); err != nil {
 		t.Fatal(err)
 	}
-	router := deliver.New(deliver.Options{TLS: s.Client().Transport.(*http.Transport).TLSClientConfig})
+	guard, err := egress.New(egress.Loopback...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := deliver.New(deliver.Options{Egress: guard, TLS: s.Client().Transport.(*http.Transport).TLSClientConfig})
 	defer router.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	end := make(chan error, 1)

@@ -1,4 +1,4 @@
-package deliver
+package post
 
 import (
 	"bufio"
@@ -81,7 +81,7 @@ func testLate(t *testing.T, scheme, payload string, kept, passes bool, serverTLS
 		}
 		got <- s
 	})
-	r := New(Options{TLS: clientTLS})
+	r := router{New(Options{TLS: clientTLS, Egress: local()})}
 	defer r.Close()
 	url := scheme + "://" + addr
 	if kept {
@@ -131,7 +131,7 @@ func TestSlowHandshake(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 		}
 	})
-	r := router(t, Options{TLS: clientTLS})
+	r := sender(t, Options{TLS: clientTLS})
 	g := late(1)
 	g.closes = time.Now().Add(30 * time.Millisecond)
 	wantErr(t, r.Handle(t.Context(), jobFor("https://"+addr, "{}"), g), drain.ErrLate, "")
@@ -155,8 +155,8 @@ func TestSlowHandshake(t *testing.T) {
 // has failed behind everybody's back, the next late job fails with its reason.
 func TestUnreachable(t *testing.T) {
 	addr := raw(t, nil, func(_ int, c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // never shakes hands
-	r := router(t, Options{})
-	r.sender("http").(*poster).dialer.handshake = 100 * time.Millisecond
+	r := sender(t, Options{})
+	r.dialer.handshake = 100 * time.Millisecond
 	attempt := func() error {
 		g := opened()
 		g.closes = time.Now().Add(5 * time.Millisecond)
@@ -194,7 +194,7 @@ func TestIdleClosed(t *testing.T) {
 			}
 		}
 	})
-	r := router(t, Options{})
+	r := sender(t, Options{})
 	url := "http://" + addr
 	if err := r.Handle(t.Context(), jobFor(url, "{}"), opened()); err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestIdleClosedThenLate(t *testing.T) {
 		_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 		<-shut
 	})
-	r := router(t, Options{})
+	r := sender(t, Options{})
 	if err := r.Handle(t.Context(), jobFor("http://"+addr, "{}"), opened()); err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestNotTwice(t *testing.T) {
 				_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 			}
 		})
-		r := router(t, Options{})
+		r := sender(t, Options{})
 		if err := r.Handle(t.Context(), jobFor("http://"+addr, payload), opened()); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package deliver
+package secrets
 
 import (
 	"encoding/json"
