@@ -10,6 +10,7 @@ func TestKinds(t *testing.T) {
 	for raw, kind := range map[string]string{
 		`{"http": {"url": "https://api.example.com/"}}`: "http",
 		`{"nats": {"subject": "orders.{lane}"}}`:        "nats",
+		`{"asynq": {"task": "email:send"}}`:             "asynq",
 	} {
 		target, err := Parse(json.RawMessage(raw))
 		if err != nil || target.Kind != kind {

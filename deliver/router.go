@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/natspub"
 	"github.com/penstock/penstock/deliver/post"
@@ -34,6 +35,8 @@ type Options struct {
 	Secrets secrets.Source
 	// Egress says where connections may go; nil is to public addresses alone.
 	Egress *egress.Guard
+	// Asynq is where asynq targets release their tasks.
+	Asynq asynqx.Options
 	// NATS is where nats targets publish.
 	NATS natspub.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
@@ -53,6 +56,10 @@ var kinds = map[string]kind{
 		func(o Options) Sender {
 			return post.New(post.Options{Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
 		},
+	},
+	"asynq": {
+		func() setting.Setting { return asynqx.Default() },
+		func(o Options) Sender { return asynqx.New(o.Asynq) },
 	},
 	"nats": {
 		func() setting.Setting { return natspub.Default() },

@@ -5,11 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/hibiken/asynq"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/deliver/natspub"
 )
 
-// PublishFlags say where nats targets publish. It need not be the NATS of the overflow.
+// PublishFlags say where targets deliver that are the operator's own. None of them need be what
+// the store and the overflow are on.
 type PublishFlags struct {
+	AsynqRedis    string `placeholder:"URL" help:"Redis that asynq targets release their tasks into, such as redis://a:6379/1, rediss:// for TLS, or redis-sentinel://a:26379,b:26379?master=m."`
 	PublishNATS   string `name:"publish-nats" placeholder:"URL,..." help:"NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS."`
 	PublishCreds  string `type:"path" placeholder:"FILE" help:"Credentials file to log in to that NATS with. A user and password, or a token, may stand in the URL instead."`
 	PublishPrefix string `placeholder:"SUBJECT" help:"What every subject begins with that they publish to, such as jobs: nothing outside of it can be reached. Needed by --publish-nats."`
@@ -23,17 +29,31 @@ func (f *PublishFlags) Validate() error {
 	case f.PublishNATS != "" && !natspub.ValidPrefix(f.PublishPrefix):
 		return fmt.Errorf("--publish-prefix %q: must be tokens of letters, digits, _ and - with dots between, such as jobs", f.PublishPrefix)
 	}
-	return nil
+	_, err := f.asynq()
+	return err
 }
 
-// Connect connects to that NATS, which may be away. End it with done.
-func (f *PublishFlags) Connect(log *slog.Logger) (o natspub.Options, done func(), err error) {
-	if f.PublishNATS == "" {
-		return natspub.Options{}, func() {}, nil
+func (f *PublishFlags) asynq() (asynqx.Options, error) {
+	if f.AsynqRedis == "" {
+		return asynqx.Options{}, nil
+	}
+	redis, err := asynq.ParseRedisURI(f.AsynqRedis)
+	if err != nil { // it may quote a password
+		return asynqx.Options{}, errors.New("--asynq-redis: must be a URL such as redis://127.0.0.1:6379/1, rediss://..., redis-socket:///path or redis-sentinel://a:26379?master=NAME")
+	}
+	return asynqx.Options{Redis: redis}, nil
+}
+
+// Connect puts into a router's options what the flags name. Servers may be away. End it with done, when the router is
+// closed.
+func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(), err error) {
+	if o.Asynq, err = f.asynq(); err != nil || f.PublishNATS == "" {
+		return func() {}, err
 	}
 	conn, err := (&natsFlags{NATS: f.PublishNATS, NATSCreds: f.PublishCreds}).connect("penstock publisher", log)
 	if err != nil {
-		return natspub.Options{}, func() {}, fmt.Errorf("--publish-nats: %w", withoutURL(err, f.PublishNATS))
+		return nil, fmt.Errorf("--publish-nats: %w", withoutURL(err, f.PublishNATS))
 	}
-	return natspub.Options{Conn: conn, Prefix: f.PublishPrefix}, conn.Close, nil
+	o.NATS = natspub.Options{Conn: conn, Prefix: f.PublishPrefix}
+	return conn.Close, nil
 }

@@ -64,12 +64,13 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	defer overflow.close()
 	grace := graceOption(f.Grace)
-	publish, unpublish, err := f.PublishFlags.Connect(log)
+	targets := deliver.Options{Concurrency: f.Concurrency, Secrets: f.Source(), Egress: guard, Logger: log}
+	disconnect, err := f.Connect(&targets, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())
 	}
-	defer unpublish()
-	router := deliver.New(deliver.Options{Concurrency: f.Concurrency, Secrets: f.Source(), Egress: guard, NATS: publish, Logger: log})
+	defer disconnect()
+	router := deliver.New(targets)
 	d, err := NewDrainer(engine, DrainerOptions{
 		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: version.Version, Logger: log},
 		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,

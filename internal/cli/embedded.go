@@ -78,12 +78,13 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if _, err = config.Apply(ctx, e.engine, specs, o.log); err != nil {
 		return nil, err
 	}
-	publish, unpublish, err := o.publish.Connect(o.log)
+	targets := deliver.Options{Concurrency: o.concurrency, Secrets: o.secrets, Egress: o.egress, Logger: o.log}
+	disconnect, err := o.publish.Connect(&targets, o.log)
 	if err != nil {
 		return nil, err
 	}
-	e.closers = append(e.closers, func() error { unpublish(); return nil })
-	router := deliver.New(deliver.Options{Concurrency: o.concurrency, Secrets: o.secrets, Egress: o.egress, NATS: publish, Logger: o.log})
+	e.closers = append(e.closers, func() error { disconnect(); return nil })
+	router := deliver.New(targets)
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
 		Handler: router, Overflow: e.overflow, Registry: registry, Logger: o.log,

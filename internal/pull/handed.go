@@ -68,7 +68,13 @@ func (d *Desk) giveBack(jobs []*job, why Reason) {
 		d.memory.Add(-int64(len(j.text)))
 		d.o.Observer.Released(j.Queue, why)
 	}
-	var err error
+	if err := d.settle(s); err != nil {
+		d.o.Logger.Warn("jobs could not be given back; they are granted again when their leases have run out", "queue", jobs[0].Queue, "jobs", len(jobs), "error", err)
+	}
+}
+
+// settle settles, and returns when that is done or given up.
+func (d *Desk) settle(s []queue.Settlement) (err error) {
 	for try := range settleTries {
 		if try > 0 {
 			time.Sleep(settlePause)
@@ -77,8 +83,8 @@ func (d *Desk) giveBack(jobs []*job, why Reason) {
 		_, err = d.engine.Settle(ctx, s)
 		cancel()
 		if err == nil {
-			return
+			return nil
 		}
 	}
-	d.o.Logger.Warn("jobs could not be given back; they are granted again when their leases have run out", "queue", jobs[0].Queue, "jobs", len(jobs), "error", err)
+	return err
 }

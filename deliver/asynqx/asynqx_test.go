@@ -1,0 +1,290 @@
+package asynqx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/asynqx"
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+const limit = time.Minute // for anything to happen on a busy machine
+
+// delta is wide: workers are a hop behind the departure, and the machine may be busy.
+const delta = 150 * time.Millisecond
+
+func redis(t *testing.T) (*redistest.Server, asynq.RedisConnOpt) {
+	t.Helper()
+	s := redistest.New(t, redistest.Options{})
+	o, err := asynq.ParseRedisURI(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, o
+}
+
+func engine(t *testing.T, specs ...queue.Spec) queue.Engine {
+	t.Helper()
+	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	for _, s := range specs {
+		if _, err := e.Put(t.Context(), s, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e
+}
+
+// workers are an asynq server that notes what it processed, and when.
+type workers struct {
+	begin time.Time
+	mu    sync.Mutex
+	at    []time.Duration
+	ids   map[string]int
+	seen  chan struct{}
+}
+
+func (w *workers) ProcessTask(ctx context.Context, _ *asynq.Task) error {
+	now := time.Since(w.begin)
+	id, _ := asynq.GetTaskID(ctx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = append(w.at, now)
+	w.ids[id]++
+	w.seen <- struct{}{}
+	return nil
+}
+
+func work(t *testing.T, o asynq.RedisConnOpt, c asynq.Config, with ...asynq.MiddlewareFunc) *workers {
+	t.Helper()
+	w := &workers{begin: time.Now(), ids: map[string]int{}, seen: make(chan struct{}, 10_000)}
+	c.LogLevel, c.TaskCheckInterval, c.DelayedTaskCheckInterval = asynq.FatalLevel, 10*time.Millisecond, 50*time.Millisecond
+	s := asynq.NewServer(o, c)
+	mux := asynq.NewServeMux()
+	mux.Use(with...)
+	mux.Handle("email:send", w)
+	if err := s.Start(mux); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Shutdown)
+	return w
+}
+
+// wait waits until so many were processed.
+func (w *workers) wait(t *testing.T, n int) {
+	t.Helper()
+	over := time.After(limit)
+	for i := range n {
+		select {
+		case <-w.seen:
+		case <-over:
+			t.Fatalf("%d of %d were processed", i, n)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, times := range w.ids {
+		if times != 1 {
+			t.Errorf("%s was processed %d times", id, times)
+		}
+	}
+}
+
+func (w *workers) judge(t *testing.T, rate leaky.Rate) {
+	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if v := (law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}).Judge(law.At(w.at)); !v.Held {
+		t.Errorf("%d in %v, allowed %d", v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
+	}
+}
+
+// A producer that enqueues through Penstock, a fleet of workers that knows nothing of it: everything arrives once, at
+// the rate, with asynq's options.
+func TestRoundTrip(t *testing.T) {
+	const n = 60
+	rate := leaky.PerSecond(100)
+	_, o := redis(t)
+	e := engine(t, queue.Spec{Name: "mail", Rate: rate, Deliver: []byte(`{"asynq": {"queue": "out", "retention": "1h"}}`)})
+	client := asynqx.NewClient(e)
+	for i := range n {
+		info, err := client.Enqueue(asynq.NewTask("email:send", fmt.Appendf(nil, "%d", i)), asynq.Queue("mail"), asynq.TaskID(fmt.Sprint("t", i)), asynq.MaxRetry(3))
+		if err != nil || info.State != asynq.TaskStatePending || info.Queue != "mail" || info.NextProcessAt.IsZero() {
+			t.Fatalf("%+v, %v", info, err)
+		}
+	}
+	if _, err := client.Enqueue(asynq.NewTask("email:send", []byte("0")), asynq.Queue("mail"), asynq.TaskID("t0")); !errors.Is(err, asynq.ErrTaskIDConflict) {
+		t.Errorf("the same id again: %v", err)
+	}
+	w := work(t, o, asynq.Config{Queues: map[string]int{"out": 1}, Concurrency: 10})
+	router := deliver.New(deliver.Options{Asynq: asynqx.Options{Redis: o}})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- drain.Run(ctx, e, router, drain.Options{}) }()
+	w.wait(t, n)
+	stop()
+	if err := errors.Join(<-ended, router.Close()); err != nil {
+		t.Error(err)
+	}
+	w.judge(t, rate)
+	inspector := asynq.NewInspector(o)
+	defer inspector.Close()
+	info, err := inspector.GetTaskInfo("out", "t7")
+	if err != nil || info.MaxRetry != 3 || string(info.Payload) != "7" || info.Headers[asynqx.HeaderQueue] != "mail" {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+type gate struct{}
+
+func (gate) Wait(context.Context) error { return nil }
+func (gate) Closes() time.Time          { return time.Now().Add(limit) }
+
+func job(payload string) *drain.Job {
+	return &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{Queue: "mail", ID: "j1", Payload: []byte(payload)}}}
+}
+
+func target() *asynqx.Target {
+	t := asynqx.Default()
+	t.Task = "email:send"
+	return t
+}
+
+// A job that is released again is in asynq once; another one of its id is told apart.
+func TestReleasedAgain(t *testing.T) {
+	_, o := redis(t)
+	s := asynqx.New(asynqx.Options{Redis: o})
+	defer s.Close()
+	for range 2 {
+		if err := s.Deliver(t.Context(), job("a"), gate{}, target()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Deliver(t.Context(), job("b"), gate{}, target()); !drain.IsPermanent(err) || !strings.Contains(err.Error(), "another task") {
+		t.Errorf("another job of the id: %v", err)
+	}
+	inspector := asynq.NewInspector(o)
+	defer inspector.Close()
+	info, err := inspector.GetQueueInfo("default")
+	if err != nil || info.Size != 1 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+func TestRedisIsAway(t *testing.T) {
+	server, o := redis(t)
+	s := asynqx.New(asynqx.Options{Redis: o})
+	defer s.Close()
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Deliver(t.Context(), job("a"), gate{}, target()); drain.What(err).Verdict != queue.Down {
+		t.Errorf("%v: %v", drain.What(err), err)
+	}
+	none := asynqx.New(asynqx.Options{})
+	if err := none.Deliver(t.Context(), job("a"), gate{}, target()); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-redis") {
+		t.Errorf("without a Redis: %v", err)
+	}
+}
+
+// Workers of a fleet that is fed past Penstock are held to the rate of a queue; those whose turn is far off
+// are retried, and spend no retry; those that have none wait.
+func TestLimit(t *testing.T) {
+	const n = 40
+	rate := leaky.PerSecond(20)
+	_, o := redis(t)
+	e := engine(t, queue.Spec{Name: "api", Rate: rate, Pull: true})
+	desk := pull.New(e, pull.Options{})
+	running, stop := context.WithCancel(t.Context())
+	over := make(chan error, 1)
+	go func() { over <- desk.Run(running) }()
+	turns := pull.NewTurns(e, desk, "api")
+
+	producer := asynq.NewClient(o)
+	defer producer.Close()
+	for i := range n {
+		if _, err := producer.Enqueue(asynq.NewTask("email:send", nil), asynq.TaskID(fmt.Sprint("t", i)), asynq.MaxRetry(i%2), asynq.Retention(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := work(t, o, asynq.Config{Concurrency: 16, IsFailure: asynqx.IsFailure(nil), RetryDelayFunc: asynqx.RetryDelay(nil)},
+		asynqx.Limit(turns, 200*time.Millisecond))
+	w.wait(t, n)
+	w.judge(t, rate)
+	inspector := asynq.NewInspector(o)
+	defer inspector.Close()
+	retried := 0
+	for i := range n {
+		info, err := inspector.GetTaskInfo("default", fmt.Sprint("t", i))
+		if err != nil || info.Retried != 0 {
+			t.Errorf("t%d: %+v, %v", i, info, err)
+		}
+		if info != nil && info.LastErr != "" {
+			retried++
+		}
+	}
+	if retried == 0 {
+		t.Error("none had to come back: the test shows nothing")
+	}
+	stop()
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	turns.Close()
+}
+
+// Another error is asynq's business.
+func TestOtherErrorsAreAsynqs(t *testing.T) {
+	broken := errors.New("broken")
+	if !asynqx.IsFailure(nil)(broken) || asynqx.IsFailure(func(error) bool { return false })(broken) {
+		t.Error("IsFailure does not ask")
+	}
+	fixed := func(int, error, *asynq.Task) time.Duration { return time.Hour }
+	if asynqx.RetryDelay(fixed)(1, broken, nil) != time.Hour || asynqx.RetryDelay(fixed)(1, &pull.Later{In: time.Second}, nil) != time.Second {
+		t.Error("RetryDelay does not ask")
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	e := engine(t, queue.Spec{Name: "default", Rate: leaky.PerSecond(1), Capacity: 1})
+	client := asynqx.NewClient(e)
+	task := asynq.NewTask("email:send", []byte("x"))
+	if _, err := client.Enqueue(nil); err == nil {
+		t.Error("no task was enqueued")
+	}
+	if _, err := client.Enqueue(task, asynq.Queue("nowhere")); !errors.Is(err, queue.ErrUnknownQueue) {
+		t.Errorf("an unknown queue: %v", err)
+	}
+	if _, err := client.Enqueue(task, asynq.Unique(time.Hour)); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Enqueue(task, asynq.Unique(time.Hour)); !errors.Is(err, asynq.ErrDuplicateTask) {
+		t.Errorf("the same task: %v", err)
+	}
+	var refused *asynqx.Refused
+	if _, err := client.Enqueue(task); !errors.As(err, &refused) || refused.Outcome != queue.Full || refused.RetryAfter <= 0 {
+		t.Errorf("a full queue: %v", err)
+	}
+	var field *queue.FieldError
+	if _, err := client.Enqueue(task, asynq.TaskID(strings.Repeat("x", 1000))); !errors.As(err, &field) {
+		t.Errorf("a bad id: %v", err)
+	}
+}

@@ -1,0 +1,148 @@
+package asynqx
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/drain"
+)
+
+// Headers of a task that name the job; its own go with it.
+const (
+	HeaderID      = "Penstock-Id"
+	HeaderQueue   = "Penstock-Queue"
+	HeaderAttempt = "Penstock-Attempt"
+)
+
+// fullPause is how long a queue spares a Redis that is out of memory.
+const fullPause = 5 * time.Second
+
+var errNoRedis = errors.New("these drainers have no asynq to release tasks into: start them with --asynq-redis")
+
+// Options of a Sender.
+type Options struct {
+	// Redis is asynq's. Nil: no task can be released.
+	Redis asynq.RedisConnOpt
+}
+
+// Sender releases jobs as tasks.
+type Sender struct {
+	client    *asynq.Client
+	inspector *asynq.Inspector
+}
+
+// New returns a Sender.
+func New(o Options) *Sender {
+	if o.Redis == nil {
+		return &Sender{}
+	}
+	return &Sender{client: asynq.NewClient(o.Redis), inspector: asynq.NewInspector(o.Redis)}
+}
+
+// Close closes the connections.
+func (s *Sender) Close() error {
+	if s.client == nil {
+		return nil
+	}
+	return errors.Join(s.client.Close(), s.inspector.Close())
+}
+
+// Deliver releases a job; see deliver.Sender.
+func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, with setting.Setting) error {
+	t := with.(*Target)
+	if s.client == nil {
+		return drain.Down(errNoRedis)
+	}
+	p, err := t.plan(&job.Job)
+	if err != nil {
+		return drain.Permanent(err) // the queue had another target when it came in
+	}
+	task, options := p.make(job, t)
+	if err := gate.Wait(ctx); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, defaultAnswer)
+	defer cancel()
+	_, err = s.client.EnqueueContext(within, task, options...)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, asynq.ErrTaskIDConflict):
+		return s.known(job, t, p)
+	case ctx.Err() != nil:
+		return drain.Unknown(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
+	}
+	return judged(fmt.Errorf("asynq: %w", err))
+}
+
+func (p *plan) make(job *drain.Job, t *Target) (*asynq.Task, []asynq.Option) {
+	p.headers[HeaderID], p.headers[HeaderQueue], p.headers[HeaderAttempt] = job.ID, job.Queue, strconv.Itoa(job.Attempt)
+	options := []asynq.Option{asynq.TaskID(job.ID), asynq.Queue(t.Queue)}
+	if p.maxRetry != nil {
+		options = append(options, asynq.MaxRetry(*p.maxRetry))
+	}
+	if p.timeout != 0 {
+		options = append(options, asynq.Timeout(p.timeout))
+	}
+	if !p.deadline.IsZero() {
+		options = append(options, asynq.Deadline(p.deadline))
+	}
+	if p.retention != 0 {
+		options = append(options, asynq.Retention(p.retention))
+	}
+	if p.group != "" {
+		options = append(options, asynq.Group(p.group))
+	}
+	return asynq.NewTaskWithHeaders(p.task, job.Payload, p.headers), options
+}
+
+// known is what becomes of a job whose id asynq has: it is delivered if that is the job's own task.
+func (s *Sender) known(job *drain.Job, t *Target, p plan) error {
+	info, err := s.inspector.GetTaskInfo(t.Queue, job.ID)
+	switch {
+	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+		return fmt.Errorf("asynq had a task of this id, and has it no more")
+	case err != nil:
+		return judged(err)
+	case info.Type == p.task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[HeaderQueue] == job.Queue || info.Headers[HeaderQueue] == ""):
+		return nil
+	}
+	return drain.Permanent(fmt.Errorf("asynq's queue %s has another task of this id", t.Queue))
+}
+
+// judged is what an error of Redis' means.
+func judged(err error) error {
+	var op *net.OpError
+	text := err.Error()
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return drain.Down(err)
+	case has(text, "OOM "):
+		return drain.ThrottledBy(err, time.Now().Add(fullPause))
+	case has(text, "NOAUTH", "WRONGPASS", "NOPERM", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "MISCONF", "connection pool"):
+		return drain.Down(err)
+	}
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || has(text, "EOF", "connection reset", "broken pipe") {
+		return drain.Trouble(drain.Unknown(err)) // it may be in; asynq knows its id
+	}
+	return drain.Trouble(err)
+}
+
+func has(text string, any ...string) bool {
+	for _, part := range any {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
