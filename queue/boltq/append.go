@@ -43,7 +43,7 @@ func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]
 		return nil, err
 	}
 	answers := make([]queue.Appended, len(jobs))
-	if err := rounds(ctx, e, prepare(jobs, answers, offered), e.admit); err != nil {
+	if err := rounds(ctx, e, prepare(jobs, answers, offered), behindExpiry(e, e.admit)); err != nil {
 		return nil, err
 	}
 	for i := range answers {

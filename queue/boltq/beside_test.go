@@ -50,7 +50,8 @@ func (b *bench) granted(most int) (*client, *grant) {
 	b.number++
 	c, now := queue.Client{ID: "c"}, b.now()
 	cl := b.meet(c, now)
-	g := b.grant(queue.ReserveRequest{Client: c, Number: b.number, Max: most}, now)
+	g := &grant{most: most}
+	b.grant(g, now)
 	cl.last, cl.grant = b.number, g
 	if len(g.jobs) != 1 {
 		b.Fatalf("granted %d", len(g.jobs))

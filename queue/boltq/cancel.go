@@ -78,6 +78,7 @@ func (e *Engine) leave(j *job, s queue.State, c *call, now leaky.Instant) *leavi
 	} else {
 		j.lane.line.desert(j)
 	}
+	e.mind(j, false)
 	j.busy = c
 	e.store.ended++
 	w := &leaving{call: c, job: j, end: &ended{
@@ -145,6 +146,7 @@ func (c *leaving) undone(e *Engine, err error) {
 	} else {
 		l.place(j.lane, l.stand(j), now)
 	}
+	e.mind(j, true)
 	e.due(l, now)
 	if c.asked != nil {
 		c.asked.err = err

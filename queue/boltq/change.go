@@ -224,6 +224,9 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	} else {
 		e.wait(j, now)
 	}
+	if c.expired == nil {
+		e.heed(j, now)
+	}
 	if c.visits {
 		e.arm(l, now)
 	} else {

@@ -39,6 +39,7 @@ type Engine struct {
 	// pulled and pulledRipening are the same of pull queues.
 	pulled         heap[*outlet]
 	pulledRipening heap[*line]
+	expiring       heap[*line] // with jobs that wait or are scheduled, and expire
 	leases         heap[*flight]
 	fading         heap[*lane] // that hold nothing, but have a bucket
 	count          [queue.Expired + 1]int64
@@ -149,6 +150,9 @@ func (e *Engine) move(j *job, to queue.State) {
 	if j.flight != nil {
 		j.lane.track(j.flight, to)
 	}
+	if idle(j.state) != idle(to) {
+		e.mind(j, idle(to))
+	}
 	if l := j.lane.line; l.kin != nil {
 		if j.state == queue.Waiting {
 			l.kin.waits(l, -1)
@@ -159,6 +163,9 @@ func (e *Engine) move(j *job, to queue.State) {
 	}
 	j.state = to
 }
+
+// idle reports whether a job in that state waits, for its turn or for an instant.
+func idle(s queue.State) bool { return s == queue.Waiting || s == queue.Scheduled }
 
 // wait puts a job into the FIFO of its lane, and reports whether none waited there.
 func (e *Engine) wait(j *job, now leaky.Instant) (first bool) {
@@ -182,11 +189,14 @@ func (e *Engine) land(j *job, to queue.State, now leaky.Instant) (freed bool) {
 func (e *Engine) arrive(j *job, now leaky.Instant) bool {
 	l := j.lane.line
 	l.arrived(j)
+	first := true
 	if j.flight == nil {
-		return e.wait(j, now)
+		first = e.wait(j, now)
+	} else {
+		e.schedule(j)
 	}
-	e.schedule(j)
-	return true
+	e.heed(j, now)
+	return first
 }
 
 // schedule puts a job among those of its queue that wait for an instant.

@@ -3,6 +3,7 @@ package boltq
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -65,6 +66,69 @@ func TestDeadlinesSurviveReopening(t *testing.T) {
 	if s := b.state("q", 2); s != queue.Delivered || len(l.expiries) != 0 {
 		t.Errorf("%v, deadlines %v", s, l.expiries)
 	}
+}
+
+// What the store knows of when jobs expire is there again after reopening, stands when they
+// cannot be ended for want of room, and goes with them and with their queue.
+func TestDeadlinesOfJobsThatWait(t *testing.T) {
+	n := &noSpace{}
+	b := start(t, Options{fault: n.fault})
+	b.put("q", "unlimited")
+	b.put("r", "unlimited")
+	b.put("plain", "unlimited")
+	b.append("plain", 0, 1)
+	for _, name := range []string{"q", "r"} {
+		if err := b.Pause(context.Background(), name, queue.Pause{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.appendAll(expiring("q", 0, time.Hour), expiring("q", 1, 2*time.Hour), expiring("q", 2, time.Hour), expiring("r", 3, time.Hour), jobOf("q", 4))
+	order := func(queues int, ids ...int) {
+		t.Helper()
+		b.Engine.mu.Lock()
+		defer b.Engine.mu.Unlock()
+		var got []string
+		l := b.lines["q"]
+		for _, block := range l.deadlines.blocks {
+			for _, d := range block {
+				got = append(got, d.job.id)
+			}
+		}
+		var want []string
+		for _, n := range ids {
+			want = append(want, jobOf("q", n).ID)
+		}
+		if !slices.Equal(got, want) || b.expiring.len() != queues || (l.expiringAt >= 0) != (len(ids) > 0) {
+			t.Errorf("%v, in %d queues; want %v in %d", got, b.expiring.len(), want, queues)
+		}
+	}
+	order(2, 0, 2, 1)
+	b.reopen()
+	order(2, 0, 2, 1)
+	b.advance(time.Hour)
+	n.all.Store(true)
+	b.number++
+	r, err := b.Reserve(context.Background(), queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 9})
+	if n.all.Store(false); err != nil || len(r.Jobs) != 1 { // what goes to others is no worse for it
+		t.Fatal(r, err)
+	}
+	order(2, 0, 2, 1)
+	if i := b.info("q"); i.TimedOut != 0 || i.Waiting != 4 {
+		t.Errorf("%+v", i)
+	}
+	b.forgive()
+	b.reserve(9)
+	order(1, 1)
+	if i := b.info("q"); i.TimedOut != 2 || i.Waiting != 2 {
+		t.Errorf("%+v", i)
+	}
+	if err := b.Delete(context.Background(), "q", queue.AnyRevision, true); err != nil {
+		t.Fatal(err)
+	}
+	b.advance(time.Hour)
+	b.put("q", "unlimited")
+	order(0)
+	b.reserve(9)
 }
 
 // A Reserve ends a bounded number of them, in however many queues, and is not

@@ -37,6 +37,7 @@ type line struct {
 	ended     memory
 	aside     aside
 	expiries  map[uint64]leaky.Instant // of the jobs that expire, by seq
+	deadlines sorted[deadline]         // of those of them that wait or are scheduled
 	coming    coming                   // appends that are not on disk yet
 	count     [queue.Expired + 1]int64 // of the states that hold a place
 
@@ -61,6 +62,8 @@ type line struct {
 
 	ripens     leaky.Instant // when the first scheduled job is due
 	ripeningAt int           // its place among those; -1 if nothing is scheduled
+	expires    leaky.Instant // when the first of its deadlines is
+	expiringAt int           // its place among those queues; -1 if it has none
 
 	told  leaky.Instant // when those who pull from it will ask
 	pulls bool          // it is a pull queue, or about to be one, or no more
@@ -102,7 +105,8 @@ const (
 func newLine(number uint64, spec queue.Spec) *line {
 	l := &line{
 		number: number, jobs: map[string]*job{}, later: sorted[*flight]{less: byDue}, roll: sorted[*lane]{less: byDigest},
-		turn: firstTurn, maxCost: 1, plain: true, ripeningAt: -1,
+		deadlines: sorted[deadline]{less: byDeadline},
+		turn:      firstTurn, maxCost: 1, plain: true, ripeningAt: -1, expiringAt: -1,
 	}
 	l.outlet = outlet{of: l, agendaAt: -1}
 	l.bare = lane{line: l, place: -1}

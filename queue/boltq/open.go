@@ -30,7 +30,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	}
 	e := &Engine{
 		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
-		epoch: newEpoch(), lines: map[string]*line{}, children: map[string]int{}, agenda: newAgenda(), ripening: newRipening(), pulled: newAgenda(), pulledRipening: newRipening(),
+		epoch: newEpoch(), lines: map[string]*line{}, children: map[string]int{}, agenda: newAgenda(), ripening: newRipening(), pulled: newAgenda(), pulledRipening: newRipening(), expiring: newExpiring(),
 		leases: newLeases(), fading: newLanes(byFading),
 		left: map[string]paces{}, renews: never, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
 		letters: map[string]*letters{}, mourned: sorted[*letters]{less: byName},

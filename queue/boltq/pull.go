@@ -50,10 +50,9 @@ func (e *Engine) pulledBy(r *queue.ReserveRequest, fresh bool) (*line, error) {
 }
 
 // grantPulled visits a pull queue. While somebody changes it, it grants nothing.
-func (e *Engine) grantPulled(l *line, r queue.ReserveRequest, now leaky.Instant) *grant {
-	g := &grant{drainer: r.Client.Shown(), most: r.Max}
+func (e *Engine) grantPulled(g *grant, l *line, now leaky.Instant) {
 	if l.busy != nil {
-		return g
+		return
 	}
 	if l.ripeningAt >= 0 && l.ripens <= now {
 		e.ripenLine(l, now)
@@ -64,7 +63,6 @@ func (e *Engine) grantPulled(l *line, r queue.ReserveRequest, now leaky.Instant)
 	} else {
 		e.armRipening(l)
 	}
-	return g
 }
 
 // untilPulled is how long until those who pull from a queue should ask, which they are then
@@ -77,10 +75,7 @@ func (e *Engine) untilPulled(l *line, full bool, now leaky.Instant) time.Duratio
 	if l.ripeningAt >= 0 {
 		next = min(next, l.ripens.Sub(now))
 	}
-	if e.leases.len() > 0 && !e.full() {
-		next = min(next, e.leases.top().deadline.Sub(now))
-	}
-	next = max(next, shortestSleep)
+	next = max(min(next, e.untilOver(now)), shortestSleep)
 	if full && l.agendaAt >= 0 && l.departs <= now.Add(queue.Horizon) {
 		next = 0
 	}

@@ -36,7 +36,7 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Rea
 	if err != nil {
 		return queue.Readmitted{}, err
 	}
-	if err := rounds(ctx, e, []*readmission{m}, e.readmit); err != nil {
+	if err := rounds(ctx, e, []*readmission{m}, behindExpiry(e, e.readmit)); err != nil {
 		return queue.Readmitted{}, err
 	}
 	if m.err != nil {

@@ -39,7 +39,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 	if err := e.readKept(name, items); err != nil {
 		return nil, err
 	}
-	if err := rounds(ctx, e, items, e.replay); err != nil {
+	if err := rounds(ctx, e, items, behindExpiry(e, e.replay)); err != nil {
 		return nil, err
 	}
 	outcomes := make([]queue.ReplayOutcome, len(ids))

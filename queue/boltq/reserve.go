@@ -22,13 +22,15 @@ type grant struct {
 	drainer string // in timelines
 	most    int    // jobs
 
-	jobs  []granted
-	bytes int
-	needs []need
-	lost  map[string]int64
-	full  bool  // Max or MaxReserveBytes were reached
-	err   error // the ceilings it needs could not be written
-	// expiring ends the jobs that were found to have expired; nil if there are none.
+	jobs    []granted
+	bytes   int
+	needs   []need
+	lost    map[string]int64
+	full    bool  // Max or MaxReserveBytes were reached
+	expired int   // how many jobs have ended for it
+	noRoom  bool  // the file had none when it began
+	err     error // the ceilings it needs could not be written
+	// expiring ends the jobs that would depart after they have expired; nil if there are none.
 	expiring *call
 }
 
@@ -70,33 +72,47 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		e.mu.Unlock()
 		return queue.Reserved{}, err
 	}
-	if fresh {
-		c := e.takeBack(now, pulled, &out.Expired)
-		e.endPauses(c, pulled, now)
-		if c.sent > 0 {
+	g := &grant{drainer: r.Client.Shown(), most: r.Max, noRoom: e.full()}
+	for _, step := range []func() *call{
+		func() *call {
+			c := e.takeBack(now, pulled, &out.Expired)
+			e.endPauses(c, pulled, now)
+			return c
+		},
+		func() *call {
+			c := e.expire(now)
+			g.expired = c.sent
+			return c
+		},
+	} {
+		if !fresh {
+			break
+		}
+		c := step()
+		if c.sent == 0 {
+			continue
+		}
+		e.mu.Unlock()
+		if err := c.await(ctx); err != nil {
+			return queue.Reserved{}, err
+		}
+		e.mu.Lock()
+		if err := e.usable(); err != nil {
 			e.mu.Unlock()
-			if err := c.await(ctx); err != nil {
-				return queue.Reserved{}, err
-			}
-			e.mu.Lock()
-			if err := e.usable(); err != nil {
-				e.mu.Unlock()
-				return queue.Reserved{}, err
-			}
-			now, fresh = e.now(), cl.fresh(r.Number)
-			if pulled, err = e.pulledBy(&r, fresh); err != nil {
-				e.mu.Unlock()
-				return queue.Reserved{}, err
-			}
+			return queue.Reserved{}, err
+		}
+		now, fresh = e.now(), cl.fresh(r.Number)
+		if pulled, err = e.pulledBy(&r, fresh); err != nil {
+			e.mu.Unlock()
+			return queue.Reserved{}, err
 		}
 	}
-	var g *grant
 	switch {
 	case fresh:
 		if pulled != nil {
-			g = e.grantPulled(pulled, r, now)
+			e.grantPulled(g, pulled, now)
 		} else {
-			g = e.grant(r, now)
+			e.grant(g, now)
 		}
 		cl.last, cl.grant = r.Number, g
 		out.Lost = g.lost
@@ -253,6 +269,7 @@ func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
 		if j := h.job; j.lane.line.live && j.busy == nil && j.state == queue.Leased && j.flight.fence == h.fence {
 			e.unlease(j)
 			e.wait(j, now)
+			e.heed(j, now)
 			j.lane.line.outflow.add(now, -1)
 			e.due(j.lane.line, now)
 		}

@@ -140,6 +140,7 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	l.loose.released++
 	l.outflow.add(now, -1)
 	e.wait(j, now)
+	e.heed(j, now)
 	e.due(l, now)
 	e.tellRoom(l, now)
 }

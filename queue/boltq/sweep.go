@@ -40,6 +40,8 @@ func (r *rubbish) empty() bool {
 // discard makes rubbish of a deleted queue.
 func (e *Engine) discard(l *line) {
 	r := &rubbish{waiting: l.bare.fifo, held: l.jobs, memory: l.ended, records: l.aside.records, lanes: l.roll}
+	l.deadlines = sorted[deadline]{less: byDeadline}
+	e.armExpiring(l)
 	l.jobs, l.lanes, l.roll = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
 	if !r.empty() {
 		e.garbage = append(e.garbage, r)

@@ -8,9 +8,8 @@ import (
 )
 
 // grant visits the queues and groups that have something to depart.
-func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
+func (e *Engine) grant(g *grant, now leaky.Instant) {
 	e.ripen(now)
-	g := &grant{drainer: r.Client.Shown(), most: r.Max}
 	var visited []*outlet
 	for !g.full && e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
 		o := e.agenda.pop()
@@ -33,7 +32,6 @@ func (e *Engine) grant(r queue.ReserveRequest, now leaky.Instant) *grant {
 			e.rearm(o.of, now)
 		}
 	}
-	return g
 }
 
 // visit grants jobs of a queue that is in no group.

@@ -93,7 +93,7 @@ func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup ti
 	if busy {
 		if watches {
 			e.watch = watch{told: now}
-			if n > 1 && e.agenda.len()+e.ripening.len() > 0 {
+			if n > 1 && e.agenda.len()+e.ripening.len()+e.expiring.len() > 0 {
 				e.publish("")
 			}
 		}
@@ -105,7 +105,7 @@ func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup ti
 }
 
 // untilNext is how long until somebody should ask: half a horizon before the
-// next departure, or when a scheduled job is due or a lease runs out.
+// next departure, or when a scheduled job is due, a lease runs out or jobs expire.
 func (e *Engine) untilNext(now leaky.Instant) time.Duration {
 	next := longestSleep
 	if e.agenda.len() > 0 {
@@ -114,10 +114,15 @@ func (e *Engine) untilNext(now leaky.Instant) time.Duration {
 	if e.ripening.len() > 0 {
 		next = min(next, e.ripening.top().ripens.Sub(now))
 	}
+	return max(min(next, e.untilOver(now)), shortestSleep)
+}
+
+// untilOver is how long until a lease runs out, or jobs expire, whatever queues they are of.
+func (e *Engine) untilOver(now leaky.Instant) time.Duration {
 	if e.leases.len() > 0 && !e.full() {
-		next = min(next, e.leases.top().deadline.Sub(now))
+		return min(e.untilExpiry(now), e.leases.top().deadline.Sub(now))
 	}
-	return max(next, shortestSleep)
+	return e.untilExpiry(now)
 }
 
 // wakeFor wakes whoever watches when it would look after at. It is taken to ask

@@ -85,7 +85,7 @@ var deadlineRules = []rule{
 		r.clock.Advance(500 * time.Millisecond)
 		r.duplicate(until(t0.Add(time.Second), q, "b"), queue.Waiting, 2) // now it would be too late
 		r.clock.Advance(time.Minute)
-		r.duplicate(until(t0.Add(time.Second), q, "b"), queue.Waiting, 2)
+		r.duplicate(until(t0.Add(time.Second), q, "b"), queue.Expired, 0)
 	}},
 	{"the lane, the priority and the schedule count", func(r *rig) {
 		q := r.ruled("q", "10/s", "x1 x2 x3 y1", except(laneX, paced("1/s")))
@@ -166,32 +166,5 @@ var deadlineRules = []rule{
 		}
 		r.drain(s.Name)
 		r.tallies(s.Name, tally{appended: n + 10, timedOut: n, delivered: 10})
-	}},
-	{"one that expired ends when its lane is chosen, not while that rests or is busy", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1", each(queue.LaneRule{Rate: paced("1/m").Rate}), except(laneY, queue.LaneRule{MaxInFlight: 1}))
-		t0 := r.clock.Now()
-		r.lettered(q, "y1")
-		v := r.grant(q, 9, "x1", "y1")
-		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
-		for _, lane := range []string{laneX, laneY} {
-			j := until(t0.Add(time.Second), q, "e"+lane)
-			j.Lane = lane
-			r.acceptJobs(j)
-		}
-		r.check(r.e.Resume(r.ctx, q))
-		r.lettered(q, "x2 y2")
-		r.clock.Advance(10 * time.Second)
-		r.grant(q, 9)
-		if i := r.info(q); i.TimedOut != 0 || i.Waiting != 4 {
-			r.Errorf("%d timed out, %d wait", i.TimedOut, i.Waiting)
-		}
-		r.deliver(v[1])
-		r.deliver(r.grant(q, 9, "y2")...)
-		r.state(queue.Expired, q, "e"+laneY)
-		r.state(queue.Waiting, q, "e"+laneX)
-		r.deliver(v[0])
-		r.clock.Set(t0.Add(time.Minute))
-		r.grant(q, 9, "x2")
-		r.state(queue.Expired, q, "e"+laneX)
 	}},
 }

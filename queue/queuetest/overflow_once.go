@@ -194,7 +194,7 @@ var lapsedRules = []rule{
 		r.deliver(r.grant(s.q, 2, "delivered", "leased")[0])
 		r.cancels(queue.Cancelled, s.q, "cancelled")
 		r.clock.Advance(time.Minute)
-		want := []queue.State{queue.Delivered, queue.Leased, queue.Waiting, queue.Deferred, queue.Cancelled}
+		want := []queue.State{queue.Delivered, queue.Leased, queue.Expired, queue.Deferred, queue.Cancelled}
 		for i, a := range append(r.offer(list...), r.append(list...)...) {
 			if a.Outcome != queue.Duplicate || a.State != want[i%len(want)] {
 				r.Errorf("%s: %v, %v", a.ID, a.Outcome, a.State)

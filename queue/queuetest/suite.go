@@ -61,6 +61,8 @@ func Run(t *testing.T, open Open) {
 		{"Room", roomRules},
 		{"Cancel", cancelRules},
 		{"Expiry", expiryRules},
+		{"ExpiryOnTime", onTimeRules},
+		{"ExpiryIndex", expiryIndexRules},
 		{"OverflowCalls", overflowCallRules},
 		{"OverflowCrowd", overflowCrowdRules},
 		{"Lanes", laneRules},

@@ -78,7 +78,7 @@ end
 
 -- accept lets a job in unless it would depart too late.
 local function accept(q, id, live, body, h, cost, line)
-  if h.flags >= LANE and not q.laned then sound_lanes(q) end
+  sound_for(q, h)
   know_line(q, line)
   local W, turn = waiting_key(q, h.lane), q.turn - h.priority * PRIORITY_STEP
   local in_lane = call('ZCARD', W)

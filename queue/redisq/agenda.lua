@@ -47,3 +47,11 @@ local function again(q, id, f)
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)
   M.tw = M.tw + 1
 end
+
+-- expires_again is expires of a job that was leased, if it does.
+local function expires_again(q, id, quiet)
+  local head = q.expiring and redis.pcall('GETRANGE', job_key(q.nr, id), 26, 33)
+  if type(head) ~= 'string' or #head < 8 or byte(head) % (2 * EXPIRES) < EXPIRES then return end
+  local at = unpack_('>I7', head, 2)
+  expires(q, { at, id }, at, quiet)
+end

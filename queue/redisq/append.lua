@@ -17,6 +17,8 @@
 
 begin()
 local out, arg = {}, 3
+if M.te > 0 and M.te <= now then expire_due() end
+
 local function decide(q, ...)
   more(q)
   return laned.decide(q, ...)
@@ -33,13 +35,14 @@ local function append(name, count, first)
   local nr = number_of(name)
   local q = nr and load(nr)
   if not q then return 0 end
-  sound(nr)
+  sound(q)
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = tonumber(call('ZRANGE', W, 0, 0, 'WITHSCORES')[2])
   local waiting = call('ZCARD', W)
   local room = next_departure(q)
   local live = 'L' .. pack('>I7', now)
   local places, p, others, line = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
+  local dying, soonest, may_expire = {}, math.huge, q.expiring
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
   -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
   local cap, args = (q.laned or q.also or backlogged(q)) and 0 or q.cap, ARGV
@@ -48,14 +51,16 @@ local function append(name, count, first)
     local id, body = args[i], args[i + 1]
     local high, low, flags = byte(body, 17, 19)
     local cost = high * 256 + low
-    local slow = size >= cap or flags >= LANE
+    local slow, at = size >= cap or flags >= LANE, nil
     if not slow and flags >= EXPIRES then
-      -- Unless it would lapse, by its eta as accept has it, one that expires is like any other.
+      -- Unless it would lapse, by its eta as accept has it, one that expires is nearly like any other.
+      may_expire = may_expire or pcall(sound_expiries, nr)
       first_eta = first_eta or eta_of_first(q)
       local before, most_cost = waiting + quick + p / 2 + line.entered, max(cmax, cost)
       local ahead = most_cost == 1 and before or min(turn - row[10], before * most_cost)
-      local expires, eta = unpack_('>I7', body, 20), q.n == 0 and (q.till or now) or first_eta + ceil(ahead * q.d / q.n)
-      slow = expires <= now or eta > expires and (not q.paused or q.till)
+      local eta = q.n == 0 and (q.till or now) or first_eta + ceil(ahead * q.d / q.n)
+      at = unpack_('>I7', body, 20)
+      slow = not may_expire or at <= now or eta > at and (not q.paused or q.till)
     end
     if slow or call('SETNX', J .. id, live .. body) == 0 then
       -- What came before it in this call has its place before it is judged.
@@ -76,6 +81,10 @@ local function append(name, count, first)
       turn = turn + cost
       size = size + 1
       if cost > cmax then cmax = cost end
+      if at then
+        dying[#dying + 1], dying[#dying + 2] = at, id
+        soonest = min(soonest, at)
+      end
     end
   end
   quick = quick + p / 2
@@ -86,6 +95,7 @@ local function append(name, count, first)
     if cmax > row[13] then set(q, 'cmax', cmax) end
     M.tw = M.tw + quick
   end
+  if dying[1] then expires(q, dying, soonest) end
   local entered = quick + line.entered
   add(q, 'appended', entered)
   if entered > 0 and (q.laned or q.group) then

@@ -10,7 +10,7 @@ local id = ARGV[3]
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
-sound(nr)
+sound(q)
 local job, number, cancelled = remembered(q, id)
 if not job then return { 1 } end
 if sub(job, 1, 1) == 'E' then return { 2, unpack_ended(job).state } end
@@ -21,30 +21,15 @@ if number then
   call('SET', job_key(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
   discount(q, job)
   note_backlog(q)
+  add(q, 'cancelled', 1)
+  speak_up(q)
 else
   more(q)
   local entry = call('HGET', B .. 'f' .. nr, id)
-  local f = entry and unpack_flight(entry)
-  local state, lane = f and f.state or S.waiting, laned.head_of(job, 27).lane
+  local state = entry and unpack_flight(entry).state or S.waiting
   if state == S.leased then return { 2, state } end
-  if state == S.waiting then
-    local W = laned.waiting_key(q, lane)
-    call('ZREM', W, id)
-    laned.unwait(q, lane, 1)
-    if q.laned and call('ZCARD', W) == 0 then laned.no_place(q, lane) end
-  else
-    call('ZREM', B .. 't' .. nr, id)
-    M.ts = M.ts - 1
-    if f.counted then laned.landed(q, lane) end
-  end
-  laned.unheld(q, lane)
-  call('HDEL', B .. 'f' .. nr, id)
-  freed(q, 1, drop_job(q, id, f, S.cancelled))
-  ended(q, { id })
-  if q.laned then laned.sooner(q) else agenda(q, 'LT') end
+  leave(q, { { lane = state == S.waiting and laned.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
 end
-add(q, 'cancelled', 1)
-speak_up(q)
 save(q)
 finish()
 return { 2, S.cancelled }

@@ -13,7 +13,7 @@ local COUNTED = { 'appended', 'setaside', 'returned', 'missing', 'cancelled', 'r
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
-sound(nr)
+sound(q)
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] then return 1 end
 if not open then return 2 end

@@ -20,6 +20,7 @@ if q.group == q then return { 4, beside.children_of(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
+if q.expiring then call('ZCARD', B .. 'T') end
 -- A key of another type than it must be is the sweeper's.
 local function count(command, key)
   local n = redis.pcall(command, key)
@@ -57,6 +58,10 @@ call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
 call('ZREM', on(q, 'a'), nr)
 call('ZREM', on(q, 's'), nr)
+if q.expiring then
+  call('ZREM', B .. 'T', nr)
+  M.te = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
+end
 call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 call('HINCRBY', B, 'queues', -1)

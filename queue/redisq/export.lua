@@ -17,7 +17,7 @@ if ARGV[3] == '0' then
   local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing', 'gcmax')
   return { q.turn, max(q.cmax, tonumber(v[3]) or 0), v[1] or '', v[2] == '1' and 1 or 0 }
 end
-sound(nr)
+sound(q)
 more(q)
 local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]

@@ -7,6 +7,7 @@ local function vanished(q, id)
   add(q, 'vanished', 1)
   freed(q, 1, 0)
   call('HDEL', B .. 'f' .. q.nr, id)
+  if q.expiring then spare(q, { id }) end
 end
 
 -- too_late reports whether a job at the head would depart within the horizon,
@@ -19,18 +20,10 @@ local function too_late(q, job)
   return at < d and d <= now + HORIZON
 end
 
--- time_out ends jobs that are no longer worth to depart: they use no slot.
+-- time_out ends jobs that would depart too late, and are in their place no more.
 local function time_out(q, ids)
-  local returned, F = 0, B .. 'f' .. q.nr
-  for _, id in ipairs(ids) do
-    local entry = call('HGET', F, id)
-    returned = returned + drop_job(q, id, entry and #entry >= SETTLED and unpack_flight(entry), S.expired)
-  end
-  call('HDEL', F, unpack(ids))
-  freed(q, #ids, returned)
-  add(q, 'timedout', #ids)
-  ended(q, ids)
-  speak_up(q)
+  count_left(q, S.expired, #ids)
+  drop(q, ids, S.expired)
 end
 
 -- grant notes that a job leaves at d. lane is what its flight says of its lane, if it
@@ -47,6 +40,10 @@ local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, l
   flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq, me) .. settled
   rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
   granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
+  if q.expiring and byte(job, 27) % (2 * EXPIRES) >= EXPIRES then
+    q.spared = q.spared or {}
+    table.insert(q.spared, id)
+  end
   left, bytes = left - 1, bytes + #job
 end
 
@@ -56,6 +53,7 @@ local function departed(q, leases, flights)
   if count == 0 then return end
   call('ZADD', B .. 'l', unpack(leases))
   call('HSET', B .. 'f' .. q.nr, unpack(flights))
+  if q.spared then spare(q, q.spared) end
   M.tl = M.tl + count
   set(q, 'lf', q.lf)
   meter(q, count)

@@ -46,7 +46,7 @@ end
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
   if not q or q.group ~= v.g or q.asleep then return end
-  sound(m.tie)
+  sound(q)
   counts(q)
   more(q)
   if q ~= v.g then

@@ -15,7 +15,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] or not open then return 1 end
-sound(nr)
+sound(q)
 sound_dead(q.name)
 more(q)
 overflow(q)
@@ -25,8 +25,8 @@ local STAMP = string.rep('\0', 8)
 -- alive puts in a job that holds a place.
 local function alive(i)
   local h = laned.head_of(i.record, 11)
+  laned.sound_for(q, h)
   if h.flags >= LANE then
-    if not q.laned then laned.sound_lanes(q) end
     q.laned = '1'
     if not q.mixed then
       set(q, 'laned', '1')
@@ -42,6 +42,7 @@ local function alive(i)
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
   if h.lane ~= ZERO then laned.tally(q, 'h', h.lane, 1) end
+  if h.expires < math.huge then expires(q, { h.expires, i.id }, h.expires) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
     pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
   if i.state == S.scheduled then

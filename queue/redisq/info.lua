@@ -48,7 +48,7 @@ local function limits_of(q)
 end
 
 local function show(nr, q, name)
-  sound(nr)
+  sound(q)
   sound_dead(name)
   forget_dead(q)
   local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))

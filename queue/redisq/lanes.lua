@@ -28,6 +28,12 @@ local function sound_lanes(q)
   call('HLEN', B .. 'O' .. q.nr)
 end
 
+-- sound_for is sound of the keys that a queue may not have yet, and a job with that head makes it have.
+local function sound_for(q, h)
+  if h.flags >= LANE and not q.laned then sound_lanes(q) end
+  if h.expires < math.huge and not q.expiring then sound_expiries(q.nr) end
+end
+
 -- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
 -- wait in lanes with a key, mixed that it is plain no more, again that a rule was changed
 -- while lanes were still to be looked at for an earlier change, hm the cost for which the

@@ -5,7 +5,8 @@
 -- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
---                    qseq, fseq, cseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, td, to
+--                    qseq, fseq, cseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, td, to;
+--                    te, when the first of all jobs expires that wait or are scheduled, or 0
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
 --   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket; until when that matters
@@ -14,6 +15,7 @@
 --   <B>s       zset  number of a queue where a job is scheduled, or only resting lanes have jobs -> when the first is due
 --   <B>pa, <B>ps  zset  the same of pull queues
 --   <B>l       zset  leases: number:id -> deadline
+--   <B>T       zset  number of a queue of whose jobs that wait or are scheduled some expire -> when the first does
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
 --   <B>k       hash  number of a client -> its name, of the latest 1000
 --   <B>g:<id>  string  a client's number and its last grant
@@ -36,6 +38,7 @@
 --   <B>R<nr>   zset  of a parent: numbers of the members of its group that rest -> until when
 --   <B>Y<nr>   zset  of those that are ready -> tag
 --   <B>t<nr>   zset  scheduled: id -> due
+--   <B>T<nr>   zset  jobs that wait or are scheduled, and expire: id -> when
 --   <B>f<nr>   hash  flight: id -> what happened since the first grant (see flight)
 --   <B>e<nr>   list  ended well, cancelled or expired: 7 bytes of time, then the id
 --   <B>r<nr>   list  the last errors
@@ -62,7 +65,7 @@ end
 -- The partition: clock, run and totals, written back once by finish().
 local M, now
 
-local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td', 'to' }
+local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td', 'to', 'te' }
 local was -- M as it was read
 
 -- whole raises while the slot is on its way to another node, and neither node has
@@ -84,6 +87,7 @@ local function begin()
   for i = 2, #META do
     if not M[META[i]] then M[META[i]] = tonumber(v[i]) or 0 end
   end
+  if M.te > 0 then call('ZCARD', B .. 'T') end
   local t = tonumber(ARGV[1])
   if not t then
     local time = call('TIME')
@@ -130,9 +134,10 @@ local function on(q, zset) return B .. (q.pull and 'p' or '') .. zset end
 -- due says that something of q can depart at instant e: unless the watcher asks by
 -- then, it is woken. It is taken to ask at once, so that one wake is enough.
 -- A watcher that is overdue is dead. While nobody watches everybody is woken,
--- four times a second at most. Of a pull queue those are told who ask for it.
+-- four times a second at most. Of a pull queue those are told who ask for it. Without q it
+-- is for whoever watches.
 local function due(e, q)
-  if q.pull then
+  if q and q.pull then
     if e < (tonumber(call('HGET', B .. 'q' .. q.nr, 'polled')) or 0) then
       wake(' ' .. q.name)
       call('HSET', B .. 'q' .. q.nr, 'polled', now)
@@ -151,18 +156,27 @@ local function due(e, q)
   end
 end
 
+-- sound_expiries is sound of the keys that have jobs which expire. It is for before the first
+-- such job of a queue, too.
+local function sound_expiries(nr)
+  call('ZCARD', B .. 'T')
+  call('ZCARD', B .. 'T' .. nr)
+end
+
 -- sound raises unless the keys of a queue are of the types that they must be.
-local function sound(nr)
+local function sound(q)
+  local nr = q.nr
   call('ZCARD', B .. 'w' .. nr)
   call('ZCARD', B .. 't' .. nr)
   call('HLEN', B .. 'f' .. nr)
   call('LLEN', B .. 'e' .. nr)
   call('LLEN', B .. 'r' .. nr)
+  if q.expiring then sound_expiries(nr) end
 end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring' }
 
 -- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
 -- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
@@ -176,8 +190,8 @@ end
 
 -- more puts into laned what only queues with lanes need of a script's functions, and
 -- loads what such a queue keeps (see scripts.go). beside and more_beside are the same of
--- queues with limits beside their rate, or of a group.
-local laned, more, beside, more_beside = {}, nil, {}, nil
+-- queues with limits beside their rate, or of a group; late and expire_due of a call that comes when jobs have expired.
+local laned, more, beside, more_beside, late, expire_due = {}, nil, {}, nil, {}, nil
 
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
@@ -188,7 +202,7 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], changes = {},
   }
   if q.pull then
     call('ZCARD', B .. 'pa')
@@ -224,6 +238,17 @@ local function save(q)
   if #args > 0 then call('HSET', B .. 'q' .. q.nr, unpack(args)) end
   q.changes = {}
   if q.group and q.group ~= q then save(q.group) end
+end
+
+-- expires notes when jobs of q expire that have come to wait, or to be scheduled: the instant and the id of
+-- each, and the first instant. If it is the queue's first, it is something due for whoever
+-- watches, but when quiet.
+local function expires(q, jobs, first, quiet)
+  if not q.expiring then set(q, 'expiring', '1') end
+  call('ZADD', B .. 'T' .. q.nr, unpack(jobs))
+  if call('ZADD', B .. 'T', 'LT', 'CH', first, q.nr) == 0 then return end
+  if M.te == 0 or first < M.te then M.te = first end
+  if not quiet then due(first) end
 end
 
 local function save_bucket(q)

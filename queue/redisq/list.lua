@@ -13,7 +13,7 @@ local state = tonumber(ARGV[3])
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if q then
-  sound(nr)
+  sound(q)
   more(q)
 elseif state == S.dead then
   q = keeping(ARGV[2])

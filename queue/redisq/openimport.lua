@@ -9,7 +9,7 @@ begin()
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0, '' } end
-sound(nr)
+sound(q)
 local mark, open = import_of(nr)
 if mark == ARGV[4] then return { open and 1 or 2, mark } end
 if open then return { 5, mark } end

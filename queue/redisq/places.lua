@@ -131,6 +131,7 @@ local function enter(q, id, h, cost, before)
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
   if h.lane ~= ZERO then tally(q, 'h', h.lane, 1) end
+  if h.expires < math.huge then expires(q, { h.expires, id }, h.expires) end
   if h.not_before > now then
     call('HSET', B .. 'f' .. q.nr, id, pack_flight({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0,
       pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))

@@ -195,14 +195,13 @@ func TestPlantedNumberAnswersNothing(t *testing.T) {
 	v, s, at := manual(t)
 	v.put("email", leaky.Unlimited, nil)
 	v.put("other", leaky.Unlimited, nil)
-	late := job("email", 0)
-	late.ExpiresAt = at.Add(time.Second).Time()
-	v.append(late, job("email", 1))
+	v.append(job("email", 0), job("email", 1))
 	*at += 2_000_000
 	v.append(job("other", 2))
-	if err := s.Client().HSet(t.Context(), "ps{0}q1", "timedout", "planted").Err(); err != nil {
+	if err := s.Client().HSet(t.Context(), "ps{0}q1", "vanished", "planted").Err(); err != nil {
 		t.Fatal(err)
 	}
+	s.Client().Del(t.Context(), "ps{0}j1:job-0000")
 	r := v.request("email")
 	r.Max = 2
 	got, err := v.e.Reserve(v.ctx, r)

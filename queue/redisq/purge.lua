@@ -13,7 +13,7 @@ if answered then return answered end
 local nr = number_of(ARGV[3])
 local q = nr and load(nr)
 if not q then return { -1 } end
-sound(nr)
+sound(q)
 more(q)
 overflow(q)
 local waiting_key = laned.waiting_key
@@ -71,47 +71,9 @@ local function scheduled()
   return { { ids = taken } }, #ids == limit and { looked[#looked], ids[#ids], '' } or nil
 end
 
--- drop cancels jobs that are in their place no more; each is of the lane beside it, or
--- of the one that its flight says.
-local function drop(ids, lanes_of)
-  local entries, gone, returned = call('HMGET', B .. 'f' .. nr, unpack(ids)), {}, 0
-  for i, id in ipairs(ids) do
-    local f = entries[i] and unpack_flight(entries[i])
-    if f and f.counted then laned.landed(q, f.lane) end
-    laned.unheld(q, lanes_of[i] or f and f.lane or ZERO)
-    returned = returned + drop_job(q, id, f, S.cancelled)
-    gone[i] = id
-  end
-  call('HDEL', B .. 'f' .. nr, unpack(ids))
-  freed(q, #ids, returned)
-  ended(q, gone)
-  add(q, 'cancelled', #ids)
-end
-
 local found, rest
 if state == S.waiting then found, rest = waiting() else found, rest = scheduled() end
-local ids, lanes_of = {}, {}
-for _, some in ipairs(found) do
-  for _, id in ipairs(some.ids) do
-    ids[#ids + 1] = id
-    lanes_of[#ids] = some.lane
-  end
-  if some.lane then
-    local W = waiting_key(q, some.lane)
-    call('ZREM', W, unpack(some.ids))
-    laned.unwait(q, some.lane, #some.ids)
-    if q.laned and call('EXISTS', W) == 0 then laned.no_place(q, some.lane) end
-  elseif some.ids[1] then
-    call('ZREM', B .. 't' .. nr, unpack(some.ids))
-    M.ts = M.ts - #some.ids
-  end
-end
-local jobs = #ids
-if jobs > 0 then drop(ids, lanes_of) end
-if jobs > 0 then
-  if q.laned then laned.sooner(q) else agenda(q, 'LT') end
-  speak_up(q)
-end
+local jobs = leave(q, found, S.cancelled)
 save(q)
 finish()
 return answer_once(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })

@@ -17,10 +17,11 @@ call('ZCARD', B .. 'y')
 local NOT_YET, RETURNED, PASSED, TOO_OLD, TOO_LATE, CLASH, ORPHANED, UNREADABLE = 0, 1, 2, 3, 4, 5, 6, 7
 local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]), ARGV[10] == '1', tonumber(ARGV[11])
+if M.te > 0 and M.te <= now then expire_due() end
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
-sound(nr)
+sound(q)
 sound_dead(q.name)
 overflow(q)
 local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'dagetext', 'announced')
@@ -52,7 +53,7 @@ local function judge(id, number, ticket, at, done, record)
   end
   local h = laned.head_of(record, 11)
   call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type
-  if h.flags >= LANE and not q.laned then laned.sound_lanes(q) end
+  laned.sound_for(q, h)
   if now - at > q.dage then return TOO_OLD, old end
   if expiry(record, 11) <= now then return TOO_LATE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end

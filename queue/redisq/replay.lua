@@ -11,9 +11,10 @@ local answered = once(ARGV[2])
 if answered then return answered end
 local NOT_DEAD, REPLAYED, NO_ROOM, BROKEN = 0, 1, 2, 3
 local nr = number_of(ARGV[3])
+if nr and M.te > 0 and M.te <= now then expire_due() end
 local q = nr and load(nr)
 if not q then return 0 end
-sound(nr)
+sound(q)
 sound_dead(q.name)
 more(q)
 overflow(q)
@@ -43,7 +44,7 @@ local function judge(id)
   if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
   local h = laned.head_of(record, 11)
   local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
-  if h.flags >= LANE and not q.laned then laned.sound_lanes(q) end
+  laned.sound_for(q, h)
   if no_room(h) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of
 end

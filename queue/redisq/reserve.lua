@@ -68,6 +68,7 @@ end
 local backup = pulled and 0 or see_client()
 if not replay() then
   take_back()
+  if M.te > 0 and M.te <= now then lates = expire_due(errors) end
   bury_old()
   if pulled then
     visit_pulled(B .. 'ps', 0, true)
@@ -91,6 +92,8 @@ local ask = now + 2 * SECOND
 if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
 if deadline then ask = min(ask, deadline) end
+-- Those that expire soon after one another end together.
+if M.te > 0 then ask = min(ask, M.te <= now and now or max(M.te, now + HORIZON / 2)) end
 ask = max(ask, now + 1000)
 local watches = M.wid == client or M.wid == '' or now >= M.wat + OVERDUE
 local next_in
@@ -103,7 +106,7 @@ elseif left <= 0 then
   if head and head <= now + HORIZON then next_in = 0 end
   if watches then
     M.wid, M.wat = '', now
-    if call('ZCARD', B .. 'c') > 1 and (head or ripens) then wake('') end
+    if call('ZCARD', B .. 'c') > 1 and (head or ripens or M.te > 0) then wake('') end
   end
 elseif watches then
   M.wid, M.wat = client, ask

@@ -49,6 +49,10 @@ var (
 	deadSource string
 	//go:embed ended.lua
 	endedSource string
+	//go:embed leave.lua
+	leaveSource string
+	//go:embed expire.lua
+	expireSource string
 	//go:embed overflow.lua
 	overflowSource string
 	//go:embed room.lua
@@ -136,9 +140,11 @@ var (
 )
 
 var (
-	appendScript  = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside())
+	appendScript = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside(),
+		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource))
 	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, takebackSource, askedSource),
-		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource), grantSource, visitSource)
+		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource),
+		expiry(), made("make_visits", "visits", "visit_one", parts(leaveSource, grantSource, visitSource)))
 	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
 	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
 	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
@@ -151,14 +157,14 @@ var (
 	jobScript        = assemble(jobSource, parts(paceSource, flightSource, deadSource, endedSource, overflowSource), parts(changeSource, lanesSource, etaSource), beside())
 	totalsScript     = assemble(totalsSource, nil, nil, nil)
 	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource), nil, beside())
-	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside(), expiry())
 	announceScript   = assemble(announceSource, parts(paceSource, overflowSource, roomSource), nil, nil)
 	backloggedScript = assemble(backloggedSource, nil, nil, nil)
-	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource), parts(changeSource, lanesSource, placesSource), beside())
 	listScript       = assemble(listSource, parts(flightSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
-	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, onceSource, pageSource),
+	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource, onceSource, pageSource),
 		parts(changeSource, lanesSource, placesSource), beside())
-	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside())
+	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside(), expiry(roomSource))
 	forgetScript      = assemble(forgetSource, parts(onceSource, deadSource), nil, nil)
 	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
 	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
@@ -173,15 +179,22 @@ func parts(sources ...string) []string { return sources }
 // beside is what limits and groups need, and what else an operation does with them.
 func beside(more ...string) []string { return append([]string{limitsSource, groupSource}, more...) }
 
+// expiry is what ends jobs that have expired, behind those parts that the operation has not anyway.
+func expiry(parts ...string) string {
+	return made("expire_due", "late", "end_expired", append(parts, leaveSource, expireSource))
+}
+
 // assemble puts shared parts behind an operation's first line, the shebang with
 // its flags. What only queues with lanes need is made when the script calls more(), as
 // load() does for such a queue, and found in laned; what only those with limits or of a group do, with
-// more_beside() and in beside; and visits, of Reserve, when something is due. Making it costs as much as a small
-// append, and so does each local of the script that a function uses.
-func assemble(op string, always, ofLanes, ofBeside []string, ofVisits ...string) *redis.Script {
+// more_beside() and in beside; and what else is late: visits, of Reserve, when something is due, and what ends
+// jobs when some have expired. Making it costs as much as a small append, and so does each local of the script that a
+// function uses.
+func assemble(op string, always, ofLanes, ofBeside []string, late ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
 	sources := append([]string{shebang, namesSource, libSource}, always...)
-	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside), made("make_visits", "visits", "visit_one", ofVisits))
+	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))
+	sources = append(sources, late...)
 	return redis.NewScript(strings.Join(append(sources, body), "\n"))
 }
 

@@ -63,7 +63,7 @@ local function settle(name, count, arg)
   if not q then return nil end
   local out = {}
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
-  sound(nr)
+  sound(q)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
   local ids, released, retried, throttled, down, flights = {}, 0, 0, 0, 0, {}
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
@@ -145,6 +145,7 @@ local function settle(name, count, arg)
           end
           retried = retried + 1
         end
+        expires_again(q, id)
         returning = true
         flights[id] = pack_flight(f)
         call('HSET', F, id, flights[id])

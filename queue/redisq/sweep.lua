@@ -42,7 +42,7 @@ end
 for _, suffix in ipairs({ 'L', 'b', 'i', 'h' }) do
   if not lanes_of(suffix) then return { 1, stale } end
 end
-call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr)
+call('UNLINK', B .. 'k' .. nr, B .. 'O' .. nr, B .. 'u' .. nr, B .. 'T' .. nr)
 for _, set_ in ipairs({ 'w', 't' }) do
   local ids = {}
   for i, v in ipairs(call('ZPOPMIN', B .. set_ .. nr, 500 - freed)) do

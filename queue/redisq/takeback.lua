@@ -48,7 +48,7 @@ end
 local function expire(nr, id, member)
   local q = load(nr)
   if q then
-    sound(nr)
+    sound(q)
     sound_dead(q.name)
   end
   local f = q and leased(q, id)
@@ -67,6 +67,7 @@ local function expire(nr, id, member)
   else
     f.state = S.waiting
     again(q, id, f)
+    expires_again(q, id, true)
     call('HSET', B .. 'f' .. nr, id, pack_flight(f))
   end
   speak_up(q)

@@ -19,7 +19,7 @@ local function ripen(nr, first_due)
     call('HSET', B .. 'q' .. nr, 'paused', '')
     paused_by(q, '')
   end
-  sound(nr)
+  sound(q)
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
   local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
   for _, id in ipairs(ids) do
@@ -177,7 +177,7 @@ local function visit(nr, e)
     call('ZREM', q and on(q, 'a') or B .. 'a', nr)
     return
   end
-  sound(nr)
+  sound(q)
   if not held(q, q.cmax) and e < now then
     if q.limits then miss(nr, q.name, beside.slots(q, now - e)) elseif q.n > 0 then miss(nr, q.name, floor((now - e) * q.n / q.d)) end
   end

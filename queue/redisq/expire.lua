@@ -1,0 +1,72 @@
+-- Shared, made when jobs have expired, behind leave.lua: they end (docs/engine.md, Expiry).
+
+local MOST_EXPIRED = 100 -- in a call, however many there are
+
+-- where finds the places of jobs that have expired: those that wait in lanes, and those that are scheduled. Of one that
+-- is neither, or is no job any more, nothing needs to be known; one whose lane is somebody else's
+-- is looked at again later.
+local function where(q, ids)
+  local found, of, scheduled, astray, later = {}, {}, { ids = {} }, {}, {}
+  local entries = call('HMGET', B .. 'f' .. q.nr, unpack(ids))
+  for i, id in ipairs(ids) do
+    local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
+    local f = entries[i] and #entries[i] >= SETTLED and unpack_flight(entries[i])
+    if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 or f and f.state == S.leased then
+      astray[#astray + 1] = id
+    elseif f and f.state == S.scheduled then
+      table.insert(scheduled.ids, id)
+    else
+      local lane = laned.head_of(job, 27).lane
+      if not of[lane] then
+        of[lane] = { lane = lane, ids = {} }
+        if type(redis.pcall('ZCARD', laned.waiting_key(q, lane))) == 'number' then found[#found + 1] = of[lane] else later[#later + 1] = of[lane] end
+      end
+      table.insert(of[lane].ids, id)
+    end
+  end
+  found[#found + 1] = scheduled
+  return found, astray, later
+end
+
+-- expire ends up to that many of a queue, and returns how many there were.
+local function expire(nr, most)
+  local q = load(nr)
+  if not q then raise('WRONGTYPE', B .. 'q' .. nr .. ' is gone') end
+  sound(q)
+  more(q)
+  local ids = call('ZRANGEBYSCORE', B .. 'T' .. nr, '-inf', now, 'LIMIT', 0, most)
+  if not ids[1] then
+    first_to_expire(q)
+    return 0
+  end
+  local found, astray, later = where(q, ids)
+  local count = leave(q, found, S.expired)
+  for _, some in ipairs(later) do
+    for _, id in ipairs(some.ids) do call('ZADD', B .. 'T' .. nr, now + 2 * SECOND, id) end
+  end
+  if astray[1] then spare(q, astray) elseif later[1] then first_to_expire(q) end
+  save(q)
+  return count
+end
+
+-- end_expired ends jobs that have expired, whatever queues they are of. Returns how many.
+local function end_expired(errors)
+  local count = 0
+  for _, nr in ipairs(call('ZRANGEBYSCORE', B .. 'T', '-inf', now, 'LIMIT', 0, MOST_EXPIRED)) do
+    if count == MOST_EXPIRED then break end
+    local ok, n = pcall(expire, nr, MOST_EXPIRED - count)
+    if ok then
+      count = count + n
+    else
+      call('ZADD', B .. 'T', now + 2 * SECOND, nr)
+      M.te = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
+      if errors then
+        errors[#errors + 1] = nr
+        errors[#errors + 1] = error_text(n)
+      end
+    end
+  end
+  finish() -- whatever becomes of the call
+  for i, field in ipairs(META) do was[i] = M[field] end
+  return count
+end
