@@ -74,14 +74,11 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	}
 	g := &grant{drainer: r.Client.Shown(), most: r.Max, noRoom: e.full()}
 	for _, step := range []func() *call{
-		func() *call {
-			c := e.takeBack(now, pulled, &out.Expired)
-			e.endPauses(c, pulled, now)
-			return c
-		},
-		func() *call {
+		func() *call { return e.takeBack(now, pulled, &out.Expired) },
+		func() *call { // what expires before a pause ends does not change since when others could have left
 			c := e.expire(now)
 			g.expired = c.sent
+			e.endPauses(c, pulled, now)
 			return c
 		},
 	} {
