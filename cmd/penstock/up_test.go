@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,21 +47,16 @@ func curlPath(t *testing.T) string {
 // commands are the lines that up printed to be pasted.
 func commands(t *testing.T, s *server, want int) (lines []string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for time.Now().Before(deadline) {
+	poll(t, fmt.Sprintf("%d commands are printed", want), func() bool {
 		lines = nil
 		for line := range strings.Lines(s.said.String()) {
 			if strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "penstock ") && strings.HasSuffix(line, "--watch\n") {
 				lines = append(lines, strings.TrimSuffix(line, "\n"))
 			}
 		}
-		if len(lines) >= want {
-			return lines
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%d commands, want %d, in\n%s", len(lines), want, s.said)
-	return nil
+		return len(lines) >= want
+	})
+	return lines
 }
 
 func TestWhatUpPrintsWorksWhenPasted(t *testing.T) {
