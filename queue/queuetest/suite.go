@@ -93,7 +93,7 @@ func Run(t *testing.T, open Open) {
 		{"LimitChange", limitChangeRules},
 		{"SpringForward", springRules},
 		{"FallBack", autumnRules},
-		{"Move", moveRules},
+		{"Move", append(moveRules, movePullRules...)},
 		{"Timeline", timelineRules},
 		{"Stops", stopRules},
 		{"Dead", deadRules},
