@@ -53,11 +53,11 @@ type Outflow interface {
 	// A queue lives in one. A drainer reserves from each.
 	Partitions() int
 	// Reserve grants departures within the Horizon to a client. It first takes
-	// back the leases that ran out. Repeating a request (the same Client.ID,
-	// Partition and Number) grants nothing more and answers what it answered
-	// before, with Reservation.In counted anew; so a lost reply loses no job.
-	// A client has one request a partition under way at a time, and its numbers
-	// grow.
+	// back the leases that ran out, and ends jobs that have expired. Repeating a
+	// request (the same Client.ID, Partition and Number) grants nothing more and
+	// answers what it answered before, with Reservation.In counted anew; so a lost
+	// reply loses no job. A client has one request a partition under way at a time,
+	// and its numbers grow.
 	Reserve(ctx context.Context, r ReserveRequest) (Reserved, error)
 	// Settle ends leases, each on its own, and answers in the same order. The
 	// same settlement twice gets the same answer; a stale fence changes nothing.
@@ -215,8 +215,8 @@ type Reserved struct {
 	// Lost is how many departures a backlogged queue could have had since the
 	// last call and did not, by queue.
 	Lost map[string]int64
-	// Next is how long to wait before asking again. Zero means that more is due
-	// than Max allowed.
+	// Next is how long to wait before asking again, be it for a departure, a lease that runs out or
+	// a job that expires. Zero means that more is due than Max allowed.
 	Next time.Duration
 	// Backup is how long to wait after a Wakeup that names another client.
 	Backup time.Duration

@@ -47,8 +47,8 @@ type Job struct {
 	// NotBefore is until when the job is scheduled: it does not depart earlier. Zero, or
 	// past, is at once. It is kept to the microsecond.
 	NotBefore time.Time
-	// ExpiresAt is when the job becomes worthless: it does not depart later. Zero
-	// means never. It is kept to the microsecond.
+	// ExpiresAt is when the job becomes worthless: it does not depart later, and holds its place
+	// no longer. Zero means never. It is kept to the microsecond.
 	ExpiresAt time.Time
 	// Overflow says what becomes of the job when there is no room: Reject, Defer,
 	// or empty for what the queue's spec says. It is no part of the job's record.

@@ -302,10 +302,9 @@ var onTimeRules = append(append([]rule{
 		s := r.shelf("q", "1/h", small(1), lowWater(0.9))
 		ear := r.listenRoom()
 		defer ear.cancel()
-		soon := r.clock.Now()
 		for i := range 100 {
 			id := fmt.Sprint("e", i)
-			soon = r.clock.Now().Add(time.Second)
+			soon := r.clock.Now().Add(time.Second)
 			r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 			r.acceptJobs(until(soon, s.q, id))
 			s.aside(fmt.Sprint("b", i))

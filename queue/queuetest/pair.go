@@ -63,7 +63,7 @@ func (p *pair) someJobs() []queue.Job {
 			j.Cost = -1
 		}
 		j.Overflow = rapid.SampledFrom([]string{"", queue.Defer, queue.Reject}).Draw(p.T, "overflow")
-		if in := rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 50, 100, 1000, 10_000, 60_000}).Draw(p.T, "expires in ms"); in >= 0 {
+		if in := rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 50, 100, 300, 1000, 3000, 10_000, 60_000}).Draw(p.T, "expires in ms"); in >= 0 {
 			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 		}
 		p.inSomeLane(&j)

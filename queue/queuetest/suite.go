@@ -63,6 +63,7 @@ func Run(t *testing.T, open Open) {
 		{"Expiry", expiryRules},
 		{"ExpiryOnTime", onTimeRules},
 		{"ExpiryIndex", expiryIndexRules},
+		{"ExpiryCrowd", expiryCrowdRules},
 		{"OverflowCalls", overflowCallRules},
 		{"OverflowCrowd", overflowCrowdRules},
 		{"Lanes", laneRules},
