@@ -11,6 +11,7 @@ func TestKinds(t *testing.T) {
 		`{"http": {"url": "https://api.example.com/"}}`: "http",
 		`{"nats": {"subject": "orders.{lane}"}}`:        "nats",
 		`{"asynq": {"task": "email:send"}}`:             "asynq",
+		`{"smtp": {"host": "smtp.example.com"}}`:        "smtp",
 	} {
 		target, err := Parse(json.RawMessage(raw))
 		if err != nil || target.Kind != kind {

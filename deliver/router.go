@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/mailer"
 	"github.com/penstock/penstock/deliver/natspub"
 	"github.com/penstock/penstock/deliver/post"
 	"github.com/penstock/penstock/deliver/secrets"
@@ -64,6 +65,12 @@ var kinds = map[string]kind{
 	"nats": {
 		func() setting.Setting { return natspub.Default() },
 		func(o Options) Sender { return natspub.New(o.NATS) },
+	},
+	"smtp": {
+		func() setting.Setting { return mailer.Default() },
+		func(o Options) Sender {
+			return mailer.New(mailer.Options{Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+		},
 	},
 }
 

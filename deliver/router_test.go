@@ -28,7 +28,7 @@ func TestWithoutTarget(t *testing.T) {
 		{1, "", "deliver: names no target", 1},
 		{1, "", "deliver: names no target", 1},
 		{2, "", "deliver: names no target", 2},
-		{3, `{"smtp": {}}`, "deliver.smtp: is no target", 3},
+		{3, `{"fax": {}}`, "deliver.fax: is no target", 3},
 		{4, string(good), "", 3},
 		{5, string(good), "", 3},
 		{6, `{"http": {"url": "x"}}`, "deliver.http.url", 4},

@@ -43,7 +43,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a list", `[]`, "deliver", "must be an object"},
 		{"not JSON", `{"http": {"url"`, "deliver.http.url", "not valid JSON"},
 		{"more behind", url("http://a/") + `{}`, "deliver", "not valid JSON"},
-		{"unknown target", `{"smtp": {}}`, "deliver.smtp", "is no target"},
+		{"unknown target", `{"fax": {}}`, "deliver.fax", "is no target"},
 		{"another case", `{"HTTP": {}}`, "deliver.HTTP", "is no target"},
 		{"unknown field", `{"http": {"url": "http://a/", "method": "PUT"}}`, "deliver.http.method", "not a field"},
 		{"repeated target", `{"http": {"url": "http://a/"}, "http": {"url": "http://b/"}}`, "deliver.http", "twice"},
