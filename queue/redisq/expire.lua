@@ -11,9 +11,10 @@ local function where(q, ids)
   for i, id in ipairs(ids) do
     local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
     local f = entries[i] and #entries[i] >= SETTLED and unpack_flight(entries[i])
-    if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 or f and f.state == S.leased then
+    local state = f and f.state or S.waiting
+    if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 or state ~= S.waiting and state ~= S.scheduled then
       astray[#astray + 1] = id
-    elseif f and f.state == S.scheduled then
+    elseif state == S.scheduled then
       table.insert(scheduled.ids, id)
     else
       local lane = laned.head_of(job, 27).lane
