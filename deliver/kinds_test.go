@@ -12,6 +12,8 @@ func TestKinds(t *testing.T) {
 		`{"nats": {"subject": "orders.{lane}"}}`:        "nats",
 		`{"asynq": {"task": "email:send"}}`:             "asynq",
 		`{"smtp": {"host": "smtp.example.com"}}`:        "smtp",
+
+		`{"sms": {"provider": "twilio", "account": "AC1", "auth_token": "${secret:T}", "from": "+15005550006"}}`: "sms",
 	} {
 		target, err := Parse(json.RawMessage(raw))
 		if err != nil || target.Kind != kind {

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/deliver/post"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/deliver/sms"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
@@ -70,6 +71,13 @@ var kinds = map[string]kind{
 		func() setting.Setting { return mailer.Default() },
 		func(o Options) Sender {
 			return mailer.New(mailer.Options{Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+		},
+	},
+	"sms": {
+		func() setting.Setting { return sms.Default() },
+		func(o Options) Sender {
+			client := post.NewClient(post.Options{Concurrency: o.Concurrency, Egress: o.Egress, TLS: o.TLS})
+			return sms.New(sms.Options{Client: client, Secrets: o.Secrets, Logger: o.Logger})
 		},
 	},
 }

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/hibiken/asynq")
+	"github.com/hibiken/asynq"
+)
 
 // Turns let callers through at the rate of a queue.
 type Turns interface {

@@ -1,0 +1,36 @@
+package sms
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock/penstock/deliver/post"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/drain"
+)
+
+// Provider sends texts by the API of a company.
+type Provider interface {
+	// Send waits in the gate and sends a text, once. What became of it its error says, as that of a
+	// drain.Handler does: drain.Unknown if it may have been sent. id is what the provider calls the text.
+	Send(ctx context.Context, gate drain.Gate, m Message) (id string, err error)
+}
+
+// Finder is a Provider that can be asked whether a text was sent.
+type Finder interface {
+	Provider
+	// Find looks for a text that Send began to send at an instant, and had no answer to. other reports of an id that it is
+	// known to be that of another job. An error means that it cannot be said.
+	Find(ctx context.Context, m Message, since time.Time, other func(id string) bool) (id string, listed bool, err error)
+}
+
+// providers are by their names in a setting. Their constructors have errors of what is missing here: secrets.
+var providers = map[string]func(*Setting, secrets.Source, *post.Client) (Provider, error){
+	"twilio": newTwilio,
+}
+
+// open is the gate of what is not a departure.
+type open struct{ until time.Time }
+
+func (o open) Wait(ctx context.Context) error { return context.Cause(ctx) }
+func (o open) Closes() time.Time              { return o.until }
