@@ -23,6 +23,9 @@ type Options struct {
 	// Pull hands out the jobs of pull queues, and is run by somebody else. Nil: nobody can ask
 	// for them.
 	Pull *pull.Desk
+	// Pace says why most of the jobs that are pulled come too late to be handed over, for
+	// readiness; nil if they do not. Nil: nobody knows.
+	Pace func() error
 	// ValidateTarget checks the deliver part of a spec before it is stored. Nil takes any.
 	ValidateTarget func(json.RawMessage) error
 	// Metrics serves GET /metrics. Nil: there is no such page.

@@ -33,9 +33,12 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	store := h.engine.Check(ctx)
 	overflow, stuck := h.overflowState()
+	late := h.pace()
 	switch {
 	case store == nil && overflow == nil && stuck != nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
+	case store == nil && overflow == nil && late != nil:
+		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Pull: "late", Detail: "jobs are taken, and those of pull queues mostly given back: " + late.Error()})
 	case store == nil && overflow == nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "ready"})
 	case store == nil:
@@ -63,6 +66,7 @@ type readiness struct {
 	Status   string `json:"status"` // ready or degraded
 	Store    string `json:"store,omitempty"`
 	Overflow string `json:"overflow,omitempty"`
+	Pull     string `json:"pull,omitempty"`
 	Detail   string `json:"detail,omitempty"`
 }
 
@@ -71,6 +75,14 @@ func (h *handler) overflowState() (away, stuck error) {
 		return nil, nil
 	}
 	return h.o.OverflowState.Connected(), h.o.OverflowState.Stuck()
+}
+
+// pace is why jobs of pull queues come too late; nil if they do not.
+func (h *handler) pace() error {
+	if h.o.Pace == nil {
+		return nil
+	}
+	return h.o.Pace()
 }
 
 // away reports whether an error says that the store was not reached, or did not answer

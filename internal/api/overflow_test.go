@@ -227,6 +227,14 @@ func TestReadiness(t *testing.T) {
 	for away, want := range map[error][]any{nil: {"status", "degraded", "store", "ok", "overflow", "stuck", "detail", dead.Error()}, nats: {"status", "degraded", "overflow", "unavailable"}} {
 		serve(t, api.Options{Overflow: true, OverflowState: &connected{err: away, stuck: dead}}).do("GET", "/readyz", "").want(t, 200, want...)
 	}
+	late := errors.New("late for 30 of the last 40")
+	o := api.Options{Pace: func() error { return late }}
+	serve(t, o).do("GET", "/readyz", "").want(t, 200, "status", "degraded", "store", "ok", "pull", "late", "detail", "jobs are taken, and those of pull queues mostly given back: "+late.Error())
+	o.Overflow, o.OverflowState = true, &connected{err: nats}
+	serve(t, o).do("GET", "/readyz", "").want(t, 200, "overflow", "unavailable", "pull", nil)
+	late = nil
+	o.OverflowState = nil
+	serve(t, o).do("GET", "/readyz", "").want(t, 200, "status", "ready", "pull", nil)
 	stopping, stop := context.WithCancel(t.Context())
 	stop()
 	f := serve(t, api.Options{Stopping: stopping, Overflow: true})

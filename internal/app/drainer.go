@@ -65,8 +65,8 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	if err != nil {
 		return nil, err
 	}
-	kept := newPace(observer, time.Now)
-	o.Drain.Observer = kept
+	kept := newPace(time.Now)
+	o.Drain.Observer = drainPace{observer, kept}
 	d := &Drainer{engine: engine, o: o, pace: kept}
 	if o.Listen.Addr != "" {
 		if d.server, err = ops.NewServer(o.Listen, o.Server); err != nil {

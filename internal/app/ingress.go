@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -45,6 +46,7 @@ type Ingress struct {
 	front  *deferred.Appender // nil without an overflow
 	gauges *metrics.Gauges
 	pull   *pull.Desk
+	pace   *pace
 	server *ops.Server
 	o      IngressOptions
 }
@@ -60,7 +62,7 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if o.Server.Logger == nil {
 		o.Server.Logger = o.Logger
 	}
-	i := &Ingress{o: o}
+	i := &Ingress{o: o, pace: newPace(time.Now)}
 	var err error
 	if i.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
-	i.pull = pull.New(i.engine, pull.Options{Version: version.Version, Observer: observer, Logger: o.Logger})
+	i.pull = pull.New(i.engine, pull.Options{Version: version.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger})
 	return i, nil
 }
 
@@ -94,7 +96,7 @@ func (i *Ingress) URL() string { return i.server.URL() }
 func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
-	o.Pull = i.pull
+	o.Pull, o.Pace = i.pull, i.pace.held
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}
