@@ -35,17 +35,20 @@ type peer struct {
 	srv  *smtp.Server
 
 	// What it answers; nil is accepted.
-	onMail func(from string) error
-	onRcpt func(to string) error
-	onData func(n int) error // to the n-th message
-	drop   func(n int) bool  // closes the connection in place of the answer
+	onHello func()
+	onMail  func(from string) error
+	onRcpt  func(to string) error
+	onData  func(n int) error // to the n-th message
+	drop    func(n int) bool  // closes the connection in place of the answer
 
 	mu    sync.Mutex
 	conns []*smtp.Conn
 	mails []received
-	froms int // MAIL FROM
-	auths int
+	froms int             // MAIL FROM
+	at    []time.Duration // MAIL FROM
 }
+
+var begin = time.Now()
 
 type received struct {
 	from   string
@@ -83,6 +86,9 @@ type session struct {
 }
 
 func (p *peer) NewSession(c *smtp.Conn) (smtp.Session, error) {
+	if p.onHello != nil {
+		p.onHello()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.conns = append(p.conns, c)
@@ -93,9 +99,6 @@ func (s *session) AuthMechanisms() []string { return []string{sasl.Plain, sasl.L
 
 func (s *session) Auth(mechanism string) (sasl.Server, error) {
 	check := func(user, pass string) error {
-		s.p.mu.Lock()
-		s.p.auths++
-		s.p.mu.Unlock()
 		if user != "me" || pass != password {
 			return &smtp.SMTPError{Code: 535, EnhancedCode: smtp.EnhancedCode{5, 7, 8}, Message: "no, " + pass + " is wrong"}
 		}
@@ -128,8 +131,10 @@ func (s *session) Reset()        { s.mail = received{} }
 func (s *session) Logout() error { return nil }
 
 func (s *session) Mail(from string, o *smtp.MailOptions) error {
+	now := time.Since(begin)
 	s.p.mu.Lock()
 	s.p.froms++
+	s.p.at = append(s.p.at, now)
 	s.p.mu.Unlock()
 	if s.p.onMail != nil {
 		if err := s.p.onMail(from); err != nil {
@@ -211,7 +216,7 @@ func start(t *testing.T, config *tls.Config, change func(*peer)) *peer {
 func target(t *testing.T, host string, port int, change func(*SMTP)) *SMTP {
 	t.Helper()
 	s := Default()
-	s.Host, s.Port, s.TLS, s.From = host, port, NoTLS, "shop@example.com"
+	s.Server, s.Port, s.TLS, s.From = host, port, NoTLS, "shop@example.com"
 	s.Timeout = queue.Duration(20 * time.Second)
 	if change != nil {
 		change(s)

@@ -94,7 +94,7 @@ func (s *Sender) pool(target *SMTP) (*pool, error) {
 		return nil, fmt.Errorf("deliver.smtp.password: %w", err)
 	}
 	k := login{
-		host: target.Host, port: target.Port, tls: target.TLS, helo: target.Helo,
+		host: target.Server, port: target.Port, tls: target.TLS, helo: target.Helo,
 		mechanism: target.Mechanism, username: target.Username, password: password,
 	}
 	s.mu.Lock()

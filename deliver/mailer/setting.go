@@ -42,9 +42,9 @@ const (
 
 // SMTP is a server that mail is handed to.
 type SMTP struct {
-	Host string `json:"host"`
-	Port int    `json:"port,omitempty"`
-	TLS  string `json:"tls,omitempty"`
+	Server string `json:"host"`
+	Port   int    `json:"port,omitempty"`
+	TLS    string `json:"tls,omitempty"`
 	// Username and Password log in. The password should be ${secret:NAME}.
 	Username  string `json:"username,omitempty"`
 	Password  string `json:"password,omitempty"`
@@ -66,16 +66,16 @@ func Default() *SMTP {
 	return &SMTP{TLS: StartTLS, Mechanism: Auto, Timeout: queue.Duration(DefaultTimeout), MaxConnections: DefaultMaxConnections}
 }
 
-var _ setting.Setting = (*SMTP)(nil)
+var _ setting.Hosted = (*SMTP)(nil)
 
 // Check implements setting.Setting.
 func (s *SMTP) Check(at string) error {
 	at += "."
 	switch {
-	case s.Host == "":
+	case s.Server == "":
 		return setting.Error(at+"host", "", "is missing; it must be the name or address of an SMTP server, such as smtp.example.com")
-	case !isHost(s.Host):
-		return setting.Error(at+"host", s.Host, "must be a name or an address alone, such as smtp.example.com; the port has a field of its own")
+	case !isHost(s.Server):
+		return setting.Error(at+"host", s.Server, "must be a name or an address alone, such as smtp.example.com; the port has a field of its own")
 	case s.Port < 0 || s.Port > 65535:
 		return setting.Error(at+"port", strconv.Itoa(s.Port), "must be from 1 to 65535")
 	}
@@ -130,11 +130,14 @@ func (s *SMTP) checkLogin(at string) error {
 		return setting.Error(at+"username", "", "and password must be given together, or both left out")
 	case s.Password == "":
 		return nil
-	case s.TLS != StartTLS && s.TLS != ImplicitTLS && !isLoopback(s.Host):
+	case s.TLS != StartTLS && s.TLS != ImplicitTLS && !isLoopback(s.Server):
 		return setting.Error(at+"tls", s.TLS, "could send the password where others can read it; with a password it must be starttls or implicit, unless the host is loopback")
 	}
 	return secrets.Check(at+"password", s.Password)
 }
+
+// Host implements setting.Hosted.
+func (s *SMTP) Host() (field, host string) { return "host", s.Server }
 
 // OnUnknown implements setting.Setting. No server is known to tell a repeated Message-ID for sure.
 func (s *SMTP) OnUnknown() string { return queue.UnknownHold }

@@ -6,6 +6,7 @@ var figures = []Figure{
 	appendBatch,
 	drainRedis,
 	deliverAsynq,
+	deliverSMTP,
 	idleRedis,
 	idleEmbedded,
 	memoryWaiting,
