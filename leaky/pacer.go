@@ -179,6 +179,22 @@ func (p Pacer) Cover(b Bucket, more int64) Bucket {
 	return b
 }
 
+// Rise returns a bucket that has let nothing out for a while before at, and shall have earned nothing by it: it lets
+// one out at, and at the rate from then on.
+func (p Pacer) Rise(b Bucket, at Instant) Bucket {
+	var low Bucket
+	if p.Rate.n == 0 {
+		low.TAT = at
+	} else {
+		whole, rest := p.burstParts()
+		low = Bucket{TAT: at + Instant(whole), Rem: rest}
+	}
+	if b.TAT < low.TAT || b.TAT == low.TAT && b.Rem < low.Rem {
+		b.TAT, b.Rem, b.Last = low.TAT, low.Rem, max(b.Last, at)
+	}
+	return b
+}
+
 // Bounded returns b as it is taken at now: no bucket from elsewhere stops a queue for good.
 func (p Pacer) Bounded(b Bucket, now Instant) Bucket { return p.bounded(b, now) }
 

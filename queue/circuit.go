@@ -65,6 +65,9 @@ type Stop struct {
 	Reason string    `json:"reason,omitempty"` // the answer
 }
 
+// On reports whether the queue stops.
+func (s *Stop) On() bool { return !s.Until.IsZero() }
+
 // CircuitInfo is the state of a queue's circuit.
 type CircuitInfo struct {
 	Failures int64     `json:"failures"`         // in a row

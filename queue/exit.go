@@ -44,7 +44,11 @@ func (i *Info) exit(cost int64, rate *leaky.Rate) (exit, error) {
 			return exit{}, err
 		}
 	default:
+		own.rise(i)
 		return e, nil
+	}
+	if head != i { // a parent's stop is of its own jobs alone
+		own.rise(i)
 	}
 	e.others, e.around, e.dearest = head.Group.Members, head.Group.Waiting, max(1, cost, head.Group.MaxCost)
 	if i.Waiting > 0 {
@@ -80,6 +84,20 @@ func (i *Info) paces(rate *leaky.Rate) (*paces, error) {
 		p.limits = append(p.limits, l)
 	}
 	return p, nil
+}
+
+// rise is for the paces of a queue that stops: they earn nothing by it.
+func (p *paces) rise(i *Info) {
+	if !i.Stop.On() {
+		return
+	}
+	at := leaky.Instant(i.Stop.Until.UnixMicro())
+	p.bucket = p.Rise(p.bucket, at)
+	for n := range p.limits {
+		if l := &p.limits[n]; l.quota.Max == 0 {
+			l.Bucket = l.Rise(l.Bucket, at)
+		}
+	}
 }
 
 // eta is when a job departs by the paces that has so much ahead.

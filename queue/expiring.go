@@ -96,5 +96,5 @@ func (b *Backlog) turns() []waiting {
 // exact is as that of an ETA, but that of a paused queue it is as if it were resumed now.
 func (b *Backlog) exact(i *Info) bool {
 	alone := len(b.lanes) == 1 && !b.more && i.Parent == nil && i.Group.Children == 0 && len(i.Spec.Limits) == 0
-	return alone && i.Scheduled == 0 && i.Leased == 0 && i.Spec.MaxInFlight == 0 && !i.Spec.Ordered
+	return alone && i.Scheduled == 0 && i.Leased == 0 && i.Spec.MaxInFlight == 0 && !i.Spec.Ordered && !i.Stop.On() && !i.Circuit.Open()
 }

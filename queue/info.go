@@ -97,6 +97,8 @@ type LaneInfo struct {
 	// Held is how many jobs its capacity counts: those that wait, are scheduled or leased.
 	// It is 0 for the lane without a key, which has no capacity.
 	Held int64
+	// Stop is until when nothing leaves it because of what the receiver answered; zero if it goes on.
+	Stop time.Time
 	// Bucket is that of the lane's rate, under its rule as it is; the zero Bucket if it has none.
 	Bucket leaky.Bucket
 }

@@ -146,7 +146,14 @@ func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *exit) (f
 			eta = out.eta(now, all+k*r.Cost, deferred+(k-q.Fit)*r.Cost, q.Fit)
 		}
 		if rule := i.Spec.Lanes.Of(r.Lane); !rule.Rate.Unlimited() {
-			eta = max(eta, rule.Pacer().ETA(lane.Bucket, now, lane.Waiting+k*r.Cost))
+			pacer, bucket, goes := rule.Pacer(), lane.Bucket, now
+			if !lane.Stop.IsZero() {
+				goes = max(now, leaky.Instant(lane.Stop.UnixMicro()))
+				bucket = pacer.Rise(bucket, goes)
+			}
+			eta = max(eta, pacer.ETA(bucket, goes, lane.Waiting+k*r.Cost))
+		} else if !lane.Stop.IsZero() {
+			eta = max(eta, leaky.Instant(lane.Stop.UnixMicro()))
 		}
 		return eta.Time()
 	}
@@ -189,9 +196,12 @@ func (i *Info) stops() (paused bool, until time.Time) {
 	return paused, until
 }
 
-// goes is when departures go on, as far as pauses say.
+// goes is when departures go on, as far as pauses and the stop say.
 func (i *Info) goes() leaky.Instant {
 	at := i.Pause.goes(i.Now)
+	if i.Stop.Until.After(at) {
+		at = i.Stop.Until
+	}
 	if i.Parent != nil {
 		at = i.Parent.Pause.goes(at)
 	}

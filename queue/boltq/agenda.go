@@ -189,7 +189,7 @@ func (e *Engine) ripenLine(l *line, now leaky.Instant) {
 // ripened lets a scheduled job wait. One that was never granted needs its flight no more.
 func (e *Engine) ripened(f *flight, now leaky.Instant) {
 	e.wait(f.job, now)
-	if f.attempts == 0 {
+	if f.attempts == 0 && f.verdict == 0 {
 		f.job.flight = nil
 	}
 }

@@ -230,7 +230,7 @@ func (l *line) promise(now leaky.Instant) time.Duration {
 	if l.stopped(now) {
 		return pausedRetry
 	}
-	room, slowest := l.opens(now), l.interval()
+	room, slowest := max(l.opens(now), l.heard.stop), l.interval()
 	if p := l.parent(); p != nil {
 		room, slowest = max(room, p.opens(now)), max(slowest, p.interval())
 	}

@@ -31,6 +31,7 @@ type delta struct {
 	loose    counters // that go along
 	ceiling  ceilings
 	way      way
+	heard    *heard            // nil if it stays as it is
 	failures []queue.LastError // newest last
 	gone     bool              // the queue is deleted in this batch
 	record   lineRecord
@@ -107,7 +108,11 @@ func (e *Engine) tally(b *batch) {
 	for _, d := range b.order {
 		l := d.line
 		d.loose, l.loose = l.loose, counters{}
-		d.record = l.record(l.kept.plus(d.counters).plus(d.loose), d.ceiling, d.way)
+		h := l.heard
+		if d.heard != nil {
+			h = *d.heard
+		}
+		d.record = l.record(l.kept.plus(d.counters).plus(d.loose), d.ceiling, d.way, h)
 	}
 	e.store.commit++
 	b.store = e.store

@@ -98,6 +98,10 @@ type outcome struct {
 	visits  bool           // the Reserve that found so goes on to the queue
 	failed  bool           // for a reason
 	reason  string
+	effect  queue.Effect // on the queue
+	down    bool         // a failure that is the fault of a target that is down
+	// What was heard of the receiver before the settlement, and after it.
+	before, after heard
 }
 
 // tally counts what is counted for every lease that ends.
@@ -115,7 +119,7 @@ func (o *outcome) tally(b *batch) *delta {
 func (o *outcome) done(e *Engine, s queue.State) {
 	o.job.busy = nil
 	if o.answer != nil {
-		*o.answer = queue.Settled{State: s}
+		*o.answer = queue.Settled{State: s, Effect: o.effect}
 	}
 	if o.expired != nil {
 		o.expired()
@@ -126,6 +130,7 @@ func (o *outcome) done(e *Engine, s queue.State) {
 // undone leaves the lease as it was; one that ran out still has.
 func (o *outcome) undone(e *Engine, err error) {
 	o.job.busy = nil
+	e.unheard(o.job.lane.line, o.before, o.after)
 	if o.job.flight.place < 0 {
 		e.leases.push(o.job.flight)
 	}
@@ -203,7 +208,7 @@ func (c *returning) tally(b *batch) {
 	case c.expired != nil:
 	case c.to.verdict == queue.Throttle:
 		d.counters.throttled++
-	case c.to.verdict == queue.Down:
+	case c.to.verdict == queue.Down || c.down:
 		d.counters.down++
 	default:
 		d.counters.retried++
@@ -226,6 +231,9 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	}
 	if c.expired == nil {
 		e.heed(j, now)
+	}
+	if due := c.to.due; c.expired == nil && c.to.verdict == queue.Throttle && due != 0 {
+		c.effect.Stopped = j.lane.putOff(due, c.at)
 	}
 	if c.visits {
 		e.arm(l, now)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -45,6 +46,7 @@ type lineRecord struct {
 	turn    int64
 	tickets uint64
 	way     way
+	heard   heard
 }
 
 func (l lineRecord) encode() []byte {
@@ -59,6 +61,11 @@ func (l lineRecord) encode() []byte {
 	w.num(uint64(len(l.ceiling.limits)))
 	for _, c := range l.ceiling.limits {
 		w.num(uint64(c.Ends), uint64(c.Used))
+	}
+	h := &l.heard
+	w.num(uint64(h.stop), uint64(h.failures), uint64(h.opened), uint64(h.probe))
+	for _, s := range []string{string(h.cause), h.why, h.fault} {
+		w.text(s)
 	}
 	return w
 }
@@ -75,6 +82,10 @@ func decodeLine(b []byte) (lineRecord, error) {
 	}
 	for n := min(r.num(), queue.MaxLimits); n > 0; n-- {
 		l.ceiling.limits = append(l.ceiling.limits, leaky.Window{Ends: leaky.Instant(r.num()), Used: int64(r.num())})
+	}
+	l.heard = heard{
+		stop: leaky.Instant(r.num()), failures: int64(r.num()), opened: leaky.Instant(r.num()), probe: time.Duration(r.num()),
+		cause: queue.HoldCause(r.text()), why: r.text(), fault: r.text(),
 	}
 	return l, r.err("line")
 }

@@ -224,9 +224,9 @@ func (e *Engine) farewell() {
 	b := &batch{forget: e.forget, expunge: e.expunged}
 	e.tally(b)
 	for _, l := range e.lines {
-		if exact := l.reached(); l.live && (!l.ceiling.equal(exact) || l.loose != counters{}) {
+		if exact := l.reached(); l.live && (!l.ceiling.equal(exact) || l.loose != counters{} || l.heard != heard{}) {
 			d := b.of(l)
-			d.record = l.record(l.kept.plus(l.loose), exact, l.aside.way)
+			d.record = l.record(l.kept.plus(l.loose), exact, l.aside.way, l.heard)
 		}
 	}
 	if err := e.commit(b); err != nil {

@@ -65,10 +65,15 @@ func (l *line) judge(o outlook, now leaky.Instant) verdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
 	goes, _ := l.goes(now)
 	v := l.alone(goes, ahead)
+	own := o.lane.stops(now)
 	if b, p, limited := o.lane.paced(now, now); limited {
-		if own := p.ETA(b, goes, o.place); own > v.at {
-			v = verdict{at: own, by: queue.ByLaneRate, of: l}
+		if own != 0 {
+			b = p.Rise(b, own)
 		}
+		own = p.ETA(b, max(goes, own), o.place)
+	}
+	if own > v.at {
+		v = verdict{at: own, by: queue.ByLaneRate, of: l}
 	}
 	if t := l.together(o.kin, o.risk, ahead, 0, goes); t.at > v.at {
 		return t
@@ -162,7 +167,7 @@ func (l *line) gap(turn int64) int64 {
 
 // exact reports whether nothing but the pace decides when a job departs.
 func (l *line) exact(r risk, now leaky.Instant) bool {
-	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.pause.holds(now) && l.spec.MaxInFlight == 0 && !l.spec.Ordered
+	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.pause.holds(now) && l.heard.stop <= now && l.heard.opened == 0 && l.spec.MaxInFlight == 0 && !l.spec.Ordered
 }
 
 // expected is when a job that waits or is scheduled is expected to depart.

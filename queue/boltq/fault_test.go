@@ -143,6 +143,8 @@ func TestEveryChangeCanFail(t *testing.T) {
 	b.number = 1
 	fails("fail", func() error { return second(b.Settle(ctx, settlements(queue.Fail, r.Jobs))) })
 	fails("bury", func() error { return second(b.Settle(ctx, settlements(queue.Bury, r.Jobs))) })
+	fails("throttle", func() error { return second(b.Settle(ctx, settlements(queue.Throttle, r.Jobs))) })
+	fails("down", func() error { return second(b.Settle(ctx, settlements(queue.Down, r.Jobs))) })
 	fails("deliver", func() error { return second(b.Settle(ctx, settlements(queue.Deliver, r.Jobs))) })
 
 	b.advance(time.Minute) // the lease runs out, and cannot be taken back

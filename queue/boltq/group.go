@@ -85,7 +85,7 @@ func (l *line) dearestOfAll() int64 { return max(l.maxCost, l.dearer) }
 // jobs.
 func (l *line) own(now leaky.Instant) leaky.Instant {
 	if l.heads() {
-		return now
+		return max(now, l.heard.stop)
 	}
 	return l.opens(now)
 }

@@ -61,7 +61,13 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 	if ln.keyed() {
 		lane.Held = ln.held
 	}
-	lane.Bucket, _, _ = ln.paced(now, now)
+	var p leaky.Pacer
+	lane.Bucket, p, _ = ln.paced(now, now)
+	if stop := ln.stops(now); stop > now {
+		lane.Stop = stop.Time()
+	} else if stop != 0 && !p.Rate.Unlimited() {
+		lane.Bucket = p.Rise(lane.Bucket, stop)
+	}
 	return e.infoWithParent(l, now), lane, nil
 }
 
@@ -110,6 +116,12 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 		Now:     now.Time(), Bucket: l.bucket, Limits: l.states(), DeferredCost: l.aside.cost, Back: l.aside.back,
 		Ahead:  l.risk(0, false).ahead(l.count[queue.Waiting], l.gap(l.turn)),
 		Errors: slices.Clone(l.failures),
+	}
+	if i.Stop, i.Circuit = l.heard.said(now); l.heard.stop != 0 && l.heard.stop <= now && !l.heads() {
+		p := l.paces
+		p.limits = slices.Clone(p.limits)
+		p.rise(l.heard.stop)
+		i.Bucket, i.Limits = p.bucket, p.states()
 	}
 	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
 	i.Lanes = int64(l.peopled)

@@ -27,6 +27,8 @@ type lane struct {
 	// covered is the cost for which the bucket is held over what an earlier process granted.
 	covered int64
 
+	stop leaky.Instant // the receiver put it off until then; 0 is none
+
 	in    *heap[*lane]  // where it is: among those of its line, those that fade, or nowhere
 	place int           // there
 	tag   int64         // when ready
@@ -104,10 +106,10 @@ func (ln *lane) unknown(now leaky.Instant) bool {
 func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
 	b, p, limited := ln.paced(at, now)
 	if !limited {
-		return at
+		return max(at, ln.stops(now))
 	}
 	ln.keep(b, p, now)
-	return p.Next(b, at)
+	return max(p.Next(b, at), ln.stops(now))
 }
 
 func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
@@ -124,7 +126,7 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	if cost := int64(ln.fifo.front().cost); l.since != 0 && !ln.rule().Rate.Unlimited() && cost > ln.covered {
 		if ln.pacer.Hold(leaky.Bucket{}, l.since, cost).TAT > now {
 			ln.bucket, ln.covered = ln.pacer.Cover(ln.bucket, cost-ln.covered), cost
-			at = ln.pacer.Next(ln.bucket, d)
+			at = max(ln.pacer.Next(ln.bucket, d), ln.stops(now))
 		}
 	}
 	return at
@@ -133,9 +135,13 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 // take takes a departure at d, which opens has allowed, from the lane's bucket.
 func (ln *lane) take(d, now leaky.Instant, cost int64) {
 	if b, p, limited := ln.paced(d, now); limited {
+		if stop := ln.stops(now); stop != 0 {
+			b = p.Rise(b, stop)
+		}
 		p.Take(&b, d, cost)
 		ln.keep(b, p, now)
 	}
+	ln.stop = 0
 }
 
 // lost is the bucket of a lane of which nothing is known. Buckets of lanes are not on
@@ -185,11 +191,11 @@ func (e *Engine) alight(ln *lane, now leaky.Instant) {
 	if ln.held > 0 || !ln.keyed() {
 		return
 	}
-	if ln.bucket.TAT <= now {
+	if ln.lasts() <= now {
 		ln.line.forget(ln)
 		return
 	}
-	ln.fades, ln.fifo = ln.bucket.TAT, tiers{}
+	ln.fades, ln.fifo = ln.lasts(), tiers{}
 	ln.enter(&e.fading)
 }
 

@@ -59,9 +59,9 @@ func (n *entry) barred(l *line, ln *lane, now leaky.Instant) bool {
 
 // lanePromise is after how long a caller may find room in a lane that is full.
 func (l *line) lanePromise(ln *lane, now leaky.Instant) time.Duration {
-	next := now
+	next := max(now, ln.stops(now))
 	if b, p, limited := ln.paced(now, now); limited {
-		next = p.Next(b, now)
+		next = max(next, p.Next(b, now))
 	}
 	next = max(next, now+l.interval()*leaky.Instant(l.peopled+l.coming.lanes))
 	return max(leastRetry, next.Sub(now))

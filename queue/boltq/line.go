@@ -17,7 +17,10 @@ type line struct {
 	spec     queue.Spec
 	revision int64
 	pause    pause
-	filling  filling
+	heard    heard
+	// laneStops is until when a stop of one of its lanes may matter.
+	laneStops leaky.Instant
+	filling   filling
 
 	// busy is the call that is creating, changing or deleting the queue: until
 	// it is done nothing is granted and nobody else decides about the queue.
@@ -126,8 +129,8 @@ func (l *line) size() int64 {
 }
 
 // record is what the file should say of the queue, all in all.
-func (l *line) record(c counters, ceiling ceilings, w way) lineRecord {
-	return lineRecord{counters: c, ceiling: ceiling, maxCost: l.maxCost, dearer: l.dearer, turn: l.turn, tickets: l.aside.tickets, way: w}
+func (l *line) record(c counters, ceiling ceilings, w way, h heard) lineRecord {
+	return lineRecord{counters: c, heard: h, ceiling: ceiling, maxCost: l.maxCost, dearer: l.dearer, turn: l.turn, tickets: l.aside.tickets, way: w}
 }
 
 // vacate takes a job out of those that hold a place.

@@ -107,7 +107,7 @@ func (l *loader) lines(ctx context.Context) error {
 		}
 		if q := l.byNumber[number]; q != nil {
 			q.kept, q.maxCost, q.dearer, q.turn = r.counters, max(1, r.maxCost), r.dearer, r.turn
-			q.aside.tickets, q.aside.way = r.tickets, r.way
+			q.aside.tickets, q.aside.way, q.heard = r.tickets, r.way, r.heard
 			q.since, q.dearest = l.now, q.maxCost
 			q.ceiling, q.pledged = r.ceiling, r.ceiling
 			q.restore(r.ceiling, l.now, q.dearestOfAll())
@@ -275,6 +275,9 @@ func (l *loader) fly(j *job, v []byte) error {
 		}
 		l.schedule(j)
 		return nil
+	}
+	if f.verdict == queue.Throttle && j.lane.keyed() { // its lane's stop, of which there is no other record
+		j.lane.putOff(f.due, l.now)
 	}
 	l.wait(j, l.now)
 	return nil

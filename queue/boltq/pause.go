@@ -51,9 +51,9 @@ func (l *line) stopped(now leaky.Instant) bool {
 	return slices.ContainsFunc(l.pauses(), func(p *pause) bool { return p.holds(now) })
 }
 
-// goes is from when on something leaves l as far as pauses go, if that is known.
+// goes is from when on something leaves l as far as pauses and its stop go, if that is known.
 func (l *line) goes(now leaky.Instant) (at leaky.Instant, known bool) {
-	at, known = now, true
+	at, known = max(now, l.heard.stop), true
 	for _, p := range l.pauses() {
 		if p.holds(now) {
 			at, known = max(at, p.until), known && p.until != 0
@@ -100,10 +100,16 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 		if l == nil {
 			return nil, unknownQueue(name)
 		}
+		h := l.heard
+		h.goOn(now)
 		if !l.pause.holds(now) {
-			return nil, nil
+			if h == l.heard {
+				return nil, nil
+			}
+			return &changing{line: l, spec: l.spec, revision: l.revision, pause: l.pause, heard: &h}, nil
 		}
 		c := l.repause(pause{}, now)
+		c.heard = &h
 		c.notes = append(c.notes, queue.Change{At: now.Time(), By: by, What: queue.Resumed, Revision: l.revision, Was: l.revision})
 		return c, nil
 	})

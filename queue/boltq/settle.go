@@ -86,7 +86,10 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 		return
 	}
 	j.busy = c
-	o := outcome{call: c, job: j, at: now, answer: s.answer}
+	o := outcome{call: c, job: j, at: now, answer: s.answer, before: l.heard}
+	open := l.heard.opened != 0
+	o.effect = e.hears(l, &s.Settlement, j.lane.keyed(), now)
+	o.after = l.heard
 	attempts := f.attempts + 1
 	if s.Verdict == queue.Deliver {
 		d := e.epitaph(j, queue.Delivered, now)
@@ -98,12 +101,18 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	if spared := spares(s.Verdict); spared != queue.UnderWay {
 		to := *f
 		to.settled, to.verdict, to.result, to.due, to.place = s.fence, s.Verdict, queue.Waiting, 0, -1
+		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
+			to.due = now.Add(max(0, min(s.After, queue.MaxHold)))
+		}
 		to.past = queue.AppendAttempt(f.past, f.attempt(spared, reason, now))
 		e.enqueue(c, &returning{outcome: o, to: to, state: queue.Waiting})
 		return
 	}
 	o.failed, o.reason = true, reason
-	if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts {
+	how := queue.AttemptFailed
+	if open && s.Verdict == queue.Fail && s.Trouble { // what is down is no job's fault
+		attempts, how = f.attempts, queue.AttemptDown
+	} else if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts {
 		d := e.epitaph(j, queue.Dead, now)
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
 		e.enqueue(c, &ending{outcome: o, end: d, past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptDied, reason, now))})
@@ -112,8 +121,9 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	to := flight{
 		job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Scheduled,
 		due: now.Add(max(0, s.After)), reason: reason, place: -1,
-		past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptFailed, reason, now)),
+		past: queue.AppendAttempt(f.past, f.attempt(how, reason, now)),
 	}
+	o.down = how == queue.AttemptDown
 	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Scheduled})
 }
 

@@ -113,6 +113,11 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 		if c.pause = l.pause; c.pause.over(now) {
 			c.pause = pause{}
 		}
+		if spec.Circuit.Off && l.heard.opened != 0 {
+			h := l.heard
+			h.shut(now)
+			c.heard = &h
+		}
 	}
 	c.line = l
 	l.pulls = spec.Pull || l.spec.Pull
@@ -206,8 +211,9 @@ type changing struct {
 	created  bool
 	paces    paces // of a Put
 	pause    pause
-	respec   bool // by a Put, and not a pause
-	ends     bool // a pause whose time has come
+	heard    *heard // nil if it stays as it is
+	respec   bool   // by a Put, and not a pause
+	ends     bool   // a pause whose time has come
 	notes    []queue.Change
 }
 
@@ -215,6 +221,7 @@ func (c *changing) bind(call *call) *line { c.call = call; return c.line }
 
 func (c *changing) tally(b *batch) {
 	d := b.of(c.line)
+	d.heard = c.heard
 	if c.respec {
 		d.ceiling = c.paces.reached()
 	}
@@ -252,6 +259,9 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 	}
 	over := l.pause.until
 	l.pause = c.pause
+	if c.heard != nil {
+		l.heard = *c.heard
+	}
 	if c.ends { // for a Reserve, which goes on as it does with jobs that were due then
 		if l.heads() {
 			e.rearmGroup(l.kin, over)

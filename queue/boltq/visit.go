@@ -58,6 +58,7 @@ func (e *Engine) visit(l *line, g *grant, now leaky.Instant) {
 		} else if !more || !g.fits(j) || !l.affords(d, int64(j.cost)) {
 			break
 		}
+		l.setOut(d)
 		l.take(d, now, int64(j.cost))
 		e.let(g, &v, j, d, now)
 	}
@@ -95,6 +96,7 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 			if !p.affords(d, cost) {
 				break
 			}
+			l.setOut(d)
 			p.take(d, now, cost)
 			if l != p {
 				l.take(d, now, cost)
@@ -193,7 +195,7 @@ func (e *Engine) endTour(t *tour, g *grant, now leaky.Instant) {
 // miss counts the departures that a queue could have had since.
 func (g *grant) miss(l *line, since, now leaky.Instant) {
 	n := l.missed(since, now)
-	if n == 0 {
+	if n == 0 || l.heard.opened != 0 && !l.heads() { // what is down cannot be sent to
 		return
 	}
 	if g.lost == nil {

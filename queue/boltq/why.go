@@ -12,7 +12,7 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 	ln, flying := j.lane, j.lane.flying
 	if f := j.flight; f != nil && j.state == queue.Scheduled {
 		switch {
-		case f.due > now && f.attempts > 0:
+		case f.due > now && (f.attempts > 0 || len(f.past) > 0):
 			return queue.Why{By: queue.ByBackingOff, Until: f.due.Time(), Reason: f.reason}
 		case f.due > now:
 			return queue.Why{By: queue.ByScheduled, Until: f.due.Time()}
@@ -28,14 +28,30 @@ func (l *line) reason(j *job, now leaky.Instant) queue.Why {
 	case l.stopped(now):
 		p := l.parent().pause.told(now)
 		return queue.Why{By: queue.ByPaused, Until: p.Until, Reason: p.Reason, Who: p.By, Queue: l.parent().spec.Name}
+	case l.heard.opened != 0 || l.heard.stop > now:
+		return l.heard.reason(now)
 	case l.spec.Ordered && flying > 0:
 		return queue.Why{By: queue.ByOrdered}
 	case most > 0 && flying >= most:
 		return queue.Why{By: queue.ByLaneMaxInFlight}
+	case ln.stops(now) > now:
+		return queue.Why{By: queue.ByThrottled, Until: ln.stop.Time()}
 	case l.crowded():
 		return queue.Why{By: queue.ByMaxInFlight}
 	}
 	return l.judge(l.outlook(j, l.risk(int64(j.cost), false)), now).why(l, now)
+}
+
+// reason is that of a queue that stops, or is probed.
+func (h *heard) reason(now leaky.Instant) queue.Why {
+	w := queue.Why{By: queue.ByThrottled, Reason: h.why}
+	if h.opened != 0 || h.cause == queue.HoldDown {
+		w = queue.Why{By: queue.ByDown, Reason: h.fault}
+	}
+	if h.stop > now {
+		w.Until = h.stop.Time()
+	}
+	return w
 }
 
 // why is the verdict for a job of l.

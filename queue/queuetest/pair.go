@@ -359,8 +359,8 @@ func (p *pair) quote(q string) {
 			return kind(err)
 		}
 		now, then, err := ask.Expiring(&i, &backlog)
-		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
-			micro(quote.Then.Drained), lane.Waiting, lane.Held)
+		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d, stops until %s", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
+			micro(quote.Then.Drained), lane.Waiting, lane.Held, micro(lane.Stop))
 	})
 }
 

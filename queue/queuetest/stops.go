@@ -1,8 +1,12 @@
 package queuetest
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"time"
 
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -16,6 +20,31 @@ func (r *rig) says(verdict queue.Verdict, reason string, after time.Duration, v 
 		r.Fatalf("%v of %s: %+v", verdict, v.ID, got)
 	}
 	return got.Effect
+}
+
+// throttles stops a queue, by its first job, and returns until when.
+func (r *rig) throttles(queueName string, after time.Duration) leaky.Instant {
+	r.Helper()
+	got := r.reserve(queueName, 1)
+	if len(got) != 1 {
+		r.Fatalf("%d jobs were granted", len(got))
+	}
+	if e := r.says(queue.Throttle, "429 slow down", after, got[0]); e != (queue.Effect{Stopped: after}) {
+		r.Errorf("throttled for %v: %+v", after, e)
+	}
+	return r.clock.Now().Add(after)
+}
+
+// stops checks until when a queue stops, 0: it goes on.
+func (r *rig) stops(queueName string, until leaky.Instant, cause queue.HoldCause, reason string) {
+	r.Helper()
+	want := queue.Stop{Cause: cause, Reason: reason}
+	if until != 0 {
+		want.Until = until.Time()
+	}
+	if got := r.info(queueName).Stop; !got.Until.Equal(want.Until) || got.Cause != cause || got.Reason != reason {
+		r.Errorf("%s stops by %+v, want %+v", queueName, got, want)
+	}
 }
 
 var stopRules = []rule{
@@ -59,8 +88,273 @@ var stopRules = []rule{
 			if used := r.info(q).Limits[0].Window.Used; used != 2 {
 				r.Errorf("%v: %d are used", verdict, used)
 			}
-			r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+			r.delete(q)
 			r.clock.Advance(24 * time.Hour)
 		}
 	}},
+	{"nothing leaves before the instant, and from then on the rate holds without a burst", func(r *rig) {
+		for _, tt := range []struct {
+			rate     string
+			change   func(*queue.Spec)
+			interval time.Duration
+		}{
+			{"10/s", func(s *queue.Spec) { s.Burst = 5 }, 100 * time.Millisecond},
+			{"unlimited", limited("5/s 7"), 200 * time.Millisecond},
+			{"1/m", limited("quota 50/h"), time.Minute},
+		} {
+			q := r.queue("q", tt.rate, tt.change)
+			r.counted(q, 9)
+			stop := r.throttles(q, 2*time.Hour)
+			r.stops(q, stop, queue.HoldThrottled, "429 slow down")
+			r.clock.Advance(time.Hour)
+			r.grant(q, 9)
+			r.clock.Set(stop - leaky.Instant(queue.Horizon.Microseconds()) - 1)
+			r.grant(q, 9)
+			r.leave(q, 9, stop, tt.interval)
+			r.stops(q, 0, "", "")
+			r.delete(q)
+			r.clock.Advance(24 * time.Hour)
+		}
+	}},
+	{"so it is when nobody asks until long after", func(r *rig) {
+		q := r.queue("q", "1/s", func(s *queue.Spec) { s.Burst = 3 })
+		r.counted(q, 9)
+		stop := r.throttles(q, time.Hour)
+		r.clock.Set(stop.Add(1500 * time.Millisecond)) // which earns one and a half
+		if res := r.reserveAs("client", q, 9); len(res.Jobs) != 2 || res.Lost[q] != 1 {
+			r.Errorf("%d leave, %v were lost; want 2 and 1", len(res.Jobs), res.Lost)
+		}
+	}},
+	{"it is looked at exactly then, and what was put off is not lost", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a", "b")
+		stop := r.throttles(q, 3*time.Second)
+		for r.clock.Now() < stop-25_000 {
+			res := r.reserveAs("client", q, 9)
+			if len(res.Jobs) > 0 || len(res.Lost) > 0 || res.Next <= 0 {
+				r.Fatalf("%v before it is over: %+v", stop.Sub(r.clock.Now()), res)
+			}
+			r.clock.Advance(res.Next)
+		}
+		if now := r.clock.Now(); now != stop-25_000 {
+			r.Errorf("the last look is %v before it is over", stop.Sub(now))
+		}
+		r.deliver(r.grant(q, 9, "a")...)
+	}},
+	{"many drainers are throttled at once, and the latest instant counts", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 40)...)
+		var all []queue.Reservation
+		for i := range 8 {
+			all = append(all, r.reserveAs(fmt.Sprint("client", i), q, 5).Jobs...)
+		}
+		now := r.clock.Now()
+		r.crowd(len(all), func(i int) int {
+			s := settlement(queue.Throttle, all[i])
+			s.After, s.Reason = time.Duration(i+1)*time.Second, fmt.Sprint(i)
+			if out, err := r.e.Settle(r.ctx, []queue.Settlement{s}); err != nil || out[0].State != queue.Waiting {
+				r.Errorf("%+v %v", out, err)
+			}
+			return 0
+		})
+		r.stops(q, now.Add(40*time.Second), queue.HoldThrottled, "39")
+		if i := r.info(q); i.Throttled != 40 || i.Waiting != 40 {
+			r.Errorf("%+v", i)
+		}
+		r.clock.Advance(40*time.Second - queue.Horizon - time.Microsecond)
+		for i := range 8 {
+			r.sameIDs(r.reserveAs(fmt.Sprint("client", i), q, 5).Jobs)
+		}
+		r.clock.Advance(queue.Horizon + time.Microsecond)
+		r.grant(q, 40, numbered("j", 40)...)
+	}},
+	{"a shorter one changes nothing, a longer one lasts, and none lasts for more than a day", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a", "b", "c", "d")
+		v := r.grant(q, 4, "a", "b", "c", "d")
+		now := r.clock.Now()
+		for i, tt := range []struct{ after, stopped time.Duration }{{time.Minute, time.Minute}, {time.Second, 0}, {time.Hour, time.Hour}, {99 * time.Hour, queue.MaxHold}} {
+			if e := r.says(queue.Throttle, fmt.Sprint(i), tt.after, v[i]); e.Stopped != tt.stopped {
+				r.Errorf("%v: stopped for %v, want %v", tt.after, e.Stopped, tt.stopped)
+			}
+		}
+		r.stops(q, now.Add(queue.MaxHold), queue.HoldThrottled, "3")
+	}},
+	{"what was granted before leaves, and another job given back gains nothing", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a", "b", "c")
+		v := r.grant(q, 3, "a", "b", "c")
+		stop := r.clock.Now().Add(time.Minute)
+		r.says(queue.Throttle, "", time.Minute, v[0])
+		r.deliver(v[1])
+		r.release(v[2])
+		r.grant(q, 9)
+		r.clock.Set(stop)
+		r.grant(q, 9, "a", "c")
+	}},
+	{"a lane stops alone; a job without a lane stops the queue", func(r *rig) {
+		q := r.ruled("q", "10/s", "x1 x2 y1 y2", except("y", queue.LaneRule{}))
+		t0 := r.clock.Now()
+		v := r.grant(q, 1, "x1")
+		s := settlement(queue.Throttle, v[0])
+		s.After, s.LaneOnly = time.Second, true
+		if got := r.settle(s)[0]; got.State != queue.Waiting || got.Effect != (queue.Effect{Stopped: time.Second}) {
+			r.Errorf("%+v", got)
+		}
+		r.stops(q, 0, "", "")
+		r.waitsFor(lasting(queue.ByThrottled, t0.Add(time.Second), ""), q, "x1", "x2")
+		if got, want := r.leaves(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+		r.accept(q, "k")
+		r.clock.Advance(time.Second)
+		s = settlement(queue.Throttle, r.grant(q, 1, "k")[0])
+		s.After, s.LaneOnly = time.Second, true
+		r.settled(queue.Waiting, s)
+		r.stops(q, r.clock.Now().Add(time.Second), queue.HoldThrottled, "")
+	}},
+	{"a lane that stopped has earned nothing either, and is expected accordingly", func(r *rig) {
+		q := r.ruled("q", "unlimited", "x1 x2 x3", each(queue.LaneRule{Rate: paced("1/s").Rate, Burst: 3}))
+		t0 := r.clock.Now()
+		s := settlement(queue.Throttle, r.grant(q, 1, "x1")[0])
+		s.After, s.LaneOnly = time.Hour, true
+		r.settled(queue.Waiting, s)
+		for i, id := range []string{"x1", "x2", "x3"} {
+			if eta, want := r.job(q, id).ETA.At, t0.Add(time.Hour+time.Duration(i)*time.Second); instant(eta) != want {
+				r.Errorf("%s is expected at %v, want %v", id, eta, want.Time())
+			}
+		}
+		r.clock.Set(t0.Add(time.Hour - 500*time.Millisecond))
+		if got, want := r.leaves(q, t0, 3), "x1@1h0m0s x2@1h0m1s x3@1h0m2s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+	}},
+	{"of a group's child it is the child's, of the parent that of its own jobs", func(r *rig) {
+		for _, stopped := range []string{"a", "p"} {
+			r.group("p 10/s 5", "a unlimited", "b unlimited")
+			t0 := r.clock.Now()
+			r.brood(stopped + "1 " + stopped + "2")
+			stop := r.throttles(named(stopped), time.Minute)
+			r.brood("b1 b2 b3")
+			r.deliver(r.grant("ses", 9, "b1", "b2", "b3")...) // of 5, one was used
+			r.waitsFor(lasting(queue.ByThrottled, stop, "429 slow down"), named(stopped), stopped+"1", stopped+"2")
+			r.clock.Set(stop - 1_000_000)
+			if got, want := r.leaves("ses", t0, 2), map[string]string{"a": "a1@1m0s a2@1m0s", "p": "p1@1m0s p2@1m0.1s"}[stopped]; got != want {
+				r.Errorf(" got %s\nwant %s", got, want)
+			}
+			r.clear("abp")
+		}
+	}},
+	{"it is told when jobs may go on: ETA, next, why, quote, and the promise of a full queue", func(r *rig) {
+		q := r.queue("q", "1/s", small(3), func(s *queue.Spec) { s.Burst = 2 })
+		r.accept(q, "a", "b")
+		stop := r.throttles(q, time.Minute)
+		a := r.accept(q, "c")[0]
+		if instant(a.ETA.At) != stop.Add(2*time.Second) || a.ETA.Exact {
+			r.Errorf("it is expected at %+v, want %v", a.ETA, stop.Add(2*time.Second).Time())
+		}
+		r.promised(q, "d", time.Minute)
+		r.waitsFor(lasting(queue.ByThrottled, stop, "429 slow down"), q, "a", "b", "c")
+		i, lane, err := r.e.Lane(r.ctx, q, "")
+		r.check(err)
+		if instant(i.Next) != stop {
+			r.Errorf("the next may leave at %v", i.Next)
+		}
+		quote, err := queue.QuoteRequest{Jobs: 1, Rate: &i.Spec.Rate}.Quote(&i, &lane)
+		r.check(err)
+		if instant(quote.Now.Drained) != stop.Add(2*time.Second) || !quote.Then.Drained.Equal(quote.Now.Drained) {
+			r.Errorf("it is drained at %v, at the other rate at %v", quote.Now.Drained, quote.Then.Drained)
+		}
+		r.cancels(queue.Cancelled, q, "c")
+		r.lapsed(until(stop.Add(1999*time.Millisecond), q, "late"), stop.Add(2*time.Second))
+	}},
+	{"a pause stands over it, and resuming ends both", func(r *rig) {
+		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 4 })
+		r.counted(q, 6)
+		stop := r.throttles(q, time.Minute)
+		r.pauses(q, stop.Add(time.Minute), "maintenance")
+		r.clock.Set(stop.Add(time.Second))
+		r.grant(q, 9)
+		r.clock.Set(stop.Add(time.Minute))
+		r.grant(q, 1, "j1")
+		r.says(queue.Throttle, "again", time.Hour, r.grant(q, 1, "j2")[0])
+		changes := len(r.changes(q, 100))
+		r.check(r.e.Resume(r.ctx, q))
+		r.stops(q, 0, "", "")
+		if n := len(r.changes(q, 100)); n != changes {
+			r.Errorf("it was recorded: %d changes, %d before", n, changes)
+		}
+		r.leave(q, 5, r.clock.Now(), 100*time.Millisecond)
+	}},
+	{"a Put keeps it, a queue that is made again does not have it", func(r *rig) {
+		q := r.queue("q", "10/s")
+		r.accept(q, "a", "b")
+		stop := r.throttles(q, time.Minute)
+		r.queue(q, "1/s")
+		r.stops(q, stop, queue.HoldThrottled, "429 slow down")
+		r.clock.Set(stop - 1_000_000)
+		if got, want := r.leaves(q, stop, 2), "a@0s b@1s"; got != want {
+			r.Errorf(" got %s\nwant %s", got, want)
+		}
+		r.accept(q, "c")
+		r.throttles(q, time.Hour)
+		r.delete(q)
+		r.queue(q, "10/s")
+		r.stops(q, 0, "", "")
+	}},
+	{"a clock that jumps back leaves it, and one that jumps ahead ends it", func(r *rig) {
+		q := r.queue("q", "1/s")
+		r.accept(q, "a", "b")
+		stop := r.throttles(q, time.Minute)
+		r.clock.Advance(-time.Hour)
+		r.stops(q, stop, queue.HoldThrottled, "429 slow down")
+		r.clock.Advance(20 * 24 * time.Hour)
+		r.deliver(r.grant(q, 9, "a")...)
+	}},
+	{"whatever receivers say, every pace holds, and nothing departs while it is put off", func(r *rig) {
+		for seed := range uint64(3) {
+			r.stopStorm(rand.New(rand.NewPCG(seed, 46)), fmt.Sprint("g.q", seed))
+		}
+	}},
+}
+
+// stopStorm lets a receiver say this and that, and judges what departed.
+func (r *rig) stopStorm(rnd *rand.Rand, name string) {
+	r.Helper()
+	s := spec(name, "20/s", limited("5/s 7"), func(s *queue.Spec) {
+		s.Burst = 1 + rnd.Int64N(3)
+		s.Circuit.MinProbe = queue.Duration(100 * time.Millisecond)
+	})
+	r.put(s)
+	var starts []law.Start
+	for step, n := 0, 0; step < 500; step++ {
+		if rnd.IntN(3) == 0 && r.info(name).Waiting < 40 {
+			for range 1 + rnd.IntN(8) {
+				r.acceptJobs(costing(1+rnd.Int64N(3), name, fmt.Sprint("j", n)))
+				n++
+			}
+		}
+		stop := instant(r.info(name).Stop.Until)
+		got := r.reserve(name, 1+rnd.IntN(9))
+		for _, v := range got {
+			if r.departure(v) < stop {
+				r.Errorf("%s departs %v before the queue goes on", v.ID, stop.Sub(r.departure(v)))
+			}
+			starts = append(starts, law.Start{At: time.Duration(r.departure(v)) * time.Microsecond, Cost: v.Cost})
+		}
+		for _, v := range got {
+			verdict := []queue.Verdict{queue.Deliver, queue.Deliver, queue.Throttle, queue.Down, queue.Down, queue.Down}[rnd.IntN(6)]
+			r.says(verdict, "", time.Duration(rnd.IntN(2000))*time.Millisecond, v)
+		}
+		r.clock.Advance(time.Duration(rnd.IntN(400)) * time.Millisecond)
+		if rnd.IntN(50) == 0 {
+			r.clock.Advance(2 * time.Minute)
+		}
+	}
+	r.lawful(name, law.Law{Rate: s.Rate, Burst: s.Burst, MaxCost: 3, Slack: rounding}, starts)
+	r.lawful(name, law.Law{Rate: s.Limits[0].Rate, Burst: s.Limits[0].Burst, MaxCost: 3, Slack: rounding}, starts)
+	if i := r.info(name); len(starts) < 100 || i.Throttled < 20 || i.Down < 20 || i.Delivered < 20 {
+		r.Errorf("%d departures of %+v: they say nothing", len(starts), i)
+	}
+	r.check(r.e.Delete(r.ctx, name, queue.AnyRevision, true))
 }

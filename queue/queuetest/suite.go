@@ -97,6 +97,7 @@ func Run(t *testing.T, open Open) {
 		{"Move", append(moveRules, movePullRules...)},
 		{"Timeline", timelineRules},
 		{"Stops", stopRules},
+		{"Circuit", circuitRules},
 		{"Dead", deadRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {

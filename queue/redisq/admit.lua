@@ -67,8 +67,8 @@ end
 local function no_room(q, h, line)
   local rule = rule_of(q, h.lane)
   if rule.cap > 0 and (tonumber(call('HGET', B .. 'h' .. q.nr, h.lane)) or 0) >= rule.cap then
-    local next_in = rule.n > 0 and next_of(bucket_of(q, h.lane, rule, now), now) - now or 0
-    return refuse(line, LANE_FULL, max(next_in, interval_of(q) * line.lanes))
+    local opens = rule.n > 0 and next_of(bucket_of(q, h.lane, rule, now), now) or q.heard and stops.lane_stop(q, h.lane) or now
+    return refuse(line, LANE_FULL, max(opens - now, interval_of(q) * line.lanes))
   end
   local T = B .. 't' .. q.nr
   if h.not_before > now and q.msched > 0 and call('ZCARD', T) >= q.msched then

@@ -18,12 +18,13 @@ local function agenda(q, back, since)
     if from then
       -- What holds all members of a group holds the parent's own jobs, and nothing else does.
       local own = q.group == q
-      departs = own and now or next_departure(q)
+      local stop = own and q.stop or -math.huge
+      departs = own and max(now, stop) or next_departure(q)
       -- A lane that has rested meanwhile is looked at like a job that is due.
-      if from > (back == 'LT' and (own and -math.huge or conforming(q)) or departs) then
+      if from > (back == 'LT' and (own and stop or conforming(q)) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
-        departs = own and since or max(since, conforming(q))
+        departs = max(since, own and stop or conforming(q))
       end
     end
   end

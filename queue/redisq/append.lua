@@ -45,7 +45,7 @@ local function append(name, count, first)
   local dying, soonest, may_expire = {}, math.huge, q.expiring
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
   -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
-  local cap, args = (q.laned or q.also or backlogged(q)) and 0 or q.cap, ARGV
+  local cap, args = (q.laned or q.also or q.stop or backlogged(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   for i = first, first + 2 * count - 1, 2 do
     local id, body = args[i], args[i + 1]

@@ -1,13 +1,14 @@
 -- Shared, behind lanes.lua: when a job is expected to depart.
 
--- goes_of is from when on something leaves a queue as far as pauses say, its own and its parent's.
-local function goes_of(q) return max(now, q.till or 0, q.group and q.group.till or 0) end
+-- goes_of is from when on something leaves a queue as far as pauses say, its own and its parent's, and its stop.
+local function goes_of(q) return max(now, q.till or 0, q.group and q.group.till or 0, q.stop or 0) end
 
--- pace_eta is leaky.Pacer.ETA, in the same steps, as of an instant.
-local function pace_eta(q, ahead, at)
+-- pace_eta is leaky.Pacer.ETA, in the same steps, as of an instant, not before its stop, if there is one.
+local function pace_eta(q, ahead, at, stop)
   bounded(q, at + HORIZON)
   if q.n == 0 then return at end
-  local s = { n = q.n, d = q.d, b = q.b, tat = q.tat, rem = q.rem }
+  local s = { n = q.n, d = q.d, b = q.b, tat = q.tat, rem = q.rem, last = q.last }
+  if stop then stops.rise(s, stop) end
   if s.tat < at then s.tat, s.rem = at, 0 end
   return max(at, min(conforming(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
@@ -25,10 +26,11 @@ end
 -- outflow_eta is when a job departs, by the queue's bucket and limits, that has so much before it. It also
 -- returns the quota that decides it, if one does.
 local function outflow_eta(q, ahead, goes)
-  local at, quota = pace_eta(q, ahead, goes), nil
+  local stop = q.group ~= q and q.stop or nil
+  local at, quota = pace_eta(q, ahead, goes, stop), nil
   for _, l in ipairs(q.limits or {}) do
     if l.max == 0 then
-      local own = pace_eta(l, ahead, goes)
+      local own = pace_eta(l, ahead, goes, stop)
       if own >= at then at, quota = own, nil end
     end
   end
@@ -78,7 +80,13 @@ local function lane_eta(q, h, cost, behind, i, m, n)
   if q.group ~= q then at, quota = outflow_eta(q, ahead, goes) end
   if quota then by = 'quota' end
   local rule = rule_of(q, h.lane)
-  local own = rule.n > 0 and pace_eta(bucket_of(q, h.lane, rule, now), i, goes) or at
+  local own = at
+  if rule.n > 0 then
+    local l = bucket_of(q, h.lane, rule, now)
+    own = pace_eta(l, i, max(goes, l.stop or 0), l.stop)
+  elseif q.heard then
+    own = stops.lane_stop(q, h.lane) or at
+  end
   if own > at then at, quota, by = own, nil, 'lane_rate' end
   if not q.group then return at, by, quota end
   local together, its = group_eta(q, ahead, n, cost, 0, goes)
@@ -114,4 +122,5 @@ end
 -- exact reports whether nothing but the pace decides an eta.
 local function exact(q, line)
   return q.size == line.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits and not q.group
+    and not (q.stop and (q.stop > now or q.heard.opened > 0))
 end

@@ -66,7 +66,7 @@ end
 
 -- own_next is when a member lets its next job out, at d or later; what holds all holds the parent's jobs.
 local function own_next(v, q, d)
-  if q == v.g then return d end
+  if q == v.g then return max(d, q.stop or d) end
   return max(d, next_departure(q))
 end
 
@@ -133,6 +133,7 @@ end
 -- leave lets a job leave at d.
 local function leave(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
+  if q.stop then stops.set_out(q, d) end
   take_all(g, d, cost)
   if q ~= g then take_all(q, d, cost) end
   local keyed = l.lane ~= ZERO
@@ -194,6 +195,7 @@ local function lost_since(v, e)
     if not ok or not q then return end
     whose = q
   end
+  if whose ~= g and whose.heard and whose.heard.opened > 0 then return end
   visits.miss(whose.nr, whose.name, slots(whose, now - e))
 end
 

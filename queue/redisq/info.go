@@ -152,8 +152,10 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		i.Parent = &p
 	}
 	i.Throttled, i.Down = r.int(), r.int()
+	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.HoldCause{"", queue.HoldThrottled, queue.HoldDown}[r.int()%3], Reason: r.text()}
+	i.Circuit = queue.CircuitInfo{Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()), Reason: r.text()}
 	if lane != nil {
-		lane.Waiting, lane.Held, lane.Bucket = r.int(), r.int(), readBucket(r)
+		lane.Waiting, lane.Held, lane.Bucket, lane.Stop = r.int(), r.int(), readBucket(r), micros(r.int())
 	}
 	return i, r.err
 }

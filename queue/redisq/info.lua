@@ -5,7 +5,8 @@
 -- Returns  a list of {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
---          limits, group, parent, throttled, down; of the lane: jobs waiting, jobs held, tat, rem, last, last cost}, or {name, what is wrong}: limits one {tat, rem,
+--          limits, group, parent, throttled, down, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
+--          time to the next probe, why; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or {name, what is wrong}: limits one {tat, rem,
 --          last, last cost} or {end, used} each; group {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
 
 begin()
@@ -37,8 +38,25 @@ end
 local function lane_of(q, lane, row)
   local rule, l = laned.rule_of(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
   if rule.n > 0 then l = laned.bucket_of(q, lane, rule, now) end
+  local stop = q.heard and stops.lane_stop(q, lane) or 0
+  if rule.n > 0 and stop > 0 and stop <= now then stops.rise(l, stop) end
+  if stop <= now then stop = 0 end
   local held = lane ~= ZERO and tonumber(call('HGET', B .. 'h' .. q.nr, lane)) or 0
-  for _, value in ipairs({ call('ZCARD', laned.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc }) do row[#row + 1] = value end
+  for _, value in ipairs({ call('ZCARD', laned.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop }) do row[#row + 1] = value end
+end
+
+-- stop_of is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
+local function stop_of(q)
+  local h = q.heard
+  if not h then return 0, 0, '', 0, 0, 0, '' end
+  if q.stop and q.stop <= now and q.group ~= q then
+    stops.rise(q, q.stop)
+    for _, l in ipairs(q.limits or {}) do
+      if l.max == 0 then stops.rise(l, q.stop) end
+    end
+  end
+  local on = h.stop > now
+  return on and h.stop or 0, on and h.cause or 0, on and h.why or '', h.failures, h.opened, h.opened > 0 and h.probe or 0, h.opened > 0 and h.fault or ''
 end
 
 local function limits_of(q)
@@ -55,6 +73,7 @@ local function show(nr, q, name)
   for i = 5, #COLD do v[i] = tonumber(v[i]) or 0 end
   more(q)
   local line = laned.line_of(q)
+  local till, cause, why, failures, opened, probe, fault = stop_of(q)
   local head = call('ZRANGE', laned.waiting_key(q, next_lane(q)), 0, 0)
   local oldest = 0
   if head[1] then
@@ -66,7 +85,7 @@ local function show(nr, q, name)
     v[18], oldest, next_departure(q), v[19], v[20], v[21], now,
     call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
-    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24] }
+    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24], till, cause, why, failures, opened, probe, fault }
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
   return row
 end

@@ -55,19 +55,25 @@ local by, till, reason, whose, who = '', 0, '', '', ''
 -- why tells why a job that waits or is scheduled has not left: what, until when, a reason, and of which
 -- other queue that is. The arguments are what decides its eta.
 local function why(rate, quota, together)
-  if f.at > now then return f.attempts > 0 and 'backing_off' or 'scheduled', f.at, f.attempts > 0 and f.reason or '' end
+  local failed = f.attempts > 0 or (f.past or '') ~= ''
+  if f.at > now then return failed and 'backing_off' or 'scheduled', f.at, failed and f.reason or '' end
   local g = q.group
-  local stops = q.paused and q or g and g.paused and g
-  if stops then
-    local said = call('HMGET', B .. 'q' .. stops.nr, 'preason', 'pby')
-    return 'paused', stops.till or 0, said[1] or '', stops == q and '' or g.name, said[2] or ''
+  local still = q.paused and q or g and g.paused and g
+  if still then
+    local said = call('HMGET', B .. 'q' .. still.nr, 'preason', 'pby')
+    return 'paused', still.till or 0, said[1] or '', still == q and '' or g.name, said[2] or ''
   end
+  local h = q.heard
+  if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.fault end
+  if h and h.stop > now then return h.cause == 2 and 'down' or 'throttled', h.stop, h.why end
   local parent = g and g ~= q and g.name or ''
   local lane = laned.head_of(job, 27).lane
   local most, flying = laned.rule_of(q, lane).mif, laned.in_flight(q, lane)
   if f.counted then flying = flying - 1 end -- it does not wait for itself
   if q.ordered and flying > 0 then return 'ordered', 0, '' end
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
+  local lane_stop = h and stops.lane_stop(q, lane) or 0
+  if lane_stop > now then return 'throttled', lane_stop, '' end
   if q.mif > 0 and q.size - line.waiting - call('ZCARD', B .. 't' .. nr) >= q.mif then return 'max_in_flight', 0, '' end
   if eta <= now then return q.pull and 'puller' or 'drainer', 0, '' end
   if quota then return rate, max(beside.used_up(quota), 0), quota.name, together and parent end

@@ -96,6 +96,7 @@ local function bucket_of(q, lane, rule, at)
     l.hc = q.epoch == M.run and q.hm or q.cmax
     hold(l, l.since + HORIZON, l.hc)
   end
+  if q.heard then l.stop = stops.lane_stop(q, lane) end
   return l, moved
 end
 
@@ -127,7 +128,7 @@ end
 
 -- rests returns until when a lane rests as of an instant, and its bucket.
 local function rests(q, lane, rule, at)
-  if rule.n == 0 then return at end
+  if rule.n == 0 then return max(at, q.heard and stops.lane_stop(q, lane) or at) end
   local l, moved = bucket_of(q, lane, rule, at)
   if moved then keep_bucket(q, lane, l) end
   return next_of(l, at), l

@@ -35,6 +35,7 @@
 --   <B>u<nr>   zset  lanes with a key that hold jobs, in order of their digests
 --   <B>O<nr>   hash  lane -> rule in place of the queue's for lanes (see lanes.lua)
 --   <B>v<nr>:<lane>  string  a lane's bucket, until it delays nothing any more
+--   <B>S<nr>:<lane>  string  until when a lane stops, until that matters no more
 --   <B>R<nr>   zset  of a parent: numbers of the members of its group that rest -> until when
 --   <B>Y<nr>   zset  of those that are ready -> tag
 --   <B>t<nr>   zset  scheduled: id -> due
@@ -176,7 +177,7 @@ end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said' }
 
 -- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
 -- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
@@ -192,6 +193,7 @@ end
 -- loads what such a queue keeps (see scripts.go). beside and more_beside are the same of
 -- queues with limits beside their rate, or of a group; late and expire_due of a call that comes when jobs have expired.
 local laned, more, beside, more_beside, late, expire_due = {}, nil, {}, nil, {}, nil
+local stops, more_stops = {}, nil -- and the same of queues of whose receiver there is something to remember
 
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
@@ -202,7 +204,7 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], said = v[30] ~= '' and v[30], changes = {},
   }
   if q.pull then
     call('ZCARD', B .. 'pa')
@@ -211,6 +213,7 @@ local function load(nr)
   if v[15] ~= '' then paused_by(q, v[15]) end
   if q.laned and more then more(q) end
   if q.also and more_beside then more_beside(q) end
+  if q.said and more_stops then more_stops(q) end
   return q
 end
 

@@ -118,7 +118,7 @@ end
 -- instants one interval apart.
 local function promise(q)
   local wait
-  local room, interval = next_departure(q), interval_of(q)
+  local room, interval = max(next_departure(q), q.stop or 0), interval_of(q)
   if q.group and q.group ~= q then
     room, interval = max(room, next_departure(q.group)), max(interval, interval_of(q.group))
   end

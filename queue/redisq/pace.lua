@@ -34,10 +34,13 @@ local function conforms(q)
   return d
 end
 
--- conforming is when it and all limits beside it do.
+-- conforming is when it and all limits beside it do, and its stop is over. The stop of a parent is of its own jobs
+-- alone.
 local function conforming(q)
-  if q.limits then return beside.all_conform(q, conforms(q)) end
-  return conforms(q)
+  local d = conforms(q)
+  if q.limits then d = beside.all_conform(q, d) end
+  if q.stop and q.group ~= q then d = max(d, q.stop) end
+  return d
 end
 
 local function next_departure(q)
@@ -56,7 +59,9 @@ end
 local function take(q, cost)
   local d = next_departure(q)
   if d > now + HORIZON then return nil end
-  if q.limits then return beside.allows(q, d, cost) and beside.take_all(q, d, cost) end
+  if q.limits and not beside.allows(q, d, cost) then return nil end
+  if q.stop then stops.set_out(q, d) end
+  if q.limits then return beside.take_all(q, d, cost) end
   take_at(q, d, now, cost)
   return d
 end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Pause or resume a queue.
+-- Pause or resume a queue. To resume it ends what its receiver has put it off by, too.
 --
 -- ARGV[2..6]  name, '1' to pause or '' to resume, by whom, reason, until when in us or ''
 -- Returns  {1}, {0} when there is no such queue, or {2, now} when until is not within a year from now
@@ -16,12 +16,15 @@ local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'paused', 'pby', 'preason')
 local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
+local goes_on = paused == '' and q.heard and stops.go_on(q)
 if not same then
   sound_record(q.name)
   note_lapse(q)
   note(q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, '', '', reason, till or 0)
   call('HSET', Q, 'paused', paused, 'pby', by, 'preason', reason, 'psince', now)
   paused_by(q, paused)
+end
+if not same or goes_on then
   if q.group == q then set(q, 'gsince', now) end
   local e = agenda(q)
   if e then due(e, q) end

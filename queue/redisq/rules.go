@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -21,6 +22,15 @@ func laneArgs(s *queue.Spec) []any {
 		args = append(args, string(lane[:]), own)
 	}
 	return args
+}
+
+// circuitArg is the circuit of a spec as stops.lua reads it; ” is none.
+func circuitArg(s *queue.Spec) string {
+	c := &s.Circuit
+	if c.Off {
+		return ""
+	}
+	return fmt.Sprint(c.Failures, c.MinProbe.D().Microseconds(), c.MaxProbe.D().Microseconds())
 }
 
 func orNothing(n int64) any {

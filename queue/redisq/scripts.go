@@ -23,6 +23,8 @@ var (
 	paceSource string
 	//go:embed limits.lua
 	limitsSource string
+	//go:embed stops.lua
+	stopsSource string
 	//go:embed relimit.lua
 	relimitSource string
 	//go:embed group.lua
@@ -187,13 +189,17 @@ func expiry(parts ...string) string {
 // assemble puts shared parts behind an operation's first line, the shebang with
 // its flags. What only queues with lanes need is made when the script calls more(), as
 // load() does for such a queue, and found in laned; what only those with limits or of a group do, with
-// more_beside() and in beside; and what else is late: visits, of Reserve, when something is due, and what ends
+// more_beside() and in beside; what only those do of whose receiver there is something to remember, with
+// more_stops() and in stops; and what else is late: visits, of Reserve, when something is due, and what ends
 // jobs when some have expired. Making it costs as much as a small append, and so does each local of the script that a
 // function uses.
 func assemble(op string, always, ofLanes, ofBeside []string, late ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
 	sources := append([]string{shebang, namesSource, libSource}, always...)
 	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))
+	if ofBeside != nil { // it knows of paces
+		sources = append(sources, made("more_stops", "stops", "heed", parts(stopsSource)))
+	}
 	sources = append(sources, late...)
 	return redis.NewScript(strings.Join(append(sources, body), "\n"))
 }

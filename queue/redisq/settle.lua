@@ -47,6 +47,23 @@ local function unleft(q, epoch, fence)
   set(q, 'lf', 0)
 end
 
+-- hears takes what an answer says of the receiver: f is the flight of its job, if that matters. Returns what is answered.
+local function hears(q, f, verdict, code, after, reason, state)
+  local trouble = verdict == V.down or (verdict == V.fail or verdict == V.hold) and code >= TROUBLE
+  local throttles = verdict == V.throttle and after > 0
+  if verdict == V.release or verdict == V.hold and not trouble or not (q.heard or trouble or throttles) then return state end
+  more_stops(q)
+  local stopped, opened, closed = 0, 0, 0
+  if trouble then stopped, opened = stops.failed(q, reason) else closed = stops.went_on(q) end
+  if throttles and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
+    stopped = stops.lane_throttled(q, f.lane, laned.rule_of(q, f.lane), after)
+  elseif throttles then
+    stopped = stops.throttled(q, after, reason)
+  end
+  if stopped + opened + closed == 0 then return state end
+  return { state, stopped, opened, closed }
+end
+
 -- unused gives it back to quotas, and notes in the group since when it could have departed.
 local function unused(q, id, f)
   local cost = redis.pcall('GETRANGE', job_key(q.nr, id), 24, 25)
@@ -65,7 +82,8 @@ local function settle(name, count, arg)
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
   sound(q)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
-  local ids, released, retried, throttled, down, flights = {}, 0, 0, 0, 0, {}
+  local ids, released, retried, throttled, down, scheduled, flights = {}, 0, 0, 0, 0, 0, {}
+  local stop = q.stop
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
   local may_die = false
   for j = 0, count - 1 do
@@ -100,7 +118,7 @@ local function settle(name, count, arg)
       well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
-      out[#out + 1] = S.delivered
+      out[#out + 1] = q.heard and hears(q, nil, verdict, code, 0, '', S.delivered) or S.delivered
       if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
@@ -114,9 +132,10 @@ local function settle(name, count, arg)
       end
       -- What the receiver did not look at, or was too busy for, is no attempt.
       local spared = verdict == V.throttle and THROTTLED or verdict == V.down and DOWN
+      if verdict == V.fail and code >= TROUBLE and q.heard and q.heard.opened > 0 then spared = DOWN end
       if verdict ~= V.release and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
-      if verdict == V.fail then state = f.attempts >= q.maxatt and S.dead or S.scheduled end
+      if verdict == V.fail then state = not spared and f.attempts >= q.maxatt and S.dead or S.scheduled end
       if verdict ~= V.release then attempted(f, spared or state == S.dead and DIED or RETRIED, reason) end
       if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
@@ -143,14 +162,15 @@ local function settle(name, count, arg)
             laned.landed(q, f.lane)
             f.counted = false
           end
-          retried = retried + 1
+          scheduled = scheduled + 1
+          if not spared then retried = retried + 1 end
         end
         expires_again(q, id)
         returning = true
         flights[id] = pack_flight(f)
         call('HSET', F, id, flights[id])
       end
-      out[#out + 1] = state
+      out[#out + 1] = hears(q, f, verdict, code, after, reason, state)
     end
   end
   if #ends == 0 then return out end
@@ -165,9 +185,10 @@ local function settle(name, count, arg)
   add(q, 'released', released)
   add(q, 'throttled', throttled)
   add(q, 'down', down)
-  M.tl, M.ts = M.tl - #ends, M.ts + retried
-  if returning then
-    local e = agenda(q, 'LT')
+  M.tl, M.ts = M.tl - #ends, M.ts + scheduled
+  if returning or q.stop ~= stop then
+    -- What another stop has put off, or let go on, was not lost.
+    local e = agenda(q, q.stop == stop and 'LT' or nil)
     if e then due(e, q) end
   elseif q.laned then
     laned.sooner(q)

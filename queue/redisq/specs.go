@@ -42,7 +42,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putScript, partition, append(append(append(args, laneArgs(&spec)...), limits...), by, flag(again))...)
+	v, err := e.repeat(ctx, putScript, partition, append(append(append(args, laneArgs(&spec)...), limits...), circuitArg(&spec), by, flag(again))...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}

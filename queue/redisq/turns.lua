@@ -108,6 +108,8 @@ local function next_turn(v, d)
       local _, _, job = first_job(v, l)
       if job and #job >= 28 and cover_lane(l.bucket, cost_of(job)) then l.changed = true end
       until_ = next_of(l.bucket, d)
+    elseif q.heard then
+      until_ = max(d, stops.lane_stop(q, l.lane) or d)
     end
     if until_ <= d then return l end
     put_off_until(v, l, until_)
@@ -135,6 +137,7 @@ local function went(v, l, cost, d)
   l.at = l.at + cost
   local b = l.bucket
   if b then
+    if b.stop then stops.rise(b, b.stop) end
     take_at(b, d, d, cost)
     l.changed = true
   end

@@ -178,7 +178,7 @@ local function visit(nr, e)
     return
   end
   sound(q)
-  if not held(q, q.cmax) and e < now then
+  if not held(q, q.cmax) and e < now and not (q.heard and q.heard.opened > 0) then
     if q.limits then miss(nr, q.name, beside.slots(q, now - e)) elseif q.n > 0 then miss(nr, q.name, floor((now - e) * q.n / q.d)) end
   end
   if q.limits then beside.mend(q) end

@@ -1,0 +1,139 @@
+-- Shared, made where a receiver has said something that lasts: stops and the circuit (docs/engine.md, What the
+-- receiver answers).
+--
+-- A queue keeps it in one field, said, while there is anything: until when it stops, the cause, until when one of its lanes
+-- may stop, failures in a row, when the circuit opened or 0, the time between probes, why it stops, the latest failure.
+-- Field circuit has the failures that open it, and the least and the longest time between probes; '' is never.
+
+local THROTTLED, DOWN = 1, 2
+local MOST_HELD = 86400 * SECOND
+
+-- heed loads it.
+local function heed(q)
+  if q.heard then return end
+  local v = q.said and cmsgpack.unpack(q.said) or {}
+  q.heard = { stop = tonumber(v[1]) or 0, cause = tonumber(v[2]) or 0, lanes = tonumber(v[3]) or 0, failures = tonumber(v[4]) or 0,
+    opened = tonumber(v[5]) or 0, probe = tonumber(v[6]) or 0, why = tostring(v[7] or ''), fault = tostring(v[8] or '') }
+  -- One as far ahead as none can be would stop the queue for good.
+  if q.heard.stop > now + MOST_HELD + HORIZON then q.heard.stop = now end
+  q.stop = q.heard.stop > 0 and q.heard.stop or nil
+end
+
+local function keep(q)
+  local h = q.heard
+  q.stop = h.stop > 0 and h.stop or nil
+  local nothing = h.stop == 0 and h.failures == 0 and h.opened == 0 and h.lanes <= now
+  set(q, 'said', nothing and '' or cmsgpack.pack({ h.stop, h.cause, h.lanes, h.failures, h.opened, h.probe, h.why, h.fault }))
+end
+
+-- put_off lets a queue stop until an instant, if that is later than it does already. Returns for how long.
+local function put_off(q, at, cause, why)
+  local h = q.heard
+  if at <= max(h.stop, now) then return 0 end
+  h.stop, h.cause, h.why = at, cause, why
+  return at - now
+end
+
+-- shut closes an open circuit.
+local function shut(q)
+  local h = q.heard
+  h.opened, h.fault, h.failures = 0, '', 0
+  if h.cause == DOWN then h.stop, h.cause, h.why = now, 0, '' end
+end
+
+-- close does so, and keeps it.
+local function close(q)
+  shut(q)
+  keep(q)
+end
+
+-- went_on is for an answer of a target that is not down. Returns 1 if the circuit closes by it.
+local function went_on(q)
+  local h = q.heard
+  if h.failures == 0 and h.opened == 0 then return 0 end
+  local closes = h.opened > 0
+  h.failures = 0
+  if closes then shut(q) end
+  keep(q)
+  return closes and 1 or 0
+end
+
+-- failed is for one that is the target's fault. Returns for how long the queue stops by it, and 1 if the circuit opens.
+local function failed(q, reason)
+  local h, stopped, opens = q.heard, 0, false
+  h.failures, h.fault = h.failures + 1, reason
+  local circuit = h.opened == 0 and call('HGET', B .. 'q' .. q.nr, 'circuit') or ''
+  local most, least = string.match(circuit, '^(%d+) (%d+)')
+  if most and h.failures >= tonumber(most) then
+    opens, h.opened, h.probe = true, now, tonumber(least)
+    stopped = put_off(q, now + h.probe, DOWN, reason)
+  elseif h.opened > 0 and h.cause == DOWN then
+    h.why = reason
+  end
+  keep(q)
+  return stopped, opens and 1 or 0
+end
+
+-- throttled lets a queue stop for a time. Returns for how long it does by it.
+local function throttled(q, after, reason)
+  local stopped = put_off(q, now + min(after, MOST_HELD), THROTTLED, reason)
+  if stopped > 0 then keep(q) end
+  return stopped
+end
+
+-- A lane's stop: a key of its own, which lasts while it matters.
+local function stop_key(q, lane) return B .. 'S' .. q.nr .. ':' .. lane end
+
+-- lane_stop returns until when a lane stops, or nil.
+local function lane_stop(q, lane)
+  if q.heard.lanes <= now or lane == ZERO then return nil end
+  local at = redis.pcall('GET', stop_key(q, lane))
+  return type(at) == 'string' and tonumber(at) or nil
+end
+
+-- lane_throttled is throttled of a lane, whose rule is given.
+local function lane_throttled(q, lane, rule, after)
+  local h, at = q.heard, now + min(after, MOST_HELD)
+  if at <= max(lane_stop(q, lane) or 0, now) then return 0 end
+  -- Behind it comes what a burst would span: so long it has earned nothing.
+  local over = at + (rule.n > 0 and ceil((rule.b - 1) * rule.d / rule.n) + 1 or 0)
+  local left = ceil((over - now) / 1000) + 1
+  if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
+  call('SET', stop_key(q, lane), at, 'PX', left)
+  h.lanes = max(h.lanes, over)
+  keep(q)
+  return at - now
+end
+
+-- rise is leaky.Pacer.Rise: a bucket has earned nothing before an instant.
+local function rise(b, at)
+  local whole, rest = burst_parts(b)
+  if b.tat < at + whole or b.tat == at + whole and b.rem < rest then b.tat, b.rem, b.last = at + whole, rest, max(b.last, at) end
+end
+
+-- set_out is for a job that is about to be granted at d: what has stopped earned nothing meanwhile, and while the
+-- circuit is open that job is a probe.
+local function set_out(q, d)
+  local h = q.heard
+  rise(q, q.stop)
+  for _, l in ipairs(q.limits or {}) do
+    if l.max == 0 then rise(l, q.stop) end
+  end
+  h.stop, h.cause, h.why = 0, 0, ''
+  if h.opened > 0 then
+    local longest = string.match(call('HGET', B .. 'q' .. q.nr, 'circuit') or '', '(%d+)$')
+    h.probe = min(2 * h.probe, tonumber(longest) or h.probe)
+    h.stop, h.cause, h.why = d + h.probe, DOWN, h.fault
+  end
+  keep(q)
+end
+
+-- go_on ends what holds a queue up, and reports whether anything did.
+local function go_on(q)
+  local h = q.heard
+  if h.opened == 0 and h.stop <= now then return false end
+  if h.opened > 0 then shut(q) end
+  if h.stop > now then h.stop, h.cause, h.why = now, 0, '' end
+  keep(q)
+  return true
+end
