@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock/penstock/deliver/asynqx"
@@ -22,6 +23,9 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
+
+// unusable is logged, once a queue, of what somebody has to mend here.
+const unusable = "queue cannot be delivered; its jobs wait"
 
 // maxTargets bounds the memory of parsed targets; beyond it they are parsed again.
 const maxTargets = 10_000
@@ -92,8 +96,8 @@ type Sender interface {
 }
 
 // Router is a drain.Handler that delivers each job to the target of its queue. A queue
-// without a usable target has its jobs fail with the reason, to be tried again as
-// its retry says: by then the target may have been set.
+// without a usable target is taken to be down, with the reason: its jobs wait, and spend no
+// attempt until it has been given one.
 type Router struct {
 	o Options
 
@@ -110,6 +114,7 @@ type parsed struct {
 	revision int64
 	target   Target
 	err      error
+	told     atomic.Bool // that somebody has to mend it
 }
 
 // New returns a Router. Close it when nothing is being delivered any more.
@@ -127,9 +132,10 @@ func New(o Options) *Router {
 func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) error {
 	p := r.target(job)
 	if p.err != nil {
-		return fmt.Errorf("the queue cannot be delivered: %w", p.err)
+		return drain.Down(fmt.Errorf("the queue cannot be delivered: %w", p.err))
 	}
 	err := r.sender(p.target.Kind).Deliver(ctx, job, gate, p.target.Setting)
+	r.tell(job.Queue, p, err)
 	if job.Spec.OnUnknown == "" {
 		return byDefault(err, p.target.OnUnknown())
 	}
@@ -177,13 +183,32 @@ func (r *Router) target(job *drain.Job) *parsed {
 	p = &parsed{raw: job.Spec.Deliver, revision: job.Revision}
 	p.target, p.err = Parse(job.Spec.Deliver)
 	if p.err != nil {
-		r.o.Logger.Error("queue cannot be delivered; its jobs fail", "queue", job.Queue, "revision", job.Revision, "error", p.err)
+		r.o.Logger.Error(unusable, "queue", job.Queue, "revision", job.Revision, "error", p.err)
 	}
 	if len(r.targets) >= maxTargets {
 		clear(r.targets)
 	}
 	r.targets[job.Queue] = p
 	return p
+}
+
+// tell logs what an operator has to mend, once until a job was delivered.
+func (r *Router) tell(name string, p *parsed, err error) {
+	var refused *egress.Refused
+	var secret *secrets.Error
+	switch {
+	case err == nil:
+		if p.told.Load() { // a load is cheaper than a store, with many who deliver
+			p.told.Store(false)
+		}
+	case errors.As(err, &refused):
+		err = refused // without the words of those who dialled
+		fallthrough
+	case errors.As(err, &secret):
+		if p.told.CompareAndSwap(false, true) {
+			r.o.Logger.Error(unusable, "queue", name, "error", err)
+		}
+	}
 }
 
 // Close closes the connections that are kept. It waits for those being dialled.

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
 )
 
-// Jobs of a queue without a usable target fail and say what to set, and the log says so
+// A queue without a usable target is down and says what to set, and the log says so
 // once a revision; the target that is set then is used.
 func TestWithoutTarget(t *testing.T) {
 	hits := 0
@@ -45,8 +49,8 @@ func TestWithoutTarget(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%d: %v, want %q", i, err, c.says)
 			}
-			if drain.IsPermanent(err) || g.calls != 0 {
-				t.Errorf("%d: permanent %v, at the gate %d times", i, drain.IsPermanent(err), g.calls)
+			if said := drain.What(err); said.Verdict != queue.Down || g.calls != 0 {
+				t.Errorf("%d: says %+v, at the gate %d times", i, said, g.calls)
 			}
 		}
 		if n := strings.Count(log.String(), "level=ERROR"); n != c.logged {
@@ -91,5 +95,40 @@ func TestClosed(t *testing.T) {
 	}
 	if err := r.Handle(t.Context(), jobFor(s.URL), new(gate)); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("delivered by a router that is closed: %v", err)
+	}
+}
+
+// What an operator has to mend is logged once, with the setting that mends it, until it is mended.
+func TestUnusableIsToldOnce(t *testing.T) {
+	s := server(t, func(http.ResponseWriter, *http.Request) {})
+	dir := t.TempDir()
+	var log bytes.Buffer
+	r := router(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Secrets: secrets.Source{Dir: dir}})
+	inside, missing := jobFor("http://10.0.0.1/"), jobFor(s.URL)
+	missing.Queue = "other"
+	missing.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `", "headers": {"Authorization": "Bearer ${secret:TOKEN}"}}}`)
+	for range 3 {
+		for job, says := range map[*drain.Job]string{inside: "--egress-allow 10.0.0.0/8", missing: "there is no secret TOKEN"} {
+			err := r.Handle(t.Context(), job, new(gate))
+			if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), says) || strings.Count(log.String(), says) != 1 {
+				t.Fatalf("%v says %+v; logged:\n%s", err, said, log.String())
+			}
+		}
+	}
+	secret := filepath.Join(dir, "TOKEN")
+	for told := 1; told <= 2; told++ { // given, and taken away again
+		if err := os.WriteFile(secret, []byte("t0ken\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Handle(t.Context(), missing, new(gate)); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(log.String(), "there is no secret"); n != told {
+			t.Errorf("told %d times, want %d", n, told)
+		}
+		if err := os.Remove(secret); err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Handle(t.Context(), missing, new(gate))
 	}
 }

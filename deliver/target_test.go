@@ -18,7 +18,7 @@ func TestParse(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := post.Target{
-		URL: "https://api.example.com:8443/v1/send?x=1", Timeout: queue.Duration(250 * time.Millisecond),
+		Method: "POST", URL: "https://api.example.com:8443/v1/send?x=1", Timeout: queue.Duration(250 * time.Millisecond),
 		Headers: map[string]string{"Authorization": "Bearer s3cret", "X-A": ""},
 	}
 	if !reflect.DeepEqual(*target.Setting.(*post.Target), want) {
@@ -45,7 +45,7 @@ func TestParseRefuses(t *testing.T) {
 		{"more behind", url("http://a/") + `{}`, "deliver", "not valid JSON"},
 		{"unknown target", `{"fax": {}}`, "deliver.fax", "is no target"},
 		{"another case", `{"HTTP": {}}`, "deliver.HTTP", "is no target"},
-		{"unknown field", `{"http": {"url": "http://a/", "method": "PUT"}}`, "deliver.http.method", "not a field"},
+		{"unknown field", `{"http": {"url": "http://a/", "proxy": "http://b"}}`, "deliver.http.proxy", "not a field"},
 		{"repeated target", `{"http": {"url": "http://a/"}, "http": {"url": "http://b/"}}`, "deliver.http", "twice"},
 		{"repeated field", `{"http": {"url": "http://a/", "url": "http://b/"}}`, "deliver.http.url", "twice"},
 		{"repeated header", header(`"a": "1", "a": "2"`), "deliver.http.headers.a", "twice"},

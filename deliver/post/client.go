@@ -17,7 +17,10 @@ import (
 const MaxAnswerBytes = 512 << 10
 
 // Client makes the requests of targets that speak an API over HTTP, each at its departure.
-type Client struct{ s *Sender }
+type Client struct {
+	sender *Sender
+	pool   *pool
+}
 
 // Answer is what came back.
 type Answer struct {
@@ -32,12 +35,13 @@ func NewClient(o Options) *Client {
 	s := New(o)
 	// Less long than receivers keep connections: of a request that crosses the closing of its connection nobody knows whether
 	// it arrived.
-	s.transport.IdleConnTimeout = 15 * time.Second
-	return &Client{s}
+	p, _ := s.pools.of(Default()) // it asks nothing of TLS, so there is no error
+	p.transport.IdleConnTimeout = 15 * time.Second
+	return &Client{s, p}
 }
 
 // Close closes the connections that are kept.
-func (c *Client) Close() error { return c.s.Close() }
+func (c *Client) Close() error { return c.sender.Close() }
 
 // Do waits for a connection and in the gate, makes a request and reads its answer, within a timeout from the
 // departure. Its error is what a drain.Handler returns, and tells whether the receiver may have the request: one marked
@@ -52,7 +56,7 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 	var broken atomic.Bool
 	trace := httptrace.ClientTrace{GotConn: a.gotConn, WroteRequest: func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }}
 	req = req.WithContext(httptrace.WithClientTrace(a.ctx, &trace))
-	resp, err := c.s.transport.RoundTrip(req)
+	resp, err := c.pool.transport.RoundTrip(req)
 	if err != nil {
 		return nil, c.unanswered(ctx, a, req, err, broken.Load())
 	}
@@ -64,7 +68,7 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 
 // unanswered says what became of a request to which there was no answer.
 func (c *Client) unanswered(ctx context.Context, a *attempt, req *http.Request, err error, broken bool) error {
-	said := c.s.explain(ctx, a, req, err)
+	said := explain(ctx, a, c.pool.dialer, req, err)
 	switch {
 	case a.sent() && !broken:
 		return drain.Trouble(drain.Unknown(fmt.Errorf("no answer, and it may have been sent: %w", said)))

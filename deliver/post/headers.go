@@ -13,11 +13,15 @@ import (
 
 // Headers that a target cannot set, and why.
 var ownHeaders = map[string]string{
-	"Content-Type":     "is the job's",
-	"Idempotency-Key":  "is the job's id",
-	HeaderID:           "is set for each job",
-	HeaderQueue:        "is set for each job",
-	HeaderAttempt:      "is set for each job",
+	"Content-Type":         "is the job's",
+	"Idempotency-Key":      "is the job's id",
+	HeaderID:               "is set for each job",
+	HeaderQueue:            "is set for each job",
+	HeaderAttempt:          "is set for each job",
+	headerWebhookID:        "is set by deliver.http.signing",
+	headerWebhookTimestamp: "is set by deliver.http.signing",
+	headerWebhookSignature: "is set by deliver.http.signing",
+
 	"Host":             "follows from the URL",
 	"Content-Length":   "follows from the payload",
 	"Accept-Encoding":  "would compress the answer, of which only an excerpt is kept",

@@ -32,6 +32,9 @@ func hide(text string, job *drain.Job, target *Target) string {
 			}
 		}
 	}
+	for _, value := range target.hidden {
+		add(value)
+	}
 	for _, value := range secrets.InURL(target.URL) {
 		add(value)
 		if plain, err := url.QueryUnescape(value); err == nil && plain != value {
@@ -43,4 +46,22 @@ func hide(text string, job *drain.Job, target *Target) string {
 		text = strings.ReplaceAll(text, s, secrets.Hidden)
 	}
 	return text
+}
+
+// veiled is an error that shows no secrets, and says besides what the one inside it does.
+type veiled struct {
+	err  error
+	text string
+}
+
+func (v *veiled) Error() string { return v.text }
+func (v *veiled) Unwrap() error { return v.err }
+
+// veil hides secrets in an error: some of net/http's quote what the receiver sent.
+func veil(err error, hide func(string) string) error {
+	text := err.Error()
+	if shown := hide(text); shown != text {
+		return &veiled{err, shown}
+	}
+	return err
 }

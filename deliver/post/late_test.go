@@ -156,7 +156,7 @@ func TestSlowHandshake(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	addr := raw(t, nil, func(_ int, c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // never shakes hands
 	r := sender(t, Options{})
-	r.dialer.handshake = 100 * time.Millisecond
+	r.pools.dialer.handshake = 100 * time.Millisecond
 	attempt := func() error {
 		g := opened()
 		g.closes = time.Now().Add(5 * time.Millisecond)

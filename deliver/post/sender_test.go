@@ -76,7 +76,7 @@ func TestAnswers(t *testing.T) {
 		{299, "", ""},
 		{300, "", "the receiver answered 300 (redirects are not followed)"},
 		{304, "", "the receiver answered 304 (redirects are not followed)"},
-		{400, "no such\nuser\x00\x1b[31m", "the receiver answered 400: no such user [31m"},
+		{402, "no such\nuser\x00\x1b[31m", "the receiver answered 402: no such user [31m"},
 		{404, "", "the receiver answered 404"},
 		{429, "slow down", "the receiver answered 429: slow down"},
 		{500, long, "the receiver answered 500: " + strings.Repeat("ä", 100)},
@@ -148,7 +148,7 @@ func TestReuse(t *testing.T) {
 }
 
 func TestNoProxy(t *testing.T) {
-	if New(Options{}).transport.Proxy != nil {
+	if pool, err := New(Options{}).pools.of(Default()); err != nil || pool.transport.Proxy != nil {
 		t.Error("a proxy may come from the environment")
 	}
 }

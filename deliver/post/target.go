@@ -1,6 +1,7 @@
 package post
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -19,31 +20,73 @@ const (
 	MaxURLBytes    = 2048
 )
 
-// Target is a receiver that jobs are posted to.
+// Target is a receiver that jobs are posted to. In the URL's path and query, and in the values of headers, signing and
+// TLS, ${secret:NAME} stands for a secret.
 type Target struct {
-	URL string `json:"url"`
+	URL    string `json:"url"`
+	Method string `json:"method,omitempty"` // POST, PUT or PATCH
 	// Timeout is for the whole exchange, from the departure to the end of the answer's
 	// headers.
 	Timeout queue.Duration `json:"timeout,omitempty"`
 	// Headers are sent with every job, and win over the job's own.
 	Headers map[string]string `json:"headers,omitempty"`
+	// Statuses say what answers mean, by status (409) or class (4xx), where that is not the usual.
+	Statuses map[string]string `json:"statuses,omitempty"`
+	Signing  *Signing          `json:"signing,omitempty"`
+	TLS      *TLS              `json:"tls,omitempty"`
+
+	refers bool     // to secrets
+	hidden []string // secrets that stand in the URL's path; of a target whose secrets are in place
 }
 
 var _ setting.Hosted = (*Target)(nil)
 
 // Default is a setting with its defaults.
-func Default() *Target { return &Target{Timeout: queue.Duration(DefaultTimeout)} }
+func Default() *Target {
+	return &Target{Method: http.MethodPost, Timeout: queue.Duration(DefaultTimeout)}
+}
 
 // Check implements setting.Setting.
 func (t *Target) Check(at string) error {
+	for _, text := range t.texts(at) {
+		if err := secrets.Check(text.field, *text.value); err != nil {
+			return err
+		}
+		t.refers = t.refers || strings.Contains(*text.value, "${")
+	}
+	for name, value := range t.Headers {
+		if err := secrets.Check(at+".headers."+name, value); err != nil {
+			return err
+		}
+		t.refers = t.refers || strings.Contains(value, "${")
+	}
+	return t.check(at)
+}
+
+// check checks what is not about references.
+func (t *Target) check(at string) error {
 	at += "."
 	if err := t.checkURL(at + "url"); err != nil {
 		return err
 	}
+	switch t.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+	default:
+		return setting.Error(at+"method", t.Method, "must be POST, PUT or PATCH: the payload is the body")
+	}
 	if t.Timeout.D() < MinTimeout || t.Timeout.D() > MaxTimeout {
 		return setting.Error(at+"timeout", t.Timeout.String(), "must be from "+MinTimeout.String()+" to "+MaxTimeout.String())
 	}
-	return t.checkHeaders(at + "headers")
+	if err := t.checkHeaders(at + "headers"); err != nil {
+		return err
+	}
+	if err := checkStatuses(at+"statuses", t.Statuses); err != nil {
+		return err
+	}
+	if err := t.Signing.check(at + "signing"); err != nil {
+		return err
+	}
+	return t.TLS.check(at + "tls")
 }
 
 func (t *Target) checkURL(at string) error {
@@ -54,6 +97,9 @@ func (t *Target) checkURL(at string) error {
 	shown := secrets.MaskURL(t.URL)
 	if len(t.URL) > MaxURLBytes {
 		return setting.Error(at, shown, "is longer than "+strconv.Itoa(MaxURLBytes)+" bytes")
+	}
+	if strings.Contains(authority(t.URL), "${") {
+		return setting.Error(at, "", "refers to a secret in its host; only path and query can: which host it is, people must see")
 	}
 	u, err := url.Parse(t.URL)
 	// What url.Parse says may quote a password.
@@ -73,7 +119,18 @@ func (t *Target) checkURL(at string) error {
 			return setting.Error(at, shown, "has no valid port; ports are 1 to 65535")
 		}
 	}
-	return nil
+	return checkHost(at, u.Hostname())
+}
+
+// authority is what stands between scheme and path.
+func authority(text string) string {
+	if _, behind, ok := strings.Cut(text, "://"); ok {
+		text = behind
+	}
+	if i := strings.IndexAny(text, "/?#"); i >= 0 {
+		text = text[:i]
+	}
+	return text
 }
 
 // Accept implements setting.Setting: any job can be posted.

@@ -3,6 +3,7 @@ package secrets
 import (
 	stdjson "encoding/json"
 	"errors"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -31,13 +32,38 @@ func secretName(name string) bool {
 
 // Mask returns a deliver setting as it may be shown. Hidden stands for every value whose name says that it
 // is a secret, and in every URL for user and password, the values of the query, and the fragment. It goes by
-// names and not by targets, so that those of other programs are covered too.
+// names and not by targets, so that those of other programs are covered too. A reference to a secret is none,
+// and is shown, also behind the name of a scheme, as in an Authorization header.
 func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
-	masked, err := rewrite(raw, func(place, jsontext.Value) (jsontext.Value, error) { return quote(Hidden), nil })
+	masked, err := rewrite(raw, func(_ place, secret jsontext.Value) (jsontext.Value, error) {
+		if secret.Kind() == '"' && refers(unquote(secret)) {
+			return secret, nil
+		}
+		return quote(Hidden), nil
+	})
 	if err != nil {
 		return stdjson.RawMessage(quote(Hidden)) // it is not JSON: who knows what is in it
 	}
 	return masked
+}
+
+// open is what may stand before a reference and is no secret.
+var open = regexp.MustCompile(`^(?i:(bearer|basic|token|apikey|digest) )?\$\{`)
+
+// refers reports whether a text is nothing but references to secrets.
+func refers(text string) bool {
+	if !open.MatchString(text) {
+		return false
+	}
+	_, references, _ := strings.Cut(text, "${")
+	for rest := "${" + references; rest != ""; {
+		r, behind, _ := strings.Cut(rest, "}")
+		if !IsReference(r + "}") {
+			return false
+		}
+		rest = behind
+	}
+	return true
 }
 
 // MaskURL does for a URL alone what Mask does for those of a setting.

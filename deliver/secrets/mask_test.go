@@ -22,6 +22,10 @@ func TestMask(t *testing.T) {
 		},
 		{"query", `{"http":{"url":"https://a/b?token=x&u=1&u=2&&flag&=v"}}`, `{"http":{"url":"https://a/b?token=***&u=***&u=***&&***&=***"}}`},
 		{"a query's value with = in it", `{"http":{"url":"https://a/?t=x=y"}}`, `{"http":{"url":"https://a/?t=***"}}`},
+		{
+			"references", `{"http":{"headers":{"Authorization":"Bearer ${secret:A-1}","X-Key":"${secret:A}${secret:B}","Cookie":"a=${secret:A}","X-Token":"${secret:A} x"},"tls":{"key":"${secret:K}"},"url":"https://a/${secret:P}?t=${secret:Q}&u=1${secret:Q}"}}`,
+			`{"http":{"headers":{"Authorization":"Bearer ${secret:A-1}","X-Key":"${secret:A}${secret:B}","Cookie":"***","X-Token":"***"},"tls":{"key":"${secret:K}"},"url":"https://a/${secret:P}?t=${secret:Q}&u=***"}}`,
+		},
 		{"empty query", `{"http":{"url":"https://a/?"}}`, `{"http":{"url":"https://a/?"}}`},
 		{"user", `{"http":{"url":"https://u:p@q@a:1/b@c?d=e#f"}}`, `{"http":{"url":"https://***@a:1/b@c?d=***#***"}}`},
 		{"user without path", `{"http":{"url":"https://u@a"}}`, `{"http":{"url":"https://***@a"}}`},

@@ -6,6 +6,7 @@
 package secrets
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -48,8 +49,11 @@ func Check(at, text string) error {
 // IsReference reports whether a text is nothing but a reference to a secret.
 func IsReference(text string) bool { return named.MatchString(text) }
 
+// References returns the references in a text.
+func References(text string) []string { return reference.FindAllString(text, -1) }
+
 // Expand replaces the references in a text. Its error names the secret that is missing, and
-// never shows one.
+// never shows one; it is an *Error. A secret is read each time, so that one that was changed is used at once.
 func (s Source) Expand(text string) (string, error) {
 	if !strings.Contains(text, "${") {
 		return text, nil
@@ -58,20 +62,24 @@ func (s Source) Expand(text string) (string, error) {
 	expanded := reference.ReplaceAllStringFunc(text, func(r string) string {
 		m := named.FindStringSubmatch(r)
 		if m == nil {
-			failed = errors.Join(failed, fmt.Errorf("%s is no reference to a secret", queue.Shorten(r, 80)))
+			failed = cmp.Or(failed, fmt.Errorf("%s is no reference to a secret", queue.Shorten(r, 80)))
 			return ""
 		}
 		value, err := s.get(m[1])
-		if err != nil {
-			failed = errors.Join(failed, err)
-		}
+		failed = cmp.Or(failed, err)
 		return value
 	})
 	if failed != nil {
-		return "", failed
+		return "", &Error{failed}
 	}
 	return expanded, nil
 }
+
+// Error is why a secret cannot be used. It is the operator's to mend, whoever set the target.
+type Error struct{ Err error }
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
 
 func (s Source) get(name string) (string, error) {
 	if s.Dir != "" {

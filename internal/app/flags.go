@@ -132,6 +132,7 @@ func (f *storeFlags) open(ctx context.Context, guard *egress.Guard, reg promethe
 		}
 	}
 	QuietRedis(log)
+	QuietHTTP(log)
 	hook, err := metrics.NewHook(reg)
 	if err != nil {
 		return nil, err

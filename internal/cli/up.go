@@ -51,6 +51,8 @@ func (c *upCmd) Run(r *run) error {
 	if err != nil {
 		return usage(err)
 	}
+	log := logger(r.Err, c.LogLevel)
+	app.QuietHTTP(log)
 	e, err := openEmbedded(ctx, embeddedOptions{
 		data:        c.Data,
 		listen:      listen,
@@ -59,7 +61,7 @@ func (c *upCmd) Run(r *run) error {
 		egress:      guard,
 		secrets:     c.Source(),
 		publish:     c.PublishFlags,
-		log:         logger(r.Err, c.LogLevel),
+		log:         log,
 	})
 	if err != nil {
 		return err

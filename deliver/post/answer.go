@@ -1,0 +1,78 @@
+package post
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// An answer's body is read so far and so long, so that its connection can be used
+	// again; beyond that it is cheaper to dial.
+	drainBytes = 64 << 10
+	drainTime  = time.Second
+
+	excerptBytes = 200
+)
+
+// read judges an answer. What it tells of it has no secrets of job and target.
+func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) error {
+	a.mu.Lock()
+	a.timer.Stop() // the answer is known; its body has a time of its own
+	a.timer = time.AfterFunc(drainTime, func() { a.cancel(errTimeout) })
+	a.mu.Unlock()
+	defer answer.Body.Close()
+	head := make([]byte, 4*excerptBytes) // so that nothing to hide is cut in two before it is found
+	n, err := io.ReadFull(answer.Body, head)
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, answer.Body, drainBytes)
+	}
+	now := time.Now()
+	again, asked := retryAfter(answer.Header, now)
+	meaning := target.outcome(answer.StatusCode, asked)
+	if meaning == Delivered {
+		return nil
+	}
+	text := fmt.Sprintf("the receiver answered %d", answer.StatusCode)
+	if answer.StatusCode >= 300 && answer.StatusCode <= 399 {
+		text += " (redirects are not followed)"
+	}
+	if e := queue.Cut(hide(excerpt(head[:n]), job, target), excerptBytes); e != "" {
+		text += ": " + e
+	}
+	err = errors.New(text)
+	switch meaning {
+	case Dead:
+		return drain.Permanent(err)
+	case Throttled:
+		return drain.ThrottledBy(err, now.Add(throttle(answer.Header, now)))
+	case Down:
+		return drain.Down(err)
+	}
+	if again > 0 {
+		err = drain.RetryAt(err, now.Add(again))
+	}
+	if answer.StatusCode >= 500 {
+		err = drain.Trouble(err)
+	}
+	return err
+}
+
+// excerpt makes what can be shown to people of the beginning of an answer.
+func excerpt(b []byte) string {
+	printable := strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, string(b))
+	return strings.Join(strings.Fields(printable), " ")
+}

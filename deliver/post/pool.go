@@ -1,0 +1,91 @@
+package post
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	idleTimeout    = 90 * time.Second
+	leastIdleConns = 1024
+	maxHeaderBytes = 64 << 10 // of an answer
+	maxPools       = 256      // of targets with a TLS of their own
+)
+
+// pool has the connections of targets that want the same of TLS.
+type pool struct {
+	transport *http.Transport
+	dialer    *tlsDialer
+	used      time.Time
+}
+
+// pools are those in use.
+type pools struct {
+	o      Options
+	dialer *dialer
+
+	mu    sync.Mutex
+	known map[string]*pool // by fingerprint; bounded by maxPools
+}
+
+// of returns the pool of a target.
+func (p *pools) of(t *Target) (*pool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	print := t.TLS.fingerprint()
+	found := p.known[print]
+	if found == nil {
+		config, err := t.TLS.config(p.o.TLS)
+		if err != nil {
+			return nil, err
+		}
+		found = p.make(&tlsDialer{p.dialer, config, print})
+		p.known[print] = found
+	}
+	found.used = time.Now()
+	if len(p.known) > maxPools {
+		p.evict()
+	}
+	return found, nil
+}
+
+func (p *pools) make(d *tlsDialer) *pool {
+	http1 := new(http.Protocols)
+	http1.SetHTTP1(true)
+	return &pool{dialer: d, transport: &http.Transport{
+		// Proxy is nil: a variable of the environment must not reroute deliveries.
+		DialContext:            d.dial,
+		DialTLSContext:         d.dialTLS,
+		MaxConnsPerHost:        p.o.Concurrency,
+		MaxIdleConnsPerHost:    p.o.Concurrency,
+		MaxIdleConns:           max(leastIdleConns, 4*p.o.Concurrency),
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		DisableCompression:     true,
+		Protocols:              http1,
+	}}
+}
+
+// evict lets go of the pool that was not used for longest. What is under way in it ends as it would, and its connections
+// when they have been idle for a while.
+func (p *pools) evict() {
+	var oldest string
+	for print, pool := range p.known {
+		if o := p.known[oldest]; o == nil || pool.used.Before(o.used) {
+			oldest = print
+		}
+	}
+	p.known[oldest].transport.CloseIdleConnections()
+	delete(p.known, oldest)
+}
+
+// close closes the connections that are kept, and waits for those being made.
+func (p *pools) close() {
+	p.dialer.close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pool := range p.known {
+		pool.transport.CloseIdleConnections()
+	}
+}
