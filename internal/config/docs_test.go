@@ -58,3 +58,25 @@ func TestExampleFile(t *testing.T) {
 		t.Errorf("%+v, %v", specs, err)
 	}
 }
+
+// So can that of mail, and the page about it.
+func TestMailExample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/targets/smtp.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../../examples/mail.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
+	for _, text := range [][]byte{example, shown[1]} {
+		specs, err := config.Parse("mail.yaml", text, func(raw json.RawMessage) error {
+			_, err := deliver.Parse(raw)
+			return err
+		})
+		if err != nil || len(specs) != 1 {
+			t.Errorf("%v in\n%s", err, text)
+		}
+	}
+}
