@@ -50,6 +50,7 @@ type root struct {
 	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Complete a word (the scripts of completion ask this)."`
 	Drainer    drainerCmd    `cmd:"" hidden:"" help:"Drain a store (prove starts these)."`
+	SMS        simulatorCmd  `cmd:"" name:"sms-simulator" hidden:"" help:"Answer as a provider of texts does, and send none."`
 	Reference  referenceCmd  `cmd:"" hidden:"" help:"Post at a rate by sleeping (prove starts this)."`
 }
 
