@@ -16,9 +16,9 @@ import (
 	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/pull"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 )

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
 

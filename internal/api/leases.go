@@ -8,8 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/penstock/penstock/internal/pull"
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
 

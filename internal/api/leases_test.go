@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
-	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 )

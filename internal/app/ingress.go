@@ -15,8 +15,8 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/pull"
 	"github.com/penstock/penstock/internal/version"
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/pull"
 )
 
 // Who is late for most departures wastes slots that others could use.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/pull"
 	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/pull"
 )
 
 type noPull struct{ pull.Observer }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/penstock/penstock/internal/pull"
+	"github.com/penstock/penstock/pull"
 )
 
 // Pull counts what is told of a desk.

@@ -123,6 +123,9 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if !info.Spec.Pull { // a drainer would deliver the turns
+		return 0, &queue.FieldError{Field: "queue", Value: t.queue, Reason: "is no pull queue, and has no turns; give it pull: true"}
+	}
 	t.told = time.Now()
 	t.ahead = info.Now.Sub(asked.Add(t.told.Sub(asked) / 2))
 	return t.ahead, nil

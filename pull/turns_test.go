@@ -1,0 +1,131 @@
+package pull_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/pull"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+// turnstile is the turns of a queue, on an engine in a file.
+func turnstile(t *testing.T, spec queue.Spec) (*pull.Turns, queue.Engine) {
+	t.Helper()
+	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Put(t.Context(), spec, 0); err != nil {
+		t.Fatal(err)
+	}
+	desk := pull.New(e, pull.Options{})
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- desk.Run(ctx) }()
+	turns := pull.NewTurns(e, desk, spec.Name)
+	t.Cleanup(func() {
+		turns.Close()
+		stop()
+		if err := errors.Join(<-over, e.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return turns, e
+}
+
+// Callers that wait for their turn start at the rate; those whose turn is too far off are told so at once, and when
+// to come back.
+func TestTurns(t *testing.T) {
+	const callers, delta = 30, 100 * time.Millisecond // delta is wide: the machine may be busy
+	rate := leaky.PerSecond(50)
+	turns, e := turnstile(t, queue.Spec{Name: "api", Rate: rate, Pull: true})
+	begin := time.Now()
+	var mu sync.Mutex
+	var at []time.Duration
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			if err := turns.Wait(t.Context(), time.Minute); err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			at = append(at, time.Since(begin))
+		})
+	}
+	all.Wait()
+	if v := (law.Law{Rate: rate, Slack: queue.DefaultSlack, Delta: delta}).Judge(law.At(at)); !v.Held || len(at) != callers {
+		t.Errorf("%d starts; %d in %v, allowed %d", len(at), v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
+	}
+	turns.Close()
+	info, err := e.Get(t.Context(), "api")
+	if err != nil || info.Delivered != callers || info.Size() != 0 {
+		t.Errorf("%d turns are over, %d are left, %v", info.Delivered, info.Size(), err)
+	}
+}
+
+func TestTurnTooFarOff(t *testing.T) {
+	turns, e := turnstile(t, queue.Spec{Name: "api", Rate: rateOf(t, "1/h"), Pull: true})
+	if err := turns.Wait(t.Context(), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	var later *pull.Later
+	if err := turns.Wait(t.Context(), time.Minute); !errors.As(err, &later) || later.In < 50*time.Minute || later.In > time.Hour {
+		t.Errorf("%v", err)
+	}
+	// One who gives up leaves nothing behind.
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error, 1)
+	go func() { gaveUp <- turns.Wait(ctx, 2*time.Hour) }()
+	held := func() int64 {
+		info, err := e.Get(t.Context(), "api")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Waiting
+	}
+	for begun := time.Now(); held() != 1; {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("it does not wait")
+		}
+	}
+	cancel()
+	if err := <-gaveUp; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if n := held(); n != 0 {
+		t.Errorf("%d still wait", n)
+	}
+}
+
+func TestTurnsOfNoQueue(t *testing.T) {
+	turns, e := turnstile(t, queue.Spec{Name: "api", Rate: leaky.PerSecond(1)})
+	var field *queue.FieldError
+	if err := turns.Wait(t.Context(), time.Minute); !errors.As(err, &field) {
+		t.Errorf("of a queue that is not pulled from: %v", err)
+	}
+	if info, err := e.Get(t.Context(), "api"); err != nil || info.Size() != 0 {
+		t.Errorf("%d jobs are left, %v", info.Size(), err)
+	}
+	none := pull.NewTurns(e, pull.New(e, pull.Options{}), "nowhere")
+	if err := none.Wait(t.Context(), time.Minute); !errors.Is(err, queue.ErrUnknownQueue) {
+		t.Errorf("of no queue: %v", err)
+	}
+}
+
+func rateOf(t *testing.T, text string) leaky.Rate {
+	t.Helper()
+	r, err := leaky.ParseRate(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
