@@ -2,7 +2,6 @@ package post
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
 )
 
 // MaxAnswerBytes is how much of an answer's body a Client reads.
@@ -70,12 +70,12 @@ func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration,
 func (c *Client) unanswered(ctx context.Context, a *attempt, req *http.Request, err error, broken bool) error {
 	said := explain(ctx, a, c.pool.dialer, req, err)
 	switch {
-	case a.sent() && !broken:
-		return drain.Trouble(drain.Unknown(fmt.Errorf("no answer, and it may have been sent: %w", said)))
-	case errors.Is(said, drain.ErrLate), ctx.Err() != nil:
+	case drain.What(said).Verdict != queue.Hold:
 		return said
+	case broken:
+		return drain.Down(said)
 	}
-	return drain.Down(said)
+	return fmt.Errorf("no answer, and it may have been sent: %w", said)
 }
 
 // sent reports whether something of the request was written. The connection writes nothing more of it.
