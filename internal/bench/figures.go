@@ -5,6 +5,7 @@ var figures = []Figure{
 	appendSingle,
 	appendBatch,
 	drainRedis,
+	deliverHTTP,
 	deliverAsynq,
 	deliverSMTP,
 	idleRedis,
