@@ -35,6 +35,8 @@ type Observer interface {
 	// found it stale (state is StateNone): the lease was lost before. A failure leaves
 	// the job Scheduled, or Dead when it was the last attempt.
 	Settled(queue string, verdict queue.Verdict, state queue.State)
+	// Affected: what the answer to a job did to its queue, besides; Settled has been told.
+	Affected(s queue.Settlement, e queue.Effect)
 	// Unsettled: a settlement was given up, because the engine could not be reached
 	// for long or cannot carry it out. The job is delivered again when its lease has run out.
 	Unsettled(queue string, verdict queue.Verdict, err error)
@@ -87,6 +89,9 @@ func (NoObserver) Released(string, Reason) {}
 
 // Settled does nothing.
 func (NoObserver) Settled(string, queue.Verdict, queue.State) {}
+
+// Affected does nothing.
+func (NoObserver) Affected(queue.Settlement, queue.Effect) {}
 
 // Unsettled does nothing.
 func (NoObserver) Unsettled(string, queue.Verdict, error) {}

@@ -191,6 +191,10 @@ func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again
 		switch {
 		case failed == nil:
 			s.d.observer.Settled(e.Queue, e.Verdict, answers[i].State)
+			if effect := answers[i].Effect; effect != (queue.Effect{}) {
+				s.d.observer.Affected(e.Settlement, effect)
+				s.tell(&e.Settlement, effect)
+			}
 		case now.After(e.until) || errors.Is(failed, queue.ErrCorrupt) || errors.Is(failed, queue.ErrClosed):
 			s.giveUp(e, failed)
 		default:
@@ -201,6 +205,21 @@ func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again
 		s.d.complain("settling failed; trying again", last, "jobs", len(again))
 	}
 	return again
+}
+
+// tell logs what an answer did to a queue. One of the engine's answers tells of each, whichever drainer gets it.
+func (s *settler) tell(e *queue.Settlement, effect queue.Effect) {
+	switch {
+	case effect.Opened:
+		s.d.log.Warn("the circuit of a queue opened: its target is taken to be down, and probed", "queue", e.Queue, "probe_in", effect.Stopped, "reason", e.Reason)
+	case effect.Stopped > 0 && e.LaneOnly:
+		s.d.log.Info("a lane stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped, "reason", e.Reason)
+	case effect.Stopped > 0:
+		s.d.log.Warn("a queue stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped, "reason", e.Reason)
+	}
+	if effect.Closed {
+		s.d.log.Info("the circuit of a queue closed: its target answers", "queue", e.Queue)
+	}
 }
 
 func (s *settler) giveUp(e entry, err error) {

@@ -19,10 +19,10 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 // shown is a queue as it is now.
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
-	q.Flow = &wire.Flow{Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stats: wire.Stats{
+	q.Flow = &wire.Flow{Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Stats: wire.Stats{
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
-		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released,
+		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released, Throttled: i.Throttled, Down: i.Down,
 		Expired: i.Expired, Refused: i.Refused, Lost: i.Lost,
 		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 	}}
@@ -62,6 +62,24 @@ func pauseOf(p queue.Pause) *queue.Pause {
 	}
 	p.Since, p.Until = p.Since.UTC(), p.Until.UTC()
 	return &p
+}
+
+// stopOf is a stop with its instant in UTC, nil if there is none.
+func stopOf(s queue.Stop) *queue.Stop {
+	if !s.On() {
+		return nil
+	}
+	s.Until = s.Until.UTC()
+	return &s
+}
+
+func circuitOf(i *queue.Info) *wire.Circuit {
+	c := &i.Circuit
+	v := &wire.Circuit{State: "closed", Failures: c.Failures}
+	if c.Open() {
+		v.State, v.Opened, v.NextProbe, v.Probe, v.Reason = "open", instant(c.Opened), instant(i.Stop.Until), c.Probe, c.Reason
+	}
+	return v
 }
 
 // instant is t in UTC, nil when there is none.

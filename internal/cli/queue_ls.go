@@ -165,6 +165,8 @@ func stateOf(q *wire.Queue) string {
 	switch {
 	case q.Pause != nil:
 		return pausedOf(q.Pause)
+	case heldUp(q) != "":
+		return heldUp(q)
 	case q.Stats.Held() >= q.Capacity:
 		return "full"
 	case q.Stats.Waiting > 0:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
 )
 
 type pauseCmd struct {
@@ -63,8 +64,28 @@ func (c *resumeCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	before, err := api.Queue(r.ctx, c.Name)
+	if err != nil {
+		return err
+	}
 	q, err := api.Resume(r.ctx, c.Name)
-	return c.done(r, &q, err)
+	if err := c.done(r, &q, err); err != nil || c.json() {
+		return err
+	}
+	for _, was := range []string{pauseWas(before.Pause), heldUp(&before)} {
+		if was != "" {
+			_, _ = fmt.Fprintf(r.Out, "it was %s\n", was)
+		}
+	}
+	return nil
+}
+
+// pauseWas says what a pause was; nothing if there was none.
+func pauseWas(p *queue.Pause) string {
+	if p == nil {
+		return ""
+	}
+	return pausedOf(p)
 }
 
 // done prints a queue after its flow was changed.

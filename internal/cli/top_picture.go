@@ -27,16 +27,18 @@ type picture struct {
 
 // flow is one queue of a picture.
 type flow struct {
-	Name     string       `json:"name"`
-	State    string       `json:"state"`
-	Paused   bool         `json:"paused"`
-	Pause    *queue.Pause `json:"pause,omitempty"`
-	Rate     string       `json:"rate"`
-	Held     int64        `json:"held"`
-	Capacity int64        `json:"capacity"`
-	Fullness float64      `json:"fullness"`
-	Deferred int64        `json:"deferred"`
-	Out      float64      `json:"out_per_s"`
+	Name     string        `json:"name"`
+	State    string        `json:"state"`
+	Paused   bool          `json:"paused"`
+	Pause    *queue.Pause  `json:"pause,omitempty"`
+	Stop     *queue.Stop   `json:"stop,omitempty"`
+	Circuit  *wire.Circuit `json:"circuit_state,omitempty"`
+	Rate     string        `json:"rate"`
+	Held     int64         `json:"held"`
+	Capacity int64         `json:"capacity"`
+	Fullness float64       `json:"fullness"`
+	Deferred int64         `json:"deferred"`
+	Out      float64       `json:"out_per_s"`
 	*speeds
 }
 
@@ -70,7 +72,7 @@ func (p *picture) see(queues []wire.Queue, now time.Time) {
 	for i := range queues {
 		q := &queues[i]
 		f := flow{
-			Name: q.Name, State: stateOf(q), Paused: q.Paused, Pause: q.Pause, Rate: rateOf(q),
+			Name: q.Name, State: stateOf(q), Paused: q.Paused, Pause: q.Pause, Stop: q.Stop, Circuit: q.CircuitState, Rate: rateOf(q),
 			Held: q.Stats.Held(), Capacity: q.Capacity, Deferred: q.Stats.Deferred, Out: q.Stats.Outflow,
 		}
 		if q.Capacity > 0 {

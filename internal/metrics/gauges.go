@@ -24,6 +24,8 @@ type Gauges struct {
 	rate    *prometheus.GaugeVec
 	outflow *prometheus.GaugeVec
 	paused  *prometheus.GaugeVec
+	stopped *prometheus.GaugeVec
+	open    *prometheus.GaugeVec
 	lanes   *prometheus.GaugeVec
 	queues  prometheus.Gauge
 	looked  prometheus.Gauge
@@ -45,12 +47,14 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		rate:    perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
 		outflow: perQueue("penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s."),
 		paused:  perQueue("penstock_paused", "1 while the queue is paused."),
+		stopped: perQueue("penstock_queue_stopped_seconds", "For how long nothing will leave the queue because of what its receiver answered; 0 when it goes on.", "cause"),
+		open:    perQueue("penstock_circuit_open", "1 while the circuit of the queue is open: its target is taken to be down, and probed."),
 		lanes:   perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
 		queues:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
 		looked:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store."}),
 		shown:   map[string]bool{},
 	}
-	return g, register(reg, g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.lanes, g.queues, g.looked)
+	return g, register(reg, g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.queues, g.looked)
 }
 
 // Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
@@ -134,6 +138,18 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 		paused = 1
 	}
 	g.paused.WithLabelValues(name).Set(paused)
+	for _, cause := range []queue.HoldCause{queue.HoldThrottled, queue.HoldDown} {
+		stopped := 0.0
+		if info.Stop.Cause == cause {
+			stopped = max(info.Stop.Until.Sub(info.Now).Seconds(), 0)
+		}
+		g.stopped.WithLabelValues(name, string(cause)).Set(stopped)
+	}
+	open := 0.0
+	if info.Circuit.Open() {
+		open = 1
+	}
+	g.open.WithLabelValues(name).Set(open)
 	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
 }
 
@@ -146,7 +162,7 @@ func (g *Gauges) states(label string, n *queue.Totals) {
 }
 
 func (g *Gauges) forget(name string) {
-	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.lanes} {
+	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.stopped, g.open, g.lanes} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}
 }

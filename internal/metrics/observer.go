@@ -21,6 +21,7 @@ type Observer struct {
 	expired     *prometheus.CounterVec
 	leasesLost  *prometheus.CounterVec
 	settlements *prometheus.CounterVec
+	opened      *prometheus.CounterVec
 	lateness    prometheus.Histogram
 	handling    prometheus.Histogram
 	reserving   prometheus.Histogram
@@ -49,6 +50,7 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		expired:     counter("penstock_leases_expired_total", "Leases that ran out, anybody's, as this drainer was told.", "queue"),
 		leasesLost:  counter("penstock_leases_lost_total", "Jobs that this drainer had to stop because their lease no longer stood.", "queue"),
 		settlements: counter("penstock_settlements_total", "Ends of leases, by result: accepted, stale or failed.", "queue", "result"),
+		opened:      counter("penstock_circuit_opened_total", "How often the circuit of a queue opened by an answer that this drainer settled.", "queue"),
 		lateness:    histogram("penstock_start_lateness_seconds", "How long after its departure a job started.", latenessBuckets),
 		handling:    histogram("penstock_handler_seconds", "How long a handler worked on a job that had started.", latencyBuckets),
 		reserving:   histogram("penstock_reserve_seconds", "How long the engine took to answer a reserve.", latencyBuckets),
@@ -57,7 +59,7 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 	}
 	o.queues = newSlots(maxQueues, kind{o.departures, ""}, kind{o.deliveries, "delivered"}, kind{o.deliveries, "retry"},
 		kind{o.deliveries, "dead"}, kind{o.deliveries, "released"}, kind{o.settlements, "accepted"})
-	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements,
+	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements, o.opened,
 		o.lateness, o.handling, o.reserving, o.reserved, o.free)
 }
 
@@ -102,22 +104,29 @@ func (o *Observer) Released(name string, why drain.Reason) {
 }
 
 // Settled implements drain.Observer.
-func (o *Observer) Settled(name string, _ queue.Verdict, state queue.State) {
+func (o *Observer) Settled(name string, verdict queue.Verdict, state queue.State) {
 	if state == queue.StateNone {
 		o.queues.add(name, o.settlements, "stale", 1)
 		return
 	}
 	o.queues.add(name, o.settlements, "accepted", 1)
-	o.queues.add(name, o.deliveries, outcome(state), 1)
+	o.queues.add(name, o.deliveries, outcome(verdict, state), 1)
+}
+
+// Affected implements drain.Observer.
+func (o *Observer) Affected(s queue.Settlement, e queue.Effect) {
+	if e.Opened {
+		o.queues.add(s.Queue, o.opened, "", 1)
+	}
 }
 
 // outcome is what the state in which a settlement left a job means for the receiver.
-func outcome(state queue.State) string {
+func outcome(verdict queue.Verdict, state queue.State) string {
 	switch state {
 	case queue.Scheduled:
 		return "retry"
 	case queue.Waiting:
-		return "released"
+		return verdict.String() // released, throttled or down
 	default: // delivered and dead
 		return state.String()
 	}

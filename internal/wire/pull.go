@@ -26,10 +26,13 @@ type Settle struct {
 // Settlement says what became of a job.
 type Settlement struct {
 	Lease   `json:",inline"`
-	Outcome string `json:"outcome"` // delivered, retry, dead, released
-	// After is how long a retry waits; nil is what the queue's spec says.
-	After  *queue.Duration `json:"after,omitempty"`
-	Reason string          `json:"reason,omitempty"`
+	Outcome string `json:"outcome"` // delivered, retry, dead, released, throttled, down
+	// After is how long a retry waits; nil is what the queue's spec says. Of throttled it is for how long
+	// nothing shall leave.
+	After    *queue.Duration `json:"after,omitempty"`
+	LaneOnly bool            `json:"lane_only,omitempty"` // throttled: only the job's lane
+	Trouble  bool            `json:"trouble,omitempty"`   // retry: it was the target's fault, whosever job it was
+	Reason   string          `json:"reason,omitempty"`
 }
 
 // Settled answers Settle, a job each, in their order.

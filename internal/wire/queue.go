@@ -26,9 +26,23 @@ type Queue struct {
 type Flow struct {
 	Paused bool         `json:"paused"`
 	Pause  *queue.Pause `json:"pause,omitempty"`
+	// Stop is until when nothing leaves because of what the receiver answered; nil if it goes on.
+	Stop *queue.Stop `json:"stop,omitempty"`
+	// CircuitState is that of the circuit, of which Spec.Circuit has the settings.
+	CircuitState *Circuit `json:"circuit_state,omitempty"`
 	// Parent is the queue whose rate holds over this one and its siblings; absent from lists.
 	Parent *Parent `json:"parent,omitempty"`
 	Stats  Stats   `json:"stats"`
+}
+
+// Circuit is whether a queue's target is taken to be down.
+type Circuit struct {
+	State     string         `json:"state"`    // closed, open
+	Failures  int64          `json:"failures"` // in a row
+	Opened    *time.Time     `json:"opened,omitempty"`
+	NextProbe *time.Time     `json:"next_probe,omitempty"`
+	Probe     queue.Duration `json:"probe_interval,omitzero"`
+	Reason    string         `json:"reason,omitempty"` // the latest failure; while it is open
 }
 
 // Parent is what holds over all queues of a group.
@@ -72,6 +86,8 @@ type Stats struct {
 	Retried   int64 `json:"retried"`
 	Died      int64 `json:"died"`
 	Released  int64 `json:"released"`
+	Throttled int64 `json:"throttled"`
+	Down      int64 `json:"down"`
 	Expired   int64 `json:"leases_expired"`
 	Refused   int64 `json:"refused"`
 	Lost      int64 `json:"slots_lost"`
