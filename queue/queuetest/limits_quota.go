@@ -46,6 +46,17 @@ func windowed(what, rate string, after time.Duration, want string, limits ...str
 }
 
 var limitQuotaRules = []rule{
+	{"what came due in a window that was used up lost no slot in it", func(r *rig) {
+		q := r.queue("q", "10/s", limited("quota 1/m"))
+		r.accept(q, "a")
+		r.schedule(later(r.clock.Now().Add(time.Second), q, "b"))
+		r.deliver(r.grant(q, 9, "a")...)
+		r.clock.Advance(time.Minute)
+		r.deliver(r.grant(q, 9, "b")...)
+		if i := r.info(q); i.Lost != 0 {
+			r.Errorf("%d slots lost", i.Lost)
+		}
+	}},
 	windowed("so many a minute, and no more", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s", "quota 3/m"),
 	windowed("two quotas may leave where a minute ends, at the pace", "2/s", 59*time.Second, "j1@0s j2@500ms j3@1s j4@1.5s j5@2s j6@1m1s", "quota 3/m"),
 	windowed("hours and minutes", "unlimited", 0, "j1@0s j2@0s j3@1m0s j4@1h0m0s j5@1h0m0s j6@1h1m0s j7@2h0m0s", "quota 2/m", "quota 3/h"),

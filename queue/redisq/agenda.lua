@@ -24,7 +24,7 @@ local function agenda(q, back, since)
       if from > (back == 'LT' and (own and stop or conforming(q)) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
-        departs = max(since, own and stop or conforming(q))
+        departs = max(since, own and stop or conforming(q, since))
       end
     end
   end

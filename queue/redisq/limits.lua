@@ -88,20 +88,21 @@ local function mend(q)
   end
 end
 
--- used_up returns when the next window begins, if nothing is left of the present one. That may have been full
--- when a job was let out ahead, in the one to come, and is not counted any more.
-local function used_up(l)
-  local ends, used = window(l, now)
-  if now < ends and used >= l.max then return ends end
-  local present = end_of(l, now)
+-- used_up returns when the next window begins, if nothing is left of the one at an instant, now if none is said. That
+-- may have been full when a job was let out ahead, in the one to come, and is not counted any more.
+local function used_up(l, at)
+  at = at or now
+  local ends, used = window(l, at)
+  if at < ends and used >= l.max then return ends end
+  local present = end_of(l, at)
   return ends > present and present or -math.huge
 end
 
--- The instant from which on all of them let a job out; d is that of the bucket.
-local function all_conform(q, d)
+-- The instant from which on all of them let a job out, seen from at; d is that of the bucket.
+local function all_conform(q, d, at)
   for _, l in ipairs(q.limits) do
     if l.max > 0 then
-      d = max(d, used_up(l))
+      d = max(d, used_up(l, at))
     else
       bounded(l)
       d = max(d, conforms(l))

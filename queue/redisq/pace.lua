@@ -34,11 +34,11 @@ local function conforms(q)
   return d
 end
 
--- conforming is when it and all limits beside it do, and its stop is over. The stop of a parent is of its own jobs
--- alone.
-local function conforming(q)
+-- conforming is when it and all limits beside it do, as of now unless another instant is said, and its stop is over. The
+-- stop of a parent is of its own jobs alone.
+local function conforming(q, at)
   local d = conforms(q)
-  if q.limits then d = beside.all_conform(q, d) end
+  if q.limits then d = beside.all_conform(q, d, at) end
   if q.stop and q.group ~= q then d = max(d, q.stop) end
   return d
 end
