@@ -94,7 +94,7 @@ func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held
 // LaneInfo is one lane of a queue at the same instant.
 type LaneInfo struct {
 	Waiting int64
-	// Held is how many jobs its capacity counts: those that wait, are scheduled or leased.
+	// Held is how many jobs its capacity counts: those that wait, are scheduled, leased or held.
 	// It is 0 for the lane without a key, which has no capacity.
 	Held int64
 	// Stop is until when nothing leaves it because of what the receiver answered; zero if it goes on.
@@ -116,6 +116,7 @@ type Totals struct {
 	Waiting   int64
 	Scheduled int64
 	Leased    int64
+	Held      int64
 	Deferred  int64 // recorded as such
 	Dead      int64
 }
@@ -141,6 +142,7 @@ type JobInfo struct {
 	ExpiresAt  time.Time // zero is never; not known of deferred ones and of those that ended otherwise than dead
 	// DueAt is the departure of a leased job, or until when a scheduled one waits.
 	DueAt   time.Time
+	HeldAt  time.Time // since when it is held
 	EndedAt time.Time // when it was delivered or died
 	Reason  string    // of the last failure
 	Why     Why       // it has not left; of Job alone

@@ -24,10 +24,11 @@ type Keeper interface {
 	// Forget drops dead jobs for good, and reports in the same order which it
 	// dropped; their ids may be used again. Errors: ErrUnknownQueue, a *FieldError.
 	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
-	// Decide ends what is known of held jobs: Deliver, they were sent; Bury, they are dead; Release, they
-	// wait again at their turn, and may be sent twice. It answers in the same order where each is
-	// afterwards, StateNone where there is no such job. One that is not held is left as it is, so it may be
-	// repeated. Errors: ErrUnknownQueue, a *FieldError.
+	// Decide says what became of held jobs: Deliver, they were sent; Bury, they are dead; Release, they
+	// wait again at their turn, and may be sent twice. reason, of the first two, replaces the one that they
+	// have, unless it is empty. It answers in the same order where each is afterwards, StateNone where
+	// there is no such job. One that is not held is left as it is, so it may be repeated. Errors:
+	// ErrUnknownQueue, a *FieldError.
 	Decide(ctx context.Context, queue string, ids []string, v Verdict, reason string) ([]State, error)
 	// DeadQueues returns up to limit of the queues that have dead jobs, in order of name,
 	// beginning behind after. Those that are gone are among them: dead jobs outlive their queue, and are
@@ -58,8 +59,8 @@ type ListRequest struct {
 }
 
 // Listing is a page of jobs: waiting ones lane by lane in the order in which they would
-// leave it, without position and ETA; scheduled ones by when they are due; dead ones by
-// when they died; leased ones in no order.
+// leave it, without position and ETA; scheduled ones by when they are due; held ones by since
+// when they are; dead ones by when they died; leased ones in no order.
 type Listing struct {
 	Jobs []JobInfo
 	Next string // empty on the last page; one that is not may have fewer jobs than asked for, or none
@@ -101,9 +102,9 @@ func (o ReplayOutcome) String() string {
 // Validate checks all but the queue's name and After. Its error is a *FieldError.
 func (r *ListRequest) Validate() error {
 	switch r.State {
-	case Waiting, Scheduled, Leased, Dead:
+	case Waiting, Scheduled, Leased, Held, Dead:
 	default:
-		return fieldErr("state", r.State.String(), "cannot be listed; one of waiting scheduled leased dead can")
+		return fieldErr("state", r.State.String(), "cannot be listed; one of waiting scheduled leased held dead can")
 	}
 	return validatePage(r.State, r.Lane, r.Limit)
 }
@@ -126,6 +127,20 @@ func validatePage(s State, lane *string, limit int) error {
 		}
 	}
 	return within("limit", int64(limit), 1, MaxPage)
+}
+
+// ValidateDecision checks what Decide is told. Its error is a *FieldError.
+func ValidateDecision(ids []string, v Verdict, reason string) error {
+	if err := ValidateIDs(ids); err != nil {
+		return err
+	}
+	if v != Deliver && v != Bury && v != Release {
+		return fieldErr("verdict", "", "is none of deliver, bury, release")
+	}
+	if len(reason) > MaxReasonBytes {
+		return fieldErr("reason", "", "has %d bytes, the limit is %d", len(reason), MaxReasonBytes)
+	}
+	return nil
 }
 
 // ValidateIDs checks the ids of a Replay or a Forget. Its error is a *FieldError.

@@ -90,13 +90,13 @@ func (c *MovedCounts) Balance() int64 {
 // MovedJob is a job as it stands in a queue, or what is remembered of one.
 type MovedJob struct {
 	ID string
-	// State is Waiting, Scheduled, Dead, Delivered, Cancelled or Expired; StateNone in an export is
+	// State is Waiting, Scheduled, Held, Dead, Delivered, Cancelled or Expired; StateNone in an export is
 	// a job that is not what the store wrote.
 	State State
-	// Turn is by what it stands in its lane: Waiting and Scheduled.
+	// Turn is by what it stands in its lane: Waiting, Scheduled and Held.
 	Turn       int64
 	AppendedAt time.Time
-	// At is until when it is scheduled, or when it ended.
+	// At is until when it is scheduled, since when it is held, or when it ended.
 	At       time.Time
 	Attempts int
 	Reason   string
@@ -123,14 +123,14 @@ type ExportedLease uint8
 // What an export makes of leases.
 const (
 	NoLease   ExportedLease = iota
-	LeaseHeld               // it stands, and the job is exported as waiting, without a further attempt
+	LeaseHeld               // it stands, and the job is exported as waiting, without a further attempt, unless on_unknown says otherwise
 	LeaseOver               // it has run out: the job is exported as taken back
 )
 
 // ExportRequest asks for a page of jobs.
 type ExportRequest struct {
 	Queue string
-	// State is Waiting, Scheduled, Leased, Dead, or Delivered for all that ended otherwise than dead.
+	// State is Waiting, Scheduled, Leased, Held, Dead, or Delivered for all that ended otherwise than dead.
 	State State
 	After string // the Next of the page before; empty begins. It is opaque.
 }
@@ -144,10 +144,10 @@ type Exported struct {
 // Validate checks all but the queue's name and After. Its error is a *FieldError.
 func (r *ExportRequest) Validate() error {
 	switch r.State {
-	case Waiting, Scheduled, Leased, Dead, Delivered:
+	case Waiting, Scheduled, Leased, Held, Dead, Delivered:
 		return nil
 	}
-	return fieldErr("state", r.State.String(), "cannot be exported; waiting, scheduled, leased, dead and delivered can")
+	return fieldErr("state", r.State.String(), "cannot be exported; waiting, scheduled, leased, held, dead and delivered can")
 }
 
 // Cursor reads After. It is nil when that is empty. The error is a *FieldError.
@@ -197,7 +197,7 @@ func (j *MovedJob) Validate() *FieldError {
 		return fieldErr("id", j.ID, "is not an id")
 	}
 	switch j.State {
-	case Waiting, Scheduled:
+	case Waiting, Scheduled, Held:
 		if j.Turn < 0 || j.Turn >= lastTurn {
 			return fieldErr("turn", "", "is %d, which no job can have", j.Turn)
 		}
@@ -217,7 +217,7 @@ func (j *MovedJob) Validate() *FieldError {
 	if list, err := UnpackTimeline(j.Timeline); err != nil || len(list) > MaxTimeline || len(j.Timeline) > maxTimelineBytes {
 		return fieldErr("timeline", j.ID, "is none")
 	}
-	if j.State != Waiting && j.State != Scheduled && j.State != Dead {
+	if j.State.Ended() && j.State != Dead {
 		return nil
 	}
 	if h, err := UnpackHead(j.Record); err != nil || h.Cost < 1 || h.Cost > leaky.MaxCost {

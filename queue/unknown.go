@@ -16,6 +16,28 @@ func validateUnknown(field, s string) error {
 	return fieldErr(field, s, "must be retry, hold or dead")
 }
 
+// Abandoned is where a job goes whose lease ran out, when it is not its last attempt: Waiting, Held or
+// Dead.
+func (s *Spec) Abandoned() State {
+	switch s.OnUnknown {
+	case UnknownHold:
+		return Held
+	case UnknownDead:
+		return Dead
+	}
+	return Waiting
+}
+
+// Lends reports whether a lease must be known of after its holder is gone: the job is not just given
+// to somebody else.
+func (s *Spec) Lends() bool { return s.OnUnknown == UnknownHold || s.OnUnknown == UnknownDead }
+
+// The reasons of jobs whose lease ran out.
+const (
+	RanOut        = "the lease ran out"
+	RanOutUnknown = "the lease ran out; it may have been sent"
+)
+
 // Fate is the verdict on a job that may have been sent.
 func (s *Spec) Fate() Verdict {
 	switch s.OnUnknown {

@@ -163,7 +163,7 @@ func (e *exporter) mayBegin(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(leasing) > 0:
-		return &Refused{fmt.Sprintf("jobs are leased to drainers: %s; stop the drainers and wait until the leases have run out, or say --live, which exports those jobs as waiting", some(leasing))}
+		return &Refused{fmt.Sprintf("jobs are leased to drainers: %s; stop the drainers and wait until the leases have run out, or say --live, which exports those jobs as waiting, or as held or dead where on_unknown says so", some(leasing))}
 	case len(deferring) > 0 && !e.opts.WithoutDeferred:
 		return &Refused{fmt.Sprintf("jobs are deferred, and so on NATS and not in the store: %s; let them come back first (ingresses and drainers run until none are deferred; more capacity or a higher rate helps), or say --without-deferred to leave them behind", some(deferring))}
 	}
@@ -201,8 +201,8 @@ func (e *exporter) pages(ctx context.Context, name string, s queue.State, do fun
 // sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to scheduled, so
 // the second look finds those that went on behind the first; who is seen twice is in the file twice, and passed on import.
 var (
-	sections     = []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
-	liveSections = []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled, queue.Dead, queue.Delivered}
+	sections     = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
+	liveSections = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled, queue.Held, queue.Dead, queue.Delivered}
 )
 
 // queue writes a queue with its jobs.
@@ -260,10 +260,10 @@ func (e *exporter) job(m *queue.MovedJob, end *endLine) error {
 	}
 	if m.Lease == queue.LeaseOver {
 		end.Counts.Expired++
-		if m.State == queue.Dead {
-			end.Counts.Died++
-			end.Held--
-		}
+	}
+	if m.Lease != queue.NoLease && m.State == queue.Dead {
+		end.Counts.Died++
+		end.Held--
 	}
 	*end.Jobs.of(m.State)++
 	if n := e.done.Jobs.Sum() + end.Jobs.Sum(); e.opts.Progress != nil && n%100 == 0 {

@@ -43,6 +43,7 @@ type Header struct {
 type Jobs struct {
 	Waiting   int64 `json:"waiting"`
 	Scheduled int64 `json:"scheduled"`
+	Held      int64 `json:"held"`
 	Dead      int64 `json:"dead"`
 	Delivered int64 `json:"delivered"`
 	Cancelled int64 `json:"cancelled"`
@@ -55,6 +56,8 @@ func (j *Jobs) of(s queue.State) *int64 {
 		return &j.Waiting
 	case queue.Scheduled:
 		return &j.Scheduled
+	case queue.Held:
+		return &j.Held
 	case queue.Dead:
 		return &j.Dead
 	case queue.Delivered:
@@ -77,11 +80,11 @@ func (j *Jobs) add(more Jobs) {
 
 // Sum is how many there are in all.
 func (j Jobs) Sum() int64 {
-	return j.Waiting + j.Scheduled + j.Dead + j.Delivered + j.Cancelled + j.Expired
+	return j.Waiting + j.Scheduled + j.Held + j.Dead + j.Delivered + j.Cancelled + j.Expired
 }
 
 func (j Jobs) String() string {
-	return fmt.Sprintf("%d waiting, %d scheduled, %d dead, %d delivered, %d cancelled, %d expired", j.Waiting, j.Scheduled, j.Dead, j.Delivered, j.Cancelled, j.Expired)
+	return fmt.Sprintf("%d waiting, %d scheduled, %d held, %d dead, %d delivered, %d cancelled, %d expired", j.Waiting, j.Scheduled, j.Held, j.Dead, j.Delivered, j.Cancelled, j.Expired)
 }
 
 // Trailer ends the file.
@@ -142,6 +145,7 @@ type jobLine struct {
 	Turn       int64       `json:"turn,omitzero"`
 	AppendedAt time.Time   `json:"appended_at"`
 	DueAt      time.Time   `json:"due_at,omitzero"`
+	HeldAt     time.Time   `json:"held_at,omitzero"`
 	EndedAt    time.Time   `json:"ended_at,omitzero"`
 	Attempts   int         `json:"attempts,omitzero"`
 	Reason     string      `json:"reason,omitzero"`
@@ -246,6 +250,8 @@ func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 		l.Turn = m.Turn
 	case queue.Scheduled:
 		l.Turn, l.DueAt = m.Turn, m.At.UTC()
+	case queue.Held:
+		l.Turn, l.HeldAt = m.Turn, m.At.UTC()
 	default:
 		l.EndedAt = m.At.UTC()
 	}
@@ -270,7 +276,7 @@ func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 }
 
 func keepsRecord(s queue.State) bool {
-	return s == queue.Waiting || s == queue.Scheduled || s == queue.Dead
+	return !s.Ended() || s == queue.Dead
 }
 
 // job returns what is to be imported of a job of that queue.
@@ -282,6 +288,8 @@ func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
 	case queue.Waiting:
 	case queue.Scheduled:
 		m.At = l.DueAt
+	case queue.Held:
+		m.At = l.HeldAt
 	default:
 		m.At = l.EndedAt
 	}

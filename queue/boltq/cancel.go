@@ -42,7 +42,7 @@ func (e *Engine) cancel(k *cancellation, c *call, now leaky.Instant) (busy *call
 		if j.busy != nil {
 			return j.busy
 		}
-		if k.state = j.state; j.state != queue.Leased {
+		if k.state = j.state; j.state == queue.Waiting || j.state == queue.Scheduled {
 			e.leave(j, queue.Cancelled, c, now).asked = k
 			e.arm(l, now)
 		}

@@ -195,7 +195,7 @@ func (c *ending) done(e *Engine, now leaky.Instant) {
 }
 
 // returning puts a leased job back: to wait at its turn when its lease ran out or the receiver did
-// not take it, or to be scheduled when it failed.
+// not take it, to be scheduled when it failed, or to be held.
 type returning struct {
 	outcome
 	to    flight // the flight as it will be
@@ -205,7 +205,7 @@ type returning struct {
 func (c *returning) tally(b *batch) {
 	d := c.outcome.tally(b)
 	switch {
-	case c.expired != nil:
+	case c.expired != nil || c.state == queue.Held:
 	case c.to.verdict == queue.Throttle:
 		d.counters.throttled++
 	case c.to.verdict == queue.Down || c.down:
@@ -223,13 +223,18 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	counts := j.flight.counts
 	*j.flight = c.to
 	j.flight.place, j.flight.saved, j.flight.counts = -1, true, counts
-	if c.state == queue.Scheduled {
+	look := true
+	switch c.state {
+	case queue.Scheduled:
 		e.land(j, queue.Scheduled, now)
 		l.later.push(j.flight)
-	} else {
+	case queue.Held:
+		look = e.land(j, queue.Held, now) || c.expired != nil
+		l.held.push(j.flight)
+	default:
 		e.wait(j, now)
 	}
-	if c.expired == nil {
+	if c.expired == nil && idle(c.state) {
 		e.heed(j, now)
 	}
 	if due := c.to.due; c.expired == nil && c.to.verdict == queue.Throttle && due != 0 {
@@ -237,7 +242,7 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	}
 	if c.visits {
 		e.arm(l, now)
-	} else {
+	} else if look {
 		e.due(l, now)
 	}
 	e.tellRoom(l, now)

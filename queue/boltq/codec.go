@@ -195,6 +195,9 @@ func encodeFlight(s queue.State, f *flight) []byte {
 	w := writer{byte(s), byte(f.verdict), byte(f.result)}
 	w.num(uint64(f.attempts), uint64(f.due), f.settled.epoch, f.settled.number)
 	w.text(f.reason)
+	if s == queue.Leased {
+		w.text(f.drainer)
+	}
 	return append(w, f.past...)
 }
 
@@ -204,6 +207,9 @@ func decodeFlight(b []byte) (s queue.State, f flight, err error) {
 	f.attempts, f.due = int(r.num()), leaky.Instant(r.num())
 	f.settled = fence{r.num(), r.num()}
 	f.reason = r.text()
+	if s == queue.Leased {
+		f.drainer = r.text()
+	}
 	f.past = bytes.Clone(r.b)
 	f.place, f.saved = -1, true
 	return s, f, r.err("flight")

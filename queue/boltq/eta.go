@@ -167,7 +167,7 @@ func (l *line) gap(turn int64) int64 {
 
 // exact reports whether nothing but the pace decides when a job departs.
 func (l *line) exact(r risk, now leaky.Instant) bool {
-	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && !l.pause.holds(now) && l.heard.stop <= now && l.heard.opened == 0 && l.spec.MaxInFlight == 0 && !l.spec.Ordered
+	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && l.count[queue.Held] == 0 && !l.pause.holds(now) && l.heard.stop <= now && l.heard.opened == 0 && l.spec.MaxInFlight == 0 && !l.spec.Ordered
 }
 
 // expected is when a job that waits or is scheduled is expected to depart.

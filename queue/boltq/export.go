@@ -87,7 +87,9 @@ func (p *exporting) choose(ctx context.Context, e *Engine) error {
 	case queue.Waiting:
 		return p.waiting(l, c)
 	case queue.Scheduled:
-		p.scheduled(l, c)
+		p.standing(&l.later, queue.Scheduled, c)
+	case queue.Held:
+		p.standing(&l.held, queue.Held, c)
 	case queue.Leased:
 		p.leased(e, l, c, now)
 	case queue.Dead:
@@ -130,12 +132,9 @@ func (p *exporting) waiting(l *line, c *queue.Cursor) error {
 	return nil
 }
 
-func (p *exporting) scheduled(l *line, c *queue.Cursor) {
-	behind := func(f *flight) bool {
-		return c == nil || f.due > leaky.Instant(c.At) || f.due == leaky.Instant(c.At) && f.job.id > c.ID
-	}
-	for f := range l.later.from(behind) {
-		m := p.add(f.job, queue.Scheduled)
+func (p *exporting) standing(all *sorted[*flight], s queue.State, c *queue.Cursor) {
+	for f := range all.from(dueBehind(c)) {
+		m := p.add(f.job, s)
 		m.At, m.Holds = f.due.Time(), f.counts
 		if p.at(int64(f.due), f.job.id, nil) {
 			return
@@ -143,16 +142,19 @@ func (p *exporting) scheduled(l *line, c *queue.Cursor) {
 	}
 }
 
-// leased makes of a job what a Reserve would that finds its lease over.
+// leased makes of a job what a Reserve would that finds its lease over, or a restart that finds it leased.
 func (p *exporting) leased(e *Engine, l *line, c *queue.Cursor, now leaky.Instant) {
 	for _, f := range e.leasesOf(l, c) {
 		m := p.add(f.job, queue.Waiting)
 		m.Lease = queue.LeaseHeld
 		if f.deadline <= now {
-			m.Lease, m.Reason = queue.LeaseOver, ranOut
-			m.Timeline = queue.AppendAttempt(f.past, f.attempt(queue.AttemptLost, "", now))
-			if m.Attempts++; m.Attempts >= l.spec.Retry.MaxAttempts {
-				m.State, m.At = queue.Dead, now.Time()
+			m.Lease = queue.LeaseOver
+		}
+		if m.Lease == queue.LeaseOver || l.spec.Lends() {
+			b := l.abandoned(f, now)
+			m.State, m.Attempts, m.Reason, m.Timeline = b.state, b.attempts, b.reason, b.past
+			if b.state != queue.Waiting {
+				m.At = now.Time()
 			}
 		}
 		if p.at(int64(f.fence.number), f.job.id, nil) {

@@ -106,7 +106,7 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	c := l.kept.plus(l.loose)
 	i := queue.Info{
 		Spec: l.spec, Revision: l.revision, Pause: l.pause.told(now),
-		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased],
+		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased], Held: l.count[queue.Held],
 		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: e.deadOf(l.spec.Name),
 		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut, Replayed: c.replayed,
 		Delivered: c.delivered, Retried: c.retried, Died: c.died,
@@ -143,7 +143,7 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 	}
 	return queue.Totals{
 		Queues: int64(len(e.names)), Dead: e.dead,
-		Waiting: e.count[queue.Waiting], Scheduled: e.count[queue.Scheduled], Leased: e.count[queue.Leased],
+		Waiting: e.count[queue.Waiting], Scheduled: e.count[queue.Scheduled], Leased: e.count[queue.Leased], Held: e.count[queue.Held],
 		Deferred: e.count[queue.Deferred],
 	}, nil
 }
@@ -224,6 +224,9 @@ func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
 	case queue.Leased:
 		i.DueAt = j.flight.due.Time()
 		i.AddLast(queue.Attempt{At: i.DueAt, Drainer: j.flight.drainer})
+	case queue.Held:
+		i.HeldAt = j.flight.due.Time()
+		i.Why = queue.Why{By: queue.ByHeld, Reason: i.Reason}
 	}
 	return i
 }

@@ -38,13 +38,14 @@ type flight struct {
 	settled  fence         // of the last one that was settled, with
 	verdict  queue.Verdict // and
 	result   queue.State
-	due      leaky.Instant // leased: departure; scheduled: until when
+	due      leaky.Instant // leased: departure; scheduled: until when; held: since when
 	deadline leaky.Instant // leased
 	place    int           // in the heap of leases or of those that are coming; -1 in none
 	drainer  string        // who has it, or had it
 	reason   string
 	past     []byte // its timeline, as stored; nobody writes into it
 	saved    bool   // the file has a record of it
+	lent     bool   // the file says that it is leased
 	counts   bool   // as in flight in its lane
 }
 
@@ -103,7 +104,7 @@ func newLeases() heap[*flight] {
 	}
 }
 
-// byDue is the order of scheduled jobs.
+// byDue is the order of scheduled and of held jobs.
 func byDue(a, b *flight) bool {
 	if a.due != b.due {
 		return a.due < b.due

@@ -37,6 +37,7 @@ type line struct {
 	peopled   int    // lanes in which jobs wait
 	turns     *turns // of the lanes; nil in a queue that never had any
 	later     sorted[*flight]
+	held      sorted[*flight] // may have been sent; by since when
 	ended     memory
 	aside     aside
 	expiries  map[uint64]leaky.Instant // of the jobs that expire, by seq
@@ -107,7 +108,7 @@ const (
 
 func newLine(number uint64, spec queue.Spec) *line {
 	l := &line{
-		number: number, jobs: map[string]*job{}, later: sorted[*flight]{less: byDue}, roll: sorted[*lane]{less: byDigest},
+		number: number, jobs: map[string]*job{}, later: sorted[*flight]{less: byDue}, held: sorted[*flight]{less: byDue}, roll: sorted[*lane]{less: byDigest},
 		deadlines: sorted[deadline]{less: byDeadline},
 		turn:      firstTurn, maxCost: 1, plain: true, ripeningAt: -1, expiringAt: -1,
 	}
@@ -125,7 +126,7 @@ func (l *line) setSpec(s queue.Spec) {
 
 // size is what capacity counts, with the places reserved.
 func (l *line) size() int64 {
-	return l.count[queue.Waiting] + l.count[queue.Scheduled] + l.count[queue.Leased] + l.coming.all
+	return l.count[queue.Waiting] + l.count[queue.Scheduled] + l.count[queue.Leased] + l.count[queue.Held] + l.coming.all
 }
 
 // record is what the file should say of the queue, all in all.

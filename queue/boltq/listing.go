@@ -73,7 +73,9 @@ func (e *Engine) page(ctx context.Context, r *queue.ListRequest) (*listing, erro
 	case queue.Waiting:
 		return p, p.waiting(l, c)
 	case queue.Scheduled:
-		p.scheduled(l, c)
+		p.standing(&l.later, c)
+	case queue.Held:
+		p.standing(&l.held, c)
 	case queue.Leased:
 		p.leased(e, l, c)
 	default:
@@ -144,11 +146,16 @@ func (l *line) laneAfter(digest queue.LaneDigest) *lane {
 	return nil
 }
 
-func (p *listing) scheduled(l *line, c *queue.Cursor) {
-	behind := func(f *flight) bool {
+// dueBehind tells those that stand behind a place.
+func dueBehind(c *queue.Cursor) func(*flight) bool {
+	return func(f *flight) bool {
 		return c == nil || f.due > leaky.Instant(c.At) || f.due == leaky.Instant(c.At) && f.job.id > c.ID
 	}
-	for f := range l.later.from(behind) {
+}
+
+// standing goes through jobs that stand in order of an instant.
+func (p *listing) standing(all *sorted[*flight], c *queue.Cursor) {
+	for f := range all.from(dueBehind(c)) {
 		p.jobs = append(p.jobs, listed(f.job))
 		if p.full() {
 			p.end(int64(f.due), f.job.id, nil)
@@ -232,7 +239,11 @@ func listed(j *job) queue.JobInfo {
 	}
 	if f := j.flight; f != nil {
 		i.Attempts, i.Reason = f.attempts, f.reason
-		if j.state != queue.Waiting {
+		switch j.state {
+		case queue.Waiting:
+		case queue.Held:
+			i.HeldAt = f.due.Time()
+		default:
 			i.DueAt = f.due.Time()
 		}
 	}

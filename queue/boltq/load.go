@@ -27,7 +27,7 @@ type loader struct {
 }
 
 // load reads everything but payloads into memory. Jobs that were leased wait
-// again at their turn: their holders are gone.
+// again at their turn: their holders are gone. Those whose lease is on file are still leased, until now.
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
 		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
@@ -268,6 +268,19 @@ func (l *loader) fly(j *job, v []byte) error {
 	}
 	f.job = j
 	j.flight = &f
+	switch state {
+	case queue.Leased: // its holder died with the process; Open takes it back
+		f.lent, f.deadline = true, l.now
+		l.fences++
+		f.fence = fence{l.epoch, l.fences}
+		l.move(j, queue.Leased)
+		l.leases.push(&f)
+		return nil
+	case queue.Held:
+		l.move(j, queue.Held)
+		j.lane.line.held.push(&f)
+		return nil
+	}
 	if state == queue.Scheduled {
 		if j.lane.line.spec.Ordered { // as when it failed
 			j.lane.flying++

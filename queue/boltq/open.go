@@ -42,6 +42,9 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}
 	go e.commits()
+	if err := e.takeBackLent(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), e.Close())
+	}
 	return e, nil
 }
 

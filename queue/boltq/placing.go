@@ -87,7 +87,7 @@ func (e *Engine) placeJob(it *placed, c *call, now leaky.Instant) (busy *call) {
 		it.outcome = queue.Clashes
 	case e.full():
 		it.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
-	case it.State == queue.Waiting || it.State == queue.Scheduled:
+	case !it.State.Ended():
 		e.placeAlive(it, l, c)
 	case now.Sub(instant(it.At)) >= l.spec.Retention.For.D():
 		it.outcome = queue.Forgotten
@@ -131,16 +131,21 @@ func (e *Engine) placeAlive(it *placed, l *line, c *call) {
 	l.jobs[j.id] = j
 	l.expire(j, instant(it.head.ExpiresAt))
 	var due leaky.Instant
-	if it.State == queue.Scheduled {
+	if it.State != queue.Waiting {
 		due = instant(it.At)
 	}
-	l.expect(j, due)
+	if it.State == queue.Held {
+		l.coming.all++
+		l.board(j.lane)
+	} else {
+		l.expect(j, due)
+	}
 	e.enqueue(c, &placing{call: c, job: j, it: it, flight: flightOf(j, it, due)})
 }
 
 // flightOf is what befell a job before, nil if nothing did that is not in its record.
 func flightOf(j *job, it *placed, due leaky.Instant) *flight {
-	if it.Attempts == 0 && it.Reason == "" && (due == 0 || due == instant(it.head.NotBefore)) {
+	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" && (due == 0 || due == instant(it.head.NotBefore)) {
 		return nil
 	}
 	return &flight{job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), past: bytes.Clone(it.Timeline), place: -1, saved: true}
@@ -168,6 +173,15 @@ func (c *placing) write(t *tables) error {
 func (c *placing) done(e *Engine, now leaky.Instant) {
 	j := c.job
 	j.busy = nil
+	c.it.outcome = queue.Placed
+	if c.it.State == queue.Held {
+		j.lane.line.coming.all--
+		j.flight = c.flight
+		e.move(j, queue.Held)
+		j.lane.line.held.push(j.flight)
+		c.call.settle(nil)
+		return
+	}
 	if c.it.Holds && j.flight != nil {
 		j.flight.counts = true
 		j.lane.flying++
@@ -182,13 +196,16 @@ func (c *placing) done(e *Engine, now leaky.Instant) {
 	if arrived {
 		e.due(j.lane.line, now)
 	}
-	c.it.outcome = queue.Placed
 	c.call.settle(nil)
 }
 
 func (c *placing) undone(e *Engine, err error) {
 	c.job.busy = nil
-	c.job.lane.line.arrived(c.job)
+	if l := c.job.lane.line; c.it.State == queue.Held {
+		l.coming.all--
+	} else {
+		l.arrived(c.job)
+	}
 	e.vacate(c.job, e.now())
 	c.it.err = err
 	c.call.settle(err)

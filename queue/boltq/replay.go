@@ -2,7 +2,6 @@ package boltq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -294,19 +293,3 @@ func (c *dropping) undone(e *Engine, err error) {
 }
 
 func (c *dropping) frees() bool { return true }
-
-// Decide implements queue.Keeper.
-func (e *Engine) Decide(ctx context.Context, name string, ids []string, _ queue.Verdict, _ string) ([]queue.State, error) {
-	if err := queue.ValidateIDs(ids); err != nil {
-		return nil, err
-	}
-	states := make([]queue.State, len(ids))
-	for i, id := range ids {
-		info, err := e.Job(ctx, name, id)
-		if err != nil && !errors.Is(err, queue.ErrUnknownJob) {
-			return nil, err
-		}
-		states[i] = info.State
-	}
-	return states, nil
-}

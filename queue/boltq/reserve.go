@@ -11,11 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-const (
-	takeBackMax = 100 // leases that ran out, a call
-
-	ranOut = "the lease ran out"
-)
+const takeBackMax = 100 // leases that ran out, a call
 
 // grant is what a client was granted by one request.
 type grant struct {
@@ -32,6 +28,8 @@ type grant struct {
 	err     error // the ceilings it needs could not be written
 	// expiring ends the jobs that would depart after they have expired; nil if there are none.
 	expiring *call
+	// lending puts leases on file; nil if none needs that.
+	lending *call
 }
 
 type granted struct {
@@ -173,25 +171,63 @@ func (e *Engine) takeBack(now leaky.Instant, pulled *line, expired *[]string) *c
 func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, expired *[]string) {
 	j.busy = c
 	f := j.flight
-	o := outcome{call: c, job: j, at: now, failed: true, reason: ranOut, visits: visits}
+	b := j.lane.line.abandoned(f, now)
+	o := outcome{call: c, job: j, at: now, failed: true, reason: b.reason, visits: visits}
 	o.expired = func() { *expired = append(*expired, j.lane.line.spec.Name) }
-	attempts, past := f.attempts+1, queue.AppendAttempt(f.past, f.attempt(queue.AttemptLost, "", now))
-	if attempts >= j.lane.line.spec.Retry.MaxAttempts {
+	if b.state == queue.Dead {
 		d := e.epitaph(j, queue.Dead, now)
-		d.attempts, d.reason = attempts, ranOut
-		e.enqueue(c, &ending{outcome: o, end: d, past: past})
+		d.attempts, d.reason = b.attempts, b.reason
+		e.enqueue(c, &ending{outcome: o, end: d, past: b.past})
 		return
 	}
 	to := *f
-	to.attempts, to.reason, to.past, to.place, to.fence = attempts, ranOut, past, -1, fence{}
-	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Waiting})
+	to.attempts, to.reason, to.past, to.place, to.fence, to.lent = b.attempts, b.reason, b.past, -1, fence{}, false
+	if b.state == queue.Held {
+		to.due = now
+	}
+	e.enqueue(c, &returning{outcome: o, to: to, state: b.state})
 }
 
-// raise waits until the ceilings that a grant needs are on disk. When they
+// abandoned is what becomes of a job whose lease has run out.
+type abandoned struct {
+	state    queue.State
+	attempts int
+	reason   string
+	past     []byte
+}
+
+func (l *line) abandoned(f *flight, now leaky.Instant) abandoned {
+	a := abandoned{state: l.spec.Abandoned(), attempts: f.attempts + 1, reason: queue.RanOutUnknown}
+	how := queue.AttemptUnknown
+	switch a.state {
+	case queue.Waiting:
+		how, a.reason = queue.AttemptLost, queue.RanOut
+		if a.attempts >= l.spec.Retry.MaxAttempts {
+			a.state = queue.Dead
+		}
+	case queue.Dead:
+		how = queue.AttemptDied
+	}
+	a.past = queue.AppendAttempt(f.past, f.attempt(how, "", now))
+	return a
+}
+
+// raise waits until the ceilings that a grant needs are on disk, and those of its leases that are to be. When they
 // cannot be written the jobs are given back: nobody has heard of their leases.
 func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
 	if g.expiring != nil {
 		if err := g.expiring.await(ctx); err != nil {
+			return err
+		}
+	}
+	if g.lending != nil {
+		if err := g.lending.await(ctx); err != nil {
+			return err
+		}
+		if err := g.lending.err; err != nil {
+			e.mu.Lock()
+			e.takeGrantBack(cl, g, err)
+			e.mu.Unlock()
 			return err
 		}
 	}

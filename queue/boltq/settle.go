@@ -25,8 +25,8 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 	open := make([]*settling, 0, len(s))
 	all := make([]settling, len(s))
 	for i := range s {
-		if s[i].Verdict < queue.Deliver || s[i].Verdict > queue.Down || s[i].Verdict == queue.Hold {
-			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, throttle, down"}
+		if s[i].Verdict < queue.Deliver || s[i].Verdict > queue.Down {
+			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down"}
 			continue
 		}
 		all[i] = settling{Settlement: s[i], fence: parseFence(s[i].Fence), answer: &answers[i]}
@@ -80,13 +80,17 @@ func (e *Engine) settle(s *settling, c *call, now leaky.Instant) (busy *call) {
 // end ends a lease that stands.
 func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	l, f := j.lane.line, j.flight
-	if s.Verdict == queue.Release {
+	if s.Verdict == queue.Release && !f.lent {
 		e.release(j, now)
 		*s.answer = queue.Settled{State: queue.Waiting}
 		return
 	}
 	j.busy = c
-	o := outcome{call: c, job: j, at: now, answer: s.answer, before: l.heard}
+	o := outcome{call: c, job: j, at: now, answer: s.answer, before: l.heard, after: l.heard}
+	if s.Verdict == queue.Release {
+		e.enqueue(c, &releasing{o})
+		return
+	}
 	open := l.heard.opened != 0
 	o.effect = e.hears(l, &s.Settlement, j.lane.keyed(), now)
 	o.after = l.heard
@@ -100,7 +104,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
 	if spared := spares(s.Verdict); spared != queue.UnderWay {
 		to := *f
-		to.settled, to.verdict, to.result, to.due, to.place = s.fence, s.Verdict, queue.Waiting, 0, -1
+		to.settled, to.verdict, to.result, to.due, to.place, to.lent = s.fence, s.Verdict, queue.Waiting, 0, -1, false
 		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
 			to.due = now.Add(max(0, min(s.After, queue.MaxHold)))
 		}
@@ -109,10 +113,18 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 		return
 	}
 	o.failed, o.reason = true, reason
-	how := queue.AttemptFailed
+	if s.Verdict == queue.Hold {
+		to := flight{
+			job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Held, due: now, reason: reason, place: -1,
+			past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptUnknown, reason, now)),
+		}
+		e.enqueue(c, &returning{outcome: o, to: to, state: queue.Held})
+		return
+	}
+	how, due := queue.AttemptFailed, now.Add(max(0, s.After))
 	if open && s.Verdict == queue.Fail && s.Trouble { // what is down is no job's fault
 		attempts, how = f.attempts, queue.AttemptDown
-	} else if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts {
+	} else if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts || l.spec.Retry.Deadline != 0 && due > j.appended.Add(l.spec.Retry.Deadline.D()) {
 		d := e.epitaph(j, queue.Dead, now)
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
 		e.enqueue(c, &ending{outcome: o, end: d, past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptDied, reason, now))})
@@ -120,7 +132,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	}
 	to := flight{
 		job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Scheduled,
-		due: now.Add(max(0, s.After)), reason: reason, place: -1,
+		due: due, reason: reason, place: -1,
 		past: queue.AppendAttempt(f.past, f.attempt(how, reason, now)),
 	}
 	o.down = how == queue.AttemptDown
@@ -138,7 +150,7 @@ func spares(v queue.Verdict) queue.AttemptOutcome {
 	return queue.UnderWay
 }
 
-// release gives a job back unused. Nothing of it is on disk: a lease is not,
+// release gives a job back unused. Nothing of it is on disk: but for those on file a lease is not,
 // and a job without one waits. The slot can be used again if it was the last.
 func (e *Engine) release(j *job, now leaky.Instant) {
 	l, f := j.lane.line, j.flight

@@ -18,7 +18,7 @@ import (
 //	lines     queue -> lineRecord
 //	failures  queue -> its last failures
 //	jobs      job -> queue, turn without its priority, stamp, whether it came back, id, record
-//	flights   job -> what befell a job that was granted and came back
+//	flights   job -> what befell a job that was granted and came back, or is leased and may have been sent
 //	ended     number -> what is remembered of a job that ended
 //	deferred  number -> the record of a job that was set aside
 //	buckets   name of a deleted queue -> its bucket and its limits with their states
@@ -49,7 +49,7 @@ var (
 
 // schema is the version of the file's layout. A file with another one is refused:
 // no release has written an older one.
-const schema = 8
+const schema = 9
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {

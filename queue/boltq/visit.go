@@ -233,6 +233,9 @@ func (e *Engine) let(g *grant, v *visit, j *job, departs, now leaky.Instant) {
 	l.desert(j)
 	g.bytes += int(j.size)
 	g.jobs = append(g.jobs, e.lease(j, g.drainer, departs))
+	if l.spec.Lends() {
+		e.lend(g, j)
+	}
 	l.granted(v, j.lane, departs, now, int64(j.cost))
 	g.full = len(g.jobs) == g.most
 }

@@ -11,14 +11,14 @@ func (r *rig) audit() {
 	var sum queue.Totals
 	for _, i := range r.all() {
 		in := i.Appended + i.SetAside + i.Replayed + r.beside[i.Spec.Name]
-		held := i.Waiting + i.Scheduled + i.Leased + i.Delivered + i.Died + i.Cancelled + i.TimedOut + i.Returned + i.Missing
+		held := i.Waiting + i.Scheduled + i.Leased + i.Held + i.Delivered + i.Died + i.Cancelled + i.TimedOut + i.Returned + i.Missing
 		recorded := in - held
 		if recorded < 0 || recorded > i.Deferred {
-			r.Errorf("%s: %d accepted, set aside and replayed, %d beside the records, but %d waiting + %d scheduled + %d leased + %d delivered + %d died "+
+			r.Errorf("%s: %d accepted, set aside and replayed, %d beside the records, but %d waiting + %d scheduled + %d leased + %d held + %d delivered + %d died "+
 				"+ %d cancelled + %d timed out + %d returned + %d missing = %d, and %d deferred", i.Spec.Name, i.Appended+i.SetAside+i.Replayed, r.beside[i.Spec.Name],
-				i.Waiting, i.Scheduled, i.Leased, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned, i.Missing, held, i.Deferred)
+				i.Waiting, i.Scheduled, i.Leased, i.Held, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned, i.Missing, held, i.Deferred)
 		}
-		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Dead < 0 || i.Dead > i.Died && !r.former[i.Spec.Name] {
+		if i.Waiting < 0 || i.Scheduled < 0 || i.Leased < 0 || i.Held < 0 || i.Dead < 0 || i.Dead > i.Died && !r.former[i.Spec.Name] {
 			r.Errorf("%s: impossible counts: %+v", i.Spec.Name, i)
 		}
 		if (i.Waiting == 0) != i.OldestWaiting.IsZero() {
@@ -28,6 +28,7 @@ func (r *rig) audit() {
 		sum.Waiting += i.Waiting
 		sum.Scheduled += i.Scheduled
 		sum.Leased += i.Leased
+		sum.Held += i.Held
 		sum.Deferred += recorded
 		sum.Dead += i.Dead
 	}

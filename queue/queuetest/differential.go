@@ -145,6 +145,9 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Capacity = number("capacity", 1, 12)
 		s.Lease = queue.Duration(time.Duration(number("lease", 1, 4)) * time.Second)
 		s.Retry.MaxAttempts = int(number("attempts", 1, 4))
+		s.Retry.Deadline = queue.Duration(time.Duration(number("deadline", -2, 3)*2) * time.Second)
+		s.Retry.Deadline = max(0, s.Retry.Deadline)
+		s.OnUnknown = draw("on unknown", "", "", queue.UnknownHold, queue.UnknownDead, queue.UnknownRetry)
 		s.Retention.For = queue.Duration(p.retention) // if it grew, it might make known again what was forgotten
 		s.Overflow = draw("overflow", queue.Defer, queue.Reject)
 		s.Deferred.MaxAge = queue.Duration(time.Duration(number("max age", 1, 60)) * time.Second)
@@ -168,7 +171,7 @@ func (p *pair) step() {
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look, p.sweep, p.backwards,
-		p.list, p.purge, p.revive, p.revive, p.forget, p.rush, p.rush, p.regroup, p.mourn, p.export,
+		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup, p.mourn, p.export,
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }
@@ -187,9 +190,9 @@ func describe(i queue.Info) string {
 	for _, e := range i.Errors {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
-	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
+	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
 		"timed out %d replayed %d delivered %d retried %d died %d released %d throttled %d down %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d; group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By, i.Pause.Reason, micro(i.Pause.Since), micro(i.Pause.Until),
-		i.Waiting, i.Scheduled, i.Leased, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed, i.Delivered, i.Retried, i.Died,
+		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed, i.Delivered, i.Retried, i.Died,
 		i.Released, i.Throttled, i.Down, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Group, parentOf(i), limitStates(i), stopText(i), errs)
 }
 
@@ -247,7 +250,10 @@ func (p *pair) drainAll() {
 func (p *pair) deliverAll() {
 	for range 500 {
 		if t, err := p.engines[0].Totals(p.ctx); err == nil && t.Waiting+t.Scheduled+t.Leased == 0 {
-			break
+			if t.Held == 0 {
+				break
+			}
+			p.decideAll()
 		}
 		n := p.reserveAs(p.clients[0], 100) + p.pullAll()
 		var sides [2][]queue.Settlement

@@ -30,7 +30,7 @@ func (r *rig) export(name string) (m moved) {
 	if m.queue, err = r.mover().ExportQueue(r.ctx, name); err != nil {
 		r.Fatalf("export %s: %v", name, err)
 	}
-	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered} {
+	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Held, queue.Delivered} {
 		m.jobs = append(m.jobs, r.exportState(name, s)...)
 	}
 	return m

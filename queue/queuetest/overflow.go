@@ -183,7 +183,7 @@ func (r *rig) found(res queue.Readmitted, want finds) {
 
 // tally is every count of a queue that the overflow has to do with.
 type tally struct {
-	waiting, scheduled, leased, deferred, dead                                                      int64
+	waiting, scheduled, leased, held, deferred, dead                                                int64
 	appended, aside, returned, missing, cancelled, timedOut, delivered, died, refused, retried, ran int64
 }
 
@@ -191,7 +191,7 @@ func (r *rig) tallies(queueName string, want tally) {
 	r.Helper()
 	i := r.info(queueName)
 	got := tally{
-		waiting: i.Waiting, scheduled: i.Scheduled, leased: i.Leased, deferred: i.Deferred, dead: i.Dead,
+		waiting: i.Waiting, scheduled: i.Scheduled, leased: i.Leased, held: i.Held, deferred: i.Deferred, dead: i.Dead,
 		appended: i.Appended, aside: i.SetAside, returned: i.Returned, missing: i.Missing, cancelled: i.Cancelled, timedOut: i.TimedOut,
 		delivered: i.Delivered, died: i.Died, refused: i.Refused, retried: i.Retried, ran: i.Expired,
 	}

@@ -19,8 +19,8 @@ func (p *pair) put(s queue.Spec) {
 // given out.
 func (p *pair) putBoth(s queue.Spec, which int) {
 	var got [2]int64
-	p.both(fmt.Sprintf("put %s %s burst %d capacity %d lease %v attempts %d retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Burst, s.Capacity,
-		s.Lease, s.Retry.MaxAttempts, s.Retention, s.Overflow, s.Deferred, rulesOf(s), which), func(side int, e queue.Engine) string {
+	p.both(fmt.Sprintf("put %s %s burst %d capacity %d lease %v attempts %d deadline %v on unknown %q retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Burst, s.Capacity,
+		s.Lease, s.Retry.MaxAttempts, s.Retry.Deadline, s.OnUnknown, s.Retention, s.Overflow, s.Deferred, rulesOf(s), which), func(side int, e queue.Engine) string {
 		expect := int64(which)
 		if which > 0 {
 			expect = p.revs[side][which-1]
@@ -203,7 +203,7 @@ func (p *pair) pick(label string) []twin {
 }
 
 // pairVerdicts are drawn from.
-var pairVerdicts = []queue.Verdict{queue.Deliver, queue.Deliver, queue.Fail, queue.Fail, queue.Bury, queue.Release, queue.Throttle, queue.Down}
+var pairVerdicts = []queue.Verdict{queue.Deliver, queue.Deliver, queue.Fail, queue.Fail, queue.Bury, queue.Release, queue.Hold, queue.Hold, queue.Throttle, queue.Down}
 
 func (p *pair) settle() {
 	list := p.pick("settlements")
@@ -374,8 +374,8 @@ func (p *pair) jobInfo(q, id string) {
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
 			where = fmt.Sprintf("lane %q priority %d until %s ", i.Lane, i.Priority, micro(i.ExpiresAt))
 		}
-		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s ended %s %q why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
-			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.EndedAt), i.Reason,
+		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s held %s ended %s %q why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.HeldAt), micro(i.EndedAt), i.Reason,
 			i.Why.By, micro(i.Why.Until), i.Why.Reason, i.Why.Queue, i.Why.Who) + timelineText(i.Timeline)
 	})
 }

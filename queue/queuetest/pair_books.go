@@ -51,7 +51,7 @@ func (p *pair) balance() {
 		must("returned", i.Returned, b.returned)
 		must("replayed", i.Replayed, b.replayed)
 		must("given up", i.Missing, b.missing)
-		must("in one state each", i.Waiting+i.Scheduled+i.Leased+i.Delivered+i.TimedOut+(i.Died-b.deadOutside)+(i.Cancelled-b.cancelled), b.entered+b.replayed)
+		must("in one state each", i.Waiting+i.Scheduled+i.Leased+i.Held+i.Delivered+i.TimedOut+(i.Died-b.deadOutside)+(i.Cancelled-b.cancelled), b.entered+b.replayed)
 		must("leases", int64(len(b.settled))+i.Expired+i.Leased, int64(len(b.granted)))
 		count := map[queue.State]int64{}
 		for id := range 31 {
@@ -61,6 +61,7 @@ func (p *pair) balance() {
 		}
 		must("waiting", count[queue.Waiting], i.Waiting)
 		must("scheduled", count[queue.Scheduled], i.Scheduled)
+		must("held", count[queue.Held], i.Held)
 		must("leased", count[queue.Leased], i.Leased)
 		if count[queue.Deferred] > b.recorded() {
 			must("deferred", count[queue.Deferred], b.recorded())

@@ -13,7 +13,7 @@ import (
 // list lists the jobs of a queue in one state to the end, in pages of the same size.
 func (p *pair) list() {
 	req := queue.ListRequest{Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page")}
-	req.State = rapid.SampledFrom([]queue.State{queue.Waiting, queue.Scheduled, queue.Leased, queue.Dead}).Draw(p.T, "state")
+	req.State = rapid.SampledFrom([]queue.State{queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead}).Draw(p.T, "state")
 	p.both(fmt.Sprintf("list of %v in %s", req.State, req.Queue), func(_ int, e queue.Engine) string {
 		var lines []string
 		for r := req; ; {
@@ -22,8 +22,8 @@ func (p *pair) list() {
 				return kind(err)
 			}
 			for _, j := range l.Jobs {
-				lines = append(lines, fmt.Sprintf("%s %q %d cost %d attempts %d appended %s until %s due %s ended %s %q", j.ID, j.Lane, j.Priority, j.Cost, j.Attempts,
-					micro(j.AppendedAt), micro(j.ExpiresAt), micro(j.DueAt), micro(j.EndedAt), j.Reason)+timelineText(j.Timeline))
+				lines = append(lines, fmt.Sprintf("%s %q %d cost %d attempts %d appended %s until %s due %s held %s ended %s %q", j.ID, j.Lane, j.Priority, j.Cost, j.Attempts,
+					micro(j.AppendedAt), micro(j.ExpiresAt), micro(j.DueAt), micro(j.HeldAt), micro(j.EndedAt), j.Reason)+timelineText(j.Timeline))
 			}
 			if r.After = l.Next; l.Next == "" {
 				break
@@ -99,6 +99,32 @@ func (p *pair) forget() {
 		out, err := e.Forget(p.ctx, name, ids)
 		return fmt.Sprint(out, kind(err))
 	})
+}
+
+// decide decides about some jobs, which may be held.
+func (p *pair) decide() {
+	name, ids := p.queueName(), p.someIDs()
+	v := rapid.SampledFrom([]queue.Verdict{queue.Deliver, queue.Bury, queue.Release}).Draw(p.T, "decision")
+	reason := rapid.SampledFrom([]string{"", "a person knows"}).Draw(p.T, "reason")
+	p.decideBoth(name, ids, v, reason)
+}
+
+func (p *pair) decideBoth(name string, ids []string, v queue.Verdict, reason string) {
+	p.both(fmt.Sprintf("decide %v of %v of %s, %q", v, ids, name, reason), func(_ int, e queue.Engine) string {
+		states, err := e.Decide(p.ctx, name, ids, v, reason)
+		return fmt.Sprint(states, kind(err))
+	})
+}
+
+// decideAll lets all held jobs go.
+func (p *pair) decideAll() {
+	var all []string
+	for id := range 31 {
+		all = append(all, fmt.Sprint("j", id))
+	}
+	for _, name := range pairQueues {
+		p.decideBoth(name, all, queue.Release, "")
+	}
 }
 
 func (p *pair) someIDs() (ids []string) {

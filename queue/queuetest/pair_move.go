@@ -13,7 +13,7 @@ func (p *pair) exported(e queue.Engine, name string) (m moved, err error) {
 	if m.queue, err = mover.ExportQueue(p.ctx, name); err != nil {
 		return m, err
 	}
-	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered} {
+	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Held, queue.Delivered} {
 		for r := (queue.ExportRequest{Queue: name, State: s}); ; {
 			page, err := mover.ExportJobs(p.ctx, r)
 			if err != nil {

@@ -159,7 +159,7 @@ var statisticsRules = []rule{
 }
 
 func sameCounts(a, b queue.Info) bool {
-	return a.Waiting == b.Waiting && a.Scheduled == b.Scheduled && a.Leased == b.Leased && a.Dead == b.Dead && a.Appended == b.Appended &&
+	return a.Waiting == b.Waiting && a.Scheduled == b.Scheduled && a.Leased == b.Leased && a.Held == b.Held && a.Dead == b.Dead && a.Appended == b.Appended &&
 		a.Delivered == b.Delivered && a.Retried == b.Retried && a.Died == b.Died && a.Released == b.Released && a.Expired == b.Expired &&
 		a.Refused == b.Refused && a.Lost == b.Lost
 }

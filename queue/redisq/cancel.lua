@@ -27,7 +27,7 @@ else
   more(q)
   local entry = call('HGET', B .. 'f' .. nr, id)
   local state = entry and unpack_flight(entry).state or S.waiting
-  if state == S.leased then return { 2, state } end
+  if state == S.leased or state == S.held then return { 2, state } end
   leave(q, { { lane = state == S.waiting and laned.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
 end
 save(q)

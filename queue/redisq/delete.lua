@@ -51,8 +51,9 @@ if past[1] then
   call('HDEL', B .. 'x', unpack(past))
 end
 local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'lw')) or 0)
-local scheduled = count('ZCARD', B .. 't' .. nr)
-M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled)
+local scheduled, unsure = count('ZCARD', B .. 't' .. nr), count('ZCARD', B .. 'K' .. nr)
+M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled - unsure)
+if unsure > 0 then call('HINCRBY', B, 'th', -unsure) end
 M.to = M.to - q.deferred
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)

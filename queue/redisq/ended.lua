@@ -1,5 +1,7 @@
 -- Shared, behind flight.lua and dead.lua: jobs that end, and what is kept of them.
 
+local DECIDED = 64 -- is added to the verdict of a job about which a person decided
+
 -- unpack_ended takes apart what is left of a job; of a dead one, with its timeline, as far
 -- as that was read. It also returns where the record begins, if it was kept.
 local function unpack_ended(job)

@@ -6,7 +6,7 @@
 -- ARGV[6..8]  where the page before ended: turn, instant or index, or '' to begin; member; lane
 -- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs, where it
 --          ended, member, lane}, without the last three when there is no more. Eleven entries a job: id, state (0: it is not what
---          the store wrote), turn, appended, due or ended, attempts, reason, marks (1 came back, 2 holds its lane up), what became of
+--          the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1 came back, 2 holds its lane up), what became of
 --          its lease (1 stands, 2 ran out), timeline as stored, record; of those that ended otherwise than dead fingerprint and cost only
 
 begin()
@@ -23,6 +23,7 @@ local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(A
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
 local HELD, RAN_OUT = 1, 2
+local unknown = call('HGET', B .. 'q' .. nr, 'unknown') or ''
 local F, rows, bytes, count = B .. 'f' .. nr, {}, 0, 0
 
 local function row(...)
@@ -51,18 +52,22 @@ local function show(id, entry, turn)
   local f = entry and unpack_flight(entry) or { state = state, attempts = 0, at = 0, reason = '' }
   if state == S.leased and f.state ~= S.leased then return end -- it has landed
   local to, due, lease, marks = S.waiting, 0, 0, sub(job, 1, 1) == 'R' and 1 or 0
-  if state == S.scheduled then
-    to, due = S.scheduled, turn
+  if state == S.scheduled or state == S.held then
+    to, due = state, turn
     if f.counted then marks = marks + 2 end
   end
   turn = state == S.waiting and turn or f.turn or q.turn - laned.head_of(job, 27).priority * PRIORITY_STEP
   if state == S.leased then
     lease = HELD
     local deadline = tonumber(call('ZSCORE', B .. 'l', nr .. ':' .. id))
-    if not deadline or deadline <= now then
-      attempted(f, LOST, '')
-      lease, f.attempts, f.reason = RAN_OUT, f.attempts + 1, 'the lease ran out'
-      if f.attempts >= q.maxatt then to, due = S.dead, now end
+    if not deadline or deadline <= now then lease = RAN_OUT end
+    if lease == RAN_OUT or unknown ~= '' then
+      ran_out(f, unknown)
+      if unknown == 'hold' then
+        to, due = S.held, now
+      elseif unknown == 'dead' or f.attempts >= q.maxatt then
+        to, due = S.dead, now
+      end
     end
   end
   row(id, to, turn, time_at(job), due, f.attempts, f.reason, marks, lease, f.past or '', sub(job, 17))
@@ -97,9 +102,8 @@ local function waiting()
   return { rows, '0', '', lane }
 end
 
-local function scheduled()
-  local T = B .. 't' .. nr
-  local id, due = page(T, at and behind(T, at, member) or 0, show)
+local function standing(set_)
+  local id, due = page(set_, at and behind(set_, at, member) or 0, show)
   return id and { rows, due, id, '' } or { rows }
 end
 
@@ -161,7 +165,8 @@ local function ended_jobs()
   return { rows, index - 1, member, '' }
 end
 
-local PAGES = { [S.waiting] = waiting, [S.scheduled] = scheduled, [S.dead] = dead, [S.leased] = leased, [S.delivered] = ended_jobs }
-local answer = PAGES[state]()
+local PAGES = { [S.waiting] = waiting, [S.dead] = dead, [S.leased] = leased, [S.delivered] = ended_jobs }
+local STANDING = { [S.scheduled] = B .. 't', [S.held] = B .. 'K' }
+local answer = PAGES[state] and PAGES[state]() or standing(STANDING[state] .. nr)
 finish()
 return answer

@@ -1,7 +1,7 @@
 #!lua
 -- Put jobs where they were in the queue that they were exported from. One that is there is passed.
 --
--- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due or ended, attempts, reason,
+-- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or ended, attempts, reason,
 --             marks (1 came back, 2 holds its lane up), timeline as stored, record, or fingerprint and cost of one that ended otherwise than dead
 -- Returns  0 no such queue; 1 it is not open for this import; or for each: 1 placed; 2 it was there; 3 another job has its id;
 --          4 it is forgotten by now; the text of an error
@@ -17,6 +17,7 @@ local mark, open = import_of(nr)
 if mark ~= ARGV[3] or not open then return 1 end
 sound(q)
 sound_dead(q.name)
+call('ZCARD', B .. 'K' .. nr)
 more(q)
 overflow(q)
 local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
@@ -42,18 +43,22 @@ local function alive(i)
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
   if h.lane ~= ZERO then laned.tally(q, 'h', h.lane, 1) end
-  if h.expires < math.huge then expires(q, { h.expires, i.id }, h.expires) end
+  if i.state ~= S.held and h.expires < math.huge then expires(q, { h.expires, i.id }, h.expires) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
     pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.ts = M.ts + 1
     if f.counted then laned.tally(q, 'k', h.lane, 1) end
+  elseif i.state == S.held then
+    call('ZADD', B .. 'K' .. nr, i.at, i.id)
+    call('HINCRBY', B, 'th', 1)
+    f.counted = false
   else
     laned.wait(q, h.lane, i.id, i.turn)
     if before == 0 then laned.came(q, h.lane, cost) end
   end
-  if i.state == S.scheduled or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, pack_flight(f)) end
+  if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, pack_flight(f)) end
 end
 
 -- over remembers a job that ended.
@@ -74,7 +79,7 @@ end
 local function put_in(i)
   local old = remembered(q, i.id) -- raises when the key is not ours
   if old then return sub(old, 17, 24) == sub(i.record, 1, 8) and THERE or CLASHES end
-  if i.state == S.waiting or i.state == S.scheduled then
+  if i.state == S.waiting or i.state == S.scheduled or i.state == S.held then
     alive(i)
   elseif i.at + q.rfor <= now then
     return FORGOTTEN

@@ -119,7 +119,9 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.Revision = r.int()
 	i.Pause = queue.Pause{By: r.text(), Reason: r.text(), Since: micros(r.int()), Until: micros(r.int())}
 	i.Waiting, i.Scheduled = r.int(), r.int()
-	i.Leased = r.int() - i.Waiting - i.Scheduled
+	size := r.int()
+	i.Held = r.int()
+	i.Leased = size - i.Waiting - i.Scheduled - i.Held
 	i.Lanes = r.int()
 	i.Deferred, i.Dead = r.int(), r.int()
 	i.Appended, i.Delivered, i.Retried, i.Died, i.Released = r.int(), r.int(), r.int(), r.int(), r.int()
@@ -217,6 +219,7 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers []queue.D
 		t.Waiting += r.int()
 		t.Scheduled += r.int()
 		t.Leased += r.int()
+		t.Held += r.int()
 		t.Deferred += r.int()
 		t.Dead += r.int()
 		for c := r.list(); c.more(); {
@@ -260,6 +263,9 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	}
 	i.State, i.Cost, i.Attempts, i.AppendedAt = queue.State(r.int()), r.int(), int(r.int()), micros(r.int())
 	i.DueAt, i.EndedAt, i.Reason = micros(r.int()), micros(r.int()), r.text()
+	if i.State == queue.Held {
+		i.DueAt, i.HeldAt = time.Time{}, i.DueAt
+	}
 	i.Position = r.int()
 	i.ETA = queue.ETA{At: micros(r.int()), Exact: r.int() == 1}
 	if record := r.text(); record != "" && r.err == nil {

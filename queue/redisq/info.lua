@@ -2,7 +2,7 @@
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
--- Returns  a list of {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
+-- Returns  a list of {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
 --          limits, group, parent, throttled, down, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
@@ -80,7 +80,7 @@ local function show(nr, q, name)
     local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
     if #start == 8 then oldest = time_at(start) end
   end
-  local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, line.lanes,
+  local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), line.lanes,
     max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17],
     v[18], oldest, next_departure(q), v[19], v[20], v[21], now,
     call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,

@@ -2,7 +2,7 @@
 -- Look at one job.
 --
 -- ARGV[2..3]  queue name, id
--- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due or departure, ended, reason, position, eta or 0, 1 if that
+-- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due, departure or since when it is held, ended, reason, position, eta or 0, 1 if that
 --          is exact, the beginning of the record, as far as it is kept, its timeline as stored, departure of its last attempt or 0, whose that is, why it
 --          waits or '', until when or 0, the reason, the queue that it is of or '', by whom it is paused}; of a deferred one the last are 'deferred', now, and the spec,
 --          which has the hours, '', ''
@@ -74,13 +74,15 @@ local function why(rate, quota, together)
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
   local lane_stop = h and stops.lane_stop(q, lane) or 0
   if lane_stop > now then return 'throttled', lane_stop, '' end
-  if q.mif > 0 and q.size - line.waiting - call('ZCARD', B .. 't' .. nr) >= q.mif then return 'max_in_flight', 0, '' end
+  if q.mif > 0 and q.size - line.waiting - call('ZCARD', B .. 't' .. nr) - call('ZCARD', B .. 'K' .. nr) >= q.mif then return 'max_in_flight', 0, '' end
   if eta <= now then return q.pull and 'puller' or 'drainer', 0, '' end
   if quota then return rate, max(beside.used_up(quota), 0), quota.name, together and parent end
   return rate, 0, '', together and parent
 end
 
-if f.state ~= S.leased then
+if f.state == S.held then
+  by, reason = 'held', f.reason
+elseif f.state ~= S.leased then
   local rate, quota, together
   position, eta, rate, quota, together = laned.expected(q, line, id, job, f)
   by, till, reason, whose, who = why(rate, quota, together)

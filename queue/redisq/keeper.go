@@ -3,7 +3,6 @@ package redisq
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -68,9 +67,12 @@ func readListing(r *reply, asked *queue.ListRequest) (l queue.Listing, err error
 
 func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 	i := queue.JobInfo{Queue: asked.Queue, State: asked.State, ID: r.text(), Cost: r.int(), Attempts: int(r.int()), AppendedAt: micros(r.int())}
-	if at := micros(r.int()); asked.State == queue.Dead {
+	switch at := micros(r.int()); asked.State {
+	case queue.Dead:
 		i.EndedAt = at
-	} else {
+	case queue.Held:
+		i.HeldAt = at
+	default:
 		i.DueAt = at
 	}
 	i.Reason = r.text()
@@ -249,17 +251,32 @@ func (e *Engine) keep(ctx context.Context, s *redis.Script, name string, args ..
 }
 
 // Decide implements queue.Keeper.
-func (e *Engine) Decide(ctx context.Context, name string, ids []string, _ queue.Verdict, _ string) ([]queue.State, error) {
-	if err := queue.ValidateIDs(ids); err != nil {
+func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict queue.Verdict, reason string) ([]queue.State, error) {
+	if queue.ValidateName(name) != nil {
+		return nil, unknown(name)
+	}
+	if err := queue.ValidateDecision(ids, verdict, reason); err != nil {
 		return nil, err
 	}
-	states := make([]queue.State, len(ids))
-	for i, id := range ids {
-		info, err := e.Job(ctx, name, id)
-		if err != nil && !errors.Is(err, queue.ErrUnknownJob) {
-			return nil, err
-		}
-		states[i] = info.State
+	args := []any{int(verdict), reason, len(ids)}
+	for _, id := range ids {
+		args = append(args, id)
 	}
-	return states, nil
+	v, err := e.keep(ctx, decideScript, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	if v == int64(0) {
+		return nil, unknown(name)
+	}
+	answers, states := list(v), make([]queue.State, len(ids))
+	for i := range states {
+		switch s := answers.next().(type) {
+		case int64:
+			states[i] = queue.State(s)
+		case string:
+			e.log.Error("a held job was left as it is: what the store has of it is not what penstock wrote", "queue", name, "id", ids[i], "error", s)
+		}
+	}
+	return states, answers.err
 }

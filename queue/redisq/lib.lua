@@ -5,7 +5,7 @@
 -- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
---                    qseq, fseq, cseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, td, to;
+--                    qseq, fseq, cseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, th, td, to;
 --                    te, when the first of all jobs expires that wait or are scheduled, or 0
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
@@ -40,6 +40,7 @@
 --   <B>Y<nr>   zset  of those that are ready -> tag
 --   <B>t<nr>   zset  scheduled: id -> due
 --   <B>T<nr>   zset  jobs that wait or are scheduled, and expire: id -> when
+--   <B>K<nr>   zset  held: id -> since when
 --   <B>f<nr>   hash  flight: id -> what happened since the first grant (see flight)
 --   <B>e<nr>   list  ended well, cancelled or expired: 7 bytes of time, then the id
 --   <B>r<nr>   list  the last errors

@@ -5,7 +5,7 @@
 -- ARGV[5]     the only lane to look at, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
 -- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more. Eight
---          entries a job: id, cost, attempts, appended, due, departure or end, reason, the beginning of its record if that has a lane, a priority or an expiry,
+--          entries a job: id, cost, attempts, appended, due, departure, end or since when it is held, reason, the beginning of its record if that has a lane, a priority or an expiry,
 --          its timeline as stored if it is dead
 
 begin()
@@ -75,9 +75,9 @@ local function waiting()
   return { rows, '0', '', lane }
 end
 
-local function scheduled()
-  local T = B .. 't' .. nr
-  local ids, score = members(T, at and behind(T, at, member) or 0, limit)
+-- standing lists those that stand in a set in order of an instant.
+local function standing(set_)
+  local ids, score = members(set_, at and behind(set_, at, member) or 0, limit)
   show_all(ids)
   if #ids < limit then return { rows } end
   return { rows, score, ids[#ids], '' }
@@ -114,7 +114,8 @@ local function leased()
   return { rows, found[last + 1], found[last], '' }
 end
 
-local LIST = { [S.waiting] = waiting, [S.scheduled] = scheduled, [S.dead] = dead, [S.leased] = leased }
-local answer = LIST[state]()
+local LIST = { [S.waiting] = waiting, [S.dead] = dead, [S.leased] = leased }
+local STANDING = { [S.scheduled] = B .. 't', [S.held] = B .. 'K' }
+local answer = LIST[state] and LIST[state]() or standing(STANDING[state] .. nr)
 finish()
 return answer

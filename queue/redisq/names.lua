@@ -11,5 +11,5 @@ local EXPIRES, LANE, PRIORITY, NOT_BEFORE = 2, 4, 8, 16
 local ZERO = string.rep('\0', 16) -- the lane without a key
 local PRIORITY_STEP = 2 ^ 49 -- a priority is worth so much of turn
 
-local S = { waiting = 1, scheduled = 2, leased = 3, deferred = 4, delivered = 5, dead = 6, cancelled = 8, expired = 9 }
-local V = { deliver = 1, fail = 2, bury = 3, release = 4, throttle = 6, down = 7 }
+local S = { waiting = 1, scheduled = 2, leased = 3, deferred = 4, delivered = 5, dead = 6, held = 7, cancelled = 8, expired = 9 }
+local V = { deliver = 1, fail = 2, bury = 3, release = 4, hold = 5, throttle = 6, down = 7 }

@@ -107,7 +107,7 @@ local function able(q)
   lanes(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
   local waiting = plain + q.lw
-  if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) >= q.mif then return nil end
+  if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then return nil end
   if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return -math.huge end
   if q.again or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
   local first = call('ZRANGE', B .. 'b' .. q.nr, 0, 0, 'WITHSCORES')[2]

@@ -7,7 +7,8 @@
 -- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by, number of rules for
 --              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
 -- then         most children of a name, '1' if it is a pull queue or '', until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua);
---              its circuit (see stops.lua); by whom, '1' if the spec is an earlier one of the queue
+--              fields that the queue keeps as they are, and their values;
+--              by whom, '1' if the spec is an earlier one of the queue
 -- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if
 --          a pull queue would have some, 4 if it would be one of a pull queue's
 
@@ -25,7 +26,8 @@ if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
 
 local rules, arg = {}, 25 + 2 * tonumber(ARGV[24])
-for i = arg + 4, #ARGV - 3, 8 do
+local plain = arg + 4 + 8 * tonumber(ARGV[arg + 3])
+for i = arg + 4, plain - 1, 8 do
   local rule = { ARGV[i] }
   for k = 1, 6 do rule[k + 1] = tonumber(ARGV[i + k]) end
   rule[8] = ARGV[i + 7]
@@ -102,8 +104,8 @@ rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
-  'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18],
-  'circuit', ARGV[#ARGV - 2])
+  'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
+call('HSET', B .. 'q' .. nr, unpack(ARGV, plain, #ARGV - 2))
 if q.limits then
   call('HSET', B .. 'q' .. nr, 'limits', beside.rules_of(q.limits), 'lstate', beside.states_of(q.limits))
   if not beside.same(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end

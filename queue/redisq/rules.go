@@ -33,6 +33,15 @@ func circuitArg(s *queue.Spec) string {
 	return fmt.Sprint(c.Failures, c.MinProbe.D().Microseconds(), c.MaxProbe.D().Microseconds())
 }
 
+// plainArgs are fields of a queue that put.lua keeps as they are.
+func plainArgs(s *queue.Spec) []any {
+	unknown := s.OnUnknown
+	if !s.Lends() {
+		unknown = ""
+	}
+	return []any{"unknown", unknown, "patience", s.Retry.Deadline.D().Microseconds(), "circuit", circuitArg(s)}
+}
+
 func orNothing(n int64) any {
 	if n == 0 {
 		return ""

@@ -123,6 +123,10 @@ var (
 	purgeSource string
 	//go:embed replay.lua
 	replaySource string
+	//go:embed held.lua
+	heldSource string
+	//go:embed decide.lua
+	decideSource string
 	//go:embed forget.lua
 	forgetSource string
 	//go:embed importing.lua
@@ -144,10 +148,10 @@ var (
 var (
 	appendScript = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside(),
 		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource))
-	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, takebackSource, askedSource),
+	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, heldSource, takebackSource, askedSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource),
 		expiry(), made("make_visits", "visits", "visit_one", parts(leaveSource, grantSource, visitSource)))
-	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside())
+	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, heldSource), parts(changeSource, lanesSource, placesSource), beside())
 	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
 	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	renewScript      = assemble(renewSource, nil, nil, nil)
@@ -168,7 +172,8 @@ var (
 		parts(changeSource, lanesSource, placesSource), beside())
 	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside(), expiry(roomSource))
 	forgetScript      = assemble(forgetSource, parts(onceSource, deadSource), nil, nil)
-	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
+	decideScript      = assemble(decideSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, onceSource, heldSource), parts(changeSource, lanesSource, placesSource), beside())
+	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, heldSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
 	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
 	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())

@@ -13,8 +13,8 @@ func (e *Engine) Settle(ctx context.Context, settlements []queue.Settlement) ([]
 	answers := make([]queue.Settled, len(settlements))
 	var parts []part[queue.Settlement]
 	for i, s := range settlements {
-		if s.Verdict < queue.Deliver || s.Verdict > queue.Down || s.Verdict == queue.Hold {
-			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, throttle, down"}
+		if s.Verdict < queue.Deliver || s.Verdict > queue.Down {
+			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down"}
 			continue
 		}
 		if len(s.Reason) > queue.MaxReasonBytes {

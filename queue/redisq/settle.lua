@@ -11,7 +11,7 @@ local out, arg = {}, 3
 
 local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery, as kept of it
 local DELIVERED = string.char(S.delivered, V.deliver)
-local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting, [V.throttle] = S.waiting, [V.down] = S.waiting }
+local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting, [V.hold] = S.held, [V.throttle] = S.waiting, [V.down] = S.waiting }
 local LANE_ONLY, TROUBLE = 16, 32
 
 -- repeated answers a settlement whose lease is gone: as before if it is the
@@ -24,9 +24,9 @@ local function repeated(q, id, f, epoch, fence, verdict)
   local job = redis.pcall('GET', job_key(q.nr, id))
   if type(job) == 'string' and sub(job, 1, 1) == 'E' then
     local e = unpack_ended(job)
-    if e.ended + q.rfor > now and e.epoch == epoch and e.fence == fence and e.verdict == verdict then
-      -- A job that was cancelled or expired ended later, and not by its last settlement.
-      if e.state == S.delivered or e.state == S.dead then return e.state end
+    if e.ended + q.rfor > now and e.epoch == epoch and e.fence == fence and e.verdict % DECIDED == verdict then
+      -- A job that was cancelled or expired, or of which a person decided, ended later, and not by its last settlement.
+      if e.verdict < DECIDED and (e.state == S.delivered or e.state == S.dead) then return e.state end
       return AFTER[verdict] or S.scheduled
     end
   end
@@ -74,6 +74,14 @@ local function unused(q, id, f)
   if g and g ~= q then beside.unused(g, f.at, cost) end
 end
 
+-- too_old reports whether a job is too old to be tried again at an instant.
+local function too_old(q, id, at)
+  q.patience = q.patience or tonumber(call('HGET', B .. 'q' .. q.nr, 'patience')) or 0
+  if q.patience == 0 then return false end
+  local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 7)
+  return type(job) == 'string' and #job == 8 and at > time_at(job) + q.patience
+end
+
 local function settle(name, count, arg)
   local nr = number_of(name)
   local q = nr and load(nr)
@@ -85,12 +93,14 @@ local function settle(name, count, arg)
   local ids, released, retried, throttled, down, scheduled, flights = {}, 0, 0, 0, 0, 0, {}
   local stop = q.stop
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
-  local may_die = false
+  local may_die, may_hold = false, false
   for j = 0, count - 1 do
     local verdict = tonumber(ARGV[arg + 5 * j + 2]) % LANE_ONLY
     ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.fail or verdict == V.bury
+    may_hold = may_hold or verdict == V.hold
   end
   if may_die then sound_dead(name) end
+  if may_hold then call('ZCARD', held_key(q)) end
   local entries = call('HMGET', F, unpack(ids))
   for j = 1, count do
     local id, token, code, after, reason =
@@ -126,7 +136,7 @@ local function settle(name, count, arg)
       out[#out + 1] = unfit(q, f) -- this job alone
     else
       ends[#ends + 1] = q.nr .. ':' .. id
-      if verdict == V.fail or verdict == V.bury then
+      if verdict == V.fail or verdict == V.bury or verdict == V.hold then
         f.reason = reason
         note_error(q, id, reason)
       end
@@ -135,8 +145,8 @@ local function settle(name, count, arg)
       if verdict == V.fail and code >= TROUBLE and q.heard and q.heard.opened > 0 then spared = DOWN end
       if verdict ~= V.release and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
-      if verdict == V.fail then state = not spared and f.attempts >= q.maxatt and S.dead or S.scheduled end
-      if verdict ~= V.release then attempted(f, spared or state == S.dead and DIED or RETRIED, reason) end
+      if verdict == V.fail then state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled end
+      if verdict ~= V.release then attempted(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason) end
       if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
@@ -154,6 +164,8 @@ local function settle(name, count, arg)
             if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
             released = released + 1
           end
+        elseif state == S.held then
+          put_held(q, id, f)
         else
           f.at = now + after
           call('ZADD', T, f.at, id)
@@ -165,8 +177,10 @@ local function settle(name, count, arg)
           scheduled = scheduled + 1
           if not spared then retried = retried + 1 end
         end
-        expires_again(q, id)
-        returning = true
+        if state ~= S.held then
+          expires_again(q, id)
+          returning = true
+        end
         flights[id] = pack_flight(f)
         call('HSET', F, id, flights[id])
       end

@@ -16,7 +16,7 @@ local function free(ids)
   return #keys
 end
 
-for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', L = 'zset', b = 'zset', i = 'zset', h = 'hash', u = 'zset' }) do
+for suffix, kind in pairs({ w = 'zset', t = 'zset', f = 'hash', e = 'list', L = 'zset', b = 'zset', i = 'zset', h = 'hash', u = 'zset', K = 'zset' }) do
   local is = call('TYPE', B .. suffix .. nr).ok
   if is ~= kind and is ~= 'none' then call('UNLINK', B .. suffix .. nr) end
 end
@@ -68,6 +68,6 @@ for _, entry in ipairs(call('LPOP', B .. 'e' .. nr, 500 - freed) or {}) do
 end
 freed = freed + free(over)
 if freed >= 500 then return { 1, stale } end
-call('DEL', B .. 'r' .. nr)
+call('UNLINK', B .. 'r' .. nr, B .. 'K' .. nr)
 call('LPOP', Z)
 return { call('LLEN', Z) > 0 and 1 or 0, stale }

@@ -53,13 +53,17 @@ local function expire(nr, id, member)
   end
   local f = q and leased(q, id)
   if f then sound_lane(q, f) end
+  local unknown = f and call('HGET', B .. 'q' .. nr, 'unknown') or ''
+  if unknown == 'hold' then call('ZCARD', held_key(q)) end
   call('ZREM', B .. 'l', member)
   if not f then return end
-  attempted(f, LOST, '')
-  f.attempts, f.reason = f.attempts + 1, 'the lease ran out'
+  ran_out(f, unknown)
   add(q, 'expired', 1)
   note_error(q, id, f.reason)
-  if f.attempts >= q.maxatt then
+  if unknown == 'hold' then
+    put_held(q, id, f)
+    call('HSET', B .. 'f' .. nr, id, pack_flight(f))
+  elseif unknown == 'dead' or f.attempts >= q.maxatt then
     freed(q, 1, finish_job(q, id, f, S.dead, 0))
     call('HDEL', B .. 'f' .. nr, id)
     died(q, { id })

@@ -2,7 +2,7 @@
 -- queue/timeline.go describes.
 
 local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
-local RETRIED, DIED, LOST, THROTTLED, DOWN = 1, 2, 4, 6, 7
+local RETRIED, DIED, LOST, UNKNOWN, THROTTLED, DOWN = 1, 2, 4, 5, 6, 7
 
 -- attempted adds the attempt that ends now to the timeline of a flight.
 local function attempted(f, outcome, answer)

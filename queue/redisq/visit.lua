@@ -167,7 +167,7 @@ local function in_lanes(q) return q.laned and (q.lw > 0 or q.ordered) end
 
 -- count_leased counts what max_in_flight bounds.
 local function count_leased(q)
-  if q.laned and q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) end
+  if q.laned and q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) end
 end
 
 local function visit(nr, e)

@@ -1,0 +1,78 @@
+#!lua flags=allow-oom
+-- Decide about held jobs.
+--
+-- ARGV[2..6]  name of this call, queue name, verdict, reason or '', number of jobs; then their ids
+-- Returns  0 no such queue; or for each the state it is in now, 0 if there is no such job; the text of an error
+
+begin()
+local answered = once(ARGV[2])
+if answered then return answered end
+local nr = number_of(ARGV[3])
+local q = nr and load(nr)
+if not q then return 0 end
+sound(q)
+sound_dead(q.name)
+call('ZCARD', held_key(q))
+local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
+local well, dead, ends, released, returned = {}, {}, {}, {}, 0
+
+-- former returns the state of a job that died in a former queue of the name.
+local function former(id)
+  local of = call('HGET', B .. 'D:' .. q.name, id)
+  local job = of and redis.pcall('GETRANGE', job_key(of, id), 0, 26)
+  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and time_at(job) + q.rfor > now then return S.dead end
+  return 0
+end
+
+-- decide decides about a job, and returns its state.
+local function decide(id)
+  local job, number, cancelled = remembered(q, id)
+  if not job then return former(id) end
+  if sub(job, 1, 1) == 'E' then return unpack_ended(job).state end
+  if number then return cancelled and S.cancelled or S.deferred end
+  local entry = call('HGET', F, id)
+  local f = entry and unpack_flight(entry) or { state = S.waiting }
+  if f.state ~= S.held then return f.state end
+  if verdict == V.release then
+    if f.lane ~= ZERO then call('ZCARD', laned.waiting_key(q, f.lane)) end -- looks at its type
+    f.state = S.waiting
+    again(q, id, f)
+    expires_again(q, id)
+    call('HSET', F, id, pack_flight(f))
+    released[#released + 1] = id
+    return f.state
+  end
+  f.state = verdict == V.deliver and S.delivered or S.dead
+  f.epoch, f.fence = f.pepoch, f.pfence
+  if reason ~= '' then f.reason = reason end
+  returned = returned + finish_job(q, id, f, f.state, f.pverdict + DECIDED)
+  if q.laned then laned.unheld(q, f.lane) end
+  ends[#ends + 1] = id
+  local list = verdict == V.deliver and well or dead
+  list[#list + 1] = id
+  return f.state
+end
+
+local out = {}
+for i = 1, tonumber(ARGV[6]) do
+  local ok, state = pcall(decide, ARGV[6 + i])
+  out[i] = ok and state or error_text(state)
+end
+if ends[1] then
+  call('HDEL', F, unpack(ends))
+  call('ZREM', held_key(q), unpack(ends))
+  freed(q, #ends, returned)
+  add(q, 'delivered', #well)
+  ended(q, well)
+  died(q, dead)
+end
+if released[1] then
+  call('ZREM', held_key(q), unpack(released))
+  local e = agenda(q, 'LT')
+  if e then due(e, q) end
+end
+if #ends + #released > 0 then call('HINCRBY', B, 'th', -#ends - #released) end
+speak_up(q)
+save(q)
+finish()
+return answer_once(ARGV[2], out)
