@@ -169,11 +169,12 @@ func (k *login) auth(client *smtp.Client) error {
 			mechanism = m
 		}
 	}
-	if !has(mechanism) {
-		if offered == "" {
-			offered = "none"
-		}
-		return fmt.Errorf("the server does not offer %s, but %s; see deliver.smtp.mechanism", mechanism, excerpt(offered))
+	switch {
+	case offered == "":
+		return errors.New("the server offers no login here; leave out deliver.smtp.username and password if it needs none, or see deliver.smtp.tls and port")
+	case !has(mechanism):
+		wanted := strings.Replace(mechanism, Auto, "plain, login or cram-md5", 1)
+		return fmt.Errorf("the server does not offer %s, but %s; see deliver.smtp.mechanism", wanted, excerpt(offered))
 	}
 	clear := isLoopback(k.host) // else go-mail insists on TLS, too
 	switch mechanism {

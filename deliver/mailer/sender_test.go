@@ -343,10 +343,10 @@ func TestUnprepared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := closed.Addr().(*net.TCPAddr).Port
+	nobody := closed.Addr().(*net.TCPAddr).Port
 	_ = closed.Close()
 	s := sender(t, Options{TLS: clientTLS})
-	wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, "127.0.0.1", port, nil)), queue.Down, "connecting to 127.0.0.1:", "refused")
+	wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, "127.0.0.1", nobody, nil)), queue.Down, "connecting to 127.0.0.1:", "refused")
 
 	p := start(t, serverTLS, nil)
 	guarded := New(Options{}) // as for a target that anybody may have named
@@ -365,6 +365,8 @@ func TestUnprepared(t *testing.T) {
 	if bare.froms != 0 {
 		t.Error("MAIL FROM was sent in the clear")
 	}
+	host, port := script(t, func(_ int, c net.Conn, r *bufio.Reader) { play(c, r, "220 hi", nil) })
+	wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, host, port, func(s *SMTP) { s.Username, s.Password = "me", password })), queue.Down, "offers no login here")
 	for greeting, want := range map[string]queue.Verdict{"421 too many connections": queue.Throttle, "554 no service": queue.Down, "hello": queue.Down} {
 		host, port := script(t, func(_ int, c net.Conn, r *bufio.Reader) { play(c, r, greeting, nil) })
 		wants(t, s.Deliver(t.Context(), plainJob(), opened(), target(t, host, port, nil)), want, "the greeting of")

@@ -58,7 +58,7 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	if err := t.recipients(ctx); err != nil {
 		return t.good(err), err
 	}
-	if len(t.put) > 0 && t.job.Attempt < int(t.job.Spec.Retry.MaxAttempts) || len(t.accepted) == 0 {
+	if len(t.put) > 0 && t.job.Attempt < t.job.Spec.Retry.MaxAttempts || len(t.accepted) == 0 {
 		return true, t.putOff()
 	}
 	r, err := t.command("DATA")
