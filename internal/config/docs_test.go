@@ -59,24 +59,26 @@ func TestExampleFile(t *testing.T) {
 	}
 }
 
-// So can that of mail, and the page about it.
-func TestMailExample(t *testing.T) {
-	page, err := os.ReadFile("../../docs/targets/smtp.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	example, err := os.ReadFile("../../examples/mail.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
-	for _, text := range [][]byte{example, shown[1]} {
-		specs, err := config.Parse("mail.yaml", text, func(raw json.RawMessage) error {
-			_, err := deliver.Parse(raw)
-			return err
-		})
-		if err != nil || len(specs) != 1 {
-			t.Errorf("%v in\n%s", err, text)
+// So can those of other targets, and the pages about them.
+func TestTargetExamples(t *testing.T) {
+	for target, file := range map[string]string{"smtp": "mail.yaml", "sms": "sms.yaml"} {
+		page, err := os.ReadFile("../../docs/targets/" + target + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		example, err := os.ReadFile("../../examples/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
+		for _, text := range [][]byte{example, shown[1]} {
+			specs, err := config.Parse(file, text, func(raw json.RawMessage) error {
+				_, err := deliver.Parse(raw)
+				return err
+			})
+			if err != nil || len(specs) == 0 {
+				t.Errorf("%v in\n%s", err, text)
+			}
 		}
 	}
 }
