@@ -32,7 +32,8 @@ type shared struct {
 }
 
 func (s *shared) Write(p []byte) (int, error) { s.mu.Lock(); defer s.mu.Unlock(); return s.b.Write(p) }
-func (s *shared) String() string              { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
+
+func (s *shared) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
 // Secrets are planted wherever a target can have some, receivers send back whatever they get, in all ways that they can, and what
 // all of it leaves behind is searched.
