@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"io"
+	"maps"
 	"net"
 	"strings"
 	"testing"
@@ -48,6 +49,27 @@ func TestAnswers(t *testing.T) {
 		until := drain.What(err).Until
 		if off := time.Until(until) - c.in; c.in == 0 && !until.IsZero() || c.in > 0 && (off > 0 || off < -20*time.Second) {
 			t.Errorf("%s to %s: until %v", c.answer, c.to, until)
+		}
+	}
+}
+
+// A server that repeats the password, wherever it likes and in whatever form, has it told to nobody.
+func TestEchoes(t *testing.T) {
+	const secret = "s3cret-pa55word"
+	token := base64.StdEncoding.EncodeToString([]byte("\x00me\x00" + secret))
+	auth := map[string]string{"EHLO": "250-hi\r\n250 AUTH PLAIN", "AUTH": "235 yes"}
+	for _, echo := range []string{secret, token, base64.StdEncoding.EncodeToString([]byte(secret))} {
+		for _, word := range []string{"AUTH", "MAIL", "RCPT", "DATA", "."} {
+			for _, code := range []string{"450 ", "550 ", "399 ", ""} {
+				answers := maps.Clone(auth)
+				answers[word] = code + "got " + echo + strings.Repeat("x", 1000)
+				host, port := script(t, func(_ int, c net.Conn, r *bufio.Reader) { play(c, r, "220 hi", answers) })
+				set := target(t, host, port, func(s *SMTP) { s.Username, s.Password = "me", secret })
+				err := sender(t, Options{}).Deliver(t.Context(), plainJob(), opened(), set)
+				if err == nil || strings.Contains(err.Error(), echo) || !strings.Contains(err.Error(), "got ***") || len(err.Error()) > 500 {
+					t.Errorf("%s to %s: %v", code, word, err)
+				}
+			}
 		}
 	}
 }

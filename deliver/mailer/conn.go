@@ -97,7 +97,7 @@ func (k *login) connect(ctx context.Context, dial dialer, trust *tls.Config) (*c
 }
 
 func (k *login) prepare(ctx context.Context, w *wire, trust *tls.Config) (*conn, *unprepared) {
-	failed := func(step string, err error) *unprepared { return &unprepared{step, k.hide(err)} }
+	failed := func(step string, err error) *unprepared { return &unprepared{step, k.clean(err)} }
 	var secured net.Conn = w
 	if k.tls == ImplicitTLS {
 		t := tls.Client(w, k.config(trust))
@@ -186,18 +186,32 @@ func (k *login) auth(client *smtp.Client) error {
 	return client.Auth(smtp.CRAMMD5Auth(k.username, k.password))
 }
 
-// hide keeps a password out of what a server answered that repeats what it was sent.
-func (k *login) hide(err error) error {
-	var r *textproto.Error
-	if k.password == "" || !errors.As(err, &r) {
-		return err
+// leastSecret is how long a password is that is looked for: shorter ones would shred what is told.
+const leastSecret = 4
+
+// hide keeps the password out of what a server answered that repeats what it was sent.
+func (k *login) hide(text string) string {
+	if len(k.password) < leastSecret {
+		return text
 	}
-	text := r.Msg
-	for _, secret := range []string{k.password, k.username + "\x00" + k.password, "\x00" + k.username + "\x00" + k.password} {
-		text = strings.ReplaceAll(text, secret, "***")
+	for _, secret := range []string{"\x00" + k.username + "\x00" + k.password, k.password} {
 		text = strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(secret)), "***")
+		text = strings.ReplaceAll(text, secret, "***")
 	}
-	return &textproto.Error{Code: r.Code, Msg: text}
+	return text
+}
+
+// clean makes of an error what may be kept and shown: one that quotes a server is hidden, and short.
+func (k *login) clean(err error) error {
+	var r *textproto.Error
+	if errors.As(err, &r) {
+		return &textproto.Error{Code: r.Code, Msg: k.hide(r.Msg)}
+	}
+	var odd textproto.ProtocolError
+	if errors.As(err, &odd) {
+		return errors.New("the server does not speak SMTP: " + excerpt(k.hide(string(odd))))
+	}
+	return err
 }
 
 // unprepared is why there is no connection. Nothing of a job was sent.

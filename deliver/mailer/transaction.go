@@ -267,5 +267,6 @@ func (t *transaction) send(lines ...string) error {
 
 func (t *transaction) answer() (reply, error) {
 	code, text, err := t.conn.client.Text.ReadResponse(0)
-	return newReply(code, text), err
+	k := &t.pool.login
+	return newReply(code, k.hide(text)), k.clean(err)
 }
