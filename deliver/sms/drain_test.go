@@ -18,7 +18,8 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// deliverAll puts texts into an embedded queue by way of an Intake, and has them sent until the queue is empty.
+// deliverAll puts texts into an embedded queue by way of an Intake, and has them sent until the queue holds none but those that are
+// held.
 func (r *rig) deliverAll(spec queue.Spec, more string, bodies []string) queue.Info {
 	t := r.t
 	t.Helper()
@@ -54,7 +55,7 @@ func (r *rig) deliverAll(spec queue.Spec, more string, bodies []string) queue.In
 	go func() { end <- drain.Run(ctx, e, r.router, drain.Options{}) }()
 	var info queue.Info
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if info, err = e.Get(t.Context(), "sms"); err != nil || info.Size() == 0 {
+		if info, err = e.Get(t.Context(), "sms"); err != nil || info.Size() == info.Held {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -168,4 +169,22 @@ func TestLostRequestsAreSentAgain(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	r.once(bodies)
+}
+
+// What may have been sent is not sent again by itself, unless the queue says so.
+func TestUnknownIsHeld(t *testing.T) {
+	for onUnknown, want := range map[string]struct{ held, died, delivered int64 }{"": {held: 1, delivered: 2}, queue.UnknownDead: {died: 1, delivered: 2}, queue.UnknownRetry: {delivered: 3}} {
+		r := newRig(t, smssim.Options{Fault: func(n int) smssim.Fault {
+			if n == 1 {
+				return smssim.LoseRequest
+			}
+			return smssim.None
+		}})
+		retry := queue.Retry{MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond)}
+		info := r.deliverAll(queue.Spec{Rate: leaky.PerSecond(100), Retry: retry, OnUnknown: onUnknown}, quick, texted(3, 1))
+		requests, _, asked := r.sim.Counts()
+		if info.Held != want.held || info.Died != want.died || info.Delivered != want.delivered || len(r.sim.Texts()) != int(want.delivered) || asked == 0 || requests > 4 {
+			t.Errorf("on_unknown %q: %d requests, asked %d times, %d texts, %+v", onUnknown, requests, asked, len(r.sim.Texts()), info)
+		}
+	}
 }
