@@ -14,7 +14,7 @@ func (l *line) useful(most int) int {
 	if l.spec == nil || l.spec.Rate.Unlimited() {
 		return most
 	}
-	return int(min(int64(most), l.spec.Burst+int64(l.spec.Slack.D()/2/max(1, l.spec.Rate.Interval()))))
+	return int(min(int64(most), l.spec.Burst+int64(l.spec.Slack.D()/2/max(1, l.spec.Fastest().Interval()))))
 }
 
 // wants is how many jobs more those who wait could get who are next and have the same worker's

@@ -22,11 +22,34 @@ func (a *Adapt) On() bool { return *a != Adapt{} }
 
 // Adaption is one change of an adapted rate.
 type Adaption struct {
-	At     time.Time  `json:"at"` // by the engine's clock
+	At     time.Time  `json:"at"` // by the engine's clock; of several increases the last
 	From   leaky.Rate `json:"from"`
 	To     leaky.Rate `json:"to"`
 	Cause  string     `json:"cause"`            // throttled | delivered | put
 	Reason string     `json:"reason,omitempty"` // throttled: the answer
+}
+
+// The causes of an Adaption.
+const (
+	AdaptedThrottled = "throttled"
+	AdaptedDelivered = "delivered"
+	AdaptedPut       = "put"
+)
+
+// NoteAdaption puts a change before the others of a list, newest first, that is to be kept. Those that go
+// well, one behind the other, are kept as one.
+func NoteAdaption(list []Adaption, n Adaption) []Adaption {
+	if len(list) > 0 && n.Cause == AdaptedDelivered && list[0].Cause == AdaptedDelivered {
+		n.From = list[0].From
+		list = list[1:]
+	}
+	list = append([]Adaption{n}, list...)
+	return list[:min(len(list), MaxAdaptions)]
+}
+
+// Rule returns the arithmetic of it.
+func (a *Adapt) Rule() leaky.Adapt {
+	return leaky.Adapt{Floor: a.Floor, Ceiling: a.Ceiling, Horizon: Horizon}
 }
 
 // validate checks the bounds against the rate that the queue begins with.

@@ -59,7 +59,7 @@ func (i *Info) exit(cost int64, rate *leaky.Rate) (exit, error) {
 
 // paces returns those of the queue, at another rate if there is one.
 func (i *Info) paces(rate *leaky.Rate) (*paces, error) {
-	p := &paces{Pacer: i.Spec.Pacer(Horizon), bucket: i.Bucket}
+	p := &paces{Pacer: i.pacer(), bucket: i.Bucket}
 	if rate != nil {
 		other := p.Pacer
 		other.Rate = *rate

@@ -91,6 +91,13 @@ type GroupInfo struct {
 // Size is how many jobs the queue holds, as its capacity counts them.
 func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held }
 
+// pacer is the rule by which the queue lets jobs out at present.
+func (i *Info) pacer() leaky.Pacer {
+	p := i.Spec.Pacer(Horizon)
+	p.Rate = i.Rate
+	return p
+}
+
 // LaneInfo is one lane of a queue at the same instant.
 type LaneInfo struct {
 	Waiting int64

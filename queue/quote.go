@@ -77,7 +77,7 @@ func (r QuoteRequest) Quote(i *Info, lane *LaneInfo) (Quote, error) {
 		return Quote{}, err
 	}
 	q.Now = q.forecast(&r, i, lane, &out)
-	q.Now.Rate = i.Spec.Rate
+	q.Now.Rate = i.Rate
 	if r.Rate != nil {
 		if out, err = i.exit(r.Cost, r.Rate); err != nil {
 			return Quote{}, err

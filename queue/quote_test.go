@@ -18,6 +18,9 @@ func quoted(change func(*Info)) *Info {
 	i := &Info{Spec: Spec{Name: "q", Rate: leaky.PerSecond(10), Capacity: 100, Deferred: Deferral{MaxJobs: 20}}, Now: quoteNow}
 	i.Spec.Normalize()
 	change(i)
+	if i.Rate.Unlimited() {
+		i.Rate = i.Spec.Rate
+	}
 	return i
 }
 
@@ -89,6 +92,7 @@ func TestQuote(t *testing.T) {
 		{"the bucket", func(i *Info) { i.Bucket = bucketAt(time.Minute, 600) }, LaneInfo{}, QuoteRequest{Jobs: 2}, "2 0 0: 1m0s 1m0.1s -"},
 		{"a burst", func(i *Info) { i.Spec.Burst = 5 }, LaneInfo{}, QuoteRequest{Jobs: 7}, "7 0 0: 0s 200ms -"},
 		{"paused until an instant", func(i *Info) { i.Pause = Pause{Since: i.Now, Until: i.Now.Add(time.Minute)} }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 1m0s 1m0.2s -; paused"},
+		{"an adapted rate", all(waits(5, 1), func(i *Info) { i.Rate = leaky.PerSecond(5) }), LaneInfo{Waiting: 5}, QuoteRequest{Jobs: 2}, "2 0 0: 1s 1.2s 800ms"},
 		{"its parent is", func(i *Info) { i.Parent = &Info{Pause: Pause{Since: i.Now, Until: i.Now.Add(time.Minute)}} }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 1m0s 1m0.2s -; paused"},
 		{"paused", func(i *Info) { i.Pause.Since = i.Now }, LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 200ms -; paused"},
 		{"unlimited", all(waits(50, 1), func(i *Info) { i.Spec.Rate = leaky.Unlimited }), LaneInfo{Waiting: 50}, QuoteRequest{Jobs: 60}, "50 0 10 full: 0s 0s 0s"},
@@ -143,7 +147,7 @@ func TestQuote(t *testing.T) {
 		{"a quota at another rate", all(waits(9, 1), limits("5/m")), LaneInfo{Waiting: 9}, QuoteRequest{Rate: rate("1/s")}, "0 0 0: - - 55.3s; at 1/s: - - 58s"},
 
 		{"a parent that is slower", child(GroupInfo{}), LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 2s -"},
-		{"a parent that is not", all(child(GroupInfo{}), parent(func(p *Info) { p.Spec.Rate = leaky.PerSecond(100) })), LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 200ms -"},
+		{"a parent that is not", all(child(GroupInfo{}), parent(func(p *Info) { p.Rate = leaky.PerSecond(100) })), LaneInfo{}, QuoteRequest{Jobs: 3}, "3 0 0: 0s 200ms -"},
 		{"turns with siblings", all(waits(2, 1), child(GroupInfo{Members: 3, Waiting: 100})), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 2}, "2 0 0: 8s 11s 5s"},
 		{"no more than wait around it", all(waits(2, 1), child(GroupInfo{Members: 3, Waiting: 5})), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 2}, "2 0 0: 5s 6s 4s"},
 		{"as dear as the dearest", all(waits(2, 1), child(GroupInfo{Members: 3, Waiting: 5, MaxCost: 3})), LaneInfo{Waiting: 2}, QuoteRequest{Jobs: 2}, "2 0 0: 8s 11s 5s"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -22,6 +23,7 @@ type Gauges struct {
 	jobs    *prometheus.GaugeVec
 	oldest  *prometheus.GaugeVec
 	rate    *prometheus.GaugeVec
+	present *prometheus.GaugeVec
 	outflow *prometheus.GaugeVec
 	paused  *prometheus.GaugeVec
 	stopped *prometheus.GaugeVec
@@ -45,6 +47,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		jobs:    perQueue("penstock_jobs", "Jobs by state.", "state"),
 		oldest:  perQueue("penstock_oldest_waiting_seconds", "How long the job at the head has been in; 0 when none waits."),
 		rate:    perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
+		present: perQueue("penstock_queue_rate", "The outflow a second that the queue sends at: the configured one, or what that has been adapted to; +Inf when unlimited."),
 		outflow: perQueue("penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s."),
 		paused:  perQueue("penstock_paused", "1 while the queue is paused."),
 		stopped: perQueue("penstock_queue_stopped_seconds", "For how long nothing will leave the queue because of what its receiver answered; 0 when it goes on.", "cause"),
@@ -54,7 +57,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		looked:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store."}),
 		shown:   map[string]bool{},
 	}
-	return g, register(reg, g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.queues, g.looked)
+	return g, register(reg, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.queues, g.looked)
 }
 
 // Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
@@ -127,11 +130,8 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 		age = max(now.Sub(info.OldestWaiting).Seconds(), 0)
 	}
 	g.oldest.WithLabelValues(name).Set(age)
-	rate := info.Spec.Rate.PerSecond()
-	if info.Spec.Rate.Unlimited() {
-		rate = math.Inf(1)
-	}
-	g.rate.WithLabelValues(name).Set(rate)
+	g.rate.WithLabelValues(name).Set(perSecond(info.Spec.Rate))
+	g.present.WithLabelValues(name).Set(perSecond(info.Rate))
 	g.outflow.WithLabelValues(name).Set(info.Outflow)
 	paused := 0.0
 	if info.Pause.On() {
@@ -153,6 +153,13 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
 }
 
+func perSecond(r leaky.Rate) float64 {
+	if r.Unlimited() {
+		return math.Inf(1)
+	}
+	return r.PerSecond()
+}
+
 func (g *Gauges) states(label string, n *queue.Totals) {
 	for state, jobs := range map[queue.State]int64{
 		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Deferred: n.Deferred, queue.Dead: n.Dead,
@@ -162,7 +169,7 @@ func (g *Gauges) states(label string, n *queue.Totals) {
 }
 
 func (g *Gauges) forget(name string) {
-	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.outflow, g.paused, g.stopped, g.open, g.lanes} {
+	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}
 }

@@ -33,6 +33,7 @@ type delta struct {
 	way      way
 	heard    *heard            // nil if it stays as it is
 	failures []queue.LastError // newest last
+	adapted  *adapted          // as the changes make it; nil if they do not
 	gone     bool              // the queue is deleted in this batch
 	record   lineRecord
 }

@@ -14,6 +14,7 @@ type call struct {
 	left int // of them, those whose fate is not known
 	err  error
 	done chan struct{}
+	back map[*line]int64 // jobs that it released into queues with an adapted rate
 }
 
 func newCall() *call { return &call{done: make(chan struct{})} }
@@ -26,6 +27,17 @@ func (c *call) settle(err error) {
 	if c.left--; c.left == 0 {
 		close(c.done)
 	}
+}
+
+// brought notes that a job of a queue was released.
+func (c *call) brought(l *line) {
+	if l.adapted == nil {
+		return
+	}
+	if c.back == nil {
+		c.back = map[*line]int64{}
+	}
+	c.back[l]++
 }
 
 // await waits until the fate of all the call's changes is known; c.err is then

@@ -102,6 +102,9 @@ type outcome struct {
 	down    bool         // a failure that is the fault of a target that is down
 	// What was heard of the receiver before the settlement, and after it.
 	before, after heard
+	// told is what it says of the rate, and from and to what that is by it, behind all before in the batch.
+	told     told
+	from, to *adapted
 }
 
 // tally counts what is counted for every lease that ends.
@@ -113,13 +116,20 @@ func (o *outcome) tally(b *batch) *delta {
 	if o.failed {
 		d.fail(o.at, o.job.id, o.reason)
 	}
+	o.from, o.to = d.adapt(o.told, o.job.flight.due, o.at)
 	return d
 }
 
-func (o *outcome) done(e *Engine, s queue.State) {
+func (o *outcome) done(e *Engine, s queue.State, now leaky.Instant) {
 	o.job.busy = nil
 	if o.answer != nil {
 		*o.answer = queue.Settled{State: s, Effect: o.effect}
+		if o.to != o.from {
+			e.adapt(o.job.lane.line, o.to, now)
+			if o.from.Rate != o.to.Rate {
+				o.answer.Effect.From, o.answer.Effect.To = o.from.Rate, o.to.Rate
+			}
+		}
 	}
 	if o.expired != nil {
 		o.expired()
@@ -191,7 +201,7 @@ func (c *ending) done(e *Engine, now leaky.Instant) {
 		e.due(l, now)
 	}
 	e.tellRoom(l, now)
-	c.outcome.done(e, c.end.state)
+	c.outcome.done(e, c.end.state, now)
 }
 
 // returning puts a leased job back: to wait at its turn when its lease ran out or the receiver did
@@ -246,7 +256,7 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 		e.due(l, now)
 	}
 	e.tellRoom(l, now)
-	c.outcome.done(e, c.state)
+	c.outcome.done(e, c.state, now)
 }
 
 // raising lifts a queue's ceiling.

@@ -176,6 +176,11 @@ func (b *batch) write(t *tables) error {
 				return err
 			}
 		}
+		if d.adapted != nil {
+			if err := t.putAdapted(d.line.number, d.adapted); err != nil {
+				return err
+			}
+		}
 	}
 	for _, f := range b.forget {
 		if err := t.dropEnded(f); err != nil {

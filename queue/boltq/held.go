@@ -49,7 +49,7 @@ func (c *releasing) write(t *tables) error {
 func (c *releasing) done(e *Engine, now leaky.Instant) {
 	c.job.flight.lent = false
 	e.release(c.job, now)
-	c.outcome.done(e, queue.Waiting)
+	c.outcome.done(e, queue.Waiting, now)
 }
 
 // takeBackLent takes back the leases that the file had when it was opened. What cannot be taken back now, for want of

@@ -115,7 +115,10 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 		Next:    l.opens(now).Time(),
 		Now:     now.Time(), Bucket: l.bucket, Limits: l.states(), DeferredCost: l.aside.cost, Back: l.aside.back,
 		Ahead:  l.risk(0, false).ahead(l.count[queue.Waiting], l.gap(l.turn)),
-		Errors: slices.Clone(l.failures),
+		Errors: slices.Clone(l.failures), Rate: l.pacer.Rate,
+	}
+	if l.adapted != nil {
+		i.Adaptions = slices.Clone(l.adapted.log)
 	}
 	if i.Stop, i.Circuit = l.heard.said(now); l.heard.stop != 0 && l.heard.stop <= now && !l.heads() {
 		p := l.paces

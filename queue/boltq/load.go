@@ -31,7 +31,7 @@ type loader struct {
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
 		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
-		for _, step := range []func(context.Context) error{l.store, l.specs, l.imports, l.lines, l.failures, l.buckets, l.retains, l.ended, l.deferred, l.jobs, l.finish} {
+		for _, step := range []func(context.Context) error{l.store, l.specs, l.imports, l.adapted, l.lines, l.failures, l.buckets, l.retains, l.ended, l.deferred, l.jobs, l.finish} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -77,6 +77,7 @@ func (l *loader) specs(ctx context.Context) error {
 		if q.limits, err = follow(nil, s.spec.Limits, l.now); err != nil {
 			return err
 		}
+		q.paces.adapted = adaptedBy(&s.spec, nil, l.now)
 		l.attend(&q.paces)
 		q.revision, q.pause, q.live = s.revision, s.pause, true
 		l.Engine.lines[s.spec.Name] = q
@@ -96,6 +97,18 @@ func (l *loader) imports(ctx context.Context) error {
 			q.filling = filling{mark: string(v[1:]), open: v[0] == 1}
 		}
 		return nil
+	})
+}
+
+func (l *loader) adapted(ctx context.Context) error {
+	return l.each(ctx, adaptedTable, func(number uint64, v []byte) error {
+		q := l.byNumber[number]
+		if q == nil || q.paces.adapted == nil {
+			return nil
+		}
+		err := q.paces.adapted.decode(v)
+		q.pacer = q.paces.adapted.pace(q.pacer)
+		return err
 	})
 }
 

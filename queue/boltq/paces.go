@@ -13,6 +13,7 @@ type paces struct {
 	bucket  leaky.Bucket
 	limits  []limit
 	changed leaky.Instant // when the limits were; 0 is before the file was opened
+	adapted *adapted      // the rate of the pacer, if it follows what the receiver takes
 }
 
 // limit is one of the limits: a further pace, with a bucket, or a quota, with a window.
@@ -176,7 +177,8 @@ func (p *paces) interval() leaky.Instant {
 // under returns the paces as another spec makes them: a limit that was there before keeps its
 // state, the others follow those that are there no more.
 func (p *paces) under(spec *queue.Spec, now leaky.Instant) (next paces, err error) {
-	next = paces{pacer: spec.Pacer(queue.Horizon), bucket: p.bucket, changed: p.changed}
+	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedBy(spec, p.adapted, now)}
+	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
 	if p.pacer != next.pacer {
 		next.bucket = p.pacer.Change(p.bucket, next.pacer, now)
 	}

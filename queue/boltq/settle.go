@@ -82,6 +82,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	l, f := j.lane.line, j.flight
 	if s.Verdict == queue.Release && !f.lent {
 		e.release(j, now)
+		c.brought(l)
 		*s.answer = queue.Settled{State: queue.Waiting}
 		return
 	}
@@ -91,6 +92,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 		e.enqueue(c, &releasing{o})
 		return
 	}
+	o.told = l.tells(&s.Settlement, j.lane.keyed(), c.back[l], now)
 	open := l.heard.opened != 0
 	o.effect = e.hears(l, &s.Settlement, j.lane.keyed(), now)
 	o.after = l.heard

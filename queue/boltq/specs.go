@@ -224,6 +224,7 @@ func (c *changing) tally(b *batch) {
 	d.heard = c.heard
 	if c.respec {
 		d.ceiling = c.paces.reached()
+		d.adapted = nil // what this one writes is it
 	}
 }
 
@@ -238,6 +239,11 @@ func (c *changing) write(t *tables) error {
 	}
 	if err := t.note(c.spec.Name, c.notes); err != nil {
 		return err
+	}
+	if c.respec {
+		if err := t.putAdapted(c.line.number, c.paces.adapted); err != nil {
+			return err
+		}
 	}
 	return t.putSpec(c.line, specRecord{spec: c.spec, revision: c.revision, pause: c.pause})
 }

@@ -25,6 +25,7 @@ import (
 //	retains   name of a deleted queue with dead jobs -> its retention
 //	changes   name of a queue, 0, number -> what was done to it
 //	buried    when a queue was deleted, and its name -> nothing, while changes of it are kept
+//	adapted   queue -> its adapted rate and the changes of it, if it has one
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
 	metaTable     = []byte("meta")
@@ -38,10 +39,11 @@ var (
 	bucketsTable  = []byte("buckets")
 	retainsTable  = []byte("retains")
 	importsTable  = []byte("imports")
+	adaptedTable  = []byte("adapted")
 	changesTable  = []byte("changes")
 	buriedTable   = []byte("buried")
 
-	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, buriedTable}
+	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, buriedTable, adaptedTable}
 
 	schemaKey = []byte("schema")
 	storeKey  = []byte("store")
@@ -154,6 +156,18 @@ func (t *tables) putSpec(l *line, s specRecord) error {
 	return t.tx.Bucket(specsTable).Put(key(l.number), text)
 }
 
+// putAdapted keeps an adapted rate; nil is none.
+func (t *tables) putAdapted(number uint64, a *adapted) error {
+	if a == nil {
+		return t.tx.Bucket(adaptedTable).Delete(key(number))
+	}
+	text, err := a.encode()
+	if err != nil {
+		return err
+	}
+	return t.tx.Bucket(adaptedTable).Put(key(number), text)
+}
+
 func (t *tables) putFilling(number uint64, f filling) error {
 	b, err := t.tx.CreateBucketIfNotExists(importsTable)
 	if err != nil {
@@ -173,7 +187,7 @@ func (t *tables) dropLine(number uint64) error {
 			return err
 		}
 	}
-	for _, name := range [][]byte{specsTable, linesTable, failuresTable} {
+	for _, name := range [][]byte{specsTable, linesTable, failuresTable, adaptedTable} {
 		if err := t.tx.Bucket(name).Delete(key(number)); err != nil {
 			return err
 		}

@@ -154,6 +154,7 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Deferred.LowWater = float64(number("low water", 1, 9)) / 10
 		s.Deferred.MaxJobs = number("max jobs", 1, 8)
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
+		p.adapts(s)
 		p.rules(s)
 		p.circuit(s)
 		s.Pull = p.somePull(name)
@@ -193,7 +194,7 @@ func describe(i queue.Info) string {
 	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
 		"timed out %d replayed %d delivered %d retried %d died %d released %d throttled %d down %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d; group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By, i.Pause.Reason, micro(i.Pause.Since), micro(i.Pause.Until),
 		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed, i.Delivered, i.Retried, i.Died,
-		i.Released, i.Throttled, i.Down, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Group, parentOf(i), limitStates(i), stopText(i), errs)
+		i.Released, i.Throttled, i.Down, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Group, parentOf(i), limitStates(i), stopText(i)+"; "+adaptions(i), errs)
 }
 
 func parentOf(i queue.Info) string {

@@ -303,6 +303,7 @@ func (p *pair) readmitAll() {
 			continue
 		}
 		i.Spec.Rate, i.Spec.Burst, i.Spec.Capacity, i.Spec.Deferred.LowWater = leaky.Unlimited, 1, 1000, 0.9
+		i.Spec.Adapt = queue.Adapt{}
 		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
 		i.Spec.Limits = nil
 		p.putBoth(i.Spec, queue.AnyRevision)

@@ -102,6 +102,7 @@ func Run(t *testing.T, open Open) {
 		{"Stops", stopRules},
 		{"Circuit", circuitRules},
 		{"Dead", deadRules},
+		{"Adapt", adaptRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

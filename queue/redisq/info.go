@@ -156,6 +156,11 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.Throttled, i.Down = r.int(), r.int()
 	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.HoldCause{"", queue.HoldThrottled, queue.HoldDown}[r.int()%3], Reason: r.text()}
 	i.Circuit = queue.CircuitInfo{Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()), Reason: r.text()}
+	i.Rate = readRate(r)
+	for changes := r.list(); changes.more(); {
+		c := changes.list()
+		i.Adaptions = append(i.Adaptions, queue.Adaption{At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text()})
+	}
 	if lane != nil {
 		lane.Waiting, lane.Held, lane.Bucket, lane.Stop = r.int(), r.int(), readBucket(r), micros(r.int())
 	}

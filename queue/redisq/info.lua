@@ -6,7 +6,7 @@
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
 --          limits, group, parent, throttled, down, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
---          time to the next probe, why; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or {name, what is wrong}: limits one {tat, rem,
+--          time to the next probe, why, n and d of the rate, changes of it (see adapt.lua); of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or {name, what is wrong}: limits one {tat, rem,
 --          last, last cost} or {end, used} each; group {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
 
 begin()
@@ -18,7 +18,7 @@ else
 end
 
 local COLD = { 'spec', 'pby', 'preason', 'psince', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
-  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost', 'throttled', 'down' }
+  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost', 'throttled', 'down', 'adaptions' }
 
 -- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
 -- rule is to make ready rest, or are busy, like the others.
@@ -70,7 +70,8 @@ local function show(nr, q, name)
   sound_dead(name)
   forget_dead(q)
   local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
-  for i = 5, #COLD do v[i] = tonumber(v[i]) or 0 end
+  local adaptions = v[#COLD] and cmsgpack.unpack(v[#COLD]) or {}
+  for i = 5, #COLD - 1 do v[i] = tonumber(v[i]) or 0 end
   more(q)
   local line = laned.line_of(q)
   local till, cause, why, failures, opened, probe, fault = stop_of(q)
@@ -85,7 +86,7 @@ local function show(nr, q, name)
     v[18], oldest, next_departure(q), v[19], v[20], v[21], now,
     call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
-    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24], till, cause, why, failures, opened, probe, fault }
+    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24], till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
   return row
 end

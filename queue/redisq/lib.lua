@@ -178,7 +178,7 @@ end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt' }
 
 -- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
 -- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
@@ -196,6 +196,8 @@ end
 local laned, more, beside, more_beside, late, expire_due = {}, nil, {}, nil, {}, nil
 local stops, more_stops = {}, nil -- and the same of queues of whose receiver there is something to remember
 
+local adapts, hear = {}, nil -- and of those with an adapted rate
+
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
   if not v[1] then return nil end
@@ -205,7 +207,7 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], said = v[30] ~= '' and v[30], changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], said = v[30] ~= '' and v[30], adapt = v[31], changes = {},
   }
   if q.pull then
     call('ZCARD', B .. 'pa')

@@ -8,7 +8,7 @@
 --              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
 -- then         most children of a name, '1' if it is a pull queue or '', until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua);
 --              fields that the queue keeps as they are, and their values;
---              by whom, '1' if the spec is an earlier one of the queue
+--              the rule of its adapted rate or '' (see adapt.lua), by whom, '1' if the spec is an earlier one of the queue
 -- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if
 --          a pull queue would have some, 4 if it would be one of a pull queue's
 
@@ -67,6 +67,8 @@ local function own_rules()
   if not under_way and call('EXISTS', put_off) > 0 then call('RENAME', put_off, changed) end
 end
 
+local adapt
+n, d, adapt = readapt(q or {}, ARGV[#ARGV - 2], n, d)
 local created, had = 0, q and q.limits or {}
 if not q then
   call('HDEL', B .. 'R', name)
@@ -105,7 +107,8 @@ if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
   'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
-call('HSET', B .. 'q' .. nr, unpack(ARGV, plain, #ARGV - 2))
+call('HSET', B .. 'q' .. nr, unpack(ARGV, plain, #ARGV - 3))
+if adapt then call('HSET', B .. 'q' .. nr, 'adapt', adapt) else call('HDEL', B .. 'q' .. nr, 'adapt', 'adaptions') end
 if q.limits then
   call('HSET', B .. 'q' .. nr, 'limits', beside.rules_of(q.limits), 'lstate', beside.states_of(q.limits))
   if not beside.same(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
@@ -131,7 +134,7 @@ if created == 1 then
 else
   beside.say(q)
   if q.group == q then set(q, 'gsince', now) end
-  if ARGV[#ARGV - 2] == '' and q.heard and q.heard.opened > 0 then stops.close(q) end
+  if ARGV[#ARGV - 3] == '' and q.heard and q.heard.opened > 0 then stops.close(q) end
   if q.lapsed then
     call('HSET', B .. 'q' .. nr, 'paused', '')
     paused_by(q, '')

@@ -31,6 +31,8 @@ var (
 	groupSource string
 	//go:embed kin.lua
 	kinSource string
+	//go:embed adapt.lua
+	adaptSource string
 	//go:embed change.lua
 	changeSource string
 	//go:embed flight.lua
@@ -151,9 +153,10 @@ var (
 	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, heldSource, takebackSource, askedSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource),
 		expiry(), made("make_visits", "visits", "visit_one", parts(leaveSource, grantSource, visitSource)))
-	settleScript     = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, heldSource), parts(changeSource, lanesSource, placesSource), beside())
+	settleScript = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, heldSource), parts(changeSource, lanesSource, placesSource), beside(),
+		made("hear", "adapts", "heard", parts(changeSource, adaptSource)))
 	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
-	putScript        = assemble(putSource, parts(paceSource, changeSource, agendaSource, overflowSource, roomSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
+	putScript        = assemble(putSource, parts(paceSource, changeSource, adaptSource, agendaSource, overflowSource, roomSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	renewScript      = assemble(renewSource, nil, nil, nil)
 	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource, recordSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	changesScript    = assemble(changesSource, parts(recordSource), nil, nil)

@@ -61,6 +61,9 @@ func (e *Engine) sendSettle(ctx context.Context, partition int, items []queue.Se
 			case []any:
 				said := &reply{v: v}
 				answers[i] = queue.Settled{State: queue.State(said.int()), Effect: queue.Effect{Stopped: said.duration(), Opened: said.int() == 1, Closed: said.int() == 1}}
+				if said.more() {
+					answers[i].Effect.From, answers[i].Effect.To = readRate(said), readRate(said)
+				}
 				r.err = errors.Join(r.err, said.err)
 			case string:
 				answers[i] = queue.Settled{Err: replyErr(v)}

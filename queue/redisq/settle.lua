@@ -4,7 +4,7 @@
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each:
 --          id, fence (8 bytes of epoch, 6 of number), verdict (+ 16 of the lane only, + 32 with trouble), after in us, reason
 -- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it did something
---          to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed}
+--          to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the adapted rate before and after, if that changed}
 
 begin()
 local out, arg = {}, 3
@@ -82,6 +82,16 @@ local function too_old(q, id, at)
   return type(job) == 'string' and #job == 8 and at > time_at(job) + q.patience
 end
 
+-- adapted is what is answered to a settlement that may change the rate; came is how many jobs this call has brought back.
+local function adapted(q, answer, verdict, departed, reason, came)
+  local rates = hear(q, verdict == V.throttle, departed, reason, came)
+  if not rates then return answer end
+  if type(answer) ~= 'table' then answer = { answer, 0, 0, 0 } end
+  for _, number in ipairs(rates) do answer[#answer + 1] = number end
+  q.another = true
+  return answer
+end
+
 local function settle(name, count, arg)
   local nr = number_of(name)
   local q = nr and load(nr)
@@ -91,7 +101,7 @@ local function settle(name, count, arg)
   sound(q)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
   local ids, released, retried, throttled, down, scheduled, flights = {}, 0, 0, 0, 0, 0, {}
-  local stop = q.stop
+  local stop, came = q.stop, 0
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
   local may_die, may_hold = false, false
   for j = 0, count - 1 do
@@ -129,6 +139,7 @@ local function settle(name, count, arg)
       gone[#gone + 1] = id
       flights[id] = ''
       out[#out + 1] = q.heard and hears(q, nil, verdict, code, 0, '', S.delivered) or S.delivered
+      if q.adapt then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
       if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
@@ -136,6 +147,7 @@ local function settle(name, count, arg)
       out[#out + 1] = unfit(q, f) -- this job alone
     else
       ends[#ends + 1] = q.nr .. ':' .. id
+      local departed = f.at
       if verdict == V.fail or verdict == V.bury or verdict == V.hold then
         f.reason = reason
         note_error(q, id, reason)
@@ -164,6 +176,7 @@ local function settle(name, count, arg)
             if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
             released = released + 1
           end
+          came = came + 1
         elseif state == S.held then
           put_held(q, id, f)
         else
@@ -185,6 +198,9 @@ local function settle(name, count, arg)
         call('HSET', F, id, flights[id])
       end
       out[#out + 1] = hears(q, f, verdict, code, after, reason, state)
+      if q.adapt and verdict == V.throttle and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
+        out[#out] = adapted(q, out[#out], verdict, departed, reason, came)
+      end
     end
   end
   if #ends == 0 then return out end
@@ -200,9 +216,10 @@ local function settle(name, count, arg)
   add(q, 'throttled', throttled)
   add(q, 'down', down)
   M.tl, M.ts = M.tl - #ends, M.ts + scheduled
-  if returning or q.stop ~= stop then
-    -- What another stop has put off, or let go on, was not lost.
-    local e = agenda(q, q.stop == stop and 'LT' or nil)
+  if q.another and q.group == q then set(q, 'gsince', now) end
+  if returning or q.another or q.stop ~= stop then
+    -- What another stop has put off, or let go on, or another rate has, was not lost.
+    local e = agenda(q, not q.another and q.stop == stop and 'LT' or nil)
     if e then due(e, q) end
   elseif q.laned then
     laned.sooner(q)

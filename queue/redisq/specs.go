@@ -43,7 +43,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putScript, partition, slices.Concat(args, laneArgs(&spec), limits, plainArgs(&spec), []any{by, flag(again)})...)
+	v, err := e.repeat(ctx, putScript, partition, slices.Concat(args, laneArgs(&spec), limits, plainArgs(&spec), []any{adaptRule(&spec), by, flag(again)})...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}

@@ -16,8 +16,9 @@ import (
 // Schema is the version of the keys' layout that this package reads and writes. 3 has lanes
 // and priorities: a turn begins where 2 would never have come to; and its dead can be taken out one by one.
 // 4 has timelines, 5 limits and groups, 6 changes, pauses with an end, and pull queues,
-// 7 when something was announced to be on the overflow, 8 when jobs expire, 9 what receivers answer, 10 held jobs.
-const Schema = 10
+// 7 when something was announced to be on the overflow, 8 when jobs expire, 9 what receivers answer, 10 held jobs,
+// 11 adapted rates.
+const Schema = 11
 
 const (
 	// makingTime is how long making a store may take another process.

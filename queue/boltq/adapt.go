@@ -1,0 +1,150 @@
+package boltq
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// adapted is a rate that follows what the receiver takes. It is never changed in place.
+type adapted struct {
+	rule leaky.Adapt
+	base leaky.Rate // of the spec
+	leaky.Adapted
+	log []queue.Adaption // newest first
+}
+
+// adaptedBy returns the adapted rate of a spec, nil if it has none. One of the same rate and bounds goes on.
+func adaptedBy(s *queue.Spec, before *adapted, now leaky.Instant) *adapted {
+	if !s.Adapt.On() {
+		return nil
+	}
+	a := &adapted{rule: s.Adapt.Rule(), base: s.Rate}
+	if before == nil {
+		a.Adapted = a.rule.Begin(a.base)
+		return a
+	}
+	if before.rule == a.rule && before.base == a.base {
+		return before
+	}
+	a.Adapted, a.log = a.rule.Begin(a.base), before.log
+	if a.Rate != before.Rate {
+		a.note(queue.Adaption{At: now.Time(), From: before.Rate, To: a.Rate, Cause: queue.AdaptedPut})
+	}
+	return a
+}
+
+// note keeps a change.
+func (a *adapted) note(n queue.Adaption) { a.log = queue.NoteAdaption(slices.Clone(a.log), n) }
+
+// pace is the pacer with the rate as it is.
+func (a *adapted) pace(p leaky.Pacer) leaky.Pacer {
+	if a != nil {
+		p.Rate = a.Rate
+	}
+	return p
+}
+
+// told is what the answer to a departure says of the rate.
+type told struct {
+	refused bool
+	taken   bool // while nothing but the rate held others up
+	reason  string
+}
+
+// tells finds out what an answer says of the rate of its queue, in which so many jobs wait because they were released
+// in the same call.
+func (l *line) tells(s *queue.Settlement, keyed bool, back int64, now leaky.Instant) (h told) {
+	switch {
+	case l.adapted == nil:
+	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
+		h.refused, h.reason = true, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
+	case s.Verdict == queue.Deliver:
+		h.taken = l.count[queue.Waiting] > back && l.pacer.Next(l.bucket, now) > now
+	}
+	return h
+}
+
+// after is a behind the answer to a departure; a itself if that changes nothing.
+func (a *adapted) after(h told, departed, now leaky.Instant) *adapted {
+	next := *a
+	cause := queue.AdaptedDelivered
+	var changed bool
+	switch {
+	case h.refused:
+		cause, changed = queue.AdaptedThrottled, a.rule.Refused(&next.Adapted, departed, now)
+	case h.taken:
+		changed = a.rule.Taken(&next.Adapted, departed, now)
+	}
+	if changed {
+		next.note(queue.Adaption{At: now.Time(), From: a.Rate, To: next.Rate, Cause: cause, Reason: h.reason})
+	}
+	if next.Adapted == a.Adapted {
+		return a
+	}
+	return &next
+}
+
+// adapt works out what becomes of the rate by a change of the batch, whose others came before.
+func (d *delta) adapt(h told, departed, at leaky.Instant) (from, to *adapted) {
+	if from = d.adapted; from == nil {
+		from = d.line.adapted
+	}
+	if !h.refused && !h.taken || from == nil {
+		return from, from
+	}
+	if to = from.after(h, departed, at); to != from {
+		d.adapted = to
+	}
+	return from, to
+}
+
+// adapt makes another rate that of a queue, which is then found anew.
+func (e *Engine) adapt(l *line, to *adapted, now leaky.Instant) {
+	l.adapted = to
+	next := to.pace(l.pacer)
+	if next == l.pacer {
+		return
+	}
+	l.bucket = l.pacer.Change(l.bucket, next, now)
+	l.pacer = next
+	e.rearm(l, now)
+	if l.heads() {
+		e.rearmGroup(l.kin, now)
+	}
+	e.wakeForLine(l, now)
+}
+
+func (a *adapted) encode() ([]byte, error) {
+	text, err := json.Marshal(a.log)
+	if err != nil {
+		return nil, err
+	}
+	n, d := a.Rate.Fraction()
+	w := writer{}
+	w.num(uint64(n), uint64(d), uint64(a.Level), uint64(a.Peak), uint64(a.Run), uint64(a.Changed), uint64(a.Lowered))
+	return append(w, text...), nil
+}
+
+// decode reads the state into a, whose rule is that of the spec.
+func (a *adapted) decode(b []byte) error {
+	r := reader{b: b}
+	a.Rate = leaky.RateOf(int64(r.num()), int64(r.num()))
+	a.Level, a.Peak, a.Run = int64(r.num()), int64(r.num()), int64(r.num())
+	a.Changed, a.Lowered = leaky.Instant(r.num()), leaky.Instant(r.num())
+	if err := r.err("rate"); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(r.b, &a.log); err != nil {
+		return fmt.Errorf("%w: changes of a rate: %w", queue.ErrCorrupt, err)
+	}
+	for i, n := range a.log {
+		a.log[i].At = time.UnixMicro(n.At.UnixMicro()) // as Instant.Time gives it
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+-- Shared, behind pace.lua and change.lua: a rate that follows what the receiver takes, the arithmetic of
+-- leaky/adapt.go.
+--
+-- A queue that has one keeps it in field adapt: its rule, then level, peak, run, changed and lowered. The rule is a text
+-- of ten numbers: n and d of floor and ceiling, the unit of levels, the levels of the two, n, d and level of what it begins with.
+-- Field adaptions has the changes, the latest first: {when, n and d before, n and d after, cause, reason} each.
+
+local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
+local MOST_ADAPTIONS = 20
+
+local function numbers_of(rule)
+  local list = {}
+  for number in string.gmatch(rule, '%d+') do list[#list + 1] = tonumber(number) end
+  return list
+end
+
+-- adapted loads the state.
+local function adapted(q)
+  local v = cmsgpack.unpack(q.adapt)
+  local r = numbers_of(v[1])
+  return { rule = v[1], level = v[2], peak = v[3], run = v[4], changed = v[5], lowered = v[6],
+    floor = { r[1], r[2], r[6] }, ceiling = { r[3], r[4], r[7] }, unit = r[5] }
+end
+
+local function pack_adapted(s) return cmsgpack.pack({ s.rule, s.level, s.peak, s.run, s.changed, s.lowered }) end
+
+-- begin_adapted is the state by a rule of which nothing is known.
+local function begin_adapted(rule)
+  local level = numbers_of(rule)[10]
+  return cmsgpack.pack({ rule, level, level, STAY, 0, 0 })
+end
+
+-- rate_of sets the level within its bounds, and returns n and d of it.
+local function rate_of(s)
+  s.level = min(max(s.level, s.floor[3]), s.ceiling[3])
+  local scale = 1
+  while floor(s.level / scale) >= DIGITS do scale = scale * 10 end
+  local level = s.level - s.level % scale
+  if s.level == s.ceiling[3] then return s.ceiling[1], s.ceiling[2] end
+  if level <= s.floor[3] then return s.floor[1], s.floor[2] end
+  local a, b = level, s.unit
+  while b ~= 0 do a, b = b, a % b end
+  return level / a, s.unit / a
+end
+
+-- refused is for a departure that was throttled, taken for one that was delivered while nothing but the rate holds
+-- others up. They report whether that says anything.
+local function refused(s, departed)
+  if departed <= s.lowered then return false end
+  s.peak = s.level
+  s.level = s.run < AGAIN and floor(s.level / 2) or floor(s.level * 3 / 4)
+  s.run, s.changed, s.lowered = 0, now, now + HORIZON
+  return true
+end
+
+local function taken(q, s, departed)
+  if departed <= s.lowered or now < s.changed + PAUSE or q.n == s.ceiling[1] and q.d == s.ceiling[2] then return false end
+  s.run, s.changed = min(s.run + 1, MOST_RUN), now
+  local beyond = s.run - STAY
+  if beyond > 0 then
+    s.level = s.level + max(1, floor(s.peak * beyond / BEYOND) * beyond)
+  else
+    s.level = s.level + floor(max(0, s.peak - floor(s.peak / NEAR) - s.level) / REGAIN)
+  end
+  return true
+end
+
+-- note_adaption keeps a change. Those that go well, one behind the other, are kept as one.
+local function note_adaption(q, n, d, cause, reason)
+  local kept = call('HGET', B .. 'q' .. q.nr, 'adaptions')
+  local list = kept and cmsgpack.unpack(kept) or {}
+  local change = { now, q.n, q.d, n, d, cause, reason }
+  local last = list[1]
+  if last and cause == 'delivered' and last[6] == cause then
+    change[2], change[3] = last[2], last[3]
+    table.remove(list, 1)
+  end
+  table.insert(list, 1, change)
+  list[MOST_ADAPTIONS + 1] = nil
+  call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
+end
+
+-- held_up reports whether jobs wait, but those that came back in this call, and nothing but the rate may hold them up.
+local function held_up(q, came)
+  bounded(q)
+  return conforms(q) > now and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
+end
+
+-- heard takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that
+-- is another one by it.
+local function heard(q, throttled, departed, reason, came)
+  local s = adapted(q)
+  if throttled then
+    if not refused(s, departed) then return nil end
+  elseif not held_up(q, came) or not taken(q, s, departed) then
+    return nil
+  end
+  local n, d = rate_of(s)
+  set(q, 'adapt', pack_adapted(s))
+  local from_n, from_d = q.n, q.d
+  if n == from_n and d == from_d then return nil end
+  note_adaption(q, n, d, throttled and 'throttled' or 'delivered', throttled and reason or '')
+  change(q, n, d, q.b, now, now + HORIZON)
+  set(q, 'n', n)
+  set(q, 'd', d)
+  save_bucket(q)
+  return { from_n, from_d, n, d }
+end
+
+-- readapt is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the state.
+local function readapt(q, rule, n, d)
+  if rule == '' then return n, d, nil end
+  if not q.adapt then return n, d, begin_adapted(rule) end
+  if adapted(q).rule == rule then return q.n, q.d, q.adapt end
+  if n ~= q.n or d ~= q.d then note_adaption(q, n, d, 'put', '') end
+  return n, d, begin_adapted(rule)
+end
