@@ -30,9 +30,9 @@ func (t *TLS) check(at string) error {
 	if t == nil {
 		return nil
 	}
-	for name, text := range map[string]string{".ca": t.CA, ".cert": t.Cert, ".key": t.Key} {
-		if strings.Contains(text, "${") && !secrets.IsReference(text) {
-			return setting.Error(at+name, "", "must be PEM, or nothing but a reference ${secret:NAME} to it")
+	for _, part := range []struct{ name, text string }{{".ca", t.CA}, {".cert", t.Cert}, {".key", t.Key}} {
+		if strings.Contains(part.text, "${") && !secrets.IsReference(part.text) {
+			return setting.Error(at+part.name, "", "must be PEM, or nothing but a reference ${secret:NAME} to it")
 		}
 	}
 	if t.ServerName != "" && strings.Trim(strings.ToLower(t.ServerName), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
