@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -91,7 +92,7 @@ var deliverSMTP = Figure{
 					return 0, err
 				}
 				router := deliver.New(deliver.Options{Egress: guard})
-				v, err := deliverFor(ctx, s.engine, router, count, mailConnections)
+				v, err := deliverFor(ctx, s.engine, router, count, drain.DefaultConcurrency)
 				if closed := router.Close(); err == nil {
 					err = closed
 				}
