@@ -217,6 +217,12 @@ func (s *settler) tell(e *queue.Settlement, effect queue.Effect) {
 	case effect.Stopped > 0:
 		s.d.log.Warn("a queue stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped, "reason", e.Reason)
 	}
+	switch from, to := effect.From.PerSecond(), effect.To.PerSecond(); {
+	case to < from:
+		s.d.log.Info("the rate of a queue was lowered: its receiver throttles", "queue", e.Queue, "from", effect.From.String(), "to", effect.To.String(), "per_second", to, "reason", e.Reason)
+	case to > from: // which comes every second while it goes well
+		s.d.log.Debug("the rate of a queue was raised: its receiver takes what is sent", "queue", e.Queue, "from", effect.From.String(), "to", effect.To.String(), "per_second", to)
+	}
 	if effect.Closed {
 		s.d.log.Info("the circuit of a queue closed: its target answers", "queue", e.Queue)
 	}

@@ -19,7 +19,7 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 // shown is a queue as it is now.
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
-	q.Flow = &wire.Flow{Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Stats: wire.Stats{
+	q.Flow = &wire.Flow{Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
 		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released, Throttled: i.Throttled, Down: i.Down,
@@ -27,12 +27,25 @@ func shown(i *queue.Info) wire.Queue {
 		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 	}}
 	if p := i.Parent; p != nil {
-		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Spec.Rate, Paused: p.Pause.On(), Quotas: quotas(p)}
+		q.Parent = &wire.Parent{Name: p.Spec.Name, Rate: p.Rate, Paused: p.Pause.On(), Quotas: quotas(p)}
 	}
 	if q.Stats.Errors == nil {
 		q.Stats.Errors = []queue.LastError{}
 	}
 	return q
+}
+
+// adaptedOf is nil if the rate is the configured one.
+func adaptedOf(i *queue.Info) *wire.Adapted {
+	if !i.Spec.Adapt.On() {
+		return nil
+	}
+	a := &wire.Adapted{Rate: i.Rate, PerSecond: i.Rate.PerSecond(), Changes: []queue.Adaption{}}
+	for _, c := range i.Adaptions {
+		c.At = c.At.UTC()
+		a.Changes = append(a.Changes, c)
+	}
+	return a
 }
 
 // quotas is how much is used of each quota of a queue.

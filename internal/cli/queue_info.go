@@ -48,6 +48,7 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 		"name", q.Name,
 		"state", stateOf(q),
 		"rate", fmt.Sprintf("%s, revision %d", pace(q), q.Revision),
+		"adapt", adaptedOf(q),
 		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
 		"held", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased", s.Held(), q.Capacity, s.Waiting, s.Scheduled, s.Leased),
 		"limits", limitsOf(q),
@@ -95,7 +96,11 @@ func pace(q *wire.Queue) string {
 	if q.Rate.Unlimited() {
 		return rateOf(q)
 	}
-	return fmt.Sprintf("%s (one each %v)", rateOf(q), q.Rate.Interval())
+	rate := q.Rate
+	if q.Adapted != nil {
+		rate = q.Adapted.Rate
+	}
+	return fmt.Sprintf("%s (one each %v)", rateOf(q), rate.Interval())
 }
 
 // deliverOf says where the jobs go.

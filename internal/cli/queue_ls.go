@@ -132,10 +132,31 @@ func queueTable(queues []wire.Queue, now time.Time) string {
 func num(n int64) string { return strconv.FormatInt(n, 10) }
 
 func rateOf(q *wire.Queue) string {
-	if q.Burst > 1 {
-		return fmt.Sprintf("%s burst %d", q.Rate, q.Burst)
+	text := q.Rate.String()
+	if a := q.Adapted; a != nil {
+		text = fmt.Sprintf("%.4g/s", a.PerSecond)
 	}
-	return q.Rate.String()
+	if q.Burst > 1 {
+		text += fmt.Sprintf(" burst %d", q.Burst)
+	}
+	return text
+}
+
+// adaptedOf says within which bounds the rate of a queue follows its receiver, and why it is what it is.
+func adaptedOf(q *wire.Queue) string {
+	a := q.Adapted
+	if a == nil {
+		return ""
+	}
+	text := fmt.Sprintf("from %s to %s, begins with %s", q.Adapt.Floor, q.Adapt.Ceiling, q.Rate)
+	if len(a.Changes) == 0 {
+		return text
+	}
+	c, did := a.Changes[0], "raised"
+	if c.To.PerSecond() < c.From.PerSecond() {
+		did = "lowered"
+	}
+	return because(fmt.Sprintf("%s; %s from %.4g/s at %s, %s", text, did, c.From.PerSecond(), c.At.Local().Format(time.DateTime), c.Cause), c.Reason)
 }
 
 // pausedOf says until when, by whom and why a queue is paused.

@@ -30,9 +30,19 @@ type Flow struct {
 	Stop *queue.Stop `json:"stop,omitempty"`
 	// CircuitState is that of the circuit, of which Spec.Circuit has the settings.
 	CircuitState *Circuit `json:"circuit_state,omitempty"`
+	// Adapted is what the rate is by what the receiver takes; nil if it does not follow that.
+	Adapted *Adapted `json:"adapted,omitempty"`
 	// Parent is the queue whose rate holds over this one and its siblings; absent from lists.
 	Parent *Parent `json:"parent,omitempty"`
 	Stats  Stats   `json:"stats"`
+}
+
+// Adapted is a rate that follows what the receiver takes.
+type Adapted struct {
+	Rate      leaky.Rate `json:"rate"`
+	PerSecond float64    `json:"per_second"`
+	// Changes are the latest, newest first; increases that followed each other are one.
+	Changes []queue.Adaption `json:"changes"`
 }
 
 // Circuit is whether a queue's target is taken to be down.
