@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
 )
 
 // Headers of a message that name the job; its own go with it.
@@ -86,10 +87,14 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	} else {
 		err = s.stream(within, m, t)
 	}
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	if err == nil || ctx.Err() == nil {
+		return err
 	}
-	return err
+	interrupted := fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	if drain.What(err).Verdict == queue.Hold { // it may be out, whoever does not wait for the answer
+		return drain.Unknown(interrupted)
+	}
+	return interrupted
 }
 
 func (s *Sender) ready() error {

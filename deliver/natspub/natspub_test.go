@@ -196,6 +196,25 @@ func errText(err error) string {
 	return err.Error()
 }
 
+// A job whose answer is not waited for any more may be out: it is not just given back.
+func TestInterrupted(t *testing.T) {
+	r := start(t)
+	heard, err := r.nc.SubscribeSync("jobs.sent") // somebody hears it who is no stream, and does not answer
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	answer := make(chan error, 1)
+	go func() { answer <- r.sender.Deliver(ctx, job("x"), gate{}, target("sent", natspub.JetStream)) }()
+	if _, err := heard.NextMsg(10 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	interrupt(drain.ErrStopping)
+	if err := <-answer; drain.What(err).Verdict != queue.Hold || !errors.Is(err, drain.ErrStopping) || drain.What(err).Trouble {
+		t.Errorf("%+v: %v", drain.What(err), err)
+	}
+}
+
 // Behind a gate that refuses nothing is published.
 func TestTooLateIsNotPublished(t *testing.T) {
 	r := start(t)
