@@ -33,7 +33,7 @@ type Job struct {
 // That holds whether or not the handler waited in the gate: one that cannot prepare need
 // not, and spends an attempt all the same. But when the gate said ErrLate the job never
 // started, and any error but those of Permanent and Unknown gives it back. A panic counts as any other
-// error, also after ErrLate.
+// error, also after ErrLate; behind the gate as Unknown, where the queue's on_unknown is hold or dead.
 //
 // ctx is cancelled when the lease is lost, or could not be extended in time, or at the end
 // of the grace period of a drainer that stops (see context.Cause). What the handler returns

@@ -265,8 +265,11 @@ func (r *run) finish(err error) {
 	var fault *panicked
 	panicked := errors.As(err, &fault)
 	said, verdict, why := Said{Verdict: queue.Fail}, queue.Fail, refused
-	if !panicked {
+	switch {
+	case !panicked && !errors.Is(err, errExited):
 		said = What(err)
+	case !passed.IsZero() && r.job.Spec.Lends(): // a handler that broke off behind the gate may have sent it
+		said.Verdict = queue.Hold
 	}
 	switch {
 	case err == nil:

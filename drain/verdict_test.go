@@ -265,6 +265,41 @@ func TestUnknownIsForTheQueueToDecide(t *testing.T) {
 	}
 }
 
+// A handler that broke off behind the gate may have sent its job, as one whose process died may have.
+func TestBrokenOffBehindTheGate(t *testing.T) {
+	for _, c := range []struct {
+		name, on string
+		before   bool
+		do       func()
+		want     queue.Verdict
+	}{
+		{"panic, hold", queue.UnknownHold, false, func() { panic("oops") }, queue.Hold},
+		{"panic, dead", queue.UnknownDead, false, func() { panic("oops") }, queue.Bury},
+		{"panic, retry", queue.UnknownRetry, false, func() { panic("oops") }, queue.Fail},
+		{"ended goroutine, hold", queue.UnknownHold, false, runtime.Goexit, queue.Hold},
+		{"panic before the gate, hold", queue.UnknownHold, true, func() { panic("oops") }, queue.Fail},
+	} {
+		bubble(t, c.name, func(t *testing.T) {
+			f := newFake().queue("q", leaky.PerSecond(10), func(s *queue.Spec) { s.OnUnknown = c.on }).answers(
+				answer{jobs: []queue.Reservation{job("q", "a", 0)}, more: queue.Reserved{Next: time.Minute}})
+			run := drainWith(t, f, handlerOf(func(ctx context.Context, _ *Job, gate Gate) error {
+				if !c.before {
+					if err := gate.Wait(ctx); err != nil {
+						return err
+					}
+				}
+				c.do()
+				return nil
+			}), Options{Concurrency: 1})
+			time.Sleep(time.Second)
+			run.finish()
+			if got := f.verdicts()["a"]; got.Verdict != c.want {
+				t.Errorf("settled as %+v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 // A receiver names the instant, in the queue's stead.
 func TestRetryAtIsTakenAtItsWord(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
