@@ -114,11 +114,12 @@ func (t *Turns) take(ctx context.Context, within time.Duration) error {
 // clock is how far the engine's clock is ahead of this machine's: only the engine's decides.
 func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.told.IsZero() && time.Since(t.told) < clockAge {
-		return t.ahead, nil
+	ahead, told := t.ahead, t.told
+	t.mu.Unlock()
+	if !told.IsZero() && time.Since(told) < clockAge {
+		return ahead, nil
 	}
-	asked := time.Now()
+	asked := time.Now() // without the mutex: behind an engine that does not answer nobody would hear his own ctx
 	info, err := t.engine.Get(ctx, t.queue)
 	if err != nil {
 		return 0, err
@@ -126,6 +127,8 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	if !info.Spec.Pull { // a drainer would deliver the turns
 		return 0, &queue.FieldError{Field: "queue", Value: t.queue, Reason: "is no pull queue, and has no turns; give it pull: true"}
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.told = time.Now()
 	t.ahead = info.Now.Sub(asked.Add(t.told.Sub(asked) / 2))
 	return t.ahead, nil

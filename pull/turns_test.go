@@ -129,3 +129,35 @@ func rateOf(t *testing.T, text string) leaky.Rate {
 	}
 	return r
 }
+
+// mute is an engine that answers nobody.
+type mute struct{ pull.TurnEngine }
+
+func (mute) Get(ctx context.Context, _ string) (queue.Info, error) {
+	<-ctx.Done()
+	return queue.Info{}, ctx.Err()
+}
+
+// Who gives up beside others that wait for an engine is let go.
+func TestTurnsBesideAnEngineThatIsAway(t *testing.T) {
+	turns := pull.NewTurns(mute{}, nil, "api")
+	patient, release := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer release()
+	all.Go(func() { _ = turns.Wait(patient, time.Minute) })
+	for range 3 { // one of them is second, however they begin
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		gone := make(chan error, 1)
+		all.Go(func() { gone <- turns.Wait(ctx, time.Minute) })
+		select {
+		case err := <-gone:
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("it waits for the others")
+		}
+		cancel()
+	}
+}
