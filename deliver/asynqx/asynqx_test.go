@@ -15,6 +15,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/faultproxy"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -186,6 +187,25 @@ func TestReleasedAgain(t *testing.T) {
 	info, err := inspector.GetQueueInfo("default")
 	if err != nil || info.Size != 1 {
 		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+// A task whose answer was lost is not released again behind the queue's back.
+func TestAnswerLost(t *testing.T) {
+	server, _ := redis(t)
+	proxy, err := faultproxy.Start(t.Context(), server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	s := asynqx.New(asynqx.Options{Redis: asynq.RedisClientOpt{Addr: proxy.Addr()}})
+	defer s.Close()
+	lost := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("j1"), Do: faultproxy.SwallowReply})
+	if err := s.Deliver(t.Context(), job("a"), gate{}, target()); drain.What(err).Verdict != queue.Hold {
+		t.Errorf("%v: %v", drain.What(err), err)
+	}
+	if n := lost.Hits(); n != 1 {
+		t.Errorf("it was released %d times", n)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
@@ -45,7 +46,21 @@ func New(o Options) *Sender {
 	if o.Redis == nil {
 		return &Sender{}
 	}
-	return &Sender{client: asynq.NewClient(o.Redis), inspector: asynq.NewInspector(o.Redis)}
+	opt := once{o.Redis}
+	return &Sender{client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt)}
+}
+
+// once makes clients that send a command once. go-redis sends one again whose answer was lost: a task that was done
+// meanwhile would be released a second time, and nobody would know.
+type once struct{ asynq.RedisConnOpt }
+
+// MakeRedisClient implements asynq.RedisConnOpt.
+func (o once) MakeRedisClient() any {
+	client := o.RedisConnOpt.MakeRedisClient()
+	if c, ok := client.(*redis.Client); ok { // a Cluster's client follows its redirects by the same count
+		c.Options().MaxRetries = 0
+	}
+	return client
 }
 
 // Close closes the connections.
