@@ -62,6 +62,18 @@ func Parse(raw stdjson.RawMessage) (Target, error) {
 	panic("unreachable: it has one")
 }
 
+// Complete gives a spec that has a target, and does not say what becomes of a job that may have been sent, what its
+// target says of such, unless that is to try again: so the engine goes by it too. A target that cannot be used is left to
+// who checks it.
+func Complete(s *queue.Spec) {
+	if s.OnUnknown != "" || len(s.Deliver) == 0 {
+		return
+	}
+	if t, err := Parse(s.Deliver); err == nil && t.OnUnknown() != queue.UnknownRetry {
+		s.OnUnknown = t.OnUnknown()
+	}
+}
+
 // Reach asks a guard for the host that is to be connected to, as far as that can be told without resolving its name. Its
 // error is a *queue.FieldError.
 func (t Target) Reach(guard *egress.Guard) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -107,15 +108,22 @@ func (h *handler) forgetJobs(w http.ResponseWriter, r *http.Request) {
 // maxChoice is the limit of a body that names jobs.
 const maxChoice = 128 << 10
 
-// decide does something with the dead jobs that a request chooses, up to maxPages pages of
-// them.
-func (h *handler) decide(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string, ids []string, d *wire.Decided) error) {
-	name := r.PathValue("queue")
+// deciding does something with some jobs, and counts what became of them.
+type deciding func(ctx context.Context, name string, ids []string, d *wire.Decided) error
+
+// decide does something with the dead jobs that a request chooses.
+func (h *handler) decide(w http.ResponseWriter, r *http.Request, do deciding) {
 	var c wire.Choice
 	if p := h.readJSON(r, maxChoice, &c); p != nil {
 		p.write(w)
 		return
 	}
+	h.decideChosen(w, r, queue.Dead, &c, do)
+}
+
+// decideChosen does something with the jobs in a state that are chosen, up to maxPages pages of them.
+func (h *handler) decideChosen(w http.ResponseWriter, r *http.Request, state queue.State, c *wire.Choice, do deciding) {
+	name := r.PathValue("queue")
 	var d wire.Decided
 	var err error
 	if len(c.IDs) > 0 {
@@ -126,7 +134,7 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, do func(ctx con
 		d.LookedAt, d.Matched = int64(len(c.IDs)), int64(len(c.IDs))
 		err = do(r.Context(), name, c.IDs, &d)
 	} else {
-		err = h.decidePages(r.Context(), name, &c, &d, do)
+		err = h.decidePages(r.Context(), queue.ListRequest{Queue: name, State: state, After: c.After, Limit: queue.MaxPage}, c, &d, do)
 	}
 	if err != nil {
 		h.fail(w, err, name)
@@ -135,8 +143,7 @@ func (h *handler) decide(w http.ResponseWriter, r *http.Request, do func(ctx con
 	writeJSON(w, http.StatusOK, d)
 }
 
-func (h *handler) decidePages(ctx context.Context, name string, c *wire.Choice, d *wire.Decided, do func(context.Context, string, []string, *wire.Decided) error) error {
-	req := queue.ListRequest{Queue: name, State: queue.Dead, After: c.After, Limit: queue.MaxPage}
+func (h *handler) decidePages(ctx context.Context, req queue.ListRequest, c *wire.Choice, d *wire.Decided, do deciding) error {
 	beginAt(&req, c)
 	for range maxPages {
 		l, err := h.engine.ListJobs(ctx, req)
@@ -147,7 +154,7 @@ func (h *handler) decidePages(ctx context.Context, name string, c *wire.Choice, 
 		ids := chosen(l.Jobs, c)
 		d.Matched += int64(len(ids))
 		if len(ids) > 0 && !c.DryRun {
-			if err := do(ctx, name, ids, d); err != nil {
+			if err := do(ctx, req.Queue, ids, d); err != nil {
 				return err
 			}
 		}
@@ -173,10 +180,18 @@ func chosen(jobs []queue.JobInfo, c *wire.Choice) (ids []string) {
 }
 
 func chooses(c *wire.Choice, j *queue.JobInfo) bool {
-	return strings.Contains(j.Reason, c.Reason) && (c.Before == nil || j.EndedAt.Before(*c.Before)) && (c.Since == nil || !j.EndedAt.Before(*c.Since))
+	return strings.Contains(j.Reason, c.Reason) && (c.Before == nil || stands(j).Before(*c.Before)) && (c.Since == nil || !stands(j).Before(*c.Since))
 }
 
-// beginAt lets a list of dead jobs, which stand by when they died, begin with the first that may
+// stands is the instant by which a job stands in its list: when it died, or since when it is held.
+func stands(j *queue.JobInfo) time.Time {
+	if j.State == queue.Held {
+		return j.HeldAt
+	}
+	return j.EndedAt
+}
+
+// beginAt lets a list of dead or held jobs, which stand by such an instant, begin with the first that may
 // be chosen.
 func beginAt(r *queue.ListRequest, c *wire.Choice) {
 	if c.Since != nil && r.After == "" {
@@ -187,5 +202,5 @@ func beginAt(r *queue.ListRequest, c *wire.Choice) {
 // pastChoice reports whether none behind these can be chosen.
 func pastChoice(c *wire.Choice, jobs []queue.JobInfo) bool {
 	n := len(jobs)
-	return n > 0 && c.Before != nil && !jobs[n-1].EndedAt.Before(*c.Before)
+	return n > 0 && c.Before != nil && !stands(&jobs[n-1]).Before(*c.Before)
 }

@@ -83,7 +83,7 @@ func TestListJobs(t *testing.T) {
 		}
 	}
 	for query, field := range map[string]string{
-		"": "state", "state=held": "state", "state=x": "state", "state=dead&limit=0": "limit", "state=dead&limit=501": "limit", "state=dead&lane=a": "lane",
+		"": "state", "state=deferred": "state", "state=x": "state", "state=dead&limit=0": "limit", "state=dead&limit=501": "limit", "state=dead&lane=a": "lane",
 		"state=waiting&reason=a": "reason", "state=dead&after=x": "after",
 	} {
 		f.do("GET", jobs+"?"+query, "").want(t, 400, "reason", "invalid_field", "field", field)

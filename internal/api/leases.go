@@ -94,7 +94,7 @@ func (h *handler) readPull(r *http.Request) (pull.Ask, *Problem) {
 	return ask, nil
 }
 
-var verdicts = map[string]queue.Verdict{"delivered": queue.Deliver, "retry": queue.Fail, "dead": queue.Bury, "released": queue.Release, "throttled": queue.Throttle, "down": queue.Down}
+var verdicts = map[string]queue.Verdict{"delivered": queue.Deliver, "retry": queue.Fail, "dead": queue.Bury, "released": queue.Release, "held": queue.Hold, "throttled": queue.Throttle, "down": queue.Down}
 
 // settleJobs ends leases. It may be repeated.
 func (h *handler) settleJobs(w http.ResponseWriter, r *http.Request) {
@@ -158,7 +158,7 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	verdict, ok := verdicts[j.Outcome]
 	switch {
 	case !ok:
-		return 0, badField(at+"outcome", shorten(j.Outcome)+" must be delivered, retry, dead, released, throttled or down")
+		return 0, badField(at+"outcome", shorten(j.Outcome)+" must be delivered, retry, dead, released, held, throttled or down")
 	case j.After != nil && verdict != queue.Fail && verdict != queue.Throttle:
 		return 0, badField(at+"after", "can be given with retry and throttled only")
 	case j.After == nil && verdict == queue.Throttle:
@@ -167,12 +167,12 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxHold.String())
 	case j.LaneOnly && verdict != queue.Throttle:
 		return 0, badField(at+"lane_only", "can be given with throttled only")
-	case j.Trouble && verdict != queue.Fail:
-		return 0, badField(at+"trouble", "can be given with retry only; down always is")
+	case j.Trouble && verdict != queue.Fail && verdict != queue.Hold:
+		return 0, badField(at+"trouble", "can be given with retry and held only; down always is")
 	case j.After != nil && (*j.After < 0 || j.After.D() > queue.MaxBackoffLimit):
 		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxBackoffLimit.String())
 	case j.Reason != "" && (verdict == queue.Deliver || verdict == queue.Release):
-		return 0, badField(at+"reason", "can be given with retry, dead, throttled and down only")
+		return 0, badField(at+"reason", "can be given with retry, dead, held, throttled and down only")
 	case len(j.Reason) > queue.MaxReasonBytes:
 		return 0, tooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
 	}

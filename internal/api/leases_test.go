@@ -130,7 +130,7 @@ func TestBadPulls(t *testing.T) {
 		{"settle", `{"jobs":[]}`, "invalid_field", "jobs"},
 		{"settle", `{"jobs":[` + many + `]}`, "invalid_field", "jobs"},
 		{"settle", list(lease), "invalid_field", "jobs.0.outcome"},
-		{"settle", list(lease + `,"outcome":"held"`), "invalid_field", "jobs.0.outcome"},
+		{"settle", list(lease + `,"outcome":"unknown"`), "invalid_field", "jobs.0.outcome"},
 		{"settle", list(lease+`,"outcome":"delivered"`, lease+`,"outcome":"delivered","after":"1s"`), "invalid_field", "jobs.1.after"},
 		{"settle", list(lease + `,"outcome":"retry","after":"-1s"`), "invalid_field", "jobs.0.after"},
 		{"settle", list(lease + `,"outcome":"retry","after":"721h"`), "invalid_field", "jobs.0.after"},

@@ -48,7 +48,7 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Prob
 	req = queue.ListRequest{Queue: r.PathValue("queue"), After: q.Get("after"), Limit: defaultPage}
 	state := q.Get("state")
 	if req.State.UnmarshalText([]byte(state)) != nil {
-		return req, c, badField("state", shorten(state)+" must be one of waiting, scheduled, leased, dead")
+		return req, c, badField("state", shorten(state)+" must be one of waiting, scheduled, leased, held, dead")
 	}
 	if s := q.Get("limit"); s != "" {
 		n, err := strconv.Atoi(s)
@@ -75,8 +75,8 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Prob
 		}
 	}
 	for _, name := range []string{"reason", "before", "since"} {
-		if q.Get(name) != "" && req.State != queue.Dead {
-			return req, c, badField(name, "can be chosen only among dead jobs")
+		if q.Get(name) != "" && req.State != queue.Dead && req.State != queue.Held {
+			return req, c, badField(name, "can be chosen only among dead and held jobs")
 		}
 	}
 	beginAt(&req, &c)
@@ -127,7 +127,7 @@ func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 func shownJob(info *queue.JobInfo) wire.Job {
 	j := wire.Job{
 		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Lane: info.Lane, Priority: info.Priority, Attempts: info.Attempts,
-		AppendedAt: instant(info.AppendedAt), ExpiresAt: instant(info.ExpiresAt), DueAt: instant(info.DueAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
+		AppendedAt: instant(info.AppendedAt), ExpiresAt: instant(info.ExpiresAt), DueAt: instant(info.DueAt), HeldAt: instant(info.HeldAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
 	}
 	if !info.ETA.At.IsZero() {
 		j.ETA = &queue.ETA{At: info.ETA.At.UTC(), Exact: info.ETA.Exact}

@@ -56,6 +56,7 @@ const (
 	ReasonConflict       Reason = "conflict"
 	ReasonNotCancellable Reason = "not_cancellable"
 	ReasonNotDead        Reason = "not_dead"
+	ReasonNotHeld        Reason = "not_held"
 	ReasonNotEmpty       Reason = "not_empty"
 	ReasonHasChildren    Reason = "has_children"
 	ReasonRevision       Reason = "revision_mismatch"
@@ -100,6 +101,7 @@ var meanings = map[Reason]meaning{
 	ReasonConflict:       {http.StatusConflict, "another job has this id"},
 	ReasonNotCancellable: {http.StatusConflict, "the job cannot be cancelled any more"},
 	ReasonNotDead:        {http.StatusConflict, "the job is not dead"},
+	ReasonNotHeld:        {http.StatusConflict, "the job is not held"},
 	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
 	ReasonHasChildren:    {http.StatusConflict, "the queue has children"},
 	ReasonRevision:       {http.StatusPreconditionFailed, "the queue is at another revision"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
 )
@@ -115,7 +116,7 @@ func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *Problem) 
 	return spec, nil
 }
 
-// validTarget checks the target of a spec; its error is a *Problem.
+// validTarget checks the target of a spec, and completes the spec by it; its error is a *Problem.
 func (h *handler) validTarget(spec *queue.Spec) error {
 	if len(spec.Deliver) == 0 {
 		return nil
@@ -124,6 +125,7 @@ func (h *handler) validTarget(spec *queue.Spec) error {
 	var field *queue.FieldError
 	switch {
 	case err == nil:
+		deliver.Complete(spec)
 		return nil
 	case errors.As(err, &field):
 		return refusedField(field)

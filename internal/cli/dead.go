@@ -114,13 +114,18 @@ func (c *choice) wire(now time.Time) (wire.Choice, error) {
 // all does something to all that are chosen. Those that die again meanwhile are left
 // alone: it looks at no more than there were.
 func (c *choice) all(r *run, api *client.Client, what string, do func(context.Context, string, wire.Choice) (wire.Decided, error)) (sum wire.Decided, err error) {
+	return c.allOf(r, api.Dead, what, do)
+}
+
+// allOf is all among as many jobs as count says.
+func (c *choice) allOf(r *run, count func(context.Context, string) (int64, error), what string, do func(context.Context, string, wire.Choice) (wire.Decided, error)) (sum wire.Decided, err error) {
 	w, err := c.wire(time.Now())
 	if err != nil {
 		return sum, err
 	}
 	total := int64(len(c.IDs))
 	if total == 0 {
-		if total, err = api.Dead(r.ctx, c.Queue); err != nil {
+		if total, err = count(r.ctx, c.Queue); err != nil {
 			return sum, err
 		}
 	}
@@ -186,6 +191,9 @@ func (c *choice) tell(r *run, asJSON bool, sum wire.Decided, text string, err er
 	}
 	if err != nil {
 		return err
+	}
+	if sum.NotHeld > 0 {
+		return &ended{ExitRefused, fmt.Errorf("%s left alone: not held", plural(sum.NotHeld))}
 	}
 	if left := sum.NoRoom + sum.NotDead + sum.Broken; left > 0 {
 		return &ended{ExitRefused, fmt.Errorf("%s left alone: %d without room, %d not dead, %d that cannot be read", plural(left), sum.NoRoom, sum.NotDead, sum.Broken)}

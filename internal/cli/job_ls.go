@@ -11,7 +11,7 @@ import (
 
 type jobLsCmd struct {
 	Queue string  `arg:"" help:"Name of the queue."`
-	State string  `help:"Which jobs: ${enum}." enum:"waiting,scheduled,leased,dead" default:"waiting" placeholder:"STATE"`
+	State string  `help:"Which jobs: ${enum}." enum:"waiting,scheduled,leased,held,dead" default:"waiting" placeholder:"STATE"`
 	Lane  *string `help:"Only this lane, of waiting jobs; empty is that of jobs that name none." placeholder:"KEY"`
 	Limit int     `help:"How many at most; 0 is all." default:"100"`
 	output
@@ -20,7 +20,7 @@ type jobLsCmd struct {
 // Help is shown below the flags.
 func (jobLsCmd) Help() string {
 	return `Waiting jobs are listed lane by lane in the order in which they would leave it, scheduled ones by when
-they are due, dead ones by when they died, leased ones in no order.
+they are due, held ones by since when they are, dead ones by when they died, leased ones in no order.
 
 Examples:
   penstock job ls email
@@ -61,7 +61,7 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 		return "no such jobs\n"
 	}
 	t := table{header: []string{"ID", "LANE", "PRIORITY", "COST", "ATTEMPTS", "APPENDED"}, right: map[int]bool{2: true, 3: true, 4: true}}
-	last := map[string]string{"scheduled": "DUE", "leased": "DEPARTS", "dead": "DIED"}[state]
+	last := map[string]string{"scheduled": "DUE", "leased": "DEPARTS", "held": "HELD", "dead": "DIED"}[state]
 	if last != "" {
 		t.header = append(t.header, last)
 	}
@@ -77,6 +77,8 @@ func jobTable(jobs []wire.Job, state string, now time.Time) string {
 		case "":
 		case "DIED":
 			row = append(row, age(now, j.EndedAt)+" ago")
+		case "HELD":
+			row = append(row, "for "+age(now, j.HeldAt))
 		default:
 			row = append(row, instant(j.DueAt))
 		}

@@ -23,7 +23,7 @@ type lsCmd struct {
 
 // Help is shown below the flags.
 func (lsCmd) Help() string {
-	return `Columns: HELD is waiting + scheduled + leased, over the capacity; LANES is in how many
+	return `Columns: HELD is waiting + scheduled + leased + held, over the capacity; LANES is in how many
 lanes jobs wait; DEFERRED are on the overflow besides; OUT/S the measured departures a second over the last 10 to 20 s;
 OLDEST the age of the job at the head.
 

@@ -14,7 +14,7 @@ import (
 type List struct {
 	State  string
 	Lane   *string // only this one
-	Reason string  // of dead jobs; so too
+	Reason string  // of dead and held jobs; so too
 	Before *time.Time
 	Since  *time.Time
 	After  string
@@ -80,6 +80,12 @@ func (c *Client) Forget(ctx context.Context, queueName string, choice wire.Choic
 
 func (c *Client) decide(ctx context.Context, queueName, what string, choice wire.Choice) (d wire.Decided, err error) {
 	_, err = c.do(ctx, http.MethodPost, queuePath(queueName, what), nil, choice, &d)
+	return d, err
+}
+
+// Decide decides about held jobs, as many as one request does.
+func (c *Client) Decide(ctx context.Context, queueName string, decision wire.Decision) (d wire.Decided, err error) {
+	_, err = c.do(ctx, http.MethodPost, queuePath(queueName, "decide"), nil, decision, &d)
 	return d, err
 }
 

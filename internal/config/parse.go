@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -177,5 +178,6 @@ func (d *document) queue(i int, node ast.Node, validate func(json.RawMessage) er
 	if err != nil {
 		return queue.Spec{}, c.blame(node, err)
 	}
+	deliver.Complete(&spec)
 	return spec, nil
 }

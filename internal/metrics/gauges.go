@@ -101,6 +101,7 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 		rest.Waiting -= info.Waiting
 		rest.Scheduled -= info.Scheduled
 		rest.Leased -= info.Leased
+		rest.Held -= info.Held
 		rest.Deferred -= info.Deferred
 		rest.Dead -= info.Dead
 	}
@@ -124,7 +125,7 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 
 func (g *Gauges) set(info *queue.Info, now time.Time) {
 	name := info.Spec.Name
-	g.states(name, &queue.Totals{Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Deferred: info.Deferred, Dead: info.Dead})
+	g.states(name, &queue.Totals{Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Held: info.Held, Deferred: info.Deferred, Dead: info.Dead})
 	age := 0.0
 	if !info.OldestWaiting.IsZero() {
 		age = max(now.Sub(info.OldestWaiting).Seconds(), 0)
@@ -162,7 +163,7 @@ func perSecond(r leaky.Rate) float64 {
 
 func (g *Gauges) states(label string, n *queue.Totals) {
 	for state, jobs := range map[queue.State]int64{
-		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Deferred: n.Deferred, queue.Dead: n.Dead,
+		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Held: n.Held, queue.Deferred: n.Deferred, queue.Dead: n.Dead,
 	} {
 		g.jobs.WithLabelValues(label, state.String()).Set(float64(max(jobs, 0)))
 	}

@@ -20,6 +20,7 @@ type Job struct {
 	AppendedAt *time.Time  `json:"appended_at,omitempty"`
 	ExpiresAt  *time.Time  `json:"expires_at,omitempty"`
 	DueAt      *time.Time  `json:"due_at,omitempty"`
+	HeldAt     *time.Time  `json:"held_at,omitempty"`
 	EndedAt    *time.Time  `json:"ended_at,omitempty"`
 	Reason     string      `json:"reason,omitempty"`
 	Why        *Why        `json:"why,omitempty"`

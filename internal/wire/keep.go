@@ -33,16 +33,30 @@ type Choice struct {
 	IDs []string `json:"ids,omitempty"`
 	// Reason chooses those whose last reason contains it.
 	Reason string `json:"reason,omitempty"`
-	// Before chooses those that died before.
+	// Before chooses those that died, or came to be held, before.
 	Before *time.Time `json:"before,omitzero"`
-	// Since chooses those that died then or later.
+	// Since chooses those that did so then or later.
 	Since *time.Time `json:"since,omitzero"`
 	// After is the Next of the answer before.
 	After  string `json:"after,omitempty"`
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// Decided is what became of the dead jobs that one request came to.
+// Decision chooses held jobs, and says what is to become of them.
+type Decision struct {
+	Choice
+	Decision string `json:"decision"` // release, delivered or dead
+	// Note replaces the reason of those that end, unless it is empty.
+	Note string `json:"note,omitempty"`
+}
+
+// OneDecision says what is to become of one held job.
+type OneDecision struct {
+	Decision string `json:"decision"`
+	Note     string `json:"note,omitempty"`
+}
+
+// Decided is what became of the dead or held jobs that one request came to.
 type Decided struct {
 	LookedAt  int64  `json:"looked_at"`
 	Matched   int64  `json:"matched"`
@@ -51,6 +65,10 @@ type Decided struct {
 	NoRoom    int64  `json:"no_room,omitempty"`
 	NotDead   int64  `json:"not_dead,omitempty"`
 	Broken    int64  `json:"broken,omitempty"`
+	Released  int64  `json:"released,omitempty"`
+	Delivered int64  `json:"delivered,omitempty"`
+	Dead      int64  `json:"dead,omitempty"`
+	NotHeld   int64  `json:"not_held,omitempty"`
 	Next      string `json:"next,omitempty"`
 }
 
@@ -63,6 +81,10 @@ func (d *Decided) Add(n Decided) {
 	d.NoRoom += n.NoRoom
 	d.NotDead += n.NotDead
 	d.Broken += n.Broken
+	d.Released += n.Released
+	d.Delivered += n.Delivered
+	d.Dead += n.Dead
+	d.NotHeld += n.NotHeld
 	d.Next = n.Next
 }
 

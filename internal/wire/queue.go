@@ -77,6 +77,7 @@ type Stats struct {
 	Waiting   int64 `json:"waiting"`
 	Scheduled int64 `json:"scheduled"`
 	Leased    int64 `json:"leased"`
+	HeldJobs  int64 `json:"held"` // may have been sent; a person decides
 	Deferred  int64 `json:"deferred"`
 	Dead      int64 `json:"dead"`
 	// Lanes is in how many lanes jobs wait.
@@ -109,7 +110,7 @@ type Stats struct {
 }
 
 // Held is how many jobs the queue holds, as its capacity counts them.
-func (s *Stats) Held() int64 { return s.Waiting + s.Scheduled + s.Leased }
+func (s *Stats) Held() int64 { return s.Waiting + s.Scheduled + s.Leased + s.HeldJobs }
 
 // Queues is a page of the list of queues.
 type Queues struct {

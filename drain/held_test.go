@@ -1,0 +1,57 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// A job of which its handler does not know whether it was sent is held, and goes again when a person releases it.
+func TestUnknownIsHeld(t *testing.T) {
+	onBoth(t, func(t *testing.T, e queue.Engine) {
+		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended, attempts := make(chan error, 1), make(chan int, 9)
+		go func() {
+			ended <- drain.Run(ctx, e, drain.HandlerFunc(func(_ context.Context, job *drain.Job) error {
+				attempts <- job.Attempt
+				if job.Attempt == 1 {
+					return drain.Unknown(errors.New("the connection was lost"))
+				}
+				return nil
+			}), drain.Options{})
+		}()
+		defer func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
+		push(t, e, "q", 0, 1)
+		until := func(want queue.State) {
+			t.Helper()
+			for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+				j, err := e.Job(t.Context(), "q", "000000")
+				if err == nil && j.State == want {
+					return
+				}
+				if time.Now().After(end) {
+					t.Fatalf("%+v, %v; want %v", j, err, want)
+				}
+			}
+		}
+		until(queue.Held)
+		if s, err := e.Decide(t.Context(), "q", []string{"000000"}, queue.Release, ""); err != nil || s[0] != queue.Waiting {
+			t.Fatal(s, err)
+		}
+		until(queue.Delivered)
+		if n := len(attempts); n != 2 {
+			t.Errorf("%d attempts", n)
+		}
+	})
+}
