@@ -32,4 +32,5 @@ var figures = []Figure{
 	pacing(14),
 	pacing(100),
 	pacing(1000),
+	closedLoop,
 }
