@@ -65,7 +65,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 			t.Errorf("lane %q: %v", lane, err)
 		}
 	}
-	for _, name := range []string{"Nats-Msg-Id", "nats-rollup", "NATS-TTL", "Nats-Expected-Last-Sequence"} {
+	for _, name := range []string{"Nats-Msg-Id", "nats-rollup", "NATS-TTL", "Nats-Expected-Last-Sequence", "Status", "status"} {
 		var refused *queue.FieldError
 		if err := target.Accept(&queue.Job{Queue: "q", Lane: "a", Headers: map[string]string{name: "1"}}); !errors.As(err, &refused) || refused.Field != "headers."+name {
 			t.Errorf("header %s: %v", name, err)
