@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
@@ -126,6 +127,8 @@ func (s *SMTP) checkLogin(at string) error {
 		}
 	}
 	switch {
+	case strings.Contains(s.Username, "${"):
+		return setting.Error(at+"username", "", "refers to a secret; only the password can: who logs in, people must see")
 	case (s.Username == "") != (s.Password == ""):
 		return setting.Error(at+"username", "", "and password must be given together, or both left out")
 	case s.Password == "":
@@ -152,7 +155,7 @@ func isHost(s string) bool {
 	if _, err := netip.ParseAddr(s); err == nil {
 		return true
 	}
-	return isDomain(s) && strings.IndexFunc(s, func(r rune) bool { return r > '~' }) < 0
+	return isDomain(s) && isASCII(s) && !egress.EndsInNumber(s) // some resolvers take 2130706433 for an address
 }
 
 func isLoopback(host string) bool {

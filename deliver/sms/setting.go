@@ -1,12 +1,14 @@
 package sms
 
 import (
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
@@ -140,6 +142,9 @@ func checkURL(at, text string) (*url.URL, error) {
 		return nil, setting.Error(at, "", want)
 	case strings.Contains(text, "#"):
 		return nil, setting.Error(at, "", "must not have a fragment (#): it is never sent")
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err != nil && egress.EndsInNumber(u.Hostname()) {
+		return nil, setting.Error(at, "", "has a host that is neither a name nor an address; write an address such as 192.0.2.1")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {

@@ -81,6 +81,7 @@ func TestSetting(t *testing.T) {
 		{`"url": "https://u:secret@x"`, "url"},
 		{`"url": "https://x?a=secret"`, "url"},
 		{`"url": "https://x:0"`, "url"},
+		{`"url": "https://2130706433"`, "url"},
 		{`"url": "https://x#secret"`, "url"},
 		{`"url": "https://x/${secret:X}"`, "url"},
 		{`"url": "` + strings.Repeat("x", 3000) + `"`, "url"},
