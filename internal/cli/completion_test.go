@@ -99,7 +99,7 @@ func TestComplete(t *testing.T) {
 		"penstock q":                          "queue",
 		"  ./bin/penstock \t  queue  info  s": "sms",
 		"penstock top --sort=re":              "refused",
-		"penstock top --sort=":                "fullness name held in out refused deferred lost",
+		"penstock top --sort=":                "fullness name size in out refused deferred lost",
 		`penstock queue pause --reason "too many" s`:            "sms",
 		`penstock queue pause --reason 'too "many' s`:           "sms",
 		`penstock queue pause --reason too\ many s`:             "sms",

@@ -140,7 +140,7 @@ func TestPurge(t *testing.T) {
 	expect(t, ExitDone, "DUE", "", "job", "ls", "email", "--state", "scheduled")
 	expect(t, ExitDone, "no such jobs", "", "job", "ls", "email", "--state", "leased")
 	expect(t, ExitUsage, "", "--lane", "job", "ls", "email", "--state", "dead", "--lane", "x")
-	expect(t, ExitUsage, "", "--state", "job", "ls", "email", "--state", "held")
+	expect(t, ExitUsage, "", "--state", "job", "ls", "email", "--state", "deferred")
 	expect(t, ExitDone, "6 jobs would be taken back\n", "", "queue", "purge", "email", "--dry-run")
 	expect(t, ExitRefused, "", "2 jobs of queue email will be taken back", "queue", "purge", "email", "--lane", "x")
 	expect(t, ExitDone, "2 jobs taken back\n", "", "queue", "purge", "email", "--lane", "x", "--yes")

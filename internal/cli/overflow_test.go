@@ -101,7 +101,7 @@ func TestOverflowLife(t *testing.T) {
 	expect(t, ExitDone, "overflow: reject -> defer", "", "queue", "set", "email", "--overflow", "defer")
 
 	// How many are deferred is rough: what was seen on the overflow counts too.
-	if table := expect(t, ExitDone, "DEFERRED", "", "queue", "ls").out; !regexp.MustCompile(`LEASED  DEFERRED  DEAD .*\nemail +unlimited +4/4 +4 +[01] +0 +0 +([6-9]|1[0-2]) +0 `).MatchString(table) {
+	if table := expect(t, ExitDone, "DEFERRED", "", "queue", "ls").out; !regexp.MustCompile(`LEASED  HELD  DEFERRED  DEAD .*\nemail +unlimited +4/4 +4 +[01] +0 +0 +0 +([6-9]|1[0-2]) +0 `).MatchString(table) {
 		t.Error(table)
 	}
 	expect(t, ExitDone, " now; since made 6 were, 0 came back", "", "queue", "info", "email")

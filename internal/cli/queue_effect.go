@@ -43,7 +43,7 @@ func effectOf(r *run, api *client.Client, present *wire.Queue, file *queue.Spec,
 				c.effect = e.drained("")
 			}
 		case "capacity":
-			if e.AboveCapacity = max(0, s.Held()-file.Capacity); e.AboveCapacity > 0 {
+			if e.AboveCapacity = max(0, s.Size()-file.Capacity); e.AboveCapacity > 0 {
 				c.effect = fmt.Sprintf("%d more than that are held; nothing is dropped, and there is no room until they have left", e.AboveCapacity)
 			}
 		case "max_in_flight":

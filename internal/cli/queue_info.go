@@ -50,7 +50,7 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 		"rate", fmt.Sprintf("%s, revision %d", pace(q), q.Revision),
 		"adapt", adaptedOf(q),
 		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
-		"held", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased, %d held for a person", s.Held(), q.Capacity, s.Waiting, s.Scheduled, s.Leased, s.HeldJobs),
+		"size", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased, %d held for a person", s.Size(), q.Capacity, s.Waiting, s.Scheduled, s.Leased, s.HeldJobs),
 		"limits", limitsOf(q),
 		"quota", quotasOf(s.Quotas),
 		"parent", parentOf(q.Parent),

@@ -23,7 +23,7 @@ type lsCmd struct {
 
 // Help is shown below the flags.
 func (lsCmd) Help() string {
-	return `Columns: HELD is waiting + scheduled + leased + held, over the capacity; LANES is in how many
+	return `Columns: SIZE is waiting + scheduled + leased + held, over the capacity; LANES is in how many
 lanes jobs wait; DEFERRED are on the overflow besides; OUT/S the measured departures a second over the last 10 to 20 s;
 OLDEST the age of the job at the head.
 
@@ -118,13 +118,13 @@ func queueTable(queues []wire.Queue, now time.Time) string {
 		return "no queues; \"penstock queue set NAME rate=10/s\" makes one\n"
 	}
 	t := table{
-		header: []string{"NAME", "RATE", "HELD", "WAITING", "LANES", "SCHEDULED", "LEASED", "DEFERRED", "DEAD", "OUT/S", "OLDEST", "STATE"},
-		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true},
+		header: []string{"NAME", "RATE", "SIZE", "WAITING", "LANES", "SCHEDULED", "LEASED", "HELD", "DEFERRED", "DEAD", "OUT/S", "OLDEST", "STATE"},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true, 8: true, 9: true, 10: true, 11: true},
 	}
 	for i := range queues {
 		q := &queues[i]
-		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Held(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Lanes), num(q.Stats.Scheduled),
-			num(q.Stats.Leased), num(q.Stats.Deferred), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q)+pullOf(q))
+		t.add(q.Name, rateOf(q), fmt.Sprintf("%d/%d", q.Stats.Size(), q.Capacity), num(q.Stats.Waiting), num(q.Stats.Lanes), num(q.Stats.Scheduled),
+			num(q.Stats.Leased), num(q.Stats.HeldJobs), num(q.Stats.Deferred), num(q.Stats.Dead), fmt.Sprintf("%.1f", q.Stats.Outflow), age(now, q.Stats.OldestWaiting), stateOf(q)+pullOf(q))
 	}
 	return t.String()
 }
@@ -188,7 +188,7 @@ func stateOf(q *wire.Queue) string {
 		return pausedOf(q.Pause)
 	case heldUp(q) != "":
 		return heldUp(q)
-	case q.Stats.Held() >= q.Capacity:
+	case q.Stats.Size() >= q.Capacity:
 		return "full"
 	case q.Stats.Waiting > 0:
 		return "flowing"

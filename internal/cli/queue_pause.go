@@ -96,6 +96,6 @@ func (o output) done(r *run, q *wire.Queue, err error) error {
 	if o.json() {
 		return printJSON(r.Out, q)
 	}
-	_, err = fmt.Fprintf(r.Out, "%s is %s; %d of %d held\n", q.Name, stateOf(q), q.Stats.Held(), q.Capacity)
+	_, err = fmt.Fprintf(r.Out, "%s is %s; %d of %d places taken\n", q.Name, stateOf(q), q.Stats.Size(), q.Capacity)
 	return err
 }

@@ -46,7 +46,7 @@ func (c *applyCmd) surplus(r *run, api *client.Client, specs []queue.Spec) ([]ap
 		}
 		a := applied{
 			Queue: q.Name, Action: actionRemoved, Revision: q.Revision, Changes: []change{},
-			Surplus: &surplus{Held: q.Stats.Held(), Deferred: q.Stats.Deferred},
+			Surplus: &surplus{Held: q.Stats.Size(), Deferred: q.Stats.Deferred},
 		}
 		switch {
 		case bounding[q.Name]:

@@ -37,7 +37,7 @@ func (c *rmCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if c.Force && q.Stats.Held()+q.Stats.Deferred > 0 && !c.Yes {
+	if c.Force && q.Stats.Size()+q.Stats.Deferred > 0 && !c.Yes {
 		if err := c.ask(r, holds(&q)); err != nil {
 			return err
 		}
@@ -59,9 +59,9 @@ func (c *rmCmd) Run(r *run) error {
 // holds says what is lost with a queue.
 func holds(q *wire.Queue) string {
 	if q.Stats.Deferred == 0 {
-		return fmt.Sprintf("holds %d jobs", q.Stats.Held())
+		return fmt.Sprintf("holds %d jobs", q.Stats.Size())
 	}
-	return fmt.Sprintf("holds %d jobs, has %d deferred", q.Stats.Held(), q.Stats.Deferred)
+	return fmt.Sprintf("holds %d jobs, has %d deferred", q.Stats.Size(), q.Stats.Deferred)
 }
 
 func (c *rmCmd) ask(r *run, holds string) error {

@@ -16,7 +16,7 @@ import (
 )
 
 type topCmd struct {
-	Sort     string        `help:"By what: ${enum}. All but name put the greatest first." enum:"fullness,name,held,in,out,refused,deferred,lost" default:"fullness" placeholder:"COLUMN"`
+	Sort     string        `help:"By what: ${enum}. All but name put the greatest first." enum:"fullness,name,size,in,out,refused,deferred,lost" default:"fullness" placeholder:"COLUMN"`
 	Interval time.Duration `help:"How often it looks." default:"2s"`
 	Once     bool          `help:"Look twice, an interval apart, print one picture and end."`
 	Rows     int           `help:"How many queues at most; 0 is as many as fit, or all where the output is no terminal." default:"0" placeholder:"N"`
@@ -25,7 +25,7 @@ type topCmd struct {
 
 // Help is shown below the flags.
 func (topCmd) Help() string {
-	return `Columns: FILL is held over capacity; IN/S the jobs that came into the queue, those that came back
+	return `Columns: FILL is size over capacity; IN/S the jobs that came into the queue, those that came back
 from the overflow and replayed ones included; OUT/S the measured departures over the last 10 to 20 s;
 REFUSED/S those for which there was no room; DEFERRED/S those put on the overflow, where
 DEFERRED are now. LOST/S are departures that could have been and were not, because no drainer

@@ -34,7 +34,7 @@ type flow struct {
 	Stop     *queue.Stop   `json:"stop,omitempty"`
 	Circuit  *wire.Circuit `json:"circuit_state,omitempty"`
 	Rate     string        `json:"rate"`
-	Held     int64         `json:"held"`
+	Size     int64         `json:"size"`
 	Capacity int64         `json:"capacity"`
 	Fullness float64       `json:"fullness"`
 	Deferred int64         `json:"deferred"`
@@ -73,10 +73,10 @@ func (p *picture) see(queues []wire.Queue, now time.Time) {
 		q := &queues[i]
 		f := flow{
 			Name: q.Name, State: stateOf(q), Paused: q.Paused, Pause: q.Pause, Stop: q.Stop, Circuit: q.CircuitState, Rate: rateOf(q),
-			Held: q.Stats.Held(), Capacity: q.Capacity, Deferred: q.Stats.Deferred, Out: q.Stats.Outflow,
+			Size: q.Stats.Size(), Capacity: q.Capacity, Deferred: q.Stats.Deferred, Out: q.Stats.Outflow,
 		}
 		if q.Capacity > 0 {
-			f.Fullness = float64(f.Held) / float64(q.Capacity)
+			f.Fullness = float64(f.Size) / float64(q.Capacity)
 		}
 		c := countsOf(&q.Stats)
 		if b, known := before[q.Name]; known {
@@ -108,8 +108,8 @@ func (p *picture) order() {
 		switch p.sort {
 		case "fullness":
 			return f.Fullness
-		case "held":
-			return float64(f.Held)
+		case "size":
+			return float64(f.Size)
 		case "out":
 			return f.Out
 		case "in":

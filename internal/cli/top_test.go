@@ -39,9 +39,9 @@ func TestTopOnce(t *testing.T) {
 	if err := store.Pause(t.Context(), "paused", queue.Pause{Reason: "too\x1b[2Jmany"}); err != nil {
 		t.Fatal(err)
 	}
-	want := `4 queues: 7 held, 0 deferred; a second 0.0 out, 0.0 in, 0.0 refused, 0.0 deferred, 0.0 lost
+	want := `4 queues: 7 jobs, 0 deferred; a second 0.0 out, 0.0 in, 0.0 refused, 0.0 deferred, 0.0 lost
 
-NAME    FILL                         HELD  RATE  IN/S  OUT/S  REFUSED/S  DEFERRED/S  DEFERRED  LOST/S  STATE
+NAME    FILL                         SIZE  RATE  IN/S  OUT/S  REFUSED/S  DEFERRED/S  DEFERRED  LOST/S  STATE
 over    [####################] 133%   4/3   1/s   0.0    0.0        0.0         0.0         0     0.0  full
 half    [##########..........]  50%   2/4   1/s   0.0    0.0        0.0         0.0         0     0.0  flowing
 paused  [#####...............]  25%   1/4   1/s   0.0    0.0        0.0         0.0         0     0.0  paused: too [2Jmany
@@ -54,7 +54,7 @@ empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         
 	expect(t, ExitDone, "\nempty ", "", "top", "--once", "--interval", "50ms", "--sort", "name", "--rows", "1")
 	expect(t, ExitDone, "\nand 3 more\n", "", "top", "--once", "--interval", "50ms", "--sort", "name", "--rows", "1")
 
-	r = expect(t, ExitDone, "", "", "top", "--once", "--interval", "50ms", "--sort", "held", "-o", "json")
+	r = expect(t, ExitDone, "", "", "top", "--once", "--interval", "50ms", "--sort", "size", "-o", "json")
 	var seen struct {
 		Seconds float64
 		Queues  []map[string]any
@@ -110,7 +110,7 @@ func TestTopTellsWhatChanged(t *testing.T) {
 func TestTopSorts(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	for by, want := range map[string]string{
-		"fullness": "d", "name": "a", "held": "e", "out": "c", "in": "b", "refused": "f", "deferred": "g", "lost": "h",
+		"fullness": "d", "name": "a", "size": "e", "out": "c", "in": "b", "refused": "f", "deferred": "g", "lost": "h",
 	} {
 		p := &picture{sort: by}
 		look := func(n int64) []wire.Queue {

@@ -43,12 +43,12 @@ func (p *picture) text(width, rows int) string {
 
 // summary adds all queues up.
 func (p *picture) summary() string {
-	var held, deferred int64
+	var size, deferred int64
 	var out float64
 	var sum speeds
 	for i := range p.Queues {
 		f := &p.Queues[i]
-		held, deferred, out = held+f.Held, deferred+f.Deferred, out+f.Out
+		size, deferred, out = size+f.Size, deferred+f.Deferred, out+f.Out
 		if f.speeds != nil {
 			sum.In, sum.Refused, sum.Deferred, sum.Lost = sum.In+f.In, sum.Refused+f.Refused, sum.Deferred+f.speeds.Deferred, sum.Lost+f.Lost
 		}
@@ -57,7 +57,7 @@ func (p *picture) summary() string {
 	if len(p.Queues) == 1 {
 		queues = "1 queue"
 	}
-	text := fmt.Sprintf("%s: %d held, %d deferred; a second %s out", queues, held, deferred, decimal(out))
+	text := fmt.Sprintf("%s: %d jobs, %d deferred; a second %s out", queues, size, deferred, decimal(out))
 	if p.Seconds > 0 {
 		text += fmt.Sprintf(", %s in, %s refused, %s deferred, %s lost", decimal(sum.In), decimal(sum.Refused), decimal(sum.Deferred), decimal(sum.Lost))
 	}
@@ -88,7 +88,7 @@ func columnsOf(name, bar int) []column {
 	return []column{
 		{"NAME", false, 0, func(f *flow) string { return cut(plain(f.Name), name) }},
 		{"FILL", false, 3, func(f *flow) string { return barOf(f.Fullness, bar) }},
-		{"HELD", true, 0, func(f *flow) string { return fmt.Sprintf("%d/%d", f.Held, f.Capacity) }},
+		{"SIZE", true, 0, func(f *flow) string { return fmt.Sprintf("%d/%d", f.Size, f.Capacity) }},
 		{"RATE", true, 8, func(f *flow) string { return f.Rate }},
 		{"IN/S", true, 2, speed(func(s *speeds) float64 { return s.In })},
 		{"OUT/S", true, 1, func(f *flow) string { return decimal(f.Out) }},

@@ -227,7 +227,7 @@ func TestQueuesOfManyPages(t *testing.T) {
 		_, _ = io.WriteString(w, page)
 	})
 	queues, err := c.Queues(t.Context())
-	if err != nil || len(queues) != 2 || queues[0].Rate.String() != "14/s" || queues[0].Stats.Held() != 4 || queues[1].Name != "b" {
+	if err != nil || len(queues) != 2 || queues[0].Rate.String() != "14/s" || queues[0].Stats.Size() != 4 || queues[1].Name != "b" {
 		t.Errorf("%+v, %v", queues, err)
 	}
 }

@@ -192,7 +192,7 @@ func (d *run) flow(ctx context.Context) error {
 		if err == nil {
 			d.o.Watch(film.scene(d.snapshot(q.Stats)))
 		}
-		if running == 0 && (ctx.Err() != nil || err == nil && q.Stats.Held()+q.Stats.Deferred == 0) {
+		if running == 0 && (ctx.Err() != nil || err == nil && q.Stats.Size()+q.Stats.Deferred == 0) {
 			return errors.Join(problems...)
 		}
 	}
@@ -229,7 +229,7 @@ func (d *run) snapshot(stats wire.Stats) snapshot {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.stats = stats
-	s := snapshot{at: time.Since(d.start), held: stats.Held(), deferred: stats.Deferred, capacity: d.o.Capacity, rate: d.o.Outflow, now: d.rec.Now()}
+	s := snapshot{at: time.Since(d.start), held: stats.Size(), deferred: stats.Deferred, capacity: d.o.Capacity, rate: d.o.Outflow, now: d.rec.Now()}
 	for _, n := range d.counts {
 		s.offered += n.Read
 		s.accepted += n.Accepted + n.Deferred

@@ -145,7 +145,7 @@ func (s ingressStore) Look(ctx context.Context, name string) (Stats, error) {
 		return Stats{}, err
 	}
 	t := &q.Stats
-	return Stats{Held: t.Held(), Dead: t.Dead, Lost: t.Lost, Released: t.Released, Expired: t.Expired}, nil
+	return Stats{Held: t.Size(), Dead: t.Dead, Lost: t.Lost, Released: t.Released, Expired: t.Expired}, nil
 }
 
 func (s ingressStore) Remove(ctx context.Context, name string) error {

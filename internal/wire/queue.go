@@ -110,7 +110,7 @@ type Stats struct {
 }
 
 // Held is how many jobs the queue holds, as its capacity counts them.
-func (s *Stats) Held() int64 { return s.Waiting + s.Scheduled + s.Leased + s.HeldJobs }
+func (s *Stats) Size() int64 { return s.Waiting + s.Scheduled + s.Leased + s.HeldJobs }
 
 // Queues is a page of the list of queues.
 type Queues struct {

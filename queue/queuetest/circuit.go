@@ -96,10 +96,10 @@ var circuitRules = []rule{
 		q := r.queue("q", "unlimited", breaks(2, time.Second, 5*time.Second), leased(time.Minute, 3))
 		r.counted(q, 9)
 		at := r.breakdown(q)
-		for i, wait := range []time.Duration{1, 2, 4, 5, 5} {
-			at = at.Add(wait * time.Second)
+		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
+			at = at.Add(wait)
 			v := r.probe(q, at)
-			next := min(5*time.Second, 2*wait*time.Second)
+			next := min(5*time.Second, 2*wait)
 			r.stops(q, at.Add(next), queue.HoldDown, "refused")
 			if i%2 == 0 { // the others are never answered
 				r.says(queue.Down, "refused", 0, v)
