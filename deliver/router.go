@@ -2,6 +2,7 @@ package deliver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -65,7 +66,10 @@ var kinds = map[string]kind{
 	},
 	"asynq": {
 		func() setting.Setting { return asynqx.Default() },
-		func(o Options) Sender { return asynqx.New(o.Asynq) },
+		func(o Options) Sender {
+			o.Asynq.Concurrency = cmp.Or(o.Asynq.Concurrency, o.Concurrency)
+			return asynqx.New(o.Asynq)
+		},
 	},
 	"nats": {
 		func() setting.Setting { return natspub.Default() },

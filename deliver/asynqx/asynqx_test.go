@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -207,6 +208,35 @@ func TestAnswerLost(t *testing.T) {
 	if n := lost.Hits(); n != 1 {
 		t.Errorf("it was released %d times", n)
 	}
+}
+
+// Behind the gate a job waits for no connection: all that are released at once are under way at once.
+func TestConnectionsForAll(t *testing.T) {
+	n := 15 * runtime.GOMAXPROCS(0) // go-redis has 10 of each
+	server, _ := redis(t)
+	proxy, err := faultproxy.Start(t.Context(), server.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	s := asynqx.New(asynqx.Options{Redis: asynq.RedisClientOpt{Addr: proxy.Addr(), ReadTimeout: -1}, Concurrency: n})
+	defer s.Close()
+	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Named("EVALSHA", "EVAL"), Do: faultproxy.DelayReply, By: limit, Times: n})
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			j := job("a")
+			j.ID = fmt.Sprint("j", i)
+			_ = s.Deliver(t.Context(), j, gate{}, target())
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := held.Await(ctx); err != nil {
+		t.Errorf("%d of %d were under way: %v", held.Hits(), n, err)
+	}
+	held.Remove()
+	all.Wait()
 }
 
 func TestRedisIsAway(t *testing.T) {

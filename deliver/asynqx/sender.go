@@ -2,6 +2,7 @@ package asynqx
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,9 @@ var errNoRedis = errors.New("these drainers have no asynq to release tasks into:
 type Options struct {
 	// Redis is asynq's. Nil: no task can be released.
 	Redis asynq.RedisConnOpt
+	// Concurrency is how many tasks are released at once: so many connections there may be, unless Redis says how
+	// many. A task that had to wait for one would leave when its window is over. The default is go-redis'.
+	Concurrency int
 }
 
 // Sender releases jobs as tasks.
@@ -46,8 +50,21 @@ func New(o Options) *Sender {
 	if o.Redis == nil {
 		return &Sender{}
 	}
-	opt := once{o.Redis}
+	opt := once{pooled(o.Redis, o.Concurrency)}
 	return &Sender{client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt)}
+}
+
+// pooled has so many connections, unless it says how many.
+func pooled(opt asynq.RedisConnOpt, n int) asynq.RedisConnOpt {
+	switch o := opt.(type) {
+	case asynq.RedisClientOpt:
+		o.PoolSize = cmp.Or(o.PoolSize, n)
+		return o
+	case asynq.RedisFailoverClientOpt:
+		o.PoolSize = cmp.Or(o.PoolSize, n)
+		return o
+	}
+	return opt
 }
 
 // once makes clients that send a command once. go-redis sends one again whose answer was lost: a task that was done
