@@ -71,6 +71,8 @@ type MovedCounts struct {
 	Expired   int64 `json:"expired,omitzero"`
 	Refused   int64 `json:"refused,omitzero"`
 	Lost      int64 `json:"lost,omitzero"`
+	Throttled int64 `json:"throttled,omitzero"`
+	Down      int64 `json:"down,omitzero"`
 }
 
 // CountsOf are the counters of a queue.
@@ -78,7 +80,7 @@ func CountsOf(i *Info) MovedCounts {
 	return MovedCounts{
 		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, Replayed: i.Replayed,
 		TimedOut: i.TimedOut, Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released, Expired: i.Expired,
-		Refused: i.Refused, Lost: i.Lost,
+		Refused: i.Refused, Lost: i.Lost, Throttled: i.Throttled, Down: i.Down,
 	}
 }
 

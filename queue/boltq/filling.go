@@ -144,7 +144,7 @@ func (l *line) brought(q *queue.MovedQueue) counters {
 	return counters{
 		appended: c.Appended + putIn - q.Held, delivered: c.Delivered, retried: c.Retried, died: c.Died, released: c.Released,
 		expired: c.Expired, refused: c.Refused, lost: c.Lost, setAside: c.SetAside, returned: c.Returned, missing: c.Missing,
-		cancelled: c.Cancelled, timedOut: c.TimedOut, replayed: c.Replayed,
+		cancelled: c.Cancelled, timedOut: c.TimedOut, replayed: c.Replayed, throttled: c.Throttled, down: c.Down,
 	}
 }
 

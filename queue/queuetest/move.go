@@ -32,6 +32,17 @@ var moveRules = []rule{
 			r.job(q, id)
 		}
 	}},
+	{"what its receiver put off goes on being counted", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 2)...)
+		v := r.reserve(q, 2)
+		r.settled(queue.Waiting, queue.Settlement{Lease: lease(v[0]), Verdict: queue.Throttle})
+		r.settled(queue.Waiting, queue.Settlement{Lease: lease(v[1]), Verdict: queue.Down})
+		r.move(r.export(q))
+		if i := r.info(q); i.Throttled != 1 || i.Down != 1 {
+			r.Errorf("counted as throttled %d, as down %d", i.Throttled, i.Down)
+		}
+	}},
 	{"what was moved leaves in the order in which it would have", func(r *rig) {
 		q := r.lively("unlimited")
 		r.clock.Advance(10 * time.Minute) // all that is scheduled is due

@@ -3,13 +3,13 @@
 --
 -- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat, rem, last, last cost
 -- ARGV[11]     how many jobs it held when the counters were
--- ARGV[12..25] its counters in order of COUNTED; then the number of its last errors, by whom it was paused and since when, those errors, the oldest first; then the
+-- ARGV[12..27] its counters in order of COUNTED; then the number of its last errors, by whom it was paused and since when, those errors, the oldest first; then the
 --              number of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in it, 0, 0
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
 local COUNTED = { 'appended', 'setaside', 'returned', 'missing', 'cancelled', 'replayed', 'timedout', 'delivered', 'retried', 'died', 'released',
-  'expired', 'refused', 'lost' }
+  'expired', 'refused', 'lost', 'throttled', 'down' }
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
@@ -29,7 +29,7 @@ for i, field in ipairs(COUNTED) do
   if field == 'appended' then by = by + put_in - tonumber(ARGV[11]) end
   add(q, field, by)
 end
-for i = 1, tonumber(ARGV[26]) do call('LPUSH', B .. 'r' .. nr, ARGV[28 + i]) end
+for i = 1, tonumber(ARGV[28]) do call('LPUSH', B .. 'r' .. nr, ARGV[30 + i]) end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
 -- go_on lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
@@ -41,7 +41,7 @@ local function go_on(l, at)
 end
 
 go_on(q, 7)
-local limits_at = 29 + tonumber(ARGV[26])
+local limits_at = 31 + tonumber(ARGV[28])
 for i, l in ipairs(q.limits or {}) do
   local at = limits_at + 4 * i - 3
   if i <= tonumber(ARGV[limits_at]) and l.max == 0 then
@@ -61,7 +61,7 @@ local last = tonumber(call('HGET', B, 'rev')) or 0
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
 if q.group == q then set(q, 'gsince', now) end
-call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[27], 'psince', ARGV[28])
+call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[29], 'psince', ARGV[30])
 paused_by(q, ARGV[5])
 local e = agenda(q)
 if e then due(e, q) end

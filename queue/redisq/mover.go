@@ -184,7 +184,7 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 	args := []any{
 		e.instant(), name, mark, q.Revision, pauseField(q.Pause), q.Pause.Reason, int64(b.TAT), b.Rem, int64(b.Last), b.LastCost, q.Held,
 		c.Appended, c.SetAside, c.Returned, c.Missing, c.Cancelled, c.Replayed, c.TimedOut, c.Delivered, c.Retried, c.Died, c.Released,
-		c.Expired, c.Refused, c.Lost, len(q.Errors), q.Pause.By, q.Pause.Since.UnixMicro(),
+		c.Expired, c.Refused, c.Lost, c.Throttled, c.Down, len(q.Errors), q.Pause.By, q.Pause.Since.UnixMicro(),
 	}
 	for i := len(q.Errors) - 1; i >= 0; i-- {
 		f := q.Errors[i]
