@@ -52,8 +52,8 @@ func (a *Adapt) Rule() leaky.Adapt {
 	return leaky.Adapt{Floor: a.Floor, Ceiling: a.Ceiling, Horizon: Horizon}
 }
 
-// validate checks the bounds against the rate that the queue begins with.
-func (a *Adapt) validate(rate leaky.Rate) error {
+// validate checks the bounds against the rate that the queue begins with, and the burst against the lowest rate.
+func (a *Adapt) validate(rate leaky.Rate, burst int64) error {
 	if !a.On() {
 		return nil
 	}
@@ -64,6 +64,9 @@ func (a *Adapt) validate(rate leaky.Rate) error {
 		return fieldErr("adapt.ceiling", a.Ceiling.String(), `must be a rate such as "20/s", which the queue never exceeds`)
 	case rate.Interval() > a.Floor.Interval() || rate.Interval() < a.Ceiling.Interval():
 		return fieldErr("rate", rate.String(), "must be from adapt.floor %s to adapt.ceiling %s: it is what the queue begins with", a.Floor, a.Ceiling)
+	}
+	if err := (leaky.Pacer{Rate: a.Floor, Burst: burst}).Validate(); err != nil {
+		return fieldErr("adapt.floor", a.Floor.String(), "%v", err)
 	}
 	return nil
 }

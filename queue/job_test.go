@@ -228,12 +228,16 @@ func TestSpecRefuses(t *testing.T) {
 		"low water of all":     {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = 1 }},
 		"low water of NaN":     {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = math.NaN() }},
 		"no job deferred":      {"deferred.max_jobs", func(s *Spec) { s.Deferred.MaxJobs = -1 }},
-		"hours":                {"deferred.readmit_between", func(s *Spec) { s.Deferred.ReadmitBetween = "at night" }},
-		"retained below":       {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
-		"retained above":       {"retention.max", func(s *Spec) { s.Retention.Max = MaxRetainMax + 1 }},
-		"deliver too long":     {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
-		"deliver broken":       {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
-		"deliver no object":    {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
+		"floor of ages": {"adapt.floor", func(s *Spec) {
+			s.Burst, s.Adapt.Ceiling = 1000, leaky.PerSecond(1)
+			s.Adapt.Floor, _ = leaky.ParseRate("1/d")
+		}},
+		"hours":             {"deferred.readmit_between", func(s *Spec) { s.Deferred.ReadmitBetween = "at night" }},
+		"retained below":    {"retention.max", func(s *Spec) { s.Retention.Max = -1 }},
+		"retained above":    {"retention.max", func(s *Spec) { s.Retention.Max = MaxRetainMax + 1 }},
+		"deliver too long":  {"deliver", func(s *Spec) { s.Deliver = make([]byte, MaxDeliverBytes+1) }},
+		"deliver broken":    {"deliver", func(s *Spec) { s.Deliver = []byte(`{"a":`) }},
+		"deliver no object": {"deliver", func(s *Spec) { s.Deliver = []byte(`"a"`) }},
 	} {
 		s := Spec{Name: "q", Rate: leaky.PerSecond(1)}
 		s.Normalize()

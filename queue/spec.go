@@ -243,7 +243,7 @@ func (s *Spec) Validate() error {
 	if err := validateUnknown("on_unknown", s.OnUnknown); err != nil {
 		return err
 	}
-	if err := s.Adapt.validate(s.Rate); err != nil {
+	if err := s.Adapt.validate(s.Rate, s.Burst); err != nil {
 		return err
 	}
 	if err := s.Circuit.validate(); err != nil {
