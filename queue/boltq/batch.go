@@ -109,6 +109,9 @@ func (e *Engine) tally(b *batch) {
 	for _, d := range b.order {
 		l := d.line
 		d.loose, l.loose = l.loose, counters{}
+		if d.adapted != nil {
+			d.ceiling.tat = l.stretched(d.ceiling.tat, d.adapted.pace(l.pacer), b.now)
+		}
 		h := l.heard
 		if d.heard != nil {
 			h = *d.heard

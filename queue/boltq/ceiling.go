@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -111,6 +112,16 @@ func lookahead(p leaky.Pacer) time.Duration {
 		return 0
 	}
 	return min(ceilingAhead, leaky.MaxCost*t/2)
+}
+
+// stretched is a ceiling of the bucket as it must be when a lower rate is on file: the bucket then goes through
+// Pacer.Change, at now or later, and what was granted below the ceiling ends up below this one.
+func (p *paces) stretched(ceiling leaky.Instant, next leaky.Pacer, now leaky.Instant) leaky.Instant {
+	was, is := p.pacer.Rate.PerSecond(), next.Rate.PerSecond()
+	if is >= was || ceiling <= now {
+		return ceiling
+	}
+	return now + leaky.Instant(math.Ceil(float64(ceiling-now)*was/is)) + 1
 }
 
 // oneGrant is the ceilings that let a job of the given cost leave within the

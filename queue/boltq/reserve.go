@@ -43,6 +43,7 @@ type granted struct {
 type need struct {
 	line    *line
 	ceiling ceilings
+	pacer   leaky.Pacer   // whose TAT it is
 	changed leaky.Instant // as of when the limits are
 	limits  []queue.Limit // that they are of: more than one change may be made at one instant
 }
@@ -264,10 +265,10 @@ func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
 func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 	for _, n := range g.needs {
 		l := n.line
-		// A raised rate brings the TAT back: then what the grant left of it is
-		// above what the bucket, which remembers the grant, needs.
+		// Another rate moves the TAT: then what the bucket, which remembers the grant, needs is
+		// not what the grant left.
 		ceiling := l.needed()
-		if n.changed == l.changed && slices.Equal(n.limits, l.spec.Limits) {
+		if n.pacer == l.pacer && n.changed == l.changed && slices.Equal(n.limits, l.spec.Limits) {
 			ceiling = ceiling.without(n.ceiling)
 		}
 		switch {

@@ -254,7 +254,7 @@ func (g *grant) close(l *line, n int, now leaky.Instant) {
 // need notes the ceilings that a grant needs.
 func (g *grant) need(l *line) {
 	if !l.spec.Rate.Unlimited() || len(l.limits) > 0 {
-		g.needs = append(g.needs, need{l, l.needed(), l.changed, l.spec.Limits})
+		g.needs = append(g.needs, need{l, l.needed(), l.pacer, l.changed, l.spec.Limits})
 	}
 }
 
