@@ -3,6 +3,7 @@ package closedloop
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
 	"github.com/penstock/penstock/leaky"
@@ -17,15 +18,18 @@ type Panel struct {
 
 const (
 	panelWidth, panelHeight = 720, 150
-	marginLeft, marginTop   = 50, 30
+	marginLeft, marginTop   = 50, 55
 	perPanel                = panelHeight + 60
+
+	limitColour, rateColour = "#d9822b", "#2b6cb0"
 )
 
 // Draw writes a picture, an SVG: the rate that was asked for and what the receiver allowed, over time.
 func Draw(w io.Writer, panels []Panel) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", panelWidth+marginLeft+20, perPanel*len(panels)+20)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="12">`+"\n", panelWidth+marginLeft+20, perPanel*len(panels)+45)
 	b.WriteString(`<rect width="100%" height="100%" fill="white"/>` + "\n")
+	fmt.Fprintf(&b, `<text x="%d" y="20"><tspan fill="%s">what the receiver allows</tspan><tspan dx="20" fill="%s">the rate of the queue</tspan></text>`+"\n", marginLeft, limitColour, rateColour)
 	for i, p := range panels {
 		p.draw(&b, i*perPanel+marginTop)
 	}
@@ -40,7 +44,7 @@ func (p *Panel) draw(b *strings.Builder, top int) {
 		allowed[i] = p.Limit(leaky.Instant(i) * second / 10)
 		most = max(most, rate, allowed[i])
 	}
-	most *= 1.1
+	most = 10 * math.Ceil(most/10)
 	bottom := top + panelHeight
 	fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", marginLeft, top-10, p.Title)
 	fmt.Fprintf(b, `<path d="M%d %dV%dH%d" fill="none" stroke="#888"/>`+"\n", marginLeft, top, bottom, marginLeft+panelWidth)
@@ -60,6 +64,6 @@ func (p *Panel) draw(b *strings.Builder, top int) {
 		}
 		b.WriteString(`"/>` + "\n")
 	}
-	line(allowed, "#d9822b")
-	line(p.Run.Rates, "#2b6cb0")
+	line(allowed, limitColour)
+	line(p.Run.Rates, rateColour)
 }
