@@ -18,7 +18,7 @@ const Hidden = "***"
 
 // secretNames are what a name has in it, in whatever case, when its value is a secret: Authorization,
 // Cookie, X-Api-Key.
-var secretNames = []string{"auth", "cookie", "key", "password", "secret", "signature", "token"}
+var secretNames = []string{"auth", "bearer", "cookie", "credential", "jwt", "key", "pass", "pwd", "secret", "session", "signature", "token"}
 
 func secretName(name string) bool {
 	name = strings.ToLower(name)

@@ -20,6 +20,11 @@ func TestMask(t *testing.T) {
 			`{"http":{"headers":{"Authorization":"Bearer a","proxy-authorization":"b","COOKIE":"c","X-Api-Key":"d","Access-TOKEN":"e","My-Secret":"f","db_password":"g","X-Signature-256":"h","Accept":"i"}}}`,
 			`{"http":{"headers":{"Authorization":"***","proxy-authorization":"***","COOKIE":"***","X-Api-Key":"***","Access-TOKEN":"***","My-Secret":"***","db_password":"***","X-Signature-256":"***","Accept":"i"}}}`,
 		},
+		{
+			"headers by other names",
+			`{"http":{"headers":{"X-Credential":"a","Passwd":"b","X-PWD":"c","X-Jwt":"d","Session-Id":"e","X-Bearer":"f","Host-Name":"g"}}}`,
+			`{"http":{"headers":{"X-Credential":"***","Passwd":"***","X-PWD":"***","X-Jwt":"***","Session-Id":"***","X-Bearer":"***","Host-Name":"g"}}}`,
+		},
 		{"query", `{"http":{"url":"https://a/b?token=x&u=1&u=2&&flag&=v"}}`, `{"http":{"url":"https://a/b?token=***&u=***&u=***&&***&=***"}}`},
 		{"a query's value with = in it", `{"http":{"url":"https://a/?t=x=y"}}`, `{"http":{"url":"https://a/?t=***"}}`},
 		{
