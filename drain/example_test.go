@@ -2,10 +2,12 @@ package drain_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/leaky"
@@ -68,4 +70,52 @@ func Example() {
 	// welcome-1 duplicate
 	// welcome-1 at attempt 1: {"to": "a@example.com"}
 	// welcome-2 at attempt 1: {"to": "b@example.com"}
+}
+
+// What a handler returns says what becomes of the job, and of its queue.
+func ExampleThrottled() {
+	dir, err := os.MkdirTemp("", "penstock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	engine, err := boltq.Open(ctx, filepath.Join(dir, "jobs"), boltq.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer engine.Close()
+	if _, err = engine.Put(ctx, queue.Spec{Name: "sms", Rate: leaky.PerSecond(100)}, queue.AnyRevision); err != nil {
+		log.Fatal(err)
+	}
+	if _, err = engine.Append(ctx, []queue.Job{{Queue: "sms", ID: "a"}, {Queue: "sms", ID: "b"}, {Queue: "sms", ID: "c"}}); err != nil {
+		log.Fatal(err)
+	}
+
+	answers := []string{"too many requests", "ok", "no such number", "ok"} // of the provider, one after the other
+	handler := drain.HandlerFunc(func(_ context.Context, job *drain.Job) error {
+		answer := answers[0]
+		answers = answers[1:]
+		fmt.Printf("%s, attempt %d: %s\n", job.ID, job.Attempt, answer)
+		switch answer {
+		case "too many requests": // nothing leaves the queue until then, whichever drainer has it; no attempt is spent
+			return drain.Throttled(time.Now().Add(100 * time.Millisecond))
+		case "no such number":
+			return drain.Permanent(errors.New(answer)) // a dead letter
+		}
+		if len(answers) == 0 {
+			stop()
+		}
+		return nil
+	})
+	if err := drain.Run(ctx, engine, handler, drain.Options{Concurrency: 1}); err != nil {
+		log.Fatal(err)
+	}
+
+	// Output:
+	// a, attempt 1: too many requests
+	// a, attempt 1: ok
+	// b, attempt 1: no such number
+	// c, attempt 1: ok
 }
