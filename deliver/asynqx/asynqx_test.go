@@ -338,3 +338,21 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("a bad id: %v", err)
 	}
 }
+
+// turnsAway cannot be had.
+type turnsAway struct{}
+
+func (turnsAway) Wait(context.Context, time.Duration) error { return queue.ErrUnavailable }
+
+// A store that is away costs no task a retry.
+func TestTurnsAreAway(t *testing.T) {
+	started := false
+	h := asynqx.Limit(turnsAway{}, time.Second)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		started = true
+		return nil
+	}))
+	err := h.ProcessTask(t.Context(), asynq.NewTask("x", nil))
+	if !errors.Is(err, queue.ErrUnavailable) || started || asynqx.IsFailure(nil)(err) || asynqx.RetryDelay(nil)(0, err, nil) != 5*time.Second {
+		t.Errorf("%v; started: %v", err, started)
+	}
+}

@@ -30,11 +30,10 @@ type Later interface {
 func Limit(turns Turns, within time.Duration) asynq.MiddlewareFunc {
 	return func(next asynq.Handler) asynq.Handler {
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			err := turns.Wait(ctx, within)
-			var later Later
-			for lastTry(ctx) && errors.As(err, &later) {
+			err := wait(ctx, turns, within)
+			for later := Later(nil); lastTry(ctx) && errors.As(err, &later); {
 				if err = sleep(ctx, later.RetryIn()); err == nil {
-					err = turns.Wait(ctx, within)
+					err = wait(ctx, turns, within)
 				}
 			}
 			if err != nil {
@@ -44,6 +43,26 @@ func Limit(turns Turns, within time.Duration) asynq.MiddlewareFunc {
 		})
 	}
 }
+
+// wait waits for a turn. Its error is a Later, or ctx's.
+func wait(ctx context.Context, turns Turns, within time.Duration) error {
+	err := turns.Wait(ctx, within)
+	var later Later
+	if err == nil || ctx.Err() != nil || errors.As(err, &later) {
+		return err
+	}
+	return &unstarted{err}
+}
+
+// unstarted is why a task could not even wait for its turn: the store was away, say. It has not failed either.
+type unstarted struct{ error }
+
+func (u *unstarted) Unwrap() error { return u.error }
+
+// RetryIn makes it a Later.
+func (*unstarted) RetryIn() time.Duration { return unstartedPause }
+
+const unstartedPause = 5 * time.Second
 
 // lastTry reports whether asynq archives the task if it comes back.
 func lastTry(ctx context.Context) bool {

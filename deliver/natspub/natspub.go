@@ -129,7 +129,8 @@ func (s *Sender) message(job *drain.Job, t *Target) (*nats.Msg, error) {
 	m.Header.Set(HeaderQueue, job.Queue)
 	m.Header.Set(HeaderAttempt, strconv.Itoa(job.Attempt))
 	if t.Mode == JetStream {
-		m.Header.Set(jetstream.MsgIDHeader, job.Queue+"/"+job.ID)
+		// The same in each attempt, and not that of another job which had this id before.
+		m.Header.Set(jetstream.MsgIDHeader, job.Queue+"/"+job.ID+"/"+strconv.FormatInt(job.AppendedAt.UnixMicro(), 10))
 		if t.Stream != "" {
 			m.Header.Set(jetstream.ExpectedStreamHeader, t.Stream)
 		}

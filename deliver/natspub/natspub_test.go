@@ -108,14 +108,26 @@ func TestJetStreamKnowsTheJob(t *testing.T) {
 	s := r.stream(jetstream.StreamConfig{Name: "MAIL", Subjects: []string{"jobs.sent"}})
 	to := target("sent", natspub.JetStream)
 	to.Stream = "MAIL"
-	for range 3 {
-		if err := r.deliver(job("hello"), to); err != nil {
+	stored := func(j *drain.Job) uint64 {
+		t.Helper()
+		for range 3 {
+			if err := r.deliver(j, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		info, err := s.Info(t.Context())
+		if err != nil {
 			t.Fatal(err)
 		}
+		return info.State.Msgs
 	}
-	info, err := s.Info(t.Context())
-	if err != nil || info.State.Msgs != 1 {
-		t.Errorf("%d messages, %v", info.State.Msgs, err)
+	j := job("hello")
+	if n := stored(j); n != 1 {
+		t.Errorf("%d messages", n)
+	}
+	j.AppendedAt = j.AppendedAt.Add(time.Second) // its id was forgotten, and is another job's now
+	if n := stored(j); n != 2 {
+		t.Errorf("%d messages of two jobs", n)
 	}
 }
 

@@ -85,7 +85,8 @@ func TestSpared(t *testing.T) {
 	if err := <-end; err != nil {
 		t.Error(err)
 	}
-	if len(came) != 3 || came[1].Sub(came[0]) < time.Second {
+	// The other job may have been granted before the engine knew of the answer.
+	if len(came) != 3 || came[2].Sub(came[0]) < time.Second {
 		t.Errorf("requests came at %v", came)
 	}
 }

@@ -73,7 +73,7 @@ func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queu
 		if expect != queue.AnyRevision && expect != stored.Revision { // 0 if there is none
 			return queue.PutResult{Revision: stored.Revision}, queue.ErrRevision
 		}
-		if spec.Deliver, err = secrets.Unmask(masked, stored.Spec.Deliver); err != nil {
+		if spec.Deliver, err = deliver.Unmask(masked, stored.Spec.Deliver); err != nil {
 			return queue.PutResult{}, err
 		}
 		if err := h.validTarget(spec); err != nil {
