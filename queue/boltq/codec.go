@@ -125,6 +125,8 @@ func decodeSpec(b []byte) (s specRecord, err error) {
 // encodePaces keeps what a deleted queue left: no Rem is above 0 in it.
 func encodePaces(p *paces) ([]byte, error) {
 	w := writer{}
+	n, d := p.pacer.Rate.Fraction()
+	w.num(uint64(n), uint64(d), uint64(p.pacer.Burst))
 	w.bucket(p.bucket)
 	w.num(uint64(len(p.limits)))
 	for _, m := range p.limits {
@@ -141,6 +143,7 @@ func encodePaces(p *paces) ([]byte, error) {
 
 func decodePaces(b []byte, now leaky.Instant) (p paces, err error) {
 	r := reader{b: b}
+	p.pacer = leaky.Pacer{Rate: leaky.RateOf(int64(r.num()), int64(r.num())), Burst: int64(r.num()), Horizon: queue.Horizon}
 	p.bucket = r.bucket()
 	for n := r.num(); n > 0 && !r.bad; n-- {
 		var of queue.Limit

@@ -234,7 +234,7 @@ func TestCalendarsAreRenewed(t *testing.T) {
 
 // A file with limits that were cut short is refused.
 func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
-	var p paces
+	p := paces{pacer: leaky.Pacer{Rate: rateOf(t, "14/s"), Burst: 9, Horizon: queue.Horizon}}
 	p.bucket = leaky.Bucket{TAT: 5, Last: 4, LastCost: 3}
 	for _, m := range []queue.Limit{{Rate: rateOf(t, "5/s"), Burst: 2}, {Quota: queue.Quota{Max: 7, Per: "mo"}, Timezone: "Asia/Tokyo"}} {
 		l, err := newLimit(m, noon)

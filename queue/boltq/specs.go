@@ -95,8 +95,11 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 	if l == nil {
 		e.store.line++
 		l = newLine(e.store.line, spec)
-		left := e.left[spec.Name]
-		left.pacer, left.bucket = l.pacer, l.pacer.Change(left.bucket, l.pacer, now)
+		left, made := e.left[spec.Name]
+		if !made {
+			left.pacer = l.pacer
+		}
+		left.pacer, left.bucket = l.pacer, left.pacer.Change(left.bucket, l.pacer, now)
 		var err error
 		if c.paces, err = left.under(&spec, now); err != nil {
 			return nil, queue.PutResult{}, err

@@ -108,6 +108,19 @@ var deleteRules = []rule{
 		r.accept(s.Name, "a", "b", "c")
 		r.follow(m, s.Name, 3)
 	}},
+	{"nor is making it again at a lower rate a way around the burst", func(r *rig) {
+		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 10 })
+		r.accept(q, numbered("a", 20)...)
+		if got := r.reserve(q, 20); len(got) != 10 {
+			r.Fatalf("%d of a burst of 10", len(got))
+		}
+		r.delete(q)
+		r.put(spec(q, "1/s", func(s *queue.Spec) { s.Burst = 10 }))
+		r.accept(q, numbered("b", 20)...)
+		if got := r.reserve(q, 20); len(got) != 0 {
+			r.Errorf("%d more at once", len(got))
+		}
+	}},
 	{"a put that expects the revision of the deleted queue is refused", func(r *rig) {
 		s := spec("q", "1/m")
 		rev := r.put(s).Revision

@@ -42,7 +42,7 @@ bounded(q)
 local windows, last_ends = beside.buried(q)
 local until_ = max(q.tat + 1, q.last, last_ends)
 if until_ > now then
-  call('HSET', B .. 'x', name, pack('>I7I7I2', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc) .. windows)
+  call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc, q.n, q.d, q.b) .. windows)
   call('ZADD', B .. 'X', until_, name)
 end
 local past = call('ZRANGEBYSCORE', B .. 'X', '-inf', now, 'LIMIT', 0, 100)

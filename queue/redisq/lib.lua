@@ -9,7 +9,7 @@
 --                    te, when the first of all jobs expires that wait or are scheduled, or 0
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
---   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket; until when that matters
+--   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket, rate and burst; until when that matters
 --   <B>a       zset  agenda: number of a queue where a job waits -> its next possible departure; of a
 --                    group the parent's
 --   <B>s       zset  number of a queue where a job is scheduled, or only resting lanes have jobs -> when the first is due

@@ -81,11 +81,11 @@ if not q then
   local before, grave = {}, call('HGET', B .. 'x', name)
   if grave then
     local limits
-    q.tat, q.last, q.lc, limits = unpack_('>I7I7I2', grave)
+    q.tat, q.last, q.lc, q.n, q.d, q.b, limits = unpack_('>I7I7I2I7I7I7', grave)
     before = beside.recalled(sub(grave, limits))
     call('HDEL', B .. 'x', name)
     call('ZREM', B .. 'X', name)
-    bounded(q)
+    change(q, n, d, b, now, now + HORIZON)
   end
   if rules[1] then q.limits = beside.follow(rules, before) end
   -- In a later run than the store's first it may have been there before, and have

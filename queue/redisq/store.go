@@ -18,7 +18,7 @@ import (
 // 4 has timelines, 5 limits and groups, 6 changes, pauses with an end, and pull queues,
 // 7 when something was announced to be on the overflow, 8 when jobs expire, 9 what receivers answer, 10 held jobs,
 // 11 adapted rates.
-const Schema = 11
+const Schema = 12
 
 const (
 	// makingTime is how long making a store may take another process.
