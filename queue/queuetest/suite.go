@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/penstock/penstock/leaky"
@@ -35,7 +36,7 @@ func Run(t *testing.T, open Open) {
 		{"Lease", leaseRules},
 		{"Settle", settleRules},
 		{"Release", releaseRules},
-		{"Held", heldRules},
+		{"Held", slices.Concat(heldRules, heldAmongRules)},
 		{"Unknown", unknownRules},
 		{"Patience", patienceRules},
 		{"Specs", specRules},
