@@ -2,6 +2,7 @@ package sms
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
+
+var errTwin = errors.New("it has one, which may be that of another job whose answer has not come yet")
 
 // firstAsk is how long after a lost answer the provider is asked first; each further time it is twice as long.
 const firstAsk = 500 * time.Millisecond
@@ -50,12 +53,13 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 		return drain.Down(err)
 	}
 	since := time.Now()
+	s.seen.begin(m)
 	id, err := provider.Send(ctx, gate, m)
+	s.seen.end(m, id)
 	if finder, ok := provider.(Finder); ok && drain.What(err).Verdict == queue.Hold {
 		id, err = s.find(ctx, finder, set, m, since, err)
 	}
 	if err == nil {
-		s.seen.add(id)
 		s.o.Logger.Debug("text sent", "queue", job.Queue, "id", job.ID, "text", id, "segments", m.Segments)
 	}
 	return err
@@ -75,7 +79,15 @@ func (s *Sender) find(ctx context.Context, f Finder, set *Setting, m Message, si
 		case <-ctx.Done():
 			return "", lost
 		}
-		id, listed, err := f.Find(ctx, m, since, s.seen.has)
+		twin := false
+		id, listed, err := f.Find(ctx, m, since, func(id string) bool {
+			taken, unsure := s.seen.take(m, id)
+			twin = twin || unsure
+			return taken
+		})
+		if twin && !listed {
+			err = errTwin
+		}
 		left := time.Until(end)
 		switch {
 		case ctx.Err() != nil:

@@ -22,6 +22,8 @@ const (
 	excerptBytes = 200
 	// skew is by how much the clocks of a provider's machines may differ.
 	skew = 2 * time.Second
+	// internalError is no refusal: it says that something broke inside, and not whether before the text was taken.
+	internalError = 20500
 )
 
 // twilio speaks Twilio's message API: a form is posted, JSON comes back. The API has nothing by which it would recognise
@@ -132,7 +134,7 @@ func (t *twilio) judge(a *post.Answer, m Message) (string, error) {
 		}
 		return got.SID, nil
 	}
-	if readable && got.Code != 0 {
+	if readable && got.Code != 0 && got.Code != internalError {
 		return "", t.refused(a, got.Code, got.Message, m)
 	}
 	err := fmt.Errorf("the provider answered %d%s", a.Status, t.excerpt(a.Body))
@@ -179,7 +181,7 @@ func (t *twilio) refused(a *post.Answer, code int, text string, m Message) error
 // Find implements Finder. It asks for the texts to the number, newest first, and not for those of a day: one that is still
 // queued has no date on which it was sent. It goes by when they were made, on the provider's clock, which the
 // answer's Date tells.
-func (t *twilio) Find(ctx context.Context, m Message, since time.Time, other func(string) bool) (string, bool, error) {
+func (t *twilio) Find(ctx context.Context, m Message, since time.Time, take func(string) bool) (string, bool, error) {
 	query := url.Values{"To": {m.To}, "PageSize": {"50"}}
 	answer, err := t.do(ctx, open{time.Now().Add(t.set.Timeout.D())}, http.MethodGet, t.messages+"?"+query.Encode(), "")
 	if err != nil {
@@ -208,7 +210,7 @@ func (t *twilio) Find(ctx context.Context, m Message, since time.Time, other fun
 			all = true // the rest is older still
 			continue
 		}
-		if t.is(&list.Messages[i], m) && !other(list.Messages[i].SID) {
+		if t.is(&list.Messages[i], m) && take(list.Messages[i].SID) {
 			return list.Messages[i].SID, true, nil
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,7 +121,7 @@ func TestTwilioOutcomes(t *testing.T) {
 		{"+15005550021", queue.Hold, true, "the provider did not list it"},
 		{"+15005550022", queue.Hold, true, "502"},
 		{"+15005550023", queue.Fail, true, "503"},
-		{"+15005550024", queue.Fail, true, "20500"},
+		{"+15005550024", queue.Hold, true, "20500"}, // no refusal: it says not whether the text was taken
 		{"+15005550025", queue.Throttle, false, "20429"},
 		{"+15005550026", queue.Throttle, false, "30001 Queue overflow"},
 	} {
@@ -280,6 +282,41 @@ func TestTwilioLostAnswers(t *testing.T) {
 	}
 	if got := fmt.Sprint(r.texts()); got != "[late in the list twin one two]" {
 		t.Error(got)
+	}
+}
+
+// A text of the list is not taken for a job's while another job with the same text waits for its answer: it may be that one's.
+func TestTwilioTwinUnderWay(t *testing.T) {
+	const to = "+4915112345678"
+	first, answer := make(chan struct{}), make(chan struct{})
+	var posts atomic.Int32
+	r := newRig(t, smssim.Options{})
+	r.serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		switch {
+		case q.Method == http.MethodGet:
+			_, _ = fmt.Fprintf(w, `{"messages": [{"sid": "SM1", "to": %q, "from": "+15005550006", "body": "twin", "direction": "outbound-api", "date_created": %q}]}`,
+				to, time.Now().UTC().Format(time.RFC1123Z))
+		case posts.Add(1) == 1:
+			close(first)
+			<-answer
+			_, _ = io.WriteString(w, `{"sid": "SM1", "status": "queued"}`)
+		default:
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	done := make(chan error, 1)
+	go func() { done <- r.router.Handle(t.Context(), r.job(to, "twin", ""), open{}) }()
+	<-first
+	err := r.send(to, "twin", quick+`, "not_listed": "retry"`)
+	close(answer)
+	if said := drain.What(err); said.Verdict != queue.Hold || !strings.Contains(fmt.Sprint(err), "another job") {
+		t.Errorf("beside one under way: %v %+v", err, said)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("the one under way: %v", err)
+	}
+	if err := r.send(to, "twin", quick); !strings.Contains(fmt.Sprint(err), "did not list it") {
+		t.Errorf("behind it: %v", err)
 	}
 }
 
