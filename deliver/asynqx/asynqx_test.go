@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqx"
@@ -191,6 +192,54 @@ func TestReleasedAgain(t *testing.T) {
 	}
 }
 
+// Of a task that has the job's id, and cannot be looked at, nobody knows whether it is the job's.
+func TestWhoseTask(t *testing.T) {
+	_, o := redis(t)
+	s := asynqx.New(asynqx.Options{Redis: o})
+	defer s.Close()
+	r := o.MakeRedisClient().(goredis.UniversalClient)
+	defer r.Close()
+	if err := s.Deliver(t.Context(), job("a"), gate{}, target()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		spoil   func() error
+		trouble bool
+	}{
+		"gone": {func() error { return r.SRem(t.Context(), "asynq:queues", "default").Err() }, false},
+		"broken": {func() error {
+			return errors.Join(r.SAdd(t.Context(), "asynq:queues", "default").Err(), r.Set(t.Context(), "asynq:{default}:t:j1", "x", 0).Err())
+		}, true},
+	} {
+		if err := c.spoil(); err != nil {
+			t.Fatal(err)
+		}
+		err := s.Deliver(t.Context(), job("a"), gate{}, target())
+		if said := drain.What(err); said.Verdict != queue.Hold || said.Trouble != c.trouble {
+			t.Errorf("%s: %v %+v", name, err, said)
+		}
+	}
+}
+
+// closed is a gate that closed while this process stood still behind it.
+type closed struct{ gate }
+
+func (closed) Closes() time.Time { return time.Now().Add(-time.Second) }
+
+func TestGateClosed(t *testing.T) {
+	_, o := redis(t)
+	s := asynqx.New(asynqx.Options{Redis: o})
+	defer s.Close()
+	if err := s.Deliver(t.Context(), job("a"), closed{}, target()); !errors.Is(err, drain.ErrLate) {
+		t.Errorf("%v", err)
+	}
+	inspector := asynq.NewInspector(o)
+	defer inspector.Close()
+	if queues, err := inspector.Queues(); err != nil || len(queues) != 0 {
+		t.Errorf("released: %v, %v", queues, err)
+	}
+}
+
 // A task whose answer was lost is not released again behind the queue's back.
 func TestAnswerLost(t *testing.T) {
 	server, _ := redis(t)
@@ -239,6 +288,13 @@ func TestConnectionsForAll(t *testing.T) {
 	all.Wait()
 }
 
+// wall is a gate that nobody should get to.
+type wall struct{ t *testing.T }
+
+func (w wall) Wait(context.Context) error { w.t.Error("the gate was passed"); return nil }
+func (w wall) Closes() time.Time          { return time.Now().Add(limit) }
+
+// A Redis that cannot be reached is found out before the departure.
 func TestRedisIsAway(t *testing.T) {
 	server, o := redis(t)
 	s := asynqx.New(asynqx.Options{Redis: o})
@@ -246,7 +302,7 @@ func TestRedisIsAway(t *testing.T) {
 	if err := server.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Deliver(t.Context(), job("a"), gate{}, target()); drain.What(err).Verdict != queue.Down {
+	if err := s.Deliver(t.Context(), job("a"), wall{t}, target()); drain.What(err).Verdict != queue.Down {
 		t.Errorf("%v: %v", drain.What(err), err)
 	}
 	none := asynqx.New(asynqx.Options{})

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -28,7 +29,13 @@ const (
 // fullPause is how long a queue spares a Redis that is out of memory.
 const fullPause = 5 * time.Second
 
-var errNoRedis = errors.New("these drainers have no asynq to release tasks into: start them with --asynq-redis")
+// fresh is for how long a connection that was used is taken to be good.
+const fresh = 5 * time.Second
+
+var (
+	errNoRedis = errors.New("these drainers have no asynq to release tasks into: start them with --asynq-redis")
+	errOver    = fmt.Errorf("%w: this process was kept from releasing in time", drain.ErrLate)
+)
 
 // Options of a Sender.
 type Options struct {
@@ -41,8 +48,10 @@ type Options struct {
 
 // Sender releases jobs as tasks.
 type Sender struct {
+	redis     redis.UniversalClient
 	client    *asynq.Client
 	inspector *asynq.Inspector
+	used      atomic.Int64 // when Redis answered last, in ns since 1970
 }
 
 // New returns a Sender.
@@ -50,8 +59,8 @@ func New(o Options) *Sender {
 	if o.Redis == nil {
 		return &Sender{}
 	}
-	opt := once{pooled(o.Redis, o.Concurrency)}
-	return &Sender{client: asynq.NewClient(opt), inspector: asynq.NewInspector(opt)}
+	r := once(pooled(o.Redis, o.Concurrency))
+	return &Sender{redis: r, client: asynq.NewClientFromRedisClient(r), inspector: asynq.NewInspectorFromRedisClient(r)}
 }
 
 // pooled has so many connections, unless it says how many.
@@ -67,13 +76,10 @@ func pooled(opt asynq.RedisConnOpt, n int) asynq.RedisConnOpt {
 	return opt
 }
 
-// once makes clients that send a command once. go-redis sends one again whose answer was lost: a task that was done
+// once makes a client that sends a command once. go-redis sends one again whose answer was lost: a task that was done
 // meanwhile would be released a second time, and nobody would know.
-type once struct{ asynq.RedisConnOpt }
-
-// MakeRedisClient implements asynq.RedisConnOpt.
-func (o once) MakeRedisClient() any {
-	client := o.RedisConnOpt.MakeRedisClient()
+func once(opt asynq.RedisConnOpt) redis.UniversalClient {
+	client := opt.MakeRedisClient().(redis.UniversalClient)
 	if c, ok := client.(*redis.Client); ok { // a Cluster's client follows its redirects by the same count
 		c.Options().MaxRetries = 0
 	}
@@ -85,7 +91,7 @@ func (s *Sender) Close() error {
 	if s.client == nil {
 		return nil
 	}
-	return errors.Join(s.client.Close(), s.inspector.Close())
+	return s.redis.Close()
 }
 
 // Deliver releases a job; see deliver.Sender.
@@ -99,14 +105,21 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 		return drain.Permanent(err) // the queue had another target when it came in
 	}
 	task, options := p.make(job, t)
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
 	if err := gate.Wait(ctx); err != nil {
 		return err
+	}
+	if time.Now().After(gate.Closes()) {
+		return errOver
 	}
 	within, cancel := context.WithTimeout(ctx, defaultAnswer)
 	defer cancel()
 	_, err = s.client.EnqueueContext(within, task, options...)
 	switch {
 	case err == nil:
+		s.used.Store(time.Now().UnixNano())
 		return nil
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return s.known(job, t, p)
@@ -114,6 +127,22 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 		return drain.Unknown(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
 	}
 	return judged(fmt.Errorf("asynq: %w", err))
+}
+
+// ready connects before the gate if Redis has not answered for a while: behind it a task would leave late by that.
+func (s *Sender) ready(ctx context.Context) error {
+	if time.Since(time.Unix(0, s.used.Load())) < fresh {
+		return nil
+	}
+	err := s.redis.Ping(ctx).Err()
+	switch {
+	case err == nil:
+		s.used.Store(time.Now().UnixNano())
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	return drain.Down(fmt.Errorf("asynq: %w", err)) // nothing was released
 }
 
 func (p *plan) make(job *drain.Job, t *Target) (*asynq.Task, []asynq.Option) {
@@ -142,9 +171,9 @@ func (s *Sender) known(job *drain.Job, t *Target, p plan) error {
 	info, err := s.inspector.GetTaskInfo(t.Queue, job.ID)
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
-		return fmt.Errorf("asynq had a task of this id, and has it no more")
+		return drain.Unknown(errors.New("asynq had a task of this id, and has it no more: it may have been this job's"))
 	case err != nil:
-		return judged(err)
+		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task of this id, and does not say whose: %w", err)))
 	case info.Type == p.task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[HeaderQueue] == job.Queue || info.Headers[HeaderQueue] == ""):
 		return nil
 	}

@@ -46,6 +46,7 @@ type Sender struct {
 
 var (
 	errNoConn   = errors.New("these drainers have no NATS to publish to: start them with --publish-nats")
+	errOver     = fmt.Errorf("%w: this process was kept from publishing in time", drain.ErrLate)
 	errNoPrefix = errors.New("these drainers may not publish: start them with --publish-prefix, which fixes what every subject begins with")
 )
 
@@ -79,6 +80,9 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	}
 	if err := gate.Wait(ctx); err != nil {
 		return err
+	}
+	if time.Now().After(gate.Closes()) {
+		return errOver
 	}
 	within, cancel := context.WithTimeout(ctx, t.Timeout.D())
 	defer cancel()

@@ -77,6 +77,28 @@ func (r *rig) deliver(j *drain.Job, t *natspub.Target) error {
 	return r.sender.Deliver(r.Context(), j, gate{}, t)
 }
 
+// closed is a gate that closed while this process stood still behind it.
+type closed struct{ gate }
+
+func (closed) Closes() time.Time { return time.Now().Add(-time.Second) }
+
+func TestGateClosed(t *testing.T) {
+	r := start(t)
+	heard, err := r.nc.SubscribeSync("jobs.sent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.sender.Deliver(t.Context(), job("late"), closed{}, target("sent", natspub.Core)); !errors.Is(err, drain.ErrLate) {
+		t.Errorf("%v", err)
+	}
+	if err := r.deliver(job("next"), target("sent", natspub.Core)); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := heard.NextMsg(10 * time.Second); err != nil || string(m.Data) != "next" {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
 func TestCoreReachesThoseWhoListen(t *testing.T) {
 	r := start(t)
 	heard, err := r.nc.SubscribeSync("jobs.sent.*")
