@@ -35,6 +35,7 @@ func (t *Target) resolve(source secrets.Source) (*Target, error) {
 		return t, nil
 	}
 	r := *t
+	r.refers = false
 	r.Headers = maps.Clone(t.Headers)
 	if t.Signing != nil {
 		r.Signing = new(*t.Signing)

@@ -33,17 +33,18 @@ type Signing struct {
 	Previous string `json:"previous_secret,omitempty"`
 }
 
-func (s *Signing) check(at string) error {
+// check allows for references as long as they are not in place.
+func (s *Signing) check(at string, references bool) error {
 	if s == nil {
 		return nil
 	}
 	if s.Secret == "" {
 		return setting.Error(at+".secret", "", `is missing; write "whsec_" and the key in base64, or ${secret:NAME}`)
 	}
-	if !isKey(s.Secret) {
+	if !isKey(s.Secret, references) {
 		return notAKey(at + ".secret")
 	}
-	if s.Previous != "" && !isKey(s.Previous) {
+	if s.Previous != "" && !isKey(s.Previous, references) {
 		return notAKey(at + ".previous_secret")
 	}
 	return nil
@@ -54,8 +55,8 @@ func notAKey(at string) error {
 }
 
 // isKey reports whether a text is a key, or refers to a secret that has to be one.
-func isKey(text string) bool {
-	if strings.Contains(text, "${") {
+func isKey(text string, references bool) bool {
+	if references && strings.Contains(text, "${") {
 		return secrets.IsReference(text)
 	}
 	_, ok := signingKey(text)

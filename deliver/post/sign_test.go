@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -73,6 +74,28 @@ func TestSigned(t *testing.T) {
 		}
 		if h.Get("webhook-id") != "job-1" || h.Get("Idempotency-Key") != "job-1" || request.Method != http.MethodPut || !strings.HasSuffix(h.Get("traceparent"), "b7-01") || h.Get("tracestate") != "a=1" {
 			t.Errorf("%d: %s with %v", i, request.Method, h)
+		}
+	}
+}
+
+// A secret that is itself a reference is no key: nothing goes out that nobody could check.
+func TestSignedWithAReference(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "new"), []byte("${secret:old}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	key := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))
+	s, _ := server(t, func(http.ResponseWriter, *http.Request) {})
+	r := sender(t, Options{Secrets: secrets.Source{Dir: dir}})
+	job := jobFor(s.URL, "")
+	for signing, field := range map[string]string{
+		`{"secret": "${secret:new}"}`:                                   "deliver.http.signing.secret",
+		`{"secret": "` + key + `", "previous_secret": "${secret:new}"}`: "deliver.http.signing.previous_secret",
+	} {
+		job.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `", "signing": ` + signing + `}}`)
+		err := r.Handle(t.Context(), job, opened())
+		if drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), field+" cannot be used") {
+			t.Errorf("%s: %v", field, err)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (t *Target) check(at string) error {
 	if err := checkStatuses(at+"statuses", t.Statuses); err != nil {
 		return err
 	}
-	if err := t.Signing.check(at + "signing"); err != nil {
+	if err := t.Signing.check(at+"signing", t.refers); err != nil {
 		return err
 	}
 	return t.TLS.check(at + "tls")
