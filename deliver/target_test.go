@@ -109,3 +109,38 @@ func TestParseRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A reference to a secret is either put in place or refused with its field: none goes out as it stands.
+func TestParseRefusesReferences(t *testing.T) {
+	const sms = `{"sms": {"provider": "twilio", "account": "AC1", "auth_token": "t", `
+	for field, raw := range map[string]string{
+		"http.method":            `{"http": {"url": "http://a/", "method": "${secret:A}"}}`,
+		"http.statuses":          `{"http": {"url": "http://a/", "statuses": {"${secret:A}": "retry"}}}`,
+		"http.statuses.400":      `{"http": {"url": "http://a/", "statuses": {"400": "${secret:A}"}}}`,
+		"http.headers":           `{"http": {"url": "http://a/", "headers": {"${secret:A}": "a"}}}`,
+		"http.tls.server_name":   `{"http": {"url": "http://a/", "tls": {"server_name": "${secret:A}"}}}`,
+		"nats.subject":           `{"nats": {"subject": "${secret:A}"}}`,
+		"nats.stream":            `{"nats": {"subject": "a", "stream": "${secret:A}"}}`,
+		"nats.mode":              `{"nats": {"subject": "a", "mode": "${secret:A}"}}`,
+		"asynq.task":             `{"asynq": {"task": "${secret:A}"}}`,
+		"asynq.queue":            `{"asynq": {"queue": "a-${secret:A}"}}`,
+		"smtp.host":              `{"smtp": {"host": "${secret:A}"}}`,
+		"smtp.tls":               `{"smtp": {"host": "a.example", "tls": "${secret:A}"}}`,
+		"smtp.mechanism":         `{"smtp": {"host": "a.example", "mechanism": "${secret:A}"}}`,
+		"smtp.username":          `{"smtp": {"host": "a.example", "username": "${secret:A}", "password": "a"}}`,
+		"smtp.from":              `{"smtp": {"host": "a.example", "from": "\"${secret:A}\" <a@a.example>"}}`,
+		"smtp.helo":              `{"smtp": {"host": "a.example", "helo": "${secret:A}"}}`,
+		"smtp.message_id_domain": `{"smtp": {"host": "a.example", "message_id_domain": "${secret:A}"}}`,
+		"sms.provider":           `{"sms": {"provider": "${secret:A}"}}`,
+		"sms.url":                sms + `"url": "https://a.example/${secret:A}"}}`,
+		"sms.from":               sms + `"from": "${secret:A}"}}`,
+		"sms.messaging_service":  sms + `"messaging_service": "${secret:A}"}}`,
+		"sms.not_listed":         sms + `"not_listed": "${secret:A}"}}`,
+	} {
+		_, err := Parse(json.RawMessage(raw))
+		var f *queue.FieldError
+		if !errors.As(err, &f) || f.Field != "deliver."+field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}

@@ -1,10 +1,12 @@
 package asynqx
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
 )
@@ -51,6 +53,9 @@ func Default() *Target { return &Target{Queue: DefaultQueue} }
 // Check implements setting.Setting.
 func (t *Target) Check(at string) error {
 	at += "."
+	if err := cmp.Or(secrets.None(at+"task", t.Task), secrets.None(at+"queue", t.Queue)); err != nil {
+		return err
+	}
 	if t.Task != "" && !name(t.Task) {
 		return setting.Error(at+"task", t.Task, "must be the type of a task, such as email:send, of at most 200 printable characters without spaces")
 	}

@@ -95,6 +95,9 @@ func (s *SMTP) Check(at string) error {
 	if err := s.checkLogin(at); err != nil {
 		return err
 	}
+	if err := secrets.None(at+"from", s.From); err != nil {
+		return err
+	}
 	if s.From != "" {
 		if _, err := parseAddress(s.From); err != nil {
 			return setting.Error(at+"from", s.From, err.Error())

@@ -10,9 +10,11 @@
 package natspub
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
 )
@@ -60,6 +62,9 @@ func Default() *Target {
 // Check implements setting.Setting.
 func (t *Target) Check(at string) error {
 	at += "."
+	if err := cmp.Or(secrets.None(at+"subject", t.Subject), secrets.None(at+"stream", t.Stream)); err != nil {
+		return err
+	}
 	switch {
 	case t.Subject == "":
 		return setting.Error(at+"subject", "", `is missing; it must be a subject such as "mail.sent", behind the prefix that the drainers are given`)

@@ -46,6 +46,14 @@ func Check(at, text string) error {
 	return nil
 }
 
+// None checks that a text, of a field in which none is put in place, has no reference. Its error is a *queue.FieldError.
+func None(at, text string) error {
+	if r := reference.FindString(text); r != "" {
+		return &queue.FieldError{Field: at, Value: queue.Shorten(r, 80), Reason: "refers to a secret, and none is put in place here; write what shall stand there itself"}
+	}
+	return nil
+}
+
 // IsReference reports whether a text is nothing but a reference to a secret.
 func IsReference(text string) bool { return named.MatchString(text) }
 
