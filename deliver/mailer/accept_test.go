@@ -62,6 +62,8 @@ func TestRefusesPayloads(t *testing.T) {
 		{`{"to": "a@example.com", "subject": "x\nBcc: b@example.com"}`, "payload.subject"},
 		{`{"to": "a@example.com", "subject": "x\u2028"}`, "payload.subject"},
 		{`{"to": "a@example.com", "subject": "` + strings.Repeat("x", 1100) + `"}`, "payload"},
+		{`{"to": "a@example.com", "subject": "x` + strings.Repeat(" ", 71) + `y"}`, "payload.subject"},
+		{`{"to": "a@example.com", "headers": {"X-A": "x` + strings.Repeat(" ", 71) + `y"}}`, "payload.headers.X-A"},
 		{`{"to": "a@example.com", "headers": {"X-A": "x\r\nBcc: b@example.com"}}`, "payload.headers.X-A"},
 		{`{"to": "a@example.com", "headers": {"X-A\r\nBcc": "b@example.com"}}`, "payload.headers"},
 		{`{"to": "a@example.com", "headers": {"X-A: b\r\n": "x"}}`, "payload.headers"},
@@ -165,6 +167,28 @@ func TestAccepts(t *testing.T) {
 	l, err := s.letter(&job, time.Now())
 	if err != nil || l.from != "s@example.com" || len(l.to) != 100 || !l.utf8 || l.wide {
 		t.Errorf("%v, %+v", err, l)
+	}
+}
+
+// Wherever a header is folded, none of its lines is left with nothing but spaces.
+func TestFoldsNoBlankLines(t *testing.T) {
+	s := Default()
+	s.From = "shop@example.com"
+	for spaces := 1; spaces <= maxSpaces; spaces++ {
+		for word := 1; word < 80; word++ {
+			value := strings.Repeat("a", word) + strings.Repeat(" ", spaces) + strings.Repeat("b", 73)
+			payload := fmt.Sprintf(`{"to": "a@example.com", "subject": "%s", "headers": {"X-A": "%[1]s", "X-B": "%[1]s%s"}, "text": "\r\n \r\n"}`, value, strings.Repeat(" ", spaces))
+			l, err := s.letter(&queue.Job{Queue: "mail", ID: "1", Payload: []byte(payload)}, time.Unix(0, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			head, _, _ := strings.Cut(string(l.text), "\r\n\r\n")
+			for _, line := range strings.Split(head, "\r\n") {
+				if strings.TrimSpace(line) == "" {
+					t.Fatalf("%d and %d spaces: %q", word, spaces, head)
+				}
+			}
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"mime"
 	netmail "net/mail"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,7 @@ const (
 	maxFileNameBytes   = 255
 	maxMailHeaders     = 100
 	maxMailHeaderBytes = 16 << 10 // names and values of all together
+	maxSpaces          = 70       // in a row, in a header: one that is folded within more would have a line of nothing but spaces
 )
 
 // message is a payload of type application/json.
@@ -87,8 +89,20 @@ func (s *SMTP) compose(job *queue.Job, now time.Time) (*letter, error) {
 	if _, err := m.WriteTo(&text); err != nil {
 		return nil, setting.Error("payload", "", "makes no message: "+err.Error())
 	}
-	l.text = text.Bytes()
+	l.text = refold(text.Bytes())
 	return l, checkLines(l.text)
+}
+
+var blanks = regexp.MustCompile(`(\r\n[ \t]+)+\r\n`)
+
+// refold takes the lines out of a message's header that folding has left with nothing but spaces: fewer in a row can make
+// one too, and RFC 5322 forbids them.
+func refold(text []byte) []byte {
+	end := bytes.Index(text, []byte("\r\n\r\n"))
+	if end < 0 || !blanks.Match(text[:end+2]) {
+		return text
+	}
+	return slices.Concat(blanks.ReplaceAll(text[:end+2], []byte("\r\n")), text[end+2:])
 }
 
 func (p *message) address(m *mail.Msg, l *letter) error {
@@ -132,6 +146,9 @@ func (p *message) headers(m *mail.Msg) error {
 	if !isText(p.Subject) {
 		return setting.Error("payload.subject", p.Subject, "has a control character, such as a line's end, in it")
 	}
+	if spaced(p.Subject) {
+		return setting.Error("payload.subject", "", tooSpaced)
+	}
 	m.Subject(p.Subject)
 	if len(p.Headers) > maxMailHeaders {
 		return setting.Error("payload.headers", "", fmt.Sprintf("are %d, the limit is %d", len(p.Headers), maxMailHeaders))
@@ -151,6 +168,8 @@ func (p *message) headers(m *mail.Msg) error {
 			return setting.Error(at, "", "is given twice, in different spellings")
 		case !isText(value):
 			return setting.Error(at, value, "has a control character, such as a line's end, in it")
+		case spaced(value):
+			return setting.Error(at, "", tooSpaced)
 		case size > maxMailHeaderBytes:
 			return setting.Error("payload.headers", "", "have more than "+strconv.Itoa(maxMailHeaderBytes)+" bytes together")
 		}
@@ -159,6 +178,10 @@ func (p *message) headers(m *mail.Msg) error {
 	}
 	return nil
 }
+
+var tooSpaced = "has more than " + strconv.Itoa(maxSpaces) + " spaces in a row in it"
+
+func spaced(text string) bool { return strings.Contains(text, strings.Repeat(" ", maxSpaces+1)) }
 
 func (p *message) body(m *mail.Msg) error {
 	for name, text := range map[string]string{"text": p.Text, "html": p.HTML} {
