@@ -109,7 +109,7 @@ type Stats struct {
 	Errors        []queue.LastError `json:"errors"`
 }
 
-// Held is how many jobs the queue holds, as its capacity counts them.
+// Size is how many jobs the queue holds, as its capacity counts them.
 func (s *Stats) Size() int64 { return s.Waiting + s.Scheduled + s.Leased + s.HeldJobs }
 
 // Queues is a page of the list of queues.
