@@ -13,6 +13,12 @@ import (
 // kept is an ingress with a queue email that has dead jobs of two reasons.
 func kept(t *testing.T, busy, unknown int) queue.Engine {
 	t.Helper()
+	return settled(t, queue.Bury, busy, unknown)
+}
+
+// settled is one whose jobs ended with that verdict, for two reasons.
+func settled(t *testing.T, verdict queue.Verdict, busy, unknown int) queue.Engine {
+	t.Helper()
 	url, store := ingressAndStore(t)
 	t.Setenv("PENSTOCK_URL", url)
 	if _, err := store.Put(t.Context(), queue.Spec{Name: "email", Rate: leaky.Unlimited}, queue.AnyRevision); err != nil {
@@ -35,7 +41,7 @@ func kept(t *testing.T, busy, unknown int) queue.Engine {
 			}
 			var out []queue.Settlement
 			for _, j := range r.Jobs {
-				out = append(out, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Bury, Reason: reason})
+				out = append(out, queue.Settlement{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: verdict, Reason: reason})
 			}
 			if _, err := store.Settle(t.Context(), out); err != nil {
 				t.Fatal(err)
