@@ -55,6 +55,17 @@ type MovedQueue struct {
 	Open   bool
 }
 
+// MovedBucket is that of a queue as one has it whose rate is that of its spec: an adapted one is not moved, and
+// what left at a higher rate must not be let out again at a lower one.
+func MovedBucket(i *Info) leaky.Bucket {
+	to := i.Spec.Pacer(Horizon)
+	from := to
+	if from.Rate = i.Rate; from == to {
+		return i.Bucket
+	}
+	return from.Change(i.Bucket, to, leaky.Instant(i.Now.UnixMicro()))
+}
+
 // MovedCounts is what a queue has counted since it was made; see Info.
 type MovedCounts struct {
 	Appended  int64 `json:"appended,omitzero"`

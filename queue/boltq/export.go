@@ -28,7 +28,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	}
 	info := e.info(l, e.now())
 	return queue.MovedQueue{
-		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: info.Bucket,
+		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: queue.MovedBucket(&info),
 		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
 		Turn: l.turn, MaxCost: l.dearestOfAll(), Import: l.filling.mark, Open: l.filling.open,
 	}, nil

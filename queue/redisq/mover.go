@@ -25,7 +25,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	}
 	r := list(v)
 	return queue.MovedQueue{
-		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: info.Bucket,
+		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: queue.MovedBucket(&info),
 		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
 		Turn: r.int(), MaxCost: r.int(), Import: r.text(), Open: r.int() == 1,
 	}, r.err
