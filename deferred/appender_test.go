@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -18,7 +19,7 @@ import (
 func known(t *testing.T, a *Appender, name string) {
 	t.Helper()
 	a.specs.use(name)
-	until(t, "the spec is known", func() bool { _, ok := a.specs.get(name); return ok })
+	await.Until(t, "the spec is known", func() bool { _, ok := a.specs.get(name); return ok })
 }
 
 // What is deferred is answered like the engine says, and plain refusals pass through.
@@ -147,7 +148,7 @@ func TestAppendWithoutNATS(t *testing.T) {
 	stream := openStream(t, connect(t, server.URL()), Options{})
 	a := newAppender(t, r, stream)
 	server.Stop()
-	until(t, "disconnected", func() bool { return stream.Connected() != nil })
+	await.Until(t, "disconnected", func() bool { return stream.Connected() != nil })
 	defers(t, a, "a", []string{"1", "2"})
 	x := one(t, a, job("a", "3"))
 	if x.Outcome != queue.Failed || !errors.Is(x.Err, ErrUnavailable) || errors.Is(x.Err, queue.ErrOutcomeUnknown) {
@@ -159,7 +160,7 @@ func TestAppendWithoutNATS(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "deferred", func() bool { return one(t, a, job("a", "3")).State == queue.Deferred })
+	await.Until(t, "deferred", func() bool { return one(t, a, job("a", "3")).State == queue.Deferred })
 }
 
 // A record that could not be withdrawn is given up in time, and a job that is asked for
@@ -272,7 +273,7 @@ func TestAppendWithoutEngine(t *testing.T) {
 
 			f.set(nil, false, false)
 			runReadmitter(t, r.readmitter())
-			until(t, "all are back", func() bool {
+			await.Until(t, "all are back", func() bool {
 				return r.info(t, "a").Deferred+r.info(t, "b").Deferred == 0 && onStream(t, r.stream, "penstock.deferred.>") == 0
 			})
 			left := leave(t, r, int(r.info(t, "a").Waiting+r.info(t, "b").Waiting))
@@ -284,12 +285,12 @@ func TestAppendWithoutEngine(t *testing.T) {
 			if fmt.Sprint(left) != want {
 				t.Errorf("left: %v, want %s", left, want)
 			}
-			until(t, "the engine is believed to be back", func() bool {
+			await.Until(t, "the engine is believed to be back", func() bool {
 				away, strayed := a.absent.look("a")
 				return !away && !strayed
 			})
 			next := 6 // the first may still follow those that were put past the engine
-			until(t, "a job goes straight in", func() bool {
+			await.Until(t, "a job goes straight in", func() bool {
 				r.idle(t, "a")
 				next++
 				return one(t, a, job("a", fmt.Sprint(next))).State == queue.Waiting
@@ -318,7 +319,7 @@ func TestAppendStoreTrouble(t *testing.T) {
 	if x := one(t, a, rejects); x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrStoreFull) {
 		t.Errorf("%+v", x)
 	}
-	until(t, "a job that may wait follows the first without asking", func() bool {
+	await.Until(t, "a job that may wait follows the first without asking", func() bool {
 		_, strayed := a.absent.look("a")
 		return strayed
 	})
@@ -335,7 +336,7 @@ func TestAppendStoreTrouble(t *testing.T) {
 		}
 	}
 	f.set(nil, false, false)
-	until(t, "the engine has heard", func() bool { _, strayed := a.absent.look("a"); return !strayed })
+	await.Until(t, "the engine has heard", func() bool { _, strayed := a.absent.look("a"); return !strayed })
 	if x := one(t, a, job("a", "3")); x.State != queue.Deferred || x.Position == 0 {
 		t.Errorf("overtook the first: %+v", x)
 	}
@@ -355,7 +356,7 @@ func TestAppendWithoutBoth(t *testing.T) {
 	a := newAppender(t, f, stream)
 	known(t, a, "a")
 	server.Stop()
-	until(t, "disconnected", func() bool { return stream.Connected() != nil })
+	await.Until(t, "disconnected", func() bool { return stream.Connected() != nil })
 	f.set(queue.ErrOutcomeUnknown, false, true)
 	if x := one(t, a, job("a", "1")); x.Outcome != queue.Failed || !errors.Is(x.Err, queue.ErrOutcomeUnknown) {
 		t.Errorf("%+v", x) // the engine has it

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -47,7 +48,7 @@ func TestNotOurs(t *testing.T) {
 	if got := leave(t, r, 3); fmt.Sprint(got) != "[1 2 3]" {
 		t.Error(got)
 	}
-	until(t, "the others are dead letters", func() bool { return onStream(t, r.stream, "penstock.deferred.>") == 2 })
+	await.Until(t, "the others are dead letters", func() bool { return onStream(t, r.stream, "penstock.deferred.>") == 2 })
 	var got []string
 	for _, l := range deadLetters(t, r.stream) {
 		if l.Header.Get(HeaderReason) != "not_ours" || l.Header.Get(HeaderSequence) == "" {
@@ -91,7 +92,7 @@ func TestDeadLetter(t *testing.T) {
 	noError(t, r.stream.Put(t.Context(), []Item{itemsNow("a", []string{"2"})[0], i}))
 	runReadmitter(t, r.readmitter())
 	leave(t, r, 2)
-	until(t, "a dead letter", func() bool { return len(deadLetters(t, r.stream)) == 1 })
+	await.Until(t, "a dead letter", func() bool { return len(deadLetters(t, r.stream)) == 1 })
 	l := deadLetters(t, r.stream)[0]
 	for name, want := range map[string]string{
 		HeaderReason: "clash", HeaderID: "1", HeaderQueue: "a", HeaderContentType: "text/plain", HeaderCost: "3",
@@ -117,7 +118,7 @@ func TestNotOursLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	runReadmitter(t, r.readmitter())
-	until(t, "a dead letter", func() bool { return len(deadLetters(t, r.stream)) == 1 })
+	await.Until(t, "a dead letter", func() bool { return len(deadLetters(t, r.stream)) == 1 })
 	l := deadLetters(t, r.stream)[0]
 	if len(l.Data) != size-headroom || l.Header.Get(HeaderCut) != fmt.Sprint(size) {
 		t.Errorf("%d bytes, %+v", len(l.Data), l.Header)
@@ -148,13 +149,13 @@ func TestTooOld(t *testing.T) {
 	r.clock.jump(time.Hour + time.Minute)
 	noError(t, r.stream.Put(t.Context(), itemsAt("a", []string{"young"}, time.Now().Add(time.Hour))))
 	runReadmitter(t, r.readmitter())
-	until(t, "the old ones are dead", func() bool { return r.info(t, "a").Dead == 23 })
+	await.Until(t, "the old ones are dead", func() bool { return r.info(t, "a").Dead == 23 })
 	for id, want := range map[string]string{"3": "max_age", "4": "max_age", "late": "max_age"} {
 		if info, err := r.Job(t.Context(), "a", id); err != nil || info.State != queue.Dead || !strings.Contains(info.Reason, want) {
 			t.Errorf("%s: %+v %v", id, info, err)
 		}
 	}
-	until(t, "the observer knows", func() bool {
+	await.Until(t, "the observer knows", func() bool {
 		r.seen.mu.Lock()
 		defer r.seen.mu.Unlock()
 		return r.seen.dead[TooOld] == 23 && r.seen.depth["a"] == 1 && !r.seen.oldest["a"].IsZero()
@@ -195,7 +196,7 @@ func TestQueueDeleted(t *testing.T) {
 	defers(t, a, "again", []string{"new1", "new2", "new3"})
 	runReadmitter(t, r.readmitter())
 	runReadmitter(t, r.readmitter()) // together they write each letter once
-	until(t, "98 + 98 dead letters", func() bool { return onStream(t, r.stream, "penstock.deferred.gone") == 0 && r.seenDead() >= 196 })
+	await.Until(t, "98 + 98 dead letters", func() bool { return onStream(t, r.stream, "penstock.deferred.gone") == 0 && r.seenDead() >= 196 })
 	if got := leave(t, r, 3); fmt.Sprint(got) != "[new1 new2 new3]" {
 		t.Error(got)
 	}
@@ -225,7 +226,7 @@ func TestQueueMissing(t *testing.T) {
 	m := r.readmitter()
 	m.grace = time.Hour
 	runReadmitter(t, m)
-	until(t, "it was looked for", func() bool {
+	await.Until(t, "it was looked for", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		w := m.ways["penstock.deferred.a"]
@@ -262,7 +263,7 @@ func TestDeadStreamFull(t *testing.T) {
 	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1"})))
 	m := r.readmitter()
 	stop := runReadmitter(t, m)
-	until(t, "both ways are stuck", func() bool {
+	await.Until(t, "both ways are stuck", func() bool {
 		err := r.stream.Stuck()
 		return err != nil && strings.Contains(err.Error(), `subject "penstock.deferred.B" and 1 more`)
 	})
@@ -277,7 +278,7 @@ func TestDeadStreamFull(t *testing.T) {
 		t.Errorf("%v; the observer saw %d, %v", told, r.seen.unburied, r.seen.why)
 	}
 	r.seen.mu.Unlock()
-	until(t, "it is tried ever more seldom", func() bool {
+	await.Until(t, "it is tried ever more seldom", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		w := m.ways["penstock.deferred.a"]
@@ -296,21 +297,21 @@ func TestDeadStreamFull(t *testing.T) {
 		t.Errorf("nobody looks, but %v", err)
 	}
 	runReadmitter(t, r.readmitter())
-	until(t, "both are stuck again", func() bool {
+	await.Until(t, "both are stuck again", func() bool {
 		err := r.stream.Stuck()
 		return err != nil && strings.Contains(err.Error(), "and 1 more")
 	})
 	if err := dead.Purge(t.Context()); err != nil { // as the advice is: there is place for one
 		t.Fatal(err)
 	}
-	until(t, "one is there", func() bool { return len(deadLetters(t, r.stream)) == 1 })
+	await.Until(t, "one is there", func() bool { return len(deadLetters(t, r.stream)) == 1 })
 	config.MaxMsgs = -1
 	if _, err := r.stream.js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
 	leave(t, r, 1)
 	r.idle(t, "a")
-	until(t, "nothing is stuck", func() bool { return r.stream.Stuck() == nil })
+	await.Until(t, "nothing is stuck", func() bool { return r.stream.Stuck() == nil })
 	if n := len(deadLetters(t, r.stream)); n != 3 { // and one before
 		t.Errorf("%d dead letters", n)
 	}
@@ -329,7 +330,7 @@ func TestStuckRemoved(t *testing.T) {
 	}
 	noError(t, r.stream.Put(t.Context(), itemsNow("a", []string{"1"})))
 	runReadmitter(t, r.readmitter())
-	until(t, "it is stuck", func() bool { return r.stream.Stuck() != nil })
+	await.Until(t, "it is stuck", func() bool { return r.stream.Stuck() != nil })
 	if err := r.stream.Stuck(); !strings.Contains(err.Error(), "queue a:") || !strings.Contains(err.Error(), "see that the stream is there") {
 		t.Error(err)
 	}
@@ -337,7 +338,7 @@ func TestStuckRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave(t, r, 1)
-	until(t, "nothing is stuck", func() bool { return r.stream.Stuck() == nil })
+	await.Until(t, "nothing is stuck", func() bool { return r.stream.Stuck() == nil })
 }
 
 // generation begins one of a queue's records: those there are, are of the older one.
@@ -359,8 +360,8 @@ func TestMissing(t *testing.T) {
 	r.generation(t, "a")
 	r.clock.jump(queue.OrphanAfter + time.Second)
 	runReadmitter(t, r.readmitter())
-	until(t, "given up", func() bool { return r.info(t, "a").Deferred == 0 })
-	until(t, "the observer knows", func() bool {
+	await.Until(t, "given up", func() bool { return r.info(t, "a").Deferred == 0 })
+	await.Until(t, "the observer knows", func() bool {
 		r.seen.mu.Lock()
 		defer r.seen.mu.Unlock()
 		return r.seen.missing == 2
@@ -398,7 +399,7 @@ func TestMissingUnderInflow(t *testing.T) {
 	if info.Missing != 1 || info.SetAside != int64(n+1) || info.Returned != int64(n) {
 		t.Errorf("%+v, %d came back", info, n)
 	}
-	until(t, "the observer knows", func() bool {
+	await.Until(t, "the observer knows", func() bool {
 		r.seen.mu.Lock()
 		defer r.seen.mu.Unlock()
 		return r.seen.missing == 1

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/smalldisk"
 )
@@ -27,7 +28,7 @@ func TestDiskFullOneOfThree(t *testing.T) {
 		}
 		t.Cleanup(c.Stop)
 		s := openStream(t, connect(t, c.URL()), Options{Replicas: 3})
-		until(t, "node 1 leads", func() bool {
+		await.Until(t, "node 1 leads", func() bool {
 			if c.Leader(s.name) == c.Nodes[0] {
 				return true
 			}
@@ -45,7 +46,7 @@ func TestDiskFullOneOfThree(t *testing.T) {
 			return err == nil
 		}
 		tries := 0
-		until(t, "four times as much is stored as node 1 has room for", func() bool {
+		await.Until(t, "four times as much is stored as node 1 has room for", func() bool {
 			tries++
 			put(fmt.Sprint(tries))
 			return len(acked) == 40
@@ -57,11 +58,11 @@ func TestDiskFullOneOfThree(t *testing.T) {
 		if err := c.Nodes[0].Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "more is stored", func() bool {
+		await.Until(t, "more is stored", func() bool {
 			tries++
 			return put(fmt.Sprint(tries))
 		})
-		until(t, "node 1 has caught up", func() bool {
+		await.Until(t, "node 1 has caught up", func() bool {
 			info, err := s.jobs.Info(t.Context())
 			if err != nil || info.Cluster == nil {
 				return false

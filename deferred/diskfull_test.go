@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/smalldisk"
 	"github.com/penstock/penstock/queue"
@@ -75,7 +76,7 @@ func testDiskFull(t *testing.T, o natsserver.Options) {
 		if err := server.Restart(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "jobs are deferred again", func() bool { return one(t, a, job("a", "again")).Outcome == queue.Accepted })
+		await.Until(t, "jobs are deferred again", func() bool { return one(t, a, job("a", "again")).Outcome == queue.Accepted })
 		left := leave(t, r, len(accepted)+2+3+1)
 		stored := slices.DeleteFunc(left, func(id string) bool { return !strings.HasPrefix(id, "large") })
 		if !slices.Equal(stored, accepted) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -21,16 +22,6 @@ import (
 
 // deadline is for what must happen; nothing is judged by how long it took.
 const deadline = 60 * time.Second
-
-// until polls for a condition.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(deadline); !ok(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not in %v: %s", deadline, what)
-		}
-	}
-}
 
 func startNATS(t testing.TB) *natsserver.Server { return startNATSWith(t, 0) }
 
@@ -246,7 +237,7 @@ func depart(t testing.TB, e queue.Outflow, r queue.ReserveRequest) (ids []string
 // onStream is how many messages a subject has, as its leader says, when there is one.
 func onStream(t testing.TB, s *Stream, subject string) (n int) {
 	t.Helper()
-	until(t, "the leader answers", func() bool {
+	await.Until(t, "the leader answers", func() bool {
 		subjects, err := s.count(context.Background(), subject)
 		n = 0
 		for _, k := range subjects {
@@ -260,7 +251,7 @@ func onStream(t testing.TB, s *Stream, subject string) (n int) {
 // deadLetters reads all there are, as soon as the stream has a leader.
 func deadLetters(t testing.TB, s *Stream) (all []*nats.Msg) {
 	t.Helper()
-	until(t, "the dead letters are read", func() bool {
+	await.Until(t, "the dead letters are read", func() bool {
 		stream, err := s.js.Stream(t.Context(), s.deadName)
 		if err != nil {
 			return false

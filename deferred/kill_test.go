@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/queue"
 )
@@ -70,7 +71,7 @@ func (m *mortal) kill() {
 // drainAll takes jobs out until n have left, and reports any that leaves twice.
 func drainAll(t *testing.T, r *rig, seen map[string]bool, n int, nudge func()) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d jobs have left", n), func() bool {
+	await.Until(t, fmt.Sprintf("%d jobs have left", n), func() bool {
 		nudge()
 		if waiting := r.info(t, "a").Waiting; waiting > 0 {
 			for _, id := range leave(t, r, int(waiting)) {
@@ -157,7 +158,7 @@ func TestPaused(t *testing.T) {
 				runReadmitter(t, first)
 				seen := map[string]bool{}
 				drainAll(t, r, seen, 40, func() {}) // what had found room
-				until(t, "it has stopped", func() bool {
+				await.Until(t, "it has stopped", func() bool {
 					first.ring("a")
 					drainAll(t, r, seen, len(seen), func() {})
 					select {
@@ -239,7 +240,7 @@ func TestSequenceRunsBack(t *testing.T) {
 	stop := runReadmitter(t, r.readmitter())
 	put := func(id string) {
 		t.Helper()
-		until(t, "stored", func() bool { return r.stream.Put(t.Context(), itemsNow("a", []string{id}))[0] == nil })
+		await.Until(t, "stored", func() bool { return r.stream.Put(t.Context(), itemsNow("a", []string{id}))[0] == nil })
 	}
 	for _, id := range numbered(10) {
 		put(id)
@@ -264,7 +265,7 @@ func TestSequenceRunsBack(t *testing.T) {
 			stop = runReadmitter(t, r.readmitter())
 		}
 		leave(t, r, 5)
-		until(t, "nothing is left", func() bool { return onStream(t, r.stream, "penstock.deferred.a") == 0 })
+		await.Until(t, "nothing is left", func() bool { return onStream(t, r.stream, "penstock.deferred.a") == 0 })
 	}
 	if info := r.info(t, "a"); info.Delivered != 20 {
 		t.Errorf("%+v", info)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -43,7 +44,7 @@ func TestLanesComeBack(t *testing.T) {
 			f.set(nil, false, false)
 			runReadmitter(t, r.readmitter())
 			left := leave(t, r, 8)
-			until(t, "both are back", func() bool { return r.info(t, "a").Scheduled == 1 && r.info(t, "a").Waiting == 1 })
+			await.Until(t, "both are back", func() bool { return r.info(t, "a").Scheduled == 1 && r.info(t, "a").Waiting == 1 })
 			r.idle(t, "a")
 			if !slices.Equal(left, numbered(8)) {
 				t.Errorf("left %v", left)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/penstock/penstock/internal/await"
 )
 
 // While the connection is being made anew, to a NATS that never says a word, everybody is
@@ -35,7 +37,7 @@ func TestMuteNATS(t *testing.T) {
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		until(t, "it is known", func() bool { return s.Connected() != nil })
+		await.Until(t, "it is known", func() bool { return s.Connected() != nil })
 		if err := s.Put(t.Context(), itemsFor("a", []string{"2"}))[0]; !errors.Is(err, ErrUnavailable) {
 			t.Error(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -57,7 +58,7 @@ func TestOpenLater(t *testing.T) {
 	if err := nats.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the overflow is open", func() bool { return r.stream.Connected() == nil })
+	await.Until(t, "the overflow is open", func() bool { return r.stream.Connected() == nil })
 	if st := r.stream.Status(); !st.Open || !st.Connected || st.Err != nil {
 		t.Errorf("%+v", st)
 	}
@@ -90,7 +91,7 @@ func TestUnfitLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.Stop()
-	until(t, "disconnected", func() bool { return !nc.IsConnected() })
+	await.Until(t, "disconnected", func() bool { return !nc.IsConnected() })
 	log := &safeBuffer{}
 	o.Logger = slog.New(slog.NewTextHandler(log, nil))
 	s, err := NewStream(nc, o)
@@ -103,7 +104,7 @@ func TestUnfitLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	looked := func() int { return strings.Count(log.tail(), "until somebody mends this") }
-	until(t, "it is told", func() bool {
+	await.Until(t, "it is told", func() bool {
 		return s.Connected() != nil && strings.Contains(s.Connected().Error(), "max_age is 1h0m0s") && looked() > 0
 	})
 	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
@@ -113,14 +114,14 @@ func TestUnfitLater(t *testing.T) {
 		t.Error(err)
 	}
 	first := s.unopened.Load()
-	until(t, "it is looked at again", func() bool { return s.unopened.Load() != first })
+	await.Until(t, "it is looked at again", func() bool { return s.unopened.Load() != first })
 	config.MaxAge = 0
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is open", func() bool { return s.Connected() == nil })
+	await.Until(t, "it is open", func() bool { return s.Connected() == nil })
 	noError(t, s.Put(t.Context(), itemsFor("a", []string{"1"})))
-	until(t, "it is told", func() bool { return strings.Contains(log.tail(), "the overflow is open") })
+	await.Until(t, "it is told", func() bool { return strings.Contains(log.tail(), "the overflow is open") })
 	if looked() != 1 {
 		t.Errorf("told %d times:\n%s", looked(), log.tail())
 	}
@@ -138,7 +139,7 @@ func guarded(t *testing.T, users ...*server.User) (*server.Server, *server.Optio
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	until(t, "NATS serves", func() bool { return s.ReadyForConnections(50 * time.Millisecond) })
+	await.Until(t, "NATS serves", func() bool { return s.ReadyForConnections(50 * time.Millisecond) })
 	return s, o
 }
 
@@ -151,18 +152,18 @@ func TestRefusedLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	start(t, s.Run)
-	until(t, "the refusal is told", func() bool {
+	await.Until(t, "the refusal is told", func() bool {
 		err := s.Connected()
 		return err != nil && strings.Contains(err.Error(), "Authorization Violation")
 	})
-	until(t, "it is known that waiting mends nothing", func() bool { return errors.Is(s.Open(t.Context()), ErrUnfit) })
+	await.Until(t, "it is known that waiting mends nothing", func() bool { return errors.Is(s.Open(t.Context()), ErrUnfit) })
 	changed := o.Clone()
 	changed.Port = guard.Addr().(*net.TCPAddr).Port
 	changed.Users = []*server.User{{Username: "penstock", Password: "new"}}
 	if err := guard.ReloadOptions(changed); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is open", func() bool { return s.Connected() == nil })
+	await.Until(t, "it is open", func() bool { return s.Connected() == nil })
 }
 
 // Nor does waiting mend a permission that an account does not have.
@@ -172,7 +173,7 @@ func TestNotAllowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is told", func() bool {
+	await.Until(t, "it is told", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := s.Open(ctx)

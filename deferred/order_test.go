@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/queue"
@@ -97,14 +98,14 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 			for producer := range producers {
 				all.Go(func() { produce(t, a, "a", producer, n) })
 			}
-			until(t, "jobs are in", func() bool {
+			await.Until(t, "jobs are in", func() bool {
 				info, err := e.Get(t.Context(), "a")
 				return err == nil && info.Waiting > producers
 			})
 			if err := trouble.begin(redis); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "jobs went past it", func() bool {
+			await.Until(t, "jobs went past it", func() bool {
 				seen.mu.Lock()
 				defer seen.mu.Unlock()
 				return seen.stored > 5*producers
@@ -114,7 +115,7 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 			}
 			all.Wait()
 			var left []string
-			until(t, "all left", func() bool {
+			await.Until(t, "all left", func() bool {
 				info, err := e.Get(t.Context(), "a")
 				if err != nil {
 					return false
@@ -123,7 +124,7 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 				return len(left) >= producers*n
 			})
 			inOrder(t, left, producers, n)
-			until(t, "nothing is left", func() bool {
+			await.Until(t, "nothing is left", func() bool {
 				info, err := e.Get(t.Context(), "a")
 				return err == nil && info.Deferred == 0 && onStream(t, stream, "penstock.deferred.>") == 0
 			})
@@ -157,7 +158,7 @@ func TestBackThroughLeaders(t *testing.T) {
 	left := leave(t, r, 100)
 	for range 2 {
 		var leader *natsserver.Server
-		until(t, "a leader", func() bool { leader = c.Leader(r.stream.name); return leader != nil })
+		await.Until(t, "a leader", func() bool { leader = c.Leader(r.stream.name); return leader != nil })
 		leader.Stop()
 		left = append(left, leave(t, r, 100)...)
 		if err := leader.Restart(t.Context()); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/queue"
 )
@@ -18,7 +19,7 @@ func TestPutDisconnected(t *testing.T) {
 	nc := connect(t, server.URL())
 	s := openStream(t, nc, Options{})
 	server.Stop()
-	until(t, "disconnected", func() bool { return !nc.IsConnected() })
+	await.Until(t, "disconnected", func() bool { return !nc.IsConnected() })
 	if err := s.Put(t.Context(), itemsFor("a", []string{"1"}))[0]; !errors.Is(err, ErrUnavailable) || errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
@@ -28,7 +29,7 @@ func TestPutDisconnected(t *testing.T) {
 	if err := server.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "stored", func() bool { return s.Put(t.Context(), itemsFor("a", []string{"2"}))[0] == nil })
+	await.Until(t, "stored", func() bool { return s.Put(t.Context(), itemsFor("a", []string{"2"}))[0] == nil })
 	if st := s.Status(); !st.Connected || st.Err != nil || s.Connected() != nil {
 		t.Errorf("%+v", st)
 	}
@@ -64,10 +65,10 @@ func TestPutThroughLeaders(t *testing.T) {
 	acked, refused := loadUntil(t, s, func() {
 		for range 2 {
 			var leader *natsserver.Server
-			until(t, "a leader", func() bool { leader = c.Leader(s.name); return leader != nil })
+			await.Until(t, "a leader", func() bool { leader = c.Leader(s.name); return leader != nil })
 			time.Sleep(100 * time.Millisecond) // under load
 			leader.Stop()
-			until(t, "stored without it", func() bool { return s.Put(t.Context(), itemsFor("other", []string{"x"}))[0] == nil })
+			await.Until(t, "stored without it", func() bool { return s.Put(t.Context(), itemsFor("other", []string{"x"}))[0] == nil })
 			if err := leader.Restart(t.Context()); err != nil {
 				t.Error(err)
 			}
@@ -111,7 +112,7 @@ func loadUntil(t *testing.T, s *Stream, trouble func()) (acked, refused map[stri
 	mu.Lock()
 	before := len(acked)
 	mu.Unlock()
-	until(t, "more stored after the trouble", func() bool {
+	await.Until(t, "more stored after the trouble", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(acked) > before+50

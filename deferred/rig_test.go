@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 )
@@ -130,7 +131,7 @@ func (r *rig) info(t testing.TB, name string) queue.Info {
 // idle waits until nothing of a queue is on the overflow, nor believed to be.
 func (r *rig) idle(t testing.TB, name string) {
 	t.Helper()
-	until(t, "nothing of "+name+" is deferred", func() bool {
+	await.Until(t, "nothing of "+name+" is deferred", func() bool {
 		return r.info(t, name).Deferred == 0 && onStream(t, r.stream, r.stream.subjects.of(name)) == 0
 	})
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/penstock/penstock/internal/await"
 )
 
 func TestOptions(t *testing.T) {
@@ -139,7 +141,7 @@ func TestOpenExisting(t *testing.T) {
 			config, dead := settings(o)
 			c.change(&config)
 			// The files of the one before may be about to go.
-			until(t, "made", func() bool {
+			await.Until(t, "made", func() bool {
 				_, err = js.CreateStream(t.Context(), config)
 				return err == nil || !strings.Contains(err.Error(), "creating store")
 			})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -40,7 +41,7 @@ func TestShares(t *testing.T) {
 	left := map[byte]int{}
 	for i := range departures {
 		// The places of those who may wait are full when a look found no room.
-		until(t, "the queue is full but for a few", func() bool { return r.info(t, "a").Waiting >= capacity-4 })
+		await.Until(t, "the queue is full but for a few", func() bool { return r.info(t, "a").Waiting >= capacity-4 })
 		left[leave(t, r, 1)[0][0]]++
 		inflow(capacity + i)
 	}
@@ -80,8 +81,8 @@ func TestManyQueues(t *testing.T) {
 	m := r.readmitter()
 	runReadmitter(t, m)
 	leave(t, r, queues*each)
-	until(t, "nothing is on the overflow", func() bool { return onStream(t, r.stream, "penstock.deferred.>") == 0 })
-	until(t, "nothing is looked after", func() bool {
+	await.Until(t, "nothing is on the overflow", func() bool { return onStream(t, r.stream, "penstock.deferred.>") == 0 })
+	await.Until(t, "nothing is looked after", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return len(m.ways) == 0
@@ -134,7 +135,7 @@ func TestWindow(t *testing.T) {
 		// The look that was rung for is over when a second one can be.
 		for range 2 {
 			m.ring("a")
-			until(t, "looked", func() bool {
+			await.Until(t, "looked", func() bool {
 				m.mu.Lock()
 				defer m.mu.Unlock()
 				w := m.ways["penstock.deferred.a"]
@@ -153,12 +154,12 @@ func TestWindow(t *testing.T) {
 		t.Errorf("%+v", info)
 	}
 	r.clock.jump(45 * time.Minute) // 1h45m: closed, and the first ten are too old
-	until(t, "dead though closed", func() bool { return r.info(t, "a").Dead == 10 })
+	await.Until(t, "dead though closed", func() bool { return r.info(t, "a").Dead == 10 })
 	if info := r.info(t, "a"); info.Returned != 0 || info.Deferred != 1 {
 		t.Errorf("%+v", info)
 	}
 	r.clock.jump(20 * time.Minute) // 2h5m: open
-	until(t, "back", func() bool { m.ring("a"); return r.info(t, "a").Waiting == 1 })
+	await.Until(t, "back", func() bool { m.ring("a"); return r.info(t, "a").Waiting == 1 })
 	if got := leave(t, r, 1); got[0] != "young" {
 		t.Error(got)
 	}

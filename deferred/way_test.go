@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -55,7 +56,7 @@ func TestSeenBeforeAStray(t *testing.T) {
 			g := newGated(r)
 			m := NewReadmitter(g, r.stream)
 			runReadmitter(t, m)
-			until(t, "it runs", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.ctx != nil })
+			await.Until(t, "it runs", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.ctx != nil })
 			m.ring("a")
 			for said := <-g.come; len(said.Jobs) < len(before) || !said.Empty && len(before) == 0; said = <-g.come {
 				g.pass()
@@ -67,7 +68,7 @@ func TestSeenBeforeAStray(t *testing.T) {
 			}
 			r.clock.jump(queue.ReadmitFor) // whoever had the way back to himself has it no longer
 			f.set(nil, false, false)
-			until(t, "the engine is told", func() bool { away, strayed := a.absent.look("a"); return !away && !strayed })
+			await.Until(t, "the engine is told", func() bool { away, strayed := a.absent.look("a"); return !away && !strayed })
 			g.pass()
 
 			if x := one(t, a, job("a", "2")); x.State != queue.Deferred {

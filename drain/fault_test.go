@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/faultproxy"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/internal/redistest"
@@ -67,7 +68,7 @@ func TestBadLine(t *testing.T) {
 			}
 			r := newRecord(0)
 			d := start(bad, drain.HandlerFunc(r.handle), drain.Options{})
-			until(t, "all delivered", func() bool { return info(t, clean, "q").Delivered == n })
+			await.Until(t, "all delivered", func() bool { return info(t, clean, "q").Delivered == n })
 			proxy.Clear()
 			d.finish(t)
 			r.once(t, n)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -136,7 +137,7 @@ func drained(t *testing.T, e queue.Engine, f *inFlight, name string, n int64) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- drain.Run(ctx, e, drain.HandlerFunc(f.handle), drain.Options{Concurrency: 32}) }()
-	until(t, "all are delivered", func() bool {
+	await.Until(t, "all are delivered", func() bool {
 		info, err := e.Get(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -127,17 +128,6 @@ func (r *record) once(t *testing.T, n int) {
 	}
 }
 
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
-}
-
 // running is a drainer that a test can stop.
 type running struct {
 	stop context.CancelFunc
@@ -177,7 +167,7 @@ func TestDrainsAll(t *testing.T) {
 		for i := 0; i < n; i += 100 {
 			push(t, e, "q", i, 100)
 		}
-		until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == n })
+		await.Until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == n })
 		d.finish(t)
 		r.once(t, n)
 		if i := info(t, e, "q"); i.Size() != 0 || i.Dead != 0 || i.Retried != 0 {
@@ -197,7 +187,7 @@ func TestPaced(t *testing.T) {
 		r := newRecord(0)
 		one := start(e, drain.HandlerFunc(r.handle), drain.Options{})
 		two := start(e, drain.HandlerFunc(r.handle), drain.Options{})
-		until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == n })
+		await.Until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == n })
 		one.finish(t)
 		two.finish(t)
 		r.once(t, n)
@@ -224,11 +214,11 @@ func TestRollingRestart(t *testing.T) {
 		}
 		for i := 0; r.count() < n*3/4; i++ {
 			seen := r.count()
-			until(t, "some more jobs", func() bool { return r.count() >= min(seen+60, n) })
+			await.Until(t, "some more jobs", func() bool { return r.count() >= min(seen+60, n) })
 			drainers[i%2].finish(t)
 			drainers[i%2] = start(e, drain.HandlerFunc(r.handle), drain.Options{})
 		}
-		until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == n })
+		await.Until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == n })
 		for _, d := range drainers {
 			d.finish(t)
 		}
@@ -266,7 +256,7 @@ func TestRetried(t *testing.T) {
 			}
 			return fmt.Errorf("no luck at attempt %d", job.Attempt)
 		}), drain.Options{})
-		until(t, "both ended", func() bool { return info(t, e, "q").Size() == 0 })
+		await.Until(t, "both ended", func() bool { return info(t, e, "q").Size() == 0 })
 		d.finish(t)
 		for id, got := range attempts {
 			if !slices.Equal(got, []int{1, 2, 3}) {
@@ -292,7 +282,7 @@ func TestWoken(t *testing.T) {
 		begin := time.Now()
 		for i := range n {
 			push(t, e, "q", i, 1)
-			until(t, "started", func() bool { return r.count() == i+1 })
+			await.Until(t, "started", func() bool { return r.count() == i+1 })
 		}
 		d.finish(t)
 		// By polls alone it would take a second each, on average.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -129,7 +130,7 @@ func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue
 		defer d.finish(t)
 	}
 	look(r, e)
-	until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == int64(jobs) })
+	await.Until(t, "all delivered", func() bool { return info(t, e, "q").Delivered == int64(jobs) })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.starts) != jobs+r.refused {
@@ -156,12 +157,12 @@ func attend(t *testing.T, s queue.Spec, jobs int, look func(r *receiver, e queue
 // by then; and from then on the rate holds.
 func TestAReceiverIsSpared(t *testing.T) {
 	attend(t, queue.Spec{Name: "q", Rate: leaky.PerSecond(100)}, 150, func(r *receiver, e queue.Engine) {
-		until(t, "some are delivered", func() bool { return info(t, e, "q").Delivered >= 30 })
+		await.Until(t, "some are delivered", func() bool { return info(t, e, "q").Delivered >= 30 })
 		r.mu.Lock()
 		spared := time.Now().Add(2 * time.Second)
 		r.spared = spared
 		r.mu.Unlock()
-		until(t, "all are delivered", func() bool { return info(t, e, "q").Delivered == 150 })
+		await.Until(t, "all are delivered", func() bool { return info(t, e, "q").Delivered == 150 })
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.stopped.IsZero() {
@@ -178,20 +179,20 @@ func TestAReceiverThatIsDownIsProbed(t *testing.T) {
 	s := queue.Spec{Name: "q", Rate: leaky.PerSecond(100), Burst: 3}
 	s.Circuit = queue.Circuit{Failures: 3, MinProbe: queue.Duration(200 * time.Millisecond), MaxProbe: queue.Duration(400 * time.Millisecond)}
 	attend(t, s, 150, func(r *receiver, e queue.Engine) {
-		until(t, "some are delivered", func() bool { return info(t, e, "q").Delivered >= 30 })
+		await.Until(t, "some are delivered", func() bool { return info(t, e, "q").Delivered >= 30 })
 		fall := func(down bool) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.down = down
 		}
 		fall(true)
-		until(t, "the circuit opens", func() bool { i := info(t, e, "q"); return i.Circuit.Open() })
+		await.Until(t, "the circuit opens", func() bool { i := info(t, e, "q"); return i.Circuit.Open() })
 		opened := time.Now()
-		until(t, "probes have failed for a while", func() bool { return time.Since(opened) > 2*time.Second })
+		await.Until(t, "probes have failed for a while", func() bool { return time.Since(opened) > 2*time.Second })
 		up := time.Now()
 		fall(false)
-		until(t, "the circuit closes", func() bool { i := info(t, e, "q"); return !i.Circuit.Open() })
-		until(t, "all are delivered", func() bool { return info(t, e, "q").Delivered == 150 })
+		await.Until(t, "the circuit closes", func() bool { i := info(t, e, "q"); return !i.Circuit.Open() })
+		await.Until(t, "all are delivered", func() bool { return info(t, e, "q").Delivered == 150 })
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if r.opened.IsZero() || r.closed.Before(r.opened) {

@@ -112,13 +112,3 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.b.String()
 }
-
-// poll waits for what must happen; nothing is judged by how long it took.
-func poll(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited for a minute in vain: %s", what)
-		}
-	}
-}

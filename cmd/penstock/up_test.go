@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/client"
 )
 
@@ -47,7 +48,7 @@ func curlPath(t *testing.T) string {
 // commands are the lines that up printed to be pasted.
 func commands(t *testing.T, s *server, want int) (lines []string) {
 	t.Helper()
-	poll(t, fmt.Sprintf("%d commands are printed", want), func() bool {
+	await.Until(t, fmt.Sprintf("%d commands are printed", want), func() bool {
 		lines = nil
 		for line := range strings.Lines(s.said.String()) {
 			if strings.HasPrefix(line, "curl ") || strings.HasPrefix(line, "penstock ") && strings.HasSuffix(line, "--watch\n") {

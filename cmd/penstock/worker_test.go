@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/redistest"
 )
 
@@ -99,7 +100,7 @@ func onRedis(t *testing.T) *server {
 		}
 	})
 	listens := regexp.MustCompile(`url=(\S+)`)
-	poll(t, "the ingress listens", func() bool {
+	await.Until(t, "the ingress listens", func() bool {
 		if m := listens.FindStringSubmatch(s.said.String()); m != nil {
 			s.url = m[1]
 		}
@@ -136,7 +137,7 @@ func worksInPython(t *testing.T, s *server) {
 			t.Errorf("%s came %d times", id, n)
 		}
 	}
-	poll(t, "what it settled last is delivered", func() bool {
+	await.Until(t, "what it settled last is delivered", func() bool {
 		return strings.Contains(must(t, s, "queue", "info", "resize", "-o", "json"), `"delivered": 400`)
 	})
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqx"
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/faultproxy"
 	"github.com/penstock/penstock/internal/law"
@@ -151,7 +152,7 @@ func TestRoundTrip(t *testing.T) {
 	inspector := asynq.NewInspector(o)
 	defer inspector.Close()
 	info, err := inspector.GetTaskInfo("out", "t7")
-	if err != nil || info.MaxRetry != 3 || string(info.Payload) != "7" || info.Headers[asynqx.HeaderQueue] != "mail" {
+	if err != nil || info.MaxRetry != 3 || string(info.Payload) != "7" || info.Headers[setting.HeaderQueue] != "mail" {
 		t.Errorf("%+v, %v", info, err)
 	}
 }

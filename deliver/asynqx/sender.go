@@ -19,13 +19,6 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
-// Headers of a task that name the job; its own go with it.
-const (
-	HeaderID      = "Penstock-Id"
-	HeaderQueue   = "Penstock-Queue"
-	HeaderAttempt = "Penstock-Attempt"
-)
-
 // fullPause is how long a queue spares a Redis that is out of memory.
 const fullPause = 5 * time.Second
 
@@ -146,7 +139,7 @@ func (s *Sender) ready(ctx context.Context) error {
 }
 
 func (p *plan) make(job *drain.Job, t *Target) (*asynq.Task, []asynq.Option) {
-	p.headers[HeaderID], p.headers[HeaderQueue], p.headers[HeaderAttempt] = job.ID, job.Queue, strconv.Itoa(job.Attempt)
+	p.headers[setting.HeaderID], p.headers[setting.HeaderQueue], p.headers[setting.HeaderAttempt] = job.ID, job.Queue, strconv.Itoa(job.Attempt)
 	options := []asynq.Option{asynq.TaskID(job.ID), asynq.Queue(t.Queue)}
 	if p.maxRetry != nil {
 		options = append(options, asynq.MaxRetry(*p.maxRetry))
@@ -174,7 +167,7 @@ func (s *Sender) known(job *drain.Job, t *Target, p plan) error {
 		return drain.Unknown(errors.New("asynq had a task of this id, and has it no more: it may have been this job's"))
 	case err != nil:
 		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task of this id, and does not say whose: %w", err)))
-	case info.Type == p.task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[HeaderQueue] == job.Queue || info.Headers[HeaderQueue] == ""):
+	case info.Type == p.task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[setting.HeaderQueue] == job.Queue || info.Headers[setting.HeaderQueue] == ""):
 		return nil
 	}
 	return drain.Permanent(fmt.Errorf("asynq's queue %s has another task of this id", t.Queue))

@@ -202,7 +202,7 @@ func FuzzCompose(f *testing.F) {
 			"attachments": []any{map[string]any{"name": file, "content_type": kind, "content": []byte(text)}},
 		})
 		if err != nil {
-			t.Skip()
+			t.Fatal(err)
 		}
 		s := Default()
 		s.From = "shop@example.com"

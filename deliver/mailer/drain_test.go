@@ -15,6 +15,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -55,7 +56,7 @@ func run(t *testing.T, spec queue.Spec, n int, h drain.Handler, log *slog.Logger
 	end := make(chan error, 1)
 	go func() { end <- drain.Run(ctx, e, h, drain.Options{Logger: log}) }()
 	var info queue.Info
-	until(t, "drained", func() bool {
+	await.Until(t, "drained", func() bool {
 		if info, err = e.Get(t.Context(), "mail"); err != nil {
 			t.Fatal(err)
 		}

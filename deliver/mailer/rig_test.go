@@ -352,19 +352,6 @@ func play(c net.Conn, r *bufio.Reader, greeting string, answers map[string]strin
 	}
 }
 
-// until waits for a condition; it fails the test when that takes absurdly long.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		pause := time.NewTimer(2 * time.Millisecond)
-		<-pause.C
-	}
-}
-
 // wants checks what an error says to the drainer, and to people.
 func wants(t *testing.T, err error, verdict queue.Verdict, says ...string) {
 	t.Helper()

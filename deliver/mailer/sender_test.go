@@ -20,6 +20,7 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -283,7 +284,7 @@ func TestEndedIdle(t *testing.T) {
 	}
 	deliver(opened())
 	p.hangUp()
-	until(t, "the end has arrived", ended)
+	await.Until(t, "the end has arrived", ended)
 	deliver(opened())
 	g := opened()
 	var once sync.Once
@@ -319,7 +320,7 @@ func TestSlowHandshake(t *testing.T) {
 		wants(t, s.Deliver(t.Context(), plainJob(), g, set), queue.Release)
 	}
 	close(greet)
-	until(t, "delivered on a connection that came late", func() bool {
+	await.Until(t, "delivered on a connection that came late", func() bool {
 		g := opened()
 		g.closes = time.Now().Add(50 * time.Millisecond)
 		return s.Deliver(t.Context(), plainJob(), g, set) == nil

@@ -15,18 +15,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Headers of a message that name the job; its own go with it.
-const (
-	HeaderID          = "Penstock-Id"
-	HeaderQueue       = "Penstock-Queue"
-	HeaderAttempt     = "Penstock-Attempt"
-	headerContentType = "Content-Type"
-)
+const headerContentType = "Content-Type"
 
-const (
-	// fullPause is how long a queue spares a stream that is full.
-	fullPause = 5 * time.Second
-)
+// fullPause is how long a queue spares a stream that is full.
+const fullPause = 5 * time.Second
 
 // Options of a Sender.
 type Options struct {
@@ -129,9 +121,9 @@ func (s *Sender) message(job *drain.Job, t *Target) (*nats.Msg, error) {
 		m.Header.Set(name, value)
 	}
 	m.Header.Set(headerContentType, job.ContentType)
-	m.Header.Set(HeaderID, job.ID)
-	m.Header.Set(HeaderQueue, job.Queue)
-	m.Header.Set(HeaderAttempt, strconv.Itoa(job.Attempt))
+	m.Header.Set(setting.HeaderID, job.ID)
+	m.Header.Set(setting.HeaderQueue, job.Queue)
+	m.Header.Set(setting.HeaderAttempt, strconv.Itoa(job.Attempt))
 	if t.Mode == JetStream {
 		// The same in each attempt, and not that of another job which had this id before.
 		m.Header.Set(jetstream.MsgIDHeader, job.Queue+"/"+job.ID+"/"+strconv.FormatInt(job.AppendedAt.UnixMicro(), 10))

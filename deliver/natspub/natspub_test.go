@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/penstock/penstock/deliver/natspub"
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/queue"
@@ -116,7 +117,7 @@ func TestCoreReachesThoseWhoListen(t *testing.T) {
 		t.Errorf("%s: %s", m.Subject, m.Data)
 	}
 	for name, want := range map[string]string{
-		"Content-Type": "text/plain", "Traceparent": "00-1", natspub.HeaderID: "j1", natspub.HeaderQueue: "mail", natspub.HeaderAttempt: "2", jetstream.MsgIDHeader: "",
+		"Content-Type": "text/plain", "Traceparent": "00-1", setting.HeaderID: "j1", setting.HeaderQueue: "mail", setting.HeaderAttempt: "2", jetstream.MsgIDHeader: "",
 	} {
 		if got := m.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

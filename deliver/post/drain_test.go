@@ -13,7 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
-	"github.com/penstock/penstock/deliver/post"
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/leaky"
@@ -35,8 +35,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.at = append(r.at, now)
-	id := q.Header.Get(post.HeaderID)
-	if q.Header.Get(post.HeaderAttempt) == "1" && id[len(id)-1] == '7' {
+	id := q.Header.Get(setting.HeaderID)
+	if q.Header.Get(setting.HeaderAttempt) == "1" && id[len(id)-1] == '7' {
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
 	}

@@ -15,9 +15,9 @@ import (
 var ownHeaders = map[string]string{
 	"Content-Type":         "is the job's",
 	"Idempotency-Key":      "is the job's id",
-	HeaderID:               "is set for each job",
-	HeaderQueue:            "is set for each job",
-	HeaderAttempt:          "is set for each job",
+	setting.HeaderID:       "is set for each job",
+	setting.HeaderQueue:    "is set for each job",
+	setting.HeaderAttempt:  "is set for each job",
 	headerWebhookID:        "is set by deliver.http.signing",
 	headerWebhookTimestamp: "is set by deliver.http.signing",
 	headerWebhookSignature: "is set by deliver.http.signing",

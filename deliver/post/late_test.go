@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 )
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -139,7 +140,7 @@ func TestSlowHandshake(t *testing.T) {
 		t.Error("was at the gate without a connection")
 	}
 	close(shake)
-	until(t, "delivered on the connection that came late", func() bool {
+	await.Until(t, "delivered on the connection that came late", func() bool {
 		g := opened()
 		g.closes = time.Now().Add(30 * time.Millisecond)
 		return r.Handle(t.Context(), jobFor("https://"+addr, "{}"), g) == nil
@@ -163,7 +164,7 @@ func TestUnreachable(t *testing.T) {
 		return r.Handle(t.Context(), jobFor("https://"+addr, "{}"), g)
 	}
 	wantErr(t, attempt(), drain.ErrLate, "")
-	until(t, "a late job fails with the dial's error", func() bool {
+	await.Until(t, "a late job fails with the dial's error", func() bool {
 		err := attempt()
 		return err != nil && strings.Contains(err.Error(), "TLS handshake with "+addr)
 	})

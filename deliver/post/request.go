@@ -8,16 +8,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 )
 
-// Headers that name the job.
 const (
-	HeaderID      = "Penstock-Id"
-	HeaderQueue   = "Penstock-Queue"
-	HeaderAttempt = "Penstock-Attempt"
-
-	headerIdempotency = "Idempotency-Key" // the id, too
+	headerIdempotency = "Idempotency-Key" // the id, beside setting.HeaderID
 	userAgent         = "Penstock"
 )
 
@@ -40,9 +36,9 @@ func (a *attempt) request(job *drain.Job, target *Target) (*http.Request, error)
 		h.Set(name, value)
 	}
 	h.Set("Content-Type", job.ContentType)
-	h.Set(HeaderID, job.ID)
-	h.Set(HeaderQueue, job.Queue)
-	h.Set(HeaderAttempt, strconv.Itoa(job.Attempt))
+	h.Set(setting.HeaderID, job.ID)
+	h.Set(setting.HeaderQueue, job.Queue)
+	h.Set(setting.HeaderAttempt, strconv.Itoa(job.Attempt))
 	h.Set(headerIdempotency, job.ID)
 	if target.Signing != nil {
 		// Jobs are granted tens of milliseconds ahead, which is nothing to a time in seconds that

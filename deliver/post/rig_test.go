@@ -192,19 +192,6 @@ func raw(t *testing.T, wrap func(net.Conn) net.Conn, serve func(n int, c net.Con
 	return l.Addr().String()
 }
 
-// until polls for a condition; it fails the test when that takes absurdly long.
-func until(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !done() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		pause := time.NewTimer(2 * time.Millisecond)
-		<-pause.C
-	}
-}
-
 // readAll reads what comes until the other side ends.
 func readAll(c net.Conn) (string, error) {
 	b, err := io.ReadAll(c)

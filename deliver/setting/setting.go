@@ -13,6 +13,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+// Headers by which receivers are told of what queue a job is, and which; every kind of target that has such a thing
+// sets them.
+const (
+	HeaderID      = "Penstock-Id"
+	HeaderQueue   = "Penstock-Queue"
+	HeaderAttempt = "Penstock-Attempt"
+)
+
 // Setting is how one kind of target is told where and how to deliver.
 type Setting interface {
 	// Check checks a setting that Decode has read. at is its path, such as deliver.http.

@@ -21,6 +21,7 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/internal/store"
@@ -73,15 +74,6 @@ func call(t *testing.T, method, url, body, contentType string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-func poll(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited for 30 s in vain: %s", what)
-		}
-	}
-}
-
 // The main job, in one process: jobs in over HTTP, out to a receiver.
 func TestMainJob(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
@@ -124,7 +116,7 @@ func TestMainJob(t *testing.T) {
 			if status != 200 || strings.Count(text, `"status":202`) != 300 {
 				t.Fatalf("%d %.500s", status, text)
 			}
-			poll(t, "all are delivered", func() bool {
+			await.Until(t, "all are delivered", func() bool {
 				_, text := call(t, "GET", base, "", "")
 				var q struct{ Stats struct{ Delivered int } }
 				return json.Unmarshal([]byte(text), &q) == nil && q.Stats.Delivered == 300

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -184,7 +185,7 @@ func (p *plant) addUp(t *testing.T, accepted int) {
 			SetAside                                                                                               int `json:"set_aside"`
 		}
 	}
-	poll(t, "nothing is left", func() bool {
+	await.Until(t, "nothing is left", func() bool {
 		_, text := call(t, "GET", p.base, "", "")
 		if err := json.Unmarshal([]byte(text), &q); err != nil {
 			t.Fatalf("%s: %v", text, err)

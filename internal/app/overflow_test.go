@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/redistest"
@@ -128,7 +129,7 @@ func (p *plant) post(t *testing.T, id, more string) (status int, word string, re
 // arrived waits until all have arrived, once each.
 func (p *plant) arrived(t *testing.T, ids map[string]bool) {
 	t.Helper()
-	poll(t, fmt.Sprintf("%d jobs arrive", len(ids)), func() bool { n, _ := p.target.count(); return n >= len(ids) })
+	await.Until(t, fmt.Sprintf("%d jobs arrive", len(ids)), func() bool { n, _ := p.target.count(); return n >= len(ids) })
 	p.target.mu.Lock()
 	defer p.target.mu.Unlock()
 	for id := range ids {
@@ -160,7 +161,7 @@ func TestOverflowComesBack(t *testing.T) {
 	}
 	call(t, "POST", p.base+"/resume", "", "")
 	p.arrived(t, accepted)
-	poll(t, "nothing is left", func() bool {
+	await.Until(t, "nothing is left", func() bool {
 		_, text := call(t, "GET", p.base, "", "")
 		return strings.Contains(text, `"deferred":0`) && strings.Contains(text, `"delivered":500`)
 	})
@@ -180,7 +181,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	send("before")
 	p.arrived(t, accepted)
-	poll(t, "the ingress knows the queue", func() bool { // it reads the spec behind the first job
+	await.Until(t, "the ingress knows the queue", func() bool { // it reads the spec behind the first job
 		_, text := call(t, "GET", p.base, "", "")
 		return strings.Contains(text, `"delivered":1`)
 	})
@@ -204,7 +205,7 @@ func TestRedisAway(t *testing.T) {
 	if err := p.redis.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	poll(t, "Redis is noticed", func() bool {
+	await.Until(t, "Redis is noticed", func() bool {
 		status, _, _ := p.post(t, "again", `,"overflow":"reject"`)
 		return status == 202 || status == 200
 	})
@@ -227,7 +228,7 @@ func TestNATSAway(t *testing.T) {
 	}
 	p.nats.Stop()
 	ready := strings.Replace(p.base, "/v1/queues/email", "/readyz", 1)
-	poll(t, "the ingress notices", func() bool { _, text := call(t, "GET", ready, "", ""); return strings.Contains(text, "degraded") })
+	await.Until(t, "the ingress notices", func() bool { _, text := call(t, "GET", ready, "", ""); return strings.Contains(text, "degraded") })
 	if status, word, retry := p.post(t, "late", ""); status != 503 || word != "overflow_unavailable" || retry == "" {
 		t.Errorf("%d %s, Retry-After %q", status, word, retry)
 	}
@@ -242,7 +243,7 @@ func TestNATSAway(t *testing.T) {
 	call(t, "POST", p.base+"/pause", "", "")
 	for i := range 6 {
 		id := fmt.Sprintf("k%d", i)
-		poll(t, "NATS is noticed", func() bool { status, _, _ := p.post(t, id, ""); return status == 202 || status == 200 })
+		await.Until(t, "NATS is noticed", func() bool { status, _, _ := p.post(t, id, ""); return status == 202 || status == 200 })
 		accepted[id] = true
 	}
 	call(t, "POST", p.base+"/resume", "", "")

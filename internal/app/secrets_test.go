@@ -21,6 +21,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/store"
 )
@@ -96,7 +97,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		tell("PUT", "/v1/queues/bad", `{"rate":"1/s","deliver":{"http":`+bad+`}}`, 400)
 	}
 	for name, state := range map[string]string{"refuses": "dead", "babbles": "dead", "overdoes": "delivered", "stranger": ""} {
-		poll(t, name+" has answered", func() bool {
+		await.Until(t, name+" has answered", func() bool {
 			text := tell("GET", "/v1/queues/"+name+"/jobs/1", "", 200)
 			return strings.Contains(text, `"state":"`+state) && (state != "" || strings.Contains(text, "certificate"))
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/redistest"
 )
@@ -56,7 +57,7 @@ func program(t *testing.T, run app.Program, args ...string) (url string, log *sa
 		}
 	})
 	listens := regexp.MustCompile(`url=(\S+)`)
-	poll(t, "it listens", func() bool {
+	await.Until(t, "it listens", func() bool {
 		if m := listens.FindStringSubmatch(log.String()); m != nil {
 			url = m[1]
 		}
@@ -119,14 +120,14 @@ func TestStartWithoutNATS(t *testing.T) {
 	}
 	for i := range 20 {
 		id := fmt.Sprintf("k%d", i)
-		poll(t, "it is deferred", func() bool {
+		await.Until(t, "it is deferred", func() bool {
 			status, word, _ := p.post(t, id, "")
 			return status == 202 && word == "deferred"
 		})
 		accepted[id] = true
 	}
 	for _, url := range []string{in, out} {
-		poll(t, "it is ready", func() bool {
+		await.Until(t, "it is ready", func() bool {
 			_, text := call(t, "GET", url+"/readyz", "", "")
 			return strings.Contains(text, `"ready"`)
 		})
@@ -159,7 +160,7 @@ func TestStartUnfitNATS(t *testing.T) {
 		}
 		s.Start()
 		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		poll(t, "NATS serves", func() bool { return s.ReadyForConnections(50 * time.Millisecond) })
+		await.Until(t, "NATS serves", func() bool { return s.ReadyForConnections(50 * time.Millisecond) })
 		return s.Addr().String()
 	}
 	guarded, plain := serve(&server.Options{Username: "penstock", Password: "secret"}), serve(&server.Options{})
@@ -218,7 +219,7 @@ func TestStuckDrainer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	poll(t, "it is stuck", func() bool {
+	await.Until(t, "it is stuck", func() bool {
 		_, text := call(t, "GET", out+"/readyz", "", "")
 		return strings.Contains(text, `"degraded"`)
 	})
@@ -231,7 +232,7 @@ func TestStuckDrainer(t *testing.T) {
 	if err := dead.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	poll(t, "it is ready", func() bool {
+	await.Until(t, "it is ready", func() bool {
 		_, text := call(t, "GET", out+"/readyz", "", "")
 		return strings.Contains(text, `"ready"`)
 	})

@@ -113,14 +113,8 @@ func fillMail(ctx context.Context, e queue.Appender, count int) error {
 		for i := range jobs {
 			jobs[i] = queue.Job{Queue: queueName, ID: newID(), Payload: fmt.Appendf(nil, `{"from": "shop@example.com", "to": "ann@example.org", "subject": "Your parcel", "text": %q}`, mailText)}
 		}
-		answers, err := e.Append(ctx, jobs)
-		if err != nil {
+		if err := appendAll(ctx, e, jobs); err != nil {
 			return err
-		}
-		for _, a := range answers {
-			if a.Outcome != queue.Accepted {
-				return notAccepted(a)
-			}
 		}
 	}
 	return nil

@@ -31,16 +31,7 @@ func appendLanes(ctx context.Context, e queue.Appender, from, n int) error {
 	for i := range jobs {
 		jobs[i] = queue.Job{Queue: queueName, ID: newID(), Lane: fmt.Sprintf("tenant-%d.example.com", from+i), Payload: payload}
 	}
-	answers, err := e.Append(ctx, jobs)
-	if err != nil {
-		return err
-	}
-	for _, a := range answers {
-		if a.Outcome != queue.Accepted {
-			return notAccepted(a)
-		}
-	}
-	return nil
+	return appendAll(ctx, e, jobs)
 }
 
 // empty lets everything out that waits.

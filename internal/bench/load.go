@@ -146,6 +146,11 @@ func appendMany(ctx context.Context, e queue.Appender, name string, n int) error
 	for i := range jobs {
 		jobs[i] = queue.Job{Queue: name, ID: newID(), Payload: payload}
 	}
+	return appendAll(ctx, e, jobs)
+}
+
+// appendAll appends jobs and insists that all are accepted.
+func appendAll(ctx context.Context, e queue.Appender, jobs []queue.Job) error {
 	answers, err := e.Append(ctx, jobs)
 	if err != nil {
 		return err

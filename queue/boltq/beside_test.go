@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -38,7 +39,7 @@ func TestAPutThatIsGivenUp(t *testing.T) {
 	if !errors.Is(a.err, queue.ErrOutcomeUnknown) || a.res != (queue.PutResult{}) {
 		t.Errorf("%+v, %v", a.res, a.err)
 	}
-	until(t, "the change is made", func() bool { return b.info("q").Spec.Capacity == 7 })
+	await.Until(t, "the change is made", func() bool { return b.info("q").Spec.Capacity == 7 })
 }
 
 // granted does the first half of a Reserve: what it was granted, whose ceiling

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -86,7 +87,7 @@ func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 		})
 	}
 	<-h.arrived
-	until(t, "all three have a place", func() bool {
+	await.Until(t, "all three have a place", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
 		return b.lines["q"].coming.all == 3
@@ -191,7 +192,7 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 			}
 		})
 	}
-	until(t, "some are in", func() bool { return n.Load() > 300 })
+	await.Until(t, "some are in", func() bool { return n.Load() > 300 })
 	e := b.Engine
 	if err := e.Close(); err != nil {
 		t.Error(err)

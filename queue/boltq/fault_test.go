@@ -12,6 +12,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -79,7 +80,7 @@ func TestAppendsFailAlone(t *testing.T) {
 			}
 		}
 	})
-	until(t, "all are pending", func() bool {
+	await.Until(t, "all are pending", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
 		return len(b.pending) == 5

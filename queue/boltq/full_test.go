@@ -9,21 +9,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/queue"
 )
-
-// until polls a condition that another goroutine brings about.
-func until(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("still not: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
 
 func big(name string, n int) queue.Job {
 	return queue.Job{Queue: name, ID: fmt.Sprintf("big-%05d", n), Payload: make([]byte, 4000)}
@@ -73,7 +62,7 @@ func TestFullStore(t *testing.T) {
 				delete(accepted, got[i].ID)
 			}
 		}
-		until(t, "room again", func() bool {
+		await.Until(t, "room again", func() bool {
 			a, err := b.Append(ctx, []queue.Job{big("q", n)})
 			if err == nil {
 				accepted[a[0].ID] = true
@@ -124,7 +113,7 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 	delivered := map[string]int{}
 	drainers.Go(func() {
 		rnd := rand.New(rand.NewPCG(5, 5))
-		until(t, "full", func() bool { return full.Load() > 0 || ctxDrain.Err() != nil })
+		await.Until(t, "full", func() bool { return full.Load() > 0 || ctxDrain.Err() != nil })
 		for n := uint64(1); ; n++ {
 			ended := ctxDrain.Err() != nil // before the look: what is appended before the end is seen by one that begins after it
 			r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "d"}, Number: n, Max: 1 + rnd.IntN(20)})
