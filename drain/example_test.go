@@ -93,10 +93,14 @@ func ExampleThrottled() {
 		log.Fatal(err)
 	}
 
-	answers := []string{"too many requests", "ok", "no such number", "ok"} // of the provider, one after the other
+	answers := map[string][]string{"a": {"too many requests", "ok"}, "b": {"no such number"}, "c": {"ok"}} // of the provider
+	left := 4
 	handler := drain.HandlerFunc(func(_ context.Context, job *drain.Job) error {
-		answer := answers[0]
-		answers = answers[1:]
+		answer := answers[job.ID][0]
+		answers[job.ID] = answers[job.ID][1:]
+		if left--; left == 0 {
+			defer stop()
+		}
 		fmt.Printf("%s, attempt %d: %s\n", job.ID, job.Attempt, answer)
 		switch answer {
 		case "too many requests": // nothing leaves the queue until then, whichever drainer has it; no attempt is spent
@@ -104,16 +108,15 @@ func ExampleThrottled() {
 		case "no such number":
 			return drain.Permanent(errors.New(answer)) // a dead letter
 		}
-		if len(answers) == 0 {
-			stop()
-		}
 		return nil
 	})
 	if err := drain.Run(ctx, engine, handler, drain.Options{Concurrency: 1}); err != nil {
 		log.Fatal(err)
 	}
 
-	// Output:
+	// What was granted before the provider complained still leaves, so the order may be another.
+
+	// Unordered output:
 	// a, attempt 1: too many requests
 	// a, attempt 1: ok
 	// b, attempt 1: no such number
