@@ -2,6 +2,7 @@ package faultproxy
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -169,7 +170,8 @@ func (c *conn) readReplies(server io.Reader, replies chan<- delivery) error {
 	}
 }
 
-// answered is the fault that a frame from Redis meets, or nil.
+// answered is the fault that a frame from Redis meets, or nil. NOSCRIPT meets none: it only asks the client for the
+// script's text, and the fault is for the reply of what is then carried out.
 func (c *conn) answered(frame []byte) *Injected {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,6 +180,10 @@ func (c *conn) answered(frame []byte) *Injected {
 	}
 	fault := c.pending[0]
 	c.pending = c.pending[1:]
+	if fault != nil && bytes.HasPrefix(frame, []byte("-NOSCRIPT")) {
+		fault.unclaim()
+		return nil
+	}
 	return fault
 }
 

@@ -41,6 +41,21 @@ func TestSwallowedReply(t *testing.T) {
 	}
 }
 
+func TestAScriptThatRedisDoesNotKnowYetMeetsTheFaultWhenItRuns(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	p := faultproxy.New(t, s.Addr())
+	c := through(t, p, s, 3)
+
+	f := p.SwallowNext(faultproxy.Script("jobs"))
+	if err := incr.Run(t.Context(), c, []string{"jobs"}).Err(); err == nil {
+		t.Error("no error though the reply was swallowed")
+	}
+	await(t, f)
+	if n := counter(t, s, "jobs"); n != 1 {
+		t.Errorf("the script ran %d times, want 1", n)
+	}
+}
+
 func TestAFaultThatCouldNotHappenHappensToTheNext(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	p := faultproxy.New(t, s.Addr())
