@@ -74,16 +74,17 @@ func Complete(s *queue.Spec) {
 	}
 }
 
-// Reach asks a guard for the host that is to be connected to, as far as that can be told without resolving its name. Its
+// Reach asks a guard for the hosts that are to be connected to, as far as that can be told without resolving their names. Its
 // error is a *queue.FieldError.
 func (t Target) Reach(guard *egress.Guard) error {
 	hosted, ok := t.Setting.(setting.Hosted)
 	if !ok {
 		return nil
 	}
-	field, host := hosted.Host()
-	if err := guard.Check(host); err != nil {
-		return setting.Error("deliver."+t.Kind+"."+field, "", err.Error())
+	for _, host := range hosted.Hosts() {
+		if err := guard.Check(host.Name); err != nil {
+			return setting.Error("deliver."+t.Kind+"."+host.Field, "", err.Error())
+		}
 	}
 	return nil
 }

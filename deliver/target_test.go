@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/post"
 	"github.com/penstock/penstock/queue"
 )
@@ -45,7 +46,7 @@ func TestParseRefuses(t *testing.T) {
 		{"more behind", url("http://a/") + `{}`, "deliver", "not valid JSON"},
 		{"unknown target", `{"fax": {}}`, "deliver.fax", "is no target"},
 		{"another case", `{"HTTP": {}}`, "deliver.HTTP", "is no target"},
-		{"unknown field", `{"http": {"url": "http://a/", "proxy": "http://b"}}`, "deliver.http.proxy", "not a field"},
+		{"unknown field", `{"http": {"url": "http://a/", "proxies": "http://b"}}`, "deliver.http.proxies", "not a field"},
 		{"repeated target", `{"http": {"url": "http://a/"}, "http": {"url": "http://b/"}}`, "deliver.http", "twice"},
 		{"repeated field", `{"http": {"url": "http://a/", "url": "http://b/"}}`, "deliver.http.url", "twice"},
 		{"repeated header", header(`"a": "1", "a": "2"`), "deliver.http.headers.a", "twice"},
@@ -107,6 +108,30 @@ func TestParseRefuses(t *testing.T) {
 				t.Errorf("says too much: %v", err)
 			}
 		})
+	}
+}
+
+// Every host that would be connected to is asked for.
+func TestReach(t *testing.T) {
+	for raw, field := range map[string]string{
+		`{"http": {"url": "http://10.0.0.1/"}}`:                                              "deliver.http.url",
+		`{"http": {"url": "https://api.example.com", "proxy": "http://u:p@127.0.0.1:3128"}}`: "deliver.http.proxy",
+		`{"http": {"url": "https://10.0.0.1", "proxy": "http://proxy.example.com:3128"}}`:    "deliver.http.url",
+		`{"http": {"url": "https://10.0.0.1", "proxy": "environment"}}`:                      "deliver.http.url",
+		`{"http": {"url": "https://api.example.com", "proxy": "environment"}}`:               "",
+		`{"http": {"url": "https://api.example.com", "proxy": "https://8.8.8.8"}}`:           "",
+		`{"smtp": {"host": "127.0.0.1"}}`:                                                    "deliver.smtp.host",
+		`{"nats": {"subject": "a"}}`:                                                         "",
+	} {
+		target, err := Parse(json.RawMessage(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = target.Reach(nil)
+		var f *queue.FieldError
+		if errors.As(err, &f) != (field != "") || f != nil && (f.Field != field || !strings.Contains(f.Reason, egress.Flag)) {
+			t.Errorf("%s: %v, want an error of %q", raw, err, field)
+		}
 	}
 }
 

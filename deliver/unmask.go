@@ -8,7 +8,7 @@ import (
 )
 
 // Unmask is secrets.Unmask for a setting that is to be put in the place of the stored one. A secret is kept only for
-// the host that it was given for: otherwise who may change a queue, and not see its secrets, could have them sent to
+// the host that it was given for, and on a way as safe as before: otherwise who may change a queue, and not see its secrets, could have them sent to
 // himself. Its error is a *queue.FieldError.
 func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	unmasked, err := secrets.Unmask(raw, stored)
@@ -23,12 +23,9 @@ func Unmask(raw, stored stdjson.RawMessage) (stdjson.RawMessage, error) {
 	if !ok {
 		return unmasked, nil
 	}
-	before := ""
-	if old, err := Parse(stored); err == nil && old.Kind == next.Kind {
-		_, before = old.Setting.(setting.Hosted).Host()
-	}
-	if field, host := hosted.Host(); host != before {
-		return nil, setting.Error("deliver."+next.Kind+"."+field, "", "is on another host than before, and "+secrets.Hidden+" would send it a secret that was not given for it; give the secrets themselves")
+	old, _ := Parse(stored) // one that cannot be used is none
+	if field, reason := hosted.Exposes(old.Setting); reason != "" {
+		return nil, setting.Error("deliver."+next.Kind+"."+field, "", reason+", and "+secrets.Hidden+" would send it a secret that was not given for it; give the secrets themselves")
 	}
 	return unmasked, nil
 }

@@ -9,6 +9,35 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+// Nor does one go on a way that others can read along on, be it to the same host.
+func TestSecretsStayOnTheirWay(t *testing.T) {
+	const web = `{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "Bearer hunter2"}`
+	const text = `{"sms": {"provider": "twilio", "account": "AC00000000000000000000000000000001", "from": "+14155550100"`
+	for _, c := range []struct {
+		stored, raw, field string // empty: the secret is kept
+	}{
+		{web + `}}`, `{"http": {"url": "http://good.example.com/a", "headers": {"Authorization": "***"}}}`, "url"},
+		{`{"http": {"url": "http://good.example.com/a", "headers": {"Authorization": "Bearer hunter2"}}}`, `{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}}}`, ""},
+		{web + `}}`, `{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, "proxy": "http://evil.example.com"}}`, "proxy"},
+		{web + `}}`, `{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, "tls": {"server_name": "evil.example.com"}}}`, "tls"},
+		{web + `, "tls": {"server_name": "a.example.com"}}}`, `{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "***"}, "tls": {"server_name": "a.example.com"}}}`, ""},
+		{`{"http": {"url": "https://good.example.com/a", "proxy": "http://u:hunter2@good.example.com:3128"}}`, `{"http": {"url": "https://good.example.com/a", "proxy": "http://***@evil.example.com:3128"}}`, "proxy"},
+		{`{"http": {"url": "https://good.example.com/a", "proxy": "https://u:hunter2@good.example.com:80"}}`, `{"http": {"url": "https://good.example.com/a", "proxy": "http://***@good.example.com:80"}}`, "proxy"},
+		{`{"http": {"url": "https://good.example.com/a", "proxy": "http://u:hunter2@good.example.com:3128"}}`, `{"http": {"url": "https://good.example.com/b", "proxy": "http://***@good.example.com:3128", "timeout": "3s"}}`, ""},
+		{text + `, "auth_token": "hunter2"}}`, text + `, "auth_token": "***", "url": "http://api.twilio.com", "allow_http": true}}`, "url"},
+		{text + `, "auth_token": "hunter2"}}`, text + `, "auth_token": "***", "timeout": "3s"}}`, ""},
+	} {
+		got, err := Unmask(json.RawMessage(c.raw), json.RawMessage(c.stored))
+		var refused *queue.FieldError
+		switch {
+		case c.field == "" && (err != nil || !strings.Contains(string(got), "hunter2")):
+			t.Errorf("%s: %s, %v", c.raw, got, err)
+		case c.field != "" && (!errors.As(err, &refused) || !strings.HasSuffix(refused.Field, "."+c.field) || strings.Contains(err.Error(), "hunter2")):
+			t.Errorf("%s: %s, %v, want an error of %s", c.raw, got, err, c.field)
+		}
+	}
+}
+
 // A stored secret does not follow a target to another host.
 func TestSecretsStayWithTheirHost(t *testing.T) {
 	stored := json.RawMessage(`{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "Bearer hunter2"}}}`)

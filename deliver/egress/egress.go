@@ -9,10 +9,12 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -106,6 +108,28 @@ func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address 
 		}
 		return d.DialContext(ctx, network, address)
 	}
+}
+
+// Addresses returns those of a host, a name or an address, that may be connected to: for who has somebody else connect,
+// which must then be to an address and not to the name. If none may its error has a *Refused in it. A nil resolver is the system's.
+func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{addr.Unmap()}, g.check("", addr)
+	}
+	found, err := r.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	var refused error
+	found = slices.DeleteFunc(found, func(addr netip.Addr) bool {
+		err := g.check(host, addr)
+		refused = cmp.Or(refused, err)
+		return err != nil
+	})
+	if len(found) == 0 {
+		return nil, refused
+	}
+	return found, nil
 }
 
 // check judges an address, and the name that it was found by, if there is one.

@@ -299,6 +299,38 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
+// Who has somebody else connect is told the addresses that may be, and never a name.
+func TestAddressesOfAHost(t *testing.T) {
+	r := resolver(t, func(name string) string {
+		if strings.TrimSuffix(name, ".") == "inside.test" {
+			return "10.1.2.3"
+		}
+		return "8.8.8.8"
+	})
+	for _, c := range []struct {
+		host, want string // empty: refused
+		allow      []string
+	}{
+		{"outside.test", "8.8.8.8", nil},
+		{"inside.test", "", nil},
+		{"inside.test", "10.1.2.3", []string{"10.0.0.0/8"}},
+		{"inside.test", "10.1.2.3", []string{"inside.test"}},
+		{"8.8.4.4", "8.8.4.4", nil},
+		{"::ffff:8.8.4.4", "8.8.4.4", nil},
+		{"::ffff:127.0.0.1", "", nil},
+		{"169.254.169.254", "", []string{"169.254.0.0/16"}},
+	} {
+		got, err := guard(t, c.allow...).Addresses(t.Context(), r, c.host)
+		var refused *Refused
+		switch {
+		case c.want == "" && !errors.As(err, &refused):
+			t.Errorf("%s: %v, %v, want it refused", c.host, got, err)
+		case c.want != "" && (err != nil || len(got) != 1 || got[0].String() != c.want):
+			t.Errorf("%s: %v, %v, want %s", c.host, got, err, c.want)
+		}
+	}
+}
+
 // Numbers are resolved to an address by some resolvers and to none by others; neither gets in.
 func TestNumbers(t *testing.T) {
 	for _, host := range []string{"2130706433", "0x7f.1", "0177.1", "127.1"} {

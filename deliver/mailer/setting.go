@@ -142,8 +142,16 @@ func (s *SMTP) checkLogin(at string) error {
 	return secrets.Check(at+"password", s.Password)
 }
 
-// Host implements setting.Hosted.
-func (s *SMTP) Host() (field, host string) { return "host", s.Server }
+// Hosts implements setting.Hosted.
+func (s *SMTP) Hosts() []setting.Host { return []setting.Host{{Field: "host", Name: s.Server}} }
+
+// Exposes implements setting.Hosted. (A password goes nowhere without TLS but to this very machine; see checkLogin.)
+func (s *SMTP) Exposes(before setting.Setting) (field, reason string) {
+	if b, ok := before.(*SMTP); !ok || b.Server != s.Server {
+		return "host", setting.OtherHost
+	}
+	return "", ""
+}
 
 // OnUnknown implements setting.Setting. No server is known to tell a repeated Message-ID for sure.
 func (s *SMTP) OnUnknown() string { return queue.UnknownHold }

@@ -24,6 +24,7 @@ const (
 // takes longer than a departure is granted ahead gets its connections. But then
 // nobody is told when the dial fails. The dialer remembers.
 type dialer struct {
+	guard     *egress.Guard
 	connect   func(ctx context.Context, network, address string) (net.Conn, error)
 	handshake time.Duration // at most
 
@@ -43,7 +44,7 @@ type failure struct {
 
 func newDialer(guard *egress.Guard) *dialer {
 	d := &dialer{
-		connect: guard.Dialer(net.Dialer{Timeout: dialTimeout}), handshake: handshakeTimeout, failures: make(map[string]failure),
+		guard: guard, connect: guard.Dialer(net.Dialer{Timeout: dialTimeout}), handshake: handshakeTimeout, failures: make(map[string]failure),
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
@@ -52,36 +53,54 @@ func newDialer(guard *egress.Guard) *dialer {
 // tlsDialer dials for one pool.
 type tlsDialer struct {
 	*dialer
-	tls  *tls.Config
-	name string // of the pool
+	tls   *tls.Config
+	base  *tls.Config // for a proxy
+	proxy *proxy
+	name  string // of the pool
 }
 
 func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.remember(ctx, d.key("http", address), func(ctx context.Context) (net.Conn, error) {
-		return d.connect(ctx, network, address)
+		return d.reach(ctx, "http", network, address)
 	})
 }
 
 func (d *tlsDialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
 	return d.remember(ctx, d.key("https", address), func(ctx context.Context) (net.Conn, error) {
-		plain, err := d.connect(ctx, network, address)
+		plain, err := d.reach(ctx, "https", network, address)
 		if err != nil {
 			return nil, err
 		}
-		config := d.tls
-		if config.ServerName == "" {
-			config = config.Clone()
-			config.ServerName, _, _ = net.SplitHostPort(address)
-		}
-		ctx, cancel := context.WithTimeout(ctx, d.handshake)
-		defer cancel()
-		secured := tls.Client(plain, config)
-		if err := secured.HandshakeContext(ctx); err != nil {
-			_ = plain.Close()
-			return nil, fmt.Errorf("TLS handshake with %s: %w", address, err)
-		}
-		return secured, nil
+		return d.shake(ctx, plain, d.tls, address)
 	})
+}
+
+// reach connects to a receiver, by a proxy if there is one.
+func (d *tlsDialer) reach(ctx context.Context, scheme, network, address string) (net.Conn, error) {
+	p, err := d.proxy.of(scheme, address)
+	switch {
+	case err != nil:
+		return nil, err
+	case p == nil:
+		return d.connect(ctx, network, address)
+	}
+	return d.through(ctx, p, network, address)
+}
+
+// shake makes TLS of a connection, or closes it.
+func (d *dialer) shake(ctx context.Context, plain net.Conn, config *tls.Config, address string) (net.Conn, error) {
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.handshake)
+	defer cancel()
+	secured := tls.Client(plain, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, fmt.Errorf("TLS handshake with %s: %w", address, err)
+	}
+	return secured, nil
 }
 
 func (d *tlsDialer) key(scheme, address string) string { return d.name + scheme + "://" + address }

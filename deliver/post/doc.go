@@ -7,7 +7,7 @@
 // memory does not depend on what the receiver answers, that connections go only where the
 // guard lets them, and that nothing it says quotes a secret of the target; what the receiver says is passed on.
 //
-// It refuses to follow redirects, to use a proxy because the environment names
-// one, to speak HTTP/2, and to send a request a second time within one
+// It refuses to follow redirects, to use a proxy that the target did not ask for, to
+// speak HTTP/2, and to send a request a second time within one
 // attempt once a byte of it was written.
 package post

@@ -2,6 +2,7 @@ package post
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -10,10 +11,10 @@ const (
 	idleTimeout    = 90 * time.Second
 	leastIdleConns = 1024
 	maxHeaderBytes = 64 << 10 // of an answer
-	maxPools       = 256      // of targets with a TLS of their own
+	maxPools       = 256      // of targets with a TLS, a proxy or a bound of their own
 )
 
-// pool has the connections of targets that want the same of TLS.
+// pool has the connections of targets that want the same of TLS, of a proxy, and no more than so many of them.
 type pool struct {
 	transport *http.Transport
 	dialer    *tlsDialer
@@ -33,14 +34,19 @@ type pools struct {
 func (p *pools) of(t *Target) (*pool, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	print := t.TLS.fingerprint()
+	most := p.o.Concurrency
+	if t.MaxConnections != nil {
+		most = *t.MaxConnections
+	}
+	print := t.TLS.fingerprint() + t.proxy.fingerprint() + "," + strconv.Itoa(most) + ","
 	found := p.known[print]
 	if found == nil {
 		config, err := t.TLS.config(p.o.TLS)
 		if err != nil {
 			return nil, err
 		}
-		found = p.make(&tlsDialer{p.dialer, config, print})
+		base, _ := (*TLS)(nil).config(p.o.TLS) // it asks nothing, so there is no error
+		found = p.make(&tlsDialer{p.dialer, config, base, t.proxy, print}, most)
 		p.known[print] = found
 	}
 	found.used = time.Now()
@@ -50,15 +56,15 @@ func (p *pools) of(t *Target) (*pool, error) {
 	return found, nil
 }
 
-func (p *pools) make(d *tlsDialer) *pool {
+func (p *pools) make(d *tlsDialer, most int) *pool {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	return &pool{dialer: d, transport: &http.Transport{
-		// Proxy is nil: a variable of the environment must not reroute deliveries.
+		// Proxy is nil: it is the dialer that asks a proxy, of a target that has one.
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
-		MaxConnsPerHost:        p.o.Concurrency,
-		MaxIdleConnsPerHost:    p.o.Concurrency,
+		MaxConnsPerHost:        most,
+		MaxIdleConnsPerHost:    most,
 		MaxIdleConns:           max(leastIdleConns, 4*p.o.Concurrency),
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: maxHeaderBytes,

@@ -57,6 +57,14 @@ func (t *Target) resolve(source secrets.Source) (*Target, error) {
 		}
 		r.Headers[name] = expanded
 	}
+	if t.proxy != nil {
+		r.proxy = new(*t.proxy)
+		password, err := source.Expand(t.proxy.password)
+		if err != nil {
+			return nil, err
+		}
+		r.proxy.password = password
+	}
 	for _, reference := range secrets.References(t.URL) {
 		value, err := source.Expand(reference)
 		if err != nil {

@@ -18,10 +18,12 @@ const (
 	MinTimeout     = 10 * time.Millisecond
 	MaxTimeout     = time.Hour
 	MaxURLBytes    = 2048
+
+	MaxMaxConnections = 10_000
 )
 
-// Target is a receiver that jobs are posted to. In the URL's path and query, and in the values of headers, signing and
-// TLS, ${secret:NAME} stands for a secret.
+// Target is a receiver that jobs are posted to. In the URL's path and query, in the values of headers, signing and
+// TLS, and in a proxy's password ${secret:NAME} stands for a secret.
 type Target struct {
 	URL    string `json:"url"`
 	Method string `json:"method,omitempty"` // POST, PUT or PATCH
@@ -34,7 +36,12 @@ type Target struct {
 	Statuses map[string]string `json:"statuses,omitempty"`
 	Signing  *Signing          `json:"signing,omitempty"`
 	TLS      *TLS              `json:"tls,omitempty"`
+	// MaxConnections is how many connections a drainer has to the receiver at a time; the default is as many as it has handlers.
+	MaxConnections *int `json:"max_connections,omitempty"`
+	// Proxy is the URL of one that connects to the receiver, or Environment. The default is none, whatever the environment says.
+	Proxy string `json:"proxy,omitempty"`
 
+	proxy  *proxy
 	refers bool     // to secrets
 	hidden []string // secrets that stand in the URL's path; of a target whose secrets are in place
 }
@@ -59,6 +66,14 @@ func (t *Target) Check(at string) error {
 			return err
 		}
 		t.refers = t.refers || strings.Contains(value, "${")
+	}
+	if err := secrets.Check(at+".proxy", t.Proxy); err != nil {
+		return err
+	}
+	t.refers = t.refers || strings.Contains(t.Proxy, "${")
+	var err error
+	if t.proxy, err = parseProxy(at+".proxy", t.Proxy); err != nil {
+		return err
 	}
 	return t.check(at)
 }
@@ -85,6 +100,9 @@ func (t *Target) check(at string) error {
 	}
 	if err := t.Signing.check(at+"signing", t.refers); err != nil {
 		return err
+	}
+	if n := t.MaxConnections; n != nil && (*n < 1 || *n > MaxMaxConnections) {
+		return setting.Error(at+"max_connections", strconv.Itoa(*n), "must be from 1 to "+strconv.Itoa(MaxMaxConnections))
 	}
 	return t.TLS.check(at + "tls")
 }
@@ -139,10 +157,32 @@ func (t *Target) Accept(*queue.Job) error { return nil }
 // OnUnknown implements setting.Setting: the receiver can recognise the id.
 func (t *Target) OnUnknown() string { return queue.UnknownRetry }
 
-// Host implements setting.Hosted.
-func (t *Target) Host() (field, host string) {
+// Hosts implements setting.Hosted.
+func (t *Target) Hosts() []setting.Host {
+	hosts := []setting.Host{{Field: "url"}}
 	if u, err := url.Parse(t.URL); err == nil {
-		host = u.Hostname()
+		hosts[0].Name = u.Hostname()
 	}
-	return "url", host
+	if t.proxy != nil && !t.proxy.environment {
+		hosts = append(hosts, setting.Host{Field: "proxy", Name: t.proxy.host})
+	}
+	return hosts
+}
+
+// Exposes implements setting.Hosted.
+func (t *Target) Exposes(before setting.Setting) (field, reason string) {
+	b, ok := before.(*Target)
+	if !ok {
+		return "url", setting.OtherHost
+	}
+	if reason := setting.Exposed(t.URL, b.URL); reason != "" {
+		return "url", reason
+	}
+	if t.proxy.where() != b.proxy.where() {
+		return "proxy", "is another than before"
+	}
+	if now, then := t.TLS.trusts(), b.TLS.trusts(); now != then {
+		return "tls", "takes another receiver for the right one than before"
+	}
+	return "", ""
 }

@@ -53,6 +53,14 @@ func (t *TLS) check(at string) error {
 	return nil
 }
 
+// trusts is by what a receiver is known to be the right one.
+func (t *TLS) trusts() [2]string {
+	if t == nil {
+		return [2]string{}
+	}
+	return [2]string{t.CA, t.ServerName}
+}
+
 // fingerprint tells one TLS from another.
 func (t *TLS) fingerprint() string {
 	if t == nil {

@@ -3,6 +3,7 @@ package setting
 
 import (
 	"errors"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -32,12 +33,34 @@ type Setting interface {
 	OnUnknown() string
 }
 
-// Hosted is a Setting that names the host that is connected to, so that people are told early when
-// no connection will be let out to it.
+// Hosted is a Setting that names the hosts that are connected to, so that people are told early when
+// no connection will be let out to one.
 type Hosted interface {
 	Setting
-	// Host returns the host, a name or an address, and the field that names it.
-	Host() (field, host string)
+	// Hosts returns them, that of the receiver first.
+	Hosts() []Host
+	// Exposes says what of the setting would show its secrets to others than the one before (nil if there was none, or another kind): the field,
+	// and what is about it, to be put behind its name. Empty is nothing.
+	Exposes(before Setting) (field, reason string)
+}
+
+// Host is a name or an address, and the field that names it.
+type Host struct{ Field, Name string }
+
+// OtherHost is what Exposes says of a setting whose receiver is not the one before.
+const OtherHost = "is on another host than before"
+
+// Exposed says, as Hosted.Exposes does, what is about a URL that secrets go to in place of another.
+func Exposed(now, before string) string {
+	n, err := url.Parse(now)
+	b, err2 := url.Parse(before)
+	switch {
+	case err != nil || err2 != nil || n.Hostname() != b.Hostname():
+		return OtherHost
+	case n.Scheme != "https" && b.Scheme == "https":
+		return "is without TLS, unlike before"
+	}
+	return ""
 }
 
 // Error is a *queue.FieldError. A value that may be a secret is left out.

@@ -98,12 +98,22 @@ func (s *Setting) Accept(job *queue.Job) error {
 // OnUnknown implements setting.Setting: nobody wants a text twice, and a provider cannot tell that it is the same.
 func (s *Setting) OnUnknown() string { return queue.UnknownHold }
 
-// Host implements setting.Hosted.
-func (s *Setting) Host() (field, host string) {
-	if u, err := url.Parse(s.URL); err == nil {
-		host = u.Hostname()
+// Hosts implements setting.Hosted.
+func (s *Setting) Hosts() []setting.Host {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil
 	}
-	return "url", host
+	return []setting.Host{{Field: "url", Name: u.Hostname()}}
+}
+
+// Exposes implements setting.Hosted.
+func (s *Setting) Exposes(before setting.Setting) (field, reason string) {
+	b, ok := before.(*Setting)
+	if !ok {
+		return "url", setting.OtherHost
+	}
+	return "url", setting.Exposed(s.URL, b.URL)
 }
 
 func (s *Setting) checkURLs(at string) error {
