@@ -13,4 +13,7 @@
 // The algorithm is GCRA in its virtual scheduling form (ITU-T I.371, annex A;
 // ATM Forum UNI 3.1, 3.6.2.4), used as a queue: a job that would not conform
 // now is given the instant at which it will.
+//
+// Beside the buckets, which let work out, stand limiters, which let it in or
+// turn it away: see Limiter.
 package leaky

@@ -266,10 +266,7 @@ func (p Pacer) retreat(b Bucket, cost int64) Bucket {
 
 // burstParts is (Burst-1)T in whole microseconds and n-ths of one.
 func (p Pacer) burstParts() (whole, rest int64) {
-	n, d := p.Rate.n, p.Rate.d
-	k := p.Burst - 1
-	rem := k * (d % n)
-	return k*(d/n) + rem/n, rem % n
+	return p.Rate.times(p.Burst - 1)
 }
 
 func (p Pacer) burstSpan() int64 {

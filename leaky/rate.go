@@ -157,6 +157,12 @@ func (r Rate) Interval() time.Duration {
 	return time.Duration(whole)*time.Microsecond + time.Duration((rest*1000+r.n/2)/r.n)
 }
 
+// times is k x T in whole microseconds and n-ths of one. The rate is limited, k at most MaxBurst.
+func (r Rate) times(k int64) (whole, rest int64) {
+	rest = k * (r.d % r.n)
+	return k*(r.d/r.n) + rest/r.n, rest % r.n
+}
+
 // PerSecond returns the rate as departures a second, for display and metrics;
 // 0 when r is unlimited.
 func (r Rate) PerSecond() float64 {

@@ -1,0 +1,220 @@
+package leaky
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// Concurrency lets through as long as what is held at once costs at most Max. Each who passes holds a place under a name, until it
+// is freed by Refund, or TTL behind the Take that took or last renewed it: so a holder that crashed frees its place by
+// itself, and one that lives renews it in time (C. G. Gray, D. R. Cheriton, "Leases", SOSP 1989).
+//
+// To take under a name that holds a place renews that place, at the cost that it has, and is always allowed. Refund frees
+// the place of the name, all of its cost, and does nothing if there is none.
+//
+// It is exact; but a holder that outlives its lease without renewing works beside the one that got its place.
+//
+// Worst burst: Max at once, and as often as places are freed: it bounds what is at work, and no rate.
+//
+// Memory: a place (a name, a cost, an instant) for each holder.
+type Concurrency struct {
+	Max int64         // 1 to MaxEntries
+	TTL time.Duration // MinPeriod to MaxPeriod
+}
+
+// Algorithm implements Limiter.
+func (c Concurrency) Algorithm() Algorithm { return AlgorithmConcurrency }
+
+// Validate implements Limiter.
+func (c Concurrency) Validate() error {
+	if err := checkMax("max", c.Max, MaxEntries); err != nil {
+		return err
+	}
+	return checkPeriod("ttl", c.TTL, MinPeriod, MaxPeriod)
+}
+
+// Limit implements Limiter: it is Max.
+func (c Concurrency) Limit() int64 { return c.Max }
+
+// Fresh implements Limiter.
+func (c Concurrency) Fresh() Tally {
+	return &held{rule: c, ttl: Instant(c.TTL.Microseconds()), names: map[string]int32{}, places: make([]place, 1)}
+}
+
+// held is who holds places, in a list by when they end: that of the first follows place 0, that of the last comes
+// before it.
+type held struct {
+	rule   Concurrency
+	ttl    Instant
+	names  map[string]int32
+	places []place
+	free   int32 // a place that is in no list, 0 if there is none; it is followed by another
+	sum    int64 // of their costs
+}
+
+type place struct {
+	name       string
+	until      Instant
+	cost       int64
+	prev, next int32
+}
+
+func (t *held) Take(now Instant, a Ask) Decision {
+	t.settle(now)
+	i := t.names[a.Lease]
+	d := t.decide(now, a, i)
+	if d.Allowed {
+		if i == 0 {
+			i = t.make(a.Lease, a.cost())
+		} else {
+			t.unlink(i)
+		}
+		t.link(i, now+t.ttl)
+	}
+	return d
+}
+
+func (t *held) Peek(now Instant, a Ask) Decision { return t.decide(now, a, t.names[a.Lease]) }
+
+// Refund answers what a Peek under a name that holds no place does.
+func (t *held) Refund(now Instant, a Ask) Decision {
+	t.settle(now)
+	if i := t.names[a.Lease]; i != 0 {
+		t.drop(i)
+	}
+	return t.decide(now, Ask{Lease: "-"}, 0)
+}
+
+func (t *held) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
+
+// decide answers for a name that has the i-th place, or none.
+func (t *held) decide(now Instant, a Ask, i int32) Decision {
+	cost, most := a.cost(), t.rule.Max
+	first, sum := t.over(now)
+	d := Decision{Limit: most, ResetAfter: t.reset(now)}
+	if cost >= 1 && cost <= most && validLease(a.Lease) {
+		switch {
+		case i != 0 && t.places[i].until > now:
+			d.Allowed, d.ResetAfter = true, t.rule.TTL
+		case sum+cost <= most:
+			d.Allowed, d.ResetAfter = true, t.rule.TTL
+			sum += cost
+		default:
+			d.RetryAfter = t.passes(now, first, sum+cost-most).Sub(now)
+		}
+	}
+	d.Remaining = max(0, most-sum)
+	return d
+}
+
+// over returns the first place that has not ended, and the cost of it and those behind it.
+func (t *held) over(now Instant) (i int32, sum int64) {
+	i, sum = t.places[0].next, t.sum
+	for i != 0 && t.places[i].until <= now {
+		sum -= t.places[i].cost
+		i = t.places[i].next
+	}
+	return i, sum
+}
+
+// passes returns when that much cost is free, from the i-th place on. None ends later than if it were taken now.
+func (t *held) passes(now Instant, i int32, cost int64) Instant {
+	for {
+		p := &t.places[i]
+		if cost -= p.cost; cost <= 0 {
+			return min(p.until, now+t.ttl)
+		}
+		i = p.next
+	}
+}
+
+func (t *held) reset(now Instant) time.Duration {
+	last := t.places[0].prev
+	if last == 0 {
+		return 0
+	}
+	return max(0, min(t.places[last].until, now+t.ttl).Sub(now))
+}
+
+// settle frees what has ended, and lets none end later than if it were taken now, as a clock that ran back, a planted state or
+// a longer TTL leaves it.
+func (t *held) settle(now Instant) {
+	for i := t.places[0].next; i != 0 && t.places[i].until <= now; i = t.places[0].next {
+		t.drop(i)
+	}
+	for i := t.places[0].prev; i != 0 && t.places[i].until > now+t.ttl; i = t.places[i].prev {
+		t.places[i].until = now + t.ttl
+	}
+}
+
+// make makes a place that is in no list yet.
+func (t *held) make(name string, cost int64) int32 {
+	i := t.free
+	if i == 0 {
+		i = int32(len(t.places))
+		t.places = append(t.places, place{})
+	} else {
+		t.free = t.places[i].next
+	}
+	t.places[i] = place{name: name, cost: cost}
+	t.names[name] = i
+	t.sum += cost
+	return i
+}
+
+// link puts a place last in the list: none ends later.
+func (t *held) link(i int32, until Instant) {
+	last := t.places[0].prev
+	p := &t.places[i]
+	p.until, p.prev, p.next = until, last, 0
+	t.places[last].next = i
+	t.places[0].prev = i
+}
+
+func (t *held) unlink(i int32) {
+	p := &t.places[i]
+	t.places[p.prev].next, t.places[p.next].prev = p.next, p.prev
+}
+
+func (t *held) drop(i int32) {
+	t.unlink(i)
+	t.sum -= t.places[i].cost
+	delete(t.names, t.places[i].name)
+	t.places[i] = place{next: t.free}
+	t.free = i
+}
+
+func (t *held) AppendBinary(b []byte) ([]byte, error) {
+	b = binary.AppendVarint(append(b, stateConcurrency), int64(len(t.names)))
+	before := Instant(0)
+	for i := t.places[0].next; i != 0; i = t.places[i].next {
+		p := &t.places[i]
+		b = binary.AppendVarint(b, int64(len(p.name)))
+		b = append(b, p.name...)
+		b = binary.AppendVarint(b, p.cost)
+		b = binary.AppendVarint(b, int64(p.until-before))
+		before = p.until
+	}
+	return b, nil
+}
+
+// Restore implements Limiter. Who holds a place keeps it, also if Max is less than that by now.
+func (c Concurrency) Restore(b []byte) (Tally, error) {
+	t := c.Fresh().(*held)
+	r := readState(b, stateConcurrency)
+	until, n := Instant(0), r.number(0, MaxEntries)
+	for i := range n {
+		name, cost := r.text(1, MaxLease), r.number(1, MaxEntries-t.sum)
+		if i == 0 {
+			until = r.instant()
+		} else {
+			until += Instant(r.number(0, 1<<53-int64(until)))
+		}
+		if r.bad || t.names[name] != 0 {
+			r.bad = true
+			break
+		}
+		t.link(t.make(name, cost), until)
+	}
+	return r.end(c, t)
+}

@@ -1,0 +1,114 @@
+package leaky
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// FixedWindow lets through a cost of Max in each window [k x Period, (k+1) x Period) since the Unix epoch: so days are
+// those of UTC, and weeks begin on Thursdays. It counts exactly.
+//
+// Worst burst: 2 x Max at once, half of it just before the end of a window and half just behind it. Never more than
+// (k+1) x Max over k periods.
+//
+// Memory: one instant and a count, whatever the numbers are.
+type FixedWindow struct {
+	Max    int64         // 1 to MaxLimit
+	Period time.Duration // MinPeriod to MaxPeriod
+}
+
+// Algorithm implements Limiter.
+func (f FixedWindow) Algorithm() Algorithm { return AlgorithmFixedWindow }
+
+// Validate implements Limiter.
+func (f FixedWindow) Validate() error {
+	if err := checkMax("max", f.Max, MaxLimit); err != nil {
+		return err
+	}
+	return checkPeriod("period", f.Period, MinPeriod, MaxPeriod)
+}
+
+// Limit implements Limiter: it is Max.
+func (f FixedWindow) Limit() int64 { return f.Max }
+
+// Take is Tally.Take.
+func (f FixedWindow) Take(w *Window, now Instant, cost int64) Decision {
+	*w = f.at(*w, now)
+	d := f.Peek(*w, now, cost)
+	if d.Allowed {
+		w.Used += cost
+	}
+	return d
+}
+
+// Peek is Tally.Peek.
+func (f FixedWindow) Peek(w Window, now Instant, cost int64) Decision {
+	w = f.at(w, now)
+	d := Decision{Limit: f.Max}
+	if cost >= 1 && cost <= f.Max {
+		if w.Used+cost <= f.Max {
+			d.Allowed = true
+			w.Used += cost
+		} else {
+			d.RetryAfter = w.Ends.Sub(now)
+		}
+	}
+	d.Remaining = max(0, f.Max-w.Used)
+	if w.Used > 0 {
+		d.ResetAfter = w.Ends.Sub(now)
+	}
+	return d
+}
+
+// Refund is Tally.Refund. What was taken in an earlier window and is given back in this one counts for this one.
+func (f FixedWindow) Refund(w *Window, now Instant, cost int64) Decision {
+	*w = f.at(*w, now)
+	w.Used -= min(max(cost, 0), w.Used)
+	return f.Peek(*w, now, 1)
+}
+
+// Expires is Tally.Expires.
+func (f FixedWindow) Expires(w Window, now Instant) Instant {
+	if w = f.at(w, now); w.Used > 0 {
+		return w.Ends
+	}
+	return now
+}
+
+// at is w as it is at now. What was used in the window to come, of which a clock that ran back tells, is used in the
+// present one. Any other window is over, or is none of this Period, or was planted, and counts for nothing.
+func (f FixedWindow) at(w Window, now Instant) Window {
+	period := Instant(f.Period.Microseconds())
+	end := now + period - floorMod(now, period)
+	if w.Ends != end && w.Ends != end+period {
+		return Window{Ends: end}
+	}
+	return Window{Ends: end, Used: min(max(w.Used, 0), MaxLimit)}
+}
+
+// Fresh implements Limiter.
+func (f FixedWindow) Fresh() Tally { return &windowed{rule: f} }
+
+// Restore implements Limiter. The count of a window that is none of this Period's is dropped at the next question.
+func (f FixedWindow) Restore(b []byte) (Tally, error) {
+	r := readState(b, stateFixedWindow)
+	w := Window{Ends: r.instant(), Used: r.number(0, MaxLimit)}
+	return r.end(f, &windowed{rule: f, window: w})
+}
+
+type windowed struct {
+	rule   FixedWindow
+	window Window
+}
+
+func (t *windowed) Take(now Instant, a Ask) Decision { return t.rule.Take(&t.window, now, a.cost()) }
+func (t *windowed) Peek(now Instant, a Ask) Decision { return t.rule.Peek(t.window, now, a.cost()) }
+func (t *windowed) Refund(now Instant, a Ask) Decision {
+	return t.rule.Refund(&t.window, now, a.cost())
+}
+func (t *windowed) Expires(now Instant) Instant { return t.rule.Expires(t.window, now) }
+
+func (t *windowed) AppendBinary(b []byte) ([]byte, error) {
+	b = binary.AppendVarint(append(b, stateFixedWindow), int64(t.window.Ends))
+	return binary.AppendVarint(b, t.window.Used), nil
+}

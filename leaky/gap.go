@@ -1,0 +1,27 @@
+package leaky
+
+import "time"
+
+// Gap lets one through when the one before it is at least Least ago. It is a Meter of burst 1 and rate 1/Least, which does
+// the work: exact, with one instant of memory, and no burst at all.
+type Gap struct {
+	Least time.Duration // MinPeriod to MaxInterval
+}
+
+// Meter returns the Meter that it is.
+func (g Gap) Meter() Meter { return Meter{Rate: RateOf(1, g.Least.Microseconds()), Burst: 1} }
+
+// Algorithm implements Limiter.
+func (g Gap) Algorithm() Algorithm { return AlgorithmGap }
+
+// Validate implements Limiter.
+func (g Gap) Validate() error { return checkPeriod("least", g.Least, MinPeriod, MaxInterval) }
+
+// Limit implements Limiter: it is 1.
+func (g Gap) Limit() int64 { return 1 }
+
+// Fresh implements Limiter.
+func (g Gap) Fresh() Tally { return g.Meter().Fresh() }
+
+// Restore implements Limiter.
+func (g Gap) Restore(b []byte) (Tally, error) { return g.Meter().Restore(b) }

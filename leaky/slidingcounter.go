@@ -1,0 +1,169 @@
+package leaky
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
+
+// SlidingCounter estimates what passed in the last Period from two counts: that of the present window [k x Period,
+// (k+1) x Period), and that of the one before it, of which it takes to be in the last Period as much as if it
+// had come evenly: before x (Period - elapsed) / Period (J. Desgats, "How we built rate limiting capable of scaling to millions
+// of domains", Cloudflare, 2017, who saw 0.003 % of requests decided wrongly).
+//
+// Error: it takes for more than it is by at most before x (Period - elapsed) / Period, rounded up, when all of the window before
+// came early in it, and for less by at most before x elapsed / Period, when all of it came late.
+//
+// Worst burst: Max at once, and less than Max + before x elapsed / Period over a Period and so fewer than 2 x Max.
+//
+// Memory: one instant and two counts, whatever the numbers are.
+type SlidingCounter struct {
+	Max    int64         // 1 to MaxLimit
+	Period time.Duration // MinPeriod to MaxPeriod
+}
+
+// Counts is the state of a SlidingCounter. The zero Counts is a fresh one.
+type Counts struct {
+	Ends   Instant // the end of the present window
+	Used   int64   // in it
+	Before int64   // in the one before it
+}
+
+// Algorithm implements Limiter.
+func (s SlidingCounter) Algorithm() Algorithm { return AlgorithmSlidingCounter }
+
+// Validate implements Limiter.
+func (s SlidingCounter) Validate() error { return FixedWindow(s).Validate() }
+
+// Limit implements Limiter: it is Max.
+func (s SlidingCounter) Limit() int64 { return s.Max }
+
+// Take is Tally.Take.
+func (s SlidingCounter) Take(c *Counts, now Instant, cost int64) Decision {
+	*c = s.at(*c, now)
+	d := s.Peek(*c, now, cost)
+	if d.Allowed {
+		c.Used += cost
+	}
+	return d
+}
+
+// Peek is Tally.Peek.
+func (s SlidingCounter) Peek(c Counts, now Instant, cost int64) Decision {
+	c = s.at(c, now)
+	d := Decision{Limit: s.Max}
+	before := s.share(c.Before, int64(c.Ends-now))
+	if cost >= 1 && cost <= s.Max {
+		if before+c.Used+cost <= s.Max {
+			d.Allowed = true
+			c.Used += cost
+		} else {
+			d.RetryAfter = s.passes(c, cost).Sub(now)
+		}
+	}
+	d.Remaining = max(0, s.Max-before-c.Used)
+	d.ResetAfter = s.Expires(c, now).Sub(now)
+	return d
+}
+
+// Refund is Tally.Refund: of what was taken in the present window first.
+func (s SlidingCounter) Refund(c *Counts, now Instant, cost int64) Decision {
+	*c = s.at(*c, now)
+	cost = max(cost, 0)
+	back := min(cost, c.Used)
+	c.Used -= back
+	c.Before -= min(cost-back, c.Before)
+	return s.Peek(*c, now, 1)
+}
+
+// Expires is Tally.Expires.
+func (s SlidingCounter) Expires(c Counts, now Instant) Instant {
+	switch c = s.at(c, now); {
+	case c.Used > 0:
+		return c.Ends.Add(s.Period)
+	case c.Before > 0:
+		return c.Ends
+	}
+	return now
+}
+
+// at is c as it is at now. What was counted in the window to come, of which a clock that ran back tells, is of the
+// present one.
+func (s SlidingCounter) at(c Counts, now Instant) Counts {
+	period := Instant(s.Period.Microseconds())
+	end := now + period - floorMod(now, period)
+	switch c.Ends {
+	case end, end + period:
+		return Counts{Ends: end, Used: min(max(c.Used, 0), MaxLimit), Before: min(max(c.Before, 0), MaxLimit)}
+	case end - period:
+		return Counts{Ends: end, Before: min(max(c.Used, 0), MaxLimit)}
+	}
+	return Counts{Ends: end}
+}
+
+// share is what still counts of a window when left microseconds are left of the one behind it, rounded up. The product does not
+// fit 2^53: it is these two operations on doubles, in this order, wherever it is computed.
+func (s SlidingCounter) share(used, left int64) int64 {
+	part := float64(left) / float64(s.Period.Microseconds())
+	return int64(math.Ceil(float64(float64(used) * part)))
+}
+
+// passes returns the first instant at which the cost passes, in this window or in the one behind it, where what was used in
+// this one counts for less and less.
+func (s SlidingCounter) passes(c Counts, cost int64) Instant {
+	if room := s.Max - cost - c.Used; room >= 0 {
+		return c.Ends - Instant(s.left(c.Before, room))
+	}
+	return c.Ends.Add(s.Period) - Instant(s.left(c.Used, s.Max-cost))
+}
+
+// left is the most that is left of a window when the share of the one before it has fallen to room. A share never grows while
+// time passes, also in floating point: so what the quotient misses is put right by asking it.
+func (s SlidingCounter) left(used, room int64) int64 {
+	period := s.Period.Microseconds()
+	if used <= room {
+		return period
+	}
+	left := int64(float64(room) / float64(used) * float64(period))
+	for s.share(used, left) > room {
+		left--
+	}
+	for s.share(used, left+1) <= room {
+		left++
+	}
+	return left
+}
+
+// Fresh implements Limiter.
+func (s SlidingCounter) Fresh() Tally { return &counted{rule: s} }
+
+// Restore implements Limiter. The counts of another Period are dropped.
+func (s SlidingCounter) Restore(b []byte) (Tally, error) {
+	r := readState(b, stateSlidingCounter)
+	period := r.number(1, MaxPeriod.Microseconds())
+	c := Counts{Ends: r.instant(), Used: r.number(0, MaxLimit), Before: r.number(0, MaxLimit)}
+	if period != s.Period.Microseconds() {
+		c = Counts{}
+	}
+	return r.end(s, &counted{rule: s, counts: c})
+}
+
+type counted struct {
+	rule   SlidingCounter
+	counts Counts
+}
+
+func (t *counted) Take(now Instant, a Ask) Decision { return t.rule.Take(&t.counts, now, a.cost()) }
+func (t *counted) Peek(now Instant, a Ask) Decision { return t.rule.Peek(t.counts, now, a.cost()) }
+func (t *counted) Refund(now Instant, a Ask) Decision {
+	return t.rule.Refund(&t.counts, now, a.cost())
+}
+func (t *counted) Expires(now Instant) Instant { return t.rule.Expires(t.counts, now) }
+
+func (t *counted) AppendBinary(b []byte) ([]byte, error) {
+	b = append(b, stateSlidingCounter)
+	for _, v := range [...]int64{t.rule.Period.Microseconds(), int64(t.counts.Ends), t.counts.Used, t.counts.Before} {
+		b = binary.AppendVarint(b, v)
+	}
+	return b, nil
+}

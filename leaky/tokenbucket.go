@@ -1,0 +1,28 @@
+package leaky
+
+// TokenBucket holds up to Capacity tokens, which come back at Rate, and lets through what finds as many as it costs
+// (RFC 2697 and 2698; S. Shenker, C. Partridge, R. Guerin, RFC 2212). It is a Meter told from the other side: the bucket
+// of the one is as empty as that of the other is full, and Decision.Remaining is the number of whole tokens. A Meter of burst
+// Capacity does the work, and has its guarantees, worst burst, memory and state.
+type TokenBucket struct {
+	Rate     Rate  // limited
+	Capacity int64 // 1 to MaxBurst
+}
+
+// Meter returns the Meter that it is.
+func (t TokenBucket) Meter() Meter { return Meter{Rate: t.Rate, Burst: t.Capacity} }
+
+// Algorithm implements Limiter.
+func (t TokenBucket) Algorithm() Algorithm { return AlgorithmTokenBucket }
+
+// Validate implements Limiter.
+func (t TokenBucket) Validate() error { return t.Meter().validate("capacity") }
+
+// Limit implements Limiter: it is Capacity.
+func (t TokenBucket) Limit() int64 { return t.Capacity }
+
+// Fresh implements Limiter.
+func (t TokenBucket) Fresh() Tally { return t.Meter().Fresh() }
+
+// Restore implements Limiter.
+func (t TokenBucket) Restore(b []byte) (Tally, error) { return t.Meter().Restore(b) }
