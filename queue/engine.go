@@ -26,6 +26,7 @@ type Engine interface {
 	Jobs
 	Keeper
 	Overflow
+	Rules
 
 	// Check reports whether the store answers and is what it should be. It is
 	// the readiness of every process that uses the engine.
@@ -146,10 +147,11 @@ const (
 	OverflowFull                      // of Offer: it may wait, but too many do; come back after RetryAfter
 	LaneFull                          // its lane has as many jobs as it may; come back after RetryAfter
 	ScheduleFull                      // as many jobs are scheduled as may be; come back after RetryAfter
+	LimitReached                      // a rule refuses it, see Rules; come back after RetryAfter
 )
 
 func (o AppendOutcome) String() string {
-	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue", "expired", "set_aside", "overflow_full", "lane_full", "schedule_full"}[o]
+	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue", "expired", "set_aside", "overflow_full", "lane_full", "schedule_full", "limit_reached"}[o]
 }
 
 // Appended is the answer to one appended job.
@@ -171,7 +173,10 @@ type Appended struct {
 	// RetryAfter is when room is expected for this caller: those refused are
 	// told instants one interval apart, so that they do not come back at once.
 	RetryAfter time.Duration
-	Err        error
+	// Rules is what the rules said that the queue and its parent name, of this group, in the parent's order and then
+	// its own: Accepted, SetAside, LimitReached, and what was refused after they were asked. Empty if the queue has none.
+	Rules []Ruled
+	Err   error
 }
 
 // ETA is an expected departure. It is Exact when nothing but the pace of this

@@ -11,8 +11,12 @@ var (
 	ErrUnknownQueue = errors.New("unknown queue")
 	// ErrUnknownJob: the queue neither holds nor remembers a job of that id.
 	ErrUnknownJob = errors.New("unknown job")
-	// ErrRevision: the queue is not at the revision that the change expected.
-	ErrRevision = errors.New("the queue has changed since it was read")
+	// ErrUnknownRule: no rule has that name.
+	ErrUnknownRule = errors.New("unknown rule")
+	// ErrRuleInUse: a queue of the rule's group asks it.
+	ErrRuleInUse = errors.New("queues ask this rule: take it out of their rules first")
+	// ErrRevision: the queue or rule is not at the revision that the change expected.
+	ErrRevision = errors.New("it has changed since it was read")
 	// ErrNotEmpty: the queue still holds jobs, and deleting them was not asked for.
 	ErrNotEmpty = errors.New("the queue still holds jobs")
 	// ErrHasChildren: the queue is the parent of others, which its rate bounds.

@@ -48,6 +48,9 @@ func ParseSpec(data []byte) (Spec, error) {
 	if len(s.Limits) == 0 {
 		s.Limits = nil
 	}
+	if len(s.Rules) == 0 {
+		s.Rules = nil
+	}
 	if !given["retry.max_backoff"] {
 		s.Retry.MaxBackoff = 0 // its default depends on min_backoff
 		def(&s.Retry.MaxBackoff, max(Duration(DefaultMaxBackoff), s.Retry.MinBackoff))

@@ -78,6 +78,9 @@ type Spec struct {
 	Ordered bool `json:"ordered,omitzero"`
 	// Lanes is what holds for each lane.
 	Lanes Lanes `json:"lanes,omitzero"`
+	// Rules names the rules that decide whether a job comes in, of this queue and its children. Those of its own
+	// group are asked with the append, in one step; those of others before it, by package admission.
+	Rules []string `json:"rules,omitempty"`
 	// Lease is how long after its departure a job belongs to its drainer.
 	Lease Duration `json:"lease"`
 	// Slack is how late a job may start after its departure; later, it is
@@ -161,6 +164,9 @@ func (s *Spec) Normalize() {
 	if len(s.Limits) == 0 {
 		s.Limits = nil
 	}
+	if len(s.Rules) == 0 {
+		s.Rules = nil
+	}
 }
 
 // defaultMaxAge is as long as the retention allows.
@@ -209,6 +215,9 @@ func (s *Spec) Validate() error {
 		return err
 	}
 	if err := s.Lanes.validate(); err != nil {
+		return err
+	}
+	if err := validateRuleNames(s.Rules); err != nil {
 		return err
 	}
 	if err := span("lease", s.Lease, MinLease, MaxLease); err != nil {

@@ -1,0 +1,264 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Rule limits what comes in under each of its keys: "2 verification mails a minute to one address". Its
+// name is made as a queue's is, and the part before the dot is its group: rules of a queue's own group are decided
+// with the append, in one step.
+type Rule struct {
+	Name      string          `json:"name"`
+	Algorithm leaky.Algorithm `json:"algorithm"`
+	Bound
+	// Key is by what the rule counts, a template of the fields of a job; see KeyTemplate. Empty is one
+	// count for all. Who takes from the rule by name gives the key himself, and must if there is a template.
+	Key string `json:"key,omitempty"`
+	// Action is what becomes of a job that it refuses: Reject, Defer or Shadow.
+	Action string `json:"action"`
+	// Away is what holds while the store cannot be asked: AwayOpen, AwayClosed or AwayShare.
+	Away string `json:"away"`
+	// Overrides are bounds for single keys, in place of the one above, all of it.
+	Overrides map[string]Bound `json:"overrides,omitempty"`
+}
+
+// Bound is the numbers of a limiter. Which are needed depends on the algorithm, and others must be left out.
+type Bound struct {
+	// Rate, of meter and token_bucket, is how fast what was taken comes back.
+	Rate leaky.Rate `json:"rate,omitzero"`
+	// Burst, of meter and token_bucket, is how much passes at once after idleness; 0 means 1.
+	Burst int64 `json:"burst,omitzero"`
+	// Limit, of fixed_window, sliding_log and sliding_counter, is how much passes in a Period; of
+	// concurrency, at a time.
+	Limit int64 `json:"limit,omitzero"`
+	// Period is the window of fixed_window, sliding_log and sliding_counter, and the least time between two of gap.
+	Period Duration `json:"period,omitzero"`
+	// Resolution, of sliding_log, is how near neighbours may be kept as one; 0 keeps each.
+	Resolution Duration `json:"resolution,omitzero"`
+	// TTL, of concurrency, is how long a place is held that is neither renewed nor given back.
+	TTL Duration `json:"ttl,omitzero"`
+}
+
+// What a Rule does, beside Reject and Defer.
+const (
+	Shadow = "shadow" // it counts, and refuses nothing
+
+	AwayOpen   = "open"   // all pass
+	AwayClosed = "closed" // none passes
+	AwayShare  = "share"  // each process lets through its share of what the rule allows
+)
+
+// Limits of rules.
+const (
+	MaxRuleKeyBytes  = 1024
+	MaxRuleOverrides = 1000
+	MaxSpecRules     = 8 // of one queue; its parent's come on top
+	MaxTakes         = 1000
+)
+
+// Normalize fills in the defaults.
+func (r *Rule) Normalize() {
+	def(&r.Action, Reject)
+	def(&r.Away, AwayClosed)
+	if len(r.Overrides) == 0 {
+		r.Overrides = nil
+	}
+	r.Bound.normalize(r.Algorithm)
+	for key, b := range r.Overrides {
+		b.normalize(r.Algorithm)
+		r.Overrides[key] = b
+	}
+}
+
+func (b *Bound) normalize(a leaky.Algorithm) {
+	if a == leaky.AlgorithmMeter || a == leaky.AlgorithmTokenBucket {
+		def(&b.Burst, 1)
+	}
+}
+
+// Of returns the bound for a key.
+func (r *Rule) Of(key string) Bound {
+	if b, ok := r.Overrides[key]; ok {
+		return b
+	}
+	return r.Bound
+}
+
+// Limiter returns the arithmetic of a bound.
+func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
+	switch a {
+	case leaky.AlgorithmMeter:
+		return leaky.Meter{Rate: b.Rate, Burst: b.Burst}, nil
+	case leaky.AlgorithmTokenBucket:
+		return leaky.TokenBucket{Rate: b.Rate, Capacity: b.Burst}, nil
+	case leaky.AlgorithmFixedWindow:
+		return leaky.FixedWindow{Max: b.Limit, Period: b.Period.D()}, nil
+	case leaky.AlgorithmSlidingLog:
+		return leaky.SlidingLog{Max: b.Limit, Period: b.Period.D(), Resolution: b.Resolution.D()}, nil
+	case leaky.AlgorithmSlidingCounter:
+		return leaky.SlidingCounter{Max: b.Limit, Period: b.Period.D()}, nil
+	case leaky.AlgorithmGap:
+		return leaky.Gap{Least: b.Period.D()}, nil
+	case leaky.AlgorithmConcurrency:
+		return leaky.Concurrency{Max: b.Limit, TTL: b.TTL.D()}, nil
+	}
+	return nil, fieldErr("algorithm", string(a), "is none of %v", leaky.Algorithms())
+}
+
+// Validate checks a normalized rule. Its error is a *FieldError.
+func (r *Rule) Validate() error {
+	if err := ValidateRuleName(r.Name); err != nil {
+		return err
+	}
+	if err := r.Bound.validate("", r.Algorithm); err != nil {
+		return err
+	}
+	if _, err := ParseKeyTemplate(r.Key); err != nil {
+		return err
+	}
+	switch r.Action {
+	case Reject, Defer, Shadow:
+	default:
+		return fieldErr("action", r.Action, "must be reject, defer or shadow")
+	}
+	switch r.Away {
+	case AwayOpen, AwayClosed, AwayShare:
+	default:
+		return fieldErr("away", r.Away, "must be open, closed or share")
+	}
+	if n := len(r.Overrides); n > MaxRuleOverrides {
+		return fieldErr("overrides", "", "are %d, the limit is %d", n, MaxRuleOverrides)
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Overrides)) {
+		if err := ValidateRuleKey("overrides", key); err != nil || key == "" {
+			return cmp.Or(err, error(fieldErr("overrides", "", "has an empty key")))
+		}
+		b := r.Overrides[key]
+		if err := b.validate("overrides."+shortPath(key)+".", r.Algorithm); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// used names the fields that an algorithm goes by.
+func used(a leaky.Algorithm) []string {
+	switch a {
+	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
+		return []string{"rate", "burst"}
+	case leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter:
+		return []string{"limit", "period"}
+	case leaky.AlgorithmSlidingLog:
+		return []string{"limit", "period", "resolution"}
+	case leaky.AlgorithmGap:
+		return []string{"period"}
+	case leaky.AlgorithmConcurrency:
+		return []string{"limit", "ttl"}
+	}
+	return nil
+}
+
+func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
+	l, err := b.Limiter(a)
+	if err != nil {
+		return err
+	}
+	needs := used(a)
+	for _, f := range []struct {
+		name     string
+		given    bool
+		optional bool
+	}{
+		{"rate", b.Rate != leaky.Rate{}, false}, {"burst", b.Burst != 0, false}, {"limit", b.Limit != 0, false},
+		{"period", b.Period != 0, false}, {"resolution", b.Resolution != 0, true}, {"ttl", b.TTL != 0, false},
+	} {
+		switch wanted := slices.Contains(needs, f.name); {
+		case f.given && !wanted:
+			return fieldErr(prefix+f.name, "", "is of no use to %s, which goes by %v; leave it out", a, needs)
+		case wanted && !f.given && !f.optional:
+			return fieldErr(prefix+f.name, "", "is missing or 0; %s needs it", a)
+		}
+	}
+	if err := l.Validate(); err != nil {
+		return fieldErr(prefix+needs[0], "", "%v", err)
+	}
+	return nil
+}
+
+// ValidateRuleName checks the name of a rule, which is made as a queue's is.
+func ValidateRuleName(name string) error {
+	if ValidateName(name) != nil {
+		return fieldErr("name", name, "a rule's name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; group.rule, with one dot, is a rule of that group")
+	}
+	return nil
+}
+
+// ValidateRuleKey checks a key that is counted under: up to MaxRuleKeyBytes of UTF-8. The empty one is that of
+// all jobs under a rule without a template.
+func ValidateRuleKey(field, key string) error {
+	switch {
+	case len(key) > MaxRuleKeyBytes:
+		return fieldErr(field, key, "has %d bytes, the limit is %d; a digest of it serves as well", len(key), MaxRuleKeyBytes)
+	case !utf8.ValidString(key):
+		return fieldErr(field, key, "is not valid UTF-8")
+	}
+	return nil
+}
+
+// Ruled is what a rule said of a job.
+type Ruled struct {
+	Rule   string
+	Shadow bool // it refuses nothing
+	leaky.Decision
+}
+
+// Limited is what refused: the rule of r that asks to wait longest, and how long; false if none does.
+func Limited(r []Ruled) (rule string, wait time.Duration, limited bool) {
+	for i := range r {
+		if r[i].Allowed || r[i].Shadow {
+			continue
+		}
+		if !limited || r[i].RetryAfter > wait {
+			rule, wait, limited = r[i].Rule, r[i].RetryAfter, true
+		}
+	}
+	return rule, wait, limited
+}
+
+// CannotPass is the *FieldError of a cost that a rule can never let through.
+func CannotPass(rule string, cost, most int64) error {
+	return fieldErr("cost", fmt.Sprint(cost), "is more than the rule %s ever lets through at once, %d; lower the cost or raise the rule", rule, most)
+}
+
+func validateRuleNames(names []string) error {
+	if len(names) > MaxSpecRules {
+		return fieldErr("rules", "", "are %d, at most %d can be asked", len(names), MaxSpecRules)
+	}
+	for i, name := range names {
+		if err := ValidateRuleName(name); err != nil {
+			return fieldErr(fmt.Sprintf("rules.%d", i), name, "is not the name of a rule")
+		}
+		if slices.Contains(names[:i], name) {
+			return fieldErr(fmt.Sprintf("rules.%d", i), name, "is given twice")
+		}
+	}
+	return nil
+}
+
+// EncodeRule returns the canonical JSON of a rule, as it is stored: two rules are equal just when their encodings are.
+func EncodeRule(r Rule) ([]byte, error) { return json.Marshal(r, json.Deterministic(true)) }
+
+// DecodeRule reads what EncodeRule wrote. For input from outside use ParseRule.
+func DecodeRule(data []byte) (r Rule, err error) {
+	err = json.Unmarshal(data, &r)
+	return r, err
+}

@@ -1,0 +1,77 @@
+package queue
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Rules keeps rules, and what was taken under each of their keys, and decides. The rules that a queue's spec
+// names, of its own group, are asked by Append and Offer as well, in the same step.
+type Rules interface {
+	// PutRule creates a rule or changes it; see Specs.Put for expect. An equal rule changes nothing. What was
+	// taken stays taken, as far as the new numbers know it; another algorithm begins anew. Errors: a *FieldError,
+	// ErrRevision.
+	PutRule(ctx context.Context, r Rule, expect int64) (PutResult, error)
+	// Rule returns a rule. Errors: ErrUnknownRule.
+	Rule(ctx context.Context, name string) (RuleInfo, error)
+	// ListRules returns up to limit rules in order of name, beginning behind after.
+	ListRules(ctx context.Context, after string, limit int) ([]RuleInfo, error)
+	// DeleteRule removes a rule, and what was taken from it. Errors: ErrUnknownRule, ErrRevision, ErrRuleInUse.
+	DeleteRule(ctx context.Context, name string, expect int64) error
+	// ResetRule forgets all that was taken from a rule, under all keys. Errors: ErrUnknownRule.
+	ResetRule(ctx context.Context, name string) error
+
+	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order. After
+	// ErrOutcomeUnknown something may have been taken: repeating it takes again. The Action of the rule is the caller's
+	// business. Errors also: ErrUnknownRule, a *FieldError if there are too many.
+	Take(ctx context.Context, rule string, takes []Take) ([]Taken, error)
+
+	// Attend notes that a process takes part in admission, and returns how many did within AttendFor: among so many
+	// is shared what a rule allows while the store is away. process is 1 to 64 visible ASCII characters.
+	Attend(ctx context.Context, process string) (int, error)
+}
+
+// AttendFor is how long after its last Attend a process counts.
+const AttendFor = 30 * time.Second
+
+// RuleInfo is a rule as it stands.
+type RuleInfo struct {
+	Rule
+	Revision int64
+	// Queues names the queues of its group that ask it, in order of name.
+	Queues []string
+}
+
+// TakeOp is what is asked of a rule.
+type TakeOp uint8
+
+// What may be asked of a rule.
+const (
+	TakeNow  TakeOp = iota // take, if it is allowed
+	TakePeek               // say what TakeNow would; nothing is taken
+	TakeBack               // give back what was taken and not used; never more than was taken
+	TakeAnew               // forget what was taken under the key
+)
+
+func (o TakeOp) String() string { return [...]string{"take", "peek", "refund", "reset"}[o] }
+
+// Take is one question to a rule.
+type Take struct {
+	Op  TakeOp
+	Key string
+	// Cost is how much; 0 means 1.
+	Cost int64
+	// Lease, of concurrency, names a place: taken again it is renewed. Empty makes a name; TakeBack and TakePeek of a place need it.
+	Lease string
+}
+
+// Taken is the answer to one question.
+type Taken struct {
+	leaky.Decision
+	// Lease is the place that was taken, of concurrency.
+	Lease string
+	// Err is the *FieldError of a question that cannot be asked.
+	Err error
+}
