@@ -33,30 +33,14 @@ func (f FixedWindow) Limit() int64 { return f.Max }
 
 // Take is Tally.Take.
 func (f FixedWindow) Take(w *Window, now Instant, cost int64) Decision {
-	*w = f.at(*w, now)
-	d := f.Peek(*w, now, cost)
-	if d.Allowed {
-		w.Used += cost
-	}
+	after, d := f.decide(*w, now, cost)
+	*w = after
 	return d
 }
 
 // Peek is Tally.Peek.
 func (f FixedWindow) Peek(w Window, now Instant, cost int64) Decision {
-	w = f.at(w, now)
-	d := Decision{Limit: f.Max}
-	if cost >= 1 && cost <= f.Max {
-		if w.Used+cost <= f.Max {
-			d.Allowed = true
-			w.Used += cost
-		} else {
-			d.RetryAfter = w.Ends.Sub(now)
-		}
-	}
-	d.Remaining = max(0, f.Max-w.Used)
-	if w.Used > 0 {
-		d.ResetAfter = w.Ends.Sub(now)
-	}
+	_, d := f.decide(w, now, cost)
 	return d
 }
 
@@ -73,6 +57,25 @@ func (f FixedWindow) Expires(w Window, now Instant) Instant {
 		return w.Ends
 	}
 	return now
+}
+
+// decide returns the state behind a question, and the answer.
+func (f FixedWindow) decide(w Window, now Instant, cost int64) (Window, Decision) {
+	w = f.at(w, now)
+	d := Decision{Limit: f.Max}
+	if cost >= 1 && cost <= f.Max {
+		if w.Used+cost <= f.Max {
+			d.Allowed = true
+			w.Used += cost
+		} else {
+			d.RetryAfter = w.Ends.Sub(now)
+		}
+	}
+	d.Remaining = max(0, f.Max-w.Used)
+	if w.Used > 0 {
+		d.ResetAfter = w.Ends.Sub(now)
+	}
+	return w, d
 }
 
 // at is w as it is at now. What was used in the window to come, of which a clock that ran back tells, is used in the

@@ -40,29 +40,14 @@ func (s SlidingCounter) Limit() int64 { return s.Max }
 
 // Take is Tally.Take.
 func (s SlidingCounter) Take(c *Counts, now Instant, cost int64) Decision {
-	*c = s.at(*c, now)
-	d := s.Peek(*c, now, cost)
-	if d.Allowed {
-		c.Used += cost
-	}
+	after, d := s.decide(*c, now, cost)
+	*c = after
 	return d
 }
 
 // Peek is Tally.Peek.
 func (s SlidingCounter) Peek(c Counts, now Instant, cost int64) Decision {
-	c = s.at(c, now)
-	d := Decision{Limit: s.Max}
-	before := s.share(c.Before, int64(c.Ends-now))
-	if cost >= 1 && cost <= s.Max {
-		if before+c.Used+cost <= s.Max {
-			d.Allowed = true
-			c.Used += cost
-		} else {
-			d.RetryAfter = s.passes(c, cost).Sub(now)
-		}
-	}
-	d.Remaining = max(0, s.Max-before-c.Used)
-	d.ResetAfter = s.Expires(c, now).Sub(now)
+	_, d := s.decide(c, now, cost)
 	return d
 }
 
@@ -78,13 +63,36 @@ func (s SlidingCounter) Refund(c *Counts, now Instant, cost int64) Decision {
 
 // Expires is Tally.Expires.
 func (s SlidingCounter) Expires(c Counts, now Instant) Instant {
-	switch c = s.at(c, now); {
+	return s.ends(s.at(c, now), now)
+}
+
+// ends is Expires of counts as they are at now.
+func (s SlidingCounter) ends(c Counts, now Instant) Instant {
+	switch {
 	case c.Used > 0:
 		return c.Ends.Add(s.Period)
 	case c.Before > 0:
 		return c.Ends
 	}
 	return now
+}
+
+// decide returns the state behind a question, and the answer.
+func (s SlidingCounter) decide(c Counts, now Instant, cost int64) (Counts, Decision) {
+	c = s.at(c, now)
+	d := Decision{Limit: s.Max}
+	before := s.share(c.Before, int64(c.Ends-now))
+	if cost >= 1 && cost <= s.Max {
+		if before+c.Used+cost <= s.Max {
+			d.Allowed = true
+			c.Used += cost
+		} else {
+			d.RetryAfter = s.passes(c, cost).Sub(now)
+		}
+	}
+	d.Remaining = max(0, s.Max-before-c.Used)
+	d.ResetAfter = s.ends(c, now).Sub(now)
+	return c, d
 }
 
 // at is c as it is at now. What was counted in the window to come, of which a clock that ran back tells, is of the
@@ -101,11 +109,12 @@ func (s SlidingCounter) at(c Counts, now Instant) Counts {
 	return Counts{Ends: end}
 }
 
-// share is what still counts of a window when left microseconds are left of the one behind it, rounded up. The product does not
-// fit 2^53: it is these two operations on doubles, in this order, wherever it is computed.
+// share is what still counts of a window when left microseconds are left of the one behind it, rounded up. It is these two
+// operations on doubles, in this order, wherever it is computed: exact as long as their product is below 2^53, and else
+// off by one at most.
 func (s SlidingCounter) share(used, left int64) int64 {
-	part := float64(left) / float64(s.Period.Microseconds())
-	return int64(math.Ceil(float64(float64(used) * part)))
+	product := float64(used) * float64(left)
+	return int64(math.Ceil(float64(product) / float64(s.Period.Microseconds())))
 }
 
 // passes returns the first instant at which the cost passes, in this window or in the one behind it, where what was used in
@@ -124,7 +133,7 @@ func (s SlidingCounter) left(used, room int64) int64 {
 	if used <= room {
 		return period
 	}
-	left := int64(float64(room) / float64(used) * float64(period))
+	left := int64(float64(room) * float64(period) / float64(used))
 	for s.share(used, left) > room {
 		left--
 	}
