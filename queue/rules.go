@@ -24,8 +24,8 @@ type Rules interface {
 	ResetRule(ctx context.Context, name string) error
 
 	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order. After
-	// ErrOutcomeUnknown something may have been taken: repeating it takes again. The Action of the rule is the caller's
-	// business. Errors also: ErrUnknownRule, a *FieldError if there are too many.
+	// ErrOutcomeUnknown something may have been taken: repeating it takes again. What its Action means is the
+	// caller's business; of a shadow the answers say so. Errors also: ErrUnknownRule, a *FieldError if there are too many.
 	Take(ctx context.Context, rule string, takes []Take) ([]Taken, error)
 
 	// Attend notes that a process takes part in admission, and returns how many did within AttendFor: among so many
@@ -70,6 +70,8 @@ type Take struct {
 // Taken is the answer to one question.
 type Taken struct {
 	leaky.Decision
+	// Shadow says that the rule refuses nothing, whatever Allowed says.
+	Shadow bool
 	// Lease is the place that was taken, of concurrency.
 	Lease string
 	// Err is the *FieldError of a question that cannot be asked.
