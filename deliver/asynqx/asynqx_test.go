@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/faultproxy"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/internal/redistest"
@@ -260,7 +261,7 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// Behind the gate a job waits for no connection: all that are released at once are under way at once.
+// Behind the gate a job waits for no connection, and for no answer to another: each is under way though none has landed.
 func TestConnectionsForAll(t *testing.T) {
 	n := 15 * runtime.GOMAXPROCS(0) // go-redis has 10 of each
 	server, _ := redis(t)
@@ -279,11 +280,7 @@ func TestConnectionsForAll(t *testing.T) {
 			j.ID = fmt.Sprint("j", i)
 			_ = s.Deliver(t.Context(), j, gate{}, target())
 		})
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if err := held.Await(ctx); err != nil {
-		t.Errorf("%d of %d were under way: %v", held.Hits(), n, err)
+		await.Until(t, "under way", func() bool { return held.Hits() == i+1 })
 	}
 	held.Remove()
 	all.Wait()

@@ -53,7 +53,11 @@ func New(o Options) *Sender {
 		return &Sender{}
 	}
 	r := once(pooled(o.Redis, o.Concurrency))
-	return &Sender{redis: r, client: asynq.NewClientFromRedisClient(r), inspector: asynq.NewInspectorFromRedisClient(r)}
+	released := r
+	if _, one := r.(*redis.Client); one { // a Cluster's client sends a pipeline again that broke off
+		released = &flights{UniversalClient: r}
+	}
+	return &Sender{redis: r, client: asynq.NewClientFromRedisClient(released), inspector: asynq.NewInspectorFromRedisClient(r)}
 }
 
 // pooled has so many connections, unless it says how many.
@@ -107,13 +111,14 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	if time.Now().After(gate.Closes()) {
 		return errOver
 	}
-	within, cancel := context.WithTimeout(ctx, defaultAnswer)
-	defer cancel()
-	_, err = s.client.EnqueueContext(within, task, options...)
+	at := &seat{gate: gate}
+	_, err = s.client.EnqueueContext(seated(ctx, at), task, options...)
 	switch {
 	case err == nil:
 		s.used.Store(time.Now().UnixNano())
 		return nil
+	case at.late:
+		return errOver
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return s.known(job, t, p)
 	case ctx.Err() != nil:
