@@ -61,11 +61,14 @@ type place struct {
 
 func (t *held) Take(now Instant, a Ask) Decision {
 	t.settle(now)
-	i := t.names[a.Lease]
-	d := t.decide(now, a, i)
+	i, cost := t.names[a.Lease], a.cost()
+	if !validLease(a.Lease) {
+		cost = never
+	}
+	d := t.decide(now, cost, i)
 	if d.Allowed {
 		if i == 0 {
-			i = t.make(a.Lease, a.cost())
+			i = t.make(a.Lease, cost)
 		} else {
 			t.unlink(i)
 		}
@@ -74,25 +77,28 @@ func (t *held) Take(now Instant, a Ask) Decision {
 	return d
 }
 
-func (t *held) Peek(now Instant, a Ask) Decision { return t.decide(now, a, t.names[a.Lease]) }
+// Peek without a name asks for a place under a new one.
+func (t *held) Peek(now Instant, a Ask) Decision { return t.decide(now, a.cost(), t.names[a.Lease]) }
 
-// Refund answers what a Peek under a name that holds no place does.
 func (t *held) Refund(now Instant, a Ask) Decision {
 	t.settle(now)
 	if i := t.names[a.Lease]; i != 0 {
 		t.drop(i)
 	}
-	return t.decide(now, Ask{Lease: "-"}, 0)
+	return t.Peek(now, Ask{})
 }
 
 func (t *held) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
 
+// never is a cost that does not pass.
+const never = -1
+
 // decide answers for a name that has the i-th place, or none.
-func (t *held) decide(now Instant, a Ask, i int32) Decision {
-	cost, most := a.cost(), t.rule.Max
+func (t *held) decide(now Instant, cost int64, i int32) Decision {
+	most := t.rule.Max
 	first, sum := t.over(now)
 	d := Decision{Limit: most, ResetAfter: t.reset(now)}
-	if cost >= 1 && cost <= most && validLease(a.Lease) {
+	if cost >= 1 && cost <= most {
 		switch {
 		case i != 0 && t.places[i].until > now:
 			d.Allowed, d.ResetAfter = true, t.rule.TTL

@@ -70,7 +70,8 @@ type Tally interface {
 	// Take decides, and counts what it allows. A refusal costs nothing. What CheckAsk refuses is refused, with a
 	// RetryAfter of 0.
 	Take(now Instant, a Ask) Decision
-	// Peek answers what Take would, and changes nothing: its Remaining is what would be left.
+	// Peek answers what Take would, and changes nothing: its Remaining is what would be left. Of Concurrency it needs no
+	// Lease, and asks for a new place then.
 	Peek(now Instant, a Ask) Decision
 	// Refund gives back what was taken and not used, the latest first; at most, it is as if nothing had been taken. It
 	// answers what a Peek of cost 1 then does.

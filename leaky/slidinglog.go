@@ -170,22 +170,28 @@ func (t *logged) settle(now Instant) {
 	}
 }
 
-// add adds a cost that passed at an instant, not before the last one.
+// add adds a cost that passed at an instant, not before the last one. After a change of the rule there may be MaxEntries already:
+// then the last one takes it in, as if it were of the same step.
 func (t *logged) add(at Instant, cost int64) {
-	t.sum += cost
 	if t.n > 0 {
 		last := t.entry(t.n - 1)
-		if last.at >= at-floorMod(at, t.step) {
+		if last.at >= at-floorMod(at, t.step) || t.n >= MaxEntries {
 			last.at = at
 			last.cost += cost
+			t.sum += cost
 			return
 		}
 	}
+	t.push(at, cost)
+}
+
+func (t *logged) push(at Instant, cost int64) {
 	if t.n == len(t.ring) {
 		t.grow()
 	}
 	t.n++
 	*t.entry(t.n - 1) = passed{at, cost}
+	t.sum += cost
 }
 
 func (t *logged) grow() {
@@ -208,7 +214,7 @@ func (t *logged) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Restore implements Limiter. Entries of another Resolution are packed as this one wants it.
+// Restore implements Limiter. Entries are kept as they are, whatever Resolution they are of.
 func (s SlidingLog) Restore(b []byte) (Tally, error) {
 	t := s.Fresh().(*logged)
 	r := readState(b, stateSlidingLog)
@@ -223,7 +229,7 @@ func (s SlidingLog) Restore(b []byte) (Tally, error) {
 		if r.bad {
 			break
 		}
-		t.add(at, cost)
+		t.push(at, cost)
 	}
 	return r.end(s, t)
 }
