@@ -1,0 +1,66 @@
+package queue
+
+import (
+	"crypto/rand"
+	"fmt"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// CheckTakes checks how many questions there are. Its error is a *FieldError.
+func CheckTakes(n int) error {
+	if n > MaxTakes {
+		return fieldErr("takes", "", "are %d, at most %d can be asked at once", n, MaxTakes)
+	}
+	return nil
+}
+
+// Ask returns what a question asks l, the limiter of its key under the rule. A place of concurrency that is asked for
+// without a name gets one. Its error is the *FieldError of a question that cannot be asked.
+func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
+	if t.Op > TakeAnew {
+		return leaky.Ask{}, fieldErr("op", fmt.Sprint(uint8(t.Op)), "must be take, peek, refund or reset")
+	}
+	if t.Key == "" && r.Key != "" {
+		return leaky.Ask{}, fieldErr("key", "", "is missing or empty, and the rule %s counts by %s; give it", r.Name, r.Key)
+	}
+	if err := ValidateRuleKey("key", t.Key); err != nil {
+		return leaky.Ask{}, err
+	}
+	switch {
+	case t.Cost < 0 || t.Cost > leaky.MaxLimit:
+		return leaky.Ask{}, fieldErr("cost", fmt.Sprint(t.Cost), "must be from 1 to %d, or be left out, which means 1", leaky.MaxLimit)
+	case t.Cost > l.Limit() && t.Op != TakeAnew:
+		return leaky.Ask{}, CannotPass(r.Name, t.Cost, l.Limit())
+	}
+	lease, err := r.lease(t)
+	return leaky.Ask{Cost: max(1, t.Cost), Lease: lease}, err
+}
+
+// nobody is the name of a place that none can have.
+const nobody = "\x00"
+
+func (r *Rule) lease(t Take) (string, error) {
+	if r.Algorithm != leaky.AlgorithmConcurrency {
+		if t.Lease != "" {
+			return "", fieldErr("lease", t.Lease, "is of no use to %s: only concurrency has places; leave it out", r.Algorithm)
+		}
+		return "", nil
+	}
+	switch {
+	case t.Lease == "" && t.Op == TakeNow:
+		return rand.Text(), nil
+	case t.Lease == "" && t.Op == TakeBack:
+		return "", fieldErr("lease", "", "is missing: it names the place that is given back")
+	case t.Lease == "":
+		return nobody, nil
+	case len(t.Lease) > leaky.MaxLease:
+		return "", fieldErr("lease", t.Lease, "has %d bytes, the limit is %d", len(t.Lease), leaky.MaxLease)
+	}
+	for _, c := range []byte(t.Lease) {
+		if c <= ' ' || c > '~' {
+			return "", fieldErr("lease", t.Lease, "has a character that is not visible ASCII")
+		}
+	}
+	return t.Lease, nil
+}
