@@ -2,20 +2,18 @@ package queue
 
 import (
 	stdjson "encoding/json"
-	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/penstock/penstock/leaky"
 )
 
 // MaxSpecBytes is the longest spec that ParseSpec reads.
 const MaxSpecBytes = 2 * MaxDeliverBytes
+
+var specDocument = document{name: "spec", of: "a queue's spec", most: MaxSpecBytes, zeroless: isLimit}
 
 // ParseSpec reads a spec from JSON and is strict about it: unknown and repeated
 // names, wrong types, nulls and anything behind the spec are errors, each a
@@ -24,17 +22,11 @@ const MaxSpecBytes = 2 * MaxDeliverBytes
 // error and not ten thousand. A rate must be given, here or as the first among the limits. The name may be left out,
 // for callers who have it from elsewhere; everything else is valid on return.
 func ParseSpec(data []byte) (Spec, error) {
-	if len(data) > MaxSpecBytes {
-		return Spec{}, fieldErr("spec", "", "has %d bytes, the limit is %d", len(data), MaxSpecBytes)
-	}
-	given, err := givenFields(data)
-	if err != nil {
-		return Spec{}, err
-	}
 	var s Spec
 	s.Normalize()
-	if err := json.Unmarshal(data, &s, json.RejectUnknownMembers(true)); err != nil {
-		return Spec{}, jsonFieldErr(err)
+	given, err := specDocument.read(data, &s)
+	if err != nil {
+		return Spec{}, err
 	}
 	if !given["rate"] && !given["burst"] {
 		given["rate"] = s.hoistRate()
@@ -85,135 +77,10 @@ func (s *Spec) hoistRate() bool {
 	return true
 }
 
-// givenFields walks through data and returns the dotted paths of its members,
-// down to those of deliver, which is its target's business. A null is an error:
-// in YAML it is what a forgotten value looks like.
-func givenFields(data []byte) (map[string]bool, error) {
-	given := make(map[string]bool)
-	d := jsontext.NewDecoder(strings.NewReader(string(data)))
-	if d.PeekKind() != '{' {
-		if _, err := d.ReadValue(); err != nil {
-			return nil, jsonFieldErr(err)
-		}
-		return nil, fieldErr("spec", "", "must be a JSON object")
-	}
-	for {
-		t, err := d.ReadToken()
-		if err != nil {
-			return nil, jsonFieldErr(err)
-		}
-		path := dotted(d.StackPointer())
-		switch {
-		case t.Kind() == '}' && d.StackDepth() == 0:
-			return given, nil
-		case t.Kind() == 'n':
-			return nil, fieldErr(path, "", "is null; leave it out for the default")
-		case t.Kind() == '0' && t.String() == "0" && isLimit(path):
-			return nil, fieldErr(path, "", "is 0, must be at least 1; leave it out for no limit")
-		case t.Kind() == '"' && isName(d):
-			given[path] = true
-			if path == "deliver" {
-				if err := d.SkipValue(); err != nil {
-					return nil, jsonFieldErr(err)
-				}
-			}
-		}
-	}
-}
-
 // isLimit reports whether a field is one whose zero, in a Spec, is no limit. Whoever writes
 // a zero there means nothing at all, or everything.
 func isLimit(path string) bool {
 	return path == "max_in_flight" || path == "max_scheduled" || strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.")
-}
-
-// isName reports whether the token just read is a member's name.
-func isName(d *jsontext.Decoder) bool {
-	kind, length := d.StackIndex(d.StackDepth())
-	return kind == '{' && length%2 == 1
-}
-
-// dotted turns a JSON pointer into the form in which fields are named.
-func dotted(p jsontext.Pointer) string {
-	var parts []string
-	for t := range p.Tokens() {
-		parts = append(parts, t)
-	}
-	if path := strings.Join(parts, "."); path != "" {
-		return shortPath(path)
-	}
-	return "spec"
-}
-
-// shortPath keeps a path that the sender made up from filling the error.
-func shortPath(path string) string {
-	const most = 120
-	if len(path) <= most {
-		return path
-	}
-	return strings.ToValidUTF8(path[:most], "") + "..."
-}
-
-// jsonFieldErr turns an error of the JSON package into a *FieldError.
-func jsonFieldErr(err error) *FieldError {
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
-		field := dotted(syntactic.JSONPointer)
-		if errors.Is(err, jsontext.ErrDuplicateName) {
-			return fieldErr(field, "", "is given twice")
-		}
-		return fieldErr(field, "", "is not valid JSON near byte %d: %v", syntactic.ByteOffset, syntactic.Err)
-	}
-	var semantic *json.SemanticError
-	if !errors.As(err, &semantic) {
-		return fieldErr("spec", "", "is not valid JSON: %v", err) // io.EOF, of nothing at all
-	}
-	field := dotted(semantic.JSONPointer)
-	if errors.Is(err, json.ErrUnknownName) {
-		return fieldErr(field, "", "is not a field of a queue's spec")
-	}
-	if (semantic.JSONKind == '"' || semantic.JSONKind == 0) && semantic.Err != nil && textual(semantic.GoType) {
-		return fieldErr(field, "", "%v", semantic.Err)
-	}
-	return fieldErr(field, string(semantic.JSONValue), "must be %s", wanted(semantic.GoType))
-}
-
-var (
-	rateType     = reflect.TypeFor[leaky.Rate]()
-	durationType = reflect.TypeFor[Duration]()
-	quotaType    = reflect.TypeFor[Quota]()
-)
-
-func textual(t reflect.Type) bool { return t == rateType || t == durationType || t == quotaType }
-
-// wanted says in words what a Go type is in JSON.
-func wanted(t reflect.Type) string {
-	if t == nil {
-		return "something else"
-	}
-	switch {
-	case t == rateType:
-		return `a string such as "14/s"`
-	case t == durationType:
-		return `a string such as "30s"`
-	case t == quotaType:
-		return `a string such as "50000/d"`
-	}
-	switch t.Kind() {
-	case reflect.Int, reflect.Int64:
-		return "a whole number"
-	case reflect.Float64:
-		return "a number"
-	case reflect.String:
-		return "a string"
-	case reflect.Bool:
-		return "true or false"
-	case reflect.Struct, reflect.Map:
-		return "an object"
-	case reflect.Slice:
-		return "a list"
-	}
-	return fmt.Sprintf("a %s", t.Kind())
 }
 
 // EncodeSpec returns the canonical JSON of a spec: two specs are equal just when

@@ -1,10 +1,10 @@
 package queue
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -27,7 +27,7 @@ type Rule struct {
 	Action string `json:"action"`
 	// Away is what holds while the store cannot be asked: AwayOpen, AwayClosed or AwayShare.
 	Away string `json:"away"`
-	// Overrides are bounds for single keys, in place of the one above, all of it.
+	// Overrides are bounds for single keys, as the template makes them, in place of the one above, all of it.
 	Overrides map[string]Bound `json:"overrides,omitempty"`
 }
 
@@ -69,10 +69,12 @@ const (
 func (r *Rule) Normalize() {
 	def(&r.Action, Reject)
 	def(&r.Away, AwayClosed)
-	if len(r.Overrides) == 0 {
-		r.Overrides = nil
-	}
 	r.Bound.normalize(r.Algorithm)
+	if len(r.Overrides) == 0 {
+		r.Overrides = nil // an empty one says the same
+		return
+	}
+	r.Overrides = maps.Clone(r.Overrides) // it is whose rule this is a copy of
 	for key, b := range r.Overrides {
 		b.normalize(r.Algorithm)
 		r.Overrides[key] = b
@@ -111,7 +113,7 @@ func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
 	case leaky.AlgorithmConcurrency:
 		return leaky.Concurrency{Max: b.Limit, TTL: b.TTL.D()}, nil
 	}
-	return nil, fieldErr("algorithm", string(a), "is none of %v", leaky.Algorithms())
+	return nil, fieldErr("algorithm", string(a), "must be one of %v", leaky.Algorithms())
 }
 
 // Validate checks a normalized rule. Its error is a *FieldError.
@@ -139,19 +141,22 @@ func (r *Rule) Validate() error {
 		return fieldErr("overrides", "", "are %d, the limit is %d", n, MaxRuleOverrides)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Overrides)) {
-		if err := ValidateRuleKey("overrides", key); err != nil || key == "" {
-			return cmp.Or(err, error(fieldErr("overrides", "", "has an empty key")))
+		if key == "" {
+			return fieldErr("overrides", "", "has an empty key")
+		}
+		if err := ValidateRuleKey("overrides", key); err != nil {
+			return err
 		}
 		b := r.Overrides[key]
-		if err := b.validate("overrides."+shortPath(key)+".", r.Algorithm); err != nil {
+		if err := b.validate("overrides."+key+".", r.Algorithm); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// used names the fields that an algorithm goes by.
-func used(a leaky.Algorithm) []string {
+// goesBy names the numbers that an algorithm goes by, of which resolution may be left out.
+func goesBy(a leaky.Algorithm) []string {
 	switch a {
 	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
 		return []string{"rate", "burst"}
@@ -172,26 +177,52 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	if err != nil {
 		return err
 	}
-	needs := used(a)
+	most, longest := int64(leaky.MaxLimit), leaky.MaxPeriod
+	switch a {
+	case leaky.AlgorithmConcurrency:
+		most = leaky.MaxEntries
+	case leaky.AlgorithmGap:
+		longest = leaky.MaxInterval
+	}
 	for _, f := range []struct {
-		name     string
-		given    bool
-		optional bool
+		name  string
+		given bool
+		check func(field string) error
 	}{
-		{"rate", b.Rate != leaky.Rate{}, false}, {"burst", b.Burst != 0, false}, {"limit", b.Limit != 0, false},
-		{"period", b.Period != 0, false}, {"resolution", b.Resolution != 0, true}, {"ttl", b.TTL != 0, false},
+		{"rate", !b.Rate.Unlimited(), func(field string) error { return someRate(field, b.Rate, a) }},
+		{"burst", b.Burst != 0, func(field string) error { return within(field, b.Burst, 1, leaky.MaxBurst) }},
+		{"limit", b.Limit != 0, func(field string) error { return within(field, b.Limit, 1, most) }},
+		{"period", b.Period != 0, func(field string) error { return span(field, b.Period, leaky.MinPeriod, longest) }},
+		{"resolution", b.Resolution != 0, func(field string) error { return span(field, b.Resolution, 0, b.Period.D()) }},
+		{"ttl", b.TTL != 0, func(field string) error { return span(field, b.TTL, leaky.MinPeriod, leaky.MaxPeriod) }},
 	} {
-		switch wanted := slices.Contains(needs, f.name); {
-		case f.given && !wanted:
-			return fieldErr(prefix+f.name, "", "is of no use to %s, which goes by %v; leave it out", a, needs)
-		case wanted && !f.given && !f.optional:
-			return fieldErr(prefix+f.name, "", "is missing or 0; %s needs it", a)
+		field := shortPath(prefix + f.name)
+		if !slices.Contains(goesBy(a), f.name) {
+			if f.given {
+				return useless(field, a)
+			}
+			continue
+		}
+		if err := f.check(field); err != nil {
+			return err
 		}
 	}
-	if err := l.Validate(); err != nil {
-		return fieldErr(prefix+needs[0], "", "%v", err)
+	if err := l.Validate(); err != nil { // numbers that do not go together
+		by := goesBy(a)
+		return fieldErr(shortPath(prefix+by[len(by)-1]), "", "%v", err)
 	}
 	return nil
+}
+
+func someRate(field string, r leaky.Rate, a leaky.Algorithm) error {
+	if r.Unlimited() {
+		return fieldErr(field, "", `is missing or unlimited, and %s goes by it; give one such as "5/s"`, a)
+	}
+	return nil
+}
+
+func useless(field string, a leaky.Algorithm) error {
+	return fieldErr(field, "", "is of no use to %s, which goes by %s; leave it out", a, strings.Join(goesBy(a), " and "))
 }
 
 // ValidateRuleName checks the name of a rule, which is made as a queue's is.

@@ -63,7 +63,8 @@ type Take struct {
 	Key string
 	// Cost is how much; 0 means 1.
 	Cost int64
-	// Lease, of concurrency, names a place: taken again it is renewed. Empty makes a name; TakeBack and TakePeek of a place need it.
+	// Lease, of concurrency, names a place: taken again it is renewed. TakeNow without one makes a name, TakePeek asks for a place
+	// that nobody has; TakeBack needs it.
 	Lease string
 }
 

@@ -39,21 +39,27 @@ type RuleAsk struct {
 func (s Ruleset) Asks(j *Job) ([]RuleAsk, error) {
 	asks := make([]RuleAsk, 0, len(s))
 	for i := range s {
-		r := &s[i]
-		key, err := r.Template.Expand(j)
-		if err == nil {
-			var l leaky.Limiter
-			if l, err = r.Of(key).Limiter(r.Algorithm); err == nil && j.Cost > l.Limit() {
-				err = CannotPass(r.Name, j.Cost, l.Limit())
-			}
-			if err == nil {
-				asks = append(asks, RuleAsk{&r.Rule, key, l})
-				continue
-			}
-		}
-		if r.Action != Shadow {
+		switch ask, err := s[i].ask(j); {
+		case err == nil:
+			asks = append(asks, ask)
+		case s[i].Action != Shadow:
 			return nil, err
 		}
 	}
 	return asks, nil
+}
+
+func (r *ParsedRule) ask(j *Job) (RuleAsk, error) {
+	key, err := r.Template.Expand(j)
+	if err != nil {
+		return RuleAsk{}, err
+	}
+	l, err := r.Of(key).Limiter(r.Algorithm)
+	if err != nil {
+		return RuleAsk{}, err
+	}
+	if j.Cost > l.Limit() {
+		return RuleAsk{}, CannotPass(r.Name, j.Cost, l.Limit())
+	}
+	return RuleAsk{&r.Rule, key, l}, nil
 }

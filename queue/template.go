@@ -1,8 +1,6 @@
 package queue
 
 import (
-	"bytes"
-	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -12,18 +10,18 @@ import (
 // {content_type}, {header.NAME} whatever the case of the name, and {payload/POINTER}, a value within a JSON payload
 // by RFC 6901: {payload/to}, {payload/recipients/0}. {payload./to} is read as {payload/to}.
 //
-// A template of one field expands to its value as it stands. In one of several parts, % and the characters of the
-// literal text are percent-encoded within the values, so that no two lists of values make the same key.
-type KeyTemplate struct {
-	text  string
-	parts []keyPart
-}
+// A template that is one field expands to its value as it stands. In others, % and the character that follows a field are
+// percent-encoded within its value, so that no two lists of values make the same key: {lane}:{header.X} makes a%3Ab:c of
+// a:b and c.
+type KeyTemplate struct{ parts []keyPart }
 
+// keyPart is literal text, or a field.
 type keyPart struct {
 	literal string
-	field   string // as written, for errors; empty of a literal
+	field   string // as errors name it; empty of a literal
 	header  string
-	pointer jsontext.Pointer
+	pointer []string // of a value in the payload
+	stop    byte     // the character that follows the field, 0 if none does
 }
 
 // MaxKeyTemplateBytes is the longest template.
@@ -31,18 +29,22 @@ const MaxKeyTemplateBytes = 512
 
 // ParseKeyTemplate reads a template. Its error is a *FieldError.
 func ParseKeyTemplate(text string) (KeyTemplate, error) {
-	t := KeyTemplate{text: text}
+	var t KeyTemplate
 	if len(text) > MaxKeyTemplateBytes {
 		return t, fieldErr("key", text, "has %d bytes, the limit is %d", len(text), MaxKeyTemplateBytes)
 	}
 	fields := 0
 	for rest := text; rest != ""; {
 		literal, after, found := strings.Cut(rest, "{")
-		if strings.Contains(literal, "}") {
-			return t, fieldErr("key", text, "has a } without a {")
+		if err := checkLiteral(text, literal); err != nil {
+			return t, err
 		}
-		if i := strings.IndexFunc(literal, func(c rune) bool { return c <= ' ' || c > '~' }); i >= 0 {
-			return t, fieldErr("key", text, "has a character between its fields that is not visible ASCII")
+		n := len(t.parts)
+		switch afterField := n > 0 && t.parts[n-1].field != ""; {
+		case literal != "" && afterField:
+			t.parts[n-1].stop = literal[0]
+		case afterField:
+			return t, fieldErr("key", text, "has two fields with nothing between them, so that different values could make one key; put a : between them")
 		}
 		if literal != "" {
 			t.parts = append(t.parts, keyPart{literal: literal})
@@ -53,9 +55,6 @@ func ParseKeyTemplate(text string) (KeyTemplate, error) {
 		field, behind, closed := strings.Cut(after, "}")
 		if !closed {
 			return t, fieldErr("key", text, "has a { without a }")
-		}
-		if n := len(t.parts); n > 0 && t.parts[n-1].field != "" {
-			return t, fieldErr("key", text, "has two fields with nothing between them, so that different values could make one key; put a : between them")
 		}
 		p, err := parseKeyField(text, field)
 		if err != nil {
@@ -70,35 +69,47 @@ func ParseKeyTemplate(text string) (KeyTemplate, error) {
 	return t, nil
 }
 
+func checkLiteral(text, literal string) error {
+	for i := 0; i < len(literal); i++ {
+		switch c := literal[i]; {
+		case c == '}':
+			return fieldErr("key", text, "has a } without a {")
+		case c == '%': // it would be taken for one that encodes
+			return fieldErr("key", text, "has a %% between its fields, which marks what is encoded in their values; use another character")
+		case c <= ' ' || c > '~':
+			return fieldErr("key", text, "has a character between its fields that is not visible ASCII")
+		}
+	}
+	return nil
+}
+
 func parseKeyField(text, field string) (keyPart, error) {
 	p := keyPart{field: field}
-	switch {
-	case field == "lane", field == "queue", field == "content_type":
+	if field == "lane" || field == "queue" || field == "content_type" {
 		return p, nil
-	case strings.HasPrefix(field, "header.") && len(field) > len("header."):
-		p.header = strings.ToLower(field[len("header."):])
+	}
+	if name, ok := strings.CutPrefix(field, "header."); ok && name != "" && strings.IndexFunc(name, notToken) < 0 {
+		p.field, p.header = "headers."+name, name
 		return p, nil
-	case strings.HasPrefix(field, "payload"):
-		p.pointer = jsontext.Pointer(strings.TrimPrefix(strings.TrimPrefix(field, "payload"), "."))
-		if len(p.pointer) > 1 && p.pointer.IsValid() {
+	}
+	if path, ok := strings.CutPrefix(field, "payload"); ok {
+		pointer := jsontext.Pointer(strings.TrimPrefix(path, "."))
+		if pointer != "" && pointer.IsValid() {
+			p.field = "payload" + string(pointer)
+			for token := range pointer.Tokens() {
+				p.pointer = append(p.pointer, token)
+			}
 			return p, nil
 		}
 	}
-	return p, fieldErr("key", text, "{%s} is no field of a job: there are {lane}, {queue}, {content_type}, {header.NAME} and {payload/POINTER}", field)
+	return p, fieldErr("key", text, "{%s} is no field of a job: there are {lane}, {queue}, {content_type}, {header.NAME} and {payload/POINTER}, such as {payload/to}", field)
 }
 
-// Expand returns the key of a job. Its error is a *FieldError with the field that the job does not have, or that is
+// Expand returns the key of a normalized job. Its error is a *FieldError with the field that the job does not have, or that is
 // empty, or of which too much came out.
 func (t KeyTemplate) Expand(j *Job) (string, error) {
-	if len(t.parts) == 0 {
-		return "", nil
-	}
-	if len(t.parts) == 1 {
-		v, err := t.parts[0].value(j)
-		if err != nil {
-			return "", err
-		}
-		return v, ValidateRuleKey(t.parts[0].field, v)
+	if len(t.parts) == 1 { // it is a field
+		return t.parts[0].value(j)
 	}
 	var key strings.Builder
 	for _, p := range t.parts {
@@ -110,32 +121,28 @@ func (t KeyTemplate) Expand(j *Job) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		t.encode(&key, v)
+		encode(&key, v, p.stop)
 	}
-	return key.String(), ValidateRuleKey("key", key.String())
+	if err := ValidateRuleKey("key", key.String()); err != nil {
+		return "", err
+	}
+	return key.String(), nil
 }
 
-// encode writes a value so that it cannot be taken for what stands beside it.
-func (t KeyTemplate) encode(key *strings.Builder, v string) {
+// encode writes a value so that it does not seem to end earlier.
+func encode(key *strings.Builder, v string, stop byte) {
 	const digits = "0123456789ABCDEF"
 	for i := 0; i < len(v); i++ {
-		c := v[i]
-		if c == '%' || t.separates(c) {
-			key.WriteByte('%')
-			key.WriteByte(digits[c>>4])
-			key.WriteByte(digits[c&15])
-			continue
+		if c := v[i]; c == '%' || c == stop && stop != 0 {
+			key.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		} else {
+			key.WriteByte(c)
 		}
-		key.WriteByte(c)
 	}
 }
 
-func (t KeyTemplate) separates(c byte) bool {
-	return slices.ContainsFunc(t.parts, func(p keyPart) bool { return strings.IndexByte(p.literal, c) >= 0 })
-}
-
-func (p keyPart) value(j *Job) (string, error) {
-	var v string
+// value is what the job has in a field: some text that is not empty and no longer than a key.
+func (p keyPart) value(j *Job) (v string, err error) {
 	switch {
 	case p.field == "lane":
 		v = j.Lane
@@ -144,35 +151,32 @@ func (p keyPart) value(j *Job) (string, error) {
 	case p.field == "content_type":
 		v = j.ContentType
 	case p.header != "":
-		for name, value := range j.Headers {
-			if strings.EqualFold(name, p.header) {
-				v = value
-			}
-		}
+		v, err = p.ofHeaders(j.Headers)
 	default:
-		v = p.fromPayload(j.Payload)
+		v, err = p.ofPayload(j.Payload)
+	}
+	if err != nil {
+		return "", err
 	}
 	if v == "" {
 		return "", fieldErr(p.field, "", "is missing or empty, and a rule counts by it; give it")
 	}
+	if err := ValidateRuleKey(p.field, v); err != nil {
+		return "", err
+	}
 	return v, nil
 }
 
-// fromPayload is the text, number or truth at the pointer; "" if there is none such.
-func (p keyPart) fromPayload(payload []byte) string {
-	d := jsontext.NewDecoder(bytes.NewBuffer(payload))
-	for {
-		t, err := d.ReadToken()
-		if err != nil {
-			return ""
-		}
-		if isName(d) || d.StackPointer() != p.pointer {
+func (p keyPart) ofHeaders(headers map[string]string) (v string, err error) {
+	found := false
+	for name, value := range headers {
+		if !strings.EqualFold(name, p.header) {
 			continue
 		}
-		switch t.Kind() {
-		case '"', '0', 't', 'f':
-			return t.String()
+		if found { // which of them a target goes by is its own affair
+			return "", fieldErr(p.field, "", "is given twice, in different case, and a rule counts by it; give it once")
 		}
-		return ""
+		v, found = value, true
 	}
+	return v, nil
 }

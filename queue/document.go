@@ -1,0 +1,160 @@
+package queue
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// document is a kind of thing that people write in JSON, and that is read strictly.
+type document struct {
+	name  string // of the whole, in errors
+	of    string // what its fields are of
+	most  int    // bytes
+	wants map[string]string
+	// zeroless reports whether a field is one that must not be 0, because its zero value says something else.
+	zeroless func(path string) bool
+}
+
+// read reads data into what has the defaults, and returns which fields are given, by their dotted paths.
+func (d document) read(data []byte, into any) (given map[string]bool, err error) {
+	if len(data) > d.most {
+		return nil, fieldErr(d.name, "", "has %d bytes, the limit is %d", len(data), d.most)
+	}
+	if given, err = d.given(data); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
+		return nil, d.fieldErr(err)
+	}
+	return given, nil
+}
+
+// given walks through data and returns the dotted paths of its members,
+// down to those of deliver, which is its target's business. A null is an error:
+// in YAML it is what a forgotten value looks like.
+func (d document) given(data []byte) (map[string]bool, error) {
+	given := make(map[string]bool)
+	in := jsontext.NewDecoder(bytes.NewBuffer(data))
+	if in.PeekKind() != '{' {
+		if _, err := in.ReadValue(); err != nil {
+			return nil, d.fieldErr(err)
+		}
+		return nil, fieldErr(d.name, "", "must be a JSON object")
+	}
+	for {
+		t, err := in.ReadToken()
+		if err != nil {
+			return nil, d.fieldErr(err)
+		}
+		switch path := dotted(in.StackPointer()); {
+		case t.Kind() == '}' && in.StackDepth() == 0:
+			return given, nil
+		case t.Kind() == 'n':
+			return nil, fieldErr(shortPath(path), "", "is null; leave it out for the default")
+		case t.Kind() == '0' && t.String() == "0" && d.zeroless != nil && d.zeroless(path):
+			return nil, fieldErr(shortPath(path), "", "is 0, must be at least 1; leave it out for no limit")
+		case t.Kind() == '"' && isName(in):
+			given[path] = true
+			if path == "deliver" {
+				if err := in.SkipValue(); err != nil {
+					return nil, d.fieldErr(err)
+				}
+			}
+		}
+	}
+}
+
+// isName reports whether the token just read is a member's name.
+func isName(d *jsontext.Decoder) bool {
+	kind, length := d.StackIndex(d.StackDepth())
+	return kind == '{' && length%2 == 1
+}
+
+// dotted turns a JSON pointer into the form in which fields are named.
+func dotted(p jsontext.Pointer) string {
+	return strings.Join(slices.Collect(p.Tokens()), ".")
+}
+
+// field names one in an error.
+func (d document) field(p jsontext.Pointer) string { return cmp.Or(shortPath(dotted(p)), d.name) }
+
+// shortPath keeps a path that the sender made up from filling the error.
+func shortPath(path string) string {
+	const most = 120
+	if len(path) <= most {
+		return path
+	}
+	return strings.ToValidUTF8(path[:most], "") + "..."
+}
+
+// fieldErr turns an error of the JSON package into a *FieldError.
+func (d document) fieldErr(err error) *FieldError {
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		field := d.field(syntactic.JSONPointer)
+		if errors.Is(err, jsontext.ErrDuplicateName) {
+			return fieldErr(field, "", "is given twice")
+		}
+		return fieldErr(field, "", "is not valid JSON near byte %d: %v", syntactic.ByteOffset, syntactic.Err)
+	}
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return fieldErr(d.name, "", "is not valid JSON: %v", err) // io.EOF, of nothing at all
+	}
+	field := d.field(semantic.JSONPointer)
+	if errors.Is(err, json.ErrUnknownName) {
+		return fieldErr(field, "", "is not a field of %s", d.of)
+	}
+	if (semantic.JSONKind == '"' || semantic.JSONKind == 0) && semantic.Err != nil && textual(semantic.GoType) {
+		return fieldErr(field, "", "%v", semantic.Err)
+	}
+	return fieldErr(field, string(semantic.JSONValue), "must be %s", cmp.Or(d.wants[semantic.JSONPointer.LastToken()], wanted(semantic.GoType)))
+}
+
+var (
+	rateType     = reflect.TypeFor[leaky.Rate]()
+	durationType = reflect.TypeFor[Duration]()
+	quotaType    = reflect.TypeFor[Quota]()
+)
+
+func textual(t reflect.Type) bool { return t == rateType || t == durationType || t == quotaType }
+
+// wanted says in words what a Go type is in JSON.
+func wanted(t reflect.Type) string {
+	if t == nil {
+		return "something else"
+	}
+	switch {
+	case t == rateType:
+		return `a string such as "14/s"`
+	case t == durationType:
+		return `a string such as "30s"`
+	case t == quotaType:
+		return `a string such as "50000/d"`
+	}
+	switch t.Kind() {
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Slice:
+		return "a list"
+	}
+	return fmt.Sprintf("a %s", t.Kind())
+}

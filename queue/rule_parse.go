@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// MaxRuleBytes is the longest rule that ParseRule reads.
+const MaxRuleBytes = 2 << 20
+
+var ruleDocument = document{
+	name: "rule", of: "a rule", most: MaxRuleBytes,
+	wants: map[string]string{
+		"limit": fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxLimit)),
+		"burst": fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxBurst)),
+	},
+}
+
+// ParseRule reads a rule from JSON, as strictly as ParseSpec reads a spec: what is written, a zero too, is taken at its word. The name
+// may be left out, for callers who have it from elsewhere; everything else is valid on return.
+func ParseRule(data []byte) (Rule, error) {
+	r := Rule{Action: Reject, Away: AwayClosed}
+	given, err := ruleDocument.read(data, &r)
+	if err != nil {
+		return Rule{}, err
+	}
+	if _, err := r.Limiter(r.Algorithm); err != nil {
+		return Rule{}, err
+	}
+	if err := r.Bound.parsed(r.Algorithm, "", given); err != nil {
+		return Rule{}, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.Overrides)) {
+		b := r.Overrides[key]
+		if err := b.parsed(r.Algorithm, "overrides."+key+".", given); err != nil {
+			return Rule{}, err
+		}
+		r.Overrides[key] = b
+	}
+	if len(r.Overrides) == 0 {
+		r.Overrides = nil
+	}
+	check := r
+	if !given["name"] {
+		check.Name = "unnamed"
+	}
+	if err := check.Validate(); err != nil {
+		return Rule{}, err
+	}
+	return r, nil
+}
+
+// parsed gives a bound its default where nothing is written. What is written and of no use is an error, also if it is 0.
+func (b *Bound) parsed(a leaky.Algorithm, prefix string, given map[string]bool) error {
+	for _, name := range []string{"rate", "burst", "limit", "period", "resolution", "ttl"} {
+		if given[prefix+name] && !slices.Contains(goesBy(a), name) {
+			return useless(shortPath(prefix+name), a)
+		}
+	}
+	if !given[prefix+"burst"] {
+		b.normalize(a)
+	}
+	return nil
+}
