@@ -1,4 +1,3 @@
-// Package admission decides by rules what comes in.
 package admission
 
 import (

@@ -163,6 +163,20 @@ func (r Rate) times(k int64) (whole, rest int64) {
 	return k*(r.d/r.n) + rest/r.n, rest % r.n
 }
 
+// Share returns a part of r, one in so many. One that is below the least rate is that rate; one that has too many digits is
+// rounded down. r is limited, parts at least 1.
+func (r Rate) Share(parts int64) Rate {
+	d := new(big.Int).Mul(big.NewInt(r.d), big.NewInt(parts))
+	if share, err := reduce(big.NewInt(r.n), d); err == nil {
+		return share
+	}
+	interval := new(big.Int).Div(d.Add(d, big.NewInt(r.n-1)), big.NewInt(r.n))
+	if most := MaxInterval.Microseconds(); interval.Cmp(big.NewInt(most)) > 0 {
+		return Rate{1, most}
+	}
+	return Rate{1, interval.Int64()}
+}
+
 // PerSecond returns the rate as departures a second, for display and metrics;
 // 0 when r is unlimited.
 func (r Rate) PerSecond() float64 {

@@ -1,0 +1,161 @@
+package admission
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// patience is how long the engine may take to decide before the rule's policy does.
+	patience = 800 * time.Millisecond
+	// attendEvery is how often a process says that it takes part.
+	attendEvery = 5 * time.Second
+	// retryAway is when to come back to what is closed while the store is away.
+	retryAway = time.Second
+)
+
+// Engine is what an Admission needs of a queue.Engine.
+type Engine interface {
+	// Rule, Take and Attend are those of queue.Rules.
+	Rule(ctx context.Context, name string) (queue.RuleInfo, error)
+	Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error)
+	Attend(ctx context.Context, process string) (int, error)
+	// Get returns a queue; see queue.Specs.
+	Get(ctx context.Context, name string) (queue.Info, error)
+}
+
+// Taker answers what is asked of a rule. An Admission is one, and so is a queue.Engine: without regard to the rule's Away.
+type Taker interface {
+	Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error)
+}
+
+// Options of an Admission. Zero fields mean what is said beside them.
+type Options struct {
+	Observer Observer     // does nothing
+	Logger   *slog.Logger // discards
+}
+
+// Observer is told what was decided without the store. Its methods are called from many goroutines and must not block.
+type Observer interface {
+	// Away: the store could not be asked, and the rule's policy (its Away) let so many through and refused so many.
+	Away(rule, policy string, allowed, refused int)
+}
+
+type noObserver struct{}
+
+func (noObserver) Away(string, string, int, int) {}
+
+// Admission asks rules. It is safe for use by many goroutines.
+type Admission struct {
+	engine   Engine
+	o        Options
+	process  string
+	rules    *followed[*queue.ParsedRule]
+	queues   *followed[names]
+	outages  *outages
+	shares   *shares
+	among    atomic.Int64 // how many processes take part; 0 is not known
+	patience time.Duration
+}
+
+// New returns an Admission over an engine, which Run runs.
+func New(engine Engine, o Options) *Admission {
+	if o.Observer == nil {
+		o.Observer = noObserver{}
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), shares: newShares(), patience: patience}
+	a.rules = newFollowed(a.outages, queue.ErrUnknownRule, a.patience, a.readRule)
+	a.queues = newFollowed(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue)
+	return a
+}
+
+// Run follows the rules in use, looks whether a store that was away is back, and says that this process takes part, until ctx ends.
+// It returns nil. Without it those who ask wait for all of that.
+func (a *Admission) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	running.Go(func() { a.rules.run(ctx) })
+	running.Go(func() { a.queues.run(ctx) })
+	running.Go(func() { a.outages.run(ctx, a.patience) })
+	running.Go(func() { a.attend(ctx) })
+	running.Wait()
+	return nil
+}
+
+// attend says that this process takes part, and forgets what shares need no more.
+func (a *Admission) attend(ctx context.Context) {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		short, cancel := context.WithTimeout(ctx, a.patience)
+		n, err := a.engine.Attend(short, a.process)
+		cancel()
+		if err == nil && n > 0 {
+			a.among.Store(int64(n))
+			next.Reset(attendEvery)
+		} else { // what was known last holds
+			next.Reset(time.Second)
+		}
+		a.shares.sweep()
+	}
+}
+
+// Take implements Taker, as queue.Rules does. While the store cannot be asked, or does not answer within 800 ms, the rule's Away decides:
+// open lets all through; closed refuses all, and says to come back in a second; share lets through as long as this process
+// keeps to its share (docs/admission.md). What was let through so is not known to the store, and is not to be given back to it.
+//
+// What the Action of the rule means is the caller's business. Errors: those of queue.Rules; queue.ErrUnavailable of a rule
+// that was never seen; ctx's.
+func (a *Admission) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+	taken, _, err := a.take(ctx, rule, takes)
+	return taken, err
+}
+
+// take also tells whether the answer is the engine's.
+func (a *Admission) take(ctx context.Context, rule string, takes []queue.Take) (taken []queue.Taken, asked bool, err error) {
+	r, err := a.rules.get(ctx, rule)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(takes) > queue.MaxTakes || !a.outages.on(rule) {
+		taken, err = a.ask(ctx, rule, takes)
+		if err == nil {
+			a.outages.end(rule)
+		}
+		if err == nil || ctx.Err() != nil || !isAway(err) {
+			return taken, true, err
+		}
+		a.outages.begin(rule, err, func(ctx context.Context) error {
+			_, err := a.engine.Take(ctx, rule, []queue.Take{{Op: queue.TakePeek, Key: "-"}}) // of a store that is full, reading would tell nothing
+			return err
+		})
+	}
+	return a.alone(r, takes), false, nil
+}
+
+func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.patience)
+	defer cancel()
+	return a.engine.Take(ctx, rule, takes)
+}
+
+func (a *Admission) readRule(ctx context.Context, name string) (*queue.ParsedRule, error) {
+	info, err := a.engine.Rule(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	template, err := queue.ParseKeyTemplate(info.Key)
+	return &queue.ParsedRule{Rule: info.Rule, Template: template}, err
+}

@@ -1,0 +1,177 @@
+package admission
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+func window(name, away string, limit int64) queue.Rule {
+	return queue.Rule{
+		Name: name, Algorithm: leaky.AlgorithmSlidingLog, Key: "{lane}", Away: away,
+		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)},
+	}
+}
+
+func TestTakeAsksTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("api.calls", queue.AwayClosed, 3))
+		a, w, _ := begin(t, s)
+		if n := passes(t, a, "api.calls", "acme", 5); n != 3 {
+			t.Errorf("%d passed, 3 may", n)
+		}
+		if n := passes(t, a, "api.calls", "other", 1); n != 1 {
+			t.Error("one key takes from another")
+		}
+		if _, err := a.Take(t.Context(), "api.none", []queue.Take{{Key: "acme"}}); !errors.Is(err, queue.ErrUnknownRule) {
+			t.Errorf("%v", err)
+		}
+		if _, err := a.Take(t.Context(), "no rule's name", nil); !errors.Is(err, queue.ErrUnknownRule) {
+			t.Errorf("%v", err)
+		}
+		if told := w.String(); told != "" {
+			t.Errorf("nobody was away: %s", told)
+		}
+	})
+}
+
+// What the rule says decides for a store that is away, for each kind of it, and the log has it once.
+func TestAway(t *testing.T) {
+	for name, away := range map[string]func(*store){
+		"refused": func(s *store) { s.fail(queue.ErrUnavailable) },
+		"silent":  func(s *store) { s.mute(true) },
+		"full":    func(s *store) { s.fail(queue.ErrStoreFull) },
+		"flushed": func(s *store) { s.fail(queue.ErrNoStore) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(window("a.open", queue.AwayOpen, 3), window("b.closed", queue.AwayClosed, 3), window("c.share", queue.AwayShare, 10))
+				s.among = 3
+				a, w, log := begin(t, s)
+				for _, rule := range []string{"a.open", "b.closed", "c.share"} {
+					if n := passes(t, a, rule, "acme", 2); n != 2 {
+						t.Fatalf("%s: %d", rule, n)
+					}
+				}
+				synctest.Wait()
+				away(s)
+				for rule, want := range map[string]int{"a.open": 20, "b.closed": 0, "c.share": 3} {
+					begun := time.Now()
+					if n := passes(t, a, rule, "acme", 20); n != want {
+						t.Errorf("%s: %d passed, want %d", rule, n, want)
+					}
+					if took := time.Since(begun); took > 2*patience {
+						t.Errorf("%s: 20 takes waited %v for a store that is known to be away", rule, took)
+					}
+				}
+				if _, err := a.Take(t.Context(), "a.never", []queue.Take{{Key: "k"}}); err == nil {
+					t.Error("a rule that was never seen decides nothing")
+				}
+				taken, err := a.Take(t.Context(), "b.closed", []queue.Take{{Key: "acme"}, {Key: "acme", Cost: 4}, {}})
+				if err != nil || taken[0].RetryAfter != time.Second || taken[1].Err == nil || taken[2].Err == nil {
+					t.Errorf("%+v, %v", taken, err)
+				}
+				if told := w.String(); told != "a.open open: 20 and 0\nb.closed closed: 0 and 21\nc.share share: 3 and 17\n" {
+					t.Errorf("counted:\n%s", told)
+				}
+				if n := log.count("goes by its away"); n != 3 {
+					t.Errorf("%d lines of the log for 3 rules:\n%s", n, log)
+				}
+				// It is back, and counts on where it stood.
+				s.fail(nil)
+				s.mute(false)
+				time.Sleep(probeEvery + patience + time.Second)
+				for rule, want := range map[string]int{"a.open": 1, "b.closed": 1, "c.share": 8} {
+					if n := passes(t, a, rule, "acme", 20); n != want {
+						t.Errorf("%s: %d passed once it is back, want %d", rule, n, want)
+					}
+				}
+				if n := log.count("answers again"); n != 3 {
+					t.Errorf("%d lines of the log for 3 groups:\n%s", n, log)
+				}
+			})
+		})
+	}
+}
+
+// A caller who gives up is told so: it was not the store.
+func TestWhoGivesUpIsNotAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("a.open", queue.AwayOpen, 3))
+		a, w, _ := begin(t, s)
+		passes(t, a, "a.open", "k", 1)
+		s.mute(true)
+		ctx, cancel := contextOf(t, 10*time.Millisecond)
+		defer cancel()
+		if _, err := a.Take(ctx, "a.open", []queue.Take{{Key: "k"}}); err == nil {
+			t.Error("it was decided for him")
+		}
+		if told := w.String(); told != "" {
+			t.Errorf("%s", told)
+		}
+	})
+}
+
+// A changed rule is gone by within about a second, and a deleted one is gone.
+func TestRulesAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("a.rule", queue.AwayOpen, 3))
+		a, _, _ := begin(t, s)
+		passes(t, a, "a.rule", "k", 1)
+		s.put(window("a.rule", queue.AwayClosed, 3))
+		for range 11 { // in use all the while
+			time.Sleep(100 * time.Millisecond)
+			if _, err := a.Take(t.Context(), "a.rule", []queue.Take{{Op: queue.TakePeek, Key: "k"}}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		s.fail(queue.ErrUnavailable)
+		if n := passes(t, a, "a.rule", "k", 1); n != 0 {
+			t.Error("it goes by what the rule was a second ago")
+		}
+		s.fail(nil)
+		s.drop("a.rule")
+		time.Sleep(2 * time.Second)
+		if _, err := a.Take(t.Context(), "a.rule", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrUnknownRule) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// Who uses a rule all the time never waits for it to be read: that is done behind his back, twice a second.
+func TestFollowingCostsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("a.rule", queue.AwayOpen, 1000))
+		a, _, _ := begin(t, s)
+		for range 1000 {
+			passes(t, a, "a.rule", "k", 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := s.called("rule"); n < 10 || n > 21 {
+			t.Errorf("the rule was read %d times in 10 s", n)
+		}
+	})
+}
+
+// Without Run nothing is decided for a store that is back.
+func TestAwayWithoutRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("a.rule", queue.AwayOpen, 1))
+		a := New(s, Options{})
+		passes(t, a, "a.rule", "k", 1)
+		s.fail(queue.ErrUnavailable)
+		if n := passes(t, a, "a.rule", "k", 5); n != 5 {
+			t.Errorf("%d passed", n)
+		}
+		s.fail(nil)
+		time.Sleep(unprobed)
+		if n := passes(t, a, "a.rule", "k", 5); n != 0 {
+			t.Errorf("%d passed once it is back", n)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// alone answers for a store that is away, by the policy of the rule as it was last seen.
+func (a *Admission) alone(r *queue.ParsedRule, takes []queue.Take) []queue.Taken {
+	a.outages.tell(r.Name, r.Away)
+	taken := make([]queue.Taken, len(takes))
+	allowed, refused := 0, 0
+	for i, t := range takes {
+		taken[i] = a.aloneOne(r, t)
+		switch {
+		case taken[i].Err != nil || t.Op > queue.TakePeek:
+		case taken[i].Allowed || taken[i].Shadow:
+			allowed++
+		default:
+			refused++
+		}
+	}
+	a.o.Observer.Away(r.Name, r.Away, allowed, refused)
+	return taken
+}
+
+func (a *Admission) aloneOne(r *queue.ParsedRule, t queue.Take) queue.Taken {
+	bound := r.Of(t.Key)
+	l, err := bound.Limiter(r.Algorithm)
+	if err != nil {
+		return queue.Taken{Err: err}
+	}
+	ask, err := r.Ask(t, l)
+	if err != nil {
+		return queue.Taken{Err: err}
+	}
+	answer := queue.Taken{Decision: leaky.Decision{Limit: l.Limit()}, Shadow: r.Action == queue.Shadow}
+	switch {
+	case r.Away == queue.AwayOpen:
+		answer.Allowed, answer.Remaining, answer.ResetAfter = true, l.Limit(), bound.TTL.D()
+	case r.Away == queue.AwayShare && a.among.Load() > 0: // else it is not known with whom to share
+		answer.Decision = a.shares.decide(&r.Rule, t, ask, int(a.among.Load()))
+	default:
+		answer.RetryAfter = retryAway
+	}
+	if answer.Allowed && t.Op == queue.TakeNow {
+		answer.Lease = ask.Lease
+	}
+	return answer
+}
+
+// monotonic is an instant that never runs back, near that of the wall clock.
+func monotonic(begun time.Time) leaky.Instant {
+	return leaky.Instant(begun.UnixMicro() + time.Since(begun).Microseconds())
+}
+
+// unshare gives back what was let through without the store.
+func (a *Admission) unshare(r *queue.Rule, t queue.Take) {
+	if r.Away == queue.AwayShare {
+		a.shares.decide(r, t, leaky.Ask{Cost: t.Cost}, max(1, int(a.among.Load())))
+	}
+}

@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"context"
+	"errors"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Appender is a queue.Appender that asks the rules of other groups than a queue's own, which the engine does not: each in turn,
+// before the job goes on. What one lets through is charged at once, and given back if another one, or the queue itself,
+// then does not take the job: take-then-refund. docs/admission.md says what that means.
+type Appender struct {
+	a    *Admission
+	next queue.Appender
+}
+
+var _ queue.Appender = (*Appender)(nil)
+
+// NewAppender returns an Appender in front of next: an engine, or the overflow in front of one.
+func NewAppender(a *Admission, next queue.Appender) *Appender { return &Appender{a, next} }
+
+// Append implements queue.Appender. Of a job that one of these rules refuses the answer is LimitReached, also if the rule's action is
+// defer: only the engine can put a job aside, and it does not know of them. The answer's Rules has what they said
+// before what the engine's did.
+func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	q := p.a.enter(ctx, jobs, others)
+	if q == nil {
+		return p.next.Append(ctx, jobs)
+	}
+	var rest []queue.Job
+	var at []int
+	for i := range jobs {
+		if q.answers[i].Outcome == queue.Accepted {
+			rest, at = append(rest, jobs[i]), append(at, i)
+		}
+	}
+	if len(rest) == 0 {
+		return q.answers, nil
+	}
+	got, err := p.next.Append(ctx, rest)
+	var out []int
+	for k, i := range at {
+		answer := queue.Appended{Outcome: queue.Failed, ID: jobs[i].ID, Err: err} // nothing could be decided
+		if len(got) == len(rest) {
+			answer = got[k]
+		}
+		if !mayBeIn(&answer) {
+			out = append(out, i)
+		}
+		answer.Rules = append(q.answers[i].Rules, answer.Rules...)
+		q.answers[i] = answer
+	}
+	q.back(ctx, out)
+	return q.answers, nil // what is wrong with any stands in its answer
+}
+
+// mayBeIn reports whether a job is in by this append, for all that is known.
+func mayBeIn(a *queue.Appended) bool {
+	return a.Outcome == queue.Accepted || a.Outcome == queue.SetAside || a.Outcome == queue.Failed && errors.Is(a.Err, queue.ErrOutcomeUnknown)
+}
+
+// Pass asks the rules of the queues' own groups about jobs that go past the engine: each is let through (Accepted) or refused, and
+// answered with what its rules said. Those that were let through, and then did not come in, are handed to back.
+func (a *Admission) Pass(ctx context.Context, jobs []queue.Job) (answers []queue.Appended, back func(ctx context.Context, at []int)) {
+	q := a.enter(ctx, jobs, own)
+	if q == nil {
+		return nil, nil
+	}
+	return q.answers, q.back
+}

@@ -1,0 +1,187 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// backTimeout bounds giving back, which the caller waits for.
+const backTimeout = 2 * time.Second
+
+// asking is the jobs of one call, whose rules are asked one after the other: not in one step with the append, as the engine does.
+type asking struct {
+	a       *Admission
+	jobs    []queue.Job
+	answers []queue.Appended // Accepted: it may go on
+	asks    [][]queue.RuleAsk
+	charged [][]charge
+}
+
+// charge is what a job took.
+type charge struct {
+	rule  *queue.Rule
+	key   string
+	asked bool // of the store
+}
+
+// enter asks some of the rules of jobs. It is nil if there are none to ask.
+func (a *Admission) enter(ctx context.Context, jobs []queue.Job, some which) *asking {
+	var q *asking
+	var set queue.Ruleset
+	var err error
+	for i := range jobs {
+		if name := jobs[i].Queue; i == 0 || name != jobs[i-1].Queue {
+			set, err = a.ruleset(ctx, name, some)
+		}
+		if set == nil && (err == nil || errors.Is(err, queue.ErrUnknownQueue)) {
+			continue // who takes the jobs says what is wrong
+		}
+		if q == nil {
+			q = &asking{a: a, jobs: jobs, answers: make([]queue.Appended, len(jobs)), asks: make([][]queue.RuleAsk, len(jobs)), charged: make([][]charge, len(jobs))}
+			for k := range q.answers {
+				q.answers[k] = queue.Appended{Outcome: queue.Accepted, ID: jobs[k].ID}
+			}
+		}
+		q.prepare(i, set, err)
+	}
+	if q == nil {
+		return nil
+	}
+	for q.round(ctx) {
+	}
+	q.settle(ctx)
+	return q
+}
+
+// prepare finds what a job asks.
+func (q *asking) prepare(i int, set queue.Ruleset, err error) {
+	if err != nil {
+		q.fail(i, err)
+		return
+	}
+	job := q.jobs[i]
+	job.Normalize()
+	if job.Validate() != nil {
+		return // who takes it says so
+	}
+	asks, err := set.Asks(&job)
+	if err != nil {
+		q.fail(i, err)
+		return
+	}
+	q.asks[i] = asks
+}
+
+// fail answers for a job that could not be decided about, or is at fault itself.
+func (q *asking) fail(i int, err error) {
+	var field *queue.FieldError
+	q.answers[i].Outcome, q.answers[i].Err = queue.Failed, err
+	if errors.As(err, &field) {
+		q.answers[i].Outcome, q.answers[i].Err = queue.Invalid, field
+	}
+}
+
+// round asks for each job that is still let through the next of its rules, and reports whether there were any.
+func (q *asking) round(ctx context.Context) bool {
+	var rules []string
+	by := map[string][]int{} // the jobs that ask it next
+	for i := range q.jobs {
+		if q.answers[i].Outcome == queue.Accepted && len(q.asks[i]) > 0 {
+			name := q.asks[i][0].Rule.Name
+			if by[name] == nil {
+				rules = append(rules, name)
+			}
+			by[name] = append(by[name], i)
+		}
+	}
+	for _, rule := range rules {
+		for at := by[rule]; len(at) > 0; {
+			n := min(len(at), queue.MaxTakes)
+			q.take(ctx, rule, at[:n])
+			at = at[n:]
+		}
+	}
+	return len(rules) > 0
+}
+
+// take asks one rule about some jobs.
+func (q *asking) take(ctx context.Context, rule string, at []int) {
+	takes := make([]queue.Take, len(at))
+	for k, i := range at {
+		takes[k] = queue.Take{Key: q.asks[i][0].Key, Cost: max(1, q.jobs[i].Cost)}
+	}
+	taken, asked, err := q.a.take(ctx, rule, takes)
+	for k, i := range at {
+		ask := q.asks[i][0]
+		q.asks[i] = q.asks[i][1:]
+		if err == nil && len(taken) != len(at) {
+			err = queue.ErrOutcomeUnknown // no engine answers so
+		}
+		if err != nil {
+			q.fail(i, err)
+			continue
+		}
+		q.note(i, ask, &taken[k], asked)
+	}
+}
+
+// note takes in what a rule said of a job.
+func (q *asking) note(i int, ask queue.RuleAsk, t *queue.Taken, asked bool) {
+	answer := &q.answers[i]
+	shadow := ask.Rule.Action == queue.Shadow
+	if t.Err != nil {
+		if !shadow {
+			q.fail(i, t.Err)
+		}
+		return
+	}
+	answer.Rules = append(answer.Rules, queue.Ruled{Rule: ask.Rule.Name, Shadow: shadow, Decision: t.Decision})
+	switch {
+	case t.Allowed:
+		q.charged[i] = append(q.charged[i], charge{ask.Rule, ask.Key, asked})
+	case !shadow:
+		answer.Outcome, answer.RetryAfter = queue.LimitReached, max(t.RetryAfter, time.Millisecond)
+	}
+}
+
+// settle gives back what those took that another rule did not let through.
+func (q *asking) settle(ctx context.Context) {
+	var out []int
+	for i := range q.answers {
+		if q.answers[i].Outcome != queue.Accepted {
+			out = append(out, i)
+		}
+	}
+	q.back(ctx, out)
+}
+
+// back gives back what jobs took that did not come in. What cannot be given back drains by itself.
+func (q *asking) back(ctx context.Context, at []int) {
+	by := map[string][]queue.Take{}
+	for _, i := range at {
+		for _, c := range q.charged[i] {
+			t := queue.Take{Op: queue.TakeBack, Key: c.key, Cost: max(1, q.jobs[i].Cost)}
+			if c.asked {
+				by[c.rule.Name] = append(by[c.rule.Name], t)
+			} else {
+				q.a.unshare(c.rule, t)
+			}
+		}
+		q.charged[i] = nil
+	}
+	if len(by) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout) // the caller may have left
+	defer cancel()
+	for rule, takes := range by {
+		for len(takes) > 0 && !q.a.outages.on(rule) {
+			n := min(len(takes), queue.MaxTakes)
+			_, _ = q.a.ask(ctx, rule, takes[:n])
+			takes = takes[n:]
+		}
+	}
+}

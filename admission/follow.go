@@ -1,0 +1,170 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// fresh is how long what was read is gone by without reading it again.
+	fresh = time.Second
+	// soon is how old it is when it is read anew behind everybody's back, so that nobody who uses it all the time waits.
+	soon = fresh / 2
+	// maxFollowed bounds how much is remembered, which anybody can name.
+	maxFollowed = 10_000
+	// readers is how many names are read at a time behind everybody's back.
+	readers = 4
+)
+
+// followed remembers what the store says under names, and reads it again when it is used.
+type followed[T any] struct {
+	outages *outages
+	gone    error // of a name under which there is nothing
+	read    func(ctx context.Context, name string) (T, error)
+	within  time.Duration // for a look
+	wanted  chan string
+
+	mu    sync.Mutex
+	known map[string]*entry[T]
+}
+
+// entry is what is known under a name. It is guarded by the mutex of followed.
+type entry[T any] struct {
+	value  T
+	has    bool          // there was an answer
+	looked time.Time     // when the last look ended
+	look   chan struct{} // the present one; closed when it has ended
+	wanted bool
+}
+
+func newFollowed[T any](o *outages, gone error, within time.Duration, read func(ctx context.Context, name string) (T, error)) *followed[T] {
+	return &followed[T]{outages: o, gone: gone, read: read, within: within, wanted: make(chan string, 1024), known: map[string]*entry[T]{}}
+}
+
+// get returns what is under a name, about a second old at most unless the store is away. The error is gone, or why nothing is
+// known.
+func (f *followed[T]) get(ctx context.Context, name string) (value T, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		e := f.known[name]
+		if e == nil {
+			if queue.ValidateName(name) != nil {
+				return value, f.gone
+			}
+			e = f.add(name)
+		}
+		age := time.Since(e.looked)
+		switch {
+		case e.has && (age < fresh || e.look != nil && age < 2*fresh || f.outages.on(name)):
+			f.want(name, e, age)
+			return e.value, nil
+		case ctx.Err() != nil:
+			return value, ctx.Err()
+		case e.look == nil:
+			return f.lookAt(ctx, name, e)
+		}
+		f.wait(ctx, e.look)
+	}
+}
+
+// want has a value read anew that grows old.
+func (f *followed[T]) want(name string, e *entry[T], age time.Duration) {
+	if age < soon || e.wanted || e.look != nil {
+		return
+	}
+	select {
+	case f.wanted <- name:
+		e.wanted = true
+	default: // the next use will do
+	}
+}
+
+func (f *followed[T]) wait(ctx context.Context, look <-chan struct{}) {
+	f.mu.Unlock()
+	defer f.mu.Lock()
+	select {
+	case <-look:
+	case <-ctx.Done():
+	}
+}
+
+func (f *followed[T]) add(name string) *entry[T] {
+	if len(f.known) >= maxFollowed {
+		for other := range f.known { // any: it is read again when it is used
+			delete(f.known, other)
+			break
+		}
+	}
+	e := &entry[T]{}
+	f.known[name] = e
+	return e
+}
+
+// lookAt reads a name, without the mutex.
+func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T]) (T, error) {
+	look := make(chan struct{})
+	e.look = look
+	f.mu.Unlock()
+	short, cancel := context.WithTimeout(ctx, f.within)
+	value, err := f.read(short, name)
+	cancel()
+	f.mu.Lock()
+	defer close(look)
+	e.look, e.wanted = nil, false
+	switch {
+	case err == nil:
+		e.value, e.has, e.looked = value, true, time.Now()
+		return value, nil
+	case errors.Is(err, f.gone):
+		if f.known[name] == e { // or whoever names what is not there would push out what is
+			delete(f.known, name)
+		}
+		return value, err
+	case ctx.Err() != nil: // the caller gave up: it says nothing
+		return value, err
+	case isAway(err):
+		f.outages.begin(name, err, func(ctx context.Context) error {
+			_, err := f.read(ctx, name)
+			return err
+		})
+	}
+	if !e.has {
+		if f.known[name] == e {
+			delete(f.known, name)
+		}
+		return value, err
+	}
+	e.looked = time.Now() // what is known stays, however old
+	return e.value, nil
+}
+
+// run reads what is wanted, until ctx ends.
+func (f *followed[T]) run(ctx context.Context) {
+	var running sync.WaitGroup
+	for range readers {
+		running.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case name := <-f.wanted:
+					f.refresh(ctx, name)
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
+func (f *followed[T]) refresh(ctx context.Context, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.known[name]; e != nil && e.look == nil {
+		_, _ = f.lookAt(ctx, name, e)
+	}
+}

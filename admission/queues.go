@@ -1,0 +1,71 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// names are the rules that the jobs of a queue are asked by, those that its parent names first, each once.
+type names struct {
+	own    []string // of the queue's group: the engine asks them
+	others []string // of other groups
+}
+
+func (a *Admission) readQueue(ctx context.Context, name string) (names, error) {
+	info, err := a.engine.Get(ctx, name)
+	if err != nil {
+		return names{}, err
+	}
+	var above []string
+	if parent := queue.Parent(name); parent != "" {
+		p, err := a.engine.Get(ctx, parent)
+		if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
+			return names{}, err
+		}
+		above = p.Spec.Rules
+	}
+	n := names{own: queue.RuleNames(name, above, info.Spec.Rules)}
+	for _, rule := range slices.Concat(above, info.Spec.Rules) {
+		if queue.Group(rule) != queue.Group(name) && !slices.Contains(n.others, rule) {
+			n.others = append(n.others, rule)
+		}
+	}
+	return n, nil
+}
+
+// which are the rules that somebody asks.
+type which func(names) []string
+
+func own(n names) []string    { return n.own }
+func others(n names) []string { return n.others }
+
+// ruleset returns the rules of a queue, nil if it has none. Errors: a *queue.FieldError of a rule that cannot be asked,
+// queue.ErrUnknownQueue, why nothing is known of the queue or a rule.
+func (a *Admission) ruleset(ctx context.Context, name string, some which) (queue.Ruleset, error) {
+	n, err := a.queues.get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("rules of queue %s: %w", name, err)
+	}
+	if len(some(n)) == 0 {
+		return nil, nil
+	}
+	set := make(queue.Ruleset, 0, len(some(n)))
+	for _, rule := range some(n) {
+		r, err := a.rules.get(ctx, rule)
+		switch {
+		case errors.Is(err, queue.ErrUnknownRule):
+			return nil, &queue.FieldError{Field: "rules", Value: rule, Reason: "is a rule that the queue " + name + " names, and that is not there; put it, or take it out of the queue's rules"}
+		case err != nil:
+			return nil, fmt.Errorf("rule %s: %w", rule, err)
+		case r.Algorithm == leaky.AlgorithmConcurrency:
+			return nil, &queue.FieldError{Field: "rules", Value: rule, Reason: "is of concurrency, which no job can hold a place of; take it out of the rules of the queue " + name}
+		}
+		set = append(set, *r)
+	}
+	return set, nil
+}

@@ -1,0 +1,144 @@
+package admission
+
+import (
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// maxShares is how many keys are counted here at once. One more is refused: to forget another would allow that one anew.
+	maxShares = 100_000
+	// sweepAtOnce bounds how many are looked at in one call.
+	sweepAtOnce = 1000
+)
+
+// shares count here what the store cannot: each process by itself, under a n-th of each rule.
+type shares struct {
+	begun time.Time
+
+	mu   sync.Mutex
+	keys map[shareKey]*share
+}
+
+type shareKey struct{ rule, key string }
+
+// share is what was taken from one key.
+type share struct {
+	limiter leaky.Limiter
+	tally   leaky.Tally
+}
+
+func newShares() *shares { return &shares{begun: time.Now(), keys: map[shareKey]*share{}} }
+
+// decide answers one question, as one of n processes.
+func (s *shares) decide(r *queue.Rule, t queue.Take, ask leaky.Ask, n int) leaky.Decision {
+	l, err := shareOf(r.Of(t.Key), r.Algorithm, n).Limiter(r.Algorithm)
+	if err != nil {
+		return leaky.Decision{RetryAfter: retryAway}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, key := monotonic(s.begun), shareKey{r.Name, t.Key}
+	if t.Op == queue.TakeAnew {
+		delete(s.keys, key)
+		return l.Fresh().Peek(now, leaky.Ask{Lease: ask.Lease})
+	}
+	one := s.keys[key]
+	if one == nil {
+		one = &share{l, l.Fresh()}
+	}
+	one.become(l)
+	var d leaky.Decision
+	switch t.Op {
+	case queue.TakePeek:
+		d = one.tally.Peek(now, ask)
+	case queue.TakeBack:
+		d = one.tally.Refund(now, ask)
+	default:
+		if s.keys[key] == nil && !s.room(now) {
+			return leaky.Decision{Limit: l.Limit(), RetryAfter: retryAway}
+		}
+		s.keys[key] = one
+		d = one.tally.Take(now, ask)
+	}
+	if !d.Allowed && d.RetryAfter == 0 { // it costs more than a share ever has; the store may be back
+		d.RetryAfter = retryAway
+	}
+	return d
+}
+
+// become changes the numbers. What was taken stays taken.
+func (s *share) become(l leaky.Limiter) {
+	if s.limiter == l {
+		return
+	}
+	tally := l.Fresh()
+	if s.limiter.Algorithm() == l.Algorithm() {
+		state, _ := s.tally.AppendBinary(nil) // its error is always nil
+		if t, err := l.Restore(state); err == nil {
+			tally = t
+		}
+	}
+	s.limiter, s.tally = l, tally
+}
+
+// room makes place for one more key, and reports whether there is. It is called with mu held.
+func (s *shares) room(now leaky.Instant) bool {
+	if len(s.keys) < maxShares {
+		return true
+	}
+	s.forget(now)
+	return len(s.keys) < maxShares
+}
+
+// forget drops some of the keys of which nothing is taken any more. It is called with mu held.
+func (s *shares) forget(now leaky.Instant) {
+	looked := 0
+	for key, one := range s.keys {
+		if looked++; looked > sweepAtOnce {
+			return
+		}
+		if one.tally.Expires(now) <= now {
+			delete(s.keys, key)
+		}
+	}
+}
+
+// sweep is forget for somebody who comes by from time to time.
+func (s *shares) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forget(monotonic(s.begun))
+}
+
+// shareOf is the bound of one of n processes: a n-th of the rate and of the limit, rounded down, but at least 1. What is less than 1
+// is 1 in a period so much longer. So whatever comes, n processes together let no more through in the long run than the
+// bound does; and at once no more than the greater of its limit and n.
+func shareOf(b queue.Bound, a leaky.Algorithm, n int) queue.Bound {
+	k := int64(n)
+	switch a {
+	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
+		b.Rate, b.Burst = b.Rate.Share(k), max(1, b.Burst/k)
+	case leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter:
+		if b.Limit < k {
+			b.Period, b.Resolution = stretched(b.Period, (k+b.Limit-1)/b.Limit, leaky.MaxPeriod), 0
+		}
+		b.Limit = max(1, b.Limit/k)
+	case leaky.AlgorithmGap:
+		b.Period = stretched(b.Period, k, leaky.MaxInterval)
+	case leaky.AlgorithmConcurrency:
+		b.Limit = max(1, b.Limit/k)
+	}
+	return b
+}
+
+// stretched is d x k, at most most.
+func stretched(d queue.Duration, k int64, most time.Duration) queue.Duration {
+	if int64(d.D()) > int64(most)/k {
+		return queue.Duration(most)
+	}
+	return d * queue.Duration(k)
+}
