@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
 // A job of which its handler does not know whether it was sent is held, and goes again when a person releases it.
 func TestUnknownIsHeld(t *testing.T) {
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended, attempts := make(chan error, 1), make(chan int, 9)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/engines"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -57,7 +58,7 @@ func (f *inFlight) handle(_ context.Context, j *drain.Job) error {
 // A handler is told a job's lane, priority and schedule; and no more of a lane, or of the
 // queue, are in its hands at once than may be.
 func TestLanesInFlight(t *testing.T) {
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
 			Name: "a", MaxInFlight: 5, Retry: queue.Retry{MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(time.Millisecond)},
 			Lanes: queue.Lanes{LaneRule: queue.LaneRule{MaxInFlight: 2}, Overrides: map[string]queue.LaneRule{"one": {MaxInFlight: 1}}},
@@ -89,7 +90,7 @@ func TestLanesInFlight(t *testing.T) {
 
 // In an ordered queue a job that fails holds its lane up, and no other.
 func TestOrderedLanes(t *testing.T) {
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{
 			Name: "a", Ordered: true, Retry: queue.Retry{MinBackoff: queue.Duration(50 * time.Millisecond), MaxBackoff: queue.Duration(50 * time.Millisecond), Jitter: "none"},
 		})

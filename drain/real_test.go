@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -12,35 +11,11 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/engines"
 	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/boltq"
-	"github.com/penstock/penstock/queue/redisq"
 )
-
-// onBoth runs a test on either engine.
-func onBoth(t *testing.T, test func(t *testing.T, e queue.Engine)) {
-	t.Run("bolt", func(t *testing.T) {
-		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		test(t, e)
-	})
-	t.Run("redis", func(t *testing.T) {
-		s := redistest.New(t, redistest.Options{})
-		c := s.Client()
-		e, err := redisq.Open(t.Context(), c, redisq.Options{Init: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer e.Close()
-		test(t, e)
-	})
-}
 
 func put(t *testing.T, e queue.Engine, s queue.Spec) {
 	t.Helper()
@@ -159,7 +134,7 @@ func info(t *testing.T, e queue.Engine, name string) *queue.Info {
 }
 
 func TestDrainsAll(t *testing.T) {
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		const n = 3000
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited})
 		r := newRecord(0)
@@ -179,7 +154,7 @@ func TestDrainsAll(t *testing.T) {
 // Two drainers together keep the rate. The allowance for the time between the gate
 // and the test's own clock is wide: only a real burst exceeds it.
 func TestPaced(t *testing.T) {
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		const n, delta = 300, 100 * time.Millisecond
 		rate := leaky.PerSecond(200)
 		put(t, e, queue.Spec{Name: "q", Rate: rate})
@@ -203,7 +178,7 @@ func TestPaced(t *testing.T) {
 // the machine may be busy with other things.
 func TestRollingRestart(t *testing.T) {
 	const most = 3 * time.Second
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		const n = 1200
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.PerSecond(200)})
 		push(t, e, "q", 0, n)
@@ -240,7 +215,7 @@ func TestRollingRestart(t *testing.T) {
 
 // A job whose handler fails is tried again, and dead at last; another is delivered.
 func TestRetried(t *testing.T) {
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, Retry: queue.Retry{
 			MaxAttempts: 3, MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(5 * time.Millisecond),
 		}})
@@ -274,7 +249,7 @@ func TestRetried(t *testing.T) {
 
 // An append to an idle queue wakes the drainer: nobody waits for the next poll.
 func TestWoken(t *testing.T) {
-	onBoth(t, func(t *testing.T, e queue.Engine) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited})
 		r := newRecord(0)
 		d := start(e, drain.HandlerFunc(r.handle), drain.Options{})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/mail"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -16,10 +15,10 @@ import (
 
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/engines"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/boltq"
 )
 
 // handler delivers to one target.
@@ -33,13 +32,8 @@ func (h handler) Handle(ctx context.Context, job *drain.Job, g drain.Gate) error
 }
 
 // run drains n jobs of a queue until it holds none, or as done says.
-func run(t *testing.T, spec queue.Spec, n int, h drain.Handler, log *slog.Logger, done func(queue.Info) bool) (queue.Info, *boltq.Engine) {
+func run(t *testing.T, e queue.Engine, spec queue.Spec, n int, h drain.Handler, log *slog.Logger, done func(queue.Info) bool) queue.Info {
 	t.Helper()
-	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = e.Close() })
 	spec.Name = "mail"
 	spec.Retry.MinBackoff = queue.Duration(time.Millisecond)
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
@@ -56,6 +50,7 @@ func run(t *testing.T, spec queue.Spec, n int, h drain.Handler, log *slog.Logger
 	end := make(chan error, 1)
 	go func() { end <- drain.Run(ctx, e, h, drain.Options{Logger: log}) }()
 	var info queue.Info
+	var err error
 	await.Until(t, "drained", func() bool {
 		if info, err = e.Get(t.Context(), "mail"); err != nil {
 			t.Fatal(err)
@@ -66,14 +61,16 @@ func run(t *testing.T, spec queue.Spec, n int, h drain.Handler, log *slog.Logger
 	if err := <-end; err != nil {
 		t.Error(err)
 	}
-	return info, e
+	return info
 }
 
 func drained(i queue.Info) bool { return i.Waiting+i.Scheduled+i.Leased == 0 }
 
-// From an embedded queue to a server that is slow to greet and refuses some at first: everything arrives once, at the rate, as
+// From a queue to a server that is slow to greet and refuses some at first: everything arrives once, at the rate, as
 // the server sees it at MAIL FROM, and on few connections.
-func TestEndToEnd(t *testing.T) {
+func TestEndToEnd(t *testing.T) { engines.Each(t, endToEnd) }
+
+func endToEnd(t *testing.T, e queue.Engine) {
 	const n, delta = 300, 100 * time.Millisecond // delta is wide: the machine may be busy
 	rate := leaky.PerSecond(150)
 	var mu sync.Mutex
@@ -91,7 +88,7 @@ func TestEndToEnd(t *testing.T) {
 		}
 	})
 	set := p.target(t, func(s *SMTP) { s.MaxConnections = 8 })
-	info, _ := run(t, queue.Spec{Rate: rate}, n, handler{sender(t, Options{}), set}, nil, drained)
+	info := run(t, e, queue.Spec{Rate: rate}, n, handler{sender(t, Options{}), set}, nil, drained)
 	if info.Delivered != n || info.Dead != 0 || info.Retried != n/10 {
 		t.Errorf("%d delivered, %d dead, %d retried", info.Delivered, info.Dead, info.Retried)
 	}
@@ -118,43 +115,51 @@ func TestEndToEnd(t *testing.T) {
 // A server that hangs up behind the final dot: no job is sent twice, unless on_unknown says retry.
 func TestHangsUpBehindTheDot(t *testing.T) {
 	for _, fate := range []string{queue.UnknownHold, queue.UnknownDead, queue.UnknownRetry} {
-		p := start(t, nil, func(p *peer) { p.drop = func(n int) bool { return n%3 == 0 } })
-		spec := queue.Spec{Rate: leaky.PerSecond(500), OnUnknown: fate}
-		info, _ := run(t, spec, 30, handler{sender(t, Options{}), p.target(t, nil)}, nil, drained)
-		times := map[string]int{}
-		for _, m := range p.got() {
-			times[m.to[0]]++
-		}
-		twice := len(p.got()) - len(times)
-		switch {
-		case len(times) != 30:
-			t.Errorf("%s: %d of 30 were sent", fate, len(times))
-		case fate == queue.UnknownHold && (twice != 0 || info.Held != 10 || info.Delivered != 20):
-			t.Errorf("%s: %d sent twice, %d held, %d delivered", fate, twice, info.Held, info.Delivered)
-		case fate == queue.UnknownDead && (twice != 0 || info.Dead != 10 || info.Delivered != 20):
-			t.Errorf("%s: %d sent twice, %d dead, %d delivered", fate, twice, info.Dead, info.Delivered)
-		case fate == queue.UnknownRetry && (twice == 0 || info.Delivered != 30):
-			t.Errorf("%s: %d sent twice, %d delivered", fate, twice, info.Delivered)
-		}
+		engines.Each(t, func(t *testing.T, e queue.Engine) { hangsUpBehindTheDot(t, e, fate) })
+	}
+}
+
+func hangsUpBehindTheDot(t *testing.T, e queue.Engine, fate string) {
+	p := start(t, nil, func(p *peer) { p.drop = func(n int) bool { return n%3 == 0 } })
+	spec := queue.Spec{Rate: leaky.PerSecond(500), OnUnknown: fate}
+	info := run(t, e, spec, 30, handler{sender(t, Options{}), p.target(t, nil)}, nil, drained)
+	times := map[string]int{}
+	for _, m := range p.got() {
+		times[m.to[0]]++
+	}
+	twice := len(p.got()) - len(times)
+	switch {
+	case len(times) != 30:
+		t.Errorf("%s: %d of 30 were sent", fate, len(times))
+	case fate == queue.UnknownHold && (twice != 0 || info.Held != 10 || info.Delivered != 20):
+		t.Errorf("%s: %d sent twice, %d held, %d delivered", fate, twice, info.Held, info.Delivered)
+	case fate == queue.UnknownDead && (twice != 0 || info.Dead != 10 || info.Delivered != 20):
+		t.Errorf("%s: %d sent twice, %d dead, %d delivered", fate, twice, info.Dead, info.Delivered)
+	case fate == queue.UnknownRetry && (twice == 0 || info.Delivered != 30):
+		t.Errorf("%s: %d sent twice, %d delivered", fate, twice, info.Delivered)
 	}
 }
 
 // A password is quoted by no reason and no log, even where a server repeats what it was sent.
 func TestHidesPassword(t *testing.T) {
+	for _, mechanism := range []string{Plain, Login} {
+		engines.Each(t, func(t *testing.T, e queue.Engine) { hidesPassword(t, e, mechanism) })
+	}
+}
+
+func hidesPassword(t *testing.T, e queue.Engine, mechanism string) {
 	const secret = "s3cret-pa55word"
 	var written bytes.Buffer
 	p := start(t, nil, nil) // it says which password is wrong
-	for _, mechanism := range []string{Plain, Login} {
-		set := p.target(t, func(s *SMTP) { s.Username, s.Password, s.Mechanism = "me", secret, mechanism })
-		spec := queue.Spec{Rate: leaky.PerSecond(100)}
-		info, e := run(t, spec, 1, handler{sender(t, Options{}), set}, slog.New(slog.NewTextHandler(&written, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			func(i queue.Info) bool { return i.Down > 0 })
-		job, err := e.Job(t.Context(), "mail", "0000")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if all := fmt.Sprintf("%+v %+v %s", info, job, written.String()); !strings.Contains(all, "no, *** is wrong") || strings.Contains(all, secret) {
-			t.Errorf("%s: %.2000s", mechanism, all)
-		}
+	set := p.target(t, func(s *SMTP) { s.Username, s.Password, s.Mechanism = "me", secret, mechanism })
+	spec := queue.Spec{Rate: leaky.PerSecond(100)}
+	info := run(t, e, spec, 1, handler{sender(t, Options{}), set}, slog.New(slog.NewTextHandler(&written, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		func(i queue.Info) bool { return i.Down > 0 })
+	job, err := e.Job(t.Context(), "mail", "0000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := fmt.Sprintf("%+v %+v %s", info, job, written.String()); !strings.Contains(all, "no, *** is wrong") || strings.Contains(all, secret) {
+		t.Errorf("%s: %.2000s", mechanism, all)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -15,10 +14,10 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/engines"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/boltq"
 )
 
 // receiver fails some first attempts, and
@@ -43,19 +42,16 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.done[id]++
 }
 
-// From an embedded queue over real HTTPS, with failures and retries: everything arrives
+// From a queue over real HTTPS, with failures and retries: everything arrives
 // once, at the rate, as the receiver sees it.
-func TestEndToEnd(t *testing.T) {
+func TestEndToEnd(t *testing.T) { engines.Each(t, endToEnd) }
+
+func endToEnd(t *testing.T, e queue.Engine) {
 	const n, delta = 300, 100 * time.Millisecond // delta is wide: the machine may be busy
 	rate := leaky.PerSecond(200)
 	recv := &receiver{begin: time.Now(), done: map[string]int{}}
 	s := httptest.NewTLSServer(recv)
 	defer s.Close()
-	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
 	target, err := json.Marshal(map[string]any{"http": map[string]string{"url": s.URL}})
 	if err != nil {
 		t.Fatal(err)

@@ -4,30 +4,24 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/engines"
 	"github.com/penstock/penstock/internal/law"
 	"github.com/penstock/penstock/internal/smssim"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-	"github.com/penstock/penstock/queue/boltq"
 )
 
-// deliverAll puts texts into an embedded queue by way of an Intake, and has them sent until the queue holds none but those that are
+// deliverAll puts texts into a queue by way of an Intake, and has them sent until the queue holds none but those that are
 // held.
-func (r *rig) deliverAll(spec queue.Spec, more string, bodies []string) queue.Info {
+func (r *rig) deliverAll(e queue.Engine, spec queue.Spec, more string, bodies []string) queue.Info {
 	t := r.t
 	t.Helper()
-	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
 	spec.Name, spec.Deliver = "sms", json.RawMessage(target(r.url, more))
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
@@ -100,11 +94,13 @@ func texted(n int, sizes ...int) []string {
 }
 
 // The rate is kept in segments, as the provider sees them.
-func TestPaceCountsSegments(t *testing.T) {
+func TestPaceCountsSegments(t *testing.T) { engines.Each(t, paceCountsSegments) }
+
+func paceCountsSegments(t *testing.T, e queue.Engine) {
 	const delta = 100 * time.Millisecond // wide: the machine may be busy
 	r, rate := newRig(t, smssim.Options{}), leaky.PerSecond(100)
 	bodies := texted(60, 1, 3, 2)
-	info := r.deliverAll(queue.Spec{Rate: rate}, "", bodies)
+	info := r.deliverAll(e, queue.Spec{Rate: rate}, "", bodies)
 	if info.Delivered != 60 || info.Retried+info.Died != 0 {
 		t.Errorf("%+v", info)
 	}
@@ -127,10 +123,12 @@ func TestPaceCountsSegments(t *testing.T) {
 }
 
 // A provider that throttles costs no job its only attempt.
-func TestThrottledQueue(t *testing.T) {
+func TestThrottledQueue(t *testing.T) { engines.Each(t, throttledQueue) }
+
+func throttledQueue(t *testing.T, e queue.Engine) {
 	r := newRig(t, smssim.Options{Interval: 20 * time.Millisecond, Burst: 20})
 	bodies := texted(60, 1)
-	info := r.deliverAll(queue.Spec{Rate: leaky.PerSecond(200), Retry: queue.Retry{MaxAttempts: 1}}, "", bodies)
+	info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(200), Retry: queue.Retry{MaxAttempts: 1}}, "", bodies)
 	_, throttled, _ := r.sim.Counts()
 	if info.Delivered != 60 || throttled == 0 || info.Throttled != int64(throttled) {
 		t.Errorf("%d throttled, %+v", throttled, info)
@@ -139,7 +137,9 @@ func TestThrottledQueue(t *testing.T) {
 }
 
 // A provider that takes texts and loses answers gets no text twice.
-func TestLostAnswersAreNotSentTwice(t *testing.T) {
+func TestLostAnswersAreNotSentTwice(t *testing.T) { engines.Each(t, lostAnswersAreNotSentTwice) }
+
+func lostAnswersAreNotSentTwice(t *testing.T, e queue.Engine) {
 	r := newRig(t, smssim.Options{Listed: 100 * time.Millisecond, Fault: func(n int) smssim.Fault {
 		if n%3 == 0 {
 			return smssim.LoseAnswer
@@ -147,7 +147,7 @@ func TestLostAnswersAreNotSentTwice(t *testing.T) {
 		return smssim.None
 	}})
 	bodies := texted(30, 1)
-	info := r.deliverAll(queue.Spec{Rate: leaky.PerSecond(100)}, `, "grace": "1m"`, bodies)
+	info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(100)}, `, "grace": "1m"`, bodies)
 	if requests, _, asked := r.sim.Counts(); info.Delivered != 30 || requests != 30 || asked < 10 {
 		t.Errorf("%d requests, asked %d times, %+v", requests, asked, info)
 	}
@@ -155,7 +155,9 @@ func TestLostAnswersAreNotSentTwice(t *testing.T) {
 }
 
 // One that loses requests, and says so in its list, gets each again if the setting trusts the list.
-func TestLostRequestsAreSentAgain(t *testing.T) {
+func TestLostRequestsAreSentAgain(t *testing.T) { engines.Each(t, lostRequestsAreSentAgain) }
+
+func lostRequestsAreSentAgain(t *testing.T, e queue.Engine) {
 	r := newRig(t, smssim.Options{Fault: func(n int) smssim.Fault {
 		if n%3 == 1 {
 			return smssim.LoseRequest
@@ -164,7 +166,7 @@ func TestLostRequestsAreSentAgain(t *testing.T) {
 	}})
 	bodies := texted(12, 1)
 	retry := queue.Retry{MaxAttempts: 20, MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond)}
-	info := r.deliverAll(queue.Spec{Rate: leaky.PerSecond(100), Retry: retry}, quick+`, "not_listed": "retry"`, bodies)
+	info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(100), Retry: retry}, quick+`, "not_listed": "retry"`, bodies)
 	if info.Delivered != 12 || info.Retried == 0 {
 		t.Errorf("%+v", info)
 	}
@@ -173,18 +175,20 @@ func TestLostRequestsAreSentAgain(t *testing.T) {
 
 // What may have been sent is not sent again by itself, unless the queue says so.
 func TestUnknownIsHeld(t *testing.T) {
-	for onUnknown, want := range map[string]struct{ held, died, delivered int64 }{"": {held: 1, delivered: 2}, queue.UnknownDead: {died: 1, delivered: 2}, queue.UnknownRetry: {delivered: 3}} {
-		r := newRig(t, smssim.Options{Fault: func(n int) smssim.Fault {
-			if n == 1 {
-				return smssim.LoseRequest
+	for onUnknown, want := range map[string]queue.Info{"": {Held: 1, Delivered: 2}, queue.UnknownDead: {Died: 1, Delivered: 2}, queue.UnknownRetry: {Delivered: 3}} {
+		engines.Each(t, func(t *testing.T, e queue.Engine) {
+			r := newRig(t, smssim.Options{Fault: func(n int) smssim.Fault {
+				if n == 1 {
+					return smssim.LoseRequest
+				}
+				return smssim.None
+			}})
+			retry := queue.Retry{MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond)}
+			info := r.deliverAll(e, queue.Spec{Rate: leaky.PerSecond(100), Retry: retry, OnUnknown: onUnknown}, quick, texted(3, 1))
+			requests, _, asked := r.sim.Counts()
+			if info.Held != want.Held || info.Died != want.Died || info.Delivered != want.Delivered || len(r.sim.Texts()) != int(want.Delivered) || asked == 0 || requests > 4 {
+				t.Errorf("on_unknown %q: %d requests, asked %d times, %d texts, %+v", onUnknown, requests, asked, len(r.sim.Texts()), info)
 			}
-			return smssim.None
-		}})
-		retry := queue.Retry{MinBackoff: queue.Duration(time.Millisecond), MaxBackoff: queue.Duration(10 * time.Millisecond)}
-		info := r.deliverAll(queue.Spec{Rate: leaky.PerSecond(100), Retry: retry, OnUnknown: onUnknown}, quick, texted(3, 1))
-		requests, _, asked := r.sim.Counts()
-		if info.Held != want.held || info.Died != want.died || info.Delivered != want.delivered || len(r.sim.Texts()) != int(want.delivered) || asked == 0 || requests > 4 {
-			t.Errorf("on_unknown %q: %d requests, asked %d times, %d texts, %+v", onUnknown, requests, asked, len(r.sim.Texts()), info)
-		}
+		})
 	}
 }
