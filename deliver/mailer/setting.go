@@ -76,7 +76,7 @@ func (s *SMTP) Check(at string) error {
 	case s.Server == "":
 		return setting.Error(at+"host", "", "is missing; it must be the name or address of an SMTP server, such as smtp.example.com")
 	case !isHost(s.Server):
-		return setting.Error(at+"host", s.Server, "must be a name or an address alone, such as smtp.example.com; the port has a field of its own")
+		return setting.Error(at+"host", secrets.MaskURL(s.Server), "must be a name or an address alone, such as smtp.example.com; the port has a field of its own")
 	case s.Port < 0 || s.Port > 65535:
 		return setting.Error(at+"port", strconv.Itoa(s.Port), "must be from 1 to 65535")
 	}

@@ -57,8 +57,8 @@ type veiled struct {
 func (v *veiled) Error() string { return v.text }
 func (v *veiled) Unwrap() error { return v.err }
 
-// veil hides secrets in an error: some of net/http's quote what the receiver sent.
-func veil(err error, hide func(string) string) error {
+// Veil hides secrets in what an error says, and leaves it what it is: some of net/http's quote what the receiver sent.
+func Veil(err error, hide func(string) string) error {
 	text := err.Error()
 	if shown := hide(text); shown != text {
 		return &veiled{err, shown}

@@ -74,7 +74,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	// RoundTrip and not http.Client: no redirects, no cookies, no surprises.
 	answer, err := pool.transport.RoundTrip(req)
 	if err != nil {
-		return explain(ctx, a, pool.dialer, req, veil(err, func(text string) string { return hide(text, job, target) }))
+		return explain(ctx, a, pool.dialer, req, Veil(err, func(text string) string { return hide(text, job, target) }))
 	}
 	return a.read(answer, job, target)
 }

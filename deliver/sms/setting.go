@@ -177,7 +177,7 @@ func (s *Setting) checkAccount(at string) error {
 			return err
 		}
 		if !f.secret && !isSID(f.value) && !secrets.IsReference(f.value) {
-			return setting.Error(at+f.name, f.value, `must be the account's SID, such as "AC" and 32 digits and letters`)
+			return setting.Error(at+f.name, "", `must be the account's SID, such as "AC" and 32 digits and letters`)
 		}
 		if len(f.value) > 256 || strings.IndexFunc(f.value, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
 			return setting.Error(at+f.name, "", "must be at most 256 visible ASCII characters")

@@ -118,7 +118,11 @@ func (t *twilio) do(ctx context.Context, gate drain.Gate, method, to, body strin
 	if body != "" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	return t.client.Do(ctx, gate, t.set.Timeout.D(), req)
+	answer, err := t.client.Do(ctx, gate, t.set.Timeout.D(), req)
+	if err != nil {
+		return nil, post.Veil(err, t.hide)
+	}
+	return answer, nil
 }
 
 // judge says what an answer to a text means.
@@ -159,7 +163,7 @@ func (t *twilio) judge(a *post.Answer, m Message) (string, error) {
 // refused says what an error of the provider's own is to the drainer. In it the provider says that it has not taken the text, or will not
 // send it.
 func (t *twilio) refused(a *post.Answer, code int, text string, m Message) error {
-	err := fmt.Errorf("the provider refused: %d %s", code, t.hide(queue.Cut(printable(text), excerptBytes)))
+	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(t.hide(printable(text)), excerptBytes))
 	meaning := twilioErrors[code]
 	switch {
 	case meaning.pause > 0:

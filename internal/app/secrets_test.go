@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/base64"
@@ -23,6 +24,7 @@ import (
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/internal/store"
 )
 
@@ -39,6 +41,16 @@ func (s *shared) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.
 // Secrets are planted wherever a target can have some, receivers send back whatever they get, in all ways that they can, and what
 // all of it leaves behind is searched.
 func TestSecretsAreNowhere(t *testing.T) {
+	redis := redistest.New(t, redistest.Options{})
+	for name, o := range map[string]store.Options{
+		"embedded": {DataPath: t.TempDir()},
+		"redis":    {RedisURL: redis.URL(), Init: true, Partitions: 4},
+	} {
+		t.Run(name, func(t *testing.T) { secretsAreNowhere(t, o) })
+	}
+}
+
+func secretsAreNowhere(t *testing.T, o store.Options) {
 	key := base64.StdEncoding.EncodeToString([]byte("hunter2-" + strings.Repeat("k", 24)))
 	dir := t.TempDir()
 	for name, value := range map[string]string{"FILE": "hunter2-file", "PATH": "hunter2-path", "KEY": "whsec_" + key} {
@@ -52,7 +64,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	app.QuietHTTP(logger)
 	t.Cleanup(func() { stdlog.SetOutput(os.Stderr); stdlog.SetFlags(stdlog.LstdFlags) })
-	engine, err := store.Open(t.Context(), store.Options{DataPath: t.TempDir(), Logger: logger})
+	o.Logger = logger
+	engine, err := store.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,18 +103,44 @@ func TestSecretsAreNowhere(t *testing.T) {
 			"headers":{"Authorization":"Bearer hunter2-header","X-Api-Key":"${secret:FILE}"},"signing":{"secret":"${secret:KEY}","previous_secret":"whsec_%s"}}}}`, target, key), 201)
 		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":1,"headers":{"X-Tenant-Token":"hunter2-job"}}`, 202)
 	}
+	for name, deliver := range map[string]string{
+		"mail-login":     smtpSetting(mailbox(t, true), `"hunter2-password"`),
+		"mail-login-ref": smtpSetting(mailbox(t, true), `"${secret:FILE}"`),
+		"mail-refuses":   smtpSetting(mailbox(t, false), `"hunter2-password"`),
+		"text-refuses":   smsSetting(provider(t, 400, `{"code": 21211, "message": %q}`), `"auth_token":"hunter2-token"`),
+		"text-ref":       smsSetting(provider(t, 410, "%s"), `"auth_token":"${secret:FILE}"`),
+		"text-cut":       smsSetting(provider(t, 400, `{"code": 21211, "message": "`+strings.Repeat("x", 178)+` %s"}`), `"auth_token":"hunter2-token"`), // in the middle of it
+		"text-key":       smsSetting(provider(t, 400, `{"code": 21211, "message": %q}`), `"api_key":"SK1","api_secret":"hunter2-api-secret"`),
+		"text-login":     smsSetting(provider(t, 401, `{"code": 20003, "message": %q}`), `"api_key":"SK1","api_secret":"hunter2-api-secret"`),
+		"text-babbles":   smsSetting(echoes(t, func(string) string { return "HTTP/1.1 hunter2-token\r\n\r\n" }), `"auth_token":"hunter2-token"`),
+	} {
+		tell("PUT", "/v1/queues/"+name, `{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":`+deliver+`}`, 201)
+		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":{"to":"`+map[bool]string{true: "a@example.com", false: "+4915100000000"}[name[0] == 'm']+`","text":"x"}}`, 202)
+	}
+	for _, bad := range []string{
+		`{"smtp":{"host":"a.example","username":"u","password":"hunter2\n"}}`, `{"smtp":{"host":"a.example","password":"hunter2"}}`, `{"smtp":{"host":"a.example","username":"u","password":"hunter2","tls":"none"}}`,
+		`{"smtp":{"host":"u:hunter2@a.example"}}`, `{"smtp":{"host":"10.0.0.1","username":"u","password":"hunter2"}}`,
+		`{"sms":{"provider":"twilio","account":"hunter2:hunter2@","auth_token":"hunter2"}}`, `{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","api_secret":"hunter2"}}`,
+		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","url":"https://u:hunter2@a.example"}}`,
+		`{"sms":{"provider":"twilio","account":"AC1","from":"+14155550100","auth_token":"hunter2","status_callback":"gopher://u:hunter2@a.example?x=hunter2"}}`,
+	} {
+		tell("PUT", "/v1/queues/bad", `{"rate":"1/s","deliver":`+bad+`}`, 400)
+	}
 	for _, bad := range []string{
 		`{"url":"http://u:hunter2-user@a/"}`, `{"url":"http://u:hunter2-user@10.0.0.1/?a=hunter2"}`, `{"url":"gopher://a/?a=hunter2"}`, `{"url":"http://10.0.0.1/?a=hunter2"}`,
 		`{"url":"http://a/","signing":{"secret":"hunter2"}}`, `{"url":"http://a/","tls":{"cert":"hunter2","key":"hunter2"}}`, `{"url":"http://a/","headers":{"X-Key":"hunter2\n"}}`,
 	} {
 		tell("PUT", "/v1/queues/bad", `{"rate":"1/s","deliver":{"http":`+bad+`}}`, 400)
 	}
-	for name, state := range map[string]string{"refuses": "dead", "babbles": "dead", "overdoes": "delivered", "stranger": ""} {
+	for name, says := range map[string]string{
+		"refuses": `"state":"dead"`, "babbles": `"state":"dead"`, "overdoes": `"state":"delivered"`, "stranger": "certificate",
+		"mail-login": "535 5.7.8 you said", "mail-login-ref": "535 5.7.8 you said", "mail-refuses": `"state":"dead"`,
+		"text-refuses": `"state":"dead"`, "text-ref": `"state":"dead"`, "text-cut": `"state":"dead"`, "text-key": `"state":"dead"`, "text-login": "20003", "text-babbles": `"state":"held"`,
+	} {
 		await.Until(t, name+" has answered", func() bool {
-			text := tell("GET", "/v1/queues/"+name+"/jobs/1", "", 200)
-			return strings.Contains(text, `"state":"`+state) && (state != "" || strings.Contains(text, "certificate"))
+			return strings.Contains(tell("GET", "/v1/queues/"+name+"/jobs/1", "", 200), says)
 		})
-		for _, path := range []string{"", "/jobs?state=dead", "/jobs?state=waiting", "/changes"} {
+		for _, path := range []string{"", "/jobs?state=dead", "/jobs?state=waiting", "/jobs?state=held", "/changes"} {
 			tell("GET", "/v1/queues/"+name+path, "", 200)
 		}
 	}
@@ -114,16 +153,91 @@ func TestSecretsAreNowhere(t *testing.T) {
 		t.Error(err)
 	}
 	_, _ = router.Close(), engine.Close()
+	planted := []string{"hunter2", key, url.QueryEscape(key)}
+	for _, login := range []string{ // as they are sent
+		"hunter2-password", "hunter2-file", "\x00me\x00hunter2-password", "\x00me\x00hunter2-file",
+		"AC1:hunter2-token", "AC1:hunter2-file", "SK1:hunter2-api-secret",
+	} {
+		planted = append(planted, base64.StdEncoding.EncodeToString([]byte(login)))
+	}
 	for where, text := range map[string]string{"the API": said.String(), "the drainer's metrics": page, "the log": log.String()} {
-		for _, secret := range []string{"hunter2", key, url.QueryEscape(key)} {
+		for _, secret := range planted {
 			if i := strings.Index(text, secret); i >= 0 {
 				t.Errorf("%s has a secret: ...%s...", where, text[max(0, i-300):min(len(text), i+100)])
 			}
 		}
 	}
-	if !strings.Contains(said.String(), "${secret:FILE}") || !strings.Contains(said.String(), "the receiver answered 410: ") {
-		t.Errorf("the search would find nothing:\n%s", said.String())
+	for _, text := range []string{"${secret:FILE}", "the receiver answered 410: ", "550 5.1.1 you said", "the provider refused: 21211 you said"} {
+		if !strings.Contains(said.String(), text) {
+			t.Errorf("the search would find nothing: there is no %q in\n%s", text, said.String())
+		}
 	}
+}
+
+func smtpSetting(port int, password string) string {
+	return fmt.Sprintf(`{"smtp":{"host":"127.0.0.1","port":%d,"tls":"none","from":"shop@example.com","username":"me","password":%s}}`, port, password)
+}
+
+func smsSetting(at, login string) string {
+	return fmt.Sprintf(`{"sms":{"provider":"twilio","url":%q,"account":"AC1","from":"+14155550100","grace":"1ms",%s,"status_callback":"https://example.com/seen?token=hunter2-callback"}}`, at, login)
+}
+
+// provider is one of texts that tells all that it got, in an answer as format has it.
+func provider(t *testing.T, status int, format string) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, password, _ := r.BasicAuth()
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, format, "you said "+user+" "+password+" "+r.Header.Get("Authorization"))
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// mailbox is a server of mail that tells what it was sent to log in, in its answer to that or to the recipient.
+func mailbox(t *testing.T, login bool) (port int) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer c.Close()
+				said := ""
+				_, _ = io.WriteString(c, "220 mail\r\n")
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					answer := "250 ok"
+					switch command, rest, _ := strings.Cut(lines.Text(), " "); command {
+					case "EHLO":
+						answer = "250-mail\r\n250 AUTH PLAIN"
+					case "AUTH":
+						_, encoded, _ := strings.Cut(rest, " ")
+						plain, _ := base64.StdEncoding.DecodeString(encoded)
+						said = "you said " + encoded + " " + strings.ReplaceAll(string(plain), "\x00", " ")
+						if answer = "235 ok"; login {
+							answer = "535 5.7.8 " + said
+						}
+					case "RCPT":
+						answer = "550 5.1.1 " + said
+					case "QUIT":
+						answer = "221 bye"
+					}
+					if _, err := io.WriteString(c, answer+"\r\n"); err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	return l.Addr().(*net.TCPAddr).Port
 }
 
 // echoes is a receiver that sends back, behind what answer makes of it, all that it gets.

@@ -19,7 +19,7 @@ func Each(t *testing.T, test func(t *testing.T, e queue.Engine)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer e.Close()
+		defer func() { _ = e.Close() }()
 		test(t, e)
 	})
 	t.Run("redis", func(t *testing.T) {
@@ -28,7 +28,7 @@ func Each(t *testing.T, test func(t *testing.T, e queue.Engine)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer e.Close()
+		defer func() { _ = e.Close() }()
 		test(t, e)
 	})
 }
