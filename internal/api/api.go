@@ -15,6 +15,8 @@ import (
 type Options struct {
 	// Appender takes the jobs in; one with an overflow, say. Nil is the engine.
 	Appender queue.Appender
+	// Rules is asked about what comes in; one that knows what to do while the store is away, say. Nil is the engine.
+	Rules Rules
 	// Overflow says that Appender puts jobs that may wait on an overflow. Without one,
 	// jobs and specs that ask for it are refused.
 	Overflow bool
@@ -88,6 +90,9 @@ func New(engine queue.Engine, o Options) http.Handler {
 	o.normalize()
 	if o.Appender == nil {
 		o.Appender = engine
+	}
+	if o.Rules == nil {
+		o.Rules = engine
 	}
 	h := &handler{engine: engine, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
 	return h.dispatch()

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // route is one operation. The table is also what openapi.json is held to.
@@ -37,6 +39,14 @@ var routes = []route{
 	{http.MethodPost, "/v1/queues/{queue}/leases", (*handler).pullJobs},
 	{http.MethodPost, "/v1/queues/{queue}/settle", (*handler).settleJobs},
 	{http.MethodPost, "/v1/queues/{queue}/extend", (*handler).extendJobs},
+	{http.MethodGet, "/v1/rules", (*handler).listRules},
+	{http.MethodGet, "/v1/rules/{rule}", (*handler).getRule},
+	{http.MethodPut, "/v1/rules/{rule}", (*handler).putRule},
+	{http.MethodDelete, "/v1/rules/{rule}", (*handler).deleteRule},
+	{http.MethodPost, "/v1/rules/{rule}/take", asked(queue.TakeNow)},
+	{http.MethodPost, "/v1/rules/{rule}/peek", asked(queue.TakePeek)},
+	{http.MethodPost, "/v1/rules/{rule}/refund", asked(queue.TakeBack)},
+	{http.MethodPost, "/v1/rules/{rule}/reset", asked(queue.TakeAnew)},
 	{http.MethodGet, "/v1/dead", (*handler).listDeadQueues},
 	{http.MethodGet, "/v1/drainers", (*handler).listDrainers},
 	{http.MethodGet, "/healthz", (*handler).healthz},

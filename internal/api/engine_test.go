@@ -23,6 +23,9 @@ type engine struct {
 	err      error // answered by everything, when not nil
 	readErr  error // answered by Get, when not nil
 	appends  []int // the sizes of the calls to Append
+	rules    map[string]*ruled
+	takes    []int           // the sizes of the calls to Take
+	limited  *queue.Appended // answered by Append, when not nil
 	before   func(jobs []queue.Job)
 }
 
@@ -60,6 +63,9 @@ func (e *engine) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, 
 func (e *engine) append(j queue.Job) queue.Appended {
 	if e.err != nil {
 		return queue.Appended{Err: e.err}
+	}
+	if e.limited != nil {
+		return *e.limited
 	}
 	j.Normalize()
 	if err := j.Validate(); err != nil {

@@ -161,6 +161,9 @@ func template(path string) string {
 	if len(parts) > 3 && parts[2] == "queues" {
 		parts[3] = "{queue}"
 	}
+	if len(parts) > 3 && parts[2] == "rules" {
+		parts[3] = "{rule}"
+	}
 	if len(parts) > 5 && parts[4] == "jobs" {
 		parts[5] = "{id}"
 	}

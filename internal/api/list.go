@@ -86,15 +86,11 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Prob
 // listDeadQueues answers with the names that have dead jobs, those of deleted queues among
 // them, or with one of them.
 func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	after, only, limit := q.Get("after"), q.Get("queue"), defaultPage
-	if s := q.Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > maxPage {
-			badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(maxPage)).write(w)
-			return
-		}
-		limit = n
+	only := r.URL.Query().Get("queue")
+	after, limit, p := pageOf(r)
+	if p != nil {
+		p.write(w)
+		return
 	}
 	if only != "" {
 		if err := queue.ValidateName(only); err != nil {

@@ -23,7 +23,7 @@ func (o *Options) refusesJob(job *queue.Job) *Problem {
 	if o.Overflow || job.Overflow != queue.Defer {
 		return nil
 	}
-	return noOverflow("send the job without overflow, and again when there is room")
+	return noOverflow("overflow", "send the job without overflow, and again when there is room")
 }
 
 // refusesSpec is the same for a queue's spec.
@@ -31,12 +31,12 @@ func (o *Options) refusesSpec(spec *queue.Spec) *Problem {
 	if o.Overflow || spec.Overflow != queue.Defer {
 		return nil
 	}
-	return noOverflow("set overflow to reject")
+	return noOverflow("overflow", "set overflow to reject")
 }
 
-func noOverflow(instead string) *Problem {
+func noOverflow(field, instead string) *Problem {
 	return &Problem{
-		Reason: ReasonNoOverflow, Field: "overflow",
+		Reason: ReasonNoOverflow, Field: field,
 		Detail: "is defer, but this ingress has no NATS to put jobs on: start it with --nats nats://HOST:PORT, or " + instead,
 	}
 }

@@ -78,6 +78,7 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 	if a.Outcome == queue.Full {
 		h.noteFull(r.Context(), name)
 	}
+	h.setLimits(r.Context(), w.Header(), a.Rules)
 	h.answer(w, &a, name, id)
 }
 
@@ -88,7 +89,7 @@ func done(a *queue.Appended) bool {
 	switch a.Outcome {
 	case queue.Accepted, queue.Duplicate:
 		return a.State != queue.Deferred
-	case queue.Conflict, queue.Full, queue.LaneFull, queue.ScheduleFull, queue.UnknownQueue:
+	case queue.Conflict, queue.Full, queue.LaneFull, queue.ScheduleFull, queue.LimitReached, queue.UnknownQueue:
 		return true
 	}
 	return false

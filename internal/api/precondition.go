@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// etag is a queue's revision as an entity tag. It stands for the spec: the
+// etag is the revision of a queue or a rule as an entity tag. It stands for the spec: the
 // statistics beside it change all the time.
 func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
@@ -17,6 +18,20 @@ func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) 
 // shall insist on: the comparison itself is the engine's, in the same step as
 // the change.
 func (h *handler) expected(r *http.Request, name string) (int64, *Problem) {
+	return expected(r, func() (int64, *Problem) {
+		info, err := h.engine.Get(r.Context(), name)
+		if errors.Is(err, queue.ErrUnknownQueue) {
+			return 0, &Problem{Reason: ReasonRevision, Detail: "there is no such queue"}
+		}
+		if err != nil {
+			return 0, refused(err)
+		}
+		return info.Revision, nil
+	})
+}
+
+// expected needs the present revision only where the headers leave a choice.
+func expected(r *http.Request, present func() (int64, *Problem)) (int64, *Problem) {
 	match, ifMatch := elements(r, "If-Match")
 	noneMatch, ifNoneMatch := elements(r, "If-None-Match")
 	switch {
@@ -29,7 +44,7 @@ func (h *handler) expected(r *http.Request, name string) (int64, *Problem) {
 	case ifNoneMatch:
 		return 0, badCondition("If-None-Match", `takes only * here, for "must not exist yet"`)
 	case len(match) == 0: // the change it stands before is not meant for any revision
-		return 0, badCondition("If-Match", `is empty; give the ETag of the queue, such as "7", or leave the header out`)
+		return 0, badCondition("If-Match", `is empty; give the ETag that a GET answers, such as "7", or leave the header out`)
 	}
 	whatever := slices.Equal(match, []string{"*"})
 	var wanted []int64
@@ -37,7 +52,7 @@ func (h *handler) expected(r *http.Request, name string) (int64, *Problem) {
 		for _, tag := range match {
 			revision, ok := revisionOf(tag)
 			if !ok {
-				return 0, badCondition("If-Match", shorten(tag)+` is not an ETag of a queue; those are its revision in quotes, such as "7"`)
+				return 0, badCondition("If-Match", shorten(tag)+` is not an ETag of ours; those are a revision in quotes, such as "7"`)
 			}
 			wanted = append(wanted, revision)
 		}
@@ -47,18 +62,14 @@ func (h *handler) expected(r *http.Request, name string) (int64, *Problem) {
 	}
 	// Several, or any: settle on the present one if it is among them. Should it
 	// change before the engine compares, the engine refuses.
-	info, err := h.engine.Get(r.Context(), name)
-	if err != nil {
-		p := refused(err)
-		if p.Reason == ReasonUnknownQueue {
-			p = &Problem{Reason: ReasonRevision, Detail: "there is no such queue"}
-		}
+	revision, p := present()
+	if p != nil {
 		return 0, p
 	}
-	if !whatever && !slices.Contains(wanted, info.Revision) {
-		return 0, &Problem{Reason: ReasonRevision, Revision: info.Revision, Detail: "the queue has changed since it was read; get it and try again"}
+	if !whatever && !slices.Contains(wanted, revision) {
+		return 0, &Problem{Reason: ReasonRevision, Revision: revision, Detail: changedSince}
 	}
-	return info.Revision, nil
+	return revision, nil
 }
 
 func badCondition(field, detail string) *Problem {

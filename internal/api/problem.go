@@ -28,8 +28,10 @@ type Problem struct {
 	ETA queue.ETA
 	// State is where a job is that could not be cancelled, or is not dead.
 	State queue.State
-	// Revision is the present revision of a queue that was not at the one expected; -1 leaves it out.
+	// Revision is the present revision of what was not at the one expected; -1 leaves it out.
 	Revision int64
+	// Ruled is what the rule said that refuses, of limit_reached.
+	Ruled *queue.Ruled
 	// Revisions are those that a queue can be rolled back to, of unknown_revision.
 	Revisions []int64
 }
@@ -53,16 +55,19 @@ const (
 	ReasonUnknownQueue   Reason = "unknown_queue"
 	ReasonUnknownJob     Reason = "unknown_job"
 	ReasonUnknownRev     Reason = "unknown_revision"
+	ReasonUnknownRule    Reason = "unknown_rule"
 	ReasonConflict       Reason = "conflict"
 	ReasonNotCancellable Reason = "not_cancellable"
 	ReasonNotDead        Reason = "not_dead"
 	ReasonNotHeld        Reason = "not_held"
 	ReasonNotEmpty       Reason = "not_empty"
 	ReasonHasChildren    Reason = "has_children"
+	ReasonRuleInUse      Reason = "rule_in_use"
 	ReasonRevision       Reason = "revision_mismatch"
 	ReasonFull           Reason = "full"
 	ReasonLaneFull       Reason = "lane_full"
 	ReasonScheduleFull   Reason = "schedule_full"
+	ReasonLimitReached   Reason = "limit_reached"
 	ReasonExpired        Reason = "expired"
 	ReasonNoOverflow     Reason = "no_overflow"
 	ReasonOverflowFull   Reason = "overflow_full"
@@ -98,16 +103,19 @@ var meanings = map[Reason]meaning{
 	ReasonUnknownQueue:   {http.StatusNotFound, "no such queue"},
 	ReasonUnknownJob:     {http.StatusNotFound, "no such job"},
 	ReasonUnknownRev:     {http.StatusNotFound, "no such revision is recorded"},
+	ReasonUnknownRule:    {http.StatusNotFound, "no such rule"},
 	ReasonConflict:       {http.StatusConflict, "another job has this id"},
 	ReasonNotCancellable: {http.StatusConflict, "the job cannot be cancelled any more"},
 	ReasonNotDead:        {http.StatusConflict, "the job is not dead"},
 	ReasonNotHeld:        {http.StatusConflict, "the job is not held"},
 	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
 	ReasonHasChildren:    {http.StatusConflict, "the queue has children"},
-	ReasonRevision:       {http.StatusPreconditionFailed, "the queue is at another revision"},
+	ReasonRuleInUse:      {http.StatusConflict, "queues ask the rule"},
+	ReasonRevision:       {http.StatusPreconditionFailed, "it is at another revision"},
 	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},
 	ReasonLaneFull:       {http.StatusTooManyRequests, "the lane is full"},
 	ReasonScheduleFull:   {http.StatusTooManyRequests, "too many jobs are scheduled"},
+	ReasonLimitReached:   {http.StatusTooManyRequests, "a rule refuses it"},
 	ReasonExpired:        {http.StatusUnprocessableEntity, "the job has expired"},
 	ReasonNoOverflow:     {http.StatusUnprocessableEntity, "there is no overflow"},
 	ReasonOverflowFull:   {http.StatusTooManyRequests, "too many jobs are deferred"},
@@ -154,17 +162,20 @@ func (p *Problem) appendMembers(b []byte) []byte {
 		b = appendText(b, "state", p.State.String())
 	}
 	b = appendETA(b, p.ETA)
+	if r := p.Ruled; r != nil {
+		b = appendText(b, "rule", r.Rule)
+		b = appendNumber(b, "limit", r.Limit)
+		b = appendNumber(b, "remaining", r.Remaining)
+		b = appendNumber(b, "reset_after_ms", ceilDiv(r.ResetAfter, time.Millisecond))
+	}
 	if p.Limit > 0 {
-		b = append(b, `,"limit":`...)
-		b = strconv.AppendInt(b, p.Limit, 10)
+		b = appendNumber(b, "limit", p.Limit)
 	}
 	if p.RetryAfter > 0 {
-		b = append(b, `,"retry_after_ms":`...)
-		b = strconv.AppendInt(b, ceilDiv(p.RetryAfter, time.Millisecond), 10)
+		b = appendNumber(b, "retry_after_ms", ceilDiv(p.RetryAfter, time.Millisecond))
 	}
 	if p.Reason == ReasonRevision && p.Revision >= 0 {
-		b = append(b, `,"revision":`...)
-		b = strconv.AppendInt(b, p.Revision, 10)
+		b = appendNumber(b, "revision", p.Revision)
 	}
 	if p.Reason == ReasonUnknownRev {
 		b = append(b, `,"revisions":[`...)
@@ -188,6 +199,13 @@ func appendText(b []byte, name, value string) []byte {
 	b = append(b, name...)
 	b = append(b, '"', ':')
 	return appendString(b, value)
+}
+
+func appendNumber(b []byte, name string, n int64) []byte {
+	b = append(b, ',', '"')
+	b = append(b, name...)
+	b = append(b, '"', ':')
+	return strconv.AppendInt(b, n, 10)
 }
 
 // appendString appends s as a JSON string; what is not UTF-8 in it is replaced.

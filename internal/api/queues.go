@@ -19,17 +19,12 @@ const (
 const maxSmallBody = 4 << 10
 
 func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	limit := defaultPage
-	if s := q.Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > maxPage {
-			badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(maxPage)).write(w)
-			return
-		}
-		limit = n
+	after, limit, p := pageOf(r)
+	if p != nil {
+		p.write(w)
+		return
 	}
-	infos, err := h.engine.List(r.Context(), q.Get("after"), limit+1) // one more tells whether there is a next page
+	infos, err := h.engine.List(r.Context(), after, limit+1) // one more tells whether there is a next page
 	if err != nil {
 		h.fail(w, err, "")
 		return
@@ -44,6 +39,20 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 		page.Queues = append(page.Queues, shown(&infos[i]))
 	}
 	writeJSON(w, http.StatusOK, page)
+}
+
+// pageOf reads which page of a list is asked for.
+func pageOf(r *http.Request) (after string, limit int, p *Problem) {
+	q := r.URL.Query()
+	limit = defaultPage
+	if s := q.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > maxPage {
+			return "", 0, badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(maxPage))
+		}
+		limit = n
+	}
+	return q.Get("after"), limit, nil
 }
 
 func (h *handler) getQueue(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,8 @@ const (
 	retryOverloaded  = time.Second
 )
 
+const changedSince = "it has changed since it was read; get it and try again"
+
 // refused turns an engine's error into what is answered for it.
 func refused(err error) *Problem {
 	var field *queue.FieldError
@@ -39,8 +41,12 @@ func refused(err error) *Problem {
 		return &Problem{Reason: ReasonUnknownQueue, Detail: err.Error()}
 	case errors.Is(err, queue.ErrUnknownJob):
 		return &Problem{Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id"}
+	case errors.Is(err, queue.ErrUnknownRule):
+		return &Problem{Reason: ReasonUnknownRule, Detail: err.Error()}
+	case errors.Is(err, queue.ErrRuleInUse):
+		return &Problem{Reason: ReasonRuleInUse, Detail: "queues ask this rule, and GET tells which: take it out of their rules first"}
 	case errors.Is(err, queue.ErrRevision):
-		return &Problem{Reason: ReasonRevision, Detail: "the queue has changed since it was read; get it and try again", Revision: -1}
+		return &Problem{Reason: ReasonRevision, Detail: changedSince, Revision: -1}
 	case errors.Is(err, queue.ErrHasChildren):
 		return &Problem{Reason: ReasonHasChildren, Detail: "the queue is the parent of others, which its rate bounds; delete those first"}
 	case errors.Is(err, queue.ErrNotEmpty):
@@ -99,6 +105,8 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 			Reason: ReasonScheduleFull, Field: "not_before", RetryAfter: max(a.RetryAfter, time.Millisecond),
 			Detail: "as many jobs of the queue are scheduled as may be; retry_after_ms is when the first of them is due",
 		}
+	case queue.LimitReached:
+		p = limitedJob(a)
 	case queue.Lapsed:
 		p = &Problem{Reason: ReasonExpired, Field: "expires_at", Detail: "has passed: the job was not taken"}
 		if !a.ETA.At.IsZero() {

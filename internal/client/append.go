@@ -26,6 +26,7 @@ type Answer struct {
 	Detail       string `json:"detail"`
 	Field        string `json:"field"`
 	RetryAfterMS int64  `json:"retry_after_ms"`
+	Rule         string `json:"rule"` // the one that refuses
 }
 
 // Accepted reports whether the job was taken, and is new.

@@ -75,6 +75,11 @@ type Problem struct {
 	State string `json:"state"`
 	// Revision is the present one when another was expected.
 	Revision int64 `json:"revision"`
+	// Rule is the one that refuses, and the others what it said. Limit is in bytes where there is no Rule.
+	Rule         string `json:"rule"`
+	Limit        int64  `json:"limit"`
+	Remaining    int64  `json:"remaining"`
+	ResetAfterMS int64  `json:"reset_after_ms"`
 }
 
 func (p *Problem) Error() string {
@@ -203,8 +208,10 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	return &Unreachable{URL: c.shown, Err: err}
 }
 
-func queuePath(name string, more ...string) string {
-	path := "/v1/queues/" + url.PathEscape(name)
+func queuePath(name string, more ...string) string { return path("/v1/queues/", name, more) }
+
+func path(root, name string, more []string) string {
+	path := root + url.PathEscape(name)
 	for _, part := range more {
 		path += "/" + url.PathEscape(part)
 	}

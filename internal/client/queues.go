@@ -46,9 +46,8 @@ func (c *Client) Queues(ctx context.Context) ([]wire.Queue, error) {
 // that follow them: as many as one request answers.
 func (c *Client) QueueNames(ctx context.Context, begun string) ([]string, error) {
 	query := url.Values{"limit": {strconv.Itoa(page)}}
-	if n := len(begun); n > 0 {
-		// The last text before it that no name begins with.
-		query.Set("after", begun[:n-1]+string(begun[n-1]-1)+"~")
+	if after := before(begun); after != "" {
+		query.Set("after", after)
 	}
 	var answer wire.Queues
 	if _, err := c.do(ctx, http.MethodGet, "/v1/queues?"+query.Encode(), nil, nil, &answer); err != nil {
@@ -59,6 +58,15 @@ func (c *Client) QueueNames(ctx context.Context, begun string) ([]string, error)
 		names = append(names, answer.Queues[i].Name)
 	}
 	return names, nil
+}
+
+// before is the last text before begun that no name begins with.
+func before(begun string) string {
+	n := len(begun)
+	if n == 0 {
+		return ""
+	}
+	return begun[:n-1] + string(begun[n-1]-1) + "~"
 }
 
 // Queue returns one queue. A *Problem with reason unknown_queue says that there
@@ -88,7 +96,7 @@ func (c *Client) whole(q *wire.Queue) error {
 const (
 	// Always changes whatever is there.
 	Always = queue.AnyRevision
-	// Absent changes only if there is no such queue.
+	// Absent changes only if there is none.
 	Absent = 0
 )
 

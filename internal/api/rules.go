@@ -1,0 +1,182 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// maxRuleBody has room for a rule with all the overrides that it may have.
+const maxRuleBody = 2 << 20
+
+// Rules is asked about what comes in. queue.Rules is one.
+type Rules interface {
+	// Rule and Take are as in queue.Rules.
+	Rule(ctx context.Context, name string) (queue.RuleInfo, error)
+	Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error)
+}
+
+func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
+	after, limit, p := pageOf(r)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	infos, err := h.engine.ListRules(r.Context(), after, limit+1) // one more tells whether there is a next page
+	if err != nil {
+		h.failRule(w, err, "")
+		return
+	}
+	page := wire.Rules{Rules: make([]wire.Rule, 0, min(len(infos), limit))}
+	for i := range infos {
+		if i == limit {
+			page.Next = infos[i-1].Name
+			w.Header().Set("Link", "</v1/rules?after="+url.QueryEscape(page.Next)+"&limit="+strconv.Itoa(limit)+`>; rel="next"`)
+			break
+		}
+		page.Rules = append(page.Rules, shownRule(&infos[i]))
+	}
+	writeJSON(w, http.StatusOK, page)
+}
+
+func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("rule")
+	info, err := h.engine.Rule(r.Context(), name)
+	if err != nil {
+		h.failRule(w, err, name)
+		return
+	}
+	writeRule(w, http.StatusOK, shownRule(&info))
+}
+
+func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("rule")
+	rule, p := h.readRule(r, name)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	expect, p := h.expectedRule(r, name)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	result, err := h.engine.PutRule(r.Context(), rule, expect)
+	if errors.Is(err, queue.ErrRevision) {
+		p := refusedRule(err, name)
+		p.Revision = result.Revision
+		p.write(w)
+		return
+	}
+	if err != nil {
+		h.failRule(w, err, name)
+		return
+	}
+	status := http.StatusOK
+	if result.Created {
+		status = http.StatusCreated
+		w.Header().Set("Location", "/v1/rules/"+name)
+	}
+	// As of a queue: the change was made, whatever becomes of reading it, or of the rule meanwhile.
+	shown := wire.Rule{Rule: rule, Revision: result.Revision}
+	info, err := h.engine.Rule(r.Context(), name)
+	if err != nil {
+		h.logInternal(refusedRule(err, name), err, name)
+	} else if info.Revision == result.Revision {
+		shown = shownRule(&info)
+	}
+	writeRule(w, status, shown)
+}
+
+func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("rule")
+	expect, p := h.expectedRule(r, name)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	if err := h.engine.DeleteRule(r.Context(), name, expect); err != nil {
+		h.failRule(w, err, name)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (h *handler) expectedRule(r *http.Request, name string) (int64, *Problem) {
+	return expected(r, func() (int64, *Problem) {
+		info, err := h.engine.Rule(r.Context(), name)
+		if errors.Is(err, queue.ErrUnknownRule) {
+			return 0, &Problem{Reason: ReasonRevision, Detail: "there is no such rule"}
+		}
+		if err != nil {
+			return 0, refusedRule(err, name)
+		}
+		return info.Revision, nil
+	})
+}
+
+// readRule reads the rule of a PUT. The name may be left out of the body; it cannot be another one than the URL's.
+func (h *handler) readRule(r *http.Request, name string) (queue.Rule, *Problem) {
+	if p := requireJSON(r); p != nil {
+		return queue.Rule{}, p
+	}
+	body, charged, p := h.readBody(r, nil, maxRuleBody)
+	defer h.memory.free(charged)
+	if p != nil {
+		return queue.Rule{}, p
+	}
+	var rule queue.Rule
+	if err := json.Unmarshal(body, &rule, json.RejectUnknownMembers(true)); err != nil {
+		return queue.Rule{}, refusedJSON(err)
+	}
+	rule.Normalize()
+	if rule.Name == "" {
+		rule.Name = name
+	}
+	if rule.Name != name {
+		return queue.Rule{}, badField("name", "is "+shorten(rule.Name)+" but the URL says "+shorten(name))
+	}
+	if err := rule.Validate(); err != nil {
+		return queue.Rule{}, refused(err)
+	}
+	if !h.o.Overflow && rule.Action == queue.Defer {
+		return queue.Rule{}, noOverflow("action", "set action to reject")
+	}
+	return rule, nil
+}
+
+// shownRule is a rule as it is now.
+func shownRule(i *queue.RuleInfo) wire.Rule {
+	return wire.Rule{Rule: i.Rule, Revision: i.Revision, Queues: i.Queues}
+}
+
+// writeRule answers with a rule.
+func writeRule(w http.ResponseWriter, status int, rule wire.Rule) {
+	w.Header().Set("ETag", etag(rule.Revision))
+	writeJSON(w, status, rule)
+}
+
+// failRule answers with what an engine's error means about a rule.
+func (h *handler) failRule(w http.ResponseWriter, err error, name string) {
+	p := refusedRule(err, name)
+	h.logInternal(p, err, name)
+	p.write(w)
+}
+
+func refusedRule(err error, name string) *Problem {
+	p := refused(err)
+	switch p.Reason {
+	case ReasonUnknownRule:
+		p.Detail = "there is no rule " + queue.Shorten(name, 80) + "; PUT /v1/rules/{rule} makes one"
+	case ReasonOutcomeUnknown:
+		p.Detail = "the store did not answer in time: this may or may not have happened"
+	}
+	return p
+}

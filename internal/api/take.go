@@ -1,0 +1,194 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// maxTakesBody has room for as many questions as may be asked at once, with their keys.
+const maxTakesBody = 2 << 20
+
+// questions are what one request asks of a rule.
+type questions struct {
+	takes []queue.Take
+	// bad says of each why it cannot be asked, if it cannot; the others are.
+	bad  []*Problem
+	list bool // answered by a list
+	all  bool // of a reset: forget all keys
+}
+
+// asked serves one kind of question to a rule.
+func asked(op queue.TakeOp) func(*handler, http.ResponseWriter, *http.Request) {
+	return func(h *handler, w http.ResponseWriter, r *http.Request) { h.askRule(w, r, op) }
+}
+
+func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeOp) {
+	name := r.PathValue("rule")
+	q, p := h.readQuestions(r, op)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	if q.all {
+		if err := h.engine.ResetRule(r.Context(), name); err != nil {
+			h.failRule(w, err, name)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	var answers []queue.Taken
+	if len(q.takes) > 0 {
+		var err error
+		if answers, err = h.o.Rules.Take(r.Context(), name, q.takes); err != nil {
+			h.failTake(w, err, name)
+			return
+		}
+	}
+	if q.list {
+		writeJSON(w, http.StatusOK, q.answer(answers))
+		return
+	}
+	h.answerTake(w, r, name, op, &q.takes[0], &answers[0])
+}
+
+// answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no leave.
+func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, t *queue.Take, a *queue.Taken) {
+	if a.Err != nil {
+		h.failRule(w, a.Err, name)
+		return
+	}
+	if op == queue.TakeNow && !a.Shadow {
+		q := quotaOf(name, &a.Decision)
+		if info, err := h.o.Rules.Rule(r.Context(), name); err == nil {
+			q.Window, q.AtOnce = window(info.Algorithm, info.Of(t.Key))
+		}
+		admission.SetFields(w.Header(), []admission.Quota{q})
+	}
+	if op == queue.TakeNow && !a.Allowed && !a.Shadow {
+		limitReached(&queue.Ruled{Rule: name, Decision: a.Decision}, "the rule "+name+" refuses it; retry_after_ms is when it would pass if nobody else takes any").write(w)
+		return
+	}
+	writeJSON(w, http.StatusOK, shownTaken(a))
+}
+
+// answer is that to a list.
+func (q *questions) answer(answers []queue.Taken) wire.AllTaken {
+	all := wire.AllTaken{Takes: make([]wire.Taken, len(q.bad))}
+	next := 0
+	for i, p := range q.bad {
+		t := &all.Takes[i]
+		if p == nil {
+			a := &answers[next]
+			next++
+			if a.Err == nil {
+				*t = shownTaken(a)
+				t.Status = http.StatusOK
+				if !t.Allowed {
+					t.Status = http.StatusTooManyRequests
+				}
+				continue
+			}
+			p = refused(a.Err)
+		}
+		*t = wire.Taken{Status: p.Reason.Status(), Reason: string(p.Reason), Detail: p.Detail, Field: p.Field}
+	}
+	return all
+}
+
+func shownTaken(a *queue.Taken) wire.Taken {
+	return wire.Taken{
+		Allowed: a.Allowed || a.Shadow, Shadowed: a.Shadow && !a.Allowed, Limit: a.Limit, Remaining: a.Remaining,
+		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond), Lease: a.Lease,
+	}
+}
+
+// failTake answers with an engine's error. Unlike most else a take cannot be repeated.
+func (h *handler) failTake(w http.ResponseWriter, err error, name string) {
+	p := refusedRule(err, name)
+	if p.Reason == ReasonOutcomeUnknown {
+		p.Detail = "the store did not answer in time: something may have been taken, and asking again takes again"
+	}
+	h.logInternal(p, err, name)
+	p.write(w)
+}
+
+// readQuestions reads one question, {"key": ...}, or a list of them, {"takes": [...]}.
+func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *Problem) {
+	if p := requireJSON(r); p != nil && r.ContentLength != 0 {
+		return nil, p
+	}
+	body, charged, p := h.readBody(r, nil, maxTakesBody)
+	defer h.memory.free(charged)
+	if p != nil {
+		return nil, p
+	}
+	if len(body) == 0 { // of a rule that counts all under one key there is nothing to say
+		body = []byte("{}")
+	}
+	var v struct {
+		Takes *[]jsontext.Value `json:"takes"`
+		All   *bool             `json:"all"`
+		One   jsontext.Value    `json:",embed"`
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		return nil, refusedJSON(err)
+	}
+	switch {
+	case v.Takes != nil && (v.All != nil || len(v.One) > 0):
+		return nil, &Problem{Reason: ReasonInvalidRequest, Field: "takes", Detail: "stands alone: give either a list, or one question"}
+	case v.Takes != nil && (len(*v.Takes) < 1 || len(*v.Takes) > queue.MaxTakes):
+		return nil, badField("takes", "are "+strconv.Itoa(len(*v.Takes))+", must be from 1 to "+strconv.Itoa(queue.MaxTakes))
+	case v.All != nil && op != queue.TakeAnew:
+		return nil, &Problem{Reason: ReasonUnknownField, Field: "all", Detail: "is a field of reset only"}
+	case v.All != nil && (!*v.All || len(v.One) > 0):
+		return nil, &Problem{Reason: ReasonInvalidRequest, Field: "all", Detail: "is true, and alone, or left out for one key"}
+	case v.All != nil:
+		return &questions{all: true}, nil
+	case v.Takes == nil:
+		if len(v.One) == 0 {
+			v.One = jsontext.Value("{}")
+		}
+		t, p := readTake(v.One, op)
+		return &questions{takes: []queue.Take{t}}, p
+	}
+	q := &questions{list: true, takes: make([]queue.Take, 0, len(*v.Takes)), bad: make([]*Problem, len(*v.Takes))}
+	for i, raw := range *v.Takes {
+		t, p := readTake(raw, op)
+		if q.bad[i] = p; p == nil {
+			q.takes = append(q.takes, t)
+		}
+	}
+	return q, nil
+}
+
+// readTake reads a question. What can be said of it without the rule is said here; the rest is the engine's.
+func readTake(raw jsontext.Value, op queue.TakeOp) (queue.Take, *Problem) {
+	var v struct {
+		Key   string         `json:"key"`
+		Cost  jsontext.Value `json:"cost"`
+		Lease string         `json:"lease"`
+	}
+	t := queue.Take{Op: op}
+	if err := json.Unmarshal(raw, &v, json.RejectUnknownMembers(true)); err != nil {
+		return t, refusedJSON(err)
+	}
+	t.Key, t.Lease = v.Key, v.Lease
+	if len(v.Cost) > 0 {
+		n, err := strconv.ParseInt(string(v.Cost), 10, 64)
+		if err != nil || n < 1 || n > leaky.MaxLimit {
+			return t, badField("cost", "is "+shorten(string(v.Cost))+", must be a whole number from 1 to "+strconv.Itoa(leaky.MaxLimit))
+		}
+		t.Cost = n
+	}
+	return t, nil
+}

@@ -1,0 +1,101 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+// Rules returns all rules in order of name.
+func (c *Client) Rules(ctx context.Context) ([]wire.Rule, error) {
+	all := []wire.Rule{}
+	for after := ""; ; {
+		answer, err := c.rules(ctx, after)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, answer.Rules...)
+		if answer.Next == "" || answer.Next == after {
+			return all, nil
+		}
+		after = answer.Next
+	}
+}
+
+// RuleNames returns names of rules in order, those that begin with begun and some that
+// follow them: as many as one request answers.
+func (c *Client) RuleNames(ctx context.Context, begun string) ([]string, error) {
+	answer, err := c.rules(ctx, before(begun))
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, len(answer.Rules))
+	for i := range answer.Rules {
+		names = append(names, answer.Rules[i].Name)
+	}
+	return names, nil
+}
+
+func (c *Client) rules(ctx context.Context, after string) (answer wire.Rules, err error) {
+	query := url.Values{"limit": {strconv.Itoa(page)}}
+	if after != "" {
+		query.Set("after", after)
+	}
+	_, err = c.do(ctx, http.MethodGet, "/v1/rules?"+query.Encode(), nil, nil, &answer)
+	return answer, err
+}
+
+// Rule returns one rule. A *Problem with reason unknown_rule says that there is none.
+func (c *Client) Rule(ctx context.Context, name string) (rule wire.Rule, err error) {
+	_, err = c.do(ctx, http.MethodGet, rulePath(name), nil, nil, &rule)
+	return rule, err
+}
+
+// PutRule makes a rule or changes it, given as JSON, if it is at the given revision, Always or
+// Absent; a *Problem with reason revision_mismatch says that it is not.
+func (c *Client) PutRule(ctx context.Context, name string, spec json.RawMessage, revision int64) (rule wire.Rule, err error) {
+	_, err = c.do(ctx, http.MethodPut, rulePath(name), condition(revision), spec, &rule)
+	return rule, err
+}
+
+// DeleteRule removes a rule, with what was taken from it. One that a queue asks is left alone: a
+// *Problem with reason rule_in_use.
+func (c *Client) DeleteRule(ctx context.Context, name string, revision int64) error {
+	_, err := c.do(ctx, http.MethodDelete, rulePath(name), condition(revision), nil, nil)
+	return err
+}
+
+// ResetRule forgets what was taken from a rule, under all keys.
+func (c *Client) ResetRule(ctx context.Context, name string) error {
+	all := struct {
+		All bool `json:"all"`
+	}{true}
+	_, err := c.do(ctx, http.MethodPost, rulePath(name, queue.TakeAnew.String()), nil, all, nil)
+	return err
+}
+
+// Take asks a rule once. A refusal is no error. After a *Problem with reason outcome_unknown, or an *Unreachable,
+// something may have been taken: to ask again takes again.
+func (c *Client) Take(ctx context.Context, name string, op queue.TakeOp, take wire.Take) (t wire.Taken, err error) {
+	_, err = c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, take, &t)
+	var p *Problem
+	if errors.As(err, &p) && p.Reason == "limit_reached" {
+		return wire.Taken{Limit: p.Limit, Remaining: p.Remaining, RetryAfterMS: p.RetryAfterMS, ResetAfterMS: p.ResetAfterMS}, nil
+	}
+	return t, err
+}
+
+// TakeAll asks a rule up to queue.MaxTakes times, and answers in the same order. Each answer has its own Status.
+func (c *Client) TakeAll(ctx context.Context, name string, op queue.TakeOp, takes []wire.Take) ([]wire.Taken, error) {
+	var answer wire.AllTaken
+	_, err := c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, wire.Takes{Takes: takes}, &answer)
+	return answer.Takes, err
+}
+
+func rulePath(name string, more ...string) string { return path("/v1/rules/", name, more) }

@@ -1,0 +1,56 @@
+package wire
+
+import "github.com/penstock/penstock/queue"
+
+// Rule is a rule as it stands.
+type Rule struct {
+	queue.Rule
+	Revision int64 `json:"revision"`
+	// Queues of its group that ask it. Absent also in the answer to a PUT whose rule could not be
+	// read after the change was made.
+	Queues []string `json:"queues,omitempty"`
+}
+
+// Rules is a page of the list of rules.
+type Rules struct {
+	Rules []Rule `json:"rules"`
+	// Next is what to give as after for the next page; absent on the last one.
+	Next string `json:"next,omitempty"`
+}
+
+// Take is one question to a rule.
+type Take struct {
+	Key   string `json:"key,omitempty"`
+	Cost  int64  `json:"cost,omitempty"` // 0 means 1
+	Lease string `json:"lease,omitempty"`
+}
+
+// Takes are many.
+type Takes struct {
+	Takes []Take `json:"takes"`
+}
+
+// Taken is the answer to one question.
+type Taken struct {
+	// Status, of lists, is what it would have been of the question alone: 200, 429 or 400.
+	Status int `json:"status,omitempty"`
+	// Allowed says that it may go on: the rule allows it, or only counts.
+	Allowed bool `json:"allowed"`
+	// Shadowed says that the rule would have refused it if it did more than count.
+	Shadowed     bool   `json:"shadowed,omitempty"`
+	Limit        int64  `json:"limit"`
+	Remaining    int64  `json:"remaining"`
+	RetryAfterMS int64  `json:"retry_after_ms"`
+	ResetAfterMS int64  `json:"reset_after_ms"`
+	Lease        string `json:"lease,omitempty"`
+
+	// Why a question of a list could not be asked.
+	Reason string `json:"reason,omitempty"`
+	Detail string `json:"detail,omitempty"`
+	Field  string `json:"field,omitempty"`
+}
+
+// AllTaken answers Takes, in their order.
+type AllTaken struct {
+	Takes []Taken `json:"takes"`
+}
