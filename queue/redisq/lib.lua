@@ -1,11 +1,11 @@
--- Shared by all operations, behind names.lua; scripts.go puts both in front of each.
+-- Shared by all operations but take, behind names.lua and clock.lua; scripts.go puts them in front of each.
 --
 -- KEYS[1]  the partition's hash, "<prefix>{<p>}". Every other key of the
 --          partition begins with it, and so lies in the same slot.
 -- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
---                    qseq, fseq, cseq, rev; watch: wid, wat; totals: queues, tw, ts, tl, th, td, to;
+--                    qseq, fseq, cseq, rev, rseq; watch: wid, wat; totals: queues, tw, ts, tl, th, td, to;
 --                    te, when the first of all jobs expires that wait or are scheduled, or 0
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
@@ -49,14 +49,19 @@
 --   <B>y       zset  name of a queue with dead jobs -> when the oldest may be forgotten
 --   <B>Y       zset  the same names, for listing in order
 --   <B>R       hash  name of a deleted queue with dead jobs -> 7 bytes of its retention in us, 7 of its most
+--   <B>U       zset  names of rules, for listing in order
+--   <B>U:<name>  hash  one rule: rule, its canonical JSON; rev; algorithm; nr, the number of what is taken from it, new when
+--                    that is forgotten; is, both numbers, by which whoever asks it knows it; made, stamp
+--   <B>V<nr>:<key>  string or zset  what was taken under a key, until it is forgotten; a key is known by the 16 bytes of its digest
+--                    (see tally.lua, slidinglog.lua; concurrency.lua has two)
+--   <B>F       hash  group with rules -> number, new with whatever its queues ask their jobs
+--   <B>A       zset  process that takes part in admission -> when it last said so; on the first partition
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, 'R' when it came back from the overflow,
 --                    'E' and what is left of it, or 'D' while it is there (see overflow.lua)
 --
 -- Numbers stay below 2^53. The types of the keys that an operation will write
 -- are checked before it writes the first, because Redis does not roll a script
 -- back (invariant 10): begin() looks at the partition's, sound() at a queue's.
-
-local function raise(code, text) error({ err = code .. ' ' .. text }) end
 
 -- error_text makes what pcall caught a line that begins with the code.
 local function error_text(e)
@@ -70,14 +75,6 @@ local M, now
 local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td', 'to', 'te' }
 local was -- M as it was read
 
--- whole raises while the slot is on its way to another node, and neither node has
--- all of the keys. The node that it leaves refuses to speak of a key that it does not
--- have; the one that it comes to would answer for one key, but not for two.
-local function whole()
-  local here = redis.pcall('EXISTS', B .. '?', B .. '!')
-  if type(here) == 'table' then raise('TRYAGAIN', 'the slot of ' .. B .. ' is being moved') end
-end
-
 local function begin()
   whole()
   call('ZCARD', B .. 'a')
@@ -90,17 +87,7 @@ local function begin()
     if not M[META[i]] then M[META[i]] = tonumber(v[i]) or 0 end
   end
   if M.te > 0 then call('ZCARD', B .. 'T') end
-  local t = tonumber(ARGV[1])
-  if not t then
-    local time = call('TIME')
-    t = time[1] * SECOND + time[2]
-  end
-  -- Invariant 9: a clock that was set back is held off by an offset that grows.
-  now = t + M.off
-  if now < M.clk then
-    M.off = M.off + M.clk - now
-    now = M.clk
-  end
+  now, M.off = clock(M.clk, M.off)
 end
 
 -- A server that restarted or failed over may have lost its last writes: its
@@ -178,7 +165,7 @@ end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt', 'ruled' }
 
 -- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
 -- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
@@ -207,7 +194,7 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], said = v[30] ~= '' and v[30], adapt = v[31], changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], said = v[30] ~= '' and v[30], adapt = v[31], ruled = v[32], changes = {},
   }
   if q.pull then
     call('ZCARD', B .. 'pa')

@@ -8,9 +8,9 @@
 --              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
 -- then         most children of a name, '1' if it is a pull queue or '', until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua);
 --              fields that the queue keeps as they are, and their values;
---              the rule of its adapted rate or '' (see adapt.lua), by whom, '1' if the spec is an earlier one of the queue
+--              the rules of its group that it names, with spaces between them; the rule of its adapted rate or '' (see adapt.lua), by whom, '1' if the spec is an earlier one of the queue
 -- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if
---          a pull queue would have some, 4 if it would be one of a pull queue's
+--          a pull queue would have some, 4 if it would be one of a pull queue's; 5 if there is no such rule, 6 if it is of concurrency, then which of them in place of children
 
 begin()
 check_run()
@@ -24,6 +24,17 @@ if q and call('HGET', B .. 'q' .. nr, 'stamp') == ARGV[13] then return { rev, re
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
+
+local ruled = ARGV[#ARGV - 3]
+if ruled ~= (q and q.ruled or '') then
+  local i = 0
+  for rule in string.gmatch(ruled, '%S+') do
+    local algorithm = call('HGET', rule_key(rule), 'algorithm')
+    if not algorithm or algorithm == 'concurrency' then return { rev, 0, 0, algorithm and 6 or 5, i } end
+    i = i + 1
+  end
+  sound_rules()
+end
 
 local rules, arg = {}, 25 + 2 * tonumber(ARGV[24])
 local plain = arg + 4 + 8 * tonumber(ARGV[arg + 3])
@@ -107,7 +118,11 @@ if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
 call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
   'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
-call('HSET', B .. 'q' .. nr, unpack(ARGV, plain, #ARGV - 3))
+call('HSET', B .. 'q' .. nr, unpack(ARGV, plain, #ARGV - 4))
+if ruled ~= (q.ruled or '') then
+  if ruled == '' then call('HDEL', B .. 'q' .. nr, 'ruled') else call('HSET', B .. 'q' .. nr, 'ruled', ruled) end
+  asked_anew(group_of(name))
+end
 if adapt then call('HSET', B .. 'q' .. nr, 'adapt', adapt) else call('HDEL', B .. 'q' .. nr, 'adapt', 'adaptions') end
 if q.limits then
   call('HSET', B .. 'q' .. nr, 'limits', beside.rules_of(q.limits), 'lstate', beside.states_of(q.limits))
@@ -134,7 +149,7 @@ if created == 1 then
 else
   beside.say(q)
   if q.group == q then set(q, 'gsince', now) end
-  if ARGV[#ARGV - 3] == '' and q.heard and q.heard.opened > 0 then stops.close(q) end
+  if ARGV[#ARGV - 4] == '' and q.heard and q.heard.opened > 0 then stops.close(q) end
   if q.lapsed then
     call('HSET', B .. 'q' .. nr, 'paused', '')
     paused_by(q, '')

@@ -15,6 +15,8 @@ import (
 // call, so those that an operation has no use for are left out, and those that few
 // calls of it need come later.
 var (
+	//go:embed clock.lua
+	clockSource string
 	//go:embed lib.lua
 	libSource string
 	//go:embed names.lua
@@ -145,6 +147,21 @@ var (
 	deadQueuesSource string
 	//go:embed init.lua
 	initSource string
+
+	//go:embed rulenames.lua
+	ruleNamesSource string
+	//go:embed putrule.lua
+	putRuleSource string
+	//go:embed rules.lua
+	rulesSource string
+	//go:embed deleterule.lua
+	deleteRuleSource string
+	//go:embed resetrule.lua
+	resetRuleSource string
+	//go:embed ruleset.lua
+	rulesetSource string
+	//go:embed attend.lua
+	attendSource string
 )
 
 var (
@@ -156,7 +173,7 @@ var (
 	settleScript = assemble(settleSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, heldSource), parts(changeSource, lanesSource, placesSource), beside(),
 		made("hear", "adapts", "heard", parts(changeSource, adaptSource)))
 	extendScript     = assemble(extendSource, parts(flightSource), nil, nil)
-	putScript        = assemble(putSource, parts(paceSource, changeSource, adaptSource, agendaSource, overflowSource, roomSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
+	putScript        = assemble(putSource, parts(paceSource, changeSource, adaptSource, agendaSource, overflowSource, roomSource, recordSource, ruleNamesSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	renewScript      = assemble(renewSource, nil, nil, nil)
 	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource, recordSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	changesScript    = assemble(changesSource, parts(recordSource), nil, nil)
@@ -181,6 +198,12 @@ var (
 	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
 	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	initScript        = assemble(initSource, nil, nil, nil)
+	putRuleScript     = assemble(putRuleSource, parts(ruleNamesSource), nil, nil)
+	rulesScript       = assemble(rulesSource, parts(ruleNamesSource), nil, nil)
+	deleteRuleScript  = assemble(deleteRuleSource, parts(ruleNamesSource), nil, nil)
+	resetRuleScript   = assemble(resetRuleSource, parts(ruleNamesSource), nil, nil)
+	rulesetScript     = assemble(rulesetSource, parts(ruleNamesSource), nil, nil)
+	attendScript      = assemble(attendSource, nil, nil, nil)
 	deadQueuesScript  = assemble(deadQueuesSource, parts(deadSource), nil, nil)
 )
 
@@ -203,7 +226,7 @@ func expiry(parts ...string) string {
 // function uses.
 func assemble(op string, always, ofLanes, ofBeside []string, late ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
-	sources := append([]string{shebang, namesSource, libSource}, always...)
+	sources := append([]string{shebang, namesSource, clockSource, libSource}, always...)
 	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))
 	if ofBeside != nil { // it knows of paces
 		sources = append(sources, made("more_stops", "stops", "heed", parts(stopsSource)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -34,6 +35,7 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID(),
 		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer),
 	}
+	ruled := queue.RuleNames(spec.Name, nil, spec.Rules)
 	partition := e.Partition(spec.Name)
 	now, err := e.engineNow(ctx, &spec, partition)
 	if err != nil {
@@ -43,13 +45,13 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putScript, partition, slices.Concat(args, laneArgs(&spec), limits, plainArgs(&spec), []any{adaptRule(&spec), by, flag(again)})...)
+	v, err := e.repeat(ctx, putScript, partition, slices.Concat(args, laneArgs(&spec), limits, plainArgs(&spec), []any{strings.Join(ruled, " "), adaptRule(&spec), by, flag(again)})...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
 	r := list(v)
 	result := queue.PutResult{Revision: r.int(), Created: r.int() == 1, Changed: r.int() == 1}
-	switch r.int() {
+	switch code := r.int(); code {
 	case 1:
 		return result, fmt.Errorf("%s: %w: it is at revision %d", spec.Name, queue.ErrRevision, result.Revision)
 	case 2:
@@ -58,6 +60,16 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 		return queue.PutResult{}, spec.PullParent(int(r.int()))
 	case 4:
 		return queue.PutResult{}, spec.PullChild()
+	case 5, 6:
+		i := r.int()
+		if r.err != nil || i >= int64(len(ruled)) {
+			return queue.PutResult{}, fmt.Errorf("%w: put of %s: a script refused a rule that was not named", queue.ErrCorrupt, spec.Name)
+		}
+		at := slices.Index(spec.Rules, ruled[i])
+		if code == 5 {
+			return queue.PutResult{}, queue.NoSuchRule(at, ruled[i])
+		}
+		return queue.PutResult{}, queue.NoQueueAsks(at, ruled[i])
 	}
 	return result, r.err
 }

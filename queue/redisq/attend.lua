@@ -1,0 +1,12 @@
+#!lua
+-- Note that a process takes part in admission.
+--
+-- ARGV[2..3]  process, for how long one counts in us
+-- Returns  how many do
+
+begin()
+local A = B .. 'A'
+call('ZADD', A, now, ARGV[2])
+call('ZREMRANGEBYSCORE', A, '-inf', '(' .. string.format('%.0f', now - ARGV[3]))
+finish()
+return call('ZCARD', A)

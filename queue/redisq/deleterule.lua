@@ -1,0 +1,21 @@
+#!lua flags=allow-oom
+-- Delete a rule. What was taken from it has no number any more that anything refers to, and is forgotten by itself.
+--
+-- ARGV[2..3]  name, expected revision (-1: any)
+-- Returns  {code, revision}: 0 deleted; 1 no such rule; 2 another revision; 3 queues ask it
+
+begin()
+local name, expect = ARGV[2], tonumber(ARGV[3])
+local rev = tonumber(call('HGET', rule_key(name), 'rev'))
+if not rev then return { 1, 0 } end
+if expect >= 0 and expect ~= rev then return { 2, rev } end
+local group = group_of(name)
+if askers(group)[name] then return { 3, rev } end
+sound_rules()
+call('DEL', rule_key(name))
+call('ZREM', B .. 'U', name)
+if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.', '(' .. group .. '/') == 0 then
+  call('HDEL', B .. 'F', group)
+end
+finish()
+return { 0, rev }

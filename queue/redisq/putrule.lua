@@ -1,0 +1,25 @@
+#!lua
+-- Create a rule or change it.
+--
+-- ARGV[2..6]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this call
+-- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of concurrency
+
+begin()
+local name, rule, algorithm, expect = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
+local v = call('HMGET', rule_key(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr')
+local rev, nr = tonumber(v[1]) or 0, v[6]
+-- This very call, repeated after a lost reply.
+if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
+if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
+if v[2] == rule then return { rev, 0, 0, 0 } end
+if algorithm == 'concurrency' and algorithm ~= v[5] and askers(group_of(name))[name] then return { rev, 0, 0, 2 } end
+sound_rules()
+local created = rev == 0 and 1 or 0
+rev = call('HINCRBY', B, 'rev', 1)
+if algorithm ~= v[5] then nr = next_number() end
+call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'is', nr .. ' ' .. rev, 'stamp', ARGV[6])
+if created == 1 then call('HSET', rule_key(name), 'made', rev) end
+call('ZADD', B .. 'U', 0, name)
+asked_anew(group_of(name))
+finish()
+return { rev, created, 1, 0 }

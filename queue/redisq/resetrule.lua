@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+-- Forget all that was taken from a rule: what was is kept under a number that nothing refers to any more.
+--
+-- ARGV[2]  name
+-- Returns  1, or 0 if there is no such rule
+
+begin()
+local rev = call('HGET', rule_key(ARGV[2]), 'rev')
+if not rev then return 0 end
+sound_rules()
+local nr = next_number()
+call('HSET', rule_key(ARGV[2]), 'nr', nr, 'is', nr .. ' ' .. rev)
+asked_anew(group_of(ARGV[2]))
+finish()
+return 1

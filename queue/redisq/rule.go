@@ -1,0 +1,276 @@
+package redisq
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// rule is a rule of the store, and the numbers by which scripts know it.
+type rule struct {
+	queue.ParsedRule
+	revision int64
+	is       string // what a script compares: the number of what is taken from it, and the revision
+	bound    *bound
+	single   map[string]*bound // for single keys
+}
+
+// bound is the numbers of one limiter, as scripts read them.
+type bound struct {
+	limiter leaky.Limiter
+	packed  [boundBytes]byte
+}
+
+// boundBytes is a letter for the arithmetic and three numbers.
+const boundBytes = 1 + 3*8
+
+func (r *rule) of(key string) *bound {
+	if b, ok := r.single[key]; ok {
+		return b
+	}
+	return r.bound
+}
+
+// number is that of what is taken from the rule.
+func (r *rule) number() string {
+	nr, _, _ := strings.Cut(r.is, " ")
+	return nr
+}
+
+func newRule(text []byte, revision int64, is string) (*rule, error) {
+	stored, err := queue.DecodeRule(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := stored.Validate(); err != nil {
+		return nil, err
+	}
+	r := &rule{revision: revision, is: is, single: map[string]*bound{}}
+	r.Rule = stored
+	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {
+		return nil, err
+	}
+	if r.bound, err = newBound(stored.Algorithm, stored.Bound); err != nil {
+		return nil, err
+	}
+	for key, b := range stored.Overrides {
+		if r.single[key], err = newBound(stored.Algorithm, b); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func newBound(a leaky.Algorithm, numbers queue.Bound) (*bound, error) {
+	l, err := numbers.Limiter(a)
+	if err != nil {
+		return nil, err
+	}
+	b := &bound{limiter: l}
+	pack := func(letter byte, numbers ...int64) {
+		b.packed[0] = letter
+		for i, n := range numbers {
+			binary.BigEndian.PutUint64(b.packed[1+8*i:], uint64(n))
+		}
+	}
+	meter := func(m leaky.Meter) {
+		n, d := m.Rate.Fraction()
+		pack('m', m.Burst, n, d)
+	}
+	switch l := l.(type) {
+	case leaky.Meter:
+		meter(l)
+	case leaky.TokenBucket:
+		meter(l.Meter())
+	case leaky.Gap:
+		meter(l.Meter())
+	case leaky.FixedWindow:
+		pack('f', l.Max, l.Period.Microseconds())
+	case leaky.SlidingLog:
+		pack('l', l.Max, l.Period.Microseconds(), max(1, l.Resolution.Microseconds()))
+	case leaky.SlidingCounter:
+		pack('c', l.Max, l.Period.Microseconds())
+	case leaky.Concurrency:
+		pack('p', l.Max, l.TTL.Microseconds())
+	default:
+		return nil, fmt.Errorf("no script knows the arithmetic of %s", a)
+	}
+	return b, nil
+}
+
+// PutRule implements queue.Rules.
+func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
+	r.Normalize()
+	if err := r.Validate(); err != nil {
+		return queue.PutResult{}, err
+	}
+	text, err := queue.EncodeRule(r)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect, randomID())
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	answer := list(v)
+	result := queue.PutResult{Revision: answer.int(), Created: answer.int() == 1, Changed: answer.int() == 1}
+	switch answer.int() {
+	case 1:
+		return result, fmt.Errorf("%s: %w: it is at revision %d", r.Name, queue.ErrRevision, result.Revision)
+	case 2:
+		return queue.PutResult{}, queue.AskedByQueues(r.Name)
+	}
+	return result, answer.err
+}
+
+// Rule implements queue.Rules.
+func (e *Engine) Rule(ctx context.Context, name string) (queue.RuleInfo, error) {
+	if queue.ValidateRuleName(name) != nil {
+		return queue.RuleInfo{}, unknownRule(name)
+	}
+	page, _, err := e.ruleInfos(ctx, e.Partition(name), "get", name)
+	if err != nil {
+		return queue.RuleInfo{}, err
+	}
+	if len(page) == 0 {
+		return queue.RuleInfo{}, unknownRule(name)
+	}
+	return page[0], nil
+}
+
+func unknownRule(name string) error {
+	return fmt.Errorf("%s: %w", queue.Shorten(name, 80), queue.ErrUnknownRule)
+}
+
+// ListRules implements queue.Rules.
+func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
+	var all []queue.RuleInfo
+	for p := range e.keys {
+		for from, found := after, 0; found < limit; {
+			page, next, err := e.ruleInfos(ctx, p, "list", from, min(limit-found, listPage))
+			if err != nil {
+				return nil, err
+			}
+			all, found = append(all, page...), found+len(page)
+			if from = next; from == "" {
+				break
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b queue.RuleInfo) int { return cmp.Compare(a.Name, b.Name) })
+	return all[:min(len(all), max(limit, 0))], nil
+}
+
+// ruleInfos asks about rules; next is behind which name a list goes on, if it does.
+func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (page []queue.RuleInfo, next string, err error) {
+	v, err := e.ask(ctx, rulesScript, partition, append([]any{e.instant()}, args...)...)
+	if err != nil {
+		return nil, "", err
+	}
+	answer := list(v)
+	next = answer.text()
+	for rows := answer.list(); rows.more(); {
+		i, err := readRuleInfo(rows.list())
+		if err != nil && args[0] == "list" {
+			e.log.Error("rule left out of a list: what the store has of it is not what penstock wrote", "rule", i.Name, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		page = append(page, i)
+	}
+	return page, next, answer.err
+}
+
+func readRuleInfo(row *reply) (i queue.RuleInfo, err error) {
+	r, err := readRule(row)
+	if err != nil {
+		i.Name = r.Name
+		return i, err
+	}
+	i.Rule, i.Revision = r.Rule, r.revision
+	for queues := row.list(); queues.more(); {
+		i.Queues = append(i.Queues, queues.text())
+	}
+	return i, row.err
+}
+
+// readRule reads {name, revision, is, rule}, or {name, what is wrong}. Of one that is broken it knows the name.
+func readRule(row *reply) (*rule, error) {
+	named := &rule{}
+	named.Name = row.text()
+	if len(row.v) == 1 {
+		return named, replyErr(row.text())
+	}
+	revision, is, text := row.int(), row.text(), row.text()
+	if row.err != nil {
+		return named, row.err
+	}
+	r, err := newRule([]byte(text), revision, is)
+	if err != nil {
+		return named, fmt.Errorf("%w: rule %s: %w", queue.ErrCorrupt, named.Name, err)
+	}
+	return r, nil
+}
+
+// DeleteRule implements queue.Rules.
+func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
+	if queue.ValidateRuleName(name) != nil {
+		return unknownRule(name)
+	}
+	v, err := e.once(ctx, deleteRuleScript, e.Partition(name), e.instant(), name, expect)
+	if err != nil {
+		return err
+	}
+	answer := list(v)
+	switch code, revision := answer.int(), answer.int(); code {
+	case 1:
+		return unknownRule(name)
+	case 2:
+		return fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, revision)
+	case 3:
+		return fmt.Errorf("%s: %w", name, queue.ErrRuleInUse)
+	}
+	return answer.err
+}
+
+// ResetRule implements queue.Rules.
+func (e *Engine) ResetRule(ctx context.Context, name string) error {
+	if queue.ValidateRuleName(name) != nil {
+		return unknownRule(name)
+	}
+	v, err := e.repeat(ctx, resetRuleScript, e.Partition(name), e.instant(), name)
+	if err == nil && v == int64(0) {
+		err = unknownRule(name)
+	}
+	return err
+}
+
+// Attend implements queue.Rules. Processes are noted on the first partition.
+func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
+	if err := queue.ValidateProcess(process); err != nil {
+		return 0, err
+	}
+	v, err := e.repeat(ctx, attendScript, 0, e.instant(), process, queue.AttendFor.Microseconds())
+	if err != nil {
+		return 0, err
+	}
+	n, ok := v.(int64)
+	if !ok {
+		return 0, errors.Join(queue.ErrCorrupt, fmt.Errorf("a script answered %T in place of a number", v))
+	}
+	return int(n), nil
+}
+
+// Take implements queue.Rules.
+func (e *Engine) Take(context.Context, string, []queue.Take) ([]queue.Taken, error) {
+	return nil, errors.ErrUnsupported
+}

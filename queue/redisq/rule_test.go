@@ -1,0 +1,87 @@
+package redisq_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+func meterRule(name string) queue.Rule {
+	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(5), Burst: 10}}
+}
+
+func TestRules(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 2})
+	put := func(r queue.Rule, expect int64) queue.PutResult {
+		t.Helper()
+		p, err := v.e.PutRule(v.ctx, r, expect)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := put(meterRule("mail.user"), 0)
+	if !first.Created || !first.Changed {
+		t.Errorf("put %+v", first)
+	}
+	if again := put(meterRule("mail.user"), queue.AnyRevision); again.Changed || again.Revision != first.Revision {
+		t.Errorf("put again %+v", again)
+	}
+	if _, err := v.e.PutRule(v.ctx, queue.Rule{Name: "mail.user", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: queue.Duration(time.Second)}}, 0); !errors.Is(err, queue.ErrRevision) {
+		t.Errorf("put of what exists: %v", err)
+	}
+	for _, name := range []string{"a", "b", "mail.route"} {
+		put(meterRule(name), queue.AnyRevision)
+	}
+	all, err := v.e.ListRules(v.ctx, "a", 2)
+	if err != nil || len(all) != 2 || all[0].Name != "b" || all[1].Name != "mail.route" {
+		t.Errorf("listed %+v, %v", all, err)
+	}
+	if i, err := v.e.Rule(v.ctx, "mail.user"); err != nil || i.Revision != first.Revision || i.Burst != 10 {
+		t.Errorf("rule %+v, %v", i, err)
+	}
+	if err := v.e.DeleteRule(v.ctx, "mail.user", first.Revision+100); !errors.Is(err, queue.ErrRevision) {
+		t.Errorf("deleted at another revision: %v", err)
+	}
+	if err := v.e.DeleteRule(v.ctx, "mail.user", first.Revision); err != nil {
+		t.Error(err)
+	}
+	if _, err := v.e.Rule(v.ctx, "mail.user"); !errors.Is(err, queue.ErrUnknownRule) {
+		t.Errorf("rule that was deleted: %v", err)
+	}
+	if err := v.e.ResetRule(v.ctx, "mail.user"); !errors.Is(err, queue.ErrUnknownRule) {
+		t.Errorf("reset of a rule that was deleted: %v", err)
+	}
+
+	spec := queue.Spec{Name: "mail.otp", Rate: leaky.PerSecond(1), Rules: []string{"a", "mail.nobody"}}
+	var at *queue.FieldError
+	if _, err := v.e.Put(v.ctx, spec, 0); !errors.As(err, &at) || at.Field != "rules.1" {
+		t.Errorf("put of a queue with a rule that is not there: %v", err)
+	}
+	spec.Rules[1] = "mail.route"
+	if _, err := v.e.Put(v.ctx, spec, 0); err != nil {
+		t.Error(err)
+	}
+	if i, err := v.e.Rule(v.ctx, "mail.route"); err != nil || len(i.Queues) != 1 || i.Queues[0] != "mail.otp" {
+		t.Errorf("asked by %v, %v", i.Queues, err)
+	}
+	if err := v.e.DeleteRule(v.ctx, "mail.route", queue.AnyRevision); !errors.Is(err, queue.ErrRuleInUse) {
+		t.Errorf("deleted in use: %v", err)
+	}
+	places := queue.Rule{Name: "mail.route", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Second)}}
+	if _, err := v.e.PutRule(v.ctx, places, queue.AnyRevision); !errors.As(err, &at) || at.Field != "algorithm" {
+		t.Errorf("made concurrency in use: %v", err)
+	}
+	if n, err := v.e.Attend(v.ctx, "one"); n != 1 || err != nil {
+		t.Errorf("attend: %d, %v", n, err)
+	}
+	if n, err := v.e.Attend(v.ctx, "two"); n != 2 || err != nil {
+		t.Errorf("attend: %d, %v", n, err)
+	}
+}

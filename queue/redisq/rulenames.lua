@@ -1,0 +1,33 @@
+-- Shared by what changes rules, or queues that name them: who asks which.
+--
+-- A queue that names rules of its group has their names in ruled, with spaces between them.
+
+local function rule_key(name) return B .. 'U:' .. name end
+local function group_of(name) return string.match(name, '^[^.]*') end
+
+-- sound_rules raises unless the keys that all rules share are of the types that they must be.
+local function sound_rules()
+  call('ZCARD', B .. 'U')
+  call('HLEN', B .. 'F')
+end
+
+local function next_number() return call('HINCRBY', B, 'rseq', 1) end
+
+-- asked_anew is for a group whose queues ask their jobs something else from now on.
+local function asked_anew(group) call('HSET', B .. 'F', group, next_number()) end
+
+-- askers returns, for each rule of a group that is asked, the queues that name it, in order; and how many queues there are.
+local function askers(group)
+  local queues = call('ZRANGEBYLEX', B .. 'N', '[' .. group .. '.', '(' .. group .. '/')
+  table.insert(queues, 1, group)
+  local numbers, by = call('HMGET', B .. 'n', unpack(queues)), {}
+  for i, queue in ipairs(queues) do
+    -- A queue that somebody broke asks nothing.
+    local names = numbers[i] and redis.pcall('HGET', B .. 'q' .. numbers[i], 'ruled')
+    for name in string.gmatch(type(names) == 'string' and names or '', '%S+') do
+      by[name] = by[name] or {}
+      table.insert(by[name], queue)
+    end
+  end
+  return by, #queues
+end

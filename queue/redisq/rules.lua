@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+-- Look at rules.
+--
+-- ARGV[2..4]  'get', name; or 'list', after, limit
+-- Returns  {name to go on behind, or '', rules}: of each {name, revision, is, rule, queues}, or {name, what is wrong}
+
+begin()
+local MOST_QUEUES = 2000 -- a page ends behind so many that were looked at
+
+local names = { ARGV[3] }
+if ARGV[2] == 'list' then
+  names = call('ZRANGEBYLEX', B .. 'U', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
+end
+local out, group, by, seen, count = {}, nil, nil, 0, 0
+for i, name in ipairs(names) do
+  local v = redis.pcall('HMGET', rule_key(name), 'rev', 'is', 'rule')
+  if v.err then
+    out[#out + 1] = { name, v.err }
+  elseif v[1] then
+    if group_of(name) ~= group then
+      if seen >= MOST_QUEUES then return { names[i - 1], out } end
+      group = group_of(name)
+      by, count = askers(group)
+      seen = seen + count
+    end
+    out[#out + 1] = { name, tonumber(v[1]), v[2], v[3], by[name] or {} }
+  end
+end
+return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }

@@ -1,0 +1,22 @@
+#!lua flags=allow-oom
+-- What a queue asks its jobs.
+--
+-- ARGV[2]  name
+-- Returns  0 if there is no such queue, or {number by which that is known, or '', names that its parent gives, its own, rules}:
+--          of each name, in any order, {name, revision, is, rule}
+
+begin()
+local nr = number_of(ARGV[2])
+if not nr then return 0 end
+local group, parent = group_of(ARGV[2]), nil
+if group ~= ARGV[2] then
+  local over = number_of(group)
+  parent = over and call('HGET', B .. 'q' .. over, 'ruled')
+end
+local own = call('HGET', B .. 'q' .. nr, 'ruled')
+local out = { (parent or own) and call('HGET', B .. 'F', group) or '', parent or '', own or '', {} }
+for name in string.gmatch(out[2] .. ' ' .. out[3], '%S+') do
+  local v = call('HMGET', rule_key(name), 'rev', 'is', 'rule')
+  table.insert(out[4], { name, tonumber(v[1]), v[2], v[3] })
+end
+return out
