@@ -31,6 +31,10 @@ type entry struct {
 	answer *queue.Appended
 	// offered by somebody who can put it aside
 	offered bool
+	// What it asks the rules that the queue had when that was found out; nil if it had none.
+	asked   *asked
+	asks    []queue.RuleAsk
+	asksErr error
 }
 
 // Append implements queue.Appender.
@@ -43,7 +47,9 @@ func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]
 		return nil, err
 	}
 	answers := make([]queue.Appended, len(jobs))
-	if err := rounds(ctx, e, prepare(jobs, answers, offered), behindExpiry(e, e.admit)); err != nil {
+	open := prepare(jobs, answers, offered)
+	e.expand(open)
+	if err := rounds(ctx, e, open, behindExpiry(e, e.admit)); err != nil {
 		return nil, err
 	}
 	for i := range answers {
@@ -136,8 +142,26 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 	if n.barred(l, ln, now) {
 		return nil
 	}
+	var b *bill
 	outcome := l.room(n)
+	if a := e.askedBy(l); a != nil {
+		said, invalid, busy := e.ask(n, a, now)
+		if busy != nil {
+			return busy
+		}
+		if invalid != nil {
+			n.answer.Outcome, n.answer.Err = queue.Invalid, invalid
+			return nil
+		}
+		if instead, refused := n.refused(l, a, said); refused {
+			outcome = instead
+		}
+		b, n.answer.Rules = said, said.rules
+	}
 	switch {
+	case outcome == queue.LimitReached:
+		l.loose.refused++
+		n.answer.Outcome = outcome
 	case outcome == queue.Full || outcome == queue.OverflowFull:
 		l.loose.refused++
 		n.answer.Outcome, n.answer.RetryAfter = outcome, l.promise(now)
@@ -145,9 +169,9 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		n.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	case n.tooLate(l, ln, outcome, now):
 	case outcome == queue.SetAside:
-		e.setAside(n, l, c, now)
+		e.setAside(n, l, b, c, now)
 	default:
-		e.admitNew(n, ln, c, now)
+		e.admitNew(n, ln, b, c, now)
 	}
 	return nil
 }
@@ -161,14 +185,19 @@ func (l *line) room(n *entry) queue.AppendOutcome {
 	case !full && !backlog:
 		return queue.Accepted
 	case n.offered && n.job.Deferrable(l.spec.Overflow):
-		if l.count[queue.Deferred]+l.aside.leaving >= l.spec.Deferred.MaxJobs {
-			return queue.OverflowFull
-		}
-		return queue.SetAside
+		return l.roomAside()
 	case full || size-l.aside.back >= max(1, l.spec.Capacity-l.spec.Mark()):
 		return queue.Full
 	}
 	return queue.Accepted
+}
+
+// roomAside says what becomes of one that is to be set aside.
+func (l *line) roomAside() queue.AppendOutcome {
+	if l.count[queue.Deferred]+l.aside.leaving >= l.spec.Deferred.MaxJobs {
+		return queue.OverflowFull
+	}
+	return queue.SetAside
 }
 
 // known answers for a job that is there already.
@@ -189,7 +218,7 @@ func (n *entry) found(j *job, coming int64) {
 }
 
 // admitNew reserves a place, which the job takes when it is on disk.
-func (e *Engine) admitNew(n *entry, ln *lane, c *call, now leaky.Instant) {
+func (e *Engine) admitNew(n *entry, ln *lane, b *bill, c *call, now leaky.Instant) {
 	l := ln.line
 	e.store.seq++
 	j := &job{
@@ -197,7 +226,8 @@ func (e *Engine) admitNew(n *entry, ln *lane, c *call, now leaky.Instant) {
 		print: n.print, busy: c, size: uint32(len(n.record)), cost: uint16(n.job.Cost),
 	}
 	raise := l.enter(j, &n.job, c, now)
-	e.enqueue(c, &appending{call: c, job: j, record: n.record, answer: n.answer, raise: raise, risk: l.risk(0, false)})
+	e.charge(b, now)
+	e.enqueue(c, &appending{call: c, job: j, record: n.record, answer: n.answer, raise: raise, risk: l.risk(0, false), bill: b})
 }
 
 // enter reserves the place and the turn of a job, and returns the ceilings that go

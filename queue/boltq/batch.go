@@ -21,6 +21,9 @@ type batch struct {
 	order   []*delta
 	forget  []*ended
 	expunge []uint64 // records of deferred jobs
+	dropped []uint64 // records of tallies
+	tallies []*tally
+	records [][]byte // of those
 	store   storeRecord
 }
 
@@ -95,6 +98,8 @@ func (e *Engine) take() *batch {
 	e.forget = e.forget[len(b.forget):]
 	b.expunge = e.expunged[:min(len(e.expunged), batchForgets)]
 	e.expunged = e.expunged[len(b.expunge):]
+	b.dropped = e.dropped[:min(len(e.dropped), batchForgets)]
+	e.dropped = e.dropped[len(b.dropped):]
 	e.tally(b)
 	return b
 }
@@ -117,6 +122,10 @@ func (e *Engine) tally(b *batch) {
 			h = *d.heard
 		}
 		d.record = l.record(l.kept.plus(d.counters).plus(d.loose), d.ceiling, d.way, h)
+	}
+	for _, t := range b.tallies {
+		b.records = append(b.records, t.record())
+		t.batched, t.dirty, t.filed = false, false, true
 	}
 	e.store.commit++
 	b.store = e.store
@@ -152,10 +161,24 @@ func (e *Engine) sunk(b *batch, err error) {
 func (e *Engine) keepForLater(b *batch) {
 	e.forget, b.forget = append(b.forget, e.forget...), nil
 	e.expunged, b.expunge = append(b.expunge, e.expunged...), nil
+	e.dropped, b.dropped = append(b.dropped, e.dropped...), nil
 }
 
-// unloose gives back the loose counters that a batch took along.
+// keepTally puts a tally into the batch, as it is when the batch is made.
+func (b *batch) keepTally(t *tally) {
+	if !t.batched && !t.gone {
+		t.batched = true
+		b.tallies = append(b.tallies, t)
+	}
+}
+
+// unloose gives back the loose counters and the tallies that a batch took along.
 func (e *Engine) unloose(b *batch) {
+	for _, t := range b.tallies {
+		if !t.gone {
+			e.change(t)
+		}
+	}
 	for _, d := range b.order {
 		l := d.line
 		l.loose = l.loose.plus(d.loose)

@@ -30,11 +30,13 @@ type appending struct {
 	answer *queue.Appended
 	raise  raises
 	risk   risk
+	bill   *bill // nil if no rules were asked
 }
 
 func (c *appending) tally(b *batch) {
 	b.of(c.job.lane.line).counters.appended++
 	b.raise(c.job.lane.line, c.raise)
+	c.bill.with(b)
 }
 
 func (c *appending) write(t *tables) error { return t.putJob(c.job, c.record) }
@@ -45,7 +47,7 @@ func (c *appending) done(e *Engine, now leaky.Instant) {
 	if e.arrive(j, now) { // one that could depart before keeps the instant
 		e.due(l, now)
 	}
-	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: l.expected(j, c.risk, now)}
+	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: l.expected(j, c.risk, now), Rules: c.bill.paid()}
 	if j.state == queue.Waiting {
 		c.answer.Position = int64(j.lane.fifo.rank(j)) + 1
 	}
@@ -53,7 +55,9 @@ func (c *appending) done(e *Engine, now leaky.Instant) {
 }
 
 func (c *appending) undone(e *Engine, err error) {
-	e.exit(c.job, e.now())
+	now := e.now()
+	e.exit(c.job, now)
+	c.bill.unpaid(now)
 	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.job.id, Err: err}
 	c.call.settle(err)
 }

@@ -79,7 +79,7 @@ func (e *Engine) settleBatch(b *batch) {
 func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	rest := &batch{forget: b.forget, expunge: b.expunge}
+	rest := &batch{forget: b.forget, expunge: b.expunge, dropped: b.dropped}
 	e.unloose(b)
 	for i := len(b.changes) - 1; i >= 0; i-- {
 		if c := b.changes[i]; c.frees() {
@@ -192,6 +192,16 @@ func (b *batch) write(t *tables) error {
 			return err
 		}
 	}
+	for i, of := range b.tallies {
+		if err := t.putTally(of.number, b.records[i]); err != nil {
+			return err
+		}
+	}
+	for _, number := range b.dropped {
+		if err := t.dropTally(number); err != nil {
+			return err
+		}
+	}
 	return t.putStore(b.store)
 }
 
@@ -220,13 +230,16 @@ func storeFull(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", queue.ErrStoreFull, path, err)
 }
 
-// farewell writes the exact pace and what was counted, so that an orderly
+// farewell writes the exact pace, what was taken and what was counted, so that an orderly
 // restart loses neither. The mutex is held; nobody else is there.
 func (e *Engine) farewell() {
 	if e.broken != nil {
 		return
 	}
-	b := &batch{forget: e.forget, expunge: e.expunged}
+	b := &batch{forget: e.forget, expunge: e.expunged, dropped: e.dropped}
+	for _, t := range e.dirty {
+		b.keepTally(t)
+	}
 	e.tally(b)
 	for _, l := range e.lines {
 		if exact := l.reached(); l.live && (!l.ceiling.equal(exact) || l.loose != counters{} || l.heard != heard{}) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -65,6 +66,21 @@ type Engine struct {
 	watch   watch
 	ears    audience[queue.Wakeup]
 
+	rules     map[string]*rule
+	ruleNames []string                 // of live rules, sorted
+	named     map[string]int           // rules that queues of their group name, by how many, Puts on their way to disk included
+	asking    atomic.Bool              // there is one
+	ruled     uint64                   // grows with every change of rules, and of who names them; no queue knows of 0
+	tallies   heap[*tally]             // by when they are looked at
+	lastTally uint64                   // the last key of one
+	lastBook  uint64                   // the last number of a book
+	dirty     []*tally                 // that are not on file as they are
+	dropped   []uint64                 // records of tallies that are gone
+	attending map[string]leaky.Instant // when each process last took part in admission
+	stirred   chan struct{}            // something is to be saved
+	leaving   chan struct{}            // closed when the engine closes
+	saved     chan struct{}            // closed when the saver has ended
+
 	backlogs map[*line]struct{} // the queues that have one
 	rooms    audience[string]
 }
@@ -74,6 +90,7 @@ var (
 	_ queue.Overflow = (*Engine)(nil)
 	_ queue.Keeper   = (*Engine)(nil)
 	_ queue.Mover    = (*Engine)(nil)
+	_ queue.Rules    = (*Engine)(nil)
 )
 
 // usable returns why the engine cannot decide anything, if so.
@@ -129,7 +146,9 @@ func (e *Engine) Close() error {
 	e.work.Signal()
 	e.ears.dismiss()
 	e.rooms.dismiss()
+	close(e.leaving)
 	e.mu.Unlock()
+	<-e.saved
 	<-e.ended
 	if err := e.db.Close(); err != nil {
 		return fmt.Errorf("close %s: %w", e.path, err)

@@ -69,6 +69,10 @@ type line struct {
 	expires    leaky.Instant // when the first of its deadlines is
 	expiringAt int           // its place among those queues; -1 if it has none
 
+	// asks are the rules that its jobs are asked by, as of the change of rules that is counted so; nil if it has none.
+	asks     *asked
+	asksAsOf uint64
+
 	told  leaky.Instant // when those who pull from it will ask
 	pulls bool          // it is a pull queue, or about to be one, or no more
 }

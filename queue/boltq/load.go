@@ -23,15 +23,16 @@ type loader struct {
 	byNumber map[uint64]*line
 	dead     map[uint64]bool  // records that dead jobs keep
 	latest   map[*line]uint64 // deferral of a queue that was read
-	orphans  rubbish          // what deleted queues left
+	books    map[uint64]*rule
+	orphans  rubbish // what deleted queues left
 }
 
 // load reads everything but payloads into memory. Jobs that were leased wait
 // again at their turn: their holders are gone. Those whose lease is on file are still leased, until now.
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
-		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
-		for _, step := range []func(context.Context) error{l.store, l.specs, l.imports, l.adapted, l.lines, l.failures, l.buckets, l.retains, l.ended, l.deferred, l.jobs, l.finish} {
+		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, books: map[uint64]*rule{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
+		for _, step := range []func(context.Context) error{l.store, l.rules, l.takings, l.specs, l.imports, l.adapted, l.lines, l.failures, l.buckets, l.retains, l.ended, l.deferred, l.jobs, l.finish} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -84,6 +85,7 @@ func (l *loader) specs(ctx context.Context) error {
 		l.names = append(l.names, s.spec.Name)
 		l.byNumber[number] = q
 		l.bear(s.spec.Name, 1)
+		l.name(&s.spec, 1)
 		return nil
 	})
 }

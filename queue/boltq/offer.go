@@ -32,7 +32,7 @@ func (e *Engine) deferred(n *entry, l *line, number uint64, c *call, now leaky.I
 
 // setAside reserves a place on the overflow; the job is recorded when that is on
 // disk.
-func (e *Engine) setAside(n *entry, l *line, c *call, now leaky.Instant) {
+func (e *Engine) setAside(n *entry, l *line, b *bill, c *call, now leaky.Instant) {
 	a := &l.aside
 	e.store.deferred++
 	a.tickets++
@@ -40,10 +40,11 @@ func (e *Engine) setAside(n *entry, l *line, c *call, now leaky.Instant) {
 	a.owing += n.job.Cost
 	s := &settingAside{
 		call: c, line: l, id: strings.Clone(n.job.ID), number: a.tickets, turn: l.turn, answer: n.answer,
-		risk: l.risk(n.job.Cost, false), later: later(&n.job, now),
+		risk: l.risk(n.job.Cost, false), later: later(&n.job, now), bill: b,
 		record: deferral{at: now, seq: e.store.deferred, print: n.print, cost: uint16(n.job.Cost), state: deferred},
 	}
 	l.start(s.id, c)
+	e.charge(b, now)
 	e.enqueue(c, s)
 }
 
@@ -64,9 +65,13 @@ type settingAside struct {
 	risk   risk
 	later  leaky.Instant // before which it does not depart
 	answer *queue.Appended
+	bill   *bill // nil if no rules were asked
 }
 
-func (c *settingAside) tally(b *batch) { b.of(c.line).counters.setAside++ }
+func (c *settingAside) tally(b *batch) {
+	b.of(c.line).counters.setAside++
+	c.bill.with(b)
+}
 
 func (c *settingAside) write(t *tables) error {
 	return t.putDeferral(c.line, c.number, c.id, c.record)
@@ -85,6 +90,7 @@ func (c *settingAside) done(e *Engine, now leaky.Instant) {
 		Position: l.count[queue.Waiting] + l.count[queue.Deferred] + 1,
 		ETA:      queue.ETA{At: max(c.later, l.etaAside(l.count[queue.Waiting], l.gap(c.turn), a.cost, l.kinship(false), c.risk, now)).Time()},
 		Ticket:   ticket{l.number, c.number}.text(), At: c.record.at.Time(),
+		Rules: c.bill.paid(),
 	}
 	a.records.add(c.number, c.id, c.record)
 	e.defers(l, c.number, 1, int64(c.record.cost))
@@ -93,6 +99,7 @@ func (c *settingAside) done(e *Engine, now leaky.Instant) {
 }
 
 func (c *settingAside) undone(e *Engine, err error) {
+	c.bill.unpaid(e.now())
 	a := &c.line.aside
 	c.line.stop(c.id)
 	a.leaving--

@@ -13,11 +13,12 @@ import (
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
 // Open opens the store in the file at path, which is created if it does not
-// exist, and starts the engine's one goroutine, which Close ends. Its errors
+// exist, and starts the engine's two goroutines, which Close ends. Its errors
 // wrap ErrLocked, ErrSchema, queue.ErrCorrupt or the file system's, and ctx's.
 func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	opts, err := opts.withDefaults()
@@ -35,6 +36,8 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		left: map[string]paces{}, renews: never, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
 		letters: map[string]*letters{}, mourned: sorted[*letters]{less: byName},
 		backlogs: map[*line]struct{}{}, rooms: audience[string]{},
+		rules: map[string]*rule{}, ruled: 1, named: map[string]int{}, tallies: newTallies(), attending: map[string]leaky.Instant{},
+		stirred: make(chan struct{}, 1), leaving: make(chan struct{}), saved: make(chan struct{}),
 	}
 	e.work.L = &e.mu
 	e.clock.source = opts.Now
@@ -42,6 +45,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}
 	go e.commits()
+	go e.saves()
 	if err := e.takeBackLent(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), e.Close())
 	}

@@ -15,6 +15,7 @@ func (e *Engine) goRounds(now leaky.Instant) {
 		e.mourner = ls.name
 		e.trimDead(ls, now, patrolMax)
 	}
+	e.wither(now, witherMax)
 	if len(e.names) == 0 {
 		return
 	}

@@ -75,13 +75,16 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 	if l != nil {
 		present = l.revision
 	}
-	if expect != queue.AnyRevision && expect != present {
-		return nil, queue.PutResult{Revision: present}, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, spec.Name, present, expect)
+	if err := expected(spec.Name, expect, present); err != nil {
+		return nil, queue.PutResult{Revision: present}, err
 	}
 	if l != nil && l.spec.Equal(spec) {
 		return nil, queue.PutResult{Revision: present}, nil
 	}
 	if err := e.unrelated(&spec); err != nil {
+		return nil, queue.PutResult{}, err
+	}
+	if err := e.nameable(&spec); err != nil {
 		return nil, queue.PutResult{}, err
 	}
 	parent := queue.Parent(spec.Name)
@@ -122,7 +125,8 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 			c.heard = &h
 		}
 	}
-	c.line = l
+	c.line, c.names = l, true
+	e.name(&c.spec, 1)
 	l.pulls = spec.Pull || l.spec.Pull
 	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
 }
@@ -163,12 +167,18 @@ type lineChange interface {
 // decide runs a decision about a queue, nil if there is none, once nobody else
 // is changing it, and waits for the change that comes of it.
 func (e *Engine) decide(ctx context.Context, name string, decision func(*line, leaky.Instant) (change, error)) error {
+	return untilDecided(ctx, func(c *call) (*call, error) { return e.decideOnce(name, c, decision) })
+}
+
+// untilDecided decides once nobody else is changing what it is about, who that is being what once answers, and waits for the
+// change that comes of it.
+func untilDecided(ctx context.Context, once func(*call) (busy *call, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	for {
 		c := newCall()
-		busy, err := e.decideOnce(name, c, decision)
+		busy, err := once(c)
 		switch {
 		case err != nil:
 			return err
@@ -216,6 +226,7 @@ type changing struct {
 	pause    pause
 	heard    *heard // nil if it stays as it is
 	respec   bool   // by a Put, and not a pause
+	names    bool   // the rules that it names are counted
 	ends     bool   // a pause whose time has come
 	notes    []queue.Change
 }
@@ -254,6 +265,12 @@ func (c *changing) write(t *tables) error {
 func (c *changing) done(e *Engine, now leaky.Instant) {
 	l := c.line
 	l.busy = nil
+	if c.names {
+		e.ruled++
+		if !c.created {
+			e.name(&l.spec, -1)
+		}
+	}
 	if c.respec {
 		if l.turns != nil && !sameLanes(&l.spec, &c.spec) {
 			l.turns.change()
@@ -305,6 +322,9 @@ func (c *changing) done(e *Engine, now leaky.Instant) {
 func (c *changing) undone(e *Engine, err error) {
 	c.line.busy = nil
 	c.line.pulls = c.line.spec.Pull
+	if c.names {
+		e.name(&c.spec, -1)
+	}
 	if c.created {
 		delete(e.lines, c.spec.Name)
 		e.bear(c.spec.Name, -1)
@@ -357,6 +377,8 @@ func (c *deleting) write(t *tables) error {
 func (c *deleting) done(e *Engine, now leaky.Instant) {
 	l := c.line
 	l.busy, l.live, l.gone = nil, false, true
+	e.name(&l.spec, -1)
+	e.ruled++
 	e.part(l, now)
 	e.arm(l, now) // takes it off the agenda
 	e.bear(l.spec.Name, -1)

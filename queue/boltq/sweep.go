@@ -16,7 +16,7 @@ const (
 
 // untidy reports whether a Sweep has work.
 func (e *Engine) untidy(now leaky.Instant) bool {
-	return len(e.garbage) > 0 || len(e.fading.items) > forgetMax && e.fading.top().fades <= now || len(e.forget) > forgetMax || len(e.expunged) > forgetMax
+	return len(e.garbage) > 0 || len(e.fading.items) > forgetMax && e.fading.top().fades <= now || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || len(e.dropped) > forgetMax
 }
 
 // rubbish is what a deleted queue left in the file, and the lanes of it, which may fade. It
@@ -30,11 +30,14 @@ type rubbish struct {
 	records ledger
 	seqs    []uint64 // of records of deferred jobs
 	lanes   sorted[*lane]
+	book    *book    // of a rule that counts anew, or is deleted; nil if it is no rule's
+	numbers []uint64 // of tallies
 }
 
 func (r *rubbish) empty() bool {
 	return r.waiting.len() == 0 && len(r.held) == 0 && len(r.jobs) == 0 && r.memory.delivered.len() == 0 &&
-		len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0 && r.lanes.len() == 0
+		len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0 && r.lanes.len() == 0 &&
+		(r.book == nil || len(r.book.tallies) == 0) && len(r.numbers) == 0
 }
 
 // discard makes rubbish of a deleted queue.
@@ -83,7 +86,24 @@ func (r *rubbish) take(limit int) (taken rubbish) {
 	n = min(limit, len(r.seqs))
 	taken.seqs = append(taken.seqs, r.seqs[:n]...)
 	r.seqs = r.seqs[n:]
+	limit -= n
+	n = min(limit, len(r.numbers))
+	taken.numbers = append(taken.numbers, r.numbers[:n]...)
+	r.numbers = r.numbers[n:]
 	return taken
+}
+
+// clear forgets up to limit tallies that nobody asks any more.
+func (r *rubbish) clear(e *Engine, limit int) {
+	if r.book == nil {
+		return
+	}
+	for _, t := range r.book.tallies {
+		if limit--; limit < 0 {
+			return
+		}
+		e.forgetTally(t)
+	}
 }
 
 // unfade takes those of up to limit lanes that fade out of the others that do.
@@ -125,6 +145,7 @@ func (e *Engine) sweep(c *call) error {
 	s := &sweeping{call: c}
 	now, looked := e.now(), 0
 	e.fade(now, fadeMax)
+	e.wither(now, fadeMax)
 	for name, left := range e.left {
 		if looked++; looked > sweepMax {
 			break
@@ -147,11 +168,12 @@ func (e *Engine) sweep(c *call) error {
 		r := e.garbage[0]
 		s.rubbish = r.take(sweepMax)
 		r.unfade(fadeMax)
+		r.clear(e, fadeMax)
 		if r.empty() {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if !s.rubbish.empty() || len(s.left)+len(s.retains) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax {
+	if !s.rubbish.empty() || len(s.left)+len(s.retains) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || len(e.dropped) > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil
@@ -183,6 +205,11 @@ func (c *sweeping) write(t *tables) error {
 	}
 	for _, seq := range c.seqs {
 		if err := t.dropDeferral(seq); err != nil {
+			return err
+		}
+	}
+	for _, number := range c.numbers {
+		if err := t.dropTally(number); err != nil {
 			return err
 		}
 	}

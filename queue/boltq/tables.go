@@ -26,6 +26,8 @@ import (
 //	changes   name of a queue, 0, number -> what was done to it
 //	buried    when a queue was deleted, and its name -> nothing, while changes of it are kept
 //	adapted   queue -> its adapted rate and the changes of it, if it has one
+//	rules     name of a rule -> the number of its book, its revision, the rule
+//	tallies   number -> book, when it expires, key, what was taken
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
 	metaTable     = []byte("meta")
@@ -42,8 +44,10 @@ var (
 	adaptedTable  = []byte("adapted")
 	changesTable  = []byte("changes")
 	buriedTable   = []byte("buried")
+	rulesTable    = []byte("rules")
+	talliesTable  = []byte("tallies")
 
-	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, buriedTable, adaptedTable}
+	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, buriedTable, adaptedTable, rulesTable, talliesTable}
 
 	schemaKey = []byte("schema")
 	storeKey  = []byte("store")
@@ -51,7 +55,7 @@ var (
 
 // schema is the version of the file's layout. A file with another one is refused:
 // no release has written an older one.
-const schema = 10
+const schema = 11
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {
@@ -216,6 +220,20 @@ func (t *tables) dropRetention(name string) error {
 func (t *tables) dropLeft(name string) error {
 	return t.tx.Bucket(bucketsTable).Delete([]byte(name))
 }
+
+func (t *tables) putRule(r *rule, text []byte) error {
+	w := writer{}
+	w.num(r.book.number, uint64(r.revision))
+	return t.tx.Bucket(rulesTable).Put([]byte(r.Name), append(w, text...))
+}
+
+func (t *tables) dropRule(name string) error { return t.tx.Bucket(rulesTable).Delete([]byte(name)) }
+
+func (t *tables) putTally(number uint64, record []byte) error {
+	return t.tx.Bucket(talliesTable).Put(key(number), record)
+}
+
+func (t *tables) dropTally(number uint64) error { return t.tx.Bucket(talliesTable).Delete(key(number)) }
 
 func (t *tables) putStore(s storeRecord) error {
 	return t.tx.Bucket(metaTable).Put(storeKey, s.encode())

@@ -1,0 +1,95 @@
+package boltq
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// rule is one rule in memory. Everything is guarded by the engine's mutex.
+type rule struct {
+	queue.Rule
+	revision  int64
+	template  queue.KeyTemplate
+	limiter   leaky.Limiter
+	overrides map[string]leaky.Limiter
+	book      *book
+	// changing is the change of it that is under way; nil if there is none. Until that is done no append asks the rule: so
+	// what a change finds taken is on disk.
+	changing *regulating
+	live     bool // false before its creation is on disk, and after its deletion
+}
+
+// newRule reads the numbers of a valid rule.
+func newRule(r queue.Rule, revision int64, s *book) (*rule, error) {
+	to := &rule{Rule: r, revision: revision, book: s}
+	var err error
+	if to.template, err = queue.ParseKeyTemplate(r.Key); err != nil {
+		return nil, err
+	}
+	if to.limiter, err = r.Limiter(r.Algorithm); err != nil {
+		return nil, err
+	}
+	if len(r.Overrides) > 0 {
+		to.overrides = map[string]leaky.Limiter{}
+	}
+	for key, b := range r.Overrides {
+		if to.overrides[key], err = b.Limiter(r.Algorithm); err != nil {
+			return nil, err
+		}
+	}
+	return to, nil
+}
+
+// of returns the limiter of a key.
+func (r *rule) of(key string) leaky.Limiter {
+	if l, ok := r.overrides[key]; ok {
+		return l
+	}
+	return r.limiter
+}
+
+// told is the rule as it is told.
+func (e *Engine) told(r *rule) queue.RuleInfo {
+	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision}
+	i.Overrides = maps.Clone(i.Overrides)
+	group := queue.Group(r.Name)
+	for _, name := range append([]string{group}, e.childrenOf(group)...) {
+		if l := e.lines[name]; l != nil && l.live && slices.Contains(l.spec.Rules, r.Name) {
+			i.Queues = append(i.Queues, name)
+		}
+	}
+	return i
+}
+
+// name counts a spec more, or less, that names rules of its own group.
+func (e *Engine) name(s *queue.Spec, n int) {
+	for _, name := range queue.RuleNames(s.Name, nil, s.Rules) {
+		if e.named[name] += n; e.named[name] == 0 {
+			delete(e.named, name)
+		}
+	}
+	e.asking.Store(len(e.named) > 0)
+}
+
+// nameable returns the *FieldError of a spec that names a rule of its own group which it cannot have. A rule that is only
+// being made, or is about to go, is none.
+func (e *Engine) nameable(s *queue.Spec) error {
+	for i, name := range s.Rules {
+		if queue.Group(name) != queue.Group(s.Name) {
+			continue
+		}
+		field := fmt.Sprintf("rules.%d", i)
+		r := e.rules[name]
+		if r == nil || !r.live || r.changing != nil && r.changing.to == nil {
+			return &queue.FieldError{Field: field, Value: name, Reason: "there is no such rule in the group: put it first"}
+		}
+		if r.Algorithm == leaky.AlgorithmConcurrency || r.changing != nil && r.changing.to.Algorithm == leaky.AlgorithmConcurrency {
+			return &queue.FieldError{Field: field, Value: name, Reason: "is of concurrency, and no job gives its place back: only who takes from it by name can"}
+		}
+	}
+	return nil
+}

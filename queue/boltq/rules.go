@@ -1,0 +1,241 @@
+package boltq
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+func unknownRule(name string) error {
+	return fmt.Errorf("%w: %s", queue.ErrUnknownRule, queue.Shorten(name, 80))
+}
+
+// Rule implements queue.Rules.
+func (e *Engine) Rule(ctx context.Context, name string) (queue.RuleInfo, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return queue.RuleInfo{}, err
+	}
+	r, err := e.liveRule(name)
+	if err != nil {
+		return queue.RuleInfo{}, err
+	}
+	return e.told(r), nil
+}
+
+// liveRule returns the rule of that name, unless it is only being created.
+func (e *Engine) liveRule(name string) (*rule, error) {
+	if r := e.rules[name]; r != nil && r.live {
+		return r, nil
+	}
+	return nil, unknownRule(name)
+}
+
+// ListRules implements queue.Rules.
+func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	from, found := slices.BinarySearch(e.ruleNames, after)
+	if found {
+		from++
+	}
+	to := min(len(e.ruleNames), from+max(0, limit))
+	list := make([]queue.RuleInfo, 0, to-from)
+	for _, name := range e.ruleNames[from:to] {
+		list = append(list, e.told(e.rules[name]))
+	}
+	return list, nil
+}
+
+// PutRule implements queue.Rules.
+func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
+	r.Normalize()
+	if err := r.Validate(); err != nil {
+		return queue.PutResult{}, err
+	}
+	// In the canonical form, the same in memory as it will be read from the file, and nobody else's.
+	text, err := queue.EncodeRule(r)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	if r, err = queue.DecodeRule(text); err != nil {
+		return queue.PutResult{}, err
+	}
+	var put queue.PutResult
+	err = e.decideRule(ctx, r.Name, func(old *rule) (*regulating, error) {
+		c, result, err := e.putRule(old, r, text, expect)
+		put = result
+		return c, err
+	})
+	if err != nil && !errors.Is(err, queue.ErrRevision) {
+		return queue.PutResult{}, err
+	}
+	return put, err
+}
+
+// putRule decides what changes, nil if nothing does, and what is answered when that is on disk.
+func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*regulating, queue.PutResult, error) {
+	var present int64
+	if old != nil {
+		present = old.revision
+	}
+	if err := expected(r.Name, expect, present); err != nil {
+		return nil, queue.PutResult{Revision: present}, err
+	}
+	if old != nil {
+		if was, err := queue.EncodeRule(old.Rule); err == nil && bytes.Equal(was, text) {
+			return nil, queue.PutResult{Revision: present}, nil
+		}
+	}
+	if r.Algorithm == leaky.AlgorithmConcurrency && e.named[r.Name] > 0 {
+		return nil, queue.PutResult{}, &queue.FieldError{
+			Field: "algorithm", Value: string(r.Algorithm), Reason: "cannot be that of a rule which queues name, because no job gives its place back; take it out of their rules first",
+		}
+	}
+	s := e.bookFor(old, r.Algorithm)
+	to, err := newRule(r, e.store.revision+1, s)
+	if err != nil {
+		return nil, queue.PutResult{}, err
+	}
+	e.store.revision++
+	return &regulating{old: old, to: to, text: text}, queue.PutResult{Revision: to.revision, Created: old == nil, Changed: true}, nil
+}
+
+// expected returns ErrRevision if a queue or rule is not at the revision that a change expects.
+func expected(name string, expect, present int64) error {
+	if expect != queue.AnyRevision && expect != present {
+		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, present, expect)
+	}
+	return nil
+}
+
+// DeleteRule implements queue.Rules.
+func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
+	return e.decideRule(ctx, name, func(old *rule) (*regulating, error) {
+		if old == nil {
+			return nil, unknownRule(name)
+		}
+		if err := expected(name, expect, old.revision); err != nil {
+			return nil, err
+		}
+		if n := e.named[name]; n > 0 {
+			return nil, fmt.Errorf("%w: %s, of %d", queue.ErrRuleInUse, name, n)
+		}
+		return &regulating{old: old}, nil
+	})
+}
+
+// ResetRule implements queue.Rules.
+func (e *Engine) ResetRule(ctx context.Context, name string) error {
+	return e.decideRule(ctx, name, func(old *rule) (*regulating, error) {
+		if old == nil {
+			return nil, unknownRule(name)
+		}
+		text, err := queue.EncodeRule(old.Rule)
+		if err != nil {
+			return nil, err
+		}
+		to := *old
+		to.book = e.newBook()
+		return &regulating{old: old, to: &to, text: text}, nil
+	})
+}
+
+// decideRule runs a decision about a rule, nil if there is none, once nobody else is changing it, and waits for the change
+// that comes of it.
+func (e *Engine) decideRule(ctx context.Context, name string, decision func(old *rule) (*regulating, error)) error {
+	return untilDecided(ctx, func(c *call) (*call, error) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if err := e.usable(); err != nil {
+			return nil, err
+		}
+		old := e.rules[name]
+		if old != nil && old.changing != nil {
+			return old.changing.call, nil
+		}
+		e.now() // whatever comes of it, this was seen of the clock
+		ch, err := decision(old)
+		if err != nil || ch == nil {
+			return nil, err
+		}
+		ch.call = c
+		if old != nil {
+			old.changing = ch
+		} else { // it is not live, and so invisible, until it is on disk
+			ch.to.changing = ch
+			e.rules[name] = ch.to
+		}
+		e.enqueue(c, ch)
+		return nil, nil
+	})
+}
+
+// regulating creates, changes, resets or deletes a rule.
+type regulating struct {
+	call *call
+	old  *rule // nil if there was none
+	to   *rule // nil if it is deleted
+	text []byte
+}
+
+func (c *regulating) tally(*batch) {}
+
+func (c *regulating) write(t *tables) error {
+	if c.to == nil {
+		return t.dropRule(c.old.Name)
+	}
+	return t.putRule(c.to, c.text)
+}
+
+func (c *regulating) done(e *Engine, _ leaky.Instant) {
+	old, to := c.old, c.to
+	e.ruled++
+	if old != nil {
+		old.live, old.changing = false, nil
+		if to == nil || to.book != old.book {
+			e.discardBook(old.book)
+		}
+	}
+	switch name := c.name(); {
+	case to == nil:
+		delete(e.rules, name)
+		if at, found := slices.BinarySearch(e.ruleNames, name); found {
+			e.ruleNames = slices.Delete(e.ruleNames, at, at+1)
+		}
+	default:
+		to.live, to.changing = true, nil
+		e.rules[name] = to
+		if at, found := slices.BinarySearch(e.ruleNames, name); !found {
+			e.ruleNames = slices.Insert(e.ruleNames, at, name)
+		}
+	}
+	c.call.settle(nil)
+}
+
+func (c *regulating) name() string {
+	if c.to != nil {
+		return c.to.Name
+	}
+	return c.old.Name
+}
+
+func (c *regulating) undone(e *Engine, err error) {
+	if c.old == nil {
+		delete(e.rules, c.to.Name)
+	} else {
+		c.old.changing = nil
+	}
+	c.call.settle(err)
+}
+
+func (c *regulating) frees() bool { return c.old != nil }

@@ -1,0 +1,92 @@
+package boltq
+
+import (
+	"context"
+	"strings"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Take implements queue.Rules. What it takes is on file within a second, and at Close.
+func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := queue.CheckTakes(len(takes)); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return nil, err
+	}
+	now := e.now()
+	r, err := e.liveRule(name)
+	if err != nil {
+		return nil, err
+	}
+	e.wither(now, witherMax+2*len(takes))
+	taken := make([]queue.Taken, len(takes))
+	for i := range takes {
+		taken[i] = e.takeOne(r, takes[i], now)
+	}
+	return taken, nil
+}
+
+func (e *Engine) takeOne(r *rule, q queue.Take, now leaky.Instant) (a queue.Taken) {
+	l := r.of(q.Key)
+	ask, err := r.Ask(q, l)
+	if err != nil {
+		return queue.Taken{Err: err}
+	}
+	t := e.tallyAt(r.book, q.Key, now)
+	if t == nil {
+		return e.takeFirst(r.book, q, l, ask, now)
+	}
+	s := t.under(l)
+	switch q.Op {
+	case queue.TakePeek:
+		a.Decision = s.Peek(now, ask)
+		return a
+	case queue.TakeNow:
+		if a.Decision = s.Take(now, ask); !a.Allowed {
+			return a
+		}
+		a.Lease = ask.Lease
+	case queue.TakeBack:
+		a.Decision = s.Refund(now, ask)
+	case queue.TakeAnew:
+		s = l.Fresh()
+		a.Decision = s.Peek(now, anyone)
+	}
+	t.keep(s, l, deed{at: now, op: q.Op, ask: ask})
+	if t.expires <= now && t.open == nil {
+		e.forgetTally(t)
+		e.stir()
+		return a
+	}
+	e.change(t)
+	return a
+}
+
+// anyone asks for one, of concurrency under a name that nobody has.
+var anyone = leaky.Ask{Cost: 1, Lease: "\x00"}
+
+// takeFirst answers under a key from which nothing was taken.
+func (e *Engine) takeFirst(s *book, q queue.Take, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
+	fresh := l.Fresh()
+	switch q.Op {
+	case queue.TakePeek:
+		a.Decision = fresh.Peek(now, ask)
+	case queue.TakeNow:
+		if a.Decision = fresh.Take(now, ask); a.Allowed {
+			a.Lease = ask.Lease
+			t := &tally{book: s, key: strings.Clone(q.Key), limiter: l, state: fresh, expires: fresh.Expires(now), place: -1}
+			e.change(t)
+		}
+	default:
+		a.Decision = fresh.Peek(now, anyone)
+	}
+	return a
+}
