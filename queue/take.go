@@ -54,21 +54,13 @@ func (r *Rule) lease(t Take) (string, error) {
 		return "", fieldErr("lease", "", "is missing: it names the place that is given back")
 	case t.Lease == "":
 		return nobody, nil
+	case len(t.Lease) > leaky.MaxLease:
+		return "", fieldErr("lease", t.Lease, "has %d bytes, the limit is %d", len(t.Lease), leaky.MaxLease)
 	}
-	return t.Lease, visible("lease", t.Lease, leaky.MaxLease)
-}
-
-// ValidateProcess checks the name of a process that takes part in admission. Its error is a *FieldError.
-func ValidateProcess(name string) error { return visible("process", name, 64) }
-
-func visible(field, s string, most int) error {
-	if s == "" || len(s) > most {
-		return fieldErr(field, s, "has %d bytes; it must have from 1 to %d", len(s), most)
-	}
-	for _, c := range []byte(s) {
+	for _, c := range []byte(t.Lease) {
 		if c <= ' ' || c > '~' {
-			return fieldErr(field, s, "has a character that is not visible ASCII")
+			return "", fieldErr("lease", t.Lease, "has a character that is not visible ASCII")
 		}
 	}
-	return nil
+	return t.Lease, nil
 }

@@ -1,7 +1,6 @@
 package boltq
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -82,13 +81,12 @@ func (e *Engine) nameable(s *queue.Spec) error {
 		if queue.Group(name) != queue.Group(s.Name) {
 			continue
 		}
-		field := fmt.Sprintf("rules.%d", i)
 		r := e.rules[name]
 		if r == nil || !r.live || r.changing != nil && r.changing.to == nil {
-			return &queue.FieldError{Field: field, Value: name, Reason: "there is no such rule in the group: put it first"}
+			return queue.NoSuchRule(i, name)
 		}
 		if r.Algorithm == leaky.AlgorithmConcurrency || r.changing != nil && r.changing.to.Algorithm == leaky.AlgorithmConcurrency {
-			return &queue.FieldError{Field: field, Value: name, Reason: "is of concurrency, and no job gives its place back: only who takes from it by name can"}
+			return queue.NoQueueAsks(i, name)
 		}
 	}
 	return nil

@@ -97,9 +97,7 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 		}
 	}
 	if r.Algorithm == leaky.AlgorithmConcurrency && e.named[r.Name] > 0 {
-		return nil, queue.PutResult{}, &queue.FieldError{
-			Field: "algorithm", Value: string(r.Algorithm), Reason: "cannot be that of a rule which queues name, because no job gives its place back; take it out of their rules first",
-		}
+		return nil, queue.PutResult{}, queue.AskedByQueues(r.Name)
 	}
 	s := e.bookFor(old, r.Algorithm)
 	to, err := newRule(r, e.store.revision+1, s)
