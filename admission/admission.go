@@ -145,6 +145,15 @@ func (a *Admission) take(ctx context.Context, rule string, takes []queue.Take) (
 	return a.alone(r, takes), false, nil
 }
 
+// Rule returns a rule as Take goes by it. Errors: those of Take.
+func (a *Admission) Rule(ctx context.Context, name string) (queue.Rule, error) {
+	r, err := a.rules.get(ctx, name)
+	if err != nil {
+		return queue.Rule{}, err
+	}
+	return r.Rule, nil
+}
+
 func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()

@@ -1,9 +1,13 @@
 package admission
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // Quota is what a rule says of one key, as the fields RateLimit-Policy and RateLimit tell it.
@@ -17,6 +21,25 @@ type Quota struct {
 	AtOnce bool
 	// More is when there is more to take; 0 if nobody waits for it.
 	More time.Duration
+}
+
+// QuotaOf is what a rule said under a key. Who was refused is told when he would not be, others when it is as if nothing had
+// been taken: so Retry-After is never before that.
+func QuotaOf(r *queue.Rule, key string, d *leaky.Decision) Quota {
+	q := Quota{Rule: r.Name, Limit: d.Limit, Remaining: d.Remaining, More: d.ResetAfter}
+	if !d.Allowed {
+		q.More = d.RetryAfter
+	}
+	switch b := r.Of(key); r.Algorithm {
+	case leaky.AlgorithmConcurrency:
+		q.AtOnce = true
+	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket: // when all of it has come back
+		n, d := b.Rate.Fraction()
+		q.Window = time.Duration(math.Ceil(float64(b.Burst)*float64(d)/float64(n))) * time.Microsecond
+	default:
+		q.Window = b.Period.D()
+	}
+	return q
 }
 
 // SetFields sets RateLimit-Policy and RateLimit, as of draft-ietf-httpapi-ratelimit-headers-10; without quotas it sets

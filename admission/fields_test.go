@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 func TestSetFields(t *testing.T) {
@@ -29,5 +31,34 @@ func TestSetFields(t *testing.T) {
 		if policy, limit := h.Get("RateLimit-Policy"), h.Get("RateLimit"); policy != c.policy || limit != c.limit {
 			t.Errorf("%+v: %s and %s, want %s and %s", c.quotas, policy, limit, c.policy, c.limit)
 		}
+	}
+}
+
+func TestQuotaOf(t *testing.T) {
+	for _, c := range []struct{ rule, policy string }{
+		{`{"name":"r","algorithm":"meter","rate":"3/s","burst":3}`, `"r";q=9;w=1`},
+		{`{"name":"r","algorithm":"token_bucket","rate":"5/s"}`, `"r";q=9`},
+		{`{"name":"r","algorithm":"token_bucket","rate":"1/h","burst":8760}`, `"r";q=9;w=31536000`},
+		{`{"name":"r","algorithm":"fixed_window","limit":9,"period":"1h"}`, `"r";q=9;w=3600`},
+		{`{"name":"r","algorithm":"sliding_log","limit":9,"period":"1h","resolution":"1s"}`, `"r";q=9;w=3600`},
+		{`{"name":"r","algorithm":"sliding_counter","limit":9,"period":"90s"}`, `"r";q=9;w=90`},
+		{`{"name":"r","algorithm":"gap","period":"500ms"}`, `"r";q=9`},
+		{`{"name":"r","algorithm":"meter","rate":"2/m","overrides":{"k":{"rate":"100/m","burst":50}}}`, `"r";q=9;w=30`},
+		{`{"name":"r","algorithm":"concurrency","limit":9,"ttl":"30s"}`, `"r";q=9;qu="concurrent-requests"`},
+	} {
+		rule, err := queue.ParseRule([]byte(c.rule))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		h := http.Header{}
+		admission.SetFields(h, []admission.Quota{admission.QuotaOf(&rule, "k", &leaky.Decision{Allowed: true, Limit: 9})})
+		if got := h.Get("RateLimit-Policy"); got != c.policy {
+			t.Errorf("%s: %s, want %s", c.rule, got, c.policy)
+		}
+	}
+	refused := admission.QuotaOf(&queue.Rule{Name: "r"}, "", &leaky.Decision{RetryAfter: time.Second, ResetAfter: time.Hour})
+	if refused.More != time.Second {
+		t.Errorf("more after %v", refused.More)
 	}
 }

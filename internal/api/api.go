@@ -92,7 +92,7 @@ func New(engine queue.Engine, o Options) http.Handler {
 		o.Appender = engine
 	}
 	if o.Rules == nil {
-		o.Rules = engine
+		o.Rules = storedRules{engine}
 	}
 	h := &handler{engine: engine, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
 	return h.dispatch()

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"math"
 	"net/http"
 	"time"
 
@@ -38,37 +37,25 @@ func (h *handler) setLimits(ctx context.Context, head http.Header, rules []queue
 		if r.Shadow {
 			continue
 		}
-		q := quotaOf(r.Rule, &r.Decision)
+		q := h.quota(ctx, r.Rule, "", &r.Decision)
 		if refused && r.Allowed {
 			q.More = 0 // nobody waits for this one
-		}
-		// Under which key the job was counted is not known here: it may be one with numbers of its own.
-		if info, err := h.o.Rules.Rule(ctx, r.Rule); err == nil && len(info.Overrides) == 0 {
-			q.Window, q.AtOnce = window(info.Algorithm, info.Bound)
 		}
 		quotas = append(quotas, q)
 	}
 	admission.SetFields(head, quotas)
 }
 
-// quotaOf is what a rule said. Who was refused is told when he would not be, others when all is as if nothing had been
-// taken: Retry-After is never before that.
-func quotaOf(name string, d *leaky.Decision) admission.Quota {
-	q := admission.Quota{Rule: name, Limit: d.Limit, Remaining: d.Remaining, More: d.ResetAfter}
-	if !d.Allowed {
-		q.More = d.RetryAfter
+// quota is what a rule said under a key; "" is any: which one it was of a job is not known here. Under any key nothing is said of
+// a window that may be another one for some.
+func (h *handler) quota(ctx context.Context, name, key string, d *leaky.Decision) admission.Quota {
+	r, err := h.o.Rules.Rule(ctx, name)
+	if err != nil {
+		r = queue.Rule{Name: name}
+	}
+	q := admission.QuotaOf(&r, key, d)
+	if key == "" && len(r.Overrides) > 0 {
+		q.Window = 0
 	}
 	return q
-}
-
-// window is in what time so much passes as the limit says: of those that let it come back steadily, until all of it has.
-func window(a leaky.Algorithm, b queue.Bound) (w time.Duration, atOnce bool) {
-	switch a {
-	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
-		n, d := b.Rate.Fraction()
-		return time.Duration(math.Ceil(float64(b.Burst)*float64(d)/float64(n))) * time.Microsecond, false
-	case leaky.AlgorithmConcurrency:
-		return 0, true
-	}
-	return b.Period.D(), false
 }

@@ -7,20 +7,24 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-
+	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
-// maxRuleBody has room for a rule with all the overrides that it may have.
-const maxRuleBody = 2 << 20
-
-// Rules is asked about what comes in. queue.Rules is one.
+// Rules is asked about what comes in. An admission.Admission is one.
 type Rules interface {
-	// Rule and Take are as in queue.Rules.
-	Rule(ctx context.Context, name string) (queue.RuleInfo, error)
-	Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error)
+	admission.Taker
+	// Rule returns a rule as Take goes by it. It is asked often. Errors: those of queue.Rules.
+	Rule(ctx context.Context, name string) (queue.Rule, error)
+}
+
+// storedRules are those of an engine.
+type storedRules struct{ queue.Rules }
+
+func (s storedRules) Rule(ctx context.Context, name string) (queue.Rule, error) {
+	info, err := s.Rules.Rule(ctx, name)
+	return info.Rule, err
 }
 
 func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
@@ -127,16 +131,15 @@ func (h *handler) readRule(r *http.Request, name string) (queue.Rule, *Problem) 
 	if p := requireJSON(r); p != nil {
 		return queue.Rule{}, p
 	}
-	body, charged, p := h.readBody(r, nil, maxRuleBody)
+	body, charged, p := h.readBody(r, nil, queue.MaxRuleBytes)
 	defer h.memory.free(charged)
 	if p != nil {
 		return queue.Rule{}, p
 	}
-	var rule queue.Rule
-	if err := json.Unmarshal(body, &rule, json.RejectUnknownMembers(true)); err != nil {
-		return queue.Rule{}, refusedJSON(err)
+	rule, err := queue.ParseRule(body)
+	if err != nil {
+		return queue.Rule{}, refused(err)
 	}
-	rule.Normalize()
 	if rule.Name == "" {
 		rule.Name = name
 	}

@@ -68,11 +68,7 @@ func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string
 		return
 	}
 	if op == queue.TakeNow && !a.Shadow {
-		q := quotaOf(name, &a.Decision)
-		if info, err := h.o.Rules.Rule(r.Context(), name); err == nil {
-			q.Window, q.AtOnce = window(info.Algorithm, info.Of(t.Key))
-		}
-		admission.SetFields(w.Header(), []admission.Quota{q})
+		admission.SetFields(w.Header(), []admission.Quota{h.quota(r.Context(), name, t.Key, &a.Decision)})
 	}
 	if op == queue.TakeNow && !a.Allowed && !a.Shadow {
 		limitReached(&queue.Ruled{Rule: name, Decision: a.Decision}, "the rule "+name+" refuses it; retry_after_ms is when it would pass if nobody else takes any").write(w)
