@@ -95,8 +95,8 @@ func write(t *testing.T, s *server, round, writers int) (acked [][]byte) {
 	}
 	select {
 	case <-enough:
-	case <-time.After(20 * time.Second):
-		t.Errorf("round %d: too few were acknowledged in 20 s", round)
+	case <-time.After(2 * time.Minute): // it hangs; a machine that is merely slow is not judged
+		t.Errorf("round %d: too few were acknowledged in 2 min", round)
 	}
 	s.kill()
 	wg.Wait()
