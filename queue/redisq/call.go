@@ -63,6 +63,68 @@ func (e *Engine) repeat(ctx context.Context, s *redis.Script, partition int, arg
 	}
 }
 
+// unrepeated calls a script that must not be carried out twice: again only as long as it cannot have reached the server.
+func (e *Engine) unrepeated(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+	for try := 0; ; try++ {
+		v, err := e.runOnce(ctx, s, partition, args...)
+		if err == nil {
+			return v, nil
+		}
+		err, again := classify(err)
+		if !again || try >= 4 || errors.Is(err, queue.ErrOutcomeUnknown) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(time.Duration(10<<try) * time.Millisecond):
+		}
+	}
+}
+
+// runOnce is run without what go-redis repeats of its own accord, as its client of a cluster does.
+func (e *Engine) runOnce(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+	if e.closing.Err() != nil {
+		return nil, queue.ErrClosed
+	}
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	client, keys := sendingOnce{e.client}, []string{e.keys[partition]}
+	c := s.EvalSha(ctx, client, keys, args...)
+	if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
+		c = s.Eval(ctx, client, keys, args...)
+	}
+	return c.Result()
+}
+
+// sendingOnce is a client that sends a script once.
+type sendingOnce struct{ redis.UniversalClient }
+
+func (c sendingOnce) EvalSha(ctx context.Context, hash string, keys []string, args ...any) *redis.Cmd {
+	return c.send(ctx, "evalsha", hash, keys, args)
+}
+
+func (c sendingOnce) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	return c.send(ctx, "eval", script, keys, args)
+}
+
+func (c sendingOnce) send(ctx context.Context, command, script string, keys []string, args []any) *redis.Cmd {
+	all := append(make([]any, 0, 3+len(keys)+len(args)), command, script, len(keys))
+	for _, key := range keys {
+		all = append(all, key)
+	}
+	cmd := sentOnce{redis.NewCmd(ctx, append(all, args...)...)}
+	cmd.SetFirstKeyPos(3)
+	_ = c.Process(ctx, cmd)
+	return cmd.Cmd
+}
+
+// sentOnce is a command that go-redis does not repeat.
+type sentOnce struct{ *redis.Cmd }
+
+// NoRetry implements redis.Cmder.
+func (sentOnce) NoRetry() bool { return true }
+
 // ask calls a script that only looks: after a lost answer nothing has happened.
 func (e *Engine) ask(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
 	v, err := e.once(ctx, s, partition, args...)

@@ -10,7 +10,9 @@ local function whole()
   if type(here) == 'table' then raise('TRYAGAIN', 'the slot of ' .. B .. ' is being moved') end
 end
 
--- clock returns the engine's now, of the instant at which it was last and the offset that it had, and the offset that
+local now -- the engine's, of which there is one in a script
+
+-- clock sets now, of the instant at which it was last and the offset that it had. It returns the offset that
 -- it has. Invariant 9: a clock that was set back is held off by an offset that grows.
 local function clock(last, offset)
   local t = tonumber(ARGV[1])
@@ -18,7 +20,6 @@ local function clock(last, offset)
     local time = call('TIME')
     t = time[1] * SECOND + time[2]
   end
-  t = t + offset
-  if t < last then return last, offset + last - t end
-  return t, offset
+  now = max(last, t + offset)
+  return now - t
 end

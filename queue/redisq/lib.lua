@@ -69,8 +69,8 @@ local function error_text(e)
   return 'ERR ' .. tostring(e)
 end
 
--- The partition: clock, run and totals, written back once by finish().
-local M, now
+-- The partition: its clock, run and totals, written back once by finish().
+local M
 
 local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td', 'to', 'te' }
 local was -- M as it was read
@@ -87,7 +87,7 @@ local function begin()
     if not M[META[i]] then M[META[i]] = tonumber(v[i]) or 0 end
   end
   if M.te > 0 then call('ZCARD', B .. 'T') end
-  now, M.off = clock(M.clk, M.off)
+  M.off = clock(M.clk, M.off)
 end
 
 -- A server that restarted or failed over may have lost its last writes: its

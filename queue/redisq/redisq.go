@@ -67,6 +67,8 @@ type Engine struct {
 	keys       []string // of the partitions' hashes
 	appends    []*queue.Coalescer[appendItem, queue.Appended]
 	settles    []*queue.Coalescer[queue.Settlement, queue.Settled]
+	takes      []*queue.Coalescer[takeItem, queue.Taken]
+	rules      sync.Map // name -> *rule, of those that were asked
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
 
@@ -119,6 +121,11 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 				return e.sendSettle(ctx, p, s)
 			},
 			func(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }))
+		e.takes = append(e.takes, queue.NewCoalescer(lanes, flightTimeout, takeItem.size,
+			func(ctx context.Context, items []takeItem) ([]queue.Taken, error) {
+				return e.sendTake(ctx, p, items)
+			},
+			func(_ takeItem, err error) queue.Taken { return queue.Taken{Err: err} }))
 	}
 	if err := e.openStore(ctx, o.Init); err != nil {
 		return nil, err
@@ -153,6 +160,7 @@ func (e *Engine) Close() error {
 		for p := range e.keys {
 			e.appends[p].Close()
 			e.settles[p].Close()
+			e.takes[p].Close()
 		}
 		e.wakers.Wait()
 	})

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -18,6 +17,7 @@ type rule struct {
 	queue.ParsedRule
 	revision int64
 	is       string // what a script compares: the number of what is taken from it, and the revision
+	known    string // with the name, so that no other is the same
 	bound    *bound
 	single   map[string]*bound // for single keys
 }
@@ -38,12 +38,6 @@ func (r *rule) of(key string) *bound {
 	return r.bound
 }
 
-// number is that of what is taken from the rule.
-func (r *rule) number() string {
-	nr, _, _ := strings.Cut(r.is, " ")
-	return nr
-}
-
 func newRule(text []byte, revision int64, is string) (*rule, error) {
 	stored, err := queue.DecodeRule(text)
 	if err != nil {
@@ -52,7 +46,7 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 	if err := stored.Validate(); err != nil {
 		return nil, err
 	}
-	r := &rule{revision: revision, is: is, single: map[string]*bound{}}
+	r := &rule{revision: revision, is: is, known: stored.Name + " " + is, single: map[string]*bound{}}
 	r.Rule = stored
 	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {
 		return nil, err
@@ -268,9 +262,4 @@ func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
 		return 0, errors.Join(queue.ErrCorrupt, fmt.Errorf("a script answered %T in place of a number", v))
 	}
 	return int(n), nil
-}
-
-// Take implements queue.Rules.
-func (e *Engine) Take(context.Context, string, []queue.Take) ([]queue.Taken, error) {
-	return nil, errors.ErrUnsupported
 }

@@ -160,6 +160,14 @@ var (
 	resetRuleSource string
 	//go:embed ruleset.lua
 	rulesetSource string
+	//go:embed tally.lua
+	tallySource string
+	//go:embed slidinglog.lua
+	slidingLogSource string
+	//go:embed concurrency.lua
+	concurrencySource string
+	//go:embed take.lua
+	takeSource string
 	//go:embed attend.lua
 	attendSource string
 )
@@ -203,6 +211,8 @@ var (
 	deleteRuleScript  = assemble(deleteRuleSource, parts(ruleNamesSource), nil, nil)
 	resetRuleScript   = assemble(resetRuleSource, parts(ruleNamesSource), nil, nil)
 	rulesetScript     = assemble(rulesetSource, parts(ruleNamesSource), nil, nil)
+	takeScript        = alone("#!lua", takeSource, clockSource, tallySource, slidingLogSource, concurrencySource)
+	freeScript        = alone("#!lua flags=allow-oom", takeSource, clockSource, tallySource, slidingLogSource, concurrencySource)
 	attendScript      = assemble(attendSource, nil, nil, nil)
 	deadQueuesScript  = assemble(deadQueuesSource, parts(deadSource), nil, nil)
 )
@@ -233,6 +243,13 @@ func assemble(op string, always, ofLanes, ofBeside []string, late ...string) *re
 	}
 	sources = append(sources, late...)
 	return redis.NewScript(strings.Join(append(sources, body), "\n"))
+}
+
+// alone puts shared parts behind a shebang, and an operation without its own behind them: one that is called so often, and does so
+// little, that lib.lua would be most of it.
+func alone(shebang, op string, shared ...string) *redis.Script {
+	_, body, _ := strings.Cut(op, "\n")
+	return redis.NewScript(strings.Join(append(append([]string{shebang, namesSource}, shared...), body), "\n"))
 }
 
 // made is a function that makes those of sources when it is called first, puts them into a table, and

@@ -1,0 +1,249 @@
+package redisq
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// takeItem is a valid question on its way.
+type takeItem struct {
+	rule  *rule
+	bound *bound
+	op    queue.TakeOp
+	key   queue.LaneDigest
+	ask   leaky.Ask
+	err   error // of a question that cannot be asked, as the rule is known here
+}
+
+// askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
+const askNothing queue.TakeOp = 4
+
+func (i takeItem) size() int { return questionBytes + len(i.ask.Lease) }
+
+const (
+	questionBytes = 1 + 2 + 16 + 4 + 1
+	decisionBytes = 1 + 4 + 8 + 8
+
+	// mostReads is how often a rule is read again in a call, because it was changed meanwhile.
+	mostReads = 10
+)
+
+// errStale is the answer to what was asked of a rule as it is no more: nothing was decided.
+var errStale = errors.New("changed since it was read")
+
+// Take implements queue.Rules. Questions are answered by rules as they are known here, if they still are so.
+func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
+	if err := queue.CheckTakes(len(takes)); err != nil {
+		return nil, err
+	}
+	if queue.ValidateRuleName(name) != nil {
+		return nil, unknownRule(name)
+	}
+	answers, open := make([]queue.Taken, len(takes)), make([]int, len(takes))
+	for i := range open {
+		open[i] = i
+	}
+	for range mostReads {
+		stale, err := e.takeFrom(ctx, name, takes, open, answers)
+		if err != nil && len(open) == len(takes) {
+			return nil, err
+		}
+		for _, i := range open {
+			if err != nil {
+				answers[i] = queue.Taken{Err: err}
+			}
+		}
+		if open = stale; len(open) == 0 {
+			return answers, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, name)
+}
+
+// takeFrom asks those questions that are open, and returns those that a rule cannot answer as it was known here.
+func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, open []int, answers []queue.Taken) (stale []int, err error) {
+	r, err := e.ruleOf(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]takeItem, len(open))
+	for k, i := range open {
+		item := takeItem{rule: r, bound: r.of(takes[i].Key), op: takes[i].Op, key: queue.DigestLane(takes[i].Key)}
+		if item.ask, item.err = r.Ask(takes[i], item.bound.limiter); item.err != nil {
+			item.op, item.ask = askNothing, leaky.Ask{}
+		}
+		items[k] = item
+	}
+	got, err := e.takes[e.Partition(r.Name)].Do(ctx, items)
+	if err != nil {
+		return nil, err
+	}
+	for k, a := range got {
+		item := &items[k]
+		if a.Err == errStale {
+			stale = append(stale, open[k])
+			continue
+		}
+		if item.err != nil && a.Err == nil {
+			a = queue.Taken{Err: item.err}
+		}
+		a.Shadow = r.Action == queue.Shadow
+		if item.op == queue.TakeNow && a.Allowed {
+			a.Lease = item.ask.Lease
+		}
+		answers[open[k]] = a
+	}
+	if len(stale) > 0 {
+		e.rules.CompareAndDelete(name, r)
+	}
+	return stale, nil
+}
+
+// ruleOf returns a rule as it is known, or else as it is.
+func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
+	if known, ok := e.rules.Load(name); ok {
+		return known.(*rule), nil
+	}
+	v, err := e.ask(ctx, rulesScript, e.Partition(name), e.instant(), "get", name)
+	if err != nil {
+		return nil, err
+	}
+	answer := list(v)
+	answer.text() // there is no more
+	rows := answer.list()
+	if answer.err != nil {
+		return nil, answer.err
+	}
+	if !rows.more() {
+		return nil, unknownRule(name)
+	}
+	r, err := readRule(rows.list())
+	if err != nil {
+		return nil, err
+	}
+	e.rules.Store(name, r)
+	return r, nil
+}
+
+// sendTake is one flight. What it asks is asked once: it may have been taken though no answer came.
+func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) ([]queue.Taken, error) {
+	answers, err := e.askRules(ctx, takeScript, partition, items)
+	if !errors.Is(err, queue.ErrStoreFull) {
+		return answers, err
+	}
+	// A full store takes nothing in, but lets go.
+	answers = make([]queue.Taken, len(items))
+	var freeing []takeItem
+	var at []int
+	for i, item := range items {
+		answers[i].Err = err
+		if item.op != queue.TakeNow {
+			freeing, at = append(freeing, item), append(at, i)
+		}
+	}
+	if len(freeing) == 0 {
+		return nil, err
+	}
+	freed, err := e.askRules(ctx, freeScript, partition, freeing)
+	for k, i := range at {
+		if answers[i].Err = err; err == nil {
+			answers[i] = freed[k]
+		}
+	}
+	return answers, nil
+}
+
+func (e *Engine) askRules(ctx context.Context, s *redis.Script, partition int, items []takeItem) ([]queue.Taken, error) {
+	groups := byQueue(items, func(i *takeItem) string { return i.rule.known })
+	args := make([]any, 0, 2+4*len(groups))
+	args = append(args, e.instant(), len(groups))
+	for _, g := range groups {
+		r := items[g.items[0]].rule
+		var bounds boundsArg
+		questions := make([]byte, 0, len(g.items)*questionBytes)
+		for _, i := range g.items {
+			item := &items[i]
+			questions = append(questions, byte(item.op))
+			questions = binary.BigEndian.AppendUint16(questions, bounds.index(item.bound))
+			questions = append(questions, item.key[:]...)
+			questions = binary.BigEndian.AppendUint32(questions, uint32(item.ask.Cost))
+			questions = append(questions, byte(len(item.ask.Lease)))
+			questions = append(questions, item.ask.Lease...)
+		}
+		args = append(args, r.Name, r.is, bounds.packed, questions)
+	}
+	v, err := e.unrepeated(ctx, s, partition, args...)
+	if err != nil {
+		return nil, err
+	}
+	answers, r := make([]queue.Taken, len(items)), list(v)
+	for _, g := range groups {
+		readTaken(r.next(), items, g.items, answers)
+	}
+	return answers, r.err
+}
+
+// boundsArg is the bounds of a call, each once.
+type boundsArg struct {
+	bounds []*bound
+	packed []byte
+}
+
+// index is from 1 on, as in Lua. A call has but a few bounds, as a rule.
+func (a *boundsArg) index(b *bound) uint16 {
+	for i := len(a.bounds) - 1; i >= 0; i-- {
+		if a.bounds[i] == b {
+			return uint16(i + 1)
+		}
+	}
+	a.bounds = append(a.bounds, b)
+	a.packed = append(a.packed, b.packed[:]...)
+	return uint16(len(a.bounds))
+}
+
+// readTaken reads the answers of one rule.
+func readTaken(v any, items []takeItem, group []int, answers []queue.Taken) {
+	text, ok := v.(string)
+	if ok && len(text) == decisionBytes*len(group) {
+		for k, i := range group {
+			answers[i].Decision = readDecision(text[decisionBytes*k:], items[i].bound)
+		}
+		return
+	}
+	err := errStale
+	switch {
+	case ok:
+		err = replyErr(text)
+	case v != int64(1):
+		err = fmt.Errorf("%w: a script answered %T in place of decisions", queue.ErrCorrupt, v)
+	}
+	for _, i := range group {
+		answers[i].Err = err
+	}
+}
+
+// readDecision reads what a script packed of a decision.
+func readDecision(text string, b *bound) leaky.Decision {
+	return leaky.Decision{
+		Allowed:    text[0] == 1,
+		Limit:      b.limiter.Limit(),
+		Remaining:  int64(number(text[1:5])),
+		RetryAfter: time.Duration(number(text[5:13])) * time.Microsecond,
+		ResetAfter: time.Duration(number(text[13:21])) * time.Microsecond,
+	}
+}
+
+func number(bytes string) (n uint64) {
+	for i := range len(bytes) {
+		n = n<<8 | uint64(bytes[i])
+	}
+	return n
+}
