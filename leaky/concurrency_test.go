@@ -1,0 +1,45 @@
+package leaky
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// However many come and go, and in whatever way, there are no more places than there may be at once.
+func TestPlacesAreUsedAgain(t *testing.T) {
+	l := Concurrency{Max: 20, TTL: time.Second}
+	tally := l.Fresh().(*held)
+	now := Instant(1_790_000_000_000_000)
+	for i := range 10_000 {
+		now += 20 * ms
+		tally.Take(now, Ask{Lease: strconv.Itoa(i)})
+		if i%3 == 0 {
+			tally.Refund(now, Ask{Lease: strconv.Itoa(i - 4)})
+		}
+	}
+	if n := len(tally.places); n > 21 || len(tally.names) > 20 {
+		t.Errorf("%d places, %d names", n, len(tally.names))
+	}
+}
+
+// Each in a crowd that renews in time keeps its place, and whoever does not loses it.
+func TestPlacesRenewed(t *testing.T) {
+	l := Concurrency{Max: 3, TTL: time.Second}
+	tally := l.Fresh()
+	now := Instant(1_790_000_000_000_000)
+	for range 100 {
+		now += 900 * ms
+		for _, name := range []string{"a", "b", "c"} {
+			if d := tally.Take(now, Ask{Lease: name}); !d.Allowed || d.ResetAfter != time.Second {
+				t.Fatalf("%s: %+v", name, d)
+			}
+		}
+		if tally.Take(now+899*ms, Ask{Lease: "d"}).Allowed {
+			t.Fatal("a fourth among three")
+		}
+	}
+	if !tally.Take(now+sec, Ask{Lease: "d"}).Allowed {
+		t.Fatal("three places are held by nobody")
+	}
+}
