@@ -39,6 +39,7 @@ type Appender struct {
 	log      *slog.Logger
 	specs    *specs
 	absent   *absences
+	gate     Gate
 	patience time.Duration
 
 	begun chan struct{} // closed when Run begins
@@ -48,10 +49,11 @@ type Appender struct {
 var _ queue.Appender = (*Appender)(nil)
 
 // New returns an Appender in front of engine, which Run runs. Neither the engine nor the
-// stream is closed by it.
-func New(engine Engine, stream *Stream) *Appender {
+// stream is closed by it. gate is asked about jobs that go past the engine while that is away; nil
+// lets all through.
+func New(engine Engine, stream *Stream, gate Gate) *Appender {
 	return &Appender{
-		engine: engine, stream: stream, log: stream.log, patience: patience,
+		engine: engine, stream: stream, log: stream.log, gate: gate, patience: patience,
 		specs: newSpecs(engine.Get), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -125,6 +127,7 @@ type entrance struct {
 	jobs    []queue.Job
 	answers []queue.Appended
 	courses []course
+	passage *passage // of those that go past the engine; nil if nobody was asked about them
 }
 
 // part finds those that do not wait for the engine.

@@ -390,7 +390,7 @@ func TestAppendWithoutRun(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 10))
 	f := &faulty{Engine: r}
-	a := New(f, r.stream)
+	a := New(f, r.stream, nil)
 	jobs := []queue.Job{job("a", "1")}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()

@@ -3,7 +3,7 @@
 // and in Go alone:
 //
 //	stream, err := deferred.NewStream(nc, deferred.Options{Replicas: 3})
-//	appender := deferred.New(engine, stream)             // a queue.Appender, for producers
+//	appender := deferred.New(engine, stream, nil)        // a queue.Appender, for producers
 //	readmitter := deferred.NewReadmitter(engine, stream) // the way back, in any number of processes
 //
 // All three are run, stream.Run(ctx) until the others have ended. NATS may be away when they

@@ -159,7 +159,7 @@ func putSpec(t testing.TB, e queue.Specs, s queue.Spec) {
 
 func newAppender(t testing.TB, e Engine, s *Stream) *Appender {
 	t.Helper()
-	a := New(e, s)
+	a := New(e, s, nil)
 	start(t, a.Run)
 	return a
 }

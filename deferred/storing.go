@@ -30,16 +30,17 @@ func (e *entrance) put() {
 		}
 		items, at = append(items, item), append(at, i)
 	}
-	if len(items) == 0 {
+	if items, at = e.pass(items, at); len(items) == 0 {
 		return
 	}
 	var back []int                  // those to withdraw
 	untold := map[string]struct{}{} // queues of which the engine has to hear
 	for k, err := range e.a.stream.Put(e.ctx, items) {
 		i := at[k]
+		said := e.passed(i, err)
 		switch {
 		case err == nil:
-			if e.stored(i, items[k].At) {
+			if e.stored(i, items[k].At, said) {
 				untold[e.jobs[i].Queue] = struct{}{}
 			}
 		case e.courses[i] == aside && !errors.Is(err, queue.ErrOutcomeUnknown):
@@ -50,6 +51,7 @@ func (e *entrance) put() {
 		}
 	}
 	e.withdraw(back)
+	e.unpass()
 	e.tell(untold)
 }
 
@@ -92,14 +94,14 @@ func (e *entrance) refused(i int, job *queue.Job) bool {
 
 // stored answers for a job that NATS has acknowledged, and reports whether the engine
 // has to be told of it.
-func (e *entrance) stored(i int, at time.Time) (untold bool) {
+func (e *entrance) stored(i int, at time.Time, said []queue.Ruled) (untold bool) {
 	answer := &e.answers[i]
 	switch e.courses[i] {
 	case aside:
 		answer.Outcome = queue.Accepted
 	case alone, unsure:
 		untold = !e.a.absent.stray(e.jobs[i].Queue)
-		*answer = queue.Appended{Outcome: queue.Accepted, ID: e.jobs[i].ID, State: queue.Deferred, At: at}
+		*answer = queue.Appended{Outcome: queue.Accepted, ID: e.jobs[i].ID, State: queue.Deferred, At: at, Rules: said}
 	}
 	answer.Ticket = "" // nobody else's business
 	return untold

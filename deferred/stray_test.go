@@ -88,7 +88,7 @@ func TestStraysWhileTheEngineComesBack(t *testing.T) {
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
 	f := &slow{&faulty{Engine: r}, newGate(), newGate()}
-	a := New(f, r.stream)
+	a := New(f, r.stream, nil)
 	a.patience = deadline
 	a.specs.ask = r.Get
 	start(t, a.Run)

@@ -99,7 +99,7 @@ func serveOverflowing(t *testing.T) *overflowing {
 	}
 	t.Cleanup(func() { _ = bolt.Close() })
 	store := &leaving{Engine: bolt}
-	appender := deferred.New(store, stream)
+	appender := deferred.New(store, stream, nil)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- ops.RunOver(ctx, appender.Run, stream.Run) }()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/api"
@@ -42,13 +43,14 @@ type IngressOptions struct {
 
 // Ingress is the front door.
 type Ingress struct {
-	engine *metrics.Engine
-	front  *deferred.Appender // nil without an overflow
-	gauges *metrics.Gauges
-	pull   *pull.Desk
-	pace   *pace
-	server *ops.Server
-	o      IngressOptions
+	engine    *metrics.Engine
+	admission *admission.Admission
+	front     *deferred.Appender // nil without an overflow
+	gauges    *metrics.Gauges
+	pull      *pull.Desk
+	pace      *pace
+	server    *ops.Server
+	o         IngressOptions
 }
 
 // NewIngress binds the listener. What it returns must be run.
@@ -67,12 +69,18 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if i.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
 		return nil, err
 	}
+	away, err := metrics.NewAdmission(o.Registry, o.MaxQueueLabels)
+	if err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
+	i.admission = admission.New(engine, admission.Options{Observer: away, Logger: o.Logger})
 	var front queue.Appender = engine
 	if o.Overflow != nil {
-		i.front = deferred.New(engine, o.Overflow)
+		i.front = deferred.New(engine, o.Overflow, i.admission.Pass)
 		front = i.front
 	}
-	if i.engine, err = metrics.NewEngine(engine, deliver.NewIntake(front, engine), o.Registry, o.MaxQueueLabels); err != nil {
+	front = deliver.NewIntake(admission.NewAppender(i.admission, front), engine) // the target first: it says what a job costs
+	if i.engine, err = metrics.NewEngine(ruled{engine, i.admission}, front, o.Registry, o.MaxQueueLabels); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {
@@ -109,10 +117,11 @@ func (i *Ingress) Run(ctx context.Context) error {
 	}
 	i.o.Logger.Info("ingress listens", "url", i.URL())
 	defer i.o.Logger.Info("ingress stopped")
-	if i.front == nil {
-		return serve(ctx)
+	under := []func(context.Context) error{i.admission.Run}
+	if i.front != nil {
+		under = append(under, i.front.Run)
 	}
-	return ops.RunOver(ctx, serve, i.front.Run) // requests that are let finish still need it
+	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) }) // requests that are let finish still need it
 }
 
 // Close frees the listener of an ingress that is not run.

@@ -48,7 +48,7 @@ func (r *reservoir) comeback(ctx context.Context, count int) (took []float64, er
 			return ctx.Err()
 		}
 	}
-	a := deferred.New(r.engine, r.stream)
+	a := deferred.New(r.engine, r.stream, nil)
 	defer background(ctx, a.Run)()
 	if err := makeFull(ctx, r.engine); err != nil {
 		return nil, err

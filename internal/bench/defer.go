@@ -13,7 +13,7 @@ import (
 // putAside defers count jobs, one a call. Those that went past the engine, because it
 // was kept from answering in time, are stored as well, but cost less: they do not count.
 func (r *reservoir) putAside(ctx context.Context, count int64) (float64, error) {
-	a := deferred.New(r.engine, r.stream)
+	a := deferred.New(r.engine, r.stream, nil)
 	defer background(ctx, a.Run)()
 	v, err := together(ctx, callers, count, func(ctx context.Context) error { return deferOne(ctx, a) })
 	if err != nil {
