@@ -1,6 +1,7 @@
 package leaky
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -34,7 +35,11 @@ func bounded(t *testing.T, l Limiter, tally Tally, now Instant, cost int64) {
 	t.Helper()
 	end := now.Add(longest(l))
 	for at := now; ; at = min(end, at+1+(end-now)/16) {
+		peek, expires := tally.Peek(at, Ask{Cost: cost, Lease: "one more"}), tally.Expires(at)
 		d := tally.Take(at, Ask{Cost: cost, Lease: "one more"})
+		if d != peek || expires > at.Add(longest(l)) {
+			t.Fatalf("%+v: %+v, peek %+v, expires behind %d", l, d, peek, expires-at)
+		}
 		if d.Remaining < 0 || d.Remaining > l.Limit() || d.ResetAfter < 0 || d.ResetAfter > longest(l) {
 			t.Fatalf("%+v: %+v", l, d)
 		}
@@ -73,6 +78,20 @@ func TestClockRunsBack(t *testing.T) {
 				for _, cost := range []int64{1, l.Limit()} {
 					bounded(t, l, relived(rnd, l, now+Instant(rnd.Int64N(back))), now, cost)
 				}
+			}
+		}
+	}
+}
+
+// A clock that ran back a little, into the window before, lets nothing more through.
+func TestClockRunsBackIntoTheWindowBefore(t *testing.T) {
+	const t0 = 1_790_000_000 * sec
+	for _, l := range append(five(), Gap{Least: time.Second}) {
+		tally := l.Fresh()
+		tally.Take(t0, Ask{Cost: l.Limit(), Lease: "a"})
+		for _, back := range []Instant{1, 1000, 500_000} {
+			if d := tally.Take(t0-back, Ask{Lease: "b"}); d.Allowed || d.Remaining != 0 {
+				t.Errorf("%s, %d back: %+v", l.Algorithm(), back, d)
 			}
 		}
 	}
@@ -123,7 +142,7 @@ func TestNumbersChangeKeepsWhatWasTaken(t *testing.T) {
 		{"a shorter log", SlidingLog{10, minute, 0}, SlidingLog{10, second, 0}, 10},
 		{"a packed log", SlidingLog{10, minute, 0}, SlidingLog{10, minute, second}, 1},
 		{"two windows", SlidingCounter{10, minute}, SlidingCounter{100, minute}, 91},
-		{"two others", SlidingCounter{10, minute}, SlidingCounter{100, second}, 100},
+		{"two others, with the same end", SlidingCounter{10, 2 * second}, SlidingCounter{100, second}, 100},
 		{"more places", Concurrency{10, minute}, Concurrency{100, minute}, 91},
 		{"fewer places", Concurrency{10, minute}, Concurrency{4, minute}, 0},
 		{"shorter leases", Concurrency{10, minute}, Concurrency{10, second}, 1},
@@ -141,6 +160,47 @@ func TestNumbersChangeKeepsWhatWasTaken(t *testing.T) {
 		}
 		if remaining != c.remaining {
 			t.Errorf("%s: %d remaining, want %d", c.name, remaining, c.remaining)
+		}
+	}
+}
+
+func TestRestoreRefuses(t *testing.T) {
+	state := func(letter byte, numbers ...int64) []byte {
+		b := []byte{letter}
+		for _, n := range numbers {
+			b = binary.AppendVarint(b, n)
+		}
+		return b
+	}
+	second := time.Second
+	named := append(state(stateConcurrency, 2, 1), 'a')
+	named = binary.AppendVarint(binary.AppendVarint(named, 1), 1000)
+	named = append(binary.AppendVarint(named, 1), 'a')
+	named = binary.AppendVarint(binary.AppendVarint(named, 1), 1000)
+	for name, c := range map[string]struct {
+		limiter Limiter
+		state   []byte
+	}{
+		"nothing":                 {Meter{PerSecond(1), 5}, nil},
+		"another algorithm":       {Meter{PerSecond(1), 5}, state(stateFixedWindow, 5, 5)},
+		"an instant beyond 2^53":  {Meter{PerSecond(1), 5}, state(stateMeter, 1<<53+1, 0)},
+		"a remainder below 0":     {Meter{PerSecond(1), 5}, state(stateMeter, 1000, -1)},
+		"one number too few":      {Meter{PerSecond(1), 5}, state(stateMeter, 1000)},
+		"one number too many":     {Meter{PerSecond(1), 5}, state(stateMeter, 1000, 0, 0)},
+		"a count below 0":         {FixedWindow{5, second}, state(stateFixedWindow, 1000, -1)},
+		"a count above all":       {FixedWindow{5, second}, state(stateFixedWindow, 1000, MaxLimit+1)},
+		"a period of 0":           {SlidingCounter{5, second}, state(stateSlidingCounter, 0, 1000, 1, 1)},
+		"entries that run back":   {SlidingLog{5, second, 0}, state(stateSlidingLog, 2, 1000, 1, -1, 1)},
+		"two of one instant":      {SlidingLog{5, second, 0}, state(stateSlidingLog, 2, 1000, 1, 0, 1)},
+		"an entry of no cost":     {SlidingLog{5, second, 0}, state(stateSlidingLog, 1, 1000, 0)},
+		"more than there ever is": {SlidingLog{5, second, 0}, state(stateSlidingLog, 2, 1000, MaxLimit, 1, 1)},
+		"too many entries":        {SlidingLog{5, second, 0}, state(stateSlidingLog, MaxEntries+1)},
+		"a place without a name":  {Concurrency{5, second}, state(stateConcurrency, 1, 0, 1, 1000)},
+		"a name that is cut":      {Concurrency{5, second}, state(stateConcurrency, 1, 5)},
+		"two of one name":         {Concurrency{5, second}, named},
+	} {
+		if tally, err := c.limiter.Restore(c.state); !errors.Is(err, ErrState) || tally != nil {
+			t.Errorf("%s: %v, %v", name, tally, err)
 		}
 	}
 }

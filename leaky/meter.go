@@ -121,15 +121,12 @@ func (m Meter) owed(l Level, now Instant) (us, rest int64) {
 	return us, rest
 }
 
-// units is what is owed in units of T, rounded up. The quotient is taken in floating point, where it may be wrong by one, and
-// then put right: so it is the same wherever it is computed.
+// units is what is owed in units of T, rounded up. The quotient is taken in floating point, where it may be too low, never too
+// high, and then put right: so it is the same wherever it is computed.
 func (m Meter) units(us, rest int64) int64 {
 	k := int64(float64(us) * float64(m.Rate.n) / float64(m.Rate.d))
 	for less(m.Rate, k, us, rest) {
 		k++
-	}
-	for k > 0 && !less(m.Rate, k-1, us, rest) {
-		k--
 	}
 	return k
 }

@@ -130,11 +130,21 @@ func TestMeterIsExactAtItsBounds(t *testing.T) {
 			if got != k+max(0, more) {
 				t.Fatalf("%v: %d + %d/%d are %d units, want %d", rate, us, rest, rate.n, got, k+max(0, more))
 			}
-			guess := int64(float64(us) * float64(rate.n) / float64(rate.d))
-			corrected = corrected || guess > got-1 && more > 0 || guess < got && more == 0
+			corrected = corrected || got != int64(float64(us)*float64(rate.n)/float64(rate.d)) && more == 0
 		}
 	}
 	if !corrected {
 		t.Error("the quotient was always right")
+	}
+}
+
+// What a remainder is of another rate, or planted, is less than a microsecond.
+func TestMeterRemainderOfAnotherRate(t *testing.T) {
+	const t0 = 1_790_000_000 * sec
+	m := Meter{Rate: PerSecond(1), Burst: 5}
+	for _, rem := range []int64{-5, 0, 1, maxNumerator, 1 << 62} {
+		if d := m.Peek(Level{TAT: t0 + sec, Rem: rem}, t0, 1); d.Remaining < 3 || d.ResetAfter > 2*time.Second+time.Microsecond {
+			t.Errorf("remainder %d: %+v", rem, d)
+		}
 	}
 }

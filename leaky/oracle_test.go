@@ -340,7 +340,7 @@ func randomConcurrency(r *trial) {
 }
 
 func TestAgainstOracles(t *testing.T) {
-	const traces, steps = 10_000, 25
+	const traces, steps = 10_000, 20
 	for _, c := range []struct {
 		name string
 		make func(*trial)
