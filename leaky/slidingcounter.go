@@ -11,10 +11,10 @@ import (
 // had come evenly: before x (Period - elapsed) / Period (J. Desgats, "How we built rate limiting capable of scaling to millions
 // of domains", Cloudflare, 2017, who saw 0.003 % of requests decided wrongly).
 //
-// Error: it takes for more than it is by at most before x (Period - elapsed) / Period, rounded up, when all of the window before
-// came early in it, and for less by at most before x elapsed / Period, when all of it came late.
+// Error: it counts at most before x (Period - elapsed) / Period, rounded up, too much, when all of the window before came
+// early, and at most before x elapsed / Period too little, when all of it came late.
 //
-// Worst burst: Max at once, and less than Max + before x elapsed / Period over a Period and so fewer than 2 x Max.
+// Worst burst: Max at once. Within any Period at most Max + before x elapsed / Period, so fewer than 2 x Max.
 //
 // Memory: one instant and two counts, whatever the numbers are.
 type SlidingCounter struct {
