@@ -12,6 +12,13 @@ type Job struct {
 	queue.Reservation
 	// Spec is that of the job's queue, of Reservation.Revision or later.
 	Spec queue.Spec
+	// Deadline is until when it may be tried again, by this process's clock; zero is for ever.
+	Deadline time.Time
+}
+
+// Last reports whether there will be no other try if this one fails now, to be tried again after that long.
+func (j *Job) Last(after time.Duration) bool {
+	return j.Attempt >= j.Spec.Retry.MaxAttempts || !j.Deadline.IsZero() && time.Now().Add(after+settleMargin).After(j.Deadline)
 }
 
 // Handler does the work of a job. It is called from many goroutines, each time

@@ -21,6 +21,10 @@ const (
 
 	// specPause keeps a job whose spec cannot be read from going round and round.
 	specPause = 100 * time.Millisecond
+
+	// settleMargin is how long before its deadline a try is taken to come too late: what counts is when the
+	// engine has the settlement of the one before.
+	settleMargin = time.Second
 )
 
 var errExited = errors.New("the handler ended its goroutine instead of returning")
@@ -82,6 +86,10 @@ func (r *run) do() {
 		return
 	}
 	r.job.Spec = *spec
+	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
+		asked := r.departs.Add(-r.job.In) // the reply was not before, so the job is as old as it said, or older
+		r.job.Deadline = asked.Add(deadline - r.job.Age)
+	}
 	r.slack = spec.Slack.D()
 	if spec.Fastest().Unlimited() {
 		r.slack = max(r.slack, unlimitedSlack)

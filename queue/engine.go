@@ -244,6 +244,8 @@ type Reservation struct {
 	// Revision is that of the queue's spec, for caches of it.
 	Revision   int64
 	AppendedAt time.Time
+	// Age is how long ago that was when the reply came, by the engine's clock.
+	Age time.Duration
 }
 
 // Fence tells the present holder of a job from earlier ones. It is opaque:

@@ -112,6 +112,35 @@ func endToEnd(t *testing.T, e queue.Engine) {
 	}
 }
 
+// A queue's deadline makes an attempt the last one, and who is accepted is not forgotten.
+func TestPutOffBeyondTheDeadline(t *testing.T) {
+	engines.Each(t, func(t *testing.T, e queue.Engine) {
+		p := start(t, nil, func(p *peer) {
+			p.onRcpt = func(to string) error {
+				if to == "off@example.com" {
+					return &smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 0}, Message: "wait 1 hour"}
+				}
+				return nil
+			}
+		})
+		set := p.target(t, nil)
+		spec := queue.Spec{Rate: leaky.PerSecond(100), Retry: queue.Retry{Deadline: queue.Duration(10 * time.Minute)}}
+		both := copyTo{handler{sender(t, Options{}), set}}
+		if info := run(t, e, spec, 3, both, nil, drained); info.Dead != 3 || len(p.got()) != 3 {
+			t.Errorf("%d dead, sent %d times", info.Dead, len(p.got()))
+		}
+	})
+}
+
+// copyTo sends to one who is put off, too.
+type copyTo struct{ handler }
+
+func (h copyTo) Handle(ctx context.Context, job *drain.Job, g drain.Gate) error {
+	both := *job
+	both.Payload = []byte(`{"to": ["a@example.com", "off@example.com"], "text": "x"}`)
+	return h.handler.Handle(ctx, &both, g)
+}
+
 // A server that hangs up behind the final dot: no job is sent twice, unless on_unknown says retry.
 func TestHangsUpBehindTheDot(t *testing.T) {
 	for _, fate := range []string{queue.UnknownHold, queue.UnknownDead, queue.UnknownRetry} {

@@ -190,6 +190,40 @@ func answers(of string, code, class, subject, detail int) map[string]*smtp.SMTPE
 	return m
 }
 
+// A try that could not be followed by another in time is the last one: who is accepted then is sent to.
+func TestRecipientsAndTheDeadline(t *testing.T) {
+	for _, c := range []struct {
+		left, backoff time.Duration // until the deadline
+		says          string        // by the server
+		want          queue.Verdict
+	}{
+		{0, time.Minute, "no", queue.Fail}, // there is none
+		{time.Hour, time.Minute, "no", queue.Fail},
+		{50 * time.Second, time.Minute, "no", queue.Bury},
+		{time.Hour, time.Minute, "wait 2 hours", queue.Bury},
+		{3 * time.Hour, time.Minute, "wait 2 hours", queue.Fail},
+		{-time.Second, time.Millisecond, "no", queue.Bury},
+	} {
+		p := start(t, nil, func(p *peer) {
+			p.onRcpt = func(to string) error {
+				if to[0] == 'b' {
+					return &smtp.SMTPError{Code: 450, EnhancedCode: smtp.EnhancedCode{4, 2, 0}, Message: c.says}
+				}
+				return nil
+			}
+		})
+		job := jobOf(`{"to": ["a@x.de", "b@x.de"], "text": "x"}`)
+		job.Spec.Retry.MinBackoff, job.Spec.Retry.MaxBackoff, job.Spec.Retry.Jitter = queue.Duration(c.backoff), queue.Duration(c.backoff), "none"
+		if c.left != 0 {
+			job.Deadline = time.Now().Add(c.left)
+		}
+		err := sender(t, Options{}).Deliver(t.Context(), job, opened(), p.target(t, nil))
+		if said := drain.What(err); said.Verdict != c.want || len(p.got()) != map[bool]int{true: 1, false: 0}[c.want == queue.Bury] {
+			t.Errorf("%v left, backoff %v, %q: %v, sent %d times", c.left, c.backoff, c.says, err, len(p.got()))
+		}
+	}
+}
+
 // A connection that is lost before the final dot means that nothing was sent; after it, that nobody knows. What the server
 // may have is never said to be failed.
 func TestLost(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
 )
 
 // transaction is one message under way.
@@ -58,8 +59,8 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	if err := t.recipients(ctx); err != nil {
 		return t.good(err), err
 	}
-	if len(t.put) > 0 && t.job.Attempt < t.job.Spec.Retry.MaxAttempts || len(t.accepted) == 0 {
-		return true, t.putOff()
+	if next := t.next(); len(t.put) > 0 && !t.job.Last(next) || len(t.accepted) == 0 {
+		return true, t.putOff(next)
 	}
 	r, err := t.command("DATA")
 	if err != nil {
@@ -192,7 +193,7 @@ func (t *transaction) lost(ctx context.Context, err error, answers int) error {
 
 // putOff says what becomes of a message that was sent to nobody: if some of its recipients were put off, those who were
 // accepted wait for them, for the one job is sent once.
-func (t *transaction) putOff() error {
+func (t *transaction) putOff(next time.Duration) error {
 	var b strings.Builder
 	b.WriteString("sent to nobody")
 	if len(t.put) > 0 {
@@ -205,14 +206,20 @@ func (t *transaction) putOff() error {
 	if len(t.put) == 0 {
 		return drain.Permanent(err)
 	}
+	return drain.RetryAt(err, time.Now().Add(next))
+}
+
+// next is how long to wait before the next try: as those who were put off were told, or the queue's backoff. It is chosen here, for with it the deadline
+// is or is not kept.
+func (t *transaction) next() time.Duration {
 	var longest time.Duration
 	for _, r := range t.put {
 		longest = max(longest, wait(r.reply.text))
 	}
 	if longest > 0 {
-		return drain.RetryAt(err, time.Now().Add(longest))
+		return min(longest, queue.MaxBackoffLimit)
 	}
-	return err
+	return t.job.Spec.Retry.Backoff(t.job.Attempt)
 }
 
 // answered is an answer that is not what was hoped for.

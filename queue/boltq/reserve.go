@@ -350,7 +350,7 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 		v := queue.Reservation{
 			Job:   queue.Job{Queue: l.spec.Name, ID: j.id},
 			Fence: h.fence.text(), In: h.departs.Sub(now), Lease: l.spec.Lease.D(),
-			Attempt: h.attempt, Revision: l.revision, AppendedAt: j.appended.Time(),
+			Attempt: h.attempt, Revision: l.revision, AppendedAt: j.appended.Time(), Age: now.Sub(j.appended),
 		}
 		if faults[i] == nil {
 			faults[i] = queue.UnpackRecord(records[i], &v.Job)

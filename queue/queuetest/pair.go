@@ -137,7 +137,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 		var b strings.Builder
 		b.WriteString(kind(err))
 		for _, v := range res.Jobs {
-			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s %s %s cost %d %s", v.Queue, v.ID, v.In, v.Lease, v.Attempt, micro(v.AppendedAt),
+			fmt.Fprintf(&b, "\n  %s/%s in %v lease %v attempt %d appended %s, %v ago, %s %s cost %d %s", v.Queue, v.ID, v.In, v.Lease, v.Attempt, micro(v.AppendedAt), v.Age,
 				v.Payload, v.ContentType, v.Cost, place(v.Job))
 		}
 		slices.Sort(res.Expired) // those of one instant have no order

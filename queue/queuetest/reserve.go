@@ -20,13 +20,13 @@ var reserveRules = []rule{
 		r.clock.Advance(time.Second)
 		r.accept(s.Name, "b")
 		v := r.grant(s.Name, 2, "a")[0]
-		if v.Queue != "q" || v.In != 0 || v.Lease != 7*time.Second || v.Attempt != 1 || v.Revision != rev || !v.AppendedAt.Equal(t0.Time()) ||
+		if v.Queue != "q" || v.In != 0 || v.Lease != 7*time.Second || v.Attempt != 1 || v.Revision != rev || !v.AppendedAt.Equal(t0.Time()) || v.Age != time.Second ||
 			v.Cost != 2 || v.Headers["X"] != "y" || v.ContentType != "text/plain" || string(v.Payload) != string(j.Payload) {
 			r.Errorf("got %+v", v)
 		}
 		r.clock.Advance(80 * time.Millisecond)
 		w := r.grant(s.Name, 2, "b")[0]
-		if w.In != 20*time.Millisecond || w.Fence == v.Fence || !w.AppendedAt.Equal(t0.Add(time.Second).Time()) {
+		if w.In != 20*time.Millisecond || w.Fence == v.Fence || !w.AppendedAt.Equal(t0.Add(time.Second).Time()) || w.Age != 80*time.Millisecond {
 			r.Errorf("got %+v", w)
 		}
 	}},

@@ -76,6 +76,10 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		number, text := s.text(), s.text()
 		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key", e.keys[partition]+"q"+number, "error", text)
 	}
+	now := micros(l.int())
+	for i := range out.Jobs {
+		out.Jobs[i].Age = now.Sub(out.Jobs[i].AppendedAt)
+	}
 	return out, l.err
 }
 

@@ -3,7 +3,7 @@
 --
 -- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
 --              name of the pull queue that is asked for or ''
--- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us, garbage, expired, lost, answers, errors}:
+-- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us, garbage, expired, lost, answers, errors, now}:
 --          expired {queue name...}, one a lease; lost {queue name, slots...}; errors {queue number, text...};
 --          answers {queue name, revision, lease in us, rows} with rows six entries a job:
 --          id, epoch, fence, attempt, departs in us from now, job
@@ -118,4 +118,4 @@ else
 end
 finish()
 local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)
-return { next_in, backup, garbage, expired, lost, answers, errors }
+return { next_in, backup, garbage, expired, lost, answers, errors, now }
