@@ -22,7 +22,7 @@ var (
 	// handler returns is not settled.
 	ErrLeaseLost = errors.New("the lease was lost")
 	// ErrStopping: the drainer is stopping and its grace period is over, or the
-	// job had not started. The job is given back.
+	// job had not started. The job is given back, or unknown; see Handler.
 	ErrStopping = errors.New("the drainer is stopping")
 )
 
@@ -61,6 +61,10 @@ func Down(err error) error { return marked(err, Said{Verdict: queue.Down}) }
 // what becomes of it.
 func Unknown(err error) error { return marked(err, Said{Verdict: queue.Hold}) }
 
+// Unsent marks an error of a handler that knows, behind the gate, that the receiver has nothing of the job: because it was
+// interrupted, say. The job is given back: it keeps its turn and spends no attempt.
+func Unsent(err error) error { return marked(err, Said{Verdict: queue.Release}) }
+
 // Trouble marks an error as the target's fault, whosever job it was: the circuit counts it. What another
 // mark in it says stands.
 func Trouble(err error) error {
@@ -74,7 +78,7 @@ func IsPermanent(err error) bool { return What(err).Verdict == queue.Bury }
 
 // Said is what an error of a handler says.
 type Said struct {
-	Verdict  queue.Verdict // Fail without a mark, Hold of Unknown, whatever the queue makes of it
+	Verdict  queue.Verdict // Fail without a mark, Hold of Unknown, whatever the queue makes of it, Release of Unsent
 	Until    time.Time     // of RetryAt and of the throttled
 	LaneOnly bool
 	Trouble  bool

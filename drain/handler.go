@@ -34,6 +34,7 @@ func (j *Job) Last(after time.Duration) bool {
 //	Throttled(until)    nothing leaves the queue until then; the job spends no attempt
 //	Down(err)           the target is down; the job spends no attempt
 //	Unknown(err)        it may have been sent; the queue's on_unknown decides
+//	Unsent(err)         nothing was sent; given back
 //	RetryAt(err, at)    tried again, not before at; dead at max_attempts
 //	any other error     tried again after the queue's backoff; dead at max_attempts
 //
@@ -45,7 +46,8 @@ func (j *Job) Last(after time.Duration) bool {
 // ctx is cancelled when the lease is lost, or could not be extended in time, or at the end
 // of the grace period of a drainer that stops (see context.Cause). What the handler returns
 // after a lost lease is not settled; when the lease was only not extended, nil is. A job
-// whose handler returns with the cancellation at the end of the grace period is given back.
+// whose handler returns with the cancellation at the end of the grace period is given back; but behind the gate it
+// counts as Unknown where the queue's on_unknown is hold or dead, for nobody knows how far it came. One that does says Unsent.
 type Handler interface {
 	Handle(ctx context.Context, job *Job, gate Gate) error
 }

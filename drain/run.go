@@ -289,18 +289,24 @@ func (r *run) finish(err error) {
 	case panicked:
 	case said.Verdict == queue.Bury:
 		verdict = queue.Bury
-	case errors.Is(err, ErrLate):
+	case said.Verdict == queue.Release, errors.Is(err, ErrLate):
 		verdict = queue.Release
 		if why == 0 {
 			why = Handlers
-			if late {
+			switch {
+			case late:
 				why = Late
+			case r.part.d.work.Err() != nil:
+				why = Interrupted
 			}
 		}
 	case passed.IsZero() && refused != 0:
 		verdict = queue.Release
 	case r.part.d.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)):
 		verdict, why = queue.Release, Interrupted
+		if !passed.IsZero() && r.job.Spec.Lends() && said == (Said{Verdict: queue.Fail}) { // as when its lease runs out: who broke off behind the gate, and says no more, may have sent it
+			verdict, err = r.job.Spec.Fate(), fmt.Errorf("broken off by the drainer's end; it may have been sent: %w", err)
+		}
 	default:
 		verdict = said.Verdict
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -136,6 +137,58 @@ func TestGrace(t *testing.T) {
 			t.Errorf("released %v", w.released)
 		}
 	})
+}
+
+// What may have been sent must not go out again unseen: a handler that was let out, and says no more than that it was cancelled, knows
+// as little as one whose lease ran out.
+func TestGraceAndUnknown(t *testing.T) {
+	for on, fate := range map[string]queue.Verdict{"": queue.Release, queue.UnknownRetry: queue.Release, queue.UnknownHold: queue.Hold, queue.UnknownDead: queue.Bury} {
+		synctest.Test(t, func(t *testing.T) {
+			cancelled := map[string]func(context.Context) error{
+				"plain": func(ctx context.Context) error { return ctx.Err() },
+				"cause": func(ctx context.Context) error { return fmt.Errorf("sending: %w", context.Cause(ctx)) },
+			}
+			sure := map[string]func(context.Context) error{
+				"unsent": func(ctx context.Context) error { return Unsent(ctx.Err()) },
+				"late":   func(ctx context.Context) error { return fmt.Errorf("%w: %w", ErrLate, ctx.Err()) },
+				"down":   func(ctx context.Context) error { return Down(ctx.Err()) },
+			}
+			f := newFake().queue("q", leaky.Unlimited, func(s *queue.Spec) { s.OnUnknown = on })
+			var jobs []queue.Reservation
+			for _, id := range []string{"plain", "cause", "unsent", "late", "down", "before"} {
+				jobs = append(jobs, job("q", id, 0))
+			}
+			f.answers(answer{jobs: jobs})
+			w := newWatch()
+			run := drainWith(t, f, handlerOf(func(ctx context.Context, job *Job, gate Gate) error {
+				if job.ID == "before" { // it never asked its gate
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				if err := gate.Wait(ctx); err != nil {
+					return err
+				}
+				<-ctx.Done()
+				if answer := sure[job.ID]; answer != nil {
+					return answer(ctx)
+				}
+				return cancelled[job.ID](ctx)
+			}), Options{Grace: 7 * time.Second, Observer: w})
+			time.Sleep(time.Second)
+			run.finish()
+			v := f.verdicts()
+			for id := range cancelled {
+				if v[id].Verdict != fate || fate != queue.Release && !strings.HasPrefix(v[id].Reason, "broken off by the drainer's end; it may have been sent: ") {
+					t.Errorf("on_unknown %q: %s was settled as %+v, want %v", on, id, v[id].Settlement, fate)
+				}
+			}
+			for _, id := range []string{"unsent", "late", "down", "before"} {
+				if v[id].Verdict != queue.Release {
+					t.Errorf("on_unknown %q: %s was settled as %+v, want it given back", on, id, v[id].Settlement)
+				}
+			}
+		})
+	}
 }
 
 // deaf is an engine whose calls do not end with their contexts, but with hang.

@@ -131,10 +131,10 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// interrupted says that a delivery's context ended, if it did; else what went wrong.
+// interrupted says that a delivery's context ended, if it did, and that nothing was sent unless a mark around it says otherwise; else what went wrong.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
 	}
 	var timeout net.Error
 	if errors.As(err, &timeout) && timeout.Timeout() {

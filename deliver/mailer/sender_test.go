@@ -266,7 +266,7 @@ func TestStoppedBehindTheDot(t *testing.T) {
 	err := stopped(func(p *peer, do func() error) { p.onData = func(int) error { return do() } })
 	wants(t, err, queue.Hold, drain.ErrStopping.Error())
 	err = stopped(func(p *peer, do func() error) { p.onRcpt = func(string) error { return do() } })
-	wants(t, err, queue.Fail)
+	wants(t, err, queue.Release)
 	if !errors.Is(err, drain.ErrStopping) {
 		t.Errorf("before the dot: %v", err)
 	}

@@ -90,7 +90,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	if drain.What(err).Verdict == queue.Hold { // it may be out, whoever does not wait for the answer
 		return drain.Unknown(interrupted)
 	}
-	return interrupted
+	return drain.Unsent(interrupted)
 }
 
 func (s *Sender) ready() error {

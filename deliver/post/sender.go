@@ -88,7 +88,7 @@ func explain(ctx context.Context, a *attempt, d *tlsDialer, req *http.Request, e
 		if a.sent() {
 			return drain.Unknown(err) // no fault of the receiver's
 		}
-		return err
+		return drain.Unsent(err)
 	case errors.Is(refused, errTwice):
 		return drain.Trouble(drain.Unknown(refused))
 	case refused != nil:
