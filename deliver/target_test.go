@@ -22,6 +22,9 @@ func TestParse(t *testing.T) {
 		Method: "POST", URL: "https://api.example.com:8443/v1/send?x=1", Timeout: queue.Duration(250 * time.Millisecond),
 		Headers: map[string]string{"Authorization": "Bearer s3cret", "X-A": ""},
 	}
+	if err := want.Check("deliver.http"); err != nil {
+		t.Fatal(err)
+	}
 	if !reflect.DeepEqual(*target.Setting.(*post.Target), want) {
 		t.Errorf("%+v, want %+v", *target.Setting.(*post.Target), want)
 	}

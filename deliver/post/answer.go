@@ -25,16 +25,8 @@ const (
 
 // read judges an answer. What it tells of it has no secrets of job and target.
 func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) error {
-	a.mu.Lock()
-	a.timer.Stop() // the answer is known; its body has a time of its own
-	a.timer = time.AfterFunc(drainTime, func() { a.cancel(errTimeout) })
-	a.mu.Unlock()
 	defer answer.Body.Close()
-	head := make([]byte, 4*excerptBytes) // so that nothing to hide is cut in two before it is found
-	n, err := io.ReadFull(answer.Body, head)
-	if err == nil {
-		_, _ = io.CopyN(io.Discard, answer.Body, drainBytes)
-	}
+	head := a.beginning(answer.Body)
 	now := time.Now()
 	again, asked := retryAfter(answer.Header, now)
 	meaning := target.outcome(answer.StatusCode, asked)
@@ -45,10 +37,10 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	if answer.StatusCode >= 300 && answer.StatusCode <= 399 {
 		text += " (redirects are not followed)"
 	}
-	if e := queue.Cut(hide(excerpt(head[:n]), job, target), excerptBytes); e != "" {
+	if e := queue.Cut(hide(excerpt(head), job, target), excerptBytes); e != "" {
 		text += ": " + e
 	}
-	err = errors.New(text)
+	err := errors.New(text)
 	switch meaning {
 	case Dead:
 		return drain.Permanent(err)
@@ -64,6 +56,22 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 		err = drain.Trouble(err)
 	}
 	return err
+}
+
+// beginning reads a body, and returns how it begins. The answer is known: this has a time of its own.
+func (a *attempt) beginning(body io.Reader) []byte {
+	if body == http.NoBody {
+		return nil
+	}
+	a.mu.Lock()
+	a.within(drainTime)
+	a.mu.Unlock()
+	head := make([]byte, 4*excerptBytes) // so that nothing to hide is cut in two before it is found
+	n, err := io.ReadFull(body, head)
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, body, drainBytes)
+	}
+	return head[:n]
 }
 
 // excerpt makes what can be shown to people of the beginning of an answer.

@@ -26,11 +26,21 @@ type attempt struct {
 	timeout time.Duration
 
 	mu      sync.Mutex
-	timer   *time.Timer // for the connection, then for the answer
+	timer   *time.Timer // for the connection, then for the answer, then for its body
+	due     time.Time   // when that is over
 	conn    *conn       // that the request was let out on
 	wrote   int64       // what conn had written before
 	refused error       // why it was not
 	over    bool        // too late for the first connection
+}
+
+func attempting(ctx context.Context, gate drain.Gate, timeout time.Duration) *attempt {
+	a := &attempt{gate: gate, timeout: timeout}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.within(time.Until(gate.Closes()))
+	return a
 }
 
 func (a *attempt) end() {
@@ -40,20 +50,34 @@ func (a *attempt) end() {
 	a.cancel(nil)
 }
 
+// within gives what comes next its time. a.mu is held.
+func (a *attempt) within(d time.Duration) {
+	a.due = time.Now().Add(d)
+	if a.timer == nil {
+		a.timer = time.AfterFunc(d, a.ranOut)
+	} else {
+		a.timer.Reset(d)
+	}
+}
+
+// ranOut ends what took too long. A dial goes on, for the next job.
+func (a *attempt) ranOut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case time.Now().Before(a.due): // something else has begun at this moment
+	case a.conn == nil:
+		a.over = true
+		a.cancel(errUnready)
+	default:
+		a.cancel(errTimeout)
+	}
+}
+
 func (a *attempt) refusal() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.refused
-}
-
-// unready gives up waiting for a connection. The dial goes on, for the next job.
-func (a *attempt) unready() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.conn == nil {
-		a.over = true
-		a.cancel(errUnready)
-	}
 }
 
 // gotConn is where the request waits for its departure. net/http calls it in
@@ -110,8 +134,7 @@ func (a *attempt) pass(c *conn) error {
 		return errUnready
 	}
 	if a.conn == nil {
-		a.timer.Stop()
-		a.timer = time.AfterFunc(a.timeout, func() { a.cancel(errTimeout) })
+		a.within(a.timeout)
 	}
 	a.conn, a.wrote = c, c.wrote.Load()
 	return nil

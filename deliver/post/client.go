@@ -47,11 +47,8 @@ func (c *Client) Close() error { return c.sender.Close() }
 // departure. Its error is what a drain.Handler returns, and tells whether the receiver may have the request: one marked
 // drain.Unknown says that it may, all others that it has not.
 func (c *Client) Do(ctx context.Context, gate drain.Gate, timeout time.Duration, req *http.Request) (*Answer, error) {
-	a := &attempt{gate: gate, timeout: timeout}
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a := attempting(ctx, gate, timeout)
 	defer a.end()
-	a.timer = time.AfterFunc(time.Until(gate.Closes()), a.unready)
-
 	// A request that could not be written to its end was not understood by anybody: its length is given.
 	var broken atomic.Bool
 	trace := httptrace.ClientTrace{GotConn: a.gotConn, WroteRequest: func(w httptrace.WroteRequestInfo) { broken.Store(w.Err != nil) }}

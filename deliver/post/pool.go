@@ -27,7 +27,13 @@ type pools struct {
 	dialer *dialer
 
 	mu    sync.Mutex
-	known map[string]*pool // by fingerprint; bounded by maxPools
+	known map[poolKey]*pool // bounded by maxPools
+}
+
+// poolKey is what targets agree in that share connections.
+type poolKey struct {
+	print string
+	most  int // of them
 }
 
 // of returns the pool of a target.
@@ -38,16 +44,16 @@ func (p *pools) of(t *Target) (*pool, error) {
 	if t.MaxConnections != nil {
 		most = *t.MaxConnections
 	}
-	print := t.TLS.fingerprint() + t.proxy.fingerprint() + "," + strconv.Itoa(most) + ","
-	found := p.known[print]
+	key := poolKey{t.fingerprint(), most}
+	found := p.known[key]
 	if found == nil {
 		config, err := t.TLS.config(p.o.TLS)
 		if err != nil {
 			return nil, err
 		}
 		base, _ := (*TLS)(nil).config(p.o.TLS) // it asks nothing, so there is no error
-		found = p.make(&tlsDialer{p.dialer, config, base, t.proxy, print}, most)
-		p.known[print] = found
+		found = p.make(&tlsDialer{p.dialer, config, base, t.proxy, key.print + "," + strconv.Itoa(most) + ","}, most)
+		p.known[key] = found
 	}
 	found.used = time.Now()
 	if len(p.known) > maxPools {
@@ -76,10 +82,10 @@ func (p *pools) make(d *tlsDialer, most int) *pool {
 // evict lets go of the pool that was not used for longest. What is under way in it ends as it would, and its connections
 // when they have been idle for a while.
 func (p *pools) evict() {
-	var oldest string
-	for print, pool := range p.known {
+	var oldest poolKey
+	for key, pool := range p.known {
 		if o := p.known[oldest]; o == nil || pool.used.Before(o.used) {
-			oldest = print
+			oldest = key
 		}
 	}
 	p.known[oldest].transport.CloseIdleConnections()

@@ -20,7 +20,10 @@ const epoch = 1e9
 // receiver's own clock.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	value := strings.TrimSpace(h.Get("Retry-After"))
-	if value != "" && strings.Trim(value, "0123456789") == "" {
+	if value == "" {
+		return 0, false
+	}
+	if strings.Trim(value, "0123456789") == "" {
 		n, _ := strconv.ParseFloat(value, 64)
 		return seconds(n), true
 	}

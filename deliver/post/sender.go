@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
@@ -43,7 +42,7 @@ func New(o Options) *Sender {
 	if o.Concurrency <= 0 {
 		o.Concurrency = drain.DefaultConcurrency
 	}
-	return &Sender{secrets: o.Secrets, pools: pools{o: o, dialer: newDialer(o.Egress), known: make(map[string]*pool)}}
+	return &Sender{secrets: o.Secrets, pools: pools{o: o, dialer: newDialer(o.Egress), known: make(map[poolKey]*pool)}}
 }
 
 // Close closes the connections that are kept, and waits for those being made.
@@ -62,11 +61,8 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	if err != nil {
 		return drain.Down(&secrets.Error{Err: err})
 	}
-	a := &attempt{gate: gate, timeout: target.Timeout.D()}
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a := attempting(ctx, gate, target.Timeout.D())
 	defer a.end()
-	a.timer = time.AfterFunc(time.Until(gate.Closes()), a.unready)
-
 	req, err := a.request(job, target)
 	if err != nil {
 		return drain.Down(errURL)

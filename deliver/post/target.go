@@ -44,6 +44,10 @@ type Target struct {
 	proxy  *proxy
 	refers bool     // to secrets
 	hidden []string // secrets that stand in the URL's path; of a target whose secrets are in place
+
+	// What would be made for each job, of a target that was checked.
+	empty *http.Request // without headers and body
+	print string        // tells what it wants of connections
 }
 
 var _ setting.Hosted = (*Target)(nil)
@@ -104,7 +108,24 @@ func (t *Target) check(at string) error {
 	if n := t.MaxConnections; n != nil && (*n < 1 || *n > MaxMaxConnections) {
 		return setting.Error(at+"max_connections", strconv.Itoa(*n), "must be from 1 to "+strconv.Itoa(MaxMaxConnections))
 	}
-	return t.TLS.check(at + "tls")
+	if err := t.TLS.check(at + "tls"); err != nil {
+		return err
+	}
+	t.empty = nil // of a copy whose secrets are in place, it is another
+	empty, err := t.blank()
+	if err != nil {
+		return errURL
+	}
+	t.empty, t.print = empty, t.TLS.fingerprint()+t.proxy.fingerprint()
+	return nil
+}
+
+// fingerprint tells targets apart that cannot share connections.
+func (t *Target) fingerprint() string {
+	if t.empty == nil { // nobody checked it
+		return t.TLS.fingerprint() + t.proxy.fingerprint()
+	}
+	return t.print
 }
 
 func (t *Target) checkURL(at string) error {
