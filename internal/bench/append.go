@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
 )
 
@@ -71,9 +72,9 @@ var appendSingle = Figure{
 				if err := put(ctx, s.engine, queueName, leaky.Unlimited); err != nil {
 					return 0, err
 				}
-				before := cpu() + redisCPU(ctx, s)
+				before := cpu() + redisCPU(ctx, s.server)
 				v, err := together(ctx, callers, count, do)
-				cpus[kind] = (cpu() + redisCPU(ctx, s) - before) / count
+				cpus[kind] = (cpu() + redisCPU(ctx, s.server) - before) / count
 				return v, err
 			}
 		}
@@ -122,8 +123,8 @@ var appendBatch = Figure{
 }
 
 // redisCPU is the processor time that the server has used.
-func redisCPU(ctx context.Context, s *redisStore) time.Duration {
-	info, err := s.server.Client().Info(ctx, "cpu").Result()
+func redisCPU(ctx context.Context, s *redistest.Server) time.Duration {
+	info, err := s.Client().Info(ctx, "cpu").Result()
 	if err != nil {
 		return 0
 	}

@@ -12,62 +12,63 @@ import (
 	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
 )
 
-// deliverAsynq releases jobs of a queue on one Redis into asynq on another.
-var deliverAsynq = Figure{
-	Name: "deliver-asynq", Unit: "jobs/s from a queue on Redis into asynq on another Redis",
-	Peer: "asynq's client, 64 callers",
-	Goal: "0.8 x asynq's client", Met: func(ours, peer, _ float64) bool { return ours >= 0.8*peer },
-	Setup: func(ctx context.Context) (Measurements, error) {
-		s, err := newRedisStore(ctx)
-		if err != nil {
-			return Measurements{}, err
-		}
-		other, err := redistest.Start(ctx, redistest.Options{})
-		if err != nil {
-			s.Close()
-			return Measurements{}, err
-		}
-		peer := asynqClient(other.Addr())
-		s.close = append(s.close, func() { _ = other.Close() }, func() { _ = peer.Close() })
-		const count = 30_000
-		return Measurements{
-			Ours: func(ctx context.Context) (float64, error) {
-				if err := other.Client().FlushDB(ctx).Err(); err != nil {
-					return 0, err
-				}
-				if err := s.again(ctx); err != nil {
-					return 0, err
-				}
-				spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Deliver: []byte(`{"asynq": {"task": "mail"}}`)}
-				if _, err := s.engine.Put(ctx, spec, queue.AnyRevision); err != nil {
-					return 0, err
-				}
-				if err := fill(ctx, s.engine, queueName, count); err != nil {
-					return 0, err
-				}
-				router := deliver.New(deliver.Options{Asynq: asynqx.Options{Redis: asynq.RedisClientOpt{Addr: other.Addr(), PoolSize: callers}}})
-				v, err := deliverFor(ctx, s.engine, router, count, drain.DefaultConcurrency)
-				if closed := router.Close(); err == nil {
-					err = closed
-				}
-				if n, sizeErr := other.Client().LLen(ctx, "asynq:{default}:pending").Result(); err == nil && (sizeErr != nil || n != count) {
-					err = fmt.Errorf("asynq has %d tasks, want %d: %w", n, count, sizeErr)
-				}
-				return v, err
-			},
-			Peer: func(ctx context.Context) (float64, error) {
-				if err := other.Client().FlushDB(ctx).Err(); err != nil {
-					return 0, err
-				}
-				return together(ctx, callers, count, func(context.Context) error { return enqueue(peer) })
-			},
-			Close: s.Close,
-		}, nil
-	},
+// deliverAsynq releases jobs of a queue into asynq on a Redis of its own.
+func deliverAsynq(name, where string, open func(context.Context) (store, error)) Figure {
+	return Figure{
+		Name: name, Unit: "jobs/s from a queue " + where + " into asynq on another Redis",
+		Peer: "asynq's client, 64 callers", Floor: nothing,
+		Goal: "0.8 x asynq's client", Met: func(ours, peer, _ float64) bool { return ours >= 0.8*peer },
+		Setup: func(ctx context.Context) (Measurements, error) {
+			s, err := open(ctx)
+			if err != nil {
+				return Measurements{}, err
+			}
+			other, err := redistest.Start(ctx, redistest.Options{})
+			if err != nil {
+				s.Close()
+				return Measurements{}, err
+			}
+			peer := asynqClient(other.Addr())
+			const count = 30_000
+			took := bill{}
+			theirs := meter{"asynq's Redis", func(ctx context.Context) time.Duration { return redisCPU(ctx, other) }}
+			return Measurements{
+				Ours: func(ctx context.Context) (float64, error) {
+					if err := other.Client().FlushDB(ctx).Err(); err != nil {
+						return 0, err
+					}
+					e, err := full(ctx, s, []byte(`{"asynq": {"task": "mail"}}`), count)
+					if err != nil {
+						return 0, err
+					}
+					router := deliver.New(deliver.Options{Asynq: asynqx.Options{Redis: asynq.RedisClientOpt{Addr: other.Addr(), PoolSize: callers}}})
+					v, err := took.charge(ctx, "ours", count, []meter{{"its store", s.used}, theirs}, func() (float64, error) {
+						return deliverFor(ctx, e, router, count, drain.DefaultConcurrency)
+					})
+					if closed := router.Close(); err == nil {
+						err = closed
+					}
+					if n, sizeErr := other.Client().LLen(ctx, "asynq:{default}:pending").Result(); err == nil && (sizeErr != nil || n != count) {
+						err = fmt.Errorf("asynq has %d tasks, want %d: %w", n, count, sizeErr)
+					}
+					return v, err
+				},
+				Peer: func(ctx context.Context) (float64, error) {
+					if err := other.Client().FlushDB(ctx).Err(); err != nil {
+						return 0, err
+					}
+					return took.charge(ctx, "peer", count, []meter{theirs}, func() (float64, error) {
+						return together(ctx, callers, count, func(context.Context) error { return enqueue(peer) })
+					})
+				},
+				Floor: drained(s, count, drain.DefaultConcurrency),
+				Notes: func() string { return took.String() + "; in the last round" },
+				Close: func() { _ = peer.Close(); _ = other.Close(); s.Close() },
+			}, nil
+		},
+	}
 }
 
 // deliverFor drains a queue until the handler has done so many jobs, and insists that each went well.

@@ -10,57 +10,59 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
-	"github.com/penstock/penstock/leaky"
-	"github.com/penstock/penstock/queue"
 )
 
-// deliverHTTP is all that lies between a full queue on Redis and a receiver: reserve, the gate, post, settle; beside
+// deliverHTTP is all that lies between a full queue and a receiver: reserve, the gate, post, settle; beside
 // somebody who posts the same bodies from as many goroutines, with nothing to ask and to tell.
-var deliverHTTP = Figure{
-	Name: "deliver-http", Unit: "deliveries/s from a queue on Redis, 64 at once, rate unlimited",
-	Peer: "net/http's client, 64 goroutines", Goal: "0.5 x net/http",
-	Met: func(ours, peer, _ float64) bool { return ours >= 0.5*peer },
-	Setup: func(ctx context.Context) (Measurements, error) {
-		s, err := newRedisStore(ctx)
-		if err != nil {
-			return Measurements{}, err
-		}
-		m := Measurements{Close: s.Close}
-		url, closeInbox, err := serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
-		if err != nil {
-			return m, err
-		}
-		guard, err := egress.New(egress.Loopback...)
-		if err != nil {
-			return m, err
-		}
-		router := deliver.New(deliver.Options{Concurrency: callers, Egress: guard})
-		transport := &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}
-		s.close = append(s.close, closeInbox, func() { _ = router.Close() }, transport.CloseIdleConnections)
-		target, err := json.Marshal(map[string]any{"http": map[string]any{"url": url}})
-		if err != nil {
-			return m, err
-		}
-		const count = 30_000
-		m.Ours = func(ctx context.Context) (float64, error) {
-			if err := s.again(ctx); err != nil {
-				return 0, err
+func deliverHTTP(name, where string, open func(context.Context) (store, error)) Figure {
+	return Figure{
+		Name: name, Unit: "deliveries/s from a queue " + where + ", 64 at once, rate unlimited",
+		Peer: "net/http's client, 64 goroutines", Floor: nothing, Goal: "0.5 x net/http",
+		Met: func(ours, peer, _ float64) bool { return ours >= 0.5*peer },
+		Setup: func(ctx context.Context) (Measurements, error) {
+			s, err := open(ctx)
+			if err != nil {
+				return Measurements{}, err
 			}
-			spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Deliver: target}
-			if _, err := s.engine.Put(ctx, spec, queue.AnyRevision); err != nil {
-				return 0, err
+			m := Measurements{Close: s.Close}
+			url, closeInbox, err := serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+			if err != nil {
+				return m, err
 			}
-			if err := fill(ctx, s.engine, queueName, count); err != nil {
-				return 0, err
+			guard, err := egress.New(egress.Loopback...)
+			if err != nil {
+				closeInbox()
+				return m, err
 			}
-			return deliverFor(ctx, s.engine, router, count, callers)
-		}
-		client := &http.Client{Transport: transport}
-		m.Peer = func(ctx context.Context) (float64, error) {
-			return together(ctx, callers, count, func(ctx context.Context) error { return postPlain(ctx, client, url) })
-		}
-		return m, nil
-	},
+			router := deliver.New(deliver.Options{Concurrency: callers, Egress: guard})
+			transport := &http.Transport{MaxIdleConnsPerHost: callers, MaxConnsPerHost: callers}
+			m.Close = func() { transport.CloseIdleConnections(); _ = router.Close(); closeInbox(); s.Close() }
+			target, err := json.Marshal(map[string]any{"http": map[string]any{"url": url}})
+			if err != nil {
+				return m, err
+			}
+			const count = 30_000
+			took := bill{}
+			m.Ours = func(ctx context.Context) (float64, error) {
+				e, err := full(ctx, s, target, count)
+				if err != nil {
+					return 0, err
+				}
+				return took.charge(ctx, "ours", count, []meter{{"its store", s.used}}, func() (float64, error) {
+					return deliverFor(ctx, e, router, count, callers)
+				})
+			}
+			client := &http.Client{Transport: transport}
+			m.Peer = func(ctx context.Context) (float64, error) {
+				return took.charge(ctx, "peer", count, nil, func() (float64, error) {
+					return together(ctx, callers, count, func(ctx context.Context) error { return postPlain(ctx, client, url) })
+				})
+			}
+			m.Floor = drained(s, count, callers)
+			m.Notes = func() string { return took.String() + "; both with the receiver's, and in the last round" }
+			return m, nil
+		},
+	}
 }
 
 // postPlain posts what a job carries.

@@ -157,7 +157,7 @@ func (r *reservoir) cpu(ctx context.Context) time.Duration {
 	if r.redis == nil {
 		return cpu()
 	}
-	return cpu() + redisCPU(ctx, r.redis)
+	return cpu() + redisCPU(ctx, r.redis.server)
 }
 
 // onStream is how many messages a stream has.
