@@ -2,7 +2,7 @@
 -- at the end of the lane without a key.
 
 local BEFORE, DUPLICATE, CONFLICT, FULL, OVERFLOW_FULL, LAPSED, SET_ASIDE, DEFERRED_BEFORE = 1, 2, 3, 4, 5, 6, 7, 8
-local ACCEPTED, LANE_FULL, SCHEDULE_FULL, TOO_FAR = 9, 10, 11, 12
+local ACCEPTED, LANE_FULL, SCHEDULE_FULL, TOO_FAR, UNASKABLE, LIMIT_REACHED = 9, 10, 11, 12, 13, 14
 
 local LOOK_AHEAD = 366 * 86400 * SECOND
 local ORDINARY = { flags = 0, expires = math.huge, not_before = 0, lane = ZERO, priority = 0 }
@@ -96,6 +96,23 @@ local function accept(q, id, live, body, h, cost, line)
   return ACCEPTED, state, i + 1, eta, is_exact and 1 or 0
 end
 
+-- ruled answers for a job that a rule refuses, or that cannot be asked.
+local function ruled(q, id, body, h, cost, line)
+  if line.asks.unaskable then return UNASKABLE end
+  local wait, defers = rules.judge(line.asks, cost)
+  if not wait then return end
+  if not defers or byte(body, 7) < 64 then return refuse(line, LIMIT_REACHED, wait) end
+  overflow(q)
+  if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, line) end
+  return refuse(line, OVERFLOW_FULL, promise(q))
+end
+
+-- charged charges a job that the rules allowed, if it comes in.
+local function charged(line, cost, code, ...)
+  if line.asks and (code == SET_ASIDE or code == ACCEPTED) then rules.charge(line.asks, cost) end
+  return code, ...
+end
+
 -- decide answers for a job that cannot just be put in at the end: its id may be
 -- taken, the queue may have no place for it, or it has more to it.
 local function decide(q, id, live, body, cost, line)
@@ -110,14 +127,18 @@ local function decide(q, id, live, body, cost, line)
     local code, wait_for = no_room(q, h, line)
     if code then return code, wait_for end
   end
+  if line.asks then
+    local code, x, position, eta, since = ruled(q, id, body, h, cost, line)
+    if code then return code, x, position, eta, since end
+  end
   local full, behind = q.size >= q.cap, backlogged(q)
   if (full or behind) and deferrable(q, body) then
     overflow(q)
-    if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, line) end
+    if q.deferred < q.dmax then return charged(line, cost, set_aside(q, id, body, h, cost, line)) end
     return refuse(line, OVERFLOW_FULL, promise(q))
   end
   if behind then overflow(q) end
   -- Of a queue with a backlog the places up to the mark are for what comes back.
   if full or behind and q.size - q.back >= max(1, q.cap - q.mark) then return refuse(line, FULL, promise(q)) end
-  return accept(q, id, live, body, h, cost, line)
+  return charged(line, cost, accept(q, id, live, body, h, cost, line))
 end

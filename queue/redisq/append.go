@@ -2,6 +2,8 @@ package redisq
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +19,7 @@ type appendItem struct {
 	cost      int64
 	notBefore time.Time
 	deferral  deferral
+	asked
 }
 
 const stampBytes = 8
@@ -41,23 +44,67 @@ func deferralOf(j *queue.Job) deferral {
 	return notDeferrable
 }
 
-func (i appendItem) size() int { return len(i.id) + len(i.body) }
+func (i appendItem) size() int { return len(i.id) + len(i.body) + i.asked.size() }
+
+// group is by what the jobs of a flight go together: what they are of, and what that asks of them as it is known here.
+func (i *appendItem) group() string {
+	if i.ruleset == nil {
+		return i.queue
+	}
+	return i.ruleset.group
+}
 
 // Append implements queue.Appender.
 func (e *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.take(ctx, jobs, func(*queue.Job) deferral { return notDeferrable })
+	return e.bring(ctx, jobs, func(*queue.Job) deferral { return notDeferrable })
 }
 
 // Offer implements queue.Overflow. What is offered travels with what is
 // appended.
 func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
-	return e.take(ctx, jobs, deferralOf)
+	return e.bring(ctx, jobs, deferralOf)
 }
 
-func (e *Engine) take(ctx context.Context, jobs []queue.Job, deferral func(*queue.Job) deferral) ([]queue.Appended, error) {
+// bring takes jobs to their queues, those again that were asked by rules which are others by now.
+func (e *Engine) bring(ctx context.Context, jobs []queue.Job, deferral func(*queue.Job) deferral) ([]queue.Appended, error) {
 	answers := make([]queue.Appended, len(jobs))
+	stale, err := e.bringSome(ctx, jobs, nil, deferral, answers)
+	for try := 0; err == nil && len(stale) > 0; try++ {
+		learned := map[string]error{}
+		again := stale[:0]
+		for _, i := range stale {
+			name := jobs[i].Queue
+			if _, ok := learned[name]; !ok {
+				learned[name] = e.learnRules(ctx, name)
+			}
+			if err := learned[name]; err != nil {
+				answers[i].Err = err
+			} else if try == mostReads {
+				answers[i].Err = fmt.Errorf("%w: the rules of %s change all the time", queue.ErrUnavailable, name)
+			} else {
+				again = append(again, i)
+			}
+		}
+		if len(again) == 0 {
+			break
+		}
+		stale, _ = e.bringSome(ctx, jobs, again, deferral, answers)
+	}
+	return answers, err
+}
+
+// bringSome brings those jobs, all if some is nil, and returns of which the rules are others.
+func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, deferral func(*queue.Job) deferral, answers []queue.Appended) (stale []int, err error) {
+	total := len(jobs)
+	if some != nil {
+		total = len(some)
+	}
 	var parts []part[appendItem]
-	for i := range jobs {
+	for k := range total {
+		i := k
+		if some != nil {
+			i = some[k]
+		}
 		j := jobs[i]
 		j.Normalize()
 		if err := j.Validate(); err != nil {
@@ -65,9 +112,9 @@ func (e *Engine) take(ctx context.Context, jobs []queue.Job, deferral func(*queu
 			continue
 		}
 		body := queue.AppendRecord(make([]byte, stampBytes), &j)
-		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j)})
+		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j), e.asksOf(&j)})
 	}
-	err := spread(parts, func(p part[appendItem]) error {
+	err = spread(parts, func(p part[appendItem]) error {
 		got, err := e.appends[p.partition].Do(ctx, p.items)
 		for i, at := range p.at {
 			if got == nil {
@@ -78,7 +125,15 @@ func (e *Engine) take(ctx context.Context, jobs []queue.Job, deferral func(*queu
 		}
 		return err
 	})
-	return answers, err
+	for _, p := range parts {
+		for _, at := range p.at {
+			if answers[at].Err == errStale {
+				stale = append(stale, at)
+			}
+		}
+	}
+	slices.Sort(stale)
+	return stale, err
 }
 
 // part is what of a call goes to one partition, and where its answers belong.
@@ -159,16 +214,29 @@ func byQueue[T any](items []T, name func(*T) string) []ofQueue {
 // sendAppend is one flight.
 func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendItem) ([]queue.Appended, error) {
 	stamp := e.stamps()
-	groups := byQueue(items, func(i *appendItem) string { return i.queue })
-	args := make([]any, 0, 2+2*len(groups)+2*len(items))
+	groups := byQueue(items, (*appendItem).group)
+	args := make([]any, 0, 2+5*len(groups)+3*len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
-		args = append(args, g.name, len(g.items))
+		first := &items[g.items[0]]
+		args = append(args, first.queue, len(g.items), "")
+		var bounds boundsArg
+		at := len(args)
+		if first.ruleset != nil {
+			args[at-1] = first.known
+			args = append(args, first.packed, nil)
+		}
 		for _, i := range g.items {
 			body := items[i].body
 			copy(body, stamp[:])
 			body[6], body[7] = byte(items[i].deferral)<<6|byte(i>>8), byte(i)
 			args = append(args, items[i].id, body)
+			if first.ruleset != nil {
+				args = append(args, items[i].pack(&bounds))
+			}
+		}
+		if first.ruleset != nil {
+			args[at+1] = bounds.packed
 		}
 	}
 	v, err := e.repeat(ctx, appendScript, partition, args...)
@@ -190,9 +258,13 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 	var row *reply
 	switch v := r.next().(type) {
-	case int64: // unknown
+	case int64: // unknown, or asked by other rules
 		for _, i := range group {
-			answers[i].Outcome = queue.UnknownQueue
+			if v == 1 {
+				answers[i].Err = errStale
+			} else {
+				answers[i].Outcome = queue.UnknownQueue
+			}
 		}
 		return
 	case string:
@@ -227,11 +299,20 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 			j := queue.Job{NotBefore: items[i].notBefore}
 			a.Outcome, a.Err = queue.Invalid, j.ValidateAhead(now.Time())
 		}
+		if code == notAskable {
+			a.Outcome, a.Err = queue.Invalid, items[i].err
+		}
 		if code == acceptedNow && a.State == queue.Waiting { // behind those that are not named
 			waiting, turn, cost = waiting+1, turn+items[i].cost, max(cost, items[i].cost)
 		}
 		if others.more() {
 			other = others.int()
+		}
+	}
+	if row.more() {
+		said := row.list()
+		for _, i := range group {
+			answers[i].Rules = items[i].readRuled(said.text())
 		}
 	}
 	for _, err := range []error{others.err, row.err} {
@@ -241,7 +322,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 }
 
-const acceptedNow, tooFar = 9, 12
+const acceptedNow, tooFar, notAskable = 9, 12, 13
 
 // readOther reads the answer to one job that was not just put in at the end.
 func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
@@ -276,7 +357,9 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.Outcome, a.RetryAfter = queue.LaneFull, wait
 	case 11:
 		a.Outcome, a.RetryAfter = queue.ScheduleFull, wait
-	case tooFar: // the reader of its not before says so
+	case 14:
+		a.Outcome, a.RetryAfter = queue.LimitReached, wait
+	case tooFar, notAskable: // who reads it knows why
 	default:
 		a.Err = replyErr("WRONGTYPE the job's key holds something else")
 	}

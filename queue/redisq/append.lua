@@ -1,17 +1,20 @@
 #!lua
 -- Append jobs, grouped by queue.
 --
--- ARGV[2]  number of queues; for each: name, number of jobs; for each job: id,
+-- ARGV[2]  number of queues; for each: name, number of jobs, number by which it is known what they ask, or ''; if they do: the rules, number
+--          and action (r, d or s) of each, and bounds (see tally.lua); for each job: id,
 --          body (8 bytes of stamp, unique to the job in its append call, and the record). The two highest bits of the stamp's
---          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says
--- Returns  for each queue: 0 when unknown, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
---          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused, queue number, others}. The jobs
+--          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says; if they ask, for
+--          each ask: 1 byte of which rule, 2 of which bound, 16 of the key's digest, or '!' if the job cannot be asked
+-- Returns  for each queue: 0 when unknown, 1 if something else is to be asked, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
+--          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused, queue number, others}, and if they
+--          were asked, of each job the decisions (see take.lua), or '' if it came not so far. The jobs
 --          are accepted one after the other at the end of the lane without a key but for the others: index, then
 --          1, state, position, eta, exact: accepted before, by this very call; 2, state, position, 0, 0: duplicate; 3, 0, 0, 0, 0: conflict;
 --          4, retry after in us, 0, 0, 0: full; 5, the same: overflow full; 6, 0 or eta, 0, 0, 0: lapsed;
 --          7, ticket number, position, eta, since: set aside; 8, ticket number, 0, 0, 0: duplicate of a deferred one;
 --          9, state, position, eta, exact: accepted; 10, retry after in us, 0, 0, 0: lane full; 11, the same: schedule full;
---          12, 0, 0, 0, 0: not before too far ahead; 0, 0, 0, 0, 0: the key is not a job
+--          12, 0, 0, 0, 0: not before too far ahead; 13, 0, 0, 0, 0: it cannot be asked; 14, retry after in us, 0, 0, 0: limit reached; 0, 0, 0, 0, 0: the key is not a job
 --
 -- Redis refuses it when it is out of memory.
 
@@ -31,11 +34,23 @@ local function eta_of_first(q)
   return max(at, conforming({ n = q.n, d = q.d, b = q.b, tat = at, rem = 0 }))
 end
 
-local function append(name, count, first)
+-- asked_by is the number by which it is known what a queue's jobs ask: its own rules, and its parent's.
+local function asked_by(q)
+  if not q.ruled and not (q.group and q.group.ruled) then return '' end
+  return call('HGET', B .. 'F', string.match(q.name, '^[^.]*')) or ''
+end
+
+local function append(name, count, known, first)
   local nr = number_of(name)
   local q = nr and load(nr)
   if not q then return 0 end
+  if known ~= asked_by(q) then return 1 end
   sound(q)
+  local step, jobs, tallies = 2, nil, nil
+  if known ~= '' then
+    step, jobs, tallies = 3, more_rules(ARGV[first], ARGV[first + 1], first + 2, count)
+    first = first + 2
+  end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = tonumber(call('ZRANGE', W, 0, 0, 'WITHSCORES')[2])
   local waiting = call('ZCARD', W)
@@ -47,7 +62,7 @@ local function append(name, count, first)
   -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
   local cap, args = (q.laned or q.also or q.stop or backlogged(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
-  for i = first, first + 2 * count - 1, 2 do
+  for i = first, first + step * count - 1, step do
     local id, body = args[i], args[i + 1]
     local high, low, flags = byte(body, 17, 19)
     local cost = high * 256 + low
@@ -62,6 +77,8 @@ local function append(name, count, first)
       at = unpack_('>I7', body, 20)
       slow = not may_expire or at <= now or eta > at and (not q.paused or q.till)
     end
+    local asks = jobs and jobs[i]
+    if asks and not slow then slow = asks.unaskable or rules.judge(asks, cost) end
     if slow or call('SETNX', J .. id, live .. body) == 0 then
       -- What came before it in this call has its place before it is judged.
       if p > 0 then
@@ -69,13 +86,15 @@ local function append(name, count, first)
         quick, places, p, line.waiting = quick + p / 2, {}, 0, nil
       end
       q.size, q.turn, q.cmax = size, turn, cmax
+      if asks then line.asks, asks.asked = asks, false end
       local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, line)
       if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end
       size, turn, cmax = q.size, q.turn, q.cmax
       if q.laned or q.also or backlogged(q) then cap = 0 end
       local o = #others
-      others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / 2, code, x or 0, position or 0, eta or 0, last or 0
+      others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step, code, x or 0, position or 0, eta or 0, last or 0
     else
+      if asks then rules.charge(asks, cost) end
       places[p + 1], places[p + 2] = turn, id
       p = p + 2
       turn = turn + cost
@@ -104,6 +123,12 @@ local function append(name, count, first)
     call('ZADD', on(q, 'a'), 'LT', room, nr)
     due(room, q)
   end
+  if jobs then
+    rules.write_all(tallies)
+    local all = {}
+    for k = 1, count do all[k] = rules.said(jobs[first + step * (k - 1)]) end
+    row[#row + 1] = all
+  end
   add(q, 'refused', line.refused)
   add(q, 'setaside', line.aside)
   save(q)
@@ -111,11 +136,11 @@ local function append(name, count, first)
 end
 
 for qi = 1, tonumber(ARGV[2]) do
-  local name, count = ARGV[arg], tonumber(ARGV[arg + 1])
+  local name, count, known = ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2]
   -- Each queue on its own: what one cannot do must not undo what another did.
-  local ok, answer = pcall(append, name, count, arg + 2)
+  local ok, answer = pcall(append, name, count, known, arg + 3)
   out[qi] = ok and answer or error_text(answer)
-  arg = arg + 2 + 2 * count
+  arg = arg + 3 + (known == '' and 2 * count or 2 + 3 * count)
 end
 finish()
 return out

@@ -185,6 +185,8 @@ local stops, more_stops = {}, nil -- and the same of queues of whose receiver th
 
 local adapts, hear = {}, nil -- and of those with an adapted rate
 
+local rules, more_rules = {}, nil -- and, of append, of those that ask their jobs
+
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
   if not v[1] then return nil end

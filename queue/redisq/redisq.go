@@ -69,6 +69,7 @@ type Engine struct {
 	settles    []*queue.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*queue.Coalescer[takeItem, queue.Taken]
 	rules      sync.Map // name -> *rule, of those that were asked
+	rulesets   sync.Map // queue -> *ruleset, of those that ask their jobs
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
 

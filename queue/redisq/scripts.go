@@ -166,6 +166,8 @@ var (
 	slidingLogSource string
 	//go:embed concurrency.lua
 	concurrencySource string
+	//go:embed asks.lua
+	asksSource string
 	//go:embed take.lua
 	takeSource string
 	//go:embed attend.lua
@@ -174,7 +176,7 @@ var (
 
 var (
 	appendScript = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside(),
-		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource))
+		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource), made("more_rules", "rules", "ruling", parts(tallySource, slidingLogSource, asksSource)))
 	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, heldSource, takebackSource, askedSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource),
 		expiry(), made("make_visits", "visits", "visit_one", parts(leaveSource, grantSource, visitSource)))

@@ -72,7 +72,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 		}
 	}
 	put()
-	tallies := map[string]leaky.Tally{}
+	tallies, unders := map[string]leaky.Tally{}, map[string]queue.Bound{}
 	for step := range 400 {
 		if r.IntN(3) > 0 {
 			at += leaky.Instant(r.Int64N([]int64{2, 1000, 50_000, 2_000_000, 4_000_000_000}[r.IntN(5)]))
@@ -80,16 +80,6 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 		if r.IntN(60) == 0 { // the numbers change
 			rule.Bound = all[r.IntN(len(all))]
 			put()
-			for key, tally := range tallies {
-				b, _ := tally.AppendBinary(nil)
-				l, err := rule.Of(key).Limiter(a)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if tallies[key], err = l.Restore(b); err != nil {
-					t.Fatal(err)
-				}
-			}
 		}
 		if r.IntN(150) == 0 {
 			if err := v.e.ResetRule(v.ctx, "r"); err != nil {
@@ -110,10 +100,15 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 			if err != nil {
 				t.Fatal(err)
 			}
-			tally := tallies[take.Key]
-			if tally == nil {
+			tally, under := tallies[take.Key], rule.Of(take.Key)
+			switch {
+			case tally == nil:
 				tally = l.Fresh()
-				tallies[take.Key] = tally
+			case unders[take.Key] != under: // the first question since the numbers changed
+				b, _ := tally.AppendBinary(nil)
+				if tally, err = l.Restore(b); err != nil {
+					t.Fatal(err)
+				}
 			}
 			ask, err := rule.Ask(take, l)
 			if err != nil {
@@ -122,6 +117,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 				}
 				continue
 			}
+			tallies[take.Key], unders[take.Key] = tally, under
 			var want leaky.Decision
 			switch take.Op {
 			case queue.TakeNow:
@@ -158,4 +154,3 @@ func question(r *rand.Rand, rule *queue.Rule) queue.Take {
 	}
 	return take
 }
-

@@ -1,0 +1,210 @@
+package redisq_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// windowRule lets through so much a minute, by a header.
+func windowRule(name string, limit int64, action string) queue.Rule {
+	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, Key: "{header.to}", Action: action}
+}
+
+func (v *env) rule(r queue.Rule) {
+	v.t.Helper()
+	if _, err := v.e.PutRule(v.ctx, r, queue.AnyRevision); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+func jobTo(queueName string, i int, to string) queue.Job {
+	j := job(queueName, i)
+	j.Headers = map[string]string{"To": to}
+	return j
+}
+
+// What one process knows of rules is never what decides: another changes them, and the next append goes by that.
+func TestAppendAsksRulesAsTheyAre(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	at := leaky.Instant(1_700_000_000_000_000)
+	options := redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }}
+	v, other := open(t, s.Client(), options), open(t, s.Client(), options)
+	other.rule(windowRule("mail.user", 2, ""))
+	other.rule(windowRule("mail.shadow", 1, queue.Shadow))
+	other.put("mail", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.user"} })
+	other.put("mail.otp", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.shadow", "mail.user"} })
+	n := 0
+	bring := func(want queue.AppendOutcome, to string) queue.Appended {
+		t.Helper()
+		n++
+		a := v.append(jobTo("mail.otp", n, to))[0]
+		if a.Outcome != want {
+			t.Fatalf("job %d to %s: %+v, want %v", n, to, a, want)
+		}
+		return a
+	}
+	a := bring(queue.Accepted, "ann")
+	if len(a.Rules) != 2 || a.Rules[0].Rule != "mail.user" || a.Rules[0].Remaining != 1 || !a.Rules[1].Shadow || a.Rules[1].Remaining != 0 {
+		t.Errorf("said %+v", a.Rules)
+	}
+	bring(queue.Accepted, "ann")
+	if a = bring(queue.LimitReached, "ann"); a.RetryAfter <= 0 || len(a.Rules) != 2 || a.Rules[0].Allowed {
+		t.Errorf("refused %+v", a)
+	}
+	bring(queue.Accepted, "bob")
+	other.rule(windowRule("mail.user", 3, ""))
+	bring(queue.Accepted, "ann")
+	bring(queue.LimitReached, "ann")
+	if err := other.e.ResetRule(v.ctx, "mail.user"); err != nil {
+		t.Fatal(err)
+	}
+	bring(queue.Accepted, "ann")
+	other.put("mail", leaky.PerSecond(100), nil)
+	other.put("mail.otp", leaky.PerSecond(100), nil)
+	for range 5 {
+		if a := bring(queue.Accepted, "ann"); a.Rules != nil {
+			t.Errorf("asked %+v", a.Rules)
+		}
+	}
+	other.put("mail", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.user"} })
+	bring(queue.Accepted, "ann")
+	bring(queue.Accepted, "ann")
+	bring(queue.LimitReached, "ann")
+	a = v.append(job("mail.otp", 1000))[0]
+	var field *queue.FieldError
+	if a.Outcome != queue.Invalid || !errors.As(a.Err, &field) || field.Field != "headers.to" {
+		t.Errorf("without the header: %+v", a)
+	}
+	if i := v.info("mail.otp"); i.Refused != 3 {
+		t.Errorf("%d refused, want 3", i.Refused)
+	}
+}
+
+// All or nothing among several rules and the queue, in one call of many jobs.
+func TestAppendChargesAllOrNothing(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	at := leaky.Instant(1_700_000_000_000_000)
+	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
+	v.rule(windowRule("q.a", 5, ""))
+	log := queue.Rule{Name: "q.b", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 3, Period: queue.Duration(time.Minute)}}
+	v.rule(log)
+	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a", "q.b"}; s.Capacity = 5 })
+	left := func(a, b int64) {
+		t.Helper()
+		for rule, want := range map[string]int64{"q.a": a, "q.b": b} {
+			key := "ann"
+			if rule == "q.b" {
+				key = ""
+			}
+			got, err := v.e.Take(v.ctx, rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
+			if err != nil || got[0].Err != nil {
+				t.Fatal(err, got)
+			}
+			if has := got[0].Remaining + map[bool]int64{true: 1}[got[0].Allowed]; has != want {
+				t.Errorf("%s has %d left, want %d", rule, has, want)
+			}
+		}
+	}
+	var jobs []queue.Job
+	for i := range 10 {
+		jobs = append(jobs, jobTo("q", i, "ann"))
+	}
+	count := func(a []queue.Appended) map[queue.AppendOutcome]int {
+		m := map[queue.AppendOutcome]int{}
+		for _, x := range a {
+			m[x.Outcome]++
+		}
+		return m
+	}
+	if m := count(v.append(jobs...)); m[queue.Accepted] != 3 || m[queue.LimitReached] != 7 {
+		t.Errorf("%v", m)
+	}
+	left(2, 0)
+	if m := count(v.append(jobs...)); m[queue.Duplicate] != 3 || m[queue.LimitReached] != 7 {
+		t.Errorf("again %v", m)
+	}
+	left(2, 0)
+	log.Limit = 100
+	v.rule(log)
+	left(2, 97)
+	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a", "q.b"}; s.Capacity = 4 })
+	a := v.append(jobs[3:]...)
+	if m := count(a); m[queue.Accepted] != 1 || m[queue.Full] != 6 {
+		t.Errorf("nearly full %v", m)
+	}
+	if len(a[6].Rules) != 2 || !a[6].Rules[0].Allowed {
+		t.Errorf("full, said %+v", a[6].Rules)
+	}
+	left(1, 96)
+}
+
+// Of rules that say defer a job is put aside, and charged nothing.
+func TestOfferPutsAsideWhatRulesDefer(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
+	v.rule(windowRule("q.a", 1, queue.Defer))
+	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a"}; s.Deferred.MaxJobs = 2 })
+	var jobs []queue.Job
+	for i := range 5 {
+		jobs = append(jobs, jobTo("q", i, "ann"))
+	}
+	jobs[1].Overflow = queue.Reject
+	a, err := v.e.Offer(v.ctx, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []queue.AppendOutcome{queue.Accepted, queue.LimitReached, queue.SetAside, queue.SetAside, queue.OverflowFull} {
+		if a[i].Outcome != want || len(a[i].Rules) != 1 {
+			t.Errorf("job %d: %+v, want %v", i, a[i], want)
+		}
+	}
+	if a := v.append(jobTo("q", 10, "ann")); a[0].Outcome != queue.LimitReached {
+		t.Errorf("appended: %+v", a[0])
+	}
+}
+
+// A flight of many callers who know the rules of different revisions.
+func TestManyAppendUnderRules(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	v := open(t, s.Client(), redisq.Options{Init: true})
+	log := queue.Rule{Name: "q.a", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}}
+	v.rule(log)
+	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a"} })
+	accepted := make(chan int, 64)
+	for c := range 64 {
+		go func() {
+			n := 0
+			for i := range 10 {
+				j := jobTo("q", 1000*c+i, "ann")
+				a, err := v.e.Append(v.ctx, []queue.Job{j})
+				if err != nil {
+					t.Error(err)
+				}
+				if a[0].Outcome == queue.Accepted {
+					n++
+				} else if a[0].Outcome != queue.LimitReached {
+					t.Errorf("%+v", a[0])
+				}
+				if c == 0 {
+					r := log
+					r.Away = []string{queue.AwayOpen, queue.AwayClosed}[i%2]
+					v.rule(r)
+				}
+			}
+			accepted <- n
+		}()
+	}
+	all := 0
+	for range 64 {
+		all += <-accepted
+	}
+	if all != 100 {
+		t.Errorf("%d accepted, want 100", all)
+	}
+}
