@@ -27,7 +27,7 @@ type IngressOptions struct {
 	Listen ops.Listen
 	// Server are the limits of its HTTP server.
 	Server ops.ServerOptions
-	// API are further settings of the API; Metrics, Stopping and Logger are set here.
+	// API are further settings of the API; Rules, Metrics, Stopping and Logger are set here.
 	API api.Options
 	// Overflow is where jobs go that may wait, which somebody else runs for as long as the
 	// Ingress. Nil: those that ask for it are refused.
@@ -104,7 +104,7 @@ func (i *Ingress) URL() string { return i.server.URL() }
 func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
-	o.Pull, o.Pace = i.pull, i.pace.held
+	o.Pull, o.Pace, o.Rules = i.pull, i.pace.held, askedRules{i.engine, i.admission}
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}

@@ -1,0 +1,176 @@
+package admission
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// request asks a handler as a client of that API key does.
+func request(h http.Handler, key string) *httptest.ResponseRecorder {
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil)
+	if key != "" {
+		r.Header.Set("X-Api-Key", key)
+	}
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func problemOf(t *testing.T, w *httptest.ResponseRecorder) (p problem) {
+	t.Helper()
+	if kind := w.Header().Get("Content-Type"); kind != "application/problem+json" {
+		t.Errorf("Content-Type: %s", kind)
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
+		t.Errorf("%s: %v", w.Body, err)
+	}
+	if p.Status != w.Code {
+		t.Errorf("status %d says %d", w.Code, p.Status)
+	}
+	return p
+}
+
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+
+func TestMiddleware(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("api.calls", queue.AwayClosed, 2), rule("api.seen", 1, func(r *queue.Rule) { r.Action = queue.Shadow }))
+		a, _, _ := begin(t, s)
+		h := Middleware(a, "api.calls", HeaderKey("X-Api-Key"), MiddlewareOptions{})(ok)
+		w := request(h, "acme")
+		if w.Code != http.StatusNoContent || w.Header().Get("RateLimit-Policy") != `"api.calls";q=2;w=60` || w.Header().Get("RateLimit") != `"api.calls";r=1;t=60` {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		request(h, "acme")
+		time.Sleep(1500 * time.Millisecond)
+		w = request(h, "acme")
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("RateLimit") != `"api.calls";r=0;t=59` || w.Header().Get("Retry-After") != "59" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		if p := problemOf(t, w); p.Type != quotaExceeded || len(p.Policies) != 1 || p.Policies[0] != "api.calls" || p.RetryAfterMS != 58_500 {
+			t.Errorf("%+v", p)
+		}
+		if w = request(h, "other"); w.Code != http.StatusNoContent {
+			t.Errorf("another key: %d", w.Code)
+		}
+		w = request(h, "")
+		if p := problemOf(t, w); w.Code != http.StatusBadRequest || p.Field != "header.X-Api-Key" {
+			t.Errorf("without a key: %+v", p)
+		}
+		costly := Middleware(a, "api.calls", HeaderKey("X-Api-Key"), MiddlewareOptions{Cost: func(*http.Request) int64 { return 3 }})(ok)
+		w = request(costly, "acme")
+		if p := problemOf(t, w); w.Code != http.StatusBadRequest || p.Field != "cost" {
+			t.Errorf("that can never pass: %+v", p)
+		}
+		shadow := Middleware(a, "api.seen", HeaderKey("X-Api-Key"), MiddlewareOptions{})(ok)
+		for range 3 {
+			if w = request(shadow, "acme"); w.Code != http.StatusNoContent || w.Header().Get("RateLimit") != "" {
+				t.Errorf("a shadow: %d %v", w.Code, w.Header())
+			}
+		}
+		none := Middleware(a, "api.none", OneKey(), MiddlewareOptions{})(ok)
+		w = request(none, "")
+		if p := problemOf(t, w); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || p.RetryAfterMS != 1000 {
+			t.Errorf("a rule that is not there: %+v", p)
+		}
+		s.fail(queue.ErrUnavailable)
+		if w = request(h, "new"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("closed while the store is away: %d %v", w.Code, w.Header())
+		}
+	})
+}
+
+func places(limit int64, ttl time.Duration) queue.Rule {
+	return queue.Rule{Name: "api.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: limit, TTL: queue.Duration(ttl)}}
+}
+
+// A place is held as long as the handler works, however long that takes, and then given back.
+func TestMiddlewareHoldsAPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(places(2, time.Minute))
+		a, _, _ := begin(t, s)
+		work := make(chan struct{})
+		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("X-Api-Key") == "panics" {
+				panic(http.ErrAbortHandler)
+			}
+			<-work
+		}))
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				if w := request(h, ""); w.Code != http.StatusOK {
+					t.Errorf("%d", w.Code)
+				}
+			})
+		}
+		for range 5 { // long past the ttl
+			synctest.Wait()
+			w := request(h, "")
+			if w.Code != http.StatusTooManyRequests || w.Header().Get("RateLimit-Policy") != `"api.places";q=2;qu="concurrent-requests"` {
+				t.Errorf("a third: %d %v", w.Code, w.Header())
+			}
+			time.Sleep(45 * time.Second)
+		}
+		close(work)
+		all.Wait()
+		for range 3 {
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic does not come through")
+					}
+				}()
+				request(h, "panics")
+			}()
+		}
+		taken, err := a.Take(t.Context(), "api.places", []queue.Take{{Op: queue.TakePeek, Cost: 2}})
+		if err != nil || !taken[0].Allowed {
+			t.Errorf("both places are free, and it says %+v, %v", taken, err)
+		}
+	})
+}
+
+// A place of a store that is away meanwhile runs out there; while it is away the policy decides about places too.
+func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := places(4, time.Minute)
+		r.Away = queue.AwayShare
+		s := newStore(r)
+		s.among = 2
+		a, _, _ := begin(t, s)
+		work := make(chan struct{})
+		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }))
+		passes(t, a, "api.places", "", 1)
+		synctest.Wait()
+		s.fail(queue.ErrUnavailable)
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				if w := request(h, ""); w.Code != http.StatusOK {
+					t.Errorf("%d", w.Code)
+				}
+			})
+		}
+		synctest.Wait()
+		if w := request(h, ""); w.Code != http.StatusTooManyRequests {
+			t.Errorf("its share is 2: %d", w.Code)
+		}
+		time.Sleep(3 * time.Minute) // renewed here all the while
+		if w := request(h, ""); w.Code != http.StatusTooManyRequests {
+			t.Errorf("its share is 2, and both are held: %d", w.Code)
+		}
+		close(work)
+		all.Wait()
+		if w := request(h, ""); w.Code != http.StatusOK {
+			t.Errorf("both places are free: %d", w.Code)
+		}
+	})
+}

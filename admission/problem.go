@@ -1,0 +1,65 @@
+package admission
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// problem is the body of a refusal, as of RFC 9457.
+type problem struct {
+	Type         string   `json:"type"`
+	Title        string   `json:"title"`
+	Status       int      `json:"status"`
+	Detail       string   `json:"detail"`
+	Field        string   `json:"field,omitempty"`
+	Policies     []string `json:"violated-policies,omitempty"`
+	RetryAfterMS int64    `json:"retry_after_ms,omitempty"`
+}
+
+// quotaExceeded is the type that draft-ietf-httpapi-ratelimit-headers registers for it.
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+
+func refuseLimit(w http.ResponseWriter, rule string, wait time.Duration) {
+	wait = max(wait, time.Millisecond)
+	problem{
+		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests,
+		Detail:   "the rule " + rule + " refuses the request; retry_after_ms is when it would pass if nobody else takes any",
+		Policies: []string{rule}, RetryAfterMS: int64((wait + time.Millisecond - 1) / time.Millisecond),
+	}.write(w, wait)
+}
+
+func refuseRequest(w http.ResponseWriter, err error) {
+	p := problem{Type: "about:blank", Title: "Bad Request", Status: http.StatusBadRequest, Detail: err.Error()}
+	var field *queue.FieldError
+	if errors.As(err, &field) {
+		p.Field, p.Detail = field.Field, field.Reason
+	}
+	p.write(w, 0)
+}
+
+func refuseAway(w http.ResponseWriter, rule string) {
+	problem{
+		Type: "about:blank", Title: "Service Unavailable", Status: http.StatusServiceUnavailable,
+		Detail: "the rule " + rule + " cannot be asked", RetryAfterMS: retryAway.Milliseconds(),
+	}.write(w, retryAway)
+}
+
+func (p problem) write(w http.ResponseWriter, wait time.Duration) {
+	body, err := json.Marshal(p)
+	if err != nil { // what json cannot write is not in it
+		body = []byte("{}")
+	}
+	head := w.Header()
+	head.Set("Content-Type", "application/problem+json")
+	head.Set("Cache-Control", "no-store")
+	if wait > 0 {
+		head.Set("Retry-After", strconv.FormatInt(Seconds(wait), 10))
+	}
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}
