@@ -39,6 +39,16 @@ func adaptedBy(s *queue.Spec, before *adapted, now leaky.Instant) *adapted {
 	return a
 }
 
+// upon makes the paces of a Put what they are upon a rate that settlements have changed since it was decided: those were
+// under way, and come before it.
+func (p paces) upon(before *adapted, s *queue.Spec, now leaky.Instant) paces {
+	p.adapted = adaptedBy(s, before, now)
+	if next := p.adapted.pace(p.pacer); next != p.pacer {
+		p.bucket, p.pacer = p.pacer.Change(p.bucket, next, now), next
+	}
+	return p
+}
+
 // note keeps a change.
 func (a *adapted) note(n queue.Adaption) { a.log = queue.NoteAdaption(slices.Clone(a.log), n) }
 

@@ -94,7 +94,7 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 		}
 	}
 	e.store.revision++
-	c := &changing{spec: spec, revision: e.store.revision, respec: true}
+	c := &changing{spec: spec, revision: e.store.revision, respec: true, at: now}
 	if l == nil {
 		e.store.line++
 		l = newLine(e.store.line, spec)
@@ -125,6 +125,7 @@ func (e *Engine) put(l *line, spec queue.Spec, expect int64, now leaky.Instant) 
 			c.heard = &h
 		}
 	}
+	c.decided = c.paces
 	c.line, c.names = l, true
 	e.name(&c.spec, 1)
 	l.pulls = spec.Pull || l.spec.Pull
@@ -222,7 +223,9 @@ type changing struct {
 	spec     queue.Spec
 	revision int64
 	created  bool
-	paces    paces // of a Put
+	decided  paces // of a Put, upon the rate as it was
+	at       leaky.Instant
+	paces    paces // upon what was settled before it
 	pause    pause
 	heard    *heard // nil if it stays as it is
 	respec   bool   // by a Put, and not a pause
@@ -237,6 +240,11 @@ func (c *changing) tally(b *batch) {
 	d := b.of(c.line)
 	d.heard = c.heard
 	if c.respec {
+		rate := c.line.adapted
+		if d.adapted != nil {
+			rate = d.adapted
+		}
+		c.paces = c.decided.upon(rate, &c.spec, c.at)
 		d.ceiling = c.paces.reached()
 		d.adapted = nil // what this one writes is it
 	}

@@ -1,0 +1,105 @@
+package boltq
+
+import (
+	"context"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// A Put that is decided while a settlement is under way loses nothing of what that makes of the rate: it is as if the one had been
+// answered before the other came.
+func TestAPutThatRacesTheRate(t *testing.T) {
+	puts := map[string]func(*queue.Spec){
+		"goes on":        func(s *queue.Spec) { s.Capacity = 7 },
+		"burst":          func(s *queue.Spec) { s.Burst = 3 },
+		"begins anew":    func(s *queue.Spec) { s.Adapt.Ceiling = leaky.PerSecond(30) },
+		"adapts no more": func(s *queue.Spec) { s.Adapt = queue.Adapt{} },
+	}
+	for name, change := range puts {
+		for _, race := range []string{"none", "in the commit before", "in the same commit"} {
+			t.Run(name+"/"+race, func(t *testing.T) {
+				h := holding()
+				b := start(t, Options{synced: h.synced})
+				spec := queue.Spec{Name: "q", Rate: leaky.PerSecond(10), Adapt: queue.Adapt{Floor: leaky.PerSecond(2), Ceiling: leaky.PerSecond(20)}}
+				if _, err := b.Put(t.Context(), spec, queue.AnyRevision); err != nil {
+					t.Fatal(err)
+				}
+				b.put("other", "1/s")
+				b.append("q", 0, 3)
+				b.advance(time.Second)
+				leased := b.reserve(1)
+				b.advance(100 * time.Millisecond)
+				change(&spec)
+
+				ended := make(chan error, 3)
+				under := func(do func() error) { go func() { ended <- do() }() }
+				pending := func(n int) {
+					await.Until(t, "it is decided", func() bool { b.Engine.mu.Lock(); defer b.Engine.mu.Unlock(); return len(b.pending) == n })
+				}
+				settle := func() error {
+					answers, err := b.Settle(context.Background(), settlements(queue.Throttle, leased))
+					if err == nil && answers[0].Effect.To.PerSecond() >= 10 {
+						t.Errorf("it lowered nothing: %+v", answers[0])
+					}
+					return err
+				}
+				put := func() error { _, err := b.Put(context.Background(), spec, queue.AnyRevision); return err }
+				h.on.Store(race != "none")
+				n := 2
+				switch race {
+				case "none":
+					ended <- settle()
+					ended <- put()
+				case "in the commit before":
+					under(settle)
+					<-h.arrived
+					under(put)
+					pending(1)
+				case "in the same commit":
+					n = 3
+					under(func() error { _, err := b.Append(context.Background(), []queue.Job{jobOf("other", 1)}); return err })
+					<-h.arrived
+					under(settle)
+					pending(1)
+					under(put)
+					pending(2)
+				}
+				if h.on.Swap(false) {
+					h.release <- struct{}{}
+				}
+				for range n {
+					if err := <-ended; err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.sequel(name)
+			})
+		}
+	}
+}
+
+// sequel checks what a refused departure and a Put leave behind, in memory and on file.
+func (b *bench) sequel(put string) {
+	b.Helper()
+	i, l := b.info("q"), b.lines["q"]
+	rate, causes := i.Rate.PerSecond(), []string{}
+	for _, a := range i.Adaptions {
+		causes = append(causes, string(a.Cause))
+	}
+	want := map[string][]string{
+		"goes on": {"throttled"}, "burst": {"throttled"}, "begins anew": {"put", "throttled"}, "adapts no more": {},
+	}[put]
+	if !reflect.DeepEqual(causes, want) || (put == "goes on" || put == "burst") != (rate < 10) || rate != l.pacer.Rate.PerSecond() {
+		b.Errorf("rate %v (%v in force), changed by %v, want %v", rate, l.pacer.Rate.PerSecond(), causes, want)
+	}
+	adapted, pacer := l.adapted, l.pacer
+	b.reopen()
+	if l := b.lines["q"]; !reflect.DeepEqual(l.adapted, adapted) || l.pacer != pacer {
+		b.Errorf("opened again it has %+v, and had %+v", l.adapted, adapted)
+	}
+}
