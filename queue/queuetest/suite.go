@@ -104,6 +104,9 @@ func Run(t *testing.T, open Open) {
 		{"Circuit", circuitRules},
 		{"Dead", deadRules},
 		{"Adapt", adaptRules},
+		{"Rules", ruleRules},
+		{"RulesInUse", rulesInUseRules},
+		{"Take", takeRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

@@ -1,0 +1,144 @@
+package queuetest
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// oracle is a rule that leaky itself keeps: docs/engine.md, Rules, word by word.
+type oracle struct {
+	rule queue.Rule
+	keys map[string]*counted
+}
+
+// counted is what was taken under a key.
+type counted struct {
+	limiter leaky.Limiter // under which it was last asked
+	tally   leaky.Tally
+	expires leaky.Instant
+}
+
+func newOracle(rule queue.Rule) *oracle { return &oracle{rule: rule, keys: map[string]*counted{}} }
+
+// changes gives the rule other numbers, or another algorithm.
+func (o *oracle) changes(rule queue.Rule) {
+	if rule.Algorithm != o.rule.Algorithm {
+		clear(o.keys)
+	}
+	o.rule = rule
+}
+
+// of returns the tally of a key as it is at now, and its limiter.
+func (o *oracle) of(now leaky.Instant, key string) *counted {
+	l, err := o.rule.Of(key).Limiter(o.rule.Algorithm)
+	if err != nil {
+		panic(err)
+	}
+	k := o.keys[key]
+	if k == nil || k.expires <= now {
+		return &counted{limiter: l, tally: l.Fresh()}
+	}
+	if k.limiter == l {
+		return k
+	}
+	state, _ := k.tally.AppendBinary(nil)
+	tally, err := l.Restore(state)
+	if err != nil {
+		panic(err)
+	}
+	return &counted{limiter: l, tally: tally, expires: k.expires}
+}
+
+func (o *oracle) keep(now leaky.Instant, key string, k *counted) {
+	k.expires = k.tally.Expires(now)
+	o.keys[key] = k
+}
+
+// ask answers one question. A lease that was made up is not known to it, so it is told.
+func (o *oracle) ask(now leaky.Instant, t queue.Take, lease string) queue.Taken {
+	k := o.of(now, t.Key)
+	ask, err := o.rule.Ask(t, k.limiter)
+	if err != nil {
+		return queue.Taken{Err: err}
+	}
+	if t.Op == queue.TakeNow && t.Lease == "" && o.rule.Algorithm == leaky.AlgorithmConcurrency {
+		ask.Lease = lease
+	}
+	a := queue.Taken{Shadow: o.rule.Action == queue.Shadow}
+	switch t.Op {
+	case queue.TakeNow:
+		a.Decision = k.tally.Take(now, ask)
+		o.keep(now, t.Key, k)
+	case queue.TakePeek:
+		a.Decision = k.tally.Peek(now, ask)
+	case queue.TakeBack:
+		a.Decision = k.tally.Refund(now, ask)
+		o.keep(now, t.Key, k)
+	case queue.TakeAnew:
+		delete(o.keys, t.Key)
+		a.Decision = k.limiter.Fresh().Peek(now, leaky.Ask{})
+	}
+	if t.Op == queue.TakeNow && a.Allowed {
+		a.Lease = ask.Lease
+	}
+	return a
+}
+
+// same reports whether an engine's answer is that of the oracle. Of an error the field counts.
+func same(got, want queue.Taken) bool {
+	if want.Err != nil {
+		var a, b *queue.FieldError
+		return errors.As(got.Err, &a) && errors.As(want.Err, &b) && a.Field == b.Field
+	}
+	return reflect.DeepEqual(got, want)
+}
+
+// asksOf puts questions to a rule and compares the answers with the oracle's.
+func (r *rig) asksOf(o *oracle, takes ...queue.Take) []queue.Taken {
+	r.Helper()
+	now := r.clock.Now()
+	got := r.take(o.rule.Name, takes...)
+	for i, t := range takes {
+		if want := o.ask(now, t, got[i].Lease); !same(got[i], want) {
+			r.Fatalf("%s: question %d of %d at %d, %v %.40q cost %d lease %q:\n got %+v, %v\nwant %+v, %v", o.rule.Name, i, len(takes), now, t.Op, t.Key, t.Cost, t.Lease,
+				got[i], got[i].Err, want, want.Err)
+		}
+	}
+	return got
+}
+
+// take puts questions to a rule.
+func (r *rig) take(rule string, takes ...queue.Take) []queue.Taken {
+	r.Helper()
+	got, err := r.e.Take(r.ctx, rule, takes)
+	if err != nil || len(got) != len(takes) {
+		r.Fatalf("take from %s: %d answers to %d questions, %v", rule, len(got), len(takes), err)
+	}
+	return got
+}
+
+// takes takes from a rule and checks whether that is allowed.
+func (r *rig) takes(rule, key string, cost int64, allowed bool) queue.Taken {
+	r.Helper()
+	got := r.take(rule, queue.Take{Key: key, Cost: cost})[0]
+	if got.Err != nil || got.Allowed != allowed {
+		r.Errorf("%s: %d of %.40q at %d: %+v, %v; want allowed: %v", rule, cost, key, r.clock.Now(), got, got.Err, allowed)
+	}
+	return got
+}
+
+// left checks how much a key of a rule would let through, and takes nothing.
+func (r *rig) left(rule, key string, want int64) {
+	r.Helper()
+	got := r.take(rule, queue.Take{Op: queue.TakePeek, Key: key})[0]
+	have := got.Remaining
+	if got.Allowed {
+		have++ // a peek says what would be left
+	}
+	if got.Err != nil || have != want {
+		r.Errorf("%s: %d are left of %.40q at %d, want %d: %+v, %v", rule, have, key, r.clock.Now(), want, got, got.Err)
+	}
+}

@@ -1,0 +1,430 @@
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// counting returns a rule that lets so many through in each minute of the clock, whatever the key.
+func counting(name string, limit int64, change ...func(*queue.Rule)) queue.Rule {
+	return ruleOf(name, leaky.AlgorithmFixedWindow, queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, change...)
+}
+
+// ruleOf returns a normalized rule.
+func ruleOf(name string, a leaky.Algorithm, b queue.Bound, change ...func(*queue.Rule)) queue.Rule {
+	r := queue.Rule{Name: name, Algorithm: a, Bound: b}
+	for _, c := range change {
+		c(&r)
+	}
+	r.Normalize()
+	return r
+}
+
+// by sets what a rule counts by, does what becomes of what it refuses.
+func by(template string) func(*queue.Rule)   { return func(r *queue.Rule) { r.Key = template } }
+func does(action string) func(*queue.Rule)   { return func(r *queue.Rule) { r.Action = action } }
+func asks(rules ...string) func(*queue.Spec) { return func(s *queue.Spec) { s.Rules = rules } }
+
+func (r *rig) putRule(rule queue.Rule) queue.PutResult {
+	r.Helper()
+	res, err := r.e.PutRule(r.ctx, rule, queue.AnyRevision)
+	if err != nil {
+		r.Fatalf("put the rule %s: %v", rule.Name, err)
+	}
+	return res
+}
+
+// limiter puts a rule and returns its name.
+func (r *rig) limiter(rule queue.Rule) string {
+	r.Helper()
+	r.putRule(rule)
+	return rule.Name
+}
+
+func (r *rig) ruleInfo(name string) queue.RuleInfo {
+	r.Helper()
+	i, err := r.e.Rule(r.ctx, name)
+	if err != nil {
+		r.Fatalf("rule %s: %v", name, err)
+	}
+	return i
+}
+
+// askedBy checks which queues of its group ask a rule.
+func (r *rig) askedBy(rule string, queues ...string) {
+	r.Helper()
+	if i := r.ruleInfo(rule); !slices.Equal(i.Queues, queues) {
+		r.Errorf("%s is asked by %v, want %v", rule, i.Queues, queues)
+	}
+}
+
+func (r *rig) deleteRule(name string) {
+	r.Helper()
+	if err := r.e.DeleteRule(r.ctx, name, queue.AnyRevision); err != nil {
+		r.Fatalf("delete the rule %s: %v", name, err)
+	}
+}
+
+// allRules returns every rule, read in pages.
+func (r *rig) allRules(page int) []queue.RuleInfo {
+	r.Helper()
+	var all []queue.RuleInfo
+	for after := ""; ; {
+		list, err := r.e.ListRules(r.ctx, after, page)
+		if err != nil || len(list) > page {
+			r.Fatalf("list rules: %d of at most %d, %v", len(list), page, err)
+		}
+		if len(list) == 0 {
+			return all
+		}
+		all = append(all, list...)
+		after = list[len(list)-1].Name
+	}
+}
+
+var ruleRules = []rule{
+	{"a new rule has the defaults and what was asked for", func(r *rig) {
+		given := queue.Rule{
+			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(3)}, Key: "{payload/to}:{lane}",
+			Overrides: map[string]queue.Bound{"a%3Ab:c": {Rate: leaky.PerSecond(9), Burst: 4}, "x": {Rate: leaky.PerSecond(1)}},
+		}
+		before := maps.Clone(given.Overrides)
+		want := given
+		want.Normalize()
+		res, err := r.e.PutRule(r.ctx, given, 0)
+		if err != nil || !res.Created || !res.Changed || res.Revision <= 0 {
+			r.Fatalf("put: %+v, %v", res, err)
+		}
+		if !maps.Equal(given.Overrides, before) {
+			r.Errorf("what was given is changed: %+v", given.Overrides)
+		}
+		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, queue.RuleInfo{Rule: want, Revision: res.Revision, Queues: i.Queues}) || len(i.Queues) > 0 {
+			r.Errorf("got %+v\nwant %+v", i, want)
+		}
+	}},
+	{"an equal rule changes nothing, and every change has a new revision", func(r *rig) {
+		rule := counting("r", 5)
+		last := r.putRule(rule).Revision
+		written := queue.Rule{Name: "r", Algorithm: rule.Algorithm, Bound: rule.Bound, Overrides: map[string]queue.Bound{}}
+		for _, expect := range []int64{queue.AnyRevision, last} {
+			if res, err := r.e.PutRule(r.ctx, written, expect); err != nil || res != (queue.PutResult{Revision: last}) {
+				r.Errorf("put again: %+v, %v", res, err)
+			}
+		}
+		for what, change := range map[string]func(*queue.Rule){
+			"limit": func(r *queue.Rule) { r.Limit++ }, "period": func(r *queue.Rule) { r.Period++; r.Period += 999 },
+			"key": by("{lane}"), "action": does(queue.Shadow), "away": func(r *queue.Rule) { r.Away = queue.AwayShare },
+			"overrides": func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"a": {Limit: 1, Period: r.Period}} },
+			"algorithm": func(r *queue.Rule) { r.Algorithm = leaky.AlgorithmSlidingCounter },
+		} {
+			change(&rule)
+			res := r.putRule(rule)
+			if res.Revision <= last || res.Created || !res.Changed {
+				r.Errorf("another %s: %+v after revision %d", what, res, last)
+			}
+			last = res.Revision
+			if i := r.ruleInfo("r"); i.Revision != last || !reflect.DeepEqual(i.Rule, rule) {
+				r.Errorf("another %s: got %+v", what, i)
+			}
+		}
+		r.deleteRule("r")
+		if res := r.putRule(rule); !res.Created || res.Revision <= last {
+			r.Errorf("made again: %+v, the last one had revision %d", res, last)
+		}
+	}},
+	{"revisions are those of queues too, and none is used twice in a group", func(r *rig) {
+		last := int64(0)
+		for i := range 4 {
+			for _, got := range []int64{r.putRule(counting("g.r", int64(i+1))).Revision, r.put(spec("g.q", "1/s", small(int64(i+1)))).Revision} {
+				if got <= last {
+					r.Errorf("revision %d after %d", got, last)
+				}
+				last = got
+			}
+		}
+	}},
+	{"a change, and a deletion, expects the revision that was read", func(r *rig) {
+		rule := counting("r", 5)
+		res, err := r.e.PutRule(r.ctx, rule, 5)
+		r.refuses(err, queue.ErrRevision)
+		if res.Revision != 0 {
+			r.Errorf("no such rule, at revision %d", res.Revision)
+		}
+		_, err = r.e.Rule(r.ctx, "r")
+		r.refuses(err, queue.ErrUnknownRule)
+		res, err = r.e.PutRule(r.ctx, rule, 0)
+		r.check(err)
+		rev := res.Revision
+		rule.Limit = 6
+		for _, expect := range []int64{0, rev + 1, rev + 1000} {
+			res, err = r.e.PutRule(r.ctx, rule, expect)
+			r.refuses(err, queue.ErrRevision)
+			if res.Revision != rev || res.Changed || res.Created {
+				r.Errorf("refused: %+v, the rule is at %d", res, rev)
+			}
+			r.refuses(r.e.DeleteRule(r.ctx, "r", expect), queue.ErrRevision)
+		}
+		if i := r.ruleInfo("r"); i.Limit != 5 || i.Revision != rev {
+			r.Errorf("a refused put changed the rule: %+v", i)
+		}
+		res, err = r.e.PutRule(r.ctx, rule, rev)
+		if err != nil || !res.Changed || res.Revision <= rev {
+			r.Errorf("got %+v, %v", res, err)
+		}
+		r.refuses(r.e.DeleteRule(r.ctx, "r", rev), queue.ErrRevision)
+		r.check(r.e.DeleteRule(r.ctx, "r", res.Revision))
+		_, err = r.e.Rule(r.ctx, "r")
+		r.refuses(err, queue.ErrUnknownRule)
+		r.refuses(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision), queue.ErrUnknownRule)
+	}},
+	{"what is not valid names its field and changes nothing", func(r *rig) {
+		good := counting("r", 5)
+		r.putRule(good)
+		for field, change := range map[string]func(*queue.Rule){
+			"name":              func(r *queue.Rule) { r.Name = "a..b" },
+			"algorithm":         func(r *queue.Rule) { r.Algorithm = "bucket" },
+			"limit":             func(r *queue.Rule) { r.Limit = -1 },
+			"period":            func(r *queue.Rule) { r.Period = queue.Duration(100 * 365 * 24 * time.Hour) },
+			"rate":              func(r *queue.Rule) { r.Rate = leaky.PerSecond(1) },
+			"key":               by("{to}"),
+			"action":            does("drop"),
+			"away":              func(r *queue.Rule) { r.Away = "ajar" },
+			"overrides":         func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"": r.Bound} },
+			"overrides.a.limit": func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"a": {Period: r.Period}} },
+		} {
+			rule := good
+			rule.Limit = 7
+			change(&rule)
+			_, err := r.e.PutRule(r.ctx, rule, queue.AnyRevision)
+			r.refusesField(field, err)
+		}
+		if all := r.allRules(9); len(all) != 1 || !reflect.DeepEqual(all[0].Rule, good) {
+			r.Errorf("there is %+v", all)
+		}
+	}},
+	{"names of every allowed shape are kept apart, and from those of queues", func(r *rig) {
+		names := []string{"a", "a-b", "a.a", "a.b", "a0", "a_b", "b", "b.a", "0", "0.0", strings.Repeat("n", 64) + "." + strings.Repeat("m", 64)}
+		for i, name := range names {
+			r.queue(name, "unlimited", small(int64(i+1)))
+			r.limiter(counting(name, int64(i+1)))
+			r.takes(name, "k", int64(i+1), true)
+		}
+		for i, name := range names {
+			if got := r.ruleInfo(name); got.Name != name || got.Limit != int64(i+1) {
+				r.Errorf("%s: got %+v", name, got)
+			}
+			if got := r.info(name); got.Spec.Capacity != int64(i+1) {
+				r.Errorf("%s: got %+v", name, got.Spec)
+			}
+			r.takes(name, "k", 1, false)
+		}
+	}},
+	{"a list goes by name, in pages", func(r *rig) {
+		var names []string
+		for i := range 53 {
+			names = append(names, fmt.Sprintf("r%02d", i*37%53))
+		}
+		names = append(names, "r1.x", "r1-x", "r1_x", "r1")
+		for i, n := range names {
+			r.limiter(counting(n, int64(i+1)))
+		}
+		r.queue("r1.q", "1/s", asks("r1.x", "r1"))
+		limits := map[string]int64{}
+		for i, n := range names {
+			limits[n] = int64(i + 1)
+		}
+		slices.Sort(names)
+		for _, page := range []int{1, 7, 56, 57, 58, 1000} {
+			all := r.allRules(page)
+			if len(all) != len(names) {
+				r.Fatalf("pages of %d: %d rules", page, len(all))
+			}
+			for i, got := range all {
+				if got.Name != names[i] || got.Limit != limits[got.Name] || !reflect.DeepEqual(got, r.ruleInfo(got.Name)) {
+					r.Errorf("pages of %d: %+v", page, got)
+				}
+			}
+		}
+		if page, err := r.e.ListRules(r.ctx, "r1-", 2); err != nil || len(page) != 2 || page[0].Name != "r1-x" || page[1].Name != "r1.x" {
+			r.Errorf("behind r1-: %v, %v", page, err)
+		}
+		if page, err := r.e.ListRules(r.ctx, "zzz", 9); err != nil || len(page) != 0 {
+			r.Errorf("behind all: %v, %v", page, err)
+		}
+	}},
+	{"a thousand overrides are kept, whatever their keys", func(r *rig) {
+		rule := counting("r", 1, func(r *queue.Rule) {
+			r.Overrides = map[string]queue.Bound{
+				strings.Repeat("k", queue.MaxRuleKeyBytes): r.Bound, "a.b": r.Bound, "é\x00\n\"\\": r.Bound, "overrides": r.Bound, "{lane}": r.Bound,
+			}
+			for i := range queue.MaxRuleOverrides - len(r.Overrides) {
+				r.Overrides[fmt.Sprint("k", i)] = queue.Bound{Limit: int64(i + 2), Period: r.Period}
+			}
+		})
+		r.limiter(rule)
+		if i := r.ruleInfo("r"); !reflect.DeepEqual(i.Rule, rule) {
+			r.Error("they are not what was put")
+		}
+		r.takes("r", "k997", 1, true)
+		for _, key := range []string{"k7", "k994", "other"} {
+			r.takes("r", key, rule.Of(key).Limit, true)
+			r.takes("r", key, 1, false)
+		}
+	}},
+	{"what there is not is not found", func(r *rig) {
+		r.queue("nobody", "1/s")
+		for _, name := range []string{"nobody", "not a name", "", "a{b}", strings.Repeat("n", 1<<20)} {
+			_, err := r.e.Rule(r.ctx, name)
+			r.refuses(err, queue.ErrUnknownRule)
+			r.refuses(r.e.DeleteRule(r.ctx, name, queue.AnyRevision), queue.ErrUnknownRule)
+			r.refuses(r.e.ResetRule(r.ctx, name), queue.ErrUnknownRule)
+			_, err = r.e.Take(r.ctx, name, []queue.Take{{}})
+			r.refuses(err, queue.ErrUnknownRule)
+		}
+		if all := r.allRules(9); len(all) != 0 {
+			r.Errorf("there is %+v", all)
+		}
+	}},
+	{"a call whose context has ended does nothing", func(r *rig) {
+		r.limiter(counting("r", 5))
+		ctx, cancel := context.WithCancel(r.ctx)
+		cancel()
+		for name, err := range r.ruleCalls(ctx) {
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
+				r.Errorf("%s: %v", name, err)
+			}
+		}
+		if i := r.ruleInfo("r"); i.Limit != 5 {
+			r.Errorf("something was done: %+v", i)
+		}
+		r.takes("r", "", 5, true)
+	}},
+	{"closed, an engine says so", func(r *rig) {
+		r.limiter(counting("r", 5))
+		r.check(r.e.Close())
+		r.closed = true
+		for name, err := range r.ruleCalls(r.ctx) {
+			r.refuses(err, queue.ErrClosed)
+			if r.Failed() {
+				r.Fatal(name)
+			}
+		}
+	}},
+}
+
+// ruleCalls makes every call of queue.Rules about the rule r.
+func (r *rig) ruleCalls(ctx context.Context) map[string]error {
+	_, put := r.e.PutRule(ctx, counting("r", 6), queue.AnyRevision)
+	_, get := r.e.Rule(ctx, "r")
+	_, list := r.e.ListRules(ctx, "", 9)
+	_, take := r.e.Take(ctx, "r", []queue.Take{{}})
+	_, attend := r.e.Attend(ctx, "process")
+	return map[string]error{
+		"put": put, "get": get, "list": list, "take": take, "attend": attend,
+		"reset": r.e.ResetRule(ctx, "r"), "delete": r.e.DeleteRule(ctx, "r", queue.AnyRevision),
+	}
+}
+
+var rulesInUseRules = []rule{
+	{"a rule tells which queues of its group ask it, and stays while any does", func(r *rig) {
+		r.limiter(counting("g", 9))
+		r.limiter(counting("g.r", 9))
+		r.askedBy("g.r")
+		r.queue("g.b", "1/s", asks("g.r", "g"))
+		r.queue("g", "1/s", asks("g.r"))
+		r.queue("g.a", "1/s", asks("g.r"))
+		r.queue("other", "1/s", asks("g.r"))
+		r.askedBy("g.r", "g", "g.a", "g.b")
+		r.askedBy("g", "g.b")
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), queue.ErrRuleInUse)
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", r.ruleInfo("g.r").Revision), queue.ErrRuleInUse)
+		r.queue("g", "1/s")
+		r.queue("g.b", "1/s", asks("g"))
+		r.askedBy("g.r", "g.a")
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), queue.ErrRuleInUse)
+		r.delete("g.a")
+		r.askedBy("g.r")
+		r.deleteRule("g.r")
+		r.askedBy("g", "g.b")
+	}},
+	{"a queue names no rule of its group that does not exist", func(r *rig) {
+		r.limiter(counting("g.r", 9))
+		first := r.put(spec("g.q", "1/s", asks("g.r"))).Revision
+		for field, rules := range map[string][]string{"rules.0": {"g.none"}, "rules.1": {"g.r", "g"}, "rules.2": {"g.r", "other.none", "g.none"}} {
+			_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks(rules...)), queue.AnyRevision)
+			r.refusesField(field, err)
+			_, err = r.e.Put(r.ctx, spec("g.new", "1/s", asks(rules...)), queue.AnyRevision)
+			r.refusesField(field, err)
+		}
+		if i := r.info("g.q"); i.Revision != first || !slices.Equal(i.Spec.Rules, []string{"g.r"}) {
+			r.Errorf("got %+v", i)
+		}
+		_, err := r.e.Get(r.ctx, "g.new")
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.queue("g.q", "1/s", asks("other.none", "none"))
+		if i := r.info("g.q"); !slices.Equal(i.Spec.Rules, []string{"other.none", "none"}) {
+			r.Errorf("got %+v", i.Spec.Rules)
+		}
+	}},
+	{"a queue names no rule that limits what is at work, and none that it names becomes such a one", func(r *rig) {
+		places := queue.Bound{Limit: 3, TTL: queue.Duration(time.Minute)}
+		r.limiter(ruleOf("g.places", leaky.AlgorithmConcurrency, places))
+		r.limiter(counting("g.r", 9))
+		r.limiter(ruleOf("other.places", leaky.AlgorithmConcurrency, places))
+		_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks("g.r", "g.places")), queue.AnyRevision)
+		r.refusesField("rules.1", err)
+		r.queue("g.q", "1/s", asks("g.r"))
+		before := r.ruleInfo("g.r")
+		_, err = r.e.PutRule(r.ctx, ruleOf("g.r", leaky.AlgorithmConcurrency, places), queue.AnyRevision)
+		r.refusesField("algorithm", err)
+		if i := r.ruleInfo("g.r"); !reflect.DeepEqual(i, before) {
+			r.Errorf("got %+v", i)
+		}
+		r.queue("g.q", "1/s", asks("other.places"))
+		r.putRule(ruleOf("g.r", leaky.AlgorithmConcurrency, places))
+	}},
+	{"the rules of a queue are a change of it, and go back with it as long as they are there", func(r *rig) {
+		r.limiter(counting("q.r", 9))
+		with := r.put(spec("q", "1/s", asks("q.r"))).Revision
+		if res := r.put(spec("q", "1/s", asks("q.r"))); res.Changed {
+			r.Errorf("the same rules: %+v", res)
+		}
+		if res := r.put(spec("q", "1/s")); !res.Changed || res.Revision <= with {
+			r.Errorf("no rules: %+v", res)
+		}
+		r.askedBy("q.r")
+		_, err := r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.check(err)
+		r.askedBy("q.r", "q")
+		r.queue("q", "1/s")
+		r.deleteRule("q.r")
+		_, err = r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.refusesField("rules.0", err)
+		if i := r.info("q"); i.Spec.Rules != nil {
+			r.Errorf("got %+v", i.Spec.Rules)
+		}
+		r.limiter(counting("q.r", 1))
+		_, err = r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.check(err)
+		r.askedBy("q.r", "q")
+	}},
+	{"a forced deletion of the last queue frees the rule, and a queue made again asks nothing", func(r *rig) {
+		r.limiter(counting("q.r", 1))
+		r.queue("q", "unlimited", asks("q.r"))
+		r.accept("q", "a")
+		r.delete("q")
+		r.askedBy("q.r")
+		r.deleteRule("q.r")
+		r.queue("q", "unlimited")
+		r.accept("q", "b", "c")
+	}},
+}

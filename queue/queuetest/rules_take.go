@@ -1,0 +1,374 @@
+package queuetest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const second = queue.Duration(time.Second)
+
+// bounds are, for each algorithm, numbers that a few questions a second meet the edges of. The first of each lets no more than
+// five through at once.
+var bounds = map[leaky.Algorithm][]queue.Bound{
+	leaky.AlgorithmMeter: {
+		{Rate: leaky.PerSecond(5), Burst: 5}, {Rate: rate("7/m"), Burst: 1}, {Rate: rate("14/s"), Burst: 100}, {Rate: rate("1000000/s"), Burst: 3}, {Rate: rate("1/744h"), Burst: 11},
+	},
+	leaky.AlgorithmTokenBucket:    {{Rate: leaky.PerSecond(3), Burst: 4}, {Rate: rate("3/7s"), Burst: 40}},
+	leaky.AlgorithmFixedWindow:    {{Limit: 5, Period: second}, {Limit: 40, Period: 7 * second}, {Limit: leaky.MaxLimit, Period: queue.Duration(leaky.MaxPeriod)}},
+	leaky.AlgorithmSlidingCounter: {{Limit: 5, Period: second}, {Limit: 41, Period: 7 * second}, {Limit: 5, Period: queue.Duration(leaky.MaxPeriod)}},
+	leaky.AlgorithmSlidingLog: {
+		{Limit: 5, Period: second}, {Limit: 40, Period: 7 * second}, {Limit: 5, Period: second, Resolution: second / 10}, {Limit: 300, Period: 7 * second, Resolution: second},
+		{Limit: 7, Period: second, Resolution: second},
+	},
+	leaky.AlgorithmGap:         {{Period: second}, {Period: second / 3}, {Period: queue.Duration(leaky.MaxInterval)}},
+	leaky.AlgorithmConcurrency: {{Limit: 5, TTL: second}, {Limit: 20, TTL: 7 * second}},
+}
+
+func rate(text string) leaky.Rate {
+	r, err := leaky.ParseRate(text)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// questions draws some about a few keys, now and then one that cannot be asked.
+func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []queue.Take {
+	list := make([]queue.Take, n)
+	for i := range list {
+		t := queue.Take{Key: []string{"", "a", "b", "vip"}[rnd.IntN(4)], Cost: rnd.Int64N(3)}
+		t.Op = []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakePeek, queue.TakeBack}[rnd.IntN(7)]
+		switch rnd.IntN(40) {
+		case 0:
+			t.Op = queue.TakeAnew
+		case 1, 2:
+			t.Cost = most
+		case 3:
+			t.Cost = most + 1
+		case 4:
+			t.Cost = -1
+		}
+		if a == leaky.AlgorithmConcurrency && rnd.IntN(8) > 0 {
+			t.Lease = fmt.Sprint("p", rnd.IntN(8))
+		}
+		list[i] = t
+	}
+	return list
+}
+
+// strolls moves the clock: not at all, somewhat, or to where an answer said that something changes, or just before that.
+func (r *rig) strolls(rnd *rand.Rand, answers []queue.Taken) {
+	step := time.Duration(0)
+	switch rnd.IntN(6) {
+	case 0:
+		step = time.Duration(rnd.Int64N(int64(2 * time.Second)))
+	case 1:
+		step = time.Duration(rnd.Int64N(int64(100 * time.Millisecond)))
+	case 2, 3:
+		step = answers[rnd.IntN(len(answers))].RetryAfter - time.Duration(rnd.IntN(2))*time.Microsecond
+	case 4:
+		step = answers[rnd.IntN(len(answers))].ResetAfter - time.Duration(rnd.IntN(2))*time.Microsecond
+	}
+	if step < time.Hour || rnd.IntN(20) == 0 { // or the calendar is soon used up
+		r.clock.Advance(max(0, step))
+	}
+}
+
+var takeRules = []rule{
+	{"each algorithm answers what its arithmetic does, on random questions", func(r *rig) {
+		n := 0
+		for a, list := range bounds {
+			for i, b := range list {
+				rnd := rand.New(rand.NewPCG(uint64(i), uint64(len(a))))
+				rule := ruleOf(fmt.Sprintf("g%d.%s%d", n%3, a, i), a, b, func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"vip": list[0]} })
+				n++
+				r.limiter(rule)
+				o := newOracle(rule)
+				l, _ := b.Limiter(a)
+				for range 120 {
+					got := r.asksOf(o, questions(rnd, a, min(l.Limit(), 50), 1+rnd.IntN(8))...)
+					r.strolls(rnd, got)
+				}
+			}
+		}
+	}},
+	{"what was taken stays taken when the numbers change, as the arithmetic reads it", func(r *rig) {
+		for a, list := range bounds {
+			rnd := rand.New(rand.NewPCG(7, uint64(len(a))))
+			rule := ruleOf("g."+string(a), a, list[0])
+			r.limiter(rule)
+			o := newOracle(rule)
+			for range 200 {
+				if rnd.IntN(5) == 0 {
+					rule = ruleOf(rule.Name, a, list[rnd.IntN(len(list))])
+					if rnd.IntN(2) == 0 {
+						rule.Overrides = map[string]queue.Bound{"vip": list[rnd.IntN(len(list))]}
+					}
+					r.putRule(rule)
+					o.changes(rule)
+				}
+				got := r.asksOf(o, questions(rnd, a, 5, 1+rnd.IntN(4))...)
+				r.strolls(rnd, got)
+			}
+		}
+	}},
+	{"another algorithm begins anew, and so does the first one again", func(r *rig) {
+		rule := counting("r", 2)
+		r.limiter(rule)
+		r.takes("r", "a", 2, true)
+		r.takes("r", "a", 1, false)
+		other := ruleOf("r", leaky.AlgorithmSlidingLog, rule.Bound)
+		r.putRule(other)
+		r.takes("r", "a", 2, true)
+		r.takes("r", "a", 1, false)
+		r.putRule(rule)
+		r.takes("r", "a", 2, true)
+		r.takes("r", "a", 1, false)
+		token := queue.Bound{Rate: rate("2/m"), Burst: 2}
+		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} { // whose state is the same
+			r.putRule(ruleOf("r", a, token))
+			r.takes("r", "a", 2, true)
+			r.takes("r", "a", 1, false)
+		}
+	}},
+	{"what changes not the numbers forgets nothing", func(r *rig) {
+		rule := counting("r", 2)
+		r.limiter(rule)
+		r.takes("r", "a", 2, true)
+		for _, change := range []func(*queue.Rule){by("{lane}"), does(queue.Defer), does(queue.Shadow), func(r *queue.Rule) { r.Away = queue.AwayOpen }} {
+			change(&rule)
+			r.putRule(rule)
+			r.takes("r", "a", 1, false)
+		}
+	}},
+	{"a tally that expired under the numbers of its time is fresh under any", func(r *rig) {
+		for i, a := range []leaky.Algorithm{leaky.AlgorithmSlidingLog, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter} {
+			name := fmt.Sprint("r", i)
+			r.limiter(ruleOf(name, a, queue.Bound{Limit: 3, Period: second}))
+			expires := r.takes(name, "a", 3, true).ResetAfter
+			r.clock.Advance(expires)
+			r.putRule(ruleOf(name, a, queue.Bound{Limit: 3, Period: 3600 * second}))
+			r.takes(name, "a", 3, true)
+			r.takes(name, "a", 1, false)
+		}
+		r.limiter(ruleOf("p", leaky.AlgorithmConcurrency, queue.Bound{Limit: 1, TTL: second}))
+		r.takes("p", "a", 1, true)
+		r.clock.Advance(time.Second)
+		r.putRule(ruleOf("p", leaky.AlgorithmConcurrency, queue.Bound{Limit: 1, TTL: 60 * second}))
+		r.takes("p", "a", 1, true)
+	}},
+	{"keys are kept apart, however alike or long they are", func(r *rig) {
+		r.limiter(counting("r", 1))
+		r.limiter(counting("r.r", 1))
+		long := strings.Repeat("k", queue.MaxRuleKeyBytes)
+		keys := []string{"", " ", "a", "A", "a ", "a\x00", "é", "e\u0301", long, long[1:], "{a}", "r", "0", "00"}
+		for _, rule := range []string{"r", "r.r"} {
+			for _, key := range keys {
+				r.takes(rule, key, 1, true)
+			}
+		}
+		for _, rule := range []string{"r", "r.r"} {
+			for _, key := range keys {
+				r.takes(rule, key, 1, false)
+			}
+		}
+	}},
+	{"a thousand questions are answered, in their order, and one more is too many", func(r *rig) {
+		r.limiter(counting("r", 3))
+		list := make([]queue.Take, queue.MaxTakes)
+		for i := range list {
+			list[i].Key = fmt.Sprint("k", i/5)
+		}
+		for i, a := range r.take("r", list...) {
+			if want := i%5 < 3; a.Err != nil || a.Allowed != want || a.Limit != 3 || a.Remaining != int64(max(0, 2-i%5)) {
+				r.Fatalf("question %d: %+v, %v", i, a, a.Err)
+			}
+		}
+		_, err := r.e.Take(r.ctx, "r", append(list, queue.Take{Key: "more"}))
+		r.refusesField("takes", err)
+		r.takes("r", "more", 3, true) // none of those was taken
+		r.takes("r", "k0", 1, false)
+		r.take("r")
+	}},
+	{"what cannot be asked is refused alone, and its field named", func(r *rig) {
+		places := queue.Bound{Limit: 5, TTL: 60 * second}
+		for _, rule := range []queue.Rule{
+			counting("open", 5), counting("keyed", 5, by("{lane}")), ruleOf("places", leaky.AlgorithmConcurrency, places),
+			ruleOf("gap", leaky.AlgorithmGap, queue.Bound{Period: second}),
+		} {
+			r.limiter(rule)
+		}
+		for _, tt := range []struct {
+			rule, field string
+			take        queue.Take
+		}{
+			{"open", "cost", queue.Take{Cost: 6}},
+			{"open", "cost", queue.Take{Op: queue.TakePeek, Cost: 6}},
+			{"open", "cost", queue.Take{Op: queue.TakeBack, Cost: 6}},
+			{"open", "cost", queue.Take{Cost: -1}},
+			{"open", "cost", queue.Take{Op: queue.TakeAnew, Cost: -1}},
+			{"open", "cost", queue.Take{Op: queue.TakeAnew, Cost: leaky.MaxLimit + 1}},
+			{"open", "cost", queue.Take{Cost: 1e18}},
+			{"open", "key", queue.Take{Key: strings.Repeat("k", queue.MaxRuleKeyBytes+1)}},
+			{"open", "key", queue.Take{Key: strings.Repeat("k", 10<<20)}},
+			{"open", "key", queue.Take{Key: "a\xff"}},
+			{"open", "lease", queue.Take{Lease: "a"}},
+			{"open", "op", queue.Take{Op: 4}},
+			{"gap", "cost", queue.Take{Cost: 2}},
+			{"keyed", "key", queue.Take{}},
+			{"keyed", "key", queue.Take{Op: queue.TakeAnew}},
+			{"places", "cost", queue.Take{Cost: 6}},
+			{"places", "lease", queue.Take{Op: queue.TakeBack}},
+			{"places", "lease", queue.Take{Lease: strings.Repeat("l", 65)}},
+			{"places", "lease", queue.Take{Lease: "a b"}},
+			{"places", "lease", queue.Take{Op: queue.TakePeek, Lease: "é"}},
+		} {
+			good := queue.Take{Key: "good"}
+			got := r.take(tt.rule, good, tt.take, queue.Take{Op: queue.TakePeek, Key: "good"})
+			r.refusesField(tt.field, got[1].Err)
+			var fe *queue.FieldError
+			if got[1].Allowed || errors.As(got[1].Err, &fe) && len(fe.Error()) > 500 {
+				r.Errorf("%s %+.80v: %+v", tt.rule, tt.take, got[1])
+			}
+			if got[0].Err != nil || !got[0].Allowed || got[2].Err != nil || got[2].Limit != got[0].Limit {
+				r.Errorf("beside it: %+v and %+v", got[0], got[2])
+			}
+			r.take(tt.rule, queue.Take{Op: queue.TakeAnew, Key: "good"})
+		}
+	}},
+	{"a reset of a key is of that key, and one of the rule is of all", func(r *rig) {
+		r.limiter(counting("g.r", 1))
+		r.limiter(counting("g.other", 1))
+		keys := numbered("k", 700)
+		var list []queue.Take
+		for _, k := range keys {
+			list = append(list, queue.Take{Key: k})
+		}
+		all := func(rule string, allowed bool) {
+			r.Helper()
+			for i, a := range r.take(rule, list...) {
+				if a.Allowed != allowed || a.Err != nil {
+					r.Fatalf("%s of %s: %+v, %v", keys[i], rule, a, a.Err)
+				}
+			}
+		}
+		all("g.r", true)
+		all("g.other", true)
+		if a := r.take("g.r", queue.Take{Op: queue.TakeAnew, Key: keys[5]})[0]; !a.Allowed || a.Remaining != 0 || a.Limit != 1 || a.ResetAfter <= 0 {
+			r.Errorf("anew: %+v", a)
+		}
+		r.takes("g.r", keys[5], 1, true)
+		all("g.r", false)
+		rev := r.ruleInfo("g.r").Revision
+		r.check(r.e.ResetRule(r.ctx, "g.r"))
+		if i := r.ruleInfo("g.r"); i.Revision != rev {
+			r.Errorf("the reset is a change: %+v", i)
+		}
+		all("g.r", true)
+		all("g.other", false)
+		r.check(r.e.ResetRule(r.ctx, "g.r"))
+		r.check(r.e.ResetRule(r.ctx, "g.r"))
+		r.takes("g.r", keys[0], 1, true)
+	}},
+	{"a rule that was deleted is not found, and made again is fresh", func(r *rig) {
+		r.limiter(counting("r", 1))
+		r.takes("r", "a", 1, true)
+		r.deleteRule("r")
+		_, err := r.e.Take(r.ctx, "r", []queue.Take{{Key: "a"}})
+		r.refuses(err, queue.ErrUnknownRule)
+		r.limiter(counting("r", 1))
+		r.takes("r", "a", 1, true)
+	}},
+	{"a shadow counts, and says that it is one", func(r *rig) {
+		r.limiter(counting("r", 1, does(queue.Shadow)))
+		if a := r.takes("r", "a", 1, true); !a.Shadow {
+			r.Errorf("got %+v", a)
+		}
+		if a := r.takes("r", "a", 1, false); !a.Shadow || a.RetryAfter <= 0 {
+			r.Errorf("got %+v", a)
+		}
+		r.putRule(counting("r", 1))
+		if a := r.takes("r", "a", 1, false); a.Shadow {
+			r.Errorf("got %+v", a)
+		}
+	}},
+	{"a clock that runs back gives nothing back", func(r *rig) {
+		for a, list := range bounds {
+			name := "g." + string(a)
+			r.limiter(ruleOf(name, a, list[0]))
+			for i := range 6 {
+				r.take(name, queue.Take{Key: "k"})
+				r.clock.Advance(time.Duration(i) * time.Millisecond)
+			}
+			before := r.take(name, queue.Take{Op: queue.TakePeek, Key: "k"})[0]
+			now := r.clock.Now()
+			r.clock.Advance(-time.Hour)
+			if after := r.take(name, queue.Take{Op: queue.TakePeek, Key: "k"})[0]; after != before {
+				r.Errorf("%s an hour back: %+v, it was %+v", a, after, before)
+			}
+			r.clock.Set(now)
+		}
+	}},
+	{"a crowd takes not one more than is allowed", func(r *rig) {
+		for a, list := range bounds {
+			rule := ruleOf("g."+string(a), a, list[0])
+			l, _ := rule.Limiter(a)
+			r.limiter(rule)
+			var mu sync.Mutex
+			allowed := map[string]int64{}
+			r.crowd(16, func(w int) int {
+				for i := range 10 {
+					key := fmt.Sprint("k", (w+i)%3)
+					got, err := r.e.Take(r.ctx, rule.Name, []queue.Take{{Key: key}, {Key: key}})
+					if err != nil || len(got) != 2 {
+						r.Errorf("take: %v", err)
+						return 0
+					}
+					mu.Lock()
+					for _, t := range got {
+						if t.Allowed {
+							allowed[key]++
+						}
+					}
+					mu.Unlock()
+				}
+				return 0
+			})
+			for key, n := range allowed {
+				if n != l.Limit() {
+					r.Errorf("%s: %d passed under %s, want %d", a, n, key, l.Limit())
+				}
+			}
+		}
+	}},
+	{"processes that attend are counted while they do", func(r *rig) {
+		attend := func(process string, want int) {
+			r.Helper()
+			if n, err := r.e.Attend(r.ctx, process); err != nil || n != want {
+				r.Errorf("%s attends: %d, %v; want %d", process, n, err, want)
+			}
+		}
+		attend("a", 1)
+		attend("a", 1)
+		r.clock.Advance(queue.AttendFor)
+		attend("b", 2)
+		r.clock.Advance(time.Microsecond)
+		attend("b", 1)
+		attend("c", 2)
+		attend("a", 3)
+		r.clock.Advance(queue.AttendFor + time.Microsecond)
+		attend(strings.Repeat("p", 64), 1)
+		for _, bad := range []string{"", "a b", "é", strings.Repeat("p", 65)} {
+			_, err := r.e.Attend(r.ctx, bad)
+			r.refusesField("process", err)
+		}
+		attend("a", 2)
+	}},
+}
