@@ -64,25 +64,22 @@ func (o *oracle) ask(now leaky.Instant, t queue.Take, lease string) queue.Taken 
 	if err != nil {
 		return queue.Taken{Err: err}
 	}
-	if t.Op == queue.TakeNow && t.Lease == "" && o.rule.Algorithm == leaky.AlgorithmConcurrency {
+	if t.Lease == "" && lease != "" {
 		ask.Lease = lease
 	}
 	a := queue.Taken{Shadow: o.rule.Action == queue.Shadow}
 	switch t.Op {
-	case queue.TakeNow:
-		a.Decision = k.tally.Take(now, ask)
-		o.keep(now, t.Key, k)
-	case queue.TakePeek:
-		a.Decision = k.tally.Peek(now, ask)
+	case queue.TakeNow, queue.TakePeek: // a refusal leaves the tally as it is
+		if a.Decision = k.tally.Peek(now, ask); a.Allowed && t.Op == queue.TakeNow {
+			a.Decision, a.Lease = k.tally.Take(now, ask), ask.Lease
+			o.keep(now, t.Key, k)
+		}
 	case queue.TakeBack:
 		a.Decision = k.tally.Refund(now, ask)
 		o.keep(now, t.Key, k)
 	case queue.TakeAnew:
 		delete(o.keys, t.Key)
 		a.Decision = k.limiter.Fresh().Peek(now, leaky.Ask{})
-	}
-	if t.Op == queue.TakeNow && a.Allowed {
-		a.Lease = ask.Lease
 	}
 	return a
 }

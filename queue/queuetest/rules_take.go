@@ -27,7 +27,7 @@ var bounds = map[leaky.Algorithm][]queue.Bound{
 		{Limit: 5, Period: second}, {Limit: 40, Period: 7 * second}, {Limit: 5, Period: second, Resolution: second / 10}, {Limit: 300, Period: 7 * second, Resolution: second},
 		{Limit: 7, Period: second, Resolution: second},
 	},
-	leaky.AlgorithmGap:         {{Period: second}, {Period: second / 3}, {Period: queue.Duration(leaky.MaxInterval)}},
+	leaky.AlgorithmGap:         {{Period: second}, {Period: 333_333 * second / 1_000_000}, {Period: queue.Duration(leaky.MaxInterval)}},
 	leaky.AlgorithmConcurrency: {{Limit: 5, TTL: second}, {Limit: 20, TTL: 7 * second}},
 }
 
