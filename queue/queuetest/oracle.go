@@ -69,11 +69,13 @@ func (o *oracle) ask(now leaky.Instant, t queue.Take, lease string) queue.Taken 
 	}
 	a := queue.Taken{Shadow: o.rule.Action == queue.Shadow}
 	switch t.Op {
-	case queue.TakeNow, queue.TakePeek: // a refusal leaves the tally as it is
-		if a.Decision = k.tally.Peek(now, ask); a.Allowed && t.Op == queue.TakeNow {
-			a.Decision, a.Lease = k.tally.Take(now, ask), ask.Lease
-			o.keep(now, t.Key, k)
+	case queue.TakeNow:
+		if a.Decision = k.tally.Take(now, ask); a.Allowed {
+			a.Lease = ask.Lease
 		}
+		o.keep(now, t.Key, k)
+	case queue.TakePeek:
+		a.Decision = k.tally.Peek(now, ask)
 	case queue.TakeBack:
 		a.Decision = k.tally.Refund(now, ask)
 		o.keep(now, t.Key, k)
