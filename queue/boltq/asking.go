@@ -106,7 +106,13 @@ func (e *Engine) ask(n *entry, a *asked, now leaky.Instant) (b *bill, invalid er
 
 func (e *Engine) peek(d *due, now leaky.Instant) leaky.Decision {
 	if t := e.tallyAt(d.rule.book, d.key, now); t != nil {
-		return t.under(d.limit).Peek(now, d.ask)
+		s := t.under(d.limit)
+		says := s.Peek(now, d.ask)
+		if !says.Allowed {
+			s.Take(now, d.ask)
+			e.putRight(t, s, d.limit, now)
+		}
+		return says
 	}
 	return d.limit.Fresh().Peek(now, d.ask)
 }

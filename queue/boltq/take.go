@@ -52,6 +52,7 @@ func (e *Engine) takeOne(r *rule, q queue.Take, now leaky.Instant) (a queue.Take
 		return a
 	case queue.TakeNow:
 		if a.Decision = s.Take(now, ask); !a.Allowed {
+			e.putRight(t, s, l, now)
 			return a
 		}
 		a.Lease = ask.Lease
@@ -69,6 +70,16 @@ func (e *Engine) takeOne(r *rule, q queue.Take, now leaky.Instant) (a queue.Take
 	}
 	e.change(t)
 	return a
+}
+
+// putRight keeps what a refusal has made of what other numbers left: what is ahead of all that these know drains from now on, and is
+// not found anew each time.
+func (e *Engine) putRight(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
+	if t.limiter == l {
+		return
+	}
+	t.state, t.limiter, t.expires = s, l, s.Expires(now)
+	e.change(t)
 }
 
 // anyone asks for one, of concurrency under a name that nobody has.
