@@ -15,8 +15,8 @@ import (
 type Options struct {
 	// Appender takes the jobs in; one with an overflow, say. Nil is the engine.
 	Appender queue.Appender
-	// Rules is asked about what comes in; one that knows what to do while the store is away, say. Nil is the engine.
-	Rules Rules
+	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each time.
+	Rule func(ctx context.Context, name string) (queue.Rule, error)
 	// Overflow says that Appender puts jobs that may wait on an overflow. Without one,
 	// jobs and specs that ask for it are refused.
 	Overflow bool
@@ -91,8 +91,11 @@ func New(engine queue.Engine, o Options) http.Handler {
 	if o.Appender == nil {
 		o.Appender = engine
 	}
-	if o.Rules == nil {
-		o.Rules = storedRules{engine}
+	if o.Rule == nil {
+		o.Rule = func(ctx context.Context, name string) (queue.Rule, error) {
+			info, err := engine.Rule(ctx, name)
+			return info.Rule, err
+		}
 	}
 	h := &handler{engine: engine, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
 	return h.dispatch()

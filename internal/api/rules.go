@@ -1,31 +1,14 @@
 package api
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
 
-	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
-
-// Rules is asked about what comes in. An admission.Admission is one.
-type Rules interface {
-	admission.Taker
-	// Rule returns a rule as Take goes by it. It is asked often. Errors: those of queue.Rules.
-	Rule(ctx context.Context, name string) (queue.Rule, error)
-}
-
-// storedRules are those of an engine.
-type storedRules struct{ queue.Rules }
-
-func (s storedRules) Rule(ctx context.Context, name string) (queue.Rule, error) {
-	info, err := s.Rules.Rule(ctx, name)
-	return info.Rule, err
-}
 
 func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 	after, limit, p := pageOf(r)

@@ -49,7 +49,7 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 	var answers []queue.Taken
 	if len(q.takes) > 0 {
 		var err error
-		if answers, err = h.o.Rules.Take(r.Context(), name, q.takes); err != nil {
+		if answers, err = h.engine.Take(r.Context(), name, q.takes); err != nil {
 			h.failTake(w, err, name)
 			return
 		}

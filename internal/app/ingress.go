@@ -104,7 +104,7 @@ func (i *Ingress) URL() string { return i.server.URL() }
 func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
-	o.Pull, o.Pace, o.Rules = i.pull, i.pace.held, askedRules{i.engine, i.admission}
+	o.Pull, o.Pace, o.Rule = i.pull, i.pace.held, i.admission.Rule
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}

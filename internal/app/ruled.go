@@ -17,14 +17,3 @@ type ruled struct {
 func (r ruled) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
 	return r.admission.Take(ctx, rule, takes)
 }
-
-// askedRules are the rules as the API asks them: counted, and looked up where the Admission has them at hand.
-type askedRules struct {
-	admission.Taker
-	admission *admission.Admission
-}
-
-// Rule implements api.Rules.
-func (r askedRules) Rule(ctx context.Context, name string) (queue.Rule, error) {
-	return r.admission.Rule(ctx, name)
-}
