@@ -39,10 +39,11 @@ type Options struct {
 
 	// For tests: openFile replaces os.OpenFile; an error of fault is that of the
 	// commit of these changes; synced is called after each commit is on disk and
-	// before anybody is told.
-	openFile func(string, int, os.FileMode) (*os.File, error)
-	fault    func([]change) error
-	synced   func()
+	// before anybody is told; saveAfter is how long what was taken waits for company.
+	openFile  func(string, int, os.FileMode) (*os.File, error)
+	fault     func([]change) error
+	synced    func()
+	saveAfter time.Duration
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -69,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.synced == nil {
 		o.synced = func() {}
+	}
+	if o.saveAfter == 0 {
+		o.saveAfter = saveAfter
 	}
 	return o, nil
 }

@@ -35,7 +35,7 @@ func (e *Engine) saves() {
 			select {
 			case <-e.leaving:
 				return
-			case <-time.After(saveAfter):
+			case <-time.After(e.opts.saveAfter):
 			}
 		}
 		for e.save() {
