@@ -105,7 +105,7 @@ type Sender interface {
 type Router struct {
 	o Options
 
-	mu      sync.Mutex
+	mu      sync.RWMutex
 	targets map[string]*parsed // by queue
 	senders map[string]Sender  // by kind, from the first of its jobs on
 }
@@ -117,6 +117,7 @@ type parsed struct {
 	raw      json.RawMessage
 	revision int64
 	target   Target
+	sender   Sender
 	err      error
 	told     atomic.Bool // that somebody has to mend it
 }
@@ -138,7 +139,7 @@ func (r *Router) Handle(ctx context.Context, job *drain.Job, gate drain.Gate) er
 	if p.err != nil {
 		return drain.Down(fmt.Errorf("the queue cannot be delivered: %w", p.err))
 	}
-	err := r.sender(p.target.Kind).Deliver(ctx, job, gate, p.target.Setting)
+	err := p.sender.Deliver(ctx, job, gate, p.target.Setting)
 	r.tell(job.Queue, p, err)
 	if job.Spec.OnUnknown == "" {
 		return byDefault(err, p.target.OnUnknown())
@@ -165,35 +166,46 @@ func byDefault(err error, onUnknown string) error {
 	return err
 }
 
-func (r *Router) sender(kind string) Sender {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.senders[kind]
-	if s == nil {
-		s = kinds[kind].sender(r.o)
-		r.senders[kind] = s
-	}
-	return s
-}
-
 // target parses a setting once, for as long as it stays the same.
 func (r *Router) target(job *drain.Job) *parsed {
+	r.mu.RLock()
+	p := r.targets[job.Queue]
+	r.mu.RUnlock()
+	if p.of(job) {
+		return p
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.targets[job.Queue]
-	if p != nil && bytes.Equal(p.raw, job.Spec.Deliver) && (p.err == nil || p.revision >= job.Revision) {
+	if p = r.targets[job.Queue]; p.of(job) { // parsed meanwhile
 		return p
 	}
 	p = &parsed{raw: job.Spec.Deliver, revision: job.Revision}
 	p.target, p.err = Parse(job.Spec.Deliver)
 	if p.err != nil {
 		r.o.Logger.Error(unusable, "queue", job.Queue, "revision", job.Revision, "error", p.err)
+	} else {
+		p.sender = r.sender(p.target.Kind)
 	}
 	if len(r.targets) >= maxTargets {
 		clear(r.targets)
 	}
 	r.targets[job.Queue] = p
 	return p
+}
+
+// of reports whether it is what a job's queue says.
+func (p *parsed) of(job *drain.Job) bool {
+	return p != nil && bytes.Equal(p.raw, job.Spec.Deliver) && (p.err == nil || p.revision >= job.Revision)
+}
+
+// sender returns that of a kind. r.mu is held.
+func (r *Router) sender(kind string) Sender {
+	s := r.senders[kind]
+	if s == nil {
+		s = kinds[kind].sender(r.o)
+		r.senders[kind] = s
+	}
+	return s
 }
 
 // tell logs what an operator has to mend, once until a job was delivered.

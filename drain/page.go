@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -33,19 +34,25 @@ type book struct {
 // started.
 type page struct {
 	name   string
-	refs   int       // jobs that use it; guarded by book.mu
-	closed time.Time // when the last of them ended; guarded by book.mu
+	refs   atomic.Int64 // jobs that use it; from none to one only under book.mu
+	closed atomic.Int64 // when the last of them ended, in ns since 1970
 
-	mu       sync.Mutex
-	spec     *queue.Spec
-	revision int64
-	reading  *reading // the Get under way
+	edition atomic.Pointer[edition] // every job looks at it: a mutex would be handed from one to the next
+
+	mu      sync.Mutex
+	reading *reading // the Get under way
 
 	departed time.Time     // the latest earliest start of a job that started
 	started  time.Time     // when the last job started
 	late     time.Duration // how late it was, and how much of that
 	over     time.Duration // was its timer's fault and not a shift
 	ready    []*run        // those that were told to wait for their distance
+}
+
+// edition is a spec and its revision, or a later one's.
+type edition struct {
+	spec     *queue.Spec
+	revision int64
 }
 
 // reading is one Get, for all jobs that wait for a queue's spec.
@@ -66,22 +73,18 @@ func (b *book) open(name string) *page {
 		p = &page{name: name}
 		b.pages[name] = p
 	}
-	p.refs++
+	p.refs.Add(1)
 	return p
 }
 
 func (b *book) close(p *page) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p.refs--
-	if p.refs == 0 {
-		p.closed = time.Now()
-	}
+	p.closed.Store(time.Now().UnixNano()) // first: a page that nobody uses was closed when it says
+	p.refs.Add(-1)
 }
 
 func (b *book) prune(now time.Time) {
 	for name, p := range b.pages {
-		if p.refs == 0 && now.Sub(p.closed) > pageAge {
+		if p.refs.Load() == 0 && now.Sub(time.Unix(0, p.closed.Load())) > pageAge {
 			delete(b.pages, name)
 		}
 	}
@@ -94,10 +97,13 @@ func (b *book) prune(now time.Time) {
 // the last would wait for as many timeouts as there are jobs.
 func (b *book) specAt(ctx context.Context, p *page, revision int64) (*queue.Spec, error) {
 	for {
+		if e := p.edition.Load(); e != nil && e.revision >= revision {
+			return e.spec, nil
+		}
 		p.mu.Lock()
-		if p.spec != nil && p.revision >= revision {
-			defer p.mu.Unlock()
-			return p.spec, nil
+		if e := p.edition.Load(); e != nil && e.revision >= revision { // read meanwhile
+			p.mu.Unlock()
+			return e.spec, nil
 		}
 		under := p.reading
 		if under == nil {
@@ -136,8 +142,8 @@ func (b *book) read(ctx context.Context, p *page, under *reading) (*queue.Spec, 
 		return nil, err
 	}
 	info.Spec.Normalize()
-	p.spec, p.revision = &info.Spec, info.Revision
-	return p.spec, nil
+	p.edition.Store(&edition{&info.Spec, info.Revision})
+	return &info.Spec, nil
 }
 
 // start notes that a job starts now, or returns how long it must wait to keep its

@@ -101,10 +101,9 @@ func (b *book) slack(name string) (slack time.Duration, paced bool) {
 	if p == nil {
 		return queue.DefaultSlack, true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.spec == nil {
+	e := p.edition.Load()
+	if e == nil {
 		return queue.DefaultSlack, true
 	}
-	return p.spec.Slack.D(), !p.spec.Rate.Unlimited()
+	return e.spec.Slack.D(), !e.spec.Rate.Unlimited()
 }

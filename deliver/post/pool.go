@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +19,7 @@ const (
 type pool struct {
 	transport *http.Transport
 	dialer    *tlsDialer
-	used      time.Time
+	used      atomic.Int64 // when last, in ns since 1970
 }
 
 // pools are those in use.
@@ -26,7 +27,7 @@ type pools struct {
 	o      Options
 	dialer *dialer
 
-	mu    sync.Mutex
+	mu    sync.RWMutex
 	known map[poolKey]*pool // bounded by maxPools
 }
 
@@ -38,15 +39,21 @@ type poolKey struct {
 
 // of returns the pool of a target.
 func (p *pools) of(t *Target) (*pool, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	most := p.o.Concurrency
 	if t.MaxConnections != nil {
 		most = *t.MaxConnections
 	}
 	key := poolKey{t.fingerprint(), most}
+	p.mu.RLock()
 	found := p.known[key]
-	if found == nil {
+	p.mu.RUnlock()
+	if found != nil {
+		found.used.Store(time.Now().UnixNano())
+		return found, nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if found = p.known[key]; found == nil {
 		config, err := t.TLS.config(p.o.TLS)
 		if err != nil {
 			return nil, err
@@ -55,7 +62,7 @@ func (p *pools) of(t *Target) (*pool, error) {
 		found = p.make(&tlsDialer{p.dialer, config, base, t.proxy, key.print + "," + strconv.Itoa(most) + ","}, most)
 		p.known[key] = found
 	}
-	found.used = time.Now()
+	found.used.Store(time.Now().UnixNano())
 	if len(p.known) > maxPools {
 		p.evict()
 	}
@@ -84,7 +91,7 @@ func (p *pools) make(d *tlsDialer, most int) *pool {
 func (p *pools) evict() {
 	var oldest poolKey
 	for key, pool := range p.known {
-		if o := p.known[oldest]; o == nil || pool.used.Before(o.used) {
+		if o := p.known[oldest]; o == nil || pool.used.Load() < o.used.Load() {
 			oldest = key
 		}
 	}

@@ -25,9 +25,11 @@ var hopeless = []int{400, 405, 410, 413, 414, 415, 422, 431}
 
 // outcome is what a status means for a target. asked is whether the answer named a time to come back.
 func (t *Target) outcome(status int, asked bool) string {
-	for _, key := range []string{strconv.Itoa(status), strconv.Itoa(status/100) + "xx"} {
-		if meaning, ok := t.Statuses[key]; ok {
-			return meaning
+	if len(t.Statuses) > 0 {
+		for _, key := range []string{strconv.Itoa(status), strconv.Itoa(status/100) + "xx"} {
+			if meaning, ok := t.Statuses[key]; ok {
+				return meaning
+			}
 		}
 	}
 	switch {
