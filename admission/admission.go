@@ -99,17 +99,24 @@ func (a *Admission) attend(ctx context.Context) {
 			return
 		case <-next.C:
 		}
-		short, cancel := context.WithTimeout(ctx, a.patience)
-		n, err := a.engine.Attend(short, a.process)
-		cancel()
-		if err == nil && n > 0 {
-			a.among.Store(int64(n))
+		if a.attendOnce(ctx) {
 			next.Reset(attendEvery)
 		} else { // what was known last holds
 			next.Reset(time.Second)
 		}
 		a.shares.sweep()
 	}
+}
+
+func (a *Admission) attendOnce(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, a.patience)
+	defer cancel()
+	n, err := a.engine.Attend(ctx, a.process)
+	if err != nil || n < 1 {
+		return false
+	}
+	a.among.Store(int64(n))
+	return true
 }
 
 // Take implements Taker, as queue.Rules does. While the store cannot be asked, or does not answer within 800 ms, the rule's Away decides:
@@ -129,7 +136,7 @@ func (a *Admission) take(ctx context.Context, rule string, takes []queue.Take) (
 	if err != nil {
 		return nil, false, err
 	}
-	if len(takes) > queue.MaxTakes || !a.outages.on(rule) {
+	if len(takes) > queue.MaxTakes || a.outages.decides(rule) {
 		taken, err = a.ask(ctx, rule, takes)
 		if err == nil {
 			a.outages.end(rule)
@@ -138,7 +145,7 @@ func (a *Admission) take(ctx context.Context, rule string, takes []queue.Take) (
 			return taken, true, err
 		}
 		a.outages.begin(rule, err, func(ctx context.Context) error {
-			_, err := a.engine.Take(ctx, rule, []queue.Take{{Op: queue.TakePeek, Key: "-"}}) // of a store that is full, reading would tell nothing
+			_, err := a.engine.Take(ctx, rule, []queue.Take{{Op: queue.TakePeek, Key: "-"}})
 			return err
 		})
 	}

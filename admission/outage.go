@@ -17,6 +17,8 @@ const (
 	probeEvery = 250 * time.Millisecond
 	// probes is how many groups are probed at a time.
 	probes = 8
+	// fullEvery is how often one take is asked of a store that was full.
+	fullEvery = time.Second
 	// unprobed is how long after it was last asked an outage is believed in: without Run somebody has to ask.
 	unprobed = 2 * time.Second
 )
@@ -60,11 +62,29 @@ func (o *outages) on(name string) bool {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	out := o.groups[queue.Group(name)]
-	return out != nil && time.Since(out.tried) < unprobed
+	return o.groups[queue.Group(name)] != nil
 }
 
-// begin notes that the group of a name is away. probe asks for it again.
+// decides reports whether the store is to be asked about a rule: it is there, or somebody has to find out whether it is.
+func (o *outages) decides(rule string) bool {
+	if o.count.Load() == 0 {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := o.groups[queue.Group(rule)]
+	switch {
+	case out == nil:
+		return true
+	case out.probe == nil && time.Since(out.tried) >= fullEvery:
+		out.tried = time.Now()
+		return true
+	}
+	return time.Since(out.tried) >= unprobed
+}
+
+// begin notes that the group of a name is away. probe asks for it again. Of a full store it would learn nothing, as that answers all
+// that writes nothing: some of those who ask find out.
 func (o *outages) begin(name string, err error, probe func(context.Context) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,8 +95,8 @@ func (o *outages) begin(name string, err error, probe func(context.Context) erro
 		o.count.Store(int64(len(o.groups)))
 	}
 	out.err, out.tried = err, time.Now()
-	if errors.Is(err, queue.ErrStoreFull) { // which a look would not find
-		out.probe = probe
+	if errors.Is(err, queue.ErrStoreFull) {
+		out.probe = nil
 	}
 	select {
 	case o.wake <- struct{}{}:
@@ -142,7 +162,9 @@ func (o *outages) probe(ctx context.Context, within time.Duration) {
 	o.mu.Lock()
 	asks := make(map[string]func(context.Context) error, len(o.groups))
 	for group, out := range o.groups {
-		asks[group] = out.probe
+		if out.probe != nil {
+			asks[group] = out.probe
+		}
 	}
 	o.mu.Unlock()
 	var running sync.WaitGroup
