@@ -107,6 +107,9 @@ func Run(t *testing.T, open Open) {
 		{"Rules", ruleRules},
 		{"RulesInUse", rulesInUseRules},
 		{"Take", takeRules},
+		{"TakeWorking", workingRules},
+		{"RuleAppend", ruleAppendRules},
+		{"RuleDefer", ruleDeferRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {

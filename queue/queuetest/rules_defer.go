@@ -1,0 +1,97 @@
+package queuetest
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+var ruleDeferRules = []rule{
+	{"what a rule that defers refuses is set aside, whatever the queue says, and charged to none", func(r *rig) {
+		for i, overflow := range []string{queue.Reject, queue.Defer} {
+			q := []string{"g.a", "g.b"}[i]
+			deferring, other := q+"-d", q+"-o"
+			r.limiter(counting(deferring, 1, by(byTo), does(queue.Defer)))
+			r.limiter(counting(other, 9))
+			s := r.shelf(q, "unlimited", asks(other, deferring), func(s *queue.Spec) { s.Overflow = overflow })
+			got := r.offer(mails(s.q, "x", "a", "b")...)
+			r.judged(got, "accepted: "+other+" 8, "+deferring+" 0", "set_aside: "+other+" 7, "+deferring+" no")
+			a := got[1]
+			if a.State != queue.Deferred || a.Ticket == "" || !a.At.Equal(r.clock.Now().Time()) || a.Position != 2 || a.ETA.Exact || a.ETA.At.IsZero() || a.RetryAfter != 0 || a.Err != nil {
+				r.Errorf("set aside: %+v", a)
+			}
+			s.store(mail(s.q, "b", "x"), a)
+			r.left(other, "", 8)
+			r.state(queue.Deferred, s.q, "b")
+			r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, aside: 1})
+			r.deferredAgain(r.offer(mail(s.q, "b", "x"))[0], a)
+			r.left(other, "", 8)
+			s.takes(queue.Returned) // later and in turn, though the key is not free
+			r.drain(s.q)
+			r.left(other, "", 8)
+			r.left(deferring, "x", 0)
+		}
+	}},
+	{"one that was appended, or that says reject, is refused", func(r *rig) {
+		r.limiter(counting("q.r", 1, does(queue.Defer)))
+		q := r.queue("q", "unlimited", asks("q.r"), defers)
+		r.accept(q, "a")
+		r.judged(r.append(choosing(queue.Defer, q, "b")), "limit_reached: q.r no")
+		r.judged(r.offer(choosing(queue.Reject, q, "b")), "limit_reached: q.r no")
+		r.tallies(q, tally{waiting: 1, appended: 1, refused: 2})
+		r.judged(r.offer(choosing("", q, "b"), choosing(queue.Defer, q, "c")), "set_aside: q.r no", "set_aside: q.r no")
+	}},
+	{"all that refuse must defer", func(r *rig) {
+		r.limiter(counting("q.defer", 1, does(queue.Defer)))
+		r.limiter(counting("q.also", 2, does(queue.Defer)))
+		r.limiter(counting("q.reject", 3, by(byTo)))
+		r.limiter(counting("q.shadow", 1, does(queue.Shadow)))
+		q := r.queue("q", "unlimited", asks("q.defer", "q.also", "q.reject", "q.shadow"))
+		for range 2 {
+			r.takes("q.reject", "x", 1, true)
+		}
+		r.judged(r.offer(mail(q, "a", "x"), mail(q, "b", "y"), mail(q, "c", "x")), "accepted: q.defer 0, q.also 1, q.reject 0, q.shadow (0)",
+			"set_aside: q.defer no, q.also 0, q.reject 2, q.shadow (no)", "limit_reached: q.defer no, q.also 0, q.reject no, q.shadow (no)")
+		r.takes("q.also", "", 1, true)
+		r.judged(r.offer(mail(q, "d", "y")), "set_aside: q.defer no, q.also no, q.reject 2, q.shadow (no)")
+	}},
+	{"there is a limit to those that are deferred", func(r *rig) {
+		r.limiter(counting("q.r", 1, does(queue.Defer)))
+		q := r.queue("q", "10/s", asks("q.r"), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
+		got := r.offer(jobs(q, "a", "b", "c", "d")...)
+		r.judged(got, "accepted: q.r 0", "set_aside: q.r no", "set_aside: q.r no", "overflow_full: q.r no")
+		if a := got[3]; a.RetryAfter <= 0 || a.State != queue.StateNone || a.Ticket != "" {
+			r.Errorf("got %+v", a)
+		}
+		r.unknown(q, "d")
+		r.tallies(q, tally{waiting: 1, deferred: 2, appended: 1, aside: 2, refused: 1})
+	}},
+	{"a job that is set aside for want of room, or behind a backlog, is charged", func(r *rig) {
+		r.limiter(counting("q.r", 9, by(byTo)))
+		s := r.shelf("q", "unlimited", small(2), asks("q.r"), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
+		got := r.offer(mails(s.q, "x", "a", "b", "c")...)
+		r.judged(got, "accepted: q.r 8", "accepted: q.r 7", "set_aside: q.r 6")
+		r.left("q.r", "x", 6)
+		r.drain(s.q)
+		r.judged(r.offer(mail(s.q, "d", "x"), mail(s.q, "e", "x"), mail(s.q, "f", "y")), "set_aside: q.r 5", "overflow_full: q.r 4", "overflow_full: q.r 8")
+		r.left("q.r", "x", 5)
+		r.left("q.r", "y", 9)
+		r.e.Withdraw(r.ctx, []queue.Ticketed{ticketed(got[2], s.q)}) //nolint:errcheck // what it answers is another chapter's
+		r.left("q.r", "x", 5)                                        // a withdrawal gives nothing back
+	}},
+	{"one whose turn would come too late is refused, and charged nothing", func(r *rig) {
+		r.limiter(counting("q.r", 1, does(queue.Defer)))
+		q := r.queue("q", "1/m", asks("q.r"))
+		r.accept(q, "a")
+		late := job(q, "late")
+		late.ExpiresAt = r.clock.Now().Add(time.Second).Time()
+		r.judged(r.offer(late), "expired: q.r no")
+		r.tallies(q, tally{waiting: 1, appended: 1})
+	}},
+	{"a job in a lane that is full is not set aside by a rule", func(r *rig) {
+		r.limiter(counting("q.r", 1, does(queue.Defer)))
+		q := r.queue("q", "unlimited", asks("q.r"), each(holding(1)))
+		r.acceptJobs(in(laneX, q, "a"))
+		r.judged(r.offer(in(laneX, q, "b"), in(laneY, q, "c")), "lane_full", "set_aside: q.r no")
+	}},
+}

@@ -1,0 +1,135 @@
+package queuetest
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// working puts a rule of how many are at work at once, and returns its name.
+func (r *rig) working(name string, most int64, ttl queue.Duration) string {
+	r.Helper()
+	return r.limiter(ruleOf(name, leaky.AlgorithmConcurrency, queue.Bound{Limit: most, TTL: ttl}))
+}
+
+// place takes one under the key k and checks whether it was to be had.
+func (r *rig) place(rule, lease string, allowed bool) queue.Taken {
+	r.Helper()
+	a := r.take(rule, queue.Take{Key: "k", Lease: lease})[0]
+	if a.Err != nil || a.Allowed != allowed || allowed && a.Lease == "" || allowed && lease != "" && a.Lease != lease || !allowed && a.Lease != "" {
+		r.Errorf("%s: the place %q at %d: %+v, %v; want allowed: %v", rule, lease, r.clock.Now(), a, a.Err, allowed)
+	}
+	return a
+}
+
+// frees gives a place back and checks how many are then left.
+func (r *rig) frees(rule, lease string, left int64) {
+	r.Helper()
+	a := r.take(rule, queue.Take{Op: queue.TakeBack, Key: "k", Lease: lease})[0]
+	if a.Err != nil || a.Allowed != (left > 0) || a.Remaining != max(0, left-1) || a.Lease != "" {
+		r.Errorf("%s: %q given back at %d: %+v, %v; want %d left", rule, lease, r.clock.Now(), a, a.Err, left)
+	}
+}
+
+var workingRules = []rule{
+	{"as many places are had as there are, until one is given back", func(r *rig) {
+		w := r.working("w", 2, 60*second)
+		a, b := r.place(w, "", true).Lease, r.place(w, "b", true).Lease
+		if a == b || len(a) > leaky.MaxLease {
+			r.Errorf("the places %q and %q", a, b)
+		}
+		d := r.place(w, "", false)
+		if d.RetryAfter != time.Minute || d.Remaining != 0 || d.Limit != 2 {
+			r.Errorf("got %+v", d)
+		}
+		r.frees(w, a, 1)
+		r.frees(w, a, 1) // twice is once
+		r.frees(w, "nobody's", 1)
+		r.place(w, "c", true)
+		r.frees(w, "b", 1)
+		r.frees(w, "c", 2)
+		if a := r.take(w, queue.Take{Key: "other"})[0]; !a.Allowed || a.Remaining != 1 {
+			r.Errorf("another key: %+v", a)
+		}
+	}},
+	{"names that are made are of one place each", func(r *rig) {
+		w := r.working("w", 1000, 60*second)
+		seen := map[string]bool{}
+		for _, a := range r.take(w, make([]queue.Take, 1000)...) {
+			seen[a.Lease] = true
+		}
+		if len(seen) != 1000 || seen[""] {
+			r.Errorf("%d names", len(seen))
+		}
+		r.left(w, "", 0)
+	}},
+	{"who renews keeps the place, who does not loses it", func(r *rig) {
+		w := r.working("w", 1, 10*second)
+		r.place(w, "a", true)
+		r.clock.Advance(9 * time.Second)
+		r.place(w, "a", true)
+		r.clock.Advance(10*time.Second - time.Microsecond)
+		if d := r.place(w, "b", false); d.RetryAfter != time.Microsecond {
+			r.Errorf("got %+v", d)
+		}
+		r.clock.Advance(time.Microsecond)
+		r.place(w, "b", true)
+		r.place(w, "a", false)
+		r.frees(w, "a", 0) // it is not a's any more
+		r.place(w, "b", true)
+		r.frees(w, "b", 1)
+	}},
+	{"a peek asks for the place of a name, or for a new one", func(r *rig) {
+		w := r.working("w", 1, 10*second)
+		peek := func(lease string, allowed bool) {
+			r.Helper()
+			if a := r.take(w, queue.Take{Op: queue.TakePeek, Key: "k", Lease: lease})[0]; a.Err != nil || a.Allowed != allowed || a.Lease != "" {
+				r.Errorf("a peek at %q: %+v, %v", lease, a, a.Err)
+			}
+		}
+		peek("", true)
+		peek("a", true)
+		r.place(w, "a", true)
+		peek("", false)
+		peek("b", false)
+		peek("a", true)
+		r.clock.Advance(10 * time.Second) // the peek renewed nothing
+		r.place(w, "b", true)
+	}},
+	{"a place has the cost that it was taken at", func(r *rig) {
+		w := r.working("w", 5, 10*second)
+		cost := func(lease string, cost int64, allowed bool, left int64) {
+			r.Helper()
+			if a := r.take(w, queue.Take{Key: "k", Lease: lease, Cost: cost})[0]; a.Err != nil || a.Allowed != allowed || a.Remaining != left {
+				r.Errorf("%q at %d: %+v, %v", lease, cost, a, a.Err)
+			}
+		}
+		cost("a", 3, true, 2)
+		cost("b", 3, false, 2)
+		cost("b", 2, true, 0)
+		r.clock.Advance(time.Second)
+		cost("a", 1, true, 0)
+		r.clock.Advance(9 * time.Second) // b's end
+		cost("c", 2, true, 0)
+		r.frees(w, "c", 2)
+		r.frees(w, "a", 5)
+	}},
+	{"whoever has a place keeps it when there are fewer, and all go with a reset", func(r *rig) {
+		w := r.working("w", 3, 60*second)
+		for _, lease := range []string{"a", "b", "c"} {
+			r.place(w, lease, true)
+		}
+		r.working("w", 1, 60*second)
+		r.place(w, "c", true)
+		r.frees(w, "a", 0)
+		r.frees(w, "b", 0)
+		r.place(w, "d", false)
+		r.place(w, "c", true)
+		r.take(w, queue.Take{Op: queue.TakeAnew, Key: "k"})
+		r.place(w, "d", true)
+		r.place(w, "c", false)
+		r.check(r.e.ResetRule(r.ctx, w))
+		r.place(w, "c", true)
+	}},
+}
