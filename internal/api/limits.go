@@ -18,14 +18,14 @@ func limitReached(r *queue.Ruled, detail string) *Problem {
 // limitedJob is that of a job, by the rule that asks to wait longest.
 func limitedJob(a *queue.Appended) *Problem {
 	name, wait, _ := queue.Limited(a.Rules)
-	r := &queue.Ruled{Rule: name}
+	var r queue.Ruled
 	for i := range a.Rules {
 		if a.Rules[i].Rule == name {
-			*r = a.Rules[i]
+			r = a.Rules[i]
 		}
 	}
 	r.RetryAfter = max(wait, a.RetryAfter)
-	return limitReached(r, "the rule "+name+" refuses the job; retry_after_ms is when it would pass if nobody else takes any")
+	return limitReached(&r, "the rule "+name+" refuses the job; retry_after_ms is when it would pass if nobody else takes any")
 }
 
 // setLimits tells what the rules said that a job was asked by, but for those that only count.

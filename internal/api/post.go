@@ -89,7 +89,7 @@ func done(a *queue.Appended) bool {
 	switch a.Outcome {
 	case queue.Accepted, queue.Duplicate:
 		return a.State != queue.Deferred
-	case queue.Conflict, queue.Full, queue.LaneFull, queue.ScheduleFull, queue.LimitReached, queue.UnknownQueue:
+	case queue.Conflict, queue.Full, queue.LaneFull, queue.ScheduleFull, queue.UnknownQueue:
 		return true
 	}
 	return false

@@ -22,6 +22,14 @@ func (a *answer) wantHeader(t *testing.T, pairs ...string) {
 	}
 }
 
+func decoded(t *testing.T, text string) (v map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 func TestTake(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("PUT", otp, twoM).want(t, 201)
@@ -166,11 +174,7 @@ func TestLimitReached(t *testing.T) {
 	a.wantHeader(t, "Retry-After", "2", "RateLimit-Policy", `"all";q=100, "otp";q=2;w=60`, "RateLimit", `"all";r=7, "otp";r=0;t=2`)
 
 	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`+"\n", "Content-Type", "application/x-ndjson")
-	var line map[string]any
-	if err := json.Unmarshal([]byte(a.text), &line); err != nil {
-		t.Fatal(err)
-	}
-	wantLine(t, line, "line", 1, "status", 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 1500, "reset_after_ms", 60000)
+	wantLine(t, decoded(t, a.text), "line", 1, "status", 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 1500, "reset_after_ms", 60000)
 
 	f.engine.limited = &queue.Appended{Outcome: queue.Accepted, State: queue.Waiting, Position: 1, Rules: []queue.Ruled{shadow, allowing}}
 	a = f.do("POST", jobs, `{"payload":1}`)

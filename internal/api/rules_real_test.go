@@ -1,0 +1,167 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/queue"
+)
+
+// within reports whether a whole number of milliseconds is at most an hour, and not much less: a test may take its time.
+func within(t *testing.T, a *answer, member string) {
+	t.Helper()
+	if ms, _ := a.body[member].(float64); ms > 3_600_000 || ms < 3_000_000 {
+		t.Errorf("%s is %v: %s", member, a.body[member], a.text)
+	}
+}
+
+// Rules from the request to the engine: put, named by queues, asked by jobs.
+func TestRulesLife(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		const rules = "/v1/rules/"
+		f.do("PUT", email, `{"rate":"14/s","rules":["email.otp"]}`).want(t, 400, "field", "rules.0")
+		f.do("PUT", rules+"email.otp", `{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}"}`).want(t, 201)
+		f.do("PUT", rules+"email.tenant", `{"algorithm":"meter","rate":"3/h","burst":3,"key":"{header.X-Tenant}"}`).want(t, 201)
+		f.do("PUT", rules+"email.dark", `{"algorithm":"gap","period":"1h","action":"shadow"}`).want(t, 201)
+		f.do("PUT", rules+"email.at-once", `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`).want(t, 201)
+		f.do("PUT", email, `{"rate":"14/s","rules":["email.at-once"]}`).want(t, 400, "field", "rules.0")
+		f.do("PUT", email, `{"rate":"1/h","capacity":4,"rules":["email.otp","email.tenant","email.dark"]}`).want(t, 201, "rules", []string{"email.otp", "email.tenant", "email.dark"})
+		f.do("GET", rules+"email.otp", "").want(t, 200, "queues", []string{"email"})
+		f.do("DELETE", rules+"email.otp", "").want(t, 409, "reason", "rule_in_use")
+
+		post := func(id, to string) *answer {
+			t.Helper()
+			return f.do("POST", jobs, `{"payload":{"to":"`+to+`"},"id":"`+id+`","headers":{"x-tenant":"acme"}}`)
+		}
+		a := post("1", "a")
+		a.want(t, 202)
+		if got := a.header.Get("RateLimit-Policy"); got != `"email.otp";q=2;w=3600, "email.tenant";q=3;w=3600` {
+			t.Errorf("policy %s", got)
+		}
+		if got := a.header.Get("RateLimit"); !strings.HasPrefix(got, `"email.otp";r=1;t=`) || !strings.Contains(got, `, "email.tenant";r=2;t=`) || strings.Contains(got, "dark") {
+			t.Errorf("limits %s", got)
+		}
+		post("1", "a").want(t, 200)
+		post("2", "a").want(t, 202)
+		a = post("3", "a")
+		a.want(t, 429, "reason", "limit_reached", "rule", "email.otp", "limit", 2, "remaining", 0, "id", "3")
+		if a.header.Get("Retry-After") == "" || !strings.HasSuffix(a.header.Get("RateLimit"), `, "email.tenant";r=0`) { // which it would have left
+			t.Errorf("headers %v", a.header)
+		}
+		post("3", "b").want(t, 202) // what refused the other charged it to none
+		a = post("4", "b")
+		a.want(t, 429, "reason", "limit_reached", "rule", "email.tenant")
+		f.do("POST", jobs, `{"payload":{"to":"c"},"headers":{"x-tenant":"acme"}}`+"\n"+`{"payload":{"to":"c"},"headers":{"x-tenant":"other"}}`+"\n", "Content-Type", "application/x-ndjson").
+			wantLines(t, []any{"status", 429, "reason", "limit_reached", "rule", "email.tenant", "limit", 3}, []any{"status", 202})
+		f.do("POST", jobs, `{"payload":{"to":"d"},"headers":{"x-tenant":"third"}}`).want(t, 429, "reason", "full") // and is not charged
+		f.do("POST", rules+"email.tenant/peek", `{"key":"third","cost":3}`).want(t, 200, "allowed", true)
+
+		f.do("POST", jobs, `{"payload":{"to":"d"}}`).want(t, 400, "reason", "invalid_field", "field", "headers.X-Tenant")
+		f.do("POST", jobs, `{"payload":{"too":"d"},"headers":{"x-tenant":"new"}}`).want(t, 400, "reason", "invalid_field", "field", "payload/to")
+		f.do("POST", jobs, `{"payload":{"to":"d"},"cost":3,"headers":{"x-tenant":"new"}}`).want(t, 400, "field", "cost")
+
+		f.do("PUT", email, `{"rate":"1/h"}`).want(t, 200, "rules", nil)
+		f.do("DELETE", rules+"email.otp", "").want(t, 204)
+	})
+}
+
+// wantLines compares the lines of a stream's answer.
+func (a *answer) wantLines(t *testing.T, lines ...[]any) {
+	t.Helper()
+	texts := strings.Split(strings.TrimSpace(a.text), "\n")
+	if len(texts) != len(lines) {
+		t.Fatalf("%d lines: %s", len(texts), a.text)
+	}
+	for i, members := range lines {
+		wantLine(t, decoded(t, texts[i]), members...)
+	}
+}
+
+// Each kind of question, answered by the engine.
+func TestAskedRules(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		f.do("PUT", otp, `{"algorithm":"sliding_log","limit":2,"period":"1h","key":"{payload/to}","overrides":{"vip":{"limit":1000,"period":"1h"}}}`).want(t, 201)
+		a := f.do("POST", otp+"/take", `{"key":"a"}`)
+		a.want(t, 200, "allowed", true, "limit", 2, "remaining", 1, "retry_after_ms", 0)
+		within(t, a, "reset_after_ms")
+		f.do("POST", otp+"/take", `{"key":"a"}`).want(t, 200, "remaining", 0)
+		a = f.do("POST", otp+"/take", `{"key":"a"}`)
+		a.want(t, 429, "reason", "limit_reached", "rule", "otp")
+		within(t, a, "retry_after_ms")
+		f.do("POST", otp+"/take", `{"key":"vip","cost":999}`).want(t, 200, "limit", 1000, "remaining", 1)
+		f.do("POST", otp+"/refund", `{"key":"a"}`).want(t, 200, "allowed", true, "remaining", 0)
+		f.do("POST", otp+"/take", `{"key":"a"}`).want(t, 200)
+		f.do("POST", otp+"/reset", `{"key":"a"}`).want(t, 200, "allowed", true, "remaining", 1)
+		f.do("POST", otp+"/take", `{"key":"b","cost":2}`).want(t, 200)
+		f.do("POST", otp+"/reset", `{"all":true}`).want(t, 204)
+		f.do("POST", otp+"/peek", `{"key":"b","cost":2}`).want(t, 200, "allowed", true)
+		f.do("POST", otp+"/take", `{"key":"b","cost":3}`).want(t, 400, "field", "cost")
+		f.do("POST", otp+"/take", `{"key":"b","lease":"x"}`).want(t, 400, "field", "lease")
+		f.do("POST", otp+"/take", `{"key":"`+strings.Repeat("k", 1025)+`"}`).want(t, 400, "field", "key")
+		f.do("POST", otp+"/take", `{"takes":[{"key":"c"},{"key":""},{"key":"c","cost":9},{"key":"c"},{"key":"c"}]}`).want(t, 200)
+		f.do("POST", "/v1/rules/none/take", `{"key":"a"}`).want(t, 404, "reason", "unknown_rule")
+		f.do("POST", "/v1/rules/none/take", `{"takes":[{"key":"a"}]}`).want(t, 404, "reason", "unknown_rule")
+		f.do("POST", "/v1/rules/No%20Rule/take", `{"key":"a"}`).want(t, 404, "reason", "unknown_rule")
+
+		const places = "/v1/rules/places"
+		f.do("PUT", places, `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`).want(t, 201)
+		a = f.do("POST", places+"/take", "")
+		a.want(t, 200, "allowed", true, "remaining", 0)
+		lease := fmt.Sprint(a.body["lease"])
+		f.do("POST", places+"/take", "").want(t, 429, "reason", "limit_reached", "rule", "places")
+		f.do("POST", places+"/take", `{"lease":"`+lease+`"}`).want(t, 200, "lease", lease) // renewed
+		f.do("POST", places+"/refund", `{}`).want(t, 400, "field", "lease")
+		f.do("POST", places+"/refund", `{"lease":"`+lease+`"}`).want(t, 200)
+		f.do("POST", places+"/take", `{"lease":"mine"}`).want(t, 200, "lease", "mine")
+
+		const dark = "/v1/rules/dark"
+		f.do("PUT", dark, `{"algorithm":"gap","period":"1h","action":"shadow"}`).want(t, 201)
+		f.do("POST", dark+"/take", "").want(t, 200, "allowed", true, "shadowed", nil)
+		f.do("POST", dark+"/take", "").want(t, 200, "allowed", true, "shadowed", true)
+	})
+}
+
+// However many ask at once, over HTTP too, never more pass than may.
+func TestTakenAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, _ queue.Engine) {
+		f.do("PUT", otp, `{"algorithm":"meter","rate":"1/h","burst":25}`).want(t, 201)
+		var allowed atomic.Int64
+		var running sync.WaitGroup
+		for range 16 {
+			running.Go(func() {
+				for range 8 {
+					resp, err := f.client.Post(f.url+otp+"/take", "application/json", strings.NewReader("{}"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = resp.Body.Close()
+					if resp.StatusCode == http.StatusOK {
+						allowed.Add(1)
+					}
+				}
+			})
+		}
+		running.Wait()
+		if n := allowed.Load(); n != 25 {
+			t.Errorf("%d passed, 25 may", n)
+		}
+	})
+}
+
+// What a rule defers goes onto the overflow, where there is one.
+func TestRuleThatDefers(t *testing.T) {
+	o := serveOverflowing(t)
+	o.do("PUT", "/v1/rules/email.otp", `{"algorithm":"gap","period":"1h","action":"defer"}`).want(t, 201)
+	o.do("PUT", email, `{"rate":"1/h","rules":["email.otp"],"overflow":"defer"}`).want(t, 201)
+	o.post("a", "").want(t, 202, "state", "waiting")
+	o.post("b", "").want(t, 202, "state", "deferred")
+	o.post("c", `,"overflow":"reject"`).want(t, 429, "reason", "limit_reached", "rule", "email.otp")
+	f := serve(t, api.Options{})
+	f.do("PUT", "/v1/rules/email.otp", `{"algorithm":"gap","period":"1h","action":"defer"}`).want(t, 422, "reason", "no_overflow", "field", "action")
+}
