@@ -60,8 +60,9 @@ type drainer struct {
 	work  context.Context // of handlers and requests for jobs: ends with the grace period
 	calls context.Context // of calls about jobs at hand: ends last
 
-	loops sync.WaitGroup // whatever makes runs
-	jobs  sync.WaitGroup // runs
+	loops   sync.WaitGroup // whatever makes runs
+	jobs    sync.WaitGroup // runs
+	workers *workers       // carry them through
 
 	mu         sync.Mutex
 	complained map[string]time.Time
@@ -74,6 +75,7 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 		client:     queue.Client{ID: queue.NewID(), Name: o.Name, Version: o.Version},
 		tokens:     newTokens(o.Concurrency, o.Observer.Free),
 		book:       &book{get: engine.Get, pages: make(map[string]*page)},
+		workers:    newWorkers((*run).do),
 		complained: make(map[string]time.Time),
 	}
 	for i := range engine.Partitions() {
@@ -126,6 +128,7 @@ func (d *drainer) run(ctx context.Context) error {
 		close(quiet)
 		d.giveBack() // what an answer under way brought
 		d.jobs.Wait()
+		d.workers.running.Wait()
 	}()
 	err := d.await(quiet, idle, endWork)
 	endKeeping()

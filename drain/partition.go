@@ -199,7 +199,7 @@ func (p *partition) begin(jobs []grant, n int) {
 			r.page = p.d.book.open(r.job.Queue)
 			p.keeper.add(r)
 			p.d.jobs.Add(1)
-			go r.do()
+			p.d.workers.begin(p.d.stop, r)
 		}
 	}
 	p.d.tokens.put(n - used)

@@ -1,0 +1,39 @@
+package drain
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+)
+
+// A goroutine that has nothing to do is used again, so many are kept, and none is left.
+func TestWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop, end := context.WithCancel(t.Context())
+		defer end()
+		work := make(chan struct{})
+		w := newWorkers(func(*run) { <-work })
+		wantIdle := func(want int64) {
+			t.Helper()
+			synctest.Wait()
+			if n := w.idle.Load(); n != want {
+				t.Fatalf("%d are idle, want %d", n, want)
+			}
+		}
+		for range 3 {
+			w.begin(stop, &run{})
+			wantIdle(0)
+			work <- struct{}{}
+			wantIdle(1)
+		}
+		for range maxIdle + 10 {
+			w.begin(stop, &run{})
+		}
+		wantIdle(0)
+		close(work)
+		wantIdle(maxIdle)
+		end()
+		w.running.Wait()
+		wantIdle(0)
+	})
+}
