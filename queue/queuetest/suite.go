@@ -110,6 +110,7 @@ func Run(t *testing.T, open Open) {
 		{"TakeWorking", workingRules},
 		{"RuleAppend", ruleAppendRules},
 		{"RuleDefer", ruleDeferRules},
+		{"RuleTraces", ruleTraceRules},
 	} {
 		t.Run(chapter.name, func(t *testing.T) {
 			for _, r := range chapter.rules {
