@@ -213,7 +213,7 @@ func (r *Router) tell(name string, p *parsed, err error) {
 	var refused *egress.Refused
 	var secret *secrets.Error
 	switch {
-	case err == nil:
+	case err == nil || drain.What(err).Verdict == queue.Deliver:
 		if p.told.Load() { // a load is cheaper than a store, with many who deliver
 			p.told.Store(false)
 		}

@@ -53,6 +53,12 @@ func LaneThrottled(err error, until time.Time) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: until, LaneOnly: true})
 }
 
+// DeliveredThen is what a handler returns that has delivered the job, of a receiver that asks to be spared until an instant:
+// nothing leaves the queue until then, whichever drainer has it. reason is for people.
+func DeliveredThen(until time.Time, reason string) error {
+	return marked(errors.New(reason), Said{Verdict: queue.Deliver, Until: until})
+}
+
 // Down marks an error of a target that is down: nothing of the job was sent, it spends no attempt, and after
 // some in a row the queue's circuit opens.
 func Down(err error) error { return marked(err, Said{Verdict: queue.Down}) }
@@ -78,8 +84,8 @@ func IsPermanent(err error) bool { return What(err).Verdict == queue.Bury }
 
 // Said is what an error of a handler says.
 type Said struct {
-	Verdict  queue.Verdict // Fail without a mark, Hold of Unknown, whatever the queue makes of it, Release of Unsent
-	Until    time.Time     // of RetryAt and of the throttled
+	Verdict  queue.Verdict // Fail without a mark, Hold of Unknown, whatever the queue makes of it, Release of Unsent, Deliver of DeliveredThen
+	Until    time.Time     // of RetryAt, DeliveredThen and of the throttled
 	LaneOnly bool
 	Trouble  bool
 }

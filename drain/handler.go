@@ -29,6 +29,7 @@ func (j *Job) Last(after time.Duration) bool {
 // What it returns decides what becomes of the job:
 //
 //	nil                 delivered
+//	DeliveredThen(until, why)  delivered; nothing leaves the queue until then
 //	ErrLate             given back: keeps its turn, spends no attempt
 //	Permanent(err)      dead, with err as the reason
 //	Throttled(until)    nothing leaves the queue until then; the job spends no attempt

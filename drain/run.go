@@ -280,7 +280,7 @@ func (r *run) finish(err error) {
 		said.Verdict = queue.Hold
 	}
 	switch {
-	case err == nil:
+	case said.Verdict == queue.Deliver: // also when the lease is in doubt
 		verdict = queue.Deliver
 	case said.Verdict == queue.Hold: // also when the lease is in doubt, or it was interrupted: it must not go out again unseen
 		verdict = r.job.Spec.Fate()
@@ -323,6 +323,10 @@ func (r *run) finish(err error) {
 		s.After = r.job.Spec.Retry.Backoff(r.job.Attempt)
 		if !said.Until.IsZero() {
 			s.After = min(max(0, time.Until(said.Until)), queue.MaxBackoffLimit)
+		}
+	case queue.Deliver:
+		if !said.Until.IsZero() {
+			s.After = min(max(0, time.Until(said.Until)), queue.MaxHold)
 		}
 	case queue.Throttle:
 		s.After = min(max(0, time.Until(said.Until)), queue.MaxHold)

@@ -265,6 +265,37 @@ func TestUnknownIsForTheQueueToDecide(t *testing.T) {
 	}
 }
 
+// A job is delivered, and with it the engine is told until when the receiver asks to be spared.
+func TestDeliveredThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(10), nil).answers(
+			answer{jobs: []queue.Reservation{job("q", "spared", 0), job("q", "past", 0), job("q", "long", 0), job("q", "plain", 0)}, more: queue.Reserved{Next: time.Minute}})
+		w := newWatch()
+		run := drainWith(t, f, HandlerFunc(func(_ context.Context, job *Job) error {
+			switch job.ID {
+			case "spared":
+				return fmt.Errorf("wrapped: %w", DeliveredThen(time.Now().Add(3*time.Second), "nothing left"))
+			case "past":
+				return DeliveredThen(time.Now().Add(-time.Second), "")
+			case "long":
+				return DeliveredThen(time.Now().Add(1000*time.Hour), "")
+			}
+			return nil
+		}), Options{Observer: w})
+		time.Sleep(time.Second)
+		run.finish()
+		v := f.verdicts()
+		for id, after := range map[string]time.Duration{"spared": 3 * time.Second, "past": 0, "long": queue.MaxHold, "plain": 0} {
+			if v[id].Verdict != queue.Deliver || v[id].After != after {
+				t.Errorf("%s was settled as %+v, want it delivered, and %v", id, v[id].Settlement, after)
+			}
+		}
+		if v["spared"].Reason != "wrapped: nothing left" || w.states[queue.Delivered] != 4 {
+			t.Errorf("%+v, %v", v["spared"].Settlement, w.states)
+		}
+	})
+}
+
 // A handler that broke off behind the gate may have sent its job, as one whose process died may have.
 func TestBrokenOffBehindTheGate(t *testing.T) {
 	for _, c := range []struct {

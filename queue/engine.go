@@ -280,15 +280,15 @@ func (v Verdict) String() string {
 type Settlement struct {
 	Lease
 	Verdict Verdict
-	// After is, of Fail, how long to back off; of Throttle, for how long nothing shall leave the
-	// queue, at most MaxHold.
+	// After is, of Fail, how long to back off; of Throttle and of Deliver, for how long nothing shall leave the
+	// queue, at most MaxHold: a receiver may take a job and ask to be spared.
 	After time.Duration
 	// LaneOnly says that a Throttle concerns only the job's lane.
 	LaneOnly bool
 	// Trouble says of a Fail or a Hold that it was the target's fault, whosever job it
 	// was: the circuit counts it. Down always is.
 	Trouble bool
-	Reason  string // all but Deliver and Release: for people; cut to MaxReasonBytes
+	Reason  string // all but Release: for people; of Deliver why the queue stops; cut to MaxReasonBytes
 }
 
 // MaxReasonBytes is how much of a reason is kept.

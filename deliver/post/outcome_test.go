@@ -83,6 +83,39 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// What is said beside a success counts only where nothing is left.
+func TestUsedUp(t *testing.T) {
+	now := time.Date(2026, 11, 22, 7, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		headers []string
+		want    time.Duration
+	}{
+		{nil, 0},
+		{[]string{"Retry-After", "120"}, 0}, // of a 202, when to look again
+		{[]string{"RateLimit", `"default";r=0;t=3`}, 3 * time.Second},
+		{[]string{"RateLimit", `"default";r=1;t=3`}, 0},
+		{[]string{"RateLimit", `"a";r=9;t=60, "b";r=0;t=2`}, 2 * time.Second},
+		{[]string{"RateLimit", `limit=100, remaining=0, reset=50`}, 50 * time.Second},
+		{[]string{"RateLimit", `limit=100, remaining=1, reset=50`}, 0},
+		{[]string{"RateLimit-Remaining", "0", "RateLimit-Reset", "40"}, 40 * time.Second},
+		{[]string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", fmt.Sprint(now.Unix() + 90)}, 90 * time.Second},
+		{[]string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", fmt.Sprint(now.Unix() - 90)}, 0},
+		{[]string{"X-RateLimit-Reset", "40"}, 0},
+		{[]string{"X-RateLimit-Remaining", "many", "X-RateLimit-Reset", "40"}, 0},
+		{[]string{"X-RateLimit-Remaining", "3", "X-RateLimit-Reset", "40"}, 0},
+		{[]string{"X-RateLimit-Remaining", "0"}, 0},
+		{[]string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "99999999"}, queue.MaxHold},
+	} {
+		h := http.Header{}
+		for i := 0; i < len(c.headers); i += 2 {
+			h.Add(c.headers[i], c.headers[i+1])
+		}
+		if got := usedUp(h, now); got != c.want {
+			t.Errorf("%q: %v, want %v", c.headers, got, c.want)
+		}
+	}
+}
+
 // How long answers ask to be spared.
 func TestThrottle(t *testing.T) {
 	now := time.Date(2026, 11, 22, 7, 0, 0, 0, time.UTC)

@@ -38,12 +38,17 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 func throttle(h http.Header, now time.Time) time.Duration {
 	wait, ok := retryAfter(h, now)
 	if !ok {
-		wait = max(draft(h), triple(h, now))
+		wait = max(draft(h), triple(h, now, false))
 	}
 	if wait <= 0 {
 		return DefaultThrottle
 	}
 	return wait
+}
+
+// usedUp is how long an answer that says nothing else says that a quota has nothing left.
+func usedUp(h http.Header, now time.Time) time.Duration {
+	return max(draft(h), triple(h, now, true))
 }
 
 // clock is the receiver's, if it tells.
@@ -92,10 +97,10 @@ func draft(h http.Header) (wait time.Duration) {
 }
 
 // triple reads the fields that came before: X-RateLimit-Limit, -Remaining and -Reset, where the last is a number of seconds or,
-// with many, an instant of the Unix clock.
-func triple(h http.Header, now time.Time) (wait time.Duration) {
+// with many, an instant of the Unix clock. Where nothing is said of what remains, nothing does, unless that must be said.
+func triple(h http.Header, now time.Time, said bool) (wait time.Duration) {
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
-		if left, ok := number(h.Get(prefix + "Remaining")); ok && left > 0 {
+		if left, ok := number(h.Get(prefix + "Remaining")); ok && left > 0 || said && !ok {
 			continue // it was another limit
 		}
 		in, ok := number(h.Get(prefix + "Reset"))

@@ -74,7 +74,7 @@ func (l *line) tells(s *queue.Settlement, keyed bool, back int64, now leaky.Inst
 	case l.adapted == nil:
 	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
 		h.refused, h.reason = true, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
-	case s.Verdict == queue.Deliver:
+	case s.Verdict == queue.Deliver && s.After <= 0: // else it says neither that there is room for more, nor that it was too much
 		h.taken = l.count[queue.Waiting] > back && l.pacer.Next(l.bucket, now) > now
 	}
 	return h

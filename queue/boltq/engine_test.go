@@ -122,7 +122,10 @@ func (b *bench) reserve(most int) []queue.Reservation {
 func settlements(v queue.Verdict, list []queue.Reservation) []queue.Settlement {
 	s := make([]queue.Settlement, len(list))
 	for i, r := range list {
-		s[i] = queue.Settlement{Lease: queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}, Verdict: v, After: time.Minute, Reason: "no"}
+		s[i] = queue.Settlement{Lease: queue.Lease{Queue: r.Queue, ID: r.ID, Fence: r.Fence}, Verdict: v, Reason: "no"}
+		if v != queue.Deliver {
+			s[i].After = time.Minute
+		}
 	}
 	return s
 }

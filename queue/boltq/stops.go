@@ -96,7 +96,7 @@ func (e *Engine) hears(l *line, s *queue.Settlement, keyed bool, now leaky.Insta
 	default:
 		effect = l.heard.wentOn(now)
 	}
-	if s.Verdict == queue.Throttle && !(s.LaneOnly && keyed) {
+	if s.Verdict == queue.Throttle && !(s.LaneOnly && keyed) || s.Verdict == queue.Deliver && s.After > 0 {
 		effect.Stopped = l.heard.putOff(now.Add(min(s.After, queue.MaxHold)), now, queue.HoldThrottled, reason)
 	}
 	if l.heard.stop != before.stop {

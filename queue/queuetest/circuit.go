@@ -147,7 +147,11 @@ var circuitRules = []rule{
 			r.counted(q, 9)
 			v := r.probe(q, r.breakdown(q).Add(time.Minute))
 			r.clock.Advance(time.Second)
-			if e := r.says(verdict, "no such address", time.Hour, v); e != (queue.Effect{Closed: true}) {
+			after := time.Hour
+			if verdict == queue.Deliver { // with which it would stop anew
+				after = 0
+			}
+			if e := r.says(verdict, "no such address", after, v); e != (queue.Effect{Closed: true}) {
 				r.Errorf("%v did %+v", verdict, e)
 			}
 			r.circuit(q, 0, 0, 0, "")

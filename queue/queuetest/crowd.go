@@ -84,7 +84,9 @@ func (h *hammer) drainSome(worker int, stop *atomic.Bool) {
 				verdict = queue.Verdict(1 + rnd.IntN(4))
 			}
 			s := settlement(verdict, v)
-			s.After = time.Duration(rnd.IntN(300)) * time.Millisecond
+			if verdict != queue.Deliver { // which would stop the queue
+				s.After = time.Duration(rnd.IntN(300)) * time.Millisecond
+			}
 			list = append(list, s)
 		}
 		h.clock.Advance(time.Duration(rnd.IntN(20)) * time.Millisecond)

@@ -63,7 +63,10 @@ func (h *haste) drainSome(worker int) {
 		var list []queue.Settlement
 		for _, v := range res.Jobs {
 			s := settlement([]queue.Verdict{queue.Deliver, queue.Fail, queue.Release, queue.Bury}[rnd.IntN(4)], v)
-			if s.After = 30 * time.Millisecond; rnd.IntN(5) > 0 {
+			if s.Verdict == queue.Fail {
+				s.After = 30 * time.Millisecond
+			}
+			if rnd.IntN(5) > 0 {
 				list = append(list, s)
 			}
 		}

@@ -216,6 +216,9 @@ func (p *pair) settle() {
 		verdict := rapid.SampledFrom(pairVerdicts).Draw(p.T, "verdict")
 		laneOnly, trouble := rapid.Bool().Draw(p.T, "lane only"), rapid.Bool().Draw(p.T, "trouble")
 		after := time.Duration(rapid.SampledFrom([]int{0, 1, 100, 1000, 90_000}).Draw(p.T, "after")) * time.Millisecond
+		if verdict == queue.Deliver && rapid.IntRange(0, 7).Draw(p.T, "spared") > 0 {
+			after = 0 // or little would leave
+		}
 		for side, v := range []queue.Reservation{t.a, t.b} {
 			s := settlement(verdict, v)
 			s.After, s.Reason, s.LaneOnly, s.Trouble = after, "it failed", laneOnly, trouble

@@ -101,6 +101,7 @@ func Run(t *testing.T, open Open) {
 		{"Move", append(moveRules, movePullRules...)},
 		{"Timeline", timelineRules},
 		{"Stops", stopRules},
+		{"StopsDelivered", deliveredStopRules},
 		{"Circuit", circuitRules},
 		{"Dead", deadRules},
 		{"Adapt", adaptRules},

@@ -50,12 +50,12 @@ end
 -- hears takes what an answer says of the receiver: f is the flight of its job, if that matters. Returns what is answered.
 local function hears(q, f, verdict, code, after, reason, state)
   local trouble = verdict == V.down or (verdict == V.fail or verdict == V.hold) and code >= TROUBLE
-  local throttles = verdict == V.throttle and after > 0
+  local throttles = (verdict == V.throttle or verdict == V.deliver) and after > 0
   if verdict == V.release or verdict == V.hold and not trouble or not (q.heard or trouble or throttles) then return state end
   more_stops(q)
   local stopped, opened, closed = 0, 0, 0
   if trouble then stopped, opened = stops.failed(q, reason) else closed = stops.went_on(q) end
-  if throttles and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
+  if throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
     stopped = stops.lane_throttled(q, f.lane, laned.rule_of(q, f.lane), after)
   elseif throttles then
     stopped = stops.throttled(q, after, reason)
@@ -138,8 +138,8 @@ local function settle(name, count, arg)
       well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
-      out[#out + 1] = q.heard and hears(q, nil, verdict, code, 0, '', S.delivered) or S.delivered
-      if q.adapt then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
+      out[#out + 1] = (q.heard or after > 0) and hears(q, nil, verdict, code, after, reason, S.delivered) or S.delivered
+      if q.adapt and after <= 0 then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
       if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
