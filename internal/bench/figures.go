@@ -1,5 +1,10 @@
 package main
 
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
 // The figures, in the order in which they are measured.
 var figures = []Figure{
 	appendSingle,
@@ -35,4 +40,19 @@ var figures = []Figure{
 	pacing(100),
 	pacing(1000),
 	closedLoop,
+	ruleTake(1, 10_000),
+	ruleTake(10, 50_000),
+	ruleTake(callers, 100_000),
+	ruleTake(100, 100_000),
+	ruleTakeBatch,
+	appendRuled,
+	ruleMemory(leaky.AlgorithmMeter, slow, 1, 60),
+	ruleMemory(leaky.AlgorithmTokenBucket, slow, 1, 60),
+	ruleMemory(leaky.AlgorithmFixedWindow, hourly, 1, 60),
+	ruleMemory(leaky.AlgorithmGap, queue.Bound{Period: hourly.Period}, 1, 60),
+	ruleMemory(leaky.AlgorithmSlidingCounter, hourly, 1, 100),
+	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 1, 24),
+	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 5, 24),
+	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 100, 24),
+	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 1000, 24),
 }

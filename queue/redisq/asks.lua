@@ -35,7 +35,7 @@ end
 local function judge(job, cost)
   local wait, defers = nil, true
   for _, a in ipairs(job) do
-    a.allowed, a.remaining, a.retry, a.reset = a.s.l.kind.ask(a.s.l, a.s, cost)
+    a.allowed, a.remaining, a.retry, a.reset, a.us, a.rest = a.s.l.kind.ask(a.s.l, a.s, cost)
     if not a.allowed and a.action ~= 's' then
       wait, defers = max(wait or 0, a.retry), defers and a.action == 'd'
     end
@@ -48,7 +48,7 @@ end
 local function charge(job, cost)
   for _, a in ipairs(job) do
     if a.allowed then
-      a.s.l.kind.take(a.s.l, a.s, cost)
+      a.s.l.kind.take(a.s.l, a.s, cost, '', a.us, a.rest)
       a.s.changed, a.s.settled = true, false
     end
   end

@@ -13,6 +13,7 @@ local group = group_of(name)
 if askers(group)[name] then return { 3, rev } end
 sound_rules()
 call('DEL', rule_key(name))
+call('HDEL', B, is_field(name))
 call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.', '(' .. group .. '/') == 0 then
   call('HDEL', B .. 'F', group)

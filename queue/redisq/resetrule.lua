@@ -9,7 +9,8 @@ local rev = call('HGET', rule_key(ARGV[2]), 'rev')
 if not rev then return 0 end
 sound_rules()
 local nr = next_number()
-call('HSET', rule_key(ARGV[2]), 'nr', nr, 'is', nr .. ' ' .. rev)
+call('HSET', rule_key(ARGV[2]), 'nr', nr)
+call('HSET', B, is_field(ARGV[2]), nr .. ' ' .. rev)
 asked_anew(group_of(ARGV[2]))
 finish()
 return 1

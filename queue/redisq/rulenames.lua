@@ -3,6 +3,7 @@
 -- A queue that names rules of its group has their names in ruled, with spaces between them.
 
 local function rule_key(name) return B .. 'U:' .. name end
+local function is_field(name) return 'u:' .. name end
 local function group_of(name) return string.match(name, '^[^.]*') end
 
 -- sound_rules raises unless the keys that all rules share are of the types that they must be.

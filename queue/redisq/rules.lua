@@ -13,7 +13,7 @@ if ARGV[2] == 'list' then
 end
 local out, group, by, seen, count = {}, nil, nil, 0, 0
 for i, name in ipairs(names) do
-  local v = redis.pcall('HMGET', rule_key(name), 'rev', 'is', 'rule')
+  local v = redis.pcall('HMGET', rule_key(name), 'rev', 'rule')
   if v.err then
     out[#out + 1] = { name, v.err }
   elseif v[1] then
@@ -23,7 +23,7 @@ for i, name in ipairs(names) do
       by, count = askers(group)
       seen = seen + count
     end
-    out[#out + 1] = { name, tonumber(v[1]), v[2], v[3], by[name] or {} }
+    out[#out + 1] = { name, tonumber(v[1]), call('HGET', B, is_field(name)) or '', v[2], by[name] or {} }
   end
 end
 return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }

@@ -16,7 +16,7 @@ end
 local own = call('HGET', B .. 'q' .. nr, 'ruled')
 local out = { (parent or own) and call('HGET', B .. 'F', group) or '', parent or '', own or '', {} }
 for name in string.gmatch(out[2] .. ' ' .. out[3], '%S+') do
-  local v = call('HMGET', rule_key(name), 'rev', 'is', 'rule')
-  table.insert(out[4], { name, tonumber(v[1]), v[2], v[3] })
+  local v = call('HMGET', rule_key(name), 'rev', 'rule')
+  table.insert(out[4], { name, tonumber(v[1]), call('HGET', B, is_field(name)) or '', v[2] })
 end
 return out

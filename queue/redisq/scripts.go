@@ -15,6 +15,10 @@ import (
 // call, so those that an operation has no use for are left out, and those that few
 // calls of it need come later.
 var (
+	//go:embed states.lua
+	statesSource string
+	//go:embed whole.lua
+	wholeSource string
 	//go:embed clock.lua
 	clockSource string
 	//go:embed lib.lua
@@ -162,6 +166,18 @@ var (
 	rulesetSource string
 	//go:embed tally.lua
 	tallySource string
+	//go:embed tallies.lua
+	talliesSource string
+	//go:embed answer.lua
+	answerSource string
+	//go:embed takemany.lua
+	takeManySource string
+	//go:embed meter.lua
+	meterSource string
+	//go:embed fixedwindow.lua
+	fixedWindowSource string
+	//go:embed slidingcounter.lua
+	slidingCounterSource string
 	//go:embed slidinglog.lua
 	slidingLogSource string
 	//go:embed concurrency.lua
@@ -176,7 +192,7 @@ var (
 
 var (
 	appendScript = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside(),
-		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource), made("more_rules", "rules", "ruling", parts(tallySource, slidingLogSource, asksSource)))
+		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource), made("more_rules", "rules", "ruling", parts(tallySource, allKinds(), talliesSource, asksSource)))
 	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, heldSource, takebackSource, askedSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource),
 		expiry(), made("make_visits", "visits", "visit_one", parts(leaveSource, grantSource, visitSource)))
@@ -213,8 +229,6 @@ var (
 	deleteRuleScript  = assemble(deleteRuleSource, parts(ruleNamesSource), nil, nil)
 	resetRuleScript   = assemble(resetRuleSource, parts(ruleNamesSource), nil, nil)
 	rulesetScript     = assemble(rulesetSource, parts(ruleNamesSource), nil, nil)
-	takeScript        = alone("#!lua", takeSource, clockSource, tallySource, slidingLogSource, concurrencySource)
-	freeScript        = alone("#!lua flags=allow-oom", takeSource, clockSource, tallySource, slidingLogSource, concurrencySource)
 	attendScript      = assemble(attendSource, nil, nil, nil)
 	deadQueuesScript  = assemble(deadQueuesSource, parts(deadSource), nil, nil)
 )
@@ -238,20 +252,13 @@ func expiry(parts ...string) string {
 // function uses.
 func assemble(op string, always, ofLanes, ofBeside []string, late ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
-	sources := append([]string{shebang, namesSource, clockSource, libSource}, always...)
+	sources := append([]string{shebang, namesSource, statesSource, wholeSource, clockSource, libSource}, always...)
 	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))
 	if ofBeside != nil { // it knows of paces
 		sources = append(sources, made("more_stops", "stops", "heed", parts(stopsSource)))
 	}
 	sources = append(sources, late...)
 	return redis.NewScript(strings.Join(append(sources, body), "\n"))
-}
-
-// alone puts shared parts behind a shebang, and an operation without its own behind them: one that is called so often, and does so
-// little, that lib.lua would be most of it.
-func alone(shebang, op string, shared ...string) *redis.Script {
-	_, body, _ := strings.Cut(op, "\n")
-	return redis.NewScript(strings.Join(append(append([]string{shebang, namesSource}, shared...), body), "\n"))
 }
 
 // made is a function that makes those of sources when it is called first, puts them into a table, and

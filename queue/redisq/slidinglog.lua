@@ -1,119 +1,115 @@
--- Shared, behind tally.lua: leaky/slidinglog.go.
+-- leaky/slidinglog.go, behind tally.lua.
 --
 -- One text: HEAD, then a ring of ENTRY, zero bytes where there is none. An entry is an instant, and the cost of all entries up
 -- to this one, modulo 2^32: so what stands in a window, and where a cost ends, is found without adding up. The last entry is in the
 -- head: its instant and cost up to it; base is the cost up to those that are over. The ring has size places, those taken begin at
 -- first. It grows by doubling and shrinks by halving, so that an entry is moved a few times only; else a call reads and
 -- writes a few entries of it, found by halves.
-kinds.l = function()
-  local HEAD, HEAD_BYTES, ENTRY, ENTRY_BYTES, LAP = '>I2I2I2I4I7I4', 21, '>I7I4', 11, 2 ^ 32
+local HEAD, HEAD_BYTES, ENTRY, ENTRY_BYTES, LAP = '>I2I2I2I4I7I4', 21, '>I7I4', 11, 2 ^ 32
 
-  local function entry(s, i)
-    local at = HEAD_BYTES + (s.first + i) % s.size * ENTRY_BYTES
-    local text = s.text and sub(s.text, at - HEAD_BYTES + 1, at - HEAD_BYTES + ENTRY_BYTES) or call('GETRANGE', s.key, at, at + ENTRY_BYTES - 1)
-    if #text < ENTRY_BYTES then return 0, s.base end -- nobody but a stranger makes it so short
-    return unpack_(ENTRY, text)
+local function entry(s, i)
+  local at = HEAD_BYTES + (s.first + i) % s.size * ENTRY_BYTES
+  local text = s.text and sub(s.text, at - HEAD_BYTES + 1, at - HEAD_BYTES + ENTRY_BYTES) or call('GETRANGE', s.key, at, at + ENTRY_BYTES - 1)
+  if #text < ENTRY_BYTES then return 0, s.base end -- nobody but a stranger makes it so short
+  return unpack_(ENTRY, text)
+end
+
+local function up_to(s, cum) return (cum - s.base) % LAP end
+
+-- search returns the first of the entries in the ring that passes, or how many there are: the near ones are tried first.
+local function search(s, passes)
+  local low, high, step = 0, 0, 1
+  while high < s.ring and not passes(entry(s, high)) do
+    low, high, step = high + 1, high + step, step * 2
   end
+  high = min(high, s.ring)
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if passes(entry(s, middle)) then high = middle else low = middle + 1 end
+  end
+  return low
+end
 
-  local function up_to(s, cum) return (cum - s.base) % LAP end
+local function anew(s) s.size, s.first, s.ring, s.base, s.at, s.cum, s.sum, s.none, s.text = 0, 0, 0, 0, 0, 0, 0, true, nil end
 
-  -- search returns the first of the entries in the ring that passes, or how many there are: the near ones are tried first.
-  local function search(s, passes)
-    local low, high, step = 0, 0, 1
-    while high < s.ring and not passes(entry(s, high)) do
-      low, high, step = high + 1, high + step, step * 2
+local function read(l, s)
+  anew(s)
+  local head = redis.pcall('GETRANGE', s.key, 0, HEAD_BYTES - 1)
+  if type(head) ~= 'string' or #head ~= HEAD_BYTES then return end
+  local size, first, ring, base, at, cum = unpack_(HEAD, head)
+  if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return end
+  s.size, s.first, s.ring, s.base, s.at, s.cum, s.none = size, first, ring, base, at, cum, false
+  if at > now then s.at, s.ring, s.settled = now, 0, true end
+  if s.ring > 0 then
+    local over = search(s, function(of) return of > now - l.second end)
+    if over > 0 then
+      local _, gone = entry(s, over - 1)
+      s.base, s.first, s.ring = gone, (s.first + over) % s.size, s.ring - over
     end
-    high = min(high, s.ring)
-    while low < high do
-      local middle = floor((low + high) / 2)
-      if passes(entry(s, middle)) then high = middle else low = middle + 1 end
-    end
-    return low
   end
+  s.sum = up_to(s, s.cum)
+end
 
-  local function fresh(s) s.size, s.first, s.ring, s.base, s.at, s.cum, s.sum, s.none, s.text = 0, 0, 0, 0, 0, 0, 0, true, nil end
+local function ends(l, s) return s.none and 0 or max(0, s.at + l.second - now) end
 
-  local function read(l, s)
-    fresh(s)
-    local head = redis.pcall('GETRANGE', s.key, 0, HEAD_BYTES - 1)
-    if type(head) ~= 'string' or #head ~= HEAD_BYTES then return end
-    local size, first, ring, base, at, cum = unpack_(HEAD, head)
-    if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return end
-    s.size, s.first, s.ring, s.base, s.at, s.cum, s.none = size, first, ring, base, at, cum, false
-    if at > now then s.at, s.ring, s.settled = now, 0, true end
-    if s.ring > 0 then
-      local over = search(s, function(of) return of > now - l.second end)
-      if over > 0 then
-        local _, gone = entry(s, over - 1)
-        s.base, s.first, s.ring = gone, (s.first + over) % s.size, s.ring - over
-      end
-    end
-    s.sum = up_to(s, s.cum)
+local function ask(l, s, cost)
+  local over = s.sum + cost - l.most
+  if over <= 0 then return true, -over, 0, l.second end
+  local at = s.at
+  if s.ring > 0 then
+    local i = search(s, function(_, cum) return up_to(s, cum) >= over end)
+    if i < s.ring then at = entry(s, i) end
   end
+  return false, max(0, l.most - s.sum), at + l.second - now, ends(l, s)
+end
 
-  local function left(l, s) return s.none and 0 or max(0, s.at + l.second - now) end
-
-  local function ask(l, s, cost)
-    local over = s.sum + cost - l.most
-    if over <= 0 then return true, -over, 0, l.second end
-    local at = s.at
-    if s.ring > 0 then
-      local i = search(s, function(_, cum) return up_to(s, cum) >= over end)
-      if i < s.ring then at = entry(s, i) end
-    end
-    return false, max(0, l.most - s.sum), at + l.second - now, left(l, s)
+-- resize makes the ring another size, in which its entries begin at 0.
+local function resize(s, size)
+  local text = ''
+  if s.ring > 0 then
+    text = call('GETRANGE', s.key, HEAD_BYTES, -1)
+    local from = s.first * ENTRY_BYTES
+    text = sub(sub(text, from + 1) .. sub(text, 1, from), 1, s.ring * ENTRY_BYTES)
   end
+  s.size, s.first, s.text = size, 0, text .. string.rep('\0', (size - s.ring) * ENTRY_BYTES)
+end
 
-  -- resize makes the ring another size, in which its entries begin at 0.
-  local function resize(s, size)
-    local text = ''
-    if s.ring > 0 then
-      text = call('GETRANGE', s.key, HEAD_BYTES, -1)
-      local from = s.first * ENTRY_BYTES
-      text = sub(sub(text, from + 1) .. sub(text, 1, from), 1, s.ring * ENTRY_BYTES)
-    end
-    s.size, s.first, s.text = size, 0, text .. string.rep('\0', (size - s.ring) * ENTRY_BYTES)
+local function put_by(s)
+  if s.ring == s.size then resize(s, max(1, 2 * s.size)) end
+  local last, at = pack(ENTRY, s.at, s.cum), (s.first + s.ring) % s.size * ENTRY_BYTES
+  if s.text then
+    s.text = sub(s.text, 1, at) .. last .. sub(s.text, at + ENTRY_BYTES + 1)
+  else
+    call('SETRANGE', s.key, HEAD_BYTES + at, last)
   end
+  s.ring = s.ring + 1
+end
 
-  local function put_by(s)
-    if s.ring == s.size then resize(s, max(1, 2 * s.size)) end
-    local last, at = pack(ENTRY, s.at, s.cum), (s.first + s.ring) % s.size * ENTRY_BYTES
-    if s.text then
-      s.text = sub(s.text, 1, at) .. last .. sub(s.text, at + ENTRY_BYTES + 1)
-    else
-      call('SETRANGE', s.key, HEAD_BYTES + at, last)
-    end
-    s.ring = s.ring + 1
+local function head_of(s) return pack(HEAD, s.size, s.first, s.ring, s.base, s.at, s.cum) end
+
+local function write(_, s, px)
+  if not s.text and s.size > 4 and s.ring * 4 < s.size then resize(s, floor(s.size / 2)) end
+  if s.text then return call('SET', s.key, head_of(s) .. s.text, 'PX', px) end
+  call('SETRANGE', s.key, 0, head_of(s))
+  call('PEXPIRE', s.key, px)
+end
+
+local function take(l, s, cost)
+  if s.none then
+    s.none, s.text = false, ''
+  elseif s.at < now - now % l.third and s.ring + 1 < MAX_ENTRIES then
+    put_by(s)
   end
+  s.at, s.cum, s.sum = now, (s.cum + cost) % LAP, s.sum + cost
+end
 
-  local function head_of(s) return pack(HEAD, s.size, s.first, s.ring, s.base, s.at, s.cum) end
-
-  local function write(_, s, px)
-    if not s.text and s.size > 4 and s.ring * 4 < s.size then resize(s, floor(s.size / 2)) end
-    if s.text then return write_text(s, head_of(s) .. s.text, px) end
-    call('SETRANGE', s.key, 0, head_of(s))
-    call('PEXPIRE', s.key, px)
+local function back(_, s, cost)
+  local rest = s.sum - min(cost, s.sum)
+  if rest == 0 then return anew(s) end
+  local i = search(s, function(_, cum) return up_to(s, cum) >= rest end)
+  if i < s.ring then
+    s.at = entry(s, i)
+    s.ring = i
   end
-
-  return {
-    read = read, ask = ask, ends = left, write = write, anew = fresh,
-    take = function(l, s, cost)
-      if s.none then
-        s.none, s.text = false, ''
-      elseif s.at < now - now % l.third and s.ring + 1 < MAX_ENTRIES then
-        put_by(s)
-      end
-      s.at, s.cum, s.sum = now, (s.cum + cost) % LAP, s.sum + cost
-    end,
-    back = function(_, s, cost)
-      local rest = s.sum - min(cost, s.sum)
-      if rest == 0 then return fresh(s) end
-      local i = search(s, function(_, cum) return up_to(s, cum) >= rest end)
-      if i < s.ring then
-        s.at = entry(s, i)
-        s.ring = i
-      end
-      s.sum, s.cum = rest, (s.base + rest) % LAP
-    end,
-  }
+  s.sum, s.cum = rest, (s.base + rest) % LAP
 end

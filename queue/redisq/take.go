@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -86,14 +87,17 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 	if err != nil {
 		return nil, err
 	}
+	failed := 0
 	for k, a := range got {
 		item := &items[k]
 		if a.Err == errStale {
 			stale = append(stale, open[k])
 			continue
 		}
-		if item.err != nil && a.Err == nil {
-			a = queue.Taken{Err: item.err}
+		if a.Err == nil {
+			a.Err = item.err
+		} else if failed++; failed == len(items) {
+			return nil, a.Err
 		}
 		a.Shadow = r.Action == queue.Shadow
 		if item.op == queue.TakeNow && a.Allowed {
@@ -133,40 +137,35 @@ func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
 	return r, nil
 }
 
-// sendTake is one flight. What it asks is asked once: it may have been taken though no answer came.
+// sendTake is one flight, with a call for each arithmetic. What it asks is asked once: it may have been taken though no answer came.
 func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) ([]queue.Taken, error) {
-	answers, err := e.askRules(ctx, takeScript, partition, items)
-	if !errors.Is(err, queue.ErrStoreFull) {
-		return answers, err
+	answers, byLetter := make([]queue.Taken, len(items)), map[byte][]ofQueue{}
+	for _, g := range byQueue(items, func(i *takeItem) string { return i.rule.known }) {
+		letter := items[g.items[0]].rule.bound.packed[0]
+		byLetter[letter] = append(byLetter[letter], g)
 	}
-	// A full store takes nothing in, but lets go.
-	answers = make([]queue.Taken, len(items))
-	var freeing []takeItem
-	var at []int
-	for i, item := range items {
-		answers[i].Err = err
-		if item.op != queue.TakeNow {
-			freeing, at = append(freeing, item), append(at, i)
+	for letter, groups := range byLetter {
+		err := e.askRules(ctx, takeScripts[letter][0], partition, items, groups, answers)
+		if !errors.Is(err, queue.ErrStoreFull) {
+			continue
 		}
-	}
-	if len(freeing) == 0 {
-		return nil, err
-	}
-	freed, err := e.askRules(ctx, freeScript, partition, freeing)
-	for k, i := range at {
-		if answers[i].Err = err; err == nil {
-			answers[i] = freed[k]
+		// It takes nothing in, but lets go.
+		for k := range groups {
+			groups[k].items = slices.DeleteFunc(groups[k].items, func(i int) bool { return items[i].op == queue.TakeNow })
+		}
+		groups = slices.DeleteFunc(groups, func(g ofQueue) bool { return len(g.items) == 0 })
+		if len(groups) > 0 {
+			_ = e.askRules(ctx, takeScripts[letter][1], partition, items, groups, answers)
 		}
 	}
 	return answers, nil
 }
 
-func (e *Engine) askRules(ctx context.Context, s *redis.Script, partition int, items []takeItem) ([]queue.Taken, error) {
-	groups := byQueue(items, func(i *takeItem) string { return i.rule.known })
+// askRules asks rules of one arithmetic. Its error is that of all answers.
+func (e *Engine) askRules(ctx context.Context, s *redis.Script, partition int, items []takeItem, groups []ofQueue, answers []queue.Taken) error {
 	args := make([]any, 0, 2+4*len(groups))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
-		r := items[g.items[0]].rule
 		var bounds boundsArg
 		questions := make([]byte, 0, len(g.items)*questionBytes)
 		for _, i := range g.items {
@@ -178,17 +177,24 @@ func (e *Engine) askRules(ctx context.Context, s *redis.Script, partition int, i
 			questions = append(questions, byte(len(item.ask.Lease)))
 			questions = append(questions, item.ask.Lease...)
 		}
-		args = append(args, r.Name, r.is, bounds.packed, questions)
+		r := items[g.items[0]].rule
+		args = append(args, "u:"+r.Name, r.is, bounds.packed, questions)
 	}
 	v, err := e.unrepeated(ctx, s, partition, args...)
-	if err != nil {
-		return nil, err
+	r := &reply{err: err}
+	if err == nil {
+		r = list(v)
 	}
-	answers, r := make([]queue.Taken, len(items)), list(v)
 	for _, g := range groups {
-		readTaken(r.next(), items, g.items, answers)
+		v := r.next()
+		for k, i := range g.items {
+			answers[i] = queue.Taken{Err: r.err}
+			if r.err == nil {
+				answers[i] = readTaken(v, k, len(g.items), items[i].bound)
+			}
+		}
 	}
-	return answers, r.err
+	return err
 }
 
 // boundsArg is the bounds of a call, each once.
@@ -209,25 +215,15 @@ func (a *boundsArg) index(b *bound) uint16 {
 	return uint16(len(a.bounds))
 }
 
-// readTaken reads the answers of one rule.
-func readTaken(v any, items []takeItem, group []int, answers []queue.Taken) {
-	text, ok := v.(string)
-	if ok && len(text) == decisionBytes*len(group) {
-		for k, i := range group {
-			answers[i].Decision = readDecision(text[decisionBytes*k:], items[i].bound)
-		}
-		return
+// readTaken reads the k-th of n answers of one rule.
+func readTaken(v any, k, n int, b *bound) queue.Taken {
+	if text, ok := v.(string); ok && len(text) == decisionBytes*n {
+		return queue.Taken{Decision: readDecision(text[decisionBytes*k:], b)}
 	}
-	err := errStale
-	switch {
-	case ok:
-		err = replyErr(text)
-	case v != int64(1):
-		err = fmt.Errorf("%w: a script answered %T in place of decisions", queue.ErrCorrupt, v)
+	if v == int64(1) {
+		return queue.Taken{Err: errStale}
 	}
-	for _, i := range group {
-		answers[i].Err = err
-	}
+	return queue.Taken{Err: fmt.Errorf("%w: a script answered %T in place of decisions", queue.ErrCorrupt, v)}
 }
 
 // readDecision reads what a script packed of a decision.

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// minimalTake is the least that a limiter on Redis must do: read what was taken under a key, and write it.
+var minimalTake = redis.NewScript(`
+local v = redis.call('GET', KEYS[1])
+redis.call('SET', KEYS[1], ARGV[1], 'PX', 60000)
+return v`)
+
+const (
+	ruleName = "emailabc.user"
+	ruleKeys = 1000 // that are taken in turn
+)
+
+// wide lets everything through, and remembers it.
+var wide = queue.Bound{Rate: leaky.PerSecond(1000), Burst: 1_000_000}
+
+// What is kept for long enough to be measured.
+var (
+	slow   = queue.Bound{Rate: mustRate(1, time.Hour), Burst: 10}
+	hourly = queue.Bound{Limit: 10_000, Period: queue.Duration(time.Hour)}
+)
+
+func mustRate(n int64, period time.Duration) leaky.Rate {
+	r, err := leaky.NewRate(n, period)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+func wideMeter(name string) queue.Rule {
+	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmMeter, Bound: wide}
+}
+
+var nextKey atomic.Int64
+
+func ruleKey() string { return fmt.Sprintf("user-%06d@example.com", nextKey.Add(1)%ruleKeys) }
+
+func takeOne(ctx context.Context, r queue.Rules) error { return takeMany(ctx, r, 1) }
+
+func takeMany(ctx context.Context, r queue.Rules, n int) error {
+	takes := make([]queue.Take, n)
+	for i := range takes {
+		takes[i].Key = ruleKey()
+	}
+	got, err := r.Take(ctx, ruleName, takes)
+	if err != nil {
+		return err
+	}
+	for _, g := range got {
+		if g.Err != nil || !g.Allowed {
+			return fmt.Errorf("a take was not allowed: %+v", g)
+		}
+	}
+	return nil
+}
+
+// ruleTake is one decision a call.
+func ruleTake(n int, count int64) Figure {
+	goal, met := "0.8 x the floor", func(ours, _, floor float64) bool { return ours >= 0.8*floor }
+	if n == callers {
+		goal, met = "1.5 x redis_rate", func(ours, peer, _ float64) bool { return ours >= 1.5*peer }
+	}
+	return Figure{
+		Name: fmt.Sprintf("rule-take-%d", n), Unit: fmt.Sprintf("decisions/s of a meter, %d callers, one a call", n),
+		Peer: "go-redis/redis_rate", Floor: "script of one GET and one SET", Goal: goal, Met: met,
+		Setup: func(ctx context.Context) (Measurements, error) {
+			s, err := newRuleStore(ctx)
+			if err != nil {
+				return Measurements{}, err
+			}
+			client := redis.NewClient(&redis.Options{Addr: s.server.Addr(), PoolSize: n, MaxRetries: -1})
+			s.close = append(s.close, func() { _ = client.Close() })
+			limiter := redis_rate.NewLimiter(client)
+			limit := redis_rate.Limit{Rate: 1000, Burst: 1_000_000, Period: time.Second}
+			timed := func(do func(context.Context) error) func(context.Context) (float64, error) {
+				return func(ctx context.Context) (float64, error) { return together(ctx, n, count, do) }
+			}
+			return Measurements{
+				Ours: timed(func(ctx context.Context) error { return takeOne(ctx, s.engine) }),
+				Peer: timed(func(ctx context.Context) error {
+					r, err := limiter.Allow(ctx, ruleKey(), limit)
+					if err == nil && r.Allowed != 1 {
+						err = fmt.Errorf("redis_rate refused: %+v", r)
+					}
+					return err
+				}),
+				Floor: timed(func(ctx context.Context) error {
+					err := minimalTake.Run(ctx, client, []string{ruleKey()}, "12345678901").Err()
+					if err == redis.Nil {
+						err = nil
+					}
+					return err
+				}),
+				Close: s.Close,
+			}, nil
+		},
+	}
+}
+
+// newRuleStore is a store with a rule.
+func newRuleStore(ctx context.Context) (*redisStore, error) {
+	s, err := newRedisStore(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.engine.PutRule(ctx, wideMeter(ruleName), queue.AnyRevision); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+var ruleTakeBatch = Figure{
+	Name: "rule-take-batch", Unit: "decisions/s of a meter, 1 caller, 100 a call",
+	Peer: "one a call", Goal: "5 x one a call", Met: func(ours, peer, _ float64) bool { return ours >= 5*peer },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRuleStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		return Measurements{
+			Ours: func(ctx context.Context) (float64, error) {
+				v, err := together(ctx, 1, 1000, func(ctx context.Context) error { return takeMany(ctx, s.engine, 100) })
+				return 100 * v, err
+			},
+			Peer: func(ctx context.Context) (float64, error) {
+				return together(ctx, 1, 10_000, func(ctx context.Context) error { return takeOne(ctx, s.engine) })
+			},
+			Close: s.Close,
+		}, nil
+	},
+}
+
+// appendRuled is an append whose job is asked by two rules, of keys that differ from job to job.
+var appendRuled = Figure{
+	Name: "append-rules", Unit: "jobs/s, 64 callers, one a call, two rules", Floor: "without rules",
+	Goal: "0.6 x without", Met: func(ours, _, floor float64) bool { return ours >= 0.6*floor },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRedisStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		measured := func(rules ...string) func(context.Context) (float64, error) {
+			return func(ctx context.Context) (float64, error) {
+				if err := s.again(ctx); err != nil {
+					return 0, err
+				}
+				for i, name := range rules {
+					r := wideMeter(name)
+					r.Key = []string{"{header.user}", "{header.route}"}[i]
+					if _, err := s.engine.PutRule(ctx, r, queue.AnyRevision); err != nil {
+						return 0, err
+					}
+				}
+				spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Rules: rules}
+				if _, err := s.engine.Put(ctx, spec, queue.AnyRevision); err != nil {
+					return 0, err
+				}
+				return together(ctx, callers, 100_000, func(ctx context.Context) error {
+					headers := map[string]string{"user": ruleKey(), "route": ruleKey()}
+					return appendAll(ctx, s.engine, []queue.Job{{Queue: queueName, ID: newID(), Payload: payload, Headers: headers}})
+				})
+			}
+		}
+		return Measurements{Ours: measured(queueName+".user", queueName+".route"), Floor: measured(), Close: s.Close}, nil
+	},
+}
+
+// ruleMemory is what a key takes beyond a bare one of the same name; of a sliding log, what an entry does.
+func ruleMemory(a leaky.Algorithm, b queue.Bound, entries int, most float64) Figure {
+	unit := "B a key over a bare one with a TTL, 100,000 keys"
+	if entries > 1 {
+		unit = fmt.Sprintf("B an entry over a bare key with a TTL, %d entries a key", entries)
+	}
+	return Figure{
+		Name: fmt.Sprintf("rule-memory-%s-%d", a, entries), Unit: unit, Rounds: 1,
+		Goal: fmt.Sprintf("at most %.0f B", most), Met: func(ours, _, _ float64) bool { return ours <= most },
+		Setup: func(ctx context.Context) (Measurements, error) {
+			s, err := newRedisStore(ctx)
+			if err != nil {
+				return Measurements{}, err
+			}
+			return Measurements{
+				Ours: func(ctx context.Context) (float64, error) {
+					keys := 100_000 / entries
+					ours, err := grownByTakes(ctx, s, queue.Rule{Name: "r", Algorithm: a, Bound: b}, keys, entries)
+					if err != nil {
+						return 0, err
+					}
+					bare, err := grownByBareKeys(ctx, s, keys)
+					return (ours - bare) / float64(keys*entries), err
+				},
+				Close: s.Close,
+			}, nil
+		},
+	}
+}
+
+func grownByTakes(ctx context.Context, s *redisStore, r queue.Rule, keys, entries int) (float64, error) {
+	if err := s.again(ctx); err != nil {
+		return 0, err
+	}
+	if _, err := s.engine.PutRule(ctx, r, queue.AnyRevision); err != nil {
+		return 0, err
+	}
+	before, err := usedMemory(ctx, s.client)
+	if err != nil {
+		return 0, err
+	}
+	for range entries {
+		for from := 0; from < keys; from += queue.MaxTakes {
+			takes := make([]queue.Take, min(queue.MaxTakes, keys-from))
+			for i := range takes {
+				takes[i].Key = fmt.Sprintf("user-%06d@example.com", from+i)
+			}
+			if _, err := s.engine.Take(ctx, r.Name, takes); err != nil {
+				return 0, err
+			}
+		}
+	}
+	after, err := usedMemory(ctx, s.client)
+	return after - before, err
+}
+
+// grownByBareKeys is of empty keys whose names are as long as ours.
+func grownByBareKeys(ctx context.Context, s *redisStore, keys int) (float64, error) {
+	if err := s.again(ctx); err != nil {
+		return 0, err
+	}
+	before, err := usedMemory(ctx, s.client)
+	if err != nil {
+		return 0, err
+	}
+	for from := 0; from < keys; from += 1000 {
+		if _, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i := from; i < min(from+1000, keys); i++ {
+				p.Set(ctx, fmt.Sprintf("ps{13}V1:%016d", i), "", time.Hour)
+			}
+			return nil
+		}); err != nil {
+			return 0, err
+		}
+	}
+	after, err := usedMemory(ctx, s.client)
+	return after - before, err
+}
