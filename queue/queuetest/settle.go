@@ -150,7 +150,7 @@ var settleRules = []rule{
 			id := verdict.String()
 			r.accept(q, id)
 			s := settlement(verdict, r.grant(q, 9, id)[0])
-			if s.After = time.Minute; verdict == queue.Throttle {
+			if s.After = time.Minute; verdict == queue.Throttle || verdict == queue.Deliver { // with which the queue would stop
 				s.After = 0
 			}
 			r.settled(want, s)
