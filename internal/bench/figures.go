@@ -20,6 +20,8 @@ var figures = []Figure{
 	memoryWaiting,
 	appendEmbedded(1_000),
 	appendEmbedded(1_000_000),
+	appendRuledEmbedded,
+	takeEmbedded,
 	ingressHTTP,
 	deferRedis,
 	deferEmbedded,
