@@ -31,6 +31,9 @@ func (e *Engine) saves() {
 		case <-e.leaving:
 			return
 		case <-time.After(e.untilWither()):
+			if !e.withered() {
+				continue
+			}
 		case <-e.stirred:
 			select {
 			case <-e.leaving:
@@ -53,7 +56,15 @@ func (e *Engine) untilWither() time.Duration {
 	return min(witherMost, max(witherLeast, e.tallies.top().looks.Sub(e.now())))
 }
 
-// save saves some, and reports whether there is more.
+// withered forgets what has expired, and reports whether some of it is to leave the file.
+func (e *Engine) withered() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wither(e.now(), fadeMax)
+	return len(e.dropped) > 0
+}
+
+// save saves some, and reports whether there may be more.
 func (e *Engine) save() (more bool) {
 	c := newCall()
 	if !e.startSaving(c) {
