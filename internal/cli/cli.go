@@ -40,6 +40,7 @@ type root struct {
 	Push   pushCmd   `cmd:"" help:"Bring the jobs of a file into a queue."`
 	Top    topCmd    `cmd:"" help:"Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late."`
 	Queue  queueCmd  `cmd:"" help:"Look at queues and change them."`
+	Rule   ruleCmd   `cmd:"" help:"Look at rules, which decide what comes in, and ask them."`
 	Job    jobCmd    `cmd:"" help:"Look at jobs, and cancel them."`
 	Dead   deadCmd   `cmd:"" help:"Look at dead jobs, and decide about them."`
 	Held   heldCmd   `cmd:"" help:"Look at held jobs, which may have been sent, and decide about them."`

@@ -136,7 +136,7 @@ func (p *place) values(f *kong.Flag, begun, before string) (found []candidate, f
 	return found, false
 }
 
-// argument completes one that is not a flag's: the name of a queue, or one of a few words.
+// argument completes one that is not a flag's: the name of a queue or a rule, or one of a few words.
 func (p *place) argument(ctx context.Context, begun string) (found []candidate) {
 	at := p.args
 	if n := len(p.node.Positional); n > 0 && at >= n && p.node.Positional[n-1].IsCumulative() {
@@ -151,7 +151,9 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 	case arg.Enum != "":
 		words = arg.EnumSlice()
 	case arg.Name == "queue", arg.Name == "name" && p.node.Parent.Name == "queue":
-		words = queueNames(ctx, p.server, begun)
+		words = names(ctx, p.server, begun, (*client.Client).QueueNames)
+	case arg.Name == "name" && p.node.Parent.Name == "rule":
+		words = names(ctx, p.server, begun, (*client.Client).RuleNames)
 	}
 	for _, w := range words {
 		if strings.HasPrefix(w, begun) {
@@ -161,18 +163,18 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 	return found
 }
 
-// patience is how long somebody who pressed a key waits for names of queues.
+// patience is how long somebody who pressed a key waits for names.
 const patience = 500 * time.Millisecond
 
-// queueNames asks for the names of queues. Without an answer in time there are none.
-func queueNames(ctx context.Context, server, begun string) (names []string) {
+// names asks for those of queues or rules. Without an answer in time there are none.
+func names(ctx context.Context, server, begun string, of func(*client.Client, context.Context, string) ([]string, error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	api, err := client.New(server, nil)
 	if err != nil {
 		return nil
 	}
-	found, err := api.QueueNames(ctx, begun)
+	found, err := of(api, ctx, begun)
 	if err != nil {
 		return nil
 	}

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+type ruleCmd struct {
+	Ls     ruleLsCmd     `cmd:"" help:"List rules."`
+	Info   ruleInfoCmd   `cmd:"" help:"Tell all about one rule."`
+	Take   ruleTakeCmd   `cmd:"" help:"Ask a rule, and take if it allows."`
+	Peek   rulePeekCmd   `cmd:"" help:"Ask what a rule would say. Nothing is taken."`
+	Refund ruleRefundCmd `cmd:"" help:"Give back what was taken and not used."`
+	Reset  ruleResetCmd  `cmd:"" help:"Forget what was taken."`
+	Rm     ruleRmCmd     `cmd:"" help:"Remove a rule."`
+}
+
+type ruleLsCmd struct{ output }
+
+func (c *ruleLsCmd) Run(r *run) error {
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	rules, err := api.Rules(r.ctx)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printJSON(r.Out, rules)
+	}
+	_, err = fmt.Fprint(r.Out, ruleTable(rules))
+	return err
+}
+
+func ruleTable(rules []wire.Rule) string {
+	if len(rules) == 0 {
+		return "no rules; \"penstock rule apply -f FILE\" makes those of a file\n"
+	}
+	t := table{header: []string{"NAME", "ALGORITHM", "ALLOWS", "COUNTS BY", "DOES", "STORE AWAY", "OVERRIDES", "QUEUES"}, right: map[int]bool{6: true}}
+	for i := range rules {
+		rule := &rules[i]
+		t.add(rule.Name, string(rule.Algorithm), boundOf(rule.Algorithm, rule.Bound), keyOf(rule), rule.Action, rule.Away, num(int64(len(rule.Overrides))), strings.Join(rule.Queues, " "))
+	}
+	return t.String()
+}
+
+// keyOf is by what jobs are counted.
+func keyOf(rule *wire.Rule) string {
+	if rule.Key == "" {
+		return "all as one"
+	}
+	return plain(rule.Key)
+}
+
+// boundOf says what passes.
+func boundOf(a leaky.Algorithm, b queue.Bound) string {
+	switch a {
+	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
+		return fmt.Sprintf("%s, %d at once", b.Rate, b.Burst)
+	case leaky.AlgorithmGap:
+		return fmt.Sprintf("one each %v", b.Period)
+	case leaky.AlgorithmConcurrency:
+		return fmt.Sprintf("%d at a time, each for %v", b.Limit, b.TTL)
+	case leaky.AlgorithmSlidingLog:
+		if b.Resolution > 0 {
+			return fmt.Sprintf("%d in %v, to %v", b.Limit, b.Period, b.Resolution)
+		}
+	}
+	return fmt.Sprintf("%d in %v", b.Limit, b.Period)
+}
+
+type ruleInfoCmd struct {
+	Name string `arg:"" help:"Name of the rule."`
+	output
+}
+
+func (c *ruleInfoCmd) Run(r *run) error {
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	rule, err := api.Rule(r.ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	if c.json() {
+		return printJSON(r.Out, rule)
+	}
+	err = facts(r.Out,
+		"name", rule.Name,
+		"allows", fmt.Sprintf("%s (%s), revision %d", boundOf(rule.Algorithm, rule.Bound), rule.Algorithm, rule.Revision),
+		"counts by", keyOf(&rule),
+		"a job it refuses", actionOf(rule.Action),
+		"store away", awayOf(rule.Away),
+		"queues", strings.Join(rule.Queues, " "),
+	)
+	if err != nil || len(rule.Overrides) == 0 {
+		return err
+	}
+	t := table{header: []string{"KEY", "ALLOWS"}}
+	for _, key := range slices.Sorted(maps.Keys(rule.Overrides)) {
+		t.add(plain(key), boundOf(rule.Algorithm, rule.Overrides[key]))
+	}
+	_, err = fmt.Fprintf(r.Out, "\n%s", t.String())
+	return err
+}
+
+func actionOf(action string) string {
+	switch action {
+	case queue.Defer:
+		return "is deferred, if there is an overflow"
+	case queue.Shadow:
+		return "comes in, and is counted"
+	}
+	return "is turned away"
+}
+
+func awayOf(away string) string {
+	switch away {
+	case queue.AwayOpen:
+		return "all pass"
+	case queue.AwayShare:
+		return "each ingress lets its share pass"
+	}
+	return "none passes"
+}
+
+type ruleRmCmd struct {
+	Name string `arg:"" help:"Name of the rule."`
+}
+
+// Help is shown below the flags.
+func (ruleRmCmd) Help() string {
+	return `What was taken from it is forgotten. A rule that a queue of its group asks is left alone (exit code 3).
+
+Examples:
+  penstock rule rm otp.per-address`
+}
+
+func (c *ruleRmCmd) Run(r *run) error {
+	api, err := r.client()
+	if err != nil {
+		return err
+	}
+	rule, err := api.Rule(r.ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	// At the revision that was looked at; see queue rm.
+	if err := api.DeleteRule(r.ctx, c.Name, rule.Revision); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(r.Out, "%s removed\n", c.Name)
+	return err
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Rules are listed, told of, asked and removed; a refusal is told by the exit code too.
+func TestRules(t *testing.T) {
+	store := settled(t, queue.Hold, 0, 1)
+	put := func(r queue.Rule) {
+		t.Helper()
+		r.Normalize()
+		if _, err := store.PutRule(t.Context(), r, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, ExitDone, "no rules", "", "rule", "ls")
+	put(queue.Rule{
+		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{lane}", Bound: queue.Bound{Limit: 2, Period: queue.Duration(3600e9)},
+		Overrides: map[string]queue.Bound{"bulk": {Limit: 100, Period: queue.Duration(3600e9)}},
+	})
+	put(queue.Rule{Name: "slots", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(3600e9)}})
+	put(queue.Rule{Name: "watched", Algorithm: leaky.AlgorithmGap, Bound: queue.Bound{Period: queue.Duration(3600e9)}, Action: queue.Shadow})
+
+	expect(t, ExitDone, "2 in 1h0m0s", "", "rule", "ls")
+	expect(t, ExitDone, `"algorithm": "sliding_log"`, "", "rule", "ls", "-o", "json")
+	expect(t, ExitDone, "bulk  100 in 1h0m0s", "", "rule", "info", "otp")
+	expect(t, ExitRefused, "", "no rule", "rule", "info", "none")
+
+	expect(t, ExitDone, "0 of 2", "", "rule", "take", "otp", "ann", "--cost", "2")
+	expect(t, ExitRefused, "retry after", "", "rule", "peek", "otp", "ann")
+	expect(t, ExitRefused, `"allowed": false`, "", "rule", "take", "otp", "ann", "-o", "json")
+	expect(t, ExitDone, "99 of 100", "", "rule", "take", "otp", "bulk")
+	expect(t, ExitDone, "allowed", "", "rule", "refund", "otp", "ann")
+	expect(t, ExitRefused, "", "ever lets through", "rule", "take", "otp", "ann", "--cost", "3")
+	expect(t, ExitRefused, "", "key", "rule", "take", "otp")
+	expect(t, ExitUsage, "", "at least 1", "rule", "take", "otp", "ann", "--cost", "0")
+
+	expect(t, ExitDone, "lease        here", "", "rule", "take", "slots", "--lease", "here")
+	expect(t, ExitRefused, "refused", "", "rule", "take", "slots", "--lease", "there")
+	expect(t, ExitDone, "allowed", "", "rule", "refund", "slots", "--lease", "here")
+	expect(t, ExitDone, "allowed", "", "rule", "take", "watched")
+	expect(t, ExitDone, "only counts", "", "rule", "take", "watched")
+
+	expect(t, ExitDone, "allowed", "", "rule", "reset", "otp", "ann")
+	expect(t, ExitUsage, "", "--yes", "rule", "reset", "otp", "--all")
+	expect(t, ExitUsage, "", "one of them", "rule", "reset", "otp", "ann", "--all", "--yes")
+	expect(t, ExitDone, "forgotten", "", "rule", "reset", "otp", "--all", "--yes")
+	expect(t, ExitDone, "99 of 100", "", "rule", "peek", "otp", "bulk")
+	if got := completed(t, "zsh", "rule", "take", "s"); got != "slots" {
+		t.Errorf("completed with %q", got)
+	}
+	expect(t, ExitDone, "otp removed", "", "rule", "rm", "otp")
+	expect(t, ExitRefused, "", "no rule", "rule", "rm", "otp")
+}
