@@ -224,8 +224,8 @@ type changing struct {
 	revision int64
 	created  bool
 	decided  paces // of a Put, upon the rate as it was
-	at       leaky.Instant
-	paces    paces // upon what was settled before it
+	at       leaky.Instant // of the Put; 0 is none, and the paces are as they are
+	paces    paces         // upon what was settled before it
 	pause    pause
 	heard    *heard // nil if it stays as it is
 	respec   bool   // by a Put, and not a pause
@@ -240,11 +240,13 @@ func (c *changing) tally(b *batch) {
 	d := b.of(c.line)
 	d.heard = c.heard
 	if c.respec {
-		rate := c.line.adapted
-		if d.adapted != nil {
-			rate = d.adapted
+		if c.at != 0 {
+			rate := c.line.adapted
+			if d.adapted != nil {
+				rate = d.adapted
+			}
+			c.paces = c.decided.upon(rate, &c.spec, c.at)
 		}
-		c.paces = c.decided.upon(rate, &c.spec, c.at)
 		d.ceiling = c.paces.reached()
 		d.adapted = nil // what this one writes is it
 	}
