@@ -101,6 +101,7 @@ local function ruled(q, id, body, h, cost, line)
   if line.asks.unaskable then return UNASKABLE end
   local wait, defers = rules.judge(line.asks, cost)
   if not wait then return end
+  rules.leave(line.asks)
   if not defers or byte(body, 7) < 64 then return refuse(line, LIMIT_REACHED, wait) end
   overflow(q)
   if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, line) end

@@ -44,6 +44,13 @@ local function judge(job, cost)
   return wait, defers
 end
 
+-- leave keeps what a refusal leaves: what is ahead of now drains from then on.
+local function leave(job)
+  for _, a in ipairs(job) do
+    if not a.allowed and a.s.settled then a.s.changed = true end
+  end
+end
+
 -- charge takes from all that allowed a job, which was judged last.
 local function charge(job, cost)
   for _, a in ipairs(job) do
@@ -52,6 +59,7 @@ local function charge(job, cost)
       a.s.changed, a.s.settled = true, false
     end
   end
+  leave(job)
 end
 
 -- said is what a job was answered by those that it asked.

@@ -22,8 +22,8 @@ local function read(l, s, value)
   s.end_at, s.used, s.before = now + l.second - now % l.second, 0, 0
   if not value or #value ~= COUNTS_BYTES then return end
   local period, end_at, used, before = unpack_(COUNTS, value)
-  s.settled, s.changed = end_at > s.end_at, period ~= l.second -- of another period it is forgotten at once
-  if s.changed then return end
+  s.settled = end_at > s.end_at or period ~= l.second
+  if period ~= l.second then return end
   if end_at == s.end_at or end_at == s.end_at + l.second then
     s.used, s.before = min(used, MAX_LIMIT), min(before, MAX_LIMIT)
   elseif end_at == s.end_at - l.second then
