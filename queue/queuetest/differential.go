@@ -32,12 +32,15 @@ func Differential(t *testing.T, openA, openB Open) {
 			engines: [2]queue.Engine{openA(&clean, clock.Now), openB(&clean, clock.Now)},
 			shelves: map[string]*pairShelf{}, books: map[string]*book{},
 			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second, lanes: rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
-			limited: rapid.IntRange(0, 2).Draw(rt, "limited") < 2,
+			limited: rapid.IntRange(0, 2).Draw(rt, "limited") < 2, ruled: rapid.Bool().Draw(rt, "ruled"),
 		}
 		for _, q := range append(pairQueues, "g.keep") {
 			p.books[q] = newBook()
 		}
 		p.clients = pairClients[:rapid.SampledFrom([]int{1, 3}).Draw(rt, "clients")]
+		if p.ruled {
+			p.makeRules()
+		}
 		for _, q := range append(rapid.SampledFrom([][]string{{"g", "g.a", "g.b"}, {"g.a", "g.b"}, {"g"}}).Draw(rt, "made first"), pairPull) {
 			p.putBoth(p.spec(q), queue.AnyRevision)
 		}
@@ -91,6 +94,7 @@ type pair struct {
 	retention time.Duration // of every queue
 	lanes     bool          // whether there are lanes, priorities and schedules
 	limited   bool          // whether there are limits
+	ruled     bool          // whether there are rules
 	keep      bool          // whether there is g.keep
 	shelves   map[string]*pairShelf
 	tickets   []ticket // every one that was given out, the latest last
@@ -122,7 +126,7 @@ func kind(err error) string {
 	if errors.As(err, &fe) {
 		return "field " + fe.Field
 	}
-	for _, e := range []error{queue.ErrUnknownQueue, queue.ErrUnknownJob, queue.ErrRevision, queue.ErrNotEmpty, queue.ErrHasChildren} {
+	for _, e := range []error{queue.ErrUnknownQueue, queue.ErrUnknownJob, queue.ErrRevision, queue.ErrNotEmpty, queue.ErrHasChildren, queue.ErrUnknownRule, queue.ErrRuleInUse} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}
@@ -156,6 +160,7 @@ func (p *pair) spec(name string) queue.Spec {
 		s.Retention.Max = 1000 // never reached: which of those that ended in one instant goes first is left open
 		p.adapts(s)
 		p.rules(s)
+		p.asks(s)
 		p.circuit(s)
 		s.Pull = p.somePull(name)
 		if name != pairPull { // limits are compared on the others
@@ -173,6 +178,9 @@ func (p *pair) step() {
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look, p.sweep, p.backwards,
 		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup, p.mourn, p.export,
+	}
+	if p.ruled {
+		weighted = append(weighted, p.take, p.take, p.take, p.take, p.putRule, p.putRule, p.putRule, p.deleteRule, p.resetRule, p.allRules, p.attend, p.append, p.append, p.offer, p.offer)
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }
@@ -219,6 +227,7 @@ func (p *pair) compareAll() {
 	}
 	p.backlogged()
 	p.mourn()
+	p.allRules()
 	p.both("totals", func(_ int, e queue.Engine) string {
 		t, err := e.Totals(p.ctx)
 		return fmt.Sprintf("%+v %s", t, kind(err))

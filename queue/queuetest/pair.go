@@ -67,6 +67,9 @@ func (p *pair) someJobs() []queue.Job {
 			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 		}
 		p.inSomeLane(&j)
+		if p.ruled && rapid.Bool().Draw(p.T, "header") {
+			j.Headers = map[string]string{"X": rapid.SampledFrom([]string{"a", "x", ""}).Draw(p.T, "x")}
+		}
 		list = append(list, j)
 	}
 	// In which order those of several queues are decided is left open.
@@ -93,8 +96,8 @@ func (p *pair) appendBoth(what string, list []queue.Job, do func(e queue.Engine)
 		}
 		var b strings.Builder
 		for _, a := range out {
-			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v ticket %v as of %s", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, a.RetryAfter,
-				a.Ticket != "", micro(a.At))
+			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v ticket %v as of %s %s", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, a.RetryAfter,
+				a.Ticket != "", micro(a.At), ruledText(a.Rules))
 			if a.Outcome == queue.Invalid {
 				b.WriteString(" " + kind(a.Err))
 			}

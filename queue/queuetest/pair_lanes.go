@@ -79,7 +79,7 @@ func rulesOf(s queue.Spec) string {
 			limits = append(limits, l.Quota.String()+l.Timezone)
 		}
 	}
-	return fmt.Sprintf("limits %v ", limits) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
+	return fmt.Sprintf("rules %v limits %v ", s.Rules, limits) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
 		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxInFlight, s.Lanes.Overrides)
 }
 

@@ -25,17 +25,6 @@ if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
 
-local ruled = ARGV[#ARGV - 3]
-if ruled ~= (q and q.ruled or '') then
-  local i = 0
-  for rule in string.gmatch(ruled, '%S+') do
-    local algorithm = call('HGET', rule_key(rule), 'algorithm')
-    if not algorithm or algorithm == 'concurrency' then return { rev, 0, 0, algorithm and 6 or 5, i } end
-    i = i + 1
-  end
-  sound_rules()
-end
-
 local rules, arg = {}, 25 + 2 * tonumber(ARGV[24])
 local plain = arg + 4 + 8 * tonumber(ARGV[arg + 3])
 for i = arg + 4, plain - 1, 8 do
@@ -52,6 +41,17 @@ local over = base and number_of(base)
 if over and call('HGET', B .. 'q' .. over, 'pull') then return { rev, 0, 0, 4 } end
 if not q and not base then beside.children(name) end
 if base and beside.children_of(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
+
+local ruled = ARGV[#ARGV - 3]
+if ruled ~= (q and q.ruled or '') then
+  local i = 0
+  for rule in string.gmatch(ruled, '%S+') do
+    local algorithm = call('HGET', rule_key(rule), 'algorithm')
+    if not algorithm or algorithm == 'concurrency' then return { rev, 0, 0, algorithm and 6 or 5, i } end
+    i = i + 1
+  end
+  sound_rules()
+end
 
 sound_record(name)
 local before, was = q and call('HGET', B .. 'q' .. nr, 'spec') or '', rev

@@ -94,12 +94,16 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 			stale = append(stale, open[k])
 			continue
 		}
-		if a.Err == nil {
-			a.Err = item.err
-		} else if failed++; failed == len(items) {
-			return nil, a.Err
+		switch {
+		case a.Err != nil:
+			if failed++; failed == len(items) {
+				return nil, a.Err
+			}
+		case item.err != nil:
+			a = queue.Taken{Err: item.err}
+		default:
+			a.Shadow = r.Action == queue.Shadow
 		}
-		a.Shadow = r.Action == queue.Shadow
 		if item.op == queue.TakeNow && a.Allowed {
 			a.Lease = item.ask.Lease
 		}

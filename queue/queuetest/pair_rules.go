@@ -1,0 +1,159 @@
+package queuetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// pairRules are names of rules: the last is mostly one of concurrency, which no queue can name.
+var pairRules = []string{"g", "g.r", "g.s", "g.w"}
+
+// asks draws which rules a spec names, now and then one that there is not.
+func (p *pair) asks(s *queue.Spec) {
+	if !p.ruled {
+		return
+	}
+	s.Rules = nil
+	for range rapid.SampledFrom([]int{0, 1, 1, 2, 3}).Draw(p.T, "rules") {
+		name := rapid.SampledFrom([]string{"g", "g.r", "g.s", "g", "g.r", "g.s", "g.r", "g.s", "other", "g.none", "g.w"}).Draw(p.T, "rule")
+		if !slices.Contains(s.Rules, name) {
+			s.Rules = append(s.Rules, name)
+		}
+	}
+}
+
+// makeRules makes all that there are in the beginning.
+func (p *pair) makeRules() {
+	for _, name := range pairRules {
+		p.putRuleBoth(p.rule(name), queue.AnyRevision)
+	}
+}
+
+func (p *pair) rule(name string) queue.Rule {
+	a := leaky.AlgorithmConcurrency
+	if name != "g.w" {
+		a = rapid.SampledFrom([]leaky.Algorithm{
+			leaky.AlgorithmMeter, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter, leaky.AlgorithmTokenBucket, leaky.AlgorithmGap,
+			leaky.AlgorithmConcurrency,
+		}).Draw(p.T, "algorithm")
+	}
+	bound := func() queue.Bound { return rapid.SampledFrom(changeable(a)).Draw(p.T, "bound") }
+	return ruleOf(name, a, bound(), func(r *queue.Rule) {
+		r.Key = rapid.SampledFrom([]string{"", "{lane}", "{queue}", "{header.x}", "{lane}:{queue}"}).Draw(p.T, "key")
+		r.Action = rapid.SampledFrom([]string{queue.Reject, queue.Defer, queue.Shadow}).Draw(p.T, "action")
+		if rapid.Bool().Draw(p.T, "override") {
+			r.Overrides = map[string]queue.Bound{rapid.SampledFrom([]string{"a", "g", "x"}).Draw(p.T, "override of"): bound()}
+		}
+	})
+}
+
+// putRule puts a rule, mostly the one that there is with other numbers.
+func (p *pair) putRule() {
+	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
+	rule := p.rule(name)
+	if i, err := p.engines[0].Rule(p.ctx, name); err == nil && rapid.IntRange(0, 3).Draw(p.T, "the same algorithm") < 3 {
+		rule.Algorithm, rule.Key, rule.Overrides = i.Algorithm, i.Key, nil
+		rule.Bound = rapid.SampledFrom(changeable(rule.Algorithm)).Draw(p.T, "bound")
+		rule.Normalize()
+	}
+	p.putRuleBoth(rule, rapid.SampledFrom([]int{-1, -1, -1, 0, len(p.revs[0])}).Draw(p.T, "expect"))
+}
+
+func (p *pair) putRuleBoth(rule queue.Rule, which int) {
+	var got [2]int64
+	p.both(fmt.Sprintf("put rule %+v expecting %d", rule, which), func(side int, e queue.Engine) string {
+		expect := int64(which)
+		if which > 0 {
+			expect = p.revs[side][which-1]
+		}
+		res, err := e.PutRule(p.ctx, rule, expect)
+		got[side] = res.Revision
+		return fmt.Sprintf("%v created %v changed %v", kind(err), res.Created, res.Changed)
+	})
+	p.revision(got)
+}
+
+func (p *pair) deleteRule() {
+	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
+	p.both("delete rule "+name, func(_ int, e queue.Engine) string { return kind(e.DeleteRule(p.ctx, name, queue.AnyRevision)) })
+}
+
+func (p *pair) resetRule() {
+	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
+	p.both("reset rule "+name, func(_ int, e queue.Engine) string { return kind(e.ResetRule(p.ctx, name)) })
+}
+
+// take asks a rule.
+func (p *pair) take() {
+	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
+	var list []queue.Take
+	for range rapid.IntRange(1, 5).Draw(p.T, "questions") {
+		t := queue.Take{
+			Op:   rapid.SampledFrom([]queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakeBack, queue.TakeAnew}).Draw(p.T, "op"),
+			Key:  rapid.SampledFrom([]string{"", "a", "b", "g", "g.a", "x", "a:g", "a:g.a"}).Draw(p.T, "key"),
+			Cost: rapid.SampledFrom([]int64{0, 1, 1, 2, 3, 5, 11, -1}).Draw(p.T, "cost"),
+		}
+		if name == "g.w" || rapid.IntRange(0, 19).Draw(p.T, "odd") == 19 {
+			t.Lease = rapid.SampledFrom([]string{"", "p", "q", "s", "t", "not one"}).Draw(p.T, "lease")
+		}
+		list = append(list, t)
+	}
+	p.both(fmt.Sprintf("take from %s %+v", name, list), func(_ int, e queue.Engine) string {
+		got, err := e.Take(p.ctx, name, list)
+		text := kind(err)
+		for i, a := range got {
+			lease := a.Lease
+			if list[i].Lease == "" && lease != "" {
+				lease = "made"
+			}
+			text += fmt.Sprintf("\n  %+v shadow %v lease %q %v", a.Decision, a.Shadow, lease, kind(a.Err))
+		}
+		return text
+	})
+}
+
+// allRules compares all there are.
+func (p *pair) allRules() {
+	var got [2][]queue.RuleInfo
+	p.both("rules", func(side int, e queue.Engine) string {
+		list, err := e.ListRules(p.ctx, "", 100)
+		got[side] = list
+		text := kind(err)
+		for _, i := range list {
+			text += fmt.Sprintf("\n  %+v asked by %v", i.Rule, i.Queues)
+		}
+		return text
+	})
+	for i := range got[0] {
+		p.revision([2]int64{got[0][i].Revision, got[1][i].Revision})
+	}
+	for _, name := range pairRules {
+		p.both("rule "+name, func(_ int, e queue.Engine) string {
+			i, err := e.Rule(p.ctx, name)
+			return fmt.Sprintf("%+v asked by %v %v", i.Rule, i.Queues, kind(err))
+		})
+	}
+}
+
+func (p *pair) attend() {
+	process := rapid.SampledFrom([]string{"one", "two", "three", "not one"}).Draw(p.T, "process")
+	p.both("attend "+process, func(_ int, e queue.Engine) string {
+		n, err := e.Attend(p.ctx, process)
+		return fmt.Sprint(n, kind(err))
+	})
+}
+
+// ruledText is all of what rules said of a job.
+func ruledText(list []queue.Ruled) string {
+	var text []string
+	for _, s := range list {
+		text = append(text, fmt.Sprintf("%+v", s))
+	}
+	return strings.Join(text, " ")
+}
