@@ -59,6 +59,77 @@ func (f *fixture) pulled(body string, want ...string) []string {
 
 func list(items ...string) string { return `{"jobs":[{` + strings.Join(items, "},{") + `}]}` }
 
+// What a worker says of the receiver reaches the queue.
+func TestSettlementsOfReceivers(t *testing.T) {
+	f, e := servePull(t, pull.Options{})
+	f.do("PUT", email, `{"rate":"unlimited","pull":true,"retry":{"max_attempts":1},"circuit":{"failures":2,"min_probe":"1h","max_probe":"1h"}}`).want(t, 201)
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		f.do("POST", jobs, `{"payload":1,"lane":"x","id":"`+id+`"}`).want(t, 202)
+	}
+	l := f.pulled(`{"max":10}`, "a", "b", "c", "d", "e")
+	for _, c := range []struct{ with, field string }{
+		{`"outcome":"throttled"`, "jobs.0.after"},
+		{`"outcome":"throttled","after":"25h"`, "jobs.0.after"},
+		{`"outcome":"throttled","after":"-1s"`, "jobs.0.after"},
+		{`"outcome":"down","after":"1s"`, "jobs.0.after"},
+		{`"outcome":"held","after":"1s"`, "jobs.0.after"},
+		{`"outcome":"down","lane_only":true`, "jobs.0.lane_only"},
+		{`"outcome":"delivered","lane_only":true`, "jobs.0.lane_only"},
+		{`"outcome":"down","trouble":true`, "jobs.0.trouble"},
+		{`"outcome":"throttled","after":"1s","trouble":true`, "jobs.0.trouble"},
+		{`"outcome":"delivered","trouble":true`, "jobs.0.trouble"},
+		{`"outcome":"retry","trouble":"yes"`, "jobs.0.trouble"},
+	} {
+		f.do("POST", email+"/settle", list(l[0]+","+c.with)).want(t, 400, "reason", "invalid_field", "field", c.field)
+	}
+	settle := func(with, answer string) {
+		t.Helper()
+		if a := f.do("POST", email+"/settle", list(with)); a.text != `{"jobs":[{`+answer+`}]}`+"\n" {
+			t.Errorf("%s: %s", with, a.text)
+		}
+	}
+	info := func() queue.Info {
+		t.Helper()
+		i, err := e.Get(t.Context(), "email")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	settle(l[0]+`,"outcome":"throttled","after":"2h","lane_only":true,"reason":"429 lane"`, `"id":"a","state":"waiting"`)
+	if i, lane := info(), f.lane(e, "x"); !i.Stop.Until.IsZero() || time.Until(lane.Stop) < time.Hour || i.Throttled != 1 {
+		t.Errorf("the lane stops until %v, the queue by %+v", lane.Stop, i.Stop)
+	}
+	settle(l[1]+`,"outcome":"throttled","after":"3h","reason":"429 queue"`, `"id":"b","state":"waiting"`)
+	if i := info(); i.Stop.Cause != queue.HoldThrottled || i.Stop.Reason != "429 queue" || time.Until(i.Stop.Until) < 2*time.Hour {
+		t.Errorf("the queue stops by %+v", i.Stop)
+	}
+	settle(l[2]+`,"outcome":"held","trouble":true,"reason":"lost"`, `"id":"c","state":"held"`)
+	if i := info(); i.Circuit.Failures != 1 || i.Circuit.Open() {
+		t.Errorf("after one in trouble the circuit is %+v", i.Circuit)
+	}
+	settle(l[3]+`,"outcome":"down","reason":"refused"`, `"id":"d","state":"waiting"`)
+	if i := info(); !i.Circuit.Open() || i.Circuit.Reason != "refused" || i.Down != 1 {
+		t.Errorf("after two the circuit is %+v", i.Circuit)
+	}
+	settle(l[4]+`,"outcome":"retry","trouble":true,"after":"1h"`, `"id":"e","state":"scheduled"`) // what is down is no job's fault: it has one attempt
+	a := f.do("GET", email, "")
+	for _, text := range []string{`"circuit_state":{"state":"open","failures":3,`, `"cause":"throttled","reason":"429 queue"`} {
+		if !strings.Contains(a.text, text) {
+			t.Errorf("it is shown without %s: %s", text, a.text)
+		}
+	}
+}
+
+func (f *fixture) lane(e queue.Engine, key string) queue.LaneInfo {
+	f.t.Helper()
+	_, lane, err := e.Lane(f.t.Context(), "email", key)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return lane
+}
+
 func TestPulledJobsLife(t *testing.T) {
 	f, e := servePull(t, pull.Options{})
 	f.do("PUT", email, `{"rate":"unlimited","pull":true,"lease":"1h","retry":{"max_attempts":2,"min_backoff":"1h","max_backoff":"1h","jitter":"none"}}`).want(t, 201, "pull", true)

@@ -124,6 +124,13 @@ func TestBroken(t *testing.T) {
 		{"prometheus", "prometheus/alerts.yml", "{{ $labels.queue }} loses", "{{ $labels.instance }} loses", `no entry for key "instance"`},
 		{"prometheus", "prometheus/alerts.yml", "{{ $value | humanize }} jobs of", "{{ $value | human }} jobs of", `function "human" not defined`},
 		{"prometheus", "prometheus/alerts.yml", "penstock_leases_expired_total", "penstock_leases_lost_total", "no alert is about penstock_leases_expired_total"},
+		{"prometheus", "prometheus/alerts.yml", `penstock_jobs{state="held"}`, `penstock_jobs{state="hold"}`, `tells of no penstock_jobs{state="hold"}`},
+		{"prometheus", "prometheus/alerts.yml", "penstock_jobs{", "penstock_dead{", "no alert is about penstock_jobs"},
+		{"prometheus", "prometheus/alerts.yml", "penstock_circuit_open", "penstock_circuits_open", "no alert is about penstock_circuit_open"},
+		{"prometheus", "prometheus/alerts.yml", "max by (queue) (penstock_circuit_open)", "max by (target) (penstock_circuit_open)", "it is by target, which none of its metrics has"},
+		{"prometheus", "prometheus/alerts.yml", `penstock_queue_stopped_seconds{cause="throttled"}`, `penstock_queue_stopped_seconds{cause="spared"}`, `tells of no penstock_queue_stopped_seconds{cause="spared"}`},
+		{"prometheus", "prometheus/alerts.yml", `penstock_pull_jobs_total{outcome="late"}`, `penstock_pull_jobs_total{outcome="lately"}`, `tells of no penstock_pull_jobs_total{outcome="lately"}`},
+		{"prometheus", "prometheus/alerts.yml", "penstock_pull_jobs_total", "penstock_pulled_total", "no alert is about penstock_pull_jobs_total"},
 
 		{"readme", "README.md", "compose.yaml", "compose.yml", "does not tell of compose.yaml"},
 		{"readme", "README.md", "PENSTOCK_INIT", "PENSTOCK_INIT_STORE", "names PENSTOCK_INIT_STORE"},

@@ -223,7 +223,7 @@ type changing struct {
 	spec     queue.Spec
 	revision int64
 	created  bool
-	decided  paces // of a Put, upon the rate as it was
+	decided  paces         // of a Put, upon the rate as it was
 	at       leaky.Instant // of the Put; 0 is none, and the paces are as they are
 	paces    paces         // upon what was settled before it
 	pause    pause
