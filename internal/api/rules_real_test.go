@@ -30,6 +30,12 @@ func TestRulesLife(t *testing.T) {
 		f.do("PUT", rules+"email.dark", `{"algorithm":"gap","period":"1h","action":"shadow"}`).want(t, 201)
 		f.do("PUT", rules+"email.at-once", `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`).want(t, 201)
 		f.do("PUT", email, `{"rate":"14/s","rules":["email.at-once"]}`).want(t, 400, "field", "rules.0")
+		f.do("PUT", rules+"places", `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`).want(t, 201) // of other groups likewise
+		f.do("PUT", email, `{"rate":"14/s","rules":["email.otp","none"]}`).want(t, 400, "field", "rules.1")
+		f.do("PUT", email, `{"rate":"14/s","rules":["places"]}`).want(t, 400, "field", "rules.0")
+		f.do("PUT", email, `{"rate":"14/s","rules":["email.otp","email.otp"]}`).want(t, 400, "field", "rules.1")
+		f.do("PUT", email, `{"rate":"14/s","rules":["a","b","c","d","e","f","g","h","i"]}`).want(t, 400, "field", "rules")
+		f.do("PUT", email, `{"rate":"14/s","rules":["no such name"]}`).want(t, 400, "field", "rules.0")
 		f.do("PUT", email, `{"rate":"1/h","capacity":4,"rules":["email.otp","email.tenant","email.dark"]}`).want(t, 201, "rules", []string{"email.otp", "email.tenant", "email.dark"})
 		f.do("GET", rules+"email.otp", "").want(t, 200, "queues", []string{"email"})
 		f.do("DELETE", rules+"email.otp", "").want(t, 409, "reason", "rule_in_use")

@@ -55,7 +55,7 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 		}
 	}
 	if q.list {
-		writeJSON(w, http.StatusOK, q.answer(answers))
+		writeJSON(w, http.StatusOK, q.answer(answers, name))
 		return
 	}
 	h.answerTake(w, r, name, op, &q.takes[0], &answers[0])
@@ -64,7 +64,7 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 // answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no leave.
 func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, t *queue.Take, a *queue.Taken) {
 	if a.Err != nil {
-		h.failRule(w, a.Err, name)
+		h.failTake(w, a.Err, name)
 		return
 	}
 	if op == queue.TakeNow && !a.Shadow {
@@ -78,7 +78,7 @@ func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string
 }
 
 // answer is that to a list.
-func (q *questions) answer(answers []queue.Taken) wire.AllTaken {
+func (q *questions) answer(answers []queue.Taken, name string) wire.AllTaken {
 	all := wire.AllTaken{Takes: make([]wire.Taken, len(q.bad))}
 	next := 0
 	for i, p := range q.bad {
@@ -94,9 +94,12 @@ func (q *questions) answer(answers []queue.Taken) wire.AllTaken {
 				}
 				continue
 			}
-			p = refused(a.Err)
+			p = refusedTake(a.Err, name)
 		}
-		*t = wire.Taken{Status: p.Reason.Status(), Reason: string(p.Reason), Detail: p.Detail, Field: p.Field}
+		*t = wire.Taken{
+			Status: p.Reason.Status(), RetryAfterMS: ceilDiv(p.RetryAfter, time.Millisecond),
+			Reason: string(p.Reason), Detail: p.Detail, Field: p.Field,
+		}
 	}
 	return all
 }
@@ -108,14 +111,20 @@ func shownTaken(a *queue.Taken) wire.Taken {
 	}
 }
 
-// failTake answers with an engine's error. Unlike most else a take cannot be repeated.
+// failTake answers with an engine's error.
 func (h *handler) failTake(w http.ResponseWriter, err error, name string) {
+	p := refusedTake(err, name)
+	h.logInternal(p, err, name)
+	p.write(w)
+}
+
+// refusedTake tells of an error that, unlike most else, a take cannot be repeated.
+func refusedTake(err error, name string) *Problem {
 	p := refusedRule(err, name)
 	if p.Reason == ReasonOutcomeUnknown {
 		p.Detail = "the store did not answer in time: something may have been taken, and asking again takes again"
 	}
-	h.logInternal(p, err, name)
-	p.write(w)
+	return p
 }
 
 // readQuestions reads one question, {"key": ...}, or a list of them, {"takes": [...]}.
@@ -132,33 +141,42 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		body = []byte("{}")
 	}
 	var v struct {
-		Takes *[]jsontext.Value `json:"takes"`
-		All   *bool             `json:"all"`
-		One   jsontext.Value    `json:",embed"`
+		Takes jsontext.Value `json:"takes"`
+		All   jsontext.Value `json:"all"`
+		One   jsontext.Value `json:",embed"`
 	}
 	if err := json.Unmarshal(body, &v); err != nil {
 		return nil, refusedJSON(err)
 	}
+	list, all, one := v.Takes != nil, v.All != nil, len(v.One) > 0
 	switch {
-	case v.Takes != nil && (v.All != nil || len(v.One) > 0):
+	case list && (all || one):
 		return nil, &Problem{Reason: ReasonInvalidRequest, Field: "takes", Detail: "stands alone: give either a list, or one question"}
-	case v.Takes != nil && (len(*v.Takes) < 1 || len(*v.Takes) > queue.MaxTakes):
-		return nil, badField("takes", "are "+strconv.Itoa(len(*v.Takes))+", must be from 1 to "+strconv.Itoa(queue.MaxTakes))
-	case v.All != nil && op != queue.TakeAnew:
+	case list:
+		return readTakes(v.Takes, op)
+	case all && op != queue.TakeAnew:
 		return nil, &Problem{Reason: ReasonUnknownField, Field: "all", Detail: "is a field of reset only"}
-	case v.All != nil && (!*v.All || len(v.One) > 0):
+	case all && (one || string(v.All) != "true"):
 		return nil, &Problem{Reason: ReasonInvalidRequest, Field: "all", Detail: "is true, and alone, or left out for one key"}
-	case v.All != nil:
+	case all:
 		return &questions{all: true}, nil
-	case v.Takes == nil:
-		if len(v.One) == 0 {
-			v.One = jsontext.Value("{}")
-		}
-		t, p := readTake(v.One, op)
-		return &questions{takes: []queue.Take{t}}, p
+	case !one:
+		v.One = jsontext.Value("{}")
 	}
-	q := &questions{list: true, takes: make([]queue.Take, 0, len(*v.Takes)), bad: make([]*Problem, len(*v.Takes))}
-	for i, raw := range *v.Takes {
+	t, p := readTake(v.One, op)
+	return &questions{takes: []queue.Take{t}}, p
+}
+
+func readTakes(raw jsontext.Value, op queue.TakeOp) (*questions, *Problem) {
+	var list []jsontext.Value
+	if raw.Kind() != '[' || json.Unmarshal(raw, &list) != nil {
+		return nil, badField("takes", "must be a list")
+	}
+	if n := len(list); n < 1 || n > queue.MaxTakes {
+		return nil, badField("takes", "are "+strconv.Itoa(n)+", must be from 1 to "+strconv.Itoa(queue.MaxTakes))
+	}
+	q := &questions{list: true, takes: make([]queue.Take, 0, len(list)), bad: make([]*Problem, len(list))}
+	for i, raw := range list {
 		t, p := readTake(raw, op)
 		if q.bad[i] = p; p == nil {
 			q.takes = append(q.takes, t)
