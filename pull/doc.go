@@ -9,5 +9,5 @@
 // What waits, and what is held for it, is bounded.
 //
 // It refuses to settle for the workers: a job that was handed over belongs to its worker
-// until its lease is over. It knows no engine and no HTTP.
+// until its lease is over. It knows no engine, and of HTTP only what a client waits with: see Transport.
 package pull

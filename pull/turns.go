@@ -14,7 +14,8 @@ import (
 // likes. The callers that wait are the queue, in the order in which they came, over all processes that use it.
 //
 // A turn is a job without a payload. Turns are alike: who waits takes the next, whosever it was, so that one who
-// died in front of others takes nothing from them. They cost 1.
+// died in front of others takes nothing from them. They cost 1. Give all callers of a queue about the same bound: the turn of one who
+// would wait long may be taken by one who would not, and his own, which he leaves in its place, expires sooner.
 type Turns struct {
 	desk     *Desk
 	engine   TurnEngine
@@ -30,7 +31,9 @@ type Turns struct {
 type TurnEngine interface {
 	queue.Appender
 	Engine
-	Cancel(ctx context.Context, queue, id string) (queue.State, error)
+	// Job is that of queue.Jobs, Purge that of queue.Keeper.
+	Job(ctx context.Context, queue, id string) (queue.JobInfo, error)
+	Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged, error)
 }
 
 // NewTurns returns the turns of a queue, which are handed out by a desk over the same engine.
@@ -38,8 +41,8 @@ func NewTurns(engine TurnEngine, desk *Desk, queue string) *Turns {
 	return &Turns{desk: desk, engine: engine, queue: queue}
 }
 
-// Close waits until the turns that came are known to the engine to be over. Call it when nobody waits
-// any more.
+// Close waits until the turns that came are known to the engine to be over, and those that were given up are given back.
+// Call it when nobody waits any more.
 func (t *Turns) Close() { t.settling.Wait() }
 
 // Later says that a turn is too far off, or that too many wait for one.
@@ -59,56 +62,54 @@ const (
 )
 
 // Wait waits for a turn, and returns nil when it has come: start now. If it would not come within that time the
-// error is a *Later, at once as far as that can be told beforehand. Other errors: ctx's, the engine's,
-// queue.ErrUnknownQueue, a *queue.FieldError if it is no pull queue.
+// error is a *Later, at once as far as that can be told beforehand. Whoever is not let in gives his place back. Other errors: ctx's, the
+// engine's, queue.ErrUnknownQueue, a *queue.FieldError if it is no pull queue.
 func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
-	ahead, err := t.clock(ctx)
+	turn, err := t.Reserve(ctx, within)
 	if err != nil {
 		return err
 	}
-	id, begun := queue.NewID(), time.Now()
-	answers, err := t.engine.Append(ctx, []queue.Job{{Queue: t.queue, ID: id, ContentType: queue.DefaultContentType, Cost: 1, ExpiresAt: begun.Add(ahead + within)}})
-	if len(answers) != 1 {
-		return err
-	}
-	switch a := answers[0]; a.Outcome {
-	case queue.Accepted:
-	case queue.Lapsed:
-		return &Later{max(leastIn, time.Until(a.ETA.At.Add(-ahead)))}
-	case queue.Full:
-		return &Later{a.RetryAfter}
-	case queue.UnknownQueue:
-		return fmt.Errorf("%s: %w", t.queue, queue.ErrUnknownQueue)
-	default:
-		if err == nil {
-			err = a.Err
-		}
-		return errors.Join(fmt.Errorf("no turn of %s: %v", t.queue, a.Outcome), err)
-	}
-	err = t.take(ctx, within-time.Since(begun))
-	if err != nil {
-		// Nobody waits for it any more. One that was taken by another left his in its place.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-		defer cancel()
-		_, _ = t.engine.Cancel(ctx, t.queue, id) // else it expires
-	}
-	return err
+	return turn.Wait(ctx)
 }
 
-// take takes the next turn, whosever it is.
-func (t *Turns) take(ctx context.Context, within time.Duration) error {
-	handed, err := t.desk.Take(ctx, Ask{Queue: t.queue, Max: 1, Wait: within})
+// Reserve takes a place for a turn to come, which must then be waited for or cancelled: its departure is nobody's else, and what
+// it holds up expires only when that time is over. Errors: those of Wait, at once.
+func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error) {
+	ahead, err := t.clock(ctx)
 	if err != nil {
+		return nil, cut(ctx, err)
+	}
+	turn := &Turn{turns: t, id: queue.NewID(), until: time.Now().Add(within)}
+	job := queue.Job{Queue: t.queue, ID: turn.id, ContentType: queue.DefaultContentType, Cost: 1, ExpiresAt: turn.until.Add(ahead)}
+	answers, err := t.engine.Append(ctx, []queue.Job{job})
+	a := queue.Appended{Err: err}
+	if len(answers) == 1 {
+		a = answers[0]
+	}
+	switch a.Outcome {
+	case queue.Accepted:
+		turn.at = a.ETA.At.Add(-ahead)
+		return turn, nil
+	case queue.Lapsed:
+		return nil, &Later{max(leastIn, time.Until(a.ETA.At.Add(-ahead)))}
+	case queue.Full, queue.LimitReached:
+		return nil, &Later{max(leastIn, a.RetryAfter)}
+	case queue.UnknownQueue:
+		return nil, fmt.Errorf("%s: %w", t.queue, queue.ErrUnknownQueue)
+	}
+	err = cut(ctx, fmt.Errorf("no turn of %s: %v: %w", t.queue, a.Outcome, a.Err))
+	if ctx.Err() != nil || errors.Is(err, queue.ErrOutcomeUnknown) { // it may be in
+		t.giveUp(ctx, turn.id, false)
+	}
+	return nil, err
+}
+
+// cut says of an error that it was the caller who gave up, if he did: to an engine that is the same as a line that is cut.
+func cut(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
 		return err
 	}
-	if handed.Jobs() == 0 {
-		return &Later{turnRetry}
-	}
-	turn := handed.jobs[0].lease()
-	handed.End(true)
-	// It is over with its departure, and nobody has to wait until the engine knows.
-	t.settling.Go(func() { _ = t.desk.settle([]queue.Settlement{{Lease: turn, Verdict: queue.Deliver}}) })
-	return nil
+	return fmt.Errorf("%w: %w", ctx.Err(), err)
 }
 
 // clock is how far the engine's clock is ahead of this machine's: only the engine's decides.

@@ -1,0 +1,165 @@
+package pull_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/pull"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+	"github.com/penstock/penstock/queue/redisq"
+)
+
+// onBoth runs a test on each engine; processes opens the store as one more process does, embedded as the one that there is.
+func onBoth(t *testing.T, test func(t *testing.T, process func() queue.Engine)) {
+	t.Run("boltq", func(t *testing.T) {
+		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() })
+		test(t, func() queue.Engine { return e })
+	})
+	t.Run("redisq", func(t *testing.T) {
+		s := redistest.New(t, redistest.Options{})
+		test(t, func() queue.Engine {
+			e, err := redisq.Open(t.Context(), s.Client(), redisq.Options{Init: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = e.Close() })
+			return e
+		})
+	})
+}
+
+// turnsOf is the turns of a queue in a process, until the test ends.
+func turnsOf(t *testing.T, e queue.Engine, name string) *pull.Turns {
+	t.Helper()
+	desk := pull.New(e, pull.Options{})
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- desk.Run(ctx) }()
+	turns := pull.NewTurns(e, desk, name)
+	t.Cleanup(func() {
+		turns.Close()
+		stop()
+		if err := <-over; err != nil {
+			t.Error(err)
+		}
+	})
+	return turns
+}
+
+func infoOf(t *testing.T, e queue.Engine, name string) queue.Info {
+	t.Helper()
+	info, err := e.Get(context.WithoutCancel(t.Context()), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// held is how many places are taken.
+func held(t *testing.T, e queue.Engine, name string) int64 {
+	t.Helper()
+	info := infoOf(t, e, name)
+	return info.Size()
+}
+
+// A turn is reserved for an instant to come, and who waits behind one that is cancelled moves up.
+func TestReserve(t *testing.T) {
+	onBoth(t, func(t *testing.T, process func() queue.Engine) {
+		e := process()
+		if _, err := e.Put(t.Context(), queue.Spec{Name: "api", Rate: rateOf(t, "1/h"), Pull: true, Capacity: 3}, 0); err != nil {
+			t.Fatal(err)
+		}
+		turns := turnsOf(t, e, "api")
+		first, err := turns.Reserve(t.Context(), time.Minute)
+		if err != nil || time.Until(first.At()) > time.Second {
+			t.Fatalf("%+v, %v", first, err)
+		}
+		second, err := turns.Reserve(t.Context(), 5*time.Hour)
+		if err != nil || time.Until(second.At()) < 59*time.Minute || time.Until(second.At()) > 61*time.Minute {
+			t.Fatalf("%+v, %v", second, err)
+		}
+		third, err := turns.Reserve(t.Context(), 5*time.Hour)
+		if err != nil || third.At().Sub(second.At()) < 59*time.Minute {
+			t.Fatalf("%+v, %v", third, err)
+		}
+		var later *pull.Later
+		if _, err := turns.Reserve(t.Context(), 5*time.Hour); !errors.As(err, &later) || later.In <= 0 {
+			t.Errorf("a fourth of 3: %v", err)
+		}
+		second.Cancel(t.Context())
+		second.Cancel(t.Context())
+		if n := held(t, e, "api"); n != 2 {
+			t.Errorf("%d places are taken by 2", n)
+		}
+		if err := second.Wait(t.Context()); !errors.Is(err, pull.ErrTurnOver) {
+			t.Errorf("%v", err)
+		}
+		again, err := turns.Reserve(t.Context(), 5*time.Hour)
+		if err != nil || again.At().Sub(third.At()) > time.Second {
+			t.Errorf("it is behind one that is not there any more: %v, %v and %v", err, again.At(), third.At())
+		}
+		if err := first.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Whoever gives up, in whatever process and whoever has taken the turn that was his, one place is given back: of those who go
+// in each has one departure, and nothing is left.
+func TestWhoGivesUpGivesBack(t *testing.T) {
+	onBoth(t, func(t *testing.T, process func() queue.Engine) {
+		const processes, callers = 3, 30
+		e := process()
+		if _, err := e.Put(t.Context(), queue.Spec{Name: "api", Rate: leaky.PerSecond(100), Slack: queue.Duration(50 * time.Millisecond), Pull: true}, 0); err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		var in, out atomic.Int64
+		var list []*pull.Turns
+		for range processes {
+			turns := turnsOf(t, process(), "api")
+			list = append(list, turns)
+			for i := range callers {
+				all.Go(func() {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					if i%2 == 0 {
+						time.AfterFunc(rand.N(900*time.Millisecond), cancel)
+					}
+					switch err := turns.Wait(ctx, time.Hour); {
+					case err == nil:
+						in.Add(1)
+					case errors.Is(err, context.Canceled):
+						out.Add(1)
+					default:
+						t.Error(err)
+					}
+				})
+			}
+		}
+		all.Wait()
+		for _, turns := range list {
+			turns.Close()
+		}
+		await.Until(t, "nothing is left", func() bool { return held(t, e, "api") == 0 })
+		info := infoOf(t, e, "api")
+		t.Logf("%d came, %d gave up; %d delivered, %d cancelled", in.Load(), out.Load(), info.Delivered, info.Cancelled)
+		if info.Delivered != in.Load() || in.Load() < processes*callers/2 || info.TimedOut != 0 {
+			t.Errorf("%d came in by %d departures, %d timed out", in.Load(), info.Delivered, info.TimedOut)
+		}
+	})
+}
