@@ -152,11 +152,13 @@ func TestPlantedTallies(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
 	plants := map[string]func(key string) error{
-		"hash":   func(key string) error { return c.HSet(v.ctx, key, "a", "b").Err() },
-		"zset":   func(key string) error { return c.ZAdd(v.ctx, key, redis.Z{Member: "x", Score: 5}).Err() },
-		"short":  func(key string) error { return c.Set(v.ctx, key, "x", 0).Err() },
-		"eleven": func(key string) error { return c.Set(v.ctx, key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0).Err() },
-		"long":   func(key string) error { return c.Set(v.ctx, key, string(make([]byte, 1000)), 0).Err() },
+		"hash":  func(key string) error { return c.HSet(v.ctx, key, "a", "b").Err() },
+		"zset":  func(key string) error { return c.ZAdd(v.ctx, key, redis.Z{Member: "x", Score: 5}).Err() },
+		"short": func(key string) error { return c.Set(v.ctx, key, "x", 0).Err() },
+		"eleven": func(key string) error {
+			return c.Set(v.ctx, key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0).Err()
+		},
+		"long": func(key string) error { return c.Set(v.ctx, key, string(make([]byte, 1000)), 0).Err() },
 		"high": func(key string) error {
 			return c.Set(v.ctx, key, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0).Err()
 		},

@@ -34,7 +34,7 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 		return []queue.Bound{{Period: d(100 * time.Millisecond)}, {Period: d(7 * time.Hour)}}
 	case leaky.AlgorithmSlidingLog:
 		return []queue.Bound{
-			{Limit: 5, Period: d(time.Second)}, {Limit: 100, Period: d(10 * time.Second)}, {Limit: 1_000_000_000, Period: d(time.Hour), Resolution: d(time.Second)},
+			{Limit: 5, Period: d(time.Second)}, {Limit: 100, Period: d(10 * time.Second)}, {Limit: 200, Period: d(time.Second)}, {Limit: 1_000_000_000, Period: d(time.Hour), Resolution: d(time.Second)},
 			{Limit: 40, Period: d(time.Second), Resolution: d(70 * time.Millisecond)},
 		}
 	case leaky.AlgorithmConcurrency:
@@ -74,14 +74,17 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 	put()
 	tallies, unders := map[string]leaky.Tally{}, map[string]queue.Bound{}
 	for step := range 400 {
-		if r.IntN(3) > 0 {
+		switch calm := seed%2 == 1; { // then logs grow long
+		case calm && r.IntN(100) > 0:
+			at += leaky.Instant(r.Int64N(20_000))
+		case r.IntN(3) > 0:
 			at += leaky.Instant(r.Int64N([]int64{2, 1000, 50_000, 2_000_000, 4_000_000_000}[r.IntN(5)]))
 		}
-		if r.IntN(60) == 0 { // the numbers change
+		if r.IntN(60) == 0 && (seed%2 == 0 || r.IntN(6) == 0) { // the numbers change
 			rule.Bound = all[r.IntN(len(all))]
 			put()
 		}
-		if r.IntN(150) == 0 {
+		if r.IntN(150) == 0 && seed%2 == 0 {
 			if err := v.e.ResetRule(v.ctx, "r"); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +92,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 		}
 		takes := make([]queue.Take, 1+r.IntN(4))
 		for i := range takes {
-			takes[i] = question(r, &rule)
+			takes[i] = question(r, &rule, seed%2 == 1)
 		}
 		got, err := v.e.Take(v.ctx, "r", takes)
 		if err != nil {
@@ -139,13 +142,16 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 	}
 }
 
-func question(r *rand.Rand, rule *queue.Rule) queue.Take {
+func question(r *rand.Rand, rule *queue.Rule, calm bool) queue.Take {
 	take := queue.Take{Key: fmt.Sprint("k", r.IntN(4)), Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakeBack, queue.TakeNow, queue.TakeNow}[r.IntN(7)]}
-	if r.IntN(40) == 0 {
+	if calm && r.IntN(8) > 0 {
+		take.Key, take.Op = "k0", queue.TakeNow
+	}
+	if r.IntN(40) == 0 && (!calm || r.IntN(20) == 0) {
 		take.Op = queue.TakeAnew
 	}
 	l, _ := rule.Of(take.Key).Limiter(rule.Algorithm)
-	if take.Cost = r.Int64N(3); r.IntN(4) == 0 {
+	if take.Cost = r.Int64N(3); r.IntN(4) == 0 && (!calm || r.IntN(10) == 0) {
 		take.Cost = r.Int64N(l.Limit() + 2)
 	}
 	if rule.Algorithm == leaky.AlgorithmConcurrency {
