@@ -65,7 +65,7 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 	all := bounds(a)
-	rule := queue.Rule{Name: "r", Algorithm: a, Bound: all[r.IntN(len(all))], Overrides: map[string]queue.Bound{"k3": all[r.IntN(len(all))]}}
+	rule := queue.Rule{Name: "r", Algorithm: a, Bound: all[int(seed/2)%len(all)], Overrides: map[string]queue.Bound{"k3": all[r.IntN(len(all))]}}
 	put := func() {
 		if _, err := v.e.PutRule(v.ctx, rule, queue.AnyRevision); err != nil {
 			t.Fatal(err)
