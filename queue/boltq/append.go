@@ -145,7 +145,7 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 	var b *bill
 	outcome := l.room(n)
 	if a := e.askedBy(l); a != nil {
-		said, invalid, busy := e.ask(n, a, now)
+		said, busy, invalid := e.ask(n, a, now)
 		if busy != nil {
 			return busy
 		}

@@ -76,12 +76,12 @@ type due struct {
 	deed  *deed
 }
 
-// ask asks the rules about a job. What they let through is taken when the job comes in: see charge. invalid says that the job
-// cannot be asked about, and busy that rules are changing.
-func (e *Engine) ask(n *entry, a *asked, now leaky.Instant) (b *bill, invalid error, busy *call) {
+// ask asks the rules about a job. What they let through is taken when the job comes in: see charge. busy says that rules are
+// changing, and invalid that the job cannot be asked about.
+func (e *Engine) ask(n *entry, a *asked, now leaky.Instant) (b *bill, busy *call, invalid error) {
 	for _, r := range a.rules {
 		if r.changing != nil {
-			return nil, nil, r.changing.call
+			return nil, r.changing.call, nil
 		}
 	}
 	if n.asked != a { // they have changed since; which is seldom
@@ -89,7 +89,7 @@ func (e *Engine) ask(n *entry, a *asked, now leaky.Instant) (b *bill, invalid er
 		n.asks, n.asksErr = a.set.Asks(&n.job)
 	}
 	if n.asksErr != nil {
-		return nil, n.asksErr, nil
+		return nil, nil, n.asksErr
 	}
 	b = &bill{rules: make([]queue.Ruled, 0, len(n.asks))}
 	for i := range n.asks {

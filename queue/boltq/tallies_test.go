@@ -249,6 +249,15 @@ func TestKeysExpire(t *testing.T) {
 	if n := b.records(talliesTable); n != 0 {
 		t.Errorf("%d on file", n)
 	}
+	b.take("r", queue.Take{Key: "a"})
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b.advance(time.Hour)
+	b.open(b.path)
+	if n, heap := known(); n != 0 || heap != 0 {
+		t.Errorf("%d keys that had expired were read", n)
+	}
 }
 
 // sweep sweeps until there is nothing more.
@@ -348,6 +357,15 @@ func TestWhatWasGivenBackIsOnFile(t *testing.T) {
 	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
 	b.take("r", queue.Take{Op: queue.TakeAnew, Key: "anew"})
 	await.Until(t, "neither is", func() bool { return b.records(talliesTable) == 0 })
+
+	b = start(t, Options{saveAfter: forever})
+	b.putRule(perHour("r", 1))
+	b.take("r", queue.Take{Key: "back"})
+	await.Until(t, "the saver waits for company", func() bool { return len(b.stirred) == 0 })
+	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
+	if len(b.stirred) != 1 {
+		t.Error("nobody was told that something is to leave the file")
+	}
 }
 
 // A rule whose numbers are changed knows what was taken, as it was last written; see Limiter.Restore.
