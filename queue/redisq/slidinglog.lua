@@ -39,7 +39,10 @@ local function read(l, s)
   local size, first, ring, base, at, cum = unpack_(HEAD, head)
   if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return end
   s.size, s.first, s.ring, s.base, s.at, s.cum, s.none = size, first, ring, base, at, cum, false
-  if at > now then s.at, s.ring, s.settled = now, 0, true end
+  if at > now then -- a clock that was set back leaves it little ahead, only a stranger more
+    s.at, s.settled = now, true
+    if at > now + SECOND then s.ring = 0 end
+  end
   if s.ring > 0 then
     local over = search(s, function(of) return of > now - l.second end)
     if over > 0 then
@@ -58,7 +61,7 @@ local function ask(l, s, cost)
   local at = s.at
   if s.ring > 0 then
     local i = search(s, function(_, cum) return up_to(s, cum) >= over end)
-    if i < s.ring then at = entry(s, i) end
+    if i < s.ring then at = min(now, (entry(s, i))) end
   end
   return false, max(0, l.most - s.sum), at + l.second - now, ends(l, s)
 end
