@@ -72,6 +72,9 @@ func (p *pair) someJobs() []queue.Job {
 		}
 		list = append(list, j)
 	}
+	if p.ruled { // what one takes from a rule of the group the others see
+		list = slices.DeleteFunc(list, func(j queue.Job) bool { return j.Queue != list[0].Queue })
+	}
 	// In which order those of several queues are decided is left open.
 	slices.SortStableFunc(list, func(a, b queue.Job) int { return strings.Compare(a.Queue, b.Queue) })
 	return list

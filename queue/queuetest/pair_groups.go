@@ -2,6 +2,7 @@ package queuetest
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -18,7 +19,13 @@ func (p *pair) rush() {
 		p.inSomeLane(&j)
 		list = append(list, j)
 	}
-	p.appendBoth("rush", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Append(p.ctx, list) })
+	calls := [][]queue.Job{list}
+	if p.ruled { // see someJobs
+		calls = slices.Collect(slices.Chunk(list, 1))
+	}
+	for _, list := range calls {
+		p.appendBoth("rush", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Append(p.ctx, list) })
+	}
 	for range rapid.IntRange(1, 6).Draw(p.T, "rounds") {
 		p.reserve()
 		p.clock.Advance(min(p.patience(), time.Duration(rapid.Int64Range(0, 400_000).Draw(p.T, "microseconds"))*time.Microsecond))
