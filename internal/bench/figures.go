@@ -42,6 +42,7 @@ var figures = []Figure{
 	pacing(100),
 	pacing(1000),
 	closedLoop,
+	replayMeter,
 	ruleTake(1, 10_000),
 	ruleTake(10, 50_000),
 	ruleTake(callers, 100_000),

@@ -44,6 +44,7 @@ type root struct {
 	Job    jobCmd    `cmd:"" help:"Look at jobs, and cancel them."`
 	Dead   deadCmd   `cmd:"" help:"Look at dead jobs, and decide about them."`
 	Held   heldCmd   `cmd:"" help:"Look at held jobs, which may have been sent, and decide about them."`
+	Replay replayCmd `cmd:"" help:"Try rules and queues on the requests of logs, without a server."`
 	Export exportCmd `cmd:"" help:"Write a whole store to a file."`
 	Import importCmd `cmd:"" help:"Put such a file into a store."`
 	Demo   demoCmd   `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`

@@ -1,0 +1,314 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/penstock/penstock/internal/replay"
+	"github.com/penstock/penstock/queue"
+)
+
+type replayCmd struct {
+	Log        []string `required:"" sep:"none" help:"Log file, packed by gzip or not; - reads standard input. May be given several times: they are merged by time." placeholder:"FILE"`
+	Rule       []string `sep:"none" help:"A rule to try, such as \"meter rate=5/s burst=10\", or a YAML or JSON file of rules. May be given several times." placeholder:"FILE"`
+	Queue      []string `sep:"none" help:"A queue to try, such as \"rate=14/s capacity=1000 burst=1\". May be given several times." placeholder:"TEXT"`
+	Key        *string  `help:"By what of a line rules count: a field, or fields in braces such as {remote_addr}:{path}; empty is all under one. By default {remote_addr} of combined logs, all under one of others." placeholder:"TEMPLATE"`
+	Cost       string   `help:"The field that says what a request costs; by default each costs 1." placeholder:"FIELD"`
+	Format     string   `help:"combined, ndjson or csv; by default the log tells." enum:",combined,ndjson,csv" default:"" placeholder:"FORMAT"`
+	Time       string   `help:"The field of ndjson or csv that says when; by default one called time, timestamp, @timestamp, ts, date or at." placeholder:"FIELD"`
+	TimeFormat string   `help:"How that is written: unix, unix_ms, unix_us, or as Go writes 2 January 2006 15:04:05; by default the usual ways are tried." placeholder:"LAYOUT"`
+	Timezone   string   `help:"The zone of times that say none, such as Europe/Berlin." default:"UTC" placeholder:"ZONE"`
+	Spread     bool     `help:"Put the requests of one whole second evenly into it, instead of all at its beginning."`
+	Chart      string   `help:"Draw what happened over time into this file, .svg or .html." placeholder:"FILE"`
+	output
+}
+
+// Help is shown below the flags.
+func (replayCmd) Help() string {
+	return `Runs the requests of logs through rules and queues, without a server: what would have been
+allowed and refused, and which keys were hit? Several rules are tried at once, on the same requests.
+
+Formats: the combined and common logs of web servers, with the fields remote_addr, user,
+method, path, query, protocol, status, bytes, header.Referer and header.User-Agent; NDJSON, with
+fields such as /user/id (JSON pointers); CSV with the names of the columns in its first line.
+
+Rules are written as in files of rules, key={path} giving one another key than --key:
+  meter rate=5/s burst=10            token_bucket rate=100/m burst=50
+  fixed_window limit=100 period=1m   sliding_counter limit=100 period=1m
+  sliding_log limit=100 period=1m    gap period=2s
+  concurrency limit=20 ttl=30s       (each holds its place for the ttl)
+
+Examples:
+  penstock replay --log access.log --rule "meter rate=5/s burst=10" --rule "meter rate=5/s burst=50"
+  penstock replay --log access.log --log access.log.1.gz --rule rules.yaml --chart what-if.html
+  penstock replay --log calls.ndjson --key /tenant --cost /units --rule "sliding_log limit=1000 period=1h"
+  zcat mail.csv.gz | penstock replay --log - --key "{tenant}:{route}" --queue "rate=14/s capacity=1000"
+
+Exit codes: 0 done; 2 an option cannot be understood, or a log of which no line can be used; 130
+broken off.`
+}
+
+func (c *replayCmd) Run(r *run) error {
+	options, err := c.options()
+	if err != nil {
+		return usage(err)
+	}
+	bar := newReadBar(r.Err)
+	defer bar.end()
+	for _, name := range c.Log {
+		in, size, err := openLog(r, name)
+		if err != nil {
+			return usage(err)
+		}
+		defer func() { _ = in.Close() }()
+		options.Logs = append(options.Logs, replay.Log{Name: name, In: bar.watch(in, size)})
+	}
+	report, err := replay.Run(r.ctx, options)
+	bar.end()
+	switch {
+	case r.ctx.Err() != nil:
+		return r.ctx.Err()
+	case err != nil:
+		return usage(err)
+	}
+	if c.Chart != "" {
+		picture, err := report.Chart(c.Chart)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.Chart, picture, 0o644); err != nil {
+			return fmt.Errorf("write the chart: %w", err)
+		}
+	}
+	for _, f := range report.Faults {
+		r.say("%s:%d: %s", plain(f.Log), f.Line, plain(f.Why))
+	}
+	if c.json() {
+		return printJSON(r.Out, report)
+	}
+	return printReplay(r.Out, report)
+}
+
+func (c *replayCmd) options() (o replay.Options, err error) {
+	o = replay.Options{Format: c.Format, Time: c.Time, TimeFormat: c.TimeFormat, Cost: c.Cost, Spread: c.Spread}
+	for _, text := range c.Rule {
+		rules, err := replay.ReadRules(text, c.Key)
+		if err != nil {
+			return o, err
+		}
+		o.Rules = append(o.Rules, rules...)
+	}
+	for _, text := range c.Queue {
+		q, err := replay.ReadQueue(text)
+		if err != nil {
+			return o, err
+		}
+		o.Queues = append(o.Queues, q)
+	}
+	if len(o.Rules)+len(o.Queues) == 0 {
+		return o, errors.New("give something to try: --rule \"meter rate=5/s burst=10\", or --queue \"rate=14/s capacity=1000\"")
+	}
+	if o.Zone, err = time.LoadLocation(c.Timezone); err != nil {
+		return o, fmt.Errorf("--timezone %q: is no zone of the IANA database, such as Europe/Berlin", c.Timezone)
+	}
+	if c.Chart != "" {
+		err = replay.CheckChart(c.Chart)
+	}
+	return o, err
+}
+
+// openLog returns a log and its size, -1 if that is not known.
+func openLog(r *run, name string) (io.ReadCloser, int64, error) {
+	if name == "-" {
+		return io.NopCloser(r.In), -1, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("--log: %w", err)
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = errors.New("it is a directory")
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, 0, fmt.Errorf("--log %s: %w", name, err)
+	}
+	if !info.Mode().IsRegular() {
+		return f, -1, nil
+	}
+	return f, info.Size(), nil
+}
+
+// readBar shows how much of some files is read, on a terminal only.
+type readBar struct {
+	bar   *progressbar.ProgressBar // nil elsewhere
+	total int64                    // -1 if it is not known
+	read  int64
+}
+
+func newReadBar(w io.Writer) *readBar {
+	if _, ok := terminal(w); !ok {
+		return &readBar{}
+	}
+	return &readBar{bar: progressbar.NewOptions64(-1,
+		progressbar.OptionSetWriter(w),
+		progressbar.OptionSetDescription("reading"),
+		progressbar.OptionShowBytes(true),
+		progressbar.OptionSetPredictTime(true),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionUseANSICodes(true),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionFullWidth(),
+	)}
+}
+
+// watch returns what reads in and tells the bar.
+func (b *readBar) watch(in io.Reader, size int64) io.Reader {
+	if b.bar == nil {
+		return in
+	}
+	if size < 0 || b.total < 0 {
+		b.total = -1
+	} else {
+		b.total += size
+		b.bar.ChangeMax64(b.total)
+	}
+	return &watched{in, b}
+}
+
+func (b *readBar) end() {
+	if b.bar != nil {
+		_ = b.bar.Clear() // it fails only when drawing does
+	}
+}
+
+type watched struct {
+	in  io.Reader
+	bar *readBar
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.in.Read(p)
+	w.bar.read += int64(n)
+	_ = w.bar.bar.Set64(w.bar.read)
+	return n, err
+}
+
+func printReplay(w io.Writer, r *replay.Report) error {
+	line := fmt.Sprintf("%s requests from %s to %s (%s)", humanize.Comma(r.Requests), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), short(r.To.Sub(r.From)))
+	if r.Broken > 0 {
+		line += fmt.Sprintf("; %s cannot be read", lineCount(r.Broken))
+	}
+	if r.Late > 0 {
+		line += fmt.Sprintf("; %s came too late and were taken at the latest instant", lineCount(r.Late))
+	}
+	_, err := fmt.Fprintf(w, "%s\nat most came %s\n", line, burstsOf(r.Came, func(b *replay.Burst) int64 { return b.Asked }))
+	if r.WholeSeconds && !r.Spread {
+		_, err = fmt.Fprintln(w, "the log tells whole seconds: those of one are taken as at once, the hardest case; --spread puts them evenly into it")
+	}
+	if len(r.Rules) > 0 {
+		_, err = fmt.Fprintf(w, "\n%s", rulesTable(r))
+	}
+	for i := range r.Rules {
+		_, err = fmt.Fprintf(w, "\n%s", ruleKeys(&r.Rules[i]))
+	}
+	if len(r.Queues) > 0 {
+		_, err = fmt.Fprintf(w, "\n%s", queuesTable(r))
+	}
+	return err
+}
+
+func lineCount(n int64) string {
+	if n == 1 {
+		return "1 line"
+	}
+	return humanize.Comma(n) + " lines"
+}
+
+func burstsOf(bursts []replay.Burst, of func(*replay.Burst) int64) (text string) {
+	for i := range bursts {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%s in %s", humanize.Comma(of(&bursts[i])), spelled(bursts[i].Span))
+	}
+	return text
+}
+
+func rulesTable(r *replay.Report) string {
+	t := table{header: []string{"RULE", "ALLOWED", "REFUSED", "SHARE", "KEYS", "HIT"}, right: map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true}}
+	for i, b := range r.Rules[0].Bursts {
+		t.header = append(t.header, "IN "+spelled(b.Span))
+		t.right[6+i] = true
+	}
+	t.header = append(t.header, "LONGEST WAIT")
+	t.right[len(t.header)-1] = true
+	for i := range r.Rules {
+		o := &r.Rules[i]
+		cells := []string{plain(o.Rule), humanize.Comma(o.Allowed), humanize.Comma(o.Refused), percent(o.Share), humanize.Comma(o.Keys), humanize.Comma(o.KeysRefused)}
+		for k := range o.Bursts {
+			cells = append(cells, humanize.Comma(o.Bursts[k].Allowed))
+		}
+		t.add(append(cells, short(o.LongestWait.D()))...)
+	}
+	return t.String()
+}
+
+// ruleKeys says which keys a rule hit most.
+func ruleKeys(o *replay.Outcome) string {
+	text := fmt.Sprintf("%s, by %s: at most %s of one key in %s", plain(o.Rule), cmp.Or(plain(o.Key), "one key for all"), humanize.Comma(o.Own.Allowed), spelled(o.Own.Span))
+	if o.WithoutKey > 0 {
+		text += fmt.Sprintf("; %s without the key not counted", lineCount(o.WithoutKey))
+	}
+	if o.Never > 0 {
+		text += fmt.Sprintf("; %s can never pass, for they cost more than the limit", humanize.Comma(o.Never))
+	}
+	if o.Refused == 0 {
+		return text + "; nothing refused\n"
+	}
+	t := table{
+		header: []string{"  KEY", "REQUESTS", "ALLOWED", "REFUSED", "ASKED IN " + spelled(o.Own.Span), "ALLOWED IN " + spelled(o.Own.Span)},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true},
+	}
+	for _, k := range o.Top {
+		if k.Refused == 0 {
+			break
+		}
+		t.add("  "+plain(cmp.Or(k.Key, "all")), humanize.Comma(k.Requests), humanize.Comma(k.Allowed), humanize.Comma(k.Refused), humanize.Comma(k.BurstAsked), humanize.Comma(k.BurstAllowed))
+	}
+	return text + "\n" + t.String()
+}
+
+func queuesTable(r *replay.Report) string {
+	t := table{
+		header: []string{"QUEUE", "ACCEPTED", "REFUSED", "SHARE", "DEEPEST", "WAIT P50", "P99", "MAX"},
+		right:  map[int]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true},
+	}
+	for i := range r.Queues {
+		q := &r.Queues[i]
+		t.add(plain(q.Queue), humanize.Comma(q.Accepted), humanize.Comma(q.Refused), percent(q.Share), humanize.Comma(q.Deepest), short(q.WaitP50.D()), short(q.WaitP99.D()), short(q.WaitMax.D()))
+	}
+	return t.String()
+}
+
+// spelled writes 1m0s as 1m.
+func spelled(d queue.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if rest, ok := strings.CutSuffix(text, zero); ok {
+			text = rest + zero[:1]
+		}
+	}
+	return text
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) }

@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/replay"
+)
+
+const exampleLog = "../../examples/access.log"
+
+// TestReplay prints what docs/cli.md shows, and of the same what the README does.
+func TestReplay(t *testing.T) {
+	r := expect(t, ExitDone, "", exampleLog+":98: is not as HOST", "replay", "--log", exampleLog, "--rule", "meter rate=2/s burst=10", "--rule", "meter rate=2/s burst=30",
+		"--rule", "fixed_window limit=60 period=1m", "--queue", "rate=3/s capacity=50")
+	documented(t, "../../docs/cli.md", r.out)
+	table := strings.Split(r.out, "\n\n")[1]
+	documented(t, "../../README.md", strings.Join(strings.Split(table, "\n")[:3], "\n"))
+}
+
+// documented checks that a document shows an output, indented.
+func documented(t *testing.T, name, out string) {
+	t.Helper()
+	doc, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "    " + strings.ReplaceAll(strings.TrimSpace(out), "\n", "\n    ")
+	if !strings.Contains(string(doc), strings.ReplaceAll(want, "    \n", "\n")) {
+		t.Errorf("%s does not show\n%s", name, want)
+	}
+}
+
+func TestReplayJSON(t *testing.T) {
+	r := expect(t, ExitDone, "", "", "replay", "--log", exampleLog, "--rule", "gap period=1s key={path}", "--rule", "gap period=1s key=", "-o", "json")
+	var report replay.Report
+	if err := json.Unmarshal([]byte(r.out), &report); err != nil {
+		t.Fatal(err)
+	}
+	if report.Requests != 269 || report.Broken != 1 || report.Rules[0].Key != "{path}" || report.Rules[0].Keys != 24 || report.Rules[1].Keys != 1 || len(report.Timeline.Steps) == 0 {
+		t.Errorf("%.600s", r.out)
+	}
+}
+
+func TestReplayFromStandardInput(t *testing.T) {
+	chart := filepath.Join(t.TempDir(), "chart.HTML")
+	r := penstock(t, "when,tenant,units\n2026-10-05 09:00:00,a,3\n2026-10-05 09:00:01,a,3\n", "replay", "--log", "-", "--key", "tenant", "--time", "when", "--cost", "units",
+		"--timezone", "Europe/Berlin", "--rule", "token_bucket rate=1/s burst=5", "--chart", chart)
+	if r.code != ExitDone || !strings.Contains(r.out, "from 2026-10-05T07:00:00Z") || !strings.Contains(r.out, "at most 3 of one key in 1s; nothing refused") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	picture, err := os.ReadFile(chart)
+	if err != nil || !strings.HasPrefix(string(picture), "<!DOCTYPE html>") {
+		t.Errorf("%v, %.100s", err, picture)
+	}
+}
+
+func TestReplayUsage(t *testing.T) {
+	for want, args := range map[string][]string{
+		"missing flags: --log=FILE":          {"--rule", "gap period=1s"},
+		"give something to try":              {"--log", exampleLog},
+		"no such file":                       {"--log", "nothing.log", "--rule", "gap period=1s"},
+		"it is a directory":                  {"--log", ".", "--rule", "gap period=1s"},
+		"begins with one of":                 {"--log", exampleLog, "--rule", "leaky rate=1/s"},
+		"is no zone of the IANA database":    {"--log", exampleLog, "--rule", "gap period=1s", "--timezone", "Middle/Earth"},
+		"must end in .svg or .html":          {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "x.gif"},
+		"lease is not tried":                 {"--log", exampleLog, "--queue", "rate=1/s lease=1s"},
+		"{ip} is no field of a combined log": {"--log", exampleLog, "--rule", "gap period=1s", "--key", "ip"},
+		"none of 269 lines has the key":      {"--log", exampleLog, "--rule", "gap period=1s", "--key", "user"},
+		"is no JSON pointer":                 {"--log", "../../examples/messages.ndjson", "--rule", "gap period=1s", "--key", "to", "--time", "/at"},
+		"--time must say which is the time":  {"--log", "../../examples/messages.csv", "--rule", "gap period=1s"},
+	} {
+		expect(t, ExitUsage, "", want, append([]string{"replay"}, args...)...)
+	}
+}
+
+func TestReplayCompletion(t *testing.T) {
+	for _, flag := range []string{"--log", "--rule", "--chart"} {
+		expect(t, ExitDone, ":files", "", "complete", "zsh", "--", "replay", flag, "")
+	}
+	expect(t, ExitDone, "combined\nndjson\ncsv\n", "", "complete", "zsh", "--", "replay", "--format", "")
+}

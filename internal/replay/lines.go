@@ -1,0 +1,104 @@
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// MaxLineBytes is the longest line that is looked at. Longer ones are passed over, and are broken.
+const MaxLineBytes = 1 << 20
+
+var errLong = fmt.Errorf("is longer than %d bytes", MaxLineBytes)
+
+// lines reads a log line by line, unpacked if it is packed by gzip.
+type lines struct {
+	in     *bufio.Reader
+	number int
+}
+
+func openLines(r io.Reader) (*lines, error) {
+	in := bufio.NewReaderSize(r, MaxLineBytes)
+	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("is packed by gzip, and damaged: %w", err)
+		}
+		in = bufio.NewReaderSize(unpacked, MaxLineBytes)
+	}
+	l := &lines{in: in}
+	if mark, _ := in.Peek(3); string(mark) == "\ufeff" {
+		_, _ = in.Discard(len(mark)) // it was just peeked at
+	}
+	head, err := in.Peek(sampleBytes)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	if bytes.IndexByte(head, 0) >= 0 {
+		return nil, errors.New("is a binary file, and no log")
+	}
+	return l, nil
+}
+
+// sampleBytes is how much of a log is looked at to tell what it is.
+const sampleBytes = 64 << 10
+
+// sample returns the first line that is not blank, or what is there of it, and leaves it to be read.
+func (l *lines) sample() []byte {
+	head, _ := l.in.Peek(sampleBytes) // an error comes again with the line
+	for len(head) > 0 {
+		line, rest, _ := bytes.Cut(head, []byte{'\n'})
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			return line
+		}
+		head = rest
+	}
+	return nil
+}
+
+// next returns the next line without its end, which is valid until the next call; errLong for one that is too long; io.EOF
+// behind the last.
+func (l *lines) next() ([]byte, error) {
+	line, err := l.in.ReadSlice('\n')
+	switch {
+	case err == nil:
+		line = line[:len(line)-1]
+	case errors.Is(err, bufio.ErrBufferFull):
+		l.number++
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = l.in.ReadSlice('\n')
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, l.unreadable(err)
+		}
+		return nil, errLong
+	case !errors.Is(err, io.EOF):
+		return nil, l.unreadable(err)
+	case len(line) == 0:
+		return nil, io.EOF
+	}
+	l.number++
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	return line, nil
+}
+
+// pass reads up to the first line that is not blank, and that one.
+func (l *lines) pass() error {
+	for {
+		if line, err := l.next(); err != nil || !blank(line) {
+			return err
+		}
+	}
+}
+
+func (l *lines) unreadable(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the packed file is cut short")
+	}
+	return fmt.Errorf("cannot be read on behind line %d: %w", l.number, err)
+}

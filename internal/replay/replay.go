@@ -1,0 +1,371 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Log is one log, packed by gzip or not.
+type Log struct {
+	Name string
+	In   io.Reader
+}
+
+// Options are what is replayed, and how.
+type Options struct {
+	Logs   []Log // merged by their instants
+	Rules  []Rule
+	Queues []Queue
+	// Format of all logs; empty is told by each.
+	Format string
+	// Time is the field of ndjson and csv that says when; empty is the first of a few usual names.
+	Time string
+	// TimeFormat is unix, unix_ms, unix_us or a layout of Go's; empty tries the usual ones.
+	TimeFormat string
+	// Zone is that of times that say none; nil is UTC.
+	Zone *time.Location
+	// Cost is the field that says what a request costs; empty is 1 for each.
+	Cost string
+	// Spread puts the requests of one whole second evenly into it.
+	Spread bool
+}
+
+// Report is what came out.
+type Report struct {
+	Logs     []string  `json:"logs"`
+	Requests int64     `json:"requests"`
+	From     time.Time `json:"from"`
+	To       time.Time `json:"to"`
+	// Broken lines could not be read, Late ones came too late to be put where they belong and were taken at the latest instant.
+	Broken int64 `json:"broken_lines"`
+	Late   int64 `json:"late_lines"`
+	// Faults are the first of those that were broken, and of those without a key.
+	Faults []Fault `json:"faults,omitempty"`
+	// WholeSeconds is whether no instant had a fraction: requests of one second are then taken as at once, unless spread.
+	WholeSeconds bool           `json:"whole_seconds"`
+	Spread       bool           `json:"spread"`
+	Came         []Burst        `json:"worst_bursts_asked"`
+	Rules        []Outcome      `json:"rules"`
+	Queues       []QueueOutcome `json:"queues,omitempty"`
+	Timeline     Timeline       `json:"timeline"`
+}
+
+// Timeline is what happened when, in steps.
+type Timeline struct {
+	Step  queue.Duration `json:"step"`
+	Steps []Step         `json:"steps"`
+}
+
+// Step is one of a timeline.
+type Step struct {
+	At       time.Time   `json:"at"`
+	Requests int64       `json:"requests"`
+	Rules    []RuleStep  `json:"rules"`
+	Queues   []QueueStep `json:"queues,omitempty"`
+}
+
+// RuleStep is what a rule did in a step.
+type RuleStep struct {
+	Allowed int64 `json:"allowed"`
+	Refused int64 `json:"refused"`
+}
+
+// QueueStep is what a queue did in a step. Deepest is how many waited at most.
+type QueueStep struct {
+	Refused int64 `json:"refused"`
+	Deepest int64 `json:"deepest"`
+}
+
+// Run replays. Its error, but for that of ctx, says what about the logs or the options cannot be understood.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	p, err := newPlay(&o)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.run(ctx); err != nil {
+		return nil, err
+	}
+	return p.report()
+}
+
+// play is a replay at work.
+type play struct {
+	options  *Options
+	rings    []*keyring
+	trials   []*trial
+	sims     []*sim
+	sources  []*source
+	faults   faults
+	timeline timeline
+	came     []window
+
+	begun          bool
+	first, now     leaky.Instant
+	requests, late int64
+	fractions      bool
+	decided        leaky.Instant // the instant of the latest
+	second         []request     // those of one whole second, to be spread
+}
+
+func newPlay(o *Options) (*play, error) {
+	if len(o.Rules) == 0 && len(o.Queues) == 0 {
+		return nil, errors.New("nothing to try: give a rule or a queue")
+	}
+	p := &play{options: o, came: make([]window, len(spans))}
+	for i := range o.Rules {
+		ring, err := p.ring(o.Rules[i].Key)
+		if err != nil {
+			return nil, err
+		}
+		t, err := newTrial(&o.Rules[i], ring)
+		if err != nil {
+			return nil, err
+		}
+		p.trials = append(p.trials, t)
+	}
+	for i := range o.Queues {
+		p.sims = append(p.sims, newSim(&o.Queues[i]))
+	}
+	p.timeline = timeline{sums: 1 + 2*len(p.trials) + len(p.sims)}
+	p.timeline.cols = p.timeline.sums + len(p.sims)
+	p.timeline.enter = func(begin leaky.Instant, row []int64) {
+		for i, s := range p.sims {
+			row[p.timeline.sums+i] = s.depth(begin)
+		}
+	}
+	for _, log := range o.Logs {
+		s, err := openSource(log, p.rings, o, &p.faults)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", log.Name, err)
+		}
+		p.sources = append(p.sources, s)
+	}
+	return p, nil
+}
+
+// ring returns the number of the keys that a template makes; without one, the template is the usual one of the format.
+func (p *play) ring(key *string) (int, error) {
+	text := ""
+	if key != nil {
+		text = *key
+	}
+	for i, r := range p.rings {
+		if r.usual == (key == nil) && r.text == text {
+			return i, nil
+		}
+	}
+	if len(p.rings) == maxKeys {
+		return 0, fmt.Errorf("the rules count by more than %d different keys; try them in turn", maxKeys)
+	}
+	p.rings = append(p.rings, &keyring{text: text, usual: key == nil, numbers: map[string]uint32{}})
+	return len(p.rings) - 1, nil
+}
+
+// run merges the sources by their instants.
+func (p *play) run(ctx context.Context) error {
+	open := p.sources
+	for i := 0; i < len(open); {
+		more, err := open[i].more(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", open[i].name, err)
+		}
+		if more {
+			i++
+		} else {
+			open = slices.Delete(slices.Clone(open), i, i+1)
+		}
+	}
+	for len(open) > 0 {
+		first, until := earliest(open)
+		s := open[first]
+		for s.next < s.sorted && s.requests[s.next].at <= until {
+			p.take(s.requests[s.next])
+			s.next++
+		}
+		if s.next < s.sorted {
+			continue
+		}
+		more, err := s.more(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		if !more {
+			open = slices.Delete(slices.Clone(open), first, first+1)
+		}
+	}
+	p.flush()
+	return nil
+}
+
+// earliest returns the source whose turn it is, and until when.
+func earliest(open []*source) (first int, until leaky.Instant) {
+	until = lastInstant
+	for i, s := range open[1:] {
+		at := s.requests[s.next].at
+		if before := open[first].requests[open[first].next].at; at < before {
+			first, until = i+1, min(until, before)
+		} else {
+			until = min(until, at)
+		}
+	}
+	return first, until
+}
+
+// more reports whether there is a request, after reading on if needed.
+func (s *source) more(ctx context.Context) (bool, error) {
+	for s.next >= s.sorted {
+		if s.ended && s.next >= len(s.requests) {
+			return false, nil
+		}
+		if err := s.fill(ctx); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// take is given the requests in their order, but for those that are late.
+func (p *play) take(r request) {
+	if !p.begun {
+		p.begun, p.first, p.now = true, r.at, r.at
+	}
+	if r.at < p.now {
+		p.late++
+		r.at = p.now
+	}
+	p.now = r.at
+	whole := r.at%1_000_000 == 0
+	p.fractions = p.fractions || !whole
+	if !p.options.Spread {
+		p.decide(&r)
+		return
+	}
+	if len(p.second) > 0 && p.second[0].at != r.at {
+		p.flush()
+	}
+	if !whole {
+		p.decide(&r)
+		return
+	}
+	p.second = append(p.second, r)
+}
+
+// flush decides about the requests of a whole second.
+func (p *play) flush() {
+	for i := range p.second {
+		r := &p.second[i]
+		r.at += leaky.Instant(1_000_000 * int64(i) / int64(len(p.second)))
+		p.decide(r)
+	}
+	p.second = p.second[:0]
+}
+
+// decide asks all rules and queues about one request.
+func (p *play) decide(r *request) {
+	p.requests++
+	r.at = max(r.at, p.decided) // one with a fraction may come behind a second that was spread
+	p.decided = r.at
+	row := p.timeline.at(r.at)
+	row[0]++
+	for i := range p.came {
+		p.came[i].add(leaky.Instant(spans[i].Microseconds()), r.at, int64(r.cost), 0)
+	}
+	for i, t := range p.trials {
+		if r.keys[t.ring] == noKey {
+			continue
+		}
+		if t.take(r, p.rings[t.ring].names) {
+			row[1+2*i]++
+		} else {
+			row[2+2*i]++
+		}
+	}
+	for i, s := range p.sims {
+		if !s.arrive(r.at, int64(r.cost)) {
+			row[1+2*len(p.trials)+i]++
+		}
+		deepest := &row[p.timeline.sums+i]
+		*deepest = max(*deepest, int64(len(s.departures)-s.head))
+	}
+}
+
+func (p *play) report() (*Report, error) {
+	f := &p.faults
+	if err := p.unusable(); err != nil {
+		return nil, err
+	}
+	r := &Report{
+		Requests: p.requests, From: p.first.Time().UTC(), To: p.now.Time().UTC(), Broken: f.brokenLines, Late: p.late,
+		Faults: slices.Concat(f.first, f.firstKey), WholeSeconds: !p.fractions, Spread: p.options.Spread, Rules: []Outcome{},
+	}
+	for _, s := range p.sources {
+		r.Logs = append(r.Logs, s.name)
+	}
+	for i := range p.came {
+		b := p.came[i].burst(spans[i])
+		r.Came = append(r.Came, b)
+	}
+	for _, t := range p.trials {
+		r.Rules = append(r.Rules, t.outcome(p.rings[t.ring], f.withoutKey[t.ring]))
+	}
+	for _, s := range p.sims {
+		r.Queues = append(r.Queues, s.outcome())
+	}
+	r.Timeline = p.steps()
+	return r, nil
+}
+
+// unusable is the error of logs that say nothing.
+func (p *play) unusable() error {
+	f := &p.faults
+	names := make([]string, 0, len(p.sources))
+	for _, s := range p.sources {
+		names = append(names, s.name)
+	}
+	logs := cut(strings.Join(names, ", "), 100)
+	switch {
+	case f.brokenLines > 0 && f.read == 0:
+		return fmt.Errorf("%s: none of %d lines can be used; line %d of %s %s", logs, f.brokenLines, f.first[0].Line, f.first[0].Log, f.first[0].Why)
+	case f.read == 0:
+		return fmt.Errorf("%s: no line to replay", logs)
+	}
+	for _, t := range p.trials {
+		if t.requests == 0 {
+			return fmt.Errorf("%s: none of %d lines has the key of the rule %s, %s; line %d of %s %s",
+				logs, f.read, t.rule.Label, p.rings[t.ring].text, f.firstKey[0].Line, f.firstKey[0].Log, f.firstKey[0].Why)
+		}
+	}
+	return nil
+}
+
+// cut keeps a text short enough for an error.
+func cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+func (p *play) steps() Timeline {
+	t := &p.timeline
+	out := Timeline{Step: queue.Duration(time.Duration(widths[t.width]) * time.Microsecond)}
+	for i, row := range t.rows {
+		step := Step{At: (t.start + leaky.Instant(i)*widths[t.width]).Time().UTC(), Requests: row[0], Rules: []RuleStep{}}
+		for k := range p.trials {
+			step.Rules = append(step.Rules, RuleStep{row[1+2*k], row[2+2*k]})
+		}
+		for k := range p.sims {
+			step.Queues = append(step.Queues, QueueStep{row[1+2*len(p.trials)+k], row[t.sums+k]})
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out
+}

@@ -1,0 +1,194 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// ReadRules reads what --rule says: the text of a rule, such as "meter rate=5/s burst=10", or the name of a file of rules,
+// in YAML or JSON: one, a list of them, or a list called rules. A text has a key of its own, key={path}, or that of --key; a
+// rule of a file that has a key, which is one of jobs, goes by that of --key instead.
+func ReadRules(text string, key *string) ([]Rule, error) {
+	words := strings.Fields(text)
+	if len(words) > 0 && slices.Contains(leaky.Algorithms(), leaky.Algorithm(words[0])) {
+		r, err := inline(words, key)
+		if err != nil {
+			return nil, fmt.Errorf("--rule %q: %w", text, err)
+		}
+		return []Rule{r}, nil
+	}
+	rules, err := ruleFile(text, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("--rule %q: neither a file nor a rule, which begins with one of %v, such as \"meter rate=5/s burst=10\"", queue.Shorten(text, 100), leaky.Algorithms())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--rule %s: %w", text, err)
+	}
+	return rules, nil
+}
+
+func inline(words []string, key *string) (r Rule, err error) {
+	var kept []string
+	r.Key = key
+	for _, word := range words {
+		if own, ok := strings.CutPrefix(word, "key="); ok {
+			r.Key = &own
+			continue
+		}
+		kept = append(kept, word)
+	}
+	data, err := object(kept[1:], []string{"limit", "burst"}, "algorithm", kept[0])
+	if err != nil {
+		return r, err
+	}
+	if r.Rule, err = queue.ParseRule(data); err != nil {
+		return r, err
+	}
+	r.Label = strings.Join(kept, " ")
+	if r.Name != "" {
+		r.Label = r.Name
+	}
+	if r.Key != nil {
+		_, err = parseTemplate(*r.Key)
+	}
+	return r, err
+}
+
+// object makes JSON of words such as rate=5/s, behind one that is given. Numbers are those of the fields that want them.
+func object(words, numbers []string, name, value string) ([]byte, error) {
+	var b bytes.Buffer
+	write := func(name, value string) {
+		b.WriteByte(",{"[min(1, max(0, 1-b.Len()))])
+		b.Write(quote(name))
+		b.WriteByte(':')
+		if slices.Contains(numbers, name) && json.Valid([]byte(value)) {
+			b.WriteString(value)
+		} else {
+			b.Write(quote(value))
+		}
+	}
+	write(name, value)
+	for _, word := range words {
+		field, value, ok := strings.Cut(word, "=")
+		if !ok || field == "" {
+			return nil, fmt.Errorf("%q is not as FIELD=VALUE", queue.Shorten(word, 40))
+		}
+		write(field, value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func quote(s string) []byte {
+	b, err := json.Marshal(s)
+	if err != nil { // not reached: every string can be written
+		return []byte(`""`)
+	}
+	return b
+}
+
+// maxRuleFile is the longest file of rules that is read.
+const maxRuleFile = 32 << 20
+
+func ruleFile(name string, key *string) ([]Rule, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxRuleFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxRuleFile {
+		return nil, fmt.Errorf("has more than %d bytes", maxRuleFile)
+	}
+	if data, err = yaml.YAMLToJSON(data); err != nil {
+		return nil, fmt.Errorf("is neither YAML nor JSON: %s", yaml.FormatError(err, false, false))
+	}
+	list, err := ruleList(data)
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]Rule, 0, len(list))
+	for i, one := range list {
+		r, err := queue.ParseRule(one)
+		if err != nil {
+			return nil, fmt.Errorf("rule %d: %w", i+1, err)
+		}
+		all := ""
+		tried := Rule{Rule: r, Label: r.Name, Key: &all}
+		if tried.Label == "" {
+			tried.Label = "rule " + strconv.Itoa(i+1)
+		}
+		if r.Key != "" {
+			if key == nil {
+				return nil, fmt.Errorf("rule %s counts by %s, which is of jobs: --key must say by what of the log", tried.Label, r.Key)
+			}
+			tried.Key = key
+		}
+		rules = append(rules, tried)
+	}
+	return rules, nil
+}
+
+// ruleList finds the rules in a file.
+func ruleList(data []byte) (list []json.RawMessage, err error) {
+	if json.Unmarshal(data, &list) == nil {
+		return list, notEmpty(list)
+	}
+	var file map[string]json.RawMessage
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, errors.New("is no rule, and no list of rules")
+	}
+	if rules, ok := file["rules"]; ok {
+		if err := json.Unmarshal(rules, &list); err != nil {
+			return nil, errors.New("rules must be a list")
+		}
+		return list, notEmpty(list)
+	}
+	return []json.RawMessage{data}, nil
+}
+
+func notEmpty(list []json.RawMessage) error {
+	if len(list) == 0 {
+		return errors.New("has no rule")
+	}
+	return nil
+}
+
+// ReadQueue reads what --queue says: "rate=14/s capacity=1000 burst=1".
+func ReadQueue(text string) (Queue, error) {
+	words := strings.Fields(text)
+	q := Queue{Label: strings.Join(words, " ")}
+	for _, word := range words {
+		field, _, _ := strings.Cut(word, "=")
+		if !slices.Contains([]string{"rate", "capacity", "burst"}, field) {
+			return q, fmt.Errorf("--queue %q: %s is not tried; give rate, capacity and burst, such as \"rate=14/s capacity=1000 burst=1\"", text, cut(field, 40))
+		}
+	}
+	data, err := object(words, []string{"capacity", "burst"}, "name", "tried")
+	if err == nil {
+		q.Spec, err = queue.ParseSpec(data)
+	}
+	if err != nil {
+		return q, fmt.Errorf("--queue %q: %w", text, err)
+	}
+	if q.Rate.Unlimited() {
+		return q, fmt.Errorf("--queue %q: at an unlimited rate nothing waits; give a rate such as 14/s", text)
+	}
+	return q, nil
+}

@@ -1,0 +1,243 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Window is how many lines a line may come too late in its log and still be put where it belongs.
+const Window = 32 << 10
+
+// maxKeys is how many different templates of keys one replay has.
+const maxKeys = 4
+
+// request is a line of a log, as the rules need it.
+type request struct {
+	at   leaky.Instant
+	cost int32
+	keys [maxKeys]uint32 // the key by each template, noKey if the line does not have it
+}
+
+const noKey = ^uint32(0)
+
+// keyring numbers the keys that one template makes, in the order in which they are read.
+type keyring struct {
+	text    string
+	usual   bool // the template is that of the format
+	numbers map[string]uint32
+	names   []string
+}
+
+// number returns that of a key. Only a new one takes memory.
+func (k *keyring) number(key []byte) uint32 {
+	n, ok := k.numbers[string(key)]
+	if !ok {
+		n = uint32(len(k.names))
+		name := string(key)
+		k.numbers[name], k.names = n, append(k.names, name)
+	}
+	return n
+}
+
+// source reads one log in the order of its instants.
+type source struct {
+	name    string
+	lines   *lines
+	format  format
+	keys    []template
+	rings   []*keyring
+	cost    int // the slot of the cost, -1 if every request costs 1
+	faults  *faults
+	scratch []byte
+
+	requests []request
+	sorted   int // of which stand in their place
+	next     int
+	ended    bool
+}
+
+func openSource(log Log, rings []*keyring, o *Options, f *faults) (*source, error) {
+	in, err := openLines(log.In)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{name: log.Name, lines: in, rings: rings, cost: -1, faults: f}
+	first := in.sample()
+	if len(first) == 0 {
+		s.ended = true // it is empty
+		return s, nil
+	}
+	if s.format, err = o.open(log.Name, in, first); err != nil {
+		return nil, err
+	}
+	for _, ring := range rings {
+		if _, ok := s.format.(*combined); ok && ring.usual {
+			ring.text = "remote_addr"
+		}
+		keys, err := parseTemplate(ring.text)
+		if err != nil {
+			return nil, err
+		}
+		for i := range keys {
+			if keys[i].field == "" {
+				continue
+			}
+			if keys[i].slot, err = s.format.slot(keys[i].field); err != nil {
+				return nil, err
+			}
+		}
+		s.keys = append(s.keys, keys)
+	}
+	if o.Cost != "" {
+		if s.cost, err = s.format.slot(o.Cost); err != nil {
+			return nil, fmt.Errorf("--cost: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// open makes the format of a log.
+func (o *Options) open(name string, in *lines, first []byte) (format, error) {
+	c, err := newClock(o.TimeFormat, o.Zone)
+	if err != nil {
+		return nil, err
+	}
+	kind := o.Format
+	if kind == "" {
+		if kind, err = detect(name, first); err != nil {
+			return nil, err
+		}
+	}
+	switch kind {
+	case Combined:
+		if o.Time != "" || o.TimeFormat != "" {
+			return nil, errors.New("--time and --time-format are for ndjson and csv; a combined log says its time itself")
+		}
+		return &combined{clock: c}, nil
+	case NDJSON:
+		return newNDJSON(c, o.Time, first)
+	case CSV:
+		f, err := newCSV(c, o.Time, first)
+		if err != nil {
+			return nil, err
+		}
+		return f, in.pass()
+	}
+	return nil, fmt.Errorf("--format %q: must be combined, ndjson or csv", kind)
+}
+
+// fill reads on until the first of requests stands in its place, or the log is at its end.
+func (s *source) fill(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.requests = append(s.requests[:0], s.requests[s.next:]...)
+	s.next = 0
+	for len(s.requests) < 2*Window && !s.ended {
+		line, err := s.lines.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			s.ended = true
+			continue
+		case errors.Is(err, errLong):
+			s.faults.broken(s.name, s.lines.number, err)
+			continue
+		case err != nil:
+			return err
+		case blank(line):
+			continue
+		}
+		r, err := s.request(line)
+		if err != nil {
+			s.faults.broken(s.name, s.lines.number, err)
+			continue
+		}
+		s.faults.read++
+		s.requests = append(s.requests, r)
+	}
+	earlier := func(a, b request) int { return cmp.Compare(a.at, b.at) }
+	if !slices.IsSortedFunc(s.requests, earlier) {
+		slices.SortStableFunc(s.requests, earlier)
+	}
+	s.sorted = len(s.requests)
+	if !s.ended {
+		s.sorted -= Window
+	}
+	return nil
+}
+
+func blank(line []byte) bool {
+	for _, c := range line {
+		if c != ' ' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
+// request makes one of a line. A line without any of the keys is of no use, and told of.
+func (s *source) request(line []byte) (r request, err error) {
+	at, values, err := s.format.parse(line)
+	if err != nil {
+		return r, err
+	}
+	r.at, r.cost = at, 1
+	if s.cost >= 0 {
+		cost, err := strconv.ParseInt(string(values[s.cost]), 10, 64)
+		if err != nil || cost < 1 || cost > leaky.MaxLimit {
+			return r, fmt.Errorf("has the cost %.40q, which is no whole number from 1 to %d", values[s.cost], int64(leaky.MaxLimit))
+		}
+		r.cost = int32(cost)
+	}
+	for i, t := range s.keys {
+		key, err := t.expand(s.scratch, values)
+		if err != nil {
+			r.keys[i] = noKey
+			s.faults.unkeyed(i, s.name, s.lines.number, err)
+			continue
+		}
+		if len(t) > 1 {
+			s.scratch = key[:0]
+		}
+		r.keys[i] = s.rings[i].number(key)
+	}
+	return r, nil
+}
+
+// faults counts the lines that cannot be used, and keeps the first few.
+type faults struct {
+	read, brokenLines int64
+	withoutKey        [maxKeys]int64
+	first, firstKey   []Fault
+}
+
+// maxFaults is how many faults are told of one by one.
+const maxFaults = 5
+
+// Fault is a line that cannot be used.
+type Fault struct {
+	Log  string `json:"log"`
+	Line int    `json:"line"`
+	Why  string `json:"why"`
+}
+
+func (f *faults) broken(log string, line int, why error) {
+	f.brokenLines++
+	if len(f.first) < maxFaults {
+		f.first = append(f.first, Fault{log, line, why.Error()})
+	}
+}
+
+func (f *faults) unkeyed(key int, log string, line int, why error) {
+	f.withoutKey[key]++
+	if len(f.firstKey) < maxFaults {
+		f.firstKey = append(f.firstKey, Fault{log, line, why.Error()})
+	}
+}
