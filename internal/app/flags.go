@@ -29,7 +29,7 @@ type storeFlags struct {
 	Redis      string `required:"" placeholder:"URL" help:"The store: redis://[USER:PASSWORD@]HOST:PORT[/DB], unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER or redis+cluster://HOST:PORT,HOST:PORT; rediss instead of redis for TLS."`
 	Init       bool   `help:"Make a store of an empty Redis. Without it an empty Redis is an error, because one that held jobs and is empty was flushed."`
 	Partitions int    `default:"16" placeholder:"N" help:"How many parts the store has, on a Cluster the most nodes that can share the work. Fixed when the store is made (default ${default})."`
-	Config     string `type:"path" placeholder:"FILE" help:"YAML file of queues. Those that are missing are made; those that differ are reported and left alone."`
+	Config     string `type:"path" placeholder:"FILE" help:"YAML file of rules and queues. Those that are missing are made; those that differ are reported and left alone."`
 
 	EgressFlags
 
@@ -121,13 +121,13 @@ func (f *storeFlags) listenOn() ops.Listen {
 	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure}
 }
 
-// open opens the store and makes the file's queues. The file is read first, so
+// open opens the store and makes the file's rules and queues. The file is read first, so
 // that a mistake in it touches nothing.
 func (f *storeFlags) open(ctx context.Context, guard *egress.Guard, reg prometheus.Registerer, log *slog.Logger) (queue.Engine, error) {
-	var specs []queue.Spec
+	var file config.File
 	if f.Config != "" {
 		var err error
-		if specs, err = config.Load(f.Config, ValidTarget(guard)); err != nil {
+		if file, err = config.Load(f.Config, ValidTarget(guard)); err != nil {
 			return nil, fmt.Errorf("--config: %w", err)
 		}
 	}
@@ -141,7 +141,7 @@ func (f *storeFlags) open(ctx context.Context, guard *egress.Guard, reg promethe
 	if err != nil {
 		return nil, err
 	}
-	if _, err := config.Apply(ctx, engine, specs, log); err != nil {
+	if _, err := config.Apply(ctx, engine, file, log); err != nil {
 		return nil, errors.Join(fmt.Errorf("--config %s: %w", f.Config, err), engine.Close())
 	}
 	return engine, nil

@@ -29,7 +29,7 @@ import (
 type embeddedOptions struct {
 	data        string // directory of the store
 	listen      ops.Listen
-	config      string        // file of queues; may be empty
+	config      string        // file of rules and queues; may be empty
 	concurrency int           // 0 is drain's default
 	egress      *egress.Guard // nil is to public addresses alone
 	secrets     secrets.Source
@@ -53,10 +53,10 @@ const natsDir = "overflow"
 
 // openEmbedded opens the store and the listener; nothing runs before run.
 func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err error) {
-	var specs []queue.Spec
+	var file config.File
 	if o.config != "" {
 		// The file is read first, so that a mistake in it touches nothing.
-		if specs, err = config.Load(o.config, app.ValidTarget(o.egress)); err != nil {
+		if file, err = config.Load(o.config, app.ValidTarget(o.egress)); err != nil {
 			return nil, usage(err)
 		}
 	}
@@ -75,7 +75,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if err = e.openOverflow(ctx, o.data, registry, o.log); err != nil {
 		return nil, fmt.Errorf("--data %s: the overflow: %w", o.data, err)
 	}
-	if _, err = config.Apply(ctx, e.engine, specs, o.log); err != nil {
+	if _, err = config.Apply(ctx, e.engine, file, o.log); err != nil {
 		return nil, err
 	}
 	targets := deliver.Options{Concurrency: o.concurrency, Secrets: o.secrets, Egress: o.egress, Logger: o.log}

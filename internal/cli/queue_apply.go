@@ -56,10 +56,11 @@ type applied struct {
 }
 
 func (c *applyCmd) Run(r *run) error {
-	specs, err := config.Load(c.File, nil) // targets are the server's to judge
+	file, err := config.Load(c.File, nil) // targets are the server's to judge
 	if err != nil {
 		return usage(err)
 	}
+	specs := file.Queues
 	if (c.Force || c.Yes) && !c.Prune {
 		return usage(errors.New("--force and --yes are for --prune"))
 	}

@@ -13,55 +13,96 @@ import (
 )
 
 // Applied is what Apply found and did.
-type Applied struct {
+type Applied struct{ Rules, Queues Found }
+
+// Found is what was found of the rules, or of the queues.
+type Found struct {
 	Created []string
 	Same    int
-	// Drifted are the queues that the engine has otherwise than the file, with
+	// Drifted are those that the engine has otherwise than the file, with
 	// the fields that differ. They were left alone.
 	Drifted map[string][]string
 }
 
-// Apply makes the queues that are missing and reports those that differ; it
-// changes none. Two processes that start with the same file do not get in each
+// Apply makes the rules and queues that are missing, rules first because queues name them, and reports
+// those that differ; it changes none. Two processes that start with the same file do not get in each
 // other's way.
-func Apply(ctx context.Context, engine queue.Specs, specs []queue.Spec, log *slog.Logger) (Applied, error) {
-	a := Applied{Drifted: map[string][]string{}}
-	for _, spec := range specs {
-		_, err := engine.Put(ctx, spec, 0)
+func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (a Applied, err error) {
+	a.Rules, err = apply(ctx, kind[queue.Rule]{
+		word: "rule", unknown: queue.ErrUnknownRule,
+		name:   func(r *queue.Rule) string { return r.Name },
+		encode: queue.EncodeRule,
+		put:    engine.PutRule,
+		get: func(ctx context.Context, name string) (queue.Rule, int64, error) {
+			info, err := engine.Rule(ctx, name)
+			return info.Rule, info.Revision, err
+		},
+	}, f.Rules, log)
+	if err != nil {
+		return a, err
+	}
+	a.Queues, err = apply(ctx, kind[queue.Spec]{
+		word: "queue", unknown: queue.ErrUnknownQueue,
+		name:   func(s *queue.Spec) string { return s.Name },
+		encode: queue.EncodeSpec,
+		put:    engine.Put,
+		get: func(ctx context.Context, name string) (queue.Spec, int64, error) {
+			info, err := engine.Get(ctx, name)
+			return info.Spec, info.Revision, err
+		},
+	}, f.Queues, log)
+	return a, err
+}
+
+// kind is how an engine keeps rules, or queues.
+type kind[T any] struct {
+	word    string
+	unknown error
+	name    func(*T) string
+	encode  func(T) ([]byte, error)
+	put     func(context.Context, T, int64) (queue.PutResult, error)
+	get     func(ctx context.Context, name string) (T, int64, error)
+}
+
+func apply[T any](ctx context.Context, k kind[T], items []T, log *slog.Logger) (Found, error) {
+	found := Found{Drifted: map[string][]string{}}
+	for i := range items {
+		name := k.name(&items[i])
+		_, err := k.put(ctx, items[i], 0)
 		if err == nil {
-			a.Created = append(a.Created, spec.Name)
-			log.Info("queue created from the file", "queue", spec.Name, "rate", spec.Rate.String())
+			found.Created = append(found.Created, name)
+			log.Info(k.word+" created from the file", k.word, name)
 			continue
 		}
 		if !errors.Is(err, queue.ErrRevision) {
-			return a, fmt.Errorf("creating queue %s: %w", spec.Name, err)
+			return found, fmt.Errorf("creating %s %s: %w", k.word, name, err)
 		}
-		info, err := engine.Get(ctx, spec.Name)
-		if errors.Is(err, queue.ErrUnknownQueue) {
+		there, revision, err := k.get(ctx, name)
+		if errors.Is(err, k.unknown) {
 			continue // deleted just now, by somebody who meant it
 		}
-		if err != nil {
-			return a, fmt.Errorf("comparing queue %s: %w", spec.Name, err)
+		var fields []string
+		if err == nil {
+			fields, err = differing(items[i], there, k.encode)
 		}
-		fields, err := differing(spec, info.Spec)
 		if err != nil {
-			return a, fmt.Errorf("comparing queue %s: %w", spec.Name, err)
+			return found, fmt.Errorf("comparing %s %s: %w", k.word, name, err)
 		}
 		if len(fields) == 0 {
-			a.Same++
+			found.Same++
 			continue
 		}
-		a.Drifted[spec.Name] = fields
-		log.Warn("queue differs from the file and was left as it is; penstock queue apply changes it", "queue", spec.Name, "fields", fields, "revision", info.Revision)
+		found.Drifted[name] = fields
+		log.Warn(k.word+" differs from the file and was left as it is; penstock "+k.word+" apply changes it", k.word, name, "fields", fields, "revision", revision)
 	}
-	return a, nil
+	return found, nil
 }
 
-// differing names the fields in which two specs differ.
-func differing(a, b queue.Spec) ([]string, error) {
+// differing names the fields in which two differ.
+func differing[T any](a, b T, encode func(T) ([]byte, error)) ([]string, error) {
 	var fields [2]map[string]json.RawMessage
-	for i, s := range []queue.Spec{a, b} {
-		raw, err := queue.EncodeSpec(s)
+	for i, v := range []T{a, b} {
+		raw, err := encode(v)
 		if err != nil {
 			return nil, err
 		}

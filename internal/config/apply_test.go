@@ -23,28 +23,28 @@ func TestApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	specs, err := config.Parse("q.yaml", []byte(whole), nil)
+	file, err := config.Parse("q.yaml", []byte(whole), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
-	a, err := config.Apply(ctx, engine, specs, log)
-	if err != nil || !reflect.DeepEqual(a.Created, []string{"email", "ses.otp"}) {
+	a, err := config.Apply(ctx, engine, file, log)
+	if err != nil || !reflect.DeepEqual(a.Queues.Created, []string{"email", "ses.otp"}) {
 		t.Fatalf("first: %+v, %v", a, err)
 	}
-	a, err = config.Apply(ctx, engine, specs, log)
-	if err != nil || a.Same != 2 || len(a.Created)+len(a.Drifted) > 0 {
+	a, err = config.Apply(ctx, engine, file, log)
+	if err != nil || a.Queues.Same != 2 || len(a.Queues.Created)+len(a.Queues.Drifted) > 0 {
 		t.Fatalf("again: %+v, %v", a, err)
 	}
 	before, err := engine.Get(ctx, "email")
 	if err != nil {
 		t.Fatal(err)
 	}
-	specs[0].Capacity, specs[0].Deliver = 9, nil
+	file.Queues[0].Capacity, file.Queues[0].Deliver = 9, nil
 	out.Reset()
-	a, err = config.Apply(ctx, engine, specs, log)
-	if err != nil || a.Same != 1 || !reflect.DeepEqual(a.Drifted, map[string][]string{"email": {"capacity", "deliver"}}) {
+	a, err = config.Apply(ctx, engine, file, log)
+	if err != nil || a.Queues.Same != 1 || !reflect.DeepEqual(a.Queues.Drifted, map[string][]string{"email": {"capacity", "deliver"}}) {
 		t.Fatalf("drift: %+v, %v", a, err)
 	}
 	if !strings.Contains(out.String(), "differs") || !strings.Contains(out.String(), "email") {
@@ -53,9 +53,48 @@ func TestApply(t *testing.T) {
 	if after, err := engine.Get(ctx, "email"); err != nil || after.Revision != before.Revision || after.Spec.Capacity != 500 {
 		t.Errorf("a queue was changed: %+v, %v", after, err)
 	}
-	specs[1].Rate, specs[1].Name = queue.Spec{}.Rate, "Not A Name"
-	if _, err := config.Apply(ctx, engine, specs, log); err == nil || !strings.Contains(err.Error(), "Not A Name") {
+	file.Queues[1].Rate, file.Queues[1].Name = queue.Spec{}.Rate, "Not A Name"
+	if _, err := config.Apply(ctx, engine, file, log); err == nil || !strings.Contains(err.Error(), "Not A Name") {
 		t.Errorf("a bad spec: %v", err)
+	}
+}
+
+// Rules are made before the queues that name them, which are refused without, and are compared too.
+func TestApplyRules(t *testing.T) {
+	ctx := context.Background()
+	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	file, err := config.Parse("q.yaml", []byte(ruled), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	if _, err := config.Apply(ctx, engine, config.File{Queues: file.Queues}, log); err == nil || !strings.Contains(err.Error(), "creating queue mail: ") {
+		t.Errorf("without its rules: %v", err)
+	}
+	a, err := config.Apply(ctx, engine, file, log)
+	if err != nil || !reflect.DeepEqual(a.Rules.Created, []string{"mail.otp", "mail"}) || !reflect.DeepEqual(a.Queues.Created, []string{"mail"}) {
+		t.Fatalf("first: %+v, %v", a, err)
+	}
+	before, err := engine.Rule(ctx, "mail.otp")
+	if err != nil || !reflect.DeepEqual(before.Queues, []string{"mail"}) {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	file.Rules[0].Limit, file.Rules[0].Overrides = 3, nil
+	out.Reset()
+	a, err = config.Apply(ctx, engine, file, log)
+	if err != nil || a.Rules.Same != 1 || a.Queues.Same != 1 || !reflect.DeepEqual(a.Rules.Drifted, map[string][]string{"mail.otp": {"limit", "overrides"}}) {
+		t.Fatalf("drift: %+v, %v", a, err)
+	}
+	if !strings.Contains(out.String(), "rule differs from the file") || !strings.Contains(out.String(), "penstock rule apply") || !strings.Contains(out.String(), "rule=mail.otp") {
+		t.Errorf("logged %s", out.String())
+	}
+	if after, err := engine.Rule(ctx, "mail.otp"); err != nil || !reflect.DeepEqual(after, before) {
+		t.Errorf("a rule was changed: %+v, %v", after, err)
 	}
 }
 
@@ -68,13 +107,13 @@ func TestApplyComparesSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	file := func(secret string) []queue.Spec {
+	file := func(secret string) config.File {
 		t.Helper()
-		specs, err := config.Parse("q.yaml", []byte("queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/?token="+secret+"\", headers: {X-Key: "+secret+"}}\n"), valid)
+		file, err := config.Parse("q.yaml", []byte("queues:\n  - name: email\n    rate: 1/s\n    deliver:\n      http: {url: \"http://a/?token="+secret+"\", headers: {X-Key: "+secret+"}}\n"), valid)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return specs
+		return file
 	}
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
@@ -83,7 +122,7 @@ func TestApplyComparesSecrets(t *testing.T) {
 		drifted bool
 	}{{"hunter2", false}, {"hunter2", false}, {"hunter3", true}} {
 		a, err := config.Apply(ctx, engine, file(c.secret), log)
-		if err != nil || (len(a.Drifted) > 0) != c.drifted {
+		if err != nil || (len(a.Queues.Drifted) > 0) != c.drifted {
 			t.Errorf("%d: %+v, %v", i, a, err)
 		}
 	}

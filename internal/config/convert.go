@@ -12,10 +12,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// maxDepth is how deep a queue's settings may be nested.
+// maxDepth is how deep the settings of a rule or queue may be nested.
 const maxDepth = 64
 
-// converter writes one queue's YAML as JSON and remembers where each field
+// converter writes the YAML of one rule or queue as JSON and remembers where each field
 // stood, so that what is wrong with the JSON can be told in terms of the file.
 type converter struct {
 	*document
@@ -124,7 +124,7 @@ func (c *converter) blame(node ast.Node, err error) error {
 		reason = field.Value + ": " + reason
 	}
 	name := field.Field
-	if name == "spec" {
+	if name == "spec" || name == "rule" { // all of it
 		name = ""
 	}
 	return c.fault(node, c.name(name), reason)

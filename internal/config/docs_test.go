@@ -24,14 +24,14 @@ func TestPageShowsFiles(t *testing.T) {
 	}
 	for i, b := range blocks {
 		text := string(b[1])
-		if !strings.HasPrefix(text, "queues:") {
+		if !strings.HasPrefix(text, "queues:") && !strings.HasPrefix(text, "rules:") {
 			text = "queues:\n" + text
 		}
-		specs, err := config.Parse("configuration.md", []byte(text), func(raw json.RawMessage) error {
+		file, err := config.Parse("configuration.md", []byte(text), func(raw json.RawMessage) error {
 			_, err := deliver.Parse(raw)
 			return err
 		})
-		if err != nil || len(specs) == 0 {
+		if err != nil || len(file.Rules)+len(file.Queues) == 0 {
 			t.Errorf("%v in\n%s", err, text)
 			continue
 		}
@@ -40,9 +40,10 @@ func TestPageShowsFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			bare[0].Deliver = specs[0].Deliver
-			if !bare[0].Equal(specs[0]) {
-				t.Errorf("the page shows %+v\nthe defaults are %+v", specs[0], bare[0])
+			shown, plain := file.Queues[0], bare.Queues[0]
+			plain.Deliver = shown.Deliver
+			if !plain.Equal(shown) {
+				t.Errorf("the page shows %+v\nthe defaults are %+v", shown, plain)
 			}
 		}
 	}
@@ -50,12 +51,12 @@ func TestPageShowsFiles(t *testing.T) {
 
 // The example can be read, and its targets are ones.
 func TestExampleFile(t *testing.T) {
-	specs, err := config.Load("../../examples/queues.yaml", func(raw json.RawMessage) error {
+	file, err := config.Load("../../examples/queues.yaml", func(raw json.RawMessage) error {
 		_, err := deliver.Parse(raw)
 		return err
 	})
-	if err != nil || len(specs) != 3 || specs[2].Lanes.Overrides["gmail.com"].Capacity != 50_000 {
-		t.Errorf("%+v, %v", specs, err)
+	if err != nil || len(file.Queues) != 3 || file.Queues[2].Lanes.Overrides["gmail.com"].Capacity != 50_000 {
+		t.Errorf("%+v, %v", file, err)
 	}
 }
 
@@ -72,11 +73,11 @@ func TestTargetExamples(t *testing.T) {
 		}
 		shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
 		for _, text := range [][]byte{example, shown[1]} {
-			specs, err := config.Parse(file, text, func(raw json.RawMessage) error {
+			f, err := config.Parse(file, text, func(raw json.RawMessage) error {
 				_, err := deliver.Parse(raw)
 				return err
 			})
-			if err != nil || len(specs) == 0 {
+			if err != nil || len(f.Queues) == 0 {
 				t.Errorf("%v in\n%s", err, text)
 			}
 		}

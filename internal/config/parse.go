@@ -40,63 +40,119 @@ func (e *Error) Error() string {
 	return s + ": " + e.Reason
 }
 
-// Load reads a file of queues. validate, which may be nil, checks their deliver
-// parts. The error joins an *Error for each faulty queue.
-func Load(path string, validate func(json.RawMessage) error) ([]queue.Spec, error) {
+// File is what a file has: rules, queues, or both. A list that it does not have is nil; one that
+// is empty is not.
+type File struct {
+	Rules  []queue.Rule
+	Queues []queue.Spec
+}
+
+// Load reads a file. validate, which may be nil, checks the deliver parts of its
+// queues. The error joins an *Error for each faulty rule and queue.
+func Load(path string, validate func(json.RawMessage) error) (File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the queues: %w", err)
+		return File{}, fmt.Errorf("reading the file of rules and queues: %w", err)
 	}
 	if info.Size() > MaxBytes {
-		return nil, &Error{File: path, Reason: fmt.Sprintf("has %d bytes, the limit is %d", info.Size(), MaxBytes)}
+		return File{}, &Error{File: path, Reason: fmt.Sprintf("has %d bytes, the limit is %d", info.Size(), MaxBytes)}
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading the queues: %w", err)
+		return File{}, fmt.Errorf("reading the file of rules and queues: %w", err)
 	}
 	return Parse(path, data, validate)
 }
 
-// Parse reads what is in a file of queues. The file's name is for the errors.
-func Parse(file string, data []byte, validate func(json.RawMessage) error) ([]queue.Spec, error) {
+// Parse reads what is in a file. The file's name is for the errors.
+func Parse(file string, data []byte, validate func(json.RawMessage) error) (File, error) {
 	parsed, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // they are refused below, by name
 	if err != nil {
-		return nil, syntax(file, err)
+		return File{}, syntax(file, err)
 	}
 	d := &document{file: file}
-	list, err := d.queues(parsed)
+	lists, err := d.lists(parsed)
 	if err != nil {
-		return nil, err
+		return File{}, err
 	}
-	var specs []queue.Spec
-	var faults []error
+	f := File{
+		Rules: items(d, "rules", lists, readRule),
+		Queues: items(d, "queues", lists, func(raw []byte) (queue.Spec, string, error) {
+			return readQueue(raw, validate)
+		}),
+	}
+	if len(d.faults) == maxErrors {
+		d.faults = append(d.faults, errors.New("and perhaps more"))
+	}
+	if len(d.faults) > 0 {
+		return File{}, errors.Join(d.faults...)
+	}
+	return f, nil
+}
+
+// items reads one of the lists; nil if it is not there. What is wrong with its items is noted.
+func items[T any](d *document, list string, lists map[string]*ast.SequenceNode, read func(raw []byte) (item T, name string, err error)) []T {
+	nodes, there := lists[list]
+	if !there {
+		return nil
+	}
+	all := []T{}
 	lines := map[string]int{}
-	for i, node := range list {
-		spec, err := d.queue(i, node, validate)
-		if err == nil {
-			if first, twice := lines[spec.Name]; twice {
-				err = d.fault(node, fmt.Sprintf("queues[%d].name", i), fmt.Sprintf("%q is given twice, first in line %d", spec.Name, first))
-			} else {
-				lines[spec.Name] = node.GetToken().Position.Line
-			}
+	for i, node := range nodes.Values {
+		if len(d.faults) == maxErrors {
+			break
 		}
+		c := &converter{document: d, prefix: fmt.Sprintf("%s[%d]", list, i), where: map[string]ast.Node{}}
+		raw, err := c.convert(nil, node, "")
 		if err != nil {
-			if faults = append(faults, err); len(faults) == maxErrors {
-				faults = append(faults, errors.New("and perhaps more"))
-				break
-			}
+			d.faults = append(d.faults, err)
 			continue
 		}
-		specs = append(specs, spec)
+		item, name, err := read(raw)
+		if err == nil && name == "" {
+			err = &queue.FieldError{Field: "name", Reason: "is missing"}
+		}
+		if err != nil {
+			d.faults = append(d.faults, c.blame(node, err))
+			continue
+		}
+		if first, twice := lines[name]; twice {
+			d.faults = append(d.faults, d.fault(node, c.name("name"), fmt.Sprintf("%q is given twice, first in line %d", name, first)))
+			continue
+		}
+		lines[name] = node.GetToken().Position.Line
+		all = append(all, item)
 	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+	return all
+}
+
+func readRule(raw []byte) (queue.Rule, string, error) {
+	r, err := queue.ParseRule(raw)
+	return r, r.Name, err
+}
+
+func readQueue(raw []byte, validate func(json.RawMessage) error) (queue.Spec, string, error) {
+	spec, err := queue.ParseSpec(raw)
+	if err == nil && spec.Name != "" && validate != nil && len(spec.Deliver) > 0 {
+		if err = validate(spec.Deliver); err != nil {
+			var field *queue.FieldError
+			if !errors.As(err, &field) {
+				err = &queue.FieldError{Field: "deliver", Reason: err.Error()}
+			}
+		}
 	}
-	return specs, nil
+	if err != nil {
+		return queue.Spec{}, "", err
+	}
+	deliver.Complete(&spec)
+	return spec, spec.Name, nil
 }
 
 // document is a file while it is read.
-type document struct{ file string }
+type document struct {
+	file   string
+	faults []error
+}
 
 func (d *document) fault(n ast.Node, field, reason string) *Error {
 	e := &Error{File: d.file, Field: field, Reason: reason}
@@ -123,8 +179,8 @@ func syntax(file string, err error) error {
 	return e
 }
 
-// queues finds the list of queues, the file's only part.
-func (d *document) queues(f *ast.File) ([]ast.Node, error) {
+// lists finds the lists of rules and of queues, the file's only parts.
+func (d *document) lists(f *ast.File) (map[string]*ast.SequenceNode, error) {
 	var body ast.Node
 	for _, doc := range f.Docs {
 		if doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType {
@@ -136,48 +192,22 @@ func (d *document) queues(f *ast.File) ([]ast.Node, error) {
 		body = doc.Body
 	}
 	if body == nil {
-		return nil, &Error{File: d.file, Reason: "is empty; it should begin with \"queues:\""}
+		return nil, &Error{File: d.file, Reason: "is empty; it should begin with \"rules:\" or \"queues:\""}
 	}
-	var list ast.Node
+	lists := map[string]*ast.SequenceNode{}
 	err := d.members(body, "", func(key string, keyNode, value ast.Node) error {
-		if key != "queues" {
-			return d.fault(keyNode, key, "is not a field; the file has one, queues")
+		if key != "rules" && key != "queues" {
+			return d.fault(keyNode, key, "is not a field; the file has two, rules and queues")
 		}
-		list = value
+		list, ok := value.(*ast.SequenceNode)
+		if !ok {
+			return d.fault(keyNode, key, "must be a list of "+key+", each beginning with \"- name: ...\"")
+		}
+		lists[key] = list
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil && len(lists) == 0 {
+		err = d.fault(body, "", "has neither rules nor queues")
 	}
-	s, ok := list.(*ast.SequenceNode)
-	if !ok {
-		return nil, d.fault(body, "queues", "must be a list of queues, each beginning with \"- name: ...\"")
-	}
-	return s.Values, nil
-}
-
-// queue reads one queue of the list.
-func (d *document) queue(i int, node ast.Node, validate func(json.RawMessage) error) (queue.Spec, error) {
-	c := &converter{document: d, prefix: fmt.Sprintf("queues[%d]", i), where: map[string]ast.Node{}}
-	raw, err := c.convert(nil, node, "")
-	if err != nil {
-		return queue.Spec{}, err
-	}
-	spec, err := queue.ParseSpec(raw)
-	if err == nil && spec.Name == "" {
-		err = &queue.FieldError{Field: "name", Reason: "is missing"}
-	}
-	if err == nil && validate != nil && len(spec.Deliver) > 0 {
-		if err = validate(spec.Deliver); err != nil {
-			var field *queue.FieldError
-			if !errors.As(err, &field) {
-				err = &queue.FieldError{Field: "deliver", Reason: err.Error()}
-			}
-		}
-	}
-	if err != nil {
-		return queue.Spec{}, c.blame(node, err)
-	}
-	deliver.Complete(&spec)
-	return spec, nil
+	return lists, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -40,10 +41,11 @@ queues:
 `
 
 func TestParse(t *testing.T) {
-	specs, err := config.Parse("q.yaml", []byte(whole), nil)
+	file, err := config.Parse("q.yaml", []byte(whole), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	specs := file.Queues
 	want := queue.Spec{
 		Name: "email", Rate: leaky.PerSecond(14), Burst: 2, Capacity: 500, Lease: queue.Duration(time.Minute), Slack: queue.Duration(10 * time.Millisecond),
 		Retry:       queue.Retry{MaxAttempts: 3, MinBackoff: queue.Duration(2 * time.Second), MaxBackoff: queue.Duration(time.Hour), Jitter: "none"},
@@ -64,8 +66,44 @@ func TestParse(t *testing.T) {
 	if specs[1].Capacity != queue.DefaultCapacity || specs[1].Overflow != queue.Reject || specs[1].Rate.String() != "30/m" {
 		t.Errorf("defaults: %+v", specs[1])
 	}
-	if specs, err := config.Parse("q.yaml", []byte("queues: []\n"), nil); err != nil || len(specs) != 0 {
-		t.Errorf("no queues: %v, %v", specs, err)
+	if f, err := config.Parse("q.yaml", []byte("queues: []\n"), nil); err != nil || f.Queues == nil || len(f.Queues) != 0 || f.Rules != nil {
+		t.Errorf("no queues: %+v, %v", f, err)
+	}
+}
+
+const ruled = `queues: # they may stand before the rules
+  - {name: mail, rate: 14/s, rules: [mail.otp, mail]}
+rules:
+  - name: mail.otp
+    algorithm: sliding_log
+    limit: 2
+    period: 1m
+    key: "{lane}"
+    action: defer
+    away: share
+    overrides: {"a.b@example.com": {limit: 100, period: 1m}}
+  - {name: mail, algorithm: meter, rate: 100/s}
+`
+
+func TestParseRules(t *testing.T) {
+	file, err := config.Parse("q.yaml", []byte(ruled), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	minute := queue.Duration(time.Minute)
+	want := []queue.Rule{
+		{
+			Name: "mail.otp", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 2, Period: minute}, Key: "{lane}",
+			Action: queue.Defer, Away: queue.AwayShare, Overrides: map[string]queue.Bound{"a.b@example.com": {Limit: 100, Period: minute}},
+		},
+		{Name: "mail", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(100), Burst: 1}, Action: queue.Reject, Away: queue.AwayClosed},
+	}
+	if !reflect.DeepEqual(file.Rules, want) || len(file.Queues) != 1 || !reflect.DeepEqual(file.Queues[0].Rules, []string{"mail.otp", "mail"}) {
+		t.Errorf("got %+v\nwant %+v", file, want)
+	}
+	only, err := config.Parse("q.yaml", []byte("rules:\n  - {name: mail, algorithm: gap, period: 1s}\n"), nil)
+	if err != nil || len(only.Rules) != 1 || only.Queues != nil {
+		t.Errorf("only rules: %+v, %v", only, err)
 	}
 }
 
@@ -79,6 +117,8 @@ func TestBadFiles(t *testing.T) {
 	one := func(rest string) string { return "queues:\n  - name: email\n    rate: 14/s\n" + rest }
 	rate := func(r string) string { return "queues:\n  - name: email\n    rate: " + r + "\n" }
 	named := func(n string) string { return "queues:\n  - rate: 1/s\n    name: " + n + "\n" }
+	rule := func(rest string) string { return "rules:\n  - name: otp\n    algorithm: fixed_window\n" + rest }
+	numbers := "    limit: 2\n    period: 1m\n"
 	for _, c := range []struct {
 		name, yaml  string
 		line, field any
@@ -147,6 +187,25 @@ func TestBadFiles(t *testing.T) {
 		{"merge key", one("    <<: {burst: 2}\n"), 4, "queues[0]", "not a plain name"},
 		{"a list", "- name: email\n", 1, nil, "must be a mapping"},
 		{"queues a mapping", "queues: {email: {rate: 1/s}}\n", 1, "queues", "must be a list"},
+		{"queues left empty", rule(numbers) + "queues:\n", 6, "queues", "must be a list"},
+		{"rules a mapping", one("") + "rules: {otp: {limit: 2}}\n", 4, "rules", "must be a list of rules"},
+		{"neither", "{}\n", 1, nil, "neither rules nor queues"},
+		{"a rule that is text", "rules: [otp]\n", 1, "rules[0]", ""},
+		{"rule, unknown key", rule(numbers + "    limits: 2\n"), 6, "rules[0].limits", "not a field"},
+		{"rule, key twice", rule(numbers + "    limit: 3\n"), 6, "rules[0].limit", "twice"},
+		{"rule without a name", "rules:\n  - {algorithm: gap, period: 1s}\n", 2, "rules[0].name", "missing"},
+		{"name of a rule", "rules:\n  - {name: a/b, algorithm: gap, period: 1s}\n", 2, "rules[0].name", "a rule's name"},
+		{"two rules of one name", rule(numbers) + "  - {name: otp, algorithm: gap, period: 1s}\n", 6, "rules[1].name", "first in line 2"},
+		{"algorithm missing", "rules:\n  - name: otp\n    limit: 2\n", 2, "rules[0].algorithm", "must be one of"},
+		{"algorithm that is none", "rules:\n  - name: otp\n    algorithm: guess\n", 3, "rules[0].algorithm", "must be one of"},
+		{"limit 0", rule("    limit: 0\n    period: 1m\n"), 4, "rules[0].limit", "from 1"},
+		{"limit huge", rule("    limit: 1e18\n    period: 1m\n"), 4, "rules[0].limit", ""},
+		{"period 0", rule("    limit: 2\n    period: 0s\n"), 5, "rules[0].period", ""},
+		{"a number of no use", rule(numbers + "    burst: 2\n"), 6, "rules[0].burst", "of no use"},
+		{"template", rule(numbers + "    key: '{to}'\n"), 6, "rules[0].key", ""},
+		{"action that is none", rule(numbers + "    action: drop\n"), 6, "rules[0].action", "reject, defer or shadow"},
+		{"bound of a key", rule(numbers + "    overrides:\n      a.b:\n        limit: 0\n        period: 1m\n"), 8, "rules[0].overrides.a.b.limit", "from 1"},
+		{"queue that names a rule twice", one("    rules: [otp, otp]\n"), 4, "queues[0].rules.1", "twice"},
 		{"a queue that is text", "queues: [email]\n", 1, "queues[0]", ""},
 		{"empty", "# nothing\n", nil, nil, "empty"},
 		{"two documents", one("") + "---\nqueues: []\n", 5, nil, "second"},
@@ -155,10 +214,10 @@ func TestBadFiles(t *testing.T) {
 		{"deep", one("    deliver: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n"), 4, nil, "deeper"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			specs, err := config.Parse("q.yaml", []byte(c.yaml), refuse)
+			file, err := config.Parse("q.yaml", []byte(c.yaml), refuse)
 			var e *config.Error
-			if !errors.As(err, &e) || specs != nil {
-				t.Fatalf("got %v, %v", specs, err)
+			if !errors.As(err, &e) || file.Rules != nil || file.Queues != nil {
+				t.Fatalf("got %+v, %v", file, err)
 			}
 			if c.line != nil && e.Line != c.line || c.field != nil && e.Field != c.field || !strings.Contains(e.Reason, c.reason) {
 				t.Errorf("line %d, field %q, reason %q; want %v, %v, %q", e.Line, e.Field, e.Reason, c.line, c.field, c.reason)
@@ -170,10 +229,14 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// All faulty queues are told at once.
+// All faulty rules and queues are told at once, up to a bound.
 func TestAllFaults(t *testing.T) {
-	_, err := config.Parse("q.yaml", []byte("queues:\n- {name: a, rate: x}\n- {name: b, rate: 1/s}\n- {name: c, rate: 1/s, capacity: 0}\n"), nil)
-	if err == nil || !strings.Contains(err.Error(), "q.yaml:2:13: queues[0].rate:") || !strings.Contains(err.Error(), "q.yaml:4:24: queues[2].capacity:") {
+	_, err := config.Parse("q.yaml", []byte("queues:\n- {name: a, rate: x}\n- {name: b, rate: 1/s}\n- {name: c, rate: 1/s, capacity: 0}\nrules:\n- {name: d, algorithm: gap}\n"), nil)
+	if err == nil || !strings.Contains(err.Error(), "q.yaml:6:3: rules[0].period:") || !strings.Contains(err.Error(), "q.yaml:2:13: queues[0].rate:") || !strings.Contains(err.Error(), "q.yaml:4:24: queues[2].capacity:") {
+		t.Errorf("got %v", err)
+	}
+	_, err = config.Parse("q.yaml", []byte("queues:\n"+strings.Repeat("- {rate: 1/s}\n", 15)+"rules:\n"+strings.Repeat("- {name: d, algorithm: gap}\n", 15)), nil)
+	if err == nil || strings.Count(err.Error(), "\n") != 20 || !strings.HasSuffix(err.Error(), "and perhaps more") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -184,8 +247,8 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(path, []byte(whole), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if specs, err := config.Load(path, nil); err != nil || len(specs) != 2 {
-		t.Errorf("%v, %v", specs, err)
+	if f, err := config.Load(path, nil); err != nil || len(f.Queues) != 2 {
+		t.Errorf("%+v, %v", f, err)
 	}
 	if _, err := config.Load(filepath.Join(dir, "none.yaml"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
