@@ -12,18 +12,18 @@ local function ruling(rules_text, bounds, first, count)
   bounds = bounds_of(bounds)
   local by_key, tallies, jobs = {}, {}, {}
   for i = first, first + 3 * count - 1, 3 do
-    local text, job = ARGV[i + 2], {}
-    job.unaskable = text == '!'
+    local text = ARGV[i + 2]
+    local job = { unaskable = text == '!', asked = false }
     for at = 1, job.unaskable and 0 or #text, ASK_BYTES do
       local rule, bound, digest = unpack_(ASK, text, at)
       local key = numbers[rule] .. digest
       local s = by_key[key]
       if not s then
-        s = { key = key, l = bounds[bound] }
+        s = { key = key, l = bounds[bound], us = 0, rest = 0, settled = false, changed = false } -- in one piece: a table that grows costs more
         by_key[key] = s
         tallies[#tallies + 1] = s
       end
-      job[#job + 1] = { s = s, action = actions[rule] }
+      job[#job + 1] = { s = s, action = actions[rule], allowed = false, remaining = 0, retry = 0, reset = 0, us = 0, rest = 0 }
     end
     jobs[i] = job
   end
@@ -35,7 +35,8 @@ end
 local function judge(job, cost)
   local wait, defers = nil, true
   for _, a in ipairs(job) do
-    a.allowed, a.remaining, a.retry, a.reset, a.us, a.rest = a.s.l.kind.ask(a.s.l, a.s, cost)
+    local s = a.s
+    a.allowed, a.remaining, a.retry, a.reset, a.us, a.rest = s.l.kind.ask(s.l, s, cost)
     if not a.allowed and a.action ~= 's' then
       wait, defers = max(wait or 0, a.retry), defers and a.action == 'd'
     end

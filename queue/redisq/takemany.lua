@@ -8,7 +8,7 @@ local function ask_many(prefix, bounds, questions)
     at = at + QUESTION_BYTES
     local s = by_key[digest]
     if not s and op ~= NOTHING then
-      s = { key = prefix .. digest, l = bounds[bound] }
+      s = { key = prefix .. digest, l = bounds[bound], us = 0, rest = 0, settled = false, changed = false }
       by_key[digest] = s
       tallies[#tallies + 1] = s
     end
