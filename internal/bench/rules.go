@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,7 @@ func ruleTake(n int, count int64) Figure {
 				}),
 				Floor: timed(func(ctx context.Context) error {
 					err := minimalTake.Run(ctx, client, []string{ruleKey()}, "12345678901").Err()
-					if err == redis.Nil {
+					if errors.Is(err, redis.Nil) {
 						err = nil
 					}
 					return err

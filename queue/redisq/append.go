@@ -2,6 +2,7 @@ package redisq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -127,7 +128,7 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, de
 	})
 	for _, p := range parts {
 		for _, at := range p.at {
-			if answers[at].Err == errStale {
+			if errors.Is(answers[at].Err, errStale) {
 				stale = append(stale, at)
 			}
 		}

@@ -90,7 +90,7 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 	failed := 0
 	for k, a := range got {
 		item := &items[k]
-		if a.Err == errStale {
+		if errors.Is(a.Err, errStale) {
 			stale = append(stale, open[k])
 			continue
 		}

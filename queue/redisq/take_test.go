@@ -27,7 +27,9 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 	switch a {
 	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
 		return []queue.Bound{
-			{Rate: leaky.PerSecond(14), Burst: 5}, {Rate: rate(7, 3*time.Second), Burst: 1}, {Rate: rate(999_999_937, 86_399*time.Second), Burst: 1_000_000},
+			{Rate: leaky.PerSecond(14), Burst: 5},
+			{Rate: rate(7, 3*time.Second), Burst: 1},
+			{Rate: rate(999_999_937, 86_399*time.Second), Burst: 1_000_000},
 			{Rate: rate(3, 5*time.Hour), Burst: 3},
 		}
 	case leaky.AlgorithmGap:
