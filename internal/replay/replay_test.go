@@ -106,12 +106,15 @@ func TestLate(t *testing.T) {
 		if i == Window-1 {
 			b.WriteString(line("10.0.0.2", "00:00:00")) // Window-1 lines after those of its second at most
 		}
+		if i == 2*Window+10 { // more lines are read already than are put in order at a time
+			b.WriteString(line("10.0.0.2", time.Unix(int64(i-Window+20)/8, 0).UTC().Format("15:04:05")))
+		}
 		if i == 4*Window-1 {
 			b.WriteString(line("10.0.0.3", "00:00:00"))
 		}
 	}
 	r := replayed(t, Options{Rules: rules(t, "fixed_window limit=8 period=1s")}, b.String())
-	if r.Late != 1 || r.Requests != 4*Window+2 || r.Rules[0].Refused != 0 {
+	if r.Late != 1 || r.Requests != 4*Window+3 || r.Rules[0].Refused != 0 {
 		t.Errorf("%d late, %d requests, %d refused", r.Late, r.Requests, r.Rules[0].Refused)
 	}
 	if r.From.Unix()%86400 != 0 || r.Came[0].Asked != 9 {
@@ -379,7 +382,7 @@ func TestSpread(t *testing.T) {
 
 // TestForgotten: the states of keys that are not seen again are forgotten, and what was counted of them is not.
 func TestForgotten(t *testing.T) {
-	p, err := newPlay(&Options{Rules: rules(t, "meter rate=5/s burst=10")})
+	p, err := newPlay(&Options{Rules: rules(t, "meter rate=5/s burst=10", "meter rate=1/s burst=1000")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -387,12 +390,19 @@ func TestForgotten(t *testing.T) {
 	for i := range n {
 		r := request{at: leaky.Instant(i) * 1000, cost: 1}
 		r.keys[0] = p.rings[0].number([]byte(fmt.Sprint(i)))
+		if i == 0 {
+			r.cost = 1000
+		}
 		p.take(r)
+	}
+	p.take(request{at: leaky.Instant(n) * 1000, cost: 1000}) // the first key again
+	if got := p.trials[1].refused; got != 1 {
+		t.Errorf("%d refused of a key that had used up its burst 100 s ago, of which 1000 s are owed", got)
 	}
 	if live := p.trials[0].live; live > 10_000 {
 		t.Errorf("%d states are kept", live)
 	}
-	if o := p.trials[0].outcome(p.rings[0], 0); o.Keys != n || o.Requests != n || o.Refused != 0 {
+	if o := p.trials[0].outcome(p.rings[0], 0); o.Keys != n || o.Requests != n+1 || o.Refused != 2 || o.Never != 2 { // they cost more than 10
 		t.Errorf("%+v", o)
 	}
 }
