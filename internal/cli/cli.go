@@ -61,7 +61,7 @@ type queueCmd struct {
 	Ls       lsCmd       `cmd:"" help:"List queues."`
 	Info     infoCmd     `cmd:"" help:"Tell all about one queue."`
 	Set      setCmd      `cmd:"" help:"Change settings of a queue, or make it."`
-	Apply    applyCmd    `cmd:"" help:"Bring queues in line with a file, and show what changed."`
+	Apply    applyCmd    `cmd:"" help:"Bring queues, and the rules beside them, in line with a file, and show what changed."`
 	Pause    pauseCmd    `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
 	Resume   resumeCmd   `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
 	Log      logCmd      `cmd:"" help:"Tell what was done to a queue, and by whom."`

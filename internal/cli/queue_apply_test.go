@@ -207,7 +207,7 @@ func TestPruneLeavesWhatChanged(t *testing.T) {
 	for _, name := range []string{"filled", "parent", "changed", "gone"} {
 		put(name, "1/h")
 	}
-	c := &applyCmd{Prune: true, Yes: true}
+	c := &applyCmd{applyFlags: applyFlags{Prune: true, Yes: true}}
 	list, err := c.surplus(r, api, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestPruneLeavesWhatChanged(t *testing.T) {
 	want := map[string]string{
 		"filled":  "filled is not in the file, holds jobs by now, and was left alone",
 		"parent":  "parent is not in the file, has children that stay, and was left alone",
-		"changed": "the queue has changed",
+		"changed": "it has changed since it was read",
 		"gone":    "gone removed",
 	}
 	for i := range list {

@@ -10,17 +10,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What becomes of a queue that is not in the file.
+// What becomes of a rule or queue that is not in the file.
 const (
 	actionRemoved = "removed"
 	actionLeft    = "left"
 )
 
-// surplus is what is known of a queue that is not in the file.
+// surplus is what is known of a queue that is not in the file, or of a rule, which holds nothing.
 type surplus struct {
 	Held     int64 `json:"held"`
 	Deferred int64 `json:"deferred"`
-	// Reason is why it is left, as the server would say: not_empty or has_children.
+	// AskedBy are the queues that ask a rule.
+	AskedBy []string `json:"asked_by,omitempty"`
+	// Reason is why it is left, as the server would say: not_empty, has_children or rule_in_use.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -14,6 +14,7 @@ import (
 type ruleCmd struct {
 	Ls     ruleLsCmd     `cmd:"" help:"List rules."`
 	Info   ruleInfoCmd   `cmd:"" help:"Tell all about one rule."`
+	Apply  ruleApplyCmd  `cmd:"" help:"Bring rules in line with a file, and show what changed."`
 	Take   ruleTakeCmd   `cmd:"" help:"Ask a rule, and take if it allows."`
 	Peek   rulePeekCmd   `cmd:"" help:"Ask what a rule would say. Nothing is taken."`
 	Refund ruleRefundCmd `cmd:"" help:"Give back what was taken and not used."`
