@@ -71,7 +71,7 @@ func apply[T any](ctx context.Context, k kind[T], items []T, log *slog.Logger) (
 		_, err := k.put(ctx, items[i], 0)
 		if err == nil {
 			found.Created = append(found.Created, name)
-			log.Info(k.word+" created from the file", k.word, name)
+			log.Info("created from the file", k.word, name)
 			continue
 		}
 		if !errors.Is(err, queue.ErrRevision) {
@@ -93,7 +93,7 @@ func apply[T any](ctx context.Context, k kind[T], items []T, log *slog.Logger) (
 			continue
 		}
 		found.Drifted[name] = fields
-		log.Warn(k.word+" differs from the file and was left as it is; penstock "+k.word+" apply changes it", k.word, name, "fields", fields, "revision", revision)
+		log.Warn("differs from the file and was left as it is", k.word, name, "fields", fields, "revision", revision, "to_change", "penstock "+k.word+" apply")
 	}
 	return found, nil
 }

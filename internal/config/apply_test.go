@@ -90,7 +90,7 @@ func TestApplyRules(t *testing.T) {
 	if err != nil || a.Rules.Same != 1 || a.Queues.Same != 1 || !reflect.DeepEqual(a.Rules.Drifted, map[string][]string{"mail.otp": {"limit", "overrides"}}) {
 		t.Fatalf("drift: %+v, %v", a, err)
 	}
-	if !strings.Contains(out.String(), "rule differs from the file") || !strings.Contains(out.String(), "penstock rule apply") || !strings.Contains(out.String(), "rule=mail.otp") {
+	if !strings.Contains(out.String(), "differs from the file") || !strings.Contains(out.String(), "penstock rule apply") || !strings.Contains(out.String(), "rule=mail.otp") {
 		t.Errorf("logged %s", out.String())
 	}
 	if after, err := engine.Rule(ctx, "mail.otp"); err != nil || !reflect.DeepEqual(after, before) {

@@ -89,7 +89,7 @@ func (b *bench) sequel(put string) {
 	i, l := b.info("q"), b.lines["q"]
 	rate, causes := i.Rate.PerSecond(), []string{}
 	for _, a := range i.Adaptions {
-		causes = append(causes, string(a.Cause))
+		causes = append(causes, a.Cause)
 	}
 	want := map[string][]string{
 		"goes on": {"throttled"}, "burst": {"throttled"}, "begins anew": {"put", "throttled"}, "adapts no more": {},

@@ -36,7 +36,10 @@ func bounds(a leaky.Algorithm) []queue.Bound {
 		return []queue.Bound{{Period: d(100 * time.Millisecond)}, {Period: d(7 * time.Hour)}}
 	case leaky.AlgorithmSlidingLog:
 		return []queue.Bound{
-			{Limit: 5, Period: d(time.Second)}, {Limit: 100, Period: d(10 * time.Second)}, {Limit: 200, Period: d(time.Second)}, {Limit: 1_000_000_000, Period: d(time.Hour), Resolution: d(time.Second)},
+			{Limit: 5, Period: d(time.Second)},
+			{Limit: 100, Period: d(10 * time.Second)},
+			{Limit: 200, Period: d(time.Second)},
+			{Limit: 1_000_000_000, Period: d(time.Hour), Resolution: d(time.Second)},
 			{Limit: 40, Period: d(time.Second), Resolution: d(70 * time.Millisecond)},
 		}
 	case leaky.AlgorithmConcurrency:
