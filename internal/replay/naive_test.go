@@ -26,7 +26,7 @@ type asked struct {
 // TestNaive holds a replay against one that reads lines by a regular expression, sorts all, keeps all, and looks at every window.
 func TestNaive(t *testing.T) {
 	for seed := range uint64(6) {
-		log := randomLog(rand.New(rand.NewPCG(seed, 7)), 800)
+		log := randomLog(rand.New(rand.NewPCG(seed, 7)), 400)
 		for _, text := range []string{
 			"meter rate=2/s burst=3", "token_bucket rate=90/m burst=20", "fixed_window limit=20 period=10s", "sliding_log limit=15 period=10s",
 			"sliding_counter limit=30 period=1m", "gap period=2s", "concurrency limit=5 ttl=7s",
