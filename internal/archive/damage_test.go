@@ -3,8 +3,11 @@ package archive_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,7 +23,8 @@ func smallFile(t *testing.T) []byte {
 	t.Helper()
 	e, clock := newStore(t)
 	put(t, e, "a", "14/s")
-	put(t, e, "b", "unlimited")
+	putRule(t, e, "b.otp", 1000)
+	put(t, e, "b", "unlimited", func(s *queue.Spec) { s.Rules = []string{"b.otp"} })
 	j := job("a", 1)
 	j.Lane, j.Priority, j.Headers = "tenant", 3, map[string]string{"X-A": "1"}
 	later := job("a", 2)
@@ -83,7 +87,7 @@ func TestOtherFiles(t *testing.T) {
 		{"", "empty"},
 		{"\n", "not a file that penstock export wrote"},
 		{`{"id": "order-7", "payload": 1}` + "\n", "not a file that penstock export wrote"},
-		{strings.Replace(file, `"format":1`, `"format":2,"new":true`, 1), "format 2"},
+		{strings.Replace(file, `"format":2`, `"format":3,"new":true`, 1), "format 3"},
 		{strings.Repeat("x", 5<<20) + "\n", "longer"},
 	} {
 		_, err := archive.Verify(t.Context(), strings.NewReader(c.text))
@@ -150,10 +154,10 @@ func TestImportRefuses(t *testing.T) {
 	after, _ := export(t, target, archive.ExportOptions{})
 	same(t, "the store", essence(after), essence(before))
 	var standing []string
-	if err := f.Compare(t.Context(), target, func(s archive.Standing) { standing = append(standing, s.Queue+" "+s.Is) }); err != nil {
+	if err := f.Compare(t.Context(), target, func(s archive.Standing) { standing = append(standing, s.Name()+" "+s.Is) }); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"a new", "b holds 1 jobs"}; !slices.Equal(standing, want) {
+	if want := []string{"rule b.otp new", "a new", "b holds 1 jobs"}; !slices.Equal(standing, want) {
 		t.Errorf("compared: %q, want %q", standing, want)
 	}
 
@@ -168,4 +172,103 @@ func TestImportRefuses(t *testing.T) {
 	importInto(t, target, file)
 	again, _ := export(t, target, archive.ExportOptions{})
 	same(t, "the store", essence(again), essence(file))
+}
+
+// A rule with other settings is in the way, one that is the same is not. What was taken is not carried.
+func TestImportOfRules(t *testing.T) {
+	source, _ := newStore(t)
+	putRule(t, source, "b.otp", 2)
+	putRule(t, source, "free", 3)
+	put(t, source, "b", "unlimited", func(s *queue.Spec) { s.Rules = []string{"b.otp"} })
+	add(t, source, job("b", 1), job("b", 2))
+	file, n := export(t, source, archive.ExportOptions{})
+	if n.Rules != 2 {
+		t.Errorf("exported %+v", n)
+	}
+	target, _ := newStore(t)
+	putRule(t, target, "free", 4)
+	_, err := verify(t, file).Import(t.Context(), target, archive.ImportOptions{})
+	wantError(t, err, "rule free is there with other settings", "rule rm", "Nothing was changed")
+	if rules, err := target.ListRules(t.Context(), "", 10); err != nil || len(rules) != 1 {
+		t.Errorf("%+v, %v", rules, err)
+	}
+	if err := target.DeleteRule(t.Context(), "free", queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	putRule(t, target, "b.otp", 2)
+	for range 2 {
+		if n := importInto(t, target, file); n.Rules != 2 || !n.Whole() {
+			t.Errorf("imported %+v", n)
+		}
+	}
+	i, err := target.Rule(t.Context(), "b.otp")
+	if err != nil || !slices.Equal(i.Queues, []string{"b"}) {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if got, err := target.Take(t.Context(), "b.otp", []queue.Take{{Op: queue.TakePeek, Cost: 2}}); err != nil || !got[0].Allowed {
+		t.Errorf("what was taken: %+v, %v", got, err)
+	}
+}
+
+// A rule that is made and named while a store in use is exported comes before its queue.
+func TestRuleMadeMeanwhile(t *testing.T) {
+	e, _ := newStore(t)
+	putRule(t, e, "b.otp", 2)
+	put(t, e, "b", "unlimited", func(s *queue.Spec) { s.Rules = []string{"b.otp"} })
+	file, n := export(t, lateRules{e}, archive.ExportOptions{Live: true})
+	if n.Rules != 1 {
+		t.Errorf("exported %+v", n)
+	}
+	target, _ := newStore(t)
+	importInto(t, target, file)
+	_, err := archive.Export(t.Context(), lateRules{e}, &bytes.Buffer{}, archive.ExportOptions{})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// lateRules is a store that lists no rule yet.
+type lateRules struct{ engine }
+
+func (lateRules) ListRules(context.Context, string, int) ([]queue.RuleInfo, error) { return nil, nil }
+
+// A file whose queue names a rule that is not in it is none, and one of format 1 has none.
+func TestRulesOfFile(t *testing.T) {
+	lines := strings.SplitAfter(string(smallFile(t)), "\n")
+	lines = lines[:len(lines)-1]
+	if !strings.HasPrefix(lines[1], `{"rule":{`) {
+		t.Fatalf("line 2 is %s", lines[1])
+	}
+	without := slices.Concat(lines[:1], lines[2:])
+	_, err := archive.Verify(t.Context(), strings.NewReader(summed(without, `"rules":1`, `"rules":0`)))
+	wantError(t, err, "queue b names the rule b.otp")
+	_, err = archive.Verify(t.Context(), strings.NewReader(summed(lines, `"rules":1`, `"rules":2`)))
+	wantError(t, err, "does not sum up")
+	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, lines[1]), `"rules":1`, `"rules":2`)))
+	wantError(t, err, "there twice")
+	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, strings.Replace(lines[1], `"limit":1000`, `"limit":0`, 1)), `"rules":1`, `"rules":2`)))
+	wantError(t, err, "limit")
+
+	old := slices.Clone(without)
+	old[0] = strings.Replace(old[0], `"format":2`, `"format":1`, 1)
+	for i := range old {
+		old[i] = strings.Replace(old[i], `"rules":["b.otp"]`, `"rules":[]`, 1)
+	}
+	text := summed(old, `"rules":1,`, "")
+	f, err := archive.Verify(t.Context(), strings.NewReader(text))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	target, _ := newStore(t)
+	if n, err := f.Import(t.Context(), target, archive.ImportOptions{}); err != nil || n.Queues != 2 || n.Rules != 0 {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+// summed are lines with a trailer that agrees with them, in which one thing is replaced.
+func summed(lines []string, old, replaced string) string {
+	body := strings.Join(lines[:len(lines)-1], "")
+	trailer := strings.Replace(lines[len(lines)-1], old, replaced, 1)
+	trailer = regexp.MustCompile(`"sha256":"[0-9a-f]*"`).ReplaceAllString(trailer, fmt.Sprintf(`"sha256":"%x"`, sha256.Sum256([]byte(body))))
+	return body + regexp.MustCompile(`"lines":\d+`).ReplaceAllString(trailer, fmt.Sprintf(`"lines":%d`, len(lines)-1))
 }

@@ -71,7 +71,7 @@ func verify(t testing.TB, file []byte) *archive.File {
 	return f
 }
 
-func importInto(t testing.TB, s queue.Mover, file []byte) archive.Imported {
+func importInto(t testing.TB, s archive.Target, file []byte) archive.Imported {
 	t.Helper()
 	n, err := verify(t, file).Import(t.Context(), s, archive.ImportOptions{})
 	if err != nil {
@@ -91,6 +91,17 @@ func put(t testing.TB, e queue.Engine, name, rate string, change ...func(*queue.
 		c(&s)
 	}
 	if _, err := e.Put(t.Context(), s, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func putRule(t testing.TB, e queue.Engine, name string, limit int64, change ...func(*queue.Rule)) {
+	t.Helper()
+	r := queue.Rule{Name: name, Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Hour)}}
+	for _, c := range change {
+		c(&r)
+	}
+	if _, err := e.PutRule(t.Context(), r, 0); err != nil {
 		t.Fatal(err)
 	}
 }

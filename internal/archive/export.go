@@ -20,9 +20,17 @@ import (
 
 // Store is what is exported and imported.
 type Store interface {
-	queue.Mover
+	Target
 	List(ctx context.Context, after string, limit int) ([]queue.Info, error)
+	ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error)
 	Drainers(ctx context.Context) ([]queue.Drainer, error)
+}
+
+// Target is what a file is put into.
+type Target interface {
+	queue.Mover
+	Rule(ctx context.Context, name string) (queue.RuleInfo, error)
+	PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error)
 }
 
 // ExportOptions say what is exported. Header's Format, At and Live are filled in.
@@ -39,6 +47,7 @@ type ExportOptions struct {
 
 // Exported sums up an export.
 type Exported struct {
+	Rules    int64 `json:"rules"`
 	Queues   int64 `json:"queues"`
 	Jobs     Jobs  `json:"jobs"`
 	Deferred int64 `json:"deferred_left_behind"`
@@ -53,11 +62,11 @@ func (e *Refused) Error() string { return e.Why }
 // errInUse ends an export at whose end the store was another one than at its beginning.
 var errInUse = errors.New("the store was changed while it was exported, so the file is of no use and has no end: stop every ingress and drainer, or say --live for an export as of about now")
 
-const listed = 200 // queues a page
+const listed = 200 // queues, or rules, a page
 
 // Export writes a store to w.
 func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exported, error) {
-	e := &exporter{store: s, opts: o, out: bufio.NewWriterSize(w, 1<<16), sum: sha256.New()}
+	e := &exporter{store: s, opts: o, out: bufio.NewWriterSize(w, 1<<16), sum: sha256.New(), rules: map[string]bool{}}
 	if err := e.mayBegin(ctx); err != nil {
 		return e.done, err
 	}
@@ -65,7 +74,19 @@ func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exporte
 	o.Header.Format, o.Header.At, o.Header.Live = Format, time.Now().UTC().Truncate(time.Second), o.Live
 	err := e.write(&line{Header: &o.Header})
 	if err == nil {
+		err = e.eachRule(ctx, func(i *queue.RuleInfo) error {
+			traceRule(before, i)
+			return e.rule(i)
+		})
+	}
+	if err == nil {
 		err = e.eachQueue(ctx, func(i *queue.Info) error { return e.queue(ctx, i.Spec.Name, before) })
+	}
+	if err == nil && !o.Live {
+		err = e.eachRule(ctx, func(i *queue.RuleInfo) error {
+			traceRule(after, i)
+			return nil
+		})
 	}
 	if err == nil && !o.Live {
 		err = e.eachQueue(ctx, func(i *queue.Info) error {
@@ -80,7 +101,7 @@ func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exporte
 	case !o.Live && before.Sum64() != after.Sum64():
 		return e.done, errInUse
 	}
-	t := &Trailer{Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines, SHA256: hex.EncodeToString(e.sum.Sum(nil))}
+	t := &Trailer{Rules: e.done.Rules, Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines, SHA256: hex.EncodeToString(e.sum.Sum(nil))}
 	if err := e.write(&line{Trailer: t}); err != nil {
 		return e.done, err
 	}
@@ -93,6 +114,7 @@ type exporter struct {
 	out   *bufio.Writer
 	sum   hash.Hash
 	lines int64
+	rules map[string]bool // that are written
 	done  Exported
 }
 
@@ -109,6 +131,56 @@ func (e *exporter) writeText(text []byte) error {
 	_, _ = e.sum.Write(text) // a hash does not fail
 	_, err := e.out.Write(text)
 	return err
+}
+
+func (e *exporter) eachRule(ctx context.Context, do func(*queue.RuleInfo) error) error {
+	for after := ""; ; {
+		page, err := e.store.ListRules(ctx, after, listed)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := do(&page[i]); err != nil {
+				return fmt.Errorf("rule %s: %w", page[i].Name, err)
+			}
+		}
+		if len(page) < listed {
+			return nil
+		}
+		after = page[len(page)-1].Name
+	}
+}
+
+// rule writes a rule. What an import would not take is told here, where it can still be changed.
+func (e *exporter) rule(i *queue.RuleInfo) error {
+	text, err := queue.EncodeRule(i.Rule)
+	if err == nil {
+		_, err = ruleOf(text)
+	}
+	if err != nil {
+		return err
+	}
+	e.rules[i.Name] = true
+	e.done.Rules++
+	return e.write(&line{Rule: text})
+}
+
+// asked writes the rules of its group that a queue names and that were made after the rules were read. A rule of another
+// group need not be there.
+func (e *exporter) asked(ctx context.Context, s *queue.Spec) error {
+	for _, name := range queue.RuleNames(s.Name, nil, s.Rules) {
+		if e.rules[name] {
+			continue
+		}
+		i, err := e.store.Rule(ctx, name)
+		if err == nil {
+			err = e.rule(&i)
+		}
+		if err != nil {
+			return fmt.Errorf("rule %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (e *exporter) eachQueue(ctx context.Context, do func(*queue.Info) error) error {
@@ -218,6 +290,9 @@ func (e *exporter) queue(ctx context.Context, name string, seen *xxhash.Digest) 
 		return &Refused{fmt.Sprintf("import %s into %s is not finished: repeat it, or remove the queue", q.Import, name)}
 	}
 	trace(seen, &q)
+	if err := e.asked(ctx, &q.Spec); err != nil {
+		return err
+	}
 	head, err := queueToLine(&q)
 	if err != nil {
 		return err
@@ -294,6 +369,10 @@ func jobText(m *queue.MovedJob, name string) ([]byte, error) {
 // trace is of all about a queue that stands still while nobody uses it.
 func trace(d *xxhash.Digest, q *queue.MovedQueue) {
 	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Pause.On(), q.Turn, q.Held, q.Counts)
+}
+
+func traceRule(d *xxhash.Digest, i *queue.RuleInfo) {
+	_, _ = fmt.Fprintf(d, "%s %d\n", i.Name, i.Revision)
 }
 
 // some names a few of many.

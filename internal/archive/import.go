@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 // Imported sums up an import.
 type Imported struct {
+	Rules  int64 `json:"rules"`
 	Queues int64 `json:"queues"`
 	Jobs   Jobs  `json:"jobs"` // of the file: all that follow together
 	// What became of them.
@@ -30,21 +32,38 @@ type ImportOptions struct {
 	Left func(queue, id string, o queue.ImportOutcome)
 }
 
-// Standing is what there is in the store of a queue of the file.
+// Standing is what there is in the store of a rule or a queue of the file.
 type Standing struct {
-	Queue string `json:"queue"`
+	Rule  string `json:"rule,omitempty"`
+	Queue string `json:"queue,omitempty"`
 	// Jobs are those of the file, Present is how many are in the store, dead ones too.
 	Jobs    int64 `json:"jobs"`
 	Present int64 `json:"present"`
-	// Is: new, ready, begun (this import was broken off), done (it was finished), or why it is in the way.
+	// Is: new, ready, begun (this import was broken off), done (it was finished), or why it is in the way. A rule
+	// is new, ready or in the way.
 	Is   string `json:"is"`
 	Bars bool   `json:"bars,omitzero"` // nothing can be imported for its sake
 }
 
-// Compare says of each queue of the file what there is in the store.
-func (f *File) Compare(ctx context.Context, s queue.Mover, do func(Standing)) error {
+// Name is how it is called where both are told of.
+func (s *Standing) Name() string {
+	if s.Rule != "" {
+		return "rule " + s.Rule
+	}
+	return s.Queue
+}
+
+// Compare says of each rule and queue of the file what there is in the store.
+func (f *File) Compare(ctx context.Context, s Target, do func(Standing)) error {
 	var now Standing
 	return f.heads(ctx, func(_ int64, l *line) error {
+		if l.Rule != nil {
+			st, err := compareRule(ctx, s, l.Rule)
+			if err == nil {
+				do(st)
+			}
+			return err
+		}
 		if l.End != nil {
 			now.Jobs = l.End.Jobs.Sum()
 			do(now)
@@ -59,7 +78,37 @@ func (f *File) Compare(ctx context.Context, s queue.Mover, do func(Standing)) er
 	})
 }
 
-func (f *File) compare(ctx context.Context, s queue.Mover, spec *queue.Spec) (Standing, error) {
+func compareRule(ctx context.Context, s Target, text []byte) (Standing, error) {
+	r, err := ruleOf(text)
+	st := Standing{Rule: r.Name, Is: "ready"}
+	if err != nil {
+		return st, err
+	}
+	there, err := s.Rule(ctx, r.Name)
+	if errors.Is(err, queue.ErrUnknownRule) {
+		st.Is = "new"
+		return st, nil
+	}
+	if err != nil {
+		return st, err
+	}
+	same, err := sameRule(r, there.Rule)
+	if !same {
+		st.Is, st.Bars = "is there with other settings", true
+	}
+	return st, err
+}
+
+func sameRule(a, b queue.Rule) (bool, error) {
+	x, err := queue.EncodeRule(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := queue.EncodeRule(b)
+	return bytes.Equal(x, y), err
+}
+
+func (f *File) compare(ctx context.Context, s Target, spec *queue.Spec) (Standing, error) {
 	st := Standing{Queue: spec.Name}
 	there, err := s.ExportQueue(ctx, spec.Name)
 	if errors.Is(err, queue.ErrUnknownQueue) {
@@ -88,18 +137,18 @@ func (f *File) compare(ctx context.Context, s queue.Mover, spec *queue.Spec) (St
 }
 
 // Import puts the file into a store. It may be repeated: what is in is passed.
-func (f *File) Import(ctx context.Context, s queue.Mover, o ImportOptions) (Imported, error) {
+func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported, error) {
 	var bars []string
 	err := f.Compare(ctx, s, func(st Standing) {
 		if st.Bars {
-			bars = append(bars, fmt.Sprintf("%s %s", st.Queue, st.Is))
+			bars = append(bars, fmt.Sprintf("%s %s", st.Name(), st.Is))
 		}
 	})
 	if err == nil && len(bars) > 0 {
-		err = &Refused{fmt.Sprintf("queues are in the way: %s; remove them (penstock queue rm), or import into another store. Nothing was changed", some(bars))}
+		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; remove them (penstock queue rm, rule rm), or import into another store. Nothing was changed", some(bars))}
 	}
 	i := &importer{File: f, store: s, opts: o}
-	i.done.Jobs, i.done.Queues = f.Trailer.Jobs, f.Trailer.Queues
+	i.done.Jobs, i.done.Queues, i.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules
 	if err == nil {
 		err = f.each(ctx, func(_ int64, l *line) error { return i.line(ctx, l) })
 	}
@@ -115,7 +164,7 @@ func (f *File) Import(ctx context.Context, s queue.Mover, o ImportOptions) (Impo
 
 type importer struct {
 	*File
-	store queue.Mover
+	store Target
 	opts  ImportOptions
 	at    queue.MovedQueue // that is being filled
 	over  bool             // it was finished before
@@ -126,6 +175,8 @@ type importer struct {
 
 func (i *importer) line(ctx context.Context, l *line) (err error) {
 	switch {
+	case l.Rule != nil:
+		return i.rule(ctx, l.Rule)
 	case l.Queue != nil:
 		if i.at, err = l.Queue.queue(); err == nil {
 			i.over, err = i.store.OpenImport(ctx, i.at, i.Mark)
@@ -184,7 +235,27 @@ func (i *importer) flush(ctx context.Context) error {
 	return nil
 }
 
+// rule makes a rule. One that is there by now must be the same: the queues were asked by this one.
+func (i *importer) rule(ctx context.Context, text []byte) error {
+	r, err := ruleOf(text)
+	if err != nil {
+		return err
+	}
+	_, err = i.store.PutRule(ctx, r, 0)
+	if !errors.Is(err, queue.ErrRevision) {
+		return err
+	}
+	st, err := compareRule(ctx, i.store, text)
+	if err == nil && st.Is != "ready" {
+		err = fmt.Errorf("rule %s was changed meanwhile: repeat the import", r.Name)
+	}
+	return err
+}
+
 func (i *importer) close(ctx context.Context, l *line) (err error) {
+	if l.Rule != nil {
+		return nil
+	}
 	if l.Queue != nil {
 		i.at, err = l.Queue.queue()
 		return err

@@ -14,16 +14,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Format is the version of the file that this package writes, and the newest that it reads.
-const Format = 1
+// Format is the version of the file that this package writes, and the newest that it reads. Files of format 1 have no
+// rules, and are the same otherwise.
+const Format = 2
 
 // line is one line of the file; one of its fields is there.
 type line struct {
-	Header  *Header    `json:"penstock_export,omitempty"`
-	Queue   *queueLine `json:"queue,omitempty"`
-	Job     *jobLine   `json:"job,omitempty"`
-	End     *endLine   `json:"end,omitempty"`
-	Trailer *Trailer   `json:"trailer,omitempty"`
+	Header *Header `json:"penstock_export,omitempty"`
+	// Rule is as queue.EncodeRule says it.
+	Rule    jsontext.Value `json:"rule,omitzero"`
+	Queue   *queueLine     `json:"queue,omitempty"`
+	Job     *jobLine       `json:"job,omitempty"`
+	End     *endLine       `json:"end,omitempty"`
+	Trailer *Trailer       `json:"trailer,omitempty"`
 }
 
 // Header begins the file.
@@ -89,6 +92,7 @@ func (j Jobs) String() string {
 
 // Trailer ends the file.
 type Trailer struct {
+	Rules  int64 `json:"rules"`
 	Queues int64 `json:"queues"`
 	Jobs   Jobs  `json:"jobs"`
 	Lines  int64 `json:"lines"` // before it
@@ -184,15 +188,24 @@ func decode(text []byte) (l line, err error) {
 		return l, err
 	}
 	n := 0
-	for _, there := range []bool{l.Header != nil, l.Queue != nil, l.Job != nil, l.End != nil, l.Trailer != nil} {
+	for _, there := range []bool{l.Header != nil, l.Rule != nil, l.Queue != nil, l.Job != nil, l.End != nil, l.Trailer != nil} {
 		if there {
 			n++
 		}
 	}
 	if n != 1 {
-		return l, fmt.Errorf("it has %d of penstock_export, queue, job, end and trailer", n)
+		return l, fmt.Errorf("it has %d of penstock_export, rule, queue, job, end and trailer", n)
 	}
 	return l, nil
+}
+
+// ruleOf reads the line of a rule.
+func ruleOf(text jsontext.Value) (queue.Rule, error) {
+	r, err := queue.ParseRule(text)
+	if err == nil {
+		err = queue.ValidateRuleName(r.Name)
+	}
+	return r, err
 }
 
 func queueToLine(q *queue.MovedQueue) (*queueLine, error) {

@@ -17,7 +17,7 @@ import (
 )
 
 // busyStore fills a store with about n jobs of all states: a plain queue, one with lanes, priorities and schedules, one that is ordered,
-// one that is paused, one that holds nothing.
+// one that is paused, one that holds nothing, some that name rules.
 func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	t.Helper()
 	put(t, e, "plain", "500/s", func(s *queue.Spec) { s.Retention.For = queue.Duration(time.Hour) })
@@ -28,7 +28,12 @@ func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	put(t, e, "ordered", "100/s", func(s *queue.Spec) { s.Ordered = true })
 	put(t, e, "paused", "14/s")
 	put(t, e, "idle", "unlimited")
+	putRule(t, e, "ses.all", 1_000_000_000, func(r *queue.Rule) { r.Action, r.Away = queue.Defer, queue.AwayShare })
+	putRule(t, e, "calls", 5, func(r *queue.Rule) {
+		r.Key, r.Overrides = "{lane}", map[string]queue.Bound{"tenant \u00e9 {}": {Limit: 7, Period: queue.Duration(time.Minute)}}
+	})
 	put(t, e, "ses", "200/s", func(s *queue.Spec) {
+		s.Rules = []string{"ses.all", "calls", "another.groups"}
 		s.Limits = []queue.Limit{{Quota: queue.Quota{Max: 1_000_000, Per: "d"}, Timezone: "Europe/Berlin"}, {Rate: leaky.PerSecond(400), Burst: 5}}
 	})
 	put(t, e, "ses.otp", "100/s")

@@ -45,11 +45,11 @@ func Verify(ctx context.Context, from io.ReadSeeker) (*File, error) {
 	if err := f.checkSum(ctx); err != nil {
 		return nil, err
 	}
-	c := &checker{}
+	c := &checker{rules: map[string]bool{}}
 	if err := f.each(ctx, c.line); err != nil {
 		return nil, err
 	}
-	if c.open != "" || c.done.Queues != f.Trailer.Queues || c.done.Jobs != f.Trailer.Jobs {
+	if c.open != "" || c.done.Rules != f.Trailer.Rules || c.done.Queues != f.Trailer.Queues || c.done.Jobs != f.Trailer.Jobs {
 		return nil, damaged(f.Trailer.Lines+1, "the trailer does not sum up what is before it")
 	}
 	return f, nil
@@ -98,8 +98,8 @@ func (f *File) header(text []byte) error {
 	if err := laxJSON(text, &v); err != nil || v.Header == nil {
 		return damaged(1, "this is not a file that penstock export wrote")
 	}
-	if v.Header.Format != Format {
-		return damaged(1, "the file has format %d, and this penstock reads %d: use the penstock that wrote it, or a newer one", v.Header.Format, Format)
+	if v.Header.Format < 1 || v.Header.Format > Format {
+		return damaged(1, "the file has format %d, and this penstock reads up to %d: use the penstock that wrote it, or a newer one", v.Header.Format, Format)
 	}
 	l, err := decode(text)
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *File) each(ctx context.Context, do func(n int64, l *line) error) error 
 	return f.some(ctx, func([]byte) bool { return true }, do)
 }
 
-// heads does so for queues alone, without their jobs.
+// heads does so for rules and queues alone, without jobs.
 func (f *File) heads(ctx context.Context, do func(n int64, l *line) error) error {
 	job := []byte(`{"job":`)
 	return f.some(ctx, func(text []byte) bool { return !bytes.HasPrefix(text, job) }, do)
@@ -172,14 +172,25 @@ func (f *File) some(ctx context.Context, which func(text []byte) bool, do func(n
 
 // checker checks that lines follow each other as they must, and that each can be imported.
 type checker struct {
-	open string // the queue that was begun
-	last string
-	jobs Jobs // of it
-	done Exported
+	rules map[string]bool
+	open  string // the queue that was begun
+	last  string
+	jobs  Jobs // of it
+	done  Exported
 }
 
 func (c *checker) line(n int64, l *line) error {
 	switch {
+	case l.Rule != nil && c.open == "":
+		r, err := ruleOf(l.Rule)
+		if err != nil {
+			return damaged(n, "rule %s: %v", queue.Shorten(r.Name, 80), err)
+		}
+		if c.rules[r.Name] {
+			return damaged(n, "rule %s is there twice", r.Name)
+		}
+		c.rules[r.Name] = true
+		c.done.Rules++
 	case l.Queue != nil && c.open == "":
 		q, err := l.Queue.queue()
 		if err != nil {
@@ -187,6 +198,11 @@ func (c *checker) line(n int64, l *line) error {
 		}
 		if q.Spec.Name <= c.last {
 			return damaged(n, "queue %s comes behind %s", q.Spec.Name, c.last)
+		}
+		for _, name := range queue.RuleNames(q.Spec.Name, nil, q.Spec.Rules) {
+			if !c.rules[name] {
+				return damaged(n, "queue %s names the rule %s, which is not before it", q.Spec.Name, name)
+			}
 		}
 		c.open, c.last = q.Spec.Name, q.Spec.Name
 	case l.Job != nil && c.open != "":

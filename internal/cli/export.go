@@ -36,10 +36,11 @@ type exportCmd struct {
 
 // Help is shown below the flags.
 func (exportCmd) Help() string {
-	return `Writes all queues with all their jobs, waiting, scheduled, dead, and what is remembered of
+	return `Writes all rules, and all queues with all their jobs, waiting, scheduled, dead, and what is remembered of
 those that ended, as NDJSON. It opens the store itself and needs no ingress: stop "penstock up"
 or every ingress and drainer first. Jobs leased to drainers that are gone are waited for: their
 leases must have run out. Jobs deferred on NATS are not in the store: let them come back first.
+What was taken from rules is not carried: after an import their keys begin anew.
 
 With --live the store may be in use. Each queue is then as of some instant while it was read: a
 job that left meanwhile may be in the file as waiting, and so be delivered again after an import;
@@ -89,7 +90,7 @@ func (c *exportCmd) Run(r *run) (err error) {
 	if err != nil {
 		return err
 	}
-	r.say("exported %d queues, %d jobs: %v", done.Queues, done.Jobs.Sum(), done.Jobs)
+	r.say("exported %d rules, %d queues, %d jobs: %v", done.Rules, done.Queues, done.Jobs.Sum(), done.Jobs)
 	if done.Deferred > 0 {
 		r.say("left behind: %d deferred jobs, which are on NATS", done.Deferred)
 	}

@@ -24,10 +24,11 @@ type importCmd struct {
 
 // Help is shown below the flags.
 func (importCmd) Help() string {
-	return `Puts a file that export wrote into a store of either kind: every job in its state, at its turn.
+	return `Puts a file that export wrote into a store of either kind: the rules, then every job in its state,
+at its turn. What was taken from a rule is not in the file: its keys begin anew.
 First the whole file is verified; one that was cut or altered changes nothing. A queue of
 which there is one of the same name already is in the way, unless that holds nothing and has
-the same settings. Each queue is paused while it is filled; when all is in, all go on as they were.
+the same settings; so is a rule that is another. Each queue is paused while it is filled; when all is in, all go on as they were.
 
 An import that was broken off is repeated with the same file, and ends the same. A repeated one
 that was finished changes nothing. Drainers may run; stop ingresses until it is done.
@@ -101,17 +102,21 @@ func (c *importCmd) report(r *run, f *archive.File, n archive.Imported) error {
 	if c.json() {
 		return printJSON(r.Out, n)
 	}
-	_, err := fmt.Fprintf(r.Out, "the file: %d queues, %d jobs: %v\nimported: %d placed, %d there already, %d forgotten by now, %d clash, %d failed\n",
-		f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, n.Placed, n.There, n.Forgotten, n.Clashes, n.Failed)
+	_, err := fmt.Fprintf(r.Out, "the file: %d rules, %d queues, %d jobs: %v\nimported: %d placed, %d there already, %d forgotten by now, %d clash, %d failed\n",
+		f.Trailer.Rules, f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, n.Placed, n.There, n.Forgotten, n.Clashes, n.Failed)
 	return err
 }
 
 // compare prints what an import would find.
 func (c *importCmd) compare(r *run, f *archive.File, s archive.Store) error {
-	var all []archive.Standing
+	rules, queues := []archive.Standing{}, []archive.Standing{}
 	bars := false
 	err := f.Compare(r.ctx, s, func(st archive.Standing) {
-		all, bars = append(all, st), bars || st.Bars
+		if bars = bars || st.Bars; st.Rule != "" {
+			rules = append(rules, st)
+		} else {
+			queues = append(queues, st)
+		}
 	})
 	if err != nil {
 		return err
@@ -120,15 +125,19 @@ func (c *importCmd) compare(r *run, f *archive.File, s archive.Store) error {
 		err = printJSON(r.Out, struct {
 			Header  archive.Header     `json:"header"`
 			Trailer archive.Trailer    `json:"trailer"`
+			Rules   []archive.Standing `json:"rules"`
 			Queues  []archive.Standing `json:"queues"`
-		}{f.Header, f.Trailer, all})
+		}{f.Header, f.Trailer, rules, queues})
 	} else {
-		t := table{header: []string{"QUEUE", "JOBS", "PRESENT", "IN THE STORE"}, right: map[int]bool{1: true, 2: true}}
-		for _, st := range all {
-			t.add(st.Queue, strconv.FormatInt(st.Jobs, 10), strconv.FormatInt(st.Present, 10), st.Is)
+		t := table{header: []string{"NAME", "JOBS", "PRESENT", "IN THE STORE"}, right: map[int]bool{1: true, 2: true}}
+		for _, st := range rules {
+			t.add(st.Name(), "", "", st.Is)
 		}
-		_, err = fmt.Fprintf(r.Out, "the file is whole: %d queues, %d jobs: %v; exported %s from a store of kind %s\n%s",
-			f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, f.Header.At.Format("2006-01-02 15:04:05Z07:00"), plain(f.Header.Store), t.String())
+		for _, st := range queues {
+			t.add(st.Name(), strconv.FormatInt(st.Jobs, 10), strconv.FormatInt(st.Present, 10), st.Is)
+		}
+		_, err = fmt.Fprintf(r.Out, "the file is whole: %d rules, %d queues, %d jobs: %v; exported %s from a store of kind %s\n%s",
+			f.Trailer.Rules, f.Trailer.Queues, f.Trailer.Jobs.Sum(), f.Trailer.Jobs, f.Header.At.Format("2006-01-02 15:04:05Z07:00"), plain(f.Header.Store), t.String())
 	}
 	if err == nil && bars {
 		return told(ExitRefused)

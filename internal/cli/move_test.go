@@ -57,7 +57,7 @@ func held(t *testing.T, o store.Options) int64 {
 func TestExportAndImport(t *testing.T) {
 	dir := storeOf(t, 1234)
 	file := filepath.Join(t.TempDir(), "backup.ndjson")
-	expect(t, ExitDone, "", "exported 1 queues, 1234 jobs: 1234 waiting", "export", "--store", dir, "--output", file)
+	expect(t, ExitDone, "", "exported 0 rules, 1 queues, 1234 jobs: 1234 waiting", "export", "--store", dir, "--output", file)
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info.Mode(), err)

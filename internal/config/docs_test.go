@@ -1,14 +1,18 @@
 package config_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/config"
+	"github.com/penstock/penstock/queue/boltq"
 )
 
 // What the page shows of a file of queues can be read, and shows the defaults where it
@@ -22,7 +26,8 @@ func TestPageShowsFiles(t *testing.T) {
 	if len(blocks) < 2 {
 		t.Fatalf("%d blocks of YAML", len(blocks))
 	}
-	for i, b := range blocks {
+	defaults := false
+	for _, b := range blocks {
 		text := string(b[1])
 		if !strings.HasPrefix(text, "queues:") && !strings.HasPrefix(text, "rules:") {
 			text = "queues:\n" + text
@@ -35,7 +40,8 @@ func TestPageShowsFiles(t *testing.T) {
 			t.Errorf("%v in\n%s", err, text)
 			continue
 		}
-		if i == 0 {
+		if !defaults && bytes.HasPrefix(b[1], []byte("queues:")) { // the first such
+			defaults = true
 			bare, err := config.Parse("bare", []byte("queues:\n  - name: email\n    rate: 14/s\n"), nil)
 			if err != nil {
 				t.Fatal(err)
@@ -47,6 +53,9 @@ func TestPageShowsFiles(t *testing.T) {
 			}
 		}
 	}
+	if !defaults {
+		t.Error("the page shows no defaults")
+	}
 }
 
 // The example can be read, and its targets are ones.
@@ -57,6 +66,26 @@ func TestExampleFile(t *testing.T) {
 	})
 	if err != nil || len(file.Queues) != 3 || file.Queues[2].Lanes.Overrides["gmail.com"].Capacity != 50_000 {
 		t.Errorf("%+v, %v", file, err)
+	}
+}
+
+// So can that of rules, and a store takes them.
+func TestRulesExample(t *testing.T) {
+	file, err := config.Load("../../examples/rules.yaml", func(raw json.RawMessage) error {
+		_, err := deliver.Parse(raw)
+		return err
+	})
+	if err != nil || len(file.Rules) != 3 || len(file.Queues) != 1 {
+		t.Fatalf("%+v, %v", file, err)
+	}
+	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	a, err := config.Apply(t.Context(), engine, file, slog.New(slog.DiscardHandler))
+	if err != nil || len(a.Rules.Created) != 3 || len(a.Queues.Created) != 1 {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 
