@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/internal/wire"
@@ -53,6 +54,7 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 		"size", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased, %d held for a person", s.Size(), q.Capacity, s.Waiting, s.Scheduled, s.Leased, s.HeldJobs),
 		"limits", limitsOf(q),
 		"quota", quotasOf(s.Quotas),
+		"rules", strings.Join(q.Rules, " "),
 		"parent", parentOf(q.Parent),
 		"children", childrenOf(q),
 		"lanes", lanesOf(q),

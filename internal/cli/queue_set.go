@@ -35,6 +35,8 @@ too, which say the same.
 limits.0.quota=50000/d limits.0.timezone=Europe/Berlin is a quota beside the rate,
 limits.1.rate=500/m a further pace; limits= removes all, limits.0= the first.
 
+rules.0=otp.per-address asks a rule on arrival, rules.1=tenants another; rules= asks none.
+
 lanes.overrides.KEY.rate and so on are the rule of one lane, in place of that of the
 others, all of it; dots in the key are its own. lanes.overrides.KEY= removes it.
 

@@ -93,7 +93,8 @@ func TestRulePrune(t *testing.T) {
 	do(ExitDone, "rule mail.otp made, revision N\nrule calls made, revision N\nmail made, revision N\n", "queue", "apply")
 	write("rules:\n  - {name: far, algorithm: gap, period: 1s}\n")
 	do(ExitDone, "rule far made, revision N\n", "rule", "apply")
-	expect(t, ExitDone, "", "", "queue", "set", "mail", "rules.1=far")
+	expect(t, ExitDone, "rules.1: (none) -> far", "", "queue", "set", "mail", "rules.1=far")
+	expect(t, ExitDone, "mail.otp far\n", "", "queue", "info", "mail")
 	write("rules: []\n")
 	prune := []string{"rule", "apply", "--prune"}
 	do(ExitDone, `rule calls would be removed: no queue asks it

@@ -75,7 +75,7 @@ func TestRulesExample(t *testing.T) {
 		_, err := deliver.Parse(raw)
 		return err
 	})
-	if err != nil || len(file.Rules) != 3 || len(file.Queues) != 1 {
+	if err != nil || len(file.Rules) != 3 || len(file.Queues) != 1 || file.Rules[1].Key != "{lane}" {
 		t.Fatalf("%+v, %v", file, err)
 	}
 	engine, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
