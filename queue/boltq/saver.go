@@ -64,7 +64,8 @@ func (e *Engine) withered() bool {
 	return len(e.dropped) > 0
 }
 
-// save saves some, and reports whether there may be more.
+// save saves some, and reports whether enough is left to be worth another change. What is less waits for company, with what was
+// taken meanwhile: else the disk would never rest while somebody takes.
 func (e *Engine) save() (more bool) {
 	c := newCall()
 	if !e.startSaving(c) {
@@ -73,7 +74,10 @@ func (e *Engine) save() (more bool) {
 	<-c.done
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return c.err == nil
+	if len(e.dirty)+len(e.dropped) > 0 {
+		e.stir()
+	}
+	return c.err == nil && (len(e.dirty) >= saveMax || len(e.dropped) >= batchForgets)
 }
 
 func (e *Engine) startSaving(c *call) bool {

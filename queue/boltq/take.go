@@ -30,7 +30,6 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	taken := make([]queue.Taken, len(takes))
 	for i := range takes {
 		taken[i] = e.takeOne(r, takes[i], now)
-		taken[i].Shadow = r.Action == queue.Shadow
 		taken[i].Shadow = taken[i].Err == nil && r.Action == queue.Shadow
 	}
 	return taken, nil

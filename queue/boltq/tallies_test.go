@@ -128,6 +128,32 @@ func TestTakesAreWrittenBehind(t *testing.T) {
 	}
 }
 
+// What is taken while the saver saves waits for company too: it must not keep the disk busy with a few at a time.
+func TestTheSaverRests(t *testing.T) {
+	var taken atomic.Int64
+	var b *bench
+	b = start(t, Options{saveAfter: forever, synced: func() {
+		if n := taken.Load(); n > 0 {
+			b.take("r", queue.Take{Key: fmt.Sprint("meanwhile ", n)})
+		}
+	}})
+	b.putRule(perHour("r", 1_000_000))
+	for i := range saveMax + 1 {
+		b.take("r", queue.Take{Key: fmt.Sprint(i)})
+	}
+	taken.Add(1)
+	if more := b.Engine.save(); more {
+		t.Error("goes on for what can wait")
+	}
+	taken.Store(0)
+	for i := range 2 * saveMax {
+		b.take("r", queue.Take{Key: fmt.Sprint("more ", i)})
+	}
+	if more := b.Engine.save(); !more {
+		t.Error("leaves what fills a change")
+	}
+}
+
 // What was allowed before Close is on file behind it; what comes later is refused.
 func TestTakesBesideClose(t *testing.T) {
 	b := start(t, Options{saveAfter: forever})
