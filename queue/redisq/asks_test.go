@@ -208,3 +208,38 @@ func TestManyAppendUnderRules(t *testing.T) {
 		t.Errorf("%d accepted, want 100", all)
 	}
 }
+
+// A server that loses its last writes gives the same numbers again. Who knows the rule that was lost must not take the next one for it.
+func TestARuleThatWasLostIsNotTheNextOne(t *testing.T) {
+	c := redistest.New(t, redistest.Options{}).Client()
+	v := open(t, c, redisq.Options{Init: true, Partitions: 1})
+	v.rule(windowRule("mail.user", 100, ""))
+	v.put("mail", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.user"} })
+	kept := map[string]string{}
+	for _, key := range c.Keys(v.ctx, "*").Val() {
+		kept[key] = c.Dump(v.ctx, key).Val()
+	}
+	limits := func(i int) [2]int64 {
+		t.Helper()
+		a, err := v.e.Take(v.ctx, "mail.user", []queue.Take{{Op: queue.TakePeek, Key: "ann"}})
+		b := v.append(jobTo("mail", i, "ann"))[0]
+		if err != nil || len(b.Rules) != 1 {
+			t.Fatal(a, err, b)
+		}
+		return [2]int64{a[0].Limit, b.Rules[0].Limit}
+	}
+	v.rule(windowRule("mail.user", 10, ""))
+	if got := limits(1); got != [2]int64{10, 10} {
+		t.Fatal(got)
+	}
+	c.FlushAll(v.ctx)
+	for key, dump := range kept {
+		if err := c.RestoreReplace(v.ctx, key, 0, dump).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.rule(windowRule("mail.user", 2, ""))
+	if got := limits(2); got != [2]int64{2, 2} {
+		t.Errorf("limits of a take and an append are %d, the rule's is 2", got)
+	}
+}

@@ -7,7 +7,7 @@
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
 --                    qseq, fseq, cseq, rev, rseq; watch: wid, wat; totals: queues, tw, ts, tl, th, td, to;
 --                    te, when the first of all jobs expires that wait or are scheduled, or 0; u:<name>, of a rule: the number
---                    of what is taken from it and its revision, by which whoever asks it knows it; wide (see init.lua)
+--                    of what is taken from it, its revision and an instant, by which whoever asks it knows it; wide (see init.lua)
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
 --   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket, rate and burst; until when that matters
@@ -55,7 +55,7 @@
 --                    that is forgotten; made, stamp
 --   <B>V<nr>:<key>  string or zset  what was taken under a key, until it is forgotten; a key is known by the 16 bytes of its digest
 --                    (see tally.lua; concurrency.lua has two)
---   <B>F       hash  group with rules -> number, new with whatever its queues ask their jobs
+--   <B>F       hash  group with rules -> number and instant, new with whatever its queues ask their jobs
 --   <B>A       zset  process that takes part in admission -> when it last said so; on the first partition
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, 'R' when it came back from the overflow,
 --                    'E' and what is left of it, or 'D' while it is there (see overflow.lua)

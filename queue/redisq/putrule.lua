@@ -18,7 +18,7 @@ local created = rev == 0 and 1 or 0
 rev = call('HINCRBY', B, 'rev', 1)
 if algorithm ~= v[5] then nr = next_number() end
 call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6])
-call('HSET', B, is_field(name), nr .. ' ' .. rev)
+is_now(name, nr, rev)
 if created == 1 then call('HSET', rule_key(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)
 asked_anew(group_of(name))

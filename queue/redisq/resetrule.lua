@@ -10,7 +10,7 @@ if not rev then return 0 end
 sound_rules()
 local nr = next_number()
 call('HSET', rule_key(ARGV[2]), 'nr', nr)
-call('HSET', B, is_field(ARGV[2]), nr .. ' ' .. rev)
+is_now(ARGV[2], nr, rev)
 asked_anew(group_of(ARGV[2]))
 finish()
 return 1
