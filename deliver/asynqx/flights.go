@@ -34,7 +34,7 @@ type flight struct {
 // seat is a task's in a flight.
 type seat struct {
 	gate drain.Gate
-	late bool // it was not sent: its window was over when the flight left
+	kept error // why it was not sent, if it was not: its window was over when the flight left, or it was interrupted
 
 	ctx    context.Context
 	sha    string
@@ -94,16 +94,22 @@ func (f *flights) fly(here *flight) {
 	defer cancel()
 	pipe := f.Pipeline()
 	for _, s := range here.seats {
-		err := s.ctx.Err()
-		if s.late = time.Now().After(s.gate.Closes()); s.late {
-			err = errOver
-		}
-		if err != nil {
-			s.answer = redis.NewCmd(ctx)
-			s.answer.SetErr(err)
+		switch {
+		case time.Now().After(s.gate.Closes()):
+			s.kept = errOver
+		case s.ctx.Err() != nil:
+			s.kept = interrupted(s.ctx)
+		default:
+			s.answer = pipe.EvalSha(ctx, s.sha, s.keys, s.args...)
 			continue
 		}
-		s.answer = pipe.EvalSha(ctx, s.sha, s.keys, s.args...)
+		s.answer = redis.NewCmd(ctx)
+		s.answer.SetErr(s.kept)
 	}
-	_, _ = pipe.Exec(ctx) // each answer has its own error
+	_, err := pipe.Exec(ctx) // each answer has its own error, but none if a connection was refused by Redis and not by the network
+	for _, s := range here.seats {
+		if err != nil && s.answer.Err() == nil && s.answer.Val() == nil {
+			s.answer.SetErr(err)
+		}
+	}
 }

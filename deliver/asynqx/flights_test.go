@@ -107,7 +107,7 @@ func TestOneFlight(t *testing.T) {
 		await.Until(t, "late", func() bool { return time.Now().After(time.Time(soon)) })
 	})
 	for id, want := range map[string]queue.Verdict{
-		"good": queue.Deliver, "late": queue.Fail, "interrupted": queue.Hold, "taken": queue.Bury, "again": queue.Deliver, "good too": queue.Deliver,
+		"good": queue.Deliver, "late": queue.Fail, "interrupted": queue.Release, "taken": queue.Bury, "again": queue.Deliver, "good too": queue.Deliver,
 	} {
 		if said := drain.What(errs[id]); said.Verdict != want || errors.Is(errs[id], drain.ErrLate) != (id == "late") {
 			t.Errorf("%s: %v says %+v", id, errs[id], said)
@@ -160,5 +160,33 @@ func TestFullFlight(t *testing.T) {
 	}
 	if n := len(last.seats); n != 1 {
 		t.Error(fmt.Sprint(n, " in the last"))
+	}
+}
+
+// What a connection is refused for is what becomes of all on board: no task is taken for released that never left. A Redis says so
+// when its password was changed, and the connections are made anew.
+func TestFlightIsRefusedItsConnection(t *testing.T) {
+	server := redistest.New(t, redistest.Options{})
+	admin := server.Client()
+	if err := admin.ConfigSet(t.Context(), "requirepass", "one").Err(); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{Redis: asynq.RedisClientOpt{Addr: server.Addr(), Password: "one"}})
+	t.Cleanup(func() { _ = s.Close() })
+	f := &fleet{T: t, server: server, sender: s}
+	open := until(time.Now().Add(time.Hour))
+	if err := f.deliver(t.Context(), "first", "a", open); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.ConfigSet(t.Context(), "requirepass", "another").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.ClientKillByFilter(t.Context(), "TYPE", "normal", "SKIPME", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"second", "third"} {
+		if err := f.deliver(t.Context(), id, "a", open); drain.What(err).Verdict != queue.Down {
+			t.Errorf("%s: %v says %+v", id, err, drain.What(err))
+		}
 	}
 }

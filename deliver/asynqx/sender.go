@@ -117,8 +117,8 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	case err == nil:
 		s.used.Store(time.Now().UnixNano())
 		return nil
-	case at.late:
-		return errOver
+	case at.kept != nil:
+		return at.kept
 	case errors.Is(err, asynq.ErrTaskIDConflict):
 		return s.known(job, t, p)
 	case ctx.Err() != nil:
@@ -138,9 +138,14 @@ func (s *Sender) ready(ctx context.Context) error {
 		s.used.Store(time.Now().UnixNano())
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("interrupted: %w", context.Cause(ctx))
+		return interrupted(ctx)
 	}
 	return drain.Down(fmt.Errorf("asynq: %w", err)) // nothing was released
+}
+
+// interrupted is what becomes of a job whose context ended before anything was released.
+func interrupted(ctx context.Context) error {
+	return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
 }
 
 func (p *plan) make(job *drain.Job, t *Target) (*asynq.Task, []asynq.Option) {
