@@ -120,6 +120,9 @@ func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string) ([]
 	if err != nil {
 		return nil, err
 	}
+	for i := range found {
+		found[i] = found[i].Unmap() // that of a hosts file is IPv4 written as IPv6, which few would connect to
+	}
 	var refused error
 	found = slices.DeleteFunc(found, func(addr netip.Addr) bool {
 		err := g.check(host, addr)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -328,6 +329,10 @@ func TestAddressesOfAHost(t *testing.T) {
 		case c.want != "" && (err != nil || len(got) != 1 || got[0].String() != c.want):
 			t.Errorf("%s: %v, %v, want %s", c.host, got, err, c.want)
 		}
+	}
+	// From a hosts file.
+	if got, err := guard(t, Loopback...).Addresses(t.Context(), nil, "localhost"); err != nil || slices.ContainsFunc(got, netip.Addr.Is4In6) {
+		t.Errorf("localhost: %v, %v, want IPv4 as it is written", got, err)
 	}
 }
 
