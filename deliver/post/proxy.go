@@ -51,6 +51,9 @@ func parseProxy(at, text string) (*proxy, error) {
 	if i, behind := strings.Index(text, "://"), strings.LastIndexByte(text, '@'); i >= 0 && behind > i {
 		where, login = text[:i+len("://")]+text[behind+1:], text[i+len("://"):behind]
 	}
+	if strings.ContainsAny(login, "/?#") { // with which it would not be taken for a login where it is to be hidden
+		return nil, setting.Error(at, "", "has a user or password that is not percent-encoded well: / is %2F, ? is %3F, # is %23")
+	}
 	user, password, _ := strings.Cut(login, ":")
 	if strings.Contains(user, "${") {
 		return nil, setting.Error(at, "", "refers to a secret in its user; only the password can: who logs in, people must see")
