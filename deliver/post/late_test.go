@@ -2,6 +2,7 @@ package post
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"log"
@@ -299,5 +300,34 @@ func TestNotTwice(t *testing.T) {
 			t.Errorf("%d requests arrived, want 2", requests)
 		}
 		mu.Unlock()
+	}
+}
+
+// gateThat does something when it is asked when it closes.
+type gateThat func()
+
+func (gateThat) Wait(context.Context) error { return nil }
+func (g gateThat) Closes() time.Time        { g(); return time.Now().Add(time.Hour) }
+
+// What is said to be unsent is not written a moment later.
+func TestUnsentIsNotWritten(t *testing.T) {
+	here, there := net.Pipe()
+	defer there.Close()
+	c := newConn(here)
+	defer c.Close()
+	a := &attempt{conn: c}
+	said := true
+	a.gate = gateThat(func() { said = a.sent() }) // interrupted while the first byte is on its way
+	c.first.Store(a)
+	c.out.Store(true)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := c.Write([]byte("POST"))
+		_ = c.Close()
+		ended <- err
+	}()
+	got, _ := io.ReadAll(there)
+	if err := <-ended; said || err == nil || len(got) > 0 {
+		t.Errorf("sent: %v, then %q came, %v", said, got, err)
 	}
 }
