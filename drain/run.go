@@ -304,7 +304,8 @@ func (r *run) finish(err error) {
 		verdict = queue.Release
 	case r.part.d.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)):
 		verdict, why = queue.Release, Interrupted
-		if !passed.IsZero() && r.job.Spec.Lends() && said == (Said{Verdict: queue.Fail}) { // as when its lease runs out: who broke off behind the gate, and says no more, may have sent it
+		if !passed.IsZero() && r.job.Spec.Lends() && said.Verdict == queue.Fail && said.Until.IsZero() { // as when its lease runs out: who broke off behind the gate, and says no more, may have sent it
+			said.Trouble = false // it was the drainer's end
 			verdict, err = r.job.Spec.Fate(), fmt.Errorf("broken off by the drainer's end; it may have been sent: %w", err)
 		}
 	default:

@@ -147,6 +147,8 @@ func TestGraceAndUnknown(t *testing.T) {
 			cancelled := map[string]func(context.Context) error{
 				"plain": func(ctx context.Context) error { return ctx.Err() },
 				"cause": func(ctx context.Context) error { return fmt.Errorf("sending: %w", context.Cause(ctx)) },
+				// Whose fault it was says nothing of how far it came; and it was not the target's.
+				"trouble": func(ctx context.Context) error { return Trouble(ctx.Err()) },
 			}
 			sure := map[string]func(context.Context) error{
 				"unsent": func(ctx context.Context) error { return Unsent(ctx.Err()) },
@@ -155,7 +157,7 @@ func TestGraceAndUnknown(t *testing.T) {
 			}
 			f := newFake().queue("q", leaky.Unlimited, func(s *queue.Spec) { s.OnUnknown = on })
 			var jobs []queue.Reservation
-			for _, id := range []string{"plain", "cause", "unsent", "late", "down", "before"} {
+			for _, id := range []string{"plain", "cause", "trouble", "unsent", "late", "down", "before"} {
 				jobs = append(jobs, job("q", id, 0))
 			}
 			f.answers(answer{jobs: jobs})
@@ -178,7 +180,7 @@ func TestGraceAndUnknown(t *testing.T) {
 			run.finish()
 			v := f.verdicts()
 			for id := range cancelled {
-				if v[id].Verdict != fate || fate != queue.Release && !strings.HasPrefix(v[id].Reason, "broken off by the drainer's end; it may have been sent: ") {
+				if v[id].Verdict != fate || v[id].Trouble || fate != queue.Release && !strings.HasPrefix(v[id].Reason, "broken off by the drainer's end; it may have been sent: ") {
 					t.Errorf("on_unknown %q: %s was settled as %+v, want %v", on, id, v[id].Settlement, fate)
 				}
 			}
