@@ -48,7 +48,7 @@ func (c *conn) Write(b []byte) (int, error) {
 		}
 	}
 	c.asked.Store(true)
-	c.wrote.Add(1) // before: an error does not mean that nothing left
+	c.wrote.Add(1)     // before: an error does not mean that nothing left
 	if !c.out.Load() { // attempt.sent shut it meanwhile, and may not have seen the count
 		return 0, errShut
 	}
