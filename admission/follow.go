@@ -35,10 +35,17 @@ type followed[T any] struct {
 // entry is what is known under a name. It is guarded by the mutex of followed.
 type entry[T any] struct {
 	value  T
-	has    bool          // there was an answer
-	looked time.Time     // when the last look ended
-	look   chan struct{} // the present one; closed when it has ended
+	has    bool      // there was an answer
+	looked time.Time // when the last look ended
+	look   *look     // the present one
 	wanted bool
+}
+
+// look is one at the store. Those who wait for it go by what it failed of, or a store that does not answer would keep each as long again
+// as the one before.
+type look struct {
+	over chan struct{} // closed when it has ended
+	err  error         // why nothing is known, as of then
 }
 
 func newFollowed[T any](o *outages, gone error, within time.Duration, read func(ctx context.Context, name string) (T, error)) *followed[T] {
@@ -68,7 +75,10 @@ func (f *followed[T]) get(ctx context.Context, name string) (value T, err error)
 		case e.look == nil:
 			return f.lookAt(ctx, name, e)
 		}
-		f.wait(ctx, e.look)
+		look := e.look
+		if f.wait(ctx, look.over); look.err != nil && ctx.Err() == nil {
+			return value, look.err
+		}
 	}
 }
 
@@ -107,14 +117,14 @@ func (f *followed[T]) add(name string) *entry[T] {
 
 // lookAt reads a name, without the mutex.
 func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T]) (T, error) {
-	look := make(chan struct{})
+	look := &look{over: make(chan struct{})}
 	e.look = look
 	f.mu.Unlock()
 	short, cancel := context.WithTimeout(ctx, f.within)
 	value, err := f.read(short, name)
 	cancel()
 	f.mu.Lock()
-	defer close(look)
+	defer close(look.over)
 	e.look, e.wanted = nil, false
 	switch {
 	case err == nil:
@@ -137,6 +147,7 @@ func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T]) (T, 
 		if f.known[name] == e {
 			delete(f.known, name)
 		}
+		look.err = err
 		return value, err
 	}
 	e.looked = time.Now() // what is known stays, however old
