@@ -163,3 +163,18 @@ func TestWhoGivesUpGivesBack(t *testing.T) {
 		}
 	})
 }
+
+// Who has no time to wait is not told to be back in an instant, again and again.
+func TestNoTimeToWaitIsNotALoop(t *testing.T) {
+	onBoth(t, func(t *testing.T, process func() queue.Engine) {
+		e := process()
+		spec := queue.Spec{Name: "calls", Rate: rateOf(t, "1/h"), Pull: true}
+		if _, err := e.Put(t.Context(), spec, queue.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+		var later *pull.Later
+		if err := turnsOf(t, e, "calls").Wait(t.Context(), 0); !errors.As(err, &later) || later.In < time.Second {
+			t.Errorf("without time to wait: %v", err)
+		}
+	})
+}

@@ -91,6 +91,9 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 		turn.at = a.ETA.At.Add(-ahead)
 		return turn, nil
 	case queue.Lapsed:
+		if a.ETA.At.IsZero() { // the time was over before it could be told how long it would be
+			return nil, &Later{turnRetry}
+		}
 		return nil, &Later{max(leastIn, time.Until(a.ETA.At.Add(-ahead)))}
 	case queue.Full, queue.LimitReached:
 		return nil, &Later{max(leastIn, a.RetryAfter)}
