@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock/penstock/leaky"
@@ -16,6 +18,28 @@ func NoSuchRule(i int, name string) error {
 // NoQueueAsks is the *FieldError of the i-th of a spec's rules, which is of concurrency.
 func NoQueueAsks(i int, name string) error {
 	return fieldErr(fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place")
+}
+
+// CheckOtherRules checks the rules of other groups that a spec names, before it is put: the engine does not look at them. They may be
+// gone later.
+func CheckOtherRules(ctx context.Context, engine interface {
+	Rule(ctx context.Context, name string) (RuleInfo, error)
+}, spec *Spec) error {
+	for i, name := range spec.Rules {
+		if Group(name) == Group(spec.Name) {
+			continue
+		}
+		info, err := engine.Rule(ctx, name)
+		switch {
+		case errors.Is(err, ErrUnknownRule):
+			return NoSuchRule(i, name)
+		case err != nil:
+			return err
+		case info.Algorithm == leaky.AlgorithmConcurrency:
+			return NoQueueAsks(i, name)
+		}
+	}
+	return nil
 }
 
 // AskedByQueues is the *FieldError of a rule that would become one of concurrency while queues ask it.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -59,7 +58,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 // secret that is stored there; then the engine is told to insist on the revision at
 // which that was read, so that it is never one of an older spec.
 func (h *handler) put(ctx context.Context, spec *queue.Spec, expect int64) (queue.PutResult, error) {
-	if err := h.validRules(ctx, spec); err != nil {
+	if err := queue.CheckOtherRules(ctx, h.engine, spec); err != nil {
 		return queue.PutResult{}, err
 	}
 	if !secrets.Masked(spec.Deliver) {
@@ -118,25 +117,6 @@ func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *Problem) 
 		return queue.Spec{}, p
 	}
 	return spec, nil
-}
-
-// validRules checks the rules of other groups that a spec names: the engine does not look at them. They may be gone later.
-func (h *handler) validRules(ctx context.Context, spec *queue.Spec) error {
-	for i, name := range spec.Rules {
-		if queue.Group(name) == queue.Group(spec.Name) {
-			continue
-		}
-		info, err := h.engine.Rule(ctx, name)
-		switch {
-		case errors.Is(err, queue.ErrUnknownRule):
-			return queue.NoSuchRule(i, name)
-		case err != nil:
-			return err
-		case info.Algorithm == leaky.AlgorithmConcurrency:
-			return queue.NoQueueAsks(i, name)
-		}
-	}
-	return nil
 }
 
 // validTarget checks the target of a spec, and completes the spec by it; its error is a *Problem.

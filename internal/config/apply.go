@@ -45,7 +45,14 @@ func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (
 		word: "queue", unknown: queue.ErrUnknownQueue,
 		name:   func(s *queue.Spec) string { return s.Name },
 		encode: queue.EncodeSpec,
-		put:    engine.Put,
+		put: func(ctx context.Context, s queue.Spec, expect int64) (queue.PutResult, error) {
+			if _, err := engine.Get(ctx, s.Name); errors.Is(err, queue.ErrUnknownQueue) { // one that is there is left as it is
+				if err := queue.CheckOtherRules(ctx, engine, &s); err != nil {
+					return queue.PutResult{}, err
+				}
+			}
+			return engine.Put(ctx, s, expect)
+		},
 		get: func(ctx context.Context, name string) (queue.Spec, int64, error) {
 			info, err := engine.Get(ctx, name)
 			return info.Spec, info.Revision, err

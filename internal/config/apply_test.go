@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"reflect"
@@ -138,4 +139,22 @@ func TestApplyComparesSecrets(t *testing.T) {
 func valid(raw json.RawMessage) error {
 	_, err := deliver.Parse(raw)
 	return err
+}
+
+// A rule of another group that is not there is found out when the queue is made, not by its jobs.
+func TestApplyLooksForRulesOfOtherGroups(t *testing.T) {
+	ctx := t.Context()
+	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	file, err := config.Parse("q.yaml", []byte("queues:\n  - {name: email, rate: 1/s, pull: true, rules: [tenants]}\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var field *queue.FieldError
+	if _, err := config.Apply(ctx, engine, file, slog.New(slog.DiscardHandler)); !errors.As(err, &field) || field.Field != "rules.0" {
+		t.Errorf("a rule that is not there: %v", err)
+	}
 }
