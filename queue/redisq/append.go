@@ -20,6 +20,7 @@ type appendItem struct {
 	cost      int64
 	notBefore time.Time
 	deferral  deferral
+	stamped   bool // by a flight before, which may have brought it and lost the answer
 	asked
 }
 
@@ -68,8 +69,8 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 
 // bring takes jobs to their queues, those again that were asked by rules which are others by now.
 func (e *Engine) bring(ctx context.Context, jobs []queue.Job, deferral func(*queue.Job) deferral) ([]queue.Appended, error) {
-	answers := make([]queue.Appended, len(jobs))
-	stale, err := e.bringSome(ctx, jobs, nil, deferral, answers)
+	answers, stamped := make([]queue.Appended, len(jobs)), map[int][]byte{}
+	stale, err := e.bringSome(ctx, jobs, nil, stamped, deferral, answers)
 	for try := 0; err == nil && len(stale) > 0; try++ {
 		learned := map[string]error{}
 		again := stale[:0]
@@ -89,13 +90,13 @@ func (e *Engine) bring(ctx context.Context, jobs []queue.Job, deferral func(*que
 		if len(again) == 0 {
 			break
 		}
-		stale, _ = e.bringSome(ctx, jobs, again, deferral, answers)
+		stale, _ = e.bringSome(ctx, jobs, again, stamped, deferral, answers)
 	}
 	return answers, err
 }
 
-// bringSome brings those jobs, all if some is nil, and returns of which the rules are others.
-func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, deferral func(*queue.Job) deferral, answers []queue.Appended) (stale []int, err error) {
+// bringSome brings those jobs, all if some is nil, and returns of which the rules are others. Their bodies are stamped, and stay so.
+func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, stamped map[int][]byte, deferral func(*queue.Job) deferral, answers []queue.Appended) (stale []int, err error) {
 	total := len(jobs)
 	if some != nil {
 		total = len(some)
@@ -112,8 +113,11 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, de
 			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: j.ID, Err: err}
 			continue
 		}
-		body := queue.AppendRecord(make([]byte, stampBytes), &j)
-		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j), e.asksOf(&j)})
+		body, again := stamped[i]
+		if !again {
+			body = queue.AppendRecord(make([]byte, stampBytes), &j)
+		}
+		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j), again, e.asksOf(&j)})
 	}
 	err = spread(parts, func(p part[appendItem]) error {
 		got, err := e.appends[p.partition].Do(ctx, p.items)
@@ -127,8 +131,9 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, de
 		return err
 	})
 	for _, p := range parts {
-		for _, at := range p.at {
+		for i, at := range p.at {
 			if errors.Is(answers[at].Err, errStale) {
+				stamped[at] = p.items[i].body
 				stale = append(stale, at)
 			}
 		}
@@ -229,8 +234,10 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 		}
 		for _, i := range g.items {
 			body := items[i].body
-			copy(body, stamp[:])
-			body[6], body[7] = byte(items[i].deferral)<<6|byte(i>>8), byte(i)
+			if !items[i].stamped {
+				copy(body, stamp[:])
+				body[6], body[7] = byte(items[i].deferral)<<6|byte(i>>8), byte(i)
+			}
 			args = append(args, items[i].id, body)
 			if first.ruleset != nil {
 				args = append(args, items[i].pack(&bounds))

@@ -2,9 +2,11 @@ package redisq_test
 
 import (
 	"errors"
+	"runtime"
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/faultproxy"
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -241,5 +243,27 @@ func TestARuleThatWasLostIsNotTheNextOne(t *testing.T) {
 	v.rule(windowRule("mail.user", 2, ""))
 	if got := limits(2); got != [2]int64{2, 2} {
 		t.Errorf("limits of a take and an append are %d, the rule's is 2", got)
+	}
+}
+
+// An append whose answer was lost is the same append when the rules are others by the time it is repeated: accepted, and told so.
+func TestAppendLosesItsAnswerWhileRulesChange(t *testing.T) {
+	v, proxy := proxied(t, false)
+	v.rule(windowRule("mail.user", 5, ""))
+	v.put("mail", leaky.PerSecond(100), func(s *queue.Spec) { s.Rules = []string{"mail.user"} })
+	v.append(jobTo("mail", 1, "ann"))
+	swallowed := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("job-0002"), Do: faultproxy.SwallowReply})
+	done := make(chan queue.Appended, 1)
+	go func() { done <- v.append(jobTo("mail", 2, "ann"))[0] }()
+	for swallowed.Hits() == 0 {
+		runtime.Gosched()
+	}
+	v.rule(windowRule("mail.user", 4, ""))
+	swallowed.Remove()
+	if a := <-done; a.Outcome != queue.Accepted || a.Position != 2 {
+		t.Errorf("%+v", a)
+	}
+	if a, err := v.e.Take(v.ctx, "mail.user", []queue.Take{{Op: queue.TakePeek, Key: "ann"}}); err != nil || a[0].Remaining != 1 {
+		t.Errorf("%+v, %v: want 2 of 4 taken, and 1 left behind a third", a, err)
 	}
 }
