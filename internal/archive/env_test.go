@@ -156,7 +156,10 @@ func (d *drainer) settle(v queue.Verdict, after time.Duration, reason string, jo
 	var list []queue.Settlement
 	for _, j := range jobs {
 		s := settlement(v, j)
-		s.After, s.Reason = after, reason
+		s.Reason = reason
+		if v == queue.Fail { // of Deliver it would stop the queue, which is not carried
+			s.After = after
+		}
 		list = append(list, s)
 	}
 	d.settleAll(list)
