@@ -24,7 +24,8 @@ func NoQueueAsks(i int, name string) error {
 // gone later.
 func CheckOtherRules(ctx context.Context, engine interface {
 	Rule(ctx context.Context, name string) (RuleInfo, error)
-}, spec *Spec) error {
+}, spec *Spec,
+) error {
 	for i, name := range spec.Rules {
 		if Group(name) == Group(spec.Name) {
 			continue
