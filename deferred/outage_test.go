@@ -124,18 +124,28 @@ func loadUntil(t *testing.T, s *Stream, trouble func()) (acked, refused map[stri
 
 func checkStored(t *testing.T, s *Stream, acked, refused map[string]bool) {
 	t.Helper()
-	ids, _ := storedJobs(t, s, "a")
-	there := map[string]bool{}
-	for _, id := range ids {
-		there[id] = true
-		if refused[id] {
+	var there map[string]bool
+	var missing []string
+	defer func() {
+		t.Logf("%d acknowledged, %d refused, %d there, missing %q", len(acked), len(refused), len(there), missing)
+	}()
+	// Any replica answers, and one that was away may not have the latest yet.
+	await.Until(t, "all that was acknowledged is there", func() bool {
+		ids, _ := storedJobs(t, s, "a")
+		there, missing = map[string]bool{}, nil
+		for _, id := range ids {
+			there[id] = true
+		}
+		for id := range acked {
+			if !there[id] {
+				missing = append(missing, id)
+			}
+		}
+		return len(missing) == 0
+	})
+	for id := range refused {
+		if there[id] {
 			t.Errorf("%s was refused and is there", id)
 		}
 	}
-	for id := range acked {
-		if !there[id] {
-			t.Errorf("%s was acknowledged and is not there", id)
-		}
-	}
-	t.Logf("%d acknowledged, %d refused, %d there", len(acked), len(refused), len(ids))
 }
