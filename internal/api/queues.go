@@ -29,16 +29,24 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, "")
 		return
 	}
-	page := wire.Queues{Queues: make([]wire.Queue, 0, min(len(infos), limit))}
+	page := wire.Queues{}
+	page.Queues, page.Next = pageFrom(w, "/v1/queues", infos, limit, shown, func(q *wire.Queue) string { return q.Name })
+	writeJSON(w, http.StatusOK, page)
+}
+
+// pageFrom is the page of a list of which one more was asked for than it has, and behind which name the next one begins, if
+// there is one: a header links to that.
+func pageFrom[I, S any](w http.ResponseWriter, path string, infos []I, limit int, shown func(*I) S, name func(*S) string) (page []S, next string) {
+	page = make([]S, 0, min(len(infos), limit))
 	for i := range infos {
 		if i == limit {
-			page.Next = infos[i-1].Spec.Name
-			w.Header().Set("Link", "</v1/queues?after="+url.QueryEscape(page.Next)+"&limit="+strconv.Itoa(limit)+`>; rel="next"`)
+			next = name(&page[i-1])
+			w.Header().Set("Link", "<"+path+"?after="+url.QueryEscape(next)+"&limit="+strconv.Itoa(limit)+`>; rel="next"`)
 			break
 		}
-		page.Queues = append(page.Queues, shown(&infos[i]))
+		page = append(page, shown(&infos[i]))
 	}
-	writeJSON(w, http.StatusOK, page)
+	return page, next
 }
 
 // pageOf reads which page of a list is asked for.

@@ -3,8 +3,6 @@ package api
 import (
 	"errors"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -21,15 +19,8 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 		h.failRule(w, err, "")
 		return
 	}
-	page := wire.Rules{Rules: make([]wire.Rule, 0, min(len(infos), limit))}
-	for i := range infos {
-		if i == limit {
-			page.Next = infos[i-1].Name
-			w.Header().Set("Link", "</v1/rules?after="+url.QueryEscape(page.Next)+"&limit="+strconv.Itoa(limit)+`>; rel="next"`)
-			break
-		}
-		page.Rules = append(page.Rules, shownRule(&infos[i]))
-	}
+	page := wire.Rules{}
+	page.Rules, page.Next = pageFrom(w, "/v1/rules", infos, limit, shownRule, func(r *wire.Rule) string { return r.Name })
 	writeJSON(w, http.StatusOK, page)
 }
 

@@ -197,51 +197,46 @@ func provider(t *testing.T, status int, format string) string {
 // mailbox is a server of mail that tells what it was sent to log in, in its answer to that or to the recipient.
 func mailbox(t *testing.T, login bool) (port int) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	t.Cleanup(func() { _ = l.Close(); all.Wait() })
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
+	return serving(t, func(c net.Conn) {
+		said := ""
+		_, _ = io.WriteString(c, "220 mail\r\n")
+		for lines := bufio.NewScanner(c); lines.Scan(); {
+			answer := "250 ok"
+			switch command, rest, _ := strings.Cut(lines.Text(), " "); command {
+			case "EHLO":
+				answer = "250-mail\r\n250 AUTH PLAIN"
+			case "AUTH":
+				_, encoded, _ := strings.Cut(rest, " ")
+				plain, _ := base64.StdEncoding.DecodeString(encoded)
+				said = "you said " + encoded + " " + strings.ReplaceAll(string(plain), "\x00", " ")
+				if answer = "235 ok"; login {
+					answer = "535 5.7.8 " + said
+				}
+			case "RCPT":
+				answer = "550 5.1.1 " + said
+			case "QUIT":
+				answer = "221 bye"
+			}
+			if _, err := io.WriteString(c, answer+"\r\n"); err != nil {
 				return
 			}
-			all.Go(func() {
-				defer c.Close()
-				said := ""
-				_, _ = io.WriteString(c, "220 mail\r\n")
-				for lines := bufio.NewScanner(c); lines.Scan(); {
-					answer := "250 ok"
-					switch command, rest, _ := strings.Cut(lines.Text(), " "); command {
-					case "EHLO":
-						answer = "250-mail\r\n250 AUTH PLAIN"
-					case "AUTH":
-						_, encoded, _ := strings.Cut(rest, " ")
-						plain, _ := base64.StdEncoding.DecodeString(encoded)
-						said = "you said " + encoded + " " + strings.ReplaceAll(string(plain), "\x00", " ")
-						if answer = "235 ok"; login {
-							answer = "535 5.7.8 " + said
-						}
-					case "RCPT":
-						answer = "550 5.1.1 " + said
-					case "QUIT":
-						answer = "221 bye"
-					}
-					if _, err := io.WriteString(c, answer+"\r\n"); err != nil {
-						return
-					}
-				}
-			})
 		}
-	})
-	return l.Addr().(*net.TCPAddr).Port
+	}).Port
 }
 
 // echoes is a receiver that sends back, behind what answer makes of it, all that it gets.
 func echoes(t *testing.T, answer func(got string) string) string {
+	t.Helper()
+	return "http://" + serving(t, func(c net.Conn) {
+		b := make([]byte, 64<<10)
+		n, _ := c.Read(b)
+		got := "hunter2-file hunter2-path hunter2-variable " + string(b[:n])
+		_, _ = io.WriteString(c, answer(got)+got)
+	}).String()
+}
+
+// serving gives each connection to serve, and closes it behind that.
+func serving(t *testing.T, serve func(net.Conn)) *net.TCPAddr {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -257,12 +252,9 @@ func echoes(t *testing.T, answer func(got string) string) string {
 			}
 			all.Go(func() {
 				defer c.Close()
-				b := make([]byte, 64<<10)
-				n, _ := c.Read(b)
-				got := "hunter2-file hunter2-path hunter2-variable " + string(b[:n])
-				_, _ = io.WriteString(c, answer(got)+got)
+				serve(c)
 			})
 		}
 	})
-	return "http://" + l.Addr().String()
+	return l.Addr().(*net.TCPAddr)
 }
