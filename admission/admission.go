@@ -40,15 +40,27 @@ type Options struct {
 	Logger   *slog.Logger // discards
 }
 
-// Observer is told what was decided without the store. Its methods are called from many goroutines and must not block.
+// Observer is told what rules are asked, and what they say. Its methods are called from many goroutines and must not block, nor keep
+// what they are given.
 type Observer interface {
+	// Asked: one call to the store, of one or many questions to a rule, took so long, be it that it was not answered.
+	Asked(rule string, took time.Duration)
+	// Failed: a call to the store about a rule, which may be none, was not answered, because of err. If the rule was ever seen its
+	// Away decides.
+	Failed(rule string, err error)
+	// Answered: what was asked of a rule by Take, a Middleware or an Appender, and what they were answered, be it by its Away. With err
+	// nothing was. (What an engine's Append and Offer ask by themselves they say in their own answers.)
+	Answered(rule string, takes []queue.Take, taken []queue.Taken, err error)
 	// Away: the store could not be asked, and the rule's policy (its Away) let so many through and refused so many.
 	Away(rule, policy string, allowed, refused int)
 }
 
 type noObserver struct{}
 
-func (noObserver) Away(string, string, int, int) {}
+func (noObserver) Asked(string, time.Duration)                         {}
+func (noObserver) Failed(string, error)                                {}
+func (noObserver) Answered(string, []queue.Take, []queue.Taken, error) {}
+func (noObserver) Away(string, string, int, int)                       {}
 
 // Admission asks rules. It is safe for use by many goroutines.
 type Admission struct {
@@ -73,6 +85,7 @@ func New(engine Engine, o Options) *Admission {
 	}
 	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), shares: newShares(), patience: patience}
 	a.rules = newFollowed(a.outages, queue.ErrUnknownRule, a.patience, a.readRule)
+	a.rules.failed = o.Observer.Failed
 	a.queues = newFollowed(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue)
 	return a
 }
@@ -132,6 +145,12 @@ func (a *Admission) Take(ctx context.Context, rule string, takes []queue.Take) (
 
 // take also tells whether the answer is the engine's.
 func (a *Admission) take(ctx context.Context, rule string, takes []queue.Take) (taken []queue.Taken, asked bool, err error) {
+	taken, asked, err = a.decide(ctx, rule, takes)
+	a.o.Observer.Answered(rule, takes, taken, err)
+	return taken, asked, err
+}
+
+func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take) (taken []queue.Taken, asked bool, err error) {
 	r, err := a.rules.get(ctx, rule)
 	if err != nil {
 		return nil, false, err
@@ -162,9 +181,17 @@ func (a *Admission) Rule(ctx context.Context, name string) (queue.Rule, error) {
 }
 
 func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
-	ctx, cancel := context.WithTimeout(ctx, a.patience)
+	short, cancel := context.WithTimeout(ctx, a.patience)
 	defer cancel()
-	return a.engine.Take(ctx, rule, takes)
+	start := time.Now()
+	taken, err := a.engine.Take(short, rule, takes)
+	if err == nil || isAway(err) {
+		a.o.Observer.Asked(rule, time.Since(start))
+	}
+	if err != nil && isAway(err) && ctx.Err() == nil { // else the caller has left
+		a.o.Observer.Failed(rule, err)
+	}
+	return taken, err
 }
 
 func (a *Admission) readRule(ctx context.Context, name string) (*queue.ParsedRule, error) {

@@ -81,6 +81,9 @@ func TestAway(t *testing.T) {
 				if n := log.count("goes by its away"); n != 3 {
 					t.Errorf("%d lines of the log for 3 rules:\n%s", n, log)
 				}
+				if n := w.failed(); n < 3 || n > 10 {
+					t.Errorf("told of %d calls that failed, for 3 groups and 64 takes", n)
+				}
 				// It is back, and counts on where it stood.
 				s.fail(nil)
 				s.mute(false)
@@ -110,8 +113,8 @@ func TestWhoGivesUpIsNotAway(t *testing.T) {
 		if _, err := a.Take(ctx, "a.open", []queue.Take{{Key: "k"}}); err == nil {
 			t.Error("it was decided for him")
 		}
-		if told := w.String(); told != "" {
-			t.Errorf("%s", told)
+		if told := w.String(); told != "" || w.failed() > 0 {
+			t.Errorf("%d failed, %s", w.failed(), told)
 		}
 	})
 }

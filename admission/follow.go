@@ -27,6 +27,7 @@ type followed[T any] struct {
 	read    func(ctx context.Context, name string) (T, error)
 	within  time.Duration // for a look
 	wanted  chan string
+	failed  func(name string, err error) // is told of a look that the store did not answer; may be nil
 
 	mu    sync.Mutex
 	known map[string]*entry[T]
@@ -138,6 +139,9 @@ func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T]) (T, 
 	case ctx.Err() != nil: // the caller gave up: it says nothing
 		return value, err
 	case isAway(err):
+		if f.failed != nil {
+			f.failed(name, err)
+		}
 		f.outages.begin(name, err, func(ctx context.Context) error {
 			_, err := f.read(ctx, name)
 			return err

@@ -176,8 +176,22 @@ func (s *store) left(t *testing.T, rule, key string) int64 {
 
 // watched is an Observer that adds up.
 type watched struct {
+	noObserver
 	mu              sync.Mutex
+	failures        int // calls to the store
 	allowed, denied map[string]int
+}
+
+func (w *watched) Failed(string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failures++
+}
+
+func (w *watched) failed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failures
 }
 
 func (w *watched) Away(rule, policy string, allowed, refused int) {

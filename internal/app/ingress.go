@@ -69,11 +69,12 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if i.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
 		return nil, err
 	}
-	away, err := metrics.NewAdmission(o.Registry, o.MaxQueueLabels)
+	rules, err := metrics.NewRules(o.Registry, o.MaxQueueLabels)
 	if err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
-	i.admission = admission.New(engine, admission.Options{Observer: away, Logger: o.Logger})
+	engine = rules.Over(engine)
+	i.admission = admission.New(engine, admission.Options{Observer: rules, Logger: o.Logger})
 	var front queue.Appender = engine
 	if o.Overflow != nil {
 		i.front = deferred.New(engine, o.Overflow, i.admission.Pass)

@@ -79,7 +79,8 @@ func TestRules(t *testing.T) {
 	do("POST", "/v1/rules/open/take", ``, 429)
 	do("GET", "/metrics", "", 200,
 		`penstock_rule_decisions_total{outcome="allowed",rule="open"} 1`, `penstock_rule_decisions_total{outcome="refused",rule="open"} 1`,
-		`penstock_rule_decisions_total{outcome="refused",rule="mail.otp"} 1`, `penstock_refused_total{queue="mail",reason="limit_reached"} 2`)
+		`penstock_rule_decisions_total{outcome="refused",rule="mail.otp"} 1`, `penstock_refused_total{queue="mail",reason="limit_reached"} 2`,
+		`penstock_rule_decision_seconds_count{by="append",rule="mail.otp"} 3`, `penstock_rule_decision_seconds_count{by="take",rule="open"} 2`)
 
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
@@ -91,7 +92,7 @@ func TestRules(t *testing.T) {
 	}
 	do("POST", "/v1/rules/none/take", ``, 503, `"reason":"unavailable"`)
 	do("PUT", "/v1/rules/open", `{"algorithm":"gap","period":"1s"}`, 503, `"reason":"unavailable"`)
-	do("GET", "/metrics", "", 200, `penstock_rule_away_total{decided="open",rule="open"}`, `penstock_rule_away_total{decided="closed",rule="tenants"}`)
+	do("GET", "/metrics", "", 200, `penstock_rule_away_total{decided="open",rule="open"}`, `penstock_rule_away_total{decided="closed",rule="tenants"}`, `penstock_rule_store_errors_total{`)
 	if err := redis.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // Latencies from a tenth of a millisecond, a round trip to Redis, to its timeouts.
 var latencyBuckets = []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1, 2.5, 5}
 
-// Engine wraps an engine and counts what is appended to it, and what its rules say.
+// Engine wraps an engine and counts what is appended to it.
 type Engine struct {
 	queue.Engine
 	front             queue.Appender
@@ -22,11 +22,10 @@ type Engine struct {
 	replayed          *prometheus.CounterVec
 	latency           prometheus.Histogram
 	queues            *slots
-	said              *said
 }
 
 // NewEngine wraps e, to which jobs are appended by way of front, nil for e itself;
-// maxQueues is how many queues, and how many rules, get series of their own, 0 for the default.
+// maxQueues is how many queues get series of their own, 0 for the default.
 func NewEngine(e queue.Engine, front queue.Appender, reg prometheus.Registerer, maxQueues int) (*Engine, error) {
 	if front == nil {
 		front = e
@@ -46,10 +45,9 @@ func NewEngine(e queue.Engine, front queue.Appender, reg prometheus.Registerer, 
 			Name: "penstock_append_seconds", Help: "How long an append took, one call of one or many jobs.", Buckets: latencyBuckets,
 		}),
 	}
-	m.queues = newSlots(maxQueues, kind{m.appended, "accepted"}, kind{m.appended, "duplicate"},
-		kind{m.refused, "conflict"}, kind{m.refused, "full"}, kind{m.refused, "invalid"}, kind{m.refused, "failed"})
-	m.said = newSaid(maxQueues)
-	return m, register(reg, m.appended, m.refused, m.replayed, m.latency, m.said.decisions, m.said.failed, m.said.latency)
+	m.queues = newSlots(maxQueues, kind{m.appended.MetricVec, "accepted"}, kind{m.appended.MetricVec, "duplicate"},
+		kind{m.refused.MetricVec, "conflict"}, kind{m.refused.MetricVec, "full"}, kind{m.refused.MetricVec, "invalid"}, kind{m.refused.MetricVec, "failed"})
+	return m, register(reg, m.appended, m.refused, m.replayed, m.latency)
 }
 
 // Append implements queue.Appender.
@@ -62,13 +60,8 @@ func (m *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended
 		return answers, err
 	}
 	m.queues.age(start)
-	m.said.rules.age(start)
 	for i := range answers {
 		m.count(jobs[i].Queue, &answers[i])
-		for k := range answers[i].Rules {
-			r := &answers[i].Rules[k]
-			m.said.count(r.Rule, &r.Decision, r.Shadow)
-		}
 	}
 	return answers, err
 }

@@ -23,7 +23,7 @@ const (
 	ageStep = time.Minute
 )
 
-// slots are the counters that are labelled by queue: the first so many queues
+// slots are the counters and histograms that are labelled by queue, or by rule: the first so many queues
 // have series of their own, all others share one.
 type slots struct {
 	most  int
@@ -35,10 +35,10 @@ type slots struct {
 	other  *slot
 }
 
-// kind is one counter of a queue: a vector, and the value of its label beside the
+// kind is one counter, or histogram, of a queue: a vector, and the value of its label beside the
 // queue, "" when it has none.
 type kind struct {
-	vec   *prometheus.CounterVec
+	vec   *prometheus.MetricVec
 	value string
 }
 
@@ -52,13 +52,13 @@ func (k kind) labels(queue string) []string {
 // slot is the series of one label.
 type slot struct {
 	label string
-	made  map[kind]prometheus.Counter
+	made  map[kind]prometheus.Metric
 	fresh atomic.Bool // something was counted since age last looked
 	seen  time.Time   // when age last found it fresh
 }
 
 func newSlot(label string) *slot {
-	q := &slot{label: label, made: map[kind]prometheus.Counter{}}
+	q := &slot{label: label, made: map[kind]prometheus.Metric{}}
 	q.fresh.Store(true)
 	return q
 }
@@ -72,12 +72,17 @@ func newSlots(most int, zeros ...kind) *slots {
 
 // add counts for a queue that is known to exist.
 func (s *slots) add(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec, value}, n, true)
+	s.count(queue, kind{vec.MetricVec, value}, n, true)
 }
 
 // addKnown counts for what may be no queue at all: it gets no slot by that.
 func (s *slots) addKnown(queue string, vec *prometheus.CounterVec, value string, n float64) {
-	s.count(queue, kind{vec, value}, n, false)
+	s.count(queue, kind{vec.MetricVec, value}, n, false)
+}
+
+// observe adds to a histogram of what is known to exist.
+func (s *slots) observe(queue string, vec *prometheus.HistogramVec, value string, v float64) {
+	s.count(queue, kind{vec.MetricVec, value}, v, true)
 }
 
 func (s *slots) count(queue string, k kind, n float64, take bool) {
@@ -91,7 +96,7 @@ func (s *slots) count(queue string, k kind, n float64, take bool) {
 			if !q.fresh.Load() { // most often it is, and need not be written by everybody
 				q.fresh.Store(true)
 			}
-			c.Add(n)
+			put(c, n)
 			s.mu.RUnlock()
 			return
 		}
@@ -114,23 +119,35 @@ func (s *slots) count(queue string, k kind, n float64, take bool) {
 		s.begin(q)
 	}
 	q.fresh.Store(true)
-	q.counter(k).Add(n)
+	put(q.metric(k), n)
+}
+
+func put(m prometheus.Metric, v float64) {
+	switch m := m.(type) {
+	case prometheus.Counter:
+		m.Add(v)
+	case prometheus.Histogram:
+		m.Observe(v)
+	}
 }
 
 // begin shows a label's first series. It is called with mu held.
 func (s *slots) begin(q *slot) {
 	for _, k := range s.zeros {
-		q.counter(k)
+		q.metric(k)
 	}
 }
 
-func (q *slot) counter(k kind) prometheus.Counter {
-	c := q.made[k]
-	if c == nil {
-		c = k.vec.WithLabelValues(k.labels(q.label)...)
-		q.made[k] = c
+func (q *slot) metric(k kind) prometheus.Metric {
+	m := q.made[k]
+	if m == nil {
+		var err error
+		if m, err = k.vec.GetMetricWithLabelValues(k.labels(q.label)...); err != nil {
+			panic(err) // a kind that has not the labels of its vector
+		}
+		q.made[k] = m
 	}
-	return c
+	return m
 }
 
 // age frees the slots of queues of which nothing was seen for keepQueue, and ends their

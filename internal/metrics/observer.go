@@ -57,8 +57,8 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		reserved:    counter("penstock_reserves_total", "Reserves, by result: jobs, empty or failed.", "result"),
 		free:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_free_handlers", Help: "Handlers that have nothing to do."}),
 	}
-	o.queues = newSlots(maxQueues, kind{o.departures, ""}, kind{o.deliveries, "delivered"}, kind{o.deliveries, "retry"},
-		kind{o.deliveries, "dead"}, kind{o.deliveries, "released"}, kind{o.settlements, "accepted"})
+	o.queues = newSlots(maxQueues, kind{o.departures.MetricVec, ""}, kind{o.deliveries.MetricVec, "delivered"}, kind{o.deliveries.MetricVec, "retry"},
+		kind{o.deliveries.MetricVec, "dead"}, kind{o.deliveries.MetricVec, "released"}, kind{o.settlements.MetricVec, "accepted"})
 	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements, o.opened,
 		o.lateness, o.handling, o.reserving, o.reserved, o.free)
 }

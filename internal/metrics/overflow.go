@@ -44,7 +44,7 @@ func NewOverflow(reg prometheus.Registerer, maxQueues int) (*Overflow, error) {
 			Name: "penstock_overflow_publish_seconds", Help: "How long the overflow took to acknowledge a message of deferred jobs.", Buckets: latencyBuckets,
 		}),
 	}
-	o.queues = newSlots(maxQueues, kind{o.stored, ""}, kind{o.returned, ""})
+	o.queues = newSlots(maxQueues, kind{o.stored.MetricVec, ""}, kind{o.returned.MetricVec, ""})
 	o.ages = newAges(o.queues.most)
 	return o, register(reg, o.stored, o.failed, o.returned, o.letters, o.unburied, o.missing, o.latency, o.ages)
 }

@@ -34,7 +34,7 @@ func NewPull(reg prometheus.Registerer, maxQueues int) (*Pull, error) {
 		}),
 		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_pull_waiting", Help: "Requests that wait for jobs of a pull queue."}),
 	}
-	m.queues = newSlots(maxQueues, kind{m.jobs, "handed"}, kind{m.jobs, pull.Late.String()})
+	m.queues = newSlots(maxQueues, kind{m.jobs.MetricVec, "handed"}, kind{m.jobs.MetricVec, pull.Late.String()})
 	return m, register(reg, m.jobs, m.lost, m.expired, m.lateness, m.waiting)
 }
 

@@ -3,38 +3,53 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// said counts what rules say, to appends and to those who ask them by name. A key is never a label.
-type said struct {
-	decisions, failed *prometheus.CounterVec
-	latency           prometheus.Histogram
-	rules             *slots
+// Latencies of rules, which each of them has: so there are fewer of these.
+var ruleBuckets = []float64{.0002, .0005, .001, .002, .005, .01, .05, .2, 1}
+
+// Rules counts what rules are asked and what they say, each where it is decided: by an Admission, of which it is the Observer, or by an
+// engine that Over wraps, with an append. A key is never a label.
+type Rules struct {
+	decisions, failed, errors, away *prometheus.CounterVec
+	latency                         *prometheus.HistogramVec
+	rules                           *slots
 }
 
-func newSaid(maxRules int) *said {
-	s := &said{
+var _ admission.Observer = (*Rules)(nil)
+
+// NewRules registers the metrics of rules; maxRules is how many get series of their own, 0 for the default.
+func NewRules(reg prometheus.Registerer, maxRules int) (*Rules, error) {
+	m := &Rules{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_decisions_total", Help: "What rules said: allowed, refused, or shadowed, which a rule that only counts would have refused.",
 		}, []string{"rule", "outcome"}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_failures_total", Help: "Questions to rules that were not answered, by reason.",
 		}, []string{"rule", "reason"}),
-		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "penstock_rule_take_seconds", Help: "How long a rule took to answer, one call of one or many questions.", Buckets: latencyBuckets,
-		}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_rule_store_errors_total", Help: "Calls about a rule that the store did not answer, whatever then decided, by reason.",
+		}, []string{"rule", "reason"}),
+		away: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_rule_away_total", Help: "What a rule's away decided because the store could not be asked, by what it said.",
+		}, []string{"rule", "decided"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "penstock_rule_decision_seconds", Help: "How long the store took to decide by a rule, one call of one or many questions: a take, or an append.", Buckets: ruleBuckets,
+		}, []string{"rule", "by"}),
 	}
-	s.rules = newSlots(maxRules, kind{s.decisions, "allowed"}, kind{s.decisions, "refused"}, kind{s.decisions, "shadowed"})
-	return s
+	m.rules = newSlots(maxRules, kind{m.decisions.MetricVec, "allowed"}, kind{m.decisions.MetricVec, "refused"}, kind{m.decisions.MetricVec, "shadowed"})
+	return m, register(reg, m.decisions, m.failed, m.errors, m.away, m.latency)
 }
 
-func (s *said) count(rule string, d *leaky.Decision, shadow bool) {
+func (m *Rules) count(rule string, d *leaky.Decision, shadow bool) {
 	outcome := "refused"
 	switch {
 	case d.Allowed:
@@ -42,32 +57,60 @@ func (s *said) count(rule string, d *leaky.Decision, shadow bool) {
 	case shadow:
 		outcome = "shadowed"
 	}
-	s.rules.add(rule, s.decisions, outcome, 1)
+	m.rules.add(rule, m.decisions, outcome, 1)
 }
 
-// Take implements queue.Rules.
-func (m *Engine) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
-	s, start := m.said, time.Now()
-	answers, err := m.Engine.Take(ctx, rule, takes)
-	s.latency.Observe(time.Since(start).Seconds())
+// Asked implements admission.Observer.
+func (m *Rules) Asked(rule string, took time.Duration) {
+	m.rules.observe(rule, m.latency, "take", took.Seconds())
+}
+
+// Failed implements admission.Observer.
+func (m *Rules) Failed(rule string, err error) {
+	reason := "unavailable"
+	switch {
+	case errors.Is(err, queue.ErrOutcomeUnknown):
+		reason = "outcome_unknown"
+	case errors.Is(err, queue.ErrStoreFull):
+		reason = "full"
+	case errors.Is(err, context.DeadlineExceeded):
+		reason = "timeout"
+	}
+	m.rules.addKnown(rule, m.errors, reason, 1) // it may be no rule at all
+}
+
+// Answered implements admission.Observer.
+func (m *Rules) Answered(rule string, takes []queue.Take, answers []queue.Taken, err error) {
 	if err != nil || len(answers) != len(takes) {
 		if errors.Is(err, queue.ErrUnknownRule) {
-			rule = Other
+			m.rules.forget(rule) // somebody else has deleted it
 		}
-		s.rules.addKnown(rule, s.failed, failedTake(err), float64(len(takes)))
-		return answers, err
+		m.rules.addKnown(rule, m.failed, failedTake(err), float64(len(takes)))
+		return
 	}
-	s.rules.age(start)
+	m.rules.age(time.Now())
 	for i := range answers {
 		a := &answers[i]
 		switch {
 		case a.Err != nil:
-			s.rules.addKnown(rule, s.failed, failedTake(a.Err), 1)
+			m.rules.addKnown(rule, m.failed, failedTake(a.Err), 1)
 		case takes[i].Op == queue.TakeNow:
-			s.count(rule, &a.Decision, a.Shadow)
+			m.count(rule, &a.Decision, a.Shadow)
 		}
 	}
-	return answers, err
+}
+
+// Away implements admission.Observer.
+func (m *Rules) Away(rule, policy string, allowed, refused int) {
+	if allowed > 0 {
+		m.rules.add(rule, m.away, policy, float64(allowed))
+	}
+	if refused > 0 {
+		if policy == queue.AwayShare {
+			policy = "share_refused"
+		}
+		m.rules.add(rule, m.away, policy, float64(refused))
+	}
 }
 
 func failedTake(err error) string {
@@ -85,11 +128,53 @@ func failedTake(err error) string {
 	return "failed"
 }
 
+// Over wraps an engine, and counts what rules say of the jobs that are appended to it.
+func (m *Rules) Over(e queue.Engine) queue.Engine { return &asking{e, m} }
+
+type asking struct {
+	queue.Engine
+	m *Rules
+}
+
+// Append implements queue.Appender.
+func (a *asking) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	start := time.Now()
+	answers, err := a.Engine.Append(ctx, jobs)
+	a.m.judged(answers, time.Since(start))
+	return answers, err
+}
+
+// Offer implements queue.Mover.
+func (a *asking) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	start := time.Now()
+	answers, err := a.Engine.Offer(ctx, jobs)
+	a.m.judged(answers, time.Since(start))
+	return answers, err
+}
+
+// judged counts what rules said of the jobs of a call, and that it took so long, once of each rule.
+func (m *Rules) judged(answers []queue.Appended, took time.Duration) {
+	var asked []string
+	for i := range answers {
+		for k := range answers[i].Rules {
+			r := &answers[i].Rules[k]
+			m.count(r.Rule, &r.Decision, r.Shadow)
+			if !slices.Contains(asked, r.Rule) {
+				asked = append(asked, r.Rule)
+				m.rules.observe(r.Rule, m.latency, "append", took.Seconds())
+			}
+		}
+	}
+	if asked != nil {
+		m.rules.age(time.Now())
+	}
+}
+
 // DeleteRule implements queue.Rules. A deleted rule's series end.
-func (m *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
-	err := m.Engine.DeleteRule(ctx, name, expect)
+func (a *asking) DeleteRule(ctx context.Context, name string, expect int64) error {
+	err := a.Engine.DeleteRule(ctx, name, expect)
 	if err == nil {
-		m.said.rules.forget(name)
+		a.m.rules.forget(name)
 	}
 	return err
 }

@@ -1,14 +1,23 @@
 package metrics_test
 
 import (
+	"errors"
 	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
 )
 
 func putRule(t *testing.T, e queue.Rules, text string) {
@@ -22,9 +31,30 @@ func putRule(t *testing.T, e queue.Rules, text string) {
 	}
 }
 
-func take(t *testing.T, e queue.Rules, rule string, takes ...queue.Take) {
+func putQueue(t *testing.T, e queue.Specs, text string) {
 	t.Helper()
-	if _, err := e.Take(t.Context(), rule, takes); err != nil {
+	s, err := queue.ParseSpec([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Put(t.Context(), s, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func onRedis(t *testing.T) queue.Engine {
+	t.Helper()
+	e, err := redisq.Open(t.Context(), redistest.New(t, redistest.Options{}).Client(), redisq.Options{Init: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+func take(t *testing.T, e admission.Taker, rule string, takes ...queue.Take) {
+	t.Helper()
+	if _, err := e.Take(t.Context(), rule, takes); err != nil && !errors.Is(err, queue.ErrUnknownRule) {
 		t.Fatal(err)
 	}
 }
@@ -41,52 +71,137 @@ penstock_rule_decisions_total{outcome="shadowed",rule=%[1]q} %[4]d
 `, rule, allowed, refused, shadowed)
 }
 
-// What rules say is counted by rule, whether jobs were asked or anybody asked by name; never by key.
+// What rules say is counted by rule, whoever asks them: jobs of their own group, which the engine asks, and of others, those who ask by
+// name, and requests. Never by key.
 func TestRules(t *testing.T) {
-	reg := prometheus.NewPedanticRegistry()
-	e, err := metrics.NewEngine(embedded(t), nil, reg, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	putRule(t, e, `{"name":"mail.otp","algorithm":"gap","period":"1h","key":"{payload/to}"}`)
-	putRule(t, e, `{"name":"mail.dark","algorithm":"gap","period":"1h","action":"shadow"}`)
-	for _, name := range []string{"c", "d", "e"} {
-		putRule(t, e, `{"name":"`+name+`","algorithm":"gap","period":"1h"}`)
-	}
-	s, err := queue.ParseSpec([]byte(`{"name":"mail","rate":"14/s","rules":["mail.otp","mail.dark"]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Put(t.Context(), s, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := e.Append(t.Context(), []queue.Job{job("mail", "1", `{"to":"a"}`), job("mail", "2", `{"to":"a"}`), job("mail", "3", `{"to":"b"}`), job("mail", "4", `{}`)}); err != nil {
-		t.Fatal(err)
-	}
-	take(t, e, "c", queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1", Cost: 2}, queue.Take{Key: "secret-1", Op: queue.TakePeek})
-	take(t, e, "mail.dark", queue.Take{Key: "other", Op: queue.TakePeek})
-	take(t, e, "d", queue.Take{}) // beyond the first three
-	take(t, e, "e", queue.Take{})
-	for range 5 {
-		if _, err := e.Take(t.Context(), "none", []queue.Take{{}, {}}); err == nil {
-			t.Fatal("there is no such rule")
-		}
-	}
-	compare(t, reg, decisionsHead+decisions("_other", 2, 0, 0)+decisions("c", 1, 1, 0)+decisions("mail.dark", 1, 0, 2)+decisions("mail.otp", 2, 1, 0)+`
+	for name, open := range map[string]func(*testing.T) queue.Engine{"embedded": embedded, "redis": onRedis} {
+		t.Run(name, func(t *testing.T) {
+			reg := prometheus.NewPedanticRegistry()
+			rules, err := metrics.NewRules(reg, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := rules.Over(open(t))
+			a := admission.New(e, admission.Options{Observer: rules})
+			putRule(t, e, `{"name":"mail.otp","algorithm":"gap","period":"1h","key":"{payload/to}"}`)
+			putRule(t, e, `{"name":"mail.dark","algorithm":"gap","period":"1h","action":"shadow"}`)
+			putRule(t, e, `{"name":"tenants","algorithm":"sliding_log","limit":5,"period":"1h"}`)
+			putRule(t, e, `{"name":"calls","algorithm":"sliding_log","limit":2,"period":"1h"}`)
+			putRule(t, e, `{"name":"named","algorithm":"gap","period":"1h"}`)
+			putQueue(t, e, `{"name":"mail","rate":"14/s","rules":["mail.otp","mail.dark","tenants"]}`)
+
+			jobs := []queue.Job{job("mail", "1", `{"to":"a"}`), job("mail", "2", `{"to":"a"}`), job("mail", "3", `{"to":"b"}`), job("mail", "4", `{}`)}
+			if _, err := admission.NewAppender(a, e).Append(t.Context(), jobs); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Offer(t.Context(), []queue.Job{job("mail", "5", `{"to":"b"}`)}); err != nil {
+				t.Fatal(err)
+			}
+			take(t, a, "named", queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1", Cost: 2}, queue.Take{Key: "secret-1", Op: queue.TakePeek})
+			take(t, a, "mail.dark", queue.Take{Key: "other", Op: queue.TakePeek})
+			handler := admission.Middleware(a, "calls", admission.OneKey(), admission.MiddlewareOptions{})(http.NotFoundHandler())
+			for range 3 {
+				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+			}
+			for range 5 {
+				if _, err := a.Take(t.Context(), "none", []queue.Take{{}, {}}); err == nil {
+					t.Fatal("there is no such rule")
+				}
+			}
+			compare(t, reg, decisionsHead+decisions("calls", 2, 1, 0)+decisions("mail.dark", 1, 0, 3)+decisions("mail.otp", 2, 2, 0)+decisions("named", 1, 1, 0)+decisions("tenants", 4, 0, 0)+`
 # HELP penstock_rule_failures_total Questions to rules that were not answered, by reason.
 # TYPE penstock_rule_failures_total counter
-penstock_rule_failures_total{reason="invalid",rule="c"} 1
+penstock_rule_failures_total{reason="invalid",rule="named"} 1
 penstock_rule_failures_total{reason="unknown_rule",rule="_other"} 10
 `, "penstock_rule_decisions_total", "penstock_rule_failures_total")
-	if n := testutil.CollectAndCount(reg, "penstock_rule_take_seconds"); n != 1 {
-		t.Errorf("%d histograms of takes", n)
+			// An append is one decision of each rule that it asks; a rule of another group also gives back what did not come in.
+			want := map[string]uint64{"mail.otp append": 2, "mail.dark append": 2, "mail.dark take": 1, "tenants take": 2, "calls take": 3, "named take": 1}
+			if got := timed(t, reg); !maps.Equal(got, want) {
+				t.Errorf("timed %v, want %v", got, want)
+			}
+		})
 	}
+}
 
-	// A deleted rule's series end, and its slot is free again.
-	if err := e.DeleteRule(t.Context(), "c", queue.AnyRevision); err != nil {
+// A rule has all its series in one place among the first: beyond those all rules share one, and those of a deleted rule end.
+func TestSeriesOfRulesAreBounded(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	rules, err := metrics.NewRules(reg, 3)
+	if err != nil {
 		t.Fatal(err)
 	}
-	take(t, e, "d", queue.Take{Key: "x"})
-	compare(t, reg, decisionsHead+decisions("_other", 2, 0, 0)+decisions("d", 1, 0, 0)+decisions("mail.dark", 1, 0, 2)+decisions("mail.otp", 2, 1, 0),
-		"penstock_rule_decisions_total")
+	e := rules.Over(embedded(t))
+	a := admission.New(e, admission.Options{Observer: rules})
+	putRule(t, e, `{"name":"first","algorithm":"gap","period":"1h"}`)
+	all := []queue.Taken{{Decision: leaky.Decision{Allowed: true}}}
+	take(t, a, "first", queue.Take{})
+	for i := range 1000 {
+		rule := fmt.Sprint("r", i)
+		rules.Answered(rule, []queue.Take{{}}, all, nil)
+		rules.Asked(rule, time.Millisecond)
+		for _, away := range []string{queue.AwayOpen, queue.AwayClosed, queue.AwayShare} {
+			rules.Away(rule, away, 1, 1)
+		}
+	}
+	for range 2 {
+		rules.Failed("first", fmt.Errorf("asking: %w", queue.ErrUnavailable))
+		rules.Failed("r0", queue.ErrOutcomeUnknown)
+		rules.Failed("nobody-knows-it", queue.ErrStoreFull)
+	}
+	compare(t, reg, `
+# HELP penstock_rule_store_errors_total Calls about a rule that the store did not answer, whatever then decided, by reason.
+# TYPE penstock_rule_store_errors_total counter
+penstock_rule_store_errors_total{reason="full",rule="_other"} 2
+penstock_rule_store_errors_total{reason="outcome_unknown",rule="r0"} 2
+penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
+`, "penstock_rule_store_errors_total")
+	for name, most := range map[string]int{"penstock_rule_decisions_total": 4 * 3, "penstock_rule_decision_seconds": 4, "penstock_rule_away_total": 3 * 4} {
+		if n, err := testutil.GatherAndCount(reg, name); err != nil || n != most {
+			t.Errorf("%d series of %s, want %d: %v", n, name, most, err)
+		}
+	}
+
+	rules.Away("first", queue.AwayOpen, 1, 0)
+	if err := e.DeleteRule(t.Context(), "first", queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	gone(t, reg, "first")
+	take(t, a, "r0") // which this process learns is not there, as of a rule that another one deleted
+	gone(t, reg, "r0")
+}
+
+// timed is how often each rule was timed, by whom.
+func timed(t *testing.T, reg prometheus.Gatherer) map[string]uint64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]uint64{}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			if family.GetName() == "penstock_rule_decision_seconds" {
+				n[m.Label[1].GetValue()+" "+m.Label[0].GetValue()] = m.Histogram.GetSampleCount() // rule, and by
+			}
+		}
+	}
+	return n
+}
+
+// gone fails if a rule has any series.
+func gone(t *testing.T, reg prometheus.Gatherer, rule string) {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, m := range family.Metric {
+			for _, l := range m.Label {
+				if l.GetValue() == rule {
+					t.Errorf("%s still has a series of %s", rule, family.GetName())
+				}
+			}
+		}
+	}
 }
