@@ -241,6 +241,9 @@ var takeRules = []rule{
 		r.takes("r", "more", 3, true) // none of those was taken
 		r.takes("r", "k0", 1, false)
 		r.take("r")
+		r.check(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision))
+		_, err = r.e.Take(r.ctx, "r", nil) // of which nothing is remembered
+		r.refuses(err, queue.ErrUnknownRule)
 	}},
 	{"what cannot be asked is refused alone, and its field named", func(r *rig) {
 		places := queue.Bound{Limit: 5, TTL: 60 * second}

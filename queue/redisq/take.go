@@ -48,6 +48,10 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	if queue.ValidateRuleName(name) != nil {
 		return nil, unknownRule(name)
 	}
+	if len(takes) == 0 { // no script would say that the rule is gone
+		_, err := e.Rule(ctx, name)
+		return nil, err
+	}
 	answers, open := make([]queue.Taken, len(takes)), make([]int, len(takes))
 	for i := range open {
 		open[i] = i
