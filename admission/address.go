@@ -18,11 +18,14 @@ func OneKey() KeyFunc {
 }
 
 // HeaderKey counts by the value of a header, whose place in front of the application must be such that no client can choose it
-// freely: an API key that was checked, say. A request without it is refused.
+// freely: an API key that was checked, say. A request without it is refused. Host is that of the request, wherever its sender wrote it.
 func HeaderKey(name string) KeyFunc {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
 		values := r.Header[name]
+		if name == "Host" { // net/http takes it out of the headers
+			values = []string{r.Host}
+		}
 		switch {
 		case len(values) == 0 || values[0] == "":
 			return "", &queue.FieldError{Field: "header." + name, Reason: "is missing or empty, and requests are counted by it"}

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 )
@@ -56,6 +57,17 @@ func TestHeaderKey(t *testing.T) {
 		got, err := key(&http.Request{Header: http.Header{"X-Api-Key": c.values}})
 		if (err == nil) != (c.want != "") || c.want != "" && got != c.want {
 			t.Errorf("%.20q: %.20q, %v", c.values, got, err)
+		}
+	}
+}
+
+// net/http keeps the host of a request apart from its headers.
+func TestHeaderKeyOfHost(t *testing.T) {
+	for host, want := range map[string]string{"shop.example.com": "shop.example.com", "": ""} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		if got, err := HeaderKey("host")(r); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", host, got, err)
 		}
 	}
 }
