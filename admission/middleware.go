@@ -103,18 +103,9 @@ func (g *guard) hold(ctx context.Context, take queue.Take, t *queue.Taken) (end 
 	// The request may be over before the place is given back, and the handler may outlive it.
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	over := make(chan struct{})
-	every := max(t.ResetAfter/3, time.Millisecond)
 	go func() {
 		defer close(over)
-		for tick := time.NewTicker(every); ; {
-			select {
-			case <-ctx.Done():
-				tick.Stop()
-				return
-			case <-tick.C:
-				_, _ = g.a.Take(ctx, g.rule, []queue.Take{take}) // if it failed, the next may not
-			}
-		}
+		g.renew(ctx, take, t.ResetAfter)
 	}()
 	return func() {
 		stop()
@@ -125,6 +116,26 @@ func (g *guard) hold(ctx context.Context, take queue.Take, t *queue.Taken) (end 
 		defer cancel()
 		if _, err := g.a.Take(short, g.rule, []queue.Take{back}); err != nil && !errors.Is(err, queue.ErrUnknownRule) {
 			g.o.Logger.Warn("a place was not given back; it is free when its ttl is over", "rule", g.rule, "error", err)
+		}
+	}
+}
+
+// renew renews a place every third of the rule's ttl, until ctx ends. The ttl is looked at more often than that: where it was lowered the
+// store ends places sooner than they were told.
+func (g *guard) renew(ctx context.Context, take queue.Take, ttl time.Duration) {
+	for renewed := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(max(ttl/3-time.Since(renewed), time.Millisecond), soon)):
+		}
+		if rule, err := g.a.Rule(ctx, g.rule); err == nil && rule.Algorithm == leaky.AlgorithmConcurrency {
+			bound := rule.Of(take.Key)
+			ttl = bound.TTL.D()
+		}
+		if time.Since(renewed) >= ttl/3 {
+			_, _ = g.a.Take(ctx, g.rule, []queue.Take{take}) // if it failed, the next may not
+			renewed = time.Now()
 		}
 	}
 }

@@ -138,6 +138,42 @@ func TestMiddlewareHoldsAPlace(t *testing.T) {
 	})
 }
 
+// A place is kept when the rule's ttl is changed meanwhile: the store then ends it sooner than who took it was told.
+func TestMiddlewareHoldsAPlaceOfAChangedTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(places(1, time.Minute))
+		a, _, _ := begin(t, s)
+		work := make(chan struct{})
+		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }))
+		var all sync.WaitGroup
+		all.Go(func() { request(h, "") })
+		synctest.Wait()
+		for _, ttl := range []time.Duration{3 * time.Second, 10 * time.Millisecond, time.Minute} {
+			time.Sleep(25 * time.Second)
+			s.put(places(1, ttl))
+			for range 40 {
+				if ttl < time.Second { // nobody looks that often: it may be lost, but not for long
+					time.Sleep(2 * time.Second)
+				}
+				if n := passes(t, a, "api.places", "", 1); n != 0 {
+					t.Fatalf("another one got the place once the ttl was %v", ttl)
+				}
+				time.Sleep(250 * time.Millisecond)
+			}
+		}
+		taken := s.called("take")
+		time.Sleep(time.Minute)
+		if n := s.called("take") - taken; n > 4 {
+			t.Errorf("renewed %d times in a minute, under a ttl of a minute", n)
+		}
+		close(work)
+		all.Wait()
+		if n := passes(t, a, "api.places", "", 1); n != 1 {
+			t.Error("the place was not given back")
+		}
+	})
+}
+
 // A place of a store that is away meanwhile runs out there; while it is away the policy decides about places too.
 func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ type store struct {
 	mu      sync.Mutex
 	rules   map[string]queue.Rule
 	queues  map[string][]string // their rules
-	tallies map[string]leaky.Tally
+	tallies map[string]*share
 	among   int
 	err     error // what all are answered
 	silent  bool  // nobody is answered
@@ -29,7 +29,7 @@ type store struct {
 }
 
 func newStore(rules ...queue.Rule) *store {
-	s := &store{rules: map[string]queue.Rule{}, queues: map[string][]string{}, tallies: map[string]leaky.Tally{}, calls: map[string]int{}, among: 1}
+	s := &store{rules: map[string]queue.Rule{}, queues: map[string][]string{}, tallies: map[string]*share{}, calls: map[string]int{}, among: 1}
 	for _, r := range rules {
 		s.put(r)
 	}
@@ -141,11 +141,13 @@ func (s *store) Take(ctx context.Context, rule string, takes []queue.Take) ([]qu
 			taken[i].Err = err
 			continue
 		}
-		tally := s.tallies[rule+" "+t.Key]
-		if tally == nil {
-			tally = l.Fresh()
-			s.tallies[rule+" "+t.Key] = tally
+		one := s.tallies[rule+" "+t.Key]
+		if one == nil {
+			one = &share{l, l.Fresh()}
+			s.tallies[rule+" "+t.Key] = one
 		}
+		one.become(l)
+		tally := one.tally
 		taken[i].Shadow = r.Action == queue.Shadow
 		switch t.Op {
 		case queue.TakePeek:
