@@ -161,6 +161,9 @@ func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take)
 			a.outages.end(rule)
 		}
 		if err == nil || ctx.Err() != nil || !isAway(err) {
+			if err != nil && ctx.Err() != nil {
+				a.rules.doubt(ctx, rule)
+			}
 			return taken, true, err
 		}
 		a.outages.begin(rule, err, func(ctx context.Context) error {

@@ -119,6 +119,31 @@ func TestWhoGivesUpIsNotAway(t *testing.T) {
 	})
 }
 
+// Those who have less time than it takes to find out that the store is away do not wait in vain for ever: the policy decides for those who
+// come later, however seldom they come.
+func TestWhoHasLittleTimeFindsOutThatTheStoreIsAway(t *testing.T) {
+	for _, every := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(window("a.open", queue.AwayOpen, 3))
+			a, w, _ := begin(t, s)
+			passes(t, a, "a.open", "k", 1)
+			s.mute(true)
+			failed := 0
+			for range 20 {
+				time.Sleep(every)
+				ctx, cancel := contextOf(t, patience/2)
+				if _, err := a.Take(ctx, "a.open", []queue.Take{{Key: "k"}}); err != nil {
+					failed++
+				}
+				cancel()
+			}
+			if told := w.String(); failed > 3 || told == "" {
+				t.Errorf("one each %v: %d of 20 were not decided; %s", every, failed, told)
+			}
+		})
+	}
+}
+
 // A changed rule is gone by within about a second, and a deleted one is gone.
 func TestRulesAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

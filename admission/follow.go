@@ -38,15 +38,16 @@ type entry[T any] struct {
 	value  T
 	has    bool      // there was an answer
 	looked time.Time // when the last look ended
-	look   *look     // the present one
+	look   *look[T]  // the present one
 	wanted bool
 }
 
-// look is one at the store. Those who wait for it go by what it failed of, or a store that does not answer would keep each as long again
-// as the one before.
-type look struct {
-	over chan struct{} // closed when it has ended
-	err  error         // why nothing is known, as of then
+// look is one at the store. It is nobody's: those who wait for it go by what it found, and one who leaves earlier does not end it. Else
+// a store that does not answer would keep each as long again as the one before, and never be found out by those who have little time.
+type look[T any] struct {
+	over  chan struct{} // closed when it has ended
+	value T
+	err   error // that there is nothing, or why nothing is known
 }
 
 func newFollowed[T any](o *outages, gone error, within time.Duration, read func(ctx context.Context, name string) (T, error)) *followed[T] {
@@ -57,29 +58,32 @@ func newFollowed[T any](o *outages, gone error, within time.Duration, read func(
 // known.
 func (f *followed[T]) get(ctx context.Context, name string) (value T, err error) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for {
-		e := f.known[name]
-		if e == nil {
-			if queue.ValidateName(name) != nil {
-				return value, f.gone
-			}
-			e = f.add(name)
+	e := f.known[name]
+	if e == nil {
+		if queue.ValidateName(name) != nil {
+			f.mu.Unlock()
+			return value, f.gone
 		}
-		age := time.Since(e.looked)
-		switch {
-		case e.has && (age < fresh || e.look != nil && age < 2*fresh || f.outages.on(name)):
-			f.want(name, e, age)
-			return e.value, nil
-		case ctx.Err() != nil:
-			return value, ctx.Err()
-		case e.look == nil:
-			return f.lookAt(ctx, name, e)
-		}
-		look := e.look
-		if f.wait(ctx, look.over); look.err != nil && ctx.Err() == nil {
-			return value, look.err
-		}
+		e = f.add(name)
+	}
+	age := time.Since(e.looked)
+	if e.has && (age < fresh || e.look != nil && age < 2*fresh || f.outages.on(name)) {
+		f.want(name, e, age)
+		value = e.value
+		f.mu.Unlock()
+		return value, nil
+	}
+	if err := ctx.Err(); err != nil {
+		f.mu.Unlock()
+		return value, err
+	}
+	look := f.begin(ctx, name, e)
+	f.mu.Unlock()
+	select {
+	case <-look.over:
+		return look.value, look.err
+	case <-ctx.Done():
+		return value, ctx.Err()
 	}
 }
 
@@ -95,12 +99,13 @@ func (f *followed[T]) want(name string, e *entry[T], age time.Duration) {
 	}
 }
 
-func (f *followed[T]) wait(ctx context.Context, look <-chan struct{}) {
-	f.mu.Unlock()
-	defer f.mu.Lock()
-	select {
-	case <-look:
-	case <-ctx.Done():
+// doubt has a name read that somebody gave up on before it was known whether the store is away. One that was just read throws no doubt
+// on the store.
+func (f *followed[T]) doubt(ctx context.Context, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e := f.known[name]; e != nil && time.Since(e.looked) >= probeEvery {
+		f.begin(ctx, name, e)
 	}
 }
 
@@ -116,28 +121,31 @@ func (f *followed[T]) add(name string) *entry[T] {
 	return e
 }
 
-// lookAt reads a name, without the mutex.
-func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T]) (T, error) {
-	look := &look{over: make(chan struct{})}
-	e.look = look
-	f.mu.Unlock()
+// begin returns the look at a name that is under way, or a new one. It is called with mu held.
+func (f *followed[T]) begin(ctx context.Context, name string, e *entry[T]) *look[T] {
+	if e.look == nil {
+		e.look = &look[T]{over: make(chan struct{})}
+		go f.lookAt(context.WithoutCancel(ctx), name, e, e.look)
+	}
+	return e.look
+}
+
+// lookAt reads a name.
+func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T], look *look[T]) {
 	short, cancel := context.WithTimeout(ctx, f.within)
 	value, err := f.read(short, name)
 	cancel()
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	defer close(look.over)
 	e.look, e.wanted = nil, false
 	switch {
 	case err == nil:
 		e.value, e.has, e.looked = value, true, time.Now()
-		return value, nil
+		look.value = value
+		return
 	case errors.Is(err, f.gone):
-		if f.known[name] == e { // or whoever names what is not there would push out what is
-			delete(f.known, name)
-		}
-		return value, err
-	case ctx.Err() != nil: // the caller gave up: it says nothing
-		return value, err
+		e.has = false
 	case isAway(err):
 		if f.failed != nil {
 			f.failed(name, err)
@@ -147,15 +155,15 @@ func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T]) (T, 
 			return err
 		})
 	}
-	if !e.has {
-		if f.known[name] == e {
-			delete(f.known, name)
-		}
-		look.err = err
-		return value, err
+	if e.has {
+		e.looked = time.Now() // what is known stays, however old
+		look.value = e.value
+		return
 	}
-	e.looked = time.Now() // what is known stays, however old
-	return e.value, nil
+	if f.known[name] == e { // or whoever names what is not there would push out what is
+		delete(f.known, name)
+	}
+	look.err = err
 }
 
 // run reads what is wanted, until ctx ends.
@@ -178,8 +186,12 @@ func (f *followed[T]) run(ctx context.Context) {
 
 func (f *followed[T]) refresh(ctx context.Context, name string) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.known[name]; e != nil && e.look == nil {
-		_, _ = f.lookAt(ctx, name, e)
+	e := f.known[name]
+	if e == nil {
+		f.mu.Unlock()
+		return
 	}
+	look := f.begin(ctx, name, e)
+	f.mu.Unlock()
+	<-look.over
 }

@@ -158,6 +158,29 @@ func TestLostAnswersOnRedis(t *testing.T) {
 	}
 }
 
+// Who has less time than it takes to find out that a Redis does not answer leaves that to be found out for those after him.
+func TestLittleTimeOnRedis(t *testing.T) {
+	l := newLine(t, hour("api.calls", queue.AwayOpen, 10))
+	client := redis.NewClient(&redis.Options{Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	e, err := redisq.Open(t.Context(), client, redisq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = e.Close(), client.Close() })
+	a := New(e, Options{}) // nobody runs it, so nobody looks behind their backs
+	passes(t, a, "api.calls", "k", 1)
+	l.proxy.Delay(func(faultproxy.Command) bool { return true }, time.Hour)
+	ctx, cancel := contextOf(t, patience/2)
+	defer cancel()
+	if _, err := a.Take(ctx, "api.calls", []queue.Take{{Key: "k"}}); err == nil {
+		t.Error("it was decided for who gave up")
+	}
+	await.Until(t, "it is known that the store is away", func() bool { return a.outages.on("api.calls") })
+	passes(t, a, "api.calls", "k", 1)
+	l.proxy.Clear()
+	await.Until(t, "the store decides again", func() bool { return passes(t, a, "api.calls", "k", 1) == 0 })
+}
+
 // What other groups' rules let through is given back when the queue does not take the job, and the answer of that may be lost.
 func TestTakeThenRefundOnRedis(t *testing.T) {
 	l := newLine(t, hour("all.tenants", queue.AwayClosed, 10), hour("mail.own", queue.AwayClosed, 2))
