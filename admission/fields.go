@@ -71,7 +71,12 @@ func SetFields(h http.Header, quotas []Quota) {
 }
 
 // Seconds are those of Retry-After and its like: whole ones, rounded up.
-func Seconds(d time.Duration) int64 { return int64((max(d, 0) + time.Second - 1) / time.Second) }
+func Seconds(d time.Duration) int64 {
+	if d <= 0 {
+		return 0
+	}
+	return int64((d-1)/time.Second) + 1
+}
 
 // appendName appends a String of RFC 9651. What that cannot hold is not in a rule's name.
 func appendName(b []byte, name string) []byte {
