@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/schollz/progressbar/v3"
 
 	"github.com/penstock/penstock/internal/replay"
 	"github.com/penstock/penstock/queue"
@@ -60,6 +60,11 @@ func (c *replayCmd) Run(r *run) error {
 	options, err := c.options()
 	if err != nil {
 		return usage(err)
+	}
+	if c.Chart != "" {
+		if err := writable(c.Chart); err != nil {
+			return usage(fmt.Errorf("--chart: %w", err))
+		}
 	}
 	bar := newReadBar(r.Err)
 	defer bar.end()
@@ -122,7 +127,24 @@ func (c *replayCmd) options() (o replay.Options, err error) {
 	if c.Chart != "" {
 		err = replay.CheckChart(c.Chart)
 	}
+	if i := slices.Index(c.Log, "-"); i >= 0 && slices.Contains(c.Log[i+1:], "-") {
+		err = errors.New("--log: - is given twice, and standard input can be read once")
+	}
 	return o, err
+}
+
+// writable finds out before a long run whether what it makes can be written. It changes nothing.
+func writable(name string) error {
+	_, missing := os.Stat(name)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	err = f.Close()
+	if missing != nil {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
 }
 
 // openLog returns a log and its size, -1 if that is not known.
@@ -146,61 +168,6 @@ func openLog(r *run, name string) (io.ReadCloser, int64, error) {
 		return f, -1, nil
 	}
 	return f, info.Size(), nil
-}
-
-// readBar shows how much of some files is read, on a terminal only.
-type readBar struct {
-	bar   *progressbar.ProgressBar // nil elsewhere
-	total int64                    // -1 if it is not known
-	read  int64
-}
-
-func newReadBar(w io.Writer) *readBar {
-	if _, ok := terminal(w); !ok {
-		return &readBar{}
-	}
-	return &readBar{bar: progressbar.NewOptions64(-1,
-		progressbar.OptionSetWriter(w),
-		progressbar.OptionSetDescription("reading"),
-		progressbar.OptionShowBytes(true),
-		progressbar.OptionSetPredictTime(true),
-		progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionUseANSICodes(true),
-		progressbar.OptionClearOnFinish(),
-		progressbar.OptionFullWidth(),
-	)}
-}
-
-// watch returns what reads in and tells the bar.
-func (b *readBar) watch(in io.Reader, size int64) io.Reader {
-	if b.bar == nil {
-		return in
-	}
-	if size < 0 || b.total < 0 {
-		b.total = -1
-	} else {
-		b.total += size
-		b.bar.ChangeMax64(b.total)
-	}
-	return &watched{in, b}
-}
-
-func (b *readBar) end() {
-	if b.bar != nil {
-		_ = b.bar.Clear() // it fails only when drawing does
-	}
-}
-
-type watched struct {
-	in  io.Reader
-	bar *readBar
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.in.Read(p)
-	w.bar.read += int64(n)
-	_ = w.bar.bar.Set64(w.bar.read)
-	return n, err
 }
 
 func printReplay(w io.Writer, r *replay.Report) error {

@@ -67,6 +67,9 @@ func TestReplayUsage(t *testing.T) {
 		"begins with one of":                 {"--log", exampleLog, "--rule", "leaky rate=1/s"},
 		"is no zone of the IANA database":    {"--log", exampleLog, "--rule", "gap period=1s", "--timezone", "Middle/Earth"},
 		"must end in .svg or .html":          {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "x.gif"},
+		"no such file or directory":          {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "nowhere/x.svg"},
+		"standard input can be read once":    {"--log", "-", "--log", "-", "--rule", "gap period=1s"},
+		"key: is given twice":                {"--log", exampleLog, "--rule", "gap period=1s key={path} key={method}"},
 		"lease is not tried":                 {"--log", exampleLog, "--queue", "rate=1/s lease=1s"},
 		"{ip} is no field of a combined log": {"--log", exampleLog, "--rule", "gap period=1s", "--key", "ip"},
 		"none of 269 lines has the key":      {"--log", exampleLog, "--rule", "gap period=1s", "--key", "user"},
@@ -74,6 +77,26 @@ func TestReplayUsage(t *testing.T) {
 		"--time must say which is the time":  {"--log", "../../examples/messages.csv", "--rule", "gap period=1s"},
 	} {
 		expect(t, ExitUsage, "", want, append([]string{"replay"}, args...)...)
+	}
+}
+
+// TestReplayChart: a chart that cannot be written is found out before the log is read, and one that was there stays until the new one is.
+func TestReplayChart(t *testing.T) {
+	dir := t.TempDir()
+	expect(t, ExitUsage, "", "--chart: open", "replay", "--log", "-", "--rule", "gap period=1s", "--chart", filepath.Join(dir, "nowhere", "x.svg"))
+	for name, there := range map[string]bool{"old.svg": true, "new.svg": false} {
+		chart := filepath.Join(dir, name)
+		if there {
+			if err := os.WriteFile(chart, []byte("the one before"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r := penstock(t, "no log", "replay", "--log", "-", "--format", "combined", "--rule", "gap period=1s", "--chart", chart); r.code != ExitUsage || !strings.Contains(r.err, "none of 1 lines") {
+			t.Errorf("exit %d\n%s", r.code, r.err)
+		}
+		if got, err := os.ReadFile(chart); (err == nil) != there || there && string(got) != "the one before" {
+			t.Errorf("%s after a run that failed: %q, %v", name, got, err)
+		}
 	}
 }
 

@@ -96,7 +96,6 @@ var (
 // read fills in the values of a line.
 func (n *ndjson) read(line []byte) error {
 	n.text = n.text[:0]
-	clear(n.found)
 	n.buffer = *bytes.NewBuffer(line)
 	n.in.Reset(&n.buffer, jsontext.AllowDuplicateNames(true))
 	if n.in.PeekKind() != '{' {
@@ -122,8 +121,12 @@ func (n *ndjson) read(line []byte) error {
 	return nil
 }
 
-// walk reads the next value and what is wanted of it. Of a name that is given twice the last counts, as with most readers.
+// walk reads the next value and what is wanted of it. Of a name that is given twice the last counts, as with most readers: it has
+// nothing of the one before.
 func (n *ndjson) walk(want *node) error {
+	if want != nil {
+		n.forget(want)
+	}
 	kind := n.in.PeekKind()
 	if want == nil || want.in == nil && (kind == '{' || kind == '[') {
 		return n.in.SkipValue()
@@ -142,6 +145,15 @@ func (n *ndjson) walk(want *node) error {
 	n.text = append(n.text, token.String()...)
 	n.found[want.slot] = [2]int{begin, len(n.text)}
 	return nil
+}
+
+func (n *ndjson) forget(want *node) {
+	if want.slot >= 0 {
+		n.found[want.slot] = [2]int{}
+	}
+	for _, in := range want.in {
+		n.forget(in)
+	}
 }
 
 func (n *ndjson) object(want *node) error {

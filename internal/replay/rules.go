@@ -32,7 +32,7 @@ func ReadRules(text string, key *string) ([]Rule, error) {
 	}
 	rules, err := ruleFile(text, key)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--rule %q: neither a file nor a rule, which begins with one of %v, such as \"meter rate=5/s burst=10\"", queue.Shorten(text, 100), leaky.Algorithms())
+		return nil, fmt.Errorf("--rule %s: neither a file nor a rule, which begins with one of %v, such as \"meter rate=5/s burst=10\"", queue.Shorten(text, 100), leaky.Algorithms())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--rule %s: %w", text, err)
@@ -43,8 +43,11 @@ func ReadRules(text string, key *string) ([]Rule, error) {
 func inline(words []string, key *string) (r Rule, err error) {
 	var kept []string
 	r.Key = key
-	for _, word := range words {
+	for i, word := range words {
 		if own, ok := strings.CutPrefix(word, "key="); ok {
+			if slices.ContainsFunc(words[i+1:], func(w string) bool { return strings.HasPrefix(w, "key=") }) {
+				return r, errors.New("key: is given twice")
+			}
 			r.Key = &own
 			continue
 		}

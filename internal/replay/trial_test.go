@@ -1,0 +1,67 @@
+package replay
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// TestForgotten: the states of keys that are not seen again are forgotten, and what was counted of them is not.
+func TestForgotten(t *testing.T) {
+	p, err := newPlay(&Options{Rules: rules(t, "meter rate=5/s burst=10", "meter rate=1/s burst=1000")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 100_000
+	for i := range n {
+		r := request{at: leaky.Instant(i) * 1000, cost: 1}
+		r.keys[0] = p.rings[0].number([]byte(fmt.Sprint(i)))
+		if i == 0 {
+			r.cost = 999
+		}
+		p.take(r)
+		r.cost = 1 // what is kept of a key that comes once is no state
+		p.take(r)
+	}
+	p.take(request{at: leaky.Instant(n) * 1000, cost: 1000}) // the first key again
+	if got := p.trials[1].refused; got != 1 {
+		t.Errorf("%d refused of a key that had used up its burst 100 s ago, of which 1000 s are owed", got)
+	}
+	if live := p.trials[0].live; live > 10_000 {
+		t.Errorf("%d states are kept", live)
+	}
+	if o := p.trials[0].outcome(p.rings[0], 0); o.Keys != n || o.Requests != 2*n+1 || o.Refused != 2 || o.Never != 2 { // they cost more than 10
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestOnceAndAgain: what is told of a key that came once is what its state would tell, by all algorithms, be its request too great or not.
+func TestOnceAndAgain(t *testing.T) {
+	for _, text := range []string{
+		"meter rate=1/s burst=5", "token_bucket rate=1/s burst=5", "fixed_window limit=5 period=1s", "sliding_log limit=5 period=1s", "sliding_counter limit=5 period=1s",
+		"concurrency limit=5 ttl=1s",
+	} {
+		for _, cost := range []int32{1, 5, 6} {
+			p, err := newPlay(&Options{Rules: rules(t, text)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := request{at: 7_000_000, cost: cost}
+			r.keys[0] = p.rings[0].number([]byte("k"))
+			p.take(r)
+			once := p.trials[0].outcome(p.rings[0], 0)
+			if p.trials[0].keys[0].more != nil {
+				t.Fatal("a key that came once has a state")
+			}
+			p.trials[0].again(0, "k", r.at)
+			if again := p.trials[0].outcome(p.rings[0], 0); !reflect.DeepEqual(again, once) {
+				t.Errorf("%s, cost %d:\n%+v once\n%+v again", text, cost, once, again)
+			}
+			if cost < 6 != (once.Refused == 0) || once.Own.Allowed != int64(cost)*(1-once.Refused) || once.Own.Asked != int64(cost) || once.Own.Key != "k" {
+				t.Errorf("%s, cost %d: %+v", text, cost, once)
+			}
+		}
+	}
+}
