@@ -189,6 +189,9 @@ func classifyReply(err error) (mapped error, again bool) {
 	case "NOAUTH", "WRONGPASS", "NOPERM":
 		return fmt.Errorf("%w: redis refuses the user or password given: %w", queue.ErrUnavailable, err), false
 	}
+	if strings.Contains(text, "non local key") { // the slot is being moved; a script meets this before it writes
+		return fmt.Errorf("%w: %w", queue.ErrUnavailable, err), true
+	}
 	if strings.Contains(text, "user_script") { // a script stumbled over what it read
 		return fmt.Errorf("%w: %w", queue.ErrCorrupt, err), false
 	}
