@@ -20,8 +20,8 @@ var _ queue.Appender = (*Appender)(nil)
 // NewAppender returns an Appender in front of next: an engine, or the overflow in front of one.
 func NewAppender(a *Admission, next queue.Appender) *Appender { return &Appender{a, next} }
 
-// Append implements queue.Appender. Of a job that one of these rules refuses the answer is LimitReached, also if the rule's action is
-// defer: only the engine can put a job aside, and it does not know of them. The answer's Rules has what they said
+// Append implements queue.Appender. A job that one of these rules refuses is answered LimitReached; one that may wait, and is refused by such
+// rules alone whose action is defer, goes on with that (Job.Limited), for the engine to put it aside. The answer's Rules has what they said
 // before what the engine's did.
 func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	q := p.a.enter(ctx, jobs, others)
@@ -32,7 +32,9 @@ func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 	var at []int
 	for i := range jobs {
 		if q.answers[i].Outcome == queue.Accepted {
-			rest, at = append(rest, jobs[i]), append(at, i)
+			job := jobs[i]
+			job.Limited = q.limited[i]
+			rest, at = append(rest, job), append(at, i)
 		}
 	}
 	if len(rest) == 0 {
@@ -45,7 +47,7 @@ func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 		if len(got) == len(rest) {
 			answer = got[k]
 		}
-		if !mayBeIn(&answer) {
+		if _, _, limited := queue.Limited(answer.Rules); limited || !mayBeIn(&answer) { // one that is put aside by a rule is charged to none
 			out = append(out, i)
 		}
 		answer.Rules = append(q.answers[i].Rules, answer.Rules...)
@@ -60,8 +62,9 @@ func mayBeIn(a *queue.Appended) bool {
 	return a.Outcome == queue.Accepted || a.Outcome == queue.SetAside || a.Outcome == queue.Failed && errors.Is(a.Err, queue.ErrOutcomeUnknown)
 }
 
-// Pass asks the rules of the queues' own groups about jobs that go past the engine: each is let through (Accepted) or refused, and
-// answered with what its rules said. Those that were let through, and then did not come in, are handed to back.
+// Pass asks the rules of the queues' own groups about jobs that go past the engine, to the overflow: each is let through (Accepted) or
+// refused, and answered with what its rules said. What a rule refuses whose action is defer is let through, for that is where it would be put.
+// Those that were let through, and then did not come in, are handed to back.
 func (a *Admission) Pass(ctx context.Context, jobs []queue.Job) (answers []queue.Appended, back func(ctx context.Context, at []int)) {
 	q := a.enter(ctx, jobs, own)
 	if q == nil {

@@ -17,6 +17,7 @@ type taker struct {
 	answers map[string]queue.Appended
 	err     error
 	got     []string
+	limited []time.Duration // of those that were to be put aside
 }
 
 func (s *taker) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
@@ -26,6 +27,9 @@ func (s *taker) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, e
 	out := make([]queue.Appended, len(jobs))
 	for i, j := range jobs {
 		s.got = append(s.got, j.ID)
+		if j.Limited > 0 {
+			s.limited = append(s.limited, j.Limited)
+		}
 		out[i] = s.answers[j.ID]
 		if out[i].Outcome == queue.Failed && out[i].Err == nil {
 			out[i].Outcome = queue.Accepted

@@ -16,6 +16,7 @@ type asking struct {
 	a       *Admission
 	jobs    []queue.Job
 	answers []queue.Appended // Accepted: it may go on
+	limited []time.Duration  // to be put aside, as Job.Limited says; it may go on, and is charged nothing
 	asks    [][]queue.RuleAsk
 	charged [][]charge
 }
@@ -40,9 +41,13 @@ func (a *Admission) enter(ctx context.Context, jobs []queue.Job, some which) *as
 			continue // who takes the jobs says what is wrong
 		}
 		if q == nil {
-			q = &asking{a: a, jobs: jobs, answers: make([]queue.Appended, len(jobs)), asks: make([][]queue.RuleAsk, len(jobs)), charged: make([][]charge, len(jobs))}
+			q = &asking{
+				a: a, jobs: jobs, answers: make([]queue.Appended, len(jobs)), limited: make([]time.Duration, len(jobs)),
+				asks: make([][]queue.RuleAsk, len(jobs)), charged: make([][]charge, len(jobs)),
+			}
 			for k := range q.answers {
 				q.answers[k] = queue.Appended{Outcome: queue.Accepted, ID: jobs[k].ID}
+				q.limited[k] = jobs[k].Limited
 			}
 		}
 		q.prepare(i, set, err)
@@ -112,6 +117,9 @@ func (q *asking) take(ctx context.Context, rule string, at []int) {
 	takes := make([]queue.Take, len(at))
 	for k, i := range at {
 		takes[k] = queue.Take{Key: q.asks[i][0].Key, Cost: max(1, q.jobs[i].Cost)}
+		if q.limited[i] > 0 { // what is asked yet is whether it is refused for good
+			takes[k].Op = queue.TakePeek
+		}
 	}
 	taken, asked, err := q.a.take(ctx, rule, takes)
 	for k, i := range at {
@@ -139,11 +147,15 @@ func (q *asking) note(i int, ask queue.RuleAsk, t *queue.Taken, asked bool) {
 		return
 	}
 	answer.Rules = append(answer.Rules, queue.Ruled{Rule: ask.Rule.Name, Shadow: shadow, Decision: t.Decision})
+	wait := max(t.RetryAfter, q.limited[i], time.Millisecond)
 	switch {
-	case t.Allowed:
+	case t.Allowed && q.limited[i] == 0:
 		q.charged[i] = append(q.charged[i], charge{ask.Rule, ask.Key, asked})
-	case !shadow:
-		answer.Outcome, answer.RetryAfter = queue.LimitReached, max(t.RetryAfter, time.Millisecond)
+	case t.Allowed || shadow:
+	case ask.Rule.Action == queue.Defer && q.jobs[i].Overflow != queue.Reject:
+		q.limited[i] = wait
+	default:
+		answer.Outcome, answer.RetryAfter = queue.LimitReached, wait
 	}
 }
 
@@ -151,7 +163,7 @@ func (q *asking) note(i int, ask queue.RuleAsk, t *queue.Taken, asked bool) {
 func (q *asking) settle(ctx context.Context) {
 	var out []int
 	for i := range q.answers {
-		if q.answers[i].Outcome != queue.Accepted {
+		if q.answers[i].Outcome != queue.Accepted || q.limited[i] > 0 {
 			out = append(out, i)
 		}
 	}

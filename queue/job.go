@@ -53,6 +53,10 @@ type Job struct {
 	// Overflow says what becomes of the job when there is no room: Reject, Defer,
 	// or empty for what the queue's spec says. It is no part of the job's record.
 	Overflow string
+	// Limited says that a rule of another group than the queue's refuses the job and would have it put aside (its action is Defer),
+	// and how long that rule asks it to wait, of several the longest; zero is that none does. Who asks such rules says so, and an
+	// engine goes by it as by a refusal of the queue's own rules. It is no part of the job's record.
+	Limited time.Duration
 }
 
 // What becomes of a job that finds no room.
@@ -74,7 +78,7 @@ func (j *Job) Normalize() {
 // Deferrable reports whether the job may be put on the overflow, in a queue whose
 // spec says overflow.
 func (j *Job) Deferrable(overflow string) bool {
-	return j.Overflow == Defer || j.Overflow == "" && overflow == Defer
+	return j.Overflow == Defer || j.Overflow == "" && (overflow == Defer || j.Limited > 0)
 }
 
 // Validate checks a normalized job. Its error is a *FieldError.

@@ -16,8 +16,8 @@ import (
 // starves.
 type Overflow interface {
 	// Offer is Append for a caller who can put jobs aside: one that finds no room,
-	// or a backlog, and may be deferred answers SetAside and is recorded as Deferred. The caller then
-	// stores it, and withdraws it if that failed for certain.
+	// or a backlog, and may be deferred answers SetAside and is recorded as Deferred; so does one that rules refuse
+	// which all defer. The caller then stores it, and withdraws it if that failed for certain.
 	Offer(ctx context.Context, jobs []Job) ([]Appended, error)
 	// Withdraw forgets jobs that were offered and could not be stored, and answers
 	// in the same order how long until room is expected. One that is not

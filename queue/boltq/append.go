@@ -143,8 +143,8 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		return nil
 	}
 	var b *bill
-	outcome := l.room(n)
-	if a := e.askedBy(l); a != nil {
+	a, outcome := e.askedBy(l), l.room(n)
+	if a != nil {
 		said, busy, invalid := e.ask(n, a, now)
 		if busy != nil {
 			return busy
@@ -153,10 +153,10 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 			n.answer.Outcome, n.answer.Err = queue.Invalid, invalid
 			return nil
 		}
-		if instead, refused := n.refused(l, a, said); refused {
-			outcome = instead
-		}
 		b, n.answer.Rules = said, said.rules
+	}
+	if instead, refused := n.refused(l, a, b); refused {
+		outcome = instead
 	}
 	switch {
 	case outcome == queue.LimitReached:

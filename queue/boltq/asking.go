@@ -117,17 +117,19 @@ func (e *Engine) peek(d *due, now leaky.Instant) leaky.Decision {
 	return d.limit.Fresh().Peek(now, d.ask)
 }
 
-// refused is what becomes of a job that rules refuse, which takes nothing; without one it goes on.
+// refused is what becomes of a job that rules refuse, be it those of another group, which takes nothing; without one it goes on.
 func (n *entry) refused(l *line, a *asked, b *bill) (outcome queue.AppendOutcome, refused bool) {
-	_, wait, refused := queue.Limited(b.rules)
-	if !refused {
+	_, wait, refused := queue.Limited(n.answer.Rules)
+	if !refused && n.job.Limited <= 0 {
 		return 0, false
 	}
-	b.dues = nil
-	if n.offered && n.job.Overflow != queue.Reject && a.defers(b.rules) {
+	if b != nil {
+		b.dues = nil
+	}
+	if n.offered && n.job.Overflow != queue.Reject && a.defers(n.answer.Rules) {
 		return l.roomAside(), true
 	}
-	n.answer.RetryAfter = max(leastRetry, wait)
+	n.answer.RetryAfter = max(leastRetry, wait, n.job.Limited)
 	return queue.LimitReached, true
 }
 

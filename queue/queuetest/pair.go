@@ -63,6 +63,7 @@ func (p *pair) someJobs() []queue.Job {
 			j.Cost = -1
 		}
 		j.Overflow = rapid.SampledFrom([]string{"", queue.Defer, queue.Reject}).Draw(p.T, "overflow")
+		j.Limited = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 0, 0, time.Nanosecond, 20 * time.Second}).Draw(p.T, "limited")
 		if in := rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 50, 100, 300, 1000, 3000, 10_000, 60_000}).Draw(p.T, "expires in ms"); in >= 0 {
 			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 		}
@@ -89,7 +90,7 @@ func (p *pair) append() {
 func (p *pair) appendBoth(what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error)) (answers [2][]queue.Appended) {
 	var text []string
 	for _, j := range list {
-		text = append(text, fmt.Sprintf("%s/%s cost %d %s until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, micro(j.ExpiresAt), place(j)))
+		text = append(text, fmt.Sprintf("%s/%s cost %d %s limited %v until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, j.Limited, micro(j.ExpiresAt), place(j)))
 	}
 	p.both(what+" "+strings.Join(text, ", "), func(side int, e queue.Engine) string {
 		out, err := do(e)

@@ -6,6 +6,13 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+// refusedElsewhere is a job that a rule of another group refuses, which would have it put aside.
+func refusedElsewhere(wait time.Duration, queueName, id string) queue.Job {
+	j := job(queueName, id)
+	j.Limited = wait
+	return j
+}
+
 var ruleDeferRules = []rule{
 	{"what a rule that defers refuses is set aside, whatever the queue says, and charged to none", func(r *rig) {
 		for i, overflow := range []string{queue.Reject, queue.Defer} {
@@ -93,5 +100,66 @@ var ruleDeferRules = []rule{
 		q := r.queue("q", "unlimited", asks("q.r"), each(holding(1)))
 		r.acceptJobs(in(laneX, q, "a"))
 		r.judged(r.offer(in(laneX, q, "b"), in(laneY, q, "c")), "lane_full", "set_aside: q.r no")
+	}},
+	{"a job that a rule of another group would have put aside is, whether or not it asks rules, and whatever the queue says", func(r *rig) {
+		for i, overflow := range []string{queue.Reject, queue.Defer} {
+			s := r.shelf([]string{"a", "b"}[i], "unlimited", func(s *queue.Spec) { s.Overflow = overflow })
+			got := r.offer(job(s.q, "1"), refusedElsewhere(time.Minute, s.q, "2"), choosing(queue.Reject, s.q, "3"))
+			r.judged(got, "accepted", "set_aside", "accepted")
+			a := got[1]
+			if a.State != queue.Deferred || a.Ticket == "" || !a.At.Equal(r.clock.Now().Time()) || a.Position != 2 || a.RetryAfter != 0 || a.Err != nil {
+				r.Errorf("set aside: %+v", a)
+			}
+			s.store(refusedElsewhere(time.Minute, s.q, "2"), a)
+			r.deferredAgain(r.offer(refusedElsewhere(time.Minute, s.q, "2"))[0], a)
+			r.deferredAgain(r.offer(job(s.q, "2"))[0], a)
+			r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
+			s.takes(queue.Returned) // later and in turn
+			r.judged(r.offer(refusedElsewhere(time.Minute, s.q, "1"), refusedElsewhere(time.Minute, s.q, "2")), "duplicate", "duplicate")
+			r.drain(s.q)
+		}
+	}},
+	{"one that was appended, or that says reject, is refused with that rule's wait", func(r *rig) {
+		q := r.queue("q", "unlimited", defers)
+		never := refusedElsewhere(time.Minute, q, "a")
+		never.Overflow = queue.Reject
+		for _, a := range append(r.append(refusedElsewhere(time.Minute, q, "a")), r.offer(never)...) {
+			if a.Outcome != queue.LimitReached || a.RetryAfter != time.Minute || a.State != queue.StateNone || a.Ticket != "" || a.Err != nil {
+				r.Errorf("got %+v", a)
+			}
+		}
+		if a := r.append(refusedElsewhere(time.Nanosecond, q, "a"))[0]; a.Outcome != queue.LimitReached || a.RetryAfter != time.Millisecond {
+			r.Errorf("got %+v", a)
+		}
+		r.unknown(q, "a")
+		r.tallies(q, tally{refused: 3})
+	}},
+	{"it is charged to none of the queue's own rules, each of which may refuse it for good", func(r *rig) {
+		r.limiter(counting("q.reject", 1))
+		r.limiter(counting("q.defer", 1, does(queue.Defer)))
+		q := r.queue("q", "unlimited", asks("q.reject", "q.defer"))
+		r.judged(r.offer(refusedElsewhere(time.Second, q, "a"), job(q, "b"), refusedElsewhere(time.Second, q, "b"), refusedElsewhere(time.Second, q, "c")),
+			"set_aside: q.reject 0, q.defer 0", "accepted: q.reject 0, q.defer 0", "duplicate", "limit_reached: q.reject no, q.defer no")
+		r.left("q.reject", "", 0)
+		wait := r.offer(refusedElsewhere(time.Hour, q, "c"))[0] // the longest of all that refuse it
+		if wait.Outcome != queue.LimitReached || wait.RetryAfter != time.Hour {
+			r.Errorf("got %+v", wait)
+		}
+		r.check(r.e.ResetRule(r.ctx, "q.reject"))
+		r.judged(r.offer(refusedElsewhere(time.Second, q, "c")), "set_aside: q.reject 0, q.defer no")
+		r.left("q.reject", "", 1)
+	}},
+	{"among others it keeps its place, and finds the overflow full as they do", func(r *rig) {
+		s := r.shelf("q", "10/s", func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
+		got := r.offer(job(s.q, "a"), job(s.q, "b"), refusedElsewhere(time.Minute, s.q, "c"), job(s.q, "d"), refusedElsewhere(time.Minute, s.q, "e"), choosing(queue.Reject, s.q, "f"))
+		r.judged(got, "accepted", "accepted", "set_aside", "set_aside", "overflow_full", "accepted")
+		if got[4].RetryAfter <= 0 || got[2].Position != 3 || got[3].Position != 4 {
+			r.Errorf("got %+v", got)
+		}
+		r.unknown(s.q, "e")
+		s.store(job(s.q, "c"), got[2])
+		s.store(job(s.q, "d"), got[3])
+		s.takes(queue.Returned, queue.Returned)
+		r.tallies(s.q, tally{waiting: 5, appended: 5, aside: 2, returned: 2, refused: 1})
 	}},
 }

@@ -96,13 +96,16 @@ local function accept(q, id, live, body, h, cost, line)
   return ACCEPTED, state, i + 1, eta, is_exact and 1 or 0
 end
 
--- ruled answers for a job that a rule refuses, or that cannot be asked.
+-- ruled answers for a job that a rule refuses, be it one of another group that would have it put aside, or that cannot be asked.
 local function ruled(q, id, body, h, cost, line)
-  if line.asks.unaskable then return UNASKABLE end
-  local wait, defers = rules.judge(line.asks, cost)
-  if not wait then return end
-  rules.leave(line.asks)
-  if not defers or byte(body, 7) < 64 then return refuse(line, LIMIT_REACHED, wait) end
+  local says, wait, defers = byte(body, 7), nil, true
+  if line.asks then
+    if line.asks.unaskable then return UNASKABLE end
+    wait, defers = rules.judge(line.asks, cost)
+  end
+  if not wait and says % 64 < 32 then return end
+  if line.asks then rules.leave(line.asks) end
+  if not defers or says < 64 then return refuse(line, LIMIT_REACHED, wait or 0) end
   overflow(q)
   if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, line) end
   return refuse(line, OVERFLOW_FULL, promise(q))
@@ -128,10 +131,8 @@ local function decide(q, id, live, body, cost, line)
     local code, wait_for = no_room(q, h, line)
     if code then return code, wait_for end
   end
-  if line.asks then
-    local code, x, position, eta, since = ruled(q, id, body, h, cost, line)
-    if code then return code, x, position, eta, since end
-  end
+  local code, x, position, eta, since = ruled(q, id, body, h, cost, line)
+  if code then return code, x, position, eta, since end
   local full, behind = q.size >= q.cap, backlogged(q)
   if (full or behind) and deferrable(q, body) then
     overflow(q)

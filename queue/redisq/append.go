@@ -20,11 +20,15 @@ type appendItem struct {
 	cost      int64
 	notBefore time.Time
 	deferral  deferral
-	stamped   bool // by a flight before, which may have brought it and lost the answer
+	limited   time.Duration // what Job.Limited says
+	stamped   bool          // by a flight before, which may have brought it and lost the answer
 	asked
 }
 
-const stampBytes = 8
+const (
+	stampBytes = 8
+	limitedBit = 1 << 5 // of the seventh byte of a stamp: a flight has fewer items than would reach it
+)
 
 // deferral says whether a job may be set aside.
 type deferral byte
@@ -117,7 +121,7 @@ func (e *Engine) bringSome(ctx context.Context, jobs []queue.Job, some []int, st
 		if !again {
 			body = queue.AppendRecord(make([]byte, stampBytes), &j)
 		}
-		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j), again, e.asksOf(&j)})
+		parts = place(parts, e.Partition(j.Queue), i, len(jobs), appendItem{j.Queue, j.ID, body, j.Cost, j.NotBefore, deferral(&j), j.Limited, again, e.asksOf(&j)})
 	}
 	err = spread(parts, func(p part[appendItem]) error {
 		got, err := e.appends[p.partition].Do(ctx, p.items)
@@ -221,11 +225,11 @@ func byQueue[T any](items []T, name func(*T) string) []ofQueue {
 func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendItem) ([]queue.Appended, error) {
 	stamp := e.stamps()
 	groups := byQueue(items, (*appendItem).group)
-	args := make([]any, 0, 2+5*len(groups)+3*len(items))
+	args := make([]any, 0, 2+6*len(groups)+3*len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
 		first := &items[g.items[0]]
-		args = append(args, first.queue, len(g.items), "")
+		args = append(args, first.queue, len(g.items), "", "")
 		var bounds boundsArg
 		at := len(args)
 		if first.ruleset != nil {
@@ -237,6 +241,12 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 			if !items[i].stamped {
 				copy(body, stamp[:])
 				body[6], body[7] = byte(items[i].deferral)<<6|byte(i>>8), byte(i)
+				if items[i].limited > 0 {
+					body[6] |= limitedBit
+				}
+			}
+			if items[i].limited > 0 {
+				args[at-2] = 1
 			}
 			args = append(args, items[i].id, body)
 			if first.ruleset != nil {
@@ -307,6 +317,9 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 			j := queue.Job{NotBefore: items[i].notBefore}
 			a.Outcome, a.Err = queue.Invalid, j.ValidateAhead(now.Time())
 		}
+		if code == limitReached {
+			a.RetryAfter = max(a.RetryAfter, items[i].limited)
+		}
 		if code == notAskable {
 			a.Outcome, a.Err = queue.Invalid, items[i].err
 		}
@@ -330,7 +343,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 }
 
-const acceptedNow, tooFar, notAskable = 9, 12, 13
+const acceptedNow, tooFar, notAskable, limitReached = 9, 12, 13, 14
 
 // readOther reads the answer to one job that was not just put in at the end.
 func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
@@ -365,7 +378,7 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.Outcome, a.RetryAfter = queue.LaneFull, wait
 	case 11:
 		a.Outcome, a.RetryAfter = queue.ScheduleFull, wait
-	case 14:
+	case limitReached:
 		a.Outcome, a.RetryAfter = queue.LimitReached, wait
 	case tooFar, notAskable: // who reads it knows why
 	default:

@@ -1,10 +1,10 @@
 #!lua
 -- Append jobs, grouped by queue.
 --
--- ARGV[2]  number of queues; for each: name, number of jobs, number by which it is known what they ask, or ''; if they do: the rules, number
---          and action (r, d or s) of each, and bounds (see tally.lua); for each job: id,
+-- ARGV[2]  number of queues; for each: name, number of jobs, 1 if a rule of another group refuses any, or '', number by which it is known what
+--          they ask, or ''; if they do: the rules, number and action (r, d or s) of each, and bounds (see tally.lua); for each job: id,
 --          body (8 bytes of stamp, unique to the job in its append call, and the record). The two highest bits of the stamp's
---          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says; if they ask, for
+--          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says; the next one: a rule of another group refuses it; if they ask, for
 --          each ask: 1 byte of which rule, 2 of which bound, 16 of the key's digest, or '!' if the job cannot be asked
 -- Returns  for each queue: 0 when unknown, 1 if something else is to be asked, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
 --          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused, queue number, others}, and if they
@@ -40,7 +40,7 @@ local function asked_by(q)
   return call('HGET', B .. 'F', string.match(q.name, '^[^.]*')) or ''
 end
 
-local function append(name, count, known, first)
+local function append(name, count, limited, known, first)
   local nr = number_of(name)
   local q = nr and load(nr)
   if not q then return 0 end
@@ -60,7 +60,7 @@ local function append(name, count, known, first)
   local dying, soonest, may_expire = {}, math.huge, q.expiring
   local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
   -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
-  local cap, args = (q.laned or q.also or q.stop or backlogged(q)) and 0 or q.cap, ARGV
+  local cap, args = (limited or q.laned or q.also or q.stop or backlogged(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   for i = first, first + step * count - 1, step do
     local id, body = args[i], args[i + 1]
@@ -136,11 +136,11 @@ local function append(name, count, known, first)
 end
 
 for qi = 1, tonumber(ARGV[2]) do
-  local name, count, known = ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2]
+  local name, count, known = ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 3]
   -- Each queue on its own: what one cannot do must not undo what another did.
-  local ok, answer = pcall(append, name, count, known, arg + 3)
+  local ok, answer = pcall(append, name, count, ARGV[arg + 2] ~= '', known, arg + 4)
   out[qi] = ok and answer or error_text(answer)
-  arg = arg + 3 + (known == '' and 2 * count or 2 + 3 * count)
+  arg = arg + 4 + (known == '' and 2 * count or 2 + 3 * count)
 end
 finish()
 return out
