@@ -9,8 +9,8 @@ import (
 // is freed by Refund, or TTL behind the Take that took or last renewed it: so a holder that crashed frees its place by
 // itself, and one that lives renews it in time (C. G. Gray, D. R. Cheriton, "Leases", SOSP 1989).
 //
-// To take under a name that holds a place renews that place, at the cost that it has, and is always allowed. Refund frees
-// the place of the name, all of its cost, and does nothing if there is none.
+// To take under a name that holds a place renews that place, at the cost that it has, and is always allowed, whatever cost is named, be it
+// one that is above Max since that was lowered. Refund frees the place of the name, all of its cost, and does nothing if there is none.
 //
 // It is exact; but a holder that outlives its lease without renewing works beside the one that got its place.
 //
@@ -98,16 +98,16 @@ func (t *held) decide(now Instant, cost int64, i int32) Decision {
 	most := t.rule.Max
 	first, sum := t.over(now)
 	d := Decision{Limit: most, ResetAfter: t.reset(now)}
-	if cost >= 1 && cost <= most {
-		switch {
-		case i != 0 && t.places[i].until > now:
-			d.Allowed, d.ResetAfter = true, t.rule.TTL
-		case sum+cost <= most:
-			d.Allowed, d.ResetAfter = true, t.rule.TTL
-			sum += cost
-		default:
-			d.RetryAfter = t.passes(now, first, sum+cost-most).Sub(now)
-		}
+	switch {
+	case cost < 1:
+	case i != 0 && t.places[i].until > now:
+		d.Allowed, d.ResetAfter = true, t.rule.TTL
+	case cost > most:
+	case sum+cost <= most:
+		d.Allowed, d.ResetAfter = true, t.rule.TTL
+		sum += cost
+	default:
+		d.RetryAfter = t.passes(now, first, sum+cost-most).Sub(now)
 	}
 	d.Remaining = max(0, most-sum)
 	return d

@@ -68,7 +68,7 @@ type Limiter interface {
 // state stops a key for longer than one that was used up at this instant.
 type Tally interface {
 	// Take decides, and counts what it allows. A refusal costs nothing. What CheckAsk refuses is refused, with a
-	// RetryAfter of 0.
+	// RetryAfter of 0, but for a place of Concurrency that is renewed.
 	Take(now Instant, a Ask) Decision
 	// Peek answers what Take would, and changes nothing: its Remaining is what would be left. Of Concurrency it needs no
 	// Lease, and asks for a new place then.
@@ -98,7 +98,8 @@ func (a Ask) cost() int64 {
 	return a.Cost
 }
 
-// CheckAsk reports why l must not be asked a: an error that wraps ErrNever if the cost is above the limit, else ErrAsk.
+// CheckAsk reports why l must not be asked a: an error that wraps ErrNever if the cost is above the limit, else ErrAsk. Of Concurrency it is
+// that of who asks for a new place: who holds one renews it and gives it back at any cost.
 func CheckAsk(l Limiter, a Ask) error {
 	if a.Cost < 0 {
 		return fmt.Errorf("%w: cost %d: must be at least 1", ErrAsk, a.Cost)

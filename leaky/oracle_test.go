@@ -222,6 +222,9 @@ func (r *trial) ask() Ask {
 	if r.rnd.IntN(3) == 0 {
 		a.Cost = 1 + r.rnd.Int64N(min(r.limiter.Limit(), 8))
 	}
+	if r.limiter.Algorithm() == AlgorithmConcurrency && r.rnd.IntN(8) == 0 { // who holds a place may say what he likes
+		a.Cost = r.limiter.Limit() + 1
+	}
 	return a
 }
 
@@ -268,7 +271,8 @@ func (r *trial) check(a Ask, d Decision) error {
 		d.Remaining > 0 && !passes(0, d.Remaining) || d.Remaining < limit && !refuses(0, d.Remaining+1) {
 		return fmt.Errorf("remaining: %+v", d)
 	}
-	if !d.Allowed && (d.RetryAfter <= 0 || !passes(d.RetryAfter, a.cost()) || !refuses(d.RetryAfter-time.Microsecond, a.cost())) {
+	if never := a.cost() > limit; never && d.RetryAfter != 0 ||
+		!never && !d.Allowed && (d.RetryAfter <= 0 || !passes(d.RetryAfter, a.cost()) || !refuses(d.RetryAfter-time.Microsecond, a.cost())) {
 		return fmt.Errorf("retry after: %+v", d)
 	}
 	if !passes(d.ResetAfter, limit) || d.ResetAfter > 0 && !refuses(d.ResetAfter-time.Microsecond, limit) {
@@ -277,7 +281,7 @@ func (r *trial) check(a Ask, d Decision) error {
 	if e := r.tally.Expires(r.now); e != r.now.Add(d.ResetAfter) {
 		return fmt.Errorf("expires at %d, %+v", e, d)
 	}
-	if d.Allowed != (d.RetryAfter == 0) {
+	if d.Allowed && d.RetryAfter != 0 {
 		return fmt.Errorf("%+v", d)
 	}
 	r.due = r.now.Add(d.RetryAfter)

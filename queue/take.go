@@ -27,14 +27,28 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	if err := ValidateRuleKey("key", t.Key); err != nil {
 		return leaky.Ask{}, err
 	}
+	ask := leaky.Ask{Cost: max(1, t.Cost)}
+	places := r.Algorithm == leaky.AlgorithmConcurrency
 	switch {
 	case t.Cost < 0 || t.Cost > leaky.MaxLimit:
 		return leaky.Ask{}, fieldErr("cost", fmt.Sprint(t.Cost), "must be from 1 to %d, or be left out, which means 1", leaky.MaxLimit)
-	case t.Cost > l.Limit() && t.Op != TakeAnew:
+	case t.Op == TakeAnew || places && t.Op == TakeBack: // of what the key, or the place, has
+		ask.Cost = 1
+	case t.Cost > l.Limit() && !(places && t.Lease != ""): // else see Never
 		return leaky.Ask{}, CannotPass(r.Name, t.Cost, l.Limit())
 	}
-	lease, err := r.lease(t)
-	return leaky.Ask{Cost: max(1, t.Cost), Lease: lease}, err
+	var err error
+	ask.Lease, err = r.lease(t)
+	return ask, err
+}
+
+// Never is the *FieldError of a question that l was asked, and refused, and can never let through; nil of any other. Only
+// concurrency is asked such: who holds a place renews it at any cost, and only the store knows who does.
+func (r *Rule) Never(a leaky.Ask, l leaky.Limiter, d *leaky.Decision) error {
+	if d.Allowed || a.Cost <= l.Limit() {
+		return nil
+	}
+	return CannotPass(r.Name, a.Cost, l.Limit())
 }
 
 // nobody is the name of a place that none can have.

@@ -39,6 +39,8 @@ func TestQuestionsOfARule(t *testing.T) {
 		{"a place that gets a name", &places, queue.Take{}, ""},
 		{"is there a place", &places, queue.Take{Op: queue.TakePeek}, ""},
 		{"which place", &places, queue.Take{Op: queue.TakeBack}, "lease"},
+		{"a new place of more than there is", &places, queue.Take{Cost: 6}, "cost"},
+		{"so much given back of a place", &places, queue.Take{Op: queue.TakeBack, Lease: "a", Cost: 6}, ""},
 		{"a long name", &places, queue.Take{Lease: strings.Repeat("a", leaky.MaxLease+1)}, "lease"},
 		{"a name with a space", &places, queue.Take{Lease: "a b"}, "lease"},
 	} {

@@ -35,12 +35,20 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	return taken, nil
 }
 
-func (e *Engine) takeOne(r *rule, q queue.Take, now leaky.Instant) (a queue.Taken) {
+func (e *Engine) takeOne(r *rule, q queue.Take, now leaky.Instant) queue.Taken {
 	l := r.of(q.Key)
 	ask, err := r.Ask(q, l)
 	if err != nil {
 		return queue.Taken{Err: err}
 	}
+	a := e.decideTake(r, q, l, ask, now)
+	if err := r.Never(ask, l, &a.Decision); err != nil {
+		return queue.Taken{Err: err}
+	}
+	return a
+}
+
+func (e *Engine) decideTake(r *rule, q queue.Take, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
 	t := e.tallyAt(r.book, q.Key, now)
 	if t == nil {
 		return e.takeFirst(r.book, q, l, ask, now)

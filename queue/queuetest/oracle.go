@@ -83,6 +83,9 @@ func (o *oracle) ask(now leaky.Instant, t queue.Take, lease string) queue.Taken 
 		delete(o.keys, t.Key)
 		a.Decision = k.limiter.Fresh().Peek(now, leaky.Ask{})
 	}
+	if err := o.rule.Never(ask, k.limiter, &a.Decision); err != nil {
+		return queue.Taken{Err: err}
+	}
 	return a
 }
 

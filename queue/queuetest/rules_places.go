@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"errors"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -114,6 +115,41 @@ var workingRules = []rule{
 		cost("c", 2, true, 0)
 		r.frees(w, "c", 2)
 		r.frees(w, "a", 5)
+	}},
+	{"whoever has a place renews it and gives it back at its cost, be it above a lowered limit", func(r *rig) {
+		w := r.working("w", 5, 10*second)
+		ask := func(op queue.TakeOp, lease string, cost int64) queue.Taken {
+			r.Helper()
+			return r.take(w, queue.Take{Op: op, Key: "k", Lease: lease, Cost: cost})[0]
+		}
+		never := func(what string, a queue.Taken) {
+			r.Helper()
+			var at *queue.FieldError
+			if !errors.As(a.Err, &at) || at.Field != "cost" || a.Decision != (leaky.Decision{}) {
+				r.Errorf("%s: %+v, %v", what, a, a.Err)
+			}
+		}
+		if a := ask(queue.TakeNow, "a", 4); !a.Allowed {
+			r.Errorf("got %+v, %v", a, a.Err)
+		}
+		r.working("w", 2, 10*second)
+		r.clock.Advance(9 * time.Second)
+		if a := ask(queue.TakePeek, "a", 4); !a.Allowed || a.Lease != "" || a.ResetAfter != 10*time.Second || a.Err != nil {
+			r.Errorf("a peek at it: %+v, %v", a, a.Err)
+		}
+		if a := ask(queue.TakeNow, "a", 4); !a.Allowed || a.Lease != "a" || a.Remaining != 0 || a.ResetAfter != 10*time.Second || a.Err != nil {
+			r.Errorf("renewed: %+v, %v", a, a.Err)
+		}
+		never("another's", ask(queue.TakeNow, "b", 4))
+		never("a peek at another's", ask(queue.TakePeek, "b", 4))
+		never("one that gets a name", ask(queue.TakeNow, "", 4))
+		never("one of another key", r.take(w, queue.Take{Key: "other", Lease: "a", Cost: 3})[0])
+		r.clock.Advance(10*time.Second - time.Microsecond)
+		if a := ask(queue.TakeBack, "a", 4); !a.Allowed || a.Remaining != 1 || a.Err != nil {
+			r.Errorf("given back: %+v, %v", a, a.Err)
+		}
+		never("what was given back", ask(queue.TakeNow, "a", 4))
+		r.place(w, "b", true)
 	}},
 	{"whoever has a place keeps it when there are fewer, and all go with a reset", func(r *rig) {
 		w := r.working("w", 3, 60*second)

@@ -14,35 +14,51 @@ local function tidy(s, command, key, ...)
   return answer
 end
 
--- drop frees places.
-local function drop(s, names)
-  call('ZREM', s.key, unpack(names))
-  s.sum = s.sum - #names
-  if s.extra == 0 then return end
-  for i, cost in ipairs(tidy(s, 'HMGET', s.costs, unpack(names))) do
+-- beyond returns what places cost beyond 1 each, and which of them do.
+local function beyond(s, names)
+  local sum, costly = 0, {}
+  for i, cost in ipairs(s.extra > 0 and tidy(s, 'HMGET', s.costs, unpack(names)) or {}) do
     if cost then
-      call('HDEL', s.costs, names[i])
-      call('HINCRBY', s.costs, '', 1 - cost)
-      s.sum, s.extra = s.sum + 1 - cost, s.extra + 1 - cost
+      sum, costly[#costly + 1] = sum + cost - 1, names[i]
     end
   end
+  return sum, costly
+end
+
+-- drop frees up to SOME places, and returns what they cost.
+local function drop(s, names)
+  call('ZREM', s.key, unpack(names))
+  local more, costly = beyond(s, names)
+  if costly[1] then
+    call('HDEL', s.costs, unpack(costly))
+    call('HINCRBY', s.costs, '', -more)
+    s.extra = s.extra - more
+  end
+  return #names + more
 end
 
 local function note_last(s) s.last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]) end
 
--- read frees what has ended: at most as many as there may be, each once.
+-- pass_over counts those that have ended and are not freed yet, and takes them out of the sum.
+local function pass_over(s)
+  s.ended = call('ZCOUNT', s.key, '-inf', now)
+  s.sum = s.sum - s.ended
+  for from = 0, s.extra > 0 and s.ended - 1 or -1, SOME do
+    s.sum = s.sum - beyond(s, call('ZRANGE', s.key, from, min(from + SOME, s.ended) - 1))
+  end
+end
+
+-- read frees some of what has ended; the rest of it counts for nothing, and is freed by the next calls.
 local function read(l, s)
-  s.costs = s.key .. 'c'
+  s.costs, s.ended = s.key .. 'c', 0
   s.sum = tidy(s, 'ZCARD', s.key)
   s.extra = s.sum > 0 and tonumber(tidy(s, 'HGET', s.costs, '') or 0) or 0
-  s.sum = s.sum + s.extra
-  local ended
-  repeat
-    ended = s.sum > 0 and call('ZRANGEBYSCORE', s.key, '-inf', now, 'LIMIT', 0, SOME) or {}
-    if ended[1] then drop(s, ended) end
-  until #ended < SOME
+  s.sum, s.had_costs = s.sum + s.extra, s.extra > 0
+  local ended = s.sum > 0 and call('ZRANGEBYSCORE', s.key, '-inf', now, 'LIMIT', 0, SOME) or {}
+  if ended[1] then s.sum = s.sum - drop(s, ended) end
+  if #ended == SOME then pass_over(s) end
   if s.sum > 0 then note_last(s) end
-  s.settled, s.had_costs = s.last and s.last > now + l.second, s.extra > 0
+  s.settled = s.last and s.last > now + l.second
 end
 
 local function until_(l, at) return max(0, min(at, now + l.second) - now) end
@@ -50,28 +66,38 @@ local function ends(l, s) return s.last and until_(l, s.last) or 0 end
 
 -- passes returns how long it is until so much is free.
 local function passes(l, s, cost)
-  if s.extra == 0 then return until_(l, tonumber(call('ZRANGE', s.key, cost - 1, cost - 1, 'WITHSCORES')[2])) end
-  for from = 0, MAX_ENTRIES, SOME do
-    local places = call('ZRANGE', s.key, from, from + SOME - 1, 'WITHSCORES')
-    for i = 1, #places, 2 do
-      cost = cost - (call('HGET', s.costs, places[i]) or 1)
-      if cost <= 0 then return until_(l, tonumber(places[i + 1])) end
+  if s.extra == 0 then return until_(l, tonumber(call('ZRANGE', s.key, s.ended + cost - 1, s.ended + cost - 1, 'WITHSCORES')[2])) end
+  for from = s.ended, s.ended + MAX_ENTRIES, SOME do
+    local places, names = call('ZRANGE', s.key, from, from + SOME - 1, 'WITHSCORES'), {}
+    for i = 1, #places, 2 do names[#names + 1] = places[i] end
+    if not names[1] then break end
+    for i, costs in ipairs(call('HMGET', s.costs, unpack(names))) do
+      cost = cost - (costs or 1)
+      if cost <= 0 then return until_(l, tonumber(places[2 * i])) end
     end
   end
   return ends(l, s) -- what somebody else wrote into it does not add up
 end
 
-local function holds(s, place) return place ~= '' and s.sum > 0 and call('ZSCORE', s.key, place) end
+-- holds tells whether somebody has a place; whose has ended, and is not freed yet, has none.
+local function holds(s, place)
+  local at = place ~= '' and s.sum + s.ended > 0 and call('ZSCORE', s.key, place)
+  return at and tonumber(at) > now
+end
 
 local function ask(l, s, cost, place)
   if holds(s, place) then return true, max(0, l.most - s.sum), 0, l.second end
   local over = s.sum + cost - l.most
   if over <= 0 then return true, -over, 0, l.second end
-  return false, max(0, l.most - s.sum), passes(l, s, over), ends(l, s)
+  return false, max(0, l.most - s.sum), cost <= l.most and passes(l, s, over) or 0, ends(l, s)
 end
 
 local function take(l, s, cost, place)
   if not holds(s, place) then
+    if s.ended > 0 and call('ZSCORE', s.key, place) then
+      drop(s, { place })
+      s.ended = s.ended - 1
+    end
     s.sum = s.sum + cost
     if cost > 1 then
       s.extra = s.extra + cost - 1
@@ -85,13 +111,13 @@ end
 
 local function back(_, s, _, place)
   if not holds(s, place) then return end
-  drop(s, { place })
+  s.sum = s.sum - drop(s, { place })
   note_last(s)
 end
 
 local function anew(s)
   call('UNLINK', s.key, s.costs)
-  s.sum, s.extra, s.last = 0, 0, nil
+  s.sum, s.ended, s.extra, s.last = 0, 0, 0, nil
 end
 
 local function write(l, s, px)

@@ -107,6 +107,9 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 			a = queue.Taken{Err: item.err}
 		default:
 			a.Shadow = r.Action == queue.Shadow
+			if err := r.Never(item.ask, item.bound.limiter, &a.Decision); err != nil {
+				a = queue.Taken{Err: err}
+			}
 		}
 		if item.op == queue.TakeNow && a.Allowed {
 			a.Lease = item.ask.Lease

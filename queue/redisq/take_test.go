@@ -140,6 +140,9 @@ func traceOf(t *testing.T, c redis.UniversalClient, a leaky.Algorithm, seed uint
 				tallies[take.Key] = l.Fresh()
 				want = tallies[take.Key].Peek(at, leaky.Ask{})
 			}
+			if rule.Never(ask, l, &want) != nil && got[i].Err != nil {
+				continue
+			}
 			if got[i].Err != nil || got[i].Decision != want {
 				t.Fatalf("seed %d, step %d, %+v under %+v: answered %+v, want %+v", seed, step, take, rule.Of(take.Key), got[i], want)
 			}
