@@ -26,8 +26,8 @@ var (
 	ErrStopping = errors.New("the drainer is stopping")
 )
 
-// What a handler's error says besides its text. The outermost mark counts, but Permanent wherever it is. Each
-// of nil is nil.
+// What a handler's error says besides its text. The outermost mark counts, of errors that are joined the first; but Permanent wherever it
+// is, beside a DeliveredThen too: who says both has a person look at it. Each of nil is nil.
 
 // Permanent marks an error after which trying again is pointless: the job is dead
 // at once.
@@ -96,13 +96,27 @@ func What(err error) Said {
 		return Said{Verdict: queue.Deliver}
 	}
 	said := Said{Verdict: queue.Fail}
-	var m *markedError
-	for first := true; errors.As(err, &m); first, err = false, m.err {
-		if first || m.said.Verdict == queue.Bury {
+	for i, m := range marks(err, nil) {
+		if i == 0 || m.said.Verdict == queue.Bury {
 			said = m.said
 		}
 	}
 	return said
+}
+
+// marks are all in an error, those of joined ones too, from the outermost on.
+func marks(err error, found []*markedError) []*markedError {
+	switch e := any(err).(type) {
+	case *markedError:
+		return marks(e.err, append(found, e))
+	case interface{ Unwrap() error }:
+		return marks(e.Unwrap(), found)
+	case interface{ Unwrap() []error }:
+		for _, joined := range e.Unwrap() {
+			found = marks(joined, found)
+		}
+	}
+	return found
 }
 
 type markedError struct {

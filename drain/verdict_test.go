@@ -36,6 +36,11 @@ func TestVerdicts(t *testing.T) {
 		{"down", func() error { return fmt.Errorf("dialling: %w", Down(broken)) }, queue.Down, "dialling: broken"},
 		{"retried at", func() error { return RetryAt(broken, time.Now().Add(time.Hour)) }, queue.Fail, "broken"},
 		{"permanent within", func() error { return Unknown(Permanent(broken)) }, queue.Bury, "broken"},
+		{"joined: the first counts", func() error { return errors.Join(broken, Unknown(broken), Down(broken)) }, queue.Hold, "broken\nbroken\nbroken"},
+		{"joined: permanent wherever it is", func() error {
+			return errors.Join(DeliveredThen(time.Now(), "spared"), fmt.Errorf("after: %w", Permanent(broken)))
+		}, queue.Bury, "spared\nafter: broken"},
+		{"delivered, and something else broke", func() error { return errors.Join(DeliveredThen(time.Now(), "spared"), broken) }, queue.Deliver, "spared\nbroken"},
 		{"late", func() error { return fmt.Errorf("sending: %w", ErrLate) }, queue.Release, ""},
 		{"somebody's cancelled context", func() error { return context.Canceled }, queue.Fail, "context canceled"},
 		{"a panic", func() error { panic("oops") }, queue.Fail, "the handler panicked: oops"},

@@ -159,11 +159,11 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	switch {
 	case !ok:
 		return 0, badField(at+"outcome", shorten(j.Outcome)+" must be delivered, retry, dead, released, held, throttled or down")
-	case j.After != nil && verdict != queue.Fail && verdict != queue.Throttle:
-		return 0, badField(at+"after", "can be given with retry and throttled only")
+	case j.After != nil && verdict != queue.Fail && verdict != queue.Throttle && verdict != queue.Deliver:
+		return 0, badField(at+"after", "can be given with retry, throttled and delivered only")
 	case j.After == nil && verdict == queue.Throttle:
 		return 0, badField(at+"after", "must say for how long nothing shall leave, such as 30s")
-	case j.After != nil && verdict == queue.Throttle && (*j.After < 0 || j.After.D() > queue.MaxHold):
+	case j.After != nil && verdict != queue.Fail && (*j.After < 0 || j.After.D() > queue.MaxHold):
 		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxHold.String())
 	case j.LaneOnly && verdict != queue.Throttle:
 		return 0, badField(at+"lane_only", "can be given with throttled only")
@@ -171,8 +171,8 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 		return 0, badField(at+"trouble", "can be given with retry and held only; down always is")
 	case j.After != nil && (*j.After < 0 || j.After.D() > queue.MaxBackoffLimit):
 		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxBackoffLimit.String())
-	case j.Reason != "" && (verdict == queue.Deliver || verdict == queue.Release):
-		return 0, badField(at+"reason", "can be given with retry, dead, held, throttled and down only")
+	case j.Reason != "" && (verdict == queue.Release || verdict == queue.Deliver && (j.After == nil || *j.After == 0)):
+		return 0, badField(at+"reason", "can be given with retry, dead, held, throttled and down only, and with delivered where after stops the queue")
 	case len(j.Reason) > queue.MaxReasonBytes:
 		return 0, tooLarge(at+"reason", "the reason", queue.MaxReasonBytes)
 	}

@@ -71,6 +71,10 @@ func TestSettlementsOfReceivers(t *testing.T) {
 		{`"outcome":"throttled"`, "jobs.0.after"},
 		{`"outcome":"throttled","after":"25h"`, "jobs.0.after"},
 		{`"outcome":"throttled","after":"-1s"`, "jobs.0.after"},
+		{`"outcome":"delivered","after":"25h"`, "jobs.0.after"},
+		{`"outcome":"delivered","after":"-1s"`, "jobs.0.after"},
+		{`"outcome":"delivered","after":"0s","reason":"x"`, "jobs.0.reason"},
+		{`"outcome":"delivered","reason":"x"`, "jobs.0.reason"},
 		{`"outcome":"down","after":"1s"`, "jobs.0.after"},
 		{`"outcome":"held","after":"1s"`, "jobs.0.after"},
 		{`"outcome":"down","lane_only":true`, "jobs.0.lane_only"},
@@ -119,6 +123,28 @@ func TestSettlementsOfReceivers(t *testing.T) {
 			t.Errorf("it is shown without %s: %s", text, a.text)
 		}
 	}
+}
+
+// A worker that has delivered says as well for how long the receiver asks to be spared.
+func TestDeliveredThenAStop(t *testing.T) {
+	f, e := servePull(t, pull.Options{})
+	f.do("PUT", email, `{"rate":"unlimited","pull":true}`).want(t, 201)
+	for _, id := range []string{"a", "b"} {
+		f.do("POST", jobs, `{"payload":1,"id":"`+id+`"}`).want(t, 202)
+	}
+	l := f.pulled(`{"max":10}`, "a", "b")
+	said := list(l[0] + `,"outcome":"delivered","after":"3h","reason":"0 remain"`)
+	for range 2 { // it may be repeated
+		f.do("POST", email+"/settle", said).want(t, 200)
+		i, err := e.Get(t.Context(), "email")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i.Delivered != 1 || i.Throttled != 0 || i.Stop.Cause != queue.HoldThrottled || i.Stop.Reason != "0 remain" || time.Until(i.Stop.Until) < 2*time.Hour {
+			t.Errorf("%d delivered, %d throttled, the queue stops by %+v", i.Delivered, i.Throttled, i.Stop)
+		}
+	}
+	f.do("POST", email+"/settle", list(l[1]+`,"outcome":"delivered","after":"0s"`)).want(t, 200) // which asks for nothing
 }
 
 func (f *fixture) lane(e queue.Engine, key string) queue.LaneInfo {
@@ -202,7 +228,7 @@ func TestBadPulls(t *testing.T) {
 		{"settle", `{"jobs":[` + many + `]}`, "invalid_field", "jobs"},
 		{"settle", list(lease), "invalid_field", "jobs.0.outcome"},
 		{"settle", list(lease + `,"outcome":"unknown"`), "invalid_field", "jobs.0.outcome"},
-		{"settle", list(lease+`,"outcome":"delivered"`, lease+`,"outcome":"delivered","after":"1s"`), "invalid_field", "jobs.1.after"},
+		{"settle", list(lease+`,"outcome":"delivered"`, lease+`,"outcome":"dead","after":"1s"`), "invalid_field", "jobs.1.after"},
 		{"settle", list(lease + `,"outcome":"retry","after":"-1s"`), "invalid_field", "jobs.0.after"},
 		{"settle", list(lease + `,"outcome":"retry","after":"721h"`), "invalid_field", "jobs.0.after"},
 		{"settle", list(lease + `,"outcome":"retry","after":5`), "invalid_field", "jobs.0.after"},

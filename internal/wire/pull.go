@@ -27,7 +27,7 @@ type Settle struct {
 type Settlement struct {
 	Lease   `json:",inline"`
 	Outcome string `json:"outcome"` // delivered, retry, dead, released, throttled, down
-	// After is how long a retry waits; nil is what the queue's spec says. Of throttled it is for how long
+	// After is how long a retry waits; nil is what the queue's spec says. Of throttled, and of delivered, it is for how long
 	// nothing shall leave.
 	After    *queue.Duration `json:"after,omitempty"`
 	LaneOnly bool            `json:"lane_only,omitempty"` // throttled: only the job's lane
