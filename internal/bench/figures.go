@@ -58,4 +58,10 @@ var figures = []Figure{
 	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 5, 24),
 	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 100, 24),
 	ruleMemory(leaky.AlgorithmSlidingLog, hourly, 1000, 24),
+	ruleMillion(leaky.AlgorithmMeter),
+	ruleMillion(leaky.AlgorithmFixedWindow),
+	ruleMillion(leaky.AlgorithmSlidingCounter),
+	ruleMillion(leaky.AlgorithmSlidingLog),
+	ruleMillion(leaky.AlgorithmConcurrency),
+	appendMillion,
 }

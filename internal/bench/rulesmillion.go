@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+const (
+	million = 1_000_000
+	// millionPeriod is how long a key is remembered: longer than it takes to take them all.
+	millionPeriod = 30 * time.Second
+	// millionPatience is how long behind that all of it may take to be gone.
+	millionPatience = 90 * time.Second
+)
+
+// millionBounds lets one through, or a few, and remembers it for millionPeriod; a sliding counter for up to twice that.
+var millionBounds = map[leaky.Algorithm]queue.Bound{
+	leaky.AlgorithmMeter:          {Rate: mustRate(1, millionPeriod), Burst: 1},
+	leaky.AlgorithmFixedWindow:    {Limit: 10, Period: queue.Duration(millionPeriod)},
+	leaky.AlgorithmSlidingCounter: {Limit: 10, Period: queue.Duration(millionPeriod)},
+	leaky.AlgorithmSlidingLog:     {Limit: 10, Period: queue.Duration(millionPeriod)},
+	leaky.AlgorithmConcurrency:    {Limit: 10, TTL: queue.Duration(millionPeriod)},
+}
+
+// crowd is an engine under a million keys, and what can be seen of it.
+type crowd struct {
+	queue.Engine
+	used func(context.Context) (float64, error) // bytes of memory
+	told []string
+}
+
+// ruleMillion takes each of a million keys once, on both engines, and then waits until nothing of them is left.
+func ruleMillion(a leaky.Algorithm) Figure {
+	return millionFigure("rule-million-"+string(a), "keys/s, 1,000,000 distinct ones, 8 callers, 100 a call, embedded", func(ctx context.Context, c *crowd) (float64, error) {
+		r := queue.Rule{Name: "r", Algorithm: a, Bound: millionBounds[a]}
+		if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
+			return 0, err
+		}
+		if a == leaky.AlgorithmFixedWindow { // all in one window
+			time.Sleep(time.Until(time.Now().Truncate(millionPeriod).Add(millionPeriod)))
+		}
+		return takeMillion(ctx, c)
+	})
+}
+
+var takenKeys atomic.Int64
+
+func takeMillion(ctx context.Context, c *crowd) (float64, error) {
+	const each = 100
+	v, err := together(ctx, 8, million/each, func(ctx context.Context) error {
+		takes := make([]queue.Take, each)
+		for i := range takes {
+			takes[i].Key = fmt.Sprintf("user-%09d@example.com", takenKeys.Add(1))
+		}
+		got, err := c.Take(ctx, "r", takes)
+		for i := range got {
+			if got[i].Err != nil || !got[i].Allowed {
+				return fmt.Errorf("%s: %+v", takes[i].Key, got[i])
+			}
+		}
+		return err
+	})
+	return each * v, err
+}
+
+// appendMillion appends jobs that are asked by two rules, each under a key of its own.
+var appendMillion = millionFigure("rule-million-append", "jobs/s, 250,000 under two rules, all keys distinct, 64 callers, embedded", func(ctx context.Context, c *crowd) (float64, error) {
+	for _, name := range []string{"user", "route"} {
+		r := queue.Rule{Name: queueName + "." + name, Algorithm: leaky.AlgorithmMeter, Bound: millionBounds[leaky.AlgorithmMeter], Key: "{header." + name + "}"}
+		if _, err := c.PutRule(ctx, r, queue.AnyRevision); err != nil {
+			return 0, err
+		}
+	}
+	spec := queue.Spec{Name: queueName, Rate: leaky.Unlimited, Capacity: queue.MaxCapacity, Rules: []string{queueName + ".user", queueName + ".route"}}
+	if _, err := c.Put(ctx, spec, queue.AnyRevision); err != nil {
+		return 0, err
+	}
+	return together(ctx, callers, million/4, func(ctx context.Context) error {
+		n := takenKeys.Add(1)
+		headers := map[string]string{"user": fmt.Sprintf("user-%09d@example.com", n), "route": fmt.Sprintf("route-%09d.example.com", n)}
+		return appendAll(ctx, c.Engine, []queue.Job{{Queue: queueName, ID: newID(), Payload: payload, Headers: headers}})
+	})
+})
+
+func millionFigure(name, unit string, take func(context.Context, *crowd) (float64, error)) Figure {
+	return Figure{
+		Name: name, Unit: unit, Rounds: 1, Peer: "on Redis",
+		Goal: "a million a minute on both", Met: func(ours, peer, _ float64) bool { return min(ours, peer) >= million/60 },
+		Setup: func(context.Context) (Measurements, error) {
+			var notes []string
+			return Measurements{
+				Ours: func(ctx context.Context) (float64, error) {
+					v, told, err := millionEmbedded(ctx, take)
+					notes = append(notes, "embedded: "+told)
+					return v, err
+				},
+				Peer: func(ctx context.Context) (float64, error) {
+					s, err := newRedisStore(ctx)
+					if err != nil {
+						return 0, err
+					}
+					defer s.Close()
+					c := &crowd{Engine: s.engine, used: func(ctx context.Context) (float64, error) { return usedMemory(ctx, s.client) }}
+					v, err := c.live(ctx, take)
+					notes = append(notes, "on Redis: "+strings.Join(c.told, ", "))
+					return v, err
+				},
+				Notes: func() string { return strings.Join(notes, "; ") },
+			}, nil
+		},
+	}
+}
+
+// millionEmbedded measures besides how long the file takes to close and to open with all the keys in it.
+func millionEmbedded(ctx context.Context, take func(context.Context, *crowd) (float64, error)) (float64, string, error) {
+	dir, err := os.MkdirTemp("", "penstock-bench-")
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	path := filepath.Join(dir, "penstock.db")
+	e, err := boltq.Open(ctx, path, boltq.Options{})
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = e.Close() }()
+	c := &crowd{Engine: e, used: heapUsed}
+	rate, err := c.live(ctx, take)
+	if err != nil {
+		return 0, "", err
+	}
+	c.tell("the file is %.0f MB", fileSize(path))
+	if _, err := take(ctx, c); err != nil {
+		return 0, "", err
+	}
+	before := time.Now()
+	if err := e.Close(); err != nil {
+		return 0, "", err
+	}
+	c.tell("filled again it is closed in %s", since(before))
+	before = time.Now()
+	if e, err = boltq.Open(ctx, path, boltq.Options{}); err != nil {
+		return 0, "", err
+	}
+	c.tell("and opened in %s, the file being %.0f MB", since(before), fileSize(path))
+	return rate, strings.Join(c.told, ", "), nil
+}
+
+func since(t time.Time) time.Duration { return time.Since(t).Round(time.Millisecond) }
+
+func fileSize(path string) float64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return float64(info.Size()) / 1e6
+}
+
+// heapUsed is what this process keeps, which is mostly the engine's.
+func heapUsed(context.Context) (float64, error) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc), nil
+}
+
+func (c *crowd) tell(format string, args ...any) {
+	c.told = append(c.told, fmt.Sprintf(format, args...))
+}
+
+// live takes all the keys, and waits until they have run out, while others call.
+func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (float64, error)) (float64, error) {
+	others, err := c.others(ctx)
+	if err != nil {
+		return 0, err
+	}
+	time.Sleep(5 * time.Second)
+	c.tell("others waited up to %s before", others())
+	if others, err = c.others(ctx); err != nil {
+		return 0, err
+	}
+	rate, err := take(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	done := time.Now()
+	c.tell("up to %s beside", others())
+	peak, err := c.used(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if others, err = c.others(ctx); err != nil {
+		return 0, err
+	}
+	least, at := peak, done
+	for time.Since(done) < millionPeriod+millionPatience && time.Since(at) < millionPeriod+5*time.Second {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		now, err := c.used(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if now < least-peak/1000 {
+			least, at = now, time.Now()
+		}
+	}
+	c.tell("up to %s while they ran out", others())
+	c.tell("%.0f MB at the peak and %.0f MB %.0f s later", peak/1e6, least/1e6, at.Sub(done).Seconds())
+	return rate, nil
+}
+
+// others take and append beside what is measured, one a millisecond. What is returned ends that, and tells the longest call of each.
+func (c *crowd) others(ctx context.Context) (end func() string, err error) {
+	if _, err := c.PutRule(ctx, wideMeter("other"), queue.AnyRevision); err != nil {
+		return nil, err
+	}
+	if err := put(ctx, c.Engine, "others", leaky.Unlimited); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	longest := func(call func() error) *time.Duration {
+		most := new(time.Duration)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				before := time.Now()
+				if call() != nil {
+					return
+				}
+				*most = max(*most, time.Since(before))
+				time.Sleep(time.Millisecond)
+			}
+		})
+		return most
+	}
+	takes := longest(func() error {
+		_, err := c.Take(context.WithoutCancel(ctx), "other", []queue.Take{{Key: "k"}})
+		return err
+	})
+	appends := longest(func() error { return appendOne(context.WithoutCancel(ctx), c.Engine, "others") })
+	return func() string {
+		cancel()
+		wg.Wait()
+		return fmt.Sprintf("%s (take) and %s (append)", takes.Round(time.Millisecond), appends.Round(time.Millisecond))
+	}, nil
+}
