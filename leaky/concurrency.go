@@ -2,6 +2,8 @@ package leaky
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -188,6 +190,12 @@ func (t *held) drop(i int32) {
 	delete(t.names, t.places[i].name)
 	t.places[i] = place{next: t.free}
 	t.free = i
+}
+
+func (t *held) Clone() Tally {
+	c := *t
+	c.names, c.places = maps.Clone(t.names), slices.Clone(t.places)
+	return &c
 }
 
 func (t *held) AppendBinary(b []byte) ([]byte, error) {

@@ -111,6 +111,11 @@ func (t *windowed) Refund(now Instant, a Ask) Decision {
 }
 func (t *windowed) Expires(now Instant) Instant { return t.rule.Expires(t.window, now) }
 
+func (t *windowed) Clone() Tally {
+	c := *t
+	return &c
+}
+
 func (t *windowed) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendVarint(append(b, stateFixedWindow), int64(t.window.Ends))
 	return binary.AppendVarint(b, t.window.Used), nil

@@ -79,6 +79,8 @@ type Tally interface {
 	// Expires returns from when on, if nothing else is taken, the state is as a fresh one, and may be forgotten; now, if
 	// it is so already.
 	Expires(now Instant) Instant
+	// Clone returns another one that is as this is now.
+	Clone() Tally
 	// AppendBinary is encoding.BinaryAppender. Its error is always nil.
 	AppendBinary(b []byte) ([]byte, error)
 }

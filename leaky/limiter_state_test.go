@@ -1,6 +1,7 @@
 package leaky
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -66,6 +67,30 @@ func relived(rnd *rand.Rand, l Limiter, now Instant) Tally {
 		tally.Take(now, Ask{Cost: 1 + rnd.Int64N(l.Limit()), Lease: string(rune('a' + rnd.IntN(26)))})
 	}
 	return tally
+}
+
+// What is asked of a clone tells nothing to the tally that it is of, nor the other way round.
+func TestCloneIsAnother(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 29))
+	const now = Instant(1_790_000_000_000_000)
+	for _, l := range append(five(), Gap{Least: time.Second}) {
+		for range 50 {
+			tally := relived(rnd, l, now)
+			before, _ := tally.AppendBinary(nil)
+			pair := []Tally{tally, tally.Clone()}
+			for i, changed := range pair {
+				other := pair[1-i]
+				for k := range Instant(40) {
+					changed.Take(now+Instant(time.Minute/time.Microsecond)+k*100_000, Ask{Lease: string(rune('a' + rnd.IntN(26)))})
+				}
+				changed.Refund(now+Instant(time.Hour/time.Microsecond), Ask{Cost: l.Limit(), Lease: "a"})
+				if left, _ := other.AppendBinary(nil); !bytes.Equal(left, before) {
+					t.Fatalf("%+v: %q became %q", l, before, left)
+				}
+				pair[i] = other.Clone() // to be changed by the other
+			}
+		}
+	}
 }
 
 // A clock that ran back, by however much, stops no key for longer than a full state does.

@@ -164,6 +164,11 @@ func (t *metered) Peek(now Instant, a Ask) Decision   { return t.rule.Peek(t.lev
 func (t *metered) Refund(now Instant, a Ask) Decision { return t.rule.Refund(&t.level, now, a.cost()) }
 func (t *metered) Expires(now Instant) Instant        { return t.rule.Expires(t.level, now) }
 
+func (t *metered) Clone() Tally {
+	c := *t
+	return &c
+}
+
 func (t *metered) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendVarint(append(b, stateMeter), int64(t.level.TAT))
 	return binary.AppendVarint(b, t.level.Rem), nil

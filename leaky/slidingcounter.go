@@ -169,6 +169,11 @@ func (t *counted) Refund(now Instant, a Ask) Decision {
 }
 func (t *counted) Expires(now Instant) Instant { return t.rule.Expires(t.counts, now) }
 
+func (t *counted) Clone() Tally {
+	c := *t
+	return &c
+}
+
 func (t *counted) AppendBinary(b []byte) ([]byte, error) {
 	b = append(b, stateSlidingCounter)
 	for _, v := range [...]int64{t.rule.Period.Microseconds(), int64(t.counts.Ends), t.counts.Used, t.counts.Before} {

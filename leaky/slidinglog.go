@@ -3,6 +3,7 @@ package leaky
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -200,6 +201,12 @@ func (t *logged) grow() {
 		ring[i] = *t.entry(i)
 	}
 	t.ring, t.first = ring, 0
+}
+
+func (t *logged) Clone() Tally {
+	c := *t
+	c.ring = slices.Clone(t.ring)
+	return &c
 }
 
 func (t *logged) AppendBinary(b []byte) ([]byte, error) {

@@ -34,6 +34,7 @@ type entry struct {
 	// What it asks the rules that the queue had when that was found out; nil if it had none.
 	asked   *asked
 	asks    []queue.RuleAsk
+	keys    []queue.LaneDigest // of those
 	asksErr error
 }
 

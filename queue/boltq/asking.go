@@ -55,8 +55,18 @@ func (e *Engine) expand(open []*entry) {
 	e.mu.Unlock()
 	for _, n := range open {
 		if n.asked != nil {
-			n.asks, n.asksErr = n.asked.set.Asks(&n.job)
+			n.find(n.asked)
 		}
+	}
+}
+
+// find finds what the job asks.
+func (n *entry) find(a *asked) {
+	n.asked = a
+	n.asks, n.asksErr = a.set.Asks(&n.job)
+	n.keys = make([]queue.LaneDigest, len(n.asks))
+	for i := range n.asks {
+		n.keys[i] = queue.DigestLane(n.asks[i].Key)
 	}
 }
 
@@ -69,7 +79,7 @@ type bill struct {
 // due is what a job takes from one rule.
 type due struct {
 	rule  *rule
-	key   string
+	key   queue.LaneDigest
 	limit leaky.Limiter
 	ask   leaky.Ask
 	tally *tally // once it is taken
@@ -85,8 +95,7 @@ func (e *Engine) ask(n *entry, a *asked, now leaky.Instant) (b *bill, busy *call
 		}
 	}
 	if n.asked != a { // they have changed since; which is seldom
-		n.asked = a
-		n.asks, n.asksErr = a.set.Asks(&n.job)
+		n.find(a)
 	}
 	if n.asksErr != nil {
 		return nil, nil, n.asksErr
@@ -94,7 +103,7 @@ func (e *Engine) ask(n *entry, a *asked, now leaky.Instant) (b *bill, busy *call
 	b = &bill{rules: make([]queue.Ruled, 0, len(n.asks))}
 	for i := range n.asks {
 		q := &n.asks[i]
-		d := due{rule: e.rules[q.Rule.Name], key: q.Key, limit: q.Limiter, ask: leaky.Ask{Cost: n.job.Cost}}
+		d := due{rule: e.rules[q.Rule.Name], key: n.keys[i], limit: q.Limiter, ask: leaky.Ask{Cost: n.job.Cost}}
 		says := e.peek(&d, now)
 		b.rules = append(b.rules, queue.Ruled{Rule: q.Rule.Name, Shadow: q.Rule.Action == queue.Shadow, Decision: says})
 		if says.Allowed {
@@ -155,7 +164,7 @@ func (e *Engine) charge(b *bill, now leaky.Instant) {
 	}
 	for i := range b.dues {
 		d := &b.dues[i]
-		d.tally = e.tallyOf(d.rule.book, d.key, d.limit, now)
+		d.tally = e.tallyOf(d.rule.book, d.key, now)
 		d.deed = d.tally.charge(d.limit, now, d.ask)
 		e.lodge(d.tally)
 	}

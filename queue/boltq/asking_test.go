@@ -73,8 +73,8 @@ func TestWhatAFailedCommitTook(t *testing.T) {
 					t.Errorf("%+v, and without the append %+v", got, want)
 				}
 				with.Engine.mu.Lock()
-				if tally := with.rules[r.Name].book.tallies[""]; tally.open != nil {
-					t.Errorf("it still waits for %d", len(tally.open.deeds))
+				if tally := with.rules[r.Name].book.tallies[queue.LaneDigest{}]; tally.moving() {
+					t.Errorf("it still waits for %d", len(tally.live.deeds))
 				}
 				with.Engine.mu.Unlock()
 			})
@@ -148,6 +148,7 @@ func TestARuleThatChangesBesideAppends(t *testing.T) {
 		"reset":  func() error { return b.ResetRule(context.Background(), "q.r") },
 		"raised": func() error { return second(b.PutRule(context.Background(), perHour("q.r", 2), queue.AnyRevision)) },
 	} {
+		b.putRule(perHour("q.r", 1)) // whichever change came first
 		if a := b.come("q", name, 1); a.Outcome != queue.Accepted {
 			t.Fatalf("%+v", a)
 		}

@@ -126,6 +126,7 @@ func (e *Engine) tally(b *batch) {
 	for _, t := range b.tallies {
 		b.records = append(b.records, t.record())
 		t.batched, t.dirty, t.filed = false, false, true
+		t.rest()
 	}
 	e.store.commit++
 	b.store = e.store

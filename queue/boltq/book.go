@@ -7,14 +7,18 @@ import (
 
 // book is what was taken from a rule, under all its keys, since the rule was made, was reset or got another algorithm.
 type book struct {
-	number  uint64 // which the tallies have in the file
-	tallies map[string]*tally
-	most    int // tallies that there were at once since the map was made
+	number  uint64                      // which the tallies have in the file
+	tallies map[queue.LaneDigest]*tally // by the digest of the key
+	most    int                         // that there were at once since the map was made
 }
 
 func (e *Engine) newBook() *book {
 	e.lastBook++
-	return &book{number: e.lastBook, tallies: map[string]*tally{}}
+	return bookOf(e.lastBook)
+}
+
+func bookOf(number uint64) *book {
+	return &book{number: number, tallies: map[queue.LaneDigest]*tally{}}
 }
 
 // bookFor is that of a rule which has such an algorithm from now on: what another one counted says nothing to it.
@@ -33,13 +37,13 @@ func (e *Engine) discardBook(s *book) {
 }
 
 func newTallies() heap[*tally] {
-	return heap[*tally]{less: func(a, b *tally) bool { return a.looks < b.looks }, moved: func(t *tally, i int) { t.place = i }}
+	return heap[*tally]{less: func(a, b *tally) bool { return a.looks < b.looks }, moved: func(t *tally, i int) { t.place = int32(i) }}
 }
 
 // tallyAt returns the tally of a key, nil if nothing was taken that still counts.
-func (e *Engine) tallyAt(s *book, key string, now leaky.Instant) *tally {
+func (e *Engine) tallyAt(s *book, key queue.LaneDigest, now leaky.Instant) *tally {
 	t := s.tallies[key]
-	if t != nil && t.expires <= now && t.open == nil {
+	if t != nil && t.expired(now) {
 		e.forgetTally(t)
 		return nil
 	}
@@ -47,12 +51,14 @@ func (e *Engine) tallyAt(s *book, key string, now leaky.Instant) *tally {
 }
 
 // tallyOf returns the tally of a key, which is made if there is none.
-func (e *Engine) tallyOf(s *book, key string, l leaky.Limiter, now leaky.Instant) *tally {
+func (e *Engine) tallyOf(s *book, key queue.LaneDigest, now leaky.Instant) *tally {
 	if t := e.tallyAt(s, key, now); t != nil {
 		return t
 	}
-	return &tally{book: s, key: key, limiter: l, state: l.Fresh(), place: -1}
+	return newTally(s, key)
 }
+
+func newTally(s *book, key queue.LaneDigest) *tally { return &tally{book: s, digest: key, place: -1} }
 
 // lodge puts a tally where it is found, once something was taken.
 func (e *Engine) lodge(t *tally) {
@@ -61,7 +67,7 @@ func (e *Engine) lodge(t *tally) {
 	}
 	e.lastTally++
 	t.number, t.looks = e.lastTally, t.expires
-	t.book.tallies[t.key] = t
+	t.book.tallies[t.digest] = t
 	t.book.most = max(t.book.most, len(t.book.tallies))
 	e.tallies.push(t)
 }
@@ -69,11 +75,11 @@ func (e *Engine) lodge(t *tally) {
 // forgetTally forgets a tally. A map keeps the size that it had, so it is made anew when few of many are left.
 func (e *Engine) forgetTally(t *tally) {
 	t.gone = true
-	e.tallies.remove(t.place)
+	e.tallies.remove(int(t.place))
 	s := t.book
-	delete(s.tallies, t.key)
-	if n := len(s.tallies); s.most > fewLanes && n < s.most/8 {
-		tallies := make(map[string]*tally, 2*n)
+	delete(s.tallies, t.digest)
+	if n := len(s.tallies); s.most > fewLanes && n < s.most/16 {
+		tallies := make(map[queue.LaneDigest]*tally, 2*n)
 		for key, t := range s.tallies {
 			tallies[key] = t
 		}
@@ -85,17 +91,18 @@ func (e *Engine) forgetTally(t *tally) {
 }
 
 // wither forgets what has expired among up to limit tallies, which are looked at when they would have expired when that
-// was last known: what is taken again and again is so not moved each time.
-func (e *Engine) wither(now leaky.Instant, limit int) {
+// was last known: what is taken again and again is so not moved each time. It reports whether there are more.
+func (e *Engine) wither(now leaky.Instant, limit int) (more bool) {
 	for ; limit > 0 && e.tallies.len() > 0 && e.tallies.top().looks <= now; limit-- {
 		t := e.tallies.top()
-		if t.expires <= now && t.open == nil {
+		if t.expired(now) {
 			e.forgetTally(t)
 			continue
 		}
 		t.looks = max(t.expires, now.Add(queue.Horizon))
 		e.tallies.fix(0)
 	}
+	return e.tallies.len() > 0 && e.tallies.top().looks <= now
 }
 
 // witherMax is how many tallies one call looks at, beside the two of each question.

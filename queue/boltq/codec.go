@@ -309,13 +309,15 @@ func (r *reader) byte() byte {
 	return v
 }
 
-func (r *reader) text() string {
-	n := r.num()
+func (r *reader) text() string { return string(r.raw(r.num())) }
+
+// raw returns the next n bytes, which share memory with what is read.
+func (r *reader) raw(n uint64) []byte {
 	if r.bad || uint64(len(r.b)) < n {
 		r.bad = true
-		return ""
+		return nil
 	}
-	s := string(r.b[:n])
+	s := r.b[:n]
 	r.b = r.b[n:]
 	return s
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -20,7 +19,7 @@ func (l *loader) rules(context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
-		r, err := newRule(q, revision, &book{number: number, tallies: map[string]*tally{}})
+		r, err := newRule(q, revision, bookOf(number))
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
@@ -38,7 +37,7 @@ func (l *loader) rules(context.Context) error {
 func (l *loader) takings(ctx context.Context) error {
 	return l.each(ctx, talliesTable, func(number uint64, v []byte) error {
 		l.lastTally = number
-		book, expires, key, state, err := decodeTally(v)
+		book, expires, digest, state, err := decodeTally(v)
 		if err != nil {
 			l.dropped = append(l.dropped, number)
 			return nil
@@ -49,14 +48,22 @@ func (l *loader) takings(ctx context.Context) error {
 			l.orphans.numbers = append(l.orphans.numbers, number)
 			return nil
 		}
-		limiter := r.of(key)
-		s, err := limiter.Restore(state)
-		if err != nil || expires <= l.now || r.book.tallies[key] != nil {
+		s, err := r.limiter.Restore(state)
+		if err != nil || expires <= l.now {
 			l.dropped = append(l.dropped, number)
 			return nil
 		}
-		t := &tally{book: r.book, key: strings.Clone(key), number: number, limiter: limiter, state: s, expires: expires, looks: expires, place: -1, filed: true}
-		r.book.tallies[t.key] = t
+		if older := r.book.tallies[digest]; older != nil { // which was forgotten, and should have left the file
+			l.forgetTally(older)
+		}
+		t := newTally(r.book, digest)
+		t.number, t.expires, t.looks, t.filed = number, expires, expires, true
+		if len(state) <= packedMax { // as it is: which key it is of, and by what numbers, is known when it is asked
+			t.size = uint8(copy(t.packed[:], state))
+		} else {
+			t.live = &living{limiter: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
+		}
+		r.book.tallies[digest] = t
 		r.book.most++
 		l.tallies.push(t)
 		return nil

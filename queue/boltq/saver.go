@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	saveAfter = 500 * time.Millisecond // what was taken is put on its way to disk
-	saveMax   = 500                    // tallies in one change
+	saveAfter  = 500 * time.Millisecond // what was taken is put on its way to disk
+	saveMax    = 500                    // tallies in one change, or a sixteenth of all that wait, up to batchForgets: those who append wait for them
+	witherTurn = 500                    // tallies that are looked at before others have their turn
 	// How long nobody need look whether a tally has expired.
 	witherLeast = time.Second
 	witherMost  = time.Minute
@@ -31,9 +32,6 @@ func (e *Engine) saves() {
 		case <-e.leaving:
 			return
 		case <-time.After(e.untilWither()):
-			if !e.withered() {
-				continue
-			}
 		case <-e.stirred:
 			select {
 			case <-e.leaving:
@@ -56,17 +54,19 @@ func (e *Engine) untilWither() time.Duration {
 	return min(witherMost, max(witherLeast, e.tallies.top().looks.Sub(e.now())))
 }
 
-// withered forgets what has expired, and reports whether some of it is to leave the file.
-func (e *Engine) withered() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.wither(e.now(), fadeMax)
-	return len(e.dropped) > 0
+// witherAll forgets all that has expired.
+func (e *Engine) witherAll() {
+	for more := true; more; {
+		e.mu.Lock()
+		more = e.wither(e.now(), witherTurn)
+		e.mu.Unlock()
+	}
 }
 
 // save saves some, and reports whether enough is left to be worth another change. What is less waits for company, with what was
 // taken meanwhile: else the disk would never rest while somebody takes.
 func (e *Engine) save() (more bool) {
+	e.witherAll()
 	c := newCall()
 	if !e.startSaving(c) {
 		return false
@@ -90,8 +90,7 @@ func (e *Engine) startSaving(c *call) bool {
 		e.stir()
 		return false
 	}
-	e.wither(e.now(), fadeMax)
-	n := min(saveMax, len(e.dirty))
+	n := min(len(e.dirty), max(saveMax, min(batchForgets, len(e.dirty)/16)))
 	if n == 0 && len(e.dropped) == 0 {
 		return false
 	}

@@ -121,6 +121,7 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
+	e.witherAll()
 	c := newCall()
 	if err := e.sweep(c); err != nil {
 		return false, err
@@ -145,7 +146,6 @@ func (e *Engine) sweep(c *call) error {
 	s := &sweeping{call: c}
 	now, looked := e.now(), 0
 	e.fade(now, fadeMax)
-	e.wither(now, fadeMax)
 	for name, left := range e.left {
 		if looked++; looked > sweepMax {
 			break
@@ -168,7 +168,7 @@ func (e *Engine) sweep(c *call) error {
 		r := e.garbage[0]
 		s.rubbish = r.take(sweepMax)
 		r.unfade(fadeMax)
-		r.clear(e, fadeMax)
+		r.clear(e, witherTurn)
 		if r.empty() {
 			e.garbage = e.garbage[1:]
 		}

@@ -27,7 +27,7 @@ import (
 //	buried    when a queue was deleted, and its name -> nothing, while changes of it are kept
 //	adapted   queue -> its adapted rate and the changes of it, if it has one
 //	rules     name of a rule -> the number of its book, its revision, the rule
-//	tallies   number -> book, when it expires, key, what was taken
+//	tallies   number -> book, when it expires, digest of the key, what was taken
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
 	metaTable     = []byte("meta")
@@ -55,13 +55,13 @@ var (
 
 // schema is the version of the file's layout. A file with another one is refused:
 // no release has written an older one.
-const schema = 11
+const schema = 12
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {
 	tx *bbolt.Tx
 
-	jobs, flights, ended, deferred, lines *bbolt.Bucket
+	jobs, flights, ended, deferred, lines, tallies *bbolt.Bucket
 }
 
 func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucket {
@@ -81,6 +81,9 @@ func (t *tables) deferredTable() *bbolt.Bucket { return t.open(&t.deferred, defe
 func (t *tables) flightTable() *bbolt.Bucket {
 	return t.open(&t.flights, flightsTable, bbolt.DefaultFillPercent)
 }
+
+// Tallies are mostly added at the end too, and then written again.
+func (t *tables) tallyTable() *bbolt.Bucket { return t.open(&t.tallies, talliesTable, 0.9) }
 
 func (t *tables) lineTable() *bbolt.Bucket {
 	return t.open(&t.lines, linesTable, bbolt.DefaultFillPercent)
@@ -230,10 +233,10 @@ func (t *tables) putRule(r *rule, text []byte) error {
 func (t *tables) dropRule(name string) error { return t.tx.Bucket(rulesTable).Delete([]byte(name)) }
 
 func (t *tables) putTally(number uint64, record []byte) error {
-	return t.tx.Bucket(talliesTable).Put(key(number), record)
+	return t.tallyTable().Put(key(number), record)
 }
 
-func (t *tables) dropTally(number uint64) error { return t.tx.Bucket(talliesTable).Delete(key(number)) }
+func (t *tables) dropTally(number uint64) error { return t.tallyTable().Delete(key(number)) }
 
 func (t *tables) putStore(s storeRecord) error {
 	return t.tx.Bucket(metaTable).Put(storeKey, s.encode())

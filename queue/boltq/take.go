@@ -2,7 +2,6 @@ package boltq
 
 import (
 	"context"
-	"strings"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -15,6 +14,10 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	}
 	if err := queue.CheckTakes(len(takes)); err != nil {
 		return nil, err
+	}
+	keys := make([]queue.LaneDigest, len(takes)) // outside the mutex
+	for i := range takes {
+		keys[i] = queue.DigestLane(takes[i].Key)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -29,32 +32,32 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	e.wither(now, witherMax+2*len(takes))
 	taken := make([]queue.Taken, len(takes))
 	for i := range takes {
-		taken[i] = e.takeOne(r, takes[i], now)
+		taken[i] = e.takeOne(r, takes[i], keys[i], now)
 		taken[i].Shadow = taken[i].Err == nil && r.Action == queue.Shadow
 	}
 	return taken, nil
 }
 
-func (e *Engine) takeOne(r *rule, q queue.Take, now leaky.Instant) queue.Taken {
+func (e *Engine) takeOne(r *rule, q queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
 	l := r.of(q.Key)
 	ask, err := r.Ask(q, l)
 	if err != nil {
 		return queue.Taken{Err: err}
 	}
-	a := e.decideTake(r, q, l, ask, now)
+	a := e.decideTake(r, q.Op, key, l, ask, now)
 	if err := r.Never(ask, l, &a.Decision); err != nil {
 		return queue.Taken{Err: err}
 	}
 	return a
 }
 
-func (e *Engine) decideTake(r *rule, q queue.Take, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
-	t := e.tallyAt(r.book, q.Key, now)
+func (e *Engine) decideTake(r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
+	t := e.tallyAt(r.book, key, now)
 	if t == nil {
-		return e.takeFirst(r.book, q, l, ask, now)
+		return e.takeFirst(r.book, key, op, l, ask, now)
 	}
 	s := t.under(l)
-	switch q.Op {
+	switch op {
 	case queue.TakePeek:
 		a.Decision = s.Peek(now, ask)
 		return a
@@ -70,8 +73,8 @@ func (e *Engine) decideTake(r *rule, q queue.Take, l leaky.Limiter, ask leaky.As
 		s = l.Fresh()
 		a.Decision = s.Peek(now, anyone)
 	}
-	t.keep(s, l, deed{at: now, op: q.Op, ask: ask})
-	if t.expires <= now && t.open == nil {
+	t.keep(s, l, deed{at: now, op: op, ask: ask})
+	if t.expired(now) {
 		e.forgetTally(t)
 		e.stir()
 		return a
@@ -83,26 +86,26 @@ func (e *Engine) decideTake(r *rule, q queue.Take, l leaky.Limiter, ask leaky.As
 // putRight keeps what a refusal has made of what other numbers left: what is ahead of all that these know drains from now on, and is
 // not found anew each time.
 func (e *Engine) putRight(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
-	if t.limiter == l {
-		return
+	if t.differs(s, l) {
+		t.hold(s, l, now)
+		e.change(t)
 	}
-	t.state, t.limiter, t.expires = s, l, s.Expires(now)
-	e.change(t)
 }
 
 // anyone asks for one, of concurrency under a name that nobody has.
 var anyone = leaky.Ask{Cost: 1, Lease: "\x00"}
 
 // takeFirst answers under a key from which nothing was taken.
-func (e *Engine) takeFirst(s *book, q queue.Take, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
+func (e *Engine) takeFirst(s *book, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
 	fresh := l.Fresh()
-	switch q.Op {
+	switch op {
 	case queue.TakePeek:
 		a.Decision = fresh.Peek(now, ask)
 	case queue.TakeNow:
 		if a.Decision = fresh.Take(now, ask); a.Allowed {
 			a.Lease = ask.Lease
-			t := &tally{book: s, key: strings.Clone(q.Key), limiter: l, state: fresh, expires: fresh.Expires(now), place: -1}
+			t := newTally(s, key)
+			t.hold(fresh, l, now)
 			e.change(t)
 		}
 	default:

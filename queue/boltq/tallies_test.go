@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.etcd.io/bbolt"
 
@@ -45,11 +47,12 @@ func (b *bench) peek(rule, key string) leaky.Decision {
 func (b *bench) taken(rule, key string) string {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	t := b.rules[rule].book.tallies[key]
+	r := b.rules[rule]
+	t := r.book.tallies[queue.DigestLane(key)]
 	if t == nil {
 		return "nothing"
 	}
-	text, err := t.state.AppendBinary(nil)
+	text, err := t.under(r.of(key)).AppendBinary(nil)
 	if err != nil {
 		b.Error(err)
 	}
@@ -366,6 +369,119 @@ func TestATallyThatCannotBeRead(t *testing.T) {
 	b.reopen()
 	if n := b.records(talliesTable); n != 1 {
 		t.Errorf("%d on file", n)
+	}
+}
+
+// Of two records of one key, of which the first should have left the file, the second holds.
+func TestTwoTalliesOfAKey(t *testing.T) {
+	b := start(t, Options{})
+	b.putRule(perHour("r", 9))
+	for range 2 {
+		b.take("r", queue.Take{Key: "k"})
+	}
+	await.Until(t, "it is on file", func() bool { return b.records(talliesTable) == 1 })
+	err := b.db.Update(func(tx *bbolt.Tx) error {
+		of := tx.Bucket(talliesTable)
+		later := bytes.Clone(of.Get(key(1)))
+		later[len(later)-1] = 5 << 1 // of a window the count, as a varint
+		return of.Put(key(2), later)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.reopen()
+	if left := b.left("r", "k"); left != 4 {
+		t.Errorf("%d left", left)
+	}
+	b.reopen()
+	if n := b.records(talliesTable); n != 1 {
+		t.Errorf("%d on file", n)
+	}
+}
+
+// What the numbers of an override know of a key is not lost for being read when nobody knows which key it is.
+func TestAnOverrideOverAReopening(t *testing.T) {
+	b := start(t, Options{})
+	b.putRule(queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmSlidingCounter, Bound: queue.Bound{Limit: 1, Period: queue.Duration(time.Second)},
+		Overrides: map[string]queue.Bound{"k": {Limit: 5, Period: queue.Duration(time.Hour)}},
+	})
+	for range 2 {
+		b.take("r", queue.Take{Key: "k"})
+	}
+	b.reopen()
+	if left := b.left("r", "k"); left != 3 {
+		t.Errorf("%d left", left)
+	}
+}
+
+// Most keys take little, and those that took more do so again when what was taken is over.
+func TestAKeyIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(tally{}); size != 112 {
+		t.Errorf("a tally is %d bytes", size)
+	}
+	b := start(t, Options{saveAfter: forever})
+	live := func(rule string) bool {
+		b.Engine.mu.Lock()
+		defer b.Engine.mu.Unlock()
+		return b.rules[rule].book.tallies[queue.LaneDigest{}].live != nil
+	}
+	for _, r := range oneOfEach() {
+		r.Name = "r." + string(r.Algorithm)
+		b.putRule(r)
+		b.take(r.Name, queue.Take{})
+		if live(r.Name) {
+			t.Errorf("%s does not fit", r.Algorithm)
+		}
+	}
+	b.putRule(queue.Rule{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Minute)}})
+	for range 50 {
+		b.take("log", queue.Take{})
+		b.advance(time.Second)
+	}
+	if !live("log") {
+		t.Error("50 entries fit")
+	}
+	before := b.peek("log", "")
+	b.reopen()
+	if after := b.peek("log", ""); after != before || !live("log") {
+		t.Errorf("%+v, before the reopening %+v", after, before)
+	}
+	b.advance(58 * time.Second)
+	b.take("log", queue.Take{})
+	b.Engine.save()
+	if live("log") {
+		t.Error("a log of few entries again is not packed")
+	}
+	if left := b.left("log", ""); left != 98 { // one is of 59 s ago
+		t.Errorf("%d left", left)
+	}
+}
+
+// What expires together is forgotten a little at a time.
+func TestNobodyWaitsForAllThatExpires(t *testing.T) {
+	b := start(t, Options{saveAfter: forever})
+	b.putRule(perHour("r", 1))
+	const keys = 3 * witherTurn
+	for from := 0; from < keys; from += witherTurn {
+		takes := make([]queue.Take, witherTurn)
+		for i := range takes {
+			takes[i].Key = fmt.Sprint(from + i)
+		}
+		if _, err := b.Take(context.Background(), "r", takes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.advance(time.Hour)
+	e := b.Engine
+	e.mu.Lock()
+	if more := e.wither(e.now(), witherTurn); !more || e.tallies.len() != keys-witherTurn {
+		t.Errorf("%d are left, more %v", e.tallies.len(), more)
+	}
+	e.mu.Unlock()
+	e.witherAll()
+	if n := e.tallies.len(); n != 0 {
+		t.Errorf("%d are left", n)
 	}
 }
 
