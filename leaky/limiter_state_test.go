@@ -241,6 +241,7 @@ func FuzzRestore(f *testing.F) {
 		f.Add(append(b, 0), int64(-1))
 	}
 	f.Add([]byte{}, int64(math.MaxInt64))
+	f.Add([]byte("l\x04\xdb00\x940\x04"), int64(-49)) // an entry in the step of one that is ahead
 	f.Fuzz(func(t *testing.T, b []byte, at int64) {
 		now := Instant(at % (1 << 53))
 		for _, l := range limiters {

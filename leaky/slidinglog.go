@@ -165,10 +165,15 @@ func (t *logged) settle(now Instant) {
 		ahead += t.entry(t.n - 1).cost
 		t.n--
 	}
-	if ahead > 0 {
-		t.sum -= ahead
-		t.add(now, ahead)
+	if ahead == 0 {
+		return
 	}
+	if t.n > 0 && t.entry(t.n-1).at == now {
+		t.entry(t.n - 1).cost += ahead
+		return
+	}
+	t.sum -= ahead
+	t.push(now, ahead) // and not into the entry of the same step, which would stay longer than Peek says
 }
 
 // add adds a cost that passed at an instant, not before the last one. After a change of the rule there may be MaxEntries already:
