@@ -25,6 +25,7 @@ type takers struct {
 	passed  map[string]*atomic.Int64
 	unknown map[string]*atomic.Int64 // perhaps
 	away    atomic.Int64             // answers that nothing could be decided
+	pause   atomic.Int64             // between two of one taker
 	running sync.WaitGroup
 }
 
@@ -65,6 +66,7 @@ func (k *takers) run() {
 		for i := range 4 {
 			k.running.Go(func() {
 				for !k.take(k.engines[i%len(k.engines)], r.Name) {
+					time.Sleep(time.Duration(k.pause.Load()))
 				}
 			})
 		}
@@ -193,6 +195,14 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 	if i := v.info("r"); i.Waiting != 400 || i.Appended != 400 {
 		t.Errorf("%d jobs wait, %d were appended, want 400", i.Waiting, i.Appended)
 	}
+}
+
+// sum is how many have passed.
+func (k *takers) sum() (n int64) {
+	for _, r := range k.rules {
+		n += k.passed[r.Name].Load()
+	}
+	return n
 }
 
 // more reports whether any rule may still let somebody through.
