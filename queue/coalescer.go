@@ -17,11 +17,11 @@ const (
 // Coalescer lets concurrent callers share round trips, as a database's group
 // commit does: the first calls fly at once, and those that arrive while all
 // lanes are taken travel together in the next flight. There is no timer: a lone
-// caller waits for nobody. With two lanes the engine works on one flight while
-// the callers prepare the other.
+// caller waits for nobody, and flies himself. With two lanes the engine works on
+// one flight while the callers prepare the other.
 //
-// A flight has a context of its own, so that a caller who gives up does not
-// touch the others. Items of one call stay in order, over flights too: a call's
+// A flight of several callers has a context of its own, so that one who gives up
+// does not touch the others. Items of one call stay in order, over flights too: a call's
 // next items board when its last have landed.
 type Coalescer[Q, A any] struct {
 	send    func(context.Context, []Q) ([]A, error)
@@ -79,12 +79,19 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 		return nil, ErrClosed
 	}
 	c.pending = append(c.pending, k)
-	if c.flying < c.lanes {
+	free := c.flying < c.lanes
+	if free {
 		c.flying++
 		c.flights.Add(1)
+	}
+	alone := free && len(c.pending) == 1
+	c.mu.Unlock()
+	switch {
+	case alone:
+		c.flyAlone(ctx)
+	case free:
 		go c.fly()
 	}
-	c.mu.Unlock()
 
 	select {
 	case <-k.done:
@@ -125,29 +132,56 @@ type seat[Q, A any] struct {
 	from, to int
 }
 
+// flyAlone is the flight of a caller with whom nobody travels, on his own
+// goroutine: to change to another and back costs as much as an engine's work on
+// him. His context is the flight's. Those who came meanwhile fly on.
+func (c *Coalescer[Q, A]) flyAlone(ctx context.Context) {
+	if !c.flight(ctx) {
+		c.flights.Done()
+		return
+	}
+	c.mu.Lock()
+	waiting := len(c.pending) > 0
+	if !waiting {
+		c.flying--
+	}
+	c.mu.Unlock()
+	if waiting {
+		go c.fly()
+	} else {
+		c.flights.Done()
+	}
+}
+
 // fly runs flights until nobody waits.
 func (c *Coalescer[Q, A]) fly() {
 	defer c.flights.Done()
-	for {
-		items, seats := c.board()
-		if len(items) == 0 {
-			return
-		}
-		if c.base.Err() != nil { // closed before these left
-			c.land(seats, nil, ErrClosed)
-			continue
-		}
-		ctx, cancel := context.WithTimeout(c.base, c.timeout)
-		answers, err := c.send(ctx, items)
-		cancel()
-		if err == nil && len(answers) != len(items) {
-			err = fmt.Errorf("%w: %d answers to %d items", ErrCorrupt, len(answers), len(items))
-		}
-		c.land(seats, answers, err)
+	for c.flight(c.base) {
 		// Those who were just answered often come straight back: let them run, so
 		// that they travel together and not one ahead of the others.
 		runtime.Gosched()
 	}
+}
+
+// flight runs one flight; it returns false if nobody waits, and the lane is free.
+func (c *Coalescer[Q, A]) flight(ctx context.Context) bool {
+	items, seats := c.board()
+	if len(items) == 0 {
+		return false
+	}
+	if c.base.Err() != nil { // closed before these left
+		c.land(seats, nil, ErrClosed)
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)() // Close ends a caller's own flight, too
+	answers, err := c.send(ctx, items)
+	if err == nil && len(answers) != len(items) {
+		err = fmt.Errorf("%w: %d answers to %d items", ErrCorrupt, len(answers), len(items))
+	}
+	c.land(seats, answers, err)
+	return true
 }
 
 // board takes the next flight's items from those who wait, or ends this lane's

@@ -202,25 +202,43 @@ func TestACallerWhoGivesUp(t *testing.T) {
 		}
 
 		var wg sync.WaitGroup
-		wg.Go(func() { // in the air
-			got, err := c.Do(ctx, []int{1, 2})
-			if got != nil || !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
-				t.Errorf("in the air: %v, %v", got, err)
-			}
-		})
+		inTheAir := func(items ...int) {
+			wg.Go(func() {
+				got, err := c.Do(ctx, items)
+				if !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+					t.Errorf("in the air: %v, %v", got, err)
+				}
+			})
+			synctest.Wait()
+		}
+		waiting := func(item int) {
+			wg.Go(func() {
+				got, err := c.Do(ctx, []int{item})
+				if got != nil || errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
+					t.Errorf("not boarded: %v, %v", got, err)
+				}
+			})
+		}
+		wg.Go(func() { send(t, c, []int{1}) })
 		synctest.Wait()
-		wg.Go(func() { // waiting
-			got, err := c.Do(ctx, []int{3})
-			if got != nil || errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
-				t.Errorf("not boarded: %v, %v", got, err)
-			}
-		})
-		wg.Go(func() { send(t, c, []int{4}) }) // untouched by the others
+		inTheAir(2)                            // with 3, as soon as 1 has landed
+		wg.Go(func() { send(t, c, []int{3}) }) // untouched by the others
+		time.Sleep(1500 * time.Millisecond)
+		waiting(4)
+		wg.Go(func() { send(t, c, []int{5}) })
 		synctest.Wait()
 		cancel()
 		wg.Wait()
-		if got := slices.Concat(w.flights...); !slices.Equal(got, []int{1, 2, 4}) {
-			t.Errorf("%v flew, want 1 2 4", got)
+
+		synctest.Wait()
+		ctx, cancel = context.WithCancel(t.Context())
+		inTheAir(6, 7) // alone
+		wg.Go(func() { send(t, c, []int{8}) })
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		if got := slices.Concat(w.flights...); !slices.Equal(got, []int{1, 2, 3, 5, 6, 7, 8}) {
+			t.Errorf("%v flew, want all but 4", got)
 		}
 		c.Close()
 	})

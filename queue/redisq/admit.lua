@@ -100,11 +100,11 @@ end
 local function ruled(q, id, body, h, cost, line)
   local says, wait, defers = byte(body, 7), nil, true
   if line.asks then
-    if line.asks.unaskable then return UNASKABLE end
+    if rules.unaskable(line.asks) then return UNASKABLE end
     wait, defers = rules.judge(line.asks, cost)
   end
   if not wait and says % 64 < 32 then return end
-  if line.asks then rules.leave(line.asks) end
+  if line.asks then rules.leave() end
   if not defers or says < 64 then return refuse(line, LIMIT_REACHED, wait or 0) end
   overflow(q)
   if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, line) end
@@ -113,7 +113,7 @@ end
 
 -- charged charges a job that the rules allowed, if it comes in.
 local function charged(line, cost, code, ...)
-  if line.asks and (code == SET_ASIDE or code == ACCEPTED) then rules.charge(line.asks, cost) end
+  if line.asks and (code == SET_ASIDE or code == ACCEPTED) then rules.charge(cost) end
   return code, ...
 end
 

@@ -46,10 +46,10 @@ local function append(name, count, limited, known, first)
   if not q then return 0 end
   if known ~= asked_by(q) then return 1 end
   sound(q)
-  local step, jobs, tallies = 2, nil, nil
-  if known ~= '' then
-    step, jobs, tallies = 3, more_rules(ARGV[first], ARGV[first + 1], first + 2, count)
-    first = first + 2
+  local step, asking = 2, known ~= ''
+  if asking then
+    more_rules(ARGV[first], ARGV[first + 1], first + 2, count)
+    step, first = 3, first + 2
   end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = tonumber(call('ZRANGE', W, 0, 0, 'WITHSCORES')[2])
@@ -77,8 +77,7 @@ local function append(name, count, limited, known, first)
       at = unpack_('>I7', body, 20)
       slow = not may_expire or at <= now or eta > at and (not q.paused or q.till)
     end
-    local asks = jobs and jobs[i]
-    if asks and not slow then slow = asks.unaskable or rules.judge(asks, cost) end
+    if asking and not slow then slow = rules.unaskable(i) or rules.judge(i, cost) end
     if slow or call('SETNX', J .. id, live .. body) == 0 then
       -- What came before it in this call has its place before it is judged.
       if p > 0 then
@@ -86,7 +85,10 @@ local function append(name, count, limited, known, first)
         quick, places, p, line.waiting = quick + p / 2, {}, 0, nil
       end
       q.size, q.turn, q.cmax = size, turn, cmax
-      if asks then line.asks, asks.asked = asks, false end
+      if asking then
+        line.asks = i
+        rules.unsay(i)
+      end
       local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, line)
       if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end
       size, turn, cmax = q.size, q.turn, q.cmax
@@ -94,7 +96,7 @@ local function append(name, count, limited, known, first)
       local o = #others
       others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step, code, x or 0, position or 0, eta or 0, last or 0
     else
-      if asks then rules.charge(asks, cost) end
+      if asking then rules.charge(cost) end
       places[p + 1], places[p + 2] = turn, id
       p = p + 2
       turn = turn + cost
@@ -123,10 +125,10 @@ local function append(name, count, limited, known, first)
     call('ZADD', on(q, 'a'), 'LT', room, nr)
     due(room, q)
   end
-  if jobs then
-    rules.write_all(tallies)
+  if asking then
+    rules.write_all()
     local all = {}
-    for k = 1, count do all[k] = rules.said(jobs[first + step * (k - 1)]) end
+    for k = 1, count do all[k] = rules.decided(first + step * (k - 1)) end
     row[#row + 1] = all
   end
   add(q, 'refused', line.refused)

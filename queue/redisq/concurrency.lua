@@ -49,8 +49,8 @@ local function pass_over(s)
 end
 
 -- read frees some of what has ended; the rest of it counts for nothing, and is freed by the next calls.
-local function read(l, s)
-  s.costs, s.ended = s.key .. 'c', 0
+local function read(l, key)
+  local s = { l = l, key = key, costs = key .. 'c', ended = 0 }
   s.sum = tidy(s, 'ZCARD', s.key)
   s.extra = s.sum > 0 and tonumber(tidy(s, 'HGET', s.costs, '') or 0) or 0
   s.sum, s.had_costs = s.sum + s.extra, s.extra > 0
@@ -59,10 +59,11 @@ local function read(l, s)
   if #ended == SOME then pass_over(s) end
   if s.sum > 0 then note_last(s) end
   s.settled = s.last and s.last > now + l.second
+  return s
 end
 
 local function until_(l, at) return max(0, min(at, now + l.second) - now) end
-local function ends(l, s) return s.last and until_(l, s.last) or 0 end
+local function ends(s) return s.last and until_(s.l, s.last) or 0 end
 
 -- passes returns how long it is until so much is free.
 local function passes(l, s, cost)
@@ -76,7 +77,7 @@ local function passes(l, s, cost)
       if cost <= 0 then return until_(l, tonumber(places[2 * i])) end
     end
   end
-  return ends(l, s) -- what somebody else wrote into it does not add up
+  return ends(s) -- what somebody else wrote into it does not add up
 end
 
 -- holds tells whether somebody has a place; whose has ended, and is not freed yet, has none.
@@ -86,10 +87,10 @@ local function holds(s, place)
 end
 
 local function ask(l, s, cost, place)
-  if holds(s, place) then return true, max(0, l.most - s.sum), 0, l.second end
+  if holds(s, place) then return true, max(0, l.most - s.sum), 0, l.second, s end
   local over = s.sum + cost - l.most
-  if over <= 0 then return true, -over, 0, l.second end
-  return false, max(0, l.most - s.sum), cost <= l.most and passes(l, s, over) or 0, ends(l, s)
+  if over <= 0 then return true, -over, 0, l.second, s end
+  return false, max(0, l.most - s.sum), cost <= l.most and passes(l, s, over) or 0, ends(s), s.settled and s
 end
 
 local function take(l, s, cost, place)
@@ -110,23 +111,28 @@ local function take(l, s, cost, place)
 end
 
 local function back(_, s, _, place)
-  if not holds(s, place) then return end
-  s.sum = s.sum - drop(s, { place })
-  note_last(s)
+  if holds(s, place) then
+    s.sum = s.sum - drop(s, { place })
+    note_last(s)
+  end
+  return s, ends(s)
 end
 
 local function anew(s)
   call('UNLINK', s.key, s.costs)
   s.sum, s.ended, s.extra, s.last = 0, 0, 0, nil
+  return s
 end
 
-local function write(l, s, px)
+local function write(s)
+  local l, left = s.l, ends(s)
+  if left == 0 then return call('UNLINK', s.key, s.costs) end
   -- None ends later than if it were taken now; after a lowered TTL it may be many, of which each call puts some right.
   if s.settled then
     for _, place in ipairs(call('ZREVRANGEBYSCORE', s.key, '+inf', '(' .. string.format('%.0f', now + l.second), 'LIMIT', 0, SOME)) do
       call('ZADD', s.key, now + l.second, place)
     end
   end
-  call('PEXPIRE', s.key, px)
-  if s.extra > 0 then call('PEXPIRE', s.costs, px) elseif s.had_costs then call('UNLINK', s.costs) end
+  call('PEXPIRE', s.key, lasting(left))
+  if s.extra > 0 then call('PEXPIRE', s.costs, lasting(left)) elseif s.had_costs then call('UNLINK', s.costs) end
 end

@@ -1,21 +1,24 @@
 -- leaky/fixedwindow.go, behind tally.lua.
 
-local function read(l, s, value)
-  s.end_at, s.used = now + l.second - now % l.second, 0
-  if not value or #value ~= 11 then return end
-  local end_at, used = unpack_('>I7I4', value)
-  if end_at == s.end_at or end_at == s.end_at + l.second then s.used = min(used, MAX_LIMIT) end
-  s.settled = end_at > s.end_at
+local WINDOW = '>I7I4' -- its end, used in it
+
+local function used_in(l, text)
+  local end_at = now + l.second - now % l.second
+  if not text or #text ~= 11 then return 0, end_at end
+  local of, used = unpack_(WINDOW, text)
+  if of ~= end_at and of ~= end_at + l.second then used = 0 end
+  return min(used, MAX_LIMIT), end_at, of > end_at
 end
 
-local function ends(_, s) return s.used > 0 and s.end_at - now or 0 end
-
-local function ask(l, s, cost)
-  if s.used + cost <= l.most then return true, l.most - s.used - cost, 0, s.end_at - now end
-  return false, max(0, l.most - s.used), s.end_at - now, ends(l, s)
+local function ask(l, text, cost)
+  local used, end_at, settled = used_in(l, text)
+  local left = end_at - now
+  if used + cost <= l.most then return true, l.most - used - cost, 0, left, pack(WINDOW, end_at, used + cost) end
+  return false, max(0, l.most - used), left, used > 0 and left or 0, settled and pack(WINDOW, end_at, used)
 end
 
-local function take(_, s, cost) s.used = s.used + cost end
-local function back(_, s, cost) s.used = s.used - min(cost, s.used) end
-local function anew(s) s.used = 0 end
-local function write(_, s, px) call('SET', s.key, pack('>I7I4', s.end_at, s.used), 'PX', px) end
+local function back(l, text, cost)
+  local used, end_at = used_in(l, text)
+  used = used - min(cost, used)
+  return pack(WINDOW, end_at, used), used > 0 and end_at - now or 0
+end

@@ -12,15 +12,18 @@ var kinds = []struct{ letter, source string }{
 	{"m", meterSource}, {"f", fixedWindowSource}, {"c", slidingCounterSource}, {"l", slidingLogSource}, {"p", concurrencySource},
 }
 
-// kind is the functions of an arithmetic, in a table.
-const kind = "{ read = read, ask = ask, take = take, back = back, anew = anew, ends = ends, write = write }"
+// kind is the functions of an arithmetic, in a table. Those whose tally is a text have the first two.
+const kind = "{ ask = ask, back = back, read = read, take = take, anew = anew, write = write }"
+
+// ofTables are what an arithmetic has for tallies that are no texts.
+const ofTables = "local read, take, anew, write\n"
 
 // allKinds is what makes each arithmetic when it is looked for first; made must not take its functions for its own.
 func allKinds() string {
 	var b strings.Builder
 	b.WriteString("local makers, by_letter = {}, {}\n")
 	for _, k := range kinds {
-		fmt.Fprintf(&b, "makers.%s = function()\n  %s\nreturn %s\nend\n", k.letter, strings.ReplaceAll(k.source, "\n", "\n  "), kind)
+		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables, strings.ReplaceAll(k.source, "\n", "\n  "), kind)
 	}
 	b.WriteString("setmetatable(by_letter, { __index = function(_, letter)\nlocal made = makers[letter]()\nrawset(by_letter, letter, made)\nreturn made\nend })\n")
 	return b.String()
@@ -36,11 +39,9 @@ var takeScripts = func() map[byte][2]*redis.Script {
 		if k.letter == "l" || k.letter == "p" { // the others read two keys at once, which says as much
 			before = wholeSource + "\nwhole()"
 		}
-		many := fmt.Sprintf("local by_letter = { %s = %s }", k.letter, kind)
-		more := "local many, more_asks = {}, nil\n" + made("more_asks", "many", "ask_many", parts(many, talliesSource, takeManySource))
 		var pair [2]*redis.Script
 		for i, shebang := range []string{"#!lua", "#!lua flags=allow-oom"} {
-			pair[i] = redis.NewScript(strings.Join([]string{shebang, namesSource, before, clockSource, tallySource, k.source, answerSource, more, body}, "\n"))
+			pair[i] = redis.NewScript(strings.Join([]string{shebang, namesSource, before, clockSource, tallySource, ofTables, k.source, body}, "\n"))
 		}
 		scripts[k.letter[0]] = pair
 	}

@@ -1,28 +1,32 @@
--- leaky/meter.go, behind tally.lua: us and rest are what is owed.
+-- leaky/meter.go, behind tally.lua: us and rest are what is owed, n the rate's numerator, second.
+
+local OWED = '>I7I4'
 
 local function times(l, k)
-  local rest = k * l.part
-  return k * l.whole + floor(rest / l.n), rest % l.n
+  local parts, n = k * l.part, l.second
+  local rest = parts % n
+  return k * l.whole + (parts - rest) / n, rest
 end
 
-local function read(l, s, value)
-  local n = l.second
-  if not l.n then
-    l.n, l.whole, l.part = n, floor(l.third / n), l.third % n
-    l.us, l.rest = times(l, l.most)
-  end
-  s.us, s.rest = 0, 0
-  if not value or #value ~= 11 then return end
-  local tat, rem = unpack_('>I7I4', value)
-  if tat < now then return end
-  local us, rest = tat - now, min(rem, n - 1)
-  if us > l.us or us == l.us and rest > l.rest then us, rest, s.settled = l.us, l.rest, true end
-  s.us, s.rest = us, rest
+local function know(l)
+  l.whole, l.part = floor(l.third / l.second), l.third % l.second
+  l.us, l.rest = times(l, l.most)
+end
+
+-- owed is what is owed now, and whether it was more than can be.
+local function owed(l, text)
+  if not l.whole then know(l) end
+  if not text or #text ~= 11 then return 0, 0 end
+  local tat, rest = unpack_(OWED, text)
+  if tat < now then return 0, 0 end
+  local us, rest = tat - now, min(rest, l.second - 1)
+  if us > l.us or us == l.us and rest > l.rest then return l.us, l.rest, true end
+  return us, rest
 end
 
 -- told is how many units are left when so much is owed, and the time until nothing is.
 local function told(l, us, rest)
-  local k = floor(us * l.n / l.third)
+  local k = floor(us * l.second / l.third)
   local whole, part = times(l, k)
   while whole < us or whole == us and part < rest do
     k = k + 1
@@ -31,28 +35,24 @@ local function told(l, us, rest)
   return l.most - k, rest > 0 and us + 1 or us
 end
 
-local function ask(l, s, cost)
+local function ask(l, text, cost)
+  local had, had_rest, settled = owed(l, text)
   local us, rest = times(l, cost)
-  us, rest = us + s.us, rest + s.rest
-  if rest >= l.n then us, rest = us + 1, rest - l.n end
+  us, rest = us + had, rest + had_rest
+  if rest >= l.second then us, rest = us + 1, rest - l.second end
   if us < l.us or us == l.us and rest <= l.rest then
     local remaining, reset = told(l, us, rest)
-    return true, remaining, 0, reset, us, rest
+    return true, remaining, 0, reset, pack(OWED, now + us, rest)
   end
-  local remaining, reset = told(l, s.us, s.rest)
-  return false, remaining, us - l.us + (rest > l.rest and 1 or 0), reset
+  local remaining, reset = told(l, had, had_rest)
+  return false, remaining, us - l.us + (rest > l.rest and 1 or 0), reset, settled and pack(OWED, now + had, had_rest)
 end
 
-local function take(_, s, _, _, us, rest) s.us, s.rest = us, rest end
-
-local function back(l, s, cost)
+local function back(l, text, cost)
+  local had, had_rest = owed(l, text)
   local us, rest = times(l, min(cost, l.most))
-  us, rest = s.us - us, s.rest - rest
-  if rest < 0 then us, rest = us - 1, rest + l.n end
+  us, rest = had - us, had_rest - rest
+  if rest < 0 then us, rest = us - 1, rest + l.second end
   if us < 0 then us, rest = 0, 0 end
-  s.us, s.rest = us, rest
+  return pack(OWED, now + us, rest), rest > 0 and us + 1 or us
 end
-
-local function anew(s) s.us, s.rest = 0, 0 end
-local function ends(_, s) return s.rest > 0 and s.us + 1 or s.us end
-local function write(_, s, px) call('SET', s.key, pack('>I7I4', now + s.us, s.rest), 'PX', px) end

@@ -166,12 +166,6 @@ var (
 	rulesetSource string
 	//go:embed tally.lua
 	tallySource string
-	//go:embed tallies.lua
-	talliesSource string
-	//go:embed answer.lua
-	answerSource string
-	//go:embed takemany.lua
-	takeManySource string
 	//go:embed meter.lua
 	meterSource string
 	//go:embed fixedwindow.lua
@@ -192,7 +186,7 @@ var (
 
 var (
 	appendScript = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside(),
-		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource), made("more_rules", "rules", "ruling", parts(tallySource, allKinds(), talliesSource, asksSource)))
+		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource), made("more_rules", "rules", "ruling", parts(tallySource, allKinds(), asksSource)))
 	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, heldSource, takebackSource, askedSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource),
 		expiry(), made("make_visits", "visits", "visit_one", parts(leaveSource, grantSource, visitSource)))

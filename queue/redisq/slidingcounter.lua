@@ -13,38 +13,34 @@ local function left_at(l, used, room)
   return left
 end
 
-local function ends(l, s)
-  if s.used > 0 then return s.end_at + l.second - now end
-  return s.before > 0 and s.end_at - now or 0
+local function ends(l, used, before, end_at)
+  if used > 0 then return end_at + l.second - now end
+  return before > 0 and end_at - now or 0
 end
 
-local function read(l, s, value)
-  s.end_at, s.used, s.before = now + l.second - now % l.second, 0, 0
-  if not value or #value ~= COUNTS_BYTES then return end
-  local period, end_at, used, before = unpack_(COUNTS, value)
-  s.settled = end_at > s.end_at or period ~= l.second
-  if period ~= l.second then return end
-  if end_at == s.end_at or end_at == s.end_at + l.second then
-    s.used, s.before = min(used, MAX_LIMIT), min(before, MAX_LIMIT)
-  elseif end_at == s.end_at - l.second then
-    s.before = min(used, MAX_LIMIT)
+-- counts is what was used in this window and in the one before.
+local function counts(l, text)
+  local end_at = now + l.second - now % l.second
+  if not text or #text ~= COUNTS_BYTES then return 0, 0, end_at end
+  local period, of, used, before = unpack_(COUNTS, text)
+  if period ~= l.second then return 0, 0, end_at, true end
+  if of == end_at or of == end_at + l.second then return min(used, MAX_LIMIT), min(before, MAX_LIMIT), end_at, of > end_at end
+  return 0, of == end_at - l.second and min(used, MAX_LIMIT) or 0, end_at, of > end_at
+end
+
+local function ask(l, text, cost)
+  local used, before, end_at, settled = counts(l, text)
+  local shared = share(l, before, end_at - now)
+  if shared + used + cost <= l.most then
+    return true, l.most - shared - used - cost, 0, end_at + l.second - now, pack(COUNTS, l.second, end_at, used + cost, before)
   end
+  local passes = l.most - cost - used >= 0 and end_at - left_at(l, before, l.most - cost - used) or end_at + l.second - left_at(l, used, l.most - cost)
+  return false, max(0, l.most - shared - used), passes - now, ends(l, used, before, end_at), settled and pack(COUNTS, l.second, end_at, used, before)
 end
 
-local function ask(l, s, cost)
-  local before, used = share(l, s.before, s.end_at - now), s.used
-  if before + used + cost <= l.most then return true, l.most - before - used - cost, 0, s.end_at + l.second - now end
-  local passes = l.most - cost - used >= 0 and s.end_at - left_at(l, s.before, l.most - cost - used) or s.end_at + l.second - left_at(l, used, l.most - cost)
-  return false, max(0, l.most - before - used), passes - now, ends(l, s)
+local function back(l, text, cost)
+  local used, before, end_at = counts(l, text)
+  local of_used = min(cost, used)
+  used, before = used - of_used, before - min(cost - of_used, before)
+  return pack(COUNTS, l.second, end_at, used, before), ends(l, used, before, end_at)
 end
-
-local function take(_, s, cost) s.used = s.used + cost end
-
-local function back(_, s, cost)
-  local of_used = min(cost, s.used)
-  s.used = s.used - of_used
-  s.before = s.before - min(cost - of_used, s.before)
-end
-
-local function anew(s) s.used, s.before = 0, 0 end
-local function write(l, s, px) call('SET', s.key, pack(COUNTS, l.second, s.end_at, s.used, s.before), 'PX', px) end

@@ -30,14 +30,17 @@ local function search(s, passes)
   return low
 end
 
-local function anew(s) s.size, s.first, s.ring, s.base, s.at, s.cum, s.sum, s.none, s.text = 0, 0, 0, 0, 0, 0, 0, true, nil end
+local function anew(s)
+  s.size, s.first, s.ring, s.base, s.at, s.cum, s.sum, s.none, s.text = 0, 0, 0, 0, 0, 0, 0, true, nil
+  return s
+end
 
-local function read(l, s)
-  anew(s)
+local function read(l, key)
+  local s = anew({ l = l, key = key })
   local head = redis.pcall('GETRANGE', s.key, 0, HEAD_BYTES - 1)
-  if type(head) ~= 'string' or #head ~= HEAD_BYTES then return end
+  if type(head) ~= 'string' or #head ~= HEAD_BYTES then return s end
   local size, first, ring, base, at, cum = unpack_(HEAD, head)
-  if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return end
+  if at <= now - l.second or size > 2 * MAX_ENTRIES or ring > size then return s end
   s.size, s.first, s.ring, s.base, s.at, s.cum, s.none = size, first, ring, base, at, cum, false
   if at > now then -- a clock that was set back leaves it little ahead, only a stranger more
     s.at, s.settled = now, true
@@ -51,19 +54,20 @@ local function read(l, s)
     end
   end
   s.sum = up_to(s, s.cum)
+  return s
 end
 
-local function ends(l, s) return s.none and 0 or max(0, s.at + l.second - now) end
+local function ends(s) return s.none and 0 or max(0, s.at + s.l.second - now) end
 
 local function ask(l, s, cost)
   local over = s.sum + cost - l.most
-  if over <= 0 then return true, -over, 0, l.second end
+  if over <= 0 then return true, -over, 0, l.second, s end
   local at = s.at
   if s.ring > 0 then
     local i = search(s, function(_, cum) return up_to(s, cum) >= over end)
     if i < s.ring then at = min(now, (entry(s, i))) end
   end
-  return false, max(0, l.most - s.sum), at + l.second - now, ends(l, s)
+  return false, max(0, l.most - s.sum), at + l.second - now, ends(s), s.settled and s
 end
 
 -- resize makes the ring another size, in which its entries begin at 0.
@@ -90,11 +94,13 @@ end
 
 local function head_of(s) return pack(HEAD, s.size, s.first, s.ring, s.base, s.at, s.cum) end
 
-local function write(_, s, px)
+local function write(s)
+  local left = ends(s)
+  if left == 0 then return call('UNLINK', s.key) end
   if not s.text and s.size > 4 and s.ring * 4 < s.size then resize(s, floor(s.size / 2)) end
-  if s.text then return call('SET', s.key, head_of(s) .. s.text, 'PX', px) end
+  if s.text then return call('SET', s.key, head_of(s) .. s.text, 'PX', lasting(left)) end
   call('SETRANGE', s.key, 0, head_of(s))
-  call('PEXPIRE', s.key, px)
+  call('PEXPIRE', s.key, lasting(left))
 end
 
 local function take(l, s, cost)
@@ -108,11 +114,12 @@ end
 
 local function back(_, s, cost)
   local rest = s.sum - min(cost, s.sum)
-  if rest == 0 then return anew(s) end
+  if rest == 0 then return anew(s), 0 end
   local i = search(s, function(_, cum) return up_to(s, cum) >= rest end)
   if i < s.ring then
     s.at = entry(s, i)
     s.ring = i
   end
   s.sum, s.cum = rest, (s.base + rest) % LAP
+  return s, ends(s)
 end

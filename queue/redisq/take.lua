@@ -8,36 +8,66 @@
 --
 -- What is asked about a rule that is another by now is not asked of it.
 
--- one asks one question, which it is mostly: what many need is made later.
-local function one(prefix, bounds, op, digest, cost, place)
-  local s = { key = prefix .. digest, l = bound_at(bounds, 1), settled = false, changed = false }
-  read(s.l, s, call('MGET', s.key, B .. '!')[1])
-  local decision = answer(s, op, cost, place)
-  if s.changed then
-    wrote = true
-    keep(write, s, ends(s.l, s))
-  end
-  return decision
-end
-
-local function ask_rule(is, bounds, questions)
-  local prefix = B .. 'V' .. string.match(is, '^%d+') .. ':'
-  local op, _, digest, cost, length = unpack_(QUESTION, questions)
-  if #questions == QUESTION_BYTES + length and op ~= NOTHING then
-    return one(prefix, bounds, op, digest, cost, sub(questions, QUESTION_BYTES + 1))
-  end
-  return more_asks(prefix, bounds, questions)
-end
+local QUESTION, QUESTION_BYTES = '>BI2c16I4B', 24
+local TAKE, BACK, ANEW, NOTHING = 0, 2, 3, 4
+local wrote
 
 local out, last, had, offset = {}, nil, nil, nil
-for i = 1, tonumber(ARGV[2]) do
-  local at = 4 * i - 1
-  local v = call('HMGET', B, ARGV[at], 'clk', 'off')
+for nr = 1, tonumber(ARGV[2]) do
+  local arg = 4 * nr - 1
+  local v = call('HMGET', B, ARGV[arg], 'clk', 'off')
   if not last then
     last, had = tonumber(v[2]) or 0, tonumber(v[3]) or 0
     offset = clock(last, had)
   end
-  out[i] = v[1] == ARGV[at + 1] and ask_rule(v[1], ARGV[at + 2], ARGV[at + 3]) or 1
+  if v[1] == ARGV[arg + 1] then
+    local prefix, bounds, questions = B .. 'V' .. string.match(v[1], '^%d+') .. ':', bounds_of(ARGV[arg + 2]), ARGV[arg + 3]
+    local texts, at = {}, 1
+    if not read then
+      local keys = { 'MGET', B .. '!' }
+      while at <= #questions do
+        local _, _, digest, _, length = unpack_(QUESTION, questions, at)
+        keys[#keys + 1] = prefix .. digest
+        at = at + QUESTION_BYTES + length
+      end
+      texts = call(unpack(keys))
+    end
+    local answers, tallies, left, i = {}, {}, {}, 0 -- those that this call has in hand, by digest; of what changed, the time until it is as fresh
+    at = 1
+    while at <= #questions do
+      local op, bound, digest, cost, length = unpack_(QUESTION, questions, at)
+      local l, tally, place = bounds[bound], tallies[digest], ''
+      at, i = at + QUESTION_BYTES + length, i + 1
+      if length > 0 then place = sub(questions, at - length, at - 1) end
+      if op == NOTHING then
+        answers[i] = pack(DECISION, 0, 0, 0, 0)
+      else
+        if tally == nil and read then
+          tally = read(l, prefix .. digest)
+          tallies[digest] = tally
+        elseif tally == nil then
+          tally = texts[i + 1]
+        end
+        if op == BACK or op == ANEW then
+          if op == BACK then tally, left[digest] = back(l, tally, cost, place) else tally, left[digest] = anew and anew(tally) or '', 0 end
+          tallies[digest], cost, place = tally, 1, ''
+        end
+        local allowed, remaining, retry, reset, kept = ask(l, tally, cost, place)
+        if op == TAKE and kept then
+          if allowed and take then take(l, tally, cost, place) end
+          tallies[digest], left[digest] = kept, reset
+        end
+        answers[i] = pack(DECISION, allowed and 1 or 0, remaining, retry, reset)
+      end
+    end
+    for digest, time in pairs(left) do
+      if write then write(tallies[digest]) else keep(prefix .. digest, tallies[digest], time) end
+    end
+    wrote = wrote or next(left)
+    out[nr] = table.concat(answers)
+  else
+    out[nr] = 1
+  end
 end
 -- Of its clock the partition need not know each microsecond: what a tally has ahead of now counts as of now.
 if offset ~= had then

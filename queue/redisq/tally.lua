@@ -1,34 +1,37 @@
 -- Shared by take.lua and append.lua: what was taken under a key, by the arithmetic of leaky's limiters. All numbers are doubles, and
 -- the products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
 --
--- A bound l is the numbers of a limiter: most, second, third; a tally s what was taken under one key, as of now, which is the same in
--- all of a script. A file an arithmetic has these functions:
---   read(l, s, value)    what the key holds, of whose value nothing is said where it is no text; what is not ours counts for nothing. A tally that is ahead
---                        of now, as numbers that changed leave it, is put right, and settled says so: the next take keeps it so
---   ask(l, s, cost, place)  returns whether it is allowed, what remains, the time to try again after, that until all is as fresh, and what take
---                        needs to know besides
---   take(l, s, cost, place, ...)  what was allowed when it was asked for last
---   back(l, s, cost, place) gives back
---   anew(s)              forgets
---   ends(l, s)           the time until it is as fresh
---   write(l, s, px)      keeps it so long
--- One letter stands for it: m, f, c, l, p; of the last two the key is no text that is read at once.
+-- A bound l is the numbers of a limiter: most, second, third. A tally is what was taken under one key, as of now, which is the same in
+-- all of a script: mostly the text that the key holds; what is not ours counts for nothing. A file an arithmetic has these functions:
+--   ask(l, tally, cost, place)   returns whether it is allowed, what remains, the time to try again after, that until all is as fresh, and the tally to be
+--                                kept: if it is allowed, with the cost; else none, but of one that is ahead of now, as numbers that changed leave it,
+--                                that which is put right
+--   back(l, tally, cost, place)  gives back: returns what is left, and the time until it is as fresh
+-- Of two, l and p, a tally is no text that is read at once, but a table, and changes in place:
+--   read(l, key)                 returns the tally
+--   take(l, tally, cost, place)  what was allowed when it was asked for last
+--   anew(tally)                  forgets; of a text there is then none
+--   write(tally)                 keeps it
 
 local MAX_LIMIT, MAX_ENTRIES = 1000000000, 10000
-local BOUND, BOUND_BYTES = '>c1I8I8I8', 25
+local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8', 25, '>BI4I8I8'
 
-local function bound_at(text, at)
-  local letter, most, second, third = unpack_(BOUND, text, at)
-  return { letter = letter, most = most, second = second, third = third }
+-- bounds_of reads bounds, one after the other, of arithmetics that are known by their letters, or all of one.
+local function bounds_of(text, kinds)
+  local bounds = {}
+  for at = 1, #text, BOUND_BYTES do
+    local letter, most, second, third = unpack_(BOUND, text, at)
+    bounds[#bounds + 1] = { most = most, second = second, third = third, kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
+  end
+  return bounds
 end
 
--- keep writes a tally that is as a fresh one after that time.
-local function keep(write, s, left)
-  if left > 0 then
-    left = ceil(left / 1000)
-    if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
-    return write(s.l, s, left)
-  end
-  call('UNLINK', s.key)
-  if s.costs then call('UNLINK', s.costs) end
+-- lasting is how long a key is kept, in ms, whose tally is as fresh after that time.
+local function lasting(left)
+  return ceil(left / 1000) + (ARGV[1] == '' and 0 or 3600000) -- a simulated clock may stand still
+end
+
+-- keep writes a tally that is a text.
+local function keep(key, text, left)
+  if left > 0 then call('SET', key, text, 'PX', lasting(left)) else call('UNLINK', key) end
 end
