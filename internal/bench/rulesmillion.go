@@ -19,9 +19,8 @@ import (
 const (
 	million = 1_000_000
 	// millionPeriod is how long a key is remembered: longer than it takes to take them all.
-	millionPeriod = 30 * time.Second
-	// millionPatience is how long behind that all of it may take to be gone.
-	millionPatience = 90 * time.Second
+	millionPeriod   = 30 * time.Second
+	millionPatience = 4 * millionPeriod // until nearly all of it is gone; of appends the jobs stay
 )
 
 // millionBounds lets one through, or a few, and remembers it for millionPeriod; a sliding counter for up to twice that.
@@ -181,6 +180,10 @@ func (c *crowd) tell(format string, args ...any) {
 
 // live takes all the keys, and waits until they have run out, while others call.
 func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (float64, error)) (float64, error) {
+	none, err := c.used(ctx)
+	if err != nil {
+		return 0, err
+	}
 	others, err := c.others(ctx)
 	if err != nil {
 		return 0, err
@@ -204,7 +207,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		return 0, err
 	}
 	least, at := peak, done
-	for time.Since(done) < millionPeriod+millionPatience && time.Since(at) < millionPeriod+5*time.Second {
+	for least-none > (peak-none)/20 && time.Since(done) < millionPatience {
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -219,7 +222,7 @@ func (c *crowd) live(ctx context.Context, take func(context.Context, *crowd) (fl
 		}
 	}
 	c.tell("up to %s while they ran out", others())
-	c.tell("%.0f MB at the peak and %.0f MB %.0f s later", peak/1e6, least/1e6, at.Sub(done).Seconds())
+	c.tell("%.0f MB before, %.0f MB at the peak, %.0f MB %.0f s later", none/1e6, peak/1e6, least/1e6, at.Sub(done).Seconds())
 	return rate, nil
 }
 

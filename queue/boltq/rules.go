@@ -62,12 +62,8 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err := r.Validate(); err != nil {
 		return queue.PutResult{}, err
 	}
-	// In the canonical form, the same in memory as it will be read from the file, and nobody else's.
-	text, err := queue.EncodeRule(r)
+	r, text, err := canonical(r, queue.EncodeRule, queue.DecodeRule)
 	if err != nil {
-		return queue.PutResult{}, err
-	}
-	if r, err = queue.DecodeRule(text); err != nil {
 		return queue.PutResult{}, err
 	}
 	var put queue.PutResult
@@ -106,14 +102,6 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 	}
 	e.store.revision++
 	return &regulating{old: old, to: to, text: text}, queue.PutResult{Revision: to.revision, Created: old == nil, Changed: true}, nil
-}
-
-// expected returns ErrRevision if a queue or rule is not at the revision that a change expects.
-func expected(name string, expect, present int64) error {
-	if expect != queue.AnyRevision && expect != present {
-		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, present, expect)
-	}
-	return nil
 }
 
 // DeleteRule implements queue.Rules.

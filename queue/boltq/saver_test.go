@@ -1,0 +1,136 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/queue"
+)
+
+// forever is longer than any test: what was taken waits for other commits.
+const forever = time.Hour
+
+// A take costs no commit of its own, and is on file before long.
+func TestTakesAreWrittenBehind(t *testing.T) {
+	var commits atomic.Int64
+	b := start(t, Options{synced: func() { commits.Add(1) }, saveAfter: forever})
+	b.putRule(perHour("r", 100))
+	before := commits.Load()
+	for i := range 50 {
+		b.take("r", queue.Take{Key: fmt.Sprint(i)})
+	}
+	if n := commits.Load() - before; n > 0 {
+		t.Errorf("%d commits", n)
+	}
+
+	c := &copies{TB: t, dir: t.TempDir()}
+	b = start(t, Options{synced: c.take})
+	b.putRule(perHour("r", 100))
+	c.of = b.Engine
+	takes := make([]queue.Take, 100)
+	for i := range takes {
+		takes[i].Key = fmt.Sprint(i / 2)
+	}
+	if _, err := b.Take(context.Background(), "r", takes); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "they are in a copy of the file", func() bool { return c.n.Load() > 0 })
+	b.crash(c)
+	if left := b.left("r", "7"); left != 98 {
+		t.Errorf("%d left", left)
+	}
+}
+
+// What is taken while the saver saves waits for company too: it must not keep the disk busy with a few at a time.
+func TestTheSaverRests(t *testing.T) {
+	var taken atomic.Int64
+	var b *bench
+	b = start(t, Options{saveAfter: forever, synced: func() {
+		if n := taken.Load(); n > 0 {
+			b.take("r", queue.Take{Key: fmt.Sprint("meanwhile ", n)})
+		}
+	}})
+	b.putRule(perHour("r", 1_000_000))
+	for i := range saveMax + 1 {
+		b.take("r", queue.Take{Key: fmt.Sprint(i)})
+	}
+	taken.Add(1)
+	if more := b.Engine.save(); more {
+		t.Error("goes on for what can wait")
+	}
+	taken.Store(0)
+	for i := range 2 * saveMax {
+		b.take("r", queue.Take{Key: fmt.Sprint("more ", i)})
+	}
+	if more := b.Engine.save(); !more {
+		t.Error("leaves what fills a change")
+	}
+}
+
+// What was allowed before Close is on file behind it; what comes later is refused.
+func TestTakesBesideClose(t *testing.T) {
+	b := start(t, Options{saveAfter: forever})
+	b.putRule(perHour("r", 1_000_000))
+	var wg sync.WaitGroup
+	var allowed atomic.Int64
+	begun := make(chan struct{}, 8)
+	for range 8 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				a, err := b.Take(context.Background(), "r", []queue.Take{{Key: "k"}})
+				if errors.Is(err, queue.ErrClosed) {
+					return
+				}
+				if err != nil || !a[0].Allowed {
+					t.Error(a, err)
+					return
+				}
+				if allowed.Add(1); i == 100 {
+					begun <- struct{}{}
+				}
+			}
+		})
+	}
+	for range 8 {
+		<-begun
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wg.Wait()
+	b.open(b.path)
+	if left := b.left("r", "k"); 1_000_000-left != allowed.Load() {
+		t.Errorf("%d were allowed, %d are on file", allowed.Load(), 1_000_000-left)
+	}
+}
+
+// What was forgotten or given back is so over a crash, as far as it is older than what is written behind.
+func TestWhatWasGivenBackIsOnFile(t *testing.T) {
+	c := &copies{TB: t, dir: t.TempDir()}
+	b := start(t, Options{synced: c.take, saveAfter: time.Millisecond})
+	b.putRule(perHour("r", 1))
+	c.of = b.Engine
+	for _, key := range []string{"back", "anew"} {
+		b.take("r", queue.Take{Key: key})
+	}
+	await.Until(t, "both are on file", func() bool { return b.records(talliesTable) == 2 })
+	await.Until(t, "nothing is to be saved", func() bool { return len(b.stirred) == 0 })
+	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
+	b.take("r", queue.Take{Op: queue.TakeAnew, Key: "anew"})
+	await.Until(t, "neither is", func() bool { return b.records(talliesTable) == 0 })
+
+	b = start(t, Options{saveAfter: forever})
+	b.putRule(perHour("r", 1))
+	b.take("r", queue.Take{Key: "back"})
+	await.Until(t, "the saver waits for company", func() bool { return len(b.stirred) == 0 })
+	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
+	if len(b.stirred) != 1 {
+		t.Error("nobody was told that something is to leave the file")
+	}
+}
