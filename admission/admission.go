@@ -53,6 +53,8 @@ type Observer interface {
 	Answered(rule string, takes []queue.Take, taken []queue.Taken, err error)
 	// Away: the store could not be asked, and the rule's policy (its Away) let so many through and refused so many.
 	Away(rule, policy string, allowed, refused int)
+	// Missing: a job was not taken because of a rule that its queue names and that cannot be asked; see queue.MissingRule.
+	Missing(queue, rule string)
 }
 
 type noObserver struct{}
@@ -61,6 +63,7 @@ func (noObserver) Asked(string, time.Duration)                         {}
 func (noObserver) Failed(string, error)                                {}
 func (noObserver) Answered(string, []queue.Take, []queue.Taken, error) {}
 func (noObserver) Away(string, string, int, int)                       {}
+func (noObserver) Missing(string, string)                              {}
 
 // Admission asks rules. It is safe for use by many goroutines.
 type Admission struct {
@@ -70,6 +73,7 @@ type Admission struct {
 	rules    *followed[*queue.ParsedRule]
 	queues   *followed[names]
 	outages  *outages
+	missing  *missing
 	shares   *shares
 	among    atomic.Int64 // how many processes take part; 0 is not known
 	patience time.Duration
@@ -83,7 +87,7 @@ func New(engine Engine, o Options) *Admission {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), shares: newShares(), patience: patience}
+	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), missing: newMissing(o), shares: newShares(), patience: patience}
 	a.rules = newFollowed(a.outages, queue.ErrUnknownRule, a.patience, a.readRule)
 	a.rules.failed = o.Observer.Failed
 	a.queues = newFollowed(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue)

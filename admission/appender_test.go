@@ -187,16 +187,21 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 		costly.Cost = 11
 		bad := job("mail", "bad", "acme")
 		bad.Cost = -1
-		answers, err := p.Append(t.Context(), []queue.Job{
-			job("mail", "nolane", ""), costly, job("lost", "1", ""), job("odd", "2", ""), job("none", "nowhere", ""), bad, job("mail", "fine", "acme"),
-		})
+		jobs := []queue.Job{job("mail", "nolane", ""), costly, job("lost", "1", ""), job("odd", "2", ""), job("none", "nowhere", ""), bad, job("mail", "fine", "acme")}
+		answers, err := p.Append(t.Context(), jobs)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, field := range []string{"lane", "cost", "rules", "rules"} {
+		for i, field := range []string{"lane", "cost"} {
 			var at *queue.FieldError
 			if answers[i].Outcome != queue.Invalid || !errors.As(answers[i].Err, &at) || at.Field != field {
 				t.Errorf("%+v, want the field %s", answers[i], field)
+			}
+		}
+		for i, rule := range map[int]string{2: "all.gone", 3: "all.places"} { // which is no fault of theirs
+			var missing *queue.MissingRule
+			if answers[i].Outcome != queue.Failed || !errors.As(answers[i].Err, &missing) || missing.Rule != rule || missing.Queue != jobs[i].Queue {
+				t.Errorf("%+v, want that %s cannot be asked", answers[i], rule)
 			}
 		}
 		if !slices.Equal(next.got, []string{"nowhere", "bad", "fine"}) {

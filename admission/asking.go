@@ -83,8 +83,12 @@ func (q *asking) prepare(i int, set queue.Ruleset, err error) {
 // fail answers for a job that could not be decided about, or is at fault itself.
 func (q *asking) fail(i int, err error) {
 	var field *queue.FieldError
+	var missing *queue.MissingRule
 	q.answers[i].Outcome, q.answers[i].Err = queue.Failed, err
-	if errors.As(err, &field) {
+	switch {
+	case errors.As(err, &missing):
+		q.a.missing.tell(missing)
+	case errors.As(err, &field):
 		q.answers[i].Outcome, q.answers[i].Err = queue.Invalid, field
 	}
 }
@@ -128,7 +132,11 @@ func (q *asking) take(ctx context.Context, rule string, at []int) {
 		if err == nil && len(taken) != len(at) {
 			err = queue.ErrOutcomeUnknown // no engine answers so
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, queue.ErrUnknownRule): // since its queue was looked at
+			q.fail(i, &queue.MissingRule{Queue: q.jobs[i].Queue, Rule: rule, Reason: notThere})
+			continue
+		case err != nil:
 			q.fail(i, err)
 			continue
 		}

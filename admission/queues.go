@@ -44,8 +44,14 @@ type which func(names) []string
 func own(n names) []string    { return n.own }
 func others(n names) []string { return n.others }
 
-// ruleset returns the rules of a queue, nil if it has none. Errors: a *queue.FieldError of a rule that cannot be asked,
-// queue.ErrUnknownQueue, why nothing is known of the queue or a rule.
+// What is the matter with a rule that no job can be asked by.
+const (
+	notThere = "is not there"
+	ofPlaces = "is of concurrency, whose places no job gives back"
+)
+
+// ruleset returns the rules of a queue, nil if it has none. Errors: a *queue.MissingRule, queue.ErrUnknownQueue, why nothing is
+// known of the queue or a rule.
 func (a *Admission) ruleset(ctx context.Context, name string, some which) (queue.Ruleset, error) {
 	n, err := a.queues.get(ctx, name)
 	if err != nil {
@@ -59,11 +65,11 @@ func (a *Admission) ruleset(ctx context.Context, name string, some which) (queue
 		r, err := a.rules.get(ctx, rule)
 		switch {
 		case errors.Is(err, queue.ErrUnknownRule):
-			return nil, &queue.FieldError{Field: "rules", Value: rule, Reason: "is a rule that the queue " + name + " names, and that is not there; put it, or take it out of the queue's rules"}
+			return nil, &queue.MissingRule{Queue: name, Rule: rule, Reason: notThere}
 		case err != nil:
 			return nil, fmt.Errorf("rule %s: %w", rule, err)
 		case r.Algorithm == leaky.AlgorithmConcurrency:
-			return nil, &queue.FieldError{Field: "rules", Value: rule, Reason: "is of concurrency, which no job can hold a place of; take it out of the rules of the queue " + name}
+			return nil, &queue.MissingRule{Queue: name, Rule: rule, Reason: ofPlaces}
 		}
 		set = append(set, *r)
 	}

@@ -180,7 +180,8 @@ func (s *store) left(t *testing.T, rule, key string) int64 {
 type watched struct {
 	noObserver
 	mu              sync.Mutex
-	failures        int // calls to the store
+	failures        int            // calls to the store
+	missed          map[string]int // by queue and rule
 	allowed, denied map[string]int
 }
 
@@ -188,6 +189,15 @@ func (w *watched) Failed(string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failures++
+}
+
+func (w *watched) Missing(queue, rule string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.missed == nil {
+		w.missed = map[string]int{}
+	}
+	w.missed[queue+" "+rule]++
 }
 
 func (w *watched) failed() int {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/penstock/penstock/leaky"
 )
@@ -18,6 +19,46 @@ func NoSuchRule(i int, name string) error {
 // NoQueueAsks is the *FieldError of the i-th of a spec's rules, which is of concurrency.
 func NoQueueAsks(i int, name string) error {
 	return fieldErr(fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place")
+}
+
+// MissingRule is why no job of a queue is taken: it, or its parent, names a rule of another group that cannot be asked by now. No job is at fault,
+// and each may be sent again: it is for a person to put the rule, or to take it out of the rules of the queue.
+type MissingRule struct {
+	Queue, Rule string
+	Reason      string // what is the matter with the rule
+}
+
+func (e *MissingRule) Error() string {
+	return fmt.Sprintf("the queue %s asks the rule %s, which %s: put that rule, or take it out of the rules of the queue or its parent", e.Queue, e.Rule, e.Reason)
+}
+
+// askedPage is how many queues are looked at at a time.
+const askedPage = 200
+
+// AskedBy returns up to most of the queues that name a rule, of all groups, in order of name. They are read page by page: one
+// that comes to name it meanwhile may be left out.
+func AskedBy(ctx context.Context, engine interface {
+	List(ctx context.Context, after string, limit int) ([]Info, error)
+}, rule string, most int,
+) ([]string, error) {
+	var names []string
+	for after := ""; ; {
+		page, err := engine.List(ctx, after, askedPage)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			if slices.Contains(page[i].Spec.Rules, rule) {
+				if names = append(names, page[i].Spec.Name); len(names) == most {
+					return names, nil
+				}
+			}
+		}
+		if len(page) < askedPage {
+			return names, nil
+		}
+		after = page[len(page)-1].Spec.Name
+	}
 }
 
 // CheckOtherRules checks the rules of other groups that a spec names, before it is put: the engine does not look at them. They may be

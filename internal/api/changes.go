@@ -77,7 +77,11 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	if err := h.validTarget(&spec); err != nil {
+	err = queue.CheckOtherRules(r.Context(), h.engine, &spec)
+	if err == nil {
+		err = h.validTarget(&spec)
+	}
+	if err != nil {
 		h.fail(w, err, name)
 		return
 	}

@@ -32,6 +32,9 @@ type Problem struct {
 	Revision int64
 	// Ruled is what the rule said that refuses, of limit_reached.
 	Ruled *queue.Ruled
+	// Rule is one that cannot be asked, of rule_missing; Queues name some that ask it, of rule_in_use.
+	Rule   string
+	Queues []string
 	// Revisions are those that a queue can be rolled back to, of unknown_revision.
 	Revisions []int64
 }
@@ -63,6 +66,7 @@ const (
 	ReasonNotEmpty       Reason = "not_empty"
 	ReasonHasChildren    Reason = "has_children"
 	ReasonRuleInUse      Reason = "rule_in_use"
+	ReasonRuleMissing    Reason = "rule_missing"
 	ReasonRevision       Reason = "revision_mismatch"
 	ReasonFull           Reason = "full"
 	ReasonLaneFull       Reason = "lane_full"
@@ -111,6 +115,7 @@ var meanings = map[Reason]meaning{
 	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
 	ReasonHasChildren:    {http.StatusConflict, "the queue has children"},
 	ReasonRuleInUse:      {http.StatusConflict, "queues ask the rule"},
+	ReasonRuleMissing:    {http.StatusServiceUnavailable, "a rule that the queue asks is missing"},
 	ReasonRevision:       {http.StatusPreconditionFailed, "it is at another revision"},
 	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},
 	ReasonLaneFull:       {http.StatusTooManyRequests, "the lane is full"},
@@ -167,6 +172,17 @@ func (p *Problem) appendMembers(b []byte) []byte {
 		b = appendNumber(b, "limit", r.Limit)
 		b = appendNumber(b, "remaining", r.Remaining)
 		b = appendNumber(b, "reset_after_ms", ceilDiv(r.ResetAfter, time.Millisecond))
+	}
+	b = appendText(b, "rule", p.Rule)
+	if len(p.Queues) > 0 {
+		b = append(b, `,"queues":[`...)
+		for i, name := range p.Queues {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, name)
+		}
+		b = append(b, ']')
 	}
 	if p.Limit > 0 {
 		b = appendNumber(b, "limit", p.Limit)

@@ -81,13 +81,10 @@ func writeQueue(w http.ResponseWriter, status int, q wire.Queue) {
 
 func (h *handler) deleteQueue(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("queue")
-	force := false
-	if s := r.URL.Query().Get("force"); s != "" {
-		var err error
-		if force, err = strconv.ParseBool(s); err != nil {
-			badField("force", shorten(s)+" must be true or false").write(w)
-			return
-		}
+	force, p := forced(r)
+	if p != nil {
+		p.write(w)
+		return
 	}
 	expect, p := h.expected(r, name)
 	if p != nil {
@@ -99,6 +96,19 @@ func (h *handler) deleteQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// forced reads whether to delete whatever is lost by it.
+func forced(r *http.Request) (bool, *Problem) {
+	s := r.URL.Query().Get("force")
+	if s == "" {
+		return false, nil
+	}
+	force, err := strconv.ParseBool(s)
+	if err != nil {
+		return false, badField("force", shorten(s)+" must be true or false")
+	}
+	return force, nil
 }
 
 func (h *handler) pauseQueue(w http.ResponseWriter, r *http.Request) {

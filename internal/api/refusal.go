@@ -14,6 +14,7 @@ const (
 	retryUnavailable = time.Second
 	retryStoreFull   = 5 * time.Second
 	retryOverloaded  = time.Second
+	retryMissing     = 5 * time.Second
 )
 
 const changedSince = "it has changed since it was read; get it and try again"
@@ -21,10 +22,13 @@ const changedSince = "it has changed since it was read; get it and try again"
 // refused turns an engine's error into what is answered for it.
 func refused(err error) *Problem {
 	var field *queue.FieldError
+	var missing *queue.MissingRule
 	var p *Problem
 	switch {
 	case errors.As(err, &p):
 		return p
+	case errors.As(err, &missing):
+		return &Problem{Reason: ReasonRuleMissing, Rule: missing.Rule, RetryAfter: retryMissing, Detail: missing.Error() + "; nothing was changed"}
 	case errors.As(err, &field):
 		return refusedField(field)
 	case errors.Is(err, queue.ErrOutcomeUnknown):

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -46,6 +48,10 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
+	if err := h.asksNoPlaces(r.Context(), &rule); err != nil {
+		h.failRule(w, err, name)
+		return
+	}
 	result, err := h.engine.PutRule(r.Context(), rule, expect)
 	if errors.Is(err, queue.ErrRevision) {
 		p := refusedRule(err, name)
@@ -73,18 +79,81 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 	writeRule(w, status, shown)
 }
 
+// asksNoPlaces refuses a rule that becomes one of concurrency while queues of any group name it. The engine does so for those of the
+// rule's own.
+func (h *handler) asksNoPlaces(ctx context.Context, rule *queue.Rule) error {
+	if rule.Algorithm != leaky.AlgorithmConcurrency {
+		return nil
+	}
+	there, err := h.engine.Rule(ctx, rule.Name)
+	if err == nil && there.Algorithm == rule.Algorithm || err != nil && !errors.Is(err, queue.ErrUnknownRule) {
+		return err
+	}
+	asking, err := queue.AskedBy(ctx, h.engine, rule.Name, 1)
+	if err == nil && len(asking) > 0 {
+		err = queue.AskedByQueues(rule.Name)
+	}
+	return err
+}
+
+// mostAsking is how many queues are named that ask a rule.
+const mostAsking = 10
+
 func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("rule")
+	force, p := forced(r)
+	if p != nil {
+		p.write(w)
+		return
+	}
 	expect, p := h.expectedRule(r, name)
 	if p != nil {
 		p.write(w)
 		return
 	}
-	if err := h.engine.DeleteRule(r.Context(), name, expect); err != nil {
+	if !force {
+		if p := h.inUse(r.Context(), name, expect); p != nil {
+			p.write(w)
+			return
+		}
+	}
+	err := h.engine.DeleteRule(r.Context(), name, expect)
+	if errors.Is(err, queue.ErrRuleInUse) { // by its own group, whatever force says
+		info, _ := h.engine.Rule(r.Context(), name) // or it tells without names
+		ruleInUse(info.Queues[:min(len(info.Queues), mostAsking)]).write(w)
+		return
+	}
+	if err != nil {
 		h.failRule(w, err, name)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// inUse refuses to delete a rule that queues of any group name. Those of other groups may be on another server than the rule: one that
+// comes to name it in this instant is not seen. What the engine refuses is left to it.
+func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem {
+	info, err := h.engine.Rule(ctx, name)
+	if err != nil || expect != queue.AnyRevision && expect != info.Revision {
+		return nil
+	}
+	asking, err := queue.AskedBy(ctx, h.engine, name, mostAsking)
+	if err != nil {
+		p := refusedRule(err, name)
+		h.logInternal(p, err, name)
+		return p
+	}
+	if len(asking) == 0 {
+		return nil
+	}
+	return ruleInUse(asking)
+}
+
+func ruleInUse(asking []string) *Problem {
+	return &Problem{
+		Reason: ReasonRuleInUse, Queues: asking,
+		Detail: "queues ask this rule: take it out of their rules first. With force=true it is removed if none of them is of its own group; then none of their jobs is taken (503 rule_missing) until it is there again, or they do not name it",
+	}
 }
 
 func (h *handler) expectedRule(r *http.Request, name string) (int64, *Problem) {

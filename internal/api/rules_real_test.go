@@ -76,6 +76,38 @@ func TestRulesLife(t *testing.T) {
 	})
 }
 
+// A rule that queues of other groups name is not deleted by mistake; if it is on purpose, their jobs are refused for now, and not as bad.
+func TestRuleOfOtherGroups(t *testing.T) {
+	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
+		const rule = "/v1/rules/tenants"
+		window := func(limit int) string {
+			return fmt.Sprintf(`{"algorithm":"fixed_window","limit":%d,"period":"1h"}`, limit)
+		}
+		f.do("PUT", rule, window(1)).want(t, 201)
+		for i := range 12 {
+			f.do("PUT", fmt.Sprintf("/v1/queues/q-%02d", i), `{"rate":"1/h","rules":["tenants"]}`).want(t, 201)
+		}
+		f.do("DELETE", rule, "", "If-Match", `"999"`).want(t, 412)
+		f.do("DELETE", rule, "").want(t, 409, "reason", "rule_in_use", "queues", []string{"q-00", "q-01", "q-02", "q-03", "q-04", "q-05", "q-06", "q-07", "q-08", "q-09"})
+		f.do("DELETE", rule+"?force=1.5", "").want(t, 400, "field", "force")
+		const places = `{"algorithm":"concurrency","limit":1,"ttl":"1h"}`
+		f.do("PUT", rule, places).want(t, 400, "field", "algorithm")
+		f.do("PUT", rule, window(2)).want(t, 200)
+		f.do("DELETE", rule+"?force=true", "").want(t, 204)
+		f.do("DELETE", rule, "").want(t, 404, "reason", "unknown_rule")
+		f.do("PUT", rule, places).want(t, 400, "field", "algorithm") // they name it, be it there or not
+		f.do("PUT", "/v1/queues/q-00", `{"rate":"2/h","rules":["tenants"]}`).want(t, 400, "field", "rules.0")
+		f.do("PUT", "/v1/queues/q-00", `{"rate":"2/h"}`).want(t, 200)
+		f.do("POST", "/v1/queues/q-00/rollback", `{}`).want(t, 400, "field", "rules.0")
+		f.do("PUT", rule, window(3)).want(t, 201)
+		f.do("POST", "/v1/queues/q-00/rollback", `{}`).want(t, 200, "rules", []string{"tenants"})
+
+		f.do("PUT", "/v1/rules/q-00.own", window(1)).want(t, 201)
+		f.do("PUT", "/v1/queues/q-00", `{"rate":"1/h","rules":["q-00.own"]}`).want(t, 200)
+		f.do("DELETE", "/v1/rules/q-00.own?force=true", "").want(t, 409, "queues", []string{"q-00"})
+	})
+}
+
 // wantLines compares the lines of a stream's answer.
 func (a *answer) wantLines(t *testing.T, lines ...[]any) {
 	t.Helper()

@@ -82,6 +82,22 @@ func TestRules(t *testing.T) {
 		`penstock_rule_decisions_total{outcome="refused",rule="mail.otp"} 1`, `penstock_refused_total{queue="mail",reason="limit_reached"} 2`,
 		`penstock_rule_decision_seconds_count{by="append",rule="mail.otp"} 3`, `penstock_rule_decision_seconds_count{by="take",rule="open"} 2`)
 
+	do("PUT", "/v1/rules/gone", `{"algorithm":"gap","period":"1h"}`, 201)
+	do("PUT", "/v1/queues/sms", `{"rate":"1/h","rules":["gone"]}`, 201)
+	do("POST", "/v1/queues/sms/jobs", `{"payload":1}`, 202)
+	do("DELETE", "/v1/rules/gone", "", 409, `"reason":"rule_in_use"`, `"queues":["sms"]`)
+	do("DELETE", "/v1/rules/gone?force=true", "", 204)
+	head = do("POST", "/v1/queues/sms/jobs", `{"payload":2}`, 503, `"reason":"rule_missing"`, `"rule":"gone"`, "the queue sms asks the rule gone", `"retry_after_ms":5000`)
+	if got := head.Get("Retry-After"); got != "5" {
+		t.Errorf("Retry-After %s", got)
+	}
+	do("GET", "/metrics", "", 200, `penstock_rule_missing_total{rule="gone"} 1`, `penstock_refused_total{queue="sms",reason="rule_missing"} 1`)
+	do("PUT", "/v1/rules/gone", `{"algorithm":"gap","period":"1h"}`, 201)
+	await.Until(t, "jobs come in again", func() bool {
+		status, _ := call(t, "POST", in.URL()+"/v1/queues/sms/jobs", `{"payload":3,"id":"3"}`, "application/json")
+		return status == 202 || status == 200
+	})
+
 	if err := redis.Kill(); err != nil {
 		t.Fatal(err)
 	}

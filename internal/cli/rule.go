@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -33,11 +35,30 @@ func (c *ruleLsCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	asked, err := askedBy(r, api)
+	if err != nil {
+		return err
+	}
+	for i := range rules {
+		rules[i].Queues = asked[rules[i].Name]
+	}
 	if c.json() {
 		return printJSON(r.Out, rules)
 	}
 	_, err = fmt.Fprint(r.Out, ruleTable(rules))
 	return err
+}
+
+// askedBy names the queues that ask each rule, of all groups; the server tells of a rule only those of its own.
+func askedBy(r *run, api *client.Client) (map[string][]string, error) {
+	queues, err := api.Queues(r.ctx)
+	asked := map[string][]string{}
+	for i := range queues {
+		for _, name := range queues[i].Rules {
+			asked[name] = append(asked[name], queues[i].Name)
+		}
+	}
+	return asked, err
 }
 
 func ruleTable(rules []wire.Rule) string {
@@ -91,6 +112,11 @@ func (c *ruleInfoCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	asked, err := askedBy(r, api)
+	if err != nil {
+		return err
+	}
+	rule.Queues = asked[c.Name]
 	if c.json() {
 		return printJSON(r.Out, rule)
 	}
@@ -134,15 +160,20 @@ func awayOf(away string) string {
 }
 
 type ruleRmCmd struct {
-	Name string `arg:"" help:"Name of the rule."`
+	Name  string `arg:"" help:"Name of the rule."`
+	Force bool   `help:"Remove it though queues of other groups ask it; none of their jobs is then taken."`
 }
 
 // Help is shown below the flags.
 func (ruleRmCmd) Help() string {
-	return `What was taken from it is forgotten. A rule that a queue of its group asks is left alone (exit code 3).
+	return `What was taken from it is forgotten. A rule that queues ask is left alone (exit code 3),
+and the queues are named. With --force it is removed if none of them is of its own group:
+then their jobs are refused with rule_missing, to be sent again, until the rule is there
+again or the queues do not name it.
 
 Examples:
-  penstock rule rm otp.per-address`
+  penstock rule rm otp.per-address
+  penstock rule rm tenants --force`
 }
 
 func (c *ruleRmCmd) Run(r *run) error {
@@ -154,10 +185,47 @@ func (c *ruleRmCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	// At the revision that was looked at; see queue rm.
-	if err := api.DeleteRule(r.ctx, c.Name, rule.Revision); err != nil {
+	asked, err := askedBy(r, api)
+	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(r.Out, "%s removed\n", c.Name)
-	return err
+	// At the revision that was looked at; see queue rm.
+	err = api.DeleteRule(r.ctx, c.Name, rule.Revision, c.Force)
+	var refused *client.Problem
+	if errors.As(err, &refused) && refused.Reason == reasonAsked {
+		return &ended{ExitRefused, fmt.Errorf("rule %s is asked by %s and was left alone%s", c.Name, some(refused.Queues), wayOut(c.Name, refused.Queues))}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(r.Out, "%s removed\n", c.Name); err != nil || len(asked[c.Name]) == 0 {
+		return err
+	}
+	r.say("none of the jobs of %s is taken (rule_missing) until the rule is there again, or they do not name it", some(asked[c.Name]))
+	return nil
 }
+
+// wayOut says how a rule can be removed that queues ask.
+func wayOut(rule string, asking []string) string {
+	out := "; take it out of their rules first"
+	for _, name := range asking {
+		if queue.Group(name) == queue.Group(rule) {
+			return out
+		}
+	}
+	return out + ", or remove it with --force: then none of their jobs is taken"
+}
+
+// some names a few of what may be many.
+func some(names []string) string {
+	switch n := len(names); {
+	case n == 0:
+		return "a queue"
+	case n > mostNamed:
+		return fmt.Sprintf("%s and more", strings.Join(names[:mostNamed], ", "))
+	}
+	return strings.Join(names, ", ")
+}
+
+// mostNamed is how many queues a message names.
+const mostNamed = 10

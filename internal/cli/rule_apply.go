@@ -87,21 +87,15 @@ func (c *applyFlags) rules(r *run, api *client.Client, rules []queue.Rule) []ste
 }
 
 // surplus lists the rules that are not in the file. It asks whether those that no queue asks shall be removed, unless
-// it was told. The server itself keeps only rules that queues of their own group ask.
+// it was told.
 func (c *ruleApplyCmd) surplus(r *run, api *client.Client, file []queue.Rule) ([]applied, error) {
 	rules, err := api.Rules(r.ctx)
 	if err != nil {
 		return nil, err
 	}
-	queues, err := api.Queues(r.ctx)
+	asked, err := askedBy(r, api)
 	if err != nil {
 		return nil, err
-	}
-	askedBy := map[string][]string{}
-	for i := range queues {
-		for _, name := range queues[i].Rules {
-			askedBy[name] = append(askedBy[name], queues[i].Name)
-		}
 	}
 	stays := map[string]bool{}
 	for i := range file {
@@ -113,8 +107,8 @@ func (c *ruleApplyCmd) surplus(r *run, api *client.Client, file []queue.Rule) ([
 		if stays[name] {
 			continue
 		}
-		a := applied{Rule: name, Action: actionRemoved, Revision: rules[i].Revision, Changes: []change{}, Surplus: &surplus{AskedBy: askedBy[name]}}
-		if len(askedBy[name]) > 0 {
+		a := applied{Rule: name, Action: actionRemoved, Revision: rules[i].Revision, Changes: []change{}, Surplus: &surplus{AskedBy: asked[name]}}
+		if len(asked[name]) > 0 {
 			a.leave(reasonAsked)
 		} else {
 			removed++
@@ -135,7 +129,7 @@ func (c *ruleApplyCmd) remove(r *run, api *client.Client, a applied) (applied, e
 	if c.DryRun || a.Action == actionLeft {
 		return a, nil
 	}
-	err := api.DeleteRule(r.ctx, a.Rule, a.Revision)
+	err := api.DeleteRule(r.ctx, a.Rule, a.Revision, false)
 	var refused *client.Problem
 	if !errors.As(err, &refused) {
 		return a, err

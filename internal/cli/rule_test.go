@@ -53,6 +53,13 @@ func TestRules(t *testing.T) {
 	if got := completed(t, "zsh", "rule", "take", "s"); got != "slots" {
 		t.Errorf("completed with %q", got)
 	}
-	expect(t, ExitDone, "otp removed", "", "rule", "rm", "otp")
+	if _, err := store.Put(t.Context(), queue.Spec{Name: "mail", Rate: leaky.Unlimited, Rules: []string{"otp"}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "mail", "", "rule", "ls")
+	expect(t, ExitDone, "mail", "", "rule", "info", "otp")
+	expect(t, ExitDone, `"mail"`, "", "rule", "ls", "-o", "json")
+	expect(t, ExitRefused, "", "is asked by mail and was left alone; take it out of their rules first, or remove it with --force", "rule", "rm", "otp")
+	expect(t, ExitDone, "otp removed", "none of the jobs of mail is taken", "rule", "rm", "otp", "--force")
 	expect(t, ExitRefused, "", "no rule", "rule", "rm", "otp")
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestProblems(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := answer(t, tt.status, tt.head, tt.body).Queue(t.Context(), "email")
 			var p *client.Problem
-			if !errors.As(err, &p) || *p != tt.want {
+			if !errors.As(err, &p) || !reflect.DeepEqual(*p, tt.want) {
 				t.Fatalf("%+v, want %+v", err, tt.want)
 			}
 			if p.Error() != tt.text || p.RetryAfter() != time.Duration(tt.want.RetryAfterMS)*time.Millisecond {

@@ -65,9 +65,13 @@ func (c *Client) PutRule(ctx context.Context, name string, spec json.RawMessage,
 }
 
 // DeleteRule removes a rule, with what was taken from it. One that a queue asks is left alone: a
-// *Problem with reason rule_in_use.
-func (c *Client) DeleteRule(ctx context.Context, name string, revision int64) error {
-	_, err := c.do(ctx, http.MethodDelete, rulePath(name), condition(revision), nil, nil)
+// *Problem with reason rule_in_use. With force it is removed if those queues are of other groups.
+func (c *Client) DeleteRule(ctx context.Context, name string, revision int64, force bool) error {
+	path := rulePath(name)
+	if force {
+		path += "?force=true"
+	}
+	_, err := c.do(ctx, http.MethodDelete, path, condition(revision), nil, nil)
 	return err
 }
 

@@ -57,7 +57,7 @@ func TestRules(t *testing.T) {
 	}
 	_, err = c.Rule(ctx, "none")
 	wantReason(t, err, "unknown_rule")
-	wantReason(t, c.DeleteRule(ctx, "mail.otp", made.Revision), "rule_in_use")
+	wantReason(t, c.DeleteRule(ctx, "mail.otp", made.Revision, false), "rule_in_use")
 
 	if _, err := c.PutRule(ctx, "mail.places", json.RawMessage(`{"algorithm":"concurrency","limit":1,"ttl":"1h"}`), client.Always); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestRules(t *testing.T) {
 	if names, err := c.RuleNames(ctx, "mail.p"); err != nil || strings.Join(names, " ") != "mail.places" {
 		t.Errorf("%v, %v", names, err)
 	}
-	if err := c.DeleteRule(ctx, "mail.places", client.Always); err != nil {
+	if err := c.DeleteRule(ctx, "mail.places", client.Always, false); err != nil {
 		t.Error(err)
 	}
 }

@@ -79,6 +79,8 @@ func (m *Engine) count(name string, a *queue.Appended) {
 		m.queues.addKnown(Other, m.refused, outcome, 1)
 	case a.Outcome == queue.Failed && errors.Is(a.Err, deferred.ErrUnavailable):
 		m.queues.addKnown(name, m.refused, "overflow_unavailable", 1)
+	case a.Outcome == queue.Failed && errors.As(a.Err, new(*queue.MissingRule)):
+		m.queues.add(name, m.refused, "rule_missing", 1)
 	case a.Outcome == queue.Invalid, a.Outcome == queue.Failed:
 		m.queues.addKnown(name, m.refused, outcome, 1)
 	default:

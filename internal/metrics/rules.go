@@ -19,9 +19,9 @@ var ruleBuckets = []float64{.0002, .0005, .001, .002, .005, .01, .05, .2, 1}
 // Rules counts what rules are asked and what they say, each where it is decided: by an Admission, of which it is the Observer, or by an
 // engine that Over wraps, with an append. A key is never a label.
 type Rules struct {
-	decisions, failed, errors, away *prometheus.CounterVec
-	latency                         *prometheus.HistogramVec
-	rules                           *slots
+	decisions, failed, errors, away, missing *prometheus.CounterVec
+	latency                                  *prometheus.HistogramVec
+	rules                                    *slots
 }
 
 var _ admission.Observer = (*Rules)(nil)
@@ -41,12 +41,15 @@ func NewRules(reg prometheus.Registerer, maxRules int) (*Rules, error) {
 		away: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_away_total", Help: "What a rule's away decided because the store could not be asked, by what it said.",
 		}, []string{"rule", "decided"}),
+		missing: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_rule_missing_total", Help: "Jobs that were not taken because their queue names a rule of another group that is gone, or cannot be asked by jobs.",
+		}, []string{"rule"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "penstock_rule_decision_seconds", Help: "How long the store took to decide by a rule, one call of one or many questions: a take, or an append.", Buckets: ruleBuckets,
 		}, []string{"rule", "by"}),
 	}
 	m.rules = newSlots(maxRules, kind{m.decisions.MetricVec, "allowed"}, kind{m.decisions.MetricVec, "refused"}, kind{m.decisions.MetricVec, "shadowed"})
-	return m, register(reg, m.decisions, m.failed, m.errors, m.away, m.latency)
+	return m, register(reg, m.decisions, m.failed, m.errors, m.away, m.missing, m.latency)
 }
 
 func (m *Rules) count(rule string, d *leaky.Decision, shadow bool) {
@@ -112,6 +115,9 @@ func (m *Rules) Away(rule, policy string, allowed, refused int) {
 		m.rules.add(rule, m.away, policy, float64(refused))
 	}
 }
+
+// Missing implements admission.Observer. Which queue it was penstock_refused_total and the log say.
+func (m *Rules) Missing(_, rule string) { m.rules.add(rule, m.missing, "", 1) }
 
 func failedTake(err error) string {
 	var field *queue.FieldError

@@ -1,0 +1,84 @@
+package admission
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// Jobs of a queue whose rule is gone are refused until it is there again, counted, and the log has it once a minute; what another rule took of them
+// is given back.
+func TestMissingRule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(rule("all.tenants", 100, nil), rule("all.calls", 100, nil))
+		s.queues["mail"], s.queues["mail.otp"] = []string{"all.tenants", "all.calls"}, nil
+		a, w, log := begin(t, s)
+		next := &taker{}
+		p := NewAppender(a, next)
+		comes := func(name string) bool {
+			t.Helper()
+			answers, err := p.Append(t.Context(), []queue.Job{job(name, "1", "acme")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var missing *queue.MissingRule
+			if errors.As(answers[0].Err, &missing) && (missing.Queue != name || missing.Rule != "all.calls" || answers[0].Outcome != queue.Failed) {
+				t.Errorf("%+v", answers[0])
+			}
+			if in := answers[0].Outcome == queue.Accepted; in == (missing != nil) {
+				t.Errorf("%+v", answers[0])
+			}
+			return missing == nil
+		}
+		if !comes("mail") || !comes("mail.otp") {
+			t.Fatal("all rules are there")
+		}
+		s.drop("all.calls")
+		refused := 0
+		for range 180 { // from the very first: what is remembered of the rule does not let them in, nor call it their fault
+			for _, name := range []string{"mail", "mail.otp"} {
+				if !comes(name) {
+					refused++
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if n := w.missed["mail all.calls"] + w.missed["mail.otp all.calls"]; refused != 360 || n != 360 {
+			t.Errorf("%d of 360 refused, %d counted", refused, n)
+		}
+		if n := log.count("asks a rule that cannot be asked"); n != 6 {
+			t.Errorf("the log has it %d times, of two queues in three minutes", n)
+		}
+		if n := s.left(t, "all.tenants", "acme"); n != 100 {
+			t.Errorf("%d left of 100: what was taken for them is not given back", n)
+		}
+		s.put(rule("all.calls", 100, nil))
+		time.Sleep(fresh)
+		if !comes("mail") || !comes("mail.otp") {
+			t.Error("it is there again")
+		}
+	})
+}
+
+// Of more queues than it remembers the log has some.
+func TestMissingRulesAreBounded(t *testing.T) {
+	l := &missing{told: map[[2]string]time.Time{}}
+	said := 0
+	for i := range 3 * maxMissing {
+		if l.first(&queue.MissingRule{Queue: string(rune('a'+i%26)) + queue.NewID(), Rule: "all.calls"}) {
+			said++
+		}
+	}
+	if said != maxMissing || len(l.told) != maxMissing {
+		t.Errorf("said %d, remembered %d", said, len(l.told))
+	}
+	for at := range l.told {
+		l.told[at] = time.Now().Add(-missingEvery)
+	}
+	if !l.first(&queue.MissingRule{Queue: "mail", Rule: "all.calls"}) || len(l.told) != 1 {
+		t.Errorf("what is old is in the way: %d", len(l.told))
+	}
+}
