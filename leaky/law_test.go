@@ -3,6 +3,7 @@ package leaky
 import (
 	"fmt"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -120,14 +121,14 @@ func (l *life) checkLaw() error {
 	slices.SortFunc(s, func(a, b start) int { return int(a.at - b.at) })
 	H := Instant(l.p.Horizon.Microseconds())
 	for i := range s {
-		cost := int64(0)
+		cost, in := int64(0), extremes{from: s[i].at - l.slack - H}
 		for j := i; j < len(s) && j < i+60; j++ {
 			cost += s[j].cost
 			a, end := s[i].at, s[j].at+1 // the shortest window that holds i to j
-			n, d, burst, free := l.extremes(a-l.slack-H, end)
-			if free {
+			if in.reach(l.regimes, end); in.free {
 				break
 			}
+			n, d, burst := in.n, in.d, in.burst
 			W := end - a
 			allowed := ceilDiv(int64(W+l.slack), n, d) + burst - 1 + l.costs - 1
 			for _, at := range l.jumps {
@@ -143,34 +144,40 @@ func (l *life) checkLaw() error {
 	return nil
 }
 
-// extremes returns the shortest interval d/n and the greatest burst in force in
-// [from, to), and whether the rate was unlimited there.
-func (l *life) extremes(from, to Instant) (n, d, burst int64, free bool) {
-	for i, r := range l.regimes {
-		until := Instant(1 << 62)
-		if i+1 < len(l.regimes) {
-			until = l.regimes[i+1].from
-		}
-		if r.from >= to || until < from {
-			continue
-		}
-		rn, rd := r.pacer.Rate.Fraction()
-		if rn == 0 {
-			return 0, 0, 0, true
-		}
-		if n == 0 || float64(rd)/float64(rn) < float64(d)/float64(n) {
-			n, d = rn, rd
-		}
-		burst = max(burst, r.pacer.Burst)
-	}
-	return n, d, burst, false
+// extremes are the shortest interval d/n and the greatest burst in force from an instant on up to the one that was
+// reached, and whether the rate was unlimited there.
+type extremes struct {
+	from        Instant
+	n, d, burst int64
+	free        bool
+	seen        int // how many regimes
 }
 
-// ceilDiv is ceil(w / (d/n)) in integers that cannot overflow.
+// reach looks at the regimes that begin before to, which is no earlier than the last time.
+func (x *extremes) reach(regimes []regime, to Instant) {
+	for ; x.seen < len(regimes) && regimes[x.seen].from < to; x.seen++ {
+		if next := x.seen + 1; next < len(regimes) && regimes[next].from < x.from {
+			continue // it was over
+		}
+		p := regimes[x.seen].pacer
+		n, d := p.Rate.Fraction()
+		if n == 0 {
+			x.free = true
+			return
+		}
+		if x.n == 0 || float64(d)/float64(n) < float64(x.d)/float64(x.n) {
+			x.n, x.d = n, d
+		}
+		x.burst = max(x.burst, p.Burst)
+	}
+}
+
+// ceilDiv is ceil(w / (d/n)), of a product of 128 bits; a quotient that needs more than 64 panics.
 func ceilDiv(w, n, d int64) int64 {
-	q := new(big.Int).Mul(big.NewInt(w), big.NewInt(n))
-	q.Add(q, big.NewInt(d-1))
-	return q.Quo(q, big.NewInt(d)).Int64()
+	hi, lo := bits.Mul64(uint64(w), uint64(n))
+	lo, carry := bits.Add64(lo, uint64(d-1), 0)
+	q, _ := bits.Div64(hi+carry, lo, uint64(d))
+	return int64(q)
 }
 
 func randomRate(rnd *rand.Rand) Rate {
