@@ -16,8 +16,12 @@ LDFLAGS := -s -w -X github.com/penstock/penstock/internal/version.linked=$(VERSI
 # The race detector needs a C compiler. Without one the tests run all the same, and say so.
 RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
-# Packages that start real servers share the cores with them, so no more than two at a time.
-TESTFLAGS := $(RACE) -p 2 -shuffle=on -timeout 20m
+# Packages that start real servers share the cores with them, so no more than two at a time. go test vets with what it
+# compiled for the tests, packages without tests too; go vet would compile everything a second time.
+TESTFLAGS := $(RACE) -p 2 -vet=all -shuffle=on -timeout 20m
+
+# Those that take the longest come first, so that none of them is left to run alone in the end.
+PACKAGES := ./queue/redisq ./queue/boltq ./cmd/penstock ./internal/closedloop ./...
 
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
@@ -41,8 +45,7 @@ test: ## vet and test everything, on real Redis servers; installs redis-server w
 	@server=$$(scripts/redis.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \
-	$(GO) vet ./... && \
-	PENSTOCK_REDIS_SERVER=$$server $(GO) test $(TESTFLAGS) ./...
+	PENSTOCK_REDIS_SERVER=$$server $(GO) test $(TESTFLAGS) $(PACKAGES)
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test
 
