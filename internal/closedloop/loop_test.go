@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/penstock/penstock/internal/closedloop"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -33,7 +35,7 @@ func step(from, to float64, at leaky.Instant) closedloop.Limit {
 func run(t *testing.T, rate int64, r closedloop.Receiver, answer, after, span time.Duration) closedloop.Run {
 	t.Helper()
 	clock := closedloop.NewClock()
-	e, err := boltq.Open(t.Context(), filepath.Join(memory(t), "store"), boltq.Options{Now: clock.Now})
+	e, err := boltq.Open(t.Context(), store(t), boltq.Options{Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,16 +51,25 @@ func run(t *testing.T, rate int64, r closedloop.Receiver, answer, after, span ti
 	return got
 }
 
-// memory is a directory in memory, where there is one: what takes ten minutes of its own time is thousands of
-// commits.
-func memory(t *testing.T) string {
+// store is where an engine makes its store: in memory, where there is one, and of small pages. What takes ten minutes of
+// its own time is thousands of commits, whose pages are written byte by byte under the race detector.
+func store(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "closedloop")
-	if err != nil {
-		return t.TempDir()
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	} else {
+		dir = t.TempDir()
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
+	path := filepath.Join(dir, "store")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: 1024})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 var kinds = map[string]func(closedloop.Limit) closedloop.Receiver{
