@@ -38,11 +38,10 @@ const (
 
 // asksOf is what a job asks, as far as it is known here.
 func (e *Engine) asksOf(j *queue.Job) asked {
-	known, ok := e.rulesets.Load(j.Queue)
-	if !ok {
+	s := e.rulesets.get(j.Queue)
+	if s == nil {
 		return asked{}
 	}
-	s := known.(*ruleset)
 	all, err := s.Asks(j)
 	a := asked{ruleset: s, err: err}
 	for i := range all {
@@ -90,7 +89,7 @@ func (e *Engine) learnRules(ctx context.Context, name string) error {
 		return err
 	}
 	if v == int64(0) {
-		e.rulesets.Delete(name)
+		e.rulesets.forget(name)
 		return nil
 	}
 	answer := list(v)
@@ -107,7 +106,7 @@ func (e *Engine) learnRules(ctx context.Context, name string) error {
 		return answer.err
 	}
 	if known == "" {
-		e.rulesets.Delete(name)
+		e.rulesets.forget(name)
 		return nil
 	}
 	s := &ruleset{known: known, group: name + " " + known}
@@ -120,6 +119,6 @@ func (e *Engine) learnRules(ctx context.Context, name string) error {
 		s.Ruleset, s.rules = append(s.Ruleset, r.ParsedRule), append(s.rules, r)
 		s.packed += number + r.Action[:1]
 	}
-	e.rulesets.Store(name, s)
+	e.rulesets.put(name, s)
 	return nil
 }

@@ -68,8 +68,8 @@ type Engine struct {
 	appends    []*queue.Coalescer[appendItem, queue.Appended]
 	settles    []*queue.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*queue.Coalescer[takeItem, queue.Taken]
-	rules      sync.Map // name -> *rule, of those that were asked
-	rulesets   sync.Map // queue -> *ruleset, of those that ask their jobs
+	rules      known[rule]    // of those that were asked
+	rulesets   known[ruleset] // of the queues that ask their jobs
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
 

@@ -233,6 +233,7 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 	case 3:
 		return fmt.Errorf("%s: %w", name, queue.ErrRuleInUse)
 	}
+	e.rules.forget(name)
 	return answer.err
 }
 

@@ -99,6 +99,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 	case 4:
 		return fmt.Errorf("%w: %s has %d", queue.ErrHasChildren, name, n)
 	}
+	e.rulesets.forget(name)
 	return r.err
 }
 

@@ -117,15 +117,15 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 		answers[open[k]] = a
 	}
 	if len(stale) > 0 {
-		e.rules.CompareAndDelete(name, r)
+		e.rules.drop(name, r)
 	}
 	return stale, nil
 }
 
 // ruleOf returns a rule as it is known, or else as it is.
 func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
-	if known, ok := e.rules.Load(name); ok {
-		return known.(*rule), nil
+	if r := e.rules.get(name); r != nil {
+		return r, nil
 	}
 	v, err := e.ask(ctx, rulesScript, e.Partition(name), e.instant(), "get", name)
 	if err != nil {
@@ -144,7 +144,7 @@ func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.rules.Store(name, r)
+	e.rules.put(name, r)
 	return r, nil
 }
 
