@@ -13,6 +13,8 @@ import (
 func TestSecretsStayOnTheirWay(t *testing.T) {
 	const web = `{"http": {"url": "https://good.example.com/a", "headers": {"Authorization": "Bearer hunter2"}`
 	const text = `{"sms": {"provider": "twilio", "account": "AC00000000000000000000000000000001", "from": "+14155550100"`
+	const mail = `{"smtp": {"host": "good.example.com", "username": "u", "password": "hunter2"`
+	hidden := strings.Replace(mail, "hunter2", "***", 1)
 	for _, c := range []struct {
 		stored, raw, field string // empty: the secret is kept
 	}{
@@ -26,6 +28,16 @@ func TestSecretsStayOnTheirWay(t *testing.T) {
 		{`{"http": {"url": "https://good.example.com/a", "proxy": "http://u:hunter2@good.example.com:3128"}}`, `{"http": {"url": "https://good.example.com/b", "proxy": "http://***@good.example.com:3128", "timeout": "3s"}}`, ""},
 		{text + `, "auth_token": "hunter2"}}`, text + `, "auth_token": "***", "url": "http://api.twilio.com", "allow_http": true}}`, "url"},
 		{text + `, "auth_token": "hunter2"}}`, text + `, "auth_token": "***", "timeout": "3s"}}`, ""},
+		// Another port may be another's; the case of a host says nothing.
+		{web + `}}`, `{"http": {"url": "https://good.example.com:8443/a", "headers": {"Authorization": "***"}}}`, "url"},
+		{web + `}}`, `{"http": {"url": "https://GOOD.example.com:443/a", "headers": {"Authorization": "***"}}}`, ""},
+		{`{"http": {"url": "http://good.example.com:80/a", "headers": {"Authorization": "Bearer hunter2"}}}`, `{"http": {"url": "https://good.example.com:80/a", "headers": {"Authorization": "***"}}}`, "url"},
+		{`{"http": {"url": "https://good.example.com/a", "proxy": "http://u:hunter2@good.example.com:3128"}}`, `{"http": {"url": "https://good.example.com/a", "proxy": "http://***@Good.example.com:3128"}}`, ""},
+		{`{"http": {"url": "https://good.example.com/a", "proxy": "http://u:hunter2@good.example.com:3128"}}`, `{"http": {"url": "https://good.example.com/a", "proxy": "http://***@good.example.com:3129"}}`, "proxy"},
+		{text + `, "auth_token": "hunter2"}}`, text + `, "auth_token": "***", "url": "https://api.twilio.com:8443"}}`, "url"},
+		{mail + `}}`, hidden + `, "port": 2525}}`, "port"},
+		{mail + `}}`, strings.Replace(hidden, "good", "Good", 1) + `, "port": 587}}`, ""},
+		{mail + `}}`, strings.Replace(hidden, "good", "evil", 1) + `}}`, "host"},
 	} {
 		got, err := Unmask(json.RawMessage(c.raw), json.RawMessage(c.stored))
 		var refused *queue.FieldError

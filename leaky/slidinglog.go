@@ -39,7 +39,7 @@ func (s SlidingLog) Validate() error {
 		}
 	}
 	if n := s.Entries(); n > MaxEntries {
-		return fmt.Errorf("%w: resolution %v: max %d in %v would be up to %d entries, %d are the most: lower max, or let resolution be at least %v",
+		return fmt.Errorf("%w: resolution %v: a limit of %d in %v would be up to %d entries, %d are the most: lower the limit, or let resolution be at least %v",
 			ErrLimit, s.Resolution, s.Max, s.Period, n, MaxEntries, s.coarse())
 	}
 	return nil

@@ -124,7 +124,7 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"gap","period":"745h"}`, "period", "must be from 1ms to 744h0m0s"},
 		{`{"algorithm":"sliding_log","limit":5,"period":"1s","resolution":"2s"}`, "resolution", "is 2s, must be from"},
 		{`{"algorithm":"sliding_log","limit":5,"period":"1s","resolution":"-1s"}`, "resolution", "is -1s, must be from"},
-		{`{"algorithm":"sliding_log","limit":1000000000,"period":"1h"}`, "resolution", "entries"},
+		{`{"algorithm":"sliding_log","limit":1000000000,"period":"1h"}`, "resolution", "a limit of 1000000000 in 1h0m0s would be up to"},
 		{`{"algorithm":"concurrency","limit":5}`, "ttl", "is 0s, must be from 1ms"},
 		{`{"algorithm":"concurrency","limit":10001,"ttl":"1s"}`, "limit", "is 10001, must be from 1 to 10000"},
 

@@ -147,8 +147,12 @@ func (s *SMTP) Hosts() []setting.Host { return []setting.Host{{Field: "host", Na
 
 // Exposes implements setting.Hosted. (A password goes nowhere without TLS but to this very machine; see checkLogin.)
 func (s *SMTP) Exposes(before setting.Setting) (field, reason string) {
-	if b, ok := before.(*SMTP); !ok || b.Server != s.Server {
+	b, ok := before.(*SMTP)
+	switch {
+	case !ok || !strings.EqualFold(b.Server, s.Server):
 		return "host", setting.OtherHost
+	case b.Port != s.Port:
+		return "port", setting.OtherPort
 	}
 	return "", ""
 }

@@ -199,7 +199,7 @@ func (t *Target) Exposes(before setting.Setting) (field, reason string) {
 	if reason := setting.Exposed(t.URL, b.URL); reason != "" {
 		return "url", reason
 	}
-	if t.proxy.where() != b.proxy.where() {
+	if !strings.EqualFold(t.proxy.where(), b.proxy.where()) {
 		return "proxy", "is another than before"
 	}
 	if now, then := t.TLS.trusts(), b.TLS.trusts(); now != then {

@@ -33,11 +33,17 @@ func secretName(name string) bool {
 // Mask returns a deliver setting as it may be shown. Hidden stands for every value whose name says that it
 // is a secret, and in every URL for user and password, the values of the query, and the fragment. It goes by
 // names and not by targets, so that those of other programs are covered too. A reference to a secret is none,
-// and is shown, also behind the name of a scheme, as in an Authorization header.
+// and is shown, also behind the name of a scheme, as in an Authorization header, or of the user whose password it is.
 func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
-	masked, err := rewrite(raw, func(_ place, secret jsontext.Value) (jsontext.Value, error) {
-		if secret.Kind() == '"' && refers(unquote(secret)) {
-			return secret, nil
+	masked, err := rewrite(raw, func(p place, secret jsontext.Value) (jsontext.Value, error) {
+		if secret.Kind() == '"' {
+			text := unquote(secret)
+			if _, password, ok := strings.Cut(text, ":"); ok && p.part == partUser && !strings.HasPrefix(text, "$") {
+				text = password
+			}
+			if refers(text) {
+				return secret, nil
+			}
 		}
 		return quote(Hidden), nil
 	})

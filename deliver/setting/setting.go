@@ -50,15 +50,28 @@ type Host struct{ Field, Name string }
 // OtherHost is what Exposes says of a setting whose receiver is not the one before.
 const OtherHost = "is on another host than before"
 
+// OtherPort is what it says of one on another port: that may be another program's, and another person's.
+const OtherPort = "is on another port than before"
+
 // Exposed says, as Hosted.Exposes does, what is about a URL that secrets go to in place of another.
 func Exposed(now, before string) string {
 	n, err := url.Parse(now)
 	b, err2 := url.Parse(before)
 	switch {
-	case err != nil || err2 != nil || n.Hostname() != b.Hostname():
+	case err != nil || err2 != nil || !strings.EqualFold(n.Hostname(), b.Hostname()):
 		return OtherHost
+	case port(n) != port(b):
+		return OtherPort
 	case n.Scheme != "https" && b.Scheme == "https":
 		return "is without TLS, unlike before"
+	}
+	return ""
+}
+
+// port is empty where it is the one of the scheme: with another scheme it is another, and what goes there is told by that.
+func port(u *url.URL) string {
+	if ordinary := map[string]string{"http": "80", "https": "443"}[u.Scheme]; u.Port() != ordinary {
+		return u.Port()
 	}
 	return ""
 }

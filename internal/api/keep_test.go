@@ -88,6 +88,9 @@ func TestListJobs(t *testing.T) {
 	} {
 		f.do("GET", jobs+"?"+query, "").want(t, 400, "reason", "invalid_field", "field", field)
 	}
+	if a := f.do("GET", queues+"/email/jobs", ""); !strings.HasPrefix(fmt.Sprint(a.body["detail"]), "is missing; say which jobs, such as ?state=waiting") {
+		t.Errorf("without a state: %v", a.body["detail"])
+	}
 	f.do("GET", "/v1/queues/none/jobs?state=dead", "").want(t, 404, "reason", "unknown_queue")
 }
 

@@ -47,6 +47,9 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Prob
 	q := r.URL.Query()
 	req = queue.ListRequest{Queue: r.PathValue("queue"), After: q.Get("after"), Limit: defaultPage}
 	state := q.Get("state")
+	if state == "" {
+		return req, c, badField("state", "is missing; say which jobs, such as ?state=waiting: one of waiting, scheduled, leased, held, dead")
+	}
 	if req.State.UnmarshalText([]byte(state)) != nil {
 		return req, c, badField("state", shorten(state)+" must be one of waiting, scheduled, leased, held, dead")
 	}

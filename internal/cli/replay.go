@@ -171,7 +171,7 @@ func openLog(r *run, name string) (io.ReadCloser, int64, error) {
 }
 
 func printReplay(w io.Writer, r *replay.Report) error {
-	line := fmt.Sprintf("%s requests from %s to %s (%s)", humanize.Comma(r.Requests), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), short(r.To.Sub(r.From)))
+	line := fmt.Sprintf("%s from %s to %s (%s)", requestCount(r.Requests), r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), short(r.To.Sub(r.From)))
 	if r.Broken > 0 {
 		line += fmt.Sprintf("; %s cannot be read", lineCount(r.Broken))
 	}
@@ -192,6 +192,13 @@ func printReplay(w io.Writer, r *replay.Report) error {
 		_, err = fmt.Fprintf(w, "\n%s", queuesTable(r))
 	}
 	return err
+}
+
+func requestCount(n int64) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return humanize.Comma(n) + " requests"
 }
 
 func lineCount(n int64) string {

@@ -58,6 +58,13 @@ func TestReplayFromStandardInput(t *testing.T) {
 	}
 }
 
+func TestReplayOfOneRequest(t *testing.T) {
+	r := penstock(t, "when,tenant\n2026-10-05 09:00:00,a\n", "replay", "--log", "-", "--key", "tenant", "--time", "when", "--rule", "gap period=1s")
+	if r.code != ExitDone || !strings.HasPrefix(r.out, "1 request from 2026-10-05T09:00:00Z") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
+	}
+}
+
 func TestReplayUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"missing flags: --log=FILE":          {"--rule", "gap period=1s"},
