@@ -230,13 +230,17 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 	for _, g := range groups {
 		first := &items[g.items[0]]
 		args = append(args, first.queue, len(g.items), "", "")
-		var bounds boundsArg
 		at := len(args)
+		var asks []any
 		if first.ruleset != nil {
+			var keys keysArg
+			for _, i := range g.items {
+				asks = append(asks, items[i].pack(&keys))
+			}
 			args[at-1] = first.known
-			args = append(args, first.packed, nil)
+			args = append(append(args, keys.bounds.packed, keys.of), keys.keys...)
 		}
-		for _, i := range g.items {
+		for k, i := range g.items {
 			body := items[i].body
 			if !items[i].stamped {
 				copy(body, stamp[:])
@@ -250,11 +254,8 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 			}
 			args = append(args, items[i].id, body)
 			if first.ruleset != nil {
-				args = append(args, items[i].pack(&bounds))
+				args = append(args, asks[k])
 			}
-		}
-		if first.ruleset != nil {
-			args[at+1] = bounds.packed
 		}
 	}
 	v, err := e.repeat(ctx, appendScript, partition, args...)

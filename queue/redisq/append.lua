@@ -2,10 +2,10 @@
 -- Append jobs, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of jobs, 1 if a rule of another group refuses any, or '', number by which it is known what
---          they ask, or ''; if they do: the rules, number and action (r, d or s) of each, and bounds (see tally.lua); for each job: id,
+--          they ask, or ''; if they do: bounds (see tally.lua), of each key that they ask about 2 bytes of which bound and the rule's action (r, d or s), and the keys; for each job: id,
 --          body (8 bytes of stamp, unique to the job in its append call, and the record). The two highest bits of the stamp's
 --          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says; the next one: a rule of another group refuses it; if they ask, for
---          each ask: 1 byte of which rule, 2 of which bound, 16 of the key's digest, or '!' if the job cannot be asked
+--          each ask: 2 bytes of which key, or '!' if the job cannot be asked
 -- Returns  for each queue: 0 when unknown, 1 if something else is to be asked, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
 --          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused, queue number, others}, and if they
 --          were asked, of each job the decisions (see take.lua), or '' if it came not so far. The jobs
@@ -48,8 +48,9 @@ local function append(name, count, limited, known, first)
   sound(q)
   local step, asking = 2, known ~= ''
   if asking then
-    more_rules(ARGV[first], ARGV[first + 1], first + 2, count)
-    step, first = 3, first + 2
+    local of = ARGV[first + 1]
+    more_rules(ARGV[first], of, first + 2)
+    step, first = 3, first + 2 + #of / 3
   end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = tonumber(call('ZRANGE', W, 0, 0, 'WITHSCORES')[2])
@@ -142,7 +143,7 @@ for qi = 1, tonumber(ARGV[2]) do
   -- Each queue on its own: what one cannot do must not undo what another did.
   local ok, answer = pcall(append, name, count, ARGV[arg + 2] ~= '', known, arg + 4)
   out[qi] = ok and answer or error_text(answer)
-  arg = arg + 4 + (known == '' and 2 * count or 2 + 3 * count)
+  arg = arg + 4 + (known == '' and 2 * count or 2 + #ARGV[arg + 5] / 3 + 3 * count)
 end
 finish()
 return out

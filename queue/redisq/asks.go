@@ -12,10 +12,15 @@ import (
 // ruleset is what a queue asks its jobs.
 type ruleset struct {
 	queue.Ruleset
-	known  string // what a script compares
-	group  string // with the queue's name, so that no other is the same
-	rules  []*rule
-	packed string // the number and action of each rule
+	known string // what a script compares
+	group string // with the queue's name, so that no other is the same
+	rules []ruleOfQueue
+}
+
+// ruleOfQueue is a rule with what the keys begin with under which is kept what was taken.
+type ruleOfQueue struct {
+	*rule
+	prefix string
 }
 
 // asked is what a job asks: its ruleset is nil if its queue asks nothing.
@@ -26,13 +31,14 @@ type asked struct {
 }
 
 type ask struct {
-	rule  int // from 1 on, as in Lua
+	rule  *rule
 	bound *bound
-	key   queue.LaneDigest
+	key   string
 }
 
 const (
-	askBytes  = 1 + 2 + 16
+	askBytes  = 2 // of an ask; and of each key
+	keyBytes  = 2 + 1
 	unaskable = "!"
 )
 
@@ -44,28 +50,58 @@ func (e *Engine) asksOf(j *queue.Job) asked {
 	}
 	all, err := s.Asks(j)
 	a := asked{ruleset: s, err: err}
+	if len(all) > 0 {
+		a.asks = make([]ask, 0, len(all))
+	}
 	for i := range all {
-		for k, r := range s.rules {
+		for _, r := range s.rules {
 			if r.Name == all[i].Rule.Name {
-				a.asks = append(a.asks, ask{k + 1, r.of(all[i].Key), queue.DigestLane(all[i].Key)})
+				key := queue.DigestLane(all[i].Key)
+				a.asks = append(a.asks, ask{r.rule, r.of(all[i].Key), r.prefix + string(key[:])})
 			}
 		}
 	}
 	return a
 }
 
-// size is what a job's asks add to its flight.
-func (a *asked) size() int { return askBytes * len(a.asks) }
+// size is what a job's asks add to its flight, at most.
+func (a *asked) size() (n int) {
+	for i := range a.asks {
+		n += askBytes + keyBytes + len(a.asks[i].key)
+	}
+	return n
+}
 
-func (a *asked) pack(bounds *boundsArg) any {
+// keysArg is the keys of a call, each once.
+type keysArg struct {
+	bounds boundsArg
+	keys   []any
+	of     []byte
+	at     map[string]uint16
+}
+
+// index is from 1 on, as in Lua.
+func (a *keysArg) index(k *ask) uint16 {
+	if n, ok := a.at[k.key]; ok {
+		return n
+	}
+	if a.at == nil {
+		a.at = map[string]uint16{}
+	}
+	a.keys = append(a.keys, k.key)
+	a.of = append(binary.BigEndian.AppendUint16(a.of, a.bounds.index(k.bound)), k.rule.Action[0])
+	n := uint16(len(a.keys))
+	a.at[k.key] = n
+	return n
+}
+
+func (a *asked) pack(keys *keysArg) any {
 	if a.err != nil {
 		return unaskable
 	}
-	b := make([]byte, 0, a.size())
-	for _, ask := range a.asks {
-		b = append(b, byte(ask.rule))
-		b = binary.BigEndian.AppendUint16(b, bounds.index(ask.bound))
-		b = append(b, ask.key[:]...)
+	b := make([]byte, 0, askBytes*len(a.asks))
+	for i := range a.asks {
+		b = binary.BigEndian.AppendUint16(b, keys.index(&a.asks[i]))
 	}
 	return b
 }
@@ -76,8 +112,7 @@ func (a *asked) readRuled(text string) (ruled []queue.Ruled) {
 		return nil
 	}
 	for i, ask := range a.asks {
-		r := a.rules[ask.rule-1]
-		ruled = append(ruled, queue.Ruled{Rule: r.Name, Shadow: r.Action == queue.Shadow, Decision: readDecision(text[decisionBytes*i:], ask.bound)})
+		ruled = append(ruled, queue.Ruled{Rule: ask.rule.Name, Shadow: ask.rule.Action == queue.Shadow, Decision: readDecision(text[decisionBytes*i:], ask.bound)})
 	}
 	return ruled
 }
@@ -116,8 +151,8 @@ func (e *Engine) learnRules(ctx context.Context, name string) error {
 			return fmt.Errorf("%w: queue %s asks the rule %s, which is gone", queue.ErrCorrupt, name, n)
 		}
 		number, _, _ := strings.Cut(r.is, " ")
-		s.Ruleset, s.rules = append(s.Ruleset, r.ParsedRule), append(s.rules, r)
-		s.packed += number + r.Action[:1]
+		s.Ruleset = append(s.Ruleset, r.ParsedRule)
+		s.rules = append(s.rules, ruleOfQueue{r, e.keys[e.Partition(name)] + "V" + number + ":"})
 	}
 	e.rulesets.put(name, s)
 	return nil

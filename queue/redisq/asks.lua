@@ -1,34 +1,28 @@
 -- Of append alone, made where a queue asks its jobs, behind tally.lua: the rules that decide what comes in (docs/engine.md, Rules).
 
-local ASK, ASK_BYTES = '>BI2c16', 19
+local KEY, KEY_BYTES, ASK_BYTES = '>I2c1', 3, 2
 
-local prefixes, actions, bounds -- of the queue's rules
-local held, left, said = {}, {}, {} -- key -> tally; of what changed, the time until it is as fresh; job -> its decisions
-local asked, allows, keeps, resets, of, count = {}, {}, {}, {}, {}, 0 -- of the job that was judged last: keys, and what was answered, by which bounds
+-- Of each key that the jobs of a queue ask about: its bound, the action of its rule, what was taken under it; if that changed, the time until it is as fresh.
+local bounds, actions, tallies, left, first_key = {}, {}, {}, {}, 0
+local said = {} -- of each job its decisions
+local asked, allows, keeps, resets, count = {}, {}, {}, {}, 0 -- of the job that was judged last: the keys, and what was answered
 
--- ruling reads what a queue's jobs ask, and what was taken under the keys that they ask about: numbers and actions of the rules, bounds, and of
--- each job its asks, the third of its arguments. A job is known by the place of its first.
-local function ruling(rules_text, bounds_text, first, jobs)
-  prefixes, actions, bounds = {}, {}, bounds_of(bounds_text, by_letter)
-  held, left, said = {}, {}, {}
-  for nr, action in string.gmatch(rules_text, '(%d+)(%a)') do
-    prefixes[#prefixes + 1], actions[#actions + 1] = B .. 'V' .. nr .. ':', action
+-- ruling reads what was taken under the keys that a queue's jobs ask about: bounds, and of each key the bound and the action; the keys are the arguments from
+-- first on. A job is known by the place of its first argument; its asks are the third.
+local function ruling(bounds_text, of, first)
+  local known, keys = bounds_of(bounds_text, by_letter), {}
+  bounds, actions, tallies, left, said, first_key = {}, {}, {}, {}, {}, first
+  for n = 1, #of / KEY_BYTES do
+    local bound, action = unpack_(KEY, of, KEY_BYTES * (n - 1) + 1)
+    bounds[n], actions[n] = known[bound], action
+    keys[n] = known[bound].kind.read and B .. '!' or ARGV[first + n - 1]
   end
-  local keys = {}
-  for i = first, first + 3 * jobs - 1, 3 do
-    local text = ARGV[i + 2]
-    for at = 1, text == '!' and 0 or #text, ASK_BYTES do
-      local rule, bound, digest = unpack_(ASK, text, at)
-      local key, l = prefixes[rule] .. digest, bounds[bound]
-      if held[key] == nil then
-        held[key] = false
-        if l.kind.read then held[key] = l.kind.read(l, key) else keys[#keys + 1] = key end
-      end
-    end
+  for from = 1, #keys, 1000 do
+    local texts = call('MGET', B .. '!', unpack(keys, from, min(#keys, from + 999)))
+    for k = 2, #texts do tallies[from + k - 2] = texts[k] end
   end
-  for i = 1, #keys, 1000 do
-    local texts = call('MGET', B .. '!', unpack(keys, i, min(#keys, i + 999)))
-    for k = 2, #texts do held[keys[i + k - 2]] = texts[k] end
+  for n, l in ipairs(bounds) do
+    if l.kind.read then tallies[n] = l.kind.read(l, ARGV[first + n - 1]) end
   end
 end
 
@@ -39,13 +33,14 @@ local function judge(i, cost)
   local text, decisions, wait, defers = ARGV[i + 2], '', nil, true
   count = #text / ASK_BYTES
   for k = 1, count do
-    local rule, bound, digest = unpack_(ASK, text, (k - 1) * ASK_BYTES + 1)
-    local key, l = prefixes[rule] .. digest, bounds[bound]
-    local allowed, remaining, retry, reset, kept = l.kind.ask(l, held[key], cost)
-    asked[k], allows[k], keeps[k], resets[k], of[k] = key, allowed, kept, reset, l
+    local high, low = byte(text, 2 * k - 1, 2 * k)
+    local n = high * 256 + low
+    local l = bounds[n]
+    local allowed, remaining, retry, reset, kept = l.kind.ask(l, tallies[n], cost)
+    asked[k], allows[k], keeps[k], resets[k] = n, allowed, kept, reset
     decisions = decisions .. pack(DECISION, allowed and 1 or 0, remaining, retry, reset)
-    if not allowed and actions[rule] ~= 's' then
-      wait, defers = max(wait or 0, retry), defers and actions[rule] == 'd'
+    if not allowed and actions[n] ~= 's' then
+      wait, defers = max(wait or 0, retry), defers and actions[n] == 'd'
     end
   end
   said[i] = decisions
@@ -54,9 +49,10 @@ end
 
 -- put keeps what the k-th that was asked would have kept.
 local function put(k, cost)
-  local key, kind = asked[k], of[k].kind
-  if allows[k] and kind.take then kind.take(of[k], held[key], cost) end
-  held[key], left[key] = keeps[k], resets[k]
+  local n = asked[k]
+  local l = bounds[n]
+  if allows[k] and l.kind.take then l.kind.take(l, tallies[n], cost) end
+  tallies[n], left[n] = keeps[k], resets[k]
 end
 
 -- charge takes from all that allowed the job that was judged last.
@@ -74,9 +70,9 @@ local function leave()
 end
 
 local function write_all()
-  for key, time in pairs(left) do
-    local tally = held[key]
-    if type(tally) == 'table' then tally.l.kind.write(tally) else keep(key, tally, time) end
+  for n, time in pairs(left) do
+    local write = bounds[n].kind.write
+    if write then write(tallies[n]) else keep(ARGV[first_key + n - 1], tallies[n], time) end
   end
 end
 
