@@ -73,7 +73,7 @@ func TestWhatAFailedCommitTook(t *testing.T) {
 					t.Errorf("%+v, and without the append %+v", got, want)
 				}
 				with.Engine.mu.Lock()
-				if tally := with.rules[r.Name].book.tallies[queue.LaneDigest{}]; tally.moving() {
+				if tally := with.rules[r.Name].book.find(queue.LaneDigest{}); tally.moving() {
 					t.Errorf("it still waits for %d", len(tally.live.deeds))
 				}
 				with.Engine.mu.Unlock()

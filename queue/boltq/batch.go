@@ -98,8 +98,7 @@ func (e *Engine) take() *batch {
 	e.forget = e.forget[len(b.forget):]
 	b.expunge = e.expunged[:min(len(e.expunged), batchForgets)]
 	e.expunged = e.expunged[len(b.expunge):]
-	b.dropped = e.dropped[:min(len(e.dropped), batchForgets)]
-	e.dropped = e.dropped[len(b.dropped):]
+	b.dropped = e.dropped.take(batchForgets)
 	e.tally(b)
 	return b
 }
@@ -162,7 +161,8 @@ func (e *Engine) sunk(b *batch, err error) {
 func (e *Engine) keepForLater(b *batch) {
 	e.forget, b.forget = append(b.forget, e.forget...), nil
 	e.expunged, b.expunge = append(b.expunge, e.expunged...), nil
-	e.dropped, b.dropped = append(b.dropped, e.dropped...), nil
+	e.dropped.add(b.dropped...)
+	b.dropped = nil
 }
 
 // keepTally puts a tally into the batch, as it is when the batch is made.

@@ -1,24 +1,60 @@
 package boltq
 
 import (
+	"maps"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
 // book is what was taken from a rule, under all its keys, since the rule was made, was reset or got another algorithm.
 type book struct {
-	number  uint64                      // which the tallies have in the file
-	tallies map[queue.LaneDigest]*tally // by the digest of the key
-	most    int                         // that there were at once since the map was made
+	number   uint64 // which the tallies have in the file
+	chapters [32]chapter
+}
+
+// chapter is some of a book's tallies, by the digest of the key. A map keeps the size that it had, and so is made anew when few of many
+// are left: of one for all of a million keys that would hold up everybody.
+type chapter struct {
+	tallies map[queue.LaneDigest]*tally
+	most    int // that there were at once since the map was made
+}
+
+func (s *book) chapter(key queue.LaneDigest) *chapter {
+	return &s.chapters[int(key[0])%len(s.chapters)]
+}
+
+func (s *book) find(key queue.LaneDigest) *tally { return s.chapter(key).tallies[key] }
+
+func (s *book) len() (n int) {
+	for i := range s.chapters {
+		n += len(s.chapters[i].tallies)
+	}
+	return n
+}
+
+func (s *book) put(t *tally) {
+	h := s.chapter(t.digest)
+	if h.tallies == nil {
+		h.tallies = map[queue.LaneDigest]*tally{}
+	}
+	h.tallies[t.digest] = t
+	h.most = max(h.most, len(h.tallies))
+}
+
+func (s *book) remove(t *tally) {
+	h := s.chapter(t.digest)
+	delete(h.tallies, t.digest)
+	if n := len(h.tallies); h.most > fewLanes && n < h.most/16 {
+		few := make(map[queue.LaneDigest]*tally, 2*n)
+		maps.Copy(few, h.tallies)
+		h.tallies, h.most = few, max(n, fewLanes)
+	}
 }
 
 func (e *Engine) newBook() *book {
 	e.lastBook++
-	return bookOf(e.lastBook)
-}
-
-func bookOf(number uint64) *book {
-	return &book{number: number, tallies: map[queue.LaneDigest]*tally{}}
+	return &book{number: e.lastBook}
 }
 
 // bookFor is that of a rule which has such an algorithm from now on: what another one counted says nothing to it.
@@ -31,18 +67,14 @@ func (e *Engine) bookFor(old *rule, a leaky.Algorithm) *book {
 
 // discardBook makes rubbish of what nobody asks any more, however much it is.
 func (e *Engine) discardBook(s *book) {
-	if len(s.tallies) > 0 {
+	if s.len() > 0 {
 		e.garbage = append(e.garbage, &rubbish{book: s})
 	}
 }
 
-func newTallies() heap[*tally] {
-	return heap[*tally]{less: func(a, b *tally) bool { return a.looks < b.looks }, moved: func(t *tally, i int) { t.place = int32(i) }}
-}
-
 // tallyAt returns the tally of a key, nil if nothing was taken that still counts.
 func (e *Engine) tallyAt(s *book, key queue.LaneDigest, now leaky.Instant) *tally {
-	t := s.tallies[key]
+	t := s.find(key)
 	if t != nil && t.expired(now) {
 		e.forgetTally(t)
 		return nil
@@ -67,26 +99,16 @@ func (e *Engine) lodge(t *tally) {
 	}
 	e.lastTally++
 	t.number, t.looks = e.lastTally, t.expires
-	t.book.tallies[t.digest] = t
-	t.book.most = max(t.book.most, len(t.book.tallies))
+	t.book.put(t)
 	e.tallies.push(t)
 }
 
-// forgetTally forgets a tally. A map keeps the size that it had, so it is made anew when few of many are left.
 func (e *Engine) forgetTally(t *tally) {
 	t.gone = true
-	e.tallies.remove(int(t.place))
-	s := t.book
-	delete(s.tallies, t.digest)
-	if n := len(s.tallies); s.most > fewLanes && n < s.most/16 {
-		tallies := make(map[queue.LaneDigest]*tally, 2*n)
-		for key, t := range s.tallies {
-			tallies[key] = t
-		}
-		s.tallies, s.most = tallies, max(n, fewLanes)
-	}
+	e.tallies.remove(t)
+	t.book.remove(t)
 	if t.filed {
-		e.dropped = append(e.dropped, t.number)
+		e.dropped.add(t.number)
 	}
 }
 
@@ -113,7 +135,7 @@ func (e *Engine) change(t *tally) {
 	e.lodge(t)
 	if !t.dirty {
 		t.dirty = true
-		e.dirty = append(e.dirty, t)
+		e.dirty.add(t)
 		e.stir()
 	}
 }

@@ -20,7 +20,7 @@ func TestKeysExpire(t *testing.T) {
 	known := func() (n, heap int) {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return len(b.rules["r"].book.tallies), b.tallies.len()
+		return b.rules["r"].book.len(), b.tallies.len()
 	}
 	most := 0
 	for n := 0; n < keys; n += 1000 {
@@ -127,7 +127,7 @@ func TestAKeyIsSmall(t *testing.T) {
 	live := func(rule string) bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.rules[rule].book.tallies[queue.LaneDigest{}].live != nil
+		return b.rules[rule].book.find(queue.LaneDigest{}).live != nil
 	}
 	for _, r := range oneOfEach() {
 		r.Name = "r." + string(r.Algorithm)

@@ -236,9 +236,11 @@ func (e *Engine) farewell() {
 	if e.broken != nil {
 		return
 	}
-	b := &batch{forget: e.forget, expunge: e.expunged, dropped: e.dropped}
-	for _, t := range e.dirty {
-		b.keepTally(t)
+	b := &batch{forget: e.forget, expunge: e.expunged, dropped: slices.Concat(e.dropped.pieces...)}
+	for _, piece := range e.dirty.pieces {
+		for _, t := range piece {
+			b.keepTally(t)
+		}
 	}
 	e.tally(b)
 	for _, l := range e.lines {

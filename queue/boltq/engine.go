@@ -67,15 +67,15 @@ type Engine struct {
 	ears    audience[queue.Wakeup]
 
 	rules     map[string]*rule
-	ruleNames []string                 // of live rules, sorted
-	named     map[string]int           // rules that queues of their group name, by how many, Puts on their way to disk included
-	asking    atomic.Bool              // there is one
-	ruled     uint64                   // grows with every change of rules, and of who names them; no queue knows of 0
-	tallies   heap[*tally]             // by when they are looked at
+	ruleNames []string       // of live rules, sorted
+	named     map[string]int // rules that queues of their group name, by how many, Puts on their way to disk included
+	asking    atomic.Bool    // there is one
+	ruled     uint64         // grows with every change of rules, and of who names them; no queue knows of 0
+	tallies   withering
 	lastTally uint64                   // the last key of one
 	lastBook  uint64                   // the last number of a book
-	dirty     []*tally                 // that are not on file as they are
-	dropped   []uint64                 // records of tallies that are gone
+	dirty     pile[*tally]             // that are not on file as they are
+	dropped   pile[uint64]             // records of tallies that are gone
 	attending map[string]leaky.Instant // when each process last took part in admission
 	stirred   chan struct{}            // something is to be saved
 	leaving   chan struct{}            // closed when the engine closes

@@ -19,7 +19,7 @@ func (l *loader) rules(context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
-		r, err := newRule(q, revision, bookOf(number))
+		r, err := newRule(q, revision, &book{number: number})
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
@@ -39,7 +39,7 @@ func (l *loader) takings(ctx context.Context) error {
 		l.lastTally = number
 		book, expires, digest, state, err := decodeTally(v)
 		if err != nil {
-			l.dropped = append(l.dropped, number)
+			l.dropped.add(number)
 			return nil
 		}
 		l.lastBook = max(l.lastBook, book)
@@ -50,10 +50,10 @@ func (l *loader) takings(ctx context.Context) error {
 		}
 		s, err := r.limiter.Restore(state)
 		if err != nil || expires <= l.now {
-			l.dropped = append(l.dropped, number)
+			l.dropped.add(number)
 			return nil
 		}
-		if older := r.book.tallies[digest]; older != nil { // which was forgotten, and should have left the file
+		if older := r.book.find(digest); older != nil { // which was forgotten, and should have left the file
 			l.forgetTally(older)
 		}
 		t := newTally(r.book, digest)
@@ -63,8 +63,7 @@ func (l *loader) takings(ctx context.Context) error {
 		} else {
 			t.live = &living{limiter: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
 		}
-		r.book.tallies[digest] = t
-		r.book.most++
+		r.book.put(t)
 		l.tallies.push(t)
 		return nil
 	})

@@ -36,7 +36,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		left: map[string]paces{}, renews: never, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
 		letters: map[string]*letters{}, mourned: sorted[*letters]{less: byName},
 		backlogs: map[*line]struct{}{}, rooms: audience[string]{},
-		rules: map[string]*rule{}, ruled: 1, named: map[string]int{}, tallies: newTallies(), attending: map[string]leaky.Instant{},
+		rules: map[string]*rule{}, ruled: 1, named: map[string]int{}, attending: map[string]leaky.Instant{},
 		stirred: make(chan struct{}, 1), leaving: make(chan struct{}), saved: make(chan struct{}),
 	}
 	e.work.L = &e.mu

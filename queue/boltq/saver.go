@@ -74,10 +74,10 @@ func (e *Engine) save() (more bool) {
 	<-c.done
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.dirty)+len(e.dropped) > 0 {
+	if e.dirty.n+e.dropped.n > 0 {
 		e.stir()
 	}
-	return c.err == nil && (len(e.dirty) >= saveMax || len(e.dropped) >= batchForgets)
+	return c.err == nil && (e.dirty.n >= saveMax || e.dropped.n >= batchForgets)
 }
 
 func (e *Engine) startSaving(c *call) bool {
@@ -90,14 +90,10 @@ func (e *Engine) startSaving(c *call) bool {
 		e.stir()
 		return false
 	}
-	n := min(len(e.dirty), max(saveMax, min(batchForgets, len(e.dirty)/16)))
-	if n == 0 && len(e.dropped) == 0 {
+	if e.dirty.n+e.dropped.n == 0 {
 		return false
 	}
-	e.enqueue(c, &saving{call: c, tallies: e.dirty[:n:n]})
-	if e.dirty = e.dirty[n:]; len(e.dirty) == 0 {
-		e.dirty = nil
-	}
+	e.enqueue(c, &saving{call: c, tallies: e.dirty.take(max(saveMax, e.dirty.n/16))})
 	return true
 }
 

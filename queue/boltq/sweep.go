@@ -16,7 +16,7 @@ const (
 
 // untidy reports whether a Sweep has work.
 func (e *Engine) untidy(now leaky.Instant) bool {
-	return len(e.garbage) > 0 || len(e.fading.items) > forgetMax && e.fading.top().fades <= now || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || len(e.dropped) > forgetMax
+	return len(e.garbage) > 0 || len(e.fading.items) > forgetMax && e.fading.top().fades <= now || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || e.dropped.n > forgetMax
 }
 
 // rubbish is what a deleted queue left in the file, and the lanes of it, which may fade. It
@@ -37,7 +37,7 @@ type rubbish struct {
 func (r *rubbish) empty() bool {
 	return r.waiting.len() == 0 && len(r.held) == 0 && len(r.jobs) == 0 && r.memory.delivered.len() == 0 &&
 		len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0 && r.lanes.len() == 0 &&
-		(r.book == nil || len(r.book.tallies) == 0) && len(r.numbers) == 0
+		(r.book == nil || r.book.len() == 0) && len(r.numbers) == 0
 }
 
 // discard makes rubbish of a deleted queue.
@@ -98,11 +98,13 @@ func (r *rubbish) clear(e *Engine, limit int) {
 	if r.book == nil {
 		return
 	}
-	for _, t := range r.book.tallies {
-		if limit--; limit < 0 {
-			return
+	for i := range r.book.chapters {
+		for _, t := range r.book.chapters[i].tallies {
+			if limit--; limit < 0 {
+				return
+			}
+			e.forgetTally(t)
 		}
-		e.forgetTally(t)
 	}
 }
 
@@ -173,7 +175,7 @@ func (e *Engine) sweep(c *call) error {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if !s.rubbish.empty() || len(s.left)+len(s.retains) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || len(e.dropped) > forgetMax {
+	if !s.rubbish.empty() || len(s.left)+len(s.retains) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || e.dropped.n > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil

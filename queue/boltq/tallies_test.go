@@ -39,7 +39,7 @@ func (b *bench) taken(rule, key string) string {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
 	r := b.rules[rule]
-	t := r.book.tallies[queue.DigestLane(key)]
+	t := r.book.find(queue.DigestLane(key))
 	if t == nil {
 		return "nothing"
 	}

@@ -1,0 +1,80 @@
+package boltq
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// What is looked at first is on top, whatever came and went, and pages that are not needed are given back.
+func TestWithering(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 31))
+	var w withering
+	var all []*tally
+	for step := range 40_000 {
+		switch grows := step < 20_000; {
+		case len(all) == 0 || rnd.IntN(10) < 6 == grows:
+			v := &tally{looks: leaky.Instant(rnd.IntN(1000)), place: -1}
+			w.push(v)
+			all = append(all, v)
+		case rnd.IntN(3) == 0:
+			v := w.top()
+			v.looks += leaky.Instant(rnd.IntN(100))
+			w.fix(0)
+		default:
+			i := rnd.IntN(len(all))
+			w.remove(all[i])
+			if all[i].place != -1 {
+				t.Fatal("one that is out has a place")
+			}
+			all[i] = all[len(all)-1]
+			all = all[:len(all)-1]
+		}
+		if w.len() != len(all) {
+			t.Fatalf("%d in place of %d", w.len(), len(all))
+		}
+		if most := len(all)/witheringPage + 2; len(w.pages) > most {
+			t.Fatalf("%d pages for %d", len(w.pages), len(all))
+		}
+		if len(all) > 0 && step%97 == 0 {
+			first := slices.MinFunc(all, func(a, b *tally) int { return int(a.looks - b.looks) })
+			if w.top().looks != first.looks {
+				t.Fatalf("on top is %d, the first is %d", w.top().looks, first.looks)
+			}
+			for i := range w.n {
+				if int(w.at(i).place) != i {
+					t.Fatalf("at %d is one that takes itself to be at %d", i, w.at(i).place)
+				}
+			}
+		}
+	}
+}
+
+// A pile gives everything back, in the order in which it came.
+func TestPile(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 37))
+	var p pile[int]
+	came, went := 0, 0
+	for range 3000 {
+		for range rnd.IntN(20) {
+			p.add(came)
+			came++
+		}
+		limit := 1 + rnd.IntN(15)
+		some := p.take(limit)
+		if len(some) > limit || len(some) == 0 && came > went {
+			t.Fatalf("took %d of %d, up to %d", len(some), came-went, limit)
+		}
+		for _, v := range some {
+			if v != went {
+				t.Fatalf("took %d in place of %d", v, went)
+			}
+			went++
+		}
+		if p.n != came-went {
+			t.Fatalf("%d are left, it says %d", came-went, p.n)
+		}
+	}
+}
