@@ -1,0 +1,87 @@
+package pull_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/pull"
+	"github.com/penstock/penstock/queue"
+)
+
+// slow holds the engine's answers back.
+type slow struct {
+	pull.Engine
+	held, hold chan struct{}
+}
+
+func (s slow) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	res, err := s.Engine.Reserve(ctx, r)
+	select {
+	case s.held <- struct{}{}:
+	default:
+	}
+	<-s.hold
+	return res, err
+}
+
+// An answer that comes too late is of no use: the job is given back, and granted anew.
+func TestLate(t *testing.T) {
+	e := &tardy{}
+	b := start(t, pull.Options{}, func(of pull.Engine) pull.Engine { e.Engine = of; return e })
+	b.put("q", "10/s", func(s *queue.Spec) { s.Slack = queue.Duration(time.Minute); s.Lease = queue.Duration(time.Hour) })
+	b.append("q", "a")
+	b.take("q", 1, time.Hour, "a")
+	b.counts.await(func() bool { return b.counts.released[pull.Late] == 1 && b.counts.handed == 1 })
+}
+
+// tardy says of its first grant that it departed long ago.
+type tardy struct {
+	pull.Engine
+	once sync.Once
+}
+
+func (e *tardy) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
+	res, err := e.Engine.Reserve(ctx, r)
+	if len(res.Jobs) > 0 {
+		e.once.Do(func() { res.Jobs[0].In = -time.Minute - time.Second })
+	}
+	return res, err
+}
+
+// A reply that is lost loses no job.
+func TestLostReply(t *testing.T) {
+	e := &lossy{}
+	b := start(t, pull.Options{}, func(of pull.Engine) pull.Engine { e.Engine = of; return e })
+	b.put("q", "unlimited")
+	b.append("q", "a", "b")
+	b.take("q", 9, time.Hour, "a", "b")
+}
+
+type lossy struct {
+	pull.Engine
+	once sync.Once
+}
+
+func (e *lossy) Reserve(ctx context.Context, r queue.ReserveRequest) (res queue.Reserved, err error) {
+	res, err = e.Engine.Reserve(ctx, r)
+	e.once.Do(func() { res, err = queue.Reserved{}, queue.ErrOutcomeUnknown })
+	return res, err
+}
+
+// While the store is away a request waits, and is told so when its wait is over.
+func TestStoreAway(t *testing.T) {
+	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return away{e} })
+	b.put("q", "unlimited")
+	if _, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 1, Wait: 50 * time.Millisecond}); !errors.Is(err, queue.ErrUnavailable) {
+		t.Error(err)
+	}
+}
+
+type away struct{ pull.Engine }
+
+func (away) Reserve(context.Context, queue.ReserveRequest) (queue.Reserved, error) {
+	return queue.Reserved{}, queue.ErrUnavailable
+}

@@ -1,0 +1,105 @@
+package queuetest
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+var rulesInUseRules = []rule{
+	{"a rule tells which queues of its group ask it, and stays while any does", func(r *rig) {
+		r.limiter(counting("g", 9))
+		r.limiter(counting("g.r", 9))
+		r.askedBy("g.r")
+		r.queue("g.b", "1/s", asks("g.r", "g"))
+		r.queue("g", "1/s", asks("g.r"))
+		r.queue("g.a", "1/s", asks("g.r"))
+		r.queue("other", "1/s", asks("g.r"))
+		r.askedBy("g.r", "g", "g.a", "g.b")
+		r.askedBy("g", "g.b")
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), queue.ErrRuleInUse)
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", r.ruleInfo("g.r").Revision), queue.ErrRuleInUse)
+		r.queue("g", "1/s")
+		r.queue("g.b", "1/s", asks("g"))
+		r.askedBy("g.r", "g.a")
+		r.refuses(r.e.DeleteRule(r.ctx, "g.r", queue.AnyRevision), queue.ErrRuleInUse)
+		r.delete("g.a")
+		r.askedBy("g.r")
+		r.deleteRule("g.r")
+		r.askedBy("g", "g.b")
+	}},
+	{"a queue names no rule of its group that does not exist", func(r *rig) {
+		r.limiter(counting("g.r", 9))
+		first := r.put(spec("g.q", "1/s", asks("g.r"))).Revision
+		for field, rules := range map[string][]string{"rules.0": {"g.none"}, "rules.1": {"g.r", "g"}, "rules.2": {"g.r", "other.none", "g.none"}} {
+			_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks(rules...)), queue.AnyRevision)
+			r.refusesField(field, err)
+			_, err = r.e.Put(r.ctx, spec("g.new", "1/s", asks(rules...)), queue.AnyRevision)
+			r.refusesField(field, err)
+		}
+		if i := r.info("g.q"); i.Revision != first || !slices.Equal(i.Spec.Rules, []string{"g.r"}) {
+			r.Errorf("got %+v", i)
+		}
+		_, err := r.e.Get(r.ctx, "g.new")
+		r.refuses(err, queue.ErrUnknownQueue)
+		r.queue("g.q", "1/s", asks("other.none", "none"))
+		if i := r.info("g.q"); !slices.Equal(i.Spec.Rules, []string{"other.none", "none"}) {
+			r.Errorf("got %+v", i.Spec.Rules)
+		}
+	}},
+	{"a queue names no rule that limits what is at work, and none that it names becomes such a one", func(r *rig) {
+		places := queue.Bound{Limit: 3, TTL: queue.Duration(time.Minute)}
+		r.limiter(ruleOf("g.places", leaky.AlgorithmConcurrency, places))
+		r.limiter(counting("g.r", 9))
+		r.limiter(ruleOf("other.places", leaky.AlgorithmConcurrency, places))
+		_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks("g.r", "g.places")), queue.AnyRevision)
+		r.refusesField("rules.1", err)
+		r.queue("g.q", "1/s", asks("g.r"))
+		before := r.ruleInfo("g.r")
+		_, err = r.e.PutRule(r.ctx, ruleOf("g.r", leaky.AlgorithmConcurrency, places), queue.AnyRevision)
+		r.refusesField("algorithm", err)
+		if i := r.ruleInfo("g.r"); !reflect.DeepEqual(i, before) {
+			r.Errorf("got %+v", i)
+		}
+		r.queue("g.q", "1/s", asks("other.places"))
+		r.putRule(ruleOf("g.r", leaky.AlgorithmConcurrency, places))
+	}},
+	{"the rules of a queue are a change of it, and go back with it as long as they are there", func(r *rig) {
+		r.limiter(counting("q.r", 9))
+		with := r.put(spec("q", "1/s", asks("q.r"))).Revision
+		if res := r.put(spec("q", "1/s", asks("q.r"))); res.Changed {
+			r.Errorf("the same rules: %+v", res)
+		}
+		if res := r.put(spec("q", "1/s")); !res.Changed || res.Revision <= with {
+			r.Errorf("no rules: %+v", res)
+		}
+		r.askedBy("q.r")
+		_, err := r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.check(err)
+		r.askedBy("q.r", "q")
+		r.queue("q", "1/s")
+		r.deleteRule("q.r")
+		_, err = r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.refusesField("rules.0", err)
+		if i := r.info("q"); i.Spec.Rules != nil {
+			r.Errorf("got %+v", i.Spec.Rules)
+		}
+		r.limiter(counting("q.r", 1))
+		_, err = r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
+		r.check(err)
+		r.askedBy("q.r", "q")
+	}},
+	{"a forced deletion of the last queue frees the rule, and a queue made again asks nothing", func(r *rig) {
+		r.limiter(counting("q.r", 1))
+		r.queue("q", "unlimited", asks("q.r"))
+		r.accept("q", "a")
+		r.delete("q")
+		r.askedBy("q.r")
+		r.deleteRule("q.r")
+		r.queue("q", "unlimited")
+		r.accept("q", "b", "c")
+	}},
+}
