@@ -285,3 +285,21 @@ func TestPassAsksTheOwnGroup(t *testing.T) {
 		}
 	})
 }
+
+// Who has appended to a queue knows the rules of its group, though the engine asks them, when the store goes away.
+func TestPassKnowsWhatNobodyAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(rule("mail.own", 2, func(r *queue.Rule) { r.Away = queue.AwayShare }))
+		s.queues["mail"] = []string{"mail.own"}
+		a, _, _ := begin(t, s)
+		if _, err := NewAppender(a, &taker{}).Append(t.Context(), []queue.Job{job("mail", "1", "acme")}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		s.fail(queue.ErrUnavailable)
+		answers, _ := a.Pass(t.Context(), []queue.Job{job("mail", "2", "acme"), job("mail", "3", "acme"), job("mail", "4", "acme")})
+		if !slices.Equal(outcomes(answers), []string{"accepted", "accepted", "limit_reached"}) {
+			t.Errorf("%+v", answers)
+		}
+	})
+}

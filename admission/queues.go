@@ -35,6 +35,9 @@ func (a *Admission) readQueue(ctx context.Context, name string) (names, error) {
 			n.others = append(n.others, rule)
 		}
 	}
+	for _, rule := range n.own { // nobody asks them here until the store is away, and then it is too late to read them
+		_, _ = a.rules.get(ctx, rule)
+	}
 	return n, nil
 }
 
