@@ -15,17 +15,26 @@ func limitReached(r *queue.Ruled, detail string) *Problem {
 	return &Problem{Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond), Detail: detail}
 }
 
-// limitedJob is that of a job, by the rule that asks to wait longest.
-func limitedJob(a *queue.Appended) *Problem {
-	name, wait, _ := queue.Limited(a.Rules)
-	var r queue.Ruled
+// limitedBy is what the rule said that refuses a job, of several the one that asks to wait longest; nil if none does.
+func limitedBy(a *queue.Appended) *queue.Ruled {
+	name, _, limited := queue.Limited(a.Rules)
 	for i := range a.Rules {
-		if a.Rules[i].Rule == name {
-			r = a.Rules[i]
+		if limited && a.Rules[i].Rule == name {
+			r := a.Rules[i]
+			return &r
 		}
 	}
-	r.RetryAfter = max(wait, a.RetryAfter)
-	return limitReached(&r, "the rule "+name+" refuses the job; retry_after_ms is when it would pass if nobody else takes any")
+	return nil
+}
+
+// limitedJob is that of a job.
+func limitedJob(a *queue.Appended) *Problem {
+	r := limitedBy(a)
+	if r == nil {
+		r = &queue.Ruled{}
+	}
+	r.RetryAfter = max(r.RetryAfter, a.RetryAfter)
+	return limitReached(r, "the rule "+r.Rule+" refuses the job; retry_after_ms is when it would pass if nobody else takes any")
 }
 
 // setLimits tells what the rules said that a job was asked by, but for those that only count.

@@ -30,7 +30,7 @@ type Problem struct {
 	State queue.State
 	// Revision is the present revision of what was not at the one expected; -1 leaves it out.
 	Revision int64
-	// Ruled is what the rule said that refuses, of limit_reached.
+	// Ruled is what the rule said that refuses, of limit_reached, and of overflow_full if a rule would have the job put aside.
 	Ruled *queue.Ruled
 	// Rule is one that cannot be asked, of rule_missing; Queues name some that ask it, of rule_in_use.
 	Rule   string

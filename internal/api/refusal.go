@@ -99,6 +99,9 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 			Reason: ReasonOverflowFull, RetryAfter: max(a.RetryAfter, time.Millisecond),
 			Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room is expected for you",
 		}
+		if p.Ruled = limitedBy(a); p.Ruled != nil {
+			p.Detail = "the rule " + p.Ruled.Rule + " would have the job wait, and as many of the queue's jobs are deferred as may be; retry_after_ms is when room is expected for you"
+		}
 	case queue.LaneFull:
 		p = &Problem{
 			Reason: ReasonLaneFull, Field: "lane", RetryAfter: max(a.RetryAfter, time.Millisecond),

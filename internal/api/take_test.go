@@ -179,6 +179,11 @@ func TestLimitReached(t *testing.T) {
 	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`+"\n", "Content-Type", "application/x-ndjson")
 	wantLine(t, decoded(t, a.text), "line", 1, "status", 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 1500, "reset_after_ms", 60000)
 
+	f.engine.limited.Outcome = queue.OverflowFull // a rule would have it put aside
+	f.do("POST", jobs, `{"payload":1,"id":"a"}`).want(t, 429, "reason", "overflow_full", "id", "a", "rule", "otp", "limit", 2, "retry_after_ms", 1500)
+	f.engine.limited.Rules = f.engine.limited.Rules[:2]
+	f.do("POST", jobs, `{"payload":1,"id":"a"}`).want(t, 429, "reason", "overflow_full", "id", "a", "rule", nil)
+
 	f.engine.limited = &queue.Appended{Outcome: queue.Accepted, State: queue.Waiting, Position: 1, Rules: []queue.Ruled{shadow, allowing}}
 	a = f.do("POST", jobs, `{"payload":1}`)
 	a.want(t, 202, "rule", nil)
