@@ -164,8 +164,8 @@ func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take)
 		if err == nil {
 			a.outages.end(rule)
 		}
-		if err == nil || ctx.Err() != nil || !isAway(err) {
-			if err != nil && ctx.Err() != nil {
+		if err == nil || queue.GaveUp(ctx) || !isAway(err) {
+			if err != nil && queue.GaveUp(ctx) {
 				a.rules.doubt(ctx, rule)
 			}
 			return taken, true, err
@@ -195,7 +195,7 @@ func (a *Admission) ask(ctx context.Context, rule string, takes []queue.Take) ([
 	if err == nil || isAway(err) {
 		a.o.Observer.Asked(rule, time.Since(start))
 	}
-	if err != nil && isAway(err) && ctx.Err() == nil { // else the caller has left
+	if err != nil && isAway(err) && !queue.GaveUp(ctx) {
 		a.o.Observer.Failed(rule, err)
 	}
 	return taken, err

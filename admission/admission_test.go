@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,27 @@ func TestWhoGivesUpIsNotAway(t *testing.T) {
 		}
 		if told := w.String(); told != "" || w.failed() > 0 {
 			t.Errorf("%d failed, %s", w.failed(), told)
+		}
+	})
+}
+
+// overdue is a context whose deadline has come, and which has not noticed yet.
+type overdue struct{ context.Context }
+
+func (overdue) Deadline() (time.Time, bool) { return time.Now(), true }
+
+// A line that is cut by the caller's deadline, a moment before his context ends, says nothing of the store.
+func TestWhoseDeadlineHasComeIsNotAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("a.open", queue.AwayOpen, 3))
+		a, w, _ := begin(t, s)
+		passes(t, a, "a.open", "k", 1)
+		s.fail(queue.ErrOutcomeUnknown)
+		if _, err := a.Take(overdue{t.Context()}, "a.open", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrOutcomeUnknown) {
+			t.Errorf("it was decided for him: %v", err)
+		}
+		if a.outages.on("a.open") || w.failed() > 0 {
+			t.Error("the store is taken to be away")
 		}
 	})
 }

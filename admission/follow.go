@@ -77,6 +77,11 @@ func (f *followed[T]) get(ctx context.Context, name string) (value T, err error)
 		f.mu.Unlock()
 		return value, err
 	}
+	if err := f.outages.silent(name); err != nil && !e.has && e.look == nil {
+		delete(f.known, name)
+		f.mu.Unlock()
+		return value, err
+	}
 	look := f.begin(ctx, name, e)
 	f.mu.Unlock()
 	select {

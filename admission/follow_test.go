@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,38 @@ import (
 
 	"github.com/penstock/penstock/queue"
 )
+
+// What was never seen is refused at once while its store is known to be away, and read again when that is back.
+func TestTheUnseenWaitsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("unseen", queue.AwayOpen, 1))
+		s.queues["unseen"] = nil
+		a, _, _ := begin(t, s)
+		p := NewAppender(a, &taker{})
+		s.mute(true)
+		begun := time.Now()
+		for range 20 {
+			if _, err := a.Take(t.Context(), "unseen", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrOutcomeUnknown) {
+				t.Errorf("%v", err)
+			}
+			answers, err := p.Append(t.Context(), []queue.Job{job("unseen", "1", "")})
+			if err != nil || answers[0].Outcome != queue.Failed {
+				t.Errorf("%+v, %v", answers, err)
+			}
+		}
+		if took := time.Since(begun); took > 2*patience {
+			t.Errorf("40 that came one after the other waited %v", took)
+		}
+		s.mute(false)
+		time.Sleep(probeEvery + patience)
+		if n := passes(t, a, "unseen", "k", 2); n != 1 {
+			t.Errorf("%d passed once it is back", n)
+		}
+		if answers, err := p.Append(t.Context(), []queue.Job{job("unseen", "1", "")}); err != nil || answers[0].Outcome != queue.Accepted {
+			t.Errorf("%+v, %v", answers, err)
+		}
+	})
+}
 
 // A store that does not answer keeps all who ask for what was never seen for one look, not each for one more than the one before.
 func TestThoseWhoWaitForOneLookGoByIt(t *testing.T) {

@@ -83,6 +83,20 @@ func (o *outages) decides(rule string) bool {
 	return time.Since(out.tried) >= unprobed
 }
 
+// silent returns the error of a store that does not answer, and is asked by somebody else whether it does again; nil of any other. One that is full
+// can be read.
+func (o *outages) silent(name string) error {
+	if o.count.Load() == 0 {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if out := o.groups[queue.Group(name)]; out != nil && out.probe != nil && time.Since(out.tried) < unprobed {
+		return out.err
+	}
+	return nil
+}
+
 // begin notes that the group of a name is away. probe asks for it again. Of a full store it would learn nothing, as that answers all
 // that writes nothing: some of those who ask find out.
 func (o *outages) begin(name string, err error, probe func(context.Context) error) {

@@ -199,7 +199,7 @@ func (e *entrance) judge(i int) course {
 func (e *entrance) failed(i int) course {
 	err, name := e.answers[i].Err, e.jobs[i].Queue
 	switch {
-	case e.ctx.Err() != nil: // it was not the engine that gave up
+	case queue.GaveUp(e.ctx): // it was not the engine that gave up
 		return decided
 	case errors.Is(err, queue.ErrOutcomeUnknown):
 		e.a.away(name, err)

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors that engines return, wrapped with the identifier they concern.
@@ -42,6 +44,13 @@ var (
 	// ErrClosed: the engine was closed.
 	ErrClosed = errors.New("the engine is closed")
 )
+
+// GaveUp reports whether it is the caller who has given up, when an engine did not answer him: a connection notices his deadline a moment
+// before ctx does.
+func GaveUp(ctx context.Context) bool {
+	deadline, has := ctx.Deadline()
+	return ctx.Err() != nil || has && !time.Now().Before(deadline)
+}
 
 // FieldError is an input that cannot be used: the field, the value as far as it
 // can be shown, and what would be right.
