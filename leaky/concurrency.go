@@ -2,7 +2,6 @@ package leaky
 
 import (
 	"encoding/binary"
-	"maps"
 	"slices"
 	"time"
 )
@@ -40,37 +39,41 @@ func (c Concurrency) Limit() int64 { return c.Max }
 
 // Fresh implements Limiter.
 func (c Concurrency) Fresh() Tally {
-	return &held{rule: c, ttl: Instant(c.TTL.Microseconds()), names: map[string]int32{}, places: make([]place, 1)}
+	return &held{rule: c, ttl: Instant(c.TTL.Microseconds()), heads: make([]int32, 1), places: make([]place, 1)}
 }
 
 // held is who holds places, in a list by when they end: that of the first follows place 0, that of the last comes
-// before it.
+// before it. They are found by the hashes of their names: a place is in the chain of its hash.
 type held struct {
 	rule   Concurrency
 	ttl    Instant
-	names  map[string]int32
+	heads  []int32 // of the chains, as many as a power of two
 	places []place
+	n      int   // how many hold one
 	free   int32 // a place that is in no list, 0 if there is none; it is followed by another
 	sum    int64 // of their costs
 }
 
 type place struct {
 	name       string
+	hash       uint64
 	until      Instant
 	cost       int64
 	prev, next int32
+	chain      int32 // the next of its chain
 }
 
 func (t *held) Take(now Instant, a Ask) Decision {
 	t.settle(now)
-	i, cost := t.names[a.Lease], a.cost()
+	i, hash := t.find(a.Lease)
+	cost := a.cost()
 	if !validLease(a.Lease) {
 		cost = never
 	}
 	d := t.decide(now, cost, i)
 	if d.Allowed {
 		if i == 0 {
-			i = t.make(a.Lease, cost)
+			i = t.make(a.Lease, hash, cost)
 		} else {
 			t.unlink(i)
 		}
@@ -80,11 +83,14 @@ func (t *held) Take(now Instant, a Ask) Decision {
 }
 
 // Peek without a name asks for a place under a new one.
-func (t *held) Peek(now Instant, a Ask) Decision { return t.decide(now, a.cost(), t.names[a.Lease]) }
+func (t *held) Peek(now Instant, a Ask) Decision {
+	i, _ := t.find(a.Lease)
+	return t.decide(now, a.cost(), i)
+}
 
 func (t *held) Refund(now Instant, a Ask) Decision {
 	t.settle(now)
-	if i := t.names[a.Lease]; i != 0 {
+	if i, _ := t.find(a.Lease); i != 0 {
 		t.drop(i)
 	}
 	return t.Peek(now, Ask{})
@@ -156,7 +162,7 @@ func (t *held) settle(now Instant) {
 }
 
 // make makes a place that is in no list yet.
-func (t *held) make(name string, cost int64) int32 {
+func (t *held) make(name string, hash uint64, cost int64) int32 {
 	i := t.free
 	if i == 0 {
 		i = int32(len(t.places))
@@ -164,8 +170,8 @@ func (t *held) make(name string, cost int64) int32 {
 	} else {
 		t.free = t.places[i].next
 	}
-	t.places[i] = place{name: name, cost: cost}
-	t.names[name] = i
+	t.places[i] = place{name: name, hash: hash, cost: cost}
+	t.enter(i)
 	t.sum += cost
 	return i
 }
@@ -187,19 +193,19 @@ func (t *held) unlink(i int32) {
 func (t *held) drop(i int32) {
 	t.unlink(i)
 	t.sum -= t.places[i].cost
-	delete(t.names, t.places[i].name)
+	t.leave(i)
 	t.places[i] = place{next: t.free}
 	t.free = i
 }
 
 func (t *held) Clone() Tally {
 	c := *t
-	c.names, c.places = maps.Clone(t.names), slices.Clone(t.places)
+	c.heads, c.places = slices.Clone(t.heads), slices.Clone(t.places)
 	return &c
 }
 
 func (t *held) AppendBinary(b []byte) ([]byte, error) {
-	b = binary.AppendVarint(append(b, stateConcurrency), int64(len(t.names)))
+	b = binary.AppendVarint(append(b, stateConcurrency), int64(t.n))
 	before := Instant(0)
 	for i := t.places[0].next; i != 0; i = t.places[i].next {
 		p := &t.places[i]
@@ -224,11 +230,12 @@ func (c Concurrency) Restore(b []byte) (Tally, error) {
 		} else {
 			until += Instant(r.number(0, 1<<53-int64(until)))
 		}
-		if r.bad || t.names[name] != 0 {
+		at, hash := t.find(name)
+		if r.bad || at != 0 {
 			r.bad = true
 			break
 		}
-		t.link(t.make(name, cost), until)
+		t.link(t.make(name, hash, cost), until)
 	}
 	return r.end(c, t)
 }

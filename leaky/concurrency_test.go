@@ -20,8 +20,8 @@ func TestPlacesAreUsedAgain(t *testing.T) {
 			tally.Refund(now, Ask{Lease: strconv.Itoa(i - 4)})
 		}
 	}
-	if n := len(tally.places); n > 21 || len(tally.names) > 20 {
-		t.Errorf("%d places, %d names", n, len(tally.names))
+	if n := len(tally.places); n > 21 || tally.n > 20 {
+		t.Errorf("%d places, %d names", n, tally.n)
 	}
 }
 
