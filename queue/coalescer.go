@@ -17,11 +17,11 @@ const (
 // Coalescer lets concurrent callers share round trips, as a database's group
 // commit does: the first calls fly at once, and those that arrive while all
 // lanes are taken travel together in the next flight. There is no timer: a lone
-// caller waits for nobody, and flies himself. With two lanes the engine works on
-// one flight while the callers prepare the other.
+// caller waits for nobody, and flies himself if his context never ends. With two
+// lanes the engine works on one flight while the callers prepare the other.
 //
-// A flight of several callers has a context of its own, so that one who gives up
-// does not touch the others. Items of one call stay in order, over flights too: a call's
+// A flight has a context of its own, so that a caller who gives up does not
+// touch the others. Items of one call stay in order, over flights too: a call's
 // next items board when its last have landed.
 type Coalescer[Q, A any] struct {
 	send    func(context.Context, []Q) ([]A, error)
@@ -84,11 +84,12 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 		c.flying++
 		c.flights.Add(1)
 	}
-	alone := free && len(c.pending) == 1
+	// One who may give up has to be answered at once when he does, whatever keeps the flight.
+	alone := free && len(c.pending) == 1 && ctx.Done() == nil
 	c.mu.Unlock()
 	switch {
 	case alone:
-		c.flyAlone(ctx)
+		c.flyAlone()
 	case free:
 		go c.fly()
 	}
@@ -132,11 +133,10 @@ type seat[Q, A any] struct {
 	from, to int
 }
 
-// flyAlone is the flight of a caller with whom nobody travels, on his own
-// goroutine: to change to another and back costs as much as an engine's work on
-// him. His context is the flight's. Those who came meanwhile fly on.
-func (c *Coalescer[Q, A]) flyAlone(ctx context.Context) {
-	if !c.flight(ctx) {
+// flyAlone is the flight of a caller with whom nobody travels and who cannot give up, on his own goroutine: to change to another
+// and back costs as much as an engine's work on him. Those who came meanwhile fly on.
+func (c *Coalescer[Q, A]) flyAlone() {
+	if !c.flight() {
 		c.flights.Done()
 		return
 	}
@@ -156,7 +156,7 @@ func (c *Coalescer[Q, A]) flyAlone(ctx context.Context) {
 // fly runs flights until nobody waits.
 func (c *Coalescer[Q, A]) fly() {
 	defer c.flights.Done()
-	for c.flight(c.base) {
+	for c.flight() {
 		// Those who were just answered often come straight back: let them run, so
 		// that they travel together and not one ahead of the others.
 		runtime.Gosched()
@@ -164,7 +164,7 @@ func (c *Coalescer[Q, A]) fly() {
 }
 
 // flight runs one flight; it returns false if nobody waits, and the lane is free.
-func (c *Coalescer[Q, A]) flight(ctx context.Context) bool {
+func (c *Coalescer[Q, A]) flight() bool {
 	items, seats := c.board()
 	if len(items) == 0 {
 		return false
@@ -173,10 +173,9 @@ func (c *Coalescer[Q, A]) flight(ctx context.Context) bool {
 		c.land(seats, nil, ErrClosed)
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	defer context.AfterFunc(c.base, cancel)() // Close ends a caller's own flight, too
+	ctx, cancel := context.WithTimeout(c.base, c.timeout)
 	answers, err := c.send(ctx, items)
+	cancel()
 	if err == nil && len(answers) != len(items) {
 		err = fmt.Errorf("%w: %d answers to %d items", ErrCorrupt, len(answers), len(items))
 	}
