@@ -22,6 +22,7 @@ type Rules struct {
 	decisions, failed, errors, away, missing *prometheus.CounterVec
 	latency                                  *prometheus.HistogramVec
 	rules                                    *slots
+	gone                                     *slots // rules that are missing: who asks for one by name, or deletes it, does not end what is counted of it
 }
 
 var _ admission.Observer = (*Rules)(nil)
@@ -49,6 +50,7 @@ func NewRules(reg prometheus.Registerer, maxRules int) (*Rules, error) {
 		}, []string{"rule", "by"}),
 	}
 	m.rules = newSlots(maxRules, kind{m.decisions.MetricVec, "allowed"}, kind{m.decisions.MetricVec, "refused"}, kind{m.decisions.MetricVec, "shadowed"})
+	m.gone = newSlots(maxRules)
 	return m, register(reg, m.decisions, m.failed, m.errors, m.away, m.missing, m.latency)
 }
 
@@ -91,7 +93,7 @@ func (m *Rules) Answered(rule string, takes []queue.Take, answers []queue.Taken,
 		m.rules.addKnown(rule, m.failed, failedTake(err), float64(len(takes)))
 		return
 	}
-	m.rules.age(time.Now())
+	m.age()
 	for i := range answers {
 		a := &answers[i]
 		switch {
@@ -117,7 +119,16 @@ func (m *Rules) Away(rule, policy string, allowed, refused int) {
 }
 
 // Missing implements admission.Observer. Which queue it was penstock_refused_total and the log say.
-func (m *Rules) Missing(_, rule string) { m.rules.add(rule, m.missing, "", 1) }
+func (m *Rules) Missing(_, rule string) {
+	m.age()
+	m.gone.add(rule, m.missing, "", 1)
+}
+
+func (m *Rules) age() {
+	now := time.Now()
+	m.rules.age(now)
+	m.gone.age(now)
+}
 
 func failedTake(err error) string {
 	var field *queue.FieldError
@@ -172,7 +183,7 @@ func (m *Rules) judged(answers []queue.Appended, took time.Duration) {
 		}
 	}
 	if asked != nil {
-		m.rules.age(time.Now())
+		m.age()
 	}
 }
 

@@ -170,6 +170,38 @@ penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
 	gone(t, reg, "r0")
 }
 
+// The jobs that lack a rule are all counted, whoever asks for it meanwhile, and learns that it is not there: an alert goes by them.
+func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	rules, err := metrics.NewRules(reg, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := rules.Over(embedded(t))
+	a := admission.New(e, admission.Options{Observer: rules})
+	putRule(t, e, `{"name":"tenants","algorithm":"gap","period":"1h"}`)
+	putQueue(t, e, `{"name":"mail","rate":"14/s","rules":["tenants"]}`)
+	in := admission.NewAppender(a, e)
+	if _, err := in.Append(t.Context(), []queue.Job{job("mail", "0", `{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DeleteRule(t.Context(), "tenants", queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 { // the first is asked by what was read before
+		got, err := in.Append(t.Context(), []queue.Job{job("mail", fmt.Sprint("more", i), `{}`)})
+		if err != nil || !errors.As(got[0].Err, new(*queue.MissingRule)) {
+			t.Fatalf("%+v: %v", got, err)
+		}
+		take(t, a, "tenants", queue.Take{})
+	}
+	compare(t, reg, `
+# HELP penstock_rule_missing_total Jobs that were not taken because their queue names a rule of another group that is gone, or cannot be asked by jobs.
+# TYPE penstock_rule_missing_total counter
+penstock_rule_missing_total{rule="tenants"} 3
+`, "penstock_rule_missing_total")
+}
+
 // timed is how often each rule was timed, by whom.
 func timed(t *testing.T, reg prometheus.Gatherer) map[string]uint64 {
 	t.Helper()
