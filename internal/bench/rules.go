@@ -50,7 +50,10 @@ var nextKey atomic.Int64
 
 func ruleKey() string { return fmt.Sprintf("user-%06d@example.com", nextKey.Add(1)%ruleKeys) }
 
-func takeOne(ctx context.Context, r queue.Rules) error { return takeMany(ctx, r, 1) }
+// takeOne is of a caller who does not give up: the peer and the floor heed no cancellation either.
+func takeOne(ctx context.Context, r queue.Rules) error {
+	return takeMany(context.WithoutCancel(ctx), r, 1)
+}
 
 func takeMany(ctx context.Context, r queue.Rules, n int) error {
 	takes := make([]queue.Take, n)
