@@ -1,5 +1,6 @@
 // Package law judges a trace of starts by the window law: whether any window,
 // of any width and at any place, holds more starts than a queue's rate allows.
+// A quota has a law of its own, and so has the admission by a rule.
 //
 // It promises to look at every window: half-open, of every real width, from
 // every instant. It is exact (the rate is a fraction, instants are integer

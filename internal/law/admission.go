@@ -1,0 +1,96 @@
+package law
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Admission is the law of a rule, under one key: in any span of time, its first and last instant with it, at most so much
+// is let through as Allowed says. It holds whatever was taken before; what was given back must not be among what is judged.
+type Admission struct {
+	By leaky.Limiter
+	// Delta is by how much the clock by which it was decided may run apart from the one that saw it, in the longest
+	// span: at least the microsecond to which the former counts. Fix it before the run that it judges.
+	Delta time.Duration
+}
+
+// Passed is something that was let through: at some instant from when it was asked to when that was answered, nobody
+// knows which.
+type Passed struct {
+	Asked, Answered time.Duration // on any one clock
+	Cost            int64         // 0 means 1
+}
+
+// AdmissionVerdict is what Judge of an Admission found.
+type AdmissionVerdict struct {
+	Held bool
+	// Worst is the span that comes nearest to breaking the law, or breaks it most; zero if nothing is known to lie in one.
+	Worst Window
+}
+
+// Allowed returns how much passes at most from an instant to one that is w later, both with it, or -1 for no limit.
+func (a Admission) Allowed(w time.Duration) int64 {
+	if w < 0 {
+		return 0
+	}
+	w += a.Delta
+	switch l := a.By.(type) {
+	case leaky.Meter:
+		return Law{Rate: l.Rate, Burst: l.Burst}.allowedThrough(w)
+	case leaky.TokenBucket:
+		return Admission{By: l.Meter()}.Allowed(w)
+	case leaky.Gap:
+		return Admission{By: l.Meter()}.Allowed(w)
+	case leaky.SlidingLog:
+		return times(l.Max, w/l.Period+1)
+	case leaky.FixedWindow:
+		return times(l.Max, touched(w, l.Period))
+	case leaky.SlidingCounter: // it lets no more through in a window than one that forgets what came before
+		return times(l.Max, touched(w, l.Period))
+	case leaky.Concurrency:
+		return -1 // it bounds what is held, and not what comes
+	}
+	panic(fmt.Sprintf("law: no law of %T", a.By)) // a new limiter must not pass for one without a limit
+}
+
+// touched is how many windows of a period a span of w is in at most.
+func touched(w, period time.Duration) time.Duration {
+	return (w+period-1)/period + 1
+}
+
+func times(limit int64, n time.Duration) int64 {
+	product, _ := mulDiv(uint64(limit), uint64(n), 1)
+	return product
+}
+
+// Judge looks at every span from when something was asked to when something was answered. What was asked and answered
+// within it was let through in it, whenever that was. So it accuses nobody wrongly, however late the answers were seen; and
+// the nearer they were seen, the less it misses. The order does not matter. It takes time by the square of their number.
+func (a Admission) Judge(passed []Passed) AdmissionVerdict {
+	v := AdmissionVerdict{Held: true}
+	if a.Allowed(0) < 0 {
+		return v
+	}
+	sorted := slices.Clone(passed)
+	slices.SortFunc(sorted, func(x, y Passed) int { return cmp.Compare(x.Answered, y.Answered) })
+	worst := int64(-1 << 62)
+	for i := range sorted {
+		from, sum := sorted[i].Asked, int64(0)
+		for _, p := range sorted {
+			if p.Asked < from {
+				continue
+			}
+			sum += max(p.Cost, 1)
+			if allowed := a.Allowed(p.Answered - from); sum-allowed > worst {
+				worst = sum - allowed
+				v.Worst = Window{From: from, Width: p.Answered - from + 1, Starts: sum, Allowed: allowed}
+			}
+		}
+	}
+	v.Held = worst <= 0
+	return v
+}
