@@ -37,9 +37,11 @@ type ask struct {
 }
 
 const (
-	askBytes  = 2 // of an ask; and of each key
-	keyBytes  = 2 + 1
+	askBytes  = 2
 	unaskable = "!"
+
+	// askSize is what an ask counts for in a flight, whatever its key's length: the server works on each, so a call brings but about 2,000.
+	askSize = queue.FlightBytes / 2000
 )
 
 // asksOf is what a job asks, as far as it is known here.
@@ -64,13 +66,8 @@ func (e *Engine) asksOf(j *queue.Job) asked {
 	return a
 }
 
-// size is what a job's asks add to its flight, at most.
-func (a *asked) size() (n int) {
-	for i := range a.asks {
-		n += askBytes + keyBytes + len(a.asks[i].key)
-	}
-	return n
-}
+// size is what a job's asks add to its flight.
+func (a *asked) size() int { return len(a.asks) * askSize }
 
 // keysArg is the keys of a call, each once.
 type keysArg struct {

@@ -2,7 +2,10 @@ package redisq_test
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"runtime"
+	"strconv"
 	"testing"
 	"time"
 
@@ -265,5 +268,42 @@ func TestAppendLosesItsAnswerWhileRulesChange(t *testing.T) {
 	}
 	if a, err := v.e.Take(v.ctx, "mail.user", []queue.Take{{Op: queue.TakePeek, Key: "ann"}}); err != nil || a[0].Remaining != 1 {
 		t.Errorf("%+v, %v: want 2 of 4 taken, and 1 left behind a third", a, err)
+	}
+}
+
+// However many rules jobs ask, no call holds up the server for long: what asks much goes in more of them.
+func TestAFlightAsksSoMuch(t *testing.T) {
+	c := redistest.New(t, redistest.Options{}).Client()
+	v := open(t, c, redisq.Options{Init: true, Partitions: 1})
+	var rules []string
+	for i := range 2 * queue.MaxSpecRules {
+		v.rule(windowRule(fmt.Sprint("mail.r", i), 1000, ""))
+		rules = append(rules, fmt.Sprint("mail.r", i))
+	}
+	v.put("mail", leaky.Unlimited, func(s *queue.Spec) { s.Rules = rules[:queue.MaxSpecRules] })
+	v.put("mail.otp", leaky.Unlimited, func(s *queue.Spec) { s.Rules, s.Capacity = rules[queue.MaxSpecRules:], 10_000 })
+	n := 0
+	bring := func(count int) {
+		t.Helper()
+		jobs := make([]queue.Job, count)
+		for i := range jobs {
+			n++
+			jobs[i] = jobTo("mail.otp", n, fmt.Sprint(n))
+		}
+		for _, a := range v.append(jobs...) {
+			if a.Outcome != queue.Accepted || len(a.Rules) != len(rules) {
+				t.Fatalf("%+v", a)
+			}
+		}
+	}
+	bring(1) // now the rules are known
+	if err := c.ConfigResetStat(v.ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	bring(queue.FlightItems)
+	stats := c.Info(v.ctx, "commandstats").Val()
+	calls, err := strconv.Atoi(regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats)[1])
+	if err != nil || calls < 4 {
+		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", queue.FlightItems, len(rules), calls)
 	}
 }
