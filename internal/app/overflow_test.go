@@ -55,7 +55,7 @@ func newPlantSeen(t *testing.T, spec string, through func(drain.Handler) drain.H
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
 	process := func() (queue.Engine, *deferred.Stream, *prometheus.Registry) {
-		engine, err := store.Open(t.Context(), store.Options{RedisURL: p.redis.URL(), Init: true, Partitions: 4})
+		engine, err := store.Open(t.Context(), store.Options{RedisURL: p.redis.URL(), Init: true, Partitions: 4, Patience: redistest.Patience})
 		if err != nil {
 			t.Fatal(err)
 		}

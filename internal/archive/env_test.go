@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
@@ -39,7 +40,7 @@ func embedded(t testing.TB, path string, clock *queuetest.Clock) *boltq.Engine {
 
 func onRedis(t testing.TB, client redis.UniversalClient, prefix string, partitions int, clock *queuetest.Clock) *redisq.Engine {
 	t.Helper()
-	e, err := redisq.Open(t.Context(), client, redisq.Options{Init: true, Partitions: partitions, Prefix: prefix, Now: clock.Now})
+	e, err := redisq.Open(t.Context(), client, redisq.Options{Init: true, Partitions: partitions, Prefix: prefix, Patience: redistest.Patience, Now: clock.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

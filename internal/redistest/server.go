@@ -147,6 +147,9 @@ func (s *Server) URL() string {
 // Dir is where it keeps its files. Close removes it.
 func (s *Server) Dir() string { return s.dir }
 
+// Patience is how long a test waits for an answer that it does not judge by the time it took: the machine may be busy.
+const Patience = 30 * time.Second
+
 // Client returns a new client, which Close closes. It never sends a command twice, and heeds a context's deadline
 // while it waits for a reply.
 func (s *Server) Client() *redis.Client {
@@ -155,6 +158,8 @@ func (s *Server) Client() *redis.Client {
 		Password:                 s.password,
 		MaxRetries:               -1,
 		ContextTimeoutEnabled:    true,
+		ReadTimeout:              Patience,
+		WriteTimeout:             Patience,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	s.clients.add(c)

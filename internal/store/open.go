@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -31,6 +32,8 @@ type Options struct {
 	Partitions int
 	// Prefix of its keys; empty is redisq's default.
 	Prefix string
+	// Patience is how long a call waits for Redis; 0 is redisq's default.
+	Patience time.Duration
 	// Hook sees every command to Redis; nil is none.
 	Hook redis.Hook
 
@@ -74,6 +77,7 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
+	options.ReadTimeout, options.WriteTimeout = max(options.ReadTimeout, o.Patience), max(options.WriteTimeout, o.Patience)
 	client := redis.NewUniversalClient(options)
 	if o.Hook != nil {
 		client.AddHook(o.Hook)
@@ -81,7 +85,7 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	if o.Partitions == 0 {
 		o.Partitions = partitionsOf(ctx, client, cmp.Or(o.Prefix, redisq.DefaultPrefix))
 	}
-	engine, err := redisq.Open(ctx, client, redisq.Options{Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Logger: o.Logger})
+	engine, err := redisq.Open(ctx, client, redisq.Options{Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, Logger: o.Logger})
 	if err != nil {
 		_ = client.Close() // the error that matters is the other
 		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))

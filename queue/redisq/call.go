@@ -18,7 +18,7 @@ func (e *Engine) run(ctx context.Context, s *redis.Script, partition int, args .
 	if e.closing.Err() != nil {
 		return nil, queue.ErrClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience/tries)
 	defer cancel()
 	v, err := s.Run(ctx, e.client, []string{e.keys[partition]}, args...).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -87,7 +87,7 @@ func (e *Engine) runOnce(ctx context.Context, s *redis.Script, partition int, ar
 	if e.closing.Err() != nil {
 		return nil, queue.ErrClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, flightTimeout) // all of its time: there is no other try
+	ctx, cancel := context.WithTimeout(ctx, e.patience) // all of its time: there is no other try
 	defer cancel()
 	client, keys := sendingOnce{e.client}, []string{e.keys[partition]}
 	c := s.EvalSha(ctx, client, keys, args...)

@@ -23,8 +23,12 @@ type env struct {
 	n   uint64 // the last request number
 }
 
+// open is patient unless told otherwise: most tests are not about a Redis that is late, and the machine may be busy.
 func open(t testing.TB, c redis.UniversalClient, o redisq.Options) *env {
 	t.Helper()
+	if o.Patience == 0 {
+		o.Patience = redistest.Patience
+	}
 	e, err := redisq.Open(context.Background(), c, o)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +51,7 @@ func proxied(t *testing.T, cluster bool) (*env, *faultproxy.Proxy) {
 		proxy = faultproxy.New(t, s.Addr())
 		client = redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
 	}
-	v := open(t, client, redisq.Options{Init: true})
+	v := open(t, client, redisq.Options{Init: true, Patience: redisq.DefaultPatience})
 	t.Cleanup(func() { _ = client.Close() })
 	return v, proxy
 }

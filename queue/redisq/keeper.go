@@ -245,7 +245,7 @@ func (e *Engine) keepIDs(ctx context.Context, s *redis.Script, name string, ids 
 // keep calls a script that would do more if it were carried out twice: it knows the call
 // again by its name.
 func (e *Engine) keep(ctx context.Context, s *redis.Script, name string, args ...any) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	return e.repeat(ctx, s, e.Partition(name), append([]any{e.instant(), randomID(), name}, args...)...)
 }

@@ -3,12 +3,17 @@ package redisq_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/penstock/penstock/internal/faultproxy"
+	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
 )
 
 // What can happen to a script between a client and Redis. The outcome must be
@@ -114,7 +119,7 @@ func TestUnreachable(t *testing.T) {
 	if !errors.Is(err, queue.ErrUnavailable) && !errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Errorf("append: %v", err)
 	}
-	if took := time.Since(started); took > 2*flightTimeout {
+	if took := time.Since(started); took > 2*redisq.DefaultPatience {
 		t.Errorf("took %v to say so", took)
 	}
 	if err := v.e.Check(v.ctx); !errors.Is(err, queue.ErrUnavailable) {
@@ -126,4 +131,23 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-const flightTimeout = 3 * time.Second // as in redisq.go
+// Who has the patience gets an answer that comes late.
+func TestPatience(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	proxy := faultproxy.New(t, s.Addr())
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience})
+	t.Cleanup(func() { _ = client.Close() })
+	v := open(t, client, redisq.Options{Init: true, Partitions: 1})
+	v.put("email", leaky.Unlimited, nil)
+	v.append(job("email", 1))
+	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("client-under-test"), Do: faultproxy.DelayReply, By: redisq.DefaultPatience / 2, Times: 1})
+	if r := v.reserve("email"); len(r.Jobs) != 1 { // is tried once
+		t.Errorf("%d jobs", len(r.Jobs))
+	}
+	if err := held.Await(v.ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := redisq.Open(v.ctx, client, redisq.Options{Patience: -1}); err == nil || !strings.Contains(err.Error(), "patience -1ns") {
+		t.Errorf("a negative patience: %v", err)
+	}
+}

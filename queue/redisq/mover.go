@@ -135,7 +135,7 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue
 	for i := range jobs {
 		args = appendMoved(args, &jobs[i])
 	}
-	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	v, err := e.repeat(ctx, importJobsScript, e.Partition(name), args...)
 	if err != nil {

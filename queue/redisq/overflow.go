@@ -49,7 +49,7 @@ func (e *Engine) withdraw(ctx context.Context, partition int, w []queue.Ticketed
 	for _, t := range w {
 		args = append(args, t.Queue, t.ID, string(t.Ticket))
 	}
-	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	v, err := e.repeat(ctx, withdrawScript, partition, args...)
 	if err != nil {
@@ -74,7 +74,7 @@ func (e *Engine) Announce(ctx context.Context, name string) error {
 	if queue.ValidateName(name) != nil {
 		return unknown(name)
 	}
-	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	v, err := e.repeat(ctx, announceScript, e.Partition(name), e.instant(), name)
 	if err == nil && v == int64(0) {
@@ -113,7 +113,7 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	if queue.ValidateID(id) != nil {
 		return queue.StateNone, unknownJob(name, id)
 	}
-	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	v, err := e.repeat(ctx, cancelScript, e.Partition(name), e.instant(), name, id)
 	if err != nil {

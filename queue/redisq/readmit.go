@@ -21,7 +21,7 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Rea
 	if err != nil {
 		return queue.Readmitted{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	v, err := e.repeat(ctx, readmitScript, e.Partition(r.Queue), args...)
 	if err != nil {

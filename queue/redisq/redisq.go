@@ -35,10 +35,10 @@ import (
 const (
 	DefaultPartitions = 16
 	DefaultPrefix     = "ps"
+	DefaultPatience   = 3 * time.Second
 
-	// attemptTimeout bounds one try of a flight, flightTimeout all of them.
-	attemptTimeout = time.Second
-	flightTimeout  = 3 * time.Second
+	// tries is how many a call has time for if none is answered.
+	tries = 3
 
 	// lanes is how many flights a partition may have under way.
 	lanes = 2
@@ -53,6 +53,9 @@ type Options struct {
 	// Prefix begins every key; "ps".
 	Prefix string
 	Logger *slog.Logger // discards
+	// Patience is how long a call waits for Redis in all, a third of it for each try; 3 s. More is for a slow link, and then the
+	// client's ReadTimeout, 3 s unless it is set, must leave time for a try too.
+	Patience time.Duration
 	// Now replaces the server's clock, for simulation and tests.
 	Now func() leaky.Instant
 }
@@ -62,6 +65,7 @@ type Engine struct {
 	client     redis.UniversalClient
 	log        *slog.Logger
 	now        func() leaky.Instant
+	patience   time.Duration
 	prefix     string
 	store      string   // its id, as it was at Open
 	keys       []string // of the partitions' hashes
@@ -102,27 +106,33 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 	if !validPrefix(o.Prefix) {
 		return nil, fmt.Errorf("prefix %s: must be 1 to 16 of a-z 0-9 _ -", queue.Shorten(o.Prefix, 40))
 	}
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Patience < 0 {
+		return nil, fmt.Errorf("patience %v: must not be negative", o.Patience)
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	e := &Engine{client: client, log: o.Logger, now: o.Now, prefix: o.Prefix}
+	e := &Engine{client: client, log: o.Logger, now: o.Now, patience: o.Patience, prefix: o.Prefix}
 	_, _ = rand.Read(e.stampSeed[:])
 	e.closing, e.close = context.WithCancel(context.Background())
 	for p := range o.Partitions {
 		e.keys = append(e.keys, fmt.Sprintf("%s{%d}", o.Prefix, p))
-		e.appends = append(e.appends, queue.NewCoalescer(lanes, flightTimeout, appendItem.size,
+		e.appends = append(e.appends, queue.NewCoalescer(lanes, o.Patience, appendItem.size,
 			func(ctx context.Context, items []appendItem) ([]queue.Appended, error) {
 				return e.sendAppend(ctx, p, items)
 			},
 			func(i appendItem, err error) queue.Appended {
 				return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 			}))
-		e.settles = append(e.settles, queue.NewCoalescer(lanes, flightTimeout, func(s queue.Settlement) int { return 64 + len(s.Reason) },
+		e.settles = append(e.settles, queue.NewCoalescer(lanes, o.Patience, func(s queue.Settlement) int { return 64 + len(s.Reason) },
 			func(ctx context.Context, s []queue.Settlement) ([]queue.Settled, error) {
 				return e.sendSettle(ctx, p, s)
 			},
 			func(_ queue.Settlement, err error) queue.Settled { return queue.Settled{Err: err} }))
-		e.takes = append(e.takes, queue.NewCoalescer(lanes, flightTimeout, takeItem.size,
+		e.takes = append(e.takes, queue.NewCoalescer(lanes, o.Patience, takeItem.size,
 			func(ctx context.Context, items []takeItem) ([]queue.Taken, error) {
 				return e.sendTake(ctx, p, items)
 			},

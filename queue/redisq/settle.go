@@ -102,7 +102,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 			for _, l := range p.items[from:to] {
 				args = append(args, l.Queue, l.ID, packFence(l.Fence))
 			}
-			ctx, cancel := context.WithTimeout(ctx, flightTimeout)
+			ctx, cancel := context.WithTimeout(ctx, e.patience)
 			v, err := e.repeat(ctx, extendScript, p.partition, args...)
 			cancel()
 			if err != nil {
