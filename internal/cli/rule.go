@@ -193,7 +193,11 @@ func (c *ruleRmCmd) Run(r *run) error {
 	err = api.DeleteRule(r.ctx, c.Name, rule.Revision, c.Force)
 	var refused *client.Problem
 	if errors.As(err, &refused) && refused.Reason == reasonAsked {
-		return &ended{ExitRefused, fmt.Errorf("rule %s is asked by %s and was left alone%s", c.Name, some(refused.Queues), wayOut(c.Name, refused.Queues))}
+		asking := asked[c.Name]
+		if len(asking) == 0 { // they have come to ask it since; these are but the first
+			asking = refused.Queues
+		}
+		return &ended{ExitRefused, fmt.Errorf("rule %s is asked by %s and was left alone%s", c.Name, some(asking), wayOut(c.Name, asking))}
 	}
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/penstock/penstock/leaky"
@@ -62,4 +63,15 @@ func TestRules(t *testing.T) {
 	expect(t, ExitRefused, "", "is asked by mail and was left alone; take it out of their rules first, or remove it with --force", "rule", "rm", "otp")
 	expect(t, ExitDone, "otp removed", "none of the jobs of mail is taken", "rule", "rm", "otp", "--force")
 	expect(t, ExitRefused, "", "no rule", "rule", "rm", "otp")
+
+	// Of many that ask it the first are named; what can be done about it goes by all.
+	for i := range mostNamed {
+		if _, err := store.Put(t.Context(), queue.Spec{Name: fmt.Sprint("a", i), Rate: leaky.Unlimited, Rules: []string{"watched"}}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := store.Put(t.Context(), queue.Spec{Name: "watched", Rate: leaky.Unlimited, Rules: []string{"watched"}}, 0); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitRefused, "", "a9 and more and was left alone; take it out of their rules first\n", "rule", "rm", "watched")
 }
