@@ -134,11 +134,14 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 // comes to name it in this instant is not seen. What the engine refuses is left to it.
 func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem {
 	info, err := h.engine.Rule(ctx, name)
-	if err != nil || expect != queue.AnyRevision && expect != info.Revision {
+	if errors.Is(err, queue.ErrUnknownRule) || err == nil && expect != queue.AnyRevision && expect != info.Revision {
 		return nil
 	}
-	asking, err := queue.AskedBy(ctx, h.engine, name, mostAsking)
-	if err != nil {
+	var asking []string
+	if err == nil {
+		asking, err = queue.AskedBy(ctx, h.engine, name, mostAsking)
+	}
+	if err != nil { // a rule is not deleted of which nobody knows who asks it
 		p := refusedRule(err, name)
 		h.logInternal(p, err, name)
 		return p

@@ -59,6 +59,15 @@ func TestRuleChangedButNotRead(t *testing.T) {
 	f.do("GET", otp, "").want(t, 503, "reason", "unavailable")
 }
 
+// A rule is not deleted while it cannot be found out who asks it, unless that does not matter.
+func TestRuleNotReadIsNotDeleted(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.do("PUT", otp, twoM).want(t, 201)
+	f.engine.readErr = fmt.Errorf("redis 10.0.0.1: %w", queue.ErrUnavailable)
+	f.do("DELETE", otp, "").want(t, 503, "reason", "unavailable")
+	f.do("DELETE", otp+"?force=true", "").want(t, 204)
+}
+
 func TestListRules(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("GET", "/v1/rules", "").want(t, 200, "rules", []any{}, "next", nil)
