@@ -133,9 +133,12 @@ func (c *replayCmd) options() (o replay.Options, err error) {
 	return o, err
 }
 
-// writable finds out before a long run whether what it makes can be written. It changes nothing.
+// writable finds out before a long run whether what it makes can be written. It leaves what is there, and nothing that was not.
 func writable(name string) error {
-	_, missing := os.Stat(name)
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a pipe would wait for its reader, whatever is pressed meanwhile
+		return fmt.Errorf("%s is no regular file", name)
+	}
+	_, missing := os.Lstat(name) // or a link to nowhere would be removed for the file
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o644)
 	if err != nil {
 		return err

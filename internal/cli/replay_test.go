@@ -105,6 +105,23 @@ func TestReplayChart(t *testing.T) {
 			t.Errorf("%s after a run that failed: %q, %v", name, got, err)
 		}
 	}
+
+	link, chart := filepath.Join(dir, "link.svg"), filepath.Join(dir, "behind.svg")
+	if err := os.Symlink(chart, link); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitDone, "", "", "replay", "--log", exampleLog, "--rule", "gap period=1s", "--chart", link)
+	if got, err := os.ReadFile(chart); err != nil || len(got) == 0 {
+		t.Errorf("through a link came %d bytes: %v", len(got), err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().IsRegular() {
+		t.Errorf("the link is one no more: %v", err)
+	}
+	device := filepath.Join(dir, "device.svg")
+	if err := os.Symlink(os.DevNull, device); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, ExitUsage, "", "is no regular file", "replay", "--log", exampleLog, "--rule", "gap period=1s", "--chart", device)
 }
 
 func TestReplayCompletion(t *testing.T) {
