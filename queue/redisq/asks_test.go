@@ -3,9 +3,7 @@ package redisq_test
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime"
-	"strconv"
 	"testing"
 	"time"
 
@@ -301,9 +299,7 @@ func TestAFlightAsksSoMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	bring(queue.FlightItems)
-	stats := c.Info(v.ctx, "commandstats").Val()
-	calls, err := strconv.Atoi(regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(stats)[1])
-	if err != nil || calls < 4 {
+	if calls := scriptCalls(t, c); calls < 4 {
 		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", queue.FlightItems, len(rules), calls)
 	}
 }

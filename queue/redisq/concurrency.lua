@@ -68,14 +68,17 @@ local function ends(s) return s.last and until_(s.l, s.last) or 0 end
 -- passes returns how long it is until so much is free.
 local function passes(l, s, cost)
   if s.extra == 0 then return until_(l, tonumber(call('ZRANGE', s.key, s.ended + cost - 1, s.ended + cost - 1, 'WITHSCORES')[2])) end
-  for from = s.ended, s.ended + MAX_ENTRIES, SOME do
-    local places, names = call('ZRANGE', s.key, from, from + SOME - 1, 'WITHSCORES'), {}
+  local from = s.ended
+  while from <= s.ended + MAX_ENTRIES do
+    local some = min(SOME, cost) -- each frees 1 at least
+    local places, names = call('ZRANGE', s.key, from, from + some - 1, 'WITHSCORES'), {}
     for i = 1, #places, 2 do names[#names + 1] = places[i] end
     if not names[1] then break end
     for i, costs in ipairs(call('HMGET', s.costs, unpack(names))) do
       cost = cost - (costs or 1)
       if cost <= 0 then return until_(l, tonumber(places[2 * i])) end
     end
+    from = from + some
   end
   return ends(s) -- what somebody else wrote into it does not add up
 end

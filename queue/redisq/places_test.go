@@ -3,9 +3,13 @@ package redisq_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
@@ -100,4 +104,41 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	if n := kept(); n != 1 {
 		t.Errorf("%d places are kept", n)
 	}
+}
+
+// To tell when much is free, as many places are looked at: one call to the server is not asked that often.
+func TestMuchIsAskedOfPlacesInManyFlights(t *testing.T) {
+	c := redistest.New(t, redistest.Options{}).Client()
+	v := open(t, c, redisq.Options{Init: true, Partitions: 1})
+	v.rule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)}})
+	flights := func(cost int64) int {
+		t.Helper()
+		takes := make([]queue.Take, 100)
+		for i := range takes {
+			takes[i] = queue.Take{Op: queue.TakePeek, Cost: cost}
+		}
+		c.ConfigResetStat(v.ctx)
+		if got, err := v.e.Take(v.ctx, "r", takes); err != nil || !got[99].Allowed {
+			t.Fatal(got, err)
+		}
+		return scriptCalls(t, c)
+	}
+	flights(1) // now the rule is known
+	if few, many := flights(1), flights(9000); few != 1 || many < 45 {
+		t.Errorf("100 questions of cost 1 went in %d flights, of cost 9000 in %d, want 1 and about 2 questions in each", few, many)
+	}
+}
+
+// scriptCalls is how many scripts the server ran since its statistics were reset.
+func scriptCalls(t *testing.T, c *redis.Client) int {
+	t.Helper()
+	found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(c.Info(t.Context(), "commandstats").Val())
+	if found == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -27,11 +27,19 @@ type takeItem struct {
 // askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
 const askNothing queue.TakeOp = 4
 
-func (i takeItem) size() int { return questionBytes + len(i.ask.Lease) }
+// size is that of a question; of places also what the server looks at to tell when so much is free.
+func (i takeItem) size() int {
+	n := questionBytes + len(i.ask.Lease)
+	if i.rule.Algorithm == leaky.AlgorithmConcurrency {
+		n += int(min(i.ask.Cost, leaky.MaxEntries)) * placeSize
+	}
+	return n
+}
 
 const (
 	questionBytes = 1 + 2 + 16 + 4 + 1
 	decisionBytes = 1 + 4 + 8 + 8
+	placeSize     = queue.FlightBytes / 20_000 // so that a flight looks at some 20,000 places
 
 	// mostReads is how often a rule is read again in a call, because it was changed meanwhile.
 	mostReads = 10
