@@ -56,7 +56,9 @@ func endToEnd(t *testing.T, e queue.Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec := queue.Spec{Name: "mail", Rate: rate, Deliver: target, Retry: queue.Retry{MinBackoff: queue.Duration(time.Millisecond)}}
+	// The slack is wide too, or a busy machine gives back nearly all it is granted. What is judged stays: one drainer's starts keep
+	// their distance, however late they are.
+	spec := queue.Spec{Name: "mail", Rate: rate, Slack: queue.Duration(10 * time.Second), Deliver: target, Retry: queue.Retry{MinBackoff: queue.Duration(time.Millisecond)}}
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,7 @@ func endToEnd(t *testing.T, e queue.Engine) {
 	end := make(chan error, 1)
 	go func() { end <- drain.Run(ctx, e, router, drain.Options{}) }()
 
-	deadline := time.Now().Add(time.Minute)
+	left, deadline := int64(n), time.Now().Add(time.Minute) // of the next that goes
 	for {
 		i, err := e.Get(t.Context(), "mail")
 		if err != nil {
@@ -88,6 +90,9 @@ func endToEnd(t *testing.T, e queue.Engine) {
 				t.Errorf("%d delivered, %d dead, %d retried", i.Delivered, i.Dead, i.Retried)
 			}
 			break
+		}
+		if i.Size() != left {
+			left, deadline = i.Size(), time.Now().Add(time.Minute)
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("still %d left", i.Size())
