@@ -12,9 +12,6 @@ import (
 )
 
 const (
-	// patience is how long an engine may take to answer before a job that may wait goes
-	// without it.
-	patience = 800 * time.Millisecond
 	// probePause is how often an engine that is away is asked whether it is back.
 	probePause = 250 * time.Millisecond
 	// withdrawTimeout bounds taking back what could not be stored.
@@ -53,8 +50,8 @@ var _ queue.Appender = (*Appender)(nil)
 // lets all through.
 func New(engine Engine, stream *Stream, gate Gate) *Appender {
 	return &Appender{
-		engine: engine, stream: stream, log: stream.log, gate: gate, patience: patience,
-		specs: newSpecs(engine.Get), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
+		engine: engine, stream: stream, log: stream.log, gate: gate, patience: stream.patience,
+		specs: newSpecs(engine.Get, stream.patience), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 )
 
 // Defaults and limits of Options.
@@ -11,6 +12,7 @@ const (
 	DefaultPrefix   = "penstock"
 	DefaultReplicas = 1
 	DefaultMaxBytes = 10 << 30
+	DefaultPatience = 800 * time.Millisecond
 	MinMaxBytes     = 1 << 20
 
 	maxPrefixBytes = 32
@@ -28,6 +30,8 @@ type Options struct {
 	// MaxBytes is how much the stream of deferred jobs may hold when it is made;
 	// 10 GiB. That of the dead letters is made to hold a tenth of it.
 	MaxBytes int64
+	// Patience is how long an engine may take to answer before a job that may wait goes without it; 800 ms.
+	Patience time.Duration
 	// Logger receives what no caller is told; nil discards it.
 	Logger *slog.Logger
 	// Observer is told what happens; nil is nobody.
@@ -52,6 +56,12 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxBytes < MinMaxBytes {
 		return o, fmt.Errorf("deferred: max bytes %d: must be at least %d", o.MaxBytes, MinMaxBytes)
+	}
+	if o.Patience == 0 {
+		o.Patience = DefaultPatience
+	}
+	if o.Patience < 0 {
+		return o, fmt.Errorf("deferred: patience %v: must not be negative", o.Patience)
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

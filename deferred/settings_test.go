@@ -27,6 +27,7 @@ func TestOptions(t *testing.T) {
 		{Options{Replicas: -1}, "replicas -1"},
 		{Options{Replicas: 6}, "replicas 6"},
 		{Options{MaxBytes: -1}, "max bytes -1"},
+		{Options{Patience: -1}, "patience -1ns"},
 		{Options{MaxBytes: 1<<20 - 1}, "max bytes"},
 		{Options{}, ""},
 		{Options{Prefix: strings.Repeat("a", 32), Replicas: 5, MaxBytes: 1 << 20}, ""},

@@ -30,16 +30,17 @@ func specOf(info queue.Info) spec {
 // specs remembers the queues that were used, so that it is known what may wait while the
 // engine cannot be asked. One goroutine reads them, behind everybody's back.
 type specs struct {
-	ask    func(context.Context, string) (queue.Info, error)
-	wanted chan string
+	ask      func(context.Context, string) (queue.Info, error)
+	patience time.Duration // of a question
+	wanted   chan string
 
 	mu     sync.RWMutex
 	known  map[string]spec
 	asking map[string]struct{}
 }
 
-func newSpecs(ask func(context.Context, string) (queue.Info, error)) *specs {
-	return &specs{ask: ask, wanted: make(chan string, specWaiter), known: map[string]spec{}, asking: map[string]struct{}{}}
+func newSpecs(ask func(context.Context, string) (queue.Info, error), patience time.Duration) *specs {
+	return &specs{ask: ask, patience: patience, wanted: make(chan string, specWaiter), known: map[string]spec{}, asking: map[string]struct{}{}}
 }
 
 // use has a queue read that is not known, or was read long ago.
@@ -93,7 +94,7 @@ func (s *specs) run(ctx context.Context) {
 }
 
 func (s *specs) read(ctx context.Context, name string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	info, err := s.ask(ctx, name)
 	s.mu.Lock()

@@ -31,6 +31,7 @@ type Stream struct {
 	js       jetstream.JetStream
 	log      *slog.Logger
 	observer Observer
+	patience time.Duration
 	subjects subjects
 	name     string // of the stream of jobs
 	deadName string // of that of dead letters
@@ -77,7 +78,8 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 		return nil, fmt.Errorf("deferred: %w", err)
 	}
 	s := &Stream{
-		nc: nc, js: js, log: o.Logger, observer: o.Observer, subjects: newSubjects(o.Prefix), stuck: newStuck(), ears: map[*Readmitter]struct{}{},
+		nc: nc, js: js, log: o.Logger, observer: o.Observer, patience: o.Patience, subjects: newSubjects(o.Prefix), stuck: newStuck(),
+		ears:   map[*Readmitter]struct{}{},
 		opened: make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
 	}
 	s.wants, s.wantsDead = settings(o)

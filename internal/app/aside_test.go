@@ -56,7 +56,7 @@ const deferring = `{"algorithm":"sliding_log","limit":20,"period":"1h","action":
 func TestRuleOfAnotherGroupDefers(t *testing.T) {
 	const queue = `{"rate":"500/s","slack":"10s","capacity":1000}`
 	d := departures{mu: new(sync.Mutex), left: map[string]int64{}}
-	p := newPlantSeen(t, queue, func(h drain.Handler) drain.Handler { d.Handler = h; return d })
+	p := newPlantSeen(t, queue, 0, func(h drain.Handler) drain.Handler { d.Handler = h; return d })
 	p.asks(t, deferring, queue)
 	accepted, order := map[string]bool{"first": true}, []string{"first"}
 	for i := range 100 {

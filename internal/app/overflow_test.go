@@ -38,11 +38,11 @@ type plant struct {
 
 func newPlant(t *testing.T, spec string) *plant {
 	t.Helper()
-	return newPlantSeen(t, spec, func(h drain.Handler) drain.Handler { return h })
+	return newPlantSeen(t, spec, 0, func(h drain.Handler) drain.Handler { return h })
 }
 
 // newPlantSeen has what its drainers hand over go through a test's own handler.
-func newPlantSeen(t *testing.T, spec string, through func(drain.Handler) drain.Handler) *plant {
+func newPlantSeen(t *testing.T, spec string, patience time.Duration, through func(drain.Handler) drain.Handler) *plant {
 	t.Helper()
 	p := &plant{redis: redistest.New(t, redistest.Options{AppendFsync: "always"}), target: newReceiver(t)}
 	var err error
@@ -55,7 +55,7 @@ func newPlantSeen(t *testing.T, spec string, through func(drain.Handler) drain.H
 	var running sync.WaitGroup
 	t.Cleanup(func() { stop(); running.Wait() })
 	process := func() (queue.Engine, *deferred.Stream, *prometheus.Registry) {
-		engine, err := store.Open(t.Context(), store.Options{RedisURL: p.redis.URL(), Init: true, Partitions: 4, Patience: redistest.Patience})
+		engine, err := store.Open(t.Context(), store.Options{RedisURL: p.redis.URL(), Init: true, Partitions: 4, Patience: patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func newPlantSeen(t *testing.T, spec string, through func(drain.Handler) drain.H
 			t.Fatal(err)
 		}
 		reg := app.NewRegistry()
-		stream, err := app.NewOverflow(conn, deferred.Options{}, reg, 0)
+		stream, err := app.NewOverflow(conn, deferred.Options{Patience: patience}, reg, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
