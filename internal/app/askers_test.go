@@ -73,6 +73,13 @@ func (c *askers) restart(i int, f *front) {
 	c.fronts[i] = f
 }
 
+// busy reports whether enough was refused and given back for a fault to have met it, however slow the machine is.
+func (c *askers) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.back >= 100
+}
+
 func (c *askers) ledger(rule, key string) *ledger {
 	l := c.known[account{rule, key}]
 	if l == nil {
