@@ -10,7 +10,8 @@ import (
 )
 
 // Admission is the law of a rule, under one key: in any span of time, its first and last instant with it, at most so much
-// is let through as Allowed says. It holds whatever was taken before; what was given back must not be among what is judged.
+// is let through as Allowed says. It holds whatever was taken before. What was given back must not be among what is judged;
+// and a log gives back its latest entry, not the one that was meant, so it keeps the law up to the time in between.
 type Admission struct {
 	By leaky.Limiter
 	// Delta is by how much the clock by which it was decided may run apart from the one that saw it, in the longest
