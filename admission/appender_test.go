@@ -93,10 +93,10 @@ func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 			t.Errorf("%s, %v, %+v", name, wait, answers[2])
 		}
 		// What the third took of the first rule was given back, but not before the fourth was asked: it is one call.
-		if n := s.left(t, "all.tenants", "acme"); n != 1 {
+		if n := left(t, s, "all.tenants", "acme"); n != 1 {
 			t.Errorf("%d left, 2 came in of 3", n)
 		}
-		if n := s.left(t, "mail.own", "acme"); n != 1 {
+		if n := left(t, s, "mail.own", "acme"); n != 1 {
 			t.Error("the rule of the own group was asked here")
 		}
 	})
@@ -125,7 +125,7 @@ func TestAppendGivesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := s.left(t, "all.tenants", "acme"); n != 100-3*2 {
+		if n := left(t, s, "all.tenants", "acme"); n != 100-3*2 {
 			t.Errorf("%d left; in, deferred and perhaps unknown are 3 jobs of cost 2", n)
 		}
 		if said := answers[6].Rules; len(said) != 2 || said[0].Rule != "all.tenants" || said[1].Rule != "mail.own" {
@@ -140,7 +140,7 @@ func TestAppendGivesBack(t *testing.T) {
 		if _, err = p.Append(t.Context(), jobs[:1]); err != nil {
 			t.Error(err)
 		}
-		if n := s.left(t, "all.tenants", "acme"); n != 100-4*2 {
+		if n := left(t, s, "all.tenants", "acme"); n != 100-4*2 {
 			t.Errorf("%d left", n)
 		}
 	})
@@ -160,7 +160,7 @@ func TestAppendGivesBackForWhoLeft(t *testing.T) {
 		if _, err := p.Append(ctx, []queue.Job{job("mail", "1", "acme")}); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.left(t, "all.tenants", "acme"); n != 10 {
+		if n := left(t, s, "all.tenants", "acme"); n != 10 {
 			t.Errorf("%d left of 10", n)
 		}
 	})

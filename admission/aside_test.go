@@ -43,7 +43,7 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 			t.Errorf("refused: %s, %v, %+v", name, wait, answers[2])
 		}
 		for name, want := range map[string]int64{"a.first": 8, "b.defers": 0, "c.rejects": 1, "d.longer": 0, "e.shadow": 0} {
-			if n := s.left(t, name, "acme"); n != want {
+			if n := left(t, s, name, "acme"); n != want {
 				t.Errorf("%s has %d left, want %d: only the first came in", name, n, want)
 			}
 		}
@@ -57,7 +57,7 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 		if _, wait, _ := queue.Limited(answers[0].Rules[:3]); len(next.got) > 0 || answers[0].RetryAfter < wait {
 			t.Errorf("%v went on; %+v", next.got, answers[0])
 		}
-		if n := s.left(t, "a.first", "acme"); n != 8 {
+		if n := left(t, s, "a.first", "acme"); n != 8 {
 			t.Errorf("%d left", n)
 		}
 	})
@@ -76,7 +76,7 @@ func TestPutAsideByTheOwnGroupIsChargedToNone(t *testing.T) {
 		if _, err := p.Append(t.Context(), []queue.Job{job("mail", "ruled", "acme"), job("mail", "room", "acme")}); err != nil {
 			t.Fatal(err)
 		}
-		if n := s.left(t, "all.tenants", "acme"); n != 8 {
+		if n := left(t, s, "all.tenants", "acme"); n != 8 {
 			t.Errorf("%d left of 9: what found no room is charged, what a rule put aside is not", n)
 		}
 	})

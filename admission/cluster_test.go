@@ -76,18 +76,6 @@ func (s *site) process(t *testing.T) (*Admission, *redisq.Engine) {
 	return a, e
 }
 
-func (s *site) left(t *testing.T, rule, key string) int64 {
-	t.Helper()
-	taken, err := s.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
-	if err != nil || taken[0].Err != nil {
-		t.Fatal(err, taken)
-	}
-	if !taken[0].Allowed {
-		return 0
-	}
-	return taken[0].Remaining + 1
-}
-
 // Two processes on a cluster: requests in front of handlers, and jobs whose rules lie on two nodes, never pass one more than the rules allow
 // nor one less. A node that hangs is away for its groups alone.
 func TestOnACluster(t *testing.T) {
@@ -146,7 +134,7 @@ func TestOnACluster(t *testing.T) {
 	if info, err := s.Get(t.Context(), "mail"); err != nil || in.Load() != 20 || info.Waiting != 20 {
 		t.Errorf("%d jobs are in, %d wait, want 20; %v", in.Load(), info.Waiting, err)
 	}
-	if n := s.left(t, tenants, "acme"); n != 10 {
+	if n := left(t, s, tenants, "acme"); n != 10 {
 		t.Errorf("%d are left of 30, 20 came in: what was refused elsewhere is given back", n)
 	}
 
@@ -181,12 +169,12 @@ func TestOnACluster(t *testing.T) {
 	}
 	await.Until(t, "the store decides again", func() bool { return admissions[0].outages.count.Load() == 0 })
 	// What was asked while it hung may have been taken when it woke, once: its answer was lost.
-	before := s.left(t, tenants, "acme")
+	before := left(t, s, tenants, "acme")
 	if before != 10 && before != 9 {
 		t.Errorf("%d are left of 10, one was asked for while the node hung", before)
 	}
 	answers, err = appenders[0].Append(t.Context(), []queue.Job{job("mail", "afterwards", "acme")})
-	if err != nil || answers[0].Outcome != queue.Accepted || s.left(t, tenants, "acme") != before-1 {
+	if err != nil || answers[0].Outcome != queue.Accepted || left(t, s, tenants, "acme") != before-1 {
 		t.Errorf("%+v, %v", answers, err)
 	}
 }

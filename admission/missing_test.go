@@ -52,7 +52,7 @@ func TestMissingRule(t *testing.T) {
 		if n := log.count("asks a rule that cannot be asked"); n != 6 {
 			t.Errorf("the log has it %d times, of two queues in three minutes", n)
 		}
-		if n := s.left(t, "all.tenants", "acme"); n != 100 {
+		if n := left(t, s, "all.tenants", "acme"); n != 100 {
 			t.Errorf("%d left of 100: what was taken for them is not given back", n)
 		}
 		s.put(rule("all.calls", 100, nil))

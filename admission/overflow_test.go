@@ -144,7 +144,7 @@ func TestPutAsideOnRedis(t *testing.T) {
 		t.Errorf("%+v, %v", info, err)
 	}
 	for rule, want := range map[string]int64{"all.tenants": 0, "all.calls": 8} {
-		if n := l.remaining(t, rule, "acme"); n != want {
+		if n := left(t, l, rule, "acme"); n != want {
 			t.Errorf("%s has %d left, want %d", rule, n, want)
 		}
 	}

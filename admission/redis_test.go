@@ -62,19 +62,6 @@ func (l *line) process(t *testing.T) (*Admission, *redisq.Engine, *lines) {
 	return a, e, log
 }
 
-// remaining is what a key still has, asked past the bad line.
-func (l *line) remaining(t *testing.T, rule, key string) int64 {
-	t.Helper()
-	taken, err := l.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
-	if err != nil || taken[0].Err != nil {
-		t.Fatal(err, taken)
-	}
-	if !taken[0].Allowed {
-		return 0
-	}
-	return taken[0].Remaining + 1
-}
-
 // digested matches what is asked under a key.
 func digested(key string) faultproxy.Match {
 	d := queue.DigestLane(key)
@@ -146,7 +133,7 @@ func TestLostAnswersOnRedis(t *testing.T) {
 	if err := lost.Await(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.remaining(t, "api.calls", "k"); n != 8 {
+	if n := left(t, l, "api.calls", "k"); n != 8 {
 		t.Errorf("%d left of 10 after two takes", n)
 	}
 	if n := log.count("goes by its away"); n != 1 {
@@ -205,10 +192,10 @@ func TestTakeThenRefundOnRedis(t *testing.T) {
 	if said := answers[2].Rules; len(said) != 2 || said[0].Rule != "all.tenants" || !said[0].Allowed || said[1].Rule != "mail.own" || said[1].Allowed {
 		t.Errorf("%+v", said)
 	}
-	if n := l.remaining(t, "all.tenants", "acme"); n != 8 {
+	if n := left(t, l, "all.tenants", "acme"); n != 8 {
 		t.Errorf("%d left of 10, 2 came in", n)
 	}
-	if n := l.remaining(t, "mail.own", "acme"); n != 0 {
+	if n := left(t, l, "mail.own", "acme"); n != 0 {
 		t.Errorf("%d left of 2, 2 came in", n)
 	}
 	// The answer to what is given back is lost: it is given back at most once.
@@ -225,7 +212,7 @@ func TestTakeThenRefundOnRedis(t *testing.T) {
 	if err := lost.Await(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := l.remaining(t, "all.tenants", "acme"); n != 8 {
+	if n := left(t, l, "all.tenants", "acme"); n != 8 {
 		t.Errorf("%d left of 10, 2 came in", n)
 	}
 }
@@ -259,7 +246,7 @@ func TestPlacesOnRedis(t *testing.T) {
 	if most.Load() > 3 || served.Load() == 0 {
 		t.Errorf("%d at once, %d served", most.Load(), served.Load())
 	}
-	if n := l.remaining(t, r.Name, ""); n != 3 {
+	if n := left(t, l, r.Name, ""); n != 3 {
 		t.Errorf("%d places are free of 3", n)
 	}
 }

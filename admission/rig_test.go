@@ -163,10 +163,10 @@ func (s *store) Take(ctx context.Context, rule string, takes []queue.Take) ([]qu
 	return taken, nil
 }
 
-// left is what a key still has.
-func (s *store) left(t *testing.T, rule, key string) int64 {
+// left is what a key still has, as the rules themselves say, past whatever stands in front of them.
+func left(t *testing.T, r Taker, rule, key string) int64 {
 	t.Helper()
-	taken, err := s.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
+	taken, err := r.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
 	if err != nil || taken[0].Err != nil {
 		t.Fatal(err, taken)
 	}
