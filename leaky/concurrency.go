@@ -52,6 +52,9 @@ type held struct {
 	n      int   // how many hold one
 	free   int32 // a place that is in no list, 0 if there is none; it is followed by another
 	sum    int64 // of their costs
+	// The list in short pieces; one of which all places are gone may be empty.
+	stretches []stretch
+	looks     int // at places and stretches, to tell how many have ended and when others do
 }
 
 type place struct {
@@ -61,6 +64,7 @@ type place struct {
 	cost       int64
 	prev, next int32
 	chain      int32 // the next of its chain
+	stretch    int32
 }
 
 func (t *held) Take(now Instant, a Ask) Decision {
@@ -121,33 +125,12 @@ func (t *held) decide(now Instant, cost int64, i int32) Decision {
 	return d
 }
 
-// over returns the first place that has not ended, and the cost of it and those behind it.
-func (t *held) over(now Instant) (i int32, sum int64) {
-	i, sum = t.places[0].next, t.sum
-	for i != 0 && t.places[i].until <= now {
-		sum -= t.places[i].cost
-		i = t.places[i].next
-	}
-	return i, sum
-}
-
-// passes returns when that much cost is free, from the i-th place on. None ends later than if it were taken now.
-func (t *held) passes(now Instant, i int32, cost int64) Instant {
-	for {
-		p := &t.places[i]
-		if cost -= p.cost; cost <= 0 {
-			return min(p.until, now+t.ttl)
-		}
-		i = p.next
-	}
-}
-
 func (t *held) reset(now Instant) time.Duration {
 	last := t.places[0].prev
 	if last == 0 {
 		return 0
 	}
-	return max(0, min(t.places[last].until, now+t.ttl).Sub(now))
+	return max(0, t.ends(now, last).Sub(now))
 }
 
 // settle frees what has ended, and lets none end later than if it were taken now, as a clock that ran back, a planted state or
@@ -183,9 +166,11 @@ func (t *held) link(i int32, until Instant) {
 	p.until, p.prev, p.next = until, last, 0
 	t.places[last].next = i
 	t.places[0].prev = i
+	t.join(i)
 }
 
 func (t *held) unlink(i int32) {
+	t.part(i)
 	p := &t.places[i]
 	t.places[p.prev].next, t.places[p.next].prev = p.next, p.prev
 }
@@ -200,7 +185,7 @@ func (t *held) drop(i int32) {
 
 func (t *held) Clone() Tally {
 	c := *t
-	c.heads, c.places = slices.Clone(t.heads), slices.Clone(t.places)
+	c.heads, c.places, c.stretches = slices.Clone(t.heads), slices.Clone(t.places), slices.Clone(t.stretches)
 	return &c
 }
 

@@ -26,6 +26,11 @@ type history struct {
 	passed []passed
 }
 
+type passed struct {
+	at   Instant
+	cost int64
+}
+
 func (h *history) took(at Instant, a Ask) { h.passed = append(h.passed, passed{at, a.cost()}) }
 func (h *history) law(Instant) error      { return nil }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -18,7 +19,7 @@ import (
 // Worst burst: Max at once, and no more within the Period.
 //
 // Memory: an entry (an instant and a cost) for each that passed in the last Period: at most Max, and at most Period/Resolution + 1.
-// A refused cost of k looks at up to k entries to tell when it passes; all else takes constant time, amortized.
+// To tell when a refused cost passes takes as long as to find one by halves; all else takes constant time, amortized.
 type SlidingLog struct {
 	Max        int64         // 1 to MaxLimit
 	Period     time.Duration // MinPeriod to MaxPeriod
@@ -70,17 +71,27 @@ func (s SlidingLog) Fresh() Tally {
 type logged struct {
 	rule         SlidingLog
 	period, step Instant
-	ring         []passed // as long as a power of two
+	ring         []logEntry // as long as a power of two
 	first, n     int
-	sum          int64 // of their costs
+	sum          int64  // of their costs
+	base         uint64 // the cost up to those that are over
 }
 
-type passed struct {
+// logEntry is what passed in a step. The cost of all up to it may have begun anew behind 2^64, as the base may; what lies between two is right.
+type logEntry struct {
 	at   Instant
-	cost int64
+	upTo uint64
 }
 
-func (t *logged) entry(i int) *passed { return &t.ring[(t.first+i)&(len(t.ring)-1)] }
+func (t *logged) entry(i int) *logEntry { return &t.ring[(t.first+i)&(len(t.ring)-1)] }
+
+// upTo is the cost of the first n entries.
+func (t *logged) upTo(n int) int64 {
+	if n == 0 {
+		return 0
+	}
+	return int64(t.entry(n-1).upTo - t.base)
+}
 
 func (t *logged) Take(now Instant, a Ask) Decision {
 	t.settle(now)
@@ -111,11 +122,12 @@ func (t *logged) Refund(now Instant, a Ask) Decision {
 	t.settle(now)
 	cost := max(a.cost(), 0)
 	for cost > 0 && t.n > 0 {
-		last := t.entry(t.n - 1)
-		back := min(cost, last.cost)
+		before := t.upTo(t.n - 1)
+		back := min(cost, t.sum-before)
 		cost -= back
 		t.sum -= back
-		if last.cost -= back; last.cost == 0 {
+		t.entry(t.n - 1).upTo -= uint64(back)
+		if t.sum == before {
 			t.n--
 		}
 	}
@@ -126,22 +138,21 @@ func (t *logged) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
 
 // over is how many entries are in no window any more, and the cost of the others.
 func (t *logged) over(now Instant) (n int, sum int64) {
-	sum = t.sum
-	for n < t.n && t.entry(n).at <= now-t.period {
-		sum -= t.entry(n).cost
-		n++
+	behind := now - t.period
+	if t.n == 0 || t.entry(0).at > behind {
+		return 0, t.sum
 	}
-	return n, sum
+	if n = 1; t.n > 1 && t.entry(1).at <= behind { // seldom as many
+		n += sort.Search(t.n-1, func(i int) bool { return t.entry(1+i).at > behind })
+	}
+	return n, t.sum - t.upTo(n)
 }
 
 // passes returns when that much cost is in no window any more, from the i-th entry on. What is ahead of now is taken as of now.
 func (t *logged) passes(now Instant, i int, cost int64) Instant {
-	for ; ; i++ {
-		e := t.entry(i)
-		if cost -= e.cost; cost <= 0 {
-			return min(e.at, now) + t.period
-		}
-	}
+	cost += t.upTo(i)
+	i += sort.Search(t.n-i, func(k int) bool { return t.upTo(i+k+1) >= cost })
+	return min(t.entry(i).at, now) + t.period
 }
 
 func (t *logged) reset(now Instant) time.Duration {
@@ -155,24 +166,27 @@ func (t *logged) reset(now Instant) time.Duration {
 // now.
 func (t *logged) settle(now Instant) {
 	over, sum := t.over(now)
-	t.n -= over
-	t.sum = sum
-	if t.first += over; t.first >= len(t.ring) {
-		t.first -= len(t.ring)
+	if over > 0 {
+		t.base = t.entry(over - 1).upTo
+		t.n -= over
+		t.sum = sum
+		if t.first += over; t.first >= len(t.ring) {
+			t.first -= len(t.ring)
+		}
 	}
-	ahead := int64(0)
 	for t.n > 0 && t.entry(t.n-1).at > now {
-		ahead += t.entry(t.n - 1).cost
 		t.n--
+		t.sum = t.upTo(t.n)
 	}
+	ahead := sum - t.sum
 	if ahead == 0 {
 		return
 	}
 	if t.n > 0 && t.entry(t.n-1).at == now {
-		t.entry(t.n - 1).cost += ahead
+		t.entry(t.n - 1).upTo += uint64(ahead)
+		t.sum = sum
 		return
 	}
-	t.sum -= ahead
 	t.push(now, ahead) // and not into the entry of the same step, which would stay longer than Peek says
 }
 
@@ -183,7 +197,7 @@ func (t *logged) add(at Instant, cost int64) {
 		last := t.entry(t.n - 1)
 		if last.at >= at-floorMod(at, t.step) || t.n >= MaxEntries {
 			last.at = at
-			last.cost += cost
+			last.upTo += uint64(cost)
 			t.sum += cost
 			return
 		}
@@ -196,12 +210,12 @@ func (t *logged) push(at Instant, cost int64) {
 		t.grow()
 	}
 	t.n++
-	*t.entry(t.n - 1) = passed{at, cost}
 	t.sum += cost
+	*t.entry(t.n - 1) = logEntry{at, t.base + uint64(t.sum)}
 }
 
 func (t *logged) grow() {
-	ring := make([]passed, max(1, 2*len(t.ring)))
+	ring := make([]logEntry, max(1, 2*len(t.ring)))
 	for i := range t.n {
 		ring[i] = *t.entry(i)
 	}
@@ -218,10 +232,10 @@ func (t *logged) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendVarint(append(b, stateSlidingLog), int64(t.n))
 	before := Instant(0)
 	for i := range t.n {
-		e := t.entry(i)
-		b = binary.AppendVarint(b, int64(e.at-before))
-		b = binary.AppendVarint(b, e.cost)
-		before = e.at
+		at := t.entry(i).at
+		b = binary.AppendVarint(b, int64(at-before))
+		b = binary.AppendVarint(b, t.upTo(i+1)-t.upTo(i))
+		before = at
 	}
 	return b, nil
 }
