@@ -23,6 +23,10 @@ TESTFLAGS := $(RACE) -p 2 -vet=all -shuffle=on -timeout 20m
 # Those that take the longest come first, so that none of them is left to run alone in the end.
 PACKAGES := ./queue/redisq ./queue/boltq ./cmd/penstock ./internal/closedloop ./...
 
+# A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
+# main waits for every one. There are hundreds of such programs: each package's tests, and all that tests start.
+export GORACE ?= atexit_sleep_ms=10
+
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
