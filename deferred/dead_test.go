@@ -111,6 +111,7 @@ func TestDeadLetter(t *testing.T) {
 
 // A message that is not ours and as large as NATS takes is a dead letter too.
 func TestNotOursLarge(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
 	size := int(r.stream.nc.MaxPayload())
@@ -222,6 +223,7 @@ func (r *rig) seenDead() (n int) {
 // While dead letters cannot be stored nothing is removed, and it is told why nothing comes
 // back and what to do; it goes on by itself when that was done.
 func TestDeadStreamFull(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 100))
 	dead, err := r.stream.js.Stream(t.Context(), r.stream.deadName)

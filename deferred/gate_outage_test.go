@@ -125,6 +125,7 @@ func (g *ruledRig) left() int64 {
 // Redis and NATS are away together, and come back in either order: what was acknowledged leaves once and in its order, what could not be
 // stored costs no share, and no more comes in than the rule allows and its share once more.
 func TestGateWithBothAway(t *testing.T) {
+	t.Parallel()
 	for name, natsFirst := range map[string]bool{"NATS is back first": true, "Redis is back first": false} {
 		t.Run(name, func(t *testing.T) {
 			g := newRuledRig(t)

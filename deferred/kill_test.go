@@ -89,6 +89,7 @@ func drainAll(t *testing.T, r *rig, seen map[string]bool, n int, nudge func()) {
 // the answer came, with another one waiting beside it: nothing is lost and nothing is in
 // the queue twice.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 40))
 	a := newAppender(t, r, r.stream)
@@ -219,6 +220,7 @@ func TestMany(t *testing.T) {
 // NATS loses its last writes with the power and gives their sequences again. What is put
 // then comes back, though the engine has been further already.
 func TestSequenceRunsBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	server, err := natsserver.Start(t.Context(), natsserver.Options{Dir: filepath.Join(dir, "nats"), Listen: "127.0.0.1:0", MaxStore: 20 << 30})
 	if err != nil {

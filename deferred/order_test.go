@@ -56,6 +56,7 @@ func inOrder(t *testing.T, left []string, producers, n int) {
 
 // Each producer's jobs leave in its order, whichever of them were deferred.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	putSpec(t, r, specFor("a", 20))
 	a := newAppender(t, r, r.stream)
@@ -76,6 +77,7 @@ func TestOrder(t *testing.T) {
 // The same while Redis is killed, and while it hangs: every job is accepted in time, in
 // its order, and is delivered once.
 func TestOrderThroughRedisOutage(t *testing.T) {
+	t.Parallel()
 	for name, trouble := range map[string]struct{ begin, end func(*redistest.Server) error }{
 		"killed": {(*redistest.Server).Kill, func(s *redistest.Server) error { return s.Restart(context.Background()) }},
 		"hangs":  {(*redistest.Server).Pause, (*redistest.Server).Continue},
@@ -138,6 +140,7 @@ func TestOrderThroughRedisOutage(t *testing.T) {
 // NATS loses its leader while jobs are put and come back: nothing that was accepted is
 // lost, and nothing leaves twice.
 func TestBackThroughLeaders(t *testing.T) {
+	t.Parallel()
 	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30})
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +188,7 @@ func TestBackThroughLeaders(t *testing.T) {
 
 // NATS is stopped and started while jobs come back, and the engine all the while works.
 func TestBackThroughRestarts(t *testing.T) {
+	t.Parallel()
 	server := startNATS(t)
 	r := &rig{seen: newSeen()}
 	r.Engine, r.clock = newBolt(t)

@@ -56,6 +56,7 @@ func TestPutThroughRestarts(t *testing.T) {
 
 // The same with a cluster that loses its leader, again and again.
 func TestPutThroughLeaders(t *testing.T) {
+	t.Parallel()
 	c, err := natsserver.StartCluster(t.Context(), 3, natsserver.Options{Dir: t.TempDir(), LazySync: true, MaxStore: 20 << 30})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // not, for long: both leave. Time plays no part: for each job that leaves, one of each
 // comes, when the queue has what it is to hold.
 func TestShares(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const capacity, departures = 40, 1500
 	putSpec(t, r, specFor("a", capacity))
@@ -57,6 +58,7 @@ func TestShares(t *testing.T) {
 // Very many queues with something deferred at once: all come back, and nothing of it is
 // kept when they have.
 func TestManyQueues(t *testing.T) {
+	t.Parallel()
 	const queues, each = 2000, 5
 	r := newRig(t)
 	name := func(i int) string { return fmt.Sprintf("q%d", i) }
@@ -117,6 +119,7 @@ func TestFullDelaysNobody(t *testing.T) {
 // they are over, and when a spec without them is put. What may be taken at all is the
 // engine's clock's to say.
 func TestWindow(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	now := time.Now().UTC()
 	at := func(d time.Duration) string { return now.Add(d).Format("15:04") }

@@ -26,6 +26,7 @@ _penstock "${1%% *}" "$word" ""
 printf '%s\n' "${COMPREPLY[@]+"${COMPREPLY[@]}"}" | LC_ALL=C sort`
 
 func TestCompletionInBash(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	engine, err := boltq.Open(t.Context(), filepath.Join(dir, "store"), boltq.Options{})
 	if err != nil {

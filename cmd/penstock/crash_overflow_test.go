@@ -17,6 +17,7 @@ import (
 // and again. In the end everything that was acknowledged has been delivered: what was in
 // the queue, on the overflow, and on the way between the two, either way.
 func TestKillUnderDeferral(t *testing.T) {
+	t.Parallel()
 	const rounds, writers, inFlight = 10, 32, 128
 	var mu sync.Mutex
 	delivered := map[string]int{}

@@ -17,6 +17,7 @@ import (
 // TestKillUnderWriters kills penstock up, under 64 writers, again and again, and
 // looks after each restart for every job that was acknowledged.
 func TestKillUnderWriters(t *testing.T) {
+	t.Parallel()
 	const rounds, writers = 20, 64
 	dir := t.TempDir()
 	var all [][]byte

@@ -87,6 +87,7 @@ func TestProveChildren(t *testing.T) {
 }
 
 func TestProveUsage(t *testing.T) {
+	t.Parallel()
 	for want, args := range map[string][]string{
 		"one drainer":         {"--drainers", "2"},
 		"unlimited":           {"--rate", "unlimited"},

@@ -61,6 +61,7 @@ func commands(t *testing.T, s *server, want int) (lines []string) {
 }
 
 func TestWhatUpPrintsWorksWhenPasted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := up(t, "--data", dir)
 	lines := commands(t, s, 3)
@@ -129,6 +130,7 @@ func TestUpRefusesTheOpenNetwork(t *testing.T) {
 
 // TestPushOfExamples brings the example files in through the built program.
 func TestPushOfExamples(t *testing.T) {
+	t.Parallel()
 	s := up(t, "--data", t.TempDir())
 	for _, args := range [][]string{
 		{"queue", "set", "email", "rate=1/h"},

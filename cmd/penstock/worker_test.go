@@ -110,6 +110,7 @@ func onRedis(t *testing.T) *server {
 }
 
 func TestWorkerInPython(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T) *server{
 		"embedded": func(t *testing.T) *server { t.Helper(); return up(t, "--data", t.TempDir()) },
 		"redis":    onRedis,
