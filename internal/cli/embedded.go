@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -34,6 +35,7 @@ type embeddedOptions struct {
 	egress      *egress.Guard // nil is to public addresses alone
 	secrets     secrets.Source
 	publish     app.PublishFlags
+	patience    time.Duration // with the store, before jobs go to the overflow; 0 is deferred's default
 	log         *slog.Logger
 }
 
@@ -72,7 +74,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	e.closers = append(e.closers, e.engine.Close)
 	// Both show their metrics on the ingress's page.
 	registry := app.NewRegistry()
-	if err = e.openOverflow(ctx, o.data, registry, o.log); err != nil {
+	if err = e.openOverflow(ctx, o, registry); err != nil {
 		return nil, fmt.Errorf("--data %s: the overflow: %w", o.data, err)
 	}
 	if _, err = config.Apply(ctx, e.engine, file, o.log); err != nil {
@@ -100,12 +102,12 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 }
 
 // openOverflow starts a NATS server that only this process can reach.
-func (e *embedded) openOverflow(ctx context.Context, data string, reg prometheus.Registerer, log *slog.Logger) error {
-	free, err := freeBytes(data)
+func (e *embedded) openOverflow(ctx context.Context, o embeddedOptions, reg prometheus.Registerer) error {
+	free, err := freeBytes(o.data)
 	if err != nil {
 		return err
 	}
-	server, err := natsserver.Start(ctx, natsserver.Options{Dir: filepath.Join(data, natsDir), Logger: log})
+	server, err := natsserver.Start(ctx, natsserver.Options{Dir: filepath.Join(o.data, natsDir), Logger: o.log})
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (e *embedded) openOverflow(ctx context.Context, data string, reg prometheus
 		return err
 	}
 	e.closers = append(e.closers, func() error { conn.Close(); return nil })
-	if e.overflow, err = app.NewOverflow(conn, deferred.Options{MaxBytes: overflowBytes(free), Logger: log}, reg, 0); err != nil {
+	if e.overflow, err = app.NewOverflow(conn, deferred.Options{MaxBytes: overflowBytes(free), Patience: o.patience, Logger: o.log}, reg, 0); err != nil {
 		return err
 	}
 	return e.overflow.Open(ctx)
