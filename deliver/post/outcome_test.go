@@ -114,6 +114,11 @@ func TestUsedUp(t *testing.T) {
 			t.Errorf("%q: %v, want %v", c.headers, got, c.want)
 		}
 	}
+	// Nearly all answers say nothing, and that must cost next to nothing.
+	silent := http.Header{"Date": {now.Format(http.TimeFormat)}, "Content-Length": {"0"}}
+	if n := testing.AllocsPerRun(10, func() { usedUp(silent, now) }); n > 0 {
+		t.Errorf("an answer that says nothing of limits: %v allocations", n)
+	}
 }
 
 // How long answers ask to be spared.

@@ -16,6 +16,15 @@ const DefaultThrottle = time.Second
 // epoch is from where on a number of seconds is no time to wait but an instant of the Unix clock: 31 years.
 const epoch = 1e9
 
+// Names of fields as net/http writes them: every answer is looked through for them, and none needs to be written anew for that.
+const headerRateLimit = "Ratelimit"
+
+var triples = []struct{ remaining, reset string }{
+	{headerRateLimit + "-Remaining", headerRateLimit + "-Reset"},
+	{"X-Ratelimit-Remaining", "X-Ratelimit-Reset"},
+	{"X-Rate-Limit-Remaining", "X-Rate-Limit-Reset"},
+}
+
 // retryAfter is how long an answer asks to wait (RFC 9110, 10.2.3): in seconds, or until a date, which is judged by the
 // receiver's own clock.
 func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
@@ -70,12 +79,16 @@ func seconds(n float64) time.Duration {
 // (r=0) has more in t seconds, or else in its policy's window w. The form of draft 7, limit=9, remaining=0, reset=5, is
 // understood as well.
 func draft(h http.Header) (wait time.Duration) {
+	limits := h[headerRateLimit]
+	if len(limits) == 0 {
+		return 0
+	}
 	windows := map[string]string{}
-	for _, m := range members(h.Values("RateLimit-Policy")) {
+	for _, m := range members(h[headerRateLimit+"-Policy"]) {
 		windows[m.name] = m.params["w"]
 	}
 	older := map[string]string{}
-	for _, m := range members(h.Values("RateLimit")) {
+	for _, m := range members(limits) {
 		if name, value, ok := strings.Cut(m.name, "="); ok && m.name[0] != '"' {
 			older[strings.TrimSpace(name)] = strings.TrimSpace(value)
 			continue
@@ -99,13 +112,13 @@ func draft(h http.Header) (wait time.Duration) {
 // triple reads the fields that came before: X-RateLimit-Limit, -Remaining and -Reset, where the last is a number of seconds or,
 // with many, an instant of the Unix clock. Where nothing is said of what remains, nothing does, unless that must be said.
 func triple(h http.Header, now time.Time, said bool) (wait time.Duration) {
-	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
-		if left, ok := number(h.Get(prefix + "Remaining")); ok && left > 0 || said && !ok {
-			continue // it was another limit
-		}
-		in, ok := number(h.Get(prefix + "Reset"))
+	for _, name := range triples {
+		in, ok := number(h.Get(name.reset))
 		if !ok {
 			continue
+		}
+		if left, ok := number(h.Get(name.remaining)); ok && left > 0 || said && !ok {
+			continue // it was another limit
 		}
 		if in >= 1000*epoch { // in milliseconds
 			in /= 1000
@@ -119,6 +132,9 @@ func triple(h http.Header, now time.Time, said bool) (wait time.Duration) {
 }
 
 func number(text string) (float64, bool) {
+	if text == "" { // as with most answers: an error would be made for nothing
+		return 0, false
+	}
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	return n, err == nil && !math.IsNaN(n) && !math.IsInf(n, 0)
 }
