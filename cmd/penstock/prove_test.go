@@ -99,6 +99,10 @@ func TestProveUsage(t *testing.T) {
 		"one a minute":        {"--quota", "5/h"},
 		"longer than a min":   {"--quota", "5/m"},
 		"raise the rate":      {"--rate", "1/s", "--children", "60", "-d", "10s"},
+		"the one ingress":     {"--rules", "--ingresses", "2"},
+		"give --rules":        {"--callers", "2"},
+		"without a queue":     {"--rules", "--lanes", "2"},
+		"can be judged":       {"--rules", "--rate", "5000/s"},
 	} {
 		if code, _, errs := run(t, append([]string{"prove"}, args...)...); code != 2 || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d, %s", args, code, errs)

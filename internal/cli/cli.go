@@ -48,11 +48,12 @@ type root struct {
 	Export exportCmd `cmd:"" help:"Write a whole store to a file."`
 	Import importCmd `cmd:"" help:"Put such a file into a store."`
 	Demo   demoCmd   `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
-	Prove  proveCmd  `cmd:"" help:"Prove the pace and that nothing is lost, on your installation, under faults."`
+	Prove  proveCmd  `cmd:"" help:"Prove the pace and that nothing is lost, or what rules let through, on your installation, under faults."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Complete a word (the scripts of completion ask this)."`
 	Drainer    drainerCmd    `cmd:"" hidden:"" help:"Drain a store (prove starts these)."`
+	Ingress    ingressCmd    `cmd:"" hidden:"" help:"Serve the API of a store (prove starts these)."`
 	SMS        simulatorCmd  `cmd:"" name:"sms-simulator" hidden:"" help:"Answer as a provider of texts does, and send none."`
 	Reference  referenceCmd  `cmd:"" hidden:"" help:"Post at a rate by sleeping (prove starts this)."`
 }

@@ -14,21 +14,25 @@ import (
 )
 
 type proveCmd struct {
-	Redis      string        `help:"Redis to prove: redis://, rediss://, or several hosts for Cluster and Sentinel. Without it the embedded engine is proved, with one drainer, in a directory of its own." placeholder:"URL"`
+	Redis      string        `help:"Redis to prove: redis://, rediss://, or several hosts for Cluster and Sentinel. Without it the embedded engine is proved, with one process, in a directory of its own." placeholder:"URL"`
 	Init       bool          `help:"Make an empty Redis a store."`
 	Partitions int           `help:"Partitions of the store." default:"16" placeholder:"N"`
 	Drainers   int           `help:"How many drainer processes; by default 4 on Redis, 1 embedded." placeholder:"N"`
-	Rate       leaky.Rate    `help:"Outflow of the queue." default:"100/s"`
+	Rate       *leaky.Rate   `help:"Outflow of the queue, by default 100/s; with --rules what each rule allows under each key, by default 20/s."`
 	Children   int           `help:"How many queues share that rate, as children of one; the load goes to them. 0 is one queue alone." placeholder:"N"`
 	Lanes      int           `help:"How many lanes there are in each queue, each with a rate." placeholder:"N"`
 	Quota      queue.Quota   `help:"A quota beside the rate, such as 3000/m." placeholder:"N/m"`
-	Duration   time.Duration `help:"How long to keep the queue backlogged." default:"30s" short:"d"`
-	Faults     string        `help:"What to do to the drainers, in turn: ${enum}." enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
+	Duration   time.Duration `help:"How long to keep the queue backlogged, or to ask rules." default:"30s" short:"d"`
+	Faults     string        `help:"What to do to the processes, in turn: ${enum}." enum:"none,kill,pause,restart" default:"none" placeholder:"FAULT"`
 	Every      time.Duration `help:"Time between two faults." default:"3s"`
 	Slack      time.Duration `help:"Slack of the queue: how late a job may start." default:"5ms"`
-	Delta      time.Duration `help:"What the window law is widened by for the way to the receiver; it is fixed before the run." default:"5ms"`
+	Delta      time.Duration `help:"What the law is widened by: for the way to the receiver, or for the store's clock; it is fixed before the run." default:"5ms"`
 	Reference  bool          `help:"Before, measure one process that sleeps in a loop in the same way, to compare with."`
-	Verbose    bool          `help:"Show what the drainers log." short:"v"`
+	Rules      bool          `help:"Prove rules in place of a queue: what they let through while many ask at several ingresses."`
+	Ingresses  int           `help:"With --rules, how many ingress processes; by default 3 on Redis, 1 embedded." placeholder:"N"`
+	Callers    int           `help:"With --rules, how many ask at once; by default 16." placeholder:"N"`
+	Keys       int           `help:"With --rules, how many keys of each rule are asked; by default 3." placeholder:"N"`
+	Verbose    bool          `help:"Show what the processes log." short:"v"`
 	output
 }
 
@@ -41,54 +45,54 @@ restart: SIGTERM and start again), and judges every arrival. The queue is remove
 the end. Only processes that it started are ended. If other drainers run on the same
 store they take part, and must reach this machine's loopback; stop them before.
 
+With --rules it makes a rule of each algorithm instead, starts ingress processes, does
+that to them, and has callers ask four times as much as the rules allow. Some hang up
+before they are answered. What the callers know to have been let through is judged.
+
 Examples:
   penstock prove --redis redis://127.0.0.1:6379/0 --drainers 4 --rate 14/s -d 60s
   penstock prove --redis redis://127.0.0.1:6379/0 --init --faults kill -o json
   penstock prove --faults kill
   penstock prove --faults kill --children 3 --lanes 2
   penstock prove --faults kill -d 90s --quota 3000/m
+  penstock prove --redis redis://127.0.0.1:6379/0 --rules --faults kill
 
 Exit code 0 only if the window law held over all windows of any width, for all jobs and
 for those of each child and each lane, no accepted job
 was lost, and none came twice that no fault explains (a job may come twice after kill
-and pause: delivery is at least once).`
+and pause: delivery is at least once). With --rules, only if no rule let more through
+under a key than it may, in any span of any width, and each was asked for more.`
 }
 
 func (c *proveCmd) Run(r *run) error {
-	faults := prove.Faults(c.Faults)
-	if c.Drainers == 0 {
-		c.Drainers = 4
-		if c.Redis == "" {
-			c.Drainers = 1
-		}
-	}
-	if c.Redis == "" && c.Drainers != 1 {
-		return usage(errors.New("--drainers: the embedded engine lives in one process and has one drainer; give --redis to prove several"))
+	if err := c.check(); err != nil {
+		return usage(err)
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program, to start it again as a drainer: %w", err)
 	}
-	o := prove.Options{
-		Drainers: c.Drainers, Rate: c.Rate, Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Duration: c.Duration, Faults: faults, Every: c.Every,
-		Slack: c.Slack, Delta: c.Delta, Log: io.Discard,
+	if c.Rules {
+		return c.rules(r, self)
 	}
-	if c.Verbose {
-		o.Log = r.Err
+	o := prove.Options{
+		Drainers: c.processes(c.Drainers, 4), Rate: c.rate(leaky.PerSecond(100)), Children: c.Children, Lanes: c.Lanes, Quota: c.Quota, Duration: c.Duration,
+		Faults: prove.Faults(c.Faults), Every: c.Every, Slack: c.Slack, Delta: c.Delta, Log: c.log(r),
 	}
 	if c.Reference {
 		o.Reference = func(url string) prove.Command {
-			return prove.Command{Path: self, Args: []string{"reference", url, "--rate", c.Rate.String(), "--duration", c.Duration.String()}}
+			return prove.Command{Path: self, Args: []string{"reference", url, "--rate", o.Rate.String(), "--duration", c.Duration.String()}}
 		}
 	}
 	if err := o.Validate(); err != nil {
 		return usage(fmt.Errorf("--%w", err))
 	}
-	end, err := c.target(r, self, &o)
+	t, err := c.target(r, self, 1)
 	if err != nil {
 		return err
 	}
-	defer end()
+	defer t.end()
+	o.Store, o.Drainer = t.store, t.drainer
 	s := newTicker(r.Err)
 	o.Progress = func(elapsed time.Duration, accepted, arrived int, marks []prove.Mark) {
 		s.show(elapsed, fmt.Sprintf("%s of %s  %d accepted, %d arrived, %d faults", short(elapsed), short(c.Duration), accepted, arrived, len(marks)))
@@ -99,6 +103,47 @@ func (c *proveCmd) Run(r *run) error {
 		return err
 	}
 	return c.print(r, report)
+}
+
+// check refuses what does not go together.
+func (c *proveCmd) check() error {
+	switch {
+	case c.Redis == "" && c.Drainers > 1:
+		return errors.New("--drainers: the embedded engine lives in one process and has one drainer; give --redis to prove several")
+	case c.Redis == "" && c.Ingresses > 1:
+		return errors.New("--ingresses: the embedded engine lives in one process, which is the one ingress; give --redis to prove several")
+	case c.Rules && (c.Drainers != 0 || c.Children != 0 || c.Lanes != 0 || c.Quota.Max != 0 || c.Reference):
+		return errors.New("--rules: is a proof of rules, without a queue; leave out --drainers, --children, --lanes, --quota and --reference")
+	case !c.Rules && (c.Ingresses != 0 || c.Callers != 0 || c.Keys != 0):
+		return errors.New("--ingresses, --callers and --keys say how rules are asked; give --rules")
+	}
+	return nil
+}
+
+// processes is how many there are, or else by default.
+func (c *proveCmd) processes(n, onRedis int) int {
+	switch {
+	case n != 0:
+		return n
+	case c.Redis == "":
+		return 1
+	}
+	return onRedis
+}
+
+func (c *proveCmd) rate(otherwise leaky.Rate) leaky.Rate {
+	if c.Rate == nil {
+		return otherwise
+	}
+	return *c.Rate
+}
+
+// log is where the processes say what they say.
+func (c *proveCmd) log(r *run) io.Writer {
+	if c.Verbose {
+		return r.Err
+	}
+	return io.Discard
 }
 
 func (c *proveCmd) print(r *run, p *prove.Report) error {

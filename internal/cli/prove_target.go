@@ -15,11 +15,30 @@ import (
 	"github.com/penstock/penstock/internal/store"
 )
 
-// target fills in what is proved: the store, and how its drainers are started.
-// end lets go of it.
-func (c *proveCmd) target(r *run, self string, o *prove.Options) (end func(), err error) {
+// target is what is proved: the store, how its processes are started, and where the ingresses among them listen.
+type target struct {
+	store            prove.Installation
+	drainer, ingress func(i int) prove.Command
+	urls             []string
+	end              func() // lets go of it
+}
+
+// target opens what is proved, with so many ingresses if they are started.
+func (c *proveCmd) target(r *run, self string, ingresses int) (*target, error) {
+	addrs := make([]string, ingresses)
+	for i := range addrs {
+		addr, err := freeAddr()
+		if err != nil {
+			return nil, err
+		}
+		addrs[i] = addr
+	}
+	t := &target{}
+	for _, addr := range addrs {
+		t.urls = append(t.urls, "http://"+addr)
+	}
 	if c.Redis == "" {
-		return c.embedded(self, o)
+		return t, c.embedded(t, self, addrs[0])
 	}
 	log := slog.New(slog.DiscardHandler)
 	if c.Verbose {
@@ -29,41 +48,40 @@ func (c *proveCmd) target(r *run, self string, o *prove.Options) (end func(), er
 	if err != nil {
 		return nil, &ended{ExitUnreachable, err}
 	}
-	o.Store = prove.Engine(engine)
-	o.Drainer = func(int) prove.Command {
+	t.store = prove.Engine(engine)
+	process := func(what, addr string) prove.Command {
 		// In the environment and not among the arguments, where everybody on the
 		// machine could read a password.
 		return prove.Command{
 			Path: self,
-			Args: []string{"drainer", "--listen", "127.0.0.1:0", "--partitions", strconv.Itoa(c.Partitions), egress.Flag, strings.Join(egress.Loopback, ",")},
+			Args: []string{what, "--listen", addr, "--partitions", strconv.Itoa(c.Partitions), egress.Flag, strings.Join(egress.Loopback, ",")},
 			Env:  append(os.Environ(), "PENSTOCK_REDIS="+c.Redis),
 		}
 	}
-	return func() { _ = engine.Close() }, nil // the verdict is known by then
+	t.drainer = func(int) prove.Command { return process("drainer", "127.0.0.1:0") }
+	t.ingress = func(i int) prove.Command { return process("ingress", addrs[i]) }
+	t.end = func() { _ = engine.Close() } // the verdict is known by then
+	return t, nil
 }
 
 // embedded proves penstock up, in a directory and on a port of its own.
-func (c *proveCmd) embedded(self string, o *prove.Options) (end func(), err error) {
+func (c *proveCmd) embedded(t *target, self, addr string) error {
 	dir, err := os.MkdirTemp("", "penstock-prove-")
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for the proof: %w", err)
+		return fmt.Errorf("make a directory for the proof: %w", err)
 	}
-	remove := func() { _ = os.RemoveAll(dir) }
-	addr, err := freeAddr()
+	t.end = func() { _ = os.RemoveAll(dir) }
+	api, err := client.New(t.urls[0], nil)
 	if err != nil {
-		remove()
-		return nil, err
+		t.end()
+		return err
 	}
-	api, err := client.New("http://"+addr, nil)
-	if err != nil {
-		remove()
-		return nil, err
-	}
-	o.Store = prove.Ingress(api)
-	o.Drainer = func(int) prove.Command {
+	t.store = prove.Ingress(api)
+	t.drainer = func(int) prove.Command {
 		return prove.Command{Path: self, Args: []string{"up", "--tether", "--data", dir, "--listen", addr, egress.Flag, strings.Join(egress.Loopback, ",")}}
 	}
-	return remove, nil
+	t.ingress = t.drainer
+	return nil
 }
 
 // freeAddr finds a port of loopback that is free now. The process that will

@@ -25,6 +25,9 @@ func TestExitCodesOfVerdicts(t *testing.T) {
 				"prove": func(r *run) error {
 					return (&proveCmd{output: output{format}}).print(r, &prove.Report{Held: held, Broken: broken})
 				},
+				"prove --rules": func(r *run) error {
+					return (&proveCmd{output: output{format}}).printRules(r, &prove.RulesReport{Held: held, Broken: broken})
+				},
 			}
 			for name, print := range prints {
 				var out, errs bytes.Buffer

@@ -76,12 +76,11 @@ func (a Admission) Judge(passed []Passed) AdmissionVerdict {
 	if a.Allowed(0) < 0 {
 		return v
 	}
-	sorted := slices.Clone(passed)
-	slices.SortFunc(sorted, func(x, y Passed) int { return cmp.Compare(x.Answered, y.Answered) })
+	sorted := byAnswer(passed)
 	worst := int64(-1 << 62)
 	for i := range sorted {
 		from, sum := sorted[i].Asked, int64(0)
-		for _, p := range sorted {
+		for _, p := range answeredFrom(sorted, from) {
 			if p.Asked < from {
 				continue
 			}
@@ -94,4 +93,34 @@ func (a Admission) Judge(passed []Passed) AdmissionVerdict {
 	}
 	v.Held = worst <= 0
 	return v
+}
+
+// MostPassed returns the most that is known to have been let through from some instant to one that is w later, both with it.
+func MostPassed(passed []Passed, w time.Duration) int64 {
+	sorted, most := byAnswer(passed), int64(0)
+	for i := range sorted {
+		from, sum := sorted[i].Asked, int64(0)
+		for _, p := range answeredFrom(sorted, from) {
+			if p.Answered > from+w {
+				break
+			}
+			if p.Asked >= from {
+				sum += max(p.Cost, 1)
+			}
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+func byAnswer(passed []Passed) []Passed {
+	sorted := slices.Clone(passed)
+	slices.SortFunc(sorted, func(x, y Passed) int { return cmp.Compare(x.Answered, y.Answered) })
+	return sorted
+}
+
+// answeredFrom returns those that were answered at an instant or later: what was answered before was asked before as well.
+func answeredFrom(sorted []Passed, from time.Duration) []Passed {
+	i, _ := slices.BinarySearchFunc(sorted, from, func(p Passed, at time.Duration) int { return cmp.Compare(p.Answered, at) })
+	return sorted[i:]
 }

@@ -75,6 +75,18 @@ func TestJudgeAdmission(t *testing.T) {
 	}
 }
 
+func TestMostPassed(t *testing.T) {
+	passed := []law.Passed{{900 * ms, 990 * ms, 1}, {0, 10 * ms, 2}, {5 * ms, 20 * ms, 0}, {6 * ms, 950 * ms, 4}, {2000 * ms, 2001 * ms, 3}}
+	for w, want := range map[time.Duration]int64{0: 0, ms: 3, 14 * ms: 3, 20 * ms: 3, 949 * ms: 5, 950 * ms: 7, 990 * ms: 8, 3000 * ms: 11} {
+		if got := law.MostPassed(passed, w); got != want {
+			t.Errorf("%d in %v, want %d", got, w, want)
+		}
+	}
+	if got := law.MostPassed(nil, time.Hour); got != 0 {
+		t.Error(got)
+	}
+}
+
 // What the limiters themselves let through keeps the law, whatever is known of when; and one that lets a little more through breaks it.
 func TestAdmissionJudgesLimiters(t *testing.T) {
 	const count = 200

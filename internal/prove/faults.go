@@ -6,11 +6,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/penstock/penstock/internal/receiver"
 )
 
-// Faults is what is done to the drainers during a run.
+// Faults is what is done to the processes of a run, drainers or ingresses.
 type Faults string
 
 // The faults.
@@ -23,25 +21,26 @@ const (
 
 // Mark is a fault that was injected.
 type Mark struct {
-	At      time.Duration `json:"at_ns"` // on the receiver's clock
-	Drainer int           `json:"drainer"`
-	Fault   Faults        `json:"fault"`
+	At      time.Duration // on the clock by which the run is judged
+	Ended   time.Duration // when a process that was killed had ended; 0 of other faults
+	Process int
+	Fault   Faults
 }
 
-// saboteur injects one fault after another, taking the drainers in turn.
+// saboteur injects one fault after another, taking the processes in turn.
 type saboteur struct {
-	fleet    *fleet
-	clock    *receiver.Receiver
-	faults   Faults
-	drainers int
-	every    time.Duration
-	lease    time.Duration
+	fleet     *fleet
+	now       func() time.Duration
+	faults    Faults
+	processes int
+	every     time.Duration
+	lease     time.Duration
 
 	mu    sync.Mutex
 	marks []Mark
 }
 
-// patience is how long a drainer may take to end after a SIGTERM.
+// patience is how long a process may take to end after a SIGTERM.
 const patience = 30 * time.Second
 
 // run injects faults until ctx ends; a fault that has begun is ended properly.
@@ -50,12 +49,12 @@ func (s *saboteur) run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	for i := 0; ; i = (i + 1) % s.drainers {
+	for i := 0; ; i = (i + 1) % s.processes {
 		if pause(ctx, s.every) != nil {
 			return nil
 		}
 		s.mu.Lock()
-		s.marks = append(s.marks, Mark{At: s.clock.Now(), Drainer: i, Fault: s.faults})
+		s.marks = append(s.marks, Mark{At: s.now(), Process: i, Fault: s.faults})
 		s.mu.Unlock()
 		if err := s.inject(ctx, i); err != nil {
 			return fmt.Errorf("fault %s: %w", s.faults, err)
@@ -78,6 +77,7 @@ func (s *saboteur) inject(ctx context.Context, i int) error {
 		if err := s.fleet.wait(waiting, i); err != nil {
 			return err
 		}
+		s.ended()
 		return s.fleet.start(i)
 	case Pause:
 		if err := s.fleet.signal(i, syscall.SIGSTOP); err != nil {
@@ -87,6 +87,13 @@ func (s *saboteur) inject(ctx context.Context, i int) error {
 		return s.fleet.signal(i, syscall.SIGCONT)
 	}
 	return nil
+}
+
+// ended notes that the process of the last fault has ended, and is not started yet.
+func (s *saboteur) ended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marks[len(s.marks)-1].Ended = s.now()
 }
 
 func (s *saboteur) injected() []Mark {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Command describes the process of one drainer. It must end when its standard
+// Command describes a process, such as that of one drainer. It must end when its standard
 // input does, so that none is left behind by a run that was killed.
 type Command struct {
 	Path string
@@ -21,10 +21,11 @@ type Command struct {
 	Env  []string // nil means this process's
 }
 
-// fleet is the drainer processes of a run. Only they are ever signalled, each by
+// fleet is the processes of a run, drainers for most. Only they are ever signalled, each by
 // the handle with which it was started.
 type fleet struct {
-	command func(drainer int) Command
+	what    string // each of them is
+	command func(i int) Command
 	log     io.Writer
 
 	mu      sync.Mutex
@@ -39,7 +40,7 @@ type member struct {
 	err    error         // how it ended; set before done is closed
 }
 
-// start starts drainer i, or starts it again.
+// start starts process i, or starts it again.
 func (f *fleet) start(i int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,10 +56,10 @@ func (f *fleet) start(i int) error {
 	// The tether: it is never written to, and ends when we do, however we do.
 	tether, err := cmd.StdinPipe()
 	if err != nil {
-		return fmt.Errorf("start drainer %d: %w", i, err)
+		return fmt.Errorf("start %s %d: %w", f.what, i, err)
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start drainer %d: %w", i, err)
+		return fmt.Errorf("start %s %d: %w", f.what, i, err)
 	}
 	m := &member{cmd: cmd, tether: tether, done: make(chan struct{})}
 	go func() {
@@ -78,35 +79,35 @@ func (f *fleet) member(i int) *member {
 	return f.members[i]
 }
 
-// signal sends a signal to drainer i if it still runs.
+// signal sends a signal to process i if it still runs.
 func (f *fleet) signal(i int, s syscall.Signal) error {
 	m := f.member(i)
 	if err := m.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("send %v to drainer %d: %w", s, i, err)
+		return fmt.Errorf("send %v to %s %d: %w", s, f.what, i, err)
 	}
 	return nil
 }
 
-// wait waits until drainer i has ended.
+// wait waits until process i has ended.
 func (f *fleet) wait(ctx context.Context, i int) error {
 	select {
 	case <-f.member(i).done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("drainer %d has not ended: %w", i, ctx.Err())
+		return fmt.Errorf("%s %d has not ended: %w", f.what, i, ctx.Err())
 	}
 }
 
 var errEnded = errors.New("it said that all was well")
 
-// allUp returns an error if a drainer ended by itself.
+// allUp returns an error if one of them ended by itself.
 func (f *fleet) allUp() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, m := range f.members {
 		select {
 		case <-m.done:
-			return fmt.Errorf("drainer %d ended by itself (what it said is above, or seen with --verbose): %w", i, cmp.Or(m.err, errEnded))
+			return fmt.Errorf("%s %d ended by itself (what it said is above, or seen with --verbose): %w", f.what, i, cmp.Or(m.err, errEnded))
 		default:
 		}
 	}

@@ -134,7 +134,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	defer stop()
 
 	name := "prove-" + queue.NewID()
-	fl := &fleet{command: o.Drainer, log: o.Log}
+	fl := &fleet{what: "drainer", command: o.Drainer, log: o.Log}
 	defer fl.close(patience)
 	for i := range o.Drainers {
 		if err := fl.start(i); err != nil {
@@ -153,8 +153,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	r := &Report{Queue: name, Rate: o.Rate.String(), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults, Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond()}
 	r.started = rec.Now()
 	f := newFeeder(s.feeds, rec)
-	sab := &saboteur{fleet: fl, clock: rec, faults: o.Faults, drainers: o.Drainers, every: o.Every, lease: Lease}
-	if err := disturb(ctx, o, f, sab, rec); err != nil {
+	sab := &saboteur{fleet: fl, now: rec.Now, faults: o.Faults, processes: o.Drainers, every: o.Every, lease: Lease}
+	if err := disturb(ctx, o.Duration, sab, f.run, func(elapsed time.Duration) { o.tell(elapsed, f, sab, rec) }); err != nil {
 		return nil, err
 	}
 	r.ended = rec.Now()
@@ -221,23 +221,26 @@ func (r *Report) judge(o Options, levels []level, b *book, arrivals []receiver.A
 }
 
 func makeQueues(ctx context.Context, o Options, s *shape) error {
-	// The installation may be starting still.
-	deadline := time.Now().Add(patience)
 	for _, spec := range s.specs {
-		for {
-			err := o.Store.Make(ctx, spec)
-			if err == nil {
-				break
-			}
-			if bearable(err) != nil || time.Now().After(deadline) {
-				return fmt.Errorf("make the queue %s: %w", spec.Name, err)
-			}
-			if err := pause(ctx, 100*time.Millisecond); err != nil {
-				return err
-			}
+		if err := started(ctx, func() error { return o.Store.Make(ctx, spec) }); err != nil {
+			return fmt.Errorf("make the queue %s: %w", spec.Name, err)
 		}
 	}
 	return nil
+}
+
+// started does something again until it works or fails for good: the installation may be starting still.
+func started(ctx context.Context, do func() error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := do()
+		if err == nil || bearable(err) != nil || time.Now().After(deadline) {
+			return err
+		}
+		if err := pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // remove takes the queues away, children before their parent, also when the run was broken off.
@@ -266,9 +269,9 @@ func look(ctx context.Context, o Options, s *shape) (sum Stats, err error) {
 	return sum, nil
 }
 
-// disturb keeps the queue backlogged and injects faults for the duration.
-func disturb(ctx context.Context, o Options, f *feeder, s *saboteur, rec *receiver.Receiver) error {
-	ctx, cancel := context.WithTimeout(ctx, o.Duration)
+// disturb keeps the load up and injects faults for the duration.
+func disturb(ctx context.Context, duration time.Duration, s *saboteur, load func(context.Context) error, tell func(elapsed time.Duration)) error {
+	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
 	var wg sync.WaitGroup
 	failed := make(chan error, 3)
@@ -280,12 +283,12 @@ func disturb(ctx context.Context, o Options, f *feeder, s *saboteur, rec *receiv
 			}
 		})
 	}
-	begin(f.run)
+	begin(load)
 	begin(s.run)
 	start := time.Now()
 	for pause(ctx, 250*time.Millisecond) == nil {
-		o.tell(time.Since(start), f, s, rec)
-		if o.Faults == NoFaults {
+		tell(time.Since(start))
+		if s.faults == NoFaults {
 			if err := s.fleet.allUp(); err != nil {
 				failed <- err
 				cancel()

@@ -37,8 +37,14 @@ var payload = []byte(`{"to":"prove@example.com","subject":"a job of penstock pro
 	`This is one of many equal messages, by which the pace of a queue is measured; ` +
 	`they are as long as a short mail or a text message would be, and say nothing else."}`)
 
-// Engine returns the Store that is an engine.
-func Engine(e queue.Engine) Store { return engineStore{e} }
+// Installation is a Store that keeps rules as well.
+type Installation interface {
+	Store
+	RuleStore
+}
+
+// Engine returns the Installation that is an engine.
+func Engine(e queue.Engine) Installation { return engineStore{e} }
 
 type engineStore struct{ queue.Engine }
 
@@ -98,8 +104,21 @@ func (s engineStore) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Ingress returns the Store behind an ingress.
-func Ingress(c *client.Client) Store { return ingressStore{c} }
+func (s engineStore) MakeRule(ctx context.Context, rule queue.Rule) error {
+	_, err := s.PutRule(ctx, rule, 0)
+	return err
+}
+
+func (s engineStore) RemoveRule(ctx context.Context, name string) error {
+	err := s.DeleteRule(ctx, name, queue.AnyRevision)
+	if errors.Is(err, queue.ErrUnknownRule) {
+		return nil
+	}
+	return err
+}
+
+// Ingress returns the Installation behind an ingress.
+func Ingress(c *client.Client) Installation { return ingressStore{c} }
 
 type ingressStore struct{ c *client.Client }
 
@@ -152,6 +171,24 @@ func (s ingressStore) Remove(ctx context.Context, name string) error {
 	err := s.c.Delete(ctx, name, client.Always, true)
 	var refused *client.Problem
 	if errors.As(err, &refused) && refused.Reason == "unknown_queue" {
+		return nil
+	}
+	return err
+}
+
+func (s ingressStore) MakeRule(ctx context.Context, rule queue.Rule) error {
+	text, err := queue.EncodeRule(rule)
+	if err != nil {
+		return fmt.Errorf("write the rule as JSON: %w", err)
+	}
+	_, err = s.c.PutRule(ctx, rule.Name, text, client.Absent)
+	return err
+}
+
+func (s ingressStore) RemoveRule(ctx context.Context, name string) error {
+	err := s.c.DeleteRule(ctx, name, client.Always, false)
+	var refused *client.Problem
+	if errors.As(err, &refused) && refused.Reason == "unknown_rule" {
 		return nil
 	}
 	return err

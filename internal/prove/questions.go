@@ -1,0 +1,175 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// unanswered is how long a caller waits, who then asks another ingress: longer than one that works ever takes, and
+	// shorter than one is paused.
+	unanswered = 2 * time.Second
+	// hangUp is the how manieth question of a caller he does not wait for the answer of.
+	hangUp = 20
+)
+
+// questions is the load of a run of rules: callers that ask, and keep account of what they were told.
+type questions struct {
+	rules   []asked
+	keys    int
+	callers int
+	turn    time.Duration // of all callers, in which each asks once
+	doors   []*client.Client
+	begun   time.Time
+
+	mu       sync.Mutex
+	accounts []account // of a rule's keys one after the other
+}
+
+// account is what callers know of one key under one rule.
+type account struct {
+	// Allowed and Refused were answered so. Of Unknown nobody can say whether they were let through; Undecided changed nothing.
+	allowed, refused, unknown, undecided int64
+	passed                               []law.Passed
+}
+
+func newQuestions(o *RulesOptions, rules []asked) (*questions, error) {
+	n := len(rules) * o.Keys
+	perSecond := pressure * o.Rate.PerSecond() * float64(n)
+	q := &questions{
+		rules: rules, keys: o.Keys, callers: o.Callers, turn: time.Duration(float64(o.Callers) / perSecond * float64(time.Second)),
+		accounts: make([]account, n),
+	}
+	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Callers}}
+	for _, url := range o.URLs {
+		door, err := client.New(url, hc)
+		if err != nil {
+			return nil, err
+		}
+		q.doors = append(q.doors, door)
+	}
+	return q, nil
+}
+
+func (q *questions) now() time.Duration { return time.Since(q.begun) }
+
+// count is how many questions were answered or may have been, and how many let through.
+func (q *questions) count() (asked, allowed int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range q.accounts {
+		a := &q.accounts[i]
+		asked += a.allowed + a.refused + a.unknown
+		allowed += a.allowed
+	}
+	return asked, allowed
+}
+
+// run asks until ctx ends.
+func (q *questions) run(ctx context.Context) error {
+	var all sync.WaitGroup
+	failed := make(chan error, q.callers)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for i := range q.callers {
+		all.Go(func() {
+			if err := q.caller(ctx, i); err != nil {
+				failed <- err
+				cancel()
+			}
+		})
+	}
+	all.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// caller asks one ingress as long as that answers, and then another. Turns that he missed he does not make up for.
+func (q *questions) caller(ctx context.Context, me int) error {
+	door := me
+	for n, turn := 1, int64(0); ; n++ {
+		turn = max(turn+1, int64(q.now()/q.turn))
+		if pause(ctx, time.Duration(turn)*q.turn-q.now()) != nil {
+			return nil
+		}
+		at := q.chosen(turn, me)
+		cost := min(1+int64(me+n)%2, q.rules[at/q.keys].law.By.Limit())
+		answered, err := q.ask(ctx, q.doors[door%len(q.doors)], at, cost, n%hangUp == 0)
+		if err != nil {
+			return fmt.Errorf("ask the rule %s: %w", q.rules[at/q.keys].rule.Name, err)
+		}
+		if !answered {
+			door++
+		}
+	}
+}
+
+// chosen is the key that a caller asks in a turn. In every second one all ask the same, so that they meet; in the others each another,
+// so that none is left alone for long. It is by chance, or who is late for every second turn would pass some over.
+func (q *questions) chosen(turn int64, caller int) int {
+	if turn%2 == 0 {
+		caller = 0
+	}
+	return rand.New(rand.NewPCG(uint64(turn), uint64(caller))).IntN(len(q.accounts))
+}
+
+// ask asks once, and hangs up, if told so, as soon as the question was sent. Its error says that the question was wrong.
+func (q *questions) ask(ctx context.Context, door *client.Client, at int, cost int64, hangUp bool) (answered bool, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unanswered) // who has asked waits for the answer
+	defer cancel()
+	if hangUp {
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
+	}
+	begun := q.now()
+	said, err := door.Take(ctx, q.rules[at/q.keys].rule.Name, queue.TakeNow, wire.Take{Key: fmt.Sprintf("key-%d", at%q.keys+1), Cost: cost})
+	ended := q.now()
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a := &q.accounts[at]
+	switch {
+	case err == nil && said.Allowed:
+		a.allowed++
+		a.passed = append(a.passed, law.Passed{Asked: begun, Answered: ended, Cost: cost})
+	case err == nil:
+		a.refused++
+	case untouched(err):
+		a.undecided++
+		return false, nil
+	case hangUp || errors.Is(err, context.Canceled) || bearable(err) == nil:
+		a.unknown++
+		return hangUp, nil
+	default:
+		return false, err
+	}
+	return true, nil
+}
+
+// untouched reports whether a question that failed changed nothing.
+func untouched(err error) bool {
+	var dial *net.OpError
+	var refused *client.Problem
+	switch {
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return true
+	case errors.As(err, &refused):
+		return refused.Reason == "unavailable" || refused.Reason == "overloaded" || refused.Reason == "stopping"
+	}
+	return false
+}

@@ -1,0 +1,226 @@
+package prove
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// RuleStore is what a run of rules needs of an installation, beside the ingresses that it asks.
+type RuleStore interface {
+	// MakeRule makes a rule that must not exist.
+	MakeRule(ctx context.Context, rule queue.Rule) error
+	// RemoveRule removes a rule with all that was taken from it.
+	RemoveRule(ctx context.Context, name string) error
+}
+
+const (
+	// pressure is how many times what a rule allows it is asked for.
+	pressure = 4
+	// mostPassed bounds what is let through under one key: it is judged in time by its square.
+	mostPassed = 10_000
+)
+
+// RulesOptions of a run in which rules are asked.
+type RulesOptions struct {
+	Store RuleStore
+	// Ingress tells how to start ingress i, which is then asked at URLs[i].
+	Ingress func(i int) Command
+	URLs    []string
+	// Rate is what each rule allows under each key, Keys how many of these there are, Callers how many ask at once.
+	// 0 means 3 keys and 16 callers.
+	Rate          leaky.Rate
+	Keys, Callers int
+	Duration      time.Duration
+	Faults        Faults
+	// Every is the time between faults. 0 means 3 s.
+	Every time.Duration
+	// Delta is what the law is widened by for two clocks; 0 means DefaultDelta. What they may run apart in the run comes on top.
+	Delta time.Duration
+	// Forgets is what the store may lose when an ingress is killed: what was taken for so long before. 0 is nothing.
+	Forgets time.Duration
+	// Log gets what the ingresses say; nil discards it.
+	Log io.Writer
+	// Progress is told now and then how many questions were asked, and how many of them let through.
+	Progress func(elapsed time.Duration, asked, allowed int64, marks []Mark)
+}
+
+// Validate fills in what is zero and refuses what cannot be run; its errors begin with the name of the option.
+func (o *RulesOptions) Validate() error {
+	def(&o.Every, 3*time.Second)
+	def(&o.Delta, DefaultDelta)
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	if o.Keys == 0 {
+		o.Keys = 3
+	}
+	if o.Callers == 0 {
+		o.Callers = 16
+	}
+	most := o.Rate.PerSecond() * o.Duration.Seconds()
+	switch {
+	case o.Rate.Unlimited():
+		return errors.New("rate: unlimited refuses nothing; give a rate")
+	case len(o.URLs) < 1 || len(o.URLs) > 64:
+		return fmt.Errorf("ingresses: %d must be from 1 to 64", len(o.URLs))
+	case o.Keys < 1 || o.Keys > 64:
+		return fmt.Errorf("keys: %d must be from 1 to 64", o.Keys)
+	case o.Callers < 1 || o.Callers > 1024:
+		return fmt.Errorf("callers: %d must be from 1 to 1024", o.Callers)
+	case o.Duration < time.Second:
+		return fmt.Errorf("duration: %v must be at least 1s", o.Duration)
+	case o.Faults != NoFaults && o.Duration <= o.Every:
+		return fmt.Errorf("duration: %v must be longer than the time between faults, %v", o.Duration, o.Every)
+	case most > mostPassed:
+		return fmt.Errorf("rate: at %s some %.0f pass under each key in %v, more than the %d that can be judged; lower the rate or the duration", o.Rate, most, o.Duration, mostPassed)
+	case most < 20:
+		return fmt.Errorf("rate: at %s only %.0f pass under each key in %v, which says nothing; raise the rate or the duration", o.Rate, most, o.Duration)
+	}
+	switch o.Faults {
+	case NoFaults, Kill, Pause, Restart:
+	default:
+		return fmt.Errorf("faults: %q must be none, kill, pause or restart", o.Faults)
+	}
+	return nil
+}
+
+// asked is a rule of a run, and its law, which is fixed before.
+type asked struct {
+	rule queue.Rule
+	law  law.Admission
+}
+
+// span is how long a rule that counts in windows counts: what the rate makes of it is at least five.
+func (o *RulesOptions) span() (limit int64, period time.Duration) {
+	per := o.Rate.PerSecond()
+	limit = max(5, int64(math.Round(per)))
+	return limit, time.Duration(float64(limit) / per * float64(time.Second)).Round(time.Millisecond)
+}
+
+// window is how wide a span is of which the report tells: half of that, since one that is as wide may touch three windows.
+func (o *RulesOptions) window() time.Duration {
+	_, period := o.span()
+	return period / 2
+}
+
+// bounds returns a rule of each algorithm that bounds what comes, all of about the same rate.
+func (o *RulesOptions) bounds() map[leaky.Algorithm]queue.Bound {
+	limit, period := o.span()
+	windows := queue.Bound{Limit: limit, Period: queue.Duration(period)}
+	bucket := queue.Bound{Rate: o.Rate, Burst: max(2, limit/4)}
+	return map[leaky.Algorithm]queue.Bound{
+		leaky.AlgorithmMeter:          bucket,
+		leaky.AlgorithmTokenBucket:    bucket,
+		leaky.AlgorithmFixedWindow:    windows,
+		leaky.AlgorithmSlidingLog:     windows,
+		leaky.AlgorithmSlidingCounter: windows,
+		leaky.AlgorithmGap:            {Period: queue.Duration(max(leaky.MinPeriod, o.Rate.Interval().Round(time.Millisecond)))},
+	}
+}
+
+// rules makes up the rules of a run, each a group of its own, so that they lie on several partitions.
+func (o *RulesOptions) rules(name string) ([]asked, error) {
+	var list []asked
+	bounds := o.bounds()
+	for _, a := range leaky.Algorithms() {
+		bound, ok := bounds[a]
+		if !ok {
+			continue // concurrency bounds what is held, and not what comes
+		}
+		r := queue.Rule{Name: fmt.Sprintf("%s-%s", name, a), Algorithm: a, Bound: bound, Key: "{lane}"}
+		r.Normalize()
+		if err := r.Validate(); err != nil {
+			return nil, fmt.Errorf("rate: makes no rule of %s: %w", a, err)
+		}
+		by, err := r.Limiter(a)
+		if err != nil {
+			return nil, err
+		}
+		// Clocks of two machines run apart by less than 500 ppm.
+		list = append(list, asked{r, law.Admission{By: by, Delta: o.Delta + o.Duration/2000}})
+	}
+	return list, nil
+}
+
+// RunRules makes rules, has callers ask them at several ingresses, which it disturbs for the duration, removes the rules
+// and judges what was let through. An error means that there is no verdict.
+func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	rules, err := o.rules("prove-" + queue.NewID())
+	if err != nil {
+		return nil, err
+	}
+	q, err := newQuestions(&o, rules)
+	if err != nil {
+		return nil, err
+	}
+	fl := &fleet{what: "ingress", command: o.Ingress, log: o.Log}
+	defer fl.close(patience)
+	for i := range o.URLs {
+		if err := fl.start(i); err != nil {
+			return nil, err
+		}
+	}
+	defer o.remove(ctx, rules)
+	if err := o.begin(ctx, fl, q.doors, rules); err != nil {
+		return nil, err
+	}
+	q.begun = time.Now()
+	sab := &saboteur{fleet: fl, now: q.now, faults: o.Faults, processes: len(o.URLs), every: o.Every, lease: Lease}
+	err = disturb(ctx, o.Duration, sab, q.run, func(elapsed time.Duration) {
+		if o.Progress != nil {
+			asked, allowed := q.count()
+			o.Progress(elapsed, asked, allowed, sab.injected())
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := fl.allUp(); err != nil {
+		return nil, err
+	}
+	return o.judge(q, sab.injected()), nil
+}
+
+// begin makes the rules, and waits until all ingresses can be asked.
+func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Client, rules []asked) error {
+	for i, door := range doors {
+		err := started(ctx, func() error {
+			if err := fl.allUp(); err != nil {
+				return err
+			}
+			return door.Ready(ctx)
+		})
+		if err != nil {
+			return fmt.Errorf("ingress %d: %w", i, err)
+		}
+	}
+	for _, r := range rules {
+		if err := started(ctx, func() error { return o.Store.MakeRule(ctx, r.rule) }); err != nil {
+			return fmt.Errorf("make the rule %s: %w", r.rule.Name, err)
+		}
+	}
+	return nil
+}
+
+// remove takes the rules away, also when the run was broken off.
+func (o *RulesOptions) remove(ctx context.Context, rules []asked) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	for _, r := range rules {
+		if err := started(ctx, func() error { return o.Store.RemoveRule(ctx, r.rule.Name) }); err != nil {
+			_, _ = fmt.Fprintf(o.Log, "the rule %s could not be removed, remove it by hand: %v\n", r.rule.Name, err)
+		}
+	}
+}

@@ -1,0 +1,326 @@
+package prove
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// desk is an installation of several ingresses whose rules are decided by this test, well or badly.
+type desk struct {
+	// by is what decides instead of a rule's own limiter, so long after the run began; apart says that each ingress counts for itself.
+	by    func(own leaky.Limiter, after time.Duration) leaky.Limiter
+	apart bool
+
+	mu      sync.Mutex
+	begun   time.Time
+	rules   map[string]leaky.Limiter
+	tallies map[string]leaky.Tally
+	removed int
+}
+
+func (d *desk) MakeRule(_ context.Context, rule queue.Rule) error {
+	by, err := rule.Limiter(rule.Algorithm)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.rules[rule.Name] = by
+	return nil
+}
+
+func (d *desk) RemoveRule(context.Context, string) error {
+	d.removed++
+	return nil
+}
+
+// ingress is one of them; name tells it from the others.
+func (d *desk) ingress(name string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("POST /v1/rules/{rule}/take", func(w http.ResponseWriter, r *http.Request) {
+		var ask wire.Take
+		if err := json.NewDecoder(r.Body).Decode(&ask); err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		status, reason := http.StatusOK, ""
+		if known, allowed := d.take(name, r.PathValue("rule"), ask); !known {
+			status, reason = http.StatusNotFound, "unknown_rule"
+		} else if !allowed {
+			status, reason = http.StatusTooManyRequests, "limit_reached"
+		}
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"allowed": status == http.StatusOK, "reason": reason})
+	})
+	return mux
+}
+
+func (d *desk) take(ingress, rule string, ask wire.Take) (known, allowed bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	own, known := d.rules[rule]
+	if !known {
+		return false, false
+	}
+	by := d.by(own, time.Since(d.begun))
+	key := rule + " " + ask.Key
+	if d.apart {
+		key += " " + ingress
+	}
+	tally := by.Fresh()
+	if was := d.tallies[key]; was != nil {
+		state, err := was.AppendBinary(nil)
+		if err != nil {
+			return true, false
+		}
+		if tally, err = by.Restore(state); err != nil {
+			return true, false
+		}
+	}
+	d.tallies[key] = tally
+	return true, tally.Take(leaky.Instant(time.Now().UnixMicro()), leaky.Ask{Cost: ask.Cost}).Allowed
+}
+
+// looser returns a limiter that lets three times as much through.
+func looser(l leaky.Limiter) leaky.Limiter {
+	thrice := func(r leaky.Rate) leaky.Rate { n, d := r.Fraction(); return leaky.RateOf(3*n, d) }
+	switch l := l.(type) {
+	case leaky.Meter:
+		return leaky.Meter{Rate: thrice(l.Rate), Burst: 3 * l.Burst}
+	case leaky.TokenBucket:
+		return leaky.TokenBucket{Rate: thrice(l.Rate), Capacity: 3 * l.Capacity}
+	case leaky.FixedWindow:
+		return leaky.FixedWindow{Max: 3 * l.Max, Period: l.Period}
+	case leaky.SlidingLog:
+		return leaky.SlidingLog{Max: 3 * l.Max, Period: l.Period}
+	case leaky.SlidingCounter:
+		return leaky.SlidingCounter{Max: 3 * l.Max, Period: l.Period}
+	case leaky.Gap:
+		return leaky.Gap{Least: l.Least / 3}
+	}
+	return l
+}
+
+// options returns those of a run on it, with two ingresses.
+func (d *desk) options(t *testing.T) RulesOptions {
+	t.Helper()
+	cat, err := exec.LookPath("cat") // a process that does nothing, and ends with its standard input
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.begun, d.rules, d.tallies = time.Now(), map[string]leaky.Limiter{}, map[string]leaky.Tally{}
+	o := RulesOptions{Store: d, Ingress: func(int) Command { return Command{Path: cat} }, Rate: leaky.PerSecond(10), Keys: 1, Duration: 3 * time.Second, Faults: NoFaults}
+	for _, name := range []string{"a", "b"} {
+		s := httptest.NewServer(d.ingress(name))
+		t.Cleanup(s.Close)
+		o.URLs = append(o.URLs, s.URL)
+	}
+	return o
+}
+
+func TestRunRulesSeesThrough(t *testing.T) {
+	honest := func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }
+	loosened := func(a leaky.Algorithm) *desk {
+		return &desk{by: func(own leaky.Limiter, after time.Duration) leaky.Limiter {
+			if own.Algorithm() == a && after > time.Second {
+				return looser(own)
+			}
+			return own
+		}}
+	}
+	tests := []struct {
+		name string
+		desk *desk
+		law  string // the rules whose law is broken, and others may be
+		fair bool   // no others are
+		idle bool   // nothing is proved of any
+	}{
+		{"honest", &desk{by: honest}, "", true, false},
+		{"each ingress counts for itself", &desk{by: honest, apart: true}, "meter token_bucket sliding_log gap", false, false},
+		{"a meter loosened in the run", loosened(leaky.AlgorithmMeter), "meter", true, false},
+		{"a bucket loosened in the run", loosened(leaky.AlgorithmTokenBucket), "token_bucket", true, false},
+		{"a window loosened in the run", loosened(leaky.AlgorithmFixedWindow), "fixed_window", true, false},
+		{"a log loosened in the run", loosened(leaky.AlgorithmSlidingLog), "sliding_log", true, false},
+		{"a counter loosened in the run", loosened(leaky.AlgorithmSlidingCounter), "sliding_counter", true, false},
+		{"a gap loosened in the run", loosened(leaky.AlgorithmGap), "gap", true, false},
+		{"nothing gets through", &desk{by: func(leaky.Limiter, time.Duration) leaky.Limiter {
+			return leaky.FixedWindow{Max: 1, Period: leaky.MaxPeriod}
+		}}, "", true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r, err := RunRules(t.Context(), tt.desk.options(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Join(r.Broken, "; ")
+			if r.Held != (len(r.Broken) == 0) || len(r.Rules) != 6 || tt.desk.removed != 6 {
+				t.Errorf("held %v, %d rules of which %d were removed: %s", r.Held, len(r.Rules), tt.desk.removed, said)
+			}
+			for _, v := range r.Rules {
+				broken := slices.Contains(strings.Fields(tt.law), v.Algorithm)
+				if v.Held && broken || !v.Held && !broken && tt.fair || v.Held == strings.Contains(said, "the law of the rule "+v.Algorithm+":") {
+					t.Errorf("%s: held %v, most %d of %d: %s", v.Algorithm, v.Held, v.Most, v.Law, said)
+				}
+				if tt.idle && !strings.Contains(said, "the rule "+v.Algorithm+" was never near its limit") {
+					t.Errorf("%s: idle under %v, %s", v.Algorithm, v.Idle, said)
+				}
+				if v.Asked == 0 || v.Asked != v.Allowed+v.Refused+v.Unknown {
+					t.Errorf("%+v", v)
+				}
+			}
+		})
+	}
+}
+
+// Of a meter of 10/s and a burst of 2, in spans of 500 ms, by what callers were told.
+func TestRulesJudged(t *testing.T) {
+	by := leaky.Meter{Rate: leaky.PerSecond(10), Burst: 2}
+	// pass is a take every so often from when on, each answered a little after it was asked.
+	pass := func(n int, from, every time.Duration, cost int64) (passed []law.Passed) {
+		for i := range n {
+			at := from + time.Duration(i)*every
+			passed = append(passed, law.Passed{Asked: at, Answered: at + ms, Cost: cost})
+		}
+		return passed
+	}
+	good := account{allowed: 30, refused: 90, unknown: 5, undecided: 7, passed: pass(30, 0, 100*ms, 1)}
+	for _, tt := range []struct {
+		name   string
+		second account // of two keys; the first is good
+		faults Faults
+		marks  []Mark
+		broken string // part of what is said; empty if it holds
+		most   int64
+	}{
+		{"as many as may", good, NoFaults, nil, "", 5},
+		{"by cost, and bursts", account{allowed: 15, refused: 9, passed: pass(15, 0, 200*ms, 2)}, NoFaults, nil, "", 6},
+		{"too many", account{allowed: 31, refused: 90, passed: append(pass(30, 0, 100*ms, 1), pass(3, 550*ms, ms, 1)...)}, NoFaults, nil, "the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 may be", 8},
+		{"a little too fast", account{allowed: 300, refused: 90, passed: pass(300, 0, 98*ms, 1)}, NoFaults, nil, "the law of the rule meter: ", 6},
+		{"asked for no more than it allows", account{allowed: 30, passed: pass(30, 0, 100*ms, 1)}, NoFaults, nil, "never near its limit under [key-2]", 5},
+		{"little gets through", account{allowed: 3, refused: 99, passed: pass(3, 0, time.Second, 1)}, NoFaults, nil, "never near its limit under [key-2]", 5},
+		{"nothing happened", account{}, NoFaults, nil, "never near its limit under [key-2]", 5},
+		{"no fault was injected", good, Kill, nil, "no fault was injected", 5},
+		{"a fault was", good, Kill, []Mark{{Fault: Kill}}, "", 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := RulesOptions{URLs: []string{""}, Rate: by.Rate, Keys: 2, Faults: tt.faults}
+			q := &questions{
+				rules:    []asked{{queue.Rule{Algorithm: leaky.AlgorithmMeter}, law.Admission{By: by, Delta: time.Microsecond}}},
+				accounts: []account{good, tt.second},
+			}
+			r := o.judge(q, tt.marks)
+			said := strings.Join(r.Broken, "; ")
+			if r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) || len(r.Broken) > 1 {
+				t.Errorf("held %v: %s; want %q", r.Held, said, tt.broken)
+			}
+			v := r.Rules[0]
+			if v.Most != tt.most || v.Law != 7 || v.Window != 500*ms || v.Allowed != 30+tt.second.allowed || v.Undecided != 7+tt.second.undecided {
+				t.Errorf("%+v", v)
+			}
+		})
+	}
+}
+
+func TestRunRulesTellsOfARuleThatIsGone(t *testing.T) {
+	d := &desk{by: func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }}
+	o := d.options(t)
+	o.Duration = time.Minute
+	o.Progress = func(time.Duration, int64, int64, []Mark) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		clear(d.rules)
+	}
+	if _, err := RunRules(t.Context(), o); err == nil || !strings.Contains(err.Error(), "unknown_rule") {
+		t.Error(err)
+	}
+}
+
+func TestRulesOptions(t *testing.T) {
+	d := &desk{}
+	for want, change := range map[string]func(o *RulesOptions){
+		"ingresses":           func(o *RulesOptions) { o.URLs = nil },
+		"keys":                func(o *RulesOptions) { o.Keys = -1 },
+		"callers":             func(o *RulesOptions) { o.Callers = 5000 },
+		"unlimited":           func(o *RulesOptions) { o.Rate = leaky.Rate{} },
+		"can be judged":       func(o *RulesOptions) { o.Rate = leaky.PerSecond(5000) },
+		"says nothing":        func(o *RulesOptions) { o.Rate = leaky.PerSecond(1) },
+		"at least 1s":         func(o *RulesOptions) { o.Duration = time.Millisecond },
+		"must be longer than": func(o *RulesOptions) { o.Faults = Kill },
+		"earthquake":          func(o *RulesOptions) { o.Faults, o.Every = "earthquake", time.Second },
+	} {
+		o := d.options(t)
+		change(&o)
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	// At every rate that can be proved the rules can be made.
+	for _, rate := range []string{"1/3s", "7/s", "100/m", "333/s", "1000/s", "10000/s"} {
+		r, err := leaky.ParseRate(rate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := RulesOptions{Rate: r}
+		if list, err := o.rules("prove-x"); err != nil || len(list) != 6 {
+			t.Errorf("%s: %d rules, %v", rate, len(list), err)
+		}
+	}
+}
+
+// A store that forgets what it let through just before it was killed may let as much through again; what it let through long
+// before, or after, counts all the same.
+func TestLives(t *testing.T) {
+	at := func(s ...float64) (passed []law.Passed) {
+		for _, one := range s {
+			d := time.Duration(one * float64(time.Second))
+			passed = append(passed, law.Passed{Asked: d - ms, Answered: d})
+		}
+		return passed
+	}
+	two := law.Admission{By: leaky.SlidingLog{Max: 2, Period: time.Minute}}
+	kill := func(from, to float64) Mark {
+		return Mark{Fault: Kill, At: time.Duration(from * float64(time.Second)), Ended: time.Duration(to * float64(time.Second))}
+	}
+	for _, tt := range []struct {
+		name   string
+		passed []law.Passed
+		marks  []Mark
+		lives  int
+		held   bool
+	}{
+		{"no kill", at(1, 2), nil, 1, true},
+		{"too much", at(1, 2, 3), nil, 1, false},
+		{"twice as much, as it was forgotten", at(1.5, 1.6, 3, 4), []Mark{kill(2, 2.1)}, 2, true},
+		{"one too many of those that it forgot", at(1.5, 1.6, 1.7, 3), []Mark{kill(2, 2.1)}, 2, false},
+		{"more than it can have forgotten", at(0.9, 1.6, 3, 4), []Mark{kill(2, 2.1)}, 2, false},
+		{"too much after it", at(1.5, 3, 4, 5), []Mark{kill(2, 2.1)}, 2, false},
+		{"two kills", at(1.5, 1.6, 3.5, 3.6, 5, 6), []Mark{kill(2, 2.1), kill(4, 4.1)}, 3, true},
+		{"two kills, and what the first did not take", at(0.5, 1.6, 3.5, 3.6, 5, 6), []Mark{kill(2, 2.1), kill(4, 4.1)}, 3, false},
+		{"nobody knows by which of the two", append(at(1.5, 1.6, 3, 4), law.Passed{Asked: 2 * time.Second, Answered: 3 * time.Second}), []Mark{kill(2, 2.1)}, 2, true},
+		{"another fault forgets nothing", at(1.5, 1.6, 4), []Mark{{Fault: Pause, At: 2 * time.Second}}, 1, false},
+	} {
+		all, held := lives(tt.passed, tt.marks, time.Second), true
+		for _, life := range all {
+			held = held && two.Judge(life).Held
+		}
+		if len(all) != tt.lives || held != tt.held {
+			t.Errorf("%s: held %v in %d lives %v", tt.name, held, len(all), all)
+		}
+	}
+}
