@@ -1,10 +1,22 @@
-// Package queue is the contract of Penstock's bounded FIFO: what a job and a
-// queue are, what may be asked of an engine, and what it answers.
+// Package queue is the contract of Penstock's bounded FIFO: what a job and a queue are, what an engine can be
+// asked, and what it answers.
 //
-// It promises the ten invariants of docs/design.md for every engine that passes
-// queue/queuetest. It refuses to know any engine, any transport and any handler:
-// those import it.
+// An [Engine] keeps queues and lets their jobs out at one rate each, over any number of processes. There are two:
+// queue/redisq on Redis, and queue/boltq in one process on a file. What they can be asked stands in interfaces
+// named by who uses them:
 //
-// Refusals are results, named in the answer of the job that they concern. An
-// error means that the engine could not decide.
+//   - [Appender]: producers bring jobs in.
+//   - [Outflow]: drainers reserve departures and settle what became of them; package drain has the loop.
+//   - [Specs]: operators make, change, pause and delete queues.
+//   - [Jobs] and [Keeper]: one job is looked up or cancelled, many are listed, replayed and purged.
+//   - [Overflow]: package deferred puts jobs aside and brings them back.
+//   - [Rules]: limits on what comes in, asked by name; package admission builds on it.
+//
+// Refusals are results, named in the answer of the job that they concern. An error means that the engine could not
+// decide: see [ErrUnavailable] and its neighbours. Bad input is a [*FieldError], with the field, its value and
+// what would be right. Durations are those of package time, instants are by the engine's clock, and costs count
+// intervals of the queue's rate.
+//
+// Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; docs/engine.md is the
+// contract in full. This package knows no engine, no transport and no handler: those import it.
 package queue

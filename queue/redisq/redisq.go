@@ -1,17 +1,14 @@
-// Package redisq is the engine on Redis: one server, Sentinel or Cluster,
-// Redis 7.0 or newer.
+// Package redisq is the engine on Redis: one server, Sentinel or Cluster, Redis 7.0 or newer.
 //
-// It promises the contract of package queue for any number of processes on one
-// store. Every operation is one Lua script that touches one slot, and decides
-// by the server's clock alone. Lost replies are repeated under the same name
-// and get the same answer.
+// It promises the contract of package queue for any number of processes on one store. Every operation is one Lua
+// script that touches one slot, and decides by the server's clock alone. A call whose reply was lost is repeated
+// under the same name and gets the same answer.
 //
-// What is acknowledged survives the death of any client, and of Redis as far as
-// Redis itself is durable: with appendfsync always, everything.
+// What is acknowledged survives the death of any client. It survives that of Redis as far as Redis itself is
+// durable: with appendfsync always, everything does.
 //
-// It refuses a server that may evict keys, an empty one unless asked to make a
-// store of it, and a store of a newer schema or of another number of
-// partitions.
+// It refuses a server that may evict keys, an empty one unless asked to make a store of it, and a store of a newer
+// schema or of another number of partitions.
 package redisq
 
 import (
