@@ -1,11 +1,15 @@
 -- leaky/concurrency.go, behind tally.lua.
 --
--- A zset: name of a place -> until when it is held. What costs more than 1 is in a hash under the same key with a c behind it: name -> cost, and
--- '' -> what all of them cost beyond 1 each.
-local SOME = 500
+-- A zset: name of a place -> until when it is held. What a place costs beyond 1 is a sum of weights, powers of 2: of each weight those that it
+-- is part of stand in a zset of their own, under the same key with its power and a c behind it, with the same instants. So how much ends by an
+-- instant is told by ranks. The key with a c alone behind it holds the sum of the weights that there are.
+--
+-- What is looked at, freed and put right is counted, as commands or members of them: take.lua asks little more behind so much.
+local SOME, POWERS = 500, 14
+looked = 0
 
--- tidy calls a command on one of the two keys; what somebody else put there is removed.
-local function tidy(s, command, key, ...)
+-- tidy calls a command on one of the keys; what somebody else put there is removed.
+local function tidy(command, key, ...)
   local answer = redis.pcall(command, key, ...)
   if type(answer) == 'table' and answer.err then
     call('UNLINK', key)
@@ -14,73 +18,80 @@ local function tidy(s, command, key, ...)
   return answer
 end
 
--- beyond returns what places cost beyond 1 each, and which of them do.
-local function beyond(s, names)
-  local sum, costly = 0, {}
-  for i, cost in ipairs(s.extra > 0 and tidy(s, 'HMGET', s.costs, unpack(names)) or {}) do
-    if cost then
-      sum, costly[#costly + 1] = sum + cost - 1, names[i]
+local function heavy_key(s, power) return s.key .. power .. 'c' end
+
+-- weigh finds the weights, and adds what places cost by them.
+local function weigh(s)
+  local all = tonumber(tidy('GET', s.costs)) or 0
+  s.weighed = all > 0
+  for power = 0, s.weighed and POWERS - 1 or -1 do
+    local weight = 2 ^ power
+    local n = floor(all / weight) % 2 == 1 and tidy('ZCARD', heavy_key(s, power)) or 0
+    if n > 0 then
+      s.heavy[#s.heavy + 1] = { weight = weight, key = heavy_key(s, power), ended = 0 }
+      s.sum = s.sum + weight * n
     end
   end
-  return sum, costly
 end
 
 -- drop frees up to SOME places, and returns what they cost.
 local function drop(s, names)
-  call('ZREM', s.key, unpack(names))
-  local more, costly = beyond(s, names)
-  if costly[1] then
-    call('HDEL', s.costs, unpack(costly))
-    call('HINCRBY', s.costs, '', -more)
-    s.extra = s.extra - more
-  end
-  return #names + more
+  local cost = call('ZREM', s.key, unpack(names))
+  for _, h in ipairs(s.heavy) do cost = cost + h.weight * call('ZREM', h.key, unpack(names)) end
+  looked = looked + #names * (1 + #s.heavy)
+  return cost
 end
 
 local function note_last(s) s.last = tonumber(call('ZRANGE', s.key, -1, -1, 'WITHSCORES')[2]) end
 
--- pass_over counts those that have ended and are not freed yet, and takes them out of the sum.
+-- ended_by returns how much ends by an instant that is not freed yet, and has not ended by now.
+local function ended_by(s, at)
+  local cost = call('ZCOUNT', s.key, '-inf', at) - s.ended
+  for _, h in ipairs(s.heavy) do cost = cost + h.weight * (call('ZCOUNT', h.key, '-inf', at) - h.ended) end
+  looked = looked + 1 + #s.heavy
+  return cost
+end
+
+-- pass_over counts those that have ended and are not freed yet.
 local function pass_over(s)
   s.ended = call('ZCOUNT', s.key, '-inf', now)
-  s.sum = s.sum - s.ended
-  for from = 0, s.extra > 0 and s.ended - 1 or -1, SOME do
-    s.sum = s.sum - beyond(s, call('ZRANGE', s.key, from, min(from + SOME, s.ended) - 1))
-  end
+  for _, h in ipairs(s.heavy) do h.ended = call('ZCOUNT', h.key, '-inf', now) end
 end
 
 -- read frees some of what has ended; the rest of it counts for nothing, and is freed by the next calls.
 local function read(l, key)
-  local s = { l = l, key = key, costs = key .. 'c', ended = 0 }
-  s.sum = tidy(s, 'ZCARD', s.key)
-  s.extra = s.sum > 0 and tonumber(tidy(s, 'HGET', s.costs, '') or 0) or 0
-  s.sum, s.had_costs = s.sum + s.extra, s.extra > 0
+  local s = { l = l, key = key, costs = key .. 'c', ended = 0, heavy = {} }
+  s.sum = tidy('ZCARD', s.key)
+  if s.sum > 0 then weigh(s) end
   local ended = s.sum > 0 and call('ZRANGEBYSCORE', s.key, '-inf', now, 'LIMIT', 0, SOME) or {}
   if ended[1] then s.sum = s.sum - drop(s, ended) end
-  if #ended == SOME then pass_over(s) end
+  if #ended == SOME then
+    s.sum = s.sum - ended_by(s, now)
+    pass_over(s)
+  end
   if s.sum > 0 then note_last(s) end
   s.settled = s.last and s.last > now + l.second
+  looked = looked + 1 + #s.heavy + (s.settled and SOME or 0) -- see write
   return s
 end
 
 local function until_(l, at) return max(0, min(at, now + l.second) - now) end
 local function ends(s) return s.last and until_(s.l, s.last) or 0 end
 
--- passes returns how long it is until so much is free.
+-- passes returns how long it is until so much is free: until one of the places ends of which the first free no less, and fewer do.
 local function passes(l, s, cost)
-  if s.extra == 0 then return until_(l, tonumber(call('ZRANGE', s.key, s.ended + cost - 1, s.ended + cost - 1, 'WITHSCORES')[2])) end
-  local from = s.ended
-  while from <= s.ended + MAX_ENTRIES do
-    local some = min(SOME, cost) -- each frees 1 at least
-    local places, names = call('ZRANGE', s.key, from, from + some - 1, 'WITHSCORES'), {}
-    for i = 1, #places, 2 do names[#names + 1] = places[i] end
-    if not names[1] then break end
-    for i, costs in ipairs(call('HMGET', s.costs, unpack(names))) do
-      cost = cost - (costs or 1)
-      if cost <= 0 then return until_(l, tonumber(places[2 * i])) end
-    end
-    from = from + some
+  local low, high = cost, cost -- each frees 1 at least
+  if s.heavy[1] then
+    local places = call('ZCARD', s.key) - s.ended
+    low, high = max(1, cost - (s.sum - places)), min(cost, places)
   end
-  return ends(s) -- what somebody else wrote into it does not add up
+  local function till(i) return call('ZRANGE', s.key, s.ended + i - 1, s.ended + i - 1, 'WITHSCORES')[2] end
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if ended_by(s, till(middle)) >= cost then high = middle else low = middle + 1 end
+  end
+  local at = till(low)
+  return at and until_(l, tonumber(at)) or ends(s) -- what somebody else wrote into it does not add up
 end
 
 -- holds tells whether somebody has a place; whose has ended, and is not freed yet, has none.
@@ -96,21 +107,36 @@ local function ask(l, s, cost, place)
   return false, max(0, l.most - s.sum), cost <= l.most and passes(l, s, over) or 0, ends(s), s.settled and s
 end
 
-local function take(l, s, cost, place)
-  if not holds(s, place) then
-    if s.ended > 0 and call('ZSCORE', s.key, place) then
-      drop(s, { place })
-      s.ended = s.ended - 1
-    end
-    s.sum = s.sum + cost
-    if cost > 1 then
-      s.extra = s.extra + cost - 1
-      tidy(s, 'HSET', s.costs, place, cost)
-      call('HINCRBY', s.costs, '', cost - 1)
+-- make_heavy notes what a new place costs beyond 1.
+local function make_heavy(s, place, beyond, till)
+  for power = 0, POWERS - 1 do
+    local weight, known = 2 ^ power, false
+    if floor(beyond / weight) % 2 == 1 then
+      local key = heavy_key(s, power)
+      for _, h in ipairs(s.heavy) do known = known or h.weight == weight end
+      if not known then
+        call('UNLINK', key)
+        s.heavy[#s.heavy + 1] = { weight = weight, key = key, ended = 0 }
+      end
+      call('ZADD', key, till, place)
     end
   end
-  call('ZADD', s.key, now + l.second, place)
-  s.last = max(s.last or 0, now + l.second)
+end
+
+local function take(l, s, cost, place)
+  local till = now + l.second
+  if holds(s, place) then
+    for _, h in ipairs(s.heavy) do call('ZADD', h.key, 'XX', till, place) end
+  else
+    if s.ended > 0 and call('ZSCORE', s.key, place) then
+      drop(s, { place })
+      pass_over(s)
+    end
+    s.sum = s.sum + cost
+    if cost > 1 then make_heavy(s, place, cost - 1, till) end
+  end
+  call('ZADD', s.key, till, place)
+  s.last = max(s.last or 0, till)
 end
 
 local function back(_, s, _, place)
@@ -121,21 +147,32 @@ local function back(_, s, _, place)
   return s, ends(s)
 end
 
-local function anew(s)
+local function unlink(s)
   call('UNLINK', s.key, s.costs)
-  s.sum, s.ended, s.extra, s.last = 0, 0, 0, nil
+  for _, h in ipairs(s.heavy) do call('UNLINK', h.key) end
+end
+
+local function anew(s)
+  unlink(s)
+  s.sum, s.ended, s.heavy, s.last, s.weighed = 0, 0, {}, nil, false
   return s
 end
 
 local function write(s)
   local l, left = s.l, ends(s)
-  if left == 0 then return call('UNLINK', s.key, s.costs) end
+  if left == 0 then return unlink(s) end
   -- None ends later than if it were taken now; after a lowered TTL it may be many, of which each call puts some right.
   if s.settled then
     for _, place in ipairs(call('ZREVRANGEBYSCORE', s.key, '+inf', '(' .. string.format('%.0f', now + l.second), 'LIMIT', 0, SOME)) do
       call('ZADD', s.key, now + l.second, place)
+      for _, h in ipairs(s.heavy) do call('ZADD', h.key, 'XX', now + l.second, place) end
     end
   end
-  call('PEXPIRE', s.key, lasting(left))
-  if s.extra > 0 then call('PEXPIRE', s.costs, lasting(left)) elseif s.had_costs then call('UNLINK', s.costs) end
+  local lasts, all = lasting(left), 0
+  call('PEXPIRE', s.key, lasts)
+  for _, h in ipairs(s.heavy) do
+    call('PEXPIRE', h.key, lasts)
+    all = all + h.weight
+  end
+  if all > 0 then call('SET', s.costs, all, 'PX', lasts) elseif s.weighed then call('UNLINK', s.costs) end
 end

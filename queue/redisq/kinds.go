@@ -16,7 +16,7 @@ var kinds = []struct{ letter, source string }{
 const kind = "{ ask = ask, back = back, read = read, take = take, anew = anew, write = write }"
 
 // ofTables are what an arithmetic has for tallies that are no texts.
-const ofTables = "local read, take, anew, write\n"
+const ofTables = "local read, take, anew, write, looked\n"
 
 // allKinds is what makes each arithmetic when it is looked for first; made must not take its functions for its own.
 func allKinds() string {

@@ -54,7 +54,7 @@
 --   <B>U:<name>  hash  one rule: rule, its canonical JSON; rev; algorithm; nr, the number of what is taken from it, new when
 --                    that is forgotten; made, stamp
 --   <B>V<nr>:<key>  string or zset  what was taken under a key, until it is forgotten; a key is known by the 16 bytes of its digest
---                    (see tally.lua; concurrency.lua has two)
+--                    (see tally.lua; concurrency.lua has more, with digits and a c behind it)
 --   <B>F       hash  group with rules -> number and instant, new with whatever its queues ask their jobs
 --   <B>A       zset  process that takes part in admission -> when it last said so; on the first partition
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, 'R' when it came back from the overflow,

@@ -106,27 +106,127 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	}
 }
 
-// To tell when much is free, as many places are looked at: one call to the server is not asked that often.
-func TestMuchIsAskedOfPlacesInManyFlights(t *testing.T) {
+// However many places are held, whatever they and the questions cost, and however many of them have to end, it is not asked often, and no call makes it do much.
+func TestPlacesAreNotGoneThrough(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
-	v := open(t, c, redisq.Options{Init: true, Partitions: 1})
-	v.rule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)}})
-	flights := func(cost int64) int {
+	at := leaky.Instant(1_700_000_000_000_000)
+	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
+	rule := queue.Rule{Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)}}
+	var tallies [30]leaky.Tally
+	put := func(limit int64) {
 		t.Helper()
-		takes := make([]queue.Take, 100)
-		for i := range takes {
-			takes[i] = queue.Take{Op: queue.TakePeek, Cost: cost}
+		rule.Limit = limit
+		v.rule(rule)
+		l, err := rule.Bound.Limiter(rule.Algorithm)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for key, before := range tallies {
+			if tallies[key] = l.Fresh(); before != nil {
+				b, _ := before.AppendBinary(nil)
+				if tallies[key], err = l.Restore(b); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := v.e.Take(v.ctx, "r", []queue.Take{{Op: queue.TakePeek}}); err != nil { // now it is known
+			t.Fatal(err)
+		}
+	}
+	ask := func(what string, takes []queue.Take) {
+		t.Helper()
 		c.ConfigResetStat(v.ctx)
-		if got, err := v.e.Take(v.ctx, "r", takes); err != nil || !got[99].Allowed {
-			t.Fatal(got, err)
+		got, err := v.e.Take(v.ctx, "r", takes)
+		if err != nil {
+			t.Fatal(err)
 		}
-		return scriptCalls(t, c)
+		if scripts, all := scriptCalls(t, c), commands(t, c); scripts > 20 || all/scripts > 12_000 {
+			t.Errorf("%s: %d scripts ran %d commands", what, scripts, all)
+		}
+		for i, take := range takes {
+			key, err := strconv.Atoi(take.Key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := leaky.Ask{Cost: take.Cost, Lease: take.Lease}
+			var want leaky.Decision
+			switch take.Op {
+			case queue.TakeNow:
+				want = tallies[key].Take(at, a)
+			case queue.TakePeek:
+				want = tallies[key].Peek(at, a)
+			default:
+				want = tallies[key].Refund(at, a)
+			}
+			if got[i].Err != nil || got[i].Decision != want {
+				t.Fatalf("%s, %d, %+v: answered %+v, %v, want %+v", what, i, take, got[i], got[i].Err, want)
+			}
+		}
 	}
-	flights(1) // now the rule is known
-	if few, many := flights(1), flights(9000); few != 1 || many < 45 {
-		t.Errorf("100 questions of cost 1 went in %d flights, of cost 9000 in %d, want 1 and about 2 questions in each", few, many)
+	rnd := rand.New(rand.NewPCG(1, 47))
+	fill := func(key, n, cost int) {
+		t.Helper()
+		takes := make([]queue.Take, n)
+		for i := range takes {
+			takes[i] = queue.Take{Key: strconv.Itoa(key), Lease: fmt.Sprint("p", i), Cost: 1 + rnd.Int64N(int64(cost))}
+		}
+		ask("filling", takes)
+		at += leaky.Instant(n)
 	}
+	put(leaky.MaxEntries)
+	for from := range 10 {
+		takes := make([]queue.Take, 500)
+		for i := range takes {
+			takes[i] = queue.Take{Key: "0", Lease: fmt.Sprint("p", from, "-", i), Cost: 1 + int64(i)%2}
+		}
+		ask("filling", takes)
+		at += 1000
+	}
+	fill(1, 1000, 30)
+	fill(2, 1000, 2000)
+	put(3) // so that nearly all have to end
+	takes := make([]queue.Take, 1000)
+	for i := range takes {
+		takes[i] = queue.Take{Op: queue.TakePeek, Key: strconv.Itoa(rnd.IntN(3)), Cost: 1 + rnd.Int64N(3)}
+		if rnd.IntN(4) == 0 {
+			takes[i].Op, takes[i].Lease = []queue.TakeOp{queue.TakeNow, queue.TakeBack}[rnd.IntN(2)], fmt.Sprint("p", rnd.IntN(1500))
+		}
+	}
+	ask("lowered", takes)
+	put(leaky.MaxEntries)
+	for i := range takes {
+		takes[i].Cost = 1 + rnd.Int64N(leaky.MaxEntries)
+	}
+	ask("much", takes)
+
+	put(leaky.MaxEntries)
+	for key := range tallies {
+		fill(key, 700, 2)
+	}
+	at += 2 * 60_000_000 // all end
+	takes = takes[:0]
+	for key := range tallies {
+		takes = append(takes, queue.Take{Key: strconv.Itoa(key), Lease: "p1", Cost: leaky.MaxEntries},
+			queue.Take{Op: queue.TakeBack, Key: strconv.Itoa(key), Lease: "p1"}, queue.Take{Key: strconv.Itoa(key), Lease: "p2", Cost: 7})
+	}
+	ask("all have ended", takes)
+	if n := scriptCalls(t, c); n == 1 {
+		t.Error("the places of 30 keys are freed in one call")
+	}
+}
+
+// commands is how many commands the server ran since its statistics were reset.
+func commands(t *testing.T, c *redis.Client) int {
+	t.Helper()
+	n := 0
+	for _, found := range regexp.MustCompile(`cmdstat_(\w+):calls=(\d+)`).FindAllStringSubmatch(c.Info(t.Context(), "commandstats").Val(), -1) {
+		calls, err := strconv.Atoi(found[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += calls
+	}
+	return n
 }
 
 // scriptCalls is how many scripts the server ran since its statistics were reset.

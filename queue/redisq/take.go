@@ -27,26 +27,21 @@ type takeItem struct {
 // askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
 const askNothing queue.TakeOp = 4
 
-// size is that of a question; of places also what the server looks at to tell when so much is free.
-func (i takeItem) size() int {
-	n := questionBytes + len(i.ask.Lease)
-	if i.rule.Algorithm == leaky.AlgorithmConcurrency {
-		n += int(min(i.ask.Cost, leaky.MaxEntries)) * placeSize
-	}
-	return n
-}
+func (i takeItem) size() int { return questionBytes + len(i.ask.Lease) }
 
 const (
 	questionBytes = 1 + 2 + 16 + 4 + 1
 	decisionBytes = 1 + 4 + 8 + 8
-	placeSize     = queue.FlightBytes / 20_000 // so that a flight looks at some 20,000 places
 
 	// mostReads is how often a rule is read again in a call, because it was changed meanwhile.
 	mostReads = 10
 )
 
-// errStale is the answer to what was asked of a rule as it is no more: nothing was decided.
-var errStale = errors.New("changed since it was read")
+// Answers of questions of which nothing was decided.
+var (
+	errStale = errors.New("changed since it was read") // the rule is no more as it was known
+	errLater = errors.New("to be asked again")         // the server looked at enough for one call
+)
 
 // Take implements queue.Rules. Questions are answered by rules as they are known here, if they still are so.
 func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]queue.Taken, error) {
@@ -66,19 +61,25 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	}
 	for range mostReads {
 		stale, err := e.takeFrom(ctx, name, takes, open, answers)
-		if err != nil && len(open) == len(takes) {
-			return nil, err
-		}
-		for _, i := range open {
-			if err != nil {
-				answers[i] = queue.Taken{Err: err}
-			}
+		if err != nil {
+			return failed(answers, open, err)
 		}
 		if open = stale; len(open) == 0 {
 			return answers, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, name)
+	return failed(answers, open, fmt.Errorf("%w: rule %s changes all the time", queue.ErrUnavailable, name))
+}
+
+// failed is the answer when what is open cannot be decided: an error, if that is all.
+func failed(answers []queue.Taken, open []int, err error) ([]queue.Taken, error) {
+	if len(open) == len(answers) {
+		return nil, err
+	}
+	for _, i := range open {
+		answers[i] = queue.Taken{Err: err}
+	}
+	return answers, nil
 }
 
 // takeFrom asks those questions that are open, and returns those that a rule cannot answer as it was known here.
@@ -164,20 +165,26 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 		byLetter[letter] = append(byLetter[letter], g)
 	}
 	for letter, groups := range byLetter {
-		err := e.askRules(ctx, takeScripts[letter][0], partition, items, groups, answers)
-		if !errors.Is(err, queue.ErrStoreFull) {
-			continue
-		}
-		// It takes nothing in, but lets go.
-		for k := range groups {
-			groups[k].items = slices.DeleteFunc(groups[k].items, func(i int) bool { return items[i].op == queue.TakeNow })
-		}
-		groups = slices.DeleteFunc(groups, func(g ofQueue) bool { return len(g.items) == 0 })
-		if len(groups) > 0 {
-			_ = e.askRules(ctx, takeScripts[letter][1], partition, items, groups, answers)
+		script := takeScripts[letter][0]
+		for len(groups) > 0 {
+			err := e.askRules(ctx, script, partition, items, groups, answers)
+			left := func(i int) bool { return answers[i].Err == errLater } //nolint:errorlint // it is ours
+			if errors.Is(err, queue.ErrStoreFull) && script == takeScripts[letter][0] {
+				script = takeScripts[letter][1] // it takes nothing in, but lets go
+				left = func(i int) bool { return items[i].op != queue.TakeNow }
+			}
+			groups = only(groups, left)
 		}
 	}
 	return answers, nil
+}
+
+// only keeps those items of groups of which something is true.
+func only(groups []ofQueue, is func(i int) bool) []ofQueue {
+	for k := range groups {
+		groups[k].items = slices.DeleteFunc(groups[k].items, func(i int) bool { return !is(i) })
+	}
+	return slices.DeleteFunc(groups, func(g ofQueue) bool { return len(g.items) == 0 })
 }
 
 // askRules asks rules of one arithmetic. Its error is that of all answers.
@@ -237,6 +244,9 @@ func (a *boundsArg) index(b *bound) uint16 {
 // readTaken reads the k-th of n answers of one rule.
 func readTaken(v any, k, n int, b *bound) queue.Taken {
 	if text, ok := v.(string); ok && len(text) == decisionBytes*n {
+		if text[decisionBytes*k] == 2 {
+			return queue.Taken{Err: errLater}
+		}
 		return queue.Taken{Decision: readDecision(text[decisionBytes*k:], b)}
 	}
 	if v == int64(1) {

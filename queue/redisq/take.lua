@@ -6,10 +6,12 @@
 -- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed,
 --          4 of what remains, 8 of the time to try again after, 8 of that until all is as fresh
 --
--- What is asked about a rule that is another by now is not asked of it.
+-- What is asked about a rule that is another by now is not asked of it. Behind a question that had the script look at much, no other is answered: that
+-- one byte is 2 of it, and it is to be asked again.
 
 local QUESTION, QUESTION_BYTES = '>BI2c16I4B', 24
 local TAKE, BACK, ANEW, NOTHING = 0, 2, 3, 4
+local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
 local wrote
 
 local out, last, had, offset = {}, nil, nil, nil
@@ -41,6 +43,8 @@ for nr = 1, tonumber(ARGV[2]) do
       if length > 0 then place = sub(questions, at - length, at - 1) end
       if op == NOTHING then
         answers[i] = pack(DECISION, 0, 0, 0, 0)
+      elseif looked and looked > MOST_LOOKED then
+        answers[i] = pack(DECISION, 2, 0, 0, 0)
       else
         if tally == nil and read then
           tally = read(l, prefix .. digest)
