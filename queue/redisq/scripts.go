@@ -245,13 +245,15 @@ func expiry(parts ...string) string {
 // function uses.
 func assemble(op string, always, ofLanes, ofBeside []string, late ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
-	sources := append([]string{shebang, namesSource, statesSource, wholeSource, clockSource, libSource}, always...)
+	// What is behind lib.lua is a function of its own: to those made in it, all that stands before is at hand,
+	// while each local of the same function that one uses is looked for among all that others use.
+	sources := append([]string{shebang, namesSource, statesSource, wholeSource, clockSource, libSource, "return (function()"}, always...)
 	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))
 	if ofBeside != nil { // it knows of paces
 		sources = append(sources, made("more_stops", "stops", "heed", parts(stopsSource)))
 	}
 	sources = append(sources, late...)
-	return redis.NewScript(strings.Join(append(sources, body), "\n"))
+	return redis.NewScript(strings.Join(append(sources, body, "end)()"), "\n"))
 }
 
 // made is a function that makes those of sources when it is called first, puts them into a table, and
