@@ -102,7 +102,7 @@ local function settle(name, count, arg)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
   local ids, released, retried, throttled, down, scheduled, flights = {}, 0, 0, 0, 0, 0, {}
   local stop, came = q.stop, 0
-  local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), ceil(q.rfor / 1000)
+  local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000)) -- a number would be written out anew for each job
   local may_die, may_hold = false, false
   for j = 0, count - 1 do
     local verdict = tonumber(ARGV[arg + 5 * j + 2]) % LANE_ONLY
