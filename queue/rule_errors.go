@@ -61,6 +61,27 @@ func AskedBy(ctx context.Context, engine interface {
 	}
 }
 
+// CheckPlaces checks a rule before it is put: it cannot become one of concurrency while queues of any group name it. The engine looks at those of
+// its own group alone.
+func CheckPlaces(ctx context.Context, engine interface {
+	Rule(ctx context.Context, name string) (RuleInfo, error)
+	List(ctx context.Context, after string, limit int) ([]Info, error)
+}, rule *Rule,
+) error {
+	if rule.Algorithm != leaky.AlgorithmConcurrency {
+		return nil
+	}
+	there, err := engine.Rule(ctx, rule.Name)
+	if err == nil && there.Algorithm == rule.Algorithm || err != nil && !errors.Is(err, ErrUnknownRule) {
+		return err
+	}
+	asking, err := AskedBy(ctx, engine, rule.Name, 1)
+	if err == nil && len(asking) > 0 {
+		err = AskedByQueues(rule.Name)
+	}
+	return err
+}
+
 // CheckOtherRules checks the rules of other groups that a spec names, before it is put: the engine does not look at them. They may be
 // gone later.
 func CheckOtherRules(ctx context.Context, engine interface {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -48,7 +47,7 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	if err := h.asksNoPlaces(r.Context(), &rule); err != nil {
+	if err := queue.CheckPlaces(r.Context(), h.engine, &rule); err != nil {
 		h.failRule(w, err, name)
 		return
 	}
@@ -77,23 +76,6 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 		shown = shownRule(&info)
 	}
 	writeRule(w, status, shown)
-}
-
-// asksNoPlaces refuses a rule that becomes one of concurrency while queues of any group name it. The engine does so for those of the
-// rule's own.
-func (h *handler) asksNoPlaces(ctx context.Context, rule *queue.Rule) error {
-	if rule.Algorithm != leaky.AlgorithmConcurrency {
-		return nil
-	}
-	there, err := h.engine.Rule(ctx, rule.Name)
-	if err == nil && there.Algorithm == rule.Algorithm || err != nil && !errors.Is(err, queue.ErrUnknownRule) {
-		return err
-	}
-	asking, err := queue.AskedBy(ctx, h.engine, rule.Name, 1)
-	if err == nil && len(asking) > 0 {
-		err = queue.AskedByQueues(rule.Name)
-	}
-	return err
 }
 
 // mostAsking is how many queues are named that ask a rule.

@@ -32,7 +32,14 @@ func Apply(ctx context.Context, engine queue.Engine, f File, log *slog.Logger) (
 		word: "rule", unknown: queue.ErrUnknownRule,
 		name:   func(r *queue.Rule) string { return r.Name },
 		encode: queue.EncodeRule,
-		put:    engine.PutRule,
+		put: func(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
+			if _, err := engine.Rule(ctx, r.Name); errors.Is(err, queue.ErrUnknownRule) { // one that is there is left as it is
+				if err := queue.CheckPlaces(ctx, engine, &r); err != nil {
+					return queue.PutResult{}, err
+				}
+			}
+			return engine.PutRule(ctx, r, expect)
+		},
 		get: func(ctx context.Context, name string) (queue.Rule, int64, error) {
 			info, err := engine.Rule(ctx, name)
 			return info.Rule, info.Revision, err

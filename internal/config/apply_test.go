@@ -158,3 +158,39 @@ func TestApplyLooksForRulesOfOtherGroups(t *testing.T) {
 		t.Errorf("a rule that is not there: %v", err)
 	}
 }
+
+// A rule that queues of other groups name, and that is gone, is not made again as one that no queue can ask.
+func TestApplyMakesNoPlacesThatQueuesAsk(t *testing.T) {
+	ctx := t.Context()
+	engine, err := boltq.Open(ctx, filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	apply := func(text string) error {
+		t.Helper()
+		file, err := config.Parse("q.yaml", []byte(text), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = config.Apply(ctx, engine, file, slog.New(slog.DiscardHandler))
+		return err
+	}
+	if err := apply("rules:\n  - {name: tenants, algorithm: meter, rate: 1/s}\nqueues:\n  - {name: email, rate: 1/s, pull: true, rules: [tenants]}\n"); err != nil {
+		t.Fatal(err)
+	}
+	places := "rules:\n  - {name: tenants, algorithm: concurrency, limit: 1, ttl: 1s}\n"
+	if err := apply(places); err != nil {
+		t.Errorf("one that is there was not left as it is: %v", err)
+	}
+	if err := engine.DeleteRule(ctx, "tenants", queue.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	var field *queue.FieldError
+	if err := apply(places); !errors.As(err, &field) || field.Field != "algorithm" {
+		t.Errorf("one that a queue names: %v", err)
+	}
+	if _, err := engine.Rule(ctx, "tenants"); !errors.Is(err, queue.ErrUnknownRule) {
+		t.Errorf("it was made: %v", err)
+	}
+}
