@@ -231,13 +231,15 @@ func (e *Engine) sendAppend(ctx context.Context, partition int, items []appendIt
 		first := &items[g.items[0]]
 		args = append(args, first.queue, len(g.items), "", "")
 		at := len(args)
-		var asks []any
+		var asks []any // of each job
 		if first.ruleset != nil {
-			var keys keysArg
+			keys := newKeysArg(len(g.items) * len(first.asks))
+			asks = make([]any, 0, len(g.items))
 			for _, i := range g.items {
 				asks = append(asks, items[i].pack(&keys))
 			}
 			args[at-1] = first.known
+			args = slices.Grow(args, 2+len(keys.keys)+3*len(g.items))
 			args = append(append(args, keys.bounds.packed, keys.of), keys.keys...)
 		}
 		for k, i := range g.items {

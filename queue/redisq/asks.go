@@ -14,13 +14,7 @@ type ruleset struct {
 	queue.Ruleset
 	known string // what a script compares
 	group string // with the queue's name, so that no other is the same
-	rules []ruleOfQueue
-}
-
-// ruleOfQueue is a rule with what the keys begin with under which is kept what was taken.
-type ruleOfQueue struct {
-	*rule
-	prefix string
+	rules []*rule
 }
 
 // asked is what a job asks: its ruleset is nil if its queue asks nothing.
@@ -58,8 +52,7 @@ func (e *Engine) asksOf(j *queue.Job) asked {
 	for i := range all {
 		for _, r := range s.rules {
 			if r.Name == all[i].Rule.Name {
-				key := queue.DigestLane(all[i].Key)
-				a.asks = append(a.asks, ask{r.rule, r.of(all[i].Key), r.prefix + string(key[:])})
+				a.asks = append(a.asks, ask{r, r.of(all[i].Key), e.keyOf(r, all[i].Key)})
 			}
 		}
 	}
@@ -69,27 +62,28 @@ func (e *Engine) asksOf(j *queue.Job) asked {
 // size is what a job's asks add to its flight.
 func (a *asked) size() int { return len(a.asks) * askSize }
 
-// keysArg is the keys of a call, each once.
+// keysArg is the keys of a call, each once, and the bounds of all.
 type keysArg struct {
 	bounds boundsArg
 	keys   []any
-	of     []byte
 	at     map[string]uint16
+	of     []byte // of each key of an append, its bound and the action of its rule
 }
 
-// index is from 1 on, as in Lua.
-func (a *keysArg) index(k *ask) uint16 {
-	if n, ok := a.at[k.key]; ok {
-		return n
+// newKeysArg is of a call that asks so many times.
+func newKeysArg(asks int) keysArg {
+	return keysArg{keys: make([]any, 0, asks), at: make(map[string]uint16, asks)}
+}
+
+// index is from 1 on, as in Lua; fresh if the key was not there.
+func (a *keysArg) index(key string) (n uint16, fresh bool) {
+	if n, ok := a.at[key]; ok {
+		return n, false
 	}
-	if a.at == nil {
-		a.at = map[string]uint16{}
-	}
-	a.keys = append(a.keys, k.key)
-	a.of = append(binary.BigEndian.AppendUint16(a.of, a.bounds.index(k.bound)), k.rule.Action[0])
-	n := uint16(len(a.keys))
-	a.at[k.key] = n
-	return n
+	a.keys = append(a.keys, key)
+	n = uint16(len(a.keys))
+	a.at[key] = n
+	return n, true
 }
 
 func (a *asked) pack(keys *keysArg) any {
@@ -97,8 +91,12 @@ func (a *asked) pack(keys *keysArg) any {
 		return unaskable
 	}
 	b := make([]byte, 0, askBytes*len(a.asks))
-	for i := range a.asks {
-		b = binary.BigEndian.AppendUint16(b, keys.index(&a.asks[i]))
+	for _, ask := range a.asks {
+		n, fresh := keys.index(ask.key)
+		if fresh {
+			keys.of = append(binary.BigEndian.AppendUint16(keys.of, keys.bounds.index(ask.bound)), ask.rule.Action[0])
+		}
+		b = binary.BigEndian.AppendUint16(b, n)
 	}
 	return b
 }
@@ -108,6 +106,7 @@ func (a *asked) readRuled(text string) (ruled []queue.Ruled) {
 	if len(text) != decisionBytes*len(a.asks) {
 		return nil
 	}
+	ruled = make([]queue.Ruled, 0, len(a.asks))
 	for i, ask := range a.asks {
 		ruled = append(ruled, queue.Ruled{Rule: ask.rule.Name, Shadow: ask.rule.Action == queue.Shadow, Decision: readDecision(text[decisionBytes*i:], ask.bound)})
 	}
@@ -147,9 +146,8 @@ func (e *Engine) learnRules(ctx context.Context, name string) error {
 		if r == nil {
 			return fmt.Errorf("%w: queue %s asks the rule %s, which is gone", queue.ErrCorrupt, name, n)
 		}
-		number, _, _ := strings.Cut(r.is, " ")
 		s.Ruleset = append(s.Ruleset, r.ParsedRule)
-		s.rules = append(s.rules, ruleOfQueue{r, e.keys[e.Partition(name)] + "V" + number + ":"})
+		s.rules = append(s.rules, r)
 	}
 	e.rulesets.put(name, s)
 	return nil

@@ -2,8 +2,9 @@
 
 local KEY, KEY_BYTES, ASK_BYTES = '>I2c1', 3, 2
 
--- Of each key that the jobs of a queue ask about: its bound, the action of its rule, what was taken under it; if that changed, the time until it is as fresh.
-local bounds, actions, tallies, left, first_key = {}, {}, {}, {}, 0
+-- Of each key that the jobs of a queue ask about: its bound, the action of its rule, what was taken under it, when what it holds is as fresh; if it is to hold
+-- another, the time until this is.
+local bounds, actions, tallies, fresh, left, first_key = {}, {}, {}, {}, {}, 0
 local said = {} -- of each job its decisions
 local asked, allows, keeps, resets, count = {}, {}, {}, {}, 0 -- of the job that was judged last: the keys, and what was answered
 
@@ -11,7 +12,7 @@ local asked, allows, keeps, resets, count = {}, {}, {}, {}, 0 -- of the job that
 -- first on. A job is known by the place of its first argument; its asks are the third.
 local function ruling(bounds_text, of, first)
   local known, keys = bounds_of(bounds_text, by_letter), {}
-  bounds, actions, tallies, left, said, first_key = {}, {}, {}, {}, {}, first
+  bounds, actions, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, first
   for n = 1, #of / KEY_BYTES do
     local bound, action = unpack_(KEY, of, KEY_BYTES * (n - 1) + 1)
     bounds[n], actions[n] = known[bound], action
@@ -36,8 +37,9 @@ local function judge(i, cost)
     local high, low = byte(text, 2 * k - 1, 2 * k)
     local n = high * 256 + low
     local l = bounds[n]
-    local allowed, remaining, retry, reset, kept = l.kind.ask(l, tallies[n], cost)
+    local allowed, remaining, retry, reset, kept, was = l.kind.ask(l, tallies[n], cost)
     asked[k], allows[k], keeps[k], resets[k] = n, allowed, kept, reset
+    fresh[n] = fresh[n] or was
     decisions = decisions .. pack(DECISION, allowed and 1 or 0, remaining, retry, reset)
     if not allowed and actions[n] ~= 's' then
       wait, defers = max(wait or 0, retry), defers and actions[n] == 'd'
@@ -72,7 +74,7 @@ end
 local function write_all()
   for n, time in pairs(left) do
     local write = bounds[n].kind.write
-    if write then write(tallies[n]) else keep(ARGV[first_key + n - 1], tallies[n], time) end
+    if write then write(tallies[n]) else keep(ARGV[first_key + n - 1], tallies[n], time, fresh[n]) end
   end
 end
 

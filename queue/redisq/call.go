@@ -82,13 +82,11 @@ func (e *Engine) unrepeated(ctx context.Context, s *redis.Script, partition int,
 	}
 }
 
-// runOnce is run without what go-redis repeats of its own accord, as its client of a cluster does.
+// runOnce is run with all the time that ctx has, as there is no other try, and without what go-redis repeats of its own accord, as its client of a cluster does.
 func (e *Engine) runOnce(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
 	if e.closing.Err() != nil {
 		return nil, queue.ErrClosed
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.patience) // all of its time: there is no other try
-	defer cancel()
 	client, keys := sendingOnce{e.client}, []string{e.keys[partition]}
 	c := s.EvalSha(ctx, client, keys, args...)
 	if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {

@@ -1,13 +1,17 @@
 package redisq_test
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/redisq"
 )
 
 var statCalls = regexp.MustCompile(`cmdstat_\w+:calls=(\d+)`)
@@ -44,4 +48,57 @@ func TestAppendOfJobsThatExpire(t *testing.T) {
 		t.Errorf("%d steps for 500 jobs that expire, %d for plain ones", expiring, plain)
 	}
 	steps("late", at.Time().Add(30*time.Second)) // these lapse from some job on
+}
+
+// What was taken under a key is kept until it is as fresh, whatever is asked of it and of however changed a rule, and not for ever.
+func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
+	s := redistest.New(t, redistest.Options{})
+	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog} {
+		rule := queue.Rule{Name: "r." + string(a), Algorithm: a}
+		for i := range 300 {
+			if i%25 == 0 {
+				rule.Bound = someBound(a, rng)
+				v.rule(rule)
+			}
+			takes := make([]queue.Take, 1+rng.IntN(3))
+			for k := range takes {
+				takes[k] = queue.Take{Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeBack, queue.TakePeek}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3)}
+			}
+			begun := time.Now()
+			got, err := v.e.Take(v.ctx, rule.Name, takes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var left time.Duration
+			for _, key := range c.Keys(v.ctx, "ps{0}V*").Val() {
+				left = c.PTTL(v.ctx, key).Val()
+				if left == -1 {
+					t.Errorf("%s, %d: %+v is kept for ever", a, i, got)
+				}
+			}
+			last := got[len(got)-1]
+			past := time.Since(begun)
+			if took := last.Allowed && takes[len(takes)-1].Op == queue.TakeNow; took && left+past+time.Millisecond < last.ResetAfter {
+				t.Errorf("%s, %d: %+v is kept for %v, %v after it was asked", a, i, last, left, past)
+			}
+		}
+		c.FlushDB(v.ctx)
+		v = open(t, c, redisq.Options{Init: true, Partitions: 1})
+	}
+}
+
+// someBound is of lives below and above a second, and of some hours.
+func someBound(a leaky.Algorithm, rng *rand.Rand) queue.Bound {
+	n := 1 + rng.Int64N(100)
+	period := queue.Duration([]time.Duration{50 * time.Millisecond, time.Second, 7 * time.Second, time.Hour}[rng.IntN(4)])
+	if a == leaky.AlgorithmMeter || a == leaky.AlgorithmTokenBucket {
+		rate, err := leaky.ParseRate(fmt.Sprintf("%d/%s", n, []string{"s", "m", "h"}[rng.IntN(3)]))
+		if err != nil {
+			panic(err)
+		}
+		return queue.Bound{Rate: rate, Burst: 3 + n/4}
+	}
+	return queue.Bound{Limit: n + 3, Period: period}
 }

@@ -13,8 +13,9 @@ end
 local function ask(l, text, cost)
   local used, end_at, settled = used_in(l, text)
   local left = end_at - now
-  if used + cost <= l.most then return true, l.most - used - cost, 0, left, pack(WINDOW, end_at, used + cost) end
-  return false, max(0, l.most - used), left, used > 0 and left or 0, settled and pack(WINDOW, end_at, used)
+  local was = used > 0 and not settled and end_at or 0
+  if used + cost <= l.most then return true, l.most - used - cost, 0, left, pack(WINDOW, end_at, used + cost), was end
+  return false, max(0, l.most - used), left, used > 0 and left or 0, settled and pack(WINDOW, end_at, used), was
 end
 
 local function back(l, text, cost)

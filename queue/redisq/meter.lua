@@ -13,39 +13,42 @@ local function know(l)
   l.us, l.rest = times(l, l.most)
 end
 
--- owed is what is owed now, and whether it was more than can be.
+-- owed is what is owed now, the instant at which it was to be paid, and whether it was more than can be.
 local function owed(l, text)
   if not l.whole then know(l) end
-  if not text or #text ~= 11 then return 0, 0 end
+  if not text or #text ~= 11 then return 0, 0, 0 end
   local tat, rest = unpack_(OWED, text)
-  if tat < now then return 0, 0 end
+  if tat < now then return 0, 0, tat end
   local us, rest = tat - now, min(rest, l.second - 1)
-  if us > l.us or us == l.us and rest > l.rest then return l.us, l.rest, true end
-  return us, rest
+  if us > l.us or us == l.us and rest > l.rest then return l.us, l.rest, 0, true end
+  return us, rest, tat
 end
 
--- told is how many units are left when so much is owed, and the time until nothing is.
-local function told(l, us, rest)
+-- until_none is the time until nothing is owed.
+local function until_none(us, rest) return rest > 0 and us + 1 or us end
+
+-- units is how many intervals are begun when so much is owed.
+local function units(l, us, rest)
+  local parts = us * l.second + rest
+  if parts < 2 ^ 53 then return ceil(parts / l.third) end -- exact, as all three are whole
   local k = floor(us * l.second / l.third)
   local whole, part = times(l, k)
   while whole < us or whole == us and part < rest do
     k = k + 1
     whole, part = times(l, k)
   end
-  return l.most - k, rest > 0 and us + 1 or us
+  return k
 end
 
 local function ask(l, text, cost)
-  local had, had_rest, settled = owed(l, text)
+  local had, had_rest, till, settled = owed(l, text)
   local us, rest = times(l, cost)
   us, rest = us + had, rest + had_rest
   if rest >= l.second then us, rest = us + 1, rest - l.second end
   if us < l.us or us == l.us and rest <= l.rest then
-    local remaining, reset = told(l, us, rest)
-    return true, remaining, 0, reset, pack(OWED, now + us, rest)
+    return true, l.most - units(l, us, rest), 0, until_none(us, rest), pack(OWED, now + us, rest), till
   end
-  local remaining, reset = told(l, had, had_rest)
-  return false, remaining, us - l.us + (rest > l.rest and 1 or 0), reset, settled and pack(OWED, now + had, had_rest)
+  return false, l.most - units(l, had, had_rest), us - l.us + (rest > l.rest and 1 or 0), until_none(had, had_rest), settled and pack(OWED, now + had, had_rest), till
 end
 
 local function back(l, text, cost)
@@ -54,5 +57,5 @@ local function back(l, text, cost)
   us, rest = had - us, had_rest - rest
   if rest < 0 then us, rest = us - 1, rest + l.second end
   if us < 0 then us, rest = 0, 0 end
-  return pack(OWED, now + us, rest), rest > 0 and us + 1 or us
+  return pack(OWED, now + us, rest), until_none(us, rest)
 end

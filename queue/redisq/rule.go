@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -17,6 +18,7 @@ type rule struct {
 	queue.ParsedRule
 	revision int64
 	is       string // what a script compares: the number of what is taken from it, and the revision
+	number   string // the first of these
 	known    string // with the name, so that no other is the same
 	bound    *bound
 	single   map[string]*bound // for single keys
@@ -38,6 +40,12 @@ func (r *rule) of(key string) *bound {
 	return r.bound
 }
 
+// keyOf is under which key the store keeps what was taken under one of a rule.
+func (e *Engine) keyOf(r *rule, key string) string {
+	digest := queue.DigestLane(key)
+	return e.keys[e.Partition(r.Name)] + "V" + r.number + ":" + string(digest[:])
+}
+
 func newRule(text []byte, revision int64, is string) (*rule, error) {
 	stored, err := queue.DecodeRule(text)
 	if err != nil {
@@ -46,7 +54,8 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 	if err := stored.Validate(); err != nil {
 		return nil, err
 	}
-	r := &rule{revision: revision, is: is, known: stored.Name + " " + is, single: map[string]*bound{}}
+	number, _, _ := strings.Cut(is, " ")
+	r := &rule{revision: revision, is: is, number: number, known: stored.Name + " " + is, single: map[string]*bound{}}
 	r.Rule = stored
 	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {
 		return nil, err

@@ -30,12 +30,13 @@ end
 
 local function ask(l, text, cost)
   local used, before, end_at, settled = counts(l, text)
-  local shared = share(l, before, end_at - now)
+  local shared, had = share(l, before, end_at - now), ends(l, used, before, end_at)
+  local was = had > 0 and not settled and now + had or 0
   if shared + used + cost <= l.most then
-    return true, l.most - shared - used - cost, 0, end_at + l.second - now, pack(COUNTS, l.second, end_at, used + cost, before)
+    return true, l.most - shared - used - cost, 0, end_at + l.second - now, pack(COUNTS, l.second, end_at, used + cost, before), was
   end
   local passes = l.most - cost - used >= 0 and end_at - left_at(l, before, l.most - cost - used) or end_at + l.second - left_at(l, used, l.most - cost)
-  return false, max(0, l.most - shared - used), passes - now, ends(l, used, before, end_at), settled and pack(COUNTS, l.second, end_at, used, before)
+  return false, max(0, l.most - shared - used), passes - now, had, settled and pack(COUNTS, l.second, end_at, used, before), was
 end
 
 local function back(l, text, cost)

@@ -19,7 +19,7 @@ type takeItem struct {
 	rule  *rule
 	bound *bound
 	op    queue.TakeOp
-	key   queue.LaneDigest
+	key   string // under which is kept what was taken
 	ask   leaky.Ask
 	err   error // of a question that cannot be asked, as the rule is known here
 }
@@ -27,10 +27,10 @@ type takeItem struct {
 // askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
 const askNothing queue.TakeOp = 4
 
-func (i takeItem) size() int { return questionBytes + len(i.ask.Lease) }
+func (i takeItem) size() int { return questionBytes + len(i.key) + len(i.ask.Lease) }
 
 const (
-	questionBytes = 1 + 2 + 16 + 4 + 1
+	questionBytes = 1 + 2 + 2 + 4 + 1
 	decisionBytes = 1 + 4 + 8 + 8
 
 	// mostReads is how often a rule is read again in a call, because it was changed meanwhile.
@@ -90,7 +90,7 @@ func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, 
 	}
 	items := make([]takeItem, len(open))
 	for k, i := range open {
-		item := takeItem{rule: r, bound: r.of(takes[i].Key), op: takes[i].Op, key: queue.DigestLane(takes[i].Key)}
+		item := takeItem{rule: r, bound: r.of(takes[i].Key), op: takes[i].Op, key: e.keyOf(r, takes[i].Key)}
 		if item.ask, item.err = r.Ask(takes[i], item.bound.limiter); item.err != nil {
 			item.op, item.ask = askNothing, leaky.Ask{}
 		}
@@ -189,22 +189,24 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 
 // askRules asks rules of one arithmetic. Its error is that of all answers.
 func (e *Engine) askRules(ctx context.Context, s *redis.Script, partition int, items []takeItem, groups []ofQueue, answers []queue.Taken) error {
-	args := make([]any, 0, 2+4*len(groups))
+	args := make([]any, 0, 2+5*len(groups)+len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
-		var bounds boundsArg
+		keys := newKeysArg(len(g.items))
 		questions := make([]byte, 0, len(g.items)*questionBytes)
 		for _, i := range g.items {
 			item := &items[i]
 			questions = append(questions, byte(item.op))
-			questions = binary.BigEndian.AppendUint16(questions, bounds.index(item.bound))
-			questions = append(questions, item.key[:]...)
+			questions = binary.BigEndian.AppendUint16(questions, keys.bounds.index(item.bound))
+			key, _ := keys.index(item.key)
+			questions = binary.BigEndian.AppendUint16(questions, key)
 			questions = binary.BigEndian.AppendUint32(questions, uint32(item.ask.Cost))
 			questions = append(questions, byte(len(item.ask.Lease)))
 			questions = append(questions, item.ask.Lease...)
 		}
 		r := items[g.items[0]].rule
-		args = append(args, "u:"+r.Name, r.is, bounds.packed, questions)
+		args = append(append(args, "u:"+r.Name, r.is, keys.bounds.packed, len(keys.keys)), keys.keys...)
+		args = append(args, questions)
 	}
 	v, err := e.unrepeated(ctx, s, partition, args...)
 	r := &reply{err: err}

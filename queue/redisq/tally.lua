@@ -3,9 +3,9 @@
 --
 -- A bound l is the numbers of a limiter: most, second, third. A tally is what was taken under one key, as of now, which is the same in
 -- all of a script: mostly the text that the key holds; what is not ours counts for nothing. A file an arithmetic has these functions:
---   ask(l, tally, cost, place)   returns whether it is allowed, what remains, the time to try again after, that until all is as fresh, and the tally to be
+--   ask(l, tally, cost, place)   returns whether it is allowed, what remains, the time to try again after, that until all is as fresh, the tally to be
 --                                kept: if it is allowed, with the cost; else none, but of one that is ahead of now, as numbers that changed leave it,
---                                that which is put right
+--                                that which is put right; and of a text the instant at which what it was is as fresh, or an earlier one, if it can be believed
 --   back(l, tally, cost, place)  gives back: returns what is left, and the time until it is as fresh
 -- Of two, l and p, a tally is no text that is read at once, but a table, and changes in place:
 --   read(l, key)                 returns the tally
@@ -31,7 +31,15 @@ local function lasting(left)
   return ceil(left / 1000) + (ARGV[1] == '' and 0 or 3600000) -- a simulated clock may stand still
 end
 
--- keep writes a tally that is a text.
-local function keep(key, text, left)
-  if left > 0 then call('SET', key, text, 'PX', lasting(left)) else call('UNLINK', key) end
+-- keep writes a tally that is a text, in place of one that was as fresh at an instant. It is kept to the end of the second in which it is as fresh: so
+-- of one that is asked often its expiry mostly stays, and to set that is half of what writing costs.
+local function keep(key, text, left, was)
+  local second = floor((now + left) / SECOND)
+  if left <= 0 then
+    call('UNLINK', key)
+  elseif second <= floor(was / SECOND) then
+    call('SET', key, text, 'KEEPTTL')
+  else
+    call('SET', key, text, 'PX', lasting((second + 1) * SECOND - now))
+  end
 end
