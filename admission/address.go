@@ -9,7 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// KeyFunc is by what a Middleware counts a request. Its error is told to the client, as what is wrong with the request.
+// KeyFunc returns the key under which a Middleware counts a request. Its error is shown to the client, as what is wrong
+// with the request.
 type KeyFunc func(*http.Request) (string, error)
 
 // OneKey counts all requests together, for rules without a key.
@@ -17,8 +18,9 @@ func OneKey() KeyFunc {
 	return func(*http.Request) (string, error) { return "", nil }
 }
 
-// HeaderKey counts by the value of a header, whose place in front of the application must be such that no client can choose it
-// freely: an API key that was checked, say. A request without it is refused. Host is that of the request, wherever its sender wrote it.
+// HeaderKey counts requests by the value of a header. Clients must not be able to choose it freely: use an API key that
+// was checked, for instance. A request without the header is refused. Host is that of the request, wherever its sender
+// wrote it.
 func HeaderKey(name string) KeyFunc {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
@@ -45,9 +47,10 @@ type AddressOptions struct {
 	IPv6Bits int
 }
 
-// ClientAddress counts by the address of the client. That is who is connected; if it is one of the proxies, who that one
-// says it was asked by, in X-Forwarded-For, read from its end: the first who is no proxy. What stands before that
-// anybody may have written, and nobody reads it. Where a proxy wrote what is no address, it is itself the client.
+// ClientAddress counts requests by the address of the client. That is the peer of the connection. If the peer is one of
+// the proxies, it is whom the proxy names in X-Forwarded-For, read from its end: the first address that is no proxy.
+// Anybody may have written what stands before that, and it is not read. Where a proxy wrote something that is no
+// address, the proxy itself counts as the client.
 func ClientAddress(o AddressOptions) KeyFunc {
 	if o.IPv6Bits < 1 || o.IPv6Bits > 128 {
 		o.IPv6Bits = 64

@@ -29,7 +29,7 @@ type Engine interface {
 	Get(ctx context.Context, name string) (queue.Info, error)
 }
 
-// Taker answers what is asked of a rule. An Admission is one, and so is a queue.Engine: without regard to the rule's Away.
+// Taker answers questions to a rule. An Admission is one. So is a queue.Engine, which does not apply the rule's Away.
 type Taker interface {
 	Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error)
 }
@@ -79,7 +79,7 @@ type Admission struct {
 	patience time.Duration
 }
 
-// New returns an Admission over an engine, which Run runs.
+// New returns an Admission over an engine. Run it: see Run.
 func New(engine Engine, o Options) *Admission {
 	if o.Observer == nil {
 		o.Observer = noObserver{}
@@ -94,8 +94,8 @@ func New(engine Engine, o Options) *Admission {
 	return a
 }
 
-// Run follows the rules in use, looks whether a store that was away is back, and says that this process takes part, until ctx ends.
-// It returns nil. Without it those who ask wait for all of that.
+// Run follows the rules in use, finds out whether a store that was away is back, and tells the store that this process
+// takes part, until ctx ends. It returns nil. Without Run, those who ask wait for all of that.
 func (a *Admission) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	running.Go(func() { a.rules.run(ctx) })
@@ -136,12 +136,13 @@ func (a *Admission) attendOnce(ctx context.Context) bool {
 	return true
 }
 
-// Take implements Taker, as queue.Rules does. While the store cannot be asked, or does not answer within 800 ms, the rule's Away decides:
-// open lets all through; closed refuses all, and says to come back in a second; share lets through as long as this process
-// keeps to its share (docs/admission.md). What was let through so is not known to the store, and is not to be given back to it.
+// Take asks a rule, as queue.Rules does, and implements Taker. While the store cannot be asked, or does not answer
+// within 800 ms, the rule's Away decides: open lets everything through; closed refuses everything, and says to come back
+// in a second; share lets through as long as this process keeps to its share (docs/admission.md). The store does not
+// know what was let through in this way; do not give it back.
 //
-// What the Action of the rule means is the caller's business. Errors: those of queue.Rules; queue.ErrUnavailable of a rule
-// that was never seen; ctx's.
+// What the Action of the rule means is for the caller to apply. Errors: those of queue.Rules; queue.ErrUnavailable for a
+// rule that this process has never seen while the store is away; ctx's.
 func (a *Admission) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
 	taken, _, err := a.take(ctx, rule, takes)
 	return taken, err
@@ -178,7 +179,7 @@ func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take)
 	return a.alone(r, takes), false, nil
 }
 
-// Rule returns a rule as Take goes by it. Errors: those of Take.
+// Rule returns a rule as Take would apply it now. Errors: those of Take.
 func (a *Admission) Rule(ctx context.Context, name string) (queue.Rule, error) {
 	r, err := a.rules.get(ctx, name)
 	if err != nil {

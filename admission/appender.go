@@ -7,9 +7,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Appender is a queue.Appender that asks the rules of other groups than a queue's own, which the engine does not: each in turn,
-// before the job goes on. What one lets through is charged at once, and given back if another one, or the queue itself,
-// then does not take the job: take-then-refund. docs/admission.md says what that means.
+// Appender is a queue.Appender that asks the rules of other groups than a queue's own, which the engine does not ask. It
+// asks one after the other before the job goes on. What a rule lets through is charged at once, and given back if
+// another rule, or the queue itself, then does not take the job: take, then refund. docs/admission.md says what that
+// means.
 type Appender struct {
 	a    *Admission
 	next queue.Appender
@@ -20,9 +21,9 @@ var _ queue.Appender = (*Appender)(nil)
 // NewAppender returns an Appender in front of next: an engine, or the overflow in front of one.
 func NewAppender(a *Admission, next queue.Appender) *Appender { return &Appender{a, next} }
 
-// Append implements queue.Appender. A job that one of these rules refuses is answered LimitReached; one that may wait, and is refused by such
-// rules alone whose action is defer, goes on with that (Job.Limited), for the engine to put it aside. The answer's Rules has what they said
-// before what the engine's did.
+// Append implements queue.Appender. A job that one of these rules refuses is answered LimitReached. If the job may wait,
+// and all rules that refuse it have the action defer, it goes on marked as limited (Job.Limited), for the engine to put
+// it aside. In the answer, Rules has what these rules said before what the engine's did.
 func (p *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	q := p.a.enter(ctx, jobs, others)
 	if q == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Quota is what a rule says of one key, as the fields RateLimit-Policy and RateLimit tell it.
+// Quota is what a rule says about one key, as the fields RateLimit-Policy and RateLimit tell it.
 type Quota struct {
 	Rule      string
 	Limit     int64
@@ -23,8 +23,8 @@ type Quota struct {
 	More time.Duration
 }
 
-// QuotaOf is what a rule said under a key. Who was refused is told when he would not be, others when it is as if nothing had
-// been taken: so Retry-After is never before that.
+// QuotaOf returns what a rule said under a key. For a refusal, More is when the rule would no longer refuse, and so
+// never later than Retry-After says; otherwise it is when it is as if nothing had been taken.
 func QuotaOf(r *queue.Rule, key string, d *leaky.Decision) Quota {
 	q := Quota{Rule: r.Name, Limit: d.Limit, Remaining: d.Remaining, More: d.ResetAfter}
 	if !d.Allowed {
@@ -42,8 +42,8 @@ func QuotaOf(r *queue.Rule, key string, d *leaky.Decision) Quota {
 	return q
 }
 
-// SetFields sets RateLimit-Policy and RateLimit, as of draft-ietf-httpapi-ratelimit-headers-10; without quotas it sets
-// none. They know whole seconds only: a window shorter than one is left out, and More is rounded up.
+// SetFields sets RateLimit-Policy and RateLimit by draft-ietf-httpapi-ratelimit-headers-10; without quotas it sets none.
+// The fields know whole seconds only: a window shorter than one is left out, and More is rounded up.
 func SetFields(h http.Header, quotas []Quota) {
 	if len(quotas) == 0 {
 		return
@@ -70,7 +70,7 @@ func SetFields(h http.Header, quotas []Quota) {
 	h.Set("RateLimit", string(limit))
 }
 
-// Seconds are those of Retry-After and its like: whole ones, rounded up.
+// Seconds returns d in whole seconds, rounded up, as Retry-After and its like are written.
 func Seconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0

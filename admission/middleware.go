@@ -19,17 +19,20 @@ type MiddlewareOptions struct {
 	Logger *slog.Logger
 }
 
-// Middleware lets requests through to a handler as a rule allows under the key of each. Whatever it says is told in the fields
-// RateLimit-Policy and RateLimit; who is refused gets 429 with Retry-After and problem details (RFC 9457). A rule whose action is shadow
-// refuses nobody and tells nothing; to defer is for jobs, and refuses here.
+// Middleware returns what puts a rule in front of a handler: a request passes if the rule allows it under the request's
+// key. What the rule says is told in the fields RateLimit-Policy and RateLimit. A request that is refused gets 429 with
+// Retry-After and problem details (RFC 9457). A rule whose action is shadow refuses nobody and adds no fields; one that
+// defers, which is for jobs, refuses here.
 //
-// While the store is away the rule's Away decides. A request without a key, or that costs more than the rule ever lets through, is
-// answered 400; one about which nothing could be decided, because the rule is not there or was never seen, 503.
+// While the store is away, the rule's Away decides. A request without a key, or one that costs more than the rule ever
+// lets through, is answered 400. If nothing can be decided, because the rule is not there or was never seen, the answer
+// is 503.
 //
-// Several of them stand one in front of the other; what one took is not given back if the next one refuses.
+// Middlewares can be nested. What an outer one took is not given back if an inner one refuses.
 //
-// Of a concurrency rule a request holds its place until the handler has returned, be it by a panic; it is renewed while that
-// takes longer than the rule's ttl. Should that fail for as long as the ttl, another request may get the place beside it.
+// Under a rule of concurrency a request holds its place until the handler has returned or panicked. The place is renewed
+// while that takes longer than the rule's ttl. If renewing fails for as long as the ttl, another request may get the
+// place as well.
 func Middleware(a *Admission, rule string, key KeyFunc, o MiddlewareOptions) func(http.Handler) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
