@@ -73,7 +73,7 @@ func TestAway(t *testing.T) {
 					t.Error("a rule that was never seen decides nothing")
 				}
 				taken, err := a.Take(t.Context(), "b.closed", []queue.Take{{Key: "acme"}, {Key: "acme", Cost: 4}, {}})
-				if err != nil || taken[0].RetryAfter != time.Second || taken[1].Err == nil || taken[2].Err == nil {
+				if err != nil || taken[0].RetryAfter != time.Second || taken[0].Away != queue.AwayClosed || taken[1].Err == nil || taken[2].Err == nil {
 					t.Errorf("%+v, %v", taken, err)
 				}
 				if told := w.String(); told != "a.open open: 20 and 0\nb.closed closed: 0 and 21\nc.share share: 3 and 17\n" {

@@ -36,7 +36,7 @@ func (a *Admission) aloneOne(r *queue.ParsedRule, t queue.Take) queue.Taken {
 	if err != nil {
 		return queue.Taken{Err: err}
 	}
-	answer := queue.Taken{Decision: leaky.Decision{Limit: l.Limit()}, Shadow: r.Action == queue.Shadow}
+	answer := queue.Taken{Decision: leaky.Decision{Limit: l.Limit()}, Shadow: r.Action == queue.Shadow, Away: r.Away}
 	switch {
 	case r.Away == queue.AwayOpen:
 		answer.Allowed, answer.Remaining, answer.ResetAfter = true, l.Limit(), bound.TTL.D()

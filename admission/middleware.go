@@ -78,7 +78,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !t.Shadow:
 		g.tell(r.Context(), w.Header(), key, &t.Decision)
 		if !t.Allowed {
-			refuseLimit(w, g.rule, t.RetryAfter)
+			refuseLimit(w, g.rule, t)
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -21,16 +22,23 @@ type problem struct {
 	RetryAfterMS int64    `json:"retry_after_ms,omitempty"`
 }
 
-// quotaExceeded is the type that draft-ietf-httpapi-ratelimit-headers registers for it.
-const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+// The types that draft-ietf-httpapi-ratelimit-headers registers: for a rule that refuses, and for its away, which nobody's quota is to blame for.
+const (
+	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+)
 
-func refuseLimit(w http.ResponseWriter, rule string, wait time.Duration) {
-	wait = max(wait, time.Millisecond)
-	problem{
-		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests,
-		Detail:   "the rule " + rule + " refuses the request; retry_after_ms is when it would pass if nobody else takes any",
+// refuseLimit refuses a request by a rule, or by its away if that decided.
+func refuseLimit(w http.ResponseWriter, rule string, t *queue.Taken) {
+	wait := max(t.RetryAfter, time.Millisecond)
+	p := problem{
+		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests, Detail: wire.Refusal(rule, "the request", t.Away),
 		Policies: []string{rule}, RetryAfterMS: int64((wait + time.Millisecond - 1) / time.Millisecond),
-	}.write(w, wait)
+	}
+	if t.Away != "" {
+		p.Type, p.Title, p.Policies = reducedCapacity, "less is let through for now", nil
+	}
+	p.write(w, wait)
 }
 
 func refuseRequest(w http.ResponseWriter, err error) {

@@ -248,7 +248,8 @@ func ValidateRuleKey(field, key string) error {
 // Ruled is what a rule said of a job.
 type Ruled struct {
 	Rule   string
-	Shadow bool // it refuses nothing
+	Shadow bool   // it refuses nothing
+	Away   string // as Taken.Away
 	leaky.Decision
 }
 

@@ -73,6 +73,8 @@ type Taken struct {
 	leaky.Decision
 	// Shadow says that the rule refuses nothing, whatever Allowed says.
 	Shadow bool
+	// Away is the rule's Away if that decided, in place of a store that could not be asked; engines leave it empty.
+	Away string
 	// Lease is the place that was taken, of concurrency.
 	Lease string
 	// Err is the *FieldError of a question that cannot be asked.

@@ -25,6 +25,7 @@ type engine struct {
 	appends  []int // the sizes of the calls to Append
 	rules    map[string]*ruled
 	takes    []int           // the sizes of the calls to Take
+	away     string          // what decides in place of the store
 	limited  *queue.Appended // answered by Append, when not nil
 	before   func(jobs []queue.Job)
 }

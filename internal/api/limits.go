@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// limitReached is the refusal by a rule.
-func limitReached(r *queue.Ruled, detail string) *Problem {
-	return &Problem{Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond), Detail: detail}
+// limitReached is the refusal of what by a rule, or, while the store cannot be asked, by the rule's away.
+func limitReached(r *queue.Ruled, what string) *Problem {
+	return &Problem{Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond), Detail: wire.Refusal(r.Rule, what, r.Away)}
 }
 
 // limitedBy is what the rule said that refuses a job, of several the one that asks to wait longest; nil if none does.
@@ -34,7 +35,7 @@ func limitedJob(a *queue.Appended) *Problem {
 		r = &queue.Ruled{}
 	}
 	r.RetryAfter = max(r.RetryAfter, a.RetryAfter)
-	return limitReached(r, "the rule "+r.Rule+" refuses the job; retry_after_ms is when it would pass if nobody else takes any")
+	return limitReached(r, "the job")
 }
 
 // setLimits tells what the rules said that a job was asked by, but for those that only count.

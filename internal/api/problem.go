@@ -172,6 +172,7 @@ func (p *Problem) appendMembers(b []byte) []byte {
 		b = appendNumber(b, "limit", r.Limit)
 		b = appendNumber(b, "remaining", r.Remaining)
 		b = appendNumber(b, "reset_after_ms", ceilDiv(r.ResetAfter, time.Millisecond))
+		b = appendText(b, "away", r.Away)
 	}
 	b = appendText(b, "rule", p.Rule)
 	if len(p.Queues) > 0 {

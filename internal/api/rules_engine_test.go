@@ -112,7 +112,7 @@ func (e *engine) Take(_ context.Context, name string, takes []queue.Take) ([]que
 	answers := make([]queue.Taken, len(takes))
 	for i, t := range takes {
 		answers[i] = r.take(t)
-		answers[i].Shadow = r.info.Action == queue.Shadow
+		answers[i].Shadow, answers[i].Away = r.info.Action == queue.Shadow, e.away
 	}
 	return answers, nil
 }

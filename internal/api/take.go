@@ -71,7 +71,7 @@ func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string
 		admission.SetFields(w.Header(), []admission.Quota{h.quota(r.Context(), name, t.Key, &a.Decision)})
 	}
 	if op == queue.TakeNow && !a.Allowed && !a.Shadow {
-		limitReached(&queue.Ruled{Rule: name, Decision: a.Decision}, "the rule "+name+" refuses it; retry_after_ms is when it would pass if nobody else takes any").write(w)
+		limitReached(&queue.Ruled{Rule: name, Away: a.Away, Decision: a.Decision}, "it").write(w)
 		return
 	}
 	writeJSON(w, http.StatusOK, shownTaken(a))
@@ -107,7 +107,7 @@ func (q *questions) answer(answers []queue.Taken, name string) wire.AllTaken {
 func shownTaken(a *queue.Taken) wire.Taken {
 	return wire.Taken{
 		Allowed: a.Allowed || a.Shadow, Shadowed: a.Shadow && !a.Allowed, Limit: a.Limit, Remaining: a.Remaining,
-		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond), Lease: a.Lease,
+		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond), Away: a.Away, Lease: a.Lease,
 	}
 }
 

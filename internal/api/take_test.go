@@ -51,6 +51,20 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// What the rule's away decided is told as such.
+func TestTakeWhileTheStoreIsAway(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.do("PUT", otp, twoM).want(t, 201)
+	f.engine.away = queue.AwayShare
+	f.do("POST", otp+"/take", `{"key":"a","cost":2}`).want(t, 200, "allowed", true, "away", "share")
+	f.do("POST", otp+"/peek", `{"key":"a"}`).want(t, 200, "allowed", false, "away", "share")
+	if a := f.do("POST", otp+"/take", `{"takes":[{"key":"b"}]}`); !strings.Contains(a.text, `"away":"share"`) {
+		t.Error(a.text)
+	}
+	f.do("POST", otp+"/take", `{"key":"a"}`).want(t, 429, "reason", "limit_reached", "away", "share",
+		"detail", "the store cannot be asked, and this process's share of the rule otp refuses it; retry_after_ms is when it would pass")
+}
+
 // A rule that only counts lets all through, and says what it would have done.
 func TestTakeFromShadow(t *testing.T) {
 	f := serve(t, api.Options{})
@@ -178,6 +192,15 @@ func TestLimitReached(t *testing.T) {
 
 	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`+"\n", "Content-Type", "application/x-ndjson")
 	wantLine(t, decoded(t, a.text), "line", 1, "status", 429, "reason", "limit_reached", "id", "a", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 1500, "reset_after_ms", 60000)
+
+	f.engine.limited.Rules[2].Away = queue.AwayClosed // the store was not asked: that is not to be told as if the limit were reached
+	a = f.do("POST", jobs, `{"payload":1,"id":"a"}`)
+	a.want(t, 429, "reason", "limit_reached", "rule", "otp", "away", "closed", "retry_after_ms", 1500)
+	if !strings.Contains(a.text, "the store cannot be asked") || strings.Contains(a.text, "nobody else takes any") {
+		t.Error(a.text)
+	}
+	wantLine(t, decoded(t, f.do("POST", jobs, `{"payload":1,"id":"a"}`+"\n", "Content-Type", "application/x-ndjson").text), "line", 1, "status", 429, "away", "closed")
+	f.engine.limited.Rules[2].Away = ""
 
 	f.engine.limited.Outcome = queue.OverflowFull // a rule would have it put aside
 	f.do("POST", jobs, `{"payload":1,"id":"a"}`).want(t, 429, "reason", "overflow_full", "id", "a", "rule", "otp", "limit", 2, "retry_after_ms", 1500)

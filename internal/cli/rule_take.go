@@ -50,6 +50,9 @@ func printTaken(r *run, t *wire.Taken) error {
 	case !t.Allowed:
 		said = "refused"
 	}
+	if t.Away != "" {
+		said += ": the store cannot be asked, and the rule's away is " + t.Away
+	}
 	return facts(r.Out,
 		"answer", said,
 		"remaining", fmt.Sprintf("%d of %d", t.Remaining, t.Limit),

@@ -80,6 +80,7 @@ type Problem struct {
 	Limit        int64  `json:"limit"`
 	Remaining    int64  `json:"remaining"`
 	ResetAfterMS int64  `json:"reset_after_ms"`
+	Away         string `json:"away"`
 	// Queues are some of those that ask a rule which was to be removed.
 	Queues []string `json:"queues"`
 }

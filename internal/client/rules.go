@@ -90,7 +90,7 @@ func (c *Client) Take(ctx context.Context, name string, op queue.TakeOp, take wi
 	_, err = c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, take, &t)
 	var p *Problem
 	if errors.As(err, &p) && p.Reason == "limit_reached" {
-		return wire.Taken{Limit: p.Limit, Remaining: p.Remaining, RetryAfterMS: p.RetryAfterMS, ResetAfterMS: p.ResetAfterMS}, nil
+		return wire.Taken{Limit: p.Limit, Remaining: p.Remaining, RetryAfterMS: p.RetryAfterMS, ResetAfterMS: p.ResetAfterMS, Away: p.Away}, nil
 	}
 	return t, err
 }

@@ -37,12 +37,14 @@ type Taken struct {
 	// Allowed says that it may go on: the rule allows it, or only counts.
 	Allowed bool `json:"allowed"`
 	// Shadowed says that the rule would have refused it if it did more than count.
-	Shadowed     bool   `json:"shadowed,omitempty"`
-	Limit        int64  `json:"limit"`
-	Remaining    int64  `json:"remaining"`
-	RetryAfterMS int64  `json:"retry_after_ms"`
-	ResetAfterMS int64  `json:"reset_after_ms"`
-	Lease        string `json:"lease,omitempty"`
+	Shadowed     bool  `json:"shadowed,omitempty"`
+	Limit        int64 `json:"limit"`
+	Remaining    int64 `json:"remaining"`
+	RetryAfterMS int64 `json:"retry_after_ms"`
+	ResetAfterMS int64 `json:"reset_after_ms"`
+	// Away is the rule's policy if that decided, because the store could not be asked.
+	Away  string `json:"away,omitempty"`
+	Lease string `json:"lease,omitempty"`
 
 	// Why a question of a list could not be asked.
 	Reason string `json:"reason,omitempty"`
@@ -53,4 +55,15 @@ type Taken struct {
 // AllTaken answers Takes, in their order.
 type AllTaken struct {
 	Takes []Taken `json:"takes"`
+}
+
+// Refusal says why a rule refuses something, such as a job: its numbers do, or its policy while the store cannot be asked.
+func Refusal(rule, what, away string) string {
+	switch away {
+	case "":
+		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nobody else takes any"
+	case queue.AwayShare:
+		return "the store cannot be asked, and this process's share of the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass"
+	}
+	return "the store cannot be asked, and the rule " + rule + " lets nothing pass until it can (its away is " + away + "); come back after retry_after_ms"
 }
