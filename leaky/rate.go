@@ -47,7 +47,7 @@ func PerSecond(n int64) Rate {
 // whole microseconds.
 func NewRate(n int64, period time.Duration) (Rate, error) {
 	if n <= 0 {
-		return Rate{}, fmt.Errorf("%w: %d departures: must be at least 1 (to stop a queue, pause it)", ErrRate, n)
+		return Rate{}, fmt.Errorf("%w: %d departures: must be at least 1 (where nothing is to leave a queue, pause it)", ErrRate, n)
 	}
 	if period <= 0 || period%time.Microsecond != 0 {
 		return Rate{}, fmt.Errorf("%w: period %v: must be a positive number of whole microseconds", ErrRate, period)
@@ -58,7 +58,7 @@ func NewRate(n int64, period time.Duration) (Rate, error) {
 // ParseRate reads "14/s", "2/m", "1000/h", "5/d", "0.5/s", "1/250ms" or
 // "unlimited". The part behind the slash is s, m, h, d or a Go duration.
 func ParseRate(s string) (Rate, error) {
-	const want = `want NUMBER/s, /m, /h, /d, NUMBER/DURATION such as 1/250ms, or "unlimited"`
+	const want = `want NUMBER/s, /m, /h, /d, NUMBER/DURATION such as 1/250ms, or "unlimited" where that may be`
 	if s == "unlimited" {
 		return Unlimited, nil
 	}
@@ -74,7 +74,7 @@ func ParseRate(s string) (Rate, error) {
 		return Rate{}, fmt.Errorf("%w %q: %s", ErrRate, s, want)
 	}
 	if n.Sign() <= 0 {
-		return Rate{}, fmt.Errorf("%w %q: must be above zero (to stop a queue, pause it)", ErrRate, s)
+		return Rate{}, fmt.Errorf("%w %q: must be above zero (where nothing is to leave a queue, pause it)", ErrRate, s)
 	}
 	per, err := parsePeriod(unit)
 	if err != nil {
@@ -129,7 +129,7 @@ func reduce(n, d *big.Int) (Rate, error) {
 	n, d = new(big.Int).Quo(n, g), new(big.Int).Quo(d, g)
 	limit := func(v *big.Int, by int64) *big.Int { return new(big.Int).Mul(v, big.NewInt(by)) }
 	if limit(n, 1).Cmp(limit(d, MaxPerSecond/1_000_000)) > 0 {
-		return Rate{}, fmt.Errorf("%w: faster than the greatest limited rate, %d/s; say \"unlimited\" instead", ErrRate, MaxPerSecond)
+		return Rate{}, fmt.Errorf("%w: faster than the greatest limited rate, %d/s; lower it, or say \"unlimited\" where that may be", ErrRate, MaxPerSecond)
 	}
 	if limit(n, MaxInterval.Microseconds()).Cmp(d) < 0 {
 		return Rate{}, fmt.Errorf("%w: slower than the least rate, 1/%v", ErrRate, MaxInterval)

@@ -172,6 +172,11 @@ func goesBy(a leaky.Algorithm) []string {
 	return nil
 }
 
+// needed are the numbers that have no default: how the lack of one reads, and one for example.
+var needed = map[string]struct{ none, example string }{
+	"rate": {"unlimited", `"5/s"`}, "limit": {"0", "100"}, "period": {"0s", `"1m"`}, "ttl": {"0s", `"30s"`},
+}
+
 func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	l, err := b.Limiter(a)
 	if err != nil {
@@ -189,7 +194,7 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 		given bool
 		check func(field string) error
 	}{
-		{"rate", !b.Rate.Unlimited(), func(field string) error { return someRate(field, b.Rate, a) }},
+		{"rate", !b.Rate.Unlimited(), func(string) error { return nil }},
 		{"burst", b.Burst != 0, func(field string) error { return within(field, b.Burst, 1, leaky.MaxBurst) }},
 		{"limit", b.Limit != 0, func(field string) error { return within(field, b.Limit, 1, most) }},
 		{"period", b.Period != 0, func(field string) error { return span(field, b.Period, leaky.MinPeriod, longest) }},
@@ -203,6 +208,9 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 			}
 			continue
 		}
+		if such, must := needed[f.name]; must && !f.given {
+			return fieldErr(field, "", "is missing or %s, and %s goes by it; give one such as %s", such.none, a, such.example)
+		}
 		if err := f.check(field); err != nil {
 			return err
 		}
@@ -210,13 +218,6 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	if err := l.Validate(); err != nil { // numbers that do not go together
 		by := goesBy(a)
 		return fieldErr(shortPath(prefix+by[len(by)-1]), "", "%v", err)
-	}
-	return nil
-}
-
-func someRate(field string, r leaky.Rate, a leaky.Algorithm) error {
-	if r.Unlimited() {
-		return fieldErr(field, "", `is missing or unlimited, and %s goes by it; give one such as "5/s"`, a)
 	}
 	return nil
 }

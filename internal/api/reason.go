@@ -53,11 +53,56 @@ func refusedJSON(err error) *Problem {
 	case errors.As(err, &semantic) && semantic.GoType == reflect.TypeFor[queue.Duration]():
 		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: `must be a duration in quotes, such as "30s" or "250ms"`}
 	case errors.As(err, &semantic):
-		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: "has the wrong type"}
+		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: "is " + kindOf(semantic.JSONKind) + ", must be " + wanted(semantic.GoType)}
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
 		return &Problem{Reason: ReasonDuplicateField, Field: fieldPath(syntactic.JSONPointer), Detail: "is given twice"}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &Problem{Reason: ReasonInvalidJSON, Detail: "the JSON ends in the middle"}
 	}
 	return &Problem{Reason: ReasonInvalidJSON, Detail: shorten(err.Error())}
+}
+
+// kindOf names what was given.
+func kindOf(k jsontext.Kind) string {
+	switch k {
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case 't', 'f', 'n':
+		return k.String()
+	}
+	return "something else"
+}
+
+// wanted names what a Go type is in JSON.
+func wanted(t reflect.Type) string {
+	if t == nil {
+		return "something else"
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == reflect.TypeFor[time.Time]() {
+		return `a time such as "2026-01-02T15:04:05Z"`
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	}
+	return "another value"
 }

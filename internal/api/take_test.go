@@ -163,6 +163,9 @@ func TestBadTakes(t *testing.T) {
 			a.want(t, 400, "field", c.field)
 		}
 	}
+	f.do("POST", otp+"/take", `{"key":5}`).want(t, 400, "detail", "is a number, must be a string")
+	f.do("POST", otp+"/take", `[{"key":"a"}]`).want(t, 400, "detail", "is a list, must be an object")
+	f.do("POST", "/v1/queues/none/pause", `{"until":"soon"}`).want(t, 400, "field", "until", "detail", `is a string, must be a time such as "2026-01-02T15:04:05Z"`)
 	f.do("POST", otp+"/take", `{"key":"`+strings.Repeat("x", 3<<20)+`"}`).want(t, 413, "reason", "too_large")
 	f.do("POST", otp+"/take", `key=a`, "Content-Type", "application/x-www-form-urlencoded").want(t, 415)
 	f.do("POST", "/v1/rules/none/take", `{"key":"a"}`).want(t, 404, "reason", "unknown_rule")

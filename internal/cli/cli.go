@@ -34,7 +34,7 @@ type Streams struct {
 // root is the command line.
 type root struct {
 	Server  string           `help:"URL of the ingress." env:"PENSTOCK_URL" default:"http://127.0.0.1:8080" placeholder:"URL" short:"s"`
-	Version kong.VersionFlag `help:"Print the version and end." short:"V"`
+	Version kong.VersionFlag `help:"Print the version and end." short:"V" env:"-"`
 
 	Up     upCmd     `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
 	Push   pushCmd   `cmd:"" help:"Bring the jobs of a file into a queue."`

@@ -70,6 +70,8 @@ func TestUsage(t *testing.T) {
 	expect(t, ExitDone, "Exit codes:", "", "--help")
 	expect(t, ExitDone, "Exit codes:", "")
 	expect(t, ExitDone, "", "", "--version")
+	t.Setenv("PENSTOCK_VERSION", "v1.2") // as a deployment may name its image: it asks for no version
+	expect(t, ExitUsage, "", "unknown flag", "queue", "ls", "--nonsense")
 	expect(t, ExitUsage, "", "unknown flag --nonsense", "queue", "ls", "--nonsense")
 	expect(t, ExitUsage, "", `unexpected argument nonsense`, "nonsense")
 	expect(t, ExitUsage, "", "must be a URL", "queue", "ls", "--server", "localhost")

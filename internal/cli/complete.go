@@ -123,7 +123,7 @@ func (p *place) commands(begun string) (found []candidate) {
 // values are those of a flag. Before them stands what is left alone.
 func (p *place) values(f *kong.Flag, begun, before string) (found []candidate, files bool) {
 	switch {
-	case f.PlaceHolder == "FILE", f.PlaceHolder == "DIR":
+	case slices.Contains([]string{"FILE", "DIR", "RULE"}, f.PlaceHolder): // a rule to try may be one, too
 		return nil, true
 	case f.Enum == "":
 		return nil, false

@@ -18,7 +18,7 @@ import (
 
 type replayCmd struct {
 	Log        []string `required:"" sep:"none" help:"Log file, packed by gzip or not; - reads standard input. May be given several times: they are merged by time." placeholder:"FILE"`
-	Rule       []string `sep:"none" help:"A rule to try, such as \"meter rate=5/s burst=10\", or a YAML or JSON file of rules. May be given several times." placeholder:"FILE"`
+	Rule       []string `sep:"none" help:"A rule to try, such as \"meter rate=5/s burst=10\", or a YAML or JSON file of rules. May be given several times." placeholder:"RULE"`
 	Queue      []string `sep:"none" help:"A queue to try, such as \"rate=14/s capacity=1000 burst=1\". May be given several times." placeholder:"TEXT"`
 	Key        *string  `help:"By what of a line rules count: a field, or fields in braces such as {remote_addr}:{path}; empty is all under one. By default {remote_addr} of combined logs, all under one of others." placeholder:"TEMPLATE"`
 	Cost       string   `help:"The field that says what a request costs; by default each costs 1." placeholder:"FIELD"`
@@ -74,6 +74,9 @@ func (c *replayCmd) Run(r *run) error {
 			return usage(err)
 		}
 		defer func() { _ = in.Close() }()
+		if name == "-" {
+			name = "standard input"
+		}
 		options.Logs = append(options.Logs, replay.Log{Name: name, In: bar.watch(in, size)})
 	}
 	report, err := replay.Run(r.ctx, options)

@@ -56,6 +56,11 @@ func TestReplayFromStandardInput(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(picture), "<!DOCTYPE html>") {
 		t.Errorf("%v, %.100s", err, picture)
 	}
+	for _, want := range []string{"Replay of standard input", "2026-10-05 07:00:00 to 2026-10-05 07:00:01, UTC"} {
+		if !strings.Contains(string(picture), want) {
+			t.Errorf("the picture does not say %q", want)
+		}
+	}
 }
 
 func TestReplayOfOneRequest(t *testing.T) {

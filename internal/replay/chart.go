@@ -56,6 +56,10 @@ func (r *Report) Chart(name string) ([]byte, error) {
 		}
 		panels = append(panels, p)
 	}
+	if last := len(panels) - 1; last >= 0 {
+		panels[last].X.Label.Text = r.From.UTC().Format(time.DateTime) + " to " + r.To.UTC().Format(time.DateTime) + ", UTC"
+		panels[last].X.Label.TextStyle.Font = panels[last].Y.Label.TextStyle.Font
+	}
 	canvas := vgsvg.New(chartWidth, panelHeight*vg.Length(len(panels)))
 	tiles := draw.Tiles{Rows: len(panels), Cols: 1, PadX: vg.Points(8), PadTop: vg.Points(8), PadBottom: vg.Points(8), PadLeft: vg.Points(8), PadRight: vg.Points(16), PadY: vg.Points(12)}
 	grid := make([][]*plot.Plot, len(panels))
