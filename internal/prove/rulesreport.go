@@ -130,7 +130,7 @@ func (r *RulesReport) conclude() {
 			broken("the law of the rule %s: %d let through under %s in %v, from %v into the run, where %d may be", v.Algorithm, w.Starts, v.Key, w.Width.Round(time.Microsecond), w.From.Round(time.Millisecond), w.Allowed)
 		}
 		if len(v.Idle) > 0 && v.Held {
-			broken("the rule %s was never near its limit under %v: nothing is proved of it", v.Algorithm, slices.Sorted(slices.Values(v.Idle)))
+			broken("the rule %s was never near its limit under %v: nothing is proved of it (a lower rate, fewer keys or more callers press it more)", v.Algorithm, slices.Sorted(slices.Values(v.Idle)))
 		}
 	}
 	r.Held = len(r.Broken) == 0
