@@ -112,8 +112,8 @@ func (c *conn) readCommands(server io.Writer) error {
 		fault := c.proxy.meet(cmd)
 		if fault != nil && fault.fault.Do == LoseCommand {
 			err := w.Flush()
+			fault.hit() // before the client can know
 			c.close()
-			fault.hit()
 			return err
 		}
 		c.expect(cmd, fault)
@@ -200,8 +200,8 @@ func (c *conn) deliver(replies <-chan delivery) error {
 		}
 		if d.last {
 			err := w.Flush()
+			d.held.hit() // before the client can know
 			c.close()
-			d.held.hit()
 			return err
 		}
 		if d.held != nil {
