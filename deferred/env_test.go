@@ -201,7 +201,7 @@ func leave(t testing.TB, e queue.Outflow, n int) []string {
 	client := queue.Client{ID: queue.NewID()}
 	for number, end := uint64(1), time.Now().Add(deadline); len(ids) < n; number++ {
 		if time.Now().After(end) {
-			t.Fatalf("only %d of %d left within %v", len(ids), n, deadline)
+			t.Fatalf("only %d of %d left, none within %v", len(ids), n, deadline)
 		}
 		before := len(ids)
 		for p := range e.Partitions() {
@@ -212,6 +212,8 @@ func leave(t testing.TB, e queue.Outflow, n int) []string {
 		}
 		if len(ids) == before {
 			time.Sleep(time.Millisecond)
+		} else {
+			end = time.Now().Add(deadline)
 		}
 	}
 	return ids
