@@ -76,6 +76,7 @@ func call(t *testing.T, method, url, body, contentType string) (int, string) {
 
 // The main job, in one process: jobs in over HTTP, out to a receiver.
 func TestMainJob(t *testing.T) {
+	t.Parallel()
 	redis := redistest.New(t, redistest.Options{})
 	for name, o := range map[string]store.Options{
 		"embedded": {DataPath: t.TempDir()},
@@ -203,6 +204,7 @@ func badInput(t *testing.T, url string) {
 // Stopping does not wait for a stream that goes on for ever, nor for a body that
 // never ends, and the store going away is told by readiness.
 func TestStopUnderUse(t *testing.T) {
+	t.Parallel()
 	redis := redistest.New(t, redistest.Options{})
 	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true, Partitions: 1})
 	if err != nil {

@@ -54,6 +54,7 @@ const deferring = `{"algorithm":"sliding_log","limit":20,"period":"1h","action":
 // What a rule of another group refuses that defers is delivered later, in order and once, whatever the queue says of its overflow; the rule
 // lets as many through at once as it may, and is charged for no more.
 func TestRuleOfAnotherGroupDefers(t *testing.T) {
+	t.Parallel()
 	const queue = `{"rate":"500/s","slack":"10s","capacity":1000}`
 	d := departures{mu: new(sync.Mutex), left: map[string]int64{}}
 	p := newPlantSeen(t, queue, 0, func(h drain.Handler) drain.Handler { d.Handler = h; return d })
@@ -121,6 +122,7 @@ func TestRuleOfAnotherGroupDefers(t *testing.T) {
 // Put aside by a rule of another group, a job is known by its id; when the overflow is full or away it is turned away, and charged to nothing; and
 // while the engine is away it goes onto the overflow past it. A rule that only shadows puts nothing aside.
 func TestRuleOfAnotherGroupDefersThroughTrouble(t *testing.T) {
+	t.Parallel()
 	const queue = `{"rate":"500/s","slack":"10s","capacity":10,"deferred":{"max_jobs":3}}`
 	p := newPlant(t, queue)
 	call(t, "POST", p.base+"/pause", "", "")

@@ -18,6 +18,7 @@ import (
 
 // An ingress whose Redis is away answers takes as each rule's away says, counts that, and asks Redis again when it is back.
 func TestTakesWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
 	proxy := faultproxy.New(t, s.Addr())
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})

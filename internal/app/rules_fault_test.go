@@ -42,6 +42,7 @@ var pulses = map[string]leaky.Limiter{
 // rules and append jobs, some of whom do not wait for long. No rule lets more through than it may, and what is charged is what was let through, and at most as
 // much more as nobody was told of.
 func TestRulesUnderFaults(t *testing.T) {
+	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
 	proxy := faultproxy.New(t, s.Addr())
 	behind := []string{"--redis", strings.Replace(s.URL(), s.Addr(), proxy.Addr(), 1), "--init"}

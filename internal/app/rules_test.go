@@ -16,6 +16,7 @@ import (
 
 // What an ingress makes of rules: those of its queue's group, those of others, and what holds while Redis is away.
 func TestRules(t *testing.T) {
+	t.Parallel()
 	redis := redistest.New(t, redistest.Options{AppendFsync: "always"})
 	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL(), Init: true, Partitions: 4})
 	if err != nil {

@@ -14,10 +14,13 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	t.Run("single", func(t *testing.T) {
+		t.Parallel()
 		conform(t, redistest.New(t, redistest.Options{}).Client())
 	})
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
 		conform(t, redistest.NewCluster(t, redistest.ClusterOptions{}).Client())
 	})
 }

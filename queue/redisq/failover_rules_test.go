@@ -12,6 +12,7 @@ import (
 // A master is killed while its rules are asked: who asks meanwhile is told to ask again, what the replica had is not forgotten, and no more
 // than what it had not passes again.
 func TestFailoverUnderTakes(t *testing.T) {
+	t.Parallel()
 	s := redistest.NewSentinel(t, redistest.SentinelOptions{})
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 2})
 	other := open(t, s.Client(), redisq.Options{Init: true, Partitions: 2})

@@ -197,6 +197,7 @@ func fieldsOf(t *testing.T, s *redistest.Server) map[string]string {
 
 // Whatever a restart lost, the parent's law and a child's hold over what was granted before it and after.
 func TestWindowLawOfAGroupWhateverWasLost(t *testing.T) {
+	t.Parallel()
 	for _, p := range persistences {
 		t.Run(p.name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(8, 9))
@@ -278,6 +279,7 @@ func TestHoldOfAParentWhateverWasLost(t *testing.T) {
 // A thousand children, made before their parent or after it, come out in one round of turns; and a group lies on
 // one node of a cluster.
 func TestManyChildren(t *testing.T) {
+	t.Parallel()
 	c := redistest.NewCluster(t, redistest.ClusterOptions{})
 	at := epoch
 	v := open(t, c.Client(), redisq.Options{Init: true, Partitions: 4, Now: func() leaky.Instant { return at }})

@@ -120,6 +120,7 @@ func TestSweepFreesLanes(t *testing.T) {
 // While a key of its lanes is not ours nothing of that queue moves, or of that lane;
 // other queues do, and the broken one can be deleted.
 func TestPlantedLanes(t *testing.T) {
+	t.Parallel()
 	digest := queue.DigestLane("lane-0001")
 	own := string(digest[:])
 	for _, key := range []string{"L1", "b1", "i1", "h1", "k1", "O1", "w1:" + own, "v1:" + own} {
@@ -168,6 +169,7 @@ func TestPlantedLanes(t *testing.T) {
 
 // A call whose reply was lost counts a lane's jobs once.
 func TestLostReplyOfLanes(t *testing.T) {
+	t.Parallel()
 	v, proxy := proxied(t, true)
 	v.put("email", leaky.Unlimited, laneRule(1000))
 	j := inLane("email", 1, 1)

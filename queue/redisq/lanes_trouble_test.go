@@ -98,6 +98,7 @@ func TestPlantedLaneStopsNoOther(t *testing.T) {
 // The call that would be the first to give a queue lanes does nothing if the keys of these
 // are not ours.
 func TestPlantedLanesOfPlainQueue(t *testing.T) {
+	t.Parallel()
 	for _, key := range []string{"L1", "b1", "i1", "h1", "u1", "k1", "O1"} {
 		for what, do := range map[string]func(v *env, s *queue.Spec) (bool, error){
 			"append": func(v *env, _ *queue.Spec) (bool, error) {

@@ -156,6 +156,7 @@ func TestPlantedLimitsStopNoOther(t *testing.T) {
 
 // A further pace obeys its own window law, whatever a restart lost.
 func TestWindowLawOfALimitWhateverWasLost(t *testing.T) {
+	t.Parallel()
 	for _, p := range persistences {
 		t.Run(p.name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(5, 6))

@@ -164,6 +164,7 @@ func (l *lossy) judge(rate leaky.Rate, burst int64) {
 // Whatever a restart lost, what was granted before it and what is granted after
 // it obey the window law together.
 func TestWindowLawWhateverWasLost(t *testing.T) {
+	t.Parallel()
 	for _, p := range persistences {
 		for _, c := range []struct {
 			rate  string
@@ -249,6 +250,7 @@ func (l *lossy) wait(name string, n int) {
 // What the hold after a restart must cover may be lost as well: that a job as
 // costly as those to come was granted, and the queue itself.
 func TestHoldWhateverWasLost(t *testing.T) {
+	t.Parallel()
 	for _, p := range persistences {
 		p.cut = func(*lossy, *rand.Rand) {} // just what comes after keep is lost
 		t.Run(p.name+"/the costliest job", func(t *testing.T) {

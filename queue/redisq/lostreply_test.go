@@ -33,6 +33,7 @@ var faults = []struct {
 }
 
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"single", "cluster"} {
 		t.Run(where, func(t *testing.T) {
 			v, proxy := proxied(t, where == "cluster")
@@ -109,6 +110,7 @@ func TestAppendGivenUp(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	v, proxy := proxied(t, false)
 	v.put("email", leaky.Unlimited, nil)
 	v.append(job("email", 1))
@@ -133,6 +135,7 @@ func TestUnreachable(t *testing.T) {
 
 // Who has the patience gets an answer that comes late.
 func TestPatience(t *testing.T) {
+	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
 	proxy := faultproxy.New(t, s.Addr())
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience})

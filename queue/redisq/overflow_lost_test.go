@@ -12,6 +12,7 @@ import (
 // Whatever befalls a script of the overflow on its way, the outcome is the same
 // as if nothing had.
 func TestLostReplyOfOverflow(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"single", "cluster"} {
 		t.Run(where, func(t *testing.T) {
 			v, proxy := proxied(t, where == "cluster")

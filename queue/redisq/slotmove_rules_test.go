@@ -110,6 +110,7 @@ func appends(t *testing.T, e *redisq.Engine, name, lane string, from int) (in in
 // A slot moves while its rules are asked, by takes and by appends: nothing passes that would not have, nothing that was taken is forgotten,
 // and who asks while some of its keys are away is told to ask again.
 func TestSlotMovesUnderTakes(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.NewCluster(t, redistest.ClusterOptions{})
 	v := open(t, cluster.Client(), redisq.Options{Init: true, Partitions: 8})
 	other := open(t, cluster.Client(), redisq.Options{Init: true, Partitions: 8})

@@ -18,6 +18,7 @@ import (
 
 // Servers and stores that Open refuses, and what it says of them.
 func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	made := func(t *testing.T) *redistest.Server {
 		s := redistest.New(t, redistest.Options{})

@@ -37,6 +37,7 @@ func exact() []queue.Rule {
 
 // 64 callers, half of them in another process, never pass one more than a rule allows, and never one less.
 func TestTakeInACrowd(t *testing.T) {
+	t.Parallel()
 	for _, where := range []string{"single", "cluster"} {
 		t.Run(where, func(t *testing.T) {
 			var client redis.UniversalClient

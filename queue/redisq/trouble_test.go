@@ -266,6 +266,7 @@ func TestWrongTypes(t *testing.T) {
 
 // A master that dies under its Sentinels is replaced, and the work goes on.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	s := redistest.NewSentinel(t, redistest.SentinelOptions{})
 	v := open(t, s.Client(), redisq.Options{Init: true})
 	v.put("email", leaky.Unlimited, nil)
