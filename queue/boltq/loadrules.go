@@ -61,7 +61,7 @@ func (l *loader) takings(ctx context.Context) error {
 		if len(state) <= packedMax { // as it is: which key it is of, and by what numbers, is known when it is asked
 			t.size = uint8(copy(t.packed[:], state))
 		} else {
-			t.live = &living{limiter: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
+			t.live = &living{limiter: r.limiter, right: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
 		}
 		r.book.put(t)
 		l.tallies.push(t)

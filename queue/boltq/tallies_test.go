@@ -124,3 +124,30 @@ func TestChangedNumbers(t *testing.T) {
 		t.Error("who read a rule can change it")
 	}
 }
+
+// What is large is read by changed numbers once, and not for each that looks at it; what refuses first still puts it right.
+func TestALargeTallyIsReadByChangedNumbersOnce(t *testing.T) {
+	b := start(t, Options{saveAfter: forever})
+	log := queue.Rule{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}}
+	b.putRule(log)
+	for range 50 {
+		b.take("log", queue.Take{})
+		b.advance(time.Second)
+	}
+	log.Limit = 40
+	b.putRule(log)
+	state := func() leaky.Tally { return b.rules["log"].book.find(queue.LaneDigest{}).live.state }
+	before := state()
+	if d := b.peek("log", ""); d.Allowed {
+		t.Fatalf("%+v", d)
+	}
+	first := state()
+	b.peek("log", "")
+	if first == before || state() != first {
+		t.Error("it is read for each look")
+	}
+	tally := b.rules["log"].book.find(queue.LaneDigest{})
+	if !tally.differs(state(), tally.live.limiter) {
+		t.Error("it counts as put right though nothing was asked but a look")
+	}
+}

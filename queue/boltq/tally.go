@@ -32,6 +32,7 @@ const packedMax = 47
 // living is the state of a tally that is too large to be packed, or of which something is on its way to disk.
 type living struct {
 	limiter leaky.Limiter // whose numbers the state knows
+	right   leaky.Limiter // by whose it was last put right: see putRight
 	state   leaky.Tally   // with all that was taken
 	size    int           // of what it last wrote of itself
 	// While what appends took is on its way to disk: if that does not get there, it is to be as if they had not asked.
@@ -77,7 +78,11 @@ func (t *tally) under(l leaky.Limiter) leaky.Tally {
 	case t.live.limiter == l:
 		return t.live.state
 	}
-	return copied(t.live.state, l)
+	s := copied(t.live.state, l)
+	if t.live.sure == nil && t.live.size > packedMax { // of a log or of places, in which other numbers lose nothing: not for each look
+		t.live.limiter, t.live.state = l, s
+	}
+	return s
 }
 
 func copied(s leaky.Tally, l leaky.Limiter) leaky.Tally {
@@ -102,7 +107,7 @@ func (t *tally) hold(s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
 		}
 		t.live = &living{size: packedMax + 1}
 	}
-	t.live.limiter, t.live.state = l, s
+	t.live.limiter, t.live.right, t.live.state = l, l, s
 }
 
 // pack packs a state, if it fits.
@@ -125,7 +130,7 @@ func (t *tally) rest() {
 // differs reports whether a state is another than that which is kept, or of other numbers.
 func (t *tally) differs(s leaky.Tally, l leaky.Limiter) bool {
 	if t.live != nil {
-		return t.live.limiter != l
+		return t.live.right != l
 	}
 	text, _ := s.AppendBinary(make([]byte, 0, packedMax))
 	return !bytes.Equal(text, t.packed[:t.size])
