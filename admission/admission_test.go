@@ -102,6 +102,23 @@ func TestAway(t *testing.T) {
 	}
 }
 
+// A store that comes back empty is told as such to whom nothing else can be said.
+func TestAwayForAnotherReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(window("a.open", queue.AwayOpen, 3))
+		a, _, _ := begin(t, s)
+		passes(t, a, "a.open", "acme", 1)
+		synctest.Wait()
+		s.fail(queue.ErrUnavailable)
+		passes(t, a, "a.open", "acme", 1)
+		s.fail(queue.ErrNoStore)
+		time.Sleep(2 * (probeEvery + patience))
+		if _, err := a.Take(t.Context(), "a.never", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrNoStore) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // A caller who gives up is told so: it was not the store.
 func TestWhoGivesUpIsNotAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

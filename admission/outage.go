@@ -193,7 +193,7 @@ func (o *outages) probe(ctx context.Context, within time.Duration) {
 			short, cancel := context.WithTimeout(ctx, within)
 			defer cancel()
 			if err := ask(short); ctx.Err() != nil || err != nil && isAway(err) {
-				o.tried(group)
+				o.tried(group, err)
 				return
 			}
 			o.end(group)
@@ -202,10 +202,14 @@ func (o *outages) probe(ctx context.Context, within time.Duration) {
 	running.Wait()
 }
 
-func (o *outages) tried(group string) {
+// tried notes that a group was asked and is still away, be it for another reason than at first: what was unreachable may come back empty.
+func (o *outages) tried(group string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if out := o.groups[group]; out != nil {
 		out.tried = time.Now()
+		if errors.Is(err, queue.ErrNoStore) || errors.Is(err, queue.ErrUnavailable) {
+			out.err = err
+		}
 	}
 }
