@@ -1,7 +1,6 @@
 package boltq
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
@@ -51,10 +50,9 @@ func (r *rule) of(key string) leaky.Limiter {
 	return r.limiter
 }
 
-// told is the rule as it is told.
+// told is the rule as it is told; its overrides are the rule's own.
 func (e *Engine) told(r *rule) queue.RuleInfo {
 	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision}
-	i.Overrides = maps.Clone(i.Overrides)
 	group := queue.Group(r.Name)
 	for _, name := range append([]string{group}, e.childrenOf(group)...) {
 		if l := e.lines[name]; l != nil && l.live && slices.Contains(l.spec.Rules, r.Name) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/penstock/penstock/leaky"
@@ -26,7 +27,9 @@ func (e *Engine) Rule(ctx context.Context, name string) (queue.RuleInfo, error) 
 	if err != nil {
 		return queue.RuleInfo{}, err
 	}
-	return e.told(r), nil
+	i := e.told(r)
+	i.Overrides = maps.Clone(i.Overrides)
+	return i, nil
 }
 
 // liveRule returns the rule of that name, unless it is only being created.
@@ -39,6 +42,15 @@ func (e *Engine) liveRule(name string) (*rule, error) {
 
 // ListRules implements queue.Rules.
 func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
+	list, err := e.listRules(ctx, after, limit)
+	for i := range list { // outside the mutex: they may be a million, and those of a rule never change
+		list[i].Overrides = maps.Clone(list[i].Overrides)
+	}
+	return list, err
+}
+
+// listRules shares the overrides with the rules.
+func (e *Engine) listRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
