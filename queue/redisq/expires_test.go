@@ -89,6 +89,32 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 	}
 }
 
+// Of a key that is not there, what is given back in the same call does not pass for what it held.
+func TestATallyGivenBackToAndTakenFromExpires(t *testing.T) {
+	c := redistest.New(t, redistest.Options{}).Client()
+	at := leaky.Instant(1_700_000_000_000_000) // the begin of a second
+	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
+	for a, bounds := range map[leaky.Algorithm]queue.Bound{
+		leaky.AlgorithmMeter:          {Rate: leaky.PerSecond(1000), Burst: 5},
+		leaky.AlgorithmFixedWindow:    {Limit: 5, Period: queue.Duration(5 * time.Millisecond)},
+		leaky.AlgorithmSlidingCounter: {Limit: 5, Period: queue.Duration(5 * time.Millisecond)},
+		leaky.AlgorithmSlidingLog:     {Limit: 5, Period: queue.Duration(5 * time.Millisecond)},
+	} {
+		name := "r." + string(a)
+		v.rule(queue.Rule{Name: name, Key: "{lane}", Algorithm: a, Bound: bounds})
+		if _, err := v.e.Take(v.ctx, name, []queue.Take{{Op: queue.TakeBack, Key: "k"}, {Key: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+		keys := c.Keys(v.ctx, "ps{0}V*").Val()
+		if len(keys) != 1 || c.PTTL(v.ctx, keys[0]).Val() < 0 {
+			t.Errorf("%s: %d keys, of which the first is kept for %v", a, len(keys), c.PTTL(v.ctx, keys[0]).Val())
+		}
+		if _, err := v.e.Take(v.ctx, name, []queue.Take{{Op: queue.TakeAnew, Key: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // someBound is of lives below and above a second, and of some hours.
 func someBound(a leaky.Algorithm, rng *rand.Rand) queue.Bound {
 	n := 1 + rng.Int64N(100)

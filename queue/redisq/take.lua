@@ -42,11 +42,12 @@ for nr = 1, tonumber(ARGV[2]) do
           tallies[k + 1] = tally
         end
         if op == BACK or op == ANEW then
+          fresh[k] = fresh[k] or 0 -- whether there was a key is not seen any more
           if op == BACK then tally, left[k] = back(l, tally, cost, place) else tally, left[k] = anew and anew(tally) or '', 0 end
           tallies[k + 1], cost, place = tally, 1, ''
         end
         local allowed, remaining, retry, reset, kept, was = ask(l, tally, cost, place)
-        fresh[k] = fresh[k] or was -- no later: what is given back makes it earlier
+        fresh[k] = fresh[k] or was
         if op == TAKE and kept then
           if allowed and take then take(l, tally, cost, place) end
           tallies[k + 1], left[k] = kept, reset
