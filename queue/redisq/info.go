@@ -18,7 +18,7 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 	if queue.ValidateName(name) != nil {
 		return queue.Info{}, unknown(name)
 	}
-	infos, err := e.infos(ctx, nil, e.Partition(name), "get", name, "")
+	infos, _, err := e.infos(ctx, nil, e.Partition(name), "get", name, "")
 	if err != nil {
 		return queue.Info{}, err
 	}
@@ -38,7 +38,7 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 		return queue.Info{}, lane, err
 	}
 	digest := queue.DigestLane(key)
-	infos, err := e.infos(ctx, &lane, e.Partition(name), "get", name, string(digest[:]))
+	infos, _, err := e.infos(ctx, &lane, e.Partition(name), "get", name, string(digest[:]))
 	if err != nil {
 		return queue.Info{}, lane, err
 	}
@@ -56,51 +56,33 @@ func unknownJob(name, id string) error {
 	return fmt.Errorf("%s in %s: %w", queue.Shorten(id, 80), name, queue.ErrUnknownJob)
 }
 
-// listPage bounds what one script reads.
-const listPage = 200
-
 // List implements queue.Specs.
 func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
-	var all []queue.Info
-	for p := range e.keys {
-		cursor, found := after, 0
-		for found < limit {
-			page, err := e.infos(ctx, nil, p, "list", cursor, min(limit-found, listPage))
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, page...)
-			found += len(page)
-			if len(page) < listPage {
-				break
-			}
-			cursor = page[len(page)-1].Spec.Name
-		}
-	}
-	slices.SortFunc(all, func(a, b queue.Info) int { return cmp.Compare(a.Spec.Name, b.Spec.Name) })
-	return all[:min(len(all), max(limit, 0))], nil
+	return merged(len(e.keys), after, limit, nameOfInfo, func(p int, after string, n int) ([]queue.Info, string, error) {
+		return e.infos(ctx, nil, p, "list", after, n)
+	})
 }
 
-// infos asks about queues, and about the lane of one of them if lane is not nil.
-func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) ([]queue.Info, error) {
+// infos asks about queues, and about the lane of one of them if lane is not nil; next is behind which name a list goes on, if it does.
+func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) (infos []queue.Info, next string, err error) {
 	v, err := e.ask(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	var infos []queue.Info
-	rows := list(v)
-	for rows.more() {
+	answer := list(v)
+	next = answer.text()
+	for rows := answer.list(); rows.more(); {
 		i, err := readInfo(rows.list(), lane)
 		if err != nil && args[0] == "list" {
 			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue", i.Spec.Name, "error", err)
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		infos = append(infos, i)
 	}
-	return infos, rows.err
+	return infos, next, answer.err
 }
 
 func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {

@@ -2,7 +2,7 @@
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
--- Returns  a list of {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
+-- Returns  {name to go on behind, or '', queues}: of each {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
 --          limits, group, parent, throttled, down, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
@@ -103,4 +103,4 @@ for _, name in ipairs(names) do
   if row then out[#out + 1] = row end
 end
 finish()
-return out
+return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }

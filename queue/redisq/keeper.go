@@ -1,10 +1,8 @@
 package redisq
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/redis/go-redis/v9"
@@ -86,45 +84,34 @@ func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 
 // DeadQueues implements queue.Keeper.
 func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]queue.DeadQueue, error) {
-	var all []queue.DeadQueue
-	for p := range e.keys {
-		found, err := e.deadQueues(ctx, p, after, limit)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, found...)
-	}
-	slices.SortFunc(all, func(a, b queue.DeadQueue) int { return cmp.Compare(a.Queue, b.Queue) })
-	return all[:min(len(all), max(limit, 0))], nil
+	return merged(len(e.keys), after, limit, nameOfDead, func(p int, after string, n int) ([]queue.DeadQueue, string, error) {
+		return e.deadQueues(ctx, p, after, n)
+	})
 }
 
-func (e *Engine) deadQueues(ctx context.Context, partition int, after string, limit int) (found []queue.DeadQueue, err error) {
-	for len(found) < limit {
-		v, err := e.ask(ctx, deadQueuesScript, partition, e.instant(), after, min(limit-len(found), listPage))
-		if err != nil {
-			return nil, err
-		}
-		page := list(v)
-		for rows := page.list(); rows.more(); {
-			name, count, third, gone := rows.text(), rows.int(), rows.next(), rows.text() == "1"
-			if rows.err != nil {
-				return nil, rows.err
-			}
-			if count < 0 {
-				e.log.Error("dead jobs left out of a list: what the store has of them is not what penstock wrote", "queue", name, "error", third)
-				continue
-			}
-			oldest, err := strconv.ParseFloat(fmt.Sprint(third), 64)
-			if err != nil {
-				return nil, fmt.Errorf("%w: a script answered %v in place of an instant", queue.ErrCorrupt, third)
-			}
-			found = append(found, queue.DeadQueue{Queue: name, Dead: count, Oldest: micros(int64(oldest)), Gone: gone})
-		}
-		if after = page.text(); after == "" || page.err != nil {
-			return found, page.err
-		}
+// deadQueues asks one partition; next is behind which name its list goes on, if it does.
+func (e *Engine) deadQueues(ctx context.Context, partition int, after string, limit int) (found []queue.DeadQueue, next string, err error) {
+	v, err := e.ask(ctx, deadQueuesScript, partition, e.instant(), after, limit)
+	if err != nil {
+		return nil, "", err
 	}
-	return found, nil
+	page := list(v)
+	for rows := page.list(); rows.more(); {
+		name, count, third, gone := rows.text(), rows.int(), rows.next(), rows.text() == "1"
+		if rows.err != nil {
+			return nil, "", rows.err
+		}
+		if count < 0 {
+			e.log.Error("dead jobs left out of a list: what the store has of them is not what penstock wrote", "queue", name, "error", third)
+			continue
+		}
+		oldest, err := strconv.ParseFloat(fmt.Sprint(third), 64)
+		if err != nil {
+			return nil, "", fmt.Errorf("%w: a script answered %v in place of an instant", queue.ErrCorrupt, third)
+		}
+		found = append(found, queue.DeadQueue{Queue: name, Dead: count, Oldest: micros(int64(oldest)), Gone: gone})
+	}
+	return found, page.text(), page.err
 }
 
 // number is a number that may be a score, which Redis writes as a text.

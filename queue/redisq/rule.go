@@ -1,12 +1,10 @@
 package redisq
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/penstock/penstock/leaky"
@@ -154,21 +152,9 @@ func unknownRule(name string) error {
 
 // ListRules implements queue.Rules.
 func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
-	var all []queue.RuleInfo
-	for p := range e.keys {
-		for from, found := after, 0; found < limit; {
-			page, next, err := e.ruleInfos(ctx, p, "list", from, min(limit-found, listPage))
-			if err != nil {
-				return nil, err
-			}
-			all, found = append(all, page...), found+len(page)
-			if from = next; from == "" {
-				break
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b queue.RuleInfo) int { return cmp.Compare(a.Name, b.Name) })
-	return all[:min(len(all), max(limit, 0))], nil
+	return merged(len(e.keys), after, limit, nameOfRule, func(p int, after string, n int) ([]queue.RuleInfo, string, error) {
+		return e.ruleInfos(ctx, p, "list", after, n)
+	})
 }
 
 // ruleInfos asks about rules; next is behind which name a list goes on, if it does.

@@ -1,0 +1,50 @@
+package redisq
+
+import "github.com/penstock/penstock/queue"
+
+// listPage bounds what one script reads.
+const listPage = 200
+
+// listing is one partition's part of a list.
+type listing[T any] struct {
+	ahead []T
+	next  string // behind which it goes on
+	over  bool
+}
+
+// merged returns the first of what stands in all partitions behind a name, by names. page reads some of one partition's in that order, and tells
+// behind which name that goes on, "" if it does not. Of each is read about as much as is wanted of it, and more where that is used up: names
+// are spread evenly, and to read a whole page of each would be to read all that many times.
+func merged[T any](partitions int, after string, limit int, name func(*T) string, page func(partition int, after string, limit int) ([]T, string, error)) ([]T, error) {
+	share := min(limit/partitions+4, listPage)
+	parts := make([]listing[T], partitions)
+	for p := range parts {
+		parts[p].next = after
+	}
+	var all []T
+	for len(all) < limit {
+		var first *listing[T]
+		for p := range parts {
+			l := &parts[p]
+			for len(l.ahead) == 0 && !l.over {
+				var err error
+				if l.ahead, l.next, err = page(p, l.next, share); err != nil {
+					return nil, err
+				}
+				l.over = l.next == ""
+			}
+			if len(l.ahead) > 0 && (first == nil || name(&l.ahead[0]) < name(&first.ahead[0])) {
+				first = l
+			}
+		}
+		if first == nil {
+			break
+		}
+		all, first.ahead = append(all, first.ahead[0]), first.ahead[1:]
+	}
+	return all, nil
+}
+
+func nameOfInfo(i *queue.Info) string      { return i.Spec.Name }
+func nameOfRule(i *queue.RuleInfo) string  { return i.Name }
+func nameOfDead(d *queue.DeadQueue) string { return d.Queue }
