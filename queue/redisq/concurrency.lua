@@ -71,7 +71,7 @@ local function read(l, key)
   end
   if s.sum > 0 then note_last(s) end
   s.settled = s.last and s.last > now + l.second
-  looked = looked + 1 + #s.heavy + (s.settled and SOME or 0) -- see write
+  looked = looked + (1 + #s.heavy) * (s.settled and SOME or 1) -- see write
   return s
 end
 

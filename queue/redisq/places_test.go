@@ -213,6 +213,17 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	if n := scriptCalls(t, c); n == 1 {
 		t.Error("the places of 30 keys are freed in one call")
 	}
+
+	for key := range tallies {
+		fill(key, 400, 20)
+	}
+	rule.TTL /= 2
+	put(leaky.MaxEntries)
+	takes = takes[:0]
+	for key := range tallies {
+		takes = append(takes, queue.Take{Key: strconv.Itoa(key), Lease: "p1"})
+	}
+	ask("all end sooner", takes)
 }
 
 // commands is how many commands the server ran since its statistics were reset.
