@@ -62,7 +62,7 @@ end
 local function read(l, key)
   local s = { l = l, key = key, costs = key .. 'c', ended = 0, heavy = {} }
   s.sum = tidy('ZCARD', s.key)
-  if s.sum > 0 then weigh(s) end
+  if s.sum > 0 then weigh(s) else s.weighed = true end -- what stays behind of places that are gone counts for nothing
   local ended = s.sum > 0 and call('ZRANGEBYSCORE', s.key, '-inf', now, 'LIMIT', 0, SOME) or {}
   if ended[1] then s.sum = s.sum - drop(s, ended) end
   if #ended == SOME then

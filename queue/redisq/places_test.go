@@ -226,6 +226,39 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	ask("all end sooner", takes)
 }
 
+// What places cost goes with them, also if it stays behind: by the key of the places expiring a moment sooner, or somebody writing into it.
+func TestWhatGonePlacesCostIsForgotten(t *testing.T) {
+	for _, wrote := range []bool{false, true} {
+		c := redistest.New(t, redistest.Options{}).Client()
+		v := open(t, c, redisq.Options{Init: true, Partitions: 1})
+		v.rule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 100, TTL: queue.Duration(time.Hour)}})
+		remaining := func(lease string, cost int64) int64 {
+			t.Helper()
+			got, err := v.e.Take(v.ctx, "r", []queue.Take{{Lease: lease, Cost: cost}})
+			if err != nil || !got[0].Allowed {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			return got[0].Remaining
+		}
+		remaining("a", 20)
+		places := "ps{0}V1:" + string(make([]byte, 16))
+		if n := c.Del(v.ctx, places).Val(); n != 1 {
+			t.Fatalf("%d keys are deleted", n)
+		}
+		if wrote {
+			c.Set(v.ctx, places, "planted", 0)
+		}
+		for _, want := range []struct {
+			lease           string
+			cost, remaining int64
+		}{{"b", 1, 99}, {"b", 1, 99}, {"c", 4, 95}, {"c", 4, 95}, {"d", 20, 75}} {
+			if got := remaining(want.lease, want.cost); got != want.remaining {
+				t.Errorf("%+v: %d remain", want, got)
+			}
+		}
+	}
+}
+
 // commands is how many commands the server ran since its statistics were reset.
 func commands(t *testing.T, c *redis.Client) int {
 	t.Helper()
