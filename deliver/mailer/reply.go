@@ -64,7 +64,7 @@ const (
 	unfit             // the server, or the setting
 )
 
-// judge says what an answer means: the table in docs/smtp.md.
+// judge says what an answer means: the table in docs/targets/smtp.md.
 //
 // What is about one message or one mailbox must not stop the queue: it would, again and again, without an end. So a code that
 // servers use for both counts as throttling only where it cannot be about a mailbox, or where RFC 3463's code says so.

@@ -172,7 +172,7 @@ func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 			return nil, err
 		}
 	}
-	defer o.remove(ctx, rules)
+	defer o.remove(ctx, fl, rules)
 	if err := o.begin(ctx, fl, q.doors, rules); err != nil {
 		return nil, err
 	}
@@ -214,12 +214,19 @@ func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Cli
 	return nil
 }
 
-// remove takes the rules away, also when the run was broken off.
-func (o *RulesOptions) remove(ctx context.Context, rules []asked) {
+// remove takes the rules away, also when the run was broken off. It does not wait for a store that ended with its process.
+func (o *RulesOptions) remove(ctx context.Context, fl *fleet, rules []asked) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for _, r := range rules {
-		if err := started(ctx, func() error { return o.Store.RemoveRule(ctx, r.rule.Name) }); err != nil {
+		err := started(ctx, func() error {
+			err := o.Store.RemoveRule(ctx, r.rule.Name)
+			if ended := fl.allUp(); err != nil && ended != nil {
+				return ended
+			}
+			return err
+		})
+		if err != nil {
 			_, _ = fmt.Fprintf(o.Log, "the rule %s could not be removed, remove it by hand: %v\n", r.rule.Name, err)
 		}
 	}

@@ -324,3 +324,29 @@ func TestLives(t *testing.T) {
 		}
 	}
 }
+
+// An installation whose process ended is not waited for: nothing is left there to be removed.
+func TestRunRulesTellsAtOnceOfAProcessThatEnded(t *testing.T) {
+	d := &desk{by: func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }}
+	o := d.options(t)
+	o.Ingress = func(int) Command { return Command{Path: "/bin/false"} }
+	o.Store = gone{d}
+	done := make(chan error, 1)
+	go func() {
+		_, err := RunRules(t.Context(), o)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil || !strings.Contains(err.Error(), "ended by itself") {
+			t.Error(err)
+		}
+	case <-time.After(patience / 2):
+		t.Fatal("it waits for a store that has ended")
+	}
+}
+
+// gone is a store that is not there.
+type gone struct{ *desk }
+
+func (gone) RemoveRule(context.Context, string) error { return queue.ErrUnavailable }
