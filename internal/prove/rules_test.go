@@ -122,7 +122,7 @@ func (d *desk) options(t *testing.T) RulesOptions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.begun, d.rules, d.tallies = time.Now(), map[string]leaky.Limiter{}, map[string]leaky.Tally{}
+	d.begun, d.rules, d.tallies, d.removed = time.Now(), map[string]leaky.Limiter{}, map[string]leaky.Tally{}, 0
 	o := RulesOptions{Store: d, Ingress: func(int) Command { return Command{Path: cat} }, Rate: leaky.PerSecond(10), Keys: 1, Duration: 3 * time.Second, Faults: NoFaults}
 	for _, name := range []string{"a", "b"} {
 		s := httptest.NewServer(d.ingress(name))
@@ -134,9 +134,9 @@ func (d *desk) options(t *testing.T) RulesOptions {
 
 func TestRunRulesSeesThrough(t *testing.T) {
 	honest := func(own leaky.Limiter, _ time.Duration) leaky.Limiter { return own }
-	loosened := func(a leaky.Algorithm) *desk {
+	loosened := func(some string) *desk {
 		return &desk{by: func(own leaky.Limiter, after time.Duration) leaky.Limiter {
-			if own.Algorithm() == a && after > time.Second {
+			if slices.Contains(strings.Fields(some), string(own.Algorithm())) && after > time.Second {
 				return looser(own)
 			}
 			return own
@@ -151,12 +151,8 @@ func TestRunRulesSeesThrough(t *testing.T) {
 	}{
 		{"honest", &desk{by: honest}, "", true, false},
 		{"each ingress counts for itself", &desk{by: honest, apart: true}, "meter token_bucket sliding_log gap", false, false},
-		{"a meter loosened in the run", loosened(leaky.AlgorithmMeter), "meter", true, false},
-		{"a bucket loosened in the run", loosened(leaky.AlgorithmTokenBucket), "token_bucket", true, false},
-		{"a window loosened in the run", loosened(leaky.AlgorithmFixedWindow), "fixed_window", true, false},
-		{"a log loosened in the run", loosened(leaky.AlgorithmSlidingLog), "sliding_log", true, false},
-		{"a counter loosened in the run", loosened(leaky.AlgorithmSlidingCounter), "sliding_counter", true, false},
-		{"a gap loosened in the run", loosened(leaky.AlgorithmGap), "gap", true, false},
+		{"three loosened in the run", loosened("meter fixed_window gap"), "meter fixed_window gap", true, false},
+		{"the others loosened in the run", loosened("token_bucket sliding_log sliding_counter"), "token_bucket sliding_log sliding_counter", true, false},
 		{"nothing gets through", &desk{by: func(leaky.Limiter, time.Duration) leaky.Limiter {
 			return leaky.FixedWindow{Max: 1, Period: leaky.MaxPeriod}
 		}}, "", true, true},
@@ -164,24 +160,39 @@ func TestRunRulesSeesThrough(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			r, err := RunRules(t.Context(), tt.desk.options(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			said := strings.Join(r.Broken, "; ")
-			if r.Held != (len(r.Broken) == 0) || len(r.Rules) != 6 || tt.desk.removed != 6 {
-				t.Errorf("held %v, %d rules of which %d were removed: %s", r.Held, len(r.Rules), tt.desk.removed, said)
-			}
-			for _, v := range r.Rules {
-				broken := slices.Contains(strings.Fields(tt.law), v.Algorithm)
-				if v.Held && broken || !v.Held && !broken && tt.fair || v.Held == strings.Contains(said, "the law of the rule "+v.Algorithm+":") {
-					t.Errorf("%s: held %v, most %d of %d: %s", v.Algorithm, v.Held, v.Most, v.Law, said)
+			// A busy machine asks too seldom to find out in a short run. It must never accuse wrongly.
+			for duration := 5 * time.Second; ; duration *= 2 {
+				o := tt.desk.options(t)
+				o.Rate, o.Duration = leaky.PerSecond(5), duration
+				r, err := RunRules(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
 				}
-				if tt.idle && !strings.Contains(said, "the rule "+v.Algorithm+" was never near its limit") {
-					t.Errorf("%s: idle under %v, %s", v.Algorithm, v.Idle, said)
+				var missed []string
+				said := strings.Join(r.Broken, "; ")
+				if r.Held != (len(r.Broken) == 0) || len(r.Rules) != 6 || tt.desk.removed != 6 {
+					t.Errorf("held %v, %d rules of which %d were removed: %s", r.Held, len(r.Rules), tt.desk.removed, said)
 				}
-				if v.Asked == 0 || v.Asked != v.Allowed+v.Refused+v.Unknown {
-					t.Errorf("%+v", v)
+				for _, v := range r.Rules {
+					broken := slices.Contains(strings.Fields(tt.law), v.Algorithm)
+					if v.Held && broken {
+						missed = append(missed, v.Algorithm)
+					}
+					if !v.Held && !broken && tt.fair || v.Held == strings.Contains(said, "the law of the rule "+v.Algorithm+":") {
+						t.Errorf("%s: held %v, most %d of %d: %s", v.Algorithm, v.Held, v.Most, v.Law, said)
+					}
+					if tt.idle && !strings.Contains(said, "the rule "+v.Algorithm+" was never near its limit") {
+						t.Errorf("%s: idle under %v, %s", v.Algorithm, v.Idle, said)
+					}
+					if v.Asked == 0 || v.Asked != v.Allowed+v.Refused+v.Unknown {
+						t.Errorf("%+v", v)
+					}
+				}
+				if len(missed) == 0 {
+					return
+				}
+				if duration > time.Minute {
+					t.Fatalf("%v held in %v: %s", missed, duration, said)
 				}
 			}
 		})
