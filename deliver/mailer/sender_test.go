@@ -320,15 +320,23 @@ func TestEndedIdle(t *testing.T) {
 	p.hangUp()
 	await.Until(t, "the end has arrived", ended)
 	deliver(opened())
+	pool, _ := s.pool(set)
+	pool.mu.Lock()
+	used := pool.idle[0] // it is taken again
+	pool.mu.Unlock()
 	g := opened()
 	var once sync.Once
-	g.wait = func() { once.Do(func() { p.hangUp(); time.Sleep(50 * time.Millisecond) }) }
+	g.wait = func() {
+		once.Do(func() {
+			p.hangUp()
+			await.Until(t, "the end has arrived at the gate", func() bool { return !used.alive() })
+		})
+	}
 	deliver(g)
 	if len(p.got()) != 3 || p.count() != 3 {
 		t.Errorf("%d messages on %d connections", len(p.got()), p.count())
 	}
 	// One that has not been used for long is asked first; here it has become a black hole but for RSET.
-	pool, _ := s.pool(set)
 	pool.mu.Lock()
 	pool.idle[0].used = time.Now().Add(-time.Minute)
 	pool.mu.Unlock()
