@@ -250,6 +250,8 @@ func TestBadPulls(t *testing.T) {
 	reason := strings.Repeat("x", queue.MaxReasonBytes+1)
 	f.do("POST", email+"/settle", list(lease+`,"outcome":"dead","reason":"`+reason+`"`)).want(t, 413, "field", "jobs.0.reason")
 	f.do("POST", email+"/leases", `{"worker":"`+strings.Repeat("x", 5000)+`"}`).want(t, 413)
+	f.do("POST", email+"/leases", `{"max":1.5}`).want(t, 400, "field", "max", "detail", "is 1.5, must be a whole number")
+	f.do("POST", email+"/leases", `{"max":9223372036854775808}`).want(t, 400, "field", "max", "detail", "is a number beyond 64 bits, must be a whole number")
 	f.do("POST", email+"/leases", "", "Content-Type", "text/plain").want(t, 200) // there is no body
 	f.do("POST", email+"/settle", "{}", "Content-Type", "text/plain").want(t, 415)
 	if a := f.do("POST", email+"/settle", list(lease+`,"outcome":"dead"`)); a.text != `{"jobs":[{"id":"a","stale":true}]}`+"\n" {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -53,7 +54,7 @@ func refusedJSON(err error) *Problem {
 	case errors.As(err, &semantic) && semantic.GoType == reflect.TypeFor[queue.Duration]():
 		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: `must be a duration in quotes, such as "30s" or "250ms"`}
 	case errors.As(err, &semantic):
-		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: "is " + kindOf(semantic.JSONKind) + ", must be " + wanted(semantic.GoType)}
+		return &Problem{Reason: ReasonInvalidField, Field: fieldPath(semantic.JSONPointer), Detail: "is " + given(semantic) + ", must be " + wanted(semantic.GoType)}
 	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic):
 		return &Problem{Reason: ReasonDuplicateField, Field: fieldPath(syntactic.JSONPointer), Detail: "is given twice"}
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -62,19 +63,25 @@ func refusedJSON(err error) *Problem {
 	return &Problem{Reason: ReasonInvalidJSON, Detail: shorten(err.Error())}
 }
 
-// kindOf names what was given.
-func kindOf(k jsontext.Kind) string {
-	switch k {
+// given names what was given: of a number, where another one would do, itself.
+func given(e *json.SemanticError) string {
+	switch e.JSONKind {
 	case '"':
 		return "a string"
 	case '0':
+		switch {
+		case errors.Is(e.Err, strconv.ErrRange):
+			return "a number beyond 64 bits"
+		case len(e.JSONValue) > 0:
+			return shorten(string(e.JSONValue))
+		}
 		return "a number"
 	case '{':
 		return "an object"
 	case '[':
 		return "a list"
 	case 't', 'f', 'n':
-		return k.String()
+		return e.JSONKind.String()
 	}
 	return "something else"
 }
