@@ -38,8 +38,8 @@ type peer struct {
 	onHello func()
 	onMail  func(from string) error
 	onRcpt  func(to string) error
-	onData  func(n int) error // to the n-th message
-	drop    func(n int) bool  // closes the connection in place of the answer
+	onData  func() error
+	drop    func(n int) bool // closes the connection in place of the answer to the n-th message
 
 	mu    sync.Mutex
 	conns []*smtp.Conn
@@ -162,16 +162,14 @@ func (s *session) Data(r io.Reader) error {
 		return err
 	}
 	s.mail.text = string(text)
-	s.p.mu.Lock()
-	n := len(s.p.mails) + 1
-	s.p.mu.Unlock()
 	if s.p.onData != nil {
-		if err := s.p.onData(n); err != nil {
+		if err := s.p.onData(); err != nil {
 			return err
 		}
 	}
 	s.p.mu.Lock()
 	s.p.mails = append(s.p.mails, s.mail)
+	n := len(s.p.mails) // no other has it: messages come in side by side
 	s.p.mu.Unlock()
 	if s.p.drop != nil && s.p.drop(n) {
 		_ = s.c.Conn().Close()

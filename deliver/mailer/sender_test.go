@@ -263,7 +263,7 @@ func TestStoppedBehindTheDot(t *testing.T) {
 		})
 		return sender(t, Options{}).Deliver(ctx, plainJob(), opened(), p.target(t, nil))
 	}
-	err := stopped(func(p *peer, do func() error) { p.onData = func(int) error { return do() } })
+	err := stopped(func(p *peer, do func() error) { p.onData = do })
 	wants(t, err, queue.Hold, drain.ErrStopping.Error())
 	err = stopped(func(p *peer, do func() error) { p.onRcpt = func(string) error { return do() } })
 	wants(t, err, queue.Release)
