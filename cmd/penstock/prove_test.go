@@ -102,6 +102,9 @@ func TestProveUsage(t *testing.T) {
 		"the one ingress":     {"--rules", "--ingresses", "2"},
 		"give --rules":        {"--callers", "2"},
 		"without a queue":     {"--rules", "--lanes", "2"},
+		"from 1 to 64":        {"--rules", "--ingresses=-2"},
+		"more than 0":         {"--every=-1s", "--faults", "kill"},
+		"accuses wrongly":     {"--delta=-5ms"},
 		"can be judged":       {"--rules", "--rate", "5000/s"},
 	} {
 		if code, _, errs := run(t, append([]string{"prove"}, args...)...); code != 2 || !strings.Contains(errs, want) {

@@ -108,6 +108,12 @@ func (c *proveCmd) Run(r *run) error {
 // check refuses what does not go together.
 func (c *proveCmd) check() error {
 	switch {
+	case c.Ingresses < 0:
+		return fmt.Errorf("--ingresses: %d must be from 1 to 64", c.Ingresses)
+	case c.Every < 0:
+		return fmt.Errorf("--every: %v must be more than 0", c.Every)
+	case c.Delta < 0:
+		return fmt.Errorf("--delta: %v must not be less than 0: a law that is narrowed accuses wrongly", c.Delta)
 	case c.Redis == "" && c.Drainers > 1:
 		return errors.New("--drainers: the embedded engine lives in one process and has one drainer; give --redis to prove several")
 	case c.Redis == "" && c.Ingresses > 1:
