@@ -168,7 +168,7 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 		script := takeScripts[letter][0]
 		for len(groups) > 0 {
 			err := e.askRules(ctx, script, partition, items, groups, answers)
-			left := func(i int) bool { return answers[i].Err == errLater } //nolint:errorlint // it is ours
+			left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
 			if errors.Is(err, queue.ErrStoreFull) && script == takeScripts[letter][0] {
 				script = takeScripts[letter][1] // it takes nothing in, but lets go
 				left = func(i int) bool { return items[i].op != queue.TakeNow }
