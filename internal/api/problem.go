@@ -32,6 +32,8 @@ type Problem struct {
 	Revision int64
 	// Ruled is what the rule said that refuses, of limit_reached, and of overflow_full if a rule would have the job put aside.
 	Ruled *queue.Ruled
+	// NotAllowed is of a take that was refused: its body has "allowed": false, as other answers to takes have it.
+	NotAllowed bool
 	// Rule is one that cannot be asked, of rule_missing; Queues name some that ask it, of rule_in_use.
 	Rule   string
 	Queues []string
@@ -167,6 +169,9 @@ func (p *Problem) appendMembers(b []byte) []byte {
 		b = appendText(b, "state", p.State.String())
 	}
 	b = appendETA(b, p.ETA)
+	if p.NotAllowed {
+		b = append(b, `,"allowed":false`...)
+	}
 	if r := p.Ruled; r != nil {
 		b = appendText(b, "rule", r.Rule)
 		b = appendNumber(b, "limit", r.Limit)

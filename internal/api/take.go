@@ -24,6 +24,8 @@ type questions struct {
 	bad  []*Problem
 	list bool // answered by a list
 	all  bool // of a reset: forget all keys
+	// asCell is a question that is answered as redis-cell answers.
+	asCell bool
 }
 
 // asked serves one kind of question to a rule.
@@ -34,6 +36,9 @@ func asked(op queue.TakeOp) func(*handler, http.ResponseWriter, *http.Request) {
 func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeOp) {
 	name := r.PathValue("rule")
 	q, p := h.readQuestions(r, op)
+	if p == nil {
+		q.asCell, p = answerForm(r, q, op)
+	}
 	if p != nil {
 		p.write(w)
 		return
@@ -58,20 +63,26 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 		writeJSON(w, http.StatusOK, q.answer(answers, name))
 		return
 	}
-	h.answerTake(w, r, name, op, &q.takes[0], &answers[0])
+	h.answerTake(w, r, name, op, q, &answers[0])
 }
 
 // answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no leave.
-func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, t *queue.Take, a *queue.Taken) {
+func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, q *questions, a *queue.Taken) {
 	if a.Err != nil {
 		h.failTake(w, a.Err, name)
 		return
 	}
 	if op == queue.TakeNow && !a.Shadow {
-		admission.SetFields(w.Header(), []admission.Quota{h.quota(r.Context(), name, t.Key, &a.Decision)})
+		admission.SetFields(w.Header(), []admission.Quota{h.quota(r.Context(), name, q.takes[0].Key, &a.Decision)})
+	}
+	if q.asCell {
+		writeJSON(w, http.StatusOK, cellOf(a))
+		return
 	}
 	if op == queue.TakeNow && !a.Allowed && !a.Shadow {
-		limitReached(&queue.Ruled{Rule: name, Away: a.Away, Decision: a.Decision}, "it").write(w)
+		p := limitReached(&queue.Ruled{Rule: name, Away: a.Away, Decision: a.Decision}, "it")
+		p.NotAllowed = true
+		p.write(w)
 		return
 	}
 	writeJSON(w, http.StatusOK, shownTaken(a))

@@ -39,7 +39,7 @@ func TestTake(t *testing.T) {
 	f.do("POST", otp+"/peek", `{"key":"a","cost":2}`).want(t, 200, "allowed", false, "remaining", 1, "retry_after_ms", 30000)
 	f.do("POST", otp+"/take", `{"key":"a","cost":1}`).want(t, 200, "remaining", 0)
 	a = f.do("POST", otp+"/take", `{"key":"a"}`, "RateLimit", `"otp";r=99`, "Retry-After", "0") // what the client sends of these says nothing
-	a.want(t, 429, "reason", "limit_reached", "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 30000, "reset_after_ms", 60000)
+	a.want(t, 429, "reason", "limit_reached", "allowed", false, "rule", "otp", "limit", 2, "remaining", 0, "retry_after_ms", 30000, "reset_after_ms", 60000)
 	a.wantHeader(t, "RateLimit-Policy", `"otp";q=2;w=60`, "RateLimit", `"otp";r=0;t=30`, "Retry-After", "30")
 	f.do("POST", otp+"/take", `{"key":"b","cost":2}`).want(t, 200, "remaining", 0)
 	f.do("POST", otp+"/refund", `{"key":"b"}`).want(t, 200, "allowed", true, "remaining", 0)
@@ -49,6 +49,32 @@ func TestTake(t *testing.T) {
 	if got := fmt.Sprint(f.engine.takes); got != "[1 1 1 1 1 1 1 1]" {
 		t.Errorf("asked %s", got)
 	}
+}
+
+// As redis-cell answers CL.THROTTLE: limited, limit, remaining, seconds until a retry or -1, seconds until all is fresh.
+func TestTakeAsRedisCell(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.do("PUT", otp, twoM).want(t, 201)
+	for _, want := range []string{"[0,2,1,-1,30]\n", "[0,2,0,-1,60]\n", "[1,2,0,30,60]\n"} {
+		a := f.do("POST", otp+"/take?as=redis-cell", `{"key":"a"}`)
+		if a.status != 200 || a.text != want {
+			t.Errorf("answered %d %s, want %s", a.status, a.text, want)
+		}
+		a.wantHeader(t, "RateLimit-Policy", `"otp";q=2;w=60`, "Retry-After", "", "Content-Type", "application/json")
+	}
+	if a := f.do("POST", otp+"/peek?as=redis-cell", `{"key":"b","cost":2}`); a.text != "[0,2,0,-1,60]\n" {
+		t.Errorf("a peek is answered %s", a.text)
+	}
+	f.do("PUT", "/v1/rules/dark", `{"algorithm":"gap","period":"1m","action":"shadow"}`).want(t, 201)
+	for range 2 { // the second would be refused if the rule did more than count
+		if a := f.do("POST", "/v1/rules/dark/take?as=redis-cell", ""); !strings.HasPrefix(a.text, "[0,1,0,-1,") {
+			t.Errorf("a rule that only counts is answered %s", a.text)
+		}
+	}
+	f.do("POST", otp+"/take?as=cell", `{"key":"a"}`).want(t, 400, "reason", "invalid_field", "field", "as")
+	f.do("POST", otp+"/take?as=redis-cell", `{"takes":[{"key":"a"}]}`).want(t, 400, "reason", "invalid_field", "field", "as")
+	f.do("POST", otp+"/refund?as=redis-cell", `{"key":"a"}`).want(t, 400, "reason", "invalid_field", "field", "as")
+	f.do("POST", otp+"/take?as=redis-cell", `{"key":"a","cost":3}`).want(t, 400, "field", "cost")
 }
 
 // What the rule's away decided is told as such.
