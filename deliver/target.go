@@ -82,7 +82,7 @@ func (t Target) Reach(guard *egress.Guard) error {
 		return nil
 	}
 	for _, host := range hosted.Hosts() {
-		if err := guard.Check(host.Name); err != nil {
+		if err := guard.Check(host.Name, host.Port); err != nil {
 			return setting.Error("deliver."+t.Kind+"."+host.Field, "", err.Error())
 		}
 	}

@@ -60,10 +60,23 @@ func commands(t *testing.T, s *server, want int) (lines []string) {
 	return lines
 }
 
+// Without the flag a target on this machine is refused: what is printed names another, and the flag.
+func TestWhatUpPrintsNamesTheEgressFlag(t *testing.T) {
+	t.Parallel()
+	s := up(t, "--data", t.TempDir())
+	lines := commands(t, s, 3)
+	if out := paste(t, lines[0]); !strings.Contains(out, `"rate":"5/s"`) || !strings.Contains(s.said.String(), "--egress-allow 127.0.0.1") {
+		t.Errorf("%s\n%s", s.said, out)
+	}
+	if out := paste(t, strings.Replace(lines[0], "https://api.example.com/", "http://127.0.0.1:9000/", 1)); !strings.Contains(out, "--egress-allow") {
+		t.Errorf("a target on this machine is not refused: %s", out)
+	}
+}
+
 func TestWhatUpPrintsWorksWhenPasted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := up(t, "--data", dir)
+	s := up(t, "--data", dir, "--egress-allow", "127.0.0.1")
 	lines := commands(t, s, 3)
 	if out := paste(t, lines[0]); !strings.Contains(out, `"rate":"5/s"`) {
 		t.Errorf("%s\n%s", lines[0], out)

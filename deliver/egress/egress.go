@@ -3,14 +3,16 @@
 //
 // It promises that no connection is made to an address that is not public, unless it is allowed: what is checked is the address
 // that is connected to, on each connection, after the name was resolved. A name that resolves to another address
-// than it did a moment ago gains nothing.
+// than it did a moment ago gains nothing. Where this process itself listens nothing connects to, whatever is allowed.
 //
-// What is public is in special.go.
+// What is public is in special.go, where an address may have another inside it in translated.go, and where this process
+// listens in own.go.
 package egress
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -22,13 +24,14 @@ import (
 // Flag is the setting that allows more, as it is named to people.
 const Flag = "--egress-allow"
 
-// Loopback allows a machine's own addresses: for what one person runs on one machine.
+// Loopback allows a machine's own addresses: for trials, where the receiver is on the same machine.
 var Loopback = []string{"127.0.0.0/8", "::1/128"}
 
 // Guard decides which addresses may be connected to. A nil Guard lets out to public addresses alone.
 type Guard struct {
 	ranges []netip.Prefix
 	names  []string // in lower case; "*.example.com" is kept as ".example.com"
+	own    listeners
 }
 
 // New returns a Guard that lets out to public addresses and to what is allowed besides: an address or a range of
@@ -74,14 +77,14 @@ func parsePrefix(item string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr, addr.BitLen()), true
 }
 
-// Check judges a host, a name or an address, as far as that can be done without resolving it. It is for telling people
-// early; what keeps connections in is Dialer. Its error is a *Refused.
-func (g *Guard) Check(host string) error {
+// Check judges a host, a name or an address, and a port, 0 if it is not known, as far as that can be done without
+// resolving it. It is for telling people early; what keeps connections in is Dialer. Its error is a *Refused.
+func (g *Guard) Check(host string, port uint16) error {
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		return g.check("", addr)
+		return g.check("", netip.AddrPortFrom(addr, port))
 	}
 	if name := plain(host); name == "localhost" || strings.HasSuffix(name, ".localhost") { // RFC 6761, 6.3
-		return g.check(host, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
+		return g.check(host, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port))
 	}
 	return nil
 }
@@ -104,17 +107,17 @@ func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address 
 			if err != nil {
 				return fmt.Errorf("%s is no address of TCP: %w", address, err)
 			}
-			return g.check(host, at.Addr())
+			return g.check(host, at)
 		}
 		return d.DialContext(ctx, network, address)
 	}
 }
 
-// Addresses returns those of a host, a name or an address, that may be connected to: for who has somebody else connect,
+// Addresses returns those of a host, a name or an address, that may be connected to at a port: for who has somebody else connect,
 // which must then be to an address and not to the name. If none may its error has a *Refused in it. A nil resolver is the system's.
-func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string) ([]netip.Addr, error) {
+func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string, port uint16) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{addr.Unmap()}, g.check("", addr)
+		return []netip.Addr{addr.Unmap()}, g.check("", netip.AddrPortFrom(addr, port))
 	}
 	found, err := r.LookupNetIP(ctx, "ip", host)
 	if err != nil {
@@ -125,7 +128,7 @@ func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string) ([]
 	}
 	var refused error
 	found = slices.DeleteFunc(found, func(addr netip.Addr) bool {
-		err := g.check(host, addr)
+		err := g.check(host, netip.AddrPortFrom(addr, port))
 		refused = cmp.Or(refused, err)
 		return err != nil
 	})
@@ -135,14 +138,26 @@ func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string) ([]
 	return found, nil
 }
 
-// check judges an address, and the name that it was found by, if there is one.
-func (g *Guard) check(host string, addr netip.Addr) error {
-	addr = addr.WithZone("").Unmap() // IPv4 in IPv6 is connected to as IPv4
-	what := special(addr)
-	if what == nil || g.allowed(host, addr, what) {
-		return nil
+// check judges an address, and the name that it was found by, if there is one. Then it judges the addresses inside of
+// it: to allow a translator is not to allow all that it reaches.
+func (g *Guard) check(host string, at netip.AddrPort) error {
+	addr := at.Addr().WithZone("").Unmap() // IPv4 in IPv6 is connected to as IPv4
+	if g.listensAt(addr, at.Port()) {
+		return &Refused{Host: host, Addr: addr, Own: at.Port()}
 	}
-	return &Refused{Host: host, Addr: addr, Is: what.is, Range: what.prefix}
+	what := special(addr)
+	if what != nil && !g.allowed(host, addr, what) {
+		return &Refused{Host: host, Addr: addr, Is: what.is, Range: what.prefix}
+	}
+	for _, inner := range inside(addr, what) {
+		err := g.check(host, netip.AddrPortFrom(inner, at.Port()))
+		var refused *Refused
+		if errors.As(err, &refused) {
+			refused.Through = addr
+			return refused
+		}
+	}
+	return nil
 }
 
 func (g *Guard) allowed(host string, addr netip.Addr, what *block) bool {
@@ -152,13 +167,7 @@ func (g *Guard) allowed(host string, addr netip.Addr, what *block) bool {
 	if what.alone {
 		return g.has(func(p netip.Prefix) bool { return p.IsSingleIP() && p.Addr() == addr })
 	}
-	if !g.named(host) && !g.has(func(p netip.Prefix) bool { return p.Contains(addr) }) {
-		return false
-	}
-	if inner, ok := translated(addr); ok { // to allow the translator is not to allow all that it reaches
-		return g.check(host, inner) == nil
-	}
-	return true
+	return g.named(host) || g.has(func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
 func (g *Guard) has(p func(netip.Prefix) bool) bool {
@@ -211,23 +220,43 @@ func EndsInNumber(name string) bool {
 
 // Refused says which address is not connected to, and what would allow it.
 type Refused struct {
-	Host  string       // the name that was resolved to it; empty if the address was given
-	Addr  netip.Addr   // the address
-	Is    string       // what it is, such as "a private address"
-	Range netip.Prefix // what it is one of
+	Host    string       // the name that was resolved to it; empty if the address was given
+	Addr    netip.Addr   // the address
+	Through netip.Addr   // the address that it is inside of, if it is
+	Is      string       // what it is, such as "a private address"
+	Range   netip.Prefix // what it is one of
+	Own     uint16       // the port at which this process listens there; nothing allows it
 }
 
 func (r *Refused) Error() string {
+	text := r.Addr.String()
+	if r.Own != 0 {
+		text = netip.AddrPortFrom(r.Addr, r.Own).String()
+	}
+	is := " is "
+	if r.Through.IsValid() {
+		text, is = r.Through.String()+" leads to "+text, ", which is "
+	}
+	switch {
+	case r.Host != "" && r.Through.IsValid():
+		text = r.Host + " is at " + strings.Replace(text, " leads", ", which leads", 1)
+	case r.Host != "":
+		text, is = r.Host+" is at "+text, ", which is "
+	}
+	if r.Own != 0 {
+		return text + is + "where this very process listens; no target may be there, and nothing allows it"
+	}
+	return text + is + r.Is + "; allow it with " + Flag + " " + r.allow()
+}
+
+// allow is the value of Flag that would allow the address.
+func (r *Refused) allow() string {
 	allow := r.Range
 	if allow.Bits() < 8 { // nobody means a quarter of all addresses
 		allow = netip.PrefixFrom(r.Addr, r.Addr.BitLen())
 	}
-	item := allow.String()
 	if allow.IsSingleIP() {
-		item = allow.Addr().String()
+		return allow.Addr().String()
 	}
-	if r.Host == "" {
-		return fmt.Sprintf("%s is %s; allow it with %s %s", r.Addr, r.Is, Flag, item)
-	}
-	return fmt.Sprintf("%s is at %s, which is %s; allow it with %s %s", r.Host, r.Addr, r.Is, Flag, item)
+	return allow.String()
 }

@@ -99,6 +99,7 @@ func TestAddresses(t *testing.T) {
 		{"64:ff9b:1::1", "NAT64"},
 		{"64:ff9b:1:ffff::", "NAT64"},
 		{"64:ff9b:2::", "not a global"},
+		{"::ffff:0:8.8.8.8", "SIIT"},
 		{"100::1", "discards"},
 		{"100:0:0:1::1", "not a global"},
 		{"1fff:ffff::", "not a global"},
@@ -135,7 +136,7 @@ func TestAddresses(t *testing.T) {
 		{"ff02::1", "multicast"},
 	} {
 		for name, g := range map[string]*Guard{"no guard": nil, "an empty one": guard(t)} {
-			err := g.Check(c.addr)
+			err := g.Check(c.addr, 0)
 			if (err == nil) != (c.is == "") || err != nil && !strings.Contains(err.Error(), c.is) {
 				t.Errorf("%s: %s: %v, want %q", name, c.addr, err, c.is)
 			}
@@ -176,8 +177,38 @@ func TestAllow(t *testing.T) {
 		{[]string{"64:ff9b::/96"}, "", "64:ff9b::10.0.0.1", false},
 		{[]string{"64:ff9b::/96", "10.0.0.0/8"}, "", "64:ff9b::10.0.0.1", true},
 		{[]string{"64:ff9b::/96"}, "", "64:ff9b::169.254.169.254", false},
+		{[]string{"::/0"}, "", "64:ff9b::10.0.0.1", false},
+		{[]string{"nat.internal"}, "nat.internal", "64:ff9b::169.254.169.254", false},
+		// So are those of a network's own, wherever they put the address (RFC 6052, 2.2): behind 96, 64, 56 and 48 bits.
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1::8.8.8.8", true},
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1::10.0.0.1", false},
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1::169.254.169.254", false},
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1:0:a:0:100::", false},
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1:a:0:1::", false},
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1:a00:0:100::", false},
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1:a9fe:a9:fe00::", false},
+		{[]string{"64:ff9b:1::/48"}, "", "64:ff9b:1:808:8:800::", true},
+		{[]string{"64:ff9b:1::/48", "10.0.0.0/8"}, "", "64:ff9b:1::10.0.0.1", true},
+		// And tunnels.
+		{[]string{"2002::/16"}, "", "2002:808:808::1", true},
+		{[]string{"2002::/16"}, "", "2002:a00:1::1", false},
+		{[]string{"2002::/16"}, "", "2002:a9fe:a9fe::1", false},
+		{[]string{"2002::/16", "10.0.0.0/8"}, "", "2002:a00:1::1", true},
+		{[]string{"2001::/32"}, "", "2001:0:808:808::f7f7:f7f7", true},
+		{[]string{"2001::/32"}, "", "2001:0:808:808::f5ff:fffe", false},
+		{[]string{"2001::/32"}, "", "2001:0:a00:1::f7f7:f7f7", false},
+		{nil, "", "2606:4700::5efe:8.8.8.8", true},
+		{nil, "", "2606:4700::5efe:10.0.0.1", false},
+		{nil, "", "2606:4700::200:5efe:127.0.0.1", false},
+		{[]string{"10.0.0.0/8"}, "", "2606:4700::5efe:10.0.0.1", true},
+		{[]string{"fd00::/8"}, "", "fd12::5efe:169.254.169.254", false},
+		{[]string{"::/96"}, "", "::8.8.8.8", true},
+		{[]string{"::/96"}, "", "::10.0.0.1", false},
+		{[]string{"::1"}, "", "::1", true},
+		{[]string{"::ffff:0:0:0/96"}, "", "::ffff:0:10.0.0.1", false},
+		{[]string{"::ffff:0:0:0/96"}, "", "::ffff:0:8.8.8.8", true},
 	} {
-		err := guard(t, c.allow...).check(c.host, netip.MustParseAddr(c.addr))
+		err := guard(t, c.allow...).check(c.host, netip.AddrPortFrom(netip.MustParseAddr(c.addr), 443))
 		if (err == nil) != c.allowed {
 			t.Errorf("%q allowed, %q at %s: %v", c.allow, c.host, c.addr, err)
 		}
@@ -211,19 +242,19 @@ func TestRefused(t *testing.T) {
 		"fd12::1":                "fd12::1 is a private address; allow it with --egress-allow fd12::1",
 		"5f00::1":                "5f00::1 is not a global address; allow it with --egress-allow 5f00::1",
 	} {
-		err := guard(t).Check(host)
+		err := guard(t).Check(host, 443)
 		var refused *Refused
 		if !errors.As(err, &refused) || err.Error() != want {
 			t.Errorf("%s: %v, want %s", host, err, want)
 			continue
 		}
 		_, item, _ := strings.Cut(want, Flag+" ")
-		if err := guard(t, item).Check(host); err != nil {
+		if err := guard(t, item).Check(host, 443); err != nil {
 			t.Errorf("%s: still refused with %s: %v", host, item, err)
 		}
 	}
 	for _, host := range []string{"example.com", "localhost.example.com", "10.0.0.1.example.com"} {
-		if err := guard(t).Check(host); err != nil {
+		if err := guard(t).Check(host, 443); err != nil {
 			t.Error(err)
 		}
 	}
@@ -290,7 +321,7 @@ func TestRebinding(t *testing.T) {
 		return a
 	})
 	first, err := r.LookupNetIP(t.Context(), "ip4", "rebind.test")
-	if err != nil || len(first) != 1 || guard(t).Check(first[0].String()) != nil {
+	if err != nil || len(first) != 1 || guard(t).Check(first[0].String(), 80) != nil {
 		t.Fatal(first, err)
 	}
 	_, err = guard(t).Dialer(net.Dialer{Timeout: 10 * time.Second, Resolver: r})(t.Context(), "tcp4", "rebind.test:80")
@@ -321,7 +352,7 @@ func TestAddressesOfAHost(t *testing.T) {
 		{"::ffff:127.0.0.1", "", nil},
 		{"169.254.169.254", "", []string{"169.254.0.0/16"}},
 	} {
-		got, err := guard(t, c.allow...).Addresses(t.Context(), r, c.host)
+		got, err := guard(t, c.allow...).Addresses(t.Context(), r, c.host, 443)
 		var refused *Refused
 		switch {
 		case c.want == "" && !errors.As(err, &refused):
@@ -331,7 +362,7 @@ func TestAddressesOfAHost(t *testing.T) {
 		}
 	}
 	// From a hosts file.
-	if got, err := guard(t, Loopback...).Addresses(t.Context(), nil, "localhost"); err != nil || slices.ContainsFunc(got, netip.Addr.Is4In6) {
+	if got, err := guard(t, Loopback...).Addresses(t.Context(), nil, "localhost", 443); err != nil || slices.ContainsFunc(got, netip.Addr.Is4In6) {
 		t.Errorf("localhost: %v, %v, want IPv4 as it is written", got, err)
 	}
 }

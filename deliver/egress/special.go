@@ -6,7 +6,8 @@ import "net/netip"
 type block struct {
 	prefix netip.Prefix
 	is     string
-	alone  bool // only its own address allows it, no range and no name that has it
+	alone  bool                        // only its own address allows it, no range and no name that has it
+	inside func([16]byte) []netip.Addr // the IPv4 addresses that one of it leads to; nil: none
 }
 
 // blocks are those of the registries of IANA that are not reachable globally, or lead elsewhere,
@@ -45,16 +46,17 @@ var blocks = []block{
 	reserved("240.0.0.0/4", "a reserved address"),                               // RFC 1112, 4
 	reserved("::1/128", "a loopback address"),                                   // RFC 4291
 	reserved("::/128", "an address of this machine"),                            // RFC 4291
-	reserved("::/96", "IPv4 written as IPv6"),                                   // RFC 4291, 2.5.5.1
-	reserved("::ffff:0:0/96", "IPv4 written as IPv6"),                           // RFC 4291; Unmap is before
-	reserved("64:ff9b::/96", "IPv4 behind a translator (NAT64)"),                // RFC 6052
-	reserved("64:ff9b:1::/48", "IPv4 behind a translator (NAT64)"),              // RFC 8215
+	leads("::/96", "IPv4 written as IPv6", atEnd),                               // RFC 4291, 2.5.5.1
+	leads("::ffff:0:0/96", "IPv4 written as IPv6", atEnd),                       // RFC 4291; Unmap is before
+	leads("::ffff:0:0:0/96", "IPv4 behind a translator (SIIT)", atEnd),          // RFC 2765, 2.1
+	leads("64:ff9b::/96", "IPv4 behind a translator (NAT64)", atEnd),            // RFC 6052
+	leads("64:ff9b:1::/48", "IPv4 behind a translator (NAT64)", anywhere),       // RFC 8215
 	reserved("100::/64", "an address that discards"),                            // RFC 6666
-	reserved("2001::/32", "IPv4 inside IPv6 (Teredo)"),                          // RFC 4380
+	leads("2001::/32", "IPv4 inside IPv6 (Teredo)", ofTeredo),                   // RFC 4380
 	reserved("2001:2::/48", "an address for benchmarks"),                        // RFC 5180
 	reserved("2001::/23", "an address of protocols"),                            // RFC 2928
 	reserved("2001:db8::/32", "an address for documentation"),                   // RFC 3849
-	reserved("2002::/16", "IPv4 inside IPv6 (6to4)"),                            // RFC 3056
+	leads("2002::/16", "IPv4 inside IPv6 (6to4)", of6to4),                       // RFC 3056
 	reserved("3fff::/20", "an address for documentation"),                       // RFC 9637
 	reserved("fc00::/7", "a private address"),                                   // RFC 4193
 	reserved("fe80::/10", "a link-local address"),                               // RFC 4291
@@ -67,10 +69,14 @@ var globalIPv6 = netip.MustParsePrefix("2000::/3")
 
 func metadata(addr string) block {
 	a := netip.MustParseAddr(addr)
-	return block{netip.PrefixFrom(a, a.BitLen()), "where a cloud tells a machine its credentials", true}
+	return block{netip.PrefixFrom(a, a.BitLen()), "where a cloud tells a machine its credentials", true, nil}
 }
 
-func reserved(prefix, is string) block { return block{netip.MustParsePrefix(prefix), is, false} }
+func reserved(prefix, is string) block { return block{netip.MustParsePrefix(prefix), is, false, nil} }
+
+func leads(prefix, is string, inside func([16]byte) []netip.Addr) block {
+	return block{netip.MustParsePrefix(prefix), is, false, inside}
+}
 
 // special returns the block that an address is in; nil if it is public.
 func special(addr netip.Addr) *block {
@@ -80,18 +86,7 @@ func special(addr netip.Addr) *block {
 		}
 	}
 	if addr.Is6() && !globalIPv6.Contains(addr) {
-		return &block{netip.PrefixFrom(addr, addr.BitLen()), "not a global address", false}
+		return &block{netip.PrefixFrom(addr, addr.BitLen()), "not a global address", false, nil}
 	}
 	return nil
-}
-
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// translated is the IPv4 address that a translator makes of an address (RFC 6052, 2.2).
-func translated(addr netip.Addr) (netip.Addr, bool) {
-	if !nat64.Contains(addr) {
-		return netip.Addr{}, false
-	}
-	b := addr.As16()
-	return netip.AddrFrom4([4]byte(b[12:])), true
 }

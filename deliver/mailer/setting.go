@@ -143,7 +143,9 @@ func (s *SMTP) checkLogin(at string) error {
 }
 
 // Hosts implements setting.Hosted.
-func (s *SMTP) Hosts() []setting.Host { return []setting.Host{{Field: "host", Name: s.Server}} }
+func (s *SMTP) Hosts() []setting.Host {
+	return []setting.Host{{Field: "host", Name: s.Server, Port: uint16(s.Port), TLS: s.TLS == StartTLS || s.TLS == ImplicitTLS}}
+}
 
 // Exposes implements setting.Hosted. (A password goes nowhere without TLS but to this very machine; see checkLogin.)
 func (s *SMTP) Exposes(before setting.Setting) (field, reason string) {

@@ -130,7 +130,11 @@ func (d *tlsDialer) through(ctx context.Context, p *proxy, network, address stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	addresses, err := d.guard.Addresses(ctx, nil, host)
+	to, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := d.guard.Addresses(ctx, nil, host, uint16(to))
 	if err != nil {
 		return nil, err
 	}

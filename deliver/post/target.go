@@ -180,12 +180,9 @@ func (t *Target) OnUnknown() string { return queue.UnknownRetry }
 
 // Hosts implements setting.Hosted.
 func (t *Target) Hosts() []setting.Host {
-	hosts := []setting.Host{{Field: "url"}}
-	if u, err := url.Parse(t.URL); err == nil {
-		hosts[0].Name = u.Hostname()
-	}
+	hosts := []setting.Host{setting.HostOf("url", t.URL)}
 	if t.proxy != nil && !t.proxy.environment {
-		hosts = append(hosts, setting.Host{Field: "proxy", Name: t.proxy.host})
+		hosts = append(hosts, setting.HostOf("proxy", t.proxy.where()))
 	}
 	return hosts
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -44,8 +45,29 @@ type Hosted interface {
 	Exposes(before Setting) (field, reason string)
 }
 
-// Host is a name or an address, and the field that names it.
-type Host struct{ Field, Name string }
+// Host is a name or an address and a port, and the field that names them.
+type Host struct {
+	Field, Name string
+	Port        uint16
+	// TLS is whether what is sent there is encrypted, to whom its certificate says.
+	TLS bool
+}
+
+// HostOf is that of a URL, with the port of its scheme if it names none. Of a text that is no URL it is empty.
+func HostOf(field, text string) Host {
+	u, err := url.Parse(text)
+	if err != nil {
+		return Host{Field: field}
+	}
+	h := Host{Field: field, Name: u.Hostname(), Port: 80, TLS: u.Scheme == "https"}
+	if h.TLS {
+		h.Port = 443
+	}
+	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
+		h.Port = uint16(n)
+	}
+	return h
+}
 
 // OtherHost is what Exposes says of a setting whose receiver is not the one before.
 const OtherHost = "is on another host than before"

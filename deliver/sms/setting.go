@@ -100,11 +100,7 @@ func (s *Setting) OnUnknown() string { return queue.UnknownHold }
 
 // Hosts implements setting.Hosted.
 func (s *Setting) Hosts() []setting.Host {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return nil
-	}
-	return []setting.Host{{Field: "url", Name: u.Hostname()}}
+	return []setting.Host{setting.HostOf("url", s.URL)}
 }
 
 // Exposes implements setting.Hosted.

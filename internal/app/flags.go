@@ -117,8 +117,8 @@ func (f *storeFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
-func (f *storeFlags) listenOn() ops.Listen {
-	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure}
+func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
+	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure, Bound: guard.Protect}
 }
 
 // open opens the store and makes the file's rules and queues. The file is read first, so

@@ -73,7 +73,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	router := deliver.New(targets)
 	d, err := NewDrainer(engine, DrainerOptions{
 		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: version.Version, Logger: log},
-		Listen: f.listenOn(), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+		Listen: f.listenOn(guard), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
 		err = overflow.under(ctx, d.Run)

@@ -55,7 +55,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	defer overflow.close()
 	i, err := NewIngress(engine, IngressOptions{
 		Overflow: overflow.Stream,
-		Listen:   f.listenOn(), Server: ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections},
+		Listen:   f.listenOn(guard), Server: ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections},
 		ValidateTarget: ValidTarget(guard), Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {

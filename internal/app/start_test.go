@@ -76,6 +76,27 @@ func startNATS(t *testing.T) *natsserver.Server {
 	return s
 }
 
+// A drainer delivers to this machine if it may, and never to itself.
+func TestDrainerNeverCallsItself(t *testing.T) {
+	redis, target := redistest.New(t, redistest.Options{}), newReceiver(t)
+	store := []string{"--redis", redis.URL(), "--init", "--egress-allow", "127.0.0.1"}
+	in, _ := program(t, app.RunIngress, store...)
+	out, _ := program(t, app.RunDrainer, store...)
+	for name, url := range map[string]string{"self": out + "/healthz", "other": target.URL} {
+		call(t, "PUT", in+"/v1/queues/"+name, fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q}}}`, url), "application/json")
+		call(t, "POST", in+"/v1/queues/"+name+"/jobs", `{"id":"1","payload":1}`, "application/json")
+	}
+	for name, want := range map[string]string{"self": "this very process listens", "other": `"state":"delivered"`} {
+		await.Until(t, name+" is done", func() bool {
+			_, text := call(t, "GET", in+"/v1/queues/"+name+"/jobs/1", "", "")
+			return strings.Contains(text, want)
+		})
+	}
+	if status, text := call(t, "PUT", in+"/v1/queues/ingress", fmt.Sprintf(`{"rate":"1/s","deliver":{"http":{"url":%q}}}`, in+"/v1/queues/self/purge"), "application/json"); status != 400 || !strings.Contains(text, "this very process listens") {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 // Ingress and drainer start while NATS is away, and do what can be done without; when it
 // comes they go on by themselves.
 func TestStartWithoutNATS(t *testing.T) {

@@ -15,15 +15,12 @@ type EgressFlags struct {
 	EgressAllow []string `placeholder:"RANGE,..." help:"${egresshelp}"`
 }
 
-// EgressHelp is the help of --egress-allow, but for its default.
-const EgressHelp = "Where targets may be besides at public addresses: an address, a range of them (10.0.0.0/8), a host's name, or all names under one (*.internal). Give ingress and drainer the same."
+// EgressHelp is the help of --egress-allow.
+const EgressHelp = "Where targets may be besides at public addresses: an address (127.0.0.1 for a receiver on this machine), a range of them (10.0.0.0/8), a host's name, or all names under one (*.internal). Give ingress and drainer the same."
 
-// Guard is what they allow; what is given, if they are not.
-func (f *EgressFlags) Guard(otherwise ...string) (*egress.Guard, error) {
+// Guard is what they allow.
+func (f *EgressFlags) Guard() (*egress.Guard, error) {
 	allow := slices.DeleteFunc(slices.Clone(f.EgressAllow), func(item string) bool { return item == "" }) // of a variable that is empty
-	if len(allow) == 0 {
-		allow = otherwise
-	}
 	guard, err := egress.New(allow...)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", egress.Flag, err)

@@ -24,7 +24,8 @@ type demoCmd struct {
 // Help is shown below the flags.
 func (demoCmd) Help() string {
 	return fmt.Sprintf(`Starts ingress and drainer on the embedded engine in a directory that it removes
-afterwards, and a receiver, all on loopback; nothing else is needed. Four producers
+afterwards, and a receiver, all on loopback, where targets of its own may be (as with
+penstock up --egress-allow 127.0.0.0/8,::1/128); nothing else is needed. Four producers
 offer the example messages over HTTP at %s to a queue that holds %d and lets %s
 out. Codes and password resets are refused when there is no room, and come back when
 Retry-After says so; what may wait (newsletters, receipts) is deferred onto the overflow and

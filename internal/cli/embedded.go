@@ -62,6 +62,10 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 			return nil, usage(err)
 		}
 	}
+	if o.egress == nil {
+		o.egress = new(egress.Guard)
+	}
+	o.listen.Bound = o.egress.Protect
 	e := &embedded{}
 	defer func() {
 		if err != nil {

@@ -30,11 +30,12 @@ func (upCmd) Help() string {
 left, and finishes those that have. Jobs are on disk before they are acknowledged. One
 process has the store; a second one on the same directory is refused.
 
-Targets may be at public addresses, and on this machine as long as only this machine can
-reach the API; --egress-allow says otherwise.
+Targets may be at public addresses. One on this machine, for trials, needs
+--egress-allow 127.0.0.1; never is one where this process itself listens.
 
 Examples:
   penstock up
+  penstock up --egress-allow 127.0.0.1
   penstock up --data /var/lib/penstock --config queues.yaml
   penstock up --listen 127.0.0.1:9090`
 }
@@ -47,7 +48,7 @@ func (c *upCmd) Run(r *run) error {
 		ctx = tied
 	}
 	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure}
-	guard, err := c.guard(listen)
+	guard, err := c.Guard()
 	if err != nil {
 		return usage(err)
 	}
@@ -66,23 +67,14 @@ func (c *upCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	if err := c.greet(r, e); err != nil {
+	if err := c.greet(r, e, guard); err != nil {
 		r.say("penstock: %v", err) // it runs all the same
 	}
 	return e.run(ctx)
 }
 
-// guard lets targets be on this machine, unless they are told to be elsewhere, or others than this machine
-// can reach the API, and so name targets.
-func (c *upCmd) guard(listen ops.Listen) (*egress.Guard, error) {
-	if listen.Local() {
-		return c.Guard(egress.Loopback...)
-	}
-	return c.Guard()
-}
-
 // greet says where it listens, and what to paste to see it work.
-func (c *upCmd) greet(r *run, e *embedded) error {
+func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard) error {
 	url := e.url()
 	infos, err := e.engine.List(r.ctx, "", 1)
 	if err != nil {
@@ -93,10 +85,14 @@ func (c *upCmd) greet(r *run, e *embedded) error {
 	if len(infos) > 0 {
 		name = infos[0].Spec.Name
 	} else {
-		_, _ = fmt.Fprintf(r.Out, `# make a queue: 5 a second, to a URL of yours
-curl -sS -X PUT %s/v1/queues/%s -H 'Content-Type: application/json' -d '{"rate":"5/s","deliver":{"http":{"url":"http://127.0.0.1:9000/"}}}'
+		to, where := "http://127.0.0.1:9000/", ""
+		if guard.Check("127.0.0.1", 9000) != nil {
+			to, where = "https://api.example.com/v1/send", "; for one on this machine start penstock up with --egress-allow 127.0.0.1"
+		}
+		_, _ = fmt.Fprintf(r.Out, `# make a queue: 5 a second, to a URL of yours%s
+curl -sS -X PUT %s/v1/queues/%s -H 'Content-Type: application/json' -d '{"rate":"5/s","deliver":{"http":{"url":"%s"}}}'
 
-`, url, name)
+`, where, url, name, to)
 	}
 	_, _ = fmt.Fprintf(r.Out, `# put a job into it
 curl -sS %s/v1/queues/%s/jobs -H 'Content-Type: application/json' -d '{"payload":{"to":"a@example.com"}}'

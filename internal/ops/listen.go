@@ -17,6 +17,8 @@ type Listen struct {
 	TLSCert, TLSKey string
 	// Insecure allows to listen beyond loopback without TLS.
 	Insecure bool
+	// Bound is told where it listens, before anybody is served. Targets must be kept from there; see egress.Guard.Protect.
+	Bound func(net.Addr)
 }
 
 // ErrInsecure is wrapped by the refusal to listen beyond loopback in the clear.
@@ -49,6 +51,9 @@ func (l Listen) bind(connections int) (net.Listener, error) {
 	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.Addr) // it does not block
 	if err != nil {
 		return nil, fmt.Errorf("--listen %s: %w", l.Addr, err)
+	}
+	if l.Bound != nil {
+		l.Bound(ln.Addr())
 	}
 	ln = limit(ln, connections)
 	if config != nil { // outermost: net/http speaks HTTP/2 only to a connection that it sees is TLS
