@@ -67,7 +67,7 @@ func ParseToken(token string) (fence queue.Fence, attempt int, ok bool) {
 // appendJob writes all that is known when the job is granted, without the closing brace.
 func appendJob(b []byte, j *job) []byte {
 	b = appendText(append(b, '{'), "id", j.ID)
-	if isJSON(j.ContentType) && jsontext.Value(j.Payload).IsValid(jsontext.AllowDuplicateNames(true)) {
+	if queue.IsJSON(j.ContentType) && jsontext.Value(j.Payload).IsValid(jsontext.AllowDuplicateNames(true)) {
 		b = append(append(b, `,"payload":`...), j.Payload...)
 	} else {
 		b = append(b, `,"payload_base64":"`...)
@@ -122,12 +122,6 @@ func appendInstant(b []byte, name string, at time.Time) []byte {
 	b = append(append(append(b, '"'), name...), `":"`...)
 	b = at.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z07:00")
 	return append(b, '"')
-}
-
-func isJSON(contentType string) bool {
-	kind, _, _ := strings.Cut(contentType, ";")
-	kind = strings.ToLower(strings.TrimSpace(kind))
-	return kind == queue.DefaultContentType || strings.HasSuffix(kind, "+json")
 }
 
 func sortedNames(m map[string]string) []string {

@@ -157,6 +157,11 @@ type JobInfo struct {
 	// beside the one under way. Of a delivered job it is the last one alone, of one that was
 	// cancelled or expired none. Of Job, and of dead ones in a list.
 	Timeline []Attempt
+	// Payload, ContentType and Headers are what it carries, of Job alone: while the engine keeps it, which is until it ends
+	// otherwise than dead. Of a deferred job the overflow has it.
+	Payload     []byte
+	ContentType string
+	Headers     map[string]string
 }
 
 // AddLast adds the attempt to the timeline that is under way, or that ended with the

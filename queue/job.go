@@ -65,6 +65,13 @@ const (
 	Defer  = "defer"  // it is put on the overflow, if there is one
 )
 
+// IsJSON reports whether a content type says that the payload is JSON.
+func IsJSON(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == DefaultContentType || strings.HasSuffix(kind, "+json")
+}
+
 // Normalize fills in the documented defaults.
 func (j *Job) Normalize() {
 	if j.ContentType == "" {

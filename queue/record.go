@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -185,6 +186,17 @@ func UnpackInfo(b []byte, i *JobInfo) error {
 		i.ExpiresAt = h.ExpiresAt.Local()
 	}
 	return nil
+}
+
+// UnpackContent reads into i what a job carries, and all that UnpackInfo does. It shares no memory with b. After an error i
+// is as it was.
+func UnpackContent(b []byte, i *JobInfo) error {
+	var j Job
+	if err := UnpackRecord(b, &j); err != nil {
+		return err
+	}
+	i.Payload, i.ContentType, i.Headers = bytes.Clone(j.Payload), j.ContentType, j.Headers
+	return UnpackInfo(b, i)
 }
 
 // UnpackRecord reads a record into j, all but Queue, ID and Overflow. The payload shares

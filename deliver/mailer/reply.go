@@ -1,7 +1,6 @@
 package mailer
 
 import (
-	"fmt"
 	"net/textproto"
 	"regexp"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -147,19 +147,13 @@ type refusal struct {
 	reply   reply
 }
 
-// list names those who were refused.
-func list(all []refusal) string {
-	const most = 5
-	var b strings.Builder
+// bounces is how a job's reason names recipients.
+func bounces(all []refusal) []bounce.Bounce {
+	list := make([]bounce.Bounce, len(all))
 	for i, r := range all {
-		if i == most {
-			fmt.Fprintf(&b, ", and %d more", len(all)-most)
-			break
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s (%d %s)", r.address, r.reply.code, queue.Cut(excerpt(r.reply.text), 80))
+		text := excerpt(r.reply.text)
+		status := enhancedCode.FindString(text)
+		list[i] = bounce.Bounce{Address: r.address, Code: r.reply.code, Status: status, Text: strings.TrimSpace(text[len(status):])}
 	}
-	return b.String()
+	return list
 }

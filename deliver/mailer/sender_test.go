@@ -10,6 +10,7 @@ import (
 	"net/mail"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
+	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
@@ -179,6 +181,27 @@ func TestRecipients(t *testing.T) {
 				t.Errorf("%d connections", p.count())
 			}
 		})
+	}
+}
+
+// A message that is refused as such is refused for all who were accepted, and its reason names them to programs.
+func TestBounces(t *testing.T) {
+	p := start(t, nil, func(p *peer) {
+		p.onRcpt = func(to string) error {
+			if e := answers("b", 550, 5, 1, 1)[to[:1]]; e != nil {
+				return e
+			}
+			return nil
+		}
+		p.onData = func() error {
+			return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "spam (see a@x.de)"}
+		}
+	})
+	err := sender(t, Options{}).Deliver(t.Context(), jobOf(`{"to": ["a@x.de", "b@x.de", "c@x.de"], "text": "x"}`), opened(), p.target(t, nil))
+	wants(t, err, queue.Bury, "the message was refused for ")
+	want := []bounce.Bounce{{Address: "b@x.de", Code: 550, Status: "5.1.1", Text: "no"}, {Address: "a@x.de", Code: 554, Status: "5.7.1", Text: "spam [see a@x.de]"}, {Address: "c@x.de", Code: 554, Status: "5.7.1", Text: "spam [see a@x.de]"}}
+	if got := bounce.Parse(err.Error()); !slices.Equal(got, want) {
+		t.Errorf("%v\n is read as %+v", err, got)
 	}
 }
 

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
@@ -95,7 +96,7 @@ func (t *transaction) exchange(ctx context.Context) (good bool, err error) {
 	}
 	t.pool.wentWell()
 	if missed := append(t.refused, t.put...); len(missed) > 0 {
-		return true, drain.Permanent(fmt.Errorf("delivered to %d of %d; refused: %s", len(t.accepted), len(t.letter.to), list(missed)))
+		return true, drain.Permanent(errors.New(bounce.Delivered(len(t.accepted), len(t.letter.to)) + bounce.Sections(nil, bounces(missed))))
 	}
 	return true, nil
 }
@@ -194,15 +195,7 @@ func (t *transaction) lost(ctx context.Context, err error, answers int) error {
 // putOff says what becomes of a message that was sent to nobody: if some of its recipients were put off, those who were
 // accepted wait for them, for the one job is sent once.
 func (t *transaction) putOff(next time.Duration) error {
-	var b strings.Builder
-	b.WriteString("sent to nobody")
-	if len(t.put) > 0 {
-		b.WriteString("; put off: " + list(t.put))
-	}
-	if len(t.refused) > 0 {
-		b.WriteString("; refused: " + list(t.refused))
-	}
-	err := errors.New(b.String())
+	err := errors.New(bounce.Nobody + bounce.Sections(bounces(t.put), bounces(t.refused)))
 	if len(t.put) == 0 {
 		return drain.Permanent(err)
 	}
@@ -246,6 +239,9 @@ func (t *transaction) denied(r reply, to string) error {
 		}
 		return err
 	case refused:
+		if at == toMessage { // it is refused for all who were accepted
+			return drain.Permanent(errors.New(bounce.Message + bounce.List(t.bounced(r))))
+		}
 		return drain.Permanent(err)
 	case unfit:
 		if at == toMail && r.code >= 500 {
@@ -253,6 +249,15 @@ func (t *transaction) denied(r reply, to string) error {
 		}
 	}
 	return drain.Trouble(err) // it does not speak SMTP
+}
+
+// bounced are the recipients of a message that was refused: those who were refused or put off before too, with what they were told.
+func (t *transaction) bounced(r reply) []bounce.Bounce {
+	all := slices.Concat(t.refused, t.put)
+	for _, to := range t.accepted {
+		all = append(all, refusal{to.address, r})
+	}
+	return bounces(all)
 }
 
 func (t *transaction) command(line string) (reply, error) {

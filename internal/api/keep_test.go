@@ -52,6 +52,42 @@ func bury(t *testing.T, e queue.Engine, prefix, reason string, n int) {
 	}
 }
 
+// A job is told with what it carries, and a bounce in fields.
+func TestJobContent(t *testing.T) {
+	f, e := keeping(t)
+	bury(t, e, "d", "sent to nobody; refused: ann@example.com (550 5.1.1 no such user), bob@example.com (554 spam)", 25)
+	wanted := []any{map[string]any{"address": "ann@example.com", "code": 550., "status": "5.1.1", "text": "no such user"}, map[string]any{"address": "bob@example.com", "code": 554., "text": "spam"}}
+	f.do("GET", jobs+"/d0", "").want(t, 200, "payload", 1, "payload_base64", nil, "content_type", "application/json", "headers", nil, "bounces", wanted)
+	f.do("POST", jobs, `{"payload_base64":"AP8=","content_type":"application/octet-stream","headers":{"x-tenant":"7"},"id":"w1"}`).want(t, 202)
+	f.do("GET", jobs+"/w1", "").want(t, 200, "payload", nil, "payload_base64", "AP8=", "content_type", "application/octet-stream", "headers", map[string]any{"x-tenant": "7"}, "bounces", nil)
+	f.do("POST", jobs, `{"payload":{"n":123456789012345678901234567890, "s":"a"},"id":"w2"}`).want(t, 202)
+	if a := f.do("GET", jobs+"/w2", ""); !strings.Contains(a.text, `"payload":{"n":123456789012345678901234567890,"s":"a"}`) {
+		t.Error(a.text)
+	}
+	f.do("POST", jobs, `{"payload_base64":"","content_type":"text/plain","id":"w3"}`).want(t, 202)
+	f.do("GET", jobs+"/w3", "").want(t, 200, "payload_base64", "", "content_type", "text/plain")
+
+	if a := f.do("GET", jobs+"?state=dead", ""); strings.Contains(a.text, "payload") || strings.Count(a.text, `"bounces"`) != 25 {
+		t.Error(a.text)
+	}
+	seen, after := 0, ""
+	for _, size := range []int{20, 5} {
+		a := f.do("GET", jobs+"?state=dead&payload=true"+after, "")
+		if n := strings.Count(a.text, `"payload":1`); n != size {
+			t.Errorf("a page of %d payloads, want %d: %s", n, size, a.text)
+		}
+		seen += size
+		if next, _ := a.body["next"].(string); next != "" {
+			after = "&after=" + url.QueryEscape(next)
+		} else if seen != 25 {
+			t.Errorf("it ended after %d", seen)
+		}
+	}
+	f.do("GET", jobs+"?state=dead&payload=true&limit=20", "").want(t, 200)
+	f.do("GET", jobs+"?state=dead&payload=true&limit=21", "").want(t, 400, "field", "limit")
+	f.do("GET", jobs+"?state=dead&payload=yes", "").want(t, 400, "field", "payload")
+}
+
 func TestListJobs(t *testing.T) {
 	f, e := keeping(t)
 	bury(t, e, "d", "550 no such user", 5)

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -16,6 +18,10 @@ const maxPages = 20
 // nothing: the answer then says where to go on.
 func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 	req, choice, p := listRequest(r)
+	carried := false
+	if p == nil {
+		carried, p = withPayload(r, &req)
+	}
 	if p != nil {
 		p.write(w)
 		return
@@ -29,7 +35,7 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 		}
 		for i := range l.Jobs {
 			if chooses(&choice, &l.Jobs[i]) {
-				page.Jobs = append(page.Jobs, shownJob(&l.Jobs[i]))
+				page.Jobs = append(page.Jobs, h.listedJob(r.Context(), &l.Jobs[i], carried))
 			}
 		}
 		page.Next, req.After = l.Next, l.Next
@@ -41,6 +47,35 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	writeJSON(w, http.StatusOK, page)
+}
+
+// maxCarried is how many jobs a page has at most with what they carry, which is up to 1 MiB each.
+const maxCarried = 20
+
+// withPayload reads whether a list is to tell what its jobs carry, and bounds its pages then.
+func withPayload(r *http.Request, req *queue.ListRequest) (bool, *Problem) {
+	q := r.URL.Query()
+	switch s := q.Get("payload"); {
+	case !q.Has("payload"), s == "false":
+		return false, nil
+	case s != "true":
+		return false, badField("payload", shorten(s)+" must be true or false")
+	case req.Limit > maxCarried && q.Has("limit"):
+		return false, badField("limit", "is "+strconv.Itoa(req.Limit)+", must be from 1 to "+strconv.Itoa(maxCarried)+" with payload=true")
+	}
+	req.Limit = min(req.Limit, maxCarried)
+	return true, nil
+}
+
+// listedJob is a job of a list, with what it carries if that is asked for. One that has left the list meanwhile is shown as
+// it was, without.
+func (h *handler) listedJob(ctx context.Context, info *queue.JobInfo, carried bool) wire.Job {
+	if carried {
+		if now, err := h.engine.Job(ctx, info.Queue, info.ID); err == nil && now.State == info.State {
+			info.Payload, info.ContentType, info.Headers = now.Payload, now.ContentType, now.Headers
+		}
+	}
+	return shownJob(info)
 }
 
 func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Problem) {
@@ -127,7 +162,9 @@ func shownJob(info *queue.JobInfo) wire.Job {
 	j := wire.Job{
 		Queue: info.Queue, ID: info.ID, State: info.State, Position: info.Position, Cost: info.Cost, Lane: info.Lane, Priority: info.Priority, Attempts: info.Attempts,
 		AppendedAt: instant(info.AppendedAt), ExpiresAt: instant(info.ExpiresAt), DueAt: instant(info.DueAt), HeldAt: instant(info.HeldAt), EndedAt: instant(info.EndedAt), Reason: info.Reason,
+		Bounces: bounce.Parse(info.Reason),
 	}
+	j.SetContent(info)
 	if !info.ETA.At.IsZero() {
 		j.ETA = &queue.ETA{At: info.ETA.At.UTC(), Exact: info.ETA.Exact}
 	}

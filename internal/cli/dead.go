@@ -28,7 +28,7 @@ func (c *deadLsCmd) Run(r *run) error {
 		return err
 	}
 	if c.Queue != "" {
-		return listJobs(r, c.Queue, client.List{State: "dead", Reason: w.Reason, Before: w.Before, Since: w.Since}, c.Limit, c.json())
+		return listJobs(r, c.Queue, client.List{State: "dead", Reason: w.Reason, Before: w.Before, Since: w.Since, Payload: c.json()}, c.Limit, c.json())
 	}
 	if c.any() {
 		return usage(fmt.Errorf("name the queue of which to choose"))

@@ -34,7 +34,7 @@ func (c *heldLsCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	return listJobs(r, c.Queue, client.List{State: "held", Reason: w.Reason, Before: w.Before, Since: w.Since}, c.Limit, c.json())
+	return listJobs(r, c.Queue, client.List{State: "held", Reason: w.Reason, Before: w.Before, Since: w.Since, Payload: c.json()}, c.Limit, c.json())
 }
 
 // ruling is what is decided about held jobs.

@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -49,10 +54,39 @@ func (c *jobGetCmd) Run(r *run) error {
 	}
 	pairs = append(pairs, "cost", num(j.Cost), "attempts", num(int64(j.Attempts)),
 		came, instant(j.AppendedAt), "expires", instant(j.ExpiresAt), "due", instant(j.DueAt), "ended", instant(j.EndedAt), "reason", plain(j.Reason))
+	for _, b := range j.Bounces {
+		pairs = append(pairs, "refused", plain(strings.TrimRight(fmt.Sprintf("%s: %d %s %s", b.Address, b.Code, b.Status, b.Text), " ")))
+	}
+	pairs = append(pairs, content(&j)...)
 	if err := facts(r.Out, pairs...); err != nil || len(j.Timeline) == 0 {
 		return err
 	}
 	return timeline(r.Out, j.Timeline)
+}
+
+// maxShownPayload is how much of a payload stands in a table.
+const maxShownPayload = 2000
+
+// content is what a job carries, for people.
+func content(j *wire.Job) []string {
+	if j.ContentType == "" {
+		return nil
+	}
+	pairs := []string{"content type", plain(j.ContentType)}
+	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
+		pairs = append(pairs, "header", plain(name+": "+j.Headers[name]))
+	}
+	text := string(j.Payload)
+	if j.PayloadBase64 != nil {
+		text = *j.PayloadBase64
+		if b, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(b) && strings.HasPrefix(j.ContentType, "text/") {
+			text = string(b)
+		}
+	}
+	if short := queue.Cut(text, maxShownPayload); len(short) < len(text) {
+		text = fmt.Sprintf("%s... (%d bytes; -o json has all of it)", short, len(text))
+	}
+	return append(pairs, "payload", plain(text))
 }
 
 // timeline prints the attempts of a job as a table.

@@ -14,6 +14,8 @@ type jobLsCmd struct {
 	State string  `help:"Which jobs: ${enum}." enum:"waiting,scheduled,leased,held,dead" default:"waiting" placeholder:"STATE"`
 	Lane  *string `help:"Only this lane, of waiting jobs; empty is that of jobs that name none." placeholder:"KEY"`
 	Limit int     `help:"How many at most; 0 is all." default:"100"`
+
+	Payload bool `help:"With -o json, tell what the jobs carry; dead ls and held ls always do."`
 	output
 }
 
@@ -32,7 +34,10 @@ func (c *jobLsCmd) Run(r *run) error {
 	if c.Lane != nil && c.State != "waiting" {
 		return usage(fmt.Errorf("--lane: only waiting jobs are listed by lane"))
 	}
-	return listJobs(r, c.Queue, client.List{State: c.State, Lane: c.Lane}, c.Limit, c.json())
+	if c.Payload && !c.json() {
+		return usage(fmt.Errorf("--payload: a table has no room for it; give -o json as well, or see job get"))
+	}
+	return listJobs(r, c.Queue, client.List{State: c.State, Lane: c.Lane, Payload: c.Payload}, c.Limit, c.json())
 }
 
 func listJobs(r *run, queueName string, l client.List, limit int, asJSON bool) error {

@@ -52,6 +52,29 @@ func settled(t *testing.T, verdict queue.Verdict, busy, unknown int) queue.Engin
 	return store
 }
 
+// What is listed for programs has what the jobs carry.
+func TestPayloadsAreListed(t *testing.T) {
+	kept(t, 30, 2)
+	for _, c := range []struct {
+		want int
+		args []string
+	}{
+		{32, []string{"dead", "ls", "email", "-o", "json"}},
+		{2, []string{"dead", "ls", "email", "-o", "json", "--reason", "no such"}},
+		{25, []string{"dead", "ls", "email", "-o", "json", "--limit", "25"}},
+		{32, []string{"job", "ls", "email", "--state", "dead", "-o", "json", "--payload"}},
+		{0, []string{"job", "ls", "email", "--state", "dead", "-o", "json"}},
+		{1, []string{"job", "get", "email", "421-0", "-o", "json"}},
+	} {
+		r := expect(t, ExitDone, "", "", c.args...)
+		if got := strings.Count(r.out, `"payload": 1`); got != c.want {
+			t.Errorf("%v: %d payloads, want %d\n%s", c.args, got, c.want, r.out)
+		}
+	}
+	expect(t, ExitDone, "payload       1\n", "", "job", "get", "email", "421-0")
+	expect(t, ExitUsage, "", "-o json", "job", "ls", "email", "--payload")
+}
+
 func TestDead(t *testing.T) {
 	store := kept(t, 3, 2)
 	r := expect(t, ExitDone, "DIED", "", "dead", "ls", "email")

@@ -19,7 +19,12 @@ type List struct {
 	Since  *time.Time
 	After  string
 	Limit  int
+	// Payload asks for what the jobs carry; a page then has MaxCarried at most.
+	Payload bool
 }
+
+// MaxCarried is how many jobs a page has at most with what they carry.
+const MaxCarried = 20
 
 // Jobs returns a page of jobs.
 func (c *Client) Jobs(ctx context.Context, queueName string, l List) (wire.Jobs, error) {
@@ -34,6 +39,10 @@ func (c *Client) Jobs(ctx context.Context, queueName string, l List) (wire.Jobs,
 		if at != nil {
 			q.Set(name, at.Format(time.RFC3339Nano))
 		}
+	}
+	if l.Payload {
+		q.Set("payload", "true")
+		q.Set("limit", strconv.Itoa(min(l.Limit, MaxCarried)))
 	}
 	if l.After != "" {
 		q.Set("after", l.After)

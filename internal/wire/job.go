@@ -1,8 +1,12 @@
 package wire
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"time"
+	"unicode/utf8"
 
+	"github.com/penstock/penstock/deliver/bounce"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -25,6 +29,28 @@ type Job struct {
 	Reason     string      `json:"reason,omitempty"`
 	Why        *Why        `json:"why,omitempty"`
 	Timeline   []Attempt   `json:"timeline,omitempty"`
+	// Bounces are the recipients that a server of mail refused, as the reason names them.
+	Bounces []bounce.Bounce `json:"bounces,omitempty"`
+	// What it carries: of one job, and of lists that are asked for it, while it is kept.
+	Payload       json.RawMessage   `json:"payload,omitempty"`
+	PayloadBase64 *string           `json:"payload_base64,omitempty"`
+	ContentType   string            `json:"content_type,omitempty"`
+	Headers       map[string]string `json:"headers,omitempty"`
+}
+
+// SetContent tells what a job carries, as it is appended: JSON as such, other bytes in base64. One of which nothing is kept
+// has no content type.
+func (j *Job) SetContent(i *queue.JobInfo) {
+	if i.ContentType == "" {
+		return
+	}
+	j.ContentType, j.Headers = i.ContentType, i.Headers
+	if queue.IsJSON(i.ContentType) && json.Valid(i.Payload) && utf8.Valid(i.Payload) {
+		j.Payload = i.Payload
+		return
+	}
+	text := base64.StdEncoding.EncodeToString(i.Payload)
+	j.PayloadBase64 = &text
 }
 
 // Attempt is one attempt of a job.

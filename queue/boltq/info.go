@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -153,57 +155,90 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 
 // Job implements queue.Jobs.
 func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
-	i, past, dead, err := e.find(ctx, name, id)
-	if err == nil && dead != nil {
-		e.readDead([]*queue.JobInfo{&i}, []*ended{dead})
-	} else if err == nil {
-		// What is under way or delivered stands behind what failed.
-		last := i.Timeline
-		if i.Timeline, err = queue.UnpackTimeline(past); err == nil {
-			i.Timeline = append(i.Timeline, last...)
-		}
+	f, err := e.find(ctx, name, id)
+	if err != nil {
+		return f.info, err
 	}
-	return i, err
+	if f.dead != nil {
+		e.readDead([]*queue.JobInfo{&f.info}, []*ended{f.dead})
+	} else {
+		// What is under way or delivered stands behind what failed.
+		last := f.info.Timeline
+		if f.info.Timeline, err = queue.UnpackTimeline(f.past); err != nil {
+			return f.info, err
+		}
+		f.info.Timeline = append(f.info.Timeline, last...)
+	}
+	e.readContent(&f)
+	return f.info, nil
 }
 
-// find returns where a job is; of one that holds a place its timeline as stored, of a dead
-// one what is remembered of it.
-func (e *Engine) find(ctx context.Context, name, id string) (i queue.JobInfo, past []byte, dead *ended, err error) {
+// found is where a job is, and where the rest of it is kept.
+type found struct {
+	info queue.JobInfo
+	past []byte // of one that holds a place, its timeline as stored
+	dead *ended // of a dead one, what is remembered of it
+	seq  uint64 // of its record; 0 if that is not kept
+}
+
+// readContent reads what the job carries. Of one that ended just now there may be nothing left.
+func (e *Engine) readContent(f *found) {
+	if f.seq == 0 {
+		return
+	}
+	_ = e.db.View(func(tx *bbolt.Tx) error { // else it is shown without
+		t := &tables{tx: tx}
+		record, err := t.getRecord(f.seq)
+		if err == nil {
+			err = queue.UnpackContent(record, &f.info)
+		}
+		return err
+	})
+}
+
+// find returns where a job is, and what more is to be read of it without the lock.
+func (e *Engine) find(ctx context.Context, name, id string) (found, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
-		return i, nil, nil, err
+		return found{}, err
 	}
 	now := e.now()
 	l, err := e.live(name)
 	if err != nil {
 		if d := e.letter(name, id, now); d != nil {
-			return shown(name, d), nil, d, nil
+			return foundDead(name, d), nil
 		}
-		return i, nil, nil, err
+		return found{}, err
 	}
 	if j := l.jobs[id]; j != nil && j.state != queue.StateNone {
+		f := found{info: l.look(j, now), seq: j.seq}
 		if j.flight != nil {
-			past = j.flight.past
+			f.past = j.flight.past
 		}
-		return l.look(j, now), past, nil, nil
+		return f, nil
 	}
 	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
-		i = shown(name, d)
 		if d.state == queue.Dead {
-			dead = d
-		} else if d.departed != 0 {
-			i.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
+			return foundDead(name, d), nil
 		}
-		return i, nil, dead, nil
+		f := found{info: shown(name, d)}
+		if d.departed != 0 {
+			f.info.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
+		}
+		return f, nil
 	}
 	if number, d := l.deferral(id, now); d != nil {
-		return l.lookAside(id, number, d, now), nil, nil, nil
+		return found{info: l.lookAside(id, number, d, now)}, nil
 	}
 	if d := e.letter(name, id, now); d != nil { // of a former queue
-		return shown(name, d), nil, d, nil
+		return foundDead(name, d), nil
 	}
-	return i, nil, nil, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+	return found{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+}
+
+func foundDead(name string, d *ended) found {
+	return found{info: shown(name, d), dead: d, seq: d.seq}
 }
 
 // look is where a job that holds a place is.

@@ -1,6 +1,7 @@
 package queuetest
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -80,6 +81,39 @@ var jobRules = []rule{
 		r.refuses(err, queue.ErrUnknownJob)
 		_, err = r.e.Job(r.ctx, q, "b")
 		r.refuses(err, queue.ErrUnknownJob)
+	}},
+	{"a job shows what it carries for as long as that is kept", func(r *rig) {
+		q := r.queue("q", "unlimited", remember(time.Minute))
+		mail := job(q, "a")
+		mail.Payload, mail.ContentType, mail.Headers = []byte("\x00\xff{} of 1 << 60"), "application/octet-stream", map[string]string{"x-tenant": "7"}
+		plain := job(q, "b")
+		plain.Payload, plain.Lane = []byte(`{"to": 12345678901234567890}`), "example.org"
+		plain.NotBefore = r.clock.Now().Time().Add(time.Second)
+		r.acceptJobs(mail)
+		r.append(plain)
+		shows := func(id string, want queue.Job) {
+			r.Helper()
+			i := r.job(q, id)
+			want.Normalize()
+			if string(i.Payload) != string(want.Payload) || i.ContentType != want.ContentType || !maps.Equal(i.Headers, want.Headers) {
+				r.Errorf("%s, %v, shows %q, %q, %v", id, i.State, i.Payload, i.ContentType, i.Headers)
+			}
+		}
+		shows("a", mail)
+		shows("b", plain)
+		a := r.grant(q, 9, "a")[0]
+		shows("a", mail)
+		s := settlement(queue.Bury, a)
+		s.Reason = "no"
+		r.settled(queue.Dead, s)
+		shows("a", mail)
+		r.clock.Advance(time.Second)
+		r.deliver(r.grant(q, 9, "b")[0])
+		if i := r.job(q, "b"); i.Payload != nil || i.ContentType != "" {
+			r.Errorf("a delivered job shows %q, %q", i.Payload, i.ContentType)
+		}
+		r.check(r.e.Delete(r.ctx, q, queue.AnyRevision, true))
+		shows("a", mail)
 	}},
 	{"a scheduled job that the pace holds back longer says so", func(r *rig) {
 		q := r.queue("q", "1/m")

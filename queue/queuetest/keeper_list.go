@@ -100,6 +100,7 @@ func (r *rig) asListed(queueName, id string) queue.JobInfo {
 	r.Helper()
 	i := r.job(queueName, id)
 	i.Position, i.ETA, i.Why = 0, queue.ETA{}, queue.Why{}
+	i.Payload, i.ContentType, i.Headers = nil, "", nil
 	if i.State != queue.Dead {
 		i.Timeline = nil
 	}

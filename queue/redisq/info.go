@@ -256,7 +256,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	i.Position = r.int()
 	i.ETA = queue.ETA{At: micros(r.int()), Exact: r.int() == 1}
 	if record := r.text(); record != "" && r.err == nil {
-		r.err = queue.UnpackInfo([]byte(record), &i)
+		r.err = queue.UnpackContent([]byte(record), &i)
 	}
 	if past := r.text(); r.err == nil {
 		i.Timeline, r.err = queue.UnpackTimeline([]byte(past))

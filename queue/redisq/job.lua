@@ -3,7 +3,7 @@
 --
 -- ARGV[2..3]  queue name, id
 -- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due, departure or since when it is held, ended, reason, position, eta or 0, 1 if that
---          is exact, the beginning of the record, as far as it is kept, its timeline as stored, departure of its last attempt or 0, whose that is, why it
+--          is exact, the record, as far as it is kept, its timeline as stored, departure of its last attempt or 0, whose that is, why it
 --          waits or '', until when or 0, the reason, the queue that it is of or '', by whom it is paused}; of a deferred one the last are 'deferred', now, and the spec,
 --          which has the hours, '', ''
 
@@ -25,8 +25,6 @@ if q then job, number, cancelled = remembered(q, id) end
 if not job then job = former() end
 if not job then return { q and 1 or 0 } end
 
-local HEAD = 1024 -- there the lane's key is
-
 -- drainer returns the name of a client, as far as it is known.
 local function drainer(number)
   local name = number and redis.pcall('HGET', B .. 'k', number)
@@ -35,7 +33,7 @@ end
 
 if sub(job, 1, 1) == 'E' then
   local e, pos = unpack_ended(job)
-  local record = e.state == S.dead and sub(job, pos, pos + HEAD) or ''
+  local record = e.state == S.dead and sub(job, pos) or ''
   return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.past or '', e.departed or 0, drainer(e.client), '', 0, '', '', '' }
 end
 more(q)
@@ -89,5 +87,5 @@ elseif f.state ~= S.leased then
   if f.state == S.waiting and laned.exact(q, line) then is_exact = 1 end
 end
 local leased = f.state == S.leased
-return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, eta, is_exact, sub(job, 17, 17 + HEAD), f.past or '', leased and f.at or 0,
+return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, eta, is_exact, sub(job, 17), f.past or '', leased and f.at or 0,
   leased and drainer(f.client) or '', by, till, reason, whose or '', who or '' }
