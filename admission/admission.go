@@ -67,16 +67,17 @@ func (noObserver) Missing(string, string)                              {}
 
 // Admission asks rules. It is safe for use by many goroutines.
 type Admission struct {
-	engine   Engine
-	o        Options
-	process  string
-	rules    *followed[*queue.ParsedRule]
-	queues   *followed[names]
-	outages  *outages
-	missing  *missing
-	shares   *shares
-	among    atomic.Int64 // how many processes take part; 0 is not known
-	patience time.Duration
+	engine    Engine
+	o         Options
+	process   string
+	rules     *followed[*queue.ParsedRule]
+	queues    *followed[names]
+	outages   *outages
+	missing   *missing
+	shares    *shares
+	waitlists *waitlists
+	among     atomic.Int64 // how many processes take part; 0 is not known
+	patience  time.Duration
 }
 
 // New returns an Admission over an engine. Run it: see Run.
@@ -87,7 +88,7 @@ func New(engine Engine, o Options) *Admission {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), missing: newMissing(o), shares: newShares(), patience: patience}
+	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), missing: newMissing(o), shares: newShares(), waitlists: newWaitlists(), patience: patience}
 	a.rules = newFollowed(a.outages, queue.ErrUnknownRule, a.patience, a.readRule)
 	a.rules.failed = o.Observer.Failed
 	a.queues = newFollowed(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue)
@@ -150,9 +151,45 @@ func (a *Admission) Take(ctx context.Context, rule string, takes []queue.Take) (
 
 // take also tells whether the answer is the engine's.
 func (a *Admission) take(ctx context.Context, rule string, takes []queue.Take) (taken []queue.Taken, asked bool, err error) {
-	taken, asked, err = a.decide(ctx, rule, takes)
+	if refusals := a.waitlists.behind(rule, takes); refusals != nil {
+		taken, asked, err = a.decideRest(ctx, rule, takes, refusals)
+	} else {
+		taken, asked, err = a.decide(ctx, rule, takes)
+	}
 	a.o.Observer.Answered(rule, takes, taken, err)
+	for _, t := range takes {
+		if t.Op >= queue.TakeBack {
+			a.waitlists.wake(rule, t.Key)
+		}
+	}
 	return taken, asked, err
+}
+
+// decideRest asks what is not refused because others wait.
+func (a *Admission) decideRest(
+	ctx context.Context, rule string, takes []queue.Take, refusals []*queue.Taken,
+) (taken []queue.Taken, asked bool, err error) {
+	var rest []queue.Take
+	for i, t := range takes {
+		if refusals[i] == nil {
+			rest = append(rest, t)
+		}
+	}
+	var answers []queue.Taken
+	if len(rest) > 0 {
+		if answers, asked, err = a.decide(ctx, rule, rest); err != nil || len(answers) != len(rest) {
+			return answers, asked, err
+		}
+	}
+	taken = make([]queue.Taken, len(takes))
+	for i, refused := range refusals {
+		if refused != nil {
+			taken[i] = *refused
+			continue
+		}
+		taken[i], answers = answers[0], answers[1:]
+	}
+	return taken, asked, nil
 }
 
 func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take) (taken []queue.Taken, asked bool, err error) {

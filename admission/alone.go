@@ -59,6 +59,6 @@ func monotonic(begun time.Time) leaky.Instant {
 // unshare gives back what was let through without the store.
 func (a *Admission) unshare(r *queue.Rule, t queue.Take) {
 	if r.Away == queue.AwayShare {
-		a.shares.decide(r, t, leaky.Ask{Cost: t.Cost}, max(1, int(a.among.Load())))
+		a.shares.decide(r, t, leaky.Ask{Cost: t.Cost, Lease: t.Lease}, max(1, int(a.among.Load())))
 	}
 }

@@ -53,6 +53,10 @@ func (t *Turns) take(ctx context.Context, within time.Duration) error {
 	if handed.Jobs() == 0 {
 		return &Later{turnRetry}
 	}
+	if handed.jobs[0].Lane != turnLane {
+		handed.End(false)
+		return &queue.FieldError{Field: "queue", Value: t.queue, Reason: "holds jobs, which are left there; give turns a queue of their own"}
+	}
 	turn := handed.jobs[0].lease()
 	handed.End(true)
 	// It is over with its departure, and nobody has to wait until the engine knows.
@@ -103,7 +107,8 @@ func (t *Turns) giveBack(ctx context.Context, id string, sure bool) bool {
 		return true
 	}
 	// Whose it is does not matter. It tells for certain how many it took back, which Cancel would not of one that two cancel.
-	purged, err := t.engine.Purge(ctx, queue.PurgeRequest{Queue: t.queue, State: queue.Waiting, Limit: 1})
+	lane := turnLane
+	purged, err := t.engine.Purge(ctx, queue.PurgeRequest{Queue: t.queue, State: queue.Waiting, Lane: &lane, Limit: 1})
 	if err != nil || purged.Jobs > 0 {
 		return true
 	}

@@ -13,9 +13,11 @@ import (
 // Turns holds callers to the rate of a pull queue: each waits for a departure of its own, and then does what it
 // likes. The callers that wait are the queue, in the order in which they came, over all processes that use it.
 //
-// A turn is a job without a payload. Turns are alike: who waits takes the next, whosever it was, so that one who
-// died in front of others takes nothing from them. They cost 1. Give all callers of a queue about the same bound: the turn of one who
-// would wait long may be taken by one who would not, and his own, which he leaves in its place, expires sooner.
+// A turn is a job without a payload, in a lane of the queue that only turns use. Turns are alike: whoever waits takes the
+// next, whosever it was, so that one who died in front of others takes nothing from them. They cost 1. Give all callers
+// of a queue about the same bound: the turn of one who would wait long may be taken by one who would not, and his own,
+// which he leaves in its place, expires sooner. The queue is for turns alone: a job that a caller meets there is put
+// back, and the caller is told so.
 type Turns struct {
 	desk     *Desk
 	engine   TurnEngine
@@ -54,6 +56,8 @@ func (l *Later) RetryIn() time.Duration { return l.In }
 func (l *Later) Error() string { return fmt.Sprintf("no turn yet; come back in %v", l.In) }
 
 const (
+	// turnLane is the lane of turns. Giving one back must never take a job of another lane.
+	turnLane = "penstock.turn"
 	// turnRetry is when to come back to a queue of which nothing better is known.
 	turnRetry = time.Second
 	leastIn   = time.Millisecond
@@ -80,7 +84,10 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 		return nil, cut(ctx, err)
 	}
 	turn := &Turn{turns: t, id: queue.NewID(), until: time.Now().Add(within)}
-	job := queue.Job{Queue: t.queue, ID: turn.id, ContentType: queue.DefaultContentType, Cost: 1, ExpiresAt: turn.until.Add(ahead)}
+	job := queue.Job{
+		Queue: t.queue, ID: turn.id, Lane: turnLane, ContentType: queue.DefaultContentType, Cost: 1,
+		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject,
+	}
 	answers, err := t.engine.Append(ctx, []queue.Job{job})
 	a := queue.Appended{Err: err}
 	if len(answers) == 1 {
@@ -95,7 +102,7 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 			return nil, &Later{turnRetry}
 		}
 		return nil, &Later{max(leastIn, time.Until(a.ETA.At.Add(-ahead)))}
-	case queue.Full, queue.LimitReached:
+	case queue.Full, queue.LaneFull, queue.LimitReached:
 		return nil, &Later{max(leastIn, a.RetryAfter)}
 	case queue.UnknownQueue:
 		return nil, fmt.Errorf("%s: %w", t.queue, queue.ErrUnknownQueue)

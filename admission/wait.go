@@ -1,0 +1,145 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// askAgain is the longest pause between two questions of a caller who waits: what a refund or a changed rule makes
+	// possible is noticed after that.
+	askAgain = time.Second
+	// askPlaceAgain is the same for a place of concurrency, which is mostly given back before it expires.
+	askPlaceAgain = 200 * time.Millisecond
+	// leastAgain is the shortest.
+	leastAgain = time.Millisecond
+)
+
+// ErrCrowded says that as many callers wait for a rule as may: 1,024 for one key, 4,096 in the process.
+var ErrCrowded = errors.New("too many callers wait for what a rule would let through")
+
+// TakeWait asks a rule for a take, as Take does, and waits up to within for one that is refused now. Callers of the same
+// rule and key wait in one list, first come first served: only the first of them asks the store, and a Take of the same
+// key by this process is refused while others wait. The list is this process's: which of several processes asks
+// first is chance. A queue of turns has one order for all of them; see pull.Turns.
+//
+// It returns a refusal at once if the take would not come within that time as far as is known, and a *FieldError in
+// Err for what can never pass. When ctx ends, what was taken is given back. Errors also: ErrCrowded, those of Take.
+func (a *Admission) TakeWait(ctx context.Context, rule string, t queue.Take, within time.Duration) (queue.Taken, error) {
+	until := time.Now().Add(within)
+	r, err := a.rules.get(ctx, rule)
+	if err != nil {
+		return queue.Taken{}, err
+	}
+	if t.Lease != "" { // whoever holds the place renews it, and waits behind nobody
+		answers, _, err := a.ask1(context.WithoutCancel(ctx), rule, t)
+		if err != nil || answers[0].Allowed || answers[0].Shadow || answers[0].Err != nil {
+			return answered(answers, err)
+		}
+	}
+	w, err := a.waitlists.join(rule, t, interval(r, t.Key))
+	if err != nil {
+		return queue.Taken{}, err
+	}
+	defer a.waitlists.leave(w)
+	refused, err := w.awaitFirst(ctx, until)
+	switch {
+	case err != nil:
+		return queue.Taken{}, err
+	case refused != nil:
+		return *refused, nil
+	}
+	return a.takeFirst(ctx, r, t, w, until)
+}
+
+func answered(answers []queue.Taken, err error) (queue.Taken, error) {
+	if err != nil {
+		return queue.Taken{}, err
+	}
+	return answers[0], nil
+}
+
+// takeFirst asks until the take is allowed or its time is over. Nobody else of the list asks meanwhile.
+func (a *Admission) takeFirst(
+	ctx context.Context, r *queue.ParsedRule, t queue.Take, w *waiter, until time.Time,
+) (queue.Taken, error) {
+	places := r.Algorithm == leaky.AlgorithmConcurrency
+	pause := askAgain
+	if places {
+		pause = askPlaceAgain
+	}
+	for {
+		// The answer is waited for although the caller may leave: what was taken must be given back then.
+		answers, _, err := a.ask1(context.WithoutCancel(ctx), r.Name, t)
+		if err != nil {
+			return queue.Taken{}, err
+		}
+		taken := answers[0]
+		switch {
+		case ctx.Err() != nil:
+			a.GiveBack(ctx, r.Name, t, taken)
+			return queue.Taken{}, ctx.Err()
+		case taken.Err != nil || taken.Allowed || taken.Shadow:
+			return taken, nil
+		}
+		wait := max(taken.RetryAfter, leastAgain)
+		w.refused(taken)
+		left := time.Until(until)
+		if left <= 0 || wait > left && !places { // a place may be given back before it expires
+			return taken, nil
+		}
+		if err := w.pause(ctx, min(wait, pause, left)); err != nil {
+			return queue.Taken{}, err
+		}
+	}
+}
+
+// ask1 asks for one caller, past the list.
+func (a *Admission) ask1(ctx context.Context, rule string, t queue.Take) (taken []queue.Taken, asked bool, err error) {
+	takes := []queue.Take{t}
+	taken, asked, err = a.decide(ctx, rule, takes)
+	a.o.Observer.Answered(rule, takes, taken, err)
+	if err == nil && len(taken) != 1 {
+		err = queue.ErrOutcomeUnknown // no engine answers so
+	}
+	return taken, asked, err
+}
+
+// GiveBack gives back what an answer let through and nobody used. What cannot be given back drains by itself.
+func (a *Admission) GiveBack(ctx context.Context, rule string, t queue.Take, answer queue.Taken) {
+	if !answer.Allowed || answer.Err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout) // the caller may have left
+	defer cancel()
+	back := queue.Take{Op: queue.TakeBack, Key: t.Key, Cost: max(1, t.Cost), Lease: answer.Lease}
+	if answer.Away != "" {
+		if r, err := a.rules.get(ctx, rule); err == nil {
+			a.unshare(&r.Rule, back)
+		}
+		return
+	}
+	if !a.outages.on(rule) {
+		_, _ = a.ask(ctx, rule, []queue.Take{back})
+	}
+	a.waitlists.wake(rule, t.Key)
+}
+
+// interval is how long a cost of 1 takes to come back under a key; 0 if that does not go by a pace.
+func interval(r *queue.ParsedRule, key string) time.Duration {
+	b := r.Of(key)
+	switch r.Algorithm {
+	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
+		if b.Rate.Unlimited() {
+			return 0
+		}
+		return b.Rate.Interval()
+	case leaky.AlgorithmGap:
+		return b.Period.D()
+	}
+	return 0
+}

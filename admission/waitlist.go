@@ -1,0 +1,208 @@
+package admission
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// How many callers may wait at once.
+const (
+	maxWaiting    = 4096
+	maxWaitingKey = 1024
+)
+
+// waitlists are the callers who wait, in one list for each key of a rule.
+type waitlists struct {
+	waiting atomic.Int64 // callers, so that it costs nothing while there are none
+
+	mu   sync.Mutex
+	keys map[waitKey]*waitlist
+}
+
+type waitKey struct{ rule, key string }
+
+// waitlist is the callers who wait for one key, in the order in which they came. Only the first asks the store.
+type waitlist struct {
+	key      waitKey
+	interval time.Duration // what a cost of 1 takes to come back; 0 is not known
+	waiters  []*waiter
+
+	answer *queue.Taken  // the refusal that the first was told last; nil: none was yet
+	asker  *waiter       // who was told it
+	at     time.Time     // when
+	known  chan struct{} // closed when there is an answer
+	again  chan struct{} // something was given back: ask again
+}
+
+// waiter is one caller. Its fields do not change.
+type waiter struct {
+	all   *waitlists
+	list  *waitlist
+	cost  int64
+	first chan struct{} // closed when nobody is before it
+}
+
+func newWaitlists() *waitlists { return &waitlists{keys: map[waitKey]*waitlist{}} }
+
+// join puts a caller at the end of its list. Its error is ErrCrowded.
+func (l *waitlists) join(rule string, t queue.Take, interval time.Duration) (*waiter, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := waitKey{rule, t.Key}
+	one := l.keys[key]
+	if l.waiting.Load() >= maxWaiting || one != nil && len(one.waiters) >= maxWaitingKey {
+		return nil, ErrCrowded
+	}
+	if one == nil {
+		one = &waitlist{key: key, interval: interval, known: make(chan struct{}), again: make(chan struct{}, 1)}
+		l.keys[key] = one
+	}
+	w := &waiter{all: l, list: one, cost: max(1, t.Cost), first: make(chan struct{})}
+	if one.waiters = append(one.waiters, w); len(one.waiters) == 1 {
+		close(w.first)
+	}
+	l.waiting.Add(1)
+	return w, nil
+}
+
+// leave takes a caller out of its list.
+func (l *waitlists) leave(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting.Add(-1)
+	one := w.list
+	at := slices.Index(one.waiters, w)
+	one.waiters = slices.Delete(one.waiters, at, at+1)
+	switch {
+	case len(one.waiters) == 0:
+		delete(l.keys, one.key)
+	case at == 0:
+		close(one.waiters[0].first)
+	}
+}
+
+// behind is what those takes are answered that would overtake callers who wait: nil for each that would not, nil in all
+// if none would. Who holds a place of concurrency may renew it.
+func (l *waitlists) behind(rule string, takes []queue.Take) (refusals []*queue.Taken) {
+	if l.waiting.Load() == 0 {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, t := range takes {
+		if t.Op != queue.TakeNow || t.Lease != "" {
+			continue
+		}
+		if one := l.keys[waitKey{rule, t.Key}]; one != nil && one.answer != nil {
+			if refusals == nil {
+				refusals = make([]*queue.Taken, len(takes))
+			}
+			refusals[i] = one.refusal(len(one.waiters), max(1, t.Cost))
+		}
+	}
+	return refusals
+}
+
+// wake has the first of a list ask again.
+func (l *waitlists) wake(rule, key string) {
+	if l.waiting.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.keys[waitKey{rule, key}]; one != nil {
+		select {
+		case one.again <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// refusal is what a caller with so many before it is told: the last answer of the store, and when the take would pass if
+// all before it stay and nobody else takes any.
+func (one *waitlist) refusal(before int, cost int64) *queue.Taken {
+	taken := *one.answer
+	ahead := one.waiters[:before]
+	if len(ahead) > 0 && ahead[0] == one.asker {
+		ahead = ahead[1:] // the answer has what that one takes
+	}
+	for _, w := range ahead {
+		cost += w.cost
+	}
+	taken.RetryAfter = max(leastAgain, time.Until(one.at)+taken.RetryAfter+time.Duration(cost)*one.interval)
+	taken.Remaining = 0
+	return &taken
+}
+
+// awaitFirst waits until nobody is before the caller, and returns a refusal if that takes too long, or would.
+func (w *waiter) awaitFirst(ctx context.Context, until time.Time) (*queue.Taken, error) {
+	known := w.list.known
+	over := time.NewTimer(time.Until(until))
+	defer over.Stop()
+	timeout := over.C
+	for {
+		select {
+		case <-w.first:
+			return nil, nil
+		default:
+		}
+		select {
+		case <-w.first:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-timeout: // nothing can be said before the first was answered, which does not take long
+			timeout, known = nil, w.list.known
+		case <-known:
+			known = nil
+			if refused := w.hopeless(until); refused != nil {
+				return refused, nil
+			}
+		}
+	}
+}
+
+// hopeless returns the refusal of a caller whose time will be over, or is, before the take would pass.
+func (w *waiter) hopeless(until time.Time) *queue.Taken {
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	before := slices.Index(w.list.waiters, w)
+	if before == 0 {
+		return nil
+	}
+	refused := w.list.refusal(before, w.cost)
+	if left := time.Until(until); left > 0 && (w.list.interval == 0 || refused.RetryAfter <= left) {
+		return nil
+	}
+	return refused
+}
+
+// refused notes what the first of the list was told.
+func (w *waiter) refused(taken queue.Taken) {
+	w.all.mu.Lock()
+	defer w.all.mu.Unlock()
+	one := w.list
+	if one.answer == nil {
+		close(one.known)
+	}
+	one.answer, one.asker, one.at = &taken, w, time.Now()
+}
+
+// pause waits before the first of the list asks again.
+func (w *waiter) pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-w.list.again:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

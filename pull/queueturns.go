@@ -1,0 +1,81 @@
+package pull
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// maxIdleTurns is how many queues without a caller are remembered.
+const maxIdleTurns = 1000
+
+// QueueTurns are the [Turns] of any queue, by its name. It is safe for use by many goroutines.
+type QueueTurns struct {
+	engine TurnEngine
+	desk   *Desk
+
+	mu     sync.Mutex
+	queues map[string]*sharedTurns
+	idle   int // how many of them nobody uses
+}
+
+// sharedTurns is used by all who wait for turns of one queue at a time.
+type sharedTurns struct {
+	*Turns
+	users int
+}
+
+// NewQueueTurns returns the turns of all queues, which are handed out by a desk over the same engine.
+func NewQueueTurns(engine TurnEngine, desk *Desk) *QueueTurns {
+	return &QueueTurns{engine: engine, desk: desk, queues: map[string]*sharedTurns{}}
+}
+
+// Wait waits for a turn of a queue; see [Turns.Wait].
+func (q *QueueTurns) Wait(ctx context.Context, queue string, within time.Duration) error {
+	turns := q.use(queue)
+	defer q.leave(turns)
+	return turns.Wait(ctx, within)
+}
+
+// Close waits until the engine knows of the turns that came and of those that were given up. Call it when nobody waits
+// any more.
+func (q *QueueTurns) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, turns := range q.queues {
+		turns.Close()
+	}
+}
+
+func (q *QueueTurns) use(queue string) *sharedTurns {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	turns := q.queues[queue]
+	if turns == nil {
+		turns = &sharedTurns{Turns: NewTurns(q.engine, q.desk, queue)}
+		q.queues[queue] = turns
+	} else if turns.users == 0 {
+		q.idle--
+	}
+	turns.users++
+	return turns
+}
+
+func (q *QueueTurns) leave(turns *sharedTurns) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if turns.users--; turns.users > 0 {
+		return
+	}
+	if q.idle++; q.idle <= maxIdleTurns {
+		return
+	}
+	for name, other := range q.queues { // any: what is remembered of a queue is cheap to find out again
+		if other.users == 0 {
+			q.idle--
+			delete(q.queues, name)
+			go other.Close()
+			return
+		}
+	}
+}
