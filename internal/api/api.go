@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
@@ -25,6 +26,10 @@ type Options struct {
 	// Pull hands out the jobs of pull queues, and is run by somebody else. Nil: nobody can ask
 	// for them.
 	Pull *pull.Desk
+	// Turns lets requests wait for their turn in a pull queue, and is closed by somebody else. Nil: nobody can.
+	Turns *pull.QueueTurns
+	// Waits lets takes wait for what a rule refuses now. Nil is one over the engine.
+	Waits TakeWaiter
 	// Pace says why most of the jobs that are pulled come too late to be handed over, for
 	// readiness; nil if they do not. Nil: nobody knows.
 	Pace func() error
@@ -96,6 +101,9 @@ func New(engine queue.Engine, o Options) http.Handler {
 			info, err := engine.Rule(ctx, name)
 			return info.Rule, err
 		}
+	}
+	if o.Waits == nil {
+		o.Waits = admission.New(engine, admission.Options{Logger: o.Logger})
 	}
 	h := &handler{engine: engine, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
 	return h.dispatch()

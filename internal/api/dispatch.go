@@ -39,6 +39,7 @@ var routes = []route{
 	{http.MethodPost, "/v1/queues/{queue}/leases", (*handler).pullJobs},
 	{http.MethodPost, "/v1/queues/{queue}/settle", (*handler).settleJobs},
 	{http.MethodPost, "/v1/queues/{queue}/extend", (*handler).extendJobs},
+	{http.MethodPost, "/v1/queues/{queue}/turns", (*handler).awaitTurn},
 	{http.MethodGet, "/v1/rules", (*handler).listRules},
 	{http.MethodGet, "/v1/rules/{rule}", (*handler).getRule},
 	{http.MethodPut, "/v1/rules/{rule}", (*handler).putRule},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -14,9 +13,6 @@ import (
 )
 
 const (
-	// maxWait is the longest that a request for jobs waits. It is below what proxies and clients
-	// take for a server that does not answer.
-	maxWait = time.Minute
 	// maxLeases is how many leases one request settles or extends.
 	maxLeases = queue.FlightItems
 	// maxLeasesBody has room for so many, with their reasons.
@@ -37,17 +33,13 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	rc := http.NewResponseController(w)
-	// The server reads ahead to notice that the client goes away; a deadline that passes there would
-	// look like that. An error means that there is no connection, and no deadline.
-	_ = rc.SetReadDeadline(time.Time{})
-	_ = rc.SetWriteDeadline(time.Now().Add(ask.Wait + h.o.AnswerTimeout))
+	h.extendDeadlines(w, ask.Wait)
 	handed, err := h.o.Pull.Take(r.Context(), ask)
 	switch {
 	case r.Context().Err() != nil: // nobody reads the answer
 		return
 	case errors.Is(err, pull.ErrCrowded):
-		(&Problem{Reason: ReasonCrowded, RetryAfter: retryOverloaded, Detail: "as many requests wait for jobs of this queue as may"}).write(w)
+		crowded(w, "as many requests wait for jobs of this queue as may")
 		return
 	case errors.Is(err, pull.ErrOverloaded):
 		(&Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many requests wait for jobs at once"}).write(w)
@@ -62,7 +54,7 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 	head["Content-Length"] = []string{strconv.Itoa(len(handed.Body))}
 	_, err = w.Write(handed.Body)
 	if err == nil && handed.Jobs() > 0 {
-		err = rc.Flush() // to hear of a client that has gone
+		err = http.NewResponseController(w).Flush() // to hear of a client that has gone
 	}
 	handed.End(err == nil || errors.Is(err, http.ErrNotSupported))
 }
@@ -83,10 +75,11 @@ func (h *handler) readPull(r *http.Request) (pull.Ask, *Problem) {
 	switch {
 	case ask.Max < 1 || ask.Max > queue.MaxReserve:
 		return ask, badField("max", "is "+strconv.Itoa(ask.Max)+", must be from 1 to "+strconv.Itoa(queue.MaxReserve))
-	case ask.Wait < 0 || ask.Wait > maxWait:
-		return ask, badField("wait", "is "+ask.Wait.String()+", must be from 0s to "+maxWait.String())
 	case len(v.Worker) > maxWorkerBytes || v.Worker != "" && queue.ValidateID(v.Worker) != nil:
 		return ask, badField("worker", queue.Shorten(v.Worker, maxShown)+" must be at most "+strconv.Itoa(maxWorkerBytes)+" visible ASCII characters; leave it out for none")
+	}
+	if p := checkWait(ask.Wait, 0); p != nil {
+		return ask, p
 	}
 	if err := queue.ValidateName(ask.Queue); err != nil {
 		return ask, unknownQueue(ask.Queue)

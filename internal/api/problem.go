@@ -74,6 +74,7 @@ const (
 	ReasonLaneFull       Reason = "lane_full"
 	ReasonScheduleFull   Reason = "schedule_full"
 	ReasonLimitReached   Reason = "limit_reached"
+	ReasonNoTurn         Reason = "no_turn"
 	ReasonExpired        Reason = "expired"
 	ReasonNoOverflow     Reason = "no_overflow"
 	ReasonOverflowFull   Reason = "overflow_full"
@@ -123,6 +124,7 @@ var meanings = map[Reason]meaning{
 	ReasonLaneFull:       {http.StatusTooManyRequests, "the lane is full"},
 	ReasonScheduleFull:   {http.StatusTooManyRequests, "too many jobs are scheduled"},
 	ReasonLimitReached:   {http.StatusTooManyRequests, "a rule refuses it"},
+	ReasonNoTurn:         {http.StatusTooManyRequests, "no turn in time"},
 	ReasonExpired:        {http.StatusUnprocessableEntity, "the job has expired"},
 	ReasonNoOverflow:     {http.StatusUnprocessableEntity, "there is no overflow"},
 	ReasonOverflowFull:   {http.StatusTooManyRequests, "too many jobs are deferred"},

@@ -22,8 +22,9 @@ type questions struct {
 	takes []queue.Take
 	// bad says of each why it cannot be asked, if it cannot; the others are.
 	bad  []*Problem
-	list bool // answered by a list
-	all  bool // of a reset: forget all keys
+	list bool          // answered by a list
+	all  bool          // of a reset: forget all keys
+	wait time.Duration // of a single take
 	// asCell is a question that is answered as redis-cell answers.
 	asCell bool
 }
@@ -49,6 +50,10 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if q.wait > 0 {
+		h.takeWaiting(w, r, name, q)
 		return
 	}
 	var answers []queue.Taken
@@ -152,14 +157,19 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		body = []byte("{}")
 	}
 	var v struct {
-		Takes jsontext.Value `json:"takes"`
-		All   jsontext.Value `json:"all"`
-		One   jsontext.Value `json:",embed"`
+		Takes jsontext.Value  `json:"takes"`
+		All   jsontext.Value  `json:"all"`
+		Wait  *queue.Duration `json:"wait"`
+		One   jsontext.Value  `json:",embed"`
 	}
 	if err := json.Unmarshal(body, &v); err != nil {
 		return nil, refusedJSON(err)
 	}
 	list, all, one := v.Takes != nil, v.All != nil, len(v.One) > 0
+	wait, p := waitOf(v.Wait, op, list)
+	if p != nil {
+		return nil, p
+	}
 	switch {
 	case list && (all || one):
 		return nil, &Problem{Reason: ReasonInvalidRequest, Field: "takes", Detail: "stands alone: give either a list, or one question"}
@@ -175,7 +185,7 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		v.One = jsontext.Value("{}")
 	}
 	t, p := readTake(v.One, op)
-	return &questions{takes: []queue.Take{t}}, p
+	return &questions{takes: []queue.Take{t}, wait: wait}, p
 }
 
 func readTakes(raw jsontext.Value, op queue.TakeOp) (*questions, *Problem) {

@@ -48,6 +48,7 @@ type Ingress struct {
 	front     *deferred.Appender // nil without an overflow
 	gauges    *metrics.Gauges
 	pull      *pull.Desk
+	turns     *pull.QueueTurns
 	pace      *pace
 	server    *ops.Server
 	o         IngressOptions
@@ -92,6 +93,7 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 		return nil, errors.Join(err, i.Close())
 	}
 	i.pull = pull.New(i.engine, pull.Options{Version: version.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger})
+	i.turns = pull.NewQueueTurns(i.engine, i.pull)
 	return i, nil
 }
 
@@ -106,10 +108,12 @@ func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
 	o.Pull, o.Pace, o.Rule = i.pull, i.pace.held, i.admission.Rule
+	o.Turns, o.Waits = i.turns, i.admission
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}
 	serve := func(ctx context.Context) error {
+		defer i.turns.Close() // nobody waits any more
 		return ops.RunAll(ctx,
 			func(ctx context.Context) error { return i.server.Run(ctx, api.New(i.engine, o)) },
 			i.pull.Run,

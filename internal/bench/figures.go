@@ -49,6 +49,7 @@ var figures = []Figure{
 	ruleTake(100, 100_000),
 	ruleTakeBatch,
 	appendRuled,
+	waitFairness,
 	ruleMemory(leaky.AlgorithmMeter, slow, 1, 60),
 	ruleMemory(leaky.AlgorithmTokenBucket, slow, 1, 60),
 	ruleMemory(leaky.AlgorithmFixedWindow, hourly, 1, 60),

@@ -68,6 +68,7 @@ type queueCmd struct {
 	Log      logCmd      `cmd:"" help:"Tell what was done to a queue, and by whom."`
 	Rollback rollbackCmd `cmd:"" help:"Put an earlier spec of a queue again."`
 	Quote    quoteCmd    `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
+	Turn     turnCmd     `cmd:"" help:"Wait for a turn to do something yourself, at the pace of a queue."`
 	Purge    purgeCmd    `cmd:"" help:"Take back the jobs that have not left."`
 	Rm       rmCmd       `cmd:"" help:"Remove a queue."`
 }

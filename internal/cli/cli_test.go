@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 )
@@ -29,10 +31,18 @@ func ingressAndStore(t *testing.T) (url string, store queue.Engine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(api.New(engine, api.Options{}))
+	desk := pull.New(engine, pull.Options{})
+	turns := pull.NewQueueTurns(engine, desk)
+	server := httptest.NewServer(api.New(engine, api.Options{Pull: desk, Turns: turns}))
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() { over <- desk.Run(ctx) }()
 	t.Cleanup(func() {
 		server.Close()
-		if err := engine.Close(); err != nil {
+		stop()
+		err := <-over
+		turns.Close()
+		if err := errors.Join(err, engine.Close()); err != nil {
 			t.Error(err)
 		}
 	})

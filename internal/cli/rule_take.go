@@ -15,6 +15,7 @@ type ruleAsk struct {
 	Key   string `arg:"" optional:"" help:"Key to count under. A rule that counts all as one needs none."`
 	Cost  int64  `help:"How much." default:"1"`
 	Lease string `help:"Name of a place, of concurrency. Taken again it is renewed."`
+	wait  time.Duration
 	output
 }
 
@@ -27,7 +28,7 @@ func (c *ruleAsk) ask(r *run, op queue.TakeOp) error {
 	if err != nil {
 		return err
 	}
-	t, err := api.Take(r.ctx, c.Name, op, wire.Take{Key: c.Key, Cost: c.Cost, Lease: c.Lease})
+	t, err := api.Take(r.ctx, c.Name, op, wire.Take{Key: c.Key, Cost: c.Cost, Lease: c.Lease, Wait: queue.Duration(c.wait)})
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,10 @@ func span(ms int64) string {
 	return short(time.Duration(ms) * time.Millisecond)
 }
 
-type ruleTakeCmd struct{ ruleAsk }
+type ruleTakeCmd struct {
+	ruleAsk
+	Wait time.Duration `placeholder:"DURATION" help:"How long to wait, up to 60s, for what the rule refuses now. Those who wait are let through in the order in which they came."`
+}
 
 // Help is shown below the flags.
 func (ruleTakeCmd) Help() string {
@@ -79,10 +83,17 @@ func (ruleTakeCmd) Help() string {
 Examples:
   penstock rule take otp.per-address ann@example.com
   penstock rule take api.calls tenant-7 --cost 10 -o json
+  penstock rule take api.calls tenant-7 --wait 10s && curl https://api.example.com/v1/send
   penstock rule take import.slots tenant-7 --lease "$HOSTNAME"`
 }
 
-func (c *ruleTakeCmd) Run(r *run) error { return c.ask(r, queue.TakeNow) }
+func (c *ruleTakeCmd) Run(r *run) error {
+	if c.Wait < 0 {
+		return usage(fmt.Errorf("--wait %v: must not be below 0", c.Wait))
+	}
+	c.wait = c.Wait
+	return c.ask(r, queue.TakeNow)
+}
 
 type rulePeekCmd struct{ ruleAsk }
 

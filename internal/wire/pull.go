@@ -62,3 +62,14 @@ type ExtendedJob struct {
 	ID        string `json:"id"`
 	ExpiresIn int64  `json:"expires_in_ms"`
 }
+
+// TurnRequest asks for a turn of a pull queue.
+type TurnRequest struct {
+	// Wait is how long to wait for it; nil leaves that to the ingress.
+	Wait *queue.Duration `json:"wait,omitempty"`
+}
+
+// Turn says that the caller may start now.
+type Turn struct {
+	WaitedMS int64 `json:"waited_ms"`
+}

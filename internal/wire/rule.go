@@ -23,6 +23,8 @@ type Take struct {
 	Key   string `json:"key,omitempty"`
 	Cost  int64  `json:"cost,omitempty"` // 0 means 1
 	Lease string `json:"lease,omitempty"`
+	// Wait, of a single take, is how long to wait for it.
+	Wait queue.Duration `json:"wait,omitzero"`
 }
 
 // Takes are many.

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/pull"
+	"github.com/penstock/penstock/queue"
+)
+
+// maxWait is the longest that a request waits. It is below what proxies and clients take for a server that does not
+// answer.
+const maxWait = time.Minute
+
+// How long a request waits for a turn: there is none that takes no time to be granted.
+const (
+	minTurnWait     = 100 * time.Millisecond
+	defaultTurnWait = 30 * time.Second
+)
+
+// TakeWaiter lets takes wait for what a rule refuses now. An admission.Admission is one.
+type TakeWaiter interface {
+	TakeWait(ctx context.Context, rule string, t queue.Take, within time.Duration) (queue.Taken, error)
+	GiveBack(ctx context.Context, rule string, t queue.Take, answer queue.Taken)
+}
+
+// extendDeadlines lets a request wait. The server reads ahead to notice that the client goes away, and a deadline that
+// passes there would look like that. An error means that there is no connection, and no deadline.
+func (h *handler) extendDeadlines(w http.ResponseWriter, wait time.Duration) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Now().Add(wait + h.o.AnswerTimeout))
+}
+
+// waiting is the context of a request that waits, which ends when the server stops.
+func (h *handler) waiting(w http.ResponseWriter, r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
+	h.extendDeadlines(w, wait)
+	ctx, cancel := context.WithCancel(r.Context())
+	unhook := context.AfterFunc(h.o.Stopping, cancel)
+	return ctx, func() { unhook(); cancel() }
+}
+
+// stopped answers a request whose wait was cut short because the server stops.
+func stopped(w http.ResponseWriter, detail string) {
+	(&Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping; " + detail}).write(w)
+}
+
+// crowded answers a request that may not wait beside so many others.
+func crowded(w http.ResponseWriter, detail string) {
+	(&Problem{Reason: ReasonCrowded, RetryAfter: retryOverloaded, Detail: detail}).write(w)
+}
+
+func checkWait(wait, least time.Duration) *Problem {
+	if wait < least || wait > maxWait {
+		return badField("wait", "is "+wait.String()+", must be from "+least.String()+" to "+maxWait.String())
+	}
+	return nil
+}
+
+// takeWaiting answers a single take whose caller waits.
+func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name string, q *questions) {
+	ctx, cancel := h.waiting(w, r, q.wait)
+	defer cancel()
+	t := q.takes[0]
+	taken, err := h.o.Waits.TakeWait(ctx, name, t, q.wait)
+	switch {
+	case r.Context().Err() != nil: // nobody reads the answer
+		return
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		stopped(w, "nothing was taken")
+		return
+	case errors.Is(err, admission.ErrCrowded):
+		crowded(w, err.Error())
+		return
+	case err != nil:
+		h.failTake(w, err, name)
+		return
+	}
+	h.answerTake(w, r, name, queue.TakeNow, q, &taken)
+	if !taken.Allowed {
+		return
+	}
+	rc := http.NewResponseController(w)
+	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) { // the client has gone
+		h.o.Waits.GiveBack(r.Context(), name, t, taken)
+	}
+}
+
+// awaitTurn waits for the caller's turn in a pull queue.
+func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
+	if h.o.Turns == nil {
+		notFound(w, r)
+		return
+	}
+	name := r.PathValue("queue")
+	var v wire.TurnRequest
+	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
+		p.write(w)
+		return
+	}
+	wait := defaultTurnWait
+	if v.Wait != nil {
+		wait = v.Wait.D()
+	}
+	if p := checkWait(wait, minTurnWait); p != nil {
+		p.write(w)
+		return
+	}
+	if err := queue.ValidateName(name); err != nil {
+		unknownQueue(name).write(w)
+		return
+	}
+	begun := time.Now()
+	ctx, cancel := h.waiting(w, r, wait)
+	defer cancel()
+	err := h.o.Turns.Wait(ctx, name, wait)
+	var later *pull.Later
+	switch {
+	case err == nil:
+		writeJSON(w, http.StatusOK, wire.Turn{WaitedMS: time.Since(begun).Milliseconds()})
+	case r.Context().Err() != nil: // nobody reads the answer
+	case ctx.Err() != nil:
+		stopped(w, "your place was given back")
+	case errors.As(err, &later):
+		(&Problem{
+			Reason: ReasonNoTurn, RetryAfter: max(later.In, time.Millisecond),
+			Detail: "your turn would not come within " + wait.String() + "; retry_after_ms is when it would have",
+		}).write(w)
+	case errors.Is(err, pull.ErrCrowded), errors.Is(err, pull.ErrOverloaded):
+		crowded(w, err.Error())
+	default:
+		h.fail(w, err, name)
+	}
+}
+
+// waitOf reads how long a take waits.
+func waitOf(v *queue.Duration, op queue.TakeOp, list bool) (time.Duration, *Problem) {
+	switch {
+	case v == nil:
+		return 0, nil
+	case op != queue.TakeNow:
+		return 0, &Problem{Reason: ReasonUnknownField, Field: "wait", Detail: "is a field of take only"}
+	case list:
+		return 0, badField("wait", "is for one take, not for a list of "+strconv.Itoa(queue.MaxTakes))
+	}
+	return v.D(), checkWait(v.D(), 0)
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	waitRule    = "bench.waits"
+	waitCallers = 4
+	waitSpan    = 5 * time.Second
+)
+
+// waitFairness is how evenly callers are served who want more than a rule allows, and wait for it.
+var waitFairness = Figure{
+	Name: "wait-fairness", Unit: "turns of the least served of 4 callers over those of the most served, at 20/s",
+	Peer: "callers who ask again when they are told to", Goal: "at least 0.95",
+	Met: func(ours, _, _ float64) bool { return ours >= 0.95 },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRuleStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		rule := queue.Rule{Name: waitRule, Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(20)}}
+		rule.Normalize()
+		if _, err := s.engine.PutRule(ctx, rule, queue.AnyRevision); err != nil {
+			s.Close()
+			return Measurements{}, err
+		}
+		a := admission.New(s.engine, admission.Options{})
+		return Measurements{
+			Ours: func(ctx context.Context) (float64, error) {
+				return evenness(ctx, func(ctx context.Context) error {
+					_, err := a.TakeWait(ctx, waitRule, queue.Take{}, time.Hour)
+					return err
+				})
+			},
+			Peer: func(ctx context.Context) (float64, error) {
+				return evenness(ctx, func(ctx context.Context) error { return poll(ctx, a) })
+			},
+			Close: s.Close,
+		}, nil
+	},
+}
+
+// evenness has callers take turns for a while, and returns the fewest turns of one over the most of one.
+func evenness(ctx context.Context, turn func(context.Context) error) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitSpan)
+	defer cancel()
+	var turns [waitCallers]int
+	var failed [waitCallers]error
+	var all sync.WaitGroup
+	for i := range waitCallers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				switch err := turn(ctx); {
+				case err == nil:
+					turns[i]++
+				case ctx.Err() == nil:
+					failed[i] = err
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return float64(slices.Min(turns[:])) / float64(max(1, slices.Max(turns[:]))), errors.Join(failed[:]...)
+}
+
+// poll asks, and asks again when it is told to.
+func poll(ctx context.Context, a *admission.Admission) error {
+	for {
+		taken, err := a.Take(ctx, waitRule, []queue.Take{{}})
+		if err != nil || taken[0].Allowed {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(taken[0].RetryAfter):
+		}
+	}
+}
