@@ -83,7 +83,7 @@ func printChanges(w io.Writer, name string, revision int64, list []change) error
 
 func printFields(w io.Writer, list []change) error {
 	for _, c := range list {
-		text := fmt.Sprintf("  %s: %s -> %s\n", c.Field, orNone(c.From), orNone(c.To))
+		text := fmt.Sprintf("  %s: %s -> %s\n", plain(c.Field), orNone(c.From), orNone(c.To))
 		if c.effect != "" {
 			text += "    " + c.effect + "\n"
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/show"
 	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/queue"
 )
@@ -112,7 +113,9 @@ func operator() string {
 }
 
 // say prints a line for people on standard error.
-func (r *run) say(format string, args ...any) { _, _ = fmt.Fprintf(r.Err, format+"\n", args...) }
+func (r *run) say(format string, args ...any) {
+	_, _ = fmt.Fprintln(r.Err, show.Lines(fmt.Sprintf(format, args...)))
+}
 
 // terminal reports whether w is one, and how wide.
 func terminal(w io.Writer) (width int, ok bool) {
@@ -187,7 +190,7 @@ func complain(w io.Writer, err error) Exit {
 		_, _ = fmt.Fprintln(w, "penstock: broken off")
 		return code
 	}
-	_, _ = fmt.Fprintf(w, "penstock: %v\n", err)
+	_, _ = fmt.Fprintf(w, "penstock: %s\n", show.Lines(err.Error()))
 	if code == ExitUsage {
 		_, _ = fmt.Fprintln(w, `penstock: "penstock COMMAND --help" tells more`)
 	}

@@ -72,7 +72,7 @@ func content(j *wire.Job) []string {
 	if j.ContentType == "" {
 		return nil
 	}
-	pairs := []string{"content type", plain(j.ContentType)}
+	pairs := []string{"type", plain(j.ContentType)}
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		pairs = append(pairs, "header", plain(name+": "+j.Headers[name]))
 	}

@@ -71,7 +71,7 @@ func TestPayloadsAreListed(t *testing.T) {
 			t.Errorf("%v: %d payloads, want %d\n%s", c.args, got, c.want, r.out)
 		}
 	}
-	expect(t, ExitDone, "payload       1\n", "", "job", "get", "email", "421-0")
+	expect(t, ExitDone, "payload   1\n", "", "job", "get", "email", "421-0")
 	expect(t, ExitUsage, "", "-o json", "job", "ls", "email", "--payload")
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/penstock/penstock/internal/show"
 )
 
 // output is the -o flag of everything that lists.
@@ -22,7 +24,17 @@ func printJSON(w io.Writer, v any) error {
 	if err != nil {
 		return fmt.Errorf("write the answer as JSON: %w", err)
 	}
-	_, err = fmt.Fprintf(w, "%s\n", text)
+	_, err = fmt.Fprintf(w, "%s\n", show.JSON(text))
+	return err
+}
+
+// printLine prints v as JSON in one line, as streams are printed.
+func printLine(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("write the answer as JSON: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s\n", show.JSON(text))
 	return err
 }
 
@@ -37,6 +49,11 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 // String aligns the columns two spaces apart.
 func (t *table) String() string {
+	for _, row := range t.rows {
+		for i := range row {
+			row[i] = show.Text(row[i])
+		}
+	}
 	width := make([]int, len(t.header))
 	for _, row := range append([][]string{t.header}, t.rows...) {
 		for i, cell := range row {
@@ -64,7 +81,7 @@ func facts(w io.Writer, pairs ...string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			_, _ = fmt.Fprintf(tw, "%s\t%s\n", pairs[i], pairs[i+1])
+			_, _ = fmt.Fprintf(tw, "%s\t%s\n", pairs[i], show.Text(pairs[i+1]))
 		}
 	}
 	return tw.Flush()
@@ -95,13 +112,5 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// plain takes control characters out of what a server said, so that it cannot
-// draw on the terminal.
-func plain(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, s)
-}
+// plain is a text that others wrote, as it may stand in a line.
+func plain(s string) string { return show.Text(s) }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -60,7 +59,6 @@ func (c *lsCmd) Run(r *run) error {
 // watch redraws on a terminal and prints one after another elsewhere. A server
 // that is gone for a while is said to be, and asked again.
 func (c *lsCmd) watch(r *run, api *client.Client) error {
-	_, screen := terminal(r.Out)
 	tick := time.NewTicker(c.Interval)
 	defer tick.Stop()
 	for first := true; ; first = false {
@@ -72,7 +70,7 @@ func (c *lsCmd) watch(r *run, api *client.Client) error {
 		case err != nil && (first || !errors.As(err, &gone)):
 			return err
 		}
-		if err := c.draw(r, queues, err, screen); err != nil {
+		if err := c.draw(r, queues, err); err != nil {
 			return err
 		}
 		select {
@@ -83,34 +81,43 @@ func (c *lsCmd) watch(r *run, api *client.Client) error {
 	}
 }
 
-func (c *lsCmd) draw(r *run, queues []wire.Queue, failed error, screen bool) error {
+func (c *lsCmd) draw(r *run, queues []wire.Queue, failed error) error {
 	if c.json() {
 		if failed != nil {
 			r.say("penstock: %v", failed)
 			return nil
 		}
-		text, err := json.Marshal(queues)
-		if err != nil {
-			return fmt.Errorf("write the answer as JSON: %w", err)
-		}
-		_, err = fmt.Fprintf(r.Out, "%s\n", text)
-		return err
+		return printLine(r.Out, queues)
 	}
 	now := time.Now()
 	text := fmt.Sprintf("%s  %s\n\n", now.Format("15:04:05"), secrets.MaskURL(r.server))
 	if failed != nil {
-		text += failed.Error() + "\n"
+		text += plain(failed.Error()) + "\n"
 	} else {
 		text += queueTable(queues, now)
 	}
-	if screen {
+	if width, height, screen := screenSize(r.Out); screen { // it may have been changed
 		// Home, each line cleared to its end, and everything below.
+		text = clip(text, width, height)
 		text = "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
 	} else {
 		text += "\n"
 	}
 	_, err := fmt.Fprint(r.Out, text)
 	return err
+}
+
+// clip cuts a text to a terminal, on which lines that wrapped, or too many, would leave the picture before in pieces.
+func clip(text string, width, height int) string {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	if most := max(2, height-1); len(lines) > most {
+		left := len(lines) - (most - 1)
+		lines = append(lines[:most-1], fmt.Sprintf("... %d more lines; a higher terminal shows them", left))
+	}
+	for i := range lines {
+		lines[i] = cut(lines[i], width)
+	}
+	return strings.Join(lines, "\n") + "\n"
 }
 
 func queueTable(queues []wire.Queue, now time.Time) string {

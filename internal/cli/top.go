@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -143,12 +142,7 @@ func (c *topCmd) plainly(r *run) func(*picture) error {
 			_, err := fmt.Fprintln(r.Out, now.text(0, c.Rows))
 			return err
 		}
-		text, err := json.Marshal(now)
-		if err != nil {
-			return fmt.Errorf("write the answer as JSON: %w", err)
-		}
-		_, err = fmt.Fprintf(r.Out, "%s\n", text)
-		return err
+		return printLine(r.Out, now)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestTopOnce(t *testing.T) {
 NAME    FILL                         SIZE  RATE  IN/S  OUT/S  REFUSED/S  DEFERRED/S  DEFERRED  LOST/S  STATE
 over    [####################] 133%   4/3   1/s   0.0    0.0        0.0         0.0         0     0.0  full
 half    [##########..........]  50%   2/4   1/s   0.0    0.0        0.0         0.0         0     0.0  flowing
-paused  [#####...............]  25%   1/4   1/s   0.0    0.0        0.0         0.0         0     0.0  paused: too [2Jmany
+paused  [#####...............]  25%   1/4   1/s   0.0    0.0        0.0         0.0         0     0.0  paused: too\u001b[2Jmany
 empty   [....................]   0%   0/4   1/s   0.0    0.0        0.0         0.0         0     0.0  idle
 `
 	r := expect(t, ExitDone, want, "", "top", "--once", "--interval", "50ms")
@@ -96,7 +96,7 @@ func TestTopTellsWhatChanged(t *testing.T) {
 	}
 	// Two look like one while nothing answers between them.
 	p.failed(errors.New("it is \x1b[2J gone"))
-	if text := p.text(0, 0); !strings.Contains(text, "no look for ") || !strings.Contains(text, "it is  [2J gone") || !strings.Contains(text, "\na ") {
+	if text := p.text(0, 0); !strings.Contains(text, "no look for ") || !strings.Contains(text, "it is \\u001b[2J gone") || !strings.Contains(text, "\na ") {
 		t.Errorf("after a failure:\n%s", text)
 	}
 	second.Appended += 100
