@@ -30,20 +30,10 @@ func (d document) read(data []byte, into any) (given map[string]bool, err error)
 	if len(data) > d.most {
 		return nil, fieldErr(d.name, "", "has %d bytes, the limit is %d", len(data), d.most)
 	}
-	if given, err = d.given(data); err != nil {
-		return nil, err
+	var deep *DepthError
+	if errors.As(CheckDepth(data, MaxDepth), &deep) {
+		return nil, fieldErr(cmp.Or(deep.Field, d.name), "", "%v", deep)
 	}
-	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
-		return nil, d.fieldErr(err)
-	}
-	return given, nil
-}
-
-// given walks through data and returns the dotted paths of its members,
-// down to those of deliver, which is its target's business. A null is an error:
-// in YAML it is what a forgotten value looks like.
-func (d document) given(data []byte) (map[string]bool, error) {
-	given := make(map[string]bool)
 	in := jsontext.NewDecoder(bytes.NewBuffer(data))
 	if in.PeekKind() != '{' {
 		if _, err := in.ReadValue(); err != nil {
@@ -51,19 +41,33 @@ func (d document) given(data []byte) (map[string]bool, error) {
 		}
 		return nil, fieldErr(d.name, "", "must be a JSON object")
 	}
+	// First of all: then each path that is made below is one of a known field, and all of them together are about as
+	// long as data. Those that somebody makes up could be its length squared.
+	if err := json.Unmarshal(data, into, json.RejectUnknownMembers(true)); err != nil {
+		return nil, d.fieldErr(err)
+	}
+	return d.given(in)
+}
+
+// given walks through a document of known fields and returns their dotted paths,
+// down to those of deliver, which is its target's business. A null is an error:
+// in YAML it is what a forgotten value looks like.
+func (d document) given(in *jsontext.Decoder) (map[string]bool, error) {
+	given := make(map[string]bool)
 	for {
 		t, err := in.ReadToken()
 		if err != nil {
 			return nil, d.fieldErr(err)
 		}
-		switch path := dotted(in.StackPointer()); {
+		switch {
 		case t.Kind() == '}' && in.StackDepth() == 0:
 			return given, nil
 		case t.Kind() == 'n':
-			return nil, fieldErr(shortPath(path), "", "is null; leave it out for the default")
-		case t.Kind() == '0' && t.String() == "0" && d.zeroless != nil && d.zeroless(path):
-			return nil, fieldErr(shortPath(path), "", "is 0, must be at least 1; leave it out for no limit")
+			return nil, fieldErr(d.field(in.StackPointer()), "", "is null; leave it out for the default")
+		case t.Kind() == '0' && t.String() == "0" && d.zeroless != nil && d.zeroless(dotted(in.StackPointer())):
+			return nil, fieldErr(d.field(in.StackPointer()), "", "is 0, must be at least 1; leave it out for no limit")
 		case t.Kind() == '"' && isName(in):
+			path := dotted(in.StackPointer())
 			given[path] = true
 			if path == "deliver" {
 				if err := in.SkipValue(); err != nil {

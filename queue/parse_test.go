@@ -166,7 +166,7 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","deliver":{"a":1,"a":2}}`, "deliver.a", "twice"},
 		{`{"rate":"1/s","deliver":{"a":"` + strings.Repeat("x", MaxDeliverBytes) + `"}}`, "deliver", "the limit is"},
 		{`{"rate":"1/s","name":"` + strings.Repeat("x", MaxSpecBytes) + `"}`, "spec", "the limit is"},
-		{`{"rate":"1/s","deliver":` + strings.Repeat("[", 50_000), "deliver", "not valid JSON"},
+		{`{"rate":"1/s","deliver":` + strings.Repeat("[", 50_000), "deliver.0.0", "is nested deeper than 64 levels, at byte 87"},
 		{`{"rate":"1/s","name":"a b"}`, "name", "a b"},
 		{`{"rate":"1/s","name":""}`, "name", "queue name"},
 		{`{"rate":"1/s","name":7}`, "name", "a string"},

@@ -20,6 +20,9 @@ var (
 // looked at, for a name may be given twice, and which of them a target goes by is its own affair; but what is not on the way is skipped
 // and not taken apart.
 func (p keyPart) ofPayload(payload []byte) (string, error) {
+	if err := CheckDepth(payload, MaxDepth); err != nil { // one that came as bytes
+		return "", fieldErr(p.field, "", "cannot be found, for the payload %v, and a rule counts by it", err)
+	}
 	d := jsontext.NewDecoder(bytes.NewBuffer(payload), jsontext.AllowDuplicateNames(true))
 	v, err := at(d, p.pointer)
 	if err == nil {

@@ -98,7 +98,7 @@ func TestKeyTemplateNamesWhatAJobLacks(t *testing.T) {
 		{"{payload/to}", `{"to":"a","to":"b"}`, "payload/to", "given twice"},
 		{"{payload/to}", `{"to":"a","t\u006f":"a"}`, "payload/to", "given twice"},
 		{"{payload/to/x}", `{"to":{"x":"a"},"y":1,"to":{}}`, "payload/to/x", "given twice"},
-		{"{payload/to}", strings.Repeat("[", 100_000), "payload/to", "not one JSON value"},
+		{"{payload/to}", strings.Repeat("[", 100_000), "payload/to", "is nested deeper than 64 levels"},
 		{"{payload/to}", `{"to":"` + long + `"}`, "payload/to", "10240 bytes, the limit is 1024"},
 		{"{payload/to}:{queue}", `{"to":"` + long + `"}`, "payload/to", "10240 bytes, the limit is 1024"},
 		{"{payload/to}:{queue}", `{"to":"` + strings.Repeat(":", 400) + `"}`, "key", "the limit is 1024"},

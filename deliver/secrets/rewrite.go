@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // swap says what shall stand for the secret in a place.
@@ -16,6 +18,9 @@ type swap func(place, jsontext.Value) (jsontext.Value, error)
 func rewrite(raw stdjson.RawMessage, s swap) (stdjson.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
+	}
+	if err := queue.CheckDepth(raw, queue.MaxDepth); err != nil {
+		return nil, err
 	}
 	lenient := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	var copied bytes.Buffer
@@ -36,34 +41,37 @@ type rewriter struct {
 func (r *rewriter) value(name string) error {
 	kind := r.in.PeekKind()
 	if secretName(name) {
-		return r.leaf(r.swap)
+		return r.leaf(func(v jsontext.Value) (jsontext.Value, error) { return r.swap(r.place(), v) })
 	}
 	switch kind {
 	case '{', '[':
 		return r.inside(kind)
 	case '"':
-		return r.leaf(func(at place, v jsontext.Value) (jsontext.Value, error) {
+		return r.leaf(func(v jsontext.Value) (jsontext.Value, error) {
 			text := unquote(v)
 			if !isURL(text) && !strings.EqualFold(name, "url") {
 				return v, nil
 			}
-			text, err := rewriteURL(text, at, func(p place, secret string) (string, error) {
+			text, err := rewriteURL(text, r.place(), func(p place, secret string) (string, error) {
 				v, err := r.swap(p, quote(secret))
 				return unquote(v), err
 			})
 			return quote(text), err
 		})
 	}
-	return r.leaf(func(_ place, v jsontext.Value) (jsontext.Value, error) { return v, nil })
+	return r.leaf(func(v jsontext.Value) (jsontext.Value, error) { return v, nil })
 }
 
+// place is that of the value just read. It is as long as the names on the way there, so it is made for what may be secret only.
+func (r *rewriter) place() place { return place{value: r.in.StackPointer()} }
+
 // leaf copies the next value as what s makes of it.
-func (r *rewriter) leaf(s swap) error {
+func (r *rewriter) leaf(s func(jsontext.Value) (jsontext.Value, error)) error {
 	v, err := r.in.ReadValue()
 	if err != nil {
 		return err
 	}
-	if v, err = s(place{value: r.in.StackPointer()}, v); err != nil {
+	if v, err = s(v); err != nil {
 		return err
 	}
 	return r.out.WriteValue(v)

@@ -109,14 +109,25 @@ func Error(at, value, reason string) error {
 // Decode reads a setting over the defaults that are in it. Unknown and repeated names are errors;
 // all are *queue.FieldError and show no value that may be a secret.
 func Decode(raw []byte, at string, into any) error {
-	if err := json.Unmarshal(raw, into, json.RejectUnknownMembers(true)); err != nil {
+	err := queue.CheckDepth(raw, queue.MaxDepth)
+	if err == nil {
+		err = json.Unmarshal(raw, into, json.RejectUnknownMembers(true))
+	}
+	if err != nil {
 		return Explain(err, at, into)
 	}
 	return nil
 }
 
-// Explain makes a *queue.FieldError of one that package json had with a setting.
+// Explain makes a *queue.FieldError of one that package json, or CheckDepth, had with a setting.
 func Explain(err error, at string, into any) error {
+	var deep *queue.DepthError
+	if errors.As(err, &deep) {
+		if deep.Field != "" {
+			at += "." + deep.Field
+		}
+		return Error(at, "", deep.Error())
+	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
 		path := Path(at, syntactic.JSONPointer)

@@ -183,7 +183,13 @@ func (l *line) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
+// maxLineDepth is that of what a queue may have in it, and of the line around it.
+const maxLineDepth = queue.MaxDepth + 8
+
 func decode(text []byte) (l line, err error) {
+	if err := queue.CheckDepth(text, maxLineDepth); err != nil {
+		return l, err
+	}
 	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {
 		return l, err
 	}

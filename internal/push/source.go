@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // MaxLineBytes is the longest line that is read. It is above what the API takes,
@@ -159,6 +161,9 @@ func findID(text []byte) (id json.RawMessage, fields bool, err error) {
 
 // members calls f with every member of a JSON object, and nothing but one.
 func members(text []byte, f func(name string, value json.RawMessage)) error {
+	if err := queue.CheckDepth(text, queue.MaxDepth); err != nil {
+		return err
+	}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	open, err := dec.Token()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // ndjson is one JSON object a line. Its fields are named by JSON pointers (RFC 6901).
@@ -95,6 +96,9 @@ var (
 
 // read fills in the values of a line.
 func (n *ndjson) read(line []byte) error {
+	if err := queue.CheckDepth(line, queue.MaxDepth); err != nil {
+		return err
+	}
 	n.text = n.text[:0]
 	n.buffer = *bytes.NewBuffer(line)
 	n.in.Reset(&n.buffer, jsontext.AllowDuplicateNames(true))

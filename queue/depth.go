@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// MaxDepth is how deep JSON may be nested that comes from outside, whatever it is: specs, rules, jobs with their payloads. It is far
+// beyond what anybody writes, and so little that no reader's stack or path of names grows with what somebody sends.
+const MaxDepth = 64
+
+// DepthError says that JSON is nested too deep.
+type DepthError struct {
+	// Field is the beginning of the path to the place, as in deliver.http.headers; empty at the outermost level.
+	Field string
+	// Offset is that of the bracket that is one too many.
+	Offset int
+	Most   int
+}
+
+func (e *DepthError) Error() string {
+	return fmt.Sprintf("is nested deeper than %d levels, at byte %d", e.Most, e.Offset)
+}
+
+// CheckDepth returns a *DepthError if text opens more than so many levels of objects and lists. It reads up to there and allocates
+// nothing, so it can stand before every parser. That text is JSON is for the parser to say.
+func CheckDepth(text []byte, most int) error {
+	// What has no more brackets than that, as most texts do, needs no closer look; counting is many times as fast.
+	if len(text) <= most || bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {
+		return nil
+	}
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			i += stringEnd(text[i:])
+		case '{', '[':
+			if depth++; depth > most {
+				return &DepthError{Field: pathAt(text[:i]), Offset: i, Most: most}
+			}
+		case '}', ']':
+			depth-- // below 0 it is no JSON, and the parser will not come to what follows
+		}
+	}
+	return nil
+}
+
+// stringEnd is where the string ends that text begins with, or where text does if the string does not.
+func stringEnd(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+	return len(text)
+}
+
+// pathAt is the path to where text ends, or as much of it as serves to find the place.
+func pathAt(text []byte) string {
+	const most = 3
+	d := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for d.InputOffset() < int64(len(text)) {
+		if _, err := d.ReadToken(); err != nil {
+			break
+		}
+	}
+	var path []string
+	for token := range d.StackPointer().Tokens() {
+		if path = append(path, token); len(path) == most {
+			break
+		}
+	}
+	return shortPath(strings.Join(path, "."))
+}

@@ -1,0 +1,126 @@
+package queue
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// nested is text that opens n times.
+func nested(open string, n int) string { return strings.Repeat(open, n) }
+
+// allocated is how many bytes f allocates, freed ones too.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// What a document costs grows with its length, whatever its shape: twice the bytes, about twice the memory. What is nested too
+// deep costs nothing to speak of.
+func TestDocumentsCostLinearMemory(t *testing.T) {
+	parsers := map[string]func(string) error{
+		"spec": func(s string) error { _, err := ParseSpec([]byte(s)); return err },
+		"rule": func(s string) error { _, err := ParseRule([]byte(s)); return err },
+	}
+	shapes := map[string]func(n int) string{
+		"lists":           func(n int) string { return nested("[", n) },
+		"objects":         func(n int) string { return nested(`{"a":`, n/5) },
+		"lists in limits": func(n int) string { return `{"limits":` + nested("[", n) },
+		"closed objects": func(n int) string {
+			return nested(`{"a":`, n/6) + "1" + nested("}", n/6)
+		},
+		"a long name of many": func(n int) string {
+			return `{"` + strings.Repeat("x", n/2) + `":[` + strings.Repeat("0,", n/4) + `0]}`
+		},
+		"a long name of many names": func(n int) string {
+			return `{"lanes":{"overrides":{"` + strings.Repeat("x", n/2) + `":{` + strings.Repeat(`"a":{},`, n/16) + `"b":{}}}}}`
+		},
+		"names as deep as may be": func(n int) string {
+			return nested(`{"`+strings.Repeat("x", n/128)+`":`, MaxDepth-1) + `[` + strings.Repeat("0,", n/4) + `0]` + nested("}", MaxDepth-1)
+		},
+		"overrides": func(n int) string {
+			return `{"rate":"1/s","lanes":{"overrides":{` + strings.Repeat(`"a":{"rate":"1/s"},`, n/20) + `"b":{"rate":"1/s"}}}}`
+		},
+	}
+	for parser, parse := range parsers {
+		for shape, text := range shapes {
+			t.Run(parser+"/"+shape, func(t *testing.T) {
+				const n = 32 << 10
+				small, large := text(n), text(2*n)
+				cost := func(s string) uint64 {
+					return allocated(func() {
+						if parse(s) == nil {
+							t.Error("it was taken")
+						}
+					})
+				}
+				cost(small)
+				one, two := cost(small), cost(large)
+				if two > 3*one+64<<10 || two > 64*uint64(len(large)) {
+					t.Errorf("%d bytes cost %d, %d bytes %d", len(small), one, len(large), two)
+				}
+			})
+		}
+	}
+}
+
+func TestDepth(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		offset int // -1: it may be
+		field  string
+	}{
+		{``, -1, ""},
+		{`1`, -1, ""},
+		{nested("[", 64) + nested("]", 64), -1, ""},
+		{nested("[", 65) + nested("]", 65), 64, "0.0"},
+		{`{"a":` + nested("[", 63) + nested("]", 63) + `}`, -1, ""},
+		{`{"a":` + nested("[", 64), 68, "a.0"},
+		{`{"a":1,"b":{"c":` + nested("[", 100_000), 78, "b.c.0"},
+		{`{"s":"` + nested("[", 1000) + `"}`, -1, ""},
+		{`{"s":"\"` + nested("[", 1000) + `"}`, -1, ""},
+		{`{"s":"\\",` + nested("[", 1000) + `"}`, 73, ""},
+		{`[` + strings.Repeat("[],{},", 10_000) + `1]`, -1, ""},
+		{strings.Repeat("]", 1000) + nested("[", 65), -1, ""}, // no parser comes to the end of it
+		{`{"` + strings.Repeat("x", 300) + `":` + nested("[", 70), 367, strings.Repeat("x", 120) + "..."},
+	} {
+		err := CheckDepth([]byte(c.text), MaxDepth)
+		var deep *DepthError
+		switch {
+		case c.offset < 0:
+			if err != nil {
+				t.Errorf("%.40s...: %v", c.text, err)
+			}
+		case !errors.As(err, &deep):
+			t.Errorf("%.40s...: %v", c.text, err)
+		case deep.Offset != c.offset || !strings.HasPrefix(deep.Field, c.field):
+			t.Errorf("%.40s...: byte %d in %q, want %d in %q", c.text, deep.Offset, deep.Field, c.offset, c.field)
+		}
+	}
+	err := CheckDepth([]byte(`{"a":`+nested("[", 64)), MaxDepth)
+	if want := "is nested deeper than 64 levels, at byte 68"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// The field of a document that is nested too deep is named, and so is the place.
+func TestDocumentTooDeep(t *testing.T) {
+	for _, parse := range []func([]byte) error{
+		func(b []byte) error { _, err := ParseSpec(b); return err },
+		func(b []byte) error { _, err := ParseRule(b); return err },
+	} {
+		err := parse([]byte(`{"rate":"1/s","deliver":{"http":` + nested("[", 62) + nested("]", 62) + `}}`))
+		if err != nil && strings.Contains(err.Error(), "levels") {
+			t.Errorf("64 levels: %v", err)
+		}
+		var field *FieldError
+		err = parse([]byte(`{"rate":"1/s","deliver":{"http":` + nested("[", 9000)))
+		if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "deliver.http") || !strings.Contains(field.Reason, "deeper than 64 levels, at byte ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
