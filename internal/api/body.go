@@ -3,11 +3,14 @@ package api
 import (
 	"errors"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"os"
-	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/penstock/penstock/queue"
 )
 
 // freeBody is how much of a body is read without asking the memory budget.
@@ -59,30 +62,31 @@ func bodyProblem(err error) *Problem {
 	return &Problem{Reason: ReasonBodyBroken, Detail: "the body ended before it was complete"}
 }
 
-// mediaType returns the media type of a request, lower-cased and without its
-// parameters. The usual ones cost nothing.
-func mediaType(r *http.Request) string {
-	values := r.Header["Content-Type"]
-	if len(values) == 0 {
-		return ""
+// readJSON reads a small body into v; none at all leaves it as it is.
+func (h *handler) readJSON(r *http.Request, limit int, v any) *Problem {
+	if p := requireJSON(r); p != nil {
+		return p
 	}
-	switch values[0] {
-	case "application/json", "application/x-ndjson":
-		return values[0]
+	body, charged, p := h.readBody(r, nil, limit)
+	defer h.memory.free(charged)
+	if p != nil || len(body) == 0 {
+		return p
 	}
-	t, _, err := mime.ParseMediaType(values[0])
-	if err != nil {
-		return strings.ToLower(shorten(values[0]))
-	}
-	return t
+	return decode(body, v)
 }
 
-// requireJSON refuses a body that says it is something else.
-func requireJSON(r *http.Request) *Problem {
-	switch t := mediaType(r); t {
-	case "", "application/json":
-		return nil
-	default:
-		return &Problem{Reason: ReasonMediaType, Detail: "content type " + t + " is not supported here; send application/json"}
+// decode reads a JSON object into v, which has no other fields. What is null says nothing, and would be taken for an object that
+// says nothing, and done.
+func decode(text []byte, v any, options ...json.Options) *Problem {
+	var deep *queue.DepthError
+	if errors.As(queue.CheckDepth(text, queue.MaxDepth), &deep) {
+		return &Problem{Reason: ReasonInvalidJSON, Field: deep.Field, Detail: deep.Error()}
 	}
+	if err := json.Unmarshal(text, v, json.RejectUnknownMembers(true), json.JoinOptions(options...)); err != nil {
+		return refusedJSON(err)
+	}
+	if jsontext.Value(text).Kind() == 'n' {
+		return &Problem{Reason: ReasonInvalidJSON, Detail: "is null, must be an object; leave the body out if there is nothing to say"}
+	}
+	return nil
 }

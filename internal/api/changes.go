@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -107,16 +105,8 @@ func (h *handler) failRollback(w http.ResponseWriter, err error, name string) {
 
 // readRollback reads the body of a rollback, which may be empty.
 func (h *handler) readRollback(r *http.Request) (ask wire.RollbackRequest, p *Problem) {
-	if p := requireJSON(r); p != nil && r.ContentLength != 0 {
+	if p := h.readJSON(r, maxSmallBody, &ask); p != nil {
 		return ask, p
-	}
-	body, charged, p := h.readBody(r, nil, maxSmallBody)
-	defer h.memory.free(charged)
-	if p != nil || len(body) == 0 {
-		return ask, p
-	}
-	if err := json.Unmarshal(body, &ask, json.RejectUnknownMembers(true)); err != nil {
-		return ask, refusedJSON(err)
 	}
 	if ask.Revision < 0 {
 		return ask, badField("revision", strconv.FormatInt(ask.Revision, 10)+" is below 1; leave it out for the one before the last change")

@@ -5,20 +5,15 @@ import (
 	"encoding/base64"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/queue"
 )
 
-// Limits of a job's envelope.
-const (
-	// MaxEnvelopeBytes has room for the largest payload in base64 and all else.
-	MaxEnvelopeBytes = 3 << 19
-	// MaxNesting is how deep a payload may be nested; it is what Go's own JSON
-	// parsers take.
-	MaxNesting = 10_000
-)
+// MaxEnvelopeBytes has room for the largest payload in base64 and all else.
+const MaxEnvelopeBytes = 3 << 19
 
 const octetStream = "application/octet-stream"
 
@@ -66,6 +61,11 @@ func (e *envelope) read(raw []byte, job *queue.Job) *Problem {
 	defer func() { e.raw, e.src = nil, bytes.Buffer{} }()
 
 	*job = queue.Job{Queue: job.Queue}
+	var deep *queue.DepthError
+	if err := queue.CheckDepth(raw, queue.MaxDepth); errors.As(err, &deep) {
+		field, _, _ := strings.Cut(deep.Field, ".")
+		return &Problem{Reason: ReasonInvalidJSON, Field: field, Detail: deep.Error()}
+	}
 	if e.dec.PeekKind() != '{' {
 		return e.notObject()
 	}

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
@@ -219,8 +217,8 @@ func (h *handler) readLeases(r *http.Request, v any, count func() int) *Problem 
 	if p != nil {
 		return p
 	}
-	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		return refusedJSON(err)
+	if p := decode(body, v); p != nil {
+		return p
 	}
 	if n := count(); n < 1 || n > maxLeases {
 		return badField("jobs", "are "+strconv.Itoa(n)+", must be from 1 to "+strconv.Itoa(maxLeases))

@@ -252,7 +252,7 @@ func TestBadPulls(t *testing.T) {
 	f.do("POST", email+"/leases", `{"worker":"`+strings.Repeat("x", 5000)+`"}`).want(t, 413)
 	f.do("POST", email+"/leases", `{"max":1.5}`).want(t, 400, "field", "max", "detail", "is 1.5, must be a whole number")
 	f.do("POST", email+"/leases", `{"max":9223372036854775808}`).want(t, 400, "field", "max", "detail", "is a number beyond 64 bits, must be a whole number")
-	f.do("POST", email+"/leases", "", "Content-Type", "text/plain").want(t, 200) // there is no body
+	f.do("POST", email+"/leases", "", "Content-Type", "text/plain").want(t, 415) // also without a body: a web page may send that
 	f.do("POST", email+"/settle", "{}", "Content-Type", "text/plain").want(t, 415)
 	if a := f.do("POST", email+"/settle", list(lease+`,"outcome":"dead"`)); a.text != `{"jobs":[{"id":"a","stale":true}]}`+"\n" {
 		t.Errorf("a lease that never was: %s", a.text)

@@ -28,15 +28,14 @@ func (s *scratch) free() {
 
 // postJobs takes one job, or a stream of them.
 func (h *handler) postJobs(w http.ResponseWriter, r *http.Request) {
-	switch mediaType(r) {
-	case "", "application/json":
-		h.postJob(w, r)
-	case "application/x-ndjson", "application/ndjson", "application/jsonl":
+	switch t, p := media(r); {
+	case p != nil:
+		w.Header().Set("Accept", mediaJSON+", "+mediaNDJSON)
+		p.write(w)
+	case t == mediaNDJSON:
 		h.stream(w, r)
 	default:
-		w.Header().Set("Accept", "application/json, application/x-ndjson")
-		(&Problem{Reason: ReasonMediaType, Detail: "content type " + mediaType(r) +
-			" is not supported; send application/json for one job, application/x-ndjson for many"}).write(w)
+		h.postJob(w, r)
 	}
 }
 

@@ -54,6 +54,9 @@ func (f *fixture) do(method, path, body string, header ...string) *answer {
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Add(header[i], header[i+1])
 	}
+	if body != "" && req.Header.Get("Content-Type") == "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	resp, err := f.client.Do(req)
 	if err != nil {
 		f.t.Fatal(err)
@@ -132,7 +135,7 @@ func TestPostFull(t *testing.T) {
 func TestPayloadBytes(t *testing.T) {
 	for _, payload := range []string{
 		`{"n": 12345678901234567890.000, "e":1E400 ,"a":[],"o":{}}`, `{ "twice":1, "twice" : 2 }`, `"\u00e9\ud83d\ude00\/"`, `null`, `[ ]`, ` 1.0`, `""`, "{\n\t\"a\":\r\n1}",
-		strings.Repeat("[", api.MaxNesting-1) + strings.Repeat("]", api.MaxNesting-1),
+		strings.Repeat("[", queue.MaxDepth-1) + strings.Repeat("]", queue.MaxDepth-1),
 	} {
 		f := serve(t, api.Options{})
 		f.do("POST", jobs, `{"id":"a","payload":`+payload+`,"cost":3,"headers":{"X-A":"1","X-\u0042":"\u0032"}}`).want(t, 202)
@@ -180,8 +183,8 @@ func TestBadJobs(t *testing.T) {
 		{"behind it", `{"payload":1}x`, 400, "invalid_json", nil, "behind"},
 		{"bad inside", `{"payload":{"a":[1,{"b":tru}]}}`, 400, "invalid_json", "payload.a.1.b", "byte"},
 		{"not UTF-8", "{\"payload\":\"\xff\"}", 400, "invalid_json", "payload", "UTF-8"},
-		{"nested 100,000 deep", `{"payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, "invalid_json", "payload", "10000 levels"},
-		{"nested objects", `{"payload":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + `}`, 400, "invalid_json", "payload", "10000 levels"},
+		{"nested 100,000 deep", `{"payload":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`, 400, "invalid_json", "payload", "is nested deeper than 64 levels, at byte "},
+		{"nested objects", `{"payload":` + strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000) + `}`, 400, "invalid_json", "payload", "is nested deeper than 64 levels, at byte "},
 		{"unknown field", `{"payload":1,"paylaod":2}`, 400, "unknown_field", "paylaod", "payload_base64"},
 		{"unknown field in capitals", `{"Payload":1}`, 400, "unknown_field", "Payload", "not a field"},
 		{"long unknown field", `{"` + long + `":1}`, 400, "unknown_field", long[:80] + "...", "not a field"},

@@ -116,7 +116,9 @@ func TestBodyMemory(t *testing.T) {
 	first, ended := httptest.NewRecorder(), make(chan struct{})
 	go func() {
 		defer close(ended)
-		h.ServeHTTP(first, httptest.NewRequest(http.MethodPost, jobs, body))
+		r := httptest.NewRequest(http.MethodPost, jobs, body)
+		r.Header.Set("Content-Type", "application/json")
+		h.ServeHTTP(first, r)
 	}()
 	say(t, feed, large)
 	f.do("POST", jobs, large).want(t, 503, "reason", "overloaded")

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
@@ -94,20 +92,4 @@ func (h *handler) purgeState(ctx context.Context, name string, s queue.State, c 
 		}
 	}
 	return after, nil
-}
-
-// readJSON reads a small body into v; none at all leaves it as it is.
-func (h *handler) readJSON(r *http.Request, limit int, v any) *Problem {
-	if p := requireJSON(r); p != nil && r.ContentLength != 0 {
-		return p
-	}
-	body, charged, p := h.readBody(r, nil, limit)
-	defer h.memory.free(charged)
-	if p != nil || len(body) == 0 {
-		return p
-	}
-	if err := json.Unmarshal(body, v, json.RejectUnknownMembers(true)); err != nil {
-		return refusedJSON(err)
-	}
-	return nil
 }

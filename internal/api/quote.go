@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -76,8 +74,8 @@ func (h *handler) readQuote(r *http.Request) (queue.QuoteRequest, *Problem) {
 		return ask, p
 	}
 	var v wire.QuoteRequest
-	if err := json.Unmarshal(body, &v, json.RejectUnknownMembers(true)); err != nil {
-		return ask, refusedJSON(err)
+	if p := decode(body, &v); p != nil {
+		return ask, p
 	}
 	if v.Jobs != nil {
 		if ask.Jobs = *v.Jobs; ask.Jobs == 0 {

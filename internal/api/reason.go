@@ -2,6 +2,7 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
@@ -16,20 +17,12 @@ import (
 
 // readPause reads the body of a pause: nothing, or {"reason": "...", "until": "..."}.
 func (h *handler) readPause(r *http.Request) (pause queue.Pause, p *Problem) {
-	if p := requireJSON(r); p != nil && r.ContentLength != 0 {
-		return pause, p
-	}
-	body, charged, p := h.readBody(r, nil, maxSmallBody)
-	defer h.memory.free(charged)
-	if p != nil || len(body) == 0 {
-		return pause, p
-	}
 	var v struct {
 		Reason string     `json:"reason"`
 		Until  *time.Time `json:"until"`
 	}
-	if err := json.Unmarshal(body, &v, json.RejectUnknownMembers(true)); err != nil {
-		return pause, refusedJSON(err)
+	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
+		return pause, p
 	}
 	if len(v.Reason) > queue.MaxReasonBytes {
 		return pause, tooLarge("reason", "the reason", queue.MaxReasonBytes)
@@ -59,6 +52,8 @@ func refusedJSON(err error) *Problem {
 		return &Problem{Reason: ReasonDuplicateField, Field: fieldPath(syntactic.JSONPointer), Detail: "is given twice"}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &Problem{Reason: ReasonInvalidJSON, Detail: "the JSON ends in the middle"}
+	case errors.As(err, &syntactic) && syntactic.Err != nil:
+		return &Problem{Reason: ReasonInvalidJSON, Field: fieldPath(syntactic.JSONPointer), Detail: fmt.Sprintf("%s, at byte %d", shorten(syntactic.Err.Error()), syntactic.ByteOffset)}
 	}
 	return &Problem{Reason: ReasonInvalidJSON, Detail: shorten(err.Error())}
 }

@@ -22,11 +22,6 @@ func (e *envelope) syntax(err error) *Problem {
 		p.Detail = shorten(err.Error())
 		return p
 	}
-	if depth := strings.Count(string(s.JSONPointer), "/"); depth >= MaxNesting {
-		p.Field = firstField(s.JSONPointer)
-		p.Detail = fmt.Sprintf("is nested deeper than %d levels", MaxNesting)
-		return p
-	}
 	p.Field = fieldPath(s.JSONPointer)
 	what := "is not valid JSON"
 	if s.Err != nil {
@@ -59,13 +54,6 @@ func fieldPath(p jsontext.Pointer) string {
 		}
 	}
 	return shorten(b.String())
-}
-
-func firstField(p jsontext.Pointer) string {
-	for token := range p.Tokens() {
-		return shorten(token)
-	}
-	return ""
 }
 
 // text is the plain text of a JSON string, for messages.

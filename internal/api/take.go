@@ -145,7 +145,7 @@ func refusedTake(err error, name string) *Problem {
 
 // readQuestions reads one question, {"key": ...}, or a list of them, {"takes": [...]}.
 func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *Problem) {
-	if p := requireJSON(r); p != nil && r.ContentLength != 0 {
+	if p := requireJSON(r); p != nil {
 		return nil, p
 	}
 	body, charged, p := h.readBody(r, nil, maxTakesBody)
@@ -162,8 +162,8 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		Wait  *queue.Duration `json:"wait"`
 		One   jsontext.Value  `json:",embed"`
 	}
-	if err := json.Unmarshal(body, &v); err != nil {
-		return nil, refusedJSON(err)
+	if p := decode(body, &v, json.RejectUnknownMembers(false)); p != nil {
+		return nil, p
 	}
 	list, all, one := v.Takes != nil, v.All != nil, len(v.One) > 0
 	wait, p := waitOf(v.Wait, op, list)
@@ -214,8 +214,8 @@ func readTake(raw jsontext.Value, op queue.TakeOp) (queue.Take, *Problem) {
 		Lease string         `json:"lease"`
 	}
 	t := queue.Take{Op: op}
-	if err := json.Unmarshal(raw, &v, json.RejectUnknownMembers(true)); err != nil {
-		return t, refusedJSON(err)
+	if p := decode(raw, &v); p != nil {
+		return t, p
 	}
 	t.Key, t.Lease = v.Key, v.Lease
 	if len(v.Cost) > 0 {
