@@ -1,16 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/penstock/penstock/internal/await"
 )
 
 // asMain makes this test's binary be the program: so the tests run the real
@@ -47,7 +47,7 @@ func run(t *testing.T, args ...string) (code int, out, errs string) {
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// server is a penstock up that runs.
+// server is a penstock that runs on.
 type server struct {
 	cmd  *exec.Cmd
 	url  string
@@ -58,35 +58,40 @@ type server struct {
 // up starts penstock up and waits until it says where it listens.
 func up(t *testing.T, args ...string) *server {
 	t.Helper()
-	cmd := program(context.Background(), append([]string{"up", "--listen", "127.0.0.1:0"}, args...)...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	return started(t, "listening on ", append([]string{"up", "--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// sinking starts a penstock sink.
+func sinking(t *testing.T, args ...string) *server {
+	t.Helper()
+	return started(t, "showing what arrives at ", append([]string{"sink", "--listen", "127.0.0.1:0"}, args...)...)
+}
+
+// started starts penstock and waits until it says where it listens, behind a mark.
+func started(t *testing.T, mark string, args ...string) *server {
+	t.Helper()
+	cmd := program(context.Background(), args...)
 	s := &server{cmd: cmd, said: &lockedBuffer{}, done: make(chan struct{})}
-	cmd.Stderr = s.said
+	cmd.Stdout, cmd.Stderr = s.said, s.said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	urls := make(chan string, 1)
 	go func() {
 		defer close(s.done)
-		lines := bufio.NewScanner(io.TeeReader(out, s.said))
-		for lines.Scan() {
-			if _, url, ok := strings.Cut(lines.Text(), "listening on "); ok {
-				urls <- strings.TrimSpace(url)
-			}
-		}
 		_ = cmd.Wait()
 	}()
 	t.Cleanup(s.kill)
-	select {
-	case s.url = <-urls:
-	case <-s.done:
-		t.Fatalf("penstock up ended: %v\n%s", cmd.ProcessState, s.said)
-	case <-time.After(30 * time.Second):
-		t.Fatalf("penstock up does not say where it listens:\n%s", s.said)
-	}
+	await.Until(t, "penstock "+args[0]+" says where it listens", func() bool {
+		select {
+		case <-s.done:
+			t.Fatalf("penstock %s ended: %v\n%s", args[0], cmd.ProcessState, s.said)
+		default:
+		}
+		_, text, said := strings.Cut(s.said.String(), mark)
+		url, _, whole := strings.Cut(text, "\n")
+		s.url = strings.TrimSpace(url)
+		return said && whole
+	})
 	return s
 }
 

@@ -60,15 +60,20 @@ func commands(t *testing.T, s *server, want int) (lines []string) {
 	return lines
 }
 
-// Without the flag a target on this machine is refused: what is printed names another, and the flag.
+// Without the flag a target on this machine is refused: what is printed does without, and names the flag.
 func TestWhatUpPrintsNamesTheEgressFlag(t *testing.T) {
 	t.Parallel()
 	s := up(t, "--data", t.TempDir())
-	lines := commands(t, s, 3)
+	lines := commands(t, s, 4)
 	if out := paste(t, lines[0]); !strings.Contains(out, `"rate":"5/s"`) || !strings.Contains(s.said.String(), "--egress-allow 127.0.0.1") {
 		t.Errorf("%s\n%s", s.said, out)
 	}
-	if out := paste(t, strings.Replace(lines[0], "https://api.example.com/", "http://127.0.0.1:9000/", 1)); !strings.Contains(out, "--egress-allow") {
+	paste(t, lines[1])
+	if out := paste(t, lines[2]); !strings.Contains(out, `"payload":{"to":"a@example.com"}`) {
+		t.Errorf("the job does not arrive at who asks for it: %s\n%s", lines[2], out)
+	}
+	target := `{"rate":"5/s","deliver":{"http":{"url":"http://127.0.0.1:9000/"}}}`
+	if out := paste(t, strings.Replace(lines[0], `{"rate":"5/s","pull":true}`, target, 1)); !strings.Contains(out, "--egress-allow") {
 		t.Errorf("a target on this machine is not refused: %s", out)
 	}
 }
@@ -78,12 +83,17 @@ func TestWhatUpPrintsWorksWhenPasted(t *testing.T) {
 	dir := t.TempDir()
 	s := up(t, "--data", dir, "--egress-allow", "127.0.0.1")
 	lines := commands(t, s, 3)
-	if out := paste(t, lines[0]); !strings.Contains(out, `"rate":"5/s"`) {
+	arrived := sinking(t)
+	if !strings.Contains(s.said.String(), "\npenstock sink\n") {
+		t.Errorf("it does not say how to see what arrives:\n%s", s.said)
+	}
+	if out := paste(t, strings.Replace(lines[0], "http://127.0.0.1:9000/", arrived.url, 1)); !strings.Contains(out, `"rate":"5/s"`) {
 		t.Errorf("%s\n%s", lines[0], out)
 	}
 	if out := paste(t, lines[1]); !strings.Contains(out, `"state":"waiting"`) {
 		t.Errorf("%s\n%s", lines[1], out)
 	}
+	await.Until(t, "the job arrives", func() bool { return strings.Contains(arrived.said.String(), `POST /  200  hello `) })
 	if out := paste(t, strings.TrimSuffix(lines[2], " --watch")); !strings.Contains(out, "hello") {
 		t.Errorf("%s\n%s", lines[2], out)
 	}

@@ -37,25 +37,26 @@ type root struct {
 	Server  string           `help:"URL of the ingress." env:"PENSTOCK_URL" default:"http://127.0.0.1:8080" placeholder:"URL" short:"s"`
 	Version kong.VersionFlag `help:"Print the version and end." short:"V" env:"-"`
 
-	Up     upCmd     `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
-	Push   pushCmd   `cmd:"" help:"Bring the jobs of a file into a queue."`
-	Top    topCmd    `cmd:"" help:"Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late."`
-	Queue  queueCmd  `cmd:"" help:"Look at queues and change them."`
-	Rule   ruleCmd   `cmd:"" help:"Look at rules, which decide what comes in, and ask them."`
-	Job    jobCmd    `cmd:"" help:"Look at jobs, and cancel them."`
-	Dead   deadCmd   `cmd:"" help:"Look at dead jobs, and decide about them."`
-	Held   heldCmd   `cmd:"" help:"Look at held jobs, which may have been sent, and decide about them."`
-	Replay replayCmd `cmd:"" help:"Try rules and queues on the requests of logs, without a server."`
-	Export exportCmd `cmd:"" help:"Write a whole store to a file."`
-	Import importCmd `cmd:"" help:"Put such a file into a store."`
-	Demo   demoCmd   `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
-	Prove  proveCmd  `cmd:"" help:"Prove the pace and that nothing is lost, or what rules let through, on your installation, under faults."`
+	Up     upCmd        `cmd:"" help:"Run ingress and drainer in one process, with nothing to install."`
+	Push   pushCmd      `cmd:"" help:"Bring the jobs of a file into a queue."`
+	Top    topCmd       `cmd:"" help:"Watch all queues: how full they are, what comes in, leaves, is refused, deferred, and late."`
+	Queue  queueCmd     `cmd:"" help:"Look at queues and change them."`
+	Rule   ruleCmd      `cmd:"" help:"Look at rules, which decide what comes in, and ask them."`
+	Job    jobCmd       `cmd:"" help:"Look at jobs, and cancel them."`
+	Dead   deadCmd      `cmd:"" help:"Look at dead jobs, and decide about them."`
+	Held   heldCmd      `cmd:"" help:"Look at held jobs, which may have been sent, and decide about them."`
+	Replay replayCmd    `cmd:"" help:"Try rules and queues on the requests of logs, without a server."`
+	Export exportCmd    `cmd:"" help:"Write a whole store to a file."`
+	Import importCmd    `cmd:"" help:"Put such a file into a store."`
+	Sink   sinkCmd      `cmd:"" help:"Show what arrives: a receiver to try things out with, which is slow or fails as it is told."`
+	SMS    simulatorCmd `cmd:"" name:"sms-simulator" help:"Answer as a provider of texts does, and send none."`
+	Demo   demoCmd      `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
+	Prove  proveCmd     `cmd:"" help:"Prove the pace and that nothing is lost, or what rules let through, on your installation, under faults."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Complete a word (the scripts of completion ask this)."`
 	Drainer    drainerCmd    `cmd:"" hidden:"" help:"Drain a store (prove starts these)."`
 	Ingress    ingressCmd    `cmd:"" hidden:"" help:"Serve the API of a store (prove starts these)."`
-	SMS        simulatorCmd  `cmd:"" name:"sms-simulator" hidden:"" help:"Answer as a provider of texts does, and send none."`
 	Reference  referenceCmd  `cmd:"" hidden:"" help:"Post at a rate by sleeping (prove starts this)."`
 }
 

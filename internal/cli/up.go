@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 
 	"github.com/penstock/penstock/deliver/egress"
@@ -81,24 +82,42 @@ func (c *upCmd) greet(r *run, e *embedded, guard *egress.Guard) error {
 		return fmt.Errorf("list the queues: %w", err)
 	}
 	_, _ = fmt.Fprintf(r.Out, "listening on %s\ndata in %s\n\n", url, c.Data)
-	name := "hello"
-	if len(infos) > 0 {
-		name = infos[0].Spec.Name
-	} else {
-		to, where := "http://127.0.0.1:9000/", ""
-		if guard.Check("127.0.0.1", 9000) != nil {
-			to, where = "https://api.example.com/v1/send", "; for one on this machine start penstock up with --egress-allow 127.0.0.1"
-		}
-		_, _ = fmt.Fprintf(r.Out, `# make a queue: 5 a second, to a URL of yours%s
-curl -sS -X PUT %s/v1/queues/%s -H 'Content-Type: application/json' -d '{"rate":"5/s","deliver":{"http":{"url":"%s"}}}'
-
-`, where, url, name, to)
+	w := &greeting{w: r.Out, url: url}
+	name, pulls := "hello", false
+	switch {
+	case len(infos) > 0:
+		name, pulls = infos[0].Spec.Name, infos[0].Spec.Pull
+	case guard.Check("127.0.0.1", sinkPort) == nil:
+		w.say("# in another terminal: a receiver that shows what arrives\npenstock sink\n\n")
+		w.say("# make a queue: 5 a second, to that receiver\n")
+		w.curl("-X PUT %s/v1/queues/hello", `{"rate":"5/s","deliver":{"http":{"url":"http://127.0.0.1:9000/"}}}`)
+	default:
+		pulls = true
+		w.say("# make a queue: 5 a second, to workers that ask for its jobs. (Targets on this machine need --egress-allow 127.0.0.1.)\n")
+		w.curl("-X PUT %s/v1/queues/hello", `{"rate":"5/s","pull":true}`)
 	}
-	_, _ = fmt.Fprintf(r.Out, `# put a job into it
-curl -sS %s/v1/queues/%s/jobs -H 'Content-Type: application/json' -d '{"payload":{"to":"a@example.com"}}'
-
-# and watch
-penstock --server %s queue ls --watch
-`, url, name, url)
+	w.say("# put a job into it\n")
+	w.curl("%s/v1/queues/"+name+"/jobs", `{"payload":{"to":"a@example.com"}}`)
+	if pulls {
+		w.say("# ask for one, as a worker does\n")
+		w.curl("%s/v1/queues/"+name+"/leases", `{"wait":"10s"}`)
+	}
+	w.say("# and watch\npenstock --server %s queue ls --watch\n", url)
 	return nil
+}
+
+// sinkPort is where penstock sink listens unless it is told otherwise.
+const sinkPort = 9000
+
+// greeting is what up prints to be pasted.
+type greeting struct {
+	w   io.Writer
+	url string
+}
+
+func (g *greeting) say(format string, args ...any) { _, _ = fmt.Fprintf(g.w, format, args...) }
+
+// curl prints a request with a body; the %s of path is the server.
+func (g *greeting) curl(path, body string) {
+	g.say("curl -sS "+path+" -H 'Content-Type: application/json' -d '%s'\n\n", g.url, body)
 }

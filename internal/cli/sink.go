@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/sink"
+)
+
+type sinkCmd struct {
+	Listen     string        `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:9000" placeholder:"ADDR"`
+	Insecure   bool          `help:"Listen beyond loopback."`
+	Latency    time.Duration `help:"How long each answer takes." default:"0s"`
+	Fail       share         `help:"How many requests fail, such as 10%." default:"0%" placeholder:"SHARE"`
+	Status     int           `help:"What those are answered that fail; 429 asks to slow down." default:"503"`
+	RetryAfter time.Duration `help:"When they are told to come back, in whole seconds; 0s tells nothing." default:"0s"`
+	Drop       share         `help:"How many requests are taken and not answered: the connection ends." default:"0%" placeholder:"SHARE"`
+	Hang       share         `help:"How many requests are never answered." default:"0%" placeholder:"SHARE"`
+	Refuse     share         `help:"How many connections end before anything is read." default:"0%" placeholder:"SHARE"`
+	Quiet      bool          `help:"Show no requests, only what they were in the end." short:"q"`
+	output
+}
+
+// Help is shown below the flags.
+func (sinkCmd) Help() string {
+	return `Answers 200 to everything, and shows it, until Ctrl-C; then it tells how many came and how many
+at most in one second. It keeps nothing. A target on this machine is one that --egress-allow
+127.0.0.1 of up, ingress and drainer must allow.
+
+Examples:
+  penstock sink
+  penstock sink --latency 200ms --fail 10% --status 503 --retry-after 3s
+  penstock sink --hang 1% --drop 1% --refuse 5%
+  penstock sink --fail 100% --status 429 --retry-after 30s`
+}
+
+// share is a part of all, given as 10% or as 0.1.
+type share float64
+
+// UnmarshalText reads one.
+func (s *share) UnmarshalText(text []byte) error {
+	number, percent := strings.CutSuffix(string(text), "%")
+	f, err := strconv.ParseFloat(number, 64)
+	if percent {
+		f /= 100
+	}
+	if err != nil || !(f >= 0 && f <= 1) {
+		return fmt.Errorf("%q must be a share of all, such as 10%% or 0.1", text)
+	}
+	*s = share(f)
+	return nil
+}
+
+func (c *sinkCmd) Run(r *run) error {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return usage(fmt.Errorf("--listen %q: must be HOST:PORT, such as 127.0.0.1:9000", c.Listen))
+	}
+	if ip, err := netip.ParseAddr(host); !c.Insecure && host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return usage(fmt.Errorf("--listen %s: others could reach it, and what arrives is shown to whoever sees this terminal; give --insecure if that is meant", c.Listen))
+	}
+	if c.Latency < 0 || c.Latency > time.Hour || c.RetryAfter < 0 || c.RetryAfter > 24*time.Hour {
+		return usage(errors.New("--latency must be from 0s to 1h, --retry-after from 0s to 24h"))
+	}
+	s, err := sink.New(sink.Options{
+		Latency: c.Latency, Fail: float64(c.Fail), Status: c.Status, RetryAfter: c.RetryAfter,
+		Drop: float64(c.Drop), Hang: float64(c.Hang), Refuse: float64(c.Refuse), Shown: c.show(r),
+	})
+	if err != nil {
+		return usage(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(r.ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen %s: %w", c.Listen, err)
+	}
+	r.say(`showing what arrives at http://%s/`, listener.Addr())
+	if err := s.Serve(r.ctx, listener); err != nil {
+		return err
+	}
+	return c.end(r, s.Totals())
+}
+
+// show prints each request as it is answered.
+func (c *sinkCmd) show(r *run) func(sink.Request) {
+	if c.Quiet {
+		return nil
+	}
+	if c.json() {
+		return func(q sink.Request) { _ = printLine(r.Out, q) } // who does not read has no use for it
+	}
+	return func(q sink.Request) {
+		of := plain(q.Queue + " " + q.ID)
+		if q.Attempt != "" && q.Attempt != "1" {
+			of += ", attempt " + plain(q.Attempt)
+		}
+		body := plain(q.Body)
+		if int64(len(q.Body)) < q.Bytes {
+			body += fmt.Sprintf("... (%d bytes)", q.Bytes)
+		}
+		_, _ = fmt.Fprintf(r.Out, "%s  %s %s  %s  %s  %s\n", q.At.Format("15:04:05.000"), plain(q.Method), plain(q.Path), q.Answer, strings.TrimSpace(of), body)
+	}
+}
+
+// end tells what arrived in all.
+func (c *sinkCmd) end(r *run, t sink.Totals) error {
+	if c.json() {
+		if c.Quiet {
+			return printLine(r.Out, t)
+		}
+		return nil
+	}
+	answers := []string{}
+	for _, answer := range slices.Sorted(maps.Keys(t.Answers)) {
+		text := answer
+		if code, err := strconv.Atoi(answer); err == nil {
+			text += " " + http.StatusText(code)
+		}
+		answers = append(answers, fmt.Sprintf("%d %s", t.Answers[answer], text))
+	}
+	if t.Refused > 0 {
+		answers = append(answers, fmt.Sprintf("%d connections refused", t.Refused))
+	}
+	_, err := fmt.Fprintf(r.Out, "%d requests in %s: %s; %d in any second at most\n", t.Requests, short(t.For), strings.Join(answers, ", "), t.MostInASecond)
+	return err
+}

@@ -1,0 +1,28 @@
+package cli
+
+import "testing"
+
+func TestSinkFlags(t *testing.T) {
+	for text, want := range map[string]share{"10%": 0.1, "0.1": 0.1, "0": 0, "100%": 1, "1": 1, "0.5%": 0.005} {
+		var s share
+		if err := s.UnmarshalText([]byte(text)); err != nil || s != want {
+			t.Errorf("%s is read as %v, %v", text, s, err)
+		}
+	}
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"--fail", []string{"--fail", "110%"}},
+		{"--fail", []string{"--fail", "-1%"}},
+		{"--hang", []string{"--hang", "NaN"}},
+		{"at most 1", []string{"--fail", "60%", "--drop", "60%"}},
+		{"--insecure", []string{"--listen", "0.0.0.0:0"}},
+		{"--insecure", []string{"--listen", ":0"}},
+		{"HOST:PORT", []string{"--listen", "9000"}},
+		{"--latency", []string{"--latency", "-1s"}},
+		{"status 700", []string{"--status", "700"}},
+	} {
+		expect(t, ExitUsage, "", c.says, append([]string{"sink"}, c.args...)...)
+	}
+}

@@ -1,0 +1,168 @@
+// Package sink is a receiver to try things out with: it shows what arrives, and answers as it was told to.
+//
+// It promises bounded memory, whatever arrives and however long it is kept waiting. It refuses to keep anything but counts.
+package sink
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Options say how a Sink answers. Shares are from 0 to 1, and 1 together at most.
+type Options struct {
+	Latency    time.Duration // before each answer
+	Fail       float64       // of requests, answered Status
+	Status     int
+	RetryAfter time.Duration // told with it; 0 is not told
+	Drop       float64       // of requests, taken and not answered: the connection ends
+	Hang       float64       // of requests, never answered
+	Refuse     float64       // of connections, ended before anything is read
+	// Shown is told of each request when it has its answer, one at a time. Nil is nobody.
+	Shown func(Request)
+
+	random func() float64 // of tests
+}
+
+// Request is one that arrived.
+type Request struct {
+	At      time.Time `json:"at"`
+	Method  string    `json:"method"`
+	Path    string    `json:"path"`
+	ID      string    `json:"id,omitempty"`      // of the job
+	Queue   string    `json:"queue,omitempty"`   // of the job
+	Attempt string    `json:"attempt,omitempty"` // of the job
+	// Body is its beginning, and Bytes how long it was.
+	Body  string `json:"body"`
+	Bytes int64  `json:"bytes"`
+	// Answer is the status, or Dropped or Hung.
+	Answer string `json:"answer"`
+}
+
+// What stands as the Answer of a request that got none.
+const (
+	Dropped = "dropped"
+	Hung    = "hung"
+)
+
+// Bounds of what a Sink holds.
+const (
+	maxConnections = 512
+	maxBody        = 4 << 20
+	maxShownBody   = 512
+	maxHeader      = 16 << 10
+)
+
+// Sink is the receiver.
+type Sink struct {
+	o     Options
+	count *counts
+}
+
+// New returns a Sink.
+func New(o Options) (*Sink, error) {
+	sum := 0.0
+	for _, share := range []float64{o.Fail, o.Drop, o.Hang, o.Refuse} {
+		if !(share >= 0 && share <= 1) {
+			return nil, fmt.Errorf("a share of %g is not from 0 to 1", share)
+		}
+	}
+	if sum = o.Fail + o.Drop + o.Hang; sum > 1 {
+		return nil, fmt.Errorf("the shares that fail, are dropped and hang are %g together, at most 1 can be", sum)
+	}
+	if o.Status < 200 || o.Status > 599 {
+		return nil, fmt.Errorf("the status %d is not from 200 to 599", o.Status)
+	}
+	if o.random == nil {
+		o.random = rand.Float64
+	}
+	return &Sink{o: o, count: newCounts()}, nil
+}
+
+// Serve answers until ctx ends, and closes the listener.
+func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // so that what hangs ends with it
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	err := server.Serve(&door{Listener: listener, sink: s, places: make(chan struct{}, maxConnections)})
+	if errors.Is(err, http.ErrServerClosed) || ctx.Err() != nil {
+		return nil
+	}
+	return fmt.Errorf("serve: %w", err)
+}
+
+// Totals is what arrived so far.
+func (s *Sink) Totals() Totals { return s.count.totals() }
+
+// ServeHTTP takes one request.
+func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := Request{
+		At: time.Now(), Method: r.Method, Path: r.URL.RequestURI(),
+		ID: r.Header.Get("Penstock-Id"), Queue: r.Header.Get("Penstock-Queue"), Attempt: r.Header.Get("Penstock-Attempt"),
+	}
+	s.count.arrived(q.At)
+	head := make([]byte, maxShownBody)
+	n, _ := io.ReadFull(r.Body, head) // what there is of it is shown
+	rest, err := io.Copy(io.Discard, io.LimitReader(r.Body, maxBody-int64(n)))
+	q.Body, q.Bytes = string(head[:n]), int64(n)+rest
+	if err != nil { // it was broken off
+		q.Answer = Dropped
+		s.show(q)
+		return
+	}
+	fate, ctx := s.o.random(), r.Context()
+	if fate < s.o.Hang {
+		q.Answer = Hung
+		s.show(q)
+		<-ctx.Done()
+		panic(http.ErrAbortHandler)
+	}
+	if !wait(ctx, s.o.Latency) {
+		return
+	}
+	status := http.StatusOK
+	switch fate -= s.o.Hang; {
+	case fate < s.o.Drop:
+		q.Answer = Dropped
+		s.show(q)
+		panic(http.ErrAbortHandler)
+	case fate-s.o.Drop < s.o.Fail:
+		status = s.o.Status
+		if s.o.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.FormatInt(int64((s.o.RetryAfter+time.Second-1)/time.Second), 10))
+		}
+	}
+	q.Answer = strconv.Itoa(status)
+	s.show(q)
+	w.WriteHeader(status)
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (s *Sink) show(q Request) {
+	s.count.answered(q.Answer, func() {
+		if s.o.Shown != nil {
+			s.o.Shown(q)
+		}
+	})
+}
