@@ -33,7 +33,7 @@ const maxTargets = 10_000
 
 // Options of a Router. The zero Options are useful.
 type Options struct {
-	// Concurrency is that of the drainer: so many connections to one host are kept
+	// Concurrency is how many jobs are delivered at once, drain.MaxHandlers: so many connections to one host are kept
 	// at most. The default is drain.DefaultConcurrency.
 	Concurrency int
 	// Logger gets what an operator should know; the default discards.

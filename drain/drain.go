@@ -51,6 +51,7 @@ type drainer struct {
 	observer Observer
 	client   queue.Client
 	tokens   *tokens
+	pool     *pool
 	book     *book
 	clock    *clock
 	parts    []*partition
@@ -73,7 +74,8 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 		engine: engine, handler: h, options: o, log: o.Logger, observer: o.Observer,
 		// A fresh id each time: requests are numbered from 1, and numbers must grow.
 		client:     queue.Client{ID: queue.NewID(), Name: o.Name, Version: o.Version},
-		tokens:     newTokens(o.Concurrency, o.Observer.Free),
+		tokens:     newTokens(MaxHandlers(o.Concurrency), o.Observer.Free),
+		pool:       newPool(o.Concurrency),
 		book:       &book{get: engine.Get, pages: make(map[string]*page)},
 		workers:    newWorkers((*run).do),
 		complained: make(map[string]time.Time),
@@ -81,7 +83,9 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 	for i := range engine.Partitions() {
 		d.parts = append(d.parts, &partition{
 			d: d, index: i, bell: make(chan struct{}, 1), settler: newSettler(d), keeper: newKeeper(d),
+			uses: make(map[string]*use), short: make(map[string]struct{}),
 		})
+		d.parts[i].keeper.p = d.parts[i]
 	}
 	return d
 }
@@ -105,7 +109,9 @@ func (d *drainer) run(ctx context.Context) error {
 	}
 
 	d.log.Info("draining", "client", d.client.ID, "concurrency", d.options.Concurrency, "partitions", len(d.parts))
-	d.observer.Free(d.options.Concurrency)
+	d.observer.Free(MaxHandlers(d.options.Concurrency))
+	d.options.Usage.of(d)
+	defer d.options.Usage.of(nil)
 	keeping, endKeeping := context.WithCancel(lasting)
 	var keepers, settlers sync.WaitGroup
 	for _, p := range d.parts {

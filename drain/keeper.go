@@ -19,6 +19,7 @@ const (
 // keeper knows the running jobs of one partition and keeps their leases.
 type keeper struct {
 	d    *drainer
+	p    *partition
 	mu   sync.Mutex
 	runs map[*run]struct{}
 	bell chan struct{} // 1: there are runs again
@@ -69,6 +70,7 @@ func (k *keeper) run(ctx context.Context) {
 				runs := k.all()
 				idle = len(runs) == 0
 				k.keep(runs)
+				k.d.pool.judge(k.p, time.Now())
 			case <-ctx.Done():
 				return
 			}

@@ -68,7 +68,7 @@ func TestLeaseLost(t *testing.T) {
 			if len(f.settles) != 0 {
 				t.Errorf("settled %+v", f.settles)
 			}
-			if w.free != DefaultConcurrency {
+			if w.free != MaxHandlers(DefaultConcurrency) {
 				t.Errorf("%d handlers free", w.free)
 			}
 		})

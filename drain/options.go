@@ -16,9 +16,11 @@ const (
 
 // Options of Run. The zero Options are useful.
 type Options struct {
-	// Concurrency is how many handlers may be at work, or waiting in their gates, at
+	// Concurrency is how many handlers of one queue may be at work, or waiting in their gates, at
 	// once. Handlers wait up to queue.Horizon for their departures, so the fastest
-	// outflow is Concurrency / (Horizon + the time that the work takes).
+	// outflow of a queue is Concurrency / (Horizon + the time that the work takes).
+	// Of all queues together there are at most twice as many, see MaxHandlers: a queue may take
+	// another while it holds fewer than are free, so that one whose receiver hangs stops no other.
 	Concurrency int
 	// Grace is how long handlers that have started may go on once Run's context has
 	// ended, before theirs are cancelled.
@@ -31,6 +33,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Observer is told what happens; the default does nothing.
 	Observer Observer
+	// Usage, if it is given, tells who holds the handlers.
+	Usage *Usage
 	// PlainTimers leaves departures to the runtime's timers alone, which on Linux
 	// fire up to a millisecond late. testing/synctest needs it: a bubble's
 	// time stands still while a goroutine waits for the system's clock.

@@ -41,6 +41,10 @@ type partition struct {
 	ask      atomic.Bool   // ask now
 	back     atomic.Bool   // ask after the backup time, unless something is due sooner
 	sweeping atomic.Bool
+
+	// Of the pool, under its mu: what its queues hold, and which are short by the last answer.
+	uses  map[string]*use
+	short map[string]struct{}
 }
 
 // run asks until the drainer stops.
@@ -59,7 +63,12 @@ func (p *partition) loop() {
 		if n == 0 {
 			return
 		}
-		res, ok := p.reserve(n, n)
+		most, shares := p.d.pool.shares(p)
+		if n > most {
+			p.d.tokens.put(n - most)
+			n = most
+		}
+		res, ok := p.reserve(n, n, shares)
 		if !ok {
 			return
 		}
@@ -68,6 +77,9 @@ func (p *partition) loop() {
 			go p.sweep()
 		}
 		next := res.Next
+		if p.d.pool.note(p, res.Short) {
+			next = 0
+		}
 		if len(res.Jobs) == 0 {
 			next = max(next, leastPause)
 		}
@@ -86,7 +98,7 @@ func (p *partition) loop() {
 func (p *partition) handOver() {
 	begin := time.Now()
 	for begin.Sub(p.granted) < handOverAge {
-		res, _ := p.reserve(1, 0)
+		res, _ := p.reserve(1, 0, nil)
 		left := handOverTime - time.Since(begin)
 		if len(res.Jobs) > 0 || res.Next <= 0 || res.Next > left || p.d.work.Err() != nil {
 			return
@@ -95,12 +107,12 @@ func (p *partition) handOver() {
 	}
 }
 
-// reserve makes one request for at most limit jobs, as often as it takes, and starts what it
-// grants. It is given held tokens and leaves none behind. It reports false when the
+// reserve makes one request for at most limit jobs, of some queues for no more than their shares, as often as it
+// takes, and starts what it grants. It is given held tokens and leaves none behind. It reports false when the
 // drainer stops.
-func (p *partition) reserve(limit, held int) (queue.Reserved, bool) {
+func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reserved, bool) {
 	p.number++
-	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: limit}
+	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: limit, Shares: shares}
 	pause := minReservePause
 	for tries := 0; ; {
 		// What rang before the request is answered by it; what rings later is not.
@@ -152,6 +164,9 @@ func (p *partition) sharpened(req queue.ReserveRequest, res queue.Reserved, all 
 		if err != nil {
 			break
 		}
+		if len(res.Short) > 0 { // which a repeated answer does not tell
+			again.Short, again.Next = res.Short, max(0, res.Next-t)
+		}
 		res, all, trip = again, sharpen(all, same), t
 	}
 	return res, all
@@ -196,6 +211,7 @@ func (p *partition) begin(jobs []grant, n int) {
 			r.giveBack(NoHandler)
 		default:
 			used++
+			p.d.pool.begin(p, r.job.Queue)
 			r.page = p.d.book.open(r.job.Queue)
 			p.keeper.add(r)
 			p.d.jobs.Add(1)

@@ -21,7 +21,7 @@ func TestReserveRepeated(t *testing.T) {
 		f := newFake().queue("q", leaky.PerSecond(1000), nil).answers(
 			answer{err: queue.ErrOutcomeUnknown, trip: time.Second},
 			answer{err: queue.ErrUnavailable},
-			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 0), job("q", "c", ms), job("q", "late", -time.Second)}, more: queue.Reserved{Next: time.Second}},
+			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 0), job("q", "d", 0), job("q", "e", 0), job("q", "c", ms), job("q", "late", -time.Second)}, more: queue.Reserved{Next: time.Second}},
 			answer{},
 		)
 		w := newWatch()
@@ -179,10 +179,10 @@ func TestIdle(t *testing.T) {
 func TestAsksWhenFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake().queue("q", leaky.Unlimited, nil).answers(
-			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 0)}, more: queue.Reserved{Next: -1}},
+			answer{jobs: []queue.Reservation{job("q", "a", 0), job("q", "b", 0), job("q", "d", 0), job("q", "e", 0)}, more: queue.Reserved{Next: -1}},
 			answer{jobs: []queue.Reservation{job("q", "c", 0)}})
 		run := drainWith(t, f, HandlerFunc(func(_ context.Context, job *Job) error {
-			time.Sleep(map[string]time.Duration{"a": 700 * ms, "b": time.Second, "c": 0}[job.ID])
+			time.Sleep(map[string]time.Duration{"a": 700 * ms, "b": time.Second, "c": 0, "d": time.Second, "e": time.Second}[job.ID])
 			return nil
 		}), Options{Concurrency: 2})
 		time.Sleep(10 * time.Second)
@@ -324,7 +324,7 @@ func TestObserved(t *testing.T) {
 		run := drainWith(t, f, idle, Options{Observer: w, Concurrency: 5})
 		time.Sleep(ms)
 		run.finish()
-		if w.expired != 2 || w.slots["q"] != 3 || w.free != 5 {
+		if w.expired != 2 || w.slots["q"] != 3 || w.free != MaxHandlers(5) {
 			t.Errorf("%+v", w)
 		}
 	})

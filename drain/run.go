@@ -73,6 +73,7 @@ type run struct {
 func (r *run) do() {
 	d := r.part.d
 	defer d.jobs.Done()
+	defer func() { d.pool.end(r.part, r.job.Queue, !r.passed.IsZero()) }()
 	defer d.tokens.put(1)
 	defer r.part.settler.room()
 	defer d.book.close(r.page)

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
@@ -203,6 +204,31 @@ type ReserveRequest struct {
 	// queue, whatever Partition says. Who asks so is a client of its own for each queue, and no
 	// drainer. Errors also: ErrUnknownQueue, and a *FieldError if it is not a pull queue.
 	Queue string
+	// Shares bounds how many jobs of a queue are granted, for those that it names: 0 leaves the queue to other
+	// clients. At most MaxShares; names of no queue do nothing, nor does any when Queue is set.
+	Shares map[string]int
+}
+
+// MaxShares is how many queues Shares may name.
+const MaxShares = 1000
+
+// Check refuses a request that no engine answers, but for what it says of the store. Errors: a *FieldError.
+func (r *ReserveRequest) Check() error {
+	if r.Max < 1 || r.Max > MaxReserve {
+		return fieldErr("max", fmt.Sprint(r.Max), "must be from 1 to %d", MaxReserve)
+	}
+	if len(r.Client.ID) > 64 || ValidateID(r.Client.ID) != nil {
+		return fieldErr("client", Shorten(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")
+	}
+	if len(r.Shares) > MaxShares {
+		return fieldErr("shares", "", "names %d queues: may name %d", len(r.Shares), MaxShares)
+	}
+	for name, share := range r.Shares {
+		if share < 0 {
+			return fieldErr("shares", Shorten(name, 80), "has the share %d: must not be negative", share)
+		}
+	}
+	return nil
 }
 
 // MaxReserve is the most jobs granted in one Reserve.
@@ -220,6 +246,9 @@ type Reserved struct {
 	// Lost is how many departures a backlogged queue could have had since the
 	// last call and did not, by queue.
 	Lost map[string]int64
+	// Short are the queues, by name, of which more was due than Shares allowed. Next takes no account of them: who asked
+	// may ask again as soon as it has a handler for one.
+	Short []string
 	// Next is how long to wait before asking again, be it for a departure, a lease that runs out or
 	// a job that expires. Zero means that more is due than Max allowed.
 	Next time.Duration

@@ -22,7 +22,7 @@ import (
 type DrainerOptions struct {
 	// Handler gets the jobs. It must be given.
 	Handler drain.Handler
-	// Drain are the drainer's own settings; Observer is set here.
+	// Drain are the drainer's own settings; Observer is set here, and Usage if it is not given.
 	Drain drain.Options
 	// Overflow is where jobs come back from, which somebody else runs for as long as the
 	// Drainer. Nil: none do.
@@ -67,6 +67,12 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 	}
 	kept := newPace(time.Now)
 	o.Drain.Observer = drainPace{observer, kept}
+	if o.Drain.Usage == nil {
+		o.Drain.Usage = &drain.Usage{}
+	}
+	if err := metrics.NewHandlers(o.Registry, o.Drain.Usage, o.MaxQueueLabels); err != nil {
+		return nil, err
+	}
 	d := &Drainer{engine: engine, o: o, pace: kept}
 	if o.Listen.Addr != "" {
 		if d.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
@@ -106,7 +112,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 		if err := d.engine.Check(check); err != nil {
 			return nil, err
 		}
-		return d.lacks(), d.pace.held()
+		return errors.Join(d.lacks(), hanging(d.o.Drain.Usage.Queues())), d.pace.held()
 	}
 	return ops.RunOver(ctx, outflow, func(lasting context.Context) error {
 		return d.server.Run(lasting, ops.Health(ready, metricsPage(d.o.Registry)))
@@ -122,6 +128,29 @@ func (d *Drainer) lacks() error {
 		return fmt.Errorf("jobs are delivered, and nothing comes back from the overflow: %w", err)
 	}
 	return d.o.Overflow.Stuck()
+}
+
+// hanging names the queue whose receiver holds most handlers of those that answer nothing; nil if none does.
+func hanging(queues []drain.QueueUse) error {
+	var first *drain.QueueUse
+	more := -1
+	for i := range queues {
+		if q := &queues[i]; q.Hanging {
+			if first == nil {
+				first = q
+			}
+			more++
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	others := ""
+	if more > 0 {
+		others = fmt.Sprintf("; so do %d more queues", more)
+	}
+	return fmt.Errorf("queue %s hangs: its receiver answers nothing, and it has %d handlers, one for %v%s; the other queues go on; see its target, and lower its timeout",
+		first.Queue, first.Handlers, first.Longest.Round(time.Second), others)
 }
 
 // Close frees the listener of a drainer that is not run.

@@ -23,7 +23,7 @@ type drainerFlags struct {
 	natsFlags
 	SecretsFlags
 	PublishFlags
-	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs may be under way, or waiting for their departure, at once (default ${default})."`
+	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs of one queue may be under way, or waiting for their departure, at once (default ${default}); of all together twice as many, so that no queue stops another."`
 	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at once. Those that have not are given back at once."`
 	Name        string        `placeholder:"NAME" help:"What this drainer is called in lists of drainers (default HOST:PID)."`
 }
@@ -64,7 +64,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	defer overflow.close()
 	grace := graceOption(f.Grace)
-	targets := deliver.Options{Concurrency: f.Concurrency, Secrets: f.Source(), Egress: guard, Logger: log}
+	targets := deliver.Options{Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: f.Source(), Egress: guard, Logger: log}
 	disconnect, err := f.Connect(&targets, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -41,6 +43,8 @@ var figures = []Figure{
 	pacing(14),
 	pacing(100),
 	pacing(1000),
+	hanging("hanging-receiver", 10*time.Second),
+	hanging("hanging-receiver-1h", time.Hour),
 	closedLoop,
 	replayMeter,
 	ruleTake(1, 10_000),

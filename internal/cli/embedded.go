@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if _, err = config.Apply(ctx, e.engine, file, o.log); err != nil {
 		return nil, err
 	}
-	targets := deliver.Options{Concurrency: o.concurrency, Secrets: o.secrets, Egress: o.egress, Logger: o.log}
+	targets := deliver.Options{Concurrency: drain.MaxHandlers(cmp.Or(o.concurrency, drain.DefaultConcurrency)), Secrets: o.secrets, Egress: o.egress, Logger: o.log}
 	disconnect, err := o.publish.Connect(&targets, o.log)
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ type infoCmd struct {
 type queueReport struct {
 	wire.Queue
 	Drainers []wire.Drainer `json:"drainers"`
+	InFlight *inFlight      `json:"in_flight,omitempty"`
 }
 
 func (c *infoCmd) Run(r *run) error {
@@ -33,16 +34,20 @@ func (c *infoCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
+	flying, err := inFlightOf(r, api, &q)
+	if err != nil {
+		return err
+	}
 	if c.json() {
 		if drainers == nil {
 			drainers = []wire.Drainer{}
 		}
-		return printJSON(r.Out, queueReport{q, drainers})
+		return printJSON(r.Out, queueReport{q, drainers, flying})
 	}
-	return printQueue(r, &q, drainers)
+	return printQueue(r, &q, drainers, flying)
 }
 
-func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
+func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer, flying *inFlight) error {
 	now := time.Now()
 	s := &q.Stats
 	err := facts(r.Out,
@@ -52,6 +57,7 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer) error {
 		"adapt", adaptedOf(q),
 		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
 		"size", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased, %d held for a person", s.Size(), q.Capacity, s.Waiting, s.Scheduled, s.Leased, s.HeldJobs),
+		"in flight", flying.text(now),
 		"limits", limitsOf(q),
 		"quota", quotasOf(s.Quotas),
 		"rules", strings.Join(q.Rules, " "),

@@ -14,7 +14,7 @@ type upCmd struct {
 	Data        string `help:"Directory of the store; made if it is not there." default:"./penstock-data" placeholder:"DIR"`
 	Listen      string `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
 	Config      string `help:"File of rules and queues to make if they are missing." placeholder:"FILE"`
-	Concurrency int    `help:"Jobs under way at once; 0 is 128." default:"0" placeholder:"N"`
+	Concurrency int    `help:"Jobs of one queue under way at once, and twice as many of all; 0 is 128." default:"0" placeholder:"N"`
 	TLSCert     string `help:"Certificate, PEM." placeholder:"FILE"`
 	TLSKey      string `help:"Its key, PEM." placeholder:"FILE"`
 	Insecure    bool   `help:"Listen beyond loopback without TLS."`

@@ -41,6 +41,7 @@ type seat struct {
 	called  bool
 	visit   visit
 	granted int
+	aside   bool // it was passed over, for its share was used up
 }
 
 // leave takes a queue out of the heap that it is in.

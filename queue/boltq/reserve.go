@@ -30,6 +30,7 @@ type grant struct {
 	expiring *call
 	// lending puts leases on file; nil if none needs that.
 	lending *call
+	shares
 }
 
 type granted struct {
@@ -53,7 +54,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	if err := ctx.Err(); err != nil {
 		return queue.Reserved{}, err
 	}
-	if err := checkRequest(r); err != nil {
+	if err := checkRequest(&r); err != nil {
 		return queue.Reserved{}, err
 	}
 	var out queue.Reserved
@@ -71,7 +72,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		e.mu.Unlock()
 		return queue.Reserved{}, err
 	}
-	g := &grant{drainer: r.Client.Shown(), most: r.Max, noRoom: e.full()}
+	g := &grant{drainer: r.Client.Shown(), most: r.Max, noRoom: e.full(), shares: newShares(r)}
 	for _, step := range []func() *call{
 		func() *call { return e.takeBack(now, pulled, &out.Expired) },
 		func() *call { // what expires before a pause ends does not change since when others could have left
@@ -111,7 +112,8 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 			e.grant(g, now)
 		}
 		cl.last, cl.grant = r.Number, g
-		out.Lost = g.lost
+		out.Lost, out.Short = g.lost, g.short
+		cl.short, g.news = g.short, g.differs(cl.short)
 		e.goRounds(now)
 	case r.Number == cl.last:
 		g = cl.grant
@@ -121,7 +123,8 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	if pulled != nil {
 		out.Next = e.untilPulled(pulled, g.full, now)
 	} else {
-		out.Next, out.Backup = e.sleep(r.Client.ID, g.full, now)
+		out.Next, out.Backup = e.sleep(r.Client.ID, g, now)
+		e.putBack(g)
 	}
 	out.Garbage = e.untidy(now)
 	e.mu.Unlock()
@@ -135,17 +138,11 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	return out, nil
 }
 
-func checkRequest(r queue.ReserveRequest) error {
+func checkRequest(r *queue.ReserveRequest) error {
 	if r.Partition != 0 && r.Queue == "" {
 		return &queue.FieldError{Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0"}
 	}
-	if r.Max < 1 || r.Max > queue.MaxReserve {
-		return &queue.FieldError{Field: "max", Value: fmt.Sprint(r.Max), Reason: fmt.Sprintf("must be from 1 to %d", queue.MaxReserve)}
-	}
-	if len(r.Client.ID) > 64 || queue.ValidateID(r.Client.ID) != nil {
-		return &queue.FieldError{Field: "client", Value: queue.Shorten(r.Client.ID, 80), Reason: "must be 1 to 64 visible ASCII characters"}
-	}
-	return nil
+	return r.Check()
 }
 
 // takeBack takes back leases that ran out, before drainers' queues are visited, or the one that is

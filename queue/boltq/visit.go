@@ -13,6 +13,10 @@ func (e *Engine) grant(g *grant, now leaky.Instant) {
 	var visited []*outlet
 	for !g.full && e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
 		o := e.agenda.pop()
+		if o.whole == nil && g.spent(o.of) {
+			e.passOver(g, o)
+			continue
+		}
 		visited = append(visited, o)
 		switch {
 		case o.of.busy != nil:
@@ -28,8 +32,10 @@ func (e *Engine) grant(g *grant, now leaky.Instant) {
 			e.agenda.push(o)
 		case o.whole != nil:
 			e.rearmGroup(o.whole, now)
+			e.passOverGroup(g, o.whole, now)
 		default:
 			e.rearm(o.of, now)
+			e.passOverSpent(g, o.of, now)
 		}
 	}
 }
@@ -39,7 +45,7 @@ func (e *Engine) visit(l *line, g *grant, now leaky.Instant) {
 	g.miss(l, l.departs, now)
 	l.mend(now)
 	before, v := len(g.jobs), l.begin(&moved{})
-	for !g.full {
+	for !g.full && !g.spent(l) {
 		d := l.opens(now)
 		if d > now.Add(queue.Horizon) {
 			l.mendBuckets(now)
@@ -74,7 +80,7 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		g.miss(k.resting.top(), k.departs, now)
 	}
 	p.mend(now)
-	before, t := len(g.jobs), &tour{group: k}
+	before, t := len(g.jobs), &tour{group: k, shares: &g.shares}
 	for !g.full {
 		d := p.opens(now)
 		if d > now.Add(queue.Horizon) {
@@ -116,8 +122,10 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 // tour is what is kept of a visit to a group while it lasts.
 type tour struct {
 	group          *group
+	shares         *shares
 	called         []*line // the members that were chosen
 	away           []*line // those that somebody is changing, out of their place
+	aside          []*line // those whose shares are used up, out of their place
 	roused, chosen int
 	lanes          moved
 }
@@ -159,6 +167,11 @@ func (t *tour) call(l *line, d, now leaky.Instant) *lane {
 		t.away = append(t.away, l)
 		return nil
 	}
+	if t.shares.spent(l) {
+		l.seat.leave()
+		t.aside = append(t.aside, l)
+		return nil
+	}
 	if !l.seat.called {
 		l.mend(now)
 		l.seat.called, l.seat.visit = true, l.begin(&t.lanes)
@@ -179,6 +192,10 @@ func (t *tour) call(l *line, d, now leaky.Instant) *lane {
 
 // endTour finds anew the members that were chosen and are in no place.
 func (e *Engine) endTour(t *tour, g *grant, now leaky.Instant) {
+	for _, l := range t.aside { // with the turn that it had
+		l.seat.in, l.seat.aside = &t.group.ready, true
+		t.group.ready.push(l)
+	}
 	for _, l := range t.called {
 		g.close(l, l.seat.granted, now)
 		l.seat.called, l.seat.granted = false, 0
@@ -232,6 +249,7 @@ func (e *Engine) let(g *grant, v *visit, j *job, departs, now leaky.Instant) {
 	l := j.lane.line
 	l.desert(j)
 	g.bytes += int(j.size)
+	g.use(l)
 	g.jobs = append(g.jobs, e.lease(j, g.drainer, departs))
 	if l.spec.Lends() {
 		e.lend(g, j)

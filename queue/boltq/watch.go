@@ -27,9 +27,10 @@ const (
 type client struct {
 	queue.Client
 	seen  leaky.Instant
-	last  uint64 // the number of its last request that was decided
-	grant *grant // what it was answered
-	pulls bool   // from one queue, and is no drainer
+	last  uint64   // the number of its last request that was decided
+	grant *grant   // what it was answered
+	pulls bool     // from one queue, and is no drainer
+	short []string // queues of which more was due than it could have, by that request
 }
 
 // fresh reports whether the client's request of that number was not decided yet,
@@ -44,6 +45,8 @@ type watch struct {
 	// told is when it will ask; when nobody watches, until when everybody is
 	// taken to be awake already.
 	told leaky.Instant
+	// offered: its last one left a queue to others. Until it is overdue only who is not short takes it.
+	offered bool
 }
 
 // meet notes that a client asks, and forgets those long silent.
@@ -73,31 +76,39 @@ func (e *Engine) alive(now leaky.Instant) int {
 	return n
 }
 
-// sleep decides how long a client sleeps, and who watches. busy says that it was
-// granted all that it has handlers for: somebody else must watch then.
-func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup time.Duration) {
-	n := e.alive(now)
+// sleep decides how long a client sleeps, and who watches: somebody else, when it was granted all that it has
+// handlers for, or begins to leave a queue to others.
+func (e *Engine) sleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
+	n, busy := e.alive(now), g.full
 	// The others check about four times a second together.
 	backup = min(longestSleep, time.Duration(n)*backupEach)
-	watches := e.watch.client == id || e.watch.client == "" || now >= e.watch.told.Add(overdue)
+	offered := e.watch.offered && len(g.short) > 0
+	watches := e.watch.client == id || e.watch.client == "" && !offered || now >= e.watch.told.Add(overdue)
+	if !watches && !busy && offered {
+		return min(e.untilNext(g, now), e.watch.told.Add(overdue).Sub(now)), backup
+	}
 	if !watches && !busy {
 		if late := now.Sub(e.watch.told); late > 0 {
 			return overdue - late, backup
 		}
 		return min(longestSleep, e.watch.told.Sub(now)+backup), backup
 	}
-	next = e.untilNext(now)
+	next = e.untilNext(g, now)
 	if watches {
 		e.watch = watch{client: id, told: now.Add(next)}
+	}
+	if watches && !busy && g.news && n > 1 {
+		e.watch = watch{told: now, offered: true}
+		e.publish("")
 	}
 	if busy {
 		if watches {
 			e.watch = watch{told: now}
-			if n > 1 && e.agenda.len()+e.ripening.len()+e.expiring.len() > 0 {
+			if n > 1 && e.agenda.len()+len(g.passed)+e.ripening.len()+e.expiring.len() > 0 {
 				e.publish("")
 			}
 		}
-		if e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
+		if e.first(g) <= now.Add(queue.Horizon) {
 			next = 0
 		}
 	}
@@ -106,10 +117,10 @@ func (e *Engine) sleep(id string, busy bool, now leaky.Instant) (next, backup ti
 
 // untilNext is how long until somebody should ask: half a horizon before the
 // next departure, or when a scheduled job is due, a lease runs out or jobs expire.
-func (e *Engine) untilNext(now leaky.Instant) time.Duration {
+func (e *Engine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	next := longestSleep
-	if e.agenda.len() > 0 {
-		next = min(next, e.agenda.top().departs.Add(-queue.Horizon/2).Sub(now))
+	if first := e.first(g); first != never {
+		next = min(next, first.Add(-queue.Horizon/2).Sub(now))
 	}
 	if e.ripening.len() > 0 {
 		next = min(next, e.ripening.top().ripens.Sub(now))
@@ -129,10 +140,15 @@ func (e *Engine) untilOver(now leaky.Instant) time.Duration {
 // at once, so that one wake-up is enough. One that is overdue is taken to be
 // dead. While nobody watches everybody is woken, four times a second at most.
 func (e *Engine) wakeFor(at, now leaky.Instant) {
-	if e.watch.client != "" && now >= e.watch.told.Add(overdue) {
+	patience := overdue
+	if e.watch.offered {
+		patience = queue.Horizon / 2
+	}
+	if (e.watch.client != "" || e.watch.offered) && now >= e.watch.told.Add(patience) {
 		e.watch = watch{told: now}
 	}
 	switch {
+	case e.watch.offered: // everybody was woken just now
 	case e.watch.client == "" && now >= e.watch.told:
 		e.watch.told = now.Add(overdue)
 		e.publish("")

@@ -126,6 +126,9 @@ func (p *pair) reserve() {
 func (p *pair) reserveAs(client string, most int) int {
 	p.numbers[client]++
 	req := queue.ReserveRequest{Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most}
+	if rapid.IntRange(0, 2).Draw(p.T, "shared") == 0 {
+		req.Shares = rapid.MapOfN(rapid.SampledFrom(pairQueues), rapid.IntRange(0, 2), 0, 3).Draw(p.T, "shares")
+	}
 	twins := p.request("reserve", req, true)
 	p.grants[client] = &request{req, twins}
 	p.twins = append(p.twins, twins...)
@@ -135,7 +138,7 @@ func (p *pair) reserveAs(client string, most int) int {
 // request sends one to both. sleep says whether the advice is compared too.
 func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin {
 	var got [2]queue.Reserved
-	p.both(fmt.Sprintf("%s %s #%d up to %d", what, req.Client.ID, req.Number, req.Max), func(side int, e queue.Engine) string {
+	p.both(fmt.Sprintf("%s %s #%d up to %d, shares %v", what, req.Client.ID, req.Number, req.Max, req.Shares), func(side int, e queue.Engine) string {
 		q := req
 		q.Partition = partition(nil, e, "g")
 		res, err := e.Reserve(p.ctx, q)
@@ -149,6 +152,9 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 		}
 		slices.Sort(res.Expired) // those of one instant have no order
 		fmt.Fprintf(&b, "\n  expired %v lost %v", res.Expired, res.Lost)
+		if what == "reserve" {
+			fmt.Fprintf(&b, " short %v", res.Short)
+		}
 		if sleep {
 			fmt.Fprintf(&b, " backup %v more %v", res.Backup, res.Next == 0)
 		}

@@ -33,6 +33,7 @@ func Run(t *testing.T, open Open) {
 		{"Reserve", reserveRules},
 		{"Lost", lostRules},
 		{"Watch", watchRules},
+		{"Shares", shareRules},
 		{"Lease", leaseRules},
 		{"Settle", settleRules},
 		{"Release", releaseRules},

@@ -15,6 +15,7 @@ if ARGV[9] ~= '' then
 end
 local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
 local left = tonumber(ARGV[6]) -- handlers
+local shares = {} -- see shares.lua
 local MOST_LATE = 100 -- so many jobs that expired end in one call, however many there are
 
 -- numbered gives the client a number, by which flights know it.

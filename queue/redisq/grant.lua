@@ -45,6 +45,7 @@ local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, l
     table.insert(q.spared, id)
   end
   left, bytes = left - 1, bytes + #job
+  shares.use(q.nr)
 end
 
 -- departed writes down what left a queue in a visit.

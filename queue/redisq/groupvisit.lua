@@ -84,12 +84,16 @@ local function choose(v, d)
     local m = laned.pick(v)
     if not m then return nil end
     local tag = m.at
+    local aside = shares.spent(m.tie)
     m.place = nil
-    if not m.q and not m.opened then
+    if aside then
+      m.place = 'Y' -- with the turn that it had
+      v.aside[#v.aside + 1] = m
+    elseif not m.q and not m.opened then
       m.opened = true
       if not apart(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
     end
-    if m.q then
+    if m.q and not aside then
       local at = own_next(v, m.q, d)
       if at > d then
         let_rest(v, m, at)
@@ -227,8 +231,18 @@ local function write_places(v)
   if rest[1] then call('ZADD', v.rests, unpack(rest)) end
 end
 
+-- pass_over leaves a group to other clients in which only members could depart whose shares are used up.
+local function pass_over(v)
+  local g = v.g
+  for _, m in ipairs(v.aside) do shares.fall_short(m.tie) end
+  if not v.aside[1] or call('ZCARD', v.key) > #v.aside or not call('ZSCORE', B .. 'a', g.nr) then return end
+  local first = tonumber(call('ZRANGE', v.rests, 0, 0, 'WITHSCORES')[2])
+  if first then shares.first = min(shares.first or math.huge, max(conforming(g), g.gsince, first)) end
+  shares.pass(g.nr)
+end
+
 local function visit_group(g, e)
-  local v = { g = g, all = {}, ready = {}, resting = {}, count = 0, put_off = 0, lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
+  local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, put_off = 0, lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return member_in(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
@@ -259,6 +273,7 @@ local function visit_group(g, e)
   set(g, 'gsince', now)
   save_bucket(g)
   place_group(g)
+  pass_over(v)
   save(g)
   beside.visited = nil
 end

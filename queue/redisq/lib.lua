@@ -5,7 +5,7 @@
 -- ARGV[1]  the instant to use instead of TIME, or '' (simulation only)
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
---                    qseq, fseq, cseq, rev, rseq; watch: wid, wat; totals: queues, tw, ts, tl, th, td, to;
+--                    qseq, fseq, cseq, rev, rseq; watch: wid (see OFFERED), wat; totals: queues, tw, ts, tl, th, td, to;
 --                    te, when the first of all jobs expires that wait or are scheduled, or 0; u:<name>, of a rule: the number
 --                    of what is taken from it, its revision and an instant, by which whoever asks it knows it; wide (see init.lua)
 --   <B>n       hash  queue name -> queue number
@@ -134,13 +134,13 @@ local function due(e, q)
     end
     return
   end
-  if M.wid ~= '' and now >= M.wat + OVERDUE then M.wid = '' end
+  if M.wid ~= '' and now >= M.wat + (M.wid == OFFERED and HORIZON / 2 or OVERDUE) then M.wid = '' end
   if M.wid == '' then
     if now >= M.wat then
       wake('')
       M.wat = now + OVERDUE
     end
-  elseif e < M.wat then
+  elseif M.wid ~= OFFERED and e < M.wat then
     wake(M.wid)
     M.wat = now
   end

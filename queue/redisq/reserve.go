@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -23,14 +24,17 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	} else if r.Partition < 0 || r.Partition >= len(e.keys) {
 		return out, fmt.Errorf("partition %d: must be from 0 to %d", r.Partition, len(e.keys)-1)
 	}
-	if r.Max < 1 || r.Max > queue.MaxReserve {
-		return out, fmt.Errorf("max %d: must be from 1 to %d", r.Max, queue.MaxReserve)
+	if err := r.Check(); err != nil {
+		return out, err
 	}
-	if len(r.Client.ID) > 64 || queue.ValidateID(r.Client.ID) != nil {
-		return out, fmt.Errorf("client id %s: must be 1 to 64 visible ASCII characters", queue.Shorten(r.Client.ID, 80))
+	args := []any{e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
+		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue}
+	if r.Queue == "" {
+		for name, share := range r.Shares {
+			args = append(args, name, share)
+		}
 	}
-	v, err := e.once(ctx, reserveScript, partition, e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
-		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue)
+	v, err := e.once(ctx, reserveScript, partition, args...)
 	if err != nil {
 		return out, err
 	}
@@ -77,6 +81,10 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key", e.keys[partition]+"q"+number, "error", text)
 	}
 	now := micros(l.int())
+	for s := l.list(); s.more(); {
+		out.Short = append(out.Short, s.text())
+	}
+	slices.Sort(out.Short)
 	for i := range out.Jobs {
 		out.Jobs[i].Age = now.Sub(out.Jobs[i].AppendedAt)
 	}

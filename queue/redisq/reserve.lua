@@ -3,10 +3,11 @@
 --
 -- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
 --              name of the pull queue that is asked for or ''
--- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us, garbage, expired, lost, answers, errors, now}:
+-- ARGV[10..]  in pairs: name of a queue, how many jobs of it at most
+-- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us, garbage, expired, lost, answers, errors, now, short}:
 --          expired {queue name...}, one a lease; lost {queue name, slots...}; errors {queue number, text...};
 --          answers {queue name, revision, lease in us, rows} with rows six entries a job:
---          id, epoch, fence, attempt, departs in us from now, job
+--          id, epoch, fence, attempt, departs in us from now, job; short {queue name...}
 
 local client, number = ARGV[2], tonumber(ARGV[5])
 
@@ -38,18 +39,20 @@ local function replay()
       end
     end
   end
-  for i = 4, #last, 3 do apart(last[i], answer, last[i], last[i + 1], last[i + 2]) end
+  for i = 5, #last, 3 do apart(last[i], answer, last[i], last[i + 1], last[i + 2]) end
   return true
 end
 
 -- visit_due visits the queues of a zset whose time has come. A visit that fails has answered nothing: what
 -- it granted is not written.
 local function visit_due(key, horizon, ripens)
-  local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, 100)
+  local most = 100 + (#ARGV - 9) / 2 -- those that are passed over do not count
+  local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
     if left <= 0 then return end
     local answered, leased, free, size, late = #answers, #granted, left, bytes, lates
-    if not apart(found[i], make_visits, found[i], tonumber(found[i + 1]), ripens) then
+    local passed = not ripens and shares.pass_over(found[i])
+    if not passed and not apart(found[i], make_visits, found[i], tonumber(found[i + 1]), ripens) then
       for k = #answers, answered + 1, -1 do answers[k] = nil end
       for k = #granted, leased + 1, -1 do granted[k] = nil end
       answering, left, bytes, lates = nil, free, size, late
@@ -77,7 +80,7 @@ if not replay() then
     visit_due(B .. 's', 0, true)
     visit_due(B .. 'a', HORIZON, false)
   end
-  call('SET', grant_key, cmsgpack.pack({ number, M.run, me, unpack(granted) }), 'PX', 60000)
+  call('SET', grant_key, cmsgpack.pack({ number, M.run, me, shares.short, unpack(granted) }), 'PX', 60000)
 end
 
 -- When to ask again, and who watches.
@@ -85,7 +88,7 @@ local head, ripens
 if pulled then
   head, ripens = tonumber(call('ZSCORE', B .. 'pa', pulled)), tonumber(call('ZSCORE', B .. 'ps', pulled))
 else
-  head, ripens = tonumber(call('ZRANGE', B .. 'a', 0, 0, 'WITHSCORES')[2]), tonumber(call('ZRANGE', B .. 's', 0, 0, 'WITHSCORES')[2])
+  head, ripens = shares.head(), tonumber(call('ZRANGE', B .. 's', 0, 0, 'WITHSCORES')[2])
 end
 local deadline = tonumber(call('ZRANGE', B .. 'l', 0, 0, 'WITHSCORES')[2])
 local ask = now + 2 * SECOND
@@ -95,7 +98,8 @@ if deadline then ask = min(ask, deadline) end
 -- Those that expire soon after one another end together.
 if M.te > 0 then ask = min(ask, M.te <= now and now or max(M.te, now + HORIZON / 2)) end
 ask = max(ask, now + 1000)
-local watches = M.wid == client or M.wid == '' or now >= M.wat + OVERDUE
+local offered = M.wid == OFFERED and #shares.short > 0
+local watches = M.wid == client or M.wid == '' or M.wid == OFFERED and not offered or now >= M.wat + OVERDUE
 local next_in
 if pulled then
   next_in = left <= 0 and head and head <= now + HORIZON and 0 or ask - now
@@ -106,11 +110,18 @@ elseif left <= 0 then
   if head and head <= now + HORIZON then next_in = 0 end
   if watches then
     M.wid, M.wat = '', now
-    if call('ZCARD', B .. 'c') > 1 and (head or ripens or M.te > 0) then wake('') end
+    if call('ZCARD', B .. 'c') > 1 and (head or shares.count > 0 or ripens or M.te > 0) then wake('') end
   end
 elseif watches then
   M.wid, M.wat = client, ask
   next_in = ask - now
+  if shares.count > 0 and shares.news() and call('ZCOUNT', B .. 'c', now - 4 * SECOND, '+inf') > 1 then
+    -- Somebody else may have a handler for what begins to be left behind here.
+    M.wid, M.wat = OFFERED, now
+    wake('')
+  end
+elseif offered then
+  next_in = min(ask, M.wat + OVERDUE) - now
 elseif now > M.wat then
   next_in = M.wat + OVERDUE - now
 else
@@ -118,4 +129,4 @@ else
 end
 finish()
 local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)
-return { next_in, backup, garbage, expired, lost, answers, errors, now }
+return { next_in, backup, garbage, expired, lost, answers, errors, now, shares.short }

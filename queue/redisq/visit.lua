@@ -47,7 +47,8 @@ end
 -- queue, or the reply, can take no more.
 local function grant_some(q, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
-  local want = min(left, 32)
+  local want = min(left, 32, shares.left[q.nr] or left)
+  if want < 1 then return false end
   if q.n > 0 then -- do not read what the horizon will not let out
     want = min(want, floor((now + HORIZON - next_departure(q)) * q.n / q.d) + 1)
     if want < 1 then return false end
@@ -116,7 +117,7 @@ end
 -- grant_turns grants the first jobs of lanes, one after the other.
 local function grant_turns(q, v, leases, flights)
   local rows, late, gone = rows_of(q), {}, {}
-  while left > 0 do
+  while left > 0 and not shares.spent(q.nr) do
     local d = next_departure(q)
     if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
     local l = laned.next_turn(v, d)
@@ -194,6 +195,7 @@ local function visit(nr, e)
   save_bucket(q)
   save(q)
   agenda(q)
+  if not q.pull then shares.pass_over_spent(nr) end
 end
 
 -- visit_one is what is made: a visit to a queue, or its scheduled jobs, if ripens is true.

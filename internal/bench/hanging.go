@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	hangingOthers = 99
+	hangingRate   = 10 // a second, of each
+	hangingSpan   = 10 * time.Second
+	hangingSlack  = 100 * time.Millisecond // it is handlers that are measured, and not timers
+	hangs         = "hangs"
+)
+
+// hanging drains 100 queues of which the receiver of one answers after 10 s, or never, and tells how much of its pace
+// the worst of the others had.
+func hanging(name string, after time.Duration) Figure {
+	return Figure{
+		Name: name, Unit: "% of their pace, the worst of 99 queues at 10/s, 10 s", Rounds: 1, Floor: "no receiver hangs",
+		Goal: "99",
+		Met:  func(ours, _, _ float64) bool { return ours >= 99 },
+		Setup: func(ctx context.Context) (Measurements, error) {
+			s, err := onRedis(ctx)
+			if err != nil {
+				return Measurements{}, err
+			}
+			var held int
+			m := Measurements{Close: s.Close}
+			m.Ours = func(ctx context.Context) (share float64, err error) {
+				share, held, err = worstShare(ctx, s, after)
+				return share, err
+			}
+			m.Floor = func(ctx context.Context) (float64, error) {
+				share, _, err := worstShare(ctx, s, 0)
+				return share, err
+			}
+			m.Notes = func() string {
+				return fmt.Sprintf("the queue that hangs held %d of %d handlers", held, drain.MaxHandlers(drain.DefaultConcurrency))
+			}
+			return m, nil
+		},
+	}
+}
+
+// worstShare lets the one queue have all that it may have first.
+func worstShare(ctx context.Context, s store, after time.Duration) (share float64, held int, err error) {
+	e, err := s.anew(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := filled(ctx, e, hangs, leaky.PerSecond(1000), 2000); err != nil {
+		return 0, 0, err
+	}
+	var mu sync.Mutex
+	came := map[string]int{}
+	var usage drain.Usage
+	running, stop := context.WithCancel(ctx)
+	end := make(chan error, 1)
+	go func() {
+		end <- drain.Run(running, e, drain.HandlerFunc(func(ctx context.Context, job *drain.Job) error {
+			mu.Lock()
+			came[job.Queue]++
+			mu.Unlock()
+			if job.Queue != hangs || after == 0 {
+				return nil
+			}
+			select {
+			case <-time.After(after):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}), drain.Options{Usage: &usage, Grace: time.Millisecond})
+	}()
+	count := func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		now := make(map[string]int, len(came))
+		for name, n := range came {
+			now[name] = n
+		}
+		return now
+	}
+	pause := func(d time.Duration) {
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+		}
+	}
+	pause(time.Second)
+	for i := range hangingOthers {
+		if err = filled(ctx, e, fmt.Sprint("other", i), leaky.PerSecond(hangingRate), 4*hangingRate*int(hangingSpan/time.Second)); err != nil {
+			break
+		}
+	}
+	pause(2 * time.Second)
+	before, begin := count(), time.Now()
+	pause(hangingSpan)
+	counts, took := count(), time.Since(begin)
+	for _, q := range usage.Queues() {
+		if q.Queue == hangs {
+			held = q.Handlers
+		}
+	}
+	stop()
+	if err := errors.Join(err, <-end, ctx.Err()); err != nil {
+		return 0, 0, err
+	}
+	share = 100
+	for i := range hangingOthers {
+		name := fmt.Sprint("other", i)
+		// The last departure of the span may be just behind it.
+		share = min(share, 100*float64(counts[name]-before[name]+1)/(hangingRate*took.Seconds()))
+	}
+	return share, held, nil
+}
+
+// filled makes a queue with so many jobs.
+func filled(ctx context.Context, e queue.Engine, name string, rate leaky.Rate, count int) error {
+	if _, err := e.Put(ctx, queue.Spec{Name: name, Rate: rate, Lease: queue.Duration(2 * time.Hour), Slack: queue.Duration(hangingSlack)}, queue.AnyRevision); err != nil {
+		return err
+	}
+	for from := 0; from < count; from += 500 {
+		var jobs []queue.Job
+		for i := from; i < min(from+500, count); i++ {
+			jobs = append(jobs, queue.Job{Queue: name, ID: fmt.Sprintf("%06d", i), Payload: []byte("{}")})
+		}
+		answers, err := e.Append(ctx, jobs)
+		if err != nil {
+			return err
+		}
+		for _, a := range answers {
+			if a.Outcome != queue.Accepted {
+				return fmt.Errorf("%s/%s: %v %w", name, a.ID, a.Outcome, a.Err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/drain"
+)
+
+// handlers shows who holds a drainer's handlers, as of when it is asked: the queues that hold most each, all others
+// summed up.
+type handlers struct {
+	usage   *drain.Usage
+	most    int
+	inUse   *prometheus.Desc
+	longest *prometheus.Desc
+	hanging *prometheus.Desc
+}
+
+// NewHandlers registers the metrics of a drainer's usage; maxQueues is how many queues get series of their own, 0 for
+// the default.
+func NewHandlers(reg prometheus.Registerer, usage *drain.Usage, maxQueues int) error {
+	if maxQueues <= 0 {
+		maxQueues = DefaultMaxQueues
+	}
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return register(reg, &handlers{
+		usage: usage, most: maxQueues,
+		inUse:   desc("penstock_handlers_in_use", "Handlers of this drainer that a queue holds.", "queue"),
+		longest: desc("penstock_handler_longest_seconds", "For how long the handler has been at work that began first, of all queues."),
+		hanging: desc("penstock_hanging_queues", "Queues that have all the handlers of this drainer that they may have, want more, and had no answer for 10 s."),
+	})
+}
+
+// Describe implements prometheus.Collector.
+func (h *handlers) Describe(to chan<- *prometheus.Desc) {
+	to <- h.inUse
+	to <- h.longest
+	to <- h.hanging
+}
+
+// Collect implements prometheus.Collector.
+func (h *handlers) Collect(to chan<- prometheus.Metric) {
+	var others, hanging int
+	var longest float64
+	for i, q := range h.usage.Queues() {
+		longest = max(longest, q.Longest.Seconds())
+		if q.Hanging {
+			hanging++
+		}
+		switch {
+		case q.Handlers == 0:
+		case i < h.most:
+			to <- prometheus.MustNewConstMetric(h.inUse, prometheus.GaugeValue, float64(q.Handlers), q.Queue)
+		default:
+			others += q.Handlers
+		}
+	}
+	if others > 0 {
+		to <- prometheus.MustNewConstMetric(h.inUse, prometheus.GaugeValue, float64(others), Other)
+	}
+	to <- prometheus.MustNewConstMetric(h.longest, prometheus.GaugeValue, longest)
+	to <- prometheus.MustNewConstMetric(h.hanging, prometheus.GaugeValue, float64(hanging))
+}

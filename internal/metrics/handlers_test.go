@@ -1,0 +1,75 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+// Who holds the handlers is shown by queue, the greatest first, all others summed up.
+func TestHandlersInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		for i, n := range []int{5, 20, 3, 1} {
+			name := fmt.Sprint("q", i)
+			if _, err := e.Put(t.Context(), queue.Spec{Name: name, Rate: leaky.Unlimited}, 0); err != nil {
+				t.Fatal(err)
+			}
+			for k := range n {
+				if _, err := e.Append(t.Context(), []queue.Job{{Queue: name, ID: fmt.Sprint(k), Payload: []byte("{}")}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var usage drain.Usage
+		reg := prometheus.NewRegistry()
+		if err := metrics.NewHandlers(reg, &usage, 2); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		end := make(chan error, 1)
+		go func() {
+			end <- drain.Run(ctx, e, drain.HandlerFunc(func(ctx context.Context, _ *drain.Job) error {
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}), drain.Options{Concurrency: 16, Usage: &usage, PlainTimers: true, Grace: time.Millisecond})
+		}()
+		time.Sleep(15 * time.Second)
+		if err := testutil.GatherAndCompare(reg, strings.NewReader(`
+# HELP penstock_handler_longest_seconds For how long the handler has been at work that began first, of all queues.
+# TYPE penstock_handler_longest_seconds gauge
+penstock_handler_longest_seconds 15
+# HELP penstock_handlers_in_use Handlers of this drainer that a queue holds.
+# TYPE penstock_handlers_in_use gauge
+penstock_handlers_in_use{queue="_other"} 4
+penstock_handlers_in_use{queue="q0"} 5
+penstock_handlers_in_use{queue="q1"} 14
+# HELP penstock_hanging_queues Queues that have all the handlers of this drainer that they may have, want more, and had no answer for 10 s.
+# TYPE penstock_hanging_queues gauge
+penstock_hanging_queues 1
+`)); err != nil {
+			t.Error(err)
+		}
+		stop()
+		if err := <-end; err != nil {
+			t.Error(err)
+		}
+	})
+}

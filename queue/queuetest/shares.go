@@ -1,0 +1,178 @@
+package queuetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// neighbour makes a queue on the partition of another one, in no group with it.
+func (r *rig) neighbour(other, rate string) string {
+	r.Helper()
+	for i := range 1000 {
+		if name := fmt.Sprint("neighbour", i); r.partition(name) == r.partition(other) {
+			return r.queue(name, rate)
+		}
+	}
+	r.Fatal("no name is on the partition of " + other)
+	return ""
+}
+
+// shared asks for jobs, of some queues for no more than their shares.
+func (r *rig) shared(client, queueName string, most int, shares map[string]int) queue.Reserved {
+	r.Helper()
+	req := r.request(client, queueName, most)
+	req.Shares = shares
+	return r.do(req)
+}
+
+// short checks which queues an answer calls short, and when it says to ask again.
+func (r *rig) short(res queue.Reserved, next time.Duration, want ...string) {
+	r.Helper()
+	if !slices.Equal(res.Short, want) || res.Next != next {
+		r.Errorf("short %v, told to ask again in %v; want %v, %v", res.Short, res.Next, want, next)
+	}
+}
+
+var shareRules = []rule{
+	{"no more is granted of a queue than its share", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 50)...)
+		res := r.shared("client", q, 40, map[string]int{q: 35})
+		if len(res.Jobs) != 35 {
+			r.Errorf("granted %d, want 35", len(res.Jobs))
+		}
+		r.short(res, 2*time.Second, q)
+		r.short(r.shared("client", q, 40, map[string]int{q: 0}), 2*time.Second, q)
+		if res := r.shared("client", q, 40, map[string]int{q: 15}); len(res.Jobs) != 15 || len(res.Short) != 0 {
+			r.Errorf("granted the last %d, short %v", len(res.Jobs), res.Short)
+		}
+	}},
+	{"a queue in lanes has one share", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		for lane := range 3 {
+			r.series(q, fmt.Sprint("lane", lane), fmt.Sprint(lane), 5, 1)
+		}
+		res := r.shared("client", q, 40, map[string]int{q: 7})
+		if len(res.Jobs) != 7 {
+			r.Errorf("granted %d, want 7", len(res.Jobs))
+		}
+		r.short(res, 2*time.Second, q)
+	}},
+	{"what is passed over costs the others nothing, and its slots are not saved up", func(r *rig) {
+		q := r.queue("q", "10/s")
+		other := r.neighbour(q, "4/s")
+		r.accept(q, numbered("j", 50)...)
+		r.accept(other, numbered("k", 50)...)
+		none := map[string]int{q: 0}
+		for range 8 {
+			res := r.shared("client", q, 9, none)
+			if len(res.Jobs) != 1 || res.Jobs[0].Queue != other || len(res.Lost) != 0 {
+				r.Fatalf("granted %v, lost %v; want one of %s and nothing lost", ids(res.Jobs), res.Lost, other)
+			}
+			r.deliver(res.Jobs...)
+			r.short(res, 225*time.Millisecond, q)
+			r.clock.Advance(250 * time.Millisecond)
+		}
+		if res := r.reserveAs("client", q, 9); res.Lost[q] != 20 || len(res.Jobs) != 2 {
+			r.Errorf("granted %v, lost %v; want one of each queue and 20 slots lost", ids(res.Jobs), res.Lost)
+		}
+	}},
+	{"a queue that is not due is not short", func(r *rig) {
+		q := r.queue("q", "1/s")
+		r.accept(q, "a", "b")
+		res := r.shared("client", q, 9, map[string]int{q: 1, "nobody": 0})
+		r.sameIDs(res.Jobs, "a")
+		r.short(res, 975*time.Millisecond)
+		r.clock.Advance(975 * time.Millisecond)
+		r.short(r.shared("client", q, 9, map[string]int{q: 0}), 2*time.Second, q)
+	}},
+	{"members of a group are passed over, and keep their turn", func(r *rig) {
+		r.group("p unlimited", "a unlimited", "b unlimited")
+		r.litter("p", 4, 1)
+		r.litter("a", 9, 1)
+		r.litter("b", 4, 1)
+		res := r.shared("client", "ses", 40, map[string]int{"ses": 1, "ses.a": 2})
+		if len(res.Jobs) != 7 {
+			r.Errorf("granted %v, want 1, 2 and all 4", ids(res.Jobs))
+		}
+		r.short(res, 2*time.Second, "ses", "ses.a")
+		if got := r.order("ses", 4); got != "ppap" { // p had a turn less
+			r.Errorf("departed %s, want ppap", got)
+		}
+	}},
+	{"a member that rests tells when to ask", func(r *rig) {
+		r.group("p unlimited", "a unlimited", "b 2/s")
+		r.litter("a", 9, 1)
+		r.litter("b", 4, 1)
+		res := r.shared("client", "ses", 40, map[string]int{"ses.a": 0})
+		if len(res.Jobs) != 1 {
+			r.Errorf("granted %v, want one of b", ids(res.Jobs))
+		}
+		r.short(res, 475*time.Millisecond, "ses.a")
+	}},
+	{"a repeated request grants nothing more, whatever it says of shares", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a", "b", "c")
+		req := r.request("client", q, 9)
+		req.Shares = map[string]int{q: 1}
+		r.sameIDs(r.do(req).Jobs, "a")
+		req.Shares = nil
+		r.sameIDs(r.do(req).Jobs, "a")
+	}},
+	{"who begins to leave a queue behind wakes the others, once", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 50)...)
+		full := map[string]int{q: 0}
+		r.reserveAs("two", q, 1)
+		r.watching("one", q)
+		r.accept(q, numbered("k", 50)...)
+		ear := r.listen(q)
+		defer ear.cancel()
+		for i := 0; ; i++ { // a subscription takes a moment to stand
+			if r.reserveAs("two", q, 1); i == 100 {
+				r.Fatalf("nobody was woken; heard %v", ear.heard)
+			}
+			r.shared("one", q, 9, map[string]int{}) // nothing is left behind: the next time is the first
+			r.accept(q, numbered(fmt.Sprint("l", i, "-"), 40)...)
+			r.clock.Advance(300 * time.Millisecond)
+			if r.shared("one", q, 9, full); ear.hears("") {
+				break
+			}
+		}
+		if res := r.reserveAs("two", q, 9); len(res.Jobs) != 9 {
+			r.Errorf("who was woken is granted %d, want 9", len(res.Jobs))
+		}
+		r.shared("two", q, 9, full)
+		for ear.hears("") { // it leaves the queue behind in its turn
+		}
+		for range 3 {
+			r.clock.Advance(300 * time.Millisecond)
+			r.shared("one", q, 9, full)
+			r.shared("two", q, 9, full)
+			if ear.hears("") {
+				r.Error("woken although nobody has a handler more for it")
+			}
+		}
+	}},
+	{"bad shares are refused", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, "a")
+		many := map[string]int{}
+		for i := range queue.MaxShares + 1 {
+			many[fmt.Sprint("q", i)] = 1
+		}
+		for _, shares := range []map[string]int{{q: -1}, many} {
+			req := r.request("client", q, 9)
+			req.Shares = shares
+			var fe *queue.FieldError
+			if _, err := r.e.Reserve(r.ctx, req); !errors.As(err, &fe) || fe.Field != "shares" {
+				r.Errorf("%d shares: %v, want a *FieldError of shares", len(shares), err)
+			}
+		}
+		r.sameIDs(r.reserve(q, 9), "a")
+	}},
+}

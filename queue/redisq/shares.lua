@@ -1,0 +1,65 @@
+-- Of reserve alone, behind asked.lua: of which queues the client may have only so many jobs more. What it may have no
+-- more of is left to other clients: it keeps its place on the agenda, and does not tell this client when to ask.
+--
+-- left and names are by number, of the queues that were named; passed of what was left on the agenda; short the
+-- names of queues of which more was due; first is when something can depart from a group that was passed over.
+
+shares.left, shares.names, shares.short, shares.passed, shares.count = {}, {}, {}, {}, 0
+
+if ARGV[10] then
+  local names = {}
+  for i = 10, #ARGV, 2 do names[#names + 1] = ARGV[i] end
+  for i, nr in ipairs(call('HMGET', B .. 'n', unpack(names))) do
+    if nr then shares.left[nr], shares.names[nr] = tonumber(ARGV[9 + 2 * i]), names[i] end
+  end
+end
+
+function shares.spent(nr) return (shares.left[nr] or 1) <= 0 end
+
+function shares.use(nr)
+  if shares.left[nr] then shares.left[nr] = shares.left[nr] - 1 end
+end
+
+function shares.fall_short(nr) shares.short[#shares.short + 1] = shares.names[nr] end
+
+function shares.pass(nr)
+  shares.passed[nr], shares.count = true, shares.count + 1
+end
+
+-- pass_over reports whether a queue that is due is left to other clients. A parent's number stands for its group.
+function shares.pass_over(nr)
+  if not shares.spent(nr) then return false end
+  local also = redis.pcall('HGET', B .. 'q' .. nr, 'also')
+  if type(also) == 'string' and string.match(also, ':(.*)$') == nr then return false end
+  shares.pass(nr)
+  shares.fall_short(nr)
+  return true
+end
+
+-- pass_over_spent does so after a visit, if more is due.
+function shares.pass_over_spent(nr)
+  local e = shares.spent(nr) and tonumber(call('ZSCORE', B .. 'a', nr))
+  if e and e <= now + HORIZON then
+    shares.pass(nr)
+    shares.fall_short(nr)
+  end
+end
+
+-- head is when something can depart that the client may have.
+function shares.head()
+  local found = call('ZRANGE', B .. 'a', 0, shares.count, 'WITHSCORES')
+  for i = 1, #found, 2 do
+    if not shares.passed[found[i]] then return min(tonumber(found[i + 1]), shares.first or math.huge) end
+  end
+  return shares.first
+end
+
+-- news reports whether a queue is short that was not at the client's last request.
+function shares.news()
+  local before = {}
+  for _, name in ipairs(last and last[4] or {}) do before[name] = true end
+  for _, name in ipairs(shares.short) do
+    if not before[name] then return true end
+  end
+  return false
+end
