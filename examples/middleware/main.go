@@ -1,0 +1,60 @@
+// Command middleware limits what each client may ask of an HTTP handler: by a rule, which all processes on one store share.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"time"
+
+	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context) error {
+	engine, err := boltq.Open(ctx, "rules.db", boltq.Options{}) // or redisq.Open
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	rule := queue.Rule{
+		Name: "api.calls", Algorithm: leaky.AlgorithmTokenBucket, Key: "{header.x-api-key}",
+		Bound: queue.Bound{Rate: leaky.PerSecond(5), Burst: 10},
+	}
+	if _, err := engine.PutRule(ctx, rule, queue.AnyRevision); err != nil {
+		return err
+	}
+	rules := admission.New(engine, admission.Options{})
+	over := make(chan error, 1)
+	go func() { over <- rules.Run(ctx) }()
+
+	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
+	handler = admission.Middleware(rules, rule.Name, admission.HeaderKey("X-Api-Key"), admission.MiddlewareOptions{})(handler)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8081"))
+	if err != nil {
+		return err
+	}
+	fmt.Printf("try: curl -i -H 'X-Api-Key: tenant-7' http://%s/\n", listener.Addr())
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return <-over
+}

@@ -1,0 +1,78 @@
+// Command producer appends jobs to a queue over HTTP, with nothing but Go's standard library. When there is no room it comes
+// back when it is told to, with the same ids, so that nothing is lost and nothing is there twice.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+)
+
+func main() {
+	if len(os.Args) != 3 {
+		log.Fatal("usage: producer SERVER QUEUE, such as http://127.0.0.1:8080 email")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	for i := range 20 {
+		// The id is the event's own: appended again, it is the same job.
+		job := map[string]any{"id": fmt.Sprint("signup-", i), "payload": map[string]int{"user": i}}
+		if err := appendJob(ctx, os.Args[1]+"/v1/queues/"+os.Args[2]+"/jobs", job); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+func appendJob(ctx context.Context, url string, job any) error {
+	body, err := json.Marshal(job)
+	if err != nil {
+		return err
+	}
+	for {
+		wait, err := attempt(ctx, url, body)
+		if err != nil {
+			return err
+		}
+		if wait == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// attempt returns 0 when the job is in, or how long to wait before the next attempt. The error is of what cannot be taken.
+func attempt(ctx context.Context, url string, body []byte) (wait time.Duration, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Print(err) // nobody knows whether it is in: with its id it can be sent again
+		return time.Second, ctx.Err()
+	}
+	defer response.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // what there is of it is shown
+	fmt.Printf("%s %s", response.Status, answer)
+	switch status := response.StatusCode; {
+	case status == http.StatusOK, status == http.StatusAccepted: // 200 was in before
+		return 0, nil
+	case status == http.StatusTooManyRequests, status >= 500:
+		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After")) // 0 without one
+		return time.Duration(max(1, seconds)) * time.Second, nil
+	}
+	return 0, fmt.Errorf("%s: %s", response.Status, answer)
+}
