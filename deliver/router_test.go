@@ -103,7 +103,7 @@ func TestUnusableIsToldOnce(t *testing.T) {
 	s := server(t, func(http.ResponseWriter, *http.Request) {})
 	dir := t.TempDir()
 	var log bytes.Buffer
-	r := router(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Secrets: secrets.Source{Dir: dir}})
+	r := router(t, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Secrets: secrets.Source{Dir: dir, Allow: allow(t, "TOKEN="+s.URL)}})
 	inside, missing := jobFor("http://10.0.0.1/"), jobFor(s.URL)
 	missing.Queue = "other"
 	missing.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `", "headers": {"Authorization": "Bearer ${secret:TOKEN}"}}}`)

@@ -89,6 +89,20 @@ func (t Target) Reach(guard *egress.Guard) error {
 	return nil
 }
 
+// Permit asks a source whether the secrets to which the target refers may go where it is, with the jobs of a queue. Its error
+// is a *queue.FieldError.
+func (t Target) Permit(source secrets.Source, queueName string) error {
+	hosted, ok := t.Setting.(setting.Hosted)
+	if !ok {
+		return nil
+	}
+	uses := hosted.Uses()
+	for i := range uses {
+		uses[i].Field = "deliver." + t.Kind + "." + uses[i].Field
+	}
+	return source.Permit(queueName, uses...)
+}
+
 func noTarget(name string) error {
 	if name != "" {
 		return setting.Error("deliver."+name, "", "is no target; one of "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))

@@ -58,7 +58,7 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s
 	if err != nil { // it came in before the queue had this target
 		return drain.Permanent(err)
 	}
-	p, err := s.pool(target)
+	p, err := s.pool(job.Queue, target)
 	if err != nil {
 		return drain.Down(err)
 	}
@@ -88,8 +88,8 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, s
 	}
 }
 
-func (s *Sender) pool(target *SMTP) (*pool, error) {
-	password, err := s.o.Secrets.Expand(target.Password)
+func (s *Sender) pool(queueName string, target *SMTP) (*pool, error) {
+	password, err := s.o.Secrets.Expand(queueName, target.Uses()[0])
 	if err != nil {
 		return nil, fmt.Errorf("deliver.smtp.password: %w", err)
 	}

@@ -35,7 +35,7 @@ func TestDelivers(t *testing.T) {
 	}
 	for _, mechanism := range []string{Auto, Plain, Login} {
 		p := start(t, serverTLS, nil)
-		s := sender(t, Options{TLS: clientTLS, Secrets: secrets.Source{Dir: dir}})
+		s := sender(t, Options{TLS: clientTLS, Secrets: secrets.Source{Dir: dir, Allow: allow(t, fmt.Sprintf("SMTP=127.0.0.1:%d", p.target(t, nil).Port))}})
 		set := p.target(t, func(s *SMTP) {
 			s.TLS, s.Username, s.Password, s.Mechanism = StartTLS, "me", "${secret:SMTP}", mechanism
 		})
@@ -334,7 +334,7 @@ func TestEndedIdle(t *testing.T) {
 		}
 	}
 	ended := func() bool {
-		pool, _ := s.pool(set)
+		pool, _ := s.pool("mail", set)
 		pool.mu.Lock()
 		defer pool.mu.Unlock()
 		return len(pool.idle) == 1 && !pool.idle[0].alive()
@@ -343,7 +343,7 @@ func TestEndedIdle(t *testing.T) {
 	p.hangUp()
 	await.Until(t, "the end has arrived", ended)
 	deliver(opened())
-	pool, _ := s.pool(set)
+	pool, _ := s.pool("mail", set)
 	pool.mu.Lock()
 	used := pool.idle[0] // it is taken again
 	pool.mu.Unlock()
@@ -394,7 +394,7 @@ func TestSlowHandshake(t *testing.T) {
 	g := opened()
 	g.err = drain.ErrLate
 	wants(t, s.Deliver(t.Context(), plainJob(), g, set), queue.Release)
-	pool, _ := s.pool(set)
+	pool, _ := s.pool("mail", set)
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	if pool.open == 0 || len(pool.idle) != pool.open {

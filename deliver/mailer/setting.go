@@ -147,6 +147,11 @@ func (s *SMTP) Hosts() []setting.Host {
 	return []setting.Host{{Field: "host", Name: s.Server, Port: uint16(s.Port), TLS: s.TLS == StartTLS || s.TLS == ImplicitTLS}}
 }
 
+// Uses implements setting.Hosted.
+func (s *SMTP) Uses() []setting.Use {
+	return []setting.Use{{Field: "password", Text: s.Password, To: s.Hosts()}}
+}
+
 // Exposes implements setting.Hosted. (A password goes nowhere without TLS but to this very machine; see checkLogin.)
 func (s *SMTP) Exposes(before setting.Setting) (field, reason string) {
 	b, ok := before.(*SMTP)

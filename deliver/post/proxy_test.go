@@ -127,7 +127,7 @@ func TestProxy(t *testing.T) {
 			if secure { // the servers of httptest share their certificate
 				trust.RootCAs = p.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 			}
-			r := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far), TLS: trust, Secrets: secrets.Source{Dir: dir}})
+			r := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far), TLS: trust, Secrets: secrets.Source{Dir: dir, Allow: allow(t, "PASS="+p.URL)}})
 			for range 2 {
 				at := strings.Replace(p.URL, "://", "://us%20er:${secret:PASS}@", 1)
 				job := jobWith(t, map[string]any{"url": c.scheme + "://" + far, "proxy": at, "tls": map[string]any{"server_name": "example.com"}})

@@ -53,7 +53,7 @@ func (s *Sender) Close() error {
 
 // Deliver makes one attempt; what its error says is in docs/targets/http.md.
 func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, to setting.Setting) error {
-	target, err := to.(*Target).resolve(s.secrets)
+	target, err := to.(*Target).resolve(s.secrets, job.Queue)
 	if err != nil {
 		return drain.Down(err)
 	}

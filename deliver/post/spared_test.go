@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -110,7 +111,11 @@ func TestSpared(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	router := deliver.New(deliver.Options{Egress: guard, Secrets: secrets.Source{Dir: dir}})
+	late, err := secrets.ParseAllow("LATE=" + strings.TrimPrefix(s.URL, "http://") + ";q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := deliver.New(deliver.Options{Egress: guard, Secrets: secrets.Source{Dir: dir, Allow: []secrets.Allow{late}}})
 	defer router.Close()
 	ctx, stop := context.WithCancel(t.Context())
 	end := make(chan error, 1)

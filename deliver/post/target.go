@@ -3,6 +3,7 @@ package post
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,8 +43,9 @@ type Target struct {
 	Proxy string `json:"proxy,omitempty"`
 
 	proxy  *proxy
-	refers bool     // to secrets
-	hidden []string // secrets that stand in the URL's path; of a target whose secrets are in place
+	refers bool          // to secrets
+	uses   []setting.Use // of secrets, where it refers to some
+	hidden []string      // secrets that stand in the URL's path; of a target whose secrets are in place
 
 	// What would be made for each job, of a target that was checked.
 	empty *http.Request // without headers and body
@@ -59,11 +61,11 @@ func Default() *Target {
 
 // Check implements setting.Setting.
 func (t *Target) Check(at string) error {
-	for _, text := range t.texts(at) {
-		if err := secrets.Check(text.field, *text.value); err != nil {
+	for field, text := range t.texts() {
+		if err := secrets.Check(at+"."+field, *text); err != nil {
 			return err
 		}
-		t.refers = t.refers || strings.Contains(*text.value, "${")
+		t.refers = t.refers || strings.Contains(*text, "${")
 	}
 	for name, value := range t.Headers {
 		if err := secrets.Check(at+".headers."+name, value); err != nil {
@@ -79,7 +81,13 @@ func (t *Target) Check(at string) error {
 	if t.proxy, err = parseProxy(at+".proxy", t.Proxy); err != nil {
 		return err
 	}
-	return t.check(at)
+	if err := t.check(at); err != nil {
+		return err
+	}
+	if t.refers {
+		t.uses = slices.DeleteFunc(t.Uses(), func(u setting.Use) bool { return !strings.Contains(u.Text, "${") })
+	}
+	return nil
 }
 
 // check checks what is not about references.

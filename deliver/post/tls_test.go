@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -97,7 +98,9 @@ func TestClientCertificate(t *testing.T) {
 	}
 	put("first")
 	strangerCert, strangerKey := theirs.issue(t, "stranger", false)
-	r := sender(t, Options{Secrets: secrets.Source{Dir: dir}})
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	hosts := s.URL + ",insecure:receiver.test:" + port + ",insecure:other.test:" + port // their authority stands in the target itself
+	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: allow(t, "cert="+hosts, "key="+hosts)}})
 	deliver := func(settings TLS) error {
 		job := jobFor("", "{}")
 		raw, err := json.Marshal(map[string]any{"http": map[string]any{"url": s.URL, "tls": settings}})

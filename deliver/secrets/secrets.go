@@ -2,37 +2,64 @@
 // can read, has none of the secrets in it.
 //
 // It promises that only secrets are resolved: the file of that name in the secrets directory, or else the variable
-// PENSTOCK_SECRET_NAME. No other variable of the environment can be reached.
+// PENSTOCK_SECRET_NAME. No other variable of the environment can be reached. And it promises that a secret goes only where
+// who gave it has said that it may (see Allow): who names targets could otherwise have any of them sent to himself.
 package secrets
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
 )
 
 const (
 	envPrefix = "PENSTOCK_SECRET_"
+	envOfFlag = "ALLOW" // behind the prefix: the variable of Flag, and no secret
 	maxBytes  = 64 << 10
 )
 
 var (
 	reference = regexp.MustCompile(`\$\{([^}]*)\}?`)
 	named     = regexp.MustCompile(`^\$\{secret:([A-Za-z0-9_-]{1,64})\}$`)
+	proper    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// Source is where secrets are. The zero Source has those of the environment.
+// Source is where secrets are, and where they may go. The zero Source has those of the environment, which may go nowhere.
 type Source struct {
 	// Dir has a file for each secret, named as it; a line's end at the end of the file is no
-	// part of it. Empty is none.
+	// part of it. Beside it the file NAME.allow says where the secret may go. Empty is none.
 	Dir string
+	// Allow says where secrets may go besides what the files say.
+	Allow []Allow
+}
+
+// Validate reads all that says where secrets may go. Its error names file and line.
+func (s Source) Validate() error {
+	if s.Dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(s.Dir)
+	if err != nil {
+		return fmt.Errorf("the secrets directory: %w", err)
+	}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), Extension); ok && isSecretName(name) {
+			if _, _, err := s.allowFile(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Check checks the references in a text, which need not exist here. Its error is a *queue.FieldError.
@@ -60,20 +87,39 @@ func IsReference(text string) bool { return named.MatchString(text) }
 // References returns the references in a text.
 func References(text string) []string { return reference.FindAllString(text, -1) }
 
-// Expand replaces the references in a text. Its error names the secret that is missing, and
-// never shows one; it is an *Error. A secret is read each time, so that one that was changed is used at once.
-func (s Source) Expand(text string) (string, error) {
-	if !strings.Contains(text, "${") {
-		return text, nil
+// Permit checks that the secrets to which a queue's target refers may go where it sends them. They need not exist here.
+// Its error is a *queue.FieldError that names what would allow it.
+func (s Source) Permit(queueName string, uses ...setting.Use) error {
+	for _, use := range uses {
+		for _, r := range References(use.Text) {
+			if m := named.FindStringSubmatch(r); m != nil {
+				if err := s.permit(m[1], queueName, use.To); err != nil {
+					return &queue.FieldError{Field: use.Field, Reason: "refers to a secret that it may not: " + err.Error()}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Expand replaces the references in a text of a queue's target, if the secrets may go where it is sent. Its error names the
+// secret that is missing, or what would allow it, and never shows one; it is an *Error. A secret is read each time, and so
+// is where it may go, so that what was changed is used at once.
+func (s Source) Expand(queueName string, use setting.Use) (string, error) {
+	if !strings.Contains(use.Text, "${") {
+		return use.Text, nil
 	}
 	var failed error
-	expanded := reference.ReplaceAllStringFunc(text, func(r string) string {
+	expanded := reference.ReplaceAllStringFunc(use.Text, func(r string) string {
 		m := named.FindStringSubmatch(r)
 		if m == nil {
 			failed = cmp.Or(failed, fmt.Errorf("%s is no reference to a secret", queue.Shorten(r, 80)))
 			return ""
 		}
 		value, err := s.get(m[1])
+		if err == nil {
+			err = s.permit(m[1], queueName, use.To)
+		}
 		failed = cmp.Or(failed, err)
 		return value
 	})
@@ -81,6 +127,43 @@ func (s Source) Expand(text string) (string, error) {
 		return "", &Error{failed}
 	}
 	return expanded, nil
+}
+
+// permit decides whether a secret may go to hosts with the jobs of a queue.
+func (s Source) permit(name, queueName string, to []setting.Host) error {
+	rules := slices.DeleteFunc(slices.Clone(s.Allow), func(a Allow) bool { return a.name != name })
+	file, found, err := s.allowFile(name)
+	if err != nil {
+		return err
+	}
+	if found {
+		rules = append(rules, file)
+	}
+	if len(to) == 0 {
+		return errNowhere
+	}
+	for _, host := range to {
+		if !slices.ContainsFunc(rules, func(a Allow) bool { return a.lets(queueName, host) }) {
+			return refusal(name, queueName, host, len(rules) > 0)
+		}
+	}
+	return nil
+}
+
+// allowFile reads what the file beside a secret says, if there is one.
+func (s Source) allowFile(name string) (Allow, bool, error) {
+	if s.Dir == "" {
+		return Allow{}, false, nil
+	}
+	text, err := read(filepath.Join(s.Dir, name+Extension), maxAllowBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Allow{}, false, nil
+	case err != nil:
+		return Allow{}, false, fmt.Errorf("where the secret %s may go cannot be read: %w", name, err)
+	}
+	a, err := parseAllowFile(name+Extension, name, text)
+	return a, err == nil, err
 }
 
 // Error is why a secret cannot be used. It is the operator's to mend, whoever set the target.
@@ -91,18 +174,32 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func (s Source) get(name string) (string, error) {
 	if s.Dir != "" {
-		value, err := os.ReadFile(filepath.Join(s.Dir, name))
+		value, err := read(filepath.Join(s.Dir, name), maxBytes)
 		switch {
-		case err == nil && len(value) > maxBytes:
-			return "", fmt.Errorf("the secret %s has %d bytes, the limit is %d", name, len(value), maxBytes)
 		case err == nil:
-			return strings.TrimSuffix(strings.TrimSuffix(string(value), "\n"), "\r"), nil
+			return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), nil
 		case !errors.Is(err, fs.ErrNotExist):
 			return "", fmt.Errorf("the secret %s cannot be read: %w", name, err)
 		}
 	}
-	if value, ok := os.LookupEnv(envPrefix + name); ok {
+	if value, ok := os.LookupEnv(envPrefix + name); ok && name != envOfFlag {
 		return value, nil
 	}
 	return "", fmt.Errorf("there is no secret %s: give it as a file of that name in the secrets directory, or as the variable %s%s", name, envPrefix, name)
 }
+
+// read reads a file that has no more than so many bytes, whatever its size is said to be.
+func read(path string, most int) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return string(b), err
+}
+
+func isSecretName(name string) bool { return proper.MatchString(name) }

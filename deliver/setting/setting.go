@@ -43,6 +43,14 @@ type Hosted interface {
 	// Exposes says what of the setting would show its secrets to others than the one before (nil if there was none, or another kind): the field,
 	// and what is about it, to be put behind its name. Empty is nothing.
 	Exposes(before Setting) (field, reason string)
+	// Uses returns every text of the setting that may refer to secrets. The fields are behind the setting's path.
+	Uses() []Use
+}
+
+// Use is a text that may refer to secrets, the field that it is, and where it is sent: to all of these.
+type Use struct {
+	Field, Text string
+	To          []Host
 }
 
 // Host is a name or an address and a port, and the field that names them.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/post"
-	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 )
 
@@ -24,8 +23,8 @@ type Finder interface {
 	Find(ctx context.Context, m Message, since time.Time, take func(id string) bool) (id string, listed bool, err error)
 }
 
-// providers are by their names in a setting. Their constructors have errors of what is missing here: secrets.
-var providers = map[string]func(*Setting, secrets.Source, *post.Client) (Provider, error){
+// providers are by their names in a setting. Their constructors get a setting whose secrets are in place.
+var providers = map[string]func(*Setting, *post.Client) (Provider, error){
 	"twilio": newTwilio,
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/smssim"
 	"github.com/penstock/penstock/queue"
@@ -36,6 +37,7 @@ type rig struct {
 	sim    *smssim.Simulator
 	url    string
 	router *deliver.Router
+	allow  []secrets.Allow
 	log    bytes.Buffer
 }
 
@@ -53,7 +55,14 @@ func (r *rig) serve(h http.Handler) {
 	server := httptest.NewServer(h)
 	r.t.Cleanup(server.Close)
 	r.url = server.URL
-	r.router = routed(r.t, deliver.Options{Logger: slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	r.may(r.url + ",me.example.com")
+}
+
+// may has the token go to hosts.
+func (r *rig) may(hosts string) {
+	r.t.Helper()
+	r.allow = append(r.allow, allow(r.t, "TOKEN="+hosts+";sms")...)
+	r.router = routed(r.t, deliver.Options{Secrets: secrets.Source{Allow: r.allow}, Logger: slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 }
 
 // routed returns a router that may reach this machine.

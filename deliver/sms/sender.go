@@ -48,7 +48,11 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 	if err != nil {
 		return drain.Permanent(err)
 	}
-	provider, err := providers[set.Provider](set, s.o.Secrets, s.o.Client)
+	set, err = set.resolve(s.o.Secrets, job.Queue)
+	if err != nil {
+		return drain.Down(err)
+	}
+	provider, err := providers[set.Provider](set, s.o.Client)
 	if err != nil {
 		return drain.Down(err)
 	}
@@ -63,6 +67,22 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, t
 		s.o.Logger.Debug("text sent", "queue", job.Queue, "id", job.ID, "text", id, "segments", m.Segments)
 	}
 	return err
+}
+
+// resolve returns the setting with its secrets in place, as they are at this moment.
+func (s *Setting) resolve(source secrets.Source, queueName string) (*Setting, error) {
+	r := *s
+	values := map[string]*string{
+		"account": &r.Account, "auth_token": &r.AuthToken, "api_key": &r.APIKey, "api_secret": &r.APISecret, "status_callback": &r.StatusCallback,
+	}
+	for _, use := range s.Uses() {
+		value, err := source.Expand(queueName, use)
+		if err != nil {
+			return nil, fmt.Errorf("deliver.sms.%s: %w", use.Field, err)
+		}
+		*values[use.Field] = value
+	}
+	return &r, nil
 }
 
 // Close implements deliver.Sender.

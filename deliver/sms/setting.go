@@ -103,6 +103,18 @@ func (s *Setting) Hosts() []setting.Host {
 	return []setting.Host{setting.HostOf("url", s.URL)}
 }
 
+// Uses implements setting.Hosted. What is to be called back the provider is told, and tells on.
+func (s *Setting) Uses() []setting.Use {
+	to := s.Hosts()
+	return []setting.Use{
+		{Field: "account", Text: s.Account, To: to},
+		{Field: "auth_token", Text: s.AuthToken, To: to},
+		{Field: "api_key", Text: s.APIKey, To: to},
+		{Field: "api_secret", Text: s.APISecret, To: to},
+		{Field: "status_callback", Text: s.StatusCallback, To: append(slices.Clip(to), setting.HostOf("status_callback", s.StatusCallback))},
+	}
+}
+
 // Exposes implements setting.Hosted.
 func (s *Setting) Exposes(before setting.Setting) (field, reason string) {
 	b, ok := before.(*Setting)

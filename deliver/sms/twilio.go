@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/post"
-	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
@@ -37,23 +36,13 @@ type twilio struct {
 	secrets  []string // what is never told
 }
 
-func newTwilio(set *Setting, source secrets.Source, client *post.Client) (Provider, error) {
+func newTwilio(set *Setting, client *post.Client) (Provider, error) {
 	user, password := set.Account, set.AuthToken
 	if set.AuthToken == "" {
 		user, password = set.APIKey, set.APISecret
 	}
 	t := &twilio{set: set, client: client, callback: set.StatusCallback}
-	account := set.Account
-	for _, f := range []struct {
-		name string
-		text *string
-	}{{"account", &account}, {"api_key", &user}, {"auth_token", &password}, {"status_callback", &t.callback}} {
-		var err error
-		if *f.text, err = source.Expand(*f.text); err != nil {
-			return nil, fmt.Errorf("deliver.sms.%s: %w", f.name, err)
-		}
-	}
-	if !isSID(account) {
+	if !isSID(set.Account) {
 		return nil, errors.New("deliver.sms.account: the secret that it refers to is no account's SID")
 	}
 	credentials := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
@@ -61,7 +50,7 @@ func newTwilio(set *Setting, source secrets.Source, client *post.Client) (Provid
 	if set.AuthToken == "" {
 		t.secrets = append(t.secrets, user)
 	}
-	t.messages = strings.TrimSuffix(set.URL, "/") + twilioPath + account + "/Messages.json"
+	t.messages = strings.TrimSuffix(set.URL, "/") + twilioPath + set.Account + "/Messages.json"
 	t.header = http.Header{
 		"Authorization": {"Basic " + credentials},
 		"Accept":        {"application/json"},

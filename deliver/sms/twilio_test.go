@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/smssim"
 	"github.com/penstock/penstock/queue"
@@ -83,6 +84,7 @@ func TestTwilioDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = unlistening.Close()
+	r.may(unlistening.Addr().String())
 	for name, c := range map[string]struct{ old, new, reason string }{
 		"another token":   {"${secret:TOKEN}", "wrong-token", "auth_token"},
 		"another account": {smssim.DefaultAccount, "ACother", "check account"},
@@ -195,7 +197,7 @@ func TestTwilioBadJob(t *testing.T) {
 // Without leave the inside of the network is not reached, and no job pays for it.
 func TestTwilioInside(t *testing.T) {
 	r := newRig(t, smssim.Options{})
-	router := deliver.New(deliver.Options{})
+	router := deliver.New(deliver.Options{Secrets: secrets.Source{Allow: r.allow}})
 	defer func() { _ = router.Close() }()
 	err := router.Handle(t.Context(), r.job("+4915112345678", "hello", ""), open{})
 	if said := drain.What(err); said.Verdict != queue.Down || !strings.Contains(err.Error(), egress.Flag) {

@@ -33,8 +33,8 @@ type Options struct {
 	// Pace says why most of the jobs that are pulled come too late to be handed over, for
 	// readiness; nil if they do not. Nil: nobody knows.
 	Pace func() error
-	// ValidateTarget checks the deliver part of a spec before it is stored. Nil takes any.
-	ValidateTarget func(json.RawMessage) error
+	// ValidateTarget checks the deliver part of a queue's spec before it is stored. Nil takes any.
+	ValidateTarget func(queue string, target json.RawMessage) error
 	// Metrics serves GET /metrics. Nil: there is no such page.
 	Metrics http.Handler
 	// Stopping ends streams and turns readiness off while the server shuts down. Nil: never.
@@ -63,7 +63,7 @@ func (o *Options) normalize() {
 	def(&o.MaxStreams, 256)
 	def(&o.MaxBodyMemory, 256<<20)
 	if o.ValidateTarget == nil {
-		o.ValidateTarget = func(json.RawMessage) error { return nil }
+		o.ValidateTarget = func(string, json.RawMessage) error { return nil }
 	}
 	if o.Stopping == nil {
 		o.Stopping = context.Background()

@@ -124,7 +124,7 @@ func (h *handler) validTarget(spec *queue.Spec) error {
 	if len(spec.Deliver) == 0 {
 		return nil
 	}
-	err := h.o.ValidateTarget(spec.Deliver)
+	err := h.o.ValidateTarget(spec.Name, spec.Deliver)
 	var field *queue.FieldError
 	switch {
 	case err == nil:

@@ -152,7 +152,7 @@ func TestListQueues(t *testing.T) {
 }
 
 func TestBadSpecs(t *testing.T) {
-	f := serve(t, api.Options{ValidateTarget: func(raw json.RawMessage) error {
+	f := serve(t, api.Options{ValidateTarget: func(_ string, raw json.RawMessage) error {
 		if strings.Contains(string(raw), "gopher") {
 			return fmt.Errorf("deliver.http.url: %w", &queue.FieldError{Field: "deliver.http.url", Reason: "must be http or https"})
 		}

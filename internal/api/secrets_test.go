@@ -22,7 +22,7 @@ func target(key, token string) string {
 	return `{"http":{"headers":{"Authorization":"` + key + `"},"url":"https://a.example/b?token=` + token + `"}}`
 }
 
-func validTarget(raw json.RawMessage) error {
+func validTarget(_ string, raw json.RawMessage) error {
 	_, err := deliver.Parse(raw)
 	return err
 }

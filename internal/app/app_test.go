@@ -19,6 +19,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/await"
@@ -88,7 +89,7 @@ func TestMainJob(t *testing.T) {
 				t.Fatal(err)
 			}
 			reg := app.NewRegistry()
-			in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t)), Registry: reg})
+			in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t), secrets.Source{}), Registry: reg})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/faultproxy"
@@ -28,7 +29,7 @@ func TestTakesWhileRedisIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer engine.Close()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil)})
+	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil, secrets.Source{})})
 	if err != nil {
 		t.Fatal(err)
 	}

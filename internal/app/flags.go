@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
@@ -32,6 +34,7 @@ type storeFlags struct {
 	Config     string `type:"path" placeholder:"FILE" help:"YAML file of rules and queues. Those that are missing are made; those that differ are reported and left alone."`
 
 	EgressFlags
+	SecretsFlags
 
 	Listen   string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
 	TLSCert  string `type:"path" placeholder:"FILE" help:"PEM file of the certificate to serve with. Needs --tls-key."`
@@ -117,17 +120,28 @@ func (f *storeFlags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, o))
 }
 
+// validTarget checks the deliver part of a queue's spec.
+type validTarget = func(name string, raw json.RawMessage) error
+
+// targets are where targets may be, where secrets are and may go, and the check of both.
+func (f *storeFlags) targets() (guard *egress.Guard, source secrets.Source, valid validTarget, err error) {
+	if guard, err = f.Guard(); err == nil {
+		source, err = f.Source()
+	}
+	return guard, source, ValidTarget(guard, source), err
+}
+
 func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
 	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure, Bound: guard.Protect}
 }
 
 // open opens the store and makes the file's rules and queues. The file is read first, so
 // that a mistake in it touches nothing.
-func (f *storeFlags) open(ctx context.Context, guard *egress.Guard, reg prometheus.Registerer, log *slog.Logger) (queue.Engine, error) {
+func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus.Registerer, log *slog.Logger) (queue.Engine, error) {
 	var file config.File
 	if f.Config != "" {
 		var err error
-		if file, err = config.Load(f.Config, ValidTarget(guard)); err != nil {
+		if file, err = config.Load(f.Config, valid); err != nil {
 			return nil, fmt.Errorf("--config: %w", err)
 		}
 	}

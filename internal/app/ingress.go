@@ -32,8 +32,8 @@ type IngressOptions struct {
 	// Overflow is where jobs go that may wait, which somebody else runs for as long as the
 	// Ingress. Nil: those that ask for it are refused.
 	Overflow *deferred.Stream
-	// ValidateTarget checks the deliver part of specs. Nil takes any.
-	ValidateTarget func(json.RawMessage) error
+	// ValidateTarget checks the deliver part of a queue's spec. Nil takes any.
+	ValidateTarget func(queue string, target json.RawMessage) error
 	// Registry gets its metrics and is what /metrics shows. Nil is one of its own.
 	Registry *prometheus.Registry
 	// MaxQueueLabels is how many queues have series of their own; 0 is metrics.DefaultMaxQueues.

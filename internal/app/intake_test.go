@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/store"
@@ -17,7 +18,7 @@ func TestTargetsSeeArrivals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil)})
+	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(nil, secrets.Source{})})
 	if err != nil {
 		t.Fatal(err)
 	}

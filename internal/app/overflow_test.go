@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/await"
@@ -97,7 +98,7 @@ func newPlantSeen(t *testing.T, spec string, patience time.Duration, through fun
 		run(d.Run, stream)
 	}
 	engine, stream, reg := process()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Overflow: stream, ValidateTarget: app.ValidTarget(loopback(t)), Registry: reg})
+	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, Overflow: stream, ValidateTarget: app.ValidTarget(loopback(t), secrets.Source{}), Registry: reg})
 	if err != nil {
 		t.Fatal(err)
 	}

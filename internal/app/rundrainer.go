@@ -21,7 +21,6 @@ const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a
 type drainerFlags struct {
 	storeFlags
 	natsFlags
-	SecretsFlags
 	PublishFlags
 	Concurrency int           `default:"${concurrency}" placeholder:"N" help:"How many jobs of one queue may be under way, or waiting for their departure, at once (default ${default}); of all together twice as many, so that no queue stops another."`
 	Grace       time.Duration `default:"30s" placeholder:"DURATION" help:"How long jobs that have left may go on after SIGTERM (default ${default}); 0 cancels them at once. Those that have not are given back at once."`
@@ -50,11 +49,11 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	log, reg := f.logger(stderr), NewRegistry()
-	guard, err := f.Guard()
+	guard, source, valid, err := f.targets()
 	if err != nil {
 		return err
 	}
-	engine, err := f.open(ctx, guard, reg, log)
+	engine, err := f.open(ctx, valid, reg, log)
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	defer overflow.close()
 	grace := graceOption(f.Grace)
-	targets := deliver.Options{Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: f.Source(), Egress: guard, Logger: log}
+	targets := deliver.Options{Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: source, Egress: guard, Logger: log}
 	disconnect, err := f.Connect(&targets, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())

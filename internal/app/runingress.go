@@ -40,11 +40,11 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	log, reg := f.logger(stderr), NewRegistry()
-	guard, err := f.Guard()
+	guard, _, valid, err := f.targets()
 	if err != nil {
 		return err
 	}
-	engine, err := f.open(ctx, guard, reg, log)
+	engine, err := f.open(ctx, valid, reg, log)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	i, err := NewIngress(engine, IngressOptions{
 		Overflow: overflow.Stream,
 		Listen:   f.listenOn(guard), Server: ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections},
-		ValidateTarget: ValidTarget(guard), Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+		ValidateTarget: valid, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
 		err = overflow.under(ctx, i.Run)

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,17 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 	}
 	t.Setenv("PENSTOCK_SECRET_VARIABLE", "hunter2-variable")
 
+	source := secrets.Source{Dir: dir}
+	may := func(at string) { // the secrets of the files go there
+		for _, name := range []string{"FILE", "PATH", "KEY", "VARIABLE"} {
+			f, err := os.OpenFile(filepath.Join(dir, name+secrets.Extension), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.WriteString(f, at+"\n")
+			_ = f.Close()
+		}
+	}
 	var log shared
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	app.QuietHTTP(logger)
@@ -70,11 +82,11 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		t.Fatal(err)
 	}
 	reg := app.NewRegistry()
-	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t)), Registry: reg, Logger: logger})
+	in, err := app.NewIngress(engine, app.IngressOptions{Listen: ops.Listen{Addr: "127.0.0.1:0"}, ValidateTarget: app.ValidTarget(loopback(t), source), Registry: reg, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}
-	router := deliver.New(deliver.Options{Egress: loopback(t), Secrets: secrets.Source{Dir: dir}, Logger: logger})
+	router := deliver.New(deliver.Options{Egress: loopback(t), Secrets: source, Logger: logger})
 	out, err := app.NewDrainer(engine, app.DrainerOptions{Handler: router, Registry: reg, Listen: ops.Listen{Addr: "127.0.0.1:0"}, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
@@ -99,6 +111,7 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		return text
 	}
 	for name, target := range map[string]string{"refuses": refuses, "babbles": babbles, "overdoes": overdoes, "stranger": stranger.URL} {
+		may(strings.TrimPrefix(strings.TrimPrefix(target, "http://"), "https://"))
 		tell("PUT", "/v1/queues/"+name, fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":"%s/${secret:PATH}?token=hunter2-query&a=${secret:VARIABLE}",
 			"headers":{"Authorization":"Bearer hunter2-header","X-Api-Key":"${secret:FILE}"},"signing":{"secret":"${secret:KEY}","previous_secret":"whsec_%s"}}}}`, target, key), 201)
 		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":1,"headers":{"X-Tenant-Token":"hunter2-job"}}`, 202)
@@ -114,6 +127,9 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		"text-login":     smsSetting(provider(t, 401, `{"code": 20003, "message": %q}`), `"api_key":"SK1","api_secret":"hunter2-api-secret"`),
 		"text-babbles":   smsSetting(echoes(t, func(string) string { return "HTTP/1.1 hunter2-token\r\n\r\n" }), `"auth_token":"hunter2-token"`),
 	} {
+		if m := regexp.MustCompile(`127\.0\.0\.1(?:","port")?:(\d+)`).FindStringSubmatch(deliver); m != nil {
+			may("127.0.0.1:" + m[1])
+		}
 		tell("PUT", "/v1/queues/"+name, `{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":`+deliver+`}`, 201)
 		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":{"to":"`+map[bool]string{true: "a@example.com", false: "+4915100000000"}[name[0] == 'm']+`","text":"x"}}`, 202)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
@@ -28,22 +29,41 @@ func (f *EgressFlags) Guard() (*egress.Guard, error) {
 	return guard, nil
 }
 
-// SecretsFlags say where the secrets are that targets refer to.
+// SecretsFlags say where the secrets are that targets refer to, and where they may go.
 type SecretsFlags struct {
-	SecretsDir string `type:"existingdir" placeholder:"DIR" help:"Where $${secret:NAME} of a target is the content of the file NAME. Otherwise it is the variable PENSTOCK_SECRET_NAME."`
+	SecretsDir string `type:"existingdir" placeholder:"DIR" help:"Where $${secret:NAME} of a target is the content of the file NAME. Otherwise it is the variable PENSTOCK_SECRET_NAME. The file NAME.allow in it says where the secret may go: a host a line, or queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow files."`
+	SecretAllow []string `sep:"none" placeholder:"NAME=HOST[,HOST];QUEUE" help:"Where a secret may go, as NAME.allow says it: to these hosts, with the jobs of these queues. Of which nothing says so, that goes nowhere. Give it again for more, or several with spaces between."`
 }
 
-// Source is where the secrets are.
-func (f *SecretsFlags) Source() secrets.Source { return secrets.Source{Dir: f.SecretsDir} }
+// Source is where the secrets are and may go. Its error is of what says where.
+func (f *SecretsFlags) Source() (secrets.Source, error) {
+	s := secrets.Source{Dir: f.SecretsDir}
+	for _, list := range f.SecretAllow {
+		for text := range strings.FieldsSeq(list) {
+			allow, err := secrets.ParseAllow(text)
+			if err != nil {
+				return s, fmt.Errorf("%s: %w", secrets.Flag, err)
+			}
+			s.Allow = append(s.Allow, allow)
+		}
+	}
+	if err := s.Validate(); err != nil {
+		return s, fmt.Errorf("--secrets-dir %s: %w", f.SecretsDir, err)
+	}
+	return s, nil
+}
 
-// ValidTarget returns a check of the deliver part of specs: it can be used, and the guard lets it out, as far as that
-// can be told without asking for names.
-func ValidTarget(guard *egress.Guard) func(json.RawMessage) error {
-	return func(raw json.RawMessage) error {
+// ValidTarget returns a check of the deliver part of a queue's spec: it can be used, the guard lets it out, as far as that
+// can be told without asking for names, and the secrets that it refers to may go there.
+func ValidTarget(guard *egress.Guard, source secrets.Source) func(name string, raw json.RawMessage) error {
+	return func(name string, raw json.RawMessage) error {
 		target, err := deliver.Parse(raw)
 		if err != nil {
 			return err
 		}
-		return target.Reach(guard)
+		if err := target.Reach(guard); err != nil {
+			return err
+		}
+		return target.Permit(source, name)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -42,7 +43,7 @@ func TestEgressFlags(t *testing.T) {
 			t.Errorf("%q with %q: %v", c.args, c.env, err)
 			continue
 		}
-		err = ValidTarget(guard)(inside)
+		err = ValidTarget(guard, secrets.Source{})("email", inside)
 		var field *queue.FieldError
 		if (err == nil) != c.allowed || err != nil && (!errors.As(err, &field) || field.Field != "deliver.http.url" || !strings.Contains(err.Error(), "allow it with --egress-allow 10.0.0.0/8")) {
 			t.Errorf("%q with %q: %v", c.args, c.env, err)

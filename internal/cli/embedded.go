@@ -59,7 +59,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	var file config.File
 	if o.config != "" {
 		// The file is read first, so that a mistake in it touches nothing.
-		if file, err = config.Load(o.config, app.ValidTarget(o.egress)); err != nil {
+		if file, err = config.Load(o.config, app.ValidTarget(o.egress, o.secrets)); err != nil {
 			return nil, usage(err)
 		}
 	}
@@ -101,7 +101,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		return nil, err
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress), Registry: registry, Logger: o.log,
+		Listen: o.listen, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
 	})
 	return e, err
 }

@@ -53,6 +53,10 @@ func (c *upCmd) Run(r *run) error {
 	if err != nil {
 		return usage(err)
 	}
+	source, err := c.Source()
+	if err != nil {
+		return usage(err)
+	}
 	log := logger(r.Err, c.LogLevel)
 	app.QuietHTTP(log)
 	e, err := openEmbedded(ctx, embeddedOptions{
@@ -61,7 +65,7 @@ func (c *upCmd) Run(r *run) error {
 		config:      c.Config,
 		concurrency: c.Concurrency,
 		egress:      guard,
-		secrets:     c.Source(),
+		secrets:     source,
 		publish:     c.PublishFlags,
 		log:         log,
 	})

@@ -136,7 +136,7 @@ func TestApplyComparesSecrets(t *testing.T) {
 	}
 }
 
-func valid(raw json.RawMessage) error {
+func valid(_ string, raw json.RawMessage) error {
 	_, err := deliver.Parse(raw)
 	return err
 }

@@ -32,7 +32,7 @@ func TestPageShowsFiles(t *testing.T) {
 		if !strings.HasPrefix(text, "queues:") && !strings.HasPrefix(text, "rules:") {
 			text = "queues:\n" + text
 		}
-		file, err := config.Parse("configuration.md", []byte(text), func(raw json.RawMessage) error {
+		file, err := config.Parse("configuration.md", []byte(text), func(_ string, raw json.RawMessage) error {
 			_, err := deliver.Parse(raw)
 			return err
 		})
@@ -60,7 +60,7 @@ func TestPageShowsFiles(t *testing.T) {
 
 // The example can be read, and its targets are ones.
 func TestExampleFile(t *testing.T) {
-	file, err := config.Load("../../examples/queues.yaml", func(raw json.RawMessage) error {
+	file, err := config.Load("../../examples/queues.yaml", func(_ string, raw json.RawMessage) error {
 		_, err := deliver.Parse(raw)
 		return err
 	})
@@ -71,7 +71,7 @@ func TestExampleFile(t *testing.T) {
 
 // So can that of rules, and a store takes them.
 func TestRulesExample(t *testing.T) {
-	file, err := config.Load("../../examples/rules.yaml", func(raw json.RawMessage) error {
+	file, err := config.Load("../../examples/rules.yaml", func(_ string, raw json.RawMessage) error {
 		_, err := deliver.Parse(raw)
 		return err
 	})
@@ -102,7 +102,7 @@ func TestTargetExamples(t *testing.T) {
 		}
 		shown := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
 		for _, text := range [][]byte{example, shown[1]} {
-			f, err := config.Parse(file, text, func(raw json.RawMessage) error {
+			f, err := config.Parse(file, text, func(_ string, raw json.RawMessage) error {
 				_, err := deliver.Parse(raw)
 				return err
 			})

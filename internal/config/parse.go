@@ -49,7 +49,7 @@ type File struct {
 
 // Load reads a file. validate, which may be nil, checks the deliver parts of its
 // queues. The error joins an *Error for each faulty rule and queue.
-func Load(path string, validate func(json.RawMessage) error) (File, error) {
+func Load(path string, validate func(queue string, target json.RawMessage) error) (File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return File{}, fmt.Errorf("reading the file of rules and queues: %w", err)
@@ -65,7 +65,7 @@ func Load(path string, validate func(json.RawMessage) error) (File, error) {
 }
 
 // Parse reads what is in a file. The file's name is for the errors.
-func Parse(file string, data []byte, validate func(json.RawMessage) error) (File, error) {
+func Parse(file string, data []byte, validate func(queue string, target json.RawMessage) error) (File, error) {
 	parsed, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // they are refused below, by name
 	if err != nil {
 		return File{}, syntax(file, err)
@@ -131,10 +131,10 @@ func readRule(raw []byte) (queue.Rule, string, error) {
 	return r, r.Name, err
 }
 
-func readQueue(raw []byte, validate func(json.RawMessage) error) (queue.Spec, string, error) {
+func readQueue(raw []byte, validate func(queue string, target json.RawMessage) error) (queue.Spec, string, error) {
 	spec, err := queue.ParseSpec(raw)
 	if err == nil && spec.Name != "" && validate != nil && len(spec.Deliver) > 0 {
-		if err = validate(spec.Deliver); err != nil {
+		if err = validate(spec.Name, spec.Deliver); err != nil {
 			var field *queue.FieldError
 			if !errors.As(err, &field) {
 				err = &queue.FieldError{Field: "deliver", Reason: err.Error()}

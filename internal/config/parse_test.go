@@ -108,7 +108,7 @@ func TestParseRules(t *testing.T) {
 }
 
 func TestBadFiles(t *testing.T) {
-	refuse := func(raw json.RawMessage) error {
+	refuse := func(_ string, raw json.RawMessage) error {
 		if strings.Contains(string(raw), "gopher") {
 			return fmt.Errorf("bad target: %w", &queue.FieldError{Field: "deliver.http.url", Value: `"gopher"`, Reason: "must be http or https"})
 		}
