@@ -3,6 +3,7 @@ package secrets
 import (
 	stdjson "encoding/json"
 	"errors"
+	"maps"
 	"regexp"
 	"strconv"
 	"strings"
@@ -49,6 +50,23 @@ func Mask(raw stdjson.RawMessage) stdjson.RawMessage {
 	})
 	if err != nil {
 		return stdjson.RawMessage(quote(Hidden)) // it is not JSON: who knows what is in it
+	}
+	return masked
+}
+
+// MaskHeaders returns headers as they may be shown: with Hidden for those whose names say that they are secrets.
+func MaskHeaders(headers map[string]string) map[string]string {
+	var masked map[string]string
+	for name := range headers {
+		if secretName(name) {
+			if masked == nil {
+				masked = maps.Clone(headers)
+			}
+			masked[name] = Hidden
+		}
+	}
+	if masked == nil {
+		return headers
 	}
 	return masked
 }

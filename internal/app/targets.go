@@ -31,7 +31,7 @@ func (f *EgressFlags) Guard() (*egress.Guard, error) {
 
 // SecretsFlags say where the secrets are that targets refer to, and where they may go.
 type SecretsFlags struct {
-	SecretsDir string `type:"existingdir" placeholder:"DIR" help:"Where $${secret:NAME} of a target is the content of the file NAME. Otherwise it is the variable PENSTOCK_SECRET_NAME. The file NAME.allow in it says where the secret may go: a host a line, or queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow files."`
+	SecretsDir  string   `type:"existingdir" placeholder:"DIR" help:"Where $${secret:NAME} of a target is the content of the file NAME. Otherwise it is the variable PENSTOCK_SECRET_NAME. The file NAME.allow in it says where the secret may go: a host a line, or queue: and a queue. Give ingress and drainer the same; an ingress needs only the .allow files."`
 	SecretAllow []string `sep:"none" placeholder:"NAME=HOST[,HOST];QUEUE" help:"Where a secret may go, as NAME.allow says it: to these hosts, with the jobs of these queues. Of which nothing says so, that goes nowhere. Give it again for more, or several with spaces between."`
 }
 

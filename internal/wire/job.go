@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/deliver/bounce"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -39,12 +40,12 @@ type Job struct {
 }
 
 // SetContent tells what a job carries, as it is appended: JSON as such, other bytes in base64. One of which nothing is kept
-// has no content type.
+// has no content type. Headers that are secrets by their names are not shown: who put the job in need not be who looks.
 func (j *Job) SetContent(i *queue.JobInfo) {
 	if i.ContentType == "" {
 		return
 	}
-	j.ContentType, j.Headers = i.ContentType, i.Headers
+	j.ContentType, j.Headers = i.ContentType, secrets.MaskHeaders(i.Headers)
 	if queue.IsJSON(i.ContentType) && json.Valid(i.Payload) && utf8.Valid(i.Payload) {
 		j.Payload = i.Payload
 		return
