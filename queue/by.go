@@ -11,9 +11,8 @@ const MaxByBytes = 128
 
 type byKey struct{}
 
-// WithBy names who makes the changes whose calls get the context, such as "ann@desk": Put,
-// Delete, Rollback, Pause and Resume keep it with what they record. The name is believed, and
-// decides nothing.
+// WithBy notes who makes the changes whose calls get the context, such as "ann@desk": what they
+// record has it. It is a note and no proof: nothing verifies the name, and it decides nothing.
 //
 // It is in the context because it is of the request and not of the change: whoever knows
 // the caller puts it there once, and what stands between need not pass it on.
@@ -36,8 +35,8 @@ func ValidateBy(by string) error {
 		return fieldErr("by", by, "is not UTF-8")
 	}
 	for _, c := range by {
-		if unicode.IsControl(c) || c == '\u2028' || c == '\u2029' {
-			return fieldErr("by", by, "has a control character")
+		if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) { // what would show another name than there is
+			return fieldErr("by", by, "has a control character, or one that is not seen")
 		}
 	}
 	return nil

@@ -2,31 +2,65 @@ package queue
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 )
 
-// Bounds of what is kept of the changes of a queue's name: the latest, the oldest going first.
+// Subject is what kind of thing a record of changes is about. A queue and a rule of one name have one each.
+type Subject string
+
+// The subjects.
 const (
-	MaxChanges      = 100
-	MaxChangesBytes = 1 << 20             // about; the latest change is kept whatever it takes
-	ChangesKept     = 30 * 24 * time.Hour // after the queue was deleted
-	// MaxDeletedChanges is of how many deleted queues changes are kept, in a partition.
-	MaxDeletedChanges = 1000
+	OfQueue Subject = "queue"
+	OfRule  Subject = "rule"
 )
 
-// Change is what was done to a queue, as its engine recorded it in the same step.
+// Bounds of a record. Each name has its own, so that no other name's changes push out its entries.
+const (
+	// KeepChanges is how long changes are kept, unless the store was told otherwise. Of a queue or a rule that was
+	// deleted all is kept for so long after that, and then goes at once, with the specs.
+	KeepChanges    = 400 * 24 * time.Hour
+	MinKeepChanges = time.Hour
+	MaxKeepChanges = 10 * 365 * 24 * time.Hour
+	// MaxChangesBytes is about what the changes of a name may take: the oldest go first, and the newest entry counts them.
+	MaxChangesBytes = 1 << 20
+	// MaxDeletedNames is of how many deleted queues and rules something is kept, in a partition; those deleted first go first.
+	MaxDeletedNames = 10_000
+	// MaxChanges is the longest page of changes.
+	MaxChanges = 100
+	// MaxChangeIDs is how many jobs a change names; it counts all.
+	MaxChangeIDs = 10
+	// OneChange is how soon after its last step a change of jobs goes on with the next: a purge of a million jobs is one
+	// change, and not two thousand.
+	OneChange = time.Minute
+)
+
+// Change is what was done to a queue or a rule, as its engine recorded it in the same step.
 type Change struct {
-	At   time.Time // by the engine's clock
-	By   string    // as WithBy said; empty if nobody did, and of what the engine did by itself
+	// Number counts the changes of a name from 1, and leaves none out: what is missing was dropped.
+	Number int64
+	At     time.Time // by the engine's clock
+	// Last is when the last of its steps was made, of a change of jobs that took several; else At.
+	Last time.Time
+	// By is a note of who did it, as WithBy said: whoever calls may write any name there, and nothing verifies it. It is
+	// empty if nobody said, and of what the engine did by itself.
+	By   string
 	What ChangeKind
-	// Revision is the queue's after the change, or the last one of a queue that was deleted.
-	// Was is the one before it, 0 if there was no queue.
+	// Revision is that after the change, or the last one of what was deleted. Was is the one before it, 0 if there
+	// was none.
 	Revision, Was int64
-	// Before and After are the specs, when they were changed: Before is nil of a queue that was
-	// made, After of one that was deleted.
+	// Before and After are the specs of a queue, when they were changed: Before is nil of a queue that was made,
+	// After of one that was deleted, and either if it is no longer among the MaxSpecs that are kept.
 	Before, After *Spec
-	// Reason and Until are those of a pause. A resume that came by itself has a reason.
+	// RuleBefore and RuleAfter are the same of a rule, without its overrides.
+	RuleBefore, RuleAfter *Rule
+	// Jobs is how many jobs it was done to, and IDs are the first of them, of those that were named one by one.
+	Jobs int64
+	IDs  []string
+	// Detail says more, in words: of a purge in which state the jobs were, of a decision what they became, of an import
+	// which file it was.
+	Detail string
+	// Reason and Until are those of a pause, Reason that of a decision too. A resume that came by itself has a reason.
 	Reason string
 	Until  time.Time
 }
@@ -34,71 +68,161 @@ type Change struct {
 // ChangeKind is what was done.
 type ChangeKind string
 
-// The kinds of changes.
+// The kinds of changes. Those of jobs have a count.
 const (
 	Created    ChangeKind = "created"
 	Changed    ChangeKind = "changed"
 	Deleted    ChangeKind = "deleted"
+	RolledBack ChangeKind = "rolled_back"
 	Paused     ChangeKind = "paused"
 	Resumed    ChangeKind = "resumed"
-	RolledBack ChangeKind = "rolled_back"
+	ResetAll   ChangeKind = "reset"    // of a rule: what was taken under all keys was forgotten
+	FilledBy   ChangeKind = "imported" // jobs of an archive were put in
+
+	DidPurge  ChangeKind = "purged"
+	DidCancel ChangeKind = "cancelled"
+	DidReplay ChangeKind = "replayed"
+	DidForget ChangeKind = "forgotten"
+	DidDecide ChangeKind = "decided" // about held jobs
 )
 
-// LapseReason is why a queue was resumed by itself.
-const LapseReason = "the pause's time came"
-
-// UnknownRevision is the error of a rollback to a revision whose spec is not recorded.
-type UnknownRevision struct {
-	Queue    string
-	Revision int64   // 0 if it was to be the one before the last change
-	Known    []int64 // newest first
+// ChangeKinds are all of them.
+var ChangeKinds = []ChangeKind{
+	Created, Changed, Deleted, RolledBack, Paused, Resumed, ResetAll, FilledBy, DidPurge, DidCancel, DidReplay, DidForget, DidDecide,
 }
 
-func (e *UnknownRevision) Error() string {
-	known := "none is"
-	if len(e.Known) > 0 {
-		known = "known are " + strings.Trim(fmt.Sprint(e.Known), "[]")
-	}
-	if e.Revision == 0 {
-		return fmt.Sprintf("%s: nothing is recorded of its spec before the last change; of revisions %s", e.Queue, known)
-	}
-	return fmt.Sprintf("%s: revision %d is not recorded; %s", e.Queue, e.Revision, known)
+// Texts that engines record.
+const (
+	// LapseReason is why a queue was resumed by itself.
+	LapseReason = "the pause's time came"
+	// StopLifted is the detail of a resume that ended what the receiver had put the queue off by.
+	StopLifted = "the stop by its receiver ended"
+)
+
+// OfSpecs reports whether a spec or a rule was put or deleted.
+func (k ChangeKind) OfSpecs() bool {
+	return k == Created || k == Changed || k == Deleted || k == RolledBack
 }
 
-// ValidateChanges checks how many changes are asked for. Its error is a *FieldError.
-func ValidateChanges(limit int) error { return within("limit", int64(limit), 1, MaxChanges) }
+// ofJobs reports whether it is done to jobs, some at a time.
+func (k ChangeKind) ofJobs() bool {
+	return k == DidPurge || k == DidCancel || k == DidReplay || k == DidForget || k == DidDecide
+}
 
-// Earlier finds the spec that a queue had at a revision, 0 for that before its last change, in
-// its changes, newest first. It also returns what the queue's revision is now, 0 if it was deleted.
-// Its error is an *UnknownRevision.
-func Earlier(name string, list []Change, revision int64) (spec Spec, now int64, err error) {
-	unknown := &UnknownRevision{Queue: name, Revision: revision}
-	specs := map[int64]*Spec{}
-	if len(list) > 0 && list[0].What != Deleted { // which may be a pause: they are recorded with the revision too
-		now = list[0].Revision
+// Continue adds a change to c if that goes on with it, and reports whether it did.
+func (c *Change) Continue(next *Change) bool {
+	if !c.What.ofJobs() || c.What != next.What || c.By != next.By || c.Revision != next.Revision || c.Detail != next.Detail || c.Reason != next.Reason ||
+		next.At.Sub(c.Last) >= OneChange {
+		return false
 	}
-	last := true
-	add := func(revision int64, s *Spec) {
-		if s != nil && specs[revision] == nil {
-			specs[revision] = s
-			unknown.Known = append(unknown.Known, revision)
+	c.Jobs, c.Last = c.Jobs+next.Jobs, next.At
+	c.IDs = append(slices.Clone(c.IDs), next.IDs...)
+	c.IDs = c.IDs[:min(len(c.IDs), MaxChangeIDs)]
+	return true
+}
+
+// ChangesRequest asks for changes of a name, newest first.
+type ChangesRequest struct {
+	Subject Subject
+	Name    string
+	// Before is the Next of the page before: changes of lower numbers. 0 begins with the newest.
+	Before int64
+	Limit  int          // 1 to MaxChanges
+	What   []ChangeKind // only these; none is all
+	// Since and Until bound At, Since inclusive and Until not; zero is no bound.
+	Since, Until time.Time
+}
+
+// ChangesPage is some of a record.
+type ChangesPage struct {
+	Changes []Change
+	// Next goes into the next request; 0 when there is nothing more. A page may have fewer than asked for, or none.
+	Next int64
+	// Dropped is how many changes of the name were dropped before their time, for want of room.
+	Dropped int64
+}
+
+// Validate checks all but the name. Its error is a *FieldError.
+func (r *ChangesRequest) Validate() error {
+	if r.Subject != OfQueue && r.Subject != OfRule {
+		return fieldErr("subject", string(r.Subject), "must be queue or rule")
+	}
+	if r.Before < 0 {
+		return fieldErr("before", fmt.Sprint(r.Before), "must not be negative; leave it out to begin with the newest")
+	}
+	for i, k := range r.What {
+		if !slices.Contains(ChangeKinds, k) {
+			return fieldErr(fmt.Sprintf("what.%d", i), string(k), "is not done to queues or rules; one of %v", ChangeKinds)
 		}
 	}
-	for i := range list {
-		c := &list[i]
-		if c.Before == nil && c.After == nil {
-			continue
+	return within("limit", int64(r.Limit), 1, MaxChanges)
+}
+
+// wants reports whether the request is for a change.
+func (r *ChangesRequest) wants(c *Change) bool {
+	return (len(r.What) == 0 || slices.Contains(r.What, c.What)) && (r.Since.IsZero() || !c.At.Before(r.Since)) && (r.Until.IsZero() || c.At.Before(r.Until))
+}
+
+// changesLooked is how many entries a page looks at, whatever it finds.
+const changesLooked = 1000
+
+// Page makes the answer out of what read returns: up to n entries of lower numbers than before, 0 being all, newest first.
+// It is for engines.
+func (r *ChangesRequest) Page(read func(before int64, n int) ([]Change, error)) (p ChangesPage, err error) {
+	before := r.Before
+	for looked := 0; looked < changesLooked; {
+		some, err := read(before, MaxChanges)
+		if err != nil {
+			return p, err
 		}
-		if last {
-			if last = false; revision == 0 {
-				revision = c.Was
+		for i := range some {
+			before = some[i].Number
+			if r.wants(&some[i]) {
+				p.Changes = append(p.Changes, some[i])
+			}
+			if len(p.Changes) == r.Limit {
+				break
 			}
 		}
-		add(c.Revision, c.After)
-		add(c.Was, c.Before)
+		looked += len(some)
+		switch {
+		case len(p.Changes) == r.Limit && before > 1:
+			p.Next = before
+			return p, nil
+		case len(some) < MaxChanges, len(p.Changes) == r.Limit:
+			return p, nil
+		}
 	}
-	if specs[revision] == nil {
-		return Spec{}, now, unknown
-	}
-	return *specs[revision], now, nil
+	p.Next = before
+	return p, nil
 }
+
+// ValidateKeepChanges checks how long changes are to be kept; 0 is KeepChanges. Its error is a *FieldError.
+func ValidateKeepChanges(d time.Duration) error {
+	if d != 0 && (d < MinKeepChanges || d > MaxKeepChanges) {
+		return fieldErr("keep_changes", d.String(), "must be from %v to %v", MinKeepChanges, MaxKeepChanges)
+	}
+	return nil
+}
+
+// Detail is what is recorded of a purge beside the number of jobs.
+func (r *PurgeRequest) Detail() string {
+	if r.Lane != nil {
+		return r.State.String() + ", of one lane"
+	}
+	return r.State.String()
+}
+
+// Decides is what a held job becomes by a decision.
+func (v Verdict) Decides() State {
+	switch v {
+	case Deliver:
+		return Delivered
+	case Bury:
+		return Dead
+	}
+	return Waiting
+}
+
+// ArchiveDetail names the file of an import by its mark.
+func ArchiveDetail(mark string) string { return "archive " + mark }

@@ -105,9 +105,11 @@ type Specs interface {
 	// calls may be repeated. Errors: ErrUnknownQueue, a *FieldError.
 	Pause(ctx context.Context, name string, p Pause) error
 	Resume(ctx context.Context, name string) error
-	// Changes returns up to limit of the latest changes of a queue, newest first, also of one that was
-	// deleted. Errors: ErrUnknownQueue if nothing is recorded under the name, a *FieldError.
-	Changes(ctx context.Context, name string, limit int) ([]Change, error)
+	// Changes returns a page of what was done to a queue or a rule, also to one that was deleted. Errors: ErrUnknownQueue
+	// or ErrUnknownRule if there is none of the name and nothing is recorded under it, a *FieldError.
+	Changes(ctx context.Context, r ChangesRequest) (ChangesPage, error)
+	// History returns the specs that a queue had, also of one that was deleted. Errors: ErrUnknownQueue.
+	History(ctx context.Context, name string) (History, error)
 	// Rollback puts the spec again that the queue had at a revision, 0 for that before its last
 	// change; a deleted queue is made again. expect is as in Put, but AnyRevision stands for
 	// the present one. Errors: those of Put, ErrUnknownQueue, an *UnknownRevision.

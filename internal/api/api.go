@@ -105,6 +105,6 @@ func New(engine queue.Engine, o Options) http.Handler {
 	if o.Waits == nil {
 		o.Waits = admission.New(engine, admission.Options{Logger: o.Logger})
 	}
-	h := &handler{engine: engine, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
+	h := &handler{engine: &recorded{engine, o.Logger}, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
 	return h.dispatch()
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// headerBy names who makes a change. It is believed: there is nothing to check it by.
+// headerBy notes who makes a change. Nothing verifies it: wherever it is shown it is called a claim.
 const headerBy = "Penstock-By"
 
-// named serves a change of a queue, with a context that says by whom it is.
+// named serves a change, with a context that has the note of who makes it, and logs what it did.
 func named(change func(*handler, http.ResponseWriter, *http.Request)) func(*handler, http.ResponseWriter, *http.Request) {
 	return func(h *handler, w http.ResponseWriter, r *http.Request) {
 		name := strings.Join(r.Header.Values(headerBy), ", ")
@@ -21,6 +21,8 @@ func named(change func(*handler, http.ResponseWriter, *http.Request)) func(*hand
 			(&Problem{Reason: ReasonInvalidRequest, Field: headerBy, Detail: field.Value + " " + field.Reason}).write(w)
 			return
 		}
-		change(h, w, r.WithContext(queue.WithBy(r.Context(), name)))
+		ctx, end := h.logged(queue.WithBy(r.Context(), name))
+		defer end()
+		change(h, w, r.WithContext(ctx))
 	}
 }

@@ -2,8 +2,12 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -11,27 +15,98 @@ import (
 
 // listChanges tells what was done to a queue.
 func (h *handler) listChanges(w http.ResponseWriter, r *http.Request) {
-	name, limit := r.PathValue("queue"), queue.MaxChanges
-	if s := r.URL.Query().Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > queue.MaxChanges {
-			badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(queue.MaxChanges)).write(w)
-			return
-		}
-		limit = n
+	name := r.PathValue("queue")
+	ask, p := changesRequest(r, queue.OfQueue, name)
+	if p != nil {
+		p.write(w)
+		return
 	}
-	list, err := h.engine.Changes(r.Context(), name, limit)
+	page, err := h.engine.Changes(r.Context(), ask)
 	if err != nil {
 		h.fail(w, err, name)
 		return
 	}
-	answer := wire.Changes{Changes: make([]wire.Change, len(list))}
-	for i, c := range list {
-		answer.Changes[i] = wire.Change{
-			At: c.At.UTC(), By: c.By, What: c.What, Revision: c.Revision, Was: c.Was, Before: masked(c.Before), After: masked(c.After), Reason: c.Reason, Until: instant(c.Until),
+	writeJSON(w, http.StatusOK, shownRecord(&page, func(c *queue.Change) wire.Change {
+		return wire.Change{Done: shownDone(c), Before: masked(c.Before), After: masked(c.After)}
+	}))
+}
+
+// listRuleChanges tells what was done to a rule.
+func (h *handler) listRuleChanges(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("rule")
+	ask, p := changesRequest(r, queue.OfRule, name)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	page, err := h.engine.Changes(r.Context(), ask)
+	if err != nil {
+		h.failRule(w, err, name)
+		return
+	}
+	writeJSON(w, http.StatusOK, shownRecord(&page, func(c *queue.Change) wire.RuleChange {
+		return wire.RuleChange{Done: shownDone(c), Before: c.RuleBefore, After: c.RuleAfter}
+	}))
+}
+
+func shownRecord[C wire.Change | wire.RuleChange](page *queue.ChangesPage, shown func(*queue.Change) C) wire.Record[C] {
+	answer := wire.Record[C]{Changes: make([]C, len(page.Changes)), Next: page.Next, Dropped: page.Dropped}
+	for i := range page.Changes {
+		answer.Changes[i] = shown(&page.Changes[i])
+	}
+	return answer
+}
+
+func shownDone(c *queue.Change) wire.Done {
+	d := wire.Done{
+		Number: c.Number, At: c.At.UTC(), ClaimedBy: c.By, What: c.What, Revision: c.Revision, Was: c.Was, Jobs: c.Jobs, IDs: c.IDs, Detail: c.Detail,
+		Reason: c.Reason, Until: instant(c.Until),
+	}
+	if !c.Last.Equal(c.At) {
+		d.Last = instant(c.Last)
+	}
+	return d
+}
+
+// changesRequest reads what is asked of a record.
+func changesRequest(r *http.Request, of queue.Subject, name string) (ask queue.ChangesRequest, p *Problem) {
+	q := r.URL.Query()
+	ask = queue.ChangesRequest{Subject: of, Name: name, Limit: queue.MaxChanges}
+	if s := q.Get("limit"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > queue.MaxChanges {
+			return ask, badField("limit", shorten(s)+" must be a whole number from 1 to "+strconv.Itoa(queue.MaxChanges))
+		}
+		ask.Limit = n
+	}
+	if s := q.Get("before"); s != "" {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < 1 {
+			return ask, badField("before", shorten(s)+" must be a number of a change, as next says it")
+		}
+		ask.Before = n
+	}
+	for _, list := range q["what"] {
+		for _, s := range strings.Split(list, ",") {
+			kind := queue.ChangeKind(s)
+			if !slices.Contains(queue.ChangeKinds, kind) {
+				return ask, badField("what", fmt.Sprintf("%s must be one of %s", shorten(s), strings.Trim(fmt.Sprint(queue.ChangeKinds), "[]")))
+			}
+			ask.What = append(ask.What, kind)
 		}
 	}
-	writeJSON(w, http.StatusOK, answer)
+	for field, to := range map[string]*time.Time{"since": &ask.Since, "until": &ask.Until} {
+		s := q.Get(field)
+		if s == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			return ask, badField(field, shorten(s)+" must be an instant such as 2026-01-02T15:04:05Z")
+		}
+		*to = at
+	}
+	return ask, nil
 }
 
 // masked is a spec as it may be shown.
@@ -57,12 +132,13 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	changes, err := h.engine.Changes(r.Context(), name, queue.MaxChanges)
+	history, err := h.engine.History(r.Context(), name)
 	if err != nil {
 		h.fail(w, err, name)
 		return
 	}
-	spec, now, err := queue.Earlier(name, changes, ask.Revision)
+	now := history.Revision
+	spec, err := history.Earlier(ask.Revision)
 	if expect != queue.AnyRevision && expect != now {
 		(&Problem{Reason: ReasonRevision, Revision: now, Detail: "the queue has changed since it was read; get it and try again"}).write(w)
 		return

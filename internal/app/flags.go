@@ -137,7 +137,7 @@ func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
 
 // open opens the store and makes the file's rules and queues. The file is read first, so
 // that a mistake in it touches nothing.
-func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus.Registerer, log *slog.Logger) (queue.Engine, error) {
+func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus.Registerer, keepChanges time.Duration, log *slog.Logger) (queue.Engine, error) {
 	var file config.File
 	if f.Config != "" {
 		var err error
@@ -151,7 +151,7 @@ func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus
 	if err != nil {
 		return nil, err
 	}
-	engine, err := store.Open(ctx, store.Options{RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, Hook: hook, Logger: log})
+	engine, err := store.Open(ctx, store.Options{RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, KeepChanges: keepChanges, Hook: hook, Logger: log})
 	if err != nil {
 		return nil, err
 	}

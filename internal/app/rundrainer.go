@@ -53,7 +53,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	engine, err := f.open(ctx, valid, reg, log)
+	engine, err := f.open(ctx, valid, reg, 0, log)
 	if err != nil {
 		return err
 	}

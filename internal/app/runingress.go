@@ -3,12 +3,14 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/queue"
 )
 
 const ingressAbout = "The front door of Penstock: takes jobs over HTTP into bounded queues, and turns them away with the truth about when to come back. Every flag can be given as the environment variable that stands beside it."
@@ -18,12 +20,21 @@ type ingressFlags struct {
 	storeFlags
 	natsFlags
 	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once."`
+	KeepChanges    time.Duration `placeholder:"DURATION" help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it, for all who use it."`
 	MaxConnections int           `default:"8192" placeholder:"N" help:"The most connections at once, at least 1; more wait (default ${default})."`
 }
 
 // Validate is called by the parser.
 func (f *ingressFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace))
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace), ValidKeepChanges(f.KeepChanges))
+}
+
+// ValidKeepChanges checks the flag --keep-changes.
+func ValidKeepChanges(d time.Duration) error {
+	if queue.ValidateKeepChanges(d) != nil {
+		return fmt.Errorf("--keep-changes %v: must be from %v to %v", d, queue.MinKeepChanges, queue.MaxKeepChanges)
+	}
+	return nil
 }
 
 func ingressVars() kong.Vars {
@@ -44,7 +55,7 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return err
 	}
-	engine, err := f.open(ctx, valid, reg, log)
+	engine, err := f.open(ctx, valid, reg, f.KeepChanges, log)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ type queueCmd struct {
 	Apply    applyCmd    `cmd:"" help:"Bring queues, and the rules beside them, in line with a file, and show what changed."`
 	Pause    pauseCmd    `cmd:"" help:"Stop a queue's departures. Jobs still come in."`
 	Resume   resumeCmd   `cmd:"" help:"Let departures go on, at the rate: nothing was saved up."`
-	Log      logCmd      `cmd:"" help:"Tell what was done to a queue, and by whom."`
+	Log      logCmd      `cmd:"" help:"Tell what was done to a queue, and by whom as they say."`
 	Rollback rollbackCmd `cmd:"" help:"Put an earlier spec of a queue again."`
 	Quote    quoteCmd    `cmd:"" help:"Tell what would become of jobs, and what another rate would change. Nothing is appended."`
 	Turn     turnCmd     `cmd:"" help:"Wait for a turn to do something yourself, at the pace of a queue."`
@@ -158,7 +158,7 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 		kong.Name("penstock"),
 		kong.Description(description),
 		kong.DefaultEnvars("PENSTOCK"),
-		kong.Vars{"version": version.Version, "egresshelp": app.EgressHelp},
+		kong.Vars{"version": version.Version, "changekinds": changeKinds(), "egresshelp": app.EgressHelp},
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(int) { ended = true }), // after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

@@ -36,6 +36,7 @@ type embeddedOptions struct {
 	egress      *egress.Guard // nil is to public addresses alone
 	secrets     secrets.Source
 	publish     app.PublishFlags
+	keepChanges time.Duration // 0 leaves it as the store has it
 	patience    time.Duration // with the store, before jobs go to the overflow; 0 is deferred's default
 	log         *slog.Logger
 }
@@ -73,7 +74,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 			err = errors.Join(err, e.close())
 		}
 	}()
-	if e.engine, err = store.Open(ctx, store.Options{DataPath: o.data, Logger: o.log}); err != nil {
+	if e.engine, err = store.Open(ctx, store.Options{DataPath: o.data, KeepChanges: o.keepChanges, Logger: o.log}); err != nil {
 		return nil, err
 	}
 	e.closers = append(e.closers, e.engine.Close)

@@ -1,8 +1,10 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,144 +13,164 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-type logCmd struct {
-	Name  string `arg:"" help:"Name of the queue, also of one that was removed."`
-	Limit int    `help:"At most so many." default:"100"`
+// recordFlags choose what is shown of a record of changes.
+type recordFlags struct {
+	Limit  int       `help:"At most so many." default:"100"`
+	What   []string  `help:"Only what was done so: ${changekinds}." placeholder:"WHAT,..."`
+	Since  time.Time `help:"Only what was done at this instant or later, such as 2026-01-02T15:04:05Z." placeholder:"INSTANT"`
+	Until  time.Time `help:"Only what was done before this instant." placeholder:"INSTANT"`
+	Before int64     `help:"Only changes of lower numbers than this: where the one before ended." placeholder:"NUMBER"`
 	output
+}
+
+// recordHelp is told by both commands that show a record.
+const recordHelp = `Newest first. Changes are kept for 400 days unless the store was told otherwise (--keep-changes of the ingress), and
+as long after the removal; a name has room for about a mebibyte of them, and the record says how many it has dropped.
+CLAIMED BY is what the one who did it says to be. Nobody verifies it.`
+
+func (f *recordFlags) query() (q client.ChangesQuery, err error) {
+	switch {
+	case f.Limit < 1:
+		return q, usage(fmt.Errorf("--limit %d: must be at least 1", f.Limit))
+	case f.Before < 0:
+		return q, usage(fmt.Errorf("--before %d: must be the number of a change", f.Before))
+	}
+	for _, what := range f.What {
+		if !slices.Contains(queue.ChangeKinds, queue.ChangeKind(what)) {
+			return q, usage(fmt.Errorf("--what %s: must be one of %s", plain(what), changeKinds()))
+		}
+	}
+	return client.ChangesQuery{Before: f.Before, What: f.What, Since: f.Since, Until: f.Until}, nil
+}
+
+func changeKinds() string {
+	return strings.Trim(fmt.Sprint(queue.ChangeKinds), "[]")
+}
+
+// read reads pages until there are as many as were asked for.
+func readRecord[C wire.Change | wire.RuleChange](
+	ctx context.Context, f *recordFlags, page func(context.Context, client.ChangesQuery) (wire.Record[C], error),
+) (all wire.Record[C], err error) {
+	q, err := f.query()
+	if err != nil {
+		return all, err
+	}
+	all.Changes = []C{}
+	for {
+		q.Limit = min(f.Limit-len(all.Changes), queue.MaxChanges)
+		some, err := page(ctx, q)
+		if err != nil {
+			return all, err
+		}
+		all.Changes, all.Next, all.Dropped = append(all.Changes, some.Changes...), some.Next, some.Dropped
+		if q.Before = some.Next; q.Before == 0 || len(all.Changes) >= f.Limit {
+			return all, nil
+		}
+	}
+}
+
+// showRecord prints a record; row returns of a change what was done to whatever it was, and how.
+func showRecord[C wire.Change | wire.RuleChange](r *run, f *recordFlags, record *wire.Record[C], row func(*C) (*wire.Done, string, error)) error {
+	if f.json() {
+		return printJSON(r.Out, record)
+	}
+	t := table{header: []string{"NUMBER", "WHEN", "CLAIMED BY", "WHAT", "JOBS", "REVISION", "CHANGES"}, right: map[int]bool{0: true, 4: true, 5: true}}
+	for i := range record.Changes {
+		done, how, err := row(&record.Changes[i])
+		if err != nil {
+			return err
+		}
+		jobs := ""
+		if done.Jobs > 0 {
+			jobs = num(done.Jobs)
+		}
+		t.add(strconv.FormatInt(done.Number, 10), done.At.Local().Format(time.DateTime), plain(done.ClaimedBy), plain(string(done.What)), jobs, num(done.Revision), how)
+	}
+	if _, err := fmt.Fprint(r.Out, t.String()); err != nil {
+		return err
+	}
+	if record.Dropped > 0 {
+		r.say("%d older changes were dropped for want of room", record.Dropped)
+	}
+	if record.Next > 0 {
+		r.say("there are more: --before %d shows them", record.Next)
+	}
+	return nil
+}
+
+type logCmd struct {
+	Name string `arg:"" help:"Name of the queue, also of one that was removed."`
+	recordFlags
 }
 
 // Help is shown below the flags.
 func (logCmd) Help() string {
-	return `The latest 100 changes are kept, newest first, and for 30 days after the queue was
-removed. BY is who the one who did it says to be. Secrets are not shown: "deliver: *** -> ***"
-says that one changed.
+	return recordHelp + `
+All is recorded but what producers and drainers do. Secrets are not shown: "deliver: *** -> ***" says that one changed.
+What a spec was before and after is told of the last 50 specs.
 
 Examples:
   penstock queue log email
+  penstock queue log email --what purged,replayed,forgotten --since 2026-01-02T00:00:00Z
   penstock queue log email -o json`
 }
 
 func (c *logCmd) Run(r *run) error {
-	if c.Limit < 1 || c.Limit > queue.MaxChanges {
-		return usage(fmt.Errorf("--limit %d: must be from 1 to %d", c.Limit, queue.MaxChanges))
-	}
 	api, err := r.client()
 	if err != nil {
 		return err
 	}
-	list, err := api.Changes(r.ctx, c.Name, c.Limit)
+	record, err := readRecord(r.ctx, &c.recordFlags, func(ctx context.Context, q client.ChangesQuery) (wire.Record[wire.Change], error) {
+		return api.Changes(ctx, c.Name, q)
+	})
 	if err != nil {
 		return err
 	}
-	if c.json() {
-		return printJSON(r.Out, list)
-	}
-	t := table{header: []string{"WHEN", "BY", "WHAT", "REVISION", "CHANGES"}}
-	for i := range list {
-		text, err := changed(&list[i])
-		if err != nil {
-			return err
-		}
-		t.add(list[i].At.Local().Format(time.DateTime), plain(list[i].By), plain(string(list[i].What)), num(list[i].Revision), text)
-	}
-	_, err = fmt.Fprint(r.Out, t.String())
-	return err
+	return showRecord(r, &c.recordFlags, &record, func(c *wire.Change) (*wire.Done, string, error) {
+		how, err := changedSpecs(c)
+		return &c.Done, how, err
+	})
 }
 
-// changed says in one line what a change did.
-func changed(c *wire.Change) (string, error) {
+// changedSpecs says in one line what a change of a queue did.
+func changedSpecs(c *wire.Change) (string, error) {
 	var parts []string
 	if c.Before != nil && c.After != nil {
 		fields, err := fieldsBetween(c.Before, c.After)
 		if err != nil {
 			return "", err
 		}
-		for _, f := range withUnseen(fields, true) {
-			parts = append(parts, fmt.Sprintf("%s: %s -> %s", f.Field, orNone(f.From), orNone(f.To)))
-		}
+		parts = fieldTexts(withUnseen(fields, true))
 	} else if c.After != nil {
 		parts = append(parts, "rate: "+c.After.Rate.String())
 	}
-	if c.Until != nil {
-		parts = append(parts, "until "+c.Until.Local().Format(time.DateTime))
-	}
-	if c.Reason != "" {
-		parts = append(parts, plain(c.Reason))
-	}
-	return strings.Join(parts, "; "), nil
+	return how(&c.Done, parts), nil
 }
 
-// fieldsBetween lists in what two specs differ; nil is none.
-func fieldsBetween(before, after *queue.Spec) ([]change, error) {
-	trees := [2]map[string]any{}
-	for i, s := range []*queue.Spec{before, after} {
-		if s == nil {
-			continue
+func fieldTexts(fields []change) (parts []string) {
+	for _, f := range fields {
+		parts = append(parts, fmt.Sprintf("%s: %s -> %s", f.Field, orNone(f.From), orNone(f.To)))
+	}
+	return parts
+}
+
+// how says in one line what is told of every change.
+func how(d *wire.Done, parts []string) string {
+	if len(d.IDs) > 0 {
+		text := strings.Join(d.IDs, " ")
+		if int64(len(d.IDs)) < d.Jobs {
+			text += " ..."
 		}
-		var err error
-		if trees[i], err = tree(s); err != nil {
-			return nil, err
-		}
+		parts = append(parts, plain(text))
 	}
-	return changes(trees[0], trees[1]), nil
-}
-
-type rollbackCmd struct {
-	Name   string `arg:"" help:"Name of the queue, also of one that was removed."`
-	To     int64  `help:"The revision whose spec is to come again; by default the one before the last change." placeholder:"REVISION"`
-	DryRun bool   `help:"Only show what would change."`
-	output
-}
-
-// Help is shown below the flags.
-func (rollbackCmd) Help() string {
-	return `"penstock queue log" shows the revisions. The spec comes from the server's record, with
-its secrets. A queue that was removed is made again, without its jobs. The change is made
-only if nobody else changed the queue meanwhile.
-
-Examples:
-  penstock queue rollback email --dry-run
-  penstock queue rollback email --to 7`
-}
-
-func (c *rollbackCmd) Run(r *run) error {
-	if c.To < 0 {
-		return usage(fmt.Errorf("--to %d: must be a revision", c.To))
+	if d.Detail != "" {
+		parts = append(parts, plain(d.Detail))
 	}
-	api, err := r.client()
-	if err != nil {
-		return err
+	if d.Until != nil {
+		parts = append(parts, "until "+d.Until.Local().Format(time.DateTime))
 	}
-	var present *queue.Spec
-	revision := int64(client.Absent)
-	q, err := api.Queue(r.ctx, c.Name)
-	var refused *client.Problem
-	if err == nil {
-		present, revision = &q.Spec, q.Revision
-	} else if !errors.As(err, &refused) || refused.Reason != "unknown_queue" {
-		return err
+	if d.Reason != "" {
+		parts = append(parts, plain(d.Reason))
 	}
-	after, err := api.Rollback(r.ctx, c.Name, wire.RollbackRequest{Revision: c.To, DryRun: c.DryRun}, revision)
-	if err != nil {
-		return fmt.Errorf("queue %s: %w", c.Name, err)
-	}
-	if c.json() {
-		return printJSON(r.Out, after)
-	}
-	fields, err := fieldsBetween(present, &after.Spec)
-	if err != nil {
-		return err
-	}
-	switch {
-	case c.DryRun && present == nil:
-		_, err = fmt.Fprintf(r.Out, "%s would be made again\n", c.Name)
-	case c.DryRun:
-		_, _ = fmt.Fprintf(r.Out, "%s would be changed\n", c.Name)
-		return printFields(r.Out, withUnseen(fields, true))
-	case present == nil:
-		_, err = fmt.Fprintf(r.Out, "%s made again, revision %d\n", c.Name, after.Revision)
-	default:
-		return printChanges(r.Out, c.Name, after.Revision, withUnseen(fields, after.Revision != revision))
-	}
-	return err
+	return strings.Join(parts, "; ")
 }

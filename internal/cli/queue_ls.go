@@ -173,7 +173,7 @@ func pausedOf(p *queue.Pause) string {
 		text += " until " + p.Until.Local().Format(time.DateTime)
 	}
 	if p.By != "" {
-		text += " by " + plain(p.By)
+		text += ", claimed by " + plain(p.By)
 	}
 	if p.Reason != "" {
 		text += ": " + plain(p.Reason)

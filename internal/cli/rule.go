@@ -16,6 +16,7 @@ import (
 type ruleCmd struct {
 	Ls     ruleLsCmd     `cmd:"" help:"List rules."`
 	Info   ruleInfoCmd   `cmd:"" help:"Tell all about one rule."`
+	Log    ruleLogCmd    `cmd:"" help:"Tell what was done to a rule, and by whom as they say."`
 	Apply  ruleApplyCmd  `cmd:"" help:"Bring rules in line with a file, and show what changed."`
 	Take   ruleTakeCmd   `cmd:"" help:"Ask a rule, and take if it allows."`
 	Peek   rulePeekCmd   `cmd:"" help:"Ask what a rule would say. Nothing is taken."`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/internal/app"
@@ -11,13 +12,14 @@ import (
 )
 
 type upCmd struct {
-	Data        string `help:"Directory of the store; made if it is not there." default:"./penstock-data" placeholder:"DIR"`
-	Listen      string `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
-	Config      string `help:"File of rules and queues to make if they are missing." placeholder:"FILE"`
-	Concurrency int    `help:"Jobs of one queue under way at once, and twice as many of all; 0 is 128." default:"0" placeholder:"N"`
-	TLSCert     string `help:"Certificate, PEM." placeholder:"FILE"`
-	TLSKey      string `help:"Its key, PEM." placeholder:"FILE"`
-	Insecure    bool   `help:"Listen beyond loopback without TLS."`
+	Data        string        `help:"Directory of the store; made if it is not there." default:"./penstock-data" placeholder:"DIR"`
+	Listen      string        `help:"Where to listen, HOST:PORT; port 0 takes a free one." default:"127.0.0.1:8080" placeholder:"ADDR"`
+	Config      string        `help:"File of rules and queues to make if they are missing." placeholder:"FILE"`
+	Concurrency int           `help:"Jobs of one queue under way at once, and twice as many of all; 0 is 128." default:"0" placeholder:"N"`
+	TLSCert     string        `help:"Certificate, PEM." placeholder:"FILE"`
+	TLSKey      string        `help:"Its key, PEM." placeholder:"FILE"`
+	Insecure    bool          `help:"Listen beyond loopback without TLS."`
+	KeepChanges time.Duration `help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it." placeholder:"DURATION"`
 	app.EgressFlags
 	app.SecretsFlags
 	app.PublishFlags
@@ -50,6 +52,9 @@ func (c *upCmd) Run(r *run) error {
 	}
 	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure}
 	guard, err := c.Guard()
+	if err == nil {
+		err = app.ValidKeepChanges(c.KeepChanges)
+	}
 	if err != nil {
 		return usage(err)
 	}
@@ -67,6 +72,7 @@ func (c *upCmd) Run(r *run) error {
 		egress:      guard,
 		secrets:     source,
 		publish:     c.PublishFlags,
+		keepChanges: c.KeepChanges,
 		log:         log,
 	})
 	if err != nil {

@@ -143,13 +143,6 @@ func (c *Client) Resume(ctx context.Context, name string) (wire.Queue, error) {
 	return c.queue(ctx, http.MethodPost, queuePath(name, "resume"), nil)
 }
 
-// Changes tells what was done to a queue, newest first.
-func (c *Client) Changes(ctx context.Context, name string, limit int) ([]wire.Change, error) {
-	var answer wire.Changes
-	_, err := c.do(ctx, http.MethodGet, queuePath(name, "changes")+"?limit="+strconv.Itoa(limit), nil, nil, &answer)
-	return answer.Changes, err
-}
-
 // Rollback puts an earlier spec of a queue again, if it is at the given revision, or shows it. A
 // *Problem with reason unknown_revision says that it is not recorded.
 func (c *Client) Rollback(ctx context.Context, name string, ask wire.RollbackRequest, revision int64) (wire.Queue, error) {

@@ -34,6 +34,8 @@ type Options struct {
 	Prefix string
 	// Patience is how long a call waits for Redis; 0 is redisq's default.
 	Patience time.Duration
+	// KeepChanges is how long changes of queues and rules are kept; 0 leaves it as the store has it.
+	KeepChanges time.Duration
 	// Hook sees every command to Redis; nil is none.
 	Hook redis.Hook
 
@@ -64,7 +66,7 @@ func openFile(ctx context.Context, o Options) (queue.Engine, error) {
 	if err := os.MkdirAll(o.DataPath, 0o700); err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
 	}
-	engine, err := boltq.Open(ctx, filepath.Join(o.DataPath, FileName), boltq.Options{Logger: o.Logger})
+	engine, err := boltq.Open(ctx, filepath.Join(o.DataPath, FileName), boltq.Options{Logger: o.Logger, KeepChanges: o.KeepChanges})
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, o.DataPath, err)
 	}
@@ -85,7 +87,7 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	if o.Partitions == 0 {
 		o.Partitions = partitionsOf(ctx, client, cmp.Or(o.Prefix, redisq.DefaultPrefix))
 	}
-	engine, err := redisq.Open(ctx, client, redisq.Options{Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, Logger: o.Logger})
+	engine, err := redisq.Open(ctx, client, redisq.Options{Init: o.Init, Partitions: o.Partitions, Prefix: o.Prefix, Patience: o.Patience, KeepChanges: o.KeepChanges, Logger: o.Logger})
 	if err != nil {
 		_ = client.Close() // the error that matters is the other
 		return nil, fmt.Errorf("%s %s: %w%s", flag, strings.Join(options.Addrs, ","), err, hint(err, flag))

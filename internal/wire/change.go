@@ -6,23 +6,47 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+// Done is what was done, to whatever it was.
+type Done struct {
+	// Number counts the changes of the name, and leaves none out.
+	Number int64     `json:"number"`
+	At     time.Time `json:"at"`
+	// Last is when the last step of a change of jobs was made, if it took several.
+	Last *time.Time `json:"last,omitempty"`
+	// ClaimedBy is what Penstock-By said, which nobody has verified.
+	ClaimedBy string           `json:"claimed_by,omitempty"`
+	What      queue.ChangeKind `json:"what"`
+	Revision  int64            `json:"revision,omitempty"`
+	Was       int64            `json:"was,omitempty"`
+	Jobs      int64            `json:"jobs,omitempty"`
+	IDs       []string         `json:"ids,omitempty"`
+	Detail    string           `json:"detail,omitempty"`
+	Reason    string           `json:"reason,omitempty"`
+	Until     *time.Time       `json:"until,omitempty"`
+}
+
 // Change is what was done to a queue. Its specs are shown as a queue's is, with the secrets of
 // their targets masked.
 type Change struct {
-	At       time.Time        `json:"at"`
-	By       string           `json:"by,omitempty"`
-	What     queue.ChangeKind `json:"what"`
-	Revision int64            `json:"revision"`
-	Was      int64            `json:"was,omitempty"`
-	Before   *queue.Spec      `json:"before,omitempty"`
-	After    *queue.Spec      `json:"after,omitempty"`
-	Reason   string           `json:"reason,omitempty"`
-	Until    *time.Time       `json:"until,omitempty"`
+	Done
+	Before *queue.Spec `json:"before,omitempty"`
+	After  *queue.Spec `json:"after,omitempty"`
 }
 
-// Changes are those of a queue, newest first.
-type Changes struct {
-	Changes []Change `json:"changes"`
+// RuleChange is what was done to a rule, which is shown without its overrides.
+type RuleChange struct {
+	Done
+	Before *queue.Rule `json:"before,omitempty"`
+	After  *queue.Rule `json:"after,omitempty"`
+}
+
+// Record is a page of changes of a queue or a rule, newest first.
+type Record[C Change | RuleChange] struct {
+	Changes []C `json:"changes"`
+	// Next is the before of the next page; absent on the last.
+	Next int64 `json:"next,omitempty"`
+	// Dropped is how many changes were dropped before their time, for want of room.
+	Dropped int64 `json:"dropped"`
 }
 
 // RollbackRequest says to which revision; 0 is the one before the last change.

@@ -25,6 +25,7 @@ type batch struct {
 	tallies []*tally
 	records [][]byte // of those
 	store   storeRecord
+	notes   []noting // for the record of changes
 }
 
 // delta is what a batch changes in a queue's record.
@@ -106,7 +107,7 @@ func (e *Engine) take() *batch {
 // tally works out the records of the batch's queues as they will be.
 func (e *Engine) tally(b *batch) {
 	b.now = e.now()
-	b.deltas, b.order = map[*line]*delta{}, nil
+	b.deltas, b.order, b.notes = map[*line]*delta{}, nil, nil
 	for _, c := range b.changes {
 		c.tally(b)
 	}

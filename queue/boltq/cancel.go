@@ -12,6 +12,7 @@ import (
 // cancellation is one call of Cancel.
 type cancellation struct {
 	queue, id string
+	act       jobAct
 	state     queue.State
 	err       error
 }
@@ -21,7 +22,11 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	if err := ctx.Err(); err != nil {
 		return queue.StateNone, err
 	}
-	k := &cancellation{queue: name, id: id}
+	by, err := queue.By(ctx)
+	if err != nil {
+		return queue.StateNone, err
+	}
+	k := &cancellation{queue: name, id: id, act: jobAct{what: queue.DidCancel, by: by}}
 	if err := rounds(ctx, e, []*cancellation{k}, e.cancel); err != nil {
 		return queue.StateNone, err
 	}
@@ -43,7 +48,8 @@ func (e *Engine) cancel(k *cancellation, c *call, now leaky.Instant) (busy *call
 			return j.busy
 		}
 		if k.state = j.state; j.state == queue.Waiting || j.state == queue.Scheduled {
-			e.leave(j, queue.Cancelled, c, now).asked = k
+			w := e.leave(j, queue.Cancelled, c, now)
+			w.asked, w.act, w.named = k, &k.act, true
 			e.arm(l, now)
 		}
 		return nil
@@ -62,7 +68,7 @@ func (e *Engine) cancel(k *cancellation, c *call, now leaky.Instant) (busy *call
 	case d.state == called:
 		k.state = queue.Cancelled
 	default:
-		w := &calling{call: c, line: l, id: strings.Clone(k.id), number: number, record: *d, asked: k}
+		w := &calling{call: c, line: l, id: strings.Clone(k.id), number: number, record: *d, asked: k, at: now}
 		w.record.state = called
 		l.start(w.id, c)
 		e.enqueue(c, w)
@@ -97,7 +103,9 @@ type leaving struct {
 	call  *call
 	job   *job
 	end   *ended
-	asked *cancellation // nil when it has expired
+	asked *cancellation // of a Cancel
+	act   *jobAct       // to be recorded; nil when it has expired
+	named bool          // the job is named by it
 }
 
 func (c *leaving) tally(b *batch) {
@@ -106,6 +114,13 @@ func (c *leaving) tally(b *batch) {
 		d.counters.cancelled++
 	} else {
 		d.counters.timedOut++
+	}
+	if c.act != nil {
+		l, id := c.job.lane.line, ""
+		if c.named {
+			id = c.end.id
+		}
+		b.did(c.act, l.spec.Name, l.revision, id, false, c.end.at)
 	}
 }
 
@@ -164,9 +179,13 @@ type calling struct {
 	number uint64
 	record deferral // as it will be
 	asked  *cancellation
+	at     leaky.Instant
 }
 
-func (c *calling) tally(b *batch) { b.of(c.line).counters.cancelled++ }
+func (c *calling) tally(b *batch) {
+	b.of(c.line).counters.cancelled++
+	b.did(&c.asked.act, c.line.spec.Name, c.line.revision, c.id, false, c.at)
+}
 
 func (c *calling) write(t *tables) error { return t.putDeferral(c.line, c.number, c.id, c.record) }
 

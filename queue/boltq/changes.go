@@ -1,10 +1,10 @@
 package boltq
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.etcd.io/bbolt"
 
@@ -12,166 +12,44 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// encodeChange is what the file has of a change. It is written in the transaction of the change
-// itself.
-func encodeChange(c *queue.Change) ([]byte, error) {
+// encodeChange is what the file has of a change, but its number and its specs, which are among the documents.
+func encodeChange(c *queue.Change) []byte {
 	w := writer{}
-	w.num(uint64(instant(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instant(c.Until)))
-	for _, s := range []string{c.By, string(c.What), c.Reason} {
+	w.num(uint64(instant(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instant(c.Until)), uint64(c.Jobs))
+	for _, s := range []string{c.By, string(c.What), c.Detail, c.Reason} {
 		w.text(s)
 	}
-	for _, s := range []*queue.Spec{c.Before, c.After} {
-		var text []byte
-		if s != nil {
-			var err error
-			if text, err = queue.EncodeSpec(*s); err != nil {
-				return nil, err
-			}
-		}
-		w.text(string(text))
+	for _, id := range c.IDs {
+		w.text(id)
 	}
-	return w, nil
+	return w
 }
 
-func decodeChange(b []byte) (c queue.Change, err error) {
-	r := reader{b: b}
-	at, revision, was, until := leaky.Instant(r.num()), r.num(), r.num(), leaky.Instant(r.num())
-	c = queue.Change{At: at.Time(), Revision: int64(revision), Was: int64(was), By: r.text(), What: queue.ChangeKind(r.text()), Reason: r.text()}
+// decodeChange reads an entry.
+func decodeChange(v []byte) (c queue.Change, err error) {
+	h, ok := readHead(v)
+	if !ok {
+		return c, fmt.Errorf("%w: a change cut short", queue.ErrCorrupt)
+	}
+	r := reader{b: v[entryHeadBytes:]}
+	at, revision, was, until, jobs := leaky.Instant(r.num()), r.num(), r.num(), leaky.Instant(r.num()), r.num()
+	c = queue.Change{
+		Number: int64(h.number), At: at.Time(), Last: h.last.Time(), Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
+		By: r.text(), What: queue.ChangeKind(r.text()), Detail: r.text(), Reason: r.text(),
+	}
+	for len(r.b) > 0 && !r.bad {
+		c.IDs = append(c.IDs, r.text())
+	}
 	if until != 0 {
 		c.Until = until.Time()
-	}
-	for _, to := range []**queue.Spec{&c.Before, &c.After} {
-		if text := r.text(); text != "" {
-			s, err := queue.ParseSpec([]byte(text))
-			if err != nil {
-				return c, fmt.Errorf("%w: a former spec: %w", queue.ErrCorrupt, err)
-			}
-			*to = &s
-		}
 	}
 	return c, r.err("change")
 }
 
-// The changes of a name stand under it and a zero byte, which no name has, in their order.
-func changesOf(name string) []byte { return append([]byte(name), 0) }
-
-// back goes through the changes of a name, newest first, until visit returns false.
-func (t *tables) back(name string, visit func(k, v []byte) bool) {
-	prefix, c := changesOf(name), t.tx.Bucket(changesTable).Cursor()
-	step := c.Prev
-	if k, _ := c.Seek(append([]byte(name), 1)); k == nil { // what comes next
-		step = c.Last
-	}
-	k, v := step()
-	for ; bytes.HasPrefix(k, prefix) && visit(k, v); k, v = c.Prev() {
-	}
-}
-
-// note adds changes of a queue, the latest last, and drops what are too many.
-func (t *tables) note(name string, list []queue.Change) error {
-	if len(list) == 0 {
-		return nil
-	}
-	b := t.tx.Bucket(changesTable)
-	for i := range list {
-		if list[i].Before == nil && list[i].After != nil { // it is made: what was kept of a deleted one goes on
-			if err := t.unbury(name, instant(list[i].At)); err != nil {
-				return err
-			}
-		}
-		text, err := encodeChange(&list[i])
-		if err != nil {
-			return err
-		}
-		n, err := b.NextSequence()
-		if err != nil {
-			return err
-		}
-		if err := b.Put(binary.BigEndian.AppendUint64(changesOf(name), n), text); err != nil {
-			return err
-		}
-		if list[i].What == queue.Deleted {
-			if err := t.bury(name, instant(list[i].At)); err != nil {
-				return err
-			}
-		}
-	}
-	count, size := 0, 0
-	return t.dropChanges(name, func(v []byte) bool {
-		count++
-		size += len(v)
-		return count > 1 && (count > queue.MaxChanges || size > queue.MaxChangesBytes)
-	})
-}
-
-// dropChanges drops changes of a name from the newest that is too old on.
-func (t *tables) dropChanges(name string, tooOld func(v []byte) bool) error {
-	var gone [][]byte
-	t.back(name, func(k, v []byte) bool {
-		if len(gone) > 0 || tooOld(v) {
-			gone = append(gone, bytes.Clone(k))
-		}
-		return true
-	})
-	for _, k := range gone {
-		if err := t.tx.Bucket(changesTable).Delete(k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// bury notes that the changes of a deleted queue are kept for a while, and drops those of
-// others whose time has come, or that are too many.
-func (t *tables) bury(name string, at leaky.Instant) error {
-	b := t.tx.Bucket(buriedTable)
-	if err := b.Put(append(key(uint64(at)), name...), nil); err != nil {
-		return err
-	}
-	count, gone := 0, [][]byte(nil)
-	_ = b.ForEach(func(k, _ []byte) error { count++; return nil }) // they are some thousand at most
-	c := b.Cursor()
-	for k, _ := c.First(); k != nil && len(gone) < 100 && (over(k, at) || count-len(gone) > queue.MaxDeletedChanges); k, _ = c.Next() {
-		gone = append(gone, bytes.Clone(k))
-	}
-	for _, k := range gone {
-		if err := t.dropChanges(string(k[8:]), func([]byte) bool { return true }); err != nil {
-			return err
-		}
-		if err := b.Delete(k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// over reports whether the time of a deleted queue's changes has come.
-func over(buried []byte, now leaky.Instant) bool {
-	return leaky.Instant(binary.BigEndian.Uint64(buried)).Add(queue.ChangesKept) <= now
-}
-
-// buriedAt returns the key of a deleted queue of which changes are kept, nil if there is none.
-func (t *tables) buriedAt(name string) (k []byte) {
-	t.back(name, func(_, v []byte) bool {
-		if c, err := decodeChange(v); err == nil && c.What == queue.Deleted {
-			k = append(key(uint64(instant(c.At))), name...)
-		}
-		return false
-	})
-	return k
-}
-
-func (t *tables) unbury(name string, now leaky.Instant) error {
-	k := t.buriedAt(name)
-	if k == nil {
-		return nil
-	}
-	if over(k, now) {
-		if err := t.dropChanges(name, func([]byte) bool { return true }); err != nil {
-			return err
-		}
-	}
-	return t.tx.Bucket(buriedTable).Delete(k)
+// changed is a change that is done in one step.
+func changed(c queue.Change) queue.Change {
+	c.Last = c.At
+	return c
 }
 
 // lapse is what is to be recorded of a pause that has ended by itself.
@@ -179,66 +57,169 @@ func (l *line) lapse(now leaky.Instant) []queue.Change {
 	if !l.pause.over(now) {
 		return nil
 	}
-	return []queue.Change{{At: l.pause.until.Time(), What: queue.Resumed, Revision: l.revision, Was: l.revision, Reason: queue.LapseReason}}
+	return []queue.Change{changed(queue.Change{At: l.pause.until.Time(), What: queue.Resumed, Revision: l.revision, Was: l.revision, Reason: queue.LapseReason})}
+}
+
+// standing is whether there is a subject now, and what is to be told of it that is not recorded yet.
+func (e *Engine) standing(s subject, now leaky.Instant) (there bool, unwritten []queue.Change) {
+	if s.of == queue.OfRule {
+		_, err := e.liveRule(s.name)
+		return err == nil, nil
+	}
+	l, err := e.live(s.name)
+	if err != nil {
+		return false, nil
+	}
+	return true, l.lapse(now)
 }
 
 // Changes implements queue.Specs.
-func (e *Engine) Changes(ctx context.Context, name string, limit int) ([]queue.Change, error) {
-	if err := queue.ValidateChanges(limit); err != nil {
-		return nil, err
+func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (queue.ChangesPage, error) {
+	if err := r.Validate(); err != nil {
+		return queue.ChangesPage{}, err
 	}
+	s := subject{r.Subject, r.Name}
 	e.mu.Lock()
 	if err := e.readable(ctx); err != nil {
 		e.mu.Unlock()
-		return nil, err
+		return queue.ChangesPage{}, err
 	}
 	now := e.now()
-	var list []queue.Change
-	if l, err := e.live(name); err == nil {
-		list = l.lapse(now)
-	}
+	there, unwritten := e.standing(s, now)
 	e.mu.Unlock()
-	lapsed := len(list) > 0
+	var page queue.ChangesPage
 	err := e.db.View(func(tx *bbolt.Tx) (err error) {
 		t := &tables{tx: tx}
-		if k := t.buriedAt(name); k != nil && over(k, now) {
-			return nil
+		if !there && (strings.ContainsRune(s.name, 0) || !t.recorded(s, now)) {
+			return s.unknown()
 		}
-		t.back(name, func(_, v []byte) bool {
-			var c queue.Change
-			if c, err = decodeChange(v); err != nil {
-				return false
+		var dropped int64
+		page, err = r.Page(func(before int64, n int) (list []queue.Change, err error) {
+			if list, dropped, err = t.entries(s, before, n, e.keptSince(now)); before == 0 {
+				list = withUnwritten(list, unwritten)
 			}
-			if lapsed && c.What == queue.Resumed && c.By == "" && c.At.Equal(list[0].At) {
-				list, lapsed = list[1:], false // it has been recorded meanwhile
-			}
-			list = append(list, c)
-			return len(list) < limit
+			return list, err
 		})
+		if err == nil {
+			err = t.withSpecs(s, page.Changes)
+		}
+		page.Dropped = dropped
 		return err
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case len(list) == 0:
-		return nil, unknownQueue(name)
+	return page, err
+}
+
+// keptSince is the instant until which changes are too old.
+func (e *Engine) keptSince(now leaky.Instant) leaky.Instant {
+	return now.Add(-e.opts.KeepChanges)
+}
+
+// recorded reports whether anything is told of a subject that is not there.
+func (t *tables) recorded(s subject, now leaky.Instant) bool {
+	until, buried := t.buriedTill(s)
+	return buried && until > now
+}
+
+// withUnwritten puts before a record what is not written yet, unless it has been meanwhile.
+func withUnwritten(list, unwritten []queue.Change) []queue.Change {
+	for _, c := range unwritten {
+		written := slices.ContainsFunc(list, func(o queue.Change) bool {
+			return o.What == c.What && o.Reason == c.Reason && o.By == "" && o.At.Equal(c.At)
+		})
+		if written {
+			continue
+		}
+		c.Number = 1
+		if len(list) > 0 {
+			c.Number = list[0].Number + 1
+		}
+		list = append([]queue.Change{c}, list...)
 	}
-	return list[:min(len(list), limit)], nil
+	return list
+}
+
+// withSpecs puts to changes of specs what was there before and after them.
+func (t *tables) withSpecs(s subject, list []queue.Change) error {
+	if !slices.ContainsFunc(list, func(c queue.Change) bool { return c.What.OfSpecs() }) {
+		return nil
+	}
+	if s.of == queue.OfRule {
+		rules := map[int64]*queue.Rule{}
+		err := t.documents(s, func(revision int64, text []byte) error {
+			r, err := queue.DecodeRule(text)
+			rules[revision] = &r
+			return err
+		})
+		queue.JoinRules(list, rules)
+		return err
+	}
+	h, err := t.history(s)
+	h.Join(list)
+	return err
+}
+
+// history reads the specs of a queue.
+func (t *tables) history(s subject) (queue.History, error) {
+	h := queue.History{Queue: s.name}
+	err := t.documents(s, func(revision int64, text []byte) error {
+		spec, err := queue.ParseSpec(text)
+		if err != nil {
+			return fmt.Errorf("%w: a former spec of %s: %w", queue.ErrCorrupt, s.name, err)
+		}
+		h.Specs = append(h.Specs, queue.KeptSpec{Revision: revision, Spec: spec})
+		return nil
+	})
+	slices.Reverse(h.Specs)
+	return h, err
+}
+
+func (s subject) unknown() error {
+	if s.of == queue.OfRule {
+		return unknownRule(s.name)
+	}
+	return unknownQueue(s.name)
+}
+
+// History implements queue.Specs.
+func (e *Engine) History(ctx context.Context, name string) (queue.History, error) {
+	e.mu.Lock()
+	if err := e.readable(ctx); err != nil {
+		e.mu.Unlock()
+		return queue.History{}, err
+	}
+	now, s := e.now(), queueNamed(name)
+	l, err := e.live(name)
+	revision := int64(0)
+	if err == nil {
+		revision = l.revision
+	}
+	e.mu.Unlock()
+	var h queue.History
+	err = e.db.View(func(tx *bbolt.Tx) (err error) {
+		t := &tables{tx: tx}
+		if revision == 0 && (strings.ContainsRune(name, 0) || !t.recorded(s, now)) {
+			return s.unknown()
+		}
+		h, err = t.history(s)
+		h.Revision = revision
+		return err
+	})
+	return h, err
 }
 
 // Rollback implements queue.Specs. The spec is put at the revision at which it was found to be
 // the one that is meant.
 func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int64) (queue.PutResult, error) {
-	changes, err := e.Changes(ctx, name, queue.MaxChanges)
+	h, err := e.History(ctx, name)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	spec, now, err := queue.Earlier(name, changes, revision)
-	if expect != queue.AnyRevision && expect != now {
-		return queue.PutResult{Revision: now}, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, now, expect)
+	if expect != queue.AnyRevision && expect != h.Revision {
+		return queue.PutResult{Revision: h.Revision}, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, h.Revision, expect)
 	}
+	spec, err := h.Earlier(revision)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	return e.putSpec(ctx, spec, now, true)
+	return e.putSpec(ctx, spec, h.Revision, true)
 }

@@ -129,7 +129,7 @@ func (e *Engine) commit(b *batch) error {
 		err = e.tight(tx, b)
 	}
 	if err == nil {
-		err = b.write(&tables{tx: tx})
+		err = b.write(&tables{tx: tx}, e.opts.KeepChanges)
 	}
 	if err != nil {
 		return errors.Join(err, tx.Rollback())
@@ -158,7 +158,7 @@ func (e *Engine) tight(tx *bbolt.Tx, b *batch) error {
 	return nil
 }
 
-func (b *batch) write(t *tables) error {
+func (b *batch) write(t *tables, keep time.Duration) error {
 	for _, c := range b.changes {
 		if err := c.write(t); err != nil {
 			return err
@@ -201,6 +201,9 @@ func (b *batch) write(t *tables) error {
 		if err := t.dropTally(number); err != nil {
 			return err
 		}
+	}
+	if err := t.writeNotes(b.notes, keep, b.now); err != nil {
+		return err
 	}
 	return t.putStore(b.store)
 }

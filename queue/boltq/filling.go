@@ -85,6 +85,10 @@ func (c *opening) undone(e *Engine, err error) {
 
 // CloseImport implements queue.Mover.
 func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark string) error {
+	by, err := queue.By(ctx)
+	if err != nil {
+		return err
+	}
 	return e.decide(ctx, q.Spec.Name, func(l *line, now leaky.Instant) (change, error) {
 		if l == nil {
 			return nil, unknownQueue(q.Spec.Name)
@@ -100,6 +104,14 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 		e.store.revision = max(e.store.revision, c.revision)
 		c.paces.goOn(&q, now)
 		c.counts, c.errors = l.brought(&q), q.Errors
+		c.notes = []queue.Change{changed(queue.Change{
+			At: now.Time(), By: by, What: queue.FilledBy, Revision: c.revision, Was: l.revision, Jobs: l.size(), Detail: queue.ArchiveDetail(mark),
+		})}
+		if c.revision != l.revision {
+			if c.text, err = queue.EncodeSpec(l.spec); err != nil {
+				return nil, err
+			}
+		}
 		return c, nil
 	})
 }

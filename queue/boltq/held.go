@@ -78,21 +78,26 @@ type decision struct {
 	queue, id string
 	verdict   queue.Verdict
 	reason    string
+	act       *jobAct
 	state     queue.State
 	err       error
 }
 
 // Decide implements queue.Keeper.
 func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.Verdict, reason string) ([]queue.State, error) {
-	if _, err := e.the(ctx, name, ids, false); err != nil {
+	if _, err := e.the(ctx, name, ids, false, queue.DidDecide); err != nil {
 		return nil, err
 	}
 	if err := queue.ValidateDecision(ids, v, reason); err != nil {
 		return nil, err
 	}
-	items := make([]*decision, len(ids))
+	by, err := queue.By(ctx)
+	if err != nil {
+		return nil, err
+	}
+	items, d := make([]*decision, len(ids)), &jobAct{what: queue.DidDecide, by: by, detail: v.Decides().String(), reason: strings.Clone(reason)}
 	for i, id := range ids {
-		items[i] = &decision{queue: name, id: id, verdict: v, reason: strings.Clone(reason)}
+		items[i] = &decision{queue: name, id: id, verdict: v, reason: d.reason, act: d}
 	}
 	if err := rounds(ctx, e, items, e.rule); err != nil {
 		return nil, err
@@ -127,7 +132,7 @@ func (e *Engine) rule(k *decision, c *call, now leaky.Instant) (busy *call) {
 	}
 	j.busy = c
 	if k.verdict == queue.Release {
-		e.enqueue(c, &letting{call: c, job: j, asked: k})
+		e.enqueue(c, &letting{call: c, job: j, asked: k, at: now})
 		return nil
 	}
 	state := queue.Delivered
@@ -175,6 +180,8 @@ func (c *ruling) tally(b *batch) {
 	} else {
 		d.counters.delivered++
 	}
+	l := c.job.lane.line
+	b.did(c.asked.act, l.spec.Name, l.revision, c.end.id, false, c.end.at)
 }
 
 func (c *ruling) write(t *tables) error {
@@ -214,9 +221,13 @@ type letting struct {
 	call  *call
 	job   *job
 	asked *decision
+	at    leaky.Instant
 }
 
-func (c *letting) tally(*batch) {}
+func (c *letting) tally(b *batch) {
+	l := c.job.lane.line
+	b.did(c.asked.act, l.spec.Name, l.revision, c.job.id, false, c.at)
+}
 
 func (c *letting) write(t *tables) error {
 	to := *c.job.flight

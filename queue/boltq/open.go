@@ -59,7 +59,29 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	if e.file, err = os.Stat(e.path); err != nil {
 		return err
 	}
+	if err := e.keepChanges(); err != nil {
+		return err
+	}
 	return e.load(ctx)
+}
+
+// keepChanges finds out how long changes are kept, or keeps what it was told.
+func (e *Engine) keepChanges() error {
+	if d := e.opts.KeepChanges; d != 0 {
+		return e.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(metaTable).Put(keepKey, key(uint64(d))) })
+	}
+	e.opts.KeepChanges = queue.KeepChanges
+	return e.db.View(func(tx *bbolt.Tx) error {
+		v := tx.Bucket(metaTable).Get(keepKey)
+		if v == nil {
+			return nil
+		}
+		if len(v) != 8 || queue.ValidateKeepChanges(time.Duration(binary.BigEndian.Uint64(v))) != nil {
+			return fmt.Errorf("%w: how long changes are kept", queue.ErrCorrupt)
+		}
+		e.opts.KeepChanges = time.Duration(binary.BigEndian.Uint64(v))
+		return nil
+	})
 }
 
 // lockRetry is how often a file that another process holds is tried again.

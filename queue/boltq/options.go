@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
 )
 
 // Defaults of Options.
@@ -36,6 +37,9 @@ type Options struct {
 	// MaxBytes bounds the file; 0 is no limit but the disk's. What would exceed
 	// it is refused with queue.ErrStoreFull.
 	MaxBytes int64
+	// KeepChanges is how long changes of queues and rules are kept. The store keeps it; 0 leaves it as it is,
+	// queue.KeepChanges if nobody ever said.
+	KeepChanges time.Duration
 
 	// For tests: openFile replaces os.OpenFile; an error of fault is that of the
 	// commit of these changes; synced is called after each commit is on disk and
@@ -52,6 +56,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.MaxBytes < 0 {
 		return o, fmt.Errorf("boltq: MaxBytes %d: must not be negative", o.MaxBytes)
+	}
+	if err := queue.ValidateKeepChanges(o.KeepChanges); err != nil {
+		return o, fmt.Errorf("boltq: %w", err)
 	}
 	if o.LockTimeout == 0 {
 		o.LockTimeout = DefaultLockTimeout

@@ -85,7 +85,7 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 			return nil, nil
 		}
 		c := l.repause(to, now)
-		c.notes = append(c.notes, queue.Change{At: now.Time(), By: by, What: queue.Paused, Revision: l.revision, Was: l.revision, Reason: to.reason, Until: p.Until})
+		c.notes = append(c.notes, changed(queue.Change{At: now.Time(), By: by, What: queue.Paused, Revision: l.revision, Was: l.revision, Reason: to.reason, Until: p.Until}))
 		return c, nil
 	})
 }
@@ -102,15 +102,19 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 		}
 		h := l.heard
 		h.goOn(now)
+		n := changed(queue.Change{At: now.Time(), By: by, What: queue.Resumed, Revision: l.revision, Was: l.revision})
+		if h != l.heard {
+			n.Detail = queue.StopLifted
+		}
 		if !l.pause.holds(now) {
 			if h == l.heard {
 				return nil, nil
 			}
-			return &changing{line: l, spec: l.spec, revision: l.revision, pause: l.pause, heard: &h}, nil
+			return &changing{line: l, spec: l.spec, revision: l.revision, pause: l.pause, heard: &h, notes: []queue.Change{n}}, nil
 		}
 		c := l.repause(pause{}, now)
 		c.heard = &h
-		c.notes = append(c.notes, queue.Change{At: now.Time(), By: by, What: queue.Resumed, Revision: l.revision, Was: l.revision})
+		c.notes = append(c.notes, n)
 		return c, nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 type purge struct {
 	queue.PurgeRequest
 	cursor *queue.Cursor
+	act    jobAct
 	call   *call // of what it has enqueued
 	out    queue.Purged
 	err    error
@@ -21,7 +22,11 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	if err := ctx.Err(); err != nil {
 		return queue.Purged{}, err
 	}
-	p := &purge{PurgeRequest: r}
+	by, err := queue.By(ctx)
+	if err != nil {
+		return queue.Purged{}, err
+	}
+	p := &purge{PurgeRequest: r, act: jobAct{what: queue.DidPurge, by: by, detail: r.Detail()}}
 	if err := rounds(ctx, e, []*purge{p}, e.purge); err != nil {
 		return queue.Purged{}, err
 	}
@@ -66,7 +71,7 @@ func (e *Engine) purge(p *purge, c *call, now leaky.Instant) (busy *call) {
 	}
 	p.call = c
 	for _, j := range jobs {
-		e.leave(j, queue.Cancelled, c, now)
+		e.leave(j, queue.Cancelled, c, now).act = &p.act
 	}
 	if len(jobs) > 0 {
 		e.arm(l, now)

@@ -27,7 +27,8 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 	if err := spec.Validate(); err != nil {
 		return queue.PutResult{}, err
 	}
-	if spec, _, err = canonical(spec, queue.EncodeSpec, queue.ParseSpec); err != nil {
+	spec, text, err := canonical(spec, queue.EncodeSpec, queue.ParseSpec)
+	if err != nil {
 		return queue.PutResult{}, err
 	}
 	// Written by the decision, in this goroutine: the change may be under way for
@@ -40,6 +41,7 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 			return nil, err
 		}
 		c.note(l, now, by, again)
+		c.text = text
 		return c, nil
 	})
 	if err != nil && !errors.Is(err, queue.ErrRevision) {
@@ -50,10 +52,9 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 
 // note says what is to be recorded of a Put; l is nil if there is no queue yet.
 func (c *changing) note(l *line, now leaky.Instant, by string, again bool) {
-	n := queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: c.revision, After: &c.spec}
+	n := changed(queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: c.revision})
 	if l != nil {
-		before := l.spec
-		n.What, n.Before, n.Was = queue.Changed, &before, l.revision
+		n.What, n.Was = queue.Changed, l.revision
 		c.notes = l.lapse(now)
 	}
 	if again {

@@ -14,7 +14,8 @@ import (
 // replay is one job of a Replay or a Forget.
 type replay struct {
 	queue, id string
-	kept      *kept // of a replay; nil if it was not dead when the call came
+	kept      *kept   // of a replay; nil if it was not dead when the call came
+	act       *jobAct // that is recorded
 	outcome   queue.ReplayOutcome
 	forgotten bool
 	err       error
@@ -31,7 +32,7 @@ type kept struct {
 
 // Replay implements queue.Keeper.
 func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
-	items, err := e.the(ctx, name, ids, false)
+	items, err := e.the(ctx, name, ids, false, queue.DidReplay)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +54,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 
 // Forget implements queue.Keeper.
 func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
-	items, err := e.the(ctx, name, ids, true)
+	items, err := e.the(ctx, name, ids, true, queue.DidForget)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,11 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 }
 
 // the makes items of ids, if the queue is there, or dead jobs of a former one will do and are.
-func (e *Engine) the(ctx context.Context, name string, ids []string, former bool) ([]*replay, error) {
+func (e *Engine) the(ctx context.Context, name string, ids []string, former bool, what queue.ChangeKind) ([]*replay, error) {
+	by, err := queue.By(ctx)
+	if err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
@@ -83,9 +88,9 @@ func (e *Engine) the(ctx context.Context, name string, ids []string, former bool
 	if err := queue.ValidateIDs(ids); err != nil {
 		return nil, err
 	}
-	items := make([]*replay, len(ids))
+	items, d := make([]*replay, len(ids)), &jobAct{what: what, by: by}
 	for i, id := range ids {
-		items[i] = &replay{queue: name, id: id}
+		items[i] = &replay{queue: name, id: id, act: d}
 	}
 	return items, nil
 }
@@ -203,8 +208,10 @@ type reviving struct {
 }
 
 func (c *reviving) tally(b *batch) {
-	b.of(c.job.lane.line).counters.replayed++
-	b.raise(c.job.lane.line, c.raise)
+	l := c.job.lane.line
+	b.of(l).counters.replayed++
+	b.raise(l, c.raise)
+	b.did(c.asked.act, l.spec.Name, l.revision, c.job.id, false, c.job.appended)
 }
 
 func (c *reviving) write(t *tables) error {
@@ -251,7 +258,10 @@ func (e *Engine) drop(it *replay, c *call, now leaky.Instant) (busy *call) {
 	if d == nil {
 		return nil
 	}
-	w := &dropping{call: c, was: d, asked: it}
+	w := &dropping{call: c, was: d, asked: it, at: now, gone: l == nil}
+	if l != nil {
+		w.revision = l.revision
+	}
 	if l != nil && l.ended.byID[d.id] == d {
 		w.line = l
 		l.ended.take(d)
@@ -268,9 +278,15 @@ type dropping struct {
 	line  *line // in which it died; nil if that is a former one
 	was   *ended
 	asked *replay
+	// For the record: when, at which revision of the queue, and whether there is none.
+	at       leaky.Instant
+	revision int64
+	gone     bool
 }
 
-func (c *dropping) tally(*batch) {}
+func (c *dropping) tally(b *batch) {
+	b.did(c.asked.act, c.asked.queue, c.revision, c.was.id, c.gone, c.at)
+}
 
 func (c *dropping) write(t *tables) error { return t.dropEnded(c.was) }
 

@@ -70,6 +70,10 @@ func (e *Engine) listRules(ctx context.Context, after string, limit int) ([]queu
 
 // PutRule implements queue.Rules.
 func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
+	by, err := queue.By(ctx)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
 	r.Normalize()
 	if err := r.Validate(); err != nil {
 		return queue.PutResult{}, err
@@ -79,9 +83,19 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 		return queue.PutResult{}, err
 	}
 	var put queue.PutResult
-	err = e.decideRule(ctx, r.Name, func(old *rule) (*regulating, error) {
+	kept, err := queue.EncodeKeptRule(r)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	err = e.decideRule(ctx, r.Name, func(old *rule, now leaky.Instant) (*regulating, error) {
 		c, result, err := e.putRule(old, r, text, expect)
 		put = result
+		if c != nil {
+			c.kept, c.note = kept, changed(queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: result.Revision})
+			if old != nil {
+				c.note.What, c.note.Was = queue.Changed, old.revision
+			}
+		}
 		return c, err
 	})
 	if err != nil && !errors.Is(err, queue.ErrRevision) {
@@ -118,7 +132,11 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 
 // DeleteRule implements queue.Rules.
 func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) error {
-	return e.decideRule(ctx, name, func(old *rule) (*regulating, error) {
+	by, err := queue.By(ctx)
+	if err != nil {
+		return err
+	}
+	return e.decideRule(ctx, name, func(old *rule, now leaky.Instant) (*regulating, error) {
 		if old == nil {
 			return nil, unknownRule(name)
 		}
@@ -128,13 +146,17 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 		if n := e.named[name]; n > 0 {
 			return nil, fmt.Errorf("%w: %s, of %d", queue.ErrRuleInUse, name, n)
 		}
-		return &regulating{old: old}, nil
+		return &regulating{old: old, note: old.did(queue.Deleted, by, now)}, nil
 	})
 }
 
 // ResetRule implements queue.Rules.
 func (e *Engine) ResetRule(ctx context.Context, name string) error {
-	return e.decideRule(ctx, name, func(old *rule) (*regulating, error) {
+	by, err := queue.By(ctx)
+	if err != nil {
+		return err
+	}
+	return e.decideRule(ctx, name, func(old *rule, now leaky.Instant) (*regulating, error) {
 		if old == nil {
 			return nil, unknownRule(name)
 		}
@@ -144,13 +166,18 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 		}
 		to := *old
 		to.book = e.newBook()
-		return &regulating{old: old, to: &to, text: text}, nil
+		return &regulating{old: old, to: &to, text: text, note: old.did(queue.ResetAll, by, now)}, nil
 	})
+}
+
+// did is a change of a rule that leaves its revision.
+func (r *rule) did(what queue.ChangeKind, by string, now leaky.Instant) queue.Change {
+	return changed(queue.Change{At: now.Time(), By: by, What: what, Revision: r.revision, Was: r.revision})
 }
 
 // decideRule runs a decision about a rule, nil if there is none, once nobody else is changing it, and waits for the change
 // that comes of it.
-func (e *Engine) decideRule(ctx context.Context, name string, decision func(old *rule) (*regulating, error)) error {
+func (e *Engine) decideRule(ctx context.Context, name string, decision func(old *rule, now leaky.Instant) (*regulating, error)) error {
 	return untilDecided(ctx, func(c *call) (*call, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -161,8 +188,7 @@ func (e *Engine) decideRule(ctx context.Context, name string, decision func(old 
 		if old != nil && old.changing != nil {
 			return old.changing.call, nil
 		}
-		e.now() // whatever comes of it, this was seen of the clock
-		ch, err := decision(old)
+		ch, err := decision(old, e.now()) // whatever comes of it, this was seen of the clock
 		if err != nil || ch == nil {
 			return nil, err
 		}
@@ -184,9 +210,15 @@ type regulating struct {
 	old  *rule // nil if there was none
 	to   *rule // nil if it is deleted
 	text []byte
+	kept []byte // of one that was put; else nil
+	note queue.Change
 }
 
-func (c *regulating) tally(*batch) {}
+func (c *regulating) tally(b *batch) {
+	b.note(noting{
+		subject: ruleNamed(c.name()), changes: []queue.Change{c.note}, revision: c.note.Revision, document: c.kept, made: c.old == nil, gone: c.to == nil,
+	})
+}
 
 func (c *regulating) write(t *tables) error {
 	if c.to == nil {

@@ -29,8 +29,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, l.onOverflow()+l.aside.leaving)
 		}
 		c := &deleting{line: l, left: l.settled(now), mourned: e.deadOf(name) > 0 || l.filling.mark != ""}
-		before := l.spec
-		c.notes = append(l.lapse(now), queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: l.revision, Was: l.revision, Before: &before})
+		c.notes = append(l.lapse(now), changed(queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: l.revision, Was: l.revision}))
 		c.matters = c.left.matters(now)
 		return c, nil
 	})
@@ -109,6 +108,7 @@ type changing struct {
 	names    bool   // the rules that it names are counted
 	ends     bool   // a pause whose time has come
 	notes    []queue.Change
+	text     []byte // the spec as it is kept, if it is another, or has another revision
 }
 
 func (c *changing) bind(call *call) *line { c.call = call; return c.line }
@@ -116,6 +116,9 @@ func (c *changing) bind(call *call) *line { c.call = call; return c.line }
 func (c *changing) tally(b *batch) {
 	d := b.of(c.line)
 	d.heard = c.heard
+	if len(c.notes) > 0 || c.text != nil {
+		b.note(noting{subject: queueNamed(c.spec.Name), changes: c.notes, revision: c.revision, document: c.text, made: c.created})
+	}
 	if c.respec {
 		if c.at != 0 {
 			rate := c.line.adapted
@@ -137,9 +140,6 @@ func (c *changing) write(t *tables) error {
 		if err := t.dropRetention(c.spec.Name); err != nil {
 			return err
 		}
-	}
-	if err := t.note(c.spec.Name, c.notes); err != nil {
-		return err
 	}
 	if c.respec {
 		if err := t.putAdapted(c.line.number, c.paces.adapted); err != nil {
@@ -241,12 +241,10 @@ func (c *deleting) tally(b *batch) {
 	d := b.of(c.line)
 	d.gone = true
 	c.mourned = c.mourned || c.line.kept.died+d.counters.died > 0
+	b.note(noting{subject: queueNamed(c.line.spec.Name), changes: c.notes, gone: true})
 }
 
 func (c *deleting) write(t *tables) error {
-	if err := t.note(c.line.spec.Name, c.notes); err != nil {
-		return err
-	}
 	if err := t.dropLine(c.line.number); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // The file's tables. Keys are 8-byte big-endian numbers unless said otherwise;
 // those of jobs, ended and deferred only grow, so that inserts are at the end.
 //
-//	meta      "schema" and "store": see schema and storeRecord
+//	meta      "schema" and "store": see schema and storeRecord; "keepchanges": how long changes are kept, if it was said
 //	specs     queue -> its spec, revision and pause
 //	lines     queue -> lineRecord
 //	failures  queue -> its last failures
@@ -23,34 +23,37 @@ import (
 //	deferred  number -> the record of a job that was set aside
 //	buckets   name of a deleted queue -> its bucket and its limits with their states
 //	retains   name of a deleted queue with dead jobs -> its retention
-//	changes   name of a queue, 0, number -> what was done to it
-//	buried    when a queue was deleted, and its name -> nothing, while changes of it are kept
+//	changes   queue or rule, 0, name, 0, number -> what was done to it
+//	documents queue or rule, 0, name, 0, revision -> its spec, or the rule without overrides; the last ones
+//	buried    until when what is recorded of a deleted one is kept: see buried.go
 //	adapted   queue -> its adapted rate and the changes of it, if it has one
 //	rules     name of a rule -> the number of its book, its revision, the rule
 //	tallies   number -> book, when it expires, digest of the key, what was taken
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
-	metaTable     = []byte("meta")
-	specsTable    = []byte("specs")
-	linesTable    = []byte("lines")
-	failuresTable = []byte("failures")
-	jobsTable     = []byte("jobs")
-	flightsTable  = []byte("flights")
-	endedTable    = []byte("ended")
-	deferredTable = []byte("deferred")
-	bucketsTable  = []byte("buckets")
-	retainsTable  = []byte("retains")
-	importsTable  = []byte("imports")
-	adaptedTable  = []byte("adapted")
-	changesTable  = []byte("changes")
-	buriedTable   = []byte("buried")
-	rulesTable    = []byte("rules")
-	talliesTable  = []byte("tallies")
+	metaTable      = []byte("meta")
+	specsTable     = []byte("specs")
+	linesTable     = []byte("lines")
+	failuresTable  = []byte("failures")
+	jobsTable      = []byte("jobs")
+	flightsTable   = []byte("flights")
+	endedTable     = []byte("ended")
+	deferredTable  = []byte("deferred")
+	bucketsTable   = []byte("buckets")
+	retainsTable   = []byte("retains")
+	importsTable   = []byte("imports")
+	adaptedTable   = []byte("adapted")
+	changesTable   = []byte("changes")
+	documentsTable = []byte("documents")
+	buriedTable    = []byte("buried")
+	rulesTable     = []byte("rules")
+	talliesTable   = []byte("tallies")
 
-	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, buriedTable, adaptedTable, rulesTable, talliesTable}
+	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, documentsTable, buriedTable, adaptedTable, rulesTable, talliesTable}
 
 	schemaKey = []byte("schema")
 	storeKey  = []byte("store")
+	keepKey   = []byte("keepchanges")
 )
 
 // schema is the version of the file's layout. A file with another one is refused:

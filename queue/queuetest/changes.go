@@ -12,14 +12,25 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// changes returns what is recorded of a queue.
+// changes returns what is recorded of a queue, to the end or so many.
 func (r *rig) changes(queueName string, limit int) []queue.Change {
 	r.Helper()
-	list, err := r.e.Changes(r.ctx, queueName, limit)
-	if err != nil {
-		r.Fatalf("changes of %s: %v", queueName, err)
+	return r.record(queue.ChangesRequest{Subject: queue.OfQueue, Name: queueName, Limit: min(limit, queue.MaxChanges)}, limit)
+}
+
+// record reads a record to its end, or until there are so many.
+func (r *rig) record(ask queue.ChangesRequest, most int) (all []queue.Change) {
+	r.Helper()
+	for {
+		page, err := r.e.Changes(r.ctx, ask)
+		if err != nil {
+			r.Fatalf("changes of %s %s: %v", ask.Subject, ask.Name, err)
+		}
+		all = append(all, page.Changes...)
+		if ask.Before = page.Next; ask.Before == 0 || len(all) >= most {
+			return all
+		}
 	}
-	return list
 }
 
 // recorded checks what is recorded of a queue, newest first: kind, by, reason and the rates before
@@ -37,6 +48,15 @@ func (r *rig) recorded(queueName string, want ...string) {
 		text := fmt.Sprintf("%s by %s", c.What, c.By)
 		if c.Before != nil || c.After != nil {
 			text += fmt.Sprintf(": %s to %s", rate(c.Before), rate(c.After))
+		}
+		if c.Jobs > 0 {
+			text += fmt.Sprintf(" %d", c.Jobs)
+		}
+		if len(c.IDs) > 0 {
+			text += " " + strings.Join(c.IDs, ",")
+		}
+		if c.Detail != "" {
+			text += " (" + c.Detail + ")"
 		}
 		if c.Reason != "" {
 			text += ": " + c.Reason
@@ -91,9 +111,9 @@ var changeRules = []rule{
 			g, w := got[i], want[i]
 			specs := same(g.Before, w.Before) && same(g.After, w.After)
 			g.Before, g.After, w.Before, w.After = nil, nil, nil, nil
-			instants := g.At.Equal(w.At) && g.Until.Equal(w.Until)
-			g.At, g.Until, w.At, w.Until = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-			if !specs || !instants || g != w {
+			instants := g.At.Equal(w.At) && g.Last.Equal(w.At) && g.Until.Equal(w.Until) && g.Number == int64(len(want)-i)
+			g.At, g.Last, g.Until, g.Number, w.At, w.Until = time.Time{}, time.Time{}, time.Time{}, 0, time.Time{}, time.Time{}
+			if !specs || !instants || !reflect.DeepEqual(g, w) {
 				r.Errorf("%d: got %+v\nwant %+v", i, got[i], want[i])
 			}
 		}
@@ -136,65 +156,43 @@ var changeRules = []rule{
 			}
 		}
 	}},
-	{"the latest 100 are kept, and about a megabyte of them", func(r *rig) {
-		q := r.queue("q", "1/s")
-		for i := range 130 {
-			r.pauses(q, 0, fmt.Sprint(i))
-		}
-		got := r.changes(q, queue.MaxChanges)
-		if len(got) != queue.MaxChanges || got[0].Reason != "129" || got[99].Reason != "30" {
-			r.Errorf("%d kept, from %q to %q", len(got), got[0].Reason, got[len(got)-1].Reason)
-		}
-		big := func(i int) queue.Spec {
-			return spec(q, "1/s", func(s *queue.Spec) {
-				s.Deliver = json.RawMessage(fmt.Sprintf(`{"x":{"n":%d,"t":%q}}`, i, strings.Repeat("x", queue.MaxDeliverBytes-50)))
-			})
-		}
-		for i := range 30 {
-			r.put(big(i))
-		}
-		got = r.changes(q, queue.MaxChanges)
-		if n := queue.MaxChangesBytes / (2 * queue.MaxDeliverBytes); len(got) < n-1 || len(got) > n+1 {
-			r.Errorf("%d of 128 KiB are kept", len(got))
-		}
-		if last := big(29); !got[0].After.Equal(last) {
-			r.Error("the latest is not the last")
-		}
-	}},
-	{"they outlive the queue by 30 days, and go on if it is made again", func(r *rig) {
-		q := r.queue("q", "1/s")
-		r.delete(q)
-		gone := r.clock.Now()
-		r.clock.Set(gone.Add(queue.ChangesKept - time.Microsecond))
-		r.recorded(q, "deleted by : 1/s to -", "created by : - to 1/s")
-		other := r.queue("g.other", "1/s")
-		r.delete(other)
-		r.clock.Set(gone.Add(queue.ChangesKept))
-		_, err := r.e.Changes(r.ctx, q, 9)
-		r.refuses(err, queue.ErrUnknownQueue)
-		r.queue(q, "2/s")
-		r.recorded(q, "created by : - to 2/s")
-		r.queue(other, "2/s")
-		r.recorded(other, "created by : - to 2/s", "deleted by : 1/s to -", "created by : - to 1/s")
-		r.clock.Advance(2 * queue.ChangesKept)
-		r.recorded(other, "created by : - to 2/s", "deleted by : 1/s to -", "created by : - to 1/s")
-	}},
 	{"of names of which nothing is recorded there is nothing", func(r *rig) {
 		r.queue("q.a", "1/s")
-		for _, name := range []string{"q", "nobody", "not a name", "", "q.a.b"} {
-			_, err := r.e.Changes(r.ctx, name, 9)
+		r.putRule(counting("q.r", 1))
+		for _, name := range []string{"q", "q.r", "nobody", "not a name", "", "q.a.b", "q.a\x00", "q\x00a"} {
+			_, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: name, Limit: 9})
+			r.refuses(err, queue.ErrUnknownQueue)
+			_, err = r.e.History(r.ctx, name)
 			r.refuses(err, queue.ErrUnknownQueue)
 			_, err = r.e.Rollback(r.ctx, name, 0, queue.AnyRevision)
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
-		for _, limit := range []int{-1, 0, queue.MaxChanges + 1} {
-			_, err := r.e.Changes(r.ctx, "q.a", limit)
-			r.refusesField("limit", err)
+		_, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfRule, Name: "q.a", Limit: 9})
+		r.refuses(err, queue.ErrUnknownRule)
+		for field, ask := range map[string]queue.ChangesRequest{
+			"limit": {Subject: queue.OfQueue, Name: "q.a"}, "before": {Subject: queue.OfQueue, Name: "q.a", Limit: 1, Before: -1},
+			"subject": {Name: "q.a", Limit: 1}, "what.1": {Subject: queue.OfQueue, Name: "q.a", Limit: 1, What: []queue.ChangeKind{queue.Paused, "x"}},
+		} {
+			_, err := r.e.Changes(r.ctx, ask)
+			r.refusesField(field, err)
 		}
+		_, err = r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: "q.a", Limit: queue.MaxChanges + 1})
+		r.refusesField("limit", err)
 	}},
 }
 
 var rollbackRules = []rule{
+	{"whatever else is done, the last specs are kept", func(r *rig) {
+		one := r.queue1("q", "1/s")
+		r.queue1("q", "2/s")
+		for range 60 {
+			r.pauses("q", 0, "flood")
+			r.check(r.e.Resume(r.ctx, "q"))
+		}
+		_, err := r.e.Rollback(r.ctx, "q", one, queue.AnyRevision)
+		r.check(err)
+		r.rate("q", "1/s")
+	}},
 	{"the spec before the last change, or that of a revision, comes again", func(r *rig) {
 		one := r.queue1("q", "1/s")
 		two := r.queue1("q", "2/s")

@@ -223,7 +223,10 @@ func (p *pair) compareAll() {
 		return text
 	})
 	for _, q := range pairQueues {
-		p.changes(q)
+		p.changes(queue.OfQueue, q)
+	}
+	for _, rule := range pairRules {
+		p.changes(queue.OfRule, rule)
 	}
 	p.backlogged()
 	p.mourn()

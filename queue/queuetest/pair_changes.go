@@ -6,13 +6,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// changes compares what is recorded of a queue, all but revisions.
-func (p *pair) changes(q string) {
-	p.both("changes of "+q, func(_ int, e queue.Engine) string {
-		list, err := e.Changes(p.ctx, q, queue.MaxChanges)
-		text := kind(err)
-		for _, c := range list {
-			text += fmt.Sprintf("\n  %s %q %s %s -> %s %q %s", micro(c.At), c.By, c.What, specText(c.Before), specText(c.After), c.Reason, micro(c.Until))
+// changes compares what is recorded of a queue or a rule, all but revisions.
+func (p *pair) changes(of queue.Subject, name string) {
+	p.both(fmt.Sprintf("changes of %s %s", of, name), func(_ int, e queue.Engine) string {
+		page, err := e.Changes(p.ctx, queue.ChangesRequest{Subject: of, Name: name, Limit: queue.MaxChanges})
+		text := fmt.Sprintf("%s, next %d, %d dropped", kind(err), page.Next, page.Dropped)
+		for _, c := range page.Changes {
+			text += fmt.Sprintf("\n  %d %s to %s %q %s %s -> %s %q %s; %d jobs %q %q", c.Number, micro(c.At), micro(c.Last), c.By, c.What, specText(c.Before), specText(c.After),
+				c.Reason, micro(c.Until), c.Jobs, c.IDs, c.Detail)
+			for _, r := range []*queue.Rule{c.RuleBefore, c.RuleAfter} {
+				if r != nil {
+					kept, err := queue.EncodeRule(*r)
+					text += fmt.Sprintf(" %s %v", kept, err)
+				}
+			}
 		}
 		return text
 	})

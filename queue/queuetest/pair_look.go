@@ -16,7 +16,7 @@ func (p *pair) look() {
 	}
 	p.jobInfo(p.queueName(), p.id())
 	p.quote(p.queueName())
-	p.changes(p.queueName())
+	p.changes(queue.OfQueue, p.queueName())
 }
 
 // quote asks about jobs of a lane, and about another rate.

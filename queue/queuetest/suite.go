@@ -43,6 +43,8 @@ func Run(t *testing.T, open Open) {
 		{"Specs", specRules},
 		{"Pause", pauseRules},
 		{"Changes", changeRules},
+		{"ChangesKept", changesKeptRules},
+		{"ChangesOfJobs", changesOfJobsRules},
 		{"Rollback", rollbackRules},
 		{"Delete", deleteRules},
 		{"Statistics", statisticsRules},

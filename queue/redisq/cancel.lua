@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Take a job back that has not left.
 --
--- ARGV[2..3]  queue name, id
+-- ARGV[2..4]  queue name, id, by whom
 -- Returns  {0} no such queue; {1} no such job; {2, the state it is in now}
 
 begin()
@@ -11,6 +11,7 @@ local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
 sound(q)
+sound_record('queue', q.name)
 local job, number, cancelled = remembered(q, id)
 if not job then return { 1 } end
 if sub(job, 1, 1) == 'E' then return { 2, unpack_ended(job).state } end
@@ -30,6 +31,7 @@ else
   if state == S.leased or state == S.held then return { 2, state } end
   leave(q, { { lane = state == S.waiting and laned.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
 end
+note_jobs(q, ARGV[4], 'cancelled', '', '', 1, { id })
 save(q)
 finish()
 return { 2, S.cancelled }

@@ -3,62 +3,166 @@ package redisq
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/penstock/penstock/queue"
 )
 
 // Changes implements queue.Specs.
-func (e *Engine) Changes(ctx context.Context, name string, limit int) ([]queue.Change, error) {
-	if queue.ValidateName(name) != nil {
-		return nil, unknown(name)
+func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (queue.ChangesPage, error) {
+	if err := r.Validate(); err != nil {
+		return queue.ChangesPage{}, err
 	}
-	if err := queue.ValidateChanges(limit); err != nil {
-		return nil, err
+	if validSubject(r.Subject, r.Name) != nil {
+		return queue.ChangesPage{}, unknownSubject(r.Subject, r.Name)
 	}
-	v, err := e.ask(ctx, changesScript, e.Partition(name), e.instant(), name, limit)
+	var dropped int64
+	page, err := r.Page(func(before int64, n int) (list []queue.Change, err error) {
+		list, dropped, err = e.changes(ctx, r.Subject, r.Name, before, n)
+		return list, err
+	})
+	if err == nil && slices.ContainsFunc(page.Changes, func(c queue.Change) bool { return c.What.OfSpecs() }) {
+		err = e.withSpecs(ctx, &r, page.Changes)
+	}
+	page.Dropped = dropped
+	return page, err
+}
+
+func validSubject(s queue.Subject, name string) error {
+	if s == queue.OfRule {
+		return queue.ValidateRuleName(name)
+	}
+	return queue.ValidateName(name)
+}
+
+func unknownSubject(s queue.Subject, name string) error {
+	if s == queue.OfRule {
+		return unknownRule(name)
+	}
+	return unknown(name)
+}
+
+// changes reads some entries of a record.
+func (e *Engine) changes(ctx context.Context, s queue.Subject, name string, before int64, n int) (all []queue.Change, dropped int64, err error) {
+	var from any = ""
+	if before > 0 {
+		from = before
+	}
+	v, err := e.ask(ctx, changesScript, e.Partition(name), e.instant(), string(s), name, from, n)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	rows := list(v)
-	var all []queue.Change
-	for rows.more() {
+	answer := list(v)
+	if answer.int() == 0 && answer.err == nil {
+		return nil, 0, unknownSubject(s, name)
+	}
+	dropped = answer.int()
+	for rows := answer.list(); rows.more(); {
 		r := rows.list()
-		c := queue.Change{At: micros(r.int()), By: r.text(), What: queue.ChangeKind(r.text()), Revision: r.int(), Was: r.int()}
-		for _, spec := range []**queue.Spec{&c.Before, &c.After} {
-			text := r.text()
-			if text == "" {
-				continue
-			}
-			s, err := queue.ParseSpec([]byte(text))
-			if err != nil {
-				return nil, fmt.Errorf("%w: a former spec of %s: %w", queue.ErrCorrupt, name, err)
-			}
-			*spec = &s
+		c := queue.Change{
+			Number: r.int(), Last: micros(r.int()), At: micros(r.int()), By: r.text(), What: queue.ChangeKind(r.text()), Revision: r.int(), Was: r.int(),
+			Detail: r.text(), Reason: r.text(), Until: micros(r.int()), Jobs: r.int(),
 		}
-		if c.Reason, c.Until = r.text(), micros(r.int()); r.err != nil {
-			return nil, r.err
+		for ids := r.list(); ids.more(); {
+			c.IDs = append(c.IDs, ids.text())
+		}
+		if r.err != nil {
+			return nil, 0, r.err
 		}
 		all = append(all, c)
 	}
-	if rows.err == nil && len(all) == 0 {
-		return nil, unknown(name)
+	return all, dropped, answer.err
+}
+
+// withSpecs puts to changes of specs what was there before and after them.
+func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []queue.Change) error {
+	if r.Subject == queue.OfQueue {
+		h, err := e.History(ctx, r.Name)
+		h.Join(list)
+		return err
 	}
-	return all, rows.err
+	rules := map[int64]*queue.Rule{}
+	_, err := e.documents(ctx, r.Subject, r.Name, func(revision int64, text []byte) error {
+		rule, err := queue.DecodeRule(text)
+		rules[revision] = &rule
+		return err
+	})
+	queue.JoinRules(list, rules)
+	return err
+}
+
+// documents reads those that are kept, newest first.
+func (e *Engine) documents(ctx context.Context, s queue.Subject, name string, visit func(revision int64, text []byte) error) (present int64, err error) {
+	v, err := e.ask(ctx, historyScript, e.Partition(name), e.instant(), string(s), name)
+	if err != nil {
+		return 0, err
+	}
+	answer := list(v)
+	if answer.int() == 0 && answer.err == nil {
+		return 0, unknownSubject(s, name)
+	}
+	present = answer.int()
+	rows := answer.list()
+	for rows.more() {
+		revision, text := rows.int(), rows.text()
+		if rows.err != nil {
+			break
+		}
+		if err := visit(revision, []byte(text)); err != nil {
+			return present, fmt.Errorf("%w: a former state of %s %s: %w", queue.ErrCorrupt, s, name, err)
+		}
+	}
+	return present, rows.err
+}
+
+// History implements queue.Specs.
+func (e *Engine) History(ctx context.Context, name string) (queue.History, error) {
+	h := queue.History{Queue: name}
+	if queue.ValidateName(name) != nil {
+		return h, unknown(name)
+	}
+	var err error
+	h.Revision, err = e.documents(ctx, queue.OfQueue, name, func(revision int64, text []byte) error {
+		s, err := queue.ParseSpec(text)
+		h.Specs = append(h.Specs, queue.KeptSpec{Revision: revision, Spec: s})
+		return err
+	})
+	return h, err
 }
 
 // Rollback implements queue.Specs. The spec is put at the revision at which it was found to be
 // the one that is meant.
 func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int64) (queue.PutResult, error) {
-	changes, err := e.Changes(ctx, name, queue.MaxChanges)
+	h, err := e.History(ctx, name)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	spec, now, err := queue.Earlier(name, changes, revision)
-	if expect != queue.AnyRevision && expect != now {
-		return queue.PutResult{Revision: now}, fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, now)
+	if expect != queue.AnyRevision && expect != h.Revision {
+		return queue.PutResult{Revision: h.Revision}, fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, h.Revision)
 	}
+	spec, err := h.Earlier(revision)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	return e.put(ctx, spec, now, true)
+	return e.put(ctx, spec, h.Revision, true)
+}
+
+// keepChanges tells all partitions how long changes are kept. The store keeps it: who opens it without saying leaves it.
+func (e *Engine) keepChanges(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	_, err := e.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, key := range e.keys {
+			pipe.HSet(ctx, key, "keepchanges", d.Microseconds())
+		}
+		return nil
+	})
+	if err != nil {
+		err, _ = classify(err)
+	}
+	return err
 }

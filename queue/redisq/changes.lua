@@ -1,16 +1,36 @@
 #!lua flags=allow-oom
--- Tell what was changed about a queue.
+-- Tell what was done to a queue or a rule.
 --
--- ARGV[2..3]  name, most changes
--- Returns  the latest changes, newest first, as note has them
+-- ARGV[2..5]  kind, name, changes of lower numbers than this ('' is all), how many at most
+-- Returns  {whether there is one, or something is kept of one that was deleted; number of changes dropped before their time; {the changes, newest
+--          first: {number, when it was last added to, and as note has them}}}
 
 begin()
-local name, most = ARGV[2], tonumber(ARGV[3])
-local nr = number_of(name)
-local q, out = nr and load(nr), {}
-local till = tonumber(call('ZSCORE', B .. 'G', name))
-if till and till <= now then return out end
+local kind, name, before, most = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local q
+if kind == 'queue' then
+  local nr = number_of(name)
+  q = nr and load(nr)
+end
+local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
+local there = q or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
+if not there then return { 0, 0, {} } end
+local key, out = log_key(kind, name), {}
+local head = call('LINDEX', key, 0)
+local number, dropped = 0, 0
+if head then
+  local _, n, d = unpack_(ENTRY, head)
+  number, dropped = n, d
+end
 -- A pause that has ended by itself is recorded with what is changed next.
-if q and q.lapsed then out[1] = { q.lapsed, '', 'resumed', q.rev, q.rev, '', '', LAPSED, 0 } end
-for _, entry in ipairs(call('LRANGE', B .. 'H:' .. name, 0, most - #out - 1)) do out[#out + 1] = cmsgpack.unpack(sub(entry, 8)) end
-return out
+if q and q.lapsed and not before then out[1] = { number + 1, q.lapsed, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0, 0, {} } end
+local from, old = before and max(0, number - before + 1) or 0, now - kept_for()
+for _, entry in ipairs(call('LRANGE', key, from, from + most - #out - 1)) do
+  local _, n, _, last = unpack_(ENTRY, entry)
+  if last <= old then break end
+  local row = cmsgpack.unpack(sub(entry, ENTRY_BYTES + 1))
+  table.insert(row, 1, last)
+  table.insert(row, 1, n)
+  out[#out + 1] = row
+end
+return { 1, dropped, out }

@@ -4,7 +4,7 @@
 -- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat, rem, last, last cost
 -- ARGV[11]     how many jobs it held when the counters were
 -- ARGV[12..27] its counters in order of COUNTED; then the number of its last errors, by whom it was paused and since when, those errors, the oldest first; then the
---              number of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in it, 0, 0
+--              number of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in it, 0, 0; then by whom, and what is recorded of it
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
@@ -17,6 +17,7 @@ sound(q)
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] then return 1 end
 if not open then return 2 end
+sound_record('queue', q.name)
 local key = B .. 'q' .. nr
 
 -- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
@@ -58,8 +59,11 @@ set(q, 'lheld', now)
 set(q, 'hm', q.cmax)
 -- No revision is that of another spec, here or where it came from.
 local last = tonumber(call('HGET', B, 'rev')) or 0
+local was = q.rev
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
+note('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
+if q.rev ~= was then keep_document('queue', q.name, q.rev, call('HGET', key, 'spec')) end
 if q.group == q then set(q, 'gsince', now) end
 call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[29], 'psince', ARGV[30])
 paused_by(q, ARGV[5])

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Decide about held jobs.
 --
--- ARGV[2..6]  name of this call, queue name, verdict, reason or '', number of jobs; then their ids
+-- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, by whom, what is recorded that they became; then their ids
 -- Returns  0 no such queue; or for each the state it is in now, 0 if there is no such job; the text of an error
 
 begin()
@@ -12,6 +12,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 sound(q)
 sound_dead(q.name)
+sound_record('queue', q.name)
 call('ZCARD', held_key(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
 local well, dead, ends, released, returned = {}, {}, {}, {}, 0
@@ -53,9 +54,11 @@ local function decide(id)
   return f.state
 end
 
-local out = {}
+local out, ids = {}, {}
 for i = 1, tonumber(ARGV[6]) do
-  local ok, state = pcall(decide, ARGV[6 + i])
+  local before = #ends + #released
+  local ok, state = pcall(decide, ARGV[8 + i])
+  if #ends + #released > before then ids[#ids + 1] = ARGV[8 + i] end
   out[i] = ok and state or error_text(state)
 end
 if ends[1] then
@@ -71,6 +74,7 @@ if released[1] then
   local e = agenda(q, 'LT')
   if e then due(e, q) end
 end
+note_jobs(q, ARGV[7], 'decided', ARGV[8], reason, #ids, ids)
 if #ends + #released > 0 then call('HINCRBY', B, 'th', -#ends - #released) end
 speak_up(q)
 save(q)

@@ -32,10 +32,10 @@ call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
 if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
 
-sound_record(name)
+sound_record('queue', name)
 note_lapse(q)
-note(name, now, ARGV[5], 'deleted', q.rev, q.rev, call('HGET', B .. 'q' .. nr, 'spec') or '', '', '', 0)
-bury(name)
+note('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+bury('queue', name)
 
 -- A queue made again under the name goes on from this bucket.
 bounded(q)

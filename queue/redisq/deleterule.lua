@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Delete a rule. What was taken from it has no number any more that anything refers to, and is forgotten by itself.
 --
--- ARGV[2..3]  name, expected revision (-1: any)
+-- ARGV[2..4]  name, expected revision (-1: any), by whom
 -- Returns  {code, revision}: 0 deleted; 1 no such rule; 2 another revision; 3 queues ask it
 
 begin()
@@ -12,11 +12,14 @@ if expect >= 0 and expect ~= rev then return { 2, rev } end
 local group = group_of(name)
 if askers(group)[name] then return { 3, rev } end
 sound_rules()
+sound_record('rule', name)
 call('DEL', rule_key(name))
 call('HDEL', B, is_field(name))
 call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.', '(' .. group .. '/') == 0 then
   call('HDEL', B .. 'F', group)
 end
+note('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)
+bury('rule', name)
 finish()
 return { 0, rev }

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Drop dead jobs, and all that is known of them.
 --
--- ARGV[2..4]  name of this call, queue name, number of jobs; then their ids
+-- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids
 -- Returns  0 no such queue, and no dead of a former one; or for each 1 if it was dropped, else 0
 
 begin()
@@ -10,9 +10,10 @@ if answered then return answered end
 local k = keeping(ARGV[3])
 if not k then return 0 end
 sound_dead(k.name)
-local out = {}
+sound_record('queue', k.name)
+local out, ids = {}, {}
 for i = 1, tonumber(ARGV[4]) do
-  local id = ARGV[4 + i]
+  local id = ARGV[5 + i]
   local of = call('HGET', B .. 'D:' .. k.name, id)
   local key = of and job_key(of, id)
   local job = of and redis.pcall('GETRANGE', key, 0, 26)
@@ -21,7 +22,11 @@ for i = 1, tonumber(ARGV[4]) do
     call('UNLINK', key)
     lift(k.name, { id })
     out[i] = 1
+    ids[#ids + 1] = id
   end
 end
+if k.nr then k.rev = tonumber(call('HGET', B .. 'q' .. k.nr, 'rev')) end
+note_jobs(k, ARGV[5], 'forgotten', '', '', #ids, ids)
+if ids[1] and not k.nr then bury('queue', k.name) end
 finish()
 return answer_once(ARGV[2], out)

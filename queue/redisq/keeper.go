@@ -157,7 +157,11 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	if err != nil {
 		return queue.Purged{}, err
 	}
-	v, err := e.keep(ctx, purgeScript, r.Queue, int(r.State), r.Limit, digestOf(r.Lane), until, at, member, lane)
+	by, err := queue.By(ctx)
+	if err != nil {
+		return queue.Purged{}, err
+	}
+	v, err := e.keep(ctx, purgeScript, r.Queue, int(r.State), r.Limit, digestOf(r.Lane), until, at, member, lane, by, r.Detail())
 	if err != nil {
 		return queue.Purged{}, err
 	}
@@ -214,8 +218,11 @@ func (e *Engine) keepIDs(ctx context.Context, s *redis.Script, name string, ids 
 	if err := queue.ValidateIDs(ids); err != nil {
 		return nil, err
 	}
-	args := make([]any, 1, 1+len(ids))
-	args[0] = len(ids)
+	by, err := queue.By(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := append(make([]any, 0, 2+len(ids)), len(ids), by)
 	for _, id := range ids {
 		args = append(args, id)
 	}
@@ -245,7 +252,11 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict 
 	if err := queue.ValidateDecision(ids, verdict, reason); err != nil {
 		return nil, err
 	}
-	args := []any{int(verdict), reason, len(ids)}
+	by, err := queue.By(ctx)
+	if err != nil {
+		return nil, err
+	}
+	args := []any{int(verdict), reason, len(ids), by, verdict.Decides().String()}
 	for _, id := range ids {
 		args = append(args, id)
 	}

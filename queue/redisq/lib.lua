@@ -6,7 +6,7 @@
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
 --                    qseq, fseq, cseq, rev, rseq; watch: wid (see OFFERED), wat; totals: queues, tw, ts, tl, th, td, to;
---                    te, when the first of all jobs expires that wait or are scheduled, or 0; u:<name>, of a rule: the number
+--                    keepchanges, for how long in us, if it was said; te, when the first of all jobs expires that wait or are scheduled, or 0; u:<name>, of a rule: the number
 --                    of what is taken from it, its revision and an instant, by which whoever asks it knows it; wide (see init.lua)
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
@@ -21,8 +21,8 @@
 --   <B>k       hash  number of a client -> its name, of the latest 1000
 --   <B>g:<id>  string  a client's number and its last grant
 --   <B>m:<id>  string  what a call over many jobs was answered (see once.lua)
---   <B>H:<name>  list  what was changed about the queue of that name (see record.lua)
---   <B>G       zset  name of a deleted queue that has such a list -> until when that is kept
+--   <B>H:<kind>:<name>  list  what was done to the queue or rule of that name, and P: what it was (see record.lua)
+--   <B>G       zset  kind:name of a deleted one of which these are kept -> until when
 --   <B>E       zset  name of a queue with quotas by a calendar -> until when that is known well enough
 --   <B>o       zset  name of a queue with a backlog -> since when
 --   <B>z       list  numbers of deleted queues that the sweeper has still to free

@@ -180,6 +180,10 @@ func appendMoved(args []any, j *queue.MovedJob) []any {
 
 // CloseImport implements queue.Mover.
 func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark string) error {
+	by, err := queue.By(ctx)
+	if err != nil {
+		return err
+	}
 	name, b, c := q.Spec.Name, q.Bucket, q.Counts
 	args := []any{
 		e.instant(), name, mark, q.Revision, pauseField(q.Pause), q.Pause.Reason, int64(b.TAT), b.Rem, int64(b.Last), b.LastCost, q.Held,
@@ -199,7 +203,7 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
 		}
 	}
-	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), args...)
+	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), append(args, by, queue.ArchiveDetail(mark))...)
 	switch {
 	case err != nil:
 		return err

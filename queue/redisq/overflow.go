@@ -113,9 +113,13 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	if queue.ValidateID(id) != nil {
 		return queue.StateNone, unknownJob(name, id)
 	}
+	by, err := queue.By(ctx)
+	if err != nil {
+		return queue.StateNone, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
-	v, err := e.repeat(ctx, cancelScript, e.Partition(name), e.instant(), name, id)
+	v, err := e.repeat(ctx, cancelScript, e.Partition(name), e.instant(), name, id, by)
 	if err != nil {
 		return queue.StateNone, err
 	}

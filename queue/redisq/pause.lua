@@ -4,7 +4,7 @@
 -- ARGV[2..6]  name, '1' to pause or '' to resume, by whom, reason, until when in us or ''
 -- Returns  {1}, {0} when there is no such queue, or {2, now} when until is not within a year from now
 
-local MAX_AHEAD = 366 * 86400 * SECOND
+local MAX_AHEAD, STOP_LIFTED = 366 * 86400 * SECOND, 'the stop by its receiver ended'
 
 begin()
 local nr = number_of(ARGV[2])
@@ -16,11 +16,13 @@ local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'paused', 'pby', 'preason')
 local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
+sound_record('queue', q.name)
 local goes_on = paused == '' and q.heard and stops.go_on(q)
+if not same then note_lapse(q) end
+if not same or goes_on then
+  note('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, goes_on and STOP_LIFTED or '', reason, till or 0)
+end
 if not same then
-  sound_record(q.name)
-  note_lapse(q)
-  note(q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, '', '', reason, till or 0)
   call('HSET', Q, 'paused', paused, 'pby', by, 'preason', reason, 'psince', now)
   paused_by(q, paused)
 end

@@ -3,7 +3,7 @@
 --
 -- ARGV[2..5]  name of this call, queue name, state, limit
 -- ARGV[6]     the only lane to purge, as its digest; '' is all
--- ARGV[7..10] how far the call before came: until which turn, or '' to begin; then instant and id, or lane
+-- ARGV[7..12] how far the call before came: until which turn, or '' to begin; then instant and id, or lane; by whom, what is recorded of it beside the number
 -- Returns  {-1} no such queue; or {jobs, until, instant, id, lane}, without the last four when there is no more
 
 begin()
@@ -16,6 +16,7 @@ if not q then return { -1 } end
 sound(q)
 more(q)
 overflow(q)
+sound_record('queue', q.name)
 local waiting_key = laned.waiting_key
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
@@ -74,6 +75,7 @@ end
 local found, rest
 if state == S.waiting then found, rest = waiting() else found, rest = scheduled() end
 local jobs = leave(q, found, S.cancelled)
+note_jobs(q, ARGV[11], 'purged', ARGV[12], '', jobs)
 save(q)
 finish()
 return answer_once(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })

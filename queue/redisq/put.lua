@@ -53,8 +53,8 @@ if ruled ~= (q and q.ruled or '') then
   sound_rules()
 end
 
-sound_record(name)
-local before, was = q and call('HGET', B .. 'q' .. nr, 'spec') or '', rev
+sound_record('queue', name)
+local was = rev
 local by_lanes = q and q.laned or ''
 for i = 19, 23 do
   if ARGV[i] ~= '' then by_lanes = '1' end
@@ -142,8 +142,9 @@ if pull ~= (q.pull or '') then
   if q.pull then call('HSET', B .. 'q' .. nr, 'pull', '1') else call('HDEL', B .. 'q' .. nr, 'pull') end
 end
 note_lapse(q)
-if created == 1 then unbury(name) end
-note(name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, before, spec, '', 0)
+if created == 1 then unbury('queue', name) end
+note('queue', name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, '', '', 0)
+keep_document('queue', name, rev, spec)
 if created == 1 then
   beside.born(q, name)
 else

@@ -1,7 +1,8 @@
 #!lua
 -- Create a rule or change it.
 --
--- ARGV[2..6]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this call
+-- ARGV[2..8]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this call, what is kept of the rule
+--             to be told of later, by whom
 -- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of concurrency
 
 begin()
@@ -14,7 +15,8 @@ if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if v[2] == rule then return { rev, 0, 0, 0 } end
 if algorithm == 'concurrency' and algorithm ~= v[5] and askers(group_of(name))[name] then return { rev, 0, 0, 2 } end
 sound_rules()
-local created = rev == 0 and 1 or 0
+sound_record('rule', name)
+local created, was = rev == 0 and 1 or 0, rev
 rev = call('HINCRBY', B, 'rev', 1)
 if algorithm ~= v[5] then nr = next_number() end
 call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6])
@@ -22,5 +24,8 @@ is_now(name, nr, rev)
 if created == 1 then call('HSET', rule_key(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)
 asked_anew(group_of(name))
+if created == 1 then unbury('rule', name) end
+note('rule', name, now, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
+keep_document('rule', name, rev, ARGV[7])
 finish()
 return { rev, created, 1, 0 }

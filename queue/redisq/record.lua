@@ -1,54 +1,99 @@
--- Shared: the record of what was changed about the queue of a name.
+-- Shared: the record of changes. It is a log, and documents, by kind ('queue' or 'rule') and name; neither knows what it is about.
+--
+-- An entry of the log: the bytes of all that there were up to it, its number, how many were dropped before it for want of
+-- room, and when it was last added to; then, packed: at, by, what, revision, the one before, detail, reason, until or 0, number of
+-- jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several steps is one.
 
-local KEPT, MOST_CHANGES, MOST_BYTES, MOST_DELETED = 30 * 86400 * SECOND, 100, 1048576, 1000
+local MOST_BYTES, MOST_DOCUMENTS, MOST_DELETED, ONE_CHANGE, MOST_IDS, DROP_MOST = 1048576, 50, 10000, 60 * SECOND, 10, 100
+local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
 local LAPSED = "the pause's time came"
 
--- note records a change: at, by, what, revision, the one before, spec before and after or '',
--- reason, until or 0. Each entry begins with the bytes of all that there ever were, up to it.
-local function note(name, ...)
-  local key = B .. 'H:' .. name
-  local function total(at)
-    local entry = call('LINDEX', key, at)
-    return entry and unpack_('>I7', entry) or 0, entry and #entry or 0
-  end
-  local entry = cmsgpack.pack({ ... })
-  local bytes = total(0) + #entry + 7
-  local count = call('LPUSH', key, pack('>I7', bytes) .. entry)
-  while count > 1 do
-    local oldest, size = total(-1)
-    if count <= MOST_CHANGES and bytes - oldest + size <= MOST_BYTES then break end
+local function log_key(kind, name) return B .. 'H:' .. kind .. ':' .. name end
+local function documents_key(kind, name) return B .. 'P:' .. kind .. ':' .. name end
+
+-- kept_for is how long changes are kept.
+local function kept_for() return tonumber(call('HGET', B, 'keepchanges')) or 400 * 86400 * SECOND end
+
+-- goes_on adds a change of jobs to the newest entry, if that is of the same. Returns whether it is.
+local function goes_on(key, head, by, what, rev, detail, reason, jobs, ids)
+  local bytes, number, dropped, last = unpack_(ENTRY, head)
+  if now - last >= ONE_CHANGE then return false end
+  local c = cmsgpack.unpack(sub(head, ENTRY_BYTES + 1))
+  if c[2] ~= by or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
+  c[9] = c[9] + jobs
+  for i = 1, min(#ids, MOST_IDS - #c[10]) do table.insert(c[10], ids[i]) end
+  local text = cmsgpack.pack(c)
+  call('LSET', key, 0, pack(ENTRY, bytes - #head + ENTRY_BYTES + #text, number, dropped, now) .. text)
+  return true
+end
+
+-- note records a change. Of one of jobs there is a number of them, above 0, and maybe ids.
+local function note(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
+  local key = log_key(kind, name)
+  local head = call('LINDEX', key, 0)
+  if head and ids and goes_on(key, head, by, what, rev, detail, reason, jobs, ids) then return end
+  local some = {}
+  for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
+  local text = cmsgpack.pack({ at, by, what, rev, was, detail, reason, till, jobs or 0, some })
+  local bytes, number, dropped = 0, 0, 0
+  if head then bytes, number, dropped = unpack_(ENTRY, head) end
+  bytes = bytes + ENTRY_BYTES + #text
+  local old, gone = now - kept_for(), 0
+  while head do
+    local oldest = call('LINDEX', key, -1)
+    if not oldest then break end
+    local upto, _, _, last = unpack_(ENTRY, oldest)
+    local over = bytes - (upto - #oldest) > MOST_BYTES
+    if not over and (last > old or gone == DROP_MOST) then break end
+    if last > old then dropped = dropped + 1 end
     call('RPOP', key)
-    count = count - 1
+    gone = gone + 1
   end
+  call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
+end
+
+-- note_jobs records what was done to some jobs of a queue, if there are any. Those that were named have their ids in a list.
+local function note_jobs(q, by, what, detail, reason, jobs, ids)
+  if jobs > 0 then note('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {}) end
+end
+
+-- keep_document keeps what it is from a revision on, and of those before the last ones.
+local function keep_document(kind, name, rev, text)
+  local key = documents_key(kind, name)
+  call('LPUSH', key, pack('>I7', rev) .. text)
+  call('LTRIM', key, 0, MOST_DOCUMENTS - 1)
 end
 
 -- sound_record raises unless the record is what it must be.
-local function sound_record(name)
-  call('LLEN', B .. 'H:' .. name)
+local function sound_record(kind, name)
+  call('LLEN', log_key(kind, name))
+  call('LLEN', documents_key(kind, name))
   call('ZCARD', B .. 'G')
 end
 
 -- note_lapse records that the pause of a queue has ended, if it has.
 local function note_lapse(q)
-  if q.lapsed then note(q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', '', LAPSED, 0) end
+  if q.lapsed then note('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
 end
 
--- unbury is for a queue that is made: what was kept of one that was deleted goes on, if its time has not come.
-local function unbury(name)
-  local till = tonumber(call('ZSCORE', B .. 'G', name))
+-- unbury is for what is made: what was kept of one that was deleted goes on, if its time has not come.
+local function unbury(kind, name)
+  local member = kind .. ':' .. name
+  local till = tonumber(call('ZSCORE', B .. 'G', member))
   if not till then return end
-  if till <= now then call('UNLINK', B .. 'H:' .. name) else call('PERSIST', B .. 'H:' .. name) end
-  call('ZREM', B .. 'G', name)
+  for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do
+    if till <= now then call('UNLINK', key) else call('PERSIST', key) end
+  end
+  call('ZREM', B .. 'G', member)
 end
 
--- bury is for one that is deleted.
-local function bury(name)
-  local G = B .. 'G'
-  call('ZADD', G, now + KEPT, name)
-  call('PEXPIRE', B .. 'H:' .. name, KEPT / 1000 + 3600000)
-  local over = call('ZCARD', G) - MOST_DELETED
-  local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 100)
-  if not gone[1] and over > 0 then gone = call('ZRANGE', G, 0, min(over, 100) - 1) end
-  for _, old in ipairs(gone) do call('UNLINK', B .. 'H:' .. old) end
+-- bury is for what is deleted.
+local function bury(kind, name)
+  local G, kept = B .. 'G', kept_for()
+  call('ZADD', G, now + kept, kind .. ':' .. name)
+  for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do call('PEXPIRE', key, kept / 1000 + 3600000) end
+  local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 10)
+  if not gone[1] and call('ZCARD', G) > MOST_DELETED then gone = call('ZRANGE', G, 0, 1) end
+  for _, old in ipairs(gone) do call('UNLINK', B .. 'H:' .. old, B .. 'P:' .. old) end
   if gone[1] then call('ZREM', G, unpack(gone)) end
 end

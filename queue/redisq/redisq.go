@@ -53,6 +53,9 @@ type Options struct {
 	// Patience is how long a call waits for Redis in all, a third of it for each try; 3 s. More is for a slow link, and then the
 	// client's ReadTimeout, 3 s unless it is set, must leave time for a try too.
 	Patience time.Duration
+	// KeepChanges is how long changes of queues and rules are kept. The store keeps it, for all who use it; 0 leaves it
+	// as it is, queue.KeepChanges if nobody ever said.
+	KeepChanges time.Duration
 	// Now replaces the server's clock, for simulation and tests.
 	Now func() leaky.Instant
 }
@@ -109,6 +112,9 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 	if o.Patience < 0 {
 		return nil, fmt.Errorf("patience %v: must not be negative", o.Patience)
 	}
+	if err := queue.ValidateKeepChanges(o.KeepChanges); err != nil {
+		return nil, err
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -136,6 +142,9 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 			func(_ takeItem, err error) queue.Taken { return queue.Taken{Err: err} }))
 	}
 	if err := e.openStore(ctx, o.Init); err != nil {
+		return nil, err
+	}
+	if err := e.keepChanges(ctx, o.KeepChanges); err != nil {
 		return nil, err
 	}
 	return e, nil

@@ -1,7 +1,7 @@
 #!lua
 -- Put dead jobs back into their queue.
 --
--- ARGV[2..4]  name of this call, queue name, number of jobs; then their ids
+-- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids
 -- Returns  0 no such queue; or for each: 0 it is not dead; 1 it is in the queue; 2 there is no room; 3 it is not a job; the text of an error
 --
 -- Redis refuses it when it is out of memory.
@@ -16,6 +16,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 sound(q)
 sound_dead(q.name)
+sound_record('queue', q.name)
 more(q)
 overflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), next_departure(q), pack('>I7', now)
@@ -49,9 +50,9 @@ local function judge(id)
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of
 end
 
-local out, replayed = {}, 0
+local out, replayed, ids = {}, 0, {}
 for i = 1, tonumber(ARGV[4]) do
-  local id = ARGV[4 + i]
+  local id = ARGV[5 + i]
   local ok, outcome, job, h, before, of = pcall(judge, id)
   out[i] = ok and outcome or error_text(outcome)
   if ok and outcome == REPLAYED then
@@ -60,8 +61,10 @@ for i = 1, tonumber(ARGV[4]) do
     lift(q.name, { id })
     laned.enter(q, id, h, cost_of(job), before)
     replayed = replayed + 1
+    ids[replayed] = id
   end
 end
+note_jobs(q, ARGV[5], 'replayed', '', '', replayed, ids)
 if replayed > 0 then
   add(q, 'replayed', replayed)
   if q.laned or q.group then

@@ -1,16 +1,18 @@
 #!lua flags=allow-oom
 -- Forget all that was taken from a rule: what was is kept under a number that nothing refers to any more.
 --
--- ARGV[2]  name
+-- ARGV[2..3]  name, by whom
 -- Returns  1, or 0 if there is no such rule
 
 begin()
-local rev = call('HGET', rule_key(ARGV[2]), 'rev')
+local rev = tonumber(call('HGET', rule_key(ARGV[2]), 'rev'))
 if not rev then return 0 end
 sound_rules()
+sound_record('rule', ARGV[2])
 local nr = next_number()
 call('HSET', rule_key(ARGV[2]), 'nr', nr)
 is_now(ARGV[2], nr, rev)
 asked_anew(group_of(ARGV[2]))
+note('rule', ARGV[2], now, ARGV[3], 'reset', rev, rev, '', '', 0)
 finish()
 return 1

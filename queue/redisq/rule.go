@@ -112,11 +112,19 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err := r.Validate(); err != nil {
 		return queue.PutResult{}, err
 	}
+	by, err := queue.By(ctx)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
 	text, err := queue.EncodeRule(r)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect, randomID())
+	kept, err := queue.EncodeKeptRule(r)
+	if err != nil {
+		return queue.PutResult{}, err
+	}
+	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect, randomID(), kept, by)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -215,7 +223,11 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 	if queue.ValidateRuleName(name) != nil {
 		return unknownRule(name)
 	}
-	v, err := e.once(ctx, deleteRuleScript, e.Partition(name), e.instant(), name, expect)
+	by, err := queue.By(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := e.once(ctx, deleteRuleScript, e.Partition(name), e.instant(), name, expect, by)
 	if err != nil {
 		return err
 	}
@@ -237,7 +249,11 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 	if queue.ValidateRuleName(name) != nil {
 		return unknownRule(name)
 	}
-	v, err := e.repeat(ctx, resetRuleScript, e.Partition(name), e.instant(), name)
+	by, err := queue.By(ctx)
+	if err != nil {
+		return err
+	}
+	v, err := e.repeat(ctx, resetRuleScript, e.Partition(name), e.instant(), name, by)
 	if err == nil && v == int64(0) {
 		err = unknownRule(name)
 	}

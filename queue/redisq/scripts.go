@@ -70,6 +70,8 @@ var (
 	recordSource string
 	//go:embed changes.lua
 	changesSource string
+	//go:embed history.lua
+	historySource string
 	//go:embed once.lua
 	onceSource string
 	//go:embed page.lua
@@ -198,6 +200,7 @@ var (
 	renewScript      = assemble(renewSource, nil, nil, nil)
 	pauseScript      = assemble(pauseSource, parts(paceSource, agendaSource, recordSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	changesScript    = assemble(changesSource, parts(recordSource), nil, nil)
+	historyScript    = assemble(historySource, parts(recordSource), nil, nil)
 	deleteScript     = assemble(deleteSource, parts(paceSource, changeSource, agendaSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	sweepScript      = assemble(sweepSource, nil, nil, nil)
 	infoScript       = assemble(infoSource, parts(paceSource, flightSource, deadSource, endedSource, pageSource), parts(changeSource, lanesSource, etaSource), beside())
@@ -207,22 +210,22 @@ var (
 	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside(), expiry())
 	announceScript   = assemble(announceSource, parts(paceSource, overflowSource, roomSource), nil, nil)
 	backloggedScript = assemble(backloggedSource, nil, nil, nil)
-	cancelScript     = assemble(cancelSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource), parts(changeSource, lanesSource, placesSource), beside())
+	cancelScript     = assemble(cancelSource, parts(recordSource, paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource), parts(changeSource, lanesSource, placesSource), beside())
 	listScript       = assemble(listSource, parts(flightSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
-	purgeScript      = assemble(purgeSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource, onceSource, pageSource),
+	purgeScript      = assemble(purgeSource, parts(recordSource, paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource, onceSource, pageSource),
 		parts(changeSource, lanesSource, placesSource), beside())
-	replayScript      = assemble(replaySource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside(), expiry(roomSource))
-	forgetScript      = assemble(forgetSource, parts(onceSource, deadSource), nil, nil)
-	decideScript      = assemble(decideSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, onceSource, heldSource), parts(changeSource, lanesSource, placesSource), beside())
+	replayScript      = assemble(replaySource, parts(recordSource, paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside(), expiry(roomSource))
+	forgetScript      = assemble(forgetSource, parts(recordSource, onceSource, deadSource), nil, nil)
+	decideScript      = assemble(decideSource, parts(recordSource, paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, onceSource, heldSource), parts(changeSource, lanesSource, placesSource), beside())
 	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, heldSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
 	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
-	closeImportScript = assemble(closeImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
+	closeImportScript = assemble(closeImportSource, parts(recordSource, paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	initScript        = assemble(initSource, nil, nil, nil)
-	putRuleScript     = assemble(putRuleSource, parts(ruleNamesSource), nil, nil)
+	putRuleScript     = assemble(putRuleSource, parts(recordSource, ruleNamesSource), nil, nil)
 	rulesScript       = assemble(rulesSource, parts(ruleNamesSource), nil, nil)
-	deleteRuleScript  = assemble(deleteRuleSource, parts(ruleNamesSource), nil, nil)
-	resetRuleScript   = assemble(resetRuleSource, parts(ruleNamesSource), nil, nil)
+	deleteRuleScript  = assemble(deleteRuleSource, parts(recordSource, ruleNamesSource), nil, nil)
+	resetRuleScript   = assemble(resetRuleSource, parts(recordSource, ruleNamesSource), nil, nil)
 	rulesetScript     = assemble(rulesetSource, parts(ruleNamesSource), nil, nil)
 	attendScript      = assemble(attendSource, nil, nil, nil)
 	deadQueuesScript  = assemble(deadQueuesSource, parts(deadSource), nil, nil)

@@ -1,0 +1,190 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// recorded logs a line of what each request has changed. The engine records the same in its store; the line is for who
+// watches this process. What a request did in many steps is one line, also when the last of them failed.
+type recorded struct {
+	queue.Engine
+	log *slog.Logger
+}
+
+// deed is what a request did.
+type deed struct {
+	what          queue.ChangeKind
+	of            queue.Subject
+	name          string
+	revision      int64
+	jobs          int64
+	detail, cause string
+}
+
+type deedsKey struct{}
+
+// deeds are those of a request.
+type deeds struct {
+	mu   sync.Mutex
+	done []deed
+}
+
+// logged is a context whose deeds are logged when the request is done, which calls end.
+func (h *handler) logged(ctx context.Context) (_ context.Context, end func()) {
+	d := &deeds{}
+	return context.WithValue(ctx, deedsKey{}, d), func() {
+		by, _ := queue.By(ctx)
+		for _, done := range d.done {
+			done.tell(h.o.Logger, by)
+		}
+	}
+}
+
+// tell logs a deed. Who it was is a claim, as it is in the record.
+func (d *deed) tell(log *slog.Logger, by string) {
+	args := []any{"what", d.what, string(d.of), d.name, "claimed_by", by}
+	if d.revision != 0 {
+		args = append(args, "revision", d.revision)
+	}
+	if d.jobs != 0 {
+		args = append(args, "jobs", d.jobs)
+	}
+	if d.detail != "" {
+		args = append(args, "detail", d.detail)
+	}
+	if d.cause != "" {
+		args = append(args, "reason", d.cause)
+	}
+	log.Info("change", args...)
+}
+
+// did notes a deed of a request, or adds to the one that it goes on with.
+func (r *recorded) did(ctx context.Context, err error, d deed) {
+	if err != nil {
+		return
+	}
+	all, ok := ctx.Value(deedsKey{}).(*deeds)
+	if !ok {
+		by, _ := queue.By(ctx)
+		d.tell(r.log, by)
+		return
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for i := range all.done {
+		one := all.done[i]
+		if one.jobs = d.jobs; one == d && d.jobs > 0 {
+			all.done[i].jobs += d.jobs
+			return
+		}
+	}
+	all.done = append(all.done, d)
+}
+
+func (r *recorded) put(ctx context.Context, of queue.Subject, name string, done queue.PutResult, what queue.ChangeKind, err error) (queue.PutResult, error) {
+	if done.Created && what == queue.Changed {
+		what = queue.Created
+	}
+	if done.Changed {
+		r.did(ctx, err, deed{what: what, of: of, name: name, revision: done.Revision})
+	}
+	return done, err
+}
+
+func (r *recorded) Put(ctx context.Context, s queue.Spec, expect int64) (queue.PutResult, error) {
+	done, err := r.Engine.Put(ctx, s, expect)
+	return r.put(ctx, queue.OfQueue, s.Name, done, queue.Changed, err)
+}
+
+func (r *recorded) Rollback(ctx context.Context, name string, revision, expect int64) (queue.PutResult, error) {
+	done, err := r.Engine.Rollback(ctx, name, revision, expect)
+	return r.put(ctx, queue.OfQueue, name, done, queue.RolledBack, err)
+}
+
+func (r *recorded) Delete(ctx context.Context, name string, expect int64, force bool) error {
+	err := r.Engine.Delete(ctx, name, expect, force)
+	r.did(ctx, err, deed{what: queue.Deleted, of: queue.OfQueue, name: name})
+	return err
+}
+
+func (r *recorded) Pause(ctx context.Context, name string, p queue.Pause) error {
+	err := r.Engine.Pause(ctx, name, p)
+	r.did(ctx, err, deed{what: queue.Paused, of: queue.OfQueue, name: name, cause: p.Reason})
+	return err
+}
+
+func (r *recorded) Resume(ctx context.Context, name string) error {
+	err := r.Engine.Resume(ctx, name)
+	r.did(ctx, err, deed{what: queue.Resumed, of: queue.OfQueue, name: name})
+	return err
+}
+
+// jobs notes what was done to jobs, if it was to any.
+func (r *recorded) jobs(ctx context.Context, err error, what queue.ChangeKind, name, detail, reason string, n int) {
+	if n > 0 {
+		r.did(ctx, err, deed{what: what, of: queue.OfQueue, name: name, jobs: int64(n), detail: detail, cause: reason})
+	}
+}
+
+func (r *recorded) Purge(ctx context.Context, p queue.PurgeRequest) (queue.Purged, error) {
+	done, err := r.Engine.Purge(ctx, p)
+	r.jobs(ctx, err, queue.DidPurge, p.Queue, p.Detail(), "", int(done.Jobs))
+	return done, err
+}
+
+func (r *recorded) Cancel(ctx context.Context, name, id string) (queue.State, error) {
+	state, err := r.Engine.Cancel(ctx, name, id)
+	if state == queue.Cancelled {
+		r.jobs(ctx, err, queue.DidCancel, name, id, "", 1)
+	}
+	return state, err
+}
+
+func (r *recorded) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
+	outcomes, err := r.Engine.Replay(ctx, name, ids)
+	r.jobs(ctx, err, queue.DidReplay, name, "", "", count(outcomes, queue.Replayed))
+	return outcomes, err
+}
+
+func (r *recorded) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
+	dropped, err := r.Engine.Forget(ctx, name, ids)
+	r.jobs(ctx, err, queue.DidForget, name, "", "", count(dropped, true))
+	return dropped, err
+}
+
+func (r *recorded) Decide(ctx context.Context, name string, ids []string, v queue.Verdict, reason string) ([]queue.State, error) {
+	states, err := r.Engine.Decide(ctx, name, ids, v, reason)
+	to := v.Decides()
+	r.jobs(ctx, err, queue.DidDecide, name, to.String(), reason, count(states, to))
+	return states, err
+}
+
+func count[T comparable](list []T, what T) (n int) {
+	for _, v := range list {
+		if v == what {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *recorded) PutRule(ctx context.Context, rule queue.Rule, expect int64) (queue.PutResult, error) {
+	done, err := r.Engine.PutRule(ctx, rule, expect)
+	return r.put(ctx, queue.OfRule, rule.Name, done, queue.Changed, err)
+}
+
+func (r *recorded) DeleteRule(ctx context.Context, name string, expect int64) error {
+	err := r.Engine.DeleteRule(ctx, name, expect)
+	r.did(ctx, err, deed{what: queue.Deleted, of: queue.OfRule, name: name})
+	return err
+}
+
+func (r *recorded) ResetRule(ctx context.Context, name string) error {
+	err := r.Engine.ResetRule(ctx, name)
+	r.did(ctx, err, deed{what: queue.ResetAll, of: queue.OfRule, name: name})
+	return err
+}

@@ -1,0 +1,104 @@
+package boltq
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// What was recorded of a subject that was deleted is kept until an instant. The table has it twice: by the instant,
+// and by the subject; how many there are is the table's sequence.
+
+func buriedBy(s subject) []byte { return append([]byte{'n'}, s.key()...) }
+
+func buriedUntil(s subject, until leaky.Instant) []byte {
+	return append(append([]byte{'t'}, key(uint64(until))...), s.key()...)
+}
+
+// buriedTill returns until when what is recorded of a deleted subject is kept.
+func (t *tables) buriedTill(s subject) (until leaky.Instant, buried bool) {
+	v := t.tx.Bucket(buriedTable).Get(buriedBy(s))
+	if len(v) != 8 {
+		return 0, false
+	}
+	return leaky.Instant(binary.BigEndian.Uint64(v)), true
+}
+
+// bury keeps what is recorded of a deleted subject until an instant, and drops that of some whose time has come, or that
+// are too many.
+func (t *tables) bury(s subject, until, now leaky.Instant) error {
+	b := t.tx.Bucket(buriedTable)
+	if err := t.exhume(s); err != nil {
+		return err
+	}
+	if err := b.Put(buriedUntil(s, until), nil); err != nil {
+		return err
+	}
+	if err := b.Put(buriedBy(s), key(uint64(until))); err != nil {
+		return err
+	}
+	if err := b.SetSequence(b.Sequence() + 1); err != nil {
+		return err
+	}
+	for range 2 { // one comes with each call
+		k, _ := b.Cursor().Seek([]byte{'t'})
+		if len(k) < 9 || k[0] != 't' {
+			return nil
+		}
+		if until := leaky.Instant(binary.BigEndian.Uint64(k[1:])); until > now && b.Sequence() <= queue.MaxDeletedNames {
+			return nil
+		}
+		of, name, _ := bytes.Cut(k[9:], []byte{0})
+		gone := subject{queue.Subject(of), string(bytes.TrimSuffix(name, []byte{0}))}
+		if err := t.forgetRecord(gone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exhume takes a subject out of those that were deleted.
+func (t *tables) exhume(s subject) error {
+	until, buried := t.buriedTill(s)
+	if !buried {
+		return nil
+	}
+	b := t.tx.Bucket(buriedTable)
+	if err := dropKeys(b, [][]byte{buriedBy(s), buriedUntil(s, until)}); err != nil {
+		return err
+	}
+	return b.SetSequence(b.Sequence() - 1)
+}
+
+// unbury is for a subject that is made: what was kept of one that was deleted goes on, if its time has not come.
+func (t *tables) unbury(s subject, now leaky.Instant) error {
+	until, buried := t.buriedTill(s)
+	if buried && until <= now {
+		return t.forgetRecord(s)
+	}
+	return t.exhume(s)
+}
+
+// forgetRecord drops all that is recorded of a deleted subject.
+func (t *tables) forgetRecord(s subject) error {
+	prefix := s.key()
+	for _, table := range [][]byte{changesTable, documentsTable} {
+		b := t.tx.Bucket(table)
+		var all [][]byte
+		c := b.Cursor()
+		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+			all = append(all, bytes.Clone(k))
+		}
+		if err := dropKeys(b, all); err != nil {
+			return err
+		}
+	}
+	return t.exhume(s)
+}
+
+func errRecord(s subject) error {
+	return fmt.Errorf("%w: the record of changes of %s %s", queue.ErrCorrupt, s.of, s.name)
+}

@@ -1,0 +1,265 @@
+package boltq
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// The record of changes: an append-only log for each kind of thing and name, and beside it the last documents of the
+// name, its specs. Neither knows what it is about. Only the newest entry is ever written again: see queue.OneChange.
+
+// subject is what a log and documents are of.
+type subject struct {
+	of   queue.Subject
+	name string
+}
+
+// key begins all keys of a subject: names have no zero byte.
+func (s subject) key() []byte { return append(append(append([]byte(s.of), 0), s.name...), 0) }
+
+func queueNamed(name string) subject { return subject{queue.OfQueue, name} }
+func ruleNamed(name string) subject  { return subject{queue.OfRule, name} }
+
+// noting is what a batch writes down about a subject.
+type noting struct {
+	subject
+	changes  []queue.Change // the latest last
+	revision int64          // of the document
+	document []byte         // nil if it stays as it was
+	made     bool           // what was kept of one that was deleted goes on
+	gone     bool           // it is deleted, or was before
+}
+
+// note puts a noting into the batch.
+func (b *batch) note(n noting) { b.notes = append(b.notes, n) }
+
+// jobAct is what is done to jobs by a call, and recorded.
+type jobAct struct {
+	what               queue.ChangeKind
+	by, detail, reason string
+}
+
+// did notes that it was done to one more job of a queue; id is empty if the caller did not name it.
+func (b *batch) did(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
+	c := queue.Change{At: at.Time(), Last: at.Time(), By: d.by, What: d.what, Revision: revision, Was: revision, Jobs: 1, Detail: d.detail, Reason: d.reason}
+	if id != "" {
+		c.IDs = []string{id}
+	}
+	of := queueNamed(name)
+	for i := len(b.notes) - 1; i >= 0; i-- {
+		n := &b.notes[i]
+		if n.subject != of {
+			continue
+		}
+		if n.gone == gone && len(n.changes) > 0 && n.changes[len(n.changes)-1].Continue(&c) {
+			return
+		}
+		break
+	}
+	b.note(noting{subject: of, changes: []queue.Change{c}, gone: gone})
+}
+
+// entry is what stands before a change in the file.
+type entryHead struct {
+	bytes   uint64 // of all entries that there were up to it, itself included
+	number  uint64
+	dropped uint64 // before it, for want of room
+	last    leaky.Instant
+}
+
+const entryHeadBytes = 4 * 8
+
+func (h *entryHead) put(text []byte) []byte {
+	b := make([]byte, 0, entryHeadBytes+len(text))
+	for _, n := range []uint64{h.bytes, h.number, h.dropped, uint64(h.last)} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	return append(b, text...)
+}
+
+func readHead(v []byte) (h entryHead, ok bool) {
+	if len(v) < entryHeadBytes {
+		return h, false
+	}
+	at := func(i int) uint64 { return binary.BigEndian.Uint64(v[8*i:]) }
+	return entryHead{at(0), at(1), at(2), leaky.Instant(at(3))}, true
+}
+
+// newest returns the last entry of a subject, nil if there is none.
+func newest(b *bbolt.Bucket, s subject) (k, v []byte) {
+	c, prefix := b.Cursor(), s.key()
+	if k, v = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...)); k == nil {
+		k, v = c.Last()
+	} else {
+		k, v = c.Prev()
+	}
+	if !bytes.HasPrefix(k, prefix) {
+		return nil, nil
+	}
+	return k, v
+}
+
+// writeNotes writes down what a batch did.
+func (t *tables) writeNotes(notes []noting, keep time.Duration, now leaky.Instant) error {
+	for i := range notes {
+		n := &notes[i]
+		if n.made {
+			if err := t.unbury(n.subject, now); err != nil {
+				return err
+			}
+		}
+		for j := range n.changes {
+			if err := t.writeChange(n.subject, &n.changes[j], keep, now); err != nil {
+				return err
+			}
+		}
+		if n.document != nil {
+			if err := t.keepDocument(n.subject, n.revision, n.document); err != nil {
+				return err
+			}
+		}
+		if n.gone {
+			if err := t.bury(n.subject, now.Add(keep), now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeChange appends a change, or goes on with the newest, and drops what is too old or too much.
+func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now leaky.Instant) error {
+	b := t.tx.Bucket(changesTable)
+	var h entryHead
+	k, v := newest(b, s)
+	if k != nil {
+		var ok bool
+		if h, ok = readHead(v); !ok {
+			return errRecord(s)
+		}
+		was, err := decodeChange(v)
+		if err != nil {
+			return err
+		}
+		if was.Continue(c) {
+			text := encodeChange(&was)
+			h.bytes, h.last = h.bytes-uint64(len(v))+uint64(entryHeadBytes+len(text)), instant(was.Last)
+			return b.Put(bytes.Clone(k), h.put(text))
+		}
+	}
+	text := encodeChange(c)
+	h.bytes, h.number, h.last = h.bytes+uint64(entryHeadBytes+len(text)), h.number+1, instant(c.Last)
+	dropped, err := t.dropOld(s, h.bytes, now.Add(-keep))
+	if err != nil {
+		return err
+	}
+	h.dropped += dropped
+	return b.Put(append(s.key(), key(h.number)...), h.put(text))
+}
+
+// dropMost is how many entries are dropped for their age at a time; older ones are not told of anyway.
+const dropMost = 100
+
+// dropOld drops the oldest entries, so that all that are left take as much as they may, and those until an instant.
+func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced uint64, err error) {
+	b, prefix := t.tx.Bucket(changesTable), s.key()
+	var gone [][]byte
+	c := b.Cursor()
+	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		h, ok := readHead(v)
+		if !ok {
+			return 0, errRecord(s)
+		}
+		old, over := h.last <= until, total-(h.bytes-uint64(len(v))) > queue.MaxChangesBytes
+		if !over && (!old || len(gone) >= dropMost) {
+			break
+		}
+		if !old {
+			forced++
+		}
+		gone = append(gone, bytes.Clone(k))
+	}
+	return forced, dropKeys(b, gone)
+}
+
+func dropKeys(b *bbolt.Bucket, keys [][]byte) error {
+	for _, k := range keys {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepDocument keeps what a subject is from a revision on, and of those before the last ones.
+func (t *tables) keepDocument(s subject, revision int64, text []byte) error {
+	b := t.tx.Bucket(documentsTable)
+	if err := b.Put(append(s.key(), key(uint64(revision))...), text); err != nil {
+		return err
+	}
+	prefix := s.key()
+	var all [][]byte
+	c := b.Cursor()
+	for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+		all = append(all, bytes.Clone(k))
+	}
+	return dropKeys(b, all[:max(0, len(all)-queue.MaxSpecs)])
+}
+
+// documents goes through those of a subject, the newest last.
+func (t *tables) documents(s subject, visit func(revision int64, text []byte) error) error {
+	prefix := s.key()
+	c := t.tx.Bucket(documentsTable).Cursor()
+	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
+		if len(k) != len(prefix)+8 {
+			return errRecord(s)
+		}
+		if err := visit(int64(binary.BigEndian.Uint64(k[len(prefix):])), v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries returns up to n changes of a subject of lower numbers than before, 0 being all, newest first, and how many were
+// dropped. Those until an instant are too old to be told.
+func (t *tables) entries(s subject, before int64, n int, until leaky.Instant) (list []queue.Change, dropped int64, err error) {
+	b, prefix := t.tx.Bucket(changesTable), s.key()
+	k, v := newest(b, s)
+	if k == nil {
+		return nil, 0, nil
+	}
+	head, ok := readHead(v)
+	if !ok {
+		return nil, 0, errRecord(s)
+	}
+	c := b.Cursor()
+	if k, v = c.Seek(k); before > 0 && before <= int64(head.number) {
+		if k, _ = c.Seek(append(bytes.Clone(prefix), key(uint64(before))...)); k == nil {
+			k, v = c.Last()
+		} else {
+			k, v = c.Prev()
+		}
+	}
+	for ; bytes.HasPrefix(k, prefix) && len(list) < n; k, v = c.Prev() {
+		h, ok := readHead(v)
+		if !ok {
+			return nil, 0, errRecord(s)
+		}
+		if h.last <= until {
+			break
+		}
+		change, err := decodeChange(v)
+		if err != nil {
+			return nil, 0, err
+		}
+		list = append(list, change)
+	}
+	return list, int64(head.dropped), nil
+}

@@ -1,0 +1,96 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+)
+
+// MaxSpecs is how many specs of a queue's name are kept to be put again, and how many rules. Nothing else that is done
+// to it pushes them out. They outlive it as its record does.
+const MaxSpecs = 50
+
+// KeptSpec is a spec that a queue has, or had.
+type KeptSpec struct {
+	Revision int64
+	Spec     Spec
+}
+
+// History is the specs that a queue had.
+type History struct {
+	Queue string
+	// Revision is that of the queue as it is now, 0 if it was deleted.
+	Revision int64
+	Specs    []KeptSpec // newest first
+}
+
+// UnknownRevision is the error of a rollback to a revision whose spec is not kept.
+type UnknownRevision struct {
+	Queue    string
+	Revision int64   // 0 if it was to be the one before the last change
+	Known    []int64 // newest first
+}
+
+func (e *UnknownRevision) Error() string {
+	known := "none is"
+	if len(e.Known) > 0 {
+		known = "known are " + strings.Trim(fmt.Sprint(e.Known), "[]")
+	}
+	if e.Revision == 0 {
+		return fmt.Sprintf("%s: nothing is recorded of its spec before the last change; of revisions %s", e.Queue, known)
+	}
+	return fmt.Sprintf("%s: revision %d is not recorded; %s", e.Queue, e.Revision, known)
+}
+
+// Earlier finds the spec of a revision, 0 for the one before the last change: of a queue that was deleted that is its last.
+// Its error is an *UnknownRevision.
+func (h *History) Earlier(revision int64) (Spec, error) {
+	unknown := &UnknownRevision{Queue: h.Queue, Revision: revision}
+	for i := range h.Specs {
+		s := &h.Specs[i]
+		if s.Revision == revision || revision == 0 && (h.Revision == 0 || !s.Spec.Equal(h.Specs[0].Spec)) {
+			return s.Spec, nil
+		}
+		unknown.Known = append(unknown.Known, s.Revision)
+	}
+	return Spec{}, unknown
+}
+
+// At returns the spec of a revision, nil if it is not kept.
+func (h *History) At(revision int64) *Spec {
+	for i := range h.Specs {
+		if h.Specs[i].Revision == revision {
+			return &h.Specs[i].Spec
+		}
+	}
+	return nil
+}
+
+// Join puts to changes of specs what was there before and after each. It is for engines.
+func (h *History) Join(list []Change) {
+	for i := range list {
+		if c := &list[i]; c.What.OfSpecs() {
+			c.Before = h.At(c.Was)
+			if c.What != Deleted {
+				c.After = h.At(c.Revision)
+			}
+		}
+	}
+}
+
+// JoinRules is Join for rules, by revision.
+func JoinRules(list []Change, rules map[int64]*Rule) {
+	for i := range list {
+		if c := &list[i]; c.What.OfSpecs() {
+			c.RuleBefore = rules[c.Was]
+			if c.What != Deleted {
+				c.RuleAfter = rules[c.Revision]
+			}
+		}
+	}
+}
+
+// EncodeKeptRule is EncodeRule of what is kept of a rule to be told of later: all but its overrides, which may be a million.
+func EncodeKeptRule(r Rule) ([]byte, error) {
+	r.Overrides = nil
+	return EncodeRule(r)
+}
