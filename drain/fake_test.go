@@ -106,6 +106,10 @@ func (f *fake) Partitions() int { return f.parts }
 func (f *fake) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Reserved, error) {
 	f.mu.Lock()
 	f.requests = append(f.requests, asked{f.now(), r})
+	if r.Max == 0 { // nothing can be granted, whatever the script says
+		f.mu.Unlock()
+		return queue.Reserved{Next: 2 * time.Second}, nil
+	}
 	if last, ok := f.last[r.Partition]; ok && last.number == r.Number {
 		f.mu.Unlock()
 		return f.again(ctx, last)

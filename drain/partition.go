@@ -59,7 +59,7 @@ func (p *partition) loop() {
 		// Short jobs just begun get the chance to end first: it makes one large
 		// request out of two small ones.
 		runtime.Gosched()
-		n := p.d.tokens.take(p.d.stop, queue.MaxReserve)
+		n := p.d.tokens.take(p.d.stop, queue.MaxReserve, p.seen)
 		if n == 0 {
 			return
 		}
@@ -150,6 +150,13 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		p.rest(jittered(pause))
 		pause = min(2*pause, maxReservePause)
 	}
+}
+
+// seen asks for nothing, so that the engine knows that this drainer lives while all of its handlers are busy. Nothing is
+// lost if that fails.
+func (p *partition) seen() {
+	p.number++
+	_, _, _, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, reserveTimeout)
 }
 
 // sharpened repeats a request whose answer came slowly, while that can help. No repeat can

@@ -92,7 +92,7 @@ type Specs interface {
 	// Lane returns a queue as Get does, and one of its lanes, which need hold nothing.
 	// Errors: ErrUnknownQueue, a *FieldError.
 	Lane(ctx context.Context, name, key string) (Info, LaneInfo, error)
-	// List returns up to limit queues in order of name, beginning behind after.
+	// List returns up to limit queues as Get does, in order of name, beginning behind after.
 	List(ctx context.Context, after string, limit int) ([]Info, error)
 	// Delete removes a queue. Without force one that still holds jobs is left
 	// alone with ErrNotEmpty; the parent of others is always, with ErrHasChildren. Errors
@@ -116,8 +116,8 @@ type Specs interface {
 	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
 	// Totals sums up the whole store, cheaply however many queues it has.
 	Totals(ctx context.Context) (Totals, error)
-	// Drainers lists the clients that reserved lately.
-	Drainers(ctx context.Context) ([]Drainer, error)
+	// Drainers tells who drains the store.
+	Drainers(ctx context.Context) (Drainers, error)
 }
 
 // Jobs looks at single jobs.
@@ -201,7 +201,9 @@ type ReserveRequest struct {
 	Partition int
 	Client    Client
 	Number    uint64 // grows with every request of this client to this partition
-	Max       int    // free handlers, 1 to MaxReserve
+	// Max is how many handlers are free, 0 to MaxReserve. Who has none free asks too, every SeenFor/4 at least: it is
+	// seen by that, and what nobody else is there to do is done.
+	Max int
 	// Queue asks for jobs of one pull queue, and of no other; the partition is then that of the
 	// queue, whatever Partition says. Who asks so is a client of its own for each queue, and no
 	// drainer. Errors also: ErrUnknownQueue, and a *FieldError if it is not a pull queue.
@@ -216,8 +218,8 @@ const MaxShares = 1000
 
 // Check refuses a request that no engine answers, but for what it says of the store. Errors: a *FieldError.
 func (r *ReserveRequest) Check() error {
-	if r.Max < 1 || r.Max > MaxReserve {
-		return fieldErr("max", fmt.Sprint(r.Max), "must be from 1 to %d", MaxReserve)
+	if r.Max < 0 || r.Max > MaxReserve {
+		return fieldErr("max", fmt.Sprint(r.Max), "must be from 0 to %d", MaxReserve)
 	}
 	if len(r.Client.ID) > 64 || ValidateID(r.Client.ID) != nil {
 		return fieldErr("client", Shorten(r.Client.ID, 80), "must be 1 to 64 visible ASCII characters")

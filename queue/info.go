@@ -44,6 +44,16 @@ type Info struct {
 	Outflow float64
 	// Next is the earliest next departure by the pace.
 	Next time.Time
+	// Ready is since when, or when, a job can leave that waits, as far as the pace, the receiver, the lanes, what is in
+	// flight and the parent allow; zero if something else has to end before. Of a parent, one of the group.
+	Ready time.Time
+	// LanesRest is whether jobs wait, and none can leave for the limits of its own lane, or what is in flight there.
+	LanesRest bool
+	// NextDue is when the first scheduled job is; zero if there is none.
+	NextDue time.Time
+	// Asked is when jobs of the queue were last asked for: by a drainer, or by a worker if it is a pull queue; zero if
+	// that is not known.
+	Asked time.Time
 
 	// What a Quote goes by: the engine's time, the bucket at that, about the cost of what
 	// waits and of what is recorded as deferred, and how many of the jobs that the
@@ -57,8 +67,7 @@ type Info struct {
 	Limits []LimitState
 	// Group is what a queue that has children knows of them.
 	Group GroupInfo
-	// Parent is the queue's parent at the same instant, nil if there is none. Only Get and
-	// Lane look it up.
+	// Parent is the queue's parent at about the same instant, nil if there is none; its own is not looked up.
 	Parent *Info
 
 	// Stop is until when nothing leaves because of what the receiver answered.
@@ -126,6 +135,14 @@ type Totals struct {
 	Held      int64
 	Deferred  int64 // recorded as such
 	Dead      int64
+}
+
+// Drainers are who drains a store.
+type Drainers struct {
+	Seen []Drainer // those that reserved within SeenFor
+	// Last is when one last did, whoever that was; zero if that is not known.
+	Last time.Time
+	Now  time.Time // the engine's
 }
 
 // Drainer is a client that reserved lately.

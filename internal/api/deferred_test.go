@@ -109,6 +109,10 @@ func serveOverflowing(t *testing.T) *overflowing {
 			t.Error(err)
 		}
 	})
+	drainer := queue.ReserveRequest{Client: queue.Client{ID: "drainer"}, Number: 1} // it takes nothing, and is there
+	if _, err := bolt.Reserve(t.Context(), drainer); err != nil {
+		t.Fatal(err)
+	}
 	f := &fixture{t: t}
 	f.serveOver(store, api.Options{Appender: appender, Overflow: true, OverflowState: stream})
 	return &overflowing{fixture: f, store: store, nats: s}

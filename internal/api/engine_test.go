@@ -27,7 +27,9 @@ type engine struct {
 	takes    []int           // the sizes of the calls to Take
 	away     string          // what decides in place of the store
 	limited  *queue.Appended // answered by Append, when not nil
-	before   func(jobs []queue.Job)
+	// undrained is for how long no drainer was seen, when not 0.
+	undrained time.Duration
+	before    func(jobs []queue.Job)
 }
 
 type fifo struct {
@@ -195,10 +197,14 @@ func (e *engine) setPaused(name string, p queue.Pause) error {
 	return err
 }
 
-func (e *engine) Drainers(context.Context) ([]queue.Drainer, error) {
+func (e *engine) Drainers(context.Context) (queue.Drainers, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return []queue.Drainer{{Client: queue.Client{ID: "c1", Name: "host:1", Version: "v1"}, LastSeen: epoch}}, e.err
+	if e.undrained != 0 {
+		return queue.Drainers{Last: epoch, Now: epoch.Add(e.undrained)}, e.err
+	}
+	d := queue.Drainer{Client: queue.Client{ID: "c1", Name: "host:1", Version: "v1"}, LastSeen: epoch}
+	return queue.Drainers{Seen: []queue.Drainer{d}, Last: epoch, Now: epoch}, e.err
 }
 
 func (e *engine) Job(_ context.Context, name, id string) (queue.JobInfo, error) {

@@ -60,9 +60,9 @@ func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, "")
 		return
 	}
-	list := make([]wire.Drainer, 0, len(drainers))
-	for _, d := range drainers {
+	list := make([]wire.Drainer, 0, len(drainers.Seen))
+	for _, d := range drainers.Seen {
 		list = append(list, wire.Drainer{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
 	}
-	writeJSON(w, http.StatusOK, wire.Drainers{Drainers: list})
+	writeJSON(w, http.StatusOK, wire.Drainers{Drainers: list, LastSeen: instant(drainers.Last)})
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -34,11 +36,17 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	store := h.engine.Check(ctx)
 	overflow, stuck := h.overflowState()
 	late := h.pace()
+	var undrained string
+	if store == nil {
+		undrained, store = h.undrained(ctx)
+	}
 	switch {
 	case store == nil && overflow == nil && stuck != nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
 	case store == nil && overflow == nil && late != nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Pull: "late", Detail: "jobs are taken, and those of pull queues mostly given back: " + late.Error()})
+	case store == nil && overflow == nil && undrained != "":
+		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "none", Detail: undrained})
 	case store == nil && overflow == nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "ready"})
 	case store == nil:
@@ -67,7 +75,24 @@ type readiness struct {
 	Store    string `json:"store,omitempty"`
 	Overflow string `json:"overflow,omitempty"`
 	Pull     string `json:"pull,omitempty"`
+	Drainers string `json:"drainers,omitempty"`
 	Detail   string `json:"detail,omitempty"`
+}
+
+// undrained says that no drainer lives, if none does. Jobs are taken all the same, so that is no reason to send them
+// elsewhere.
+func (h *handler) undrained(ctx context.Context) (string, error) {
+	d, err := h.engine.Drainers(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case len(d.Seen) > 0:
+		return "", nil
+	case d.Last.IsZero():
+		return "jobs are taken, and none leaves: no drainer has ever asked for one; start one with this store", nil
+	}
+	return fmt.Sprintf("jobs are taken, and none leaves: no drainer has asked for one for %v; start one with this store",
+		d.Now.Sub(d.Last).Round(time.Second)), nil
 }
 
 func (h *handler) overflowState() (away, stuck error) {

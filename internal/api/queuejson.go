@@ -19,7 +19,7 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 // shown is a queue as it is now.
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
-	q.Flow = &wire.Flow{Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
+	q.Flow = &wire.Flow{Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
 		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released, Throttled: i.Throttled, Down: i.Down,
@@ -33,6 +33,14 @@ func shown(i *queue.Info) wire.Queue {
 		q.Stats.Errors = []queue.LastError{}
 	}
 	return q
+}
+
+func statusOf(i *queue.Info) wire.Status {
+	s := i.Status()
+	return wire.Status{
+		Code: s.Code, Text: s.Text(i.Now.UTC()), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By, Full: s.Full,
+		LastAsked: instant(i.Asked),
+	}
 }
 
 // adaptedOf is nil if the rate is the configured one.

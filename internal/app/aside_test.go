@@ -167,7 +167,7 @@ func TestRuleOfAnotherGroupDefersThroughTrouble(t *testing.T) {
 	p.nats.Stop()
 	await.Until(t, "the ingress notices", func() bool {
 		_, text := call(t, "GET", p.top()+"/readyz", "", "")
-		return strings.Contains(text, "degraded")
+		return strings.Contains(text, `"overflow":"unavailable"`)
 	})
 	refused("nats", "", 503, "overflow_unavailable")
 	if status, text := call(t, "GET", p.base+"/jobs/nats", "", ""); status != 404 {

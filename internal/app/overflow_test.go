@@ -208,7 +208,7 @@ func TestRedisAway(t *testing.T) {
 	if status, _, _ := p.post(t, "refused", `,"overflow":"reject"`); status != 503 || time.Since(begin) > time.Second {
 		t.Errorf("a job that may not wait: %d after %v", status, time.Since(begin))
 	}
-	if status, text := call(t, "GET", strings.Replace(p.base, "/v1/queues/email", "/readyz", 1), "", ""); status != 200 || !strings.Contains(text, "degraded") {
+	if status, text := call(t, "GET", strings.Replace(p.base, "/v1/queues/email", "/readyz", 1), "", ""); status != 200 || !strings.Contains(text, `"store":"unavailable"`) {
 		t.Errorf("readiness: %d %s", status, text)
 	}
 	if err := p.redis.Restart(t.Context()); err != nil {
@@ -237,7 +237,10 @@ func TestNATSAway(t *testing.T) {
 	}
 	p.nats.Stop()
 	ready := strings.Replace(p.base, "/v1/queues/email", "/readyz", 1)
-	await.Until(t, "the ingress notices", func() bool { _, text := call(t, "GET", ready, "", ""); return strings.Contains(text, "degraded") })
+	await.Until(t, "the ingress notices", func() bool {
+		_, text := call(t, "GET", ready, "", "")
+		return strings.Contains(text, `"overflow":"unavailable"`)
+	})
 	if status, word, retry := p.post(t, "late", ""); status != 503 || word != "overflow_unavailable" || retry == "" {
 		t.Errorf("%d %s, Retry-After %q", status, word, retry)
 	}

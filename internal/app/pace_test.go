@@ -12,6 +12,7 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/store"
 	"github.com/penstock/penstock/pull"
+	"github.com/penstock/penstock/queue"
 )
 
 type noPull struct{ pull.Observer }
@@ -83,6 +84,10 @@ func TestIngressTellsThatItIsLate(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- in.Run(ctx) }()
 	ready := in.URL() + "/readyz"
+	drainer := queue.ReserveRequest{Client: queue.Client{ID: "drainer"}, Number: 1} // it takes nothing, and is there
+	if _, err := engine.Reserve(ctx, drainer); err != nil {
+		t.Fatal(err)
+	}
 	if text := send(t, http.MethodGet, ready, "", ""); !strings.Contains(text, `"ready"`) {
 		t.Error(text)
 	}

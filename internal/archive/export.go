@@ -23,7 +23,7 @@ type Store interface {
 	Target
 	List(ctx context.Context, after string, limit int) ([]queue.Info, error)
 	ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error)
-	Drainers(ctx context.Context) ([]queue.Drainer, error)
+	Drainers(ctx context.Context) (queue.Drainers, error)
 }
 
 // Target is what a file is put into.
@@ -208,9 +208,9 @@ func (e *exporter) mayBegin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if len(drainers) > 0 {
-			names := make([]string, len(drainers))
-			for i, d := range drainers {
+		if len(drainers.Seen) > 0 {
+			names := make([]string, len(drainers.Seen))
+			for i, d := range drainers.Seen {
 				names[i] = d.Name
 			}
 			return &Refused{fmt.Sprintf("drainers were at work in the last seconds: %s; stop them and every ingress, or say --live for an export as of about now", some(names))}

@@ -142,7 +142,7 @@ func TestQueueLife(t *testing.T) {
 		t.Errorf("%v: %s", err, r.out)
 	}
 	expect(t, ExitDone, "5/s (one each 200ms), revision", "", "queue", "info", "email")
-	expect(t, ExitDone, "no drainer has been seen lately", "", "queue", "info", "email")
+	expect(t, ExitDone, "no drainer was ever seen: nothing leaves this store", "", "queue", "info", "email")
 
 	expect(t, ExitDone, "email is paused by "+operator()+": too many bounces", "", "queue", "pause", "email", "--reason", "too many bounces")
 	expect(t, ExitDone, "paused by "+operator()+": too many bounces", "", "queue", "ls")

@@ -19,6 +19,8 @@ type queueReport struct {
 	wire.Queue
 	Drainers []wire.Drainer `json:"drainers"`
 	InFlight *inFlight      `json:"in_flight,omitempty"`
+	// DrainerSeen is when one was last seen, whichever; nil if that is not known.
+	DrainerSeen *time.Time `json:"drainer_seen,omitempty"`
 }
 
 func (c *infoCmd) Run(r *run) error {
@@ -39,15 +41,15 @@ func (c *infoCmd) Run(r *run) error {
 		return err
 	}
 	if c.json() {
-		if drainers == nil {
-			drainers = []wire.Drainer{}
+		if drainers.Drainers == nil {
+			drainers.Drainers = []wire.Drainer{}
 		}
-		return printJSON(r.Out, queueReport{q, drainers, flying})
+		return printJSON(r.Out, queueReport{q, drainers.Drainers, flying, drainers.LastSeen})
 	}
 	return printQueue(r, &q, drainers, flying)
 }
 
-func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer, flying *inFlight) error {
+func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight) error {
 	now := time.Now()
 	s := &q.Stats
 	err := facts(r.Out,
@@ -80,11 +82,11 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer, flying *inFlight
 	if err != nil {
 		return err
 	}
-	if len(drainers) == 0 && !q.Pull {
-		_, _ = fmt.Fprintln(r.Out, "\nno drainer has been seen lately: nothing leaves this store until one runs")
+	if len(drainers.Drainers) == 0 && !q.Pull {
+		_, _ = fmt.Fprintf(r.Out, "\n%s: nothing leaves this store until one runs\n", drainersText(&drainers, now))
 	} else if !q.Pull {
 		t := table{header: []string{"DRAINER", "VERSION", "LAST SEEN", "ID"}}
-		for _, d := range drainers {
+		for _, d := range drainers.Drainers {
 			t.add(plain(d.Name), plain(d.Version), age(now, &d.LastSeen)+" ago", plain(d.ID))
 		}
 		_, _ = fmt.Fprintf(r.Out, "\n%s", t.String())
@@ -97,6 +99,19 @@ func printQueue(r *run, q *wire.Queue, drainers []wire.Drainer, flying *inFlight
 		_, _ = fmt.Fprintf(r.Out, "\n%s", t.String())
 	}
 	return nil
+}
+
+// drainersText says how many drainers there are, or since when there is none.
+func drainersText(d *wire.Drainers, now time.Time) string {
+	switch n := len(d.Drainers); {
+	case n == 1:
+		return "1 drainer"
+	case n > 1:
+		return fmt.Sprintf("%d drainers", n)
+	case d.LastSeen == nil:
+		return "no drainer was ever seen"
+	}
+	return "no drainer, the last was seen " + age(now, d.LastSeen) + " ago"
 }
 
 // pace is the rate and what it comes to.

@@ -24,7 +24,7 @@ type lsCmd struct {
 func (lsCmd) Help() string {
 	return `Columns: SIZE is waiting + scheduled + leased + held, over the capacity; LANES is in how many
 lanes jobs wait; DEFERRED are on the overflow besides; OUT/S the measured departures a second over the last 10 to 20 s;
-OLDEST the age of the job at the head.
+OLDEST the age of the job at the head; STATE what the queue does, and why: "quota until 21:00 CET", say, or "no drainer".
 
 Examples:
   penstock queue ls
@@ -189,18 +189,12 @@ func pullOf(q *wire.Queue) string {
 	return ""
 }
 
+// stateOf says what the server says that a queue does, and why, in the zone of this machine.
 func stateOf(q *wire.Queue) string {
-	switch {
-	case q.Pause != nil:
-		return pausedOf(q.Pause)
-	case heldUp(q) != "":
-		return heldUp(q)
-	case q.Stats.Size() >= q.Capacity:
-		return "full"
-	case q.Stats.Waiting > 0:
-		return "flowing"
-	case q.Stats.Deferred > 0:
-		return "deferred" // all that it has is kept back, or just coming
+	s := &q.Status
+	text := s.Here(time.Now())
+	if s.By != "" {
+		text += " by " + plain(s.By)
 	}
-	return "idle"
+	return because(text, s.Reason)
 }

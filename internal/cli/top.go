@@ -118,6 +118,9 @@ func (c *topCmd) look(ctx context.Context, api *client.Client, now *picture) err
 	ctx, cancel := context.WithTimeout(ctx, max(lookTimeout, c.Interval))
 	defer cancel()
 	queues, err := api.Queues(ctx)
+	if err == nil {
+		now.Drainers, err = api.Drainers(ctx)
+	}
 	if err != nil {
 		now.failed(err)
 		return err

@@ -17,8 +17,9 @@ type picture struct {
 	// Seconds is how far apart the two looks were; 0 after the first.
 	Seconds float64 `json:"seconds"`
 	// Error is why the queues are those of an earlier look.
-	Error  string `json:"error,omitempty"`
-	Queues []flow `json:"queues"`
+	Error    string        `json:"error,omitempty"`
+	Drainers wire.Drainers `json:"drainers"`
+	Queues   []flow        `json:"queues"`
 
 	sort   string
 	seen   time.Time // when the last look was answered

@@ -57,7 +57,7 @@ func (p *picture) summary() string {
 	if len(p.Queues) == 1 {
 		queues = "1 queue"
 	}
-	text := fmt.Sprintf("%s: %d jobs, %d deferred; a second %s out", queues, size, deferred, decimal(out))
+	text := fmt.Sprintf("%s: %d jobs, %d deferred; %s; a second %s out", queues, size, deferred, drainersText(&p.Drainers, p.At), decimal(out))
 	if p.Seconds > 0 {
 		text += fmt.Sprintf(", %s in, %s refused, %s deferred, %s lost", decimal(sum.In), decimal(sum.Refused), decimal(sum.Deferred), decimal(sum.Lost))
 	}

@@ -173,11 +173,11 @@ func (c *Client) Cancel(ctx context.Context, queueName, id string) (wire.Cancell
 	return j, err
 }
 
-// Drainers lists the processes that drained the store lately.
-func (c *Client) Drainers(ctx context.Context) ([]wire.Drainer, error) {
+// Drainers tells which processes drained the store lately.
+func (c *Client) Drainers(ctx context.Context) (wire.Drainers, error) {
 	var answer wire.Drainers
 	_, err := c.do(ctx, http.MethodGet, "/v1/drainers", nil, nil, &answer)
-	return answer.Drainers, err
+	return answer, err
 }
 
 // Ready reports whether the ingress can take jobs now, some at least; the error says why

@@ -90,5 +90,7 @@ type Drainer struct {
 
 // Drainers is the list of them.
 type Drainers struct {
-	Drainers []Drainer `json:"drainers"`
+	Drainers []Drainer `json:"drainers"` // seen lately
+	// LastSeen is when one last was, whichever; nil if that is not known.
+	LastSeen *time.Time `json:"last_seen,omitempty"`
 }

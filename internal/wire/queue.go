@@ -24,6 +24,7 @@ type Queue struct {
 
 // Flow is how a queue is doing.
 type Flow struct {
+	Status Status       `json:"status"`
 	Paused bool         `json:"paused"`
 	Pause  *queue.Pause `json:"pause,omitempty"`
 	// Stop is until when nothing leaves because of what the receiver answered; nil if it goes on.
@@ -32,9 +33,31 @@ type Flow struct {
 	CircuitState *Circuit `json:"circuit_state,omitempty"`
 	// Adapted is what the rate is by what the receiver takes; nil if it does not follow that.
 	Adapted *Adapted `json:"adapted,omitempty"`
-	// Parent is the queue whose rate holds over this one and its siblings; absent from lists.
+	// Parent is the queue whose rate holds over this one and its siblings.
 	Parent *Parent `json:"parent,omitempty"`
 	Stats  Stats   `json:"stats"`
+}
+
+// Status is what a queue does, and why; see queue.Status.
+type Status struct {
+	Code   queue.StatusCode `json:"code"`
+	Text   string           `json:"text"` // in UTC
+	Until  *time.Time       `json:"until,omitempty"`
+	Queue  string           `json:"queue,omitempty"`
+	Reason string           `json:"reason,omitempty"`
+	By     string           `json:"by,omitempty"`
+	Full   bool             `json:"full"`
+	// LastAsked is when a drainer, or a worker of a pull queue, last asked for its jobs; nil if that is not known.
+	LastAsked *time.Time `json:"last_asked,omitempty"`
+}
+
+// Here says it by the zone of now, without the reason.
+func (s *Status) Here(now time.Time) string {
+	v := queue.Status{Code: s.Code, Queue: s.Queue, Full: s.Full}
+	if s.Until != nil {
+		v.Until = *s.Until
+	}
+	return v.Text(now)
 }
 
 // Adapted is a rate that follows what the receiver takes.

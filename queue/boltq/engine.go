@@ -63,8 +63,10 @@ type Engine struct {
 	fullTill time.Time // no appends before: the file had no room
 
 	clients map[string]*client
-	watch   watch
-	ears    audience[queue.Wakeup]
+	// reserved is when a drainer last asked for jobs, 0 if none has since the file was opened.
+	reserved leaky.Instant
+	watch    watch
+	ears     audience[queue.Wakeup]
 
 	rules     map[string]*rule
 	ruleNames []string       // of live rules, sorted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -87,8 +88,18 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	}
 	to := min(len(e.names), from+max(0, limit))
 	list := make([]queue.Info, 0, to-from)
+	parents := map[*line]*queue.Info{} // one for all of its children
 	for _, name := range e.names[from:to] {
-		list = append(list, e.info(e.lines[name], now))
+		l := e.lines[name]
+		i := e.info(l, now)
+		if p := l.parent(); p != nil {
+			if parents[p] == nil {
+				parent := e.info(p, now)
+				parents[p] = &parent
+			}
+			i.Parent = parents[p]
+		}
+		list = append(list, i)
 	}
 	return list, nil
 }
@@ -136,7 +147,42 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	if ln := l.first(); ln != nil {
 		i.OldestWaiting = ln.fifo.front().appended.Time()
 	}
+	if l.later.len() > 0 {
+		i.NextDue = l.later.top().due.Time()
+	}
+	i.Ready, i.LanesRest = l.ready()
+	if asked := e.asked(l); asked != 0 {
+		i.Asked = asked.Time()
+	}
 	return i
+}
+
+// ready is since when, or when, a job that waits can leave, zero if that is not known, and whether its lanes hold it.
+func (l *line) ready() (at time.Time, lanes bool) {
+	switch {
+	case l.heads() && l.kin.agendaAt >= 0:
+		return l.kin.departs.Time(), false
+	case l.heads():
+	case l.kin != nil && l.placed() && l.kin.agendaAt >= 0:
+		return max(l.departs, l.kin.departs).Time(), false
+	case l.kin == nil && l.placed():
+		return l.departs.Time(), false
+	}
+	if l.peopled == 0 || !l.awake() || l.crowded() || !l.still() {
+		return at, false
+	}
+	if until, any := l.wakes(); any {
+		at = until.Time()
+	}
+	return at, true
+}
+
+// asked is when its jobs were last asked for in this process, 0 if they were not.
+func (e *Engine) asked(l *line) leaky.Instant {
+	if l.spec.Pull {
+		return l.asked
+	}
+	return e.reserved
 }
 
 // Totals implements queue.Specs.

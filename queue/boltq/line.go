@@ -74,6 +74,7 @@ type line struct {
 	asksAsOf uint64
 
 	told  leaky.Instant // when those who pull from it will ask
+	asked leaky.Instant // when they last did, 0 if nobody has since the file was opened
 	pulls bool          // it is a pull queue, or about to be one, or no more
 }
 

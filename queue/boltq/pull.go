@@ -51,7 +51,7 @@ func (e *Engine) pulledBy(r *queue.ReserveRequest, fresh bool) (*line, error) {
 
 // grantPulled visits a pull queue. While somebody changes it, it grants nothing.
 func (e *Engine) grantPulled(g *grant, l *line, now leaky.Instant) {
-	if l.busy != nil {
+	if l.busy != nil || g.full {
 		return
 	}
 	if l.ripeningAt >= 0 && l.ripens <= now {

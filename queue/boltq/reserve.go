@@ -72,7 +72,12 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		e.mu.Unlock()
 		return queue.Reserved{}, err
 	}
-	g := &grant{drainer: r.Client.Shown(), most: r.Max, noRoom: e.full(), shares: newShares(r)}
+	if pulled != nil {
+		pulled.asked = now
+	} else {
+		e.reserved = now
+	}
+	g := &grant{drainer: r.Client.Shown(), most: r.Max, noRoom: e.full(), shares: newShares(r), full: r.Max == 0}
 	for _, step := range []func() *call{
 		func() *call { return e.takeBack(now, pulled, &out.Expired) },
 		func() *call { // what expires before a pause ends does not change since when others could have left

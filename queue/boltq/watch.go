@@ -15,7 +15,6 @@ const (
 	shortestSleep = time.Millisecond
 	backupEach    = 250 * time.Millisecond
 	overdue       = 250 * time.Millisecond
-	seenLately    = 10 * time.Second
 	// Who did not ask for as long does not live, as far as the watch goes.
 	aliveLately = 4 * time.Second
 	// A client that was silent for as long is forgotten, and its last grant
@@ -164,20 +163,23 @@ func (e *Engine) publish(client string) { e.ears.tell(queue.Wakeup{Client: clien
 // Wake implements queue.Outflow. Closing the engine closes the channel too.
 func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup { return listen(ctx, e, e.ears, 16) }
 
-// Drainers implements queue.Specs: the clients that reserved in the last 10 s.
-func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {
+// Drainers implements queue.Specs.
+func (e *Engine) Drainers(ctx context.Context) (queue.Drainers, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
-		return nil, err
+		return queue.Drainers{}, err
 	}
 	now := e.now()
-	var list []queue.Drainer
+	d := queue.Drainers{Now: now.Time()}
+	if e.reserved != 0 {
+		d.Last = e.reserved.Time()
+	}
 	for _, cl := range e.clients {
-		if !cl.pulls && now.Sub(cl.seen) <= seenLately {
-			list = append(list, queue.Drainer{Client: cl.Client, LastSeen: cl.seen.Time()})
+		if !cl.pulls && now.Sub(cl.seen) <= queue.SeenFor {
+			d.Seen = append(d.Seen, queue.Drainer{Client: cl.Client, LastSeen: cl.seen.Time()})
 		}
 	}
-	slices.SortFunc(list, func(a, b queue.Drainer) int { return cmp.Compare(a.ID, b.ID) })
-	return list, nil
+	slices.SortFunc(d.Seen, func(a, b queue.Drainer) int { return cmp.Compare(a.ID, b.ID) })
+	return d, nil
 }

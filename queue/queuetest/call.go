@@ -48,7 +48,6 @@ var callRules = []rule{
 		r.accept(q, "a")
 		p, c := r.partition(q), queue.Client{ID: "client"}
 		for name, req := range map[string]queue.ReserveRequest{
-			"max 0":            {Partition: p, Client: c, Number: 1, Max: 0},
 			"max -1":           {Partition: p, Client: c, Number: 1, Max: -1},
 			"max 501":          {Partition: p, Client: c, Number: 1, Max: queue.MaxReserve + 1},
 			"partition -1":     {Partition: -1, Client: c, Number: 1, Max: 1},

@@ -171,10 +171,10 @@ var pullRules = []rule{
 		if res := r.reserveAs("client", q, 9); len(res.Jobs) != 2 || res.Next != 975*time.Millisecond || res.Backup != 250*time.Millisecond {
 			r.Errorf("the watcher: %v, %v, %v", ids(res.Jobs), res.Next, res.Backup)
 		}
-		list, err := r.e.Drainers(r.ctx)
+		d, err := r.e.Drainers(r.ctx)
 		r.check(err)
-		if len(list) != 1 || list[0].ID != "client" {
-			r.Errorf("drainers: %+v", list)
+		if len(d.Seen) != 1 || d.Seen[0].ID != "client" {
+			r.Errorf("drainers: %+v", d)
 		}
 	}},
 	{"a repeated request is answered as before", func(r *rig) {

@@ -48,6 +48,7 @@ func Run(t *testing.T, open Open) {
 		{"Rollback", rollbackRules},
 		{"Delete", deleteRules},
 		{"Statistics", statisticsRules},
+		{"Status", statusRules},
 		{"Job", jobRules},
 		{"Calls", callRules},
 		{"Crowd", crowdRules},

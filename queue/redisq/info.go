@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -58,9 +59,40 @@ func unknownJob(name, id string) error {
 
 // List implements queue.Specs.
 func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
-	return merged(len(e.keys), after, limit, nameOfInfo, func(p int, after string, n int) ([]queue.Info, string, error) {
+	list, err := merged(len(e.keys), after, limit, nameOfInfo, func(p int, after string, n int) ([]queue.Info, string, error) {
 		return e.infos(ctx, nil, p, "list", after, n)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return list, e.addParents(ctx, list)
+}
+
+// addParents gives children their parents. Those that are not in the list themselves, because it begins behind them, are
+// looked up: there are few, since a child's name begins with its parent's.
+func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
+	known := make(map[string]*queue.Info)
+	for n := range list {
+		i := &list[n]
+		known[i.Spec.Name] = i
+		name := queue.Parent(i.Spec.Name)
+		if name == "" {
+			continue
+		}
+		parent, ok := known[name]
+		if !ok {
+			info, err := e.Get(ctx, name)
+			switch {
+			case err == nil:
+				parent = &info
+			case !errors.Is(err, queue.ErrUnknownQueue) && !errors.Is(err, queue.ErrCorrupt):
+				return err
+			}
+			known[name] = parent
+		}
+		i.Parent = parent
+	}
+	return nil
 }
 
 // infos asks about queues, and about the lane of one of them if lane is not nil; next is behind which name a list goes on, if it does.
@@ -143,6 +175,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		c := changes.list()
 		i.Adaptions = append(i.Adaptions, queue.Adaption{At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text()})
 	}
+	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
 	if lane != nil {
 		lane.Waiting, lane.Held, lane.Bucket, lane.Stop = r.int(), r.int(), readBucket(r), micros(r.int())
 	}
@@ -189,17 +222,17 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 }
 
 // Drainers implements queue.Specs.
-func (e *Engine) Drainers(ctx context.Context) ([]queue.Drainer, error) {
+func (e *Engine) Drainers(ctx context.Context) (queue.Drainers, error) {
 	_, d, err := e.totals(ctx)
 	return d, err
 }
 
-func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers []queue.Drainer, err error) {
+func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Drainers, err error) {
 	seen := map[string]int{}
 	for p := range e.keys {
 		v, err := e.ask(ctx, totalsScript, p, e.instant())
 		if err != nil {
-			return t, nil, err
+			return t, drainers, err
 		}
 		r := list(v)
 		t.Queues += r.int()
@@ -214,17 +247,23 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers []queue.D
 			d.Name, d.Version = c.text(), c.text()
 			at, ok := seen[d.ID]
 			if !ok {
-				seen[d.ID] = len(drainers)
-				drainers = append(drainers, d)
-			} else if d.LastSeen.After(drainers[at].LastSeen) {
-				drainers[at] = d
+				seen[d.ID] = len(drainers.Seen)
+				drainers.Seen = append(drainers.Seen, d)
+			} else if d.LastSeen.After(drainers.Seen[at].LastSeen) {
+				drainers.Seen[at] = d
 			}
 		}
+		if last := micros(r.int()); last.After(drainers.Last) {
+			drainers.Last = last
+		}
+		if now := micros(r.int()); now.After(drainers.Now) {
+			drainers.Now = now
+		}
 		if r.err != nil {
-			return t, nil, r.err
+			return t, drainers, r.err
 		}
 	}
-	slices.SortFunc(drainers, func(a, b queue.Drainer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(drainers.Seen, func(a, b queue.Drainer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
 	return t, drainers, nil
 }
 

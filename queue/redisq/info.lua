@@ -6,7 +6,8 @@
 --          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
 --          limits, group, parent, throttled, down, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
---          time to the next probe, why, n and d of the rate, changes of it (see adapt.lua); of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or {name, what is wrong}: limits one {tat, rem,
+--          time to the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or when a job can leave or 0, 1 if lanes hold all up, when the first scheduled one is due or 0,
+--          when somebody last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or {name, what is wrong}: limits one {tat, rem,
 --          last, last cost} or {end, used} each; group {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
 
 begin()
@@ -18,7 +19,7 @@ else
 end
 
 local COLD = { 'spec', 'pby', 'preason', 'psince', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
-  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost', 'throttled', 'down', 'adaptions' }
+  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost', 'throttled', 'down', 'asked', 'adaptions' }
 
 -- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
 -- rule is to make ready rest, or are busy, like the others.
@@ -65,6 +66,33 @@ local function limits_of(q)
   return row
 end
 
+-- ready_of returns since when, or when, a job that waits can leave, or 0, and 1 if its lanes are what holds it up.
+local function ready_of(q, waiting)
+  if waiting == 0 and not (q.group == q and q.gwaiting > 0) then return 0, 0 end
+  local at = tonumber(call('ZSCORE', on(q, 'a'), q.nr)) -- of a parent, the group's
+  if q.group and q.group ~= q then
+    local g = q.group.nr
+    local own = tonumber(call('ZSCORE', B .. 'R' .. g, q.nr)) or call('ZSCORE', B .. 'Y' .. g, q.nr) and 0
+    at = own and tonumber(call('ZSCORE', B .. 'a', g))
+    at = at and max(at, own)
+  end
+  if at then return at, 0 end
+  if waiting == 0 or not q.laned or q.asleep then return 0, 0 end
+  if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then return 0, 0 end
+  local from = laned.able(q)
+  if not from then return 0, 1 end
+  return max(from, 0), from > 0 and 1 or 0
+end
+
+-- drained is when a drainer last asked for jobs of the partition, or 0.
+local drained
+
+local function asked_of(q, asked)
+  if q.pull then return asked end
+  drained = drained or tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0
+  return drained
+end
+
 local function show(nr, q, name)
   sound(q)
   sound_dead(name)
@@ -87,6 +115,8 @@ local function show(nr, q, name)
     call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24], till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
+  local ready, rest = ready_of(q, line.waiting)
+  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[25]) }) do row[#row + 1] = value end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
   return row
 end

@@ -103,7 +103,7 @@ local watches = M.wid == client or M.wid == '' or M.wid == OFFERED and not offer
 local next_in
 if pulled then
   next_in = left <= 0 and head and head <= now + HORIZON and 0 or ask - now
-  call('HSET', B .. 'q' .. pulled, 'polled', now + next_in)
+  call('HSET', B .. 'q' .. pulled, 'polled', now + next_in, 'asked', now)
 elseif left <= 0 then
   -- No handler is free here: somebody else must look.
   next_in = ask - now

@@ -203,7 +203,7 @@ var (
 	historyScript    = assemble(historySource, parts(recordSource), nil, nil)
 	deleteScript     = assemble(deleteSource, parts(paceSource, changeSource, agendaSource, recordSource), parts(flightSource, lanesSource, placesSource), beside(relimitSource, kinSource))
 	sweepScript      = assemble(sweepSource, nil, nil, nil)
-	infoScript       = assemble(infoSource, parts(paceSource, flightSource, deadSource, endedSource, pageSource), parts(changeSource, lanesSource, etaSource), beside())
+	infoScript       = assemble(infoSource, parts(paceSource, flightSource, deadSource, endedSource, pageSource), parts(changeSource, lanesSource, placesSource, etaSource), beside())
 	jobScript        = assemble(jobSource, parts(paceSource, flightSource, deadSource, endedSource, overflowSource), parts(changeSource, lanesSource, etaSource), beside())
 	totalsScript     = assemble(totalsSource, nil, nil, nil)
 	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource), nil, beside())

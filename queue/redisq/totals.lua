@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Sum up a partition, and list the clients seen lately.
 --
--- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, clients}, four entries each: id, last seen, name, version
+-- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, clients, when a drainer was last seen or 0, now}, clients four entries each: id, last seen, name, version
 
 begin()
 local clients = {}
@@ -14,4 +14,5 @@ for i = 1, #seen, 2 do
   clients[#clients + 1] = named[1]
   clients[#clients + 1] = named[2]
 end
-return { tonumber(call('HGET', B, 'queues')) or 0, M.tw, M.ts, M.tl, tonumber(call('HGET', B, 'th')) or 0, M.to, M.td, clients }
+return { tonumber(call('HGET', B, 'queues')) or 0, M.tw, M.ts, M.tl, tonumber(call('HGET', B, 'th')) or 0, M.to, M.td, clients,
+  tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0, now }

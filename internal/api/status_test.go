@@ -1,0 +1,80 @@
+package api_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/boltq"
+)
+
+// A queue says what it does, and why: by itself, in a list, and in the answer to what changed that.
+func TestQueueStatus(t *testing.T) {
+	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	f := &fixture{t: t}
+	f.serveOver(e, api.Options{})
+	number := uint64(0)
+	drain := func(most int) {
+		t.Helper()
+		number++
+		if _, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "d"}, Number: number, Max: most}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(want map[string]any) {
+		t.Helper()
+		one := f.do("GET", "/v1/queues/ses.otp", "").body
+		listed := f.do("GET", "/v1/queues?after=ses", "").body["queues"].([]any)[0].(map[string]any)
+		for _, q := range []map[string]any{one, listed} {
+			status, _ := q["status"].(map[string]any)
+			for field, v := range want {
+				if status[field] != v {
+					t.Errorf("%s is %v, want %v: %v", field, status[field], v, status)
+				}
+			}
+		}
+	}
+	f.do("PUT", "/v1/queues/ses", `{"rate":"100/s","limits":[{"quota":"1/w"}]}`).want(t, 201)
+	f.do("PUT", "/v1/queues/ses.otp", `{"rate":"100/s","capacity":2}`).want(t, 201)
+	has(map[string]any{"code": "idle", "text": "idle", "full": false, "until": nil, "last_asked": nil})
+	f.do("POST", "/v1/queues/ses.otp/jobs", `{"payload":1}`).want(t, 202)
+	f.do("POST", "/v1/queues/ses.otp/jobs", `{"payload":2}`).want(t, 202)
+	has(map[string]any{"code": "no_drainer", "text": "no drainer, full", "full": true})
+	drain(0)
+	has(map[string]any{"code": "flowing", "text": "flowing, full"})
+	drain(1)
+	week := time.Now().UTC().Truncate(24 * time.Hour)
+	for week = week.AddDate(0, 0, 1); week.Weekday() != time.Monday; {
+		week = week.AddDate(0, 0, 1)
+	}
+	has(map[string]any{"code": "quota", "queue": "ses", "reason": "1/w", "until": week.Format(time.RFC3339)})
+	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
+	paused := f.do("POST", "/v1/queues/ses/pause", `{"reason":"invoice","until":"`+until.Format(time.RFC3339)+`"}`, "Penstock-By", "ann")
+	if s := paused.body["status"].(map[string]any); s["code"] != "paused" || s["by"] != "ann" {
+		t.Errorf("the answer to the pause: %v", s)
+	}
+	has(map[string]any{"code": "parent_paused", "queue": "ses", "reason": "invoice", "by": "ann", "until": until.Format(time.RFC3339)})
+}
+
+// An ingress without a drainer takes jobs, and says what it lacks.
+func TestReadinessWithoutDrainer(t *testing.T) {
+	f := serve(t, api.Options{})
+	f.do("GET", "/readyz", "").want(t, 200, "status", "ready", "drainers", nil)
+	f.engine.undrained = 3*time.Minute + 200*time.Millisecond
+	f.do("GET", "/readyz", "").want(t, 200, "status", "degraded", "store", "ok", "drainers", "none",
+		"detail", "jobs are taken, and none leaves: no drainer has asked for one for 3m0s; start one with this store")
+	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	f.serveOver(e, api.Options{})
+	f.do("GET", "/readyz", "").want(t, 200, "status", "degraded", "drainers", "none",
+		"detail", "jobs are taken, and none leaves: no drainer has ever asked for one; start one with this store")
+}
