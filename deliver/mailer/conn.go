@@ -3,7 +3,6 @@ package mailer
 import (
 	"context"
 	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/wneessen/go-mail/smtp"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 )
 
@@ -186,20 +186,15 @@ func (k *login) auth(client *smtp.Client) error {
 	return client.Auth(smtp.CRAMMD5Auth(k.username, k.password))
 }
 
-// leastSecret is how long a password is that is looked for: shorter ones would shred what is told.
-const leastSecret = 4
-
-// hide keeps the password out of what a server answered that repeats what it was sent.
-func (k *login) hide(text string) string {
-	if len(k.password) < leastSecret {
-		return text
+// hider keeps the password out of what a server answered that repeats what it was sent.
+func (k *login) hider() *secrets.Hider {
+	if k.password == "" {
+		return secrets.NewHider()
 	}
-	for _, secret := range []string{"\x00" + k.username + "\x00" + k.password, k.password} {
-		text = strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(secret)), "***")
-		text = strings.ReplaceAll(text, secret, "***")
-	}
-	return text
+	return secrets.NewHider("\x00"+k.username+"\x00"+k.password, k.password)
 }
+
+func (k *login) hide(text string) string { return k.hider().Hide(text) }
 
 // clean makes of an error what may be kept and shown: one that quotes a server is hidden, and short.
 func (k *login) clean(err error) error {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 )
 
@@ -34,6 +35,7 @@ var (
 // job that asked is late by then: its next attempt, or the next job, finds a connection that is ready.
 type pool struct {
 	login   login
+	hider   *secrets.Hider
 	dial    dialer
 	trust   *tls.Config
 	ctx     context.Context // ends with the sender

@@ -111,7 +111,7 @@ func (s *Sender) pool(queueName string, target *SMTP) (*pool, error) {
 				}
 			}
 		}
-		p = &pool{login: k, dial: s.dial, trust: s.o.TLS, ctx: s.ctx, running: &s.running}
+		p = &pool{login: k, hider: k.hider(), dial: s.dial, trust: s.o.TLS, ctx: s.ctx, running: &s.running}
 		s.pools[k] = p
 	}
 	return p, nil

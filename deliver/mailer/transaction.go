@@ -279,6 +279,5 @@ func (t *transaction) send(lines ...string) error {
 
 func (t *transaction) answer() (reply, error) {
 	code, text, err := t.conn.client.Text.ReadResponse(0)
-	k := &t.pool.login
-	return newReply(code, k.hide(text)), k.clean(err)
+	return newReply(code, t.pool.hider.Hide(text)), t.pool.login.clean(err)
 }

@@ -40,7 +40,7 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	if answer.StatusCode >= 300 && answer.StatusCode <= 399 {
 		text += " (redirects are not followed)"
 	}
-	if e := queue.Cut(hide(excerpt(head), job, target), excerptBytes); e != "" {
+	if e := queue.Cut(excerpt([]byte(hide(string(head), job, target))), excerptBytes); e != "" {
 		text += ": " + e
 	}
 	err := errors.New(text)

@@ -1,16 +1,13 @@
 package post
 
 import (
+	"maps"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 )
-
-// leastSecret is how long a value is that is looked for: shorter ones would shred what is told.
-const leastSecret = 4
 
 // hide replaces what was sent as a header's value, or stands in the URL's query, in what a
 // receiver answered: some echo the request, and answers are kept and shown to people.
@@ -18,34 +15,17 @@ func hide(text string, job *drain.Job, target *Target) string {
 	if text == "" {
 		return text
 	}
-	var hidden []string
-	add := func(s string) {
-		if len(s) >= leastSecret {
-			hidden = append(hidden, s)
-		}
-	}
+	sent := slices.Clone(target.hidden)
 	for _, headers := range []map[string]string{target.Headers, job.Headers} {
-		for _, value := range headers {
-			add(value)
-			if _, credentials, two := strings.Cut(value, " "); two { // behind Bearer, say
-				add(credentials)
-			}
-		}
-	}
-	for _, value := range target.hidden {
-		add(value)
+		sent = slices.AppendSeq(sent, maps.Values(headers))
 	}
 	for _, value := range secrets.InURL(target.URL) {
-		add(value)
-		if plain, err := url.QueryUnescape(value); err == nil && plain != value {
-			add(plain)
+		sent = append(sent, value)
+		if plain, err := url.QueryUnescape(value); err == nil {
+			sent = append(sent, plain)
 		}
 	}
-	slices.SortFunc(hidden, func(a, b string) int { return len(b) - len(a) }) // one may be part of another
-	for _, s := range hidden {
-		text = strings.ReplaceAll(text, s, secrets.Hidden)
-	}
-	return text
+	return secrets.NewHider(sent...).Hide(text)
 }
 
 // veiled is an error that shows no secrets, and says besides what the one inside it does.

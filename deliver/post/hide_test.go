@@ -20,6 +20,9 @@ func TestAnswersEchoNoSecrets(t *testing.T) {
 		"token t0ken is unknown":              "token *** is unknown",
 		"key s3cr%20et, that is s3cr et":      "key ***, that is ***",
 		"tenant-7 has no a":                   "*** has no a",
+		`{"got": "\u00740ken"}`:               `{"got": "***"}`,
+		"got t%30ken, Bearer%20t0ken":         "got ***, ***",
+		"got dDBrZW4= or VTp0MGtlbg":          "got *** or ***",
 	} {
 		if got := hide(text, job, target); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)

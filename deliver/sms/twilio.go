@@ -152,7 +152,7 @@ func (t *twilio) judge(a *post.Answer, m Message) (string, error) {
 // refused says what an error of the provider's own is to the drainer. In it the provider says that it has not taken the text, or will not
 // send it.
 func (t *twilio) refused(a *post.Answer, code int, text string, m Message) error {
-	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(t.hide(printable(text)), excerptBytes))
+	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(printable(t.hide(text[:min(len(text), 4*excerptBytes)])), excerptBytes))
 	meaning := twilioErrors[code]
 	switch {
 	case meaning.pause > 0:

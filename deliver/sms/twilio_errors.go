@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/penstock/penstock/deliver/post"
+	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -79,7 +80,7 @@ func retryAt(a *post.Answer, after time.Duration) time.Time {
 
 // excerpt is what of an answer can be shown to people, behind a colon.
 func (t *twilio) excerpt(body []byte) string {
-	text := queue.Cut(t.hide(printable(string(body[:min(len(body), 4*excerptBytes)]))), excerptBytes)
+	text := queue.Cut(printable(t.hide(string(body[:min(len(body), 4*excerptBytes)]))), excerptBytes)
 	if text == "" {
 		return ""
 	}
@@ -88,12 +89,7 @@ func (t *twilio) excerpt(body []byte) string {
 
 // hide takes the credentials out of what a provider answers: some echo the request.
 func (t *twilio) hide(text string) string {
-	for _, secret := range t.secrets {
-		if len(secret) >= 4 {
-			text = strings.ReplaceAll(text, secret, "***")
-		}
-	}
-	return text
+	return secrets.NewHider(t.secrets...).Hide(text)
 }
 
 func printable(text string) string {

@@ -133,6 +133,32 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		tell("PUT", "/v1/queues/"+name, `{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":`+deliver+`}`, 201)
 		tell("POST", "/v1/queues/"+name+"/jobs", `{"id":"1","payload":{"to":"`+map[bool]string{true: "a@example.com", false: "+4915100000000"}[name[0] == 'm']+`","text":"x"}}`, 202)
 	}
+	// A receiver that writes what it was sent in another way, another one for each job.
+	encodings := map[string]func(string) string{
+		"json":    func(s string) string { return strings.ReplaceAll(s, "h", `\u0068`) },
+		"percent": func(s string) string { return strings.ReplaceAll(s, "h", "%68") },
+		"base64":  func(s string) string { return base64.RawURLEncoding.EncodeToString([]byte("k:" + s + ";")) },
+		"decoded": func(s string) string { b, _ := base64.StdEncoding.DecodeString(s); return string(b) },
+	}
+	encodes := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		encode := encodings[r.Header.Get("Penstock-Id")]
+		_, basic, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if sent := r.Header.Get("X-Api-Key"); r.Header.Get("Penstock-Id") != "decoded" {
+			basic = sent
+		}
+		w.WriteHeader(http.StatusGone)
+		_, _ = io.WriteString(w, "you said "+encode(basic))
+	}))
+	defer encodes.Close()
+	may(strings.TrimPrefix(encodes.URL, "http://"))
+	tell("PUT", "/v1/queues/encodes", fmt.Sprintf(`{"rate":"100/s","slack":"10s","retry":{"max_attempts":1},"deliver":{"http":{"url":%q,"headers":{"X-Api-Key":"${secret:FILE}","Authorization":"Basic %s"}}}}`,
+		encodes.URL, base64.StdEncoding.EncodeToString([]byte("me:hunter2-basic"))), 201)
+	for id := range encodings {
+		tell("POST", "/v1/queues/encodes/jobs", `{"id":"`+id+`","payload":1}`, 202)
+		await.Until(t, id+" is dead", func() bool {
+			return strings.Contains(tell("GET", "/v1/queues/encodes/jobs/"+id, "", 200), `"state":"dead"`)
+		})
+	}
 	for _, bad := range []string{
 		`{"smtp":{"host":"a.example","username":"u","password":"hunter2\n"}}`, `{"smtp":{"host":"a.example","password":"hunter2"}}`, `{"smtp":{"host":"a.example","username":"u","password":"hunter2","tls":"none"}}`,
 		`{"smtp":{"host":"u:hunter2@a.example"}}`, `{"smtp":{"host":"10.0.0.1","username":"u","password":"hunter2"}}`,
@@ -169,7 +195,7 @@ func secretsAreNowhere(t *testing.T, o store.Options) {
 		t.Error(err)
 	}
 	_, _ = router.Close(), engine.Close()
-	planted := []string{"hunter2", key, url.QueryEscape(key)}
+	planted := []string{"hunter2", key, url.QueryEscape(key), `\\u0068unter2`, "%68unter2", base64.RawURLEncoding.EncodeToString([]byte("k:hunter2-file;"))[3:]}
 	for _, login := range []string{ // as they are sent
 		"hunter2-password", "hunter2-file", "\x00me\x00hunter2-password", "\x00me\x00hunter2-file",
 		"AC1:hunter2-token", "AC1:hunter2-file", "SK1:hunter2-api-secret",

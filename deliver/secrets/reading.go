@@ -1,0 +1,113 @@
+package secrets
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// reading is what a text says once it is decoded, and where each byte of that stands in it.
+type reading struct {
+	text []byte
+	at   []int // one more than text: the end
+}
+
+// depth is how often one encoding is looked for within another.
+const depth = 2
+
+// readings are a text as it is, and all that it says to those who undo the escapes of JSON, or of URLs, or one within another.
+func readings(text string) []reading {
+	plain := reading{text: []byte(text), at: make([]int, len(text)+1)}
+	for i := range plain.at {
+		plain.at[i] = i
+	}
+	all := []reading{plain}
+	for level, from := 0, 0; level < depth; level++ {
+		to := len(all)
+		for _, r := range all[from:to] {
+			for _, d := range []decoder{escapeOfJSON, escapeOfURL, escapeOfForm} {
+				if decoded, changed := r.decode(d); changed {
+					all = append(all, decoded)
+				}
+			}
+		}
+		from = to
+	}
+	return all
+}
+
+// decoder returns what a text begins with once it is decoded, and how many bytes that is in it; 0 if it is no escape.
+type decoder func(text []byte) (decoded string, length int)
+
+func (r reading) decode(d decoder) (decoded reading, changed bool) {
+	for i := 0; i < len(r.text); {
+		text, n := d(r.text[i:])
+		if n == 0 {
+			text, n = string(r.text[i:i+1]), 1
+		} else {
+			changed = true
+		}
+		for range len(text) {
+			decoded.at = append(decoded.at, r.at[i])
+		}
+		decoded.text = append(decoded.text, text...)
+		i += n
+	}
+	decoded.at = append(decoded.at, r.at[len(r.text)])
+	return decoded, changed
+}
+
+// escapeOfJSON is RFC 8259, 7, and any other character behind a backslash.
+func escapeOfJSON(text []byte) (string, int) {
+	if len(text) < 2 || text[0] != '\\' {
+		return "", 0
+	}
+	if text[1] != 'u' {
+		if i := strings.IndexByte("bfnrt", text[1]); i >= 0 {
+			return "\b\f\n\r\t"[i : i+1], 2
+		}
+		return string(text[1:2]), 2
+	}
+	first, ok := unit(text)
+	if !ok {
+		return "", 0
+	}
+	if utf16.IsSurrogate(first) && len(text) > 6 {
+		if second, ok := unit(text[6:]); ok {
+			if r := utf16.DecodeRune(first, second); r != utf8.RuneError {
+				return string(r), 12
+			}
+		}
+	}
+	return string(first), 6
+}
+
+// unit is a \uXXXX.
+func unit(text []byte) (rune, bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
+}
+
+// escapeOfURL is RFC 3986, 2.1.
+func escapeOfURL(text []byte) (string, int) {
+	if len(text) < 3 || text[0] != '%' {
+		return "", 0
+	}
+	n, err := strconv.ParseUint(string(text[1:3]), 16, 8)
+	if err != nil {
+		return "", 0
+	}
+	return string([]byte{byte(n)}), 3
+}
+
+// escapeOfForm is that of a query, in which + is a space.
+func escapeOfForm(text []byte) (string, int) {
+	if text[0] == '+' {
+		return " ", 1
+	}
+	return escapeOfURL(text)
+}
