@@ -3,38 +3,33 @@ package config
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/penstock/penstock/queue"
 )
-
-// maxDepth is how deep the settings of a rule or queue may be nested.
-const maxDepth = 64
 
 // converter writes the YAML of one rule or queue as JSON and remembers where each field
 // stood, so that what is wrong with the JSON can be told in terms of the file.
 type converter struct {
 	*document
 	prefix string
-	where  map[string]ast.Node
-	depth  int
+	where  map[string]*yaml.Node
 }
 
-func (c *converter) convert(out []byte, n ast.Node, path string) ([]byte, error) {
-	if c.depth++; c.depth > maxDepth {
-		return nil, c.fault(n, c.name(path), fmt.Sprintf("is nested deeper than %d levels", maxDepth))
-	}
-	defer func() { c.depth-- }()
-	switch n := n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
+func (c *converter) convert(out []byte, n *yaml.Node, path string) ([]byte, error) {
+	switch {
+	case n.Style&yaml.TaggedStyle != 0:
+		return nil, c.fault(n, c.name(path), "has a tag, "+queue.Shorten(n.Tag, 40)+", which is not supported here: write the value plainly")
+	case n.Anchor != "" || n.Kind == yaml.AliasNode:
+		return nil, c.fault(n, c.name(path), "has an anchor or is an alias, which is not supported here: write the value out")
+	case n.Kind == yaml.MappingNode:
 		return c.mapping(out, n, path)
-	case *ast.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		out = append(out, '[')
-		for i, v := range n.Values {
+		for i, v := range n.Content {
 			if i > 0 {
 				out = append(out, ',')
 			}
@@ -44,26 +39,32 @@ func (c *converter) convert(out []byte, n ast.Node, path string) ([]byte, error)
 			}
 		}
 		return append(out, ']'), nil
-	case *ast.StringNode:
-		return text(out, n.Value), nil
-	case *ast.LiteralNode:
-		return text(out, n.Value.Value), nil
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
-		b, err := json.Marshal(n.(ast.ScalarNode).GetValue())
-		if err != nil {
-			return nil, c.fault(n, c.name(path), "is not a number that can be used")
-		}
-		return append(out, b...), nil
-	case *ast.NullNode, nil:
-		return append(out, "null"...), nil
 	}
-	return nil, c.fault(n, c.name(path), "is "+strings.ToLower(n.Type().String())+", which is not supported here: write the value out")
+	return c.scalar(out, n, path)
 }
 
-func (c *converter) mapping(out []byte, n ast.Node, path string) ([]byte, error) {
+func (c *converter) scalar(out []byte, n *yaml.Node, path string) ([]byte, error) {
+	switch n.ShortTag() {
+	case "!!null":
+		return append(out, "null"...), nil
+	case "!!int", "!!float", "!!bool":
+		var v any
+		err := n.Decode(&v)
+		if err == nil {
+			var b []byte
+			if b, err = json.Marshal(v); err == nil {
+				return append(out, b...), nil
+			}
+		}
+		return nil, c.fault(n, c.name(path), queue.Shorten(n.Value, 40)+" is not a number that can be used, and so not supported")
+	}
+	return text(out, n.Value), nil
+}
+
+func (c *converter) mapping(out []byte, n *yaml.Node, path string) ([]byte, error) {
 	out = append(out, '{')
 	first := true
-	err := c.members(n, c.name(path), func(key string, keyNode, value ast.Node) error {
+	err := c.members(n, c.name(path), func(key string, keyNode, value *yaml.Node) error {
 		if !first {
 			out = append(out, ',')
 		}
@@ -78,27 +79,21 @@ func (c *converter) mapping(out []byte, n ast.Node, path string) ([]byte, error)
 }
 
 // members calls f for each member of a mapping and refuses repeated keys.
-func (d *document) members(n ast.Node, field string, f func(key string, keyNode, value ast.Node) error) error {
-	var values []*ast.MappingValueNode
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		values = n.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{n}
-	default:
+func (d *document) members(n *yaml.Node, field string, f func(key string, keyNode, value *yaml.Node) error) error {
+	if n.Kind != yaml.MappingNode {
 		return d.fault(n, field, "must be a mapping, as in \"queues:\"")
 	}
-	seen := map[string]bool{}
-	for _, v := range values {
-		s, ok := v.Key.(*ast.StringNode)
-		if !ok {
-			return d.fault(v.Key, field, "has the key "+queue.Shorten(v.Key.String(), 40)+", which is not a plain name")
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Kind != yaml.ScalarNode || k.ShortTag() != "!!str" || k.Style&yaml.TaggedStyle != 0 {
+			return d.fault(k, field, "has the key "+queue.Shorten(k.Value, 40)+", which is not a plain name")
 		}
-		if seen[s.Value] {
-			return d.fault(v.Key, join(field, s.Value), "is given twice")
+		if seen[k.Value] {
+			return d.fault(k, join(field, k.Value), "is given twice")
 		}
-		seen[s.Value] = true
-		if err := f(s.Value, v.Key, v.Value); err != nil {
+		seen[k.Value] = true
+		if err := f(k.Value, k, v); err != nil {
 			return err
 		}
 	}
@@ -107,7 +102,7 @@ func (d *document) members(n ast.Node, field string, f func(key string, keyNode,
 
 // blame finds where in the file the field of an error stands, or the nearest
 // thing around it that does.
-func (c *converter) blame(node ast.Node, err error) error {
+func (c *converter) blame(node *yaml.Node, err error) error {
 	var field *queue.FieldError
 	if !errors.As(err, &field) {
 		return c.fault(node, c.prefix, err.Error())

@@ -4,26 +4,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/queue"
 )
-
-// MaxBytes is the longest file that is read: room for some 100,000 queues.
-const MaxBytes = 32 << 20
 
 // maxErrors is how many faults are told at once.
 const maxErrors = 20
 
 // Error is a fault in a file.
 type Error struct {
-	File         string
+	File         string // empty if who reads the error knows it
 	Line, Column int
 	Field        string // such as "queues[2].retry.max_attempts"
 	Reason       string
@@ -31,13 +25,16 @@ type Error struct {
 
 func (e *Error) Error() string {
 	s := e.File
-	if e.Line > 0 {
+	switch {
+	case e.Line > 0 && s == "":
+		s = fmt.Sprintf("line %d, column %d", e.Line, e.Column)
+	case e.Line > 0:
 		s += fmt.Sprintf(":%d:%d", e.Line, e.Column)
 	}
 	if e.Field != "" {
 		s += ": " + e.Field
 	}
-	return s + ": " + e.Reason
+	return strings.TrimPrefix(s+": "+e.Reason, ": ")
 }
 
 // File is what a file has: rules, queues, or both. A list that it does not have is nil; one that
@@ -50,14 +47,7 @@ type File struct {
 // Load reads a file. validate, which may be nil, checks the deliver parts of its
 // queues. The error joins an *Error for each faulty rule and queue.
 func Load(path string, validate func(queue string, target json.RawMessage) error) (File, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return File{}, fmt.Errorf("reading the file of rules and queues: %w", err)
-	}
-	if info.Size() > MaxBytes {
-		return File{}, &Error{File: path, Reason: fmt.Sprintf("has %d bytes, the limit is %d", info.Size(), MaxBytes)}
-	}
-	data, err := os.ReadFile(path)
+	data, err := Read(path)
 	if err != nil {
 		return File{}, fmt.Errorf("reading the file of rules and queues: %w", err)
 	}
@@ -66,12 +56,12 @@ func Load(path string, validate func(queue string, target json.RawMessage) error
 
 // Parse reads what is in a file. The file's name is for the errors.
 func Parse(file string, data []byte, validate func(queue string, target json.RawMessage) error) (File, error) {
-	parsed, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // they are refused below, by name
+	body, err := load(file, data)
 	if err != nil {
-		return File{}, syntax(file, err)
+		return File{}, err
 	}
 	d := &document{file: file}
-	lists, err := d.lists(parsed)
+	lists, err := d.lists(body)
 	if err != nil {
 		return File{}, err
 	}
@@ -91,18 +81,18 @@ func Parse(file string, data []byte, validate func(queue string, target json.Raw
 }
 
 // items reads one of the lists; nil if it is not there. What is wrong with its items is noted.
-func items[T any](d *document, list string, lists map[string]*ast.SequenceNode, read func(raw []byte) (item T, name string, err error)) []T {
+func items[T any](d *document, list string, lists map[string]*yaml.Node, read func(raw []byte) (item T, name string, err error)) []T {
 	nodes, there := lists[list]
 	if !there {
 		return nil
 	}
 	all := []T{}
 	lines := map[string]int{}
-	for i, node := range nodes.Values {
+	for i, node := range nodes.Content {
 		if len(d.faults) == maxErrors {
 			break
 		}
-		c := &converter{document: d, prefix: fmt.Sprintf("%s[%d]", list, i), where: map[string]ast.Node{}}
+		c := &converter{document: d, prefix: fmt.Sprintf("%s[%d]", list, i), where: map[string]*yaml.Node{}}
 		raw, err := c.convert(nil, node, "")
 		if err != nil {
 			d.faults = append(d.faults, err)
@@ -120,7 +110,7 @@ func items[T any](d *document, list string, lists map[string]*ast.SequenceNode, 
 			d.faults = append(d.faults, d.fault(node, c.name("name"), fmt.Sprintf("%q is given twice, first in line %d", name, first)))
 			continue
 		}
-		lines[name] = node.GetToken().Position.Line
+		lines[name] = node.Line
 		all = append(all, item)
 	}
 	return all
@@ -154,56 +144,32 @@ type document struct {
 	faults []error
 }
 
-func (d *document) fault(n ast.Node, field, reason string) *Error {
+func (d *document) fault(n *yaml.Node, field, reason string) *Error {
 	e := &Error{File: d.file, Field: field, Reason: reason}
+	e.at(n)
+	return e
+}
+
+func (e *Error) at(n *yaml.Node) {
 	if n != nil {
-		e.at(n.GetToken())
+		e.Line, e.Column = n.Line, n.Column
 	}
-	return e
-}
-
-func (e *Error) at(t *token.Token) {
-	if t != nil && t.Position != nil {
-		e.Line, e.Column = t.Position.Line, t.Position.Column
-	}
-}
-
-// syntax turns the parser's error into ours.
-func syntax(file string, err error) error {
-	e := &Error{File: file, Reason: err.Error()}
-	var y yaml.Error
-	if errors.As(err, &y) {
-		e.Reason = y.GetMessage()
-		e.at(y.GetToken())
-	}
-	return e
 }
 
 // lists finds the lists of rules and of queues, the file's only parts.
-func (d *document) lists(f *ast.File) (map[string]*ast.SequenceNode, error) {
-	var body ast.Node
-	for _, doc := range f.Docs {
-		if doc.Body == nil || doc.Body.Type() == ast.NullType || doc.Body.Type() == ast.CommentType {
-			continue
-		}
-		if body != nil {
-			return nil, d.fault(doc.Body, "", "a second YAML document; one file is one document")
-		}
-		body = doc.Body
-	}
+func (d *document) lists(body *yaml.Node) (map[string]*yaml.Node, error) {
 	if body == nil {
 		return nil, &Error{File: d.file, Reason: "is empty; it should begin with \"rules:\" or \"queues:\""}
 	}
-	lists := map[string]*ast.SequenceNode{}
-	err := d.members(body, "", func(key string, keyNode, value ast.Node) error {
+	lists := map[string]*yaml.Node{}
+	err := d.members(body, "", func(key string, keyNode, value *yaml.Node) error {
 		if key != "rules" && key != "queues" {
 			return d.fault(keyNode, key, "is not a field; the file has two, rules and queues")
 		}
-		list, ok := value.(*ast.SequenceNode)
-		if !ok {
+		if value.Kind != yaml.SequenceNode {
 			return d.fault(keyNode, key, "must be a list of "+key+", each beginning with \"- name: ...\"")
 		}
-		lists[key] = list
+		lists[key] = value
 		return nil
 	})
 	if err == nil && len(lists) == 0 {

@@ -12,7 +12,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/penstock/penstock/internal/app"
 )
@@ -59,11 +59,11 @@ var alerted = []string{
 
 func prometheusFaults(t *testing.T, deploy files) (found faults) {
 	var s scraping
-	if err := yaml.UnmarshalWithOptions([]byte(deploy["prometheus/prometheus.yml"]), &s, yaml.Strict()); err != nil {
+	if err := yaml.Load([]byte(deploy["prometheus/prometheus.yml"]), &s, yaml.WithKnownFields()); err != nil {
 		found.add("prometheus.yml: %v", err)
 	}
 	var a alerting
-	if err := yaml.UnmarshalWithOptions([]byte(deploy["prometheus/alerts.yml"]), &a, yaml.Strict()); err != nil {
+	if err := yaml.Load([]byte(deploy["prometheus/alerts.yml"]), &a, yaml.WithKnownFields()); err != nil {
 		found.add("alerts.yml: %v", err)
 	}
 	if len(found) > 0 {

@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
+	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -103,24 +100,13 @@ func quote(s string) []byte {
 	return b
 }
 
-// maxRuleFile is the longest file of rules that is read.
-const maxRuleFile = 32 << 20
-
 func ruleFile(name string, key *string) ([]Rule, error) {
-	f, err := os.Open(name)
+	data, err := config.Read(name)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxRuleFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxRuleFile {
-		return nil, fmt.Errorf("has more than %d bytes", maxRuleFile)
-	}
-	if data, err = yaml.YAMLToJSON(data); err != nil {
-		return nil, fmt.Errorf("is neither YAML nor JSON: %s", yaml.FormatError(err, false, false))
+	if data, err = config.JSON("", data); err != nil {
+		return nil, fmt.Errorf("is neither YAML nor JSON: %w", err)
 	}
 	list, err := ruleList(data)
 	if err != nil {
