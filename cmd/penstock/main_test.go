@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if out := os.Getenv(asMeter); out != "" {
+		os.Exit(meter(out, os.Args[1:]))
+	}
 	os.Exit(m.Run())
 }
 

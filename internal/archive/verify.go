@@ -114,7 +114,11 @@ func (f *File) lines(ctx context.Context, do func(n int64, text []byte) error) e
 	if _, err := f.from.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(f.from, 1<<16)
+	return eachLine(ctx, f.from, do)
+}
+
+func eachLine(ctx context.Context, from io.Reader, do func(n int64, text []byte) error) error {
+	r := bufio.NewReaderSize(from, 1<<16)
 	var long []byte
 	for n := int64(1); ; {
 		text, err := r.ReadSlice('\n')

@@ -165,9 +165,9 @@ func (c *importCmd) input(r *run) (in io.ReadSeeker, done func(), err error) {
 		return nil, nil, err
 	}
 	done = func() { _ = errors.Join(spool.Close(), os.Remove(spool.Name())) }
-	if _, err := io.Copy(spool, from); err != nil {
+	if err := archive.Spool(r.ctx, spool, from); err != nil {
 		done()
-		return nil, nil, fmt.Errorf("read the file: %w", err)
+		return nil, nil, err
 	}
 	return spool, done, nil
 }

@@ -14,6 +14,7 @@ import (
 // table reads CSV with a header row.
 type table struct {
 	in                *csv.Reader
+	limit             *recordLimit
 	names             []string
 	id, payload, lane int // columns, -1 if absent
 }
@@ -24,7 +25,9 @@ func OpenCSV(r io.Reader, laneColumn string) (Source, error) {
 	if laneColumn == "id" || laneColumn == "payload" {
 		return nil, fmt.Errorf("column %s cannot have the lanes: it has a meaning of its own", laneColumn)
 	}
-	t := &table{in: csv.NewReader(r), id: -1, payload: -1, lane: -1}
+	limit := &recordLimit{from: r}
+	limit.next()
+	t := &table{in: csv.NewReader(limit), limit: limit, id: -1, payload: -1, lane: -1}
 	t.in.ReuseRecord = true
 	head, err := t.in.Read()
 	if errors.Is(err, io.EOF) {
@@ -87,6 +90,7 @@ func (t *table) others() (names []string) {
 }
 
 func (t *table) Next() (Line, error) {
+	t.limit.next()
 	record, err := t.in.Read()
 	var bad *csv.ParseError
 	switch {
