@@ -119,7 +119,7 @@ func (l *line) land(r reply) {
 	for _, j := range newJobs(r.grants, r.spec) {
 		l.held = append(l.held, j)
 		l.bytes += len(j.text)
-		l.d.memory.Add(int64(len(j.text)))
+		l.d.hold(int64(len(j.text)))
 	}
 	slices.SortStableFunc(l.held, func(a, b *job) int { return a.earliest.Compare(b.earliest) })
 	if r.res.Garbage {

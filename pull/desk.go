@@ -38,6 +38,8 @@ type Options struct {
 	MaxWaiting    int   // requests that wait at once, of all queues: 4,096
 	MaxQueue      int   // of one queue: 1,024
 	MaxHeldMemory int64 // of jobs that were granted, and whose answers are not written: 256 MiB
+	// Held is told by how much that grows or shrinks, where memory is counted. Nobody is.
+	Held func(bytes int64)
 }
 
 // Desk is where jobs of pull queues are asked for. It is safe for use by many goroutines.
@@ -75,6 +77,9 @@ func New(engine Engine, o Options) *Desk {
 	def(&o.MaxWaiting, 4096)
 	def(&o.MaxQueue, 1024)
 	def(&o.MaxHeldMemory, 256<<20)
+	if o.Held == nil {
+		o.Held = func(int64) {}
+	}
 	d := &Desk{engine: engine, o: o, calls: context.Background(), queues: map[string]*line{}}
 	d.stop, d.end = context.WithCancel(context.Background())
 	return d
@@ -202,6 +207,12 @@ func (d *Desk) left(l *line) {
 	l.count--
 	d.waiting--
 	d.o.Observer.Waiting(d.waiting)
+}
+
+// hold counts what jobs take that were granted, or are gone.
+func (d *Desk) hold(bytes int64) {
+	d.memory.Add(bytes)
+	d.o.Held(bytes)
 }
 
 // full reports whether the jobs at hand take too much memory.

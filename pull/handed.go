@@ -50,7 +50,7 @@ func (h *Handed) End(written bool) {
 		h.d.giveBack(h.jobs, Gone)
 		return
 	}
-	h.d.memory.Add(-h.held)
+	h.d.hold(-h.held)
 	now := time.Now()
 	for _, j := range h.jobs {
 		h.d.o.Observer.Handed(j.Queue, now.Sub(j.departs))
@@ -65,7 +65,7 @@ func (d *Desk) giveBack(jobs []*job, why Reason) {
 	s := make([]queue.Settlement, len(jobs))
 	for i, j := range jobs {
 		s[i] = queue.Settlement{Lease: j.lease(), Verdict: queue.Release}
-		d.memory.Add(-int64(len(j.text)))
+		d.hold(-int64(len(j.text)))
 		d.o.Observer.Released(j.Queue, why)
 	}
 	if err := d.settle(s); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
@@ -42,8 +43,8 @@ type Options struct {
 	// Logger is told of errors that are nobody's request's fault. Nil discards.
 	Logger *slog.Logger
 
-	// BodyTimeout is how long a line of a stream may take to arrive, and a
-	// stream may stay silent. 0 means 60 s.
+	// BodyTimeout is how long a stream may go without a job: silent, with a line that does not end, or with
+	// lines that are none. 0 means 60 s.
 	BodyTimeout time.Duration
 	// AnswerTimeout is how long a client may take to read a piece of the answer. 0 means 30 s.
 	AnswerTimeout time.Duration
@@ -51,9 +52,8 @@ type Options struct {
 	CheckTimeout time.Duration
 	// MaxStreams is how many streams may be open at once. 0 means 256.
 	MaxStreams int
-	// MaxBodyMemory bounds what all single jobs larger than 64 KiB hold together
-	// while they arrive. 0 means 256 MiB.
-	MaxBodyMemory int64
+	// Memory is what requests are charged to that come without an account; see ops.ClientOf. Nil is one of its own.
+	Memory *ops.Budget
 }
 
 func (o *Options) normalize() {
@@ -61,7 +61,9 @@ func (o *Options) normalize() {
 	def(&o.AnswerTimeout, 30*time.Second)
 	def(&o.CheckTimeout, time.Second)
 	def(&o.MaxStreams, 256)
-	def(&o.MaxBodyMemory, 256<<20)
+	if o.Memory == nil {
+		o.Memory = ops.NewBudget(ops.DefaultMemory)
+	}
 	if o.ValidateTarget == nil {
 		o.ValidateTarget = func(string, json.RawMessage) error { return nil }
 	}
@@ -84,8 +86,7 @@ func def[T comparable](field *T, value T) {
 type handler struct {
 	engine  queue.Engine
 	o       Options
-	memory  budget
-	streams budget
+	streams *ops.Budget
 	noted   noted
 }
 
@@ -105,6 +106,6 @@ func New(engine queue.Engine, o Options) http.Handler {
 	if o.Waits == nil {
 		o.Waits = admission.New(engine, admission.Options{Logger: o.Logger})
 	}
-	h := &handler{engine: &recorded{engine, o.Logger}, o: o, memory: budget{limit: o.MaxBodyMemory}, streams: budget{limit: int64(o.MaxStreams)}}
+	h := &handler{engine: &recorded{engine, o.Logger}, o: o, streams: ops.NewBudget(int64(o.MaxStreams))}
 	return h.dispatch()
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"strconv"
 
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -11,7 +12,9 @@ import (
 const (
 	batchLines = queue.FlightItems
 	batchBytes = queue.FlightBytes
-	keepArena  = 256 << 10
+	// freeArena is what a batch holds without being charged: that is in streamCost.
+	freeArena = 64 << 10
+	keepOut   = 64 << 10
 )
 
 // batch is a run of lines of a stream: what was read, and what is answered.
@@ -19,7 +22,9 @@ type batch struct {
 	// arena holds the lines. When it is full a larger one takes its place, and
 	// the payloads in the old one stay where they are.
 	arena   []byte
+	charge  charge // for arenas larger than freeArena
 	bytes   int
+	closed  bool // there was no memory for one more
 	jobs    []queue.Job
 	entries []entry
 }
@@ -31,17 +36,29 @@ type entry struct {
 	refused *Problem
 }
 
-func newBatch() *batch {
-	return &batch{jobs: make([]queue.Job, 0, batchLines), entries: make([]entry, 0, batchLines)}
+func newBatch(account *ops.Account) *batch { return &batch{charge: charge{account: account}} }
+
+func (b *batch) full() bool {
+	return b.closed || len(b.entries) >= batchLines || b.bytes >= batchBytes
 }
 
-func (b *batch) full() bool { return len(b.entries) >= batchLines || b.bytes >= batchBytes }
-
-// add reads a line into the batch.
-func (b *batch) add(env *envelope, o *Options, name string, number int64, line []byte) {
-	if cap(b.arena)-len(b.arena) < len(line) {
-		b.arena = make([]byte, 0, max(2*cap(b.arena), len(line), 16<<10))
+// room makes room for a line, unless there is no memory for it.
+func (b *batch) room(line []byte) *Problem {
+	if cap(b.arena)-len(b.arena) >= len(line) {
+		return nil
 	}
+	size := max(min(2*cap(b.arena), batchBytes), len(line), 16<<10)
+	if size > freeArena {
+		if p := b.charge.more(size); p != nil {
+			return p
+		}
+	}
+	b.arena = make([]byte, 0, size)
+	return nil
+}
+
+// add reads a line, for which there is room, into the batch. It reports whether that is a job.
+func (b *batch) add(env *envelope, o *Options, name string, number int64, line []byte) bool {
 	at := len(b.arena)
 	b.arena = append(b.arena, line...)
 	b.bytes += len(line)
@@ -57,12 +74,13 @@ func (b *batch) add(env *envelope, o *Options, name string, number int64, line [
 		p.ID = job.ID
 		b.jobs = b.jobs[:len(b.jobs)-1]
 		b.refuse(number, p)
-		return
+		return false
 	}
 	if job.ID == "" {
 		job.ID = queue.NewID()
 	}
 	b.entries = append(b.entries, entry{line: number, job: len(b.jobs) - 1})
+	return true
 }
 
 func (b *batch) refuse(number int64, p *Problem) {
@@ -72,14 +90,16 @@ func (b *batch) refuse(number int64, p *Problem) {
 // reset makes the batch empty. The memory of payloads that the engine may still hold
 // is let go.
 func (b *batch) reset(letGo bool) {
+	b.charge.free()
+	b.closed = false
 	if letGo {
-		*b = *newBatch()
+		*b = *newBatch(b.charge.account)
 		return
 	}
 	clear(b.jobs)
 	clear(b.entries)
 	b.jobs, b.entries, b.bytes = b.jobs[:0], b.entries[:0], 0
-	if cap(b.arena) > keepArena {
+	if cap(b.arena) > freeArena {
 		b.arena = nil
 	}
 	b.arena = b.arena[:0]

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -13,29 +14,26 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// freeBody is how much of a body is read without asking the memory budget.
-const freeBody = 64 << 10
-
 // readBody reads a whole body into buf. The buffer grows as bytes arrive and not
 // as Content-Length promises, so that a promise costs nothing; beyond freeBody
-// it is charged to the budget. The caller gives charged back when it is done
-// with the body.
-func (h *handler) readBody(r *http.Request, buf []byte, limit int) (body []byte, charged int64, p *Problem) {
+// it is charged to the client. The caller frees that when it is done with the
+// body.
+func (h *handler) readBody(r *http.Request, buf []byte, limit int) (body []byte, charged charge, p *Problem) {
 	if r.ContentLength > int64(limit) {
-		return buf, 0, tooLarge("", "the body", int64(limit))
+		return buf, charged, tooLarge("", "the body", int64(limit))
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return buf, 0, &Problem{Reason: ReasonMediaType, Detail: "content encoding " + shorten(enc) + " is not supported; send the body as it is"}
+		return buf, charged, &Problem{Reason: ReasonMediaType, Detail: "content encoding " + shorten(enc) + " is not supported; send the body as it is"}
 	}
+	charged.account = h.account(r)
 	buf = buf[:0]
 	for {
 		if len(buf) == cap(buf) {
-			size := max(4096, 2*cap(buf))
+			size := min(max(4096, 2*cap(buf)), limit+bytes.MinRead)
 			if size > freeBody {
-				if !h.memory.take(int64(size) - charged) {
-					return buf, charged, &Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many large bodies are arriving at once"}
+				if p := charged.grow(size); p != nil {
+					return buf, charged, p
 				}
-				charged = int64(size)
 			}
 			buf = append(make([]byte, 0, size), buf...)
 		}
@@ -68,7 +66,7 @@ func (h *handler) readJSON(r *http.Request, limit int, v any) *Problem {
 		return p
 	}
 	body, charged, p := h.readBody(r, nil, limit)
-	defer h.memory.free(charged)
+	defer charged.free()
 	if p != nil || len(body) == 0 {
 		return p
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -89,6 +90,7 @@ func same(t *testing.T, raw []byte, job *queue.Job) {
 }
 
 func TestLines(t *testing.T) {
+	memory := ops.NewBudget(8 << 20)
 	long := strings.Repeat("x", 10)
 	for _, c := range []struct{ in, want string }{
 		{"", ""},
@@ -102,17 +104,17 @@ func TestLines(t *testing.T) {
 		{long + long + long + "\n" + long + long + "\nb\n", "OVER|OVER|b"},
 	} {
 		for _, r := range []io.Reader{strings.NewReader(c.in), iotest.OneByteReader(strings.NewReader(c.in)), iotest.DataErrReader(strings.NewReader(c.in))} {
-			l := newLines(r, 10)
+			l := newLines(r, 10, &charge{account: memory.Nobody()})
 			var got []string
 			for {
-				line, over, err := l.next()
+				line, refused, err := l.next()
 				if errors.Is(err, io.EOF) {
 					break
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				if over {
+				if refused != nil {
 					line = []byte("OVER")
 				}
 				got = append(got, string(line))
@@ -124,10 +126,10 @@ func TestLines(t *testing.T) {
 	}
 	// A line longer than the reader's buffer, and one that broke off.
 	huge := strings.Repeat("z", 200<<10)
-	l := newLines(io.MultiReader(strings.NewReader(huge+"\nshort\npart"), iotest.ErrReader(io.ErrUnexpectedEOF)), 1<<20)
+	l := newLines(io.MultiReader(strings.NewReader(huge+"\nshort\npart"), iotest.ErrReader(io.ErrUnexpectedEOF)), 1<<20, &charge{account: memory.Nobody()})
 	for _, want := range []string{huge, "short"} {
-		if line, over, err := l.next(); string(line) != want || over || err != nil {
-			t.Errorf("a line of %d bytes, %v, %v; want %d", len(line), over, err, len(want))
+		if line, refused, err := l.next(); string(line) != want || refused != nil || err != nil {
+			t.Errorf("a line of %d bytes, %v, %v; want %d", len(line), refused, err, len(want))
 		}
 	}
 	if line, _, err := l.next(); !errors.Is(err, io.ErrUnexpectedEOF) {

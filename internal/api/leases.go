@@ -213,9 +213,12 @@ func (h *handler) readLeases(r *http.Request, v any, count func() int) *Problem 
 		return p
 	}
 	body, charged, p := h.readBody(r, nil, maxLeasesBody)
-	defer h.memory.free(charged)
+	defer charged.free()
 	if p != nil {
 		return p
+	}
+	if tooMany(body, maxLeases) {
+		return badField("jobs", "are more than "+strconv.Itoa(maxLeases)+", must be from 1 to "+strconv.Itoa(maxLeases))
 	}
 	if p := decode(body, v); p != nil {
 		return p

@@ -43,8 +43,8 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 	s := scratches.Get().(*scratch)
 	body, charged, p := h.readBody(r, s.body, MaxEnvelopeBytes)
 	s.body = body
-	if charged > 0 {
-		defer h.memory.free(charged)
+	if charged.n > 0 {
+		defer charged.free()
 	}
 	job := &s.jobs[0]
 	if p == nil {

@@ -85,6 +85,7 @@ const (
 	ReasonOutcomeUnknown Reason = "outcome_unknown"
 	ReasonCrowded        Reason = "crowded"
 	ReasonOverloaded     Reason = "overloaded"
+	ReasonOverShare      Reason = "over_share"
 	ReasonStopping       Reason = "stopping"
 	ReasonNotReady       Reason = "not_ready"
 	ReasonInternal       Reason = "internal"
@@ -135,6 +136,7 @@ var meanings = map[Reason]meaning{
 	ReasonOutcomeUnknown: {http.StatusGatewayTimeout, "outcome unknown"},
 	ReasonCrowded:        {http.StatusTooManyRequests, "too many wait"},
 	ReasonOverloaded:     {http.StatusServiceUnavailable, "too much at once"},
+	ReasonOverShare:      {http.StatusTooManyRequests, "too much at once from one address"},
 	ReasonStopping:       {http.StatusServiceUnavailable, "this process is stopping"},
 	ReasonNotReady:       {http.StatusServiceUnavailable, "not ready"},
 	ReasonInternal:       {http.StatusInternalServerError, "internal error"},

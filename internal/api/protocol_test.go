@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 // Over HTTP/2 a stream goes both ways as well.
@@ -106,7 +107,7 @@ func TestBodyCutShort(t *testing.T) {
 // Large bodies that arrive together are bounded together; small ones always pass.
 func TestBodyMemory(t *testing.T) {
 	f := serve(t, api.Options{})
-	h := held(t, api.New(f.engine, api.Options{MaxBodyMemory: 300 << 10}))
+	h := held(t, api.New(f.engine, api.Options{Memory: ops.NewBudget(1 << 20)}))
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
 	f.url, f.client = srv.URL, srv.Client()

@@ -96,7 +96,7 @@ func (h *handler) readSpec(r *http.Request, name string) (queue.Spec, *Problem) 
 		return queue.Spec{}, p
 	}
 	body, charged, p := h.readBody(r, nil, queue.MaxSpecBytes)
-	defer h.memory.free(charged)
+	defer charged.free()
 	if p != nil {
 		return queue.Spec{}, p
 	}

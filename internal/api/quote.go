@@ -69,7 +69,7 @@ func (h *handler) readQuote(r *http.Request) (queue.QuoteRequest, *Problem) {
 		return ask, p
 	}
 	body, charged, p := h.readBody(r, nil, maxSmallBody)
-	defer h.memory.free(charged)
+	defer charged.free()
 	if p != nil {
 		return ask, p
 	}

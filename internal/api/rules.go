@@ -160,7 +160,7 @@ func (h *handler) readRule(r *http.Request, name string) (queue.Rule, *Problem) 
 		return queue.Rule{}, p
 	}
 	body, charged, p := h.readBody(r, nil, queue.MaxRuleBytes)
-	defer h.memory.free(charged)
+	defer charged.free()
 	if p != nil {
 		return queue.Rule{}, p
 	}

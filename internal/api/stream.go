@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -25,8 +27,9 @@ type stream struct {
 	rc    *http.ResponseController
 	queue string
 
-	env   *envelope
-	lines *lines
+	account *ops.Account
+	env     *envelope
+	lines   *lines
 
 	mu      sync.Mutex
 	changed sync.Cond
@@ -66,22 +69,37 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) {
 		(&Problem{Reason: ReasonMediaType, Detail: "content encoding " + shorten(enc) + " is not supported; send the lines as they are"}).write(w)
 		return
 	}
-	if !h.streams.take(1) {
-		(&Problem{Reason: ReasonOverloaded, RetryAfter: retryOverloaded, Detail: "too many streams are open at once"}).write(w)
+	account := h.account(r)
+	places := h.streams.Open(account.Client())
+	defer places.Close()
+	if err := places.Take(1); err != nil {
+		p := overBudget(err)
+		p.Detail = "too many streams are open at once"
+		if p.Reason == ReasonOverShare {
+			p.Detail += " from your address; send more jobs on those that are open"
+		}
+		p.write(w)
 		return
 	}
-	defer h.streams.free(1)
+	defer places.Free(1)
+	if err := account.Take(streamCost); err != nil {
+		overBudget(err).write(w)
+		return
+	}
+	defer account.Free(streamCost)
 	name := r.PathValue("queue")
 	if err := h.known(r.Context(), name); err != nil {
 		h.fail(w, err, name)
 		return
 	}
 	s := &stream{
-		h: h, w: w, rc: rc, queue: name,
-		env: newEnvelope(), lines: newLines(r.Body, MaxEnvelopeBytes), filling: newBatch(),
+		h: h, w: w, rc: rc, queue: name, account: account,
+		env: newEnvelope(), lines: newLines(r.Body, MaxEnvelopeBytes, &charge{account: account}), filling: newBatch(account),
 	}
 	s.changed.L = &s.mu
 	s.serve(r)
+	s.lines.let()
+	s.filling.charge.free()
 }
 
 // known returns an error if there is no such queue, so that a stream of a million
@@ -141,14 +159,14 @@ func (s *stream) interrupt() { _ = s.rc.SetReadDeadline(time.Unix(1, 0)) } // an
 // read fills batches until the stream ends. It returns the last line's entry
 // when the stream did not end properly.
 func (s *stream) read() *entry {
+	deadline := time.Now().Add(s.h.o.BodyTimeout)
 	for number := int64(1); ; number++ {
-		// The deadline moves with whole lines: who sends a byte now and then makes
-		// no progress.
-		_ = s.rc.SetReadDeadline(time.Now().Add(s.h.o.BodyTimeout))
+		// The deadline moves with jobs: who sends a byte now and then, blank lines, or what is none makes no progress.
+		_ = s.rc.SetReadDeadline(deadline)
 		if s.stopping.Load() {
 			s.interrupt()
 		}
-		line, over, err := s.lines.next()
+		line, refused, err := s.lines.next()
 		if errors.Is(err, io.EOF) {
 			// The server now reads ahead on the connection; a deadline that passes
 			// there would cancel the request.
@@ -162,44 +180,61 @@ func (s *stream) read() *entry {
 			}
 			return &entry{line: number, refused: p}
 		}
-		if !over {
+		if refused == nil {
 			line = bytes.TrimSuffix(line, []byte{'\r'})
 			if len(bytes.TrimSpace(line)) == 0 {
 				continue // a blank line is counted and not answered
 			}
 		}
-		if !s.put(number, line, over) {
+		came := time.Now()
+		job, ok := s.put(number, line, refused)
+		switch {
+		case !ok:
 			return nil
+		case job:
+			deadline = time.Now().Add(s.h.o.BodyTimeout)
+		default:
+			deadline = deadline.Add(time.Since(came)) // that it had to wait is not its fault
 		}
 	}
 }
 
-// put adds a line to the batch being filled, waiting for room. False means that
-// there is no point in going on.
-func (s *stream) put(number int64, line []byte, over bool) bool {
+// put adds a line, unless it is refused already, to the batch being filled, waiting for room. It reports whether that is a
+// job, and whether there is a point in going on.
+func (s *stream) put(number int64, line []byte, refused *Problem) (job, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.filling.full() && !s.dead {
-		s.changed.Wait()
+	for !s.dead {
+		if s.filling.full() {
+			s.changed.Wait()
+			continue
+		}
+		var p *Problem
+		if refused == nil {
+			p = s.filling.room(line)
+		}
+		if p != nil && len(s.filling.entries) > 0 {
+			s.filling.closed = true // as it is; when its jobs are in, there may be memory again
+			continue
+		}
+		if p = cmp.Or(refused, p); p != nil {
+			s.filling.refuse(number, p)
+		} else {
+			job = s.filling.add(s.env, &s.h.o, s.queue, number, line)
+		}
+		if len(s.filling.entries) == 1 {
+			s.changed.Signal()
+		}
+		return job, true
 	}
-	if s.dead {
-		return false
-	}
-	if over {
-		s.filling.refuse(number, tooLarge("", "the line", MaxEnvelopeBytes))
-	} else {
-		s.filling.add(s.env, &s.h.o, s.queue, number, line)
-	}
-	if len(s.filling.entries) == 1 {
-		s.changed.Signal()
-	}
-	return true
+	return false, false
 }
 
 // append takes what was read, appends it and answers, until nothing more comes.
 func (s *stream) append(ctx context.Context) {
 	var out []byte
-	empty := newBatch()
+	empty := newBatch(s.account)
+	defer func() { empty.charge.free() }()
 	for {
 		b := s.take(empty)
 		if b == nil {
@@ -212,7 +247,7 @@ func (s *stream) append(ctx context.Context) {
 		if !s.write(out) {
 			return
 		}
-		if cap(out) > keepArena {
+		if cap(out) > keepOut {
 			out = nil
 		}
 	}

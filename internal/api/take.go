@@ -149,7 +149,7 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 		return nil, p
 	}
 	body, charged, p := h.readBody(r, nil, maxTakesBody)
-	defer h.memory.free(charged)
+	defer charged.free()
 	if p != nil {
 		return nil, p
 	}
@@ -189,6 +189,9 @@ func (h *handler) readQuestions(r *http.Request, op queue.TakeOp) (*questions, *
 }
 
 func readTakes(raw jsontext.Value, op queue.TakeOp) (*questions, *Problem) {
+	if tooMany(raw, queue.MaxTakes) {
+		return nil, badField("takes", "are more than "+strconv.Itoa(queue.MaxTakes)+", must be from 1 to "+strconv.Itoa(queue.MaxTakes))
+	}
 	var list []jsontext.Value
 	if raw.Kind() != '[' || json.Unmarshal(raw, &list) != nil {
 		return nil, badField("takes", "must be a list")

@@ -65,10 +65,17 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if o.Server.Logger == nil {
 		o.Server.Logger = o.Logger
 	}
+	if o.Server.Memory == nil {
+		o.Server.Memory = ops.NewBudget(ops.DefaultMemory)
+	}
+	o.Server.Refuse = api.RefuseBudget
 	i := &Ingress{o: o, pace: newPace(time.Now)}
 	var err error
 	if i.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
 		return nil, err
+	}
+	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {
+		return nil, errors.Join(err, i.Close())
 	}
 	rules, err := metrics.NewRules(o.Registry, o.MaxQueueLabels)
 	if err != nil {
@@ -92,10 +99,17 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
-	i.pull = pull.New(i.engine, pull.Options{Version: version.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger})
+	i.pull = pull.New(i.engine, pull.Options{
+		Version: version.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,
+		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.holdPulled,
+	})
 	i.turns = pull.NewQueueTurns(i.engine, i.pull)
 	return i, nil
 }
+
+// holdPulled charges for jobs that were granted to those who pull, as they are and as they are in the answer. They are
+// nobody's until they are handed over, and there already.
+func (i *Ingress) holdPulled(bytes int64) { i.o.Server.Memory.Nobody().Add(2 * bytes) }
 
 // Addr is where it listens.
 func (i *Ingress) Addr() net.Addr { return i.server.Addr() }
@@ -107,7 +121,7 @@ func (i *Ingress) URL() string { return i.server.URL() }
 func (i *Ingress) Run(ctx context.Context) error {
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
-	o.Pull, o.Pace, o.Rule = i.pull, i.pace.held, i.admission.Rule
+	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.held, i.admission.Rule
 	o.Turns, o.Waits = i.turns, i.admission
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow

@@ -19,6 +19,7 @@ const ingressAbout = "The front door of Penstock: takes jobs over HTTP into boun
 type ingressFlags struct {
 	storeFlags
 	natsFlags
+	MemoryFlags
 	Grace          time.Duration `default:"10s" placeholder:"DURATION" help:"How long requests may go on after SIGTERM (default ${default}); 0 cuts them off at once."`
 	KeepChanges    time.Duration `placeholder:"DURATION" help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it, for all who use it."`
 	MaxConnections int           `default:"8192" placeholder:"N" help:"The most connections at once, at least 1; more wait (default ${default})."`
@@ -26,7 +27,7 @@ type ingressFlags struct {
 
 // Validate is called by the parser.
 func (f *ingressFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace), ValidKeepChanges(f.KeepChanges))
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.MemoryFlags.Validate(), atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace), ValidKeepChanges(f.KeepChanges))
 }
 
 // ValidKeepChanges checks the flag --keep-changes.
@@ -64,9 +65,14 @@ func RunIngress(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return errors.Join(err, engine.Close())
 	}
 	defer overflow.close()
+	server := ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections}
+	if err := f.Bound(&server); err != nil {
+		return errors.Join(err, engine.Close())
+	}
+	collectBefore(server.Memory.Limit() + besideBudget)
 	i, err := NewIngress(engine, IngressOptions{
 		Overflow: overflow.Stream,
-		Listen:   f.listenOn(guard), Server: ops.ServerOptions{Grace: graceOption(f.Grace), MaxConnections: f.MaxConnections},
+		Listen:   f.listenOn(guard), Server: server,
 		ValidateTarget: valid, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {

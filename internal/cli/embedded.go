@@ -31,9 +31,10 @@ import (
 type embeddedOptions struct {
 	data        string // directory of the store
 	listen      ops.Listen
-	config      string        // file of rules and queues; may be empty
-	concurrency int           // 0 is drain's default
-	egress      *egress.Guard // nil is to public addresses alone
+	server      ops.ServerOptions // its limits
+	config      string            // file of rules and queues; may be empty
+	concurrency int               // 0 is drain's default
+	egress      *egress.Guard     // nil is to public addresses alone
 	secrets     secrets.Source
 	publish     app.PublishFlags
 	keepChanges time.Duration // 0 leaves it as the store has it
@@ -102,7 +103,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		return nil, err
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
+		Listen: o.listen, Server: o.server, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
 	})
 	return e, err
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,8 +24,14 @@ type upCmd struct {
 	app.EgressFlags
 	app.SecretsFlags
 	app.PublishFlags
+	app.MemoryFlags
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
 	Tether   bool       `hidden:"" help:"End when standard input does."`
+}
+
+// Validate is called by the parser.
+func (c *upCmd) Validate() error {
+	return errors.Join(c.PublishFlags.Validate(), c.MemoryFlags.Validate())
 }
 
 // Help is shown below the flags.
@@ -62,11 +69,16 @@ func (c *upCmd) Run(r *run) error {
 	if err != nil {
 		return usage(err)
 	}
+	var server ops.ServerOptions
+	if err := c.Bound(&server); err != nil {
+		return usage(err)
+	}
 	log := logger(r.Err, c.LogLevel)
 	app.QuietHTTP(log)
 	e, err := openEmbedded(ctx, embeddedOptions{
 		data:        c.Data,
 		listen:      listen,
+		server:      server,
 		config:      c.Config,
 		concurrency: c.Concurrency,
 		egress:      guard,

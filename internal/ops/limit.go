@@ -5,46 +5,49 @@ import (
 	"sync"
 )
 
-// limited is a listener that keeps no more than so many connections open. What
-// comes on top waits in the kernel's backlog.
-type limited struct {
+// gate is a listener that keeps no more than so many connections open: what comes on top waits in the kernel's backlog.
+// Each costs its client what it holds, and is turned away where that is refused.
+type gate struct {
 	net.Listener
+	memory *Budget
+	cost   int64
+	client func(remote string) string // whose account a connection is on
+	refuse func(net.Conn, error)
 	places chan struct{}
 	closed chan struct{}
 	once   sync.Once
 }
 
-func limit(ln net.Listener, n int) net.Listener {
-	return &limited{Listener: ln, places: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
+func (g *gate) Accept() (net.Conn, error) {
 	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
+	case g.places <- struct{}{}:
+	case <-g.closed:
 		return nil, net.ErrClosed
 	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
+	for {
+		c, err := g.Listener.Accept()
+		if err != nil {
+			<-g.places
+			return nil, err
+		}
+		account := g.memory.Open(g.client(c.RemoteAddr().String()))
+		if err := account.Take(g.cost); err != nil {
+			account.Close()
+			g.refuse(c, err)
+			continue
+		}
+		held := &conn{Conn: c, account: account, refuse: g.refuse}
+		held.held.Store(g.cost)
+		held.heading.Store(true)
+		held.end = sync.OnceFunc(func() {
+			held.free()
+			<-g.places
+		})
+		return held, nil
 	}
-	return &place{Conn: c, free: sync.OnceFunc(func() { <-l.places })}, nil
 }
 
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// place is a connection that frees its place when it is closed.
-type place struct {
-	net.Conn
-	free func()
-}
-
-func (p *place) Close() error {
-	err := p.Conn.Close()
-	p.free()
-	return err
+func (g *gate) Close() error {
+	g.once.Do(func() { close(g.closed) })
+	return g.Listener.Close()
 }

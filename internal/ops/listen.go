@@ -24,11 +24,8 @@ type Listen struct {
 // ErrInsecure is wrapped by the refusal to listen beyond loopback in the clear.
 var ErrInsecure = errors.New("refused to listen beyond loopback without TLS")
 
-// bind opens the listener for at most so many connections at once.
-func (l Listen) bind(connections int) (net.Listener, error) {
-	if connections < 1 {
-		return nil, fmt.Errorf("--max-connections %d: must be at least 1", connections)
-	}
+// bind opens the listener, with each connection held by between.
+func (l Listen) bind(between func(net.Listener) net.Listener) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(l.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %q: want HOST:PORT, such as 127.0.0.1:8080: %w", l.Addr, err)
@@ -55,7 +52,7 @@ func (l Listen) bind(connections int) (net.Listener, error) {
 	if l.Bound != nil {
 		l.Bound(ln.Addr())
 	}
-	ln = limit(ln, connections)
+	ln = between(ln)
 	if config != nil { // outermost: net/http speaks HTTP/2 only to a connection that it sees is TLS
 		ln = tls.NewListener(ln, config)
 	}

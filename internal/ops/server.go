@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -17,20 +18,41 @@ type ServerOptions struct {
 	ReadTimeout    time.Duration // for a whole request, unless its handler moves the deadline: 30 s
 	WriteTimeout   time.Duration // for a whole answer, likewise: 60 s
 	IdleTimeout    time.Duration // between requests: 2 min
-	MaxHeaderBytes int           // 256 KiB
+	MaxHeaderBytes int           // 16 KiB, to which net/http adds 4 KiB
 	MaxConnections int           // 8,192
+	// Memory is what connections and requests are charged to, and handlers by way of ClientOf: 256 MiB of its own.
+	Memory *Budget
+	// Proxies are the networks of the proxies in front, whose X-Forwarded-For says who the client is. None.
+	Proxies []netip.Prefix
+	// Refuse answers what the budget has nothing left for. It must not depend on a request. Nil is {"status":"overloaded"}.
+	Refuse func(w http.ResponseWriter, err error)
 	// Grace is how long requests may go on when the server stops: 10 s.
 	Grace  time.Duration
 	Logger *slog.Logger // discards
 }
+
+// Defaults of ServerOptions.
+const (
+	DefaultMaxHeaderBytes = 16 << 10
+	DefaultMemory         = 256 << 20
+)
 
 func (o *ServerOptions) normalize() {
 	def(&o.HeaderTimeout, 10*time.Second)
 	def(&o.ReadTimeout, 30*time.Second)
 	def(&o.WriteTimeout, time.Minute)
 	def(&o.IdleTimeout, 2*time.Minute)
-	def(&o.MaxHeaderBytes, 256<<10)
+	def(&o.MaxHeaderBytes, DefaultMaxHeaderBytes)
 	def(&o.MaxConnections, 8192)
+	if o.Memory == nil {
+		o.Memory = NewBudget(DefaultMemory)
+	}
+	if o.Refuse == nil {
+		o.Refuse = func(w http.ResponseWriter, err error) {
+			w.Header().Set("Retry-After", "1")
+			tell(w, http.StatusServiceUnavailable, "overloaded", err.Error())
+		}
+	}
 	def(&o.Grace, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -49,6 +71,7 @@ type Server struct {
 	o        ServerOptions
 	listener net.Listener
 	tls      bool
+	charges  *charges
 	http     *http.Server
 	stopping context.Context
 	stop     context.CancelFunc
@@ -59,15 +82,24 @@ type Server struct {
 // Addr can be told; Run serves it. A Server that is never run must be closed.
 func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	o.normalize()
-	ln, err := l.bind(o.MaxConnections)
-	if err != nil {
+	if o.MaxConnections < 1 {
+		return nil, fmt.Errorf("--max-connections %d: must be at least 1", o.MaxConnections)
+	}
+	s := &Server{o: o, tls: l.TLSCert != ""}
+	s.charges = newCharges(o, s.tls)
+	var err error
+	if s.listener, err = l.bind(s.charges.gate); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, listener: ln, tls: l.TLSCert != ""}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
 		MaxHeaderBytes: o.MaxHeaderBytes,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: 100, MaxReadFrameSize: 16 << 10, MaxDecoderHeaderTableSize: 4 << 10, MaxEncoderHeaderTableSize: 4 << 10,
+			MaxReceiveBufferPerConnection: http2Buffer, MaxReceiveBufferPerStream: http2Buffer,
+		},
+		ConnContext: connAccount, ConnState: connState,
 		// What it has to say is about clients that misbehave, which is their affair.
 		ErrorLog: slog.NewLogLogger(o.Logger.Handler(), slog.LevelDebug),
 	}
@@ -101,7 +133,7 @@ func (s *Server) Stopping() context.Context { return s.stopping }
 // the grace period, and cuts off the rest. It returns nil after a stop, also one that
 // had to cut off. It must be called once.
 func (s *Server) Run(ctx context.Context, h http.Handler) error {
-	s.http.Handler = h
+	s.http.Handler = s.charges.over(h)
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
 	select {
