@@ -41,7 +41,7 @@ func smallFile(t *testing.T) []byte {
 
 func broken(t *testing.T, file []byte, what string, at int) {
 	t.Helper()
-	_, err := archive.Verify(t.Context(), bytes.NewReader(file))
+	_, err := archive.Verify(t.Context(), bytes.NewReader(file), nil)
 	var d *archive.Damaged
 	if !errors.As(err, &d) || !strings.Contains(err.Error(), "Nothing was changed") {
 		t.Errorf("%s %d of %d: %v", what, at, len(file), err)
@@ -90,7 +90,7 @@ func TestOtherFiles(t *testing.T) {
 		{strings.Replace(file, `"format":2`, `"format":3,"new":true`, 1), "format 3"},
 		{strings.Repeat("x", 5<<20) + "\n", "longer"},
 	} {
-		_, err := archive.Verify(t.Context(), strings.NewReader(c.text))
+		_, err := archive.Verify(t.Context(), strings.NewReader(c.text), nil)
 		wantError(t, err, c.want, "Nothing was changed")
 	}
 }
@@ -240,13 +240,13 @@ func TestRulesOfFile(t *testing.T) {
 		t.Fatalf("line 2 is %s", lines[1])
 	}
 	without := slices.Concat(lines[:1], lines[2:])
-	_, err := archive.Verify(t.Context(), strings.NewReader(summed(without, `"rules":1`, `"rules":0`)))
+	_, err := archive.Verify(t.Context(), strings.NewReader(summed(without, `"rules":1`, `"rules":0`)), nil)
 	wantError(t, err, "queue b names the rule b.otp")
-	_, err = archive.Verify(t.Context(), strings.NewReader(summed(lines, `"rules":1`, `"rules":2`)))
+	_, err = archive.Verify(t.Context(), strings.NewReader(summed(lines, `"rules":1`, `"rules":2`)), nil)
 	wantError(t, err, "does not sum up")
-	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, lines[1]), `"rules":1`, `"rules":2`)))
+	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, lines[1]), `"rules":1`, `"rules":2`)), nil)
 	wantError(t, err, "there twice")
-	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, strings.Replace(lines[1], `"limit":1000`, `"limit":0`, 1)), `"rules":1`, `"rules":2`)))
+	_, err = archive.Verify(t.Context(), strings.NewReader(summed(slices.Insert(slices.Clone(lines), 1, strings.Replace(lines[1], `"limit":1000`, `"limit":0`, 1)), `"rules":1`, `"rules":2`)), nil)
 	wantError(t, err, "limit")
 
 	old := slices.Clone(without)
@@ -255,7 +255,7 @@ func TestRulesOfFile(t *testing.T) {
 		old[i] = strings.Replace(old[i], `"rules":["b.otp"]`, `"rules":[]`, 1)
 	}
 	text := summed(old, `"rules":1,`, "")
-	f, err := archive.Verify(t.Context(), strings.NewReader(text))
+	f, err := archive.Verify(t.Context(), strings.NewReader(text), nil)
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}

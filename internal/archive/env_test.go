@@ -65,7 +65,7 @@ func export(t testing.TB, s archive.Store, o archive.ExportOptions) ([]byte, arc
 
 func verify(t testing.TB, file []byte) *archive.File {
 	t.Helper()
-	f, err := archive.Verify(t.Context(), bytes.NewReader(file))
+	f, err := archive.Verify(t.Context(), bytes.NewReader(file), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -38,6 +39,8 @@ type ExportOptions struct {
 	Header Header
 	// Live exports a store that is in use as of about now.
 	Live bool
+	// Sign is the key with which the file is signed; nil leaves it without a signature.
+	Sign ed25519.PrivateKey
 	// WithoutDeferred leaves deferred jobs behind.
 	WithoutDeferred bool
 	Progress        func(jobs int64) // nil is none
@@ -104,6 +107,11 @@ func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exporte
 	t := &Trailer{Rules: e.done.Rules, Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines, SHA256: hex.EncodeToString(e.sum.Sum(nil))}
 	if err := e.write(&line{Trailer: t}); err != nil {
 		return e.done, err
+	}
+	if o.Sign != nil {
+		if err := e.write(&line{Signature: sign(o.Sign, e.sum.Sum(nil))}); err != nil {
+			return e.done, err
+		}
 	}
 	return e.done, e.out.Flush()
 }

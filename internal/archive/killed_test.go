@@ -27,7 +27,7 @@ func TestKilledChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := archive.Verify(t.Context(), f)
+	file, err := archive.Verify(t.Context(), f, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

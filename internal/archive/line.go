@@ -27,6 +27,8 @@ type line struct {
 	Job     *jobLine       `json:"job,omitempty"`
 	End     *endLine       `json:"end,omitempty"`
 	Trailer *Trailer       `json:"trailer,omitempty"`
+	// Signature comes behind the trailer, if there is one.
+	Signature *Signature `json:"signature,omitempty"`
 }
 
 // Header begins the file.
@@ -96,7 +98,8 @@ type Trailer struct {
 	Queues int64 `json:"queues"`
 	Jobs   Jobs  `json:"jobs"`
 	Lines  int64 `json:"lines"` // before it
-	// SHA256 is that of all lines before it, with their ends.
+	// SHA256 is the checksum of all lines before it, with their ends. It finds damage; whoever alters the file on purpose
+	// can write another. See Signature.
 	SHA256 string `json:"sha256"`
 }
 
@@ -194,13 +197,13 @@ func decode(text []byte) (l line, err error) {
 		return l, err
 	}
 	n := 0
-	for _, there := range []bool{l.Header != nil, l.Rule != nil, l.Queue != nil, l.Job != nil, l.End != nil, l.Trailer != nil} {
+	for _, there := range []bool{l.Header != nil, l.Rule != nil, l.Queue != nil, l.Job != nil, l.End != nil, l.Trailer != nil, l.Signature != nil} {
 		if there {
 			n++
 		}
 	}
 	if n != 1 {
-		return l, fmt.Errorf("it has %d of penstock_export, rule, queue, job, end and trailer", n)
+		return l, fmt.Errorf("it has %d of penstock_export, rule, queue, job, end, trailer and signature", n)
 	}
 	return l, nil
 }

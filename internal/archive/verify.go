@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -20,6 +21,8 @@ const maxLine = 4 << 20
 type File struct {
 	Header  Header
 	Trailer Trailer
+	// Signature is nil if the file is not signed. Only Verify with a key has looked whether it is right.
+	Signature *Signature
 	// Mark names the import of this very file.
 	Mark string
 	from io.ReadSeeker
@@ -39,10 +42,11 @@ func damaged(line int64, why string, args ...any) error {
 	return &Damaged{line, fmt.Sprintf(why, args...)}
 }
 
-// Verify reads a file through: whether it is whole and unaltered, and then whether all that it says can be imported.
-func Verify(ctx context.Context, from io.ReadSeeker) (*File, error) {
+// Verify reads a file through: whether it is whole by its checksum, signed with the key that goes with a public one unless that is nil, and
+// then whether all that it says can be imported. The file must not change until it is imported: it is read again.
+func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*File, error) {
 	f := &File{from: from}
-	if err := f.checkSum(ctx); err != nil {
+	if err := f.checkSum(ctx, key); err != nil {
 		return nil, err
 	}
 	c := &checker{rules: map[string]bool{}}
@@ -55,11 +59,29 @@ func Verify(ctx context.Context, from io.ReadSeeker) (*File, error) {
 	return f, nil
 }
 
-// checkSum finds the trailer and compares the sum. The header is judged first: of a newer format nothing else is known.
-func (f *File) checkSum(ctx context.Context) error {
+// signatureBegins is how the line of a signature does.
+var signatureBegins = []byte(`{"signature":`)
+
+// checkSum finds the trailer and compares the sum, and then the signature if a key is given. The header is judged first: of a newer
+// format nothing else is known.
+func (f *File) checkSum(ctx context.Context, key ed25519.PublicKey) error {
 	sum := sha256.New()
 	lines, last := int64(0), []byte(nil)
 	err := f.lines(ctx, func(n int64, text []byte) error {
+		if f.Signature != nil {
+			return damaged(n, "the file goes on behind its signature")
+		}
+		if n > 1 && bytes.HasPrefix(text, signatureBegins) {
+			l, err := decode(text)
+			if err != nil {
+				return damaged(n, "the signature: %v", err)
+			}
+			f.Signature = l.Signature
+			if as, err := l.encode(); err != nil || !bytes.Equal(as, text) {
+				return damaged(n, "the signature is not as penstock writes it")
+			}
+			return nil
+		}
 		if n == 1 {
 			if err := f.header(text); err != nil {
 				return err
@@ -83,7 +105,13 @@ func (f *File) checkSum(ctx context.Context) error {
 	f.Trailer = *l.Trailer
 	digest := hex.EncodeToString(sum.Sum(nil))
 	if f.Trailer.Lines != lines-1 || f.Trailer.SHA256 != digest {
-		return damaged(lines, "the sum of what is before it does not agree with the trailer: the file was altered, or parts of it are missing")
+		return damaged(lines, "the checksum of what is before it does not agree with the trailer: the file was altered, or parts of it are missing")
+	}
+	if key != nil {
+		_, _ = sum.Write(last)
+		if err := f.checkSignature(sum.Sum(nil), key); err != nil {
+			return err
+		}
 	}
 	f.Mark = digest[:32]
 	return nil

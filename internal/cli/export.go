@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +31,7 @@ func (s storeName) open(r *run, o store.Options) (*store.Named, error) {
 type exportCmd struct {
 	storeName
 	Output          string `help:"File to write, readable by its owner only; it is there when it is whole. By default standard output." placeholder:"FILE"`
+	Sign            string `help:"Sign the file with the ed25519 key of this file (PEM)." placeholder:"KEYFILE"`
 	Live            bool   `help:"Export a store that is in use, as of about now: see below."`
 	WithoutDeferred bool   `help:"Leave jobs behind that are deferred on NATS."`
 }
@@ -48,8 +50,13 @@ one that comes in while the export runs may be missing. It is a backup, and not 
 
 The file holds everything: payloads, and settings as stored. Keep it like the store itself.
 
+The file ends with a checksum, which finds damage. Whoever may write to the file can write another: with --sign a signature
+stands behind it, which import --verify insists on. openssl makes the keys: see below.
+
 Examples:
   penstock export --store ./penstock-data > backup.ndjson
+  openssl genpkey -algorithm ed25519 -out sign.pem && openssl pkey -in sign.pem -pubout -out verify.pem
+  penstock export --store ./penstock-data --sign sign.pem --output backup.ndjson
   penstock export --store redis://localhost:6379 --output backup.ndjson
   penstock export --store redis://localhost:6379 --live | gzip > backup.ndjson.gz
 
@@ -60,6 +67,12 @@ use, jobs are deferred), or jobs were left out that are not what penstock wrote 
 func (c *exportCmd) Run(r *run) (err error) {
 	if _, shown := terminal(r.Out); shown && c.Output == "" {
 		return usage(errors.New("standard output is a terminal: say > FILE, or --output FILE"))
+	}
+	var key ed25519.PrivateKey
+	if c.Sign != "" {
+		if key, err = archive.ReadSigningKey(c.Sign); err != nil {
+			return usage(fmt.Errorf("--sign: %w", err))
+		}
 	}
 	s, err := c.open(r, store.Options{})
 	if err != nil {
@@ -74,7 +87,7 @@ func (c *exportCmd) Run(r *run) (err error) {
 	bar.what = "exporting"
 	o := archive.ExportOptions{
 		Header: archive.Header{Store: s.Kind, Schema: s.Schema, Partitions: s.Partitions(), Version: version.Version},
-		Live:   c.Live, WithoutDeferred: c.WithoutDeferred,
+		Sign:   key, Live: c.Live, WithoutDeferred: c.WithoutDeferred,
 		Progress: func(n int64) { bar.show(push.Count{Read: int(n)}) },
 		Broken: func(queue, id string) {
 			bar.interrupt()

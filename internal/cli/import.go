@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ type importCmd struct {
 	File       string `short:"f" help:"File that export wrote; - reads standard input." default:"-" placeholder:"FILE"`
 	Init       bool   `help:"Make the store if there is none: of an empty Redis, or in the directory."`
 	Partitions int    `help:"Of a store on Redis that --init makes; 0 is 16." default:"0" placeholder:"N"`
+	Verify     string `help:"Insist that the file is signed with the key that goes with the public one of this file (PEM)." placeholder:"PUBKEYFILE"`
 	DryRun     bool   `help:"Verify the file and compare it with what is in the store. Change nothing."`
 	output
 }
@@ -26,7 +28,8 @@ type importCmd struct {
 func (importCmd) Help() string {
 	return `Puts a file that export wrote into a store of either kind: the rules, then every job in its state,
 at its turn. What was taken from a rule is not in the file: its keys begin anew.
-First the whole file is verified; one that was cut or altered changes nothing. A queue of
+First the whole file is checked against its checksum; one that was cut or damaged changes nothing. With --verify it must be signed
+with that key too, or changes nothing: without it nothing says who wrote the file. A queue of
 which there is one of the same name already is in the way, unless that holds nothing and has
 the same settings; so is a rule that is another. Each queue is paused while it is filled; when all is in, all go on as they were.
 
@@ -37,8 +40,9 @@ Examples:
   penstock import --store redis://localhost:6379 --init --partitions 4 < backup.ndjson
   penstock import --store ./penstock-data --init -f backup.ndjson
   penstock import --store redis://localhost:6379 --dry-run < backup.ndjson
+  penstock import --store ./penstock-data --init --verify verify.pem -f backup.ndjson
 
-Exit codes: 0 all is in; 2 the file is not whole, or of a newer format; 3 refused, or jobs were left
+Exit codes: 0 all is in; 2 the file is not whole, not signed as --verify asks, or of a newer format; 3 refused, or jobs were left
 out because others have their ids (each is named); 4 the store cannot be reached: repeat it.`
 }
 
@@ -46,13 +50,19 @@ func (c *importCmd) Run(r *run) (err error) {
 	if c.Partitions < 0 {
 		return usage(fmt.Errorf("--partitions %d: must not be negative", c.Partitions))
 	}
+	var key ed25519.PublicKey
+	if c.Verify != "" {
+		if key, err = archive.ReadPublicKey(c.Verify); err != nil {
+			return usage(fmt.Errorf("--verify: %w", err))
+		}
+	}
 	in, done, err := c.input(r)
 	if err != nil {
 		return err
 	}
 	defer done()
 	r.say("verifying the file")
-	f, err := archive.Verify(r.ctx, in)
+	f, err := archive.Verify(r.ctx, in, key)
 	if err != nil {
 		return err
 	}
@@ -145,7 +155,8 @@ func (c *importCmd) compare(r *run, f *archive.File, s archive.Store) error {
 	return err
 }
 
-// input returns the file as one that can be read again from its beginning. What is none is put into a temporary one.
+// input returns the file as one that can be read again from its beginning. What is none is put into a temporary one, and so is one whose
+// signature matters: nobody else can write to that while it is imported.
 func (c *importCmd) input(r *run) (in io.ReadSeeker, done func(), err error) {
 	from := r.In
 	if c.File != "-" {
@@ -156,8 +167,13 @@ func (c *importCmd) input(r *run) (in io.ReadSeeker, done func(), err error) {
 		from = f
 	}
 	if f, ok := from.(*os.File); ok {
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && c.Verify == "" {
 			return f, func() { _ = f.Close() }, nil
+		}
+	}
+	if c.File != "-" {
+		if f, ok := from.(*os.File); ok {
+			defer func() { _ = f.Close() }()
 		}
 	}
 	spool, err := os.CreateTemp("", "penstock-import-*") // of mode 0600

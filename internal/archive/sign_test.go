@@ -1,0 +1,155 @@
+package archive_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/internal/archive"
+)
+
+// keyPair is one as openssl would make it, in files.
+func keyPair(t *testing.T) (signing, public string) {
+	t.Helper()
+	pub, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keyFile(t, pemOf("PRIVATE KEY", private)), keyFile(t, pemOf("PUBLIC KEY", shown))
+}
+
+func pemOf(kind string, b []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
+}
+
+func keyFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "key.pem")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func readPair(t *testing.T) (ed25519.PrivateKey, ed25519.PublicKey) {
+	t.Helper()
+	signing, public := keyPair(t)
+	key, err := archive.ReadSigningKey(signing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := archive.ReadPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, pub
+}
+
+// What was signed is taken, by whoever asks for the key and who does not. What was cut, altered, signed by somebody else or
+// not at all is refused, also when its checksum is right.
+func TestSigned(t *testing.T) {
+	key, pub := readPair(t)
+	other, otherPub := readPair(t)
+	e, _ := newStore(t)
+	put(t, e, "a", "14/s")
+	add(t, e, job("a", 1), job("a", 2))
+	file, _ := export(t, e, archive.ExportOptions{Sign: key})
+	unsigned, _ := export(t, e, archive.ExportOptions{})
+	by := func(what, text string, pub ed25519.PublicKey, want string) {
+		t.Helper()
+		_, err := archive.Verify(t.Context(), strings.NewReader(text), pub)
+		var d *archive.Damaged
+		refused := errors.As(err, &d) && strings.Contains(err.Error(), want) && strings.Contains(err.Error(), "Nothing was changed")
+		if want == "" && err != nil || want != "" && !refused {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+	}
+	by("as it was signed", string(file), pub, "")
+	by("without a key", string(file), nil, "")
+	by("not signed", string(unsigned), pub, "is not signed")
+	by("by another key", string(file), otherPub, "with another")
+	resigned, _ := export(t, e, archive.ExportOptions{Sign: other})
+	by("signed by somebody else", string(resigned), pub, "with another")
+
+	lines := strings.SplitAfter(strings.TrimSuffix(string(file), "\n"), "\n")
+	signature := lines[len(lines)-1] + "\n"
+	body := lines[:len(lines)-1]
+	by("cut off", strings.Join(body, ""), pub, "is not signed")
+	by("cut off, and no key asked for", strings.Join(body, ""), nil, "")
+	other99 := slices.Clone(body)
+	other99[1] = strings.Replace(other99[1], `"rate":"14/s"`, `"rate":"99/s"`, 1)
+	altered := summed(other99, "", "")
+	by("altered, with its checksum", altered+signature, pub, "was altered")
+	by("altered, with its checksum, and no key asked for", altered+signature, nil, "")
+	theirs := strings.SplitAfter(strings.TrimSuffix(string(resigned), "\n"), "\n")
+	named := strings.Replace(theirs[len(theirs)-1], archive.KeyName(otherPub), archive.KeyName(pub), 1) + "\n"
+	by("signed by somebody else under the name of the key", strings.Join(body, "")+named, pub, "was altered")
+	by("two signatures", string(file)+signature, pub, "goes on behind its signature")
+	by("a signature of nothing", strings.Join(body, "")+`{"signature":null}`+"\n", pub, "the signature")
+	by("an empty signature", strings.Join(body, "")+`{"signature":{"key":"","ed25519":""}}`+"\n", pub, "with another")
+	for n := range file {
+		if _, err := archive.Verify(t.Context(), bytes.NewReader(file[:n]), pub); err == nil {
+			t.Fatalf("cut at %d of %d it is taken", n, len(file))
+		}
+	}
+	for n := 0; n < len(file); n += 7 {
+		bad := slices.Clone(file)
+		bad[n] ^= 1
+		if _, err := archive.Verify(t.Context(), bytes.NewReader(bad), pub); err == nil {
+			t.Fatalf("altered at %d of %d it is taken", n, len(file))
+		}
+	}
+}
+
+// A file that is no key is refused, and no error shows what is in it.
+func TestKeyFiles(t *testing.T) {
+	signing, public := keyPair(t)
+	weak, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(weak)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(signing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ path, want string }{
+		"none":        {filepath.Join(t.TempDir(), "none"), "no such file"},
+		"empty":       {keyFile(t, ""), "no key in PEM"},
+		"a directory": {t.TempDir(), "directory"},
+		"endless":     {"/dev/zero", "longer than"},
+		"public":      {public, "has a PUBLIC KEY"},
+		"rsa":         {keyFile(t, pemOf("PRIVATE KEY", der)), "another kind"},
+		"encrypted":   {keyFile(t, pemOf("ENCRYPTED PRIVATE KEY", der)), "encrypted"},
+		"noise":       {keyFile(t, pemOf("PRIVATE KEY", []byte("hidden"))), "is not a PRIVATE KEY"},
+		"two":         {keyFile(t, string(text)+string(text)), "more in it than one"},
+	} {
+		_, err := archive.ReadSigningKey(c.path)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := archive.ReadPublicKey(signing); err == nil || !strings.Contains(err.Error(), "has a PRIVATE KEY") {
+		t.Errorf("a private key as a public one: %v", err)
+	}
+}
