@@ -47,7 +47,7 @@ func run(ctx context.Context) error {
 	var handler http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 	handler = admission.Middleware(rules, rule.Name, admission.HeaderKey("X-Api-Key"), admission.MiddlewareOptions{})(handler)
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
-	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8081"))
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8081"))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/misuse"
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/store"
 	"github.com/penstock/penstock/internal/version"
@@ -73,7 +74,7 @@ func parse(cli any, name, about string, args []string, stdout, stderr io.Writer,
 		return err
 	}
 	if _, err := parser.Parse(args); err != nil {
-		return fmt.Errorf("%w; %s --help tells what there is", err, name)
+		return misuse.Of(fmt.Errorf("%w; %s --help tells what there is", err, name))
 	}
 	return nil
 }
@@ -113,7 +114,7 @@ func notNegative(flag string, value time.Duration) error {
 func (f *storeFlags) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(strings.ToUpper(f.LogLevel))) // the flag takes no other
-	o := &slog.HandlerOptions{Level: level}
+	o := &slog.HandlerOptions{Level: level, ReplaceAttr: spelled}
 	if f.LogFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
@@ -131,6 +132,14 @@ func (f *storeFlags) targets() (guard *egress.Guard, source secrets.Source, vali
 	return guard, source, ValidTarget(guard, source), err
 }
 
+// spelled writes durations as text, such as 2.5ms, in JSON too: a number would be of nanoseconds, and not say so.
+func spelled(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
+}
+
 func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
 	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure, Bound: guard.Protect}
 }
@@ -142,7 +151,7 @@ func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus
 	if f.Config != "" {
 		var err error
 		if file, err = config.Load(f.Config, valid); err != nil {
-			return nil, fmt.Errorf("--config: %w", err)
+			return nil, misuse.Of(fmt.Errorf("--config: %w", err))
 		}
 	}
 	QuietRedis(log)

@@ -1,16 +1,20 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/penstock/penstock/internal/misuse"
 	"github.com/penstock/penstock/internal/redistest"
 )
 
@@ -104,6 +108,45 @@ func TestBadStarts(t *testing.T) {
 			err := run(t.Context(), c.args, io.Discard, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s %v: %v does not say %q", name, c.args, err, c.want)
+			}
+		}
+	}
+}
+
+// Whatever is wrong with a command line or a file ends a program with the exit code of that.
+func TestMisuse(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "queues.yaml")
+	if err := os.WriteFile(bad, []byte("queues: [{name: email, rate: 0/s}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--nonsense"},
+		{"--redis", "nonsense://"},
+		{"--redis", "redis://127.0.0.1:1", "--egress-allow", "10.0.0.0/99"},
+		{"--redis", "redis://127.0.0.1:1", "--config", bad},
+		{"--redis", "redis://127.0.0.1:1", "--config", "/does/not/exist"},
+		{"--redis", "redis://127.0.0.1:1", "--queue-labels", "0"},
+	} {
+		for name, program := range map[string]Program{"ingress": RunIngress, "drainer": RunDrainer} {
+			if err := program(t.Context(), args, io.Discard, io.Discard); !misuse.Is(err) {
+				t.Errorf("%s %v: %v is not said to be misuse", name, args, err)
+			}
+		}
+	}
+	if err := RunIngress(t.Context(), []string{"--redis", "redis://127.0.0.1:1"}, io.Discard, io.Discard); err != nil && misuse.Is(err) {
+		t.Errorf("a Redis that is away is said to be misuse: %v", err)
+	}
+}
+
+// Durations in logs say their unit.
+func TestLogsSpellDurations(t *testing.T) {
+	for _, format := range []string{"json", "text"} {
+		var b bytes.Buffer
+		f := storeFlags{LogLevel: "info", LogFormat: format}
+		f.logger(&b).With("grace", 30*time.Second).Info("x", "took", 2500*time.Microsecond, "group", slog.GroupValue(slog.Duration("wait", time.Minute)))
+		for _, want := range []string{"2.5ms", "30s", "1m0s"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("no %s in %s", want, b.String())
 			}
 		}
 	}

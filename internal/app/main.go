@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/penstock/penstock/internal/misuse"
 )
 
 // Program is RunIngress or RunDrainer.
@@ -21,6 +23,9 @@ func Main(name string, run Program) int {
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	if err != nil && !errors.Is(err, ErrHelp) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		if misuse.Is(err) {
+			return misuse.ExitCode
+		}
 		return 1
 	}
 	return 0

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/misuse"
 )
 
 // EgressFlags say where targets may be, besides at public addresses.
@@ -24,7 +25,7 @@ func (f *EgressFlags) Guard() (*egress.Guard, error) {
 	allow := slices.DeleteFunc(slices.Clone(f.EgressAllow), func(item string) bool { return item == "" }) // of a variable that is empty
 	guard, err := egress.New(allow...)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", egress.Flag, err)
+		return nil, misuse.Of(fmt.Errorf("%s: %w", egress.Flag, err))
 	}
 	return guard, nil
 }

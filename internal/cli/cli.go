@@ -53,6 +53,9 @@ type root struct {
 	Demo   demoCmd      `cmd:"" help:"See it work: 400 messages through a small queue, in 20 seconds, judged."`
 	Prove  proveCmd     `cmd:"" help:"Prove the pace and that nothing is lost, or what rules let through, on your installation, under faults."`
 
+	Ver  versionCmd `cmd:"" name:"version" help:"Print the version."`
+	Help helpCmd    `cmd:"" help:"Tell about a command, as --help does."`
+
 	Completion completionCmd `cmd:"" help:"Print a script that completes command lines in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Complete a word (the scripts of completion ask this)."`
 	Drainer    drainerCmd    `cmd:"" hidden:"" help:"Drain a store (prove starts these)."`
@@ -61,6 +64,7 @@ type root struct {
 }
 
 type queueCmd struct {
+	connection
 	Ls       lsCmd       `cmd:"" help:"List queues."`
 	Info     infoCmd     `cmd:"" help:"Tell all about one queue."`
 	Set      setCmd      `cmd:"" help:"Change settings of a queue, or make it."`
@@ -76,6 +80,7 @@ type queueCmd struct {
 }
 
 type jobCmd struct {
+	connection
 	Ls     jobLsCmd     `cmd:"" help:"List jobs in one state."`
 	Get    jobGetCmd    `cmd:"" help:"Tell where a job is."`
 	Cancel jobCancelCmd `cmd:"" help:"Take a job back that has not left."`
@@ -84,13 +89,14 @@ type jobCmd struct {
 // run is what a command gets to work with.
 type run struct {
 	Streams
-	ctx    context.Context
-	server string
+	ctx        context.Context
+	server     string
+	connection connection
 }
 
 // client returns the client of the ingress that --server names.
 func (r *run) client() (*client.Client, error) {
-	c, err := client.New(r.server, nil)
+	c, err := r.connection.client(r.server)
 	if err != nil {
 		return nil, usage(err)
 	}
@@ -153,11 +159,14 @@ wholly or in part; 4 the ingress or its store cannot be reached; 130 broken off.
 // code. When ctx ends the command is broken off.
 func Run(ctx context.Context, args []string, s Streams) Exit {
 	var cli root
+	r := &run{Streams: s, ctx: queue.WithBy(ctx, operator())}
 	ended := false
 	parser, err := kong.New(&cli,
 		kong.Name("penstock"),
 		kong.Description(description),
 		kong.DefaultEnvars("PENSTOCK"),
+		kong.PostBuild(func(k *kong.Kong) error { unasked(k.Model.Node); return nil }),
+		kong.Bind(r),
 		kong.Vars{"version": version.Version, "changekinds": changeKinds(), "egresshelp": app.EgressHelp},
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(int) { ended = true }), // after --help and --version
@@ -170,14 +179,15 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parser.Parse(asked(args))
 	if ended {
 		return ExitDone
 	}
 	if err != nil {
 		return complain(s.Err, usage(err))
 	}
-	return complain(s.Err, parsed.Run(&run{Streams: s, ctx: queue.WithBy(ctx, operator()), server: cli.Server}))
+	r.server = cli.Server
+	return complain(s.Err, parsed.Run())
 }
 
 // complain prints an error and returns the exit code that goes with it.

@@ -22,11 +22,12 @@ type place struct {
 	args   int        // arguments of the node that were given
 	only   bool       // behind "--" there are arguments only
 	server string
+	reach  connection // how, besides what the environment says
 }
 
 // complete finds what the last word may become. files means the name of a file.
 func complete(r *run, root *kong.Node, words []string) (found []candidate, files bool) {
-	p := place{node: root, server: r.server}
+	p := place{node: root, server: r.server, reach: r.connection}
 	last := words[len(words)-1]
 	for _, w := range words[:len(words)-1] {
 		p.pass(w)
@@ -81,10 +82,19 @@ func (p *place) pass(w string) {
 	}
 }
 
-// set notes the one value that what follows depends on.
+// set notes a value that what follows depends on.
 func (p *place) set(f *kong.Flag, value string) {
-	if f.Name == "server" {
+	switch f.Name {
+	case "server":
 		p.server = value
+	case "ca":
+		p.reach.CA = value
+	case "cert":
+		p.reach.Cert = value
+	case "key":
+		p.reach.Key = value
+	case "header":
+		p.reach.Header = append(p.reach.Header, value)
 	}
 }
 
@@ -151,9 +161,9 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 	case arg.Enum != "":
 		words = arg.EnumSlice()
 	case arg.Name == "queue", arg.Name == "name" && p.node.Parent.Name == "queue":
-		words = names(ctx, p.server, begun, (*client.Client).QueueNames)
+		words = p.names(ctx, begun, (*client.Client).QueueNames)
 	case arg.Name == "name" && p.node.Parent.Name == "rule":
-		words = names(ctx, p.server, begun, (*client.Client).RuleNames)
+		words = p.names(ctx, begun, (*client.Client).RuleNames)
 	}
 	for _, w := range words {
 		if strings.HasPrefix(w, begun) {
@@ -167,10 +177,10 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 const patience = 500 * time.Millisecond
 
 // names asks for those of queues or rules. Without an answer in time there are none.
-func names(ctx context.Context, server, begun string, of func(*client.Client, context.Context, string) ([]string, error)) []string {
+func (p *place) names(ctx context.Context, begun string, of func(*client.Client, context.Context, string) ([]string, error)) []string {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	api, err := client.New(server, nil)
+	api, err := p.reach.client(p.server)
 	if err != nil {
 		return nil
 	}

@@ -51,6 +51,7 @@ func (c *completionCmd) Run(r *run) error {
 // candidate a line and, but for bash, what it means behind a tab; with a line ":files"
 // where the name of a file is meant.
 type completeCmd struct {
+	connection
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:""`
 }

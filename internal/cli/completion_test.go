@@ -54,7 +54,7 @@ func TestComplete(t *testing.T) {
 		{[]string{"queue", "info", "email."}, "email.bulk"},
 		{[]string{"queue", "info", "a"}, "a"},
 		{[]string{"queue", "info", "z"}, "z"},
-		{[]string{"queue", "info", "-"}, "--help --server --version --output"},
+		{[]string{"queue", "info", "-"}, "--help --server --version --ca --cert --key --header --output"},
 		{[]string{"queue", "info", "--", "s"}, "sms"},
 		{[]string{"queue", "info", "\x00"}, ""},
 		{[]string{"queue", "info", "\xff"}, ""},

@@ -10,6 +10,7 @@ import (
 )
 
 type deadCmd struct {
+	connection
 	Ls     deadLsCmd     `cmd:"" help:"List the dead jobs of a queue."`
 	Replay deadReplayCmd `cmd:"" help:"Put dead jobs back into their queue."`
 	Rm     deadRmCmd     `cmd:"" help:"Drop dead jobs for good."`
@@ -23,7 +24,7 @@ type deadLsCmd struct {
 }
 
 func (c *deadLsCmd) Run(r *run) error {
-	w, err := c.wire(time.Now())
+	w, err := c.wire(r, time.Now())
 	if err != nil {
 		return err
 	}
@@ -63,35 +64,40 @@ func (c *deadLsCmd) Run(r *run) error {
 // died chooses among dead jobs.
 type died struct {
 	Reason string        `help:"Only those whose last reason contains this." placeholder:"TEXT"`
-	Before time.Time     `help:"Only those that died before this instant, such as 2026-01-02T15:04:05Z." placeholder:"INSTANT"`
+	Before moment        `help:"Only those that died before this instant, such as 07:00 or 2026-01-02T15:04:05Z." placeholder:"INSTANT"`
 	Older  time.Duration `help:"Only those that have been dead for longer, such as 24h." placeholder:"DURATION"`
-	Since  time.Time     `help:"Only those that died at this instant or later." placeholder:"INSTANT"`
+	Since  moment        `help:"Only those that died at this instant or later." placeholder:"INSTANT"`
 	Newer  time.Duration `help:"Only those that have been dead for so long or shorter." placeholder:"DURATION"`
 }
 
 func (c *died) any() bool {
-	return c.Reason != "" || !c.Before.IsZero() || c.Older != 0 || !c.Since.IsZero() || c.Newer != 0
+	return c.Reason != "" || c.Before != "" || c.Older != 0 || c.Since != "" || c.Newer != 0
 }
 
-func (c *died) wire(now time.Time) (wire.Choice, error) {
+func (c *died) wire(r *run, now time.Time) (wire.Choice, error) {
 	w := wire.Choice{Reason: c.Reason}
-	if c.Older < 0 || c.Older > 0 && !c.Before.IsZero() {
+	if c.Older < 0 || c.Older > 0 && c.Before != "" {
 		return w, usage(fmt.Errorf("--older: must be a duration above 0, and not beside --before"))
 	}
-	if c.Newer < 0 || c.Newer > 0 && !c.Since.IsZero() {
+	if c.Newer < 0 || c.Newer > 0 && c.Since != "" {
 		return w, usage(fmt.Errorf("--newer: must be a duration above 0, and not beside --since"))
 	}
-	at := func(t time.Time, ago time.Duration) *time.Time {
+	at := func(flag string, m moment, ago time.Duration) (*time.Time, error) {
 		if ago > 0 {
-			t = now.Add(-ago)
+			t := now.Add(-ago)
+			return &t, nil
 		}
-		if t.IsZero() {
-			return nil
+		if m == "" {
+			return nil, nil
 		}
-		return &t
+		t, err := m.past(r, flag, now)
+		return &t, err
 	}
-	w.Before, w.Since = at(c.Before, c.Older), at(c.Since, c.Newer)
-	return w, nil
+	var err error
+	if w.Before, err = at("--before", c.Before, c.Older); err == nil {
+		w.Since, err = at("--since", c.Since, c.Newer)
+	}
+	return w, err
 }
 
 // choice is which dead jobs a command is about.
@@ -102,8 +108,8 @@ type choice struct {
 	DryRun bool `help:"Only say how many."`
 }
 
-func (c *choice) wire(now time.Time) (wire.Choice, error) {
-	w, err := c.died.wire(now)
+func (c *choice) wire(r *run, now time.Time) (wire.Choice, error) {
+	w, err := c.died.wire(r, now)
 	if err == nil && len(c.IDs) > 0 && (c.any() || c.DryRun) {
 		err = usage(fmt.Errorf("give either ids, or --reason, --before, --older, --since, --newer and --dry-run"))
 	}
@@ -119,7 +125,7 @@ func (c *choice) all(r *run, api *client.Client, what string, do func(context.Co
 
 // allOf is all among as many jobs as count says.
 func (c *choice) allOf(r *run, count func(context.Context, string) (int64, error), what string, do func(context.Context, string, wire.Choice) (wire.Decided, error)) (sum wire.Decided, err error) {
-	w, err := c.wire(time.Now())
+	w, err := c.wire(r, time.Now())
 	if err != nil {
 		return sum, err
 	}

@@ -10,6 +10,7 @@ import (
 )
 
 type heldCmd struct {
+	connection
 	Ls        heldLsCmd        `cmd:"" help:"List the held jobs of a queue."`
 	Release   heldReleaseCmd   `cmd:"" help:"Let held jobs wait again: they may be sent twice."`
 	Delivered heldDeliveredCmd `cmd:"" help:"Say that held jobs were sent."`
@@ -30,7 +31,7 @@ had all of it. It keeps its place until a person decides. The flags choose by si
 }
 
 func (c *heldLsCmd) Run(r *run) error {
-	w, err := c.wire(time.Now())
+	w, err := c.wire(r, time.Now())
 	if err != nil {
 		return err
 	}

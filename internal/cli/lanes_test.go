@@ -112,8 +112,8 @@ func TestPushLaneFlagsAreChecked(t *testing.T) {
 		{"--priority -1: must be from 0 to 9", "--priority=-1", ""},
 		{"--priority 10: must be from 0 to 9", "--priority=10", ""},
 		{"priority", "--priority=high", ""},
-		{`--not-before "2026-12-24T06:00:00": must be an instant with a time zone`, "--not-before=2026-12-24T06:00:00", ""},
-		{`--not-before "-2h": must be`, "--not-before=-2h", ""},
+		{`--not-before "2026-12-24T06:00:00": must be an instant such as 07:00`, "--not-before=2026-12-24T06:00:00", ""},
+		{`--not-before "-2h": must not be negative`, "--not-before=-2h", ""},
 		{"expire before they may leave", "--not-before=2h", "--expires-in=2h"},
 	} {
 		args := []string{"push", "email", "-f", "-", c.flag}

@@ -12,6 +12,7 @@ import (
 )
 
 type pushCmd struct {
+	connection
 	Queue  string `arg:"" help:"Name of the queue."`
 	File   string `required:"" short:"f" help:"NDJSON or CSV file; - reads standard input." placeholder:"FILE"`
 	Format string `help:"ndjson or csv; by default the name tells: .ndjson, .jsonl, .csv; standard input is ndjson." enum:",ndjson,csv" default:"" placeholder:"FORMAT"`
@@ -20,7 +21,7 @@ type pushCmd struct {
 	Lane       string         `help:"The key of the jobs' lane, if they do not say it themselves." placeholder:"KEY"`
 	LaneColumn string         `help:"The column of a CSV file that has the jobs' lanes; it is then no part of the payload." placeholder:"NAME"`
 	Priority   int            `help:"0 to 9: the jobs leave before those of their lane with a lower one. If they do not say it themselves." placeholder:"N"`
-	NotBefore  string         `help:"Until when the jobs are scheduled, if they do not say it themselves: an instant such as 2026-12-24T06:00:00+01:00, or how long from now, such as 2h." placeholder:"WHEN"`
+	NotBefore  moment         `help:"Until when the jobs are scheduled, if they do not say it themselves: an instant such as tomorrow 07:00 or 2026-12-24T06:00:00+01:00, or how long from now, such as 2h." placeholder:"WHEN"`
 	Overflow   string         `help:"What becomes of jobs that find no room, if they do not say it themselves: reject or defer; by default what the queue says." enum:",reject,defer" default:"" placeholder:"WHAT"`
 	ExpiresIn  *time.Duration `help:"The jobs become worthless so long after the push began, if they do not say it themselves (expires_at); by default never." placeholder:"DURATION"`
 	Batch      int            `help:"Jobs in one request." default:"500" placeholder:"N"`
@@ -86,7 +87,7 @@ func (c *pushCmd) Run(r *run) error {
 	if c.LaneColumn != "" && c.Format != push.CSV {
 		return usage(fmt.Errorf("--lane-column %s: only CSV has columns; a line of NDJSON has its own lane", c.LaneColumn))
 	}
-	defaults, err := c.defaults(time.Now())
+	defaults, err := c.defaults(r, time.Now())
 	if err != nil {
 		return usage(err)
 	}
@@ -133,7 +134,7 @@ func (c *pushCmd) Run(r *run) error {
 }
 
 // defaults are what the flags say for lines that do not say it themselves.
-func (c *pushCmd) defaults(now time.Time) (d push.Defaults, err error) {
+func (c *pushCmd) defaults(r *run, now time.Time) (d push.Defaults, err error) {
 	d = push.Defaults{Lane: c.Lane, Priority: c.Priority, Overflow: c.Overflow}
 	if err := queue.ValidateLane(c.Lane); err != nil {
 		return d, fmt.Errorf("--%w", err)
@@ -142,8 +143,8 @@ func (c *pushCmd) defaults(now time.Time) (d push.Defaults, err error) {
 		return d, fmt.Errorf("--priority %d: must be from 0 to %d", c.Priority, queue.MaxPriority)
 	}
 	if c.NotBefore != "" {
-		if d.NotBefore, err = when(c.NotBefore, now); err != nil {
-			return d, fmt.Errorf("--not-before %w", err)
+		if d.NotBefore, err = c.NotBefore.future(r, "--not-before", now); err != nil {
+			return d, err
 		}
 	}
 	if c.ExpiresIn != nil {
@@ -156,18 +157,6 @@ func (c *pushCmd) defaults(now time.Time) (d push.Defaults, err error) {
 		return d, fmt.Errorf("--expires-in %v: the jobs would expire before they may leave, see --not-before %s", *c.ExpiresIn, c.NotBefore)
 	}
 	return d, nil
-}
-
-// when reads an instant, or how long it is until it.
-func when(text string, now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
-		return now.Add(d), nil
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return at, fmt.Errorf("%q: must be an instant with a time zone, such as 2026-12-24T06:00:00+01:00, or how long from now, such as 2h", text)
-	}
-	return at, nil
 }
 
 func (c *pushCmd) report(r *run, n push.Count, err error) error {

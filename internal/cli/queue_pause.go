@@ -17,18 +17,21 @@ type pauseCmd struct {
 
 // untilFlags say how long.
 type untilFlags struct {
-	Until time.Time     `help:"Go on by itself at this instant, such as 2026-01-02T15:04:05Z." placeholder:"INSTANT" xor:"until"`
+	Until moment        `help:"Go on by itself at this instant, such as 07:00, tomorrow 07:00 or 2026-01-02T15:04:05Z." placeholder:"INSTANT" xor:"until"`
 	For   time.Duration `help:"Go on by itself after this long, such as 90m." placeholder:"DURATION" xor:"until"`
 }
 
-func (f *untilFlags) until(now time.Time) (time.Time, error) {
+func (f *untilFlags) until(r *run, now time.Time) (time.Time, error) {
 	if f.For < 0 {
 		return now, usage(fmt.Errorf("--for: must be a duration above 0"))
 	}
 	if f.For > 0 {
 		return now.Add(f.For), nil
 	}
-	return f.Until, nil
+	if f.Until == "" {
+		return time.Time{}, nil
+	}
+	return f.Until.future(r, "--until", now)
 }
 
 // Help is shown below the flags.
@@ -38,7 +41,8 @@ queue is paused until "penstock queue resume". A pause of a paused queue replace
 
 Examples:
   penstock queue pause email --reason "the provider is down"
-  penstock queue pause email --for 90m --reason maintenance`
+  penstock queue pause email --for 90m --reason maintenance
+  penstock queue pause email --until "tomorrow 07:00"`
 }
 
 func (c *pauseCmd) Run(r *run) error {
@@ -46,7 +50,7 @@ func (c *pauseCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	until, err := c.until(time.Now())
+	until, err := c.until(r, time.Now())
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 )
 
 type ruleCmd struct {
+	connection
 	Ls     ruleLsCmd     `cmd:"" help:"List rules."`
 	Info   ruleInfoCmd   `cmd:"" help:"Tell all about one rule."`
 	Log    ruleLogCmd    `cmd:"" help:"Tell what was done to a rule, and by whom as they say."`

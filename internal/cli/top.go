@@ -15,6 +15,7 @@ import (
 )
 
 type topCmd struct {
+	connection
 	Sort     string        `help:"By what: ${enum}. All but name put the greatest first." enum:"fullness,name,size,in,out,refused,deferred,lost" default:"fullness" placeholder:"COLUMN"`
 	Interval time.Duration `help:"How often it looks." default:"2s"`
 	Once     bool          `help:"Look twice, an interval apart, print one picture and end."`

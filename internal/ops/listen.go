@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+
+	"github.com/penstock/penstock/internal/misuse"
 )
 
 // Listen says where a server listens, and how it is protected.
@@ -28,20 +30,20 @@ var ErrInsecure = errors.New("refused to listen beyond loopback without TLS")
 func (l Listen) bind(between func(net.Listener) net.Listener) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(l.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("--listen %q: want HOST:PORT, such as 127.0.0.1:8080: %w", l.Addr, err)
+		return nil, misuse.Of(fmt.Errorf("--listen %q: want HOST:PORT, such as 127.0.0.1:8080: %w", l.Addr, err))
 	}
 	if (l.TLSCert == "") != (l.TLSKey == "") {
-		return nil, errors.New("--tls-cert and --tls-key belong together: give both or none")
+		return nil, misuse.Of(errors.New("--tls-cert and --tls-key belong together: give both or none"))
 	}
 	if l.TLSCert == "" && !l.Insecure && !loopback(host) {
-		return nil, fmt.Errorf("--listen %s: %w: anybody who can reach it could append jobs and change queues; "+
-			"give --tls-cert and --tls-key, or --insecure if the network is trusted", l.Addr, ErrInsecure)
+		return nil, misuse.Of(fmt.Errorf("--listen %s: %w: anybody who can reach it could append jobs and change queues; "+
+			"give --tls-cert and --tls-key, or --insecure if the network is trusted", l.Addr, ErrInsecure))
 	}
 	var config *tls.Config
 	if l.TLSCert != "" {
 		cert, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
 		if err != nil {
-			return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", l.TLSCert, l.TLSKey, err)
+			return nil, misuse.Of(fmt.Errorf("--tls-cert %s, --tls-key %s: %w", l.TLSCert, l.TLSKey, err))
 		}
 		config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/penstock/penstock/internal/version"
+)
+
+type versionCmd struct{ output }
+
+func (c *versionCmd) Run(r *run) error {
+	if c.json() {
+		return printJSON(r.Out, map[string]string{"version": version.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+	}
+	_, err := fmt.Fprintf(r.Out, "penstock %s (%s, %s/%s)\n", version.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// helpCmd is --help for those who ask for it in words.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Of which command, such as queue set; of all without."`
+}
+
+// asked turns "help queue set" into "queue set --help", which the parser answers.
+func asked(args []string) []string {
+	if len(args) > 0 && args[0] == "help" {
+		return append(slices.Clone(args[1:]), "--help")
+	}
+	return args
+}
+
+// standsIn are the flags that say yes in place of a person, or make more of a command than it says. They are read from no
+// environment: what was once put into a profile must not answer a question of today.
+var standsIn = []string{"yes", "force", "prune", "all"}
+
+// unasked takes the environment variables from them.
+func unasked(node *kong.Node) {
+	for _, f := range node.Flags {
+		if slices.Contains(standsIn, f.Name) {
+			f.Envs = nil
+			f.Tag.Envs = nil
+		}
+	}
+	for _, child := range node.Children {
+		unasked(child)
+	}
+}
