@@ -43,13 +43,13 @@ func (f *SecretsFlags) Source() (secrets.Source, error) {
 		for text := range strings.FieldsSeq(list) {
 			allow, err := secrets.ParseAllow(text)
 			if err != nil {
-				return s, fmt.Errorf("%s: %w", secrets.Flag, err)
+				return s, misuse.Of(fmt.Errorf("%s: %w", secrets.Flag, err))
 			}
 			s.Allow = append(s.Allow, allow)
 		}
 	}
 	if err := s.Validate(); err != nil {
-		return s, fmt.Errorf("--secrets-dir %s: %w", f.SecretsDir, err)
+		return s, misuse.Of(fmt.Errorf("--secrets-dir %s: %w", f.SecretsDir, err))
 	}
 	return s, nil
 }
