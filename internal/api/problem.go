@@ -89,6 +89,13 @@ const (
 	ReasonStopping       Reason = "stopping"
 	ReasonNotReady       Reason = "not_ready"
 	ReasonInternal       Reason = "internal"
+	ReasonMisdirected    Reason = "misdirected"
+	ReasonCrossSite      Reason = "cross_site"
+	ReasonMalformed      Reason = "malformed_request"
+	ReasonExpectation    Reason = "expectation_failed"
+	ReasonHeaderTooLarge Reason = "header_too_large"
+	ReasonTransferCoding Reason = "transfer_coding"
+	ReasonHTTPVersion    Reason = "http_version"
 )
 
 type meaning struct {
@@ -140,6 +147,13 @@ var meanings = map[Reason]meaning{
 	ReasonStopping:       {http.StatusServiceUnavailable, "this process is stopping"},
 	ReasonNotReady:       {http.StatusServiceUnavailable, "not ready"},
 	ReasonInternal:       {http.StatusInternalServerError, "internal error"},
+	ReasonMisdirected:    {http.StatusMisdirectedRequest, "not a name of this server"},
+	ReasonCrossSite:      {http.StatusForbidden, "a web page of another origin asks"},
+	ReasonMalformed:      {http.StatusBadRequest, "not HTTP that can be read"},
+	ReasonExpectation:    {http.StatusExpectationFailed, "an expectation that cannot be met"},
+	ReasonHeaderTooLarge: {http.StatusRequestHeaderFieldsTooLarge, "the headers are too large"},
+	ReasonTransferCoding: {http.StatusNotImplemented, "transfer coding not supported"},
+	ReasonHTTPVersion:    {http.StatusHTTPVersionNotSupported, "HTTP version not supported"},
 }
 
 // Status is the HTTP status of a reason.

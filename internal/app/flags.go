@@ -37,7 +37,8 @@ type storeFlags struct {
 	EgressFlags
 	SecretsFlags
 
-	Listen   string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
+	Listen string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
+	HostFlags
 	TLSCert  string `type:"path" placeholder:"FILE" help:"PEM file of the certificate to serve with. Needs --tls-key."`
 	TLSKey   string `type:"path" placeholder:"FILE" help:"PEM file of its private key."`
 	Insecure bool   `help:"Listen beyond loopback without TLS. For networks where everybody may append jobs and change queues."`
@@ -94,7 +95,7 @@ func graceOption(flag time.Duration) time.Duration {
 // Validate is called by the parser. Zero would mean the default further in, and
 // nobody who writes 0 means that.
 func (f *storeFlags) Validate() error {
-	return errors.Join(atLeastOne("--partitions", f.Partitions), atLeastOne("--queue-labels", f.QueueLabels))
+	return errors.Join(f.Valid(), atLeastOne("--partitions", f.Partitions), atLeastOne("--queue-labels", f.QueueLabels))
 }
 
 func atLeastOne(flag string, value int) error {
@@ -141,7 +142,7 @@ func spelled(_ []string, a slog.Attr) slog.Attr {
 }
 
 func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
-	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure, Bound: guard.Protect}
+	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure, Hosts: f.Host, Bound: guard.Protect}
 }
 
 // open opens the store and makes the file's rules and queues. The file is read first, so

@@ -71,7 +71,7 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	o.Server.Refuse = api.RefuseBudget
 	i := &Ingress{o: o, pace: newPace(time.Now)}
 	var err error
-	if i.server, err = ops.NewServer(o.Listen, o.Server); err != nil {
+	if i.server, err = newServer(o.Listen, o.Server); err != nil {
 		return nil, err
 	}
 	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {

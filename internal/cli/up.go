@@ -21,6 +21,7 @@ type upCmd struct {
 	TLSKey      string        `help:"Its key, PEM." placeholder:"FILE"`
 	Insecure    bool          `help:"Listen beyond loopback without TLS."`
 	KeepChanges time.Duration `help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it." placeholder:"DURATION"`
+	app.HostFlags
 	app.EgressFlags
 	app.SecretsFlags
 	app.PublishFlags
@@ -57,7 +58,10 @@ func (c *upCmd) Run(r *run) error {
 		defer cancel()
 		ctx = tied
 	}
-	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure}
+	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure, Hosts: c.Host}
+	if err := c.Valid(); err != nil {
+		return usage(err)
+	}
 	guard, err := c.Guard()
 	if err == nil {
 		err = app.ValidKeepChanges(c.KeepChanges)

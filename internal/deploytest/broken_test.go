@@ -110,6 +110,7 @@ func TestBroken(t *testing.T) {
 		{"prometheus", "prometheus/prometheus.yml", "scrape_interval", "scrap_interval", "scrap_interval"},
 		{"prometheus", "prometheus/prometheus.yml", "port: 8081", "port: 8080", `drainer listens at port 8081 and is scraped at port "8080"`},
 		{"prometheus", "prometheus/prometheus.yml", `"ingress-2:8080"`, `"ingress-3:8080"`, "ingress-3 is scraped, and no service of ours"},
+		{"prometheus", "compose.yaml", "PENSTOCK_HOST: ingress-1,ingress-2", "PENSTOCK_HOST: ingress-1", "ingress-2 is scraped by a name that its PENSTOCK_HOST does not have"},
 		{"prometheus", "prometheus/prometheus.yml", "[alerts.yml]", "[alarms.yml]", "there is no alarms.yml"},
 		{"prometheus", "prometheus/prometheus.yml", "job_name: penstock-drainer", "job_name: drainer", "leaves out drainer"},
 		{"prometheus", "prometheus/alerts.yml", "        for: 1m\n", "        four: 1m\n", "four"},

@@ -94,6 +94,7 @@ func scrapeFaults(t *testing.T, deploy files, s *scraping) (found faults) {
 		found.add("compose.yaml: %v", err)
 		return found
 	}
+	byName := map[string]bool{}
 	scraped := map[string]string{}
 	for _, job := range s.ScrapeConfigs {
 		for _, c := range job.StaticConfigs {
@@ -102,7 +103,7 @@ func scrapeFaults(t *testing.T, deploy files, s *scraping) (found faults) {
 				if err != nil {
 					found.add("%s: %v", target, err)
 				}
-				scraped[host] = port
+				scraped[host], byName[host] = port, true
 			}
 		}
 		for _, c := range job.DNSSDConfigs {
@@ -117,6 +118,9 @@ func scrapeFaults(t *testing.T, deploy files, s *scraping) (found faults) {
 		}
 		if _, port, _ := strings.Cut(option(service.argv(), "--listen"), ":"); scraped[name] != port {
 			found.add("%s listens at port %s and is scraped at port %q", name, port, scraped[name])
+		}
+		if byName[name] && !slices.Contains(strings.Split(service.Environment["PENSTOCK_HOST"], ","), name) {
+			found.add("%s is scraped by a name that its PENSTOCK_HOST does not have", name)
 		}
 		delete(scraped, name)
 	}

@@ -42,7 +42,7 @@ func (c *charges) gate(ln net.Listener) net.Listener {
 		cost = tlsCost
 	}
 	return &gate{
-		Listener: ln, memory: c.o.Memory, cost: cost, client: c.peer, refuse: c.turnAway,
+		Listener: ln, memory: c.o.Memory, cost: cost, client: c.peer, refuse: c.turnAway, own: c.o.Own,
 		places: make(chan struct{}, c.o.MaxConnections), closed: make(chan struct{}),
 	}
 }

@@ -34,6 +34,7 @@ type conn struct {
 	net.Conn
 	account *Account
 	refuse  func(net.Conn, error)
+	own     func(status int, said string) []byte
 	end     func()
 
 	held    atomic.Int64 // for the connection
@@ -117,7 +118,21 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.away.Load() {
 		return 0, net.ErrClosed
 	}
+	if answer := explained(b, c.own); answer != nil {
+		if _, err := c.Conn.Write(answer); err != nil {
+			return 0, err
+		}
+		return len(b), nil
+	}
 	return c.Conn.Write(b)
+}
+
+// CloseWrite lets net/http end its side first, so that an answer is not lost to a reset.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && !c.away.Load() {
+		return half.CloseWrite()
+	}
+	return nil
 }
 
 func (c *conn) Close() error {

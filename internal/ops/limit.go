@@ -13,6 +13,7 @@ type gate struct {
 	cost   int64
 	client func(remote string) string // whose account a connection is on
 	refuse func(net.Conn, error)
+	own    func(status int, said string) []byte // see ServerOptions.Own
 	places chan struct{}
 	closed chan struct{}
 	once   sync.Once
@@ -36,7 +37,7 @@ func (g *gate) Accept() (net.Conn, error) {
 			g.refuse(c, err)
 			continue
 		}
-		held := &conn{Conn: c, account: account, refuse: g.refuse}
+		held := &conn{Conn: c, account: account, refuse: g.refuse, own: g.own}
 		held.held.Store(g.cost)
 		held.heading.Store(true)
 		held.end = sync.OnceFunc(func() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/penstock/penstock/internal/misuse"
 )
@@ -21,6 +22,17 @@ type Listen struct {
 	Insecure bool
 	// Bound is told where it listens, before anybody is served. Targets must be kept from there; see egress.Guard.Protect.
 	Bound func(net.Addr)
+	// Hosts are names by which requests may come, besides localhost, addresses, and the name in Addr.
+	Hosts []string
+}
+
+// Names are those of Hosts and, if it is one, of Addr.
+func (l Listen) Names() []string {
+	host, _, err := net.SplitHostPort(l.Addr)
+	if _, notAddr := netip.ParseAddr(host); err != nil || host == "" || notAddr == nil {
+		return l.Hosts
+	}
+	return append(slices.Clone(l.Hosts), host)
 }
 
 // ErrInsecure is wrapped by the refusal to listen beyond loopback in the clear.

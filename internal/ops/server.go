@@ -26,6 +26,11 @@ type ServerOptions struct {
 	Proxies []netip.Prefix
 	// Refuse answers what the budget has nothing left for. It must not depend on a request. Nil is {"status":"overloaded"}.
 	Refuse func(w http.ResponseWriter, err error)
+	// Guard stands before what is served; nil is nothing.
+	Guard func(http.Handler) http.Handler
+	// Own is the body, problem details, in which a status is told that the server answers by itself, before there is a request;
+	// said is what it has to say. Nil, or of a status a nil body, leaves the server's own text.
+	Own func(status int, said string) []byte
 	// Grace is how long requests may go on when the server stops: 10 s.
 	Grace  time.Duration
 	Logger *slog.Logger // discards
@@ -52,6 +57,12 @@ func (o *ServerOptions) normalize() {
 			w.Header().Set("Retry-After", "1")
 			tell(w, http.StatusServiceUnavailable, "overloaded", err.Error())
 		}
+	}
+	if o.Guard == nil {
+		o.Guard = func(h http.Handler) http.Handler { return h }
+	}
+	if o.Own == nil {
+		o.Own = func(int, string) []byte { return nil }
 	}
 	def(&o.Grace, 10*time.Second)
 	if o.Logger == nil {
@@ -94,7 +105,8 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{
 		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
-		MaxHeaderBytes: o.MaxHeaderBytes,
+		MaxHeaderBytes:               o.MaxHeaderBytes,
+		DisableGeneralOptionsHandler: true, // it would answer "OPTIONS *" past Guard
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 100, MaxReadFrameSize: 16 << 10, MaxDecoderHeaderTableSize: 4 << 10, MaxEncoderHeaderTableSize: 4 << 10,
 			MaxReceiveBufferPerConnection: http2Buffer, MaxReceiveBufferPerStream: http2Buffer,
@@ -133,7 +145,7 @@ func (s *Server) Stopping() context.Context { return s.stopping }
 // the grace period, and cuts off the rest. It returns nil after a stop, also one that
 // had to cut off. It must be called once.
 func (s *Server) Run(ctx context.Context, h http.Handler) error {
-	s.http.Handler = s.charges.over(h)
+	s.http.Handler = s.charges.over(s.o.Guard(h))
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
 	select {

@@ -1,0 +1,60 @@
+package api
+
+import (
+	"net/http"
+)
+
+// Guard stands before everything that a process serves, and keeps out what a person's browser does for somebody else: a web page that
+// sends requests to this machine, or had its own name resolved to it. Programs send none of the headers that it goes by, but Host.
+// names are those by which requests may come besides localhost and addresses.
+func Guard(next http.Handler, names []string) http.Handler {
+	allowed, origins := newHosts(names), http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p := (*Problem)(nil)
+		switch {
+		case !allowed.allow(r.Host):
+			p = &Problem{
+				Reason: ReasonMisdirected, Field: "Host",
+				Detail: shorten(r.Host) + " is no name of this server; come by an IP address or localhost, or start it with --host and that name (PENSTOCK_HOST)",
+			}
+		case origins.Check(r) != nil || foreign(r):
+			p = &Problem{Reason: ReasonCrossSite, Detail: "a web page of another origin asks for this; there is nothing here for web pages"}
+		default:
+			p = badMedia(r)
+		}
+		if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || p != nil && r.ContentLength != 0) {
+			// Nothing is read behind a body whose end the client marks in the body itself: what goes between may have seen another end,
+			// above all if there was a Content-Length too, which RFC 9112 wants closed. Nor behind one that nobody wants.
+			w.Header()["Connection"] = closing
+		}
+		if p != nil {
+			p.write(w)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// foreign reports whether a browser reads for a page of another origin. That page is not shown the answer, but may learn from it. To
+// follow a link is another thing.
+func foreign(r *http.Request) bool {
+	site := r.Header["Sec-Fetch-Site"]
+	if len(site) == 0 {
+		return false
+	}
+	for _, s := range site {
+		if s != "same-origin" && s != "none" {
+			return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" || r.Method != http.MethodGet
+		}
+	}
+	return false
+}
+
+// badMedia refuses what a web page may send without asking for leave first.
+func badMedia(r *http.Request) *Problem {
+	if r.ContentLength == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		return nil
+	}
+	_, p := media(r)
+	return p
+}
