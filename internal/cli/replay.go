@@ -27,7 +27,7 @@ type replayCmd struct {
 	TimeFormat string   `help:"How that is written: unix, unix_ms, unix_us, or as Go writes 2 January 2006 15:04:05; by default the usual ways are tried." placeholder:"LAYOUT"`
 	Timezone   string   `help:"The zone of times that say none, such as Europe/Berlin." default:"UTC" placeholder:"ZONE"`
 	Spread     bool     `help:"Put the requests of one whole second evenly into it, instead of all at its beginning."`
-	Chart      string   `help:"Draw what happened over time into this file, .svg or .html." placeholder:"FILE"`
+	Chart      string   `help:"Draw what happened over time into this file, an .html page that needs nothing else." placeholder:"FILE"`
 	output
 }
 
@@ -88,7 +88,7 @@ func (c *replayCmd) Run(r *run) error {
 		return usage(err)
 	}
 	if c.Chart != "" {
-		picture, err := report.Chart(c.Chart)
+		picture, err := report.Chart()
 		if err != nil {
 			return err
 		}

@@ -78,8 +78,8 @@ func TestReplayUsage(t *testing.T) {
 		"it is a directory":                  {"--log", ".", "--rule", "gap period=1s"},
 		"begins with one of":                 {"--log", exampleLog, "--rule", "leaky rate=1/s"},
 		"is no zone of the IANA database":    {"--log", exampleLog, "--rule", "gap period=1s", "--timezone", "Middle/Earth"},
-		"must end in .svg or .html":          {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "x.gif"},
-		"no such file or directory":          {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "nowhere/x.svg"},
+		"must end in .html":                  {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "x.gif"},
+		"no such file or directory":          {"--log", exampleLog, "--rule", "gap period=1s", "--chart", "nowhere/x.html"},
 		"standard input can be read once":    {"--log", "-", "--log", "-", "--rule", "gap period=1s"},
 		"key: is given twice":                {"--log", exampleLog, "--rule", "gap period=1s key={path} key={method}"},
 		"lease is not tried":                 {"--log", exampleLog, "--queue", "rate=1/s lease=1s"},
@@ -95,8 +95,8 @@ func TestReplayUsage(t *testing.T) {
 // TestReplayChart: a chart that cannot be written is found out before the log is read, and one that was there stays until the new one is.
 func TestReplayChart(t *testing.T) {
 	dir := t.TempDir()
-	expect(t, ExitUsage, "", "--chart: open", "replay", "--log", "-", "--rule", "gap period=1s", "--chart", filepath.Join(dir, "nowhere", "x.svg"))
-	for name, there := range map[string]bool{"old.svg": true, "new.svg": false} {
+	expect(t, ExitUsage, "", "--chart: open", "replay", "--log", "-", "--rule", "gap period=1s", "--chart", filepath.Join(dir, "nowhere", "x.html"))
+	for name, there := range map[string]bool{"old.html": true, "new.html": false} {
 		chart := filepath.Join(dir, name)
 		if there {
 			if err := os.WriteFile(chart, []byte("the one before"), 0o600); err != nil {
@@ -111,7 +111,7 @@ func TestReplayChart(t *testing.T) {
 		}
 	}
 
-	link, chart := filepath.Join(dir, "link.svg"), filepath.Join(dir, "behind.svg")
+	link, chart := filepath.Join(dir, "link.html"), filepath.Join(dir, "behind.html")
 	if err := os.Symlink(chart, link); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestReplayChart(t *testing.T) {
 	if info, err := os.Lstat(link); err != nil || info.Mode().IsRegular() {
 		t.Errorf("the link is one no more: %v", err)
 	}
-	device := filepath.Join(dir, "device.svg")
+	device := filepath.Join(dir, "device.html")
 	if err := os.Symlink(os.DevNull, device); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/penstock/penstock/internal/chart"
 	"github.com/penstock/penstock/leaky"
 )
 
@@ -21,7 +22,7 @@ const (
 	marginLeft, marginTop   = 50, 55
 	perPanel                = panelHeight + 60
 
-	limitColour, rateColour = "#d9822b", "#2b6cb0"
+	limitColour, rateColour = chart.Given, chart.Passed
 )
 
 // Draw writes a picture, an SVG: the rate that was asked for and what the receiver allowed, over time.

@@ -19,17 +19,15 @@ func TestTimeline(t *testing.T) {
 		steps[0].Rules[0] != (RuleStep{1, 99}) || steps[2].Queues[0].Deepest != 0 || steps[360].Requests != 1 {
 		t.Errorf("steps of %v, %d of them: %+v", r.Timeline.Step, len(steps), steps[:3])
 	}
-	for _, name := range []string{"a.svg", "a.html"} {
-		if err := CheckChart(name); err != nil {
-			t.Error(err)
-		}
-		picture, err := r.Chart(name)
-		if err != nil || !strings.Contains(string(picture), "gap period=1s: 3 allowed, 99 refused") || strings.Contains(string(picture), "<html") != strings.HasSuffix(name, "html") {
-			t.Errorf("%s: %v\n%.300s", name, err, picture)
-		}
+	if err := CheckChart("a.HTML"); err != nil {
+		t.Error(err)
 	}
-	if CheckChart("a.png") == nil {
-		t.Error("a.png is taken")
+	picture, err := r.Chart()
+	if err != nil || !strings.Contains(string(picture), "gap period=1s: 3 allowed, 99 refused") || !strings.Contains(string(picture), `"requests in 1 min"`) {
+		t.Errorf("%v\n%.300s", err, picture)
+	}
+	if CheckChart("a.svg") == nil {
+		t.Error("a.svg is taken")
 	}
 }
 
