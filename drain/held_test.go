@@ -1,8 +1,11 @@
 package drain_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ func TestUnknownIsHeld(t *testing.T) {
 		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended, attempts := make(chan error, 1), make(chan int, 9)
+		var said bytes.Buffer
 		go func() {
 			ended <- drain.Run(ctx, e, drain.HandlerFunc(func(_ context.Context, job *drain.Job) error {
 				attempts <- job.Attempt
@@ -25,12 +29,15 @@ func TestUnknownIsHeld(t *testing.T) {
 					return drain.Unknown(errors.New("the connection was lost"))
 				}
 				return nil
-			}), drain.Options{})
+			}), drain.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
 		}()
 		defer func() {
 			cancel()
 			if err := <-ended; err != nil {
 				t.Error(err)
+			}
+			if text := said.String(); !strings.Contains(text, "a job is held") || !strings.Contains(text, `queue=q id=000000 reason="the connection was lost"`) {
+				t.Errorf("it is not said that a job is held: %s", text)
 			}
 		}()
 		push(t, e, "q", 0, 1)

@@ -108,8 +108,9 @@ func (r *run) do() {
 	}
 	r.mu.Unlock()
 	if late { // a slow answer, or one that was given before
-		d.complain("grants come too late to be used; bring the drainer nearer to the store, or raise the slack", nil,
-			"queue", r.job.Queue, "took", r.earliest.Sub(r.departs), "slack", r.slack)
+		d.complain("a job was given back unused: it could begin only when its slack was over; give this process more CPU, bring it nearer "+
+			"to the store, or raise the queue's slack", nil,
+			"queue", r.job.Queue, "late_by", time.Since(r.departs), "slack", r.slack, "round_trip", r.earliest.Sub(r.departs))
 		r.giveBack(Late)
 		return
 	}

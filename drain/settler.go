@@ -191,6 +191,10 @@ func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again
 		switch {
 		case failed == nil:
 			s.d.observer.Settled(e.Queue, e.Verdict, answers[i].State)
+			if answers[i].State == queue.Held {
+				s.d.log.Warn("a job is held: it may have been sent, and waits for a person to decide; see penstock held ls",
+					"queue", e.Queue, "id", e.ID, "reason", e.Reason)
+			}
 			if effect := answers[i].Effect; effect != (queue.Effect{}) {
 				s.d.observer.Affected(e.Settlement, effect)
 				s.tell(&e.Settlement, effect)

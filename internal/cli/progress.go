@@ -13,27 +13,43 @@ import (
 // progress shows how far a push, an export or an import is: a bar with rate and time left on a
 // terminal, a line now and then elsewhere.
 type progress struct {
-	w       io.Writer
-	what    string // is being done
-	total   int
-	bar     *progressbar.ProgressBar // nil when w is no terminal
-	started time.Time
-	next    time.Time // of the next plain line
+	w     io.Writer
+	what  string                   // is being done
+	total int                      // -1 is unknown
+	bar   *progressbar.ProgressBar // nil when w is no terminal
+	next  time.Time                // of the next plain line
+	now   func() time.Time
+
+	// state says what the queue does that there is no room in, and why; nil says nothing. It is asked now and then.
+	state func() string
+	said  string    // by state
+	asked time.Time // when
+
+	seen []progressAt // of the last while, the oldest first
 }
 
-// plainEvery is how often a push that nobody watches says how far it is.
-const plainEvery = 5 * time.Second
+// progressAt is how much was done at an instant.
+type progressAt struct {
+	at   time.Time
+	done int
+}
+
+const (
+	// plainEvery is how often a push that nobody watches says how far it is.
+	plainEvery = 10 * time.Second
+	// rateOver is over which time its rate is measured: the time left is that at the pace of now, and not of the beginning,
+	// when there was room.
+	rateOver = 30 * time.Second
+)
 
 func newProgress(w io.Writer, total int) *progress {
-	p := &progress{w: w, what: "pushing", total: total, started: time.Now()}
-	p.next = p.started.Add(plainEvery)
+	p := &progress{w: w, what: "pushing", total: total, now: time.Now}
+	p.begin()
 	if _, ok := terminal(w); ok {
 		p.bar = progressbar.NewOptions(total,
 			progressbar.OptionSetWriter(w),
 			progressbar.OptionShowCount(),
-			progressbar.OptionShowIts(),
-			progressbar.OptionSetItsString("jobs"),
-			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionSetPredictTime(false), // its own would be by the pace since the beginning
 			progressbar.OptionSetElapsedTime(true),
 			progressbar.OptionThrottle(100*time.Millisecond),
 			progressbar.OptionUseANSICodes(true),
@@ -44,36 +60,88 @@ func newProgress(w io.Writer, total int) *progress {
 	return p
 }
 
+func (p *progress) begin() {
+	now := p.now()
+	p.next, p.seen = now.Add(plainEvery), []progressAt{{now, 0}}
+}
+
+// rate is how many a second were done lately.
+func (p *progress) rate(done int) float64 {
+	now := p.now()
+	for len(p.seen) > 1 && now.Sub(p.seen[1].at) >= rateOver {
+		p.seen = p.seen[1:]
+	}
+	first := p.seen[0]
+	if last := p.seen[len(p.seen)-1].at; now.Sub(last) >= time.Second {
+		p.seen = append(p.seen, progressAt{now, done})
+	}
+	if took := now.Sub(first.at).Seconds(); took > 0 {
+		return float64(done-first.done) / took
+	}
+	return 0
+}
+
+// pace says how fast it goes, and how long it will take.
+func (p *progress) pace(done int) string {
+	rate := p.rate(done)
+	text := fmt.Sprintf("%.3g/s", rate)
+	if left := p.total - done; p.total > 0 && left > 0 {
+		if rate == 0 {
+			return text + ", none lately"
+		}
+		text += ", about " + short(time.Duration(float64(left)/rate*float64(time.Second))) + " left"
+	}
+	return text
+}
+
+// waits says why lines wait, if they do.
+func (p *progress) waits(n push.Count) string {
+	if n.Undecided == 0 || n.Waits == "" && n.Refusals == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%d wait for room", n.Undecided)
+	if n.Waits != "" {
+		text = fmt.Sprintf("%d wait, the next for %s: %s", n.Undecided, short(n.Until.Sub(p.now())), plain(n.Waits))
+	}
+	if p.state != nil && p.now().Sub(p.asked) >= plainEvery/2 {
+		p.said, p.asked = p.state(), p.now()
+	}
+	if p.said != "" {
+		text += "; the queue: " + p.said
+	}
+	return text
+}
+
 func (p *progress) show(n push.Count) {
 	done := n.Read - n.Undecided
+	more := ""
+	if n.Deferred > 0 {
+		more = fmt.Sprintf(", %d deferred", n.Deferred)
+	}
 	if p.bar != nil {
-		what := p.what
-		if n.Undecided > 0 {
-			what = fmt.Sprintf("%d wait for room", n.Undecided)
+		text := p.what + " " + p.pace(done) + more
+		if waits := p.waits(n); waits != "" {
+			text += ", " + waits
 		}
-		if n.Deferred > 0 {
-			what += fmt.Sprintf(", %d deferred", n.Deferred)
+		if width, ok := terminal(p.w); ok { // the bar has what is left of it
+			text = cut(text, max(20, width-50))
 		}
-		p.bar.Describe(what)
+		p.bar.Describe(text)
 		_ = p.bar.Set(done) // it fails only when drawing does
 		return
 	}
-	now := time.Now()
-	if now.Before(p.next) {
+	pace := p.pace(done)
+	if p.now().Before(p.next) {
 		return
 	}
-	p.next = now.Add(plainEvery)
-	rate := float64(done) / now.Sub(p.started).Seconds()
-	line := fmt.Sprintf("%d jobs, %.0f/s", done, rate)
-	if p.total > 0 && rate > 0 {
-		left := time.Duration(float64(p.total-done) / rate * float64(time.Second))
-		line = fmt.Sprintf("%d of %d jobs, %.0f/s, about %s left", done, p.total, rate, short(left))
+	p.next = p.now().Add(plainEvery)
+	line := fmt.Sprintf("%d jobs, ", done)
+	if p.total > 0 {
+		line = fmt.Sprintf("%d of %d jobs, ", done, p.total)
 	}
-	if n.Deferred > 0 {
-		line += fmt.Sprintf(", %d deferred", n.Deferred)
-	}
-	if n.Undecided > 0 {
-		line += fmt.Sprintf(", %d wait for room", n.Undecided)
+	line += pace + more
+	if waits := p.waits(n); waits != "" {
+		line += "; " + waits
 	}
 	_, _ = fmt.Fprintln(p.w, line)
 }

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/push"
 	"github.com/penstock/penstock/queue"
 )
@@ -102,6 +104,7 @@ func (c *pushCmd) Run(r *run) error {
 	}
 
 	bar := newProgress(r.Err, total)
+	bar.state = func() string { return c.state(r, to) }
 	toldOf := 0
 	count, err := push.Push(r.ctx, to, c.Queue, defaults.Of(from), push.Options{
 		NoWait:   c.NoWait,
@@ -131,6 +134,17 @@ func (c *pushCmd) Run(r *run) error {
 		return told(ExitRefused)
 	}
 	return nil
+}
+
+// state is what the server says that the queue does, and why. It holds the push up for a moment only.
+func (c *pushCmd) state(r *run, to *client.Client) string {
+	ctx, cancel := context.WithTimeout(r.ctx, 2*time.Second)
+	defer cancel()
+	q, err := to.Queue(ctx, c.Queue)
+	if err != nil {
+		return ""
+	}
+	return stateOf(&q) + ", at " + rateOf(&q)
 }
 
 // defaults are what the flags say for lines that do not say it themselves.

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ type Options struct {
 	// Patience is how long to go on trying while the server gives no answer, or
 	// none that helps. 0 means 30 s.
 	Patience time.Duration
-	// Progress is told the count after every request, Problem of every line
+	// Progress is told the count after every request, and every second of a wait, Problem of every line
 	// that was refused for good or failed, Taken of every one that is in. They
 	// run on the pushing goroutine.
 	Progress func(Count)
@@ -46,6 +47,10 @@ type Count struct {
 	Undecided int
 	// Refusals is how often the answer was that there is no room.
 	Refusals int
+	// Waits is why nothing goes on at the moment, empty while something does: what the latest refusal said, or that no
+	// answer came. Until is when the next lines are sent again.
+	Waits string
+	Until time.Time
 }
 
 // maxBatchBytes keeps a request well below what a server reads in a minute.
@@ -92,7 +97,8 @@ type pusher struct {
 	count   Count
 	silent  time.Time // since when the server has not been answering; zero while it does
 	backoff time.Duration
-	lanes   bool // some lane was full
+	lanes   bool   // some lane was full
+	refusal string // what the latest refusal said
 }
 
 func (p *pusher) run(ctx context.Context) error {
@@ -118,7 +124,7 @@ func (p *pusher) run(ctx context.Context) error {
 			if p.mayRead() {
 				continue
 			}
-			if err := pause(ctx, wait); err != nil {
+			if err := p.pause(ctx, wait, p.refusal); err != nil {
 				return err
 			}
 			continue
@@ -229,6 +235,7 @@ func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, e
 		p.taken(h.Line, a)
 	case a.Status == http.StatusTooManyRequests:
 		p.count.Refusals++
+		p.refusal = cmp.Or(a.Detail, a.Reason)
 		if !p.o.NoWait {
 			h.due = now.Add(a.RetryAfter())
 			h.parked = a.Reason == "lane_full"
@@ -241,7 +248,7 @@ func (p *pusher) decide(h *held, a *client.Answer, now time.Time) (again bool, e
 		h.tries++
 		if h.tries < maxTries {
 			h.due = now.Add(max(a.RetryAfter(), 250*time.Millisecond<<h.tries))
-			h.parked = false
+			h.parked, p.refusal = false, a.Why()
 			return true, nil
 		}
 		p.count.Failed++
@@ -279,7 +286,7 @@ func (p *pusher) unanswered(ctx context.Context, err error) error {
 	if time.Since(p.silent)+wait > p.o.Patience {
 		return err
 	}
-	return pause(ctx, wait)
+	return p.pause(ctx, wait, err.Error())
 }
 
 func (p *pusher) fail(line Line, why string) {
@@ -316,13 +323,26 @@ func outliving(ctx context.Context, limit time.Duration) (context.Context, conte
 	return out, func() { stop(); cancel() }
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
+// toldEvery is how often a wait is told of.
+const toldEvery = time.Second
+
+// pause waits, and tells why while it does.
+func (p *pusher) pause(ctx context.Context, d time.Duration, why string) error {
+	p.count.Waits, p.count.Until = why, time.Now().Add(d)
+	defer func() { p.count.Waits, p.count.Until = "", time.Time{} }()
+	timer, tick := time.NewTimer(d), time.NewTicker(toldEvery)
 	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			return nil
+		case <-tick.C:
+			if p.o.Progress != nil {
+				p.o.Progress(p.count)
+			}
+		}
 	}
 }

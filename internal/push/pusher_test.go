@@ -253,3 +253,38 @@ func TestPushBrokenOff(t *testing.T) {
 		}
 	})
 }
+
+// A wait is told of while it lasts: why, and until when.
+func TestWaitsAreToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := func(call int, ids []string) ([]client.Answer, error) {
+			switch call {
+			case 1:
+				answers := make([]client.Answer, len(ids))
+				for i := range answers {
+					answers[i] = client.Answer{ID: ids[i], Status: http.StatusTooManyRequests, Reason: "full", Detail: "the queue holds all it may", RetryAfterMS: 10_000}
+				}
+				return answers, nil
+			case 2:
+				return nil, &client.Unreachable{URL: "http://x", Err: errors.New("it is away")}
+			}
+			return nil, nil
+		}
+		told := map[string]int{}
+		begun := time.Now()
+		count, err := run(t, &server{room: 9, before: full}, lines(3), push.Options{Progress: func(n push.Count) {
+			if told[n.Waits]++; n.Waits != "" && n.Undecided != 3 {
+				t.Errorf("it says %+v", n)
+			}
+			if strings.Contains(n.Waits, "holds all") && n.Until.Sub(begun) != 10*time.Second {
+				t.Errorf("until %v", n.Until.Sub(begun))
+			}
+		}})
+		if err != nil || count.Accepted != 3 || count.Waits != "" || !count.Until.IsZero() {
+			t.Errorf("%+v, %v", count, err)
+		}
+		if told["the queue holds all it may"] < 9 {
+			t.Errorf("told of %v", told)
+		}
+	})
+}
