@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -39,7 +40,7 @@ const (
 	plainEvery = 10 * time.Second
 	// rateOver is over which time its rate is measured: the time left is that at the pace of now, and not of the beginning,
 	// when there was room.
-	rateOver = 30 * time.Second
+	rateOver = 10 * time.Second
 )
 
 func newProgress(w io.Writer, total int) *progress {
@@ -103,13 +104,17 @@ func (p *progress) waits(n push.Count) string {
 	if n.Waits != "" {
 		text = fmt.Sprintf("%d wait, the next for %s: %s", n.Undecided, short(n.Until.Sub(p.now())), plain(n.Waits))
 	}
-	if p.state != nil && p.now().Sub(p.asked) >= plainEvery/2 {
-		p.said, p.asked = p.state(), p.now()
-	}
-	if p.said != "" {
+	if p.ask(n); p.said != "" {
 		text += "; the queue: " + p.said
 	}
 	return text
+}
+
+// ask asks what the queue does, now and then, while there is no room in it.
+func (p *progress) ask(n push.Count) {
+	if p.state != nil && n.Refusals > 0 && p.now().Sub(p.asked) >= plainEvery/2 {
+		p.said, p.asked = p.state(), p.now()
+	}
 }
 
 func (p *progress) show(n push.Count) {
@@ -120,11 +125,12 @@ func (p *progress) show(n push.Count) {
 	}
 	if p.bar != nil {
 		text := p.what + " " + p.pace(done) + more
-		if waits := p.waits(n); waits != "" {
-			text += ", " + waits
+		if n.Undecided > 0 {
+			p.ask(n)
+			text = fmt.Sprintf("%s%s; %d wait: %s", p.pace(done), more, n.Undecided, cmp.Or(p.said, plain(n.Waits), "no room"))
 		}
-		if width, ok := terminal(p.w); ok { // the bar has what is left of it
-			text = cut(text, max(20, width-50))
+		if width, ok := terminal(p.w); ok { // behind it there are counts, and a bar if there is room
+			text = cut(text, max(20, width-27))
 		}
 		p.bar.Describe(text)
 		_ = p.bar.Set(done) // it fails only when drawing does
