@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/penstock/penstock/drain"
@@ -60,6 +61,36 @@ func TestUnknownIsHeld(t *testing.T) {
 		until(queue.Delivered)
 		if n := len(attempts); n != 2 {
 			t.Errorf("%d attempts", n)
+		}
+	})
+}
+
+// A job whose drainer died is held by its engine, and the drainer that finds it so says that a lease ran out.
+func TestLeasesThatRunOutAreToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := embedded(t)
+		defer e.Close()
+		put(t, e, queue.Spec{Name: "q", Rate: leaky.Unlimited, OnUnknown: queue.UnknownHold, Lease: queue.Duration(time.Second)})
+		push(t, e, "q", 0, 1)
+		r, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: "dead"}, Number: 1, Max: 1})
+		if err != nil || len(r.Jobs) != 1 {
+			t.Fatal(r, err)
+		}
+		var said bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- drain.Run(ctx, e, drain.HandlerFunc(func(context.Context, *drain.Job) error { return nil }), drain.Options{
+				PlainTimers: true, Logger: slog.New(slog.NewTextHandler(&said, nil)),
+			})
+		}()
+		time.Sleep(5 * time.Second)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if i := info(t, e, "q"); i.Held != 1 || !strings.Contains(said.String(), "a lease ran out") || !strings.Contains(said.String(), "queue=q") {
+			t.Errorf("%d held; it says %s", i.Held, said.String())
 		}
 	})
 }

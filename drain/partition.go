@@ -192,6 +192,7 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (queue
 	}
 	for _, name := range res.Expired {
 		p.d.observer.Expired(name)
+		p.d.complain("a lease ran out: its drainer died, or hangs; its job is tried again, held or dead, as on_unknown of the queue says", nil, "queue", name)
 	}
 	for name, slots := range res.Lost {
 		p.d.observer.Lost(name, slots)
