@@ -54,6 +54,9 @@ func ValidateID(id string) error {
 	if id == "" {
 		return fieldErr("id", "", "is empty; leave it out and one is made")
 	}
+	if id == "." || id == ".." { // no URL leads to such a job: clients, and proxies, take them out of a path, written as %2e too
+		return fieldErr("id", id, "stands for another place in a path; give another id")
+	}
 	if len(id) > MaxIDBytes {
 		return fieldErr("id", id, "is longer than %d bytes", MaxIDBytes)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -129,7 +130,7 @@ func (x *victim) attack(list []hostile) {
 				t.Error("a web page is let read it")
 			}
 			if h.closes || status == 0 {
-				if rest, err := io.ReadAll(in); len(rest) > 0 || errors.Is(err, context.DeadlineExceeded) {
+				if rest, err := io.ReadAll(in); len(rest) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("behind it there is %.200q, %v; want the end", rest, err)
 				}
 			} else {
