@@ -38,8 +38,13 @@ func Permanent(err error) error { return marked(err, Said{Verdict: queue.Bury}) 
 func RetryAt(err error, at time.Time) error { return marked(err, Said{Verdict: queue.Fail, Until: at}) }
 
 // Throttled is what a handler returns when the receiver asks to be spared until an instant: nothing leaves
-// the queue until then, whichever drainer has it, and the job spends no attempt.
+// the queue until then, whichever drainer has it, and the job spends no attempt. A zero instant is of a receiver that does not
+// say until when: the queue stops for 1 s, then 2, 4 and so on to 60, until a job is taken. So too where it says less than
+// a second again and again.
 func Throttled(until time.Time) error {
+	if until.IsZero() {
+		return ThrottledBy(errors.New("throttled"), until)
+	}
 	return ThrottledBy(fmt.Errorf("throttled until %s", until.UTC().Format(time.RFC3339)), until)
 }
 

@@ -333,6 +333,13 @@ func (r *run) finish(err error) {
 		}
 	case queue.Throttle:
 		s.After = min(max(0, time.Until(said.Until)), queue.MaxHold)
+		switch alone := said.LaneOnly && r.job.Lane != ""; {
+		case s.After >= queue.MinSpare:
+		case !alone:
+			s.Untold = true
+		case said.Until.IsZero(): // of a lane no more is kept than until when it stops
+			s.After = queue.MinSpare
+		}
 	}
 	var took time.Duration
 	if !passed.IsZero() {

@@ -316,6 +316,9 @@ type Settlement struct {
 	// After is, of Fail, how long to back off; of Throttle and of Deliver, for how long nothing shall leave the
 	// queue, at most MaxHold: a receiver may take a job and ask to be spared.
 	After time.Duration
+	// Untold says of a Throttle that the receiver did not say for how long, or less than a second: the queue stops for
+	// Spare of After.
+	Untold bool
 	// LaneOnly says that a Throttle concerns only the job's lane.
 	LaneOnly bool
 	// Trouble says of a Fail or a Hold that it was the target's fault, whosever job it

@@ -48,7 +48,7 @@ func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) er
 	case Dead:
 		return drain.Permanent(err)
 	case Throttled:
-		return drain.ThrottledBy(err, now.Add(throttle(answer.Header, now)))
+		return drain.ThrottledBy(err, throttle(answer.Header, now))
 	case Down:
 		return drain.Down(err)
 	}

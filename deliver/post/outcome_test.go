@@ -37,9 +37,9 @@ func TestOutcomes(t *testing.T) {
 		{413, "Retry-After: 30", nil, queue.Bury, false, 0},
 		{422, "", nil, queue.Bury, false, 0},
 		{425, "", nil, queue.Fail, false, 0},
-		{429, "", nil, queue.Throttle, false, DefaultThrottle},
+		{429, "", nil, queue.Throttle, false, untold},
 		{429, "Retry-After: 30", nil, queue.Throttle, false, soon},
-		{429, "Retry-After: 0", nil, queue.Throttle, false, DefaultThrottle},
+		{429, "Retry-After: 0", nil, queue.Throttle, false, untold},
 		{429, `RateLimit: "default";r=0;t=30`, nil, queue.Throttle, false, soon},
 		{500, "", nil, queue.Fail, true, 0},
 		{500, "Retry-After: 30", nil, queue.Fail, true, soon},
@@ -121,6 +121,8 @@ func TestUsedUp(t *testing.T) {
 	}
 }
 
+const untold = 0 // the answer does not say for how long
+
 // How long answers ask to be spared.
 func TestThrottle(t *testing.T) {
 	now := time.Date(2026, 11, 22, 7, 0, 0, 0, time.UTC)
@@ -129,19 +131,19 @@ func TestThrottle(t *testing.T) {
 		headers []string // name, value, ...
 		want    time.Duration
 	}{
-		{nil, DefaultThrottle},
+		{nil, untold},
 		{[]string{"Retry-After", "120"}, 2 * time.Minute},
 		{[]string{"Retry-After", " 7 "}, 7 * time.Second},
 		{[]string{"Retry-After", "99999999999999999999"}, queue.MaxHold},
-		{[]string{"Retry-After", "-1"}, DefaultThrottle},
-		{[]string{"Retry-After", "soon"}, DefaultThrottle},
-		{[]string{"Retry-After", "1e3"}, DefaultThrottle},
+		{[]string{"Retry-After", "-1"}, untold},
+		{[]string{"Retry-After", "soon"}, untold},
+		{[]string{"Retry-After", "1e3"}, untold},
 		{[]string{"Retry-After", date(now.Add(time.Minute))}, time.Minute},
 		{[]string{"Retry-After", "Sunday, 22-Nov-26 07:00:30 GMT"}, 30 * time.Second},
 		// The receiver's clock is an hour ahead, or behind.
 		{[]string{"Retry-After", date(now.Add(61 * time.Minute)), "Date", date(now.Add(time.Hour))}, time.Minute},
 		{[]string{"Retry-After", date(now.Add(-59 * time.Minute)), "Date", date(now.Add(-time.Hour))}, time.Minute},
-		{[]string{"Retry-After", date(now.Add(-time.Minute))}, DefaultThrottle},
+		{[]string{"Retry-After", date(now.Add(-time.Minute))}, untold},
 		{[]string{"Retry-After", date(now.AddDate(5, 0, 0))}, queue.MaxHold},
 		{[]string{"Retry-After", "5", "RateLimit", `"a";r=0;t=60`}, 5 * time.Second},
 
@@ -150,13 +152,13 @@ func TestThrottle(t *testing.T) {
 		{[]string{"RateLimit", `"a";r=0;t=5`, "RateLimit", `"b";r=0;t=9`}, 9 * time.Second},
 		{[]string{"RateLimit", `"a,b;r=0;t=99";r=0;t=4`}, 4 * time.Second},
 		{[]string{"RateLimit", `"a\"b";r=0;t=4`}, 4 * time.Second},
-		{[]string{"RateLimit", `"a";r=7;t=5`}, DefaultThrottle},
-		{[]string{"RateLimit", `"a";t=5`}, DefaultThrottle},
+		{[]string{"RateLimit", `"a";r=7;t=5`}, untold},
+		{[]string{"RateLimit", `"a";t=5`}, untold},
 		{[]string{"RateLimit", `"a";r=0`, "RateLimit-Policy", `"b";q=5;w=9,"a";q=100;w=60`}, time.Minute},
-		{[]string{"RateLimit", `"a";r=0;t=x`}, DefaultThrottle},
-		{[]string{"RateLimit", `;;;,,="`}, DefaultThrottle},
+		{[]string{"RateLimit", `"a";r=0;t=x`}, untold},
+		{[]string{"RateLimit", `;;;,,="`}, untold},
 		{[]string{"RateLimit", `limit=100, remaining=0, reset=50`}, 50 * time.Second},
-		{[]string{"RateLimit", `limit=100, remaining=3, reset=50`}, DefaultThrottle},
+		{[]string{"RateLimit", `limit=100, remaining=3, reset=50`}, untold},
 
 		{[]string{"RateLimit-Limit", "10", "RateLimit-Remaining", "0", "RateLimit-Reset", "40"}, 40 * time.Second},
 		{[]string{"X-RateLimit-Limit", "10", "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "40"}, 40 * time.Second},
@@ -165,17 +167,21 @@ func TestThrottle(t *testing.T) {
 		{[]string{"X-RateLimit-Reset", fmt.Sprint(now.Unix() + 90)}, 90 * time.Second},
 		{[]string{"X-RateLimit-Reset", fmt.Sprint(now.UnixMilli() + 1500)}, 1500 * time.Millisecond},
 		{[]string{"X-RateLimit-Reset", fmt.Sprint(now.Unix() + 3690), "Date", date(now.Add(time.Hour))}, 90 * time.Second},
-		{[]string{"X-RateLimit-Reset", fmt.Sprint(now.Unix() - 90)}, DefaultThrottle},
-		{[]string{"X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "40"}, DefaultThrottle},
-		{[]string{"X-RateLimit-Reset", "NaN"}, DefaultThrottle},
-		{[]string{"X-RateLimit-Reset", "Inf"}, DefaultThrottle},
-		{[]string{"X-RateLimit-Reset", "-5"}, DefaultThrottle},
+		{[]string{"X-RateLimit-Reset", fmt.Sprint(now.Unix() - 90)}, untold},
+		{[]string{"X-RateLimit-Remaining", "5", "X-RateLimit-Reset", "40"}, untold},
+		{[]string{"X-RateLimit-Reset", "NaN"}, untold},
+		{[]string{"X-RateLimit-Reset", "Inf"}, untold},
+		{[]string{"X-RateLimit-Reset", "-5"}, untold},
 	} {
 		h := http.Header{}
 		for i := 0; i < len(c.headers); i += 2 {
 			h.Add(c.headers[i], c.headers[i+1])
 		}
-		if got := throttle(h, now); got < c.want-time.Millisecond || got > c.want+time.Millisecond {
+		got := time.Duration(untold)
+		if at := throttle(h, now); !at.IsZero() {
+			got = at.Sub(now)
+		}
+		if got < c.want-time.Millisecond || got > c.want+time.Millisecond {
 			t.Errorf("%q: %v, want %v", c.headers, got, c.want)
 		}
 	}
@@ -188,8 +194,9 @@ func FuzzThrottle(f *testing.F) {
 		h := http.Header{}
 		h.Set(name, value)
 		h.Set("RateLimit", value)
-		if got := throttle(h, time.Unix(1e9, 0)); got <= 0 || got > queue.MaxHold {
-			t.Errorf("%q: %q: %v", name, value, got)
+		now := time.Unix(1e9, 0)
+		if at := throttle(h, now); !at.IsZero() && (!at.After(now) || at.Sub(now) > queue.MaxHold) {
+			t.Errorf("%q: %q: %v", name, value, at)
 		}
 	})
 }

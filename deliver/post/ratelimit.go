@@ -10,9 +10,6 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// DefaultThrottle is how long a receiver is spared that says "too many" and not until when.
-const DefaultThrottle = time.Second
-
 // epoch is from where on a number of seconds is no time to wait but an instant of the Unix clock: 31 years.
 const epoch = 1e9
 
@@ -43,16 +40,17 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return min(max(0, at.Sub(clock(h, now))), queue.MaxHold), true
 }
 
-// throttle is how long an answer that says "too many" asks to wait: as Retry-After says, or else the fields of rate limits.
-func throttle(h http.Header, now time.Time) time.Duration {
+// throttle is until when an answer that says "too many" asks to be spared: as Retry-After says, or else the fields of
+// rate limits; zero if it does not say.
+func throttle(h http.Header, now time.Time) time.Time {
 	wait, ok := retryAfter(h, now)
 	if !ok {
 		wait = max(draft(h), triple(h, now, false))
 	}
 	if wait <= 0 {
-		return DefaultThrottle
+		return time.Time{}
 	}
-	return wait
+	return now.Add(wait)
 }
 
 // usedUp is how long an answer that says nothing else says that a quota has nothing left.

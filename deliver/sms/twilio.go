@@ -133,7 +133,7 @@ func (t *twilio) judge(a *post.Answer, m Message) (string, error) {
 	err := fmt.Errorf("the provider answered %d%s", a.Status, t.excerpt(a.Body))
 	switch {
 	case a.Status == http.StatusTooManyRequests:
-		return "", drain.ThrottledBy(err, retryAt(a, throttlePause))
+		return "", drain.ThrottledBy(err, retryAt(a, 0))
 	case a.Status == http.StatusServiceUnavailable:
 		return "", drain.Trouble(drain.RetryAt(err, retryAt(a, 0)))
 	case a.Status >= 500:
@@ -155,10 +155,8 @@ func (t *twilio) refused(a *post.Answer, code int, text string, m Message) error
 	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(printable(t.hide(text[:min(len(text), 4*excerptBytes)])), excerptBytes))
 	meaning := twilioErrors[code]
 	switch {
-	case meaning.pause > 0:
+	case meaning.busy, meaning.pause > 0, a.Status == http.StatusTooManyRequests:
 		return drain.ThrottledBy(err, retryAt(a, meaning.pause))
-	case a.Status == http.StatusTooManyRequests:
-		return drain.ThrottledBy(err, retryAt(a, throttlePause))
 	case meaning.mend != "" && !(meaning.sender && m.From != t.set.From):
 		return drain.Down(fmt.Errorf("%w: %s", err, meaning.mend))
 	case meaning.again > 0:

@@ -14,8 +14,6 @@ import (
 )
 
 const (
-	// throttlePause is for how long a provider is spared that does not say for how long.
-	throttlePause = time.Second
 	// maxPause is the longest that it can say.
 	maxPause = queue.MaxHold
 
@@ -25,6 +23,7 @@ const (
 
 // meaning is what an error means besides that this text is not sent. The zero meaning is no more than that.
 type meaning struct {
+	busy   bool          // the queue is throttled until Retry-After says, or without it for longer from one time to the next
 	pause  time.Duration // the queue is throttled for so long, if no Retry-After says otherwise
 	again  time.Duration // the text alone is tried again, after so long
 	mend   string        // no text of the queue can be sent before this is done
@@ -34,12 +33,12 @@ type meaning struct {
 // twilioErrors are those that are not about the text itself: https://www.twilio.com/docs/api/errors. All others (21211, no
 // number; 21408, no permission for the country; 21610, unsubscribed; 21614, no mobile) are permanent.
 var twilioErrors = map[int]meaning{
-	20429: {pause: throttlePause},    // too many requests
+	20429: {busy: true},              // too many requests
 	21611: {pause: 30 * time.Second}, // the sender's queue is full
 	30001: {pause: 30 * time.Second}, // queue overflow
 	30022: {pause: 5 * time.Second},  // rate limit of a US campaign
 	30023: {pause: 10 * time.Minute}, // daily limit of a US brand
-	63018: {pause: throttlePause},    // rate limit of a channel
+	63018: {busy: true},              // rate limit of a channel
 	63038: {pause: 10 * time.Minute}, // daily limit of the account
 
 	14107: {again: 30 * time.Second}, // too many between two numbers

@@ -153,7 +153,7 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	case j.After != nil && verdict != queue.Fail && verdict != queue.Throttle && verdict != queue.Deliver:
 		return 0, badField(at+"after", "can be given with retry, throttled and delivered only")
 	case j.After == nil && verdict == queue.Throttle:
-		return 0, badField(at+"after", "must say for how long nothing shall leave, such as 30s")
+		return 0, badField(at+"after", "must say for how long nothing shall leave, such as 30s; 0s if the receiver does not say")
 	case j.After != nil && verdict != queue.Fail && (*j.After < 0 || j.After.D() > queue.MaxHold):
 		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxHold.String())
 	case j.LaneOnly && verdict != queue.Throttle:
@@ -171,6 +171,7 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 	if j.After != nil {
 		s.After = j.After.D()
 	}
+	s.Untold = verdict == queue.Throttle && s.After < queue.MinSpare
 	return attempt, nil
 }
 

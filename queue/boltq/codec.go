@@ -63,7 +63,7 @@ func (l lineRecord) encode() []byte {
 		w.num(uint64(c.Ends), uint64(c.Used))
 	}
 	h := &l.heard
-	w.num(uint64(h.stop), uint64(h.failures), uint64(h.opened), uint64(h.probe))
+	w.num(uint64(h.stop), uint64(h.failures), uint64(h.opened), uint64(h.probe), uint64(h.spared), uint64(h.till))
 	for _, s := range []string{string(h.cause), h.why, h.fault} {
 		w.text(s)
 	}
@@ -85,6 +85,7 @@ func decodeLine(b []byte) (lineRecord, error) {
 	}
 	l.heard = heard{
 		stop: leaky.Instant(r.num()), failures: int64(r.num()), opened: leaky.Instant(r.num()), probe: time.Duration(r.num()),
+		spared: int64(r.num()), till: leaky.Instant(r.num()),
 		cause: queue.HoldCause(r.text()), why: r.text(), fault: r.text(),
 	}
 	return l, r.err("line")

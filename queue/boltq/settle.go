@@ -94,7 +94,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	}
 	o.told = l.tells(&s.Settlement, j.lane.keyed(), c.back[l], now)
 	open := l.heard.opened != 0
-	o.effect = e.hears(l, &s.Settlement, j.lane.keyed(), now)
+	o.effect = e.hears(l, &s.Settlement, j.lane.keyed(), f.due, now)
 	o.after = l.heard
 	attempts := f.attempts + 1
 	if s.Verdict == queue.Deliver {

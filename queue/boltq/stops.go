@@ -20,6 +20,9 @@ type heard struct {
 	opened   leaky.Instant // the circuit; 0 while it is closed
 	probe    time.Duration // until the next
 	fault    string        // the latest failure
+
+	spared int64         // how often in a row the receiver asked to be spared and did not say until when
+	till   leaky.Instant // and until when that was done last
 }
 
 // said is the same as people see it.
@@ -59,6 +62,7 @@ func (h *heard) goOn(now leaky.Instant) {
 	if h.stop > now {
 		h.stop, h.cause, h.why = now, "", ""
 	}
+	h.spared, h.till = 0, 0
 }
 
 // failed is for an answer that is the target's fault.
@@ -84,8 +88,26 @@ func (h *heard) wentOn(now leaky.Instant) (e queue.Effect) {
 	return e
 }
 
+// spare is for a receiver that asks to be spared and does not say until when, of a job that departed then. What left
+// before the stop began tells nothing new.
+func (h *heard) spare(s *queue.Settlement, departed, now leaky.Instant, why string) time.Duration {
+	if departed < h.till {
+		return 0
+	}
+	stopped := h.putOff(now.Add(queue.Spare(s.After, h.spared, s.ID)), now, queue.HoldThrottled, why)
+	h.spared, h.till = h.spared+1, h.stop
+	return stopped
+}
+
+// taken is for an answer of a receiver that does not ask to be spared, to a job that departed then.
+func (h *heard) taken(departed leaky.Instant) {
+	if departed >= h.till {
+		h.spared, h.till = 0, 0
+	}
+}
+
 // hears takes what a settlement says of the receiver, but of a lane alone, and answers what it did to the queue.
-func (e *Engine) hears(l *line, s *queue.Settlement, keyed bool, now leaky.Instant) (effect queue.Effect) {
+func (e *Engine) hears(l *line, s *queue.Settlement, keyed bool, departed, now leaky.Instant) (effect queue.Effect) {
 	trouble := s.Verdict == queue.Down || s.Trouble && (s.Verdict == queue.Fail || s.Verdict == queue.Hold)
 	before, reason := l.heard, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
 	switch {
@@ -96,7 +118,12 @@ func (e *Engine) hears(l *line, s *queue.Settlement, keyed bool, now leaky.Insta
 	default:
 		effect = l.heard.wentOn(now)
 	}
-	if s.Verdict == queue.Throttle && !(s.LaneOnly && keyed) || s.Verdict == queue.Deliver && s.After > 0 {
+	if !trouble && s.Verdict != queue.Throttle {
+		l.heard.taken(departed)
+	}
+	if s.Verdict == queue.Throttle && s.Untold && !(s.LaneOnly && keyed) {
+		effect.Stopped = l.heard.spare(s, departed, now, reason)
+	} else if s.Verdict == queue.Throttle && !(s.LaneOnly && keyed) || s.Verdict == queue.Deliver && s.After > 0 {
 		effect.Stopped = l.heard.putOff(now.Add(min(s.After, queue.MaxHold)), now, queue.HoldThrottled, reason)
 	}
 	if l.heard.stop != before.stop {

@@ -227,6 +227,7 @@ func (p *pair) settle() {
 	var text []string
 	for _, t := range list {
 		verdict := rapid.SampledFrom(pairVerdicts).Draw(p.T, "verdict")
+		untold := verdict == queue.Throttle && rapid.Bool().Draw(p.T, "untold")
 		laneOnly, trouble := rapid.Bool().Draw(p.T, "lane only"), rapid.Bool().Draw(p.T, "trouble")
 		after := time.Duration(rapid.SampledFrom([]int{0, 1, 100, 1000, 90_000}).Draw(p.T, "after")) * time.Millisecond
 		if verdict == queue.Deliver && rapid.IntRange(0, 7).Draw(p.T, "spared") > 0 {
@@ -234,10 +235,10 @@ func (p *pair) settle() {
 		}
 		for side, v := range []queue.Reservation{t.a, t.b} {
 			s := settlement(verdict, v)
-			s.After, s.Reason, s.LaneOnly, s.Trouble = after, "it failed", laneOnly, trouble
+			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold = after, "it failed", laneOnly, trouble, untold
 			sides[side] = append(sides[side], s)
 		}
-		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v, lane only %v, trouble %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble))
+		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold))
 	}
 	p.settleBoth(strings.Join(text, ", "), sides)
 }

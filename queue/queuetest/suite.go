@@ -106,6 +106,7 @@ func Run(t *testing.T, open Open) {
 		{"Timeline", timelineRules},
 		{"Stops", stopRules},
 		{"StopsDelivered", deliveredStopRules},
+		{"Spared", sparedRules},
 		{"Circuit", circuitRules},
 		{"Dead", deadRules},
 		{"Adapt", adaptRules},

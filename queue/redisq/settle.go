@@ -82,6 +82,9 @@ func verdictCode(s *queue.Settlement) int {
 	if s.Trouble {
 		code += 32
 	}
+	if s.Untold && s.Verdict == queue.Throttle {
+		code += 64
+	}
 	return code
 }
 

@@ -2,7 +2,7 @@
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each:
---          id, fence (8 bytes of epoch, 6 of number), verdict (+ 16 of the lane only, + 32 with trouble), after in us, reason
+--          id, fence (8 bytes of epoch, 6 of number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold), after in us, reason
 -- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it did something
 --          to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the adapted rate before and after, if that changed}
 
@@ -12,7 +12,7 @@ local out, arg = {}, 3
 local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery, as kept of it
 local DELIVERED = string.char(S.delivered, V.deliver)
 local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting, [V.hold] = S.held, [V.throttle] = S.waiting, [V.down] = S.waiting }
-local LANE_ONLY, TROUBLE = 16, 32
+local LANE_ONLY, TROUBLE, UNTOLD = 16, 32, 64
 
 -- repeated answers a settlement whose lease is gone: as before if it is the
 -- last one accepted, said again; else stale.
@@ -47,16 +47,21 @@ local function unleft(q, epoch, fence)
   set(q, 'lf', 0)
 end
 
--- hears takes what an answer says of the receiver: f is the flight of its job, if that matters. Returns what is answered.
-local function hears(q, f, verdict, code, after, reason, state)
+-- hears takes what an answer says of the receiver, to a job that departed then: f is its flight, if that matters. Returns what
+-- is answered.
+local function hears(q, f, id, departed, verdict, code, after, reason, state)
   local trouble = verdict == V.down or (verdict == V.fail or verdict == V.hold) and code >= TROUBLE
-  local throttles = (verdict == V.throttle or verdict == V.deliver) and after > 0
+  local untold = verdict == V.throttle and code >= UNTOLD
+  local throttles = untold or (verdict == V.throttle or verdict == V.deliver) and after > 0
   if verdict == V.release or verdict == V.hold and not trouble or not (q.heard or trouble or throttles) then return state end
   more_stops(q)
   local stopped, opened, closed = 0, 0, 0
   if trouble then stopped, opened = stops.failed(q, reason) else closed = stops.went_on(q) end
+  if not trouble and verdict ~= V.throttle then stops.taken(q, departed) end
   if throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
     stopped = stops.lane_throttled(q, f.lane, laned.rule_of(q, f.lane), after)
+  elseif untold then
+    stopped = stops.spared(q, id, departed, after, reason)
   elseif throttles then
     stopped = stops.throttled(q, after, reason)
   end
@@ -138,7 +143,7 @@ local function settle(name, count, arg)
       well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
-      out[#out + 1] = (q.heard or after > 0) and hears(q, nil, verdict, code, after, reason, S.delivered) or S.delivered
+      out[#out + 1] = (q.heard or after > 0) and hears(q, nil, id, unpack_('>I7', entry, 11), verdict, code, after, reason, S.delivered) or S.delivered
       if q.adapt and after <= 0 then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
       if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
@@ -197,7 +202,7 @@ local function settle(name, count, arg)
         flights[id] = pack_flight(f)
         call('HSET', F, id, flights[id])
       end
-      out[#out + 1] = hears(q, f, verdict, code, after, reason, state)
+      out[#out + 1] = hears(q, f, id, departed, verdict, code, after, reason, state)
       if q.adapt and verdict == V.throttle and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
         out[#out] = adapted(q, out[#out], verdict, departed, reason, came)
       end

@@ -2,7 +2,8 @@
 -- receiver answers).
 --
 -- A queue keeps it in one field, said, while there is anything: until when it stops, the cause, until when one of its lanes
--- may stop, failures in a row, when the circuit opened or 0, the time between probes, why it stops, the latest failure.
+-- may stop, failures in a row, when the circuit opened or 0, the time between probes, why it stops, the latest failure; how
+-- often in a row the receiver asked to be spared and did not say until when, and until when that was done last.
 -- Field circuit has the failures that open it, and the least and the longest time between probes; '' is never.
 
 local THROTTLED, DOWN = 1, 2
@@ -13,7 +14,8 @@ local function heed(q)
   if q.heard then return end
   local v = q.said and cmsgpack.unpack(q.said) or {}
   q.heard = { stop = tonumber(v[1]) or 0, cause = tonumber(v[2]) or 0, lanes = tonumber(v[3]) or 0, failures = tonumber(v[4]) or 0,
-    opened = tonumber(v[5]) or 0, probe = tonumber(v[6]) or 0, why = tostring(v[7] or ''), fault = tostring(v[8] or '') }
+    opened = tonumber(v[5]) or 0, probe = tonumber(v[6]) or 0, why = tostring(v[7] or ''), fault = tostring(v[8] or ''),
+    spared = tonumber(v[9]) or 0, till = tonumber(v[10]) or 0 }
   -- One as far ahead as none can be would stop the queue for good.
   if q.heard.stop > now + MOST_HELD + HORIZON then q.heard.stop = now end
   q.stop = q.heard.stop > 0 and q.heard.stop or nil
@@ -22,8 +24,8 @@ end
 local function keep(q)
   local h = q.heard
   q.stop = h.stop > 0 and h.stop or nil
-  local nothing = h.stop == 0 and h.failures == 0 and h.opened == 0 and h.lanes <= now
-  set(q, 'said', nothing and '' or cmsgpack.pack({ h.stop, h.cause, h.lanes, h.failures, h.opened, h.probe, h.why, h.fault }))
+  local nothing = h.stop == 0 and h.failures == 0 and h.opened == 0 and h.lanes <= now and h.spared == 0
+  set(q, 'said', nothing and '' or cmsgpack.pack({ h.stop, h.cause, h.lanes, h.failures, h.opened, h.probe, h.why, h.fault, h.spared, h.till }))
 end
 
 -- put_off lets a queue stop until an instant, if that is later than it does already. Returns for how long.
@@ -81,6 +83,30 @@ local function throttled(q, after, reason)
   return stopped
 end
 
+-- spared is throttled by a receiver that does not say until when, of a job that departed then (queue.Spare). What left
+-- before the stop began tells nothing new.
+local function spared(q, id, departed, after, reason)
+  local h = q.heard
+  if departed < h.till then return 0 end
+  local wait = after
+  if h.spared > 0 or after <= 0 then
+    wait = min(60, 2 ^ min(h.spared, 10)) * SECOND
+    wait = wait + floor(wait / 4 * tonumber(sub(redis.sha1hex(id), 1, 4), 16) / 65536)
+  end
+  local stopped = put_off(q, now + wait, THROTTLED, reason)
+  h.spared, h.till = h.spared + 1, h.stop
+  keep(q)
+  return stopped
+end
+
+-- taken is for an answer of a receiver that does not ask to be spared, to a job that departed then.
+local function taken(q, departed)
+  local h = q.heard
+  if h.spared == 0 or departed < h.till then return end
+  h.spared, h.till = 0, 0
+  keep(q)
+end
+
 -- A lane's stop: a key of its own, which lasts while it matters.
 local function stop_key(q, lane) return B .. 'S' .. q.nr .. ':' .. lane end
 
@@ -131,9 +157,10 @@ end
 -- go_on ends what holds a queue up, and reports whether anything did.
 local function go_on(q)
   local h = q.heard
-  if h.opened == 0 and h.stop <= now then return false end
+  if h.opened == 0 and h.stop <= now and h.spared == 0 then return false end
   if h.opened > 0 then shut(q) end
   if h.stop > now then h.stop, h.cause, h.why = now, 0, '' end
+  h.spared, h.till = 0, 0
   keep(q)
   return true
 end
