@@ -322,6 +322,8 @@ func (r *run) finish(err error) {
 		s.Reason = reason(err)
 	}
 	switch verdict {
+	case queue.Down:
+		s.Unused = passed.IsZero()
 	case queue.Fail:
 		s.After = r.job.Spec.Retry.Backoff(r.job.Attempt)
 		if !said.Until.IsZero() {

@@ -2,7 +2,9 @@ package drain_test
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,4 +60,53 @@ func TestAReceiverThatDoesNotSayUntilWhen(t *testing.T) {
 		one.finish(t)
 		two.finish(t)
 	})
+}
+
+// What never left gives back what it took: a target that refuses connections uses up nothing of a quota, and when it is
+// there again the whole quota is delivered.
+func TestATargetThatRefusesUsesUpNoQuota(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := embedded(t)
+		defer e.Close()
+		put(t, e, queue.Spec{Name: "q", Rate: leaky.PerSecond(5), Limits: []queue.Limit{{Quota: queue.Quota{Max: 20, Per: "h"}}}})
+		time.Sleep(time.Second)
+		push(t, e, "q", 0, 100)
+		var opens atomic.Bool
+		var delivered atomic.Int64
+		d := start(e, preparing(func() error {
+			if opens.Load() {
+				return nil
+			}
+			return drain.Down(errors.New("connection refused"))
+		}, func() { delivered.Add(1) }), drain.Options{PlainTimers: true})
+		time.Sleep(20 * time.Minute)
+		if i := info(t, e, "q"); i.Limits[0].Window.Used != 0 || i.Down < 10 || i.Down > 40 {
+			t.Errorf("%d of the quota are used after %d probes", i.Limits[0].Window.Used, i.Down)
+		}
+		opens.Store(true)
+		time.Sleep(5 * time.Minute)
+		if n := delivered.Load(); n != 20 {
+			t.Errorf("%d were delivered, want the whole quota of 20", n)
+		}
+		d.finish(t)
+	})
+}
+
+// preparing is a handler that prepares before its gate, and works behind it.
+func preparing(prepare func() error, work func()) drain.Handler { return prepared{prepare, work} }
+
+type prepared struct {
+	prepare func() error
+	work    func()
+}
+
+func (p prepared) Handle(ctx context.Context, _ *drain.Job, gate drain.Gate) error {
+	if err := p.prepare(); err != nil {
+		return err
+	}
+	if err := gate.Wait(ctx); err != nil {
+		return err
+	}
+	p.work()
+	return nil
 }

@@ -302,7 +302,7 @@ const (
 	Release                     // given back unused: keeps its turn, spends no attempt
 	Hold                        // it may have been sent: Held until a person decides; spends an attempt
 	Throttle                    // the receiver asked to be spared for After: keeps its turn, spends no attempt
-	Down                        // the target is down: keeps its turn, spends no attempt
+	Down                        // the target is down, and has nothing of it: keeps its turn, spends no attempt
 )
 
 func (v Verdict) String() string {
@@ -319,6 +319,9 @@ type Settlement struct {
 	// Untold says of a Throttle that the receiver did not say for how long, or less than a second: the queue stops for
 	// Spare of After.
 	Untold bool
+	// Unused says of a Down that the job did not even start: its departure is given back, as by a Release. What
+	// quotas counted of a Down is in any case.
+	Unused bool
 	// LaneOnly says that a Throttle concerns only the job's lane.
 	LaneOnly bool
 	// Trouble says of a Fail or a Hold that it was the target's fault, whosever job it

@@ -104,6 +104,7 @@ type outcome struct {
 	reason  string
 	effect  queue.Effect // on the queue
 	down    bool         // a failure that is the fault of a target that is down
+	unused  bool         // the job did not even start
 	// What was heard of the receiver before the settlement, and after it.
 	before, after heard
 	// told is what it says of the rate, and from and to what that is by it, behind all before in the batch.
@@ -234,6 +235,7 @@ func (c *returning) write(t *tables) error { return t.putFlight(c.job.seq, c.sta
 func (c *returning) done(e *Engine, now leaky.Instant) {
 	j, l := c.job, c.job.lane.line
 	e.unlease(j)
+	c.giveBack(now)
 	counts := j.flight.counts
 	*j.flight = c.to
 	j.flight.place, j.flight.saved, j.flight.counts = -1, true, counts
@@ -261,6 +263,23 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	}
 	e.tellRoom(l, now)
 	c.outcome.done(e, c.state, now)
+}
+
+// giveBack gives back what a job took that the target has nothing of: to quotas, and its departure if it did not start. Of a
+// circuit that is off that is not done: it would be tried again at once, and again.
+func (c *returning) giveBack(now leaky.Instant) {
+	l, f := c.job.lane.line, c.job.flight
+	if c.expired != nil || c.to.verdict != queue.Down && !c.down || l.busy != nil {
+		return
+	}
+	if c.unused && !l.spec.Circuit.Off {
+		l.regain(f, int64(c.job.cost), now)
+	} else {
+		l.uncount(f, int64(c.job.cost), now)
+	}
+	if c.unused {
+		l.outflow.add(now, -1)
+	}
 }
 
 // raising lifts a queue's ceiling.

@@ -198,21 +198,24 @@ func turned(number, n int64) int64 {
 	return 0
 }
 
-// regain gives a departure back that was never used: to buckets where it was the last one granted.
-// What the group could not have used before is no lost slot.
-func (l *line) regain(f *flight, cost int64, now leaky.Instant) {
-	fence := f.fence.number
+// uncount gives a departure back to quotas of which the target has nothing. What the group could not have used before is
+// no lost slot.
+func (l *line) uncount(f *flight, cost int64, now leaky.Instant) {
 	if g := l.kin; g != nil {
 		g.since = max(g.since, min(now, g.of.free(now)))
 	}
 	l.refund(f.due, cost)
-	if p := l.parent(); p != nil {
-		if fence == l.lastFence {
-			l.giveBack()
-		}
-		if p.busy == nil {
-			p.refund(f.due, cost)
-		}
+	if p := l.parent(); p != nil && p.busy == nil {
+		p.refund(f.due, cost)
+	}
+}
+
+// regain gives a departure back that was never used: to buckets where it was the last one granted.
+func (l *line) regain(f *flight, cost int64, now leaky.Instant) {
+	l.uncount(f, cost, now)
+	fence := f.fence.number
+	if l.parent() != nil && fence == l.lastFence {
+		l.giveBack()
 	}
 	switch g := l.kin; {
 	case g == nil && fence == l.lastFence:

@@ -105,6 +105,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	}
 	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
 	if spared := spares(s.Verdict); spared != queue.UnderWay {
+		o.unused = s.Unused && s.Verdict == queue.Down
 		to := *f
 		to.settled, to.verdict, to.result, to.due, to.place, to.lent = s.fence, s.Verdict, queue.Waiting, 0, -1, false
 		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {

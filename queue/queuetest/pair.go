@@ -228,6 +228,7 @@ func (p *pair) settle() {
 	for _, t := range list {
 		verdict := rapid.SampledFrom(pairVerdicts).Draw(p.T, "verdict")
 		untold := verdict == queue.Throttle && rapid.Bool().Draw(p.T, "untold")
+		unused := verdict == queue.Down && rapid.Bool().Draw(p.T, "unused")
 		laneOnly, trouble := rapid.Bool().Draw(p.T, "lane only"), rapid.Bool().Draw(p.T, "trouble")
 		after := time.Duration(rapid.SampledFrom([]int{0, 1, 100, 1000, 90_000}).Draw(p.T, "after")) * time.Millisecond
 		if verdict == queue.Deliver && rapid.IntRange(0, 7).Draw(p.T, "spared") > 0 {
@@ -235,10 +236,10 @@ func (p *pair) settle() {
 		}
 		for side, v := range []queue.Reservation{t.a, t.b} {
 			s := settlement(verdict, v)
-			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold = after, "it failed", laneOnly, trouble, untold
+			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold, s.Unused = after, "it failed", laneOnly, trouble, untold, unused
 			sides[side] = append(sides[side], s)
 		}
-		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold))
+		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused))
 	}
 	p.settleBoth(strings.Join(text, ", "), sides)
 }

@@ -107,6 +107,7 @@ func Run(t *testing.T, open Open) {
 		{"Stops", stopRules},
 		{"StopsDelivered", deliveredStopRules},
 		{"Spared", sparedRules},
+		{"Unused", unusedRules},
 		{"Circuit", circuitRules},
 		{"Dead", deadRules},
 		{"Adapt", adaptRules},

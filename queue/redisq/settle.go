@@ -82,7 +82,7 @@ func verdictCode(s *queue.Settlement) int {
 	if s.Trouble {
 		code += 32
 	}
-	if s.Untold && s.Verdict == queue.Throttle {
+	if s.Untold && s.Verdict == queue.Throttle || s.Unused && s.Verdict == queue.Down {
 		code += 64
 	}
 	return code

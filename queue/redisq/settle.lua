@@ -2,7 +2,7 @@
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each:
---          id, fence (8 bytes of epoch, 6 of number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold), after in us, reason
+--          id, fence (8 bytes of epoch, 6 of number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold, or unused), after in us, reason
 -- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it did something
 --          to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the adapted rate before and after, if that changed}
 
@@ -79,6 +79,21 @@ local function unused(q, id, f)
   if g and g ~= q then beside.unused(g, f.at, cost) end
 end
 
+-- given_back gives back what a job took that the target has nothing of: to quotas, and its departure if it is released, or did not
+-- start. Of a circuit that is off that is not done: it would be tried again at once, and again. Reports whether nothing started.
+local function given_back(q, id, f, verdict, code, epoch, fence)
+  if q.limits or q.group then unused(q, id, f) end
+  if verdict == V.release then
+  elseif verdict ~= V.down or code < UNTOLD then
+    return false
+  elseif (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') == '' then
+    return true
+  end
+  unleft(q, epoch, fence)
+  if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
+  return true
+end
+
 -- too_old reports whether a job is too old to be tried again at an instant.
 local function too_old(q, id, at)
   q.patience = q.patience or tonumber(call('HGET', B .. 'q' .. q.nr, 'patience')) or 0
@@ -105,7 +120,7 @@ local function settle(name, count, arg)
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
   sound(q)
   local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
-  local ids, released, retried, throttled, down, scheduled, flights = {}, 0, 0, 0, 0, 0, {}
+  local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came = q.stop, 0
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000)) -- a number would be written out anew for each job
   local may_die, may_hold = false, false
@@ -175,16 +190,13 @@ local function settle(name, count, arg)
       else
         if state == S.waiting then
           again(q, id, f)
-          if verdict == V.release then
-            if q.limits or q.group then unused(q, id, f) end
-            unleft(q, epoch, fence)
-            if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
-            released = released + 1
-          end
+          if verdict ~= V.throttle and given_back(q, id, f, verdict, code, epoch, fence) then unstarted = unstarted + 1 end
+          if verdict == V.release then released = released + 1 end
           came = came + 1
         elseif state == S.held then
           put_held(q, id, f)
         else
+          if spared then given_back(q, id, f, verdict, code, epoch, fence) end
           f.at = now + after
           call('ZADD', T, f.at, id)
           -- In an ordered queue it goes on to hold its lane up.
@@ -212,7 +224,7 @@ local function settle(name, count, arg)
   call('ZREM', B .. 'l', unpack(ends))
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
   ended(q, well)
-  if released > 0 then meter(q, -released) end
+  if unstarted > 0 then meter(q, -unstarted) end
   if #gone > 0 then freed(q, #gone, returned) end
   add(q, 'delivered', #well)
   died(q, dead)

@@ -1,0 +1,139 @@
+package queuetest
+
+import (
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// unreachable settles a job whose target could not even be reached.
+func (r *rig) unreachable(v queue.Reservation) {
+	r.Helper()
+	s := settlement(queue.Down, v)
+	s.Reason, s.Unused = "connection refused", true
+	r.settled(queue.Waiting, s)
+}
+
+func circuit(failures int64, least, most time.Duration) func(*queue.Spec) {
+	return func(s *queue.Spec) {
+		s.Circuit = queue.Circuit{Failures: failures, MinProbe: queue.Duration(least), MaxProbe: queue.Duration(most)}
+	}
+}
+
+// What left within a horizon of when the limits were made may not have been counted; hence the seconds.
+
+var unusedRules = []rule{
+	{"a target that refuses connections uses up no quota", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 20/h"), circuit(5, time.Second, time.Minute))
+		r.clock.Advance(time.Second)
+		r.accept(q, numbered("j", 30)...)
+		for range 40 { // for the better part of the hour
+			got := r.reserve(q, 1)
+			if len(got) != 1 {
+				r.Fatalf("nothing is granted, %d are used", r.info(q).Limits[0].Window.Used)
+			}
+			r.unreachable(got[0])
+			r.used(q, 0)
+			if stop := r.info(q).Stop; stop.On() {
+				r.clock.Set(instant(stop.Until))
+			}
+		}
+		r.deliver(r.reserve(q, 1)...) // a probe that it takes
+		for range 19 {
+			r.deliver(r.reserve(q, 1)...)
+		}
+		r.used(q, 20)
+		if got := r.reserve(q, 9); len(got) != 0 || r.info(q).Delivered != 20 {
+			r.Errorf("%v leave beyond the quota, %d were delivered", ids(got), r.info(q).Delivered)
+		}
+	}},
+	{"its departure is given back, if it was the last", func(r *rig) {
+		q := r.queue("q", "1/h", limited("2/d"), circuit(5, time.Second, time.Minute))
+		r.clock.Advance(time.Second)
+		r.accept(q, "a", "b")
+		r.unreachable(r.grant(q, 9, "a")[0])
+		if i := r.info(q); i.Outflow != 0 || i.Down != 1 || i.Released != 0 {
+			r.Errorf("counted %+v", i)
+		}
+		r.deliver(r.grant(q, 9, "a")...)
+		r.clock.Advance(10 * time.Hour)
+		r.grant(q, 9) // once is enough for both paces
+		r.clock.Advance(2 * time.Hour)
+		r.grant(q, 9, "b")
+	}},
+	{"one that started keeps its departure, and gives quotas theirs", func(r *rig) {
+		q := r.queue("q", "1/m", limited("quota 20/h"))
+		r.clock.Advance(time.Second)
+		r.accept(q, "a")
+		r.settle(settlement(queue.Down, r.grant(q, 9, "a")[0]))
+		r.used(q, 0)
+		r.grant(q, 9)
+		r.clock.Advance(time.Minute)
+		r.grant(q, 9, "a")
+	}},
+	{"nor does it come back at once where no circuit bounds that", func(r *rig) {
+		q := r.queue("q", "1/m", limited("quota 20/h"), func(s *queue.Spec) { s.Circuit.Off = true })
+		r.clock.Advance(time.Second)
+		r.accept(q, "a")
+		r.unreachable(r.grant(q, 9, "a")[0])
+		r.used(q, 0)
+		r.grant(q, 9)
+	}},
+	{"the parent has its part back too", func(r *rig) {
+		r.put(spec("ses", "1/m", limited("quota 3/h")))
+		r.put(spec("ses.otp", "1/m", limited("quota 2/h"), circuit(3, time.Second, time.Minute)))
+		r.clock.Advance(time.Second)
+		r.accept("ses.otp", "a")
+		for range 2 {
+			r.unreachable(r.grant("ses.otp", 9, "a")[0])
+			r.used("ses", 0)
+			r.used("ses.otp", 0)
+		}
+		r.deliver(r.grant("ses.otp", 9, "a")...)
+		r.used("ses", 1)
+		r.used("ses.otp", 1)
+	}},
+	{"a probe that is answered with trouble takes nothing of quotas, and its departure", func(r *rig) {
+		q := r.queue("q", "1/m", limited("quota 20/h"), circuit(1, time.Second, time.Minute))
+		r.clock.Advance(time.Second)
+		r.accept(q, "a", "b")
+		trouble := func(v queue.Reservation) {
+			s := settlement(queue.Fail, v)
+			s.Trouble = true
+			r.settled(queue.Scheduled, s)
+		}
+		trouble(r.grant(q, 9, "a")[0])
+		r.used(q, 1) // it was closed
+		r.clock.Advance(time.Minute)
+		for range 5 {
+			got := r.reserve(q, 1)
+			if len(got) != 1 {
+				r.Fatal("no probe")
+			}
+			trouble(got[0])
+			r.used(q, 1)
+			r.grant(q, 9)
+			r.clock.Advance(time.Minute)
+		}
+	}},
+	{"cost counts", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 20/h"))
+		r.clock.Advance(time.Second)
+		j := job(q, "a")
+		j.Cost = 7
+		r.acceptJobs(j)
+		got := r.grant(q, 9, "a")
+		r.used(q, 7)
+		r.unreachable(got[0])
+		r.used(q, 0)
+	}},
+	{"said again it gives back nothing more", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 20/h"))
+		r.clock.Advance(time.Second)
+		r.accept(q, "a", "b", "c")
+		got := r.grant(q, 2, "a", "b")
+		r.unreachable(got[0])
+		r.unreachable(got[0])
+		r.used(q, 1)
+	}},
+}
