@@ -49,7 +49,7 @@ type letter struct {
 // bury stores dead letters and returns when all of them are acknowledged. The same
 // letter twice within the stream's window for duplicates is one.
 func (s *Stream) bury(ctx context.Context, letters []letter) error {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	acks := make([]jetstream.PubAckFuture, len(letters))
 	for i := range letters {

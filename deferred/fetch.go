@@ -65,7 +65,7 @@ func (s *Stream) fetch(ctx context.Context, subject string, from uint64, batch i
 }
 
 func (s *Stream) directGet(ctx context.Context, subject string, from uint64, batch int) (f fetched, err error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	ctx, cancel := s.calling(ctx, fetchTimeout)
 	defer cancel()
 	inbox := s.nc.NewInbox()
 	// A channel and not NextMsg, which takes a stored message that has a Status for an
@@ -162,7 +162,7 @@ func last(h nats.Header, name string) string {
 // first asks the stream's leader for the sequence of a subject's first message; 0 is
 // none.
 func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	request, err := json.Marshal(map[string]any{"seq": 1, "next_by_subj": subject})
 	if err != nil {
@@ -170,6 +170,7 @@ func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
 	}
 	// Not by GetMsg of the client, which would ask any replica.
 	m, err := s.nc.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+s.name, request)
+	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
 		return 0, fmt.Errorf("asking for the first message of %s: %w", subject, err)
 	}
@@ -191,9 +192,10 @@ func (s *Stream) first(ctx context.Context, subject string) (uint64, error) {
 // count asks the stream's leader how many messages subjects have that match, and who
 // the stream is.
 func (s *Stream) count(ctx context.Context, subject string) (map[string]uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	info, err := s.jobs.Info(ctx, jetstream.WithSubjectFilter(subject))
+	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
 		return nil, fmt.Errorf("asking for what %s has: %w", subject, err)
 	}
@@ -203,9 +205,10 @@ func (s *Stream) count(ctx context.Context, subject string) (map[string]uint64, 
 
 // size asks the stream's leader for its last sequence and how many messages it has.
 func (s *Stream) size(ctx context.Context) (last, messages uint64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	info, err := s.jobs.Info(ctx)
+	err = brokenOff(ctx, err)
 	if s.note(err) != nil {
 		return 0, 0, fmt.Errorf("asking for the size of %s: %w", s.name, err)
 	}
@@ -218,9 +221,9 @@ func (s *Stream) remove(ctx context.Context, subject string, below uint64) error
 	if below <= 1 { // NATS takes 0 for all, and 1 for none
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
-	err := s.jobs.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below))
+	err := brokenOff(ctx, s.jobs.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below)))
 	s.wrote(err)
 	if s.note(err) != nil {
 		return fmt.Errorf("removing %s below %d: %w", subject, below, err)

@@ -28,6 +28,7 @@ func (s *Stream) watchLink(ctx context.Context) {
 			case s.connected <- struct{}{}:
 			default:
 			}
+			s.back()
 		}
 		up = err == nil
 		select {
@@ -37,6 +38,7 @@ func (s *Stream) watchLink(ctx context.Context) {
 			if status != nats.CONNECTED {
 				up = false
 				s.linked.Store(&failure{disconnected(status)})
+				s.breakOff()
 			}
 		case <-time.After(linkPause):
 		}
@@ -71,4 +73,42 @@ func (s *Stream) askLink() error {
 
 func disconnected(status nats.Status) error {
 	return fmt.Errorf("%w: not connected to NATS (%s)", ErrUnavailable, strings.ToLower(status.String()))
+}
+
+// calling bounds a call to NATS: by its time, and by its connection, for where that broke no answer comes.
+func (s *Stream) calling(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	s.mu.Lock()
+	contact := s.contact
+	s.mu.Unlock()
+	stop := context.AfterFunc(contact, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// brokenOff makes of the error of a call one that says so, if it was its connection that ended it.
+func brokenOff(call context.Context, err error) error {
+	if err != nil && errors.Is(call.Err(), context.Canceled) && !errors.Is(err, ErrUnavailable) {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
+}
+
+// breakOff ends the calls under way: their connection broke.
+func (s *Stream) breakOff() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broke()
+	s.contact, s.broke = context.WithCancel(context.Background())
+}
+
+// back has what failed while NATS was away tried again now.
+func (s *Stream) back() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.ears {
+		r.back()
+	}
 }

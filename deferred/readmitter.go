@@ -93,6 +93,24 @@ func (r *Readmitter) ring(name string) { r.wake(r.stream.subjects.of(name), room
 // put is told that something was put on the overflow.
 func (r *Readmitter) put(name string) { r.wake(r.stream.subjects.of(name), something) }
 
+// back has the ways looked at whose last look failed: NATS is connected again.
+func (r *Readmitter) back() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx == nil {
+		return
+	}
+	for _, w := range r.ways {
+		switch {
+		case w.running:
+			w.rung = true
+		case w.failed:
+			w.tries = 0
+			r.start(w)
+		}
+	}
+}
+
 // news is why a subject is to be looked at.
 type news uint8
 

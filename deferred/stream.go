@@ -52,8 +52,10 @@ type Stream struct {
 
 	disability atomic.Pointer[disability]
 
-	mu   sync.Mutex
-	ears map[*Readmitter]struct{} // who wants to know what was put
+	mu      sync.Mutex
+	ears    map[*Readmitter]struct{} // who wants to know what was put
+	contact context.Context          // ends when the connection breaks
+	broke   context.CancelFunc
 }
 
 // failure is why something failed.
@@ -82,6 +84,7 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 		ears:   map[*Readmitter]struct{}{},
 		opened: make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
 	}
+	s.contact, s.broke = context.WithCancel(context.Background())
 	s.wants, s.wantsDead = settings(o)
 	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
 	s.puts = queue.NewCoalescer(lanes, ackTimeout+time.Second, parcel.size, s.send, func(_ parcel, err error) error { return err })

@@ -35,6 +35,7 @@ type way struct {
 	timer   *time.Timer
 	idle    bool // waits for something to come, and not for room
 	sure    bool // something has come since the last look
+	failed  bool // the last look did
 
 	// The others belong to the look that is under way.
 	stream  string    // the identity of the stream when it was last looked at
@@ -89,6 +90,7 @@ func (w *way) look(ctx context.Context) (pause time.Duration, left bool) {
 		w.behind = max(1, w.behind)
 	}
 	pause, left, err := w.pass(ctx)
+	w.fails(err != nil)
 	if err == nil {
 		return pause, left
 	}
@@ -98,7 +100,14 @@ func (w *way) look(ctx context.Context) (pause time.Duration, left bool) {
 	if ctx.Err() == nil && w.tries&(w.tries-1) == 0 { // seldom, if it goes on
 		w.r.log.Warn("jobs do not come back from the overflow; trying again", "subject", w.subject, "tries", w.tries, "error", fmt.Sprint(err))
 	}
-	return jittered(w.backoff(10)), true
+	return jittered(w.backoff(2)), true
+}
+
+// fails notes whether a look failed.
+func (w *way) fails(failed bool) {
+	w.r.mu.Lock()
+	defer w.r.mu.Unlock()
+	w.failed = failed
 }
 
 // backoff is the pause after so many tries in vain.

@@ -57,7 +57,7 @@ func (f *natsFlags) maxBytes() (int64, error) {
 }
 
 const (
-	natsWait = 500 * time.Millisecond // until a NATS that is away is tried again
+	natsWait = 100 * time.Millisecond // until a NATS that is away is tried again: for so long more the overflow stands still
 	natsDial = 500 * time.Millisecond // for which a machine is tried that may be down, before the next
 	// natsRefusedWait is the same of one that refuses the login: somebody has to mend that.
 	natsRefusedWait = 10 * time.Second
