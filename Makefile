@@ -45,11 +45,11 @@ demo: build ## see it work: 30 s, nothing to install but Go
 up: build ## run ingress and drainer in one process, with the jobs in ./data
 	bin/penstock up --data $(DATA) $(ARGS)
 
-test: ## vet and test everything, on real Redis servers; installs redis-server where it may
-	@server=$$(scripts/redis.sh) && \
+test: ## vet and test everything, on real Redis servers; installs redis-server and promtool where it may
+	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \
-	PENSTOCK_REDIS_SERVER=$$server $(GO) test $(TESTFLAGS) $(PACKAGES)
+	PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool $(GO) test $(TESTFLAGS) $(PACKAGES)
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test
 

@@ -30,6 +30,7 @@ var checks = map[string]check{
 	"units":      unitFaults,
 	"systemd":    systemdFaults,
 	"prometheus": prometheusFaults,
+	"alerts":     alertFaults,
 	"readme":     readmeFaults,
 }
 

@@ -255,6 +255,9 @@ func (m metric) refuses(match matcher, s *scraping) string {
 	if !slices.Contains(m.labels, match.Label) {
 		return fmt.Sprintf("%s has no label %s", m.name, match.Label)
 	}
+	if match.Label == "queue" && match.Value == "_other" { // of all queues without series of their own
+		return ""
+	}
 	for value := range strings.SplitSeq(match.Value, "|") {
 		if !regexp.MustCompile(`\b` + regexp.QuoteMeta(value) + `\b`).MatchString(m.about) {
 			return fmt.Sprintf("docs/metrics.md tells of no %s{%s=%q}", m.name, match.Label, value)

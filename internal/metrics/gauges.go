@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,8 +17,8 @@ import (
 const DefaultRefresh = 10 * time.Second
 
 // Gauges shows how the queues are, as of the last look: the first ones in order
-// of name each, all others summed up. However many queues there are, a look lists
-// no more than those, and asks for the totals.
+// of name each, and those of the others that are in trouble; all others summed up. However many queues there are, a look
+// lists those and a page of the others, and asks for the totals.
 type Gauges struct {
 	most    int
 	jobs    *prometheus.GaugeVec
@@ -31,7 +32,13 @@ type Gauges struct {
 	lanes   *prometheus.GaugeVec
 	queues  prometheus.Gauge
 	looked  prometheus.Gauge
+	state   *prometheus.GaugeVec
+	full    *prometheus.GaugeVec
+	states  *prometheus.GaugeVec
+	drains  prometheus.Gauge
 	shown   map[string]bool
+	was     map[string]queue.StatusCode // the state that each is shown in
+	tour    tour
 }
 
 // NewGauges registers the gauges. Run or Refresh sets them.
@@ -55,9 +62,15 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		lanes:   perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
 		queues:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
 		looked:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store."}),
+		state:   perQueue("penstock_queue_state", "1 for what the queue does, and no series for what it does not; see the status of a queue.", "state"),
+		full:    perQueue("penstock_queue_full", "1 while the queue has no room for another job."),
+		states:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "penstock_queues_in_state", Help: "How many queues do what, of all there are."}, []string{"state"}),
+		drains:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s."}),
 		shown:   map[string]bool{},
+		was:     map[string]queue.StatusCode{},
+		tour:    newTour(),
 	}
-	return g, register(reg, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.queues, g.looked)
+	return g, register(reg, g.state, g.full, g.states, g.drains, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.queues, g.looked)
 }
 
 // Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
@@ -91,6 +104,20 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 	if err != nil {
 		return err
 	}
+	drainers, err := engine.Drainers(ctx)
+	if err != nil {
+		return err
+	}
+	first, others := infos, totals.Queues > int64(len(infos)) && len(infos) > 0
+	if others {
+		troubled, err := g.tour.look(ctx, engine, infos[len(infos)-1].Spec.Name, g.most)
+		if err != nil {
+			return err
+		}
+		infos = append(slices.Clip(infos), troubled...)
+	} else {
+		g.tour.end()
+	}
 	now := time.Now()
 	rest := totals
 	present := make(map[string]bool, len(infos))
@@ -111,10 +138,12 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 		}
 	}
 	g.shown = present
+	g.survey(first, others, now)
+	g.drains.Set(float64(len(drainers.Seen)))
 	if totals.Queues > int64(len(infos)) {
 		// The totals are a little older than the list, so the difference may be
 		// slightly off, and must not be shown as negative.
-		g.states(Other, &rest)
+		g.jobsIn(Other, &rest)
 	} else {
 		g.jobs.DeletePartialMatch(prometheus.Labels{"queue": Other})
 	}
@@ -125,12 +154,9 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 
 func (g *Gauges) set(info *queue.Info, now time.Time) {
 	name := info.Spec.Name
-	g.states(name, &queue.Totals{Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Held: info.Held, Deferred: info.Deferred, Dead: info.Dead})
-	age := 0.0
-	if !info.OldestWaiting.IsZero() {
-		age = max(now.Sub(info.OldestWaiting).Seconds(), 0)
-	}
-	g.oldest.WithLabelValues(name).Set(age)
+	g.status(info)
+	g.jobsIn(name, &queue.Totals{Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Held: info.Held, Deferred: info.Deferred, Dead: info.Dead})
+	g.oldest.WithLabelValues(name).Set(waited(info.OldestWaiting, now))
 	g.rate.WithLabelValues(name).Set(perSecond(info.Spec.Rate))
 	g.present.WithLabelValues(name).Set(perSecond(info.Rate))
 	g.outflow.WithLabelValues(name).Set(info.Outflow)
@@ -161,7 +187,7 @@ func perSecond(r leaky.Rate) float64 {
 	return r.PerSecond()
 }
 
-func (g *Gauges) states(label string, n *queue.Totals) {
+func (g *Gauges) jobsIn(label string, n *queue.Totals) {
 	for state, jobs := range map[queue.State]int64{
 		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Held: n.Held, queue.Deferred: n.Deferred, queue.Dead: n.Dead,
 	} {
@@ -170,7 +196,8 @@ func (g *Gauges) states(label string, n *queue.Totals) {
 }
 
 func (g *Gauges) forget(name string) {
-	for _, vec := range []*prometheus.GaugeVec{g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes} {
+	delete(g.was, name)
+	for _, vec := range []*prometheus.GaugeVec{g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}
 }

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +24,12 @@ func (l *laned) Totals(context.Context) (queue.Totals, error) {
 	return queue.Totals{Queues: int64(len(l.infos))}, nil
 }
 
-func (l *laned) List(_ context.Context, _ string, limit int) ([]queue.Info, error) {
-	return l.infos[:min(limit, len(l.infos))], nil
+func (l *laned) List(_ context.Context, after string, limit int) ([]queue.Info, error) {
+	from := slices.IndexFunc(l.infos, func(i queue.Info) bool { return i.Spec.Name > after })
+	return l.infos[from:min(from+limit, len(l.infos))], nil
 }
+
+func (l *laned) Drainers(context.Context) (queue.Drainers, error) { return queue.Drainers{}, nil }
 
 func (l *laned) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	answers := make([]queue.Appended, len(jobs))
@@ -42,7 +46,7 @@ func (l *laned) Append(_ context.Context, jobs []queue.Job) ([]queue.Appended, e
 
 func TestLanes(t *testing.T) {
 	info := func(name string, lanes int64) queue.Info {
-		return queue.Info{Spec: queue.Spec{Name: name, Rate: leaky.PerSecond(1)}, Lanes: lanes}
+		return queue.Info{Spec: queue.Spec{Name: name, Rate: leaky.PerSecond(1), Capacity: 10}, Lanes: lanes}
 	}
 	l := &laned{infos: []queue.Info{info("a", 1_000_000), info("b", 0), info("c", 5)}}
 	reg := prometheus.NewPedanticRegistry()

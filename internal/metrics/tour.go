@@ -1,0 +1,152 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// tourPage is how many of the queues behind the first ones a look lists: with one each 10 s, 6,000 a minute.
+const tourPage = 1000
+
+// rare are the states that a queue has series for wherever its name stands, so that alerts know all queues. What
+// concerns all queues of a store or a group at once is none of them, but paused, which somebody did to this one.
+var rare = []queue.StatusCode{queue.StatusStalled, queue.StatusCircuitOpen, queue.StatusThrottled, queue.StatusNoWorker, queue.StatusPaused}
+
+// stopped are the states in which a job waits for something else than its turn.
+var stopped = []queue.StatusCode{
+	queue.StatusPaused, queue.StatusParentPaused, queue.StatusNoDrainer, queue.StatusCircuitOpen, queue.StatusThrottled, queue.StatusQuota,
+}
+
+// inTrouble reports whether a queue is to have series of its own.
+func inTrouble(i *queue.Info) bool {
+	s := i.Status()
+	return s.Full || slices.Contains(rare, s.Code)
+}
+
+// tour goes through the queues behind the first ones, a page a look, and keeps what alerts are about.
+type tour struct {
+	after    string          // the name it has come to; "" before it begins
+	troubled map[string]bool // that were found, at most so many as the first
+	now      survey          // what this tour has counted so far
+	last     *survey         // what the one before has; nil if there was none
+}
+
+// survey is what is known of the queues that have no series of their own.
+type survey struct {
+	states map[queue.StatusCode]float64
+	oldest time.Time // when the job was appended that has waited longest
+}
+
+func newSurvey() survey { return survey{states: map[queue.StatusCode]float64{}} }
+
+func (s *survey) add(i *queue.Info) {
+	code := i.Status().Code
+	s.states[code]++
+	if slices.Contains(stopped, code) {
+		return
+	}
+	if at := i.OldestWaiting; !at.IsZero() && (s.oldest.IsZero() || at.Before(s.oldest)) {
+		s.oldest = at
+	}
+}
+
+// look lists the next page of the queues behind last, and returns those that are in trouble by now, at most so many.
+func (t *tour) look(ctx context.Context, engine queue.Specs, last string, most int) ([]queue.Info, error) {
+	page, err := engine.List(ctx, max(t.after, last), tourPage)
+	if err != nil {
+		return nil, err
+	}
+	var found []queue.Info
+	seen := map[string]bool{}
+	for n := range page {
+		i := &page[n]
+		t.now.add(i)
+		seen[i.Spec.Name] = true
+		if inTrouble(i) && (t.troubled[i.Spec.Name] || len(t.troubled) < most) {
+			t.troubled[i.Spec.Name] = true
+			found = append(found, *i)
+		} else {
+			delete(t.troubled, i.Spec.Name)
+		}
+	}
+	if len(page) < tourPage {
+		done := t.now
+		t.after, t.last, t.now = "", &done, newSurvey()
+	} else {
+		t.after = page[len(page)-1].Spec.Name
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.troubled)) {
+		if seen[name] {
+			continue
+		}
+		i, err := engine.Get(ctx, name)
+		switch {
+		case err == nil && name > last && inTrouble(&i):
+			found = append(found, i)
+		case err == nil || errors.Is(err, queue.ErrUnknownQueue):
+			delete(t.troubled, name)
+		default:
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// survey is that of the last tour, or of this one as far as it has come.
+func (t *tour) survey() *survey {
+	if t.last != nil {
+		return t.last
+	}
+	return &t.now
+}
+
+// end is for when there are no other queues than the first.
+func (t *tour) end() { *t = newTour() }
+
+func newTour() tour { return tour{troubled: map[string]bool{}, now: newSurvey()} }
+
+// survey shows how many queues are in each state, and how long the oldest job of those has waited that have no series.
+func (g *Gauges) survey(first []queue.Info, others bool, now time.Time) {
+	counts := map[queue.StatusCode]float64{}
+	if !others {
+		g.oldest.DeleteLabelValues(Other)
+	} else {
+		s := g.tour.survey()
+		maps.Copy(counts, s.states)
+		g.oldest.WithLabelValues(Other).Set(waited(s.oldest, now))
+	}
+	for i := range first {
+		counts[first[i].Status().Code]++
+	}
+	for _, code := range queue.StatusCodes() {
+		g.states.WithLabelValues(string(code)).Set(counts[code])
+	}
+}
+
+// status shows what a queue does: of its states the present one alone is a series.
+func (g *Gauges) status(i *queue.Info) {
+	name, s := i.Spec.Name, i.Status()
+	// The new one first: a scrape between the two must not find none, or alerts would begin anew.
+	g.state.WithLabelValues(name, string(s.Code)).Set(1)
+	if was, ok := g.was[name]; ok && was != s.Code {
+		g.state.DeleteLabelValues(name, string(was))
+	}
+	g.was[name] = s.Code
+	full := 0.0
+	if s.Full {
+		full = 1
+	}
+	g.full.WithLabelValues(name).Set(full)
+}
+
+func waited(since, now time.Time) float64 {
+	if since.IsZero() {
+		return 0
+	}
+	return max(now.Sub(since).Seconds(), 0)
+}

@@ -1,0 +1,166 @@
+package metrics_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// many is a store of which only the lists can be seen.
+type many struct {
+	queue.Engine
+	infos  []queue.Info // by name
+	listed int
+}
+
+func newMany(n int) *many {
+	m := &many{}
+	now := time.Now()
+	for i := range n {
+		m.infos = append(m.infos, queue.Info{Spec: queue.Spec{Name: fmt.Sprintf("q%05d", i), Capacity: 10, Rate: leaky.PerSecond(1)}, Now: now, Asked: now})
+	}
+	return m
+}
+
+func (m *many) at(name string) (int, bool) {
+	return slices.BinarySearchFunc(m.infos, name, func(i queue.Info, name string) int { return strings.Compare(i.Spec.Name, name) })
+}
+
+func (m *many) Get(_ context.Context, name string) (queue.Info, error) {
+	if i, ok := m.at(name); ok {
+		return m.infos[i], nil
+	}
+	return queue.Info{}, queue.ErrUnknownQueue
+}
+
+func (m *many) List(_ context.Context, after string, limit int) ([]queue.Info, error) {
+	from, found := m.at(after)
+	if found {
+		from++
+	}
+	to := min(len(m.infos), from+limit)
+	m.listed += to - from
+	return slices.Clone(m.infos[from:to]), nil
+}
+
+func (m *many) Totals(context.Context) (queue.Totals, error) {
+	t := queue.Totals{Queues: int64(len(m.infos))}
+	for i := range m.infos {
+		t.Waiting += m.infos[i].Waiting
+	}
+	return t, nil
+}
+
+func (m *many) Drainers(context.Context) (queue.Drainers, error) {
+	return queue.Drainers{Seen: make([]queue.Drainer, 3)}, nil
+}
+
+const stateHead = `
+# HELP penstock_queue_state 1 for what the queue does, and no series for what it does not; see the status of a queue.
+# TYPE penstock_queue_state gauge
+`
+
+// Alerts know every queue that stalls, is full, stopped or paused, wherever its name stands; the others cost nothing but a
+// page of the list, and are counted.
+func TestTour(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	g, err := metrics.NewGauges(reg, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMany(2300)
+	stalled, paused, full := &m.infos[700], &m.infos[1500], &m.infos[2299]
+	stalled.Waiting, stalled.Ready, stalled.OldestWaiting = 3, stalled.Now.Add(-time.Minute), stalled.Now.Add(-time.Hour)
+	paused.Pause.Since = paused.Now
+	full.Waiting, full.Ready, full.Outflow, full.OldestWaiting = 10, full.Now, 1, full.Now
+	refresh := func() {
+		t.Helper()
+		before := m.listed
+		if err := g.Refresh(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if n := m.listed - before; n > 1002 {
+			t.Errorf("a look listed %d queues", n)
+		}
+	}
+	first := `penstock_queue_state{queue="q00000",state="idle"} 1
+penstock_queue_state{queue="q00001",state="idle"} 1
+`
+	refresh()
+	compare(t, reg, stateHead+first+`penstock_queue_state{queue="q00700",state="stalled"} 1
+`, "penstock_queue_state")
+	refresh()
+	refresh()
+	// No more than as many as the first: the third is counted.
+	compare(t, reg, stateHead+first+`penstock_queue_state{queue="q00700",state="stalled"} 1
+penstock_queue_state{queue="q01500",state="paused"} 1
+# HELP penstock_drainers How many drainers asked the store for jobs in the last 10 s.
+# TYPE penstock_drainers gauge
+penstock_drainers 3
+`, "penstock_queue_state", "penstock_drainers")
+	page := gathered(t, reg)
+	for series, want := range map[string]float64{
+		`penstock_queues_in_state{state="idle"}`: 2297, `penstock_queues_in_state{state="stalled"}`: 1, `penstock_queues_in_state{state="paused"}`: 1,
+		`penstock_queues_in_state{state="flowing"}`: 1, `penstock_queues_in_state{state="no_drainer"}`: 0,
+		`penstock_jobs{queue="q00700",state="waiting"}`: 3, `penstock_jobs{queue="_other",state="waiting"}`: 10,
+	} {
+		if got, ok := page[series]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
+	if age := page[`penstock_oldest_waiting_seconds{queue="_other"}`]; age < 3600 || age > 3700 {
+		t.Errorf("the oldest of the others has waited for %v s", age)
+	}
+	// One that goes on gives its place up at the next look, and the next in trouble has it when the tour comes by.
+	paused.Pause = queue.Pause{}
+	stalled.Outflow = 1
+	refresh()
+	compare(t, reg, stateHead+first, "penstock_queue_state")
+	refresh()
+	refresh()
+	compare(t, reg, stateHead+first+`penstock_queue_state{queue="q02299",state="flowing"} 1
+# HELP penstock_queue_full 1 while the queue has no room for another job.
+# TYPE penstock_queue_full gauge
+penstock_queue_full{queue="q00000"} 0
+penstock_queue_full{queue="q00001"} 0
+penstock_queue_full{queue="q02299"} 1
+`, "penstock_queue_state", "penstock_queue_full")
+	// When only the first are left, nothing is said of others.
+	m.infos = m.infos[:2]
+	refresh()
+	compare(t, reg, stateHead+first, "penstock_queue_state")
+	if page := gathered(t, reg); page[`penstock_queues_in_state{state="idle"}`] != 2 {
+		t.Errorf("%v are idle", page[`penstock_queues_in_state{state="idle"}`])
+	} else if _, ok := page[`penstock_oldest_waiting_seconds{queue="_other"}`]; ok {
+		t.Error("there are no others, and yet one waits")
+	}
+}
+
+// gathered is the value of each series, by its name and labels as they are written.
+func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+			}
+			page[f.GetName()+"{"+strings.Join(labels, ",")+"}"] = m.GetGauge().GetValue()
+		}
+	}
+	return page
+}
