@@ -38,6 +38,8 @@ type Options struct {
 	ValidateTarget func(queue string, target json.RawMessage) error
 	// Metrics serves GET /metrics. Nil: there is no such page.
 	Metrics http.Handler
+	// Draining turns readiness off while requests are still served, so that no more are sent here. Nil: never.
+	Draining context.Context
 	// Stopping ends streams and turns readiness off while the server shuts down. Nil: never.
 	Stopping context.Context
 	// Logger is told of errors that are nobody's request's fault. Nil discards.
@@ -66,6 +68,9 @@ func (o *Options) normalize() {
 	}
 	if o.ValidateTarget == nil {
 		o.ValidateTarget = func(string, json.RawMessage) error { return nil }
+	}
+	if o.Draining == nil {
+		o.Draining = context.Background()
 	}
 	if o.Stopping == nil {
 		o.Stopping = context.Background()
@@ -108,4 +113,15 @@ func New(engine queue.Engine, o Options) http.Handler {
 	}
 	h := &handler{engine: &recorded{engine, o.Logger}, o: o, streams: ops.NewBudget(int64(o.MaxStreams))}
 	return h.dispatch()
+}
+
+// Beside returns what of the API is served by a listener of its own: health and metrics, and nothing else.
+func Beside(full http.Handler, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	for _, path := range []string{"/healthz", "/readyz"} {
+		mux.Handle("GET "+path, full)
+	}
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("/", notFound)
+	return mux
 }

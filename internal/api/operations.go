@@ -31,6 +31,10 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 		(&Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "this server is stopping"}).write(w)
 		return
 	}
+	if h.o.Draining.Err() != nil {
+		(&Problem{Reason: ReasonDraining, RetryAfter: retryUnavailable, Detail: "this server is about to stop; send requests to another"}).write(w)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CheckTimeout)
 	defer cancel()
 	store := h.engine.Check(ctx)

@@ -87,6 +87,7 @@ const (
 	ReasonOverloaded     Reason = "overloaded"
 	ReasonOverShare      Reason = "over_share"
 	ReasonStopping       Reason = "stopping"
+	ReasonDraining       Reason = "draining"
 	ReasonNotReady       Reason = "not_ready"
 	ReasonInternal       Reason = "internal"
 	ReasonMisdirected    Reason = "misdirected"
@@ -144,6 +145,7 @@ var meanings = map[Reason]meaning{
 	ReasonCrowded:        {http.StatusTooManyRequests, "too many wait"},
 	ReasonOverloaded:     {http.StatusServiceUnavailable, "too much at once"},
 	ReasonOverShare:      {http.StatusTooManyRequests, "too much at once from one address"},
+	ReasonDraining:       {http.StatusServiceUnavailable, "this process is about to stop"},
 	ReasonStopping:       {http.StatusServiceUnavailable, "this process is stopping"},
 	ReasonNotReady:       {http.StatusServiceUnavailable, "not ready"},
 	ReasonInternal:       {http.StatusInternalServerError, "internal error"},

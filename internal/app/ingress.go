@@ -25,6 +25,11 @@ import (
 // beside them.
 type IngressOptions struct {
 	Listen ops.Listen
+	// Health is a listener of its own for health and metrics, with which the API's has no /metrics. Without an address there is none.
+	Health ops.Listen
+	// DrainDelay is how long requests are served on when it is to end, while /readyz is 503 already: whoever sends requests
+	// here has so long to notice.
+	DrainDelay time.Duration
 	// Server are the limits of its HTTP server.
 	Server ops.ServerOptions
 	// API are further settings of the API; Rules, Metrics, Stopping and Logger are set here.
@@ -51,6 +56,7 @@ type Ingress struct {
 	turns     *pull.QueueTurns
 	pace      *pace
 	server    *ops.Server
+	health    *ops.Server // nil without an address
 	o         IngressOptions
 }
 
@@ -73,6 +79,12 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	var err error
 	if i.server, err = newServer(o.Listen, o.Server); err != nil {
 		return nil, err
+	}
+	if o.Health.Addr != "" {
+		o.Health.Flag = healthFlag
+		if i.health, err = newServer(o.Health, healthServer(o.Server)); err != nil {
+			return nil, errors.Join(err, i.Close())
+		}
 	}
 	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {
 		return nil, errors.Join(err, i.Close())
@@ -117,8 +129,14 @@ func (i *Ingress) Addr() net.Addr { return i.server.Addr() }
 // URL is where a client on this machine finds it.
 func (i *Ingress) URL() string { return i.server.URL() }
 
-// Run serves until ctx ends, and then lets requests under way finish.
+// Run serves until ctx ends and for the drain delay after that, and then lets requests under way finish.
 func (i *Ingress) Run(ctx context.Context) error {
+	draining := ctx
+	ctx, stop := ops.Linger(ctx, i.o.DrainDelay)
+	defer stop()
+	if i.o.DrainDelay > 0 {
+		defer context.AfterFunc(draining, func() { i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay) })()
+	}
 	o := i.o.API
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.held, i.admission.Rule
@@ -126,15 +144,30 @@ func (i *Ingress) Run(ctx context.Context) error {
 	if i.front != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}
+	if i.o.DrainDelay > 0 {
+		o.Draining = draining
+	}
+	page := o.Metrics
+	if i.health != nil {
+		o.Metrics = nil
+	}
+	full := api.New(i.engine, o)
 	serve := func(ctx context.Context) error {
 		defer i.turns.Close() // nobody waits any more
 		return ops.RunAll(ctx,
-			func(ctx context.Context) error { return i.server.Run(ctx, api.New(i.engine, o)) },
+			func(ctx context.Context) error { return i.server.Run(ctx, full) },
 			i.pull.Run,
 			func(ctx context.Context) error { return i.gauges.Run(ctx, i.engine, 0, i.o.Logger) },
 		)
 	}
 	i.o.Logger.Info("ingress listens", "url", i.URL())
+	if i.health != nil {
+		i.o.Logger.Info("ingress serves health and metrics", "health_url", i.health.URL())
+		front, beside := serve, api.Beside(full, page)
+		serve = func(ctx context.Context) error { // which is served until the API has ended
+			return ops.RunOver(ctx, front, func(ctx context.Context) error { return i.health.Run(ctx, beside) })
+		}
+	}
 	defer i.o.Logger.Info("ingress stopped")
 	under := []func(context.Context) error{i.admission.Run}
 	if i.front != nil {
@@ -143,5 +176,18 @@ func (i *Ingress) Run(ctx context.Context) error {
 	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) }) // requests that are let finish still need it
 }
 
-// Close frees the listener of an ingress that is not run.
-func (i *Ingress) Close() error { return i.server.Close() }
+// HealthURL is where a client on this machine finds health and metrics.
+func (i *Ingress) HealthURL() string {
+	if i.health == nil {
+		return i.URL()
+	}
+	return i.health.URL()
+}
+
+// Close frees the listeners of an ingress that is not run.
+func (i *Ingress) Close() error {
+	if i.health == nil {
+		return i.server.Close()
+	}
+	return errors.Join(i.server.Close(), i.health.Close())
+}

@@ -19,6 +19,10 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(asProgram); name != "" {
 		os.Exit(Main(name, programs[name]))
 	}
+	// An ingress ends at once, but where that is tested.
+	if err := os.Setenv("PENSTOCK_DRAIN_DELAY", "0"); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 

@@ -31,6 +31,7 @@ import (
 type embeddedOptions struct {
 	data        string // directory of the store
 	listen      ops.Listen
+	health      ops.Listen        // of its own for health and metrics; none without an address
 	server      ops.ServerOptions // its limits
 	config      string            // file of rules and queues; may be empty
 	concurrency int               // 0 is drain's default
@@ -68,7 +69,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	if o.egress == nil {
 		o.egress = new(egress.Guard)
 	}
-	o.listen.Bound = o.egress.Protect
+	o.listen.Bound, o.health.Bound = o.egress.Protect, o.egress.Protect
 	e := &embedded{}
 	defer func() {
 		if err != nil {
@@ -103,7 +104,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 		return nil, err
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
-		Listen: o.listen, Server: o.server, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
+		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
 	})
 	return e, err
 }

@@ -26,6 +26,7 @@ type upCmd struct {
 	app.SecretsFlags
 	app.PublishFlags
 	app.MemoryFlags
+	app.HealthFlags
 	LogLevel slog.Level `help:"debug, info, warn or error." default:"info" placeholder:"LEVEL"`
 	Tether   bool       `hidden:"" help:"End when standard input does."`
 }
@@ -83,6 +84,7 @@ func (c *upCmd) Run(r *run) error {
 		data:        c.Data,
 		listen:      listen,
 		server:      server,
+		health:      c.Beside(listen),
 		config:      c.Config,
 		concurrency: c.Concurrency,
 		egress:      guard,

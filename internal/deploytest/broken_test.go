@@ -44,6 +44,8 @@ func TestBroken(t *testing.T) {
 		{"services", "compose.yaml", "nats://nats-3:4222", "nats://nats-4:4222", `names "nats-4", which is no service`},
 		{"services", "compose.yaml", "stop_grace_period: 60s", "stop_grace_period: 10s", "drainer: stop_grace_period 10s is not above its grace of 30s"},
 		{"services", "compose.yaml", "8081/readyz", "8080/readyz", "drainer: it listens on 0.0.0.0:8081, and its health check is not"},
+		{"services", "compose.yaml", "8082/readyz", "8080/readyz", "ingress-1: it listens on 0.0.0.0:8080, and its health check is not"},
+		{"services", "compose.yaml", "stop_grace_period: 20s", "stop_grace_period: 15s", "stop_grace_period 15s is not above its grace of 15s"},
 		{"services", "compose.yaml", `"127.0.0.1:8081:8080"`, `"127.0.0.1:8081:8081"`, "ingress-2: publishes 8081 and listens on 0.0.0.0:8080"},
 		{"services", "compose.yaml", "      redis: {condition: service_healthy}\n", "", `does not wait for "redis"`},
 
@@ -109,7 +111,7 @@ func TestBroken(t *testing.T) {
 
 		{"prometheus", "prometheus/prometheus.yml", "scrape_interval", "scrap_interval", "scrap_interval"},
 		{"prometheus", "prometheus/prometheus.yml", "port: 8081", "port: 8080", `drainer listens at port 8081 and is scraped at port "8080"`},
-		{"prometheus", "prometheus/prometheus.yml", `"ingress-2:8080"`, `"ingress-3:8080"`, "ingress-3 is scraped, and no service of ours"},
+		{"prometheus", "prometheus/prometheus.yml", `"ingress-2:8082"`, `"ingress-3:8082"`, "ingress-3 is scraped, and no service of ours"},
 		{"prometheus", "compose.yaml", "PENSTOCK_HOST: ingress-1,ingress-2", "PENSTOCK_HOST: ingress-1", "ingress-2 is scraped by a name that its PENSTOCK_HOST does not have"},
 		{"prometheus", "prometheus/prometheus.yml", "[alerts.yml]", "[alarms.yml]", "there is no alarms.yml"},
 		{"prometheus", "prometheus/prometheus.yml", "job_name: penstock-drainer", "job_name: drainer", "leaves out drainer"},

@@ -188,6 +188,9 @@ func ourFaults(t *testing.T, name string, s *service, p *project) (found faults)
 	}
 	listen := option(s.argv(), "--listen")
 	_, port, _ := strings.Cut(listen, ":")
+	if beside := option(s.argv(), "--health-listen"); beside != "" {
+		_, port, _ = strings.Cut(beside, ":")
+	}
 	want := []string{"CMD", "probe", "http://127.0.0.1:" + port + "/readyz"}
 	if s.Healthcheck == nil || !slices.Equal(s.Healthcheck.Test, want) {
 		found.add("%s: it listens on %s, and its health check is not %v", name, listen, want)

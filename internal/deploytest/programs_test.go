@@ -67,6 +67,7 @@ var (
 	flagOfHelp     = regexp.MustCompile(`(?m)^ {2,6}(?:-\w, )?--([a-z][a-z-]*)`)
 	variableOfHelp = regexp.MustCompile(`\$(PENSTOCK_[A-Z_]+)\)`)
 	graceOfHelp    = regexp.MustCompile(`SIGTERM\s+\(default\s+(\w+)\)`)
+	drainOfHelp    = regexp.MustCompile(`any\s+more\s+\(default\s+(\w+)\)`)
 )
 
 // tell reads a help text.
@@ -85,6 +86,10 @@ func tell(help string, parse func(*testing.T, []string) error) program {
 	if m := graceOfHelp.FindStringSubmatch(help); m != nil {
 		p.grace, _ = time.ParseDuration(m[1]) // the test of this file says if that failed
 	}
+	if m := drainOfHelp.FindStringSubmatch(help); m != nil {
+		drain, _ := time.ParseDuration(m[1])
+		p.grace += drain
+	}
 	return p
 }
 
@@ -93,6 +98,9 @@ func TestPrograms(t *testing.T) {
 	for name, p := range programs() {
 		if p.flags["PENSTOCK_LISTEN"] != "listen" || p.flags["PENSTOCK_TLS_CERT"] != "tls-cert" || p.grace < 10*time.Second {
 			t.Errorf("%s: read of its help: %+v", name, p)
+		}
+		if name == "ingress" && p.grace != 15*time.Second {
+			t.Errorf("%s goes on for %v by its help, want its --drain-delay and --grace", name, p.grace)
 		}
 		if err := p.parse(t, []string{"--no-such-flag"}); err == nil || !strings.Contains(err.Error(), "no-such-flag") {
 			t.Errorf("%s takes a flag that it does not have: %v", name, err)

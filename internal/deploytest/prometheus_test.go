@@ -1,6 +1,7 @@
 package deploytest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -116,7 +117,8 @@ func scrapeFaults(t *testing.T, deploy files, s *scraping) (found faults) {
 		if !service.ours() {
 			continue
 		}
-		if _, port, _ := strings.Cut(option(service.argv(), "--listen"), ":"); scraped[name] != port {
+		_, port, _ := strings.Cut(cmp.Or(option(service.argv(), "--health-listen"), option(service.argv(), "--listen")), ":")
+		if scraped[name] != port {
 			found.add("%s listens at port %s and is scraped at port %q", name, port, scraped[name])
 		}
 		if byName[name] && !slices.Contains(strings.Split(service.Environment["PENSTOCK_HOST"], ","), name) {

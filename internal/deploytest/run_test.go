@@ -2,6 +2,7 @@ package deploytest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -39,12 +40,12 @@ func TestServices(t *testing.T) {
 	}))
 	defer target.Close()
 
-	front := start(t, first.Services["ingress-1"], addresses)
+	front, beside := start(t, first.Services["ingress-1"], addresses)
 	for _, name := range []string{"ingress-2", "drainer"} {
 		s := first.Services[name]
 		_, port, _ := strings.Cut(option(s.argv(), "--listen"), ":")
-		served := start(t, s, addresses)
-		if said, err := probe(t, served+"/readyz"); err != nil {
+		_, health := start(t, s, addresses)
+		if said, err := probe(t, health+"/readyz"); err != nil {
 			t.Errorf("%s, which listens on %s in its container, is not ready: %s", name, port, said)
 		}
 	}
@@ -66,7 +67,7 @@ func TestServices(t *testing.T) {
 
 	// What alerts are about is told of.
 	for _, name := range []string{"penstock_queues", "penstock_refreshed_timestamp_seconds", "process_start_time_seconds"} {
-		if page, err := get(t, front+"/metrics"); err != nil || !strings.Contains(page, "\n"+name+" ") {
+		if page, err := get(t, beside+"/metrics"); err != nil || !strings.Contains(page, "\n"+name+" ") {
 			t.Errorf("the ingress does not tell of %s: %v", name, err)
 		}
 	}
@@ -103,16 +104,20 @@ func startRedis(t *testing.T, s service) *redistest.Server {
 	return redis
 }
 
-var servedAt = regexp.MustCompile(`"url":"(http://[^"]+)"`)
+var (
+	servedAt = regexp.MustCompile(`"url":"(http://[^"]+)"`)
+	healthAt = regexp.MustCompile(`"health_url":"(http://[^"]+)"`)
+)
 
-// start runs a service's program with other addresses until the test ends, and returns where it serves.
-func start(t *testing.T, s service, addresses map[string]string) string {
+// start runs a service's program with other addresses until the test ends, and returns where it serves, and where health
+// and metrics are.
+func start(t *testing.T, s service, addresses map[string]string) (served, health string) {
 	t.Helper()
 	argv := s.argv()
 	run := exec.CommandContext(context.WithoutCancel(t.Context()), tool(t, "cmd/"+argv[0])) // it is told to end, below
 	for _, arg := range argv[1:] {
-		if strings.HasPrefix(arg, "--listen=") {
-			arg = "--listen=0.0.0.0:0" // beyond loopback, as there
+		if flag, _, _ := strings.Cut(arg, "="); flag == "--listen" || flag == "--health-listen" {
+			arg = flag + "=0.0.0.0:0" // beyond loopback, as there
 		}
 		run.Args = append(run.Args, arg)
 	}
@@ -129,12 +134,15 @@ func start(t *testing.T, s service, addresses map[string]string) string {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lines, served := bufio.NewScanner(said), ""
+	lines, apart := bufio.NewScanner(said), option(argv, "--health-listen") != ""
 	var log strings.Builder
-	for served == "" && lines.Scan() {
+	for (served == "" || apart && health == "") && lines.Scan() {
 		fmt.Fprintln(&log, lines.Text())
 		if m := servedAt.FindStringSubmatch(lines.Text()); m != nil {
 			served = strings.Replace(m[1], "localhost", "127.0.0.1", 1)
+		}
+		if m := healthAt.FindStringSubmatch(lines.Text()); m != nil {
+			health = strings.Replace(m[1], "localhost", "127.0.0.1", 1)
 		}
 	}
 	drained := make(chan struct{})
@@ -151,7 +159,7 @@ func start(t *testing.T, s service, addresses map[string]string) string {
 	if served == "" {
 		t.Fatalf("%v does not say where it serves", argv)
 	}
-	return served
+	return served, cmp.Or(health, served)
 }
 
 // call returns the answer, which has the status that is wanted.

@@ -151,11 +151,16 @@ func (c *conn) free() {
 	c.account.Close()
 }
 
-// inner is the connection below TLS; nil if it is none of ours.
+// inner is the connection below TLS and whatever else; nil if it is none of ours.
 func inner(c net.Conn) *conn {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
+	for {
+		if held, ok := c.(*conn); ok {
+			return held
+		}
+		outer, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return nil
+		}
+		c = outer.NetConn()
 	}
-	held, _ := c.(*conn)
-	return held
 }

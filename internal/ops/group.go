@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 )
 
 // RunOver runs over on top of under, which goes on until over has ended. When ctx ends
@@ -19,6 +20,24 @@ func RunOver(ctx context.Context, over, under func(context.Context) error) error
 		},
 		under,
 	)
+}
+
+// Linger returns a context that ends so long after ctx does: what runs in it goes on for that time, while others are told
+// that it will end. Stop ends it at once.
+func Linger(ctx context.Context, d time.Duration) (later context.Context, stop context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() {
+		if d > 0 {
+			timer := time.NewTimer(d)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-later.Done():
+			}
+		}
+		cancel()
+	})
+	return later, func() { forget(); cancel() }
 }
 
 // RunAll runs all of them together. The first to end, in whatever way, stops the

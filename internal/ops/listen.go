@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -16,6 +17,8 @@ import (
 type Listen struct {
 	// Addr is host:port. Port 0 takes a free one.
 	Addr string
+	// Flag is what errors call the flag that named it: --listen if it is empty.
+	Flag string
 	// TLSCert and TLSKey are PEM files. Both or none.
 	TLSCert, TLSKey string
 	// Insecure allows to listen beyond loopback without TLS.
@@ -40,16 +43,17 @@ var ErrInsecure = errors.New("refused to listen beyond loopback without TLS")
 
 // bind opens the listener, with each connection held by between.
 func (l Listen) bind(between func(net.Listener) net.Listener) (net.Listener, error) {
+	flag := cmp.Or(l.Flag, "--listen")
 	host, _, err := net.SplitHostPort(l.Addr)
 	if err != nil {
-		return nil, misuse.Of(fmt.Errorf("--listen %q: want HOST:PORT, such as 127.0.0.1:8080: %w", l.Addr, err))
+		return nil, misuse.Of(fmt.Errorf("%s %q: want HOST:PORT, such as 127.0.0.1:8080: %w", flag, l.Addr, err))
 	}
 	if (l.TLSCert == "") != (l.TLSKey == "") {
 		return nil, misuse.Of(errors.New("--tls-cert and --tls-key belong together: give both or none"))
 	}
 	if l.TLSCert == "" && !l.Insecure && !loopback(host) {
-		return nil, misuse.Of(fmt.Errorf("--listen %s: %w: anybody who can reach it could append jobs and change queues; "+
-			"give --tls-cert and --tls-key, or --insecure if the network is trusted", l.Addr, ErrInsecure))
+		return nil, misuse.Of(fmt.Errorf("%s %s: %w: anybody who can reach it could append jobs and change queues; "+
+			"give --tls-cert and --tls-key, or --insecure if the network is trusted", flag, l.Addr, ErrInsecure))
 	}
 	var config *tls.Config
 	if l.TLSCert != "" {
@@ -61,7 +65,7 @@ func (l Listen) bind(between func(net.Listener) net.Listener) (net.Listener, err
 	}
 	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.Addr) // it does not block
 	if err != nil {
-		return nil, fmt.Errorf("--listen %s: %w", l.Addr, err)
+		return nil, fmt.Errorf("%s %s: %w", flag, l.Addr, err)
 	}
 	if l.Bound != nil {
 		l.Bound(ln.Addr())
