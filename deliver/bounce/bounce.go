@@ -1,9 +1,9 @@
-// Package bounce is how a job's reason names the recipients that a server refused: written by the target, and read back for
-// programs.
+// Package bounce is how a job's reason names the recipients that a server refused: written by the target, and read back
+// for programs.
 //
-// It promises that what List writes behind one of the openings is read by Parse, whole entries alone if the text was cut;
-// and that nothing in a server's answer can add a recipient or change an address. It refuses to guess: a reason that does
-// not begin with an opening has no bounces in it.
+// It promises that what List writes behind one of the openings is read by Parse, whole entries alone if the text was
+// cut; and that nothing in a server's answer can add a recipient or change an address. It refuses to guess: a reason
+// that does not begin with an opening has no bounces in it.
 package bounce
 
 import (

@@ -1,4 +1,5 @@
-// Command middleware limits what each client may ask of an HTTP handler: by a rule, which all processes on one store share.
+// Command middleware limits what each client may ask of an HTTP handler: by a rule, which all processes on one store
+// share.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command producer appends jobs to a queue over HTTP, with nothing but Go's standard library. When there is no room it comes
-// back when it is told to, with the same ids, so that nothing is lost and nothing is there twice.
+// Command producer appends jobs to a queue over HTTP, with nothing but Go's standard library. When there is no room it
+// comes back when it is told to, with the same ids, so that nothing is lost and nothing is there twice.
 package main
 
 import (
@@ -52,7 +52,8 @@ func appendJob(ctx context.Context, url string, job any) error {
 	}
 }
 
-// attempt returns 0 when the job is in, or how long to wait before the next attempt. The error is of what cannot be taken.
+// attempt returns 0 when the job is in, or how long to wait before the next attempt. The error is of what cannot be
+// taken.
 func attempt(ctx context.Context, url string, body []byte) (wait time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

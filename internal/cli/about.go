@@ -14,7 +14,9 @@ type versionCmd struct{ output }
 
 func (c *versionCmd) Run(r *run) error {
 	if c.json() {
-		return printJSON(r.Out, map[string]string{"version": version.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+		return printJSON(r.Out, map[string]string{
+			"version": version.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+		})
 	}
 	_, err := fmt.Fprintf(r.Out, "penstock %s (%s, %s/%s)\n", version.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
@@ -33,8 +35,8 @@ func asked(args []string) []string {
 	return args
 }
 
-// standsIn are the flags that say yes in place of a person, or make more of a command than it says. They are read from no
-// environment: what was once put into a profile must not answer a question of today.
+// standsIn are the flags that say yes in place of a person, or make more of a command than it says. They are read from
+// no environment: what was once put into a profile must not answer a question of today.
 var standsIn = []string{"yes", "force", "prune", "all"}
 
 // unasked takes the environment variables from them.

@@ -90,7 +90,8 @@ func (c *connection) tls() (*tls.Config, error) {
 
 // ownHeaders are those that this tool sets itself.
 var ownHeaders = map[string]bool{
-	"Host": true, "Content-Type": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true, "If-Match": true, "If-None-Match": true, "Penstock-By": true,
+	"Host": true, "Content-Type": true, "Content-Length": true, "Transfer-Encoding": true, "Connection": true,
+	"If-Match": true, "If-None-Match": true, "Penstock-By": true,
 }
 
 var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110, 5.6.2

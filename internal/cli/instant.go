@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// moment is an instant as people give it: 07:00, tomorrow 07:00, 2026-12-24 07:00 Europe/Berlin, 2026-12-24T07:00:00+01:00, or
-// how long from now, such as 2h. It is read by in, which knows now.
+// moment is an instant as people give it: 07:00, tomorrow 07:00, 2026-12-24 07:00 Europe/Berlin,
+// 2026-12-24T07:00:00+01:00, or how long from now, such as 2h. It is read by in, which knows now.
 type moment string
 
-const momentForms = "such as 07:00, tomorrow 07:00, 2026-12-24 07:00, 2026-12-24T07:00:00+01:00 or 2h; Europe/Berlin or UTC may stand behind, else this machine's zone holds"
+const momentForms = "such as 07:00, tomorrow 07:00, 2026-12-24 07:00, 2026-12-24T07:00:00+01:00 or 2h; " +
+	"Europe/Berlin or UTC may stand behind, else this machine's zone holds"
 
-// future reads an instant to come: a time of the day without a day is the next one, a duration is from now on. Where the
-// text leaves something open, it says on standard error how that was understood.
+// future reads an instant to come: a time of the day without a day is the next one, a duration is from now on. Where
+// the text leaves something open, it says on standard error how that was understood.
 func (m moment) future(r *run, flag string, now time.Time) (time.Time, error) {
 	return m.in(r, flag, now, 1)
 }

@@ -38,8 +38,8 @@ type progressAt struct {
 const (
 	// plainEvery is how often a push that nobody watches says how far it is.
 	plainEvery = 10 * time.Second
-	// rateOver is over which time its rate is measured: the time left is that at the pace of now, and not of the beginning,
-	// when there was room.
+	// rateOver is over which time its rate is measured: the time left is that at the pace of now, and not of the
+	// beginning, when there was room.
 	rateOver = 10 * time.Second
 )
 

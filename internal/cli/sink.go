@@ -65,7 +65,8 @@ func (c *sinkCmd) Run(r *run) error {
 		return usage(fmt.Errorf("--listen %q: must be HOST:PORT, such as 127.0.0.1:9000", c.Listen))
 	}
 	if ip, err := netip.ParseAddr(host); !c.Insecure && host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return usage(fmt.Errorf("--listen %s: others could reach it, and what arrives is shown to whoever sees this terminal; give --insecure if that is meant", c.Listen))
+		return usage(fmt.Errorf("--listen %s: others could reach it, and what arrives is shown to whoever sees this terminal; "+
+			"give --insecure if that is meant", c.Listen))
 	}
 	if c.Latency < 0 || c.Latency > time.Hour || c.RetryAfter < 0 || c.RetryAfter > 24*time.Hour {
 		return usage(errors.New("--latency must be from 0s to 1h, --retry-after from 0s to 24h"))
@@ -105,7 +106,8 @@ func (c *sinkCmd) show(r *run) func(sink.Request) {
 		if int64(len(q.Body)) < q.Bytes {
 			body += fmt.Sprintf("... (%d bytes)", q.Bytes)
 		}
-		_, _ = fmt.Fprintf(r.Out, "%s  %s %s  %s  %s  %s\n", q.At.Format("15:04:05.000"), plain(q.Method), plain(q.Path), q.Answer, strings.TrimSpace(of), body)
+		_, _ = fmt.Fprintf(r.Out, "%s  %s %s  %s  %s  %s\n",
+			q.At.Format("15:04:05.000"), plain(q.Method), plain(q.Path), q.Answer, strings.TrimSpace(of), body)
 	}
 }
 
@@ -128,6 +130,7 @@ func (c *sinkCmd) end(r *run, t sink.Totals) error {
 	if t.Refused > 0 {
 		answers = append(answers, fmt.Sprintf("%d connections refused", t.Refused))
 	}
-	_, err := fmt.Fprintf(r.Out, "%d requests in %s: %s; %d in any second at most\n", t.Requests, short(t.For), strings.Join(answers, ", "), t.MostInASecond)
+	_, err := fmt.Fprintf(r.Out, "%d requests in %s: %s; %d in any second at most\n",
+		t.Requests, short(t.For), strings.Join(answers, ", "), t.MostInASecond)
 	return err
 }

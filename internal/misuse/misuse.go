@@ -1,5 +1,5 @@
-// Package misuse marks errors that whoever called the program must mend: in its command line, its environment, or a file that
-// it was given. Every program ends with ExitCode then.
+// Package misuse marks errors that whoever called the program must mend: in its command line, its environment, or a
+// file that it was given. Every program ends with ExitCode then.
 package misuse
 
 import "errors"

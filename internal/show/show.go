@@ -1,8 +1,8 @@
 // Package show makes text that others wrote fit to be shown: on a terminal, in a table, as JSON.
 //
 // It promises that what it returns moves no cursor, turns no text round and hides nothing: every character that prints
-// nothing stands there as an escape such as \u202e, in JSON as one that means the same. It refuses to guess which of them
-// are harmless.
+// nothing stands there as an escape such as \u202e, in JSON as one that means the same. It refuses to guess which of
+// them are harmless.
 package show
 
 import (

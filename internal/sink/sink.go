@@ -1,6 +1,7 @@
 // Package sink is a receiver to try things out with: it shows what arrives, and answers as it was told to.
 //
-// It promises bounded memory, whatever arrives and however long it is kept waiting. It refuses to keep anything but counts.
+// It promises bounded memory, whatever arrives and however long it is kept waiting. It refuses to keep anything but
+// counts.
 package sink
 
 import (
