@@ -158,7 +158,10 @@ func validateInstant(field string, at time.Time) error {
 var reservedHeaders = map[string]bool{
 	"host": true, "connection": true, "content-length": true, "content-type": true, "transfer-encoding": true,
 	"te": true, "trailer": true, "upgrade": true, "keep-alive": true, "proxy-connection": true, "proxy-authorization": true,
-	"expect": true,
+	"expect": true, "accept-encoding": true,
+	// By these receivers know what the job is, and that it is ours: one that could choose them could pass for another, or for signed.
+	"idempotency-key": true, "penstock-id": true, "penstock-queue": true, "penstock-attempt": true,
+	"webhook-id": true, "webhook-timestamp": true, "webhook-signature": true,
 }
 
 func validateHeaders(h map[string]string) error {

@@ -30,7 +30,7 @@ func TestRoundTrip(t *testing.T) {
 	const n = 60
 	rate := leaky.PerSecond(100)
 	_, o := redis(t)
-	e := engine(t, queue.Spec{Name: "mail", Rate: rate, Deliver: []byte(`{"asynq": {"queue": "out", "retention": "1h"}}`)})
+	e := engine(t, queue.Spec{Name: "mail", Rate: rate, Deliver: []byte(`{"asynq": {"queue": "out", "tasks": ["email:*"], "retention": "1h"}}`)})
 	client := asynqx.NewClient(e)
 	for i := range n {
 		info, err := client.Enqueue(asynq.NewTask("email:send", fmt.Appendf(nil, "%d", i)), asynq.Queue("mail"), asynq.TaskID(fmt.Sprint("t", i)), asynq.MaxRetry(3))
@@ -189,6 +189,17 @@ func TestRedisIsAway(t *testing.T) {
 	}
 	if err := s.Deliver(t.Context(), job("a"), wall{t}, target()); drain.What(err).Verdict != queue.Down {
 		t.Errorf("%v: %v", drain.What(err), err)
+	}
+	// The operator's bound is over what targets and jobs say.
+	bounded := asynqx.New(asynqx.Options{Redis: o, Prefix: "sms:"})
+	defer bounded.Close()
+	if err := bounded.Deliver(t.Context(), job("a"), wall{t}, target()); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-prefix") {
+		t.Errorf("a target beyond the prefix: %v", err)
+	}
+	chosen, choice := asynqx.Default(), job("a")
+	chosen.Tasks, choice.Headers = setting.Patterns{"*"}, map[string]string{asynqx.HeaderTask: "email:send"}
+	if err := bounded.Deliver(t.Context(), choice, wall{t}, chosen); drain.What(err).Verdict != queue.Bury || !strings.Contains(err.Error(), "--asynq-prefix") {
+		t.Errorf("a job beyond the prefix: %v", err)
 	}
 	none := asynqx.New(asynqx.Options{})
 	if err := none.Deliver(t.Context(), job("a"), gate{}, target()); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-redis") {

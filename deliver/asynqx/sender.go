@@ -37,6 +37,8 @@ type Options struct {
 	// Concurrency is how many tasks are released at once: so many connections there may be, unless Redis says how
 	// many. A task that had to wait for one would leave when its window is over. The default is go-redis'.
 	Concurrency int
+	// Prefix is what the type of every task begins with. Empty: with anything.
+	Prefix string
 }
 
 // Sender releases jobs as tasks.
@@ -44,6 +46,7 @@ type Sender struct {
 	redis     redis.UniversalClient
 	client    *asynq.Client
 	inspector *asynq.Inspector
+	prefix    string
 	used      atomic.Int64 // when Redis answered last, in ns since 1970
 }
 
@@ -57,7 +60,7 @@ func New(o Options) *Sender {
 	if _, one := r.(*redis.Client); one { // a Cluster's client sends a pipeline again that broke off
 		released = &flights{UniversalClient: r}
 	}
-	return &Sender{redis: r, client: asynq.NewClientFromRedisClient(released), inspector: asynq.NewInspectorFromRedisClient(r)}
+	return &Sender{prefix: o.Prefix, redis: r, client: asynq.NewClientFromRedisClient(released), inspector: asynq.NewInspectorFromRedisClient(r)}
 }
 
 // pooled has so many connections, unless it says how many.
@@ -100,6 +103,13 @@ func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, w
 	p, err := t.plan(&job.Job)
 	if err != nil {
 		return drain.Permanent(err) // the queue had another target when it came in
+	}
+	if !strings.HasPrefix(p.task, s.prefix) {
+		err := fmt.Errorf("these drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.task)
+		if t.Task == "" { // it was the job's own choice, and others may choose better
+			return drain.Permanent(err)
+		}
+		return drain.Down(err)
 	}
 	task, options := p.make(job, t)
 	if err := s.ready(ctx); err != nil {

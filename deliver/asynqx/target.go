@@ -35,8 +35,10 @@ const (
 
 // Target is where the jobs of a queue become tasks.
 type Target struct {
-	// Task is the type of all tasks. Empty: each job names its own, in the header HeaderTask.
-	Task string `json:"task,omitempty"`
+	// Task is the type of all tasks. Empty: each job names its own, in the header HeaderTask, one of those that Tasks has patterns
+	// for, such as email:*.
+	Task  string           `json:"task,omitempty"`
+	Tasks setting.Patterns `json:"tasks,omitempty"`
 	// Queue is the asynq queue.
 	Queue string `json:"queue,omitempty"`
 	// MaxRetry, TaskTimeout and Retention are asynq's options; absent are asynq's defaults.
@@ -58,6 +60,20 @@ func (t *Target) Check(at string) error {
 	}
 	if t.Task != "" && !name(t.Task) {
 		return setting.Error(at+"task", t.Task, "must be the type of a task, such as email:send, of at most 200 printable characters without spaces")
+	}
+	switch {
+	case t.Task != "" && t.Tasks != nil:
+		return setting.Error(at+"tasks", "", "are what jobs may choose from, and with task there is no choice; give one of the two")
+	case t.Task == "" && len(t.Tasks) == 0:
+		return setting.Error(at+"task", "", "is missing; give the type of all tasks, such as email:send, or in tasks those that jobs may name, such as [\"email:*\"]")
+	}
+	if err := t.Tasks.Check(at+"tasks", func(pattern string) string {
+		if name(pattern) {
+			return ""
+		}
+		return "must be the type of a task in which * stands for anything, such as email:*"
+	}); err != nil {
+		return err
 	}
 	if !name(t.Queue) {
 		return setting.Error(at+"queue", t.Queue, "must be an asynq queue such as default, of at most 200 printable characters without spaces")
@@ -102,7 +118,7 @@ func (t *Target) plan(job *queue.Job) (plan, error) {
 			p.headers[header] = value
 			continue
 		}
-		if err := p.read(lower, value, t.Task); err != nil {
+		if err := p.read(lower, value, t); err != nil {
 			return plan{}, setting.Error("headers."+header, value, err.Error())
 		}
 	}
@@ -116,14 +132,16 @@ type wrong string
 
 func (w wrong) Error() string { return string(w) }
 
-func (p *plan) read(header, value, only string) (err error) {
+func (p *plan) read(header, value string, t *Target) (err error) {
 	switch header {
 	case strings.ToLower(HeaderTask):
-		if only != "" && value != only {
-			return wrong("must be " + only + ", the one type of task that the queue's target makes")
-		}
-		if !name(value) {
+		switch {
+		case t.Task != "" && value != t.Task:
+			return wrong("must be " + t.Task + ", the one type of task that the queue's target makes")
+		case !name(value):
 			return wrong("must be the type of a task")
+		case t.Task == "" && !t.Tasks.Match(value):
+			return wrong("is none of the types of tasks that the queue's target lets jobs choose from (deliver.asynq.tasks)")
 		}
 		p.task = value
 	case strings.ToLower(HeaderMaxRetry):

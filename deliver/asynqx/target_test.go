@@ -21,15 +21,19 @@ func parse(text string) (*Target, error) {
 
 func TestSettingsThatAreRefused(t *testing.T) {
 	for text, field := range map[string]string{
-		`{"task": "a b"}`:         "task",
-		`{"queue": ""}`:           "queue",
-		`{"queue": "a\n"}`:        "queue",
-		`{"max_retry": -1}`:       "max_retry",
-		`{"max_retry": 1.5}`:      "max_retry",
-		`{"timeout": "10ms"}`:     "timeout",
-		`{"retention": "-1h"}`:    "retention",
-		`{"retention": 5}`:        "retention",
-		`{"redis": "redis://x/"}`: "redis",
+		`{"task": "a b"}`:                   "task",
+		`{}`:                                "task",
+		`{"tasks": []}`:                     "task",
+		`{"tasks": ["a b"]}`:                "tasks[0]",
+		`{"task": "a", "tasks": ["*"]}`:     "tasks",
+		`{"task": "a", "queue": ""}`:        "queue",
+		`{"task": "a", "queue": "a\n"}`:     "queue",
+		`{"task": "a", "max_retry": -1}`:    "max_retry",
+		`{"task": "a", "max_retry": 1.5}`:   "max_retry",
+		`{"task": "a", "timeout": "10ms"}`:  "timeout",
+		`{"task": "a", "retention": "-1h"}`: "retention",
+		`{"task": "a", "retention": 5}`:     "retention",
+		`{"redis": "redis://x/"}`:           "redis",
 	} {
 		_, err := parse(text)
 		var refused *queue.FieldError
@@ -45,7 +49,7 @@ func TestJobsThatAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	open, err := parse(`{}`)
+	open, err := parse(`{"tasks": ["x", "email:*"]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,6 +64,8 @@ func TestJobsThatAreRefused(t *testing.T) {
 		{open, nil, HeaderTask},
 		{open, map[string]string{"asynq-task": "x"}, ""},
 		{open, map[string]string{HeaderTask: "a b"}, HeaderTask},
+		{open, map[string]string{HeaderTask: "email:send"}, ""},
+		{open, map[string]string{HeaderTask: "admin:wipe"}, HeaderTask},
 		{fixed, map[string]string{HeaderMaxRetry: "-1"}, HeaderMaxRetry},
 		{fixed, map[string]string{HeaderMaxRetry: "lots"}, HeaderMaxRetry},
 		{fixed, map[string]string{HeaderTimeout: "1ms"}, HeaderTimeout},
@@ -90,7 +96,7 @@ func TestOptionsSurvive(t *testing.T) {
 	if err := job.Validate(); err != nil {
 		t.Error(err)
 	}
-	p, err := Default().plan(&job)
+	p, err := (&Target{Tasks: setting.Patterns{"email:*"}}).plan(&job)
 	if err != nil {
 		t.Fatal(err)
 	}

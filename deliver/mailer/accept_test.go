@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -132,7 +133,7 @@ func numbered(n int) (all []string) {
 func refuses(t *testing.T, job queue.Job, field string) {
 	t.Helper()
 	s := Default()
-	s.From = "shop@example.com"
+	s.From, s.AllowFrom = "shop@example.com", setting.Patterns{"*@example.com"}
 	job.Queue, job.ID = "mail", "1"
 	job.Normalize()
 	err := s.Accept(&job)
@@ -147,7 +148,7 @@ func refuses(t *testing.T, job queue.Job, field string) {
 
 func TestAccepts(t *testing.T) {
 	s := Default()
-	s.From = "shop@example.com"
+	s.From, s.AllowFrom = "shop@example.com", setting.Patterns{"*@example.com"}
 	big := base64.StdEncoding.EncodeToString(make([]byte, 600<<10))
 	for _, payload := range []string{
 		`{"to": "a@example.com"}`,

@@ -33,7 +33,7 @@ func (s *SMTP) ready(job *queue.Job, now time.Time) (*letter, error) {
 		return nil, err
 	}
 	l := &letter{utf8: !isASCII(string(head)), wide: !isASCII(string(body))}
-	if err := l.envelope(fields); err != nil {
+	if err := l.envelope(fields, s.maySend); err != nil {
 		return nil, err
 	}
 	var text bytes.Buffer
@@ -91,8 +91,8 @@ func split(head []byte) ([]field, error) {
 	return fields, nil
 }
 
-// envelope takes sender and recipients from the headers.
-func (l *letter) envelope(fields []field) error {
+// envelope takes sender and recipients from the headers. All who are said to have sent it must be who may.
+func (l *letter) envelope(fields []field, maySend func(at, address string) error) error {
 	read := func(name string) ([]*mail.Address, error) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if i < 0 {
@@ -127,6 +127,13 @@ func (l *letter) envelope(fields []field) error {
 	}
 	if len(sender) > 1 || len(sender) == 0 && len(from) > 1 {
 		return setting.Error("payload.sender", "", "must name one sender, since From names several")
+	}
+	for at, list := range map[string][]*mail.Address{"payload.from": from, "payload.sender": sender} {
+		for _, a := range list {
+			if err := maySend(at, a.Address); err != nil {
+				return err
+			}
+		}
 	}
 	l.from = append(sender, from...)[0].Address
 	for _, name := range []string{"to", "cc", "bcc"} {

@@ -50,8 +50,9 @@ type SMTP struct {
 	Username  string `json:"username,omitempty"`
 	Password  string `json:"password,omitempty"`
 	Mechanism string `json:"mechanism,omitempty"`
-	// From is the sender of messages that name none.
-	From string `json:"from,omitempty"`
+	// From is the sender. Messages may name another one only if AllowFrom has a pattern for its address, such as *@example.com.
+	From      string           `json:"from,omitempty"`
+	AllowFrom setting.Patterns `json:"allow_from,omitempty"`
 	// Helo is the name that the drainer gives itself; the default is the machine's.
 	Helo string `json:"helo,omitempty"`
 	// MessageIDDomain stands behind the @ of Message-IDs; the default is the sender's domain.
@@ -103,6 +104,9 @@ func (s *SMTP) Check(at string) error {
 			return setting.Error(at+"from", s.From, err.Error())
 		}
 	}
+	if err := s.AllowFrom.Check(at+"allow_from", notAnAddress); err != nil {
+		return err
+	}
 	if s.Helo != "" && !isHost(s.Helo) {
 		return setting.Error(at+"helo", s.Helo, "must be a host's name, such as out.example.com")
 	}
@@ -140,6 +144,14 @@ func (s *SMTP) checkLogin(at string) error {
 		return setting.Error(at+"tls", s.TLS, "could send the password where others can read it; with a password it must be starttls or implicit, unless the host is loopback")
 	}
 	return secrets.Check(at+"password", s.Password)
+}
+
+// notAnAddress says what is wrong with a pattern of addresses. With its one @ it means none of another domain.
+func notAnAddress(pattern string) string {
+	if pattern != "*" && strings.Count(pattern, "@") != 1 || strings.Contains(pattern, " ") {
+		return "must be an address in which * stands for anything, such as *@example.com or news-*@example.com, or * alone for any"
+	}
+	return ""
 }
 
 // Hosts implements setting.Hosted.

@@ -66,7 +66,9 @@ func headers(job *drain.Job, target *Target) http.Header {
 	}
 	set("User-Agent", userAgent)
 	for name, value := range job.Headers {
-		set(name, value)
+		if _, own := ownHeaders[http.CanonicalHeaderKey(name)]; !own { // an engine may have a job from before they were refused
+			set(name, value)
+		}
 	}
 	for name, value := range target.Headers {
 		set(name, value)

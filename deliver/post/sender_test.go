@@ -32,7 +32,7 @@ func TestRequest(t *testing.T) {
 	for _, payload := range []string{`{"to": "a@example.com"}`, "", strings.Repeat("x", 1<<20)} {
 		job := jobFor(s.URL+"/send?x=1", payload)
 		job.ContentType = "text/plain"
-		job.Headers = map[string]string{"x-both": "job", "x-job": "1", "penstock-id": "forged", "idempotency-key": "forged"}
+		job.Headers = map[string]string{"x-both": "job", "x-job": "1", "penstock-id": "forged", "idempotency-key": "forged", "webhook-id": "forged", "Webhook-Signature": "v1,forged", "WEBHOOK-TIMESTAMP": "1"}
 		job.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `/send?x=1", "headers": {"X-Both": "target", "Authorization": "Bearer s3cret"}}}`)
 		g := opened()
 		if err := r.Handle(t.Context(), job, g); err != nil {
@@ -51,6 +51,11 @@ func TestRequest(t *testing.T) {
 		} {
 			if v := a.r.Header.Values(name); len(v) != 1 || v[0] != want {
 				t.Errorf("%s: %q, want %q", name, v, want)
+			}
+		}
+		for _, name := range []string{"Webhook-Id", "Webhook-Signature", "Webhook-Timestamp"} { // nothing is signed here
+			if v := a.r.Header.Values(name); len(v) != 0 {
+				t.Errorf("a job has set %s: %q", name, v)
 			}
 		}
 		if a.r.Header.Get("Accept-Encoding") != "" {

@@ -51,6 +51,8 @@ func (s *Setting) Message(job *queue.Job) (Message, error) {
 		p.From = s.From
 	} else if err := checkFrom("payload.from", p.From); err != nil {
 		return Message{}, err
+	} else if p.From != s.From && !s.AllowFrom.Match(p.From) {
+		return Message{}, setting.Error("payload.from", p.From, "is not the queue's sender, nor one that deliver.sms.allow_from allows; leave it out, or have it allowed")
 	}
 	if p.From == "" && s.MessagingService == "" {
 		return Message{}, setting.Error("payload.from", "", "is missing, and the queue has neither deliver.sms.from nor deliver.sms.messaging_service")

@@ -45,9 +45,11 @@ type Setting struct {
 	AuthToken string `json:"auth_token,omitempty"`
 	APIKey    string `json:"api_key,omitempty"`
 	APISecret string `json:"api_secret,omitempty"`
-	// From is the sender of jobs that name none; or MessagingService chooses it.
-	From             string `json:"from,omitempty"`
-	MessagingService string `json:"messaging_service,omitempty"`
+	// From is the sender; or MessagingService chooses it. Jobs may name another one only if AllowFrom has a pattern for it, such as
+	// +4915*.
+	From             string           `json:"from,omitempty"`
+	MessagingService string           `json:"messaging_service,omitempty"`
+	AllowFrom        setting.Patterns `json:"allow_from,omitempty"`
 	// StatusCallback is where the provider tells what became of a text.
 	StatusCallback string `json:"status_callback,omitempty"`
 	MaxSegments    int    `json:"max_segments,omitempty"`
@@ -218,8 +220,8 @@ func (s *Setting) checkSender(at string) error {
 	if s.MessagingService != "" && !isSID(s.MessagingService) {
 		return setting.Error(at+"messaging_service", s.MessagingService, `must be the service's SID, such as "MG" and 32 digits and letters`)
 	}
-	if s.From == "" {
-		return nil
+	if err := s.AllowFrom.Check(at+"allow_from", nil); err != nil || s.From == "" {
+		return err
 	}
 	return checkFrom(at+"from", s.From)
 }

@@ -108,7 +108,7 @@ func TestSetting(t *testing.T) {
 }
 
 func TestAccept(t *testing.T) {
-	s, none, more := good(t, ""), good(t, `"from": null`), good(t, `"max_segments": 20`)
+	s, none, more := good(t, `"allow_from": ["Shop"]`), good(t, `"from": null, "allow_from": ["*"]`), good(t, `"max_segments": 20`)
 	text := func(s string) string { return fmt.Sprintf(`{"to": "+4915112345678", "text": %q}`, s) }
 	for _, c := range []struct {
 		set     *Setting

@@ -61,8 +61,8 @@ func TestTwilioSenders(t *testing.T) {
 		more, from string
 		verdict    queue.Verdict
 	}{
-		{`, "from": "+15005550007"`, "", queue.Down}, // the queue's: no text can be sent
-		{"", "+15005550007", queue.Bury},             // the job's own
+		{`, "from": "+15005550007"`, "", queue.Down},               // the queue's: no text can be sent
+		{`, "allow_from": ["+1500*"]`, "+15005550007", queue.Bury}, // the job's own
 		{`, "from": "+15005550008"`, "", queue.Throttle},
 	} {
 		job := r.job("+4915112345678", "hello", strings.Replace(quick, "}", "", 1))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/hibiken/asynq"
 
@@ -16,6 +17,7 @@ import (
 // the store and the overflow are on.
 type PublishFlags struct {
 	AsynqRedis    string `placeholder:"URL" help:"Redis that asynq targets release their tasks into, such as redis://a:6379/1, rediss:// for TLS, or redis-sentinel://a:26379,b:26379?master=m."`
+	AsynqPrefix   string `placeholder:"TASK" help:"What the type of every task begins with that they release, such as email: or * for any. Needed by --asynq-redis."`
 	PublishNATS   string `name:"publish-nats" placeholder:"URL,..." help:"NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS."`
 	PublishCreds  string `type:"path" placeholder:"FILE" help:"Credentials file to log in to that NATS with. A user and password, or a token, may stand in the URL instead."`
 	PublishPrefix string `placeholder:"SUBJECT" help:"What every subject begins with that they publish to, such as jobs: nothing outside of it can be reached. Needed by --publish-nats."`
@@ -29,6 +31,9 @@ func (f *PublishFlags) Validate() error {
 	case f.PublishNATS != "" && !natspub.ValidPrefix(f.PublishPrefix):
 		return fmt.Errorf("--publish-prefix %q: must be tokens of letters, digits, _ and - with dots between, such as jobs", f.PublishPrefix)
 	}
+	if f.AsynqPrefix != "" && f.AsynqRedis == "" {
+		return errors.New("--asynq-redis is missing: --asynq-prefix is of no use without it")
+	}
 	_, err := f.asynq()
 	return err
 }
@@ -41,7 +46,10 @@ func (f *PublishFlags) asynq() (asynqx.Options, error) {
 	if err != nil { // it may quote a password
 		return asynqx.Options{}, errors.New("--asynq-redis: must be a URL such as redis://127.0.0.1:6379/1, rediss://..., redis-socket:///path or redis-sentinel://a:26379?master=NAME")
 	}
-	return asynqx.Options{Redis: redis}, nil
+	if f.AsynqPrefix == "" {
+		return asynqx.Options{}, errors.New("--asynq-prefix is missing: give what the types of all tasks begin with, such as email:, or * for any: who may put queues could otherwise release any task")
+	}
+	return asynqx.Options{Redis: redis, Prefix: strings.TrimSuffix(f.AsynqPrefix, "*")}, nil
 }
 
 // Connect puts into a router's options what the flags name. Servers may be away. End it with done, when the router is
