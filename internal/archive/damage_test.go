@@ -165,7 +165,7 @@ func TestImportRefuses(t *testing.T) {
 	if err := target.Delete(t.Context(), "b", queue.AnyRevision, true); err != nil {
 		t.Fatal(err)
 	}
-	_, err = f.Import(t.Context(), half, archive.ImportOptions{})
+	_, err = f.Import(t.Context(), half, archive.ImportOptions{Together: 1})
 	wantError(t, err, "broken off")
 	_, err = archive.Export(t.Context(), target, &bytes.Buffer{}, archive.ExportOptions{})
 	wantError(t, err, "not finished")

@@ -2,9 +2,11 @@ package archive
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -27,6 +29,9 @@ func (i *Imported) Whole() bool { return i.Clashes+i.Failed == 0 }
 
 // ImportOptions say how a file is imported.
 type ImportOptions struct {
+	// Together is how many queues are worked on at once; 0 is 16. An embedded store puts what comes together on disk in one
+	// go, and takes a thousand. Progress and Left are called by one at a time.
+	Together int
 	Progress func(jobs int64) // nil is none
 	// Left hears of jobs that are left out because another has their id, or their key is not ours.
 	Left func(queue, id string, o queue.ImportOutcome)
@@ -57,23 +62,15 @@ func (s *Standing) Name() string {
 func (f *File) Compare(ctx context.Context, s Target, do func(Standing)) error {
 	var now Standing
 	return f.heads(ctx, func(_ int64, l *line) error {
-		if l.Rule != nil {
-			st, err := compareRule(ctx, s, l.Rule)
-			if err == nil {
-				do(st)
-			}
-			return err
-		}
 		if l.End != nil {
 			now.Jobs = l.End.Jobs.Sum()
 			do(now)
 			return nil
 		}
-		q, err := l.Queue.queue()
-		if err != nil {
-			return err
+		st, err := f.standing(ctx, s, l)
+		if now = st; err == nil && l.Rule != nil {
+			do(st)
 		}
-		now, err = f.compare(ctx, s, &q.Spec)
 		return err
 	})
 }
@@ -138,39 +135,107 @@ func (f *File) compare(ctx context.Context, s Target, spec *queue.Spec) (Standin
 
 // Import puts the file into a store. It may be repeated: what is in is passed.
 func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported, error) {
-	var bars []string
-	err := f.Compare(ctx, s, func(st Standing) {
-		if st.Bars {
-			bars = append(bars, fmt.Sprintf("%s %s", st.Name(), st.Is))
-		}
-	})
+	bars, err := f.bars(ctx, s)
 	if err == nil && len(bars) > 0 {
 		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; remove them (penstock queue rm, rule rm), or import into another store. Nothing was changed", some(bars))}
 	}
-	i := &importer{File: f, store: s, opts: o}
-	i.done.Jobs, i.done.Queues, i.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules
+	sum := &importing{store: s, opts: o}
+	sum.done.Jobs, sum.done.Queues, sum.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules
+	many := cmp.Or(o.Together, 16)
 	if err == nil {
-		err = f.each(ctx, func(_ int64, l *line) error { return i.line(ctx, l) })
+		err = f.together(ctx, many, func([]byte) bool { return true }, func() doing {
+			i := &importer{importing: sum, mark: f.Mark}
+			return i.take
+		})
 	}
 	if err == nil {
 		// Only now that all is in may anything leave.
-		err = f.heads(ctx, func(_ int64, l *line) error { return i.close(ctx, l) })
+		err = f.together(ctx, many, isHead, func() doing {
+			i := &importer{importing: sum, mark: f.Mark}
+			return i.close
+		})
 	}
-	if d := i.done; err == nil && d.Placed+d.There+d.Forgotten+d.Clashes+d.Failed != d.Jobs.Sum() {
+	if d := sum.done; err == nil && d.Placed+d.There+d.Forgotten+d.Clashes+d.Failed != d.Jobs.Sum() {
 		err = fmt.Errorf("the file has %d jobs, and %+v became of them", d.Jobs.Sum(), d)
 	}
-	return i.done, err
+	return sum.done, err
 }
 
-type importer struct {
-	*File
+// bars names what is in the way. Of a queue that is not there only the name is read.
+func (f *File) bars(ctx context.Context, s Target) (bars []string, err error) {
+	err = f.raw(ctx, isHead, func(n int64, text []byte) error {
+		name, begins, err := nameOf(text)
+		if err != nil {
+			return damaged(n, "%v", err)
+		}
+		if !begins {
+			return nil
+		}
+		if bytes.HasPrefix(text, queueBegins) {
+			if _, err := s.ExportQueue(ctx, name); errors.Is(err, queue.ErrUnknownQueue) {
+				return nil
+			}
+		}
+		l, err := decode(text)
+		if err != nil {
+			return damaged(n, "%v", err)
+		}
+		st, err := f.standing(ctx, s, &l)
+		if st.Bars {
+			bars = append(bars, fmt.Sprintf("%s %s", st.Name(), st.Is))
+		}
+		return err
+	})
+	return bars, err
+}
+
+// standing compares the line that begins a rule or a queue.
+func (f *File) standing(ctx context.Context, s Target, l *line) (Standing, error) {
+	if l.Rule != nil {
+		return compareRule(ctx, s, l.Rule)
+	}
+	q, err := l.Queue.queue()
+	if err != nil {
+		return Standing{}, err
+	}
+	return f.compare(ctx, s, &q.Spec)
+}
+
+// importing is what all who import a file have in common.
+type importing struct {
 	store Target
 	opts  ImportOptions
+
+	mu   sync.Mutex
+	done Imported
+}
+
+// importer fills queues, one after the other.
+type importer struct {
+	*importing
+	mark  string
 	at    queue.MovedQueue // that is being filled
 	over  bool             // it was finished before
 	jobs  []queue.MovedJob
-	bytes int
-	done  Imported
+	bytes int // of their records
+	held  int // bytes of the lines that are not done with
+}
+
+// take imports a line. Those of jobs are done with when a page of them is in.
+func (i *importer) take(ctx context.Context, n int64, text []byte) (done int, err error) {
+	i.held += len(text)
+	l, err := decode(text)
+	if err != nil {
+		return 0, damaged(n, "%v", err)
+	}
+	if err := i.line(ctx, &l); err != nil {
+		return 0, err
+	}
+	if len(i.jobs) > 0 {
+		return 0, nil
+	}
+	done, i.held = i.held, 0
+	return done, nil
 }
 
 func (i *importer) line(ctx context.Context, l *line) (err error) {
@@ -179,12 +244,14 @@ func (i *importer) line(ctx context.Context, l *line) (err error) {
 		return i.rule(ctx, l.Rule)
 	case l.Queue != nil:
 		if i.at, err = l.Queue.queue(); err == nil {
-			i.over, err = i.store.OpenImport(ctx, i.at, i.Mark)
+			i.over, err = i.store.OpenImport(ctx, i.at, i.mark)
 		}
 		return err
 	case l.End != nil:
 		return i.flush(ctx)
 	case i.over:
+		i.mu.Lock()
+		defer i.mu.Unlock()
 		i.done.There++
 		return nil
 	}
@@ -192,12 +259,10 @@ func (i *importer) line(ctx context.Context, l *line) (err error) {
 	if err != nil {
 		return err
 	}
-	if i.bytes+len(m.Record) > queue.MaxMovePage || len(i.jobs) == queue.MaxPage {
-		if err := i.flush(ctx); err != nil {
-			return err
-		}
-	}
 	i.jobs, i.bytes = append(i.jobs, m), i.bytes+len(m.Record)
+	if i.bytes >= queue.MaxMovePage || len(i.jobs) == queue.MaxPage {
+		return i.flush(ctx)
+	}
 	return nil
 }
 
@@ -207,10 +272,12 @@ func (i *importer) flush(ctx context.Context) error {
 		return nil
 	}
 	name := i.at.Spec.Name
-	out, err := i.store.ImportJobs(ctx, name, i.Mark, i.jobs)
+	out, err := i.store.ImportJobs(ctx, name, i.mark, i.jobs)
 	if err != nil {
 		return fmt.Errorf("queue %s: %w", name, err)
 	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	for k, o := range out {
 		switch o {
 		case queue.Placed:
@@ -252,14 +319,19 @@ func (i *importer) rule(ctx context.Context, text []byte) error {
 	return err
 }
 
-func (i *importer) close(ctx context.Context, l *line) (err error) {
-	if l.Rule != nil {
-		return nil
+// close lets the queue of a line go on, at its end.
+func (i *importer) close(ctx context.Context, n int64, text []byte) (done int, err error) {
+	l, err := decode(text)
+	switch {
+	case err != nil:
+		return 0, damaged(n, "%v", err)
+	case l.Queue != nil: // the spec is in
+		if i.at, err = l.Queue.rest(); err == nil {
+			i.at.Spec.Name, _, err = nameOf(text)
+		}
+	case l.End != nil:
+		i.at.Held, i.at.Counts, i.at.Errors = l.End.Held, l.End.Counts, l.End.Errors
+		err = i.store.CloseImport(ctx, i.at, i.mark)
 	}
-	if l.Queue != nil {
-		i.at, err = l.Queue.queue()
-		return err
-	}
-	i.at.Held, i.at.Counts, i.at.Errors = l.End.Held, l.End.Counts, l.End.Errors
-	return i.store.CloseImport(ctx, i.at, i.Mark)
+	return len(text), err
 }

@@ -234,10 +234,21 @@ func queueToLine(q *queue.MovedQueue) (*queueLine, error) {
 }
 
 func (l *queueLine) queue() (q queue.MovedQueue, err error) {
+	if q, err = l.rest(); err != nil {
+		return q, err
+	}
 	if q.Spec, err = queue.ParseSpec(l.Spec); err == nil {
 		err = queue.ValidateName(q.Spec.Name)
 	}
-	if err == nil && (l.Revision < 0 || l.MaxCost < 1 || l.MaxCost > leaky.MaxCost || l.Turn < 0 || l.Turn >= 1<<53) {
+	if err == nil && len(l.Limits) != 0 && len(l.Limits) != len(q.Spec.Limits) {
+		err = fmt.Errorf("it has %d limits and the states of %d", len(q.Spec.Limits), len(l.Limits))
+	}
+	return q, err
+}
+
+// rest is the queue without its spec.
+func (l *queueLine) rest() (q queue.MovedQueue, err error) {
+	if l.Revision < 0 || l.MaxCost < 1 || l.MaxCost > leaky.MaxCost || l.Turn < 0 || l.Turn >= 1<<53 {
 		err = fmt.Errorf("revision %d, max_cost %d and turn %d are not those of a queue", l.Revision, l.MaxCost, l.Turn)
 	}
 	instants := []int64{l.Bucket.TAT, l.Bucket.Last}
@@ -249,9 +260,6 @@ func (l *queueLine) queue() (q queue.MovedQueue, err error) {
 		if err == nil && (n < 0 || n >= 1<<53) {
 			err = fmt.Errorf("its buckets have the instant %d", n)
 		}
-	}
-	if err == nil && len(l.Limits) != 0 && len(l.Limits) != len(q.Spec.Limits) {
-		err = fmt.Errorf("it has %d limits and the states of %d", len(q.Spec.Limits), len(l.Limits))
 	}
 	if p := l.Pause; p != nil {
 		q.Pause = *p

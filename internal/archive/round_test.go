@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -203,7 +204,7 @@ func TestBrokenOff(t *testing.T) {
 		var last archive.Imported
 		for calls := 0; ; calls++ {
 			b := &breaking{engine: target, left: calls}
-			n, err := verify(t, file).Import(t.Context(), b, archive.ImportOptions{})
+			n, err := verify(t, file).Import(t.Context(), b, archive.ImportOptions{Together: 1 + 7*(calls%2)})
 			if err == nil {
 				last = n
 				break
@@ -227,10 +228,13 @@ func TestBrokenOff(t *testing.T) {
 // breaking breaks off after some calls.
 type breaking struct {
 	engine
+	mu   sync.Mutex
 	left int
 }
 
 func (b *breaking) step() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.left--; b.left < 0 {
 		return fmt.Errorf("broken off")
 	}

@@ -185,20 +185,28 @@ func (f *File) each(ctx context.Context, do func(n int64, l *line) error) error 
 
 // heads does so for rules and queues alone, without jobs.
 func (f *File) heads(ctx context.Context, do func(n int64, l *line) error) error {
-	job := []byte(`{"job":`)
-	return f.some(ctx, func(text []byte) bool { return !bytes.HasPrefix(text, job) }, do)
+	return f.some(ctx, isHead, do)
 }
 
+func isHead(text []byte) bool { return !bytes.HasPrefix(text, jobBegins) }
+
 func (f *File) some(ctx context.Context, which func(text []byte) bool, do func(n int64, l *line) error) error {
-	return f.lines(ctx, func(n int64, text []byte) error {
-		if n == 1 || n > f.Trailer.Lines || !which(text) {
-			return nil
-		}
+	return f.raw(ctx, which, func(n int64, text []byte) error {
 		l, err := decode(text)
 		if err != nil {
 			return damaged(n, "%v", err)
 		}
 		return do(n, &l)
+	})
+}
+
+// raw is some without decoding.
+func (f *File) raw(ctx context.Context, which func(text []byte) bool, do func(n int64, text []byte) error) error {
+	return f.lines(ctx, func(n int64, text []byte) error {
+		if n == 1 || n > f.Trailer.Lines || !which(text) {
+			return nil
+		}
+		return do(n, text)
 	})
 }
 

@@ -80,7 +80,12 @@ func (c *importCmd) Run(r *run) (err error) {
 	}
 	bar := newProgress(r.Err, int(f.Trailer.Jobs.Sum()))
 	bar.what = "importing"
+	together := 0
+	if s.Kind == "embedded" {
+		together = 1024
+	}
 	n, err := f.Import(r.ctx, engine, archive.ImportOptions{
+		Together: together,
 		Progress: func(n int64) { bar.show(push.Count{Read: int(n)}) },
 		Left: func(name, id string, o queue.ImportOutcome) {
 			bar.interrupt()

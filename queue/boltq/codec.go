@@ -94,14 +94,18 @@ func decodeLine(b []byte) (lineRecord, error) {
 // specRecord is what people decide about a queue.
 type specRecord struct {
 	spec     queue.Spec
+	text     []byte // of it, if it is at hand
 	revision int64
 	pause    pause
 }
 
 func (s specRecord) encode() ([]byte, error) {
-	text, err := queue.EncodeSpec(s.spec)
-	if err != nil {
-		return nil, err
+	text := s.text
+	if text == nil {
+		var err error
+		if text, err = queue.EncodeSpec(s.spec); err != nil {
+			return nil, err
+		}
 	}
 	w := writer{}
 	w.num(uint64(s.revision), uint64(s.pause.since), uint64(s.pause.until))

@@ -18,28 +18,44 @@ type filling struct {
 
 // OpenImport implements queue.Mover.
 func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string) (closed bool, err error) {
-	// One that is there already is judged below.
-	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
+	by, err := queue.By(ctx)
+	if err != nil {
 		return false, err
 	}
-	err = e.decide(ctx, q.Spec.Name, func(l *line, now leaky.Instant) (change, error) {
-		if l == nil {
-			return nil, unknownQueue(q.Spec.Name)
+	spec, text, err := checked(q.Spec)
+	if err != nil {
+		return false, err
+	}
+	err = e.decide(ctx, spec.Name, func(l *line, now leaky.Instant) (change, error) {
+		paused := pause{reason: queue.ImportReason, since: now}
+		if l == nil { // made and opened in one step
+			made, _, err := e.put(nil, spec, 0, now)
+			if err != nil {
+				return nil, err
+			}
+			made.note(nil, now, by, false)
+			made.text, made.pause = text, paused
+			l = made.line
+			return l.open(&opening{changing: *made, mark: mark}, &q), nil
 		}
 		if l.filling.mark == mark {
 			closed = !l.filling.open
 			return nil, nil
 		}
-		if err := l.unfit(&q.Spec); err != nil {
+		if err := l.unfit(&spec); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", q.Spec.Name, queue.ErrImport, err)
 		}
-		c := &opening{changing: changing{line: l, spec: l.spec, revision: l.revision, pause: pause{reason: queue.ImportReason, since: now}}, mark: mark, turn: l.turn, maxCost: l.maxCost}
-		// What comes in meanwhile goes behind all that is to be put in.
-		l.turn = max(l.turn, q.Turn)
-		l.costs(q.MaxCost)
-		return c, nil
+		return l.open(&opening{changing: changing{line: l, spec: l.spec, revision: l.revision, pause: paused}, mark: mark}, &q), nil
 	})
 	return closed, err
+}
+
+// open lets what comes in meanwhile go behind all that is to be put in.
+func (l *line) open(c *opening, q *queue.MovedQueue) *opening {
+	c.turn, c.maxCost = l.turn, l.maxCost
+	l.turn = max(l.turn, q.Turn)
+	l.costs(q.MaxCost)
+	return c
 }
 
 // unfit returns why a queue cannot be filled, if so.

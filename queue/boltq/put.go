@@ -23,11 +23,7 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	spec.Normalize()
-	if err := spec.Validate(); err != nil {
-		return queue.PutResult{}, err
-	}
-	spec, text, err := canonical(spec, queue.EncodeSpec, queue.ParseSpec)
+	spec, text, err := checked(spec)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -48,6 +44,15 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 		return queue.PutResult{}, err
 	}
 	return put, err
+}
+
+// checked returns a spec that can be put, as it is kept, and its text.
+func checked(spec queue.Spec) (queue.Spec, []byte, error) {
+	spec.Normalize()
+	if err := spec.Validate(); err != nil {
+		return spec, nil, err
+	}
+	return canonical(spec, queue.EncodeSpec, queue.ParseSpec)
 }
 
 // note says what is to be recorded of a Put; l is nil if there is no queue yet.

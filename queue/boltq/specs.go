@@ -146,7 +146,7 @@ func (c *changing) write(t *tables) error {
 			return err
 		}
 	}
-	return t.putSpec(c.line, specRecord{spec: c.spec, revision: c.revision, pause: c.pause})
+	return t.putSpec(c.line, specRecord{spec: c.spec, text: c.text, revision: c.revision, pause: c.pause})
 }
 
 func (c *changing) done(e *Engine, now leaky.Instant) {

@@ -1,0 +1,97 @@
+package archive_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/queuetest"
+)
+
+// manyQueues writes an archive of so many queues without jobs.
+func manyQueues(t testing.TB, n int) []byte {
+	t.Helper()
+	e, clock := newStore(t)
+	put(t, e, "q000000", "14/s")
+	clock.Advance(time.Second)
+	file, _ := export(t, e, archive.ExportOptions{})
+	return archive.Multiplied(t, file, n)
+}
+
+// meeting is a store that opens no queue before so many are about to be opened.
+type meeting struct {
+	archive.Target
+	wait sync.WaitGroup
+}
+
+func (m *meeting) OpenImport(ctx context.Context, q queue.MovedQueue, mark string) (bool, error) {
+	m.wait.Done()
+	m.wait.Wait()
+	return m.Target.OpenImport(ctx, q, mark)
+}
+
+// Queues are put in together, so that an embedded store has them on disk in few commits.
+func TestImportTogether(t *testing.T) {
+	const n = 8
+	clock := queuetest.NewClock()
+	m := &meeting{Target: embedded(t, filepath.Join(t.TempDir(), "new"), clock)}
+	m.wait.Add(n)
+	file := verify(t, manyQueues(t, n))
+	done, err := file.Import(t.Context(), m, archive.ImportOptions{Together: 1024})
+	if err != nil || done.Queues != n {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
+func TestImportManyQueues(t *testing.T) {
+	const n = 2000
+	to := embedded(t, filepath.Join(t.TempDir(), "new"), queuetest.NewClock())
+	file := verify(t, manyQueues(t, n))
+	done, err := file.Import(t.Context(), to, archive.ImportOptions{Together: 1024})
+	if err != nil || done.Queues != n {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	seen := 0
+	for after := ""; ; {
+		list, err := to.List(t.Context(), after, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range list {
+			if want := fmt.Sprintf("q%06d", seen); i.Spec.Name != want || i.Pause.On() {
+				t.Fatalf("%s, paused %v, want %s", i.Spec.Name, i.Pause.On(), want)
+			}
+			seen++
+			after = i.Spec.Name
+		}
+		if len(list) == 0 {
+			break
+		}
+	}
+	if seen != n {
+		t.Errorf("%d queues", seen)
+	}
+	done, err = file.Import(t.Context(), to, archive.ImportOptions{Together: 1024})
+	if err != nil || done.Queues != n {
+		t.Errorf("repeated: %+v, %v", done, err)
+	}
+}
+
+// The goal is 20,000 queues a second, embedded, on two cores that nobody else uses.
+func BenchmarkImportQueues(b *testing.B) {
+	const n = 20_000
+	text := manyQueues(b, n)
+	for b.Loop() {
+		to := embedded(b, filepath.Join(b.TempDir(), "new"), queuetest.NewClock())
+		file := verify(b, text)
+		if _, err := file.Import(b.Context(), to, archive.ImportOptions{Together: 1024}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "queues/s")
+}
