@@ -8,8 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// MaxDepth is how deep JSON may be nested that comes from outside, whatever it is: specs, rules, jobs with their payloads. It is far
-// beyond what anybody writes, and so little that no reader's stack or path of names grows with what somebody sends.
+// MaxDepth is how deep JSON may be nested that comes from outside, whatever it is: specs, rules, jobs with their
+// payloads. It is far beyond what anybody writes, and so little that no reader's stack or path of names grows with
+// what somebody sends.
 const MaxDepth = 64
 
 // DepthError says that JSON is nested too deep.
@@ -25,8 +26,8 @@ func (e *DepthError) Error() string {
 	return fmt.Sprintf("is nested deeper than %d levels, at byte %d", e.Most, e.Offset)
 }
 
-// CheckDepth returns a *DepthError if text opens more than so many levels of objects and lists. It reads up to there and allocates
-// nothing, so it can stand before every parser. That text is JSON is for the parser to say.
+// CheckDepth returns a *DepthError if text opens more than so many levels of objects and lists. It reads up to there
+// and allocates nothing, so it can stand before every parser. That text is JSON is for the parser to say.
 func CheckDepth(text []byte, most int) error {
 	// What has no more brackets than that, as most texts do, needs no closer look; counting is many times as fast.
 	if len(text) <= most || bytes.Count(text, []byte{'{'})+bytes.Count(text, []byte{'['}) <= most {

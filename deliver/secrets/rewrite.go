@@ -62,7 +62,8 @@ func (r *rewriter) value(name string) error {
 	return r.leaf(func(v jsontext.Value) (jsontext.Value, error) { return v, nil })
 }
 
-// place is that of the value just read. It is as long as the names on the way there, so it is made for what may be secret only.
+// place is that of the value just read. It is as long as the names on the way there, so it is made for what may be
+// secret only.
 func (r *rewriter) place() place { return place{value: r.in.StackPointer()} }
 
 // leaf copies the next value as what s makes of it.

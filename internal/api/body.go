@@ -73,8 +73,8 @@ func (h *handler) readJSON(r *http.Request, limit int, v any) *Problem {
 	return decode(body, v)
 }
 
-// decode reads a JSON object into v, which has no other fields. What is null says nothing, and would be taken for an object that
-// says nothing, and done.
+// decode reads a JSON object into v, which has no other fields. What is null says nothing, and would be taken for an
+// object that says nothing, and done.
 func decode(text []byte, v any, options ...json.Options) *Problem {
 	var deep *queue.DepthError
 	if errors.As(queue.CheckDepth(text, queue.MaxDepth), &deep) {
@@ -84,7 +84,9 @@ func decode(text []byte, v any, options ...json.Options) *Problem {
 		return refusedJSON(err)
 	}
 	if jsontext.Value(text).Kind() == 'n' {
-		return &Problem{Reason: ReasonInvalidJSON, Detail: "is null, must be an object; leave the body out if there is nothing to say"}
+		return &Problem{
+			Reason: ReasonInvalidJSON, Detail: "is null, must be an object; leave the body out if there is nothing to say",
+		}
 	}
 	return nil
 }

@@ -2,29 +2,21 @@ package api
 
 import (
 	"net/http"
+	"strings"
+	"sync/atomic"
 )
 
-// Guard stands before everything that a process serves, and keeps out what a person's browser does for somebody else: a web page that
-// sends requests to this machine, or had its own name resolved to it. Programs send none of the headers that it goes by, but Host.
-// names are those by which requests may come besides localhost and addresses.
+// Guard stands before everything that a process serves, and keeps out what a person's browser does for somebody else: a
+// web page that sends requests to this machine, or had its own name resolved to it. Programs send none of the headers
+// that it goes by, but Host. names are those by which requests may come besides localhost and addresses.
 func Guard(next http.Handler, names []string) http.Handler {
-	allowed, origins := newHosts(names), http.NewCrossOriginProtection()
+	g := &guard{hosts: newHosts(names), origins: http.NewCrossOriginProtection()}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p := (*Problem)(nil)
-		switch {
-		case !allowed.allow(r.Host):
-			p = &Problem{
-				Reason: ReasonMisdirected, Field: "Host",
-				Detail: shorten(r.Host) + " is no name of this server; come by an IP address or localhost, or start it with --host and that name (PENSTOCK_HOST)",
-			}
-		case origins.Check(r) != nil || foreign(r):
-			p = &Problem{Reason: ReasonCrossSite, Detail: "a web page of another origin asks for this; there is nothing here for web pages"}
-		default:
-			p = badMedia(r)
-		}
+		p := g.refuses(r)
 		if r.ProtoMajor == 1 && (len(r.TransferEncoding) > 0 || p != nil && r.ContentLength != 0) {
-			// Nothing is read behind a body whose end the client marks in the body itself: what goes between may have seen another end,
-			// above all if there was a Content-Length too, which RFC 9112 wants closed. Nor behind one that nobody wants.
+			// Nothing is read behind a body whose end the client marks in the body itself: what goes between may have
+			// seen another end, above all if there was a Content-Length too, which RFC 9112 wants closed. Nor behind
+			// one that nobody wants.
 			w.Header()["Connection"] = closing
 		}
 		if p != nil {
@@ -35,26 +27,50 @@ func Guard(next http.Handler, names []string) http.Handler {
 	})
 }
 
-// foreign reports whether a browser reads for a page of another origin. That page is not shown the answer, but may learn from it. To
-// follow a link is another thing.
-func foreign(r *http.Request) bool {
-	site := r.Header["Sec-Fetch-Site"]
-	if len(site) == 0 {
-		return false
-	}
-	for _, s := range site {
-		if s != "same-origin" && s != "none" {
-			return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" || r.Method != http.MethodGet
-		}
-	}
-	return false
+type guard struct {
+	hosts   hosts
+	origins *http.CrossOriginProtection
+	last    atomic.Pointer[string] // Host that was allowed: the next request has the same, as a rule
 }
 
-// badMedia refuses what a web page may send without asking for leave first.
-func badMedia(r *http.Request) *Problem {
+func (g *guard) refuses(r *http.Request) *Problem {
+	if last := g.last.Load(); last == nil || *last != r.Host {
+		if !g.hosts.allow(r.Host) {
+			return &Problem{
+				Reason: ReasonMisdirected, Field: "Host",
+				Detail: shorten(r.Host) + " is no name of this server; come by an IP address or localhost, " +
+					"or start it with --host and that name (PENSTOCK_HOST)",
+			}
+		}
+		host := strings.Clone(r.Host) // or the whole header would be kept
+		g.last.Store(&host)
+	}
+	if fromBrowser(r) && (g.origins.Check(r) != nil || foreign(r)) {
+		return &Problem{
+			Reason: ReasonCrossSite,
+			Detail: "a web page of another origin asks for this; there is nothing here for web pages",
+		}
+	}
 	if r.ContentLength == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return nil
 	}
 	_, p := media(r)
 	return p
+}
+
+// fromBrowser reports whether there is anything to judge an origin by.
+func fromBrowser(r *http.Request) bool {
+	return len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0
+}
+
+// foreign reports whether a browser reads for a page of another origin. That page is not shown the answer, but may learn
+// from it. To follow a link is another thing.
+func foreign(r *http.Request) bool {
+	for _, site := range r.Header["Sec-Fetch-Site"] {
+		if site != "same-origin" && site != "none" {
+			return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Header.Get("Sec-Fetch-Dest") != "document" ||
+				r.Method != http.MethodGet
+		}
+	}
+	return false
 }

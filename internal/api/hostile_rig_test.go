@@ -182,7 +182,8 @@ func (x *victim) unharmed(t *testing.T) {
 	}
 }
 
-// request writes one. Headers are given as they stand on the wire, without their ends; one without a Host gets localhost.
+// request writes one. Headers are given as they stand on the wire, without their ends; one without a Host gets
+// localhost.
 func request(method, path, body string, headers ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", method, path)

@@ -12,9 +12,10 @@ import (
 // maxNameBytes is the longest name that DNS has.
 const maxNameBytes = 253
 
-// hosts are the names by which requests may come, besides localhost and IP addresses. A web page can have its own name resolved to any
-// address, this one too, and is then in its own eyes of one origin with what listens here: its name is what gives it away. An
-// address it cannot take on in that way, so probes and scrapes by address need no setting.
+// hosts are the names by which requests may come, besides localhost and IP addresses. A web page can have its own
+// name resolved to any address, this one too, and is then in its own eyes of one origin with what listens here: its
+// name is what gives it away. An address it cannot take on in that way, so probes and scrapes by address need no
+// setting.
 //
 // Names under localhost are none of those that go by themselves: not every resolver keeps them to the machine.
 type hosts map[string]bool
@@ -43,7 +44,8 @@ func ValidateHost(name string) error {
 		return bad("is a URL; give the name alone, such as penstock.example.com")
 	case strings.Contains(plain, ":"):
 		return bad("has a port, or is an address; give the name alone, it goes for every port, and addresses need no --host")
-	case len(plain) > maxNameBytes || strings.Contains(plain, "..") || strings.HasPrefix(plain, ".") || strings.IndexFunc(plain, notHost) >= 0:
+	case len(plain) > maxNameBytes, strings.Contains(plain, ".."), strings.HasPrefix(plain, "."),
+		strings.IndexFunc(plain, notHost) >= 0:
 		return bad("is no host name, such as penstock.example.com")
 	}
 	return nil

@@ -24,8 +24,8 @@ var details = map[int]string{
 	http.StatusHTTPVersionNotSupported:     "this server speaks HTTP/1.1, HTTP/1.0 and, over TLS, HTTP/2",
 }
 
-// HTTPRefusal is the body in which a status is told that the HTTP server answers by itself; said is what it has to say of it. Nil
-// means that it does not answer so.
+// HTTPRefusal is the body in which a status is told that the HTTP server answers by itself; said is what it has to
+// say of it. Nil means that it does not answer so.
 func HTTPRefusal(status int, said string) []byte {
 	reason, ok := httpReasons[status]
 	if !ok {

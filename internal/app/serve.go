@@ -24,8 +24,8 @@ func validHosts(names []string) error {
 	return errors.Join(errs...)
 }
 
-// newServer opens a listener. All of a process are opened here, the API's and those of health and metrics: none is without the
-// guard against what web pages send, and all tell refusals in one way.
+// newServer opens a listener. All of a process are opened here, the API's and those of health and metrics: none is
+// without the guard against what web pages send, and all tell refusals in one way.
 func newServer(l ops.Listen, o ops.ServerOptions) (*ops.Server, error) {
 	if err := validHosts(l.Hosts); err != nil {
 		return nil, err

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What net/http begins its own refusals with. No answer of a handler looks so: each has a Date. Nor does a piece of a body that
-// happens to be written by itself: JSON has no line of text in it, and metrics have no empty one.
+// What net/http begins its own refusals with. No answer of a handler looks so: each has a Date. Nor does a piece of a
+// body that happens to be written by itself: JSON has no line of text in it, and metrics have no empty one.
 var (
 	ownHead = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
 	own417  = []byte(" 417 Expectation Failed\r\n")
@@ -17,8 +17,9 @@ var (
 
 const protocolBytes = len("HTTP/1.1")
 
-// explained is what is written in place of b, if that is a refusal that net/http writes by itself, for what is no request, or none that
-// it serves. There is no hook for those, but each is written at once, and in one form. Below TLS nothing looks like one.
+// explained is what is written in place of b, if that is a refusal that net/http writes by itself, for what is no
+// request, or none that it serves. There is no hook for those, but each is written at once, and in one form. Below
+// TLS nothing looks like one.
 func explained(b []byte, own func(status int, said string) []byte) []byte {
 	// Of what handlers answer hardly anything comes further than this.
 	if len(b) <= protocolBytes+4 || b[protocolBytes] != ' ' || b[protocolBytes+1] < '4' || b[0] != 'H' {
@@ -32,7 +33,9 @@ func explained(b []byte, own func(status int, said string) []byte) []byte {
 	if body == nil {
 		return nil
 	}
-	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+	const head = "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: application/problem+json\r\n" +
+		"Content-Length: %d\r\nConnection: close\r\n\r\n"
+	return fmt.Appendf(nil, head+"%s",
 		status, http.StatusText(status), time.Now().UTC().Format(http.TimeFormat), len(body), body)
 }
 

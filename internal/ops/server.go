@@ -24,12 +24,13 @@ type ServerOptions struct {
 	Memory *Budget
 	// Proxies are the networks of the proxies in front, whose X-Forwarded-For says who the client is. None.
 	Proxies []netip.Prefix
-	// Refuse answers what the budget has nothing left for. It must not depend on a request. Nil is {"status":"overloaded"}.
+	// Refuse answers what the budget has nothing left for. It must not depend on a request. Nil is
+	// {"status":"overloaded"}.
 	Refuse func(w http.ResponseWriter, err error)
 	// Guard stands before what is served; nil is nothing.
 	Guard func(http.Handler) http.Handler
-	// Own is the body, problem details, in which a status is told that the server answers by itself, before there is a request;
-	// said is what it has to say. Nil, or of a status a nil body, leaves the server's own text.
+	// Own is the body, problem details, in which a status is told that the server answers by itself, before there is
+	// a request; said is what it has to say. Nil, or of a status a nil body, leaves the server's own text.
 	Own func(status int, said string) []byte
 	// Grace is how long requests may go on when the server stops: 10 s.
 	Grace  time.Duration

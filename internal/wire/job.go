@@ -46,7 +46,7 @@ func (j *Job) SetContent(i *queue.JobInfo) {
 		return
 	}
 	j.ContentType, j.Headers = i.ContentType, secrets.MaskHeaders(i.Headers)
-	if queue.IsJSON(i.ContentType) && json.Valid(i.Payload) && utf8.Valid(i.Payload) {
+	if queue.IsJSON(i.ContentType) && queue.CheckDepth(i.Payload, queue.MaxDepth) == nil && json.Valid(i.Payload) && utf8.Valid(i.Payload) {
 		j.Payload = i.Payload
 		return
 	}
