@@ -18,8 +18,8 @@ func TestComplete(t *testing.T) {
 			t.Errorf("%s, %q: %q, want %q", c.deliver, c.on, s.OnUnknown, c.want)
 		}
 	}
-	kinds["held"] = kind{setting: func() setting.Setting { return &careful{} }}
-	defer delete(kinds, "held")
+	builtIn["held"] = kind{setting: func() setting.Setting { return &careful{} }}
+	defer delete(builtIn, "held")
 	s := queue.Spec{Deliver: []byte(`{"held": {}}`)}
 	if Complete(&s); s.OnUnknown != queue.UnknownHold {
 		t.Errorf("got %q", s.OnUnknown)

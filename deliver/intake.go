@@ -25,7 +25,7 @@ var _ queue.Appender = (*Intake)(nil)
 
 // NewIntake returns an Intake in front of next. It asks specs, an engine, for the settings of queues.
 func NewIntake(next queue.Appender, specs Specs) *Intake {
-	return &Intake{next: next, targets: newTargets(specs)}
+	return (*Kinds)(nil).NewIntake(next, specs)
 }
 
 // Append implements queue.Appender.

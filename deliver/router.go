@@ -2,7 +2,6 @@ package deliver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -15,12 +14,9 @@ import (
 
 	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/deliver/egress"
-	"github.com/penstock/penstock/deliver/mailer"
 	"github.com/penstock/penstock/deliver/natspub"
-	"github.com/penstock/penstock/deliver/post"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/deliver/sms"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
@@ -48,46 +44,8 @@ type Options struct {
 	NATS natspub.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
 	TLS *tls.Config
-}
-
-// kind is a way to deliver.
-type kind struct {
-	setting func() setting.Setting // with its defaults
-	sender  func(Options) Sender
-}
-
-// kinds are by their names in a deliver setting.
-var kinds = map[string]kind{
-	"http": {
-		func() setting.Setting { return post.Default() },
-		func(o Options) Sender {
-			return post.New(post.Options{Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
-		},
-	},
-	"asynq": {
-		func() setting.Setting { return asynqx.Default() },
-		func(o Options) Sender {
-			o.Asynq.Concurrency = cmp.Or(o.Asynq.Concurrency, o.Concurrency)
-			return asynqx.New(o.Asynq)
-		},
-	},
-	"nats": {
-		func() setting.Setting { return natspub.Default() },
-		func(o Options) Sender { return natspub.New(o.NATS) },
-	},
-	"smtp": {
-		func() setting.Setting { return mailer.Default() },
-		func(o Options) Sender {
-			return mailer.New(mailer.Options{Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
-		},
-	},
-	"sms": {
-		func() setting.Setting { return sms.Default() },
-		func(o Options) Sender {
-			client := post.NewClient(post.Options{Concurrency: o.Concurrency, Egress: o.Egress, TLS: o.TLS})
-			return sms.New(sms.Options{Client: client, Secrets: o.Secrets, Logger: o.Logger})
-		},
-	},
+	// Kinds are the kinds of targets that there are; nil is those that are built in.
+	Kinds *Kinds
 }
 
 // Sender delivers to the targets of one kind. It is safe for use by many goroutines.
@@ -180,7 +138,7 @@ func (r *Router) target(job *drain.Job) *parsed {
 		return p
 	}
 	p = &parsed{raw: job.Spec.Deliver, revision: job.Revision}
-	p.target, p.err = Parse(job.Spec.Deliver)
+	p.target, p.err = r.o.Kinds.Parse(job.Spec.Deliver)
 	if p.err != nil {
 		r.o.Logger.Error(unusable, "queue", job.Queue, "revision", job.Revision, "error", p.err)
 	} else {
@@ -202,7 +160,8 @@ func (p *parsed) of(job *drain.Job) bool {
 func (r *Router) sender(kind string) Sender {
 	s := r.senders[kind]
 	if s == nil {
-		s = kinds[kind].sender(r.o)
+		k, _ := r.o.Kinds.of(kind) // Parse has found it
+		s = k.sender(r.o)
 		r.senders[kind] = s
 	}
 	return s

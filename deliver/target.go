@@ -24,9 +24,12 @@ type Target struct {
 // Parse reads and checks a deliver setting and fills in defaults. Unknown and repeated
 // names are errors, and so is Hidden in place of a secret; all errors are *queue.FieldError with
 // the field's path, such as deliver.http.url, and none shows a secret.
-func Parse(raw stdjson.RawMessage) (Target, error) {
+func Parse(raw stdjson.RawMessage) (Target, error) { return (*Kinds)(nil).Parse(raw) }
+
+// Parse is the func Parse for these kinds.
+func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 	if len(strings.TrimSpace(string(raw))) == 0 {
-		return Target{}, noTarget("")
+		return Target{}, k.noTarget("")
 	}
 	if len(raw) > queue.MaxDeliverBytes {
 		return Target{}, setting.Error("deliver", "", "has "+strconv.Itoa(len(raw))+" bytes, the limit is "+strconv.Itoa(queue.MaxDeliverBytes))
@@ -38,18 +41,21 @@ func Parse(raw stdjson.RawMessage) (Target, error) {
 	if _, err := secrets.Unmask(raw, nil); err != nil { // nothing is stored here that it could stand for
 		return Target{}, err
 	}
-	if len(named) != 1 {
-		return Target{}, noTarget("")
+	if len(named) > 1 {
+		return Target{}, setting.Error("deliver", "", "names "+strconv.Itoa(len(named))+" targets, "+queue.Shorten(strings.Join(slices.Sorted(maps.Keys(named)), ", "), 80)+"; a queue has one: make a queue for each")
+	}
+	if len(named) == 0 {
+		return Target{}, k.noTarget("")
 	}
 	for name, value := range named {
-		k, ok := kinds[name]
+		kind, ok := k.of(name)
 		if value.Kind() == 'n' {
-			return Target{}, noTarget("")
+			return Target{}, k.noTarget("")
 		}
 		if !ok {
-			return Target{}, noTarget(name)
+			return Target{}, k.noTarget(name)
 		}
-		s := k.setting()
+		s := kind.setting()
 		at := "deliver." + name
 		if err := setting.Decode(value, at, s); err != nil {
 			return Target{}, err
@@ -65,11 +71,14 @@ func Parse(raw stdjson.RawMessage) (Target, error) {
 // Complete gives a spec that has a target, and does not say what becomes of a job that may have been sent, what its
 // target says of such, unless that is to try again: so the engine goes by it too. A target that cannot be used is left to
 // who checks it.
-func Complete(s *queue.Spec) {
+func Complete(s *queue.Spec) { (*Kinds)(nil).Complete(s) }
+
+// Complete is the func Complete for these kinds.
+func (k *Kinds) Complete(s *queue.Spec) {
 	if s.OnUnknown != "" || len(s.Deliver) == 0 {
 		return
 	}
-	if t, err := Parse(s.Deliver); err == nil && t.OnUnknown() != queue.UnknownRetry {
+	if t, err := k.Parse(s.Deliver); err == nil && t.OnUnknown() != queue.UnknownRetry {
 		s.OnUnknown = t.OnUnknown()
 	}
 }
@@ -103,9 +112,9 @@ func (t Target) Permit(source secrets.Source, queueName string) error {
 	return source.Permit(queueName, uses...)
 }
 
-func noTarget(name string) error {
+func (k *Kinds) noTarget(name string) error {
 	if name != "" {
-		return setting.Error("deliver."+name, "", "is no target; one of "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+		return setting.Error("deliver."+name, "", "is no target; one of "+strings.Join(k.names(), ", "))
 	}
-	return setting.Error("deliver", "", `names no target; name one, such as {"http": {"url": "https://api.example.com/v1/send"}}; there are `+strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
+	return setting.Error("deliver", "", `names no target; name one, such as {"http": {"url": "https://api.example.com/v1/send"}}; there are `+strings.Join(k.names(), ", "))
 }

@@ -48,8 +48,8 @@ type look struct {
 	target *Target
 }
 
-func newTargets(specs Specs) *targets {
-	return &targets{specs: specs, parse: func(raw []byte) (Target, error) { return Parse(raw) }, known: make(map[string]*known)}
+func newTargets(specs Specs, kinds *Kinds) *targets {
+	return &targets{specs: specs, parse: func(raw []byte) (Target, error) { return kinds.Parse(raw) }, known: make(map[string]*known)}
 }
 
 // get returns the target of a queue, nil if there is none that can be used. It asks for one that was not looked at

@@ -23,7 +23,7 @@ var built = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir, "./embed", "./middleware", "./pacedclient", "./producer", "../cmd/penstock").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir, "./custom", "./embed", "./middleware", "./pacedclient", "./producer", "../cmd/penstock").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -117,6 +117,20 @@ func TestEmbed(t *testing.T) {
 	}
 	if took := last.Sub(first); took >= 0 && took < 990*time.Millisecond { // but at midnight
 		t.Errorf("15 jobs at 14/s left within %v", took)
+	}
+}
+
+// A kind of target of a program's own delivers, in order.
+func TestCustom(t *testing.T) {
+	cmd, lines := program(t, "custom")
+	for i := range 3 {
+		if line, want := next(t, lines), fmt.Sprint("wrote letter-", i); line != want {
+			t.Errorf("%s, want %s", line, want)
+		}
+	}
+	sent, err := os.ReadFile(filepath.Join(cmd.Dir, "sent.txt"))
+	if err != nil || !strings.HasPrefix(string(sent), "letter-0 hello 0\nletter-1 hello 1\nletter-2 hello 2\n") {
+		t.Errorf("%q, %v", sent, err)
 	}
 }
 

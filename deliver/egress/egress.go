@@ -195,6 +195,12 @@ func (g *Guard) named(host string) bool {
 // plain is a name as it is compared.
 func plain(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
+// IsHost reports whether a text is an address, or a name as hosts have them.
+func IsHost(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil || isName(plain(text))
+}
+
 func isName(name string) bool {
 	if name == "" || len(name) > 253 {
 		return false

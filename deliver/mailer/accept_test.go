@@ -83,7 +83,7 @@ func TestRefusesPayloads(t *testing.T) {
 		{`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "text/plain\r\nX: y"}]}`, "payload.attachments[0].content_type"},
 		{`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "multipart/mixed; boundary=x"}]}`, "payload.attachments[0].content_type"},
 		{`{"to": "a@example.com", "attachments": [{"name": "a", "content_type": "pdf"}]}`, "payload.attachments[0].content_type"},
-		{`{"to": "a@example.com", "attachments": [{"name": "a", "content": "not base64!"}]}`, "payload.attachments.0.content"},
+		{`{"to": "a@example.com", "attachments": [{"name": "a", "content": "not base64!"}]}`, "payload.attachments[0].content"},
 	} {
 		refuses(t, queue.Job{Payload: []byte(c.payload)}, c.field)
 	}

@@ -3,7 +3,6 @@ package post
 import (
 	"errors"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -119,10 +118,10 @@ func (t *Target) resolve(source secrets.Source, queueName string) (*Target, erro
 	return &r, nil
 }
 
-// checkHost refuses what some resolvers take for an address and people do not.
+// checkHost refuses what is no host, and what some resolvers take for an address and people do not.
 func checkHost(at, host string) error {
-	if _, err := netip.ParseAddr(host); err != nil && egress.EndsInNumber(host) {
-		return setting.Error(at, "", "has a host that is neither a name nor an address: "+queue.Shorten(host, 80)+"; write an address such as 192.0.2.1")
+	if !egress.IsHost(host) {
+		return setting.Error(at, "", "has a host that is neither a name nor an address: "+queue.Shorten(host, 80)+"; write a name such as api.example.com, or an address such as 192.0.2.1")
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func Explain(err error, at string, into any) error {
 	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
-		path := Path(at, syntactic.JSONPointer)
+		path := pathIn(at, syntactic.JSONPointer, into)
 		if errors.Is(err, jsontext.ErrDuplicateName) {
 			return Error(path, "", "is given twice")
 		}
@@ -148,7 +148,7 @@ func Explain(err error, at string, into any) error {
 	if !errors.As(err, &semantic) {
 		return Error(at, "", "is not valid JSON")
 	}
-	path := Path(at, semantic.JSONPointer)
+	path := pathIn(at, semantic.JSONPointer, into)
 	switch {
 	case errors.Is(err, json.ErrUnknownName):
 		known := namesOf(typeAt(reflect.TypeOf(into), semantic.JSONPointer.Parent()))
@@ -168,6 +168,23 @@ func Path(at string, p jsontext.Pointer) string {
 		at = strings.ToValidUTF8(at[:120], "") + "..."
 	}
 	return at
+}
+
+// pathIn is Path with the items of lists as [0], as the types of what is read into tell.
+func pathIn(at string, p jsontext.Pointer, into any) string {
+	if into == nil {
+		return Path(at, p)
+	}
+	t := elem(reflect.TypeOf(into))
+	for token := range p.Tokens() {
+		if t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8 { // JSON that is not read yet is bytes
+			at += "[" + token + "]"
+		} else {
+			at = Path(at, jsontext.Pointer("").AppendToken(token))
+		}
+		t = typeAt(t, jsontext.Pointer("").AppendToken(token))
+	}
+	return Path(at, "")
 }
 
 // typeAt is the type at a place in a struct.
@@ -217,6 +234,9 @@ func namesOf(t reflect.Type) (names []string) {
 func kindOf(t reflect.Type) string {
 	if t == nil {
 		return "of another type"
+	}
+	if elem(t) == reflect.TypeFor[[]byte]() {
+		return "base64, such as aGVsbG8="
 	}
 	switch elem(t).Kind() {
 	case reflect.Bool:

@@ -1,7 +1,6 @@
 package sms
 
 import (
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -163,8 +162,8 @@ func checkURL(at, text string) (*url.URL, error) {
 	case strings.Contains(text, "#"):
 		return nil, setting.Error(at, "", "must not have a fragment (#): it is never sent")
 	}
-	if _, err := netip.ParseAddr(u.Hostname()); err != nil && egress.EndsInNumber(u.Hostname()) {
-		return nil, setting.Error(at, "", "has a host that is neither a name nor an address; write an address such as 192.0.2.1")
+	if !egress.IsHost(u.Hostname()) {
+		return nil, setting.Error(at, "", "has a host that is neither a name nor an address; write a name such as api.example.com, or an address such as 192.0.2.1")
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {

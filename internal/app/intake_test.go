@@ -36,7 +36,7 @@ func TestTargetsSeeArrivals(t *testing.T) {
 		}
 	}
 	const typeJSON = "application/json"
-	expect("PUT", "", `{"rate": "1/s", "deliver": {"sms": {"provider": "twilio", "account": "AC1", "auth_token": "planted"}}}`, typeJSON, 201, `"revision"`)
+	expect("PUT", "", `{"rate": "1/s", "deliver": {"sms": {"provider": "twilio", "account": "AC1", "auth_token": "planted", "allow_from": ["Shop"]}}}`, typeJSON, 201, `"revision"`)
 	expect("GET", "", "", "", 200, `"auth_token":"***"`)
 	long := fmt.Sprintf(`{"to": "+4915112345678", "from": "Shop", "text": %q}`, strings.Repeat("x", 161))
 	bad := `{"to": "0151", "from": "Shop", "text": "x"}`

@@ -1,0 +1,135 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/deliver/asynqx"
+	"github.com/penstock/penstock/deliver/mailer"
+	"github.com/penstock/penstock/deliver/natspub"
+	"github.com/penstock/penstock/deliver/post"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/deliver/sms"
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
+)
+
+// Kind is a kind of target of a program's own; docs/targets/custom.md tells how to make one.
+type Kind struct {
+	// Name is its name in a deliver setting: small letters, digits, _ and -, beginning with a letter.
+	Name string
+	// Setting returns a pointer to what a document of this kind is read into, with its defaults. It is read strictly, and
+	// then checked by its Check.
+	Setting func() setting.Setting
+	// Deliver makes one attempt; see Sender.
+	Deliver func(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error
+	// Close is called when the Router is closed, if a job was ever delivered. Nil does nothing.
+	Close func() error
+}
+
+// Kinds are all kinds of targets that a program knows. A nil Kinds has those that are built in.
+type Kinds struct{ own map[string]kind }
+
+// kind is a way to deliver.
+type kind struct {
+	setting func() setting.Setting // with its defaults
+	sender  func(Options) Sender
+}
+
+var kindName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+
+// NewKinds returns Kinds that have a program's own beside those that are built in.
+func NewKinds(own ...Kind) (*Kinds, error) {
+	k := &Kinds{own: make(map[string]kind, len(own))}
+	for _, o := range own {
+		_, twice := k.of(o.Name)
+		switch {
+		case !kindName.MatchString(o.Name):
+			return nil, fmt.Errorf("the kind of target %q: its name must be small letters, digits, _ and -, beginning with a letter, at most 32", o.Name)
+		case twice:
+			return nil, fmt.Errorf("the kind of target %q is there already; there are %s", o.Name, strings.Join(k.names(), ", "))
+		case o.Setting == nil || o.Deliver == nil:
+			return nil, fmt.Errorf("the kind of target %q needs both Setting and Deliver", o.Name)
+		}
+		k.own[o.Name] = kind{o.Setting, func(Options) Sender { return ownSender{o} }}
+	}
+	return k, nil
+}
+
+// ownSender is that of a program's own kind.
+type ownSender struct{ kind Kind }
+
+func (s ownSender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, with setting.Setting) error {
+	return s.kind.Deliver(ctx, job, gate, with)
+}
+
+func (s ownSender) Close() error {
+	if s.kind.Close == nil {
+		return nil
+	}
+	return s.kind.Close()
+}
+
+// NewIntake is the func NewIntake for these kinds.
+func (k *Kinds) NewIntake(next queue.Appender, specs Specs) *Intake {
+	return &Intake{next: next, targets: newTargets(specs, k)}
+}
+
+func (k *Kinds) of(name string) (kind, bool) {
+	if k != nil {
+		if found, ok := k.own[name]; ok {
+			return found, true
+		}
+	}
+	found, ok := builtIn[name]
+	return found, ok
+}
+
+// names are those of all, sorted.
+func (k *Kinds) names() []string {
+	all := slices.Collect(maps.Keys(builtIn))
+	if k != nil {
+		all = slices.AppendSeq(all, maps.Keys(k.own))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// builtIn are by their names in a deliver setting.
+var builtIn = map[string]kind{
+	"http": {
+		func() setting.Setting { return post.Default() },
+		func(o Options) Sender {
+			return post.New(post.Options{Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+		},
+	},
+	"asynq": {
+		func() setting.Setting { return asynqx.Default() },
+		func(o Options) Sender {
+			o.Asynq.Concurrency = cmp.Or(o.Asynq.Concurrency, o.Concurrency)
+			return asynqx.New(o.Asynq)
+		},
+	},
+	"nats": {
+		func() setting.Setting { return natspub.Default() },
+		func(o Options) Sender { return natspub.New(o.NATS) },
+	},
+	"smtp": {
+		func() setting.Setting { return mailer.Default() },
+		func(o Options) Sender {
+			return mailer.New(mailer.Options{Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+		},
+	},
+	"sms": {
+		func() setting.Setting { return sms.Default() },
+		func(o Options) Sender {
+			client := post.NewClient(post.Options{Concurrency: o.Concurrency, Egress: o.Egress, TLS: o.TLS})
+			return sms.New(sms.Options{Client: client, Secrets: o.Secrets, Logger: o.Logger})
+		},
+	},
+}
