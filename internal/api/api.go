@@ -54,6 +54,8 @@ type Options struct {
 	CheckTimeout time.Duration
 	// MaxStreams is how many streams may be open at once. 0 means 256.
 	MaxStreams int
+	// Hanging is which queue of a drainer in this process hangs, nil if none does. Nil: there is no such drainer.
+	Hanging func() error
 	// Memory is what requests are charged to that come without an account; see ops.ClientOf. Nil is one of its own.
 	Memory *ops.Budget
 }

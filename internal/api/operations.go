@@ -44,6 +44,10 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	if store == nil {
 		undrained, store = h.undrained(ctx)
 	}
+	var hanging error
+	if h.o.Hanging != nil {
+		hanging = h.o.Hanging()
+	}
 	switch {
 	case store == nil && overflow == nil && stuck != nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
@@ -51,6 +55,8 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Pull: "late", Detail: "jobs are taken, and those of pull queues mostly given back: " + late.Error()})
 	case store == nil && overflow == nil && undrained != "":
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "none", Detail: undrained})
+	case store == nil && overflow == nil && hanging != nil:
+		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "hanging", Detail: hanging.Error()})
 	case store == nil && overflow == nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "ready"})
 	case store == nil:

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -77,4 +78,13 @@ func TestReadinessWithoutDrainer(t *testing.T) {
 	f.serveOver(e, api.Options{})
 	f.do("GET", "/readyz", "").want(t, 200, "status", "degraded", "drainers", "none",
 		"detail", "jobs are taken, and none leaves: no drainer has ever asked for one; start one with this store")
+}
+
+// Where a drainer is in the same process, readiness says which of its queues hangs.
+func TestReadinessTellsWhatHangs(t *testing.T) {
+	var hangs error
+	f := serve(t, api.Options{Hanging: func() error { return hangs }})
+	f.do("GET", "/readyz", "").want(t, 200, "status", "ready", "drainers", nil)
+	hangs = errors.New("queue a hangs")
+	f.do("GET", "/readyz", "").want(t, 200, "status", "degraded", "store", "ok", "drainers", "hanging", "detail", "queue a hangs")
 }

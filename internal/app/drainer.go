@@ -112,7 +112,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 		if err := d.engine.Check(check); err != nil {
 			return nil, err
 		}
-		return errors.Join(d.lacks(), hanging(d.o.Drain.Usage.Queues())), d.pace.held()
+		return errors.Join(d.lacks(), d.Hanging()), d.pace.held()
 	}
 	return ops.RunOver(ctx, outflow, func(lasting context.Context) error {
 		return d.server.Run(lasting, ops.Health(ready, metricsPage(d.o.Registry)))
@@ -129,6 +129,9 @@ func (d *Drainer) lacks() error {
 	}
 	return d.o.Overflow.Stuck()
 }
+
+// Hanging is which queue hangs; nil if none does.
+func (d *Drainer) Hanging() error { return hanging(d.o.Drain.Usage.Queues()) }
 
 // hanging names the queue whose receiver holds most handlers of those that answer nothing; nil if none does.
 func hanging(queues []drain.QueueUse) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/natsserver"
@@ -105,6 +106,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	}
 	e.ingress, err = app.NewIngress(e.engine, app.IngressOptions{
 		Listen: o.listen, Health: o.health, Server: o.server, Overflow: e.overflow, ValidateTarget: app.ValidTarget(o.egress, o.secrets), Registry: registry, Logger: o.log,
+		API: api.Options{Hanging: e.drainer.Hanging},
 	})
 	return e, err
 }
