@@ -88,7 +88,8 @@ const (
 
 // ChangeKinds are all of them.
 var ChangeKinds = []ChangeKind{
-	Created, Changed, Deleted, RolledBack, Paused, Resumed, ResetAll, FilledBy, DidPurge, DidCancel, DidReplay, DidForget, DidDecide,
+	Created, Changed, Deleted, RolledBack, Paused, Resumed, ResetAll, FilledBy,
+	DidPurge, DidCancel, DidReplay, DidForget, DidDecide,
 }
 
 // Texts that engines record.
@@ -111,8 +112,8 @@ func (k ChangeKind) ofJobs() bool {
 
 // Continue adds a change to c if that goes on with it, and reports whether it did.
 func (c *Change) Continue(next *Change) bool {
-	if !c.What.ofJobs() || c.What != next.What || c.By != next.By || c.Revision != next.Revision || c.Detail != next.Detail || c.Reason != next.Reason ||
-		next.At.Sub(c.Last) >= OneChange {
+	same := c.What == next.What && c.By == next.By && c.Revision == next.Revision && c.Detail == next.Detail && c.Reason == next.Reason
+	if !same || !c.What.ofJobs() || next.At.Sub(c.Last) >= OneChange {
 		return false
 	}
 	c.Jobs, c.Last = c.Jobs+next.Jobs, next.At
@@ -160,7 +161,8 @@ func (r *ChangesRequest) Validate() error {
 
 // wants reports whether the request is for a change.
 func (r *ChangesRequest) wants(c *Change) bool {
-	return (len(r.What) == 0 || slices.Contains(r.What, c.What)) && (r.Since.IsZero() || !c.At.Before(r.Since)) && (r.Until.IsZero() || c.At.Before(r.Until))
+	return (len(r.What) == 0 || slices.Contains(r.What, c.What)) &&
+		(r.Since.IsZero() || !c.At.Before(r.Since)) && (r.Until.IsZero() || c.At.Before(r.Until))
 }
 
 // changesLooked is how many entries a page looks at, whatever it finds.

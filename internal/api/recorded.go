@@ -85,7 +85,9 @@ func (r *recorded) did(ctx context.Context, err error, d deed) {
 	all.done = append(all.done, d)
 }
 
-func (r *recorded) put(ctx context.Context, of queue.Subject, name string, done queue.PutResult, what queue.ChangeKind, err error) (queue.PutResult, error) {
+func (r *recorded) put(
+	ctx context.Context, of queue.Subject, name string, done queue.PutResult, what queue.ChangeKind, err error,
+) (queue.PutResult, error) {
 	if done.Created && what == queue.Changed {
 		what = queue.Created
 	}
@@ -156,7 +158,9 @@ func (r *recorded) Forget(ctx context.Context, name string, ids []string) ([]boo
 	return dropped, err
 }
 
-func (r *recorded) Decide(ctx context.Context, name string, ids []string, v queue.Verdict, reason string) ([]queue.State, error) {
+func (r *recorded) Decide(
+	ctx context.Context, name string, ids []string, v queue.Verdict, reason string,
+) ([]queue.State, error) {
 	states, err := r.Engine.Decide(ctx, name, ids, v, reason)
 	to := v.Decides()
 	r.jobs(ctx, err, queue.DidDecide, name, to.String(), reason, count(states, to))

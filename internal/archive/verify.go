@@ -42,8 +42,9 @@ func damaged(line int64, why string, args ...any) error {
 	return &Damaged{line, fmt.Sprintf(why, args...)}
 }
 
-// Verify reads a file through: whether it is whole by its checksum, signed with the key that goes with a public one unless that is nil, and
-// then whether all that it says can be imported. The file must not change until it is imported: it is read again.
+// Verify reads a file through: whether it is whole by its checksum, signed with the key that goes with a public one unless
+// that is nil, and then whether all that it says can be imported. The file must not change until it is imported: it is read
+// again.
 func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*File, error) {
 	f := &File{from: from}
 	if err := f.checkSum(ctx, key); err != nil {
@@ -62,8 +63,8 @@ func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*Fi
 // signatureBegins is how the line of a signature does.
 var signatureBegins = []byte(`{"signature":`)
 
-// checkSum finds the trailer and compares the sum, and then the signature if a key is given. The header is judged first: of a newer
-// format nothing else is known.
+// checkSum finds the trailer and compares the sum, and then the signature if a key is given. The header is judged first: of
+// a newer format nothing else is known.
 func (f *File) checkSum(ctx context.Context, key ed25519.PublicKey) error {
 	sum := sha256.New()
 	lines, last := int64(0), []byte(nil)

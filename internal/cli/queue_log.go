@@ -24,8 +24,9 @@ type recordFlags struct {
 }
 
 // recordHelp is told by both commands that show a record.
-const recordHelp = `Newest first. Changes are kept for 400 days unless the store was told otherwise (--keep-changes of the ingress), and
-as long after the removal; a name has room for about a mebibyte of them, and the record says how many it has dropped.
+const recordHelp = `Newest first. Changes are kept for 400 days unless the store was told otherwise (--keep-changes of the
+ingress), and as long after the removal; a name has room for about a mebibyte of them, and the record says
+how many it has dropped.
 CLAIMED BY is what the one who did it says to be. Nobody verifies it.`
 
 func (f *recordFlags) query() (q client.ChangesQuery, err error) {
@@ -70,11 +71,16 @@ func readRecord[C wire.Change | wire.RuleChange](
 }
 
 // showRecord prints a record; row returns of a change what was done to whatever it was, and how.
-func showRecord[C wire.Change | wire.RuleChange](r *run, f *recordFlags, record *wire.Record[C], row func(*C) (*wire.Done, string, error)) error {
+func showRecord[C wire.Change | wire.RuleChange](
+	r *run, f *recordFlags, record *wire.Record[C], row func(*C) (*wire.Done, string, error),
+) error {
 	if f.json() {
 		return printJSON(r.Out, record)
 	}
-	t := table{header: []string{"NUMBER", "WHEN", "CLAIMED BY", "WHAT", "JOBS", "REVISION", "CHANGES"}, right: map[int]bool{0: true, 4: true, 5: true}}
+	t := table{
+		header: []string{"NUMBER", "WHEN", "CLAIMED BY", "WHAT", "JOBS", "REVISION", "CHANGES"},
+		right:  map[int]bool{0: true, 4: true, 5: true},
+	}
 	for i := range record.Changes {
 		done, how, err := row(&record.Changes[i])
 		if err != nil {
@@ -84,7 +90,8 @@ func showRecord[C wire.Change | wire.RuleChange](r *run, f *recordFlags, record 
 		if done.Jobs > 0 {
 			jobs = num(done.Jobs)
 		}
-		t.add(strconv.FormatInt(done.Number, 10), done.At.Local().Format(time.DateTime), plain(done.ClaimedBy), plain(string(done.What)), jobs, num(done.Revision), how)
+		number, at := strconv.FormatInt(done.Number, 10), done.At.Local().Format(time.DateTime)
+		t.add(number, at, plain(done.ClaimedBy), plain(string(done.What)), jobs, num(done.Revision), how)
 	}
 	if _, err := fmt.Fprint(r.Out, t.String()); err != nil {
 		return err
@@ -120,9 +127,10 @@ func (c *logCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	record, err := readRecord(r.ctx, &c.recordFlags, func(ctx context.Context, q client.ChangesQuery) (wire.Record[wire.Change], error) {
+	read := func(ctx context.Context, q client.ChangesQuery) (wire.Record[wire.Change], error) {
 		return api.Changes(ctx, c.Name, q)
-	})
+	}
+	record, err := readRecord(r.ctx, &c.recordFlags, read)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ type ruleLogCmd struct {
 // Help is shown below the flags.
 func (ruleLogCmd) Help() string {
 	return recordHelp + `
-What is taken, given back, or forgotten under single keys is not recorded. What a rule was before and after is told of the
-last 50, without overrides.
+What is taken, given back, or forgotten under single keys is not recorded. What a rule was before and
+after is told of the last 50, without overrides.
 
 Examples:
   penstock rule log otp.to
@@ -28,9 +28,10 @@ func (c *ruleLogCmd) Run(r *run) error {
 	if err != nil {
 		return err
 	}
-	record, err := readRecord(r.ctx, &c.recordFlags, func(ctx context.Context, q client.ChangesQuery) (wire.Record[wire.RuleChange], error) {
+	read := func(ctx context.Context, q client.ChangesQuery) (wire.Record[wire.RuleChange], error) {
 		return api.RuleChanges(ctx, c.Name, q)
-	})
+	}
+	record, err := readRecord(r.ctx, &c.recordFlags, read)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,9 @@ func (c *Client) Changes(ctx context.Context, name string, q ChangesQuery) (page
 }
 
 // RuleChanges tells what was done to a rule, newest first.
-func (c *Client) RuleChanges(ctx context.Context, name string, q ChangesQuery) (page wire.Record[wire.RuleChange], err error) {
+func (c *Client) RuleChanges(
+	ctx context.Context, name string, q ChangesQuery,
+) (page wire.Record[wire.RuleChange], err error) {
 	_, err = c.do(ctx, http.MethodGet, rulePath(name)+"/changes"+q.encode(), nil, nil, &page)
 	return page, err
 }

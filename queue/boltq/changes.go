@@ -34,7 +34,8 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 	r := reader{b: v[entryHeadBytes:]}
 	at, revision, was, until, jobs := leaky.Instant(r.num()), r.num(), r.num(), leaky.Instant(r.num()), r.num()
 	c = queue.Change{
-		Number: int64(h.number), At: at.Time(), Last: h.last.Time(), Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
+		Number: int64(h.number), At: at.Time(), Last: h.last.Time(),
+		Revision: int64(revision), Was: int64(was), Jobs: int64(jobs),
 		By: r.text(), What: queue.ChangeKind(r.text()), Detail: r.text(), Reason: r.text(),
 	}
 	for len(r.b) > 0 && !r.bad {
@@ -57,7 +58,9 @@ func (l *line) lapse(now leaky.Instant) []queue.Change {
 	if !l.pause.over(now) {
 		return nil
 	}
-	return []queue.Change{changed(queue.Change{At: l.pause.until.Time(), What: queue.Resumed, Revision: l.revision, Was: l.revision, Reason: queue.LapseReason})}
+	return []queue.Change{changed(queue.Change{
+		At: l.pause.until.Time(), What: queue.Resumed, Revision: l.revision, Was: l.revision, Reason: queue.LapseReason,
+	})}
 }
 
 // standing is whether there is a subject now, and what is to be told of it that is not recorded yet.
@@ -215,7 +218,7 @@ func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int
 		return queue.PutResult{}, err
 	}
 	if expect != queue.AnyRevision && expect != h.Revision {
-		return queue.PutResult{Revision: h.Revision}, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, h.Revision, expect)
+		return queue.PutResult{Revision: h.Revision}, expected(name, expect, h.Revision)
 	}
 	spec, err := h.Earlier(revision)
 	if err != nil {

@@ -47,7 +47,10 @@ type jobAct struct {
 
 // did notes that it was done to one more job of a queue; id is empty if the caller did not name it.
 func (b *batch) did(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
-	c := queue.Change{At: at.Time(), Last: at.Time(), By: d.by, What: d.what, Revision: revision, Was: revision, Jobs: 1, Detail: d.detail, Reason: d.reason}
+	c := queue.Change{
+		At: at.Time(), Last: at.Time(), By: d.by, What: d.what, Revision: revision, Was: revision, Jobs: 1,
+		Detail: d.detail, Reason: d.reason,
+	}
 	if id != "" {
 		c.IDs = []string{id}
 	}
@@ -229,7 +232,9 @@ func (t *tables) documents(s subject, visit func(revision int64, text []byte) er
 
 // entries returns up to n changes of a subject of lower numbers than before, 0 being all, newest first, and how many were
 // dropped. Those until an instant are too old to be told.
-func (t *tables) entries(s subject, before int64, n int, until leaky.Instant) (list []queue.Change, dropped int64, err error) {
+func (t *tables) entries(
+	s subject, before int64, n int, until leaky.Instant,
+) (list []queue.Change, dropped int64, err error) {
 	b, prefix := t.tx.Bucket(changesTable), s.key()
 	k, v := newest(b, s)
 	if k == nil {

@@ -46,7 +46,9 @@ func unknownSubject(s queue.Subject, name string) error {
 }
 
 // changes reads some entries of a record.
-func (e *Engine) changes(ctx context.Context, s queue.Subject, name string, before int64, n int) (all []queue.Change, dropped int64, err error) {
+func (e *Engine) changes(
+	ctx context.Context, s queue.Subject, name string, before int64, n int,
+) (all []queue.Change, dropped int64, err error) {
 	var from any = ""
 	if before > 0 {
 		from = before
@@ -63,7 +65,8 @@ func (e *Engine) changes(ctx context.Context, s queue.Subject, name string, befo
 	for rows := answer.list(); rows.more(); {
 		r := rows.list()
 		c := queue.Change{
-			Number: r.int(), Last: micros(r.int()), At: micros(r.int()), By: r.text(), What: queue.ChangeKind(r.text()), Revision: r.int(), Was: r.int(),
+			Number: r.int(), Last: micros(r.int()), At: micros(r.int()), By: r.text(), What: queue.ChangeKind(r.text()),
+			Revision: r.int(), Was: r.int(),
 			Detail: r.text(), Reason: r.text(), Until: micros(r.int()), Jobs: r.int(),
 		}
 		for ids := r.list(); ids.more(); {
@@ -95,7 +98,9 @@ func (e *Engine) withSpecs(ctx context.Context, r *queue.ChangesRequest, list []
 }
 
 // documents reads those that are kept, newest first.
-func (e *Engine) documents(ctx context.Context, s queue.Subject, name string, visit func(revision int64, text []byte) error) (present int64, err error) {
+func (e *Engine) documents(
+	ctx context.Context, s queue.Subject, name string, visit func(revision int64, text []byte) error,
+) (present int64, err error) {
 	v, err := e.ask(ctx, historyScript, e.Partition(name), e.instant(), string(s), name)
 	if err != nil {
 		return 0, err
@@ -141,7 +146,8 @@ func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int
 		return queue.PutResult{}, err
 	}
 	if expect != queue.AnyRevision && expect != h.Revision {
-		return queue.PutResult{Revision: h.Revision}, fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, h.Revision)
+		err := fmt.Errorf("%s: %w: it is at revision %d", name, queue.ErrRevision, h.Revision)
+		return queue.PutResult{Revision: h.Revision}, err
 	}
 	spec, err := h.Earlier(revision)
 	if err != nil {

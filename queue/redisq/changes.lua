@@ -2,8 +2,8 @@
 -- Tell what was done to a queue or a rule.
 --
 -- ARGV[2..5]  kind, name, changes of lower numbers than this ('' is all), how many at most
--- Returns  {whether there is one, or something is kept of one that was deleted; number of changes dropped before their time; {the changes, newest
---          first: {number, when it was last added to, and as note has them}}}
+-- Returns  {whether there is one, or something is kept of one that was deleted; number of changes dropped before their
+--          time; {the changes, newest first: {number, when it was last added to, and as note has them}}}
 
 begin()
 local kind, name, before, most = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -23,7 +23,9 @@ if head then
   number, dropped = n, d
 end
 -- A pause that has ended by itself is recorded with what is changed next.
-if q and q.lapsed and not before then out[1] = { number + 1, q.lapsed, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0, 0, {} } end
+if q and q.lapsed and not before then
+  out[1] = { number + 1, q.lapsed, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0, 0, {} }
+end
 local from, old = before and max(0, number - before + 1) or 0, now - kept_for()
 for _, entry in ipairs(call('LRANGE', key, from, from + most - #out - 1)) do
   local _, n, _, last = unpack_(ENTRY, entry)

@@ -2,15 +2,16 @@
 -- Tell the documents that are kept of a queue or a rule.
 --
 -- ARGV[2..3]  kind, name
--- Returns  {whether there is one, or something is kept of one that was deleted; the revision of the queue as it is now, or 0; {revision and text of
---          each, the newest first}}
+-- Returns  {whether there is one, or something is kept of one that was deleted; the revision of the queue as it is
+--          now, or 0; {revision and text of each, the newest first}}
 
 begin()
 local kind, name = ARGV[2], ARGV[3]
 local nr = kind == 'queue' and number_of(name)
 local rev = nr and tonumber(call('HGET', B .. 'q' .. nr, 'rev')) or 0
 local till = tonumber(call('ZSCORE', B .. 'G', kind .. ':' .. name))
-if rev == 0 and not (till and till > now) and not (kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1) then return { 0, 0, {} } end
+local there = rev > 0 or till and till > now or kind == 'rule' and call('EXISTS', B .. 'U:' .. name) == 1
+if not there then return { 0, 0, {} } end
 local out = {}
 for _, document in ipairs(call('LRANGE', documents_key(kind, name), 0, -1)) do
   out[#out + 1] = (unpack_('>I7', document))

@@ -1,10 +1,12 @@
--- Shared: the record of changes. It is a log, and documents, by kind ('queue' or 'rule') and name; neither knows what it is about.
+-- Shared: the record of changes. It is a log, and documents, by kind ('queue' or 'rule') and name; neither knows what it
+-- is about.
 --
 -- An entry of the log: the bytes of all that there were up to it, its number, how many were dropped before it for want of
 -- room, and when it was last added to; then, packed: at, by, what, revision, the one before, detail, reason, until or 0, number of
 -- jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several steps is one.
 
-local MOST_BYTES, MOST_DOCUMENTS, MOST_DELETED, ONE_CHANGE, MOST_IDS, DROP_MOST = 1048576, 50, 10000, 60 * SECOND, 10, 100
+local MOST_BYTES, MOST_DOCUMENTS, MOST_DELETED = 1048576, 50, 10000
+local ONE_CHANGE, MOST_IDS, DROP_MOST = 60 * SECOND, 10, 100
 local ENTRY, ENTRY_BYTES = '>I7I7I7I7', 28
 local LAPSED = "the pause's time came"
 
@@ -91,7 +93,9 @@ end
 local function bury(kind, name)
   local G, kept = B .. 'G', kept_for()
   call('ZADD', G, now + kept, kind .. ':' .. name)
-  for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do call('PEXPIRE', key, kept / 1000 + 3600000) end
+  for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do
+    call('PEXPIRE', key, kept / 1000 + 3600000)
+  end
   local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 10)
   if not gone[1] and call('ZCARD', G) > MOST_DELETED then gone = call('ZRANGE', G, 0, 1) end
   for _, old in ipairs(gone) do call('UNLINK', B .. 'H:' .. old, B .. 'P:' .. old) end
