@@ -9,6 +9,9 @@ import (
 
 // grant visits the queues and groups that have something to depart.
 func (e *Engine) grant(g *grant, now leaky.Instant) {
+	if g.full { // it asked for nothing
+		return
+	}
 	e.ripen(now)
 	var visited []*outlet
 	for !g.full && e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {

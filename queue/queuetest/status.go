@@ -64,13 +64,15 @@ var statusRules = []rule{
 			r.Errorf("when it is gone: %+v, %v", d, err)
 		}
 	}},
-	{"it takes leases back that ran out", func(r *rig) {
+	{"it takes leases back that ran out, and leaves what is due", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		r.accept(q, "a")
 		r.grant(q, 1, "a")
+		r.schedule(later(r.clock.Now().Add(time.Second), q, "b"))
 		r.clock.Advance(11 * time.Second)
 		r.seen(q)
 		r.state(queue.Waiting, q, "a")
+		r.state(queue.Scheduled, q, "b")
 	}},
 	{"who pulls is no drainer, and no drainer is a worker", func(r *rig) {
 		p := r.queue("p", "10/s", pulled)
