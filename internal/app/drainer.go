@@ -78,6 +78,9 @@ func NewDrainer(engine queue.Engine, o DrainerOptions) (*Drainer, error) {
 		if d.server, err = newServer(o.Listen, o.Server); err != nil {
 			return nil, err
 		}
+		if err := metrics.RegisterTLS(o.Registry, d.server.Certificates()); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
 	}
 	return d, nil
 }

@@ -39,9 +39,10 @@ type storeFlags struct {
 
 	Listen string `default:"${listen}" placeholder:"HOST:PORT" help:"${listenhelp} (default ${default}). Beyond loopback only with TLS or --insecure."`
 	HostFlags
-	TLSCert  string `type:"path" placeholder:"FILE" help:"PEM file of the certificate to serve with. Needs --tls-key."`
-	TLSKey   string `type:"path" placeholder:"FILE" help:"PEM file of its private key."`
-	Insecure bool   `help:"Listen beyond loopback without TLS. For networks where everybody may append jobs and change queues."`
+	TLSCert     string `type:"path" placeholder:"FILE" help:"PEM file of the certificate to serve with. Needs --tls-key."`
+	TLSKey      string `type:"path" placeholder:"FILE" help:"PEM file of its private key."`
+	TLSClientCA string `name:"tls-client-ca" type:"path" placeholder:"FILE" help:"PEM file of authorities: only clients with a certificate of theirs are served. Needs --tls-cert."`
+	Insecure    bool   `help:"Listen beyond loopback without TLS. For networks where everybody may append jobs and change queues."`
 
 	QueueLabels int    `default:"200" placeholder:"N" help:"How many queues have metrics of their own; all others share one label (default ${default})."`
 	LogLevel    string `enum:"debug,info,warn,error" default:"info" placeholder:"LEVEL" help:"The least that is logged: debug, info, warn or error (default ${default})."`
@@ -142,7 +143,7 @@ func spelled(_ []string, a slog.Attr) slog.Attr {
 }
 
 func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
-	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, Insecure: f.Insecure, Hosts: f.Host, Bound: guard.Protect}
+	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA, Insecure: f.Insecure, Hosts: f.Host, Bound: guard.Protect}
 }
 
 // open opens the store and makes the file's rules and queues. The file is read first, so

@@ -15,7 +15,7 @@ type HealthFlags struct {
 
 // Beside is that listener, protected as the API's is, but for certificates of clients: probes have none.
 func (f *HealthFlags) Beside(l ops.Listen) ops.Listen {
-	l.Addr = f.HealthListen
+	l.Addr, l.TLSClientCA = f.HealthListen, ""
 	return l
 }
 

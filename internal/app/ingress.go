@@ -86,6 +86,9 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 			return nil, errors.Join(err, i.Close())
 		}
 	}
+	if err := metrics.RegisterTLS(o.Registry, i.server.Certificates()); err != nil {
+		return nil, errors.Join(err, i.Close())
+	}
 	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}

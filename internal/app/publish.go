@@ -1,6 +1,7 @@
 package app
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,22 +12,29 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqx"
 	"github.com/penstock/penstock/deliver/natspub"
+	"github.com/penstock/penstock/internal/store"
 )
 
 // PublishFlags say where targets deliver that are the operator's own. None of them need be what
 // the store and the overflow are on.
 type PublishFlags struct {
-	AsynqRedis    string `placeholder:"URL" help:"Redis that asynq targets release their tasks into, such as redis://a:6379/1, rediss:// for TLS, or redis-sentinel://a:26379,b:26379?master=m."`
-	AsynqPrefix   string `placeholder:"TASK" help:"What the type of every task begins with that they release, such as email: or * for any. Needed by --asynq-redis."`
-	PublishNATS   string `name:"publish-nats" placeholder:"URL,..." help:"NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS."`
-	PublishCreds  string `type:"path" placeholder:"FILE" help:"Credentials file to log in to that NATS with. A user and password, or a token, may stand in the URL instead."`
-	PublishPrefix string `placeholder:"SUBJECT" help:"What every subject begins with that they publish to, such as jobs: nothing outside of it can be reached. Needed by --publish-nats."`
+	AsynqRedis     string `placeholder:"URL" help:"Redis that asynq targets release their tasks into, such as redis://a:6379/1, rediss:// for TLS, or redis-sentinel://a:26379,b:26379?master=m."`
+	AsynqPrefix    string `placeholder:"TASK" help:"What the type of every task begins with that they release, such as email: or * for any. Needed by --asynq-redis."`
+	PublishNATS    string `name:"publish-nats" placeholder:"URL,..." help:"NATS that nats targets publish to, such as nats://a:4222,nats://b:4222; tls:// for TLS."`
+	PublishCreds   string `type:"path" placeholder:"FILE" help:"Credentials file to log in to that NATS with. A user and password, or a token, may stand in the URL instead."`
+	PublishPrefix  string `placeholder:"SUBJECT" help:"What every subject begins with that they publish to, such as jobs: nothing outside of it can be reached. Needed by --publish-nats."`
+	PublishTLSCA   string `name:"publish-tls-ca" type:"path" placeholder:"FILE" help:"PEM file of the authorities that the certificate of that NATS is checked against, instead of the system's."`
+	PublishTLSCert string `name:"publish-tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the certificate to show to that NATS. Needs --publish-tls-key."`
+	PublishTLSKey  string `name:"publish-tls-key" type:"path" placeholder:"FILE" help:"PEM file of its private key."`
+	AsynqTLSCA     string `name:"asynq-tls-ca" type:"path" placeholder:"FILE" help:"PEM file of the authorities that the certificate of --asynq-redis is checked against, instead of the system's."`
+	AsynqTLSCert   string `name:"asynq-tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the certificate to show to it. Needs --asynq-tls-key."`
+	AsynqTLSKey    string `name:"asynq-tls-key" type:"path" placeholder:"FILE" help:"PEM file of its private key."`
 }
 
 // Validate is called by the parser.
 func (f *PublishFlags) Validate() error {
 	switch {
-	case f.PublishNATS == "" && f.PublishCreds+f.PublishPrefix != "":
+	case f.PublishNATS == "" && f.PublishCreds+f.PublishPrefix+f.PublishTLSCA+f.PublishTLSCert+f.PublishTLSKey != "":
 		return errors.New("--publish-nats is missing: the other --publish flags are of no use without it")
 	case f.PublishNATS != "" && !natspub.ValidPrefix(f.PublishPrefix):
 		return fmt.Errorf("--publish-prefix %q: must be tokens of letters, digits, _ and - with dots between, such as jobs", f.PublishPrefix)
@@ -34,12 +42,19 @@ func (f *PublishFlags) Validate() error {
 	if f.AsynqPrefix != "" && f.AsynqRedis == "" {
 		return errors.New("--asynq-redis is missing: --asynq-prefix is of no use without it")
 	}
+	if (f.PublishTLSCert == "") != (f.PublishTLSKey == "") {
+		return errors.New("--publish-tls-cert and --publish-tls-key need each other")
+	}
 	_, err := f.asynq()
 	return err
 }
 
 func (f *PublishFlags) asynq() (asynqx.Options, error) {
+	files := store.TLSFiles{CA: f.AsynqTLSCA, Cert: f.AsynqTLSCert, Key: f.AsynqTLSKey}
 	if f.AsynqRedis == "" {
+		if files != (store.TLSFiles{}) {
+			return asynqx.Options{}, errors.New("--asynq-redis is missing: the --asynq-tls flags are of no use without it")
+		}
 		return asynqx.Options{}, nil
 	}
 	redis, err := asynq.ParseRedisURI(f.AsynqRedis)
@@ -49,7 +64,24 @@ func (f *PublishFlags) asynq() (asynqx.Options, error) {
 	if f.AsynqPrefix == "" {
 		return asynqx.Options{}, errors.New("--asynq-prefix is missing: give what the types of all tasks begin with, such as email:, or * for any: who may put queues could otherwise release any task")
 	}
-	return asynqx.Options{Redis: redis, Prefix: strings.TrimSuffix(f.AsynqPrefix, "*")}, nil
+	prefix := strings.TrimSuffix(f.AsynqPrefix, "*")
+	if files == (store.TLSFiles{}) {
+		return asynqx.Options{Redis: redis, Prefix: prefix}, nil
+	}
+	var config *tls.Config
+	switch o := redis.(type) {
+	case asynq.RedisClientOpt:
+		config = o.TLSConfig
+	case asynq.RedisFailoverClientOpt:
+		config = o.TLSConfig
+	}
+	if config == nil {
+		return asynqx.Options{}, errors.New("--asynq-redis is not over TLS: the --asynq-tls flags need rediss://")
+	}
+	if err := files.Apply(config); err != nil {
+		return asynqx.Options{}, fmt.Errorf("--asynq-tls: %w", err)
+	}
+	return asynqx.Options{Redis: redis, Prefix: prefix}, nil
 }
 
 // Connect puts into a router's options what the flags name. Servers may be away. End it with done, when the router is
@@ -58,7 +90,9 @@ func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(
 	if o.Asynq, err = f.asynq(); err != nil || f.PublishNATS == "" {
 		return func() {}, err
 	}
-	conn, err := (&natsFlags{NATS: f.PublishNATS, NATSCreds: f.PublishCreds}).connect("penstock publisher", log)
+	conn, err := (&natsFlags{
+		NATS: f.PublishNATS, NATSCreds: f.PublishCreds, NATSTLSCA: f.PublishTLSCA, NATSTLSCert: f.PublishTLSCert, NATSTLSKey: f.PublishTLSKey,
+	}).connect("penstock publisher", log)
 	if err != nil {
 		return nil, fmt.Errorf("--publish-nats: %w", withoutURL(err, f.PublishNATS))
 	}

@@ -19,6 +19,7 @@ type upCmd struct {
 	Concurrency int           `help:"Jobs of one queue under way at once, and twice as many of all; 0 is 128." default:"0" placeholder:"N"`
 	TLSCert     string        `help:"Certificate, PEM." placeholder:"FILE"`
 	TLSKey      string        `help:"Its key, PEM." placeholder:"FILE"`
+	TLSClientCA string        `name:"tls-client-ca" help:"Authorities, PEM: only clients with a certificate of theirs are served." placeholder:"FILE"`
 	Insecure    bool          `help:"Listen beyond loopback without TLS."`
 	KeepChanges time.Duration `help:"How long the record of changes to queues and rules is kept, such as 9600h, the default; at least 1h. The store keeps it." placeholder:"DURATION"`
 	app.HostFlags
@@ -59,7 +60,7 @@ func (c *upCmd) Run(r *run) error {
 		defer cancel()
 		ctx = tied
 	}
-	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, Insecure: c.Insecure, Hosts: c.Host}
+	listen := ops.Listen{Addr: c.Listen, TLSCert: c.TLSCert, TLSKey: c.TLSKey, TLSClientCA: c.TLSClientCA, Insecure: c.Insecure, Hosts: c.Host}
 	if err := c.Valid(); err != nil {
 		return usage(err)
 	}

@@ -21,6 +21,8 @@ type Listen struct {
 	Flag string
 	// TLSCert and TLSKey are PEM files. Both or none.
 	TLSCert, TLSKey string
+	// TLSClientCA is a PEM file of authorities: only clients with a certificate of theirs are served. Empty asks for none.
+	TLSClientCA string
 	// Insecure allows to listen beyond loopback without TLS.
 	Insecure bool
 	// Bound is told where it listens, before anybody is served. Targets must be kept from there; see egress.Guard.Protect.
@@ -42,26 +44,15 @@ func (l Listen) Names() []string {
 var ErrInsecure = errors.New("refused to listen beyond loopback without TLS")
 
 // bind opens the listener, with each connection held by between.
-func (l Listen) bind(between func(net.Listener) net.Listener) (net.Listener, error) {
+func (l Listen) bind(between func(net.Listener) net.Listener, certs *Certificates) (net.Listener, error) {
 	flag := cmp.Or(l.Flag, "--listen")
 	host, _, err := net.SplitHostPort(l.Addr)
 	if err != nil {
 		return nil, misuse.Of(fmt.Errorf("%s %q: want HOST:PORT, such as 127.0.0.1:8080: %w", flag, l.Addr, err))
 	}
-	if (l.TLSCert == "") != (l.TLSKey == "") {
-		return nil, misuse.Of(errors.New("--tls-cert and --tls-key belong together: give both or none"))
-	}
 	if l.TLSCert == "" && !l.Insecure && !loopback(host) {
 		return nil, misuse.Of(fmt.Errorf("%s %s: %w: anybody who can reach it could append jobs and change queues; "+
 			"give --tls-cert and --tls-key, or --insecure if the network is trusted", flag, l.Addr, ErrInsecure))
-	}
-	var config *tls.Config
-	if l.TLSCert != "" {
-		cert, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
-		if err != nil {
-			return nil, misuse.Of(fmt.Errorf("--tls-cert %s, --tls-key %s: %w", l.TLSCert, l.TLSKey, err))
-		}
-		config = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.Addr) // it does not block
 	if err != nil {
@@ -71,8 +62,8 @@ func (l Listen) bind(between func(net.Listener) net.Listener) (net.Listener, err
 		l.Bound(ln.Addr())
 	}
 	ln = between(ln)
-	if config != nil { // outermost: net/http speaks HTTP/2 only to a connection that it sees is TLS
-		ln = tls.NewListener(ln, config)
+	if certs != nil { // outermost: net/http speaks HTTP/2 only to a connection that it sees is TLS
+		ln = tls.NewListener(ln, certs.outer())
 	}
 	return ln, nil
 }

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/penstock/penstock/internal/misuse"
 )
 
 // ServerOptions are the limits of a Server. Zero fields mean the defaults named.
@@ -32,6 +34,8 @@ type ServerOptions struct {
 	// Own is the body, problem details, in which a status is told that the server answers by itself, before there is
 	// a request; said is what it has to say. Nil, or of a status a nil body, leaves the server's own text.
 	Own func(status int, said string) []byte
+	// CertificateCheck is how often the files of certificates are looked at: 10 s.
+	CertificateCheck time.Duration
 	// Grace is how long requests may go on when the server stops: 10 s.
 	Grace  time.Duration
 	Logger *slog.Logger // discards
@@ -65,6 +69,7 @@ func (o *ServerOptions) normalize() {
 	if o.Own == nil {
 		o.Own = func(int, string) []byte { return nil }
 	}
+	def(&o.CertificateCheck, 10*time.Second)
 	def(&o.Grace, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -84,6 +89,7 @@ type Server struct {
 	listener net.Listener
 	tls      bool
 	charges  *charges
+	certs    *Certificates // nil without TLS
 	http     *http.Server
 	stopping context.Context
 	stop     context.CancelFunc
@@ -100,7 +106,10 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	s := &Server{o: o, tls: l.TLSCert != ""}
 	s.charges = newCharges(o, s.tls)
 	var err error
-	if s.listener, err = l.bind(s.charges.gate); err != nil {
+	if s.certs, err = newCertificates(l, o.Logger); err != nil {
+		return nil, misuse.Of(err)
+	}
+	if s.listener, err = l.bind(s.charges.gate, s.certs); err != nil {
 		return nil, err
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -118,6 +127,9 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	}
 	return s, nil
 }
+
+// Certificates are those that it shows; nil without TLS.
+func (s *Server) Certificates() *Certificates { return s.certs }
 
 // Addr is where the server listens, with the port it was given.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
@@ -147,6 +159,13 @@ func (s *Server) Stopping() context.Context { return s.stopping }
 // had to cut off. It must be called once.
 func (s *Server) Run(ctx context.Context, h http.Handler) error {
 	s.http.Handler = s.charges.over(s.o.Guard(h))
+	if s.certs != nil {
+		watching, end := context.WithCancel(context.WithoutCancel(ctx))
+		var watch sync.WaitGroup
+		watch.Go(func() { s.certs.watch(watching, s.o.CertificateCheck) })
+		defer watch.Wait()
+		defer end()
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.http.Serve(s.listener) }()
 	select {

@@ -2,12 +2,10 @@ package store
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -179,28 +177,16 @@ func parameters(o *redis.UniversalOptions, u *url.URL, scheme string) error {
 			o.SentinelUsername = value
 		case name == "sentinel_password" && scheme == "redis+sentinel":
 			o.SentinelPassword = value
-		case name == "ca" && o.TLSConfig != nil:
-			if err := trust(o.TLSConfig, value); err != nil {
-				return err
-			}
+		case (name == "ca" || name == "cert" || name == "key") && o.TLSConfig != nil:
 		default:
-			return fmt.Errorf("parameter %q is not known for %s://; there are db (unix), sentinel_username and sentinel_password (sentinel), ca=FILE (rediss)", shown(name), u.Scheme)
+			return fmt.Errorf("parameter %q is not known for %s://; there are db (unix), sentinel_username and sentinel_password (sentinel), ca=FILE, cert=FILE and key=FILE (rediss)", shown(name), u.Scheme)
 		}
 	}
-	return nil
-}
-
-// trust makes a PEM file the only authority.
-func trust(c *tls.Config, file string) error {
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("ca: %w", err)
+	if o.TLSConfig == nil {
+		return nil
 	}
-	c.RootCAs = x509.NewCertPool()
-	if !c.RootCAs.AppendCertsFromPEM(pem) {
-		return fmt.Errorf("ca: %s has no certificate in it", file)
-	}
-	return nil
+	files := TLSFiles{CA: query.Get("ca"), Cert: query.Get("cert"), Key: query.Get("key")}
+	return files.Apply(o.TLSConfig)
 }
 
 func shown(s string) string {

@@ -1,0 +1,25 @@
+package app
+
+import (
+	"strings"
+	"testing"
+)
+
+// Flags of TLS that are of no use, or that lack another, are refused at the start.
+func TestPublishTLSFlags(t *testing.T) {
+	for _, c := range []struct {
+		f    PublishFlags
+		want string
+	}{
+		{PublishFlags{PublishTLSCA: "ca.pem"}, "--publish-nats is missing"},
+		{PublishFlags{PublishNATS: "tls://n:4222", PublishPrefix: "jobs", PublishTLSCert: "c.pem"}, "--publish-tls-cert and --publish-tls-key need each other"},
+		{PublishFlags{AsynqTLSCA: "ca.pem"}, "--asynq-redis is missing"},
+		{PublishFlags{AsynqRedis: "redis://h:6379", AsynqPrefix: "*", AsynqTLSCA: "ca.pem"}, "need rediss://"},
+		{PublishFlags{AsynqRedis: "rediss://h:6379", AsynqPrefix: "*", AsynqTLSCA: "/none.pem"}, "--asynq-tls: ca: open /none.pem"},
+		{PublishFlags{AsynqRedis: "rediss://h:6379", AsynqPrefix: "*", AsynqTLSCert: "c.pem"}, "cert and key belong together"},
+	} {
+		if err := c.f.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v does not say %q", c.f, err, c.want)
+		}
+	}
+}

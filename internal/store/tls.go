@@ -1,0 +1,47 @@
+package store
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// TLSFiles are PEM files by which a client of TLS knows a server, and is known by it.
+type TLSFiles struct {
+	CA        string // the only authorities; empty is those of the system
+	Cert, Key string // what to show; both or none
+}
+
+// Apply puts them into a configuration. What is shown is read again for each connection, so that new files need no restart.
+func (f TLSFiles) Apply(c *tls.Config) error {
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
+		if err != nil {
+			return fmt.Errorf("ca: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("ca: %s has no certificate in it", f.CA)
+		}
+	}
+	switch {
+	case (f.Cert == "") != (f.Key == ""):
+		return errors.New("cert and key belong together: give both or none")
+	case f.Cert == "":
+		return nil
+	}
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("cert %s, key %s: %w", f.Cert, f.Key, err)
+		}
+		return &pair, nil
+	}
+	if _, err := load(); err != nil { // now, and not when the first connection is made
+		return err
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	return nil
+}
