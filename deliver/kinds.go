@@ -23,8 +23,8 @@ import (
 type Kind struct {
 	// Name is its name in a deliver setting: small letters, digits, _ and -, beginning with a letter.
 	Name string
-	// Setting returns a pointer to what a document of this kind is read into, with its defaults. It is read strictly, and
-	// then checked by its Check.
+	// Setting returns a pointer to what a document of this kind is read into, with its defaults. It is read strictly,
+	// and then checked by its Check.
 	Setting func() setting.Setting
 	// Deliver makes one attempt; see Sender.
 	Deliver func(ctx context.Context, job *drain.Job, gate drain.Gate, s setting.Setting) error

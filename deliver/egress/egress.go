@@ -1,9 +1,10 @@
 // Package egress keeps deliveries out of the inside of the network. Whoever may name a target could otherwise have it
 // ask what stands beside the drainer: a database's port, a router, the cloud's metadata with its credentials.
 //
-// It promises that no connection is made to an address that is not public, unless it is allowed: what is checked is the address
-// that is connected to, on each connection, after the name was resolved. A name that resolves to another address
-// than it did a moment ago gains nothing. Where this process itself listens nothing connects to, whatever is allowed.
+// It promises that no connection is made to an address that is not public, unless it is allowed: what is checked is
+// the address that is connected to, on each connection, after the name was resolved. A name that resolves to another
+// address than it did a moment ago gains nothing. Where this process itself listens nothing connects to, whatever is
+// allowed.
 //
 // What is public is in special.go, where an address may have another inside it in translated.go, and where this process
 // listens in own.go.
@@ -113,8 +114,9 @@ func (g *Guard) Dialer(d net.Dialer) func(ctx context.Context, network, address 
 	}
 }
 
-// Addresses returns those of a host, a name or an address, that may be connected to at a port: for who has somebody else connect,
-// which must then be to an address and not to the name. If none may its error has a *Refused in it. A nil resolver is the system's.
+// Addresses returns those of a host, a name or an address, that may be connected to at a port: for who has somebody
+// else connect, which must then be to an address and not to the name. If none may its error has a *Refused in it. A
+// nil resolver is the system's.
 func (g *Guard) Addresses(ctx context.Context, r *net.Resolver, host string, port uint16) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr.Unmap()}, g.check("", netip.AddrPortFrom(addr, port))

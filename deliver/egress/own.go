@@ -36,7 +36,8 @@ func (g *Guard) listensAt(addr netip.Addr, port uint16) bool {
 		if own.Port() != port {
 			continue
 		}
-		// To connect to 0.0.0.0 or :: is to connect to this machine; to listen there is to listen at all of its addresses.
+		// To connect to 0.0.0.0 or :: is to connect to this machine; to listen there is to listen at all of its
+		// addresses.
 		if addr == own.Addr() || addr.IsUnspecified() || own.Addr().IsUnspecified() && ofThisMachine(addr) {
 			return true
 		}

@@ -2,8 +2,8 @@ package egress
 
 import "net/netip"
 
-// inside returns the IPv4 addresses that an IPv6 address has inside of it, to one of which a packet would be carried on by a
-// translator or a tunnel. what is the block that it is in, nil if it is public.
+// inside returns the IPv4 addresses that an IPv6 address has inside of it, to one of which a packet would be carried
+// on by a translator or a tunnel. what is the block that it is in, nil if it is public.
 func inside(addr netip.Addr, what *block) []netip.Addr {
 	if !addr.Is6() {
 		return nil
@@ -29,9 +29,9 @@ func isISATAP(b [16]byte) bool {
 // atEnd is where RFC 6052, 2.2 has the address behind a prefix of 96 bits, as the well-known one of NAT64 is.
 func atEnd(b [16]byte) []netip.Addr { return []netip.Addr{v4(b[12:])} }
 
-// anywhere are all places where RFC 6052, 2.2 has the address behind a prefix of 48 to 96 bits: what length it has only the
-// translator knows, so all are judged. What begins with 0 is no address that packets are carried to, but the zeros that
-// fill up one of another length.
+// anywhere are all places where RFC 6052, 2.2 has the address behind a prefix of 48 to 96 bits: what length it has
+// only the translator knows, so all are judged. What begins with 0 is no address that packets are carried to, but the
+// zeros that fill up one of another length.
 func anywhere(b [16]byte) (found []netip.Addr) {
 	for _, place := range [][]byte{
 		{b[6], b[7], b[9], b[10]},   // behind 48

@@ -24,13 +24,13 @@ func (t *Target) texts() map[string]*string {
 	return all
 }
 
-// receivers are those to whom all that a request has in it goes: the receiver, whose certificate it must have if that is
-// not its own, and the proxy that is asked to connect to it.
+// receivers are those to whom all that a request has in it goes: the receiver, whose certificate it must have if that
+// is not its own, and the proxy that is asked to connect to it.
 func (t *Target) receivers() []setting.Host {
 	to := []setting.Host{setting.HostOf("url", t.URL)}
 	if t.TLS != nil {
-		// With authorities of its own TLS shows only that the receiver is whom they say it is. Who names the target may choose them, unless
-		// they are a secret, which says itself for which hosts it is good.
+		// With authorities of its own TLS shows only that the receiver is whom they say it is. Who names the target
+		// may choose them, unless they are a secret, which says itself for which hosts it is good.
 		to[0].TLS = to[0].TLS && (t.TLS.CA == "" || secrets.IsReference(t.TLS.CA))
 		if t.TLS.ServerName != "" {
 			to = append(to, setting.Host{Field: "tls.server_name", Name: t.TLS.ServerName, Port: to[0].Port, TLS: to[0].TLS})

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Flag is the setting that says where a secret may go, as it is named to people, and Extension ends the name of the file
-// beside the secret's that says the same.
+// Flag is the setting that says where a secret may go, as it is named to people, and Extension ends the name of the
+// file beside the secret's that says the same.
 const (
 	Flag      = "--secret-allow"
 	Extension = ".allow"
@@ -54,8 +54,8 @@ var (
 	errNowhere = errors.New("a secret that is sent nowhere is of no use")
 )
 
-// ParseAllow reads NAME=HOST[,HOST...][;QUEUE[,QUEUE...]], in which a HOST is as a line of a file has it, and a QUEUE as behind
-// "queue:" there.
+// ParseAllow reads NAME=HOST[,HOST...][;QUEUE[,QUEUE...]], in which a HOST is as a line of a file has it, and a QUEUE
+// as behind "queue:" there.
 func ParseAllow(text string) (Allow, error) {
 	name, rest, ok := strings.Cut(text, "=")
 	if !ok || !isSecretName(name) {

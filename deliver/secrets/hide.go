@@ -10,7 +10,8 @@ import (
 // leastSecret is how long a value is that is looked for: shorter ones would shred what is told.
 const leastSecret = 4
 
-// Hider hides secrets in what others say: some receivers send back what they were sent, and what they say is kept and shown.
+// Hider hides secrets in what others say: some receivers send back what they were sent, and what they say is kept and
+// shown.
 type Hider struct {
 	plain []string // as they are, and as they are once base64 of them is undone
 	coded []string // parts of base64 that tell them, in the standard alphabet, at each of the three places in a group
@@ -63,9 +64,9 @@ func undone(text string) (string, bool) {
 // standard is a text with the characters of base64's alphabet for URLs as those of the standard one.
 func standard(text string) string { return strings.NewReplacer("-", "+", "_", "/").Replace(text) }
 
-// Hide returns a text with Hidden in place of the secrets in it, in whatever way they are written there: as they are, escaped
-// as in JSON, encoded as in a URL, in base64 of either alphabet, alone or in the middle of something longer, or
-// one of these within another. So is the beginning of one at the end of a text, which may have been cut there.
+// Hide returns a text with Hidden in place of the secrets in it, in whatever way they are written there: as they are,
+// escaped as in JSON, encoded as in a URL, in base64 of either alphabet, alone or in the middle of something longer,
+// or one of these within another. So is the beginning of one at the end of a text, which may have been cut there.
 func (h *Hider) Hide(text string) string {
 	if len(h.plain) == 0 || text == "" {
 		return text
@@ -104,8 +105,8 @@ func (h *Hider) find(found []span, r reading) []span {
 	return found
 }
 
-// spans adds where s stands in a reading of a text; of base64 all that it is in the middle of, for what stands right beside
-// it has some bits of it.
+// spans adds where s stands in a reading of a text; of base64 all that it is in the middle of, for what stands right
+// beside it has some bits of it.
 func (r reading) spans(found []span, text, s string, coded bool) []span {
 	add := func(begin, end int) {
 		for coded && begin > 0 && isBase64(text[begin-1]) {

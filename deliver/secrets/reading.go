@@ -16,7 +16,8 @@ type reading struct {
 // depth is how often one encoding is looked for within another.
 const depth = 2
 
-// readings are a text as it is, and all that it says to those who undo the escapes of JSON, or of URLs, or one within another.
+// readings are a text as it is, and all that it says to those who undo the escapes of JSON, or of URLs, or one within
+// another.
 func readings(text string) []reading {
 	plain := reading{text: []byte(text), at: make([]int, len(text)+1)}
 	for i := range plain.at {

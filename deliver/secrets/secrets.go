@@ -2,8 +2,9 @@
 // can read, has none of the secrets in it.
 //
 // It promises that only secrets are resolved: the file of that name in the secrets directory, or else the variable
-// PENSTOCK_SECRET_NAME. No other variable of the environment can be reached. And it promises that a secret goes only where
-// who gave it has said that it may (see Allow): who names targets could otherwise have any of them sent to himself.
+// PENSTOCK_SECRET_NAME. No other variable of the environment can be reached. And it promises that a secret goes only
+// where who gave it has said that it may (see Allow): who names targets could otherwise have any of them sent to
+// himself.
 package secrets
 
 import (
@@ -34,7 +35,8 @@ var (
 	proper    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 )
 
-// Source is where secrets are, and where they may go. The zero Source has those of the environment, which may go nowhere.
+// Source is where secrets are, and where they may go. The zero Source has those of the environment, which may go
+// nowhere.
 type Source struct {
 	// Dir has a file for each secret, named as it; a line's end at the end of the file is no
 	// part of it. Beside it the file NAME.allow says where the secret may go. Empty is none.
@@ -73,7 +75,8 @@ func Check(at, text string) error {
 	return nil
 }
 
-// None checks that a text, of a field in which none is put in place, has no reference. Its error is a *queue.FieldError.
+// None checks that a text, of a field in which none is put in place, has no reference. Its error is a
+// *queue.FieldError.
 func None(at, text string) error {
 	if r := reference.FindString(text); r != "" {
 		return &queue.FieldError{Field: at, Value: queue.Shorten(r, 80), Reason: "refers to a secret, and none is put in place here; write what shall stand there itself"}
@@ -102,9 +105,9 @@ func (s Source) Permit(queueName string, uses ...setting.Use) error {
 	return nil
 }
 
-// Expand replaces the references in a text of a queue's target, if the secrets may go where it is sent. Its error names the
-// secret that is missing, or what would allow it, and never shows one; it is an *Error. A secret is read each time, and so
-// is where it may go, so that what was changed is used at once.
+// Expand replaces the references in a text of a queue's target, if the secrets may go where it is sent. Its error
+// names the secret that is missing, or what would allow it, and never shows one; it is an *Error. A secret is read
+// each time, and so is where it may go, so that what was changed is used at once.
 func (s Source) Expand(queueName string, use setting.Use) (string, error) {
 	if !strings.Contains(use.Text, "${") {
 		return use.Text, nil

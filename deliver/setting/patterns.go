@@ -12,8 +12,8 @@ const (
 	maxPatternBytes = 320
 )
 
-// Patterns are what a job may choose of what is otherwise the target's: in each * stands for anything, and upper and lower
-// case are the same.
+// Patterns are what a job may choose of what is otherwise the target's: in each * stands for anything, and upper and
+// lower case are the same.
 type Patterns []string
 
 // Match reports whether one of them means a text.

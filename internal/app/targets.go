@@ -54,8 +54,8 @@ func (f *SecretsFlags) Source() (secrets.Source, error) {
 	return s, nil
 }
 
-// ValidTarget returns a check of the deliver part of a queue's spec: it can be used, the guard lets it out, as far as that
-// can be told without asking for names, and the secrets that it refers to may go there.
+// ValidTarget returns a check of the deliver part of a queue's spec: it can be used, the guard lets it out, as far as
+// that can be told without asking for names, and the secrets that it refers to may go there.
 func ValidTarget(guard *egress.Guard, source secrets.Source) func(name string, raw json.RawMessage) error {
 	return func(name string, raw json.RawMessage) error {
 		target, err := deliver.Parse(raw)
