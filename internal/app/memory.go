@@ -24,6 +24,8 @@ const (
 	// besideBudget is what the process takes beside its budget: the program, its runtime, the connections to the store, what
 	// is cached of queues and rules, and what is garbage and not yet collected.
 	besideBudget = 256 << 20
+	// perHandler is what a drainer's handler takes at most: the largest job as it came, as it is sent, and the answer.
+	perHandler = 2 << 20
 	// spareMemory is how far below that the collector is told to stay.
 	spareMemory = 64 << 20
 )

@@ -63,6 +63,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	defer overflow.close()
 	grace := graceOption(f.Grace)
+	collectBefore(2*int64(f.Concurrency)*perHandler + besideBudget)
 	targets := deliver.Options{Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: source, Egress: guard, Logger: log}
 	disconnect, err := f.Connect(&targets, log)
 	if err != nil {

@@ -20,6 +20,7 @@ var figures = []Figure{
 	idleRedis,
 	idleEmbedded,
 	memoryWaiting,
+	memoryIngress,
 	appendEmbedded(1_000),
 	appendEmbedded(1_000_000),
 	appendRuledEmbedded,

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/internal/memtest"
+)
+
+// ingressMaximum is the most that docs/configuration.md says an ingress takes, in MiB.
+const ingressMaximum = 512
+
+var memoryIngress = Figure{
+	Name: "memory-ingress", Unit: "MiB resident at most, 8,192 connections with the worst headers, 256 streams and 512 large bodies", Rounds: 1,
+	Goal: "at most 512 MiB, in a control group",
+	Met:  func(ours, _, _ float64) bool { return ours <= ingressMaximum },
+	Setup: func(ctx context.Context) (Measurements, error) {
+		s, err := newRedisStore(ctx)
+		if err != nil {
+			return Measurements{}, err
+		}
+		dir, err := os.MkdirTemp("", "penstock-bench-")
+		if err != nil {
+			s.Close()
+			return Measurements{}, err
+		}
+		var how string
+		return Measurements{
+			Ours: func(ctx context.Context) (float64, error) {
+				path, err := memtest.Build(ctx, ".", dir, "./cmd/ingress")
+				if err != nil {
+					return 0, err
+				}
+				p, err := memtest.Start(ctx, ingressMaximum<<20, path, "--redis", "redis://"+s.server.Addr(), "--listen", "127.0.0.1:0")
+				if err != nil {
+					return 0, err
+				}
+				defer p.Stop()
+				how = p.How()
+				url, err := p.URL()
+				if err != nil {
+					return 0, err
+				}
+				var exceeded error
+				for _, phase := range memtest.Worst {
+					flood, cancel := context.WithTimeout(ctx, 4*time.Second)
+					memtest.Flood(flood, strings.TrimPrefix(url, "http://"), phase)
+					cancel()
+					exceeded = errors.Join(exceeded, p.Exceeded())
+				}
+				return float64(p.Peak() >> 20), exceeded
+			},
+			Notes: func() string { return how },
+			Close: func() { s.Close(); _ = os.RemoveAll(dir) },
+		}, nil
+	},
+}
