@@ -149,7 +149,7 @@ func TestMiddleware(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = answer.Body.Close()
-		if answers[answer.StatusCode]++; answer.StatusCode == 429 && answer.Header.Get("Retry-After") == "" {
+		if answers[answer.StatusCode]++; answer.StatusCode == http.StatusTooManyRequests && answer.Header.Get("Retry-After") == "" {
 			t.Error("a refusal does not say when to come back")
 		}
 	}
@@ -194,7 +194,7 @@ func TestProducer(t *testing.T) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil || answer.StatusCode != 201 {
+	if err != nil || answer.StatusCode != http.StatusCreated {
 		t.Fatal(answer, err)
 	}
 	_ = answer.Body.Close()

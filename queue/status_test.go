@@ -19,6 +19,7 @@ func waiting(n int64) change { return func(i *queue.Info) { i.Waiting = n } }
 func scheduled(n int64) change {
 	return func(i *queue.Info) { i.Scheduled, i.NextDue = n, noon.Add(5*time.Hour) }
 }
+
 func silent(d time.Duration) change {
 	return func(i *queue.Info) { i.Asked = i.Now.Add(-d) }
 }
@@ -33,12 +34,15 @@ func open(i *queue.Info) {
 	i.Circuit = queue.CircuitInfo{Opened: noon.Add(-time.Minute), Reason: "refused"}
 	i.Stop = queue.Stop{Until: noon.Add(12 * time.Second), Cause: queue.HoldDown, Reason: "refused"}
 }
+
 func probing(i *queue.Info) {
 	i.Circuit = queue.CircuitInfo{Opened: noon.Add(-time.Minute), Reason: "refused"}
 }
+
 func throttled(i *queue.Info) {
 	i.Stop = queue.Stop{Until: noon.Add(time.Hour), Cause: queue.HoldThrottled, Reason: "429"}
 }
+
 func ready(in time.Duration) change {
 	return func(i *queue.Info) { i.Ready = i.Now.Add(in) }
 }
@@ -132,8 +136,10 @@ func TestStatusTable(t *testing.T) {
 		"a schedule":                        {[]change{idle, scheduled(3)}, at(queue.StatusSchedule, noon.Add(5*time.Hour)), "schedule, next at 17:00 UTC"},
 		"a schedule beside the flow":        {[]change{scheduled(3)}, only(queue.StatusFlowing), "flowing"},
 		"deferred":                          {[]change{idle, func(i *queue.Info) { i.Deferred = 1 }}, only(queue.StatusDeferred), "deferred"},
-		"deferred until its hours": {[]change{idle, func(i *queue.Info) { i.Deferred, i.Spec.Deferred.ReadmitBetween = 1, "22:00-06:00" }},
-			at(queue.StatusDeferred, noon.Add(10*time.Hour)), "deferred until 22:00 UTC"},
+		"deferred until its hours": {
+			[]change{idle, func(i *queue.Info) { i.Deferred, i.Spec.Deferred.ReadmitBetween = 1, "22:00-06:00" }},
+			at(queue.StatusDeferred, noon.Add(10*time.Hour)), "deferred until 22:00 UTC",
+		},
 		"held":       {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(queue.StatusHeld), "held"},
 		"full":       {[]change{waiting(100)}, queue.Status{Code: queue.StatusFlowing, Full: true}, "flowing, full"},
 		"held, full": {[]change{idle, func(i *queue.Info) { i.Held = 100 }}, queue.Status{Code: queue.StatusHeld, Full: true}, "held, full"},

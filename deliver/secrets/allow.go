@@ -109,8 +109,9 @@ func parseAllowFile(file, name, text string) (Allow, error) {
 func (a *Allow) allowHost(item string) error {
 	text, plain := strings.CutPrefix(item, insecure)
 	h := host{insecure: plain}
-	name, port := text, ""
+	name := text
 	if _, err := netip.ParseAddr(text); err != nil && strings.Contains(text, ":") {
+		var port string
 		if name, port, err = net.SplitHostPort(text); err != nil {
 			return errHost
 		}

@@ -197,7 +197,7 @@ func read(path string, most int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	b, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	if err == nil && len(b) > most {
 		err = fmt.Errorf("it has more than %d bytes", most)

@@ -24,10 +24,22 @@ func TestBy(t *testing.T) {
 		f.do("PUT", email, `{"rate":"1/s"}`, "Penstock-By", "ann@désk").want(t, 201)
 		for _, name := range []string{strings.Repeat("x", 129), strings.Repeat("é", 65), "ann\tbob", "\xff\xfe", "ann\u0085", "ann\u2028bob", "ann\u2029bob", "ann\u202ebob", "ann\u200bbob"} {
 			for _, c := range []struct{ method, path, body string }{
-				{"PUT", email, `{"rate":"2/s"}`}, {"DELETE", email, ""}, {"POST", email + "/pause", "{}"}, {"POST", email + "/resume", ""}, {"POST", rollback, "{}"},
-				{"POST", email + "/purge", ""}, {"POST", email + "/replay", "{}"}, {"POST", email + "/forget", "{}"}, {"POST", email + "/decide", `{"decision":"dead"}`},
-				{"POST", email + "/jobs/a/cancel", ""}, {"POST", email + "/jobs/a/replay", ""}, {"POST", email + "/jobs/a/decide", `{"decision":"dead"}`}, {"DELETE", email + "/jobs/a", ""},
-				{"PUT", "/v1/rules/r", `{"algorithm":"meter","rate":"1/s"}`}, {"DELETE", "/v1/rules/r", ""}, {"POST", "/v1/rules/r/reset", `{"all":true}`},
+				{"PUT", email, `{"rate":"2/s"}`},
+				{"DELETE", email, ""},
+				{"POST", email + "/pause", "{}"},
+				{"POST", email + "/resume", ""},
+				{"POST", rollback, "{}"},
+				{"POST", email + "/purge", ""},
+				{"POST", email + "/replay", "{}"},
+				{"POST", email + "/forget", "{}"},
+				{"POST", email + "/decide", `{"decision":"dead"}`},
+				{"POST", email + "/jobs/a/cancel", ""},
+				{"POST", email + "/jobs/a/replay", ""},
+				{"POST", email + "/jobs/a/decide", `{"decision":"dead"}`},
+				{"DELETE", email + "/jobs/a", ""},
+				{"PUT", "/v1/rules/r", `{"algorithm":"meter","rate":"1/s"}`},
+				{"DELETE", "/v1/rules/r", ""},
+				{"POST", "/v1/rules/r/reset", `{"all":true}`},
 			} {
 				a := f.do(c.method, c.path, c.body, "Penstock-By", name)
 				if a.want(t, 400, "reason", "invalid_request", "field", "Penstock-By"); a.status != 400 {

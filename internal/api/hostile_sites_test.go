@@ -120,8 +120,14 @@ func TestHostilePages(t *testing.T) {
 		list = append(list, hostile{name, raw, 403, "cross_site", "", body != ""})
 	}
 	for _, from := range [][]string{
-		{"Sec-Fetch-Site: cross-site"}, {"Sec-Fetch-Site: same-site"}, {"Sec-Fetch-Site: what"}, {"Origin: https://attacker.example"}, {"Origin: null"},
-		{"Origin: http://localhost:3000"}, {"Origin: http://localhost.attacker.example"}, {"Sec-Fetch-Site: cross-site", "Origin: http://localhost"},
+		{"Sec-Fetch-Site: cross-site"},
+		{"Sec-Fetch-Site: same-site"},
+		{"Sec-Fetch-Site: what"},
+		{"Origin: https://attacker.example"},
+		{"Origin: null"},
+		{"Origin: http://localhost:3000"},
+		{"Origin: http://localhost.attacker.example"},
+		{"Sec-Fetch-Site: cross-site", "Origin: http://localhost"},
 	} {
 		name := strings.Join(from, ", ")
 		forbidden(name+": pause", postTo(victim+"/pause", `{"reason":"x"}`, from...))
@@ -143,9 +149,20 @@ func TestHostilePages(t *testing.T) {
 	list = append(list, hostile{"an old page asks for leave", request("OPTIONS", victim, "", "Origin: https://attacker.example", "Access-Control-Request-Method: PUT"), 405, "method_not_allowed", "", false})
 
 	for _, c := range [][2]string{
-		{"a form", "application/x-www-form-urlencoded"}, {"text", "text/plain"}, {"text of JSON", "text/plain; application/json"}, {"a form of files", "multipart/form-data; boundary=x"},
-		{"XML", "application/xml"}, {"JSON of a kind", "application/problem+json"}, {"utf-16", "application/json; charset=utf-16"}, {"latin 1", `application/json; charset="iso-8859-1"`},
-		{"no type", "json"}, {"parameters that are none", "application/json; charset"}, {"two types in one", "application/json, text/plain"}, {"anything", "*/*"}, {"lines as text", "text/x-ndjson"}, {"CBOR", "application/cbor"},
+		{"a form", "application/x-www-form-urlencoded"},
+		{"text", "text/plain"},
+		{"text of JSON", "text/plain; application/json"},
+		{"a form of files", "multipart/form-data; boundary=x"},
+		{"XML", "application/xml"},
+		{"JSON of a kind", "application/problem+json"},
+		{"utf-16", "application/json; charset=utf-16"},
+		{"latin 1", `application/json; charset="iso-8859-1"`},
+		{"no type", "json"},
+		{"parameters that are none", "application/json; charset"},
+		{"two types in one", "application/json, text/plain"},
+		{"anything", "*/*"},
+		{"lines as text", "text/x-ndjson"},
+		{"CBOR", "application/cbor"},
 	} {
 		list = append(list,
 			hostile{c[0] + " pauses", request("POST", victim+"/pause", "{}", "Content-Type: "+c[1]), 415, "unsupported_media_type", "Content-Type", true},

@@ -101,7 +101,12 @@ func TestStreamsByAddress(t *testing.T) {
 	go func() {
 		ended <- s.Run(ctx, held(t, api.New(f.engine, api.Options{MaxStreams: 4, Memory: memory, Stopping: s.Stopping()})))
 	}()
-	t.Cleanup(func() { stop(); <-ended })
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 	f.url = s.URL()
 	from := func(address string) {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}

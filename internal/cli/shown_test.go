@@ -16,8 +16,12 @@ func TestWhatOthersWroteIsShownSafely(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"job", "ls", "email"}, {"job", "get", "email", "w"}, {"job", "ls", "email", "-o", "json", "--payload"}, {"job", "get", "email", "w", "-o", "json"},
-		{"queue", "info", "email"}, {"queue", "info", "email", "-o", "json"},
+		{"job", "ls", "email"},
+		{"job", "get", "email", "w"},
+		{"job", "ls", "email", "-o", "json", "--payload"},
+		{"job", "get", "email", "w", "-o", "json"},
+		{"queue", "info", "email"},
+		{"queue", "info", "email", "-o", "json"},
 	} {
 		r := expect(t, ExitDone, "", "", args...)
 		for _, c := range r.out {

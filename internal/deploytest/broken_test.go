@@ -136,8 +136,10 @@ func TestBroken(t *testing.T) {
 		{"prometheus", "prometheus/alerts.yml", "penstock_pull_jobs_total", "penstock_pulled_total", "no alert is about penstock_pull_jobs_total"},
 		{"prometheus", "prometheus/alerts.yml", `penstock_queue_state{state="stalled"}`, `penstock_queue_state{state="stuck"}`, `tells of no penstock_queue_state{state="stuck"}`},
 		// What used to fire at night, what would never fire or at once, and alerts without a test.
-		{"alerts", "prometheus/alerts.yml", `max by (queue) (penstock_queue_state{state="stalled"}) == 1`,
-			`max by (queue) (penstock_jobs{state="waiting"}) > 0 and max by (queue) (penstock_outflow_per_second) == 0`, "PenstockStalled is quiet: its quota is used up"},
+		{
+			"alerts", "prometheus/alerts.yml", `max by (queue) (penstock_queue_state{state="stalled"}) == 1`,
+			`max by (queue) (penstock_jobs{state="waiting"}) > 0 and max by (queue) (penstock_outflow_per_second) == 0`, "PenstockStalled is quiet: its quota is used up",
+		},
 		{"alerts", "prometheus/alerts.yml", `penstock_queue_state{state="stalled"}) == 1`, `penstock_queue_state{state="stalled"}) == 2`, "PenstockStalled fires"},
 		{"alerts", "prometheus/alerts.yml", "{state=\"no_worker\"}) == 1\n        for: 15m", "{state=\"no_worker\"}) == 1", "PenstockNoWorker is quiet"},
 		{"alerts", "prometheus/alerts.yml", `or sum by (queue) (rate(penstock_lost_slots_total{queue="_other"}[5m]))`, `or sum by (queue) (rate(penstock_lost_slots_total{queue="_else"}[5m]))`, "PenstockLostSlots fires"},

@@ -68,13 +68,12 @@ type Sink struct {
 
 // New returns a Sink.
 func New(o Options) (*Sink, error) {
-	sum := 0.0
 	for _, share := range []float64{o.Fail, o.Drop, o.Hang, o.Refuse} {
 		if !(share >= 0 && share <= 1) {
 			return nil, fmt.Errorf("a share of %g is not from 0 to 1", share)
 		}
 	}
-	if sum = o.Fail + o.Drop + o.Hang; sum > 1 {
+	if sum := o.Fail + o.Drop + o.Hang; sum > 1 {
 		return nil, fmt.Errorf("the shares that fail, are dropped and hang are %g together, at most 1 can be", sum)
 	}
 	if o.Status < 200 || o.Status > 599 {

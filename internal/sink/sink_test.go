@@ -45,22 +45,29 @@ func started(t *testing.T, o Options) (s *Sink, url string, shown func() []Reque
 	return s, "http://" + ln.Addr().String(), func() []Request { mu.Lock(); defer mu.Unlock(); return all }, stop
 }
 
+// answer is what a request was answered, of which the body does not matter.
+type answer struct {
+	status     int
+	retryAfter string
+}
+
 // post sends one, over a connection of its own.
-func post(t *testing.T, url, body string, patience time.Duration) (*http.Response, error) {
+func post(t *testing.T, url, body string, patience time.Duration) (answer, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "POST", url+"/v1/send?a=1", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/send?a=1", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Penstock-Id", "welcome-17")
 	req.Close = true
 	resp, err := http.DefaultClient.Do(req)
-	if err == nil {
-		_ = resp.Body.Close()
+	if err != nil {
+		return answer{}, err
 	}
-	return resp, err
+	_ = resp.Body.Close()
+	return answer{resp.StatusCode, resp.Header.Get("Retry-After")}, nil
 }
 
 // turns yields what a die shows, one after the other, and then the last one.
@@ -79,15 +86,15 @@ func turns(faces ...float64) func() float64 {
 
 func TestSinkShowsWhatArrives(t *testing.T) {
 	s, url, shown, _ := started(t, Options{})
-	if resp, err := post(t, url, `{"to": "a@example.com"}`, time.Minute); err != nil || resp.StatusCode != 200 {
+	if resp, err := post(t, url, `{"to": "a@example.com"}`, time.Minute); err != nil || resp.status != http.StatusOK {
 		t.Fatal(resp, err)
 	}
-	if resp, err := post(t, url, strings.Repeat("x", 1<<20), time.Minute); err != nil || resp.StatusCode != 200 {
+	if resp, err := post(t, url, strings.Repeat("x", 1<<20), time.Minute); err != nil || resp.status != http.StatusOK {
 		t.Fatal(resp, err)
 	}
 	all := shown()
 	q := all[0]
-	if q.Method != "POST" || q.Path != "/v1/send?a=1" || q.ID != "welcome-17" || q.Body != `{"to": "a@example.com"}` || q.Bytes != 23 || q.Answer != "200" {
+	if q.Method != http.MethodPost || q.Path != "/v1/send?a=1" || q.ID != "welcome-17" || q.Body != `{"to": "a@example.com"}` || q.Bytes != 23 || q.Answer != "200" {
 		t.Errorf("it showed %+v", q)
 	}
 	if q := all[1]; len(q.Body) != maxShownBody || q.Bytes != 1<<20 {
@@ -100,11 +107,13 @@ func TestSinkShowsWhatArrives(t *testing.T) {
 
 func TestSinkFailsAsItIsTold(t *testing.T) {
 	// Two of the die for each request: its connection, its fate.
-	s, url, _, _ := started(t, Options{Fail: 0.1, RetryAfter: 2500 * time.Millisecond, Drop: 0.1, Refuse: 0.1, Latency: 30 * time.Millisecond,
-		random: turns(0.5, 0.15, 0.5, 0.05, 0.05, 0.5, 0.25)})
+	s, url, _, _ := started(t, Options{
+		Fail: 0.1, RetryAfter: 2500 * time.Millisecond, Drop: 0.1, Refuse: 0.1, Latency: 30 * time.Millisecond,
+		random: turns(0.5, 0.15, 0.5, 0.05, 0.05, 0.5, 0.25),
+	})
 	begun := time.Now()
 	resp, err := post(t, url, "x", time.Minute)
-	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "3" || time.Since(begun) < 30*time.Millisecond {
+	if err != nil || resp.status != http.StatusServiceUnavailable || resp.retryAfter != "3" || time.Since(begun) < 30*time.Millisecond {
 		t.Errorf("one that fails: %v, %v after %v", resp, err, time.Since(begun))
 	}
 	if resp, err := post(t, url, "x", time.Minute); err == nil || !errors.Is(err, io.EOF) {
@@ -113,7 +122,7 @@ func TestSinkFailsAsItIsTold(t *testing.T) {
 	if resp, err := post(t, url, "x", time.Minute); err == nil || !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, io.EOF) {
 		t.Errorf("a connection that is refused: %v, %v", resp, err)
 	}
-	if resp, err := post(t, url, "x", time.Minute); err != nil || resp.StatusCode != 200 {
+	if resp, err := post(t, url, "x", time.Minute); err != nil || resp.status != http.StatusOK {
 		t.Errorf("one that goes well: %v, %v", resp, err)
 	}
 	if sum := s.Totals(); sum.Requests != 3 || sum.Refused != 1 || sum.Answers["503"] != 1 || sum.Answers[Dropped] != 1 || sum.Answers["200"] != 1 {

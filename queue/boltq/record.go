@@ -97,7 +97,7 @@ func readHead(v []byte) (h entryHead, ok bool) {
 // newest returns the last entry of a subject, nil if there is none.
 func newest(b *bbolt.Bucket, s subject) (k, v []byte) {
 	c, prefix := b.Cursor(), s.key()
-	if k, v = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...)); k == nil {
+	if k, _ = c.Seek(append(bytes.Clone(prefix), bytes.Repeat([]byte{0xff}, 9)...)); k == nil {
 		k, v = c.Last()
 	} else {
 		k, v = c.Prev()

@@ -41,8 +41,8 @@ func (r *rig) grown(rate string) string {
 	r.Helper()
 	q := r.queue("q", rate)
 	r.accept(q, numbered("j", 30)...)
-	for _, want := range []time.Duration{1, 2, 4} {
-		r.spared(q, 0, want*time.Second)
+	for _, seconds := range []int{1, 2, 4} {
+		r.spared(q, 0, time.Duration(seconds)*time.Second)
 	}
 	return q
 }
@@ -50,8 +50,8 @@ func (r *rig) grown(rate string) string {
 var sparedRules = []rule{
 	{"a receiver that does not say for how long is spared for 1, 2, 4 ... 60 s", func(r *rig) {
 		q := r.grown("unlimited")
-		for _, want := range []time.Duration{8, 16, 32, 60, 60, 60} {
-			r.spared(q, 0, want*time.Second)
+		for _, seconds := range []int{8, 16, 32, 60, 60, 60} {
+			r.spared(q, 0, time.Duration(seconds)*time.Second)
 		}
 		if i := r.info(q); i.Throttled != 9 || i.Waiting != 30 {
 			r.Errorf("counted %d throttled, %d wait", i.Throttled, i.Waiting)
@@ -134,10 +134,10 @@ var sparedRules = []rule{
 	{"any drainer's answer counts for all", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, numbered("j", 30)...)
-		for i, want := range []time.Duration{1, 2, 4, 8} {
+		for i, seconds := range []int{1, 2, 4, 8} {
 			got := r.reserveAs(fmt.Sprint("drainer", i), q, 1).Jobs
 			stopped := r.tooMany(got[0], 0)
-			if want *= time.Second; stopped < want || stopped > want+want/4 {
+			if want := time.Duration(seconds) * time.Second; stopped < want || stopped > want+want/4 {
 				r.Errorf("drainer %d: stopped for %v, want %v", i, stopped, want)
 			}
 			r.clock.Advance(stopped)

@@ -27,8 +27,10 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	if err := r.Check(); err != nil {
 		return out, err
 	}
-	args := []any{e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
-		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue}
+	args := []any{
+		e.instant(), r.Client.ID, r.Client.Name, r.Client.Version,
+		strconv.FormatUint(r.Number, 10), r.Max, queue.MaxReserveBytes, r.Client.Shown(), r.Queue,
+	}
 	if r.Queue == "" {
 		for name, share := range r.Shares {
 			args = append(args, name, share)
