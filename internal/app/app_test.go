@@ -171,7 +171,7 @@ func badInput(t *testing.T, url string) {
 			t.Errorf("%s %.80s %.80s: %d %.300s, want %d and %s", method, path, body, got, text, status, part)
 		}
 	}
-	for _, name := range []string{"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "A", "%FF", ".a", strings.Repeat("a", 65), strings.Repeat("a", 200_000)} {
+	for _, name := range []string{"%7B%7D", "a:b", "a%2Fb", "a..b", "a.b.c", "a%20b", "a%00b", "A", "%FF", ".a", strings.Repeat("a", 65), strings.Repeat("a", 10_000)} {
 		path := "/v1/queues/" + name
 		want("POST", path+"/jobs", `{"payload":1}`, 400, `"field":"queue"`)
 		want("PUT", path, `{"rate":"1/s"}`, 400, `"field":"name"`)
@@ -181,6 +181,7 @@ func badInput(t *testing.T, url string) {
 		want("POST", path+"/pause", "", 404, `"unknown_queue"`)
 		want("POST", path+"/resume", "", 404, `"unknown_queue"`)
 	}
+	want("GET", "/v1/queues/"+strings.Repeat("a", 200_000), "", 431, `"header_too_large"`)
 	for _, name := range []string{"one", "two", "one.child"} {
 		path := "/v1/queues/" + name
 		want("PUT", path, `{"rate":"1/h","capacity":2}`, 201, `"revision":`)
