@@ -153,7 +153,9 @@ func TestGroupsLeaveNothing(t *testing.T) {
 	v.append(job("ses", 0))
 	// What was done to a queue stays recorded when it is gone.
 	left := func() []string {
-		return slices.DeleteFunc(keys(t, s), func(k string) bool { return k == "ps{0}G" || strings.HasPrefix(k, "ps{0}H:") })
+		return slices.DeleteFunc(keys(t, s), func(k string) bool {
+			return k == "ps{0}G" || strings.HasPrefix(k, "ps{0}H:") || strings.HasPrefix(k, "ps{0}P:")
+		})
 	}
 	before, fields := left(), fieldsOf(t, s)
 	for range 3 {
