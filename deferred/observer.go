@@ -12,7 +12,7 @@ type Observer interface {
 	// Returned: so many came back into their queue.
 	Returned(queue string, jobs int)
 	// DeadLetter: so many became dead letters, on the overflow's stream of them, or in the
-	// queue's own keeping (TooOld, TooLate). queue is empty where there is none.
+	// queue's own keeping (TooOld, TooLate, TooLarge). queue is empty where there is none.
 	DeadLetter(queue string, reason Reason, jobs int)
 	// DeadLetterFailed: an attempt to store dead letters failed with err. It is made again;
 	// until it succeeds, nothing behind them comes back into the queue.
@@ -37,6 +37,7 @@ const (
 	NotOurs      Reason = "not_ours"      // a message that Penstock did not write, or a newer one
 	TooOld       Reason = "too_old"       // deferred for longer than max_age; a dead letter of its queue
 	TooLate      Reason = "too_late"      // its expires-at has passed; a dead letter of its queue
+	TooLarge     Reason = "too_large"     // it takes more than max_bytes; a dead letter of its queue
 )
 
 // NoObserver is an Observer that does nothing.

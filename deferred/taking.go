@@ -224,7 +224,7 @@ func (w *way) bury(ctx context.Context, p *piece) error {
 // report tells the observer, and returns how many outcomes are final, up to the first
 // that is not.
 func (w *way) report(outcomes []queue.ReadmitOutcome) (final, returned int) {
-	var count [queue.Unreadable + 1]int
+	var count [queue.TooLarge + 1]int
 	for _, o := range outcomes {
 		if !o.Final() {
 			break
@@ -240,6 +240,9 @@ func (w *way) report(outcomes []queue.ReadmitOutcome) (final, returned int) {
 	}
 	if n := count[queue.TooLate]; n > 0 {
 		w.r.observer.DeadLetter(w.name, TooLate, n)
+	}
+	if n := count[queue.TooLarge]; n > 0 {
+		w.r.observer.DeadLetter(w.name, TooLarge, n)
 	}
 	return final, returned
 }

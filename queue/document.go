@@ -119,7 +119,7 @@ func (d document) fieldErr(err error) *FieldError {
 	if errors.Is(err, json.ErrUnknownName) {
 		return fieldErr(field, "", "is not a field of %s", d.of)
 	}
-	if (semantic.JSONKind == '"' || semantic.JSONKind == 0) && semantic.Err != nil && textual(semantic.GoType) {
+	if (semantic.JSONKind == '"' || semantic.JSONKind == 0 || semantic.GoType == bytesType) && semantic.Err != nil && textual(semantic.GoType) {
 		return fieldErr(field, "", "%v", semantic.Err)
 	}
 	return fieldErr(field, string(semantic.JSONValue), "must be %s", cmp.Or(d.wants[semantic.JSONPointer.LastToken()], wanted(semantic.GoType)))
@@ -129,9 +129,12 @@ var (
 	rateType     = reflect.TypeFor[leaky.Rate]()
 	durationType = reflect.TypeFor[Duration]()
 	quotaType    = reflect.TypeFor[Quota]()
+	bytesType    = reflect.TypeFor[Bytes]()
 )
 
-func textual(t reflect.Type) bool { return t == rateType || t == durationType || t == quotaType }
+func textual(t reflect.Type) bool {
+	return t == rateType || t == durationType || t == quotaType || t == bytesType
+}
 
 // wanted says in words what a Go type is in JSON.
 func wanted(t reflect.Type) string {
@@ -143,6 +146,8 @@ func wanted(t reflect.Type) string {
 		return `a string such as "14/s"`
 	case t == durationType:
 		return `a string such as "30s"`
+	case t == bytesType:
+		return `a size such as "64MiB", or a number of bytes`
 	case t == quotaType:
 		return `a string such as "50000/d"`
 	}

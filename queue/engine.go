@@ -116,6 +116,8 @@ type Specs interface {
 	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
 	// Totals sums up the whole store, cheaply however many queues it has.
 	Totals(ctx context.Context) (Totals, error)
+	// Space is how full the store is, of several servers the fullest.
+	Space(ctx context.Context) (Space, error)
 	// Drainers tells who drains the store.
 	Drainers(ctx context.Context) (Drainers, error)
 }
@@ -176,6 +178,8 @@ type Appended struct {
 	// RetryAfter is when room is expected for this caller: those refused are
 	// told instants one interval apart, so that they do not come back at once.
 	RetryAfter time.Duration
+	// Bytes says how it was refused for want of bytes: Full, LaneFull.
+	Bytes ByteBound
 	// Rules is what the rules said that the queue and its parent name, of this group, in the parent's order and then
 	// its own: Accepted, SetAside, LimitReached, and what was refused after they were asked. Empty if the queue has none.
 	Rules []Ruled

@@ -18,6 +18,8 @@ type Info struct {
 	Held      int64 // may have been sent; a person decides
 	Deferred  int64 // recorded as such, or last seen on the overflow, whichever is more
 	Dead      int64
+	Bytes     int64 // that the jobs take which the capacity counts, by SizeOf
+	MaxBytes  int64 // how many they may: Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
 	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
 
 	// Counted since the queue was made.
@@ -100,6 +102,12 @@ type GroupInfo struct {
 // Size is how many jobs the queue holds, as its capacity counts them.
 func (i *Info) Size() int64 { return i.Waiting + i.Scheduled + i.Leased + i.Held }
 
+// Full reports whether the queue has no place, or too few bytes for a job as large as those that it holds.
+func (i *Info) Full() bool {
+	n := i.Size()
+	return n >= i.Spec.Capacity || i.MaxBytes > 0 && n > 0 && i.Bytes+i.Bytes/n > i.MaxBytes
+}
+
 // pacer is the rule by which the queue lets jobs out at present.
 func (i *Info) pacer() leaky.Pacer {
 	p := i.Spec.Pacer(Horizon)
@@ -112,7 +120,8 @@ type LaneInfo struct {
 	Waiting int64
 	// Held is how many jobs its capacity counts: those that wait, are scheduled, leased or held.
 	// It is 0 for the lane without a key, which has no capacity.
-	Held int64
+	Held  int64
+	Bytes int64 // that those take
 	// Stop is until when nothing leaves it because of what the receiver answered; zero if it goes on.
 	Stop time.Time
 	// Bucket is that of the lane's rate, under its rule as it is; the zero Bucket if it has none.
@@ -144,6 +153,16 @@ type Drainers struct {
 	Last time.Time
 	Now  time.Time // the engine's
 }
+
+// Space is how much of a store is used, in bytes. Limit is 0 if it is not known. At Stop nothing comes in any more, while what
+// makes room goes on.
+type Space struct{ Used, Stop, Limit int64 }
+
+// Full reports whether nothing comes in.
+func (s Space) Full() bool { return s.Limit > 0 && s.Used >= s.Stop }
+
+// Filling reports whether little is left until then: less than a fifth, and than 4 GiB.
+func (s Space) Filling() bool { return s.Limit > 0 && s.Stop-s.Used < min(s.Stop/5, 4<<30) }
 
 // Drainer is a client that reserved lately.
 type Drainer struct {

@@ -24,6 +24,8 @@ type LaneRule struct {
 	Burst int64 `json:"burst,omitzero"`
 	// Capacity is how many jobs of the lane the queue takes in.
 	Capacity int64 `json:"capacity,omitzero"`
+	// MaxBytes is how much those jobs may take together, by SizeOf.
+	MaxBytes Bytes `json:"max_bytes,omitzero"`
 	// MaxInFlight is how many of them may be leased at a time.
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 }
@@ -75,6 +77,9 @@ func (r LaneRule) validate(field string) error {
 		return fieldErr(field+".burst", "", "%v", err)
 	}
 	if err := within(field+".capacity", r.Capacity, 0, MaxCapacity); err != nil {
+		return err
+	}
+	if err := validateMaxBytes(field+".max_bytes", r.MaxBytes, MostLaneMaxBytes); err != nil {
 		return err
 	}
 	return within(field+".max_in_flight", r.MaxInFlight, 0, MaxMaxInFlight)

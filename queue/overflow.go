@@ -121,15 +121,17 @@ const (
 	// that name. Not final, like Clash.
 	Orphaned
 	Unreadable // what is under its id is not ours, or it is no valid job. Not final, like Clash.
+	// TooLarge: it takes more than max_bytes: now a dead letter of its queue.
+	TooLarge
 )
 
 // Final reports whether the job may be dropped from the overflow.
 func (o ReadmitOutcome) Final() bool {
-	return o == Returned || o == Passed || o == TooOld || o == TooLate
+	return o == Returned || o == Passed || o == TooOld || o == TooLate || o == TooLarge
 }
 
 func (o ReadmitOutcome) String() string {
-	return [...]string{"not_yet", "returned", "passed", "too_old", "too_late", "clash", "orphaned", "unreadable"}[o]
+	return [...]string{"not_yet", "returned", "passed", "too_old", "too_late", "clash", "orphaned", "unreadable", "too_large"}[o]
 }
 
 // Readmitted is the answer to Readmit.

@@ -80,7 +80,7 @@ func (s *Spec) hoistRate() bool {
 // isLimit reports whether a field is one whose zero, in a Spec, is no limit. Whoever writes
 // a zero there means nothing at all, or everything.
 func isLimit(path string) bool {
-	return path == "max_in_flight" || path == "max_scheduled" || strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.")
+	return path == "max_bytes" || path == "max_in_flight" || path == "max_scheduled" || strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.")
 }
 
 // EncodeSpec returns the canonical JSON of a spec: two specs are equal just when

@@ -65,6 +65,8 @@ type Spec struct {
 	Rate     leaky.Rate `json:"rate"`     // the outflow over all drainers
 	Burst    int64      `json:"burst"`    // departures back to back after idleness
 	Capacity int64      `json:"capacity"` // waiting, scheduled, leased and held together
+	// MaxBytes is how much those jobs may take together, by SizeOf; 0 is a quarter of the store (StoreShare).
+	MaxBytes Bytes `json:"max_bytes,omitzero"`
 	// Limits hold beside the rate.
 	Limits []Limit `json:"limits,omitempty"`
 	// MaxInFlight is how many jobs may be leased at a time, over all drainers; 0 is no
@@ -208,6 +210,9 @@ func (s *Spec) Validate() error {
 	if err := within("capacity", s.Capacity, 1, MaxCapacity); err != nil {
 		return err
 	}
+	if err := validateMaxBytes("max_bytes", s.MaxBytes, MostMaxBytes); err != nil {
+		return err
+	}
 	if err := within("max_in_flight", s.MaxInFlight, 0, MaxMaxInFlight); err != nil {
 		return err
 	}
@@ -303,6 +308,13 @@ func (d *Deferral) validate(retention Duration) error {
 func within(field string, v, low, high int64) error {
 	if v < low || v > high {
 		return fieldErr(field, "", "is %d, must be from %d to %d", v, low, high)
+	}
+	return nil
+}
+
+func validateMaxBytes(field string, v, most Bytes) error {
+	if v != 0 && (v < LeastMaxBytes || v > most) {
+		return fieldErr(field, "", "is %v, must be from %v to %v", v, Bytes(LeastMaxBytes), most)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func (i *Info) Status() Status {
 	for _, row := range statusChecks {
 		s := Status{Code: row.code}
 		if row.check(i, &s) {
-			s.Full = i.Size() >= i.Spec.Capacity
+			s.Full = i.Full()
 			return s
 		}
 	}

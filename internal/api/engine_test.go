@@ -30,6 +30,7 @@ type engine struct {
 	// undrained is for how long no drainer was seen, when not 0.
 	undrained time.Duration
 	before    func(jobs []queue.Job)
+	space     queue.Space
 }
 
 type fifo struct {
@@ -41,6 +42,12 @@ type fifo struct {
 var epoch = time.Date(2026, 5, 4, 3, 2, 1, 123456000, time.UTC)
 
 func newEngine() *engine { return &engine{queues: map[string]*fifo{}} }
+
+func (e *engine) Space(context.Context) (queue.Space, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.space, e.err
+}
 
 func (e *engine) fail(err error) {
 	e.mu.Lock()

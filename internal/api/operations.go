@@ -48,9 +48,15 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	if h.o.Hanging != nil {
 		hanging = h.o.Hanging()
 	}
+	var full, filling string
+	if store == nil {
+		full, filling = h.filling(ctx)
+	}
 	switch {
 	case store == nil && overflow == nil && stuck != nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
+	case store == nil && overflow == nil && filling != "":
+		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: full, Detail: filling})
 	case store == nil && overflow == nil && late != nil:
 		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Pull: "late", Detail: "jobs are taken, and those of pull queues mostly given back: " + late.Error()})
 	case store == nil && overflow == nil && undrained != "":
@@ -110,6 +116,19 @@ func (h *handler) overflowState() (away, stuck error) {
 		return nil, nil
 	}
 	return h.o.OverflowState.Connected(), h.o.OverflowState.Stuck()
+}
+
+// filling says that the store fills, or is full; nothing if it has room. Either way this server stays in service:
+// what makes room comes through it too.
+func (h *handler) filling(ctx context.Context) (state, detail string) {
+	s, err := h.engine.Space(ctx)
+	switch {
+	case err != nil || !s.Filling():
+		return "", ""
+	case s.Full():
+		return "full", fmt.Sprintf("the store is full: %d of %d bytes are used, and no jobs are taken from %d on; let queues drain, purge, lower retention, or give the store more room", s.Used, s.Limit, s.Stop)
+	}
+	return "filling", fmt.Sprintf("the store fills: %d of %d bytes are used, and no jobs are taken from %d on", s.Used, s.Limit, s.Stop)
 }
 
 // pace is why jobs of pull queues come too late; nil if they do not.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -21,6 +22,8 @@ type Problem struct {
 	Field  string // the field of the request that is at fault, as in "retry.max_attempts"
 	ID     string // the job concerned, also when its id was made here
 	Limit  int64  // the limit that was passed
+	// Bytes is the bound in bytes that leaves no room, of full and lane_full.
+	Bytes queue.ByteBound
 	// RetryAfter is when to come back. It is sent rounded up to whole seconds in
 	// the header and to milliseconds in the body.
 	RetryAfter time.Duration
@@ -212,6 +215,9 @@ func (p *Problem) appendMembers(b []byte) []byte {
 	}
 	if p.Limit > 0 {
 		b = appendNumber(b, "limit", p.Limit)
+	}
+	if n := p.Bytes; n.Max > 0 {
+		b = fmt.Appendf(b, `,"bytes":{"held":%d,"max":%d,"needs":%d}`, n.Held, n.Max, n.Needs)
 	}
 	if p.RetryAfter > 0 {
 		b = appendNumber(b, "retry_after_ms", ceilDiv(p.RetryAfter, time.Millisecond))

@@ -20,7 +20,7 @@ func shownSpec(spec queue.Spec, revision int64) wire.Queue {
 func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
 	q.Flow = &wire.Flow{Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
-		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead, Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
+		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead, Bytes: i.Bytes, MaxBytes: maxBytes(i), Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
 		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
 		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released, Throttled: i.Throttled, Down: i.Down,
 		Expired: i.Expired, Refused: i.Refused, Lost: i.Lost,
@@ -41,6 +41,14 @@ func statusOf(i *queue.Info) wire.Status {
 		Code: s.Code, Text: s.Text(i.Now.UTC()), Until: instant(s.Until), Queue: s.Queue, Reason: s.Reason, By: s.By, Full: s.Full,
 		LastAsked: instant(i.Asked),
 	}
+}
+
+// maxBytes is 0 if nothing bounds the queue in bytes.
+func maxBytes(i *queue.Info) int64 {
+	if i.MaxBytes == queue.AnyBytes {
+		return 0
+	}
+	return i.MaxBytes
 }
 
 // adaptedOf is nil if the rate is the configured one.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/penstock/penstock/deferred"
@@ -58,7 +59,7 @@ func refused(err error) *Problem {
 	case errors.Is(err, queue.ErrStoreFull):
 		return &Problem{
 			Reason: ReasonStoreFull, RetryAfter: retryStoreFull,
-			Detail: "the store is out of memory or disk; nothing was changed",
+			Detail: "the store is out of memory or disk, or nearly so: nothing was changed, and what frees some still works",
 		}
 	case errors.Is(err, queue.ErrNoStore):
 		return &Problem{
@@ -93,7 +94,10 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 			Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was changed",
 		}
 	case queue.Full:
-		p = &Problem{Reason: ReasonFull, RetryAfter: max(a.RetryAfter, time.Millisecond), Detail: "the queue is full; retry_after_ms is when room is expected for you"}
+		p = &Problem{
+			Reason: ReasonFull, RetryAfter: max(a.RetryAfter, time.Millisecond), Bytes: a.Bytes,
+			Detail: "the queue is full" + ofBytes(a.Bytes) + "; retry_after_ms is when room is expected for you",
+		}
 	case queue.OverflowFull:
 		p = &Problem{
 			Reason: ReasonOverflowFull, RetryAfter: max(a.RetryAfter, time.Millisecond),
@@ -104,8 +108,11 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 		}
 	case queue.LaneFull:
 		p = &Problem{
-			Reason: ReasonLaneFull, Field: "lane", RetryAfter: max(a.RetryAfter, time.Millisecond),
+			Reason: ReasonLaneFull, Field: "lane", RetryAfter: max(a.RetryAfter, time.Millisecond), Bytes: a.Bytes,
 			Detail: "the job's lane has as many jobs as it may, whatever room the queue has; retry_after_ms is when to come back",
+		}
+		if a.Bytes.Max > 0 {
+			p.Detail = "the job's lane is full" + ofBytes(a.Bytes) + ", whatever room the queue has; retry_after_ms is when to come back"
 		}
 	case queue.ScheduleFull:
 		p = &Problem{
@@ -128,6 +135,14 @@ func refusedJob(a *queue.Appended, name, id string) *Problem {
 		p.ID = id
 	}
 	return p
+}
+
+// ofBytes says how a bound in bytes leaves no room; nothing if none does.
+func ofBytes(b queue.ByteBound) string {
+	if b.Max == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": it holds %d of %d bytes (max_bytes), and the job needs %d", b.Held, b.Max, b.Needs)
 }
 
 func unknownQueue(name string) *Problem {

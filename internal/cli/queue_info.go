@@ -59,6 +59,7 @@ func printQueue(r *run, q *wire.Queue, drainers wire.Drainers, flying *inFlight)
 		"adapt", adaptedOf(q),
 		"outflow", fmt.Sprintf("%.1f/s over the last 10 to 20 s", s.Outflow),
 		"size", fmt.Sprintf("%d of %d: %d waiting, %d scheduled, %d leased, %d held for a person", s.Size(), q.Capacity, s.Waiting, s.Scheduled, s.Leased, s.HeldJobs),
+		"bytes", bytesOf(s),
 		"in flight", flying.text(now),
 		"limits", limitsOf(q),
 		"quota", quotasOf(s.Quotas),

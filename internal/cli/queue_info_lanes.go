@@ -28,6 +28,14 @@ func limitsOf(q *wire.Queue) string {
 	return strings.Join(parts, ", ")
 }
 
+// bytesOf says what a queue's jobs take, of how much.
+func bytesOf(s *wire.Stats) string {
+	if s.MaxBytes == 0 {
+		return fmt.Sprint(s.Bytes)
+	}
+	return fmt.Sprintf("%d of %d", s.Bytes, s.MaxBytes)
+}
+
 func limitOf(l *queue.Limit) string {
 	switch {
 	case l.Paced() && l.Burst > 1:
@@ -96,6 +104,9 @@ func ruleOf(r *queue.LaneRule) string {
 	}
 	if r.Capacity > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d jobs", r.Capacity))
+	}
+	if r.MaxBytes > 0 {
+		parts = append(parts, fmt.Sprintf("at most %s", r.MaxBytes))
 	}
 	if r.MaxInFlight > 0 {
 		parts = append(parts, fmt.Sprintf("at most %d in flight", r.MaxInFlight))

@@ -24,9 +24,9 @@ type setCmd struct {
 // Help is shown below the flags.
 func (setCmd) Help() string {
 	return `Fields are those of the queue's spec, nested ones with dots: rate, burst, capacity,
-lease, slack, retry.max_attempts, retry.min_backoff, retry.max_backoff, retry.jitter,
+max_bytes, lease, slack, retry.max_attempts, retry.min_backoff, retry.max_backoff, retry.jitter,
 retention.for, retention.max, max_in_flight, max_scheduled, ordered, lanes.rate,
-lanes.burst, lanes.capacity, lanes.max_in_flight, overflow, deferred.max_age,
+lanes.burst, lanes.capacity, lanes.max_bytes, lanes.max_in_flight, overflow, deferred.max_age,
 deferred.low_water, deferred.max_jobs, deferred.readmit_between, deferred.timezone,
 deliver.http.url, deliver.http.timeout. An empty value goes back to the default. A new
 rate holds for the backlog at once. The settings of lanes and of the overflow have flags

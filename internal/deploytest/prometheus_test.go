@@ -55,7 +55,7 @@ var alerted = []string{
 	"up", "penstock_refreshed_timestamp_seconds", "penstock_oldest_waiting_seconds", "penstock_lost_slots_total",
 	"penstock_leases_expired_total", "penstock_refused_total", "penstock_deliveries_total", "penstock_overflow_failures_total",
 	"penstock_deferred_oldest_age_seconds", "penstock_dead_letters_total", "penstock_dead_letter_failures_total", "penstock_deferred_missing_total",
-	"penstock_jobs", "penstock_circuit_open", "penstock_queue_stopped_seconds", "penstock_pull_jobs_total",
+	"penstock_store_used_bytes", "penstock_jobs", "penstock_circuit_open", "penstock_queue_stopped_seconds", "penstock_pull_jobs_total",
 }
 
 func prometheusFaults(t *testing.T, deploy files) (found faults) {

@@ -30,6 +30,10 @@ type Gauges struct {
 	stopped *prometheus.GaugeVec
 	open    *prometheus.GaugeVec
 	lanes   *prometheus.GaugeVec
+	bytes   *prometheus.GaugeVec
+	capped  *prometheus.GaugeVec
+	used    prometheus.Gauge
+	stop    prometheus.Gauge
 	queues  prometheus.Gauge
 	looked  prometheus.Gauge
 	state   *prometheus.GaugeVec
@@ -60,6 +64,10 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		stopped: perQueue("penstock_queue_stopped_seconds", "For how long nothing will leave the queue because of what its receiver answered; 0 when it goes on.", "cause"),
 		open:    perQueue("penstock_circuit_open", "1 while the circuit of the queue is open: its target is taken to be down, and probed."),
 		lanes:   perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
+		bytes:   perQueue("penstock_queue_bytes", "What the jobs take that hold a place, in bytes as max_bytes counts them."),
+		capped:  perQueue("penstock_queue_max_bytes", "How much that may be: max_bytes of the queue, or its share of the store; +Inf when neither is known."),
+		used:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_store_used_bytes", Help: "How much of the store is used; of several Redis servers the fullest."}),
+		stop:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_store_limit_bytes", Help: "At how much no jobs are taken in any more, what makes room goes on; +Inf when it is not known."}),
 		queues:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
 		looked:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store."}),
 		state:   perQueue("penstock_queue_state", "1 for what the queue does, and no series for what it does not; see the status of a queue.", "state"),
@@ -70,7 +78,7 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		was:     map[string]queue.StatusCode{},
 		tour:    newTour(),
 	}
-	return g, register(reg, g.state, g.full, g.states, g.drains, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.queues, g.looked)
+	return g, register(reg, g.state, g.full, g.states, g.drains, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.capped, g.used, g.stop, g.queues, g.looked)
 }
 
 // Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
@@ -97,6 +105,10 @@ func (g *Gauges) Run(ctx context.Context, engine queue.Specs, every time.Duratio
 // Refresh looks at the queues once. After an error the gauges are as they were.
 func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 	totals, err := engine.Totals(ctx)
+	if err != nil {
+		return err
+	}
+	space, err := engine.Space(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,6 +160,8 @@ func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
 		g.jobs.DeletePartialMatch(prometheus.Labels{"queue": Other})
 	}
 	g.queues.Set(float64(totals.Queues))
+	g.used.Set(float64(space.Used))
+	g.stop.Set(orNoBound(space.Stop, space.Limit == 0))
 	g.looked.Set(float64(now.UnixMilli()) / 1000)
 	return nil
 }
@@ -178,6 +192,15 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 	}
 	g.open.WithLabelValues(name).Set(open)
 	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
+	g.bytes.WithLabelValues(name).Set(float64(info.Bytes))
+	g.capped.WithLabelValues(name).Set(orNoBound(info.MaxBytes, info.MaxBytes >= queue.AnyBytes))
+}
+
+func orNoBound(n int64, none bool) float64 {
+	if none {
+		return math.Inf(1)
+	}
+	return float64(n)
 }
 
 func perSecond(r leaky.Rate) float64 {
@@ -197,7 +220,7 @@ func (g *Gauges) jobsIn(label string, n *queue.Totals) {
 
 func (g *Gauges) forget(name string) {
 	delete(g.was, name)
-	for _, vec := range []*prometheus.GaugeVec{g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes} {
+	for _, vec := range []*prometheus.GaugeVec{g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.capped} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}
 }

@@ -24,6 +24,8 @@ func (l *laned) Totals(context.Context) (queue.Totals, error) {
 	return queue.Totals{Queues: int64(len(l.infos))}, nil
 }
 
+func (l *laned) Space(context.Context) (queue.Space, error) { return queue.Space{}, nil }
+
 func (l *laned) List(_ context.Context, after string, limit int) ([]queue.Info, error) {
 	from := slices.IndexFunc(l.infos, func(i queue.Info) bool { return i.Spec.Name > after })
 	return l.infos[from:min(from+limit, len(l.infos))], nil

@@ -31,6 +31,8 @@ func newMany(n int) *many {
 	return m
 }
 
+func (*many) Space(context.Context) (queue.Space, error) { return queue.Space{}, nil }
+
 func (m *many) at(name string) (int, bool) {
 	return slices.BinarySearchFunc(m.infos, name, func(i queue.Info, name string) int { return strings.Compare(i.Spec.Name, name) })
 }

@@ -103,6 +103,10 @@ type Stats struct {
 	HeldJobs  int64 `json:"held"` // may have been sent; a person decides
 	Deferred  int64 `json:"deferred"`
 	Dead      int64 `json:"dead"`
+	// Bytes is what the jobs take that hold a place, and MaxBytes how much that may be: max_bytes of the queue, or its
+	// share of the store; 0 if that is not known.
+	Bytes    int64 `json:"bytes"`
+	MaxBytes int64 `json:"max_bytes,omitempty"`
 	// Lanes is in how many lanes jobs wait.
 	Lanes int64 `json:"lanes"`
 	// Children is of how many queues this is the parent.

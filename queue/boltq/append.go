@@ -139,12 +139,15 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 		n.answer.Outcome = queue.Lapsed
 		return nil
 	}
-	ln := l.lane(n.job.Lane, n.lane)
+	ln, most := l.lane(n.job.Lane, n.lane), e.byteLimit(l)
+	if n.tooLarge(most, false) {
+		return nil
+	}
 	if n.barred(l, ln, now) {
 		return nil
 	}
 	var b *bill
-	a, outcome := e.askedBy(l), l.room(n)
+	a, outcome := e.askedBy(l), l.room(n, most)
 	if a != nil {
 		said, busy, invalid := e.ask(n, a, now)
 		if busy != nil {
@@ -163,9 +166,13 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 	case outcome == queue.LimitReached:
 		l.loose.refused++
 		n.answer.Outcome = outcome
-	case outcome == queue.Full || outcome == queue.OverflowFull:
+	case outcome == queue.Full:
 		l.loose.refused++
-		n.answer.Outcome, n.answer.RetryAfter = outcome, l.promise(now)
+		n.answer.Outcome = outcome
+		n.refuse(l, most, now)
+	case outcome == queue.OverflowFull:
+		l.loose.refused++
+		n.answer.Outcome, n.answer.RetryAfter = outcome, l.promise(1, now)
 	case e.full():
 		n.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	case n.tooLate(l, ln, outcome, now):
@@ -179,15 +186,15 @@ func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
 
 // room says what becomes of a job that is not known. While there is a backlog the
 // places up to the mark are for what comes back.
-func (l *line) room(n *entry) queue.AppendOutcome {
-	size, backlog := l.size(), l.backlog()
-	full := size >= l.spec.Capacity
+func (l *line) room(n *entry, most int64) queue.AppendOutcome {
+	backlog := l.backlog()
+	full := l.size() >= l.spec.Capacity || l.bytes+n.bytes() > most
 	switch {
 	case !full && !backlog:
 		return queue.Accepted
 	case n.offered && n.job.Deferrable(l.spec.Overflow):
 		return l.roomAside()
-	case full || size-l.aside.back >= max(1, l.spec.Capacity-l.spec.Mark()):
+	case full || l.keptForOthers(n.bytes(), most):
 		return queue.Full
 	}
 	return queue.Accepted
@@ -256,8 +263,8 @@ func (e *Engine) exit(j *job, now leaky.Instant) {
 	}
 }
 
-// promise is the staggered time after which a refused caller may find room.
-func (l *line) promise(now leaky.Instant) time.Duration {
+// promise is the staggered time after which a refused caller may find room who needs so many jobs to leave.
+func (l *line) promise(jobs int64, now leaky.Instant) time.Duration {
 	if l.stopped(now) {
 		return pausedRetry
 	}
@@ -274,7 +281,7 @@ func (l *line) promise(now leaky.Instant) time.Duration {
 	if l.refusals > room+span {
 		l.refusals = room
 	}
-	after := max(leastRetry, l.refusals.Sub(now))
+	after := max(leastRetry, (l.refusals + min(intervals(jobs-1, int64(t), 1), longestSpan)).Sub(now))
 	l.refusals += t
 	return after
 }

@@ -24,7 +24,7 @@ func (c *coming) scheduled() int64 {
 func (l *line) expect(j *job, dueAt leaky.Instant) {
 	c := &l.coming
 	c.all++
-	l.board(j.lane)
+	l.board(j)
 	if dueAt != 0 {
 		j.inFlight().due = dueAt
 		if c.later == nil {

@@ -98,7 +98,7 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 }
 
 func (e *Engine) noRoom(err error) {
-	if !e.full() {
+	if !time.Now().Before(e.fullTill) {
 		e.log.Warn("the store is out of space", "path", e.path, "error", err)
 	}
 	e.fullTill = time.Now().Add(fullPause)
@@ -124,6 +124,7 @@ func (e *Engine) commit(b *batch) error {
 	if err != nil {
 		return err
 	}
+	e.measure(tx)
 	err = e.opts.fault(b.changes)
 	if err == nil {
 		err = e.tight(tx, b)

@@ -12,18 +12,20 @@ import (
 // there are stands among its counts, as queue.Deferred.
 type aside struct {
 	records ledger
-	cost    int64            // of those that count as deferred
-	older   tallied          // those of them whose generation is the older one
-	tickets uint64           // the number of the latest deferral
-	leaving int64            // deferrals that are not on disk yet
-	owing   int64            // their cost
-	back    int64            // how many of the jobs that hold a place came back, or are about to
-	way     way              // on disk
-	taking  *call            // the Readmit under way; nil if none
-	busy    map[string]*call // changes under way of jobs that hold no place, by id
-	holder  string           // who has the way back to himself, until
-	till    leaky.Instant
-	told    leaky.Instant // when it was last said that there is room; 0 is before the last Readmit
+	cost    int64   // of those that count as deferred
+	older   tallied // those of them whose generation is the older one
+	tickets uint64  // the number of the latest deferral
+	leaving int64   // deferrals that are not on disk yet
+	owing   int64   // their cost
+	back    int64   // how many of the jobs that hold a place came back, or are about to
+	way     way     // on disk
+	// backBytes is what those take, and headNeeds what the first on the overflow does if a Readmit found that it does not fit.
+	backBytes, headNeeds int64
+	taking               *call            // the Readmit under way; nil if none
+	busy                 map[string]*call // changes under way of jobs that hold no place, by id
+	holder               string           // who has the way back to himself, until
+	till                 leaky.Instant
+	told                 leaky.Instant // when it was last said that there is room; 0 is before the last Readmit
 }
 
 // takeBack takes back the number of a deferral that is not on disk after all. A Readmit

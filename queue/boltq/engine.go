@@ -61,6 +61,9 @@ type Engine struct {
 	closing  bool
 	broken   error     // why the file can no longer be trusted
 	fullTill time.Time // no appends before: the file had no room
+	// used is about how much of the file is, and fileSize all of it.
+	used, fileSize atomic.Int64
+	disk           disk
 
 	clients map[string]*client
 	// reserved is when a drainer last asked for jobs, 0 if none has since the file was opened.
@@ -106,9 +109,11 @@ func (e *Engine) usable() error {
 	return nil
 }
 
-// full reports whether the file had no room a moment ago. Each failed commit
+// full reports whether the file had no room a moment ago, or its disk has little. Each failed commit
 // costs bbolt a look at the whole file, so they are not tried in a row.
-func (e *Engine) full() bool { return time.Now().Before(e.fullTill) }
+func (e *Engine) full() bool {
+	return time.Now().Before(e.fullTill) || e.opts.MaxBytes == 0 && e.space().Full()
+}
 
 const fullPause = 250 * time.Millisecond
 

@@ -23,7 +23,7 @@ func big(name string, n int) queue.Job {
 func TestFullStore(t *testing.T) {
 	b := start(t, Options{MaxBytes: 1 << 20})
 	ctx := context.Background()
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 1 })
+	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max, s.MaxBytes = 1, queue.MostMaxBytes })
 	b.put("slow", "1000/s")
 	b.append("slow", 0, 5)
 	accepted := map[string]bool{}
@@ -88,7 +88,7 @@ func TestFullStore(t *testing.T) {
 func TestFullStoreUnderACrowd(t *testing.T) {
 	b := start(t, Options{MaxBytes: 1 << 20, Now: wall})
 	ctx := context.Background()
-	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 1 })
+	b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max, s.MaxBytes = 1, queue.MostMaxBytes })
 	var accepted, refused sync.Map
 	var full atomic.Int64
 	var appenders, drainers sync.WaitGroup

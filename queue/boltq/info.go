@@ -62,7 +62,7 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 	ln := l.lane(key, queue.DigestLane(key))
 	lane := queue.LaneInfo{Waiting: int64(ln.fifo.len())}
 	if ln.keyed() {
-		lane.Held = ln.held
+		lane.Held, lane.Bytes = ln.held, ln.bytes
 	}
 	var p leaky.Pacer
 	lane.Bucket, p, _ = ln.paced(now, now)
@@ -141,6 +141,7 @@ func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
 	}
 	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
 	i.Lanes = int64(l.peopled)
+	i.Bytes, i.MaxBytes = l.bytes, e.byteLimit(l)
 	if g := l.kin; l.heads() {
 		i.Group = queue.GroupInfo{Children: int64(g.children), Members: g.peopled, Waiting: g.waiting, MaxCost: l.dearestOfAll()}
 	}

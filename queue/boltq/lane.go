@@ -17,6 +17,7 @@ type lane struct {
 	digest queue.LaneDigest
 	fifo   tiers
 	held   int64 // jobs that hold a place, and places reserved by appends
+	bytes  int64 // that those take
 	flying int64 // jobs that count as in flight
 	// coming is how many jobs are on their way to disk that will wait, by priority.
 	coming [queue.MaxPriority + 1]uint32
@@ -166,7 +167,10 @@ func (l *line) lane(key string, digest queue.LaneDigest) *lane {
 }
 
 // board counts a job in its lane.
-func (l *line) board(ln *lane) {
+func (l *line) board(j *job) {
+	ln := j.lane
+	l.bytes += j.bytes()
+	ln.bytes += j.bytes()
 	ln.held++
 	if ln.held > 1 || !ln.keyed() {
 		return
@@ -186,7 +190,10 @@ func (l *line) board(ln *lane) {
 
 // alight takes a job out of its lane. One that holds nothing is kept for as long as its
 // bucket can delay anything.
-func (e *Engine) alight(ln *lane, now leaky.Instant) {
+func (e *Engine) alight(j *job, now leaky.Instant) {
+	ln := j.lane
+	ln.line.bytes -= j.bytes()
+	ln.bytes -= j.bytes()
 	ln.held--
 	if ln.held > 0 || !ln.keyed() {
 		return

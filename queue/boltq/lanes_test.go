@@ -156,10 +156,10 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 		key := fmt.Sprint("lane ", i)
 		ln := l.lane(key, queue.DigestLane(key))
 		j := &job{id: key, lane: ln, seq: uint64(i + 1), turn: firstTurn + int64(i), cost: 1, state: queue.Waiting}
-		l.board(ln)
+		l.board(j)
 		if i%3 == 0 { // a third of the lanes fade
 			ln.bucket.TAT = noon
-			e.alight(ln, 0)
+			e.alight(j, 0)
 			j.lane = &l.bare
 		}
 		l.jobs[j.id] = j

@@ -45,9 +45,19 @@ func (n *entry) barred(l *line, ln *lane, now leaky.Instant) bool {
 		return true
 	}
 	at, rule := later(&n.job, now), ln.rule()
+	if n.tooLarge(int64(rule.MaxBytes), true) {
+		return true
+	}
+	over := int64(0)
+	if rule.MaxBytes > 0 {
+		over = ln.bytes + n.bytes() - int64(rule.MaxBytes)
+	}
 	switch {
+	case over > 0:
+		n.answer.Outcome, n.answer.RetryAfter = queue.LaneFull, l.lanePromise(ln, queue.Leaving(over, ln.bytes, ln.held), now)
+		n.answer.Bytes = queue.ByteBound{Held: ln.bytes, Max: int64(rule.MaxBytes), Needs: n.bytes()}
 	case rule.Capacity > 0 && ln.held >= rule.Capacity:
-		n.answer.Outcome, n.answer.RetryAfter = queue.LaneFull, l.lanePromise(ln, now)
+		n.answer.Outcome, n.answer.RetryAfter = queue.LaneFull, l.lanePromise(ln, 1, now)
 	case at != 0 && l.spec.MaxScheduled > 0 && l.count[queue.Scheduled]+l.coming.scheduled() >= l.spec.MaxScheduled:
 		n.answer.Outcome, n.answer.RetryAfter = queue.ScheduleFull, l.schedulePromise(now)
 	default:
@@ -57,13 +67,13 @@ func (n *entry) barred(l *line, ln *lane, now leaky.Instant) bool {
 	return true
 }
 
-// lanePromise is after how long a caller may find room in a lane that is full.
-func (l *line) lanePromise(ln *lane, now leaky.Instant) time.Duration {
+// lanePromise is after how long a caller may find room in a lane that is full, who needs so many jobs to leave.
+func (l *line) lanePromise(ln *lane, jobs int64, now leaky.Instant) time.Duration {
 	next := max(now, ln.stops(now))
 	if b, p, limited := ln.paced(now, now); limited {
 		next = max(next, p.Next(b, now))
 	}
-	next = max(next, now+l.interval()*leaky.Instant(l.peopled+l.coming.lanes))
+	next = max(next, now+min(intervals(jobs*int64(l.peopled+l.coming.lanes), int64(l.interval()), 1), longestSpan))
 	return max(leastRetry, next.Sub(now))
 }
 

@@ -44,6 +44,7 @@ type line struct {
 	deadlines sorted[deadline]         // of those of them that wait or are scheduled
 	coming    coming                   // appends that are not on disk yet
 	count     [queue.Expired + 1]int64 // of the states that hold a place
+	bytes     int64                    // of the jobs in those, and of those that are coming
 
 	lastFence uint64 // of the latest grant
 	// ceiling is what is on file; pledged is what the commits under way will make of it.
@@ -142,13 +143,14 @@ func (l *line) record(c counters, ceiling ceilings, w way, h heard) lineRecord {
 // vacate takes a job out of those that hold a place.
 func (e *Engine) vacate(j *job, now leaky.Instant) {
 	l := j.lane.line
-	e.alight(j.lane, now)
+	e.alight(j, now)
 	delete(l.jobs, j.id)
 	if j.marks&expires != 0 {
 		delete(l.expiries, j.seq)
 	}
 	if j.marks&cameBack != 0 {
 		l.aside.back--
+		l.aside.backBytes -= j.bytes()
 	}
 }
 

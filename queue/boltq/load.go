@@ -236,11 +236,12 @@ func (l *loader) jobs(ctx context.Context) error {
 			id: h.id, lane: lane, seq: seq, turn: turnOf(h.base, head.Priority), appended: h.appended,
 			print: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)), cost: uint16(head.Cost),
 		}
-		q.board(lane)
+		q.board(j)
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
 		if h.back {
 			j.marks = cameBack
 			q.aside.back++
+			q.aside.backBytes += j.bytes()
 		}
 		q.expire(j, instant(head.ExpiresAt))
 		q.jobs[j.id] = j

@@ -124,6 +124,7 @@ func (e *Engine) placeAlive(it *placed, l *line, c *call) {
 	if it.Back {
 		j.marks = cameBack
 		l.aside.back++
+		l.aside.backBytes += j.bytes()
 	}
 	l.turn = max(l.turn, j.base()+it.Cost)
 	l.costs(it.Cost)
@@ -136,7 +137,7 @@ func (e *Engine) placeAlive(it *placed, l *line, c *call) {
 	}
 	if it.State == queue.Held {
 		l.coming.all++
-		l.board(j.lane)
+		l.board(j)
 	} else {
 		l.expect(j, due)
 	}

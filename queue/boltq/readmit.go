@@ -111,7 +111,7 @@ func (e *Engine) readmit(m *readmission, c *call, now leaky.Instant) (busy *call
 		a.taking = c
 		e.enqueue(c, w)
 	} else {
-		m.answer(l, w.outcomes, 0, now)
+		m.answer(e, l, w.outcomes, 0, now)
 	}
 	return nil
 }
@@ -135,9 +135,9 @@ func (l *line) underWay(m *readmission) *call {
 }
 
 // answer says how things stand when the call is carried out.
-func (m *readmission) answer(l *line, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant) {
+func (m *readmission) answer(e *Engine, l *line, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant) {
 	m.out = queue.Readmitted{
-		Outcomes: outcomes, Order: l.aside.way.order, Room: l.takes(), Batch: l.batch(),
+		Outcomes: outcomes, Order: l.aside.way.order, Room: e.takes(l), Batch: l.batch(),
 		Deferred: l.count[queue.Deferred], Behind: l.aside.way.behind, Missing: missing, Now: now.Time(),
 	}
 }

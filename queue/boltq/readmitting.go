@@ -16,15 +16,16 @@ type readmitting struct {
 	now      leaky.Instant
 	outcomes []queue.ReadmitOutcome
 
-	in     []returned
-	dead   []returned // dead letters: the job and how it ended
-	ended  []*ended   // cancelled while they were deferred
-	spent  []uint64   // the numbers of the records that end
-	seqs   []uint64   // and their keys
-	ids    []string   // of jobs that hold no place, on which nobody else may decide
-	raise  raises
-	way    way
-	stored leaky.Instant // when the last one was, or after that
+	in       []returned
+	dead     []returned // dead letters: the job and how it ended
+	ended    []*ended   // cancelled while they were deferred
+	spent    []uint64   // the numbers of the records that end
+	seqs     []uint64   // and their keys
+	ids      []string   // of jobs that hold no place, on which nobody else may decide
+	raise    raises
+	way      way
+	waitsFor int64         // bytes, for which the first that does not pass has no room
+	stored   leaky.Instant // when the last one was, or after that
 	// begins says that a generation begins, and missing how many records are given up.
 	begins  bool
 	missing int64
@@ -74,6 +75,9 @@ func (w *readmitting) judge(e *Engine) {
 		behind = max(behind, min(w.way.behind, 1))
 	}
 	w.way.behind = behind
+	if len(w.of.jobs) > 0 || w.of.Empty {
+		l.aside.headNeeds = w.waitsFor
+	}
 	if w.of.Empty {
 		w.stored = w.now
 	}
@@ -133,7 +137,16 @@ func (w *readmitting) one(e *Engine, a *arrival) queue.ReadmitOutcome {
 		w.bury(e, a, tooLateReason(a.ExpiresAt))
 		return queue.TooLate
 	}
-	if w.of.Closed || l.takes() == 0 {
+	needs, most := queue.SizeOf(a.ID, len(a.record)), e.byteLimit(l)
+	if needs > most {
+		w.bury(e, a, tooLargeReason(needs, most))
+		return queue.TooLarge
+	}
+	if w.of.Closed || l.places() == 0 {
+		return queue.NotYet
+	}
+	if !l.fitsBack(needs, most) {
+		w.waitsFor = needs
 		return queue.NotYet
 	}
 	w.enter(e, a)
@@ -221,6 +234,7 @@ func (w *readmitting) enter(e *Engine, a *arrival) {
 	j.appended, j.busy, j.marks = w.now, w.call, cameBack
 	w.raise.with(w.line.enter(j, &a.Job, w.call, w.now))
 	w.line.aside.back++
+	w.line.aside.backBytes += j.bytes()
 	w.in = append(w.in, returned{job: j, record: a.record})
 	w.see(j.id, sighting{true, a.print})
 }
@@ -313,7 +327,7 @@ func (w *readmitting) done(e *Engine, now leaky.Instant) {
 	}
 	l.aside.way = w.way
 	e.enlist(l)
-	w.of.answer(l, w.outcomes, w.missing, now)
+	w.of.answer(e, l, w.outcomes, w.missing, now)
 	w.call.settle(nil)
 }
 

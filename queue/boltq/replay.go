@@ -168,7 +168,7 @@ func (e *Engine) replay(it *replay, c *call, now leaky.Instant) (busy *call) {
 	}
 	ln := l.lane(k.job.Lane, k.digest)
 	switch {
-	case l.noRoomFor(&k.job, ln, now):
+	case e.noRoomFor(queue.SizeOf(d.id, k.size), &k.job, ln, now):
 		it.outcome = queue.NoRoom
 		return nil
 	case e.full():
@@ -186,12 +186,17 @@ func (e *Engine) replay(it *replay, c *call, now leaky.Instant) (busy *call) {
 }
 
 // noRoomFor reports whether a dead job must stay so.
-func (l *line) noRoomFor(j *queue.Job, ln *lane, now leaky.Instant) bool {
+func (e *Engine) noRoomFor(needs int64, j *queue.Job, ln *lane, now leaky.Instant) bool {
+	l := ln.line
 	size := l.size()
 	if size >= l.spec.Capacity || l.backlog() && size-l.aside.back >= max(1, l.spec.Capacity-l.spec.Mark()) {
 		return true
 	}
-	if most := ln.rule().Capacity; most > 0 && ln.held >= most {
+	rule := ln.rule()
+	if rule.Capacity > 0 && ln.held >= rule.Capacity || rule.MaxBytes > 0 && ln.bytes+needs > int64(rule.MaxBytes) {
+		return true
+	}
+	if l.bytes+needs > e.byteLimit(l) {
 		return true
 	}
 	return later(j, now) != 0 && l.spec.MaxScheduled > 0 && l.count[queue.Scheduled]+l.coming.scheduled() >= l.spec.MaxScheduled

@@ -14,8 +14,17 @@ const (
 	roomEar  = 1024        // names that a listener to Room may leave unheard
 )
 
-// takes is how many jobs from the overflow the queue would take now.
-func (l *line) takes() int64 {
+// takes is how many jobs from the overflow the queue would take now: none before the first of them fits, of which
+// the last Readmit found that it does not.
+func (e *Engine) takes(l *line) int64 {
+	if needs := l.aside.headNeeds; needs > 0 && !l.fitsBack(needs, e.byteLimit(l)) {
+		return 0
+	}
+	return l.places()
+}
+
+// places is how many places are left for jobs from the overflow.
+func (l *line) places() int64 {
 	return max(0, min(l.spec.Mark()-l.aside.back, l.spec.Capacity-l.size()))
 }
 
@@ -26,7 +35,7 @@ func (l *line) batch() int64 { return min(queue.MaxReadmit, max(1, (l.spec.Mark(
 // may have made it.
 func (e *Engine) tellRoom(l *line, now leaky.Instant) {
 	waits := l.onOverflow()
-	if waits == 0 || !l.live || l.takes() < min(l.batch(), waits) {
+	if waits == 0 || !l.live || e.takes(l) < min(l.batch(), waits) {
 		return
 	}
 	if l.aside.told != 0 && now.Sub(l.aside.told) < tellEach {

@@ -50,7 +50,7 @@ func (e *Engine) withdraw(v *withdrawal, c *call, now leaky.Instant) (busy *call
 	if m := l.moving(v.ID); m != nil {
 		return m
 	}
-	v.promise = l.promise(now)
+	v.promise = l.promise(1, now)
 	number, d := l.deferral(v.ID, now)
 	if d == nil || d.state != deferred || parseTicket(v.Ticket) != (ticket{l.number, number}) {
 		return nil

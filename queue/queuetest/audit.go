@@ -24,6 +24,9 @@ func (r *rig) audit() {
 		if (i.Waiting == 0) != i.OldestWaiting.IsZero() {
 			r.Errorf("%s: %d waiting, the oldest since %v", i.Spec.Name, i.Waiting, i.OldestWaiting)
 		}
+		if i.Bytes < i.Size()*queue.JobBytes || (i.Bytes == 0) != (i.Size() == 0) {
+			r.Errorf("%s: %d jobs take %d bytes", i.Spec.Name, i.Size(), i.Bytes)
+		}
 		sum.Queues++
 		sum.Waiting += i.Waiting
 		sum.Scheduled += i.Scheduled

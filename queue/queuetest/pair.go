@@ -19,7 +19,7 @@ func (p *pair) put(s queue.Spec) {
 // given out.
 func (p *pair) putBoth(s queue.Spec, which int) {
 	var got [2]int64
-	p.both(fmt.Sprintf("put %s %s %s burst %d capacity %d lease %v attempts %d deadline %v on unknown %q retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Adapt, s.Burst, s.Capacity,
+	p.both(fmt.Sprintf("put %s %s %s burst %d capacity %d bytes %d lease %v attempts %d deadline %v on unknown %q retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Adapt, s.Burst, s.Capacity, s.MaxBytes,
 		s.Lease, s.Retry.MaxAttempts, s.Retry.Deadline, s.OnUnknown, s.Retention, s.Overflow, s.Deferred, rulesOf(s), which), func(side int, e queue.Engine) string {
 		expect := int64(which)
 		if which > 0 {
@@ -49,6 +49,7 @@ func (p *pair) someJobs() []queue.Job {
 	var list []queue.Job
 	for range rapid.IntRange(1, 6).Draw(p.T, "jobs") {
 		j := job(p.queueName(), p.id())
+		j.Payload = append(j.Payload, make([]byte, len(j.ID)%3*int(j.ID[len(j.ID)-1]-'0')*80)...) // the same of the same id
 		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
 		switch rapid.IntRange(0, 30).Draw(p.T, "oddity") {
 		case 30:
@@ -100,7 +101,7 @@ func (p *pair) appendBoth(what string, list []queue.Job, do func(e queue.Engine)
 		}
 		var b strings.Builder
 		for _, a := range out {
-			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v ticket %v as of %s %s", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, a.RetryAfter,
+			fmt.Fprintf(&b, "\n  %s %v %v at %d eta %s %v retry %v %+v ticket %v as of %s %s", a.ID, a.Outcome, a.State, a.Position, micro(a.ETA.At), a.ETA.Exact, a.RetryAfter, a.Bytes,
 				a.Ticket != "", micro(a.At), ruledText(a.Rules))
 			if a.Outcome == queue.Invalid {
 				b.WriteString(" " + kind(a.Err))

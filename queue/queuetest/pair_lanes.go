@@ -54,6 +54,7 @@ func (p *pair) laneRule() (r queue.LaneRule) {
 		r.Burst = rapid.Int64Range(0, 3).Draw(p.T, "lane burst")
 	}
 	r.Capacity = rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 5}).Draw(p.T, "lane capacity")
+	r.MaxBytes = queue.Bytes(rapid.SampledFrom([]int64{0, 0, 0, 1400, 2300}).Draw(p.T, "lane bytes"))
 	r.MaxInFlight = rapid.SampledFrom([]int64{0, 0, 0, 1, 2}).Draw(p.T, "lane in flight")
 	return r
 }
@@ -79,8 +80,8 @@ func rulesOf(s queue.Spec) string {
 			limits = append(limits, l.Quota.String()+l.Timezone)
 		}
 	}
-	return fmt.Sprintf("rules %v limits %v ", s.Rules, limits) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
-		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxInFlight, s.Lanes.Overrides)
+	return fmt.Sprintf("rules %v limits %v ", s.Rules, limits) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
+		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxBytes, s.Lanes.MaxInFlight, s.Lanes.Overrides)
 }
 
 func place(j queue.Job) string {

@@ -215,7 +215,7 @@ func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stor
 		case queue.Returned:
 			b.returned++
 			b.entered++
-		case queue.TooOld, queue.TooLate:
+		case queue.TooOld, queue.TooLate, queue.TooLarge:
 			b.deadOutside++
 		case queue.Clash, queue.Orphaned, queue.Unreadable:
 			for _, j := range s.log {
@@ -303,6 +303,7 @@ func (p *pair) readmitAll() {
 			continue
 		}
 		i.Spec.Rate, i.Spec.Burst, i.Spec.Capacity, i.Spec.Deferred.LowWater = leaky.Unlimited, 1, 1000, 0.9
+		i.Spec.MaxBytes = 0
 		i.Spec.Adapt = queue.Adapt{}
 		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
 		i.Spec.Limits = nil

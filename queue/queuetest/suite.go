@@ -28,6 +28,8 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"Append", appendRules},
 		{"Full", fullRules},
+		{"Bytes", bytesRules},
+		{"BytesOverflow", bytesOverflowRules},
 		{"OnceIn", onceRules},
 		{"Pace", paceRules},
 		{"Reserve", reserveRules},

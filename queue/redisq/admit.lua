@@ -2,7 +2,7 @@
 -- at the end of the lane without a key.
 
 local BEFORE, DUPLICATE, CONFLICT, FULL, OVERFLOW_FULL, LAPSED, SET_ASIDE, DEFERRED_BEFORE = 1, 2, 3, 4, 5, 6, 7, 8
-local ACCEPTED, LANE_FULL, SCHEDULE_FULL, TOO_FAR, UNASKABLE, LIMIT_REACHED = 9, 10, 11, 12, 13, 14
+local ACCEPTED, LANE_FULL, SCHEDULE_FULL, TOO_FAR, UNASKABLE, LIMIT_REACHED, TOO_LARGE, STORE_FULL = 9, 10, 11, 12, 13, 14, 15, 16
 
 local LOOK_AHEAD = 366 * 86400 * SECOND
 local ORDINARY = { flags = 0, expires = math.huge, not_before = 0, lane = ZERO, priority = 0 }
@@ -63,12 +63,24 @@ local function refuse(line, code, wait)
   return code, max(wait, 1000)
 end
 
+-- lane_full answers for a job that finds no room in its lane.
+local function lane_full(q, lane, rule, line, need)
+  local held, bytes = held_of(q, lane)
+  local over = rule.bytes > 0 and bytes + need - rule.bytes or 0
+  if over <= 0 and (rule.cap == 0 or held < rule.cap) then return end
+  local opens = rule.n > 0 and next_of(bucket_of(q, lane, rule, now), now) or q.heard and stops.lane_stop(q, lane) or now
+  local code, wait = refuse(line, LANE_FULL, max(opens - now, min(leaving(over, bytes, held) * line.lanes * interval_of(q), YEAR)))
+  if over > 0 then return code, wait, bytes, rule.bytes, need end
+  return code, wait
+end
+
 -- no_room answers for what has a bound of its own, whatever room there is else.
-local function no_room(q, h, line)
+local function no_room(q, h, line, need)
   local rule = rule_of(q, h.lane)
-  if rule.cap > 0 and (tonumber(call('HGET', B .. 'h' .. q.nr, h.lane)) or 0) >= rule.cap then
-    local opens = rule.n > 0 and next_of(bucket_of(q, h.lane, rule, now), now) or q.heard and stops.lane_stop(q, h.lane) or now
-    return refuse(line, LANE_FULL, max(opens - now, interval_of(q) * line.lanes))
+  if rule.bytes > 0 and need > rule.bytes then return TOO_LARGE, 1, 0, rule.bytes, need end
+  if rule.cap > 0 or rule.bytes > 0 then
+    local code, wait, held, most, needs = lane_full(q, h.lane, rule, line, need)
+    if code then return code, wait, held, most, needs end
   end
   local T = B .. 't' .. q.nr
   if h.not_before > now and q.msched > 0 and call('ZCARD', T) >= q.msched then
@@ -77,7 +89,7 @@ local function no_room(q, h, line)
 end
 
 -- accept lets a job in unless it would depart too late.
-local function accept(q, id, live, body, h, cost, line)
+local function accept(q, id, live, body, h, cost, line, need)
   sound_for(q, h)
   know_line(q, line)
   local W, turn = waiting_key(q, h.lane), q.turn - h.priority * PRIORITY_STEP
@@ -88,7 +100,7 @@ local function accept(q, id, live, body, h, cost, line)
   if eta > h.expires and not endless(q) then return LAPSED, eta end
   local is_exact = h.flags < LANE and exact(q, line)
   call('SET', job_key(q.nr, id), live .. body)
-  local state = enter(q, id, h, cost, in_lane)
+  local state = enter(q, id, h, cost, in_lane, need)
   line.entered = line.entered + 1
   if state == S.scheduled then return ACCEPTED, state, 0, eta, 0 end
   line.waiting, line.lanes = line.waiting + 1, line.lanes + (in_lane == 0 and 1 or 0)
@@ -117,30 +129,52 @@ local function charged(line, cost, code, ...)
   return code, ...
 end
 
+-- full answers for a job that finds no room in its queue, with what is held, what may be and what it takes if that is
+-- for want of bytes.
+local function full(q, line, need)
+  local over = q.bytes + need - byte_limit(q)
+  local code, wait = refuse(line, FULL, promise(q, leaving(over, q.bytes, q.size)))
+  if over > 0 then return code, wait, q.bytes, byte_limit(q), need end
+  return code, wait
+end
+
+-- kept_for_others reports whether the places, or the bytes, up to the mark are all that is left of a queue with a backlog:
+-- they are for what comes back. So are the bytes for which the first of those waits.
+local function kept_for_others(q, need)
+  overflow(q)
+  if q.size - q.back >= max(1, q.cap - q.mark) then return true end
+  local others = q.bytes - q.backbytes
+  return (others > 0 or q.headneed > 0) and others + need > byte_limit(q) - max(mark_bytes(q), q.headneed)
+end
+
 -- decide answers for a job that cannot just be put in at the end: its id may be
 -- taken, the queue may have no place for it, or it has more to it.
 local function decide(q, id, live, body, cost, line)
   local old, number, cancelled = remembered(q, id)
   if old then return known(q, id, body, line, old, number, cancelled) end
   if expiry(body, 19) <= now then return LAPSED end
-  local h = ORDINARY
+  local h, need = ORDINARY, bytes_of(id, #body + 8)
+  if need > byte_limit(q) then return TOO_LARGE, 0, 0, byte_limit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then
     know_line(q, line)
     h = head_of(body, 19)
     if h.not_before > now + LOOK_AHEAD then return TOO_FAR end
-    local code, wait_for = no_room(q, h, line)
-    if code then return code, wait_for end
+    local code, wait_for, held, most, needs = no_room(q, h, line, need)
+    if code then return code, wait_for, held, most, needs end
   end
   local code, x, position, eta, since = ruled(q, id, body, h, cost, line)
   if code then return code, x, position, eta, since end
-  local full, behind = q.size >= q.cap, backlogged(q)
-  if (full or behind) and deferrable(q, body) then
+  local no_place, behind = q.size >= q.cap or q.bytes + need > byte_limit(q), backlogged(q)
+  if (no_place or behind) and deferrable(q, body) then
     overflow(q)
-    if q.deferred < q.dmax then return charged(line, cost, set_aside(q, id, body, h, cost, line)) end
+    if q.deferred < q.dmax then
+      if memory_full() then return STORE_FULL end
+      return charged(line, cost, set_aside(q, id, body, h, cost, line))
+    end
     return refuse(line, OVERFLOW_FULL, promise(q))
   end
-  if behind then overflow(q) end
   -- Of a queue with a backlog the places up to the mark are for what comes back.
-  if full or behind and q.size - q.back >= max(1, q.cap - q.mark) then return refuse(line, FULL, promise(q)) end
-  return charged(line, cost, accept(q, id, live, body, h, cost, line))
+  if no_place or behind and kept_for_others(q, need) then return full(q, line, need) end
+  if memory_full() then return STORE_FULL end
+  return charged(line, cost, accept(q, id, live, body, h, cost, line, need))
 end

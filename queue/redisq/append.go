@@ -96,7 +96,20 @@ func (e *Engine) bring(ctx context.Context, jobs []queue.Job, deferral func(*que
 		}
 		stale, _ = e.bringSome(ctx, jobs, again, stamped, deferral, answers)
 	}
+	if err == nil && noneFits(answers) {
+		err = answers[0].Err
+	}
 	return answers, err
+}
+
+// noneFits reports whether the store had no room for any of the jobs.
+func noneFits(answers []queue.Appended) bool {
+	for i := range answers {
+		if !errors.Is(answers[i].Err, queue.ErrStoreFull) {
+			return false
+		}
+	}
+	return len(answers) > 0
 }
 
 // bringSome brings those jobs, all if some is nil, and returns of which the rules are others. Their bodies are stamped, and stay so.
@@ -346,7 +359,7 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 }
 
-const acceptedNow, tooFar, notAskable, limitReached = 9, 12, 13, 14
+const acceptedNow, tooFar, notAskable, limitReached, tooLarge, storeFull = 9, 12, 13, 14, 15, 16
 
 // readOther reads the answer to one job that was not just put in at the end.
 func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
@@ -363,7 +376,7 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 	case 3:
 		a.Outcome = queue.Conflict
 	case 4:
-		a.Outcome, a.RetryAfter = queue.Full, wait
+		a.Outcome, a.RetryAfter, a.Bytes = queue.Full, wait, queue.ByteBound{Held: position, Max: eta, Needs: more}
 	case 5:
 		a.Outcome, a.RetryAfter = queue.OverflowFull, wait
 	case 6:
@@ -378,11 +391,15 @@ func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky
 		a.Outcome, a.State = queue.Duplicate, queue.Deferred
 		a.Ticket, a.At = newTicket(number, x), now.Time()
 	case 10:
-		a.Outcome, a.RetryAfter = queue.LaneFull, wait
+		a.Outcome, a.RetryAfter, a.Bytes = queue.LaneFull, wait, queue.ByteBound{Held: position, Max: eta, Needs: more}
 	case 11:
 		a.Outcome, a.RetryAfter = queue.ScheduleFull, wait
 	case limitReached:
 		a.Outcome, a.RetryAfter = queue.LimitReached, wait
+	case tooLarge:
+		a.Outcome, a.Err = queue.Invalid, queue.NeverFits(more, eta, x == 1)
+	case storeFull:
+		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory)", queue.ErrStoreFull)
 	case tooFar, notAskable: // who reads it knows why
 	default:
 		a.Err = replyErr("WRONGTYPE the job's key holds something else")

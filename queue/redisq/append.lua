@@ -14,12 +14,14 @@
 --          4, retry after in us, 0, 0, 0: full; 5, the same: overflow full; 6, 0 or eta, 0, 0, 0: lapsed;
 --          7, ticket number, position, eta, since: set aside; 8, ticket number, 0, 0, 0: duplicate of a deferred one;
 --          9, state, position, eta, exact: accepted; 10, retry after in us, 0, 0, 0: lane full; 11, the same: schedule full;
+--          4 and 10 for want of bytes: retry after, bytes held, most, what it takes; 15, 1 if it is its lane's, 0, most bytes, what it takes: too large for
+--          ever; 16, 0, 0, 0, 0: the store is nearly out of memory;
 --          12, 0, 0, 0, 0: not before too far ahead; 13, 0, 0, 0, 0: it cannot be asked; 14, retry after in us, 0, 0, 0: limit reached; 0, 0, 0, 0, 0: the key is not a job
 --
 -- Redis refuses it when it is out of memory.
 
 begin()
-local out, arg = {}, 3
+local out, arg, STAMP = {}, 3, 8
 if M.te > 0 and M.te <= now then expire_due() end
 
 local function decide(q, ...)
@@ -63,11 +65,14 @@ local function append(name, count, limited, known, first)
   -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
   local cap, args = (limited or q.laned or q.also or q.stop or backlogged(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
+  local held, most, before_bytes = q.bytes, byte_limit(q), q.bytes
+  if memory_full() then cap = 0 end
   for i = first, first + step * count - 1, step do
     local id, body = args[i], args[i + 1]
     local high, low, flags = byte(body, 17, 19)
     local cost = high * 256 + low
-    local slow, at = size >= cap or flags >= LANE, nil
+    local need = #id + #body + JOB_BYTES - STAMP
+    local slow, at = size >= cap or flags >= LANE or held + need > most, nil
     if not slow and flags >= EXPIRES then
       -- Unless it would lapse, by its eta as accept has it, one that expires is nearly like any other.
       may_expire = may_expire or pcall(sound_expiries, nr)
@@ -85,14 +90,14 @@ local function append(name, count, limited, known, first)
         call('ZADD', W, unpack(places))
         quick, places, p, line.waiting = quick + p / 2, {}, 0, nil
       end
-      q.size, q.turn, q.cmax = size, turn, cmax
+      q.size, q.turn, q.cmax, q.bytes = size, turn, cmax, held
       if asking then
         line.asks = i
         rules.unsay(i)
       end
       local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, line)
       if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end
-      size, turn, cmax = q.size, q.turn, q.cmax
+      size, turn, cmax, held = q.size, q.turn, q.cmax, q.bytes
       if q.laned or q.also or backlogged(q) then cap = 0 end
       local o = #others
       others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step, code, x or 0, position or 0, eta or 0, last or 0
@@ -101,7 +106,7 @@ local function append(name, count, limited, known, first)
       places[p + 1], places[p + 2] = turn, id
       p = p + 2
       turn = turn + cost
-      size = size + 1
+      size, held = size + 1, held + need
       if cost > cmax then cmax = cost end
       if at then
         dying[#dying + 1], dying[#dying + 2] = at, id
@@ -114,12 +119,14 @@ local function append(name, count, limited, known, first)
   if quick > 0 then
     set(q, 'turn', turn)
     set(q, 'size', size)
+    set(q, 'bytes', held)
     if cmax > row[13] then set(q, 'cmax', cmax) end
     M.tw = M.tw + quick
   end
   if dying[1] then expires(q, dying, soonest) end
   local entered = quick + line.entered
   add(q, 'appended', entered)
+  took(held - before_bytes)
   if entered > 0 and (q.laned or q.group) then
     laned.sooner(q)
   elseif entered > 0 and waiting == 0 and not q.asleep then

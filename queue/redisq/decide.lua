@@ -15,7 +15,7 @@ sound_dead(q.name)
 sound_record('queue', q.name)
 call('ZCARD', held_key(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
-local well, dead, ends, released, returned = {}, {}, {}, {}, 0
+local well, dead, ends, released, freeing = {}, {}, {}, {}, places()
 
 -- former returns the state of a job that died in a former queue of the name.
 local function former(id)
@@ -46,8 +46,8 @@ local function decide(id)
   f.state = verdict == V.deliver and S.delivered or S.dead
   f.epoch, f.fence = f.pepoch, f.pfence
   if reason ~= '' then f.reason = reason end
-  returned = returned + finish_job(q, id, f, f.state, f.pverdict + DECIDED)
-  if q.laned then laned.unheld(q, f.lane) end
+  finish_job(q, id, f, f.state, f.pverdict + DECIDED, freeing)
+  if q.laned then laned.unheld(q, f) end
   ends[#ends + 1] = id
   local list = verdict == V.deliver and well or dead
   list[#list + 1] = id
@@ -64,7 +64,7 @@ end
 if ends[1] then
   call('HDEL', F, unpack(ends))
   call('ZREM', held_key(q), unpack(ends))
-  freed(q, #ends, returned)
+  freed(q, freeing)
   add(q, 'delivered', #well)
   ended(q, well)
   died(q, dead)

@@ -35,12 +35,29 @@ local function forget(q)
   for _, entry in ipairs(call('LPOP', key, over)) do lapse(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
 end
 
--- freed takes count jobs out of the queue's places for good; returned of them
--- had come back from the overflow. Of a job that somebody else removed that is
--- not known, so it is held that no more can be back than there are.
-local function freed(q, count, returned)
-  set(q, 'size', q.size - count)
-  if q.back > 0 then set(q, 'back', max(0, min(q.back - returned, q.size))) end
+-- average_bytes is what a job takes of which nothing is left.
+local function average_bytes(q) return q.size > 0 and floor(q.bytes / q.size) or 0 end
+
+-- places is what jobs leave behind that are about to end: how many places, how many bytes, and how much of
+-- both is of those that had come back from the overflow.
+local function places() return { count = 0, bytes = 0, back = 0, back_bytes = 0 } end
+
+local function add_place(p, bytes, back)
+  p.count, p.bytes = p.count + 1, p.bytes + bytes
+  if back then p.back, p.back_bytes = p.back + 1, p.back_bytes + bytes end
+end
+
+-- freed gives places back for good. Of a job that somebody else removed it is not known whether it had come back, so
+-- it is held that no more can be back than there are.
+local function freed(q, p)
+  if M.mleft < 1 then M.mat = 0 end -- there may be memory again
+  set(q, 'size', q.size - p.count)
+  set(q, 'bytes', q.size > 0 and max(0, q.bytes - p.bytes) or 0)
+  if q.back > 0 then
+    q.backbytes = q.backbytes or tonumber(call('HGET', B .. 'q' .. q.nr, 'backbytes')) or 0
+    set(q, 'back', max(0, min(q.back - p.back, q.size)))
+    set(q, 'backbytes', q.back > 0 and max(0, min(q.backbytes - p.back_bytes, q.bytes)) or 0)
+  end
 end
 
 -- remains is what is kept of an ended job: head is its stamp, fingerprint and
@@ -51,25 +68,27 @@ local function remains(head, f, state, verdict, appended)
   return left
 end
 
--- finish_job writes what is left of an ended job, and returns 1 if it had come
--- back from the overflow, else 0.
-local function finish_job(q, id, f, state, verdict)
+-- finish_job writes what is left of an ended job, and adds its place to those that are given back.
+local function finish_job(q, id, f, state, verdict, freeing)
   local key = job_key(q.nr, id)
   local job
   if state == S.dead then job = redis.pcall('GET', key) else job = redis.pcall('GETRANGE', key, 0, 25) end
-  if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 26 then return 0 end
+  if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 26 then
+    return add_place(freeing, f.bytes or average_bytes(q))
+  end
+  local bytes = f.bytes or bytes_of(id, call('STRLEN', key))
   local left = remains(sub(job, 9, 26), f, state, verdict, time_at(job))
   if state == S.dead then left = left .. sub(job, 17) end
   call('SET', key, left, 'PX', ceil(q.rfor / 1000))
-  return sub(job, 1, 1) == 'R' and 1 or 0
+  add_place(freeing, bytes, sub(job, 1, 1) == 'R')
 end
 
 -- drop_job is finish_job for one that was cancelled or expired: f is its flight,
 -- if it has one, and the fence that is remembered the last one settled.
-local function drop_job(q, id, f, state)
+local function drop_job(q, id, f, state, freeing)
   f = f or { attempts = 0, pepoch = NOBODY, pfence = 0, pverdict = 0, reason = '' }
   f.epoch, f.fence = f.pepoch, f.pfence
-  return finish_job(q, id, f, state, f.pverdict)
+  finish_job(q, id, f, state, f.pverdict, freeing)
 end
 
 -- ended puts jobs on the list of those that ended otherwise than dead.

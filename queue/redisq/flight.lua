@@ -2,15 +2,15 @@
 
 -- flight packs what happened to a job since its first grant, or since it was
 -- scheduled: state, attempts, turn, departure or due, fence, the number of the client
--- that has it; then the last settled fence and its verdict; then its lane, if that has a
+-- that has it, its bytes as max_bytes counts them; then the last settled fence and its verdict; then its lane, if that has a
 -- key; then, of one that failed, the last reason with 2 bytes of its length, and its
 -- timeline (see timeline.lua). To the state is added what says that it has a lane, and
 -- that it counts as in flight there.
-local FLIGHT_HEAD = '>BI2I7I7c8I6I2'
+local FLIGHT_HEAD = '>BI2I7I7c8I6I2I4'
 local FLIGHT = FLIGHT_HEAD .. 'c8I6B'
 local KEYED, COUNTED = 64, 128
-local CLIENT = 32 -- where the client's number is
-local SETTLED = 34 -- where the last settled fence begins
+local CLIENT = 32 -- where the client's number is, 2 before its bytes
+local SETTLED = 38 -- where the last settled fence begins
 local NOBODY = '00000000' -- the epoch of no fence
 local NEVER_SETTLED = NOBODY .. string.rep('\0', 7)
 
@@ -20,13 +20,13 @@ local function pack_flight(f)
   if f.counted then state = state + COUNTED end
   local failed = ''
   if f.reason ~= '' or (f.past or '') ~= '' then failed = pack('>I2', #f.reason) .. f.reason .. (f.past or '') end
-  return pack(FLIGHT, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client or 0, f.pepoch, f.pfence, f.pverdict) .. lane .. failed
+  return pack(FLIGHT, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client or 0, f.bytes, f.pepoch, f.pfence, f.pverdict) .. lane .. failed
 end
 
 local function unpack_flight(s)
   local f = {}
   local pos
-  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.pepoch, f.pfence, f.pverdict, pos = unpack_(FLIGHT, s)
+  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.bytes, f.pepoch, f.pfence, f.pverdict, pos = unpack_(FLIGHT, s)
   f.lane, f.counted = ZERO, f.state >= COUNTED
   if f.state % COUNTED >= KEYED then
     f.lane = sub(s, pos, pos + 15)

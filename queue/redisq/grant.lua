@@ -5,7 +5,9 @@
 local function vanished(q, id)
   note_error(q, id, 'the job was removed from the store by somebody else')
   add(q, 'vanished', 1)
-  freed(q, 1, 0)
+  local freeing = places()
+  add_place(freeing, average_bytes(q))
+  freed(q, freeing)
   call('HDEL', B .. 'f' .. q.nr, id)
   if q.expiring then spare(q, { id }) end
 end
@@ -37,7 +39,7 @@ local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, l
   q.lf = M.fseq
   local l, f, r, g = #leases, #flights, #rows, #granted
   leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
-  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq, me) .. settled
+  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq, me, bytes_of(id, #job)) .. settled
   rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
   granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
   if q.expiring and byte(job, 27) % (2 * EXPIRES) >= EXPIRES then

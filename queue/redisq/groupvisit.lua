@@ -33,7 +33,7 @@ end
 
 -- counts raises when one of a queue's numbers is none. What would raise over it later
 -- would do so between the jobs of its siblings.
-local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'turn', 'cmax', 'lease', 'maxatt', 'rfor', 'rmax', 'rev' }
+local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'lease', 'maxatt', 'rfor', 'rmax', 'rev' }
 
 local function counts(q)
   for _, field in ipairs(NUMBERS) do
@@ -124,8 +124,8 @@ local function find_place(v, m, d)
   laned.insert(v.ready, m)
 end
 
-local function passed(m, l)
-  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else laned.passed(m.turns, l) end
+local function passed(m, l, id, job)
+  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else laned.passed(m.turns, l, id, job) end
 end
 
 -- once_more puts back what was chosen, for all to begin again.
@@ -158,7 +158,7 @@ local function step(v, m, l, d)
     if l.place == 'L' then l.place = nil end
   elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
     m.gone[#m.gone + 1] = id
-    passed(m, l)
+    passed(m, l, id)
   else
     local cost = cost_of(job)
     if cost > g.hc or cost > q.hc then
@@ -171,7 +171,7 @@ local function step(v, m, l, d)
       if lates == MOST_LATE then return false end
       lates = lates + 1
       m.late[#m.late + 1] = id
-      passed(m, l)
+      passed(m, l, id, job)
       if lates == MOST_LATE then return false end
     else
       if bytes > 0 and bytes + #job > most_bytes then

@@ -15,6 +15,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] or not open then return 1 end
+if memory_full() then out_of_memory() end
 sound(q)
 sound_dead(q.name)
 call('ZCARD', B .. 'K' .. nr)
@@ -36,16 +37,22 @@ local function alive(i)
   end
   local cost = unpack_('>I2', i.record, 9)
   local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
+  local bytes = bytes_of(i.id, #i.record + BEFORE_RECORD)
   call('SET', job_key(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
-  if i.marks % 2 == 1 then set(q, 'back', q.back + 1) end
+  if i.marks % 2 == 1 then
+    set(q, 'back', q.back + 1)
+    set(q, 'backbytes', q.backbytes + bytes)
+  end
+  took(bytes)
   set(q, 'size', q.size + 1)
+  set(q, 'bytes', q.bytes + bytes)
   set(q, 'turn', max(q.turn, i.turn + h.priority * PRIORITY_STEP + cost))
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
-  if h.lane ~= ZERO then laned.tally(q, 'h', h.lane, 1) end
+  if h.lane ~= ZERO then laned.hold(q, h.lane, 1, bytes) end
   if i.state ~= S.held and h.expires < math.huge then expires(q, { h.expires, i.id }, h.expires) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
-    pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
+    bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.ts = M.ts + 1

@@ -176,8 +176,9 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		i.Adaptions = append(i.Adaptions, queue.Adaption{At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text()})
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
+	i.Bytes, i.MaxBytes = r.int(), r.int()
 	if lane != nil {
-		lane.Waiting, lane.Held, lane.Bucket, lane.Stop = r.int(), r.int(), readBucket(r), micros(r.int())
+		lane.Waiting, lane.Held, lane.Bucket, lane.Stop, lane.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()), r.int()
 	}
 	return i, r.err
 }

@@ -42,8 +42,8 @@ local function lane_of(q, lane, row)
   local stop = q.heard and stops.lane_stop(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then stops.rise(l, stop) end
   if stop <= now then stop = 0 end
-  local held = lane ~= ZERO and tonumber(call('HGET', B .. 'h' .. q.nr, lane)) or 0
-  for _, value in ipairs({ call('ZCARD', laned.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop }) do row[#row + 1] = value end
+  local held, bytes = laned.held_of(q, lane)
+  for _, value in ipairs({ call('ZCARD', laned.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop, bytes }) do row[#row + 1] = value end
 end
 
 -- stop_of is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
@@ -116,7 +116,7 @@ local function show(nr, q, name)
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24], till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
   local ready, rest = ready_of(q, line.waiting)
-  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[25]) }) do row[#row + 1] = value end
+  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[25]), q.bytes, byte_limit(q) }) do row[#row + 1] = value end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
   return row
 end

@@ -4,15 +4,15 @@
 -- becomes laned by a spec that bounds what is in flight, scheduled, or a lane, and
 -- by a job with a lane, a priority or a not-before.
 
-local RULE, RULE_BYTES = '>I4I7I4I4I4', 23 -- n, d, burst, capacity, most in flight
-local NO_RULE = { n = 0, d = 0, b = 1, cap = 0, mif = 0 }
+local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, most in flight, most bytes
+local NO_RULE = { n = 0, d = 0, b = 1, cap = 0, mif = 0, bytes = 0 }
 -- The rule that it was kept under, tat, rem, last, last cost, the run of the server, hc.
 local LANE_BUCKET, LANE_BUCKET_BYTES = '>I4I7I4I7I4I7I2c8I2', 45
 
 local function unpack_rule(s)
   if not s or #s ~= RULE_BYTES then return NO_RULE end
   local r = {}
-  r.n, r.d, r.b, r.cap, r.mif = unpack_(RULE, s)
+  r.n, r.d, r.b, r.cap, r.mif, r.bytes = unpack_(RULE, s)
   return r
 end
 
@@ -63,6 +63,17 @@ local function rule_of(q, lane)
   if lane == ZERO then return NO_RULE end
   local own = q.lover > 0 and call('HGET', B .. 'O' .. q.nr, lane)
   return own and unpack_rule(own) or q.rule
+end
+
+-- What a queue holds of a lane is one number, its bytes times HELD and how many jobs it is, so that one command counts
+-- both. It is read as text, because it may be above 2^53.
+local HELD, HELD_DIGITS = 10 ^ 8, 8
+
+-- held_of is how many jobs the queue holds of a lane, and their bytes.
+local function held_of(q, lane)
+  local packed = lane ~= ZERO and call('HGET', B .. 'h' .. q.nr, lane)
+  if not packed then return 0, 0 end
+  return tonumber(sub(packed, -HELD_DIGITS)) or 0, tonumber(sub(packed, 1, -HELD_DIGITS - 1)) or 0
 end
 
 local function in_flight(q, lane) return tonumber(call('HGET', B .. 'k' .. q.nr, lane)) or 0 end

@@ -18,12 +18,12 @@ local function count_left(q, state, count) add(q, state == S.expired and 'timedo
 
 -- drop ends jobs that are in their place no more.
 local function drop(q, ids, state)
-  local F, returned = B .. 'f' .. q.nr, 0
+  local F, freeing = B .. 'f' .. q.nr, places()
   for i, entry in ipairs(call('HMGET', F, unpack(ids))) do
-    returned = returned + drop_job(q, ids[i], entry and #entry >= SETTLED and unpack_flight(entry), state)
+    drop_job(q, ids[i], entry and #entry >= SETTLED and unpack_flight(entry), state, freeing)
   end
   call('HDEL', F, unpack(ids))
-  freed(q, #ids, returned)
+  freed(q, freeing)
   if q.expiring then spare(q, ids) end
   ended(q, ids)
   speak_up(q)
@@ -35,7 +35,10 @@ local function leave_lane(q, lane, ids)
   call('ZREM', W, unpack(ids))
   laned.unwait(q, lane, #ids)
   if q.laned and call('EXISTS', W) == 0 then laned.no_place(q, lane) end
-  if lane ~= ZERO then laned.tally(q, 'h', lane, -#ids) end
+  if lane == ZERO then return end
+  local bytes = 0
+  for _, id in ipairs(ids) do bytes = bytes + bytes_of(id, call('STRLEN', job_key(q.nr, id))) end
+  laned.hold(q, lane, -#ids, -bytes)
 end
 
 -- unschedule takes out jobs that are scheduled.

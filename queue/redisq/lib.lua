@@ -6,7 +6,7 @@
 --
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
 --                    qseq, fseq, cseq, rev, rseq; watch: wid (see OFFERED), wat; totals: queues, tw, ts, tl, th, td, to;
---                    keepchanges, for how long in us, if it was said; te, when the first of all jobs expires that wait or are scheduled, or 0; u:<name>, of a rule: the number
+--                    memory: mat, mleft, share (see memory.lua); keepchanges, for how long in us, if it was said; te, when the first of all jobs expires that wait or are scheduled, or 0; u:<name>, of a rule: the number
 --                    of what is taken from it, its revision and an instant, by which whoever asks it knows it; wide (see init.lua)
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
@@ -32,7 +32,8 @@
 --   <B>L<nr>   zset  lanes that are ready: lane -> tag
 --   <B>b<nr>   zset  lanes that rest or are busy: lane -> until when, or inf
 --   <B>i<nr>   zset  those of them that a changed rule is to make ready: as <B>b<nr>
---   <B>h<nr>, <B>k<nr>  hash  lane -> jobs that the queue holds of it, if it has a key; those in flight
+--   <B>h<nr>   hash  lane with a key -> what the queue holds of it (see lanes.lua)
+--   <B>k<nr>   hash  lane -> its jobs in flight
 --   <B>u<nr>   zset  lanes with a key that hold jobs, in order of their digests
 --   <B>O<nr>   hash  lane -> rule in place of the queue's for lanes (see lanes.lua)
 --   <B>v<nr>:<lane>  string  a lane's bucket, until it delays nothing any more
@@ -73,7 +74,7 @@ end
 -- The partition: its clock, run and totals, written back once by finish().
 local M
 
-local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td', 'to', 'te' }
+local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw', 'ts', 'tl', 'td', 'to', 'te', 'mat', 'mleft', 'share' }
 local was -- M as it was read
 
 local function begin()
@@ -166,7 +167,7 @@ end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
-  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt', 'ruled' }
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt', 'ruled', 'bytes', 'maxbytes' }
 
 -- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
 -- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
@@ -197,7 +198,8 @@ local function load(nr)
     turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
     maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
     back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
-    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], said = v[30] ~= '' and v[30], adapt = v[31], ruled = v[32], changes = {},
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29], said = v[30] ~= '' and v[30], adapt = v[31], ruled = v[32],
+    bytes = tonumber(v[33]) or 0, maxbytes = tonumber(v[34]) or 0, changes = {},
   }
   if q.pull then
     call('ZCARD', B .. 'pa')
@@ -263,6 +265,20 @@ end
 -- departed, and 2 of the client's number.
 local ENDED = '>BBI2c8I6I7I2'
 local LIVE = { L = true, R = true }
+
+-- JOB_BYTES is what a job takes beside its id and its record: queue.JobBytes. Of what is stored under its key
+-- the kind, the instant and the stamp are no part of the record.
+local JOB_BYTES, BEFORE_RECORD = 512, 16
+local ANY_BYTES = 2 ^ 53 -- of a queue that nothing bounds in bytes
+
+-- bytes_of is what a job takes of max_bytes, by what is stored under its key.
+local function bytes_of(id, stored) return #id + stored - BEFORE_RECORD + JOB_BYTES end
+
+-- byte_limit is the queue's max_bytes, or the share of the store that it has without one.
+local function byte_limit(q)
+  if q.maxbytes > 0 then return q.maxbytes end
+  return M.share > 0 and M.share or ANY_BYTES
+end
 
 local function job_key(nr, id) return B .. 'j' .. nr .. ':' .. id end
 local function time_at(job) return (unpack_('>I7', job, 2)) end

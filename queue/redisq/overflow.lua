@@ -6,12 +6,12 @@
 local DEFERRED, DEFERRED_BYTES = '>I7B', 34
 
 -- overflow loads what a queue keeps besides, unless it has been.
-local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'roomat' }
+local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'roomat', 'backbytes', 'headneed' }
 
 local function overflow(q)
   if q.mark then return end
   local v = call('HMGET', B .. 'q' .. q.nr, unpack(OVERFLOW))
-  for i, field in ipairs(OVERFLOW) do q[field] = tonumber(v[i]) or 0 end
+  for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[i]) or 0 end
 end
 
 -- expiry is when the job expires whose record has its flags at that byte of s.
@@ -114,9 +114,23 @@ local function interval_of(q)
   return T
 end
 
--- promise returns how long a caller is told to stay away: those refused are told
+-- mark_bytes is how much of the bytes is for what comes back, as the mark is of the places.
+local function mark_bytes(q) return floor(byte_limit(q) * q.mark / q.cap) end
+
+-- fits_back reports whether so many bytes may come back from the overflow.
+local function fits_back(q, need)
+  return q.bytes + need <= byte_limit(q) and (q.back == 0 or q.backbytes + need <= mark_bytes(q))
+end
+
+-- leaving is how many jobs must leave, each as large as they are on average, for so many bytes to be free.
+local function leaving(over, held, jobs)
+  if over <= 0 or held <= 0 then return 1 end
+  return max(1, ceil(min(over, held) * jobs / held))
+end
+
+-- promise returns how long a caller is told to stay away who needs so many jobs to leave: those refused are told
 -- instants one interval apart.
-local function promise(q)
+local function promise(q, jobs)
   local wait
   local room, interval = max(next_departure(q), q.stop or 0), interval_of(q)
   if q.group and q.group ~= q then
@@ -129,7 +143,7 @@ local function promise(q)
   else
     q.refn = max(q.refn, room)
     if q.refn > room + min(q.cap * interval, YEAR) then q.refn = room end
-    wait = q.refn - now
+    wait = q.refn - now + min(((jobs or 1) - 1) * interval, YEAR)
     set(q, 'refn', q.refn + interval)
   end
   return max(wait, 1000)

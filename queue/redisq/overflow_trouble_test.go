@@ -73,7 +73,7 @@ func TestOverflowOutOfMemory(t *testing.T) {
 	v.append(job("email", 1), job("email", 2))
 	kept := v.setAside("email", 3, 4, 5, 6)
 	v.drain("email", 2)
-	v.put("filler", leaky.Unlimited, func(s *queue.Spec) { s.Capacity = 1_000_000 })
+	v.put("filler", leaky.Unlimited, func(s *queue.Spec) { s.Capacity, s.MaxBytes = 1_000_000, queue.MostMaxBytes })
 	var refused error
 	for i := 0; refused == nil; i++ {
 		j := job("filler", i)

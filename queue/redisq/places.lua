@@ -5,13 +5,16 @@
 local function tally(q, suffix, lane, by)
   local key = B .. suffix .. q.nr
   local n = redis.pcall('HINCRBY', key, lane, by)
-  if type(n) ~= 'number' or n <= 0 then
+  if type(n) ~= 'number' or n <= 0 or suffix == 'h' and n % HELD == 0 then
     call('HDEL', key, lane)
     if suffix == 'h' then call('ZREM', B .. 'u' .. q.nr, lane) end
   elseif n == by and suffix == 'h' then
     call('ZADD', B .. 'u' .. q.nr, 0, lane)
   end
 end
+
+-- hold counts jobs that the queue holds of a lane with a key, or no more.
+local function hold(q, lane, jobs, bytes) tally(q, 'h', lane, bytes * HELD + jobs) end
 
 -- cost_under is the cost of the job that has an id.
 local function cost_under(q, id)
@@ -90,13 +93,13 @@ local function back(q, id, f)
 end
 
 -- unheld counts a job that the queue holds no more.
-local function unheld(q, lane)
-  if lane ~= ZERO then tally(q, 'h', lane, -1) end
+local function unheld(q, f)
+  if f.lane ~= ZERO then hold(q, f.lane, -1, -f.bytes) end
 end
 
 -- ended_of is both, for a job that ends; f is its flight.
 local function ended_of(q, f)
-  unheld(q, f.lane)
+  unheld(q, f)
   if f.counted then landed(q, f.lane) end
 end
 
@@ -115,8 +118,8 @@ local function able(q)
 end
 
 -- enter lets a job in, which then waits, or is scheduled. Returns its state. before is how
--- many wait in its lane.
-local function enter(q, id, h, cost, before)
+-- many wait in its lane, bytes what it takes of max_bytes.
+local function enter(q, id, h, cost, before, bytes)
   lanes(q)
   if h.flags >= LANE then
     q.laned = '1'
@@ -128,12 +131,13 @@ local function enter(q, id, h, cost, before)
   local turn = q.turn - h.priority * PRIORITY_STEP
   set(q, 'turn', q.turn + cost)
   set(q, 'size', q.size + 1)
+  set(q, 'bytes', q.bytes + bytes)
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
-  if h.lane ~= ZERO then tally(q, 'h', h.lane, 1) end
+  if h.lane ~= ZERO then hold(q, h.lane, 1, bytes) end
   if h.expires < math.huge then expires(q, { h.expires, id }, h.expires) end
   if h.not_before > now then
-    call('HSET', B .. 'f' .. q.nr, id, pack_flight({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0,
+    call('HSET', B .. 'f' .. q.nr, id, pack_flight({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0, bytes = bytes,
       pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
     call('ZADD', B .. 't' .. q.nr, h.not_before, id)
     M.ts = M.ts + 1

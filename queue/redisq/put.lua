@@ -105,7 +105,7 @@ if not q then
     hold(q, M.ran + HORIZON, q.cmax)
     q.hc = q.cmax
   end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')
+  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'bytes', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)

@@ -96,7 +96,7 @@ func readReadmitted(r *reply, jobs int) (queue.Readmitted, error) {
 	outcomes := r.list()
 	for i := 0; outcomes.more(); i++ {
 		o := outcomes.int()
-		if i >= jobs || o < int64(queue.NotYet) || o > int64(queue.Unreadable) {
+		if i >= jobs || o < int64(queue.NotYet) || o > int64(queue.TooLarge) {
 			return a, fmt.Errorf("%w: a script answered with outcome %d of job %d", queue.ErrCorrupt, o, i)
 		}
 		a.Outcomes[i] = queue.ReadmitOutcome(o)

@@ -14,9 +14,10 @@
 begin()
 call('ZCARD', B .. 'o')
 call('ZCARD', B .. 'y')
-local NOT_YET, RETURNED, PASSED, TOO_OLD, TOO_LATE, CLASH, ORPHANED, UNREADABLE = 0, 1, 2, 3, 4, 5, 6, 7
+local NOT_YET, RETURNED, PASSED, TOO_OLD, TOO_LATE, CLASH, ORPHANED, UNREADABLE, TOO_LARGE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]), ARGV[10] == '1', tonumber(ARGV[11])
+if tonumber(ARGV[12]) > 0 and memory_full() then out_of_memory() end
 if M.te > 0 and M.te <= now then expire_due() end
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
@@ -32,7 +33,7 @@ local order = way[3] == store and tonumber(way[4]) or 0
 more(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
 local waiting, room = call('ZCARD', W), next_departure(q)
-local outcomes, dropped, dead, returned = {}, {}, {}, 0
+local outcomes, dropped, dead, returned, waits_for = {}, {}, {}, 0, nil
 local NO_STAMP = string.rep('\0', 8)
 
 -- judge decides what becomes of a job, and writes nothing. It also returns what
@@ -56,8 +57,19 @@ local function judge(id, number, ticket, at, done, record)
   laned.sound_for(q, h)
   if now - at > q.dage then return TOO_OLD, old end
   if expiry(record, 11) <= now then return TOO_LATE, old end
+  local need = bytes_of(id, #record + BEFORE_RECORD)
+  if need > byte_limit(q) then return TOO_LARGE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
+  if not fits_back(q, need) then
+    waits_for = need
+    return NOT_YET
+  end
   return RETURNED, old
+end
+
+-- too_large says why a job can never come back.
+local function too_large(id, record)
+  return string.format('takes %.0f bytes, more than the max_bytes %.0f of its queue', bytes_of(id, #record + BEFORE_RECORD), byte_limit(q))
 end
 
 -- take_back carries out what was judged. old is the record of a deferral that
@@ -67,12 +79,15 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
   if outcome == RETURNED then
     call('SET', key, 'R' .. time .. stamp .. record)
     local high, low = byte(record, 9, 10)
-    local h = laned.head_of(record, 11)
-    laned.enter(q, id, h, high * 256 + low, call('ZCARD', laned.waiting_key(q, h.lane)))
+    local h, bytes = laned.head_of(record, 11), bytes_of(id, #record + BEFORE_RECORD)
+    laned.enter(q, id, h, high * 256 + low, call('ZCARD', laned.waiting_key(q, h.lane)), bytes)
     set(q, 'back', q.back + 1)
+    set(q, 'backbytes', q.backbytes + bytes)
+    took(bytes)
     returned = returned + 1
-  elseif outcome == TOO_OLD or outcome == TOO_LATE then
-    local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = outcome == TOO_LATE and late or 'deferred for longer than max_age ' .. (way[5] or '') }
+  elseif outcome == TOO_OLD or outcome == TOO_LATE or outcome == TOO_LARGE then
+    local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and too_large(id, record) or 'deferred for longer than max_age ' .. (way[5] or '')
+    local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
     call('SET', key, remains(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
     dead[#dead + 1] = id
   elseif old and done then
@@ -97,7 +112,7 @@ for i = 1, count do
   outcomes[i] = outcome
   -- A ticket of ours says by this clock when it was put aside, or put again.
   if string.match(ticket, '^(.+)%.%d+$') == nr then seen = min(at, now) end
-  if outcome == NOT_YET or outcome > TOO_LATE then break end
+  if outcome == NOT_YET or outcome > TOO_LATE and outcome ~= TOO_LARGE then break end
   take_back(id, outcome, old, cancelled, at, done, late, record)
   order, final = max(order, number), i
 end
@@ -118,6 +133,7 @@ behind = behind + count - final
 local announced = tonumber(way[6])
 if announced and as_of <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
 set(q, 'behind', behind)
+if count > 0 or empty then set(q, 'headneed', waits_for or 0) end
 local missing = next_generation(q, seen, on_the_way)
 note_backlog(q)
 set(q, 'roomat', 0)

@@ -9,6 +9,7 @@
 begin()
 local answered = once(ARGV[2])
 if answered then return answered end
+if memory_full() then out_of_memory() end
 local NOT_DEAD, REPLAYED, NO_ROOM, BROKEN = 0, 1, 2, 3
 local nr = number_of(ARGV[3])
 if nr and M.te > 0 and M.te <= now then expire_due() end
@@ -21,10 +22,12 @@ more(q)
 overflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), next_departure(q), pack('>I7', now)
 
-local function no_room(h)
+local function no_room(h, need)
   if q.size >= q.cap or backlogged(q) and q.size - q.back >= max(1, q.cap - q.mark) then return true end
+  if q.bytes + need > byte_limit(q) then return true end
   local rule = laned.rule_of(q, h.lane)
-  if rule.cap > 0 and (tonumber(call('HGET', B .. 'h' .. nr, h.lane)) or 0) >= rule.cap then return true end
+  local held, bytes = laned.held_of(q, h.lane)
+  if rule.cap > 0 and held >= rule.cap or rule.bytes > 0 and bytes + need > rule.bytes then return true end
   return h.not_before > now and q.msched > 0 and call('ZCARD', B .. 't' .. nr) >= q.msched
 end
 
@@ -46,7 +49,7 @@ local function judge(id)
   local h = laned.head_of(record, 11)
   local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
   laned.sound_for(q, h)
-  if no_room(h) then return NO_ROOM end
+  if no_room(h, bytes_of(id, #record + BEFORE_RECORD)) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of
 end
 
@@ -59,7 +62,8 @@ for i = 1, tonumber(ARGV[4]) do
     call('SET', job_key(nr, id), job)
     if of ~= nr then call('UNLINK', job_key(of, id)) end
     lift(q.name, { id })
-    laned.enter(q, id, h, cost_of(job), before)
+    laned.enter(q, id, h, cost_of(job), before, bytes_of(id, #job))
+    took(#job)
     replayed = replayed + 1
     ids[replayed] = id
   end

@@ -6,7 +6,11 @@ local function note_backlog(q)
   if backlogged(q) then call('ZADD', B .. 'o', 'NX', now, q.name) else call('ZREM', B .. 'o', q.name) end
 end
 
-local function room_of(q) return max(0, min(q.mark - q.back, q.cap - q.size)) end
+-- Until the first of those on the overflow fits, of which the last Readmit found that it does not, there is no room.
+local function room_of(q)
+  if q.headneed > 0 and not fits_back(q, q.headneed) then return 0 end
+  return max(0, min(q.mark - q.back, q.cap - q.size))
+end
 local function batch_of(q) return min(500, max(1, ceil(q.mark / 4))) end
 
 -- speak_up says that a queue with a backlog has room again: once a second,

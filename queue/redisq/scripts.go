@@ -56,6 +56,8 @@ var (
 	turnsSource string
 	//go:embed dead.lua
 	deadSource string
+	//go:embed memory.lua
+	memorySource string
 	//go:embed ended.lua
 	endedSource string
 	//go:embed leave.lua
@@ -188,7 +190,7 @@ var (
 )
 
 var (
-	appendScript = assemble(appendSource, parts(paceSource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside(),
+	appendScript = assemble(appendSource, parts(paceSource, memorySource), parts(flightSource, changeSource, lanesSource, agendaSource, placesSource, overflowSource, etaSource, admitSource), beside(),
 		expiry(flightSource, deadSource, endedSource, overflowSource, roomSource), made("more_rules", "rules", "ruling", parts(tallySource, allKinds(), asksSource)))
 	reserveScript = assemble(reserveSource, parts(paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, recordSource, heldSource, takebackSource, askedSource, sharesSource),
 		parts(changeSource, lanesSource, placesSource, orderSource, turnsSource), beside(groupvisitSource),
@@ -207,19 +209,19 @@ var (
 	jobScript        = assemble(jobSource, parts(paceSource, flightSource, deadSource, endedSource, overflowSource), parts(changeSource, lanesSource, etaSource), beside())
 	totalsScript     = assemble(totalsSource, nil, nil, nil)
 	withdrawScript   = assemble(withdrawSource, parts(paceSource, overflowSource, roomSource), nil, beside())
-	readmitScript    = assemble(readmitSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside(), expiry())
+	readmitScript    = assemble(readmitSource, parts(paceSource, memorySource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource), parts(changeSource, lanesSource, placesSource), beside(), expiry())
 	announceScript   = assemble(announceSource, parts(paceSource, overflowSource, roomSource), nil, nil)
 	backloggedScript = assemble(backloggedSource, nil, nil, nil)
 	cancelScript     = assemble(cancelSource, parts(recordSource, paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource), parts(changeSource, lanesSource, placesSource), beside())
 	listScript       = assemble(listSource, parts(flightSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
 	purgeScript      = assemble(purgeSource, parts(recordSource, paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, leaveSource, onceSource, pageSource),
 		parts(changeSource, lanesSource, placesSource), beside())
-	replayScript      = assemble(replaySource, parts(recordSource, paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside(), expiry(roomSource))
+	replayScript      = assemble(replaySource, parts(recordSource, paceSource, memorySource, flightSource, agendaSource, deadSource, endedSource, overflowSource, onceSource), parts(changeSource, lanesSource, placesSource), beside(), expiry(roomSource))
 	forgetScript      = assemble(forgetSource, parts(recordSource, onceSource, deadSource), nil, nil)
 	decideScript      = assemble(decideSource, parts(recordSource, paceSource, flightSource, timelineSource, agendaSource, deadSource, endedSource, overflowSource, roomSource, onceSource, heldSource), parts(changeSource, lanesSource, placesSource), beside())
 	exportScript      = assemble(exportSource, parts(flightSource, timelineSource, heldSource, deadSource, endedSource, pageSource), parts(paceSource, changeSource, lanesSource), nil)
 	openImportScript  = assemble(openImportSource, parts(paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
-	importJobsScript  = assemble(importJobsSource, parts(paceSource, flightSource, agendaSource, deadSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
+	importJobsScript  = assemble(importJobsSource, parts(paceSource, memorySource, flightSource, agendaSource, deadSource, endedSource, overflowSource, importingSource), parts(changeSource, lanesSource, placesSource), beside())
 	closeImportScript = assemble(closeImportSource, parts(recordSource, paceSource, agendaSource, importingSource), parts(changeSource, flightSource, lanesSource, placesSource), beside())
 	initScript        = assemble(initSource, nil, nil, nil)
 	putRuleScript     = assemble(putRuleSource, parts(recordSource, ruleNamesSource), nil, nil)

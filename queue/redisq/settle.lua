@@ -119,7 +119,7 @@ local function settle(name, count, arg)
   local out = {}
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
   sound(q)
-  local gone, ends, well, dead, returning, returned = {}, {}, {}, {}, false, 0
+  local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, places()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came = q.stop, 0
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000)) -- a number would be written out anew for each job
@@ -148,11 +148,13 @@ local function settle(name, count, arg)
     elseif quick then
       -- What remains, without taking the flight apart: most jobs go well.
       local kind = sub(quick, 1, 1)
+      local bytes = unpack_('>I4', entry, CLIENT + 2)
+      freeing.count, freeing.bytes = freeing.count + 1, freeing.bytes + bytes
+      if kind == 'R' then freeing.back, freeing.back_bytes = freeing.back + 1, freeing.back_bytes + bytes end
       if LIVE[kind] and #quick == 26 then
-        if kind == 'R' then returned = returned + 1 end
         local attempts, _, departed = unpack_('>I2I7I7', entry, 2)
         call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', attempts + 1) .. token .. sub(quick, 2, 8)
-          .. '\0\0' .. pack('>I5', max(0, min(now - departed, LONGEST))) .. sub(entry, CLIENT, SETTLED - 1), 'PX', px)
+          .. '\0\0' .. pack('>I5', max(0, min(now - departed, LONGEST))) .. sub(entry, CLIENT, CLIENT + 1), 'PX', px)
       end
       ends[#ends + 1] = q.nr .. ':' .. id
       well[#well + 1] = id
@@ -182,7 +184,7 @@ local function settle(name, count, arg)
       if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
-        returned = returned + finish_job(q, id, f, state, verdict)
+        finish_job(q, id, f, state, verdict, freeing)
         dead[#dead + 1] = id
         gone[#gone + 1] = id
         flights[id] = ''
@@ -225,7 +227,7 @@ local function settle(name, count, arg)
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
   ended(q, well)
   if unstarted > 0 then meter(q, -unstarted) end
-  if #gone > 0 then freed(q, #gone, returned) end
+  if #gone > 0 then freed(q, freeing) end
   add(q, 'delivered', #well)
   died(q, dead)
   add(q, 'retried', retried)

@@ -39,7 +39,7 @@ func plainArgs(s *queue.Spec) []any {
 	if !s.Lends() {
 		unknown = ""
 	}
-	return []any{"unknown", unknown, "patience", s.Retry.Deadline.D().Microseconds(), "circuit", circuitArg(s)}
+	return []any{"unknown", unknown, "patience", s.Retry.Deadline.D().Microseconds(), "maxbytes", int64(s.MaxBytes), "circuit", circuitArg(s)}
 }
 
 func orNothing(n int64) any {
@@ -64,7 +64,9 @@ func packRule(r queue.LaneRule) string {
 	b = append(b, whole[1:]...)
 	b = binary.BigEndian.AppendUint32(b, uint32(max(1, r.Burst)))
 	b = binary.BigEndian.AppendUint32(b, uint32(r.Capacity))
-	return string(binary.BigEndian.AppendUint32(b, uint32(r.MaxInFlight)))
+	b = binary.BigEndian.AppendUint32(b, uint32(r.MaxInFlight))
+	binary.BigEndian.PutUint64(whole[:], uint64(r.MaxBytes))
+	return string(append(b, whole[1:]...))
 }
 
 // regime stands for all that lanes go by: where it is another, each must be looked at anew.

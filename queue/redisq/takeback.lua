@@ -27,7 +27,7 @@ local function remade(q, id)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
   local h = q.laned and laned.head_of(job, 27) or { lane = ZERO, priority = 0 }
   return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, at = now, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
-    pverdict = 0, lane = h.lane, counted = false, reason = '' }
+    bytes = bytes_of(id, call('STRLEN', job_key(q.nr, id))), pverdict = 0, lane = h.lane, counted = false, reason = '' }
 end
 
 -- leased returns the flight of a job whose lease ran out, if it has not landed.
@@ -64,7 +64,9 @@ local function expire(nr, id, member)
     put_held(q, id, f)
     call('HSET', B .. 'f' .. nr, id, pack_flight(f))
   elseif unknown == 'dead' or f.attempts >= q.maxatt then
-    freed(q, 1, finish_job(q, id, f, S.dead, 0))
+    local freeing = places()
+    finish_job(q, id, f, S.dead, 0, freeing)
+    freed(q, freeing)
     call('HDEL', B .. 'f' .. nr, id)
     died(q, { id })
     if q.laned then laned.ended_of(q, f) end

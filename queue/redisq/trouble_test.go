@@ -70,7 +70,7 @@ func TestScriptsFlushed(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	s := redistest.New(t, redistest.Options{MaxMemory: "8mb"})
 	v := open(t, s.Client(), redisq.Options{Init: true})
-	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Capacity = 1_000_000; s.Retention.Max = 1 })
+	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Capacity, s.MaxBytes, s.Retention.Max = 1_000_000, queue.MostMaxBytes, 1 })
 	accepted := 0
 	var refused error
 	for i := 0; refused == nil; i++ {

@@ -10,7 +10,7 @@ local function lane_in(v, lane, at, from)
   local q = v.q
   local rule = rule_of(q, lane)
   local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane), rule = rule, limit = flight_limit(q, rule),
-    ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0 }
+    ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0, unfit_bytes = 0 }
   v.all[#v.all + 1] = l
   return l
 end
@@ -122,9 +122,16 @@ local function goes_on(v, at)
   return v.ready[1] or unread(v) or v.resting[1] and v.resting[#v.resting].at <= at
 end
 
--- passed goes over a job that does not depart.
-local function passed(v, l)
-  l.unfit, l.pos = l.unfit + 1, l.pos + 1
+-- passed goes over a job that does not depart, because it has expired or is gone: then job is nil.
+local function passed(v, l, id, job)
+  local bytes
+  if job then
+    bytes = bytes_of(id, #job)
+  else
+    local count, held = held_of(v.q, l.lane)
+    bytes = count > 0 and floor(held / count) or 0
+  end
+  l.unfit, l.unfit_bytes, l.pos = l.unfit + 1, l.unfit_bytes + bytes, l.pos + 1
   if first_id(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
 end
 
@@ -161,7 +168,7 @@ local function write_turns(v)
       unwait(q, l.lane, taken)
     end
     if l.granted > 0 and not tagless(q, l.lane) then tally(q, 'k', l.lane, l.granted) end
-    if l.unfit > 0 and l.lane ~= ZERO then tally(q, 'h', l.lane, -l.unfit) end
+    if l.unfit > 0 and l.lane ~= ZERO then hold(q, l.lane, -l.unfit, -l.unfit_bytes) end
     if l.changed then keep_bucket(q, l.lane, l.bucket) end
     if l.from and l.from ~= l.place then table.insert(out_of[l.from], l.lane) end
     if l.place then

@@ -127,12 +127,12 @@ local function grant_turns(q, v, leases, flights)
       if l.place == 'L' then l.place = nil end
     elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       gone[#gone + 1] = id
-      laned.passed(v, l)
+      laned.passed(v, l, id)
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then break end
       lates = lates + 1
       late[#late + 1] = id
-      laned.passed(v, l)
+      laned.passed(v, l, id, job)
       if lates == MOST_LATE then break end
     else
       if bytes > 0 and bytes + #job > most_bytes then

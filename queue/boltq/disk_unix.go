@@ -1,0 +1,14 @@
+//go:build linux || darwin
+
+package boltq
+
+import "syscall"
+
+// sizeOfDisk is how large its disk is, and how much of it is left for this process; 0 if that is not known.
+func sizeOfDisk(dir string) (size, left int64) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, 0
+	}
+	return int64(fs.Blocks) * int64(fs.Bsize), int64(fs.Bavail) * int64(fs.Bsize)
+}

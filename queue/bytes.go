@@ -1,0 +1,113 @@
+package queue
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// JobBytes is what a job takes of max_bytes beside its id and its record (PackRecord): about what a store needs for its
+// place in sets and indices, and what is kept of it while it is in flight.
+const JobBytes = 512
+
+// Bounds of max_bytes, and the part of a store that a queue without one may take.
+const (
+	LeastMaxBytes    = 1 << 10
+	MostMaxBytes     = 1 << 40
+	MostLaneMaxBytes = 1 << 36
+	StoreShare       = 4 // a quarter
+	// AnyBytes is the bound of a queue that nothing bounds in bytes.
+	AnyBytes = 1 << 53
+)
+
+// Bytes is a size. It is written as "64MiB" or "1500B"; a plain number is bytes too.
+type Bytes int64
+
+var byteUnits = []struct {
+	name string
+	size Bytes
+}{
+	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1},
+}
+
+// String is exact: the largest power of 1024 of which b is a multiple.
+func (b Bytes) String() string {
+	for _, u := range byteUnits[:4] {
+		if b != 0 && b%u.size == 0 {
+			return strconv.FormatInt(int64(b/u.size), 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(b), 10) + "B"
+}
+
+// ParseBytes reads a size such as 64MiB, 1.5GB or 1500.
+func ParseBytes(s string) (Bytes, error) {
+	number, unit := strings.TrimSpace(s), Bytes(1)
+	for _, u := range byteUnits {
+		if n, ok := strings.CutSuffix(number, u.name); ok {
+			number, unit = strings.TrimSpace(n), u.size
+			break
+		}
+	}
+	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/int64(unit) {
+		return Bytes(n) * unit, nil
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	size := f * float64(unit)
+	if err != nil || strings.ContainsAny(number, "eEpPxXiInN_+-") || size >= math.MaxInt64 || size != math.Trunc(size) {
+		return 0, fmt.Errorf("%s is not a size in bytes such as 64MiB, 1.5GB or 1500", Shorten(s, 40))
+	}
+	return Bytes(size), nil
+}
+
+// MarshalText writes b as String does.
+func (b Bytes) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
+
+// UnmarshalJSON reads a string as ParseBytes does, or a number.
+func (b *Bytes) UnmarshalJSON(text []byte) error {
+	s := string(text)
+	if unquoted, err := strconv.Unquote(s); err == nil && s[0] == '"' {
+		s = unquoted
+	}
+	v, err := ParseBytes(s)
+	if err != nil {
+		return err
+	}
+	*b = v
+	return nil
+}
+
+// ByteBound says how a bound in bytes refused a job: what was held, how much may be, and what the job takes. It is zero
+// when something else did.
+type ByteBound struct {
+	Held  int64 `json:"held"`
+	Max   int64 `json:"max"`
+	Needs int64 `json:"needs"`
+}
+
+// SizeOf is what a job takes of max_bytes, by its id and its record.
+func SizeOf(id string, record int) int64 { return int64(len(id)+record) + JobBytes }
+
+// NeverFits is why a job can never come in that takes more than max_bytes, of its lane or of its queue.
+func NeverFits(needs, most int64, lane bool) *FieldError {
+	of := "max_bytes"
+	if lane {
+		of = "lanes.max_bytes"
+	}
+	return fieldErr("payload", "", "makes the job take %d bytes, and %s of the queue is %d: it can never come in; make it smaller, or raise %s (penstock queue set)", needs, of, most, of)
+}
+
+// Leaving is how many of so many jobs must leave, each as large as they are on average, for so many bytes more to be free.
+func Leaving(over, held, jobs int64) int64 {
+	if over <= 0 || held <= 0 {
+		return 1
+	}
+	return max(1, int64(math.Ceil(float64(min(over, held))*float64(jobs)/float64(held))))
+}
+
+// MarkBytes is how much of most bytes is for jobs that come back from the overflow, as Mark is of the capacity.
+func (s *Spec) MarkBytes(most int64) int64 {
+	return int64(math.Floor(float64(most) * float64(s.Mark()) / float64(s.Capacity)))
+}

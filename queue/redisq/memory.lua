@@ -1,0 +1,37 @@
+-- Of what takes jobs in: whether the server has memory for them. Appends stop before it has none, so that what frees some goes
+-- on, and the server's own work too (docs/design.md). Memory is looked at once a second, and whenever this partition has
+-- taken its part of half of what was free, because a job takes more memory than bytes are counted; ten times a second while there is none.
+--
+--   mat    until when the last look holds
+--   mleft  bytes that this partition may take until then; below 1 nothing comes in
+--   share  of the server's memory that a queue without max_bytes may take; 0 if nothing bounds it
+
+local MEMORY_SHARE, MEMORY_MARGIN, MOST_MARGIN = 4, 10, 2 ^ 30 -- a quarter; a tenth, at most 1 GiB
+
+local function look_at_memory()
+  local info = call('INFO', 'memory')
+  local function number(field) return tonumber(string.match(info, '\n' .. field .. ':(%d+)')) or 0 end
+  local limit = number('maxmemory')
+  if limit == 0 then limit = number('total_system_memory') end
+  local used = number('used_memory') - number('mem_not_counted_for_evict')
+  M.share, M.mleft = floor(limit / MEMORY_SHARE), ANY_BYTES
+  if limit > 0 then
+    local free = limit - min(floor(limit / MEMORY_MARGIN), MOST_MARGIN) - used
+    M.mleft = floor(free / 2 / (tonumber(call('HGET', B, 'partitions')) or 1))
+  end
+  M.mat = now + (M.mleft > 0 and SECOND or SECOND / 10)
+end
+
+-- memory_full reports whether nothing may come in.
+local function memory_full()
+  if now >= M.mat then look_at_memory() end
+  return M.mleft < 1
+end
+
+-- took counts bytes that came in.
+local function took(bytes)
+  M.mleft = M.mleft - bytes
+  if M.mleft < 1 then M.mat = 0 end
+end
+
+local function out_of_memory() raise('OOM', 'nearly out of memory: what is left is for what frees some') end
