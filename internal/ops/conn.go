@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// What things hold, as measured, with something to spare. TestMemoryMaximum of cmd/ingress holds the sum to its maximum.
+// What things hold, as measured, with something to spare. TestMemoryMaximum of cmd/ingress holds the sum to its
+// maximum.
 const (
 	// connCost is a connection's: its goroutine, the two buffers of net/http, small headers.
 	connCost = 20 << 10
