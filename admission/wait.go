@@ -109,9 +109,10 @@ func (a *Admission) ask1(ctx context.Context, rule string, t queue.Take) (taken 
 	return taken, asked, err
 }
 
-// GiveBack gives back what an answer let through and nobody used. What cannot be given back drains by itself.
+// GiveBack gives back what an answer let through and nobody used. What cannot be given back drains by itself; so does a
+// place that the caller named, for it may have been held before.
 func (a *Admission) GiveBack(ctx context.Context, rule string, t queue.Take, answer queue.Taken) {
-	if !answer.Allowed || answer.Err != nil {
+	if !answer.Allowed || answer.Err != nil || t.Lease != "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout) // the caller may have left

@@ -14,6 +14,7 @@ type QueueTurns struct {
 	engine TurnEngine
 	desk   *Desk
 
+	using  sync.WaitGroup
 	mu     sync.Mutex
 	queues map[string]*sharedTurns
 	idle   int // how many of them nobody uses
@@ -40,6 +41,7 @@ func (q *QueueTurns) Wait(ctx context.Context, queue string, within time.Duratio
 // Close waits until the engine knows of the turns that came and of those that were given up. Call it when nobody waits
 // any more.
 func (q *QueueTurns) Close() {
+	q.using.Wait() // of a server that was ended by force some handlers still return
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, turns := range q.queues {
@@ -58,10 +60,12 @@ func (q *QueueTurns) use(queue string) *sharedTurns {
 		q.idle--
 	}
 	turns.users++
+	q.using.Add(1)
 	return turns
 }
 
 func (q *QueueTurns) leave(turns *sharedTurns) {
+	defer q.using.Done()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if turns.users--; turns.users > 0 {

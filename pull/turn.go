@@ -48,12 +48,13 @@ func (t *Turn) Cancel(ctx context.Context) {
 func (t *Turns) take(ctx context.Context, within time.Duration) error {
 	handed, err := t.desk.Take(ctx, Ask{Queue: t.queue, Max: 1, Wait: within})
 	if err != nil {
+		t.doubt()
 		return err
 	}
 	if handed.Jobs() == 0 {
 		return &Later{turnRetry}
 	}
-	if handed.jobs[0].Lane != turnLane {
+	if handed.jobs[0].Lane != TurnLane {
 		handed.End(false)
 		return &queue.FieldError{Field: "queue", Value: t.queue, Reason: "holds jobs, which are left there; give turns a queue of their own"}
 	}
@@ -107,7 +108,7 @@ func (t *Turns) giveBack(ctx context.Context, id string, sure bool) bool {
 		return true
 	}
 	// Whose it is does not matter. It tells for certain how many it took back, which Cancel would not of one that two cancel.
-	lane := turnLane
+	lane := TurnLane
 	purged, err := t.engine.Purge(ctx, queue.PurgeRequest{Queue: t.queue, State: queue.Waiting, Lane: &lane, Limit: 1})
 	if err != nil || purged.Jobs > 0 {
 		return true

@@ -55,9 +55,10 @@ func (l *Later) RetryIn() time.Duration { return l.In }
 
 func (l *Later) Error() string { return fmt.Sprintf("no turn yet; come back in %v", l.In) }
 
+// TurnLane is the lane of turns, which jobs must not have: giving a turn back may take any job there.
+const TurnLane = "penstock.turn"
+
 const (
-	// turnLane is the lane of turns. Giving one back must never take a job of another lane.
-	turnLane = "penstock.turn"
 	// turnRetry is when to come back to a queue of which nothing better is known.
 	turnRetry = time.Second
 	leastIn   = time.Millisecond
@@ -85,7 +86,7 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 	}
 	turn := &Turn{turns: t, id: queue.NewID(), until: time.Now().Add(within)}
 	job := queue.Job{
-		Queue: t.queue, ID: turn.id, Lane: turnLane, ContentType: queue.DefaultContentType, Cost: 1,
+		Queue: t.queue, ID: turn.id, Lane: TurnLane, ContentType: queue.DefaultContentType, Cost: 1,
 		ExpiresAt: turn.until.Add(ahead), Overflow: queue.Reject,
 	}
 	answers, err := t.engine.Append(ctx, []queue.Job{job})
@@ -143,4 +144,11 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 	t.told = time.Now()
 	t.ahead = info.Now.Sub(asked.Add(t.told.Sub(asked) / 2))
 	return t.ahead, nil
+}
+
+// doubt has the next caller look at the queue again: it may be no pull queue any more.
+func (t *Turns) doubt() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.told = time.Time{}
 }

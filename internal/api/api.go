@@ -54,6 +54,8 @@ type Options struct {
 	CheckTimeout time.Duration
 	// MaxStreams is how many streams may be open at once. 0 means 256.
 	MaxStreams int
+	// MaxWaits is how many requests may wait at once, of which one client has at most half. 0 means 4,096.
+	MaxWaits int
 	// Hanging is which queue of a drainer in this process hangs, nil if none does. Nil: there is no such drainer.
 	Hanging func() error
 	// Memory is what requests are charged to that come without an account; see ops.ClientOf. Nil is one of its own.
@@ -65,6 +67,7 @@ func (o *Options) normalize() {
 	def(&o.AnswerTimeout, 30*time.Second)
 	def(&o.CheckTimeout, time.Second)
 	def(&o.MaxStreams, 256)
+	def(&o.MaxWaits, 4096)
 	if o.Memory == nil {
 		o.Memory = ops.NewBudget(ops.DefaultMemory)
 	}
@@ -94,6 +97,7 @@ type handler struct {
 	engine  queue.Engine
 	o       Options
 	streams *ops.Budget
+	waits   *ops.Budget
 	noted   noted
 }
 
@@ -113,7 +117,7 @@ func New(engine queue.Engine, o Options) http.Handler {
 	if o.Waits == nil {
 		o.Waits = admission.New(engine, admission.Options{Logger: o.Logger})
 	}
-	h := &handler{engine: &recorded{engine, o.Logger}, o: o, streams: ops.NewBudget(int64(o.MaxStreams))}
+	h := &handler{engine: &recorded{engine, o.Logger}, o: o, streams: ops.NewBudget(int64(o.MaxStreams)), waits: ops.NewBudget(int64(o.MaxWaits))}
 	return h.dispatch()
 }
 

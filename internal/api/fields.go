@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -77,6 +78,9 @@ func (e *envelope) lane(job *queue.Job) *Problem {
 	}
 	if err := queue.ValidateLane(view(s)); err != nil {
 		return refused(err)
+	}
+	if string(s) == pull.TurnLane {
+		return badField("lane", "is the lane of turns, which jobs cannot have; give another")
 	}
 	job.Lane = string(s)
 	return nil

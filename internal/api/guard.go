@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+
+	"github.com/penstock/penstock/deliver/setting"
 )
 
 // Guard stands before everything that a process serves, and keeps out what a person's browser does for somebody else: a
@@ -51,6 +53,12 @@ func (g *guard) refuses(r *http.Request) *Problem {
 			Detail: "a web page of another origin asks for this; there is nothing here for web pages",
 		}
 	}
+	if r.Header[setting.HeaderAttempt] != nil && !appends(r) {
+		return &Problem{
+			Reason: ReasonDelivery,
+			Detail: "a drainer delivers a job here; jobs may come into a queue so, and nothing else may be asked",
+		}
+	}
 	if r.ContentLength == 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		return nil
 	}
@@ -73,4 +81,10 @@ func foreign(r *http.Request) bool {
 		}
 	}
 	return false
+}
+
+// appends reports whether a request puts jobs into a queue. Whoever may put a queue chooses where its jobs are delivered,
+// and must not operate another process's queues by that: a drainer knows its own listeners, not everybody's.
+func appends(r *http.Request) bool {
+	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/queues/") && strings.HasSuffix(r.URL.Path, "/jobs")
 }

@@ -31,10 +31,18 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	h.extendDeadlines(w, ask.Wait)
+	leave, p := h.wait(w, r, ask.Wait)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	defer leave()
 	handed, err := h.o.Pull.Take(r.Context(), ask)
 	switch {
 	case r.Context().Err() != nil: // nobody reads the answer
+		if handed != nil {
+			handed.End(false)
+		}
 		return
 	case errors.Is(err, pull.ErrCrowded):
 		crowded(w, "as many requests wait for jobs of this queue as may")

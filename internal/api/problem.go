@@ -95,6 +95,7 @@ const (
 	ReasonInternal       Reason = "internal"
 	ReasonMisdirected    Reason = "misdirected"
 	ReasonCrossSite      Reason = "cross_site"
+	ReasonDelivery       Reason = "delivery"
 	ReasonMalformed      Reason = "malformed_request"
 	ReasonExpectation    Reason = "expectation_failed"
 	ReasonHeaderTooLarge Reason = "header_too_large"
@@ -154,6 +155,7 @@ var meanings = map[Reason]meaning{
 	ReasonInternal:       {http.StatusInternalServerError, "internal error"},
 	ReasonMisdirected:    {http.StatusMisdirectedRequest, "not a name of this server"},
 	ReasonCrossSite:      {http.StatusForbidden, "a web page of another origin asks"},
+	ReasonDelivery:       {http.StatusForbidden, "a job's delivery asks"},
 	ReasonMalformed:      {http.StatusBadRequest, "not HTTP that can be read"},
 	ReasonExpectation:    {http.StatusExpectationFailed, "an expectation that cannot be met"},
 	ReasonHeaderTooLarge: {http.StatusRequestHeaderFieldsTooLarge, "the headers are too large"},

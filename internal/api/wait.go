@@ -29,17 +29,28 @@ type TakeWaiter interface {
 	GiveBack(ctx context.Context, rule string, t queue.Take, answer queue.Taken)
 }
 
-// extendDeadlines lets a request wait. The server reads ahead to notice that the client goes away, and a deadline that
-// passes there would look like that. An error means that there is no connection, and no deadline.
-func (h *handler) extendDeadlines(w http.ResponseWriter, wait time.Duration) {
+// wait lets a request wait until leave is called, unless too many do. The server reads ahead to notice that the client
+// goes away, and a deadline that passes there would look like that. An error of those means that there is no connection,
+// and no deadline.
+func (h *handler) wait(w http.ResponseWriter, r *http.Request, wait time.Duration) (leave func(), p *Problem) {
+	places := h.waits.Open(h.account(r).Client())
+	if err := places.Take(1); err != nil {
+		places.Close()
+		p := overBudget(err)
+		p.Detail = "too many requests wait at once"
+		return nil, p
+	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Now().Add(wait + h.o.AnswerTimeout))
+	return func() {
+		places.Free(1)
+		places.Close()
+	}, nil
 }
 
-// waiting is the context of a request that waits, which ends when the server stops.
-func (h *handler) waiting(w http.ResponseWriter, r *http.Request, wait time.Duration) (context.Context, context.CancelFunc) {
-	h.extendDeadlines(w, wait)
+// untilStop is the context of a request, which ends when the server stops too.
+func (h *handler) untilStop(r *http.Request) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	unhook := context.AfterFunc(h.o.Stopping, cancel)
 	return ctx, func() { unhook(); cancel() }
@@ -64,12 +75,19 @@ func checkWait(wait, least time.Duration) *Problem {
 
 // takeWaiting answers a single take whose caller waits.
 func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name string, q *questions) {
-	ctx, cancel := h.waiting(w, r, q.wait)
+	leave, p := h.wait(w, r, q.wait)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	defer leave()
+	ctx, cancel := h.untilStop(r)
 	defer cancel()
 	t := q.takes[0]
 	taken, err := h.o.Waits.TakeWait(ctx, name, t, q.wait)
 	switch {
 	case r.Context().Err() != nil: // nobody reads the answer
+		h.o.Waits.GiveBack(r.Context(), name, t, taken)
 		return
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		stopped(w, "nothing was taken")
@@ -82,9 +100,6 @@ func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name strin
 		return
 	}
 	h.answerTake(w, r, name, queue.TakeNow, q, &taken)
-	if !taken.Allowed {
-		return
-	}
 	rc := http.NewResponseController(w)
 	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) { // the client has gone
 		h.o.Waits.GiveBack(r.Context(), name, t, taken)
@@ -115,8 +130,14 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 		unknownQueue(name).write(w)
 		return
 	}
+	leave, p := h.wait(w, r, wait)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	defer leave()
 	begun := time.Now()
-	ctx, cancel := h.waiting(w, r, wait)
+	ctx, cancel := h.untilStop(r)
 	defer cancel()
 	err := h.o.Turns.Wait(ctx, name, wait)
 	var later *pull.Later
