@@ -114,7 +114,7 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 	p.number++
 	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: limit, Shares: shares}
 	pause := minReservePause
-	for tries := 0; ; {
+	for tries, repeated := 0, false; ; repeated = true {
 		// What rang before the request is answered by it; what rings later is not.
 		p.ask.Store(false)
 		p.back.Store(false)
@@ -122,6 +122,9 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		if err == nil {
 			p.recovered()
 			res, all = p.sharpened(req, res, all, trip)
+			if repeated {
+				res.Short = p.d.pool.stillShort(p, res.Short)
+			}
 			p.begin(all, held)
 			return res, p.d.stop.Err() == nil
 		}

@@ -112,6 +112,20 @@ func (l *pool) more(p *partition) bool {
 	return false
 }
 
+// stillShort returns the queues of a partition that are short by the answer to a repeated request: those that it names
+// and those that were before, for it does not tell of all.
+func (l *pool) stillShort(p *partition, named []string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := slices.Clone(named)
+	for name := range p.short {
+		if !slices.Contains(named, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
 // note keeps which queues of a partition an answer says are short, and reports whether more of them may be asked for
 // by now.
 func (l *pool) note(p *partition, short []string) (more bool) {

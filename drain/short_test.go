@@ -1,0 +1,43 @@
+package drain
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// An answer to a request that was repeated does not tell which queues are short: on a link that loses every other reply
+// a queue that hangs is found as soon as on one that loses none, and does not go on by it.
+func TestARepeatEndsNoShortage(t *testing.T) {
+	bubble(t, "hangs", func(t *testing.T) {
+		f := newFake().queue("q", leaky.PerSecond(10), nil)
+		short := queue.Reserved{Short: []string{"q"}}
+		f.answers(answer{jobs: []queue.Reservation{job("q", "a", 0)}, more: short})
+		for range 20 {
+			f.answers(answer{err: queue.ErrOutcomeUnknown}, answer{}, answer{more: short})
+		}
+		h := newStarts(f)
+		h.do = func(ctx context.Context, _ *Job) error { <-ctx.Done(); return context.Cause(ctx) }
+		var u Usage
+		var text bytes.Buffer
+		d := drainWith(t, f, h, Options{
+			Concurrency: 1, Usage: &u, Grace: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&text, nil)),
+		})
+		for at := 1; at <= 60 && !t.Failed(); at++ {
+			time.Sleep(time.Second)
+			if q := u.Queues(); len(q) != 1 || !q[0].Short || (at < 10 || at > 11) && q[0].Hanging != (at > 11) {
+				t.Errorf("after %d s: %+v", at, q)
+			}
+		}
+		d.finish()
+		if n, m := strings.Count(text.String(), "a queue hangs"), strings.Count(text.String(), "that hung goes on"); n != 1 || m != 0 {
+			t.Errorf("it is said %d times that it hangs and %d that it goes on, want once and never:\n%s", n, m, text.String())
+		}
+	})
+}
