@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -14,24 +15,29 @@ import (
 const tourPage = 1000
 
 // rare are the states that a queue has series for wherever its name stands, so that alerts know all queues. What
-// concerns all queues of a store or a group at once is none of them, but paused, which somebody did to this one.
+// concerns all queues of a store or a group at once is none of them, but paused, which somebody did to this one. The
+// most urgent come first.
 var rare = []queue.StatusCode{queue.StatusStalled, queue.StatusCircuitOpen, queue.StatusThrottled, queue.StatusNoWorker, queue.StatusPaused}
 
-// stopped are the states in which a job waits for something else than its turn.
+// stopped are the states in which a job waits for something else than its turn. Throttled is none: a receiver that asks to
+// be spared again and again must not hide how old the jobs become.
 var stopped = []queue.StatusCode{
-	queue.StatusPaused, queue.StatusParentPaused, queue.StatusNoDrainer, queue.StatusCircuitOpen, queue.StatusThrottled, queue.StatusQuota,
+	queue.StatusPaused, queue.StatusParentPaused, queue.StatusNoDrainer, queue.StatusCircuitOpen, queue.StatusQuota,
 }
 
-// inTrouble reports whether a queue is to have series of its own.
-func inTrouble(i *queue.Info) bool {
+// trouble tells how urgent it is that a queue has series of its own, the most at 0, and whether it is to have any.
+func trouble(i *queue.Info) (urgency int, has bool) {
 	s := i.Status()
-	return s.Full || slices.Contains(rare, s.Code)
+	if at := slices.Index(rare, s.Code); at >= 0 {
+		return at, true
+	}
+	return len(rare), s.Full
 }
 
 // tour goes through the queues behind the first ones, a page a look, and keeps what alerts are about.
 type tour struct {
 	after    string          // the name it has come to; "" before it begins
-	troubled map[string]bool // that were found, at most so many as the first
+	troubled map[string]bool // that have series, at most so many as the first
 	now      survey          // what this tour has counted so far
 	last     *survey         // what the one before has; nil if there was none
 }
@@ -55,24 +61,31 @@ func (s *survey) add(i *queue.Info) {
 	}
 }
 
-// look lists the next page of the queues behind last, and returns those that are in trouble by now, at most so many.
+// look lists the next page of the queues behind last, and returns those that are in trouble by now, at most so many. The
+// more urgent displace others; of those alike, the ones found first stay.
 func (t *tour) look(ctx context.Context, engine queue.Specs, last string, most int) ([]queue.Info, error) {
 	page, err := engine.List(ctx, max(t.after, last), tourPage)
 	if err != nil {
 		return nil, err
 	}
-	var found []queue.Info
-	seen := map[string]bool{}
+	seen := make(map[string]bool, len(page))
 	for n := range page {
-		i := &page[n]
-		t.now.add(i)
-		seen[i.Spec.Name] = true
-		if inTrouble(i) && (t.troubled[i.Spec.Name] || len(t.troubled) < most) {
-			t.troubled[i.Spec.Name] = true
-			found = append(found, *i)
-		} else {
-			delete(t.troubled, i.Spec.Name)
+		seen[page[n].Spec.Name] = true
+	}
+	known := page
+	for _, name := range slices.Sorted(maps.Keys(t.troubled)) {
+		if seen[name] || name <= last {
+			continue
 		}
+		switch i, err := engine.Get(ctx, name); {
+		case err == nil:
+			known = append(known, i)
+		case !errors.Is(err, queue.ErrUnknownQueue):
+			return nil, err
+		}
+	}
+	for n := range page {
+		t.now.add(&page[n])
 	}
 	if len(page) < tourPage {
 		done := t.now
@@ -80,21 +93,41 @@ func (t *tour) look(ctx context.Context, engine queue.Specs, last string, most i
 	} else {
 		t.after = page[len(page)-1].Spec.Name
 	}
-	for _, name := range slices.Sorted(maps.Keys(t.troubled)) {
-		if seen[name] {
-			continue
-		}
-		i, err := engine.Get(ctx, name)
-		switch {
-		case err == nil && name > last && inTrouble(&i):
-			found = append(found, i)
-		case err == nil || errors.Is(err, queue.ErrUnknownQueue):
-			delete(t.troubled, name)
-		default:
-			return nil, err
+	return t.choose(known, most), nil
+}
+
+// choose keeps those of the queues that are to have series, at most so many, and returns them.
+func (t *tour) choose(known []queue.Info, most int) []queue.Info {
+	type found struct {
+		*queue.Info
+		urgency int
+		is      bool // it was there before
+	}
+	var all []found
+	for n := range known {
+		i := &known[n]
+		if urgency, has := trouble(i); has {
+			all = append(all, found{i, urgency, t.troubled[i.Spec.Name]})
 		}
 	}
-	return found, nil
+	slices.SortStableFunc(all, func(a, b found) int {
+		switch {
+		case a.urgency != b.urgency:
+			return a.urgency - b.urgency
+		case a.is != b.is && a.is:
+			return -1
+		case a.is != b.is:
+			return 1
+		}
+		return strings.Compare(a.Spec.Name, b.Spec.Name)
+	})
+	clear(t.troubled)
+	var chosen []queue.Info
+	for _, f := range all[:min(most, len(all))] {
+		t.troubled[f.Spec.Name] = true
+		chosen = append(chosen, *f.Info)
+	}
+	return chosen
 }
 
 // survey is that of the last tour, or of this one as far as it has come.

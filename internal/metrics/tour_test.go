@@ -147,6 +147,46 @@ penstock_queue_full{queue="q02299"} 1
 	}
 }
 
+// What is urgent has a series however many queues were in lesser trouble before it, for as long as they like.
+func TestTourPutsUrgentFirst(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	g, err := metrics.NewGauges(reg, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMany(1500)
+	for i := 2; i < 1500; i++ {
+		m.infos[i].Pause.Since = m.infos[i].Now
+	}
+	refresh := func(want string) {
+		t.Helper()
+		if err := g.Refresh(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		compare(t, reg, stateHead+`penstock_queue_state{queue="q00000",state="idle"} 1
+penstock_queue_state{queue="q00001",state="idle"} 1
+`+want, "penstock_queue_state")
+	}
+	both := `penstock_queue_state{queue="q00002",state="paused"} 1
+penstock_queue_state{queue="q00003",state="paused"} 1
+`
+	refresh(both)
+	refresh(both)
+	late := &m.infos[1400]
+	late.Pause = queue.Pause{}
+	late.Waiting, late.Ready, late.OldestWaiting = 3, late.Now.Add(-time.Minute), late.Now.Add(-time.Hour)
+	refresh(both) // of the first 1,000
+	stays := `penstock_queue_state{queue="q00002",state="paused"} 1
+penstock_queue_state{queue="q01400",state="stalled"} 1
+`
+	refresh(stays)
+	refresh(stays)
+	late.Outflow = 1
+	refresh(`penstock_queue_state{queue="q00002",state="paused"} 1
+penstock_queue_state{queue="q01002",state="paused"} 1
+`)
+}
+
 // gathered is the value of each series, by its name and labels as they are written.
 func gathered(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
