@@ -36,8 +36,10 @@ type progressAt struct {
 }
 
 const (
-	// plainEvery is how often a push that nobody watches says how far it is.
-	plainEvery = 10 * time.Second
+	// plainEvery is how often a long run that nobody watches says how far it is.
+	plainEvery = 5 * time.Second
+	// progressEvery is plainEvery of a progress: a push may wait for hours.
+	progressEvery = 2 * plainEvery
 	// rateOver is over which time its rate is measured: the time left is that at the pace of now, and not of the
 	// beginning, when there was room.
 	rateOver = 10 * time.Second
@@ -63,7 +65,7 @@ func newProgress(w io.Writer, total int) *progress {
 
 func (p *progress) begin() {
 	now := p.now()
-	p.next, p.seen = now.Add(plainEvery), []progressAt{{now, 0}}
+	p.next, p.seen = now.Add(progressEvery), []progressAt{{now, 0}}
 }
 
 // rate is how many a second were done lately.
@@ -112,7 +114,7 @@ func (p *progress) waits(n push.Count) string {
 
 // ask asks what the queue does, now and then, while there is no room in it.
 func (p *progress) ask(n push.Count) {
-	if p.state != nil && n.Refusals > 0 && p.now().Sub(p.asked) >= plainEvery/2 {
+	if p.state != nil && n.Refusals > 0 && p.now().Sub(p.asked) >= progressEvery/2 {
 		p.said, p.asked = p.state(), p.now()
 	}
 }
@@ -140,7 +142,7 @@ func (p *progress) show(n push.Count) {
 	if p.now().Before(p.next) {
 		return
 	}
-	p.next = p.now().Add(plainEvery)
+	p.next = p.now().Add(progressEvery)
 	line := fmt.Sprintf("%d jobs, ", done)
 	if p.total > 0 {
 		line = fmt.Sprintf("%d of %d jobs, ", done, p.total)

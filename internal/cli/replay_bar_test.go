@@ -34,3 +34,16 @@ func TestReadBarElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// So does a run of prove, every 5 s.
+func TestTickerElsewhere(t *testing.T) {
+	var out strings.Builder
+	ticker := newTicker(&out)
+	for s := range 16 {
+		ticker.show(time.Duration(s)*time.Second, time.Duration(s*int(time.Second)).String())
+	}
+	ticker.end()
+	if out.String() != "5s\n10s\n15s\n" {
+		t.Errorf("it says %q", &out)
+	}
+}
