@@ -24,15 +24,19 @@ func (c *versionCmd) Run(r *run) error {
 
 // helpCmd is --help for those who ask for it in words.
 type helpCmd struct {
-	Command []string `arg:"" optional:"" help:"Of which command, such as queue set; of all without."`
+	Command []string `arg:"" optional:"" passthrough:"" help:"Of which command, such as queue set; of all without."`
 }
 
-// asked turns "help queue set" into "queue set --help", which the parser answers.
-func asked(args []string) []string {
-	if len(args) > 0 && args[0] == "help" {
-		return append(slices.Clone(args[1:]), "--help")
+// Run reads the words as a command line of their own, and runs nothing.
+func (c *helpCmd) Run(k *kong.Context) error {
+	of, err := kong.Trace(k.Kong, c.Command)
+	if err == nil {
+		err = of.Error
 	}
-	return args
+	if err != nil {
+		return usage(err)
+	}
+	return of.PrintUsage(false)
 }
 
 // standsIn are the flags that say yes in place of a person, or make more of a command than it says. They are read from

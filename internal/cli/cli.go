@@ -179,7 +179,7 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	parsed, err := parser.Parse(asked(args))
+	parsed, err := parser.Parse(args)
 	if ended {
 		return ExitDone
 	}

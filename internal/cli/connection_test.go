@@ -173,6 +173,15 @@ func TestVersionAndHelp(t *testing.T) {
 		}
 	}
 	expect(t, ExitUsage, "", "nonsense", "help", "nonsense")
+	for _, words := range []string{ // wherever flags stand
+		"-s http://127.0.0.1:1 help queue set", "--server=http://127.0.0.1:1 help queue set",
+		"help -s http://127.0.0.1:1 queue set", "help queue set rate=5/s", "help queue set --help", "-- help queue set",
+	} {
+		expect(t, ExitDone, "Usage: penstock queue set", "", strings.Fields(words)...)
+	}
+	expect(t, ExitDone, "sms-simulator", "", "-s", "http://127.0.0.1:1", "help")
+	expect(t, ExitUsage, "", "nonsense", "-s", "http://127.0.0.1:1", "help", "nonsense")
+	expect(t, ExitUsage, "", "--nonsense", "help", "queue", "--nonsense")
 }
 
 var quiet = log.New(io.Discard, "", 0)
