@@ -56,6 +56,8 @@ func TestComplete(t *testing.T) {
 		{[]string{"queue", "info", "z"}, "z"},
 		{[]string{"queue", "info", "-"}, "--help --server --version --ca --cert --key --header --output"},
 		{[]string{"queue", "info", "--", "s"}, "sms"},
+		{[]string{"queue", "set", "email", "--max-b"}, "--max-bytes"},
+		{[]string{"queue", "set", "email", "--lane-max"}, "--lane-max-bytes --lane-max-in-flight"},
 		{[]string{"queue", "info", "\x00"}, ""},
 		{[]string{"queue", "info", "\xff"}, ""},
 		{[]string{"queue", "info", "sms", ""}, ""},

@@ -62,13 +62,13 @@ func (f *overflowFlags) all() []flagged {
 // either.
 type laneFlags struct {
 	MaxInFlight     *string `env:"-" help:"max_in_flight: how many jobs may be leased at a time." placeholder:"N"`
-	MaxBytes        *string `env:"-" help:"max_bytes: how much the queue's jobs may take, such as 256MiB." placeholder:"BYTES"`
+	MaxBytes        *string `env:"-" help:"max_bytes: how much the queue's jobs may take, such as 256MiB; by default a quarter of the store." placeholder:"BYTES"`
 	MaxScheduled    *string `env:"-" help:"max_scheduled: how many of the capacity's places scheduled jobs may take." placeholder:"N"`
 	Ordered         *bool   `env:"-" negatable:"" help:"ordered: let one job of a lane be in flight at a time, and a failed one hold its lane up."`
 	LaneRate        *string `env:"-" help:"lanes.rate: the outflow of each lane, such as 2/s." placeholder:"RATE"`
 	LaneBurst       *string `env:"-" help:"lanes.burst: departures of a lane back to back after idleness." placeholder:"N"`
 	LaneCapacity    *string `env:"-" help:"lanes.capacity: how many jobs of a lane the queue takes in." placeholder:"N"`
-	LaneMaxBytes    *string `env:"-" help:"lanes.max_bytes: how much the jobs of a lane may take, such as 16MiB." placeholder:"BYTES"`
+	LaneMaxBytes    *string `env:"-" help:"lanes.max_bytes: how much the jobs of a lane may take, such as 16MiB; by default as much as the queue's." placeholder:"BYTES"`
 	LaneMaxInFlight *string `env:"-" help:"lanes.max_in_flight: how many jobs of a lane may be leased at a time." placeholder:"N"`
 }
 
