@@ -15,11 +15,11 @@ import (
 
 // recordFlags choose what is shown of a record of changes.
 type recordFlags struct {
-	Limit  int       `help:"At most so many." default:"100"`
-	What   []string  `help:"Only what was done so: ${changekinds}." placeholder:"WHAT,..."`
-	Since  time.Time `help:"Only what was done at this instant or later, such as 2026-01-02T15:04:05Z." placeholder:"INSTANT"`
-	Until  time.Time `help:"Only what was done before this instant." placeholder:"INSTANT"`
-	Before int64     `help:"Only changes of lower numbers than this: where the one before ended." placeholder:"NUMBER"`
+	Limit  int      `help:"At most so many." default:"100"`
+	What   []string `help:"Only what was done so: ${changekinds}." placeholder:"WHAT,..."`
+	Since  moment   `help:"Only what was done at this instant or later, such as 07:00, yesterday 07:00 or 2026-01-02T15:04:05Z, or 2h, which is two hours ago." placeholder:"INSTANT"`
+	Until  moment   `help:"Only what was done before this instant." placeholder:"INSTANT"`
+	Before int64    `help:"Only changes of lower numbers than this: where the one before ended." placeholder:"NUMBER"`
 	output
 }
 
@@ -29,7 +29,7 @@ ingress), and as long after the removal; a name has room for about a mebibyte of
 how many it has dropped.
 CLAIMED BY is what the one who did it says to be. Nobody verifies it.`
 
-func (f *recordFlags) query() (q client.ChangesQuery, err error) {
+func (f *recordFlags) query(r *run, now time.Time) (q client.ChangesQuery, err error) {
 	switch {
 	case f.Limit < 1:
 		return q, usage(fmt.Errorf("--limit %d: must be at least 1", f.Limit))
@@ -41,7 +41,14 @@ func (f *recordFlags) query() (q client.ChangesQuery, err error) {
 			return q, usage(fmt.Errorf("--what %s: must be one of %s", plain(what), changeKinds()))
 		}
 	}
-	return client.ChangesQuery{Before: f.Before, What: f.What, Since: f.Since, Until: f.Until}, nil
+	q = client.ChangesQuery{Before: f.Before, What: f.What}
+	if f.Since != "" {
+		q.Since, err = f.Since.past(r, "--since", now)
+	}
+	if f.Until != "" && err == nil {
+		q.Until, err = f.Until.past(r, "--until", now)
+	}
+	return q, err
 }
 
 func changeKinds() string {
@@ -50,16 +57,16 @@ func changeKinds() string {
 
 // read reads pages until there are as many as were asked for.
 func readRecord[C wire.Change | wire.RuleChange](
-	ctx context.Context, f *recordFlags, page func(context.Context, client.ChangesQuery) (wire.Record[C], error),
+	r *run, f *recordFlags, page func(context.Context, client.ChangesQuery) (wire.Record[C], error),
 ) (all wire.Record[C], err error) {
-	q, err := f.query()
+	q, err := f.query(r, time.Now())
 	if err != nil {
 		return all, err
 	}
 	all.Changes = []C{}
 	for {
 		q.Limit = min(f.Limit-len(all.Changes), queue.MaxChanges)
-		some, err := page(ctx, q)
+		some, err := page(r.ctx, q)
 		if err != nil {
 			return all, err
 		}
@@ -118,7 +125,7 @@ What a spec was before and after is told of the last 50 specs.
 
 Examples:
   penstock queue log email
-  penstock queue log email --what purged,replayed,forgotten --since 2026-01-02T00:00:00Z
+  penstock queue log email --what purged,replayed,forgotten --since 'yesterday 00:00'
   penstock queue log email -o json`
 }
 
@@ -130,7 +137,7 @@ func (c *logCmd) Run(r *run) error {
 	read := func(ctx context.Context, q client.ChangesQuery) (wire.Record[wire.Change], error) {
 		return api.Changes(ctx, c.Name, q)
 	}
-	record, err := readRecord(r.ctx, &c.recordFlags, read)
+	record, err := readRecord(r, &c.recordFlags, read)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,8 @@ after is told of the last 50, without overrides.
 
 Examples:
   penstock rule log otp.to
-  penstock rule log otp.to --what changed -o json`
+  penstock rule log otp.to --what changed -o json
+  penstock rule log otp.to --since 07:00`
 }
 
 func (c *ruleLogCmd) Run(r *run) error {
@@ -31,7 +32,7 @@ func (c *ruleLogCmd) Run(r *run) error {
 	read := func(ctx context.Context, q client.ChangesQuery) (wire.Record[wire.RuleChange], error) {
 		return api.RuleChanges(ctx, c.Name, q)
 	}
-	record, err := readRecord(r.ctx, &c.recordFlags, read)
+	record, err := readRecord(r, &c.recordFlags, read)
 	if err != nil {
 		return err
 	}
