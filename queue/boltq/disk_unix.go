@@ -10,5 +10,6 @@ func sizeOfDisk(dir string) (size, left int64) {
 	if err := syscall.Statfs(dir, &fs); err != nil {
 		return 0, 0
 	}
-	return int64(fs.Blocks) * int64(fs.Bsize), int64(fs.Bavail) * int64(fs.Bsize)
+	block := int64(fs.Bsize) //nolint:unconvert // no int64 on every Unix
+	return int64(fs.Blocks) * block, int64(fs.Bavail) * block
 }

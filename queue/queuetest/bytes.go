@@ -156,11 +156,11 @@ var bytesRules = []rule{
 		r.acceptJobs(kilo(q, numbered("j", 10)...)...)
 		for _, c := range []struct {
 			bytes int64
-			want  time.Duration
+			ms    int
 		}{{1000, 1}, {1000, 100}, {5000, 200 + 400}, {10_000, 300 + 900}} {
 			a := r.outOfBytes(queue.Full, sized("", q, "x", c.bytes), queue.ByteBound{Held: 10_000, Max: 10_000, Needs: c.bytes})
-			if a.RetryAfter != c.want*time.Millisecond {
-				r.Errorf("%d bytes: after %v, want %v ms", c.bytes, a.RetryAfter, c.want)
+			if a.RetryAfter != time.Duration(c.ms)*time.Millisecond {
+				r.Errorf("%d bytes: after %v, want %d ms", c.bytes, a.RetryAfter, c.ms)
 			}
 		}
 	}},
