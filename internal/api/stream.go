@@ -38,6 +38,7 @@ type stream struct {
 	dead    bool   // nobody reads the answers any more
 
 	stopping atomic.Bool
+	deciding atomic.Int64 // for how long jobs were being decided, in nanoseconds
 }
 
 // lingering is how long a stream's connection outlives its handler, so that the
@@ -186,7 +187,7 @@ func (s *stream) read() *entry {
 				continue // a blank line is counted and not answered
 			}
 		}
-		came := time.Now()
+		came, decided := time.Now(), s.deciding.Load()
 		job, ok := s.put(number, line, refused)
 		switch {
 		case !ok:
@@ -194,7 +195,8 @@ func (s *stream) read() *entry {
 		case job:
 			deadline = time.Now().Add(s.h.o.BodyTimeout)
 		default:
-			deadline = deadline.Add(time.Since(came)) // that it had to wait is not its fault
+			// That the store takes its time is not the client's fault; that it does not read its answers is.
+			deadline = deadline.Add(min(time.Since(came), time.Duration(s.deciding.Load()-decided)))
 		}
 	}
 }
@@ -240,7 +242,9 @@ func (s *stream) append(ctx context.Context) {
 		if b == nil {
 			return
 		}
+		begun := time.Now()
 		answers, letGo := s.decide(ctx, b)
+		s.deciding.Add(int64(time.Since(begun)))
 		out = b.appendAnswers(out[:0], answers)
 		b.reset(letGo)
 		empty = b
