@@ -26,7 +26,7 @@ func (h *handler) listChanges(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	writeJSON(w, http.StatusOK, shownRecord(&page, func(c *queue.Change) wire.Change {
+	h.writeJSON(w, r, http.StatusOK, shownRecord(&page, func(c *queue.Change) wire.Change {
 		return wire.Change{Done: shownDone(c), Before: masked(c.Before), After: masked(c.After)}
 	}))
 }
@@ -44,7 +44,7 @@ func (h *handler) listRuleChanges(w http.ResponseWriter, r *http.Request) {
 		h.failRule(w, err, name)
 		return
 	}
-	writeJSON(w, http.StatusOK, shownRecord(&page, func(c *queue.Change) wire.RuleChange {
+	h.writeJSON(w, r, http.StatusOK, shownRecord(&page, func(c *queue.Change) wire.RuleChange {
 		return wire.RuleChange{Done: shownDone(c), Before: c.RuleBefore, After: c.RuleAfter}
 	}))
 }
@@ -160,7 +160,7 @@ func (h *handler) rollbackQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if ask.DryRun {
-		writeQueue(w, http.StatusOK, shownSpec(spec, now))
+		h.writeQueue(w, r, http.StatusOK, shownSpec(spec, now))
 		return
 	}
 	if _, err := h.engine.Rollback(r.Context(), name, ask.Revision, now); err != nil {

@@ -33,8 +33,11 @@ func (h *handler) account(r *http.Request) *ops.Account {
 }
 
 // grow makes it a charge for n bytes of jobs.
-func (c *charge) grow(n int) *Problem {
-	more := int64(n)*bodyCost - c.n
+func (c *charge) grow(n int) *Problem { return c.take(int64(n) * bodyCost) }
+
+// take makes it a charge of n, if it is less.
+func (c *charge) take(n int64) *Problem {
+	more := n - c.n
 	if more <= 0 {
 		return nil
 	}
@@ -43,6 +46,14 @@ func (c *charge) grow(n int) *Problem {
 	}
 	c.n += more
 	return nil
+}
+
+// count makes it a charge of n, if it is less, whether there is so much or not.
+func (c *charge) count(n int64) {
+	if more := n - c.n; more > 0 {
+		c.account.Add(more)
+		c.n += more
+	}
 }
 
 // more adds n bytes of jobs to it.

@@ -40,7 +40,7 @@ func (h *handler) replayJob(w http.ResponseWriter, r *http.Request) {
 		if info, err := h.engine.Job(r.Context(), name, id); err == nil { // else that it was replayed is true all the same
 			state = info.State
 		}
-		writeJSON(w, http.StatusOK, wire.Replayed{Queue: name, ID: id, State: state})
+		h.writeJSON(w, r, http.StatusOK, wire.Replayed{Queue: name, ID: id, State: state})
 	}
 }
 
@@ -140,7 +140,7 @@ func (h *handler) decideChosen(w http.ResponseWriter, r *http.Request, state que
 		h.fail(w, err, name)
 		return
 	}
-	writeJSON(w, http.StatusOK, d)
+	h.writeJSON(w, r, http.StatusOK, d)
 }
 
 func (h *handler) decidePages(ctx context.Context, req queue.ListRequest, c *wire.Choice, d *wire.Decided, do deciding) error {

@@ -85,6 +85,6 @@ func (h *handler) decideJob(w http.ResponseWriter, r *http.Request) {
 	case states[0] != to.state:
 		(&Problem{Reason: ReasonNotHeld, ID: id, State: states[0], Detail: "the job is " + states[0].String() + ", not held; nothing was changed"}).write(w)
 	default:
-		writeJSON(w, http.StatusOK, wire.Replayed{Queue: name, ID: id, State: to.state})
+		h.writeJSON(w, r, http.StatusOK, wire.Replayed{Queue: name, ID: id, State: to.state})
 	}
 }

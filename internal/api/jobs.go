@@ -13,12 +13,16 @@ func (h *handler) getJob(w http.ResponseWriter, r *http.Request) {
 		refused(err).write(w)
 		return
 	}
-	info, err := h.engine.Job(r.Context(), name, id)
-	if err != nil {
+	info, c, p, err := h.job(r, name, id)
+	defer c.free()
+	switch {
+	case p != nil:
+		p.write(w)
+	case err != nil:
 		h.failJob(w, err, name, id)
-		return
+	default:
+		h.writeCharged(w, r, http.StatusOK, shownJob(&info), c)
 	}
-	writeJSON(w, http.StatusOK, shownJob(&info))
 }
 
 // cancelJob takes a job back that has not left. It may be repeated.
@@ -33,7 +37,7 @@ func (h *handler) cancelJob(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.failJob(w, err, name, id)
 	case state == queue.Cancelled:
-		writeJSON(w, http.StatusOK, wire.Cancelled{Queue: name, ID: id, State: state})
+		h.writeJSON(w, r, http.StatusOK, wire.Cancelled{Queue: name, ID: id, State: state})
 	case state == queue.Leased:
 		(&Problem{Reason: ReasonNotCancellable, ID: id, State: state, Detail: "the job is leased: a drainer has it, and it may have left"}).write(w)
 	case state == queue.Held:
@@ -64,5 +68,5 @@ func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
 	for _, d := range drainers.Seen {
 		list = append(list, wire.Drainer{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
 	}
-	writeJSON(w, http.StatusOK, wire.Drainers{Drainers: list, LastSeen: instant(drainers.Last)})
+	h.writeJSON(w, r, http.StatusOK, wire.Drainers{Drainers: list, LastSeen: instant(drainers.Last)})
 }

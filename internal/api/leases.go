@@ -145,7 +145,7 @@ func (h *handler) settleJobs(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	writeJSON(w, http.StatusOK, answer)
+	h.writeJSON(w, r, http.StatusOK, answer)
 }
 
 // readSettlement reads one, the ith, and which attempt it is about.
@@ -213,7 +213,7 @@ func (h *handler) extendJobs(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	writeJSON(w, http.StatusOK, answer)
+	h.writeJSON(w, r, http.StatusOK, answer)
 }
 
 // readLeases reads a body that names leases, at least one.

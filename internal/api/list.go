@@ -27,17 +27,30 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := wire.Jobs{Jobs: []wire.Job{}}
+	c := &charge{account: h.account(r)}
+	defer c.free()
 	for range maxPages {
+		if carried {
+			// The page is as long as there is memory for what its jobs carry.
+			c.free()
+			if req.Limit, p = c.ahead(req.Limit, queue.MaxPayloadBytes); p != nil {
+				p.write(w)
+				return
+			}
+		}
 		l, err := h.engine.ListJobs(r.Context(), req)
 		if err != nil {
 			h.fail(w, err, req.Queue)
 			return
 		}
+		size := 0
 		for i := range l.Jobs {
 			if chooses(&choice, &l.Jobs[i]) {
 				page.Jobs = append(page.Jobs, h.listedJob(r.Context(), &l.Jobs[i], carried))
+				size += len(l.Jobs[i].Payload)
 			}
 		}
+		c.shrink(size)
 		page.Next, req.After = l.Next, l.Next
 		if pastChoice(&choice, l.Jobs) {
 			page.Next = ""
@@ -46,7 +59,7 @@ func (h *handler) listJobs(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	writeJSON(w, http.StatusOK, page)
+	h.writeCharged(w, r, http.StatusOK, page, c)
 }
 
 // maxCarried is how many jobs a page has at most with what they carry, which is up to 1 MiB each.
@@ -154,7 +167,7 @@ func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
 	if only == "" && len(found) > limit {
 		page.Next = found[limit-1].Queue
 	}
-	writeJSON(w, http.StatusOK, page)
+	h.writeJSON(w, r, http.StatusOK, page)
 }
 
 // shownJob is where a job is.

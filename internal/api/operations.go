@@ -21,8 +21,8 @@ func (h *handler) openAPI(w http.ResponseWriter, _ *http.Request) {
 
 // healthz says that the process runs. It asks nobody: a store that is away is no
 // reason to restart the ingress.
-func (h *handler) healthz(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+func (h *handler) healthz(w http.ResponseWriter, r *http.Request) {
+	h.writeJSON(w, r, http.StatusOK, map[string]string{"status": "ok"})
 }
 
 // readyz says whether jobs can be taken now.
@@ -54,24 +54,24 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case store == nil && overflow == nil && stuck != nil:
-		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
+		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
 	case store == nil && overflow == nil && filling != "":
-		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: full, Detail: filling})
+		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: full, Detail: filling})
 	case store == nil && overflow == nil && late != nil:
-		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Pull: "late", Detail: "jobs are taken, and those of pull queues mostly given back: " + late.Error()})
+		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Pull: "late", Detail: "jobs are taken, and those of pull queues mostly given back: " + late.Error()})
 	case store == nil && overflow == nil && undrained != "":
-		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "none", Detail: undrained})
+		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "none", Detail: undrained})
 	case store == nil && overflow == nil && hanging != nil:
-		writeJSON(w, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "hanging", Detail: hanging.Error()})
+		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "hanging", Detail: hanging.Error()})
 	case store == nil && overflow == nil:
-		writeJSON(w, http.StatusOK, readiness{Status: "ready"})
+		h.writeJSON(w, r, http.StatusOK, readiness{Status: "ready"})
 	case store == nil:
-		writeJSON(w, http.StatusOK, readiness{
+		h.writeJSON(w, r, http.StatusOK, readiness{
 			Status: "degraded", Store: "ok", Overflow: "unavailable",
 			Detail: "jobs are taken while there is room, and none is deferred: " + overflow.Error(),
 		})
 	case h.o.Overflow && overflow == nil && away(store):
-		writeJSON(w, http.StatusOK, readiness{
+		h.writeJSON(w, r, http.StatusOK, readiness{
 			Status: "degraded", Store: "unavailable", Overflow: "ok",
 			Detail: "only jobs that may be deferred are taken: " + store.Error(),
 		})

@@ -40,7 +40,11 @@ func serve(t *testing.T, o api.Options) *fixture {
 
 // serveOver puts the fixture's server over another engine.
 func (f *fixture) serveOver(e queue.Engine, o api.Options) {
-	srv := httptest.NewServer(held(f.t, api.New(e, o)))
+	f.serveHandler(held(f.t, api.New(e, o)))
+}
+
+func (f *fixture) serveHandler(h http.Handler) {
+	srv := httptest.NewServer(h)
 	f.t.Cleanup(srv.Close)
 	f.url, f.client, f.close = srv.URL, srv.Client(), srv.Close
 }

@@ -40,7 +40,7 @@ func (h *handler) purgeQueue(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	writeJSON(w, http.StatusOK, done)
+	h.writeJSON(w, r, http.StatusOK, done)
 }
 
 // purgeStates returns the states that are still to be purged, what is scheduled first: a

@@ -51,7 +51,7 @@ func (h *handler) putQueue(w http.ResponseWriter, r *http.Request) {
 	} else if info.Revision == result.Revision {
 		q = shown(&info)
 	}
-	writeQueue(w, status, q)
+	h.writeQueue(w, r, status, q)
 }
 
 // put gives a spec to the engine. Where it has the mask of a secret it gets the

@@ -1,12 +1,12 @@
 package api
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/queue"
 )
 
 // Pages of the list of queues.
@@ -24,14 +24,51 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 		p.write(w)
 		return
 	}
-	infos, err := h.engine.List(r.Context(), after, limit+1) // one more tells whether there is a next page
-	if err != nil {
+	c := &charge{account: h.account(r)}
+	defer c.free()
+	infos, limit, p, err := h.someQueues(r, after, limit, c)
+	switch {
+	case p != nil:
+		p.write(w)
+		return
+	case err != nil:
 		h.fail(w, err, "")
 		return
 	}
 	page := wire.Queues{}
 	page.Queues, page.Next = pageFrom(w, "/v1/queues", infos, limit, shown, func(q *wire.Queue) string { return q.Name })
-	writeJSON(w, http.StatusOK, page)
+	h.writeCharged(w, r, http.StatusOK, page, c)
+}
+
+// infoCost is what a queue in a list takes beside how its jobs are delivered.
+const infoCost = 4 << 10
+
+// someQueues reads as many queues as a page may have, and one more, which tells whether there is a next page. The page is
+// shorter if there is no memory for all.
+func (h *handler) someQueues(r *http.Request, after string, limit int, c *charge) ([]queue.Info, int, *Problem, error) {
+	var infos []queue.Info
+	size := 0
+	for {
+		n, p := c.ahead(min(limit+1-len(infos), defaultPage+1), infoCost+queue.MaxDeliverBytes)
+		switch {
+		case p != nil && len(infos) < 2:
+			return nil, 0, p, nil
+		case p != nil:
+			return infos, len(infos) - 1, nil, nil
+		}
+		some, err := h.engine.List(r.Context(), after, n)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		for i := range some {
+			size += infoCost + len(some[i].Spec.Deliver)
+		}
+		c.shrink(size)
+		if infos = append(infos, some...); len(some) < n || len(infos) > limit {
+			return infos, limit, nil, nil
+		}
+		after = some[n-1].Spec.Name
+	}
 }
 
 // pageFrom is the page of a list of which one more was asked for than it has, and behind which name the next one begins, if
@@ -70,13 +107,13 @@ func (h *handler) getQueue(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, err, name)
 		return
 	}
-	writeQueue(w, http.StatusOK, shown(&info))
+	h.writeQueue(w, r, http.StatusOK, shown(&info))
 }
 
 // writeQueue answers with a queue.
-func writeQueue(w http.ResponseWriter, status int, q wire.Queue) {
+func (h *handler) writeQueue(w http.ResponseWriter, r *http.Request, status int, q wire.Queue) {
 	w.Header().Set("ETag", etag(q.Revision))
-	writeJSON(w, status, q)
+	h.writeJSON(w, r, status, q)
 }
 
 func (h *handler) deleteQueue(w http.ResponseWriter, r *http.Request) {
@@ -146,7 +183,7 @@ func (h *handler) showChanged(w http.ResponseWriter, r *http.Request, name, done
 		}).write(w)
 		return
 	}
-	writeQueue(w, http.StatusOK, shown(&info))
+	h.writeQueue(w, r, http.StatusOK, shown(&info))
 }
 
 // fail answers with an engine's error.
@@ -157,17 +194,4 @@ func (h *handler) fail(w http.ResponseWriter, err error, name string) {
 	}
 	h.logInternal(p, err, name)
 	p.write(w)
-}
-
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	b, err := json.Marshal(v)
-	if err != nil {
-		(&Problem{Reason: ReasonInternal, Detail: "the answer cannot be written as JSON"}).write(w)
-		return
-	}
-	head := w.Header()
-	head["Content-Type"] = typeJSON
-	head["Cache-Control"] = noStore
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // the client may be gone
 }

@@ -41,7 +41,7 @@ func (h *handler) quoteQueue(w http.ResponseWriter, r *http.Request) {
 		then := forecast(*q.Then, expiringThen)
 		answer.Then = &then
 	}
-	writeJSON(w, http.StatusOK, answer)
+	h.writeJSON(w, r, http.StatusOK, answer)
 }
 
 // expiring looks at what waits and tells how many would expire, now and at the other rate.

@@ -22,7 +22,7 @@ func (h *handler) listRules(w http.ResponseWriter, r *http.Request) {
 	}
 	page := wire.Rules{}
 	page.Rules, page.Next = pageFrom(w, "/v1/rules", infos, limit, shownRule, func(r *wire.Rule) string { return r.Name })
-	writeJSON(w, http.StatusOK, page)
+	h.writeJSON(w, r, http.StatusOK, page)
 }
 
 func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +32,7 @@ func (h *handler) getRule(w http.ResponseWriter, r *http.Request) {
 		h.failRule(w, err, name)
 		return
 	}
-	writeRule(w, http.StatusOK, shownRule(&info))
+	h.writeRule(w, r, http.StatusOK, shownRule(&info))
 }
 
 func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
@@ -75,7 +75,7 @@ func (h *handler) putRule(w http.ResponseWriter, r *http.Request) {
 	} else if info.Revision == result.Revision {
 		shown = shownRule(&info)
 	}
-	writeRule(w, status, shown)
+	h.writeRule(w, r, status, shown)
 }
 
 // mostAsking is how many queues are named that ask a rule.
@@ -189,9 +189,9 @@ func shownRule(i *queue.RuleInfo) wire.Rule {
 }
 
 // writeRule answers with a rule.
-func writeRule(w http.ResponseWriter, status int, rule wire.Rule) {
+func (h *handler) writeRule(w http.ResponseWriter, r *http.Request, status int, rule wire.Rule) {
 	w.Header().Set("ETag", etag(rule.Revision))
-	writeJSON(w, status, rule)
+	h.writeJSON(w, r, status, rule)
 }
 
 // failRule answers with what an engine's error means about a rule.

@@ -65,7 +65,7 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 		}
 	}
 	if q.list {
-		writeJSON(w, http.StatusOK, q.answer(answers, name))
+		h.writeJSON(w, r, http.StatusOK, q.answer(answers, name))
 		return
 	}
 	h.answerTake(w, r, name, op, q, &answers[0])
@@ -81,7 +81,7 @@ func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string
 		admission.SetFields(w.Header(), []admission.Quota{h.quota(r.Context(), name, q.takes[0].Key, &a.Decision)})
 	}
 	if q.asCell {
-		writeJSON(w, http.StatusOK, cellOf(a))
+		h.writeJSON(w, r, http.StatusOK, cellOf(a))
 		return
 	}
 	if op == queue.TakeNow && !a.Allowed && !a.Shadow {
@@ -90,7 +90,7 @@ func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string
 		p.write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, shownTaken(a))
+	h.writeJSON(w, r, http.StatusOK, shownTaken(a))
 }
 
 // answer is that to a list.

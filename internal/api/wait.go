@@ -143,7 +143,7 @@ func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
 	var later *pull.Later
 	switch {
 	case err == nil:
-		writeJSON(w, http.StatusOK, wire.Turn{WaitedMS: time.Since(begun).Milliseconds()})
+		h.writeJSON(w, r, http.StatusOK, wire.Turn{WaitedMS: time.Since(begun).Milliseconds()})
 	case r.Context().Err() != nil: // nobody reads the answer
 	case ctx.Err() != nil:
 		stopped(w, "your place was given back")

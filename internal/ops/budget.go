@@ -81,6 +81,32 @@ func (a *Account) Client() string { return a.client }
 
 // Take takes n, or nothing: then the error is ErrShare or ErrSpent.
 func (a *Account) Take(n int64) error {
+	_, err := a.TakeSome(1, n)
+	return err
+}
+
+// TakeSome takes each for as many of n as there is enough for, half as many at a time until it is one, and returns how
+// many. If there is not enough for one it takes nothing: then the error is ErrShare or ErrSpent.
+func (a *Account) TakeSome(n int, each int64) (int, error) {
+	for {
+		err := a.try(int64(n) * each)
+		if err == nil {
+			return n, nil
+		}
+		if n > 1 {
+			n /= 2
+			continue
+		}
+		if errors.Is(err, ErrShare) {
+			a.b.refusedShare.Add(1)
+		} else {
+			a.b.refusedAll.Add(1)
+		}
+		return 0, err
+	}
+}
+
+func (a *Account) try(n int64) error {
 	all, own := a.b.used.Add(n), a.used.Add(n)
 	var err error
 	switch {
@@ -88,10 +114,8 @@ func (a *Account) Take(n int64) error {
 		return nil
 	case a.client != "" && own > a.b.share:
 		err = ErrShare
-		a.b.refusedShare.Add(1)
 	case all > a.b.limit:
 		err = ErrSpent
-		a.b.refusedAll.Add(1)
 	default:
 		return nil
 	}
