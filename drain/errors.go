@@ -65,7 +65,7 @@ func DeliveredThen(until time.Time, reason string) error {
 }
 
 // Down marks an error of a target that is down: nothing of the job was sent, it spends no attempt, and after
-// some in a row the queue's circuit opens. It takes nothing of quotas; said before the gate it gives its departure back.
+// some in a row the queue's circuit opens. Said before the gate it gives back its departure and its part of quotas.
 func Down(err error) error { return marked(err, Said{Verdict: queue.Down}) }
 
 // Unknown marks an error after which nobody can know whether the job was sent. The queue's on_unknown says

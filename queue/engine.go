@@ -323,8 +323,8 @@ type Settlement struct {
 	// Untold says of a Throttle that the receiver did not say for how long, or less than a second: the queue stops for
 	// Spare of After.
 	Untold bool
-	// Unused says of a Down that the job did not even start: its departure is given back, as by a Release. What
-	// quotas counted of a Down is in any case.
+	// Unused says of a Down that the job did not even start: its departure and what quotas counted are given back, as
+	// by a Release, unless the queue's circuit is off.
 	Unused bool
 	// LaneOnly says that a Throttle concerns only the job's lane.
 	LaneOnly bool

@@ -105,6 +105,7 @@ type outcome struct {
 	effect  queue.Effect // on the queue
 	down    bool         // a failure that is the fault of a target that is down
 	unused  bool         // the job did not even start
+	probe   bool         // of an open circuit, and answered with trouble
 	// What was heard of the receiver before the settlement, and after it.
 	before, after heard
 	// told is what it says of the rate, and from and to what that is by it, behind all before in the batch.
@@ -265,16 +266,17 @@ func (c *returning) done(e *Engine, now leaky.Instant) {
 	c.outcome.done(e, c.state, now)
 }
 
-// giveBack gives back what a job took that the target has nothing of: to quotas, and its departure if it did not start. Of a
-// circuit that is off that is not done: it would be tried again at once, and again.
+// giveBack gives back what a job took that did not start: to quotas, and its departure. Where the circuit is off it does
+// not: nothing else bounds how often the target is tried. A probe gives back to quotas.
 func (c *returning) giveBack(now leaky.Instant) {
 	l, f := c.job.lane.line, c.job.flight
-	if c.expired != nil || c.to.verdict != queue.Down && !c.down || l.busy != nil {
+	if c.expired != nil || l.busy != nil {
 		return
 	}
-	if c.unused && !l.spec.Circuit.Off {
+	switch {
+	case c.unused && !l.spec.Circuit.Off:
 		l.regain(f, int64(c.job.cost), now)
-	} else {
+	case c.probe:
 		l.uncount(f, int64(c.job.cost), now)
 	}
 	if c.unused {

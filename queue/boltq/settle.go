@@ -94,6 +94,7 @@ func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
 	}
 	o.told = l.tells(&s.Settlement, j.lane.keyed(), c.back[l], now)
 	open := l.heard.opened != 0
+	o.probe = open && f.due >= l.heard.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
 	o.effect = e.hears(l, &s.Settlement, j.lane.keyed(), f.due, now)
 	o.after = l.heard
 	attempts := f.attempts + 1

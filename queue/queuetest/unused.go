@@ -61,23 +61,69 @@ var unusedRules = []rule{
 		r.clock.Advance(2 * time.Hour)
 		r.grant(q, 9, "b")
 	}},
-	{"one that started keeps its departure, and gives quotas theirs", func(r *rig) {
+	{"one that was sent keeps its departure and what quotas counted, whatever was answered", func(r *rig) {
 		q := r.queue("q", "1/m", limited("quota 20/h"))
 		r.clock.Advance(time.Second)
 		r.accept(q, "a")
 		r.settle(settlement(queue.Down, r.grant(q, 9, "a")[0]))
-		r.used(q, 0)
+		r.used(q, 1)
 		r.grant(q, 9)
 		r.clock.Advance(time.Minute)
 		r.grant(q, 9, "a")
 	}},
-	{"nor does it come back at once where no circuit bounds that", func(r *rig) {
+	{"a receiver that is down at every second request gets no more of them than the quota", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 20/h"))
+		r.clock.Advance(time.Second)
+		r.accept(q, numbered("j", 40)...)
+		sent := 0
+		for ; sent < 60; sent++ {
+			got := r.reserve(q, 1)
+			if len(got) == 0 {
+				break
+			}
+			r.settle(settlement([]queue.Verdict{queue.Down, queue.Deliver}[sent%2], got[0]))
+		}
+		if sent != 20 {
+			r.Errorf("%d requests in the hour, want 20", sent)
+		}
+	}},
+	{"what left before the circuit opened is no probe of it", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 20/h"), circuit(1, time.Second, time.Minute))
+		r.clock.Advance(time.Second)
+		r.accept(q, "a", "b")
+		got := r.grant(q, 2, "a", "b")
+		r.clock.Advance(time.Second)
+		for _, v := range got {
+			r.settle(settlement(queue.Down, v))
+		}
+		r.used(q, 2)
+		r.clock.Advance(time.Minute)
+		r.settle(settlement(queue.Down, r.grant(q, 1, "a")[0]))
+		r.used(q, 2) // a probe
+	}},
+	{"where no circuit bounds how often it is tried, it keeps its departure and what quotas counted", func(r *rig) {
 		q := r.queue("q", "1/m", limited("quota 20/h"), func(s *queue.Spec) { s.Circuit.Off = true })
 		r.clock.Advance(time.Second)
 		r.accept(q, "a")
 		r.unreachable(r.grant(q, 9, "a")[0])
-		r.used(q, 0)
+		r.used(q, 1)
 		r.grant(q, 9)
+	}},
+	{"a target that refuses and has no circuit is tried as often as the quota allows", func(r *rig) {
+		q := r.queue("q", "unlimited", limited("quota 20/h"), func(s *queue.Spec) { s.Circuit.Off = true })
+		r.clock.Advance(time.Second)
+		r.accept(q, numbered("j", 30)...)
+		tries := 0
+		for ; tries < 100; tries++ {
+			got := r.reserve(q, 1)
+			if len(got) == 0 {
+				break
+			}
+			r.unreachable(got[0])
+		}
+		if tries != 20 {
+			r.Errorf("tried %d times in the hour, want 20", tries)
+		}
 	}},
 	{"the parent has its part back too", func(r *rig) {
 		r.put(spec("ses", "1/m", limited("quota 3/h")))

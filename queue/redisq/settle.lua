@@ -79,19 +79,19 @@ local function unused(q, id, f)
   if g and g ~= q then beside.unused(g, f.at, cost) end
 end
 
--- given_back gives back what a job took that the target has nothing of: to quotas, and its departure if it is released, or did not
--- start. Of a circuit that is off that is not done: it would be tried again at once, and again. Reports whether nothing started.
+-- given_back gives back what a job took that was released or did not start: to quotas, and its departure. Where the circuit is
+-- off it does not: nothing else bounds how often the target is tried. A probe gives back to quotas. Reports
+-- whether nothing started.
 local function given_back(q, id, f, verdict, code, epoch, fence)
-  if q.limits or q.group then unused(q, id, f) end
-  if verdict == V.release then
-  elseif verdict ~= V.down or code < UNTOLD then
-    return false
-  elseif (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') == '' then
-    return true
+  local unstarted = verdict == V.release or verdict == V.down and code >= UNTOLD
+  local all = unstarted and (verdict == V.release or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
+  local probe = verdict ~= V.release and q.heard and q.heard.opened > 0 and f.at >= q.heard.opened
+  if (all or probe) and (q.limits or q.group) then unused(q, id, f) end
+  if all then
+    unleft(q, epoch, fence)
+    if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
   end
-  unleft(q, epoch, fence)
-  if q.group and q.group ~= q then unleft(q.group, epoch, fence) end
-  return true
+  return unstarted
 end
 
 -- too_old reports whether a job is too old to be tried again at an instant.
