@@ -58,7 +58,7 @@ var (
 
 // schema is the version of the file's layout. A file with another one is refused:
 // no release has written an older one.
-const schema = 12
+const schema = 13
 
 // tables is a transaction with its tables opened as they are needed.
 type tables struct {

@@ -20,6 +20,7 @@ if q.group == q then return { 4, beside.children_of(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
+sound_record('queue', name)
 if q.expiring then call('ZCARD', B .. 'T') end
 -- A key of another type than it must be is the sweeper's.
 local function count(command, key)
@@ -32,7 +33,6 @@ call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
 if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
 
-sound_record('queue', name)
 note_lapse(q)
 note('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
 bury('queue', name)

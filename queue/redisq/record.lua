@@ -16,11 +16,12 @@ local function documents_key(kind, name) return B .. 'P:' .. kind .. ':' .. name
 -- kept_for is how long changes are kept.
 local function kept_for() return tonumber(call('HGET', B, 'keepchanges')) or 400 * 86400 * SECOND end
 
--- goes_on adds a change of jobs to the newest entry, if that is of the same. Returns whether it is.
+-- goes_on adds a change of jobs to the newest entry, if that is of the same. Returns whether it is: one that cannot be read is not.
 local function goes_on(key, head, by, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
   if now - last >= ONE_CHANGE then return false end
-  local c = cmsgpack.unpack(sub(head, ENTRY_BYTES + 1))
+  local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
+  if not ok or type(c) ~= 'table' or type(c[9]) ~= 'number' or type(c[10]) ~= 'table' then return false end
   if c[2] ~= by or c[3] ~= what or c[4] ~= rev or c[6] ~= detail or c[7] ~= reason then return false end
   c[9] = c[9] + jobs
   for i = 1, min(#ids, MOST_IDS - #c[10]) do table.insert(c[10], ids[i]) end
@@ -66,9 +67,12 @@ local function keep_document(kind, name, rev, text)
   call('LTRIM', key, 0, MOST_DOCUMENTS - 1)
 end
 
--- sound_record raises unless the record is what it must be.
+-- sound_record raises unless the record is what it must be: to be called before anything is written.
 local function sound_record(kind, name)
-  call('LLEN', log_key(kind, name))
+  for end_ = -1, 0 do
+    local entry = call('LINDEX', log_key(kind, name), end_)
+    if entry then unpack_(ENTRY, entry) end
+  end
   call('LLEN', documents_key(kind, name))
   call('ZCARD', B .. 'G')
 end
@@ -94,7 +98,7 @@ local function bury(kind, name)
   local G, kept = B .. 'G', kept_for()
   call('ZADD', G, now + kept, kind .. ':' .. name)
   for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do
-    call('PEXPIRE', key, kept / 1000 + 3600000)
+    call('PEXPIRE', key, ceil(kept / 1000) + 3600000)
   end
   local gone = call('ZRANGEBYSCORE', G, '-inf', now, 'LIMIT', 0, 10)
   if not gone[1] and call('ZCARD', G) > MOST_DELETED then gone = call('ZRANGE', G, 0, 1) end

@@ -18,6 +18,8 @@ local function heed(q)
     spared = tonumber(v[9]) or 0, till = tonumber(v[10]) or 0 }
   -- One as far ahead as none can be would stop the queue for good.
   if q.heard.stop > now + MOST_HELD + HORIZON then q.heard.stop = now end
+  -- And one up to which answers tell nothing new would have none stop it.
+  if q.heard.till > now + MOST_HELD + HORIZON then q.heard.till = 0 end
   q.stop = q.heard.stop > 0 and q.heard.stop or nil
 end
 

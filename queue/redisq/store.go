@@ -17,8 +17,9 @@ import (
 // and priorities: a turn begins where 2 would never have come to; and its dead can be taken out one by one.
 // 4 has timelines, 5 limits and groups, 6 changes, pauses with an end, and pull queues,
 // 7 when something was announced to be on the overflow, 8 when jobs expire, 9 what receivers answer, 10 held jobs,
-// 11 adapted rates, 13 rules, 14 what places cost by weights.
-const Schema = 14
+// 11 adapted rates, 13 rules, 14 what places cost by weights,
+// 15 entries of the record of changes that have a head.
+const Schema = 15
 
 const (
 	// makingTime is how long making a store may take another process.
