@@ -93,7 +93,7 @@ func TestAnswersAreCharged(t *testing.T) {
 		held := 0
 		for status := 200; status == 200 && held < 50; held++ {
 			u := unread{httptest.NewRecorder(), make(chan int, 1), gone}
-			all.Go(func() { f.handler.ServeHTTP(u, httptest.NewRequest("GET", path, nil)) })
+			all.Go(func() { f.handler.ServeHTTP(u, httptest.NewRequest(http.MethodGet, path, nil)) })
 			status = <-u.began
 		}
 		if used := memory.Used(); held == 50 || used < 8<<20 || used > memory.Limit() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestStreamWithoutJobsSlowlyRead(t *testing.T) {
 	handler := held(t, api.New(f.engine, api.Options{BodyTimeout: 300 * time.Millisecond, AnswerTimeout: time.Minute}))
 	in, feed := net.Pipe()
 	answers, out := io.Pipe()
-	req := httptest.NewRequest("POST", jobs, in)
+	req := httptest.NewRequest(http.MethodPost, jobs, in)
 	req.Header.Set("Content-Type", "application/x-ndjson")
 	ended := make(chan struct{})
 	go func() {

@@ -77,8 +77,10 @@ func TestMomentsOnTheCommandLine(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"queue", "pause", "email", "--until", "soon"}, {"dead", "ls", "email", "--since", "soon"},
-		{"queue", "log", "email", "--since", "soon"}, {"rule", "log", "otp", "--until", "soon"},
+		{"queue", "pause", "email", "--until", "soon"},
+		{"dead", "ls", "email", "--since", "soon"},
+		{"queue", "log", "email", "--since", "soon"},
+		{"rule", "log", "otp", "--until", "soon"},
 		{"push", "email", "-f", "../../examples/messages.csv", "--not-before", "soon"},
 	} {
 		expect(t, ExitUsage, "", "tomorrow 07:00", args...)
