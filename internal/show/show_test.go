@@ -35,7 +35,7 @@ func FuzzJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		text, err := json.MarshalIndent(map[string]any{"k": s, s: []string{s}}, "", "  ")
 		if err != nil {
-			t.Skip()
+			t.Fatal(err) // any string can be written
 		}
 		shown := JSON(text)
 		for _, r := range string(shown) {
