@@ -269,14 +269,23 @@ func TestTooManyPulls(t *testing.T) {
 	f.do("PUT", email, `{"rate":"unlimited","pull":true}`).want(t, 201)
 	f.do("PUT", "/v1/queues/sms", `{"rate":"unlimited","pull":true}`).want(t, 201)
 	answers := make(chan *answer, 2)
-	go func() { answers <- f.do("POST", email+"/leases", `{"wait":"60s"}`) }()
+	lease := func(queue string) { // asks again where a question of the poll below was in its place
+		for {
+			a := f.do("POST", "/v1/queues/"+queue+"/leases", `{"wait":"60s"}`)
+			if a.status != 429 && a.status != 503 {
+				answers <- a
+				return
+			}
+		}
+	}
+	go lease("email")
 	poll(t, func() bool { return f.do("POST", email+"/leases", "").status == 429 })
 	a := f.do("POST", email+"/leases", "")
 	a.want(t, 429, "reason", "crowded")
 	if a.header.Get("Retry-After") == "" {
 		t.Error("without Retry-After")
 	}
-	go func() { answers <- f.do("POST", "/v1/queues/sms/leases", `{"wait":"60s"}`) }()
+	go lease("sms")
 	poll(t, func() bool { return f.do("POST", email+"/leases", "").status == 503 })
 	f.do("POST", email+"/leases", "").want(t, 503, "reason", "overloaded")
 	for _, q := range []string{"email", "sms"} {
