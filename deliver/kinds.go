@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/penstock/penstock/deliver/asynqx"
-	"github.com/penstock/penstock/deliver/mailer"
-	"github.com/penstock/penstock/deliver/natspub"
-	"github.com/penstock/penstock/deliver/post"
+	"github.com/penstock/penstock/deliver/asynqtarget"
+	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/deliver/natstarget"
 	"github.com/penstock/penstock/deliver/setting"
-	"github.com/penstock/penstock/deliver/sms"
+	"github.com/penstock/penstock/deliver/smstarget"
+	"github.com/penstock/penstock/deliver/smtptarget"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/queue"
 )
@@ -103,33 +103,33 @@ func (k *Kinds) names() []string {
 // builtIn are by their names in a deliver setting.
 var builtIn = map[string]kind{
 	"http": {
-		func() setting.Setting { return post.Default() },
+		func() setting.Setting { return httptarget.Default() },
 		func(o Options) Sender {
-			return post.New(post.Options{Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+			return httptarget.New(httptarget.Options{Concurrency: o.Concurrency, Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
 		},
 	},
 	"asynq": {
-		func() setting.Setting { return asynqx.Default() },
+		func() setting.Setting { return asynqtarget.Default() },
 		func(o Options) Sender {
 			o.Asynq.Concurrency = cmp.Or(o.Asynq.Concurrency, o.Concurrency)
-			return asynqx.New(o.Asynq)
+			return asynqtarget.New(o.Asynq)
 		},
 	},
 	"nats": {
-		func() setting.Setting { return natspub.Default() },
-		func(o Options) Sender { return natspub.New(o.NATS) },
+		func() setting.Setting { return natstarget.Default() },
+		func(o Options) Sender { return natstarget.New(o.NATS) },
 	},
 	"smtp": {
-		func() setting.Setting { return mailer.Default() },
+		func() setting.Setting { return smtptarget.Default() },
 		func(o Options) Sender {
-			return mailer.New(mailer.Options{Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
+			return smtptarget.New(smtptarget.Options{Secrets: o.Secrets, Egress: o.Egress, TLS: o.TLS})
 		},
 	},
 	"sms": {
-		func() setting.Setting { return sms.Default() },
+		func() setting.Setting { return smstarget.Default() },
 		func(o Options) Sender {
-			client := post.NewClient(post.Options{Concurrency: o.Concurrency, Egress: o.Egress, TLS: o.TLS})
-			return sms.New(sms.Options{Client: client, Secrets: o.Secrets, Logger: o.Logger})
+			client := httptarget.NewClient(httptarget.Options{Concurrency: o.Concurrency, Egress: o.Egress, TLS: o.TLS})
+			return smstarget.New(smstarget.Options{Client: client, Secrets: o.Secrets, Logger: o.Logger})
 		},
 	},
 }

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock/penstock/deliver/asynqx"
+	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/deliver/egress"
-	"github.com/penstock/penstock/deliver/natspub"
+	"github.com/penstock/penstock/deliver/natstarget"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
@@ -39,9 +39,9 @@ type Options struct {
 	// Egress says where connections may go; nil is to public addresses alone.
 	Egress *egress.Guard
 	// Asynq is where asynq targets release their tasks.
-	Asynq asynqx.Options
+	Asynq asynqtarget.Options
 	// NATS is where nats targets publish.
-	NATS natspub.Options
+	NATS natstarget.Options
 	// TLS is the client's configuration; the default trusts the system's roots.
 	TLS *tls.Config
 	// Kinds are the kinds of targets that there are; nil is those that are built in.

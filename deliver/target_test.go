@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/deliver/egress"
-	"github.com/penstock/penstock/deliver/post"
+	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -18,19 +18,19 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := post.Target{
+	want := httptarget.Target{
 		Method: "POST", URL: "https://api.example.com:8443/v1/send?x=1", Timeout: queue.Duration(250 * time.Millisecond),
 		Headers: map[string]string{"Authorization": "Bearer s3cret", "X-A": ""},
 	}
 	if err := want.Check("deliver.http"); err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(*target.Setting.(*post.Target), want) {
-		t.Errorf("%+v, want %+v", *target.Setting.(*post.Target), want)
+	if !reflect.DeepEqual(*target.Setting.(*httptarget.Target), want) {
+		t.Errorf("%+v, want %+v", *target.Setting.(*httptarget.Target), want)
 	}
 	target, err = Parse(json.RawMessage(`{"http": {"url": "http://[::1]/"}}`))
-	if err != nil || target.Setting.(*post.Target).Timeout.D() != post.DefaultTimeout {
-		t.Errorf("%+v, %v", target.Setting.(*post.Target), err)
+	if err != nil || target.Setting.(*httptarget.Target).Timeout.D() != httptarget.DefaultTimeout {
+		t.Errorf("%+v, %v", target.Setting.(*httptarget.Target), err)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a space", url("http://a/b c"), "deliver.http.url", "percent-encoded"},
 		{"a line break", url(`http://a/\r\nb`), "deliver.http.url", "percent-encoded"},
 		{"not ASCII", url("http://ä/"), "deliver.http.url", "percent-encoded"},
-		{"long", url("http://a/" + strings.Repeat("b", post.MaxURLBytes)), "deliver.http.url", "longer than"},
+		{"long", url("http://a/" + strings.Repeat("b", httptarget.MaxURLBytes)), "deliver.http.url", "longer than"},
 		{"timeout a number", `{"http": {"url": "http://a/", "timeout": 10}}`, "deliver.http.timeout", "10s"},
 		{"timeout without unit", `{"http": {"url": "http://a/", "timeout": "10"}}`, "deliver.http.timeout", "10s"},
 		{"timeout negative", `{"http": {"url": "http://a/", "timeout": "-1s"}}`, "deliver.http.timeout", "from 10ms"},
@@ -84,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		{"query in a bad URL", url("gopher://a/?t=hunter2"), "deliver.http.url", `gopher://a/?t=***`},
 		{"query before a fragment", url("http://a/?t=hunter2#hunter2"), "deliver.http.url", "fragment"},
 		{"query behind a bad port", url("http://a:0/?hunter2"), "deliver.http.url", "port"},
-		{"query in a long URL", url("http://a/?t=hunter2" + strings.Repeat("b", post.MaxURLBytes)), "deliver.http.url", "longer than"},
+		{"query in a long URL", url("http://a/?t=hunter2" + strings.Repeat("b", httptarget.MaxURLBytes)), "deliver.http.url", "longer than"},
 		{"headers a list", `{"http": {"url": "http://a/", "headers": []}}`, "deliver.http.headers", "an object"},
 		{"header a number", header(`"a": 1`), "deliver.http.headers.a", "a string"},
 		{"header name", header(`"a b": "1"`), "deliver.http.headers", "header name"},

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/deliver"
-	"github.com/penstock/penstock/deliver/post"
+	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
@@ -172,7 +172,7 @@ func TestSecretsInBadSpecs(t *testing.T) {
 		{`{"http":{"url":"gopher://a/?t=hunter2"}}`, "deliver.http.url"},
 		{`{"http":{"url":"http://u:hunter2@a/"}}`, "deliver.http.url"},
 		{`{"http":{"url":"http://a:0/?hunter2#hunter2"}}`, "deliver.http.url"},
-		{`{"http":{"url":"http://a/?hunter2` + strings.Repeat("x", post.MaxURLBytes) + `"}}`, "deliver.http.url"},
+		{`{"http":{"url":"http://a/?hunter2` + strings.Repeat("x", httptarget.MaxURLBytes) + `"}}`, "deliver.http.url"},
 		{`{"http":{"url":"http://a/","headers":{"Authorization":"hunter2\n"}}}`, "deliver.http.headers.Authorization"},
 		{`{"http":{"url":"http://a/","headers":{"Authorization":["hunter2"]}}}`, "deliver.http.headers.Authorization"},
 	} {

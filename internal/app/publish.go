@@ -10,8 +10,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/penstock/penstock/deliver"
-	"github.com/penstock/penstock/deliver/asynqx"
-	"github.com/penstock/penstock/deliver/natspub"
+	"github.com/penstock/penstock/deliver/asynqtarget"
+	"github.com/penstock/penstock/deliver/natstarget"
 	"github.com/penstock/penstock/internal/store"
 )
 
@@ -36,7 +36,7 @@ func (f *PublishFlags) Validate() error {
 	switch {
 	case f.PublishNATS == "" && f.PublishCreds+f.PublishPrefix+f.PublishTLSCA+f.PublishTLSCert+f.PublishTLSKey != "":
 		return errors.New("--publish-nats is missing: the other --publish flags are of no use without it")
-	case f.PublishNATS != "" && !natspub.ValidPrefix(f.PublishPrefix):
+	case f.PublishNATS != "" && !natstarget.ValidPrefix(f.PublishPrefix):
 		return fmt.Errorf("--publish-prefix %q: must be tokens of letters, digits, _ and - with dots between, such as jobs", f.PublishPrefix)
 	}
 	if f.AsynqPrefix != "" && f.AsynqRedis == "" {
@@ -49,24 +49,24 @@ func (f *PublishFlags) Validate() error {
 	return err
 }
 
-func (f *PublishFlags) asynq() (asynqx.Options, error) {
+func (f *PublishFlags) asynq() (asynqtarget.Options, error) {
 	files := store.TLSFiles{CA: f.AsynqTLSCA, Cert: f.AsynqTLSCert, Key: f.AsynqTLSKey}
 	if f.AsynqRedis == "" {
 		if files != (store.TLSFiles{}) {
-			return asynqx.Options{}, errors.New("--asynq-redis is missing: the --asynq-tls flags are of no use without it")
+			return asynqtarget.Options{}, errors.New("--asynq-redis is missing: the --asynq-tls flags are of no use without it")
 		}
-		return asynqx.Options{}, nil
+		return asynqtarget.Options{}, nil
 	}
 	redis, err := asynq.ParseRedisURI(f.AsynqRedis)
 	if err != nil { // it may quote a password
-		return asynqx.Options{}, errors.New("--asynq-redis: must be a URL such as redis://127.0.0.1:6379/1, rediss://..., redis-socket:///path or redis-sentinel://a:26379?master=NAME")
+		return asynqtarget.Options{}, errors.New("--asynq-redis: must be a URL such as redis://127.0.0.1:6379/1, rediss://..., redis-socket:///path or redis-sentinel://a:26379?master=NAME")
 	}
 	if f.AsynqPrefix == "" {
-		return asynqx.Options{}, errors.New("--asynq-prefix is missing: give what the types of all tasks begin with, such as email:, or * for any: who may put queues could otherwise release any task")
+		return asynqtarget.Options{}, errors.New("--asynq-prefix is missing: give what the types of all tasks begin with, such as email:, or * for any: who may put queues could otherwise release any task")
 	}
 	prefix := strings.TrimSuffix(f.AsynqPrefix, "*")
 	if files == (store.TLSFiles{}) {
-		return asynqx.Options{Redis: redis, Prefix: prefix}, nil
+		return asynqtarget.Options{Redis: redis, Prefix: prefix}, nil
 	}
 	var config *tls.Config
 	switch o := redis.(type) {
@@ -76,12 +76,12 @@ func (f *PublishFlags) asynq() (asynqx.Options, error) {
 		config = o.TLSConfig
 	}
 	if config == nil {
-		return asynqx.Options{}, errors.New("--asynq-redis is not over TLS: the --asynq-tls flags need rediss://")
+		return asynqtarget.Options{}, errors.New("--asynq-redis is not over TLS: the --asynq-tls flags need rediss://")
 	}
 	if err := files.Apply(config); err != nil {
-		return asynqx.Options{}, fmt.Errorf("--asynq-tls: %w", err)
+		return asynqtarget.Options{}, fmt.Errorf("--asynq-tls: %w", err)
 	}
-	return asynqx.Options{Redis: redis, Prefix: prefix}, nil
+	return asynqtarget.Options{Redis: redis, Prefix: prefix}, nil
 }
 
 // Connect puts into a router's options what the flags name. Servers may be away. End it with done, when the router is
@@ -96,6 +96,6 @@ func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(
 	if err != nil {
 		return nil, fmt.Errorf("--publish-nats: %w", withoutURL(err, f.PublishNATS))
 	}
-	o.NATS = natspub.Options{Conn: conn, Prefix: f.PublishPrefix}
+	o.NATS = natstarget.Options{Conn: conn, Prefix: f.PublishPrefix}
 	return conn.Close, nil
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/penstock/penstock/deliver/sms"
+	"github.com/penstock/penstock/deliver/smstarget"
 )
 
 // Fault is what goes wrong with a request: an error of the provider by its code, a status of HTTP that something in front of it
@@ -91,7 +91,7 @@ func (s *Simulator) check(t *Text, fault Fault) (code, status int, text string) 
 		f = 21602
 	case t.From == "" && t.Service == "":
 		f = 21603
-	case utf8.RuneCountInString(t.Body) > sms.MaxCharacters:
+	case utf8.RuneCountInString(t.Body) > smstarget.MaxCharacters:
 		f = 21617
 	case Senders[t.From] != None:
 		f = Senders[t.From]

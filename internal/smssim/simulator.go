@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/deliver/sms"
+	"github.com/penstock/penstock/deliver/smstarget"
 )
 
 // Options of a Simulator. The zero Options take everything, at once, from anybody who knows the account.
@@ -116,7 +116,7 @@ func (s *Simulator) send(w http.ResponseWriter, r *http.Request) {
 	}
 	form := r.PostForm
 	t := Text{To: form.Get("To"), From: form.Get("From"), Service: form.Get("MessagingServiceSid"), Body: form.Get("Body"), At: at}
-	t.Segments, _ = sms.Segments(t.Body)
+	t.Segments, _ = smstarget.Segments(t.Body)
 	fault := s.fault(&t)
 	s.log(&t, fault)
 	if fault == LoseRequest {

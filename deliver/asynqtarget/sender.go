@@ -1,0 +1,222 @@
+package asynqtarget
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/drain"
+)
+
+// fullPause is how long a queue spares a Redis that is out of memory.
+const fullPause = 5 * time.Second
+
+// fresh is for how long a connection that was used is taken to be good.
+const fresh = 5 * time.Second
+
+var (
+	errNoRedis = errors.New("these drainers have no asynq to release tasks into: start them with --asynq-redis")
+	errOver    = fmt.Errorf("%w: this process was kept from releasing in time", drain.ErrLate)
+)
+
+// Options of a Sender.
+type Options struct {
+	// Redis is asynq's. Nil: no task can be released.
+	Redis asynq.RedisConnOpt
+	// Concurrency is how many tasks are released at once: so many connections there may be, unless Redis says how
+	// many. A task that had to wait for one would leave when its window is over. The default is go-redis'.
+	Concurrency int
+	// Prefix is what the type of every task begins with. Empty: with anything.
+	Prefix string
+}
+
+// Sender releases jobs as tasks.
+type Sender struct {
+	redis     redis.UniversalClient
+	client    *asynq.Client
+	inspector *asynq.Inspector
+	prefix    string
+	used      atomic.Int64 // when Redis answered last, in ns since 1970
+}
+
+// New returns a Sender.
+func New(o Options) *Sender {
+	if o.Redis == nil {
+		return &Sender{}
+	}
+	r := once(pooled(o.Redis, o.Concurrency))
+	released := r
+	if _, one := r.(*redis.Client); one { // a Cluster's client sends a pipeline again that broke off
+		released = &flights{UniversalClient: r}
+	}
+	return &Sender{prefix: o.Prefix, redis: r, client: asynq.NewClientFromRedisClient(released), inspector: asynq.NewInspectorFromRedisClient(r)}
+}
+
+// pooled has so many connections, unless it says how many.
+func pooled(opt asynq.RedisConnOpt, n int) asynq.RedisConnOpt {
+	switch o := opt.(type) {
+	case asynq.RedisClientOpt:
+		o.PoolSize = cmp.Or(o.PoolSize, n)
+		return o
+	case asynq.RedisFailoverClientOpt:
+		o.PoolSize = cmp.Or(o.PoolSize, n)
+		return o
+	}
+	return opt
+}
+
+// once makes a client that sends a command once. go-redis sends one again whose answer was lost: a task that was done
+// meanwhile would be released a second time, and nobody would know.
+func once(opt asynq.RedisConnOpt) redis.UniversalClient {
+	client := opt.MakeRedisClient().(redis.UniversalClient)
+	if c, ok := client.(*redis.Client); ok { // a Cluster's client follows its redirects by the same count
+		c.Options().MaxRetries = 0
+	}
+	return client
+}
+
+// Close closes the connections.
+func (s *Sender) Close() error {
+	if s.client == nil {
+		return nil
+	}
+	return s.redis.Close()
+}
+
+// Deliver releases a job; see deliver.Sender.
+func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, with setting.Setting) error {
+	t := with.(*Target)
+	if s.client == nil {
+		return drain.Down(errNoRedis)
+	}
+	p, err := t.plan(&job.Job)
+	if err != nil {
+		return drain.Permanent(err) // the queue had another target when it came in
+	}
+	if !strings.HasPrefix(p.task, s.prefix) {
+		err := fmt.Errorf("these drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.task)
+		if t.Task == "" { // it was the job's own choice, and others may choose better
+			return drain.Permanent(err)
+		}
+		return drain.Down(err)
+	}
+	task, options := p.make(job, t)
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := gate.Wait(ctx); err != nil {
+		return err
+	}
+	if time.Now().After(gate.Closes()) {
+		return errOver
+	}
+	at := &seat{gate: gate}
+	_, err = s.client.EnqueueContext(seated(ctx, at), task, options...)
+	switch {
+	case err == nil:
+		s.used.Store(time.Now().UnixNano())
+		return nil
+	case at.kept != nil:
+		return at.kept
+	case errors.Is(err, asynq.ErrTaskIDConflict):
+		return s.known(job, t, p)
+	case ctx.Err() != nil:
+		return drain.Unknown(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
+	}
+	return judged(fmt.Errorf("asynq: %w", err))
+}
+
+// ready connects before the gate if Redis has not answered for a while: behind it a task would leave late by that.
+func (s *Sender) ready(ctx context.Context) error {
+	if time.Since(time.Unix(0, s.used.Load())) < fresh {
+		return nil
+	}
+	err := s.redis.Ping(ctx).Err()
+	switch {
+	case err == nil:
+		s.used.Store(time.Now().UnixNano())
+		return nil
+	case ctx.Err() != nil:
+		return interrupted(ctx)
+	}
+	return drain.Down(fmt.Errorf("asynq: %w", err)) // nothing was released
+}
+
+// interrupted is what becomes of a job whose context ended before anything was released.
+func interrupted(ctx context.Context) error {
+	return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
+}
+
+func (p *plan) make(job *drain.Job, t *Target) (*asynq.Task, []asynq.Option) {
+	p.headers[setting.HeaderID], p.headers[setting.HeaderQueue], p.headers[setting.HeaderAttempt] = job.ID, job.Queue, strconv.Itoa(job.Attempt)
+	options := []asynq.Option{asynq.TaskID(job.ID), asynq.Queue(t.Queue)}
+	if p.maxRetry != nil {
+		options = append(options, asynq.MaxRetry(*p.maxRetry))
+	}
+	if p.timeout != 0 {
+		options = append(options, asynq.Timeout(p.timeout))
+	}
+	if !p.deadline.IsZero() {
+		options = append(options, asynq.Deadline(p.deadline))
+	}
+	if p.retention != 0 {
+		options = append(options, asynq.Retention(p.retention))
+	}
+	if p.group != "" {
+		options = append(options, asynq.Group(p.group))
+	}
+	return asynq.NewTaskWithHeaders(p.task, job.Payload, p.headers), options
+}
+
+// known is what becomes of a job whose id asynq has: it is delivered if that is the job's own task.
+func (s *Sender) known(job *drain.Job, t *Target, p plan) error {
+	info, err := s.inspector.GetTaskInfo(t.Queue, job.ID)
+	switch {
+	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
+		return drain.Unknown(errors.New("asynq had a task of this id, and has it no more: it may have been this job's"))
+	case err != nil:
+		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task of this id, and does not say whose: %w", err)))
+	case info.Type == p.task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[setting.HeaderQueue] == job.Queue || info.Headers[setting.HeaderQueue] == ""):
+		return nil
+	}
+	return drain.Permanent(fmt.Errorf("asynq's queue %s has another task of this id", t.Queue))
+}
+
+// judged is what an error of Redis' means.
+func judged(err error) error {
+	var op *net.OpError
+	text := err.Error()
+	switch {
+	case errors.As(err, &op) && op.Op == "dial":
+		return drain.Down(err)
+	case has(text, "OOM "):
+		return drain.ThrottledBy(err, time.Now().Add(fullPause))
+	case has(text, "NOAUTH", "WRONGPASS", "NOPERM", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "MISCONF", "connection pool"):
+		return drain.Down(err)
+	}
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || has(text, "EOF", "connection reset", "broken pipe") {
+		return drain.Trouble(drain.Unknown(err)) // it may be in; asynq knows its id
+	}
+	return drain.Trouble(err)
+}
+
+func has(text string, any ...string) bool {
+	for _, part := range any {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}

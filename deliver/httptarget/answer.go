@@ -1,0 +1,89 @@
+package httptarget
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// An answer's body is read so far and so long, so that its connection can be used
+	// again; beyond that it is cheaper to dial.
+	drainBytes = 64 << 10
+	drainTime  = time.Second
+
+	excerptBytes = 200
+)
+
+// read judges an answer. What it tells of it has no secrets of job and target.
+func (a *attempt) read(answer *http.Response, job *drain.Job, target *Target) error {
+	defer answer.Body.Close()
+	head := a.beginning(answer.Body)
+	now := time.Now()
+	again, asked := retryAfter(answer.Header, now)
+	meaning := target.outcome(answer.StatusCode, asked)
+	if meaning == Delivered {
+		if spare := usedUp(answer.Header, now); spare > 0 {
+			return drain.DeliveredThen(now.Add(spare), fmt.Sprintf("the receiver answered %d, and that its rate limit is used up", answer.StatusCode))
+		}
+		return nil
+	}
+	text := fmt.Sprintf("the receiver answered %d", answer.StatusCode)
+	if answer.StatusCode >= 300 && answer.StatusCode <= 399 {
+		text += " (redirects are not followed)"
+	}
+	if e := queue.Cut(excerpt([]byte(hide(string(head), job, target))), excerptBytes); e != "" {
+		text += ": " + e
+	}
+	err := errors.New(text)
+	switch meaning {
+	case Dead:
+		return drain.Permanent(err)
+	case Throttled:
+		return drain.ThrottledBy(err, throttle(answer.Header, now))
+	case Down:
+		return drain.Down(err)
+	}
+	if again > 0 {
+		err = drain.RetryAt(err, now.Add(again))
+	}
+	if answer.StatusCode >= 500 {
+		err = drain.Trouble(err)
+	}
+	return err
+}
+
+// beginning reads a body, and returns how it begins. The answer is known: this has a time of its own.
+func (a *attempt) beginning(body io.Reader) []byte {
+	if body == http.NoBody {
+		return nil
+	}
+	a.mu.Lock()
+	a.within(drainTime)
+	a.mu.Unlock()
+	head := make([]byte, 4*excerptBytes) // so that nothing to hide is cut in two before it is found
+	n, err := io.ReadFull(body, head)
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, body, drainBytes)
+	}
+	return head[:n]
+}
+
+// excerpt makes what can be shown to people of the beginning of an answer.
+func excerpt(b []byte) string {
+	printable := strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, string(b))
+	return strings.Join(strings.Fields(printable), " ")
+}

@@ -1,0 +1,157 @@
+package httptarget
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/deliver/egress"
+)
+
+const (
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 10 * time.Second
+	// failureAge is how long a failed dial is held against its address.
+	failureAge  = 30 * time.Second
+	maxFailures = 10_000
+)
+
+// dialer makes connections. net/http finishes a dial even when the request that it was
+// for has given up, and keeps the connection for the next: that is how a receiver whose handshake
+// takes longer than a departure is granted ahead gets its connections. But then
+// nobody is told when the dial fails. The dialer remembers.
+type dialer struct {
+	guard     *egress.Guard
+	connect   func(ctx context.Context, network, address string) (net.Conn, error)
+	handshake time.Duration // at most
+
+	ctx    context.Context // ends with close
+	cancel context.CancelFunc
+
+	mu       sync.Mutex
+	closed   bool
+	dials    sync.WaitGroup
+	failures map[string]failure
+}
+
+type failure struct {
+	err error
+	at  time.Time
+}
+
+func newDialer(guard *egress.Guard) *dialer {
+	d := &dialer{
+		guard: guard, connect: guard.Dialer(net.Dialer{Timeout: dialTimeout}), handshake: handshakeTimeout, failures: make(map[string]failure),
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d
+}
+
+// tlsDialer dials for one pool.
+type tlsDialer struct {
+	*dialer
+	tls   *tls.Config
+	base  *tls.Config // for a proxy
+	proxy *proxy
+	name  string // of the pool
+}
+
+func (d *tlsDialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.remember(ctx, d.key("http", address), func(ctx context.Context) (net.Conn, error) {
+		return d.reach(ctx, "http", network, address)
+	})
+}
+
+func (d *tlsDialer) dialTLS(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.remember(ctx, d.key("https", address), func(ctx context.Context) (net.Conn, error) {
+		plain, err := d.reach(ctx, "https", network, address)
+		if err != nil {
+			return nil, err
+		}
+		return d.shake(ctx, plain, d.tls, address)
+	})
+}
+
+// reach connects to a receiver, by a proxy if there is one.
+func (d *tlsDialer) reach(ctx context.Context, scheme, network, address string) (net.Conn, error) {
+	p, err := d.proxy.of(scheme, address)
+	switch {
+	case err != nil:
+		return nil, err
+	case p == nil:
+		return d.connect(ctx, network, address)
+	}
+	return d.through(ctx, p, network, address)
+}
+
+// shake makes TLS of a connection, or closes it.
+func (d *dialer) shake(ctx context.Context, plain net.Conn, config *tls.Config, address string) (net.Conn, error) {
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.handshake)
+	defer cancel()
+	secured := tls.Client(plain, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, fmt.Errorf("TLS handshake with %s: %w", address, err)
+	}
+	return secured, nil
+}
+
+func (d *tlsDialer) key(scheme, address string) string { return d.name + scheme + "://" + address }
+
+// failed returns why the last dial of an address failed, if it did lately.
+func (d *tlsDialer) failed(scheme, address string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.failures[d.key(scheme, address)]
+	if !ok || time.Since(f.at) > failureAge {
+		return nil
+	}
+	return f.err
+}
+
+func (d *dialer) remember(ctx context.Context, key string, dial func(context.Context) (net.Conn, error)) (net.Conn, error) {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil, errClosed
+	}
+	d.dials.Add(1)
+	d.mu.Unlock()
+	defer d.dials.Done()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	c, err := dial(ctx)
+
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		if len(d.failures) >= maxFailures {
+			clear(d.failures)
+		}
+		d.failures[key] = failure{err, time.Now()}
+		return nil, err
+	}
+	delete(d.failures, key)
+	if d.closed {
+		_ = c.Close()
+		return nil, errClosed
+	}
+	return newConn(c), nil
+}
+
+func (d *dialer) close() {
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
+	d.cancel()
+	d.dials.Wait()
+}

@@ -1,0 +1,127 @@
+package httptarget
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/queue"
+)
+
+// texts are the parts of a setting, besides its headers and its proxy, that may refer to secrets, by their fields.
+func (t *Target) texts() map[string]*string {
+	all := map[string]*string{"url": &t.URL}
+	if s := t.Signing; s != nil {
+		all["signing.secret"], all["signing.previous_secret"] = &s.Secret, &s.Previous
+	}
+	if c := t.TLS; c != nil {
+		all["tls.ca"], all["tls.cert"], all["tls.key"] = &c.CA, &c.Cert, &c.Key
+	}
+	return all
+}
+
+// receivers are those to whom all that a request has in it goes: the receiver, whose certificate it must have if that
+// is not its own, and the proxy that is asked to connect to it.
+func (t *Target) receivers() []setting.Host {
+	to := []setting.Host{setting.HostOf("url", t.URL)}
+	if t.TLS != nil {
+		// With authorities of its own TLS shows only that the receiver is whom they say it is. Who names the target
+		// may choose them, unless they are a secret, which says itself for which hosts it is good.
+		to[0].TLS = to[0].TLS && (t.TLS.CA == "" || secrets.IsReference(t.TLS.CA))
+		if t.TLS.ServerName != "" {
+			to = append(to, setting.Host{Field: "tls.server_name", Name: t.TLS.ServerName, Port: to[0].Port, TLS: to[0].TLS})
+		}
+	}
+	if p := t.proxyHost(); p.Name != "" {
+		p.TLS = p.TLS || to[0].TLS // what it passes on it cannot read
+		to = append(to, p)
+	}
+	return to
+}
+
+// proxyHost is the proxy's; that of the environment is the operator's own choice, and none here.
+func (t *Target) proxyHost() setting.Host {
+	if t.proxy == nil || t.proxy.environment {
+		return setting.Host{}
+	}
+	return setting.HostOf("proxy", t.proxy.where())
+}
+
+// Uses implements setting.Hosted. A signing key is not sent, but what it signs is: so it is bound to where that goes.
+func (t *Target) Uses() []setting.Use {
+	to := t.receivers()
+	var uses []setting.Use
+	for field, text := range t.texts() {
+		uses = append(uses, setting.Use{Field: field, Text: *text, To: to})
+	}
+	for name, value := range t.Headers {
+		uses = append(uses, setting.Use{Field: "headers." + name, Text: value, To: to})
+	}
+	if t.proxy != nil {
+		uses = append(uses, setting.Use{Field: "proxy", Text: t.proxy.password, To: []setting.Host{t.proxyHost()}})
+	}
+	slices.SortFunc(uses, func(a, b setting.Use) int { return strings.Compare(a.Field, b.Field) })
+	return uses
+}
+
+// resolve returns the target with its secrets in place, as they are at this moment: one that is changed is used by
+// the next attempt. Its error is a *secrets.Error, and quotes none.
+func (t *Target) resolve(source secrets.Source, queueName string) (*Target, error) {
+	if !t.refers {
+		return t, nil
+	}
+	r := *t
+	r.refers = false
+	r.Headers = maps.Clone(t.Headers)
+	if t.Signing != nil {
+		r.Signing = new(*t.Signing)
+	}
+	if t.TLS != nil {
+		r.TLS = new(*t.TLS)
+	}
+	if t.proxy != nil {
+		r.proxy = new(*t.proxy)
+	}
+	texts := r.texts()
+	if r.proxy != nil {
+		texts["proxy"] = &r.proxy.password
+	}
+	for _, use := range t.uses {
+		value, err := source.Expand(queueName, use)
+		if err != nil {
+			return nil, err
+		}
+		if header, ok := strings.CutPrefix(use.Field, "headers."); ok {
+			r.Headers[header] = value
+		} else {
+			*texts[use.Field] = value
+		}
+		if use.Field == "url" {
+			for _, reference := range secrets.References(use.Text) {
+				use.Text = reference
+				value, err := source.Expand(queueName, use)
+				if err != nil {
+					return nil, err
+				}
+				r.hidden = append(r.hidden, value)
+			}
+		}
+	}
+	var field *queue.FieldError
+	if err := r.check("deliver.http"); errors.As(err, &field) {
+		return nil, &secrets.Error{Err: errors.New(field.Field + " cannot be used with its secrets in place: it " + field.Reason)}
+	}
+	return &r, nil
+}
+
+// checkHost refuses what is no host, and what some resolvers take for an address and people do not.
+func checkHost(at, host string) error {
+	if !egress.IsHost(host) {
+		return setting.Error(at, "", "has a host that is neither a name nor an address: "+queue.Shorten(host, 80)+"; write a name such as api.example.com, or an address such as 192.0.2.1")
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package httptarget
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/penstock/penstock/deliver/setting"
+)
+
+// What an answer means.
+const (
+	Delivered = "delivered"
+	Retry     = "retry"     // tried again, which spends an attempt
+	Dead      = "dead"      // not tried again
+	Throttled = "throttled" // nothing leaves the queue for as long as the answer says; spends no attempt
+	Down      = "down"      // the receiver is taken to be down; spends no attempt
+)
+
+var meanings = []string{Dead, Delivered, Down, Retry, Throttled}
+
+// hopeless are answers about the request itself: the same bytes would get the same again. (Not those about who sends,
+// or where to, or when: they are mended at the other end, and a retry finds it so.)
+var hopeless = []int{400, 405, 410, 413, 414, 415, 422, 431}
+
+// outcome is what a status means for a target. asked is whether the answer named a time to come back.
+func (t *Target) outcome(status int, asked bool) string {
+	if len(t.Statuses) > 0 {
+		for _, key := range []string{strconv.Itoa(status), strconv.Itoa(status/100) + "xx"} {
+			if meaning, ok := t.Statuses[key]; ok {
+				return meaning
+			}
+		}
+	}
+	switch {
+	case status >= 200 && status <= 299:
+		return Delivered
+	case status == 429, status == 503 && asked:
+		return Throttled
+	case slices.Contains(hopeless, status):
+		return Dead
+	}
+	return Retry
+}
+
+func checkStatuses(at string, statuses map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(statuses)) {
+		if !isStatus(key) {
+			return setting.Error(at, key, `is no status of an answer; write one such as "409", or a class of them, "2xx" to "5xx"`)
+		}
+		if !slices.Contains(meanings, statuses[key]) {
+			return setting.Error(at+"."+key, statuses[key], "must be delivered, retry, dead, throttled or down")
+		}
+	}
+	return nil
+}
+
+// isStatus reports whether a text is 200 to 599, or a class of those.
+func isStatus(key string) bool {
+	if len(key) != 3 || key[0] < '2' || key[0] > '5' {
+		return false
+	}
+	digit := func(c byte) bool { return c >= '0' && c <= '9' }
+	return key[1:] == "xx" || digit(key[1]) && digit(key[2])
+}

@@ -1,0 +1,101 @@
+package httptarget
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/queue"
+)
+
+// TLS is what a target wants of TLS that others do not. What is PEM may be a reference to a secret that is.
+type TLS struct {
+	// CA are the authorities that the receiver's certificate is checked against, in place of the
+	// system's; PEM.
+	CA string `json:"ca,omitempty"`
+	// Cert is the certificate that is shown to the receiver, with those between it and its authority, and
+	// Key its private key; PEM.
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+	// ServerName is whose certificate the receiver must have, if not that of the URL's host.
+	ServerName string `json:"server_name,omitempty"`
+}
+
+func (t *TLS) check(at string) error {
+	if t == nil {
+		return nil
+	}
+	for _, part := range []struct{ name, text string }{{".ca", t.CA}, {".cert", t.Cert}, {".key", t.Key}} {
+		if strings.Contains(part.text, "${") && !secrets.IsReference(part.text) {
+			return setting.Error(at+part.name, "", "must be PEM, or nothing but a reference ${secret:NAME} to it")
+		}
+	}
+	if t.ServerName != "" && strings.Trim(strings.ToLower(t.ServerName), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+		return setting.Error(at+".server_name", t.ServerName, "is not a host's name")
+	}
+	if (t.Cert == "") != (t.Key == "") {
+		return setting.Error(at, "", "has one of cert and key; they belong together")
+	}
+	if !secrets.IsReference(t.CA) && t.CA != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(t.CA)) {
+		return setting.Error(at+".ca", "", "has no certificate in PEM")
+	}
+	if t.Cert == "" || secrets.IsReference(t.Cert) || secrets.IsReference(t.Key) {
+		return nil
+	}
+	if _, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key)); err != nil {
+		return setting.Error(at+".cert", "", "cannot be used with the key: "+queue.Shorten(err.Error(), 120))
+	}
+	return nil
+}
+
+// trusts is by what a receiver is known to be the right one.
+func (t *TLS) trusts() [2]string {
+	if t == nil {
+		return [2]string{}
+	}
+	return [2]string{t.CA, t.ServerName}
+}
+
+// fingerprint tells one TLS from another.
+func (t *TLS) fingerprint() string {
+	if t == nil {
+		return ""
+	}
+	h := sha256.New()
+	for _, part := range []string{t.CA, t.Cert, t.Key, t.ServerName} {
+		_, _ = h.Write([]byte(strconv.Itoa(len(part)) + ":" + part))
+	}
+	return string(h.Sum(nil))
+}
+
+// config is base with what the target wants.
+func (t *TLS) config(base *tls.Config) (*tls.Config, error) {
+	if base == nil {
+		base = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	config := base.Clone()
+	config.NextProtos = []string{"http/1.1"}
+	if t == nil {
+		return config, nil
+	}
+	config.ServerName = t.ServerName
+	if t.CA != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
+			return nil, errors.New("deliver.http.tls.ca has no certificate in PEM")
+		}
+	}
+	if t.Cert != "" {
+		cert, err := tls.X509KeyPair([]byte(t.Cert), []byte(t.Key))
+		if err != nil {
+			return nil, errors.New("deliver.http.tls.cert cannot be used with the key")
+		}
+		config.Certificates = []tls.Certificate{cert}
+	}
+	return config, nil
+}

@@ -1,0 +1,194 @@
+package natstarget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/queue"
+)
+
+const headerContentType = "Content-Type"
+
+// fullPause is how long a queue spares a stream that is full.
+const fullPause = 5 * time.Second
+
+// Options of a Sender.
+type Options struct {
+	// Conn is a connection that keeps nothing back while it is broken (nats.ReconnectBufSize(-1)). It is
+	// not closed. Nil: nothing can be published.
+	Conn *nats.Conn
+	// Prefix is what every subject begins with. Empty: nothing can be published.
+	Prefix string
+}
+
+// Sender publishes jobs.
+type Sender struct {
+	o      Options
+	js     jetstream.JetStream
+	broken error // why there is none
+}
+
+var (
+	errNoConn   = errors.New("these drainers have no NATS to publish to: start them with --publish-nats")
+	errOver     = fmt.Errorf("%w: this process was kept from publishing in time", drain.ErrLate)
+	errNoPrefix = errors.New("these drainers may not publish: start them with --publish-prefix, which fixes what every subject begins with")
+)
+
+// New returns a Sender. With a prefix that is none (see ValidPrefix) it publishes nothing.
+func New(o Options) *Sender {
+	s := &Sender{o: o}
+	if !ValidPrefix(o.Prefix) {
+		s.o.Prefix = ""
+	}
+	if o.Conn != nil {
+		s.js, s.broken = jetstream.New(o.Conn)
+	}
+	return s
+}
+
+// Close does nothing: the connection is its owner's.
+func (s *Sender) Close() error { return nil }
+
+// Deliver publishes a job; see deliver.Sender.
+func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, with setting.Setting) error {
+	t := with.(*Target)
+	if err := s.ready(); err != nil {
+		return drain.Down(err)
+	}
+	m, err := s.message(job, t)
+	if err != nil {
+		return drain.Permanent(err)
+	}
+	if most := s.o.Conn.MaxPayload(); int64(m.Size()) > most {
+		return drain.Permanent(fmt.Errorf("the message has %d bytes, this NATS takes %d", m.Size(), most))
+	}
+	if err := gate.Wait(ctx); err != nil {
+		return err
+	}
+	if time.Now().After(gate.Closes()) {
+		return errOver
+	}
+	within, cancel := context.WithTimeout(ctx, t.Timeout.D())
+	defer cancel()
+	if t.Mode == Core {
+		err = s.core(within, m)
+	} else {
+		err = s.stream(within, m, t)
+	}
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	interrupted := fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	if drain.What(err).Verdict == queue.Hold { // it may be out, whoever does not wait for the answer
+		return drain.Unknown(interrupted)
+	}
+	return drain.Unsent(interrupted)
+}
+
+func (s *Sender) ready() error {
+	switch {
+	case s.o.Conn == nil:
+		return errNoConn
+	case s.o.Prefix == "":
+		return errNoPrefix
+	case s.broken != nil:
+		return s.broken
+	case !s.o.Conn.IsConnected():
+		if err := s.o.Conn.LastError(); err != nil {
+			return fmt.Errorf("not connected to NATS: %w", err)
+		}
+		return errors.New("not connected to NATS")
+	}
+	return nil
+}
+
+func (s *Sender) message(job *drain.Job, t *Target) (*nats.Msg, error) {
+	if err := t.Accept(&job.Job); err != nil { // the queue may have had another target when it came in
+		return nil, err
+	}
+	subject, _ := t.subject(&job.Job) // Accept has made sure of it
+	m := nats.NewMsg(s.o.Prefix + "." + subject)
+	m.Data = job.Payload
+	for name, value := range job.Headers {
+		m.Header.Set(name, value)
+	}
+	m.Header.Set(headerContentType, job.ContentType)
+	m.Header.Set(setting.HeaderID, job.ID)
+	m.Header.Set(setting.HeaderQueue, job.Queue)
+	m.Header.Set(setting.HeaderAttempt, strconv.Itoa(job.Attempt))
+	if t.Mode == JetStream {
+		// The same in each attempt, and not that of another job which had this id before.
+		m.Header.Set(jetstream.MsgIDHeader, job.Queue+"/"+job.ID+"/"+strconv.FormatInt(job.AppendedAt.UnixMicro(), 10))
+		if t.Stream != "" {
+			m.Header.Set(jetstream.ExpectedStreamHeader, t.Stream)
+		}
+	}
+	return m, nil
+}
+
+// core publishes, and waits until the server has it.
+func (s *Sender) core(ctx context.Context, m *nats.Msg) error {
+	if err := s.o.Conn.PublishMsg(m); err != nil {
+		return drain.Down(fmt.Errorf("publishing to %s: %w", m.Subject, err)) // it was not even written
+	}
+	if err := s.o.Conn.FlushWithContext(ctx); err != nil {
+		return drain.Trouble(drain.Unknown(fmt.Errorf("publishing to %s: NATS did not answer: %w", m.Subject, err)))
+	}
+	return nil
+}
+
+// stream publishes, and waits until a stream has it.
+func (s *Sender) stream(ctx context.Context, m *nats.Msg, t *Target) error {
+	_, err := s.js.PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+	if err == nil {
+		return nil
+	}
+	failed := fmt.Errorf("publishing to %s: %w", m.Subject, err)
+	var refused *jetstream.APIError
+	switch {
+	case errors.Is(err, jetstream.ErrNoStreamResponse), errors.Is(err, nats.ErrNoResponders):
+		return drain.Down(fmt.Errorf("publishing to %s: no stream has this subject; make one", m.Subject))
+	case errors.As(err, &refused):
+		return judged(refused, failed, t)
+	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrConnectionReconnecting):
+		return drain.Down(failed)
+	case errors.Is(err, nats.ErrMaxPayload), errors.Is(err, nats.ErrBadSubject):
+		return drain.Permanent(failed)
+	}
+	// It may have got there; its id keeps it from being stored twice.
+	return drain.Trouble(drain.Unknown(failed))
+}
+
+// Error codes of JetStream, as its server has them in errors.json.
+const (
+	codeStoreFailed      = 10077 // the stream is full, or its disk failed
+	codeWrongStream      = 10060
+	codeMessageTooLarge  = 10054
+	codeNoResources      = 10023
+	codeStreamOffline    = 10118
+	codeNoQuorum         = 10008
+	codeAccountResources = 10002
+)
+
+// judged is what a refusal of JetStream's means.
+func judged(refused *jetstream.APIError, failed error, t *Target) error {
+	switch refused.ErrorCode {
+	case codeStoreFailed, codeNoResources, codeAccountResources:
+		return drain.ThrottledBy(failed, time.Now().Add(fullPause))
+	case codeWrongStream:
+		return drain.Down(fmt.Errorf("the subject is not the stream %s's: %w", t.Stream, failed))
+	case codeMessageTooLarge:
+		return drain.Permanent(failed)
+	case codeStreamOffline, codeNoQuorum:
+		return drain.Down(failed)
+	}
+	return drain.Trouble(failed)
+}

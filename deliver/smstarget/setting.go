@@ -1,0 +1,250 @@
+package smstarget
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/queue"
+)
+
+// Defaults and limits of a Setting.
+const (
+	DefaultURL     = "https://api.twilio.com"
+	DefaultTimeout = 15 * time.Second
+	MinTimeout     = 10 * time.Millisecond
+	MaxTimeout     = 5 * time.Minute
+	DefaultGrace   = 10 * time.Second
+	MaxGrace       = 10 * time.Minute
+
+	maxURLBytes = 2048
+)
+
+// What becomes of a text without an answer that the provider does not list.
+const (
+	NotListedUnknown = "unknown" // it may have been sent: the queue's on_unknown decides
+	NotListedRetry   = "retry"   // it was not sent
+)
+
+// Setting is a queue's deliver.sms: by whom its texts are sent.
+type Setting struct {
+	// Provider is whose API is spoken.
+	Provider string `json:"provider"`
+	// URL is where it is, without the path of the API.
+	URL string `json:"url,omitempty"`
+	// AllowHTTP lets credentials and texts go to another machine in the clear.
+	AllowHTTP bool   `json:"allow_http,omitempty"`
+	Account   string `json:"account"`
+	// AuthToken is the account's; or APIKey and APISecret are those of a key.
+	AuthToken string `json:"auth_token,omitempty"`
+	APIKey    string `json:"api_key,omitempty"`
+	APISecret string `json:"api_secret,omitempty"`
+	// From is the sender; or MessagingService chooses it. Jobs may name another one only if AllowFrom has a pattern for it, such as
+	// +4915*.
+	From             string           `json:"from,omitempty"`
+	MessagingService string           `json:"messaging_service,omitempty"`
+	AllowFrom        setting.Patterns `json:"allow_from,omitempty"`
+	// StatusCallback is where the provider tells what became of a text.
+	StatusCallback string `json:"status_callback,omitempty"`
+	MaxSegments    int    `json:"max_segments,omitempty"`
+	// Timeout is for a request, from the departure to the end of its answer.
+	Timeout queue.Duration `json:"timeout,omitempty"`
+	// Grace is for how long the provider is asked whether it has a text to which there was no answer.
+	Grace queue.Duration `json:"grace,omitempty"`
+	// NotListed is what becomes of one that it does not list by then.
+	NotListed string `json:"not_listed,omitempty"`
+}
+
+var _ setting.Hosted = (*Setting)(nil)
+
+// Default returns a Setting with its defaults.
+func Default() *Setting {
+	return &Setting{
+		URL: DefaultURL, MaxSegments: DefaultMaxSegments, NotListed: NotListedUnknown,
+		Timeout: queue.Duration(DefaultTimeout), Grace: queue.Duration(DefaultGrace),
+	}
+}
+
+// Check implements setting.Setting.
+func (s *Setting) Check(at string) error {
+	at += "."
+	if _, ok := providers[s.Provider]; !ok {
+		return setting.Error(at+"provider", s.Provider, "is no provider; there are "+strings.Join(known(), ", "))
+	}
+	for _, check := range []func(string) error{s.checkURLs, s.checkAccount, s.checkSender, s.checkLimits} {
+		if err := check(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Accept implements setting.Setting: a job costs as many intervals as its text has parts.
+func (s *Setting) Accept(job *queue.Job) error {
+	m, err := s.Message(job)
+	if err != nil {
+		return err
+	}
+	if job.Cost == 0 && m.Segments > 1 {
+		job.Cost = int64(m.Segments)
+	}
+	return nil
+}
+
+// OnUnknown implements setting.Setting: nobody wants a text twice, and a provider cannot tell that it is the same.
+func (s *Setting) OnUnknown() string { return queue.UnknownHold }
+
+// Hosts implements setting.Hosted.
+func (s *Setting) Hosts() []setting.Host {
+	return []setting.Host{setting.HostOf("url", s.URL)}
+}
+
+// Uses implements setting.Hosted. What is to be called back the provider is told, and tells on.
+func (s *Setting) Uses() []setting.Use {
+	to := s.Hosts()
+	return []setting.Use{
+		{Field: "account", Text: s.Account, To: to},
+		{Field: "auth_token", Text: s.AuthToken, To: to},
+		{Field: "api_key", Text: s.APIKey, To: to},
+		{Field: "api_secret", Text: s.APISecret, To: to},
+		{Field: "status_callback", Text: s.StatusCallback, To: append(slices.Clip(to), setting.HostOf("status_callback", s.StatusCallback))},
+	}
+}
+
+// Exposes implements setting.Hosted.
+func (s *Setting) Exposes(before setting.Setting) (field, reason string) {
+	b, ok := before.(*Setting)
+	if !ok {
+		return "url", setting.OtherHost
+	}
+	return "url", setting.Exposed(s.URL, b.URL)
+}
+
+func (s *Setting) checkURLs(at string) error {
+	u, err := checkURL(at+"url", s.URL)
+	if err != nil {
+		return err
+	}
+	if u.RawQuery != "" || u.ForceQuery || strings.Contains(s.URL, "${") {
+		return setting.Error(at+"url", "", "must have neither a query nor a secret; the path of the API is put behind it")
+	}
+	if u.Scheme == "http" && !s.AllowHTTP && !isLoopback(u.Hostname()) {
+		return setting.Error(at+"url", u.Scheme+"://"+u.Host, "would send credentials and texts in the clear; use https, or set "+at+"allow_http")
+	}
+	if s.StatusCallback != "" {
+		if _, err := checkURL(at+"status_callback", s.StatusCallback); err != nil {
+			return err
+		}
+		return secrets.Check(at+"status_callback", s.StatusCallback)
+	}
+	return nil
+}
+
+// checkURL shows nothing of a URL that could be a secret.
+func checkURL(at, text string) (*url.URL, error) {
+	const want = "must be a URL such as " + DefaultURL
+	if len(text) > maxURLBytes {
+		return nil, setting.Error(at, "", "is longer than "+strconv.Itoa(maxURLBytes)+" bytes")
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || strings.IndexFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
+		return nil, setting.Error(at, "", want+", with everything but visible ASCII percent-encoded")
+	case u.User != nil:
+		return nil, setting.Error(at, "", "must not have a user and password in it")
+	case u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
+		return nil, setting.Error(at, "", want)
+	case strings.Contains(text, "#"):
+		return nil, setting.Error(at, "", "must not have a fragment (#): it is never sent")
+	}
+	if !egress.IsHost(u.Hostname()) {
+		return nil, setting.Error(at, "", "has a host that is neither a name nor an address; write a name such as api.example.com, or an address such as 192.0.2.1")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+			return nil, setting.Error(at, "", "has no valid port; ports are 1 to 65535")
+		}
+	}
+	return u, nil
+}
+
+func isLoopback(host string) bool {
+	return host == "localhost" || host == "127.0.0.1" || host == "::1"
+}
+
+func (s *Setting) checkAccount(at string) error {
+	for _, f := range []struct {
+		name, value string
+		secret      bool
+	}{{"account", s.Account, false}, {"auth_token", s.AuthToken, true}, {"api_key", s.APIKey, true}, {"api_secret", s.APISecret, true}} {
+		if err := secrets.Check(at+f.name, f.value); err != nil {
+			return err
+		}
+		if !f.secret && !isSID(f.value) && !secrets.IsReference(f.value) {
+			return setting.Error(at+f.name, "", `must be the account's SID, such as "AC" and 32 digits and letters`)
+		}
+		if len(f.value) > 256 || strings.IndexFunc(f.value, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0 {
+			return setting.Error(at+f.name, "", "must be at most 256 visible ASCII characters")
+		}
+	}
+	switch {
+	case strings.Contains(s.APIKey, ":"):
+		return setting.Error(at+"api_key", "", "must not have a colon in it")
+	case s.AuthToken != "" && (s.APIKey != "" || s.APISecret != ""):
+		return setting.Error(at+"auth_token", "", "cannot be given together with api_key and api_secret")
+	case s.AuthToken == "" && s.APIKey == "" && s.APISecret == "":
+		return setting.Error(at+"auth_token", "", `is missing; give it as "${secret:NAME}", or give api_key and api_secret`)
+	case s.AuthToken == "" && s.APIKey == "":
+		return setting.Error(at+"api_key", "", "is missing: api_secret is its other half")
+	case s.AuthToken == "" && s.APISecret == "":
+		return setting.Error(at+"api_secret", "", "is missing: api_key is its other half")
+	}
+	return nil
+}
+
+// isSID reports whether s can stand in a path as it is.
+func isSID(s string) bool {
+	return s != "" && len(s) <= 64 && strings.IndexFunc(s, func(r rune) bool { return !isPlain(r) }) < 0
+}
+
+func (s *Setting) checkSender(at string) error {
+	if s.From != "" && s.MessagingService != "" {
+		return setting.Error(at+"messaging_service", "", "cannot be given together with from: it chooses the sender")
+	}
+	if s.MessagingService != "" && !isSID(s.MessagingService) {
+		return setting.Error(at+"messaging_service", s.MessagingService, `must be the service's SID, such as "MG" and 32 digits and letters`)
+	}
+	if err := s.AllowFrom.Check(at+"allow_from", nil); err != nil || s.From == "" {
+		return err
+	}
+	return checkFrom(at+"from", s.From)
+}
+
+func (s *Setting) checkLimits(at string) error {
+	if s.MaxSegments < 1 || s.MaxSegments > MaxSegments {
+		return setting.Error(at+"max_segments", strconv.Itoa(s.MaxSegments), "must be from 1 to "+strconv.Itoa(MaxSegments))
+	}
+	if d := s.Timeout.D(); d < MinTimeout || d > MaxTimeout {
+		return setting.Error(at+"timeout", s.Timeout.String(), "must be from "+MinTimeout.String()+" to "+MaxTimeout.String())
+	}
+	if d := s.Grace.D(); d < 0 || d > MaxGrace {
+		return setting.Error(at+"grace", s.Grace.String(), "must be from 0s, which asks once, to "+MaxGrace.String())
+	}
+	if s.NotListed != NotListedUnknown && s.NotListed != NotListedRetry {
+		return setting.Error(at+"not_listed", s.NotListed, "must be "+NotListedUnknown+" or "+NotListedRetry)
+	}
+	return nil
+}
+
+func known() (names []string) {
+	for name := range providers {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,101 @@
+package smstarget
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/penstock/penstock/deliver/httptarget"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	// maxPause is the longest that it can say.
+	maxPause = queue.MaxHold
+
+	mendCredentials = "check account, auth_token, api_key and api_secret in deliver.sms" //nolint:gosec // no credentials
+	mendSender      = "check from and messaging_service in deliver.sms"
+)
+
+// meaning is what an error means besides that this text is not sent. The zero meaning is no more than that.
+type meaning struct {
+	busy   bool          // the queue is throttled until Retry-After says, or without it for longer from one time to the next
+	pause  time.Duration // the queue is throttled for so long, if no Retry-After says otherwise
+	again  time.Duration // the text alone is tried again, after so long
+	mend   string        // no text of the queue can be sent before this is done
+	sender bool          // unless the job names a sender of its own, whose fault it is then
+}
+
+// twilioErrors are those that are not about the text itself: https://www.twilio.com/docs/api/errors. All others (21211, no
+// number; 21408, no permission for the country; 21610, unsubscribed; 21614, no mobile) are permanent.
+var twilioErrors = map[int]meaning{
+	20429: {busy: true},              // too many requests
+	21611: {pause: 30 * time.Second}, // the sender's queue is full
+	30001: {pause: 30 * time.Second}, // queue overflow
+	30022: {pause: 5 * time.Second},  // rate limit of a US campaign
+	30023: {pause: 10 * time.Minute}, // daily limit of a US brand
+	63018: {busy: true},              // rate limit of a channel
+	63038: {pause: 10 * time.Minute}, // daily limit of the account
+
+	14107: {again: 30 * time.Second}, // too many between two numbers
+
+	20003: {mend: mendCredentials}, // authentication
+	20005: {mend: "the account is not active"},
+	20404: {mend: "check url and account in deliver.sms"}, // no such resource
+	30002: {mend: "the account is suspended"},
+	21603: {mend: mendSender},               // no sender
+	21212: {mend: mendSender, sender: true}, // the sender is no number
+	21606: {mend: mendSender, sender: true}, // it is not the account's
+	21659: {mend: mendSender, sender: true}, // it is not Twilio's
+	21660: {mend: mendSender, sender: true}, // it is another account's
+	21701: {mend: mendSender},               // no such service
+	21703: {mend: mendSender},               // the service has no numbers
+	21704: {mend: mendSender},               // it has none that would do
+	21705: {mend: mendSender},               // its SID is not valid
+}
+
+// retryAt is when an answer asks to be come back to; the instant after a while if it does not. A while of 0 is no instant.
+func retryAt(a *httptarget.Answer, after time.Duration) time.Time {
+	text := a.Header.Get("Retry-After")
+	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {
+		return time.Now().Add(time.Duration(min(seconds, int64(maxPause/time.Second))) * time.Second)
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		now := time.Now()
+		if there, err := http.ParseTime(a.Header.Get("Date")); err == nil {
+			return now.Add(min(max(0, at.Sub(there)), maxPause)) // as its own clock has it
+		}
+		return at
+	}
+	if after == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(after)
+}
+
+// excerpt is what of an answer can be shown to people, behind a colon.
+func (t *twilio) excerpt(body []byte) string {
+	text := queue.Cut(printable(t.hide(string(body[:min(len(body), 4*excerptBytes)]))), excerptBytes)
+	if text == "" {
+		return ""
+	}
+	return ": " + text
+}
+
+// hide takes the credentials out of what a provider answers: some echo the request.
+func (t *twilio) hide(text string) string {
+	return secrets.NewHider(t.secrets...).Hide(text)
+}
+
+func printable(text string) string {
+	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)), " ")
+}

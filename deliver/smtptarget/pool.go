@@ -1,0 +1,257 @@
+package smtptarget
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/drain"
+)
+
+const (
+	// idleTimeout is how long an idle connection is kept. Servers end them after minutes, some after seconds.
+	idleTimeout = 30 * time.Second
+	// freshFor is how long after its use a connection is taken to be alive unless it is seen to have ended. After
+	// that the server is asked: what stands in between may have forgotten it.
+	freshFor = 10 * time.Second
+	// failureAge is how long a failed preparation is held against its server.
+	failureAge = 30 * time.Second
+
+	minSpare = 30 * time.Second
+	maxSpare = 10 * time.Minute
+)
+
+var (
+	errUnready = fmt.Errorf("%w: there was no connection by then", drain.ErrLate)
+	errClosed  = errors.New("the router is closed")
+)
+
+// pool has the connections of one login. They are prepared in goroutines of its own, which go on when the
+// job that asked is late by then: its next attempt, or the next job, finds a connection that is ready.
+type pool struct {
+	login   login
+	hider   *secrets.Hider
+	dial    dialer
+	trust   *tls.Config
+	ctx     context.Context // ends with the sender
+	running *sync.WaitGroup // of the sender
+
+	mu        sync.Mutex
+	max       int
+	open      int // connections, idle, in use or being prepared
+	preparing int
+	idle      []*conn // the last used last
+	waiting   []chan prepared
+	failed    error // the last preparation, if it did
+	failedAt  time.Time
+
+	spared time.Time // until when the server asked, or was taken to ask, to be spared
+	delay  time.Duration
+}
+
+type prepared struct {
+	conn *conn
+	err  error
+}
+
+// get returns a connection, before the instant or not at all.
+func (p *pool) get(ctx context.Context, closes time.Time, most int) (*conn, error) {
+	p.mu.Lock()
+	p.max = most
+	for len(p.idle) > 0 {
+		c := p.idle[len(p.idle)-1]
+		p.idle = p.idle[:len(p.idle)-1]
+		c.idle.Stop()
+		if !c.alive() {
+			p.drop(c)
+			continue
+		}
+		if time.Since(c.used) < freshFor {
+			p.mu.Unlock()
+			return c, nil
+		}
+		p.prepare(c)
+		break
+	}
+	ready := make(chan prepared, 1)
+	p.waiting = append(p.waiting, ready)
+	p.more()
+	p.mu.Unlock()
+
+	timer := time.NewTimer(time.Until(closes))
+	defer timer.Stop()
+	var err error
+	select {
+	case r := <-ready:
+		return r.conn, r.err
+	case <-timer.C:
+		err = errUnready
+	case <-ctx.Done():
+		err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.waiting, ready)
+	if i < 0 { // it has come at the last moment
+		r := <-ready
+		if r.err != nil {
+			return nil, r.err
+		}
+		p.hand(r.conn)
+		return nil, err
+	}
+	p.waiting = slices.Delete(p.waiting, i, i+1)
+	if errors.Is(err, errUnready) && p.failed != nil && p.open == p.preparing && time.Since(p.failedAt) < failureAge {
+		return nil, p.failed // a server that cannot be reached must not have jobs go round for ever
+	}
+	return nil, err
+}
+
+// put gives a connection back.
+func (p *pool) put(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.used = time.Now()
+	if c.dirty {
+		p.prepare(c)
+		return
+	}
+	p.hand(c)
+}
+
+// lose forgets a connection that has ended, or must.
+func (p *pool) lose(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(c)
+	p.more()
+}
+
+// The methods below need p.mu.
+
+// more prepares as many connections as are waited for and may be.
+func (p *pool) more() {
+	for p.preparing < len(p.waiting) && p.open < p.max {
+		p.open++
+		p.prepare(nil)
+	}
+}
+
+// prepare makes a connection ready, or a new one in its place.
+func (p *pool) prepare(c *conn) {
+	p.preparing++
+	p.running.Go(func() {
+		var err error
+		if c != nil && !c.reset(p.ctx) {
+			_ = c.wire.Close()
+			c = nil
+		}
+		if c == nil {
+			c, err = p.login.connect(p.ctx, p.dial, p.trust)
+		}
+		if err != nil {
+			var u *unprepared
+			if errors.As(err, &u) {
+				err = u.mark(p)
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.preparing--
+		p.failed, p.failedAt = err, time.Now()
+		if err == nil {
+			p.hand(c)
+			return
+		}
+		p.open--
+		if len(p.waiting) > 0 {
+			p.waiting[0] <- prepared{err: err}
+			p.waiting = p.waiting[1:]
+		}
+		p.more()
+	})
+}
+
+// hand gives a connection to whoever waits longest, or keeps it.
+func (p *pool) hand(c *conn) {
+	switch {
+	case p.ctx.Err() != nil || p.open > p.max:
+		p.open--
+		p.leave(c)
+	case len(p.waiting) > 0:
+		p.waiting[0] <- prepared{conn: c}
+		p.waiting = p.waiting[1:]
+	default:
+		p.idle = append(p.idle, c)
+		c.idle = time.AfterFunc(idleTimeout, func() { p.expire(c) })
+	}
+}
+
+func (p *pool) drop(c *conn) {
+	p.open--
+	_ = c.wire.Close()
+}
+
+func (p *pool) leave(c *conn) { p.running.Go(c.quit) }
+
+// Those above do.
+
+func (p *pool) expire(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := slices.Index(p.idle, c); i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
+		p.open--
+		if p.ctx.Err() != nil { // nobody waits for goroutines any more
+			_ = c.wire.Close()
+			return
+		}
+		p.leave(c)
+	}
+}
+
+// close ends what is idle.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle {
+		c.idle.Stop()
+		p.open--
+		p.leave(c)
+	}
+	p.idle = nil
+}
+
+// unused reports whether nothing would be lost with it.
+func (p *pool) unused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open == 0 && len(p.waiting) == 0
+}
+
+// spare returns until when a server that answered so is left alone: as it asked, or else for longer from one time to the
+// next, until a message is taken.
+func (p *pool) spare(text string) time.Time {
+	now := time.Now()
+	if d := wait(text); d > 0 {
+		return now.Add(d)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.After(p.spared) { // else it is what others were told a moment ago
+		p.delay = min(max(2*p.delay, minSpare), maxSpare)
+		p.spared = now.Add(p.delay)
+	}
+	return p.spared
+}
+
+func (p *pool) wentWell() {
+	p.mu.Lock()
+	p.delay, p.spared = 0, time.Time{}
+	p.mu.Unlock()
+}

@@ -1,0 +1,144 @@
+package smtptarget
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/drain"
+)
+
+// maxPools bounds the memory of logins; beyond it those without connections are forgotten.
+const maxPools = 10_000
+
+// Options of a Sender. The zero Options are useful.
+type Options struct {
+	// Egress says where connections may go; nil is to public addresses alone.
+	Egress *egress.Guard
+	// TLS is the client's configuration; the default trusts the system's roots.
+	TLS *tls.Config
+	// Secrets is where ${secret:NAME} is resolved.
+	Secrets secrets.Source
+}
+
+type dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Sender delivers mail. It is safe for use by many goroutines.
+type Sender struct {
+	o       Options
+	dial    dialer
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	pools map[login]*pool
+}
+
+// New returns a Sender. Close it when nothing is being delivered any more.
+func New(o Options) *Sender {
+	s := &Sender{o: o, dial: o.Egress.Dialer(net.Dialer{}), pools: make(map[login]*pool)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+var errOver = fmt.Errorf("%w: this process was kept from beginning in time", drain.ErrLate)
+
+// Deliver makes one attempt; see drain.Handler for what its error says.
+func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, set setting.Setting) error {
+	target := set.(*SMTP)
+	l, err := target.letter(&job.Job, time.Now())
+	if err != nil { // it came in before the queue had this target
+		return drain.Permanent(err)
+	}
+	p, err := s.pool(job.Queue, target)
+	if err != nil {
+		return drain.Down(err)
+	}
+	for {
+		c, err := p.get(ctx, gate.Closes(), target.MaxConnections)
+		if err != nil {
+			return err
+		}
+		t := transaction{pool: p, conn: c, letter: l, job: job, timeout: target.Timeout.D()}
+		if err := t.fits(); err != nil {
+			p.put(c)
+			return err
+		}
+		if err := gate.Wait(ctx); err != nil {
+			p.put(c)
+			return err
+		}
+		if !c.alive() { // it ended meanwhile, and nothing was written to it
+			p.lose(c)
+			continue
+		}
+		if time.Now().After(gate.Closes()) {
+			p.put(c)
+			return errOver
+		}
+		return t.run(ctx)
+	}
+}
+
+func (s *Sender) pool(queueName string, target *SMTP) (*pool, error) {
+	password, err := s.o.Secrets.Expand(queueName, target.Uses()[0])
+	if err != nil {
+		return nil, fmt.Errorf("deliver.smtp.password: %w", err)
+	}
+	k := login{
+		host: target.Server, port: target.Port, tls: target.TLS, helo: target.Helo,
+		mechanism: target.Mechanism, username: target.Username, password: password,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return nil, errClosed
+	}
+	p := s.pools[k]
+	if p == nil {
+		if len(s.pools) >= maxPools {
+			for k, p := range s.pools {
+				if p.unused() {
+					delete(s.pools, k)
+				}
+			}
+		}
+		p = &pool{login: k, hider: k.hider(), dial: s.dial, trust: s.o.TLS, ctx: s.ctx, running: &s.running}
+		s.pools[k] = p
+	}
+	return p, nil
+}
+
+// Close ends the connections that are kept. It waits for those being made.
+func (s *Sender) Close() error {
+	s.mu.Lock()
+	s.cancel()
+	pools := s.pools
+	s.pools = nil
+	s.mu.Unlock()
+	for _, p := range pools {
+		p.close()
+	}
+	s.running.Wait()
+	return nil
+}
+
+// interrupted says that a delivery's context ended, if it did, and that nothing was sent unless a mark around it says otherwise; else what went wrong.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
+	}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return errors.New("no answer in time")
+	}
+	return err
+}

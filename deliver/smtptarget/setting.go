@@ -1,0 +1,198 @@
+package smtptarget
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/deliver/setting"
+	"github.com/penstock/penstock/queue"
+)
+
+// Defaults and limits of a SMTP.
+const (
+	DefaultPort           = 587 // RFC 6409
+	DefaultImplicitPort   = 465 // RFC 8314
+	DefaultTimeout        = time.Minute
+	MinTimeout            = 10 * time.Millisecond
+	MaxTimeout            = time.Hour
+	DefaultMaxConnections = 20 // as Postfix' smtp_destination_concurrency_limit
+	MaxMaxConnections     = 1000
+	maxCredentialBytes    = 1024
+)
+
+// How a connection is secured.
+const (
+	StartTLS      = "starttls" // or not at all
+	ImplicitTLS   = "implicit" // from its first byte
+	Opportunistic = "opportunistic"
+	NoTLS         = "none"
+)
+
+// Mechanisms by which to log in.
+const (
+	Auto    = "auto" // the first of these that the server has
+	Plain   = "plain"
+	Login   = "login"
+	CRAMMD5 = "cram-md5"
+)
+
+// SMTP is a server that mail is handed to.
+type SMTP struct {
+	Server string `json:"host"`
+	Port   int    `json:"port,omitempty"`
+	TLS    string `json:"tls,omitempty"`
+	// Username and Password log in. The password should be ${secret:NAME}.
+	Username  string `json:"username,omitempty"`
+	Password  string `json:"password,omitempty"`
+	Mechanism string `json:"mechanism,omitempty"`
+	// From is the sender. Messages may name another one only if AllowFrom has a pattern for its address, such as *@example.com.
+	From      string           `json:"from,omitempty"`
+	AllowFrom setting.Patterns `json:"allow_from,omitempty"`
+	// Helo is the name that the drainer gives itself; the default is the machine's.
+	Helo string `json:"helo,omitempty"`
+	// MessageIDDomain stands behind the @ of Message-IDs; the default is the sender's domain.
+	MessageIDDomain string `json:"message_id_domain,omitempty"`
+	// Timeout is for the whole transaction, from the departure to the answer to the message.
+	Timeout queue.Duration `json:"timeout,omitempty"`
+	// MaxConnections is how many connections a drainer makes at a time.
+	MaxConnections int `json:"max_connections,omitempty"`
+}
+
+// Default is what a setting has that is not given.
+func Default() *SMTP {
+	return &SMTP{TLS: StartTLS, Mechanism: Auto, Timeout: queue.Duration(DefaultTimeout), MaxConnections: DefaultMaxConnections}
+}
+
+var _ setting.Hosted = (*SMTP)(nil)
+
+// Check implements setting.Setting.
+func (s *SMTP) Check(at string) error {
+	at += "."
+	switch {
+	case s.Server == "":
+		return setting.Error(at+"host", "", "is missing; it must be the name or address of an SMTP server, such as smtp.example.com")
+	case !isHost(s.Server):
+		return setting.Error(at+"host", secrets.MaskURL(s.Server), "must be a name or an address alone, such as smtp.example.com; the port has a field of its own")
+	case s.Port < 0 || s.Port > 65535:
+		return setting.Error(at+"port", strconv.Itoa(s.Port), "must be from 1 to 65535")
+	}
+	switch s.TLS {
+	case StartTLS, Opportunistic, NoTLS:
+	case ImplicitTLS:
+		if s.Port == 0 {
+			s.Port = DefaultImplicitPort
+		}
+	default:
+		return setting.Error(at+"tls", s.TLS, "must be starttls, implicit, opportunistic or none")
+	}
+	if s.Port == 0 {
+		s.Port = DefaultPort
+	}
+	if err := s.checkLogin(at); err != nil {
+		return err
+	}
+	if err := secrets.None(at+"from", s.From); err != nil {
+		return err
+	}
+	if s.From != "" {
+		if _, err := parseAddress(s.From); err != nil {
+			return setting.Error(at+"from", s.From, err.Error())
+		}
+	}
+	if err := s.AllowFrom.Check(at+"allow_from", notAnAddress); err != nil {
+		return err
+	}
+	if s.Helo != "" && !isHost(s.Helo) {
+		return setting.Error(at+"helo", s.Helo, "must be a host's name, such as out.example.com")
+	}
+	if s.MessageIDDomain != "" && !isDomain(s.MessageIDDomain) {
+		return setting.Error(at+"message_id_domain", s.MessageIDDomain, "must be a domain, such as example.com")
+	}
+	if s.Timeout.D() < MinTimeout || s.Timeout.D() > MaxTimeout {
+		return setting.Error(at+"timeout", s.Timeout.String(), "must be from "+MinTimeout.String()+" to "+MaxTimeout.String())
+	}
+	if s.MaxConnections < 1 || s.MaxConnections > MaxMaxConnections {
+		return setting.Error(at+"max_connections", strconv.Itoa(s.MaxConnections), "must be from 1 to "+strconv.Itoa(MaxMaxConnections))
+	}
+	return nil
+}
+
+func (s *SMTP) checkLogin(at string) error {
+	switch s.Mechanism {
+	case Auto, Plain, Login, CRAMMD5:
+	default:
+		return setting.Error(at+"mechanism", s.Mechanism, "must be auto, plain, login or cram-md5")
+	}
+	for name, value := range map[string]string{"username": s.Username, "password": s.Password} {
+		if len(value) > maxCredentialBytes || strings.IndexFunc(value, unicode.IsControl) >= 0 {
+			return setting.Error(at+name, "", "must have at most "+strconv.Itoa(maxCredentialBytes)+" bytes, and no control characters")
+		}
+	}
+	switch {
+	case strings.Contains(s.Username, "${"):
+		return setting.Error(at+"username", "", "refers to a secret; only the password can: who logs in, people must see")
+	case (s.Username == "") != (s.Password == ""):
+		return setting.Error(at+"username", "", "and password must be given together, or both left out")
+	case s.Password == "":
+		return nil
+	case s.TLS != StartTLS && s.TLS != ImplicitTLS && !isLoopback(s.Server):
+		return setting.Error(at+"tls", s.TLS, "could send the password where others can read it; with a password it must be starttls or implicit, unless the host is loopback")
+	}
+	return secrets.Check(at+"password", s.Password)
+}
+
+// notAnAddress says what is wrong with a pattern of addresses. With its one @ it means none of another domain.
+func notAnAddress(pattern string) string {
+	if pattern != "*" && strings.Count(pattern, "@") != 1 || strings.Contains(pattern, " ") {
+		return "must be an address in which * stands for anything, such as *@example.com or news-*@example.com, or * alone for any"
+	}
+	return ""
+}
+
+// Hosts implements setting.Hosted.
+func (s *SMTP) Hosts() []setting.Host {
+	return []setting.Host{{Field: "host", Name: s.Server, Port: uint16(s.Port), TLS: s.TLS == StartTLS || s.TLS == ImplicitTLS}}
+}
+
+// Uses implements setting.Hosted.
+func (s *SMTP) Uses() []setting.Use {
+	return []setting.Use{{Field: "password", Text: s.Password, To: s.Hosts()}}
+}
+
+// Exposes implements setting.Hosted. (A password goes nowhere without TLS but to this very machine; see checkLogin.)
+func (s *SMTP) Exposes(before setting.Setting) (field, reason string) {
+	b, ok := before.(*SMTP)
+	switch {
+	case !ok || !strings.EqualFold(b.Server, s.Server):
+		return "host", setting.OtherHost
+	case b.Port != s.Port:
+		return "port", setting.OtherPort
+	}
+	return "", ""
+}
+
+// OnUnknown implements setting.Setting. No server is known to tell a repeated Message-ID for sure.
+func (s *SMTP) OnUnknown() string { return queue.UnknownHold }
+
+// Accept implements setting.Setting: it makes the message, and throws it away.
+func (s *SMTP) Accept(job *queue.Job) error {
+	_, err := s.letter(job, time.Now())
+	return err
+}
+
+func isHost(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	return isDomain(s) && isASCII(s) && !egress.EndsInNumber(s) // some resolvers take 2130706433 for an address
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.Unmap().IsLoopback() || strings.EqualFold(host, "localhost")
+}
