@@ -9,183 +9,183 @@ import (
 )
 
 // One operation a file; each begins with its arguments and its answer. In front
-// of it go the shared parts that it needs: lib.lua, which describes the keys, and
+// of it go the shared parts that it needs: partition.lua, which describes the keys, and
 // what else is named below. Redis makes the functions of a script anew at every
 // call, so those that an operation has no use for are left out, and those that few
 // calls of it need come later.
 var (
-	//go:embed states.lua
+	//go:embed lua/lib/states.lua
 	statesSource string
-	//go:embed whole.lua
+	//go:embed lua/lib/slot.lua
 	wholeSource string
-	//go:embed clock.lua
+	//go:embed lua/lib/clock.lua
 	clockSource string
-	//go:embed lib.lua
+	//go:embed lua/lib/partition.lua
 	libSource string
-	//go:embed names.lua
+	//go:embed lua/lib/names.lua
 	namesSource string
-	//go:embed pace.lua
+	//go:embed lua/lib/pace.lua
 	paceSource string
-	//go:embed limits.lua
+	//go:embed lua/lib/limits.lua
 	limitsSource string
-	//go:embed stops.lua
+	//go:embed lua/lib/receiver.lua
 	stopsSource string
-	//go:embed relimit.lua
+	//go:embed lua/lib/limitchange.lua
 	relimitSource string
-	//go:embed group.lua
+	//go:embed lua/lib/groups.lua
 	groupSource string
-	//go:embed kin.lua
+	//go:embed lua/lib/membership.lua
 	kinSource string
-	//go:embed adapt.lua
+	//go:embed lua/lib/adapt.lua
 	adaptSource string
-	//go:embed change.lua
+	//go:embed lua/lib/ratechange.lua
 	changeSource string
-	//go:embed flight.lua
+	//go:embed lua/lib/leases.lua
 	flightSource string
-	//go:embed timeline.lua
+	//go:embed lua/lib/timeline.lua
 	timelineSource string
-	//go:embed lanes.lua
+	//go:embed lua/lib/lanes.lua
 	lanesSource string
-	//go:embed places.lua
+	//go:embed lua/lib/lanestate.lua
 	placesSource string
-	//go:embed eta.lua
+	//go:embed lua/lib/eta.lua
 	etaSource string
-	//go:embed agenda.lua
+	//go:embed lua/lib/agenda.lua
 	agendaSource string
-	//go:embed turns.lua
+	//go:embed lua/lib/turns.lua
 	turnsSource string
-	//go:embed dead.lua
+	//go:embed lua/lib/dead.lua
 	deadSource string
-	//go:embed memory.lua
+	//go:embed lua/lib/memory.lua
 	memorySource string
-	//go:embed ended.lua
+	//go:embed lua/lib/ended.lua
 	endedSource string
-	//go:embed leave.lua
+	//go:embed lua/lib/unsent.lua
 	leaveSource string
-	//go:embed expire.lua
+	//go:embed lua/lib/expiry.lua
 	expireSource string
-	//go:embed overflow.lua
+	//go:embed lua/lib/overflow.lua
 	overflowSource string
-	//go:embed room.lua
+	//go:embed lua/lib/backlog.lua
 	roomSource string
-	//go:embed record.lua
+	//go:embed lua/lib/changes.lua
 	recordSource string
-	//go:embed changes.lua
+	//go:embed lua/calls/changes.lua
 	changesSource string
-	//go:embed history.lua
+	//go:embed lua/calls/history.lua
 	historySource string
-	//go:embed once.lua
+	//go:embed lua/lib/answers.lua
 	onceSource string
-	//go:embed page.lua
+	//go:embed lua/lib/page.lua
 	pageSource string
 
-	//go:embed admit.lua
+	//go:embed lua/lib/appendjob.lua
 	admitSource string
 
-	//go:embed append.lua
+	//go:embed lua/calls/append.lua
 	appendSource string
-	//go:embed takeback.lua
+	//go:embed lua/lib/lostleases.lua
 	takebackSource string
-	//go:embed asked.lua
+	//go:embed lua/lib/request.lua
 	askedSource string
-	//go:embed shares.lua
+	//go:embed lua/lib/shares.lua
 	sharesSource string
-	//go:embed grant.lua
+	//go:embed lua/lib/grant.lua
 	grantSource string
-	//go:embed visit.lua
+	//go:embed lua/lib/visit.lua
 	visitSource string
-	//go:embed groupvisit.lua
+	//go:embed lua/lib/groupvisit.lua
 	groupvisitSource string
-	//go:embed order.lua
+	//go:embed lua/lib/turnorder.lua
 	orderSource string
-	//go:embed renew.lua
+	//go:embed lua/calls/renew.lua
 	renewSource string
-	//go:embed reserve.lua
+	//go:embed lua/calls/reserve.lua
 	reserveSource string
-	//go:embed settle.lua
+	//go:embed lua/calls/settle.lua
 	settleSource string
-	//go:embed extend.lua
+	//go:embed lua/calls/extend.lua
 	extendSource string
-	//go:embed put.lua
+	//go:embed lua/calls/put.lua
 	putSource string
-	//go:embed pause.lua
+	//go:embed lua/calls/pause.lua
 	pauseSource string
-	//go:embed delete.lua
+	//go:embed lua/calls/delete.lua
 	deleteSource string
-	//go:embed sweep.lua
+	//go:embed lua/calls/sweep.lua
 	sweepSource string
-	//go:embed info.lua
+	//go:embed lua/calls/info.lua
 	infoSource string
-	//go:embed job.lua
+	//go:embed lua/calls/job.lua
 	jobSource string
-	//go:embed totals.lua
+	//go:embed lua/calls/totals.lua
 	totalsSource string
-	//go:embed withdraw.lua
+	//go:embed lua/calls/withdraw.lua
 	withdrawSource string
-	//go:embed readmit.lua
+	//go:embed lua/calls/readmit.lua
 	readmitSource string
-	//go:embed announce.lua
+	//go:embed lua/calls/announce.lua
 	announceSource string
-	//go:embed backlogged.lua
+	//go:embed lua/calls/backlogged.lua
 	backloggedSource string
-	//go:embed cancel.lua
+	//go:embed lua/calls/cancel.lua
 	cancelSource string
-	//go:embed list.lua
+	//go:embed lua/calls/list.lua
 	listSource string
-	//go:embed purge.lua
+	//go:embed lua/calls/purge.lua
 	purgeSource string
-	//go:embed replay.lua
+	//go:embed lua/calls/replay.lua
 	replaySource string
-	//go:embed held.lua
+	//go:embed lua/lib/held.lua
 	heldSource string
-	//go:embed decide.lua
+	//go:embed lua/calls/decide.lua
 	decideSource string
-	//go:embed forget.lua
+	//go:embed lua/calls/forget.lua
 	forgetSource string
-	//go:embed importing.lua
+	//go:embed lua/lib/imports.lua
 	importingSource string
-	//go:embed export.lua
+	//go:embed lua/calls/export.lua
 	exportSource string
-	//go:embed openimport.lua
+	//go:embed lua/calls/openimport.lua
 	openImportSource string
-	//go:embed importjobs.lua
+	//go:embed lua/calls/importjobs.lua
 	importJobsSource string
-	//go:embed closeimport.lua
+	//go:embed lua/calls/closeimport.lua
 	closeImportSource string
-	//go:embed deadqueues.lua
+	//go:embed lua/calls/deadqueues.lua
 	deadQueuesSource string
-	//go:embed init.lua
+	//go:embed lua/calls/init.lua
 	initSource string
 
-	//go:embed rulenames.lua
+	//go:embed lua/lib/ruleusers.lua
 	ruleNamesSource string
-	//go:embed putrule.lua
+	//go:embed lua/calls/putrule.lua
 	putRuleSource string
-	//go:embed rules.lua
+	//go:embed lua/calls/rules.lua
 	rulesSource string
-	//go:embed deleterule.lua
+	//go:embed lua/calls/deleterule.lua
 	deleteRuleSource string
-	//go:embed resetrule.lua
+	//go:embed lua/calls/resetrule.lua
 	resetRuleSource string
-	//go:embed ruleset.lua
+	//go:embed lua/calls/ruleset.lua
 	rulesetSource string
-	//go:embed tally.lua
+	//go:embed lua/lib/tallies.lua
 	tallySource string
-	//go:embed meter.lua
+	//go:embed lua/algorithms/meter.lua
 	meterSource string
-	//go:embed fixedwindow.lua
+	//go:embed lua/algorithms/fixedwindow.lua
 	fixedWindowSource string
-	//go:embed slidingcounter.lua
+	//go:embed lua/algorithms/slidingcounter.lua
 	slidingCounterSource string
-	//go:embed slidinglog.lua
+	//go:embed lua/algorithms/slidinglog.lua
 	slidingLogSource string
-	//go:embed concurrency.lua
+	//go:embed lua/algorithms/concurrency.lua
 	concurrencySource string
-	//go:embed asks.lua
+	//go:embed lua/lib/appendrules.lua
 	asksSource string
-	//go:embed take.lua
+	//go:embed lua/calls/take.lua
 	takeSource string
-	//go:embed attend.lua
+	//go:embed lua/calls/attend.lua
 	attendSource string
 )
 
@@ -252,7 +252,7 @@ func expiry(parts ...string) string {
 // function uses.
 func assemble(op string, always, ofLanes, ofBeside []string, late ...string) *redis.Script {
 	shebang, body, _ := strings.Cut(op, "\n")
-	// What is behind lib.lua is a function of its own: to those made in it, all that stands before is at hand,
+	// What is behind partition.lua is a function of its own: to those made in it, all that stands before is at hand,
 	// while each local of the same function that one uses is looked for among all that others use.
 	sources := append([]string{shebang, namesSource, statesSource, wholeSource, clockSource, libSource, "return (function()"}, always...)
 	sources = append(sources, made("more", "laned", "lanes", ofLanes), made("more_beside", "beside", "join", ofBeside))

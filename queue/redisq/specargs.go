@@ -24,7 +24,7 @@ func laneArgs(s *queue.Spec) []any {
 	return args
 }
 
-// circuitArg is the circuit of a spec as stops.lua reads it; ” is none.
+// circuitArg is the circuit of a spec as receiver.lua reads it; ” is none.
 func circuitArg(s *queue.Spec) string {
 	c := &s.Circuit
 	if c.Off {

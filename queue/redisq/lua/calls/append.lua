@@ -2,7 +2,7 @@
 -- Append jobs, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of jobs, 1 if a rule of another group refuses any, or '', number by which it is known what
---          they ask, or ''; if they do: bounds (see tally.lua), of each key that they ask about 2 bytes of which bound and the rule's action (r, d or s), and the keys; for each job: id,
+--          they ask, or ''; if they do: bounds (see tallies.lua), of each key that they ask about 2 bytes of which bound and the rule's action (r, d or s), and the keys; for each job: id,
 --          body (8 bytes of stamp, unique to the job in its append call, and the record). The two highest bits of the stamp's
 --          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says; the next one: a rule of another group refuses it; if they ask, for
 --          each ask: 2 bytes of which key, or '!' if the job cannot be asked

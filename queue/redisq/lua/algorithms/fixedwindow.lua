@@ -1,4 +1,4 @@
--- leaky/fixedwindow.go, behind tally.lua.
+-- leaky/fixedwindow.go, behind tallies.lua.
 
 local WINDOW = '>I7I4' -- its end, used in it
 

@@ -1,4 +1,4 @@
--- Shared, behind pace.lua and change.lua: a rate that follows what the receiver takes, the arithmetic of
+-- Shared, behind pace.lua and ratechange.lua: a rate that follows what the receiver takes, the arithmetic of
 -- leaky/adapt.go.
 --
 -- A queue that has one keeps it in field adapt: its rule, then level, peak, run, changed and lowered. The rule is a text

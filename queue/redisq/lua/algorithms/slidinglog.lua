@@ -1,4 +1,4 @@
--- leaky/slidinglog.go, behind tally.lua.
+-- leaky/slidinglog.go, behind tallies.lua.
 --
 -- One text: HEAD, then a ring of ENTRY, zero bytes where there is none. An entry is an instant, and the cost of all entries up
 -- to this one, modulo 2^32: so what stands in a window, and where a cost ends, is found without adding up. The last entry is in the

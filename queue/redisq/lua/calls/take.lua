@@ -1,7 +1,7 @@
 #!lua
 -- Ask rules of one arithmetic.
 --
--- ARGV[2]  number of rules; for each: u:<name>, what that must be (see lib.lua), bounds (see tally.lua), number of keys that are asked about, the keys,
+-- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tallies.lua), number of keys that are asked about, the keys,
 --          questions: one after the other, 1 byte of what is asked (0 take, 1 peek, 2 give back, 3 forget, 4 nothing but whether the rule is the same),
 --          2 of which bound, 2 of which key, 4 of cost, 1 of the length of the place's name, which follows
 -- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed,

@@ -1,4 +1,4 @@
--- Shared, behind flight.lua and timeline.lua: jobs that may have been sent, until a person decides.
+-- Shared, behind leases.lua and timeline.lua: jobs that may have been sent, until a person decides.
 
 local function held_key(q) return B .. 'K' .. q.nr end
 

@@ -1,4 +1,4 @@
--- Shared, behind flight.lua: the attempts of a job that failed, in the form that
+-- Shared, behind leases.lua: the attempts of a job that failed, in the form that
 -- queue/timeline.go describes.
 
 local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer

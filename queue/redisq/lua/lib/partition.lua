@@ -20,8 +20,8 @@
 --   <B>c, <B>C zset, hash  clients: last seen; name and version
 --   <B>k       hash  number of a client -> its name, of the latest 1000
 --   <B>g:<id>  string  a client's number and its last grant
---   <B>m:<id>  string  what a call over many jobs was answered (see once.lua)
---   <B>H:<kind>:<name>  list  what was done to the queue or rule of that name, and P: what it was (see record.lua)
+--   <B>m:<id>  string  what a call over many jobs was answered (see answers.lua)
+--   <B>H:<kind>:<name>  list  what was done to the queue or rule of that name, and P: what it was (see changes.lua)
 --   <B>G       zset  kind:name of a deleted one of which these are kept -> until when
 --   <B>E       zset  name of a queue with quotas by a calendar -> until when that is known well enough
 --   <B>o       zset  name of a queue with a backlog -> since when
@@ -55,7 +55,7 @@
 --   <B>U:<name>  hash  one rule: rule, its canonical JSON; rev; algorithm; nr, the number of what is taken from it, new when
 --                    that is forgotten; made, stamp
 --   <B>V<nr>:<key>  string or zset  what was taken under a key, until it is forgotten; a key is known by the 16 bytes of its digest
---                    (see tally.lua; concurrency.lua has more, with digits and a c behind it)
+--                    (see tallies.lua; concurrency.lua has more, with digits and a c behind it)
 --   <B>F       hash  group with rules -> number and instant, new with whatever its queues ask their jobs
 --   <B>A       zset  process that takes part in admission -> when it last said so; on the first partition
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, 'R' when it came back from the overflow,

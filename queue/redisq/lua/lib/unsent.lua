@@ -1,4 +1,4 @@
--- Shared, behind ended.lua and room.lua: jobs that end without having left: cancelled, or expired.
+-- Shared, behind ended.lua and backlog.lua: jobs that end without having left: cancelled, or expired.
 
 -- first_to_expire finds out when the first of a queue's jobs expires.
 local function first_to_expire(q)

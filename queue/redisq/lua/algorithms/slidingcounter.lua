@@ -1,4 +1,4 @@
--- leaky/slidingcounter.go, behind tally.lua.
+-- leaky/slidingcounter.go, behind tallies.lua.
 
 local COUNTS, COUNTS_BYTES = '>I6I7I4I4', 21 -- period, end of the window, used in it and in the one before
 

@@ -1,4 +1,4 @@
--- Shared, behind lib.lua: the arithmetic of leaky/pacer.go, on the bucket in a
+-- Shared, behind partition.lua: the arithmetic of leaky/pacer.go, on the bucket in a
 -- queue's fields. n and d are 0 when the rate is unlimited.
 
 local function advance(q, tat, rem, cost)

@@ -1,5 +1,5 @@
 -- Shared, behind pace.lua: when a queue is next to be looked at. A member of a group has a place
--- there (see group.lua), and the group one on the agenda.
+-- there (see groups.lua), and the group one on the agenda.
 
 -- agenda notes when the queue is next worth a visit: when its first waiting job
 -- can depart, and when its first scheduled job is due, or the first of its lanes has

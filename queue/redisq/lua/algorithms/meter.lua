@@ -1,4 +1,4 @@
--- leaky/meter.go, behind tally.lua: us and rest are what is owed, n the rate's numerator, second.
+-- leaky/meter.go, behind tallies.lua: us and rest are what is owed, n the rate's numerator, second.
 
 local OWED = '>I7I4'
 

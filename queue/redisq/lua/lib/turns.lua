@@ -1,4 +1,4 @@
--- Of reserve alone, behind places.lua and order.lua: whose turn it is, in a visit to a queue with lanes. All is
+-- Of reserve alone, behind lanestate.lua and turnorder.lua: whose turn it is, in a visit to a queue with lanes. All is
 -- worked out here and written at the end, by write_turns.
 --
 -- A lane in a visit: its place is 'L' (at is its tag), 'b' (at is until when) or nil, and

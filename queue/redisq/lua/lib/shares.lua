@@ -1,4 +1,4 @@
--- Of reserve alone, behind asked.lua: of which queues the client may have only so many jobs more. What it may have no
+-- Of reserve alone, behind request.lua: of which queues the client may have only so many jobs more. What it may have no
 -- more of is left to other clients: it keeps its place on the agenda, and does not tell this client when to ask.
 --
 -- left and names are by number, of the queues that were named; passed of what was left on the agenda; short the

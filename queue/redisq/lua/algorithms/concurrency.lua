@@ -1,4 +1,4 @@
--- leaky/concurrency.go, behind tally.lua.
+-- leaky/concurrency.go, behind tallies.lua.
 --
 -- A zset: name of a place -> until when it is held. What a place costs beyond 1 is a sum of weights, powers of 2: of each weight those that it
 -- is part of stand in a zset of their own, under the same key with its power and a c behind it, with the same instants. So how much ends by an

@@ -1,4 +1,4 @@
--- Of put and delete alone, behind group.lua: queues that come to be of a group, and that leave it.
+-- Of put and delete alone, behind groups.lua: queues that come to be of a group, and that leave it.
 
 local function parent_of(name) return string.match(name, '^(.*)%.') end
 
