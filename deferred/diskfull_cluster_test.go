@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
-	"github.com/penstock/penstock/internal/smalldisk"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/smalldisk"
 )
 
 // The disk of the leader among three nodes is full: the two others go on, and keep all that was

@@ -10,9 +10,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
-	"github.com/penstock/penstock/internal/smalldisk"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/smalldisk"
 	"github.com/penstock/penstock/queue"
 )
 

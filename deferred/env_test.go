@@ -13,8 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
 )
 

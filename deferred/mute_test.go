@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // While the connection is being made anew, to a NATS that never says a word, everybody is

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
 )
 

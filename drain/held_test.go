@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/engines"
+	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

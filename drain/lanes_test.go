@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/engines"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/engines"
-	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"

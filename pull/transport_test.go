@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"

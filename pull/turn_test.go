@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/memtest"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/memtest"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // maximum is what docs/configuration.md states for an ingress with default settings.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/prove/receiver"
 )
 
 // TestKillUnderDeferral kills penstock up, under writers whose jobs find no room, again

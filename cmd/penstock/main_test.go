@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // asMain makes this test's binary be the program: so the tests run the real

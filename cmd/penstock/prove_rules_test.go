@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/internal/faultproxy"
 	"github.com/penstock/penstock/internal/prove"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/faultproxy"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"

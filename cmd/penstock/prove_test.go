@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/prove"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // proof is the part of a report that tests look at.

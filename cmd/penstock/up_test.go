@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // paste runs what up printed in a shell, as somebody would who pastes it.

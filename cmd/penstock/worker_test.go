@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // python is the interpreter that the example for workers runs in.

@@ -12,9 +12,9 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/faultproxy"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/faultproxy"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"

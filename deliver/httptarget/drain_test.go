@@ -14,8 +14,8 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/engines"
-	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

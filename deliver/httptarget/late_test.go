@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 func discard() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/redisq"

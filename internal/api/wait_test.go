@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/api"
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"

@@ -22,10 +22,10 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // receiver counts what arrives, by webhook id or body.

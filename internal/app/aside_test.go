@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // asks puts a rule of another group, and has the queue of the plant ask it.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/prove/law"
 )
 
 // askers are many who ask rules and append jobs at several ingresses, and keep account of what they were told.

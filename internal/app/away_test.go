@@ -10,10 +10,10 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/faultproxy"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/faultproxy"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue/redisq"
 )
 

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 )
 

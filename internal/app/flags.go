@@ -15,11 +15,11 @@ import (
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/misuse"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/store"
 	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/queue"
 )

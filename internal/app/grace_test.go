@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 )
 

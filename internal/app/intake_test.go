@@ -8,8 +8,8 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/store"
 )
 
 // The target of a queue sees each job that the API takes in.

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // asProgram makes the test binary one of the programs.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/store"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )

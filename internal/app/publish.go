@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/deliver/natstarget"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/app/store"
 )
 
 // PublishFlags say where targets deliver that are the operator's own. None of them need be what

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/faultproxy"
-	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/faultproxy"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"

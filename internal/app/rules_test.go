@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // What an ingress makes of rules: those of its queue's group, those of others, and what holds while Redis is away.

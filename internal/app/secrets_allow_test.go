@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/app/store"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -23,10 +23,10 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // shared is a buffer that many write to.

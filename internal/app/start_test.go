@@ -17,9 +17,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/penstock/penstock/internal/app"
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // said is what a program has written so far.

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/archive"
-	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/archive"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/queuetest"

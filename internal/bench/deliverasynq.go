@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // deliverAsynq releases jobs of a queue into asynq on a Redis of its own.

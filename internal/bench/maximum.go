@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/internal/memtest"
+	"github.com/penstock/penstock/internal/test/memtest"
 )
 
 // ingressMaximum is the most that docs/configuration.md says an ingress takes, in MiB.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/prove"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // pacing proves a rate with four drainer processes, beside one process that

@@ -20,8 +20,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/show"
 	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/queue"
 )

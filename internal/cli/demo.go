@@ -11,8 +11,8 @@ import (
 
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/examples"
+	"github.com/penstock/penstock/internal/cli/demo"
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/demo"
 	"github.com/penstock/penstock/internal/ops"
 )
 

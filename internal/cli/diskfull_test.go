@@ -15,7 +15,7 @@ import (
 
 	"github.com/penstock/penstock/deferred"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/smalldisk"
+	"github.com/penstock/penstock/internal/test/smalldisk"
 )
 
 func TestOverflowBytes(t *testing.T) {

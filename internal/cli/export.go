@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/archive"
-	"github.com/penstock/penstock/internal/push"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/cli/push"
 	"github.com/penstock/penstock/internal/version"
 )
 

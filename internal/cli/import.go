@@ -8,9 +8,9 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/archive"
-	"github.com/penstock/penstock/internal/push"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/cli/push"
 	"github.com/penstock/penstock/queue"
 )
 

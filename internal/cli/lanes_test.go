@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // The settings of lanes can be given as fields and as flags, which are the same; the key

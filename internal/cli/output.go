@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/penstock/penstock/internal/show"
+	"github.com/penstock/penstock/internal/cli/show"
 )
 
 // output is the -o flag of everything that lists.

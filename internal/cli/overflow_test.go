@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // The settings of the overflow can be given as fields and as flags, which are the same.

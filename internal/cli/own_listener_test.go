@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // A queue whose target is the API that it was put by would let who may put queues do all that the API can: here, empty

@@ -8,7 +8,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
-	"github.com/penstock/penstock/internal/push"
+	"github.com/penstock/penstock/internal/cli/push"
 )
 
 // progress shows how far a push, an export or an import is: a bar with rate and time left on a

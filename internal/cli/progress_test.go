@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/push"
+	"github.com/penstock/penstock/internal/cli/push"
 )
 
 // Without a terminal a push says once in ten seconds how far it is, at which pace it goes now, and why it waits.

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/penstock/penstock/deliver/egress"
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/prove"
-	"github.com/penstock/penstock/internal/store"
 )
 
 // target is what is proved: the store, how its processes are started, and where the ingresses among them listen.

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/penstock/penstock/internal/cli/push"
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/push"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/deliver/secrets"
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // With the embedded engine too a secret goes only where it may; see TestSecretsGoOnlyWhereTheyMay for Redis.

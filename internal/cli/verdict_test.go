@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/internal/demo"
+	"github.com/penstock/penstock/internal/cli/demo"
 	"github.com/penstock/penstock/internal/prove"
 )
 

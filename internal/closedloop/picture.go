@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/penstock/penstock/internal/chart"
+	"github.com/penstock/penstock/internal/replay/chart"
 	"github.com/penstock/penstock/leaky"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/metrics"
-	"github.com/penstock/penstock/internal/redistest"
-	"github.com/penstock/penstock/internal/store"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"

@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/prove/receiver"
 )
 
 // Account says what became of every accepted job, by what the receiver saw.

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

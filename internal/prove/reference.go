@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 )
 

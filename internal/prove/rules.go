@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/prove/law"
 )
 
 // RulesReport is the outcome of a run in which rules were asked.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/receiver"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/prove/receiver"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

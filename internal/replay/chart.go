@@ -8,7 +8,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/penstock/penstock/internal/chart"
+	"github.com/penstock/penstock/internal/replay/chart"
 )
 
 // CheckChart reports whether a chart can be written under a name.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 )
 
 // started is a sink that listens, and what it showed.

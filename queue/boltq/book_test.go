@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/internal/law"
+	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/queue/redisq"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/law"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/test/redistest"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/redisq"

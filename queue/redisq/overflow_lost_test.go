@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/penstock/penstock/internal/faultproxy"
+	"github.com/penstock/penstock/internal/test/faultproxy"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )

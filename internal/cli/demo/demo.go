@@ -1,0 +1,339 @@
+// Package demo pushes a few hundred messages through a small queue faster than
+// they may leave, and judges what came out at the other end. Messages that may
+// wait are deferred when there is no room; the others are refused, and come back.
+//
+// It promises to end by itself within Limit, and to say that it held only if
+// every message of the file was accepted, each arrived exactly once, all that was
+// deferred came back, and no window of any width saw more starts than the window
+// law allows.
+//
+// It refuses to know how the queue is run: it speaks HTTP to an ingress.
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/penstock/penstock/internal/cli/push"
+	"github.com/penstock/penstock/internal/client"
+	"github.com/penstock/penstock/internal/prove"
+	"github.com/penstock/penstock/internal/prove/law"
+	"github.com/penstock/penstock/internal/prove/receiver"
+	"github.com/penstock/penstock/internal/wire"
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// What the demo does. 400 messages through 25/s take 16 s; they are offered at
+// three times that, so that the queue is full after a second.
+const (
+	QueueName = "demo"
+	Capacity  = 50
+	Slack     = queue.DefaultSlack
+	// Delta is what is allowed for the spread of the way to the receiver.
+	Delta = 5 * time.Millisecond
+	// Limit is when the demo ends, whatever has happened by then.
+	Limit = 28 * time.Second
+
+	producers = 4
+	batch     = 4
+)
+
+// Outflow and Offered are the rates of the demo's queue and of its producers.
+var (
+	Outflow = leaky.PerSecond(25)
+	Offered = leaky.PerSecond(75)
+)
+
+// Options of a run. Zero fields mean what the constants say.
+type Options struct {
+	Client   *client.Client
+	Messages []byte // NDJSON
+	Outflow  leaky.Rate
+	Offered  leaky.Rate
+	Capacity int64
+	Limit    time.Duration
+	// MayWait are what the ids of messages that may be deferred begin with.
+	MayWait []string
+	// Receiver decides what its answers are; the zero Options take everything.
+	Receiver receiver.Options
+	// Watch is shown a Scene ten times a second, and once at the end.
+	Watch func(Scene)
+}
+
+func (o *Options) normalize() {
+	if o.Outflow.Unlimited() {
+		o.Outflow = Outflow
+	}
+	if o.Offered.Unlimited() {
+		o.Offered = Offered
+	}
+	if o.Capacity == 0 {
+		o.Capacity = Capacity
+	}
+	if o.Limit == 0 {
+		o.Limit = Limit
+	}
+	if o.Watch == nil {
+		o.Watch = func(Scene) {}
+	}
+}
+
+// Report is the outcome of a demo.
+type Report struct {
+	Messages int `json:"messages"`
+	// Refused is how often the answer was 429; all of those came back.
+	Refused int `json:"refused"`
+	// Deferred is how many were put on the overflow, Readmitted how many came back.
+	Deferred   int `json:"deferred"`
+	Readmitted int `json:"readmitted"`
+	// Failed is how many could not be brought in at all.
+	Failed int `json:"failed"`
+	prove.Account
+	Rate string          `json:"rate"`
+	Law  prove.LawReport `json:"law"`
+	Took time.Duration   `json:"took_ns"`
+
+	Held   bool     `json:"held"`
+	Broken []string `json:"broken"`
+}
+
+// run is the state that producers and the watcher share.
+type run struct {
+	o     Options
+	rec   *receiver.Receiver
+	start time.Time
+
+	mu       sync.Mutex
+	counts   [producers]push.Count
+	stats    wire.Stats // of the queue, when it was last looked at
+	accepted []string
+	faults   []string
+}
+
+// Run runs the demo. An error means that there is no verdict.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	o.normalize()
+	rec, err := receiver.Listen(o.Receiver)
+	if err != nil {
+		return nil, err
+	}
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	var receiving sync.WaitGroup
+	receiving.Go(func() { _ = rec.Serve(serving) }) // should it fail, messages are lost, and the report says so
+	defer receiving.Wait()
+	defer stopServing()
+
+	d := &run{o: o, rec: rec, start: time.Now()}
+	if err := d.makeQueue(ctx); err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, o.Limit)
+	defer cancel()
+	if err := d.flow(limited); err != nil && limited.Err() == nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return d.report(), nil
+}
+
+func (d *run) makeQueue(ctx context.Context) error {
+	deliver, err := json.Marshal(map[string]any{"http": map[string]any{"url": d.rec.URL() + "/messages", "timeout": "5s"}})
+	if err != nil {
+		return fmt.Errorf("write the target as JSON: %w", err)
+	}
+	spec := queue.Spec{Name: QueueName, Rate: d.o.Outflow, Capacity: d.o.Capacity, Slack: queue.Duration(Slack), Deliver: deliver}
+	spec.Normalize()
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return fmt.Errorf("write the spec as JSON: %w", err)
+	}
+	if _, err := d.o.Client.Put(ctx, QueueName, text, client.Absent); err != nil {
+		return fmt.Errorf("make the queue: %w", err)
+	}
+	return nil
+}
+
+// flow pushes everything, shows what happens meanwhile, and waits until the
+// queue has run empty.
+func (d *run) flow(ctx context.Context) error {
+	from, err := push.Open(bytes.NewReader(d.o.Messages), push.NDJSON)
+	if err != nil {
+		return err
+	}
+	paced := &pacedSource{ctx: ctx, from: &patientSource{from, d.o.MayWait}, every: d.o.Offered.Interval()}
+	pushed := make(chan error, producers)
+	for i := range producers {
+		go func() { pushed <- d.produce(ctx, i, paced) }()
+	}
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var problems []error
+	film := film{}
+	running := producers
+	for {
+		select {
+		case err := <-pushed:
+			running--
+			problems = append(problems, err)
+			continue
+		case <-tick.C:
+		}
+		q, err := d.o.Client.Queue(ctx, QueueName)
+		if err == nil {
+			d.o.Watch(film.scene(d.snapshot(q.Stats)))
+		}
+		if running == 0 && (ctx.Err() != nil || err == nil && q.Stats.Size()+q.Stats.Deferred == 0) {
+			return errors.Join(problems...)
+		}
+	}
+}
+
+// produce is one producer: it takes messages from the common file and comes
+// back with what was refused.
+func (d *run) produce(ctx context.Context, i int, from push.Source) error {
+	count, err := push.Push(ctx, d.o.Client, QueueName, from, push.Options{
+		Batch: batch,
+		Progress: func(n push.Count) {
+			d.mu.Lock()
+			d.counts[i] = n
+			d.mu.Unlock()
+		},
+		Taken: func(line push.Line, _ *client.Answer) {
+			d.mu.Lock()
+			d.accepted = append(d.accepted, line.ID)
+			d.mu.Unlock()
+		},
+		Problem: func(line push.Line, why string) {
+			d.mu.Lock()
+			d.faults = append(d.faults, fmt.Sprintf("line %d: %s", line.Number, why))
+			d.mu.Unlock()
+		},
+	})
+	d.mu.Lock()
+	d.counts[i] = count
+	d.mu.Unlock()
+	return err
+}
+
+func (d *run) snapshot(stats wire.Stats) snapshot {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stats = stats
+	s := snapshot{at: time.Since(d.start), held: stats.Size(), deferred: stats.Deferred, capacity: d.o.Capacity, rate: d.o.Outflow, now: d.rec.Now()}
+	for _, n := range d.counts {
+		s.offered += n.Read
+		s.accepted += n.Accepted + n.Deferred
+		s.setAside += n.Deferred
+		s.refused += n.Refusals
+		s.waiting += n.Undecided
+	}
+	s.arrivals = d.rec.Arrivals(0)
+	return s
+}
+
+func (d *run) report() *Report {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	arrivals := d.rec.Arrivals(0)
+	at := make([]time.Duration, len(arrivals))
+	for i, a := range arrivals {
+		at[i] = a.At
+	}
+	r := &Report{
+		Account: prove.Settle(d.accepted, arrivals),
+		Rate:    d.o.Outflow.String(),
+		Law:     prove.Judge(law.Law{Rate: d.o.Outflow, Slack: Slack, Delta: Delta}, at),
+		Took:    time.Since(d.start),
+	}
+	r.Messages, _ = push.CountLines(bytes.NewReader(d.o.Messages), push.NDJSON) // memory does not fail
+	for _, n := range d.counts {
+		r.Refused += n.Refusals
+		r.Deferred += n.Deferred
+		r.Failed += n.Failed
+	}
+	r.Readmitted = int(d.stats.Returned)
+	r.conclude(d.faults)
+	return r
+}
+
+func (r *Report) conclude(faults []string) {
+	r.Broken = []string{}
+	broken := func(format string, args ...any) { r.Broken = append(r.Broken, fmt.Sprintf(format, args...)) }
+	if r.Messages == 0 || r.Delivered == 0 {
+		broken("nothing was delivered")
+	}
+	if r.Accepted != r.Messages {
+		broken("%d of %d messages were accepted in the time there was", r.Accepted, r.Messages)
+	}
+	for _, f := range faults[:min(len(faults), 5)] {
+		broken("%s", f)
+	}
+	if r.Deferred != r.Readmitted {
+		broken("%d messages were deferred, %d came back", r.Deferred, r.Readmitted)
+	}
+	if r.Lost > 0 {
+		broken("%d accepted messages never arrived, such as %v", r.Lost, r.LostIDs)
+	}
+	if r.Twice > 0 {
+		broken("%d arrivals were of a message that had arrived before", r.Twice)
+	}
+	if r.Strangers > 0 {
+		broken("%d arrivals were of no accepted message, such as %v", r.Strangers, r.StrangerIDs)
+	}
+	if !r.Law.Held {
+		broken("the window law: %d starts in %v where %d are allowed", r.Law.Worst.Starts, r.Law.Worst.Width, r.Law.Worst.Allowed)
+	}
+	r.Held = len(r.Broken) == 0
+}
+
+// patientSource marks the messages that may be deferred.
+type patientSource struct {
+	push.Source
+	prefixes []string
+}
+
+func (s *patientSource) Next() (push.Line, error) {
+	line, err := s.Source.Next()
+	if err != nil || line.Err != nil || !slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(line.ID, p) }) {
+		return line, err
+	}
+	// An object with an id in it: what is put before that is followed by a member.
+	line.Body = append([]byte(`{"overflow":"defer",`), line.Body[1:]...)
+	return line, nil
+}
+
+// pacedSource lets messages out at a steady rate, to whichever producer asks.
+type pacedSource struct {
+	ctx   context.Context
+	every time.Duration
+
+	mu   sync.Mutex
+	from push.Source
+	next time.Time
+}
+
+func (s *pacedSource) Next() (push.Line, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if wait := time.Until(s.next); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-s.ctx.Done():
+			return push.Line{}, s.ctx.Err()
+		case <-timer.C:
+		}
+	}
+	s.next = time.Now().Add(s.every)
+	return s.from.Next()
+}
