@@ -11,20 +11,20 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// adapted is a rate that follows what the receiver takes. It is never changed in place.
-type adapted struct {
+// adaptedRate is a rate that follows what the receiver takes. It is never changed in place.
+type adaptedRate struct {
 	rule leaky.Adapt
 	base leaky.Rate // of the spec
 	leaky.Adapted
 	log []queue.Adaption // newest first
 }
 
-// adaptedBy returns the adapted rate of a spec, nil if it has none. One of the same rate and bounds goes on.
-func adaptedBy(s *queue.Spec, before *adapted, now leaky.Instant) *adapted {
+// adaptedRateOf returns the adapted rate of a spec, nil if it has none. One of the same rate and bounds goes on.
+func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adaptedRate {
 	if !s.Adapt.On() {
 		return nil
 	}
-	a := &adapted{rule: s.Adapt.Rule(), base: s.Rate}
+	a := &adaptedRate{rule: s.Adapt.Rule(), base: s.Rate}
 	if before == nil {
 		a.Adapted = a.rule.Begin(a.base)
 		return a
@@ -39,10 +39,10 @@ func adaptedBy(s *queue.Spec, before *adapted, now leaky.Instant) *adapted {
 	return a
 }
 
-// upon makes the paces of a Put what they are upon a rate that settlements have changed since it was decided: those were
+// onto makes the paces of a Put what they are upon a rate that settlements have changed since it was decided: those were
 // under way, and come before it.
-func (p paces) upon(before *adapted, s *queue.Spec, now leaky.Instant) paces {
-	p.adapted = adaptedBy(s, before, now)
+func (p paces) onto(before *adaptedRate, s *queue.Spec, now leaky.Instant) paces {
+	p.adapted = adaptedRateOf(s, before, now)
 	if next := p.adapted.pace(p.pacer); next != p.pacer {
 		p.bucket, p.pacer = p.pacer.Change(p.bucket, next, now), next
 	}
@@ -50,38 +50,38 @@ func (p paces) upon(before *adapted, s *queue.Spec, now leaky.Instant) paces {
 }
 
 // note keeps a change.
-func (a *adapted) note(n queue.Adaption) { a.log = queue.NoteAdaption(slices.Clone(a.log), n) }
+func (a *adaptedRate) note(n queue.Adaption) { a.log = queue.NoteAdaption(slices.Clone(a.log), n) }
 
 // pace is the pacer with the rate as it is.
-func (a *adapted) pace(p leaky.Pacer) leaky.Pacer {
+func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	if a != nil {
 		p.Rate = a.Rate
 	}
 	return p
 }
 
-// told is what the answer to a departure says of the rate.
-type told struct {
+// rateSignal is what the answer to a departure says of the rate.
+type rateSignal struct {
 	refused bool
 	taken   bool // while nothing but the rate held others up
 	reason  string
 }
 
-// tells finds out what an answer says of the rate of its queue, in which so many jobs wait because they were released
+// rateSignal finds out what an answer says of the rate of its queue, in which so many jobs wait because they were released
 // in the same call.
-func (l *line) tells(s *queue.Settlement, keyed bool, back int64, now leaky.Instant) (h told) {
+func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, back int64, now leaky.Instant) (h rateSignal) {
 	switch {
-	case l.adapted == nil:
+	case q.adapted == nil:
 	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
 		h.refused, h.reason = true, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
 	case s.Verdict == queue.Deliver && s.After <= 0: // else it says neither that there is room for more, nor that it was too much
-		h.taken = l.count[queue.Waiting] > back && l.pacer.Next(l.bucket, now) > now
+		h.taken = q.counts[queue.Waiting] > back && q.pacer.Next(q.bucket, now) > now
 	}
 	return h
 }
 
 // after is a behind the answer to a departure; a itself if that changes nothing.
-func (a *adapted) after(h told, departed, now leaky.Instant) *adapted {
+func (a *adaptedRate) after(h rateSignal, departed, now leaky.Instant) *adaptedRate {
 	next := *a
 	cause := queue.AdaptedDelivered
 	var changed bool
@@ -101,9 +101,9 @@ func (a *adapted) after(h told, departed, now leaky.Instant) *adapted {
 }
 
 // adapt works out what becomes of the rate by a change of the batch, whose others came before.
-func (d *delta) adapt(h told, departed, at leaky.Instant) (from, to *adapted) {
+func (d *queueDelta) adapt(h rateSignal, departed, at leaky.Instant) (from, to *adaptedRate) {
 	if from = d.adapted; from == nil {
-		from = d.line.adapted
+		from = d.queue.adapted
 	}
 	if !h.refused && !h.taken || from == nil {
 		return from, from
@@ -114,23 +114,23 @@ func (d *delta) adapt(h told, departed, at leaky.Instant) (from, to *adapted) {
 	return from, to
 }
 
-// adapt makes another rate that of a queue, which is then found anew.
-func (e *Engine) adapt(l *line, to *adapted, now leaky.Instant) {
-	l.adapted = to
-	next := to.pace(l.pacer)
-	if next == l.pacer {
+// setAdaptedRate makes another rate that of a queue, which is then found anew.
+func (e *Engine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instant) {
+	q.adapted = to
+	next := to.pace(q.pacer)
+	if next == q.pacer {
 		return
 	}
-	l.bucket = l.pacer.Change(l.bucket, next, now)
-	l.pacer = next
-	e.rearm(l, now)
-	if l.heads() {
-		e.rearmGroup(l.kin, now)
+	q.bucket = q.pacer.Change(q.bucket, next, now)
+	q.pacer = next
+	e.rearm(q, now)
+	if q.isParent() {
+		e.rearmGroup(q.group, now)
 	}
-	e.wakeForLine(l, now)
+	e.wakeForQueue(q, now)
 }
 
-func (a *adapted) encode() ([]byte, error) {
+func (a *adaptedRate) encode() ([]byte, error) {
 	text, err := json.Marshal(a.log)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (a *adapted) encode() ([]byte, error) {
 }
 
 // decode reads the state into a, whose rule is that of the spec.
-func (a *adapted) decode(b []byte) error {
+func (a *adaptedRate) decode(b []byte) error {
 	r := reader{b: b}
 	a.Rate = leaky.RateOf(int64(r.num()), int64(r.num()))
 	a.Level, a.Peak, a.Run = int64(r.num()), int64(r.num()), int64(r.num())

@@ -45,8 +45,8 @@ func TestLoweredRateIsHeldOverAReopening(t *testing.T) {
 		t.Fatal(s, err)
 	}
 	next := func() leaky.Instant {
-		l := e.lines["q"]
-		return l.pacer.Next(l.bucket, now)
+		q := e.queues["q"]
+		return q.pacer.Next(q.bucket, now)
 	}
 	before := next()
 	// What the file is without the rest of the process, which would tell it more when it is closed.

@@ -86,7 +86,7 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 // sequel checks what a refused departure and a Put leave behind, in memory and on file.
 func (b *bench) sequel(put string) {
 	b.Helper()
-	i, l := b.info("q"), b.lines["q"]
+	i, q := b.info("q"), b.queues["q"]
 	rate, causes := i.Rate.PerSecond(), []string{}
 	for _, a := range i.Adaptions {
 		causes = append(causes, a.Cause)
@@ -94,12 +94,12 @@ func (b *bench) sequel(put string) {
 	want := map[string][]string{
 		"goes on": {"throttled"}, "burst": {"throttled"}, "begins anew": {"put", "throttled"}, "adapts no more": {},
 	}[put]
-	if !reflect.DeepEqual(causes, want) || (put == "goes on" || put == "burst") != (rate < 10) || rate != l.pacer.Rate.PerSecond() {
-		b.Errorf("rate %v (%v in force), changed by %v, want %v", rate, l.pacer.Rate.PerSecond(), causes, want)
+	if !reflect.DeepEqual(causes, want) || (put == "goes on" || put == "burst") != (rate < 10) || rate != q.pacer.Rate.PerSecond() {
+		b.Errorf("rate %v (%v in force), changed by %v, want %v", rate, q.pacer.Rate.PerSecond(), causes, want)
 	}
-	adapted, pacer := l.adapted, l.pacer
+	adapted, pacer := q.adapted, q.pacer
 	b.reopen()
-	if l := b.lines["q"]; !reflect.DeepEqual(l.adapted, adapted) || l.pacer != pacer {
-		b.Errorf("opened again it has %+v, and had %+v", l.adapted, adapted)
+	if q := b.queues["q"]; !reflect.DeepEqual(q.adapted, adapted) || q.pacer != pacer {
+		b.Errorf("opened again it has %+v, and had %+v", q.adapted, adapted)
 	}
 }

@@ -45,14 +45,14 @@ func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 	}
 	same := func() {
 		t.Helper()
-		before, state := e.lines["q"].adapted, e.lines["q"].pacer
+		before, state := e.queues["q"].adapted, e.queues["q"].pacer
 		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
 		now += leaky.Instant(time.Hour.Microseconds())
 		e = open()
-		if l := e.lines["q"]; !reflect.DeepEqual(l.adapted, before) || l.pacer != state {
-			t.Fatalf("opened again it has %+v, and had %+v", l.adapted, before)
+		if q := e.queues["q"]; !reflect.DeepEqual(q.adapted, before) || q.pacer != state {
+			t.Fatalf("opened again it has %+v, and had %+v", q.adapted, before)
 		}
 	}
 	throttled(1)

@@ -3,16 +3,16 @@ package boltq
 import "github.com/penstock/penstock/leaky"
 
 const (
-	ripenQueues = 100 // queues whose scheduled jobs are looked at, a call
-	ripenMax    = 100 // of each
+	timerQueuesMax = 100 // queues whose scheduled jobs are looked at, a call
+	becomeReadyMax = 100 // of each
 )
 
-// outlet is what stands on the agenda: a queue by itself, or a group in place of its queues.
-type outlet struct {
-	of       *line         // the queue, or the parent
-	whole    *group        // nil if it is a queue
-	departs  leaky.Instant // since when, or when, something can
-	agendaAt int           // its place on the agenda; -1 if nothing can
+// agendaEntry is what stands on the agenda: a queue by itself, or a group in place of its queues.
+type agendaEntry struct {
+	queue       *queueState   // the queue, or the parent
+	group       *group        // nil if it is a queue
+	departsAt   leaky.Instant // since when, or when, something can
+	agendaIndex int           // its place on the agenda; -1 if nothing can
 }
 
 // The agenda orders the queues where a job waits by the instant at which it
@@ -21,33 +21,33 @@ type outlet struct {
 // whose lanes all rest, and paused ones that go on by themselves. Idle queues are on neither, nor
 // others that are paused, and cost nothing.
 
-func newAgenda() heap[*outlet] {
-	return heap[*outlet]{
-		less: func(a, b *outlet) bool {
-			if a.departs != b.departs {
-				return a.departs < b.departs
+func newAgenda() heap[*agendaEntry] {
+	return heap[*agendaEntry]{
+		less: func(a, b *agendaEntry) bool {
+			if a.departsAt != b.departsAt {
+				return a.departsAt < b.departsAt
 			}
-			return a.of.number < b.of.number
+			return a.queue.number < b.queue.number
 		},
-		moved: func(o *outlet, i int) { o.agendaAt = i },
+		moved: func(o *agendaEntry, i int) { o.agendaIndex = i },
 	}
 }
 
-func newRipening() heap[*line] {
-	return heap[*line]{
-		less: func(a, b *line) bool {
-			if a.ripens != b.ripens {
-				return a.ripens < b.ripens
+func newTimers() heap[*queueState] {
+	return heap[*queueState]{
+		less: func(a, b *queueState) bool {
+			if a.timerAt != b.timerAt {
+				return a.timerAt < b.timerAt
 			}
 			return a.number < b.number
 		},
-		moved: func(l *line, i int) { l.ripeningAt = i },
+		moved: func(q *queueState, i int) { q.timerIndex = i },
 	}
 }
 
-// place puts v where it belongs in a heap after its key may have changed, or
+// updateHeap puts v where it belongs in a heap after its key may have changed, or
 // takes it out.
-func place[T any](h *heap[T], v T, at int, belongs bool) {
+func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 	switch {
 	case belongs && at < 0:
 		h.push(v)
@@ -62,134 +62,134 @@ func place[T any](h *heap[T], v T, at int, belongs bool) {
 // waited before, the earlier instant stands: the slots since then were lost, whatever
 // comes back meanwhile. So it does of one whose lanes rested, which stays among the
 // ripening.
-func (e *Engine) arm(l *line, now leaky.Instant) {
-	next := l.own(now)
-	able := l.awake() && l.able(next) && !l.rested()
-	if able && (!l.placed() || next < l.departs) {
-		l.departs = next
+func (e *Engine) arm(q *queueState, now leaky.Instant) {
+	next := q.memberOpens(now)
+	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes()
+	if able && (!q.onAgenda() || next < q.departsAt) {
+		q.departsAt = next
 	}
-	e.post(l, able, now)
-	e.armRipening(l)
+	e.putOnAgenda(q, able, now)
+	e.armTimer(q)
 }
 
 // rearm finds anew when l can depart: after a visit, by another rule, after a pause.
-func (e *Engine) rearm(l *line, now leaky.Instant) {
-	l.seat.leave()
-	l.departs = l.own(now)
-	e.post(l, l.awake() && l.able(l.departs), now)
-	e.armRipening(l)
+func (e *Engine) rearm(q *queueState, now leaky.Instant) {
+	q.member.leave()
+	q.departsAt = q.memberOpens(now)
+	e.putOnAgenda(q, q.runnable() && q.canDepart(q.departsAt), now)
+	e.armTimer(q)
 }
 
-// post puts l on the agenda, or among its group, or takes it out.
-func (e *Engine) post(l *line, able bool, now leaky.Instant) {
-	g := l.kin
+// putOnAgenda puts l on the agenda, or among its group, or takes it out.
+func (e *Engine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
+	g := q.group
 	if g == nil {
-		place(e.agendaOf(l), &l.outlet, l.agendaAt, able)
+		updateHeap(e.agendaOf(q), &q.agendaEntry, q.agendaIndex, able)
 		return
 	}
-	switch s := &l.seat; {
+	switch s := &q.member; {
 	case !able:
 		s.leave()
 	case s.in == nil:
-		g.rest(l, l.departs)
+		g.rest(q, q.departsAt)
 	case s.in == &g.resting:
-		s.in.fix(s.place)
+		s.in.fix(s.heapIndex)
 	}
 	e.armGroup(g, now)
 }
 
-// placed reports whether something may depart from l, as far as l itself goes.
-func (l *line) placed() bool { return l.agendaAt >= 0 || l.seat.in != nil }
+// onAgenda reports whether something may depart from l, as far as l itself goes.
+func (q *queueState) onAgenda() bool { return q.agendaIndex >= 0 || q.member.in != nil }
 
-func (e *Engine) armRipening(l *line) {
+func (e *Engine) armTimer(q *queueState) {
 	later := false
-	if l.awake() {
-		l.ripens, later = l.ripe()
-	} else if l.live && l.pause.until != 0 {
-		l.ripens, later = l.pause.until, true
+	if q.runnable() {
+		q.timerAt, later = q.nextTimer()
+	} else if q.live && q.pause.until != 0 {
+		q.timerAt, later = q.pause.until, true
 	}
-	place(e.ripeningOf(l), l, l.ripeningAt, later)
+	updateHeap(e.timersOf(q), q, q.timerIndex, later)
 }
 
-// ripe returns when the first job of l is due, or the first of its lanes, if it waits for
+// nextTimer returns when the first job of l is due, or the first of its lanes, if it waits for
 // those.
-func (l *line) ripe() (at leaky.Instant, any bool) {
-	at, any = l.wakes()
-	if l.later.len() > 0 && (!any || l.later.top().due < at) {
-		return l.later.top().due, true
+func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
+	at, any = q.lanesResumeAt()
+	if q.scheduled.len() > 0 && (!any || q.scheduled.top().due < at) {
+		return q.scheduled.top().due, true
 	}
 	return at, any
 }
 
-// awake reports whether anything may leave.
-func (l *line) awake() bool { return l.live && l.pause.since == 0 }
+// runnable reports whether anything may leave.
+func (q *queueState) runnable() bool { return q.live && q.pause.since == 0 }
 
-// due arms l after jobs came to it, and wakes the watcher when it would look too
+// armAndWake arms l after jobs came to it, and wakes the watcher when it would look too
 // late.
-func (e *Engine) due(l *line, now leaky.Instant) {
-	e.arm(l, now)
-	e.wakeForLine(l, now)
+func (e *Engine) armAndWake(q *queueState, now leaky.Instant) {
+	e.arm(q, now)
+	e.wakeForQueue(q, now)
 }
 
-func (e *Engine) wakeForLine(l *line, now leaky.Instant) {
-	switch at, any := l.wanted(); {
+func (e *Engine) wakeForQueue(q *queueState, now leaky.Instant) {
+	switch at, any := q.lookAt(); {
 	case !any:
-	case l.spec.Pull:
-		e.wakePullers(l, at, now)
+	case q.spec.Pull:
+		e.wakePullers(q, at, now)
 	default:
 		e.wakeFor(at, now)
 	}
 }
 
-// wanted returns when l should be looked at, or its group.
-func (l *line) wanted() (at leaky.Instant, any bool) {
-	o := &l.outlet
-	if l.kin != nil {
-		o = &l.kin.outlet
+// lookAt returns when l should be looked at, or its group.
+func (q *queueState) lookAt() (at leaky.Instant, any bool) {
+	o := &q.agendaEntry
+	if q.group != nil {
+		o = &q.group.agendaEntry
 	}
 	switch {
-	case o.agendaAt >= 0 && l.ripeningAt >= 0:
-		return min(o.departs, l.ripens), true
-	case o.agendaAt >= 0:
-		return o.departs, true
-	case l.ripeningAt >= 0:
-		return l.ripens, true
+	case o.agendaIndex >= 0 && q.timerIndex >= 0:
+		return min(o.departsAt, q.timerAt), true
+	case o.agendaIndex >= 0:
+		return o.departsAt, true
+	case q.timerIndex >= 0:
+		return q.timerAt, true
 	}
 	return 0, false
 }
 
-// ripen puts scheduled jobs whose time has come back at their turn, in a bounded
+// fireTimers puts scheduled jobs whose time has come back at their turn, in a bounded
 // number of queues. A queue of which nothing could depart can from when the first of
 // them was due, or of its lanes, or its pause ended.
-func (e *Engine) ripen(now leaky.Instant) {
-	var later []*line
-	for len(later) < ripenQueues && e.ripening.len() > 0 && e.ripening.top().ripens <= now {
-		l := e.ripening.pop()
-		later = append(later, l)
-		if l.busy == nil { // else whoever is changing it arms it
-			e.ripenLine(l, now)
+func (e *Engine) fireTimers(now leaky.Instant) {
+	var later []*queueState
+	for len(later) < timerQueuesMax && e.timers.len() > 0 && e.timers.top().timerAt <= now {
+		q := e.timers.pop()
+		later = append(later, q)
+		if q.busy == nil { // else whoever is changing it arms it
+			e.readyScheduled(q, now)
 		}
 	}
-	for _, l := range later {
-		e.armRipening(l)
+	for _, q := range later {
+		e.armTimer(q)
 	}
 }
 
-func (e *Engine) ripenLine(l *line, now leaky.Instant) {
-	first := l.ripens
-	for n := 0; l.awake() && n < ripenMax && l.later.len() > 0 && l.later.top().due <= now; n++ {
-		e.ripened(l.later.pop(), now)
+func (e *Engine) readyScheduled(q *queueState, now leaky.Instant) {
+	first := q.timerAt
+	for n := 0; q.runnable() && n < becomeReadyMax && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
+		e.becomeReady(q.scheduled.pop(), now)
 	}
-	if l.awake() && !l.placed() && l.able(l.own(now)) {
-		l.departs = l.own(first)
-		e.post(l, true, now)
+	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
+		q.departsAt = q.memberOpens(first)
+		e.putOnAgenda(q, true, now)
 	}
 }
 
-// ripened lets a scheduled job wait. One that was never granted needs its flight no more.
-func (e *Engine) ripened(f *flight, now leaky.Instant) {
-	e.wait(f.job, now)
-	if f.attempts == 0 && f.verdict == 0 {
-		f.job.flight = nil
+// becomeReady lets a scheduled job wait. One that was never granted needs its flight no more.
+func (e *Engine) becomeReady(ls *lease, now leaky.Instant) {
+	e.putWaiting(ls.job, now)
+	if ls.attempts == 0 && ls.verdict == 0 {
+		ls.job.lease = nil
 	}
 }

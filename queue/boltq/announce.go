@@ -12,8 +12,8 @@ func (e *Engine) Announce(ctx context.Context, name string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	m := &readmission{ReadmitRequest: queue.ReadmitRequest{Queue: name}}
-	if err := rounds(ctx, e, []*readmission{m}, e.announce); err != nil {
+	m := &readmitCall{ReadmitRequest: queue.ReadmitRequest{Queue: name}}
+	if err := decideAll(ctx, e, []*readmitCall{m}, e.announce); err != nil {
 		return err
 	}
 	return m.err
@@ -21,21 +21,21 @@ func (e *Engine) Announce(ctx context.Context, name string) error {
 
 // announce carries an announcement out as a Readmit that only says what is behind, whoever
 // has the way back.
-func (e *Engine) announce(m *readmission, c *call, now leaky.Instant) (busy *call) {
-	l := e.lines[m.Queue]
-	if l == nil {
+func (e *Engine) announce(m *readmitCall, c *call, now leaky.Instant) (busy *call) {
+	q := e.queues[m.Queue]
+	if q == nil {
 		m.err = unknownQueue(m.Queue)
 		return nil
 	}
-	if l.busy != nil {
-		return l.busy
+	if q.busy != nil {
+		return q.busy
 	}
-	if l.aside.taking != nil {
-		return l.aside.taking
+	if q.overflow.readmit != nil {
+		return q.overflow.readmit
 	}
-	w := &readmitting{call: c, line: l, of: m, now: now, way: l.aside.way}
-	w.way.behind, w.way.announced = max(1, w.way.behind), now
-	l.aside.taking = c
+	w := &readmitChange{call: c, queue: q, request: m, now: now, progress: q.overflow.progress}
+	w.progress.behind, w.progress.announced = max(1, w.progress.behind), now
+	q.overflow.readmit = c
 	e.enqueue(c, w)
 	return nil
 }

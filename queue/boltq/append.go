@@ -17,24 +17,24 @@ import (
 const (
 	pausedRetry    = 30 * time.Second
 	unlimitedRetry = 100 * time.Millisecond
-	leastRetry     = time.Millisecond
+	minRetry       = time.Millisecond
 	// Nobody is sent further ahead than this beyond the next departure.
-	longestSpan = leaky.Instant(365 * 24 * time.Hour / time.Microsecond)
+	maxRetrySpan = leaky.Instant(365 * 24 * time.Hour / time.Microsecond)
 )
 
-// entry is a job of one Append on its way in.
-type entry struct {
-	job    queue.Job
-	lane   queue.LaneDigest
-	print  [8]byte
-	record []byte
-	answer *queue.Appended
+// appendItem is a job of one Append on its way in.
+type appendItem struct {
+	job         queue.Job
+	lane        queue.LaneDigest
+	fingerprint [8]byte
+	record      []byte
+	answer      *queue.Appended
 	// offered by somebody who can put it aside
 	offered bool
 	// What it asks the rules that the queue had when that was found out; nil if it had none.
-	asked   *asked
+	rules   *queueRules
 	asks    []queue.RuleAsk
-	keys    []queue.LaneDigest // of those
+	askKeys []queue.LaneDigest // of those
 	asksErr error
 }
 
@@ -49,8 +49,8 @@ func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]
 	}
 	answers := make([]queue.Appended, len(jobs))
 	open := prepare(jobs, answers, offered)
-	e.expand(open)
-	if err := rounds(ctx, e, open, behindExpiry(e, e.admit)); err != nil {
+	e.resolveRules(open)
+	if err := decideAll(ctx, e, open, afterExpiry(e, e.admit)); err != nil {
 		return nil, err
 	}
 	for i := range answers {
@@ -65,224 +65,224 @@ func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]
 }
 
 // prepare checks and packs jobs, outside the mutex.
-func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*entry {
-	open := make([]*entry, 0, len(jobs))
-	entries := make([]entry, len(jobs))
+func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*appendItem {
+	open := make([]*appendItem, 0, len(jobs))
+	entries := make([]appendItem, len(jobs))
 	for i := range jobs {
-		n := &entries[i]
-		n.job, n.answer, n.offered = jobs[i], &answers[i], offered
-		n.job.Normalize()
-		if err := n.job.Validate(); err != nil {
-			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: n.job.ID, Err: err}
+		it := &entries[i]
+		it.job, it.answer, it.offered = jobs[i], &answers[i], offered
+		it.job.Normalize()
+		if err := it.job.Validate(); err != nil {
+			answers[i] = queue.Appended{Outcome: queue.Invalid, ID: it.job.ID, Err: err}
 			continue
 		}
-		n.record = queue.PackRecord(&n.job)
-		n.print = [8]byte(n.record[queue.RecordFingerprint:])
-		n.lane = digest(&n.job, n.record)
-		open = append(open, n)
+		it.record = queue.PackRecord(&it.job)
+		it.fingerprint = [8]byte(it.record[queue.RecordFingerprint:])
+		it.lane = laneDigest(&it.job, it.record)
+		open = append(open, it)
 	}
 	return queueByQueue(open)
 }
 
 // queueByQueue puts the jobs of each queue together, the queues in the order in which they first come:
 // where several are of a group, what one job knows of the others' is so decided.
-func queueByQueue(open []*entry) []*entry {
+func queueByQueue(open []*appendItem) []*appendItem {
 	first := map[string]int{}
-	for i, n := range open {
-		if i > 0 && n.job.Queue == open[0].job.Queue && len(first) == 1 {
+	for i, it := range open {
+		if i > 0 && it.job.Queue == open[0].job.Queue && len(first) == 1 {
 			continue // as it nearly always is
 		}
-		if _, known := first[n.job.Queue]; !known {
-			first[n.job.Queue] = len(first)
+		if _, known := first[it.job.Queue]; !known {
+			first[it.job.Queue] = len(first)
 		}
 	}
 	if len(first) > 1 {
-		slices.SortStableFunc(open, func(a, b *entry) int { return first[a.job.Queue] - first[b.job.Queue] })
+		slices.SortStableFunc(open, func(a, b *appendItem) int { return first[a.job.Queue] - first[b.job.Queue] })
 	}
 	return open
 }
 
 // admit decides an entry, unless it depends on changes under way.
-func (e *Engine) admit(n *entry, c *call, now leaky.Instant) (busy *call) {
-	*n.answer = queue.Appended{ID: n.job.ID}
-	l := e.lines[n.job.Queue]
-	if l == nil {
-		n.answer.Outcome = queue.UnknownQueue
+func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) {
+	*it.answer = queue.Appended{ID: it.job.ID}
+	q := e.queues[it.job.Queue]
+	if q == nil {
+		it.answer.Outcome = queue.UnknownQueue
 		return nil
 	}
-	if l.busy != nil {
-		return l.busy
+	if q.busy != nil {
+		return q.busy
 	}
-	if j := l.jobs[n.job.ID]; j != nil {
+	if j := q.jobs[it.job.ID]; j != nil {
 		switch j.busy {
 		case nil:
-			n.found(j, j.lane.before(j.priority()+1))
+			it.answerFound(j, j.lane.incomingBefore(j.priority()+1))
 		case c: // this very call brings it: answered in its order, behind those that came before
-			e.enqueue(c, &repeating{call: c, entry: n, job: j})
+			e.enqueue(c, &repeatChange{call: c, entry: it, job: j})
 		default:
 			return j.busy
 		}
 		return nil
 	}
-	if c := l.moving(n.job.ID); c != nil {
+	if c := q.changeOf(it.job.ID); c != nil {
 		return c
 	}
-	if d := l.ended.find(n.job.ID, l.spec.Retention, now); d != nil {
-		n.known(d.print, d.state)
+	if d := q.endedJobs.find(it.job.ID, q.spec.Retention, now); d != nil {
+		it.answerDuplicate(d.fingerprint, d.state)
 		return nil
 	}
-	if number, d := l.deferral(n.job.ID, now); d != nil {
-		e.deferred(n, l, number, c, now)
+	if number, d := q.deferral(it.job.ID, now); d != nil {
+		e.answerDeferred(it, q, number, c, now)
 		return nil
 	}
-	if at := instant(n.job.ExpiresAt); at != 0 && at <= now {
-		n.answer.Outcome = queue.Lapsed
+	if at := instantOf(it.job.ExpiresAt); at != 0 && at <= now {
+		it.answer.Outcome = queue.Lapsed
 		return nil
 	}
-	ln, most := l.lane(n.job.Lane, n.lane), e.byteLimit(l)
-	if n.tooLarge(most, false) {
+	ln, most := q.lane(it.job.Lane, it.lane), e.byteLimit(q)
+	if it.tooLarge(most, false) {
 		return nil
 	}
-	if n.barred(l, ln, now) {
+	if it.refusedBySelf(q, ln, now) {
 		return nil
 	}
-	var b *bill
-	a, outcome := e.askedBy(l), l.room(n, most)
+	var b *ruleCharges
+	a, outcome := e.rulesOf(q), q.appendOutcome(it, most)
 	if a != nil {
-		said, busy, invalid := e.ask(n, a, now)
+		said, busy, invalid := e.askRules(it, a, now)
 		if busy != nil {
 			return busy
 		}
 		if invalid != nil {
-			n.answer.Outcome, n.answer.Err = queue.Invalid, invalid
+			it.answer.Outcome, it.answer.Err = queue.Invalid, invalid
 			return nil
 		}
-		b, n.answer.Rules = said, said.rules
+		b, it.answer.Rules = said, said.answers
 	}
-	if instead, refused := n.refused(l, a, b); refused {
+	if instead, refused := it.limitedByRules(q, a, b); refused {
 		outcome = instead
 	}
 	switch {
 	case outcome == queue.LimitReached:
-		l.loose.refused++
-		n.answer.Outcome = outcome
+		q.unsaved.refused++
+		it.answer.Outcome = outcome
 	case outcome == queue.Full:
-		l.loose.refused++
-		n.answer.Outcome = outcome
-		n.refuse(l, most, now)
+		q.unsaved.refused++
+		it.answer.Outcome = outcome
+		it.answerFull(q, most, now)
 	case outcome == queue.OverflowFull:
-		l.loose.refused++
-		n.answer.Outcome, n.answer.RetryAfter = outcome, l.promise(1, now)
-	case e.full():
-		n.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
-	case n.tooLate(l, ln, outcome, now):
+		q.unsaved.refused++
+		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
+	case e.outOfSpace():
+		it.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
+	case it.wouldExpire(q, ln, outcome, now):
 	case outcome == queue.SetAside:
-		e.setAside(n, l, b, c, now)
+		e.deferJob(it, q, b, c, now)
 	default:
-		e.admitNew(n, ln, b, c, now)
+		e.admitNew(it, ln, b, c, now)
 	}
 	return nil
 }
 
-// room says what becomes of a job that is not known. While there is a backlog the
+// appendOutcome says what becomes of a job that is not known. While there is a backlog the
 // places up to the mark are for what comes back.
-func (l *line) room(n *entry, most int64) queue.AppendOutcome {
-	backlog := l.backlog()
-	full := l.size() >= l.spec.Capacity || l.bytes+n.bytes() > most
+func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutcome {
+	backlog := q.hasBacklog()
+	full := q.size() >= q.spec.Capacity || q.bytes+it.bytes() > most
 	switch {
 	case !full && !backlog:
 		return queue.Accepted
-	case n.offered && n.job.Deferrable(l.spec.Overflow):
-		return l.roomAside()
-	case full || l.keptForOthers(n.bytes(), most):
+	case it.offered && it.job.Deferrable(q.spec.Overflow):
+		return q.overflowOutcome()
+	case full || q.keptForReadmission(it.bytes(), most):
 		return queue.Full
 	}
 	return queue.Accepted
 }
 
-// roomAside says what becomes of one that is to be set aside.
-func (l *line) roomAside() queue.AppendOutcome {
-	if l.count[queue.Deferred]+l.aside.leaving >= l.spec.Deferred.MaxJobs {
+// overflowOutcome says what becomes of one that is to be set aside.
+func (q *queueState) overflowOutcome() queue.AppendOutcome {
+	if q.counts[queue.Deferred]+q.overflow.deferring >= q.spec.Deferred.MaxJobs {
 		return queue.OverflowFull
 	}
 	return queue.SetAside
 }
 
-// known answers for a job that is there already.
-func (n *entry) known(print [8]byte, s queue.State) {
-	if print != n.print {
-		n.answer.Outcome = queue.Conflict
+// answerDuplicate answers for a job that is there already.
+func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
+	if print != it.fingerprint {
+		it.answer.Outcome = queue.Conflict
 		return
 	}
-	n.answer.Outcome, n.answer.State = queue.Duplicate, s
+	it.answer.Outcome, it.answer.State = queue.Duplicate, s
 }
 
-// found answers for a job that is there already, with so many on their way to places before it.
-func (n *entry) found(j *job, coming int64) {
-	n.known(j.print, j.state)
-	if n.answer.State == queue.Waiting {
-		n.answer.Position = int64(j.lane.fifo.rank(j)) + coming + 1
+// answerFound answers for a job that is there already, with so many on their way to places before it.
+func (it *appendItem) answerFound(j *job, coming int64) {
+	it.answerDuplicate(j.fingerprint, j.state)
+	if it.answer.State == queue.Waiting {
+		it.answer.Position = int64(j.lane.waiting.rank(j)) + coming + 1
 	}
 }
 
 // admitNew reserves a place, which the job takes when it is on disk.
-func (e *Engine) admitNew(n *entry, ln *lane, b *bill, c *call, now leaky.Instant) {
-	l := ln.line
+func (e *Engine) admitNew(it *appendItem, ln *lane, b *ruleCharges, c *call, now leaky.Instant) {
+	q := ln.queue
 	e.store.seq++
 	j := &job{
-		id: strings.Clone(n.job.ID), lane: ln, seq: e.store.seq, appended: now,
-		print: n.print, busy: c, size: uint32(len(n.record)), cost: uint16(n.job.Cost),
+		id: strings.Clone(it.job.ID), lane: ln, seq: e.store.seq, appended: now,
+		fingerprint: it.fingerprint, busy: c, size: uint32(len(it.record)), cost: uint16(it.job.Cost),
 	}
-	raise := l.enter(j, &n.job, c, now)
-	e.charge(b, now)
-	e.enqueue(c, &appending{call: c, job: j, record: n.record, answer: n.answer, raise: raise, risk: l.risk(0, false), bill: b})
+	raise := q.reservePlace(j, &it.job, c, now)
+	e.chargeRules(b, now)
+	e.enqueue(c, &appendChange{call: c, job: j, record: it.record, answer: it.answer, raises: raise, bounds: q.costBounds(0, false), charges: b})
 }
 
-// enter reserves the place and the turn of a job, and returns the ceilings that go
+// reservePlace reserves the place and the turn of a job, and returns the ceilings that go
 // with it.
-func (l *line) enter(j *job, q *queue.Job, c *call, now leaky.Instant) raises {
+func (q *queueState) reservePlace(j *job, in *queue.Job, c *call, now leaky.Instant) ceilingRaises {
 	cost := int64(j.cost)
-	j.turn = turnOf(l.turn, q.Priority)
-	l.turn += cost
-	l.costs(cost)
-	l.plain = l.plain && !odd(q)
-	l.jobs[j.id] = j
-	l.expire(j, instant(q.ExpiresAt))
-	l.expect(j, later(q, now))
-	return l.raises(now, cost, c)
+	j.turn = turnOf(q.turn, in.Priority)
+	q.turn += cost
+	q.noteCost(cost)
+	q.plain = q.plain && !notPlain(in)
+	q.jobs[j.id] = j
+	q.setExpiry(j, instantOf(in.ExpiresAt))
+	q.addIncoming(j, scheduledUntil(in, now))
+	return q.ceilingRaises(now, cost, c)
 }
 
 // exit gives up what enter reserved.
 func (e *Engine) exit(j *job, now leaky.Instant) {
-	l := j.lane.line
+	q := j.lane.queue
 	j.busy = nil
-	l.arrived(j)
-	e.vacate(j, now)
-	if l.turn == j.base()+int64(j.cost) {
-		l.turn = j.base()
+	q.removeIncoming(j)
+	e.removeJob(j, now)
+	if q.turn == j.turnBase()+int64(j.cost) {
+		q.turn = j.turnBase()
 	}
 }
 
-// promise is the staggered time after which a refused caller may find room who needs so many jobs to leave.
-func (l *line) promise(jobs int64, now leaky.Instant) time.Duration {
-	if l.stopped(now) {
+// retryAfter is the staggered time after which a refused caller may find room who needs so many jobs to leave.
+func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
+	if q.paused(now) {
 		return pausedRetry
 	}
-	room, slowest := max(l.opens(now), l.heard.stop), l.interval()
-	if p := l.parent(); p != nil {
+	room, slowest := max(q.opens(now), q.receiver.stop), q.interval()
+	if p := q.parent(); p != nil {
 		room, slowest = max(room, p.opens(now)), max(slowest, p.interval())
 	}
 	if slowest == 0 {
 		return max(unlimitedRetry, room.Sub(now))
 	}
 	t := slowest
-	span := min(intervals(l.spec.Capacity, int64(t), 1), longestSpan)
-	l.refusals = max(l.refusals, room)
-	if l.refusals > room+span {
-		l.refusals = room
+	span := min(intervals(q.spec.Capacity, int64(t), 1), maxRetrySpan)
+	q.lastRetryAt = max(q.lastRetryAt, room)
+	if q.lastRetryAt > room+span {
+		q.lastRetryAt = room
 	}
-	after := max(leastRetry, (l.refusals + min(intervals(jobs-1, int64(t), 1), longestSpan)).Sub(now))
-	l.refusals += t
+	after := max(minRetry, (q.lastRetryAt + min(intervals(jobs-1, int64(t), 1), maxRetrySpan)).Sub(now))
+	q.lastRetryAt += t
 	return after
 }
 

@@ -5,33 +5,33 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// asked is the rules that the jobs of a queue are asked by. It is never changed: another is made when they change.
-type asked struct {
+// queueRules is the rules that the jobs of a queue are asked by. It is never changed: another is made when they change.
+type queueRules struct {
 	set   queue.Ruleset
 	rules []*rule // the same
 }
 
-// askedBy returns the rules of a queue, nil if it has none.
-func (e *Engine) askedBy(l *line) *asked {
-	if len(e.named) == 0 {
+// rulesOf returns the rules of a queue, nil if it has none.
+func (e *Engine) rulesOf(q *queueState) *queueRules {
+	if len(e.ruleUses) == 0 {
 		return nil
 	}
-	if l.asksAsOf != e.ruled {
-		l.asks, l.asksAsOf = e.asksOf(l), e.ruled
+	if q.rulesVersion != e.rulesVersion {
+		q.rules, q.rulesVersion = e.findRules(q), e.rulesVersion
 	}
-	return l.asks
+	return q.rules
 }
 
-func (e *Engine) asksOf(l *line) *asked {
+func (e *Engine) findRules(q *queueState) *queueRules {
 	var above []string
-	if p := e.lines[queue.Parent(l.spec.Name)]; p != nil && p.live {
+	if p := e.queues[queue.Parent(q.spec.Name)]; p != nil && p.live {
 		above = p.spec.Rules
 	}
-	names := queue.RuleNames(l.spec.Name, above, l.spec.Rules)
+	names := queue.RuleNames(q.spec.Name, above, q.spec.Rules)
 	if len(names) == 0 {
 		return nil
 	}
-	a := &asked{}
+	a := &queueRules{}
 	for _, name := range names {
 		if r := e.rules[name]; r != nil && r.live {
 			a.set = append(a.set, queue.ParsedRule{Rule: r.Rule, Template: r.template})
@@ -41,109 +41,109 @@ func (e *Engine) asksOf(l *line) *asked {
 	return a
 }
 
-// expand finds out what jobs ask rules, outside the mutex: to find a key in a payload may take a while.
-func (e *Engine) expand(open []*entry) {
-	if !e.asking.Load() {
+// resolveRules finds out what jobs ask rules, outside the mutex: to find a key in a payload may take a while.
+func (e *Engine) resolveRules(open []*appendItem) {
+	if !e.anyRuleUsed.Load() {
 		return
 	}
 	e.mu.Lock()
-	for _, n := range open {
-		if l := e.lines[n.job.Queue]; l != nil {
-			n.asked = e.askedBy(l)
+	for _, it := range open {
+		if q := e.queues[it.job.Queue]; q != nil {
+			it.rules = e.rulesOf(q)
 		}
 	}
 	e.mu.Unlock()
-	for _, n := range open {
-		if n.asked != nil {
-			n.find(n.asked)
+	for _, it := range open {
+		if it.rules != nil {
+			it.findAsks(it.rules)
 		}
 	}
 }
 
-// find finds what the job asks.
-func (n *entry) find(a *asked) {
-	n.asked = a
-	n.asks, n.asksErr = a.set.Asks(&n.job)
-	n.keys = make([]queue.LaneDigest, len(n.asks))
-	for i := range n.asks {
-		n.keys[i] = queue.DigestLane(n.asks[i].Key)
+// findAsks finds what the job asks.
+func (it *appendItem) findAsks(a *queueRules) {
+	it.rules = a
+	it.asks, it.asksErr = a.set.Asks(&it.job)
+	it.askKeys = make([]queue.LaneDigest, len(it.asks))
+	for i := range it.asks {
+		it.askKeys[i] = queue.DigestLane(it.asks[i].Key)
 	}
 }
 
-// bill is what rules said of a job, and what it took from them.
-type bill struct {
-	rules []queue.Ruled
-	dues  []due
+// ruleCharges is what rules said of a job, and what it took from them.
+type ruleCharges struct {
+	answers []queue.Ruled
+	charges []ruleCharge
 }
 
-// due is what a job takes from one rule.
-type due struct {
+// ruleCharge is what a job takes from one rule.
+type ruleCharge struct {
 	rule  *rule
 	key   queue.LaneDigest
 	limit leaky.Limiter
 	ask   leaky.Ask
 	tally *tally // once it is taken
-	deed  *deed
+	op    *tallyOp
 }
 
-// ask asks the rules about a job. What they let through is taken when the job comes in: see charge. busy says that rules are
+// askRules asks the rules about a job. What they let through is taken when the job comes in: see charge. busy says that rules are
 // changing, and invalid that the job cannot be asked about.
-func (e *Engine) ask(n *entry, a *asked, now leaky.Instant) (b *bill, busy *call, invalid error) {
+func (e *Engine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *ruleCharges, busy *call, invalid error) {
 	for _, r := range a.rules {
 		if r.changing != nil {
 			return nil, r.changing.call, nil
 		}
 	}
-	if n.asked != a { // they have changed since; which is seldom
-		n.find(a)
+	if it.rules != a { // they have changed since; which is seldom
+		it.findAsks(a)
 	}
-	if n.asksErr != nil {
-		return nil, nil, n.asksErr
+	if it.asksErr != nil {
+		return nil, nil, it.asksErr
 	}
-	b = &bill{rules: make([]queue.Ruled, 0, len(n.asks))}
-	for i := range n.asks {
-		q := &n.asks[i]
-		d := due{rule: e.rules[q.Rule.Name], key: n.keys[i], limit: q.Limiter, ask: leaky.Ask{Cost: n.job.Cost}}
-		says := e.peek(&d, now)
-		b.rules = append(b.rules, queue.Ruled{Rule: q.Rule.Name, Shadow: q.Rule.Action == queue.Shadow, Decision: says})
+	b = &ruleCharges{answers: make([]queue.Ruled, 0, len(it.asks))}
+	for i := range it.asks {
+		ask := &it.asks[i]
+		d := ruleCharge{rule: e.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost}}
+		says := e.peekRule(&d, now)
+		b.answers = append(b.answers, queue.Ruled{Rule: ask.Rule.Name, Shadow: ask.Rule.Action == queue.Shadow, Decision: says})
 		if says.Allowed {
-			b.dues = append(b.dues, d)
+			b.charges = append(b.charges, d)
 		}
 	}
 	return b, nil, nil
 }
 
-func (e *Engine) peek(d *due, now leaky.Instant) leaky.Decision {
-	if t := e.tallyAt(d.rule.book, d.key, now); t != nil {
-		s := t.under(d.limit)
+func (e *Engine) peekRule(d *ruleCharge, now leaky.Instant) leaky.Decision {
+	if t := e.tallyAt(d.rule.tallies, d.key, now); t != nil {
+		s := t.stateFor(d.limit)
 		says := s.Peek(now, d.ask)
 		if !says.Allowed {
 			s.Take(now, d.ask)
-			e.putRight(t, s, d.limit, now)
+			e.keepCorrected(t, s, d.limit, now)
 		}
 		return says
 	}
 	return d.limit.Fresh().Peek(now, d.ask)
 }
 
-// refused is what becomes of a job that rules refuse, be it those of another group, which takes nothing; without one it goes on.
-func (n *entry) refused(l *line, a *asked, b *bill) (outcome queue.AppendOutcome, refused bool) {
-	_, wait, refused := queue.Limited(n.answer.Rules)
-	if !refused && n.job.Limited <= 0 {
+// limitedByRules is what becomes of a job that rules refuse, be it those of another group, which takes nothing; without one it goes on.
+func (it *appendItem) limitedByRules(q *queueState, a *queueRules, b *ruleCharges) (outcome queue.AppendOutcome, refused bool) {
+	_, wait, refused := queue.Limited(it.answer.Rules)
+	if !refused && it.job.Limited <= 0 {
 		return 0, false
 	}
 	if b != nil {
-		b.dues = nil
+		b.charges = nil
 	}
-	if n.offered && n.job.Overflow != queue.Reject && a.defers(n.answer.Rules) {
-		return l.roomAside(), true
+	if it.offered && it.job.Overflow != queue.Reject && a.allDefer(it.answer.Rules) {
+		return q.overflowOutcome(), true
 	}
-	n.answer.RetryAfter = max(leastRetry, wait, n.job.Limited)
+	it.answer.RetryAfter = max(minRetry, wait, it.job.Limited)
 	return queue.LimitReached, true
 }
 
-// defers reports whether all rules that refuse a job want it to be set aside.
-func (a *asked) defers(said []queue.Ruled) bool {
+// allDefer reports whether all rules that refuse a job want it to be set aside.
+func (a *queueRules) allDefer(said []queue.Ruled) bool {
 	for i := range said {
 		if said[i].Allowed || said[i].Shadow {
 			continue
@@ -157,48 +157,48 @@ func (a *asked) defers(said []queue.Ruled) bool {
 	return true
 }
 
-// charge takes what a job that comes in owes.
-func (e *Engine) charge(b *bill, now leaky.Instant) {
+// chargeRules takes what a job that comes in owes.
+func (e *Engine) chargeRules(b *ruleCharges, now leaky.Instant) {
 	if b == nil {
 		return
 	}
-	for i := range b.dues {
-		d := &b.dues[i]
-		d.tally = e.tallyOf(d.rule.book, d.key, now)
-		d.deed = d.tally.charge(d.limit, now, d.ask)
-		e.lodge(d.tally)
+	for i := range b.charges {
+		d := &b.charges[i]
+		d.tally = e.tallyOf(d.rule.tallies, d.key, now)
+		d.op = d.tally.charge(d.limit, now, d.ask)
+		e.insertTally(d.tally)
 	}
-	e.wither(now, 2*len(b.dues))
+	e.forgetExpiredTallies(now, 2*len(b.charges))
 }
 
-// with puts what was taken into the batch of the job.
-func (b *bill) with(to *batch) {
+// addTo puts what was taken into the batch of the job.
+func (b *ruleCharges) addTo(to *batch) {
 	if b == nil {
 		return
 	}
-	for i := range b.dues {
-		b.dues[i].deed.sent = true
-		to.keepTally(b.dues[i].tally)
+	for i := range b.charges {
+		b.charges[i].op.batched = true
+		to.addTally(b.charges[i].tally)
 	}
 }
 
-// paid notes that it is on disk.
-func (b *bill) paid() []queue.Ruled {
+// confirm notes that it is on disk.
+func (b *ruleCharges) confirm() []queue.Ruled {
 	if b == nil {
 		return nil
 	}
-	for i := range b.dues {
-		b.dues[i].tally.settle(b.dues[i].deed)
+	for i := range b.charges {
+		b.charges[i].tally.confirm(b.charges[i].op)
 	}
-	return b.rules
+	return b.answers
 }
 
-// unpaid takes it back.
-func (b *bill) unpaid(now leaky.Instant) {
+// revert takes it back.
+func (b *ruleCharges) revert(now leaky.Instant) {
 	if b == nil {
 		return
 	}
-	for i := range b.dues {
-		b.dues[i].tally.undo(b.dues[i].deed, now)
+	for i := range b.charges {
+		b.charges[i].tally.revert(b.charges[i].op, now)
 	}
 }

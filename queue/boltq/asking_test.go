@@ -73,8 +73,8 @@ func TestWhatAFailedCommitTook(t *testing.T) {
 					t.Errorf("%+v, and without the append %+v", got, want)
 				}
 				with.Engine.mu.Lock()
-				if tally := with.rules[r.Name].book.find(queue.LaneDigest{}); tally.moving() {
-					t.Errorf("it still waits for %d", len(tally.live.deeds))
+				if tally := with.rules[r.Name].tallies.find(queue.LaneDigest{}); tally.pendingWrite() {
+					t.Errorf("it still waits for %d", len(tally.unpacked.ops))
 				}
 				with.Engine.mu.Unlock()
 			})
@@ -240,7 +240,7 @@ func TestTakesWhileTheFileIsFull(t *testing.T) {
 	await.Until(t, "a commit found no room", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.full()
+		return b.outOfSpace()
 	})
 	n.all.Store(false)
 	await.Until(t, "it is on file", func() bool { return b.records(talliesTable) == 1 })

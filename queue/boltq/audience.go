@@ -2,12 +2,12 @@ package boltq
 
 import "context"
 
-// audience is who listens to the engine, and how to forget each one's context.
-type audience[T any] map[chan T]func() bool
+// listeners is who listens to the engine, and how to forget each one's context.
+type listeners[T any] map[chan T]func() bool
 
 // listen returns a channel of the given length that hears what the audience is
 // told, until ctx ends or the engine closes.
-func listen[T any](ctx context.Context, e *Engine, a audience[T], length int) <-chan T {
+func listen[T any](ctx context.Context, e *Engine, a listeners[T], length int) <-chan T {
 	ear := make(chan T, length)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -26,9 +26,9 @@ func listen[T any](ctx context.Context, e *Engine, a audience[T], length int) <-
 	return ear
 }
 
-// tell tells all, and reports whether anybody heard it. What finds an ear full is
+// notify tells all, and reports whether anybody heard it. What finds an ear full is
 // dropped, because nobody waits for a listener.
-func (a audience[T]) tell(v T) (heard bool) {
+func (a listeners[T]) notify(v T) (heard bool) {
 	for ear := range a {
 		select {
 		case ear <- v:
@@ -39,8 +39,8 @@ func (a audience[T]) tell(v T) (heard bool) {
 	return heard
 }
 
-// dismiss closes all channels.
-func (a audience[T]) dismiss() {
+// closeAll closes all channels.
+func (a listeners[T]) closeAll() {
 	for ear, forget := range a {
 		forget()
 		close(ear)

@@ -50,10 +50,10 @@ func (b *bench) granted(most int) (*client, *grant) {
 	defer b.Engine.mu.Unlock()
 	b.number++
 	c, now := queue.Client{ID: "c"}, b.now()
-	cl := b.meet(c, now)
-	g := &grant{most: most}
-	b.grant(g, now)
-	cl.last, cl.grant = b.number, g
+	cl := b.registerClient(c, now)
+	g := &grant{max: most}
+	b.grantDue(g, now)
+	cl.lastNumber, cl.grant = b.number, g
 	if len(g.jobs) != 1 {
 		b.Fatalf("granted %d", len(g.jobs))
 	}
@@ -67,9 +67,9 @@ func TestAPutBesideAReserve(t *testing.T) {
 		t.Helper()
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		l := b.lines["q"]
-		if need := tat(l.bucket); l.ceiling.tat < need || l.ceiling.tat.Sub(need) > ceilingAhead {
-			t.Errorf("the ceiling is at %v, the bucket at %v", since(l.ceiling.tat), since(need))
+		q := b.queues["q"]
+		if need := tat(q.bucket); q.ceiling.tat < need || q.ceiling.tat.Sub(need) > ceilingAhead {
+			t.Errorf("the ceiling is at %v, the bucket at %v", since(q.ceiling.tat), since(need))
 		}
 	}
 	t.Run("landed before the ceiling is asked for", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAPutBesideAReserve(t *testing.T) {
 		b.append("q", 0, 2)
 		cl, g := b.granted(9)
 		b.put("q", "100/s")
-		if err := b.raise(context.Background(), cl, g); err != nil {
+		if err := b.persistCeilings(context.Background(), cl, g); err != nil {
 			t.Fatal(err)
 		}
 		check(t, b)
@@ -105,7 +105,7 @@ func TestAPutBesideAReserve(t *testing.T) {
 		if len(wait) != 1 || own != nil {
 			t.Errorf("it waits for %d others and has one of its own: %v", len(wait), own != nil)
 		}
-		go func() { raised <- b.raise(context.Background(), cl, g) }()
+		go func() { raised <- b.persistCeilings(context.Background(), cl, g) }()
 		h.on.Store(false)
 		h.release <- struct{}{}
 		if err := errors.Join(<-put, <-raised); err != nil {
@@ -123,13 +123,13 @@ func TestWhichRequestsAreFresh(t *testing.T) {
 		want   bool
 	}{
 		{"the first", client{}, 1, true},
-		{"a later one", client{last: 6, grant: &grant{}}, 7, true},
-		{"the last one again", client{last: 6, grant: &grant{}}, 6, false},
-		{"one that was overtaken", client{last: 6, grant: &grant{}}, 5, false},
-		{"the last one, which failed", client{last: 6}, 6, true},
-		{"one that was overtaken by one that failed", client{last: 6}, 5, false},
+		{"a later one", client{lastNumber: 6, grant: &grant{}}, 7, true},
+		{"the last one again", client{lastNumber: 6, grant: &grant{}}, 6, false},
+		{"one that was overtaken", client{lastNumber: 6, grant: &grant{}}, 5, false},
+		{"the last one, which failed", client{lastNumber: 6}, 6, true},
+		{"one that was overtaken by one that failed", client{lastNumber: 6}, 5, false},
 	} {
-		if got := tt.client.fresh(tt.number); got != tt.want {
+		if got := tt.client.isNew(tt.number); got != tt.want {
 			t.Errorf("%s: %v", tt.what, got)
 		}
 	}

@@ -20,7 +20,7 @@ func TestKeysExpire(t *testing.T) {
 	known := func() (n, heap int) {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.rules["r"].book.len(), b.tallies.len()
+		return b.rules["r"].tallies.len(), b.tallies.len()
 	}
 	most := 0
 	for n := 0; n < keys; n += 1000 {
@@ -127,7 +127,7 @@ func TestAKeyIsSmall(t *testing.T) {
 	live := func(rule string) bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.rules[rule].book.find(queue.LaneDigest{}).live != nil
+		return b.rules[rule].tallies.find(queue.LaneDigest{}).unpacked != nil
 	}
 	for _, r := range oneOfEach() {
 		r.Name = "r." + string(r.Algorithm)
@@ -152,7 +152,7 @@ func TestAKeyIsSmall(t *testing.T) {
 	}
 	b.advance(58 * time.Second)
 	b.take("log", queue.Take{})
-	b.Engine.save()
+	b.Engine.saveTallies()
 	if live("log") {
 		t.Error("a log of few entries again is not packed")
 	}
@@ -165,9 +165,9 @@ func TestAKeyIsSmall(t *testing.T) {
 func TestNobodyWaitsForAllThatExpires(t *testing.T) {
 	b := start(t, Options{saveAfter: forever})
 	b.putRule(perHour("r", 1))
-	const keys = 3 * witherTurn
-	for from := 0; from < keys; from += witherTurn {
-		takes := make([]queue.Take, witherTurn)
+	const keys = 3 * expiredTalliesTurn
+	for from := 0; from < keys; from += expiredTalliesTurn {
+		takes := make([]queue.Take, expiredTalliesTurn)
 		for i := range takes {
 			takes[i].Key = fmt.Sprint(from + i)
 		}
@@ -178,11 +178,11 @@ func TestNobodyWaitsForAllThatExpires(t *testing.T) {
 	b.advance(time.Hour)
 	e := b.Engine
 	e.mu.Lock()
-	if more := e.wither(e.now(), witherTurn); !more || e.tallies.len() != keys-witherTurn {
+	if more := e.forgetExpiredTallies(e.now(), expiredTalliesTurn); !more || e.tallies.len() != keys-expiredTalliesTurn {
 		t.Errorf("%d are left, more %v", e.tallies.len(), more)
 	}
 	e.mu.Unlock()
-	e.witherAll()
+	e.forgetAllExpiredTallies()
 	if n := e.tallies.len(); n != 0 {
 		t.Errorf("%d are left", n)
 	}

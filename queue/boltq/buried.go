@@ -12,32 +12,32 @@ import (
 // What was recorded of a subject that was deleted is kept until an instant. The table has it twice: by the instant,
 // and by the subject; how many there are is the table's sequence.
 
-func buriedBy(s subject) []byte { return append([]byte{'n'}, s.key()...) }
+func deletedKey(s subject) []byte { return append([]byte{'n'}, s.key()...) }
 
-func buriedUntil(s subject, until leaky.Instant) []byte {
+func deletedUntilKey(s subject, until leaky.Instant) []byte {
 	return append(append([]byte{'t'}, key(uint64(until))...), s.key()...)
 }
 
-// buriedTill returns until when what is recorded of a deleted subject is kept.
-func (t *tables) buriedTill(s subject) (until leaky.Instant, buried bool) {
-	v := t.tx.Bucket(buriedTable).Get(buriedBy(s))
+// deletedUntil returns until when what is recorded of a deleted subject is kept.
+func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
+	v := t.tx.Bucket(deletedTable).Get(deletedKey(s))
 	if len(v) != 8 {
 		return 0, false
 	}
 	return leaky.Instant(binary.BigEndian.Uint64(v)), true
 }
 
-// bury keeps what is recorded of a deleted subject until an instant, and drops that of some whose time has come, or that
+// markDeleted keeps what is recorded of a deleted subject until an instant, and drops that of some whose time has come, or that
 // are too many.
-func (t *tables) bury(s subject, until, now leaky.Instant) error {
-	b := t.tx.Bucket(buriedTable)
-	if err := t.exhume(s); err != nil {
+func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
+	b := t.tx.Bucket(deletedTable)
+	if err := t.unmarkDeleted(s); err != nil {
 		return err
 	}
-	if err := b.Put(buriedUntil(s, until), nil); err != nil {
+	if err := b.Put(deletedUntilKey(s, until), nil); err != nil {
 		return err
 	}
-	if err := b.Put(buriedBy(s), key(uint64(until))); err != nil {
+	if err := b.Put(deletedKey(s), key(uint64(until))); err != nil {
 		return err
 	}
 	if err := b.SetSequence(b.Sequence() + 1); err != nil {
@@ -53,37 +53,37 @@ func (t *tables) bury(s subject, until, now leaky.Instant) error {
 		}
 		of, name, _ := bytes.Cut(k[9:], []byte{0})
 		gone := subject{queue.Subject(of), string(bytes.TrimSuffix(name, []byte{0}))}
-		if err := t.forgetRecord(gone); err != nil {
+		if err := t.forgetLog(gone); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// exhume takes a subject out of those that were deleted.
-func (t *tables) exhume(s subject) error {
-	until, buried := t.buriedTill(s)
+// unmarkDeleted takes a subject out of those that were deleted.
+func (t *tables) unmarkDeleted(s subject) error {
+	until, buried := t.deletedUntil(s)
 	if !buried {
 		return nil
 	}
-	b := t.tx.Bucket(buriedTable)
-	if err := dropKeys(b, [][]byte{buriedBy(s), buriedUntil(s, until)}); err != nil {
+	b := t.tx.Bucket(deletedTable)
+	if err := dropKeys(b, [][]byte{deletedKey(s), deletedUntilKey(s, until)}); err != nil {
 		return err
 	}
 	return b.SetSequence(b.Sequence() - 1)
 }
 
-// unbury is for a subject that is made: what was kept of one that was deleted goes on, if its time has not come.
-func (t *tables) unbury(s subject, now leaky.Instant) error {
-	until, buried := t.buriedTill(s)
+// recreate is for a subject that is made: what was kept of one that was deleted goes on, if its time has not come.
+func (t *tables) recreate(s subject, now leaky.Instant) error {
+	until, buried := t.deletedUntil(s)
 	if buried && until <= now {
-		return t.forgetRecord(s)
+		return t.forgetLog(s)
 	}
-	return t.exhume(s)
+	return t.unmarkDeleted(s)
 }
 
-// forgetRecord drops all that is recorded of a deleted subject.
-func (t *tables) forgetRecord(s subject) error {
+// forgetLog drops all that is recorded of a deleted subject.
+func (t *tables) forgetLog(s subject) error {
 	prefix := s.key()
 	for _, table := range [][]byte{changesTable, documentsTable} {
 		b := t.tx.Bucket(table)
@@ -96,9 +96,9 @@ func (t *tables) forgetRecord(s subject) error {
 			return err
 		}
 	}
-	return t.exhume(s)
+	return t.unmarkDeleted(s)
 }
 
-func errRecord(s subject) error {
+func errChangeLog(s subject) error {
 	return fmt.Errorf("%w: the record of changes of %s %s", queue.ErrCorrupt, s.of, s.name)
 }

@@ -10,40 +10,40 @@ import (
 // call is one caller's changes on their way to disk, all enqueued at once. Its
 // fields are guarded by the engine's mutex until done is closed.
 type call struct {
-	sent int // changes enqueued
-	left int // of them, those whose fate is not known
-	err  error
-	done chan struct{}
-	back map[*line]int64 // jobs that it released into queues with an adapted rate
+	enqueued   int // changes enqueued
+	pending    int // of them, those whose fate is not known
+	err        error
+	done       chan struct{}
+	releasedTo map[*queueState]int64 // jobs that it released into queues with an adapted rate
 }
 
 func newCall() *call { return &call{done: make(chan struct{})} }
 
-// settle notes the fate of one change.
-func (c *call) settle(err error) {
+// finish notes the fate of one change.
+func (c *call) finish(err error) {
 	if err != nil {
 		c.err = err
 	}
-	if c.left--; c.left == 0 {
+	if c.pending--; c.pending == 0 {
 		close(c.done)
 	}
 }
 
-// brought notes that a job of a queue was released.
-func (c *call) brought(l *line) {
-	if l.adapted == nil {
+// countReleased notes that a job of a queue was released.
+func (c *call) countReleased(q *queueState) {
+	if q.adapted == nil {
 		return
 	}
-	if c.back == nil {
-		c.back = map[*line]int64{}
+	if c.releasedTo == nil {
+		c.releasedTo = map[*queueState]int64{}
 	}
-	c.back[l]++
+	c.releasedTo[q]++
 }
 
 // await waits until the fate of all the call's changes is known; c.err is then
 // why some failed. When ctx ends first, they may still happen.
 func (c *call) await(ctx context.Context) error {
-	if c.sent == 0 {
+	if c.enqueued == 0 {
 		return nil
 	}
 	select {
@@ -55,11 +55,11 @@ func (c *call) await(ctx context.Context) error {
 	case <-c.done:
 		return nil
 	case <-ctx.Done():
-		return unknown(ctx)
+		return outcomeUnknown(ctx)
 	}
 }
 
-func unknown(ctx context.Context) error {
+func outcomeUnknown(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, context.Cause(ctx))
 }
 
@@ -71,7 +71,7 @@ func awaitAll(ctx context.Context, calls []*call) error {
 		select {
 		case <-c.done:
 		case <-ctx.Done():
-			return unknown(ctx)
+			return outcomeUnknown(ctx)
 		}
 	}
 	return nil

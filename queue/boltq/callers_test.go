@@ -90,7 +90,7 @@ func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 	await.Until(t, "all three have a place", func() bool {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.lines["q"].coming.all == 3
+		return b.queues["q"].incoming.all == 3
 	})
 	if a, err := b.Append(context.Background(), []queue.Job{jobOf("q", 9)}); err != nil || a[0].Outcome != queue.Full {
 		t.Error(a, err)

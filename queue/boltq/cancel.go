@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// cancellation is one call of Cancel.
-type cancellation struct {
+// cancelCall is one call of Cancel.
+type cancelCall struct {
 	queue, id string
 	act       jobAct
 	state     queue.State
@@ -26,184 +26,186 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	if err != nil {
 		return queue.StateNone, err
 	}
-	k := &cancellation{queue: name, id: id, act: jobAct{what: queue.DidCancel, by: by}}
-	if err := rounds(ctx, e, []*cancellation{k}, e.cancel); err != nil {
+	k := &cancelCall{queue: name, id: id, act: jobAct{what: queue.DidCancel, by: by}}
+	if err := decideAll(ctx, e, []*cancelCall{k}, e.cancel); err != nil {
 		return queue.StateNone, err
 	}
 	return k.state, k.err
 }
 
 // cancel decides a cancellation, unless it depends on changes under way.
-func (e *Engine) cancel(k *cancellation, c *call, now leaky.Instant) (busy *call) {
-	l := e.lines[k.queue]
-	if l == nil {
+func (e *Engine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) {
+	q := e.queues[k.queue]
+	if q == nil {
 		k.err = unknownQueue(k.queue)
 		return nil
 	}
-	if l.busy != nil {
-		return l.busy
+	if q.busy != nil {
+		return q.busy
 	}
-	if j := l.jobs[k.id]; j != nil {
+	if j := q.jobs[k.id]; j != nil {
 		if j.busy != nil {
 			return j.busy
 		}
 		if k.state = j.state; j.state == queue.Waiting || j.state == queue.Scheduled {
-			w := e.leave(j, queue.Cancelled, c, now)
-			w.asked, w.act, w.named = k, &k.act, true
-			e.arm(l, now)
+			w := e.endIdle(j, queue.Cancelled, c, now)
+			w.by, w.act, w.named = k, &k.act, true
+			e.arm(q, now)
 		}
 		return nil
 	}
-	if m := l.moving(k.id); m != nil {
+	if m := q.changeOf(k.id); m != nil {
 		return m
 	}
-	if d := l.ended.find(k.id, l.spec.Retention, now); d != nil {
+	if d := q.endedJobs.find(k.id, q.spec.Retention, now); d != nil {
 		k.state = d.state
 		return nil
 	}
-	number, d := l.deferral(k.id, now)
+	number, d := q.deferral(k.id, now)
 	switch {
 	case d == nil:
 		k.err = fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(k.id, 80), k.queue)
-	case d.state == called:
+	case d.state == cancelledDeferral:
 		k.state = queue.Cancelled
 	default:
-		w := &calling{call: c, line: l, id: strings.Clone(k.id), number: number, record: *d, asked: k, at: now}
-		w.record.state = called
-		l.start(w.id, c)
+		w := &cancelDeferredChange{call: c, queue: q, id: strings.Clone(k.id), number: number, record: *d, by: k, at: now}
+		w.record.state = cancelledDeferral
+		q.claim(w.id, c)
 		e.enqueue(c, w)
 	}
 	return nil
 }
 
-// leave ends a job that waits or is scheduled. It stands aside until that is on
+// endIdle ends a job that waits or is scheduled. It stands aside until that is on
 // disk, so that nobody is granted it.
-func (e *Engine) leave(j *job, s queue.State, c *call, now leaky.Instant) *leaving {
+func (e *Engine) endIdle(j *job, s queue.State, c *call, now leaky.Instant) *endIdleChange {
 	if j.state == queue.Scheduled {
-		j.lane.line.later.remove(j.flight)
+		j.lane.queue.scheduled.remove(j.lease)
 	} else {
-		j.lane.line.desert(j)
+		j.lane.queue.removeWaiting(j)
 	}
-	e.mind(j, false)
+	e.trackDeadline(j, false)
 	j.busy = c
 	e.store.ended++
-	w := &leaving{call: c, job: j, end: &ended{
-		id: j.id, key: e.store.ended, state: s, print: j.print, cost: j.cost, appended: j.appended, at: now,
+	w := &endIdleChange{call: c, job: j, ended: &endedJob{
+		id: j.id, key: e.store.ended, state: s, fingerprint: j.fingerprint, cost: j.cost, appended: j.appended, at: now,
 	}}
-	if f := j.flight; f != nil {
-		w.end.attempts, w.end.reason = f.attempts, f.reason
-		w.end.fence, w.end.verdict, w.end.result = f.settled, f.verdict, f.result
+	if ls := j.lease; ls != nil {
+		w.ended.attempts, w.ended.reason = ls.attempts, ls.reason
+		w.ended.fence, w.ended.verdict, w.ended.result = ls.settled, ls.verdict, ls.result
 	}
 	e.enqueue(c, w)
 	return w
 }
 
-// leaving ends a job that nobody holds: it was cancelled, or has expired.
-type leaving struct {
+// endIdleChange ends a job that nobody holds: it was cancelled, or has expired.
+type endIdleChange struct {
 	call  *call
 	job   *job
-	end   *ended
-	asked *cancellation // of a Cancel
-	act   *jobAct       // to be recorded; nil when it has expired
-	named bool          // the job is named by it
+	ended *endedJob
+	by    *cancelCall // of a Cancel
+	act   *jobAct     // to be recorded; nil when it has expired
+	named bool        // the job is named by it
 }
 
-func (c *leaving) tally(b *batch) {
-	d := b.of(c.job.lane.line)
-	if c.end.state == queue.Cancelled {
+func (c *endIdleChange) prepare(b *batch) {
+	d := b.deltaOf(c.job.lane.queue)
+	if c.ended.state == queue.Cancelled {
 		d.counters.cancelled++
 	} else {
 		d.counters.timedOut++
 	}
 	if c.act != nil {
-		l, id := c.job.lane.line, ""
+		q, id := c.job.lane.queue, ""
 		if c.named {
-			id = c.end.id
+			id = c.ended.id
 		}
-		b.did(c.act, l.spec.Name, l.revision, id, false, c.end.at)
+		b.logJobAct(c.act, q.spec.Name, q.revision, id, false, c.ended.at)
 	}
 }
 
-func (c *leaving) write(t *tables) error {
+func (c *endIdleChange) write(t *tables) error {
 	if err := t.dropJob(c.job.seq); err != nil {
 		return err
 	}
-	if f := c.job.flight; f != nil && f.saved {
-		if err := t.dropFlight(c.job.seq); err != nil {
+	if ls := c.job.lease; ls != nil && ls.onFile {
+		if err := t.dropLease(c.job.seq); err != nil {
 			return err
 		}
 	}
-	return t.putEnded(c.job.lane.line, c.end, nil)
+	return t.putEnded(c.job.lane.queue, c.ended, nil)
 }
 
-func (c *leaving) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.lane.line
+func (c *endIdleChange) apply(e *Engine, now leaky.Instant) {
+	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	freed := e.land(j, c.end.state, now)
-	e.vacate(j, now)
-	e.remember(l, c.end, now)
+	freed := e.leaveFlight(j, c.ended.state, now)
+	e.removeJob(j, now)
+	e.rememberEnded(q, c.ended, now)
 	if freed {
-		e.due(l, now)
+		e.armAndWake(q, now)
 	}
-	e.tellRoom(l, now)
-	if c.asked != nil {
-		c.asked.state = c.end.state
+	e.announceRoom(q, now)
+	if c.by != nil {
+		c.by.state = c.ended.state
 	}
-	c.call.settle(nil)
+	c.call.finish(nil)
 }
 
-// undone puts the job back where it was.
-func (c *leaving) undone(e *Engine, err error) {
-	j, l, now := c.job, c.job.lane.line, e.now()
+// rollBack puts the job back where it was.
+func (c *endIdleChange) rollBack(e *Engine, err error) {
+	j, q, now := c.job, c.job.lane.queue, e.now()
 	j.busy = nil
 	if j.state == queue.Scheduled {
-		l.later.push(j.flight)
+		q.scheduled.push(j.lease)
 	} else {
-		l.place(j.lane, l.stand(j), now)
+		q.placeLane(j.lane, q.pushWaiting(j), now)
 	}
-	e.mind(j, true)
-	e.due(l, now)
-	if c.asked != nil {
-		c.asked.err = err
+	e.trackDeadline(j, true)
+	e.armAndWake(q, now)
+	if c.by != nil {
+		c.by.err = err
 	}
-	c.call.settle(err)
+	c.call.finish(err)
 }
 
-func (c *leaving) frees() bool { return true }
+func (c *endIdleChange) freesSpace() bool { return true }
 
-// calling marks the record of a deferred job, which is dropped on its way back.
-type calling struct {
+// cancelDeferredChange marks the record of a deferred job, which is dropped on its way back.
+type cancelDeferredChange struct {
 	call   *call
-	line   *line
+	queue  *queueState
 	id     string
 	number uint64
 	record deferral // as it will be
-	asked  *cancellation
+	by     *cancelCall
 	at     leaky.Instant
 }
 
-func (c *calling) tally(b *batch) {
-	b.of(c.line).counters.cancelled++
-	b.did(&c.asked.act, c.line.spec.Name, c.line.revision, c.id, false, c.at)
+func (c *cancelDeferredChange) prepare(b *batch) {
+	b.deltaOf(c.queue).counters.cancelled++
+	b.logJobAct(&c.by.act, c.queue.spec.Name, c.queue.revision, c.id, false, c.at)
 }
 
-func (c *calling) write(t *tables) error { return t.putDeferral(c.line, c.number, c.id, c.record) }
+func (c *cancelDeferredChange) write(t *tables) error {
+	return t.putDeferral(c.queue, c.number, c.id, c.record)
+}
 
-func (c *calling) done(e *Engine, now leaky.Instant) {
-	c.line.stop(c.id)
-	if d := c.line.aside.records.get(c.number); d != nil {
-		e.uncount(c.line, c.number, d)
-		d.state = called
+func (c *cancelDeferredChange) apply(e *Engine, now leaky.Instant) {
+	c.queue.unclaim(c.id)
+	if d := c.queue.overflow.records.get(c.number); d != nil {
+		e.uncountDeferral(c.queue, c.number, d)
+		d.state = cancelledDeferral
 	}
-	e.tellRoom(c.line, now)
-	c.asked.state = queue.Cancelled
-	c.call.settle(nil)
+	e.announceRoom(c.queue, now)
+	c.by.state = queue.Cancelled
+	c.call.finish(nil)
 }
 
-func (c *calling) undone(_ *Engine, err error) {
-	c.line.stop(c.id)
-	c.asked.err = err
-	c.call.settle(err)
+func (c *cancelDeferredChange) rollBack(_ *Engine, err error) {
+	c.queue.unclaim(c.id)
+	c.by.err = err
+	c.call.finish(err)
 }
 
-func (c *calling) frees() bool { return true }
+func (c *cancelDeferredChange) freesSpace() bool { return true }

@@ -24,31 +24,31 @@ func (c ceilings) covers(need ceilings) bool {
 		return false
 	}
 	for i, w := range need.limits {
-		if beyond(w, c.limits[i]) {
+		if allowsMore(w, c.limits[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// with is the higher of two, each by itself; without is the lower.
-func (c ceilings) with(d ceilings) ceilings {
-	return ceilings{max(c.tat, d.tat), pick(c.limits, d.limits, func(a, b leaky.Window) bool { return beyond(a, b) })}
+// max is the higher of two, each by itself; without is the lower.
+func (c ceilings) max(d ceilings) ceilings {
+	return ceilings{max(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(a, b) })}
 }
 
-func (c ceilings) without(d ceilings) ceilings {
-	return ceilings{min(c.tat, d.tat), pick(c.limits, d.limits, func(a, b leaky.Window) bool { return beyond(b, a) })}
+func (c ceilings) min(d ceilings) ceilings {
+	return ceilings{min(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(b, a) })}
 }
 
 func (c ceilings) equal(d ceilings) bool { return c.tat == d.tat && slices.Equal(c.limits, d.limits) }
 
-// beyond reports whether more may have left by a than by b.
-func beyond(a, b leaky.Window) bool {
+// allowsMore reports whether more may have left by a than by b.
+func allowsMore(a, b leaky.Window) bool {
 	return a.Ends > b.Ends || a.Ends == b.Ends && a.Used > b.Used
 }
 
-// pick returns of each pair the first if that is preferred.
-func pick(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []leaky.Window {
+// pickWindows returns of each pair the first if that is preferred.
+func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []leaky.Window {
 	if len(b) == 0 || slices.Equal(a, b) {
 		return a
 	}
@@ -61,8 +61,8 @@ func pick(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []leaky.Win
 	return picked
 }
 
-// reached is how far the paces are.
-func (p *paces) reached() ceilings {
+// ceilings is how far the paces are.
+func (p *paces) ceilings() ceilings {
 	c := ceilings{tat: tat(p.bucket)}
 	for _, m := range p.limits {
 		if m.Paced() {
@@ -74,34 +74,34 @@ func (p *paces) reached() ceilings {
 	return c
 }
 
-// needed is what of that must be on file before a grant is answered: an unlimited rate needs
+// neededCeilings is what of that must be on file before a grant is answered: an unlimited rate needs
 // nothing.
-func (p *paces) needed() ceilings {
-	c := p.reached()
+func (p *paces) neededCeilings() ceilings {
+	c := p.ceilings()
 	if p.pacer.Rate.Unlimited() {
 		c.tat = 0
 	}
 	return c
 }
 
-// ahead is how far the ceilings are raised when a grant needs it, so that a fast queue commits
+// raisedAhead is how far the ceilings are raised when a grant needs it, so that a fast queue commits
 // a few times a second and not at each grant. A crash costs as much.
-func (p *paces) ahead(need ceilings) ceilings {
+func (p *paces) raisedAhead(need ceilings) ceilings {
 	to := ceilings{tat: need.tat.Add(lookahead(p.pacer)), limits: slices.Clone(need.limits)}
 	for i := range to.limits {
 		if m := &p.limits[i]; m.Paced() {
 			to.limits[i].Ends = to.limits[i].Ends.Add(lookahead(m.pacer))
 		} else {
-			to.limits[i].Used += m.quota.Max / usedAhead
+			to.limits[i].Used += m.quota.Max / quotaAheadShare
 		}
 	}
 	return to
 }
 
 const (
-	ceilingAhead = 250 * time.Millisecond
-	slowest      = time.Second
-	usedAhead    = 1000 // the part of a quota
+	ceilingAhead    = 250 * time.Millisecond
+	oneGrantSlowest = time.Second
+	quotaAheadShare = 1000 // the part of a quota
 )
 
 // lookahead stays below what leaky.MaxCost intervals span, which is what the bucket's own bound
@@ -114,9 +114,9 @@ func lookahead(p leaky.Pacer) time.Duration {
 	return min(ceilingAhead, leaky.MaxCost*t/2)
 }
 
-// stretched is a ceiling of the bucket as it must be when a lower rate is on file: the bucket then goes through
+// stretchedCeiling is a ceiling of the bucket as it must be when a lower rate is on file: the bucket then goes through
 // Pacer.Change, at now or later, and what was granted below the ceiling ends up below this one.
-func (p *paces) stretched(ceiling leaky.Instant, next leaky.Pacer, now leaky.Instant) leaky.Instant {
+func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now leaky.Instant) leaky.Instant {
 	was, is := p.pacer.Rate.PerSecond(), next.Rate.PerSecond()
 	if is >= was || ceiling <= now {
 		return ceiling
@@ -124,15 +124,15 @@ func (p *paces) stretched(ceiling leaky.Instant, next leaky.Pacer, now leaky.Ins
 	return now + leaky.Instant(math.Ceil(float64(ceiling-now)*was/is)) + 1
 }
 
-// oneGrant is the ceilings that let a job of the given cost leave within the
+// oneGrantCeilings is the ceilings that let a job of the given cost leave within the
 // next horizon without a commit of its own.
-func (p *paces) oneGrant(now leaky.Instant, cost int64) ceilings {
-	c := ceilings{tat: oneGrant(p.pacer, p.bucket, now, cost)}
+func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
+	c := ceilings{tat: oneGrantTAT(p.pacer, p.bucket, now, cost)}
 	for i := range p.limits {
 		m := &p.limits[i]
 		w := m.window
 		if m.Paced() {
-			w = leaky.Window{Ends: oneGrant(m.pacer, m.bucket, now, cost)}
+			w = leaky.Window{Ends: oneGrantTAT(m.pacer, m.bucket, now, cost)}
 		} else if m.quota.Affords(w, now, cost) {
 			m.quota.Take(&w, now, cost)
 		}
@@ -143,9 +143,9 @@ func (p *paces) oneGrant(now leaky.Instant, cost int64) ceilings {
 
 // A slow pace has none: there a crash would cost a slot that was never used, and a commit a grant
 // is nothing.
-func oneGrant(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leaky.Instant {
+func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leaky.Instant {
 	t := p.Rate.Interval()
-	if p.Rate.Unlimited() || t > slowest {
+	if p.Rate.Unlimited() || t > oneGrantSlowest {
 		return 0
 	}
 	return max(tat(b), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
@@ -154,20 +154,20 @@ func oneGrant(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leak
 // restore makes the paces those of a queue whose process died: nothing that it may have granted is
 // beyond the ceilings.
 func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
-	p.bucket = restored(p.pacer, c.tat, now, maxCost)
+	p.bucket = restoredBucket(p.pacer, c.tat, now, maxCost)
 	for i := range p.limits[:min(len(p.limits), len(c.limits))] {
 		if m := &p.limits[i]; m.Paced() {
-			m.bucket = restored(m.pacer, c.limits[i].Ends, now, maxCost)
+			m.bucket = restoredBucket(m.pacer, c.limits[i].Ends, now, maxCost)
 		} else {
 			m.window = c.limits[i]
 		}
 	}
 }
 
-// restored is a bucket of which only the ceiling is known. Last is put as late as a grant can be
+// restoredBucket is a bucket of which only the ceiling is known. Last is put as late as a grant can be
 // and LastCost as high as the ceiling needs, so that the bucket's bound on TAT
 // does not cut off what was granted.
-func restored(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) leaky.Bucket {
+func restoredBucket(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) leaky.Bucket {
 	if ceiling == 0 {
 		return leaky.Bucket{}
 	}
@@ -189,43 +189,43 @@ func tat(b leaky.Bucket) leaky.Instant {
 	return b.TAT
 }
 
-// raises are the ceilings that an append brings along, of its queue and of that one's parent.
-type raises struct {
+// ceilingRaises are the ceilings that an append brings along, of its queue and of that one's parent.
+type ceilingRaises struct {
 	own, parent ceilings
-	above       *line // nil if there is none
+	parentQueue *queueState // nil if there is none
 }
 
-func (r *raises) with(s raises) {
-	r.own, r.parent, r.above = r.own.with(s.own), r.parent.with(s.parent), s.above
+func (r *ceilingRaises) with(s ceilingRaises) {
+	r.own, r.parent, r.parentQueue = r.own.max(s.own), r.parent.max(s.parent), s.parentQueue
 }
 
-// raises notes what c will bring along that appends a job.
-func (l *line) raises(now leaky.Instant, cost int64, c *call) (r raises) {
-	r.own = l.oneGrant(now, cost)
-	l.pledge(r.own, c)
-	p := l.parent()
+// ceilingRaises notes what c will bring along that appends a job.
+func (q *queueState) ceilingRaises(now leaky.Instant, cost int64, c *call) (r ceilingRaises) {
+	r.own = q.oneGrantCeilings(now, cost)
+	q.pledge(r.own, c)
+	p := q.parent()
 	if p == nil {
 		return r
 	}
-	r.above = p
+	r.parentQueue = p
 	if p.busy == nil { // else it has other ceilings then
-		r.parent = p.oneGrant(now, cost)
+		r.parent = p.oneGrantCeilings(now, cost)
 		p.pledge(r.parent, c)
 	}
 	return r
 }
 
-// costs notes that a job of that cost came in, which a hold is for.
-func (l *line) costs(cost int64) {
-	l.maxCost = max(l.maxCost, cost)
-	if p := l.parent(); p != nil {
-		p.dearer = max(p.dearer, cost)
+// noteCost notes that a job of that cost came in, which a hold is for.
+func (q *queueState) noteCost(cost int64) {
+	q.maxCost = max(q.maxCost, cost)
+	if p := q.parent(); p != nil {
+		p.childMaxCost = max(p.childMaxCost, cost)
 	}
 }
 
 // pledge notes that c is on its way to raise the ceilings.
-func (l *line) pledge(to ceilings, c *call) {
-	if !l.pledged.covers(to) && !l.ceiling.covers(to) {
-		l.pledged, l.pledger = l.pledged.with(to), c
+func (q *queueState) pledge(to ceilings, c *call) {
+	if !q.pledged.covers(to) && !q.ceiling.covers(to) {
+		q.pledged, q.pledgedBy = q.pledged.max(to), c
 	}
 }

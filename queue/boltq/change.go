@@ -9,294 +9,294 @@ import (
 // mutex; write runs in the committer's transaction and may be repeated in
 // another one.
 type change interface {
-	// tally adds to what the batch changes in its queues' records.
-	tally(b *batch)
+	// prepare adds to what the batch changes in its queues' records.
+	prepare(b *batch)
 	// write puts it into the transaction.
 	write(t *tables) error
-	// done applies it in memory: it is on disk.
-	done(e *Engine, now leaky.Instant)
-	// undone gives up what was reserved: it is not on disk.
-	undone(e *Engine, err error)
-	// frees reports whether it makes room: such changes are tried again alone
+	// apply applies it in memory: it is on disk.
+	apply(e *Engine, now leaky.Instant)
+	// rollBack gives up what was reserved: it is not on disk.
+	rollBack(e *Engine, err error)
+	// freesSpace reports whether it makes room: such changes are tried again alone
 	// when a commit fails for want of room.
-	frees() bool
+	freesSpace() bool
 }
 
-// appending puts a new job in.
-type appending struct {
-	call   *call
-	job    *job
-	record []byte
-	answer *queue.Appended
-	raise  raises
-	risk   risk
-	bill   *bill // nil if no rules were asked
+// appendChange puts a new job in.
+type appendChange struct {
+	call    *call
+	job     *job
+	record  []byte
+	answer  *queue.Appended
+	raises  ceilingRaises
+	bounds  costBounds
+	charges *ruleCharges // nil if no rules were asked
 }
 
-func (c *appending) tally(b *batch) {
-	b.of(c.job.lane.line).counters.appended++
-	b.raise(c.job.lane.line, c.raise)
-	c.bill.with(b)
+func (c *appendChange) prepare(b *batch) {
+	b.deltaOf(c.job.lane.queue).counters.appended++
+	b.raise(c.job.lane.queue, c.raises)
+	c.charges.addTo(b)
 }
 
-func (c *appending) write(t *tables) error { return t.putJob(c.job, c.record) }
+func (c *appendChange) write(t *tables) error { return t.putJob(c.job, c.record) }
 
-func (c *appending) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.lane.line
+func (c *appendChange) apply(e *Engine, now leaky.Instant) {
+	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	if e.arrive(j, now) { // one that could depart before keeps the instant
-		e.due(l, now)
+	if e.enterJob(j, now) { // one that could depart before keeps the instant
+		e.armAndWake(q, now)
 	}
-	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: l.expected(j, c.risk, now), Rules: c.bill.paid()}
+	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: q.etaOf(j, c.bounds, now), Rules: c.charges.confirm()}
 	if j.state == queue.Waiting {
-		c.answer.Position = int64(j.lane.fifo.rank(j)) + 1
+		c.answer.Position = int64(j.lane.waiting.rank(j)) + 1
 	}
-	c.call.settle(nil)
+	c.call.finish(nil)
 }
 
-func (c *appending) undone(e *Engine, err error) {
+func (c *appendChange) rollBack(e *Engine, err error) {
 	now := e.now()
 	e.exit(c.job, now)
-	c.bill.unpaid(now)
+	c.charges.revert(now)
 	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.job.id, Err: err}
-	c.call.settle(err)
+	c.call.finish(err)
 }
 
-func (c *appending) frees() bool { return false }
+func (c *appendChange) freesSpace() bool { return false }
 
-// repeating answers for a job that came earlier in the same call.
-type repeating struct {
+// repeatChange answers for a job that came earlier in the same call.
+type repeatChange struct {
 	call  *call
-	entry *entry
+	entry *appendItem
 	job   *job
 }
 
-func (c *repeating) tally(*batch) {}
+func (c *repeatChange) prepare(*batch) {}
 
-func (c *repeating) write(*tables) error { return nil }
+func (c *repeatChange) write(*tables) error { return nil }
 
-func (c *repeating) done(e *Engine, _ leaky.Instant) {
-	l := c.job.lane.line
-	if l.jobs[c.job.id] != c.job { // it could not be stored, or is gone again
-		c.undone(e, queue.ErrOutcomeUnknown)
+func (c *repeatChange) apply(e *Engine, _ leaky.Instant) {
+	q := c.job.lane.queue
+	if q.jobs[c.job.id] != c.job { // it could not be stored, or is gone again
+		c.rollBack(e, queue.ErrOutcomeUnknown)
 		return
 	}
-	c.entry.found(c.job, 0)
-	c.call.settle(nil)
+	c.entry.answerFound(c.job, 0)
+	c.call.finish(nil)
 }
 
-func (c *repeating) undone(_ *Engine, err error) {
+func (c *repeatChange) rollBack(_ *Engine, err error) {
 	c.entry.answer.Outcome, c.entry.answer.Err = queue.Failed, err
-	c.call.settle(err)
+	c.call.finish(err)
 }
 
-func (c *repeating) frees() bool { return false }
+func (c *repeatChange) freesSpace() bool { return false }
 
-// outcome is the part that the changes which end a lease have in common.
-type outcome struct {
-	call    *call
-	job     *job
-	at      leaky.Instant
-	answer  *queue.Settled // of the settlement; nil when the lease ran out
-	expired func()         // the lease ran out; else nil
-	visits  bool           // the Reserve that found so goes on to the queue
-	failed  bool           // for a reason
-	reason  string
-	effect  queue.Effect // on the queue
-	down    bool         // a failure that is the fault of a target that is down
-	unused  bool         // the job did not even start
-	probe   bool         // of an open circuit, and answered with trouble
+// leaseOutcome is the part that the changes which end a lease have in common.
+type leaseOutcome struct {
+	call      *call
+	job       *job
+	at        leaky.Instant
+	answer    *queue.Settled // of the settlement; nil when the lease ran out
+	onExpired func()         // the lease ran out; else nil
+	visited   bool           // the Reserve that found so goes on to the queue
+	failed    bool           // for a reason
+	reason    string
+	effect    queue.Effect // on the queue
+	down      bool         // a failure that is the fault of a target that is down
+	unused    bool         // the job did not even start
+	probe     bool         // of an open circuit, and answered with trouble
 	// What was heard of the receiver before the settlement, and after it.
-	before, after heard
-	// told is what it says of the rate, and from and to what that is by it, behind all before in the batch.
-	told     told
-	from, to *adapted
+	before, after receiverState
+	// signal is what it says of the rate, and from and to what that is by it, behind all before in the batch.
+	signal   rateSignal
+	from, to *adaptedRate
 }
 
-// tally counts what is counted for every lease that ends.
-func (o *outcome) tally(b *batch) *delta {
-	d := b.of(o.job.lane.line)
-	if o.expired != nil {
+// prepare counts what is counted for every lease that ends.
+func (o *leaseOutcome) prepare(b *batch) *queueDelta {
+	d := b.deltaOf(o.job.lane.queue)
+	if o.onExpired != nil {
 		d.counters.expired++
 	}
 	if o.failed {
-		d.fail(o.at, o.job.id, o.reason)
+		d.addFailure(o.at, o.job.id, o.reason)
 	}
-	o.from, o.to = d.adapt(o.told, o.job.flight.due, o.at)
+	o.from, o.to = d.adapt(o.signal, o.job.lease.due, o.at)
 	return d
 }
 
-func (o *outcome) done(e *Engine, s queue.State, now leaky.Instant) {
+func (o *leaseOutcome) apply(e *Engine, s queue.State, now leaky.Instant) {
 	o.job.busy = nil
 	if o.answer != nil {
 		*o.answer = queue.Settled{State: s, Effect: o.effect}
 		if o.to != o.from {
-			e.adapt(o.job.lane.line, o.to, now)
+			e.setAdaptedRate(o.job.lane.queue, o.to, now)
 			if o.from.Rate != o.to.Rate {
 				o.answer.Effect.From, o.answer.Effect.To = o.from.Rate, o.to.Rate
 			}
 		}
 	}
-	if o.expired != nil {
-		o.expired()
+	if o.onExpired != nil {
+		o.onExpired()
 	}
-	o.call.settle(nil)
+	o.call.finish(nil)
 }
 
-// undone leaves the lease as it was; one that ran out still has.
-func (o *outcome) undone(e *Engine, err error) {
+// rollBack leaves the lease as it was; one that ran out still has.
+func (o *leaseOutcome) rollBack(e *Engine, err error) {
 	o.job.busy = nil
-	e.unheard(o.job.lane.line, o.before, o.after)
-	if o.job.flight.place < 0 {
-		e.leases.push(o.job.flight)
+	e.revertReceiver(o.job.lane.queue, o.before, o.after)
+	if o.job.lease.heapIndex < 0 {
+		e.leases.push(o.job.lease)
 	}
 	if o.answer != nil {
 		*o.answer = queue.Settled{Err: err}
 	}
-	o.call.settle(err)
+	o.call.finish(err)
 }
 
-func (o *outcome) frees() bool { return true }
+func (o *leaseOutcome) freesSpace() bool { return true }
 
-// unlease takes a job out of the leases, where it may not be any more.
-func (e *Engine) unlease(j *job) {
-	if f := j.flight; f.place >= 0 {
-		e.leases.remove(f.place)
+// dropLease takes a job out of the leases, where it may not be any more.
+func (e *Engine) dropLease(j *job) {
+	if ls := j.lease; ls.heapIndex >= 0 {
+		e.leases.remove(ls.heapIndex)
 	}
 }
 
-// ending ends a leased job.
-type ending struct {
-	outcome
-	end  *ended
-	past []byte // the timeline of a dead one
+// endChange ends a leased job.
+type endChange struct {
+	leaseOutcome
+	ended    *endedJob
+	timeline []byte // the timeline of a dead one
 }
 
-func (c *ending) tally(b *batch) {
-	d := c.outcome.tally(b)
-	if c.end.state == queue.Delivered {
+func (c *endChange) prepare(b *batch) {
+	d := c.leaseOutcome.prepare(b)
+	if c.ended.state == queue.Delivered {
 		d.counters.delivered++
 	} else {
 		d.counters.died++
 	}
 }
 
-func (c *ending) write(t *tables) error {
-	if c.end.state == queue.Delivered {
+func (c *endChange) write(t *tables) error {
+	if c.ended.state == queue.Delivered {
 		if err := t.dropJob(c.job.seq); err != nil {
 			return err
 		}
 	}
-	if c.job.flight.saved {
-		if err := t.dropFlight(c.job.seq); err != nil {
+	if c.job.lease.onFile {
+		if err := t.dropLease(c.job.seq); err != nil {
 			return err
 		}
 	}
-	return t.putEnded(c.job.lane.line, c.end, c.past)
+	return t.putEnded(c.job.lane.queue, c.ended, c.timeline)
 }
 
-func (c *ending) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.lane.line
-	e.unlease(j)
-	freed := e.land(j, c.end.state, now)
-	e.vacate(j, now)
-	e.remember(l, c.end, now)
-	if c.visits {
-		e.arm(l, now)
-	} else if freed || c.expired != nil {
-		e.due(l, now)
+func (c *endChange) apply(e *Engine, now leaky.Instant) {
+	j, q := c.job, c.job.lane.queue
+	e.dropLease(j)
+	freed := e.leaveFlight(j, c.ended.state, now)
+	e.removeJob(j, now)
+	e.rememberEnded(q, c.ended, now)
+	if c.visited {
+		e.arm(q, now)
+	} else if freed || c.onExpired != nil {
+		e.armAndWake(q, now)
 	}
-	e.tellRoom(l, now)
-	c.outcome.done(e, c.end.state, now)
+	e.announceRoom(q, now)
+	c.leaseOutcome.apply(e, c.ended.state, now)
 }
 
-// returning puts a leased job back: to wait at its turn when its lease ran out or the receiver did
+// returnChange puts a leased job back: to wait at its turn when its lease ran out or the receiver did
 // not take it, to be scheduled when it failed, or to be held.
-type returning struct {
-	outcome
-	to    flight // the flight as it will be
+type returnChange struct {
+	leaseOutcome
+	next  lease // the flight as it will be
 	state queue.State
 }
 
-func (c *returning) tally(b *batch) {
-	d := c.outcome.tally(b)
+func (c *returnChange) prepare(b *batch) {
+	d := c.leaseOutcome.prepare(b)
 	switch {
-	case c.expired != nil || c.state == queue.Held:
-	case c.to.verdict == queue.Throttle:
+	case c.onExpired != nil || c.state == queue.Held:
+	case c.next.verdict == queue.Throttle:
 		d.counters.throttled++
-	case c.to.verdict == queue.Down || c.down:
+	case c.next.verdict == queue.Down || c.down:
 		d.counters.down++
 	default:
 		d.counters.retried++
 	}
 }
 
-func (c *returning) write(t *tables) error { return t.putFlight(c.job.seq, c.state, &c.to) }
+func (c *returnChange) write(t *tables) error { return t.putLease(c.job.seq, c.state, &c.next) }
 
-func (c *returning) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.lane.line
-	e.unlease(j)
+func (c *returnChange) apply(e *Engine, now leaky.Instant) {
+	j, q := c.job, c.job.lane.queue
+	e.dropLease(j)
 	c.giveBack(now)
-	counts := j.flight.counts
-	*j.flight = c.to
-	j.flight.place, j.flight.saved, j.flight.counts = -1, true, counts
+	counts := j.lease.inFlight
+	*j.lease = c.next
+	j.lease.heapIndex, j.lease.onFile, j.lease.inFlight = -1, true, counts
 	look := true
 	switch c.state {
 	case queue.Scheduled:
-		e.land(j, queue.Scheduled, now)
-		l.later.push(j.flight)
+		e.leaveFlight(j, queue.Scheduled, now)
+		q.scheduled.push(j.lease)
 	case queue.Held:
-		look = e.land(j, queue.Held, now) || c.expired != nil
-		l.held.push(j.flight)
+		look = e.leaveFlight(j, queue.Held, now) || c.onExpired != nil
+		q.held.push(j.lease)
 	default:
-		e.wait(j, now)
+		e.putWaiting(j, now)
 	}
-	if c.expired == nil && idle(c.state) {
-		e.heed(j, now)
+	if c.onExpired == nil && idle(c.state) {
+		e.wakeForExpiry(j, now)
 	}
-	if due := c.to.due; c.expired == nil && c.to.verdict == queue.Throttle && due != 0 {
-		c.effect.Stopped = j.lane.putOff(due, c.at)
+	if due := c.next.due; c.onExpired == nil && c.next.verdict == queue.Throttle && due != 0 {
+		c.effect.Stopped = j.lane.stopUntil(due, c.at)
 	}
-	if c.visits {
-		e.arm(l, now)
+	if c.visited {
+		e.arm(q, now)
 	} else if look {
-		e.due(l, now)
+		e.armAndWake(q, now)
 	}
-	e.tellRoom(l, now)
-	c.outcome.done(e, c.state, now)
+	e.announceRoom(q, now)
+	c.leaseOutcome.apply(e, c.state, now)
 }
 
 // giveBack gives back what a job took that did not start: to quotas, and its departure. Where the circuit is off it does
 // not: nothing else bounds how often the target is tried. A probe gives back to quotas.
-func (c *returning) giveBack(now leaky.Instant) {
-	l, f := c.job.lane.line, c.job.flight
-	if c.expired != nil || l.busy != nil {
+func (c *returnChange) giveBack(now leaky.Instant) {
+	q, ls := c.job.lane.queue, c.job.lease
+	if c.onExpired != nil || q.busy != nil {
 		return
 	}
 	switch {
-	case c.unused && !l.spec.Circuit.Off:
-		l.regain(f, int64(c.job.cost), now)
+	case c.unused && !q.spec.Circuit.Off:
+		q.giveBackDeparture(ls, int64(c.job.cost), now)
 	case c.probe:
-		l.uncount(f, int64(c.job.cost), now)
+		q.refundQuotas(ls, int64(c.job.cost), now)
 	}
 	if c.unused {
-		l.outflow.add(now, -1)
+		q.outflow.add(now, -1)
 	}
 }
 
-// raising lifts a queue's ceiling.
-type raising struct {
-	call *call
-	line *line
-	to   ceilings
+// ceilingChange lifts a queue's ceiling.
+type ceilingChange struct {
+	call  *call
+	queue *queueState
+	to    ceilings
 }
 
-func (c *raising) tally(b *batch) { b.of(c.line).raise(c.to) }
+func (c *ceilingChange) prepare(b *batch) { b.deltaOf(c.queue).raise(c.to) }
 
-func (c *raising) write(*tables) error { return nil } // goes with the queue's record
+func (c *ceilingChange) write(*tables) error { return nil } // goes with the queue's record
 
-func (c *raising) done(*Engine, leaky.Instant) { c.call.settle(nil) }
+func (c *ceilingChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
 
-func (c *raising) undone(_ *Engine, err error) { c.call.settle(err) }
+func (c *ceilingChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
 
-func (c *raising) frees() bool { return true }
+func (c *ceilingChange) freesSpace() bool { return true }

@@ -15,7 +15,7 @@ import (
 // encodeChange is what the file has of a change, but its number and its specs, which are among the documents.
 func encodeChange(c *queue.Change) []byte {
 	w := writer{}
-	w.num(uint64(instant(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instant(c.Until)), uint64(c.Jobs))
+	w.num(uint64(instantOf(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instantOf(c.Until)), uint64(c.Jobs))
 	for _, s := range []string{c.By, string(c.What), c.Detail, c.Reason} {
 		w.text(s)
 	}
@@ -47,33 +47,33 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 	return c, r.err("change")
 }
 
-// changed is a change that is done in one step.
-func changed(c queue.Change) queue.Change {
+// doneNow is a change that is done in one step.
+func doneNow(c queue.Change) queue.Change {
 	c.Last = c.At
 	return c
 }
 
-// lapse is what is to be recorded of a pause that has ended by itself.
-func (l *line) lapse(now leaky.Instant) []queue.Change {
-	if !l.pause.over(now) {
+// pauseLapsed is what is to be recorded of a pause that has ended by itself.
+func (q *queueState) pauseLapsed(now leaky.Instant) []queue.Change {
+	if !q.pause.ended(now) {
 		return nil
 	}
-	return []queue.Change{changed(queue.Change{
-		At: l.pause.until.Time(), What: queue.Resumed, Revision: l.revision, Was: l.revision, Reason: queue.LapseReason,
+	return []queue.Change{doneNow(queue.Change{
+		At: q.pause.until.Time(), What: queue.Resumed, Revision: q.revision, Was: q.revision, Reason: queue.LapseReason,
 	})}
 }
 
-// standing is whether there is a subject now, and what is to be told of it that is not recorded yet.
-func (e *Engine) standing(s subject, now leaky.Instant) (there bool, unwritten []queue.Change) {
+// subjectState is whether there is a subject now, and what is to be told of it that is not recorded yet.
+func (e *Engine) subjectState(s subject, now leaky.Instant) (there bool, unwritten []queue.Change) {
 	if s.of == queue.OfRule {
 		_, err := e.liveRule(s.name)
 		return err == nil, nil
 	}
-	l, err := e.live(s.name)
+	q, err := e.liveQueue(s.name)
 	if err != nil {
 		return false, nil
 	}
-	return true, l.lapse(now)
+	return true, q.pauseLapsed(now)
 }
 
 // Changes implements queue.Specs.
@@ -88,12 +88,12 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (queue.Cha
 		return queue.ChangesPage{}, err
 	}
 	now := e.now()
-	there, unwritten := e.standing(s, now)
+	there, unwritten := e.subjectState(s, now)
 	e.mu.Unlock()
 	var page queue.ChangesPage
 	err := e.db.View(func(tx *bbolt.Tx) (err error) {
 		t := &tables{tx: tx}
-		if !there && (strings.ContainsRune(s.name, 0) || !t.recorded(s, now)) {
+		if !there && (strings.ContainsRune(s.name, 0) || !t.hasLog(s, now)) {
 			return s.unknown()
 		}
 		var dropped int64
@@ -117,9 +117,9 @@ func (e *Engine) keptSince(now leaky.Instant) leaky.Instant {
 	return now.Add(-e.opts.KeepChanges)
 }
 
-// recorded reports whether anything is told of a subject that is not there.
-func (t *tables) recorded(s subject, now leaky.Instant) bool {
-	until, buried := t.buriedTill(s)
+// hasLog reports whether anything is told of a subject that is not there.
+func (t *tables) hasLog(s subject, now leaky.Instant) bool {
+	until, buried := t.deletedUntil(s)
 	return buried && until > now
 }
 
@@ -190,17 +190,17 @@ func (e *Engine) History(ctx context.Context, name string) (queue.History, error
 		e.mu.Unlock()
 		return queue.History{}, err
 	}
-	now, s := e.now(), queueNamed(name)
-	l, err := e.live(name)
+	now, s := e.now(), queueSubject(name)
+	q, err := e.liveQueue(name)
 	revision := int64(0)
 	if err == nil {
-		revision = l.revision
+		revision = q.revision
 	}
 	e.mu.Unlock()
 	var h queue.History
 	err = e.db.View(func(tx *bbolt.Tx) (err error) {
 		t := &tables{tx: tx}
-		if revision == 0 && (strings.ContainsRune(name, 0) || !t.recorded(s, now)) {
+		if revision == 0 && (strings.ContainsRune(name, 0) || !t.hasLog(s, now)) {
 			return s.unknown()
 		}
 		h, err = t.history(s)
@@ -218,7 +218,7 @@ func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int
 		return queue.PutResult{}, err
 	}
 	if expect != queue.AnyRevision && expect != h.Revision {
-		return queue.PutResult{Revision: h.Revision}, expected(name, expect, h.Revision)
+		return queue.PutResult{Revision: h.Revision}, checkRevision(name, expect, h.Revision)
 	}
 	spec, err := h.Earlier(revision)
 	if err != nil {

@@ -19,12 +19,12 @@ type storeRecord struct {
 	ended    uint64        // the last key of an ended job
 	deferred uint64        // the last key of a deferred job
 	revision int64         // the last one given to any queue
-	line     uint64        // the last key of a queue
+	queue    uint64        // the last key of a queue
 }
 
 func (s storeRecord) encode() []byte {
 	w := writer{}
-	w.num(uint64(s.now), s.commit, s.seq, s.ended, s.deferred, uint64(s.revision), s.line)
+	w.num(uint64(s.now), s.commit, s.seq, s.ended, s.deferred, uint64(s.revision), s.queue)
 	return w
 }
 
@@ -32,61 +32,61 @@ func decodeStore(b []byte) (storeRecord, error) {
 	r := reader{b: b}
 	s := storeRecord{
 		now: leaky.Instant(r.num()), commit: r.num(), seq: r.num(), ended: r.num(), deferred: r.num(),
-		revision: int64(r.num()), line: r.num(),
+		revision: int64(r.num()), queue: r.num(),
 	}
 	return s, r.err("store")
 }
 
-// lineRecord is what changes about a queue with every commit that concerns it.
-type lineRecord struct {
+// queueRecord is what changes about a queue with every commit that concerns it.
+type queueRecord struct {
 	counters
-	ceiling ceilings
-	maxCost int64
-	dearer  int64
-	turn    int64
-	tickets uint64
-	way     way
-	heard   heard
+	ceiling      ceilings
+	maxCost      int64
+	childMaxCost int64
+	turn         int64
+	tickets      uint64
+	progress     overflowProgress
+	receiver     receiverState
 }
 
-func (l lineRecord) encode() []byte {
+func (l queueRecord) encode() []byte {
 	w := writer{}
-	w.num(uint64(l.ceiling.tat), uint64(l.maxCost), uint64(l.dearer), uint64(l.turn-firstTurn))
+	w.num(uint64(l.ceiling.tat), uint64(l.maxCost), uint64(l.childMaxCost), uint64(l.turn-firstTurn))
 	c := l.counters
 	for _, v := range c.all() {
 		w.num(uint64(*v))
 	}
-	w.num(l.tickets, uint64(l.way.order), uint64(l.way.behind), uint64(l.way.announced), l.way.givenUp, l.way.gen, uint64(l.way.genAt))
-	w.text(l.way.overflow)
+	w.num(l.tickets, uint64(l.progress.order), uint64(l.progress.behind), uint64(l.progress.announced), l.progress.givenUpTo, l.progress.olderUpTo, uint64(l.progress.generationSince))
+	w.text(l.progress.overflow)
 	w.num(uint64(len(l.ceiling.limits)))
 	for _, c := range l.ceiling.limits {
 		w.num(uint64(c.Ends), uint64(c.Used))
 	}
-	h := &l.heard
-	w.num(uint64(h.stop), uint64(h.failures), uint64(h.opened), uint64(h.probe), uint64(h.spared), uint64(h.till))
-	for _, s := range []string{string(h.cause), h.why, h.fault} {
+	r := &l.receiver
+	w.num(uint64(r.stop), uint64(r.failures), uint64(r.opened), uint64(r.probe), uint64(r.throttles), uint64(r.throttledUntil))
+	for _, s := range []string{string(r.cause), r.reason, r.lastFailure} {
 		w.text(s)
 	}
 	return w
 }
 
-func decodeLine(b []byte) (lineRecord, error) {
+func decodeQueue(b []byte) (queueRecord, error) {
 	r := reader{b: b}
-	l := lineRecord{ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), dearer: int64(r.num()), turn: firstTurn + int64(r.num())}
+	l := queueRecord{ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), childMaxCost: int64(r.num()), turn: firstTurn + int64(r.num())}
 	for _, v := range l.counters.all() {
 		*v = int64(r.num())
 	}
 	l.tickets = r.num()
-	l.way = way{
-		order: int64(r.num()), behind: int64(r.num()), announced: leaky.Instant(r.num()), givenUp: r.num(), gen: r.num(), genAt: leaky.Instant(r.num()), overflow: r.text(),
+	l.progress = overflowProgress{
+		order: int64(r.num()), behind: int64(r.num()), announced: leaky.Instant(r.num()), givenUpTo: r.num(), olderUpTo: r.num(), generationSince: leaky.Instant(r.num()), overflow: r.text(),
 	}
 	for n := min(r.num(), queue.MaxLimits); n > 0; n-- {
 		l.ceiling.limits = append(l.ceiling.limits, leaky.Window{Ends: leaky.Instant(r.num()), Used: int64(r.num())})
 	}
-	l.heard = heard{
+	l.receiver = receiverState{
 		stop: leaky.Instant(r.num()), failures: int64(r.num()), opened: leaky.Instant(r.num()), probe: time.Duration(r.num()),
-		spared: int64(r.num()), till: leaky.Instant(r.num()),
-		cause: queue.HoldCause(r.text()), why: r.text(), fault: r.text(),
+		throttles: int64(r.num()), throttledUntil: leaky.Instant(r.num()),
+		cause: queue.HoldCause(r.text()), reason: r.text(), lastFailure: r.text(),
 	}
 	return l, r.err("line")
 }
@@ -177,17 +177,17 @@ func (r *reader) bucket() leaky.Bucket {
 
 // jobHead is what stands before a job's record.
 type jobHead struct {
-	line     uint64
-	base     int64 // its turn without its priority, which is in the record
-	appended leaky.Instant
-	back     bool
-	id       string
+	queue      uint64
+	base       int64 // its turn without its priority, which is in the record
+	appended   leaky.Instant
+	readmitted bool
+	id         string
 }
 
 func encodeJob(j *job, record []byte) []byte {
 	w := make(writer, 0, len(record)+len(j.id)+32)
-	w.num(j.lane.line.number, uint64(j.base()-firstTurn), uint64(j.appended))
-	w = append(w, byte(j.marks&cameBack))
+	w.num(j.lane.queue.number, uint64(j.turnBase()-firstTurn), uint64(j.appended))
+	w = append(w, byte(j.marks&readmitted))
 	w.text(j.id)
 	return append(w, record...)
 }
@@ -195,53 +195,53 @@ func encodeJob(j *job, record []byte) []byte {
 // decodeJob takes a job apart; the record shares memory with b.
 func decodeJob(b []byte) (h jobHead, record []byte, err error) {
 	r := reader{b: b}
-	h = jobHead{line: r.num(), base: firstTurn + int64(r.num()), appended: leaky.Instant(r.num()), back: marks(r.byte())&cameBack != 0, id: r.text()}
+	h = jobHead{queue: r.num(), base: firstTurn + int64(r.num()), appended: leaky.Instant(r.num()), readmitted: marks(r.byte())&readmitted != 0, id: r.text()}
 	return h, r.b, r.err("job")
 }
 
-func encodeFlight(s queue.State, f *flight) []byte {
-	w := writer{byte(s), byte(f.verdict), byte(f.result)}
-	w.num(uint64(f.attempts), uint64(f.due), f.settled.epoch, f.settled.number)
-	w.text(f.reason)
+func encodeLease(s queue.State, ls *lease) []byte {
+	w := writer{byte(s), byte(ls.verdict), byte(ls.result)}
+	w.num(uint64(ls.attempts), uint64(ls.due), ls.settled.epoch, ls.settled.number)
+	w.text(ls.reason)
 	if s == queue.Leased {
-		w.text(f.drainer)
+		w.text(ls.drainer)
 	}
-	return append(w, f.past...)
+	return append(w, ls.timeline...)
 }
 
-func decodeFlight(b []byte) (s queue.State, f flight, err error) {
+func decodeLease(b []byte) (s queue.State, ls lease, err error) {
 	r := reader{b: b}
-	s, f.verdict, f.result = queue.State(r.byte()), queue.Verdict(r.byte()), queue.State(r.byte())
-	f.attempts, f.due = int(r.num()), leaky.Instant(r.num())
-	f.settled = fence{r.num(), r.num()}
-	f.reason = r.text()
+	s, ls.verdict, ls.result = queue.State(r.byte()), queue.Verdict(r.byte()), queue.State(r.byte())
+	ls.attempts, ls.due = int(r.num()), leaky.Instant(r.num())
+	ls.settled = fence{r.num(), r.num()}
+	ls.reason = r.text()
 	if s == queue.Leased {
-		f.drainer = r.text()
+		ls.drainer = r.text()
 	}
-	f.past = bytes.Clone(r.b)
-	f.place, f.saved = -1, true
-	return s, f, r.err("flight")
+	ls.timeline = bytes.Clone(r.b)
+	ls.heapIndex, ls.onFile = -1, true
+	return s, ls, r.err("flight")
 }
 
-func encodeEnded(l *line, d *ended, past []byte) []byte {
+func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
 	w := writer{byte(d.state), byte(d.verdict), byte(d.result)}
-	w = append(w, d.print[:]...)
-	w.num(l.number, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
+	w = append(w, d.fingerprint[:]...)
+	w.num(q.number, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
 	w.text(d.id)
 	w.text(d.reason)
 	if d.state == queue.Dead { // which outlives its queue
-		w.text(l.spec.Name)
+		w.text(q.spec.Name)
 	}
 	return append(w, past...)
 }
 
 // decodeEnded takes a record apart; name is that of a dead one's queue, and past shares memory
 // with b.
-func decodeEnded(b []byte) (line uint64, d *ended, name string, past []byte, err error) {
+func decodeEnded(b []byte) (line uint64, d *endedJob, name string, past []byte, err error) {
 	r := reader{b: b}
-	d = &ended{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
-	for i := range d.print {
-		d.print[i] = r.byte()
+	d = &endedJob{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
+	for i := range d.fingerprint {
+		d.fingerprint[i] = r.byte()
 	}
 	line, d.seq, d.fence = r.num(), r.num(), fence{r.num(), r.num()}
 	d.cost, d.attempts = uint16(r.num()), int(r.num())
@@ -263,12 +263,12 @@ func encodeDeferral(line, number uint64, id string, d deferral) []byte {
 
 func decodeDeferral(b []byte) (line, number uint64, id string, d deferral, err error) {
 	r := reader{b: b}
-	d.state = standing(r.byte())
+	d.state = deferralState(r.byte())
 	for i := range d.print {
 		d.print[i] = r.byte()
 	}
 	line, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
-	if err = r.err("deferred job"); err == nil && (d.state != deferred && d.state != called || id == "" || len(id) > queue.MaxIDBytes) {
+	if err = r.err("deferred job"); err == nil && (d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > queue.MaxIDBytes) {
 		err = fmt.Errorf("%w: a deferred job that no job can be", queue.ErrCorrupt)
 	}
 	return line, number, id, d, err

@@ -16,15 +16,15 @@ import (
 // enqueue hands a change of a call to the committer. The mutex is held, and not
 // let go of before all of the call's changes are enqueued.
 func (e *Engine) enqueue(c *call, ch change) {
-	c.sent++
-	c.left++
+	c.enqueued++
+	c.pending++
 	e.pending = append(e.pending, ch)
 	e.work.Signal()
 }
 
-// commits is the committer: it takes what is pending and puts it on disk, until
+// runCommitter is the committer: it takes what is pending and puts it on disk, until
 // the engine closes and nothing is left.
-func (e *Engine) commits() {
+func (e *Engine) runCommitter() {
 	defer close(e.ended)
 	for {
 		e.mu.Lock()
@@ -32,34 +32,34 @@ func (e *Engine) commits() {
 			e.work.Wait()
 		}
 		if len(e.pending) == 0 {
-			e.farewell()
+			e.commitFinal()
 			e.mu.Unlock()
 			return
 		}
-		b := e.take()
+		b := e.takeBatch()
 		e.mu.Unlock()
-		e.settleBatch(b)
+		e.commitBatch(b)
 	}
 }
 
-// settleBatch commits a batch and tells everybody, or finds out what a failure
+// commitBatch commits a batch and tells everybody, or finds out what a failure
 // means.
-func (e *Engine) settleBatch(b *batch) {
-	err := e.commit(b)
-	if err != nil && noRoom(err) && !e.applied(b) {
+func (e *Engine) commitBatch(b *batch) {
+	err := e.writeBatch(b)
+	if err != nil && noRoom(err) && !e.onDisk(b) {
 		b = e.withoutAppends(b, err)
 		if err = nil; len(b.changes) > 0 {
-			err = e.commit(b)
+			err = e.writeBatch(b)
 		}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case err == nil:
-		e.landed(b)
-	case noRoom(err) && !e.applied(b):
-		e.noRoom(err)
-		e.sunk(b, storeFull(e.path, err))
+		e.applyBatch(b)
+	case noRoom(err) && !e.onDisk(b):
+		e.noteFull(err)
+		e.rollBackBatch(b, errStoreFull(e.path, err))
 	default:
 		// A failed write or fsync leaves in doubt what is on disk: what the
 		// kernel dropped is not written by trying again, and what it kept may
@@ -69,8 +69,8 @@ func (e *Engine) settleBatch(b *batch) {
 		if e.broken == nil {
 			e.broken = err
 		}
-		e.sunk(b, fmt.Errorf("%w: %s: %w", queue.ErrOutcomeUnknown, e.path, err))
-		e.abandon()
+		e.rollBackBatch(b, fmt.Errorf("%w: %s: %w", queue.ErrOutcomeUnknown, e.path, err))
+		e.failPending()
 	}
 }
 
@@ -79,35 +79,35 @@ func (e *Engine) settleBatch(b *batch) {
 func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	rest := &batch{forget: b.forget, expunge: b.expunge, dropped: b.dropped}
-	e.unloose(b)
+	rest := &batch{forgotten: b.forgotten, lapsedDeferrals: b.lapsedDeferrals, droppedTallies: b.droppedTallies}
+	e.returnUnsaved(b)
 	for i := len(b.changes) - 1; i >= 0; i-- {
-		if c := b.changes[i]; c.frees() {
+		if c := b.changes[i]; c.freesSpace() {
 			rest.changes = append(rest.changes, c)
 		} else {
-			c.undone(e, storeFull(e.path, err))
+			c.rollBack(e, errStoreFull(e.path, err))
 		}
 	}
 	slices.Reverse(rest.changes)
-	e.noRoom(err)
+	e.noteFull(err)
 	if len(rest.changes) == 0 {
-		e.keepForLater(rest)
+		e.requeueForgotten(rest)
 	}
-	e.tally(rest)
+	e.prepareBatch(rest)
 	return rest
 }
 
-func (e *Engine) noRoom(err error) {
-	if !time.Now().Before(e.fullTill) {
+func (e *Engine) noteFull(err error) {
+	if !time.Now().Before(e.fullUntil) {
 		e.log.Warn("the store is out of space", "path", e.path, "error", err)
 	}
-	e.fullTill = time.Now().Add(fullPause)
+	e.fullUntil = time.Now().Add(fullFor)
 }
 
-// abandon gives up everything that is pending in a store that failed.
-func (e *Engine) abandon() {
+// failPending gives up everything that is pending in a store that failed.
+func (e *Engine) failPending() {
 	for len(e.pending) > 0 {
-		e.sunk(e.take(), e.usableOr(queue.ErrUnavailable))
+		e.rollBackBatch(e.takeBatch(), e.usableOr(queue.ErrUnavailable))
 	}
 }
 
@@ -118,16 +118,16 @@ func (e *Engine) usableOr(other error) error {
 	return other
 }
 
-// commit writes a batch in one transaction, whose end is two fsyncs.
-func (e *Engine) commit(b *batch) error {
+// writeBatch writes a batch in one transaction, whose end is two fsyncs.
+func (e *Engine) writeBatch(b *batch) error {
 	tx, err := e.db.Begin(true)
 	if err != nil {
 		return err
 	}
-	e.measure(tx)
+	e.measureFile(tx)
 	err = e.opts.fault(b.changes)
 	if err == nil {
-		err = e.tight(tx, b)
+		err = e.checkSpace(tx, b)
 	}
 	if err == nil {
 		err = b.write(&tables{tx: tx}, e.opts.KeepChanges)
@@ -142,18 +142,18 @@ func (e *Engine) commit(b *batch) error {
 	return nil
 }
 
-// keepFree is how much of a bounded file only those changes may use that make room: they need
+// reservedBytes is how much of a bounded file only those changes may use that make room: they need
 // new pages before they free old ones, and pages that a reader still sees are not free yet.
 // Without it a store filled to the brim could not be drained.
-const keepFree = 4 << 20
+const reservedBytes = 4 << 20
 
-// tight refuses a batch that needs room when what is left of a bounded file is little.
-func (e *Engine) tight(tx *bbolt.Tx, b *batch) error {
-	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.frees() }) {
+// checkSpace refuses a batch that needs room when what is left of a bounded file is little.
+func (e *Engine) checkSpace(tx *bbolt.Tx, b *batch) error {
+	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.freesSpace() }) {
 		return nil
 	}
 	left := e.opts.MaxBytes - tx.Size() + int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize)
-	if left < min(keepFree, e.opts.MaxBytes/8) {
+	if left < min(reservedBytes, e.opts.MaxBytes/8) {
 		return bolterrors.ErrMaxSizeReached
 	}
 	return nil
@@ -166,10 +166,10 @@ func (b *batch) write(t *tables, keep time.Duration) error {
 		}
 	}
 	for _, d := range b.order {
-		if d.gone || d.line.gone {
+		if d.gone || d.queue.gone {
 			continue
 		}
-		if err := t.putLine(d.line.number, d.record); err != nil {
+		if err := t.putQueue(d.queue.number, d.record); err != nil {
 			return err
 		}
 		if len(d.failures) > 0 {
@@ -178,17 +178,17 @@ func (b *batch) write(t *tables, keep time.Duration) error {
 			}
 		}
 		if d.adapted != nil {
-			if err := t.putAdapted(d.line.number, d.adapted); err != nil {
+			if err := t.putAdapted(d.queue.number, d.adapted); err != nil {
 				return err
 			}
 		}
 	}
-	for _, f := range b.forget {
+	for _, f := range b.forgotten {
 		if err := t.dropEnded(f); err != nil {
 			return err
 		}
 	}
-	for _, seq := range b.expunge {
+	for _, seq := range b.lapsedDeferrals {
 		if err := t.dropDeferral(seq); err != nil {
 			return err
 		}
@@ -198,20 +198,20 @@ func (b *batch) write(t *tables, keep time.Duration) error {
 			return err
 		}
 	}
-	for _, number := range b.dropped {
+	for _, number := range b.droppedTallies {
 		if err := t.dropTally(number); err != nil {
 			return err
 		}
 	}
-	if err := t.writeNotes(b.notes, keep, b.now); err != nil {
+	if err := t.writeLog(b.logUpdates, keep, b.now); err != nil {
 		return err
 	}
 	return t.putStore(b.store)
 }
 
-// applied reports whether the file shows a batch whose commit failed: its last
+// onDisk reports whether the file shows a batch whose commit failed: its last
 // page may have been written before the fsync that failed.
-func (e *Engine) applied(b *batch) bool {
+func (e *Engine) onDisk(b *batch) bool {
 	var s storeRecord
 	err := e.db.View(func(tx *bbolt.Tx) (err error) {
 		s, err = (&tables{tx: tx}).getStore()
@@ -230,30 +230,30 @@ func noRoom(err error) bool {
 	return false
 }
 
-func storeFull(path string, err error) error {
+func errStoreFull(path string, err error) error {
 	return fmt.Errorf("%w: %s: %w", queue.ErrStoreFull, path, err)
 }
 
-// farewell writes the exact pace, what was taken and what was counted, so that an orderly
+// commitFinal writes the exact pace, what was taken and what was counted, so that an orderly
 // restart loses neither. The mutex is held; nobody else is there.
-func (e *Engine) farewell() {
+func (e *Engine) commitFinal() {
 	if e.broken != nil {
 		return
 	}
-	b := &batch{forget: e.forget, expunge: e.expunged, dropped: slices.Concat(e.dropped.pieces...)}
-	for _, piece := range e.dirty.pieces {
+	b := &batch{forgotten: e.forgotten, lapsedDeferrals: e.lapsedDeferrals, droppedTallies: slices.Concat(e.droppedTallies.chunks...)}
+	for _, piece := range e.dirtyTallies.chunks {
 		for _, t := range piece {
-			b.keepTally(t)
+			b.addTally(t)
 		}
 	}
-	e.tally(b)
-	for _, l := range e.lines {
-		if exact := l.reached(); l.live && (!l.ceiling.equal(exact) || l.loose != counters{} || l.heard != heard{}) {
-			d := b.of(l)
-			d.record = l.record(l.kept.plus(l.loose), exact, l.aside.way, l.heard)
+	e.prepareBatch(b)
+	for _, q := range e.queues {
+		if exact := q.ceilings(); q.live && (!q.ceiling.equal(exact) || q.unsaved != counters{} || q.receiver != receiverState{}) {
+			d := b.deltaOf(q)
+			d.record = q.record(q.saved.plus(q.unsaved), exact, q.overflow.progress, q.receiver)
 		}
 	}
-	if err := e.commit(b); err != nil {
+	if err := e.writeBatch(b); err != nil {
 		e.log.Warn("the last commit failed; the pace may pause for a moment on opening", "path", e.path, "error", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 type disk struct {
 	mu         sync.Mutex
 	at         time.Time
-	size, left int64
+	size, free int64
 }
 
 // look returns 0 if it is not known.
@@ -19,7 +19,7 @@ func (d *disk) look(path string) (size, left int64) {
 	defer d.mu.Unlock()
 	if now := time.Now(); d.at.IsZero() || now.Sub(d.at) >= time.Second {
 		d.at = now
-		d.size, d.left = sizeOfDisk(filepath.Dir(path))
+		d.size, d.free = sizeOfDisk(filepath.Dir(path))
 	}
-	return d.size, d.left
+	return d.size, d.free
 }

@@ -30,64 +30,64 @@ type Engine struct {
 	clock clock
 	epoch uint64
 
-	lines map[string]*line
-	names []string // of live queues, sorted
+	queues     map[string]*queueState
+	queueNames []string // of live queues, sorted
 	// children is how many children a name has, those on their way to disk included.
 	children map[string]int
-	agenda   heap[*outlet]
-	// ripening is the queues with scheduled jobs.
-	ripening heap[*line]
+	agenda   heap[*agendaEntry]
+	// timers is the queues with scheduled jobs.
+	timers heap[*queueState]
 	// pulled and pulledRipening are the same of pull queues.
-	pulled         heap[*outlet]
-	pulledRipening heap[*line]
-	expiring       heap[*line] // with jobs that wait or are scheduled, and expire
-	leases         heap[*flight]
-	fading         heap[*lane] // that hold nothing, but have a bucket
-	count          [queue.Expired + 1]int64
-	dead           int64
-	letters        map[string]*letters // of every name that has dead jobs, or a retention on file
-	mourned        sorted[*letters]    // that have some, by name
-	mourner        string              // whose dead were looked at last
+	pulled        heap[*agendaEntry]
+	pulledTimers  heap[*queueState]
+	expiring      heap[*queueState] // with jobs that wait or are scheduled, and expire
+	leases        heap[*lease]
+	idleLanes     heap[*lane] // that hold nothing, but have a bucket
+	counts        [queue.Expired + 1]int64
+	deadCount     int64
+	deadJobs      map[string]*deadJobs // of every name that has dead jobs, or a retention on file
+	namesWithDead sorted[*deadJobs]    // that have some, by name
+	deadCursor    string               // whose dead were looked at last
 
-	store    storeRecord // the counters on file, ahead of it while commits are under way
-	fences   uint64
-	pending  []change
-	forget   []*ended // memory that is gone and records that are not
-	expunged []uint64 // the same of deferred jobs
-	garbage  []*rubbish
-	left     map[string]paces // of deleted queues
-	renews   leaky.Instant    // when the first calendar is to be
-	patrol   int              // index in names of the queue whose memory is looked at next
-	closing  bool
-	broken   error     // why the file can no longer be trusted
-	fullTill time.Time // no appends before: the file had no room
+	store           storeRecord // the counters on file, ahead of it while commits are under way
+	lastFence       uint64
+	pending         []change
+	forgotten       []*endedJob // memory that is gone and records that are not
+	lapsedDeferrals []uint64    // the same of deferred jobs
+	garbage         []*garbage
+	leftPaces       map[string]paces // of deleted queues
+	calendarsDue    leaky.Instant    // when the first calendar is to be
+	trimCursor      int              // index in names of the queue whose memory is looked at next
+	closing         bool
+	broken          error     // why the file can no longer be trusted
+	fullUntil       time.Time // no appends before: the file had no room
 	// used is about how much of the file is, and fileSize all of it.
 	used, fileSize atomic.Int64
 	disk           disk
 
 	clients map[string]*client
-	// reserved is when a drainer last asked for jobs, 0 if none has since the file was opened.
-	reserved leaky.Instant
-	watch    watch
-	ears     audience[queue.Wakeup]
+	// lastReserve is when a drainer last asked for jobs, 0 if none has since the file was opened.
+	lastReserve   leaky.Instant
+	watch         watch
+	wakeListeners listeners[queue.Wakeup]
 
-	rules     map[string]*rule
-	ruleNames []string       // of live rules, sorted
-	named     map[string]int // rules that queues of their group name, by how many, Puts on their way to disk included
-	asking    atomic.Bool    // there is one
-	ruled     uint64         // grows with every change of rules, and of who names them; no queue knows of 0
-	tallies   withering
-	lastTally uint64                   // the last key of one
-	lastBook  uint64                   // the last number of a book
-	dirty     pile[*tally]             // that are not on file as they are
-	dropped   pile[uint64]             // records of tallies that are gone
-	attending map[string]leaky.Instant // when each process last took part in admission
-	stirred   chan struct{}            // something is to be saved
-	leaving   chan struct{}            // closed when the engine closes
-	saved     chan struct{}            // closed when the saver has ended
+	rules          map[string]*rule
+	ruleNames      []string       // of live rules, sorted
+	ruleUses       map[string]int // rules that queues of their group name, by how many, Puts on their way to disk included
+	anyRuleUsed    atomic.Bool    // there is one
+	rulesVersion   uint64         // grows with every change of rules, and of who names them; no queue knows of 0
+	tallies        tallyHeap
+	lastTally      uint64                   // the last key of one
+	lastTallySet   uint64                   // the last number of a book
+	dirtyTallies   chunkList[*tally]        // that are not on file as they are
+	droppedTallies chunkList[uint64]        // records of tallies that are gone
+	attending      map[string]leaky.Instant // when each process last took part in admission
+	saveWanted     chan struct{}            // something is to be saved
+	closingCh      chan struct{}            // closed when the engine closes
+	saverEnded     chan struct{}            // closed when the saver has ended
 
-	backlogs map[*line]struct{} // the queues that have one
-	rooms    audience[string]
+	withBacklog   map[*queueState]struct{} // the queues that have one
+	roomListeners listeners[string]
 }
 
 var (
@@ -109,13 +109,13 @@ func (e *Engine) usable() error {
 	return nil
 }
 
-// full reports whether the file had no room a moment ago, or its disk has little. Each failed commit
+// outOfSpace reports whether the file had no room a moment ago, or its disk has little. Each failed commit
 // costs bbolt a look at the whole file, so they are not tried in a row.
-func (e *Engine) full() bool {
-	return time.Now().Before(e.fullTill) || e.opts.MaxBytes == 0 && e.space().Full()
+func (e *Engine) outOfSpace() bool {
+	return time.Now().Before(e.fullUntil) || e.opts.MaxBytes == 0 && e.space().Full()
 }
 
-const fullPause = 250 * time.Millisecond
+const fullFor = 250 * time.Millisecond
 
 // Check implements queue.Engine.
 func (e *Engine) Check(ctx context.Context) error {
@@ -151,11 +151,11 @@ func (e *Engine) Close() error {
 	}
 	e.closing = true
 	e.work.Signal()
-	e.ears.dismiss()
-	e.rooms.dismiss()
-	close(e.leaving)
+	e.wakeListeners.closeAll()
+	e.roomListeners.closeAll()
+	close(e.closingCh)
 	e.mu.Unlock()
-	<-e.saved
+	<-e.saverEnded
 	<-e.ended
 	if err := e.db.Close(); err != nil {
 		return fmt.Errorf("close %s: %w", e.path, err)
@@ -163,9 +163,9 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// move takes a job from one state to another, as counted.
-func (e *Engine) move(j *job, to queue.State) {
-	for _, c := range []*[queue.Expired + 1]int64{&e.count, &j.lane.line.count} {
+// setState takes a job from one state to another, as counted.
+func (e *Engine) setState(j *job, to queue.State) {
+	for _, c := range []*[queue.Expired + 1]int64{&e.counts, &j.lane.queue.counts} {
 		if j.state != queue.StateNone {
 			c[j.state]--
 		}
@@ -173,18 +173,18 @@ func (e *Engine) move(j *job, to queue.State) {
 			c[to]++
 		}
 	}
-	if j.flight != nil {
-		j.lane.track(j.flight, to)
+	if j.lease != nil {
+		j.lane.trackInFlight(j.lease, to)
 	}
 	if idle(j.state) != idle(to) {
-		e.mind(j, idle(to))
+		e.trackDeadline(j, idle(to))
 	}
-	if l := j.lane.line; l.kin != nil {
+	if q := j.lane.queue; q.group != nil {
 		if j.state == queue.Waiting {
-			l.kin.waits(l, -1)
+			q.group.addWaiting(q, -1)
 		}
 		if to == queue.Waiting {
-			l.kin.waits(l, 1)
+			q.group.addWaiting(q, 1)
 		}
 	}
 	j.state = to
@@ -193,47 +193,47 @@ func (e *Engine) move(j *job, to queue.State) {
 // idle reports whether a job in that state waits, for its turn or for an instant.
 func idle(s queue.State) bool { return s == queue.Waiting || s == queue.Scheduled }
 
-// wait puts a job into the FIFO of its lane, and reports whether none waited there.
-func (e *Engine) wait(j *job, now leaky.Instant) (first bool) {
-	l := j.lane.line
-	first = l.stand(j)
-	e.move(j, queue.Waiting)
-	l.place(j.lane, first, now)
+// putWaiting puts a job into the FIFO of its lane, and reports whether none waited there.
+func (e *Engine) putWaiting(j *job, now leaky.Instant) (first bool) {
+	q := j.lane.queue
+	first = q.pushWaiting(j)
+	e.setState(j, queue.Waiting)
+	q.placeLane(j.lane, first, now)
 	return first
 }
 
-// land takes a job out of flight that does not wait, and reports whether something may
+// leaveFlight takes a job out of flight that does not wait, and reports whether something may
 // depart that could not for its sake.
-func (e *Engine) land(j *job, to queue.State, now leaky.Instant) (freed bool) {
-	l := j.lane.line
-	crowded := l.crowded()
-	e.move(j, to)
-	return l.unblock(j.lane, now) || crowded && !l.crowded()
+func (e *Engine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed bool) {
+	q := j.lane.queue
+	crowded := q.atMaxInFlight()
+	e.setState(j, to)
+	return q.unblock(j.lane, now) || crowded && !q.atMaxInFlight()
 }
 
-// arrive lets a job in that is on disk, and reports whether the queue is to be looked at.
-func (e *Engine) arrive(j *job, now leaky.Instant) bool {
-	l := j.lane.line
-	l.arrived(j)
+// enterJob lets a job in that is on disk, and reports whether the queue is to be looked at.
+func (e *Engine) enterJob(j *job, now leaky.Instant) bool {
+	q := j.lane.queue
+	q.removeIncoming(j)
 	first := true
-	if j.flight == nil {
-		first = e.wait(j, now)
+	if j.lease == nil {
+		first = e.putWaiting(j, now)
 	} else {
-		e.schedule(j)
+		e.putScheduled(j)
 	}
-	e.heed(j, now)
+	e.wakeForExpiry(j, now)
 	return first
 }
 
-// schedule puts a job among those of its queue that wait for an instant.
-func (e *Engine) schedule(j *job) {
-	e.move(j, queue.Scheduled)
-	j.lane.line.later.push(j.flight)
+// putScheduled puts a job among those of its queue that wait for an instant.
+func (e *Engine) putScheduled(j *job) {
+	e.setState(j, queue.Scheduled)
+	j.lane.queue.scheduled.push(j.lease)
 }
 
 func (e *Engine) now() leaky.Instant {
 	now := e.clock.now()
-	if now >= e.renews {
+	if now >= e.calendarsDue {
 		e.renewCalendars(now)
 	}
 	return now

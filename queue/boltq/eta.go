@@ -7,39 +7,39 @@ import (
 
 // outlook is what decides when a job departs that waits, or would.
 type outlook struct {
-	lane    *lane
-	place   int64 // how many wait before it in its lane
-	others  int64 // in how many other lanes jobs wait
-	waiting int64 // all that wait, itself left out
-	gap     int64 // its turn less that of the first that waits, in a plain queue
-	kin     kin
-	risk
+	lane      *lane
+	place     int64 // how many wait before it in its lane
+	others    int64 // in how many other lanes jobs wait
+	waiting   int64 // all that wait, itself left out
+	gap       int64 // its turn less that of the first that waits, in a plain queue
+	groupLoad groupLoad
+	costBounds
 }
 
-// kin is what waits in the other queues of the group, and in all of them.
-type kin struct {
-	others int64 // in how many others jobs wait
-	around int64 // all that wait, itself left out
+// groupLoad is what waits in the other queues of the group, and in all of them.
+type groupLoad struct {
+	otherMembers int64 // in how many others jobs wait
+	waiting      int64 // all that wait, itself left out
 }
 
-// risk is what else the outlook of a job depends on, as it is when the job is judged:
+// costBounds is what else the outlook of a job depends on, as it is when the job is judged:
 // of those that come in together, one does not know of those behind it.
-type risk struct {
-	maxCost int64
-	plain   bool
-	dearest int64 // the greatest cost in the group, if there is one
+type costBounds struct {
+	maxCost      int64
+	plain        bool
+	groupMaxCost int64 // the greatest cost in the group, if there is one
 }
 
-func (l *line) risk(cost int64, odd bool) risk {
-	r := risk{maxCost: max(l.maxCost, cost), plain: l.plain && !odd}
-	if l.kin != nil {
-		r.dearest = max(l.kin.of.dearestOfAll(), cost)
+func (q *queueState) costBounds(cost int64, odd bool) costBounds {
+	r := costBounds{maxCost: max(q.maxCost, cost), plain: q.plain && !odd}
+	if q.group != nil {
+		r.groupMaxCost = max(q.group.queue.groupMaxCost(), cost)
 	}
 	return r
 }
 
 // ahead is about how much is before a job that has so many before it.
-func (r risk) ahead(before, gap int64) int64 {
+func (r costBounds) ahead(before, gap int64) int64 {
 	switch {
 	case r.maxCost == 1:
 		return before
@@ -49,93 +49,95 @@ func (r risk) ahead(before, gap int64) int64 {
 	return before
 }
 
-// foresee is when a job departs, if nothing unforeseen comes between.
-func (l *line) foresee(o outlook, now leaky.Instant) leaky.Instant { return l.judge(o, now).at }
-
-// verdict is when a job departs, and what decides that.
-type verdict struct {
-	at    leaky.Instant
-	by    queue.Cause
-	of    *line  // whose pace or quota it is
-	quota *limit // of ByQuota
+// departure is when a job departs, if nothing unforeseen comes between.
+func (q *queueState) departure(o outlook, now leaky.Instant) leaky.Instant {
+	return q.judgeETA(o, now).at
 }
 
-// judge is foresee, and what decides it.
-func (l *line) judge(o outlook, now leaky.Instant) verdict {
+// etaVerdict is when a job departs, and what decides that.
+type etaVerdict struct {
+	at    leaky.Instant
+	by    queue.Cause
+	queue *queueState // whose pace or quota it is
+	quota *limit      // of ByQuota
+}
+
+// judgeETA is foresee, and what decides it.
+func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
-	goes, _ := l.goes(now)
-	v := l.alone(goes, ahead)
-	own := o.lane.stops(now)
-	if b, p, limited := o.lane.paced(now, now); limited {
+	goes, _ := q.resumesAt(now)
+	v := q.ownVerdict(goes, ahead)
+	own := o.lane.stopsUntil(now)
+	if b, p, limited := o.lane.pacing(now, now); limited {
 		if own != 0 {
 			b = p.Rise(b, own)
 		}
 		own = p.ETA(b, max(goes, own), o.place)
 	}
 	if own > v.at {
-		v = verdict{at: own, by: queue.ByLaneRate, of: l}
+		v = etaVerdict{at: own, by: queue.ByLaneRate, queue: q}
 	}
-	if t := l.together(o.kin, o.risk, ahead, 0, goes); t.at > v.at {
+	if t := q.groupVerdict(o.groupLoad, o.costBounds, ahead, 0, goes); t.at > v.at {
 		return t
 	}
 	return v
 }
 
-// alone is by the queue's own paces; the parent of a group has none.
-func (l *line) alone(now leaky.Instant, ahead int64) verdict {
-	if l.heads() {
-		return verdict{at: now, by: queue.ByRate, of: l}
+// ownVerdict is by the queue's own paces; the parent of a group has none.
+func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
+	if q.isParent() {
+		return etaVerdict{at: now, by: queue.ByRate, queue: q}
 	}
-	return l.by(queue.ByRate, now, ahead)
+	return q.verdictBy(queue.ByRate, now, ahead)
 }
 
-// by is by the paces of l, whose rate is such a cause.
-func (l *line) by(cause queue.Cause, now leaky.Instant, ahead int64) verdict {
-	at, quota := l.eta(now, ahead)
+// verdictBy is by the paces of l, whose rate is such a cause.
+func (q *queueState) verdictBy(cause queue.Cause, now leaky.Instant, ahead int64) etaVerdict {
+	at, quota := q.eta(now, ahead)
 	if quota != nil {
 		cause = queue.ByQuota
 	}
-	return verdict{at, cause, l, quota}
+	return etaVerdict{at, cause, q, quota}
 }
 
-// together is by the group's paces, for a job that has so much ahead in its queue, of
+// groupVerdict is by the group's paces, for a job that has so much ahead in its queue, of
 // which so much is deferred: the members take turns.
-func (l *line) together(k kin, r risk, ahead, deferred int64, now leaky.Instant) verdict {
-	if l.kin == nil {
-		return verdict{at: now}
+func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int64, now leaky.Instant) etaVerdict {
+	if q.group == nil {
+		return etaVerdict{at: now}
 	}
-	return l.kin.of.by(queue.ByParent, now, min(ahead*(k.others+1)+k.others, k.around*max(1, r.dearest)+deferred))
+	return q.group.queue.verdictBy(queue.ByParent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred))
 }
 
-// kinship is what waits around a job, waiting in l or not.
-func (l *line) kinship(waits bool) (k kin) {
-	if g := l.kin; g != nil {
-		k = kin{g.peopled, g.waiting}
-		if l.count[queue.Waiting] > 0 {
-			k.others--
+// groupLoad is what waits around a job, waiting in l or not.
+func (q *queueState) groupLoad(waits bool) (k groupLoad) {
+	if g := q.group; g != nil {
+		k = groupLoad{g.membersWaiting, g.waiting}
+		if q.counts[queue.Waiting] > 0 {
+			k.otherMembers--
 		}
 		if waits {
-			k.around--
+			k.waiting--
 		}
 	}
 	return k
 }
 
-// kinshipComing is what waits around a job that is not in the queue, with those on their way.
-func (l *line) kinshipComing() (k kin) {
-	if g := l.kin; g != nil {
-		k = kin{g.awaited, g.waiting + g.coming}
-		if l.count[queue.Waiting]+l.coming.waiting > 0 {
-			k.others--
+// groupLoadIncoming is what waits around a job that is not in the queue, with those on their way.
+func (q *queueState) groupLoadIncoming() (k groupLoad) {
+	if g := q.group; g != nil {
+		k = groupLoad{g.membersIncoming, g.waiting + g.incoming}
+		if q.counts[queue.Waiting]+q.incoming.waiting > 0 {
+			k.otherMembers--
 		}
 	}
 	return k
 }
 
-// outlook is that of a job that is in the queue.
-func (l *line) outlook(j *job, r risk) outlook {
-	o := outlook{lane: j.lane, place: int64(j.lane.fifo.rank(j)), others: int64(l.peopled), waiting: l.count[queue.Waiting], gap: l.gap(j.turn), kin: l.kinship(j.state == queue.Waiting), risk: r}
-	if j.lane.fifo.len() > 0 {
+// outlookOf is that of a job that is in the queue.
+func (q *queueState) outlookOf(j *job, r costBounds) outlook {
+	o := outlook{lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting), waiting: q.counts[queue.Waiting], gap: q.gap(j.turn), groupLoad: q.groupLoad(j.state == queue.Waiting), costBounds: r}
+	if j.lane.waiting.len() > 0 {
 		o.others--
 	}
 	if j.state == queue.Waiting {
@@ -144,45 +146,45 @@ func (l *line) outlook(j *job, r risk) outlook {
 	return o
 }
 
-// prospect is the outlook of a job that is not in the queue, behind those on their way.
-func (l *line) prospect(ln *lane, turn, cost int64, priority int, odd bool) outlook {
-	c := &l.coming
+// outlookOfNew is the outlook of a job that is not in the queue, behind those on their way.
+func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd bool) outlook {
+	c := &q.incoming
 	o := outlook{
-		lane: ln, place: int64(ln.fifo.search(turn)) + ln.before(priority), others: int64(l.peopled + c.lanes),
-		waiting: l.count[queue.Waiting] + c.waiting, gap: l.gap(turn), kin: l.kinshipComing(), risk: l.risk(cost, odd),
+		lane: ln, place: int64(ln.waiting.search(turn)) + ln.incomingBefore(priority), others: int64(q.lanesWaiting + c.lanes),
+		waiting: q.counts[queue.Waiting] + c.waiting, gap: q.gap(turn), groupLoad: q.groupLoadIncoming(), costBounds: q.costBounds(cost, odd),
 	}
-	if !ln.unvisited() {
+	if !ln.empty() {
 		o.others--
 	}
 	return o
 }
 
 // gap is how far a turn is behind the first that waits, or is about to, in a plain queue.
-func (l *line) gap(turn int64) int64 {
-	if l.bare.fifo.len() == 0 {
-		return l.coming.cost
+func (q *queueState) gap(turn int64) int64 {
+	if q.defaultLane.waiting.len() == 0 {
+		return q.incoming.cost
 	}
-	return turn - l.bare.fifo.front().turn
+	return turn - q.defaultLane.waiting.front().turn
 }
 
-// exact reports whether nothing but the pace decides when a job departs.
-func (l *line) exact(r risk, now leaky.Instant) bool {
-	return r.plain && l.kin == nil && len(l.limits) == 0 && l.count[queue.Scheduled] == 0 && l.count[queue.Leased] == 0 && l.count[queue.Held] == 0 && !l.pause.holds(now) && l.heard.stop <= now && l.heard.opened == 0 && l.spec.MaxInFlight == 0 && !l.spec.Ordered
+// etaIsExact reports whether nothing but the pace decides when a job departs.
+func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
+	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 && q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(now) && q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
-// expected is when a job that waits or is scheduled is expected to depart.
-func (l *line) expected(j *job, r risk, now leaky.Instant) queue.ETA {
-	at := l.foresee(l.outlook(j, r), now)
+// etaOf is when a job that waits or is scheduled is expected to depart.
+func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
+	at := q.departure(q.outlookOf(j, r), now)
 	if j.state == queue.Scheduled {
-		return queue.ETA{At: max(at, j.flight.due).Time()}
+		return queue.ETA{At: max(at, j.lease.due).Time()}
 	}
-	return queue.ETA{At: at.Time(), Exact: l.exact(r, now)}
+	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(r, now)}
 }
 
-// etaAside is when a job is expected that is behind all that wait, and behind jobs of so
+// etaDeferred is when a job is expected that is behind all that wait, and behind jobs of so
 // much cost on the overflow.
-func (l *line) etaAside(waiting, gap, behind int64, k kin, r risk, now leaky.Instant) leaky.Instant {
+func (q *queueState) etaDeferred(waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant) leaky.Instant {
 	ahead := r.ahead(waiting, gap) + behind
-	goes, _ := l.goes(now)
-	return max(l.alone(goes, ahead).at, l.together(k, r, ahead, behind, goes).at)
+	goes, _ := q.resumesAt(now)
+	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(k, r, ahead, behind, goes).at)
 }

@@ -20,79 +20,79 @@ type deadline struct {
 func byDeadline(a, b deadline) bool { return a.at < b.at || a.at == b.at && a.job.id < b.job.id }
 
 // newExpiring orders queues by when the first of their jobs expires.
-func newExpiring() heap[*line] {
-	return heap[*line]{
-		less: func(a, b *line) bool {
-			if a.expires != b.expires {
-				return a.expires < b.expires
+func newExpiring() heap[*queueState] {
+	return heap[*queueState]{
+		less: func(a, b *queueState) bool {
+			if a.firstDeadline != b.firstDeadline {
+				return a.firstDeadline < b.firstDeadline
 			}
 			return a.number < b.number
 		},
-		moved: func(l *line, i int) { l.expiringAt = i },
+		moved: func(q *queueState, i int) { q.expiringIndex = i },
 	}
 }
 
-// mind puts a job that expires among those of its queue that wait or are scheduled, or
+// trackDeadline puts a job that expires among those of its queue that wait or are scheduled, or
 // takes it out.
-func (e *Engine) mind(j *job, idle bool) {
+func (e *Engine) trackDeadline(j *job, idle bool) {
 	if j.marks&expires == 0 {
 		return
 	}
-	l := j.lane.line
-	d := deadline{l.expiries[j.seq], j}
+	q := j.lane.queue
+	d := deadline{q.expiries[j.seq], j}
 	if idle {
-		l.deadlines.push(d)
+		q.deadlines.push(d)
 	} else {
-		l.deadlines.remove(d)
+		q.deadlines.remove(d)
 	}
-	e.armExpiring(l)
+	e.armExpiring(q)
 }
 
-func (e *Engine) armExpiring(l *line) {
-	some := l.deadlines.len() > 0
+func (e *Engine) armExpiring(q *queueState) {
+	some := q.deadlines.len() > 0
 	if some {
-		l.expires = l.deadlines.top().at
+		q.firstDeadline = q.deadlines.top().at
 	}
-	place(&e.expiring, l, l.expiringAt, some)
+	updateHeap(&e.expiring, q, q.expiringIndex, some)
 }
 
-// heed tells whoever watches of a job that has come to be the first of its queue to expire.
-func (e *Engine) heed(j *job, now leaky.Instant) {
-	if l := j.lane.line; j.marks&expires != 0 && l.deadlines.top().job == j {
-		e.wakeFor(l.expires, now)
+// wakeForExpiry tells whoever watches of a job that has come to be the first of its queue to expire.
+func (e *Engine) wakeForExpiry(j *job, now leaky.Instant) {
+	if q := j.lane.queue; j.marks&expires != 0 && q.deadlines.top().job == j {
+		e.wakeFor(q.firstDeadline, now)
 	}
 }
 
 // expire ends jobs that have expired, whatever queues they are of.
 func (e *Engine) expire(now leaky.Instant) *call {
 	c := newCall()
-	var busy []*line
-	for c.sent < expireMax && e.expiring.len() > 0 && e.expiring.top().expires <= now && !e.full() {
-		l := e.expiring.top()
-		if l.busy != nil { // what becomes of it is being decided
+	var busy []*queueState
+	for c.enqueued < expireMax && e.expiring.len() > 0 && e.expiring.top().firstDeadline <= now && !e.outOfSpace() {
+		q := e.expiring.top()
+		if q.busy != nil { // what becomes of it is being decided
 			busy = append(busy, e.expiring.pop())
 			continue
 		}
-		for c.sent < expireMax && l.expiringAt >= 0 && l.expires <= now {
-			e.leave(l.deadlines.top().job, queue.Expired, c, now)
+		for c.enqueued < expireMax && q.expiringIndex >= 0 && q.firstDeadline <= now {
+			e.endIdle(q.deadlines.top().job, queue.Expired, c, now)
 		}
-		e.arm(l, now)
+		e.arm(q, now)
 	}
-	for _, l := range busy {
-		e.armExpiring(l)
+	for _, q := range busy {
+		e.armExpiring(q)
 	}
 	return c
 }
 
-// behindExpiry is one, for rounds, but that what has expired ends before the first item
+// afterExpiry is one, for rounds, but that what has expired ends before the first item
 // is decided.
-func behindExpiry[T any](e *Engine, one func(T, *call, leaky.Instant) *call) func(T, *call, leaky.Instant) *call {
+func afterExpiry[T any](e *Engine, one func(T, *call, leaky.Instant) *call) func(T, *call, leaky.Instant) *call {
 	var first *call
 	return func(item T, c *call, now leaky.Instant) *call {
 		if first == nil {
 			first = e.expire(now)
 		}
-		if first.left > 0 {
+		if first.pending > 0 {
 			return first
 		}
 		return one(item, c, now)
@@ -102,10 +102,10 @@ func behindExpiry[T any](e *Engine, one func(T, *call, leaky.Instant) *call) fun
 // untilExpiry is how long until somebody should see to what expires. What does soon after
 // one another ends together.
 func (e *Engine) untilExpiry(now leaky.Instant) time.Duration {
-	if e.expiring.len() == 0 || e.full() {
-		return longestSleep
+	if e.expiring.len() == 0 || e.outOfSpace() {
+		return maxSleep
 	}
-	if first := e.expiring.top().expires; first > now {
+	if first := e.expiring.top().firstDeadline; first > now {
 		return max(first.Sub(now), queue.Horizon/2)
 	}
 	return 0
@@ -116,16 +116,16 @@ func (e *Engine) untilExpiry(now leaky.Instant) time.Duration {
 // was granted jobs sees what became of those before them. more is false when it is
 // for another Reserve to decide.
 func (e *Engine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
-	if j.marks&expires == 0 || j.lane.line.expiries[j.seq] >= departs {
+	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= departs {
 		return false, true
 	}
 	if g.expired == expireMax || g.noRoom {
 		return false, false
 	}
-	if g.expiring == nil {
-		g.expiring = newCall()
+	if g.expireCall == nil {
+		g.expireCall = newCall()
 	}
 	g.expired++
-	e.leave(j, queue.Expired, g.expiring, now)
+	e.endIdle(j, queue.Expired, g.expireCall, now)
 	return true, true
 }

@@ -58,13 +58,13 @@ func TestDeadlinesSurviveReopening(t *testing.T) {
 			t.Errorf("job %d is %v, want %v", n, s, want)
 		}
 	}
-	l := b.lines["q"]
-	if i := b.info("q"); i.TimedOut != 3 || i.Returned != 1 || l.aside.back != 0 || len(l.expiries) != 1 {
-		t.Errorf("%+v, back %d, deadlines %v", i, l.aside.back, l.expiries)
+	q := b.queues["q"]
+	if i := b.info("q"); i.TimedOut != 3 || i.Returned != 1 || q.overflow.readmitted != 0 || len(q.expiries) != 1 {
+		t.Errorf("%+v, back %d, deadlines %v", i, q.overflow.readmitted, q.expiries)
 	}
 	b.settleAll(queue.Deliver, b.reserve(9))
-	if s := b.state("q", 2); s != queue.Delivered || len(l.expiries) != 0 {
-		t.Errorf("%v, deadlines %v", s, l.expiries)
+	if s := b.state("q", 2); s != queue.Delivered || len(q.expiries) != 0 {
+		t.Errorf("%v, deadlines %v", s, q.expiries)
 	}
 }
 
@@ -88,8 +88,8 @@ func TestDeadlinesOfJobsThatWait(t *testing.T) {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
 		var got []string
-		l := b.lines["q"]
-		for _, block := range l.deadlines.blocks {
+		q := b.queues["q"]
+		for _, block := range q.deadlines.blocks {
 			for _, d := range block {
 				got = append(got, d.job.id)
 			}
@@ -98,7 +98,7 @@ func TestDeadlinesOfJobsThatWait(t *testing.T) {
 		for _, n := range ids {
 			want = append(want, jobOf("q", n).ID)
 		}
-		if !slices.Equal(got, want) || b.expiring.len() != queues || (l.expiringAt >= 0) != (len(ids) > 0) {
+		if !slices.Equal(got, want) || b.expiring.len() != queues || (q.expiringIndex >= 0) != (len(ids) > 0) {
 			t.Errorf("%v, in %d queues; want %v in %d", got, b.expiring.len(), want, queues)
 		}
 	}
@@ -195,14 +195,14 @@ func TestRoomWaitsForNobody(t *testing.T) {
 	defer cancel()
 	deaf := b.Room(ctx)
 	b.put("q", "unlimited", deferring(1))
-	for n := range roomEar + 50 {
+	for n := range roomListenerBuffer + 50 {
 		b.appendAll(jobOf("q", 2*n))
 		a := b.offer("q", 2*n+1, 1)
 		b.settleAll(queue.Deliver, b.reserve(1)) // room: its name is published
 		b.outcomes(b.readmit("q", stored("q", 2*n+1, int64(n+1), a[0])), queue.Returned)
 		b.settleAll(queue.Deliver, b.reserve(1))
 	}
-	if len(deaf) != roomEar {
+	if len(deaf) != roomListenerBuffer {
 		t.Errorf("%d unheard", len(deaf))
 	}
 	heard := b.Room(ctx)

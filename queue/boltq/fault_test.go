@@ -22,7 +22,7 @@ type noSpace struct{ appends, all atomic.Bool }
 
 func (n *noSpace) fault(list []change) error {
 	for _, c := range list {
-		if _, appends := c.(*appending); n.all.Load() || appends && n.appends.Load() {
+		if _, appends := c.(*appendChange); n.all.Load() || appends && n.appends.Load() {
 			return syscall.ENOSPC
 		}
 	}
@@ -48,7 +48,7 @@ func (n *noSpace) refuse(b *bench, what string, f func() error) {
 func (b *bench) forgive() {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	b.fullTill = time.Time{}
+	b.fullUntil = time.Time{}
 }
 
 // What frees room is not refused for the sake of appends in the same commit.

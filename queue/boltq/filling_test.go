@@ -10,14 +10,14 @@ import (
 )
 
 // exported is all of a queue.
-func (b *bench) exported(name string) (q queue.MovedQueue, jobs []queue.MovedJob) {
+func (b *bench) exported(name string) (moved queue.MovedQueue, jobs []queue.MovedJob) {
 	b.Helper()
 	ctx := context.Background()
-	q = first(b.ExportQueue(ctx, name))
+	moved = first(b.ExportQueue(ctx, name))
 	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Delivered} {
 		jobs = append(jobs, first(b.ExportJobs(ctx, queue.ExportRequest{Queue: name, State: s})).Jobs...)
 	}
-	return q, jobs
+	return moved, jobs
 }
 
 // Each step of an import can fail for want of room, changes nothing then, and works when there is room again; and an
@@ -37,7 +37,7 @@ func TestEveryStepOfAnImportCanFail(t *testing.T) {
 	b.settleAll(queue.Deliver, v[1:2])
 	b.settleAll(queue.Fail, v[2:])
 	b.appendAll(lane, later)
-	q, jobs := b.exported("q")
+	moved, jobs := b.exported("q")
 	if len(jobs) != 5 {
 		t.Fatalf("%d jobs exported", len(jobs))
 	}
@@ -46,9 +46,9 @@ func TestEveryStepOfAnImportCanFail(t *testing.T) {
 	}
 
 	b.put("q", "unlimited")
-	open := func() error { return second(b.OpenImport(ctx, q, "m")) }
+	open := func() error { return second(b.OpenImport(ctx, moved, "m")) }
 	fill := func() error { return second(b.ImportJobs(ctx, "q", "m", jobs)) }
-	end := func() error { return b.CloseImport(ctx, q, "m") }
+	end := func() error { return b.CloseImport(ctx, moved, "m") }
 	for _, step := range []struct {
 		what string
 		do   func() error
@@ -61,12 +61,12 @@ func TestEveryStepOfAnImportCanFail(t *testing.T) {
 		}
 		b.reopen()
 	}
-	q.Import = "m"
+	moved.Import = "m"
 	is, left := b.exported("q")
 	if got, want := fmt.Sprintf("%+v", left), fmt.Sprintf("%+v", jobs); got != want {
 		t.Errorf("exported\n%s\nwant\n%s", got, want)
 	}
-	if is.Counts != q.Counts || is.Turn != q.Turn || is.Held != q.Held || is.Dead != q.Dead || is.Open {
-		t.Errorf("exported\n%+v\nwant\n%+v", is, q)
+	if is.Counts != moved.Counts || is.Turn != moved.Turn || is.Held != moved.Held || is.Dead != moved.Dead || is.Open {
+		t.Errorf("exported\n%+v\nwant\n%+v", is, moved)
 	}
 }

@@ -8,187 +8,187 @@ import (
 )
 
 const (
-	rouseMax  = 100 // members that rested and become ready, a visit
-	chooseMax = 100 // members that are chosen and cannot go, a visit
+	wakeMembersMax = 100 // members that rested and become ready, a visit
+	tryMembersMax  = 100 // members that are chosen and cannot go, a visit
 )
 
 // group is a parent and its children, its members. Their turns are start-time fair queueing. It
 // stands on the agenda in their place.
 type group struct {
-	outlet
-	resting  heap[*line] // by the instant at which something could depart
-	ready    heap[*line] // by tag
-	served   int64       // the tag of the member that was served last
+	agendaEntry
+	resting  heap[*queueState] // by the instant at which something could depart
+	ready    heap[*queueState] // by tag
+	served   int64             // the tag of the member that was served last
 	since    leaky.Instant
 	children int
 
-	waiting int64 // jobs that wait in its queues
-	peopled int64 // in so many of them
-	coming  int64 // jobs that will, on their way to disk
-	awaited int64 // in so many jobs wait, or are about to
+	waiting         int64 // jobs that wait in its queues
+	membersWaiting  int64 // in so many of them
+	incoming        int64 // jobs that will, on their way to disk
+	membersIncoming int64 // in so many jobs wait, or are about to
 
 	lastFence uint64 // of the latest grant
 }
 
-// seat is a queue's place in its group.
-type seat struct {
-	in     *heap[*line] // resting or ready; nil in neither
-	place  int
-	tag    int64 // when ready
-	finish int64 // the tag at the end of its latest turn
+// member is a queue's place in its group.
+type member struct {
+	in        *heap[*queueState] // resting or ready; nil in neither
+	heapIndex int
+	tag       int64 // when ready
+	finish    int64 // the tag at the end of its latest turn
 	// Of the visit that is under way: whether it was chosen, what is kept of it, and how many
 	// departures it was granted.
-	called  bool
-	visit   visit
-	granted int
-	aside   bool // it was passed over, for its share was used up
+	visited   bool
+	visit     queueVisit
+	granted   int
+	overShare bool // it was passed over, for its share was used up
 }
 
 // leave takes a queue out of the heap that it is in.
-func (s *seat) leave() {
+func (s *member) leave() {
 	if s.in != nil {
-		s.in.remove(s.place)
+		s.in.remove(s.heapIndex)
 		s.in = nil
 	}
 }
 
-func newGroup(parent *line) *group {
-	moved := func(l *line, i int) { l.seat.place = i }
+func newGroup(parent *queueState) *group {
+	moved := func(q *queueState, i int) { q.member.heapIndex = i }
 	return &group{
-		outlet: outlet{of: parent, agendaAt: -1}, lastFence: parent.lastFence,
-		resting: heap[*line]{less: byPossible, moved: moved}, ready: heap[*line]{less: byStart, moved: moved},
+		agendaEntry: agendaEntry{queue: parent, agendaIndex: -1}, lastFence: parent.lastFence,
+		resting: heap[*queueState]{less: byDeparture, moved: moved}, ready: heap[*queueState]{less: byMemberTag, moved: moved},
 	}
 }
 
-func byPossible(a, b *line) bool {
-	return a.departs < b.departs || a.departs == b.departs && a.number < b.number
+func byDeparture(a, b *queueState) bool {
+	return a.departsAt < b.departsAt || a.departsAt == b.departsAt && a.number < b.number
 }
 
-func byStart(a, b *line) bool {
-	return a.seat.tag < b.seat.tag || a.seat.tag == b.seat.tag && a.number < b.number
+func byMemberTag(a, b *queueState) bool {
+	return a.member.tag < b.member.tag || a.member.tag == b.member.tag && a.number < b.number
 }
 
-// heads reports whether l is the parent of a group.
-func (l *line) heads() bool { return l.kin != nil && l.kin.of == l }
+// isParent reports whether l is the parent of a group.
+func (q *queueState) isParent() bool { return q.group != nil && q.group.queue == q }
 
 // parent returns the parent whose paces hold for l beside its own; nil if there is none.
-func (l *line) parent() *line {
-	if l.kin == nil || l.kin.of == l {
+func (q *queueState) parent() *queueState {
+	if q.group == nil || q.group.queue == q {
 		return nil
 	}
-	return l.kin.of
+	return q.group.queue
 }
 
-// dearestOfAll is the greatest cost appended to a queue or its children.
-func (l *line) dearestOfAll() int64 { return max(l.maxCost, l.dearer) }
+// groupMaxCost is the greatest cost appended to a queue or its children.
+func (q *queueState) groupMaxCost() int64 { return max(q.maxCost, q.childMaxCost) }
 
-// own is opens as far as l goes as a member: what holds all of them holds the parent's own
+// memberOpens is opens as far as l goes as a member: what holds all of them holds the parent's own
 // jobs.
-func (l *line) own(now leaky.Instant) leaky.Instant {
-	if l.heads() {
-		return max(now, l.heard.stop)
+func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
+	if q.isParent() {
+		return max(now, q.receiver.stop)
 	}
-	return l.opens(now)
+	return q.opens(now)
 }
 
-// adopt makes a queue that has come to be a member, or makes a group of it and its children.
-func (e *Engine) adopt(l *line, now leaky.Instant) {
-	if name := queue.Parent(l.spec.Name); name != "" {
-		if p := e.lines[name]; p != nil && p.live {
-			e.join(e.head(p, now), l, now)
+// joinGroup makes a queue that has come to be a member, or makes a group of it and its children.
+func (e *Engine) joinGroup(q *queueState, now leaky.Instant) {
+	if name := queue.Parent(q.spec.Name); name != "" {
+		if p := e.queues[name]; p != nil && p.live {
+			e.addMember(e.ensureGroup(p, now), q, now)
 		}
 		return
 	}
-	for _, name := range e.childrenOf(l.spec.Name) {
-		e.join(e.head(l, now), e.lines[name], now)
+	for _, name := range e.childrenOf(q.spec.Name) {
+		e.addMember(e.ensureGroup(q, now), e.queues[name], now)
 	}
 }
 
 // childrenOf returns the names of the live children of a name.
 func (e *Engine) childrenOf(name string) []string {
-	from, _ := slices.BinarySearch(e.names, name+".")
-	to, _ := slices.BinarySearch(e.names, name+"/") // what comes next
-	return e.names[from:to]
+	from, _ := slices.BinarySearch(e.queueNames, name+".")
+	to, _ := slices.BinarySearch(e.queueNames, name+"/") // what comes next
+	return e.queueNames[from:to]
 }
 
-// bear counts a child of a name more, or less.
-func (e *Engine) bear(child string, n int) {
+// countChild counts a child of a name more, or less.
+func (e *Engine) countChild(child string, n int) {
 	parent := queue.Parent(child)
 	if e.children[parent] += n; e.children[parent] == 0 {
 		delete(e.children, parent)
 	}
 }
 
-// head returns the group of a parent, which is made for its first child.
-func (e *Engine) head(p *line, now leaky.Instant) *group {
-	if p.kin == nil {
+// ensureGroup returns the group of a parent, which is made for its first child.
+func (e *Engine) ensureGroup(p *queueState, now leaky.Instant) *group {
+	if p.group == nil {
 		g := newGroup(p)
-		g.whole = g
-		e.join(g, p, now)
+		g.group = g
+		e.addMember(g, p, now)
 	}
-	return p.kin
+	return p.group
 }
 
-// join makes a queue a member. It keeps the instant at which it stood on the agenda.
-func (e *Engine) join(g *group, l *line, now leaky.Instant) {
-	able := l.agendaAt >= 0
-	place(&e.agenda, &l.outlet, l.agendaAt, false)
-	l.kin, l.seat = g, seat{}
-	if l != g.of {
+// addMember makes a queue a member. It keeps the instant at which it stood on the agenda.
+func (e *Engine) addMember(g *group, q *queueState, now leaky.Instant) {
+	able := q.agendaIndex >= 0
+	updateHeap(&e.agenda, &q.agendaEntry, q.agendaIndex, false)
+	q.group, q.member = g, member{}
+	if q != g.queue {
 		g.children++
 	}
-	g.count(l, 1)
-	e.post(l, able, now)
+	g.count(q, 1)
+	e.putOnAgenda(q, able, now)
 }
 
-// part takes a queue that was deleted out of its group, which ends with its last child.
-func (e *Engine) part(l *line, now leaky.Instant) {
-	g := l.kin
+// leaveGroup takes a queue that was deleted out of its group, which ends with its last child.
+func (e *Engine) leaveGroup(q *queueState, now leaky.Instant) {
+	g := q.group
 	if g == nil {
 		return
 	}
-	l.seat.leave()
-	g.count(l, -1)
-	l.kin = nil
+	q.member.leave()
+	g.count(q, -1)
+	q.group = nil
 	if g.children--; g.children > 0 {
 		e.armGroup(g, now)
 		return
 	}
-	p := g.of
-	p.seat.leave()
-	place(&e.agenda, &g.outlet, g.agendaAt, false)
-	p.kin, p.lastFence = nil, g.lastFence // nothing before it can be given back
+	p := g.queue
+	p.member.leave()
+	updateHeap(&e.agenda, &g.agendaEntry, g.agendaIndex, false)
+	p.group, p.lastFence = nil, g.lastFence // nothing before it can be given back
 	e.rearm(p, now)
 }
 
 // count counts the jobs of a queue that waits in, or no more.
-func (g *group) count(l *line, sign int64) {
-	waiting, coming := l.count[queue.Waiting], l.coming.waiting
+func (g *group) count(q *queueState, sign int64) {
+	waiting, coming := q.counts[queue.Waiting], q.incoming.waiting
 	g.waiting += sign * waiting
-	g.coming += sign * coming
+	g.incoming += sign * coming
 	if waiting > 0 {
-		g.peopled += sign
+		g.membersWaiting += sign
 	}
 	if waiting+coming > 0 {
-		g.awaited += sign
+		g.membersIncoming += sign
 	}
 }
 
-// waits notes that one job more, or less, waits in l.
-func (g *group) waits(l *line, n int64) {
+// addWaiting notes that one job more, or less, waits in l.
+func (g *group) addWaiting(q *queueState, n int64) {
 	g.waiting += n
-	g.peopled += turned(l.count[queue.Waiting], n)
-	g.awaited += turned(l.count[queue.Waiting]+l.coming.waiting, n)
+	g.membersWaiting += crossedZero(q.counts[queue.Waiting], n)
+	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
 }
 
-// expects notes that one job more, or less, is about to wait in l.
-func (g *group) expects(l *line, n int64) {
-	g.coming += n
-	g.awaited += turned(l.count[queue.Waiting]+l.coming.waiting, n)
+// addIncoming notes that one job more, or less, is about to wait in l.
+func (g *group) addIncoming(q *queueState, n int64) {
+	g.incoming += n
+	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
 }
 
-// turned is 1 when a number has become more than 0 by n more, -1 when it no longer is, else 0.
-func turned(number, n int64) int64 {
+// crossedZero is 1 when a number has become more than 0 by n more, -1 when it no longer is, else 0.
+func crossedZero(number, n int64) int64 {
 	switch {
 	case n > 0 && number == n:
 		return 1
@@ -198,44 +198,44 @@ func turned(number, n int64) int64 {
 	return 0
 }
 
-// uncount gives a departure back to quotas of which the target has nothing. What the group could not have used before is
+// refundQuotas gives a departure back to quotas of which the target has nothing. What the group could not have used before is
 // no lost slot.
-func (l *line) uncount(f *flight, cost int64, now leaky.Instant) {
-	if g := l.kin; g != nil {
-		g.since = max(g.since, min(now, g.of.free(now)))
+func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
+	if g := q.group; g != nil {
+		g.since = max(g.since, min(now, g.queue.freeSince(now)))
 	}
-	l.refund(f.due, cost)
-	if p := l.parent(); p != nil && p.busy == nil {
-		p.refund(f.due, cost)
+	q.refund(ls.due, cost)
+	if p := q.parent(); p != nil && p.busy == nil {
+		p.refund(ls.due, cost)
 	}
 }
 
-// regain gives a departure back that was never used: to buckets where it was the last one granted.
-func (l *line) regain(f *flight, cost int64, now leaky.Instant) {
-	l.uncount(f, cost, now)
-	fence := f.fence.number
-	if l.parent() != nil && fence == l.lastFence {
-		l.giveBack()
+// giveBackDeparture gives a departure back that was never used: to buckets where it was the last one granted.
+func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant) {
+	q.refundQuotas(ls, cost, now)
+	fence := ls.fence.number
+	if q.parent() != nil && fence == q.lastFence {
+		q.giveBack()
 	}
-	switch g := l.kin; {
-	case g == nil && fence == l.lastFence:
-		l.giveBack()
-	case g != nil && fence == g.lastFence && g.of.busy == nil:
-		g.of.giveBack()
+	switch g := q.group; {
+	case g == nil && fence == q.lastFence:
+		q.giveBack()
+	case g != nil && fence == g.lastFence && g.queue.busy == nil:
+		g.queue.giveBack()
 	}
 }
 
 // armGroup works out when something of a group can next depart.
 func (e *Engine) armGroup(g *group, now leaky.Instant) {
-	p := g.of
-	able := p.awake() && g.ready.len()+g.resting.len() > 0
+	p := g.queue
+	able := p.runnable() && g.ready.len()+g.resting.len() > 0
 	if able {
-		g.departs = max(g.since, p.free(now))
+		g.departsAt = max(g.since, p.freeSince(now))
 		if g.ready.len() == 0 {
-			g.departs = max(g.departs, g.resting.top().departs)
+			g.departsAt = max(g.departsAt, g.resting.top().departsAt)
 		}
 	}
-	place(&e.agenda, &g.outlet, g.agendaAt, able)
+	updateHeap(&e.agenda, &g.agendaEntry, g.agendaIndex, able)
 }
 
 // rearmGroup does so after a visit, by another rule of the parent's, and after a pause: what could
@@ -246,34 +246,34 @@ func (e *Engine) rearmGroup(g *group, now leaky.Instant) {
 }
 
 // rest lets a member rest until the instant that departs says.
-func (g *group) rest(l *line, until leaky.Instant) {
-	l.seat.leave()
-	l.departs = until
-	l.seat.in = &g.resting
-	g.resting.push(l)
+func (g *group) rest(q *queueState, until leaky.Instant) {
+	q.member.leave()
+	q.departsAt = until
+	q.member.in = &g.resting
+	g.resting.push(q)
 }
 
-// rouse makes a member ready.
-func (g *group) rouse(l *line) {
-	l.seat.leave()
-	l.seat.tag = max(l.seat.finish, g.served)
-	l.seat.in = &g.ready
-	g.ready.push(l)
+// makeReady makes a member ready.
+func (g *group) makeReady(q *queueState) {
+	q.member.leave()
+	q.member.tag = max(q.member.finish, g.served)
+	q.member.in = &g.ready
+	g.ready.push(q)
 }
 
-// serve notes that a job of a member was granted.
-func (g *group) serve(l *line, cost int64) {
-	s := &l.seat
+// noteServed notes that a job of a member was granted.
+func (g *group) noteServed(q *queueState, cost int64) {
+	s := &q.member
 	g.served, s.finish = s.tag, s.tag+cost
 	s.tag = s.finish
-	g.ready.fix(s.place)
+	g.ready.fix(s.heapIndex)
 }
 
-// settle finds the place of a member that is ready, after a job of it was dealt with at d.
-func (g *group) settle(l *line, d, now leaky.Instant) {
-	if next := max(d, l.own(now)); !l.able(next) {
-		l.seat.leave()
+// reposition finds the place of a member that is ready, after a job of it was dealt with at d.
+func (g *group) reposition(q *queueState, d, now leaky.Instant) {
+	if next := max(d, q.memberOpens(now)); !q.canDepart(next) {
+		q.member.leave()
 	} else if next > d {
-		g.rest(l, next)
+		g.rest(q, next)
 	}
 }

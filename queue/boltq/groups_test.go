@@ -27,24 +27,24 @@ func (b *bench) kin(name string) {
 	b.Helper()
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	p := b.lines[name]
+	p := b.queues[name]
 	g := newGroup(p)
 	for _, child := range append(b.childrenOf(name), name) {
-		l := b.lines[child]
-		if l.kin != p.kin || l.agendaAt >= 0 {
-			b.Errorf("%s is a member of %p, not %p, and at %d of the agenda", child, l.kin, p.kin, l.agendaAt)
+		q := b.queues[child]
+		if q.group != p.group || q.agendaIndex >= 0 {
+			b.Errorf("%s is a member of %p, not %p, and at %d of the agenda", child, q.group, p.group, q.agendaIndex)
 		}
-		if l.seat.in != nil && l.seat.in.items[l.seat.place] != l {
+		if q.member.in != nil && q.member.in.items[q.member.heapIndex] != q {
 			b.Errorf("%s is not where it sits", child)
 		}
-		if able := l.awake() && l.able(l.own(b.now())) && !l.rested(); able != (l.seat.in != nil) {
-			b.Errorf("%s can depart: %v, but it is in a place: %v", child, able, l.seat.in != nil)
+		if able := q.runnable() && q.canDepart(q.memberOpens(b.now())) && !q.heldUpByLanes(); able != (q.member.in != nil) {
+			b.Errorf("%s can depart: %v, but it is in a place: %v", child, able, q.member.in != nil)
 		}
-		g.count(l, 1)
+		g.count(q, 1)
 	}
-	is := p.kin
-	if g.waiting != is.waiting || g.peopled != is.peopled || g.coming != is.coming || g.awaited != is.awaited || is.children != len(b.childrenOf(name)) {
-		b.Errorf("%d wait in %d, %d are coming, to %d, of %d children; counted %+v", g.waiting, g.peopled, g.coming, g.awaited, len(b.childrenOf(name)), is)
+	is := p.group
+	if g.waiting != is.waiting || g.membersWaiting != is.membersWaiting || g.incoming != is.incoming || g.membersIncoming != is.membersIncoming || is.children != len(b.childrenOf(name)) {
+		b.Errorf("%d wait in %d, %d are coming, to %d, of %d children; counted %+v", g.waiting, g.membersWaiting, g.incoming, g.membersIncoming, len(b.childrenOf(name)), is)
 	}
 }
 
@@ -312,13 +312,13 @@ func TestAPutOfAParentBesideAReserve(t *testing.T) {
 	b.append("ses.a", 0, 2)
 	cl, g := b.granted(9)
 	b.put("ses", "100/s")
-	if err := b.raise(context.Background(), cl, g); err != nil {
+	if err := b.persistCeilings(context.Background(), cl, g); err != nil {
 		t.Fatal(err)
 	}
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	l := b.lines["ses"]
-	if need := tat(l.bucket); len(g.jobs) != 1 || l.ceiling.tat < need || l.ceiling.tat.Sub(need) > ceilingAhead {
-		t.Errorf("%d granted, the ceiling is at %v, the bucket at %v", len(g.jobs), since(l.ceiling.tat), since(need))
+	q := b.queues["ses"]
+	if need := tat(q.bucket); len(g.jobs) != 1 || q.ceiling.tat < need || q.ceiling.tat.Sub(need) > ceilingAhead {
+		t.Errorf("%d granted, the ceiling is at %v, the bucket at %v", len(g.jobs), since(q.ceiling.tat), since(need))
 	}
 }

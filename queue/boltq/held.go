@@ -8,59 +8,61 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// lend puts a lease on file: when the process dies, the job may have been sent. The grant is not
+// persistLease puts a lease on file: when the process dies, the job may have been sent. The grant is not
 // answered before.
-func (e *Engine) lend(g *grant, j *job) {
-	if g.lending == nil {
-		g.lending = newCall()
+func (e *Engine) persistLease(g *grant, j *job) {
+	if g.leaseCall == nil {
+		g.leaseCall = newCall()
 	}
-	j.flight.lent, j.flight.saved = true, true // whoever ends it, in the same commit even, drops the record
-	e.enqueue(g.lending, &lending{call: g.lending, job: j, as: *j.flight})
+	j.lease.persisted, j.lease.onFile = true, true // whoever ends it, in the same commit even, drops the record
+	e.enqueue(g.leaseCall, &persistLeaseChange{call: g.leaseCall, job: j, lease: *j.lease})
 }
 
-// lending is a lease on its way to disk.
-type lending struct {
-	call *call
-	job  *job
-	as   flight
+// persistLeaseChange is a lease on its way to disk.
+type persistLeaseChange struct {
+	call  *call
+	job   *job
+	lease lease
 }
 
-func (c *lending) tally(*batch) {}
+func (c *persistLeaseChange) prepare(*batch) {}
 
-func (c *lending) write(t *tables) error { return t.putFlight(c.job.seq, queue.Leased, &c.as) }
+func (c *persistLeaseChange) write(t *tables) error {
+	return t.putLease(c.job.seq, queue.Leased, &c.lease)
+}
 
-func (c *lending) done(*Engine, leaky.Instant) { c.call.settle(nil) }
+func (c *persistLeaseChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
 
-func (c *lending) undone(_ *Engine, err error) { c.call.settle(err) }
+func (c *persistLeaseChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
 
-func (c *lending) frees() bool { return true }
+func (c *persistLeaseChange) freesSpace() bool { return true }
 
-// releasing gives back a job whose lease is on file: one that was not sent must not be held.
-type releasing struct{ outcome }
+// releaseChange gives back a job whose lease is on file: one that was not sent must not be held.
+type releaseChange struct{ leaseOutcome }
 
-func (c *releasing) tally(b *batch) { c.outcome.tally(b) }
+func (c *releaseChange) prepare(b *batch) { c.leaseOutcome.prepare(b) }
 
-func (c *releasing) write(t *tables) error {
-	to := *c.job.flight
+func (c *releaseChange) write(t *tables) error {
+	to := *c.job.lease
 	to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
-	return t.putFlight(c.job.seq, queue.Waiting, &to)
+	return t.putLease(c.job.seq, queue.Waiting, &to)
 }
 
-func (c *releasing) done(e *Engine, now leaky.Instant) {
-	c.job.flight.lent = false
+func (c *releaseChange) apply(e *Engine, now leaky.Instant) {
+	c.job.lease.persisted = false
 	e.release(c.job, now)
-	c.outcome.done(e, queue.Waiting, now)
+	c.leaseOutcome.apply(e, queue.Waiting, now)
 }
 
-// takeBackLent takes back the leases that the file had when it was opened. What cannot be taken back now, for want of
+// takeBackPersisted takes back the leases that the file had when it was opened. What cannot be taken back now, for want of
 // room, the next Reserve takes back.
-func (e *Engine) takeBackLent(ctx context.Context) error {
+func (e *Engine) takeBackPersisted(ctx context.Context) error {
 	for {
 		var queues []string
 		e.mu.Lock()
 		c := e.takeBack(e.now(), nil, &queues)
 		e.mu.Unlock()
-		if c.sent == 0 {
+		if c.enqueued == 0 {
 			return nil
 		}
 		if err := c.await(ctx); err != nil {
@@ -73,8 +75,8 @@ func (e *Engine) takeBackLent(ctx context.Context) error {
 	}
 }
 
-// decision is one job of a Decide.
-type decision struct {
+// decideItem is one job of a Decide.
+type decideItem struct {
 	queue, id string
 	verdict   queue.Verdict
 	reason    string
@@ -85,7 +87,7 @@ type decision struct {
 
 // Decide implements queue.Keeper.
 func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.Verdict, reason string) ([]queue.State, error) {
-	if _, err := e.the(ctx, name, ids, false, queue.DidDecide); err != nil {
+	if _, err := e.newReplayItems(ctx, name, ids, false, queue.DidDecide); err != nil {
 		return nil, err
 	}
 	if err := queue.ValidateDecision(ids, v, reason); err != nil {
@@ -95,11 +97,11 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.
 	if err != nil {
 		return nil, err
 	}
-	items, d := make([]*decision, len(ids)), &jobAct{what: queue.DidDecide, by: by, detail: v.Decides().String(), reason: strings.Clone(reason)}
+	items, d := make([]*decideItem, len(ids)), &jobAct{what: queue.DidDecide, by: by, detail: v.Decides().String(), reason: strings.Clone(reason)}
 	for i, id := range ids {
-		items[i] = &decision{queue: name, id: id, verdict: v, reason: d.reason, act: d}
+		items[i] = &decideItem{queue: name, id: id, verdict: v, reason: d.reason, act: d}
 	}
-	if err := rounds(ctx, e, items, e.rule); err != nil {
+	if err := decideAll(ctx, e, items, e.decideHeld); err != nil {
 		return nil, err
 	}
 	states := make([]queue.State, len(ids))
@@ -112,19 +114,19 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.
 	return states, nil
 }
 
-// rule carries a decision about a job out, unless it depends on changes under way.
-func (e *Engine) rule(k *decision, c *call, now leaky.Instant) (busy *call) {
-	l := e.lines[k.queue]
-	if l == nil {
+// decideHeld carries a decision about a job out, unless it depends on changes under way.
+func (e *Engine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *call) {
+	q := e.queues[k.queue]
+	if q == nil {
 		k.err = unknownQueue(k.queue)
 		return nil
 	}
-	if busy := l.deciding(k.id); busy != nil {
+	if busy := q.changeFor(k.id); busy != nil {
 		return busy
 	}
-	j := l.jobs[k.id]
+	j := q.jobs[k.id]
 	if j == nil {
-		k.state = e.gone(l, k.id, now)
+		k.state = e.endedState(q, k.id, now)
 		return nil
 	}
 	if k.state = j.state; j.state != queue.Held {
@@ -132,123 +134,123 @@ func (e *Engine) rule(k *decision, c *call, now leaky.Instant) (busy *call) {
 	}
 	j.busy = c
 	if k.verdict == queue.Release {
-		e.enqueue(c, &letting{call: c, job: j, asked: k, at: now})
+		e.enqueue(c, &resumeHeldChange{call: c, job: j, item: k, at: now})
 		return nil
 	}
 	state := queue.Delivered
 	if k.verdict == queue.Bury {
 		state = queue.Dead
 	}
-	f, d := j.flight, e.epitaph(j, state, now)
-	d.attempts, d.fence, d.verdict, d.result = f.attempts, f.settled, f.verdict, f.result
+	ls, d := j.lease, e.newEndedJob(j, state, now)
+	d.attempts, d.fence, d.verdict, d.result = ls.attempts, ls.settled, ls.verdict, ls.result
 	if k.reason != "" {
 		d.reason = k.reason
 	}
-	e.enqueue(c, &ruling{call: c, job: j, end: d, asked: k})
+	e.enqueue(c, &endHeldChange{call: c, job: j, ended: d, item: k})
 	return nil
 }
 
-// gone is where a job is that holds no place in a queue.
-func (e *Engine) gone(l *line, id string, now leaky.Instant) queue.State {
-	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
+// endedState is where a job is that holds no place in a queue.
+func (e *Engine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
+	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		return d.state
 	}
-	switch _, d := l.deferral(id, now); {
+	switch _, d := q.deferral(id, now); {
 	case d == nil:
-	case d.state == called:
+	case d.state == cancelledDeferral:
 		return queue.Cancelled
 	default:
 		return queue.Deferred
 	}
-	if e.letter(l.spec.Name, id, now) != nil { // of a former queue
+	if e.deadJob(q.spec.Name, id, now) != nil { // of a former queue
 		return queue.Dead
 	}
 	return queue.StateNone
 }
 
-// ruling ends a held job.
-type ruling struct {
+// endHeldChange ends a held job.
+type endHeldChange struct {
 	call  *call
 	job   *job
-	end   *ended
-	asked *decision
+	ended *endedJob
+	item  *decideItem
 }
 
-func (c *ruling) tally(b *batch) {
-	if d := b.of(c.job.lane.line); c.end.state == queue.Dead {
+func (c *endHeldChange) prepare(b *batch) {
+	if d := b.deltaOf(c.job.lane.queue); c.ended.state == queue.Dead {
 		d.counters.died++
 	} else {
 		d.counters.delivered++
 	}
-	l := c.job.lane.line
-	b.did(c.asked.act, l.spec.Name, l.revision, c.end.id, false, c.end.at)
+	q := c.job.lane.queue
+	b.logJobAct(c.item.act, q.spec.Name, q.revision, c.ended.id, false, c.ended.at)
 }
 
-func (c *ruling) write(t *tables) error {
+func (c *endHeldChange) write(t *tables) error {
 	var past []byte
-	if c.end.state == queue.Dead {
-		past = c.job.flight.past
+	if c.ended.state == queue.Dead {
+		past = c.job.lease.timeline
 	} else if err := t.dropJob(c.job.seq); err != nil {
 		return err
 	}
-	if err := t.dropFlight(c.job.seq); err != nil {
+	if err := t.dropLease(c.job.seq); err != nil {
 		return err
 	}
-	return t.putEnded(c.job.lane.line, c.end, past)
+	return t.putEnded(c.job.lane.queue, c.ended, past)
 }
 
-func (c *ruling) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.lane.line
+func (c *endHeldChange) apply(e *Engine, now leaky.Instant) {
+	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	l.held.remove(j.flight)
-	e.land(j, c.end.state, now)
-	e.vacate(j, now)
-	e.remember(l, c.end, now)
-	e.tellRoom(l, now)
-	c.asked.state = c.end.state
-	c.call.settle(nil)
+	q.held.remove(j.lease)
+	e.leaveFlight(j, c.ended.state, now)
+	e.removeJob(j, now)
+	e.rememberEnded(q, c.ended, now)
+	e.announceRoom(q, now)
+	c.item.state = c.ended.state
+	c.call.finish(nil)
 }
 
-func (c *ruling) undone(_ *Engine, err error) {
-	c.job.busy, c.asked.err = nil, err
-	c.call.settle(err)
+func (c *endHeldChange) rollBack(_ *Engine, err error) {
+	c.job.busy, c.item.err = nil, err
+	c.call.finish(err)
 }
 
-func (c *ruling) frees() bool { return true }
+func (c *endHeldChange) freesSpace() bool { return true }
 
-// letting lets a held job wait again.
-type letting struct {
-	call  *call
-	job   *job
-	asked *decision
-	at    leaky.Instant
+// resumeHeldChange lets a held job wait again.
+type resumeHeldChange struct {
+	call *call
+	job  *job
+	item *decideItem
+	at   leaky.Instant
 }
 
-func (c *letting) tally(b *batch) {
-	l := c.job.lane.line
-	b.did(c.asked.act, l.spec.Name, l.revision, c.job.id, false, c.at)
+func (c *resumeHeldChange) prepare(b *batch) {
+	q := c.job.lane.queue
+	b.logJobAct(c.item.act, q.spec.Name, q.revision, c.job.id, false, c.at)
 }
 
-func (c *letting) write(t *tables) error {
-	to := *c.job.flight
+func (c *resumeHeldChange) write(t *tables) error {
+	to := *c.job.lease
 	to.due = 0
-	return t.putFlight(c.job.seq, queue.Waiting, &to)
+	return t.putLease(c.job.seq, queue.Waiting, &to)
 }
 
-func (c *letting) done(e *Engine, now leaky.Instant) {
-	j, l := c.job, c.job.lane.line
+func (c *resumeHeldChange) apply(e *Engine, now leaky.Instant) {
+	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	l.held.remove(j.flight)
-	e.wait(j, now)
-	e.heed(j, now)
-	e.due(l, now)
-	c.asked.state = queue.Waiting
-	c.call.settle(nil)
+	q.held.remove(j.lease)
+	e.putWaiting(j, now)
+	e.wakeForExpiry(j, now)
+	e.armAndWake(q, now)
+	c.item.state = queue.Waiting
+	c.call.finish(nil)
 }
 
-func (c *letting) undone(_ *Engine, err error) {
-	c.job.busy, c.asked.err = nil, err
-	c.call.settle(err)
+func (c *resumeHeldChange) rollBack(_ *Engine, err error) {
+	c.job.busy, c.item.err = nil, err
+	c.call.finish(err)
 }
 
-func (c *letting) frees() bool { return true }
+func (c *resumeHeldChange) freesSpace() bool { return true }

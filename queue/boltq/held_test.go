@@ -116,7 +116,7 @@ func TestEndsOfLeasesOnFile(t *testing.T) {
 	if i := b.info("q"); i.Held != 1 || i.Waiting != 2 || i.Scheduled != 1 || i.Delivered != 1 || i.Dead != 1 || i.Expired != 1 {
 		t.Errorf("%+v", i)
 	}
-	if n := b.records(flightsTable); n != 4 {
+	if n := b.records(leasesTable); n != 4 {
 		t.Errorf("%d flights on file", n)
 	}
 }

@@ -21,10 +21,10 @@ func (e *Engine) readable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// live returns the queue of that name, unless it is only being created.
-func (e *Engine) live(name string) (*line, error) {
-	if l := e.lines[name]; l != nil && l.live {
-		return l, nil
+// liveQueue returns the queue of that name, unless it is only being created.
+func (e *Engine) liveQueue(name string) (*queueState, error) {
+	if q := e.queues[name]; q != nil && q.live {
+		return q, nil
 	}
 	return nil, unknownQueue(name)
 }
@@ -37,11 +37,11 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 		return queue.Info{}, err
 	}
 	now := e.now() // whatever comes of it, this was seen of the clock
-	l, err := e.live(name)
+	q, err := e.liveQueue(name)
 	if err != nil {
 		return queue.Info{}, err
 	}
-	return e.infoWithParent(l, now), nil
+	return e.infoWithParent(q, now), nil
 }
 
 // Lane implements queue.Specs.
@@ -55,23 +55,23 @@ func (e *Engine) Lane(ctx context.Context, name, key string) (queue.Info, queue.
 		return queue.Info{}, queue.LaneInfo{}, err
 	}
 	now := e.now()
-	l, err := e.live(name)
+	q, err := e.liveQueue(name)
 	if err != nil {
 		return queue.Info{}, queue.LaneInfo{}, err
 	}
-	ln := l.lane(key, queue.DigestLane(key))
-	lane := queue.LaneInfo{Waiting: int64(ln.fifo.len())}
+	ln := q.lane(key, queue.DigestLane(key))
+	lane := queue.LaneInfo{Waiting: int64(ln.waiting.len())}
 	if ln.keyed() {
-		lane.Held, lane.Bytes = ln.held, ln.bytes
+		lane.Held, lane.Bytes = ln.size, ln.bytes
 	}
 	var p leaky.Pacer
-	lane.Bucket, p, _ = ln.paced(now, now)
-	if stop := ln.stops(now); stop > now {
+	lane.Bucket, p, _ = ln.pacing(now, now)
+	if stop := ln.stopsUntil(now); stop > now {
 		lane.Stop = stop.Time()
 	} else if stop != 0 && !p.Rate.Unlimited() {
 		lane.Bucket = p.Rise(lane.Bucket, stop)
 	}
-	return e.infoWithParent(l, now), lane, nil
+	return e.infoWithParent(q, now), lane, nil
 }
 
 // List implements queue.Specs.
@@ -82,17 +82,17 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 		return nil, err
 	}
 	now := e.now()
-	from, found := slices.BinarySearch(e.names, after)
+	from, found := slices.BinarySearch(e.queueNames, after)
 	if found {
 		from++
 	}
-	to := min(len(e.names), from+max(0, limit))
+	to := min(len(e.queueNames), from+max(0, limit))
 	list := make([]queue.Info, 0, to-from)
-	parents := map[*line]*queue.Info{} // one for all of its children
-	for _, name := range e.names[from:to] {
-		l := e.lines[name]
-		i := e.info(l, now)
-		if p := l.parent(); p != nil {
+	parents := map[*queueState]*queue.Info{} // one for all of its children
+	for _, name := range e.queueNames[from:to] {
+		q := e.queues[name]
+		i := e.info(q, now)
+		if p := q.parent(); p != nil {
 			if parents[p] == nil {
 				parent := e.info(p, now)
 				parents[p] = &parent
@@ -104,86 +104,86 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	return list, nil
 }
 
-func (e *Engine) infoWithParent(l *line, now leaky.Instant) queue.Info {
-	i := e.info(l, now)
-	if p := l.parent(); p != nil {
+func (e *Engine) infoWithParent(q *queueState, now leaky.Instant) queue.Info {
+	i := e.info(q, now)
+	if p := q.parent(); p != nil {
 		parent := e.info(p, now)
 		i.Parent = &parent
 	}
 	return i
 }
 
-func (e *Engine) info(l *line, now leaky.Instant) queue.Info {
-	e.trim(l, now, patrolMax) // so that the dead are counted right
-	e.expunge(l, now, patrolMax)
-	c := l.kept.plus(l.loose)
+func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
+	e.trim(q, now, trimMax) // so that the dead are counted right
+	e.forgetLapsed(q, now, trimMax)
+	c := q.saved.plus(q.unsaved)
 	i := queue.Info{
-		Spec: l.spec, Revision: l.revision, Pause: l.pause.told(now),
-		Waiting: l.count[queue.Waiting], Scheduled: l.count[queue.Scheduled], Leased: l.count[queue.Leased], Held: l.count[queue.Held],
-		Deferred: max(l.count[queue.Deferred], l.aside.way.behind), Dead: e.deadOf(l.spec.Name),
+		Spec: q.spec, Revision: q.revision, Pause: q.pause.info(now),
+		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased], Held: q.counts[queue.Held],
+		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: e.deadCountOf(q.spec.Name),
 		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut, Replayed: c.replayed,
 		Delivered: c.delivered, Retried: c.retried, Died: c.died,
 		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost, Throttled: c.throttled, Down: c.down,
-		Outflow: l.outflow.rate(now),
-		Next:    l.opens(now).Time(),
-		Now:     now.Time(), Bucket: l.bucket, Limits: l.states(), DeferredCost: l.aside.cost, Back: l.aside.back,
-		Ahead:  l.risk(0, false).ahead(l.count[queue.Waiting], l.gap(l.turn)),
-		Errors: slices.Clone(l.failures), Rate: l.pacer.Rate,
+		Outflow: q.outflow.rate(now),
+		Next:    q.opens(now).Time(),
+		Now:     now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost, Back: q.overflow.readmitted,
+		Ahead:  q.costBounds(0, false).ahead(q.counts[queue.Waiting], q.gap(q.turn)),
+		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
 	}
-	if l.adapted != nil {
-		i.Adaptions = slices.Clone(l.adapted.log)
+	if q.adapted != nil {
+		i.Adaptions = slices.Clone(q.adapted.log)
 	}
-	if i.Stop, i.Circuit = l.heard.said(now); l.heard.stop != 0 && l.heard.stop <= now && !l.heads() {
-		p := l.paces
+	if i.Stop, i.Circuit = q.receiver.info(now); q.receiver.stop != 0 && q.receiver.stop <= now && !q.isParent() {
+		p := q.paces
 		p.limits = slices.Clone(p.limits)
-		p.rise(l.heard.stop)
-		i.Bucket, i.Limits = p.bucket, p.states()
+		p.rise(q.receiver.stop)
+		i.Bucket, i.Limits = p.bucket, p.limitStates()
 	}
-	i.Spec.Deliver = slices.Clone(l.spec.Deliver)
-	i.Lanes = int64(l.peopled)
-	i.Bytes, i.MaxBytes = l.bytes, e.byteLimit(l)
-	if g := l.kin; l.heads() {
-		i.Group = queue.GroupInfo{Children: int64(g.children), Members: g.peopled, Waiting: g.waiting, MaxCost: l.dearestOfAll()}
+	i.Spec.Deliver = slices.Clone(q.spec.Deliver)
+	i.Lanes = int64(q.lanesWaiting)
+	i.Bytes, i.MaxBytes = q.bytes, e.byteLimit(q)
+	if g := q.group; q.isParent() {
+		i.Group = queue.GroupInfo{Children: int64(g.children), Members: g.membersWaiting, Waiting: g.waiting, MaxCost: q.groupMaxCost()}
 	}
-	if ln := l.first(); ln != nil {
-		i.OldestWaiting = ln.fifo.front().appended.Time()
+	if ln := q.firstLane(); ln != nil {
+		i.OldestWaiting = ln.waiting.front().appended.Time()
 	}
-	if l.later.len() > 0 {
-		i.NextDue = l.later.top().due.Time()
+	if q.scheduled.len() > 0 {
+		i.NextDue = q.scheduled.top().due.Time()
 	}
-	i.Ready, i.LanesRest = l.ready()
-	if asked := e.asked(l); asked != 0 {
+	i.Ready, i.LanesRest = q.readyAt()
+	if asked := e.lastAsked(q); asked != 0 {
 		i.Asked = asked.Time()
 	}
 	return i
 }
 
-// ready is since when, or when, a job that waits can leave, zero if that is not known, and whether its lanes hold it.
-func (l *line) ready() (at time.Time, lanes bool) {
+// readyAt is since when, or when, a job that waits can leave, zero if that is not known, and whether its lanes hold it.
+func (q *queueState) readyAt() (at time.Time, lanes bool) {
 	switch {
-	case l.heads() && l.kin.agendaAt >= 0:
-		return l.kin.departs.Time(), false
-	case l.heads():
-	case l.kin != nil && l.placed() && l.kin.agendaAt >= 0:
-		return max(l.departs, l.kin.departs).Time(), false
-	case l.kin == nil && l.placed():
-		return l.departs.Time(), false
+	case q.isParent() && q.group.agendaIndex >= 0:
+		return q.group.departsAt.Time(), false
+	case q.isParent():
+	case q.group != nil && q.onAgenda() && q.group.agendaIndex >= 0:
+		return max(q.departsAt, q.group.departsAt).Time(), false
+	case q.group == nil && q.onAgenda():
+		return q.departsAt.Time(), false
 	}
-	if l.peopled == 0 || !l.awake() || l.crowded() || !l.still() {
+	if q.lanesWaiting == 0 || !q.runnable() || q.atMaxInFlight() || !q.allLanesBlocked() {
 		return at, false
 	}
-	if until, any := l.wakes(); any {
+	if until, any := q.lanesResumeAt(); any {
 		at = until.Time()
 	}
 	return at, true
 }
 
-// asked is when its jobs were last asked for in this process, 0 if they were not.
-func (e *Engine) asked(l *line) leaky.Instant {
-	if l.spec.Pull {
-		return l.asked
+// lastAsked is when its jobs were last asked for in this process, 0 if they were not.
+func (e *Engine) lastAsked(q *queueState) leaky.Instant {
+	if q.spec.Pull {
+		return q.lastAsked
 	}
-	return e.reserved
+	return e.lastReserve
 }
 
 // Totals implements queue.Specs.
@@ -194,24 +194,24 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 		return queue.Totals{}, err
 	}
 	return queue.Totals{
-		Queues: int64(len(e.names)), Dead: e.dead,
-		Waiting: e.count[queue.Waiting], Scheduled: e.count[queue.Scheduled], Leased: e.count[queue.Leased], Held: e.count[queue.Held],
-		Deferred: e.count[queue.Deferred],
+		Queues: int64(len(e.queueNames)), Dead: e.deadCount,
+		Waiting: e.counts[queue.Waiting], Scheduled: e.counts[queue.Scheduled], Leased: e.counts[queue.Leased], Held: e.counts[queue.Held],
+		Deferred: e.counts[queue.Deferred],
 	}, nil
 }
 
 // Job implements queue.Jobs.
 func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
-	f, err := e.find(ctx, name, id)
+	f, err := e.findJob(ctx, name, id)
 	if err != nil {
 		return f.info, err
 	}
 	if f.dead != nil {
-		e.readDead([]*queue.JobInfo{&f.info}, []*ended{f.dead})
+		e.readDead([]*queue.JobInfo{&f.info}, []*endedJob{f.dead})
 	} else {
 		// What is under way or delivered stands behind what failed.
 		last := f.info.Timeline
-		if f.info.Timeline, err = queue.UnpackTimeline(f.past); err != nil {
+		if f.info.Timeline, err = queue.UnpackTimeline(f.timeline); err != nil {
 			return f.info, err
 		}
 		f.info.Timeline = append(f.info.Timeline, last...)
@@ -220,16 +220,16 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	return f.info, nil
 }
 
-// found is where a job is, and where the rest of it is kept.
-type found struct {
-	info queue.JobInfo
-	past []byte // of one that holds a place, its timeline as stored
-	dead *ended // of a dead one, what is remembered of it
-	seq  uint64 // of its record; 0 if that is not kept
+// jobFound is where a job is, and where the rest of it is kept.
+type jobFound struct {
+	info     queue.JobInfo
+	timeline []byte    // of one that holds a place, its timeline as stored
+	dead     *endedJob // of a dead one, what is remembered of it
+	seq      uint64    // of its record; 0 if that is not kept
 }
 
 // readContent reads what the job carries. Of one that ended just now there may be nothing left.
-func (e *Engine) readContent(f *found) {
+func (e *Engine) readContent(f *jobFound) {
 	if f.seq == 0 {
 		return
 	}
@@ -243,92 +243,92 @@ func (e *Engine) readContent(f *found) {
 	})
 }
 
-// find returns where a job is, and what more is to be read of it without the lock.
-func (e *Engine) find(ctx context.Context, name, id string) (found, error) {
+// findJob returns where a job is, and what more is to be read of it without the lock.
+func (e *Engine) findJob(ctx context.Context, name, id string) (jobFound, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.readable(ctx); err != nil {
-		return found{}, err
+		return jobFound{}, err
 	}
 	now := e.now()
-	l, err := e.live(name)
+	q, err := e.liveQueue(name)
 	if err != nil {
-		if d := e.letter(name, id, now); d != nil {
-			return foundDead(name, d), nil
+		if d := e.deadJob(name, id, now); d != nil {
+			return deadJobFound(name, d), nil
 		}
-		return found{}, err
+		return jobFound{}, err
 	}
-	if j := l.jobs[id]; j != nil && j.state != queue.StateNone {
-		f := found{info: l.look(j, now), seq: j.seq}
-		if j.flight != nil {
-			f.past = j.flight.past
+	if j := q.jobs[id]; j != nil && j.state != queue.StateNone {
+		f := jobFound{info: q.jobInfo(j, now), seq: j.seq}
+		if j.lease != nil {
+			f.timeline = j.lease.timeline
 		}
 		return f, nil
 	}
-	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
+	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		if d.state == queue.Dead {
-			return foundDead(name, d), nil
+			return deadJobFound(name, d), nil
 		}
-		f := found{info: shown(name, d)}
+		f := jobFound{info: endedJobInfo(name, d)}
 		if d.departed != 0 {
 			f.info.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
 		}
 		return f, nil
 	}
-	if number, d := l.deferral(id, now); d != nil {
-		return found{info: l.lookAside(id, number, d, now)}, nil
+	if number, d := q.deferral(id, now); d != nil {
+		return jobFound{info: q.deferredJobInfo(id, number, d, now)}, nil
 	}
-	if d := e.letter(name, id, now); d != nil { // of a former queue
-		return foundDead(name, d), nil
+	if d := e.deadJob(name, id, now); d != nil { // of a former queue
+		return deadJobFound(name, d), nil
 	}
-	return found{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
+	return jobFound{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
 }
 
-func foundDead(name string, d *ended) found {
-	return found{info: shown(name, d), dead: d, seq: d.seq}
+func deadJobFound(name string, d *endedJob) jobFound {
+	return jobFound{info: endedJobInfo(name, d), dead: d, seq: d.seq}
 }
 
-// look is where a job that holds a place is.
-func (l *line) look(j *job, now leaky.Instant) queue.JobInfo {
+// jobInfo is where a job that holds a place is.
+func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
-		Queue: l.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
+		Queue: q.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
 		ExpiresAt: j.expiresAt(),
 	}
-	if f := j.flight; f != nil {
-		i.Attempts, i.Reason = f.attempts, f.reason
+	if ls := j.lease; ls != nil {
+		i.Attempts, i.Reason = ls.attempts, ls.reason
 	}
 	switch j.state {
 	case queue.Waiting:
-		i.Position = int64(j.lane.fifo.rank(j)) + 1
-		i.ETA = l.expected(j, l.risk(int64(j.cost), false), now)
-		i.Why = l.reason(j, now)
+		i.Position = int64(j.lane.waiting.rank(j)) + 1
+		i.ETA = q.etaOf(j, q.costBounds(int64(j.cost), false), now)
+		i.Why = q.whyNotLeft(j, now)
 	case queue.Scheduled:
-		i.DueAt = j.flight.due.Time()
-		i.ETA = l.expected(j, l.risk(int64(j.cost), false), now)
-		i.Why = l.reason(j, now)
+		i.DueAt = j.lease.due.Time()
+		i.ETA = q.etaOf(j, q.costBounds(int64(j.cost), false), now)
+		i.Why = q.whyNotLeft(j, now)
 	case queue.Leased:
-		i.DueAt = j.flight.due.Time()
-		i.AddLast(queue.Attempt{At: i.DueAt, Drainer: j.flight.drainer})
+		i.DueAt = j.lease.due.Time()
+		i.AddLast(queue.Attempt{At: i.DueAt, Drainer: j.lease.drainer})
 	case queue.Held:
-		i.HeldAt = j.flight.due.Time()
+		i.HeldAt = j.lease.due.Time()
 		i.Why = queue.Why{By: queue.ByHeld, Reason: i.Reason}
 	}
 	return i
 }
 
-// lookAside is where a deferred job is: what is recorded is taken to come back in
+// deferredJobInfo is where a deferred job is: what is recorded is taken to come back in
 // order, and to cost what it does on average.
-func (l *line) lookAside(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
-	i := queue.JobInfo{Queue: l.spec.Name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
-	if d.state == called {
+func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
+	i := queue.JobInfo{Queue: q.spec.Name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
+	if d.state == cancelledDeferral {
 		return i
 	}
-	count := l.count[queue.Deferred]
-	place := max(1, int64(number)-(int64(l.aside.tickets)-count))
-	before := float64(l.aside.cost) * float64(place-1) / float64(count)
-	waiting := l.count[queue.Waiting]
-	i.State, i.Position, i.Why = queue.Deferred, waiting+place, l.spec.Deferred.WhyDeferred(now.Time())
-	i.ETA.At = l.etaAside(waiting, l.gap(l.turn), int64(before), l.kinship(false), l.risk(int64(d.cost), false), now).Time()
+	count := q.counts[queue.Deferred]
+	place := max(1, int64(number)-(int64(q.overflow.lastTicket)-count))
+	before := float64(q.overflow.cost) * float64(place-1) / float64(count)
+	waiting := q.counts[queue.Waiting]
+	i.State, i.Position, i.Why = queue.Deferred, waiting+place, q.spec.Deferred.WhyDeferred(now.Time())
+	i.ETA.At = q.etaDeferred(waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now).Time()
 	return i
 }
 

@@ -96,8 +96,8 @@ func TestScheduledJobsComeBackScheduled(t *testing.T) {
 	}
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	if f := b.lines["q"].jobs[jobOf("q", 0).ID].flight; f == nil || f.attempts != 0 {
-		t.Errorf("%+v", f)
+	if ls := b.queues["q"].jobs[jobOf("q", 0).ID].lease; ls == nil || ls.attempts != 0 {
+		t.Errorf("%+v", ls)
 	}
 }
 
@@ -229,15 +229,15 @@ func (b *bench) empty(name string) {
 	b.Helper()
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	l := b.lines[name]
-	t := l.turns
-	if len(l.lanes) != 0 || b.fading.len() != 0 || l.peopled != 0 || l.coming.sum() != [5]int64{} || l.bare.held != 0 || l.bare.flying != 0 || l.bare.fifo.len() != 0 {
-		b.Errorf("%d lanes, %d fade, %d with jobs, coming %v, without a key %+v", len(l.lanes), b.fading.len(), l.peopled, l.coming.sum(), l.bare)
+	q := b.queues[name]
+	t := q.laneTurns
+	if len(q.lanes) != 0 || b.idleLanes.len() != 0 || q.lanesWaiting != 0 || q.incoming.sum() != [5]int64{} || q.defaultLane.size != 0 || q.defaultLane.inFlight != 0 || q.defaultLane.waiting.len() != 0 {
+		b.Errorf("%d lanes, %d fade, %d with jobs, coming %v, without a key %+v", len(q.lanes), b.idleLanes.len(), q.lanesWaiting, q.incoming.sum(), q.defaultLane)
 	}
-	if t.ready.len() != 0 || t.resting.len() != 0 || t.changing() {
+	if t.ready.len() != 0 || t.resting.len() != 0 || t.recalling() {
 		b.Errorf("%d ready, %d rest, %d after a change", t.ready.len(), t.resting.len(), t.changed.len())
 	}
-	if n := cap(t.ready.items) + cap(t.resting.items) + cap(b.fading.items); n > 3*256 || l.mostLanes > fewLanes {
-		b.Errorf("memory is kept for %d lanes in heaps, and %d in the map", n, l.mostLanes)
+	if n := cap(t.ready.items) + cap(t.resting.items) + cap(b.idleLanes.items); n > 3*256 || q.lanesPeak > smallMap {
+		b.Errorf("memory is kept for %d lanes in heaps, and %d in the map", n, q.lanesPeak)
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // sum is what is coming, in numbers.
-func (c *coming) sum() [5]int64 {
+func (c *incoming) sum() [5]int64 {
 	return [...]int64{c.all, c.waiting, c.cost, int64(c.lanes), c.scheduled()}
 }
 
@@ -95,7 +95,7 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 		}
 		if rate == "1/m" {
 			b.Engine.mu.Lock()
-			fading := b.fading.len()
+			fading := b.idleLanes.len()
 			b.Engine.mu.Unlock()
 			if fading != n-100 {
 				t.Errorf("%d buckets are kept, want %d", fading, n-100)
@@ -134,7 +134,7 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	b.Engine.mu.Lock()
-	fading := b.fading.len()
+	fading := b.idleLanes.len()
 	b.Engine.mu.Unlock()
 	if fading != 0 {
 		t.Errorf("%d lanes of a deleted queue fade", fading)
@@ -149,34 +149,34 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 
 // Whatever a deleted queue had is gone through in pieces, not at once.
 func TestADeletedQueueIsClearedInPieces(t *testing.T) {
-	const n = 2*fadeMax + 1
-	e := &Engine{fading: newLanes(byFading)}
-	l := newLine(1, queue.Spec{Name: "q"})
+	const n = 2*forgetLanesMax + 1
+	e := &Engine{idleLanes: newLanes(byForgetAt)}
+	q := newQueueState(1, queue.Spec{Name: "q"})
 	for i := range n {
 		key := fmt.Sprint("lane ", i)
-		ln := l.lane(key, queue.DigestLane(key))
+		ln := q.lane(key, queue.DigestLane(key))
 		j := &job{id: key, lane: ln, seq: uint64(i + 1), turn: firstTurn + int64(i), cost: 1, state: queue.Waiting}
-		l.board(j)
+		q.addToLane(j)
 		if i%3 == 0 { // a third of the lanes fade
 			ln.bucket.TAT = noon
-			e.alight(j, 0)
-			j.lane = &l.bare
+			e.removeFromLane(j, 0)
+			j.lane = &q.defaultLane
 		}
-		l.jobs[j.id] = j
-		l.place(j.lane, l.stand(j), 0)
-		l.ended.add(&ended{id: fmt.Sprint("ended ", i), key: uint64(i + 1), at: leaky.Instant(i), state: queue.Delivered})
+		q.jobs[j.id] = j
+		q.placeLane(j.lane, q.pushWaiting(j), 0)
+		q.endedJobs.add(&endedJob{id: fmt.Sprint("ended ", i), key: uint64(i + 1), at: leaky.Instant(i), state: queue.Delivered})
 	}
-	fading, seqs, keys := e.fading.len(), map[uint64]bool{}, map[uint64]bool{}
-	e.discard(l)
-	if e.fading.len() != fading {
-		t.Errorf("%d of %d lanes that fade were taken out at once", fading-e.fading.len(), fading)
+	fading, seqs, keys := e.idleLanes.len(), map[uint64]bool{}, map[uint64]bool{}
+	e.discardQueue(q)
+	if e.idleLanes.len() != fading {
+		t.Errorf("%d of %d lanes that fade were taken out at once", fading-e.idleLanes.len(), fading)
 	}
-	for e.fade(noon, 10); !e.garbage[0].empty(); { // some of which are over meanwhile
-		before := e.fading.len()
+	for e.forgetIdleLanes(noon, 10); !e.garbage[0].empty(); { // some of which are over meanwhile
+		before := e.idleLanes.len()
 		taken := e.garbage[0].take(sweepMax)
-		e.garbage[0].unfade(fadeMax)
-		if some := len(taken.jobs) + len(taken.ended); some > sweepMax || before-e.fading.len() > fadeMax {
-			t.Fatalf("%d records and %d lanes in a piece", some, before-e.fading.len())
+		e.garbage[0].dropIdleLanes(forgetLanesMax)
+		if some := len(taken.jobs) + len(taken.ended); some > sweepMax || before-e.idleLanes.len() > forgetLanesMax {
+			t.Fatalf("%d records and %d lanes in a piece", some, before-e.idleLanes.len())
 		}
 		for _, seq := range taken.jobs {
 			seqs[seq] = true
@@ -185,8 +185,8 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 			keys[d.key] = true
 		}
 	}
-	if len(seqs) != n || len(keys) != n || e.fading.len() != 0 {
-		t.Errorf("%d jobs and %d ended ones were freed of %d, %d lanes fade", len(seqs), len(keys), n, e.fading.len())
+	if len(seqs) != n || len(keys) != n || e.idleLanes.len() != 0 {
+		t.Errorf("%d jobs and %d ended ones were freed of %d, %d lanes fade", len(seqs), len(keys), n, e.idleLanes.len())
 	}
 }
 

@@ -15,22 +15,22 @@ type deferral struct {
 	id     uint32        // where its id begins among the page's
 	cost   uint16
 	length uint8 // of the id
-	state  standing
+	state  deferralState
 }
 
-// standing is what became of a record.
-type standing uint8
+// deferralState is what became of a record.
+type deferralState uint8
 
 const (
-	removed  standing = iota // or never there
-	deferred                 // the job is on the overflow, as far as we know
-	called                   // back: it was cancelled, and is dropped on its way back
+	noDeferral        deferralState = iota // or never there
+	stillDeferred                          // the job is on the overflow, as far as we know
+	cancelledDeferral                      // back: it was cancelled, and is dropped on its way back
 )
 
-// ledger keeps the records of a queue's deferred jobs by number and by id. They
+// deferrals keeps the records of a queue's deferred jobs by number and by id. They
 // come in order of number and end in about that order, so they lie in pages of
 // consecutive numbers, and an index finds the number of an id.
-type ledger struct {
+type deferrals struct {
 	pages []*page // nil once all of its records have ended
 	first uint64  // which page pages[0] is
 	n     int
@@ -46,7 +46,7 @@ type page struct {
 	n       int
 }
 
-func (g *ledger) page(number uint64) *page {
+func (g *deferrals) page(number uint64) *page {
 	if i := number/pageSize - g.first; len(g.pages) > 0 && i < uint64(len(g.pages)) {
 		return g.pages[i]
 	}
@@ -55,26 +55,26 @@ func (g *ledger) page(number uint64) *page {
 
 // get returns the record of that number, nil if there is none. It is valid until
 // the next record is added.
-func (g *ledger) get(number uint64) *deferral {
+func (g *deferrals) get(number uint64) *deferral {
 	p := g.page(number)
 	if p == nil || number < p.from || number-p.from >= uint64(len(p.records)) {
 		return nil
 	}
-	if d := &p.records[number-p.from]; d.state != removed {
+	if d := &p.records[number-p.from]; d.state != noDeferral {
 		return d
 	}
 	return nil
 }
 
 // id returns the id of a record that is there. It shares the page's memory.
-func (g *ledger) id(number uint64) []byte {
+func (g *deferrals) id(number uint64) []byte {
 	p := g.page(number)
 	d := &p.records[number-p.from]
 	return p.ids[d.id:][:d.length]
 }
 
 // find returns the number of the record of id, 0 if there is none.
-func (g *ledger) find(id string) uint64 {
+func (g *deferrals) find(id string) uint64 {
 	if g.n == 0 {
 		return 0
 	}
@@ -85,7 +85,7 @@ func (g *ledger) find(id string) uint64 {
 }
 
 // seek returns the slot of id, -1 if it has none.
-func (g *ledger) seek(id string) int {
+func (g *deferrals) seek(id string) int {
 	h := hashOf(id)
 	for i := g.ids.home(h); g.ids.slots[i] != 0; i = g.ids.next(i) {
 		if s := g.ids.slots[i]; s>>32 == h && string(g.id(g.widen(s))) == id {
@@ -97,14 +97,14 @@ func (g *ledger) seek(id string) int {
 
 // widen makes a number of the lower half of it that a slot holds: the records at
 // a time span far less than 2^32.
-func (g *ledger) widen(slot uint64) uint64 {
+func (g *deferrals) widen(slot uint64) uint64 {
 	base := g.first * pageSize
 	return base + uint64(uint32(slot)-uint32(base))
 }
 
 // add notes a record. Its number is greater than all before, and its id has no
 // other record.
-func (g *ledger) add(number uint64, id string, d deferral) {
+func (g *deferrals) add(number uint64, id string, d deferral) {
 	at := number / pageSize
 	if len(g.pages) == 0 {
 		g.first = at
@@ -135,13 +135,13 @@ func (g *ledger) add(number uint64, id string, d deferral) {
 func (p *page) close() { p.ids = slices.Clone(p.ids) }
 
 // remove ends a record that is there.
-func (g *ledger) remove(number uint64) {
+func (g *deferrals) remove(number uint64) {
 	g.ids.remove(g.seek(string(g.id(number))))
 	p := g.page(number)
-	p.records[number-p.from].state = removed
+	p.records[number-p.from].state = noDeferral
 	p.n--
 	if g.n--; g.n == 0 {
-		*g = ledger{}
+		*g = deferrals{}
 		return
 	}
 	if p.n > 0 {
@@ -155,11 +155,11 @@ func (g *ledger) remove(number uint64) {
 }
 
 // oldest returns the number of the first record, 0 if there is none.
-func (g *ledger) oldest() uint64 {
+func (g *deferrals) oldest() uint64 {
 	if g.n == 0 {
 		return 0
 	}
 	p := g.pages[0]
-	i := slices.IndexFunc(p.records, func(d deferral) bool { return d.state != removed })
+	i := slices.IndexFunc(p.records, func(d deferral) bool { return d.state != noDeferral })
 	return p.from + uint64(i)
 }

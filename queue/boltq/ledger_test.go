@@ -14,7 +14,7 @@ func TestLedgerAgainstAMap(t *testing.T) {
 	for _, first := range []uint64{1, pageSize - 1, 1<<32 - 700, 1 << 50} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(first, 4))
-			var g ledger
+			var g deferrals
 			byID := map[string]uint64{}
 			var numbers []uint64
 			end := func(i int) {
@@ -40,7 +40,7 @@ func TestLedgerAgainstAMap(t *testing.T) {
 					if rnd.IntN(200) == 0 {
 						next += uint64(rnd.IntN(3 * pageSize))
 					}
-					g.add(next, id, deferral{seq: next + 7, state: deferred})
+					g.add(next, id, deferral{seq: next + 7, state: stillDeferred})
 					byID[id] = next
 					numbers = append(numbers, next)
 					next++
@@ -82,9 +82,9 @@ func TestLedgerIsSmall(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	var g ledger
+	var g deferrals
 	for i := range uint64(n) {
-		g.add(i+1, fmt.Sprintf("%026d", i), deferral{state: deferred})
+		g.add(i+1, fmt.Sprintf("%026d", i), deferral{state: stillDeferred})
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

@@ -7,111 +7,111 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// letters are the dead jobs of a queue's name, which outlive the queue.
-type letters struct {
+// deadJobs are the dead jobs of a queue's name, which outlive the queue.
+type deadJobs struct {
 	name string
-	byID map[string]*ended
-	dead sorted[*ended]
-	// kept is the retention that the queue had when it was deleted; nil while it is there.
-	kept *queue.Retention
+	byID map[string]*endedJob
+	dead sorted[*endedJob]
+	// retention is the retention that the queue had when it was deleted; nil while it is there.
+	retention *queue.Retention
 }
 
-func byName(a, b *letters) bool { return a.name < b.name }
+func byName(a, b *deadJobs) bool { return a.name < b.name }
 
-// lettersOf returns the dead of a name, also if there is none yet.
-func (e *Engine) lettersOf(name string) *letters {
-	ls := e.letters[name]
-	if ls == nil {
-		ls = &letters{name: name, byID: map[string]*ended{}, dead: sorted[*ended]{less: byDeath}}
-		e.letters[name] = ls
+// deadJobsOf returns the dead of a name, also if there is none yet.
+func (e *Engine) deadJobsOf(name string) *deadJobs {
+	dead := e.deadJobs[name]
+	if dead == nil {
+		dead = &deadJobs{name: name, byID: map[string]*endedJob{}, dead: sorted[*endedJob]{less: byEndTime}}
+		e.deadJobs[name] = dead
 	}
-	return ls
+	return dead
 }
 
 // dead is how many dead jobs a name has.
-func (e *Engine) deadOf(name string) int64 {
-	if ls := e.letters[name]; ls != nil {
-		return int64(ls.dead.len())
+func (e *Engine) deadCountOf(name string) int64 {
+	if dead := e.deadJobs[name]; dead != nil {
+		return int64(dead.dead.len())
 	}
 	return 0
 }
 
 // retention is how long, and how many of, a name's dead are remembered.
-func (e *Engine) retention(ls *letters) queue.Retention {
-	if l := e.lines[ls.name]; l != nil && l.live {
-		return l.spec.Retention
+func (e *Engine) retention(dead *deadJobs) queue.Retention {
+	if q := e.queues[dead.name]; q != nil && q.live {
+		return q.spec.Retention
 	}
-	if ls.kept != nil {
-		return *ls.kept
+	if dead.retention != nil {
+		return *dead.retention
 	}
 	return queue.Retention{}
 }
 
-// lay puts a job among the dead of a name. Of two of one id, in a queue and in a former one
+// addDead puts a job among the dead of a name. Of two of one id, in a queue and in a former one
 // of its name, the later stands for both.
-func (e *Engine) lay(name string, d *ended) {
-	if ls := e.letters[name]; ls != nil && ls.byID[d.id] != nil {
-		old := ls.byID[d.id]
-		e.lift(ls, old)
-		e.forget = append(e.forget, old)
+func (e *Engine) addDead(name string, d *endedJob) {
+	if dead := e.deadJobs[name]; dead != nil && dead.byID[d.id] != nil {
+		old := dead.byID[d.id]
+		e.removeDead(dead, old)
+		e.forgotten = append(e.forgotten, old)
 	}
-	ls := e.lettersOf(name)
-	if ls.dead.len() == 0 {
-		e.mourned.push(ls)
+	dead := e.deadJobsOf(name)
+	if dead.dead.len() == 0 {
+		e.namesWithDead.push(dead)
 	}
-	ls.byID[d.id] = d
-	ls.dead.push(d)
-	e.dead++
+	dead.byID[d.id] = d
+	dead.dead.push(d)
+	e.deadCount++
 }
 
-// lift takes a job out of the dead of a name, which is among them.
-func (e *Engine) lift(ls *letters, d *ended) {
-	ls.dead.remove(d)
-	delete(ls.byID, d.id)
-	e.dead--
-	if ls.dead.len() > 0 {
+// removeDead takes a job out of the dead of a name, which is among them.
+func (e *Engine) removeDead(dead *deadJobs, d *endedJob) {
+	dead.dead.remove(d)
+	delete(dead.byID, d.id)
+	e.deadCount--
+	if dead.dead.len() > 0 {
 		return
 	}
-	e.mourned.remove(ls)
-	if ls.kept == nil { // else the file has something of it, which the sweeper drops
-		delete(e.letters, ls.name)
+	e.namesWithDead.remove(dead)
+	if dead.retention == nil { // else the file has something of it, which the sweeper drops
+		delete(e.deadJobs, dead.name)
 	}
 }
 
 // trimDead forgets up to limit of a name's dead that are too old or too many.
-func (e *Engine) trimDead(ls *letters, now leaky.Instant, limit int) (gone int) {
-	r, l := e.retention(ls), e.lines[ls.name]
-	for gone < limit && ls.dead.len() > 0 && (int64(ls.dead.len()) > r.Max || tooOld(ls.dead.top(), r, now)) {
-		d := ls.dead.top()
-		e.lift(ls, d)
-		if l != nil && l.ended.byID[d.id] == d { // the id may have been used again
-			delete(l.ended.byID, d.id)
+func (e *Engine) trimDead(dead *deadJobs, now leaky.Instant, limit int) (gone int) {
+	r, q := e.retention(dead), e.queues[dead.name]
+	for gone < limit && dead.dead.len() > 0 && (int64(dead.dead.len()) > r.Max || tooOld(dead.dead.top(), r, now)) {
+		d := dead.dead.top()
+		e.removeDead(dead, d)
+		if q != nil && q.endedJobs.byID[d.id] == d { // the id may have been used again
+			delete(q.endedJobs.byID, d.id)
 		}
-		e.forget = append(e.forget, d)
+		e.forgotten = append(e.forgotten, d)
 		gone++
 	}
 	return gone
 }
 
-// former returns the dead of a name whose queue is not there; nil if there are none.
-func (e *Engine) former(name string) *letters {
-	if l := e.lines[name]; l != nil && l.live {
+// deadOfDeleted returns the dead of a name whose queue is not there; nil if there are none.
+func (e *Engine) deadOfDeleted(name string) *deadJobs {
+	if q := e.queues[name]; q != nil && q.live {
 		return nil
 	}
-	if ls := e.letters[name]; ls != nil && ls.dead.len() > 0 {
-		return ls
+	if dead := e.deadJobs[name]; dead != nil && dead.dead.len() > 0 {
+		return dead
 	}
 	return nil
 }
 
-// letter returns a dead job of a name, nil if there is none.
-func (e *Engine) letter(name, id string, now leaky.Instant) *ended {
-	ls := e.letters[name]
-	if ls == nil {
+// deadJob returns a dead job of a name, nil if there is none.
+func (e *Engine) deadJob(name, id string, now leaky.Instant) *endedJob {
+	dead := e.deadJobs[name]
+	if dead == nil {
 		return nil
 	}
-	d := ls.byID[id]
-	if d == nil || tooOld(d, e.retention(ls), now) {
+	d := dead.byID[id]
+	if d == nil || tooOld(d, e.retention(dead), now) {
 		return nil
 	}
 	return d
@@ -127,24 +127,24 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]que
 	now, budget := e.now(), sweepMax
 	var list []queue.DeadQueue
 	for len(list) < limit {
-		ls := e.mournedAfter(after)
-		if ls == nil {
+		dead := e.nextWithDead(after)
+		if dead == nil {
 			break
 		}
-		after = ls.name
-		budget -= e.trimDead(ls, now, budget) // so that they are counted right
-		if ls.dead.len() > 0 {
-			l := e.lines[ls.name]
-			list = append(list, queue.DeadQueue{Queue: ls.name, Dead: int64(ls.dead.len()), Oldest: ls.dead.top().at.Time(), Gone: l == nil || !l.live})
+		after = dead.name
+		budget -= e.trimDead(dead, now, budget) // so that they are counted right
+		if dead.dead.len() > 0 {
+			q := e.queues[dead.name]
+			list = append(list, queue.DeadQueue{Queue: dead.name, Dead: int64(dead.dead.len()), Oldest: dead.dead.top().at.Time(), Gone: q == nil || !q.live})
 		}
 	}
 	return list, nil
 }
 
-// mournedAfter returns the dead of the next name that has some, nil if there is none.
-func (e *Engine) mournedAfter(name string) *letters {
-	for ls := range e.mourned.from(func(ls *letters) bool { return ls.name > name }) {
-		return ls
+// nextWithDead returns the dead of the next name that has some, nil if there is none.
+func (e *Engine) nextWithDead(name string) *deadJobs {
+	for dead := range e.namesWithDead.from(func(dead *deadJobs) bool { return dead.name > name }) {
+		return dead
 	}
 	return nil
 }

@@ -154,7 +154,7 @@ func TestARemadeQueueIsBoundByItsLimits(t *testing.T) {
 	if _, err := b.Sweep(context.Background(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if n := b.records(bucketsTable); n != 0 {
+	if n := b.records(leftPacesTable); n != 0 {
 		t.Errorf("what was left is kept for %d queues", n)
 	}
 }
@@ -202,7 +202,7 @@ func TestCalendarsAreRenewed(t *testing.T) {
 	left := func() int {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.lines["q"].limits[0].quota.Calendar.Left(b.now())
+		return b.queues["q"].limits[0].quota.Calendar.Left(b.now())
 	}
 	least := left()
 	for range 200 {

@@ -18,21 +18,21 @@ import (
 // loader reads a file into an engine.
 type loader struct {
 	*Engine
-	tx       *bbolt.Tx
-	now      leaky.Instant
-	byNumber map[uint64]*line
-	dead     map[uint64]bool  // records that dead jobs keep
-	latest   map[*line]uint64 // deferral of a queue that was read
-	books    map[uint64]*rule
-	orphans  rubbish // what deleted queues left
+	tx             *bbolt.Tx
+	now            leaky.Instant
+	byNumber       map[uint64]*queueState
+	dead           map[uint64]bool        // records that dead jobs keep
+	lastDeferral   map[*queueState]uint64 // deferral of a queue that was read
+	rulesByTallies map[uint64]*rule
+	orphans        garbage // what deleted queues left
 }
 
 // load reads everything but payloads into memory. Jobs that were leased wait
 // again at their turn: their holders are gone. Those whose lease is on file are still leased, until now.
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
-		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*line{}, books: map[uint64]*rule{}, dead: map[uint64]bool{}, latest: map[*line]uint64{}}
-		for _, step := range []func(context.Context) error{l.store, l.rules, l.takings, l.specs, l.imports, l.adapted, l.lines, l.failures, l.buckets, l.retains, l.ended, l.deferred, l.jobs, l.finish} {
+		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*queueState{}, rulesByTallies: map[uint64]*rule{}, dead: map[uint64]bool{}, lastDeferral: map[*queueState]uint64{}}
+		for _, step := range []func(context.Context) error{l.store, l.rules, l.readTallies, l.specs, l.imports, l.adapted, l.queues, l.failures, l.leftPaces, l.retentions, l.ended, l.deferred, l.jobs, l.finish} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -74,18 +74,18 @@ func (l *loader) specs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		q := newLine(number, s.spec)
-		if q.limits, err = follow(nil, s.spec.Limits, l.now); err != nil {
+		q := newQueueState(number, s.spec)
+		if q.limits, err = carryOverLimits(nil, s.spec.Limits, l.now); err != nil {
 			return err
 		}
-		q.paces.adapted = adaptedBy(&s.spec, nil, l.now)
-		l.attend(&q.paces)
+		q.paces.adapted = adaptedRateOf(&s.spec, nil, l.now)
+		l.noteCalendars(&q.paces)
 		q.revision, q.pause, q.live = s.revision, s.pause, true
-		l.Engine.lines[s.spec.Name] = q
-		l.names = append(l.names, s.spec.Name)
+		l.Engine.queues[s.spec.Name] = q
+		l.queueNames = append(l.queueNames, s.spec.Name)
 		l.byNumber[number] = q
-		l.bear(s.spec.Name, 1)
-		l.name(&s.spec, 1)
+		l.countChild(s.spec.Name, 1)
+		l.countRuleUses(&s.spec, 1)
 		return nil
 	})
 }
@@ -96,7 +96,7 @@ func (l *loader) imports(ctx context.Context) error {
 	}
 	return l.each(ctx, importsTable, func(number uint64, v []byte) error {
 		if q := l.byNumber[number]; q != nil && len(v) > 0 {
-			q.filling = filling{mark: string(v[1:]), open: v[0] == 1}
+			q.importing = importState{mark: string(v[1:]), open: v[0] == 1}
 		}
 		return nil
 	})
@@ -114,18 +114,18 @@ func (l *loader) adapted(ctx context.Context) error {
 	})
 }
 
-func (l *loader) lines(ctx context.Context) error {
-	return l.each(ctx, linesTable, func(number uint64, v []byte) error {
-		r, err := decodeLine(v)
+func (l *loader) queues(ctx context.Context) error {
+	return l.each(ctx, queuesTable, func(number uint64, v []byte) error {
+		r, err := decodeQueue(v)
 		if err != nil {
 			return err
 		}
 		if q := l.byNumber[number]; q != nil {
-			q.kept, q.maxCost, q.dearer, q.turn = r.counters, max(1, r.maxCost), r.dearer, r.turn
-			q.aside.tickets, q.aside.way, q.heard = r.tickets, r.way, r.heard
-			q.since, q.dearest = l.now, q.maxCost
+			q.saved, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
+			q.overflow.lastTicket, q.overflow.progress, q.receiver = r.tickets, r.progress, r.receiver
+			q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
 			q.ceiling, q.pledged = r.ceiling, r.ceiling
-			q.restore(r.ceiling, l.now, q.dearestOfAll())
+			q.restore(r.ceiling, l.now, q.groupMaxCost())
 		}
 		return nil
 	})
@@ -147,17 +147,17 @@ func (l *loader) failures(ctx context.Context) error {
 	})
 }
 
-func (l *loader) buckets(context.Context) error {
-	return l.tx.Bucket(bucketsTable).ForEach(func(k, v []byte) (err error) {
-		l.Engine.left[string(k)], err = decodePaces(v, l.now)
+func (l *loader) leftPaces(context.Context) error {
+	return l.tx.Bucket(leftPacesTable).ForEach(func(k, v []byte) (err error) {
+		l.Engine.leftPaces[string(k)], err = decodePaces(v, l.now)
 		return err
 	})
 }
 
-func (l *loader) retains(context.Context) error {
-	return l.tx.Bucket(retainsTable).ForEach(func(k, v []byte) error {
+func (l *loader) retentions(context.Context) error {
+	return l.tx.Bucket(retentionsTable).ForEach(func(k, v []byte) error {
 		r := reader{b: v}
-		l.lettersOf(string(k)).kept = &queue.Retention{For: queue.Duration(r.num()), Max: int64(r.num())}
+		l.deadJobsOf(string(k)).retention = &queue.Retention{For: queue.Duration(r.num()), Max: int64(r.num())}
 		return r.err("retention")
 	})
 }
@@ -174,11 +174,11 @@ func (l *loader) ended(ctx context.Context) error {
 		}
 		q := l.byNumber[of]
 		if q != nil {
-			q.ended.add(d)
+			q.endedJobs.add(d)
 		}
 		switch {
-		case d.state == queue.Dead && (l.Engine.lines[name] != nil || l.letters[name] != nil):
-			l.lay(name, d)
+		case d.state == queue.Dead && (l.Engine.queues[name] != nil || l.deadJobs[name] != nil):
+			l.addDead(name, d)
 		case q == nil:
 			l.orphans.ended = append(l.orphans.ended, d)
 		}
@@ -194,34 +194,34 @@ func (l *loader) deferred(ctx context.Context) error {
 		}
 		q := l.byNumber[of]
 		if q == nil {
-			l.orphans.seqs = append(l.orphans.seqs, seq)
+			l.orphans.deferralKeys = append(l.orphans.deferralKeys, seq)
 			return nil
 		}
-		a := &q.aside
-		if number <= l.latest[q] || number > a.tickets {
-			return fmt.Errorf("%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.tickets, l.latest[q])
+		a := &q.overflow
+		if number <= l.lastDeferral[q] || number > a.lastTicket {
+			return fmt.Errorf("%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q])
 		}
-		l.latest[q] = number
+		l.lastDeferral[q] = number
 		if old := a.records.find(id); old != 0 { // it had lapsed when this one was made
-			l.lose(q, old)
+			l.dropLapsed(q, old)
 		}
 		d.seq = seq
 		a.records.add(number, id, d)
-		if d.state == deferred && number > a.way.givenUp {
-			l.defers(q, number, 1, int64(d.cost))
+		if d.state == stillDeferred && number > a.progress.givenUpTo {
+			l.countDeferred(q, number, 1, int64(d.cost))
 		}
 		return nil
 	})
 }
 
 func (l *loader) jobs(ctx context.Context) error {
-	flights := l.tx.Bucket(flightsTable)
+	flights := l.tx.Bucket(leasesTable)
 	return l.each(ctx, jobsTable, func(seq uint64, v []byte) error {
 		h, record, err := decodeJob(v)
 		if err != nil {
 			return err
 		}
-		q := l.byNumber[h.line]
+		q := l.byNumber[h.queue]
 		switch {
 		case l.dead[seq]:
 			return nil
@@ -231,105 +231,105 @@ func (l *loader) jobs(ctx context.Context) error {
 		case len(record) < queue.RecordCost+2:
 			return fmt.Errorf("%w: a record of %d bytes", queue.ErrCorrupt, len(record))
 		}
-		head, lane := q.head(record)
+		head, lane := q.readHead(record)
 		j := &job{
 			id: h.id, lane: lane, seq: seq, turn: turnOf(h.base, head.Priority), appended: h.appended,
-			print: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)), cost: uint16(head.Cost),
+			fingerprint: [8]byte(record[queue.RecordFingerprint:]), size: uint32(len(record)), cost: uint16(head.Cost),
 		}
-		q.board(j)
+		q.addToLane(j)
 		q.plain = q.plain && !lane.keyed() && head.Priority == 0 && head.NotBefore.IsZero()
-		if h.back {
-			j.marks = cameBack
-			q.aside.back++
-			q.aside.backBytes += j.bytes()
+		if h.readmitted {
+			j.marks = readmitted
+			q.overflow.readmitted++
+			q.overflow.readmittedBytes += j.bytes()
 		}
-		q.expire(j, instant(head.ExpiresAt))
+		q.setExpiry(j, instantOf(head.ExpiresAt))
 		q.jobs[j.id] = j
-		q.turn = max(q.turn, j.base()+int64(j.cost))
+		q.turn = max(q.turn, j.turnBase()+int64(j.cost))
 		if f := flights.Get(key(seq)); f != nil {
-			return l.fly(j, f)
+			return l.restoreLease(j, f)
 		}
-		if at := instant(head.NotBefore); at > l.now {
-			j.inFlight().due = at
-			l.schedule(j)
+		if at := instantOf(head.NotBefore); at > l.now {
+			j.ensureLease().due = at
+			l.putScheduled(j)
 			return nil
 		}
-		l.wait(j, l.now)
+		l.putWaiting(j, l.now)
 		return nil
 	})
 }
 
-// head reads what memory keeps of a record, and finds the job's lane. What cannot be read
+// readHead reads what memory keeps of a record, and finds the job's lane. What cannot be read
 // is noticed when the job departs.
-func (l *line) head(record []byte) (queue.Head, *lane) {
+func (q *queueState) readHead(record []byte) (queue.Head, *lane) {
 	h, err := queue.UnpackHead(record)
 	if err != nil {
 		h = queue.Head{Cost: int64(binary.BigEndian.Uint16(record[queue.RecordCost:]))}
 	}
-	if ln := l.lanes[h.Lane]; ln != nil {
+	if ln := q.lanes[h.Lane]; ln != nil {
 		return h, ln
 	}
 	var j queue.Job
 	if h.Lane == (queue.LaneDigest{}) || queue.UnpackRecord(record, &j) != nil {
-		return h, &l.bare
+		return h, &q.defaultLane
 	}
-	return h, l.lane(j.Lane, h.Lane)
+	return h, q.lane(j.Lane, h.Lane)
 }
 
-// fly restores a job that was granted before and came back.
-func (l *loader) fly(j *job, v []byte) error {
-	state, f, err := decodeFlight(v)
+// restoreLease restores a job that was granted before and came back.
+func (l *loader) restoreLease(j *job, v []byte) error {
+	state, ls, err := decodeLease(v)
 	if err != nil {
 		return err
 	}
-	f.job = j
-	j.flight = &f
+	ls.job = j
+	j.lease = &ls
 	switch state {
 	case queue.Leased: // its holder died with the process; Open takes it back
-		f.lent, f.deadline = true, l.now
-		l.fences++
-		f.fence = fence{l.epoch, l.fences}
-		l.move(j, queue.Leased)
-		l.leases.push(&f)
+		ls.persisted, ls.deadline = true, l.now
+		l.lastFence++
+		ls.fence = fence{l.epoch, l.lastFence}
+		l.setState(j, queue.Leased)
+		l.leases.push(&ls)
 		return nil
 	case queue.Held:
-		l.move(j, queue.Held)
-		j.lane.line.held.push(&f)
+		l.setState(j, queue.Held)
+		j.lane.queue.held.push(&ls)
 		return nil
 	}
 	if state == queue.Scheduled {
-		if j.lane.line.spec.Ordered { // as when it failed
-			j.lane.flying++
-			f.counts = true
+		if j.lane.queue.spec.Ordered { // as when it failed
+			j.lane.inFlight++
+			ls.inFlight = true
 		}
-		l.schedule(j)
+		l.putScheduled(j)
 		return nil
 	}
-	if f.verdict == queue.Throttle && j.lane.keyed() { // its lane's stop, of which there is no other record
-		j.lane.putOff(f.due, l.now)
+	if ls.verdict == queue.Throttle && j.lane.keyed() { // its lane's stop, of which there is no other record
+		j.lane.stopUntil(ls.due, l.now)
 	}
-	l.wait(j, l.now)
+	l.putWaiting(j, l.now)
 	return nil
 }
 
 func (l *loader) finish(context.Context) error {
-	slices.Sort(l.names)
+	slices.Sort(l.queueNames)
 	if !l.orphans.empty() {
 		l.garbage = append(l.garbage, &l.orphans)
 	}
 	for _, q := range l.byNumber {
 		if queue.Parent(q.spec.Name) != "" {
-			l.adopt(q, l.now)
+			l.joinGroup(q, l.now)
 		}
 	}
 	for _, q := range l.byNumber {
 		l.trim(q, l.now, math.MaxInt)
-		l.expunge(q, l.now, math.MaxInt)
-		l.enlist(q)
+		l.forgetLapsed(q, l.now, math.MaxInt)
+		l.trackBacklog(q)
 		l.arm(q, l.now)
 	}
-	for _, ls := range l.letters {
-		l.trimDead(ls, l.now, math.MaxInt)
+	for _, dead := range l.deadJobs {
+		l.trimDead(dead, l.now, math.MaxInt)
 	}
 	return nil
 }

@@ -19,51 +19,51 @@ func (l *loader) rules(context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
-		r, err := newRule(q, revision, &book{number: number})
+		r, err := newRule(q, revision, &tallySet{number: number})
 		if err != nil {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
 		r.live = true
-		l.Engine.rules[q.Name], l.books[number] = r, r
+		l.Engine.rules[q.Name], l.rulesByTallies[number] = r, r
 		l.ruleNames = append(l.ruleNames, q.Name)
-		l.lastBook = max(l.lastBook, number)
+		l.lastTallySet = max(l.lastTallySet, number)
 		return nil
 	})
 	slices.Sort(l.ruleNames)
 	return err
 }
 
-// takings reads what was taken. What cannot be read counts as nothing, and leaves the file, as what has expired does.
-func (l *loader) takings(ctx context.Context) error {
+// readTallies reads what was taken. What cannot be read counts as nothing, and leaves the file, as what has expired does.
+func (l *loader) readTallies(ctx context.Context) error {
 	return l.each(ctx, talliesTable, func(number uint64, v []byte) error {
 		l.lastTally = number
 		book, expires, digest, state, err := decodeTally(v)
 		if err != nil {
-			l.dropped.add(number)
+			l.droppedTallies.add(number)
 			return nil
 		}
-		l.lastBook = max(l.lastBook, book)
-		r := l.books[book]
+		l.lastTallySet = max(l.lastTallySet, book)
+		r := l.rulesByTallies[book]
 		if r == nil {
-			l.orphans.numbers = append(l.orphans.numbers, number)
+			l.orphans.tallyKeys = append(l.orphans.tallyKeys, number)
 			return nil
 		}
 		s, err := r.limiter.Restore(state)
 		if err != nil || expires <= l.now {
-			l.dropped.add(number)
+			l.droppedTallies.add(number)
 			return nil
 		}
-		if older := r.book.find(digest); older != nil { // which was forgotten, and should have left the file
+		if older := r.tallies.find(digest); older != nil { // which was forgotten, and should have left the file
 			l.forgetTally(older)
 		}
-		t := newTally(r.book, digest)
-		t.number, t.expires, t.looks, t.filed = number, expires, expires, true
+		t := newTally(r.tallies, digest)
+		t.number, t.expires, t.checkAt, t.onFile = number, expires, expires, true
 		if len(state) <= packedMax { // as it is: which key it is of, and by what numbers, is known when it is asked
 			t.size = uint8(copy(t.packed[:], state))
 		} else {
-			t.live = &living{limiter: r.limiter, right: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
+			t.unpacked = &unpackedTally{limiter: r.limiter, correctedBy: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
 		}
-		r.book.put(t)
+		r.tallies.put(t)
 		l.tallies.push(t)
 		return nil
 	})

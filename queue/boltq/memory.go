@@ -5,16 +5,16 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// memory is what a queue remembers of jobs that ended: bounded in age and
+// endedJobs is what a queue remembers of jobs that ended: bounded in age and
 // number, delivered and dead counted apart, the oldest forgotten first. Its dead stand
 // among the letters of its name.
-type memory struct {
-	byID      map[string]*ended
-	delivered ring[*ended]
+type endedJobs struct {
+	byID   map[string]*endedJob
+	others ring[*endedJob]
 }
 
-// byDeath is the order of the dead: by when they died, ties by id.
-func byDeath(a, b *ended) bool {
+// byEndTime is the order of the dead: by when they died, ties by id.
+func byEndTime(a, b *endedJob) bool {
 	switch {
 	case a.at != b.at:
 		return a.at < b.at
@@ -25,7 +25,7 @@ func byDeath(a, b *ended) bool {
 }
 
 // find returns what is remembered of id and not too old.
-func (m *memory) find(id string, r queue.Retention, now leaky.Instant) *ended {
+func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
 	d := m.byID[id]
 	if d == nil || tooOld(d, r, now) {
 		return nil
@@ -33,30 +33,30 @@ func (m *memory) find(id string, r queue.Retention, now leaky.Instant) *ended {
 	return d
 }
 
-func tooOld(d *ended, r queue.Retention, now leaky.Instant) bool {
+func tooOld(d *endedJob, r queue.Retention, now leaky.Instant) bool {
 	return now.Sub(d.at) >= r.For.D()
 }
 
 // add remembers d.
-func (m *memory) add(d *ended) {
+func (m *endedJobs) add(d *endedJob) {
 	m.byID[d.id] = d
 	if d.state != queue.Dead {
-		m.delivered.push(d)
+		m.others.push(d)
 	}
 }
 
 // take takes a dead job out.
-func (m *memory) take(d *ended) {
+func (m *endedJobs) take(d *endedJob) {
 	if m.byID[d.id] == d {
 		delete(m.byID, d.id)
 	}
 }
 
 // trim forgets up to limit of what ended otherwise than dead and is too old or too many, and returns it.
-func (m *memory) trim(r queue.Retention, now leaky.Instant, limit int) []*ended {
-	var gone []*ended
-	for len(gone) < limit && m.delivered.len() > 0 && (int64(m.delivered.len()) > r.Max || tooOld(m.delivered.top(), r, now)) {
-		d := m.delivered.pop()
+func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
+	var gone []*endedJob
+	for len(gone) < limit && m.others.len() > 0 && (int64(m.others.len()) > r.Max || tooOld(m.others.top(), r, now)) {
+		d := m.others.pop()
 		if m.byID[d.id] == d { // the id may have been used again
 			delete(m.byID, d.id)
 		}

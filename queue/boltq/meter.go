@@ -17,7 +17,7 @@ type meter struct {
 	cur, prev int64
 }
 
-func (m *meter) turn(now leaky.Instant) {
+func (m *meter) advance(now leaky.Instant) {
 	switch age := now.Sub(m.start); {
 	case age < meterWindow:
 		return
@@ -31,7 +31,7 @@ func (m *meter) turn(now leaky.Instant) {
 }
 
 func (m *meter) add(now leaky.Instant, n int64) {
-	m.turn(now)
+	m.advance(now)
 	m.cur += n
 	if m.cur < 0 { // given back after the window of the grant
 		m.prev = max(0, m.prev+m.cur)
@@ -40,7 +40,7 @@ func (m *meter) add(now leaky.Instant, n int64) {
 }
 
 func (m *meter) rate(now leaky.Instant) float64 {
-	m.turn(now)
+	m.advance(now)
 	share := now.Sub(m.start).Seconds() / meterWindow.Seconds()
 	return (float64(m.prev)*(1-share) + float64(m.cur)) / meterWindow.Seconds()
 }

@@ -31,22 +31,22 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	}
 	e := &Engine{
 		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
-		epoch: newEpoch(), lines: map[string]*line{}, children: map[string]int{}, agenda: newAgenda(), ripening: newRipening(), pulled: newAgenda(), pulledRipening: newRipening(), expiring: newExpiring(),
-		leases: newLeases(), fading: newLanes(byFading),
-		left: map[string]paces{}, renews: never, clients: map[string]*client{}, ears: audience[queue.Wakeup]{},
-		letters: map[string]*letters{}, mourned: sorted[*letters]{less: byName},
-		backlogs: map[*line]struct{}{}, rooms: audience[string]{},
-		rules: map[string]*rule{}, ruled: 1, named: map[string]int{}, attending: map[string]leaky.Instant{},
-		stirred: make(chan struct{}, 1), leaving: make(chan struct{}), saved: make(chan struct{}),
+		epoch: newEpoch(), queues: map[string]*queueState{}, children: map[string]int{}, agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(), expiring: newExpiring(),
+		leases: newLeases(), idleLanes: newLanes(byForgetAt),
+		leftPaces: map[string]paces{}, calendarsDue: never, clients: map[string]*client{}, wakeListeners: listeners[queue.Wakeup]{},
+		deadJobs: map[string]*deadJobs{}, namesWithDead: sorted[*deadJobs]{less: byName},
+		withBacklog: map[*queueState]struct{}{}, roomListeners: listeners[string]{},
+		rules: map[string]*rule{}, rulesVersion: 1, ruleUses: map[string]int{}, attending: map[string]leaky.Instant{},
+		saveWanted: make(chan struct{}, 1), closingCh: make(chan struct{}), saverEnded: make(chan struct{}),
 	}
 	e.work.L = &e.mu
 	e.clock.source = opts.Now
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), db.Close())
 	}
-	go e.commits()
-	go e.saves()
-	if err := e.takeBackLent(ctx); err != nil {
+	go e.runCommitter()
+	go e.runSaver()
+	if err := e.takeBackPersisted(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), e.Close())
 	}
 	return e, nil
@@ -68,11 +68,11 @@ func (e *Engine) start(ctx context.Context) (err error) {
 // keepChanges finds out how long changes are kept, or keeps what it was told.
 func (e *Engine) keepChanges() error {
 	if d := e.opts.KeepChanges; d != 0 {
-		return e.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(metaTable).Put(keepKey, key(uint64(d))) })
+		return e.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(metaTable).Put(keepChangesKey, key(uint64(d))) })
 	}
 	e.opts.KeepChanges = queue.KeepChanges
 	return e.db.View(func(tx *bbolt.Tx) error {
-		v := tx.Bucket(metaTable).Get(keepKey)
+		v := tx.Bucket(metaTable).Get(keepChangesKey)
 		if v == nil {
 			return nil
 		}
@@ -102,11 +102,11 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		settings.InitialMmapSize = 1 << 30 // address space, so that growing seldom stops the readers
 	}
 	for deadline := time.Now().Add(opts.LockTimeout); ; {
-		db, err := openWhole(path, settings)
+		db, err := openComplete(path, settings)
 		switch {
 		case err == nil:
 			return db, nil
-		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, errCut):
+		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, errTruncated):
 			return nil, fmt.Errorf("open %s: %w: %w", path, queue.ErrCorrupt, err)
 		case !errors.Is(err, bolterrors.ErrTimeout):
 			return nil, fmt.Errorf("open %s: %w", path, err)
@@ -122,12 +122,12 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 	}
 }
 
-var errCut = errors.New("the file is shorter than it says: it was cut, or a copy of it was not complete")
+var errTruncated = errors.New("the file is shorter than it says: it was cut, or a copy of it was not complete")
 
-// openWhole opens a file that is as long as it says, or new. bbolt maps a file
+// openComplete opens a file that is as long as it says, or new. bbolt maps a file
 // into memory and trusts its length; reading behind its end would kill the
 // process.
-func openWhole(path string, settings *bbolt.Options) (*bbolt.DB, error) {
+func openComplete(path string, settings *bbolt.Options) (*bbolt.DB, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		look := *settings
 		look.ReadOnly = true // does not read the pages
@@ -137,7 +137,7 @@ func openWhole(path string, settings *bbolt.Options) (*bbolt.DB, error) {
 		}
 		err = db.View(func(tx *bbolt.Tx) error {
 			if tx.Size() > info.Size() {
-				return errCut
+				return errTruncated
 			}
 			return nil
 		})

@@ -139,7 +139,7 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 	}
 	defer e.Close()
 	b.Engine = e
-	order := e.lines["q"].aside.way.order
+	order := e.queues["q"].overflow.progress.order
 	states := map[string]queue.State{}
 	for _, a := range r.acks {
 		j, err := e.Job(context.Background(), "q", a.id)
@@ -163,8 +163,8 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 			placed++
 		}
 	}
-	if info := b.info("q"); e.count[queue.Deferred] != deferred || info.Size() != placed {
-		r.Errorf("copy %d: %d deferred and %d in their places, counted %d and %d", i, deferred, placed, e.count[queue.Deferred], info.Size())
+	if info := b.info("q"); e.counts[queue.Deferred] != deferred || info.Size() != placed {
+		r.Errorf("copy %d: %d deferred and %d in their places, counted %d and %d", i, deferred, placed, e.counts[queue.Deferred], info.Size())
 	}
 	if replay {
 		r.replay(b, i, states)

@@ -157,7 +157,7 @@ func (c *crowd) cancel(rnd *rand.Rand) {
 func TestACrowdOnTheOverflow(t *testing.T) {
 	var on atomic.Bool
 	fails := func(list []change) error {
-		if on.Load() && slices.ContainsFunc(list, func(c change) bool { return !c.frees() }) && rand.IntN(3) == 0 {
+		if on.Load() && slices.ContainsFunc(list, func(c change) bool { return !c.freesSpace() }) && rand.IntN(3) == 0 {
 			return syscall.ENOSPC
 		}
 		return nil
@@ -245,12 +245,12 @@ func (c *crowd) judge() {
 	}
 	c.Engine.mu.Lock()
 	defer c.Engine.mu.Unlock()
-	a := &c.lines["q"].aside
-	if a.back != 0 || a.leaving != 0 || a.cost != 0 || len(a.busy) != 0 {
-		c.Errorf("left over: back %d, leaving %d, cost %d, busy %v", a.back, a.leaving, a.cost, a.busy)
+	a := &c.queues["q"].overflow
+	if a.readmitted != 0 || a.deferring != 0 || a.cost != 0 || len(a.claims) != 0 {
+		c.Errorf("left over: back %d, leaving %d, cost %d, busy %v", a.readmitted, a.deferring, a.cost, a.claims)
 	}
-	for n := range a.tickets { // what was cancelled and never stored is all that may be recorded
-		if d := a.records.get(n + 1); d != nil && d.state != called {
+	for n := range a.lastTicket { // what was cancelled and never stored is all that may be recorded
+		if d := a.records.get(n + 1); d != nil && d.state != cancelledDeferral {
 			c.Errorf("record %d: %+v", n+1, d)
 		}
 	}

@@ -24,10 +24,10 @@ func (b *bench) standing(name string) string {
 	}
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
-	l := b.lines[name]
-	a := &l.aside
+	q := b.queues[name]
+	a := &q.overflow
 	return fmt.Sprintf("%+v\n%+v\n%+v older %+v cost %d tickets %d leaving %d back %d entering %+v size %d turn %d busy %v taking %v records %d expiries %d lanes %d%s",
-		i, totals, a.way, a.older, a.cost, a.tickets, a.leaving, a.back, l.coming.sum(), l.size(), l.turn, a.busy, a.taking, a.records.n, len(l.expiries), len(l.lanes), jobs)
+		i, totals, a.progress, a.olderGeneration, a.cost, a.lastTicket, a.deferring, a.readmitted, q.incoming.sum(), q.size(), q.turn, a.claims, a.readmit, a.records.n, len(q.expiries), len(q.lanes), jobs)
 }
 
 // A commit of the overflow's that fails gives everything back, counts, records and
@@ -141,7 +141,7 @@ type needsRoom struct{ noSpace }
 
 func (n *needsRoom) fault(list []change) error {
 	for _, c := range list {
-		if !c.frees() && n.all.Load() {
+		if !c.freesSpace() && n.all.Load() {
 			return syscall.ENOSPC
 		}
 	}

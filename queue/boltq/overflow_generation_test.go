@@ -33,8 +33,8 @@ func (b *bench) balanced(missing, cancelled, deferred int64) {
 		if i.Missing != missing || i.Cancelled != cancelled || i.Deferred != deferred || i.SetAside != i.Returned+missing+cancelled+deferred {
 			b.Errorf("%s reopening: %+v", when, i)
 		}
-		if a := &b.lines["q"].aside; a.older.n > deferred || a.older.n < 0 || a.older.cost < 0 || a.older.cost > a.cost {
-			b.Errorf("%s reopening: older %+v, of %d that cost %d", when, a.older, deferred, a.cost)
+		if a := &b.queues["q"].overflow; a.olderGeneration.n > deferred || a.olderGeneration.n < 0 || a.olderGeneration.cost < 0 || a.olderGeneration.cost > a.cost {
+			b.Errorf("%s reopening: older %+v, of %d that cost %d", when, a.olderGeneration, deferred, a.cost)
 		}
 		b.reopen()
 	}
@@ -56,10 +56,10 @@ func TestGenerationsSurviveReopening(t *testing.T) {
 	if err := b.Announce(ctx, "q"); err != nil {
 		t.Fatal(err)
 	}
-	before := b.lines["q"].aside
+	before := b.queues["q"].overflow
 	b.reopen()
-	after := b.lines["q"].aside
-	if before.older != (tallied{1, 1}) || before.way.announced == 0 || after.older != before.older || after.way != before.way || after.cost != before.cost || after.tickets != before.tickets {
+	after := b.queues["q"].overflow
+	if before.olderGeneration != (recordCount{1, 1}) || before.progress.announced == 0 || after.olderGeneration != before.olderGeneration || after.progress != before.progress || after.cost != before.cost || after.lastTicket != before.lastTicket {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	empty := queue.ReadmitRequest{Queue: "q", Empty: true, AsOf: noon.Add(time.Hour).Time()}

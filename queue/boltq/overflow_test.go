@@ -123,7 +123,7 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	for n := range 12 {
 		jobs[n], _ = b.Job(ctx, "q", jobOf("q", n).ID)
 	}
-	back, cost := b.lines["q"].aside.back, b.lines["q"].aside.cost
+	back, cost := b.queues["q"].overflow.readmitted, b.queues["q"].overflow.cost
 	b.reopen()
 	after := b.info("q")
 	before.Bucket.Last = after.Bucket.Last // as late as a grant can have been
@@ -140,8 +140,8 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 			t.Errorf("job %d: before %+v, after %+v", n, want, j)
 		}
 	}
-	if a := &b.lines["q"].aside; back != 2 || cost != 4 || a.back != back || a.cost != cost {
-		t.Errorf("%d had come back, and the others cost %d; after reopening %d and %d", back, cost, a.back, a.cost)
+	if a := &b.queues["q"].overflow; back != 2 || cost != 4 || a.readmitted != back || a.cost != cost {
+		t.Errorf("%d had come back, and the others cost %d; after reopening %d and %d", back, cost, a.readmitted, a.cost)
 	}
 	if names, err := b.Backlogged(ctx, 9); err != nil || !slices.Equal(names, []string{"q"}) {
 		t.Errorf("%v, %v", names, err)
@@ -319,16 +319,18 @@ func TestDeletedWithABacklog(t *testing.T) {
 
 // A file whose records contradict each other is not opened.
 func TestRecordsThatAreNotOurs(t *testing.T) {
-	whole := deferral{at: 1, seq: 90, cost: 1, state: deferred}
+	whole := deferral{at: 1, seq: 90, cost: 1, state: stillDeferred}
 	for what, spoil := range map[string]func(t *tables) error{
 		"cut short": func(t *tables) error { return t.deferredTable().Put(key(90), []byte{1, 2}) },
 		"of no state": func(t *tables) error {
-			return t.putDeferral(&line{number: 1}, 3, "x", deferral{at: 1, seq: 90, state: removed})
+			return t.putDeferral(&queueState{number: 1}, 3, "x", deferral{at: 1, seq: 90, state: noDeferral})
 		},
-		"of no id":       func(t *tables) error { return t.putDeferral(&line{number: 1}, 3, "", whole) },
-		"out of order":   func(t *tables) error { return t.putDeferral(&line{number: 1}, 1, "x", whole) },
-		"from tomorrow":  func(t *tables) error { return t.putDeferral(&line{number: 1}, 1<<50, "x", whole) },
-		"a strange flag": func(t *tables) error { return t.putDeferral(&line{number: 1}, 3, "x", deferral{seq: 90, state: 9}) },
+		"of no id":      func(t *tables) error { return t.putDeferral(&queueState{number: 1}, 3, "", whole) },
+		"out of order":  func(t *tables) error { return t.putDeferral(&queueState{number: 1}, 1, "x", whole) },
+		"from tomorrow": func(t *tables) error { return t.putDeferral(&queueState{number: 1}, 1<<50, "x", whole) },
+		"a strange flag": func(t *tables) error {
+			return t.putDeferral(&queueState{number: 1}, 3, "x", deferral{seq: 90, state: 9})
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			b := start(t, Options{})

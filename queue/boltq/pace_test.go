@@ -221,8 +221,8 @@ func TestCeilingIsNeverBehind(t *testing.T) {
 			b.put("q", rates[i%len(rates)], func(s *queue.Spec) { s.Burst, s.Lease = 1+rnd.Int64N(5), queue.Duration(time.Hour) })
 		}
 		b.Engine.mu.Lock()
-		l := b.lines["q"]
-		granted, ceiling, limited := tat(l.bucket), l.ceiling.tat, !l.spec.Rate.Unlimited()
+		q := b.queues["q"]
+		granted, ceiling, limited := tat(q.bucket), q.ceiling.tat, !q.spec.Rate.Unlimited()
 		b.Engine.mu.Unlock()
 		if granted > ceiling && limited {
 			t.Fatalf("step %d: TAT %v, ceiling %v", i, since(granted), since(ceiling))

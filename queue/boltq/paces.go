@@ -13,19 +13,19 @@ type paces struct {
 	bucket  leaky.Bucket
 	limits  []limit
 	changed leaky.Instant // when the limits were; 0 is before the file was opened
-	adapted *adapted      // the rate of the pacer, if it follows what the receiver takes
+	adapted *adaptedRate  // the rate of the pacer, if it follows what the receiver takes
 }
 
 // limit is one of the limits: a further pace, with a bucket, or a quota, with a window.
 type limit struct {
 	queue.Limit
-	pacer  leaky.Pacer
-	bucket leaky.Bucket
-	quota  leaky.Quota
-	window leaky.Window
-	renews leaky.Instant // when its calendar is to be, which knows so many ends; never mostly
-	// follows says that it has the state of another.
-	follows bool
+	pacer   leaky.Pacer
+	bucket  leaky.Bucket
+	quota   leaky.Quota
+	window  leaky.Window
+	renewAt leaky.Instant // when its calendar is to be, which knows so many ends; never mostly
+	// carried says that it has the state of another.
+	carried bool
 }
 
 func newLimit(of queue.Limit, now leaky.Instant) (limit, error) {
@@ -33,7 +33,7 @@ func newLimit(of queue.Limit, now leaky.Instant) (limit, error) {
 		return limit{Limit: of, pacer: of.Pacer()}, nil
 	}
 	m := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}}
-	return m, m.renew(now)
+	return m, m.renewCalendar(now)
 }
 
 // opens is the next departure that the paces allow, not before now.
@@ -52,8 +52,8 @@ func (m *limit) opens(now leaky.Instant) leaky.Instant {
 	return m.quota.Next(m.window, now)
 }
 
-// free is since when they allow one, if that is before now.
-func (p *paces) free(now leaky.Instant) leaky.Instant {
+// freeSince is since when they allow one, if that is before now.
+func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Free(p.bucket, now)
 	for i := range p.limits {
 		if m := &p.limits[i]; m.Paced() {
@@ -130,8 +130,8 @@ func (p *paces) refund(d leaky.Instant, cost int64) {
 	}
 }
 
-// mend mends what no grant has left so: windows, at the beginning of a visit.
-func (p *paces) mend(now leaky.Instant) {
+// repairWindows mends what no grant has left so: windows, at the beginning of a visit.
+func (p *paces) repairWindows(now leaky.Instant) {
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
 			m.window = m.quota.Mend(m.window, now)
@@ -139,8 +139,8 @@ func (p *paces) mend(now leaky.Instant) {
 	}
 }
 
-// mendBuckets does so with buckets, of which the next departure is beyond the horizon.
-func (p *paces) mendBuckets(now leaky.Instant) {
+// repairBuckets does so with buckets, of which the next departure is beyond the horizon.
+func (p *paces) repairBuckets(now leaky.Instant) {
 	horizon := now.Add(queue.Horizon)
 	if p.pacer.Next(p.bucket, now) > horizon {
 		p.pacer.Take(&p.bucket, now, 1)
@@ -152,9 +152,9 @@ func (p *paces) mendBuckets(now leaky.Instant) {
 	}
 }
 
-// slowest is the rate by which slots are counted: the lowest of the queue's and of its further
+// slowestRate is the rate by which slots are counted: the lowest of the queue's and of its further
 // paces.
-func (p *paces) slowest() leaky.Rate {
+func (p *paces) slowestRate() leaky.Rate {
 	slowest := p.pacer.Rate
 	for i := range p.limits {
 		if r := p.limits[i].pacer.Rate; r.Interval() > slowest.Interval() {
@@ -166,7 +166,7 @@ func (p *paces) slowest() leaky.Rate {
 
 // interval is T, rounded up to a microsecond; 0 if nothing has a rate.
 func (p *paces) interval() leaky.Instant {
-	r := p.slowest()
+	r := p.slowestRate()
 	if r.Unlimited() {
 		return 0
 	}
@@ -174,15 +174,15 @@ func (p *paces) interval() leaky.Instant {
 	return intervals(1, d, n)
 }
 
-// under returns the paces as another spec makes them: a limit that was there before keeps its
+// withSpec returns the paces as another spec makes them: a limit that was there before keeps its
 // state, the others follow those that are there no more.
-func (p *paces) under(spec *queue.Spec, now leaky.Instant) (next paces, err error) {
-	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedBy(spec, p.adapted, now)}
+func (p *paces) withSpec(spec *queue.Spec, now leaky.Instant) (next paces, err error) {
+	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedRateOf(spec, p.adapted, now)}
 	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
 	if p.pacer != next.pacer {
 		next.bucket = p.pacer.Change(p.bucket, next.pacer, now)
 	}
-	if next.limits, err = follow(p.limits, spec.Limits, now); err != nil {
+	if next.limits, err = carryOverLimits(p.limits, spec.Limits, now); err != nil {
 		return paces{}, err
 	}
 	same := slices.EqualFunc(p.limits, next.limits, func(a, b limit) bool { return a.Limit == b.Limit })
@@ -192,8 +192,8 @@ func (p *paces) under(spec *queue.Spec, now leaky.Instant) (next paces, err erro
 	return next, nil
 }
 
-// follow makes limits that follow others, which are at the end of their rule.
-func follow(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error) {
+// carryOverLimits makes limits that follow others, which are at the end of their rule.
+func carryOverLimits(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error) {
 	var next []limit
 	for _, of := range spec {
 		m, err := newLimit(of, now)
@@ -209,11 +209,11 @@ func follow(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error)
 	} {
 		for i := range next {
 			m := &next[i]
-			if m.follows {
+			if m.carried {
 				continue
 			}
 			if at := slices.IndexFunc(old, func(o limit) bool { return like(m, &o) }); at >= 0 {
-				m.follow(&old[at], now)
+				m.carryOver(&old[at], now)
 				old = slices.Delete(old, at, at+1)
 			}
 		}
@@ -221,9 +221,9 @@ func follow(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error)
 	return next, nil
 }
 
-// follow carries the state of another limit of its kind over.
-func (m *limit) follow(o *limit, now leaky.Instant) {
-	m.follows = true
+// carryOver carries the state of another limit of its kind over.
+func (m *limit) carryOver(o *limit, now leaky.Instant) {
+	m.carried = true
 	switch {
 	case m.Limit == o.Limit:
 		m.bucket, m.window = o.bucket, o.window
@@ -234,26 +234,26 @@ func (m *limit) follow(o *limit, now leaky.Instant) {
 	}
 }
 
-// settled is what a queue that is deleted leaves: buckets at the end of their rules, within
+// atRest is what a queue that is deleted leaves: buckets at the end of their rules, within
 // their bounds, so that they do not outlive a rule that allows less.
-func (p *paces) settled(now leaky.Instant) paces {
-	left := paces{pacer: p.pacer, bucket: settled(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
+func (p *paces) atRest(now leaky.Instant) paces {
+	left := paces{pacer: p.pacer, bucket: atRest(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
 	for i := range left.limits {
 		m := &left.limits[i]
-		m.bucket = settled(m.pacer, m.bucket, now)
+		m.bucket = atRest(m.pacer, m.bucket, now)
 	}
 	return left
 }
 
-func settled(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
+func atRest(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
 	b = p.Change(b, p, now)
 	b.TAT, b.Rem = tat(b), 0
 	return b
 }
 
-// matters reports whether any of it may still delay something: a bucket that would let a job out just
+// stillDelays reports whether any of it may still delay something: a bucket that would let a job out just
 // now matters to a raised burst.
-func (p *paces) matters(now leaky.Instant) bool {
+func (p *paces) stillDelays(now leaky.Instant) bool {
 	if p.bucket.TAT >= now || p.bucket.Last > now {
 		return true
 	}
@@ -262,8 +262,8 @@ func (p *paces) matters(now leaky.Instant) bool {
 	})
 }
 
-// states are those of the limits, for people.
-func (p *paces) states() (list []queue.LimitState) {
+// limitStates are those of the limits, for people.
+func (p *paces) limitStates() (list []queue.LimitState) {
 	for _, m := range p.limits {
 		list = append(list, queue.LimitState{Bucket: m.bucket, Window: m.window})
 	}

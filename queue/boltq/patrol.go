@@ -5,40 +5,40 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-const patrolMax = 100 // memories of each kind forgotten for their age, a call
+const trimMax = 100 // memories of each kind forgotten for their age, a call
 
-// goRounds forgets what is too old in one queue's memory, and of the dead of one name; calls
+// trimSome forgets what is too old in one queue's memory, and of the dead of one name; calls
 // take turns over them.
-func (e *Engine) goRounds(now leaky.Instant) {
-	ls := e.mournedAfter(e.mourner)
-	if e.mourner = ""; ls != nil {
-		e.mourner = ls.name
-		e.trimDead(ls, now, patrolMax)
+func (e *Engine) trimSome(now leaky.Instant) {
+	dead := e.nextWithDead(e.deadCursor)
+	if e.deadCursor = ""; dead != nil {
+		e.deadCursor = dead.name
+		e.trimDead(dead, now, trimMax)
 	}
-	e.wither(now, witherMax)
-	if len(e.names) == 0 {
+	e.forgetExpiredTallies(now, expiredTalliesMax)
+	if len(e.queueNames) == 0 {
 		return
 	}
-	e.patrol = (e.patrol + 1) % len(e.names)
-	l := e.lines[e.names[e.patrol]]
-	e.trim(l, now, patrolMax)
-	e.expunge(l, now, patrolMax)
-	e.fade(now, patrolMax)
+	e.trimCursor = (e.trimCursor + 1) % len(e.queueNames)
+	q := e.queues[e.queueNames[e.trimCursor]]
+	e.trim(q, now, trimMax)
+	e.forgetLapsed(q, now, trimMax)
+	e.forgetIdleLanes(now, trimMax)
 }
 
-// remember remembers a job that ended, and forgets as much as it may.
-func (e *Engine) remember(l *line, d *ended, now leaky.Instant) {
-	l.ended.add(d)
+// rememberEnded remembers a job that ended, and forgets as much as it may.
+func (e *Engine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
+	q.endedJobs.add(d)
 	if d.state == queue.Dead {
-		e.lay(l.spec.Name, d)
+		e.addDead(q.spec.Name, d)
 	}
-	e.trim(l, now, 2)
+	e.trim(q, now, 2)
 }
 
 // trim forgets up to limit ended jobs of a queue that are too old or too many.
-func (e *Engine) trim(l *line, now leaky.Instant, limit int) {
-	e.forget = append(e.forget, l.ended.trim(l.spec.Retention, now, limit)...)
-	if ls := e.letters[l.spec.Name]; ls != nil {
-		e.trimDead(ls, now, limit)
+func (e *Engine) trim(q *queueState, now leaky.Instant, limit int) {
+	e.forgotten = append(e.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
+	if dead := e.deadJobs[q.spec.Name]; dead != nil {
+		e.trimDead(dead, now, limit)
 	}
 }

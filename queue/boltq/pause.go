@@ -15,15 +15,15 @@ type pause struct {
 	since, until leaky.Instant // since is 0 if there is none, until if it has no end
 }
 
-// holds reports whether the queue is paused.
-func (p *pause) holds(now leaky.Instant) bool { return p.since != 0 && !p.over(now) }
+// active reports whether the queue is paused.
+func (p *pause) active(now leaky.Instant) bool { return p.since != 0 && !p.ended(now) }
 
-// over reports whether its time has come.
-func (p *pause) over(now leaky.Instant) bool { return p.until != 0 && p.until <= now }
+// ended reports whether its time has come.
+func (p *pause) ended(now leaky.Instant) bool { return p.until != 0 && p.until <= now }
 
-// told is the pause as callers see it.
-func (p *pause) told(now leaky.Instant) queue.Pause {
-	if !p.holds(now) {
+// info is the pause as callers see it.
+func (p *pause) info(now leaky.Instant) queue.Pause {
+	if !p.active(now) {
 		return queue.Pause{}
 	}
 	t := queue.Pause{By: p.by, Reason: p.reason, Since: p.since.Time()}
@@ -35,27 +35,27 @@ func (p *pause) told(now leaky.Instant) queue.Pause {
 
 // pauseOf is a pause as callers see it.
 func pauseOf(p queue.Pause) pause {
-	return pause{by: p.By, reason: p.Reason, since: instant(p.Since), until: instant(p.Until)}
+	return pause{by: p.By, reason: p.Reason, since: instantOf(p.Since), until: instantOf(p.Until)}
 }
 
-// pauses are those that hold a queue: its own, and its parent's.
-func (l *line) pauses() []*pause {
-	if p := l.parent(); p != nil {
-		return []*pause{&l.pause, &p.pause}
+// activePauses are those that hold a queue: its own, and its parent's.
+func (q *queueState) activePauses() []*pause {
+	if p := q.parent(); p != nil {
+		return []*pause{&q.pause, &p.pause}
 	}
-	return []*pause{&l.pause}
+	return []*pause{&q.pause}
 }
 
-// stopped reports whether nothing leaves l because of a pause.
-func (l *line) stopped(now leaky.Instant) bool {
-	return slices.ContainsFunc(l.pauses(), func(p *pause) bool { return p.holds(now) })
+// paused reports whether nothing leaves l because of a pause.
+func (q *queueState) paused(now leaky.Instant) bool {
+	return slices.ContainsFunc(q.activePauses(), func(p *pause) bool { return p.active(now) })
 }
 
-// goes is from when on something leaves l as far as pauses and its stop go, if that is known.
-func (l *line) goes(now leaky.Instant) (at leaky.Instant, known bool) {
-	at, known = max(now, l.heard.stop), true
-	for _, p := range l.pauses() {
-		if p.holds(now) {
+// resumesAt is from when on something leaves l as far as pauses and its stop go, if that is known.
+func (q *queueState) resumesAt(now leaky.Instant) (at leaky.Instant, known bool) {
+	at, known = max(now, q.receiver.stop), true
+	for _, p := range q.activePauses() {
+		if p.active(now) {
 			at, known = max(at, p.until), known && p.until != 0
 		}
 	}
@@ -72,20 +72,20 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 	if err != nil {
 		return err
 	}
-	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
-		if l == nil {
+	return e.decide(ctx, name, func(q *queueState, now leaky.Instant) (change, error) {
+		if q == nil {
 			return nil, unknownQueue(name)
 		}
 		if err := p.ValidateAhead(now.Time()); err != nil {
 			return nil, err
 		}
-		to := pause{by: by, reason: p.Reason, since: now, until: instant(p.Until)}
+		to := pause{by: by, reason: p.Reason, since: now, until: instantOf(p.Until)}
 		same := to
-		if same.since = l.pause.since; l.pause.holds(now) && same == l.pause {
+		if same.since = q.pause.since; q.pause.active(now) && same == q.pause {
 			return nil, nil
 		}
-		c := l.repause(to, now)
-		c.notes = append(c.notes, changed(queue.Change{At: now.Time(), By: by, What: queue.Paused, Revision: l.revision, Was: l.revision, Reason: to.reason, Until: p.Until}))
+		c := q.pauseChange(to, now)
+		c.notes = append(c.notes, doneNow(queue.Change{At: now.Time(), By: by, What: queue.Paused, Revision: q.revision, Was: q.revision, Reason: to.reason, Until: p.Until}))
 		return c, nil
 	})
 }
@@ -96,61 +96,61 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
-		if l == nil {
+	return e.decide(ctx, name, func(q *queueState, now leaky.Instant) (change, error) {
+		if q == nil {
 			return nil, unknownQueue(name)
 		}
-		h := l.heard
-		h.goOn(now)
-		n := changed(queue.Change{At: now.Time(), By: by, What: queue.Resumed, Revision: l.revision, Was: l.revision})
-		if h != l.heard {
+		r := q.receiver
+		r.resume(now)
+		n := doneNow(queue.Change{At: now.Time(), By: by, What: queue.Resumed, Revision: q.revision, Was: q.revision})
+		if r != q.receiver {
 			n.Detail = queue.StopLifted
 		}
-		if !l.pause.holds(now) {
-			if h == l.heard {
+		if !q.pause.active(now) {
+			if r == q.receiver {
 				return nil, nil
 			}
-			return &changing{line: l, spec: l.spec, revision: l.revision, pause: l.pause, heard: &h, notes: []queue.Change{n}}, nil
+			return &specChange{queue: q, spec: q.spec, revision: q.revision, pause: q.pause, receiver: &r, notes: []queue.Change{n}}, nil
 		}
-		c := l.repause(pause{}, now)
-		c.heard = &h
+		c := q.pauseChange(pause{}, now)
+		c.receiver = &r
 		c.notes = append(c.notes, n)
 		return c, nil
 	})
 }
 
-// repause is the change to another pause.
-func (l *line) repause(to pause, now leaky.Instant) *changing {
-	return &changing{line: l, spec: l.spec, revision: l.revision, pause: to, notes: l.lapse(now)}
+// pauseChange is the change to another pause.
+func (q *queueState) pauseChange(to pause, now leaky.Instant) *specChange {
+	return &specChange{queue: q, spec: q.spec, revision: q.revision, pause: to, notes: q.pauseLapsed(now)}
 }
 
 // endPauses ends those pauses whose time has come, in a bounded number of queues, or in the one
 // that is pulled and its parent.
-func (e *Engine) endPauses(c *call, pulled *line, now leaky.Instant) {
+func (e *Engine) endPauses(c *call, pulled *queueState, now leaky.Instant) {
 	if pulled != nil {
-		e.endPause(pulled, c, now)
+		e.endPauseIfOver(pulled, c, now)
 		if p := pulled.parent(); p != nil {
-			e.endPause(p, c, now)
+			e.endPauseIfOver(p, c, now)
 		}
 		return
 	}
-	var seen []*line
-	for len(seen) < ripenQueues && e.ripening.len() > 0 && e.ripening.top().ripens <= now {
-		l := e.ripening.pop()
-		seen = append(seen, l)
-		e.endPause(l, c, now)
+	var seen []*queueState
+	for len(seen) < timerQueuesMax && e.timers.len() > 0 && e.timers.top().timerAt <= now {
+		q := e.timers.pop()
+		seen = append(seen, q)
+		e.endPauseIfOver(q, c, now)
 	}
-	for _, l := range seen {
-		e.ripening.push(l)
+	for _, q := range seen {
+		e.timers.push(q)
 	}
 }
 
-func (e *Engine) endPause(l *line, c *call, now leaky.Instant) {
-	if l.busy != nil || !l.pause.over(now) || e.full() {
+func (e *Engine) endPauseIfOver(q *queueState, c *call, now leaky.Instant) {
+	if q.busy != nil || !q.pause.ended(now) || e.outOfSpace() {
 		return
 	}
-	ch := l.repause(pause{}, now)
-	ch.ends = true
+	ch := q.pauseChange(pause{}, now)
+	ch.endsPause = true
 	ch.bind(c).busy = c
 	e.enqueue(c, ch)
 }

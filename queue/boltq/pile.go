@@ -1,36 +1,36 @@
 package boltq
 
-// pile is what is taken off later, roughly in the order in which it came. It lies in pieces: to move a million to where there is
+// chunkList is what is taken off later, roughly in the order in which it came. It lies in pieces: to move a million to where there is
 // room for more would hold up everybody.
-type pile[T any] struct {
-	pieces [][]T
+type chunkList[T any] struct {
+	chunks [][]T
 	n      int
 }
 
-const pieceMax = batchForgets
+const chunkMax = batchForgets
 
-func (p *pile[T]) add(vs ...T) {
+func (p *chunkList[T]) add(vs ...T) {
 	for _, v := range vs {
-		last := len(p.pieces) - 1
-		if last < 0 || len(p.pieces[last]) == pieceMax {
-			p.pieces = append(p.pieces, nil)
+		last := len(p.chunks) - 1
+		if last < 0 || len(p.chunks[last]) == chunkMax {
+			p.chunks = append(p.chunks, nil)
 			last++
 		}
-		p.pieces[last] = append(p.pieces[last], v)
+		p.chunks[last] = append(p.chunks[last], v)
 	}
 	p.n += len(vs)
 }
 
 // take takes up to limit off, and at least one if there are any.
-func (p *pile[T]) take(limit int) []T {
+func (p *chunkList[T]) take(limit int) []T {
 	if p.n == 0 {
 		return nil
 	}
-	first := p.pieces[0]
+	first := p.chunks[0]
 	k := min(limit, len(first))
-	p.pieces[0] = first[k:]
+	p.chunks[0] = first[k:]
 	if k == len(first) {
-		p.pieces = p.pieces[1:]
+		p.chunks = p.chunks[1:]
 	}
 	p.n -= k
 	return first[:k:k]

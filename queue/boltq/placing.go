@@ -11,13 +11,13 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// placed is one job of an import on its way in.
-type placed struct {
+// importJob is one job of an import on its way in.
+type importJob struct {
 	queue.MovedJob
 	queue, mark string
 	head        queue.Head
 	lane        string
-	print       [8]byte
+	fingerprint [8]byte
 	outcome     queue.ImportOutcome
 	err         error
 }
@@ -30,14 +30,14 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue
 	if err := queue.ValidateImport(jobs); err != nil {
 		return nil, err
 	}
-	items := make([]*placed, len(jobs))
+	items := make([]*importJob, len(jobs))
 	for i, j := range jobs {
-		items[i] = &placed{MovedJob: j, queue: name, mark: mark}
+		items[i] = &importJob{MovedJob: j, queue: name, mark: mark}
 		if err := items[i].unpack(); err != nil {
 			return nil, err
 		}
 	}
-	if err := rounds(ctx, e, items, e.placeJob); err != nil {
+	if err := decideAll(ctx, e, items, e.placeJob); err != nil {
 		return nil, err
 	}
 	outcomes := make([]queue.ImportOutcome, len(jobs))
@@ -51,218 +51,220 @@ func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue
 }
 
 // unpack reads what memory keeps of the record.
-func (it *placed) unpack() (err error) {
-	binary.BigEndian.PutUint64(it.print[:], it.Fingerprint)
+func (it *importJob) unpack() (err error) {
+	binary.BigEndian.PutUint64(it.fingerprint[:], it.Fingerprint)
 	if it.State.Ended() && it.State != queue.Dead {
 		return nil
 	}
 	if it.head, err = queue.UnpackHead(it.Record); err != nil {
 		return err
 	}
-	it.print, it.Cost = [8]byte(it.Record[queue.RecordFingerprint:]), it.head.Cost
+	it.fingerprint, it.Cost = [8]byte(it.Record[queue.RecordFingerprint:]), it.head.Cost
 	it.lane, _, err = queue.UnpackLane(it.Record)
 	return err
 }
 
 // placeJob decides about a job, unless that depends on changes under way.
-func (e *Engine) placeJob(it *placed, c *call, now leaky.Instant) (busy *call) {
-	l := e.lines[it.queue]
+func (e *Engine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call) {
+	q := e.queues[it.queue]
 	switch {
-	case l == nil:
+	case q == nil:
 		it.err = unknownQueue(it.queue)
 		return nil
-	case l.busy != nil:
-		return l.busy
-	case l.filling != filling{it.mark, true}:
-		it.err = notOpen(it.queue)
+	case q.busy != nil:
+		return q.busy
+	case q.importing != importState{it.mark, true}:
+		it.err = importNotOpen(it.queue)
 		return nil
 	}
-	print, there, busy := l.printOf(it.ID, now)
+	print, there, busy := q.fingerprintOf(it.ID, now)
 	switch {
 	case busy != nil:
 		return busy
-	case there && print == it.print:
+	case there && print == it.fingerprint:
 		it.outcome = queue.There
 	case there:
 		it.outcome = queue.Clashes
-	case e.full():
+	case e.outOfSpace():
 		it.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 	case !it.State.Ended():
-		e.placeAlive(it, l, c)
-	case now.Sub(instant(it.At)) >= l.spec.Retention.For.D():
+		e.placeAlive(it, q, c)
+	case now.Sub(instantOf(it.At)) >= q.spec.Retention.For.D():
 		it.outcome = queue.Forgotten
 	default:
-		e.placeEnded(it, l, c)
+		e.placeEnded(it, q, c)
 	}
 	return nil
 }
 
-// printOf returns the fingerprint of the job that a queue has of an id, unless that depends on a change under way.
-func (l *line) printOf(id string, now leaky.Instant) (print [8]byte, there bool, busy *call) {
-	if j := l.jobs[id]; j != nil {
-		return j.print, true, j.busy
+// fingerprintOf returns the fingerprint of the job that a queue has of an id, unless that depends on a change under way.
+func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte, there bool, busy *call) {
+	if j := q.jobs[id]; j != nil {
+		return j.fingerprint, true, j.busy
 	}
-	if c := l.moving(id); c != nil {
+	if c := q.changeOf(id); c != nil {
 		return print, false, c
 	}
-	if d := l.ended.find(id, l.spec.Retention, now); d != nil {
-		return d.print, true, nil
+	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
+		return d.fingerprint, true, nil
 	}
-	if _, d := l.deferral(id, now); d != nil {
+	if _, d := q.deferral(id, now); d != nil {
 		return d.print, true, nil
 	}
 	return print, false, nil
 }
 
 // placeAlive reserves the place of a job that holds one. Capacity is not judged: it was when the job came in.
-func (e *Engine) placeAlive(it *placed, l *line, c *call) {
+func (e *Engine) placeAlive(it *importJob, q *queueState, c *call) {
 	e.store.seq++
 	j := &job{
-		id: strings.Clone(it.ID), lane: l.lane(it.lane, it.head.Lane), seq: e.store.seq, turn: it.Turn, appended: instant(it.AppendedAt),
-		print: it.print, busy: c, size: uint32(len(it.Record)), cost: uint16(it.Cost),
+		id: strings.Clone(it.ID), lane: q.lane(it.lane, it.head.Lane), seq: e.store.seq, turn: it.Turn, appended: instantOf(it.AppendedAt),
+		fingerprint: it.fingerprint, busy: c, size: uint32(len(it.Record)), cost: uint16(it.Cost),
 	}
 	if it.Back {
-		j.marks = cameBack
-		l.aside.back++
-		l.aside.backBytes += j.bytes()
+		j.marks = readmitted
+		q.overflow.readmitted++
+		q.overflow.readmittedBytes += j.bytes()
 	}
-	l.turn = max(l.turn, j.base()+it.Cost)
-	l.costs(it.Cost)
-	l.plain = l.plain && !j.lane.keyed() && it.head.Priority == 0 && it.head.NotBefore.IsZero()
-	l.jobs[j.id] = j
-	l.expire(j, instant(it.head.ExpiresAt))
+	q.turn = max(q.turn, j.turnBase()+it.Cost)
+	q.noteCost(it.Cost)
+	q.plain = q.plain && !j.lane.keyed() && it.head.Priority == 0 && it.head.NotBefore.IsZero()
+	q.jobs[j.id] = j
+	q.setExpiry(j, instantOf(it.head.ExpiresAt))
 	var due leaky.Instant
 	if it.State != queue.Waiting {
-		due = instant(it.At)
+		due = instantOf(it.At)
 	}
 	if it.State == queue.Held {
-		l.coming.all++
-		l.board(j)
+		q.incoming.all++
+		q.addToLane(j)
 	} else {
-		l.expect(j, due)
+		q.addIncoming(j, due)
 	}
-	e.enqueue(c, &placing{call: c, job: j, it: it, flight: flightOf(j, it, due)})
+	e.enqueue(c, &importChange{call: c, job: j, item: it, lease: importedLease(j, it, due)})
 }
 
-// flightOf is what befell a job before, nil if nothing did that is not in its record.
-func flightOf(j *job, it *placed, due leaky.Instant) *flight {
-	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" && (due == 0 || due == instant(it.head.NotBefore)) {
+// importedLease is what befell a job before, nil if nothing did that is not in its record.
+func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
+	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" && (due == 0 || due == instantOf(it.head.NotBefore)) {
 		return nil
 	}
-	return &flight{job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), past: bytes.Clone(it.Timeline), place: -1, saved: true}
+	return &lease{job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), timeline: bytes.Clone(it.Timeline), heapIndex: -1, onFile: true}
 }
 
-// placing puts in a job that holds a place.
-type placing struct {
-	call   *call
-	job    *job
-	it     *placed
-	flight *flight
+// importChange puts in a job that holds a place.
+type importChange struct {
+	call  *call
+	job   *job
+	item  *importJob
+	lease *lease
 }
 
-func (c *placing) tally(b *batch) { b.raise(c.job.lane.line, raises{above: c.job.lane.line.parent()}) } // its turn and cost
+func (c *importChange) prepare(b *batch) {
+	b.raise(c.job.lane.queue, ceilingRaises{parentQueue: c.job.lane.queue.parent()})
+} // its turn and cost
 
-func (c *placing) write(t *tables) error {
-	if c.flight != nil {
-		if err := t.putFlight(c.job.seq, c.it.State, c.flight); err != nil {
+func (c *importChange) write(t *tables) error {
+	if c.lease != nil {
+		if err := t.putLease(c.job.seq, c.item.State, c.lease); err != nil {
 			return err
 		}
 	}
-	return t.putJob(c.job, c.it.Record)
+	return t.putJob(c.job, c.item.Record)
 }
 
-func (c *placing) done(e *Engine, now leaky.Instant) {
+func (c *importChange) apply(e *Engine, now leaky.Instant) {
 	j := c.job
 	j.busy = nil
-	c.it.outcome = queue.Placed
-	if c.it.State == queue.Held {
-		j.lane.line.coming.all--
-		j.flight = c.flight
-		e.move(j, queue.Held)
-		j.lane.line.held.push(j.flight)
-		c.call.settle(nil)
+	c.item.outcome = queue.Placed
+	if c.item.State == queue.Held {
+		j.lane.queue.incoming.all--
+		j.lease = c.lease
+		e.setState(j, queue.Held)
+		j.lane.queue.held.push(j.lease)
+		c.call.finish(nil)
 		return
 	}
-	if c.it.Holds && j.flight != nil {
-		j.flight.counts = true
-		j.lane.flying++
+	if c.item.Holds && j.lease != nil {
+		j.lease.inFlight = true
+		j.lane.inFlight++
 	}
-	arrived := e.arrive(j, now)
-	switch f := c.flight; {
-	case f != nil && j.flight != nil:
-		j.flight.attempts, j.flight.reason, j.flight.past, j.flight.saved = f.attempts, f.reason, f.past, true
-	case f != nil:
-		j.flight = f
+	arrived := e.enterJob(j, now)
+	switch ls := c.lease; {
+	case ls != nil && j.lease != nil:
+		j.lease.attempts, j.lease.reason, j.lease.timeline, j.lease.onFile = ls.attempts, ls.reason, ls.timeline, true
+	case ls != nil:
+		j.lease = ls
 	}
 	if arrived {
-		e.due(j.lane.line, now)
+		e.armAndWake(j.lane.queue, now)
 	}
-	c.call.settle(nil)
+	c.call.finish(nil)
 }
 
-func (c *placing) undone(e *Engine, err error) {
+func (c *importChange) rollBack(e *Engine, err error) {
 	c.job.busy = nil
-	if l := c.job.lane.line; c.it.State == queue.Held {
-		l.coming.all--
+	if q := c.job.lane.queue; c.item.State == queue.Held {
+		q.incoming.all--
 	} else {
-		l.arrived(c.job)
+		q.removeIncoming(c.job)
 	}
-	e.vacate(c.job, e.now())
-	c.it.err = err
-	c.call.settle(err)
+	e.removeJob(c.job, e.now())
+	c.item.err = err
+	c.call.finish(err)
 }
 
-func (c *placing) frees() bool { return false }
+func (c *importChange) freesSpace() bool { return false }
 
 // placeEnded remembers a job that ended.
-func (e *Engine) placeEnded(it *placed, l *line, c *call) {
+func (e *Engine) placeEnded(it *importJob, q *queueState, c *call) {
 	e.store.ended++
-	d := &ended{
-		id: strings.Clone(it.ID), key: e.store.ended, state: it.State, result: it.State, print: it.print, cost: uint16(it.Cost), attempts: it.Attempts,
-		appended: instant(it.AppendedAt), at: instant(it.At), reason: strings.Clone(it.Reason),
+	d := &endedJob{
+		id: strings.Clone(it.ID), key: e.store.ended, state: it.State, result: it.State, fingerprint: it.fingerprint, cost: uint16(it.Cost), attempts: it.Attempts,
+		appended: instantOf(it.AppendedAt), at: instantOf(it.At), reason: strings.Clone(it.Reason),
 	}
 	if it.State == queue.Dead {
 		e.store.seq++
 		d.seq = e.store.seq
 	}
-	l.start(d.id, c)
-	e.enqueue(c, &recalling{call: c, line: l, was: d, it: it})
+	q.claim(d.id, c)
+	e.enqueue(c, &importEndedChange{call: c, queue: q, job: d, item: it})
 }
 
-// recalling remembers a job that ended elsewhere.
-type recalling struct {
-	call *call
-	line *line
-	was  *ended
-	it   *placed
+// importEndedChange remembers a job that ended elsewhere.
+type importEndedChange struct {
+	call  *call
+	queue *queueState
+	job   *endedJob
+	item  *importJob
 }
 
-func (c *recalling) tally(*batch) {}
+func (c *importEndedChange) prepare(*batch) {}
 
-func (c *recalling) write(t *tables) error {
-	if d := c.was; d.seq != 0 {
-		j := &job{id: d.id, lane: &c.line.bare, seq: d.seq, turn: firstTurn, appended: d.appended}
-		if err := t.putJob(j, c.it.Record); err != nil {
+func (c *importEndedChange) write(t *tables) error {
+	if d := c.job; d.seq != 0 {
+		j := &job{id: d.id, lane: &c.queue.defaultLane, seq: d.seq, turn: firstTurn, appended: d.appended}
+		if err := t.putJob(j, c.item.Record); err != nil {
 			return err
 		}
 	}
-	return t.putEnded(c.line, c.was, c.it.Timeline)
+	return t.putEnded(c.queue, c.job, c.item.Timeline)
 }
 
-func (c *recalling) done(e *Engine, _ leaky.Instant) {
-	c.line.stop(c.was.id)
-	c.line.ended.add(c.was)
-	if c.was.state == queue.Dead {
-		e.lay(c.line.spec.Name, c.was)
+func (c *importEndedChange) apply(e *Engine, _ leaky.Instant) {
+	c.queue.unclaim(c.job.id)
+	c.queue.endedJobs.add(c.job)
+	if c.job.state == queue.Dead {
+		e.addDead(c.queue.spec.Name, c.job)
 	}
-	c.it.outcome = queue.Placed
-	c.call.settle(nil)
+	c.item.outcome = queue.Placed
+	c.call.finish(nil)
 }
 
-func (c *recalling) undone(_ *Engine, err error) {
-	c.line.stop(c.was.id)
-	c.it.err = err
-	c.call.settle(err)
+func (c *importEndedChange) rollBack(_ *Engine, err error) {
+	c.queue.unclaim(c.job.id)
+	c.item.err = err
+	c.call.finish(err)
 }
 
-func (c *recalling) frees() bool { return false }
+func (c *importEndedChange) freesSpace() bool { return false }

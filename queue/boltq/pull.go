@@ -13,89 +13,89 @@ import (
 // of them was told to come back.
 
 // agendaOf returns the agenda on which a queue stands.
-func (e *Engine) agendaOf(l *line) *heap[*outlet] {
-	if l.spec.Pull {
+func (e *Engine) agendaOf(q *queueState) *heap[*agendaEntry] {
+	if q.spec.Pull {
 		return &e.pulled
 	}
 	return &e.agenda
 }
 
-func (e *Engine) ripeningOf(l *line) *heap[*line] {
-	if l.spec.Pull {
-		return &e.pulledRipening
+func (e *Engine) timersOf(q *queueState) *heap[*queueState] {
+	if q.spec.Pull {
+		return &e.pulledTimers
 	}
-	return &e.ripening
+	return &e.timers
 }
 
-// unfile takes a queue off its agenda, before it stands on the other.
-func (e *Engine) unfile(l *line) {
-	place(e.agendaOf(l), &l.outlet, l.agendaAt, false)
-	place(e.ripeningOf(l), l, l.ripeningAt, false)
+// takeOffAgenda takes a queue off its agenda, before it stands on the other.
+func (e *Engine) takeOffAgenda(q *queueState) {
+	updateHeap(e.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
+	updateHeap(e.timersOf(q), q, q.timerIndex, false)
 }
 
-// pulledBy returns the queue that a request names, nil if it names none. A request that
+// pullQueueOf returns the queue that a request names, nil if it names none. A request that
 // repeats one is answered whatever has become of the queue's spec.
-func (e *Engine) pulledBy(r *queue.ReserveRequest, fresh bool) (*line, error) {
+func (e *Engine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, error) {
 	if r.Queue == "" {
 		return nil, nil
 	}
-	l := e.lines[r.Queue]
+	q := e.queues[r.Queue]
 	switch {
-	case l == nil || !l.live:
+	case q == nil || !q.live:
 		return nil, fmt.Errorf("%w: %s", queue.ErrUnknownQueue, r.Queue)
-	case fresh && !l.spec.Pull:
+	case fresh && !q.spec.Pull:
 		return nil, queue.NotPulled(r.Queue)
 	}
-	return l, nil
+	return q, nil
 }
 
 // grantPulled visits a pull queue. While somebody changes it, it grants nothing.
-func (e *Engine) grantPulled(g *grant, l *line, now leaky.Instant) {
-	if l.busy != nil || g.full {
+func (e *Engine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
+	if q.busy != nil || g.full {
 		return
 	}
-	if l.ripeningAt >= 0 && l.ripens <= now {
-		e.ripenLine(l, now)
+	if q.timerIndex >= 0 && q.timerAt <= now {
+		e.readyScheduled(q, now)
 	}
-	if l.agendaAt >= 0 && l.departs <= now.Add(queue.Horizon) {
-		e.visit(l, g, now)
-		e.rearm(l, now)
+	if q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
+		e.visitQueue(q, g, now)
+		e.rearm(q, now)
 	} else {
-		e.armRipening(l)
+		e.armTimer(q)
 	}
 }
 
 // untilPulled is how long until those who pull from a queue should ask, which they are then
 // taken to do.
-func (e *Engine) untilPulled(l *line, full bool, now leaky.Instant) time.Duration {
-	next := longestSleep
-	if l.agendaAt >= 0 {
-		next = min(next, l.departs.Add(-queue.Horizon/2).Sub(now))
+func (e *Engine) untilPulled(q *queueState, full bool, now leaky.Instant) time.Duration {
+	next := maxSleep
+	if q.agendaIndex >= 0 {
+		next = min(next, q.departsAt.Add(-queue.Horizon/2).Sub(now))
 	}
-	if l.ripeningAt >= 0 {
-		next = min(next, l.ripens.Sub(now))
+	if q.timerIndex >= 0 {
+		next = min(next, q.timerAt.Sub(now))
 	}
-	next = max(min(next, e.untilOver(now)), shortestSleep)
-	if full && l.agendaAt >= 0 && l.departs <= now.Add(queue.Horizon) {
+	next = max(min(next, e.untilLeaseOrExpiry(now)), minSleep)
+	if full && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
 		next = 0
 	}
-	l.told = now.Add(next)
+	q.pullersAskAt = now.Add(next)
 	return next
 }
 
 // wakePullers wakes those who pull from a queue when they would look after at. They are taken
 // to ask at once.
-func (e *Engine) wakePullers(l *line, at, now leaky.Instant) {
-	if at < l.told {
-		l.told = now
-		e.ears.tell(queue.Wakeup{Queue: l.spec.Name})
+func (e *Engine) wakePullers(q *queueState, at, now leaky.Instant) {
+	if at < q.pullersAskAt {
+		q.pullersAskAt = now
+		e.wakeListeners.notify(queue.Wakeup{Queue: q.spec.Name})
 	}
 }
 
-// unrelated returns an error if a spec would make a pull queue a parent, those that are about
+// checkPullRelations returns an error if a spec would make a pull queue a parent, those that are about
 // to be one, or a child, included.
-func (e *Engine) unrelated(s *queue.Spec) error {
-	if parent := e.lines[queue.Parent(s.Name)]; parent != nil && parent.pulls {
+func (e *Engine) checkPullRelations(s *queue.Spec) error {
+	if parent := e.queues[queue.Parent(s.Name)]; parent != nil && parent.pullsNow {
 		return s.PullChild()
 	}
 	if !s.Pull {

@@ -7,13 +7,13 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// purge is one call of Purge.
-type purge struct {
+// purgeCall is one call of Purge.
+type purgeCall struct {
 	queue.PurgeRequest
 	cursor *queue.Cursor
 	act    jobAct
 	call   *call // of what it has enqueued
-	out    queue.Purged
+	answer queue.Purged
 	err    error
 }
 
@@ -26,8 +26,8 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	if err != nil {
 		return queue.Purged{}, err
 	}
-	p := &purge{PurgeRequest: r, act: jobAct{what: queue.DidPurge, by: by, detail: r.Detail()}}
-	if err := rounds(ctx, e, []*purge{p}, e.purge); err != nil {
+	p := &purgeCall{PurgeRequest: r, act: jobAct{what: queue.DidPurge, by: by, detail: r.Detail()}}
+	if err := decideAll(ctx, e, []*purgeCall{p}, e.purge); err != nil {
 		return queue.Purged{}, err
 	}
 	if p.err == nil && p.call != nil {
@@ -36,18 +36,18 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	if p.err != nil {
 		return queue.Purged{}, p.err
 	}
-	return p.out, nil
+	return p.answer, nil
 }
 
 // purge decides a call, unless it depends on changes under way.
-func (e *Engine) purge(p *purge, c *call, now leaky.Instant) (busy *call) {
-	l, err := e.live(p.Queue)
+func (e *Engine) purge(p *purgeCall, c *call, now leaky.Instant) (busy *call) {
+	q, err := e.liveQueue(p.Queue)
 	if err != nil {
 		p.err = err
 		return nil
 	}
-	if l.busy != nil {
-		return l.busy
+	if q.busy != nil {
+		return q.busy
 	}
 	if p.err = p.Validate(); p.err != nil {
 		return nil
@@ -55,44 +55,44 @@ func (e *Engine) purge(p *purge, c *call, now leaky.Instant) (busy *call) {
 	if p.cursor, p.err = p.Cursor(); p.err != nil {
 		return nil
 	}
-	until := l.turn
+	until := q.turn
 	if p.cursor != nil {
 		until = p.cursor.Until
 	}
 	var jobs []*job
 	var next *queue.Cursor
 	if p.State == queue.Waiting {
-		jobs, next, p.err = p.waiting(l, until)
+		jobs, next, p.err = p.waiting(q, until)
 	} else {
-		jobs, next = p.scheduled(l, until)
+		jobs, next = p.scheduled(q, until)
 	}
 	if p.err != nil {
 		return nil
 	}
 	p.call = c
 	for _, j := range jobs {
-		e.leave(j, queue.Cancelled, c, now).act = &p.act
+		e.endIdle(j, queue.Cancelled, c, now).act = &p.act
 	}
 	if len(jobs) > 0 {
-		e.arm(l, now)
+		e.arm(q, now)
 	}
-	p.out.Jobs = int64(len(jobs))
+	p.answer.Jobs = int64(len(jobs))
 	if next != nil {
 		next.Until = until
-		p.out.Next = p.Next(*next)
+		p.answer.Next = p.Next(*next)
 	}
 	return nil
 }
 
 // waiting chooses the first of the jobs that wait, and where the next call begins: in the
 // same lane, whose first are gone by then.
-func (p *purge) waiting(l *line, until int64) (jobs []*job, next *queue.Cursor, err error) {
-	ln, _, err := l.resume(p.cursor, p.Lane)
+func (p *purgeCall) waiting(q *queueState, until int64) (jobs []*job, next *queue.Cursor, err error) {
+	ln, _, err := q.resumeAtLane(p.cursor, p.Lane)
 	for looked := 0; ln != nil; looked++ {
-		if looked == lookMax || len(jobs) == p.Limit {
+		if looked == lanesPerPage || len(jobs) == p.Limit {
 			return jobs, &queue.Cursor{Lane: string(ln.digest[:])}, nil
 		}
-		for j := range ln.fifo.before(until) {
+		for j := range ln.waiting.before(until) {
 			if jobs = append(jobs, j); len(jobs) == p.Limit {
 				return jobs, &queue.Cursor{Lane: string(ln.digest[:])}, nil
 			}
@@ -100,22 +100,22 @@ func (p *purge) waiting(l *line, until int64) (jobs []*job, next *queue.Cursor, 
 		if p.Lane != nil {
 			return jobs, nil, nil
 		}
-		ln = l.laneAfter(ln.digest)
+		ln = q.laneAfter(ln.digest)
 	}
 	return jobs, nil, err
 }
 
-func (p *purge) scheduled(l *line, until int64) (jobs []*job, next *queue.Cursor) {
+func (p *purgeCall) scheduled(q *queueState, until int64) (jobs []*job, next *queue.Cursor) {
 	c, looked := p.cursor, 0
-	behind := func(f *flight) bool {
-		return c == nil || f.due > leaky.Instant(c.At) || f.due == leaky.Instant(c.At) && f.job.id > c.ID
+	behind := func(ls *lease) bool {
+		return c == nil || ls.due > leaky.Instant(c.At) || ls.due == leaky.Instant(c.At) && ls.job.id > c.ID
 	}
-	for f := range l.later.from(behind) {
-		if f.job.base() < until {
-			jobs = append(jobs, f.job)
+	for ls := range q.scheduled.from(behind) {
+		if ls.job.turnBase() < until {
+			jobs = append(jobs, ls.job)
 		}
 		if looked++; looked == p.Limit {
-			return jobs, &queue.Cursor{At: int64(f.due), ID: f.job.id}
+			return jobs, &queue.Cursor{At: int64(ls.due), ID: ls.job.id}
 		}
 	}
 	return jobs, nil

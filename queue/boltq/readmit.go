@@ -9,21 +9,21 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// readmission is one call of Readmit.
-type readmission struct {
+// readmitCall is one call of Readmit.
+type readmitCall struct {
 	queue.ReadmitRequest
-	jobs []arrival
-	out  queue.Readmitted
-	err  error
+	jobs   []readmitJob
+	answer queue.Readmitted
+	err    error
 }
 
-// arrival is a job on its way back.
-type arrival struct {
+// readmitJob is a job on its way back.
+type readmitJob struct {
 	*queue.Readmission
-	ticket ticket
-	lane   queue.LaneDigest
-	print  [8]byte
-	record []byte // nil of what is no job
+	ticket      ticket
+	lane        queue.LaneDigest
+	fingerprint [8]byte
+	record      []byte // nil of what is no job
 }
 
 // Readmit implements queue.Overflow. All that it changes is one transaction: the
@@ -32,21 +32,21 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Rea
 	if err := ctx.Err(); err != nil {
 		return queue.Readmitted{}, err
 	}
-	m, err := arrive(r)
+	m, err := prepareReadmit(r)
 	if err != nil {
 		return queue.Readmitted{}, err
 	}
-	if err := rounds(ctx, e, []*readmission{m}, behindExpiry(e, e.readmit)); err != nil {
+	if err := decideAll(ctx, e, []*readmitCall{m}, afterExpiry(e, e.readmit)); err != nil {
 		return queue.Readmitted{}, err
 	}
 	if m.err != nil {
 		return queue.Readmitted{}, m.err
 	}
-	return m.out, nil
+	return m.answer, nil
 }
 
-// arrive checks a request and packs its jobs, outside the mutex.
-func arrive(r queue.ReadmitRequest) (*readmission, error) {
+// prepareReadmit checks a request and packs its jobs, outside the mutex.
+func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 	switch {
 	case len(r.Holder) > 64 || queue.ValidateID(r.Holder) != nil:
 		return nil, &queue.FieldError{Field: "holder", Value: queue.Shorten(r.Holder, 80), Reason: "must be 1 to 64 visible ASCII characters"}
@@ -59,7 +59,7 @@ func arrive(r queue.ReadmitRequest) (*readmission, error) {
 	case r.Empty && len(r.Jobs) > 0, r.Empty && r.Behind > 0:
 		return nil, &queue.FieldError{Field: "empty", Reason: "is said of an overflow that holds jobs"}
 	}
-	m := &readmission{ReadmitRequest: r, jobs: make([]arrival, len(r.Jobs))}
+	m := &readmitCall{ReadmitRequest: r, jobs: make([]readmitJob, len(r.Jobs))}
 	for i := range r.Jobs {
 		a := &m.jobs[i]
 		a.Readmission, a.ticket = &r.Jobs[i], parseTicket(r.Jobs[i].Ticket)
@@ -71,74 +71,74 @@ func arrive(r queue.ReadmitRequest) (*readmission, error) {
 		j.Normalize()
 		if j.Validate() == nil {
 			a.record = queue.PackRecord(&j)
-			a.print = [8]byte(a.record[queue.RecordFingerprint:])
-			a.lane = digest(&j, a.record)
+			a.fingerprint = [8]byte(a.record[queue.RecordFingerprint:])
+			a.lane = laneDigest(&j, a.record)
 		}
 	}
 	return m, nil
 }
 
 // readmit decides a call, unless that depends on changes under way.
-func (e *Engine) readmit(m *readmission, c *call, now leaky.Instant) (busy *call) {
-	l := e.lines[m.Queue]
-	if l == nil {
+func (e *Engine) readmit(m *readmitCall, c *call, now leaky.Instant) (busy *call) {
+	q := e.queues[m.Queue]
+	if q == nil {
 		m.err = unknownQueue(m.Queue)
 		return nil
 	}
-	if l.busy != nil {
-		return l.busy
+	if q.busy != nil {
+		return q.busy
 	}
-	a := &l.aside
-	if a.holder != "" && a.holder != m.Holder && now < a.till {
-		m.out = queue.Readmitted{Busy: a.till.Sub(now), Now: now.Time()}
+	a := &q.overflow
+	if a.holder != "" && a.holder != m.Holder && now < a.holderUntil {
+		m.answer = queue.Readmitted{Busy: a.holderUntil.Sub(now), Now: now.Time()}
 		return nil
 	}
-	if busy := l.underWay(m); busy != nil {
+	if busy := q.readmitBlockedBy(m); busy != nil {
 		return busy
 	}
-	if len(m.jobs) > 0 && e.full() {
+	if len(m.jobs) > 0 && e.outOfSpace() {
 		m.err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)
 		return nil
 	}
-	a.told = 0
-	a.holder, a.till = m.Holder, now.Add(queue.ReadmitFor)
+	a.announcedAt = 0
+	a.holder, a.holderUntil = m.Holder, now.Add(queue.ReadmitFor)
 	if m.Leave {
 		a.holder = ""
 	}
-	w := newReadmitting(m, l, c, now)
+	w := newReadmitChange(m, q, c, now)
 	w.judge(e)
 	if w.changes() {
-		a.taking = c
+		a.readmit = c
 		e.enqueue(c, w)
 	} else {
-		m.answer(e, l, w.outcomes, 0, now)
+		m.fillAnswer(e, q, w.outcomes, 0, now)
 	}
 	return nil
 }
 
-// underWay returns a change that the call must wait for: another Readmit, or one
+// readmitBlockedBy returns a change that the call must wait for: another Readmit, or one
 // about a job of it.
-func (l *line) underWay(m *readmission) *call {
-	if l.aside.taking != nil {
-		return l.aside.taking
+func (q *queueState) readmitBlockedBy(m *readmitCall) *call {
+	if q.overflow.readmit != nil {
+		return q.overflow.readmit
 	}
 	for i := range m.jobs {
 		id := m.jobs[i].ID
-		if j := l.jobs[id]; j != nil && j.busy != nil {
+		if j := q.jobs[id]; j != nil && j.busy != nil {
 			return j.busy
 		}
-		if c := l.moving(id); c != nil {
+		if c := q.changeOf(id); c != nil {
 			return c
 		}
 	}
 	return nil
 }
 
-// answer says how things stand when the call is carried out.
-func (m *readmission) answer(e *Engine, l *line, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant) {
-	m.out = queue.Readmitted{
-		Outcomes: outcomes, Order: l.aside.way.order, Room: e.takes(l), Batch: l.batch(),
-		Deferred: l.count[queue.Deferred], Behind: l.aside.way.behind, Missing: missing, Now: now.Time(),
+// fillAnswer says how things stand when the call is carried out.
+func (m *readmitCall) fillAnswer(e *Engine, q *queueState, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant) {
+	m.answer = queue.Readmitted{
+		Outcomes: outcomes, Order: q.overflow.progress.order, Room: e.overflowRoom(q), Batch: q.readmitBatch(),
+		Deferred: q.counts[queue.Deferred], Behind: q.overflow.progress.behind, Missing: missing, Now: now.Time(),
 	}
 }
 

@@ -23,21 +23,21 @@ type subject struct {
 // key begins all keys of a subject: names have no zero byte.
 func (s subject) key() []byte { return append(append(append([]byte(s.of), 0), s.name...), 0) }
 
-func queueNamed(name string) subject { return subject{queue.OfQueue, name} }
-func ruleNamed(name string) subject  { return subject{queue.OfRule, name} }
+func queueSubject(name string) subject { return subject{queue.OfQueue, name} }
+func ruleSubject(name string) subject  { return subject{queue.OfRule, name} }
 
-// noting is what a batch writes down about a subject.
-type noting struct {
+// logUpdate is what a batch writes down about a subject.
+type logUpdate struct {
 	subject
 	changes  []queue.Change // the latest last
 	revision int64          // of the document
 	document []byte         // nil if it stays as it was
-	made     bool           // what was kept of one that was deleted goes on
+	created  bool           // what was kept of one that was deleted goes on
 	gone     bool           // it is deleted, or was before
 }
 
-// note puts a noting into the batch.
-func (b *batch) note(n noting) { b.notes = append(b.notes, n) }
+// logChange puts a noting into the batch.
+func (b *batch) logChange(n logUpdate) { b.logUpdates = append(b.logUpdates, n) }
 
 // jobAct is what is done to jobs by a call, and recorded.
 type jobAct struct {
@@ -45,8 +45,8 @@ type jobAct struct {
 	by, detail, reason string
 }
 
-// did notes that it was done to one more job of a queue; id is empty if the caller did not name it.
-func (b *batch) did(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
+// logJobAct notes that it was done to one more job of a queue; id is empty if the caller did not name it.
+func (b *batch) logJobAct(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
 	c := queue.Change{
 		At: at.Time(), Last: at.Time(), By: d.by, What: d.what, Revision: revision, Was: revision, Jobs: 1,
 		Detail: d.detail, Reason: d.reason,
@@ -54,9 +54,9 @@ func (b *batch) did(d *jobAct, name string, revision int64, id string, gone bool
 	if id != "" {
 		c.IDs = []string{id}
 	}
-	of := queueNamed(name)
-	for i := len(b.notes) - 1; i >= 0; i-- {
-		n := &b.notes[i]
+	of := queueSubject(name)
+	for i := len(b.logUpdates) - 1; i >= 0; i-- {
+		n := &b.logUpdates[i]
 		if n.subject != of {
 			continue
 		}
@@ -65,7 +65,7 @@ func (b *batch) did(d *jobAct, name string, revision int64, id string, gone bool
 		}
 		break
 	}
-	b.note(noting{subject: of, changes: []queue.Change{c}, gone: gone})
+	b.logChange(logUpdate{subject: of, changes: []queue.Change{c}, gone: gone})
 }
 
 // entry is what stands before a change in the file.
@@ -108,12 +108,12 @@ func newest(b *bbolt.Bucket, s subject) (k, v []byte) {
 	return k, v
 }
 
-// writeNotes writes down what a batch did.
-func (t *tables) writeNotes(notes []noting, keep time.Duration, now leaky.Instant) error {
+// writeLog writes down what a batch did.
+func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Instant) error {
 	for i := range notes {
 		n := &notes[i]
-		if n.made {
-			if err := t.unbury(n.subject, now); err != nil {
+		if n.created {
+			if err := t.recreate(n.subject, now); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func (t *tables) writeNotes(notes []noting, keep time.Duration, now leaky.Instan
 			}
 		}
 		if n.gone {
-			if err := t.bury(n.subject, now.Add(keep), now); err != nil {
+			if err := t.markDeleted(n.subject, now.Add(keep), now); err != nil {
 				return err
 			}
 		}
@@ -144,7 +144,7 @@ func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now
 	if k != nil {
 		var ok bool
 		if h, ok = readHead(v); !ok {
-			return errRecord(s)
+			return errChangeLog(s)
 		}
 		was, err := decodeChange(v)
 		if err != nil {
@@ -152,12 +152,12 @@ func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now
 		}
 		if was.Continue(c) {
 			text := encodeChange(&was)
-			h.bytes, h.last = h.bytes-uint64(len(v))+uint64(entryHeadBytes+len(text)), instant(was.Last)
+			h.bytes, h.last = h.bytes-uint64(len(v))+uint64(entryHeadBytes+len(text)), instantOf(was.Last)
 			return b.Put(bytes.Clone(k), h.put(text))
 		}
 	}
 	text := encodeChange(c)
-	h.bytes, h.number, h.last = h.bytes+uint64(entryHeadBytes+len(text)), h.number+1, instant(c.Last)
+	h.bytes, h.number, h.last = h.bytes+uint64(entryHeadBytes+len(text)), h.number+1, instantOf(c.Last)
 	dropped, err := t.dropOld(s, h.bytes, now.Add(-keep))
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced u
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		h, ok := readHead(v)
 		if !ok {
-			return 0, errRecord(s)
+			return 0, errChangeLog(s)
 		}
 		old, over := h.last <= until, total-(h.bytes-uint64(len(v))) > queue.MaxChangesBytes
 		if !over && (!old || len(gone) >= dropMost) {
@@ -221,7 +221,7 @@ func (t *tables) documents(s subject, visit func(revision int64, text []byte) er
 	c := t.tx.Bucket(documentsTable).Cursor()
 	for k, v := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, v = c.Next() {
 		if len(k) != len(prefix)+8 {
-			return errRecord(s)
+			return errChangeLog(s)
 		}
 		if err := visit(int64(binary.BigEndian.Uint64(k[len(prefix):])), v); err != nil {
 			return err
@@ -242,7 +242,7 @@ func (t *tables) entries(
 	}
 	head, ok := readHead(v)
 	if !ok {
-		return nil, 0, errRecord(s)
+		return nil, 0, errChangeLog(s)
 	}
 	c := b.Cursor()
 	if k, v = c.Seek(k); before > 0 && before <= int64(head.number) {
@@ -255,7 +255,7 @@ func (t *tables) entries(
 	for ; bytes.HasPrefix(k, prefix) && len(list) < n; k, v = c.Prev() {
 		h, ok := readHead(v)
 		if !ok {
-			return nil, 0, errRecord(s)
+			return nil, 0, errChangeLog(s)
 		}
 		if h.last <= until {
 			break

@@ -7,23 +7,23 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// renew gives the record of a job that is stored anew a number of the present
+// renewDeferral gives the record of a job that is stored anew a number of the present
 // generation, lest it be given up while that copy is on its way. It returns the number.
-func (e *Engine) renew(n *entry, l *line, old uint64, c *call) uint64 {
-	a := &l.aside
+func (e *Engine) renewDeferral(it *appendItem, q *queueState, old uint64, c *call) uint64 {
+	a := &q.overflow
 	e.store.deferred++
-	a.tickets++
-	r := &renewing{call: c, line: l, id: strings.Clone(n.job.ID), old: old, number: a.tickets, record: *a.records.get(old), answer: n.answer}
+	a.lastTicket++
+	r := &renewDeferralChange{call: c, queue: q, id: strings.Clone(it.job.ID), old: old, number: a.lastTicket, record: *a.records.get(old), answer: it.answer}
 	r.oldSeq, r.record.seq = r.record.seq, e.store.deferred
-	l.start(r.id, c)
+	q.claim(r.id, c)
 	e.enqueue(c, r)
 	return r.number
 }
 
-// renewing moves the record of a deferred job to another number.
-type renewing struct {
+// renewDeferralChange moves the record of a deferred job to another number.
+type renewDeferralChange struct {
 	call        *call
-	line        *line
+	queue       *queueState
 	id          string
 	old, number uint64
 	oldSeq      uint64
@@ -31,30 +31,30 @@ type renewing struct {
 	answer      *queue.Appended
 }
 
-func (c *renewing) tally(b *batch) { b.of(c.line) } // which keeps the tickets
+func (c *renewDeferralChange) prepare(b *batch) { b.deltaOf(c.queue) } // which keeps the tickets
 
-func (c *renewing) write(t *tables) error {
+func (c *renewDeferralChange) write(t *tables) error {
 	if err := t.dropDeferral(c.oldSeq); err != nil {
 		return err
 	}
-	return t.putDeferral(c.line, c.number, c.id, c.record)
+	return t.putDeferral(c.queue, c.number, c.id, c.record)
 }
 
-func (c *renewing) done(e *Engine, _ leaky.Instant) {
-	l := c.line
-	l.stop(c.id)
-	e.unrecord(l, c.old)
-	l.aside.records.add(c.number, c.id, c.record)
-	e.defers(l, c.number, 1, int64(c.record.cost))
-	c.call.settle(nil)
+func (c *renewDeferralChange) apply(e *Engine, _ leaky.Instant) {
+	q := c.queue
+	q.unclaim(c.id)
+	e.removeDeferral(q, c.old)
+	q.overflow.records.add(c.number, c.id, c.record)
+	e.countDeferred(q, c.number, 1, int64(c.record.cost))
+	c.call.finish(nil)
 }
 
-func (c *renewing) undone(_ *Engine, err error) {
-	a := &c.line.aside
-	c.line.stop(c.id)
-	a.takeBack(c.number)
+func (c *renewDeferralChange) rollBack(_ *Engine, err error) {
+	a := &c.queue.overflow
+	c.queue.unclaim(c.id)
+	a.returnTicket(c.number)
 	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.id, Err: err}
-	c.call.settle(err)
+	c.call.finish(err)
 }
 
-func (c *renewing) frees() bool { return false }
+func (c *renewDeferralChange) freesSpace() bool { return false }

@@ -16,20 +16,20 @@ const takeBackMax = 100 // leases that ran out, a call
 // grant is what a client was granted by one request.
 type grant struct {
 	drainer string // in timelines
-	most    int    // jobs
+	max     int    // jobs
 
 	jobs    []granted
 	bytes   int
-	needs   []need
+	needs   []ceilingNeed
 	lost    map[string]int64
 	full    bool  // Max or MaxReserveBytes were reached
 	expired int   // how many jobs have ended for it
 	noRoom  bool  // the file had none when it began
 	err     error // the ceilings it needs could not be written
-	// expiring ends the jobs that would depart after they have expired; nil if there are none.
-	expiring *call
-	// lending puts leases on file; nil if none needs that.
-	lending *call
+	// expireCall ends the jobs that would depart after they have expired; nil if there are none.
+	expireCall *call
+	// leaseCall puts leases on file; nil if none needs that.
+	leaseCall *call
 	shares
 }
 
@@ -40,9 +40,9 @@ type granted struct {
 	attempt int
 }
 
-// need is the ceilings that must be on disk before a grant is answered.
-type need struct {
-	line    *line
+// ceilingNeed is the ceilings that must be on disk before a grant is answered.
+type ceilingNeed struct {
+	queue   *queueState
 	ceiling ceilings
 	pacer   leaky.Pacer   // whose TAT it is
 	changed leaky.Instant // as of when the limits are
@@ -64,25 +64,25 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		return queue.Reserved{}, err
 	}
 	now := e.now()
-	cl := e.meet(r.Client, now)
-	cl.pulls = r.Queue != ""
-	fresh := cl.fresh(r.Number)
-	pulled, err := e.pulledBy(&r, fresh)
+	cl := e.registerClient(r.Client, now)
+	cl.isPuller = r.Queue != ""
+	fresh := cl.isNew(r.Number)
+	pulled, err := e.pullQueueOf(&r, fresh)
 	if err != nil {
 		e.mu.Unlock()
 		return queue.Reserved{}, err
 	}
 	if pulled != nil {
-		pulled.asked = now
+		pulled.lastAsked = now
 	} else {
-		e.reserved = now
+		e.lastReserve = now
 	}
-	g := &grant{drainer: r.Client.Shown(), most: r.Max, noRoom: e.full(), shares: newShares(r), full: r.Max == 0}
+	g := &grant{drainer: r.Client.Shown(), max: r.Max, noRoom: e.outOfSpace(), shares: newShares(r), full: r.Max == 0}
 	for _, step := range []func() *call{
 		func() *call { return e.takeBack(now, pulled, &out.Expired) },
 		func() *call { // what expires before a pause ends does not change since when others could have left
 			c := e.expire(now)
-			g.expired = c.sent
+			g.expired = c.enqueued
 			e.endPauses(c, pulled, now)
 			return c
 		},
@@ -91,7 +91,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 			break
 		}
 		c := step()
-		if c.sent == 0 {
+		if c.enqueued == 0 {
 			continue
 		}
 		e.mu.Unlock()
@@ -103,8 +103,8 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 			e.mu.Unlock()
 			return queue.Reserved{}, err
 		}
-		now, fresh = e.now(), cl.fresh(r.Number)
-		if pulled, err = e.pulledBy(&r, fresh); err != nil {
+		now, fresh = e.now(), cl.isNew(r.Number)
+		if pulled, err = e.pullQueueOf(&r, fresh); err != nil {
 			e.mu.Unlock()
 			return queue.Reserved{}, err
 		}
@@ -114,13 +114,13 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		if pulled != nil {
 			e.grantPulled(g, pulled, now)
 		} else {
-			e.grant(g, now)
+			e.grantDue(g, now)
 		}
-		cl.last, cl.grant = r.Number, g
+		cl.lastNumber, cl.grant = r.Number, g
 		out.Lost, out.Short = g.lost, g.short
-		cl.short, g.news = g.short, g.differs(cl.short)
-		e.goRounds(now)
-	case r.Number == cl.last:
+		cl.short, g.newlyShort = g.short, g.noteShort(cl.short)
+		e.trimSome(now)
+	case r.Number == cl.lastNumber:
 		g = cl.grant
 	default: // overtaken by a later request; its answer goes nowhere
 		g = &grant{}
@@ -128,16 +128,16 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	if pulled != nil {
 		out.Next = e.untilPulled(pulled, g.full, now)
 	} else {
-		out.Next, out.Backup = e.sleep(r.Client.ID, g, now)
-		e.putBack(g)
+		out.Next, out.Backup = e.planSleep(r.Client.ID, g, now)
+		e.restorePassed(g)
 	}
-	out.Garbage = e.untidy(now)
+	out.Garbage = e.needsSweep(now)
 	e.mu.Unlock()
 
-	if err := e.raise(ctx, cl, g); err != nil {
+	if err := e.persistCeilings(ctx, cl, g); err != nil {
 		return queue.Reserved{}, err
 	}
-	if err := e.answer(g, &out); err != nil {
+	if err := e.readJobs(g, &out); err != nil {
 		return queue.Reserved{}, err
 	}
 	return out, nil
@@ -152,82 +152,82 @@ func checkRequest(r *queue.ReserveRequest) error {
 
 // takeBack takes back leases that ran out, before drainers' queues are visited, or the one that is
 // pulled from.
-func (e *Engine) takeBack(now leaky.Instant, pulled *line, expired *[]string) *call {
+func (e *Engine) takeBack(now leaky.Instant, pulled *queueState, expired *[]string) *call {
 	c := newCall()
-	var later []*flight
-	for c.sent < takeBackMax && e.leases.len() > 0 && e.leases.top().deadline <= now && !e.full() {
-		f := e.leases.pop()
-		switch l := f.job.lane.line; {
-		case !l.live: // the queue was deleted, and its leases with it
-		case l.busy != nil || f.job.busy != nil: // what becomes of it is being decided
-			later = append(later, f)
+	var later []*lease
+	for c.enqueued < takeBackMax && e.leases.len() > 0 && e.leases.top().deadline <= now && !e.outOfSpace() {
+		ls := e.leases.pop()
+		switch q := ls.job.lane.queue; {
+		case !q.live: // the queue was deleted, and its leases with it
+		case q.busy != nil || ls.job.busy != nil: // what becomes of it is being decided
+			later = append(later, ls)
 		default:
-			e.takeBackOne(c, f.job, now, l == pulled || pulled == nil && !l.spec.Pull, expired)
+			e.takeBackOne(c, ls.job, now, q == pulled || pulled == nil && !q.spec.Pull, expired)
 		}
 	}
-	for _, f := range later {
-		e.leases.push(f)
+	for _, ls := range later {
+		e.leases.push(ls)
 	}
 	return c
 }
 
 func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, expired *[]string) {
 	j.busy = c
-	f := j.flight
-	b := j.lane.line.abandoned(f, now)
-	o := outcome{call: c, job: j, at: now, failed: true, reason: b.reason, visits: visits}
-	o.expired = func() { *expired = append(*expired, j.lane.line.spec.Name) }
+	ls := j.lease
+	b := j.lane.queue.leaseLost(ls, now)
+	o := leaseOutcome{call: c, job: j, at: now, failed: true, reason: b.reason, visited: visits}
+	o.onExpired = func() { *expired = append(*expired, j.lane.queue.spec.Name) }
 	if b.state == queue.Dead {
-		d := e.epitaph(j, queue.Dead, now)
+		d := e.newEndedJob(j, queue.Dead, now)
 		d.attempts, d.reason = b.attempts, b.reason
-		e.enqueue(c, &ending{outcome: o, end: d, past: b.past})
+		e.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: b.past})
 		return
 	}
-	to := *f
-	to.attempts, to.reason, to.past, to.place, to.fence, to.lent = b.attempts, b.reason, b.past, -1, fence{}, false
+	to := *ls
+	to.attempts, to.reason, to.timeline, to.heapIndex, to.fence, to.persisted = b.attempts, b.reason, b.past, -1, fence{}, false
 	if b.state == queue.Held {
 		to.due = now
 	}
-	e.enqueue(c, &returning{outcome: o, to: to, state: b.state})
+	e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: b.state})
 }
 
-// abandoned is what becomes of a job whose lease has run out.
-type abandoned struct {
+// lostLease is what becomes of a job whose lease has run out.
+type lostLease struct {
 	state    queue.State
 	attempts int
 	reason   string
 	past     []byte
 }
 
-func (l *line) abandoned(f *flight, now leaky.Instant) abandoned {
-	a := abandoned{state: l.spec.Abandoned(), attempts: f.attempts + 1, reason: queue.RanOutUnknown}
+func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
+	a := lostLease{state: q.spec.Abandoned(), attempts: ls.attempts + 1, reason: queue.RanOutUnknown}
 	how := queue.AttemptUnknown
 	switch a.state {
 	case queue.Waiting:
 		how, a.reason = queue.AttemptLost, queue.RanOut
-		if a.attempts >= l.spec.Retry.MaxAttempts {
+		if a.attempts >= q.spec.Retry.MaxAttempts {
 			a.state = queue.Dead
 		}
 	case queue.Dead:
 		how = queue.AttemptDied
 	}
-	a.past = queue.AppendAttempt(f.past, f.attempt(how, "", now))
+	a.past = queue.AppendAttempt(ls.timeline, ls.attempt(how, "", now))
 	return a
 }
 
-// raise waits until the ceilings that a grant needs are on disk, and those of its leases that are to be. When they
+// persistCeilings waits until the ceilings that a grant needs are on disk, and those of its leases that are to be. When they
 // cannot be written the jobs are given back: nobody has heard of their leases.
-func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
-	if g.expiring != nil {
-		if err := g.expiring.await(ctx); err != nil {
+func (e *Engine) persistCeilings(ctx context.Context, cl *client, g *grant) error {
+	if g.expireCall != nil {
+		if err := g.expireCall.await(ctx); err != nil {
 			return err
 		}
 	}
-	if g.lending != nil {
-		if err := g.lending.await(ctx); err != nil {
+	if g.leaseCall != nil {
+		if err := g.leaseCall.await(ctx); err != nil {
 			return err
 		}
-		if err := g.lending.err; err != nil {
+		if err := g.leaseCall.err; err != nil {
 			e.mu.Lock()
 			e.takeGrantBack(cl, g, err)
 			e.mu.Unlock()
@@ -266,28 +266,28 @@ func (e *Engine) raise(ctx context.Context, cl *client, g *grant) error {
 // one of its own if those are not enough.
 func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 	for _, n := range g.needs {
-		l := n.line
+		q := n.queue
 		// Another rate moves the TAT: then what the bucket, which remembers the grant, needs is
 		// not what the grant left.
-		ceiling := l.needed()
-		if n.pacer == l.pacer && n.changed == l.changed && slices.Equal(n.limits, l.spec.Limits) {
-			ceiling = ceiling.without(n.ceiling)
+		ceiling := q.neededCeilings()
+		if n.pacer == q.pacer && n.changed == q.changed && slices.Equal(n.limits, q.spec.Limits) {
+			ceiling = ceiling.min(n.ceiling)
 		}
 		switch {
-		case g.err != nil || !l.live || l.ceiling.covers(ceiling):
-		case l.busy != nil: // whose change may lower it; what it needs is known then
-			wait = append(wait, l.busy)
-		case l.pledged.covers(ceiling):
-			if l.pledger != own {
-				wait = append(wait, l.pledger)
+		case g.err != nil || !q.live || q.ceiling.covers(ceiling):
+		case q.busy != nil: // whose change may lower it; what it needs is known then
+			wait = append(wait, q.busy)
+		case q.pledged.covers(ceiling):
+			if q.pledgedBy != own {
+				wait = append(wait, q.pledgedBy)
 			}
 		default:
 			if own == nil {
 				own = newCall()
 			}
-			to := l.ahead(ceiling)
-			l.pledge(to, own)
-			e.enqueue(own, &raising{call: own, line: l, to: to})
+			to := q.raisedAhead(ceiling)
+			q.pledge(to, own)
+			e.enqueue(own, &ceilingChange{call: own, queue: q, to: to})
 		}
 	}
 	return wait, own
@@ -302,12 +302,12 @@ func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
 	g.err = err
 	now := e.now()
 	for _, h := range g.jobs {
-		if j := h.job; j.lane.line.live && j.busy == nil && j.state == queue.Leased && j.flight.fence == h.fence {
-			e.unlease(j)
-			e.wait(j, now)
-			e.heed(j, now)
-			j.lane.line.outflow.add(now, -1)
-			e.due(j.lane.line, now)
+		if j := h.job; j.lane.queue.live && j.busy == nil && j.state == queue.Leased && j.lease.fence == h.fence {
+			e.dropLease(j)
+			e.putWaiting(j, now)
+			e.wakeForExpiry(j, now)
+			j.lane.queue.outflow.add(now, -1)
+			e.armAndWake(j.lane.queue, now)
 		}
 	}
 	if cl.grant == g {
@@ -315,9 +315,9 @@ func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
 	}
 }
 
-// answer reads the payloads of a grant's jobs and counts their departures from
+// readJobs reads the payloads of a grant's jobs and counts their departures from
 // now. Jobs whose lease was lost meanwhile are left out.
-func (e *Engine) answer(g *grant, out *queue.Reserved) error {
+func (e *Engine) readJobs(g *grant, out *queue.Reserved) error {
 	if len(g.jobs) == 0 {
 		return nil
 	}
@@ -345,14 +345,14 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 	out.Jobs = make([]queue.Reservation, 0, len(g.jobs))
 	now := e.now()
 	for i, h := range g.jobs {
-		j, l := h.job, h.job.lane.line
-		if !l.live || j.state != queue.Leased || j.flight.fence != h.fence {
+		j, q := h.job, h.job.lane.queue
+		if !q.live || j.state != queue.Leased || j.lease.fence != h.fence {
 			continue
 		}
 		v := queue.Reservation{
-			Job:   queue.Job{Queue: l.spec.Name, ID: j.id},
-			Fence: h.fence.text(), In: h.departs.Sub(now), Lease: l.spec.Lease.D(),
-			Attempt: h.attempt, Revision: l.revision, AppendedAt: j.appended.Time(), Age: now.Sub(j.appended),
+			Job:   queue.Job{Queue: q.spec.Name, ID: j.id},
+			Fence: h.fence.text(), In: h.departs.Sub(now), Lease: q.spec.Lease.D(),
+			Attempt: h.attempt, Revision: q.revision, AppendedAt: j.appended.Time(), Age: now.Sub(j.appended),
 		}
 		if faults[i] == nil {
 			faults[i] = queue.UnpackRecord(records[i], &v.Job)
@@ -360,7 +360,7 @@ func (e *Engine) answer(g *grant, out *queue.Reserved) error {
 		if faults[i] != nil {
 			// The job is left to its lease: each time it runs out spends an
 			// attempt, so that it ends dead and does not block for ever.
-			e.log.Error("a job cannot be read", "queue", l.spec.Name, "id", j.id, "error", faults[i])
+			e.log.Error("a job cannot be read", "queue", q.spec.Name, "id", j.id, "error", faults[i])
 			continue
 		}
 		out.Jobs = append(out.Jobs, v)

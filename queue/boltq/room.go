@@ -10,44 +10,46 @@ import (
 )
 
 const (
-	tellEach = time.Second // at most, of one queue that nobody readmits to
-	roomEar  = 1024        // names that a listener to Room may leave unheard
+	announceRoomEach   = time.Second // at most, of one queue that nobody readmits to
+	roomListenerBuffer = 1024        // names that a listener to Room may leave unheard
 )
 
-// takes is how many jobs from the overflow the queue would take now: none before the first of them fits, of which
+// overflowRoom is how many jobs from the overflow the queue would take now: none before the first of them fits, of which
 // the last Readmit found that it does not.
-func (e *Engine) takes(l *line) int64 {
-	if needs := l.aside.headNeeds; needs > 0 && !l.fitsBack(needs, e.byteLimit(l)) {
+func (e *Engine) overflowRoom(q *queueState) int64 {
+	if needs := q.overflow.headNeeds; needs > 0 && !q.fitsReadmission(needs, e.byteLimit(q)) {
 		return 0
 	}
-	return l.places()
+	return q.freePlaces()
 }
 
-// places is how many places are left for jobs from the overflow.
-func (l *line) places() int64 {
-	return max(0, min(l.spec.Mark()-l.aside.back, l.spec.Capacity-l.size()))
+// freePlaces is how many places are left for jobs from the overflow.
+func (q *queueState) freePlaces() int64 {
+	return max(0, min(q.spec.Mark()-q.overflow.readmitted, q.spec.Capacity-q.size()))
 }
 
-// batch is for how much room it is worth to come.
-func (l *line) batch() int64 { return min(queue.MaxReadmit, max(1, (l.spec.Mark()+3)/4)) }
+// readmitBatch is for how much room it is worth to come.
+func (q *queueState) readmitBatch() int64 { return min(queue.MaxReadmit, max(1, (q.spec.Mark()+3)/4)) }
 
-// tellRoom says that a queue with a backlog has room again, after something that
+// announceRoom says that a queue with a backlog has room again, after something that
 // may have made it.
-func (e *Engine) tellRoom(l *line, now leaky.Instant) {
-	waits := l.onOverflow()
-	if waits == 0 || !l.live || e.takes(l) < min(l.batch(), waits) {
+func (e *Engine) announceRoom(q *queueState, now leaky.Instant) {
+	waits := q.onOverflow()
+	if waits == 0 || !q.live || e.overflowRoom(q) < min(q.readmitBatch(), waits) {
 		return
 	}
-	if l.aside.told != 0 && now.Sub(l.aside.told) < tellEach {
+	if q.overflow.announcedAt != 0 && now.Sub(q.overflow.announcedAt) < announceRoomEach {
 		return
 	}
-	if e.rooms.tell(l.spec.Name) {
-		l.aside.told = now
+	if e.roomListeners.notify(q.spec.Name) {
+		q.overflow.announcedAt = now
 	}
 }
 
 // Room implements queue.Overflow. Closing the engine closes the channel too.
-func (e *Engine) Room(ctx context.Context) <-chan string { return listen(ctx, e, e.rooms, roomEar) }
+func (e *Engine) Room(ctx context.Context) <-chan string {
+	return listen(ctx, e, e.roomListeners, roomListenerBuffer)
+}
 
 // Backlogged implements queue.Overflow. Which queues are named when there are more
 // than limit is left to chance, so that none is left out for ever.
@@ -63,12 +65,12 @@ func (e *Engine) backlogged(ctx context.Context, limit int) ([]string, error) {
 	if err := e.readable(ctx); err != nil {
 		return nil, err
 	}
-	names := make([]string, 0, max(0, min(limit, len(e.backlogs))))
-	for l := range e.backlogs {
+	names := make([]string, 0, max(0, min(limit, len(e.withBacklog))))
+	for q := range e.withBacklog {
 		if len(names) >= limit {
 			break
 		}
-		names = append(names, l.spec.Name)
+		names = append(names, q.spec.Name)
 	}
 	return names, nil
 }

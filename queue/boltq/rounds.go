@@ -6,14 +6,14 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// rounds decides items with one, under the mutex, in as many rounds as it takes. An
+// decideAll decides items with one, under the mutex, in as many rounds as it takes. An
 // item that depends on changes under way answers with their call, and is decided
 // again when that is done. What one enqueues for the call it is given is on disk when
 // rounds returns.
-func rounds[T any](ctx context.Context, e *Engine, open []T, one func(item T, c *call, now leaky.Instant) (busy *call)) error {
+func decideAll[T any](ctx context.Context, e *Engine, open []T, one func(item T, c *call, now leaky.Instant) (busy *call)) error {
 	for len(open) > 0 {
 		c := newCall()
-		again, others, err := round(e, open, c, one)
+		again, others, err := decideRound(e, open, c, one)
 		if err != nil {
 			return err
 		}
@@ -28,8 +28,8 @@ func rounds[T any](ctx context.Context, e *Engine, open []T, one func(item T, c 
 	return nil
 }
 
-// round decides the open items that it can.
-func round[T any](e *Engine, open []T, c *call, one func(T, *call, leaky.Instant) *call) (again []T, others []*call, err error) {
+// decideRound decides the open items that it can.
+func decideRound[T any](e *Engine, open []T, c *call, one func(T, *call, leaky.Instant) *call) (again []T, others []*call, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(); err != nil {

@@ -14,16 +14,16 @@ type rule struct {
 	template  queue.KeyTemplate
 	limiter   leaky.Limiter
 	overrides map[string]leaky.Limiter
-	book      *book
+	tallies   *tallySet
 	// changing is the change of it that is under way; nil if there is none. Until that is done no append asks the rule: so
 	// what a change finds taken is on disk.
-	changing *regulating
+	changing *ruleChange
 	live     bool // false before its creation is on disk, and after its deletion
 }
 
 // newRule reads the numbers of a valid rule.
-func newRule(r queue.Rule, revision int64, s *book) (*rule, error) {
-	to := &rule{Rule: r, revision: revision, book: s}
+func newRule(r queue.Rule, revision int64, s *tallySet) (*rule, error) {
+	to := &rule{Rule: r, revision: revision, tallies: s}
 	var err error
 	if to.template, err = queue.ParseKeyTemplate(r.Key); err != nil {
 		return nil, err
@@ -42,39 +42,39 @@ func newRule(r queue.Rule, revision int64, s *book) (*rule, error) {
 	return to, nil
 }
 
-// of returns the limiter of a key.
-func (r *rule) of(key string) leaky.Limiter {
+// limiterFor returns the limiter of a key.
+func (r *rule) limiterFor(key string) leaky.Limiter {
 	if l, ok := r.overrides[key]; ok {
 		return l
 	}
 	return r.limiter
 }
 
-// told is the rule as it is told; its overrides are the rule's own.
-func (e *Engine) told(r *rule) queue.RuleInfo {
+// ruleInfo is the rule as it is told; its overrides are the rule's own.
+func (e *Engine) ruleInfo(r *rule) queue.RuleInfo {
 	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision}
 	group := queue.Group(r.Name)
 	for _, name := range append([]string{group}, e.childrenOf(group)...) {
-		if l := e.lines[name]; l != nil && l.live && slices.Contains(l.spec.Rules, r.Name) {
+		if q := e.queues[name]; q != nil && q.live && slices.Contains(q.spec.Rules, r.Name) {
 			i.Queues = append(i.Queues, name)
 		}
 	}
 	return i
 }
 
-// name counts a spec more, or less, that names rules of its own group.
-func (e *Engine) name(s *queue.Spec, n int) {
+// countRuleUses counts a spec more, or less, that names rules of its own group.
+func (e *Engine) countRuleUses(s *queue.Spec, n int) {
 	for _, name := range queue.RuleNames(s.Name, nil, s.Rules) {
-		if e.named[name] += n; e.named[name] == 0 {
-			delete(e.named, name)
+		if e.ruleUses[name] += n; e.ruleUses[name] == 0 {
+			delete(e.ruleUses, name)
 		}
 	}
-	e.asking.Store(len(e.named) > 0)
+	e.anyRuleUsed.Store(len(e.ruleUses) > 0)
 }
 
-// nameable returns the *FieldError of a spec that names a rule of its own group which it cannot have. A rule that is only
+// checkRuleNames returns the *FieldError of a spec that names a rule of its own group which it cannot have. A rule that is only
 // being made, or is about to go, is none.
-func (e *Engine) nameable(s *queue.Spec) error {
+func (e *Engine) checkRuleNames(s *queue.Spec) error {
 	for i, name := range s.Rules {
 		if queue.Group(name) != queue.Group(s.Name) {
 			continue

@@ -27,7 +27,7 @@ func (e *Engine) Rule(ctx context.Context, name string) (queue.RuleInfo, error) 
 	if err != nil {
 		return queue.RuleInfo{}, err
 	}
-	i := e.told(r)
+	i := e.ruleInfo(r)
 	i.Overrides = maps.Clone(i.Overrides)
 	return i, nil
 }
@@ -63,7 +63,7 @@ func (e *Engine) listRules(ctx context.Context, after string, limit int) ([]queu
 	to := min(len(e.ruleNames), from+max(0, limit))
 	list := make([]queue.RuleInfo, 0, to-from)
 	for _, name := range e.ruleNames[from:to] {
-		list = append(list, e.told(e.rules[name]))
+		list = append(list, e.ruleInfo(e.rules[name]))
 	}
 	return list, nil
 }
@@ -78,7 +78,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err := r.Validate(); err != nil {
 		return queue.PutResult{}, err
 	}
-	r, text, err := canonical(r, queue.EncodeRule, queue.DecodeRule)
+	r, text, err := asStored(r, queue.EncodeRule, queue.DecodeRule)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -87,11 +87,11 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	err = e.decideRule(ctx, r.Name, func(old *rule, now leaky.Instant) (*regulating, error) {
+	err = e.decideRule(ctx, r.Name, func(old *rule, now leaky.Instant) (*ruleChange, error) {
 		c, result, err := e.putRule(old, r, text, expect)
 		put = result
 		if c != nil {
-			c.kept, c.note = kept, changed(queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: result.Revision})
+			c.kept, c.note = kept, doneNow(queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: result.Revision})
 			if old != nil {
 				c.note.What, c.note.Was = queue.Changed, old.revision
 			}
@@ -105,12 +105,12 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 }
 
 // putRule decides what changes, nil if nothing does, and what is answered when that is on disk.
-func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*regulating, queue.PutResult, error) {
+func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*ruleChange, queue.PutResult, error) {
 	var present int64
 	if old != nil {
 		present = old.revision
 	}
-	if err := expected(r.Name, expect, present); err != nil {
+	if err := checkRevision(r.Name, expect, present); err != nil {
 		return nil, queue.PutResult{Revision: present}, err
 	}
 	if old != nil {
@@ -118,16 +118,16 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 			return nil, queue.PutResult{Revision: present}, nil
 		}
 	}
-	if r.Algorithm == leaky.AlgorithmConcurrency && e.named[r.Name] > 0 {
+	if r.Algorithm == leaky.AlgorithmConcurrency && e.ruleUses[r.Name] > 0 {
 		return nil, queue.PutResult{}, queue.AskedByQueues(r.Name)
 	}
-	s := e.bookFor(old, r.Algorithm)
+	s := e.tallySetFor(old, r.Algorithm)
 	to, err := newRule(r, e.store.revision+1, s)
 	if err != nil {
 		return nil, queue.PutResult{}, err
 	}
 	e.store.revision++
-	return &regulating{old: old, to: to, text: text}, queue.PutResult{Revision: to.revision, Created: old == nil, Changed: true}, nil
+	return &ruleChange{old: old, to: to, text: text}, queue.PutResult{Revision: to.revision, Created: old == nil, Changed: true}, nil
 }
 
 // DeleteRule implements queue.Rules.
@@ -136,17 +136,17 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 	if err != nil {
 		return err
 	}
-	return e.decideRule(ctx, name, func(old *rule, now leaky.Instant) (*regulating, error) {
+	return e.decideRule(ctx, name, func(old *rule, now leaky.Instant) (*ruleChange, error) {
 		if old == nil {
 			return nil, unknownRule(name)
 		}
-		if err := expected(name, expect, old.revision); err != nil {
+		if err := checkRevision(name, expect, old.revision); err != nil {
 			return nil, err
 		}
-		if n := e.named[name]; n > 0 {
+		if n := e.ruleUses[name]; n > 0 {
 			return nil, fmt.Errorf("%w: %s, of %d", queue.ErrRuleInUse, name, n)
 		}
-		return &regulating{old: old, note: old.did(queue.Deleted, by, now)}, nil
+		return &ruleChange{old: old, note: old.changeBy(queue.Deleted, by, now)}, nil
 	})
 }
 
@@ -156,7 +156,7 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	return e.decideRule(ctx, name, func(old *rule, now leaky.Instant) (*regulating, error) {
+	return e.decideRule(ctx, name, func(old *rule, now leaky.Instant) (*ruleChange, error) {
 		if old == nil {
 			return nil, unknownRule(name)
 		}
@@ -165,20 +165,20 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 			return nil, err
 		}
 		to := *old
-		to.book = e.newBook()
-		return &regulating{old: old, to: &to, text: text, note: old.did(queue.ResetAll, by, now)}, nil
+		to.tallies = e.newTallySet()
+		return &ruleChange{old: old, to: &to, text: text, note: old.changeBy(queue.ResetAll, by, now)}, nil
 	})
 }
 
-// did is a change of a rule that leaves its revision.
-func (r *rule) did(what queue.ChangeKind, by string, now leaky.Instant) queue.Change {
-	return changed(queue.Change{At: now.Time(), By: by, What: what, Revision: r.revision, Was: r.revision})
+// changeBy is a change of a rule that leaves its revision.
+func (r *rule) changeBy(what queue.ChangeKind, by string, now leaky.Instant) queue.Change {
+	return doneNow(queue.Change{At: now.Time(), By: by, What: what, Revision: r.revision, Was: r.revision})
 }
 
 // decideRule runs a decision about a rule, nil if there is none, once nobody else is changing it, and waits for the change
 // that comes of it.
-func (e *Engine) decideRule(ctx context.Context, name string, decision func(old *rule, now leaky.Instant) (*regulating, error)) error {
-	return untilDecided(ctx, func(c *call) (*call, error) {
+func (e *Engine) decideRule(ctx context.Context, name string, decision func(old *rule, now leaky.Instant) (*ruleChange, error)) error {
+	return decideWhenFree(ctx, func(c *call) (*call, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if err := e.usable(); err != nil {
@@ -204,8 +204,8 @@ func (e *Engine) decideRule(ctx context.Context, name string, decision func(old 
 	})
 }
 
-// regulating creates, changes, resets or deletes a rule.
-type regulating struct {
+// ruleChange creates, changes, resets or deletes a rule.
+type ruleChange struct {
 	call *call
 	old  *rule // nil if there was none
 	to   *rule // nil if it is deleted
@@ -214,26 +214,26 @@ type regulating struct {
 	note queue.Change
 }
 
-func (c *regulating) tally(b *batch) {
-	b.note(noting{
-		subject: ruleNamed(c.name()), changes: []queue.Change{c.note}, revision: c.note.Revision, document: c.kept, made: c.old == nil, gone: c.to == nil,
+func (c *ruleChange) prepare(b *batch) {
+	b.logChange(logUpdate{
+		subject: ruleSubject(c.name()), changes: []queue.Change{c.note}, revision: c.note.Revision, document: c.kept, created: c.old == nil, gone: c.to == nil,
 	})
 }
 
-func (c *regulating) write(t *tables) error {
+func (c *ruleChange) write(t *tables) error {
 	if c.to == nil {
 		return t.dropRule(c.old.Name)
 	}
 	return t.putRule(c.to, c.text)
 }
 
-func (c *regulating) done(e *Engine, _ leaky.Instant) {
+func (c *ruleChange) apply(e *Engine, _ leaky.Instant) {
 	old, to := c.old, c.to
-	e.ruled++
+	e.rulesVersion++
 	if old != nil {
 		old.live, old.changing = false, nil
-		if to == nil || to.book != old.book {
-			e.discardBook(old.book)
+		if to == nil || to.tallies != old.tallies {
+			e.discardTallies(old.tallies)
 		}
 	}
 	switch name := c.name(); {
@@ -249,23 +249,23 @@ func (c *regulating) done(e *Engine, _ leaky.Instant) {
 			e.ruleNames = slices.Insert(e.ruleNames, at, name)
 		}
 	}
-	c.call.settle(nil)
+	c.call.finish(nil)
 }
 
-func (c *regulating) name() string {
+func (c *ruleChange) name() string {
 	if c.to != nil {
 		return c.to.Name
 	}
 	return c.old.Name
 }
 
-func (c *regulating) undone(e *Engine, err error) {
+func (c *ruleChange) rollBack(e *Engine, err error) {
 	if c.old == nil {
 		delete(e.rules, c.to.Name)
 	} else {
 		c.old.changing = nil
 	}
-	c.call.settle(err)
+	c.call.finish(err)
 }
 
-func (c *regulating) frees() bool { return c.old != nil }
+func (c *ruleChange) freesSpace() bool { return c.old != nil }

@@ -26,9 +26,9 @@ func perHour(name string, limit int64, change ...func(*queue.Rule)) queue.Rule {
 	return r
 }
 
-func (b *bench) take(rule string, q queue.Take) queue.Taken {
+func (b *bench) take(rule string, take queue.Take) queue.Taken {
 	b.Helper()
-	a, err := b.Take(context.Background(), rule, []queue.Take{q})
+	a, err := b.Take(context.Background(), rule, []queue.Take{take})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -7,66 +7,66 @@ import (
 )
 
 const (
-	saveAfter  = 500 * time.Millisecond // what was taken is put on its way to disk
-	saveMax    = 500                    // tallies in one change, or a sixteenth of all that wait, up to batchForgets: those who append wait for them
-	witherTurn = 500                    // tallies that are looked at before others have their turn
+	saveAfter          = 500 * time.Millisecond // what was taken is put on its way to disk
+	saveMax            = 500                    // tallies in one change, or a sixteenth of all that wait, up to batchForgets: those who append wait for them
+	expiredTalliesTurn = 500                    // tallies that are looked at before others have their turn
 	// How long nobody need look whether a tally has expired.
-	witherLeast = time.Second
-	witherMost  = time.Minute
+	expiredTalliesLeast = time.Second
+	expiredTalliesMost  = time.Minute
 )
 
-// stir lets the saver know that something is to be saved.
-func (e *Engine) stir() {
+// wantSave lets the saver know that something is to be saved.
+func (e *Engine) wantSave() {
 	select {
-	case e.stirred <- struct{}{}:
+	case e.saveWanted <- struct{}{}:
 	default:
 	}
 }
 
-// saves is the saver: it puts what was taken by itself on its way to disk, a while after it was taken so that much goes
+// runSaver is the saver: it puts what was taken by itself on its way to disk, a while after it was taken so that much goes
 // along, and forgets what has expired while nobody asks, until the engine closes.
-func (e *Engine) saves() {
-	defer close(e.saved)
+func (e *Engine) runSaver() {
+	defer close(e.saverEnded)
 	for {
 		select {
-		case <-e.leaving:
+		case <-e.closingCh:
 			return
-		case <-time.After(e.untilWither()):
-		case <-e.stirred:
+		case <-time.After(e.untilTallyExpires()):
+		case <-e.saveWanted:
 			select {
-			case <-e.leaving:
+			case <-e.closingCh:
 				return
 			case <-time.After(e.opts.saveAfter):
 			}
 		}
-		for e.save() {
+		for e.saveTallies() {
 		}
 	}
 }
 
-// untilWither is how long nobody need look for what has expired.
-func (e *Engine) untilWither() time.Duration {
+// untilTallyExpires is how long nobody need look for what has expired.
+func (e *Engine) untilTallyExpires() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.tallies.len() == 0 {
-		return witherMost
+		return expiredTalliesMost
 	}
-	return min(witherMost, max(witherLeast, e.tallies.top().looks.Sub(e.now())))
+	return min(expiredTalliesMost, max(expiredTalliesLeast, e.tallies.top().checkAt.Sub(e.now())))
 }
 
-// witherAll forgets all that has expired.
-func (e *Engine) witherAll() {
+// forgetAllExpiredTallies forgets all that has expired.
+func (e *Engine) forgetAllExpiredTallies() {
 	for more := true; more; {
 		e.mu.Lock()
-		more = e.wither(e.now(), witherTurn)
+		more = e.forgetExpiredTallies(e.now(), expiredTalliesTurn)
 		e.mu.Unlock()
 	}
 }
 
-// save saves some, and reports whether enough is left to be worth another change. What is less waits for company, with what was
+// saveTallies saves some, and reports whether enough is left to be worth another change. What is less waits for company, with what was
 // taken meanwhile: else the disk would never rest while somebody takes.
-func (e *Engine) save() (more bool) {
-	e.witherAll()
+func (e *Engine) saveTallies() (more bool) {
+	e.forgetAllExpiredTallies()
 	c := newCall()
 	if !e.startSaving(c) {
 		return false
@@ -74,10 +74,10 @@ func (e *Engine) save() (more bool) {
 	<-c.done
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.dirty.n+e.dropped.n > 0 {
-		e.stir()
+	if e.dirtyTallies.n+e.droppedTallies.n > 0 {
+		e.wantSave()
 	}
-	return c.err == nil && (e.dirty.n >= saveMax || e.dropped.n >= batchForgets)
+	return c.err == nil && (e.dirtyTallies.n >= saveMax || e.droppedTallies.n >= batchForgets)
 }
 
 func (e *Engine) startSaving(c *call) bool {
@@ -86,35 +86,35 @@ func (e *Engine) startSaving(c *call) bool {
 	if e.usable() != nil {
 		return false
 	}
-	if e.full() {
-		e.stir()
+	if e.outOfSpace() {
+		e.wantSave()
 		return false
 	}
-	if e.dirty.n+e.dropped.n == 0 {
+	if e.dirtyTallies.n+e.droppedTallies.n == 0 {
 		return false
 	}
-	e.enqueue(c, &saving{call: c, tallies: e.dirty.take(max(saveMax, e.dirty.n/16))})
+	e.enqueue(c, &saveTalliesChange{call: c, tallies: e.dirtyTallies.take(max(saveMax, e.dirtyTallies.n/16))})
 	return true
 }
 
-// saving puts tallies on file. Those that could not be are saved again.
-type saving struct {
+// saveTalliesChange puts tallies on file. Those that could not be are saved again.
+type saveTalliesChange struct {
 	call    *call
 	tallies []*tally
 }
 
-func (c *saving) tally(b *batch) {
+func (c *saveTalliesChange) prepare(b *batch) {
 	for _, t := range c.tallies {
 		if t.dirty {
-			b.keepTally(t)
+			b.addTally(t)
 		}
 	}
 }
 
-func (c *saving) write(*tables) error { return nil } // they go with the batch
+func (c *saveTalliesChange) write(*tables) error { return nil } // they go with the batch
 
-func (c *saving) done(*Engine, leaky.Instant) { c.call.settle(nil) }
+func (c *saveTalliesChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
 
-func (c *saving) undone(_ *Engine, err error) { c.call.settle(err) }
+func (c *saveTalliesChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
 
-func (c *saving) frees() bool { return len(c.tallies) == 0 }
+func (c *saveTalliesChange) freesSpace() bool { return len(c.tallies) == 0 }

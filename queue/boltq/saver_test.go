@@ -61,14 +61,14 @@ func TestTheSaverRests(t *testing.T) {
 		b.take("r", queue.Take{Key: fmt.Sprint(i)})
 	}
 	taken.Add(1)
-	if more := b.Engine.save(); more {
+	if more := b.Engine.saveTallies(); more {
 		t.Error("goes on for what can wait")
 	}
 	taken.Store(0)
 	for i := range 2 * saveMax {
 		b.take("r", queue.Take{Key: fmt.Sprint("more ", i)})
 	}
-	if more := b.Engine.save(); !more {
+	if more := b.Engine.saveTallies(); !more {
 		t.Error("leaves what fills a change")
 	}
 }
@@ -120,7 +120,7 @@ func TestWhatWasGivenBackIsOnFile(t *testing.T) {
 		b.take("r", queue.Take{Key: key})
 	}
 	await.Until(t, "both are on file", func() bool { return b.records(talliesTable) == 2 })
-	await.Until(t, "nothing is to be saved", func() bool { return len(b.stirred) == 0 })
+	await.Until(t, "nothing is to be saved", func() bool { return len(b.saveWanted) == 0 })
 	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
 	b.take("r", queue.Take{Op: queue.TakeAnew, Key: "anew"})
 	await.Until(t, "neither is", func() bool { return b.records(talliesTable) == 0 })
@@ -128,9 +128,9 @@ func TestWhatWasGivenBackIsOnFile(t *testing.T) {
 	b = start(t, Options{saveAfter: forever})
 	b.putRule(perHour("r", 1))
 	b.take("r", queue.Take{Key: "back"})
-	await.Until(t, "the saver waits for company", func() bool { return len(b.stirred) == 0 })
+	await.Until(t, "the saver waits for company", func() bool { return len(b.saveWanted) == 0 })
 	b.take("r", queue.Take{Op: queue.TakeBack, Key: "back"})
-	if len(b.stirred) != 1 {
+	if len(b.saveWanted) != 1 {
 		t.Error("nobody was told that something is to leave the file")
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// settling is one settlement on its way.
-type settling struct {
+// settleItem is one settlement on its way.
+type settleItem struct {
 	queue.Settlement
 	fence  fence
 	answer *queue.Settled
@@ -22,17 +22,17 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 		return nil, err
 	}
 	answers := make([]queue.Settled, len(s))
-	open := make([]*settling, 0, len(s))
-	all := make([]settling, len(s))
+	open := make([]*settleItem, 0, len(s))
+	all := make([]settleItem, len(s))
 	for i := range s {
 		if s[i].Verdict < queue.Deliver || s[i].Verdict > queue.Down {
 			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down"}
 			continue
 		}
-		all[i] = settling{Settlement: s[i], fence: parseFence(s[i].Fence), answer: &answers[i]}
+		all[i] = settleItem{Settlement: s[i], fence: parseFence(s[i].Fence), answer: &answers[i]}
 		open = append(open, &all[i])
 	}
-	if err := rounds(ctx, e, open, e.settle); err != nil {
+	if err := decideAll(ctx, e, open, e.settle); err != nil {
 		return nil, err
 	}
 	for i := range answers {
@@ -47,18 +47,18 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 }
 
 // settle decides a settlement, unless it depends on changes under way.
-func (e *Engine) settle(s *settling, c *call, now leaky.Instant) (busy *call) {
+func (e *Engine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) {
 	*s.answer = queue.Settled{Stale: true}
-	l := e.lines[s.Queue]
-	if l == nil {
+	q := e.queues[s.Queue]
+	if q == nil {
 		return nil
 	}
-	if l.busy != nil {
-		return l.busy
+	if q.busy != nil {
+		return q.busy
 	}
-	j := l.jobs[s.ID]
+	j := q.jobs[s.ID]
 	if j == nil {
-		if d := l.ended.find(s.ID, l.spec.Retention, now); d != nil && d.fence == s.fence && d.verdict == s.Verdict {
+		if d := q.endedJobs.find(s.ID, q.spec.Retention, now); d != nil && d.fence == s.fence && d.verdict == s.Verdict {
 			*s.answer = queue.Settled{State: d.result}
 		}
 		return nil
@@ -66,85 +66,85 @@ func (e *Engine) settle(s *settling, c *call, now leaky.Instant) (busy *call) {
 	if j.busy != nil {
 		return j.busy
 	}
-	f := j.flight
+	ls := j.lease
 	switch {
-	case f == nil || s.fence == fence{}:
-	case j.state == queue.Leased && f.fence == s.fence:
-		e.end(s, j, c, now)
-	case f.settled == s.fence && f.verdict == s.Verdict:
-		*s.answer = queue.Settled{State: f.result}
+	case ls == nil || s.fence == fence{}:
+	case j.state == queue.Leased && ls.fence == s.fence:
+		e.endLease(s, j, c, now)
+	case ls.settled == s.fence && ls.verdict == s.Verdict:
+		*s.answer = queue.Settled{State: ls.result}
 	}
 	return nil
 }
 
-// end ends a lease that stands.
-func (e *Engine) end(s *settling, j *job, c *call, now leaky.Instant) {
-	l, f := j.lane.line, j.flight
-	if s.Verdict == queue.Release && !f.lent {
+// endLease ends a lease that stands.
+func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
+	q, ls := j.lane.queue, j.lease
+	if s.Verdict == queue.Release && !ls.persisted {
 		e.release(j, now)
-		c.brought(l)
+		c.countReleased(q)
 		*s.answer = queue.Settled{State: queue.Waiting}
 		return
 	}
 	j.busy = c
-	o := outcome{call: c, job: j, at: now, answer: s.answer, before: l.heard, after: l.heard}
+	o := leaseOutcome{call: c, job: j, at: now, answer: s.answer, before: q.receiver, after: q.receiver}
 	if s.Verdict == queue.Release {
-		e.enqueue(c, &releasing{o})
+		e.enqueue(c, &releaseChange{o})
 		return
 	}
-	o.told = l.tells(&s.Settlement, j.lane.keyed(), c.back[l], now)
-	open := l.heard.opened != 0
-	o.probe = open && f.due >= l.heard.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
-	o.effect = e.hears(l, &s.Settlement, j.lane.keyed(), f.due, now)
-	o.after = l.heard
-	attempts := f.attempts + 1
+	o.signal = q.rateSignal(&s.Settlement, j.lane.keyed(), c.releasedTo[q], now)
+	open := q.receiver.opened != 0
+	o.probe = open && ls.due >= q.receiver.opened && (s.Verdict == queue.Down || s.Verdict == queue.Fail && s.Trouble)
+	o.effect = e.updateReceiver(q, &s.Settlement, j.lane.keyed(), ls.due, now)
+	o.after = q.receiver
+	attempts := ls.attempts + 1
 	if s.Verdict == queue.Deliver {
-		d := e.epitaph(j, queue.Delivered, now)
-		d.attempts, d.verdict, d.reason, d.departed, d.drainer = attempts, s.Verdict, "", f.due, f.drainer
-		e.enqueue(c, &ending{outcome: o, end: d})
+		d := e.newEndedJob(j, queue.Delivered, now)
+		d.attempts, d.verdict, d.reason, d.departed, d.drainer = attempts, s.Verdict, "", ls.due, ls.drainer
+		e.enqueue(c, &endChange{leaseOutcome: o, ended: d})
 		return
 	}
 	reason := strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
-	if spared := spares(s.Verdict); spared != queue.UnderWay {
+	if spared := throttledOutcome(s.Verdict); spared != queue.UnderWay {
 		o.unused = s.Unused && s.Verdict == queue.Down
-		to := *f
-		to.settled, to.verdict, to.result, to.due, to.place, to.lent = s.fence, s.Verdict, queue.Waiting, 0, -1, false
+		to := *ls
+		to.settled, to.verdict, to.result, to.due, to.heapIndex, to.persisted = s.fence, s.Verdict, queue.Waiting, 0, -1, false
 		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
 			to.due = now.Add(max(0, min(s.After, queue.MaxHold)))
 		}
-		to.past = queue.AppendAttempt(f.past, f.attempt(spared, reason, now))
-		e.enqueue(c, &returning{outcome: o, to: to, state: queue.Waiting})
+		to.timeline = queue.AppendAttempt(ls.timeline, ls.attempt(spared, reason, now))
+		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Waiting})
 		return
 	}
 	o.failed, o.reason = true, reason
 	if s.Verdict == queue.Hold {
-		to := flight{
-			job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Held, due: now, reason: reason, place: -1,
-			past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptUnknown, reason, now)),
+		to := lease{
+			job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Held, due: now, reason: reason, heapIndex: -1,
+			timeline: queue.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptUnknown, reason, now)),
 		}
-		e.enqueue(c, &returning{outcome: o, to: to, state: queue.Held})
+		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Held})
 		return
 	}
 	how, due := queue.AttemptFailed, now.Add(max(0, s.After))
 	if open && s.Verdict == queue.Fail && s.Trouble { // what is down is no job's fault
-		attempts, how = f.attempts, queue.AttemptDown
-	} else if s.Verdict == queue.Bury || attempts >= l.spec.Retry.MaxAttempts || l.spec.Retry.Deadline != 0 && due > j.appended.Add(l.spec.Retry.Deadline.D()) {
-		d := e.epitaph(j, queue.Dead, now)
+		attempts, how = ls.attempts, queue.AttemptDown
+	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts || q.spec.Retry.Deadline != 0 && due > j.appended.Add(q.spec.Retry.Deadline.D()) {
+		d := e.newEndedJob(j, queue.Dead, now)
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
-		e.enqueue(c, &ending{outcome: o, end: d, past: queue.AppendAttempt(f.past, f.attempt(queue.AttemptDied, reason, now))})
+		e.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: queue.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now))})
 		return
 	}
-	to := flight{
+	to := lease{
 		job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Scheduled,
-		due: due, reason: reason, place: -1,
-		past: queue.AppendAttempt(f.past, f.attempt(how, reason, now)),
+		due: due, reason: reason, heapIndex: -1,
+		timeline: queue.AppendAttempt(ls.timeline, ls.attempt(how, reason, now)),
 	}
 	o.down = how == queue.AttemptDown
-	e.enqueue(c, &returning{outcome: o, to: to, state: queue.Scheduled})
+	e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Scheduled})
 }
 
-// spares says how an attempt ended that is none: what the receiver did not look at, or was too busy for.
-func spares(v queue.Verdict) queue.AttemptOutcome {
+// throttledOutcome says how an attempt ended that is none: what the receiver did not look at, or was too busy for.
+func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 	switch v {
 	case queue.Throttle:
 		return queue.AttemptThrottled
@@ -157,26 +157,26 @@ func spares(v queue.Verdict) queue.AttemptOutcome {
 // release gives a job back unused. Nothing of it is on disk: but for those on file a lease is not,
 // and a job without one waits. The slot can be used again if it was the last.
 func (e *Engine) release(j *job, now leaky.Instant) {
-	l, f := j.lane.line, j.flight
-	e.unlease(j)
-	f.settled, f.verdict, f.result = f.fence, queue.Release, queue.Waiting
-	if f.fence.epoch == e.epoch {
-		l.regain(f, int64(j.cost), now)
+	q, ls := j.lane.queue, j.lease
+	e.dropLease(j)
+	ls.settled, ls.verdict, ls.result = ls.fence, queue.Release, queue.Waiting
+	if ls.fence.epoch == e.epoch {
+		q.giveBackDeparture(ls, int64(j.cost), now)
 	}
-	l.loose.released++
-	l.outflow.add(now, -1)
-	e.wait(j, now)
-	e.heed(j, now)
-	e.due(l, now)
-	e.tellRoom(l, now)
+	q.unsaved.released++
+	q.outflow.add(now, -1)
+	e.putWaiting(j, now)
+	e.wakeForExpiry(j, now)
+	e.armAndWake(q, now)
+	e.announceRoom(q, now)
 }
 
-// epitaph is what will be remembered of a job.
-func (e *Engine) epitaph(j *job, s queue.State, now leaky.Instant) *ended {
+// newEndedJob is what will be remembered of a job.
+func (e *Engine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
 	e.store.ended++
-	d := &ended{
-		id: j.id, key: e.store.ended, fence: j.flight.fence, result: s, state: s, print: j.print,
-		cost: j.cost, appended: j.appended, at: now, reason: j.flight.reason,
+	d := &endedJob{
+		id: j.id, key: e.store.ended, fence: j.lease.fence, result: s, state: s, fingerprint: j.fingerprint,
+		cost: j.cost, appended: j.appended, at: now, reason: j.lease.reason,
 	}
 	if s == queue.Dead {
 		d.seq = j.seq
@@ -194,7 +194,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 	for i := range leases {
 		open[i] = i
 	}
-	err := rounds(ctx, e, open, func(i int, _ *call, now leaky.Instant) (busy *call) {
+	err := decideAll(ctx, e, open, func(i int, _ *call, now leaky.Instant) (busy *call) {
 		left[i], busy = e.extend(leases[i], now)
 		return busy
 	})
@@ -207,25 +207,25 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 // extend extends a lease, unless that depends on changes under way, and says what is
 // left of it.
 func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duration, busy *call) {
-	l := e.lines[lease.Queue]
-	if l == nil {
+	q := e.queues[lease.Queue]
+	if q == nil {
 		return 0, nil
 	}
-	if l.busy != nil {
-		return 0, l.busy
+	if q.busy != nil {
+		return 0, q.busy
 	}
-	j := l.jobs[lease.ID]
+	j := q.jobs[lease.ID]
 	if j == nil {
 		return 0, nil
 	}
 	if j.busy != nil {
 		return 0, j.busy
 	}
-	f := j.flight
-	if j.state != queue.Leased || f.fence != parseFence(lease.Fence) {
+	ls := j.lease
+	if j.state != queue.Leased || ls.fence != parseFence(lease.Fence) {
 		return 0, nil
 	}
-	f.deadline = max(f.deadline, now.Add(l.spec.Lease.D()))
-	e.leases.fix(f.place)
-	return f.deadline.Sub(now), nil
+	ls.deadline = max(ls.deadline, now.Add(q.spec.Lease.D()))
+	e.leases.fix(ls.heapIndex)
+	return ls.deadline.Sub(now), nil
 }

@@ -15,41 +15,41 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 	if err != nil {
 		return err
 	}
-	return e.decide(ctx, name, func(l *line, now leaky.Instant) (change, error) {
+	return e.decide(ctx, name, func(q *queueState, now leaky.Instant) (change, error) {
 		switch {
-		case l == nil:
+		case q == nil:
 			return nil, unknownQueue(name)
-		case expect != queue.AnyRevision && expect != l.revision:
-			return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, l.revision, expect)
+		case expect != queue.AnyRevision && expect != q.revision:
+			return nil, fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, q.revision, expect)
 		case e.children[name] > 0:
 			return nil, fmt.Errorf("%w: %s has %d", queue.ErrHasChildren, name, e.children[name])
-		case !force && l.size() > 0:
-			return nil, fmt.Errorf("%w: %s has %d", queue.ErrNotEmpty, name, l.size())
-		case !force && l.backlog():
-			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, l.onOverflow()+l.aside.leaving)
+		case !force && q.size() > 0:
+			return nil, fmt.Errorf("%w: %s has %d", queue.ErrNotEmpty, name, q.size())
+		case !force && q.hasBacklog():
+			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, q.onOverflow()+q.overflow.deferring)
 		}
-		c := &deleting{line: l, left: l.settled(now), mourned: e.deadOf(name) > 0 || l.filling.mark != ""}
-		c.notes = append(l.lapse(now), changed(queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: l.revision, Was: l.revision}))
-		c.matters = c.left.matters(now)
+		c := &deleteChange{queue: q, left: q.atRest(now), mayHaveDead: e.deadCountOf(name) > 0 || q.importing.mark != ""}
+		c.notes = append(q.pauseLapsed(now), doneNow(queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: q.revision, Was: q.revision}))
+		c.matters = c.left.stillDelays(now)
 		return c, nil
 	})
 }
 
-// lineChange is a change that concerns a whole queue.
-type lineChange interface {
+// queueChange is a change that concerns a whole queue.
+type queueChange interface {
 	change
-	bind(c *call) *line
+	bind(c *call) *queueState
 }
 
 // decide runs a decision about a queue, nil if there is none, once nobody else
 // is changing it, and waits for the change that comes of it.
-func (e *Engine) decide(ctx context.Context, name string, decision func(*line, leaky.Instant) (change, error)) error {
-	return untilDecided(ctx, func(c *call) (*call, error) { return e.decideOnce(name, c, decision) })
+func (e *Engine) decide(ctx context.Context, name string, decision func(*queueState, leaky.Instant) (change, error)) error {
+	return decideWhenFree(ctx, func(c *call) (*call, error) { return e.tryDecide(name, c, decision) })
 }
 
-// untilDecided decides once nobody else is changing what it is about, who that is being what once answers, and waits for the
+// decideWhenFree decides once nobody else is changing what it is about, who that is being what once answers, and waits for the
 // change that comes of it.
-func untilDecided(ctx context.Context, once func(*call) (busy *call, err error)) error {
+func decideWhenFree(ctx context.Context, once func(*call) (busy *call, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -72,225 +72,225 @@ func untilDecided(ctx context.Context, once func(*call) (busy *call, err error))
 	}
 }
 
-func (e *Engine) decideOnce(name string, c *call, decision func(*line, leaky.Instant) (change, error)) (*call, error) {
+func (e *Engine) tryDecide(name string, c *call, decision func(*queueState, leaky.Instant) (change, error)) (*call, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(); err != nil {
 		return nil, err
 	}
-	l := e.lines[name]
-	if l != nil && l.busy != nil {
-		return l.busy, nil
+	q := e.queues[name]
+	if q != nil && q.busy != nil {
+		return q.busy, nil
 	}
-	ch, err := decision(l, e.now())
+	ch, err := decision(q, e.now())
 	if err != nil || ch == nil {
 		return nil, err
 	}
-	ch.(lineChange).bind(c).busy = c
+	ch.(queueChange).bind(c).busy = c
 	e.enqueue(c, ch)
 	return nil, nil
 }
 
-// changing creates a queue or changes its spec or its pause. Its bucket stands
+// specChange creates a queue or changes its spec or its pause. Its bucket stands
 // still meanwhile, because the queue is busy.
-type changing struct {
-	call     *call
-	line     *line
-	spec     queue.Spec
-	revision int64
-	created  bool
-	decided  paces         // of a Put, upon the rate as it was
-	at       leaky.Instant // of the Put; 0 is none, and the paces are as they are
-	paces    paces         // upon what was settled before it
-	pause    pause
-	heard    *heard // nil if it stays as it is
-	respec   bool   // by a Put, and not a pause
-	names    bool   // the rules that it names are counted
-	ends     bool   // a pause whose time has come
-	notes    []queue.Change
-	text     []byte // the spec as it is kept, if it is another, or has another revision
+type specChange struct {
+	call         *call
+	queue        *queueState
+	spec         queue.Spec
+	revision     int64
+	created      bool
+	decidedPaces paces         // of a Put, upon the rate as it was
+	at           leaky.Instant // of the Put; 0 is none, and the paces are as they are
+	paces        paces         // upon what was settled before it
+	pause        pause
+	receiver     *receiverState // nil if it stays as it is
+	putsSpec     bool           // by a Put, and not a pause
+	countsRules  bool           // the rules that it names are counted
+	endsPause    bool           // a pause whose time has come
+	notes        []queue.Change
+	text         []byte // the spec as it is kept, if it is another, or has another revision
 }
 
-func (c *changing) bind(call *call) *line { c.call = call; return c.line }
+func (c *specChange) bind(call *call) *queueState { c.call = call; return c.queue }
 
-func (c *changing) tally(b *batch) {
-	d := b.of(c.line)
-	d.heard = c.heard
+func (c *specChange) prepare(b *batch) {
+	d := b.deltaOf(c.queue)
+	d.receiver = c.receiver
 	if len(c.notes) > 0 || c.text != nil {
-		b.note(noting{subject: queueNamed(c.spec.Name), changes: c.notes, revision: c.revision, document: c.text, made: c.created})
+		b.logChange(logUpdate{subject: queueSubject(c.spec.Name), changes: c.notes, revision: c.revision, document: c.text, created: c.created})
 	}
-	if c.respec {
+	if c.putsSpec {
 		if c.at != 0 {
-			rate := c.line.adapted
+			rate := c.queue.adapted
 			if d.adapted != nil {
 				rate = d.adapted
 			}
-			c.paces = c.decided.upon(rate, &c.spec, c.at)
+			c.paces = c.decidedPaces.onto(rate, &c.spec, c.at)
 		}
-		d.ceiling = c.paces.reached()
+		d.ceiling = c.paces.ceilings()
 		d.adapted = nil // what this one writes is it
 	}
 }
 
-func (c *changing) write(t *tables) error {
+func (c *specChange) write(t *tables) error {
 	if c.created {
-		if err := t.dropLeft(c.spec.Name); err != nil {
+		if err := t.dropLeftPaces(c.spec.Name); err != nil {
 			return err
 		}
 		if err := t.dropRetention(c.spec.Name); err != nil {
 			return err
 		}
 	}
-	if c.respec {
-		if err := t.putAdapted(c.line.number, c.paces.adapted); err != nil {
+	if c.putsSpec {
+		if err := t.putAdapted(c.queue.number, c.paces.adapted); err != nil {
 			return err
 		}
 	}
-	return t.putSpec(c.line, specRecord{spec: c.spec, text: c.text, revision: c.revision, pause: c.pause})
+	return t.putSpec(c.queue, specRecord{spec: c.spec, text: c.text, revision: c.revision, pause: c.pause})
 }
 
-func (c *changing) done(e *Engine, now leaky.Instant) {
-	l := c.line
-	l.busy = nil
-	if c.names {
-		e.ruled++
+func (c *specChange) apply(e *Engine, now leaky.Instant) {
+	q := c.queue
+	q.busy = nil
+	if c.countsRules {
+		e.rulesVersion++
 		if !c.created {
-			e.name(&l.spec, -1)
+			e.countRuleUses(&q.spec, -1)
 		}
 	}
-	if c.respec {
-		if l.turns != nil && !sameLanes(&l.spec, &c.spec) {
-			l.turns.change()
+	if c.putsSpec {
+		if q.laneTurns != nil && !sameLanes(&q.spec, &c.spec) {
+			q.laneTurns.rulesChanged()
 		}
-		if l.spec.Pull != c.spec.Pull {
-			e.unfile(l)
+		if q.spec.Pull != c.spec.Pull {
+			e.takeOffAgenda(q)
 		}
-		l.setSpec(c.spec)
-		l.revision, l.paces = c.revision, c.paces
-		l.pledged = l.ceiling
-		e.attend(&l.paces)
+		q.setSpec(c.spec)
+		q.revision, q.paces = c.revision, c.paces
+		q.pledged = q.ceiling
+		e.noteCalendars(&q.paces)
 	}
-	over := l.pause.until
-	l.pause = c.pause
-	if c.heard != nil {
-		l.heard = *c.heard
+	over := q.pause.until
+	q.pause = c.pause
+	if c.receiver != nil {
+		q.receiver = *c.receiver
 	}
-	if c.ends { // for a Reserve, which goes on as it does with jobs that were due then
-		if l.heads() {
-			e.rearmGroup(l.kin, over)
+	if c.endsPause { // for a Reserve, which goes on as it does with jobs that were due then
+		if q.isParent() {
+			e.rearmGroup(q.group, over)
 		}
-		c.call.settle(nil)
+		c.call.finish(nil)
 		return
 	}
 	if c.created {
-		l.live = true
-		delete(e.left, l.spec.Name)
-		if ls := e.letters[l.spec.Name]; ls != nil {
-			ls.kept = nil
-			if ls.dead.len() == 0 {
-				delete(e.letters, ls.name)
+		q.live = true
+		delete(e.leftPaces, q.spec.Name)
+		if dead := e.deadJobs[q.spec.Name]; dead != nil {
+			dead.retention = nil
+			if dead.dead.len() == 0 {
+				delete(e.deadJobs, dead.name)
 			}
 		}
-		at, _ := slices.BinarySearch(e.names, l.spec.Name)
-		e.names = slices.Insert(e.names, at, l.spec.Name)
-		e.adopt(l, now)
+		at, _ := slices.BinarySearch(e.queueNames, q.spec.Name)
+		e.queueNames = slices.Insert(e.queueNames, at, q.spec.Name)
+		e.joinGroup(q, now)
 	}
-	e.rearm(l, now)
-	if l.heads() {
-		e.rearmGroup(l.kin, now)
+	e.rearm(q, now)
+	if q.isParent() {
+		e.rearmGroup(q.group, now)
 	}
-	e.wakeForLine(l, now)
-	if c.respec {
-		e.tellRoom(l, now)
+	e.wakeForQueue(q, now)
+	if c.putsSpec {
+		e.announceRoom(q, now)
 	}
-	c.call.settle(nil)
+	c.call.finish(nil)
 }
 
-func (c *changing) undone(e *Engine, err error) {
-	c.line.busy = nil
-	c.line.pulls = c.line.spec.Pull
-	if c.names {
-		e.name(&c.spec, -1)
+func (c *specChange) rollBack(e *Engine, err error) {
+	c.queue.busy = nil
+	c.queue.pullsNow = c.queue.spec.Pull
+	if c.countsRules {
+		e.countRuleUses(&c.spec, -1)
 	}
 	if c.created {
-		delete(e.lines, c.spec.Name)
-		e.bear(c.spec.Name, -1)
+		delete(e.queues, c.spec.Name)
+		e.countChild(c.spec.Name, -1)
 	} else {
-		e.arm(c.line, e.now())
+		e.arm(c.queue, e.now())
 	}
-	c.call.settle(err)
+	c.call.finish(err)
 }
 
-func (c *changing) frees() bool { return !c.created }
+func (c *specChange) freesSpace() bool { return !c.created }
 
-// deleting removes a queue. Its jobs' records become garbage, which is swept
+// deleteChange removes a queue. Its jobs' records become garbage, which is swept
 // in pieces.
-type deleting struct {
-	call *call
-	line *line
-	left paces
+type deleteChange struct {
+	call  *call
+	queue *queueState
+	left  paces
 	// matters says that it can still delay anything.
-	matters bool
-	mourned bool // there may be dead jobs, which outlive the queue
-	notes   []queue.Change
+	matters     bool
+	mayHaveDead bool // there may be dead jobs, which outlive the queue
+	notes       []queue.Change
 }
 
-func (c *deleting) bind(call *call) *line { c.call = call; return c.line }
+func (c *deleteChange) bind(call *call) *queueState { c.call = call; return c.queue }
 
-func (c *deleting) tally(b *batch) {
-	d := b.of(c.line)
+func (c *deleteChange) prepare(b *batch) {
+	d := b.deltaOf(c.queue)
 	d.gone = true
-	c.mourned = c.mourned || c.line.kept.died+d.counters.died > 0
-	b.note(noting{subject: queueNamed(c.line.spec.Name), changes: c.notes, gone: true})
+	c.mayHaveDead = c.mayHaveDead || c.queue.saved.died+d.counters.died > 0
+	b.logChange(logUpdate{subject: queueSubject(c.queue.spec.Name), changes: c.notes, gone: true})
 }
 
-func (c *deleting) write(t *tables) error {
-	if err := t.dropLine(c.line.number); err != nil {
+func (c *deleteChange) write(t *tables) error {
+	if err := t.dropQueue(c.queue.number); err != nil {
 		return err
 	}
-	if c.mourned {
-		if err := t.putRetention(c.line.spec.Name, c.line.spec.Retention); err != nil {
+	if c.mayHaveDead {
+		if err := t.putRetention(c.queue.spec.Name, c.queue.spec.Retention); err != nil {
 			return err
 		}
 	}
 	if !c.matters {
 		return nil
 	}
-	return t.putLeft(c.line.spec.Name, &c.left)
+	return t.putLeftPaces(c.queue.spec.Name, &c.left)
 }
 
-func (c *deleting) done(e *Engine, now leaky.Instant) {
-	l := c.line
-	l.busy, l.live, l.gone = nil, false, true
-	e.name(&l.spec, -1)
-	e.ruled++
-	e.part(l, now)
-	e.arm(l, now) // takes it off the agenda
-	e.bear(l.spec.Name, -1)
-	for s, n := range l.count {
-		e.count[s] -= n
+func (c *deleteChange) apply(e *Engine, now leaky.Instant) {
+	q := c.queue
+	q.busy, q.live, q.gone = nil, false, true
+	e.countRuleUses(&q.spec, -1)
+	e.rulesVersion++
+	e.leaveGroup(q, now)
+	e.arm(q, now) // takes it off the agenda
+	e.countChild(q.spec.Name, -1)
+	for s, n := range q.counts {
+		e.counts[s] -= n
 	}
-	e.enlist(l)
-	name := l.spec.Name
-	if c.mourned {
-		retention := l.spec.Retention
-		e.lettersOf(name).kept = &retention
+	e.trackBacklog(q)
+	name := q.spec.Name
+	if c.mayHaveDead {
+		retention := q.spec.Retention
+		e.deadJobsOf(name).retention = &retention
 	}
 	if c.matters {
-		e.left[name] = c.left
+		e.leftPaces[name] = c.left
 	}
-	delete(e.lines, name)
-	if at, found := slices.BinarySearch(e.names, name); found {
-		e.names = slices.Delete(e.names, at, at+1)
+	delete(e.queues, name)
+	if at, found := slices.BinarySearch(e.queueNames, name); found {
+		e.queueNames = slices.Delete(e.queueNames, at, at+1)
 	}
-	e.discard(l)
-	c.call.settle(nil)
+	e.discardQueue(q)
+	c.call.finish(nil)
 }
 
-func (c *deleting) undone(e *Engine, err error) {
-	c.line.busy = nil
-	e.arm(c.line, e.now())
-	c.call.settle(err)
+func (c *deleteChange) rollBack(e *Engine, err error) {
+	c.queue.busy = nil
+	e.arm(c.queue, e.now())
+	c.call.finish(err)
 }
 
-func (c *deleting) frees() bool { return true }
+func (c *deleteChange) freesSpace() bool { return true }

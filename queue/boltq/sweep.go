@@ -10,60 +10,60 @@ const (
 	sweepMax = 500 // records of deleted queues that one Sweep frees
 	// Records of forgotten jobs go along with other commits. When those are too
 	// few, a Sweep commits for them.
-	forgetMax = 1000
-	fadeMax   = 10_000 // lanes that one Sweep forgets, and of deleted queues as many
+	forgetMax      = 1000
+	forgetLanesMax = 10_000 // lanes that one Sweep forgets, and of deleted queues as many
 )
 
-// untidy reports whether a Sweep has work.
-func (e *Engine) untidy(now leaky.Instant) bool {
-	return len(e.garbage) > 0 || len(e.fading.items) > forgetMax && e.fading.top().fades <= now || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || e.dropped.n > forgetMax
+// needsSweep reports whether a Sweep has work.
+func (e *Engine) needsSweep(now leaky.Instant) bool {
+	return len(e.garbage) > 0 || len(e.idleLanes.items) > forgetMax && e.idleLanes.top().forgetAt <= now || len(e.forgotten) > forgetMax || len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax
 }
 
-// rubbish is what a deleted queue left in the file, and the lanes of it, which may fade. It
+// garbage is what a deleted queue left in the file, and the lanes of it, which may fade. It
 // keeps that as the queue had it: to go through it at once could take seconds.
-type rubbish struct {
-	waiting tiers // whose records are in order, and so freed cheaply
-	held    map[string]*job
-	jobs    []uint64
-	memory  memory
-	ended   []*ended
-	records ledger
-	seqs    []uint64 // of records of deferred jobs
-	lanes   sorted[*lane]
-	book    *book    // of a rule that counts anew, or is deleted; nil if it is no rule's
-	numbers []uint64 // of tallies
+type garbage struct {
+	waiting      waitList // whose records are in order, and so freed cheaply
+	byID         map[string]*job
+	jobs         []uint64
+	endedJobs    endedJobs
+	ended        []*endedJob
+	deferrals    deferrals
+	deferralKeys []uint64 // of records of deferred jobs
+	lanes        sorted[*lane]
+	tallies      *tallySet // of a rule that counts anew, or is deleted; nil if it is no rule's
+	tallyKeys    []uint64  // of tallies
 }
 
-func (r *rubbish) empty() bool {
-	return r.waiting.len() == 0 && len(r.held) == 0 && len(r.jobs) == 0 && r.memory.delivered.len() == 0 &&
-		len(r.ended) == 0 && r.records.n == 0 && len(r.seqs) == 0 && r.lanes.len() == 0 &&
-		(r.book == nil || r.book.len() == 0) && len(r.numbers) == 0
+func (r *garbage) empty() bool {
+	return r.waiting.len() == 0 && len(r.byID) == 0 && len(r.jobs) == 0 && r.endedJobs.others.len() == 0 &&
+		len(r.ended) == 0 && r.deferrals.n == 0 && len(r.deferralKeys) == 0 && r.lanes.len() == 0 &&
+		(r.tallies == nil || r.tallies.len() == 0) && len(r.tallyKeys) == 0
 }
 
-// discard makes rubbish of a deleted queue.
-func (e *Engine) discard(l *line) {
-	r := &rubbish{waiting: l.bare.fifo, held: l.jobs, memory: l.ended, records: l.aside.records, lanes: l.roll}
-	l.deadlines = sorted[deadline]{less: byDeadline}
-	e.armExpiring(l)
-	l.jobs, l.lanes, l.roll = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
+// discardQueue makes rubbish of a deleted queue.
+func (e *Engine) discardQueue(q *queueState) {
+	r := &garbage{waiting: q.defaultLane.waiting, byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder}
+	q.deadlines = sorted[deadline]{less: byDeadline}
+	e.armExpiring(q)
+	q.jobs, q.lanes, q.laneOrder = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
 	if !r.empty() {
 		e.garbage = append(e.garbage, r)
 	}
 }
 
 // take removes up to limit records from r.
-func (r *rubbish) take(limit int) (taken rubbish) {
+func (r *garbage) take(limit int) (taken garbage) {
 	for ; limit > 0 && r.waiting.len() > 0; limit-- {
 		j := r.waiting.front()
 		r.waiting.remove(j)
-		delete(r.held, j.id)
+		delete(r.byID, j.id)
 		taken.jobs = append(taken.jobs, j.seq)
 	}
-	for id, j := range r.held {
+	for id, j := range r.byID {
 		if limit == 0 {
 			break
 		}
-		delete(r.held, id)
+		delete(r.byID, id)
 		taken.jobs = append(taken.jobs, j.seq)
 		limit--
 	}
@@ -71,35 +71,35 @@ func (r *rubbish) take(limit int) (taken rubbish) {
 	taken.jobs = append(taken.jobs, r.jobs[:n]...)
 	r.jobs = r.jobs[n:]
 	limit -= n
-	for ; limit > 0 && r.memory.delivered.len() > 0; limit-- {
-		taken.ended = append(taken.ended, r.memory.delivered.pop())
+	for ; limit > 0 && r.endedJobs.others.len() > 0; limit-- {
+		taken.ended = append(taken.ended, r.endedJobs.others.pop())
 	}
 	n = min(limit, len(r.ended))
 	taken.ended = append(taken.ended, r.ended[:n]...)
 	r.ended = r.ended[n:]
 	limit -= n
-	for ; limit > 0 && r.records.n > 0; limit-- {
-		number := r.records.oldest()
-		taken.seqs = append(taken.seqs, r.records.get(number).seq)
-		r.records.remove(number)
+	for ; limit > 0 && r.deferrals.n > 0; limit-- {
+		number := r.deferrals.oldest()
+		taken.deferralKeys = append(taken.deferralKeys, r.deferrals.get(number).seq)
+		r.deferrals.remove(number)
 	}
-	n = min(limit, len(r.seqs))
-	taken.seqs = append(taken.seqs, r.seqs[:n]...)
-	r.seqs = r.seqs[n:]
+	n = min(limit, len(r.deferralKeys))
+	taken.deferralKeys = append(taken.deferralKeys, r.deferralKeys[:n]...)
+	r.deferralKeys = r.deferralKeys[n:]
 	limit -= n
-	n = min(limit, len(r.numbers))
-	taken.numbers = append(taken.numbers, r.numbers[:n]...)
-	r.numbers = r.numbers[n:]
+	n = min(limit, len(r.tallyKeys))
+	taken.tallyKeys = append(taken.tallyKeys, r.tallyKeys[:n]...)
+	r.tallyKeys = r.tallyKeys[n:]
 	return taken
 }
 
-// clear forgets up to limit tallies that nobody asks any more.
-func (r *rubbish) clear(e *Engine, limit int) {
-	if r.book == nil {
+// forgetTallies forgets up to limit tallies that nobody asks any more.
+func (r *garbage) forgetTallies(e *Engine, limit int) {
+	if r.tallies == nil {
 		return
 	}
-	for i := range r.book.chapters {
-		for _, t := range r.book.chapters[i].tallies {
+	for i := range r.tallies.shards {
+		for _, t := range r.tallies.shards[i].tallies {
 			if limit--; limit < 0 {
 				return
 			}
@@ -108,10 +108,10 @@ func (r *rubbish) clear(e *Engine, limit int) {
 	}
 }
 
-// unfade takes those of up to limit lanes that fade out of the others that do.
-func (r *rubbish) unfade(limit int) {
+// dropIdleLanes takes those of up to limit lanes that fade out of the others that do.
+func (r *garbage) dropIdleLanes(limit int) {
 	for ; limit > 0 && r.lanes.len() > 0; limit-- {
-		if ln := r.lanes.popLast(); ln.held == 0 {
+		if ln := r.lanes.popLast(); ln.size == 0 {
 			ln.leave()
 		}
 	}
@@ -123,9 +123,9 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	e.witherAll()
+	e.forgetAllExpiredTallies()
 	c := newCall()
-	if err := e.sweep(c); err != nil {
+	if err := e.sweepOnce(c); err != nil {
 		return false, err
 	}
 	if err := c.await(ctx); err != nil {
@@ -136,67 +136,67 @@ func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.untidy(e.now()), nil
+	return e.needsSweep(e.now()), nil
 }
 
-func (e *Engine) sweep(c *call) error {
+func (e *Engine) sweepOnce(c *call) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(); err != nil {
 		return err
 	}
-	s := &sweeping{call: c}
+	s := &sweepChange{call: c}
 	now, looked := e.now(), 0
-	e.fade(now, fadeMax)
-	for name, left := range e.left {
+	e.forgetIdleLanes(now, forgetLanesMax)
+	for name, left := range e.leftPaces {
 		if looked++; looked > sweepMax {
 			break
 		}
-		if _, taken := e.lines[name]; !taken && !left.matters(now) {
-			s.left = append(s.left, name)
-			delete(e.left, name)
+		if _, taken := e.queues[name]; !taken && !left.stillDelays(now) {
+			s.leftPaces = append(s.leftPaces, name)
+			delete(e.leftPaces, name)
 		}
 	}
-	for name, ls := range e.letters {
+	for name, dead := range e.deadJobs {
 		if looked++; looked > sweepMax {
 			break
 		}
-		if e.lines[name] == nil && ls.dead.len() == 0 {
-			s.retains = append(s.retains, name)
-			delete(e.letters, name)
+		if e.queues[name] == nil && dead.dead.len() == 0 {
+			s.retentions = append(s.retentions, name)
+			delete(e.deadJobs, name)
 		}
 	}
 	if len(e.garbage) > 0 {
 		r := e.garbage[0]
-		s.rubbish = r.take(sweepMax)
-		r.unfade(fadeMax)
-		r.clear(e, witherTurn)
+		s.garbage = r.take(sweepMax)
+		r.dropIdleLanes(forgetLanesMax)
+		r.forgetTallies(e, expiredTalliesTurn)
 		if r.empty() {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if !s.rubbish.empty() || len(s.left)+len(s.retains) > 0 || len(e.forget) > forgetMax || len(e.expunged) > forgetMax || e.dropped.n > forgetMax {
+	if !s.garbage.empty() || len(s.leftPaces)+len(s.retentions) > 0 || len(e.forgotten) > forgetMax || len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil
 }
 
-// sweeping frees records that nothing refers to.
-type sweeping struct {
+// sweepChange frees records that nothing refers to.
+type sweepChange struct {
 	call *call
-	rubbish
-	left    []string
-	retains []string // names whose dead are all forgotten
+	garbage
+	leftPaces  []string
+	retentions []string // names whose dead are all forgotten
 }
 
-func (c *sweeping) tally(*batch) {}
+func (c *sweepChange) prepare(*batch) {}
 
-func (c *sweeping) write(t *tables) error {
+func (c *sweepChange) write(t *tables) error {
 	for _, seq := range c.jobs {
 		if err := t.dropJob(seq); err != nil {
 			return err
 		}
-		if err := t.dropFlight(seq); err != nil {
+		if err := t.dropLease(seq); err != nil {
 			return err
 		}
 	}
@@ -205,22 +205,22 @@ func (c *sweeping) write(t *tables) error {
 			return err
 		}
 	}
-	for _, seq := range c.seqs {
+	for _, seq := range c.deferralKeys {
 		if err := t.dropDeferral(seq); err != nil {
 			return err
 		}
 	}
-	for _, number := range c.numbers {
+	for _, number := range c.tallyKeys {
 		if err := t.dropTally(number); err != nil {
 			return err
 		}
 	}
-	for _, name := range c.left {
-		if err := t.dropLeft(name); err != nil {
+	for _, name := range c.leftPaces {
+		if err := t.dropLeftPaces(name); err != nil {
 			return err
 		}
 	}
-	for _, name := range c.retains {
+	for _, name := range c.retentions {
 		if err := t.dropRetention(name); err != nil {
 			return err
 		}
@@ -228,11 +228,11 @@ func (c *sweeping) write(t *tables) error {
 	return nil
 }
 
-func (c *sweeping) done(*Engine, leaky.Instant) { c.call.settle(nil) }
+func (c *sweepChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
 
-func (c *sweeping) undone(e *Engine, err error) {
-	e.garbage = append(e.garbage, &c.rubbish)
-	c.call.settle(err)
+func (c *sweepChange) rollBack(e *Engine, err error) {
+	e.garbage = append(e.garbage, &c.garbage)
+	c.call.finish(err)
 }
 
-func (c *sweeping) frees() bool { return true }
+func (c *sweepChange) freesSpace() bool { return true }

@@ -31,29 +31,29 @@ import (
 //	tallies   number -> book, when it expires, digest of the key, what was taken
 //	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
 var (
-	metaTable      = []byte("meta")
-	specsTable     = []byte("specs")
-	linesTable     = []byte("lines")
-	failuresTable  = []byte("failures")
-	jobsTable      = []byte("jobs")
-	flightsTable   = []byte("flights")
-	endedTable     = []byte("ended")
-	deferredTable  = []byte("deferred")
-	bucketsTable   = []byte("buckets")
-	retainsTable   = []byte("retains")
-	importsTable   = []byte("imports")
-	adaptedTable   = []byte("adapted")
-	changesTable   = []byte("changes")
-	documentsTable = []byte("documents")
-	buriedTable    = []byte("buried")
-	rulesTable     = []byte("rules")
-	talliesTable   = []byte("tallies")
+	metaTable       = []byte("meta")
+	specsTable      = []byte("specs")
+	queuesTable     = []byte("lines")
+	failuresTable   = []byte("failures")
+	jobsTable       = []byte("jobs")
+	leasesTable     = []byte("flights")
+	endedTable      = []byte("ended")
+	deferredTable   = []byte("deferred")
+	leftPacesTable  = []byte("buckets")
+	retentionsTable = []byte("retains")
+	importsTable    = []byte("imports")
+	adaptedTable    = []byte("adapted")
+	changesTable    = []byte("changes")
+	documentsTable  = []byte("documents")
+	deletedTable    = []byte("buried")
+	rulesTable      = []byte("rules")
+	talliesTable    = []byte("tallies")
 
-	allTables = [][]byte{metaTable, specsTable, linesTable, failuresTable, jobsTable, flightsTable, endedTable, deferredTable, bucketsTable, retainsTable, changesTable, documentsTable, buriedTable, adaptedTable, rulesTable, talliesTable}
+	allTables = [][]byte{metaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable, leftPacesTable, retentionsTable, changesTable, documentsTable, deletedTable, adaptedTable, rulesTable, talliesTable}
 
-	schemaKey = []byte("schema")
-	storeKey  = []byte("store")
-	keepKey   = []byte("keepchanges")
+	schemaKey      = []byte("schema")
+	storeKey       = []byte("store")
+	keepChangesKey = []byte("keepchanges")
 )
 
 // schema is the version of the file's layout. A file with another one is refused:
@@ -64,7 +64,7 @@ const schema = 13
 type tables struct {
 	tx *bbolt.Tx
 
-	jobs, flights, ended, deferred, lines, tallies *bbolt.Bucket
+	jobs, leases, ended, deferred, queues, tallies *bbolt.Bucket
 }
 
 func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucket {
@@ -81,15 +81,15 @@ func (t *tables) jobTable() *bbolt.Bucket      { return t.open(&t.jobs, jobsTabl
 func (t *tables) endedTable() *bbolt.Bucket    { return t.open(&t.ended, endedTable, 1) }
 func (t *tables) deferredTable() *bbolt.Bucket { return t.open(&t.deferred, deferredTable, 1) }
 
-func (t *tables) flightTable() *bbolt.Bucket {
-	return t.open(&t.flights, flightsTable, bbolt.DefaultFillPercent)
+func (t *tables) leaseTable() *bbolt.Bucket {
+	return t.open(&t.leases, leasesTable, bbolt.DefaultFillPercent)
 }
 
 // Tallies are mostly added at the end too, and then written again.
 func (t *tables) tallyTable() *bbolt.Bucket { return t.open(&t.tallies, talliesTable, 0.9) }
 
-func (t *tables) lineTable() *bbolt.Bucket {
-	return t.open(&t.lines, linesTable, bbolt.DefaultFillPercent)
+func (t *tables) queueTable() *bbolt.Bucket {
+	return t.open(&t.queues, queuesTable, bbolt.DefaultFillPercent)
 }
 
 func key(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
@@ -106,19 +106,19 @@ func (t *tables) getRecord(seq uint64) ([]byte, error) {
 	return record, err
 }
 
-func (t *tables) putFlight(seq uint64, s queue.State, f *flight) error {
-	return t.flightTable().Put(key(seq), encodeFlight(s, f))
+func (t *tables) putLease(seq uint64, s queue.State, ls *lease) error {
+	return t.leaseTable().Put(key(seq), encodeLease(s, ls))
 }
 
-func (t *tables) dropFlight(seq uint64) error { return t.flightTable().Delete(key(seq)) }
+func (t *tables) dropLease(seq uint64) error { return t.leaseTable().Delete(key(seq)) }
 
 // putEnded keeps what is remembered of a job, and the timeline of a dead one.
-func (t *tables) putEnded(l *line, d *ended, past []byte) error {
-	return t.endedTable().Put(key(d.key), encodeEnded(l, d, past))
+func (t *tables) putEnded(q *queueState, d *endedJob, past []byte) error {
+	return t.endedTable().Put(key(d.key), encodeEnded(q, d, past))
 }
 
 // getTimeline returns the timeline of a dead job.
-func (t *tables) getTimeline(d *ended) ([]queue.Attempt, error) {
+func (t *tables) getTimeline(d *endedJob) ([]queue.Attempt, error) {
 	_, _, _, past, err := decodeEnded(t.endedTable().Get(key(d.key)))
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (t *tables) getTimeline(d *ended) ([]queue.Attempt, error) {
 
 // dropEnded removes what is remembered of a job, and the record that a dead one
 // kept.
-func (t *tables) dropEnded(d *ended) error {
+func (t *tables) dropEnded(d *endedJob) error {
 	if d.seq != 0 {
 		if err := t.dropJob(d.seq); err != nil {
 			return err
@@ -137,37 +137,37 @@ func (t *tables) dropEnded(d *ended) error {
 	return t.endedTable().Delete(key(d.key))
 }
 
-func (t *tables) putDeferral(l *line, number uint64, id string, d deferral) error {
-	return t.deferredTable().Put(key(d.seq), encodeDeferral(l.number, number, id, d))
+func (t *tables) putDeferral(q *queueState, number uint64, id string, d deferral) error {
+	return t.deferredTable().Put(key(d.seq), encodeDeferral(q.number, number, id, d))
 }
 
 func (t *tables) dropDeferral(seq uint64) error { return t.deferredTable().Delete(key(seq)) }
 
-func (t *tables) putLine(number uint64, r lineRecord) error {
-	return t.lineTable().Put(key(number), r.encode())
+func (t *tables) putQueue(number uint64, r queueRecord) error {
+	return t.queueTable().Put(key(number), r.encode())
 }
 
-func (t *tables) putFailures(d *delta) error {
+func (t *tables) putFailures(d *queueDelta) error {
 	all := slices.Clone(d.failures)
 	slices.Reverse(all)
-	all = append(all, d.line.failures...)
+	all = append(all, d.queue.failures...)
 	text, err := json.Marshal(all[:min(len(all), maxFailures)])
 	if err != nil {
 		return err
 	}
-	return t.tx.Bucket(failuresTable).Put(key(d.line.number), text)
+	return t.tx.Bucket(failuresTable).Put(key(d.queue.number), text)
 }
 
-func (t *tables) putSpec(l *line, s specRecord) error {
+func (t *tables) putSpec(q *queueState, s specRecord) error {
 	text, err := s.encode()
 	if err != nil {
 		return err
 	}
-	return t.tx.Bucket(specsTable).Put(key(l.number), text)
+	return t.tx.Bucket(specsTable).Put(key(q.number), text)
 }
 
 // putAdapted keeps an adapted rate; nil is none.
-func (t *tables) putAdapted(number uint64, a *adapted) error {
+func (t *tables) putAdapted(number uint64, a *adaptedRate) error {
 	if a == nil {
 		return t.tx.Bucket(adaptedTable).Delete(key(number))
 	}
@@ -178,7 +178,7 @@ func (t *tables) putAdapted(number uint64, a *adapted) error {
 	return t.tx.Bucket(adaptedTable).Put(key(number), text)
 }
 
-func (t *tables) putFilling(number uint64, f filling) error {
+func (t *tables) putImport(number uint64, f importState) error {
 	b, err := t.tx.CreateBucketIfNotExists(importsTable)
 	if err != nil {
 		return err
@@ -190,14 +190,14 @@ func (t *tables) putFilling(number uint64, f filling) error {
 	return b.Put(key(number), append(state, f.mark...))
 }
 
-// dropLine removes a queue, all but its jobs.
-func (t *tables) dropLine(number uint64) error {
+// dropQueue removes a queue, all but its jobs.
+func (t *tables) dropQueue(number uint64) error {
 	if b := t.tx.Bucket(importsTable); b != nil {
 		if err := b.Delete(key(number)); err != nil {
 			return err
 		}
 	}
-	for _, name := range [][]byte{specsTable, linesTable, failuresTable, adaptedTable} {
+	for _, name := range [][]byte{specsTable, queuesTable, failuresTable, adaptedTable} {
 		if err := t.tx.Bucket(name).Delete(key(number)); err != nil {
 			return err
 		}
@@ -205,31 +205,31 @@ func (t *tables) dropLine(number uint64) error {
 	return nil
 }
 
-func (t *tables) putLeft(name string, p *paces) error {
+func (t *tables) putLeftPaces(name string, p *paces) error {
 	text, err := encodePaces(p)
 	if err != nil {
 		return err
 	}
-	return t.tx.Bucket(bucketsTable).Put([]byte(name), text)
+	return t.tx.Bucket(leftPacesTable).Put([]byte(name), text)
 }
 
 func (t *tables) putRetention(name string, r queue.Retention) error {
 	w := writer{}
 	w.num(uint64(r.For), uint64(r.Max))
-	return t.tx.Bucket(retainsTable).Put([]byte(name), w)
+	return t.tx.Bucket(retentionsTable).Put([]byte(name), w)
 }
 
 func (t *tables) dropRetention(name string) error {
-	return t.tx.Bucket(retainsTable).Delete([]byte(name))
+	return t.tx.Bucket(retentionsTable).Delete([]byte(name))
 }
 
-func (t *tables) dropLeft(name string) error {
-	return t.tx.Bucket(bucketsTable).Delete([]byte(name))
+func (t *tables) dropLeftPaces(name string) error {
+	return t.tx.Bucket(leftPacesTable).Delete([]byte(name))
 }
 
 func (t *tables) putRule(r *rule, text []byte) error {
 	w := writer{}
-	w.num(r.book.number, uint64(r.revision))
+	w.num(r.tallies.number, uint64(r.revision))
 	return t.tx.Bucket(rulesTable).Put([]byte(r.Name), append(w, text...))
 }
 

@@ -29,7 +29,7 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	if err != nil {
 		return nil, err
 	}
-	e.wither(now, witherMax+2*len(takes))
+	e.forgetExpiredTallies(now, expiredTalliesMax+2*len(takes))
 	taken := make([]queue.Taken, len(takes))
 	for i := range takes {
 		taken[i] = e.takeOne(r, takes[i], keys[i], now)
@@ -38,13 +38,13 @@ func (e *Engine) Take(ctx context.Context, name string, takes []queue.Take) ([]q
 	return taken, nil
 }
 
-func (e *Engine) takeOne(r *rule, q queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
-	l := r.of(q.Key)
-	ask, err := r.Ask(q, l)
+func (e *Engine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now leaky.Instant) queue.Taken {
+	l := r.limiterFor(take.Key)
+	ask, err := r.Ask(take, l)
 	if err != nil {
 		return queue.Taken{Err: err}
 	}
-	a := e.decideTake(r, q.Op, key, l, ask, now)
+	a := e.decideTake(r, take.Op, key, l, ask, now)
 	if err := r.Never(ask, l, &a.Decision); err != nil {
 		return queue.Taken{Err: err}
 	}
@@ -52,18 +52,18 @@ func (e *Engine) takeOne(r *rule, q queue.Take, key queue.LaneDigest, now leaky.
 }
 
 func (e *Engine) decideTake(r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
-	t := e.tallyAt(r.book, key, now)
+	t := e.tallyAt(r.tallies, key, now)
 	if t == nil {
-		return e.takeFirst(r.book, key, op, l, ask, now)
+		return e.takeFirst(r.tallies, key, op, l, ask, now)
 	}
-	s := t.under(l)
+	s := t.stateFor(l)
 	switch op {
 	case queue.TakePeek:
 		a.Decision = s.Peek(now, ask)
 		return a
 	case queue.TakeNow:
 		if a.Decision = s.Take(now, ask); !a.Allowed {
-			e.putRight(t, s, l, now)
+			e.keepCorrected(t, s, l, now)
 			return a
 		}
 		a.Lease = ask.Lease
@@ -71,32 +71,32 @@ func (e *Engine) decideTake(r *rule, op queue.TakeOp, key queue.LaneDigest, l le
 		a.Decision = s.Refund(now, ask)
 	case queue.TakeAnew:
 		s = l.Fresh()
-		a.Decision = s.Peek(now, anyone)
+		a.Decision = s.Peek(now, oneMore)
 	}
-	t.keep(s, l, deed{at: now, op: op, ask: ask})
+	t.setStateBy(s, l, tallyOp{at: now, op: op, ask: ask})
 	if t.expired(now) {
 		e.forgetTally(t)
-		e.stir()
+		e.wantSave()
 		return a
 	}
-	e.change(t)
+	e.markDirty(t)
 	return a
 }
 
-// putRight keeps what a refusal has made of what other numbers left: what is ahead of all that these know drains from now on, and is
+// keepCorrected keeps what a refusal has made of what other numbers left: what is ahead of all that these know drains from now on, and is
 // not found anew each time.
-func (e *Engine) putRight(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
+func (e *Engine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
 	if t.differs(s, l) {
-		t.hold(s, l, now)
-		e.change(t)
+		t.setState(s, l, now)
+		e.markDirty(t)
 	}
 }
 
-// anyone asks for one, of concurrency under a name that nobody has.
-var anyone = leaky.Ask{Cost: 1, Lease: "\x00"}
+// oneMore asks for one, of concurrency under a name that nobody has.
+var oneMore = leaky.Ask{Cost: 1, Lease: "\x00"}
 
 // takeFirst answers under a key from which nothing was taken.
-func (e *Engine) takeFirst(s *book, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
+func (e *Engine) takeFirst(s *tallySet, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
 	fresh := l.Fresh()
 	switch op {
 	case queue.TakePeek:
@@ -105,11 +105,11 @@ func (e *Engine) takeFirst(s *book, key queue.LaneDigest, op queue.TakeOp, l lea
 		if a.Decision = fresh.Take(now, ask); a.Allowed {
 			a.Lease = ask.Lease
 			t := newTally(s, key)
-			t.hold(fresh, l, now)
-			e.change(t)
+			t.setState(fresh, l, now)
+			e.markDirty(t)
 		}
 	default:
-		a.Decision = fresh.Peek(now, anyone)
+		a.Decision = fresh.Peek(now, oneMore)
 	}
 	return a
 }

@@ -39,11 +39,11 @@ func (b *bench) taken(rule, key string) string {
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
 	r := b.rules[rule]
-	t := r.book.find(queue.DigestLane(key))
+	t := r.tallies.find(queue.DigestLane(key))
 	if t == nil {
 		return "nothing"
 	}
-	text, err := t.under(r.of(key)).AppendBinary(nil)
+	text, err := t.stateFor(r.limiterFor(key)).AppendBinary(nil)
 	if err != nil {
 		b.Error(err)
 	}
@@ -136,7 +136,7 @@ func TestALargeTallyIsReadByChangedNumbersOnce(t *testing.T) {
 	}
 	log.Limit = 40
 	b.putRule(log)
-	state := func() leaky.Tally { return b.rules["log"].book.find(queue.LaneDigest{}).live.state }
+	state := func() leaky.Tally { return b.rules["log"].tallies.find(queue.LaneDigest{}).unpacked.state }
 	before := state()
 	if d := b.peek("log", ""); d.Allowed {
 		t.Fatalf("%+v", d)
@@ -146,8 +146,8 @@ func TestALargeTallyIsReadByChangedNumbersOnce(t *testing.T) {
 	if first == before || state() != first {
 		t.Error("it is read for each look")
 	}
-	tally := b.rules["log"].book.find(queue.LaneDigest{})
-	if !tally.differs(state(), tally.live.limiter) {
+	tally := b.rules["log"].tallies.find(queue.LaneDigest{})
+	if !tally.differs(state(), tally.unpacked.limiter) {
 		t.Error("it counts as put right though nothing was asked but a look")
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 func TestTiersAgainstASortedList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 9))
-	var f tiers
+	var f waitList
 	var list []*job
 	base, sides := int64(firstTurn), 0
 	find := func(turn int64) int {
@@ -35,14 +35,14 @@ func TestTiersAgainstASortedList(t *testing.T) {
 			if got := f.rank(j); got != at {
 				t.Fatalf("rank %d of one that came back, want %d", got, at)
 			}
-			if aside := f.more != nil && f.more.side.len() > 0; aside {
+			if aside := f.extra != nil && f.extra.middle.len() > 0; aside {
 				sides++
 			}
 		case op < 6 && len(list) < 2000 || len(list) == 0:
 			base += 1 + rnd.Int64N(3)
 			j := &job{turn: turnOf(base, rnd.IntN(3)*rnd.IntN(5))}
-			if j.base() != base {
-				t.Fatalf("the base of turn %d is %d, want %d", j.turn, j.base(), base)
+			if j.turnBase() != base {
+				t.Fatalf("the base of turn %d is %d, want %d", j.turn, j.turnBase(), base)
 			}
 			at := find(j.turn)
 			if got := f.search(j.turn); got != at {
@@ -76,8 +76,8 @@ func TestTiersAgainstASortedList(t *testing.T) {
 		if got := slices.Collect(f.from(list[at].turn)); !slices.Equal(got, list[at:]) {
 			t.Fatalf("%d jobs from turn %d on, want %d", len(got), list[at].turn, len(list)-at)
 		}
-		until, old := list[at].base(), slices.Clone(list)
-		old = slices.DeleteFunc(old, func(j *job) bool { return j.base() >= until })
+		until, old := list[at].turnBase(), slices.Clone(list)
+		old = slices.DeleteFunc(old, func(j *job) bool { return j.turnBase() >= until })
 		if got := slices.Collect(f.before(until)); !slices.Equal(got, old) {
 			t.Fatalf("%d jobs before %d, want %d", len(got), until, len(old))
 		}
@@ -88,15 +88,15 @@ func TestTiersAgainstASortedList(t *testing.T) {
 	for _, j := range list {
 		f.remove(j)
 	}
-	if f.len() != 0 || f.more != nil || len(f.low.ring) > 64 {
-		t.Errorf("%d are left, with room for %d, %+v", f.len(), len(f.low.ring), f.more)
+	if f.len() != 0 || f.extra != nil || len(f.low.ring) > 64 {
+		t.Errorf("%d are left, with room for %d, %+v", f.len(), len(f.low.ring), f.extra)
 	}
 }
 
 // What comes back into the middle of many is put in without moving them.
 func TestComingBackMovesFewJobs(t *testing.T) {
 	const n = 100_000
-	var f tiers
+	var f waitList
 	for i := range int64(n) {
 		f.insert(&job{turn: firstTurn + 2*i})
 	}

@@ -9,219 +9,219 @@ import (
 )
 
 const (
-	readyMax  = 100 // lanes that rested and become ready, a visit to a queue or a group
-	judgeMax  = 100 // ready lanes that turn out to be none, a visit
-	changeMax = 100 // lanes that become ready because of a changed rule, the same
+	readyLanesMax  = 100 // lanes that rested and become ready, a visit to a queue or a group
+	judgeLanesMax  = 100 // ready lanes that turn out to be none, a visit
+	recallLanesMax = 100 // lanes that become ready because of a changed rule, the same
 )
 
 const never = leaky.Instant(math.MaxInt64)
 
-// turns says whose turn it is among the lanes of a queue in which jobs wait: self-clocked
+// laneTurns says whose turn it is among the lanes of a queue in which jobs wait: self-clocked
 // fair queueing. While only the lane without a key has jobs, it stands in none of these.
-type turns struct {
-	served  int64        // the tag of the lane that was served last
-	ready   heap[*lane]  // by tag
-	resting *heap[*lane] // by until when; busy ones never
-	changed *heap[*lane] // that rested or were busy when a rule changed
-	again   bool         // a rule changed while some of those were still there
+type laneTurns struct {
+	served       int64        // the tag of the lane that was served last
+	ready        heap[*lane]  // by tag
+	resting      *heap[*lane] // by until when; busy ones never
+	changed      *heap[*lane] // that rested or were busy when a rule changed
+	changedAgain bool         // a rule changed while some of those were still there
 }
 
-func newTurns() *turns {
+func newLaneTurns() *laneTurns {
 	resting, changed := newLanes(byRest), newLanes(byRest)
-	return &turns{ready: newLanes(byTag), resting: &resting, changed: &changed}
+	return &laneTurns{ready: newLanes(byTag), resting: &resting, changed: &changed}
 }
 
-// mixed reports whether lanes take turns.
-func (l *line) mixed() bool {
-	return l.spec.Ordered || l.peopled > 1 || l.peopled == 1 && l.bare.fifo.len() == 0
+// lanesTakeTurns reports whether lanes take turns.
+func (q *queueState) lanesTakeTurns() bool {
+	return q.spec.Ordered || q.lanesWaiting > 1 || q.lanesWaiting == 1 && q.defaultLane.waiting.len() == 0
 }
 
-// stand puts a job into its lane to wait, and reports whether none waited there. Then the
+// pushWaiting puts a job into its lane to wait, and reports whether none waited there. Then the
 // lane is to be placed.
-func (l *line) stand(j *job) (first bool) {
+func (q *queueState) pushWaiting(j *job) (first bool) {
 	ln := j.lane
-	first = ln.fifo.len() == 0
-	ln.fifo.insert(j)
+	first = ln.waiting.len() == 0
+	ln.waiting.insert(j)
 	if first {
-		l.peopled++
-		if ln.awaited() > 0 {
-			l.coming.lanes--
+		q.lanesWaiting++
+		if ln.incomingTotal() > 0 {
+			q.incoming.lanes--
 		}
 	}
 	return first
 }
 
-// place finds the place of a lane that a job has come to. The lane without a key finds
+// placeLane finds the place of a lane that a job has come to. The lane without a key finds
 // its own in a visit, but in an ordered queue.
-func (l *line) place(ln *lane, first bool, now leaky.Instant) {
+func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
 	if !first {
-		l.unblock(ln, now)
-	} else if ln.keyed() || l.spec.Ordered {
-		l.order().settle(ln)
+		q.unblock(ln, now)
+	} else if ln.keyed() || q.spec.Ordered {
+		q.takeTurns().placeLane(ln)
 	}
 }
 
-// desert takes a job that waits out of its lane.
-func (l *line) desert(j *job) {
-	j.lane.fifo.remove(j)
-	if j.lane.fifo.len() == 0 {
-		l.peopled--
+// removeWaiting takes a job that waits out of its lane.
+func (q *queueState) removeWaiting(j *job) {
+	j.lane.waiting.remove(j)
+	if j.lane.waiting.len() == 0 {
+		q.lanesWaiting--
 		j.lane.leave()
-		if j.lane.awaited() > 0 {
-			l.coming.lanes++
+		if j.lane.incomingTotal() > 0 {
+			q.incoming.lanes++
 		}
 	}
 }
 
-// settle finds the place of a lane that has none: what rests is found out in a visit.
-func (t *turns) settle(ln *lane) {
+// placeLane finds the place of a lane that has none: what rests is found out in a visit.
+func (t *laneTurns) placeLane(ln *lane) {
 	if ln.busy() {
 		t.rest(ln, never)
 	} else {
-		t.prepare(ln)
+		t.makeReady(ln)
 	}
 }
 
-// prepare makes a lane ready. It is not ahead of others for having waited.
-func (t *turns) prepare(ln *lane) {
+// makeReady makes a lane ready. It is not ahead of others for having waited.
+func (t *laneTurns) makeReady(ln *lane) {
 	ln.leave()
-	ln.tag = t.served + int64(ln.fifo.front().cost)
+	ln.tag = t.served + int64(ln.waiting.front().cost)
 	ln.enter(&t.ready)
 }
 
-func (t *turns) rest(ln *lane, until leaky.Instant) {
+func (t *laneTurns) rest(ln *lane, until leaky.Instant) {
 	ln.leave()
-	ln.rests = until
+	ln.restsUntil = until
 	ln.enter(t.resting)
 }
 
 // unblock finds the place of a lane of which a job is no longer in flight, and reports
 // whether it was busy and is not any more.
-func (l *line) unblock(ln *lane, now leaky.Instant) bool {
-	t := l.turns
-	if t == nil || ln.in != t.resting || ln.rests != never || ln.busy() {
+func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
+	t := q.laneTurns
+	if t == nil || ln.heap != t.resting || ln.restsUntil != never || ln.busy() {
 		return false
 	}
 	if at := ln.opens(now, now); at > now {
 		t.rest(ln, at)
 	} else {
-		t.prepare(ln)
+		t.makeReady(ln)
 	}
 	return true
 }
 
-// change makes a changed rule hold for lanes that rest or are busy: they become ready in
+// rulesChanged makes a changed rule hold for lanes that rest or are busy: they become ready in
 // the next visits, which judge them. While there are some of an earlier change the others
 // wait for those: there may be a million, and here nothing goes through them.
-func (t *turns) change() {
-	t.again = t.changed.len() > 0
-	if !t.again {
+func (t *laneTurns) rulesChanged() {
+	t.changedAgain = t.changed.len() > 0
+	if !t.changedAgain {
 		t.changed, t.resting = t.resting, t.changed
 	}
 }
 
 // recall makes lanes ready for the sake of a changed rule, at the beginning of a visit.
-func (t *turns) recall(n *moved) {
-	for ; t.changed.len() > 0 && n.recalled < changeMax; n.recalled++ {
-		t.prepare(t.changed.top())
+func (t *laneTurns) recall(n *laneBudget) {
+	for ; t.changed.len() > 0 && n.recalled < recallLanesMax; n.recalled++ {
+		t.makeReady(t.changed.top())
 	}
-	if t.again && t.changed.len() == 0 {
-		t.change()
+	if t.changedAgain && t.changed.len() == 0 {
+		t.rulesChanged()
 	}
 }
 
-// changing reports whether lanes are still to become ready because of a changed rule.
-func (t *turns) changing() bool { return t.again || t.changed.len() > 0 }
+// recalling reports whether lanes are still to become ready because of a changed rule.
+func (t *laneTurns) recalling() bool { return t.changedAgain || t.changed.len() > 0 }
 
 // sameLanes reports whether two specs have the same rules for lanes.
 func sameLanes(a, b *queue.Spec) bool {
 	return a.Ordered == b.Ordered && a.Lanes.LaneRule == b.Lanes.LaneRule && maps.Equal(a.Lanes.Overrides, b.Lanes.Overrides)
 }
 
-// crowded reports whether as many jobs are leased as may be.
-func (l *line) crowded() bool {
-	return l.spec.MaxInFlight > 0 && l.count[queue.Leased] >= l.spec.MaxInFlight
+// atMaxInFlight reports whether as many jobs are leased as may be.
+func (q *queueState) atMaxInFlight() bool {
+	return q.spec.MaxInFlight > 0 && q.counts[queue.Leased] >= q.spec.MaxInFlight
 }
 
-// able reports whether something could depart at next, by the queue's own pace.
-func (l *line) able(next leaky.Instant) bool {
-	t := l.turns
+// canDepart reports whether something could depart at next, by the queue's own pace.
+func (q *queueState) canDepart(next leaky.Instant) bool {
+	t := q.laneTurns
 	switch {
-	case l.peopled == 0 || l.crowded():
+	case q.lanesWaiting == 0 || q.atMaxInFlight():
 		return false
-	case !l.still():
+	case !q.allLanesBlocked():
 		return true
 	}
-	return t.resting.len() > 0 && t.resting.top().rests <= next
+	return t.resting.len() > 0 && t.resting.top().restsUntil <= next
 }
 
-// still reports whether all lanes in which jobs wait rest or are busy.
-func (l *line) still() bool {
-	t := l.turns
-	return t != nil && l.mixed() && t.ready.len() == 0 && !t.changing() && (l.bare.fifo.len() == 0 || l.bare.in != nil)
+// allLanesBlocked reports whether all lanes in which jobs wait rest or are busy.
+func (q *queueState) allLanesBlocked() bool {
+	t := q.laneTurns
+	return t != nil && q.lanesTakeTurns() && t.ready.len() == 0 && !t.recalling() && (q.defaultLane.waiting.len() == 0 || q.defaultLane.heap != nil)
 }
 
-// rested reports whether the lane that all wait for rested for longer than the queue's own
+// heldUpByLanes reports whether the lane that all wait for rested for longer than the queue's own
 // pace held it up.
-func (l *line) rested() bool {
-	if !l.still() || l.turns.resting.len() == 0 {
+func (q *queueState) heldUpByLanes() bool {
+	if !q.allLanesBlocked() || q.laneTurns.resting.len() == 0 {
 		return false
 	}
-	at := l.turns.resting.top().rests
-	return at != never && l.own(at-1) < at
+	at := q.laneTurns.resting.top().restsUntil
+	return at != never && q.memberOpens(at-1) < at
 }
 
-// wakes returns when the first lane stops resting, if that is what the queue waits for.
-func (l *line) wakes() (at leaky.Instant, any bool) {
-	if t := l.turns; t != nil && !l.placed() && !l.crowded() && t.resting.len() > 0 {
-		at = t.resting.top().rests
+// lanesResumeAt returns when the first lane stops resting, if that is what the queue waits for.
+func (q *queueState) lanesResumeAt() (at leaky.Instant, any bool) {
+	if t := q.laneTurns; t != nil && !q.onAgenda() && !q.atMaxInFlight() && t.resting.len() > 0 {
+		at = t.resting.top().restsUntil
 		return at, at != never
 	}
 	return 0, false
 }
 
-// visit is what is kept of a visit to a queue while it lasts.
-type visit struct {
-	mixed bool // lanes take turns in it
-	found int
-	*moved
+// queueVisit is what is kept of a visit to a queue while it lasts.
+type queueVisit struct {
+	takeTurns bool // lanes take turns in it
+	judged    int
+	*laneBudget
 }
 
-// moved counts lanes that became ready. All members of a group share it, or a visit to a
+// laneBudget counts lanes that became ready. All members of a group share it, or a visit to a
 // thousand children would look at a hundred lanes of each.
-type moved struct{ readied, recalled int }
+type laneBudget struct{ readied, recalled int }
 
-// begin begins a visit.
-func (l *line) begin(n *moved) visit {
-	v := visit{mixed: l.mixed(), moved: n}
-	if !v.mixed && l.turns == nil {
+// beginVisit begins a visit.
+func (q *queueState) beginVisit(n *laneBudget) queueVisit {
+	v := queueVisit{takeTurns: q.lanesTakeTurns(), laneBudget: n}
+	if !v.takeTurns && q.laneTurns == nil {
 		return v
 	}
-	t := l.order()
+	t := q.takeTurns()
 	t.recall(n)
-	switch bare := &l.bare; {
-	case !v.mixed:
+	switch bare := &q.defaultLane; {
+	case !v.takeTurns:
 		bare.leave()
-	case bare.fifo.len() > 0 && bare.in == nil:
-		t.settle(bare)
+	case bare.waiting.len() > 0 && bare.heap == nil:
+		t.placeLane(bare)
 	}
 	return v
 }
 
-// choose returns the lane whose turn it is when the queue's next departure is at d; nil
+// chooseLane returns the lane whose turn it is when the queue's next departure is at d; nil
 // if there is none.
-func (l *line) choose(v *visit, d, now leaky.Instant) *lane {
-	if !v.mixed {
-		if l.bare.fifo.len() == 0 {
+func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
+	if !v.takeTurns {
+		if q.defaultLane.waiting.len() == 0 {
 			return nil
 		}
-		return &l.bare
+		return &q.defaultLane
 	}
-	t := l.turns
-	for ; v.readied < readyMax && t.resting.len() > 0 && t.resting.top().rests <= d; v.readied++ {
-		t.prepare(t.resting.top())
+	t := q.laneTurns
+	for ; v.readied < readyLanesMax && t.resting.len() > 0 && t.resting.top().restsUntil <= d; v.readied++ {
+		t.makeReady(t.resting.top())
 	}
-	for ; t.ready.len() > 0 && v.found < judgeMax; v.found++ {
+	for ; t.ready.len() > 0 && v.judged < judgeLanesMax; v.judged++ {
 		ln := t.ready.top()
 		if ln.busy() {
 			t.rest(ln, never)
@@ -234,17 +234,17 @@ func (l *line) choose(v *visit, d, now leaky.Instant) *lane {
 	return nil
 }
 
-// granted notes that a job of a lane departs at d, and finds the lane's place. The job
+// laneGranted notes that a job of a lane departs at d, and finds the lane's place. The job
 // stands no more in its FIFO, but counts as in flight.
-func (l *line) granted(v *visit, ln *lane, d, now leaky.Instant, cost int64) {
-	if !v.mixed {
+func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, cost int64) {
+	if !v.takeTurns {
 		return
 	}
-	t := l.turns
+	t := q.laneTurns
 	ln.take(d, now, cost)
 	t.served = ln.tag
 	ln.tag += cost
-	if ln.fifo.len() == 0 {
+	if ln.waiting.len() == 0 {
 		return
 	}
 	if ln.busy() {
@@ -252,26 +252,26 @@ func (l *line) granted(v *visit, ln *lane, d, now leaky.Instant, cost int64) {
 	} else if at := ln.opens(d, now); at > d {
 		t.rest(ln, at)
 	} else {
-		t.ready.fix(ln.place)
+		t.ready.fix(ln.heapIndex)
 	}
 }
 
-// order returns the queue's turns, which a queue without lanes has none of.
-func (l *line) order() *turns {
-	if l.turns == nil {
-		l.turns = newTurns()
+// takeTurns returns the queue's turns, which a queue without lanes has none of.
+func (q *queueState) takeTurns() *laneTurns {
+	if q.laneTurns == nil {
+		q.laneTurns = newLaneTurns()
 	}
-	return l.turns
+	return q.laneTurns
 }
 
-// first returns the lane that is next, as far as can be told without a visit; nil if no
+// firstLane returns the lane that is next, as far as can be told without a visit; nil if no
 // job waits.
-func (l *line) first() *lane {
-	t := l.turns
+func (q *queueState) firstLane() *lane {
+	t := q.laneTurns
 	switch {
-	case l.bare.fifo.len() > 0:
-		return &l.bare
-	case l.peopled == 0:
+	case q.defaultLane.waiting.len() > 0:
+		return &q.defaultLane
+	case q.lanesWaiting == 0:
 		return nil
 	case t.ready.len() > 0:
 		return t.ready.top()

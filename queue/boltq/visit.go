@@ -7,227 +7,227 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// grant visits the queues and groups that have something to depart.
-func (e *Engine) grant(g *grant, now leaky.Instant) {
+// grantDue visits the queues and groups that have something to depart.
+func (e *Engine) grantDue(g *grant, now leaky.Instant) {
 	if g.full { // it asked for nothing
 		return
 	}
-	e.ripen(now)
-	var visited []*outlet
-	for !g.full && e.agenda.len() > 0 && e.agenda.top().departs <= now.Add(queue.Horizon) {
+	e.fireTimers(now)
+	var visited []*agendaEntry
+	for !g.full && e.agenda.len() > 0 && e.agenda.top().departsAt <= now.Add(queue.Horizon) {
 		o := e.agenda.pop()
-		if o.whole == nil && g.spent(o.of) {
+		if o.group == nil && g.usedUp(o.queue) {
 			e.passOver(g, o)
 			continue
 		}
 		visited = append(visited, o)
 		switch {
-		case o.of.busy != nil:
-		case o.whole != nil:
-			e.visitGroup(o.whole, g, now)
+		case o.queue.busy != nil:
+		case o.group != nil:
+			e.visitGroup(o.group, g, now)
 		default:
-			e.visit(o.of, g, now)
+			e.visitQueue(o.queue, g, now)
 		}
 	}
 	for _, o := range visited {
 		switch {
-		case o.of.busy != nil: // whoever is changing it arms it, if need be
+		case o.queue.busy != nil: // whoever is changing it arms it, if need be
 			e.agenda.push(o)
-		case o.whole != nil:
-			e.rearmGroup(o.whole, now)
-			e.passOverGroup(g, o.whole, now)
+		case o.group != nil:
+			e.rearmGroup(o.group, now)
+			e.passOverGroup(g, o.group, now)
 		default:
-			e.rearm(o.of, now)
-			e.passOverSpent(g, o.of, now)
+			e.rearm(o.queue, now)
+			e.passOverUsedUp(g, o.queue, now)
 		}
 	}
 }
 
-// visit grants jobs of a queue that is in no group.
-func (e *Engine) visit(l *line, g *grant, now leaky.Instant) {
-	g.miss(l, l.departs, now)
-	l.mend(now)
-	before, v := len(g.jobs), l.begin(&moved{})
-	for !g.full && !g.spent(l) {
-		d := l.opens(now)
+// visitQueue grants jobs of a queue that is in no group.
+func (e *Engine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
+	g.countLost(q, q.departsAt, now)
+	q.repairWindows(now)
+	before, v := len(g.jobs), q.beginVisit(&laneBudget{})
+	for !g.full && !g.usedUp(q) {
+		d := q.opens(now)
 		if d > now.Add(queue.Horizon) {
-			l.mendBuckets(now)
+			q.repairBuckets(now)
 			break
 		}
-		if l.crowded() {
+		if q.atMaxInFlight() {
 			break
 		}
-		ln := l.choose(&v, d, now)
+		ln := q.chooseLane(&v, d, now)
 		if ln == nil {
 			break
 		}
-		j := ln.fifo.front()
+		j := ln.waiting.front()
 		if gone, more := e.expired(j, d, g, now); gone {
 			continue
-		} else if !more || !g.fits(j) || !l.affords(d, int64(j.cost)) {
+		} else if !more || !g.fits(j) || !q.affords(d, int64(j.cost)) {
 			break
 		}
-		l.setOut(d)
-		l.take(d, now, int64(j.cost))
-		e.let(g, &v, j, d, now)
+		q.noteDeparture(d)
+		q.take(d, now, int64(j.cost))
+		e.grantJob(g, &v, j, d, now)
 	}
-	g.close(l, len(g.jobs)-before, now)
+	g.endVisit(q, len(g.jobs)-before, now)
 }
 
 // visitGroup grants jobs of a group's queues, which take turns.
 func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
-	p := k.of
-	if k.ready.len() > 0 || p.free(now) >= k.resting.top().departs {
-		g.miss(p, k.departs, now)
+	p := k.queue
+	if k.ready.len() > 0 || p.freeSince(now) >= k.resting.top().departsAt {
+		g.countLost(p, k.departsAt, now)
 	} else {
-		g.miss(k.resting.top(), k.departs, now)
+		g.countLost(k.resting.top(), k.departsAt, now)
 	}
-	p.mend(now)
-	before, t := len(g.jobs), &tour{group: k, shares: &g.shares}
+	p.repairWindows(now)
+	before, t := len(g.jobs), &groupVisit{group: k, shares: &g.shares}
 	for !g.full {
 		d := p.opens(now)
 		if d > now.Add(queue.Horizon) {
-			p.mendBuckets(now)
+			p.repairBuckets(now)
 			break
 		}
-		l, ln, d := t.choose(d, now)
-		if l == nil {
+		q, ln, d := t.choose(d, now)
+		if q == nil {
 			break
 		}
-		j := ln.fifo.front()
+		j := ln.waiting.front()
 		cost := int64(j.cost)
 		gone, more := e.expired(j, d, g, now)
 		if !gone && (!more || !g.fits(j)) {
 			break
 		}
 		// Its own quotas first: what they stop uses up nothing that its siblings could have.
-		if !gone && (l == p || l.affords(d, cost)) {
+		if !gone && (q == p || q.affords(d, cost)) {
 			if !p.affords(d, cost) {
 				break
 			}
-			l.setOut(d)
+			q.noteDeparture(d)
 			p.take(d, now, cost)
-			if l != p {
-				l.take(d, now, cost)
+			if q != p {
+				q.take(d, now, cost)
 			}
-			e.let(g, &l.seat.visit, j, d, now)
-			l.seat.granted++
-			k.serve(l, cost)
+			e.grantJob(g, &q.member.visit, j, d, now)
+			q.member.granted++
+			k.noteServed(q, cost)
 		}
-		k.settle(l, d, now)
+		k.reposition(q, d, now)
 	}
-	e.endTour(t, g, now)
+	e.endGroupVisit(t, g, now)
 	if len(g.jobs) > before {
-		g.need(p)
+		g.needCeilings(p)
 	}
 }
 
-// tour is what is kept of a visit to a group while it lasts.
-type tour struct {
-	group          *group
-	shares         *shares
-	called         []*line // the members that were chosen
-	away           []*line // those that somebody is changing, out of their place
-	aside          []*line // those whose shares are used up, out of their place
-	roused, chosen int
-	lanes          moved
+// groupVisit is what is kept of a visit to a group while it lasts.
+type groupVisit struct {
+	group        *group
+	shares       *shares
+	visited      []*queueState // the members that were chosen
+	busy         []*queueState // those that somebody is changing, out of their place
+	overShare    []*queueState // those whose shares are used up, out of their place
+	woken, tried int
+	budget       laneBudget
 }
 
 // choose returns the member whose turn it is when the parent's next departure is at d, with the
 // lane whose turn it is there, and when it departs; nil if there is none. What a visit to the member
 // begins with is done when it is first chosen.
-func (t *tour) choose(d, now leaky.Instant) (*line, *lane, leaky.Instant) {
+func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Instant) {
 	k := t.group
 	for {
-		t.rouse(d)
-		if k.ready.len() == 0 && t.roused < rouseMax && k.resting.len() > 0 && k.resting.top().departs <= now.Add(queue.Horizon) {
-			d = k.resting.top().departs
-			t.rouse(d)
+		t.wakeMembers(d)
+		if k.ready.len() == 0 && t.woken < wakeMembersMax && k.resting.len() > 0 && k.resting.top().departsAt <= now.Add(queue.Horizon) {
+			d = k.resting.top().departsAt
+			t.wakeMembers(d)
 		}
-		if k.ready.len() == 0 || t.chosen == chooseMax {
+		if k.ready.len() == 0 || t.tried == tryMembersMax {
 			return nil, nil, 0
 		}
-		l := k.ready.top()
-		if ln := t.call(l, d, now); ln != nil {
-			return l, ln, d
+		q := k.ready.top()
+		if ln := t.tryMember(q, d, now); ln != nil {
+			return q, ln, d
 		}
-		t.chosen++
+		t.tried++
 	}
 }
 
-// rouse makes members ready that rest until d at most.
-func (t *tour) rouse(d leaky.Instant) {
-	for k := t.group; t.roused < rouseMax && k.resting.len() > 0 && k.resting.top().departs <= d; t.roused++ {
-		k.rouse(k.resting.top())
+// wakeMembers makes members ready that rest until d at most.
+func (t *groupVisit) wakeMembers(d leaky.Instant) {
+	for k := t.group; t.woken < wakeMembersMax && k.resting.len() > 0 && k.resting.top().departsAt <= d; t.woken++ {
+		k.makeReady(k.resting.top())
 	}
 }
 
-// call returns the lane of a ready member whose turn it is at d; nil if it cannot go, and is not
+// tryMember returns the lane of a ready member whose turn it is at d; nil if it cannot go, and is not
 // ready any more.
-func (t *tour) call(l *line, d, now leaky.Instant) *lane {
-	if l.busy != nil {
-		l.seat.leave()
-		t.away = append(t.away, l)
+func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
+	if q.busy != nil {
+		q.member.leave()
+		t.busy = append(t.busy, q)
 		return nil
 	}
-	if t.shares.spent(l) {
-		l.seat.leave()
-		t.aside = append(t.aside, l)
+	if t.shares.usedUp(q) {
+		q.member.leave()
+		t.overShare = append(t.overShare, q)
 		return nil
 	}
-	if !l.seat.called {
-		l.mend(now)
-		l.seat.called, l.seat.visit = true, l.begin(&t.lanes)
-		t.called = append(t.called, l)
+	if !q.member.visited {
+		q.repairWindows(now)
+		q.member.visited, q.member.visit = true, q.beginVisit(&t.budget)
+		t.visited = append(t.visited, q)
 	}
-	if at := l.own(now); at > d {
-		t.group.rest(l, at)
+	if at := q.memberOpens(now); at > d {
+		t.group.rest(q, at)
 		return nil
 	}
-	if !l.crowded() {
-		if ln := l.choose(&l.seat.visit, d, now); ln != nil {
+	if !q.atMaxInFlight() {
+		if ln := q.chooseLane(&q.member.visit, d, now); ln != nil {
 			return ln
 		}
 	}
-	l.seat.leave()
+	q.member.leave()
 	return nil
 }
 
-// endTour finds anew the members that were chosen and are in no place.
-func (e *Engine) endTour(t *tour, g *grant, now leaky.Instant) {
-	for _, l := range t.aside { // with the turn that it had
-		l.seat.in, l.seat.aside = &t.group.ready, true
-		t.group.ready.push(l)
+// endGroupVisit finds anew the members that were chosen and are in no place.
+func (e *Engine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
+	for _, q := range t.overShare { // with the turn that it had
+		q.member.in, q.member.overShare = &t.group.ready, true
+		t.group.ready.push(q)
 	}
-	for _, l := range t.called {
-		g.close(l, l.seat.granted, now)
-		l.seat.called, l.seat.granted = false, 0
-		if at := l.own(now); l.seat.in == nil && l.awake() && l.able(at) {
-			t.group.rest(l, at)
+	for _, q := range t.visited {
+		g.endVisit(q, q.member.granted, now)
+		q.member.visited, q.member.granted = false, 0
+		if at := q.memberOpens(now); q.member.in == nil && q.runnable() && q.canDepart(at) {
+			t.group.rest(q, at)
 		}
-		e.armRipening(l)
+		e.armTimer(q)
 	}
-	for _, l := range t.away { // whoever is changing it arms it, if need be
-		t.group.rouse(l)
+	for _, q := range t.busy { // whoever is changing it arms it, if need be
+		t.group.makeReady(q)
 	}
 }
 
-// miss counts the departures that a queue could have had since.
-func (g *grant) miss(l *line, since, now leaky.Instant) {
-	n := l.missed(since, now)
-	if n == 0 || l.heard.opened != 0 && !l.heads() { // what is down cannot be sent to
+// countLost counts the departures that a queue could have had since.
+func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
+	n := q.lostSlots(since, now)
+	if n == 0 || q.receiver.opened != 0 && !q.isParent() { // what is down cannot be sent to
 		return
 	}
 	if g.lost == nil {
 		g.lost = map[string]int64{}
 	}
-	g.lost[l.spec.Name] += n
-	l.loose.lost += n
+	g.lost[q.spec.Name] += n
+	q.unsaved.lost += n
 }
 
-// missed is how many departures the queue could have had since it became due.
-func (l *line) missed(since, now leaky.Instant) int64 {
-	n, d := l.slowest().Fraction()
+// lostSlots is how many departures the queue could have had since it became due.
+func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
+	n, d := q.slowestRate().Fraction()
 	if n == 0 || since >= now {
 		return 0
 	}
@@ -247,50 +247,50 @@ func (g *grant) fits(j *job) bool {
 	return !g.full
 }
 
-// let hands the job at the head of its lane to the client.
-func (e *Engine) let(g *grant, v *visit, j *job, departs, now leaky.Instant) {
-	l := j.lane.line
-	l.desert(j)
+// grantJob hands the job at the head of its lane to the client.
+func (e *Engine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.Instant) {
+	q := j.lane.queue
+	q.removeWaiting(j)
 	g.bytes += int(j.size)
-	g.use(l)
+	g.use(q)
 	g.jobs = append(g.jobs, e.lease(j, g.drainer, departs))
-	if l.spec.Lends() {
-		e.lend(g, j)
+	if q.spec.Lends() {
+		e.persistLease(g, j)
 	}
-	l.granted(v, j.lane, departs, now, int64(j.cost))
-	g.full = len(g.jobs) == g.most
+	q.laneGranted(v, j.lane, departs, now, int64(j.cost))
+	g.full = len(g.jobs) == g.max
 }
 
-// close ends a visit to a queue that was granted n departures.
-func (g *grant) close(l *line, n int, now leaky.Instant) {
+// endVisit ends a visit to a queue that was granted n departures.
+func (g *grant) endVisit(q *queueState, n int, now leaky.Instant) {
 	if n == 0 {
 		return
 	}
-	l.outflow.add(now, int64(n))
-	if !l.heads() {
-		g.need(l)
+	q.outflow.add(now, int64(n))
+	if !q.isParent() {
+		g.needCeilings(q)
 	}
 }
 
-// need notes the ceilings that a grant needs.
-func (g *grant) need(l *line) {
-	if !l.spec.Rate.Unlimited() || len(l.limits) > 0 {
-		g.needs = append(g.needs, need{l, l.needed(), l.pacer, l.changed, l.spec.Limits})
+// needCeilings notes the ceilings that a grant needs.
+func (g *grant) needCeilings(q *queueState) {
+	if !q.spec.Rate.Unlimited() || len(q.limits) > 0 {
+		g.needs = append(g.needs, ceilingNeed{q, q.neededCeilings(), q.pacer, q.changed, q.spec.Limits})
 	}
 }
 
 // lease hands a job to a client.
 func (e *Engine) lease(j *job, drainer string, departs leaky.Instant) granted {
-	e.fences++
-	l, f := j.lane.line, j.inFlight()
-	f.fence = fence{e.epoch, e.fences}
-	f.due, f.deadline = departs, departs.Add(l.spec.Lease.D())
-	f.drainer = drainer
-	l.lastFence = e.fences
-	if l.kin != nil {
-		l.kin.lastFence = e.fences
+	e.lastFence++
+	q, ls := j.lane.queue, j.ensureLease()
+	ls.fence = fence{e.epoch, e.lastFence}
+	ls.due, ls.deadline = departs, departs.Add(q.spec.Lease.D())
+	ls.drainer = drainer
+	q.lastFence = e.lastFence
+	if q.group != nil {
+		q.group.lastFence = e.lastFence
 	}
-	e.move(j, queue.Leased)
-	e.leases.push(f)
-	return granted{job: j, fence: f.fence, departs: departs, attempt: f.attempts + 1}
+	e.setState(j, queue.Leased)
+	e.leases.push(ls)
+	return granted{job: j, fence: ls.fence, departs: departs, attempt: ls.attempts + 1}
 }

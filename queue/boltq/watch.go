@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	longestSleep  = 2 * time.Second
-	shortestSleep = time.Millisecond
-	backupEach    = 250 * time.Millisecond
-	overdue       = 250 * time.Millisecond
+	maxSleep        = 2 * time.Second
+	minSleep        = time.Millisecond
+	backupPerClient = 250 * time.Millisecond
+	overdue         = 250 * time.Millisecond
 	// Who did not ask for as long does not live, as far as the watch goes.
-	aliveLately = 4 * time.Second
+	aliveFor = 4 * time.Second
 	// A client that was silent for as long is forgotten, and its last grant
 	// with it.
 	clientsKept = 10 * time.Minute
@@ -25,31 +25,31 @@ const (
 // client is a drainer in the eyes of the engine.
 type client struct {
 	queue.Client
-	seen  leaky.Instant
-	last  uint64   // the number of its last request that was decided
-	grant *grant   // what it was answered
-	pulls bool     // from one queue, and is no drainer
-	short []string // queues of which more was due than it could have, by that request
+	seen       leaky.Instant
+	lastNumber uint64   // the number of its last request that was decided
+	grant      *grant   // what it was answered
+	isPuller   bool     // from one queue, and is no drainer
+	short      []string // queues of which more was due than it could have, by that request
 }
 
-// fresh reports whether the client's request of that number was not decided yet,
+// isNew reports whether the client's request of that number was not decided yet,
 // nor overtaken by a later one.
-func (c *client) fresh(number uint64) bool {
-	return number > c.last || c.grant == nil && number == c.last
+func (c *client) isNew(number uint64) bool {
+	return number > c.lastNumber || c.grant == nil && number == c.lastNumber
 }
 
 // watch says which client looks at the agenda for all.
 type watch struct {
 	client string // empty: nobody
-	// told is when it will ask; when nobody watches, until when everybody is
+	// until is when it will ask; when nobody watches, until when everybody is
 	// taken to be awake already.
-	told leaky.Instant
+	until leaky.Instant
 	// offered: its last one left a queue to others. Until it is overdue only who is not short takes it.
 	offered bool
 }
 
-// meet notes that a client asks, and forgets those long silent.
-func (e *Engine) meet(c queue.Client, now leaky.Instant) *client {
+// registerClient notes that a client asks, and forgets those long silent.
+func (e *Engine) registerClient(c queue.Client, now leaky.Instant) *client {
 	cl := e.clients[c.ID]
 	if cl == nil {
 		for id, old := range e.clients {
@@ -64,50 +64,50 @@ func (e *Engine) meet(c queue.Client, now leaky.Instant) *client {
 	return cl
 }
 
-// alive counts the clients that asked lately.
-func (e *Engine) alive(now leaky.Instant) int {
+// aliveClients counts the clients that asked lately.
+func (e *Engine) aliveClients(now leaky.Instant) int {
 	n := 0
 	for _, cl := range e.clients {
-		if !cl.pulls && now.Sub(cl.seen) <= aliveLately {
+		if !cl.isPuller && now.Sub(cl.seen) <= aliveFor {
 			n++
 		}
 	}
 	return n
 }
 
-// sleep decides how long a client sleeps, and who watches: somebody else, when it was granted all that it has
+// planSleep decides how long a client sleeps, and who watches: somebody else, when it was granted all that it has
 // handlers for, or begins to leave a queue to others.
-func (e *Engine) sleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
-	n, busy := e.alive(now), g.full
+func (e *Engine) planSleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
+	n, busy := e.aliveClients(now), g.full
 	// The others check about four times a second together.
-	backup = min(longestSleep, time.Duration(n)*backupEach)
+	backup = min(maxSleep, time.Duration(n)*backupPerClient)
 	offered := e.watch.offered && len(g.short) > 0
-	watches := e.watch.client == id || e.watch.client == "" && !offered || now >= e.watch.told.Add(overdue)
+	watches := e.watch.client == id || e.watch.client == "" && !offered || now >= e.watch.until.Add(overdue)
 	if !watches && !busy && offered {
-		return min(e.untilNext(g, now), e.watch.told.Add(overdue).Sub(now)), backup
+		return min(e.untilNext(g, now), e.watch.until.Add(overdue).Sub(now)), backup
 	}
 	if !watches && !busy {
-		if late := now.Sub(e.watch.told); late > 0 {
+		if late := now.Sub(e.watch.until); late > 0 {
 			return overdue - late, backup
 		}
-		return min(longestSleep, e.watch.told.Sub(now)+backup), backup
+		return min(maxSleep, e.watch.until.Sub(now)+backup), backup
 	}
 	next = e.untilNext(g, now)
 	if watches {
-		e.watch = watch{client: id, told: now.Add(next)}
+		e.watch = watch{client: id, until: now.Add(next)}
 	}
-	if watches && !busy && g.news && n > 1 {
-		e.watch = watch{told: now, offered: true}
-		e.publish("")
+	if watches && !busy && g.newlyShort && n > 1 {
+		e.watch = watch{until: now, offered: true}
+		e.publishWake("")
 	}
 	if busy {
 		if watches {
-			e.watch = watch{told: now}
-			if n > 1 && e.agenda.len()+len(g.passed)+e.ripening.len()+e.expiring.len() > 0 {
-				e.publish("")
+			e.watch = watch{until: now}
+			if n > 1 && e.agenda.len()+len(g.passedOver)+e.timers.len()+e.expiring.len() > 0 {
+				e.publishWake("")
 			}
 		}
-		if e.first(g) <= now.Add(queue.Horizon) {
+		if e.firstDeparture(g) <= now.Add(queue.Horizon) {
 			next = 0
 		}
 	}
@@ -117,19 +117,19 @@ func (e *Engine) sleep(id string, g *grant, now leaky.Instant) (next, backup tim
 // untilNext is how long until somebody should ask: half a horizon before the
 // next departure, or when a scheduled job is due, a lease runs out or jobs expire.
 func (e *Engine) untilNext(g *grant, now leaky.Instant) time.Duration {
-	next := longestSleep
-	if first := e.first(g); first != never {
+	next := maxSleep
+	if first := e.firstDeparture(g); first != never {
 		next = min(next, first.Add(-queue.Horizon/2).Sub(now))
 	}
-	if e.ripening.len() > 0 {
-		next = min(next, e.ripening.top().ripens.Sub(now))
+	if e.timers.len() > 0 {
+		next = min(next, e.timers.top().timerAt.Sub(now))
 	}
-	return max(min(next, e.untilOver(now)), shortestSleep)
+	return max(min(next, e.untilLeaseOrExpiry(now)), minSleep)
 }
 
-// untilOver is how long until a lease runs out, or jobs expire, whatever queues they are of.
-func (e *Engine) untilOver(now leaky.Instant) time.Duration {
-	if e.leases.len() > 0 && !e.full() {
+// untilLeaseOrExpiry is how long until a lease runs out, or jobs expire, whatever queues they are of.
+func (e *Engine) untilLeaseOrExpiry(now leaky.Instant) time.Duration {
+	if e.leases.len() > 0 && !e.outOfSpace() {
 		return min(e.untilExpiry(now), e.leases.top().deadline.Sub(now))
 	}
 	return e.untilExpiry(now)
@@ -143,25 +143,27 @@ func (e *Engine) wakeFor(at, now leaky.Instant) {
 	if e.watch.offered {
 		patience = queue.Horizon / 2
 	}
-	if (e.watch.client != "" || e.watch.offered) && now >= e.watch.told.Add(patience) {
-		e.watch = watch{told: now}
+	if (e.watch.client != "" || e.watch.offered) && now >= e.watch.until.Add(patience) {
+		e.watch = watch{until: now}
 	}
 	switch {
 	case e.watch.offered: // everybody was woken just now
-	case e.watch.client == "" && now >= e.watch.told:
-		e.watch.told = now.Add(overdue)
-		e.publish("")
-	case e.watch.client != "" && at < e.watch.told:
-		e.watch.told = now
-		e.publish(e.watch.client)
+	case e.watch.client == "" && now >= e.watch.until:
+		e.watch.until = now.Add(overdue)
+		e.publishWake("")
+	case e.watch.client != "" && at < e.watch.until:
+		e.watch.until = now
+		e.publishWake(e.watch.client)
 	}
 }
 
-// publish sends a wake-up to those who listen.
-func (e *Engine) publish(client string) { e.ears.tell(queue.Wakeup{Client: client}) }
+// publishWake sends a wake-up to those who listen.
+func (e *Engine) publishWake(client string) { e.wakeListeners.notify(queue.Wakeup{Client: client}) }
 
 // Wake implements queue.Outflow. Closing the engine closes the channel too.
-func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup { return listen(ctx, e, e.ears, 16) }
+func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
+	return listen(ctx, e, e.wakeListeners, 16)
+}
 
 // Drainers implements queue.Specs.
 func (e *Engine) Drainers(ctx context.Context) (queue.Drainers, error) {
@@ -172,11 +174,11 @@ func (e *Engine) Drainers(ctx context.Context) (queue.Drainers, error) {
 	}
 	now := e.now()
 	d := queue.Drainers{Now: now.Time()}
-	if e.reserved != 0 {
-		d.Last = e.reserved.Time()
+	if e.lastReserve != 0 {
+		d.Last = e.lastReserve.Time()
 	}
 	for _, cl := range e.clients {
-		if !cl.pulls && now.Sub(cl.seen) <= queue.SeenFor {
+		if !cl.isPuller && now.Sub(cl.seen) <= queue.SeenFor {
 			d.Seen = append(d.Seen, queue.Drainer{Client: cl.Client, LastSeen: cl.seen.Time()})
 		}
 	}

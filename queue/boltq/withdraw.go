@@ -8,11 +8,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// withdrawal is a job on its way to be forgotten.
-type withdrawal struct {
+// withdrawItem is a job on its way to be forgotten.
+type withdrawItem struct {
 	queue.Ticketed
-	promise time.Duration
-	err     error
+	retryAfter time.Duration
+	err        error
 }
 
 // Withdraw implements queue.Overflow. Of a queue that there is not it promises
@@ -21,11 +21,11 @@ func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Durat
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	open := make([]*withdrawal, len(w))
+	open := make([]*withdrawItem, len(w))
 	for i := range w {
-		open[i] = &withdrawal{Ticketed: w[i]}
+		open[i] = &withdrawItem{Ticketed: w[i]}
 	}
-	if err := rounds(ctx, e, open, e.withdraw); err != nil {
+	if err := decideAll(ctx, e, open, e.withdraw); err != nil {
 		return nil, err
 	}
 	promises := make([]time.Duration, len(w))
@@ -33,55 +33,55 @@ func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Durat
 		if v.err != nil {
 			return nil, v.err // it may be repeated, all of it
 		}
-		promises[i] = v.promise
+		promises[i] = v.retryAfter
 	}
 	return promises, nil
 }
 
 // withdraw decides a withdrawal, unless it depends on changes under way.
-func (e *Engine) withdraw(v *withdrawal, c *call, now leaky.Instant) (busy *call) {
-	l := e.lines[v.Queue]
-	if l == nil {
+func (e *Engine) withdraw(v *withdrawItem, c *call, now leaky.Instant) (busy *call) {
+	q := e.queues[v.Queue]
+	if q == nil {
 		return nil
 	}
-	if l.busy != nil {
-		return l.busy
+	if q.busy != nil {
+		return q.busy
 	}
-	if m := l.moving(v.ID); m != nil {
+	if m := q.changeOf(v.ID); m != nil {
 		return m
 	}
-	v.promise = l.promise(1, now)
-	number, d := l.deferral(v.ID, now)
-	if d == nil || d.state != deferred || parseTicket(v.Ticket) != (ticket{l.number, number}) {
+	v.retryAfter = q.retryAfter(1, now)
+	number, d := q.deferral(v.ID, now)
+	if d == nil || d.state != stillDeferred || parseTicket(v.Ticket) != (ticket{q.number, number}) {
 		return nil
 	}
-	l.start(v.ID, c)
-	e.enqueue(c, &withdrawing{call: c, line: l, number: number, seq: d.seq, of: v})
+	q.claim(v.ID, c)
+	e.enqueue(c, &withdrawChange{call: c, queue: q, number: number, seq: d.seq, of: v})
 	return nil
 }
 
-// withdrawing removes the record of a job that was not put aside after all.
-type withdrawing struct {
+// withdrawChange removes the record of a job that was not put aside after all.
+type withdrawChange struct {
 	call        *call
-	line        *line
+	queue       *queueState
 	number, seq uint64
-	of          *withdrawal
+	of          *withdrawItem
 }
 
-func (c *withdrawing) tally(b *batch) { b.of(c.line).counters.setAside-- }
+func (c *withdrawChange) prepare(b *batch) { b.deltaOf(c.queue).counters.setAside-- }
 
-func (c *withdrawing) write(t *tables) error { return t.dropDeferral(c.seq) }
+func (c *withdrawChange) write(t *tables) error { return t.dropDeferral(c.seq) }
 
-func (c *withdrawing) done(e *Engine, _ leaky.Instant) {
-	c.line.stop(c.of.ID)
-	e.unrecord(c.line, c.number)
-	c.call.settle(nil)
+func (c *withdrawChange) apply(e *Engine, _ leaky.Instant) {
+	c.queue.unclaim(c.of.ID)
+	e.removeDeferral(c.queue, c.number)
+	c.call.finish(nil)
 }
 
-func (c *withdrawing) undone(_ *Engine, err error) {
-	c.line.stop(c.of.ID)
+func (c *withdrawChange) rollBack(_ *Engine, err error) {
+	c.queue.unclaim(c.of.ID)
 	c.of.err = err
-	c.call.settle(err)
+	c.call.finish(err)
 }
 
-func (c *withdrawing) frees() bool { return true }
+func (c *withdrawChange) freesSpace() bool { return true }

@@ -1,74 +1,74 @@
 package boltq
 
-// withering is the tallies that may expire, by when they are looked at: a binary heap as heap is, but in pages, as there may be
+// tallyHeap is the tallies that may expire, by when they are looked at: a binary heap as heap is, but in pages, as there may be
 // millions; see pile.
-type withering struct {
+type tallyHeap struct {
 	pages [][]*tally
 	n     int
 }
 
-const witheringPage = 1024
+const tallyHeapPage = 1024
 
-func (w *withering) len() int { return w.n }
+func (w *tallyHeap) len() int { return w.n }
 
-func (w *withering) top() *tally { return w.at(0) }
+func (w *tallyHeap) top() *tally { return w.at(0) }
 
-func (w *withering) at(i int) *tally { return w.pages[i/witheringPage][i%witheringPage] }
+func (w *tallyHeap) at(i int) *tally { return w.pages[i/tallyHeapPage][i%tallyHeapPage] }
 
-func (w *withering) set(i int, t *tally) {
-	w.pages[i/witheringPage][i%witheringPage] = t
-	t.place = int32(i)
+func (w *tallyHeap) set(i int, t *tally) {
+	w.pages[i/tallyHeapPage][i%tallyHeapPage] = t
+	t.heapIndex = int32(i)
 }
 
-func (w *withering) push(t *tally) {
-	if w.n == len(w.pages)*witheringPage {
-		w.pages = append(w.pages, make([]*tally, witheringPage))
+func (w *tallyHeap) push(t *tally) {
+	if w.n == len(w.pages)*tallyHeapPage {
+		w.pages = append(w.pages, make([]*tally, tallyHeapPage))
 	}
 	w.n++
 	w.set(w.n-1, t)
 	w.up(w.n - 1)
 }
 
-func (w *withering) remove(t *tally) {
-	i := int(t.place)
+func (w *tallyHeap) remove(t *tally) {
+	i := int(t.heapIndex)
 	w.n--
 	last := w.at(w.n)
-	w.pages[w.n/witheringPage][w.n%witheringPage] = nil
+	w.pages[w.n/tallyHeapPage][w.n%tallyHeapPage] = nil
 	if last != t {
 		w.set(i, last)
 		w.fix(i)
 	}
-	t.place = -1
-	if spare := len(w.pages) - 2; spare >= 0 && w.n <= spare*witheringPage {
+	t.heapIndex = -1
+	if spare := len(w.pages) - 2; spare >= 0 && w.n <= spare*tallyHeapPage {
 		w.pages[spare+1] = nil
 		w.pages = w.pages[:spare+1]
 	}
 }
 
 // fix restores the order after the one at i changed.
-func (w *withering) fix(i int) {
+func (w *tallyHeap) fix(i int) {
 	if !w.down(i) {
 		w.up(i)
 	}
 }
 
-func (w *withering) up(i int) {
+func (w *tallyHeap) up(i int) {
 	t := w.at(i)
-	for i > 0 && t.looks < w.at((i-1)/2).looks {
+	for i > 0 && t.checkAt < w.at((i-1)/2).checkAt {
 		w.set(i, w.at((i-1)/2))
 		i = (i - 1) / 2
 	}
 	w.set(i, t)
 }
 
-func (w *withering) down(i int) (sank bool) {
+func (w *tallyHeap) down(i int) (sank bool) {
 	t := w.at(i)
 	for {
 		child := 2*i + 1
-		if child+1 < w.n && w.at(child+1).looks < w.at(child).looks {
+		if child+1 < w.n && w.at(child+1).checkAt < w.at(child).checkAt {
 			child++
 		}
-		if child >= w.n || w.at(child).looks >= t.looks {
+		if child >= w.n || w.at(child).checkAt >= t.checkAt {
 			w.set(i, t)
 			return sank
 		}
