@@ -11,7 +11,7 @@ FUZZTIME ?= 20s
 
 # Left empty where git knows nothing; the programs then say what the go command recorded.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
-LDFLAGS := -s -w -X github.com/penstock/penstock/internal/version.linked=$(VERSION)
+LDFLAGS := -s -w -X github.com/penstock/penstock/internal/ops.linkedVersion=$(VERSION)
 
 # The race detector needs a C compiler. Without one the tests run all the same, and say so.
 RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)

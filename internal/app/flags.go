@@ -18,9 +18,7 @@ import (
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/metrics"
-	"github.com/penstock/penstock/internal/misuse"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -53,7 +51,7 @@ type storeFlags struct {
 
 // newParser makes a parser of cli. Every flag has an environment variable.
 func newParser(cli any, name, about string, stdout, stderr io.Writer, vars kong.Vars, exit func(int)) (*kong.Kong, error) {
-	vars["version"] = version.Version
+	vars["version"] = ops.Version
 	vars["egresshelp"] = EgressHelp
 	return kong.New(cli, kong.Name(name), kong.Description(about), kong.Writers(stdout, stderr), kong.Exit(exit),
 		kong.DefaultEnvars("PENSTOCK"), vars)
@@ -76,7 +74,7 @@ func parse(cli any, name, about string, args []string, stdout, stderr io.Writer,
 		return err
 	}
 	if _, err := parser.Parse(args); err != nil {
-		return misuse.Of(fmt.Errorf("%w; %s --help tells what there is", err, name))
+		return ops.Misuse(fmt.Errorf("%w; %s --help tells what there is", err, name))
 	}
 	return nil
 }
@@ -153,7 +151,7 @@ func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus
 	if f.Config != "" {
 		var err error
 		if file, err = config.Load(f.Config, valid); err != nil {
-			return nil, misuse.Of(fmt.Errorf("--config: %w", err))
+			return nil, ops.Misuse(fmt.Errorf("--config: %w", err))
 		}
 	}
 	QuietRedis(log)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/penstock/penstock/internal/misuse"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/redistest"
 )
 
@@ -128,12 +128,12 @@ func TestMisuse(t *testing.T) {
 		{"--redis", "redis://127.0.0.1:1", "--queue-labels", "0"},
 	} {
 		for name, program := range map[string]Program{"ingress": RunIngress, "drainer": RunDrainer} {
-			if err := program(t.Context(), args, io.Discard, io.Discard); !misuse.Is(err) {
+			if err := program(t.Context(), args, io.Discard, io.Discard); !ops.IsMisuse(err) {
 				t.Errorf("%s %v: %v is not said to be misuse", name, args, err)
 			}
 		}
 	}
-	if err := RunIngress(t.Context(), []string{"--redis", "redis://127.0.0.1:1"}, io.Discard, io.Discard); err != nil && misuse.Is(err) {
+	if err := RunIngress(t.Context(), []string{"--redis", "redis://127.0.0.1:1"}, io.Discard, io.Discard); err != nil && ops.IsMisuse(err) {
 		t.Errorf("a Redis that is away is said to be misuse: %v", err)
 	}
 }

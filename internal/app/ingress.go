@@ -16,7 +16,6 @@ import (
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
@@ -115,7 +114,7 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 		return nil, errors.Join(err, i.Close())
 	}
 	i.pull = pull.New(i.engine, pull.Options{
-		Version: version.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,
+		Version: ops.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,
 		MaxHeldMemory: o.Server.Memory.Limit() / 8, Held: i.holdPulled,
 	})
 	i.turns = pull.NewQueueTurns(i.engine, i.pull)

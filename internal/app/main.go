@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/penstock/penstock/internal/misuse"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 // Program is RunIngress or RunDrainer.
@@ -23,8 +23,8 @@ func Main(name string, run Program) int {
 	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	if err != nil && !errors.Is(err, ErrHelp) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-		if misuse.Is(err) {
-			return misuse.ExitCode
+		if ops.IsMisuse(err) {
+			return ops.ExitMisuse
 		}
 		return 1
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/penstock/penstock/internal/version"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 // NewRegistry returns a registry that tells of the process itself.
@@ -15,7 +15,7 @@ func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "penstock_build_info", Help: "1; the label says which version this is.",
-		ConstLabels: prometheus.Labels{"version": version.Version},
+		ConstLabels: prometheus.Labels{"version": ops.Version},
 	})
 	info.Set(1)
 	reg.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

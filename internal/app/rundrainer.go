@@ -12,7 +12,6 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/version"
 )
 
 const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a store and delivers them, each queue at its rate together with all other drainers. Every flag can be given as the environment variable that stands beside it."
@@ -72,7 +71,7 @@ func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	defer disconnect()
 	router := deliver.New(targets)
 	d, err := NewDrainer(engine, DrainerOptions{
-		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: version.Version, Logger: log},
+		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: ops.Version, Logger: log},
 		Listen: f.listenOn(guard), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
-	"github.com/penstock/penstock/internal/misuse"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 // EgressFlags say where targets may be, besides at public addresses.
@@ -25,7 +25,7 @@ func (f *EgressFlags) Guard() (*egress.Guard, error) {
 	allow := slices.DeleteFunc(slices.Clone(f.EgressAllow), func(item string) bool { return item == "" }) // of a variable that is empty
 	guard, err := egress.New(allow...)
 	if err != nil {
-		return nil, misuse.Of(fmt.Errorf("%s: %w", egress.Flag, err))
+		return nil, ops.Misuse(fmt.Errorf("%s: %w", egress.Flag, err))
 	}
 	return guard, nil
 }
@@ -43,13 +43,13 @@ func (f *SecretsFlags) Source() (secrets.Source, error) {
 		for text := range strings.FieldsSeq(list) {
 			allow, err := secrets.ParseAllow(text)
 			if err != nil {
-				return s, misuse.Of(fmt.Errorf("%s: %w", secrets.Flag, err))
+				return s, ops.Misuse(fmt.Errorf("%s: %w", secrets.Flag, err))
 			}
 			s.Allow = append(s.Allow, allow)
 		}
 	}
 	if err := s.Validate(); err != nil {
-		return s, misuse.Of(fmt.Errorf("--secrets-dir %s: %w", f.SecretsDir, err))
+		return s, ops.Misuse(fmt.Errorf("--secrets-dir %s: %w", f.SecretsDir, err))
 	}
 	return s, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/penstock/penstock/internal/version"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 type versionCmd struct{ output }
@@ -15,10 +15,10 @@ type versionCmd struct{ output }
 func (c *versionCmd) Run(r *run) error {
 	if c.json() {
 		return printJSON(r.Out, map[string]string{
-			"version": version.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+			"version": ops.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		})
 	}
-	_, err := fmt.Fprintf(r.Out, "penstock %s (%s, %s/%s)\n", version.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(r.Out, "penstock %s (%s, %s/%s)\n", ops.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock/penstock/internal/app"
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/version"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -167,7 +167,7 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 		kong.DefaultEnvars("PENSTOCK"),
 		kong.PostBuild(func(k *kong.Kong) error { unasked(k.Model.Node); return nil }),
 		kong.Bind(r),
-		kong.Vars{"version": version.Version, "changekinds": changeKinds(), "egresshelp": app.EgressHelp},
+		kong.Vars{"version": ops.Version, "changekinds": changeKinds(), "egresshelp": app.EgressHelp},
 		kong.Writers(s.Out, s.Err),
 		kong.Exit(func(int) { ended = true }), // after --help and --version
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

@@ -24,7 +24,6 @@ import (
 	"github.com/penstock/penstock/internal/config"
 	"github.com/penstock/penstock/internal/natsserver"
 	"github.com/penstock/penstock/internal/ops"
-	"github.com/penstock/penstock/internal/version"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -99,7 +98,7 @@ func openEmbedded(ctx context.Context, o embeddedOptions) (_ *embedded, err erro
 	e.closers = append(e.closers, router.Close)
 	e.drainer, err = app.NewDrainer(e.engine, app.DrainerOptions{
 		Handler: router, Overflow: e.overflow, Registry: registry, Logger: o.log,
-		Drain: drain.Options{Concurrency: o.concurrency, Version: version.Version},
+		Drain: drain.Options{Concurrency: o.concurrency, Version: ops.Version},
 	})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 
 	"github.com/penstock/penstock/internal/archive"
 	"github.com/penstock/penstock/internal/client"
-	"github.com/penstock/penstock/internal/misuse"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -16,11 +16,11 @@ type Exit int
 // The exit codes.
 const (
 	ExitDone        Exit = 0
-	ExitFailed      Exit = 1               // also: what demo or prove was to show did not hold
-	ExitUsage       Exit = misuse.ExitCode // the command line or a file cannot be understood
-	ExitRefused     Exit = 3               // the server refused, wholly or in part
-	ExitUnreachable Exit = 4               // the ingress or its store cannot be reached
-	ExitBrokenOff   Exit = 130             // by a signal
+	ExitFailed      Exit = 1              // also: what demo or prove was to show did not hold
+	ExitUsage       Exit = ops.ExitMisuse // the command line or a file cannot be understood
+	ExitRefused     Exit = 3              // the server refused, wholly or in part
+	ExitUnreachable Exit = 4              // the ingress or its store cannot be reached
+	ExitBrokenOff   Exit = 130            // by a signal
 )
 
 // ended is an error that knows its exit code. One without an err was told
@@ -60,7 +60,7 @@ func exitOf(err error) Exit {
 		return ExitDone
 	case errors.As(err, &known):
 		return known.code
-	case misuse.Is(err):
+	case ops.IsMisuse(err):
 		return ExitUsage
 	case errors.Is(err, context.Canceled):
 		return ExitBrokenOff

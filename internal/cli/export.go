@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/internal/app/store"
 	"github.com/penstock/penstock/internal/archive"
 	"github.com/penstock/penstock/internal/cli/push"
-	"github.com/penstock/penstock/internal/version"
+	"github.com/penstock/penstock/internal/ops"
 )
 
 // storeName is the flag of commands that open a store by themselves.
@@ -86,7 +86,7 @@ func (c *exportCmd) Run(r *run) (err error) {
 	bar := newProgress(r.Err, -1)
 	bar.what = "exporting"
 	o := archive.ExportOptions{
-		Header: archive.Header{Store: s.Kind, Schema: s.Schema, Partitions: s.Partitions(), Version: version.Version},
+		Header: archive.Header{Store: s.Kind, Schema: s.Schema, Partitions: s.Partitions(), Version: ops.Version},
 		Sign:   key, Live: c.Live, WithoutDeferred: c.WithoutDeferred,
 		Progress: func(n int64) { bar.show(push.Count{Read: int(n)}) },
 		Broken: func(queue, id string) {

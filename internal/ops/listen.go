@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-
-	"github.com/penstock/penstock/internal/misuse"
 )
 
 // Listen says where a server listens, and how it is protected.
@@ -48,10 +46,10 @@ func (l Listen) bind(between func(net.Listener) net.Listener, certs *Certificate
 	flag := cmp.Or(l.Flag, "--listen")
 	host, _, err := net.SplitHostPort(l.Addr)
 	if err != nil {
-		return nil, misuse.Of(fmt.Errorf("%s %q: want HOST:PORT, such as 127.0.0.1:8080: %w", flag, l.Addr, err))
+		return nil, Misuse(fmt.Errorf("%s %q: want HOST:PORT, such as 127.0.0.1:8080: %w", flag, l.Addr, err))
 	}
 	if l.TLSCert == "" && !l.Insecure && !loopback(host) {
-		return nil, misuse.Of(fmt.Errorf("%s %s: %w: anybody who can reach it could append jobs and change queues; "+
+		return nil, Misuse(fmt.Errorf("%s %s: %w: anybody who can reach it could append jobs and change queues; "+
 			"give --tls-cert and --tls-key, or --insecure if the network is trusted", flag, l.Addr, ErrInsecure))
 	}
 	ln, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", l.Addr) // it does not block

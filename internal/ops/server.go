@@ -10,8 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"github.com/penstock/penstock/internal/misuse"
 )
 
 // ServerOptions are the limits of a Server. Zero fields mean the defaults named.
@@ -107,7 +105,7 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	s.charges = newCharges(o, s.tls)
 	var err error
 	if s.certs, err = newCertificates(l, o.Logger); err != nil {
-		return nil, misuse.Of(err)
+		return nil, Misuse(err)
 	}
 	if s.listener, err = l.bind(s.charges.gate, s.certs); err != nil {
 		return nil, err

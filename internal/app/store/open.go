@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/penstock/penstock/internal/misuse"
+	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/boltq"
 	"github.com/penstock/penstock/queue/redisq"
@@ -53,13 +53,13 @@ type Options struct {
 func Open(ctx context.Context, o Options) (queue.Engine, error) {
 	switch {
 	case o.RedisURL != "" && o.DataPath != "":
-		return nil, misuse.Of(errors.New("--redis and --data: give one of them; a store is on a Redis or in a directory"))
+		return nil, ops.Misuse(errors.New("--redis and --data: give one of them; a store is on a Redis or in a directory"))
 	case o.RedisURL != "":
 		return openRedis(ctx, o)
 	case o.DataPath != "":
 		return openFile(ctx, o)
 	}
-	return nil, misuse.Of(errors.New("--redis is missing: give the URL of a Redis, such as redis://localhost:6379"))
+	return nil, ops.Misuse(errors.New("--redis is missing: give the URL of a Redis, such as redis://localhost:6379"))
 }
 
 func openFile(ctx context.Context, o Options) (queue.Engine, error) {
@@ -78,7 +78,7 @@ func openRedis(ctx context.Context, o Options) (queue.Engine, error) {
 	flag := cmp.Or(o.Flag, "--redis")
 	options, err := parseURL(o.RedisURL)
 	if err != nil {
-		return nil, misuse.Of(fmt.Errorf("%s: %w", flag, err))
+		return nil, ops.Misuse(fmt.Errorf("%s: %w", flag, err))
 	}
 	options.ReadTimeout, options.WriteTimeout = max(options.ReadTimeout, o.Patience), max(options.WriteTimeout, o.Patience)
 	client := redis.NewUniversalClient(options)

@@ -62,7 +62,7 @@ func TestBroken(t *testing.T) {
 		{"dockerfile", "Dockerfile", `CMD ["penstock", "--help"]`, "HEALTHCHECK CMD probe\nCMD [\"penstock\"]", "needs a shell"},
 		{"dockerfile", "Dockerfile", "CGO_ENABLED=0 ", "", "does without CGO_ENABLED=0"},
 		{"dockerfile", "Dockerfile", "-trimpath ", "", "does without  -trimpath"},
-		{"dockerfile", "Dockerfile", "version.linked", "version.Linked", "does without -ldflags"},
+		{"dockerfile", "Dockerfile", "ops.linkedVersion", "ops.LinkedVersion", "does without -ldflags"},
 		{"dockerfile", "Dockerfile", " ./cmd/penstock", "", "./cmd/penstock is not built"},
 		{"dockerfile", "Dockerfile", "./deploy/probe", "./deploy/prober", "./deploy/prober is no program"},
 		{"dockerfile", "Dockerfile.dockerignore", "\n.git\n", "\n", "lets .git or data into"},

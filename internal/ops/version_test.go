@@ -1,11 +1,11 @@
-package version
+package ops
 
 import (
 	"runtime/debug"
 	"testing"
 )
 
-func TestChoose(t *testing.T) {
+func TestChooseVersion(t *testing.T) {
 	checkout := []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "0123456789abcdef0123"},
 		{Key: "vcs.modified", Value: "true"},
@@ -22,7 +22,7 @@ func TestChoose(t *testing.T) {
 		{"without version control", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
 		{"nothing", "", nil, "devel"},
 	} {
-		got := choose(tc.linked, func() (*debug.BuildInfo, bool) { return tc.info, tc.info != nil })
+		got := chooseVersion(tc.linked, func() (*debug.BuildInfo, bool) { return tc.info, tc.info != nil })
 		if got != tc.want {
 			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
 		}

@@ -1,20 +1,17 @@
-// Package version says which Penstock this is.
-//
-// Packages that others embed must not import it: in their programs it would be the version of something else.
-package version
+package ops
 
 import "runtime/debug"
 
-// linked is set by the linker: `make build` passes what git describe says.
-var linked string
+// linkedVersion is set by the linker: `make build` passes what git describe says.
+var linkedVersion string
 
 // Version is the version of this program, such as "v1.2.3", "v1.2.3-4-gabcdef0-dirty", or "devel" when nothing is
 // known.
-var Version = choose(linked, debug.ReadBuildInfo)
+var Version = chooseVersion(linkedVersion, debug.ReadBuildInfo)
 
-// choose falls back to what the go command recorded, which is there for `go install ...@v1.2.3` and for builds in a
+// chooseVersion falls back to what the go command recorded, which is there for `go install ...@v1.2.3` and for builds in a
 // checkout, where make had no part in it.
-func choose(linked string, read func() (*debug.BuildInfo, bool)) string {
+func chooseVersion(linked string, read func() (*debug.BuildInfo, bool)) string {
 	if linked != "" {
 		return linked
 	}
@@ -25,10 +22,10 @@ func choose(linked string, read func() (*debug.BuildInfo, bool)) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	return fromVCS(info.Settings)
+	return versionFromVCS(info.Settings)
 }
 
-func fromVCS(settings []debug.BuildSetting) string {
+func versionFromVCS(settings []debug.BuildSetting) string {
 	var revision, dirty string
 	for _, s := range settings {
 		switch s.Key {
