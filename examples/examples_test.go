@@ -87,22 +87,6 @@ func moment(t *testing.T, line string) time.Time {
 	return at
 }
 
-// README prints examples/embed as it is.
-func TestEmbedIsInREADME(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	source, err := os.ReadFile("embed/main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, _ := strings.Cut(string(source), "package main\n") // without the comment
-	if !strings.Contains(string(readme), "```go\npackage main\n"+code+"```\n") {
-		t.Error("README.md does not have examples/embed/main.go as it is")
-	}
-}
-
 func TestEmbed(t *testing.T) {
 	_, lines := program(t, "embed")
 	var first, last time.Time

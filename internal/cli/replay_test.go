@@ -12,13 +12,11 @@ import (
 
 const exampleLog = "../../examples/access.log"
 
-// TestReplay prints what docs/cli.md shows, and of the same what the README does.
+// TestReplay prints what docs/cli.md shows.
 func TestReplay(t *testing.T) {
 	r := expect(t, ExitDone, "", exampleLog+":98: is not as HOST", "replay", "--log", exampleLog, "--rule", "meter rate=2/s burst=10", "--rule", "meter rate=2/s burst=30",
 		"--rule", "fixed_window limit=60 period=1m", "--queue", "rate=3/s capacity=50")
 	documented(t, "../../docs/cli.md", r.out)
-	table := strings.Split(r.out, "\n\n")[1]
-	documented(t, "../../README.md", strings.Join(strings.Split(table, "\n")[:3], "\n"))
 }
 
 // documented checks that a document shows an output, indented.

@@ -1,0 +1,105 @@
+// Package docs has the pages of the documentation, and the tests that hold them to the program: every block of code
+// on every page is run, parsed or compiled, every link leads somewhere, and every flag, metric and file that a page
+// names is there.
+//
+// A page's shell blocks are run in order, in a directory of its own that has the repository's examples/ and deploy/,
+// with the programs on its PATH and servers of its own: localhost:8080, 6379 and so on stand for those. What a block
+// is decides how it is checked; see check. A block that cannot be run says why in a comment before it:
+//
+//	<!-- not run: needs root -->
+package docs
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// most is how many words all pages have together at most.
+const most = 25_000
+
+// budgets are how many words each page has at most, and none is without.
+var budgets = map[string]int{
+	"README.md": 1200,
+}
+
+// later are pages that are still to be rewritten.
+var later = []string{
+	"CHANGELOG.md", "CONTRIBUTING.md", "deploy/README.md", "docs/admission.md", "docs/api.md", "docs/backup.md",
+	"docs/benchmarks.md", "docs/cli.md", "docs/configuration.md", "docs/deferred.md", "docs/design.md", "docs/engine.md",
+	"docs/limiters.md", "docs/metrics.md", "docs/prove.md", "docs/targets/asynq.md", "docs/targets/custom.md",
+	"docs/targets/http.md", "docs/targets/nats.md", "docs/targets/sms.md", "docs/targets/smtp.md",
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	all := 0
+	for _, name := range pages(t) {
+		p := read(t, name)
+		all += p.words()
+		if slices.Contains(later, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p.fits(t)
+			p.leads(t)
+			p.names(t)
+			p.check(t)
+		})
+	}
+	if all > most && len(later) == 0 {
+		t.Errorf("the pages have %d words, at most %d are for them", all, most)
+	}
+}
+
+// fits checks the length of the page and of its lines.
+func (p *page) fits(t *testing.T) {
+	t.Helper()
+	switch budget, known := budgets[p.name]; {
+	case !known:
+		t.Errorf("%s has no budget of words: give it one in budgets", p.name)
+	case p.words() > budget:
+		t.Errorf("%s has %d words, its budget is %d", p.name, p.words(), budget)
+	}
+	code := false
+	for i, line := range p.lines {
+		switch {
+		case fence.MatchString(line):
+			code = !code
+		case !code && strings.HasPrefix(line, "    ") && i > 0 && p.lines[i-1] == "":
+			t.Errorf("%s: code is fenced, with its language, so that it is checked", p.at(i+1))
+		case !code && !strings.HasPrefix(strings.TrimSpace(line), "|") && utf8.RuneCountInString(line) > 120:
+			t.Errorf("%s: longer than 120 columns", p.at(i+1))
+		}
+	}
+	if code {
+		t.Errorf("%s: a block of code does not end", p.name)
+	}
+}
+
+// leads follows the links that stay in the repository.
+func (p *page) leads(t *testing.T) {
+	t.Helper()
+	for _, l := range p.links {
+		if strings.Contains(l.target, "://") {
+			continue
+		}
+		file, head, _ := strings.Cut(l.target, "#")
+		to := p
+		if file != "" {
+			if !exists(p.beside(file)) {
+				t.Errorf("%s: there is no %s", p.at(l.line), l.target)
+				continue
+			}
+			if !strings.HasSuffix(file, ".md") {
+				continue
+			}
+			to = read(t, p.beside(file))
+		}
+		if head != "" && !to.heads[head] {
+			t.Errorf("%s: %s has no heading %q", p.at(l.line), to.name, head)
+		}
+	}
+}

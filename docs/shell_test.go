@@ -1,0 +1,281 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/penstock/penstock/internal/await"
+	"github.com/penstock/penstock/internal/natsserver"
+	"github.com/penstock/penstock/internal/redistest"
+)
+
+// site is where the commands of one page run: a directory, and servers under the ports by which the page names them.
+type site struct {
+	dir     string
+	servers map[string]string // port on the page -> HOST:PORT here
+	running []*daemon
+}
+
+// daemon is a program of the page that runs on.
+type daemon struct {
+	where, line string
+	cmd         *exec.Cmd
+	said        lockedBuffer
+	want        string // what it is to have said by the end of the page
+	done        chan struct{}
+}
+
+// daemons are the programs that run on, and the port on which a page has each.
+var (
+	daemons = regexp.MustCompile(`^((?:[A-Z_]+=\S+ )*)(?:bin/)?(penstock up|penstock sink|penstock sms-simulator|ingress|drainer|python3)\b(.*)$`)
+	usual   = map[string]string{"penstock up": "8080", "ingress": "8080", "drainer": "8081", "penstock sink": "9000", "penstock sms-simulator": "8095"}
+	address = regexp.MustCompile(`\b(localhost|127\.0\.0\.1):(\d+)`)
+	served  = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
+)
+
+func newSite(t *testing.T, p *page) *site {
+	t.Helper()
+	s := &site{dir: t.TempDir(), servers: map[string]string{}}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(s.dir, "bin"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"penstock", "ingress", "drainer"} {
+		write(filepath.Join("bin", name), "#!/bin/sh\n"+asProgram+"="+name+" exec '"+self+"' \"$@\"\n")
+	}
+	write(".curlrc", "silent\nshow-error\nfail-with-body\n") // a refusal fails the block
+	for _, name := range []string{"examples", "deploy"} {
+		if err := os.Symlink(filepath.Join(here, name), filepath.Join(s.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	starts, stores := false, ""
+	for _, b := range p.blocks {
+		if b.notRun == "" && (b.lang == "sh" || b.lang == "console") {
+			stores += b.code
+			for _, line := range commands(b) {
+				starts = starts || daemons.MatchString(line)
+			}
+		}
+	}
+	if strings.Contains(stores, ":6379") {
+		s.servers["6379"] = redistest.New(t, redistest.Options{}).Addr()
+	}
+	if strings.Contains(stores, ":4222") {
+		nats, err := natsserver.Start(t.Context(), natsserver.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", LazySync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(nats.Stop)
+		s.servers["4222"] = strings.TrimPrefix(nats.URL(), "nats://")
+	}
+	if !starts { // a page without a server of its own is about any, such as this one
+		s.start(t, p.name, "penstock up --egress-allow 127.0.0.1", "")
+	}
+	return s
+}
+
+// commands are the lines of a block, continued ones joined; of a console those behind the prompt.
+func commands(b block) (lines []string) {
+	for line := range strings.Lines(strings.ReplaceAll(b.code, "\\\n", " ")) {
+		line = strings.TrimRight(line, "\n")
+		prompted, is := strings.CutPrefix(line, "$ ")
+		switch {
+		case b.lang == "sh":
+			lines = append(lines, line)
+		case is:
+			lines = append(lines, prompted)
+		}
+	}
+	return lines
+}
+
+// run runs a block.
+func (s *site) run(t *testing.T, where string, b block) {
+	t.Helper()
+	if b.lang == "console" {
+		for _, part := range strings.Split("\n"+strings.ReplaceAll(b.code, "\\\n", " "), "\n$ ")[1:] {
+			line, want, _ := strings.Cut(part, "\n")
+			if daemons.MatchString(line) {
+				s.start(t, where, line, want)
+			} else if got, _ := s.shell(t, line); !shows(want, got) {
+				t.Errorf("%s: the page shows of %s\n%s\nit is\n%s", where, line, want, got)
+			}
+		}
+		return
+	}
+	script := ""
+	finish := func() {
+		if out, err := s.shell(t, script); err != nil {
+			t.Fatalf("%s: %v\n%s\n%s", where, err, script, out)
+		}
+		script = ""
+	}
+	for _, line := range commands(b) {
+		if daemons.MatchString(line) {
+			finish()
+			s.start(t, where, line, "")
+		} else {
+			script += line + "\n"
+		}
+	}
+	finish()
+}
+
+// shell runs a script, and returns all that it prints.
+func (s *site) shell(t *testing.T, script string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	out, err := s.command(ctx, "set -eo pipefail\n"+script).CombinedOutput()
+	return string(out), err
+}
+
+func (s *site) command(ctx context.Context, script string) *exec.Cmd {
+	script = address.ReplaceAllStringFunc(script, func(named string) string {
+		_, port, _ := strings.Cut(named, ":")
+		if at := s.servers[port]; at != "" {
+			return at
+		}
+		return named
+	})
+	cmd := exec.CommandContext(ctx, "bash", "-c", script)
+	cmd.Dir = s.dir
+	cmd.WaitDelay = time.Second
+	cmd.Env = []string{
+		"PATH=" + filepath.Join(s.dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + s.dir, "TMPDIR=" + s.dir,
+		"PENSTOCK_URL=http://" + s.servers["8080"], "GORACE=" + os.Getenv("GORACE"),
+	}
+	return cmd
+}
+
+// start starts a program that runs on, at a port of its own, and waits until it listens.
+func (s *site) start(t *testing.T, where, line, want string) {
+	t.Helper()
+	m := daemons.FindStringSubmatch(line)
+	d := &daemon{where: where, line: line, want: want, done: make(chan struct{})}
+	port := usual[m[2]]
+	listen := ""
+	if port != "" {
+		listen = " --listen=127.0.0.1:0 "
+	}
+	d.cmd = s.command(context.Background(), m[1]+"exec "+m[2]+listen+m[3])
+	d.cmd.Stdout, d.cmd.Stderr = &d.said, &d.said
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(d.done)
+		_ = d.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill() // an error means that it has ended
+		<-d.done
+	})
+	s.running = append(s.running, d)
+	if port == "" {
+		return
+	}
+	await.Until(t, line+" listens", func() bool {
+		select {
+		case <-d.done:
+			t.Fatalf("%s: %s ended: %v\n%s", where, line, d.cmd.ProcessState, d.said.String())
+		default:
+		}
+		at := served.FindStringSubmatch(d.said.String())
+		if at != nil {
+			s.servers[port] = at[1]
+		}
+		return at != nil
+	})
+}
+
+// end waits until each program that runs on has said what the page shows of it.
+func (s *site) end(t *testing.T) {
+	t.Helper()
+	for _, d := range s.running {
+		if d.want != "" {
+			defer func() {
+				if t.Failed() {
+					t.Logf("%s said\n%s", d.line, d.said.String())
+				}
+			}()
+			await.Until(t, d.where+": "+d.line+" says what the page shows", func() bool {
+				return regexp.MustCompile(`(?m)^` + pattern(d.want) + `$`).MatchString(even(d.said.String()))
+			})
+		}
+	}
+}
+
+var (
+	varying = regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?|\b\d\d:\d\d:\d\d(\.\d+)?\b`)
+	lasting = regexp.MustCompile(`\b(\d+m)?\d+\.\d+(ms|us|s)\b`)
+	blanks  = regexp.MustCompile(`[ \t]+`)
+)
+
+// shows says whether an output is the one of the page, whatever its instants, its fractions of seconds and the width of
+// its columns are; "..." on the page stands for anything, and as a line of its own for any lines.
+func shows(want, got string) bool {
+	return regexp.MustCompile(`^` + pattern(want) + `$`).MatchString(even(got))
+}
+
+func even(text string) string {
+	text = varying.ReplaceAllString(strings.ReplaceAll(text, "\r", ""), "<instant>")
+	return strings.TrimSpace(blanks.ReplaceAllString(lasting.ReplaceAllString(text, "<duration>"), " "))
+}
+
+func pattern(want string) string {
+	p := regexp.QuoteMeta(even(want))
+	p = regexp.MustCompile(`(?m)^\\\.\\\.\\\.$`).ReplaceAllString(p, `(?s:.*)`)
+	return strings.ReplaceAll(p, `\.\.\.`, `.*`)
+}
+
+// readOnly checks the commands of a block that is not run: those of ours must be there, with their flags.
+func readOnly(t *testing.T, where, code string) {
+	t.Helper()
+	for line := range strings.Lines(strings.ReplaceAll(code, "\\\n", " ")) {
+		line, _, _ = strings.Cut(strings.TrimPrefix(line, "$ "), " #")
+		for _, part := range regexp.MustCompile(`[|;&]+`).Split(line, -1) {
+			if part = strings.TrimSpace(part); ours.MatchString(part) {
+				understood(t, where, part)
+			}
+		}
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
