@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/await"
 	"github.com/penstock/penstock/internal/natsserver"
-	"github.com/penstock/penstock/internal/redistest"
+	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/redistest"
 )
 
 // site is where the commands of one page run: a directory, and servers under the ports by which the page names them.
