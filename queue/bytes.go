@@ -13,10 +13,9 @@ const JobBytes = 512
 
 // Bounds of max_bytes, and the part of a store that a queue without one may take.
 const (
-	LeastMaxBytes    = 1 << 10
-	MostMaxBytes     = 1 << 40
-	MostLaneMaxBytes = 1 << 36
-	StoreShare       = 4 // a quarter
+	leastMaxBytes = 1 << 10
+	MostMaxBytes  = 1 << 40
+	StoreShare    = 4 // a quarter
 	// AnyBytes is the bound of a queue that nothing bounds in bytes.
 	AnyBytes = 1 << 53
 )

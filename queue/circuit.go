@@ -4,15 +4,8 @@ import (
 	"time"
 )
 
-// Defaults and limits of a Circuit.
-const (
-	DefaultCircuitFailures = 5
-	MaxCircuitFailures     = 1_000_000
-	DefaultMinProbe        = time.Second
-	DefaultMaxProbe        = time.Minute
-	// MaxHold is the longest that a throttled answer puts departures off.
-	MaxHold = 24 * time.Hour
-)
+// MaxHold is the longest that a throttled answer puts departures off, and that a probe waits.
+const MaxHold = 24 * time.Hour
 
 // Circuit says when a target is taken to be down, and how it is then probed: docs/engine.md,
 // Circuit. After the pattern of M. Nygard, "Release It!", 2007.
@@ -24,28 +17,6 @@ type Circuit struct {
 	MaxProbe Duration `json:"max_probe"`
 	// Off keeps it closed, whatever the target does.
 	Off bool `json:"off,omitzero"`
-}
-
-func (c *Circuit) normalize() {
-	def(&c.Failures, DefaultCircuitFailures)
-	def(&c.MinProbe, Duration(DefaultMinProbe))
-	def(&c.MaxProbe, max(Duration(DefaultMaxProbe), c.MinProbe))
-}
-
-func (c *Circuit) validate() error {
-	if err := within("circuit.failures", c.Failures, 1, MaxCircuitFailures); err != nil {
-		return err
-	}
-	if err := span("circuit.min_probe", c.MinProbe, time.Millisecond, MaxHold); err != nil {
-		return err
-	}
-	if err := span("circuit.max_probe", c.MaxProbe, time.Millisecond, MaxHold); err != nil {
-		return err
-	}
-	if c.MaxProbe < c.MinProbe {
-		return fieldErr("circuit.max_probe", "", "is %v, below circuit.min_probe %v", c.MaxProbe, c.MinProbe)
-	}
-	return nil
 }
 
 // HoldCause is what puts the departures of a queue off.

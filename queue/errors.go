@@ -75,6 +75,14 @@ func fieldErr(field, value, reason string, args ...any) *FieldError {
 	return e
 }
 
+// ofField makes an error, if it is one, that of a field.
+func ofField(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fieldErr(field, "", "%v", err)
+}
+
 // Shorten quotes s for an error message, cut to about n bytes, with the true
 // length when it was cut.
 func Shorten(s string, n int) string {

@@ -30,8 +30,7 @@ type LaneRule struct {
 	MaxInFlight int64 `json:"max_in_flight,omitzero"`
 }
 
-// MaxLaneOverrides is the most overrides of a spec.
-const MaxLaneOverrides = 1000
+const maxLaneOverrides = 1000
 
 // Pacer returns the lane's pacing rule. Its horizon is the queue's, for what was granted
 // ahead is so in its lane as well; nothing is granted ahead of what the lane allows, or
@@ -51,38 +50,60 @@ func (l *Lanes) Of(key string) LaneRule {
 	return l.LaneRule
 }
 
-func (l *Lanes) validate() error {
-	if err := l.LaneRule.validate("lanes"); err != nil {
+// laneSettings is the table of the settings of each lane.
+var laneSettings = []setting[LaneRule]{
+	{
+		name: "rate", at: func(r *LaneRule) any { return &r.Rate },
+		absent: "unlimited", example: "2/s",
+		doc: "The outflow of each lane, within the queue's. A lane that waits for its own rate keeps no other from going.",
+	},
+	{
+		name: "burst", at: func(r *LaneRule) any { return &r.Burst },
+		absent: "1", max: leaky.MaxBurst,
+		doc:   "How many of a lane may leave back to back after idleness.",
+		check: func(r *LaneRule, field string) error { return ofField(field, r.Pacer().Validate()) },
+	},
+	{
+		name: "capacity", at: func(r *LaneRule) any { return &r.Capacity },
+		absent: "the queue's", max: MaxCapacity,
+		doc: "How many jobs of a lane the queue takes in: waiting, scheduled, leased and held together.",
+	},
+	{
+		name: "max_bytes", at: func(r *LaneRule) any { return &r.MaxBytes },
+		absent: "the queue's", min: leastMaxBytes, max: 1 << 36,
+		doc: "How much those jobs may take, as max_bytes of the queue counts them.",
+	},
+	{
+		name: "max_in_flight", at: func(r *LaneRule) any { return &r.MaxInFlight },
+		absent: "no limit", max: MaxMaxInFlight,
+		doc: "How many jobs of a lane may be leased at a time, over all drainers.",
+	},
+}
+
+var laneOverrides = Setting{
+	Name: "lanes.overrides", Type: "object",
+	Doc: "Settings of single lanes by key, at most 1,000. Each replaces those above as a whole:" +
+		" what it leaves out is not bounded.",
+}
+
+func (l *Lanes) validate(field string) error {
+	if err := validate(&l.LaneRule, laneSettings, field+"."); err != nil {
 		return err
 	}
-	if n := len(l.Overrides); n > MaxLaneOverrides {
-		return fieldErr("lanes.overrides", "", "are %d, the limit is %d", n, MaxLaneOverrides)
+	field += ".overrides"
+	if n := len(l.Overrides); n > maxLaneOverrides {
+		return fieldErr(field, "", "are %d, the limit is %d", n, maxLaneOverrides)
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.Overrides)) {
 		if err := ValidateLane(key); err != nil || key == "" {
-			return fieldErr("lanes.overrides", key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
+			return fieldErr(field, key, "is not the key of a lane: 1 to %d bytes of UTF-8", MaxLaneBytes)
 		}
-		if err := l.Overrides[key].validate("lanes.overrides." + shortPath(key)); err != nil {
+		rule := l.Overrides[key]
+		if err := validate(&rule, laneSettings, field+"."+shortPath(key)+"."); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func (r LaneRule) validate(field string) error {
-	if err := within(field+".burst", r.Burst, 0, leaky.MaxBurst); err != nil {
-		return err
-	}
-	if err := r.Pacer().Validate(); err != nil {
-		return fieldErr(field+".burst", "", "%v", err)
-	}
-	if err := within(field+".capacity", r.Capacity, 0, MaxCapacity); err != nil {
-		return err
-	}
-	if err := validateMaxBytes(field+".max_bytes", r.MaxBytes, MostLaneMaxBytes); err != nil {
-		return err
-	}
-	return within(field+".max_in_flight", r.MaxInFlight, 0, MaxMaxInFlight)
 }
 
 // LaneDigest stands for a lane's key where its length would matter. Two keys with the same

@@ -75,7 +75,7 @@ func TestLaneRulesRefuse(t *testing.T) {
 		return func(s *Spec) { s.Lanes.Overrides = map[string]LaneRule{"good": {}, key: r} }
 	}
 	many := map[string]LaneRule{}
-	for i := range MaxLaneOverrides {
+	for i := range maxLaneOverrides {
 		many[fmt.Sprint("k", i)] = LaneRule{}
 	}
 	day, err := leaky.NewRate(1, 24*time.Hour)

@@ -65,6 +65,39 @@ func (l *Limit) Pacer() leaky.Pacer {
 	return leaky.Pacer{Rate: l.Rate, Burst: max(1, l.Burst), Horizon: Horizon}
 }
 
+// limitSettings is the table of the settings of a limit.
+var limitSettings = []setting[Limit]{
+	{
+		name: "rate", at: func(l *Limit) any { return &l.Rate }, absent: "none", example: "500/m",
+		doc: "A further pace, beside that of the queue and like it.",
+	},
+	{
+		name: "burst", at: func(l *Limit) any { return &l.Burst }, absent: "1", max: leaky.MaxBurst,
+		doc: "How many may leave back to back after idleness, as far as this pace goes.",
+	},
+	{
+		name: "quota", at: func(l *Limit) any { return &l.Quota }, absent: "none", example: "50000/d",
+		doc: "The most, in units of cost, in each window of a calendar. These are a minute (/m), an hour (/h), a day (/d)," +
+			" a week from Monday (/w) or a month (/mo).",
+	},
+	{
+		name: "timezone", at: func(l *Limit) any { return &l.Timezone }, absent: "UTC", example: "Europe/Berlin",
+		doc: "Where days, weeks and months begin: a zone of the IANA database.",
+	},
+}
+
+func validateLimits(limits []Limit, field string) error {
+	if len(limits) > MaxLimits {
+		return fieldErr(field, "", "are %d, at most %d can hold", len(limits), MaxLimits)
+	}
+	for i := range limits {
+		if err := limits[i].validate(fmt.Sprintf("%s.%d", field, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (l *Limit) validate(field string) error {
 	switch {
 	case l.Paced() && l.Rate.Unlimited():
@@ -76,10 +109,7 @@ func (l *Limit) validate(field string) error {
 		if err := within(field+".burst", l.Burst, 0, leaky.MaxBurst); err != nil {
 			return err
 		}
-		if err := l.Pacer().Validate(); err != nil {
-			return fieldErr(field+".burst", "", "%v", err)
-		}
-		return nil
+		return ofField(field+".burst", l.Pacer().Validate())
 	case !l.Rate.Unlimited() || l.Burst != 0:
 		return fieldErr(field, "", "has a rate or a burst and a quota; make two limits of it")
 	}

@@ -23,7 +23,11 @@ var specDocument = document{name: "spec", of: "a queue's spec", most: MaxSpecByt
 // for callers who have it from elsewhere; everything else is valid on return.
 func ParseSpec(data []byte) (Spec, error) {
 	var s Spec
-	s.Normalize()
+	for i := range specSettings {
+		if r := &specSettings[i]; r.presetBy == nil {
+			r.fill(&s)
+		}
+	}
 	given, err := specDocument.read(data, &s)
 	if err != nil {
 		return Spec{}, err
@@ -34,27 +38,14 @@ func ParseSpec(data []byte) (Spec, error) {
 	if !given["rate"] {
 		return Spec{}, fieldErr("rate", "", `is missing; give one such as "14/s", or "unlimited"`)
 	}
-	if len(s.Lanes.Overrides) == 0 {
-		s.Lanes.Overrides = nil
-	}
-	if len(s.Limits) == 0 {
-		s.Limits = nil
-	}
-	if len(s.Rules) == 0 {
-		s.Rules = nil
-	}
-	if !given["retry.max_backoff"] {
-		s.Retry.MaxBackoff = 0 // its default depends on min_backoff
-		def(&s.Retry.MaxBackoff, max(Duration(DefaultMaxBackoff), s.Retry.MinBackoff))
-	}
+	s.unite()
 	if given["adapt"] && !s.Adapt.On() {
 		return Spec{}, fieldErr("adapt", "", `is empty; give a floor and a ceiling, such as {"floor": "2/s", "ceiling": "20/s"}`)
 	}
-	if !given["circuit.max_probe"] {
-		s.Circuit.MaxProbe = max(Duration(DefaultMaxProbe), s.Circuit.MinProbe) // it depends on min_probe
-	}
-	if !given["deferred.max_age"] {
-		s.Deferred.MaxAge = s.defaultMaxAge() // it depends on retention.for
+	for i := range specSettings {
+		if r := &specSettings[i]; r.presetBy != nil && !given[r.name] {
+			r.fill(&s)
+		}
 	}
 	check := s
 	if !given["name"] {
@@ -80,7 +71,11 @@ func (s *Spec) hoistRate() bool {
 // isLimit reports whether a field is one whose zero, in a Spec, is no limit. Whoever writes
 // a zero there means nothing at all, or everything.
 func isLimit(path string) bool {
-	return path == "max_bytes" || path == "max_in_flight" || path == "max_scheduled" || strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.")
+	if strings.HasPrefix(path, "lanes.") || strings.HasPrefix(path, "limits.") {
+		return true
+	}
+	i := slices.IndexFunc(specSettings, func(r setting[Spec]) bool { return r.name == path })
+	return i >= 0 && specSettings[i].absent != ""
 }
 
 // EncodeSpec returns the canonical JSON of a spec: two specs are equal just when

@@ -18,7 +18,7 @@ func anyJob(t *rapid.T) Job {
 	visible := rapid.StringOfN(rapid.RuneFrom(nil, visibleASCII), 1, 40, -1)
 	j := Job{
 		Queue:       "q",
-		ID:          visible.Draw(t, "id"),
+		ID:          visible.Filter(func(id string) bool { return ValidateID(id) == nil }).Draw(t, "id"),
 		Payload:     rapid.SliceOf(rapid.Byte()).Draw(t, "payload"),
 		ContentType: rapid.OneOf(rapid.Just(""), rapid.Just(DefaultContentType), visible).Draw(t, "content type"),
 		Cost:        rapid.Int64Range(0, leaky.MaxCost).Draw(t, "cost"),

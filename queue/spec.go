@@ -2,61 +2,27 @@ package queue
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
 )
 
-// Defaults and limits of a Spec.
+// Defaults and bounds that others go by too. The table has all of them.
 const (
-	DefaultBurst       = 1
-	DefaultCapacity    = 10_000
-	MaxCapacity        = 100_000_000
-	DefaultLease       = 30 * time.Second
-	MinLease           = time.Second
-	MaxLease           = 24 * time.Hour
-	DefaultSlack       = 5 * time.Millisecond
-	MaxSlack           = time.Minute
-	DefaultMaxAttempts = 8
-	MaxMaxAttempts     = 1000
-	DefaultMinBackoff  = time.Second
-	DefaultMaxBackoff  = 10 * time.Minute
-	MaxBackoffLimit    = 30 * 24 * time.Hour
-	DefaultRetention   = 24 * time.Hour
-	MaxRetention       = 365 * 24 * time.Hour
-	DefaultRetainMax   = 100_000
-	MaxRetainMax       = 100_000_000
-	MaxDeliverBytes    = 64 << 10
-	DefaultMaxAge      = 24 * time.Hour
-	MaxMaxAge          = 365 * 24 * time.Hour
-	DefaultLowWater    = 0.5
-	DefaultMaxDeferred = 1_000_000
-	MaxMaxDeferred     = 100_000_000
-	MaxMaxInFlight     = 1_000_000
+	DefaultCapacity  = 10_000
+	MaxCapacity      = 100_000_000
+	DefaultLease     = 30 * time.Second
+	MinLease         = time.Second
+	DefaultSlack     = 5 * time.Millisecond
+	MaxMaxAttempts   = 1000
+	MaxBackoffLimit  = 30 * 24 * time.Hour
+	DefaultRetention = 24 * time.Hour
+	maxRetention     = 365 * 24 * time.Hour
+	DefaultMaxAge    = 24 * time.Hour
+	MaxMaxDeferred   = 100_000_000
+	MaxMaxInFlight   = 1_000_000
+	MaxDeliverBytes  = 64 << 10
 )
-
-// Duration is a time.Duration that is written as "30s" in JSON and YAML.
-type Duration time.Duration
-
-// D returns d as a time.Duration.
-func (d Duration) D() time.Duration { return time.Duration(d) }
-
-func (d Duration) String() string { return time.Duration(d).String() }
-
-// MarshalText writes d as time.Duration.String does.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads what time.ParseDuration reads.
-func (d *Duration) UnmarshalText(b []byte) error {
-	v, err := time.ParseDuration(string(b))
-	if err != nil {
-		return fmt.Errorf("%s is not a duration such as 250ms, 30s or 24h", Shorten(string(b), 40))
-	}
-	*d = Duration(v)
-	return nil
-}
 
 // Spec is what a queue's owner decides about it. Zero fields mean the defaults
 // that Normalize fills in; Rate alone has none and must be given in full.
@@ -143,198 +109,224 @@ type Deferral struct {
 	Timezone       string `json:"timezone,omitempty"` // of the IANA database; empty is UTC
 }
 
-// Normalize fills in the defaults.
-func (s *Spec) Normalize() {
-	def(&s.Burst, DefaultBurst)
-	def(&s.Capacity, DefaultCapacity)
-	def(&s.Lease, Duration(DefaultLease))
-	def(&s.Slack, Duration(DefaultSlack))
-	def(&s.Retry.MaxAttempts, DefaultMaxAttempts)
-	def(&s.Retry.MinBackoff, Duration(DefaultMinBackoff))
-	def(&s.Retry.MaxBackoff, max(Duration(DefaultMaxBackoff), s.Retry.MinBackoff))
-	def(&s.Retry.Jitter, "full")
-	s.Circuit.normalize()
-	def(&s.Retention.For, Duration(DefaultRetention))
-	def(&s.Retention.Max, DefaultRetainMax)
-	def(&s.Overflow, Reject)
-	def(&s.Deferred.MaxAge, s.defaultMaxAge())
-	def(&s.Deferred.LowWater, DefaultLowWater)
-	def(&s.Deferred.MaxJobs, DefaultMaxDeferred)
-	if len(s.Lanes.Overrides) == 0 {
-		s.Lanes.Overrides = nil // an empty one says the same
-	}
-	if len(s.Limits) == 0 {
-		s.Limits = nil
-	}
-	if len(s.Rules) == 0 {
-		s.Rules = nil
-	}
-}
-
-// defaultMaxAge is as long as the retention allows.
-func (s *Spec) defaultMaxAge() Duration { return min(Duration(DefaultMaxAge), s.Retention.For) }
-
-// Mark is up to how many places are for jobs that come back from the overflow
-// while it has any; the others, at least one, are for those who may not wait.
-func (s *Spec) Mark() int64 {
-	mark := int64(math.Ceil(s.Deferred.LowWater * float64(s.Capacity)))
-	return max(1, min(mark, s.Capacity-1))
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
-
-// Validate checks a normalized spec. Its error is a *FieldError.
-func (s *Spec) Validate() error {
-	if err := ValidateName(s.Name); err != nil {
-		return err
-	}
-	if err := (leaky.Pacer{Rate: s.Rate, Burst: s.Burst}).Validate(); err != nil {
-		return fieldErr("burst", "", "%v", err)
-	}
-	if len(s.Limits) > MaxLimits {
-		return fieldErr("limits", "", "are %d, at most %d can hold", len(s.Limits), MaxLimits)
-	}
-	for i := range s.Limits {
-		if err := s.Limits[i].validate(fmt.Sprintf("limits.%d", i)); err != nil {
+// specSettings is the table of the settings of a queue, in the order in which they are validated.
+var specSettings = []setting[Spec]{
+	{
+		name: "name", at: func(s *Spec) any { return &s.Name },
+		doc:   "The queue's name: a-z 0-9 _ -, at most 64; group.child is a child of group.",
+		check: func(s *Spec, _ string) error { return ValidateName(s.Name) },
+	},
+	{
+		name: "rate", at: func(s *Spec) any { return &s.Rate }, example: "14/s",
+		doc: "The outflow over all drainers: NUMBER/s, /m, /h, /d, NUMBER/DURATION, or unlimited.",
+	},
+	{
+		name: "burst", at: func(s *Spec) any { return &s.Burst },
+		preset: 1, min: 1,
+		doc: "How many may leave back to back after idleness.",
+		check: func(s *Spec, field string) error {
+			return ofField(field, leaky.Pacer{Rate: s.Rate, Burst: s.Burst}.Validate())
+		},
+	},
+	{
+		name: "limits", at: func(s *Spec) any { return &s.Limits },
+		items: describe("limits[].", limitSettings),
+		doc:   "What holds beside the rate, at most 4. Without a rate, the first one among them is the rate.",
+		check: func(s *Spec, field string) error { return validateLimits(s.Limits, field) },
+	},
+	{
+		name: "pull", at: func(s *Spec) any { return &s.Pull },
+		preset: false,
+		doc: "The jobs are for workers that ask for them, and no drainer is given any." +
+			" Such a queue can be neither parent nor child.",
+		check: func(s *Spec, field string) error { return s.validatePull(field) },
+	},
+	{
+		name: "capacity", at: func(s *Spec) any { return &s.Capacity }, scripts: true,
+		preset: DefaultCapacity, min: 1, max: MaxCapacity,
+		doc: "How many jobs the queue may hold: waiting, scheduled, leased and held together.",
+	},
+	{
+		name: "max_bytes", at: func(s *Spec) any { return &s.MaxBytes }, scripts: true,
+		absent: "a quarter of the store", min: leastMaxBytes, max: MostMaxBytes,
+		doc: "How much those jobs may take. A job takes its payload, headers, content type, lane and id, and 512 bytes.",
+	},
+	{
+		name: "max_in_flight", at: func(s *Spec) any { return &s.MaxInFlight }, scripts: true,
+		absent: "no limit", max: MaxMaxInFlight,
+		doc: "How many jobs may be leased at a time, over all drainers.",
+	},
+	{
+		name: "max_scheduled", at: func(s *Spec) any { return &s.MaxScheduled }, scripts: true,
+		absent: "the capacity", max: MaxCapacity,
+		doc: "How many of the capacity's places may be taken by jobs that are scheduled, or back off.",
+	},
+	{
+		name: "ordered", at: func(s *Spec) any { return &s.Ordered }, scripts: true,
+		preset: false,
+		doc:    "Only one job of a lane is in flight at a time; one that failed holds its lane up until it has ended.",
+	},
+	{
+		name: "lanes", items: append(describe("lanes.", laneSettings), laneOverrides),
+		doc:   "What holds for each lane by itself, within what holds for the queue. Not for the jobs that name no lane.",
+		check: func(s *Spec, field string) error { return s.Lanes.validate(field) },
+	},
+	{
+		name: "rules", at: func(s *Spec) any { return &s.Rules },
+		doc:   "The rules by which a job may come in, of this queue and its children, at most 8. They must exist.",
+		check: func(s *Spec, _ string) error { return validateRuleNames(s.Rules) },
+	},
+	{
+		name: "lease", at: func(s *Spec) any { return &s.Lease }, scripts: true,
+		preset: DefaultLease, min: MinLease, max: 24 * time.Hour,
+		doc: "How long after its departure a job belongs to its drainer.", holds: nextGrant,
+	},
+	{
+		name: "slack", at: func(s *Spec) any { return &s.Slack },
+		preset: DefaultSlack, min: time.Millisecond, max: time.Minute,
+		doc: "How late a job may start after its departure; later, the slot is lost. At most the lease.", holds: nextGrant,
+		check: func(s *Spec, field string) error {
+			if s.Slack > s.Lease {
+				return fieldErr(field, "", "is %v, longer than the lease %v: a job could start after it belonged to somebody else",
+					s.Slack, s.Lease)
+			}
+			return nil
+		},
+	},
+	{name: "retry", doc: "How often and how soon a failed job is tried again."},
+	{
+		name: "retry.max_attempts", at: func(s *Spec) any { return &s.Retry.MaxAttempts }, scripts: true,
+		preset: 8, min: 1, max: MaxMaxAttempts,
+		doc: "Attempts altogether, the first included; then the job is dead.", holds: nextFailure,
+	},
+	{
+		name: "retry.min_backoff", at: func(s *Spec) any { return &s.Retry.MinBackoff },
+		preset: time.Second,
+		min:    time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
+		doc: "The first backoff; it doubles from failure to failure.",
+	},
+	{
+		name: "retry.max_backoff", at: func(s *Spec) any { return &s.Retry.MaxBackoff },
+		preset:   10 * time.Minute,
+		presetBy: func(s *Spec) any { return max(10*time.Minute, s.Retry.MinBackoff.D()) },
+		min:      time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
+		doc: "The longest backoff; min_backoff, if that is longer.",
+		check: func(s *Spec, field string) error {
+			return notBelow(field, s.Retry.MaxBackoff, "retry.min_backoff", s.Retry.MinBackoff)
+		},
+	},
+	{
+		name: "retry.jitter", at: func(s *Spec) any { return &s.Retry.Jitter },
+		preset: "full", values: []string{"full", "none"},
+		doc:   "Whether a backoff is up to twice as long by chance: jobs that failed together shall not come back together.",
+		holds: nextFailure,
+	},
+	{
+		name: "retry.deadline", at: func(s *Spec) any { return &s.Retry.Deadline }, scripts: true,
+		absent: "none", min: time.Second, max: maxRetention,
+		doc: "How long after it was appended a job may fail and still be tried again.", holds: nextFailure,
+	},
+	{
+		name: "on_unknown", at: func(s *Spec) any { return &s.OnUnknown }, scripts: true,
+		absent: "the target decides",
+		values: []string{UnknownRetry, UnknownHold, UnknownDead},
+		doc: "What becomes of a job of which nobody can know whether it was sent." +
+			" If it is left out, the target decides: hold for sms and smtp, retry for the others.",
+	},
+	{
+		name: "adapt", at: func(s *Spec) any { return &s.Adapt },
+		doc:   "Lets the rate follow what the receiver takes, between two bounds.",
+		check: func(s *Spec, _ string) error { return s.Adapt.validate(s.Rate, s.Burst) },
+	},
+	{
+		name: "adapt.floor", at: func(s *Spec) any { return &s.Adapt.Floor },
+		required: true, example: "2/s",
+		doc: "The least rate, however often the receiver throttles.",
+	},
+	{
+		name: "adapt.ceiling", at: func(s *Spec) any { return &s.Adapt.Ceiling },
+		required: true, example: "20/s",
+		doc: "The rate that is never exceeded; rate must be from the floor to it.",
+	},
+	{name: "circuit", doc: "When the target is taken to be down, and how it is then probed."},
+	{
+		name: "circuit.failures", at: func(s *Spec) any { return &s.Circuit.Failures },
+		preset: 5, min: 1, max: 1_000_000,
+		doc: "So many failures in a row that are the target's fault open it, over all drainers.",
+	},
+	{
+		name: "circuit.min_probe", at: func(s *Spec) any { return &s.Circuit.MinProbe },
+		preset: time.Second, min: time.Millisecond, max: MaxHold,
+		doc: "How long nothing is sent then; it doubles from probe to probe.",
+	},
+	{
+		name: "circuit.max_probe", at: func(s *Spec) any { return &s.Circuit.MaxProbe },
+		preset:   time.Minute,
+		presetBy: func(s *Spec) any { return max(time.Minute, s.Circuit.MinProbe.D()) },
+		min:      time.Millisecond, max: MaxHold,
+		doc: "The longest time between probes; min_probe, if that is longer.",
+		check: func(s *Spec, field string) error {
+			return notBelow(field, s.Circuit.MaxProbe, "circuit.min_probe", s.Circuit.MinProbe)
+		},
+	},
+	{
+		name: "circuit.off", at: func(s *Spec) any { return &s.Circuit.Off },
+		preset: false,
+		doc:    "It never opens, whatever the target does.",
+	},
+	{name: "retention", doc: "How long ended jobs are remembered."},
+	{
+		name: "retention.for", at: func(s *Spec) any { return &s.Retention.For },
+		preset: DefaultRetention, min: time.Second, max: maxRetention,
+		doc: "At most so long.", scripts: true, holds: nextEnd,
+	},
+	{
+		name: "retention.max", at: func(s *Spec) any { return &s.Retention.Max }, scripts: true,
+		preset: 100_000, min: 1, max: 100_000_000,
+		doc: "At most so many.",
+	},
+	{
+		name: "overflow", at: func(s *Spec) any { return &s.Overflow }, scripts: true,
+		preset: Reject, values: []string{Reject, Defer},
+		doc: "What becomes of a job that finds no room, unless it chooses for itself.",
+	},
+	{name: "deferred", doc: "How jobs wait that were put on the overflow."},
+	{
+		name: "deferred.max_age", at: func(s *Spec) any { return &s.Deferred.MaxAge },
+		preset:   DefaultMaxAge,
+		presetBy: func(s *Spec) any { return min(DefaultMaxAge, s.Retention.For.D()) },
+		min:      time.Second, max: maxRetention, scripts: true,
+		doc:   "How long a job may be deferred before it is dead. At most retention.for, which it is if that is less.",
+		check: func(s *Spec, field string) error { return s.validateMaxAge(field) },
+	},
+	{
+		name: "deferred.low_water", at: func(s *Spec) any { return &s.Deferred.LowWater },
+		preset: 0.5, min: 0.0, max: 1.0,
+		doc: "The part of the capacity up to which jobs that come back fill the queue." +
+			" The rest is for those that may not wait.",
+	},
+	{
+		name: "deferred.max_jobs", at: func(s *Spec) any { return &s.Deferred.MaxJobs }, scripts: true,
+		preset: 1_000_000, min: 1, max: MaxMaxDeferred,
+		doc: "How many may be deferred at a time.",
+	},
+	{
+		name: "deferred.readmit_between", at: func(s *Spec) any { return &s.Deferred.ReadmitBetween },
+		absent: "always", example: "22:00-06:00",
+		doc: "The hours in which jobs come back.",
+		check: func(s *Spec, _ string) error {
+			_, err := s.Deferred.Window()
 			return err
-		}
-	}
-	if parent := Parent(s.Name); s.Pull && parent != "" {
-		return fieldErr("pull", "", "is true, and the name makes the queue a child of %s; a pull queue can be neither child nor parent, so give it a name without a dot", parent)
-	}
-	if err := within("capacity", s.Capacity, 1, MaxCapacity); err != nil {
-		return err
-	}
-	if err := validateMaxBytes("max_bytes", s.MaxBytes, MostMaxBytes); err != nil {
-		return err
-	}
-	if err := within("max_in_flight", s.MaxInFlight, 0, MaxMaxInFlight); err != nil {
-		return err
-	}
-	if err := within("max_scheduled", s.MaxScheduled, 0, MaxCapacity); err != nil {
-		return err
-	}
-	if err := s.Lanes.validate(); err != nil {
-		return err
-	}
-	if err := validateRuleNames(s.Rules); err != nil {
-		return err
-	}
-	if err := span("lease", s.Lease, MinLease, MaxLease); err != nil {
-		return err
-	}
-	if err := span("slack", s.Slack, time.Millisecond, MaxSlack); err != nil {
-		return err
-	}
-	if s.Slack > s.Lease {
-		return fieldErr("slack", "", "is %v, longer than the lease %v: a job could start after it belonged to somebody else", s.Slack, s.Lease)
-	}
-	if err := within("retry.max_attempts", int64(s.Retry.MaxAttempts), 1, MaxMaxAttempts); err != nil {
-		return err
-	}
-	if err := span("retry.min_backoff", s.Retry.MinBackoff, time.Millisecond, MaxBackoffLimit); err != nil {
-		return err
-	}
-	if err := span("retry.max_backoff", s.Retry.MaxBackoff, time.Millisecond, MaxBackoffLimit); err != nil {
-		return err
-	}
-	if s.Retry.MaxBackoff < s.Retry.MinBackoff {
-		return fieldErr("retry.max_backoff", "", "is %v, below retry.min_backoff %v", s.Retry.MaxBackoff, s.Retry.MinBackoff)
-	}
-	if s.Retry.Jitter != "full" && s.Retry.Jitter != "none" {
-		return fieldErr("retry.jitter", s.Retry.Jitter, "must be full or none")
-	}
-	if s.Retry.Deadline != 0 {
-		if err := span("retry.deadline", s.Retry.Deadline, time.Second, MaxRetention); err != nil {
-			return err
-		}
-	}
-	if err := validateUnknown("on_unknown", s.OnUnknown); err != nil {
-		return err
-	}
-	if err := s.Adapt.validate(s.Rate, s.Burst); err != nil {
-		return err
-	}
-	if err := s.Circuit.validate(); err != nil {
-		return err
-	}
-	if err := span("retention.for", s.Retention.For, time.Second, MaxRetention); err != nil {
-		return err
-	}
-	if err := within("retention.max", s.Retention.Max, 1, MaxRetainMax); err != nil {
-		return err
-	}
-	if s.Overflow != Reject && s.Overflow != Defer {
-		return fieldErr("overflow", s.Overflow, "must be reject or defer")
-	}
-	if err := s.Deferred.validate(s.Retention.For); err != nil {
-		return err
-	}
-	if len(s.Deliver) > MaxDeliverBytes {
-		return fieldErr("deliver", "", "has %d bytes, the limit is %d", len(s.Deliver), MaxDeliverBytes)
-	}
-	if deliver, err := canonical(s.Deliver); err != nil {
-		return fieldErr("deliver", "", "is not valid JSON: %v", err)
-	} else if deliver != nil && deliver[0] != '{' {
-		return fieldErr("deliver", "", "must be an object") // not quoted: it may be a URL with a secret
-	}
-	return nil
-}
-
-func (d *Deferral) validate(retention Duration) error {
-	if err := span("deferred.max_age", d.MaxAge, time.Second, MaxMaxAge); err != nil {
-		return err
-	}
-	if d.MaxAge > retention {
-		// A job that came back must be remembered for as long as a second copy of it,
-		// from a repeated request, may still be on the overflow (invariant 7).
-		return fieldErr("deferred.max_age", "", "is %v, longer than retention.for %v: a job would be forgotten while a copy of it may still come back", d.MaxAge, retention)
-	}
-	if !(d.LowWater > 0 && d.LowWater < 1) {
-		return fieldErr("deferred.low_water", "", "is %v, must be between 0 and 1", d.LowWater)
-	}
-	if err := within("deferred.max_jobs", d.MaxJobs, 1, MaxMaxDeferred); err != nil {
-		return err
-	}
-	_, err := d.Window()
-	return err
-}
-
-func within(field string, v, low, high int64) error {
-	if v < low || v > high {
-		return fieldErr(field, "", "is %d, must be from %d to %d", v, low, high)
-	}
-	return nil
-}
-
-func validateMaxBytes(field string, v, most Bytes) error {
-	if v != 0 && (v < LeastMaxBytes || v > most) {
-		return fieldErr(field, "", "is %v, must be from %v to %v", v, Bytes(LeastMaxBytes), most)
-	}
-	return nil
-}
-
-func span(field string, v Duration, low, high time.Duration) error {
-	if v.D() < low || v.D() > high || v.D()%time.Microsecond != 0 {
-		return fieldErr(field, "", "is %v, must be from %v to %v in whole microseconds", v, low, high)
-	}
-	return nil
-}
-
-// Fastest is the highest rate that the queue can have under this spec.
-func (s *Spec) Fastest() leaky.Rate {
-	if s.Adapt.On() {
-		return s.Adapt.Ceiling
-	}
-	return s.Rate
-}
-
-// Pacer returns the spec's pacing rule for a store with the given horizon.
-func (s *Spec) Pacer(horizon time.Duration) leaky.Pacer {
-	return leaky.Pacer{Rate: s.Rate, Burst: s.Burst, Horizon: horizon}
+		},
+	},
+	{
+		name: "deferred.timezone", at: func(s *Spec) any { return &s.Deferred.Timezone },
+		absent: "UTC", example: "Europe/Berlin",
+		doc: "The zone of those hours, by its name in the IANA database.",
+	},
+	{
+		name: "deliver", at: func(s *Spec) any { return &s.Deliver },
+		doc:   "The target and its settings. A queue without one is for drainers with a handler of their own.",
+		check: func(s *Spec, field string) error { return validateDeliver(s.Deliver, field) },
+	},
 }

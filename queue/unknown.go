@@ -8,14 +8,6 @@ const (
 	UnknownDead  = "dead"  // it is not sent again unless a person replays it
 )
 
-func validateUnknown(field, s string) error {
-	switch s {
-	case "", UnknownRetry, UnknownHold, UnknownDead:
-		return nil
-	}
-	return fieldErr(field, s, "must be retry, hold or dead")
-}
-
 // Abandoned is where a job goes whose lease ran out, when it is not its last attempt: Waiting, Held or
 // Dead.
 func (s *Spec) Abandoned() State {

@@ -229,7 +229,7 @@ var paceRules = []rule{
 		r.follow(m, s.Name, 30)
 	}},
 	{"the clock leaps an hour ahead: no burst", func(r *rig) {
-		s := spec("q", "10/s", func(s *queue.Spec) { s.Lease = queue.Duration(queue.MaxLease) })
+		s := spec("q", "10/s", func(s *queue.Spec) { s.Lease = queue.Duration(24 * time.Hour) })
 		r.put(s)
 		m := mirrorOf(s)
 		r.accept(s.Name, numbered("j", 20)...)

@@ -1,0 +1,242 @@
+package queue
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// setting is a row of a table of settings: those of a queue, a lane or a limit. What can be said of a setting is said
+// there once. Defaults and validation follow from it at run time; the schemas in openapi.json and the tables in
+// docs/configuration.md are generated from it, and `penstock queue set` completes and explains it.
+//
+// A new setting is a field and a row, and what acts on it in each engine.
+type setting[S any] struct {
+	name string // as it is written, with dots if it is nested
+	doc  string // what it means; the first sentence alone must be enough for a list
+
+	// at returns a pointer to the field. A row without one is an object whose settings follow.
+	at func(*S) any
+	// preset is what is filled in where nothing is given. Where another setting decides it, preset is what it mostly is
+	// and presetBy returns it.
+	preset   any
+	presetBy func(*S) any
+	// absent says what holds where nothing is given and nothing is filled in; a setting that has it may be zero.
+	absent string
+	// min and max bound numbers, durations and sizes; a string must be one of values.
+	min, max any
+	values   []string
+	example  string
+	required bool // within its object
+	// scripts says that Redis' scripts go by it: they find it under its name among the fields of the queue.
+	scripts bool
+	// holds is since when a change of it holds, if that is not at once.
+	holds string
+	// check is what else must be true; field is the name by which its errors go.
+	check func(s *S, field string) error
+	// items are the settings of a list's items or an object's members.
+	items []Setting
+}
+
+// fill sets the field to its preset if it is zero.
+func (r *setting[S]) fill(s *S) {
+	preset := r.preset
+	if r.presetBy != nil {
+		preset = r.presetBy(s)
+	}
+	if preset == nil {
+		return
+	}
+	switch field := r.at(s).(type) {
+	case *int:
+		def(field, int(number(preset)))
+	case *int64:
+		def(field, number(preset))
+	case *float64:
+		def(field, preset.(float64))
+	case *string:
+		def(field, preset.(string))
+	case *Duration:
+		def(field, Duration(number(preset)))
+	}
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// number is a bound or a preset that a row gives as a constant.
+func number(v any) int64 {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case int64:
+		return v
+	case time.Duration:
+		return int64(v)
+	}
+	return 0
+}
+
+// validate checks the field against its bounds, and then all else.
+func (r *setting[S]) validate(s *S, field string) error {
+	if r.at != nil {
+		if err := r.bound(r.at(s), field); err != nil {
+			return err
+		}
+	}
+	if r.check != nil {
+		return r.check(s, field)
+	}
+	return nil
+}
+
+func (r *setting[S]) bound(at any, field string) error {
+	if s, ok := at.(*string); ok && r.values != nil {
+		return oneOf(field, *s, r.values, r.absent != "")
+	}
+	if r.max == nil {
+		return nil
+	}
+	switch v := at.(type) {
+	case *int:
+		return within(field, int64(*v), number(r.min), number(r.max))
+	case *int64:
+		return within(field, *v, number(r.min), number(r.max))
+	case *float64:
+		if low, high := r.min.(float64), r.max.(float64); !(*v > low && *v < high) {
+			return fieldErr(field, "", "is %v, must be between %v and %v", *v, low, high)
+		}
+	case *Duration:
+		if *v != 0 || r.absent == "" {
+			return span(field, *v, time.Duration(number(r.min)), time.Duration(number(r.max)))
+		}
+	case *Bytes:
+		if low, high := Bytes(number(r.min)), Bytes(number(r.max)); *v != 0 && (*v < low || *v > high) {
+			return fieldErr(field, "", "is %v, must be from %v to %v", *v, low, high)
+		}
+	}
+	return nil
+}
+
+func oneOf(field, s string, values []string, optional bool) error {
+	if s == "" && optional {
+		return nil
+	}
+	for _, v := range values {
+		if s == v {
+			return nil
+		}
+	}
+	last := len(values) - 1
+	return fieldErr(field, s, "must be %s or %s", strings.Join(values[:last], ", "), values[last])
+}
+
+func within(field string, v, low, high int64) error {
+	if v < low || v > high {
+		return fieldErr(field, "", "is %d, must be from %d to %d", v, low, high)
+	}
+	return nil
+}
+
+func span(field string, v Duration, low, high time.Duration) error {
+	if v.D() < low || v.D() > high || v.D()%time.Microsecond != 0 {
+		return fieldErr(field, "", "is %v, must be from %v to %v in whole microseconds", v, low, high)
+	}
+	return nil
+}
+
+// validate checks what is set in s by the rows of its table. Their names get the prefix in errors.
+func validate[S any](s *S, table []setting[S], prefix string) error {
+	for i := range table {
+		if err := table[i].validate(s, prefix+table[i].name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Setting says of a setting what those want to know who write it.
+type Setting struct {
+	Name string // as it is written, and "limits[].quota" of a list's items
+	// Type is integer, number, boolean, text, duration, size, rate or quota; or object, or list, which have others within.
+	Type string
+	Doc  string // the first sentence is enough for a list
+	// Default is what it is where nothing is written; "" if that is only to be said in words, by Absent.
+	Default, Absent string
+	Min, Max        string
+	Values          []string
+	Example         string
+	Required        bool
+	// Holds is since when a change holds.
+	Holds string
+}
+
+// Settings tells of all settings of a queue. Those of a lane are "lanes.rate" and so on, those of a limit "limits[].rate".
+func Settings() []Setting { return describe("", specSettings) }
+
+func typeOf(at any) string {
+	switch at.(type) {
+	case *int, *int64:
+		return "integer"
+	case *float64:
+		return "number"
+	case *bool:
+		return "boolean"
+	case *string:
+		return "text"
+	case *Duration:
+		return "duration"
+	case *Bytes:
+		return "size"
+	case *leaky.Rate:
+		return "rate"
+	case *Quota:
+		return "quota"
+	case *[]string, *[]Limit:
+		return "list"
+	}
+	return "object"
+}
+
+// describe tells of the rows of a table.
+func describe[S any](prefix string, table []setting[S]) (list []Setting) {
+	for _, r := range table {
+		d := Setting{
+			Name: prefix + r.name, Type: "object", Doc: r.doc, Absent: r.absent, Values: r.values, Example: r.example,
+			Required: r.required, Holds: r.holds,
+		}
+		if r.at != nil {
+			at := r.at(new(S))
+			d.Type = typeOf(at)
+			d.Default, d.Min, d.Max = written(at, r.preset), written(at, r.min), written(at, r.max)
+		}
+		list = append(append(list, d), r.items...)
+	}
+	return list
+}
+
+// written is a bound or a preset as people write it.
+func written(at, v any) string {
+	if v == nil {
+		return ""
+	}
+	switch at.(type) {
+	case *Duration:
+		text := time.Duration(number(v)).String()
+		for _, none := range []string{"m0s", "h0m"} {
+			if strings.HasSuffix(text, none) {
+				text = text[:len(text)-2]
+			}
+		}
+		return text
+	case *Bytes:
+		return Bytes(number(v)).String()
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each field of a spec has a row, and each row says all that is asked of it.
+func TestTableOfSettingsIsComplete(t *testing.T) {
+	rows := map[string]Setting{}
+	for _, s := range Settings() {
+		if _, twice := rows[s.Name]; twice {
+			t.Errorf("%s is there twice", s.Name)
+		}
+		rows[s.Name] = s
+		first, _, _ := strings.Cut(s.Doc, ". ")
+		if len(first) < 10 || len(first) > 120 || !strings.HasSuffix(s.Doc, ".") {
+			t.Errorf("%s: its first sentence is %q", s.Name, first)
+		}
+		switch s.Type {
+		case "integer", "number", "duration", "size":
+			if s.Max == "" && s.Name != "burst" { // its bound is told with that of the rate
+				t.Errorf("%s has no greatest value", s.Name)
+			}
+		case "object", "list":
+			continue
+		case "text":
+			if s.Values == nil && s.Example == "" && s.Name != "name" {
+				t.Errorf("%s has neither values nor an example", s.Name)
+			}
+		}
+		if s.Default == "" && s.Absent == "" && !s.Required && s.Name != "name" && s.Name != "rate" {
+			t.Errorf("%s does not say what holds without it", s.Name)
+		}
+	}
+	fields := map[string]bool{}
+	namesOf(reflect.TypeFor[Spec](), "", fields)
+	for name := range fields {
+		if _, there := rows[name]; !there {
+			t.Errorf("%s has no row", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		if !fields[name] {
+			t.Errorf("%s is the name of no field", name)
+		}
+	}
+}
+
+// namesOf finds the names under which a type is written, in itself and in its fields.
+func namesOf(t reflect.Type, path string, into map[string]bool) {
+	for f := range fieldsOf(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" { // embedded
+			namesOf(f.Type, path, into)
+			continue
+		}
+		name = path + name
+		into[name] = true
+		switch of := f.Type; {
+		case of == reflect.TypeFor[[]Limit]():
+			namesOf(of.Elem(), name+"[].", into)
+		case of.Kind() == reflect.Struct && of.PkgPath() == t.PkgPath() && of != reflect.TypeFor[Quota]():
+			namesOf(of, name+".", into)
+		}
+	}
+}
+
+func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
+	return func(yield func(reflect.StructField) bool) {
+		for i := range t.NumField() {
+			if !yield(t.Field(i)) {
+				return
+			}
+		}
+	}
+}

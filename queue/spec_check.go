@@ -1,0 +1,97 @@
+package queue
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// Normalize fills in the defaults.
+func (s *Spec) Normalize() {
+	for i := range specSettings {
+		specSettings[i].fill(s)
+	}
+	s.unite()
+}
+
+// unite leaves one of the ways to say that there is none.
+func (s *Spec) unite() {
+	if len(s.Lanes.Overrides) == 0 {
+		s.Lanes.Overrides = nil
+	}
+	if len(s.Limits) == 0 {
+		s.Limits = nil
+	}
+	if len(s.Rules) == 0 {
+		s.Rules = nil
+	}
+}
+
+// Validate checks a normalized spec. Its error is a *FieldError.
+func (s *Spec) Validate() error { return validate(s, specSettings, "") }
+
+// Mark is up to how many places are for jobs that come back from the overflow
+// while it has any; the others, at least one, are for those who may not wait.
+func (s *Spec) Mark() int64 {
+	mark := int64(math.Ceil(s.Deferred.LowWater * float64(s.Capacity)))
+	return max(1, min(mark, s.Capacity-1))
+}
+
+// Fastest is the highest rate that the queue can have under this spec.
+func (s *Spec) Fastest() leaky.Rate {
+	if s.Adapt.On() {
+		return s.Adapt.Ceiling
+	}
+	return s.Rate
+}
+
+// Pacer returns the spec's pacing rule for a store with the given horizon.
+func (s *Spec) Pacer(horizon time.Duration) leaky.Pacer {
+	return leaky.Pacer{Rate: s.Rate, Burst: s.Burst, Horizon: horizon}
+}
+
+// Since when a change of a setting holds, if not at once.
+const (
+	nextGrant   = "for leases granted from then on"
+	nextFailure = "from the next failure on"
+	nextEnd     = "for jobs that end from then on"
+)
+
+func (s *Spec) validatePull(field string) error {
+	if parent := Parent(s.Name); s.Pull && parent != "" {
+		return fieldErr(field, "", "is true, and the name makes the queue a child of %s;"+
+			" a pull queue can be neither child nor parent, so give it a name without a dot", parent)
+	}
+	return nil
+}
+
+func (s *Spec) validateMaxAge(field string) error {
+	if s.Deferred.MaxAge > s.Retention.For {
+		// A job that came back must be remembered for as long as a second copy of it,
+		// from a repeated request, may still be on the overflow (invariant 7).
+		return fieldErr(field, "", "is %v, longer than retention.for %v:"+
+			" a job would be forgotten while a copy of it may still come back", s.Deferred.MaxAge, s.Retention.For)
+	}
+	return nil
+}
+
+func validateDeliver(target json.RawMessage, field string) error {
+	if len(target) > MaxDeliverBytes {
+		return fieldErr(field, "", "has %d bytes, the limit is %d", len(target), MaxDeliverBytes)
+	}
+	if deliver, err := canonical(target); err != nil {
+		return fieldErr(field, "", "is not valid JSON: %v", err)
+	} else if deliver != nil && deliver[0] != '{' {
+		return fieldErr(field, "", "must be an object") // not quoted: it may be a URL with a secret
+	}
+	return nil
+}
+
+func notBelow(field string, v Duration, other string, least Duration) error {
+	if v < least {
+		return fieldErr(field, "", "is %v, below %s %v", v, other, least)
+	}
+	return nil
+}
