@@ -70,8 +70,8 @@ type Admission struct {
 	engine    Engine
 	o         Options
 	process   string
-	rules     *followed[*queue.ParsedRule]
-	queues    *followed[names]
+	rules     followed[*queue.ParsedRule]
+	queues    followed[names]
 	outages   *outages
 	missing   *missing
 	shares    *shares
@@ -89,21 +89,20 @@ func New(engine Engine, o Options) *Admission {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), missing: newMissing(o), shares: newShares(), waitlists: newWaitlists(), patience: patience}
-	a.rules = newFollowed(a.outages, queue.ErrUnknownRule, a.patience, a.readRule)
-	a.rules.failed = o.Observer.Failed
-	a.queues = newFollowed(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue)
+	a.rules = follow(a.outages, queue.ErrUnknownRule, a.patience, a.readRule, o.Observer.Failed)
+	a.queues = follow(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue, nil)
 	return a
 }
 
-// Run follows the rules in use, finds out whether a store that was away is back, and tells the store that this process
-// takes part, until ctx ends. It returns nil. Without Run, those who ask wait for all of that.
+// Run finds out whether a store that was away is back, and tells the store that this process takes part, until ctx
+// ends. It returns nil. Without Run, those who ask wait for all of that. End what asks first, then Run.
 func (a *Admission) Run(ctx context.Context) error {
 	var running sync.WaitGroup
-	running.Go(func() { a.rules.run(ctx) })
-	running.Go(func() { a.queues.run(ctx) })
 	running.Go(func() { a.outages.run(ctx, a.patience) })
 	running.Go(func() { a.attend(ctx) })
 	running.Wait()
+	a.rules.Close()
+	a.queues.Close()
 	return nil
 }
 
@@ -204,7 +203,7 @@ func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take)
 		}
 		if err == nil || queue.GaveUp(ctx) || !isAway(err) {
 			if err != nil && queue.GaveUp(ctx) {
-				a.rules.doubt(ctx, rule)
+				a.rules.Refresh(rule, probeEvery) // nobody waited long enough to learn whether the store is away
 			}
 			return taken, true, err
 		}

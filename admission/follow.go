@@ -3,200 +3,57 @@ package admission
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
-	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/speccache"
 )
 
 const (
-	// fresh is how long what was read is gone by without reading it again.
-	fresh = time.Second
-	// soon is how old it is when it is read anew behind everybody's back, so that nobody who uses it all the time waits.
-	soon = fresh / 2
-	// maxFollowed bounds how much is remembered, which anybody can name.
-	maxFollowed = 10_000
-	// readers is how many names are read at a time behind everybody's back.
-	readers = 4
+	// maxAge is how old may be what is known of a rule or a queue, while the store answers.
+	maxAge = time.Second
+	// refreshAge is how old it is when it is read again in the background, so that nobody who asks all the time waits.
+	refreshAge = maxAge / 2
 )
 
-// followed remembers what the store says under names, and reads it again when it is used.
+// followed is what the store says of names that are in use. While the store is away it is what was known last.
 type followed[T any] struct {
+	*speccache.Cache[T]
 	outages *outages
-	gone    error // of a name under which there is nothing
-	read    func(ctx context.Context, name string) (T, error)
-	within  time.Duration // for a look
-	wanted  chan string
-	failed  func(name string, err error) // is told of a look that the store did not answer; may be nil
-
-	mu    sync.Mutex
-	known map[string]*entry[T]
 }
 
-// entry is what is known under a name. It is guarded by the mutex of followed.
-type entry[T any] struct {
-	value  T
-	has    bool      // there was an answer
-	looked time.Time // when the last look ended
-	look   *look[T]  // the present one
-	wanted bool
-}
-
-// look is one at the store. It is nobody's: those who wait for it go by what it found, and one who leaves earlier does not end it. Else
-// a store that does not answer would keep each as long again as the one before, and never be found out by those who have little time.
-type look[T any] struct {
-	over  chan struct{} // closed when it has ended
-	value T
-	err   error // that there is nothing, or why nothing is known
-}
-
-func newFollowed[T any](o *outages, gone error, within time.Duration, read func(ctx context.Context, name string) (T, error)) *followed[T] {
-	return &followed[T]{outages: o, gone: gone, read: read, within: within, wanted: make(chan string, 1024), known: map[string]*entry[T]{}}
-}
-
-// get returns what is under a name, about a second old at most unless the store is away. The error is gone, or why nothing is
-// known.
-func (f *followed[T]) get(ctx context.Context, name string) (value T, err error) {
-	f.mu.Lock()
-	e := f.known[name]
-	if e == nil {
-		if queue.ValidateName(name) != nil {
-			f.mu.Unlock()
-			return value, f.gone
-		}
-		e = f.add(name)
-	}
-	age := time.Since(e.looked)
-	if e.has && (age < fresh || e.look != nil && age < 2*fresh || f.outages.on(name)) {
-		f.want(name, e, age)
-		value = e.value
-		f.mu.Unlock()
-		return value, nil
-	}
-	if err := ctx.Err(); err != nil {
-		f.mu.Unlock()
-		return value, err
-	}
-	if err := f.outages.silent(name); err != nil && !e.has && e.look == nil {
-		delete(f.known, name)
-		f.mu.Unlock()
-		return value, err
-	}
-	look := f.begin(ctx, name, e)
-	f.mu.Unlock()
-	select {
-	case <-look.over:
-		return look.value, look.err
-	case <-ctx.Done():
-		return value, ctx.Err()
-	}
-}
-
-// want has a value read anew that grows old.
-func (f *followed[T]) want(name string, e *entry[T], age time.Duration) {
-	if age < soon || e.wanted || e.look != nil {
-		return
-	}
-	select {
-	case f.wanted <- name:
-		e.wanted = true
-	default: // the next use will do
-	}
-}
-
-// doubt has a name read that somebody gave up on before it was known whether the store is away. One that was just read throws no doubt
-// on the store.
-func (f *followed[T]) doubt(ctx context.Context, name string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if e := f.known[name]; e != nil && time.Since(e.looked) >= probeEvery {
-		f.begin(ctx, name, e)
-	}
-}
-
-func (f *followed[T]) add(name string) *entry[T] {
-	if len(f.known) >= maxFollowed {
-		for other := range f.known { // any: it is read again when it is used
-			delete(f.known, other)
-			break
-		}
-	}
-	e := &entry[T]{}
-	f.known[name] = e
-	return e
-}
-
-// begin returns the look at a name that is under way, or a new one. It is called with mu held.
-func (f *followed[T]) begin(ctx context.Context, name string, e *entry[T]) *look[T] {
-	if e.look == nil {
-		e.look = &look[T]{over: make(chan struct{})}
-		go f.lookAt(context.WithoutCancel(ctx), name, e, e.look)
-	}
-	return e.look
-}
-
-// lookAt reads a name.
-func (f *followed[T]) lookAt(ctx context.Context, name string, e *entry[T], look *look[T]) {
-	short, cancel := context.WithTimeout(ctx, f.within)
-	value, err := f.read(short, name)
-	cancel()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	defer close(look.over)
-	e.look, e.wanted = nil, false
-	switch {
-	case err == nil:
-		e.value, e.has, e.looked = value, true, time.Now()
-		look.value = value
-		return
-	case errors.Is(err, f.gone):
-		e.has = false
-	case isAway(err):
-		if f.failed != nil {
-			f.failed(name, err)
-		}
-		f.outages.begin(name, err, func(ctx context.Context) error {
-			_, err := f.read(ctx, name)
-			return err
-		})
-	}
-	if e.has {
-		e.looked = time.Now() // what is known stays, however old
-		look.value = e.value
-		return
-	}
-	if f.known[name] == e { // or whoever names what is not there would push out what is
-		delete(f.known, name)
-	}
-	look.err = err
-}
-
-// run reads what is wanted, until ctx ends.
-func (f *followed[T]) run(ctx context.Context) {
-	var running sync.WaitGroup
-	for range readers {
-		running.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case name := <-f.wanted:
-					f.refresh(ctx, name)
+// follow returns a followed that reads with read. failed is told when the store did not answer; it may be nil.
+func follow[T any](
+	o *outages, missing error, patience time.Duration, read func(ctx context.Context, name string) (T, error), failed func(name string, err error),
+) followed[T] {
+	return followed[T]{outages: o, Cache: speccache.New(speccache.Options[T]{
+		Missing: missing, Patience: patience, MaxAge: maxAge,
+		Read: func(ctx context.Context, name string) (T, int64, error) {
+			value, err := read(ctx, name)
+			if err != nil && isAway(err) && !errors.Is(ctx.Err(), context.Canceled) { // else it was closed
+				if failed != nil {
+					failed(name, err)
 				}
+				o.begin(name, err, func(ctx context.Context) error {
+					_, err := read(ctx, name)
+					return err
+				})
 			}
-		})
-	}
-	running.Wait()
+			return value, 0, err
+		},
+	})}
 }
 
-func (f *followed[T]) refresh(ctx context.Context, name string) {
-	f.mu.Lock()
-	e := f.known[name]
-	if e == nil {
-		f.mu.Unlock()
-		return
+// get returns what is under a name. The error is that there is nothing, or why nothing is known: at once while the store
+// is known to be away.
+func (f followed[T]) get(ctx context.Context, name string) (value T, err error) {
+	value, _, known := f.Known(name)
+	if known {
+		f.Refresh(name, refreshAge)
+		if f.outages.on(name) {
+			return value, nil
+		}
+	} else if err := f.outages.silent(name); err != nil && ctx.Err() == nil {
+		return value, err
 	}
-	look := f.begin(ctx, name, e)
-	f.mu.Unlock()
-	<-look.over
+	return f.Get(ctx, name)
 }

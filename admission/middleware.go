@@ -130,7 +130,7 @@ func (g *guard) renew(ctx context.Context, take queue.Take, ttl time.Duration) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(min(max(ttl/3-time.Since(renewed), time.Millisecond), soon)):
+		case <-time.After(min(max(ttl/3-time.Since(renewed), time.Millisecond), refreshAge)):
 		}
 		if rule, err := g.a.Rule(ctx, g.rule); err == nil && rule.Algorithm == leaky.AlgorithmConcurrency {
 			bound := rule.Of(take.Key)

@@ -56,7 +56,7 @@ func TestMissingRule(t *testing.T) {
 			t.Errorf("%d left of 100: what was taken for them is not given back", n)
 		}
 		s.put(rule("all.calls", 100, nil))
-		time.Sleep(fresh)
+		time.Sleep(maxAge)
 		if !comes("mail") || !comes("mail.otp") {
 			t.Error("it is there again")
 		}

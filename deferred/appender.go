@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -34,7 +33,7 @@ type Appender struct {
 	engine   Engine
 	stream   *Stream
 	log      *slog.Logger
-	specs    *specs
+	specs    specs
 	absent   *absences
 	gate     Gate
 	patience time.Duration
@@ -51,19 +50,16 @@ var _ queue.Appender = (*Appender)(nil)
 func New(engine Engine, stream *Stream, gate Gate) *Appender {
 	return &Appender{
 		engine: engine, stream: stream, log: stream.log, gate: gate, patience: stream.patience,
-		specs: newSpecs(engine.Get, stream.patience), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
+		specs: newSpecs(engine.Get, stream.patience, appendAge), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// Run does what Append leaves behind, until ctx ends: it learns which queues' jobs may
-// wait, and looks after the queues whose engine is away. It returns nil, and is called
-// once. End what calls Append first, then Run, then that of the Stream.
+// Run looks after the queues whose engine is away, until ctx ends. It returns nil, and is
+// called once. End what calls Append first, then Run, then that of the Stream.
 func (a *Appender) Run(ctx context.Context) error {
-	var running sync.WaitGroup
-	running.Go(func() { a.specs.run(ctx) })
-	running.Go(func() { a.watch(ctx) })
 	close(a.begun)
-	running.Wait()
+	a.watch(ctx)
+	a.specs.Close()
 	close(a.ended)
 	return nil
 }
@@ -132,7 +128,7 @@ func (e *entrance) part() {
 	for i := range e.jobs {
 		name := e.jobs[i].Queue
 		if i == 0 || name != e.jobs[i-1].Queue {
-			e.a.specs.use(name)
+			e.a.specs.Refresh(name, appendAge) // no append waits for it
 		}
 		away, strayed := e.a.absent.look(name)
 		switch {
@@ -226,7 +222,7 @@ func (e *entrance) err() error {
 // deferrable reports whether a job may be put on the overflow, as far as is known
 // here.
 func (a *Appender) deferrable(j *queue.Job) bool {
-	spec, ok := a.specs.get(j.Queue)
+	spec, _, ok := a.specs.Known(j.Queue)
 	return ok && j.Deferrable(spec.overflow)
 }
 

@@ -18,8 +18,8 @@ import (
 // known waits until the appender knows the queue's spec, as it does soon after first use.
 func known(t *testing.T, a *Appender, name string) {
 	t.Helper()
-	a.specs.use(name)
-	await.Until(t, "the spec is known", func() bool { _, ok := a.specs.get(name); return ok })
+	a.specs.Refresh(name, 0)
+	await.Until(t, "the spec is known", func() bool { _, _, ok := a.specs.Known(name); return ok })
 }
 
 // What is deferred is answered like the engine says, and plain refusals pass through.

@@ -27,6 +27,7 @@ type Readmitter struct {
 	stream   *Stream
 	log      *slog.Logger
 	observer Observer
+	specs    specs
 	holder   string
 	memory   *memory
 	looks    chan struct{}
@@ -43,6 +44,7 @@ type Readmitter struct {
 func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 	return &Readmitter{
 		engine: engine, stream: stream, log: stream.log, observer: stream.observer, holder: "r-" + queue.NewID(),
+		specs:  newSpecs(engine.Get, callTimeout, readmitAge),
 		memory: newMemory(), looks: make(chan struct{}, looks), grace: unknownGrace, pace: headPause, ways: map[string]*way{},
 	}
 }
@@ -83,6 +85,7 @@ func (r *Readmitter) Run(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	r.running.Wait()
+	r.specs.Close()
 	r.leave()
 	return nil
 }

@@ -90,7 +90,7 @@ func TestStraysWhileTheEngineComesBack(t *testing.T) {
 	f := &slow{&faulty{Engine: r}, newGate(), newGate()}
 	a := New(f, r.stream, nil)
 	a.patience = deadline
-	a.specs.ask = r.Get
+	a.specs = newSpecs(r.Get, deadline, appendAge)
 	start(t, a.Run)
 	known(t, a, "a")
 

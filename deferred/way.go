@@ -15,8 +15,6 @@ const (
 	// headPause is how often the head is looked at while nothing can come back: what has
 	// become too old must not wait for room.
 	headPause = 10 * time.Second
-	// specPause is for how long a queue's spec is believed in.
-	specPause = 5 * time.Second
 	// firstPause and longestPause bound how long a look waits that found nothing where
 	// something should be, or failed.
 	firstPause   = 20 * time.Millisecond
@@ -127,7 +125,7 @@ func (w *way) pass(ctx context.Context) (pause time.Duration, left bool, err err
 	}
 	a, err := w.readmit(ctx, queue.ReadmitRequest{Behind: w.behind})
 	if err == nil && a.Busy == 0 {
-		err = w.reread(ctx)
+		w.spec, err = w.r.specs.Get(ctx, w.name)
 	}
 	if errors.Is(err, queue.ErrUnknownQueue) {
 		return w.orphans(ctx)
@@ -151,7 +149,7 @@ func (w *way) pass(ctx context.Context) (pause time.Duration, left bool, err err
 			return w.full(a.Now), true, nil
 		}
 		if err = ctx.Err(); err == nil {
-			err = w.reread(ctx)
+			w.spec, err = w.r.specs.Get(ctx, w.name)
 		}
 	}
 	if err != nil {
@@ -264,22 +262,6 @@ func (w *way) suspects(first uint64, order int64) bool {
 // that nobody has taken. So the order is not believed: under another name the engine
 // begins anew, and judges each job by its id, which it remembers for the retention.
 func (w *way) doubtful() { w.doubt = "~" + rand.Text()[:10] }
-
-// reread reads the queue's spec again when it is old: a change applies without a
-// restart.
-func (w *way) reread(ctx context.Context) error {
-	if time.Since(w.spec.read) < specPause {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	info, err := w.r.engine.Get(ctx, w.name)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", w.name, err)
-	}
-	w.spec = specOf(info)
-	return nil
-}
 
 // lost notes that the way back is not, or not any more, this process's.
 func (w *way) lost() {

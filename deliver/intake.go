@@ -18,7 +18,7 @@ import (
 // its queue had this target, is a Conflict when it is sent again and now costs something else.
 type Intake struct {
 	next    queue.Appender
-	targets *targets
+	targets targets
 }
 
 var _ queue.Appender = (*Intake)(nil)

@@ -94,16 +94,14 @@ func (o *office) takeReads() int {
 
 // intakeOf parses settings such as {"picky": 3}.
 func intakeOf(o *office) *Intake {
-	i := NewIntake(o, o)
-	i.targets.parse = func(raw []byte) (Target, error) {
+	return &Intake{next: o, targets: newTargets(o, func(raw json.RawMessage) (Target, error) {
 		var p struct{ Picky int64 }
 		if !bytes.Contains(raw, []byte("picky")) {
 			return Parse(raw)
 		}
 		err := json.Unmarshal(raw, &p)
 		return Target{Kind: "picky", Setting: &picky{p.Picky}}, err
-	}
-	return i
+	})}
 }
 
 // cost appends a job to a queue and returns what it cost.
@@ -194,7 +192,7 @@ func TestIntakeFollowsTheSpec(t *testing.T) {
 			t.Errorf("cost %d after the change", got)
 		}
 		o.set("sms", `{"http": {"url": "http://example.com"}}`)
-		time.Sleep(specFresh)
+		time.Sleep(specAge)
 		if got := cost(t, i, o, "sms"); got != 0 {
 			t.Errorf("cost %d after the change", got)
 		}
@@ -224,11 +222,11 @@ func TestIntakeWithoutTheEngine(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if n, most := o.takeReads(), 2*(1+int(time.Since(began)/specFresh)); n > most {
+		if n, most := o.takeReads(), 2*(1+int(time.Since(began)/specAge)); n > most {
 			t.Errorf("asked %d times of two queues in %v", n, time.Since(began))
 		}
 		o.away, o.slow = nil, 0
-		time.Sleep(specFresh)
+		time.Sleep(specAge)
 		if got := cost(t, i, o, "other"); got != 3 {
 			t.Errorf("cost %d after the engine came back", got)
 		}
@@ -267,7 +265,7 @@ func TestIntakeCrowd(t *testing.T) {
 			t.Errorf("first: waited %v", waited)
 		}
 		o.set("sms", `{"picky": 5}`)
-		time.Sleep(specFresh)
+		time.Sleep(specAge)
 		go func() { _ = i.targets.get(t.Context(), "sms") }()
 		synctest.Wait()
 		start := time.Now()
@@ -303,7 +301,7 @@ func TestIntakeIsBounded(t *testing.T) {
 	for n := range maxTargets + 100 {
 		_ = i.targets.get(t.Context(), fmt.Sprintf("unknown-%d", n))
 	}
-	if n := len(i.targets.known); n != 0 {
+	if n := i.targets.Len(); n != 0 {
 		t.Errorf("%d queues known that are not there", n)
 	}
 	for n := range maxTargets + 100 {
@@ -311,7 +309,7 @@ func TestIntakeIsBounded(t *testing.T) {
 		o.set(name, `{"picky": 3}`)
 		_ = i.targets.get(t.Context(), name)
 	}
-	if n := len(i.targets.known); n != maxTargets {
+	if n := i.targets.Len(); n != maxTargets {
 		t.Errorf("%d queues known, the limit is %d", n, maxTargets)
 	}
 }

@@ -77,7 +77,7 @@ func (s ownSender) Close() error {
 
 // NewIntake is the func NewIntake for these kinds.
 func (k *Kinds) NewIntake(next queue.Appender, specs Specs) *Intake {
-	return &Intake{next: next, targets: newTargets(specs, k)}
+	return &Intake{next: next, targets: newTargets(specs, k.Parse)}
 }
 
 func (k *Kinds) of(name string) (kind, bool) {
