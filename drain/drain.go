@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/speccache"
 )
 
 const (
@@ -52,7 +53,8 @@ type drainer struct {
 	client   queue.Client
 	tokens   *tokens
 	pool     *pool
-	book     *book
+	specs    *speccache.Cache[*queue.Spec]
+	paces    paces
 	clock    *clock
 	parts    []*partition
 
@@ -76,7 +78,8 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 		client:     queue.Client{ID: queue.NewID(), Name: o.Name, Version: o.Version},
 		tokens:     newTokens(MaxHandlers(o.Concurrency), o.Observer.Free),
 		pool:       newPool(o.Concurrency),
-		book:       &book{get: engine.Get, pages: make(map[string]*page)},
+		specs:      newSpecs(engine),
+		paces:      paces{queues: make(map[string]*pace)},
 		workers:    newWorkers((*run).do),
 		complained: make(map[string]time.Time),
 	}
@@ -131,8 +134,9 @@ func (d *drainer) run(ctx context.Context) error {
 		defer close(idle)
 		d.giveBack()
 		d.loops.Wait()
-		close(quiet)
 		d.giveBack() // what an answer under way brought
+		d.specs.Close()
+		close(quiet)
 		d.jobs.Wait()
 		d.workers.running.Wait()
 	}()
@@ -158,61 +162,49 @@ func (d *drainer) run(ctx context.Context) error {
 }
 
 // await waits until everything is idle, at most for the grace period and the patience. Quiet is
-// when nothing asks for jobs any more.
+// when nothing asks for jobs or their specs any more.
 func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCauseFunc) error {
 	if within(idle, d.options.Grace) {
 		return nil
 	}
-	left := d.left()
-	d.log.Warn("grace period over; cancelling what still runs", "handlers", left.handlers)
+	handlers, jobs := d.left()
+	d.log.Warn("grace period over; cancelling what still runs", "handlers", handlers)
 	endWork(ErrStopping)
 	if within(idle, patience) {
 		return nil
 	}
-	left = d.left()
+	handlers, jobs = d.left()
 	var err error
-	if left.handlers > 0 {
+	if handlers > 0 {
 		err = fmt.Errorf("drain: %d of the handlers did not end within %v of being cancelled; jobs of theirs that may be delivered again when the leases have run out: %d",
-			left.handlers, patience, left.jobs)
+			handlers, patience, jobs)
 	}
 	select {
 	case <-quiet:
+		if err == nil {
+			<-idle // the last handler returned at this moment
+		}
 	default:
-		left.calls = true
-	}
-	switch {
-	case left.calls:
 		err = errors.Join(err, fmt.Errorf("drain: the engine did not return from a call within %v of its being cancelled", patience))
-	case err == nil:
-		<-idle // the last handler returned at this moment
 	}
 	return err
 }
 
-// remains is what a stopping drainer waits for.
-type remains struct {
-	handlers int
-	jobs     int  // of these handlers, that are neither given back nor lost
-	calls    bool // jobs wait for the engine to tell them their spec
-}
-
-func (d *drainer) left() (l remains) {
+// left counts the handlers that have not ended, and their jobs that are neither given back nor lost.
+func (d *drainer) left() (handlers, jobs int) {
 	for _, p := range d.parts {
 		for _, r := range p.keeper.all() {
 			r.mu.Lock()
-			switch r.stage {
-			case reads:
-				l.calls = true
-			case handled:
-				l.handlers++
+			if r.handling {
+				handlers++
 				if !r.over {
-					l.jobs++
+					jobs++
 				}
 			}
 			r.mu.Unlock()
 		}
 	}
-	return l
+	return handlers, jobs
 }
 
 // giveBack releases all jobs that have not started.

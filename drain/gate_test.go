@@ -245,7 +245,7 @@ func TestSpacingOverSlack(t *testing.T) {
 func TestLatenessHeals(t *testing.T) {
 	const n, slack = 20_000, 5 * ms
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := &page{}
+	p := &pace{}
 	at := time.Now()
 	begin, lost, sum := at, 0, time.Duration(0)
 	for i := range n {

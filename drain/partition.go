@@ -166,7 +166,7 @@ func (p *partition) seen() {
 // take away what an answer before it brought.
 func (p *partition) sharpened(req queue.ReserveRequest, res queue.Reserved, all []grant, trip time.Duration) (queue.Reserved, []grant) {
 	for range sharpenTries {
-		until, blurred := p.d.book.blurred(all, trip)
+		until, blurred := p.d.blurred(all, trip)
 		if !blurred || p.d.stop.Err() != nil {
 			break
 		}
@@ -223,7 +223,7 @@ func (p *partition) begin(jobs []grant, n int) {
 		default:
 			used++
 			p.d.pool.begin(p, r.job.Queue)
-			r.page = p.d.book.open(r.job.Queue)
+			r.pace = p.d.paces.use(r.job.Queue)
 			p.keeper.add(r)
 			p.d.jobs.Add(1)
 			p.d.workers.begin(p.d.stop, r)

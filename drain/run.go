@@ -33,20 +33,11 @@ type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprintf("the handler panicked: %v", p.value) }
 
-// stage is how far a run has come.
-type stage uint8
-
-const (
-	reads   stage = iota // its queue's spec
-	handled              // the handler has it
-	ended                // it has no more to wait for
-)
-
 // run is one granted job on its way through a handler. It is the job's Gate.
 type run struct {
 	job  Job
 	part *partition
-	page *page
+	pace *pace
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -59,7 +50,7 @@ type run struct {
 	told     time.Time     // until when page.start told it to wait
 
 	mu       sync.Mutex
-	stage    stage
+	handling bool      // the handler has it
 	passed   time.Time // when the gate let it start; zero if it has not
 	departed bool      // and the observer was told
 	refused  Reason    // why the gate did not
@@ -76,13 +67,12 @@ func (r *run) do() {
 	defer func() { d.pool.end(r.part, r.job.Queue, !r.passed.IsZero()) }()
 	defer d.tokens.put(1)
 	defer r.part.settler.room()
-	defer d.book.close(r.page)
+	defer r.pace.done()
 	defer r.part.keeper.remove(r)
 	defer r.cancel(nil)
 
-	spec, err := d.book.specAt(r.ctx, r.page, r.job.Revision)
+	spec, err := d.specs.AtLeast(r.ctx, r.job.Queue, r.job.Revision)
 	if err != nil {
-		r.enter(ended)
 		r.withoutSpec(err)
 		return
 	}
@@ -102,10 +92,7 @@ func (r *run) do() {
 		r.latest = r.leaseEnd
 	}
 	late := time.Now().After(r.latest)
-	r.stage = handled
-	if late {
-		r.stage = ended
-	}
+	r.handling = !late
 	r.mu.Unlock()
 	if late { // a slow answer, or one that was given before
 		d.complain("a job was given back unused: it could begin only when its slack was over; give this process more CPU, bring it nearer "+
@@ -124,12 +111,6 @@ func (r *run) do() {
 		r.finish(err)
 	}()
 	err = d.handler.Handle(r.ctx, &r.job, r)
-}
-
-func (r *run) enter(s stage) {
-	r.mu.Lock()
-	r.stage = s
-	r.mu.Unlock()
 }
 
 func (r *run) withoutSpec(err error) {
@@ -158,7 +139,7 @@ func (r *run) Wait(ctx context.Context) error {
 			err = r.sleep(ctx, wait)
 		}
 		if err != nil {
-			r.page.leave(r)
+			r.pace.leave(r)
 			return err
 		}
 		if wait <= 0 {
@@ -188,7 +169,7 @@ func (r *run) try(now time.Time) (time.Duration, error) {
 		return wait, nil
 	}
 	if !r.job.Spec.Rate.Unlimited() {
-		if wait := r.page.start(r, now); wait > 0 {
+		if wait := r.pace.start(r, now); wait > 0 {
 			if now.Add(wait).After(r.latest) {
 				r.refused = Late
 				return 0, ErrLate
@@ -262,7 +243,7 @@ func (r *run) lose(doubtful bool) {
 func (r *run) finish(err error) {
 	r.mu.Lock()
 	over, refused, doubtful, passed := r.over, r.refused, r.doubtful, r.passed
-	r.over, r.stage = true, ended
+	r.over, r.handling = true, false
 	// A handler that says so once the window is over has begun nothing behind the gate.
 	late := errors.Is(err, ErrLate) && !IsPermanent(err) && !time.Now().Before(r.latest)
 	if !late {

@@ -60,13 +60,13 @@ func leaseOf(r *queue.Reservation) queue.Lease {
 // The second answer is of use only before until. A job that can start as things
 // are must not miss its start for it, should the reply be lost; and behind the last
 // window there is nothing left to sharpen.
-func (b *book) blurred(all []grant, trip time.Duration) (until time.Time, blurred bool) {
+func (d *drainer) blurred(all []grant, trip time.Duration) (until time.Time, blurred bool) {
 	if trip <= sharpTrip {
 		return time.Time{}, false
 	}
 	var inHand time.Time // when the first of those that can start must be let go
 	for _, g := range all {
-		slack, paced := b.slack(g.Queue)
+		slack, paced := d.slack(g.Queue)
 		start := g.to
 		if !paced { // only the end of its window presses
 			slack = max(slack, unlimitedSlack)
@@ -91,19 +91,4 @@ func (b *book) blurred(all []grant, trip time.Duration) (until time.Time, blurre
 		until = inHand
 	}
 	return until, blurred && time.Until(inHand) > trip
-}
-
-// slack returns that of a queue as far as it is known.
-func (b *book) slack(name string) (slack time.Duration, paced bool) {
-	b.mu.Lock()
-	p := b.pages[name]
-	b.mu.Unlock()
-	if p == nil {
-		return queue.DefaultSlack, true
-	}
-	e := p.edition.Load()
-	if e == nil {
-		return queue.DefaultSlack, true
-	}
-	return e.spec.Slack.D(), !e.spec.Rate.Unlimited()
 }

@@ -1,0 +1,150 @@
+package drain
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxPaces bounds the memory of queues drained; beyond it those not used for paceAge are forgotten.
+	maxPaces = 10_000
+	paceAge  = time.Minute
+
+	// jitter is how late a timer may be without being taken for a stall.
+	jitter = time.Millisecond
+)
+
+// paces has the pace of each queue, from one job to the next.
+type paces struct {
+	mu     sync.Mutex
+	queues map[string]*pace
+}
+
+// pace keeps the starts of one queue's jobs as far apart as their departures were granted.
+type pace struct {
+	users  atomic.Int64 // jobs that use it; from none to one only under paces.mu
+	unused atomic.Int64 // when the last of them ended, in ns since 1970
+
+	mu       sync.Mutex
+	departed time.Time     // the latest earliest start of a job that started
+	started  time.Time     // when the last job started
+	late     time.Duration // how late it was, and how much of that
+	over     time.Duration // was its timer's fault and not a shift
+	ready    []*run        // those that were told to wait for their distance
+}
+
+// use returns the pace of a queue, for one job.
+func (q *paces) use(name string) *pace {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	p := q.queues[name]
+	if p == nil {
+		if len(q.queues) >= maxPaces {
+			q.prune(time.Now())
+		}
+		p = &pace{}
+		q.queues[name] = p
+	}
+	p.users.Add(1)
+	return p
+}
+
+// done is called when the job has ended.
+func (p *pace) done() {
+	p.unused.Store(time.Now().UnixNano()) // first: of a pace that nobody uses it says since when
+	p.users.Add(-1)
+}
+
+func (q *paces) prune(now time.Time) {
+	for name, p := range q.queues {
+		if p.users.Load() == 0 && now.Sub(time.Unix(0, p.unused.Load())) > paceAge {
+			delete(q.queues, name)
+		}
+	}
+}
+
+// start notes that a job starts now, or returns how long it must wait to keep its
+// distance from the one that started before: after a stall of the process jobs
+// shift instead of bunching, in the order of their departures.
+func (p *pace) start(r *run, now time.Time) (wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wait = p.due(r).Sub(now)
+	for _, w := range p.ready {
+		if w != r && w.earliest.Before(r.earliest) {
+			// It goes first. Others between the two may have gone already.
+			distance := min(r.earliest.Sub(w.earliest), r.interval)
+			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, r.slack))
+		}
+	}
+	at := slices.Index(p.ready, r)
+	if wait > 0 {
+		if at < 0 {
+			p.ready = append(p.ready, r)
+		}
+		r.told = now.Add(wait)
+		return wait
+	}
+	if at >= 0 {
+		p.ready = slices.Delete(p.ready, at, at+1)
+	}
+	p.started, p.late, p.over = now, now.Sub(r.earliest), now.Sub(r.earliest)
+	if r.told.After(r.earliest) {
+		p.over = now.Sub(r.told)
+	}
+	if r.earliest.After(p.departed) {
+		p.departed = r.earliest
+	}
+	return 0
+}
+
+// leave is called when a job that may have been told to wait will not start.
+func (p *pace) leave(r *run) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at := slices.Index(p.ready, r); at >= 0 {
+		p.ready = slices.Delete(p.ready, at, at+1)
+	}
+}
+
+// due is when a job may start for its own departure and the last start. p.mu is held.
+func (p *pace) due(r *run) time.Time {
+	if p.started.IsZero() {
+		return r.earliest
+	}
+	distance := r.earliest.Sub(p.departed)
+	if distance < 0 {
+		// A later job overtook this one, which was still preparing. It fills in
+		// at the queue's own pace.
+		distance = min(-distance, r.interval)
+	}
+	due := p.started.Add(distance - p.heal(distance, r.slack))
+	if due.Before(r.earliest) {
+		return r.earliest
+	}
+	return due
+}
+
+// heal is by how much less than a distance the next start may be behind the last. p.mu
+// is held.
+//
+// It is a twentieth of the distance: 0.95 is kept, and not all. A shift of the whole
+// distance would never heal. Once one job was late, all behind it would be as late, every
+// timer's jitter would add to it, and before long everything would be later than slack
+// and given back, of a queue whose receiver could have had it all.
+//
+// Where a twentieth is less than timers err by, above 50 departures a second, what
+// the last one erred by is healed as well, or jitter would add up all the same. And as the
+// lateness nears the slack it heals faster, by up to a fifth of itself: bunching a little
+// within the window law is better than losing departures.
+func (p *pace) heal(distance, slack time.Duration) time.Duration {
+	heal := distance / 20
+	heal += min(p.over, max(0, jitter-heal))
+	if slack > 0 {
+		urgent := time.Duration(float64(distance) * float64(p.late) / float64(slack))
+		heal = max(heal, min(p.late/5, urgent))
+	}
+	return min(heal, distance)
+}
