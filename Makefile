@@ -21,7 +21,7 @@ RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 TESTFLAGS := $(RACE) -p 2 -vet=all -shuffle=on -timeout 20m
 
 # Those that take the longest come first, so that none of them is left to run alone in the end.
-PACKAGES := ./queue/redisq ./queue/boltq ./cmd/penstock ./internal/closedloop ./...
+PACKAGES := ./queue/redisq ./queue/boltq ./cmd/penstock ./...
 
 # A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
 # main waits for every one. There are hundreds of such programs: each package's tests, and all that tests start.
@@ -36,8 +36,9 @@ LINTER_VERSION := 2.15.0
 help: ## print this
 	@awk 'BEGIN { FS = ":[^#]*## " } /^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: ## build bin/ingress, bin/drainer and bin/penstock
+build: ## build bin/ingress, bin/drainer, bin/penstock and bin/bench
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/ingress ./cmd/drainer ./cmd/penstock
+	$(GO) build -C bench -trimpath -o ../bin/bench .
 
 demo: build ## see it work: 30 s, nothing to install but Go
 	bin/penstock demo $(ARGS)
@@ -49,7 +50,8 @@ test: ## vet and test everything, on real Redis servers; installs redis-server a
 	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \
-	PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool $(GO) test $(TESTFLAGS) $(PACKAGES)
+	PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool $(GO) test $(TESTFLAGS) $(PACKAGES) && \
+	$(GO) test -C bench $(TESTFLAGS) ./...
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test
 
@@ -58,13 +60,15 @@ lint: tools ## check format, import direction and style
 	[ -z "$$unformatted" ] || { echo "not formatted (make fmt does it): $$unformatted"; exit 1; }
 	$(LINTER) config verify
 	$(LINTER) run ./...
+	cd bench && ../$(LINTER) run ./...
 
 fmt: tools ## format the code
 	$(LINTER) fmt ./...
+	cd bench && ../$(LINTER) fmt ./...
 
-bench: ## measure ours, the peers' and the floor side by side; prints a table, writes JSON
+bench: build ## measure ours, the peers' and the floor side by side; prints a table, writes JSON
 	@server=$$(scripts/redis.sh) && set -x && \
-	PENSTOCK_REDIS_SERVER=$$server $(GO) run ./internal/bench $(ARGS)
+	PENSTOCK_REDIS_SERVER=$$server bin/bench $(ARGS)
 
 prove: build ## prove the pacing with drainers of its own, e.g. ARGS='--rate 100/s --faults kill'
 ifeq ($(REDIS),)

@@ -29,7 +29,7 @@ type Adapted struct {
 	Lowered     Instant // what departs until then was granted before the last decrease
 }
 
-// The numbers of the rule, found by simulation (internal/closedloop).
+// The numbers of the rule, found by simulation (bench/closedloop).
 const (
 	adaptPause  = 1_000_000 // from any change to an increase
 	adaptRegain = 4         // an increase makes good this part of what is missing to
