@@ -22,23 +22,7 @@ type Info struct {
 	MaxBytes  int64 // how many they may: Spec.MaxBytes, or a share of the store; AnyBytes if that is not known
 	Lanes     int64 // that have jobs waiting, the one of jobs that name none included
 
-	// Counted since the queue was made.
-	Appended  int64 // came into the queue, those that came back included
-	SetAside  int64 // deferred
-	Returned  int64 // came back from the overflow
-	Missing   int64 // deferred, but given up because the overflow does not have them
-	Cancelled int64
-	Replayed  int64 // were dead and put back
-	TimedOut  int64 // their expires-at passed while they waited
-	Delivered int64
-	Retried   int64
-	Died      int64
-	Released  int64
-	Throttled int64 // answers that asked to be spared; no attempt was spent
-	Down      int64 // answers of a target that was down; no attempt was spent
-	Expired   int64 // leases that ran out
-	Refused   int64 // for want of room
-	Lost      int64 // departures that a backlogged queue could have had and did not
+	Counters
 
 	// OldestWaiting is when the job at the head was appended; zero if none waits.
 	OldestWaiting time.Time

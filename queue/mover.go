@@ -43,7 +43,7 @@ type MovedQueue struct {
 	Limits   []LimitState // of Spec.Limits
 	Turn     int64        // that the next job gets
 	MaxCost  int64
-	Counts   MovedCounts
+	Counts   Counters
 	Errors   []LastError // newest first
 	// Held is how many jobs it held when Counts were, and of what follows that is not moved how many there were.
 	Held     int64
@@ -64,40 +64,6 @@ func MovedBucket(i *Info) leaky.Bucket {
 		return i.Bucket
 	}
 	return from.Change(i.Bucket, to, leaky.Instant(i.Now.UnixMicro()))
-}
-
-// MovedCounts is what a queue has counted since it was made; see Info.
-type MovedCounts struct {
-	Appended  int64 `json:"appended,omitzero"`
-	SetAside  int64 `json:"set_aside,omitzero"`
-	Returned  int64 `json:"returned,omitzero"`
-	Missing   int64 `json:"missing,omitzero"`
-	Cancelled int64 `json:"cancelled,omitzero"`
-	Replayed  int64 `json:"replayed,omitzero"`
-	TimedOut  int64 `json:"timed_out,omitzero"`
-	Delivered int64 `json:"delivered,omitzero"`
-	Retried   int64 `json:"retried,omitzero"`
-	Died      int64 `json:"died,omitzero"`
-	Released  int64 `json:"released,omitzero"`
-	Expired   int64 `json:"expired,omitzero"`
-	Refused   int64 `json:"refused,omitzero"`
-	Lost      int64 `json:"lost,omitzero"`
-	Throttled int64 `json:"throttled,omitzero"`
-	Down      int64 `json:"down,omitzero"`
-}
-
-// CountsOf are the counters of a queue.
-func CountsOf(i *Info) MovedCounts {
-	return MovedCounts{
-		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, Replayed: i.Replayed,
-		TimedOut: i.TimedOut, Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released, Expired: i.Expired,
-		Refused: i.Refused, Lost: i.Lost, Throttled: i.Throttled, Down: i.Down,
-	}
-}
-
-// Balance is what is left of all that came in, by the counters: what should be held or deferred.
-func (c *MovedCounts) Balance() int64 {
-	return c.Appended + c.SetAside + c.Replayed - c.Returned - c.Delivered - c.Died - c.Cancelled - c.TimedOut - c.Missing
 }
 
 // MovedJob is a job as it stands in a queue, or what is remembered of one.

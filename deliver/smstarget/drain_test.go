@@ -176,7 +176,10 @@ func lostRequestsAreSentAgain(t *testing.T, e queue.Engine) {
 
 // What may have been sent is not sent again by itself, unless the queue says so.
 func TestUnknownIsHeld(t *testing.T) {
-	for onUnknown, want := range map[string]queue.Info{"": {Held: 1, Delivered: 2}, queue.UnknownDead: {Died: 1, Delivered: 2}, queue.UnknownRetry: {Delivered: 3}} {
+	for onUnknown, want := range map[string]queue.Info{
+		"": {Held: 1, Counters: queue.Counters{Delivered: 2}}, queue.UnknownDead: {Counters: queue.Counters{Died: 1, Delivered: 2}},
+		queue.UnknownRetry: {Counters: queue.Counters{Delivered: 3}},
+	} {
 		engines.Each(t, func(t *testing.T, e queue.Engine) {
 			r := newRig(t, smssim.Options{Fault: func(n int) smssim.Fault {
 				if n == 1 {

@@ -21,9 +21,7 @@ func shown(i *queue.Info) wire.Queue {
 	q := shownSpec(i.Spec, i.Revision)
 	q.Flow = &wire.Flow{Status: statusOf(i), Paused: i.Pause.On(), Pause: pauseOf(i.Pause), Stop: stopOf(i.Stop), CircuitState: circuitOf(i), Adapted: adaptedOf(i), Stats: wire.Stats{
 		Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, HeldJobs: i.Held, Deferred: i.Deferred, Dead: i.Dead, Bytes: i.Bytes, MaxBytes: maxBytes(i), Lanes: i.Lanes, Children: i.Group.Children, Quotas: quotas(i),
-		Appended: i.Appended, SetAside: i.SetAside, Returned: i.Returned, Missing: i.Missing, Cancelled: i.Cancelled, TimedOut: i.TimedOut, Replayed: i.Replayed,
-		Delivered: i.Delivered, Retried: i.Retried, Died: i.Died, Released: i.Released, Throttled: i.Throttled, Down: i.Down,
-		Expired: i.Expired, Refused: i.Refused, Lost: i.Lost,
+		Counters:      i.Counters,
 		OldestWaiting: instant(i.OldestWaiting), Outflow: i.Outflow, Next: instant(i.Next), Errors: i.Errors,
 	}}
 	if p := i.Parent; p != nil {

@@ -213,9 +213,9 @@ func balanced(t testing.TB, e queue.Engine) {
 		t.Fatal(err)
 	}
 	for _, i := range all {
-		c := queue.CountsOf(&i)
+		c := &i.Counters
 		if c.Balance() != i.Size() {
-			t.Errorf("%s holds %d jobs, by its counters %d: %+v", i.Spec.Name, i.Size(), c.Balance(), c)
+			t.Errorf("%s holds %d jobs, by its counters %d: %+v", i.Spec.Name, i.Size(), c.Balance(), *c)
 		}
 	}
 }

@@ -141,7 +141,7 @@ type endLine struct {
 	Queue  string            `json:"queue"`
 	Jobs   Jobs              `json:"jobs"`
 	Held   int64             `json:"held"` // when the counters were
-	Counts queue.MovedCounts `json:"counts"`
+	Counts queue.Counters    `json:"counts"`
 	Errors []queue.LastError `json:"errors,omitempty"`
 }
 

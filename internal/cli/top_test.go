@@ -78,7 +78,7 @@ func queueOf(name string, s wire.Stats) wire.Queue {
 func TestTopTellsWhatChanged(t *testing.T) {
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	p := &picture{sort: "fullness"}
-	first := wire.Stats{Waiting: 50, Appended: 1000, Replayed: 10, Refused: 7, SetAside: 20, Lost: 100}
+	first := wire.Stats{Waiting: 50, Counters: queue.Counters{Appended: 1000, Replayed: 10, Refused: 7, SetAside: 20, Lost: 100}}
 	p.see([]wire.Queue{queueOf("a", first), queueOf("gone", first), queueOf("remade", first)}, at)
 	if p.Seconds != 0 || p.Queues[0].speeds != nil {
 		t.Errorf("the first look knows %+v", p.Queues[0].speeds)
@@ -86,8 +86,8 @@ func TestTopTellsWhatChanged(t *testing.T) {
 	if text := p.text(0, 0); !strings.Contains(text, "     -    0.0          -           -         0       -  flowing") {
 		t.Errorf("the first look:\n%s", text)
 	}
-	second := wire.Stats{Waiting: 80, Appended: 1020, Replayed: 11, Refused: 8, SetAside: 23, Lost: 106, Outflow: 9.5}
-	p.see([]wire.Queue{queueOf("a", second), queueOf("new", second), queueOf("remade", wire.Stats{Appended: 5})}, at.Add(2*time.Second))
+	second := wire.Stats{Waiting: 80, Outflow: 9.5, Counters: queue.Counters{Appended: 1020, Replayed: 11, Refused: 8, SetAside: 23, Lost: 106}}
+	p.see([]wire.Queue{queueOf("a", second), queueOf("new", second), queueOf("remade", wire.Stats{Counters: queue.Counters{Appended: 5}})}, at.Add(2*time.Second))
 	if got, want := *p.Queues[0].speeds, (speeds{In: 10.5, Refused: 0.5, Deferred: 1.5, Lost: 3}); got != want || p.Queues[0].Name != "a" || p.Queues[0].Out != 9.5 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
@@ -115,8 +115,8 @@ func TestTopSorts(t *testing.T) {
 		p := &picture{sort: by}
 		look := func(n int64) []wire.Queue {
 			list := []wire.Queue{
-				queueOf("a", wire.Stats{}), queueOf("b", wire.Stats{Appended: n}), queueOf("c", wire.Stats{Outflow: 5}), queueOf("d", wire.Stats{Waiting: 50}),
-				queueOf("e", wire.Stats{Leased: 60}), queueOf("f", wire.Stats{Refused: n}), queueOf("g", wire.Stats{SetAside: n}), queueOf("h", wire.Stats{Lost: n}),
+				queueOf("a", wire.Stats{}), queueOf("b", wire.Stats{Counters: queue.Counters{Appended: n}}), queueOf("c", wire.Stats{Outflow: 5}), queueOf("d", wire.Stats{Waiting: 50}),
+				queueOf("e", wire.Stats{Leased: 60}), queueOf("f", wire.Stats{Counters: queue.Counters{Refused: n}}), queueOf("g", wire.Stats{Counters: queue.Counters{SetAside: n}}), queueOf("h", wire.Stats{Counters: queue.Counters{Lost: n}}),
 			}
 			list[4].Capacity = 1000
 			return list
@@ -134,7 +134,7 @@ func TestTopFits(t *testing.T) {
 	p := &picture{Server: "http://" + strings.Repeat("long", 60), sort: "fullness"}
 	var list []wire.Queue
 	for i := range 100 {
-		q := queueOf(strings.Repeat("q", 1+i%64)+fmt.Sprint(".n", i), wire.Stats{Waiting: int64(i), Appended: 1 << 40})
+		q := queueOf(strings.Repeat("q", 1+i%64)+fmt.Sprint(".n", i), wire.Stats{Waiting: int64(i), Counters: queue.Counters{Appended: 1 << 40}})
 		if i%2 == 0 {
 			q.Paused, q.Status = true, wire.Status{Code: queue.StatusPaused, Reason: strings.Repeat("why ", 100)}
 		}

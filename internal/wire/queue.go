@@ -113,22 +113,7 @@ type Stats struct {
 	Children int64   `json:"children,omitempty"`
 	Quotas   []Quota `json:"quotas,omitempty"`
 
-	Appended  int64 `json:"appended"`
-	SetAside  int64 `json:"set_aside"`
-	Returned  int64 `json:"returned"`
-	Missing   int64 `json:"missing"`
-	Cancelled int64 `json:"cancelled"`
-	TimedOut  int64 `json:"expired"`
-	Replayed  int64 `json:"replayed"`
-	Delivered int64 `json:"delivered"`
-	Retried   int64 `json:"retried"`
-	Died      int64 `json:"died"`
-	Released  int64 `json:"released"`
-	Throttled int64 `json:"throttled"`
-	Down      int64 `json:"down"`
-	Expired   int64 `json:"leases_expired"`
-	Refused   int64 `json:"refused"`
-	Lost      int64 `json:"slots_lost"`
+	queue.Counters
 
 	OldestWaiting *time.Time        `json:"oldest_waiting,omitempty"`
 	Outflow       float64           `json:"outflow"`

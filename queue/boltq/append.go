@@ -164,14 +164,14 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 	}
 	switch {
 	case outcome == queue.LimitReached:
-		q.unsaved.refused++
+		q.unsaved.Refused++
 		it.answer.Outcome = outcome
 	case outcome == queue.Full:
-		q.unsaved.refused++
+		q.unsaved.Refused++
 		it.answer.Outcome = outcome
 		it.answerFull(q, most, now)
 	case outcome == queue.OverflowFull:
-		q.unsaved.refused++
+		q.unsaved.Refused++
 		it.answer.Outcome, it.answer.RetryAfter = outcome, q.retryAfter(1, now)
 	case e.outOfSpace():
 		it.answer.Err = fmt.Errorf("%w: %s", queue.ErrStoreFull, e.path)

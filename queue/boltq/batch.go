@@ -31,8 +31,8 @@ type batch struct {
 // queueDelta is what a batch changes in a queue's record.
 type queueDelta struct {
 	queue    *queueState
-	counters counters // by the changes
-	unsaved  counters // that go along
+	counters queue.Counters // by the changes
+	unsaved  queue.Counters // that go along
 	ceiling  ceilings
 	progress overflowProgress
 	receiver *receiverState    // nil if it stays as it is
@@ -113,7 +113,7 @@ func (e *Engine) prepareBatch(b *batch) {
 	}
 	for _, d := range b.order {
 		q := d.queue
-		d.unsaved, q.unsaved = q.unsaved, counters{}
+		d.unsaved, q.unsaved = q.unsaved, queue.Counters{}
 		if d.adapted != nil {
 			d.ceiling.tat = q.stretchedCeiling(d.ceiling.tat, d.adapted.pace(q.pacer), b.now)
 		}
@@ -121,7 +121,7 @@ func (e *Engine) prepareBatch(b *batch) {
 		if d.receiver != nil {
 			r = *d.receiver
 		}
-		d.record = q.record(q.saved.plus(d.counters).plus(d.unsaved), d.ceiling, d.progress, r)
+		d.record = q.record(counted(q.saved, d.counters, d.unsaved), d.ceiling, d.progress, r)
 	}
 	for _, t := range b.tallies {
 		b.records = append(b.records, t.record())
@@ -183,7 +183,7 @@ func (e *Engine) returnUnsaved(b *batch) {
 	}
 	for _, d := range b.order {
 		q := d.queue
-		q.unsaved = q.unsaved.plus(d.unsaved)
+		q.unsaved.Add(d.unsaved.Values())
 		q.pledged = q.ceiling // whoever relied on a pledge looks again
 	}
 }

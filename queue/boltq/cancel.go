@@ -111,9 +111,9 @@ type endIdleChange struct {
 func (c *endIdleChange) prepare(b *batch) {
 	d := b.deltaOf(c.job.lane.queue)
 	if c.ended.state == queue.Cancelled {
-		d.counters.cancelled++
+		d.counters.Cancelled++
 	} else {
-		d.counters.timedOut++
+		d.counters.TimedOut++
 	}
 	if c.act != nil {
 		q, id := c.job.lane.queue, ""
@@ -183,7 +183,7 @@ type cancelDeferredChange struct {
 }
 
 func (c *cancelDeferredChange) prepare(b *batch) {
-	b.deltaOf(c.queue).counters.cancelled++
+	b.deltaOf(c.queue).counters.Cancelled++
 	b.logJobAct(&c.by.act, c.queue.spec.Name, c.queue.revision, c.id, false, c.at)
 }
 

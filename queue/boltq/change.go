@@ -34,7 +34,7 @@ type appendChange struct {
 }
 
 func (c *appendChange) prepare(b *batch) {
-	b.deltaOf(c.job.lane.queue).counters.appended++
+	b.deltaOf(c.job.lane.queue).counters.Appended++
 	b.raise(c.job.lane.queue, c.raises)
 	c.charges.addTo(b)
 }
@@ -117,7 +117,7 @@ type leaseOutcome struct {
 func (o *leaseOutcome) prepare(b *batch) *queueDelta {
 	d := b.deltaOf(o.job.lane.queue)
 	if o.onExpired != nil {
-		d.counters.expired++
+		d.counters.Expired++
 	}
 	if o.failed {
 		d.addFailure(o.at, o.job.id, o.reason)
@@ -175,9 +175,9 @@ type endChange struct {
 func (c *endChange) prepare(b *batch) {
 	d := c.leaseOutcome.prepare(b)
 	if c.ended.state == queue.Delivered {
-		d.counters.delivered++
+		d.counters.Delivered++
 	} else {
-		d.counters.died++
+		d.counters.Died++
 	}
 }
 
@@ -223,11 +223,11 @@ func (c *returnChange) prepare(b *batch) {
 	switch {
 	case c.onExpired != nil || c.state == queue.Held:
 	case c.next.verdict == queue.Throttle:
-		d.counters.throttled++
+		d.counters.Throttled++
 	case c.next.verdict == queue.Down || c.down:
-		d.counters.down++
+		d.counters.Down++
 	default:
-		d.counters.retried++
+		d.counters.Retried++
 	}
 }
 

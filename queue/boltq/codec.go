@@ -39,7 +39,7 @@ func decodeStore(b []byte) (storeRecord, error) {
 
 // queueRecord is what changes about a queue with every commit that concerns it.
 type queueRecord struct {
-	counters
+	counters     queue.Counters
 	ceiling      ceilings
 	maxCost      int64
 	childMaxCost int64
@@ -52,10 +52,7 @@ type queueRecord struct {
 func (l queueRecord) encode() []byte {
 	w := writer{}
 	w.num(uint64(l.ceiling.tat), uint64(l.maxCost), uint64(l.childMaxCost), uint64(l.turn-firstTurn))
-	c := l.counters
-	for _, v := range c.all() {
-		w.num(uint64(*v))
-	}
+	w.counters(&l.counters)
 	w.num(l.tickets, uint64(l.progress.order), uint64(l.progress.behind), uint64(l.progress.announced), l.progress.givenUpTo, l.progress.olderUpTo, uint64(l.progress.generationSince))
 	w.text(l.progress.overflow)
 	w.num(uint64(len(l.ceiling.limits)))
@@ -73,9 +70,7 @@ func (l queueRecord) encode() []byte {
 func decodeQueue(b []byte) (queueRecord, error) {
 	r := reader{b: b}
 	l := queueRecord{ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), childMaxCost: int64(r.num()), turn: firstTurn + int64(r.num())}
-	for _, v := range l.counters.all() {
-		*v = int64(r.num())
-	}
+	l.counters.Add(r.counters())
 	l.tickets = r.num()
 	l.progress = overflowProgress{
 		order: int64(r.num()), behind: int64(r.num()), announced: leaky.Instant(r.num()), givenUpTo: r.num(), olderUpTo: r.num(), generationSince: leaky.Instant(r.num()), overflow: r.text(),

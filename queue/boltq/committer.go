@@ -248,9 +248,9 @@ func (e *Engine) commitFinal() {
 	}
 	e.prepareBatch(b)
 	for _, q := range e.queues {
-		if exact := q.ceilings(); q.live && (!q.ceiling.equal(exact) || q.unsaved != counters{} || q.receiver != receiverState{}) {
+		if exact := q.ceilings(); q.live && (!q.ceiling.equal(exact) || q.unsaved != queue.Counters{} || q.receiver != receiverState{}) {
 			d := b.deltaOf(q)
-			d.record = q.record(q.saved.plus(q.unsaved), exact, q.overflow.progress, q.receiver)
+			d.record = q.record(counted(q.saved, q.unsaved), exact, q.overflow.progress, q.receiver)
 		}
 	}
 	if err := e.writeBatch(b); err != nil {

@@ -181,7 +181,7 @@ func (e *Engine) dropLapsed(q *queueState, n uint64) {
 	d := q.overflow.records.get(n)
 	e.lapsedDeferrals = append(e.lapsedDeferrals, d.seq)
 	if e.uncountDeferral(q, n, d) {
-		q.unsaved.missing++
+		q.unsaved.Missing++
 	}
 	q.overflow.records.remove(n)
 }

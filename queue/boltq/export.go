@@ -29,7 +29,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	info := e.info(q, e.now())
 	return queue.MovedQueue{
 		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: queue.MovedBucket(&info),
-		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
+		Counts: info.Counters, Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
 		Turn: q.turn, MaxCost: q.groupMaxCost(), Import: q.importing.mark, Open: q.importing.open,
 	}, nil
 }

@@ -63,7 +63,7 @@ func (q *queueState) checkImportable(spec *queue.Spec) error {
 	switch {
 	case q.importing.open:
 		return fmt.Errorf("import %s into it is not finished", queue.Shorten(q.importing.mark, 80))
-	case q.size() > 0 || q.hasBacklog() || q.saved.died > 0:
+	case q.size() > 0 || q.hasBacklog() || q.saved.Died > 0:
 		return errors.New("it holds jobs")
 	case !q.spec.Equal(*spec):
 		return errors.New("it is there with other settings")
@@ -161,32 +161,24 @@ func importNotOpen(name string) error {
 
 // importedCounters is what an import adds to the counters. What counts is what was put in, in place of what was held: an export of
 // a store in use has not quite that. What came in meanwhile is counted already.
-func (q *queueState) importedCounters(moved *queue.MovedQueue) counters {
-	own := q.saved.plus(q.unsaved)
-	is := queue.MovedCounts{
-		Appended: own.appended, SetAside: own.setAside, Returned: own.returned, Missing: own.missing, Cancelled: own.cancelled,
-		Replayed: own.replayed, TimedOut: own.timedOut, Delivered: own.delivered, Died: own.died,
-	}
-	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - is.Balance()
-	c := moved.Counts
-	return counters{
-		appended: c.Appended + putIn - moved.Held, delivered: c.Delivered, retried: c.Retried, died: c.Died, released: c.Released,
-		expired: c.Expired, refused: c.Refused, lost: c.Lost, setAside: c.SetAside, returned: c.Returned, missing: c.Missing,
-		cancelled: c.Cancelled, timedOut: c.TimedOut, replayed: c.Replayed, throttled: c.Throttled, down: c.Down,
-	}
+func (q *queueState) importedCounters(moved *queue.MovedQueue) queue.Counters {
+	own, add := counted(q.saved, q.unsaved), moved.Counts
+	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - own.Balance()
+	add.Appended += putIn - moved.Held
+	return add
 }
 
 // closeImportChange gives a queue what was exported with it, and lets it go on.
 type closeImportChange struct {
 	specChange
-	counts counters
+	counts queue.Counters
 	errors []queue.LastError
 }
 
 func (c *closeImportChange) prepare(b *batch) {
 	c.specChange.prepare(b)
 	d := b.deltaOf(c.queue)
-	d.counters = d.counters.plus(c.counts)
+	d.counters.Add(c.counts.Values())
 	for _, f := range slices.Backward(c.errors) {
 		d.failures = append(d.failures, f)
 	}

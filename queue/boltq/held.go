@@ -178,9 +178,9 @@ type endHeldChange struct {
 
 func (c *endHeldChange) prepare(b *batch) {
 	if d := b.deltaOf(c.job.lane.queue); c.ended.state == queue.Dead {
-		d.counters.died++
+		d.counters.Died++
 	} else {
-		d.counters.delivered++
+		d.counters.Delivered++
 	}
 	q := c.job.lane.queue
 	b.logJobAct(c.item.act, q.spec.Name, q.revision, c.ended.id, false, c.ended.at)

@@ -116,17 +116,14 @@ func (e *Engine) infoWithParent(q *queueState, now leaky.Instant) queue.Info {
 func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
 	e.trim(q, now, trimMax) // so that the dead are counted right
 	e.forgetLapsed(q, now, trimMax)
-	c := q.saved.plus(q.unsaved)
 	i := queue.Info{
 		Spec: q.spec, Revision: q.revision, Pause: q.pause.info(now),
 		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased], Held: q.counts[queue.Held],
 		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: e.deadCountOf(q.spec.Name),
-		Appended: c.appended, SetAside: c.setAside, Returned: c.returned, Missing: c.missing, Cancelled: c.cancelled, TimedOut: c.timedOut, Replayed: c.replayed,
-		Delivered: c.delivered, Retried: c.retried, Died: c.died,
-		Released: c.released, Expired: c.expired, Refused: c.refused, Lost: c.lost, Throttled: c.throttled, Down: c.down,
-		Outflow: q.outflow.rate(now),
-		Next:    q.opens(now).Time(),
-		Now:     now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost, Back: q.overflow.readmitted,
+		Counters: counted(q.saved, q.unsaved),
+		Outflow:  q.outflow.rate(now),
+		Next:     q.opens(now).Time(),
+		Now:      now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost, Back: q.overflow.readmitted,
 		Ahead:  q.costBounds(0, false).ahead(q.counts[queue.Waiting], q.gap(q.turn)),
 		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
 	}

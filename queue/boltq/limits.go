@@ -63,7 +63,7 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 	default:
 		return false
 	}
-	q.unsaved.refused++
+	q.unsaved.Refused++
 	return true
 }
 

@@ -59,8 +59,8 @@ type queueState struct {
 	openedAt      leaky.Instant // when this process opened a file that has the queue; 0 if it made it
 	maxCostAtOpen int64         // maxCost then
 	lastRetryAt   leaky.Instant
-	saved         counters // on disk
-	unsaved       counters // counted since; they go with the next commit
+	saved         queue.Counters // on disk
+	unsaved       queue.Counters // counted since; they go with the next commit
 
 	outflow  meter
 	failures []queue.LastError // newest first
@@ -77,31 +77,6 @@ type queueState struct {
 	pullersAskAt leaky.Instant // when those who pull from it will ask
 	lastAsked    leaky.Instant // when they last did, 0 if nobody has since the file was opened
 	pullsNow     bool          // it is a pull queue, or about to be one, or no more
-}
-
-// counters are what a queue has counted since it was made.
-type counters struct {
-	appended, delivered, retried, died, released, expired, refused, lost int64
-	// Of the overflow, of Cancel, and of deadlines.
-	setAside, returned, missing, cancelled, timedOut, replayed int64
-	throttled, down                                            int64
-}
-
-// all lists the counters in the order in which the file has them.
-func (c *counters) all() [16]*int64 {
-	return [...]*int64{
-		&c.appended, &c.delivered, &c.retried, &c.died, &c.released, &c.expired, &c.refused, &c.lost,
-		&c.setAside, &c.returned, &c.missing, &c.cancelled, &c.timedOut, &c.replayed,
-		&c.throttled, &c.down,
-	}
-}
-
-func (c counters) plus(d counters) counters {
-	sum := c.all()
-	for i, v := range d.all() {
-		*sum[i] += *v
-	}
-	return c
 }
 
 const maxFailures = 10
@@ -136,7 +111,7 @@ func (q *queueState) size() int64 {
 }
 
 // record is what the file should say of the queue, all in all.
-func (q *queueState) record(c counters, ceiling ceilings, w overflowProgress, r receiverState) queueRecord {
+func (q *queueState) record(c queue.Counters, ceiling ceilings, w overflowProgress, r receiverState) queueRecord {
 	return queueRecord{counters: c, receiver: r, ceiling: ceiling, maxCost: q.maxCost, childMaxCost: q.childMaxCost, turn: q.turn, tickets: q.overflow.lastTicket, progress: w}
 }
 

@@ -69,7 +69,7 @@ type deferChange struct {
 }
 
 func (c *deferChange) prepare(b *batch) {
-	b.deltaOf(c.queue).counters.setAside++
+	b.deltaOf(c.queue).counters.SetAside++
 	c.charges.addTo(b)
 }
 

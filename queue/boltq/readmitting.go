@@ -264,10 +264,10 @@ func (w *readmitChange) size() int {
 
 func (w *readmitChange) prepare(b *batch) {
 	d := b.deltaOf(w.queue)
-	d.counters.appended += int64(len(w.jobs))
-	d.counters.returned += int64(len(w.jobs))
-	d.counters.died += int64(len(w.dead))
-	d.counters.missing += w.missing
+	d.counters.Appended += int64(len(w.jobs))
+	d.counters.Returned += int64(len(w.jobs))
+	d.counters.Died += int64(len(w.dead))
+	d.counters.Missing += w.missing
 	b.raise(w.queue, w.raises)
 	d.progress = w.progress
 }
@@ -322,7 +322,7 @@ func (w *readmitChange) apply(e *Engine, now leaky.Instant) {
 		older := q.overflow.olderGeneration
 		e.countDeferred(q, 0, -older.n, -older.cost)
 		q.overflow.olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost}
-		q.unsaved.missing += older.n - w.missing // other changes were on their way
+		q.unsaved.Missing += older.n - w.missing // other changes were on their way
 		w.missing = older.n
 	}
 	q.overflow.progress = w.progress

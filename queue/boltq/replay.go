@@ -214,7 +214,7 @@ type replayChange struct {
 
 func (c *replayChange) prepare(b *batch) {
 	q := c.job.lane.queue
-	b.deltaOf(q).counters.replayed++
+	b.deltaOf(q).counters.Replayed++
 	b.raise(q, c.raises)
 	b.logJobAct(c.item.act, q.spec.Name, q.revision, c.job.id, false, c.job.appended)
 }

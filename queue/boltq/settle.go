@@ -163,7 +163,7 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	if ls.fence.epoch == e.epoch {
 		q.giveBackDeparture(ls, int64(j.cost), now)
 	}
-	q.unsaved.released++
+	q.unsaved.Released++
 	q.outflow.add(now, -1)
 	e.putWaiting(j, now)
 	e.wakeForExpiry(j, now)

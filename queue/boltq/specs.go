@@ -240,7 +240,7 @@ func (c *deleteChange) bind(call *call) *queueState { c.call = call; return c.qu
 func (c *deleteChange) prepare(b *batch) {
 	d := b.deltaOf(c.queue)
 	d.gone = true
-	c.mayHaveDead = c.mayHaveDead || c.queue.saved.died+d.counters.died > 0
+	c.mayHaveDead = c.mayHaveDead || c.queue.saved.Died+d.counters.Died > 0
 	b.logChange(logUpdate{subject: queueSubject(c.queue.spec.Name), changes: c.notes, gone: true})
 }
 

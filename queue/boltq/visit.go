@@ -222,7 +222,7 @@ func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
 		g.lost = map[string]int64{}
 	}
 	g.lost[q.spec.Name] += n
-	q.unsaved.lost += n
+	q.unsaved.Lost += n
 }
 
 // lostSlots is how many departures the queue could have had since it became due.

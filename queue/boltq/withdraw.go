@@ -68,7 +68,7 @@ type withdrawChange struct {
 	of          *withdrawItem
 }
 
-func (c *withdrawChange) prepare(b *batch) { b.deltaOf(c.queue).counters.setAside-- }
+func (c *withdrawChange) prepare(b *batch) { b.deltaOf(c.queue).counters.SetAside-- }
 
 func (c *withdrawChange) write(t *tables) error { return t.dropDeferral(c.seq) }
 

@@ -200,10 +200,8 @@ func describe(i queue.Info) string {
 	for _, e := range i.Errors {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
-	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; appended %d set aside %d returned %d missing %d cancelled %d "+
-		"timed out %d replayed %d delivered %d retried %d died %d released %d throttled %d down %d expired %d refused %d lost %d; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d; group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By, i.Pause.Reason, micro(i.Pause.Since), micro(i.Pause.Until),
-		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Appended, i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed, i.Delivered, i.Retried, i.Died,
-		i.Released, i.Throttled, i.Down, i.Expired, i.Refused, i.Lost, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.Group, parentOf(i), limitStates(i), stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
+	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; %+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d; group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By, i.Pause.Reason, micro(i.Pause.Since), micro(i.Pause.Until),
+		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.Group, parentOf(i), limitStates(i), stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
 }
 
 // leavesText is what a queue's status goes by, and is told nowhere else. When it was asked for jobs is of each partition.

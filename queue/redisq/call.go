@@ -266,6 +266,15 @@ func (r *reply) list() *reply {
 	return l
 }
 
+// ints reads all that is left.
+func (r *reply) ints() []int64 {
+	var all []int64
+	for r.more() {
+		all = append(all, r.int())
+	}
+	return all
+}
+
 func (r *reply) duration() time.Duration { return time.Duration(r.int()) * time.Microsecond }
 
 func (r *reply) more() bool { return r.err == nil && len(r.v) > 0 }

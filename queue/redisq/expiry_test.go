@@ -104,7 +104,7 @@ func TestNothingIsLeftOfDeadlines(t *testing.T) {
 // While a key is not ours that has to do with jobs that expire nothing else stands still, and when
 // it is put right they end, once.
 func TestPlantedAmongJobsThatExpired(t *testing.T) {
-	for _, key := range []string{"T1", "w1", "t1", digestKey("w1:", "lane-0001")[len("ps{0}"):], "q1 timedout"} {
+	for _, key := range []string{"T1", "w1", "t1", digestKey("w1:", "lane-0001")[len("ps{0}"):], "q1 expired"} {
 		t.Run(key, func(t *testing.T) {
 			v, s, at := manual(t)
 			v.put("email", leaky.Unlimited, nil)
@@ -115,7 +115,7 @@ func TestPlantedAmongJobsThatExpired(t *testing.T) {
 				t.Fatal(err)
 			}
 			v.append(soon(at, "email", 1), keyed, job("email", 3), soon(at, "other", 4))
-			undo := func() { s.Client().HDel(v.ctx, "ps{0}q1", "timedout") }
+			undo := func() { s.Client().HDel(v.ctx, "ps{0}q1", "expired") }
 			if name, field, isField := strings.Cut(key, " "); isField {
 				s.Client().HSet(v.ctx, "ps{0}"+name, field, "planted")
 			} else {

@@ -138,9 +138,7 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 	i.Leased = size - i.Waiting - i.Scheduled - i.Held
 	i.Lanes = r.int()
 	i.Deferred, i.Dead = r.int(), r.int()
-	i.Appended, i.Delivered, i.Retried, i.Died, i.Released = r.int(), r.int(), r.int(), r.int(), r.int()
-	i.Expired, i.Refused, i.Lost = r.int(), r.int(), r.int()
-	i.SetAside, i.Returned, i.Missing, i.Cancelled, i.TimedOut, i.Replayed = r.int(), r.int(), r.int(), r.int(), r.int(), r.int()
+	i.Counters.Add(r.list().ints())
 	i.OldestWaiting, i.Next = micros(r.int()), micros(r.int())
 	window, count, before, now := r.int(), r.int(), r.int(), r.int()
 	i.Outflow, i.Now = outflow(window, count, before, now), micros(now)
@@ -167,7 +165,6 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		}
 		i.Parent = &p
 	}
-	i.Throttled, i.Down = r.int(), r.int()
 	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.HoldCause{"", queue.HoldThrottled, queue.HoldDown}[r.int()%3], Reason: r.text()}
 	i.Circuit = queue.CircuitInfo{Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()), Reason: r.text()}
 	i.Rate = readRate(r)

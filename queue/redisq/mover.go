@@ -26,7 +26,7 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	r := list(v)
 	return queue.MovedQueue{
 		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: queue.MovedBucket(&info),
-		Counts: queue.CountsOf(&info), Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
+		Counts: info.Counters, Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
 		Turn: r.int(), MaxCost: r.int(), Import: r.text(), Open: r.int() == 1,
 	}, r.err
 }
@@ -184,12 +184,14 @@ func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark strin
 	if err != nil {
 		return err
 	}
-	name, b, c := q.Spec.Name, q.Bucket, q.Counts
+	name, b := q.Spec.Name, q.Bucket
 	args := []any{
 		e.instant(), name, mark, q.Revision, pauseField(q.Pause), q.Pause.Reason, int64(b.TAT), b.Rem, int64(b.Last), b.LastCost, q.Held,
-		c.Appended, c.SetAside, c.Returned, c.Missing, c.Cancelled, c.Replayed, c.TimedOut, c.Delivered, c.Retried, c.Died, c.Released,
-		c.Expired, c.Refused, c.Lost, c.Throttled, c.Down, len(q.Errors), q.Pause.By, q.Pause.Since.UnixMicro(),
 	}
+	for _, n := range q.Counts.Values() {
+		args = append(args, n)
+	}
+	args = append(args, len(q.Errors), q.Pause.By, q.Pause.Since.UnixMicro())
 	for i := len(q.Errors) - 1; i >= 0; i-- {
 		f := q.Errors[i]
 		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))

@@ -140,7 +140,7 @@ local function append(name, count, limited, known, first)
     row[#row + 1] = all
   end
   add(q, 'refused', line.refused)
-  add(q, 'setaside', line.aside)
+  add(q, 'set_aside', line.aside)
   save(q)
   return row
 end

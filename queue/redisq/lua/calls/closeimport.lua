@@ -3,13 +3,11 @@
 --
 -- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat, rem, last, last cost
 -- ARGV[11]     how many jobs it held when the counters were
--- ARGV[12..27] its counters in order of COUNTED; then the number of its last errors, by whom it was paused and since when, those errors, the oldest first; then the
+-- ARGV[12..]   its counters in order of COUNTERS; then the number of its last errors, by whom it was paused and since when, those errors, the oldest first; then the
 --              number of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in it, 0, 0; then by whom, and what is recorded of it
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
-local COUNTED = { 'appended', 'setaside', 'returned', 'missing', 'cancelled', 'replayed', 'timedout', 'delivered', 'retried', 'died', 'released',
-  'expired', 'refused', 'lost', 'throttled', 'down' }
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
@@ -22,15 +20,15 @@ local key = B .. 'q' .. nr
 
 -- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
 -- in meanwhile is counted already.
-local v, is = call('HMGET', key, unpack(COUNTED)), {}
-for i, field in ipairs(COUNTED) do is[field] = tonumber(v[i]) or 0 end
-local put_in = q.size + q.deferred - (is.appended + is.setaside + is.replayed - is.returned - is.delivered - is.died - is.cancelled - is.timedout - is.missing)
-for i, field in ipairs(COUNTED) do
+local put_in, is = q.size + q.deferred, call('HMGET', key, unpack(COUNTERS))
+for i, jobs in ipairs(COUNTS_JOBS) do put_in = put_in - jobs * (tonumber(is[i]) or 0) end
+for i, field in ipairs(COUNTERS) do
   local by = tonumber(ARGV[11 + i])
   if field == 'appended' then by = by + put_in - tonumber(ARGV[11]) end
   add(q, field, by)
 end
-for i = 1, tonumber(ARGV[28]) do call('LPUSH', B .. 'r' .. nr, ARGV[30 + i]) end
+local at_errors = 12 + #COUNTERS
+for i = 1, tonumber(ARGV[at_errors]) do call('LPUSH', B .. 'r' .. nr, ARGV[at_errors + 2 + i]) end
 call('LTRIM', B .. 'r' .. nr, 0, 9)
 
 -- go_on lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
@@ -42,7 +40,7 @@ local function go_on(l, at)
 end
 
 go_on(q, 7)
-local limits_at = 31 + tonumber(ARGV[28])
+local limits_at = at_errors + 3 + tonumber(ARGV[at_errors])
 for i, l in ipairs(q.limits or {}) do
   local at = limits_at + 4 * i - 3
   if i <= tonumber(ARGV[limits_at]) and l.max == 0 then
@@ -65,7 +63,7 @@ if q.rev > last then call('HSET', B, 'rev', q.rev) end
 note('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
 if q.rev ~= was then keep_document('queue', q.name, q.rev, call('HGET', key, 'spec')) end
 if q.group == q then set(q, 'gsince', now) end
-call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[29], 'psince', ARGV[30])
+call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince', ARGV[at_errors + 2])
 paused_by(q, ARGV[5])
 local e = agenda(q)
 if e then due(e, q) end

@@ -2,10 +2,10 @@
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
--- Returns  {name to go on behind, or '', queues}: of each {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, appended, delivered, retried, died, released,
---          expired, refused, lost, set aside, returned, missing, cancelled, timed out, replayed, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
+-- Returns  {name to go on behind, or '', queues}: of each {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, what is counted in order of COUNTERS,
+--          oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
 --          last, last cost, cost of what waits, of what is deferred, jobs that came back,
---          limits, group, parent, throttled, down, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
+--          limits, group, parent, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
 --          time to the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or when a job can leave or 0, 1 if lanes hold all up, when the first scheduled one is due or 0,
 --          when somebody last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or {name, what is wrong}: limits one {tat, rem,
 --          last, last cost} or {end, used} each; group {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
@@ -18,8 +18,7 @@ else
   names = call('ZRANGEBYLEX', B .. 'N', ARGV[3] == '' and '-' or '(' .. ARGV[3], '+', 'LIMIT', 0, tonumber(ARGV[4]))
 end
 
-local COLD = { 'spec', 'pby', 'preason', 'psince', 'appended', 'delivered', 'retried', 'died', 'released', 'expired', 'refused', 'lost', 'setaside', 'returned',
-  'missing', 'cancelled', 'timedout', 'replayed', 'mw', 'mc', 'mp', 'dcost', 'throttled', 'down', 'asked', 'adaptions' }
+local COLD = { 'spec', 'pby', 'preason', 'psince', 'mw', 'mc', 'mp', 'dcost', 'asked', 'adaptions' }
 
 -- next_lane returns the lane whose first job is shown as the oldest. Those that a changed
 -- rule is to make ready rest, or are busy, like the others.
@@ -93,6 +92,12 @@ local function asked_of(q, asked)
   return drained
 end
 
+local function counters_of(nr)
+  local counted = call('HMGET', B .. 'q' .. nr, unpack(COUNTERS))
+  for i = 1, #COUNTERS do counted[i] = tonumber(counted[i]) or 0 end
+  return counted
+end
+
 local function show(nr, q, name)
   sound(q)
   sound_dead(name)
@@ -110,13 +115,12 @@ local function show(nr, q, name)
     if #start == 8 then oldest = time_at(start) end
   end
   local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), line.lanes,
-    max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12], v[13], v[14], v[15], v[16], v[17],
-    v[18], oldest, next_departure(q), v[19], v[20], v[21], now,
-    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[22], q.back,
+    max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), v[5], v[6], v[7], now,
+    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[8], q.back,
     limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
-    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, v[23], v[24], till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
+    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
   local ready, rest = ready_of(q, line.waiting)
-  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[25]), q.bytes, byte_limit(q) }) do row[#row + 1] = value end
+  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[9]), q.bytes, byte_limit(q) }) do row[#row + 1] = value end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
   return row
 end

@@ -20,7 +20,7 @@ local function withdraw(name, id, ticket)
   if ok and number and not cancelled and ticket == q.nr .. '.' .. number then
     call('UNLINK', job_key(q.nr, id))
     discount(q, job)
-    add(q, 'setaside', -1)
+    add(q, 'set_aside', -1)
   end
   return promise(q)
 end

@@ -67,5 +67,5 @@ local function miss(nr, name, slots)
   if slots <= 0 then return end
   lost[#lost + 1] = name
   lost[#lost + 1] = slots
-  call('HINCRBY', B .. 'q' .. nr, 'lost', slots)
+  call('HINCRBY', B .. 'q' .. nr, 'slots_lost', slots)
 end

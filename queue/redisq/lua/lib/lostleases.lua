@@ -58,7 +58,7 @@ local function expire(nr, id, member)
   call('ZREM', B .. 'l', member)
   if not f then return end
   ran_out(f, unknown)
-  add(q, 'expired', 1)
+  add(q, 'leases_expired', 1)
   note_error(q, id, f.reason)
   if unknown == 'hold' then
     put_held(q, id, f)

@@ -14,7 +14,7 @@ local function spare(q, ids)
 end
 
 -- count_left counts jobs that are about to end. If that cannot be it raises, so it comes before what is written.
-local function count_left(q, state, count) add(q, state == S.expired and 'timedout' or 'cancelled', count) end
+local function count_left(q, state, count) add(q, state == S.expired and 'expired' or 'cancelled', count) end
 
 -- drop ends jobs that are in their place no more.
 local function drop(q, ids, state)

@@ -1,0 +1,56 @@
+package queue
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// sources are the texts of the files that a pattern matches, without tests.
+func sources(t *testing.T, pattern string) string {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %v, %d files", pattern, err, len(files))
+	}
+	var all strings.Builder
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		} else if !strings.HasSuffix(file, "_test.go") {
+			all.Write(text)
+		}
+	}
+	return all.String()
+}
+
+// A counter is whole when its row says all there is to say, and both engines count it.
+func TestCountersAreComplete(t *testing.T) {
+	embedded, scripts := sources(t, "boltq/*.go"), sources(t, "redisq/lua/*/*.lua")
+	rows, seen := reflect.TypeFor[Counters](), map[string]bool{}
+	for n, c := range CounterTable {
+		row := rows.Field(n)
+		if c.Name == "" || seen[c.Name] || !strings.HasSuffix(c.Help, ".") || row.Type.Kind() != reflect.Int64 {
+			t.Errorf("the row %s is not complete: %+v", row.Name, c)
+		}
+		seen[c.Name] = true
+		if jobs := row.Tag.Get("jobs"); (jobs != "") != (c.Jobs != 0) {
+			t.Errorf("%s: jobs is %q", row.Name, jobs)
+		}
+		if !strings.Contains(embedded, "."+row.Name+"++") && !strings.Contains(embedded, "."+row.Name+" += ") {
+			t.Errorf("boltq does not count %s", row.Name)
+		}
+		if !strings.Contains(scripts, "'"+c.Name+"'") {
+			t.Errorf("redisq does not count %s", c.Name)
+		}
+	}
+}
+
+func TestCountersBalance(t *testing.T) {
+	c := Counters{Appended: 9, Delivered: 2, Retried: 5}
+	c.Add((&Counters{Appended: 1, SetAside: 4, Returned: 3, Died: 1}).Values())
+	if want := (Counters{Appended: 10, SetAside: 4, Returned: 3, Delivered: 2, Died: 1, Retried: 5}); c != want || c.Balance() != 8 {
+		t.Errorf("%+v, %d should be held or deferred", c, c.Balance())
+	}
+}
