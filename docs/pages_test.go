@@ -21,15 +21,29 @@ const most = 25_000
 
 // budgets are how many words each page has at most, and none is without.
 var budgets = map[string]int{
-	"README.md": 1200,
+	"README.md": 1200, "CONTRIBUTING.md": 750, "CHANGELOG.md": 600,
+	"docs/design.md": 3700,
 }
 
 // later are pages that are still to be rewritten.
 var later = []string{
-	"CHANGELOG.md", "CONTRIBUTING.md", "deploy/README.md", "docs/admission.md", "docs/api.md", "docs/backup.md",
-	"docs/benchmarks.md", "docs/cli.md", "docs/configuration.md", "docs/deferred.md", "docs/design.md", "docs/engine.md",
-	"docs/limiters.md", "docs/metrics.md", "docs/prove.md", "docs/targets/asynq.md", "docs/targets/custom.md",
-	"docs/targets/http.md", "docs/targets/nats.md", "docs/targets/sms.md", "docs/targets/smtp.md",
+	"deploy/README.md",
+	"docs/admission.md",
+	"docs/api.md",
+	"docs/backup.md",
+	"docs/benchmarks.md",
+	"docs/cli.md",
+	"docs/configuration.md",
+	"docs/deferred.md",
+	"docs/limiters.md",
+	"docs/metrics.md",
+	"docs/prove.md",
+	"docs/targets/asynq.md",
+	"docs/targets/custom.md",
+	"docs/targets/http.md",
+	"docs/targets/nats.md",
+	"docs/targets/sms.md",
+	"docs/targets/smtp.md",
 }
 
 func TestPages(t *testing.T) {

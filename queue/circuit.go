@@ -7,8 +7,7 @@ import (
 // MaxHold is the longest that a throttled answer puts departures off, and that a probe waits.
 const MaxHold = 24 * time.Hour
 
-// Circuit says when a target is taken to be down, and how it is then probed: docs/engine.md,
-// Circuit. After the pattern of M. Nygard, "Release It!", 2007.
+// Circuit says when a target is taken to be down, and how it is then probed. After the pattern of M. Nygard, "Release It!", 2007.
 type Circuit struct {
 	// Failures in a row open it: answers that are the target's fault, whosever job it was.
 	Failures int64 `json:"failures"`

@@ -17,6 +17,6 @@
 // what would be right. Durations are those of package time, instants are by the engine's clock, and costs count
 // intervals of the queue's rate.
 //
-// Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; docs/engine.md is the
-// contract in full. This package knows no engine, no transport and no handler: those import it.
+// Every engine that passes queue/queuetest keeps the ten invariants of docs/design.md; its package
+// comment has the rules in prose. This package knows no engine, no transport and no handler: those import it.
 package queue

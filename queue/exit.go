@@ -2,8 +2,8 @@ package queue
 
 import "github.com/penstock/penstock/leaky"
 
-// exit is the way out of a queue as an Info shows it, by the rules of docs/engine.md, ETA, Limits
-// and Groups.
+// exit is the way out of a queue as an Info shows it, by the rules by which engines
+// tell an ETA.
 type exit struct {
 	own   *paces // nil if all that it has holds for the group: the parent's own jobs have nothing besides
 	group *paces // nil if there is none

@@ -9,7 +9,7 @@ import (
 )
 
 // Mover takes a queue out of a store, page by page and changing nothing, and puts it into
-// another one, of whatever kind, as it was: docs/engine.md, Moving a queue. It is for stores at rest; out
+// another one, of whatever kind, as it was. It is for stores at rest; out
 // of one in use a queue can be taken as of about now. Each call does a bounded part.
 type Mover interface {
 	// ExportQueue returns all of a queue but its jobs. Errors: ErrUnknownQueue.

@@ -122,7 +122,7 @@ func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
 	q.Refused = rest - q.Deferred
 }
 
-// forecast is by the rule of docs/engine.md, ETA. No sum or product comes near 2^63: there are
+// forecast is by the rule by which engines tell an ETA. No sum or product comes near 2^63: there are
 // no more than 10^8 jobs in a queue or on its overflow, none costs more than 10^3, and no more than
 // 10^3 queues take turns with it.
 func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *exit) (f Forecast) {

@@ -2,7 +2,7 @@ package queue
 
 import "time"
 
-// Why is what a job waits for that has not left and not ended; see docs/engine.md, Job. It is
+// Why is what a job waits for that has not left and not ended. It is
 // the zero Why for any other.
 type Why struct {
 	By     Cause

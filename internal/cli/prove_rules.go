@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// embeddedForgets is what the embedded engine may lose of what was taken when its process is killed (docs/engine.md, Restart).
+// embeddedForgets is what the embedded engine may lose of what was taken when its process is killed.
 const embeddedForgets = time.Second
 
 // rules proves rules.

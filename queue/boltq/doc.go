@@ -2,7 +2,7 @@
 //
 //	engine, err := boltq.Open(ctx, "jobs.db", boltq.Options{})
 //
-// It promises the rules of docs/engine.md, and that a change is on disk before it is acknowledged: one goroutine
+// It promises the rules of package queuetest, and that a change is on disk before it is acknowledged: one goroutine
 // commits, and everything that was asked for while a commit ran shares the next one. Order, ids and states live in
 // memory; payloads are read from the file when their job departs.
 //

@@ -99,7 +99,7 @@ func (w *readmitChange) nextGeneration() {
 	w.progress.givenUpTo, w.progress.olderUpTo, w.progress.generationSince = a.progress.olderUpTo, a.lastTicket, w.now
 }
 
-// decide decides a job, by the rules of docs/engine.md, Readmit, in their order.
+// decide decides a job. The order of the checks is a part of the contract.
 func (w *readmitChange) decide(e *Engine, a *readmitJob) queue.ReadmitOutcome {
 	q := w.queue
 	if a.Order <= w.progress.order {

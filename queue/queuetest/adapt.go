@@ -9,7 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The chapter Adapt of docs/engine.md. What the rate is comes from leaky.Adapt, which is told beside
+// A rate that adapts. What it is comes from leaky.Adapt, which is told beside
 // the engine what the engine is told.
 var adaptRules = []rule{
 	{"InfoRate", func(r *rig) {

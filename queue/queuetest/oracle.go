@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// oracle is a rule that leaky itself keeps: docs/engine.md, Rules, word by word.
+// oracle is a rule that leaky itself keeps.
 type oracle struct {
 	rule queue.Rule
 	keys map[string]*counted

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// judge answers what rules say of a job with this key, as docs/engine.md has it, and charges them: of a queue with room for all.
+// judge answers what rules say of a job with this key, and charges them: of a queue with room for all.
 func judge(rules []*oracle, now leaky.Instant, key string, cost int64) (ruled []queue.Ruled, wait time.Duration, defers, limited bool) {
 	ask := leaky.Ask{Cost: cost}
 	var charged []*oracle

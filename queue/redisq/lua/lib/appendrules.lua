@@ -1,4 +1,4 @@
--- Of append alone, made where a queue asks its jobs, behind tallies.lua: the rules that decide what comes in (docs/engine.md, Rules).
+-- Of append alone, made where a queue asks its jobs, behind tallies.lua: the rules that decide what comes in.
 
 local KEY, KEY_BYTES, ASK_BYTES = '>I2c1', 3, 2
 

@@ -1,4 +1,4 @@
--- Shared, made when jobs have expired, behind unsent.lua: they end (docs/engine.md, Expiry).
+-- Shared, made when jobs have expired, behind unsent.lua: they end.
 
 local MOST_EXPIRED = 100 -- in a call, however many there are
 

@@ -1,5 +1,4 @@
--- Shared, made where a queue is of a group, behind limits.lua: the group, and the places of its members
--- (docs/engine.md, Groups).
+-- Shared, made where a queue is of a group, behind limits.lua: the group, and the places of its members.
 --
 -- A queue of a group says so in also, with the parent's number; its group is what the parent's hash
 -- holds: for the parent itself, its own. There too is what the group keeps: gserved, gsince; gcmax, the

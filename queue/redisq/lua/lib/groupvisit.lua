@@ -1,4 +1,4 @@
--- Of reserve alone, behind groups.lua: a visit to a group (docs/engine.md, Groups). Several members are open at
+-- Of reserve alone, behind groups.lua: a visit to a group. Several members are open at
 -- once, each for one job at a time; all is written at the end, once a member.
 --
 -- A member in a visit: its place is 'Y' (at is its tag), 'R' (at is until when) or nil; tie is its number. Once

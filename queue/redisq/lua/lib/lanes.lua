@@ -1,4 +1,4 @@
--- Shared, behind ratechange.lua and leases.lua: the lanes of a queue (docs/engine.md, Lanes).
+-- Shared, behind ratechange.lua and leases.lua: the lanes of a queue.
 --
 -- A queue that is not laned has but the lane without a key, and nothing of this: it
 -- becomes laned by a spec that bounds what is in flight, scheduled, or a lane, and

@@ -1,4 +1,4 @@
--- Shared, made where a queue has limits beside its rate (docs/engine.md, Limits): further paces, which
+-- Shared, made where a queue has limits beside its rate: further paces, which
 -- are treated as its bucket is, and quotas, the arithmetic of leaky/quota.go.
 --
 -- A limit: its name, by which it is the same after a change, then n, d and b of a pace, or max and

@@ -1,5 +1,4 @@
--- Shared, made where a receiver has said something that lasts: stops and the circuit (docs/engine.md, What the
--- receiver answers).
+-- Shared, made where a receiver has said something that lasts: stops and the circuit.
 --
 -- A queue keeps it in one field, said, while there is anything: until when it stops, the cause, until when one of its lanes
 -- may stop, failures in a row, when the circuit opened or 0, the time between probes, why it stops, the latest failure; how
