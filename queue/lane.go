@@ -71,7 +71,7 @@ var laneSettings = []setting[LaneRule]{
 	{
 		name: "max_bytes", at: func(r *LaneRule) any { return &r.MaxBytes },
 		absent: "the queue's", min: leastMaxBytes, max: 1 << 36,
-		doc: "How much those jobs may take, as max_bytes of the queue counts them.",
+		doc: "How many bytes the jobs of a lane may take together, counted as max_bytes of the queue.",
 	},
 	{
 		name: "max_in_flight", at: func(r *LaneRule) any { return &r.MaxInFlight },

@@ -47,14 +47,16 @@ func (q *Quota) UnmarshalText(b []byte) error {
 	number, per, _ := strings.Cut(string(b), "/")
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n < 1 || n > MaxQuota || number[0] == '+' {
-		return fmt.Errorf(`%s: want a whole NUMBER from 1 to %d and /m, /h, /d, /w or /mo, such as "50000/d"`, Shorten(string(b), 40), MaxQuota)
+		return fmt.Errorf(`%s: want a whole NUMBER from 1 to %d and /m, /h, /d, /w or /mo, such as "50000/d"`,
+			Shorten(string(b), 40), MaxQuota)
 	}
 	switch per {
 	case "m", "h", "d", "w", "mo":
 		*q = Quota{n, per}
 		return nil
 	}
-	return fmt.Errorf(`%s: a quota is per m, h, d, w or mo, such as "50000/d"; for any other span give a rate and a burst`, Shorten(string(b), 40))
+	return fmt.Errorf(`%s: a quota is per m, h, d, w or mo, such as "50000/d"; for any other span give a rate and a burst`,
+		Shorten(string(b), 40))
 }
 
 // Paced reports whether l is a further pace and no quota.
@@ -69,7 +71,7 @@ func (l *Limit) Pacer() leaky.Pacer {
 var limitSettings = []setting[Limit]{
 	{
 		name: "rate", at: func(l *Limit) any { return &l.Rate }, absent: "none", example: "500/m",
-		doc: "A further pace, beside that of the queue and like it.",
+		doc: "A further pace beside the queue's rate, and like it.",
 	},
 	{
 		name: "burst", at: func(l *Limit) any { return &l.Burst }, absent: "1", max: leaky.MaxBurst,
@@ -104,7 +106,8 @@ func (l *Limit) validate(field string) error {
 		return fieldErr(field, "", `must have a rate such as "500/m" or a quota such as "50000/d"`)
 	case l.Paced():
 		if l.Timezone != "" {
-			return fieldErr(field+".timezone", l.Timezone, "is of no use without a quota: a rate is the same everywhere")
+			return fieldErr(field+".timezone", l.Timezone,
+				"is of no use without a quota: a rate is the same everywhere")
 		}
 		if err := within(field+".burst", l.Burst, 0, leaky.MaxBurst); err != nil {
 			return err

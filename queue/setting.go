@@ -164,7 +164,7 @@ func validate[S any](s *S, table []setting[S], prefix string) error {
 // Setting says of a setting what those want to know who write it.
 type Setting struct {
 	Name string // as it is written, and "limits[].quota" of a list's items
-	// Type is integer, number, boolean, text, duration, size, rate or quota; or object, or list, which have others within.
+	// Type is integer, number, boolean, text, duration, size, rate or quota; or object or list, with others within.
 	Type string
 	Doc  string // the first sentence is enough for a list
 	// Default is what it is where nothing is written; "" if that is only to be said in words, by Absent.
@@ -177,7 +177,8 @@ type Setting struct {
 	Holds string
 }
 
-// Settings tells of all settings of a queue. Those of a lane are "lanes.rate" and so on, those of a limit "limits[].rate".
+// Settings tells of all settings of a queue. Those of a lane are "lanes.rate" and so on, those of a limit
+// "limits[].rate" and so on.
 func Settings() []Setting { return describe("", specSettings) }
 
 func typeOf(at any) string {

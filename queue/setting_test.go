@@ -17,7 +17,7 @@ func TestTableOfSettingsIsComplete(t *testing.T) {
 		}
 		rows[s.Name] = s
 		first, _, _ := strings.Cut(s.Doc, ". ")
-		if len(first) < 10 || len(first) > 120 || !strings.HasSuffix(s.Doc, ".") {
+		if len(first) < 10 || len(first) > 100 || !strings.HasSuffix(s.Doc, ".") {
 			t.Errorf("%s: its first sentence is %q", s.Name, first)
 		}
 		switch s.Type {

@@ -137,7 +137,7 @@ var specSettings = []setting[Spec]{
 	{
 		name: "pull", at: func(s *Spec) any { return &s.Pull },
 		preset: false,
-		doc: "The jobs are for workers that ask for them, and no drainer is given any." +
+		doc: "Whether the jobs are for workers that ask for them, and no drainer is given any." +
 			" Such a queue can be neither parent nor child.",
 		check: func(s *Spec, field string) error { return s.validatePull(field) },
 	},
@@ -149,7 +149,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "max_bytes", at: func(s *Spec) any { return &s.MaxBytes }, scripts: true,
 		absent: "a quarter of the store", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "How much those jobs may take. A job takes its payload, headers, content type, lane and id, and 512 bytes.",
+		doc: "How many bytes the queue's jobs may take together. A job takes its payload, headers, content type," +
+			" lane and id, and 512 bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(s *Spec) any { return &s.MaxInFlight }, scripts: true,
@@ -159,12 +160,13 @@ var specSettings = []setting[Spec]{
 	{
 		name: "max_scheduled", at: func(s *Spec) any { return &s.MaxScheduled }, scripts: true,
 		absent: "the capacity", max: MaxCapacity,
-		doc: "How many of the capacity's places may be taken by jobs that are scheduled, or back off.",
+		doc: "How many of the capacity's places scheduled jobs may take, those that back off included.",
 	},
 	{
 		name: "ordered", at: func(s *Spec) any { return &s.Ordered }, scripts: true,
 		preset: false,
-		doc:    "Only one job of a lane is in flight at a time; one that failed holds its lane up until it has ended.",
+		doc: "Whether one job of a lane is in flight at a time, and one that failed holds its lane up." +
+			" The next leaves when the one before it has ended, well or not.",
 	},
 	{
 		name: "lanes", items: append(describe("lanes.", laneSettings), laneOverrides),
@@ -173,7 +175,8 @@ var specSettings = []setting[Spec]{
 	},
 	{
 		name: "rules", at: func(s *Spec) any { return &s.Rules },
-		doc:   "The rules by which a job may come in, of this queue and its children, at most 8. They must exist.",
+		doc: "The rules by which a job may come in, at most 8. They must exist." +
+			" A child's jobs are asked by those of its parent too.",
 		check: func(s *Spec, _ string) error { return validateRuleNames(s.Rules) },
 	},
 	{
@@ -197,20 +200,20 @@ var specSettings = []setting[Spec]{
 	{
 		name: "retry.max_attempts", at: func(s *Spec) any { return &s.Retry.MaxAttempts }, scripts: true,
 		preset: 8, min: 1, max: MaxMaxAttempts,
-		doc: "Attempts altogether, the first included; then the job is dead.", holds: nextFailure,
+		doc: "How often a job is tried, the first time included; then it is dead.", holds: nextFailure,
 	},
 	{
 		name: "retry.min_backoff", at: func(s *Spec) any { return &s.Retry.MinBackoff },
 		preset: time.Second,
 		min:    time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
-		doc: "The first backoff; it doubles from failure to failure.",
+		doc: "How long the first backoff takes; it doubles from failure to failure.",
 	},
 	{
 		name: "retry.max_backoff", at: func(s *Spec) any { return &s.Retry.MaxBackoff },
 		preset:   10 * time.Minute,
 		presetBy: func(s *Spec) any { return max(10*time.Minute, s.Retry.MinBackoff.D()) },
 		min:      time.Millisecond, max: MaxBackoffLimit, holds: nextFailure,
-		doc: "The longest backoff; min_backoff, if that is longer.",
+		doc: "The longest backoff. At least min_backoff, which it is by default if that is longer.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Retry.MaxBackoff, "retry.min_backoff", s.Retry.MinBackoff)
 		},
@@ -218,7 +221,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "retry.jitter", at: func(s *Spec) any { return &s.Retry.Jitter },
 		preset: "full", values: []string{"full", "none"},
-		doc:   "Whether a backoff is up to twice as long by chance: jobs that failed together shall not come back together.",
+		doc: "Whether backoffs are up to twice as long by chance." +
+			" Jobs that failed together then do not come back together.",
 		holds: nextFailure,
 	},
 	{
@@ -246,25 +250,25 @@ var specSettings = []setting[Spec]{
 	{
 		name: "adapt.ceiling", at: func(s *Spec) any { return &s.Adapt.Ceiling },
 		required: true, example: "20/s",
-		doc: "The rate that is never exceeded; rate must be from the floor to it.",
+		doc: "The rate that is never exceeded. The queue's rate must be from the floor to it.",
 	},
 	{name: "circuit", doc: "When the target is taken to be down, and how it is then probed."},
 	{
 		name: "circuit.failures", at: func(s *Spec) any { return &s.Circuit.Failures },
 		preset: 5, min: 1, max: 1_000_000,
-		doc: "So many failures in a row that are the target's fault open it, over all drainers.",
+		doc: "How many failures in a row open the circuit, if they are the target's fault. Over all drainers.",
 	},
 	{
 		name: "circuit.min_probe", at: func(s *Spec) any { return &s.Circuit.MinProbe },
 		preset: time.Second, min: time.Millisecond, max: MaxHold,
-		doc: "How long nothing is sent then; it doubles from probe to probe.",
+		doc: "How long nothing is sent before the first probe; it doubles from probe to probe.",
 	},
 	{
 		name: "circuit.max_probe", at: func(s *Spec) any { return &s.Circuit.MaxProbe },
 		preset:   time.Minute,
 		presetBy: func(s *Spec) any { return max(time.Minute, s.Circuit.MinProbe.D()) },
 		min:      time.Millisecond, max: MaxHold,
-		doc: "The longest time between probes; min_probe, if that is longer.",
+		doc: "The longest time between probes. At least min_probe, which it is by default if that is longer.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Circuit.MaxProbe, "circuit.min_probe", s.Circuit.MinProbe)
 		},
@@ -272,18 +276,18 @@ var specSettings = []setting[Spec]{
 	{
 		name: "circuit.off", at: func(s *Spec) any { return &s.Circuit.Off },
 		preset: false,
-		doc:    "It never opens, whatever the target does.",
+		doc:    "Whether the circuit never opens, whatever the target does.",
 	},
 	{name: "retention", doc: "How long ended jobs are remembered."},
 	{
 		name: "retention.for", at: func(s *Spec) any { return &s.Retention.For },
 		preset: DefaultRetention, min: time.Second, max: maxRetention,
-		doc: "At most so long.", scripts: true, holds: nextEnd,
+		doc: "How long an ended job is remembered.", scripts: true, holds: nextEnd,
 	},
 	{
 		name: "retention.max", at: func(s *Spec) any { return &s.Retention.Max }, scripts: true,
 		preset: 100_000, min: 1, max: 100_000_000,
-		doc: "At most so many.",
+		doc: "How many ended jobs are remembered.",
 	},
 	{
 		name: "overflow", at: func(s *Spec) any { return &s.Overflow }, scripts: true,
@@ -302,8 +306,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "deferred.low_water", at: func(s *Spec) any { return &s.Deferred.LowWater },
 		preset: 0.5, min: 0.0, max: 1.0,
-		doc: "The part of the capacity up to which jobs that come back fill the queue." +
-			" The rest is for those that may not wait.",
+		doc: "The part of the capacity that jobs which come back may fill. The rest, one place at least, is for those" +
+			" that may not wait. Above 0, below 1.",
 	},
 	{
 		name: "deferred.max_jobs", at: func(s *Spec) any { return &s.Deferred.MaxJobs }, scripts: true,
@@ -322,7 +326,7 @@ var specSettings = []setting[Spec]{
 	{
 		name: "deferred.timezone", at: func(s *Spec) any { return &s.Deferred.Timezone },
 		absent: "UTC", example: "Europe/Berlin",
-		doc: "The zone of those hours, by its name in the IANA database.",
+		doc: "The time zone of those hours, by its name in the IANA database.",
 	},
 	{
 		name: "deliver", at: func(s *Spec) any { return &s.Deliver },

@@ -165,7 +165,11 @@ func Run(ctx context.Context, args []string, s Streams) Exit {
 		kong.Name("penstock"),
 		kong.Description(description),
 		kong.DefaultEnvars("PENSTOCK"),
-		kong.PostBuild(func(k *kong.Kong) error { unasked(k.Model.Node); return nil }),
+		kong.PostBuild(func(k *kong.Kong) error {
+			unasked(k.Model.Node)
+			explainSettings(k.Model.Node)
+			return nil
+		}),
 		kong.Bind(r),
 		kong.Vars{"version": ops.Version, "changekinds": changeKinds(), "egresshelp": app.EgressHelp},
 		kong.Writers(s.Out, s.Err),

@@ -146,7 +146,7 @@ func (p *place) values(f *kong.Flag, begun, before string) (found []candidate, f
 	return found, false
 }
 
-// argument completes one that is not a flag's: the name of a queue or a rule, or one of a few words.
+// argument completes one that is not a flag's: the name of a queue or a rule, a setting, or one of a few words.
 func (p *place) argument(ctx context.Context, begun string) (found []candidate) {
 	at := p.args
 	if n := len(p.node.Positional); n > 0 && at >= n && p.node.Positional[n-1].IsCumulative() {
@@ -158,6 +158,8 @@ func (p *place) argument(ctx context.Context, begun string) (found []candidate) 
 	arg := p.node.Positional[at]
 	words := []string{}
 	switch {
+	case arg.Name == "settings":
+		return fieldCandidates(begun)
 	case arg.Enum != "":
 		words = arg.EnumSlice()
 	case arg.Name == "queue", arg.Name == "name" && p.node.Parent.Name == "queue":

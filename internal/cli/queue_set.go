@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/queue"
 )
@@ -15,22 +17,18 @@ import (
 type setCmd struct {
 	Name     string   `arg:"" help:"Name of the queue."`
 	Settings []string `arg:"" optional:"" help:"Settings, as FIELD=VALUE." placeholder:"FIELD=VALUE"`
-	overflowFlags
-	laneFlags
+	settingFlags
 	Revision int64 `help:"Change it only if it is at this revision; by default at the one that was just read." placeholder:"N"`
 	output
 }
 
 // Help is shown below the flags.
 func (setCmd) Help() string {
-	return `Fields are those of the queue's spec, nested ones with dots: rate, burst, capacity,
-max_bytes, lease, slack, retry.max_attempts, retry.min_backoff, retry.max_backoff, retry.jitter,
-retention.for, retention.max, max_in_flight, max_scheduled, ordered, lanes.rate,
-lanes.burst, lanes.capacity, lanes.max_bytes, lanes.max_in_flight, overflow, deferred.max_age,
-deferred.low_water, deferred.max_jobs, deferred.readmit_between, deferred.timezone,
-deliver.http.url, deliver.http.timeout. An empty value goes back to the default. A new
-rate holds for the backlog at once. The settings of lanes and of the overflow have flags
-too, which say the same.
+	return `Fields are those of the queue's spec:
+
+` + fieldList() + `
+An empty value goes back to the default. A new rate holds for the backlog at once. Some
+settings have flags too, which say the same.
 
 limits.0.quota=50000/d limits.0.timezone=Europe/Berlin is a quota beside the rate,
 limits.1.rate=500/m a further pace; limits= removes all, limits.0= the first.
@@ -57,8 +55,8 @@ The change is made only if nobody else changed the queue meanwhile (If-Match);
 exit code 3 says that somebody did.`
 }
 
-func (c *setCmd) Run(r *run) error {
-	settings, err := withFlags(c.Settings, append(c.overflowFlags.all(), c.laneFlags.all()...)...)
+func (c *setCmd) Run(r *run, k *kong.Context) error {
+	settings, err := withFlags(c.Settings, k.Flags())
 	if err != nil {
 		return usage(err)
 	}
@@ -205,7 +203,7 @@ func pathOf(field string) []string {
 		return strings.Split(field, ".")
 	}
 	path := []string{"lanes", "overrides", key}
-	for _, last := range []string{"rate", "burst", "capacity", "max_in_flight"} {
+	for _, last := range laneFields() {
 		if key, ok := strings.CutSuffix(key, "."+last); ok && key != "" {
 			return append(path[:2], key, last)
 		}
