@@ -16,12 +16,17 @@ LDFLAGS := -s -w -X github.com/penstock/penstock/internal/ops.linkedVersion=$(VE
 # The race detector needs a C compiler. Without one the tests run all the same, and say so.
 RACE := $(shell command -v $$($(GO) env CC) >/dev/null 2>&1 && echo -race)
 
-# Packages that start real servers share the cores with them, so no more than two at a time. go test vets with what it
-# compiled for the tests, packages without tests too; go vet would compile everything a second time.
-TESTFLAGS := $(RACE) -p 2 -vet=all -shuffle=on -timeout 20m
+# go test vets with what it compiled for the tests, packages without tests too; go vet would compile everything again.
+TESTFLAGS := -vet=all -shuffle=on -timeout 20m
 
-# Those that take the longest come first, so that none of them is left to run alone in the end.
-PACKAGES := ./queue/redisq ./queue/boltq ./cmd/penstock ./...
+# In these, one goroutine works at a time: there is no race to find, and the detector would make them ten times slower.
+SEQUENTIAL := ./docs ./leaky ./queue ./queue/queuetest ./internal/config ./internal/prove/law ./internal/replay/... \
+	./internal/test/deploytest
+
+# All others run under the race detector, but for the pages that bbolt copies: that is its own tests' business. They
+# start real servers, which share the cores with them. The slowest come first, so that none is left to run alone.
+RACED      = ./queue/redisq ./queue/boltq ./cmd/penstock $$($(GO) list ./... | grep -vxF "$$($(GO) list $(SEQUENTIAL))")
+RACEFLAGS := $(RACE) -gcflags=go.etcd.io/bbolt/...=-race=false -p 3
 
 # A program with the race detector waits a second before it exits, for races of goroutines that outlive main; here
 # main waits for every one. There are hundreds of such programs: each package's tests, and all that tests start.
@@ -50,7 +55,9 @@ test: ## vet and test everything, on real Redis servers; installs redis-server a
 	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \
-	PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool $(GO) test $(TESTFLAGS) $(PACKAGES) && \
+	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool && \
+	$(GO) test $(RACEFLAGS) $(TESTFLAGS) $(RACED) && \
+	$(GO) test $(TESTFLAGS) $(SEQUENTIAL) && \
 	$(GO) test -C bench $(TESTFLAGS) ./...
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test
