@@ -14,13 +14,13 @@ import (
 )
 
 // run calls a script on one partition, once.
-func (e *Engine) run(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+func (e *Engine) run(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	if e.closing.Err() != nil {
 		return nil, queue.ErrClosed
 	}
 	ctx, cancel := context.WithTimeout(ctx, e.patience/tries)
 	defer cancel()
-	v, err := s.Run(ctx, e.client, []string{e.keys[partition]}, args...).Result()
+	v, err := s().Run(ctx, e.client, []string{e.keys[partition]}, args...).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (e *Engine) run(ctx context.Context, s *redis.Script, partition int, args .
 
 // repeat calls a script that may be called again with the same effect, until it
 // answers, the error is final, or ctx ends.
-func (e *Engine) repeat(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+func (e *Engine) repeat(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	reached := false // whether a try may have been carried out
 	for try := 0; ; try++ {
 		v, err := e.run(ctx, s, partition, args...)
@@ -64,7 +64,7 @@ func (e *Engine) repeat(ctx context.Context, s *redis.Script, partition int, arg
 }
 
 // unrepeated calls a script that must not be carried out twice: again only as long as it cannot have reached the server.
-func (e *Engine) unrepeated(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+func (e *Engine) unrepeated(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	for try := 0; ; try++ {
 		v, err := e.runOnce(ctx, s, partition, args...)
 		if err == nil {
@@ -83,14 +83,14 @@ func (e *Engine) unrepeated(ctx context.Context, s *redis.Script, partition int,
 }
 
 // runOnce is run with all the time that ctx has, as there is no other try, and without what go-redis repeats of its own accord, as its client of a cluster does.
-func (e *Engine) runOnce(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+func (e *Engine) runOnce(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	if e.closing.Err() != nil {
 		return nil, queue.ErrClosed
 	}
 	client, keys := sendingOnce{e.client}, []string{e.keys[partition]}
-	c := s.EvalSha(ctx, client, keys, args...)
+	c := s().EvalSha(ctx, client, keys, args...)
 	if redis.HasErrorPrefix(c.Err(), "NOSCRIPT") {
-		c = s.Eval(ctx, client, keys, args...)
+		c = s().Eval(ctx, client, keys, args...)
 	}
 	return c.Result()
 }
@@ -124,7 +124,7 @@ type sentOnce struct{ *redis.Cmd }
 func (sentOnce) NoRetry() bool { return true }
 
 // ask calls a script that only looks: after a lost answer nothing has happened.
-func (e *Engine) ask(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+func (e *Engine) ask(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	v, err := e.once(ctx, s, partition, args...)
 	return v, unanswered(err)
 }
@@ -138,7 +138,7 @@ func unanswered(err error) error {
 }
 
 // once calls a script for a caller who repeats by himself.
-func (e *Engine) once(ctx context.Context, s *redis.Script, partition int, args ...any) (any, error) {
+func (e *Engine) once(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	v, err := e.run(ctx, s, partition, args...)
 	if err != nil {
 		err, _ = classify(err)

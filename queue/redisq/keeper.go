@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/penstock/penstock/queue"
 )
 
@@ -211,7 +209,7 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 	return dropped, answers.err
 }
 
-func (e *Engine) keepIDs(ctx context.Context, s *redis.Script, name string, ids []string) (*reply, error) {
+func (e *Engine) keepIDs(ctx context.Context, s script, name string, ids []string) (*reply, error) {
 	if queue.ValidateName(name) != nil {
 		return nil, unknown(name)
 	}
@@ -238,7 +236,7 @@ func (e *Engine) keepIDs(ctx context.Context, s *redis.Script, name string, ids 
 
 // keep calls a script that would do more if it were carried out twice: it knows the call
 // again by its name.
-func (e *Engine) keep(ctx context.Context, s *redis.Script, name string, args ...any) (any, error) {
+func (e *Engine) keep(ctx context.Context, s script, name string, args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.patience)
 	defer cancel()
 	return e.repeat(ctx, s, e.Partition(name), append([]any{e.instant(), randomID(), name}, args...)...)

@@ -3,13 +3,14 @@ package redisq
 import (
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // kinds are the arithmetics of tallies, by the letters that stand for them.
-var kinds = []struct{ letter, source string }{
-	{"m", meterSource}, {"f", fixedWindowSource}, {"c", slidingCounterSource}, {"l", slidingLogSource}, {"p", concurrencySource},
+var kinds = []struct{ letter, file string }{
+	{"m", "meter"}, {"f", "fixedwindow"}, {"c", "slidingcounter"}, {"l", "slidinglog"}, {"p", "concurrency"},
 }
 
 // kind is the functions of an arithmetic, in a table. Those whose tally is a text have the first two.
@@ -23,7 +24,7 @@ func allKinds() string {
 	var b strings.Builder
 	b.WriteString("local makers, by_letter = {}, {}\n")
 	for _, k := range kinds {
-		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables, strings.ReplaceAll(k.source, "\n", "\n  "), kind)
+		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables, strings.ReplaceAll(readLua("algorithms/"+k.file).text, "\n", "\n  "), kind)
 	}
 	b.WriteString("setmetatable(by_letter, { __index = function(_, letter)\nlocal made = makers[letter]()\nrawset(by_letter, letter, made)\nreturn made\nend })\n")
 	return b.String()
@@ -31,19 +32,25 @@ func allKinds() string {
 
 // takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that all else would be most of it. The other of each pair is
 // for a Redis that is out of memory, of what takes nothing.
-var takeScripts = func() map[byte][2]*redis.Script {
-	scripts := map[byte][2]*redis.Script{}
-	_, body, _ := strings.Cut(takeSource, "\n")
+var takeScripts = func() map[byte][2]script {
+	scripts := map[byte][2]script{}
 	for _, k := range kinds {
-		before := ""
-		if k.letter == "l" || k.letter == "p" { // the others read two keys at once, which says as much
-			before = wholeSource + "\nwhole()"
-		}
-		var pair [2]*redis.Script
+		var pair [2]script
 		for i, shebang := range []string{"#!lua", "#!lua flags=allow-oom"} {
-			pair[i] = redis.NewScript(strings.Join([]string{shebang, namesSource, before, clockSource, tallySource, ofTables, k.source, body}, "\n"))
+			pair[i] = sync.OnceValue(func() *redis.Script { return redis.NewScript(assembleTake(shebang, k.letter, k.file)) })
 		}
 		scripts[k.letter[0]] = pair
 	}
 	return scripts
 }()
+
+func assembleTake(shebang, letter, algorithm string) string {
+	before := ""
+	if letter == "l" || letter == "p" { // the others read two keys at once, which says as much
+		before = library("slot").text + "\nwhole()"
+	}
+	return strings.Join([]string{
+		shebang, library("names").text, before, library("clock").text, library("tallies").text, ofTables,
+		readLua("algorithms/" + algorithm).text, readLua("calls/take").text,
+	}, "\n")
+}

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -165,12 +163,12 @@ func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) 
 		byLetter[letter] = append(byLetter[letter], g)
 	}
 	for letter, groups := range byLetter {
-		script := takeScripts[letter][0]
+		scripts, freeing := takeScripts[letter], 0
 		for len(groups) > 0 {
-			err := e.askRules(ctx, script, partition, items, groups, answers)
+			err := e.askRules(ctx, scripts[freeing], partition, items, groups, answers)
 			left := func(i int) bool { return errors.Is(answers[i].Err, errLater) }
-			if errors.Is(err, queue.ErrStoreFull) && script == takeScripts[letter][0] {
-				script = takeScripts[letter][1] // it takes nothing in, but lets go
+			if errors.Is(err, queue.ErrStoreFull) && freeing == 0 {
+				freeing = 1 // it takes nothing in, but lets go
 				left = func(i int) bool { return items[i].op != queue.TakeNow }
 			}
 			groups = only(groups, left)
@@ -188,7 +186,7 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 }
 
 // askRules asks rules of one arithmetic. Its error is that of all answers.
-func (e *Engine) askRules(ctx context.Context, s *redis.Script, partition int, items []takeItem, groups []ofQueue, answers []queue.Taken) error {
+func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue, answers []queue.Taken) error {
 	args := make([]any, 0, 2+5*len(groups)+len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {

@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: backlog
+--
 -- Note that something of a queue is on the overflow that the store was not asked about.
 --
 -- ARGV[2]  queue name

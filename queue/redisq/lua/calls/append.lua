@@ -1,4 +1,11 @@
 #!lua
+-- needs: pace, memory
+-- for lanes: appendjob
+-- for limits: groups
+-- for receiver: receiver
+-- for expiry: expiry
+-- for rules: appendrules
+--
 -- Append jobs, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of jobs, 1 if a rule of another group refuses any, or '', number by which it is known what
@@ -25,8 +32,8 @@ local out, arg, STAMP = {}, 3, 8
 if M.te > 0 and M.te <= now then expire_due() end
 
 local function decide(q, ...)
-  more(q)
-  return laned.decide(q, ...)
+  with_lanes(q)
+  return appendjob.decide(q, ...)
 end
 
 -- eta_of_first is when a job departs that has nothing before it.
@@ -51,7 +58,7 @@ local function append(name, count, limited, known, first)
   local step, asking = 2, known ~= ''
   if asking then
     local of = ARGV[first + 1]
-    more_rules(ARGV[first], of, first + 2)
+    with_rules(ARGV[first], of, first + 2)
     step, first = 3, first + 2 + #of / 3
   end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
@@ -83,7 +90,7 @@ local function append(name, count, limited, known, first)
       at = unpack_('>I7', body, 20)
       slow = not may_expire or at <= now or eta > at and (not q.paused or q.till)
     end
-    if asking and not slow then slow = rules.unaskable(i) or rules.judge(i, cost) end
+    if asking and not slow then slow = appendrules.unaskable(i) or appendrules.judge(i, cost) end
     if slow or call('SETNX', J .. id, live .. body) == 0 then
       -- What came before it in this call has its place before it is judged.
       if p > 0 then
@@ -93,7 +100,7 @@ local function append(name, count, limited, known, first)
       q.size, q.turn, q.cmax, q.bytes = size, turn, cmax, held
       if asking then
         line.asks = i
-        rules.unsay(i)
+        appendrules.unsay(i)
       end
       local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, line)
       if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end
@@ -102,7 +109,7 @@ local function append(name, count, limited, known, first)
       local o = #others
       others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step, code, x or 0, position or 0, eta or 0, last or 0
     else
-      if asking then rules.charge(cost) end
+      if asking then appendrules.charge(cost) end
       places[p + 1], places[p + 2] = turn, id
       p = p + 2
       turn = turn + cost
@@ -128,15 +135,15 @@ local function append(name, count, limited, known, first)
   add(q, 'appended', entered)
   took(held - before_bytes)
   if entered > 0 and (q.laned or q.group) then
-    laned.sooner(q)
+    lanestate.sooner(q)
   elseif entered > 0 and waiting == 0 and not q.asleep then
     call('ZADD', on(q, 'a'), 'LT', room, nr)
     due(room, q)
   end
   if asking then
-    rules.write_all()
+    appendrules.write_all()
     local all = {}
-    for k = 1, count do all[k] = rules.decided(first + step * (k - 1)) end
+    for k = 1, count do all[k] = appendrules.decided(first + step * (k - 1)) end
     row[#row + 1] = all
   end
   add(q, 'refused', line.refused)

@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: changes, unsent
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Take a job back that has not left.
 --
 -- ARGV[2..4]  queue name, id, by whom
@@ -25,11 +30,11 @@ if number then
   add(q, 'cancelled', 1)
   speak_up(q)
 else
-  more(q)
+  with_lanes(q)
   local entry = call('HGET', B .. 'f' .. nr, id)
   local state = entry and unpack_flight(entry).state or S.waiting
   if state == S.leased or state == S.held then return { 2, state } end
-  leave(q, { { lane = state == S.waiting and laned.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
+  leave(q, { { lane = state == S.waiting and lanes.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
 end
 note_jobs(q, ARGV[4], 'cancelled', '', '', 1, { id })
 save(q)

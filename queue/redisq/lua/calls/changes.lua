@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: changes
+--
 -- Tell what was done to a queue or a rule.
 --
 -- ARGV[2..5]  kind, name, changes of lower numbers than this ('' is all), how many at most

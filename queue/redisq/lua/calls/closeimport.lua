@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: counters, changes, agenda, imports
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Let a queue go on that was filled.
 --
 -- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat, rem, last, last cost

@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: dead
+--
 -- List the names of queues that have dead jobs, those of deleted ones among them.
 --
 -- ARGV[2..3]  after, limit

@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: changes, answers, held, ended, agenda, backlog
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Decide about held jobs.
 --
 -- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, by whom, what is recorded that they became; then their ids
@@ -35,7 +40,7 @@ local function decide(id)
   local f = entry and unpack_flight(entry) or { state = S.waiting }
   if f.state ~= S.held then return f.state end
   if verdict == V.release then
-    if f.lane ~= ZERO then call('ZCARD', laned.waiting_key(q, f.lane)) end -- looks at its type
+    if f.lane ~= ZERO then call('ZCARD', lanes.waiting_key(q, f.lane)) end -- looks at its type
     f.state = S.waiting
     again(q, id, f)
     expires_again(q, id)
@@ -47,7 +52,7 @@ local function decide(id)
   f.epoch, f.fence = f.pepoch, f.pfence
   if reason ~= '' then f.reason = reason end
   finish_job(q, id, f, f.state, f.pverdict + DECIDED, freeing)
-  if q.laned then laned.unheld(q, f) end
+  if q.laned then lanestate.unheld(q, f) end
   ends[#ends + 1] = id
   local list = verdict == V.deliver and well or dead
   list[#list + 1] = id

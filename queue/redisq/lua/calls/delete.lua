@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: changes, pace
+-- for lanes: lanestate
+-- for limits: limitchange, membership
+-- for receiver: receiver
+--
 -- Delete a queue. Its keys are left to the sweeper, under a number that nothing
 -- refers to any more.
 --
@@ -9,14 +14,14 @@ begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
 local nr = number_of(name)
 -- Its lanes are the sweeper's, whatever is wrong with them; only a parent's may be looked at, in the end.
-local with_lanes = more
-more = nil
+local make_lanes = with_lanes
+with_lanes = nil
 local q = nr and load(nr)
-more = with_lanes
+with_lanes = make_lanes
 if not q then return { 1, 0 } end
 if expect >= 0 and expect ~= q.rev then return { 2, q.rev } end
-more_beside(q)
-if q.group == q then return { 4, beside.children_of(name) } end
+with_limits(q)
+if q.group == q then return { 4, groups.children_of(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
@@ -39,7 +44,7 @@ bury('queue', name)
 
 -- A queue made again under the name goes on from this bucket.
 bounded(q)
-local windows, last_ends = beside.buried(q)
+local windows, last_ends = limitchange.buried(q)
 local until_ = max(q.tat + 1, q.last, last_ends)
 if until_ > now then
   call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc, q.n, q.d, q.b) .. windows)
@@ -67,6 +72,6 @@ call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 call('HINCRBY', B, 'queues', -1)
 -- A parent that somebody broke keeps no child.
-if q.group then pcall(beside.gone, q, name) end
+if q.group then pcall(membership.gone, q, name) end
 finish()
 return { 0, held }

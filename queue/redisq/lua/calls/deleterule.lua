@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: changes, ruleusers
+--
 -- Delete a rule. What was taken from it has no number any more that anything refers to, and is forgotten by itself.
 --
 -- ARGV[2..4]  name, expected revision (-1: any), by whom

@@ -1,4 +1,7 @@
 #!lua flags=allow-oom
+-- needs: held, ended, page
+-- for lanes: lanes
+--
 -- Read a page of a queue's jobs with all that the store has of them, or what the queue keeps besides.
 --
 -- ARGV[2]     queue name
@@ -18,7 +21,7 @@ if ARGV[3] == '0' then
   return { q.turn, max(q.cmax, tonumber(v[3]) or 0), v[1] or '', v[2] == '1' and 1 or 0 }
 end
 sound(q)
-more(q)
+with_lanes(q)
 local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
@@ -56,7 +59,7 @@ local function show(id, entry, turn)
     to, due = state, turn
     if f.counted then marks = marks + 2 end
   end
-  turn = state == S.waiting and turn or f.turn or q.turn - laned.head_of(job, 27).priority * PRIORITY_STEP
+  turn = state == S.waiting and turn or f.turn or q.turn - lanes.head_of(job, 27).priority * PRIORITY_STEP
   if state == S.leased then
     lease = HELD
     local deadline = tonumber(call('ZSCORE', B .. 'l', nr .. ':' .. id))
@@ -91,10 +94,10 @@ end
 
 local function waiting()
   local lane, from = at and lane_at or ZERO, 0
-  if at and member ~= '' then from = behind(laned.waiting_key(q, lane), at, member) end
+  if at and member ~= '' then from = behind(lanes.waiting_key(q, lane), at, member) end
   local next_lane = lanes_after(q, lane)
   for _ = 1, MOST_LOOKED do
-    local id, turn = page(laned.waiting_key(q, lane), from, show)
+    local id, turn = page(lanes.waiting_key(q, lane), from, show)
     if id then return { rows, turn, id, lane } end
     lane, from = next_lane(), 0
     if not lane then return { rows } end

@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: leases
+--
 -- Move the deadlines of leases that still stand.
 --
 -- ARGV[2]  number of leases; for each: queue name, id, fence (8 bytes of epoch, 6 of number)

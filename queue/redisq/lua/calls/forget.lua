@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: changes, answers, dead
+--
 -- Drop dead jobs, and all that is known of them.
 --
 -- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids

@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: changes
+--
 -- Tell the documents that are kept of a queue or a rule.
 --
 -- ARGV[2..3]  kind, name

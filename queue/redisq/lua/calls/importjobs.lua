@@ -1,4 +1,9 @@
 #!lua
+-- needs: imports, memory, ended, overflow
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Put jobs where they were in the queue that they were exported from. One that is there is passed.
 --
 -- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or ended, attempts, reason,
@@ -19,15 +24,15 @@ if memory_full() then out_of_memory() end
 sound(q)
 sound_dead(q.name)
 call('ZCARD', B .. 'K' .. nr)
-more(q)
+with_lanes(q)
 overflow(q)
 local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
 local STAMP = string.rep('\0', 8)
 
 -- alive puts in a job that holds a place.
 local function alive(i)
-  local h = laned.head_of(i.record, 11)
-  laned.sound_for(q, h)
+  local h = lanes.head_of(i.record, 11)
+  lanes.sound_for(q, h)
   if h.flags >= LANE then
     q.laned = '1'
     if not q.mixed then
@@ -36,7 +41,7 @@ local function alive(i)
     end
   end
   local cost = unpack_('>I2', i.record, 9)
-  local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
+  local before = call('ZCARD', lanes.waiting_key(q, h.lane)) -- looks at its type too
   local bytes = bytes_of(i.id, #i.record + BEFORE_RECORD)
   call('SET', job_key(nr, i.id), (i.marks % 2 == 1 and 'R' or 'L') .. pack('>I7', i.appended) .. STAMP .. i.record)
   if i.marks % 2 == 1 then
@@ -49,21 +54,21 @@ local function alive(i)
   set(q, 'turn', max(q.turn, i.turn + h.priority * PRIORITY_STEP + cost))
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
-  if h.lane ~= ZERO then laned.hold(q, h.lane, 1, bytes) end
+  if h.lane ~= ZERO then lanestate.hold(q, h.lane, 1, bytes) end
   if i.state ~= S.held and h.expires < math.huge then expires(q, { h.expires, i.id }, h.expires) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
     bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.ts = M.ts + 1
-    if f.counted then laned.tally(q, 'k', h.lane, 1) end
+    if f.counted then lanestate.tally(q, 'k', h.lane, 1) end
   elseif i.state == S.held then
     call('ZADD', B .. 'K' .. nr, i.at, i.id)
     call('HINCRBY', B, 'th', 1)
     f.counted = false
   else
-    laned.wait(q, h.lane, i.id, i.turn)
-    if before == 0 then laned.came(q, h.lane, cost) end
+    lanestate.wait(q, h.lane, i.id, i.turn)
+    if before == 0 then lanestate.came(q, h.lane, cost) end
   end
   if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, pack_flight(f)) end
 end
@@ -108,7 +113,7 @@ if ends[1] then
   call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
 end
 if death then call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name) end
-laned.sooner(q) -- somebody may have resumed it; and its group is told
+lanestate.sooner(q) -- somebody may have resumed it; and its group is told
 save(q)
 finish()
 return out

@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: counters, pace, ended, page
+-- for lanes: lanestate, eta
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
@@ -36,13 +41,13 @@ end
 
 -- lane_of appends what is asked for of a lane.
 local function lane_of(q, lane, row)
-  local rule, l = laned.rule_of(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
-  if rule.n > 0 then l = laned.bucket_of(q, lane, rule, now) end
-  local stop = q.heard and stops.lane_stop(q, lane) or 0
-  if rule.n > 0 and stop > 0 and stop <= now then stops.rise(l, stop) end
+  local rule, l = lanes.rule_of(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
+  if rule.n > 0 then l = lanes.bucket_of(q, lane, rule, now) end
+  local stop = q.heard and receiver.lane_stop(q, lane) or 0
+  if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
-  local held, bytes = laned.held_of(q, lane)
-  for _, value in ipairs({ call('ZCARD', laned.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop, bytes }) do row[#row + 1] = value end
+  local held, bytes = lanes.held_of(q, lane)
+  for _, value in ipairs({ call('ZCARD', lanes.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop, bytes }) do row[#row + 1] = value end
 end
 
 -- stop_of is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
@@ -50,9 +55,9 @@ local function stop_of(q)
   local h = q.heard
   if not h then return 0, 0, '', 0, 0, 0, '' end
   if q.stop and q.stop <= now and q.group ~= q then
-    stops.rise(q, q.stop)
+    receiver.rise(q, q.stop)
     for _, l in ipairs(q.limits or {}) do
-      if l.max == 0 then stops.rise(l, q.stop) end
+      if l.max == 0 then receiver.rise(l, q.stop) end
     end
   end
   local on = h.stop > now
@@ -78,7 +83,7 @@ local function ready_of(q, waiting)
   if at then return at, 0 end
   if waiting == 0 or not q.laned or q.asleep then return 0, 0 end
   if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then return 0, 0 end
-  local from = laned.able(q)
+  local from = lanestate.able(q)
   if not from then return 0, 1 end
   return max(from, 0), from > 0 and 1 or 0
 end
@@ -105,10 +110,10 @@ local function show(nr, q, name)
   local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
   local adaptions = v[#COLD] and cmsgpack.unpack(v[#COLD]) or {}
   for i = 5, #COLD - 1 do v[i] = tonumber(v[i]) or 0 end
-  more(q)
-  local line = laned.line_of(q)
+  with_lanes(q)
+  local line = eta.line_of(q)
   local till, cause, why, failures, opened, probe, fault = stop_of(q)
-  local head = call('ZRANGE', laned.waiting_key(q, next_lane(q)), 0, 0)
+  local head = call('ZRANGE', lanes.waiting_key(q, next_lane(q)), 0, 0)
   local oldest = 0
   if head[1] then
     local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
@@ -116,8 +121,8 @@ local function show(nr, q, name)
   end
   local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), line.lanes,
     max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), v[5], v[6], v[7], now,
-    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, laned.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[8], q.back,
-    limits_of(q), q.group == q and { beside.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
+    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, eta.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[8], q.back,
+    limits_of(q), q.group == q and { groups.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
   local ready, rest = ready_of(q, line.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[9]), q.bytes, byte_limit(q) }) do row[#row + 1] = value end

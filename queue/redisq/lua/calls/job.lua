@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: ended, overflow
+-- for lanes: eta
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Look at one job.
 --
 -- ARGV[2..3]  queue name, id
@@ -36,18 +41,18 @@ if sub(job, 1, 1) == 'E' then
   local record = e.state == S.dead and sub(job, pos) or ''
   return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.past or '', e.departed or 0, drainer(e.client), '', 0, '', '', '' }
 end
-more(q)
-local line = laned.line_of(q)
+with_lanes(q)
+local line = eta.line_of(q)
 if number then
   if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' } end
   local rank, before = among_deferred(q, number)
-  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, laned.aside_eta(q, line, cost_of(job), before, 0), 0, '', '', 0, '',
+  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, eta.aside_eta(q, line, cost_of(job), before, 0), 0, '', '', 0, '',
     'deferred', now, call('HGET', B .. 'q' .. nr, 'spec'), '', '' }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
 local f = entry and unpack_flight(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
 if f.state == S.waiting then f.at = 0 end
-local position, eta, is_exact = 0, 0, 0
+local position, leaves, is_exact = 0, 0, 0
 local by, till, reason, whose, who = '', 0, '', '', ''
 
 -- why tells why a job that waits or is scheduled has not left: what, until when, a reason, and of which
@@ -65,16 +70,16 @@ local function why(rate, quota, together)
   if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.fault end
   if h and h.stop > now then return h.cause == 2 and 'down' or 'throttled', h.stop, h.why end
   local parent = g and g ~= q and g.name or ''
-  local lane = laned.head_of(job, 27).lane
-  local most, flying = laned.rule_of(q, lane).mif, laned.in_flight(q, lane)
+  local lane = lanes.head_of(job, 27).lane
+  local most, flying = lanes.rule_of(q, lane).mif, lanes.in_flight(q, lane)
   if f.counted then flying = flying - 1 end -- it does not wait for itself
   if q.ordered and flying > 0 then return 'ordered', 0, '' end
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
-  local lane_stop = h and stops.lane_stop(q, lane) or 0
+  local lane_stop = h and receiver.lane_stop(q, lane) or 0
   if lane_stop > now then return 'throttled', lane_stop, '' end
   if q.mif > 0 and q.size - line.waiting - call('ZCARD', B .. 't' .. nr) - call('ZCARD', B .. 'K' .. nr) >= q.mif then return 'max_in_flight', 0, '' end
-  if eta <= now then return q.pull and 'puller' or 'drainer', 0, '' end
-  if quota then return rate, max(beside.used_up(quota), 0), quota.name, together and parent end
+  if leaves <= now then return q.pull and 'puller' or 'drainer', 0, '' end
+  if quota then return rate, max(limits.used_up(quota), 0), quota.name, together and parent end
   return rate, 0, '', together and parent
 end
 
@@ -82,10 +87,10 @@ if f.state == S.held then
   by, reason = 'held', f.reason
 elseif f.state ~= S.leased then
   local rate, quota, together
-  position, eta, rate, quota, together = laned.expected(q, line, id, job, f)
+  position, leaves, rate, quota, together = eta.expected(q, line, id, job, f)
   by, till, reason, whose, who = why(rate, quota, together)
-  if f.state == S.waiting and laned.exact(q, line) then is_exact = 1 end
+  if f.state == S.waiting and eta.exact(q, line) then is_exact = 1 end
 end
 local leased = f.state == S.leased
-return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, eta, is_exact, sub(job, 17), f.past or '', leased and f.at or 0,
+return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, leaves, is_exact, sub(job, 17), f.past or '', leased and f.at or 0,
   leased and drainer(f.client) or '', by, till, reason, whose or '', who or '' }

@@ -1,4 +1,7 @@
 #!lua flags=allow-oom
+-- needs: ended, page
+-- for lanes: lanes
+--
 -- List jobs in one state.
 --
 -- ARGV[2..4]  queue name, state, limit
@@ -14,12 +17,11 @@ local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if q then
   sound(q)
-  more(q)
+  with_lanes(q)
 elseif state == S.dead then
   q = keeping(ARGV[2])
 end
 if not q then return 0 end
-local waiting_key = laned.waiting_key
 local limit, only = tonumber(ARGV[4]), ARGV[5]
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local MOST_LOOKED = 1000 -- leases, or lanes, of which none may have such a job
@@ -61,11 +63,11 @@ local function waiting()
   local lane, from, left = only ~= '' and only or ZERO, 0, limit
   if at then
     lane = lane_at
-    if member ~= '' then from = behind(waiting_key(q, lane), at, member) end
+    if member ~= '' then from = behind(lanes.waiting_key(q, lane), at, member) end
   end
   local next_lane = lanes_after(q, lane)
   for _ = 1, MOST_LOOKED do
-    local ids, score = members(waiting_key(q, lane), from, left)
+    local ids, score = members(lanes.waiting_key(q, lane), from, left)
     show_all(ids)
     left, from = left - #ids, 0
     if left == 0 then return { rows, score, ids[#ids], lane } end

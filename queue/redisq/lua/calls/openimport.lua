@@ -1,4 +1,9 @@
 #!lua
+-- needs: imports, agenda
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Make a queue ready to be filled.
 --
 -- ARGV[2..7]  name, spec (canonical JSON), mark of the import, turn, greatest cost, why it is paused

@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: changes, agenda
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Pause or resume a queue. To resume it ends what its receiver has put it off by, too.
 --
 -- ARGV[2..6]  name, '1' to pause or '' to resume, by whom, reason, until when in us or ''
@@ -17,7 +22,7 @@ local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'paused', 'pby', 'preason')
 local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
 sound_record('queue', q.name)
-local goes_on = paused == '' and q.heard and stops.go_on(q)
+local goes_on = paused == '' and q.heard and receiver.go_on(q)
 if not same then note_lapse(q) end
 if not same or goes_on then
   note('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, goes_on and STOP_LIFTED or '', reason, till or 0)

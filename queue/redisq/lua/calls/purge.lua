@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: changes, answers, unsent, page
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Take back jobs that wait or are scheduled, some of those that a purge is to take.
 --
 -- ARGV[2..5]  name of this call, queue name, state, limit
@@ -14,10 +19,9 @@ local nr = number_of(ARGV[3])
 local q = nr and load(nr)
 if not q then return { -1 } end
 sound(q)
-more(q)
+with_lanes(q)
 overflow(q)
 sound_record('queue', q.name)
-local waiting_key = laned.waiting_key
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
 local begins = ARGV[7] == ''
@@ -50,7 +54,7 @@ local function waiting()
   local lane, found, left = not begins and lane_at or only ~= '' and only or ZERO, {}, limit
   local next_lane = lanes_after(q, lane)
   for _ = 1, MOST_LOOKED do
-    local ids = oldest(waiting_key(q, lane), left)
+    local ids = oldest(lanes.waiting_key(q, lane), left)
     if ids[1] then found[#found + 1] = { lane = lane, ids = ids } end
     left = left - #ids
     if left == 0 then return found, { 0, '', lane } end

@@ -1,4 +1,9 @@
 #!lua flags=allow-oom
+-- needs: changes, ruleusers, adapt, agenda, backlog
+-- for lanes: lanestate
+-- for limits: limitchange, membership
+-- for receiver: receiver
+--
 -- Create a queue or change its spec.
 --
 -- ARGV[2..18]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts,
@@ -33,14 +38,14 @@ for i = arg + 4, plain - 1, 8 do
   rule[8] = ARGV[i + 7]
   rules[#rules + 1] = rule
 end
-more_beside(q or {})
+with_limits(q or {})
 local pull = ARGV[arg + 1]
-if pull == '1' and beside.children_of(name) > 0 then return { rev, 0, 0, 3, beside.children_of(name) } end
-local base = not q and beside.parent_of(name)
+if pull == '1' and groups.children_of(name) > 0 then return { rev, 0, 0, 3, groups.children_of(name) } end
+local base = not q and membership.parent_of(name)
 local over = base and number_of(base)
 if over and call('HGET', B .. 'q' .. over, 'pull') then return { rev, 0, 0, 4 } end
-if not q and not base then beside.children(name) end
-if base and beside.children_of(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
+if not q and not base then membership.children(name) end
+if base and groups.children_of(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
 
 local ruled = ARGV[#ARGV - 3]
 if ruled ~= (q and q.ruled or '') then
@@ -60,8 +65,8 @@ for i = 19, 23 do
   if ARGV[i] ~= '' then by_lanes = '1' end
 end
 if q then
-  more(q) -- looks at the types
-  if by_lanes ~= '' and not q.laned then laned.sound_lanes(q) end
+  with_lanes(q) -- looks at the types
+  if by_lanes ~= '' and not q.laned then lanes.sound_lanes(q) end
 end
 local regime = by_lanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
@@ -93,12 +98,12 @@ if not q then
   if grave then
     local limits
     q.tat, q.last, q.lc, q.n, q.d, q.b, limits = unpack_('>I7I7I2I7I7I7', grave)
-    before = beside.recalled(sub(grave, limits))
+    before = limitchange.recalled(sub(grave, limits))
     call('HDEL', B .. 'x', name)
     call('ZREM', B .. 'X', name)
     change(q, n, d, b, now, now + HORIZON)
   end
-  if rules[1] then q.limits = beside.follow(rules, before) end
+  if rules[1] then q.limits = limitchange.follow(rules, before) end
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
   if M.ran > 0 then
@@ -111,7 +116,7 @@ if not q then
   call('HINCRBY', B, 'queues', 1)
 else
   if n ~= q.n or d ~= q.d or b ~= q.b then change(q, n, d, b, now, now + HORIZON) end
-  q.limits = rules[1] and beside.follow(rules, q.limits or {}) or nil
+  q.limits = rules[1] and limitchange.follow(rules, q.limits or {}) or nil
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
@@ -125,8 +130,8 @@ if ruled ~= (q.ruled or '') then
 end
 if adapt then call('HSET', B .. 'q' .. nr, 'adapt', adapt) else call('HDEL', B .. 'q' .. nr, 'adapt', 'adaptions') end
 if q.limits then
-  call('HSET', B .. 'q' .. nr, 'limits', beside.rules_of(q.limits), 'lstate', beside.states_of(q.limits))
-  if not beside.same(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
+  call('HSET', B .. 'q' .. nr, 'limits', limitchange.rules_of(q.limits), 'lstate', limits.states_of(q.limits))
+  if not limitchange.same(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
 elseif created == 0 then
   call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
 end
@@ -146,11 +151,11 @@ if created == 1 then unbury('queue', name) end
 note('queue', name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, '', '', 0)
 keep_document('queue', name, rev, spec)
 if created == 1 then
-  beside.born(q, name)
+  membership.born(q, name)
 else
-  beside.say(q)
+  membership.say(q)
   if q.group == q then set(q, 'gsince', now) end
-  if ARGV[#ARGV - 4] == '' and q.heard and q.heard.opened > 0 then stops.close(q) end
+  if ARGV[#ARGV - 4] == '' and q.heard and q.heard.opened > 0 then receiver.close(q) end
   if q.lapsed then
     call('HSET', B .. 'q' .. nr, 'paused', '')
     paused_by(q, '')

@@ -1,4 +1,6 @@
 #!lua
+-- needs: changes, ruleusers
+--
 -- Create a rule or change it.
 --
 -- ARGV[2..8]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this call, what is kept of the rule

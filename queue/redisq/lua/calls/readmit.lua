@@ -1,4 +1,10 @@
 #!lua
+-- needs: memory, ended, backlog, agenda
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+-- for expiry: expiry
+--
 -- Take jobs back from the overflow, in its order, as far as there is room.
 --
 -- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more are behind these, '1' if closed, '1' if the
@@ -30,7 +36,7 @@ local held = tonumber(way[2]) or 0
 if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
 local order = way[3] == store and tonumber(way[4]) or 0
 
-more(q)
+with_lanes(q)
 local W, time = B .. 'w' .. nr, pack('>I7', now)
 local waiting, room = call('ZCARD', W), next_departure(q)
 local outcomes, dropped, dead, returned, waits_for = {}, {}, {}, 0, nil
@@ -52,11 +58,11 @@ local function judge(id, number, ticket, at, done, record)
     if not deferral then return PASSED end
     if cancelled then return PASSED, old, cancelled end
   end
-  local h = laned.head_of(record, 11)
-  call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type
-  laned.sound_for(q, h)
+  local h = lanes.head_of(record, 11)
+  call('ZCARD', lanes.waiting_key(q, h.lane)) -- looks at its type
+  lanes.sound_for(q, h)
   if now - at > q.dage then return TOO_OLD, old end
-  if expiry(record, 11) <= now then return TOO_LATE, old end
+  if expires_at(record, 11) <= now then return TOO_LATE, old end
   local need = bytes_of(id, #record + BEFORE_RECORD)
   if need > byte_limit(q) then return TOO_LARGE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
@@ -79,8 +85,8 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
   if outcome == RETURNED then
     call('SET', key, 'R' .. time .. stamp .. record)
     local high, low = byte(record, 9, 10)
-    local h, bytes = laned.head_of(record, 11), bytes_of(id, #record + BEFORE_RECORD)
-    laned.enter(q, id, h, high * 256 + low, call('ZCARD', laned.waiting_key(q, h.lane)), bytes)
+    local h, bytes = lanes.head_of(record, 11), bytes_of(id, #record + BEFORE_RECORD)
+    lanestate.enter(q, id, h, high * 256 + low, call('ZCARD', lanes.waiting_key(q, h.lane)), bytes)
     set(q, 'back', q.back + 1)
     set(q, 'backbytes', q.backbytes + bytes)
     took(bytes)
@@ -121,7 +127,7 @@ if returned > 0 then
   add(q, 'appended', returned)
   add(q, 'returned', returned)
   if q.laned or q.group then
-    laned.sooner(q)
+    lanestate.sooner(q)
   elseif waiting == 0 and not q.asleep then
     call('ZADD', on(q, 'a'), 'LT', room, nr)
     due(room, q)

@@ -1,4 +1,10 @@
 #!lua
+-- needs: changes, answers, memory, ended, overflow, agenda
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+-- for expiry: expiry
+--
 -- Put dead jobs back into their queue.
 --
 -- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids
@@ -18,15 +24,15 @@ if not q then return 0 end
 sound(q)
 sound_dead(q.name)
 sound_record('queue', q.name)
-more(q)
+with_lanes(q)
 overflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), next_departure(q), pack('>I7', now)
 
 local function no_room(h, need)
   if q.size >= q.cap or backlogged(q) and q.size - q.back >= max(1, q.cap - q.mark) then return true end
   if q.bytes + need > byte_limit(q) then return true end
-  local rule = laned.rule_of(q, h.lane)
-  local held, bytes = laned.held_of(q, h.lane)
+  local rule = lanes.rule_of(q, h.lane)
+  local held, bytes = lanes.held_of(q, h.lane)
   if rule.cap > 0 and held >= rule.cap or rule.bytes > 0 and bytes + need > rule.bytes then return true end
   return h.not_before > now and q.msched > 0 and call('ZCARD', B .. 't' .. nr) >= q.msched
 end
@@ -46,9 +52,9 @@ local function judge(id)
   if e.state ~= S.dead or e.ended + q.rfor <= now then return NOT_DEAD end
   local record = sub(job, pos)
   if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
-  local h = laned.head_of(record, 11)
-  local before = call('ZCARD', laned.waiting_key(q, h.lane)) -- looks at its type too
-  laned.sound_for(q, h)
+  local h = lanes.head_of(record, 11)
+  local before = call('ZCARD', lanes.waiting_key(q, h.lane)) -- looks at its type too
+  lanes.sound_for(q, h)
   if no_room(h, bytes_of(id, #record + BEFORE_RECORD)) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of
 end
@@ -62,7 +68,7 @@ for i = 1, tonumber(ARGV[4]) do
     call('SET', job_key(nr, id), job)
     if of ~= nr then call('UNLINK', job_key(of, id)) end
     lift(q.name, { id })
-    laned.enter(q, id, h, cost_of(job), before, bytes_of(id, #job))
+    lanestate.enter(q, id, h, cost_of(job), before, bytes_of(id, #job))
     took(#job)
     replayed = replayed + 1
     ids[replayed] = id
@@ -72,7 +78,7 @@ note_jobs(q, ARGV[5], 'replayed', '', '', replayed, ids)
 if replayed > 0 then
   add(q, 'replayed', replayed)
   if q.laned or q.group then
-    laned.sooner(q)
+    lanestate.sooner(q)
   elseif waiting == 0 and not q.asleep then
     call('ZADD', on(q, 'a'), 'LT', room, nr)
     due(room, q)

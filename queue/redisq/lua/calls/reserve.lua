@@ -1,4 +1,11 @@
 #!lua flags=allow-oom
+-- needs: request, shares, lostleases
+-- for lanes: turns
+-- for limits: groupvisit
+-- for receiver: receiver
+-- for expiry: expiry
+-- for visits: visit
+--
 -- Take back leases that ran out, then grant departures within the horizon.
 --
 -- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
@@ -52,7 +59,7 @@ local function visit_due(key, horizon, ripens)
     if left <= 0 then return end
     local answered, leased, free, size, late = #answers, #granted, left, bytes, lates
     local passed = not ripens and shares.pass_over(found[i])
-    if not passed and not apart(found[i], make_visits, found[i], tonumber(found[i + 1]), ripens) then
+    if not passed and not apart(found[i], visit_one, found[i], tonumber(found[i + 1]), ripens) then
       for k = #answers, answered + 1, -1 do answers[k] = nil end
       for k = #granted, leased + 1, -1 do granted[k] = nil end
       answering, left, bytes, lates = nil, free, size, late
@@ -65,7 +72,7 @@ end
 local function visit_pulled(key, horizon, ripens)
   local e = tonumber(call('ZSCORE', key, pulled))
   if not e or e > now + horizon or left <= 0 then return end
-  if not apart(pulled, make_visits, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
+  if not apart(pulled, visit_one, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
 end
 
 local backup = pulled and 0 or see_client()

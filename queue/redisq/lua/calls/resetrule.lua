@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: changes, ruleusers
+--
 -- Forget all that was taken from a rule: what was is kept under a number that nothing refers to any more.
 --
 -- ARGV[2..3]  name, by whom

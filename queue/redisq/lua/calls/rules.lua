@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: ruleusers
+--
 -- Look at rules.
 --
 -- ARGV[2..4]  'get', name; or 'list', after, limit

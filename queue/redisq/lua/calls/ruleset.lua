@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
+-- needs: ruleusers
+--
 -- What a queue asks its jobs.
 --
 -- ARGV[2]  name

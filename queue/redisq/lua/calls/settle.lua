@@ -1,4 +1,10 @@
 #!lua flags=allow-oom
+-- needs: held, ended, agenda, backlog
+-- for lanes: lanestate
+-- for limits: groups
+-- for receiver: receiver
+-- for adapt: adapt
+--
 -- End leases, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of settlements; for each:
@@ -35,7 +41,7 @@ end
 
 -- unfit returns what is wrong with the lane into which a job is to come back.
 local function unfit(q, f)
-  local size = f.lane ~= ZERO and redis.pcall('ZCARD', laned.waiting_key(q, f.lane))
+  local size = f.lane ~= ZERO and redis.pcall('ZCARD', lanes.waiting_key(q, f.lane))
   return type(size) == 'table' and error_text(size)
 end
 
@@ -54,16 +60,16 @@ local function hears(q, f, id, departed, verdict, code, after, reason, state)
   local untold = verdict == V.throttle and code >= UNTOLD
   local throttles = untold or (verdict == V.throttle or verdict == V.deliver) and after > 0
   if verdict == V.release or verdict == V.hold and not trouble or not (q.heard or trouble or throttles) then return state end
-  more_stops(q)
+  with_receiver(q)
   local stopped, opened, closed = 0, 0, 0
-  if trouble then stopped, opened = stops.failed(q, reason) else closed = stops.went_on(q) end
-  if not trouble and verdict ~= V.throttle then stops.taken(q, departed) end
+  if trouble then stopped, opened = receiver.failed(q, reason) else closed = receiver.went_on(q) end
+  if not trouble and verdict ~= V.throttle then receiver.taken(q, departed) end
   if throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
-    stopped = stops.lane_throttled(q, f.lane, laned.rule_of(q, f.lane), after)
+    stopped = receiver.lane_throttled(q, f.lane, lanes.rule_of(q, f.lane), after)
   elseif untold then
-    stopped = stops.spared(q, id, departed, after, reason)
+    stopped = receiver.spared(q, id, departed, after, reason)
   elseif throttles then
-    stopped = stops.throttled(q, after, reason)
+    stopped = receiver.throttled(q, after, reason)
   end
   if stopped + opened + closed == 0 then return state end
   return { state, stopped, opened, closed }
@@ -74,9 +80,9 @@ local function unused(q, id, f)
   local cost = redis.pcall('GETRANGE', job_key(q.nr, id), 24, 25)
   cost = type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
   local g = q.group
-  if g then beside.returned(g) end
-  beside.unused(q, f.at, cost)
-  if g and g ~= q then beside.unused(g, f.at, cost) end
+  if g then groups.returned(g) end
+  limits.unused(q, f.at, cost)
+  if g and g ~= q then limits.unused(g, f.at, cost) end
 end
 
 -- given_back gives back what a job took that was released or did not start: to quotas, and its departure. Where the circuit is
@@ -104,7 +110,7 @@ end
 
 -- adapted is what is answered to a settlement that may change the rate; came is how many jobs this call has brought back.
 local function adapted(q, answer, verdict, departed, reason, came)
-  local rates = hear(q, verdict == V.throttle, departed, reason, came)
+  local rates = adapt_rate(q, verdict == V.throttle, departed, reason, came)
   if not rates then return answer end
   if type(answer) ~= 'table' then answer = { answer, 0, 0, 0 } end
   for _, number in ipairs(rates) do answer[#answer + 1] = number end
@@ -162,7 +168,7 @@ local function settle(name, count, arg)
       flights[id] = ''
       out[#out + 1] = (q.heard or after > 0) and hears(q, nil, id, unpack_('>I7', entry, 11), verdict, code, after, reason, S.delivered) or S.delivered
       if q.adapt and after <= 0 then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
-      if marks >= KEYED then laned.ended_of(q, unpack_flight(entry)) end
+      if marks >= KEYED then lanestate.ended_of(q, unpack_flight(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
     elseif AFTER[verdict] == S.waiting and unfit(q, f) then
@@ -188,7 +194,7 @@ local function settle(name, count, arg)
         dead[#dead + 1] = id
         gone[#gone + 1] = id
         flights[id] = ''
-        if q.laned then laned.ended_of(q, f) end
+        if q.laned then lanestate.ended_of(q, f) end
       else
         if state == S.waiting then
           again(q, id, f)
@@ -203,7 +209,7 @@ local function settle(name, count, arg)
           call('ZADD', T, f.at, id)
           -- In an ordered queue it goes on to hold its lane up.
           if f.counted and not q.ordered then
-            laned.landed(q, f.lane)
+            lanestate.landed(q, f.lane)
             f.counted = false
           end
           scheduled = scheduled + 1
@@ -241,7 +247,7 @@ local function settle(name, count, arg)
     local e = agenda(q, not q.another and q.stop == stop and 'LT' or nil)
     if e then due(e, q) end
   elseif q.laned then
-    laned.sooner(q)
+    lanestate.sooner(q)
   end
   speak_up(q)
   save(q)

@@ -1,4 +1,8 @@
 #!lua flags=allow-oom
+-- needs: backlog
+-- for limits: groups
+-- for receiver: receiver
+--
 -- Forget jobs that were set aside and could not be stored.
 --
 -- ARGV[2]  number of jobs; for each: queue name, id, ticket

@@ -1,3 +1,6 @@
+-- needs: pace, ratechange
+-- gives: heard
+--
 -- Shared, behind pace.lua and ratechange.lua: a rate that follows what the receiver takes, the arithmetic of
 -- leaky/adapt.go.
 --

@@ -1,3 +1,5 @@
+-- needs: pace
+--
 -- Shared, behind pace.lua: when a queue is next to be looked at. A member of a group has a place
 -- there (see groups.lua), and the group one on the agenda.
 
@@ -14,7 +16,7 @@ local function agenda(q, back, since)
   else
     ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2])
     local from = -math.huge
-    if q.laned then from = laned.able(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
+    if q.laned then from = lanestate.able(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
     if from then
       -- What holds all members of a group holds the parent's own jobs, and nothing else does.
       local own = q.group == q
@@ -29,7 +31,7 @@ local function agenda(q, back, since)
     end
   end
   if q.group then
-    departs = beside.file(q, departs, back)
+    departs = groups.file(q, departs, back)
   elseif not departs then
     call('ZREM', on(q, 'a'), q.nr)
   elseif back then
@@ -44,7 +46,7 @@ end
 -- again puts a job into its lane that was granted or scheduled, and now waits;
 -- f is its flight.
 local function again(q, id, f)
-  if q.laned then return laned.back(q, id, f) end
+  if q.laned then return lanestate.back(q, id, f) end
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)
   M.tw = M.tw + 1
 end

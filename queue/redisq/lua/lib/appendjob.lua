@@ -1,3 +1,6 @@
+-- needs: eta, lanestate, overflow, memory
+-- gives: decide
+--
 -- Of append alone, behind eta.lua and overflow.lua: what becomes of a job that cannot just be put in
 -- at the end of the lane without a key.
 
@@ -68,7 +71,7 @@ local function lane_full(q, lane, rule, line, need)
   local held, bytes = held_of(q, lane)
   local over = rule.bytes > 0 and bytes + need - rule.bytes or 0
   if over <= 0 and (rule.cap == 0 or held < rule.cap) then return end
-  local opens = rule.n > 0 and next_of(bucket_of(q, lane, rule, now), now) or q.heard and stops.lane_stop(q, lane) or now
+  local opens = rule.n > 0 and next_of(bucket_of(q, lane, rule, now), now) or q.heard and receiver.lane_stop(q, lane) or now
   local code, wait = refuse(line, LANE_FULL, max(opens - now, min(leaving(over, bytes, held) * line.lanes * interval_of(q), YEAR)))
   if over > 0 then return code, wait, bytes, rule.bytes, need end
   return code, wait
@@ -112,11 +115,11 @@ end
 local function ruled(q, id, body, h, cost, line)
   local says, wait, defers = byte(body, 7), nil, true
   if line.asks then
-    if rules.unaskable(line.asks) then return UNASKABLE end
-    wait, defers = rules.judge(line.asks, cost)
+    if appendrules.unaskable(line.asks) then return UNASKABLE end
+    wait, defers = appendrules.judge(line.asks, cost)
   end
   if not wait and says % 64 < 32 then return end
-  if line.asks then rules.leave() end
+  if line.asks then appendrules.leave() end
   if not defers or says < 64 then return refuse(line, LIMIT_REACHED, wait or 0) end
   overflow(q)
   if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, line) end
@@ -125,7 +128,7 @@ end
 
 -- charged charges a job that the rules allowed, if it comes in.
 local function charged(line, cost, code, ...)
-  if line.asks and (code == SET_ASIDE or code == ACCEPTED) then rules.charge(cost) end
+  if line.asks and (code == SET_ASIDE or code == ACCEPTED) then appendrules.charge(cost) end
   return code, ...
 end
 
@@ -152,7 +155,7 @@ end
 local function decide(q, id, live, body, cost, line)
   local old, number, cancelled = remembered(q, id)
   if old then return known(q, id, body, line, old, number, cancelled) end
-  if expiry(body, 19) <= now then return LAPSED end
+  if expires_at(body, 19) <= now then return LAPSED end
   local h, need = ORDINARY, bytes_of(id, #body + 8)
   if need > byte_limit(q) then return TOO_LARGE, 0, 0, byte_limit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then

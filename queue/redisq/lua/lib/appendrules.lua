@@ -1,3 +1,6 @@
+-- needs: tallies, algorithms
+-- gives: ruling, unaskable, judge, charge, leave, write_all, decided, unsay
+--
 -- Of append alone, made where a queue asks its jobs, behind tallies.lua: the rules that decide what comes in.
 
 local KEY, KEY_BYTES, ASK_BYTES = '>I2c1', 3, 2

@@ -1,3 +1,5 @@
+-- needs: overflow
+--
 -- Shared, behind overflow.lua: the queues that have a backlog, and whether they have
 -- room for it.
 

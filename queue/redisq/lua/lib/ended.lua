@@ -1,3 +1,5 @@
+-- needs: leases, dead
+--
 -- Shared, behind leases.lua and dead.lua: jobs that end, and what is kept of them.
 
 local DECIDED = 64 -- is added to the verdict of a job about which a person decided

@@ -1,3 +1,6 @@
+-- needs: lanes, pace
+-- gives: line_of, ahead_of, aside_eta, expected, exact
+--
 -- Shared, behind lanes.lua: when a job is expected to depart.
 
 -- goes_of is from when on something leaves a queue as far as pauses say, its own and its parent's, and its stop.
@@ -8,18 +11,18 @@ local function pace_eta(q, ahead, at, stop)
   bounded(q, at + HORIZON)
   if q.n == 0 then return at end
   local s = { n = q.n, d = q.d, b = q.b, tat = q.tat, rem = q.rem, last = q.last }
-  if stop then stops.rise(s, stop) end
+  if stop then receiver.rise(s, stop) end
   if s.tat < at then s.tat, s.rem = at, 0 end
   return max(at, min(conforming(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
 
 -- quota_eta is leaky.Quota.ETA, of a limit of the queue q.
 local function quota_eta(l, q, ahead, at)
-  local ends, used = beside.window(l, at)
-  if at >= ends then ends, used = beside.end_of(l, at), 0 end
+  local ends, used = limits.window(l, at)
+  if at >= ends then ends, used = limits.end_of(l, at), 0 end
   local over = ahead - max(0, l.max - used)
   if over < 0 then return at end
-  local begins = beside.skip(l, ends, floor(over / l.max))
+  local begins = limits.skip(l, ends, floor(over / l.max))
   return pace_eta({ n = q.n, d = q.d, b = q.b, tat = 0, rem = 0, last = 0, lc = 0 }, over % l.max, begins)
 end
 
@@ -44,14 +47,14 @@ end
 -- group_eta is that of the group, for a job that has a before it in its own queue, where n others
 -- wait; deferred is what of a is not in the queue.
 local function group_eta(q, a, n, cost, deferred, goes)
-  local g, elsewhere, k = q.group, beside.others(q)
+  local g, elsewhere, k = q.group, groups.others(q)
   return outflow_eta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.gcmax, cost) + deferred), goes)
 end
 
 -- line_of counts who waits: in all, in how many lanes, and from which turn on in
 -- the one without a key.
 local function line_of(q)
-  lanes(q)
+  load_lanes(q)
   local first = call('ZRANGE', B .. 'w' .. q.nr, 0, 0, 'WITHSCORES')[2]
   local line = { waiting = call('ZCARD', B .. 'w' .. q.nr) + q.lw, lanes = first and 1 or 0, head = tonumber(first) }
   if not q.laned then return line end
@@ -85,7 +88,7 @@ local function lane_eta(q, h, cost, behind, i, m, n)
     local l = bucket_of(q, h.lane, rule, now)
     own = pace_eta(l, i, max(goes, l.stop or 0), l.stop)
   elseif q.heard then
-    own = stops.lane_stop(q, h.lane) or at
+    own = receiver.lane_stop(q, h.lane) or at
   end
   if own > at then at, quota, by = own, nil, 'lane_rate' end
   if not q.group then return at, by, quota end

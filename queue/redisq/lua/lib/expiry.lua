@@ -1,3 +1,6 @@
+-- needs: unsent
+-- gives: end_expired
+--
 -- Shared, made when jobs have expired, behind unsent.lua: they end.
 
 local MOST_EXPIRED = 100 -- in a call, however many there are
@@ -17,10 +20,10 @@ local function where(q, ids)
     elseif state == S.scheduled then
       table.insert(scheduled.ids, id)
     else
-      local lane = laned.head_of(job, 27).lane
+      local lane = lanes.head_of(job, 27).lane
       if not of[lane] then
         of[lane] = { lane = lane, ids = {} }
-        if type(redis.pcall('ZCARD', laned.waiting_key(q, lane))) == 'number' then found[#found + 1] = of[lane] else later[#later + 1] = of[lane] end
+        if type(redis.pcall('ZCARD', lanes.waiting_key(q, lane))) == 'number' then found[#found + 1] = of[lane] else later[#later + 1] = of[lane] end
       end
       table.insert(of[lane].ids, id)
     end
@@ -34,7 +37,7 @@ local function expire(nr, most)
   local q = load(nr)
   if not q then raise('WRONGTYPE', B .. 'q' .. nr .. ' is gone') end
   sound(q)
-  more(q)
+  with_lanes(q)
   local ids = call('ZRANGEBYSCORE', B .. 'T' .. nr, '-inf', now, 'LIMIT', 0, most)
   if not ids[1] then
     first_to_expire(q)

@@ -1,3 +1,6 @@
+-- needs: unsent, request, shares, pace
+-- gives: grant_job, departed, miss
+--
 -- Of reserve alone, made when something is due: jobs that leave, and those that would leave too late.
 
 -- vanished frees the place of a job that somebody else removed, and is not
@@ -15,7 +18,7 @@ end
 -- too_late reports whether a job at the head would depart within the horizon,
 -- but after it has expired.
 local function too_late(q, job)
-  local at = #job >= 34 and expiry(job, 27) or math.huge
+  local at = #job >= 34 and expires_at(job, 27) or math.huge
   if at >= now + HORIZON then return false end
   if cost_of(job) > q.hc then cover(q, cost_of(job)) end -- its departure is the one that it would get
   local d = next_departure(q)
@@ -28,9 +31,9 @@ local function time_out(q, ids)
   drop(q, ids, S.expired)
 end
 
--- grant notes that a job leaves at d. lane is what its flight says of its lane, if it
+-- grant_job notes that a job leaves at d. lane is what its flight says of its lane, if it
 -- has one of its own.
-local function grant(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
+local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
   local attempts, settled = 0, NEVER_SETTLED .. lane
   if entry and #entry >= SETTLED then
     attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)

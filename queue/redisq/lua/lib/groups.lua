@@ -1,3 +1,6 @@
+-- needs: limits, pace
+-- gives: join, file, returned, children_of, others
+--
 -- Shared, made where a queue is of a group, behind limits.lua: the group, and the places of its members.
 --
 -- A queue of a group says so in also, with the parent's number; its group is what the parent's hash
@@ -5,6 +8,7 @@
 -- greatest cost it was given; gwaiting and gmembers, how many jobs wait in how many members.
 -- A member keeps its finish, and of its jobs that wait how many the group was told of last.
 
+local group_in_visit -- all of its members know the same while it is visited
 local GROUP = { 'gserved', 'gsince', 'gcmax', 'gwaiting', 'gmembers' }
 
 local function load_member(q, nr)
@@ -12,7 +16,7 @@ local function load_member(q, nr)
   q.finish, q.told = tonumber(v[1]) or 0, tonumber(v[2]) or 0
   if nr ~= q.nr then
     -- While a group is visited all of its members know the same.
-    q.group = beside.visited and beside.visited.nr == nr and beside.visited or load(nr)
+    q.group = group_in_visit and group_in_visit.nr == nr and group_in_visit or load(nr)
     if not q.group then raise('WRONGTYPE', B .. 'q' .. nr .. ', the parent of ' .. q.name .. ', is gone') end
     return
   end
@@ -32,7 +36,7 @@ end
 -- tell lets the group know how many jobs of a member wait. All that changes that files the member
 -- afterwards.
 local function tell(q)
-  if q.laned then laned.lanes(q) end
+  if q.laned then lanes.load_lanes(q) end
   local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.lw or 0)
   if waiting == q.told then return end
   set(g, 'gwaiting', max(0, g.gwaiting + waiting - q.told))

@@ -1,3 +1,6 @@
+-- needs: groups, agenda, request, shares
+-- gives: visit_group
+--
 -- Of reserve alone, behind groups.lua: a visit to a group. Several members are open at
 -- once, each for one job at a time; all is written at the end, once a member.
 --
@@ -15,12 +18,12 @@ end
 local function make_ready(v, m)
   local finish = m.q and m.q.finish or redis.pcall('HGET', B .. 'q' .. m.tie, 'finish')
   m.place, m.at = 'Y', max(tonumber(type(finish) ~= 'table' and finish) or 0, v.g.gserved)
-  laned.insert(v.ready, m)
+  turnorder.insert(v.ready, m)
 end
 
 local function let_rest(v, m, at)
   m.place, m.at = 'R', at
-  if at <= now + HORIZON then laned.insert(v.resting, m) end
+  if at <= now + HORIZON then turnorder.insert(v.resting, m) end
 end
 
 local function ready_by(v, d)
@@ -28,7 +31,7 @@ local function ready_by(v, d)
     v.count = v.count + 1
     make_ready(v, table.remove(v.resting))
   end
-  return v.ready[1] or laned.unread(v)
+  return v.ready[1] or turnorder.unread(v)
 end
 
 -- counts raises when one of a queue's numbers is none. What would raise over it later
@@ -48,18 +51,18 @@ local function open(v, m)
   if not q or q.group ~= v.g or q.asleep then return end
   sound(q)
   counts(q)
-  more(q)
+  with_lanes(q)
   if q ~= v.g then
-    visits.held(q, q.cmax)
+    visit.held(q, q.cmax)
     mend(q)
   end
-  visits.count_leased(q)
-  if visits.in_lanes(q) then
-    m.turns = laned.turns(q, v.lanes)
+  visit.count_leased(q)
+  if visit.in_lanes(q) then
+    m.turns = turns.begin_turns(q, v.lanes)
   else
-    if q.laned then laned.no_place(q, ZERO) end
+    if q.laned then lanestate.no_place(q, ZERO) end
     m.turns = { q = q, all = {}, errors = {} }
-    m.line = laned.lane_in(m.turns, ZERO, 0, nil)
+    m.line = turns.lane_in(m.turns, ZERO, 0, nil)
   end
   m.q, q.member = q, m
 end
@@ -74,14 +77,14 @@ local function at_most_in_flight(m) return m.q.mif > 0 and m.q.leased + #m.lease
 
 -- next_lane is the one whose first job is next.
 local function next_lane(m, d)
-  if not m.line then return laned.next_turn(m.turns, d) end
-  return laned.first_id(m.turns, m.line) and m.line
+  if not m.line then return turns.next_turn(m.turns, d) end
+  return turns.first_id(m.turns, m.line) and m.line
 end
 
 -- choose returns the member whose turn it is, and its lane; nil if none is ready any more.
 local function choose(v, d)
   while v.put_off < MOST_PUT_OFF do
-    local m = laned.pick(v)
+    local m = turnorder.pick(v)
     if not m then return nil end
     local tag = m.at
     local aside = shares.spent(m.tie)
@@ -115,36 +118,36 @@ local function find_place(v, m, d)
   local at = own_next(v, m.q, d)
   if at_most_in_flight(m) then return end
   if m.line then
-    if not laned.first_id(m.turns, m.line) then return end
-  elseif not laned.goes_on(m.turns, at) then
+    if not turns.first_id(m.turns, m.line) then return end
+  elseif not turns.goes_on(m.turns, at) then
     return
   end
   if at > d then return let_rest(v, m, at) end
   m.place = 'Y'
-  laned.insert(v.ready, m)
+  turnorder.insert(v.ready, m)
 end
 
 local function passed(m, l, id, job)
-  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else laned.passed(m.turns, l, id, job) end
+  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passed(m.turns, l, id, job) end
 end
 
 -- once_more puts back what was chosen, for all to begin again.
 local function once_more(v, m, l)
-  if not m.line then laned.insert(m.turns.ready, l) end
-  laned.insert(v.ready, m)
+  if not m.line then turnorder.insert(m.turns.ready, l) end
+  turnorder.insert(v.ready, m)
 end
 
 -- leave lets a job leave at d.
 local function leave(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
-  if q.stop then stops.set_out(q, d) end
+  if q.stop then receiver.set_out(q, d) end
   take_all(g, d, cost)
   if q ~= g then take_all(q, d, cost) end
   local keyed = l.lane ~= ZERO
-  local state = S.leased + (keyed and KEYED or 0) + (laned.tagless(q, l.lane) and 0 or COUNTED)
-  visits.grant(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
+  local state = S.leased + (keyed and KEYED or 0) + (lanestate.tagless(q, l.lane) and 0 or COUNTED)
+  grant.grant_job(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lf', M.fseq)
-  if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else laned.went(m.turns, l, cost, d) end
+  if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.went(m.turns, l, cost, d) end
   set(g, 'gserved', m.at)
   m.at = m.at + cost
   set(q, 'finish', m.at)
@@ -153,7 +156,7 @@ end
 -- step does with the next job of a member what is to be done. Returns false when the visit is over.
 local function step(v, m, l, d)
   local q, g = m.q, v.g
-  local id, turn, job, entry = laned.first_job(m.turns, l)
+  local id, turn, job, entry = turns.first_job(m.turns, l)
   if not id then
     if l.place == 'L' then l.place = nil end
   elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
@@ -167,7 +170,7 @@ local function step(v, m, l, d)
       once_more(v, m, l)
       return true
     end
-    if expiry(job, 27) < d then
+    if expires_at(job, 27) < d then
       if lates == MOST_LATE then return false end
       lates = lates + 1
       m.late[#m.late + 1] = id
@@ -194,20 +197,20 @@ local function lost_since(v, e)
   local g, first = v.g, v.resting[#v.resting]
   if e >= now then return end
   local whose = g
-  if not laned.unread(v) and first and conforming(g) < first.at and first.tie ~= g.nr then
+  if not turnorder.unread(v) and first and conforming(g) < first.at and first.tie ~= g.nr then
     local ok, q = pcall(load, first.tie)
     if not ok or not q then return end
     whose = q
   end
   if whose ~= g and whose.heard and whose.heard.opened > 0 then return end
-  visits.miss(whose.nr, whose.name, slots(whose, now - e))
+  grant.miss(whose.nr, whose.name, slots(whose, now - e))
 end
 
 -- close writes down a visit to a member.
 local function close(v, m)
   local q = m.q
-  visits.close_turns(q, m.turns, m.gone, m.late)
-  visits.departed(q, m.leases, m.flights)
+  visit.close_turns(q, m.turns, m.gone, m.late)
+  grant.departed(q, m.leases, m.flights)
   if q ~= v.g then save_bucket(q) end
   agenda(q)
   save(q)
@@ -247,11 +250,11 @@ local function visit_group(g, e)
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
   if g.asleep then return place_group(g) end
-  more(g)
-  beside.visited = g
+  with_lanes(g)
+  group_in_visit = g
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = member_in(v, rested[i], rested[i + 1], 'R') end
   bounded(g)
-  if not visits.held(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
+  if not visit.held(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
   mend(g)
   while left > 0 do
     local d = next_departure(g)
@@ -275,5 +278,5 @@ local function visit_group(g, e)
   place_group(g)
   pass_over(v)
   save(g)
-  beside.visited = nil
+  group_in_visit = nil
 end

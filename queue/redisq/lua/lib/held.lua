@@ -1,3 +1,5 @@
+-- needs: leases, timeline
+--
 -- Shared, behind leases.lua and timeline.lua: jobs that may have been sent, until a person decides.
 
 local function held_key(q) return B .. 'K' .. q.nr end
@@ -13,6 +15,6 @@ local function put_held(q, id, f)
   f.state, f.at = S.held, now
   call('ZADD', held_key(q), now, id)
   call('HINCRBY', B, 'th', 1)
-  if f.counted then laned.landed(q, f.lane) end
+  if f.counted then lanestate.landed(q, f.lane) end
   f.counted = false
 end

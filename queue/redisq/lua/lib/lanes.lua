@@ -1,3 +1,6 @@
+-- needs: ratechange, pace
+-- gives: sound_lanes, sound_for, load_lanes, waiting_key, rule_of, held_of, in_flight, bucket_of, head_of
+--
 -- Shared, behind ratechange.lua and leases.lua: the lanes of a queue.
 --
 -- A queue that is not laned has but the lane without a key, and nothing of this: it
@@ -42,7 +45,7 @@ end
 -- are of the types that they must be.
 local LANED = { 'lw', 'served', 'ordered', 'mif', 'msched', 'mixed', 'lrule', 'lover', 'again', 'hm', 'lheld' }
 
-local function lanes(q)
+local function load_lanes(q)
   if q.lw then return end
   local v = {}
   if q.laned then
@@ -107,7 +110,7 @@ local function bucket_of(q, lane, rule, at)
     l.hc = q.epoch == M.run and q.hm or q.cmax
     hold(l, l.since + HORIZON, l.hc)
   end
-  if q.heard then l.stop = stops.lane_stop(q, lane) end
+  if q.heard then l.stop = receiver.lane_stop(q, lane) end
   return l, moved
 end
 
@@ -139,7 +142,7 @@ end
 
 -- rests returns until when a lane rests as of an instant, and its bucket.
 local function rests(q, lane, rule, at)
-  if rule.n == 0 then return max(at, q.heard and stops.lane_stop(q, lane) or at) end
+  if rule.n == 0 then return max(at, q.heard and receiver.lane_stop(q, lane) or at) end
   local l, moved = bucket_of(q, lane, rule, at)
   if moved then keep_bucket(q, lane, l) end
   return next_of(l, at), l

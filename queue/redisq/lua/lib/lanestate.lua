@@ -1,3 +1,6 @@
+-- needs: lanes, leases, agenda
+-- gives: tally, hold, no_place, tagless, came, wait, unwait, landed, back, unheld, ended_of, able, enter, sooner
+--
 -- Shared, behind lanes.lua and agenda.lua: the places of lanes, their counts, and the jobs that come and go.
 
 -- tally keeps one of the counts of a lane; none that is 0 is kept. Lanes that hold
@@ -107,7 +110,7 @@ end
 -- allowing: any instant, if it is not one at which the first of them has rested; nil
 -- if nothing waits, or only what is in flight now must end for it.
 local function able(q)
-  lanes(q)
+  load_lanes(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
   local waiting = plain + q.lw
   if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then return nil end
@@ -120,7 +123,7 @@ end
 -- enter lets a job in, which then waits, or is scheduled. Returns its state. before is how
 -- many wait in its lane, bytes what it takes of max_bytes.
 local function enter(q, id, h, cost, before, bytes)
-  lanes(q)
+  load_lanes(q)
   if h.flags >= LANE then
     q.laned = '1'
     if not q.mixed then

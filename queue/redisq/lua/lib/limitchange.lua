@@ -1,3 +1,6 @@
+-- needs: limits, ratechange
+-- gives: follow, same, rules_of, buried, recalled
+--
 -- Of put and delete alone, behind limits.lua: limits whose rules change, and what is remembered of them
 -- when their queue is deleted.
 

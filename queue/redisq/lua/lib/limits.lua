@@ -1,3 +1,7 @@
+-- needs: pace
+-- gives: states_of, keep, end_of, skip, window, mend, used_up, all_conform, allows, take_all, unused, give_back_paces
+-- gives: hold_paces, cover_paces, slots
+--
 -- Shared, made where a queue has limits beside its rate: further paces, which
 -- are treated as its bucket is, and quotas, the arithmetic of leaky/quota.go.
 --

@@ -1,3 +1,5 @@
+-- needs: held, ended, agenda, backlog
+--
 -- Of reserve alone, behind the shared parts: leases that ran out are taken back, and dead
 -- jobs whose retention has passed are forgotten.
 
@@ -17,7 +19,7 @@ end
 -- sound_lane raises unless the key of a lane into which a job is to come back is of the type
 -- that it must be.
 local function sound_lane(q, f)
-  if f.lane ~= ZERO then call('ZCARD', laned.waiting_key(q, f.lane)) end
+  if f.lane ~= ZERO then call('ZCARD', lanes.waiting_key(q, f.lane)) end
 end
 
 -- remade returns a flight in place of one that somebody else removed, if the job's record
@@ -25,7 +27,7 @@ end
 local function remade(q, id)
   local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
-  local h = q.laned and laned.head_of(job, 27) or { lane = ZERO, priority = 0 }
+  local h = q.laned and lanes.head_of(job, 27) or { lane = ZERO, priority = 0 }
   return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, at = now, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
     bytes = bytes_of(id, call('STRLEN', job_key(q.nr, id))), pverdict = 0, lane = h.lane, counted = false, reason = '' }
 end
@@ -38,9 +40,9 @@ local function leased(q, id)
     return f.state == S.leased and f or nil
   end
   local f = remade(q, id)
-  local W = f and (q.laned and laned.waiting_key(q, f.lane) or B .. 'w' .. q.nr)
+  local W = f and (q.laned and lanes.waiting_key(q, f.lane) or B .. 'w' .. q.nr)
   if not f or call('ZSCORE', W, id) or call('ZSCORE', B .. 't' .. q.nr, id) then return nil end
-  f.counted = q.laned and not laned.tagless(q, f.lane)
+  f.counted = q.laned and not lanestate.tagless(q, f.lane)
   return f
 end
 
@@ -69,7 +71,7 @@ local function expire(nr, id, member)
     freed(q, freeing)
     call('HDEL', B .. 'f' .. nr, id)
     died(q, { id })
-    if q.laned then laned.ended_of(q, f) end
+    if q.laned then lanestate.ended_of(q, f) end
   else
     f.state = S.waiting
     again(q, id, f)

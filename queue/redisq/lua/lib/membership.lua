@@ -1,3 +1,6 @@
+-- needs: groups, agenda
+-- gives: parent_of, say, children, born, gone
+--
 -- Of put and delete alone, behind groups.lua: queues that come to be of a group, and that leave it.
 
 local function parent_of(name) return string.match(name, '^(.*)%.') end
@@ -90,7 +93,7 @@ local function gone(q, name)
     call('DEL', B .. 'R' .. g.nr, B .. 'Y' .. g.nr)
     g.group = nil
     say(g)
-    if g.laned then more(g) end
+    if g.laned then with_lanes(g) end
     agenda(g)
   end
   save(g)

@@ -1,3 +1,5 @@
+-- needs: pace
+--
 -- Shared, behind pace.lua: jobs on the overflow, and the backlog that they make.
 --
 -- A deferred job: 'D', 7 bytes of the instant it was set aside, stamp,
@@ -15,7 +17,7 @@ local function overflow(q)
 end
 
 -- expiry is when the job expires whose record has its flags at that byte of s.
-local function expiry(s, flags)
+local function expires_at(s, flags)
   return byte(s, flags) % (2 * EXPIRES) >= EXPIRES and unpack_('>I7', s, flags + 1) or math.huge
 end
 

@@ -38,7 +38,7 @@ end
 -- stop of a parent is of its own jobs alone.
 local function conforming(q, at)
   local d = conforms(q)
-  if q.limits then d = beside.all_conform(q, d, at) end
+  if q.limits then d = limits.all_conform(q, d, at) end
   if q.stop and q.group ~= q then d = max(d, q.stop) end
   return d
 end
@@ -59,15 +59,15 @@ end
 local function take(q, cost)
   local d = next_departure(q)
   if d > now + HORIZON then return nil end
-  if q.limits and not beside.allows(q, d, cost) then return nil end
-  if q.stop then stops.set_out(q, d) end
-  if q.limits then return beside.take_all(q, d, cost) end
+  if q.limits and not limits.allows(q, d, cost) then return nil end
+  if q.stop then receiver.set_out(q, d) end
+  if q.limits then return limits.take_all(q, d, cost) end
   take_at(q, d, now, cost)
   return d
 end
 
 local function give_back(q)
-  if q.limits then beside.give_back_paces(q) end
+  if q.limits then limits.give_back_paces(q) end
   if q.lc == 0 or q.n == 0 then
     q.lc = 0
     return
@@ -85,7 +85,7 @@ end
 -- hold puts off what a server that may have lost writes could grant too soon: all
 -- that was granted before it started departed by then, plus the horizon, which is at.
 local function hold(q, at, cost)
-  if q.limits then beside.hold_paces(q, at, cost) end
+  if q.limits then limits.hold_paces(q, at, cost) end
   local whole, rest = burst_parts(q)
   if rest > 0 then whole = whole + 1 end
   local tat, rem = advance(q, at + whole, 0, cost)
@@ -97,9 +97,17 @@ end
 -- difference the two would stand too near together (invariant 4).
 local function cover(q, cost)
   local more = cost - q.hc
-  if q.limits then beside.cover_paces(q, more) end
+  if q.limits then limits.cover_paces(q, more) end
   q.tat, q.rem = advance(q, q.tat, q.rem, more)
   q.lc = q.lc + more
   set(q, 'lf', 0) -- the slot granted last can be given back no more: it is not the last any longer
   set(q, 'hc', cost)
+end
+
+local function save_bucket(q)
+  set(q, 'tat', q.tat)
+  set(q, 'rem', q.rem)
+  set(q, 'last', q.last)
+  set(q, 'lc', q.lc)
+  if q.limits then limits.keep(q) end
 end

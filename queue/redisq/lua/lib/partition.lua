@@ -179,15 +179,9 @@ local function paused_by(q, field)
   if till > now then q.paused, q.till = true, till else q.lapsed = till end
 end
 
--- more puts into laned what only queues with lanes need of a script's functions, and
--- loads what such a queue keeps (see scripts.go). beside and more_beside are the same of
--- queues with limits beside their rate, or of a group; late and expire_due of a call that comes when jobs have expired.
-local laned, more, beside, more_beside, late, expire_due = {}, nil, {}, nil, {}, nil
-local stops, more_stops = {}, nil -- and the same of queues of whose receiver there is something to remember
-
-local adapts, hear = {}, nil -- and of those with an adapted rate
-
-local rules, more_rules = {}, nil -- and, of append, of those that ask their jobs
+-- Each makes a part of the script (see parts.lua) and goes on in the first function of it; nil where a script has no
+-- such part.
+local with_lanes, with_limits, with_receiver, with_rules, expire_due, visit_one, adapt_rate
 
 local function load(nr)
   local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
@@ -206,9 +200,9 @@ local function load(nr)
     call('ZCARD', B .. 'ps')
   end
   if v[15] ~= '' then paused_by(q, v[15]) end
-  if q.laned and more then more(q) end
-  if q.also and more_beside then more_beside(q) end
-  if q.said and more_stops then more_stops(q) end
+  if q.laned and with_lanes then with_lanes(q) end
+  if q.also and with_limits then with_limits(q) end
+  if q.said and with_receiver then with_receiver(q) end
   return q
 end
 
@@ -247,14 +241,6 @@ local function expires(q, jobs, first, quiet)
   if call('ZADD', B .. 'T', 'LT', 'CH', first, q.nr) == 0 then return end
   if M.te == 0 or first < M.te then M.te = first end
   if not quiet then due(first) end
-end
-
-local function save_bucket(q)
-  set(q, 'tat', q.tat)
-  set(q, 'rem', q.rem)
-  set(q, 'last', q.last)
-  set(q, 'lc', q.lc)
-  if q.limits then beside.keep(q) end
 end
 
 -- A job: 'L' or 'R', 7 bytes of the instant it was appended, then its body as it

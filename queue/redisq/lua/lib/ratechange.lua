@@ -1,3 +1,5 @@
+-- needs: pace
+--
 -- Shared, behind pace.lua: a bucket goes over to another rule.
 
 -- change is leaky.Pacer.Change at an instant; latest is a horizon later.

@@ -1,3 +1,6 @@
+-- needs: pace
+-- gives: heed, close, went_on, failed, throttled, spared, taken, lane_stop, lane_throttled, rise, set_out, go_on
+--
 -- Shared, made where a receiver has said something that lasts: stops and the circuit.
 --
 -- A queue keeps it in one field, said, while there is anything: until when it stops, the cause, until when one of its lanes

@@ -1,8 +1,9 @@
+-- needs: lostleases
+--
 -- Of reserve alone: who asks, and what the answer is put together of.
 
 begin()
 check_run()
-local visits, make_visits = {}, nil -- see scripts.go
 local most_bytes, grant_key = tonumber(ARGV[7]), B .. 'g:' .. ARGV[2]
 local last = call('GET', grant_key)
 if last then last = cmsgpack.unpack(last) end

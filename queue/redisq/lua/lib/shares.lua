@@ -1,3 +1,5 @@
+-- needs: request
+--
 -- Of reserve alone, behind request.lua: of which queues the client may have only so many jobs more. What it may have no
 -- more of is left to other clients: it keeps its place on the agenda, and does not tell this client when to ask.
 --

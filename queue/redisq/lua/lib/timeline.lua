@@ -1,3 +1,5 @@
+-- needs: leases
+--
 -- Shared, behind leases.lua: the attempts of a job that failed, in the form that
 -- queue/timeline.go describes.
 

@@ -1,3 +1,5 @@
+-- gives: insert, unread, pick
+--
 -- Of reserve alone: in which order lanes, or the members of a group, have their turns in a visit. Each has at,
 -- its tag or until when it rests, and tie, by which ties go.
 

@@ -1,3 +1,6 @@
+-- needs: lanestate, turnorder
+-- gives: lane_in, first_id, first_job, begin_turns, next_turn, goes_on, passed, went, write_turns
+--
 -- Of reserve alone, behind lanestate.lua and turnorder.lua: whose turn it is, in a visit to a queue with lanes. All is
 -- worked out here and written at the end, by write_turns.
 --
@@ -67,9 +70,9 @@ local function put_off_until(v, l, at)
   if at < math.huge then insert(v.resting, l) end
 end
 
--- turns begins a visit. moved counts lanes that became ready; all members of a group share it, or a visit to a
+-- begin_turns begins a visit. moved counts lanes that became ready; all members of a group share it, or a visit to a
 -- thousand children would look at a hundred lanes of each.
-local function turns(q, moved)
+local function begin_turns(q, moved)
   moved = moved or { readied = 0, changed = 0 }
   local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, put_off = 0,
     unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr, came = function(v, lane, at) return lane_in(v, lane, at, 'L') end }
@@ -109,7 +112,7 @@ local function next_turn(v, d)
       if job and #job >= 28 and cover_lane(l.bucket, cost_of(job)) then l.changed = true end
       until_ = next_of(l.bucket, d)
     elseif q.heard then
-      until_ = max(d, stops.lane_stop(q, l.lane) or d)
+      until_ = max(d, receiver.lane_stop(q, l.lane) or d)
     end
     if until_ <= d then return l end
     put_off_until(v, l, until_)
@@ -144,7 +147,7 @@ local function went(v, l, cost, d)
   l.at = l.at + cost
   local b = l.bucket
   if b then
-    if b.stop then stops.rise(b, b.stop) end
+    if b.stop then receiver.rise(b, b.stop) end
     take_at(b, d, d, cost)
     l.changed = true
   end

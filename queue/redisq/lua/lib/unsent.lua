@@ -1,3 +1,5 @@
+-- needs: ended, backlog
+--
 -- Shared, behind ended.lua and backlog.lua: jobs that end without having left: cancelled, or expired.
 
 -- first_to_expire finds out when the first of a queue's jobs expires.
@@ -31,14 +33,14 @@ end
 
 -- leave_lane takes jobs out of a lane in which they wait.
 local function leave_lane(q, lane, ids)
-  local W = laned.waiting_key(q, lane)
+  local W = lanes.waiting_key(q, lane)
   call('ZREM', W, unpack(ids))
-  laned.unwait(q, lane, #ids)
-  if q.laned and call('EXISTS', W) == 0 then laned.no_place(q, lane) end
+  lanestate.unwait(q, lane, #ids)
+  if q.laned and call('EXISTS', W) == 0 then lanestate.no_place(q, lane) end
   if lane == ZERO then return end
   local bytes = 0
   for _, id in ipairs(ids) do bytes = bytes + bytes_of(id, call('STRLEN', job_key(q.nr, id))) end
-  laned.hold(q, lane, -#ids, -bytes)
+  lanestate.hold(q, lane, -#ids, -bytes)
 end
 
 -- unschedule takes out jobs that are scheduled.
@@ -46,7 +48,7 @@ local function unschedule(q, ids)
   call('ZREM', B .. 't' .. q.nr, unpack(ids))
   M.ts = M.ts - #ids
   for _, entry in ipairs(call('HMGET', B .. 'f' .. q.nr, unpack(ids))) do
-    if entry and #entry >= SETTLED then laned.ended_of(q, unpack_flight(entry)) end
+    if entry and #entry >= SETTLED then lanestate.ended_of(q, unpack_flight(entry)) end
   end
 end
 
@@ -55,7 +57,7 @@ end
 local function leave(q, found, state)
   local all = {}
   for _, some in ipairs(found) do
-    if some.lane then call('ZCARD', laned.waiting_key(q, some.lane)) end -- looks at its type
+    if some.lane then call('ZCARD', lanes.waiting_key(q, some.lane)) end -- looks at its type
     for _, id in ipairs(some.ids) do all[#all + 1] = id end
   end
   local count = #all
@@ -65,6 +67,6 @@ local function leave(q, found, state)
     if some.lane then leave_lane(q, some.lane, some.ids) elseif some.ids[1] then unschedule(q, some.ids) end
   end
   drop(q, all, state)
-  laned.sooner(q)
+  lanestate.sooner(q)
   return count
 end

@@ -1,3 +1,6 @@
+-- needs: grant, changes, agenda
+-- gives: close_turns, held, in_lanes, count_leased, visit_one
+--
 -- Of reserve alone, made with grant.lua: visits to queues.
 
 -- ripen puts the scheduled jobs of a queue whose time has come at their
@@ -91,7 +94,7 @@ local function grant_some(q, leases, flights)
         more = false
         break
       end
-      grant(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
+      grant_job(q, leases, flights, rows, id, heads[2 * i], job, entries[i], d, S.leased, '')
     end
     taken = taken + 1
   end
@@ -105,7 +108,7 @@ end
 
 -- close_turns writes down what became of lanes in a visit, of jobs that are gone, and of late ones.
 local function close_turns(q, v, gone, late)
-  laned.write_turns(v)
+  turns.write_turns(v)
   for _, text in ipairs(v.errors) do
     errors[#errors + 1] = q.nr
     errors[#errors + 1] = text
@@ -120,19 +123,19 @@ local function grant_turns(q, v, leases, flights)
   while left > 0 and not shares.spent(q.nr) do
     local d = next_departure(q)
     if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
-    local l = laned.next_turn(v, d)
+    local l = turns.next_turn(v, d)
     if not l then break end
-    local id, turn, job, entry = laned.first_job(v, l)
+    local id, turn, job, entry = turns.first_job(v, l)
     if not id then
       if l.place == 'L' then l.place = nil end
     elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       gone[#gone + 1] = id
-      laned.passed(v, l, id)
+      turns.passed(v, l, id)
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then break end
       lates = lates + 1
       late[#late + 1] = id
-      laned.passed(v, l, id, job)
+      turns.passed(v, l, id, job)
       if lates == MOST_LATE then break end
     else
       if bytes > 0 and bytes + #job > most_bytes then
@@ -144,9 +147,9 @@ local function grant_turns(q, v, leases, flights)
       d = take(q, cost)
       if not d then break end
       local keyed = l.lane ~= ZERO
-      local state = S.leased + (keyed and KEYED or 0) + (laned.tagless(q, l.lane) and 0 or COUNTED)
-      grant(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
-      laned.went(v, l, cost, d)
+      local state = S.leased + (keyed and KEYED or 0) + (lanestate.tagless(q, l.lane) and 0 or COUNTED)
+      grant_job(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
+      turns.went(v, l, cost, d)
     end
   end
   close_turns(q, v, gone, late)
@@ -171,24 +174,24 @@ local function count_leased(q)
   if q.laned and q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) end
 end
 
-local function visit(nr, e)
+local function visit_queue(nr, e)
   local q = load(nr)
-  if q and q.group == q then return beside.visit_group(q, e) end
+  if q and q.group == q then return groupvisit.visit_group(q, e) end
   if not q or q.asleep or q.group then
     call('ZREM', q and on(q, 'a') or B .. 'a', nr)
     return
   end
   sound(q)
   if not held(q, q.cmax) and e < now and not (q.heard and q.heard.opened > 0) then
-    if q.limits then miss(nr, q.name, beside.slots(q, now - e)) elseif q.n > 0 then miss(nr, q.name, floor((now - e) * q.n / q.d)) end
+    if q.limits then miss(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then miss(nr, q.name, floor((now - e) * q.n / q.d)) end
   end
-  if q.limits then beside.mend(q) end
+  if q.limits then limits.mend(q) end
   local leases, flights = {}, {}
   count_leased(q)
   if in_lanes(q) then
-    grant_turns(q, laned.turns(q), leases, flights)
+    grant_turns(q, turns.begin_turns(q), leases, flights)
   else
-    if q.laned then laned.no_place(q, ZERO) end
+    if q.laned then lanestate.no_place(q, ZERO) end
     repeat until not grant_some(q, leases, flights)
   end
   departed(q, leases, flights)
@@ -201,5 +204,5 @@ end
 -- visit_one is what is made: a visit to a queue, or its scheduled jobs, if ripens is true.
 local function visit_one(nr, e, ripens)
   if ripens then return ripen(nr, e) end
-  return visit(nr, e)
+  return visit_queue(nr, e)
 end
