@@ -312,10 +312,10 @@ func (r *run) finish(err error) {
 		}
 	case queue.Deliver:
 		if !said.Until.IsZero() {
-			s.After = min(max(0, time.Until(said.Until)), queue.MaxHold)
+			s.After = min(max(0, time.Until(said.Until)), queue.MaxStop)
 		}
 	case queue.Throttle:
-		s.After = min(max(0, time.Until(said.Until)), queue.MaxHold)
+		s.After = min(max(0, time.Until(said.Until)), queue.MaxStop)
 		switch alone := said.LaneOnly && r.job.Lane != ""; {
 		case s.After >= queue.MinSpare:
 		case !alone:

@@ -290,7 +290,7 @@ func TestDeliveredThen(t *testing.T) {
 		time.Sleep(time.Second)
 		run.finish()
 		v := f.verdicts()
-		for id, after := range map[string]time.Duration{"spared": 3 * time.Second, "past": 0, "long": queue.MaxHold, "plain": 0} {
+		for id, after := range map[string]time.Duration{"spared": 3 * time.Second, "past": 0, "long": queue.MaxStop, "plain": 0} {
 			if v[id].Verdict != queue.Deliver || v[id].After != after {
 				t.Errorf("%s was settled as %+v, want it delivered, and %v", id, v[id].Settlement, after)
 			}
@@ -352,7 +352,7 @@ func TestRetryAtIsTakenAtItsWord(t *testing.T) {
 		if got := f.verdicts()["a"]; got.After != 17*time.Minute {
 			t.Errorf("it is tried again after %v", got.After)
 		}
-		if got := f.verdicts()["b"]; got.After != queue.MaxHold {
+		if got := f.verdicts()["b"]; got.After != queue.MaxStop {
 			t.Errorf("the queue stops for %v, want the most that it may", got.After)
 		}
 	})

@@ -97,7 +97,7 @@ func (l *life) step() {
 			if n := len(l.saved); n > 0 && l.rnd.IntN(3) > 0 {
 				lost = l.saved[l.rnd.IntN(n)]
 			}
-			l.b = l.p.Hold(lost, l.now(), l.costs)
+			l.b = l.p.Delay(lost, l.now(), l.costs)
 			l.last = -1
 		}
 	case 6:

@@ -159,10 +159,10 @@ func (p Pacer) Change(b Bucket, q Pacer, now Instant) Bucket {
 	return q.bounded(s, now)
 }
 
-// Hold returns the bucket of which the state was lost, or may have been: it
+// Delay returns the bucket of which the state was lost, or may have been: it
 // lets nothing out before every departure that could have been granted is
 // behind it, whatever those were, up to maxCost.
-func (p Pacer) Hold(b Bucket, now Instant, maxCost int64) Bucket {
+func (p Pacer) Delay(b Bucket, now Instant, maxCost int64) Bucket {
 	at := now.Add(p.Horizon)
 	held := p.advance(Bucket{TAT: at + Instant(p.burstSpan())}, maxCost)
 	if b.TAT < held.TAT || (b.TAT == held.TAT && b.Rem < held.Rem) {

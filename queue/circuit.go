@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// MaxHold is the longest that a throttled answer puts departures off, and that a probe waits.
-const MaxHold = 24 * time.Hour
+// MaxStop is the longest that a throttled answer puts departures off, and that a probe waits.
+const MaxStop = 24 * time.Hour
 
 // Circuit says when a target is taken to be down, and how it is then probed. After the pattern of M. Nygard, "Release It!", 2007.
 type Circuit struct {
@@ -18,20 +18,20 @@ type Circuit struct {
 	Off bool `json:"off,omitzero"`
 }
 
-// HoldCause is what puts the departures of a queue off.
-type HoldCause string
+// StopCause is what puts the departures of a queue off.
+type StopCause string
 
 // The causes.
 const (
-	HoldThrottled HoldCause = "throttled" // the receiver asked for it
-	HoldDown      HoldCause = "down"      // the circuit is open; Until is the next probe
+	StopThrottled StopCause = "throttled" // the receiver asked for it
+	StopDown      StopCause = "down"      // the circuit is open; Until is the next probe
 )
 
 // Stop says until when nothing leaves a queue because of what its receiver answered. The zero
 // Stop is that of a queue that goes on.
 type Stop struct {
 	Until  time.Time `json:"until"` // by the engine's clock
-	Cause  HoldCause `json:"cause"`
+	Cause  StopCause `json:"cause"`
 	Reason string    `json:"reason,omitempty"` // the answer
 }
 

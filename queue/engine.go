@@ -318,7 +318,7 @@ type Settlement struct {
 	Lease
 	Verdict Verdict
 	// After is, of Fail, how long to back off; of Throttle and of Deliver, for how long nothing shall leave the
-	// queue, at most MaxHold: a receiver may take a job and ask to be spared.
+	// queue, at most MaxStop: a receiver may take a job and ask to be spared.
 	After time.Duration
 	// Untold says of a Throttle that the receiver did not say for how long, or less than a second: the queue stops for
 	// Spare of After.

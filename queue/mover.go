@@ -84,8 +84,8 @@ type MovedJob struct {
 	Timeline []byte
 	// Back says that it came back from the overflow.
 	Back bool
-	// Holds says that it backs off in an ordered queue and holds its lane up.
-	Holds bool
+	// HoldsLane says that it backs off in an ordered queue and so blocks its lane.
+	HoldsLane bool
 	// Record is the job itself, if that is kept: of all but those that ended otherwise than dead. Of
 	// the others there is only Fingerprint and Cost.
 	Record      []byte

@@ -260,14 +260,14 @@ var specSettings = []setting[Spec]{
 	},
 	{
 		name: "circuit.min_probe", at: func(s *Spec) any { return &s.Circuit.MinProbe },
-		preset: time.Second, min: time.Millisecond, max: MaxHold,
+		preset: time.Second, min: time.Millisecond, max: MaxStop,
 		doc: "How long nothing is sent before the first probe; it doubles from probe to probe.",
 	},
 	{
 		name: "circuit.max_probe", at: func(s *Spec) any { return &s.Circuit.MaxProbe },
 		preset:   time.Minute,
 		presetBy: func(s *Spec) any { return max(time.Minute, s.Circuit.MinProbe.D()) },
-		min:      time.Millisecond, max: MaxHold,
+		min:      time.Millisecond, max: MaxStop,
 		doc: "The longest time between probes. At least min_probe, which it is by default if that is longer.",
 		check: func(s *Spec, field string) error {
 			return notBelow(field, s.Circuit.MaxProbe, "circuit.min_probe", s.Circuit.MinProbe)

@@ -71,7 +71,7 @@ var statusChecks = []statusCheck{
 	{StatusNoWorker, func(i *Info, _ *Status) bool { return i.Spec.Pull && i.Waiting > 0 && !i.Attended() }},
 	{StatusCircuitOpen, func(i *Info, s *Status) bool {
 		s.Until, s.Reason = i.Stop.Until, i.Circuit.Reason
-		return i.Circuit.Open() || i.Stop.Cause == HoldDown
+		return i.Circuit.Open() || i.Stop.Cause == StopDown
 	}},
 	{StatusThrottled, func(i *Info, s *Status) bool {
 		s.Until, s.Reason = i.Stop.Until, i.Stop.Reason

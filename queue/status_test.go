@@ -32,7 +32,7 @@ func parentPaused(i *queue.Info) {
 func paused(i *queue.Info) { i.Pause = queue.Pause{Since: noon, Reason: "a bug", By: "bob"} }
 func open(i *queue.Info) {
 	i.Circuit = queue.CircuitInfo{Opened: noon.Add(-time.Minute), Reason: "refused"}
-	i.Stop = queue.Stop{Until: noon.Add(12 * time.Second), Cause: queue.HoldDown, Reason: "refused"}
+	i.Stop = queue.Stop{Until: noon.Add(12 * time.Second), Cause: queue.StopDown, Reason: "refused"}
 }
 
 func probing(i *queue.Info) {
@@ -40,7 +40,7 @@ func probing(i *queue.Info) {
 }
 
 func throttled(i *queue.Info) {
-	i.Stop = queue.Stop{Until: noon.Add(time.Hour), Cause: queue.HoldThrottled, Reason: "429"}
+	i.Stop = queue.Stop{Until: noon.Add(time.Hour), Cause: queue.StopThrottled, Reason: "429"}
 }
 
 func ready(in time.Duration) change {

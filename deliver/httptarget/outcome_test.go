@@ -104,7 +104,7 @@ func TestUsedUp(t *testing.T) {
 		{[]string{"X-RateLimit-Remaining", "many", "X-RateLimit-Reset", "40"}, 0},
 		{[]string{"X-RateLimit-Remaining", "3", "X-RateLimit-Reset", "40"}, 0},
 		{[]string{"X-RateLimit-Remaining", "0"}, 0},
-		{[]string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "99999999"}, queue.MaxHold},
+		{[]string{"X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "99999999"}, queue.MaxStop},
 	} {
 		h := http.Header{}
 		for i := 0; i < len(c.headers); i += 2 {
@@ -134,7 +134,7 @@ func TestThrottle(t *testing.T) {
 		{nil, untold},
 		{[]string{"Retry-After", "120"}, 2 * time.Minute},
 		{[]string{"Retry-After", " 7 "}, 7 * time.Second},
-		{[]string{"Retry-After", "99999999999999999999"}, queue.MaxHold},
+		{[]string{"Retry-After", "99999999999999999999"}, queue.MaxStop},
 		{[]string{"Retry-After", "-1"}, untold},
 		{[]string{"Retry-After", "soon"}, untold},
 		{[]string{"Retry-After", "1e3"}, untold},
@@ -144,7 +144,7 @@ func TestThrottle(t *testing.T) {
 		{[]string{"Retry-After", date(now.Add(61 * time.Minute)), "Date", date(now.Add(time.Hour))}, time.Minute},
 		{[]string{"Retry-After", date(now.Add(-59 * time.Minute)), "Date", date(now.Add(-time.Hour))}, time.Minute},
 		{[]string{"Retry-After", date(now.Add(-time.Minute))}, untold},
-		{[]string{"Retry-After", date(now.AddDate(5, 0, 0))}, queue.MaxHold},
+		{[]string{"Retry-After", date(now.AddDate(5, 0, 0))}, queue.MaxStop},
 		{[]string{"Retry-After", "5", "RateLimit", `"a";r=0;t=60`}, 5 * time.Second},
 
 		{[]string{"RateLimit", `"default";r=0;t=30`}, 30 * time.Second},
@@ -195,7 +195,7 @@ func FuzzThrottle(f *testing.F) {
 		h.Set(name, value)
 		h.Set("RateLimit", value)
 		now := time.Unix(1e9, 0)
-		if at := throttle(h, now); !at.IsZero() && (!at.After(now) || at.Sub(now) > queue.MaxHold) {
+		if at := throttle(h, now); !at.IsZero() && (!at.After(now) || at.Sub(now) > queue.MaxStop) {
 			t.Errorf("%q: %q: %v", name, value, at)
 		}
 	})

@@ -37,7 +37,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	if err != nil {
 		return 0, false
 	}
-	return min(max(0, at.Sub(clock(h, now))), queue.MaxHold), true
+	return min(max(0, at.Sub(clock(h, now))), queue.MaxStop), true
 }
 
 // throttle is until when an answer that says "too many" asks to be spared: as Retry-After says, or else the fields of
@@ -70,7 +70,7 @@ func seconds(n float64) time.Duration {
 	if !(n > 0) { // NaN too
 		return 0
 	}
-	return time.Duration(math.Min(n, queue.MaxHold.Seconds()) * float64(time.Second))
+	return time.Duration(math.Min(n, queue.MaxStop.Seconds()) * float64(time.Second))
 }
 
 // draft reads RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers): a quota that has nothing left

@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxPause is the longest that it can say.
-	maxPause = queue.MaxHold
+	maxPause = queue.MaxStop
 
 	mendCredentials = "check account, auth_token, api_key and api_secret in deliver.sms" //nolint:gosec // no credentials
 	mendSender      = "check from and messaging_service in deliver.sms"

@@ -117,7 +117,7 @@ func TestTwilioThrottled(t *testing.T) {
 		"a past date": {"Sun, 06 Nov 1994 08:49:37 GMT", -time.Second, 0},
 		"nothing":     {"", untold, untold},
 		"nonsense":    {"soon", untold, untold},
-		"too long":    {"99999999999", queue.MaxHold - time.Minute, queue.MaxHold},
+		"too long":    {"99999999999", queue.MaxStop - time.Minute, queue.MaxStop},
 	} {
 		r := newRig(t, smssim.Options{})
 		r.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -127,7 +127,7 @@ func wait(text string) time.Duration {
 	case 'h', 'H':
 		unit = time.Hour
 	}
-	return min(time.Duration(n)*unit, queue.MaxHold)
+	return min(time.Duration(n)*unit, queue.MaxStop)
 }
 
 // excerpt makes what can be shown to people of what a server said.

@@ -162,8 +162,8 @@ func readSettlement(name string, i int, j *wire.Settlement, s *queue.Settlement)
 		return 0, badField(at+"after", "can be given with retry, throttled and delivered only")
 	case j.After == nil && verdict == queue.Throttle:
 		return 0, badField(at+"after", "must say for how long nothing shall leave, such as 30s; 0s if the receiver does not say")
-	case j.After != nil && verdict != queue.Fail && (*j.After < 0 || j.After.D() > queue.MaxHold):
-		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxHold.String())
+	case j.After != nil && verdict != queue.Fail && (*j.After < 0 || j.After.D() > queue.MaxStop):
+		return 0, badField(at+"after", "is "+j.After.String()+", must be from 0s to "+queue.MaxStop.String())
 	case j.LaneOnly && verdict != queue.Throttle:
 		return 0, badField(at+"lane_only", "can be given with throttled only")
 	case j.Trouble && verdict != queue.Fail && verdict != queue.Hold:

@@ -105,7 +105,7 @@ func TestSettlementsOfReceivers(t *testing.T) {
 		t.Errorf("the lane stops until %v, the queue by %+v", lane.Stop, i.Stop)
 	}
 	settle(l[1]+`,"outcome":"throttled","after":"3h","reason":"429 queue"`, `"id":"b","state":"waiting"`)
-	if i := info(); i.Stop.Cause != queue.HoldThrottled || i.Stop.Reason != "429 queue" || time.Until(i.Stop.Until) < 2*time.Hour {
+	if i := info(); i.Stop.Cause != queue.StopThrottled || i.Stop.Reason != "429 queue" || time.Until(i.Stop.Until) < 2*time.Hour {
 		t.Errorf("the queue stops by %+v", i.Stop)
 	}
 	settle(l[2]+`,"outcome":"held","trouble":true,"reason":"lost"`, `"id":"c","state":"held"`)
@@ -140,7 +140,7 @@ func TestDeliveredThenAStop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i.Delivered != 1 || i.Throttled != 0 || i.Stop.Cause != queue.HoldThrottled || i.Stop.Reason != "0 remain" || time.Until(i.Stop.Until) < 2*time.Hour {
+		if i.Delivered != 1 || i.Throttled != 0 || i.Stop.Cause != queue.StopThrottled || i.Stop.Reason != "0 remain" || time.Until(i.Stop.Until) < 2*time.Hour {
 			t.Errorf("%d delivered, %d throttled, the queue stops by %+v", i.Delivered, i.Throttled, i.Stop)
 		}
 	}

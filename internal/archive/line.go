@@ -273,7 +273,7 @@ func (l *queueLine) rest() (q queue.MovedQueue, err error) {
 
 func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 	l := &jobLine{
-		ID: m.ID, State: m.State, AppendedAt: m.AppendedAt.UTC(), Attempts: m.Attempts, Reason: valid(m.Reason), Returned: m.Back, HoldsLane: m.Holds, Cost: m.Cost,
+		ID: m.ID, State: m.State, AppendedAt: m.AppendedAt.UTC(), Attempts: m.Attempts, Reason: valid(m.Reason), Returned: m.Back, HoldsLane: m.HoldsLane, Cost: m.Cost,
 	}
 	switch m.State {
 	case queue.Waiting:
@@ -312,7 +312,7 @@ func keepsRecord(s queue.State) bool {
 // job returns what is to be imported of a job of that queue.
 func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
 	m = queue.MovedJob{
-		ID: l.ID, State: l.State, Turn: l.Turn, AppendedAt: l.AppendedAt, Attempts: l.Attempts, Reason: l.Reason, Back: l.Returned, Holds: l.HoldsLane, Cost: l.Cost,
+		ID: l.ID, State: l.State, Turn: l.Turn, AppendedAt: l.AppendedAt, Attempts: l.Attempts, Reason: l.Reason, Back: l.Returned, HoldsLane: l.HoldsLane, Cost: l.Cost,
 	}
 	switch l.State {
 	case queue.Waiting:

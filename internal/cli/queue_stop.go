@@ -17,7 +17,7 @@ func heldUp(q *wire.Queue) string {
 			text += ", probed at " + c.NextProbe.Local().Format(time.DateTime)
 		}
 		return because(text, c.Reason)
-	case s != nil && s.Cause == queue.HoldDown:
+	case s != nil && s.Cause == queue.StopDown:
 		return because("down until "+s.Until.Local().Format(time.DateTime), s.Reason)
 	case s != nil:
 		return because("throttled until "+s.Until.Local().Format(time.DateTime), s.Reason)

@@ -81,7 +81,7 @@ func decodeQueue(b []byte) (queueRecord, error) {
 	l.receiver = receiverState{
 		stop: leaky.Instant(r.num()), failures: int64(r.num()), opened: leaky.Instant(r.num()), probe: time.Duration(r.num()),
 		throttles: int64(r.num()), throttledUntil: leaky.Instant(r.num()),
-		cause: queue.HoldCause(r.text()), reason: r.text(), lastFailure: r.text(),
+		cause: queue.StopCause(r.text()), reason: r.text(), lastFailure: r.text(),
 	}
 	return l, r.err("line")
 }

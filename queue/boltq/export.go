@@ -135,7 +135,7 @@ func (p *exportPage) waiting(q *queueState, c *queue.Cursor) error {
 func (p *exportPage) byInstant(all *sorted[*lease], s queue.State, c *queue.Cursor) {
 	for ls := range all.from(dueAfter(c)) {
 		m := p.add(ls.job, s)
-		m.At, m.Holds = ls.due.Time(), ls.inFlight
+		m.At, m.HoldsLane = ls.due.Time(), ls.inFlight
 		if p.endsAt(int64(ls.due), ls.job.id, nil) {
 			return
 		}

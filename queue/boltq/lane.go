@@ -125,7 +125,7 @@ func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
 func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	at, q := ln.opens(d, now), ln.queue
 	if cost := int64(ln.waiting.front().cost); q.openedAt != 0 && !ln.rule().Rate.Unlimited() && cost > ln.coveredCost {
-		if ln.pacer.Hold(leaky.Bucket{}, q.openedAt, cost).TAT > now {
+		if ln.pacer.Delay(leaky.Bucket{}, q.openedAt, cost).TAT > now {
 			ln.bucket, ln.coveredCost = ln.pacer.Cover(ln.bucket, cost-ln.coveredCost), cost
 			at = max(ln.pacer.Next(ln.bucket, d), ln.stopsUntil(now))
 		}
@@ -151,7 +151,7 @@ func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
 	if q.openedAt == 0 {
 		return leaky.Bucket{}
 	}
-	return p.Hold(leaky.Bucket{}, q.openedAt, q.maxCostAtOpen)
+	return p.Delay(leaky.Bucket{}, q.openedAt, q.maxCostAtOpen)
 }
 
 // lane returns the lane of a key, one that is not known yet if it has no jobs. enter

@@ -185,7 +185,7 @@ func (c *importChange) apply(e *Engine, now leaky.Instant) {
 		c.call.finish(nil)
 		return
 	}
-	if c.item.Holds && j.lease != nil {
+	if c.item.HoldsLane && j.lease != nil {
 		j.lease.inFlight = true
 		j.lane.inFlight++
 	}

@@ -110,7 +110,7 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 		to := *ls
 		to.settled, to.verdict, to.result, to.due, to.heapIndex, to.persisted = s.fence, s.Verdict, queue.Waiting, 0, -1, false
 		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
-			to.due = now.Add(max(0, min(s.After, queue.MaxHold)))
+			to.due = now.Add(max(0, min(s.After, queue.MaxStop)))
 		}
 		to.timeline = queue.AppendAttempt(ls.timeline, ls.attempt(spared, reason, now))
 		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Waiting})

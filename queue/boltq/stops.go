@@ -13,7 +13,7 @@ import (
 // sooner all drainers know the better, and a call that failed is repeated.
 type receiverState struct {
 	stop   leaky.Instant // nothing leaves before; 0 is none
-	cause  queue.HoldCause
+	cause  queue.StopCause
 	reason string
 
 	failures    int64         // in a row
@@ -38,7 +38,7 @@ func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitIn
 }
 
 // stopUntil lets a queue stop until an instant, if that is later than it does already, and says for how long.
-func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.HoldCause, why string) time.Duration {
+func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, why string) time.Duration {
 	if at <= max(r.stop, now) {
 		return 0
 	}
@@ -49,7 +49,7 @@ func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.HoldCause, 
 // closeCircuit closes an open circuit.
 func (r *receiverState) closeCircuit(now leaky.Instant) {
 	r.opened, r.probe, r.lastFailure, r.failures = 0, 0, "", 0
-	if r.cause == queue.HoldDown {
+	if r.cause == queue.StopDown {
 		r.stop, r.cause, r.reason = now, "", ""
 	}
 }
@@ -72,8 +72,8 @@ func (r *receiverState) fail(c *queue.Circuit, reason string, now leaky.Instant)
 	switch {
 	case r.opened == 0 && !c.Off && r.failures >= c.Failures:
 		r.opened, r.probe, e.Opened = now, c.MinProbe.D(), true
-		e.Stopped = r.stopUntil(now.Add(r.probe), now, queue.HoldDown, reason)
-	case r.opened != 0 && r.cause == queue.HoldDown:
+		e.Stopped = r.stopUntil(now.Add(r.probe), now, queue.StopDown, reason)
+	case r.opened != 0 && r.cause == queue.StopDown:
 		r.reason = reason
 	}
 	return e
@@ -94,7 +94,7 @@ func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instan
 	if departed < r.throttledUntil {
 		return 0
 	}
-	stopped := r.stopUntil(now.Add(queue.Spare(s.After, r.throttles, s.ID)), now, queue.HoldThrottled, why)
+	stopped := r.stopUntil(now.Add(queue.Spare(s.After, r.throttles, s.ID)), now, queue.StopThrottled, why)
 	r.throttles, r.throttledUntil = r.throttles+1, r.stop
 	return stopped
 }
@@ -124,7 +124,7 @@ func (e *Engine) updateReceiver(q *queueState, s *queue.Settlement, keyed bool, 
 	if s.Verdict == queue.Throttle && s.Untold && !(s.LaneOnly && keyed) {
 		effect.Stopped = q.receiver.throttle(s, departed, now, reason)
 	} else if s.Verdict == queue.Throttle && !(s.LaneOnly && keyed) || s.Verdict == queue.Deliver && s.After > 0 {
-		effect.Stopped = q.receiver.stopUntil(now.Add(min(s.After, queue.MaxHold)), now, queue.HoldThrottled, reason)
+		effect.Stopped = q.receiver.stopUntil(now.Add(min(s.After, queue.MaxStop)), now, queue.StopThrottled, reason)
 	}
 	if q.receiver.stop != before.stop {
 		e.rearmAndWake(q, now)
@@ -187,7 +187,7 @@ func (q *queueState) noteDeparture(d leaky.Instant) {
 	r.stop, r.cause, r.reason = 0, "", ""
 	if r.opened != 0 {
 		r.probe = min(2*r.probe, q.spec.Circuit.MaxProbe.D())
-		r.stop, r.cause, r.reason = d.Add(r.probe), queue.HoldDown, r.lastFailure
+		r.stop, r.cause, r.reason = d.Add(r.probe), queue.StopDown, r.lastFailure
 	}
 }
 

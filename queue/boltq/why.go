@@ -45,7 +45,7 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 // why is that of a queue that stops, or is probed.
 func (r *receiverState) why(now leaky.Instant) queue.Why {
 	w := queue.Why{By: queue.ByThrottled, Reason: r.reason}
-	if r.opened != 0 || r.cause == queue.HoldDown {
+	if r.opened != 0 || r.cause == queue.StopDown {
 		w = queue.Why{By: queue.ByDown, Reason: r.lastFailure}
 	}
 	if r.stop > now {

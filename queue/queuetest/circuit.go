@@ -85,7 +85,7 @@ var circuitRules = []rule{
 		}
 		now := r.clock.Now()
 		r.circuit(q, 3, now, time.Second, "503 2")
-		r.stops(q, now.Add(time.Second), queue.HoldDown, "503 2")
+		r.stops(q, now.Add(time.Second), queue.StopDown, "503 2")
 		r.waitsFor(lasting(queue.ByDown, now.Add(time.Second), "503 2"), q, "j2", "j4", "j6")
 		r.grant(q, 9)
 		if i := r.job(q, "j3"); i.Attempts != 1 {
@@ -100,7 +100,7 @@ var circuitRules = []rule{
 			at = at.Add(wait)
 			v := r.probe(q, at)
 			next := min(5*time.Second, 2*wait)
-			r.stops(q, at.Add(next), queue.HoldDown, "refused")
+			r.stops(q, at.Add(next), queue.StopDown, "refused")
 			if i%2 == 0 { // the others are never answered
 				r.says(queue.Down, "refused", 0, v)
 			}
@@ -169,7 +169,7 @@ var circuitRules = []rule{
 			r.Errorf("it did %+v", e)
 		}
 		r.circuit(q, 0, 0, 0, "")
-		r.stops(q, r.clock.Now().Add(time.Minute), queue.HoldThrottled, "429")
+		r.stops(q, r.clock.Now().Add(time.Minute), queue.StopThrottled, "429")
 	}},
 	{"what the receiver asked for stands when it opens, and when it closes", func(r *rig) {
 		q := r.queue("q", "unlimited", breaks(1, time.Second, time.Hour))
@@ -180,12 +180,12 @@ var circuitRules = []rule{
 		if e := r.says(queue.Down, "refused", 0, v[1]); e != (queue.Effect{Opened: true}) {
 			r.Errorf("it did %+v", e)
 		}
-		r.stops(q, now.Add(time.Minute), queue.HoldThrottled, "429")
+		r.stops(q, now.Add(time.Minute), queue.StopThrottled, "429")
 		r.waitsFor(lasting(queue.ByDown, now.Add(time.Minute), "refused"), q, "j4")
 		if e := r.says(queue.Deliver, "", 0, v[2]); e != (queue.Effect{Closed: true}) {
 			r.Errorf("it did %+v", e)
 		}
-		r.stops(q, now.Add(time.Minute), queue.HoldThrottled, "429")
+		r.stops(q, now.Add(time.Minute), queue.StopThrottled, "429")
 	}},
 	{"a probe that is given back, or whose drainer dies, is followed by the next", func(r *rig) {
 		q := r.queue("q", "unlimited", breaks(1, time.Second, 2*time.Second), leased(time.Second, 9))

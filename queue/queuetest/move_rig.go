@@ -111,7 +111,7 @@ func (m moved) text() string {
 	fmt.Fprintf(&b, "%s paused %+v turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Pause, q.Turn, q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors))
 	for _, j := range m.jobs {
 		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instant(j.AppendedAt), instant(j.At),
-			j.Attempts, j.Reason, j.Timeline, j.Back, j.Holds, j.Fingerprint, j.Cost, j.Record)
+			j.Attempts, j.Reason, j.Timeline, j.Back, j.HoldsLane, j.Fingerprint, j.Cost, j.Record)
 	}
 	return b.String()
 }

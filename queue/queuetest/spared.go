@@ -32,7 +32,7 @@ func (r *rig) spared(queueName string, said, want time.Duration) {
 	if long < want || long > want+want/4 {
 		r.Errorf("stopped for %v, want %v to %v", long, want, want+want/4)
 	}
-	r.stops(queueName, r.clock.Now().Add(long), queue.HoldThrottled, "429 slow down")
+	r.stops(queueName, r.clock.Now().Add(long), queue.StopThrottled, "429 slow down")
 	r.clock.Advance(long)
 }
 

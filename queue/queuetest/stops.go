@@ -36,7 +36,7 @@ func (r *rig) throttles(queueName string, after time.Duration) leaky.Instant {
 }
 
 // stops checks until when a queue stops, 0: it goes on.
-func (r *rig) stops(queueName string, until leaky.Instant, cause queue.HoldCause, reason string) {
+func (r *rig) stops(queueName string, until leaky.Instant, cause queue.StopCause, reason string) {
 	r.Helper()
 	want := queue.Stop{Cause: cause, Reason: reason}
 	if until != 0 {
@@ -106,7 +106,7 @@ var stopRules = []rule{
 			q := r.queue("q", tt.rate, tt.change)
 			r.counted(q, 9)
 			stop := r.throttles(q, 2*time.Hour)
-			r.stops(q, stop, queue.HoldThrottled, "429 slow down")
+			r.stops(q, stop, queue.StopThrottled, "429 slow down")
 			r.clock.Advance(time.Hour)
 			r.grant(q, 9)
 			r.clock.Set(stop - leaky.Instant(queue.Horizon.Microseconds()) - 1)
@@ -158,7 +158,7 @@ var stopRules = []rule{
 			}
 			return 0
 		})
-		r.stops(q, now.Add(40*time.Second), queue.HoldThrottled, "39")
+		r.stops(q, now.Add(40*time.Second), queue.StopThrottled, "39")
 		if i := r.info(q); i.Throttled != 40 || i.Waiting != 40 {
 			r.Errorf("%+v", i)
 		}
@@ -174,12 +174,12 @@ var stopRules = []rule{
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 4, "a", "b", "c", "d")
 		now := r.clock.Now()
-		for i, tt := range []struct{ after, stopped time.Duration }{{time.Minute, time.Minute}, {time.Second, 0}, {time.Hour, time.Hour}, {99 * time.Hour, queue.MaxHold}} {
+		for i, tt := range []struct{ after, stopped time.Duration }{{time.Minute, time.Minute}, {time.Second, 0}, {time.Hour, time.Hour}, {99 * time.Hour, queue.MaxStop}} {
 			if e := r.says(queue.Throttle, fmt.Sprint(i), tt.after, v[i]); e.Stopped != tt.stopped {
 				r.Errorf("%v: stopped for %v, want %v", tt.after, e.Stopped, tt.stopped)
 			}
 		}
-		r.stops(q, now.Add(queue.MaxHold), queue.HoldThrottled, "3")
+		r.stops(q, now.Add(queue.MaxStop), queue.StopThrottled, "3")
 	}},
 	{"what was granted before leaves, and another job given back gains nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
@@ -212,7 +212,7 @@ var stopRules = []rule{
 		s = settlement(queue.Throttle, r.grant(q, 1, "k")[0])
 		s.After, s.LaneOnly = time.Second, true
 		r.settled(queue.Waiting, s)
-		r.stops(q, r.clock.Now().Add(time.Second), queue.HoldThrottled, "")
+		r.stops(q, r.clock.Now().Add(time.Second), queue.StopThrottled, "")
 	}},
 	{"a lane that stopped has earned nothing either, and is expected accordingly", func(r *rig) {
 		q := r.ruled("q", "unlimited", "x1 x2 x3", each(queue.LaneRule{Rate: paced("1/s").Rate, Burst: 3}))
@@ -291,7 +291,7 @@ var stopRules = []rule{
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, time.Minute)
 		r.queue(q, "1/s")
-		r.stops(q, stop, queue.HoldThrottled, "429 slow down")
+		r.stops(q, stop, queue.StopThrottled, "429 slow down")
 		r.clock.Set(stop - 1_000_000)
 		if got, want := r.leaves(q, stop, 2), "a@0s b@1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
@@ -307,7 +307,7 @@ var stopRules = []rule{
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, time.Minute)
 		r.clock.Advance(-time.Hour)
-		r.stops(q, stop, queue.HoldThrottled, "429 slow down")
+		r.stops(q, stop, queue.StopThrottled, "429 slow down")
 		r.clock.Advance(20 * 24 * time.Hour)
 		r.deliver(r.grant(q, 9, "a")...)
 	}},

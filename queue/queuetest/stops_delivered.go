@@ -16,7 +16,7 @@ var deliveredStopRules = []rule{
 		if e := r.says(queue.Deliver, "200, and nothing left", 3*time.Second, v[0]); e != (queue.Effect{Stopped: 3 * time.Second}) {
 			r.Errorf("%+v", e)
 		}
-		r.stops(q, stop, queue.HoldThrottled, "200, and nothing left")
+		r.stops(q, stop, queue.StopThrottled, "200, and nothing left")
 		r.waitsFor(lasting(queue.ByThrottled, stop, "200, and nothing left"), q, "j2")
 		if i := r.info(q); i.Delivered != 1 || i.Throttled+i.Retried+i.Released != 0 || i.Waiting != 8 || i.Leased != 0 {
 			r.Errorf("counted %+v", i)
@@ -40,7 +40,7 @@ var deliveredStopRules = []rule{
 		if got := r.settle(s)[0]; got.State != queue.Delivered || got.Effect != (queue.Effect{}) {
 			r.Errorf("again: %+v", got)
 		}
-		r.stops(q, stop, queue.HoldThrottled, "")
+		r.stops(q, stop, queue.StopThrottled, "")
 		r.clock.Advance(time.Hour)
 		r.settled(queue.Delivered, s)
 		r.stops(q, 0, "", "")
@@ -50,13 +50,13 @@ var deliveredStopRules = []rule{
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 4, "a", "b", "c", "d")
-		stop := r.clock.Now().Add(queue.MaxHold)
-		for i, tt := range []struct{ after, stopped time.Duration }{{-time.Second, 0}, {99 * time.Hour, queue.MaxHold}, {time.Hour, 0}, {0, 0}} {
+		stop := r.clock.Now().Add(queue.MaxStop)
+		for i, tt := range []struct{ after, stopped time.Duration }{{-time.Second, 0}, {99 * time.Hour, queue.MaxStop}, {time.Hour, 0}, {0, 0}} {
 			if e := r.says(queue.Deliver, "", tt.after, v[i]); e.Stopped != tt.stopped {
 				r.Errorf("%v: stopped for %v, want %v", tt.after, e.Stopped, tt.stopped)
 			}
 		}
-		r.stops(q, stop, queue.HoldThrottled, "")
+		r.stops(q, stop, queue.StopThrottled, "")
 	}},
 	{"it closes a circuit as any delivery does, and the queue stops for it alone", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.Circuit.Failures, s.Circuit.MinProbe = 1, queue.Duration(time.Minute) })
@@ -67,7 +67,7 @@ var deliveredStopRules = []rule{
 		if e := r.says(queue.Deliver, "enough", time.Second, v[0]); !e.Closed || e.Stopped != time.Second {
 			r.Errorf("%+v", e)
 		}
-		r.stops(q, r.clock.Now().Add(time.Second), queue.HoldThrottled, "enough")
+		r.stops(q, r.clock.Now().Add(time.Second), queue.StopThrottled, "enough")
 		r.clock.Advance(time.Second)
 		r.deliver(r.grant(q, 9, "b")...)
 	}},
@@ -91,7 +91,7 @@ var deliveredStopRules = []rule{
 		r.group("p 10/s 5", "a unlimited", "b unlimited")
 		r.brood("a1 a2")
 		r.says(queue.Deliver, "", time.Minute, r.grant("ses", 1, "a1")[0])
-		r.stops(named("a"), r.clock.Now().Add(time.Minute), queue.HoldThrottled, "")
+		r.stops(named("a"), r.clock.Now().Add(time.Minute), queue.StopThrottled, "")
 		r.brood("b1")
 		r.deliver(r.grant("ses", 9, "b1")...)
 		r.clock.Advance(time.Minute)

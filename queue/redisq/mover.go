@@ -72,7 +72,7 @@ func readExported(r *reply) queue.MovedJob {
 	j := queue.MovedJob{ID: r.text(), State: queue.State(r.int()), Turn: r.number(), AppendedAt: micros(r.int())}
 	j.At, j.Attempts, j.Reason = micros(r.number()), int(r.int()), r.text()
 	marks := r.int()
-	j.Back, j.Holds, j.Lease = marks&cameBack != 0, marks&holdsLane != 0, queue.ExportedLease(r.int())
+	j.Back, j.HoldsLane, j.Lease = marks&cameBack != 0, marks&holdsLane != 0, queue.ExportedLease(r.int())
 	if past := r.text(); past != "" {
 		j.Timeline = []byte(past)
 	}
@@ -165,7 +165,7 @@ func appendMoved(args []any, j *queue.MovedJob) []any {
 	if j.Back {
 		marks |= cameBack
 	}
-	if j.Holds {
+	if j.HoldsLane {
 		marks |= holdsLane
 	}
 	if j.State != queue.Waiting {

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-func TestHold(t *testing.T) {
+func TestDelay(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 4, Horizon: 50 * time.Millisecond}
-	b := p.Hold(Bucket{}, t0, 7)
+	b := p.Delay(Bucket{}, t0, 7)
 	// behind now + H come the cost of the last job and nothing of the burst
 	want := t0 + 50*ms + 7*sec/3 + 1
 	if got := p.Next(b, t0); got != want {
 		t.Errorf("next at t0+%d, want t0+%d", got-t0, want-t0)
 	}
-	if again := p.Hold(b, t0, 7); p.Next(again, t0) != want {
+	if again := p.Delay(b, t0, 7); p.Next(again, t0) != want {
 		t.Error("a second hold moved it")
 	}
 	// What is kept and lies further ahead stays.
@@ -22,14 +22,14 @@ func TestHold(t *testing.T) {
 	for range 4 {
 		p.Take(&full, t0, MaxCost)
 	}
-	if got, kept := p.Hold(full, t0, 1), full; got.TAT < kept.TAT {
+	if got, kept := p.Delay(full, t0, 1), full; got.TAT < kept.TAT {
 		t.Errorf("hold pulled the TAT back from %d to %d", kept.TAT, got.TAT)
 	}
-	if got, want := p.Cover(p.Hold(Bucket{}, t0, 3), 4), p.Hold(Bucket{}, t0, 7); got != want {
+	if got, want := p.Cover(p.Delay(Bucket{}, t0, 3), 4), p.Delay(Bucket{}, t0, 7); got != want {
 		t.Errorf("held for 3 and covered for 4 more: %+v, want %+v", got, want)
 	}
 	u := Pacer{Burst: 1, Horizon: 50 * time.Millisecond}
-	if got := u.Next(u.Hold(Bucket{}, t0, 7), t0); got > t0+50*ms {
+	if got := u.Next(u.Delay(Bucket{}, t0, 7), t0); got > t0+50*ms {
 		t.Errorf("unlimited held until t0+%d", got-t0)
 	}
 }
@@ -39,7 +39,7 @@ func TestHold(t *testing.T) {
 func TestPlantedValues(t *testing.T) {
 	const t0 = 1_000 * sec
 	p := Pacer{Rate: mustRate(t, "3/s"), Burst: 4, Horizon: 50 * time.Millisecond}
-	worst := p.Hold(Bucket{}, t0, MaxCost)
+	worst := p.Delay(Bucket{}, t0, MaxCost)
 	latest := p.Next(worst, t0)
 	extremes := []int64{0, 1, -1, 1 << 40, -(1 << 40), 1 << 52, -(1 << 52), int64(t0), int64(t0) + 1<<30}
 	for _, tat := range extremes {
