@@ -21,17 +21,9 @@ const (
 
 // Engine is what an Admission needs of a queue.Engine.
 type Engine interface {
-	// Rule, Take and Attend are those of queue.Rules.
-	Rule(ctx context.Context, name string) (queue.RuleInfo, error)
-	Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error)
-	Attend(ctx context.Context, process string) (int, error)
-	// Get returns a queue; see queue.Specs.
-	Get(ctx context.Context, name string) (queue.Info, error)
-}
-
-// Taker answers questions to a rule. An Admission is one. So is a queue.Engine, which does not apply the rule's Away.
-type Taker interface {
-	Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error)
+	queue.SpecReader
+	queue.Rules
+	queue.Taker
 }
 
 // Options of an Admission. Zero fields mean what is said beside them.
@@ -136,12 +128,12 @@ func (a *Admission) attendOnce(ctx context.Context) bool {
 	return true
 }
 
-// Take asks a rule, as queue.Rules does, and implements Taker. While the store cannot be asked, or does not answer
+// Take asks a rule, as queue.Taker does, and is one. While the store cannot be asked, or does not answer
 // within 800 ms, the rule's Away decides: open lets everything through; closed refuses everything, and says to come back
 // in a second; share lets through as long as this process keeps to its share (docs/admission.md). The store does not
 // know what was let through in this way; do not give it back.
 //
-// What the Action of the rule means is for the caller to apply. Errors: those of queue.Rules; queue.ErrUnavailable for a
+// What the Action of the rule means is for the caller to apply. Errors: those of queue.Taker; queue.ErrUnavailable for a
 // rule that this process has never seen while the store is away; ctx's.
 func (a *Admission) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
 	taken, _, err := a.take(ctx, rule, takes)

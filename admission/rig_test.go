@@ -18,6 +18,8 @@ import (
 
 // store is an Engine in memory whose answers a test decides about.
 type store struct {
+	queue.Rules // the methods that are not here are not asked
+
 	mu      sync.Mutex
 	rules   map[string]queue.Rule
 	queues  map[string][]string // their rules
@@ -164,7 +166,7 @@ func (s *store) Take(ctx context.Context, rule string, takes []queue.Take) ([]qu
 }
 
 // left is what a key still has, as the rules themselves say, past whatever stands in front of them.
-func left(t *testing.T, r Taker, rule, key string) int64 {
+func left(t *testing.T, r queue.Taker, rule, key string) int64 {
 	t.Helper()
 	taken, err := r.Take(t.Context(), rule, []queue.Take{{Op: queue.TakePeek, Key: key}})
 	if err != nil || taken[0].Err != nil {
@@ -262,7 +264,7 @@ func begin(t *testing.T, s Engine) (*Admission, *watched, *lines) {
 }
 
 // passes reports how many of n takes of a key are allowed.
-func passes(t *testing.T, a Taker, rule, key string, n int) (allowed int) {
+func passes(t *testing.T, a queue.Taker, rule, key string, n int) (allowed int) {
 	t.Helper()
 	for range n {
 		taken, err := a.Take(t.Context(), rule, []queue.Take{{Key: key}})

@@ -51,11 +51,11 @@ var nextKey atomic.Int64
 func ruleKey() string { return fmt.Sprintf("user-%06d@example.com", nextKey.Add(1)%ruleKeys) }
 
 // takeOne is of a caller who does not give up: the peer and the floor heed no cancellation either.
-func takeOne(ctx context.Context, r queue.Rules) error {
+func takeOne(ctx context.Context, r queue.Taker) error {
 	return takeMany(context.WithoutCancel(ctx), r, 1)
 }
 
-func takeMany(ctx context.Context, r queue.Rules, n int) error {
+func takeMany(ctx context.Context, r queue.Taker, n int) error {
 	takes := make([]queue.Take, n)
 	for i := range takes {
 		takes[i].Key = ruleKey()

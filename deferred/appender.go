@@ -22,8 +22,7 @@ const (
 // Engine is what the overflow needs of an engine.
 type Engine interface {
 	queue.Overflow
-	// Get returns a queue; see queue.Specs.
-	Get(ctx context.Context, name string) (queue.Info, error)
+	queue.SpecReader
 }
 
 // Appender is a queue.Appender that puts jobs on the overflow: those that the engine

@@ -24,7 +24,7 @@ type Intake struct {
 var _ queue.Appender = (*Intake)(nil)
 
 // NewIntake returns an Intake in front of next. It asks specs, an engine, for the settings of queues.
-func NewIntake(next queue.Appender, specs Specs) *Intake {
+func NewIntake(next queue.Appender, specs queue.SpecReader) *Intake {
 	return (*Kinds)(nil).NewIntake(next, specs)
 }
 

@@ -76,7 +76,7 @@ func (s ownSender) Close() error {
 }
 
 // NewIntake is the func NewIntake for these kinds.
-func (k *Kinds) NewIntake(next queue.Appender, specs Specs) *Intake {
+func (k *Kinds) NewIntake(next queue.Appender, specs queue.SpecReader) *Intake {
 	return &Intake{next: next, targets: newTargets(specs, k.Parse)}
 }
 

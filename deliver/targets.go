@@ -17,12 +17,6 @@ const (
 	specPatience = 800 * time.Millisecond
 )
 
-// Specs is asked for the settings of queues; every queue.Engine can be.
-type Specs interface {
-	// Get returns a queue; see queue.Specs.
-	Get(ctx context.Context, name string) (queue.Info, error)
-}
-
 // targets are those of the queues that are in use.
 type targets struct{ *speccache.Cache[usable] }
 
@@ -32,7 +26,7 @@ type usable struct {
 	target *Target // nil: it cannot be used; drainers say why
 }
 
-func newTargets(specs Specs, parse func(json.RawMessage) (Target, error)) targets {
+func newTargets(specs queue.SpecReader, parse func(json.RawMessage) (Target, error)) targets {
 	var t targets
 	t.Cache = speccache.New(speccache.Options[usable]{
 		Patience: specPatience, MaxAge: specAge, FailureAge: specAge, Max: maxTargets,

@@ -22,8 +22,7 @@ const (
 // Engine is what a drainer needs of a queue.Engine.
 type Engine interface {
 	queue.Outflow
-	// Get returns a queue; see queue.Specs.
-	Get(ctx context.Context, name string) (queue.Info, error)
+	queue.SpecReader
 }
 
 // Run drains every queue of the engine into h until ctx ends. Then it stops reserving,

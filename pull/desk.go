@@ -24,8 +24,7 @@ var (
 // Engine is what a Desk needs of a queue.Engine.
 type Engine interface {
 	queue.Outflow
-	// Get returns a queue; see queue.Specs.
-	Get(ctx context.Context, name string) (queue.Info, error)
+	queue.SpecReader
 }
 
 // Options of a Desk. Zero fields mean what is said beside them.

@@ -29,13 +29,11 @@ type Turns struct {
 	told  time.Time     // when that was found out
 }
 
-// TurnEngine is what Turns need of an engine, besides what its Desk needs.
+// TurnEngine is what Turns need of an engine.
 type TurnEngine interface {
 	queue.Appender
-	Engine
-	// Job is that of queue.Jobs, Purge that of queue.Keeper.
-	Job(ctx context.Context, queue, id string) (queue.JobInfo, error)
-	Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged, error)
+	queue.SpecReader
+	queue.Jobs
 }
 
 // NewTurns returns the turns of a queue, which are handed out by a desk over the same engine.

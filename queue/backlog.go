@@ -29,11 +29,11 @@ type waiting struct {
 
 // ReadBacklog lists the waiting jobs of a queue, MaxBacklog at most, in as many calls as that takes:
 // what comes or leaves between them is in it or not. Errors: those of ListJobs.
-func ReadBacklog(ctx context.Context, k Keeper, name string) (Backlog, error) {
+func ReadBacklog(ctx context.Context, jobs Jobs, name string) (Backlog, error) {
 	b := Backlog{lanes: []string{""}}
 	req := ListRequest{Queue: name, State: Waiting, Limit: MaxPage}
 	for range 2 * MaxBacklog / MaxPage { // a page need not be full
-		page, err := k.ListJobs(ctx, req)
+		page, err := jobs.ListJobs(ctx, req)
 		if err != nil {
 			return Backlog{}, err
 		}

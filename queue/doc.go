@@ -3,14 +3,16 @@
 //
 // An [Engine] keeps queues and lets their jobs out at one rate each, over any number of processes. There are two:
 // queue/redisq on Redis, and queue/boltq in one process on a file. What they can be asked stands in interfaces
-// named by who uses them:
+// named by who uses them, of which an Engine is made up:
 //
 //   - [Appender]: producers bring jobs in.
 //   - [Outflow]: drainers reserve departures and settle what became of them; package drain has the loop.
-//   - [Specs]: operators make, change, pause and delete queues.
-//   - [Jobs] and [Keeper]: one job is looked up or cancelled, many are listed, replayed and purged.
+//   - [Specs]: operators make, change, pause and delete queues; a [SpecReader] only looks them up.
+//   - [ChangeLog]: operators see what was changed, and take it back.
+//   - [Jobs]: jobs are looked up, listed, cancelled, replayed and purged.
 //   - [Overflow]: package deferred puts jobs aside and brings them back.
-//   - [Rules]: limits on what comes in, asked by name; package admission builds on it.
+//   - [Rules]: operators set limits on what comes in; a [Taker] asks them, and package admission builds on it.
+//   - [Store]: readiness and metrics look at the whole.
 //
 // Refusals are results, named in the answer of the job that they concern. An error means that the engine could not
 // decide: see [ErrUnavailable] and its neighbours. Bad input is a [*FieldError], with the field, its value and

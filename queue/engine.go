@@ -13,28 +13,21 @@ import (
 // asking which process granted what.
 const Horizon = 50 * time.Millisecond
 
-// Engine is the whole of what an engine offers. Its parts are named by who
-// uses them; take the part you need.
+// Engine is all that a store offers, by who uses it: take the roles that you need.
 //
-// All methods are safe for use by many goroutines. They block until the engine
-// has decided or ctx ends. Unless a method says otherwise its errors are
-// ErrUnavailable, ErrOutcomeUnknown, ErrNoStore, ErrStoreFull, ErrCorrupt or
-// ErrClosed, wrapped.
+// All methods are safe for use by many goroutines. They block until the engine has decided or ctx ends. What only
+// reads may be repeated; of the others each says what happens then. Unless a method says otherwise its errors are
+// ErrUnavailable, ErrOutcomeUnknown, ErrNoStore, ErrStoreFull, ErrCorrupt or ErrClosed, wrapped.
 type Engine interface {
 	Appender
 	Outflow
 	Specs
+	ChangeLog
 	Jobs
-	Keeper
 	Overflow
 	Rules
-
-	// Check reports whether the store answers and is what it should be. It is
-	// the readiness of every process that uses the engine.
-	Check(ctx context.Context) error
-	// Close ends the engine's goroutines and connections. What is under way
-	// ends with ErrOutcomeUnknown or ErrClosed. A second Close does nothing.
-	Close() error
+	Taker
+	Store
 }
 
 // Appender takes jobs in.
@@ -49,17 +42,17 @@ type Appender interface {
 	Append(ctx context.Context, jobs []Job) ([]Appended, error)
 }
 
-// Outflow is what a drainer uses.
+// Outflow lets jobs out. It is what a drainer uses.
 type Outflow interface {
-	// Partitions is the number of independent parts of the store, at least 1.
-	// A queue lives in one. A drainer reserves from each.
+	// Partitions is the number of independent parts of the store, at least 1. A queue lives in one. A drainer reserves
+	// from each. It asks nobody.
 	Partitions() int
 	// Reserve grants departures within the Horizon to a client. It first takes
 	// back the leases that ran out, and ends jobs that have expired. Repeating a
 	// request (the same Client.ID, Partition and Number) grants nothing more and
 	// answers what it answered before, with Reservation.In counted anew; so a lost
 	// reply loses no job. A client has one request a partition under way at a time,
-	// and its numbers grow.
+	// and its numbers grow. Errors also: a *FieldError; see ReserveRequest.Queue.
 	Reserve(ctx context.Context, r ReserveRequest) (Reserved, error)
 	// Settle ends leases, each on its own, and answers in the same order. The
 	// same settlement twice gets the same answer; a stale fence changes nothing.
@@ -68,68 +61,76 @@ type Outflow interface {
 	// now, never to an earlier instant than before, and answers in the same order:
 	// how long each lease still lasts, 0 where it is lost and the work should
 	// stop. That is counted from when the engine decided: whoever counts from before
-	// the call believes in no lease that ran out.
+	// the call believes in no lease that ran out. It may be repeated.
 	Extend(ctx context.Context, leases []Lease) ([]time.Duration, error)
 	// Wake delivers what should be looked at before the time that Reserve
 	// named. The channel is closed when ctx ends. It may miss some and
 	// deliver too many.
 	Wake(ctx context.Context) <-chan Wakeup
 	// Sweep frees a bounded part of what deleted queues left behind, and reports
-	// whether there is more. Reserved.Garbage says when it is needed.
+	// whether there is more. Reserved.Garbage says when it is needed. It may be repeated.
 	Sweep(ctx context.Context, partition int) (more bool, err error)
+}
+
+// SpecReader tells what a queue is like.
+type SpecReader interface {
+	// Get returns a queue with its statistics. Errors also: ErrUnknownQueue.
+	Get(ctx context.Context, name string) (Info, error)
 }
 
 // Specs decides what queues there are.
 type Specs interface {
-	// Put creates a queue or changes its spec. expect is the revision that the
-	// queue must be at: 0 means that it must not exist, AnyRevision that it does
-	// not matter. Errors: a *FieldError, ErrRevision (the answer then holds the
-	// present revision, 0 if there is no such queue). An equal spec changes
-	// nothing and keeps its revision.
-	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
-	// Get returns a queue with its statistics. Errors: ErrUnknownQueue.
-	Get(ctx context.Context, name string) (Info, error)
+	SpecReader
 	// Lane returns a queue as Get does, and one of its lanes, which need hold nothing.
-	// Errors: ErrUnknownQueue, a *FieldError.
+	// Errors also: ErrUnknownQueue, a *FieldError.
 	Lane(ctx context.Context, name, key string) (Info, LaneInfo, error)
 	// List returns up to limit queues as Get does, in order of name, beginning behind after.
 	List(ctx context.Context, after string, limit int) ([]Info, error)
+	// Put creates a queue or changes its spec. expect is the revision that the
+	// queue must be at: 0 means that it must not exist, AnyRevision that it does
+	// not matter. An equal spec changes nothing and keeps its revision, so it may be repeated. Errors also:
+	// a *FieldError, ErrRevision (the answer then holds the present revision, 0 if there is no such queue).
+	Put(ctx context.Context, spec Spec, expect int64) (PutResult, error)
 	// Delete removes a queue. Without force one that still holds jobs is left
 	// alone with ErrNotEmpty; the parent of others is always, with ErrHasChildren. Errors
 	// also: ErrUnknownQueue, ErrRevision.
 	Delete(ctx context.Context, name string, expect int64, force bool) error
-	// Pause stops a queue's departures, Resume lets them go on, at the rate:
-	// nothing was saved up, and whatever its receiver answered: a Stop ends, and an open
-	// circuit is closed. Jobs already granted leave. Of p the Reason and Until count; a
-	// pause replaces the one before, and one that says the same changes nothing, so both
-	// calls may be repeated. Errors: ErrUnknownQueue, a *FieldError.
+	// Pause stops a queue's departures; jobs already granted leave. Of p the Reason and Until count. A
+	// pause replaces the one before, and one that says the same changes nothing, so it may be repeated.
+	// Errors also: ErrUnknownQueue, a *FieldError.
 	Pause(ctx context.Context, name string, p Pause) error
+	// Resume lets departures go on, at the rate, for nothing was saved up, and whatever the queue's receiver
+	// answered: a Stop ends, and an open circuit is closed. It may be repeated. Errors also: ErrUnknownQueue.
 	Resume(ctx context.Context, name string) error
-	// Changes returns a page of what was done to a queue or a rule, also to one that was deleted. Errors: ErrUnknownQueue
-	// or ErrUnknownRule if there is none of the name and nothing is recorded under it, a *FieldError.
+}
+
+// ChangeLog tells what was done to queues and rules, and undoes it.
+type ChangeLog interface {
+	// Changes returns a page of what was done to a queue or a rule, also to one that was deleted. Errors also:
+	// ErrUnknownQueue or ErrUnknownRule if there is none of the name and nothing is recorded under it, a *FieldError.
 	Changes(ctx context.Context, r ChangesRequest) (ChangesPage, error)
-	// History returns the specs that a queue had, also of one that was deleted. Errors: ErrUnknownQueue.
+	// History returns the specs that a queue had, also of one that was deleted. Errors also: ErrUnknownQueue.
 	History(ctx context.Context, name string) (History, error)
 	// Rollback puts the spec again that the queue had at a revision, 0 for that before its last
 	// change; a deleted queue is made again. expect is as in Put, but AnyRevision stands for
-	// the present one. Errors: those of Put, ErrUnknownQueue, an *UnknownRevision.
+	// the present one. Errors also: those of Put, ErrUnknownQueue, an *UnknownRevision.
 	Rollback(ctx context.Context, name string, revision, expect int64) (PutResult, error)
+}
+
+// Store tells of the store as a whole.
+type Store interface {
 	// Totals sums up the whole store, cheaply however many queues it has.
 	Totals(ctx context.Context) (Totals, error)
 	// Space is how full the store is, of several servers the fullest.
 	Space(ctx context.Context) (Space, error)
 	// Drainers tells who drains the store.
 	Drainers(ctx context.Context) (Drainers, error)
-}
-
-// Jobs looks at single jobs.
-type Jobs interface {
-	// Job returns where a job is. Errors: ErrUnknownQueue, ErrUnknownJob.
-	Job(ctx context.Context, queue, id string) (JobInfo, error)
-	// Cancel takes a job back that is waiting, scheduled or deferred, and returns
-	// the state it is in afterwards: Cancelled, also when it was so before, or the
-	// one that kept it from being cancelled. Errors: ErrUnknownQueue, ErrUnknownJob.
-	Cancel(ctx context.Context, queue, id string) (State, error)
+	// Check reports whether the store answers and is what it should be. It is
+	// the readiness of every process that uses the engine.
+	Check(ctx context.Context) error
+	// Close ends the engine's goroutines and connections. What is under way
+	// ends with ErrOutcomeUnknown or ErrClosed. A second Close does nothing.
+	Close() error
 }
 
 // AnyRevision as an expected revision matches every one, and none.

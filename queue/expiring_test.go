@@ -10,9 +10,9 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// listed is a Keeper that lists jobs, in pages that need not be full.
+// listed is a Jobs that lists jobs, in pages that need not be full.
 type listed struct {
-	Keeper
+	Jobs
 	jobs  []JobInfo
 	page  int // jobs in one
 	asked int

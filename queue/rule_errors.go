@@ -37,10 +37,7 @@ const askedPage = 200
 
 // AskedBy returns up to most of the queues that name a rule, of all groups, in order of name. They are read page by page: one
 // that comes to name it meanwhile may be left out.
-func AskedBy(ctx context.Context, engine interface {
-	List(ctx context.Context, after string, limit int) ([]Info, error)
-}, rule string, most int,
-) ([]string, error) {
+func AskedBy(ctx context.Context, engine Specs, rule string, most int) ([]string, error) {
 	var names []string
 	for after := ""; ; {
 		page, err := engine.List(ctx, after, askedPage)
@@ -64,8 +61,8 @@ func AskedBy(ctx context.Context, engine interface {
 // CheckPlaces checks a rule before it is put: it cannot become one of concurrency while queues of any group name it. The engine looks at those of
 // its own group alone.
 func CheckPlaces(ctx context.Context, engine interface {
-	Rule(ctx context.Context, name string) (RuleInfo, error)
-	List(ctx context.Context, after string, limit int) ([]Info, error)
+	Specs
+	Rules
 }, rule *Rule,
 ) error {
 	if rule.Algorithm != leaky.AlgorithmConcurrency {
@@ -84,10 +81,7 @@ func CheckPlaces(ctx context.Context, engine interface {
 
 // CheckOtherRules checks the rules of other groups that a spec names, before it is put: the engine does not look at them. They may be
 // gone later.
-func CheckOtherRules(ctx context.Context, engine interface {
-	Rule(ctx context.Context, name string) (RuleInfo, error)
-}, spec *Spec,
-) error {
+func CheckOtherRules(ctx context.Context, engine Rules, spec *Spec) error {
 	for i, name := range spec.Rules {
 		if Group(name) == Group(spec.Name) {
 			continue

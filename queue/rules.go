@@ -7,30 +7,33 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Rules keeps rules, and what was taken under each of their keys, and decides. The rules that a queue's spec
-// names, of its own group, are asked by Append and Offer as well, in the same step.
+// Rules keeps rules, and what was taken under each of their keys.
 type Rules interface {
 	// PutRule creates a rule or changes it; see Specs.Put for expect. An equal rule changes nothing. What was
-	// taken stays taken, as far as the new numbers know it; another algorithm begins anew. Errors: a *FieldError,
-	// ErrRevision.
+	// taken stays taken, as far as the new numbers know it; another algorithm begins anew. Errors also: a
+	// *FieldError, ErrRevision.
 	PutRule(ctx context.Context, r Rule, expect int64) (PutResult, error)
-	// Rule returns a rule. Errors: ErrUnknownRule.
+	// Rule returns a rule. Errors also: ErrUnknownRule.
 	Rule(ctx context.Context, name string) (RuleInfo, error)
 	// ListRules returns up to limit rules in order of name, beginning behind after.
 	ListRules(ctx context.Context, after string, limit int) ([]RuleInfo, error)
-	// DeleteRule removes a rule, and what was taken from it. Errors: ErrUnknownRule, ErrRevision, ErrRuleInUse.
+	// DeleteRule removes a rule, and what was taken from it. Errors also: ErrUnknownRule, ErrRevision, ErrRuleInUse.
 	DeleteRule(ctx context.Context, name string, expect int64) error
-	// ResetRule forgets all that was taken from a rule, under all keys. Errors: ErrUnknownRule.
+	// ResetRule forgets all that was taken from a rule, under all keys. Errors also: ErrUnknownRule.
 	ResetRule(ctx context.Context, name string) error
-
-	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order. After
-	// ErrOutcomeUnknown something may have been taken: repeating it takes again. What its Action means is the
-	// caller's business; of a shadow the answers say so. Errors also: ErrUnknownRule, a *FieldError if there are too many.
-	Take(ctx context.Context, rule string, takes []Take) ([]Taken, error)
 
 	// Attend notes that a process takes part in admission, and returns how many did within AttendFor: among so many
 	// is shared what a rule allows while the store is away. process is 1 to 64 visible ASCII characters.
 	Attend(ctx context.Context, process string) (int, error)
+}
+
+// Taker decides by the rules. Those that a queue's spec names, of its own group, are asked by Append and Offer as
+// well, in the same step.
+type Taker interface {
+	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order. After
+	// ErrOutcomeUnknown something may have been taken: repeating it takes again. What its Action means is the
+	// caller's business; of a shadow the answers say so. Errors also: ErrUnknownRule, a *FieldError if there are too many.
+	Take(ctx context.Context, rule string, takes []Take) ([]Taken, error)
 }
 
 // AttendFor is how long after its last Attend a process counts.

@@ -15,11 +15,9 @@ import (
 
 // Options are the settings of the API. Zero fields mean what is said beside them.
 type Options struct {
-	// Appender takes the jobs in; one with an overflow, say. Nil is the engine.
-	Appender queue.Appender
 	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each time.
 	Rule func(ctx context.Context, name string) (queue.Rule, error)
-	// Overflow says that Appender puts jobs that may wait on an overflow. Without one,
+	// Overflow says that the engine puts jobs that may wait on an overflow. Without one,
 	// jobs and specs that ask for it are refused.
 	Overflow bool
 	// OverflowState is asked for readiness. Nil: the overflow is always there.
@@ -105,9 +103,6 @@ type handler struct {
 // engine. It is safe for use by many goroutines.
 func New(engine queue.Engine, o Options) http.Handler {
 	o.normalize()
-	if o.Appender == nil {
-		o.Appender = engine
-	}
 	if o.Rule == nil {
 		o.Rule = func(ctx context.Context, name string) (queue.Rule, error) {
 			info, err := engine.Rule(ctx, name)

@@ -114,7 +114,7 @@ func serveOverflowing(t *testing.T) *overflowing {
 		t.Fatal(err)
 	}
 	f := &fixture{t: t}
-	f.serveOver(store, api.Options{Appender: appender, Overflow: true, OverflowState: stream})
+	f.serveOver(takenBy{store, appender}, api.Options{Overflow: true, OverflowState: stream})
 	return &overflowing{fixture: f, store: store, nats: s}
 }
 

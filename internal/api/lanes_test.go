@@ -21,7 +21,7 @@ func TestLaneAnswers(t *testing.T) {
 		"late":      {Outcome: queue.Lapsed, ETA: queue.ETA{At: epoch}},
 		"passed":    {Outcome: queue.Lapsed},
 	}}
-	f := serve(t, api.Options{Appender: a})
+	f := serveTo(t, a, api.Options{})
 	for _, c := range []struct {
 		id      string
 		status  int

@@ -43,7 +43,7 @@ func TestOverflowAnswers(t *testing.T) {
 		"full":      {Outcome: queue.OverflowFull, RetryAfter: 1234567 * time.Microsecond},
 		"away":      {Err: fmt.Errorf("job: %w", queue.ErrUnavailable)},
 	}}
-	f := serve(t, api.Options{Appender: a, Overflow: true})
+	f := serveTo(t, a, api.Options{Overflow: true})
 	for _, c := range []struct {
 		id      string
 		status  int
@@ -90,7 +90,7 @@ func TestDeferredPayloadsAreLeftAlone(t *testing.T) {
 		a.by[id], a.by["s-"+id] = answer, answer
 	}
 	a.by["next"] = queue.Appended{Outcome: queue.Accepted, State: queue.Waiting}
-	f := serve(t, api.Options{Appender: a, Overflow: true})
+	f := serveTo(t, a, api.Options{Overflow: true})
 	feed, lines, _ := f.open(jobs)
 	send := func(id, payload string) {
 		f.do("POST", jobs, `{"payload":"`+payload+`","id":"`+id+`"}`)
@@ -160,7 +160,7 @@ func TestStreamWithoutStore(t *testing.T) {
 		"in":  {Outcome: queue.Accepted, State: queue.Deferred},
 		"out": {Err: queue.ErrUnavailable},
 	}}
-	f := serve(t, api.Options{Appender: a, Overflow: true})
+	f := serveTo(t, a, api.Options{Overflow: true})
 	for _, away := range []error{queue.ErrUnavailable, queue.ErrOutcomeUnknown} {
 		f.engine.fail(away)
 		feed, lines, head := f.open(jobs)

@@ -63,7 +63,7 @@ func (h *handler) postJob(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, id := job.Queue, job.ID
-	answers, err := h.o.Appender.Append(r.Context(), s.jobs[:])
+	answers, err := h.engine.Append(r.Context(), s.jobs[:])
 	if len(answers) == 1 && done(&answers[0]) {
 		s.free()
 	}

@@ -38,6 +38,24 @@ func serve(t *testing.T, o api.Options) *fixture {
 	return f
 }
 
+// takenBy is an engine whose jobs somebody else takes in.
+type takenBy struct {
+	queue.Engine
+	appender queue.Appender
+}
+
+func (e takenBy) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	return e.appender.Append(ctx, jobs)
+}
+
+// serveTo is serve with jobs that another takes in.
+func serveTo(t *testing.T, a queue.Appender, o api.Options) *fixture {
+	t.Helper()
+	f := serve(t, o)
+	f.serveOver(takenBy{f.engine, a}, o)
+	return f
+}
+
 // serveOver puts the fixture's server over another engine.
 func (f *fixture) serveOver(e queue.Engine, o api.Options) {
 	f.serveHandler(held(f.t, api.New(e, o)))

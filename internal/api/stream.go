@@ -278,7 +278,7 @@ func (s *stream) decide(ctx context.Context, b *batch) (answers []queue.Appended
 	if len(b.jobs) == 0 {
 		return nil, false
 	}
-	answers, err := s.h.o.Appender.Append(ctx, b.jobs)
+	answers, err := s.h.engine.Append(ctx, b.jobs)
 	if err != nil && len(answers) != len(b.jobs) {
 		answers = make([]queue.Appended, len(b.jobs))
 	}

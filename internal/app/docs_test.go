@@ -38,7 +38,7 @@ func TestPagesAreComplete(t *testing.T) {
 
 	explained := page(t, "metrics.md")
 	reg := &names{}
-	_, err1 := metrics.NewEngine(nil, nil, reg, 0)
+	_, err1 := metrics.NewEngine(nil, reg, 0)
 	_, err2 := metrics.NewGauges(reg, 0)
 	_, err3 := metrics.NewObserver(reg, 0)
 	_, err4 := metrics.NewHook(reg)

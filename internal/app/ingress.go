@@ -12,7 +12,6 @@ import (
 
 	"github.com/penstock/penstock/admission"
 	"github.com/penstock/penstock/deferred"
-	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/internal/api"
 	"github.com/penstock/penstock/internal/metrics"
 	"github.com/penstock/penstock/internal/ops"
@@ -47,9 +46,9 @@ type IngressOptions struct {
 
 // Ingress is the front door.
 type Ingress struct {
-	engine    *metrics.Engine
+	engine    queue.Engine // see newEngine
 	admission *admission.Admission
-	front     *deferred.Appender // nil without an overflow
+	overflow  *deferred.Appender // nil without an overflow
 	gauges    *metrics.Gauges
 	pull      *pull.Desk
 	turns     *pull.QueueTurns
@@ -60,7 +59,7 @@ type Ingress struct {
 }
 
 // NewIngress binds the listener. What it returns must be run.
-func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
+func NewIngress(store queue.Engine, o IngressOptions) (*Ingress, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -91,19 +90,7 @@ func NewIngress(engine queue.Engine, o IngressOptions) (*Ingress, error) {
 	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
-	rules, err := metrics.NewRules(o.Registry, o.MaxQueueLabels)
-	if err != nil {
-		return nil, errors.Join(err, i.Close())
-	}
-	engine = rules.Over(engine)
-	i.admission = admission.New(engine, admission.Options{Observer: rules, Logger: o.Logger})
-	var front queue.Appender = engine
-	if o.Overflow != nil {
-		i.front = deferred.New(engine, o.Overflow, i.admission.Pass)
-		front = i.front
-	}
-	front = deliver.NewIntake(admission.NewAppender(i.admission, front), engine) // the target first: it says what a job costs
-	if i.engine, err = metrics.NewEngine(ruled{engine, i.admission}, front, o.Registry, o.MaxQueueLabels); err != nil {
+	if i.engine, err = i.newEngine(store); err != nil {
 		return nil, errors.Join(err, i.Close())
 	}
 	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {
@@ -143,7 +130,7 @@ func (i *Ingress) Run(ctx context.Context) error {
 	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.held, i.admission.Rule
 	o.Turns, o.Waits = i.turns, i.admission
-	if i.front != nil {
+	if i.overflow != nil {
 		o.Overflow, o.OverflowState = true, i.o.Overflow
 	}
 	if i.o.DrainDelay > 0 {
@@ -172,8 +159,8 @@ func (i *Ingress) Run(ctx context.Context) error {
 	}
 	defer i.o.Logger.Info("ingress stopped")
 	under := []func(context.Context) error{i.admission.Run}
-	if i.front != nil {
-		under = append(under, i.front.Run)
+	if i.overflow != nil {
+		under = append(under, i.overflow.Run)
 	}
 	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) }) // requests that are let finish still need it
 }

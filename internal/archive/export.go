@@ -22,16 +22,14 @@ import (
 // Store is what is exported and imported.
 type Store interface {
 	Target
-	List(ctx context.Context, after string, limit int) ([]queue.Info, error)
-	ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error)
-	Drainers(ctx context.Context) (queue.Drainers, error)
+	queue.Specs
+	queue.Store
 }
 
 // Target is what a file is put into.
 type Target interface {
 	queue.Mover
-	Rule(ctx context.Context, name string) (queue.RuleInfo, error)
-	PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error)
+	queue.Rules
 }
 
 // ExportOptions say what is exported. Header's Format, At and Live are filled in.

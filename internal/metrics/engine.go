@@ -17,21 +17,16 @@ var latencyBuckets = []float64{.0001, .0002, .0005, .001, .002, .005, .01, .02, 
 // Engine wraps an engine and counts what is appended to it.
 type Engine struct {
 	queue.Engine
-	front             queue.Appender
 	appended, refused *prometheus.CounterVec
 	replayed          *prometheus.CounterVec
 	latency           prometheus.Histogram
 	queues            *slots
 }
 
-// NewEngine wraps e, to which jobs are appended by way of front, nil for e itself;
-// maxQueues is how many queues get series of their own, 0 for the default.
-func NewEngine(e queue.Engine, front queue.Appender, reg prometheus.Registerer, maxQueues int) (*Engine, error) {
-	if front == nil {
-		front = e
-	}
+// NewEngine wraps e; maxQueues is how many queues get series of their own, 0 for the default.
+func NewEngine(e queue.Engine, reg prometheus.Registerer, maxQueues int) (*Engine, error) {
 	m := &Engine{
-		Engine: e, front: front,
+		Engine: e,
 		appended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_appended_total", Help: "Jobs that were accepted, or found to be in already (outcome duplicate).",
 		}, []string{"queue", "outcome"}),
@@ -53,7 +48,7 @@ func NewEngine(e queue.Engine, front queue.Appender, reg prometheus.Registerer, 
 // Append implements queue.Appender.
 func (m *Engine) Append(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
 	start := time.Now()
-	answers, err := m.front.Append(ctx, jobs)
+	answers, err := m.Engine.Append(ctx, jobs)
 	m.latency.Observe(time.Since(start).Seconds())
 	if len(answers) != len(jobs) { // nothing could be decided
 		m.queues.addKnown(Other, m.refused, "failed", float64(len(jobs)))
@@ -88,7 +83,7 @@ func (m *Engine) count(name string, a *queue.Appended) {
 	}
 }
 
-// Replay implements queue.Keeper.
+// Replay implements queue.Jobs.
 func (m *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
 	outcomes, err := m.Engine.Replay(ctx, name, ids)
 	for _, o := range outcomes {

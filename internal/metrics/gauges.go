@@ -81,8 +81,14 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 	return g, register(reg, g.state, g.full, g.states, g.drains, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.capped, g.used, g.stop, g.queues, g.looked)
 }
 
+// measured is what Gauges look at.
+type measured interface {
+	queue.Specs
+	queue.Store
+}
+
 // Run refreshes until ctx ends. Every is the time between two looks, 0 for the default.
-func (g *Gauges) Run(ctx context.Context, engine queue.Specs, every time.Duration, log *slog.Logger) error {
+func (g *Gauges) Run(ctx context.Context, engine measured, every time.Duration, log *slog.Logger) error {
 	if every <= 0 {
 		every = DefaultRefresh
 	}
@@ -103,7 +109,7 @@ func (g *Gauges) Run(ctx context.Context, engine queue.Specs, every time.Duratio
 }
 
 // Refresh looks at the queues once. After an error the gauges are as they were.
-func (g *Gauges) Refresh(ctx context.Context, engine queue.Specs) error {
+func (g *Gauges) Refresh(ctx context.Context, engine measured) error {
 	totals, err := engine.Totals(ctx)
 	if err != nil {
 		return err

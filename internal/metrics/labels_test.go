@@ -91,7 +91,7 @@ func TestQueuesThatWent(t *testing.T) {
 func TestQueuesThatAreNoLongerAppendedTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewPedanticRegistry()
-		e, err := metrics.NewEngine(accepting{}, nil, reg, 1)
+		e, err := metrics.NewEngine(accepting{}, reg, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ penstock_lanes{queue="c"} 5
 `, "penstock_lanes")
 
 	// Refusals are told apart by reason, and by nothing that a producer chose.
-	e, err := metrics.NewEngine(l, nil, reg, 2)
+	e, err := metrics.NewEngine(l, reg, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func compare(t *testing.T, reg prometheus.Gatherer, want string, names ...string
 
 func TestEngine(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	e, err := metrics.NewEngine(embedded(t), nil, reg, 2)
+	e, err := metrics.NewEngine(embedded(t), reg, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ penstock_appended_total{outcome="duplicate",queue="d"} 0
 func TestEngineThatFails(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	inner := embedded(t)
-	e, err := metrics.NewEngine(inner, nil, reg, 0)
+	e, err := metrics.NewEngine(inner, reg, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestEngineThatFails(t *testing.T) {
 # TYPE penstock_refused_total counter
 penstock_refused_total{queue="_other",reason="failed"} 2
 `, "penstock_refused_total")
-	if _, err := metrics.NewEngine(inner, nil, reg, 0); err == nil {
+	if _, err := metrics.NewEngine(inner, reg, 0); err == nil {
 		t.Error("registered twice")
 	}
 }

@@ -82,7 +82,7 @@ func TestGaugesOfReceivers(t *testing.T) {
 		if err := e.Resume(t.Context(), "down"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := e.(queue.Keeper).Decide(t.Context(), "held", []string{"1", "2"}, queue.Bury, ""); err != nil {
+		if _, err := e.Decide(t.Context(), "held", []string{"1", "2"}, queue.Bury, ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := g.Refresh(t.Context(), e); err != nil {

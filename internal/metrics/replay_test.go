@@ -11,7 +11,7 @@ import (
 
 func TestReplayed(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
-	e, err := metrics.NewEngine(embedded(t), nil, reg, 2)
+	e, err := metrics.NewEngine(embedded(t), reg, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,7 +52,7 @@ func onRedis(t *testing.T) queue.Engine {
 	return e
 }
 
-func take(t *testing.T, e admission.Taker, rule string, takes ...queue.Take) {
+func take(t *testing.T, e queue.Taker, rule string, takes ...queue.Take) {
 	t.Helper()
 	if _, err := e.Take(t.Context(), rule, takes); err != nil && !errors.Is(err, queue.ErrUnknownRule) {
 		t.Fatal(err)

@@ -91,11 +91,8 @@ type Engine struct {
 }
 
 var (
-	_ queue.Engine   = (*Engine)(nil)
-	_ queue.Overflow = (*Engine)(nil)
-	_ queue.Keeper   = (*Engine)(nil)
-	_ queue.Mover    = (*Engine)(nil)
-	_ queue.Rules    = (*Engine)(nil)
+	_ queue.Engine = (*Engine)(nil)
+	_ queue.Mover  = (*Engine)(nil)
 )
 
 // usable returns why the engine cannot decide anything, if so.

@@ -85,7 +85,7 @@ type decideItem struct {
 	err       error
 }
 
-// Decide implements queue.Keeper.
+// Decide implements queue.Jobs.
 func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.Verdict, reason string) ([]queue.State, error) {
 	if _, err := e.newReplayItems(ctx, name, ids, false, queue.DidDecide); err != nil {
 		return nil, err

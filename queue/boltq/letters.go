@@ -117,7 +117,7 @@ func (e *Engine) deadJob(name, id string, now leaky.Instant) *endedJob {
 	return d
 }
 
-// DeadQueues implements queue.Keeper.
+// DeadQueues implements queue.Jobs.
 func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]queue.DeadQueue, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // lanesPerPage is how many lanes one call looks at that may have no such job.
 const lanesPerPage = 1000
 
-// ListJobs implements queue.Keeper.
+// ListJobs implements queue.Jobs.
 func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error) {
 	p, err := e.listPage(ctx, &r)
 	if err != nil {

@@ -17,7 +17,7 @@ type purgeCall struct {
 	err    error
 }
 
-// Purge implements queue.Keeper.
+// Purge implements queue.Jobs.
 func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged, error) {
 	if err := ctx.Err(); err != nil {
 		return queue.Purged{}, err

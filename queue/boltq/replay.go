@@ -30,7 +30,7 @@ type deadRecord struct {
 	broken     bool
 }
 
-// Replay implements queue.Keeper.
+// Replay implements queue.Jobs.
 func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
 	items, err := e.newReplayItems(ctx, name, ids, false, queue.DidReplay)
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 	return outcomes, nil
 }
 
-// Forget implements queue.Keeper.
+// Forget implements queue.Jobs.
 func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
 	items, err := e.newReplayItems(ctx, name, ids, true, queue.DidForget)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// ListJobs implements queue.Keeper.
+// ListJobs implements queue.Jobs.
 func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error) {
 	if queue.ValidateName(r.Queue) != nil {
 		return queue.Listing{}, unknown(r.Queue)
@@ -80,7 +80,7 @@ func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
 	return i, r.err
 }
 
-// DeadQueues implements queue.Keeper.
+// DeadQueues implements queue.Jobs.
 func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]queue.DeadQueue, error) {
 	return merged(len(e.keys), after, limit, nameOfDead, func(p int, after string, n int) ([]queue.DeadQueue, string, error) {
 		return e.deadQueues(ctx, p, after, n)
@@ -139,7 +139,7 @@ func placeOf(c *queue.Cursor, s queue.State) (at, member, lane, until string, er
 	return strconv.FormatInt(c.At, 10), c.ID, c.Lane, strconv.FormatInt(c.Until, 10), nil
 }
 
-// Purge implements queue.Keeper.
+// Purge implements queue.Jobs.
 func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged, error) {
 	if queue.ValidateName(r.Queue) != nil {
 		return queue.Purged{}, unknown(r.Queue)
@@ -174,7 +174,7 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	return p, a.err
 }
 
-// Replay implements queue.Keeper.
+// Replay implements queue.Jobs.
 func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue.ReplayOutcome, error) {
 	answers, err := e.keepIDs(ctx, replayScript, name, ids)
 	if err != nil {
@@ -196,7 +196,7 @@ func (e *Engine) Replay(ctx context.Context, name string, ids []string) ([]queue
 	return outcomes, answers.err
 }
 
-// Forget implements queue.Keeper.
+// Forget implements queue.Jobs.
 func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool, error) {
 	answers, err := e.keepIDs(ctx, forgetScript, name, ids)
 	if err != nil {
@@ -242,7 +242,7 @@ func (e *Engine) keep(ctx context.Context, s script, name string, args ...any) (
 	return e.repeat(ctx, s, e.Partition(name), append([]any{e.instant(), randomID(), name}, args...)...)
 }
 
-// Decide implements queue.Keeper.
+// Decide implements queue.Jobs.
 func (e *Engine) Decide(ctx context.Context, name string, ids []string, verdict queue.Verdict, reason string) ([]queue.State, error) {
 	if queue.ValidateName(name) != nil {
 		return nil, unknown(name)

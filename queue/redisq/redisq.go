@@ -84,10 +84,8 @@ type Engine struct {
 }
 
 var (
-	_ queue.Engine   = (*Engine)(nil)
-	_ queue.Overflow = (*Engine)(nil)
-	_ queue.Keeper   = (*Engine)(nil)
-	_ queue.Mover    = (*Engine)(nil)
+	_ queue.Engine = (*Engine)(nil)
+	_ queue.Mover  = (*Engine)(nil)
 )
 
 // Open checks the store behind client and returns an Engine on it. The client

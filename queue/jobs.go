@@ -6,28 +6,33 @@ import (
 	"time"
 )
 
-// Keeper looks after the jobs of a queue by the many: it lists them, takes them back, and
-// lets a person decide about the dead. Each call does a bounded part, so that none
+// Jobs looks at jobs, one or many, and does what people decide about them. Each call does a bounded part, so that none
 // holds others up, however many there are; its answer says where to go on.
-type Keeper interface {
+type Jobs interface {
+	// Job returns where a job is. Errors also: ErrUnknownQueue, ErrUnknownJob.
+	Job(ctx context.Context, queue, id string) (JobInfo, error)
+	// Cancel takes a job back that is waiting, scheduled or deferred, and returns
+	// the state it is in afterwards: Cancelled, also when it was so before, or the
+	// one that kept it from being cancelled. So it may be repeated. Errors also: ErrUnknownQueue, ErrUnknownJob.
+	Cancel(ctx context.Context, queue, id string) (State, error)
 	// ListJobs returns a page of the jobs in one state. Whoever follows Next to the end sees
 	// each job that is in the state all the while, once; one that enters or
 	// leaves it meanwhile may be seen or not, and a leased one whose lease is extended
-	// meanwhile may be seen twice. Errors: ErrUnknownQueue, a *FieldError.
+	// meanwhile may be seen twice. Errors also: ErrUnknownQueue, a *FieldError.
 	ListJobs(ctx context.Context, r ListRequest) (Listing, error)
 	// Purge takes jobs back that wait or are scheduled, as Cancel does, oldest turn first in
-	// each lane. Errors: ErrUnknownQueue, a *FieldError.
+	// each lane. Repeated, it takes more of them. Errors also: ErrUnknownQueue, a *FieldError.
 	Purge(ctx context.Context, r PurgeRequest) (Purged, error)
 	// Replay puts dead jobs back into their queue, as if appended now, and answers in the
-	// same order. It may be repeated. Errors: ErrUnknownQueue, a *FieldError.
+	// same order. It may be repeated. Errors also: ErrUnknownQueue, a *FieldError.
 	Replay(ctx context.Context, queue string, ids []string) ([]ReplayOutcome, error)
 	// Forget drops dead jobs for good, and reports in the same order which it
-	// dropped; their ids may be used again. Errors: ErrUnknownQueue, a *FieldError.
+	// dropped; their ids may be used again. It may be repeated. Errors also: ErrUnknownQueue, a *FieldError.
 	Forget(ctx context.Context, queue string, ids []string) ([]bool, error)
 	// Decide says what became of held jobs: Deliver, they were sent; Bury, they are dead; Release, they
 	// wait again at their turn, and may be sent twice. reason, of the first two, replaces the one that they
 	// have, unless it is empty. It answers in the same order where each is afterwards, StateNone where
-	// there is no such job. One that is not held is left as it is, so it may be repeated. Errors:
+	// there is no such job. One that is not held is left as it is, so it may be repeated. Errors also:
 	// ErrUnknownQueue, a *FieldError.
 	Decide(ctx context.Context, queue string, ids []string, v Verdict, reason string) ([]State, error)
 	// DeadQueues returns up to limit of the queues that have dead jobs, in order of name,
@@ -44,7 +49,7 @@ type DeadQueue struct {
 	Gone   bool      // there is no such queue; its dead can be replayed when it is made again
 }
 
-// MaxPage is the most jobs in one call of a Keeper.
+// MaxPage is the most jobs in one call of Jobs.
 const MaxPage = 500
 
 // ListRequest asks for a page of jobs.
