@@ -136,30 +136,6 @@ type Store interface {
 // AnyRevision as an expected revision matches every one, and none.
 const AnyRevision = -1
 
-// AppendOutcome is what became of a job on arrival.
-type AppendOutcome uint8
-
-// The outcomes of Append.
-const (
-	Failed       AppendOutcome = iota // could not be decided; Err says why
-	Accepted                          // it is in
-	Duplicate                         // it was in already; State says where it is now
-	Conflict                          // another job has this id
-	Full                              // no room; come back after RetryAfter
-	Invalid                           // Err is a *FieldError
-	UnknownQueue                      // there is no such queue
-	Lapsed                            // its expires-at has passed, or would before it departs: then with the ETA
-	SetAside                          // of Offer: recorded as deferred; store it
-	OverflowFull                      // of Offer: it may wait, but too many do; come back after RetryAfter
-	LaneFull                          // its lane has as many jobs as it may; come back after RetryAfter
-	ScheduleFull                      // as many jobs are scheduled as may be; come back after RetryAfter
-	LimitReached                      // a rule refuses it, see Rules; come back after RetryAfter
-)
-
-func (o AppendOutcome) String() string {
-	return [...]string{"failed", "accepted", "duplicate", "conflict", "full", "invalid", "unknown_queue", "expired", "set_aside", "overflow_full", "lane_full", "schedule_full", "limit_reached"}[o]
-}
-
 // Appended is the answer to one appended job.
 type Appended struct {
 	Outcome AppendOutcome

@@ -138,7 +138,7 @@ func appendLineHead(b []byte, line int64, status int) []byte {
 }
 
 func appendRefusedLine(b []byte, line int64, p *Problem) []byte {
-	b = appendLineHead(b, line, p.Reason.Status())
+	b = appendLineHead(b, line, p.Reason.Status)
 	b = p.appendMembers(b)
 	return append(b, "}\n"...)
 }

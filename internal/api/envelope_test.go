@@ -38,7 +38,7 @@ func FuzzEnvelope(f *testing.F) {
 			t.Fatalf("%q became %q", sent, raw)
 		}
 		if p != nil {
-			if p.Reason.Status() == 0 || len(p.Detail) == 0 || len(p.Detail) > 1000 || len(p.Field) > 400 {
+			if p.Reason.Status == 0 || len(p.Detail) == 0 || len(p.Detail) > 1000 || len(p.Field) > 400 {
 				t.Errorf("refused with %+v", p)
 			}
 			if answer := p.appendBody(nil); !json.Valid(answer) || !utf8.Valid(answer) {

@@ -1,10 +1,5 @@
 package api
 
-import (
-	"maps"
-	"slices"
-)
-
 // Operations lists what is served, as METHOD /path.
 func Operations() []string {
 	var list []string
@@ -15,4 +10,4 @@ func Operations() []string {
 }
 
 // Reasons lists the reasons of refusals.
-func Reasons() []Reason { return slices.Collect(maps.Keys(meanings)) }
+func Reasons() []Reason { return reasons }

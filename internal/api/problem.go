@@ -44,139 +44,17 @@ type Problem struct {
 	Revisions []int64
 }
 
-// Reason names why a request or a job was refused.
-type Reason string
-
-// The reasons. docs/api.md explains each.
-const (
-	ReasonInvalidJSON    Reason = "invalid_json"
-	ReasonInvalidField   Reason = "invalid_field"
-	ReasonUnknownField   Reason = "unknown_field"
-	ReasonDuplicateField Reason = "duplicate_field"
-	ReasonInvalidRequest Reason = "invalid_request"
-	ReasonTooLarge       Reason = "too_large"
-	ReasonMediaType      Reason = "unsupported_media_type"
-	ReasonBodyTimeout    Reason = "body_timeout"
-	ReasonBodyBroken     Reason = "body_incomplete"
-	ReasonNotFound       Reason = "not_found"
-	ReasonMethod         Reason = "method_not_allowed"
-	ReasonUnknownQueue   Reason = "unknown_queue"
-	ReasonUnknownJob     Reason = "unknown_job"
-	ReasonUnknownRev     Reason = "unknown_revision"
-	ReasonUnknownRule    Reason = "unknown_rule"
-	ReasonConflict       Reason = "conflict"
-	ReasonNotCancellable Reason = "not_cancellable"
-	ReasonNotDead        Reason = "not_dead"
-	ReasonNotHeld        Reason = "not_held"
-	ReasonNotEmpty       Reason = "not_empty"
-	ReasonHasChildren    Reason = "has_children"
-	ReasonRuleInUse      Reason = "rule_in_use"
-	ReasonRuleMissing    Reason = "rule_missing"
-	ReasonRevision       Reason = "revision_mismatch"
-	ReasonFull           Reason = "full"
-	ReasonLaneFull       Reason = "lane_full"
-	ReasonScheduleFull   Reason = "schedule_full"
-	ReasonLimitReached   Reason = "limit_reached"
-	ReasonNoTurn         Reason = "no_turn"
-	ReasonExpired        Reason = "expired"
-	ReasonNoOverflow     Reason = "no_overflow"
-	ReasonOverflowFull   Reason = "overflow_full"
-	ReasonOverflowAway   Reason = "overflow_unavailable"
-	ReasonUnavailable    Reason = "unavailable"
-	ReasonNoStore        Reason = "no_store"
-	ReasonStoreFull      Reason = "store_full"
-	ReasonOutcomeUnknown Reason = "outcome_unknown"
-	ReasonCrowded        Reason = "crowded"
-	ReasonOverloaded     Reason = "overloaded"
-	ReasonOverShare      Reason = "over_share"
-	ReasonStopping       Reason = "stopping"
-	ReasonDraining       Reason = "draining"
-	ReasonNotReady       Reason = "not_ready"
-	ReasonInternal       Reason = "internal"
-	ReasonMisdirected    Reason = "misdirected"
-	ReasonCrossSite      Reason = "cross_site"
-	ReasonDelivery       Reason = "delivery"
-	ReasonMalformed      Reason = "malformed_request"
-	ReasonExpectation    Reason = "expectation_failed"
-	ReasonHeaderTooLarge Reason = "header_too_large"
-	ReasonTransferCoding Reason = "transfer_coding"
-	ReasonHTTPVersion    Reason = "http_version"
-)
-
-type meaning struct {
-	status int
-	title  string
-}
-
-var meanings = map[Reason]meaning{
-	ReasonInvalidJSON:    {http.StatusBadRequest, "not the JSON that was expected"},
-	ReasonInvalidField:   {http.StatusBadRequest, "a field has a value that cannot be used"},
-	ReasonUnknownField:   {http.StatusBadRequest, "a field is not known"},
-	ReasonDuplicateField: {http.StatusBadRequest, "a field is given twice"},
-	ReasonInvalidRequest: {http.StatusBadRequest, "the request contradicts itself"},
-	ReasonTooLarge:       {http.StatusRequestEntityTooLarge, "too large"},
-	ReasonMediaType:      {http.StatusUnsupportedMediaType, "content type not supported"},
-	ReasonBodyTimeout:    {http.StatusRequestTimeout, "the body did not arrive in time"},
-	ReasonBodyBroken:     {http.StatusBadRequest, "the body ended early"},
-	ReasonNotFound:       {http.StatusNotFound, "no such resource"},
-	ReasonMethod:         {http.StatusMethodNotAllowed, "method not allowed"},
-	ReasonUnknownQueue:   {http.StatusNotFound, "no such queue"},
-	ReasonUnknownJob:     {http.StatusNotFound, "no such job"},
-	ReasonUnknownRev:     {http.StatusNotFound, "no such revision is recorded"},
-	ReasonUnknownRule:    {http.StatusNotFound, "no such rule"},
-	ReasonConflict:       {http.StatusConflict, "another job has this id"},
-	ReasonNotCancellable: {http.StatusConflict, "the job cannot be cancelled any more"},
-	ReasonNotDead:        {http.StatusConflict, "the job is not dead"},
-	ReasonNotHeld:        {http.StatusConflict, "the job is not held"},
-	ReasonNotEmpty:       {http.StatusConflict, "the queue still holds jobs"},
-	ReasonHasChildren:    {http.StatusConflict, "the queue has children"},
-	ReasonRuleInUse:      {http.StatusConflict, "queues ask the rule"},
-	ReasonRuleMissing:    {http.StatusServiceUnavailable, "a rule that the queue asks is missing"},
-	ReasonRevision:       {http.StatusPreconditionFailed, "it is at another revision"},
-	ReasonFull:           {http.StatusTooManyRequests, "the queue is full"},
-	ReasonLaneFull:       {http.StatusTooManyRequests, "the lane is full"},
-	ReasonScheduleFull:   {http.StatusTooManyRequests, "too many jobs are scheduled"},
-	ReasonLimitReached:   {http.StatusTooManyRequests, "a rule refuses it"},
-	ReasonNoTurn:         {http.StatusTooManyRequests, "no turn in time"},
-	ReasonExpired:        {http.StatusUnprocessableEntity, "the job has expired"},
-	ReasonNoOverflow:     {http.StatusUnprocessableEntity, "there is no overflow"},
-	ReasonOverflowFull:   {http.StatusTooManyRequests, "too many jobs are deferred"},
-	ReasonOverflowAway:   {http.StatusServiceUnavailable, "the overflow cannot be reached"},
-	ReasonUnavailable:    {http.StatusServiceUnavailable, "the store cannot be reached"},
-	ReasonNoStore:        {http.StatusServiceUnavailable, "the store is not initialised"},
-	ReasonStoreFull:      {http.StatusServiceUnavailable, "the store is out of space"},
-	ReasonOutcomeUnknown: {http.StatusGatewayTimeout, "outcome unknown"},
-	ReasonCrowded:        {http.StatusTooManyRequests, "too many wait"},
-	ReasonOverloaded:     {http.StatusServiceUnavailable, "too much at once"},
-	ReasonOverShare:      {http.StatusTooManyRequests, "too much at once from one address"},
-	ReasonDraining:       {http.StatusServiceUnavailable, "this process is about to stop"},
-	ReasonStopping:       {http.StatusServiceUnavailable, "this process is stopping"},
-	ReasonNotReady:       {http.StatusServiceUnavailable, "not ready"},
-	ReasonInternal:       {http.StatusInternalServerError, "internal error"},
-	ReasonMisdirected:    {http.StatusMisdirectedRequest, "not a name of this server"},
-	ReasonCrossSite:      {http.StatusForbidden, "a web page of another origin asks"},
-	ReasonDelivery:       {http.StatusForbidden, "a job's delivery asks"},
-	ReasonMalformed:      {http.StatusBadRequest, "not HTTP that can be read"},
-	ReasonExpectation:    {http.StatusExpectationFailed, "an expectation that cannot be met"},
-	ReasonHeaderTooLarge: {http.StatusRequestHeaderFieldsTooLarge, "the headers are too large"},
-	ReasonTransferCoding: {http.StatusNotImplemented, "transfer coding not supported"},
-	ReasonHTTPVersion:    {http.StatusHTTPVersionNotSupported, "HTTP version not supported"},
-}
-
-// Status is the HTTP status of a reason.
-func (r Reason) Status() int { return meanings[r].status }
-
-func (p *Problem) Error() string { return string(p.Reason) + ": " + p.Detail }
+func (p *Problem) Error() string { return p.Reason.Code + ": " + p.Detail }
 
 // appendBody appends the problem as it stands in a response of its own.
 func (p *Problem) appendBody(b []byte) []byte {
-	m := meanings[p.Reason]
+	r := p.Reason
 	b = append(b, `{"type":"`+problemBase...)
-	b = append(b, p.Reason...)
+	b = append(b, r.Code...)
 	b = append(b, `","title":"`...)
-	b = append(b, m.title...)
+	b = append(b, r.Title...)
 	b = append(b, `","status":`...)
-	b = strconv.AppendInt(b, int64(m.status), 10)
+	b = strconv.AppendInt(b, int64(r.Status), 10)
 	b = p.appendMembers(b)
 	return append(b, "}\n"...)
 }
@@ -185,7 +63,7 @@ func (p *Problem) appendBody(b []byte) []byte {
 // beginning with a comma.
 func (p *Problem) appendMembers(b []byte) []byte {
 	b = append(b, `,"reason":"`...)
-	b = append(b, p.Reason...)
+	b = append(b, p.Reason.Code...)
 	b = append(b, '"')
 	b = appendText(b, "detail", p.Detail)
 	b = appendText(b, "field", p.Field)
@@ -281,7 +159,7 @@ func (p *Problem) write(w http.ResponseWriter) {
 	if p.RetryAfter > 0 {
 		head.Set("Retry-After", strconv.FormatInt(ceilDiv(p.RetryAfter, time.Second), 10))
 	}
-	w.WriteHeader(p.Reason.Status())
+	w.WriteHeader(p.Reason.Status)
 	_, _ = w.Write(out.b) // the client may be gone; there is nobody else to tell
 }
 

@@ -1,9 +1,11 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/penstock/penstock/deferred"
@@ -20,6 +22,56 @@ const (
 
 const changedSince = "it has changed since it was read; get it and try again"
 
+// errorProblems are what is answered for errors of an engine; of several that fit, the first is. One without Detail is told
+// by the error's own text.
+var errorProblems = []struct {
+	err     error
+	problem Problem
+}{
+	{queue.ErrOutcomeUnknown, Problem{
+		Reason: ReasonOutcomeUnknown, RetryAfter: retryUnavailable,
+		Detail: "the store did not answer in time: this may or may not have happened; repeating it with the same id is safe",
+	}},
+	{deferred.ErrUnavailable, Problem{
+		Reason: ReasonOverflowAway, RetryAfter: retryUnavailable,
+		Detail: "the job would have to wait on the overflow, which cannot be reached, or cannot store anything; nothing was changed",
+	}},
+	{queue.ErrUnknownQueue, Problem{Reason: ReasonUnknownQueue}},
+	{queue.ErrUnknownJob, Problem{Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id"}},
+	{queue.ErrUnknownRule, Problem{Reason: ReasonUnknownRule}},
+	{queue.ErrRuleInUse, Problem{
+		Reason: ReasonRuleInUse, Detail: "queues ask this rule, and GET tells which: take it out of their rules first",
+	}},
+	{queue.ErrRevision, Problem{Reason: ReasonRevision, Detail: changedSince, Revision: -1}},
+	{queue.ErrHasChildren, Problem{
+		Reason: ReasonHasChildren, Detail: "the queue is the parent of others, which its rate bounds; delete those first",
+	}},
+	{queue.ErrNotEmpty, Problem{
+		Reason: ReasonNotEmpty, Detail: "the queue still holds jobs; delete it with ?force=true to lose them",
+	}},
+	{queue.ErrStoreFull, Problem{
+		Reason: ReasonStoreFull, RetryAfter: retryStoreFull,
+		Detail: "the store is out of memory or disk, or nearly so: nothing was changed, and what frees some still works",
+	}},
+	{queue.ErrNoStore, Problem{
+		Reason: ReasonNoStore, RetryAfter: retryStoreFull,
+		Detail: "the server was reached but holds no Penstock store: it was never initialised, or it was flushed; nothing was changed",
+	}},
+	{queue.ErrUnavailable, Problem{
+		Reason: ReasonUnavailable, RetryAfter: retryUnavailable, Detail: "the store cannot be reached; nothing was changed",
+	}},
+	{queue.ErrClosed, givenUp},
+	{context.Canceled, givenUp},
+	{context.DeadlineExceeded, givenUp},
+	{queue.ErrCorrupt, Problem{
+		Reason: ReasonInternal, Detail: "the store holds something here that is not Penstock's; it was left as it is, see the log",
+	}},
+}
+
+var givenUp = Problem{
+	Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "the request was given up before anything was changed",
+}
+
 // refused turns an engine's error into what is answered for it.
 func refused(err error) *Problem {
 	var field *queue.FieldError
@@ -32,46 +84,13 @@ func refused(err error) *Problem {
 		return &Problem{Reason: ReasonRuleMissing, Rule: missing.Rule, RetryAfter: retryMissing, Detail: missing.Error() + "; nothing was changed"}
 	case errors.As(err, &field):
 		return refusedField(field)
-	case errors.Is(err, queue.ErrOutcomeUnknown):
-		return &Problem{
-			Reason: ReasonOutcomeUnknown, RetryAfter: retryUnavailable,
-			Detail: "the store did not answer in time: this may or may not have happened; repeating it with the same id is safe",
+	}
+	for _, row := range errorProblems {
+		if errors.Is(err, row.err) {
+			told := row.problem
+			told.Detail = cmp.Or(told.Detail, err.Error())
+			return &told
 		}
-	case errors.Is(err, deferred.ErrUnavailable):
-		return &Problem{
-			Reason: ReasonOverflowAway, RetryAfter: retryUnavailable,
-			Detail: "the job would have to wait on the overflow, which cannot be reached, or cannot store anything; nothing was changed",
-		}
-	case errors.Is(err, queue.ErrUnknownQueue):
-		return &Problem{Reason: ReasonUnknownQueue, Detail: err.Error()}
-	case errors.Is(err, queue.ErrUnknownJob):
-		return &Problem{Reason: ReasonUnknownJob, Detail: "the queue neither holds nor remembers a job of this id"}
-	case errors.Is(err, queue.ErrUnknownRule):
-		return &Problem{Reason: ReasonUnknownRule, Detail: err.Error()}
-	case errors.Is(err, queue.ErrRuleInUse):
-		return &Problem{Reason: ReasonRuleInUse, Detail: "queues ask this rule, and GET tells which: take it out of their rules first"}
-	case errors.Is(err, queue.ErrRevision):
-		return &Problem{Reason: ReasonRevision, Detail: changedSince, Revision: -1}
-	case errors.Is(err, queue.ErrHasChildren):
-		return &Problem{Reason: ReasonHasChildren, Detail: "the queue is the parent of others, which its rate bounds; delete those first"}
-	case errors.Is(err, queue.ErrNotEmpty):
-		return &Problem{Reason: ReasonNotEmpty, Detail: "the queue still holds jobs; delete it with ?force=true to lose them"}
-	case errors.Is(err, queue.ErrStoreFull):
-		return &Problem{
-			Reason: ReasonStoreFull, RetryAfter: retryStoreFull,
-			Detail: "the store is out of memory or disk, or nearly so: nothing was changed, and what frees some still works",
-		}
-	case errors.Is(err, queue.ErrNoStore):
-		return &Problem{
-			Reason: ReasonNoStore, RetryAfter: retryStoreFull,
-			Detail: "the server was reached but holds no Penstock store: it was never initialised, or it was flushed; nothing was changed",
-		}
-	case errors.Is(err, queue.ErrUnavailable):
-		return &Problem{Reason: ReasonUnavailable, RetryAfter: retryUnavailable, Detail: "the store cannot be reached; nothing was changed"}
-	case errors.Is(err, queue.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &Problem{Reason: ReasonStopping, RetryAfter: retryUnavailable, Detail: "the request was given up before anything was changed"}
-	case errors.Is(err, queue.ErrCorrupt):
-		return &Problem{Reason: ReasonInternal, Detail: "the store holds something here that is not Penstock's; it was left as it is, see the log"}
 	}
 	return &Problem{Reason: ReasonInternal, Detail: "unexpected error, see the log"}
 }
@@ -86,62 +105,42 @@ func refusedField(e *queue.FieldError) *Problem {
 
 // refusedJob is what is answered for a job that was not accepted.
 func refusedJob(a *queue.Appended, name, id string) *Problem {
-	var p *Problem
-	switch a.Outcome {
-	case queue.Conflict:
-		p = &Problem{
-			Reason: ReasonConflict, Field: "id",
-			Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was changed",
-		}
-	case queue.Full:
-		p = &Problem{
-			Reason: ReasonFull, RetryAfter: max(a.RetryAfter, time.Millisecond), Bytes: a.Bytes,
-			Detail: "the queue is full" + ofBytes(a.Bytes) + "; retry_after_ms is when room is expected for you",
-		}
-	case queue.OverflowFull:
-		p = &Problem{
-			Reason: ReasonOverflowFull, RetryAfter: max(a.RetryAfter, time.Millisecond),
-			Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room is expected for you",
-		}
-		if p.Ruled = limitedBy(a); p.Ruled != nil {
-			p.Detail = "the rule " + p.Ruled.Rule + " would have the job wait, and as many of the queue's jobs are deferred as may be; retry_after_ms is when room is expected for you"
-		}
-	case queue.LaneFull:
-		p = &Problem{
-			Reason: ReasonLaneFull, Field: "lane", RetryAfter: max(a.RetryAfter, time.Millisecond), Bytes: a.Bytes,
-			Detail: "the job's lane has as many jobs as it may, whatever room the queue has; retry_after_ms is when to come back",
-		}
-		if a.Bytes.Max > 0 {
-			p.Detail = "the job's lane is full" + ofBytes(a.Bytes) + ", whatever room the queue has; retry_after_ms is when to come back"
-		}
-	case queue.ScheduleFull:
-		p = &Problem{
-			Reason: ReasonScheduleFull, Field: "not_before", RetryAfter: max(a.RetryAfter, time.Millisecond),
-			Detail: "as many jobs of the queue are scheduled as may be; retry_after_ms is when the first of them is due",
-		}
-	case queue.LimitReached:
-		p = limitedJob(a)
-	case queue.Lapsed:
-		p = &Problem{Reason: ReasonExpired, Field: "expires_at", Detail: "has passed: the job was not taken"}
-		if !a.ETA.At.IsZero() {
-			p.ETA, p.Detail = a.ETA, "will have passed when the job would depart: the job was not taken"
-		}
-	case queue.UnknownQueue:
-		p = unknownQueue(name)
-	default:
-		p = refused(a.Err)
+	r := a.Outcome.Refusal()
+	if r == nil {
+		return ofJob(refused(a.Err), id)
 	}
+	p := &Problem{Reason: r, Field: r.Field, Detail: r.Detail}
+	if r.Status == http.StatusTooManyRequests {
+		p.RetryAfter, p.Bytes = max(a.RetryAfter, time.Millisecond), a.Bytes
+	}
+	switch {
+	case a.Outcome == queue.UnknownQueue:
+		p = unknownQueue(name)
+	case a.Outcome == queue.LimitReached:
+		p = limitedJob(a)
+	case a.Outcome == queue.OverflowFull && limitedBy(a) != nil:
+		p.Ruled = limitedBy(a)
+		p.Detail = "the rule " + p.Ruled.Rule + " would have the job wait, and as many of the queue's jobs are deferred as may be; retry_after_ms is when room is expected for you"
+	case a.Outcome == queue.Lapsed && !a.ETA.At.IsZero():
+		p.ETA, p.Detail = a.ETA, "will have passed when the job would depart: the job was not taken"
+	case a.Outcome == queue.Full && a.Bytes.Max > 0:
+		p.Detail = "the queue is full" + ofBytes(a.Bytes) + "; retry_after_ms is when room is expected for you"
+	case a.Outcome == queue.LaneFull && a.Bytes.Max > 0:
+		p.Detail = "the job's lane is full" + ofBytes(a.Bytes) + ", whatever room the queue has; retry_after_ms is when to come back"
+	}
+	return ofJob(p, id)
+}
+
+// ofJob names the job, unless its id is none.
+func ofJob(p *Problem, id string) *Problem {
 	if len(id) <= queue.MaxIDBytes {
 		p.ID = id
 	}
 	return p
 }
 
-// ofBytes says how a bound in bytes leaves no room; nothing if none does.
+// ofBytes says how a bound in bytes leaves no room.
 func ofBytes(b queue.ByteBound) string {
-	if b.Max == 0 {
-		return ""
-	}
 	return fmt.Sprintf(": it holds %d of %d bytes (max_bytes), and the job needs %d", b.Held, b.Max, b.Needs)
 }
 

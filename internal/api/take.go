@@ -113,8 +113,8 @@ func (q *questions) answer(answers []queue.Taken, name string) wire.AllTaken {
 			p = refusedTake(a.Err, name)
 		}
 		*t = wire.Taken{
-			Status: p.Reason.Status(), RetryAfterMS: ceilDiv(p.RetryAfter, time.Millisecond),
-			Reason: string(p.Reason), Detail: p.Detail, Field: p.Field,
+			Status: p.Reason.Status, RetryAfterMS: ceilDiv(p.RetryAfter, time.Millisecond),
+			Reason: p.Reason.Code, Detail: p.Detail, Field: p.Field,
 		}
 	}
 	return all
