@@ -1,6 +1,9 @@
 package queue
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // State is where a job is. Every accepted job is in exactly one.
 type State uint8
@@ -40,7 +43,16 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fieldErr("state", string(b), "is no state; one of waiting scheduled leased deferred delivered dead held cancelled expired")
+	return fieldErr("state", string(b), "is no state; one of %s", strings.Join(stateNames[1:], " "))
+}
+
+// States are all of them.
+func States() []State {
+	all := make([]State, 0, len(stateNames)-1)
+	for s := Waiting; int(s) < len(stateNames); s++ {
+		all = append(all, s)
+	}
+	return all
 }
 
 // Ended reports whether a job in this state leaves its place in the queue free.

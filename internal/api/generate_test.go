@@ -1,0 +1,76 @@
+package api
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/penstock/penstock/queue"
+)
+
+//go:generate go test -run ^TestOpenAPIFollowsTheTables$ . -args -update
+
+var update = flag.Bool("update", false, "write openapi.json again, as the tables say")
+
+// What openapi.json says of refusals, states and counters is that of the tables in package queue and in reasons.go.
+func TestOpenAPIFollowsTheTables(t *testing.T) {
+	doc := string(openAPIDocument)
+	doc = withList(doc, names(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
+	doc = withList(doc, names(queue.States(), queue.State.String), "State", "enum")
+	doc = withList(doc, names(queue.StatusCodes(), func(c queue.StatusCode) string { return string(c) }), "QueueStatus", "code", "enum")
+	doc = withList(doc, names(queue.ChangeKinds, func(k queue.ChangeKind) string { return string(k) }), "ChangeKind", "enum")
+
+	counters := names(queue.CounterTable, func(c queue.Counter) string { return c.Name })
+	held := []string{"waiting", "scheduled", "leased", "held", "deferred", "dead", "lanes"}
+	doc = withList(doc, append(append(held, counters...), "outflow", "errors"), "Stats", "required")
+	var properties strings.Builder
+	for _, c := range queue.CounterTable {
+		fmt.Fprintf(&properties, `"%s": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "%s"
+          },
+          `, c.Name, c.Help)
+	}
+	_, at := find(doc, "Stats", counters[0])
+	_, end := find(doc, "Stats", "oldest_waiting")
+	doc = doc[:at] + properties.String() + doc[end:]
+
+	if *update {
+		if err := os.WriteFile("openapi.json", []byte(doc), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if doc != string(openAPIDocument) {
+		t.Error("openapi.json is stale: run go generate ./internal/api")
+	}
+}
+
+func names[T any](rows []T, name func(T) string) []string {
+	all := make([]string, len(rows))
+	for n := range rows {
+		all[n] = name(rows[n])
+	}
+	return all
+}
+
+// find returns where the member at the end of a path stands, and where its name begins.
+func find(doc string, path ...string) (value, name int) {
+	for _, member := range path {
+		quoted := `"` + member + `": `
+		name = value + strings.Index(doc[value:], quoted)
+		value = name + len(quoted)
+	}
+	return value, name
+}
+
+// withList replaces the list of strings at a path.
+func withList(doc string, list []string, path ...string) string {
+	at, _ := find(doc, path...)
+	end := at + strings.Index(doc[at:], "]")
+	between := doc[at+1:][:strings.Index(doc[at+1:], `"`)] // the line's end and the next one's indentation
+	last := doc[:end]
+	last = last[strings.LastIndex(last, "\n"):]
+	return doc[:at] + "[" + between + `"` + strings.Join(list, `",`+between+`"`) + `"` + last + doc[end:]
+}
