@@ -2,11 +2,6 @@ package boltq
 
 import "github.com/penstock/penstock/leaky"
 
-const (
-	timerQueuesMax = 100 // queues whose scheduled jobs are looked at, a call
-	becomeReadyMax = 100 // of each
-)
-
 // agendaEntry is what stands on the agenda: a queue by itself, or a group in place of its queues.
 type agendaEntry struct {
 	queue       *queueState   // the queue, or the parent
@@ -30,18 +25,6 @@ func newAgenda() heap[*agendaEntry] {
 			return a.queue.number < b.queue.number
 		},
 		moved: func(o *agendaEntry, i int) { o.agendaIndex = i },
-	}
-}
-
-func newTimers() heap[*queueState] {
-	return heap[*queueState]{
-		less: func(a, b *queueState) bool {
-			if a.timerAt != b.timerAt {
-				return a.timerAt < b.timerAt
-			}
-			return a.number < b.number
-		},
-		moved: func(q *queueState, i int) { q.timerIndex = i },
 	}
 }
 
@@ -101,26 +84,6 @@ func (e *Engine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 // onAgenda reports whether something may depart from l, as far as l itself goes.
 func (q *queueState) onAgenda() bool { return q.agendaIndex >= 0 || q.member.in != nil }
 
-func (e *Engine) armTimer(q *queueState) {
-	later := false
-	if q.runnable() {
-		q.timerAt, later = q.nextTimer()
-	} else if q.live && q.pause.until != 0 {
-		q.timerAt, later = q.pause.until, true
-	}
-	updateHeap(e.timersOf(q), q, q.timerIndex, later)
-}
-
-// nextTimer returns when the first job of l is due, or the first of its lanes, if it waits for
-// those.
-func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
-	at, any = q.lanesResumeAt()
-	if q.scheduled.len() > 0 && (!any || q.scheduled.top().due < at) {
-		return q.scheduled.top().due, true
-	}
-	return at, any
-}
-
 // runnable reports whether anything may leave.
 func (q *queueState) runnable() bool { return q.live && q.pause.since == 0 }
 
@@ -156,40 +119,4 @@ func (q *queueState) lookAt() (at leaky.Instant, any bool) {
 		return q.timerAt, true
 	}
 	return 0, false
-}
-
-// fireTimers puts scheduled jobs whose time has come back at their turn, in a bounded
-// number of queues. A queue of which nothing could depart can from when the first of
-// them was due, or of its lanes, or its pause ended.
-func (e *Engine) fireTimers(now leaky.Instant) {
-	var later []*queueState
-	for len(later) < timerQueuesMax && e.timers.len() > 0 && e.timers.top().timerAt <= now {
-		q := e.timers.pop()
-		later = append(later, q)
-		if q.busy == nil { // else whoever is changing it arms it
-			e.readyScheduled(q, now)
-		}
-	}
-	for _, q := range later {
-		e.armTimer(q)
-	}
-}
-
-func (e *Engine) readyScheduled(q *queueState, now leaky.Instant) {
-	first := q.timerAt
-	for n := 0; q.runnable() && n < becomeReadyMax && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
-		e.becomeReady(q.scheduled.pop(), now)
-	}
-	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
-		q.departsAt = q.memberOpens(first)
-		e.putOnAgenda(q, true, now)
-	}
-}
-
-// becomeReady lets a scheduled job wait. One that was never granted needs its flight no more.
-func (e *Engine) becomeReady(ls *lease, now leaky.Instant) {
-	e.putWaiting(ls.job, now)
-	if ls.attempts == 0 && ls.verdict == 0 {
-		ls.job.lease = nil
-	}
 }

@@ -3,23 +3,11 @@ package boltq
 import (
 	"context"
 	"fmt"
-	"math"
-	"math/bits"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
-)
-
-// What a refused caller is told when nothing better is known.
-const (
-	pausedRetry    = 30 * time.Second
-	unlimitedRetry = 100 * time.Millisecond
-	minRetry       = time.Millisecond
-	// Nobody is sent further ahead than this beyond the next departure.
-	maxRetrySpan = leaky.Instant(365 * 24 * time.Hour / time.Microsecond)
 )
 
 // appendItem is a job of one Append on its way in.
@@ -184,30 +172,6 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 	return nil
 }
 
-// appendOutcome says what becomes of a job that is not known. While there is a backlog the
-// places up to the mark are for what comes back.
-func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutcome {
-	backlog := q.hasBacklog()
-	full := q.size() >= q.spec.Capacity || q.bytes+it.bytes() > most
-	switch {
-	case !full && !backlog:
-		return queue.Accepted
-	case it.offered && it.job.Deferrable(q.spec.Overflow):
-		return q.overflowOutcome()
-	case full || q.keptForReadmission(it.bytes(), most):
-		return queue.Full
-	}
-	return queue.Accepted
-}
-
-// overflowOutcome says what becomes of one that is to be set aside.
-func (q *queueState) overflowOutcome() queue.AppendOutcome {
-	if q.counts[queue.Deferred]+q.overflow.deferring >= q.spec.Deferred.MaxJobs {
-		return queue.OverflowFull
-	}
-	return queue.SetAside
-}
-
 // answerDuplicate answers for a job that is there already.
 func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
 	if print != it.fingerprint {
@@ -238,62 +202,74 @@ func (e *Engine) admitNew(it *appendItem, ln *lane, b *ruleCharges, c *call, now
 	e.enqueue(c, &appendChange{call: c, job: j, record: it.record, answer: it.answer, raises: raise, bounds: q.costBounds(0, false), charges: b})
 }
 
-// reservePlace reserves the place and the turn of a job, and returns the ceilings that go
-// with it.
-func (q *queueState) reservePlace(j *job, in *queue.Job, c *call, now leaky.Instant) ceilingRaises {
-	cost := int64(j.cost)
-	j.turn = turnOf(q.turn, in.Priority)
-	q.turn += cost
-	q.noteCost(cost)
-	q.plain = q.plain && !notPlain(in)
-	q.jobs[j.id] = j
-	q.setExpiry(j, instantOf(in.ExpiresAt))
-	q.addIncoming(j, scheduledUntil(in, now))
-	return q.ceilingRaises(now, cost, c)
+// appendChange puts a new job in.
+type appendChange struct {
+	call    *call
+	job     *job
+	record  []byte
+	answer  *queue.Appended
+	raises  ceilingRaises
+	bounds  costBounds
+	charges *ruleCharges // nil if no rules were asked
 }
 
-// exit gives up what enter reserved.
-func (e *Engine) exit(j *job, now leaky.Instant) {
-	q := j.lane.queue
+func (c *appendChange) prepare(b *batch) {
+	b.deltaOf(c.job.lane.queue).counters.Appended++
+	b.raise(c.job.lane.queue, c.raises)
+	c.charges.addTo(b)
+}
+
+func (c *appendChange) write(t *tables) error { return t.putJob(c.job, c.record) }
+
+func (c *appendChange) apply(e *Engine, now leaky.Instant) {
+	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	q.removeIncoming(j)
-	e.removeJob(j, now)
-	if q.turn == j.turnBase()+int64(j.cost) {
-		q.turn = j.turnBase()
+	if e.enterJob(j, now) { // one that could depart before keeps the instant
+		e.armAndWake(q, now)
 	}
+	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: q.etaOf(j, c.bounds, now), Rules: c.charges.confirm()}
+	if j.state == queue.Waiting {
+		c.answer.Position = int64(j.lane.waiting.rank(j)) + 1
+	}
+	c.call.finish(nil)
 }
 
-// retryAfter is the staggered time after which a refused caller may find room who needs so many jobs to leave.
-func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
-	if q.paused(now) {
-		return pausedRetry
-	}
-	room, slowest := max(q.opens(now), q.receiver.stop), q.interval()
-	if p := q.parent(); p != nil {
-		room, slowest = max(room, p.opens(now)), max(slowest, p.interval())
-	}
-	if slowest == 0 {
-		return max(unlimitedRetry, room.Sub(now))
-	}
-	t := slowest
-	span := min(intervals(q.spec.Capacity, int64(t), 1), maxRetrySpan)
-	q.lastRetryAt = max(q.lastRetryAt, room)
-	if q.lastRetryAt > room+span {
-		q.lastRetryAt = room
-	}
-	after := max(minRetry, (q.lastRetryAt + min(intervals(jobs-1, int64(t), 1), maxRetrySpan)).Sub(now))
-	q.lastRetryAt += t
-	return after
+func (c *appendChange) rollBack(e *Engine, err error) {
+	now := e.now()
+	e.exit(c.job, now)
+	c.charges.revert(now)
+	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.job.id, Err: err}
+	c.call.finish(err)
 }
 
-// intervals is k x d/n microseconds, rounded up, or half of what an Instant
-// holds when that is less.
-func intervals(k, d, n int64) leaky.Instant {
-	hi, lo := bits.Mul64(uint64(k), uint64(d))
-	lo, carry := bits.Add64(lo, uint64(n-1), 0)
-	if hi += carry; hi >= uint64(n) {
-		return math.MaxInt64 / 4
-	}
-	whole, _ := bits.Div64(hi, lo, uint64(n))
-	return leaky.Instant(min(whole, math.MaxInt64/4))
+func (c *appendChange) freesSpace() bool { return false }
+
+// repeatChange answers for a job that came earlier in the same call.
+type repeatChange struct {
+	call  *call
+	entry *appendItem
+	job   *job
 }
+
+func (c *repeatChange) prepare(*batch) {}
+
+func (c *repeatChange) write(*tables) error { return nil }
+
+func (c *repeatChange) apply(e *Engine, _ leaky.Instant) {
+	q := c.job.lane.queue
+	if q.jobs[c.job.id] != c.job { // it could not be stored, or is gone again
+		c.rollBack(e, queue.ErrOutcomeUnknown)
+		return
+	}
+	c.entry.answerFound(c.job, 0)
+	c.call.finish(nil)
+}
+
+func (c *repeatChange) rollBack(_ *Engine, err error) {
+	c.entry.answer.Outcome, c.entry.answer.Err = queue.Failed, err
+	c.call.finish(err)
+}
+
+func (c *repeatChange) freesSpace() bool { return false }
+
+func (it *appendItem) bytes() int64 { return queue.SizeOf(it.job.ID, len(it.record)) }

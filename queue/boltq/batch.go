@@ -187,3 +187,20 @@ func (e *Engine) returnUnsaved(b *batch) {
 		q.pledged = q.ceiling // whoever relied on a pledge looks again
 	}
 }
+
+// change is one thing to put on disk. All but write run under the engine's
+// mutex; write runs in the committer's transaction and may be repeated in
+// another one.
+type change interface {
+	// prepare adds to what the batch changes in its queues' records.
+	prepare(b *batch)
+	// write puts it into the transaction.
+	write(t *tables) error
+	// apply applies it in memory: it is on disk.
+	apply(e *Engine, now leaky.Instant)
+	// rollBack gives up what was reserved: it is not on disk.
+	rollBack(e *Engine, err error)
+	// freesSpace reports whether it makes room: such changes are tried again alone
+	// when a commit fails for want of room.
+	freesSpace() bool
+}

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/penstock/penstock/queue"
 )
@@ -97,13 +95,6 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	return rest
 }
 
-func (e *Engine) noteFull(err error) {
-	if !time.Now().Before(e.fullUntil) {
-		e.log.Warn("the store is out of space", "path", e.path, "error", err)
-	}
-	e.fullUntil = time.Now().Add(fullFor)
-}
-
 // failPending gives up everything that is pending in a store that failed.
 func (e *Engine) failPending() {
 	for len(e.pending) > 0 {
@@ -139,23 +130,6 @@ func (e *Engine) writeBatch(b *batch) error {
 		return err
 	}
 	e.opts.synced()
-	return nil
-}
-
-// reservedBytes is how much of a bounded file only those changes may use that make room: they need
-// new pages before they free old ones, and pages that a reader still sees are not free yet.
-// Without it a store filled to the brim could not be drained.
-const reservedBytes = 4 << 20
-
-// checkSpace refuses a batch that needs room when what is left of a bounded file is little.
-func (e *Engine) checkSpace(tx *bbolt.Tx, b *batch) error {
-	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.freesSpace() }) {
-		return nil
-	}
-	left := e.opts.MaxBytes - tx.Size() + int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize)
-	if left < min(reservedBytes, e.opts.MaxBytes/8) {
-		return bolterrors.ErrMaxSizeReached
-	}
 	return nil
 }
 
@@ -218,20 +192,6 @@ func (e *Engine) onDisk(b *batch) bool {
 		return err
 	})
 	return err != nil || s.commit >= b.store.commit
-}
-
-// noRoom reports whether err says that file or disk are full.
-func noRoom(err error) bool {
-	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, bolterrors.ErrMaxSizeReached} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-func errStoreFull(path string, err error) error {
-	return fmt.Errorf("%w: %s: %w", queue.ErrStoreFull, path, err)
 }
 
 // commitFinal writes the exact pace, what was taken and what was counted, so that an orderly

@@ -106,14 +106,6 @@ func (e *Engine) usable() error {
 	return nil
 }
 
-// outOfSpace reports whether the file had no room a moment ago, or its disk has little. Each failed commit
-// costs bbolt a look at the whole file, so they are not tried in a row.
-func (e *Engine) outOfSpace() bool {
-	return time.Now().Before(e.fullUntil) || e.opts.MaxBytes == 0 && e.space().Full()
-}
-
-const fullFor = 250 * time.Millisecond
-
 // Check implements queue.Engine.
 func (e *Engine) Check(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
@@ -222,16 +214,28 @@ func (e *Engine) enterJob(j *job, now leaky.Instant) bool {
 	return first
 }
 
-// putScheduled puts a job among those of its queue that wait for an instant.
-func (e *Engine) putScheduled(j *job) {
-	e.setState(j, queue.Scheduled)
-	j.lane.queue.scheduled.push(j.lease)
-}
-
 func (e *Engine) now() leaky.Instant {
 	now := e.clock.now()
 	if now >= e.calendarsDue {
 		e.renewCalendars(now)
 	}
 	return now
+}
+
+// clock is the engine's clock: it follows a source that may jump and never runs
+// back itself. It is guarded by the engine's mutex.
+type clock struct {
+	source func() leaky.Instant
+	offset leaky.Instant // grows by what the source jumped back
+	last   leaky.Instant
+}
+
+func (c *clock) now() leaky.Instant {
+	t := c.source() + c.offset
+	if t < c.last {
+		c.offset += c.last - t
+		t = c.last
+	}
+	c.last = t
+	return t
 }

@@ -8,73 +8,6 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// persistLease puts a lease on file: when the process dies, the job may have been sent. The grant is not
-// answered before.
-func (e *Engine) persistLease(g *grant, j *job) {
-	if g.leaseCall == nil {
-		g.leaseCall = newCall()
-	}
-	j.lease.persisted, j.lease.onFile = true, true // whoever ends it, in the same commit even, drops the record
-	e.enqueue(g.leaseCall, &persistLeaseChange{call: g.leaseCall, job: j, lease: *j.lease})
-}
-
-// persistLeaseChange is a lease on its way to disk.
-type persistLeaseChange struct {
-	call  *call
-	job   *job
-	lease lease
-}
-
-func (c *persistLeaseChange) prepare(*batch) {}
-
-func (c *persistLeaseChange) write(t *tables) error {
-	return t.putLease(c.job.seq, queue.Leased, &c.lease)
-}
-
-func (c *persistLeaseChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
-
-func (c *persistLeaseChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
-
-func (c *persistLeaseChange) freesSpace() bool { return true }
-
-// releaseChange gives back a job whose lease is on file: one that was not sent must not be held.
-type releaseChange struct{ leaseOutcome }
-
-func (c *releaseChange) prepare(b *batch) { c.leaseOutcome.prepare(b) }
-
-func (c *releaseChange) write(t *tables) error {
-	to := *c.job.lease
-	to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
-	return t.putLease(c.job.seq, queue.Waiting, &to)
-}
-
-func (c *releaseChange) apply(e *Engine, now leaky.Instant) {
-	c.job.lease.persisted = false
-	e.release(c.job, now)
-	c.leaseOutcome.apply(e, queue.Waiting, now)
-}
-
-// takeBackPersisted takes back the leases that the file had when it was opened. What cannot be taken back now, for want of
-// room, the next Reserve takes back.
-func (e *Engine) takeBackPersisted(ctx context.Context) error {
-	for {
-		var queues []string
-		e.mu.Lock()
-		c := e.takeBack(e.now(), nil, &queues)
-		e.mu.Unlock()
-		if c.enqueued == 0 {
-			return nil
-		}
-		if err := c.await(ctx); err != nil {
-			return err
-		}
-		if c.err != nil {
-			e.log.Warn("jobs that were leased when the store was closed are not taken back yet", "error", c.err)
-			return nil
-		}
-	}
-}
-
 // decideItem is one job of a Decide.
 type decideItem struct {
 	queue, id string
@@ -148,24 +81,6 @@ func (e *Engine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *ca
 	}
 	e.enqueue(c, &endHeldChange{call: c, job: j, ended: d, item: k})
 	return nil
-}
-
-// endedState is where a job is that holds no place in a queue.
-func (e *Engine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
-	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
-		return d.state
-	}
-	switch _, d := q.deferral(id, now); {
-	case d == nil:
-	case d.state == cancelledDeferral:
-		return queue.Cancelled
-	default:
-		return queue.Deferred
-	}
-	if e.deadJob(q.spec.Name, id, now) != nil { // of a former queue
-		return queue.Dead
-	}
-	return queue.StateNone
 }
 
 // endHeldChange ends a held job.

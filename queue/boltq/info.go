@@ -2,11 +2,8 @@ package boltq
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -195,138 +192,6 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 		Waiting: e.counts[queue.Waiting], Scheduled: e.counts[queue.Scheduled], Leased: e.counts[queue.Leased], Held: e.counts[queue.Held],
 		Deferred: e.counts[queue.Deferred],
 	}, nil
-}
-
-// Job implements queue.Jobs.
-func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error) {
-	f, err := e.findJob(ctx, name, id)
-	if err != nil {
-		return f.info, err
-	}
-	if f.dead != nil {
-		e.readDead([]*queue.JobInfo{&f.info}, []*endedJob{f.dead})
-	} else {
-		// What is under way or delivered stands behind what failed.
-		last := f.info.Timeline
-		if f.info.Timeline, err = queue.UnpackTimeline(f.timeline); err != nil {
-			return f.info, err
-		}
-		f.info.Timeline = append(f.info.Timeline, last...)
-	}
-	e.readContent(&f)
-	return f.info, nil
-}
-
-// jobFound is where a job is, and where the rest of it is kept.
-type jobFound struct {
-	info     queue.JobInfo
-	timeline []byte    // of one that holds a place, its timeline as stored
-	dead     *endedJob // of a dead one, what is remembered of it
-	seq      uint64    // of its record; 0 if that is not kept
-}
-
-// readContent reads what the job carries. Of one that ended just now there may be nothing left.
-func (e *Engine) readContent(f *jobFound) {
-	if f.seq == 0 {
-		return
-	}
-	_ = e.db.View(func(tx *bbolt.Tx) error { // else it is shown without
-		t := &tables{tx: tx}
-		record, err := t.getRecord(f.seq)
-		if err == nil {
-			err = queue.UnpackContent(record, &f.info)
-		}
-		return err
-	})
-}
-
-// findJob returns where a job is, and what more is to be read of it without the lock.
-func (e *Engine) findJob(ctx context.Context, name, id string) (jobFound, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.readable(ctx); err != nil {
-		return jobFound{}, err
-	}
-	now := e.now()
-	q, err := e.liveQueue(name)
-	if err != nil {
-		if d := e.deadJob(name, id, now); d != nil {
-			return deadJobFound(name, d), nil
-		}
-		return jobFound{}, err
-	}
-	if j := q.jobs[id]; j != nil && j.state != queue.StateNone {
-		f := jobFound{info: q.jobInfo(j, now), seq: j.seq}
-		if j.lease != nil {
-			f.timeline = j.lease.timeline
-		}
-		return f, nil
-	}
-	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
-		if d.state == queue.Dead {
-			return deadJobFound(name, d), nil
-		}
-		f := jobFound{info: endedJobInfo(name, d)}
-		if d.departed != 0 {
-			f.info.AddLast(queue.Attempt{At: d.departed.Time(), Drainer: d.drainer})
-		}
-		return f, nil
-	}
-	if number, d := q.deferral(id, now); d != nil {
-		return jobFound{info: q.deferredJobInfo(id, number, d, now)}, nil
-	}
-	if d := e.deadJob(name, id, now); d != nil { // of a former queue
-		return deadJobFound(name, d), nil
-	}
-	return jobFound{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
-}
-
-func deadJobFound(name string, d *endedJob) jobFound {
-	return jobFound{info: endedJobInfo(name, d), dead: d, seq: d.seq}
-}
-
-// jobInfo is where a job that holds a place is.
-func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
-	i := queue.JobInfo{
-		Queue: q.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
-		ExpiresAt: j.expiresAt(),
-	}
-	if ls := j.lease; ls != nil {
-		i.Attempts, i.Reason = ls.attempts, ls.reason
-	}
-	switch j.state {
-	case queue.Waiting:
-		i.Position = int64(j.lane.waiting.rank(j)) + 1
-		i.ETA = q.etaOf(j, q.costBounds(int64(j.cost), false), now)
-		i.Why = q.whyNotLeft(j, now)
-	case queue.Scheduled:
-		i.DueAt = j.lease.due.Time()
-		i.ETA = q.etaOf(j, q.costBounds(int64(j.cost), false), now)
-		i.Why = q.whyNotLeft(j, now)
-	case queue.Leased:
-		i.DueAt = j.lease.due.Time()
-		i.AddLast(queue.Attempt{At: i.DueAt, Drainer: j.lease.drainer})
-	case queue.Held:
-		i.HeldAt = j.lease.due.Time()
-		i.Why = queue.Why{By: queue.ByHeld, Reason: i.Reason}
-	}
-	return i
-}
-
-// deferredJobInfo is where a deferred job is: what is recorded is taken to come back in
-// order, and to cost what it does on average.
-func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
-	i := queue.JobInfo{Queue: q.spec.Name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
-	if d.state == cancelledDeferral {
-		return i
-	}
-	count := q.counts[queue.Deferred]
-	place := max(1, int64(number)-(int64(q.overflow.lastTicket)-count))
-	before := float64(q.overflow.cost) * float64(place-1) / float64(count)
-	waiting := q.counts[queue.Waiting]
-	i.State, i.Position, i.Why = queue.Deferred, waiting+place, q.spec.Deferred.WhyDeferred(now.Time())
-	i.ETA.At = q.etaDeferred(waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now).Time()
-	return i
 }
 
 // Partitions implements queue.Outflow: an embedded store is one.

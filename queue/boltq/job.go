@@ -1,6 +1,8 @@
 package boltq
 
 import (
+	"time"
+
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -64,44 +66,9 @@ func (j *job) ensureLease() *lease {
 	return j.lease
 }
 
-// endedJob is what is remembered of a job that ended.
-type endedJob struct {
-	id          string
-	key         uint64        // of its record among the ended
-	seq         uint64        // of its job's record, which dead ones keep; else 0
-	fence       fence         // of the last settlement, with
-	verdict     queue.Verdict // and
-	result      queue.State
-	state       queue.State
-	fingerprint [8]byte
-	cost        uint16
-	attempts    int
-	appended    leaky.Instant
-	at          leaky.Instant
-	reason      string
-	// Of the last attempt of a delivered one, in memory alone.
-	departed leaky.Instant
-	drainer  string
-}
-
 // attempt is the one that ends now.
 func (ls *lease) attempt(o queue.AttemptOutcome, answer string, now leaky.Instant) queue.Attempt {
 	return queue.Attempt{At: ls.due.Time(), EndedAt: now.Time(), Drainer: ls.drainer, Outcome: o, Answer: answer}
-}
-
-func newLeases() heap[*lease] {
-	return heap[*lease]{
-		less: func(a, b *lease) bool {
-			if a.deadline != b.deadline {
-				return a.deadline < b.deadline
-			}
-			if a.job.lane.queue != b.job.lane.queue {
-				return a.job.lane.queue.number < b.job.lane.queue.number
-			}
-			return a.job.id < b.job.id
-		},
-		moved: func(ls *lease, i int) { ls.heapIndex = i },
-	}
 }
 
 // byDue is the order of scheduled and of held jobs.
@@ -115,3 +82,29 @@ func byDue(a, b *lease) bool {
 func newLater() heap[*lease] {
 	return heap[*lease]{less: byDue, moved: func(ls *lease, i int) { ls.heapIndex = i }}
 }
+
+// instantOf is an instant of a job; 0 is none.
+func instantOf(at time.Time) leaky.Instant {
+	if at.IsZero() {
+		return 0
+	}
+	return leaky.Instant(at.UnixMicro())
+}
+
+// notPlain reports whether a job is not like those of a plain queue.
+func notPlain(j *queue.Job) bool { return j.Lane != "" || j.Priority != 0 || !j.NotBefore.IsZero() }
+
+// turnOf is the turn of a job of that priority.
+func turnOf(turn int64, priority int) int64 { return turn - int64(priority)<<priorityShift }
+
+// laneDigest is that of a job's lane, as its record has it.
+func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
+	if j.Lane != "" {
+		h, _ := queue.UnpackHead(record) // which was packed just now
+		d = h.Lane
+	}
+	return d
+}
+
+// bytes is what a job takes of max_bytes.
+func (j *job) bytes() int64 { return queue.SizeOf(j.id, int(j.size)) }

@@ -1,111 +1,121 @@
 package boltq
 
 import (
+	"slices"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// instantOf is an instant of a job; 0 is none.
-func instantOf(at time.Time) leaky.Instant {
-	if at.IsZero() {
-		return 0
-	}
-	return leaky.Instant(at.UnixMicro())
+// limit is one of the limits: a further pace, with a bucket, or a quota, with a window.
+type limit struct {
+	queue.Limit
+	pacer   leaky.Pacer
+	bucket  leaky.Bucket
+	quota   leaky.Quota
+	window  leaky.Window
+	renewAt leaky.Instant // when its calendar is to be, which knows so many ends; never mostly
+	// carried says that it has the state of another.
+	carried bool
 }
 
-// scheduledUntil is until when a job is scheduled that comes in now; 0 is not at all.
-func scheduledUntil(j *queue.Job, now leaky.Instant) leaky.Instant {
-	if at := instantOf(j.NotBefore); at > now {
-		return at
+func newLimit(of queue.Limit, now leaky.Instant) (limit, error) {
+	if of.Paced() {
+		return limit{Limit: of, pacer: of.Pacer()}, nil
 	}
-	return 0
+	m := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}}
+	return m, m.renewCalendar(now)
 }
 
-// notPlain reports whether a job is not like those of a plain queue.
-func notPlain(j *queue.Job) bool { return j.Lane != "" || j.Priority != 0 || !j.NotBefore.IsZero() }
-
-// turnOf is the turn of a job of that priority.
-func turnOf(turn int64, priority int) int64 { return turn - int64(priority)<<priorityShift }
-
-// laneDigest is that of a job's lane, as its record has it.
-func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
-	if j.Lane != "" {
-		h, _ := queue.UnpackHead(record) // which was packed just now
-		d = h.Lane
+func (m *limit) opens(now leaky.Instant) leaky.Instant {
+	if m.Paced() {
+		return m.pacer.Next(m.bucket, now)
 	}
-	return d
+	return m.quota.Next(m.window, now)
 }
 
-// refusedBySelf decides about a job that is not let in for what it is, whatever room there is.
-func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
-	if err := it.job.ValidateAhead(now.Time()); err != nil {
-		it.answer.Outcome, it.answer.Err = queue.Invalid, err
-		return true
+// carryOverLimits makes limits that follow others, which are at the end of their rule.
+func carryOverLimits(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error) {
+	var next []limit
+	for _, of := range spec {
+		m, err := newLimit(of, now)
+		if err != nil {
+			return nil, err
+		}
+		next = append(next, m)
 	}
-	at, rule := scheduledUntil(&it.job, now), ln.rule()
-	if it.tooLarge(int64(rule.MaxBytes), true) {
-		return true
+	old = slices.Clone(old)
+	for _, like := range []func(a, b *limit) bool{
+		func(a, b *limit) bool { return a.Limit == b.Limit },
+		func(a, b *limit) bool { return a.Paced() == b.Paced() },
+	} {
+		for i := range next {
+			m := &next[i]
+			if m.carried {
+				continue
+			}
+			if at := slices.IndexFunc(old, func(o limit) bool { return like(m, &o) }); at >= 0 {
+				m.carryOver(&old[at], now)
+				old = slices.Delete(old, at, at+1)
+			}
+		}
 	}
-	over := int64(0)
-	if rule.MaxBytes > 0 {
-		over = ln.bytes + it.bytes() - int64(rule.MaxBytes)
-	}
+	return next, nil
+}
+
+// carryOver carries the state of another limit of its kind over.
+func (m *limit) carryOver(o *limit, now leaky.Instant) {
+	m.carried = true
 	switch {
-	case over > 0:
-		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, queue.Leaving(over, ln.bytes, ln.size), now)
-		it.answer.Bytes = queue.ByteBound{Held: ln.bytes, Max: int64(rule.MaxBytes), Needs: it.bytes()}
-	case rule.Capacity > 0 && ln.size >= rule.Capacity:
-		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, 1, now)
-	case at != 0 && q.spec.MaxScheduled > 0 && q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled:
-		it.answer.Outcome, it.answer.RetryAfter = queue.ScheduleFull, q.scheduleRetryAfter(now)
+	case m.Limit == o.Limit:
+		m.bucket, m.window = o.bucket, o.window
+	case m.Paced():
+		m.bucket = o.pacer.Change(o.bucket, m.pacer, now)
 	default:
-		return false
+		m.window = m.quota.Follow(o.quota, o.window, now)
 	}
-	q.unsaved.Refused++
-	return true
 }
 
-// laneRetryAfter is after how long a caller may find room in a lane that is full, who needs so many jobs to leave.
-func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) time.Duration {
-	next := max(now, ln.stopsUntil(now))
-	if b, p, limited := ln.pacing(now, now); limited {
-		next = max(next, p.Next(b, now))
+// renewCalendar lets a quota's calendar know its ends from now on. It is to be done again when fewer than
+// half of them are left.
+func (m *limit) renewCalendar(now leaky.Instant) error {
+	c, err := m.Calendar(now.Time())
+	if err != nil {
+		return err
 	}
-	next = max(next, now+min(intervals(jobs*int64(q.lanesWaiting+q.incoming.lanes), int64(q.interval()), 1), maxRetrySpan))
-	return max(minRetry, next.Sub(now))
+	m.quota.Calendar, m.renewAt = c, never
+	if half := c.Left(now) / 2; half > 0 {
+		for m.renewAt = now; c.Left(m.renewAt) >= half; {
+			m.renewAt = c.End(m.renewAt)
+		}
+	}
+	return nil
 }
 
-// scheduleRetryAfter is after how long the first scheduled job is due.
-func (q *queueState) scheduleRetryAfter(now leaky.Instant) time.Duration {
-	first := never
-	if q.scheduled.len() > 0 {
-		first = q.scheduled.top().due
+// noteCalendars notes when a calendar of the queue's is to be renewed.
+func (e *Engine) noteCalendars(p *paces) {
+	for i := range p.limits {
+		if m := &p.limits[i]; !m.Paced() {
+			e.calendarsDue = min(e.calendarsDue, m.renewAt)
+		}
 	}
-	if q.incoming.scheduled() > 0 {
-		first = min(first, q.incoming.later.top().due)
-	}
-	return max(minRetry, first.Sub(now))
 }
 
-// wouldExpire decides about a job that would come in but expire before it departs.
-func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
-	expires := instantOf(it.job.ExpiresAt)
-	if _, known := q.resumesAt(now); expires == 0 || !known {
-		return false
+// renewCalendars renews the calendars of all queues.
+func (e *Engine) renewCalendars(now leaky.Instant) {
+	e.calendarsDue = never
+	for _, q := range e.queues {
+		for i := range q.limits {
+			if m := &q.limits[i]; !m.Paced() && m.renewAt <= now {
+				if err := m.renewCalendar(now); err != nil { // it goes on in steps of the last one
+					e.log.Error("the calendar of a quota cannot be renewed", "queue", q.spec.Name, "error", err)
+					m.renewAt = now.Add(renewAgain)
+				}
+			}
+		}
+		e.noteCalendars(&q.paces)
 	}
-	var eta leaky.Instant
-	if outcome == queue.SetAside {
-		eta = it.etaDeferred(q, now)
-	} else {
-		o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
-		eta = q.departure(o, now)
-	}
-	eta = max(eta, scheduledUntil(&it.job, now))
-	if eta <= expires {
-		return false
-	}
-	it.answer.Outcome, it.answer.ETA = queue.Lapsed, queue.ETA{At: eta.Time()}
-	return true
 }
+
+const renewAgain = time.Hour

@@ -1,18 +1,133 @@
 package boltq
 
 import (
-	"context"
-	"slices"
-	"time"
+	"fmt"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-const (
-	announceRoomEach   = time.Second // at most, of one queue that nobody readmits to
-	roomListenerBuffer = 1024        // names that a listener to Room may leave unheard
-)
+// appendOutcome says what becomes of a job that is not known. While there is a backlog the
+// places up to the mark are for what comes back.
+func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutcome {
+	backlog := q.hasBacklog()
+	full := q.size() >= q.spec.Capacity || q.bytes+it.bytes() > most
+	switch {
+	case !full && !backlog:
+		return queue.Accepted
+	case it.offered && it.job.Deferrable(q.spec.Overflow):
+		return q.overflowOutcome()
+	case full || q.keptForReadmission(it.bytes(), most):
+		return queue.Full
+	}
+	return queue.Accepted
+}
+
+// overflowOutcome says what becomes of one that is to be set aside.
+func (q *queueState) overflowOutcome() queue.AppendOutcome {
+	if q.counts[queue.Deferred]+q.overflow.deferring >= q.spec.Deferred.MaxJobs {
+		return queue.OverflowFull
+	}
+	return queue.SetAside
+}
+
+// refusedBySelf decides about a job that is not let in for what it is, whatever room there is.
+func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
+	if err := it.job.ValidateAhead(now.Time()); err != nil {
+		it.answer.Outcome, it.answer.Err = queue.Invalid, err
+		return true
+	}
+	at, rule := scheduledUntil(&it.job, now), ln.rule()
+	if it.tooLarge(int64(rule.MaxBytes), true) {
+		return true
+	}
+	over := int64(0)
+	if rule.MaxBytes > 0 {
+		over = ln.bytes + it.bytes() - int64(rule.MaxBytes)
+	}
+	switch {
+	case over > 0:
+		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, queue.Leaving(over, ln.bytes, ln.size), now)
+		it.answer.Bytes = queue.ByteBound{Held: ln.bytes, Max: int64(rule.MaxBytes), Needs: it.bytes()}
+	case rule.Capacity > 0 && ln.size >= rule.Capacity:
+		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, 1, now)
+	case at != 0 && q.spec.MaxScheduled > 0 && q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled:
+		it.answer.Outcome, it.answer.RetryAfter = queue.ScheduleFull, q.scheduleRetryAfter(now)
+	default:
+		return false
+	}
+	q.unsaved.Refused++
+	return true
+}
+
+// wouldExpire decides about a job that would come in but expire before it departs.
+func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
+	expires := instantOf(it.job.ExpiresAt)
+	if _, known := q.resumesAt(now); expires == 0 || !known {
+		return false
+	}
+	var eta leaky.Instant
+	if outcome == queue.SetAside {
+		eta = it.etaDeferred(q, now)
+	} else {
+		o := q.outlookOfNew(ln, turnOf(q.turn, it.job.Priority), it.job.Cost, it.job.Priority, notPlain(&it.job))
+		eta = q.departure(o, now)
+	}
+	eta = max(eta, scheduledUntil(&it.job, now))
+	if eta <= expires {
+		return false
+	}
+	it.answer.Outcome, it.answer.ETA = queue.Lapsed, queue.ETA{At: eta.Time()}
+	return true
+}
+
+// byteLimit is the queue's max_bytes, or the share of the store that it has without one.
+func (e *Engine) byteLimit(q *queueState) int64 {
+	if q.spec.MaxBytes > 0 {
+		return int64(q.spec.MaxBytes)
+	}
+	if s := e.space(); s.Limit > 0 {
+		return max(1, s.Limit/queue.StoreShare)
+	}
+	return queue.AnyBytes
+}
+
+// tooLarge decides about a job that takes more than may be of its queue, or of its lane.
+func (it *appendItem) tooLarge(most int64, lane bool) bool {
+	if most == 0 || it.bytes() <= most {
+		return false
+	}
+	it.answer.Outcome, it.answer.Err = queue.Invalid, queue.NeverFits(it.bytes(), most, lane)
+	return true
+}
+
+func tooLargeReason(needs, most int64) string {
+	return fmt.Sprintf("takes %d bytes, more than the max_bytes %d of its queue", needs, most)
+}
+
+// answerFull answers for a job that finds no room in its queue.
+func (it *appendItem) answerFull(q *queueState, most int64, now leaky.Instant) {
+	over := q.bytes + it.bytes() - most
+	it.answer.RetryAfter = q.retryAfter(queue.Leaving(over, q.bytes, q.size()), now)
+	if over > 0 {
+		it.answer.Bytes = queue.ByteBound{Held: q.bytes, Max: most, Needs: it.bytes()}
+	}
+}
+
+// keptForReadmission reports whether the places, or the bytes, up to the mark are all that is left of a queue with a backlog:
+// they are for what comes back. So are the bytes for which the first of those waits.
+func (q *queueState) keptForReadmission(needs, most int64) bool {
+	if q.size()-q.overflow.readmitted >= max(1, q.spec.Capacity-q.spec.Mark()) {
+		return true
+	}
+	others := q.bytes - q.overflow.readmittedBytes
+	return (others > 0 || q.overflow.headNeeds > 0) && others+needs > most-max(q.spec.MarkBytes(most), q.overflow.headNeeds)
+}
+
+// fitsReadmission reports whether so many bytes may come back from the overflow.
+func (q *queueState) fitsReadmission(needs, most int64) bool {
+	return q.bytes+needs <= most && (q.overflow.readmitted == 0 || q.overflow.readmittedBytes+needs <= q.spec.MarkBytes(most))
+}
 
 // overflowRoom is how many jobs from the overflow the queue would take now: none before the first of them fits, of which
 // the last Readmit found that it does not.
@@ -26,51 +141,4 @@ func (e *Engine) overflowRoom(q *queueState) int64 {
 // freePlaces is how many places are left for jobs from the overflow.
 func (q *queueState) freePlaces() int64 {
 	return max(0, min(q.spec.Mark()-q.overflow.readmitted, q.spec.Capacity-q.size()))
-}
-
-// readmitBatch is for how much room it is worth to come.
-func (q *queueState) readmitBatch() int64 { return min(queue.MaxReadmit, max(1, (q.spec.Mark()+3)/4)) }
-
-// announceRoom says that a queue with a backlog has room again, after something that
-// may have made it.
-func (e *Engine) announceRoom(q *queueState, now leaky.Instant) {
-	waits := q.onOverflow()
-	if waits == 0 || !q.live || e.overflowRoom(q) < min(q.readmitBatch(), waits) {
-		return
-	}
-	if q.overflow.announcedAt != 0 && now.Sub(q.overflow.announcedAt) < announceRoomEach {
-		return
-	}
-	if e.roomListeners.notify(q.spec.Name) {
-		q.overflow.announcedAt = now
-	}
-}
-
-// Room implements queue.Overflow. Closing the engine closes the channel too.
-func (e *Engine) Room(ctx context.Context) <-chan string {
-	return listen(ctx, e, e.roomListeners, roomListenerBuffer)
-}
-
-// Backlogged implements queue.Overflow. Which queues are named when there are more
-// than limit is left to chance, so that none is left out for ever.
-func (e *Engine) Backlogged(ctx context.Context, limit int) ([]string, error) {
-	names, err := e.backlogged(ctx, limit)
-	slices.Sort(names)
-	return names, err
-}
-
-func (e *Engine) backlogged(ctx context.Context, limit int) ([]string, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err := e.readable(ctx); err != nil {
-		return nil, err
-	}
-	names := make([]string, 0, max(0, min(limit, len(e.withBacklog))))
-	for q := range e.withBacklog {
-		if len(names) >= limit {
-			break
-		}
-		names = append(names, q.spec.Name)
-	}
-	return names, nil
 }

@@ -3,7 +3,6 @@ package boltq
 import (
 	"context"
 	"strings"
-	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
@@ -169,63 +168,4 @@ func (e *Engine) release(j *job, now leaky.Instant) {
 	e.wakeForExpiry(j, now)
 	e.armAndWake(q, now)
 	e.announceRoom(q, now)
-}
-
-// newEndedJob is what will be remembered of a job.
-func (e *Engine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
-	e.store.ended++
-	d := &endedJob{
-		id: j.id, key: e.store.ended, fence: j.lease.fence, result: s, state: s, fingerprint: j.fingerprint,
-		cost: j.cost, appended: j.appended, at: now, reason: j.lease.reason,
-	}
-	if s == queue.Dead {
-		d.seq = j.seq
-	}
-	return d
-}
-
-// Extend implements queue.Outflow.
-func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Duration, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	left := make([]time.Duration, len(leases))
-	open := make([]int, len(leases))
-	for i := range leases {
-		open[i] = i
-	}
-	err := decideAll(ctx, e, open, func(i int, _ *call, now leaky.Instant) (busy *call) {
-		left[i], busy = e.extend(leases[i], now)
-		return busy
-	})
-	if err != nil {
-		return nil, err
-	}
-	return left, nil
-}
-
-// extend extends a lease, unless that depends on changes under way, and says what is
-// left of it.
-func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duration, busy *call) {
-	q := e.queues[lease.Queue]
-	if q == nil {
-		return 0, nil
-	}
-	if q.busy != nil {
-		return 0, q.busy
-	}
-	j := q.jobs[lease.ID]
-	if j == nil {
-		return 0, nil
-	}
-	if j.busy != nil {
-		return 0, j.busy
-	}
-	ls := j.lease
-	if j.state != queue.Leased || ls.fence != parseFence(lease.Fence) {
-		return 0, nil
-	}
-	ls.deadline = max(ls.deadline, now.Add(q.spec.Lease.D()))
-	e.leases.fix(ls.heapIndex)
-	return ls.deadline.Sub(now), nil
 }

@@ -155,15 +155,6 @@ func (e *Engine) countDeferred(q *queueState, number uint64, n, cost int64) {
 	e.trackBacklog(q)
 }
 
-// trackBacklog keeps the list of queues with a backlog.
-func (e *Engine) trackBacklog(q *queueState) {
-	if q.live && q.onOverflow() > 0 {
-		e.withBacklog[q] = struct{}{}
-	} else {
-		delete(e.withBacklog, q)
-	}
-}
-
 // forgetLapsed forgets up to limit records that count no longer, the oldest first.
 func (e *Engine) forgetLapsed(q *queueState, now leaky.Instant, limit int) {
 	g := &q.overflow.records

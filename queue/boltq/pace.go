@@ -16,26 +16,6 @@ type paces struct {
 	adapted *adaptedRate  // the rate of the pacer, if it follows what the receiver takes
 }
 
-// limit is one of the limits: a further pace, with a bucket, or a quota, with a window.
-type limit struct {
-	queue.Limit
-	pacer   leaky.Pacer
-	bucket  leaky.Bucket
-	quota   leaky.Quota
-	window  leaky.Window
-	renewAt leaky.Instant // when its calendar is to be, which knows so many ends; never mostly
-	// carried says that it has the state of another.
-	carried bool
-}
-
-func newLimit(of queue.Limit, now leaky.Instant) (limit, error) {
-	if of.Paced() {
-		return limit{Limit: of, pacer: of.Pacer()}, nil
-	}
-	m := limit{Limit: of, quota: leaky.Quota{Max: of.Quota.Max}}
-	return m, m.renewCalendar(now)
-}
-
 // opens is the next departure that the paces allow, not before now.
 func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Next(p.bucket, now)
@@ -43,13 +23,6 @@ func (p *paces) opens(now leaky.Instant) leaky.Instant {
 		at = max(at, p.limits[i].opens(now))
 	}
 	return at
-}
-
-func (m *limit) opens(now leaky.Instant) leaky.Instant {
-	if m.Paced() {
-		return m.pacer.Next(m.bucket, now)
-	}
-	return m.quota.Next(m.window, now)
 }
 
 // freeSince is since when they allow one, if that is before now.
@@ -190,48 +163,6 @@ func (p *paces) withSpec(spec *queue.Spec, now leaky.Instant) (next paces, err e
 		next.changed = now
 	}
 	return next, nil
-}
-
-// carryOverLimits makes limits that follow others, which are at the end of their rule.
-func carryOverLimits(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error) {
-	var next []limit
-	for _, of := range spec {
-		m, err := newLimit(of, now)
-		if err != nil {
-			return nil, err
-		}
-		next = append(next, m)
-	}
-	old = slices.Clone(old)
-	for _, like := range []func(a, b *limit) bool{
-		func(a, b *limit) bool { return a.Limit == b.Limit },
-		func(a, b *limit) bool { return a.Paced() == b.Paced() },
-	} {
-		for i := range next {
-			m := &next[i]
-			if m.carried {
-				continue
-			}
-			if at := slices.IndexFunc(old, func(o limit) bool { return like(m, &o) }); at >= 0 {
-				m.carryOver(&old[at], now)
-				old = slices.Delete(old, at, at+1)
-			}
-		}
-	}
-	return next, nil
-}
-
-// carryOver carries the state of another limit of its kind over.
-func (m *limit) carryOver(o *limit, now leaky.Instant) {
-	m.carried = true
-	switch {
-	case m.Limit == o.Limit:
-		m.bucket, m.window = o.bucket, o.window
-	case m.Paced():
-		m.bucket = o.pacer.Change(o.bucket, m.pacer, now)
-	default:
-		m.window = m.quota.Follow(o.quota, o.window, now)
-	}
 }
 
 // atRest is what a queue that is deleted leaves: buckets at the end of their rules, within

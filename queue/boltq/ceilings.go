@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"context"
 	"math"
 	"slices"
 	"time"
@@ -8,6 +9,101 @@ import (
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
+
+// persistCeilings waits until the ceilings that a grant needs are on disk, and those of its leases that are to be. When they
+// cannot be written the jobs are given back: nobody has heard of their leases.
+func (e *Engine) persistCeilings(ctx context.Context, cl *client, g *grant) error {
+	if g.expireCall != nil {
+		if err := g.expireCall.await(ctx); err != nil {
+			return err
+		}
+	}
+	if g.leaseCall != nil {
+		if err := g.leaseCall.await(ctx); err != nil {
+			return err
+		}
+		if err := g.leaseCall.err; err != nil {
+			e.mu.Lock()
+			e.takeGrantBack(cl, g, err)
+			e.mu.Unlock()
+			return err
+		}
+	}
+	for {
+		e.mu.Lock()
+		if err := e.usable(); err != nil && len(g.needs) > 0 {
+			e.takeGrantBack(cl, g, err) // nobody would write them
+		}
+		wait, own := e.raiseNeeds(g)
+		err := g.err
+		e.mu.Unlock()
+		if len(wait) == 0 && own == nil {
+			return err
+		}
+		if own != nil {
+			if err := own.await(ctx); err != nil {
+				return err
+			}
+			if own.err != nil {
+				e.mu.Lock()
+				e.takeGrantBack(cl, g, own.err)
+				e.mu.Unlock()
+				return own.err
+			}
+		}
+		if err := awaitAll(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// raiseNeeds returns the calls under way that will raise the ceilings of g, and
+// one of its own if those are not enough.
+func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
+	for _, n := range g.needs {
+		q := n.queue
+		// Another rate moves the TAT: then what the bucket, which remembers the grant, needs is
+		// not what the grant left.
+		ceiling := q.neededCeilings()
+		if n.pacer == q.pacer && n.changed == q.changed && slices.Equal(n.limits, q.spec.Limits) {
+			ceiling = ceiling.min(n.ceiling)
+		}
+		switch {
+		case g.err != nil || !q.live || q.ceiling.covers(ceiling):
+		case q.busy != nil: // whose change may lower it; what it needs is known then
+			wait = append(wait, q.busy)
+		case q.pledged.covers(ceiling):
+			if q.pledgedBy != own {
+				wait = append(wait, q.pledgedBy)
+			}
+		default:
+			if own == nil {
+				own = newCall()
+			}
+			to := q.raisedAhead(ceiling)
+			q.pledge(to, own)
+			e.enqueue(own, &ceilingChange{call: own, queue: q, to: to})
+		}
+	}
+	return wait, own
+}
+
+// ceilingChange lifts a queue's ceiling.
+type ceilingChange struct {
+	call  *call
+	queue *queueState
+	to    ceilings
+}
+
+func (c *ceilingChange) prepare(b *batch) { b.deltaOf(c.queue).raise(c.to) }
+
+func (c *ceilingChange) write(*tables) error { return nil } // goes with the queue's record
+
+func (c *ceilingChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
+
+func (c *ceilingChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
+
+func (c *ceilingChange) freesSpace() bool { return true }
 
 // ceilings are what the file says of a queue's paces: no answered grant leaves them beyond. Of
 // a bucket that is its TAT, in whole microseconds, of a quota what is used up in a window. A

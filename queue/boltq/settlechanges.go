@@ -5,93 +5,6 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// change is one thing to put on disk. All but write run under the engine's
-// mutex; write runs in the committer's transaction and may be repeated in
-// another one.
-type change interface {
-	// prepare adds to what the batch changes in its queues' records.
-	prepare(b *batch)
-	// write puts it into the transaction.
-	write(t *tables) error
-	// apply applies it in memory: it is on disk.
-	apply(e *Engine, now leaky.Instant)
-	// rollBack gives up what was reserved: it is not on disk.
-	rollBack(e *Engine, err error)
-	// freesSpace reports whether it makes room: such changes are tried again alone
-	// when a commit fails for want of room.
-	freesSpace() bool
-}
-
-// appendChange puts a new job in.
-type appendChange struct {
-	call    *call
-	job     *job
-	record  []byte
-	answer  *queue.Appended
-	raises  ceilingRaises
-	bounds  costBounds
-	charges *ruleCharges // nil if no rules were asked
-}
-
-func (c *appendChange) prepare(b *batch) {
-	b.deltaOf(c.job.lane.queue).counters.Appended++
-	b.raise(c.job.lane.queue, c.raises)
-	c.charges.addTo(b)
-}
-
-func (c *appendChange) write(t *tables) error { return t.putJob(c.job, c.record) }
-
-func (c *appendChange) apply(e *Engine, now leaky.Instant) {
-	j, q := c.job, c.job.lane.queue
-	j.busy = nil
-	if e.enterJob(j, now) { // one that could depart before keeps the instant
-		e.armAndWake(q, now)
-	}
-	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: q.etaOf(j, c.bounds, now), Rules: c.charges.confirm()}
-	if j.state == queue.Waiting {
-		c.answer.Position = int64(j.lane.waiting.rank(j)) + 1
-	}
-	c.call.finish(nil)
-}
-
-func (c *appendChange) rollBack(e *Engine, err error) {
-	now := e.now()
-	e.exit(c.job, now)
-	c.charges.revert(now)
-	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.job.id, Err: err}
-	c.call.finish(err)
-}
-
-func (c *appendChange) freesSpace() bool { return false }
-
-// repeatChange answers for a job that came earlier in the same call.
-type repeatChange struct {
-	call  *call
-	entry *appendItem
-	job   *job
-}
-
-func (c *repeatChange) prepare(*batch) {}
-
-func (c *repeatChange) write(*tables) error { return nil }
-
-func (c *repeatChange) apply(e *Engine, _ leaky.Instant) {
-	q := c.job.lane.queue
-	if q.jobs[c.job.id] != c.job { // it could not be stored, or is gone again
-		c.rollBack(e, queue.ErrOutcomeUnknown)
-		return
-	}
-	c.entry.answerFound(c.job, 0)
-	c.call.finish(nil)
-}
-
-func (c *repeatChange) rollBack(_ *Engine, err error) {
-	c.entry.answer.Outcome, c.entry.answer.Err = queue.Failed, err
-	c.call.finish(err)
-}
-
-func (c *repeatChange) freesSpace() bool { return false }
-
 // leaseOutcome is the part that the changes which end a lease have in common.
 type leaseOutcome struct {
 	call      *call
@@ -157,13 +70,6 @@ func (o *leaseOutcome) rollBack(e *Engine, err error) {
 }
 
 func (o *leaseOutcome) freesSpace() bool { return true }
-
-// dropLease takes a job out of the leases, where it may not be any more.
-func (e *Engine) dropLease(j *job) {
-	if ls := j.lease; ls.heapIndex >= 0 {
-		e.leases.remove(ls.heapIndex)
-	}
-}
 
 // endChange ends a leased job.
 type endChange struct {
@@ -284,19 +190,19 @@ func (c *returnChange) giveBack(now leaky.Instant) {
 	}
 }
 
-// ceilingChange lifts a queue's ceiling.
-type ceilingChange struct {
-	call  *call
-	queue *queueState
-	to    ceilings
+// releaseChange gives back a job whose lease is on file: one that was not sent must not be held.
+type releaseChange struct{ leaseOutcome }
+
+func (c *releaseChange) prepare(b *batch) { c.leaseOutcome.prepare(b) }
+
+func (c *releaseChange) write(t *tables) error {
+	to := *c.job.lease
+	to.settled, to.verdict, to.result = to.fence, queue.Release, queue.Waiting
+	return t.putLease(c.job.seq, queue.Waiting, &to)
 }
 
-func (c *ceilingChange) prepare(b *batch) { b.deltaOf(c.queue).raise(c.to) }
-
-func (c *ceilingChange) write(*tables) error { return nil } // goes with the queue's record
-
-func (c *ceilingChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
-
-func (c *ceilingChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
-
-func (c *ceilingChange) freesSpace() bool { return true }
+func (c *releaseChange) apply(e *Engine, now leaky.Instant) {
+	c.job.lease.persisted = false
+	e.release(c.job, now)
+	c.leaseOutcome.apply(e, queue.Waiting, now)
+}

@@ -1,6 +1,34 @@
 package boltq
 
-import "github.com/penstock/penstock/leaky"
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// reservePlace reserves the place and the turn of a job, and returns the ceilings that go
+// with it.
+func (q *queueState) reservePlace(j *job, in *queue.Job, c *call, now leaky.Instant) ceilingRaises {
+	cost := int64(j.cost)
+	j.turn = turnOf(q.turn, in.Priority)
+	q.turn += cost
+	q.noteCost(cost)
+	q.plain = q.plain && !notPlain(in)
+	q.jobs[j.id] = j
+	q.setExpiry(j, instantOf(in.ExpiresAt))
+	q.addIncoming(j, scheduledUntil(in, now))
+	return q.ceilingRaises(now, cost, c)
+}
+
+// exit gives up what enter reserved.
+func (e *Engine) exit(j *job, now leaky.Instant) {
+	q := j.lane.queue
+	j.busy = nil
+	q.removeIncoming(j)
+	e.removeJob(j, now)
+	if q.turn == j.turnBase()+int64(j.cost) {
+		q.turn = j.turnBase()
+	}
+}
 
 // incoming is what a queue has reserved for jobs on their way to disk. Those that will
 // wait count as waiting for whoever is judged after them.

@@ -1,0 +1,71 @@
+package boltq
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	announceRoomEach   = time.Second // at most, of one queue that nobody readmits to
+	roomListenerBuffer = 1024        // names that a listener to Room may leave unheard
+)
+
+// readmitBatch is for how much room it is worth to come.
+func (q *queueState) readmitBatch() int64 { return min(queue.MaxReadmit, max(1, (q.spec.Mark()+3)/4)) }
+
+// announceRoom says that a queue with a backlog has room again, after something that
+// may have made it.
+func (e *Engine) announceRoom(q *queueState, now leaky.Instant) {
+	waits := q.onOverflow()
+	if waits == 0 || !q.live || e.overflowRoom(q) < min(q.readmitBatch(), waits) {
+		return
+	}
+	if q.overflow.announcedAt != 0 && now.Sub(q.overflow.announcedAt) < announceRoomEach {
+		return
+	}
+	if e.roomListeners.notify(q.spec.Name) {
+		q.overflow.announcedAt = now
+	}
+}
+
+// Room implements queue.Overflow. Closing the engine closes the channel too.
+func (e *Engine) Room(ctx context.Context) <-chan string {
+	return listen(ctx, e, e.roomListeners, roomListenerBuffer)
+}
+
+// Backlogged implements queue.Overflow. Which queues are named when there are more
+// than limit is left to chance, so that none is left out for ever.
+func (e *Engine) Backlogged(ctx context.Context, limit int) ([]string, error) {
+	names, err := e.backlogged(ctx, limit)
+	slices.Sort(names)
+	return names, err
+}
+
+func (e *Engine) backlogged(ctx context.Context, limit int) ([]string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.readable(ctx); err != nil {
+		return nil, err
+	}
+	names := make([]string, 0, max(0, min(limit, len(e.withBacklog))))
+	for q := range e.withBacklog {
+		if len(names) >= limit {
+			break
+		}
+		names = append(names, q.spec.Name)
+	}
+	return names, nil
+}
+
+// trackBacklog keeps the list of queues with a backlog.
+func (e *Engine) trackBacklog(q *queueState) {
+	if q.live && q.onOverflow() > 0 {
+		e.withBacklog[q] = struct{}{}
+	} else {
+		delete(e.withBacklog, q)
+	}
+}

@@ -1,0 +1,243 @@
+package boltq
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// Offer implements queue.Overflow.
+func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended, error) {
+	return e.append(ctx, jobs, true)
+}
+
+// answerDeferred answers for a job that is deferred already, or was cancelled then.
+func (e *Engine) answerDeferred(it *appendItem, q *queueState, number uint64, c *call, now leaky.Instant) {
+	d := q.overflow.records.get(number)
+	if d.state == cancelledDeferral {
+		it.answerDuplicate(d.print, queue.Cancelled)
+		return
+	}
+	it.answerDuplicate(d.print, queue.Deferred)
+	if it.answer.Outcome != queue.Duplicate {
+		return
+	}
+	if number <= q.overflow.progress.olderUpTo && !e.outOfSpace() {
+		number = e.renewDeferral(it, q, number, c)
+	}
+	it.answer.Ticket, it.answer.At = ticket{q.number, number}.text(), now.Time()
+}
+
+// deferJob reserves a place on the overflow; the job is recorded when that is on
+// disk.
+func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call, now leaky.Instant) {
+	a := &q.overflow
+	e.store.deferred++
+	a.lastTicket++
+	a.deferring++
+	a.deferringCost += it.job.Cost
+	s := &deferChange{
+		call: c, queue: q, id: strings.Clone(it.job.ID), number: a.lastTicket, turn: q.turn, answer: it.answer,
+		bounds: q.costBounds(it.job.Cost, false), notBefore: scheduledUntil(&it.job, now), charges: b,
+		record: deferral{at: now, seq: e.store.deferred, print: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred},
+	}
+	q.claim(s.id, c)
+	e.chargeRules(b, now)
+	e.enqueue(c, s)
+}
+
+// etaDeferred is when the job is expected if it is set aside.
+func (it *appendItem) etaDeferred(q *queueState, now leaky.Instant) leaky.Instant {
+	waiting, a := q.counts[queue.Waiting]+q.incoming.waiting, &q.overflow
+	return q.etaDeferred(waiting, q.gap(q.turn), a.cost+a.deferringCost, q.groupLoadIncoming(), q.costBounds(it.job.Cost, false), now)
+}
+
+// deferChange records a job as deferred.
+type deferChange struct {
+	call      *call
+	queue     *queueState
+	id        string
+	number    uint64
+	record    deferral
+	turn      int64 // that it would have
+	bounds    costBounds
+	notBefore leaky.Instant // before which it does not depart
+	answer    *queue.Appended
+	charges   *ruleCharges // nil if no rules were asked
+}
+
+func (c *deferChange) prepare(b *batch) {
+	b.deltaOf(c.queue).counters.SetAside++
+	c.charges.addTo(b)
+}
+
+func (c *deferChange) write(t *tables) error {
+	return t.putDeferral(c.queue, c.number, c.id, c.record)
+}
+
+func (c *deferChange) apply(e *Engine, now leaky.Instant) {
+	q, a := c.queue, &c.queue.overflow
+	q.unclaim(c.id)
+	a.deferring--
+	a.deferringCost -= int64(c.record.cost)
+	if n := a.records.find(c.id); n != 0 { // one that counts no longer
+		e.dropLapsed(q, n)
+	}
+	*c.answer = queue.Appended{
+		Outcome: queue.SetAside, ID: c.id, State: queue.Deferred,
+		Position: q.counts[queue.Waiting] + q.counts[queue.Deferred] + 1,
+		ETA:      queue.ETA{At: max(c.notBefore, q.etaDeferred(q.counts[queue.Waiting], q.gap(c.turn), a.cost, q.groupLoad(false), c.bounds, now)).Time()},
+		Ticket:   ticket{q.number, c.number}.text(), At: c.record.at.Time(),
+		Rules: c.charges.confirm(),
+	}
+	a.records.add(c.number, c.id, c.record)
+	e.countDeferred(q, c.number, 1, int64(c.record.cost))
+	e.forgetLapsed(q, now, 2)
+	c.call.finish(nil)
+}
+
+func (c *deferChange) rollBack(e *Engine, err error) {
+	c.charges.revert(e.now())
+	a := &c.queue.overflow
+	c.queue.unclaim(c.id)
+	a.deferring--
+	a.deferringCost -= int64(c.record.cost)
+	a.returnTicket(c.number)
+	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.id, Err: err}
+	c.call.finish(err)
+}
+
+func (c *deferChange) freesSpace() bool { return false }
+
+// renewDeferral gives the record of a job that is stored anew a number of the present
+// generation, lest it be given up while that copy is on its way. It returns the number.
+func (e *Engine) renewDeferral(it *appendItem, q *queueState, old uint64, c *call) uint64 {
+	a := &q.overflow
+	e.store.deferred++
+	a.lastTicket++
+	r := &renewDeferralChange{call: c, queue: q, id: strings.Clone(it.job.ID), old: old, number: a.lastTicket, record: *a.records.get(old), answer: it.answer}
+	r.oldSeq, r.record.seq = r.record.seq, e.store.deferred
+	q.claim(r.id, c)
+	e.enqueue(c, r)
+	return r.number
+}
+
+// renewDeferralChange moves the record of a deferred job to another number.
+type renewDeferralChange struct {
+	call        *call
+	queue       *queueState
+	id          string
+	old, number uint64
+	oldSeq      uint64
+	record      deferral
+	answer      *queue.Appended
+}
+
+func (c *renewDeferralChange) prepare(b *batch) { b.deltaOf(c.queue) } // which keeps the tickets
+
+func (c *renewDeferralChange) write(t *tables) error {
+	if err := t.dropDeferral(c.oldSeq); err != nil {
+		return err
+	}
+	return t.putDeferral(c.queue, c.number, c.id, c.record)
+}
+
+func (c *renewDeferralChange) apply(e *Engine, _ leaky.Instant) {
+	q := c.queue
+	q.unclaim(c.id)
+	e.removeDeferral(q, c.old)
+	q.overflow.records.add(c.number, c.id, c.record)
+	e.countDeferred(q, c.number, 1, int64(c.record.cost))
+	c.call.finish(nil)
+}
+
+func (c *renewDeferralChange) rollBack(_ *Engine, err error) {
+	a := &c.queue.overflow
+	c.queue.unclaim(c.id)
+	a.returnTicket(c.number)
+	*c.answer = queue.Appended{Outcome: queue.Failed, ID: c.id, Err: err}
+	c.call.finish(err)
+}
+
+func (c *renewDeferralChange) freesSpace() bool { return false }
+
+// withdrawItem is a job on its way to be forgotten.
+type withdrawItem struct {
+	queue.Ticketed
+	retryAfter time.Duration
+	err        error
+}
+
+// Withdraw implements queue.Overflow. Of a queue that there is not it promises
+// nothing.
+func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	open := make([]*withdrawItem, len(w))
+	for i := range w {
+		open[i] = &withdrawItem{Ticketed: w[i]}
+	}
+	if err := decideAll(ctx, e, open, e.withdraw); err != nil {
+		return nil, err
+	}
+	promises := make([]time.Duration, len(w))
+	for i, v := range open {
+		if v.err != nil {
+			return nil, v.err // it may be repeated, all of it
+		}
+		promises[i] = v.retryAfter
+	}
+	return promises, nil
+}
+
+// withdraw decides a withdrawal, unless it depends on changes under way.
+func (e *Engine) withdraw(v *withdrawItem, c *call, now leaky.Instant) (busy *call) {
+	q := e.queues[v.Queue]
+	if q == nil {
+		return nil
+	}
+	if q.busy != nil {
+		return q.busy
+	}
+	if m := q.changeOf(v.ID); m != nil {
+		return m
+	}
+	v.retryAfter = q.retryAfter(1, now)
+	number, d := q.deferral(v.ID, now)
+	if d == nil || d.state != stillDeferred || parseTicket(v.Ticket) != (ticket{q.number, number}) {
+		return nil
+	}
+	q.claim(v.ID, c)
+	e.enqueue(c, &withdrawChange{call: c, queue: q, number: number, seq: d.seq, of: v})
+	return nil
+}
+
+// withdrawChange removes the record of a job that was not put aside after all.
+type withdrawChange struct {
+	call        *call
+	queue       *queueState
+	number, seq uint64
+	of          *withdrawItem
+}
+
+func (c *withdrawChange) prepare(b *batch) { b.deltaOf(c.queue).counters.SetAside-- }
+
+func (c *withdrawChange) write(t *tables) error { return t.dropDeferral(c.seq) }
+
+func (c *withdrawChange) apply(e *Engine, _ leaky.Instant) {
+	c.queue.unclaim(c.of.ID)
+	e.removeDeferral(c.queue, c.number)
+	c.call.finish(nil)
+}
+
+func (c *withdrawChange) rollBack(_ *Engine, err error) {
+	c.queue.unclaim(c.of.ID)
+	c.of.err = err
+	c.call.finish(err)
+}
+
+func (c *withdrawChange) freesSpace() bool { return true }

@@ -1,0 +1,155 @@
+package boltq
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// endedJob is what is remembered of a job that ended.
+type endedJob struct {
+	id          string
+	key         uint64        // of its record among the ended
+	seq         uint64        // of its job's record, which dead ones keep; else 0
+	fence       fence         // of the last settlement, with
+	verdict     queue.Verdict // and
+	result      queue.State
+	state       queue.State
+	fingerprint [8]byte
+	cost        uint16
+	attempts    int
+	appended    leaky.Instant
+	at          leaky.Instant
+	reason      string
+	// Of the last attempt of a delivered one, in memory alone.
+	departed leaky.Instant
+	drainer  string
+}
+
+// endedJobs is what a queue remembers of jobs that ended: bounded in age and
+// number, delivered and dead counted apart, the oldest forgotten first. Its dead stand
+// among the letters of its name.
+type endedJobs struct {
+	byID   map[string]*endedJob
+	others ring[*endedJob]
+}
+
+// find returns what is remembered of id and not too old.
+func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
+	d := m.byID[id]
+	if d == nil || tooOld(d, r, now) {
+		return nil
+	}
+	return d
+}
+
+// add remembers d.
+func (m *endedJobs) add(d *endedJob) {
+	m.byID[d.id] = d
+	if d.state != queue.Dead {
+		m.others.push(d)
+	}
+}
+
+// take takes a dead job out.
+func (m *endedJobs) take(d *endedJob) {
+	if m.byID[d.id] == d {
+		delete(m.byID, d.id)
+	}
+}
+
+// trim forgets up to limit of what ended otherwise than dead and is too old or too many, and returns it.
+func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
+	var gone []*endedJob
+	for len(gone) < limit && m.others.len() > 0 && (int64(m.others.len()) > r.Max || tooOld(m.others.top(), r, now)) {
+		d := m.others.pop()
+		if m.byID[d.id] == d { // the id may have been used again
+			delete(m.byID, d.id)
+		}
+		gone = append(gone, d)
+	}
+	return gone
+}
+
+// byEndTime is the order of the dead: by when they died, ties by id.
+func byEndTime(a, b *endedJob) bool {
+	switch {
+	case a.at != b.at:
+		return a.at < b.at
+	case a.id != b.id:
+		return a.id < b.id
+	}
+	return a.key < b.key
+}
+
+func tooOld(d *endedJob, r queue.Retention, now leaky.Instant) bool {
+	return now.Sub(d.at) >= r.For.D()
+}
+
+// newEndedJob is what will be remembered of a job.
+func (e *Engine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
+	e.store.ended++
+	d := &endedJob{
+		id: j.id, key: e.store.ended, fence: j.lease.fence, result: s, state: s, fingerprint: j.fingerprint,
+		cost: j.cost, appended: j.appended, at: now, reason: j.lease.reason,
+	}
+	if s == queue.Dead {
+		d.seq = j.seq
+	}
+	return d
+}
+
+// endedState is where a job is that holds no place in a queue.
+func (e *Engine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
+	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
+		return d.state
+	}
+	switch _, d := q.deferral(id, now); {
+	case d == nil:
+	case d.state == cancelledDeferral:
+		return queue.Cancelled
+	default:
+		return queue.Deferred
+	}
+	if e.deadJob(q.spec.Name, id, now) != nil { // of a former queue
+		return queue.Dead
+	}
+	return queue.StateNone
+}
+
+const trimMax = 100 // memories of each kind forgotten for their age, a call
+
+// trimSome forgets what is too old in one queue's memory, and of the dead of one name; calls
+// take turns over them.
+func (e *Engine) trimSome(now leaky.Instant) {
+	dead := e.nextWithDead(e.deadCursor)
+	if e.deadCursor = ""; dead != nil {
+		e.deadCursor = dead.name
+		e.trimDead(dead, now, trimMax)
+	}
+	e.forgetExpiredTallies(now, expiredTalliesMax)
+	if len(e.queueNames) == 0 {
+		return
+	}
+	e.trimCursor = (e.trimCursor + 1) % len(e.queueNames)
+	q := e.queues[e.queueNames[e.trimCursor]]
+	e.trim(q, now, trimMax)
+	e.forgetLapsed(q, now, trimMax)
+	e.forgetIdleLanes(now, trimMax)
+}
+
+// rememberEnded remembers a job that ended, and forgets as much as it may.
+func (e *Engine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
+	q.endedJobs.add(d)
+	if d.state == queue.Dead {
+		e.addDead(q.spec.Name, d)
+	}
+	e.trim(q, now, 2)
+}
+
+// trim forgets up to limit ended jobs of a queue that are too old or too many.
+func (e *Engine) trim(q *queueState, now leaky.Instant, limit int) {
+	e.forgotten = append(e.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
+	if dead := e.deadJobs[q.spec.Name]; dead != nil {
+		e.trimDead(dead, now, limit)
+	}
+}

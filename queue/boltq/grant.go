@@ -1,0 +1,178 @@
+package boltq
+
+import (
+	"math/bits"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// grant is what a client was granted by one request.
+type grant struct {
+	drainer string // in timelines
+	max     int    // jobs
+
+	jobs    []granted
+	bytes   int
+	needs   []ceilingNeed
+	lost    map[string]int64
+	full    bool  // Max or MaxReserveBytes were reached
+	expired int   // how many jobs have ended for it
+	noRoom  bool  // the file had none when it began
+	err     error // the ceilings it needs could not be written
+	// expireCall ends the jobs that would depart after they have expired; nil if there are none.
+	expireCall *call
+	// leaseCall puts leases on file; nil if none needs that.
+	leaseCall *call
+	shares
+}
+
+type granted struct {
+	job     *job
+	fence   fence
+	departs leaky.Instant
+	attempt int
+}
+
+// ceilingNeed is the ceilings that must be on disk before a grant is answered.
+type ceilingNeed struct {
+	queue   *queueState
+	ceiling ceilings
+	pacer   leaky.Pacer   // whose TAT it is
+	changed leaky.Instant // as of when the limits are
+	limits  []queue.Limit // that they are of: more than one change may be made at one instant
+}
+
+// grantDue visits the queues and groups that have something to depart.
+func (e *Engine) grantDue(g *grant, now leaky.Instant) {
+	if g.full { // it asked for nothing
+		return
+	}
+	e.fireTimers(now)
+	var visited []*agendaEntry
+	for !g.full && e.agenda.len() > 0 && e.agenda.top().departsAt <= now.Add(queue.Horizon) {
+		o := e.agenda.pop()
+		if o.group == nil && g.usedUp(o.queue) {
+			e.passOver(g, o)
+			continue
+		}
+		visited = append(visited, o)
+		switch {
+		case o.queue.busy != nil:
+		case o.group != nil:
+			e.visitGroup(o.group, g, now)
+		default:
+			e.visitQueue(o.queue, g, now)
+		}
+	}
+	for _, o := range visited {
+		switch {
+		case o.queue.busy != nil: // whoever is changing it arms it, if need be
+			e.agenda.push(o)
+		case o.group != nil:
+			e.rearmGroup(o.group, now)
+			e.passOverGroup(g, o.group, now)
+		default:
+			e.rearm(o.queue, now)
+			e.passOverUsedUp(g, o.queue, now)
+		}
+	}
+}
+
+// visitQueue grants jobs of a queue that is in no group.
+func (e *Engine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
+	g.countLost(q, q.departsAt, now)
+	q.repairWindows(now)
+	before, v := len(g.jobs), q.beginVisit(&laneBudget{})
+	for !g.full && !g.usedUp(q) {
+		d := q.opens(now)
+		if d > now.Add(queue.Horizon) {
+			q.repairBuckets(now)
+			break
+		}
+		if q.atMaxInFlight() {
+			break
+		}
+		ln := q.chooseLane(&v, d, now)
+		if ln == nil {
+			break
+		}
+		j := ln.waiting.front()
+		if gone, more := e.expired(j, d, g, now); gone {
+			continue
+		} else if !more || !g.fits(j) || !q.affords(d, int64(j.cost)) {
+			break
+		}
+		q.noteDeparture(d)
+		q.take(d, now, int64(j.cost))
+		e.grantJob(g, &v, j, d, now)
+	}
+	g.endVisit(q, len(g.jobs)-before, now)
+}
+
+// countLost counts the departures that a queue could have had since.
+func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
+	n := q.lostSlots(since, now)
+	if n == 0 || q.receiver.opened != 0 && !q.isParent() { // what is down cannot be sent to
+		return
+	}
+	if g.lost == nil {
+		g.lost = map[string]int64{}
+	}
+	g.lost[q.spec.Name] += n
+	q.unsaved.Lost += n
+}
+
+// lostSlots is how many departures the queue could have had since it became due.
+func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
+	n, d := q.slowestRate().Fraction()
+	if n == 0 || since >= now {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(now-since), uint64(n))
+	if hi >= uint64(d) {
+		return 0 // the clock jumped by ages
+	}
+	lost, _ := bits.Div64(hi, lo, uint64(d))
+	return int64(lost)
+}
+
+// fits reports whether a job may be granted besides the others, whose first is always.
+func (g *grant) fits(j *job) bool {
+	if len(g.jobs) > 0 && g.bytes+int(j.size) > queue.MaxReserveBytes {
+		g.full = true
+	}
+	return !g.full
+}
+
+// grantJob hands the job at the head of its lane to the client.
+func (e *Engine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.Instant) {
+	q := j.lane.queue
+	q.removeWaiting(j)
+	g.bytes += int(j.size)
+	g.use(q)
+	g.jobs = append(g.jobs, e.lease(j, g.drainer, departs))
+	if q.spec.Lends() {
+		e.persistLease(g, j)
+	}
+	q.laneGranted(v, j.lane, departs, now, int64(j.cost))
+	g.full = len(g.jobs) == g.max
+}
+
+// endVisit ends a visit to a queue that was granted n departures.
+func (g *grant) endVisit(q *queueState, n int, now leaky.Instant) {
+	if n == 0 {
+		return
+	}
+	q.outflow.add(now, int64(n))
+	if !q.isParent() {
+		g.needCeilings(q)
+	}
+}
+
+// needCeilings notes the ceilings that a grant needs.
+func (g *grant) needCeilings(q *queueState) {
+	if !q.spec.Rate.Unlimited() || len(q.limits) > 0 {
+		g.needs = append(g.needs, ceilingNeed{q, q.neededCeilings(), q.pacer, q.changed, q.spec.Limits})
+	}
+}

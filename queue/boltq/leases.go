@@ -1,0 +1,210 @@
+package boltq
+
+import (
+	"context"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+func newLeases() heap[*lease] {
+	return heap[*lease]{
+		less: func(a, b *lease) bool {
+			if a.deadline != b.deadline {
+				return a.deadline < b.deadline
+			}
+			if a.job.lane.queue != b.job.lane.queue {
+				return a.job.lane.queue.number < b.job.lane.queue.number
+			}
+			return a.job.id < b.job.id
+		},
+		moved: func(ls *lease, i int) { ls.heapIndex = i },
+	}
+}
+
+// lease hands a job to a client.
+func (e *Engine) lease(j *job, drainer string, departs leaky.Instant) granted {
+	e.lastFence++
+	q, ls := j.lane.queue, j.ensureLease()
+	ls.fence = fence{e.epoch, e.lastFence}
+	ls.due, ls.deadline = departs, departs.Add(q.spec.Lease.D())
+	ls.drainer = drainer
+	q.lastFence = e.lastFence
+	if q.group != nil {
+		q.group.lastFence = e.lastFence
+	}
+	e.setState(j, queue.Leased)
+	e.leases.push(ls)
+	return granted{job: j, fence: ls.fence, departs: departs, attempt: ls.attempts + 1}
+}
+
+// dropLease takes a job out of the leases, where it may not be any more.
+func (e *Engine) dropLease(j *job) {
+	if ls := j.lease; ls.heapIndex >= 0 {
+		e.leases.remove(ls.heapIndex)
+	}
+}
+
+const takeBackMax = 100 // leases that ran out, a call
+
+// takeBack takes back leases that ran out, before drainers' queues are visited, or the one that is
+// pulled from.
+func (e *Engine) takeBack(now leaky.Instant, pulled *queueState, expired *[]string) *call {
+	c := newCall()
+	var later []*lease
+	for c.enqueued < takeBackMax && e.leases.len() > 0 && e.leases.top().deadline <= now && !e.outOfSpace() {
+		ls := e.leases.pop()
+		switch q := ls.job.lane.queue; {
+		case !q.live: // the queue was deleted, and its leases with it
+		case q.busy != nil || ls.job.busy != nil: // what becomes of it is being decided
+			later = append(later, ls)
+		default:
+			e.takeBackOne(c, ls.job, now, q == pulled || pulled == nil && !q.spec.Pull, expired)
+		}
+	}
+	for _, ls := range later {
+		e.leases.push(ls)
+	}
+	return c
+}
+
+func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, expired *[]string) {
+	j.busy = c
+	ls := j.lease
+	b := j.lane.queue.leaseLost(ls, now)
+	o := leaseOutcome{call: c, job: j, at: now, failed: true, reason: b.reason, visited: visits}
+	o.onExpired = func() { *expired = append(*expired, j.lane.queue.spec.Name) }
+	if b.state == queue.Dead {
+		d := e.newEndedJob(j, queue.Dead, now)
+		d.attempts, d.reason = b.attempts, b.reason
+		e.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: b.past})
+		return
+	}
+	to := *ls
+	to.attempts, to.reason, to.timeline, to.heapIndex, to.fence, to.persisted = b.attempts, b.reason, b.past, -1, fence{}, false
+	if b.state == queue.Held {
+		to.due = now
+	}
+	e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: b.state})
+}
+
+// lostLease is what becomes of a job whose lease has run out.
+type lostLease struct {
+	state    queue.State
+	attempts int
+	reason   string
+	past     []byte
+}
+
+func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
+	a := lostLease{state: q.spec.Abandoned(), attempts: ls.attempts + 1, reason: queue.RanOutUnknown}
+	how := queue.AttemptUnknown
+	switch a.state {
+	case queue.Waiting:
+		how, a.reason = queue.AttemptLost, queue.RanOut
+		if a.attempts >= q.spec.Retry.MaxAttempts {
+			a.state = queue.Dead
+		}
+	case queue.Dead:
+		how = queue.AttemptDied
+	}
+	a.past = queue.AppendAttempt(ls.timeline, ls.attempt(how, "", now))
+	return a
+}
+
+// persistLease puts a lease on file: when the process dies, the job may have been sent. The grant is not
+// answered before.
+func (e *Engine) persistLease(g *grant, j *job) {
+	if g.leaseCall == nil {
+		g.leaseCall = newCall()
+	}
+	j.lease.persisted, j.lease.onFile = true, true // whoever ends it, in the same commit even, drops the record
+	e.enqueue(g.leaseCall, &persistLeaseChange{call: g.leaseCall, job: j, lease: *j.lease})
+}
+
+// persistLeaseChange is a lease on its way to disk.
+type persistLeaseChange struct {
+	call  *call
+	job   *job
+	lease lease
+}
+
+func (c *persistLeaseChange) prepare(*batch) {}
+
+func (c *persistLeaseChange) write(t *tables) error {
+	return t.putLease(c.job.seq, queue.Leased, &c.lease)
+}
+
+func (c *persistLeaseChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
+
+func (c *persistLeaseChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
+
+func (c *persistLeaseChange) freesSpace() bool { return true }
+
+// takeBackPersisted takes back the leases that the file had when it was opened. What cannot be taken back now, for want of
+// room, the next Reserve takes back.
+func (e *Engine) takeBackPersisted(ctx context.Context) error {
+	for {
+		var queues []string
+		e.mu.Lock()
+		c := e.takeBack(e.now(), nil, &queues)
+		e.mu.Unlock()
+		if c.enqueued == 0 {
+			return nil
+		}
+		if err := c.await(ctx); err != nil {
+			return err
+		}
+		if c.err != nil {
+			e.log.Warn("jobs that were leased when the store was closed are not taken back yet", "error", c.err)
+			return nil
+		}
+	}
+}
+
+// Extend implements queue.Outflow.
+func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Duration, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	left := make([]time.Duration, len(leases))
+	open := make([]int, len(leases))
+	for i := range leases {
+		open[i] = i
+	}
+	err := decideAll(ctx, e, open, func(i int, _ *call, now leaky.Instant) (busy *call) {
+		left[i], busy = e.extend(leases[i], now)
+		return busy
+	})
+	if err != nil {
+		return nil, err
+	}
+	return left, nil
+}
+
+// extend extends a lease, unless that depends on changes under way, and says what is
+// left of it.
+func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duration, busy *call) {
+	q := e.queues[lease.Queue]
+	if q == nil {
+		return 0, nil
+	}
+	if q.busy != nil {
+		return 0, q.busy
+	}
+	j := q.jobs[lease.ID]
+	if j == nil {
+		return 0, nil
+	}
+	if j.busy != nil {
+		return 0, j.busy
+	}
+	ls := j.lease
+	if j.state != queue.Leased || ls.fence != parseFence(lease.Fence) {
+		return 0, nil
+	}
+	ls.deadline = max(ls.deadline, now.Add(q.spec.Lease.D()))
+	e.leases.fix(ls.heapIndex)
+	return ls.deadline.Sub(now), nil
+}

@@ -1,0 +1,93 @@
+package boltq
+
+import (
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+const (
+	timerQueuesMax = 100 // queues whose scheduled jobs are looked at, a call
+	becomeReadyMax = 100 // of each
+)
+
+func newTimers() heap[*queueState] {
+	return heap[*queueState]{
+		less: func(a, b *queueState) bool {
+			if a.timerAt != b.timerAt {
+				return a.timerAt < b.timerAt
+			}
+			return a.number < b.number
+		},
+		moved: func(q *queueState, i int) { q.timerIndex = i },
+	}
+}
+
+// putScheduled puts a job among those of its queue that wait for an instant.
+func (e *Engine) putScheduled(j *job) {
+	e.setState(j, queue.Scheduled)
+	j.lane.queue.scheduled.push(j.lease)
+}
+
+// scheduledUntil is until when a job is scheduled that comes in now; 0 is not at all.
+func scheduledUntil(j *queue.Job, now leaky.Instant) leaky.Instant {
+	if at := instantOf(j.NotBefore); at > now {
+		return at
+	}
+	return 0
+}
+
+func (e *Engine) armTimer(q *queueState) {
+	later := false
+	if q.runnable() {
+		q.timerAt, later = q.nextTimer()
+	} else if q.live && q.pause.until != 0 {
+		q.timerAt, later = q.pause.until, true
+	}
+	updateHeap(e.timersOf(q), q, q.timerIndex, later)
+}
+
+// nextTimer returns when the first job of l is due, or the first of its lanes, if it waits for
+// those.
+func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
+	at, any = q.lanesResumeAt()
+	if q.scheduled.len() > 0 && (!any || q.scheduled.top().due < at) {
+		return q.scheduled.top().due, true
+	}
+	return at, any
+}
+
+// fireTimers puts scheduled jobs whose time has come back at their turn, in a bounded
+// number of queues. A queue of which nothing could depart can from when the first of
+// them was due, or of its lanes, or its pause ended.
+func (e *Engine) fireTimers(now leaky.Instant) {
+	var later []*queueState
+	for len(later) < timerQueuesMax && e.timers.len() > 0 && e.timers.top().timerAt <= now {
+		q := e.timers.pop()
+		later = append(later, q)
+		if q.busy == nil { // else whoever is changing it arms it
+			e.readyScheduled(q, now)
+		}
+	}
+	for _, q := range later {
+		e.armTimer(q)
+	}
+}
+
+func (e *Engine) readyScheduled(q *queueState, now leaky.Instant) {
+	first := q.timerAt
+	for n := 0; q.runnable() && n < becomeReadyMax && q.scheduled.len() > 0 && q.scheduled.top().due <= now; n++ {
+		e.becomeReady(q.scheduled.pop(), now)
+	}
+	if q.runnable() && !q.onAgenda() && q.canDepart(q.memberOpens(now)) {
+		q.departsAt = q.memberOpens(first)
+		e.putOnAgenda(q, true, now)
+	}
+}
+
+// becomeReady lets a scheduled job wait. One that was never granted needs its flight no more.
+func (e *Engine) becomeReady(ls *lease, now leaky.Instant) {
+	e.putWaiting(ls.job, now)
+	if ls.attempts == 0 && ls.verdict == 0 {
+		ls.job.lease = nil
+	}
+}

@@ -1,0 +1,111 @@
+package boltq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// outOfSpace reports whether the file had no room a moment ago, or its disk has little. Each failed commit
+// costs bbolt a look at the whole file, so they are not tried in a row.
+func (e *Engine) outOfSpace() bool {
+	return time.Now().Before(e.fullUntil) || e.opts.MaxBytes == 0 && e.space().Full()
+}
+
+const fullFor = 250 * time.Millisecond
+
+func (e *Engine) noteFull(err error) {
+	if !time.Now().Before(e.fullUntil) {
+		e.log.Warn("the store is out of space", "path", e.path, "error", err)
+	}
+	e.fullUntil = time.Now().Add(fullFor)
+}
+
+// checkSpace refuses a batch that needs room when what is left of a bounded file is little.
+func (e *Engine) checkSpace(tx *bbolt.Tx, b *batch) error {
+	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.freesSpace() }) {
+		return nil
+	}
+	left := e.opts.MaxBytes - tx.Size() + int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize)
+	if left < min(reservedBytes, e.opts.MaxBytes/8) {
+		return bolterrors.ErrMaxSizeReached
+	}
+	return nil
+}
+
+// reservedBytes is how much of a bounded file only those changes may use that make room: they need
+// new pages before they free old ones, and pages that a reader still sees are not free yet.
+// Without it a store filled to the brim could not be drained.
+const reservedBytes = 4 << 20
+
+// noRoom reports whether err says that file or disk are full.
+func noRoom(err error) bool {
+	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, bolterrors.ErrMaxSizeReached} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func errStoreFull(path string, err error) error {
+	return fmt.Errorf("%w: %s: %w", queue.ErrStoreFull, path, err)
+}
+
+// Space implements queue.Specs.
+func (e *Engine) Space(ctx context.Context) (queue.Space, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.space(), e.readable(ctx)
+}
+
+// space is how full the store is: the file of MaxBytes, or its disk, whoever uses that.
+func (e *Engine) space() queue.Space {
+	used := e.used.Load()
+	if most := e.opts.MaxBytes; most > 0 {
+		return queue.Space{Used: used, Stop: most - min(reservedBytes, most/8), Limit: most}
+	}
+	size, left := e.disk.look(e.path)
+	if size == 0 {
+		return queue.Space{Used: used}
+	}
+	return queue.Space{Used: size - left - (e.fileSize.Load() - used), Stop: size - min(reservedDiskBytes, size/20), Limit: size}
+}
+
+// reservedDiskBytes is how much of the disk appends leave: what makes room needs some, and so do others.
+const reservedDiskBytes = 256 << 20
+
+// measureFile notes how much of the file is used.
+func (e *Engine) measureFile(tx *bbolt.Tx) {
+	size := tx.Size()
+	e.fileSize.Store(size)
+	e.used.Store(size - int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize))
+}
+
+// disk is how large the file's disk is, and how much of it is left, looked at once a second.
+type disk struct {
+	mu         sync.Mutex
+	at         time.Time
+	size, free int64
+}
+
+// look returns 0 if it is not known.
+func (d *disk) look(path string) (size, left int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now := time.Now(); d.at.IsZero() || now.Sub(d.at) >= time.Second {
+		d.at = now
+		d.size, d.free = sizeOfDisk(filepath.Dir(path))
+	}
+	return d.size, d.free
+}
