@@ -21,30 +21,31 @@ const most = 25_000
 
 // budgets are how many words each page has at most, and none is without.
 var budgets = map[string]int{
-	"README.md": 1200, "CONTRIBUTING.md": 750, "CHANGELOG.md": 600,
-	"docs/design.md": 3700,
+	"README.md":              1200,
+	"CONTRIBUTING.md":        750,
+	"CHANGELOG.md":           600,
+	"deploy/README.md":       1300,
+	"docs/design.md":         3700,
+	"docs/api.md":            3100,
+	"docs/cli.md":            1700,
+	"docs/configuration.md":  3000,
+	"docs/admission.md":      1000,
+	"docs/limiters.md":       850,
+	"docs/deferred.md":       900,
+	"docs/metrics.md":        1500,
+	"docs/backup.md":         850,
+	"docs/prove.md":          1000,
+	"docs/benchmarks.md":     1350,
+	"docs/targets/asynq.md":  450,
+	"docs/targets/custom.md": 300,
+	"docs/targets/http.md":   1000,
+	"docs/targets/nats.md":   350,
+	"docs/targets/sms.md":    800,
+	"docs/targets/smtp.md":   800,
 }
 
 // later are pages that are still to be rewritten.
-var later = []string{
-	"deploy/README.md",
-	"docs/admission.md",
-	"docs/api.md",
-	"docs/backup.md",
-	"docs/benchmarks.md",
-	"docs/cli.md",
-	"docs/configuration.md",
-	"docs/deferred.md",
-	"docs/limiters.md",
-	"docs/metrics.md",
-	"docs/prove.md",
-	"docs/targets/asynq.md",
-	"docs/targets/custom.md",
-	"docs/targets/http.md",
-	"docs/targets/nats.md",
-	"docs/targets/sms.md",
-	"docs/targets/smtp.md",
-}
+var later = []string{"docs/cli.md", "docs/configuration.md"}
 
 func TestPages(t *testing.T) {
 	t.Parallel()

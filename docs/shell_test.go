@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,10 +65,11 @@ func newSite(t *testing.T, p *page) *site {
 		write(filepath.Join("bin", name), "#!/bin/sh\n"+asProgram+"="+name+" exec '"+self+"' \"$@\"\n")
 	}
 	write(".curlrc", "silent\nshow-error\nfail-with-body\n") // a refusal fails the block
-	for _, name := range []string{"examples", "deploy"} {
-		if err := os.Symlink(filepath.Join(here, name), filepath.Join(s.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Symlink(filepath.Join(here, "deploy"), filepath.Join(s.dir, "deploy")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(s.dir, "examples"), os.DirFS(filepath.Join(here, "examples"))); err != nil {
+		t.Fatal(err)
 	}
 	starts, stores := false, ""
 	for _, b := range p.blocks {
@@ -90,7 +92,11 @@ func newSite(t *testing.T, p *page) *site {
 		s.servers["4222"] = strings.TrimPrefix(nats.URL(), "nats://")
 	}
 	if !starts { // a page without a server of its own is about any, such as this one
-		s.start(t, p.name, "penstock up --egress-allow 127.0.0.1", "")
+		server := "penstock up --egress-allow 127.0.0.1"
+		if s.servers["6379"] != "" {
+			server = "ingress --redis redis://localhost:6379/0 --init"
+		}
+		s.start(t, p.name, server, "")
 	}
 	return s
 }
@@ -151,14 +157,19 @@ func (s *site) shell(t *testing.T, script string) (string, error) {
 	return string(out), err
 }
 
-func (s *site) command(ctx context.Context, script string) *exec.Cmd {
-	script = address.ReplaceAllStringFunc(script, func(named string) string {
+// here is a text with the servers' addresses in place of those that the page names.
+func (s *site) here(text string) string {
+	return address.ReplaceAllStringFunc(text, func(named string) string {
 		_, port, _ := strings.Cut(named, ":")
 		if at := s.servers[port]; at != "" {
 			return at
 		}
 		return named
 	})
+}
+
+func (s *site) command(ctx context.Context, script string) *exec.Cmd {
+	script = s.here(script)
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)
 	cmd.Dir = s.dir
 	cmd.WaitDelay = time.Second
@@ -208,6 +219,14 @@ func (s *site) start(t *testing.T, where, line, want string) {
 		}
 		return at != nil
 	})
+	files, err := filepath.Glob(filepath.Join(s.dir, "examples", "*.yaml"))
+	for _, name := range files {
+		text, read := os.ReadFile(name)
+		err = errors.Join(err, read, os.WriteFile(name, []byte(s.here(string(text))), 0o600))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // end waits until each program that runs on has said what the page shows of it.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -152,22 +151,5 @@ func worksInPython(t *testing.T, s *server) {
 		}
 	case <-time.After(time.Minute):
 		t.Error("it asks on")
-	}
-}
-
-// What docs/api.md shows of paced pull works when pasted.
-func TestPacedPullOfThePage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/api.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(page), "\n## Paced pull\n")
-	if !ok {
-		t.Fatal("docs/api.md has no section Paced pull")
-	}
-	block := regexp.MustCompile(`(?m)(^    .*\n)+`).FindString(section)
-	s := up(t, "--data", t.TempDir())
-	if out := paste(t, strings.ReplaceAll(block, "http://127.0.0.1:8080", s.url)); !strings.Contains(out, `{"jobs":[{"id":"image-7","state":"delivered"}]}`) {
-		t.Errorf("%s\n%s", block, out)
 	}
 }
