@@ -35,7 +35,7 @@ export GORACE ?= atexit_sleep_ms=10
 LINTER  := bin/tools/golangci-lint
 LINTER_VERSION := 2.15.0
 
-.PHONY: help build up demo test check bench prove fuzz lint fmt tools clean
+.PHONY: help build up demo test quick check bench prove fuzz lint fmt tools clean
 .DEFAULT_GOAL := help
 
 help: ## print this
@@ -55,10 +55,15 @@ test: ## vet and test everything, on real Redis servers; installs redis-server a
 	@server=$$(scripts/redis.sh) && promtool=$$(scripts/promtool.sh) && \
 	{ [ -n '$(RACE)' ] || echo 'no C compiler, so without the race detector'; } && \
 	set -x && \
-	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool && \
+	export PENSTOCK_REDIS_SERVER=$$server PENSTOCK_PROMTOOL=$$promtool TMPDIR=$$(scripts/tempdir.sh) && \
 	$(GO) test $(RACEFLAGS) $(TESTFLAGS) $(RACED) && \
 	$(GO) test $(TESTFLAGS) $(SEQUENTIAL) && \
 	$(GO) test -C bench $(TESTFLAGS) ./...
+
+quick: ## the tests that need no server but one Redis and start no program, without the race detector: a minute
+	@server=$$(scripts/redis.sh) && set -x && \
+	PENSTOCK_REDIS_SERVER=$$server TMPDIR=$$(scripts/tempdir.sh) $(GO) test -short -p 3 -vet=off -shuffle=on \
+		$$($(GO) list ./... | grep -vE '/(cmd|deferred|docs|examples|internal/test)(/|$$)')
 
 check: build lint test ## what a change must pass: build, format, lint, vet, test
 

@@ -1,6 +1,9 @@
 package redistest
 
-import "context"
+import (
+	"context"
+	"flag"
+)
 
 // TB is the part of testing.TB that this package uses, named here so that a program which is no test does not link
 // the testing package.
@@ -12,10 +15,19 @@ type TB interface {
 	Logf(format string, args ...any)
 	Errorf(format string, args ...any)
 	Fatalf(format string, args ...any)
+	Skip(args ...any)
+}
+
+// skipIfShort skips what needs more than one server when the tests run with -short, as make quick has them.
+func skipIfShort(t TB) {
+	t.Helper()
+	if short := flag.Lookup("test.short"); short != nil && short.Value.String() == "true" {
+		t.Skip("needs more servers than one: left to make test")
+	}
 }
 
 // New starts a server that ends with the test. It fails the test when that is not possible, also when there is no
-// redis-server: it never skips.
+// redis-server.
 func New(t TB, o Options) *Server {
 	t.Helper()
 	s, err := Start(t.Context(), o)
@@ -29,6 +41,7 @@ func New(t TB, o Options) *Server {
 // NewCluster starts a Redis Cluster that ends with the test.
 func NewCluster(t TB, o ClusterOptions) *Cluster {
 	t.Helper()
+	skipIfShort(t)
 	c, err := StartCluster(t.Context(), o)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -40,6 +53,7 @@ func NewCluster(t TB, o ClusterOptions) *Cluster {
 // NewSentinel starts a master, its replica and their Sentinels, which end with the test.
 func NewSentinel(t TB, o SentinelOptions) *Sentinel {
 	t.Helper()
+	skipIfShort(t)
 	s, err := StartSentinel(t.Context(), o)
 	if err != nil {
 		t.Fatalf("%v", err)
