@@ -29,6 +29,9 @@ type Rule struct {
 	Away string `json:"away"`
 	// Overrides are bounds for single keys, as the template makes them, in place of the one above, all of it.
 	Overrides map[string]Bound `json:"overrides,omitempty"`
+	// MaxKeys is how many keys it holds at once, beside those with overrides: a new one is refused while it holds so many,
+	// and none is ever forgotten to make room, as that would let somebody through above his rate. 0 is a default, see KeyLimit.
+	MaxKeys int64 `json:"max_keys,omitzero"`
 }
 
 // Bound is the numbers of a limiter. Which are needed depends on the algorithm, and others must be left out.
@@ -136,6 +139,11 @@ func (r *Rule) Validate() error {
 	case AwayOpen, AwayClosed, AwayShare:
 	default:
 		return fieldErr("away", r.Away, "must be open, closed or share")
+	}
+	if r.MaxKeys != 0 {
+		if err := within("max_keys", r.MaxKeys, 1, MaxRuleKeys); err != nil {
+			return err
+		}
 	}
 	if n := len(r.Overrides); n > MaxRuleOverrides {
 		return fieldErr("overrides", "", "are %d, the limit is %d", n, MaxRuleOverrides)
@@ -251,6 +259,8 @@ type Ruled struct {
 	Rule   string
 	Shadow bool   // it refuses nothing
 	Away   string // as Taken.Away
+	// MaxKeys is how many keys the rule may hold, if it refuses only because it holds so many; else 0.
+	MaxKeys int64
 	leaky.Decision
 }
 

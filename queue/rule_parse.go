@@ -15,7 +15,7 @@ var ruleDocument = document{
 	name: "rule", of: "a rule", most: MaxRuleBytes,
 	wants: map[string]string{
 		"limit": fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxLimit)),
-		"burst": fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxBurst)),
+		"burst": fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxBurst)), "max_keys": fmt.Sprintf("a whole number from 1 to %d", MaxRuleKeys),
 	},
 }
 
@@ -49,6 +49,9 @@ func ParseRule(data []byte) (Rule, error) {
 	}
 	if err := check.Validate(); err != nil {
 		return Rule{}, err
+	}
+	if given["max_keys"] && r.MaxKeys == 0 {
+		return Rule{}, within("max_keys", 0, 1, MaxRuleKeys)
 	}
 	return r, nil
 }

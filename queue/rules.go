@@ -31,7 +31,8 @@ type Rules interface {
 // well, in the same step.
 type Taker interface {
 	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order. After
-	// ErrOutcomeUnknown something may have been taken: repeating it takes again. What its Action means is the
+	// ErrOutcomeUnknown something may have been taken: repeating it takes again. While the rule holds as many keys
+	// as it may (see Rule.MaxKeys), TakeNow and TakePeek under another are refused. What its Action means is the
 	// caller's business; of a shadow the answers say so. Errors also: ErrUnknownRule, a *FieldError if there are too many.
 	Take(ctx context.Context, rule string, takes []Take) ([]Taken, error)
 }
@@ -45,6 +46,8 @@ type RuleInfo struct {
 	Revision int64
 	// Queues names the queues of its group that ask it, in order of name.
 	Queues []string
+	// Keys is about how many keys it holds, beside those with overrides: some of them may have expired since they were counted.
+	Keys int64
 }
 
 // TakeOp is what is asked of a rule.
@@ -78,6 +81,8 @@ type Taken struct {
 	Shadow bool
 	// Away is the rule's Away if that decided, in place of a store that could not be asked; engines leave it empty.
 	Away string
+	// MaxKeys is as Ruled.MaxKeys.
+	MaxKeys int64
 	// Lease is the place that was taken, of concurrency.
 	Lease string
 	// Err is the *FieldError of a question that cannot be asked.

@@ -105,7 +105,8 @@ func (e *Engine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *
 		ask := &it.asks[i]
 		d := ruleCharge{rule: e.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost}}
 		says := e.peekRule(&d, now)
-		b.answers = append(b.answers, queue.Ruled{Rule: ask.Rule.Name, Shadow: ask.Rule.Action == queue.Shadow, Decision: says})
+		says.Rule, says.Shadow = ask.Rule.Name, ask.Rule.Action == queue.Shadow
+		b.answers = append(b.answers, says)
 		if says.Allowed {
 			b.charges = append(b.charges, d)
 		}
@@ -113,7 +114,7 @@ func (e *Engine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *
 	return b, nil, nil
 }
 
-func (e *Engine) peekRule(d *ruleCharge, now leaky.Instant) leaky.Decision {
+func (e *Engine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
 	if t := e.tallyAt(d.rule.tallies, d.key, now); t != nil {
 		s := t.stateFor(d.limit)
 		says := s.Peek(now, d.ask)
@@ -121,9 +122,12 @@ func (e *Engine) peekRule(d *ruleCharge, now leaky.Instant) leaky.Decision {
 			s.Take(now, d.ask)
 			e.keepCorrected(t, s, d.limit, now)
 		}
-		return says
+		return queue.Ruled{Decision: says}
 	}
-	return d.limit.Fresh().Peek(now, d.ask)
+	if no := e.noRoom(d.rule, d.key, d.limit, now); no != nil {
+		return queue.Ruled{Decision: *no, MaxKeys: d.rule.keyLimit}
+	}
+	return queue.Ruled{Decision: d.limit.Fresh().Peek(now, d.ask)}
 }
 
 // limitedByRules is what becomes of a job that rules refuse, be it those of another group, which takes nothing; without one it goes on.

@@ -9,8 +9,13 @@ import (
 
 // tallySet is what was taken from a rule, under all its keys, since the rule was made, was reset or got another algorithm.
 type tallySet struct {
-	number uint64 // which the tallies have in the file
-	shards [32]tallyShard
+	number    uint64 // which the tallies have in the file
+	shards    [32]tallyShard
+	byCheck   tallyHeap
+	heapIndex int // among the sets that hold something, from 1 on; 0 if it does not
+	// overrides are the keys that have bounds of their own, which do not count against max_keys; overridesHeld of them are held.
+	overrides     map[queue.LaneDigest]bool
+	overridesHeld int
 }
 
 // tallyShard is some of a book's tallies, by the digest of the key. A map keeps the size that it had, and so is made anew when few of many
@@ -26,12 +31,7 @@ func (s *tallySet) shard(key queue.LaneDigest) *tallyShard {
 
 func (s *tallySet) find(key queue.LaneDigest) *tally { return s.shard(key).tallies[key] }
 
-func (s *tallySet) len() (n int) {
-	for i := range s.shards {
-		n += len(s.shards[i].tallies)
-	}
-	return n
-}
+func (s *tallySet) len() int { return s.byCheck.len() }
 
 func (s *tallySet) put(t *tally) {
 	h := s.shard(t.digest)
@@ -40,9 +40,17 @@ func (s *tallySet) put(t *tally) {
 	}
 	h.tallies[t.digest] = t
 	h.peak = max(h.peak, len(h.tallies))
+	if s.overrides[t.digest] {
+		s.overridesHeld++
+	}
+	s.byCheck.push(t)
 }
 
 func (s *tallySet) remove(t *tally) {
+	s.byCheck.remove(t)
+	if s.overrides[t.digest] {
+		s.overridesHeld--
+	}
 	h := s.shard(t.digest)
 	delete(h.tallies, t.digest)
 	if n := len(h.tallies); h.peak > smallMap && n < h.peak/16 {
@@ -101,32 +109,21 @@ func (e *Engine) insertTally(t *tally) {
 	}
 	e.lastTally++
 	t.number, t.checkAt = e.lastTally, t.expires
+	e.putTally(t)
+}
+
+func (e *Engine) putTally(t *tally) {
 	t.set.put(t)
-	e.tallies.push(t)
+	e.reorder(t.set)
 }
 
 func (e *Engine) forgetTally(t *tally) {
 	t.gone = true
-	e.tallies.remove(t)
 	t.set.remove(t)
+	e.reorder(t.set)
 	if t.onFile {
 		e.droppedTallies.add(t.number)
 	}
-}
-
-// forgetExpiredTallies forgets what has expired among up to limit tallies, which are looked at when they would have expired when that
-// was last known: what is taken again and again is so not moved each time. It reports whether there are more.
-func (e *Engine) forgetExpiredTallies(now leaky.Instant, limit int) (more bool) {
-	for ; limit > 0 && e.tallies.len() > 0 && e.tallies.top().checkAt <= now; limit-- {
-		t := e.tallies.top()
-		if t.expired(now) {
-			e.forgetTally(t)
-			continue
-		}
-		t.checkAt = max(t.expires, now.Add(queue.Horizon))
-		e.tallies.fix(0)
-	}
-	return e.tallies.len() > 0 && e.tallies.top().checkAt <= now
 }
 
 // expiredTalliesMax is how many tallies one call looks at, beside the two of each question.

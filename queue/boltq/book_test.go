@@ -20,7 +20,7 @@ func TestKeysExpire(t *testing.T) {
 	known := func() (n, heap int) {
 		b.Engine.mu.Lock()
 		defer b.Engine.mu.Unlock()
-		return b.rules["r"].tallies.len(), b.tallies.len()
+		return b.rules["r"].tallies.len(), b.tallyCount()
 	}
 	most := 0
 	for n := 0; n < keys; n += 1000 {
@@ -110,7 +110,7 @@ func TestAResetOfManyKeys(t *testing.T) {
 				t.Errorf("%s: %d on file", what, n)
 			}
 			b.Engine.mu.Lock()
-			if n := b.tallies.len(); n != 0 {
+			if n := b.tallyCount(); n != 0 {
 				t.Errorf("%s: %d in memory", what, n)
 			}
 			b.Engine.mu.Unlock()
@@ -178,12 +178,41 @@ func TestNobodyWaitsForAllThatExpires(t *testing.T) {
 	b.advance(time.Hour)
 	e := b.Engine
 	e.mu.Lock()
-	if more := e.forgetExpiredTallies(e.now(), expiredTalliesTurn); !more || e.tallies.len() != keys-expiredTalliesTurn {
-		t.Errorf("%d are left, more %v", e.tallies.len(), more)
+	if more := e.forgetExpiredTallies(e.now(), expiredTalliesTurn); !more || e.tallyCount() != keys-expiredTalliesTurn {
+		t.Errorf("%d are left, more %v", e.tallyCount(), more)
 	}
 	e.mu.Unlock()
 	e.forgetAllExpiredTallies()
-	if n := e.tallies.len(); n != 0 {
+	if n := e.tallyCount(); n != 0 {
 		t.Errorf("%d are left", n)
+	}
+}
+
+// tallyCount is how many there are, of all sets.
+func (e *Engine) tallyCount() (n int) {
+	for _, s := range e.tallySets.items {
+		n += s.len()
+	}
+	return n
+}
+
+// What is on file counts when the engine is opened again, but for keys with overrides.
+func TestKeysReopened(t *testing.T) {
+	b := start(t, Options{})
+	minute := queue.Duration(time.Minute)
+	bound := queue.Bound{Limit: 2, Period: minute}
+	b.putRule(queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmFixedWindow, Bound: bound, MaxKeys: 2, Overrides: map[string]queue.Bound{"vip": bound},
+	})
+	for _, key := range []string{"a", "vip", "b"} {
+		if got := b.take("r", queue.Take{Key: key}); !got.Allowed {
+			t.Errorf("%s: %+v", key, got)
+		}
+	}
+	b.reopen()
+	for key, want := range map[string]bool{"a": true, "b": true, "c": false, "vip": true} {
+		if got := b.take("r", queue.Take{Key: key}); got.Allowed != want || got.MaxKeys == 0 != want {
+			t.Errorf("%s: %+v", key, got)
+		}
 	}
 }

@@ -76,7 +76,7 @@ type Engine struct {
 	ruleUses       map[string]int // rules that queues of their group name, by how many, Puts on their way to disk included
 	anyRuleUsed    atomic.Bool    // there is one
 	rulesVersion   uint64         // grows with every change of rules, and of who names them; no queue knows of 0
-	tallies        tallyHeap
+	tallySets      heap[*tallySet]
 	lastTally      uint64                   // the last key of one
 	lastTallySet   uint64                   // the last number of a book
 	dirtyTallies   chunkList[*tally]        // that are not on file as they are

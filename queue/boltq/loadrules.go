@@ -24,6 +24,7 @@ func (l *loader) rules(context.Context) error {
 			return fmt.Errorf("%w: the rule %s: %w", queue.ErrCorrupt, k, err)
 		}
 		r.live = true
+		r.tallies.setOverrides(r.overrides)
 		l.Engine.rules[q.Name], l.rulesByTallies[number] = r, r
 		l.ruleNames = append(l.ruleNames, q.Name)
 		l.lastTallySet = max(l.lastTallySet, number)
@@ -63,8 +64,7 @@ func (l *loader) readTallies(ctx context.Context) error {
 		} else {
 			t.unpacked = &unpackedTally{limiter: r.limiter, correctedBy: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
 		}
-		r.tallies.put(t)
-		l.tallies.push(t)
+		l.putTally(t)
 		return nil
 	})
 }

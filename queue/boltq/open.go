@@ -31,7 +31,7 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	}
 	e := &Engine{
 		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
-		epoch: newEpoch(), queues: map[string]*queueState{}, children: map[string]int{}, agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(), expiring: newExpiring(),
+		epoch: newEpoch(), queues: map[string]*queueState{}, children: map[string]int{}, agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(), expiring: newExpiring(), tallySets: newTallySets(),
 		leases: newLeases(), idleLanes: newLanes(byForgetAt),
 		leftPaces: map[string]paces{}, calendarsDue: never, clients: map[string]*client{}, wakeListeners: listeners[queue.Wakeup]{},
 		deadJobs: map[string]*deadJobs{}, namesWithDead: sorted[*deadJobs]{less: byName},

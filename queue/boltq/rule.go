@@ -14,6 +14,7 @@ type rule struct {
 	template  queue.KeyTemplate
 	limiter   leaky.Limiter
 	overrides map[string]leaky.Limiter
+	keyLimit  int64
 	tallies   *tallySet
 	// changing is the change of it that is under way; nil if there is none. Until that is done no append asks the rule: so
 	// what a change finds taken is on disk.
@@ -23,7 +24,7 @@ type rule struct {
 
 // newRule reads the numbers of a valid rule.
 func newRule(r queue.Rule, revision int64, s *tallySet) (*rule, error) {
-	to := &rule{Rule: r, revision: revision, tallies: s}
+	to := &rule{Rule: r, revision: revision, keyLimit: r.KeyLimit(), tallies: s}
 	var err error
 	if to.template, err = queue.ParseKeyTemplate(r.Key); err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func (r *rule) limiterFor(key string) leaky.Limiter {
 
 // ruleInfo is the rule as it is told; its overrides are the rule's own.
 func (e *Engine) ruleInfo(r *rule) queue.RuleInfo {
-	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision}
+	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision, Keys: r.tallies.keys()}
 	group := queue.Group(r.Name)
 	for _, name := range append([]string{group}, e.childrenOf(group)...) {
 		if q := e.queues[name]; q != nil && q.live && slices.Contains(q.spec.Rules, r.Name) {

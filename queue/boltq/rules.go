@@ -244,6 +244,7 @@ func (c *ruleChange) apply(e *Engine, _ leaky.Instant) {
 		}
 	default:
 		to.live, to.changing = true, nil
+		to.tallies.setOverrides(to.overrides)
 		e.rules[name] = to
 		if at, found := slices.BinarySearch(e.ruleNames, name); !found {
 			e.ruleNames = slices.Insert(e.ruleNames, at, name)

@@ -48,10 +48,10 @@ func (e *Engine) runSaver() {
 func (e *Engine) untilTallyExpires() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.tallies.len() == 0 {
+	if e.tallySets.len() == 0 {
 		return expiredTalliesMost
 	}
-	return min(expiredTalliesMost, max(expiredTalliesLeast, e.tallies.top().checkAt.Sub(e.now())))
+	return min(expiredTalliesMost, max(expiredTalliesLeast, e.tallySets.top().byCheck.top().checkAt.Sub(e.now())))
 }
 
 // forgetAllExpiredTallies forgets all that has expired.

@@ -54,7 +54,7 @@ func (e *Engine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now lea
 func (e *Engine) decideTake(r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
 	t := e.tallyAt(r.tallies, key, now)
 	if t == nil {
-		return e.takeFirst(r.tallies, key, op, l, ask, now)
+		return e.takeFirst(r, key, op, l, ask, now)
 	}
 	s := t.stateFor(l)
 	switch op {
@@ -96,15 +96,20 @@ func (e *Engine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now lea
 var oneMore = leaky.Ask{Cost: 1, Lease: "\x00"}
 
 // takeFirst answers under a key from which nothing was taken.
-func (e *Engine) takeFirst(s *tallySet, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
+func (e *Engine) takeFirst(r *rule, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
 	fresh := l.Fresh()
+	if op == queue.TakePeek || op == queue.TakeNow {
+		if no := e.noRoom(r, key, l, now); no != nil {
+			return queue.Taken{Decision: *no, MaxKeys: r.keyLimit}
+		}
+	}
 	switch op {
 	case queue.TakePeek:
 		a.Decision = fresh.Peek(now, ask)
 	case queue.TakeNow:
 		if a.Decision = fresh.Take(now, ask); a.Allowed {
 			a.Lease = ask.Lease
-			t := newTally(s, key)
+			t := newTally(r.tallies, key)
 			t.setState(fresh, l, now)
 			e.markDirty(t)
 		}

@@ -1,7 +1,7 @@
 package boltq
 
-// tallyHeap is the tallies that may expire, by when they are looked at: a binary heap as heap is, but in pages, as there may be
-// millions; see pile.
+// tallyHeap is the tallies of a set, by when they are looked at whether they have expired: a binary heap as heap is, but in pages, as
+// there may be millions; see chunkList.
 type tallyHeap struct {
 	pages [][]*tally
 	n     int
@@ -21,8 +21,12 @@ func (w *tallyHeap) set(i int, t *tally) {
 }
 
 func (w *tallyHeap) push(t *tally) {
-	if w.n == len(w.pages)*tallyHeapPage {
-		w.pages = append(w.pages, make([]*tally, tallyHeapPage))
+	page := w.n / tallyHeapPage
+	if page == len(w.pages) {
+		w.pages = append(w.pages, nil)
+	}
+	if w.n%tallyHeapPage == len(w.pages[page]) { // it grows, as most sets have few
+		w.pages[page] = append(w.pages[page], nil)
 	}
 	w.n++
 	w.set(w.n-1, t)

@@ -117,6 +117,7 @@ func Run(t *testing.T, open Open) {
 		{"RulesInUse", rulesInUseRules},
 		{"Take", takeRules},
 		{"TakeWorking", workingRules},
+		{"RuleKeys", ruleKeyRules},
 		{"RuleAppend", ruleAppendRules},
 		{"RuleDefer", ruleDeferRules},
 		{"RuleTraces", ruleTraceRules},

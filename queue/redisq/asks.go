@@ -27,7 +27,7 @@ type asked struct {
 type ask struct {
 	rule  *rule
 	bound *bound
-	key   string
+	key   storedKey
 }
 
 const (
@@ -67,7 +67,7 @@ type keysArg struct {
 	bounds boundsArg
 	keys   []any
 	at     map[string]uint16
-	of     []byte // of each key of an append, its bound and the action of its rule
+	of     []byte // of each key of an append, its bound, the action of its rule and its rarity
 }
 
 // newKeysArg is of a call that asks so many times.
@@ -92,9 +92,9 @@ func (a *asked) pack(keys *keysArg) any {
 	}
 	b := make([]byte, 0, askBytes*len(a.asks))
 	for _, ask := range a.asks {
-		n, fresh := keys.index(ask.key)
+		n, fresh := keys.index(ask.key.name)
 		if fresh {
-			keys.of = append(binary.BigEndian.AppendUint16(keys.of, keys.bounds.index(ask.bound)), ask.rule.Action[0])
+			keys.of = append(binary.BigEndian.AppendUint16(keys.of, keys.bounds.index(ask.bound)), ask.rule.Action[0], ask.key.rarity)
 		}
 		b = binary.BigEndian.AppendUint16(b, n)
 	}
@@ -108,7 +108,10 @@ func (a *asked) readRuled(text string) (ruled []queue.Ruled) {
 	}
 	ruled = make([]queue.Ruled, 0, len(a.asks))
 	for i, ask := range a.asks {
-		ruled = append(ruled, queue.Ruled{Rule: ask.rule.Name, Shadow: ask.rule.Action == queue.Shadow, Decision: readDecision(text[decisionBytes*i:], ask.bound)})
+		said := text[decisionBytes*i:]
+		ruled = append(ruled, queue.Ruled{
+			Rule: ask.rule.Name, Shadow: ask.rule.Action == queue.Shadow, MaxKeys: noRoomFor(said[0], ask.bound), Decision: readDecision(said, ask.bound),
+		})
 	}
 	return ruled
 }

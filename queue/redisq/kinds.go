@@ -14,10 +14,10 @@ var kinds = []struct{ letter, file string }{
 }
 
 // kind is the functions of an arithmetic, in a table. Those whose tally is a text have the first two.
-const kind = "{ ask = ask, back = back, read = read, take = take, anew = anew, write = write }"
+const kind = "{ ask = ask, back = back, read = read, rest = rest, take = take, anew = anew, write = write }"
 
 // ofTables are what an arithmetic has for tallies that are no texts.
-const ofTables = "local read, take, anew, write, looked\n"
+const ofTables = "local read, rest, take, anew, write, looked\n"
 
 // allKinds is what makes each arithmetic when it is looked for first; made must not take its functions for its own.
 func allKinds() string {
@@ -50,7 +50,7 @@ func assembleTake(shebang, letter, algorithm string) string {
 		before = library("slot").text + "\nwhole()"
 	}
 	return strings.Join([]string{
-		shebang, library("names").text, before, library("clock").text, library("tallies").text, ofTables,
+		shebang, library("names").text, before, library("clock").text, library("tallies").text, library("rulekeys").text, ofTables,
 		readLua("algorithms/" + algorithm).text, readLua("calls/take").text,
 	}, "\n")
 }

@@ -2,9 +2,11 @@ package redisq
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 
 	"github.com/penstock/penstock/leaky"
@@ -17,6 +19,7 @@ type rule struct {
 	revision int64
 	is       string // what a script compares: the number of what is taken from it, and the revision
 	number   string // the first of these
+	salt     []byte // by which some of its keys are rare
 	known    string // with the name, so that no other is the same
 	bound    *bound
 	single   map[string]*bound // for single keys
@@ -25,11 +28,12 @@ type rule struct {
 // bound is the numbers of one limiter, as scripts read them.
 type bound struct {
 	limiter leaky.Limiter
+	keys    int64 // that the rule may hold; 0 of one with an override, which does not count
 	packed  [boundBytes]byte
 }
 
-// boundBytes is a letter for the arithmetic and three numbers.
-const boundBytes = 1 + 3*8
+// boundBytes is a letter for the arithmetic, three numbers, how many keys there may be, and the longest that one can take until it is as fresh.
+const boundBytes = 1 + 5*8
 
 func (r *rule) of(key string) *bound {
 	if b, ok := r.single[key]; ok {
@@ -38,10 +42,20 @@ func (r *rule) of(key string) *bound {
 	return r.bound
 }
 
-// keyOf is under which key the store keeps what was taken under one of a rule.
-func (e *Engine) keyOf(r *rule, key string) string {
+// storedKey is under which key the store keeps what was taken under one of a rule. The rule counts a part of its keys: those of a
+// rarity of n or more are one of 2^n (see rulekeys.lua).
+type storedKey struct {
+	name   string
+	rarity byte
+}
+
+func (e *Engine) keyOf(r *rule, key string) storedKey {
 	digest := queue.DigestLane(key)
-	return e.keys[e.Partition(r.Name)] + "V" + r.number + ":" + string(digest[:])
+	sum := sha256.Sum256(append(digest[:], r.salt...))
+	return storedKey{
+		name:   e.keys[e.Partition(r.Name)] + "V" + r.number + ":" + string(digest[:]),
+		rarity: byte(bits.LeadingZeros32(binary.BigEndian.Uint32(sum[:]))),
+	}
 }
 
 func newRule(text []byte, revision int64, is string) (*rule, error) {
@@ -52,29 +66,35 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 	if err := stored.Validate(); err != nil {
 		return nil, err
 	}
-	number, _, _ := strings.Cut(is, " ")
-	r := &rule{revision: revision, is: is, number: number, known: stored.Name + " " + is, single: map[string]*bound{}}
+	number, more, _ := strings.Cut(is, " ")
+	_, salt, _ := strings.Cut(more, " ")
+	salt, _, _ = strings.Cut(salt, " ")
+	r := &rule{revision: revision, is: is, number: number, salt: []byte(salt), known: stored.Name + " " + is, single: map[string]*bound{}}
 	r.Rule = stored
 	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {
 		return nil, err
 	}
-	if r.bound, err = newBound(stored.Algorithm, stored.Bound); err != nil {
+	if r.bound, err = newBound(stored.Algorithm, stored.Bound, stored.KeyLimit()); err != nil {
 		return nil, err
 	}
 	for key, b := range stored.Overrides {
-		if r.single[key], err = newBound(stored.Algorithm, b); err != nil {
+		if r.single[key], err = newBound(stored.Algorithm, b, 0); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
 }
 
-func newBound(a leaky.Algorithm, numbers queue.Bound) (*bound, error) {
+func newBound(a leaky.Algorithm, numbers queue.Bound, keys int64) (*bound, error) {
 	l, err := numbers.Limiter(a)
 	if err != nil {
 		return nil, err
 	}
-	b := &bound{limiter: l}
+	b := &bound{limiter: l, keys: keys}
+	full := l.Fresh()
+	full.Take(0, leaky.Ask{Cost: l.Limit(), Lease: "all"})
+	binary.BigEndian.PutUint64(b.packed[25:], uint64(keys))
+	binary.BigEndian.PutUint64(b.packed[33:], uint64(full.Expires(0)))
 	pack := func(letter byte, numbers ...int64) {
 		b.packed[0] = letter
 		for i, n := range numbers {
@@ -106,6 +126,16 @@ func newBound(a leaky.Algorithm, numbers queue.Bound) (*bound, error) {
 	return b, nil
 }
 
+// overridden is the digests of all keys with overrides.
+func overridden(r *queue.Rule) []byte {
+	var digests []byte
+	for key := range r.Overrides {
+		digest := queue.DigestLane(key)
+		digests = append(digests, digest[:]...)
+	}
+	return digests
+}
+
 // PutRule implements queue.Rules.
 func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue.PutResult, error) {
 	r.Normalize()
@@ -124,7 +154,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect, randomID(), kept, by)
+	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect, randomID(), kept, by, overridden(&r))
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -197,6 +227,7 @@ func readRuleInfo(row *reply) (i queue.RuleInfo, err error) {
 	for queues := row.list(); queues.more(); {
 		i.Queues = append(i.Queues, queues.text())
 	}
+	i.Keys = row.int()
 	return i, row.err
 }
 

@@ -17,7 +17,7 @@ type takeItem struct {
 	rule  *rule
 	bound *bound
 	op    queue.TakeOp
-	key   string // under which is kept what was taken
+	key   storedKey
 	ask   leaky.Ask
 	err   error // of a question that cannot be asked, as the rule is known here
 }
@@ -25,10 +25,10 @@ type takeItem struct {
 // askNothing is of a question that cannot be asked: only whether the rule still is as it is known.
 const askNothing queue.TakeOp = 4
 
-func (i takeItem) size() int { return questionBytes + len(i.key) + len(i.ask.Lease) }
+func (i takeItem) size() int { return questionBytes + len(i.key.name) + len(i.ask.Lease) }
 
 const (
-	questionBytes = 1 + 2 + 2 + 4 + 1
+	questionBytes = 1 + 2 + 2 + 4 + 1 + 1
 	decisionBytes = 1 + 4 + 8 + 8
 
 	// mostReads is how often a rule is read again in a call, because it was changed meanwhile.
@@ -196,10 +196,10 @@ func (e *Engine) askRules(ctx context.Context, s script, partition int, items []
 			item := &items[i]
 			questions = append(questions, byte(item.op))
 			questions = binary.BigEndian.AppendUint16(questions, keys.bounds.index(item.bound))
-			key, _ := keys.index(item.key)
+			key, _ := keys.index(item.key.name)
 			questions = binary.BigEndian.AppendUint16(questions, key)
 			questions = binary.BigEndian.AppendUint32(questions, uint32(item.ask.Cost))
-			questions = append(questions, byte(len(item.ask.Lease)))
+			questions = append(questions, item.key.rarity, byte(len(item.ask.Lease)))
 			questions = append(questions, item.ask.Lease...)
 		}
 		r := items[g.items[0]].rule
@@ -247,12 +247,20 @@ func readTaken(v any, k, n int, b *bound) queue.Taken {
 		if text[decisionBytes*k] == 2 {
 			return queue.Taken{Err: errLater}
 		}
-		return queue.Taken{Decision: readDecision(text[decisionBytes*k:], b)}
+		return queue.Taken{Decision: readDecision(text[decisionBytes*k:], b), MaxKeys: noRoomFor(text[decisionBytes*k], b)}
 	}
 	if v == int64(1) {
 		return queue.Taken{Err: errStale}
 	}
 	return queue.Taken{Err: fmt.Errorf("%w: a script answered %T in place of decisions", queue.ErrCorrupt, v)}
+}
+
+// noRoomFor is how many keys the rule may hold if a decision says that there is no room for another; else 0.
+func noRoomFor(said byte, b *bound) int64 {
+	if said == 3 {
+		return b.keys
+	}
+	return 0
 }
 
 // readDecision reads what a script packed of a decision.

@@ -76,6 +76,10 @@ local function read(l, key)
 end
 
 local function until_(l, at) return max(0, min(at, now + l.second) - now) end
+local function rest(l, key)
+  local last = redis.pcall('ZRANGE', key, -1, -1, 'WITHSCORES')
+  return last[2] and until_(l, tonumber(last[2])) or 0
+end
 local function ends(s) return s.last and until_(s.l, s.last) or 0 end
 
 -- passes returns how long it is until so much is free: until one of the places ends of which the first free no less, and fewer do.

@@ -59,6 +59,13 @@ end
 
 local function ends(s) return s.none and 0 or max(0, s.at + s.l.second - now) end
 
+local function rest(l, key)
+  local head = redis.pcall('GETRANGE', key, 0, HEAD_BYTES - 1)
+  if type(head) ~= 'string' or #head ~= HEAD_BYTES then return 0 end
+  local _, _, _, _, at = unpack_(HEAD, head)
+  return max(0, min(at, now) + l.second - now)
+end
+
 local function ask(l, s, cost)
   local over = s.sum + cost - l.most
   if over <= 0 then return true, -over, 0, l.second, s end

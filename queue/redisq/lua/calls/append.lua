@@ -9,7 +9,7 @@
 -- Append jobs, grouped by queue.
 --
 -- ARGV[2]  number of queues; for each: name, number of jobs, 1 if a rule of another group refuses any, or '', number by which it is known what
---          they ask, or ''; if they do: bounds (see tallies.lua), of each key that they ask about 2 bytes of which bound and the rule's action (r, d or s), and the keys; for each job: id,
+--          they ask, or ''; if they do: bounds (see tallies.lua), of each key that they ask about 2 bytes of which bound, the rule's action (r, d or s) and a byte of how rare it is (see rulekeys.lua), and the keys; for each job: id,
 --          body (8 bytes of stamp, unique to the job in its append call, and the record). The two highest bits of the stamp's
 --          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says; the next one: a rule of another group refuses it; if they ask, for
 --          each ask: 2 bytes of which key, or '!' if the job cannot be asked
@@ -59,7 +59,7 @@ local function append(name, count, limited, known, first)
   if asking then
     local of = ARGV[first + 1]
     with_rules(ARGV[first], of, first + 2)
-    step, first = 3, first + 2 + #of / 3
+    step, first = 3, first + 2 + #of / 4
   end
   local W, J = B .. 'w' .. nr, B .. 'j' .. nr .. ':'
   local head = tonumber(call('ZRANGE', W, 0, 0, 'WITHSCORES')[2])
@@ -157,7 +157,7 @@ for qi = 1, tonumber(ARGV[2]) do
   -- Each queue on its own: what one cannot do must not undo what another did.
   local ok, answer = pcall(append, name, count, ARGV[arg + 2] ~= '', known, arg + 4)
   out[qi] = ok and answer or error_text(answer)
-  arg = arg + 4 + (known == '' and 2 * count or 2 + #ARGV[arg + 5] / 3 + 3 * count)
+  arg = arg + 4 + (known == '' and 2 * count or 2 + #ARGV[arg + 5] / 4 + 3 * count)
 end
 finish()
 return out

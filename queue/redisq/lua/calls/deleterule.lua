@@ -8,7 +8,8 @@
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
-local rev = tonumber(call('HGET', rule_key(name), 'rev'))
+local v = call('HMGET', rule_key(name), 'rev', 'nr')
+local rev = tonumber(v[1])
 if not rev then return { 1, 0 } end
 if expect >= 0 and expect ~= rev then return { 2, rev } end
 local group = group_of(name)
@@ -16,6 +17,7 @@ if askers(group)[name] then return { 3, rev } end
 sound_rules()
 sound_record('rule', name)
 call('DEL', rule_key(name))
+call('UNLINK', B .. 'W' .. (v[2] or ''))
 call('HDEL', B, is_field(name))
 call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.', '(' .. group .. '/') == 0 then

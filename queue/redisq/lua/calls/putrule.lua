@@ -3,14 +3,26 @@
 --
 -- Create a rule or change it.
 --
--- ARGV[2..8]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this call, what is kept of the rule
---             to be told of later, by whom
+-- ARGV[2..9]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this call, what is kept of the rule
+--             to be told of later, by whom, digests of the keys with overrides
 -- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of concurrency
 
 begin()
+
+-- spare counts keys no more that have overrides from now on.
+local function spare(nr, digests)
+  local key, is, gone = B .. 'W' .. nr, {}, {}
+  for at = 1, #digests, 16 do is[sub(digests, at, at + 15)] = true end
+  local members = redis.pcall('ZRANGE', key, 0, -1)
+  for _, m in ipairs(members.err and {} or members) do
+    if is[sub(m, 1, 16)] then gone[#gone + 1] = m end
+  end
+  if gone[1] then call('ZREM', key, unpack(gone)) end
+end
+
 local name, rule, algorithm, expect = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
-local v = call('HMGET', rule_key(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr')
-local rev, nr = tonumber(v[1]) or 0, v[6]
+local v = call('HMGET', rule_key(name), 'rev', 'rule', 'stamp', 'made', 'algorithm', 'nr', 'salt')
+local rev, nr, salt = tonumber(v[1]) or 0, v[6], v[7] or ARGV[6]
 -- This very call, repeated after a lost reply.
 if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
@@ -20,9 +32,14 @@ sound_rules()
 sound_record('rule', name)
 local created, was = rev == 0 and 1 or 0, rev
 rev = call('HINCRBY', B, 'rev', 1)
-if algorithm ~= v[5] then nr = next_number() end
-call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6])
-is_now(name, nr, rev)
+if algorithm ~= v[5] then
+  if nr then call('UNLINK', B .. 'W' .. nr) end
+  nr = next_number()
+elseif ARGV[9] ~= '' then
+  spare(nr, ARGV[9])
+end
+call('HSET', rule_key(name), 'rule', rule, 'rev', rev, 'algorithm', algorithm, 'nr', nr, 'stamp', ARGV[6], 'salt', salt)
+is_now(name, nr, rev, salt)
 if created == 1 then call('HSET', rule_key(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)
 asked_anew(group_of(name))

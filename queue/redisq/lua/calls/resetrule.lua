@@ -7,13 +7,15 @@
 -- Returns  1, or 0 if there is no such rule
 
 begin()
-local rev = tonumber(call('HGET', rule_key(ARGV[2]), 'rev'))
+local v = call('HMGET', rule_key(ARGV[2]), 'rev', 'nr', 'salt')
+local rev = tonumber(v[1])
 if not rev then return 0 end
 sound_rules()
 sound_record('rule', ARGV[2])
 local nr = next_number()
 call('HSET', rule_key(ARGV[2]), 'nr', nr)
-is_now(ARGV[2], nr, rev)
+is_now(ARGV[2], nr, rev, v[3] or '0')
+call('UNLINK', B .. 'W' .. (v[2] or ''))
 asked_anew(group_of(ARGV[2]))
 note('rule', ARGV[2], now, ARGV[3], 'reset', rev, rev, '', '', 0)
 finish()

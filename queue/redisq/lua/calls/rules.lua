@@ -4,9 +4,18 @@
 -- Look at rules.
 --
 -- ARGV[2..4]  'get', name; or 'list', after, limit
--- Returns  {name to go on behind, or '', rules}: of each {name, revision, is, rule, queues}, or {name, what is wrong}
+-- Returns  {name to go on behind, or '', rules}: of each {name, revision, is, rule, queues, keys that it holds}, or {name, what is wrong}
 
 begin()
+
+-- held is how many keys are counted (see rulekeys.lua).
+local function held(nr)
+  local n = redis.pcall('ZCARD', B .. 'W' .. (nr or ''))
+  if type(n) ~= 'number' or n == 0 then return 0 end
+  local first = call('ZRANGE', B .. 'W' .. nr, 0, 0, 'WITHSCORES')
+  return first[1] == '' and (n - 1) * 2 ^ -tonumber(first[2]) or n
+end
+
 local MOST_QUEUES = 2000 -- a page ends behind so many that were looked at
 
 local names = { ARGV[3] }
@@ -15,7 +24,7 @@ if ARGV[2] == 'list' then
 end
 local out, group, by, seen, count = {}, nil, nil, 0, 0
 for i, name in ipairs(names) do
-  local v = redis.pcall('HMGET', rule_key(name), 'rev', 'rule')
+  local v = redis.pcall('HMGET', rule_key(name), 'rev', 'rule', 'nr')
   if v.err then
     out[#out + 1] = { name, v.err }
   elseif v[1] then
@@ -25,7 +34,7 @@ for i, name in ipairs(names) do
       by, count = askers(group)
       seen = seen + count
     end
-    out[#out + 1] = { name, tonumber(v[1]), call('HGET', B, is_field(name)) or '', v[2], by[name] or {} }
+    out[#out + 1] = { name, tonumber(v[1]), call('HGET', B, is_field(name)) or '', v[2], by[name] or {}, held(v[3]) }
   end
 end
 return { ARGV[2] == 'list' and #names == tonumber(ARGV[4]) and names[#names] or '', out }

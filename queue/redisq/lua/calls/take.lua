@@ -3,16 +3,17 @@
 --
 -- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tallies.lua), number of keys that are asked about, the keys,
 --          questions: one after the other, 1 byte of what is asked (0 take, 1 peek, 2 give back, 3 forget, 4 nothing but whether the rule is the same),
---          2 of which bound, 2 of which key, 4 of cost, 1 of the length of the place's name, which follows
--- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed,
+--          2 of which bound, 2 of which key, 4 of cost, 1 of how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
+-- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed, 3 if there is no room for another key,
 --          4 of what remains, 8 of the time to try again after, 8 of that until all is as fresh
 --
 -- What is asked about a rule that is another by now is not asked of it. Behind a question that had the script look at much, no other is answered: that
 -- one byte is 2 of it, and it is to be asked again.
 
-local QUESTION, QUESTION_BYTES = '>BI2I2I4B', 10
-local TAKE, BACK, ANEW, NOTHING = 0, 2, 3, 4
+local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
+local TAKE, PEEK, BACK, ANEW, NOTHING = 0, 1, 2, 3, 4
 local MOST_LOOKED = 10000 -- some 10 ms; see concurrency.lua
+local kind = { back = back, rest = rest }
 local wrote
 
 local out, last, clk_off, offset, arg = {}, nil, nil, nil, 3
@@ -28,7 +29,7 @@ for nr = 1, tonumber(ARGV[2]) do
     local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1)) -- and what of them is in hand; the first is no key
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
     while at <= #questions do
-      local op, bound, k, cost, length = unpack_(QUESTION, questions, at)
+      local op, bound, k, cost, level, length = unpack_(QUESTION, questions, at)
       local l, tally, place = bounds[bound], tallies[k + 1], ''
       at, i = at + QUESTION_BYTES + length, i + 1
       if length > 0 then place = sub(questions, at - length, at - 1) end
@@ -45,14 +46,27 @@ for nr = 1, tonumber(ARGV[2]) do
           fresh[k] = fresh[k] or 0 -- whether there was a key is not seen any more
           if op == BACK then tally, left[k] = back(l, tally, cost, place) else tally, left[k] = anew and anew(tally) or '', 0 end
           tallies[k + 1], cost, place = tally, 1, ''
+          if left[k] == 0 then went(l, ARGV[first + k - 1], level) end
         end
         local allowed, remaining, retry, reset, kept, was = ask(l, tally, cost, place)
+        local said = allowed and 1 or 0
+        if allowed and op <= PEEK then
+          local new = is_new(l, kind, tally, was)
+          local wait = new and no_room(l, kind, ARGV[first + k - 1], level)
+          if wait then
+            allowed, said, remaining, retry, reset, kept = false, 3, 0, wait, 0, nil
+          elseif new and op == TAKE then
+            came(l, kind, ARGV[first + k - 1], level, reset)
+          elseif op == TAKE then
+            stays(l, tally, ARGV[first + k - 1], was, reset)
+          end
+        end
         fresh[k] = fresh[k] or was
         if op == TAKE and kept then
           if allowed and take then take(l, tally, cost, place) end
           tallies[k + 1], left[k] = kept, reset
         end
-        answers[i] = pack(DECISION, allowed and 1 or 0, remaining, retry, reset)
+        answers[i] = pack(DECISION, said, remaining, retry, reset)
       end
     end
     for k, time in pairs(left) do

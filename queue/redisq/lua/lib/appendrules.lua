@@ -1,24 +1,24 @@
--- needs: tallies, algorithms
+-- needs: tallies, rulekeys, algorithms
 -- gives: ruling, unaskable, judge, charge, leave, write_all, decided, unsay
 --
 -- Of append alone, made where a queue asks its jobs, behind tallies.lua: the rules that decide what comes in.
 
-local KEY, KEY_BYTES, ASK_BYTES = '>I2c1', 3, 2
+local KEY, KEY_BYTES, ASK_BYTES = '>I2c1B', 4, 2
 
--- Of each key that the jobs of a queue ask about: its bound, the action of its rule, what was taken under it, when what it holds is as fresh; if it is to hold
+-- Of each key that the jobs of a queue ask about: its bound, the action of its rule, how rare it is (see rulekeys.lua), what was taken under it, when what it holds is as fresh; if it is to hold
 -- another, the time until this is.
-local bounds, actions, tallies, fresh, left, first_key = {}, {}, {}, {}, {}, 0
+local bounds, actions, levels, tallies, fresh, left, first_key = {}, {}, {}, {}, {}, {}, 0
 local said = {} -- of each job its decisions
-local asked, allows, keeps, resets, count = {}, {}, {}, {}, 0 -- of the job that was judged last: the keys, and what was answered
+local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0 -- of the job that was judged last: the keys, and what was answered; true if the key is new, else what ask said that it was
 
--- ruling reads what was taken under the keys that a queue's jobs ask about: bounds, and of each key the bound and the action; the keys are the arguments from
+-- ruling reads what was taken under the keys that a queue's jobs ask about: bounds, and of each key the bound, the action and how rare it is; the keys are the arguments from
 -- first on. A job is known by the place of its first argument; its asks are the third.
 local function ruling(bounds_text, of, first)
   local known, keys = bounds_of(bounds_text, by_letter), {}
-  bounds, actions, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, first
+  bounds, actions, levels, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, {}, first
   for n = 1, #of / KEY_BYTES do
-    local bound, action = unpack_(KEY, of, KEY_BYTES * (n - 1) + 1)
-    bounds[n], actions[n] = known[bound], action
+    local bound, action, level = unpack_(KEY, of, KEY_BYTES * (n - 1) + 1)
+    bounds[n], actions[n], levels[n] = known[bound], action, level
     keys[n] = known[bound].kind.read and B .. '!' or ARGV[first + n - 1]
   end
   for from = 1, #keys, 1000 do
@@ -41,9 +41,12 @@ local function judge(i, cost)
     local n = high * 256 + low
     local l = bounds[n]
     local allowed, remaining, retry, reset, kept, was = l.kind.ask(l, tallies[n], cost)
-    asked[k], allows[k], keeps[k], resets[k] = n, allowed, kept, reset
+    local answer, new = allowed and 1 or 0, allowed and is_new(l, l.kind, tallies[n], was)
+    local full = new and no_room(l, l.kind, ARGV[first_key + n - 1], levels[n])
+    if full then allowed, answer, remaining, retry, reset, kept = false, 3, 0, full, 0, nil end
+    asked[k], allows[k], keeps[k], resets[k], news[k] = n, allowed, kept, reset, new or was or 0
     fresh[n] = fresh[n] or was
-    decisions = decisions .. pack(DECISION, allowed and 1 or 0, remaining, retry, reset)
+    decisions = decisions .. pack(DECISION, answer, remaining, retry, reset)
     if not allowed and actions[n] ~= 's' then
       wait, defers = max(wait or 0, retry), defers and actions[n] == 'd'
     end
@@ -56,6 +59,12 @@ end
 local function put(k, cost)
   local n = asked[k]
   local l = bounds[n]
+  local key = ARGV[first_key + n - 1]
+  if allows[k] and news[k] == true then
+    came(l, l.kind, key, levels[n], resets[k])
+  elseif allows[k] then
+    stays(l, tallies[n], key, news[k], resets[k])
+  end
   if allows[k] and l.kind.take then l.kind.take(l, tallies[n], cost) end
   tallies[n], left[n] = keeps[k], resets[k]
 end

@@ -7,7 +7,7 @@
 --   <B>        hash  schema, store, partitions; clock: clk, off; run, ran; counters
 --                    qseq, fseq, cseq, rev, rseq; watch: wid (see OFFERED), wat; totals: queues, tw, ts, tl, th, td, to;
 --                    memory: mat, mleft, share (see memory.lua); keepchanges, for how long in us, if it was said; te, when the first of all jobs expires that wait or are scheduled, or 0; u:<name>, of a rule: the number
---                    of what is taken from it, its revision and an instant, by which whoever asks it knows it; wide (see init.lua)
+--                    of what is taken from it, its revision, its salt and an instant, by which whoever asks it knows it; wide (see init.lua)
 --   <B>n       hash  queue name -> queue number
 --   <B>N       zset  queue names, for listing in order
 --   <B>x, <B>X hash, zset  name of a deleted queue -> its bucket, rate and burst; until when that matters
@@ -53,9 +53,10 @@
 --   <B>R       hash  name of a deleted queue with dead jobs -> 7 bytes of its retention in us, 7 of its most
 --   <B>U       zset  names of rules, for listing in order
 --   <B>U:<name>  hash  one rule: rule, its canonical JSON; rev; algorithm; nr, the number of what is taken from it, new when
---                    that is forgotten; made, stamp
+--                    that is forgotten; made, stamp, salt
 --   <B>V<nr>:<key>  string or zset  what was taken under a key, until it is forgotten; a key is known by the 16 bytes of its digest
 --                    (see tallies.lua; concurrency.lua has more, with digits and a c behind it)
+--   <B>W<nr>   zset  keys that a rule holds, or a part of them (see rulekeys.lua)
 --   <B>F       hash  group with rules -> number and instant, new with whatever its queues ask their jobs
 --   <B>A       zset  process that takes part in admission -> when it last said so; on the first partition
 --   <B>j<nr>:<id>  string  a job: 'L' and its record, 'R' when it came back from the overflow,

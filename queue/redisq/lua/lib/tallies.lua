@@ -1,7 +1,8 @@
 -- Shared by take.lua and append.lua: what was taken under a key, by the arithmetic of leaky's limiters. All numbers are doubles, and
 -- the products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
 --
--- A bound l is the numbers of a limiter: most, second, third. A tally is what was taken under one key, as of now, which is the same in
+-- A bound l is the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and the longest that a key can take until it is as
+-- fresh. A tally is what was taken under one key, as of now, which is the same in
 -- all of a script: mostly the text that the key holds; what is not ours counts for nothing. A file an arithmetic has these functions:
 --   ask(l, tally, cost, place)   returns whether it is allowed, what remains, the time to try again after, that until all is as fresh, the tally to be
 --                                kept: if it is allowed, with the cost; else none, but of one that is ahead of now, as numbers that changed leave it,
@@ -9,19 +10,20 @@
 --   back(l, tally, cost, place)  gives back: returns what is left, and the time until it is as fresh
 -- Of two, l and p, a tally is no text that is read at once, but a table, and changes in place:
 --   read(l, key)                 returns the tally
+--   rest(l, key)                 returns the time until it is as fresh, without reading it
 --   take(l, tally, cost, place)  what was allowed when it was asked for last
 --   anew(tally)                  forgets; of a text there is then none
 --   write(tally)                 keeps it
 
 local MAX_LIMIT, MAX_ENTRIES = 1000000000, 10000
-local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8', 25, '>BI4I8I8'
+local BOUND, BOUND_BYTES, DECISION = '>c1I8I8I8I8I8', 41, '>BI4I8I8'
 
 -- bounds_of reads bounds, one after the other, of arithmetics that are known by their letters, or all of one.
 local function bounds_of(text, kinds)
   local bounds = {}
   for at = 1, #text, BOUND_BYTES do
-    local letter, most, second, third = unpack_(BOUND, text, at)
-    bounds[#bounds + 1] = { most = most, second = second, third = third, kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
+    local letter, most, second, third, keys, longest = unpack_(BOUND, text, at)
+    bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, longest = longest, kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
   end
   return bounds
 end

@@ -1,0 +1,236 @@
+package queuetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// holds sets how many keys a rule may hold.
+func holds(keys int64) func(*queue.Rule) { return func(r *queue.Rule) { r.MaxKeys = keys } }
+
+// twoAMinute is bounds of all algorithms, of 2 a minute or nearly.
+var twoAMinute = map[leaky.Algorithm]queue.Bound{
+	leaky.AlgorithmMeter: {Rate: rate("2/m"), Burst: 2}, leaky.AlgorithmTokenBucket: {Rate: rate("2/m"), Burst: 2},
+	leaky.AlgorithmFixedWindow: {Limit: 2, Period: 60 * second}, leaky.AlgorithmSlidingLog: {Limit: 2, Period: 60 * second},
+	leaky.AlgorithmSlidingCounter: {Limit: 2, Period: 60 * second}, leaky.AlgorithmGap: {Period: 60 * second},
+	leaky.AlgorithmConcurrency: {Limit: 2, TTL: 60 * second},
+}
+
+// noKey checks that a key is refused because the rule holds as many as it may.
+func (r *rig) noKey(rule, key string, most int64) queue.Taken {
+	r.Helper()
+	got := r.take(rule, queue.Take{Op: queue.TakePeek, Key: key}, queue.Take{Key: key})
+	for _, a := range got {
+		if a.Err != nil || a.Allowed || a.MaxKeys != most || a.Remaining != 0 || a.RetryAfter <= 0 || a.ResetAfter != 0 || a.Limit == 0 || a.Lease != "" {
+			r.Errorf("%s: another key, %s: %+v, %v", rule, key, a, a.Err)
+		}
+	}
+	return got[1]
+}
+
+// keys checks how many keys a rule holds.
+func (r *rig) keys(rule string, want int64) {
+	r.Helper()
+	if i := r.ruleInfo(rule); i.Keys != want {
+		r.Errorf("%s holds %d keys, want %d", rule, i.Keys, want)
+	}
+}
+
+var ruleKeyRules = []rule{
+	{"a rule that holds as many keys as it may refuses a new one until the first is free, and those that it holds go on", func(r *rig) {
+		for _, a := range leaky.Algorithms() {
+			name := "g." + string(a)
+			r.limiter(ruleOf(name, a, twoAMinute[a], holds(3)))
+			first := r.takes(name, "k0", 1, true).ResetAfter
+			since := r.clock.Now()
+			for _, key := range []string{"k1", "k2"} {
+				r.clock.Advance(time.Second)
+				r.takes(name, key, 1, true)
+			}
+			r.keys(name, 3)
+			r.clock.Advance(time.Second)
+			no := r.noKey(name, "new", 3)
+			if want := since.Add(first).Sub(r.clock.Now()); no.RetryAfter != want {
+				r.Errorf("%s: again after %v, want %v", a, no.RetryAfter, want)
+			}
+			if a != leaky.AlgorithmGap {
+				r.takes(name, "k1", 1, true)
+			}
+			if got := r.takes(name, "k1", 1, false); got.MaxKeys != 0 {
+				r.Errorf("%s: refused by its numbers: %+v", a, got)
+			}
+			r.clock.Advance(no.RetryAfter - time.Microsecond)
+			r.noKey(name, "new", 3)
+			r.clock.Advance(time.Microsecond)
+			r.takes(name, "new", 1, true)
+			r.clock.Advance(time.Hour)
+			r.take(name, queue.Take{Key: "a"}, queue.Take{Key: "b"}, queue.Take{Key: "c"})
+			r.noKey(name, "d", 3)
+			r.keys(name, 3)
+		}
+	}},
+	{"of one call so many new keys are let in as there is room for", func(r *rig) {
+		r.limiter(counting("r", 9, holds(3)))
+		r.takes("r", "k0", 1, true)
+		var list []queue.Take
+		for i := range 6 {
+			list = append(list, queue.Take{Key: fmt.Sprint("k", i)}, queue.Take{Key: fmt.Sprint("k", i)})
+		}
+		for i, a := range r.take("r", list...) {
+			if want := i < 6; a.Allowed != want || a.MaxKeys == 0 != want {
+				r.Errorf("question %d: %+v", i, a)
+			}
+		}
+		r.keys("r", 3)
+	}},
+	{"a key that is given back, or forgotten, is free at once", func(r *rig) {
+		for _, a := range leaky.Algorithms() {
+			name := "g." + string(a)
+			r.limiter(ruleOf(name, a, twoAMinute[a], holds(1)))
+			for i := range 3 {
+				op := []queue.TakeOp{queue.TakeBack, queue.TakeAnew}[i%2]
+				key, other := fmt.Sprint("k", i), queue.Take{Key: "other", Lease: r.leaseOf(a)}
+				got := r.take(name, queue.Take{Key: key, Lease: other.Lease}, other, queue.Take{Op: op, Key: key, Lease: other.Lease}, other,
+					queue.Take{Op: queue.TakeAnew, Key: "other", Lease: other.Lease})
+				if !got[0].Allowed || got[1].MaxKeys != 1 || !got[2].Allowed || !got[3].Allowed || !got[4].Allowed {
+					r.Errorf("%s, by %v: %+v", a, op, got)
+				}
+				r.keys(name, 0)
+			}
+			one := queue.Take{Key: "k", Lease: r.leaseOf(a)}
+			r.take(name, one)
+			r.noKey(name, "other", 1)
+			one.Op = queue.TakeBack
+			r.take(name, one)
+			r.takes(name, "other", 1, true)
+		}
+	}},
+	{"of a key that is not held nothing can be given back or forgotten, and the bound refuses neither", func(r *rig) {
+		r.limiter(counting("r", 5, holds(1)))
+		r.takes("r", "k", 1, true)
+		for _, a := range r.take("r", queue.Take{Op: queue.TakeBack, Key: "new"}, queue.Take{Op: queue.TakeAnew, Key: "new"}) {
+			if !a.Allowed || a.Remaining != 4 || a.MaxKeys != 0 {
+				r.Errorf("got %+v", a)
+			}
+		}
+		r.noKey("r", "new", 1)
+	}},
+	{"a reset, a deletion and another algorithm begin without keys", func(r *rig) {
+		rule := counting("r", 5, holds(1))
+		other := ruleOf("r", leaky.AlgorithmSlidingLog, rule.Bound, holds(1))
+		for i, again := range []func(){
+			func() { r.check(r.e.ResetRule(r.ctx, "r")) },
+			func() { r.deleteRule("r"); r.limiter(rule) },
+			func() { r.putRule(other) },
+			func() { r.putRule(rule) },
+		} {
+			if i == 0 {
+				r.limiter(rule)
+			}
+			r.takes("r", fmt.Sprint("k", i), 1, true)
+			r.noKey("r", "new", 1)
+			again()
+			r.keys("r", 0)
+		}
+		r.takes("r", "new", 1, true)
+	}},
+	{"a bound that is lowered forgets no key, and one that is raised holds at once", func(r *rig) {
+		rule := counting("r", 5, holds(4))
+		r.limiter(rule)
+		for i := range 4 {
+			r.takes("r", fmt.Sprint("k", i), 1, true)
+		}
+		rule.MaxKeys = 2
+		r.putRule(rule)
+		r.noKey("r", "new", 2)
+		r.keys("r", 4)
+		for i := range 4 {
+			r.takes("r", fmt.Sprint("k", i), 1, true)
+		}
+		for i := range 2 {
+			r.take("r", queue.Take{Op: queue.TakeAnew, Key: fmt.Sprint("k", i)})
+			r.noKey("r", "new", 2)
+		}
+		rule.MaxKeys = 3
+		r.putRule(rule)
+		r.takes("r", "new", 1, true)
+		r.noKey("r", "newer", 3)
+		rule.MaxKeys = 0
+		r.putRule(rule)
+		r.takes("r", "newer", 1, true)
+	}},
+	{"keys with overrides do not count, and are refused by their numbers alone", func(r *rig) {
+		rule := counting("r", 5, holds(2))
+		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound}
+		r.limiter(rule)
+		r.takes("r", "vip", 1, true)
+		r.takes("r", "a", 1, true)
+		r.takes("r", "b", 1, true)
+		r.noKey("r", "new", 2)
+		r.takes("r", "vip2", 1, true)
+		r.keys("r", 2)
+		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound, "b": rule.Bound} // which it holds
+		r.putRule(rule)
+		r.keys("r", 1)
+		r.takes("r", "b", 1, true)
+	}},
+	{"a shadow refuses no key, and does not hold it", func(r *rig) {
+		rule := counting("q.r", 5, holds(1), by(byTo), does(queue.Shadow))
+		r.limiter(rule)
+		q := r.queue("q", "unlimited", asks("q.r"))
+		r.takes("q.r", "x", 1, true)
+		if a := r.noKey("q.r", "new", 1); !a.Shadow {
+			r.Errorf("got %+v", a)
+		}
+		r.judged(r.append(mail(q, "a", "x"), mail(q, "b", "new")), "accepted: q.r (3)", "accepted: q.r (no)")
+		r.keys("q.r", 1)
+		rule.MaxKeys = 2
+		r.putRule(rule)
+		r.left("q.r", "new", 5)
+	}},
+	{"a job whose key finds no room is refused, and told from one that its numbers refuse", func(r *rig) {
+		r.limiter(counting("q.r", 2, holds(2), by(byTo)))
+		r.limiter(counting("q.all", 9))
+		q := r.queue("q", "unlimited", asks("q.r", "q.all"))
+		got := r.append(mail(q, "a", "x"), mail(q, "b", "y"), mail(q, "c", "z"), mail(q, "d", "x"), mail(q, "e", "x"))
+		r.judged(got, "accepted: q.r 1, q.all 8", "accepted: q.r 1, q.all 7", "limit_reached: q.r no, q.all 6", "accepted: q.r 0, q.all 6",
+			"limit_reached: q.r no, q.all 5")
+		for i, want := range []int64{0, 0, 2, 0, 0} {
+			if a := got[i]; a.Rules[0].MaxKeys != want || a.Rules[1].MaxKeys != 0 {
+				r.Errorf("%s: %+v", a.ID, a.Rules)
+			}
+		}
+		r.left("q.all", "", 6)
+		r.keys("q.r", 2)
+		r.clock.Advance(got[2].RetryAfter)
+		r.judged(r.append(mail(q, "c", "z")), "accepted: q.r 1, q.all 8")
+	}},
+	{"a rule that defers has it put aside, and holds no key for it", func(r *rig) {
+		r.limiter(counting("q.r", 2, holds(1), by(byTo), does(queue.Defer)))
+		q := r.queue("q", "unlimited", asks("q.r"))
+		got := r.offer(mail(q, "a", "x"), mail(q, "b", "y"))
+		r.judged(got, "accepted: q.r 1", "set_aside: q.r no")
+		if got[1].Rules[0].MaxKeys != 1 {
+			r.Errorf("got %+v", got[1].Rules)
+		}
+		r.keys("q.r", 1)
+	}},
+	{"a job that finds no room in its queue holds no key", func(r *rig) {
+		r.limiter(counting("q.r", 2, holds(2), by(byTo)))
+		q := r.queue("q", "1/h", small(1), asks("q.r"))
+		r.judged(r.append(mail(q, "a", "x"), mail(q, "b", "y")), "accepted: q.r 1", "full: q.r 1")
+		r.keys("q.r", 1)
+		r.takes("q.r", "z", 1, true)
+	}},
+}
+
+// leaseOf is the name of a place, if the algorithm has places.
+func (r *rig) leaseOf(a leaky.Algorithm) string {
+	if a == leaky.AlgorithmConcurrency {
+		return "place"
+	}
+	return ""
+}
