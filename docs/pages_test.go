@@ -28,7 +28,7 @@ var budgets = map[string]int{
 	"docs/design.md":         3700,
 	"docs/api.md":            3100,
 	"docs/cli.md":            1700,
-	"docs/configuration.md":  3000,
+	"docs/configuration.md":  3400,
 	"docs/admission.md":      1000,
 	"docs/limiters.md":       850,
 	"docs/deferred.md":       900,
@@ -45,7 +45,7 @@ var budgets = map[string]int{
 }
 
 // later are pages that are still to be rewritten.
-var later = []string{"docs/cli.md", "docs/configuration.md"}
+var later = []string{"docs/cli.md"}
 
 func TestPages(t *testing.T) {
 	t.Parallel()
@@ -85,7 +85,8 @@ func (p *page) fits(t *testing.T) {
 			code = !code
 		case !code && strings.HasPrefix(line, "    ") && i > 0 && p.lines[i-1] == "":
 			t.Errorf("%s: code is fenced, with its language, so that it is checked", p.at(i+1))
-		case !code && !strings.HasPrefix(strings.TrimSpace(line), "|") && utf8.RuneCountInString(line) > 120:
+		case code, strings.HasPrefix(strings.TrimSpace(line), "|"), strings.HasPrefix(line, "<!--"): // may be longer
+		case utf8.RuneCountInString(line) > 120:
 			t.Errorf("%s: longer than 120 columns", p.at(i+1))
 		}
 	}
