@@ -329,17 +329,15 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 		}
 		code := others.int()
 		readOther(a, code, others, number, now)
-		if code == tooFar {
+		switch {
+		case code == int64(tooFar):
 			j := queue.Job{NotBefore: items[i].notBefore}
-			a.Outcome, a.Err = queue.Invalid, j.ValidateAhead(now.Time())
-		}
-		if code == limitReached {
+			a.Err = j.ValidateAhead(now.Time())
+		case code == int64(cannotAsk):
+			a.Err = items[i].err
+		case a.Outcome == queue.LimitReached:
 			a.RetryAfter = max(a.RetryAfter, items[i].limited)
-		}
-		if code == notAskable {
-			a.Outcome, a.Err = queue.Invalid, items[i].err
-		}
-		if code == acceptedNow && a.State == queue.Waiting { // behind those that are not named
+		case code == int64(queue.Accepted) && a.State == queue.Waiting: // behind those that are not named
 			waiting, turn, cost = waiting+1, turn+items[i].cost, max(cost, items[i].cost)
 		}
 		if others.more() {
@@ -359,50 +357,47 @@ func readAppended(r *reply, items []appendItem, group []int, answers []queue.App
 	}
 }
 
-const acceptedNow, tooFar, notAskable, limitReached, tooLarge, storeFull = 9, 12, 13, 14, 15, 16
-
 // readOther reads the answer to one job that was not just put in at the end.
 func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
 	x, position, eta, more := r.int(), r.int(), r.int(), r.int()
-	wait := time.Duration(x) * time.Microsecond
-	switch code {
-	case 1, acceptedNow:
-		a.Outcome, a.State, a.Position = queue.Accepted, queue.State(x), position
+	switch appendAnswer(code) {
+	case acceptedBefore:
+		a.Outcome = queue.Accepted
+	case deferredBefore:
+		a.Outcome, a.State = queue.Duplicate, queue.Deferred
+		a.Ticket, a.At = newTicket(number, x), now.Time()
+		return
+	case tooFar, cannotAsk: // who reads it knows why
+		a.Outcome = queue.Invalid
+		return
+	case tooLarge:
+		a.Outcome, a.Err = queue.Invalid, queue.NeverFits(more, eta, x == 1)
+		return
+	case storeFull:
+		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory)", queue.ErrStoreFull)
+		return
+	default:
+		a.Outcome = queue.AppendOutcome(code)
+	}
+	switch a.Outcome {
+	case queue.Accepted:
+		a.State, a.Position = queue.State(x), position
 		if eta > 0 {
 			a.ETA = queue.ETA{At: leaky.Instant(eta).Time(), Exact: more == 1}
 		}
-	case 2:
-		a.Outcome, a.State, a.Position = queue.Duplicate, queue.State(x), position
-	case 3:
-		a.Outcome = queue.Conflict
-	case 4:
-		a.Outcome, a.RetryAfter, a.Bytes = queue.Full, wait, queue.ByteBound{Held: position, Max: eta, Needs: more}
-	case 5:
-		a.Outcome, a.RetryAfter = queue.OverflowFull, wait
-	case 6:
-		a.Outcome = queue.Lapsed
+	case queue.Duplicate:
+		a.State, a.Position = queue.State(x), position
+	case queue.Lapsed:
 		if x > 0 {
 			a.ETA.At = leaky.Instant(x).Time()
 		}
-	case 7:
-		a.Outcome, a.State, a.Position = queue.SetAside, queue.Deferred, position
+	case queue.SetAside:
+		a.State, a.Position = queue.Deferred, position
 		a.Ticket, a.At, a.ETA.At = newTicket(number, x), micros(more), leaky.Instant(eta).Time()
-	case 8:
-		a.Outcome, a.State = queue.Duplicate, queue.Deferred
-		a.Ticket, a.At = newTicket(number, x), now.Time()
-	case 10:
-		a.Outcome, a.RetryAfter, a.Bytes = queue.LaneFull, wait, queue.ByteBound{Held: position, Max: eta, Needs: more}
-	case 11:
-		a.Outcome, a.RetryAfter = queue.ScheduleFull, wait
-	case limitReached:
-		a.Outcome, a.RetryAfter = queue.LimitReached, wait
-	case tooLarge:
-		a.Outcome, a.Err = queue.Invalid, queue.NeverFits(more, eta, x == 1)
-	case storeFull:
-		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory)", queue.ErrStoreFull)
-	case tooFar, notAskable: // who reads it knows why
-	default:
+	case queue.Failed:
 		a.Err = replyErr("WRONGTYPE the job's key holds something else")
+	default:
+		a.RetryAfter, a.Bytes = time.Duration(x)*time.Microsecond, queue.ByteBound{Held: position, Max: eta, Needs: more}
 	}
 }
 

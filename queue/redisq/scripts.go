@@ -88,8 +88,9 @@ func library(name string) luaFile {
 	switch name {
 	case "algorithms": // all of lua/algorithms
 		return luaFile{text: allKinds()}
-	case "counters":
-		return luaFile{text: counterTable}
+	}
+	if text, ok := tables[name]; ok {
+		return luaFile{text: text}
 	}
 	return readLua("lib/" + name)
 }

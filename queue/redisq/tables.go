@@ -7,13 +7,61 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// counterTable is what scripts know of queue.CounterTable: the fields of a queue's hash, and whether each counts jobs
-// that came in or that ended.
-var counterTable = func() string {
+// tables are the parts of lua/lib that are written in Go: what scripts know of the tables of package queue.
+var tables = map[string]string{
+	"states":          luaTable("S", queue.Waiting, queue.Expired) + luaTable("V", queue.Deliver, queue.Down),
+	"appendoutcomes":  luaConstants(queue.Failed, queue.LimitReached) + luaConstants(acceptedBefore, storeFull),
+	"readmitoutcomes": luaConstants(queue.NotYet, queue.TooLarge),
+	"replayoutcomes":  luaConstants(queue.NotDead, queue.Broken),
+	"counters":        counterTable(),
+}
+
+// appendAnswer is what append.lua answers beside an outcome: one that Go knows more of.
+type appendAnswer uint8
+
+const (
+	acceptedBefore appendAnswer = 100 + iota // accepted, by this very call
+	deferredBefore                           // a duplicate of a deferred job
+	tooFar                                   // invalid: not before is too far ahead
+	cannotAsk                                // invalid: a rule cannot be asked
+	tooLarge                                 // invalid: larger than the bound in bytes
+	storeFull                                // failed: the store is nearly out of memory
+)
+
+func (a appendAnswer) String() string {
+	return [...]string{"accepted_before", "deferred_before", "too_far", "cannot_ask", "too_large", "store_full"}[a-acceptedBefore]
+}
+
+type enumeration interface {
+	~uint8
+	fmt.Stringer
+}
+
+// luaTable is a table of the names of an enumeration, with their numbers.
+func luaTable[E enumeration](name string, first, last E) string {
+	var fields strings.Builder
+	for e := first; e <= last; e++ {
+		fmt.Fprintf(&fields, "%s = %d, ", e.String(), uint8(e))
+	}
+	return "local " + name + " = { " + fields.String() + "}\n"
+}
+
+// luaConstants are locals of those names.
+func luaConstants[E enumeration](first, last E) string {
+	var names, numbers []string
+	for e := first; e <= last; e++ {
+		names, numbers = append(names, strings.ToUpper(e.String())), append(numbers, fmt.Sprint(uint8(e)))
+	}
+	return "local " + strings.Join(names, ", ") + " = " + strings.Join(numbers, ", ") + "\n"
+}
+
+// counterTable has the fields of a queue's hash in which it counts, and whether each counts jobs that came in or that
+// ended.
+func counterTable() string {
 	var names, jobs strings.Builder
 	for _, c := range queue.CounterTable {
 		fmt.Fprintf(&names, "'%s', ", c.Name)
 		fmt.Fprintf(&jobs, "%d, ", c.Jobs)
 	}
 	return "local COUNTERS = { " + names.String() + "}\nlocal COUNTS_JOBS = { " + jobs.String() + "}"
-}()
+}

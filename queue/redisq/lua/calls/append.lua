@@ -17,13 +17,13 @@
 --          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused, queue number, others}, and if they
 --          were asked, of each job the decisions (see take.lua), or '' if it came not so far. The jobs
 --          are accepted one after the other at the end of the lane without a key but for the others: index, then
---          1, state, position, eta, exact: accepted before, by this very call; 2, state, position, 0, 0: duplicate; 3, 0, 0, 0, 0: conflict;
---          4, retry after in us, 0, 0, 0: full; 5, the same: overflow full; 6, 0 or eta, 0, 0, 0: lapsed;
---          7, ticket number, position, eta, since: set aside; 8, ticket number, 0, 0, 0: duplicate of a deferred one;
---          9, state, position, eta, exact: accepted; 10, retry after in us, 0, 0, 0: lane full; 11, the same: schedule full;
---          4 and 10 for want of bytes: retry after, bytes held, most, what it takes; 15, 1 if it is its lane's, 0, most bytes, what it takes: too large for
---          ever; 16, 0, 0, 0, 0: the store is nearly out of memory;
---          12, 0, 0, 0, 0: not before too far ahead; 13, 0, 0, 0, 0: it cannot be asked; 14, retry after in us, 0, 0, 0: limit reached; 0, 0, 0, 0, 0: the key is not a job
+--          the outcome, and four numbers that go with it:
+--            accepted, accepted_before (by this very call): state, position, eta, exact
+--            duplicate: state, position; deferred_before, a duplicate of a deferred job: ticket number
+--            set_aside: ticket number, position, eta, since; expired: 0 or eta
+--            other refusals: retry after in us, and for want of bytes: bytes held, most, what it takes
+--            too_large for ever: 1 if it is its lane's, 0, most bytes, what it takes
+--            failed: the key is not a job
 --
 -- Redis refuses it when it is out of memory.
 
@@ -103,7 +103,7 @@ local function append(name, count, limited, known, first)
         appendrules.unsay(i)
       end
       local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, line)
-      if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end
+      if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end -- failed
       size, turn, cmax, held = q.size, q.turn, q.cmax, q.bytes
       if q.laned or q.also or backlogged(q) then cap = 0 end
       local o = #others

@@ -39,7 +39,7 @@ local function decide(id)
   local entry = call('HGET', F, id)
   local f = entry and unpack_flight(entry) or { state = S.waiting }
   if f.state ~= S.held then return f.state end
-  if verdict == V.release then
+  if verdict == V.released then
     if f.lane ~= ZERO then call('ZCARD', lanes.waiting_key(q, f.lane)) end -- looks at its type
     f.state = S.waiting
     again(q, id, f)
@@ -48,13 +48,13 @@ local function decide(id)
     released[#released + 1] = id
     return f.state
   end
-  f.state = verdict == V.deliver and S.delivered or S.dead
+  f.state = verdict == V.delivered and S.delivered or S.dead
   f.epoch, f.fence = f.pepoch, f.pfence
   if reason ~= '' then f.reason = reason end
   finish_job(q, id, f, f.state, f.pverdict + DECIDED, freeing)
   if q.laned then lanestate.unheld(q, f) end
   ends[#ends + 1] = id
-  local list = verdict == V.deliver and well or dead
+  local list = verdict == V.delivered and well or dead
   list[#list + 1] = id
   return f.state
 end

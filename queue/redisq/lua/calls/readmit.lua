@@ -1,5 +1,5 @@
 #!lua
--- needs: memory, ended, backlog, agenda
+-- needs: readmitoutcomes, memory, ended, backlog, agenda
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -20,7 +20,6 @@
 begin()
 call('ZCARD', B .. 'o')
 call('ZCARD', B .. 'y')
-local NOT_YET, RETURNED, PASSED, TOO_OLD, TOO_LATE, CLASH, ORPHANED, UNREADABLE, TOO_LARGE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
   ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]), ARGV[10] == '1', tonumber(ARGV[11])
 if tonumber(ARGV[12]) > 0 and memory_full() then out_of_memory() end

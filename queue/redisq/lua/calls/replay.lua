@@ -1,5 +1,5 @@
 #!lua
--- needs: changes, answers, memory, ended, overflow, agenda
+-- needs: replayoutcomes, changes, answers, memory, ended, overflow, agenda
 -- for lanes: lanestate
 -- for limits: groups
 -- for receiver: receiver
@@ -16,7 +16,6 @@ begin()
 local answered = once(ARGV[2])
 if answered then return answered end
 if memory_full() then out_of_memory() end
-local NOT_DEAD, REPLAYED, NO_ROOM, BROKEN = 0, 1, 2, 3
 local nr = number_of(ARGV[3])
 if nr and M.te > 0 and M.te <= now then expire_due() end
 local q = nr and load(nr)

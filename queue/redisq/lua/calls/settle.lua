@@ -16,8 +16,8 @@ begin()
 local out, arg = {}, 3
 
 local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery, as kept of it
-local DELIVERED = string.char(S.delivered, V.deliver)
-local AFTER = { [V.deliver] = S.delivered, [V.bury] = S.dead, [V.release] = S.waiting, [V.hold] = S.held, [V.throttle] = S.waiting, [V.down] = S.waiting }
+local DELIVERED = string.char(S.delivered, V.delivered)
+local AFTER = { [V.delivered] = S.delivered, [V.dead] = S.dead, [V.released] = S.waiting, [V.held] = S.held, [V.throttled] = S.waiting, [V.down] = S.waiting }
 local LANE_ONLY, TROUBLE, UNTOLD = 16, 32, 64
 
 -- repeated answers a settlement whose lease is gone: as before if it is the
@@ -56,14 +56,14 @@ end
 -- hears takes what an answer says of the receiver, to a job that departed then: f is its flight, if that matters. Returns what
 -- is answered.
 local function hears(q, f, id, departed, verdict, code, after, reason, state)
-  local trouble = verdict == V.down or (verdict == V.fail or verdict == V.hold) and code >= TROUBLE
-  local untold = verdict == V.throttle and code >= UNTOLD
-  local throttles = untold or (verdict == V.throttle or verdict == V.deliver) and after > 0
-  if verdict == V.release or verdict == V.hold and not trouble or not (q.heard or trouble or throttles) then return state end
+  local trouble = verdict == V.down or (verdict == V.retry or verdict == V.held) and code >= TROUBLE
+  local untold = verdict == V.throttled and code >= UNTOLD
+  local throttles = untold or (verdict == V.throttled or verdict == V.delivered) and after > 0
+  if verdict == V.released or verdict == V.held and not trouble or not (q.heard or trouble or throttles) then return state end
   with_receiver(q)
   local stopped, opened, closed = 0, 0, 0
   if trouble then stopped, opened = receiver.failed(q, reason) else closed = receiver.went_on(q) end
-  if not trouble and verdict ~= V.throttle then receiver.taken(q, departed) end
+  if not trouble and verdict ~= V.throttled then receiver.taken(q, departed) end
   if throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
     stopped = receiver.lane_throttled(q, f.lane, lanes.rule_of(q, f.lane), after)
   elseif untold then
@@ -89,9 +89,9 @@ end
 -- off it does not: nothing else bounds how often the target is tried. A probe gives back to quotas. Reports
 -- whether nothing started.
 local function given_back(q, id, f, verdict, code, epoch, fence)
-  local unstarted = verdict == V.release or verdict == V.down and code >= UNTOLD
-  local all = unstarted and (verdict == V.release or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
-  local probe = verdict ~= V.release and q.heard and q.heard.opened > 0 and f.at >= q.heard.opened
+  local unstarted = verdict == V.released or verdict == V.down and code >= UNTOLD
+  local all = unstarted and (verdict == V.released or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
+  local probe = verdict ~= V.released and q.heard and q.heard.opened > 0 and f.at >= q.heard.opened
   if (all or probe) and (q.limits or q.group) then unused(q, id, f) end
   if all then
     unleft(q, epoch, fence)
@@ -110,7 +110,7 @@ end
 
 -- adapted is what is answered to a settlement that may change the rate; came is how many jobs this call has brought back.
 local function adapted(q, answer, verdict, departed, reason, came)
-  local rates = adapt_rate(q, verdict == V.throttle, departed, reason, came)
+  local rates = adapt_rate(q, verdict == V.throttled, departed, reason, came)
   if not rates then return answer end
   if type(answer) ~= 'table' then answer = { answer, 0, 0, 0 } end
   for _, number in ipairs(rates) do answer[#answer + 1] = number end
@@ -132,8 +132,8 @@ local function settle(name, count, arg)
   local may_die, may_hold = false, false
   for j = 0, count - 1 do
     local verdict = tonumber(ARGV[arg + 5 * j + 2]) % LANE_ONLY
-    ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.fail or verdict == V.bury
-    may_hold = may_hold or verdict == V.hold
+    ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.retry or verdict == V.dead
+    may_hold = may_hold or verdict == V.held
   end
   if may_die then sound_dead(name) end
   if may_hold then call('ZCARD', held_key(q)) end
@@ -145,7 +145,7 @@ local function settle(name, count, arg)
     arg = arg + 5
     local entry = flights[id] or entries[j] -- the same job may be settled twice in one call
     local marks = entry and byte(entry)
-    local quick = marks and verdict == V.deliver and marks % KEYED == S.leased and sub(entry, 18, 31) == token
+    local quick = marks and verdict == V.delivered and marks % KEYED == S.leased and sub(entry, 18, 31) == token
       and redis.pcall('GETRANGE', J .. id, 0, 25)
     local epoch, fence = unpack_('>c8I6', token)
     local f = not quick and entry and entry ~= '' and unpack_flight(entry)
@@ -176,17 +176,17 @@ local function settle(name, count, arg)
     else
       ends[#ends + 1] = q.nr .. ':' .. id
       local departed = f.at
-      if verdict == V.fail or verdict == V.bury or verdict == V.hold then
+      if verdict == V.retry or verdict == V.dead or verdict == V.held then
         f.reason = reason
         note_error(q, id, reason)
       end
       -- What the receiver did not look at, or was too busy for, is no attempt.
-      local spared = verdict == V.throttle and THROTTLED or verdict == V.down and DOWN
-      if verdict == V.fail and code >= TROUBLE and q.heard and q.heard.opened > 0 then spared = DOWN end
-      if verdict ~= V.release and not spared then f.attempts = f.attempts + 1 end
+      local spared = verdict == V.throttled and THROTTLED or verdict == V.down and DOWN
+      if verdict == V.retry and code >= TROUBLE and q.heard and q.heard.opened > 0 then spared = DOWN end
+      if verdict ~= V.released and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
-      if verdict == V.fail then state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled end
-      if verdict ~= V.release then attempted(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason) end
+      if verdict == V.retry then state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled end
+      if verdict ~= V.released then attempted(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason) end
       if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
@@ -198,8 +198,8 @@ local function settle(name, count, arg)
       else
         if state == S.waiting then
           again(q, id, f)
-          if verdict ~= V.throttle and given_back(q, id, f, verdict, code, epoch, fence) then unstarted = unstarted + 1 end
-          if verdict == V.release then released = released + 1 end
+          if verdict ~= V.throttled and given_back(q, id, f, verdict, code, epoch, fence) then unstarted = unstarted + 1 end
+          if verdict == V.released then released = released + 1 end
           came = came + 1
         elseif state == S.held then
           put_held(q, id, f)
@@ -223,7 +223,7 @@ local function settle(name, count, arg)
         call('HSET', F, id, flights[id])
       end
       out[#out + 1] = hears(q, f, id, departed, verdict, code, after, reason, state)
-      if q.adapt and verdict == V.throttle and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
+      if q.adapt and verdict == V.throttled and (code % TROUBLE < LANE_ONLY or f.lane == ZERO) then
         out[#out] = adapted(q, out[#out], verdict, departed, reason, came)
       end
     end

@@ -1,11 +1,8 @@
--- needs: eta, lanestate, overflow, memory
+-- needs: appendoutcomes, eta, lanestate, overflow, memory
 -- gives: decide
 --
 -- Of append alone, behind eta.lua and overflow.lua: what becomes of a job that cannot just be put in
 -- at the end of the lane without a key.
-
-local BEFORE, DUPLICATE, CONFLICT, FULL, OVERFLOW_FULL, LAPSED, SET_ASIDE, DEFERRED_BEFORE = 1, 2, 3, 4, 5, 6, 7, 8
-local ACCEPTED, LANE_FULL, SCHEDULE_FULL, TOO_FAR, UNASKABLE, LIMIT_REACHED, TOO_LARGE, STORE_FULL = 9, 10, 11, 12, 13, 14, 15, 16
 
 local LOOK_AHEAD = 366 * 86400 * SECOND
 local ORDINARY = { flags = 0, expires = math.huge, not_before = 0, lane = ZERO, priority = 0 }
@@ -29,7 +26,7 @@ local function known(q, id, body, line, old, number, cancelled)
     if cancelled then return DUPLICATE, S.cancelled end
     return DEFERRED_BEFORE, renewed(q, id, old, number)
   end
-  local code = again and BEFORE or DUPLICATE
+  local code = again and ACCEPTED_BEFORE or DUPLICATE
   if sub(old, 1, 1) == 'E' then return code, (unpack_(ENDED, old, 27)) end
   know_line(q, line)
   local entry = call('HGET', B .. 'f' .. q.nr, id)
@@ -50,7 +47,7 @@ end
 local function set_aside(q, id, body, h, cost, line)
   know_line(q, line)
   local position, eta = line.waiting + q.deferred + 1, aside_eta(q, line, cost, q.dcost, h.not_before)
-  if eta > h.expires and not endless(q) then return LAPSED, eta end
+  if eta > h.expires and not endless(q) then return EXPIRED, eta end
   -- This may raise, so it comes before what is written.
   if line.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'tickets', q.tickets + 1)
@@ -100,7 +97,7 @@ local function accept(q, id, live, body, h, cost, line, need)
   local i = h.priority == 0 and in_lane or call('ZCOUNT', W, '-inf', string.format('(%.0f', turn))
   local eta = lane_eta(q, h, cost, turn - (line.head or turn), i, line.lanes - min(in_lane, 1), line.waiting)
   if h.not_before > now then eta = max(eta, h.not_before) end
-  if eta > h.expires and not endless(q) then return LAPSED, eta end
+  if eta > h.expires and not endless(q) then return EXPIRED, eta end
   local is_exact = h.flags < LANE and exact(q, line)
   call('SET', job_key(q.nr, id), live .. body)
   local state = enter(q, id, h, cost, in_lane, need)
@@ -115,7 +112,7 @@ end
 local function ruled(q, id, body, h, cost, line)
   local says, wait, defers = byte(body, 7), nil, true
   if line.asks then
-    if appendrules.unaskable(line.asks) then return UNASKABLE end
+    if appendrules.unaskable(line.asks) then return CANNOT_ASK end
     wait, defers = appendrules.judge(line.asks, cost)
   end
   if not wait and says % 64 < 32 then return end
@@ -155,7 +152,7 @@ end
 local function decide(q, id, live, body, cost, line)
   local old, number, cancelled = remembered(q, id)
   if old then return known(q, id, body, line, old, number, cancelled) end
-  if expires_at(body, 19) <= now then return LAPSED end
+  if expires_at(body, 19) <= now then return EXPIRED end
   local h, need = ORDINARY, bytes_of(id, #body + 8)
   if need > byte_limit(q) then return TOO_LARGE, 0, 0, byte_limit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then
