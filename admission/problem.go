@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -28,11 +27,24 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
+// Refusal says why a rule refuses what: by its numbers, or by its policy while the store cannot be asked.
+func Refusal(rule, what, away string) string {
+	switch away {
+	case "":
+		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nobody else takes any"
+	case queue.AwayShare:
+		return "the store cannot be asked, and this process's share of the rule " + rule + " refuses " + what +
+			"; retry_after_ms is when it would pass"
+	}
+	return "the store cannot be asked, and the rule " + rule + " lets nothing pass until it can (its away is " + away +
+		"); come back after retry_after_ms"
+}
+
 // refuseLimit refuses a request by a rule, or by its away if that decided.
 func refuseLimit(w http.ResponseWriter, rule string, t *queue.Taken) {
 	wait := max(t.RetryAfter, time.Millisecond)
 	p := problem{
-		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests, Detail: wire.Refusal(rule, "the request", t.Away),
+		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests, Detail: Refusal(rule, "the request", t.Away),
 		Policies: []string{rule}, RetryAfterMS: int64((wait + time.Millisecond - 1) / time.Millisecond),
 	}
 	if t.Away != "" {

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
-	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
 // limitReached is the refusal of what by a rule, or, while the store cannot be asked, by the rule's away.
 func limitReached(r *queue.Ruled, what string) *Problem {
-	return &Problem{Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond), Detail: wire.Refusal(r.Rule, what, r.Away)}
+	return &Problem{Reason: ReasonLimitReached, Ruled: r, RetryAfter: max(r.RetryAfter, time.Millisecond), Detail: admission.Refusal(r.Rule, what, r.Away)}
 }
 
 // limitedBy is what the rule said that refuses a job, of several the one that asks to wait longest; nil if none does.

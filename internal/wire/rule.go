@@ -58,14 +58,3 @@ type Taken struct {
 type AllTaken struct {
 	Takes []Taken `json:"takes"`
 }
-
-// Refusal says why a rule refuses something, such as a job: its numbers do, or its policy while the store cannot be asked.
-func Refusal(rule, what, away string) string {
-	switch away {
-	case "":
-		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nobody else takes any"
-	case queue.AwayShare:
-		return "the store cannot be asked, and this process's share of the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass"
-	}
-	return "the store cannot be asked, and the rule " + rule + " lets nothing pass until it can (its away is " + away + "); come back after retry_after_ms"
-}
