@@ -10,19 +10,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// appendItem is a job of one Append on its way in.
+// appendItem is one job of an Append or Offer.
 type appendItem struct {
 	job         queue.Job
 	lane        queue.LaneDigest
 	fingerprint [8]byte
 	record      []byte
 	answer      *queue.Appended
-	// offered by somebody who can put it aside
+	// the caller can put it on the overflow
 	offered bool
-	// What it asks the rules that the queue had when that was found out; nil if it had none.
+	// What it asks of rules, resolved outside the mutex; nil if the queue had none then.
 	rules   *queueRules
 	asks    []queue.RuleAsk
-	askKeys []queue.LaneDigest // of those
+	askKeys []queue.LaneDigest // their digests
 	asksErr error
 }
 
@@ -52,7 +52,7 @@ func (e *Engine) append(ctx context.Context, jobs []queue.Job, offered bool) ([]
 	return answers, answers[0].Err // nothing could be decided
 }
 
-// prepare checks and packs jobs, outside the mutex.
+// prepare validates and packs jobs, outside the mutex.
 func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*appendItem {
 	open := make([]*appendItem, 0, len(jobs))
 	entries := make([]appendItem, len(jobs))
@@ -72,13 +72,13 @@ func prepare(jobs []queue.Job, answers []queue.Appended, offered bool) []*append
 	return queueByQueue(open)
 }
 
-// queueByQueue puts the jobs of each queue together, the queues in the order in which they first come:
-// where several are of a group, what one job knows of the others' is so decided.
+// queueByQueue groups jobs by queue, in order of first appearance. Siblings compete for the same parent, so the
+// order of decisions must not depend on how the caller interleaved them.
 func queueByQueue(open []*appendItem) []*appendItem {
 	first := map[string]int{}
 	for i, it := range open {
 		if i > 0 && it.job.Queue == open[0].job.Queue && len(first) == 1 {
-			continue // as it nearly always is
+			continue // nearly always
 		}
 		if _, known := first[it.job.Queue]; !known {
 			first[it.job.Queue] = len(first)
@@ -90,7 +90,7 @@ func queueByQueue(open []*appendItem) []*appendItem {
 	return open
 }
 
-// admit decides an entry, unless it depends on changes under way.
+// admit decides about a job, unless that depends on a change under way.
 func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) {
 	*it.answer = queue.Appended{ID: it.job.ID}
 	q := e.queues[it.job.Queue]
@@ -105,7 +105,7 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 		switch j.busy {
 		case nil:
 			it.answerFound(j, j.lane.incomingBefore(j.priority()+1))
-		case c: // this very call brings it: answered in its order, behind those that came before
+		case c: // this very call brings it: answer in order, behind what came before
 			e.enqueue(c, &repeatChange{call: c, entry: it, job: j})
 		default:
 			return j.busy
@@ -172,7 +172,7 @@ func (e *Engine) admit(it *appendItem, c *call, now leaky.Instant) (busy *call) 
 	return nil
 }
 
-// answerDuplicate answers for a job that is there already.
+// answerDuplicate answers for a job that the queue has already.
 func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
 	if print != it.fingerprint {
 		it.answer.Outcome = queue.Conflict
@@ -181,7 +181,7 @@ func (it *appendItem) answerDuplicate(print [8]byte, s queue.State) {
 	it.answer.Outcome, it.answer.State = queue.Duplicate, s
 }
 
-// answerFound answers for a job that is there already, with so many on their way to places before it.
+// answerFound is answerDuplicate for a job that holds a place, with so many incoming jobs ahead of it.
 func (it *appendItem) answerFound(j *job, coming int64) {
 	it.answerDuplicate(j.fingerprint, j.state)
 	if it.answer.State == queue.Waiting {
@@ -202,7 +202,7 @@ func (e *Engine) admitNew(it *appendItem, ln *lane, b *ruleCharges, c *call, now
 	e.enqueue(c, &appendChange{call: c, job: j, record: it.record, answer: it.answer, raises: raise, bounds: q.costBounds(0, false), charges: b})
 }
 
-// appendChange puts a new job in.
+// appendChange puts a new job on disk.
 type appendChange struct {
 	call    *call
 	job     *job
@@ -224,7 +224,7 @@ func (c *appendChange) write(t *tables) error { return t.putJob(c.job, c.record)
 func (c *appendChange) apply(e *Engine, now leaky.Instant) {
 	j, q := c.job, c.job.lane.queue
 	j.busy = nil
-	if e.enterJob(j, now) { // one that could depart before keeps the instant
+	if e.enterJob(j, now) { // else one was there before, and the queue's instant stands
 		e.armAndWake(q, now)
 	}
 	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: q.etaOf(j, c.bounds, now), Rules: c.charges.confirm()}

@@ -26,67 +26,68 @@ type Engine struct {
 	ended chan struct{} // closed when the committer has ended
 
 	mu    sync.Mutex
-	work  sync.Cond // something is pending, or the engine closes; its L is mu
+	work  sync.Cond // signals that something is pending or the engine closes; its L is mu
 	clock clock
 	epoch uint64
 
 	queues     map[string]*queueState
 	queueNames []string // of live queues, sorted
-	// children is how many children a name has, those on their way to disk included.
+	// children counts the children of each name, including those whose creation is not on disk yet.
 	children map[string]int
 	agenda   heap[*agendaEntry]
-	// timers is the queues with scheduled jobs.
+	// timers has the queues for which something is due at a known instant: a scheduled job, the end of a pause, a
+	// lane that may go on.
 	timers heap[*queueState]
-	// pulled and pulledRipening are the same of pull queues.
+	// pulled and pulledTimers are the same for pull queues.
 	pulled        heap[*agendaEntry]
 	pulledTimers  heap[*queueState]
-	expiring      heap[*queueState] // with jobs that wait or are scheduled, and expire
+	expiring      heap[*queueState] // queues with idle jobs that expire
 	leases        heap[*lease]
-	idleLanes     heap[*lane] // that hold nothing, but have a bucket
+	idleLanes     heap[*lane] // lanes without jobs whose bucket still delays
 	counts        [queue.Expired + 1]int64
 	deadCount     int64
-	deadJobs      map[string]*deadJobs // of every name that has dead jobs, or a retention on file
-	namesWithDead sorted[*deadJobs]    // that have some, by name
-	deadCursor    string               // whose dead were looked at last
+	deadJobs      map[string]*deadJobs // by name: of every name with dead jobs, or with a retention on file
+	namesWithDead sorted[*deadJobs]    // those that hold dead jobs, by name
+	deadCursor    string               // the name whose dead jobs were trimmed last
 
-	store           storeRecord // the counters on file, ahead of it while commits are under way
+	store           storeRecord // as of the commits under way: it may be ahead of the file
 	lastFence       uint64
 	pending         []change
-	forgotten       []*endedJob // memory that is gone and records that are not
-	lapsedDeferrals []uint64    // the same of deferred jobs
+	forgotten       []*endedJob // forgotten by memory, but still on file
+	lapsedDeferrals []uint64    // keys of deferrals, the same
 	garbage         []*garbage
 	leftPaces       map[string]paces // of deleted queues
-	calendarsDue    leaky.Instant    // when the first calendar is to be
-	trimCursor      int              // index in names of the queue whose memory is looked at next
+	calendarsDue    leaky.Instant    // when the next calendar must be renewed
+	trimCursor      int              // index in queueNames of the queue that was trimmed last
 	closing         bool
 	broken          error     // why the file can no longer be trusted
-	fullUntil       time.Time // no appends before: the file had no room
-	// used is about how much of the file is, and fileSize all of it.
+	fullUntil       time.Time // no appends before then: the file had no room
+	// used is about how much of the file is in use, fileSize its size.
 	used, fileSize atomic.Int64
 	disk           disk
 
 	clients map[string]*client
-	// lastReserve is when a drainer last asked for jobs, 0 if none has since the file was opened.
+	// lastReserve is when a drainer last asked for jobs; 0 if none has since the file was opened.
 	lastReserve   leaky.Instant
 	watch         watch
 	wakeListeners listeners[queue.Wakeup]
 
 	rules          map[string]*rule
 	ruleNames      []string       // of live rules, sorted
-	ruleUses       map[string]int // rules that queues of their group name, by how many, Puts on their way to disk included
-	anyRuleUsed    atomic.Bool    // there is one
-	rulesVersion   uint64         // grows with every change of rules, and of who names them; no queue knows of 0
-	tallySets      heap[*tallySet]
-	lastTally      uint64                   // the last key of one
-	lastTallySet   uint64                   // the last number of a book
-	dirtyTallies   chunkList[*tally]        // that are not on file as they are
+	ruleUses       map[string]int // rule name -> how many queues of its group use it, including Puts under way
+	anyRuleUsed    atomic.Bool    // ruleUses is not empty
+	rulesVersion   uint64         // grows with every change of rules or of their use; 0 is before the first
+	tallySets      heap[*tallySet] // by when the first of their tallies may expire
+	lastTally      uint64                   // the last key given to a tally
+	lastTallySet   uint64                   // the last number given to a tally set
+	dirtyTallies   chunkList[*tally]        // that differ from what is on file
 	droppedTallies chunkList[uint64]        // records of tallies that are gone
 	attending      map[string]leaky.Instant // when each process last took part in admission
-	saveWanted     chan struct{}            // something is to be saved
+	saveWanted     chan struct{}            // holds a value while something is to be saved
 	closingCh      chan struct{}            // closed when the engine closes
 	saverEnded     chan struct{}            // closed when the saver has ended
 
-	withBacklog   map[*queueState]struct{} // the queues that have one
+	withBacklog   map[*queueState]struct{} // queues with jobs on the overflow
 	roomListeners listeners[string]
 }
 
@@ -95,7 +96,7 @@ var (
 	_ queue.Mover  = (*Engine)(nil)
 )
 
-// usable returns why the engine cannot decide anything, if so.
+// usable returns why the engine cannot decide anything, or nil.
 func (e *Engine) usable() error {
 	if e.closing {
 		return queue.ErrClosed
@@ -130,7 +131,7 @@ func (e *Engine) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close commits what is pending, and the exact pace, and lets go of the file.
+// Close commits what is pending and the exact pace, and releases the file.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closing {
@@ -152,7 +153,7 @@ func (e *Engine) Close() error {
 	return nil
 }
 
-// setState takes a job from one state to another, as counted.
+// setState moves a job to another state and keeps all counts in step.
 func (e *Engine) setState(j *job, to queue.State) {
 	for _, c := range []*[queue.Expired + 1]int64{&e.counts, &j.lane.queue.counts} {
 		if j.state != queue.StateNone {
@@ -179,10 +180,10 @@ func (e *Engine) setState(j *job, to queue.State) {
 	j.state = to
 }
 
-// idle reports whether a job in that state waits, for its turn or for an instant.
+// idle reports whether jobs in that state wait, for their turn or for an instant.
 func idle(s queue.State) bool { return s == queue.Waiting || s == queue.Scheduled }
 
-// putWaiting puts a job into the FIFO of its lane, and reports whether none waited there.
+// putWaiting puts a job among the waiting ones of its lane, and reports whether the lane had none.
 func (e *Engine) putWaiting(j *job, now leaky.Instant) (first bool) {
 	q := j.lane.queue
 	first = q.pushWaiting(j)
@@ -191,8 +192,8 @@ func (e *Engine) putWaiting(j *job, now leaky.Instant) (first bool) {
 	return first
 }
 
-// leaveFlight takes a job out of flight that does not wait, and reports whether something may
-// depart that could not for its sake.
+// leaveFlight takes a leased job to a state other than waiting, and reports whether that unblocked its lane or its
+// queue.
 func (e *Engine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed bool) {
 	q := j.lane.queue
 	crowded := q.atMaxInFlight()
@@ -200,7 +201,7 @@ func (e *Engine) leaveFlight(j *job, to queue.State, now leaky.Instant) (freed b
 	return q.unblock(j.lane, now) || crowded && !q.atMaxInFlight()
 }
 
-// enterJob lets a job in that is on disk, and reports whether the queue is to be looked at.
+// enterJob makes a job visible whose append is on disk, and reports whether the queue needs a look.
 func (e *Engine) enterJob(j *job, now leaky.Instant) bool {
 	q := j.lane.queue
 	q.removeIncoming(j)
@@ -222,11 +223,11 @@ func (e *Engine) now() leaky.Instant {
 	return now
 }
 
-// clock is the engine's clock: it follows a source that may jump and never runs
-// back itself. It is guarded by the engine's mutex.
+// clock is the engine's clock: it follows a source that may jump either way, but never runs back itself. The
+// engine's mutex guards it.
 type clock struct {
 	source func() leaky.Instant
-	offset leaky.Instant // grows by what the source jumped back
+	offset leaky.Instant // the sum of all jumps back of the source
 	last   leaky.Instant
 }
 

@@ -5,8 +5,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// reservePlace reserves the place and the turn of a job, and returns the ceilings that go
-// with it.
+// reservePlace reserves a job's place and turn, and returns the ceilings to raise along with its append.
 func (q *queueState) reservePlace(j *job, in *queue.Job, c *call, now leaky.Instant) ceilingRaises {
 	cost := int64(j.cost)
 	j.turn = turnOf(q.turn, in.Priority)
@@ -19,7 +18,7 @@ func (q *queueState) reservePlace(j *job, in *queue.Job, c *call, now leaky.Inst
 	return q.ceilingRaises(now, cost, c)
 }
 
-// exit gives up what enter reserved.
+// exit gives up what reservePlace reserved.
 func (e *Engine) exit(j *job, now leaky.Instant) {
 	q := j.lane.queue
 	j.busy = nil
@@ -30,17 +29,17 @@ func (e *Engine) exit(j *job, now leaky.Instant) {
 	}
 }
 
-// incoming is what a queue has reserved for jobs on their way to disk. Those that will
-// wait count as waiting for whoever is judged after them.
+// incoming is what a queue has reserved for jobs whose appends are not on disk yet. Decisions count those that will
+// wait as waiting.
 type incoming struct {
 	all     int64 // places
-	waiting int64 // of jobs that will wait, with
+	waiting int64 // jobs that will wait, with
 	cost    int64
-	lanes   int           // that such jobs come to, and in which none waits yet
-	later   *heap[*lease] // of jobs that will be scheduled
+	lanes   int           // lanes with such jobs in which none waits yet
+	later   *heap[*lease] // jobs that will be scheduled
 }
 
-// scheduled is how many are coming that will be scheduled.
+// scheduled is how many incoming jobs will be scheduled.
 func (c *incoming) scheduled() int64 {
 	if c.later == nil {
 		return 0
@@ -48,7 +47,7 @@ func (c *incoming) scheduled() int64 {
 	return int64(c.later.len())
 }
 
-// addIncoming reserves a place in its lane for a job.
+// addIncoming reserves a place in the queue and the job's lane. dueAt is 0 unless the job is scheduled.
 func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
 	c := &q.incoming
 	c.all++
@@ -73,7 +72,7 @@ func (q *queueState) addIncoming(j *job, dueAt leaky.Instant) {
 	}
 }
 
-// removeIncoming takes a job out of those that are coming.
+// removeIncoming takes a job out of the incoming ones.
 func (q *queueState) removeIncoming(j *job) {
 	c := &q.incoming
 	c.all--
@@ -92,5 +91,5 @@ func (q *queueState) removeIncoming(j *job) {
 	}
 }
 
-// empty reports whether jobs neither wait in the lane nor are about to.
+// empty reports whether no jobs wait in the lane or are about to.
 func (ln *lane) empty() bool { return ln.waiting.len() == 0 && ln.incomingTotal() == 0 }

@@ -1,22 +1,25 @@
 package boltq
 
 import (
+	"crypto/rand"
+	"encoding/binary"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
-// job is a job that holds a place. There may be millions: what only a job that
-// was granted has stands in its flight.
+// job is a job that holds a place. There may be millions, so what only granted jobs need stands in the lease.
 type job struct {
 	id          string
 	lane        *lane
 	seq         uint64 // the key of its record
-	turn        int64  // less its priority
+	turn        int64  // its place in the order: smaller goes first; the priority is subtracted already
 	appended    leaky.Instant
-	fingerprint [8]byte // fingerprint
-	busy        *call   // the change under way; nil if none
+	fingerprint [8]byte
+	busy        *call // the change under way; nil if none
 	lease       *lease
 	size        uint32 // of its record
 	cost        uint16
@@ -24,39 +27,40 @@ type job struct {
 	marks       marks
 }
 
-// marks are what is special about a job.
+// marks are flags of a job.
 type marks uint8
 
 const (
-	readmitted marks = 1 << iota // from the overflow
-	expires                      // at an instant that its line knows
+	readmitted marks = 1 << iota // it came back from the overflow
+	expires                      // at an instant that queueState.expiries has
 )
 
-// lease is what a job has that was granted at least once.
+// lease is what only a job has that was granted, scheduled or held at least once: its present lease, or what is
+// left of the last.
 type lease struct {
 	job       *job
 	attempts  int
-	fence     fence         // of the lease, or of the last one
-	settled   fence         // of the last one that was settled, with
+	fence     fence         // of this lease, or of the last one
+	settled   fence         // of the last lease that was settled, with
 	verdict   queue.Verdict // and
 	result    queue.State
-	due       leaky.Instant // leased: departure; scheduled: until when; held: since when
-	deadline  leaky.Instant // leased
-	heapIndex int           // in the heap of leases or of those that are coming; -1 in none
-	drainer   string        // who has it, or had it
+	due       leaky.Instant // leased: the departure; scheduled: until when; held: since when
+	deadline  leaky.Instant // of the lease
+	heapIndex int           // in Engine.leases or incoming.later; -1 in neither
+	drainer   string        // who has the job, or had it last
 	reason    string
-	timeline  []byte // its timeline, as stored; nobody writes into it
+	timeline  []byte // as stored; shared, never written to
 	onFile    bool   // the file has a record of it
-	persisted bool   // the file says that it is leased
-	inFlight  bool   // as in flight in its lane
+	persisted bool   // the file says that the job is leased
+	inFlight  bool   // it counts against its lane's max_in_flight
 }
 
-// priority is what the job's turn has in it.
+// priority is recovered from the turn.
 func (j *job) priority() int { return priorityOf(j.turn) }
 
 func priorityOf(turn int64) int { return int(queue.MaxPriority - turn>>priorityShift) }
 
-// turnBase is the job's turn without its priority.
+// turnBase is the turn without the priority.
 func (j *job) turnBase() int64 { return firstTurn | j.turn&(1<<priorityShift-1) }
 
 func (j *job) ensureLease() *lease {
@@ -66,12 +70,12 @@ func (j *job) ensureLease() *lease {
 	return j.lease
 }
 
-// attempt is the one that ends now.
+// attempt describes the attempt that ends now.
 func (ls *lease) attempt(o queue.AttemptOutcome, answer string, now leaky.Instant) queue.Attempt {
 	return queue.Attempt{At: ls.due.Time(), EndedAt: now.Time(), Drainer: ls.drainer, Outcome: o, Answer: answer}
 }
 
-// byDue is the order of scheduled and of held jobs.
+// byDue orders scheduled and held jobs.
 func byDue(a, b *lease) bool {
 	if a.due != b.due {
 		return a.due < b.due
@@ -83,7 +87,7 @@ func newLater() heap[*lease] {
 	return heap[*lease]{less: byDue, moved: func(ls *lease, i int) { ls.heapIndex = i }}
 }
 
-// instantOf is an instant of a job; 0 is none.
+// instantOf converts a time; the zero time is 0.
 func instantOf(at time.Time) leaky.Instant {
 	if at.IsZero() {
 		return 0
@@ -91,20 +95,52 @@ func instantOf(at time.Time) leaky.Instant {
 	return leaky.Instant(at.UnixMicro())
 }
 
-// notPlain reports whether a job is not like those of a plain queue.
+// notPlain reports whether a job has a lane, a priority or a not-before.
 func notPlain(j *queue.Job) bool { return j.Lane != "" || j.Priority != 0 || !j.NotBefore.IsZero() }
 
-// turnOf is the turn of a job of that priority.
+// turnOf applies a priority to a turn.
 func turnOf(turn int64, priority int) int64 { return turn - int64(priority)<<priorityShift }
 
-// laneDigest is that of a job's lane, as its record has it.
+// laneDigest returns the digest of a job's lane from its record.
 func laneDigest(j *queue.Job, record []byte) (d queue.LaneDigest) {
 	if j.Lane != "" {
-		h, _ := queue.UnpackHead(record) // which was packed just now
+		h, _ := queue.UnpackHead(record) // packed just now, so it can be read
 		d = h.Lane
 	}
 	return d
 }
 
-// bytes is what a job takes of max_bytes.
+// bytes is what a job counts against max_bytes.
 func (j *job) bytes() int64 { return queue.SizeOf(j.id, int(j.size)) }
+
+// fence tells one lease of a job from another. The epoch is drawn at every Open, so that no fence of an earlier
+// process, or of a restored copy of the file, is ever valid.
+type fence struct {
+	epoch, number uint64
+}
+
+func newEpoch() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails; see crypto/rand
+	return binary.BigEndian.Uint64(b[:])
+}
+
+func (f fence) text() queue.Fence {
+	b := make([]byte, 0, 33)
+	b = strconv.AppendUint(b, f.epoch, 16)
+	b = strconv.AppendUint(append(b, '.'), f.number, 16)
+	return queue.Fence(b)
+}
+
+// parseFence reads what text wrote. Anything else gives the zero fence, which no lease has.
+func parseFence(s queue.Fence) fence {
+	epoch, number, _ := strings.Cut(string(s), ".")
+	var f fence
+	var err1, err2 error
+	f.epoch, err1 = strconv.ParseUint(epoch, 16, 64)
+	f.number, err2 = strconv.ParseUint(number, 16, 64)
+	if err1 != nil || err2 != nil || f.text() != s {
+		return fence{}
+	}
+	return f
+}

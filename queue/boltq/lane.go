@@ -8,40 +8,39 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// lane is the jobs of a queue that have the same key. The one without a key is a part
-// of its line; the others are made when a job comes, and forgotten when they hold none
-// and their bucket is an empty one again.
+// lane is the jobs of a queue that share a key. The lane without a key is part of its queue; others are made with
+// their first job, and forgotten when they are empty and their bucket delays nothing.
 type lane struct {
 	queue    *queueState
 	key      string
 	digest   queue.LaneDigest
 	waiting  waitList
 	size     int64 // jobs that hold a place, and places reserved by appends
-	bytes    int64 // that those take
-	inFlight int64 // jobs that count as in flight
-	// incoming is how many jobs are on their way to disk that will wait, by priority.
+	bytes    int64 // of those
+	inFlight int64 // jobs that count against max_in_flight
+	// incoming counts by priority the jobs that will wait once their appends are on disk.
 	incoming [queue.MaxPriority + 1]uint32
 
 	bucket leaky.Bucket
-	// pacer is the rule under which the bucket is; the zero Pacer before the lane's first rate.
+	// pacer is the rate that the bucket follows; zero before the lane's first rate.
 	pacer leaky.Pacer
-	// coveredCost is the cost for which the bucket is held over what an earlier process granted.
+	// coveredCost is the job cost for which the bucket was delayed to cover grants of an earlier process.
 	coveredCost int64
 
-	stop leaky.Instant // the receiver put it off until then; 0 is none
+	stop leaky.Instant // by the receiver; 0 is none
 
-	heap       *heap[*lane]  // where it is: among those of its line, those that fade, or nowhere
-	heapIndex  int           // there
-	tag        int64         // when ready
-	restsUntil leaky.Instant // until when, or never
-	forgetAt   leaky.Instant // when its bucket is an empty one, when it holds nothing
+	heap       *heap[*lane]  // where it stands: one of the heaps of laneTurns, Engine.idleLanes, or nil
+	heapIndex  int           // in that heap
+	tag        int64         // of a ready lane
+	restsUntil leaky.Instant // of a resting lane; may be never
+	forgetAt   leaky.Instant // of an empty lane: when its bucket delays nothing any more
 }
 
 func (ln *lane) keyed() bool { return ln.key != "" }
 
 func (ln *lane) rule() queue.LaneRule { return ln.queue.spec.Lanes.Of(ln.key) }
 
-// busy reports whether as many of the lane's jobs are in flight as may be.
+// busy reports whether the lane has as many jobs in flight as it may.
 func (ln *lane) busy() bool {
 	if ln.queue.spec.Ordered && ln.inFlight > 0 {
 		return true
@@ -50,8 +49,8 @@ func (ln *lane) busy() bool {
 	return most > 0 && ln.inFlight >= most
 }
 
-// trackInFlight counts a job as in flight, or no more, when its state changes. In an ordered queue
-// one that backs off after a failure still counts.
+// trackInFlight counts a job in or out of the lane's jobs in flight when its state changes. In an ordered queue a
+// job that backs off after a failure still counts: it blocks its lane.
 func (ln *lane) trackInFlight(ls *lease, to queue.State) {
 	counts := false
 	switch to {
@@ -68,10 +67,10 @@ func (ln *lane) trackInFlight(ls *lease, to queue.State) {
 	ls.inFlight = counts
 }
 
-// incomingTotal is how many of the lane's jobs are on their way to wait.
+// incomingTotal is how many of the lane's incoming jobs will wait.
 func (ln *lane) incomingTotal() int64 { return ln.incomingBefore(0) }
 
-// incomingBefore is how many of them have that priority, or a higher one.
+// incomingBefore is how many of those have at least that priority.
 func (ln *lane) incomingBefore(priority int) (n int64) {
 	for _, k := range ln.incoming[priority:] {
 		n += int64(k)
@@ -79,8 +78,8 @@ func (ln *lane) incomingBefore(priority int) (n int64) {
 	return n
 }
 
-// pacing returns the lane's bucket and rule as they are for a departure that is sought
-// from at on. limited is false when it has no rate; its bucket is left alone then.
+// pacing returns the bucket and the rate for a departure that is sought from at on. limited is false without a
+// rate; the bucket then stays as it is.
 func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, limited bool) {
 	rule := ln.rule()
 	if rule.Rate.Unlimited() {
@@ -96,14 +95,13 @@ func (ln *lane) pacing(at, now leaky.Instant) (b leaky.Bucket, p leaky.Pacer, li
 	return b, p, true
 }
 
-// unknown reports whether the lane has no bucket, or one that delays nothing any more:
-// those might have been forgotten.
+// unknown reports whether there is no bucket, or one that delays nothing any more and so may have been forgotten.
 func (ln *lane) unknown(now leaky.Instant) bool {
 	return ln.pacer == (leaky.Pacer{}) || ln.bucket.TAT <= now
 }
 
-// opens is the next departure that the lane's own rate allows, not before at. What a
-// changed rule makes of the bucket is kept.
+// opens is the next departure, not before at, that the lane's own rate and stop allow. A bucket converted to a new
+// rate is kept.
 func (ln *lane) opens(at, now leaky.Instant) leaky.Instant {
 	b, p, limited := ln.pacing(at, now)
 	if !limited {
@@ -120,8 +118,8 @@ func (ln *lane) keep(b leaky.Bucket, p leaky.Pacer, now leaky.Instant) {
 	ln.bucket, ln.pacer = b, p
 }
 
-// judge is opens for the first of the lane's jobs: one as costly may have left just before
-// the end of the process before, when none as costly was known of when the lane was held.
+// judge is opens for the lane's first job. If that costs more than the lane was delayed for, one as costly may have
+// left just before the previous process ended, so the delay is extended.
 func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	at, q := ln.opens(d, now), ln.queue
 	if cost := int64(ln.waiting.front().cost); q.openedAt != 0 && !ln.rule().Rate.Unlimited() && cost > ln.coveredCost {
@@ -133,7 +131,7 @@ func (ln *lane) judge(d, now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// take takes a departure at d, which opens has allowed, from the lane's bucket.
+// take takes a departure at d, which opens has allowed, from the bucket.
 func (ln *lane) take(d, now leaky.Instant, cost int64) {
 	if b, p, limited := ln.pacing(d, now); limited {
 		if stop := ln.stopsUntil(now); stop != 0 {
@@ -145,8 +143,8 @@ func (ln *lane) take(d, now leaky.Instant, cost int64) {
 	ln.stop = 0
 }
 
-// unknownBucket is the bucket of a lane of which nothing is known. Buckets of lanes are not on
-// file: an earlier process may have granted from it, up to the horizon beyond its end.
+// unknownBucket is the bucket of a lane of which nothing is known. Lanes' buckets are not on file, so it covers
+// what an earlier process may have granted, up to the horizon beyond its end.
 func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
 	if q.openedAt == 0 {
 		return leaky.Bucket{}
@@ -154,8 +152,7 @@ func (q *queueState) unknownBucket(p leaky.Pacer) leaky.Bucket {
 	return p.Delay(leaky.Bucket{}, q.openedAt, q.maxCostAtOpen)
 }
 
-// lane returns the lane of a key, one that is not known yet if it has no jobs. enter
-// makes it known.
+// lane returns the lane of a key. One without jobs is new, and only addToLane makes it known.
 func (q *queueState) lane(key string, digest queue.LaneDigest) *lane {
 	if key == "" {
 		return &q.defaultLane
@@ -175,7 +172,7 @@ func (q *queueState) addToLane(j *job) {
 	if ln.size > 1 || !ln.keyed() {
 		return
 	}
-	if ln.heap != nil { // it was fading
+	if ln.heap != nil { // it was idle
 		ln.leave()
 		return
 	}
@@ -188,8 +185,7 @@ func (q *queueState) addToLane(j *job) {
 	q.lanesPeak = max(q.lanesPeak, len(q.lanes))
 }
 
-// removeFromLane takes a job out of its lane. One that holds nothing is kept for as long as its
-// bucket can delay anything.
+// removeFromLane takes a job out of its lane. An empty lane is kept while its bucket can still delay something.
 func (e *Engine) removeFromLane(j *job, now leaky.Instant) {
 	ln := j.lane
 	ln.queue.bytes -= j.bytes()
@@ -206,7 +202,7 @@ func (e *Engine) removeFromLane(j *job, now leaky.Instant) {
 	ln.enter(&e.idleLanes)
 }
 
-// forgetIdleLanes forgets up to limit lanes that hold nothing and whose bucket is empty again.
+// forgetIdleLanes forgets up to limit empty lanes whose buckets delay nothing any more.
 func (e *Engine) forgetIdleLanes(now leaky.Instant, limit int) {
 	for ; limit > 0 && e.idleLanes.len() > 0 && e.idleLanes.top().forgetAt <= now; limit-- {
 		ln := e.idleLanes.top()
@@ -215,8 +211,7 @@ func (e *Engine) forgetIdleLanes(now leaky.Instant, limit int) {
 	}
 }
 
-// forgetLane forgets a lane. A map keeps the size that it had, so it is made anew when few
-// lanes of many are left.
+// forgetLane forgets a lane. A Go map never shrinks, so it is copied when few of many lanes are left.
 func (q *queueState) forgetLane(ln *lane) {
 	delete(q.lanes, ln.digest)
 	q.laneOrder.remove(ln)
@@ -229,17 +224,17 @@ func (q *queueState) forgetLane(ln *lane) {
 	}
 }
 
-// smallMap are too few to give memory back for.
+// smallMap is a size below which a map is not worth shrinking.
 const smallMap = 256
 
-// enter puts a lane into a heap, out of the one that it is in.
+// enter moves a lane into a heap, out of the one that it is in.
 func (ln *lane) enter(h *heap[*lane]) {
 	ln.leave()
 	ln.heap = h
 	h.push(ln)
 }
 
-// leave takes a lane out of the heap that it is in.
+// leave takes a lane out of its heap.
 func (ln *lane) leave() {
 	if ln.heap != nil {
 		ln.heap.remove(ln.heapIndex)

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	readyLanesMax  = 100 // lanes that rested and become ready, a visit to a queue or a group
-	judgeLanesMax  = 100 // ready lanes that turn out to be none, a visit
-	recallLanesMax = 100 // lanes that become ready because of a changed rule, the same
+	readyLanesMax  = 100 // resting lanes that become ready, a visit to a queue or group
+	judgeLanesMax  = 100 // ready lanes that turn out not to be, a visit
+	recallLanesMax = 100 // lanes that become ready because their rules changed, a visit
 )
 
 const never = leaky.Instant(math.MaxInt64)
 
-// laneTurns says whose turn it is among the lanes of a queue in which jobs wait: self-clocked
-// fair queueing. While only the lane without a key has jobs, it stands in none of these.
+// laneTurns says whose turn it is among the lanes with waiting jobs, by self-clocked fair queueing. While only the
+// default lane has jobs it is not used.
 type laneTurns struct {
 	served       int64        // the tag of the lane that was served last
 	ready        heap[*lane]  // by tag
-	resting      *heap[*lane] // by until when; busy ones never
-	changed      *heap[*lane] // that rested or were busy when a rule changed
-	changedAgain bool         // a rule changed while some of those were still there
+	resting      *heap[*lane] // by restsUntil, which is never for busy ones
+	changed      *heap[*lane] // those that rested or were busy when the rules changed
+	changedAgain bool         // the rules changed again before changed was empty
 }
 
 func newLaneTurns() *laneTurns {
@@ -31,13 +31,12 @@ func newLaneTurns() *laneTurns {
 	return &laneTurns{ready: newLanes(byTag), resting: &resting, changed: &changed}
 }
 
-// lanesTakeTurns reports whether lanes take turns.
+// lanesTakeTurns reports whether more than the default lane has a say in what departs.
 func (q *queueState) lanesTakeTurns() bool {
 	return q.spec.Ordered || q.lanesWaiting > 1 || q.lanesWaiting == 1 && q.defaultLane.waiting.len() == 0
 }
 
-// pushWaiting puts a job into its lane to wait, and reports whether none waited there. Then the
-// lane is to be placed.
+// pushWaiting puts a job into its lane, and reports whether none waited there. If so the caller places the lane.
 func (q *queueState) pushWaiting(j *job) (first bool) {
 	ln := j.lane
 	first = ln.waiting.len() == 0
@@ -51,8 +50,8 @@ func (q *queueState) pushWaiting(j *job) (first bool) {
 	return first
 }
 
-// placeLane finds the place of a lane that a job has come to. The lane without a key finds
-// its own in a visit, but in an ordered queue.
+// placeLane finds the place of a lane to which a job was added. Except in ordered queues the default lane is placed
+// only by a visit.
 func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
 	if !first {
 		q.unblock(ln, now)
@@ -61,7 +60,7 @@ func (q *queueState) placeLane(ln *lane, first bool, now leaky.Instant) {
 	}
 }
 
-// removeWaiting takes a job that waits out of its lane.
+// removeWaiting takes a waiting job out of its lane.
 func (q *queueState) removeWaiting(j *job) {
 	j.lane.waiting.remove(j)
 	if j.lane.waiting.len() == 0 {
@@ -73,7 +72,7 @@ func (q *queueState) removeWaiting(j *job) {
 	}
 }
 
-// placeLane finds the place of a lane that has none: what rests is found out in a visit.
+// placeLane places a lane that has no place. Whether its rate lets it go is found out by a visit.
 func (t *laneTurns) placeLane(ln *lane) {
 	if ln.busy() {
 		t.rest(ln, never)
@@ -82,7 +81,7 @@ func (t *laneTurns) placeLane(ln *lane) {
 	}
 }
 
-// makeReady makes a lane ready. It is not ahead of others for having waited.
+// makeReady makes a lane ready. Having waited gives it no precedence.
 func (t *laneTurns) makeReady(ln *lane) {
 	ln.leave()
 	ln.tag = t.served + int64(ln.waiting.front().cost)
@@ -95,8 +94,7 @@ func (t *laneTurns) rest(ln *lane, until leaky.Instant) {
 	ln.enter(t.resting)
 }
 
-// unblock finds the place of a lane of which a job is no longer in flight, and reports
-// whether it was busy and is not any more.
+// unblock places a lane after one of its jobs left flight, and reports whether it was busy and is no longer.
 func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
 	t := q.laneTurns
 	if t == nil || ln.heap != t.resting || ln.restsUntil != never || ln.busy() {
@@ -110,9 +108,9 @@ func (q *queueState) unblock(ln *lane, now leaky.Instant) bool {
 	return true
 }
 
-// rulesChanged makes a changed rule hold for lanes that rest or are busy: they become ready in
-// the next visits, which judge them. While there are some of an earlier change the others
-// wait for those: there may be a million, and here nothing goes through them.
+// rulesChanged makes new rules apply to lanes that rest or are busy: the next visits make them ready and judge them
+// anew. There may be a million, so nothing goes through all of them here; while some of an earlier change are left,
+// later ones wait for those.
 func (t *laneTurns) rulesChanged() {
 	t.changedAgain = t.changed.len() > 0
 	if !t.changedAgain {
@@ -120,7 +118,7 @@ func (t *laneTurns) rulesChanged() {
 	}
 }
 
-// recall makes lanes ready for the sake of a changed rule, at the beginning of a visit.
+// recall makes some lanes ready again after a change of rules, at the start of a visit.
 func (t *laneTurns) recall(n *laneBudget) {
 	for ; t.changed.len() > 0 && n.recalled < recallLanesMax; n.recalled++ {
 		t.makeReady(t.changed.top())
@@ -130,7 +128,7 @@ func (t *laneTurns) recall(n *laneBudget) {
 	}
 }
 
-// recalling reports whether lanes are still to become ready because of a changed rule.
+// recalling reports whether lanes are still to be made ready after a change of rules.
 func (t *laneTurns) recalling() bool { return t.changedAgain || t.changed.len() > 0 }
 
 // sameLanes reports whether two specs have the same rules for lanes.
@@ -138,12 +136,12 @@ func sameLanes(a, b *queue.Spec) bool {
 	return a.Ordered == b.Ordered && a.Lanes.LaneRule == b.Lanes.LaneRule && maps.Equal(a.Lanes.Overrides, b.Lanes.Overrides)
 }
 
-// atMaxInFlight reports whether as many jobs are leased as may be.
+// atMaxInFlight reports whether the queue has as many jobs leased as it may.
 func (q *queueState) atMaxInFlight() bool {
 	return q.spec.MaxInFlight > 0 && q.counts[queue.Leased] >= q.spec.MaxInFlight
 }
 
-// canDepart reports whether something could depart at next, by the queue's own pace.
+// canDepart reports whether its lanes let a job depart at next, when the queue's own pace does.
 func (q *queueState) canDepart(next leaky.Instant) bool {
 	t := q.laneTurns
 	switch {
@@ -155,14 +153,13 @@ func (q *queueState) canDepart(next leaky.Instant) bool {
 	return t.resting.len() > 0 && t.resting.top().restsUntil <= next
 }
 
-// allLanesBlocked reports whether all lanes in which jobs wait rest or are busy.
+// allLanesBlocked reports whether every lane with waiting jobs rests or is busy.
 func (q *queueState) allLanesBlocked() bool {
 	t := q.laneTurns
 	return t != nil && q.lanesTakeTurns() && t.ready.len() == 0 && !t.recalling() && (q.defaultLane.waiting.len() == 0 || q.defaultLane.heap != nil)
 }
 
-// heldUpByLanes reports whether the lane that all wait for rested for longer than the queue's own
-// pace held it up.
+// heldUpByLanes reports whether the lanes hold the queue up for longer than its own pace does.
 func (q *queueState) heldUpByLanes() bool {
 	if !q.allLanesBlocked() || q.laneTurns.resting.len() == 0 {
 		return false
@@ -180,18 +177,18 @@ func (q *queueState) lanesResumeAt() (at leaky.Instant, any bool) {
 	return 0, false
 }
 
-// queueVisit is what is kept of a visit to a queue while it lasts.
+// queueVisit is the state of one visit to a queue.
 type queueVisit struct {
-	takeTurns bool // lanes take turns in it
+	takeTurns bool // fixed when the visit begins
 	judged    int
 	*laneBudget
 }
 
-// laneBudget counts lanes that became ready. All members of a group share it, or a visit to a
+// laneBudget bounds the lanes made ready in a visit. All members of a group share it, otherwise a visit to a
 // thousand children would look at a hundred lanes of each.
 type laneBudget struct{ readied, recalled int }
 
-// beginVisit begins a visit.
+// beginVisit prepares the lanes for a visit.
 func (q *queueState) beginVisit(n *laneBudget) queueVisit {
 	v := queueVisit{takeTurns: q.lanesTakeTurns(), laneBudget: n}
 	if !v.takeTurns && q.laneTurns == nil {
@@ -208,8 +205,7 @@ func (q *queueState) beginVisit(n *laneBudget) queueVisit {
 	return v
 }
 
-// chooseLane returns the lane whose turn it is when the queue's next departure is at d; nil
-// if there is none.
+// chooseLane returns the lane whose turn it is when the queue's next departure is at d; nil if there is none.
 func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 	if !v.takeTurns {
 		if q.defaultLane.waiting.len() == 0 {
@@ -234,8 +230,8 @@ func (q *queueState) chooseLane(v *queueVisit, d, now leaky.Instant) *lane {
 	return nil
 }
 
-// laneGranted notes that a job of a lane departs at d, and finds the lane's place. The job
-// stands no more in its FIFO, but counts as in flight.
+// laneGranted notes that a job of a lane departs at d, and finds the lane's new place. The job has left the wait
+// list and counts as in flight.
 func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, cost int64) {
 	if !v.takeTurns {
 		return
@@ -256,7 +252,7 @@ func (q *queueState) laneGranted(v *queueVisit, ln *lane, d, now leaky.Instant, 
 	}
 }
 
-// takeTurns returns the queue's turns, which a queue without lanes has none of.
+// takeTurns returns the queue's turns, which are made on first use.
 func (q *queueState) takeTurns() *laneTurns {
 	if q.laneTurns == nil {
 		q.laneTurns = newLaneTurns()
@@ -264,8 +260,7 @@ func (q *queueState) takeTurns() *laneTurns {
 	return q.laneTurns
 }
 
-// firstLane returns the lane that is next, as far as can be told without a visit; nil if no
-// job waits.
+// firstLane returns the lane that is probably next, found without a visit; nil if no job waits.
 func (q *queueState) firstLane() *lane {
 	t := q.laneTurns
 	switch {

@@ -7,83 +7,83 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// queueState is one queue in memory. Everything is guarded by the engine's mutex.
+// queueState is one queue in memory. The engine's mutex guards all of it.
 type queueState struct {
-	agendaEntry        // what it is on the agenda by itself
-	paces              // what lets jobs out
-	member      member // in its group
-	group       *group // of which it is a member; nil if there is none
-	number      uint64 // its key in the file, and the order queues were made in
+	agendaEntry        // its own place on the agenda
+	paces              // its rate and limits
+	member      member // its place in its group
+	group       *group // nil if it has neither parent nor children
+	number      uint64 // its key in the file; a younger queue has a greater one
 	spec        queue.Spec
 	revision    int64
 	pause       pause
 	receiver    receiverState
-	// laneStopsUntil is until when a stop of one of its lanes may matter.
+	// laneStopsUntil is when the last stop of any of its lanes is over.
 	laneStopsUntil leaky.Instant
 	importing      importState
 
-	// busy is the call that is creating, changing or deleting the queue: until
-	// it is done nothing is granted and nobody else decides about the queue.
+	// busy is the call that is creating, changing or deleting the queue. Until it is done nothing is granted, and
+	// other calls that decide about the queue wait.
 	busy *call
 	live bool // false before its creation is on disk, and after its deletion
 	gone bool // deleted
 
 	jobs        map[string]*job
-	defaultLane lane                       // without a key
+	defaultLane lane                       // of the jobs without a key
 	lanes       map[queue.LaneDigest]*lane // the others
-	laneOrder   sorted[*lane]              // of those, by digest
-	// lanesPeak is how many there were since the map was made.
+	laneOrder   sorted[*lane]              // those, by digest
+	// lanesPeak is how many lanes there were at most since the map was made.
 	lanesPeak    int
-	lanesWaiting int        // lanes in which jobs wait
-	laneTurns    *laneTurns // of the lanes; nil in a queue that never had any
+	lanesWaiting int        // how many lanes have waiting jobs
+	laneTurns    *laneTurns // nil while the queue never had a lane with a key
 	scheduled    sorted[*lease]
-	held         sorted[*lease] // may have been sent; by since when
+	held         sorted[*lease] // by the instant from which on they are held
 	endedJobs    endedJobs
 	overflow     overflowState
-	expiries     map[uint64]leaky.Instant // of the jobs that expire, by seq
-	deadlines    sorted[deadline]         // of those of them that wait or are scheduled
+	expiries     map[uint64]leaky.Instant // when each job expires that does, by seq
+	deadlines    sorted[deadline]         // of those that wait or are scheduled
 	incoming     incoming                 // appends that are not on disk yet
-	counts       [queue.Expired + 1]int64 // of the states that hold a place
-	bytes        int64                    // of the jobs in those, and of those that are coming
+	counts       [queue.Expired + 1]int64 // of the states that take a place
+	bytes        int64                    // of the jobs in those states and of incoming ones
 
 	lastFence uint64 // of the latest grant
-	// ceiling is what is on file; pledged is what the commits under way will make of it.
+	// ceiling is what the file has; pledged is what it will have after the commits under way.
 	ceiling   ceilings
 	pledged   ceilings
-	pledgedBy *call // whose change is the latest pledge
+	pledgedBy *call // the call with the latest pledge
 
 	turn          int64
 	maxCost       int64
-	childMaxCost  int64         // the same of its children's jobs, since it was made
-	plain         bool          // no job with a lane, a priority or a not-before came in
-	openedAt      leaky.Instant // when this process opened a file that has the queue; 0 if it made it
-	maxCostAtOpen int64         // maxCost then
+	childMaxCost  int64         // the greatest cost of its children's jobs
+	plain         bool          // no job with a lane, a priority or a not-before ever came in
+	openedAt      leaky.Instant // when this process opened the file; 0 if the queue was made since
+	maxCostAtOpen int64         // maxCost as of then
 	lastRetryAt   leaky.Instant
 	saved         queue.Counters // on disk
-	unsaved       queue.Counters // counted since; they go with the next commit
+	unsaved       queue.Counters // counted since; they go along with the next commit
 
 	outflow  meter
 	failures []queue.LastError // newest first
 
-	timerAt       leaky.Instant // when the first scheduled job is due
-	timerIndex    int           // its place among those; -1 if nothing is scheduled
-	firstDeadline leaky.Instant // when the first of its deadlines is
-	expiringIndex int           // its place among those queues; -1 if it has none
+	timerAt       leaky.Instant // when the timer is due
+	timerIndex    int           // its place in the heap of timers; -1 is none
+	firstDeadline leaky.Instant // when the first idle job expires
+	expiringIndex int           // its place in Engine.expiring; -1 is none
 
-	// rules are the rules that its jobs are asked by, as of the change of rules that is counted so; nil if it has none.
+	// rules are the rules that it asks, as of rulesVersion; nil if there are none.
 	rules        *queueRules
 	rulesVersion uint64
 
-	pullersAskAt leaky.Instant // when those who pull from it will ask
-	lastAsked    leaky.Instant // when they last did, 0 if nobody has since the file was opened
-	pullsNow     bool          // it is a pull queue, or about to be one, or no more
+	pullersAskAt leaky.Instant // when the pullers will ask next
+	lastAsked    leaky.Instant // when they last did; 0 if not since the file was opened
+	pullsNow     bool          // it is a pull queue, or a change under way begins or ends that
 }
 
 const maxFailures = 10
 
-// firstTurn is where turns begin: as far up that none is below 0, whatever its priority.
+// firstTurn is the first turn: high enough that subtracting any priority leaves it positive.
 const (
-	priorityShift = 49 // a priority is worth 2^49 of turn
+	priorityShift = 49 // one priority is worth 2^49 of turn
 	firstTurn     = queue.MaxPriority << priorityShift
 )
 
@@ -105,17 +105,17 @@ func (q *queueState) setSpec(s queue.Spec) {
 	q.pacer = s.Pacer(queue.Horizon)
 }
 
-// size is what capacity counts, with the places reserved.
+// size is what capacity bounds, reserved places included.
 func (q *queueState) size() int64 {
 	return q.counts[queue.Waiting] + q.counts[queue.Scheduled] + q.counts[queue.Leased] + q.counts[queue.Held] + q.incoming.all
 }
 
-// record is what the file should say of the queue, all in all.
+// record is what the file should say of the queue.
 func (q *queueState) record(c queue.Counters, ceiling ceilings, w overflowProgress, r receiverState) queueRecord {
 	return queueRecord{counters: c, receiver: r, ceiling: ceiling, maxCost: q.maxCost, childMaxCost: q.childMaxCost, turn: q.turn, tickets: q.overflow.lastTicket, progress: w}
 }
 
-// removeJob takes a job out of those that hold a place.
+// removeJob takes a job out of the queue and its lane.
 func (e *Engine) removeJob(j *job, now leaky.Instant) {
 	q := j.lane.queue
 	e.removeFromLane(j, now)
@@ -141,7 +141,7 @@ func (q *queueState) setExpiry(j *job, at leaky.Instant) {
 	q.expiries[j.seq] = at
 }
 
-// expiresAt is zero if the job never does.
+// expiresAt is zero if the job never expires.
 func (j *job) expiresAt() time.Time {
 	if j.marks&expires == 0 {
 		return time.Time{}

@@ -13,11 +13,12 @@ const (
 	pausedRetry    = 30 * time.Second
 	unlimitedRetry = 100 * time.Millisecond
 	minRetry       = time.Millisecond
-	// Nobody is sent further ahead than this beyond the next departure.
+	// Nobody is sent further than this beyond the next departure.
 	maxRetrySpan = leaky.Instant(365 * 24 * time.Hour / time.Microsecond)
 )
 
-// retryAfter is the staggered time after which a refused caller may find room who needs so many jobs to leave.
+// retryAfter is when a refused caller may find room that needs so many jobs to leave. Successive callers are
+// staggered at the outflow, so that they do not all come back at once.
 func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
 	if q.paused(now) {
 		return pausedRetry
@@ -40,7 +41,7 @@ func (q *queueState) retryAfter(jobs int64, now leaky.Instant) time.Duration {
 	return after
 }
 
-// laneRetryAfter is after how long a caller may find room in a lane that is full, who needs so many jobs to leave.
+// laneRetryAfter is the same for a lane that is full, without the staggering.
 func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) time.Duration {
 	next := max(now, ln.stopsUntil(now))
 	if b, p, limited := ln.pacing(now, now); limited {
@@ -50,7 +51,7 @@ func (q *queueState) laneRetryAfter(ln *lane, jobs int64, now leaky.Instant) tim
 	return max(minRetry, next.Sub(now))
 }
 
-// scheduleRetryAfter is after how long the first scheduled job is due.
+// scheduleRetryAfter is how long until the first scheduled job is due.
 func (q *queueState) scheduleRetryAfter(now leaky.Instant) time.Duration {
 	first := never
 	if q.scheduled.len() > 0 {
@@ -62,8 +63,7 @@ func (q *queueState) scheduleRetryAfter(now leaky.Instant) time.Duration {
 	return max(minRetry, first.Sub(now))
 }
 
-// intervals is k x d/n microseconds, rounded up, or half of what an Instant
-// holds when that is less.
+// intervals is k*d/n microseconds, rounded up and bounded well below overflow.
 func intervals(k, d, n int64) leaky.Instant {
 	hi, lo := bits.Mul64(uint64(k), uint64(d))
 	lo, carry := bits.Add64(lo, uint64(n-1), 0)

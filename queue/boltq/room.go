@@ -7,8 +7,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// appendOutcome says what becomes of a job that is not known. While there is a backlog the
-// places up to the mark are for what comes back.
+// appendOutcome says what becomes of a new job. While the queue has a backlog, the places up to the low-water mark
+// are kept for readmission.
 func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutcome {
 	backlog := q.hasBacklog()
 	full := q.size() >= q.spec.Capacity || q.bytes+it.bytes() > most
@@ -23,7 +23,7 @@ func (q *queueState) appendOutcome(it *appendItem, most int64) queue.AppendOutco
 	return queue.Accepted
 }
 
-// overflowOutcome says what becomes of one that is to be set aside.
+// overflowOutcome says what becomes of a job for which the queue has no room.
 func (q *queueState) overflowOutcome() queue.AppendOutcome {
 	if q.counts[queue.Deferred]+q.overflow.deferring >= q.spec.Deferred.MaxJobs {
 		return queue.OverflowFull
@@ -31,7 +31,7 @@ func (q *queueState) overflowOutcome() queue.AppendOutcome {
 	return queue.SetAside
 }
 
-// refusedBySelf decides about a job that is not let in for what it is, whatever room there is.
+// refusedBySelf refuses a job for its own properties or its lane, whatever room the queue has.
 func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) bool {
 	if err := it.job.ValidateAhead(now.Time()); err != nil {
 		it.answer.Outcome, it.answer.Err = queue.Invalid, err
@@ -60,7 +60,7 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 	return true
 }
 
-// wouldExpire decides about a job that would come in but expire before it departs.
+// wouldExpire refuses a job that would be accepted but expire before its departure.
 func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendOutcome, now leaky.Instant) bool {
 	expires := instantOf(it.job.ExpiresAt)
 	if _, known := q.resumesAt(now); expires == 0 || !known {
@@ -81,7 +81,7 @@ func (it *appendItem) wouldExpire(q *queueState, ln *lane, outcome queue.AppendO
 	return true
 }
 
-// byteLimit is the queue's max_bytes, or the share of the store that it has without one.
+// byteLimit is the queue's max_bytes; without one, its share of the store.
 func (e *Engine) byteLimit(q *queueState) int64 {
 	if q.spec.MaxBytes > 0 {
 		return int64(q.spec.MaxBytes)
@@ -92,7 +92,7 @@ func (e *Engine) byteLimit(q *queueState) int64 {
 	return queue.AnyBytes
 }
 
-// tooLarge decides about a job that takes more than may be of its queue, or of its lane.
+// tooLarge refuses a job that is larger than the queue or its lane may ever hold.
 func (it *appendItem) tooLarge(most int64, lane bool) bool {
 	if most == 0 || it.bytes() <= most {
 		return false
@@ -114,8 +114,9 @@ func (it *appendItem) answerFull(q *queueState, most int64, now leaky.Instant) {
 	}
 }
 
-// keptForReadmission reports whether the places, or the bytes, up to the mark are all that is left of a queue with a backlog:
-// they are for what comes back. So are the bytes for which the first of those waits.
+// keptForReadmission reports whether all that is left of a queue with a backlog, in places or bytes, is kept for
+// what comes back. The bytes that the first job on the overflow needs are kept too, or a stream of small ones would
+// starve it.
 func (q *queueState) keptForReadmission(needs, most int64) bool {
 	if q.size()-q.overflow.readmitted >= max(1, q.spec.Capacity-q.spec.Mark()) {
 		return true
@@ -124,13 +125,13 @@ func (q *queueState) keptForReadmission(needs, most int64) bool {
 	return (others > 0 || q.overflow.headNeeds > 0) && others+needs > most-max(q.spec.MarkBytes(most), q.overflow.headNeeds)
 }
 
-// fitsReadmission reports whether so many bytes may come back from the overflow.
+// fitsReadmission reports whether that many bytes may come back from the overflow.
 func (q *queueState) fitsReadmission(needs, most int64) bool {
 	return q.bytes+needs <= most && (q.overflow.readmitted == 0 || q.overflow.readmittedBytes+needs <= q.spec.MarkBytes(most))
 }
 
-// overflowRoom is how many jobs from the overflow the queue would take now: none before the first of them fits, of which
-// the last Readmit found that it does not.
+// overflowRoom is how many jobs the queue would take back from the overflow: none while the first does not fit, as
+// the last Readmit found.
 func (e *Engine) overflowRoom(q *queueState) int64 {
 	if needs := q.overflow.headNeeds; needs > 0 && !q.fitsReadmission(needs, e.byteLimit(q)) {
 		return 0

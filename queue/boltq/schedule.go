@@ -22,13 +22,13 @@ func newTimers() heap[*queueState] {
 	}
 }
 
-// putScheduled puts a job among those of its queue that wait for an instant.
+// putScheduled puts a job among the scheduled ones of its queue.
 func (e *Engine) putScheduled(j *job) {
 	e.setState(j, queue.Scheduled)
 	j.lane.queue.scheduled.push(j.lease)
 }
 
-// scheduledUntil is until when a job is scheduled that comes in now; 0 is not at all.
+// scheduledUntil is until when a new job is scheduled; 0 if it is not.
 func scheduledUntil(j *queue.Job, now leaky.Instant) leaky.Instant {
 	if at := instantOf(j.NotBefore); at > now {
 		return at
@@ -46,8 +46,7 @@ func (e *Engine) armTimer(q *queueState) {
 	updateHeap(e.timersOf(q), q, q.timerIndex, later)
 }
 
-// nextTimer returns when the first job of l is due, or the first of its lanes, if it waits for
-// those.
+// nextTimer returns when the first scheduled job is due, or the first lane may go on, whichever comes first.
 func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
 	at, any = q.lanesResumeAt()
 	if q.scheduled.len() > 0 && (!any || q.scheduled.top().due < at) {
@@ -56,9 +55,8 @@ func (q *queueState) nextTimer() (at leaky.Instant, any bool) {
 	return at, any
 }
 
-// fireTimers puts scheduled jobs whose time has come back at their turn, in a bounded
-// number of queues. A queue of which nothing could depart can from when the first of
-// them was due, or of its lanes, or its pause ended.
+// fireTimers makes due jobs ready, in a bounded number of queues. A queue from which nothing could depart now can
+// since the instant at which its timer was due, not since this call: the slots in between count as lost.
 func (e *Engine) fireTimers(now leaky.Instant) {
 	var later []*queueState
 	for len(later) < timerQueuesMax && e.timers.len() > 0 && e.timers.top().timerAt <= now {
@@ -84,7 +82,7 @@ func (e *Engine) readyScheduled(q *queueState, now leaky.Instant) {
 	}
 }
 
-// becomeReady lets a scheduled job wait. One that was never granted needs its flight no more.
+// becomeReady makes a scheduled job wait. One that was never granted needs its lease no more.
 func (e *Engine) becomeReady(ls *lease, now leaky.Instant) {
 	e.putWaiting(ls.job, now)
 	if ls.attempts == 0 && ls.verdict == 0 {
