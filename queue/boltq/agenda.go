@@ -2,19 +2,17 @@ package boltq
 
 import "github.com/penstock/penstock/leaky"
 
-// agendaEntry is what stands on the agenda: a queue by itself, or a group in place of its queues.
+// agendaEntry is what stands on the agenda: a queue by itself, or a group in place of its members.
 type agendaEntry struct {
-	queue       *queueState   // the queue, or the parent
-	group       *group        // nil if it is a queue
-	departsAt   leaky.Instant // since when, or when, something can
-	agendaIndex int           // its place on the agenda; -1 if nothing can
+	queue       *queueState   // the queue itself, or the group's parent
+	group       *group        // nil for a queue by itself
+	departsAt   leaky.Instant // since when, or from when on, something can depart
+	agendaIndex int           // its place on the agenda; -1 if nothing can depart
 }
 
-// The agenda orders the queues where a job waits by the instant at which it
-// became possible that one departs, ties by the order in which they were made.
-// Beside it stand the queues with scheduled jobs, by when the first is due, and those
-// whose lanes all rest, and paused ones that go on by themselves. Idle queues are on neither, nor
-// others that are paused, and cost nothing.
+// The agenda orders queues with waiting jobs by the instant from which on one can depart; the older queue goes
+// first on ties. What only waits for an instant (scheduled jobs, resting lanes, pauses with an end) stands among
+// the timers: see schedule.go. Idle queues, and paused ones without an end, stand in neither and cost nothing.
 
 func newAgenda() heap[*agendaEntry] {
 	return heap[*agendaEntry]{
@@ -28,8 +26,7 @@ func newAgenda() heap[*agendaEntry] {
 	}
 }
 
-// updateHeap puts v where it belongs in a heap after its key may have changed, or
-// takes it out.
+// updateHeap puts v into a heap, moves it after its key changed, or takes it out.
 func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 	switch {
 	case belongs && at < 0:
@@ -41,10 +38,9 @@ func updateHeap[T any](h *heap[T], v T, at int, belongs bool) {
 	}
 }
 
-// arm works out when l can next depart, after its jobs changed. Of a queue in which jobs
-// waited before, the earlier instant stands: the slots since then were lost, whatever
-// comes back meanwhile. So it does of one whose lanes rested, which stays among the
-// ripening.
+// arm works out when q can next depart after its jobs changed. While it stays on the agenda the earlier instant
+// stands: slots since then count as lost, whatever comes back meanwhile. The same goes for a queue that its lanes
+// hold up, which stays among the timers.
 func (e *Engine) arm(q *queueState, now leaky.Instant) {
 	next := q.memberOpens(now)
 	able := q.runnable() && q.canDepart(next) && !q.heldUpByLanes()
@@ -55,7 +51,8 @@ func (e *Engine) arm(q *queueState, now leaky.Instant) {
 	e.armTimer(q)
 }
 
-// rearm finds anew when l can depart: after a visit, by another rule, after a pause.
+// rearm works out anew when q can depart: after a visit, a change of its spec, or a pause. Earlier slots are not
+// lost.
 func (e *Engine) rearm(q *queueState, now leaky.Instant) {
 	q.member.leave()
 	q.departsAt = q.memberOpens(now)
@@ -63,7 +60,7 @@ func (e *Engine) rearm(q *queueState, now leaky.Instant) {
 	e.armTimer(q)
 }
 
-// putOnAgenda puts l on the agenda, or among its group, or takes it out.
+// putOnAgenda puts q on the agenda, or into its group's heaps, or takes it out.
 func (e *Engine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	g := q.group
 	if g == nil {
@@ -81,14 +78,13 @@ func (e *Engine) putOnAgenda(q *queueState, able bool, now leaky.Instant) {
 	e.armGroup(g, now)
 }
 
-// onAgenda reports whether something may depart from l, as far as l itself goes.
+// onAgenda reports whether something may depart from q, as far as q itself goes.
 func (q *queueState) onAgenda() bool { return q.agendaIndex >= 0 || q.member.in != nil }
 
-// runnable reports whether anything may leave.
+// runnable reports whether the queue exists and is not paused.
 func (q *queueState) runnable() bool { return q.live && q.pause.since == 0 }
 
-// armAndWake arms l after jobs came to it, and wakes the watcher when it would look too
-// late.
+// armAndWake arms q after jobs came to it, and wakes the watcher if it would look too late.
 func (e *Engine) armAndWake(q *queueState, now leaky.Instant) {
 	e.arm(q, now)
 	e.wakeForQueue(q, now)
@@ -104,7 +100,7 @@ func (e *Engine) wakeForQueue(q *queueState, now leaky.Instant) {
 	}
 }
 
-// lookAt returns when l should be looked at, or its group.
+// lookAt returns when somebody should look at q, or at its group.
 func (q *queueState) lookAt() (at leaky.Instant, any bool) {
 	o := &q.agendaEntry
 	if q.group != nil {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	announceRoomEach   = time.Second // at most, of one queue that nobody readmits to
-	roomListenerBuffer = 1024        // names that a listener to Room may leave unheard
+	announceRoomEach   = time.Second // at most, for a queue to which nobody readmits
+	roomListenerBuffer = 1024        // names that a listener may leave unread
 )
 
-// readmitBatch is for how much room it is worth to come.
+// readmitBatch is the room for which a readmission is worth a call.
 func (q *queueState) readmitBatch() int64 { return min(queue.MaxReadmit, max(1, (q.spec.Mark()+3)/4)) }
 
-// announceRoom says that a queue with a backlog has room again, after something that
-// may have made it.
+// announceRoom tells listeners that a queue with a backlog has room again. It is called after whatever may have
+// made room.
 func (e *Engine) announceRoom(q *queueState, now leaky.Instant) {
 	waits := q.onOverflow()
 	if waits == 0 || !q.live || e.overflowRoom(q) < min(q.readmitBatch(), waits) {
@@ -37,8 +37,8 @@ func (e *Engine) Room(ctx context.Context) <-chan string {
 	return listen(ctx, e, e.roomListeners, roomListenerBuffer)
 }
 
-// Backlogged implements queue.Overflow. Which queues are named when there are more
-// than limit is left to chance, so that none is left out for ever.
+// Backlogged implements queue.Overflow. If there are more than limit, chance decides which are named, so that none
+// is left out for ever.
 func (e *Engine) Backlogged(ctx context.Context, limit int) ([]string, error) {
 	names, err := e.backlogged(ctx, limit)
 	slices.Sort(names)
@@ -61,7 +61,7 @@ func (e *Engine) backlogged(ctx context.Context, limit int) ([]string, error) {
 	return names, nil
 }
 
-// trackBacklog keeps the list of queues with a backlog.
+// trackBacklog keeps the set of queues with a backlog.
 func (e *Engine) trackBacklog(q *queueState) {
 	if q.live && q.onOverflow() > 0 {
 		e.withBacklog[q] = struct{}{}

@@ -5,44 +5,44 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Limits of one commit. What is over goes in the next.
+// Limits of one commit. The rest goes into the next.
 const (
 	batchChanges = 4096
 	batchBytes   = 16 << 20
 	batchForgets = 4096
 )
 
-// batch is what one commit puts on disk: changes, what they make of their
-// queues' records, and the records of jobs that memory has forgotten.
+// batch is what one commit puts on disk: changes, the resulting records of their queues, and the deletion of
+// records that memory has forgotten.
 type batch struct {
 	now             leaky.Instant
 	changes         []change
 	deltas          map[*queueState]*queueDelta
 	order           []*queueDelta
 	forgotten       []*endedJob
-	lapsedDeferrals []uint64 // records of deferred jobs
-	droppedTallies  []uint64 // records of tallies
+	lapsedDeferrals []uint64 // keys of records to delete
+	droppedTallies  []uint64 // keys of records to delete
 	tallies         []*tally
-	records         [][]byte // of those
+	records         [][]byte // of the tallies
 	store           storeRecord
-	logUpdates      []logUpdate // for the record of changes
+	logUpdates      []logUpdate // for the log of changes
 }
 
 // queueDelta is what a batch changes in a queue's record.
 type queueDelta struct {
 	queue    *queueState
-	counters queue.Counters // by the changes
-	unsaved  queue.Counters // that go along
+	counters queue.Counters // what the changes count
+	unsaved  queue.Counters // what was counted before and goes along
 	ceiling  ceilings
 	progress overflowProgress
 	receiver *receiverState    // nil if it stays as it is
 	failures []queue.LastError // newest last
-	adapted  *adaptedRate      // as the changes make it; nil if they do not
-	gone     bool              // the queue is deleted in this batch
+	adapted  *adaptedRate      // after the changes; nil if they leave it as it is
+	gone     bool              // the batch deletes the queue
 	record   queueRecord
 }
 
-// deltaOf returns the batch's delta of a queue.
+// deltaOf returns the batch's delta of a queue, made on first use.
 func (b *batch) deltaOf(q *queueState) *queueDelta {
 	d := b.deltas[q]
 	if d == nil {
@@ -56,7 +56,7 @@ func (b *batch) deltaOf(q *queueState) *queueDelta {
 // raise raises the ceilings of a queue and its parent.
 func (b *batch) raise(q *queueState, r ceilingRaises) {
 	b.deltaOf(q).raise(r.own)
-	if r.parentQueue != nil { // with its greatest cost
+	if r.parentQueue != nil { // the delta also writes the parent's greatest cost
 		b.deltaOf(r.parentQueue).raise(r.parent)
 	}
 }
@@ -67,7 +67,7 @@ func (d *queueDelta) addFailure(at leaky.Instant, id, reason string) {
 	d.failures = append(d.failures, queue.LastError{At: at.Time(), ID: id, Reason: reason})
 }
 
-// size is about what a change adds to a commit.
+// size is about how many bytes a change adds to a commit.
 func size(c change) int {
 	switch c := c.(type) {
 	case *appendChange:
@@ -104,7 +104,7 @@ func (e *Engine) takeBatch() *batch {
 	return b
 }
 
-// prepareBatch works out the records of the batch's queues as they will be.
+// prepareBatch works out the records as they will be after the batch.
 func (e *Engine) prepareBatch(b *batch) {
 	b.now = e.now()
 	b.deltas, b.order, b.logUpdates = map[*queueState]*queueDelta{}, nil, nil
@@ -133,7 +133,7 @@ func (e *Engine) prepareBatch(b *batch) {
 	b.store.now = b.now
 }
 
-// applyBatch applies a batch that is on disk.
+// applyBatch applies a batch that is on disk to memory.
 func (e *Engine) applyBatch(b *batch) {
 	now := e.now()
 	for _, d := range b.order {
@@ -148,8 +148,8 @@ func (e *Engine) applyBatch(b *batch) {
 	}
 }
 
-// rollBackBatch gives up a batch that is not on disk. Later places are given up first,
-// so that turns are taken back in the order opposite to that of giving.
+// rollBackBatch undoes a batch that is not on disk, in reverse order, so that turns are given back in the order
+// opposite to that of taking them.
 func (e *Engine) rollBackBatch(b *batch, err error) {
 	e.returnUnsaved(b)
 	for i := len(b.changes) - 1; i >= 0; i-- {
@@ -158,7 +158,7 @@ func (e *Engine) rollBackBatch(b *batch, err error) {
 	e.requeueForgotten(b)
 }
 
-// requeueForgotten takes back what a batch should have forgotten.
+// requeueForgotten leaves what a batch should have deleted to a later one.
 func (e *Engine) requeueForgotten(b *batch) {
 	e.forgotten, b.forgotten = append(b.forgotten, e.forgotten...), nil
 	e.lapsedDeferrals, b.lapsedDeferrals = append(b.lapsedDeferrals, e.lapsedDeferrals...), nil
@@ -166,7 +166,7 @@ func (e *Engine) requeueForgotten(b *batch) {
 	b.droppedTallies = nil
 }
 
-// addTally puts a tally into the batch, as it is when the batch is made.
+// addTally puts a tally into the batch, in the state that it has when the batch is prepared.
 func (b *batch) addTally(t *tally) {
 	if !t.batched && !t.gone {
 		t.batched = true
@@ -174,7 +174,7 @@ func (b *batch) addTally(t *tally) {
 	}
 }
 
-// returnUnsaved gives back the loose counters and the tallies that a batch took along.
+// returnUnsaved gives back the counters and tallies that a batch took along.
 func (e *Engine) returnUnsaved(b *batch) {
 	for _, t := range b.tallies {
 		if !t.gone {
@@ -188,19 +188,18 @@ func (e *Engine) returnUnsaved(b *batch) {
 	}
 }
 
-// change is one thing to put on disk. All but write run under the engine's
-// mutex; write runs in the committer's transaction and may be repeated in
-// another one.
+// change is one thing to put on disk. All methods but write run under the engine's mutex; write runs in the
+// committer's transaction, and again in another one if the first fails.
 type change interface {
-	// prepare adds to what the batch changes in its queues' records.
+	// prepare adds to the batch's deltas, tallies and log.
 	prepare(b *batch)
-	// write puts it into the transaction.
+	// write puts the change into the transaction.
 	write(t *tables) error
-	// apply applies it in memory: it is on disk.
+	// apply applies it to memory: it is on disk.
 	apply(e *Engine, now leaky.Instant)
 	// rollBack gives up what was reserved: it is not on disk.
 	rollBack(e *Engine, err error)
-	// freesSpace reports whether it makes room: such changes are tried again alone
-	// when a commit fails for want of room.
+	// freesSpace reports whether it makes room in the file. When a commit fails for want of room, such changes are
+	// tried again alone.
 	freesSpace() bool
 }

@@ -8,19 +8,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// call is one caller's changes on their way to disk, all enqueued at once. Its
-// fields are guarded by the engine's mutex until done is closed.
+// call is one caller's changes on their way to disk, all enqueued at once. The engine's mutex guards its fields
+// until done is closed.
 type call struct {
 	enqueued   int // changes enqueued
-	pending    int // of them, those whose fate is not known
+	pending    int // those of them whose outcome is not known yet
 	err        error
 	done       chan struct{}
-	releasedTo map[*queueState]int64 // jobs that it released into queues with an adapted rate
+	releasedTo map[*queueState]int64 // how many jobs it released into queues with an adapted rate
 }
 
 func newCall() *call { return &call{done: make(chan struct{})} }
 
-// finish notes the fate of one change.
+// finish notes the outcome of one change.
 func (c *call) finish(err error) {
 	if err != nil {
 		c.err = err
@@ -30,7 +30,7 @@ func (c *call) finish(err error) {
 	}
 }
 
-// countReleased notes that a job of a queue was released.
+// countReleased notes that the call released a job of q.
 func (c *call) countReleased(q *queueState) {
 	if q.adapted == nil {
 		return
@@ -41,8 +41,8 @@ func (c *call) countReleased(q *queueState) {
 	c.releasedTo[q]++
 }
 
-// await waits until the fate of all the call's changes is known; c.err is then
-// why some failed. When ctx ends first, they may still happen.
+// await waits until the outcome of all changes is known; c.err says why some failed. If ctx ends first, they may
+// still happen.
 func (c *call) await(ctx context.Context) error {
 	if c.enqueued == 0 {
 		return nil
@@ -64,9 +64,8 @@ func outcomeUnknown(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", queue.ErrOutcomeUnknown, context.Cause(ctx))
 }
 
-// awaitAll waits for other callers' changes. Nothing of the waiter is under way
-// any more, so that no two callers wait for each other; but some of it may have
-// happened.
+// awaitAll waits for other callers' changes. The caller has none under way itself, so callers cannot wait for each
+// other in a circle.
 func awaitAll(ctx context.Context, calls []*call) error {
 	for _, c := range calls {
 		select {
@@ -78,10 +77,9 @@ func awaitAll(ctx context.Context, calls []*call) error {
 	return nil
 }
 
-// decideAll decides items with one, under the mutex, in as many rounds as it takes. An
-// item that depends on changes under way answers with their call, and is decided
-// again when that is done. What one enqueues for the call it is given is on disk when
-// rounds returns.
+// decideAll decides items with decide, under the mutex, in as many rounds as it takes. For an item that depends on
+// a change under way, decide returns the call of that change, and is asked again when that is done. Whatever was
+// enqueued is on disk when decideAll returns.
 func decideAll[T any](ctx context.Context, e *Engine, open []T, one func(item T, c *call, now leaky.Instant) (busy *call)) error {
 	for len(open) > 0 {
 		c := newCall()
@@ -100,7 +98,7 @@ func decideAll[T any](ctx context.Context, e *Engine, open []T, one func(item T,
 	return nil
 }
 
-// decideRound decides the open items that it can.
+// decideRound decides those items that it can.
 func decideRound[T any](e *Engine, open []T, c *call, one func(T, *call, leaky.Instant) *call) (again []T, others []*call, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

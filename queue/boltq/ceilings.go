@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// persistCeilings waits until the ceilings that a grant needs are on disk, and those of its leases that are to be. When they
-// cannot be written the jobs are given back: nobody has heard of their leases.
+// persistCeilings waits until what a grant needs is on disk: its ceilings, and its leases if they are persisted. If
+// that cannot be written the jobs are given back: nobody has heard of their leases yet.
 func (e *Engine) persistCeilings(ctx context.Context, cl *client, g *grant) error {
 	if g.expireCall != nil {
 		if err := g.expireCall.await(ctx); err != nil {
@@ -57,20 +57,20 @@ func (e *Engine) persistCeilings(ctx context.Context, cl *client, g *grant) erro
 	}
 }
 
-// raiseNeeds returns the calls under way that will raise the ceilings of g, and
-// one of its own if those are not enough.
+// raiseNeeds returns the calls under way that will raise the ceilings of g, and one of its own if those are not
+// enough.
 func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 	for _, n := range g.needs {
 		q := n.queue
-		// Another rate moves the TAT: then what the bucket, which remembers the grant, needs is
-		// not what the grant left.
+		// If the rate or a limit has changed since the grant, the TAT has been converted, and the grant's own
+		// ceiling means nothing any more. The bucket remembers the grant, so its present need is used instead.
 		ceiling := q.neededCeilings()
 		if n.pacer == q.pacer && n.changed == q.changed && slices.Equal(n.limits, q.spec.Limits) {
 			ceiling = ceiling.min(n.ceiling)
 		}
 		switch {
 		case g.err != nil || !q.live || q.ceiling.covers(ceiling):
-		case q.busy != nil: // whose change may lower it; what it needs is known then
+		case q.busy != nil: // its change may lower the need; look again after it
 			wait = append(wait, q.busy)
 		case q.pledged.covers(ceiling):
 			if q.pledgedBy != own {
@@ -88,7 +88,7 @@ func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 	return wait, own
 }
 
-// ceilingChange lifts a queue's ceiling.
+// ceilingChange raises a queue's ceiling.
 type ceilingChange struct {
 	call  *call
 	queue *queueState
@@ -105,10 +105,9 @@ func (c *ceilingChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
 
 func (c *ceilingChange) freesSpace() bool { return true }
 
-// ceilings are what the file says of a queue's paces: no answered grant leaves them beyond. Of
-// a bucket that is its TAT, in whole microseconds, of a quota what is used up in a window. A
-// further pace has its TAT as the end of one of which nothing is used. Their limits are never
-// changed in place.
+// ceilings are upper bounds, on file, of what answered grants have used: of a bucket its TAT in whole microseconds,
+// of a quota what is used in a window. A further pace has its TAT as the end of a window of which nothing is used.
+// The slices are never changed in place.
 type ceilings struct {
 	tat    leaky.Instant
 	limits []leaky.Window
@@ -127,7 +126,7 @@ func (c ceilings) covers(need ceilings) bool {
 	return true
 }
 
-// max is the higher of two, each by itself; without is the lower.
+// max takes the higher of each bound, min the lower.
 func (c ceilings) max(d ceilings) ceilings {
 	return ceilings{max(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(a, b) })}
 }
@@ -143,7 +142,7 @@ func allowsMore(a, b leaky.Window) bool {
 	return a.Ends > b.Ends || a.Ends == b.Ends && a.Used > b.Used
 }
 
-// pickWindows returns of each pair the first if that is preferred.
+// pickWindows picks from each pair the window of a if that is preferred, else that of b.
 func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []leaky.Window {
 	if len(b) == 0 || slices.Equal(a, b) {
 		return a
@@ -157,7 +156,7 @@ func pickWindows(a, b []leaky.Window, prefers func(a, b leaky.Window) bool) []le
 	return picked
 }
 
-// ceilings is how far the paces are.
+// ceilings is how much the paces have used.
 func (p *paces) ceilings() ceilings {
 	c := ceilings{tat: tat(p.bucket)}
 	for _, m := range p.limits {
@@ -170,8 +169,7 @@ func (p *paces) ceilings() ceilings {
 	return c
 }
 
-// neededCeilings is what of that must be on file before a grant is answered: an unlimited rate needs
-// nothing.
+// neededCeilings is what must be on file before a grant is answered: unlimited rates need nothing.
 func (p *paces) neededCeilings() ceilings {
 	c := p.ceilings()
 	if p.pacer.Rate.Unlimited() {
@@ -180,8 +178,8 @@ func (p *paces) neededCeilings() ceilings {
 	return c
 }
 
-// raisedAhead is how far the ceilings are raised when a grant needs it, so that a fast queue commits
-// a few times a second and not at each grant. A crash costs as much.
+// raisedAhead adds to what a grant needs, so that a fast queue commits a few times a second instead of with each
+// grant. A crash loses the difference.
 func (p *paces) raisedAhead(need ceilings) ceilings {
 	to := ceilings{tat: need.tat.Add(lookahead(p.pacer)), limits: slices.Clone(need.limits)}
 	for i := range to.limits {
@@ -197,11 +195,11 @@ func (p *paces) raisedAhead(need ceilings) ceilings {
 const (
 	ceilingAhead    = 250 * time.Millisecond
 	oneGrantSlowest = time.Second
-	quotaAheadShare = 1000 // the part of a quota
+	quotaAheadShare = 1000 // the fraction of a quota: 1/1000
 )
 
-// lookahead stays below what leaky.MaxCost intervals span, which is what the bucket's own bound
-// allows on reopening, and is nothing for a slow pace.
+// lookahead is 0 for slow paces, and stays below what leaky.MaxCost intervals span: the bucket's own bound allows
+// no more on reopening.
 func lookahead(p leaky.Pacer) time.Duration {
 	t := p.Rate.Interval()
 	if t > ceilingAhead {
@@ -210,8 +208,8 @@ func lookahead(p leaky.Pacer) time.Duration {
 	return min(ceilingAhead, leaky.MaxCost*t/2)
 }
 
-// stretchedCeiling is a ceiling of the bucket as it must be when a lower rate is on file: the bucket then goes through
-// Pacer.Change, at now or later, and what was granted below the ceiling ends up below this one.
+// stretchedCeiling converts a bucket's ceiling to a lower rate. Pacer.Change converts the bucket itself later, at
+// now or after, so the result is rounded to cover whatever that makes of grants below the old ceiling.
 func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now leaky.Instant) leaky.Instant {
 	was, is := p.pacer.Rate.PerSecond(), next.Rate.PerSecond()
 	if is >= was || ceiling <= now {
@@ -220,8 +218,8 @@ func (p *paces) stretchedCeiling(ceiling leaky.Instant, next leaky.Pacer, now le
 	return now + leaky.Instant(math.Ceil(float64(ceiling-now)*was/is)) + 1
 }
 
-// oneGrantCeilings is the ceilings that let a job of the given cost leave within the
-// next horizon without a commit of its own.
+// oneGrantCeilings lets a job of the given cost leave within the next horizon without a commit of its own. It goes
+// along with the job's append.
 func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
 	c := ceilings{tat: oneGrantTAT(p.pacer, p.bucket, now, cost)}
 	for i := range p.limits {
@@ -237,8 +235,8 @@ func (p *paces) oneGrantCeilings(now leaky.Instant, cost int64) ceilings {
 	return c
 }
 
-// A slow pace has none: there a crash would cost a slot that was never used, and a commit a grant
-// is nothing.
+// Slow paces get none: a crash would cost them a slot that was never used, and a commit for each grant is nothing
+// there.
 func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) leaky.Instant {
 	t := p.Rate.Interval()
 	if p.Rate.Unlimited() || t > oneGrantSlowest {
@@ -247,8 +245,7 @@ func oneGrantTAT(p leaky.Pacer, b leaky.Bucket, now leaky.Instant, cost int64) l
 	return max(tat(b), now.Add(queue.Horizon)).Add(time.Duration(cost)*t) + 1
 }
 
-// restore makes the paces those of a queue whose process died: nothing that it may have granted is
-// beyond the ceilings.
+// restore sets the paces of a queue whose process died to where nothing that it may have granted is beyond them.
 func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
 	p.bucket = restoredBucket(p.pacer, c.tat, now, maxCost)
 	for i := range p.limits[:min(len(p.limits), len(c.limits))] {
@@ -260,9 +257,8 @@ func (p *paces) restore(c ceilings, now leaky.Instant, maxCost int64) {
 	}
 }
 
-// restoredBucket is a bucket of which only the ceiling is known. Last is put as late as a grant can be
-// and LastCost as high as the ceiling needs, so that the bucket's bound on TAT
-// does not cut off what was granted.
+// restoredBucket is a bucket of which only the ceiling is known. Last is as late as a grant can have been and
+// LastCost as high as the ceiling needs, or the bucket's bound on its TAT would cut off what was granted.
 func restoredBucket(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) leaky.Bucket {
 	if ceiling == 0 {
 		return leaky.Bucket{}
@@ -277,7 +273,7 @@ func restoredBucket(p leaky.Pacer, ceiling, now leaky.Instant, maxCost int64) le
 	return b
 }
 
-// tat is the bucket's TAT in whole microseconds, never below it.
+// tat is the bucket's TAT in microseconds, rounded up.
 func tat(b leaky.Bucket) leaky.Instant {
 	if b.Rem > 0 {
 		return b.TAT + 1
@@ -285,7 +281,7 @@ func tat(b leaky.Bucket) leaky.Instant {
 	return b.TAT
 }
 
-// ceilingRaises are the ceilings that an append brings along, of its queue and of that one's parent.
+// ceilingRaises are the ceilings that an append brings along, for its queue and that queue's parent.
 type ceilingRaises struct {
 	own, parent ceilings
 	parentQueue *queueState // nil if there is none
@@ -295,7 +291,7 @@ func (r *ceilingRaises) with(s ceilingRaises) {
 	r.own, r.parent, r.parentQueue = r.own.max(s.own), r.parent.max(s.parent), s.parentQueue
 }
 
-// ceilingRaises notes what c will bring along that appends a job.
+// ceilingRaises returns what an append of that cost brings along, and pledges it for c.
 func (q *queueState) ceilingRaises(now leaky.Instant, cost int64, c *call) (r ceilingRaises) {
 	r.own = q.oneGrantCeilings(now, cost)
 	q.pledge(r.own, c)
@@ -304,14 +300,15 @@ func (q *queueState) ceilingRaises(now leaky.Instant, cost int64, c *call) (r ce
 		return r
 	}
 	r.parentQueue = p
-	if p.busy == nil { // else it has other ceilings then
+	if p.busy == nil { // else its ceilings will be others
 		r.parent = p.oneGrantCeilings(now, cost)
 		p.pledge(r.parent, c)
 	}
 	return r
 }
 
-// noteCost notes that a job of that cost came in, which a hold is for.
+// noteCost notes the cost of a new job. After a restart lanes are delayed as if they had just granted the
+// costliest.
 func (q *queueState) noteCost(cost int64) {
 	q.maxCost = max(q.maxCost, cost)
 	if p := q.parent(); p != nil {

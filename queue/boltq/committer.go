@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// enqueue hands a change of a call to the committer. The mutex is held, and not
-// let go of before all of the call's changes are enqueued.
+// enqueue hands a change to the committer. The caller holds the mutex, and keeps it until all changes of the call
+// are enqueued.
 func (e *Engine) enqueue(c *call, ch change) {
 	c.enqueued++
 	c.pending++
@@ -20,8 +20,7 @@ func (e *Engine) enqueue(c *call, ch change) {
 	e.work.Signal()
 }
 
-// runCommitter is the committer: it takes what is pending and puts it on disk, until
-// the engine closes and nothing is left.
+// runCommitter commits what is pending until the engine closes and nothing is left.
 func (e *Engine) runCommitter() {
 	defer close(e.ended)
 	for {
@@ -40,8 +39,7 @@ func (e *Engine) runCommitter() {
 	}
 }
 
-// commitBatch commits a batch and tells everybody, or finds out what a failure
-// means.
+// commitBatch commits a batch and applies it, or finds out what a failure means.
 func (e *Engine) commitBatch(b *batch) {
 	err := e.writeBatch(b)
 	if err != nil && noRoom(err) && !e.onDisk(b) {
@@ -59,10 +57,8 @@ func (e *Engine) commitBatch(b *batch) {
 		e.noteFull(err)
 		e.rollBackBatch(b, errStoreFull(e.path, err))
 	default:
-		// A failed write or fsync leaves in doubt what is on disk: what the
-		// kernel dropped is not written by trying again, and what it kept may
-		// surface later. Only a fresh look at the file, by opening it again,
-		// can tell.
+		// After a failed write or fsync nobody knows what is on disk: the kernel may have dropped dirty pages,
+		// which a retry would not write, or may still write others later. Only opening the file again can tell.
 		e.log.Error("the store failed and is closed for changes", "path", e.path, "error", err)
 		if e.broken == nil {
 			e.broken = err
@@ -72,8 +68,7 @@ func (e *Engine) commitBatch(b *batch) {
 	}
 }
 
-// withoutAppends gives up the changes of a batch that need room, so that those
-// that make room can be tried alone.
+// withoutAppends rolls back the changes of a batch that need room, so that those that make room can be tried alone.
 func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,7 +90,7 @@ func (e *Engine) withoutAppends(b *batch, err error) *batch {
 	return rest
 }
 
-// failPending gives up everything that is pending in a store that failed.
+// failPending fails everything that is pending in a broken store.
 func (e *Engine) failPending() {
 	for len(e.pending) > 0 {
 		e.rollBackBatch(e.takeBatch(), e.usableOr(queue.ErrUnavailable))
@@ -109,7 +104,7 @@ func (e *Engine) usableOr(other error) error {
 	return other
 }
 
-// writeBatch writes a batch in one transaction, whose end is two fsyncs.
+// writeBatch writes a batch in one transaction, which ends with two fsyncs.
 func (e *Engine) writeBatch(b *batch) error {
 	tx, err := e.db.Begin(true)
 	if err != nil {
@@ -183,8 +178,8 @@ func (b *batch) write(t *tables, keep time.Duration) error {
 	return t.putStore(b.store)
 }
 
-// onDisk reports whether the file shows a batch whose commit failed: its last
-// page may have been written before the fsync that failed.
+// onDisk reports whether the file shows a batch whose commit failed: its last page may have been written before the
+// fsync failed.
 func (e *Engine) onDisk(b *batch) bool {
 	var s storeRecord
 	err := e.db.View(func(tx *bbolt.Tx) (err error) {
@@ -194,8 +189,8 @@ func (e *Engine) onDisk(b *batch) bool {
 	return err != nil || s.commit >= b.store.commit
 }
 
-// commitFinal writes the exact pace, what was taken and what was counted, so that an orderly
-// restart loses neither. The mutex is held; nobody else is there.
+// commitFinal writes the exact pace and all counters and tallies, so that an orderly restart loses nothing. The
+// mutex is held.
 func (e *Engine) commitFinal() {
 	if e.broken != nil {
 		return

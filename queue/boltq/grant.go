@@ -7,22 +7,22 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// grant is what a client was granted by one request.
+// grant is what one request granted a client.
 type grant struct {
-	drainer string // in timelines
-	max     int    // jobs
+	drainer string // as timelines name it
+	max     int    // of jobs
 
 	jobs    []granted
 	bytes   int
 	needs   []ceilingNeed
 	lost    map[string]int64
-	full    bool  // Max or MaxReserveBytes were reached
-	expired int   // how many jobs have ended for it
+	full    bool  // max or queue.MaxReserveBytes is reached
+	expired int   // jobs that it found expired
 	noRoom  bool  // the file had none when it began
-	err     error // the ceilings it needs could not be written
-	// expireCall ends the jobs that would depart after they have expired; nil if there are none.
+	err     error // why its ceilings could not be written
+	// expireCall ends jobs that would have departed after their expiry; nil if there are none.
 	expireCall *call
-	// leaseCall puts leases on file; nil if none needs that.
+	// leaseCall puts leases on file; nil if no queue asks for that.
 	leaseCall *call
 	shares
 }
@@ -34,18 +34,18 @@ type granted struct {
 	attempt int
 }
 
-// ceilingNeed is the ceilings that must be on disk before a grant is answered.
+// ceilingNeed says which ceilings must be on disk before a grant is answered.
 type ceilingNeed struct {
 	queue   *queueState
 	ceiling ceilings
-	pacer   leaky.Pacer   // whose TAT it is
-	changed leaky.Instant // as of when the limits are
-	limits  []queue.Limit // that they are of: more than one change may be made at one instant
+	pacer   leaky.Pacer   // to which the ceiling's TAT belongs
+	changed leaky.Instant // when the limits were last changed
+	limits  []queue.Limit // to which the ceilings belong; changed alone cannot tell two changes of one instant apart
 }
 
-// grantDue visits the queues and groups that have something to depart.
+// grantDue visits queues and groups from which something can depart.
 func (e *Engine) grantDue(g *grant, now leaky.Instant) {
-	if g.full { // it asked for nothing
+	if g.full { // it asked for no jobs
 		return
 	}
 	e.fireTimers(now)
@@ -67,7 +67,7 @@ func (e *Engine) grantDue(g *grant, now leaky.Instant) {
 	}
 	for _, o := range visited {
 		switch {
-		case o.queue.busy != nil: // whoever is changing it arms it, if need be
+		case o.queue.busy != nil: // whoever is changing it arms it
 			e.agenda.push(o)
 		case o.group != nil:
 			e.rearmGroup(o.group, now)
@@ -110,10 +110,10 @@ func (e *Engine) visitQueue(q *queueState, g *grant, now leaky.Instant) {
 	g.endVisit(q, len(g.jobs)-before, now)
 }
 
-// countLost counts the departures that a queue could have had since.
+// countLost counts the departures that a queue could have had since an instant.
 func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
 	n := q.lostSlots(since, now)
-	if n == 0 || q.receiver.opened != 0 && !q.isParent() { // what is down cannot be sent to
+	if n == 0 || q.receiver.opened != 0 && !q.isParent() { // a target that is down loses nothing
 		return
 	}
 	if g.lost == nil {
@@ -123,7 +123,7 @@ func (g *grant) countLost(q *queueState, since, now leaky.Instant) {
 	q.unsaved.Lost += n
 }
 
-// lostSlots is how many departures the queue could have had since it became due.
+// lostSlots is how many departures fit between since and now.
 func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
 	n, d := q.slowestRate().Fraction()
 	if n == 0 || since >= now {
@@ -137,7 +137,7 @@ func (q *queueState) lostSlots(since, now leaky.Instant) int64 {
 	return int64(lost)
 }
 
-// fits reports whether a job may be granted besides the others, whose first is always.
+// fits reports whether the answer has room for a job. The first always fits.
 func (g *grant) fits(j *job) bool {
 	if len(g.jobs) > 0 && g.bytes+int(j.size) > queue.MaxReserveBytes {
 		g.full = true
@@ -145,7 +145,7 @@ func (g *grant) fits(j *job) bool {
 	return !g.full
 }
 
-// grantJob hands the job at the head of its lane to the client.
+// grantJob hands the first job of its lane to the client.
 func (e *Engine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.Instant) {
 	q := j.lane.queue
 	q.removeWaiting(j)
@@ -159,7 +159,7 @@ func (e *Engine) grantJob(g *grant, v *queueVisit, j *job, departs, now leaky.In
 	g.full = len(g.jobs) == g.max
 }
 
-// endVisit ends a visit to a queue that was granted n departures.
+// endVisit ends a visit in which a queue was granted n departures.
 func (g *grant) endVisit(q *queueState, n int, now leaky.Instant) {
 	if n == 0 {
 		return
@@ -170,7 +170,7 @@ func (g *grant) endVisit(q *queueState, n int, now leaky.Instant) {
 	}
 }
 
-// needCeilings notes the ceilings that a grant needs.
+// needCeilings notes which ceilings a grant from q needs.
 func (g *grant) needCeilings(q *queueState) {
 	if !q.spec.Rate.Unlimited() || len(q.limits) > 0 {
 		g.needs = append(g.needs, ceilingNeed{q, q.neededCeilings(), q.pacer, q.changed, q.spec.Limits})

@@ -8,43 +8,43 @@ import (
 )
 
 const (
-	wakeMembersMax = 100 // members that rested and become ready, a visit
+	wakeMembersMax = 100 // resting members that become ready, a visit
 	tryMembersMax  = 100 // members that are chosen and cannot go, a visit
 )
 
-// group is a parent and its children, its members. Their turns are start-time fair queueing. It
-// stands on the agenda in their place.
+// group is a parent and its children, which are all members of it. They take turns by start-time fair queueing. The
+// group stands on the agenda in their place.
 type group struct {
 	agendaEntry
-	resting  heap[*queueState] // by the instant at which something could depart
+	resting  heap[*queueState] // by departsAt
 	ready    heap[*queueState] // by tag
 	served   int64             // the tag of the member that was served last
 	since    leaky.Instant
 	children int
 
-	waiting         int64 // jobs that wait in its queues
-	membersWaiting  int64 // in so many of them
-	incoming        int64 // jobs that will, on their way to disk
-	membersIncoming int64 // in so many jobs wait, or are about to
+	waiting         int64 // waiting jobs in all members
+	membersWaiting  int64 // members with waiting jobs
+	incoming        int64 // incoming jobs that will wait
+	membersIncoming int64 // members with waiting or incoming jobs
 
 	lastFence uint64 // of the latest grant
 }
 
 // member is a queue's place in its group.
 type member struct {
-	in        *heap[*queueState] // resting or ready; nil in neither
+	in        *heap[*queueState] // resting, ready or nil
 	heapIndex int
-	tag       int64 // when ready
+	tag       int64 // of a ready member
 	finish    int64 // the tag at the end of its latest turn
-	// Of the visit that is under way: whether it was chosen, what is kept of it, and how many
-	// departures it was granted.
+	// Of the visit under way: whether the member was tried, the state of its own visit, and how many departures it
+	// was granted.
 	visited   bool
 	visit     queueVisit
 	granted   int
-	overShare bool // it was passed over, for its share was used up
+	overShare bool // it was passed over because the client's share of it is used up
 }
 
-// leave takes a queue out of the heap that it is in.
+// leave takes a member out of its heap.
 func (s *member) leave() {
 	if s.in != nil {
 		s.in.remove(s.heapIndex)
@@ -68,10 +68,10 @@ func byMemberTag(a, b *queueState) bool {
 	return a.member.tag < b.member.tag || a.member.tag == b.member.tag && a.number < b.number
 }
 
-// isParent reports whether l is the parent of a group.
+// isParent reports whether q is the parent of a group.
 func (q *queueState) isParent() bool { return q.group != nil && q.group.queue == q }
 
-// parent returns the parent whose paces hold for l beside its own; nil if there is none.
+// parent returns the parent, whose paces apply to q too; nil if there is none.
 func (q *queueState) parent() *queueState {
 	if q.group == nil || q.group.queue == q {
 		return nil
@@ -79,11 +79,11 @@ func (q *queueState) parent() *queueState {
 	return q.group.queue
 }
 
-// groupMaxCost is the greatest cost appended to a queue or its children.
+// groupMaxCost is the greatest cost ever appended to a queue or its children.
 func (q *queueState) groupMaxCost() int64 { return max(q.maxCost, q.childMaxCost) }
 
-// memberOpens is opens as far as l goes as a member: what holds all of them holds the parent's own
-// jobs.
+// memberOpens is when q lets a job out as a member. The parent's own paces apply to the whole group, so for the
+// parent only its stop counts.
 func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 	if q.isParent() {
 		return max(now, q.receiver.stop)
@@ -91,7 +91,7 @@ func (q *queueState) memberOpens(now leaky.Instant) leaky.Instant {
 	return q.opens(now)
 }
 
-// joinGroup makes a queue that has come to be a member, or makes a group of it and its children.
+// joinGroup makes a new queue a member of its parent's group, or the parent of its children.
 func (e *Engine) joinGroup(q *queueState, now leaky.Instant) {
 	if name := queue.Parent(q.spec.Name); name != "" {
 		if p := e.queues[name]; p != nil && p.live {
@@ -107,11 +107,11 @@ func (e *Engine) joinGroup(q *queueState, now leaky.Instant) {
 // childrenOf returns the names of the live children of a name.
 func (e *Engine) childrenOf(name string) []string {
 	from, _ := slices.BinarySearch(e.queueNames, name+".")
-	to, _ := slices.BinarySearch(e.queueNames, name+"/") // what comes next
+	to, _ := slices.BinarySearch(e.queueNames, name+"/") // '/' follows '.'
 	return e.queueNames[from:to]
 }
 
-// countChild counts a child of a name more, or less.
+// countChild adds n to the number of children of child's parent.
 func (e *Engine) countChild(child string, n int) {
 	parent := queue.Parent(child)
 	if e.children[parent] += n; e.children[parent] == 0 {
@@ -119,7 +119,7 @@ func (e *Engine) countChild(child string, n int) {
 	}
 }
 
-// ensureGroup returns the group of a parent, which is made for its first child.
+// ensureGroup returns the group of a parent, made for its first child.
 func (e *Engine) ensureGroup(p *queueState, now leaky.Instant) *group {
 	if p.group == nil {
 		g := newGroup(p)
@@ -129,7 +129,7 @@ func (e *Engine) ensureGroup(p *queueState, now leaky.Instant) *group {
 	return p.group
 }
 
-// addMember makes a queue a member. It keeps the instant at which it stood on the agenda.
+// addMember adds a member, which keeps the instant at which it stood on the agenda.
 func (e *Engine) addMember(g *group, q *queueState, now leaky.Instant) {
 	able := q.agendaIndex >= 0
 	updateHeap(&e.agenda, &q.agendaEntry, q.agendaIndex, false)
@@ -141,7 +141,7 @@ func (e *Engine) addMember(g *group, q *queueState, now leaky.Instant) {
 	e.putOnAgenda(q, able, now)
 }
 
-// leaveGroup takes a queue that was deleted out of its group, which ends with its last child.
+// leaveGroup takes a deleted queue out of its group. The group ends with its last child.
 func (e *Engine) leaveGroup(q *queueState, now leaky.Instant) {
 	g := q.group
 	if g == nil {
@@ -157,11 +157,11 @@ func (e *Engine) leaveGroup(q *queueState, now leaky.Instant) {
 	p := g.queue
 	p.member.leave()
 	updateHeap(&e.agenda, &g.agendaEntry, g.agendaIndex, false)
-	p.group, p.lastFence = nil, g.lastFence // nothing before it can be given back
+	p.group, p.lastFence = nil, g.lastFence // departures of before cannot be given back
 	e.rearm(p, now)
 }
 
-// count counts the jobs of a queue that waits in, or no more.
+// count adds the jobs of q to the group's numbers, or takes them out if sign is -1.
 func (g *group) count(q *queueState, sign int64) {
 	waiting, coming := q.counts[queue.Waiting], q.incoming.waiting
 	g.waiting += sign * waiting
@@ -174,20 +174,20 @@ func (g *group) count(q *queueState, sign int64) {
 	}
 }
 
-// addWaiting notes that one job more, or less, waits in l.
+// addWaiting counts n more waiting jobs of q; n is 1 or -1.
 func (g *group) addWaiting(q *queueState, n int64) {
 	g.waiting += n
 	g.membersWaiting += crossedZero(q.counts[queue.Waiting], n)
 	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
 }
 
-// addIncoming notes that one job more, or less, is about to wait in l.
+// addIncoming counts n more incoming jobs of q; n is 1 or -1.
 func (g *group) addIncoming(q *queueState, n int64) {
 	g.incoming += n
 	g.membersIncoming += crossedZero(q.counts[queue.Waiting]+q.incoming.waiting, n)
 }
 
-// crossedZero is 1 when a number has become more than 0 by n more, -1 when it no longer is, else 0.
+// crossedZero is 1 when adding n has made number positive, -1 when it has made it 0, else 0.
 func crossedZero(number, n int64) int64 {
 	switch {
 	case n > 0 && number == n:
@@ -198,8 +198,8 @@ func crossedZero(number, n int64) int64 {
 	return 0
 }
 
-// refundQuotas gives a departure back to quotas of which the target has nothing. What the group could not have used before is
-// no lost slot.
+// refundQuotas gives a departure back to the quotas that counted it. Slots that the group could not have used
+// before that are not lost.
 func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
 	if g := q.group; g != nil {
 		g.since = max(g.since, min(now, g.queue.freeSince(now)))
@@ -210,7 +210,8 @@ func (q *queueState) refundQuotas(ls *lease, cost int64, now leaky.Instant) {
 	}
 }
 
-// giveBackDeparture gives a departure back that was never used: to buckets where it was the last one granted.
+// giveBackDeparture gives back a departure that was never used: to quotas, and to each bucket of which it was the
+// latest.
 func (q *queueState) giveBackDeparture(ls *lease, cost int64, now leaky.Instant) {
 	q.refundQuotas(ls, cost, now)
 	fence := ls.fence.number
@@ -238,14 +239,13 @@ func (e *Engine) armGroup(g *group, now leaky.Instant) {
 	updateHeap(&e.agenda, &g.agendaEntry, g.agendaIndex, able)
 }
 
-// rearmGroup does so after a visit, by another rule of the parent's, and after a pause: what could
-// have departed before is not lost any more.
+// rearmGroup does so after a visit, a change of the parent's spec, and a pause. Earlier slots are not lost.
 func (e *Engine) rearmGroup(g *group, now leaky.Instant) {
 	g.since = now
 	e.armGroup(g, now)
 }
 
-// rest lets a member rest until the instant that departs says.
+// rest lets a member rest until an instant.
 func (g *group) rest(q *queueState, until leaky.Instant) {
 	q.member.leave()
 	q.departsAt = until
@@ -269,7 +269,7 @@ func (g *group) noteServed(q *queueState, cost int64) {
 	g.ready.fix(s.heapIndex)
 }
 
-// reposition finds the place of a member that is ready, after a job of it was dealt with at d.
+// reposition finds the place of a ready member after one of its jobs was dealt with at d.
 func (g *group) reposition(q *queueState, d, now leaky.Instant) {
 	if next := max(d, q.memberOpens(now)); !q.canDepart(next) {
 		q.member.leave()

@@ -5,7 +5,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// visitGroup grants jobs of a group's queues, which take turns.
+// visitGroup grants jobs of a group's members, which take turns.
 func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 	p := k.queue
 	if k.ready.len() > 0 || p.freeSince(now) >= k.resting.top().departsAt {
@@ -31,7 +31,7 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 		if !gone && (!more || !g.fits(j)) {
 			break
 		}
-		// Its own quotas first: what they stop uses up nothing that its siblings could have.
+		// The member's own quotas first: what they stop must not use up the parent's.
 		if !gone && (q == p || q.affords(d, cost)) {
 			if !p.affords(d, cost) {
 				break
@@ -53,20 +53,19 @@ func (e *Engine) visitGroup(k *group, g *grant, now leaky.Instant) {
 	}
 }
 
-// groupVisit is what is kept of a visit to a group while it lasts.
+// groupVisit is the state of one visit to a group.
 type groupVisit struct {
 	group        *group
 	shares       *shares
-	visited      []*queueState // the members that were chosen
-	busy         []*queueState // those that somebody is changing, out of their place
-	overShare    []*queueState // those whose shares are used up, out of their place
+	visited      []*queueState // members that were tried
+	busy         []*queueState // members that somebody is changing, taken out of their heap
+	overShare    []*queueState // members of which the client has its share, taken out of their heap
 	woken, tried int
 	budget       laneBudget
 }
 
-// choose returns the member whose turn it is when the parent's next departure is at d, with the
-// lane whose turn it is there, and when it departs; nil if there is none. What a visit to the member
-// begins with is done when it is first chosen.
+// choose returns the member whose turn it is when the parent's next departure is at d, its lane whose turn it is,
+// and when that departs; nil if there is none.
 func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Instant) {
 	k := t.group
 	for {
@@ -93,8 +92,8 @@ func (t *groupVisit) wakeMembers(d leaky.Instant) {
 	}
 }
 
-// tryMember returns the lane of a ready member whose turn it is at d; nil if it cannot go, and is not
-// ready any more.
+// tryMember returns the lane of a ready member whose turn it is at d; nil if the member cannot go and is no longer
+// ready. The first time, it begins a visit to the member.
 func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	if q.busy != nil {
 		q.member.leave()
@@ -124,9 +123,9 @@ func (t *groupVisit) tryMember(q *queueState, d, now leaky.Instant) *lane {
 	return nil
 }
 
-// endGroupVisit finds anew the members that were chosen and are in no place.
+// endGroupVisit finds places for the members that the visit took out.
 func (e *Engine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
-	for _, q := range t.overShare { // with the turn that it had
+	for _, q := range t.overShare { // its turn stays as it was
 		q.member.in, q.member.overShare = &t.group.ready, true
 		t.group.ready.push(q)
 	}
@@ -138,7 +137,7 @@ func (e *Engine) endGroupVisit(t *groupVisit, g *grant, now leaky.Instant) {
 		}
 		e.armTimer(q)
 	}
-	for _, q := range t.busy { // whoever is changing it arms it, if need be
+	for _, q := range t.busy { // whoever is changing it arms it
 		t.group.makeReady(q)
 	}
 }

@@ -1,7 +1,7 @@
 package boltq
 
-// heap is a binary heap whose items know their place, so that one in the middle
-// can be removed or moved. moved is told an item's index, -1 when it is out.
+// heap is a binary heap whose items know their place, so that one in the middle can be removed or moved. moved is
+// told an item's index; -1 when it is out.
 type heap[T any] struct {
 	items []T
 	less  func(a, b T) bool

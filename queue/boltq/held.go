@@ -47,7 +47,7 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.
 	return states, nil
 }
 
-// decideHeld carries a decision about a job out, unless it depends on changes under way.
+// decideHeld carries out a decision about a held job, unless that depends on a change under way.
 func (e *Engine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *call) {
 	q := e.queues[k.queue]
 	if q == nil {
@@ -83,7 +83,7 @@ func (e *Engine) decideHeld(k *decideItem, c *call, now leaky.Instant) (busy *ca
 	return nil
 }
 
-// endHeldChange ends a held job.
+// endHeldChange ends a held job as delivered or dead.
 type endHeldChange struct {
 	call  *call
 	job   *job
@@ -133,7 +133,7 @@ func (c *endHeldChange) rollBack(_ *Engine, err error) {
 
 func (c *endHeldChange) freesSpace() bool { return true }
 
-// resumeHeldChange lets a held job wait again.
+// resumeHeldChange makes a held job wait again.
 type resumeHeldChange struct {
 	call *call
 	job  *job

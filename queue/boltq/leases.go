@@ -23,7 +23,7 @@ func newLeases() heap[*lease] {
 	}
 }
 
-// lease hands a job to a client.
+// lease grants a job to a client.
 func (e *Engine) lease(j *job, drainer string, departs leaky.Instant) granted {
 	e.lastFence++
 	q, ls := j.lane.queue, j.ensureLease()
@@ -39,7 +39,7 @@ func (e *Engine) lease(j *job, drainer string, departs leaky.Instant) granted {
 	return granted{job: j, fence: ls.fence, departs: departs, attempt: ls.attempts + 1}
 }
 
-// dropLease takes a job out of the leases, where it may not be any more.
+// dropLease takes a job out of the heap of leases, if it is there.
 func (e *Engine) dropLease(j *job) {
 	if ls := j.lease; ls.heapIndex >= 0 {
 		e.leases.remove(ls.heapIndex)
@@ -48,8 +48,8 @@ func (e *Engine) dropLease(j *job) {
 
 const takeBackMax = 100 // leases that ran out, a call
 
-// takeBack takes back leases that ran out, before drainers' queues are visited, or the one that is
-// pulled from.
+// takeBack takes back leases that ran out: all before drainers' queues are visited, so that their jobs can go
+// again. pulled is the queue that is pulled from; nil for a drainer.
 func (e *Engine) takeBack(now leaky.Instant, pulled *queueState, expired *[]string) *call {
 	c := newCall()
 	var later []*lease
@@ -57,7 +57,7 @@ func (e *Engine) takeBack(now leaky.Instant, pulled *queueState, expired *[]stri
 		ls := e.leases.pop()
 		switch q := ls.job.lane.queue; {
 		case !q.live: // the queue was deleted, and its leases with it
-		case q.busy != nil || ls.job.busy != nil: // what becomes of it is being decided
+		case q.busy != nil || ls.job.busy != nil: // a change under way decides what becomes of it
 			later = append(later, ls)
 		default:
 			e.takeBackOne(c, ls.job, now, q == pulled || pulled == nil && !q.spec.Pull, expired)
@@ -113,17 +113,16 @@ func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
 	return a
 }
 
-// persistLease puts a lease on file: when the process dies, the job may have been sent. The grant is not
-// answered before.
+// persistLease puts a lease on file before the grant is answered: if the process dies, the job may have been sent.
 func (e *Engine) persistLease(g *grant, j *job) {
 	if g.leaseCall == nil {
 		g.leaseCall = newCall()
 	}
-	j.lease.persisted, j.lease.onFile = true, true // whoever ends it, in the same commit even, drops the record
+	j.lease.persisted, j.lease.onFile = true, true // now already: whoever ends it, even in the same commit, deletes the record
 	e.enqueue(g.leaseCall, &persistLeaseChange{call: g.leaseCall, job: j, lease: *j.lease})
 }
 
-// persistLeaseChange is a lease on its way to disk.
+// persistLeaseChange puts a lease on disk.
 type persistLeaseChange struct {
 	call  *call
 	job   *job
@@ -142,8 +141,8 @@ func (c *persistLeaseChange) rollBack(_ *Engine, err error) { c.call.finish(err)
 
 func (c *persistLeaseChange) freesSpace() bool { return true }
 
-// takeBackPersisted takes back the leases that the file had when it was opened. What cannot be taken back now, for want of
-// room, the next Reserve takes back.
+// takeBackPersisted takes back the leases that the file had when it was opened. If there is no room to do so, the
+// next Reserve does.
 func (e *Engine) takeBackPersisted(ctx context.Context) error {
 	for {
 		var queues []string
@@ -183,8 +182,7 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 	return left, nil
 }
 
-// extend extends a lease, unless that depends on changes under way, and says what is
-// left of it.
+// extend extends a lease, unless that depends on a change under way, and returns what is left of it.
 func (e *Engine) extend(lease queue.Lease, now leaky.Instant) (left time.Duration, busy *call) {
 	q := e.queues[lease.Queue]
 	if q == nil {

@@ -8,15 +8,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// limit is one of the limits: a further pace, with a bucket, or a quota, with a window.
+// limit is a further pace, with a bucket, or a quota, with a window.
 type limit struct {
 	queue.Limit
 	pacer   leaky.Pacer
 	bucket  leaky.Bucket
 	quota   leaky.Quota
 	window  leaky.Window
-	renewAt leaky.Instant // when its calendar is to be, which knows so many ends; never mostly
-	// carried says that it has the state of another.
+	renewAt leaky.Instant // when its calendar must be renewed, which knows a bounded number of ends; mostly never
+	// carried: it has taken over the state of an earlier limit.
 	carried bool
 }
 
@@ -35,7 +35,7 @@ func (m *limit) opens(now leaky.Instant) leaky.Instant {
 	return m.quota.Next(m.window, now)
 }
 
-// carryOverLimits makes limits that follow others, which are at the end of their rule.
+// carryOverLimits makes the limits of a new spec. Each takes over from an equal old one, else from one of its kind.
 func carryOverLimits(old []limit, spec []queue.Limit, now leaky.Instant) ([]limit, error) {
 	var next []limit
 	for _, of := range spec {
@@ -64,7 +64,7 @@ func carryOverLimits(old []limit, spec []queue.Limit, now leaky.Instant) ([]limi
 	return next, nil
 }
 
-// carryOver carries the state of another limit of its kind over.
+// carryOver takes over the state of another limit of the same kind.
 func (m *limit) carryOver(o *limit, now leaky.Instant) {
 	m.carried = true
 	switch {
@@ -77,8 +77,8 @@ func (m *limit) carryOver(o *limit, now leaky.Instant) {
 	}
 }
 
-// renewCalendar lets a quota's calendar know its ends from now on. It is to be done again when fewer than
-// half of them are left.
+// renewCalendar computes the ends of a quota's windows from now on. That is due again when fewer than half are
+// left.
 func (m *limit) renewCalendar(now leaky.Instant) error {
 	c, err := m.Calendar(now.Time())
 	if err != nil {
@@ -93,7 +93,7 @@ func (m *limit) renewCalendar(now leaky.Instant) error {
 	return nil
 }
 
-// noteCalendars notes when a calendar of the queue's is to be renewed.
+// noteCalendars notes when the next calendar of p must be renewed.
 func (e *Engine) noteCalendars(p *paces) {
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
@@ -102,7 +102,7 @@ func (e *Engine) noteCalendars(p *paces) {
 	}
 }
 
-// renewCalendars renews the calendars of all queues.
+// renewCalendars renews the calendars of all queues that are due.
 func (e *Engine) renewCalendars(now leaky.Instant) {
 	e.calendarsDue = never
 	for _, q := range e.queues {

@@ -7,16 +7,16 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// paces is what lets jobs out of a queue: its rate, and the limits beside it.
+// paces is what lets jobs out of a queue: its rate and its further limits.
 type paces struct {
 	pacer   leaky.Pacer
 	bucket  leaky.Bucket
 	limits  []limit
-	changed leaky.Instant // when the limits were; 0 is before the file was opened
-	adapted *adaptedRate  // the rate of the pacer, if it follows what the receiver takes
+	changed leaky.Instant // when the limits last changed; 0 is before the file was opened
+	adapted *adaptedRate  // the pacer's rate, if it adapts to the receiver; else nil
 }
 
-// opens is the next departure that the paces allow, not before now.
+// opens is the next departure, not before now, that the paces allow.
 func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Next(p.bucket, now)
 	for i := range p.limits {
@@ -25,7 +25,7 @@ func (p *paces) opens(now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// freeSince is since when they allow one, if that is before now.
+// freeSince is since when they have allowed one; now if they do not yet.
 func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	at := p.pacer.Free(p.bucket, now)
 	for i := range p.limits {
@@ -38,8 +38,7 @@ func (p *paces) freeSince(now leaky.Instant) leaky.Instant {
 	return at
 }
 
-// eta is when a job departs that has so much before it, and the quota that decides it; nil if
-// it is none.
+// eta is when a job departs with that much cost ahead of it, and the quota that decides so; nil if none does.
 func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit) {
 	at = p.pacer.ETA(p.bucket, now, ahead)
 	for i := range p.limits {
@@ -57,8 +56,8 @@ func (p *paces) eta(now leaky.Instant, ahead int64) (at leaky.Instant, by *limit
 	return at, by
 }
 
-// affords reports whether each quota has enough left for a departure at d, which opens has
-// allowed. The first that has not forfeits what it had.
+// affords reports whether each quota has enough left for a departure at d, which opens has allowed. The first quota
+// that has too little loses the rest of its window: later, cheaper jobs must not overtake this one for ever.
 func (p *paces) affords(d leaky.Instant, cost int64) bool {
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() && !m.quota.Affords(m.window, d, cost) {
@@ -81,7 +80,7 @@ func (p *paces) take(d, now leaky.Instant, cost int64) {
 	}
 }
 
-// giveBack undoes the latest departure, which was never used. Quotas get theirs by refund.
+// giveBack undoes the latest departure, which was never used. Quotas are refunded separately.
 func (p *paces) giveBack() {
 	p.pacer.GiveBack(&p.bucket)
 	for i := range p.limits {
@@ -91,7 +90,7 @@ func (p *paces) giveBack() {
 	}
 }
 
-// refund gives any departure that was never used back to the quotas that have counted it.
+// refund gives a departure that was never used back to the quotas that counted it.
 func (p *paces) refund(d leaky.Instant, cost int64) {
 	if p.changed != 0 && d <= p.changed.Add(queue.Horizon) {
 		return
@@ -103,7 +102,7 @@ func (p *paces) refund(d leaky.Instant, cost int64) {
 	}
 }
 
-// repairWindows mends what no grant has left so: windows, at the beginning of a visit.
+// repairWindows corrects windows that no grant can have left, at the beginning of a visit.
 func (p *paces) repairWindows(now leaky.Instant) {
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
@@ -112,7 +111,7 @@ func (p *paces) repairWindows(now leaky.Instant) {
 	}
 }
 
-// repairBuckets does so with buckets, of which the next departure is beyond the horizon.
+// repairBuckets does so with buckets that open beyond the horizon.
 func (p *paces) repairBuckets(now leaky.Instant) {
 	horizon := now.Add(queue.Horizon)
 	if p.pacer.Next(p.bucket, now) > horizon {
@@ -125,8 +124,7 @@ func (p *paces) repairBuckets(now leaky.Instant) {
 	}
 }
 
-// slowestRate is the rate by which slots are counted: the lowest of the queue's and of its further
-// paces.
+// slowestRate is the lowest rate of the queue and its further paces. Lost slots are counted by it.
 func (p *paces) slowestRate() leaky.Rate {
 	slowest := p.pacer.Rate
 	for i := range p.limits {
@@ -137,7 +135,7 @@ func (p *paces) slowestRate() leaky.Rate {
 	return slowest
 }
 
-// interval is T, rounded up to a microsecond; 0 if nothing has a rate.
+// interval is the interval of the slowest rate in microseconds, rounded up; 0 if nothing has a rate.
 func (p *paces) interval() leaky.Instant {
 	r := p.slowestRate()
 	if r.Unlimited() {
@@ -147,8 +145,8 @@ func (p *paces) interval() leaky.Instant {
 	return intervals(1, d, n)
 }
 
-// withSpec returns the paces as another spec makes them: a limit that was there before keeps its
-// state, the others follow those that are there no more.
+// withSpec returns the paces under another spec. A limit that stays keeps its state; new limits take over from
+// those that go.
 func (p *paces) withSpec(spec *queue.Spec, now leaky.Instant) (next paces, err error) {
 	next = paces{bucket: p.bucket, changed: p.changed, adapted: adaptedRateOf(spec, p.adapted, now)}
 	next.pacer = next.adapted.pace(spec.Pacer(queue.Horizon))
@@ -165,8 +163,8 @@ func (p *paces) withSpec(spec *queue.Spec, now leaky.Instant) (next paces, err e
 	return next, nil
 }
 
-// atRest is what a queue that is deleted leaves: buckets at the end of their rules, within
-// their bounds, so that they do not outlive a rule that allows less.
+// atRest is what a deleted queue leaves behind: buckets without remainders and within their bounds, so that a queue
+// made again under another rule inherits no more than that rule allows.
 func (p *paces) atRest(now leaky.Instant) paces {
 	left := paces{pacer: p.pacer, bucket: atRest(p.pacer, p.bucket, now), limits: slices.Clone(p.limits)}
 	for i := range left.limits {
@@ -182,8 +180,7 @@ func atRest(p leaky.Pacer, b leaky.Bucket, now leaky.Instant) leaky.Bucket {
 	return b
 }
 
-// stillDelays reports whether any of it may still delay something: a bucket that would let a job out just
-// now matters to a raised burst.
+// stillDelays reports whether anything in it can still delay a departure, be it only under a greater burst.
 func (p *paces) stillDelays(now leaky.Instant) bool {
 	if p.bucket.TAT >= now || p.bucket.Last > now {
 		return true
@@ -193,7 +190,7 @@ func (p *paces) stillDelays(now leaky.Instant) bool {
 	})
 }
 
-// limitStates are those of the limits, for people.
+// limitStates returns the states of the limits, for Info.
 func (p *paces) limitStates() (list []queue.LimitState) {
 	for _, m := range p.limits {
 		list = append(list, queue.LimitState{Bucket: m.bucket, Window: m.window})

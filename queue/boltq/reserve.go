@@ -40,7 +40,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	g := &grant{drainer: r.Client.Shown(), max: r.Max, noRoom: e.outOfSpace(), shares: newShares(r), full: r.Max == 0}
 	for _, step := range []func() *call{
 		func() *call { return e.takeBack(now, pulled, &out.Expired) },
-		func() *call { // what expires before a pause ends does not change since when others could have left
+		func() *call { // before pauses end: what expires before that must not count as a lost slot
 			c := e.expire(now)
 			g.expired = c.enqueued
 			e.endPauses(c, pulled, now)
@@ -82,7 +82,7 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		e.trimSome(now)
 	case r.Number == cl.lastNumber:
 		g = cl.grant
-	default: // overtaken by a later request; its answer goes nowhere
+	default: // overtaken by a later request: nobody reads the answer
 		g = &grant{}
 	}
 	if pulled != nil {
@@ -110,8 +110,7 @@ func checkRequest(r *queue.ReserveRequest) error {
 	return r.Check()
 }
 
-// takeGrantBack gives back jobs whose grant could not be answered. Their slots
-// are lost.
+// takeGrantBack gives back jobs whose grant could not be answered. Their slots are lost.
 func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
 	if g.err != nil {
 		return
@@ -128,12 +127,12 @@ func (e *Engine) takeGrantBack(cl *client, g *grant, err error) {
 		}
 	}
 	if cl.grant == g {
-		cl.grant = nil // the same request may be tried again
+		cl.grant = nil // so that the same request may be tried again
 	}
 }
 
-// readJobs reads the payloads of a grant's jobs and counts their departures from
-// now. Jobs whose lease was lost meanwhile are left out.
+// readJobs reads the payloads of a grant's jobs, and counts their departures from now. Jobs whose lease was lost
+// meanwhile are left out.
 func (e *Engine) readJobs(g *grant, out *queue.Reserved) error {
 	if len(g.jobs) == 0 {
 		return nil
@@ -175,8 +174,8 @@ func (e *Engine) readJobs(g *grant, out *queue.Reserved) error {
 			faults[i] = queue.UnpackRecord(records[i], &v.Job)
 		}
 		if faults[i] != nil {
-			// The job is left to its lease: each time it runs out spends an
-			// attempt, so that it ends dead and does not block for ever.
+			// The job is left to its lease: each time that runs out an attempt is spent, so it ends dead instead of
+			// blocking for ever.
 			e.log.Error("a job cannot be read", "queue", q.spec.Name, "id", j.id, "error", faults[i])
 			continue
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// settleItem is one settlement on its way.
+// settleItem is one settlement of a Settle.
 type settleItem struct {
 	queue.Settlement
 	fence  fence
@@ -45,7 +45,7 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 	return answers, answers[0].Err // nothing could be decided
 }
 
-// settle decides a settlement, unless it depends on changes under way.
+// settle decides about a settlement, unless that depends on a change under way.
 func (e *Engine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) {
 	*s.answer = queue.Settled{Stale: true}
 	q := e.queues[s.Queue]
@@ -76,7 +76,7 @@ func (e *Engine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) 
 	return nil
 }
 
-// endLease ends a lease that stands.
+// endLease ends a valid lease.
 func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 	q, ls := j.lane.queue, j.lease
 	if s.Verdict == queue.Release && !ls.persisted {
@@ -125,7 +125,7 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 		return
 	}
 	how, due := queue.AttemptFailed, now.Add(max(0, s.After))
-	if open && s.Verdict == queue.Fail && s.Trouble { // what is down is no job's fault
+	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is no fault of the job
 		attempts, how = ls.attempts, queue.AttemptDown
 	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts || q.spec.Retry.Deadline != 0 && due > j.appended.Add(q.spec.Retry.Deadline.D()) {
 		d := e.newEndedJob(j, queue.Dead, now)
@@ -142,7 +142,8 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 	e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Scheduled})
 }
 
-// throttledOutcome says how an attempt ended that is none: what the receiver did not look at, or was too busy for.
+// throttledOutcome is how an attempt ended that does not count: the receiver did not look at the job, or was too
+// busy. Others give queue.UnderWay.
 func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 	switch v {
 	case queue.Throttle:
@@ -153,8 +154,8 @@ func throttledOutcome(v queue.Verdict) queue.AttemptOutcome {
 	return queue.UnderWay
 }
 
-// release gives a job back unused. Nothing of it is on disk: but for those on file a lease is not,
-// and a job without one waits. The slot can be used again if it was the last.
+// release gives a job back unused. Nothing is written unless the lease itself is on file: on disk the job waits
+// already. If it was the latest departure, its slot can be used again.
 func (e *Engine) release(j *job, now leaky.Instant) {
 	q, ls := j.lane.queue, j.lease
 	e.dropLease(j)

@@ -5,28 +5,29 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// leaseOutcome is the part that the changes which end a lease have in common.
+// leaseOutcome is what all changes that end a lease share.
 type leaseOutcome struct {
 	call      *call
 	job       *job
 	at        leaky.Instant
-	answer    *queue.Settled // of the settlement; nil when the lease ran out
-	onExpired func()         // the lease ran out; else nil
-	visited   bool           // the Reserve that found so goes on to the queue
-	failed    bool           // for a reason
+	answer    *queue.Settled // of the settlement; nil if the lease ran out
+	onExpired func()         // called if the lease ran out; else nil
+	visited   bool           // the Reserve that found the lease over visits the queue anyway
+	failed    bool           // reason says why
 	reason    string
-	effect    queue.Effect // on the queue
-	down      bool         // a failure that is the fault of a target that is down
+	effect    queue.Effect // on the queue, for the answer
+	down      bool         // a failure that counts as the target's fault
 	unused    bool         // the job did not even start
-	probe     bool         // of an open circuit, and answered with trouble
-	// What was heard of the receiver before the settlement, and after it.
+	probe     bool         // it was a probe of an open circuit, and met trouble
+	// The receiver's state before and after the settlement.
 	before, after receiverState
-	// signal is what it says of the rate, and from and to what that is by it, behind all before in the batch.
+	// signal is what the settlement says about the adapted rate, which goes from one to the other behind all
+	// earlier changes of the batch.
 	signal   rateSignal
 	from, to *adaptedRate
 }
 
-// prepare counts what is counted for every lease that ends.
+// prepare counts what every end of a lease counts.
 func (o *leaseOutcome) prepare(b *batch) *queueDelta {
 	d := b.deltaOf(o.job.lane.queue)
 	if o.onExpired != nil {
@@ -56,7 +57,7 @@ func (o *leaseOutcome) apply(e *Engine, s queue.State, now leaky.Instant) {
 	o.call.finish(nil)
 }
 
-// rollBack leaves the lease as it was; one that ran out still has.
+// rollBack leaves the lease as it was: one that ran out still has.
 func (o *leaseOutcome) rollBack(e *Engine, err error) {
 	o.job.busy = nil
 	e.revertReceiver(o.job.lane.queue, o.before, o.after)
@@ -71,11 +72,11 @@ func (o *leaseOutcome) rollBack(e *Engine, err error) {
 
 func (o *leaseOutcome) freesSpace() bool { return true }
 
-// endChange ends a leased job.
+// endChange ends a leased job as delivered or dead.
 type endChange struct {
 	leaseOutcome
 	ended    *endedJob
-	timeline []byte // the timeline of a dead one
+	timeline []byte // of a dead job
 }
 
 func (c *endChange) prepare(b *batch) {
@@ -116,11 +117,11 @@ func (c *endChange) apply(e *Engine, now leaky.Instant) {
 	c.leaseOutcome.apply(e, c.ended.state, now)
 }
 
-// returnChange puts a leased job back: to wait at its turn when its lease ran out or the receiver did
-// not take it, to be scheduled when it failed, or to be held.
+// returnChange puts a leased job back: to wait at its turn if its lease ran out or the receiver did not take it, to
+// be scheduled if it failed, or to be held.
 type returnChange struct {
 	leaseOutcome
-	next  lease // the flight as it will be
+	next  lease // the lease as it will be
 	state queue.State
 }
 
@@ -172,8 +173,9 @@ func (c *returnChange) apply(e *Engine, now leaky.Instant) {
 	c.leaseOutcome.apply(e, c.state, now)
 }
 
-// giveBack gives back what a job took that did not start: to quotas, and its departure. Where the circuit is off it does
-// not: nothing else bounds how often the target is tried. A probe gives back to quotas.
+// giveBack gives back what a job took that never started: its departure and its share of quotas. With the circuit
+// off nothing is given back, since nothing else bounds how often the target is tried. A probe gives back to quotas
+// only.
 func (c *returnChange) giveBack(now leaky.Instant) {
 	q, ls := c.job.lane.queue, c.job.lease
 	if c.onExpired != nil || q.busy != nil {
@@ -190,7 +192,7 @@ func (c *returnChange) giveBack(now leaky.Instant) {
 	}
 }
 
-// releaseChange gives back a job whose lease is on file: one that was not sent must not be held.
+// releaseChange gives back a job whose lease is on file. Otherwise a restart would hold a job that was never sent.
 type releaseChange struct{ leaseOutcome }
 
 func (c *releaseChange) prepare(b *batch) { c.leaseOutcome.prepare(b) }

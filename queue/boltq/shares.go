@@ -8,16 +8,16 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// shares is what a request says of how many jobs a client may have of a queue, and what follows of it. What it may
-// have no more of is left to others: it keeps its place on the agenda, and does not tell this client when to ask.
+// shares says how many jobs of which queues a client may still have. A queue of which it has its share keeps its
+// place on the agenda for other clients, and does not count when this client is told when to ask again.
 type shares struct {
-	left map[string]int // of the queues that were named
-	// passedOver are off the agenda while it is worked out when the client is to ask.
+	left map[string]int // by queue; a queue that is not named has no bound
+	// passedOver is off the agenda until it is known when the client is to ask again.
 	passedOver []*agendaEntry
-	// next is when something can depart from a group some of whose members were passed over; never, if nothing can.
+	// next is when something can depart from a group some of whose members were passed over; never if nothing can.
 	next       leaky.Instant
 	short      []string // queues of which more was due
-	newlyShort bool     // others than in the client's last request
+	newlyShort bool     // some of those were not short in the client's previous request
 }
 
 func newShares(r queue.ReserveRequest) shares {
@@ -27,7 +27,7 @@ func newShares(r queue.ReserveRequest) shares {
 	return shares{left: maps.Clone(r.Shares), next: never}
 }
 
-// usedUp reports whether the client may have no more jobs of a queue.
+// usedUp reports whether the client may have no more jobs of q.
 func (s *shares) usedUp(q *queueState) bool {
 	left, named := s.left[q.spec.Name]
 	return named && left <= 0
@@ -39,27 +39,27 @@ func (s *shares) use(q *queueState) {
 	}
 }
 
-// noteShort notes the order of the short queues, and reports whether one is among them that was not before.
+// noteShort sorts the short queues, and reports whether one is among them that was not before.
 func (s *shares) noteShort(before []string) bool {
 	slices.Sort(s.short)
 	return slices.ContainsFunc(s.short, func(name string) bool { return !slices.Contains(before, name) })
 }
 
-// passOver leaves a queue that is due to other clients.
+// passOver leaves a due queue to other clients.
 func (e *Engine) passOver(g *grant, o *agendaEntry) {
 	updateHeap(&e.agenda, o, o.agendaIndex, false)
 	g.passedOver = append(g.passedOver, o)
 	g.short = append(g.short, o.queue.spec.Name)
 }
 
-// passOverUsedUp does so after a visit, if the queue's share is used up and more of it is due.
+// passOverUsedUp does so after a visit, if the client has its share of the queue and more of it is due.
 func (e *Engine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
 	if g.usedUp(q) && q.agendaIndex >= 0 && q.departsAt <= now.Add(queue.Horizon) {
 		e.passOver(g, &q.agendaEntry)
 	}
 }
 
-// passOverGroup does so after a visit to a group in which only members could depart whose shares are used up.
+// passOverGroup does so after a visit to a group of which only members could depart whose shares are used up.
 func (e *Engine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	aside := 0
 	for _, q := range k.ready.items {
@@ -79,7 +79,7 @@ func (e *Engine) passOverGroup(g *grant, k *group, now leaky.Instant) {
 	g.passedOver = append(g.passedOver, &k.agendaEntry)
 }
 
-// restorePassed puts what was passed over where it stood.
+// restorePassed puts what was passed over back on the agenda.
 func (e *Engine) restorePassed(g *grant) {
 	for _, o := range g.passedOver {
 		e.agenda.push(o)
@@ -87,7 +87,7 @@ func (e *Engine) restorePassed(g *grant) {
 	g.passedOver = nil
 }
 
-// firstDeparture is when something can depart that a client may have.
+// firstDeparture is when something can next depart that the client may have.
 func (e *Engine) firstDeparture(g *grant) leaky.Instant {
 	if e.agenda.len() > 0 {
 		return min(g.next, e.agenda.top().departsAt)

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// sorted keeps values in order, in blocks, so that one in the middle can be found, put in
-// or taken out, and a page of them read from anywhere. No two are equal.
+// sorted keeps distinct values in order, in blocks: a value in the middle can be found, inserted or removed, and a
+// page read from anywhere, at little cost.
 type sorted[T comparable] struct {
 	less   func(a, b T) bool
 	blocks [][]T // none is empty
@@ -40,7 +40,7 @@ func (s *sorted[T]) push(v T) {
 		return
 	}
 	b, i := s.search(func(w T) bool { return !s.less(w, v) })
-	if b == len(s.blocks) { // behind all
+	if b == len(s.blocks) { // greater than all
 		b--
 		i = len(s.blocks[b])
 	}
@@ -80,7 +80,7 @@ func (s *sorted[T]) removeAt(b, i int) {
 	}
 }
 
-// search returns where the first value is of which is holds, as of all behind it.
+// search returns where the first value is for which is holds. It must hold for all values behind that.
 func (s *sorted[T]) search(is func(T) bool) (b, i int) {
 	b = sort.Search(len(s.blocks), func(b int) bool { return is(s.blocks[b][len(s.blocks[b])-1]) })
 	if b == len(s.blocks) {
@@ -89,7 +89,7 @@ func (s *sorted[T]) search(is func(T) bool) (b, i int) {
 	return b, sort.Search(len(s.blocks[b]), func(i int) bool { return is(s.blocks[b][i]) })
 }
 
-// before returns how many values are before the first of which is holds.
+// before returns how many values are before the first for which is holds.
 func (s *sorted[T]) before(is func(T) bool) int {
 	b, n := s.search(is)
 	for _, block := range s.blocks[:b] {
@@ -98,8 +98,7 @@ func (s *sorted[T]) before(is func(T) bool) int {
 	return n
 }
 
-// from yields the values from the first on of which is holds, as of all behind it. They
-// must not be changed meanwhile.
+// from yields the values from the first on for which is holds. They must not be changed meanwhile.
 func (s *sorted[T]) from(is func(T) bool) func(yield func(T) bool) {
 	return func(yield func(T) bool) {
 		b, i := s.search(is)

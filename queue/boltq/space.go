@@ -16,8 +16,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// outOfSpace reports whether the file had no room a moment ago, or its disk has little. Each failed commit
-// costs bbolt a look at the whole file, so they are not tried in a row.
+// outOfSpace reports whether the file was full a moment ago, or its disk is nearly so. Each failed commit costs
+// bbolt a scan of the file, so they are not tried in a row.
 func (e *Engine) outOfSpace() bool {
 	return time.Now().Before(e.fullUntil) || e.opts.MaxBytes == 0 && e.space().Full()
 }
@@ -31,7 +31,7 @@ func (e *Engine) noteFull(err error) {
 	e.fullUntil = time.Now().Add(fullFor)
 }
 
-// checkSpace refuses a batch that needs room when what is left of a bounded file is little.
+// checkSpace refuses a batch that needs room when little of a bounded file is left.
 func (e *Engine) checkSpace(tx *bbolt.Tx, b *batch) error {
 	if e.opts.MaxBytes == 0 || !slices.ContainsFunc(b.changes, func(c change) bool { return !c.freesSpace() }) {
 		return nil
@@ -43,12 +43,12 @@ func (e *Engine) checkSpace(tx *bbolt.Tx, b *batch) error {
 	return nil
 }
 
-// reservedBytes is how much of a bounded file only those changes may use that make room: they need
-// new pages before they free old ones, and pages that a reader still sees are not free yet.
-// Without it a store filled to the brim could not be drained.
+// reservedBytes is how much of a bounded file only changes that make room may use. They need new pages before they
+// free old ones, and a page that a reader still sees is not free yet: without this reserve a full store could not
+// be drained.
 const reservedBytes = 4 << 20
 
-// noRoom reports whether err says that file or disk are full.
+// noRoom reports whether err says that the file or its disk is full.
 func noRoom(err error) bool {
 	for _, e := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, bolterrors.ErrMaxSizeReached} {
 		if errors.Is(err, e) {
@@ -69,7 +69,7 @@ func (e *Engine) Space(ctx context.Context) (queue.Space, error) {
 	return e.space(), e.readable(ctx)
 }
 
-// space is how full the store is: the file of MaxBytes, or its disk, whoever uses that.
+// space is how full the store is: the file if MaxBytes bounds it, else its disk, whoever uses that.
 func (e *Engine) space() queue.Space {
 	used := e.used.Load()
 	if most := e.opts.MaxBytes; most > 0 {
@@ -82,7 +82,7 @@ func (e *Engine) space() queue.Space {
 	return queue.Space{Used: size - left - (e.fileSize.Load() - used), Stop: size - min(reservedDiskBytes, size/20), Limit: size}
 }
 
-// reservedDiskBytes is how much of the disk appends leave: what makes room needs some, and so do others.
+// reservedDiskBytes is how much of the disk appends leave free, for what makes room and for other programs.
 const reservedDiskBytes = 256 << 20
 
 // measureFile notes how much of the file is used.
@@ -92,14 +92,14 @@ func (e *Engine) measureFile(tx *bbolt.Tx) {
 	e.used.Store(size - int64(e.db.Stats().FreePageN)*int64(e.db.Info().PageSize))
 }
 
-// disk is how large the file's disk is, and how much of it is left, looked at once a second.
+// disk is the size of the file's disk and what is left of it, looked up once a second.
 type disk struct {
 	mu         sync.Mutex
 	at         time.Time
 	size, free int64
 }
 
-// look returns 0 if it is not known.
+// look returns 0, 0 if that is not known.
 func (d *disk) look(path string) (size, left int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

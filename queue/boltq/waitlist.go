@@ -6,23 +6,22 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// waitList holds the waiting jobs of a lane in order of turn: those of each priority in a
-// FIFO of their own, so that one among many of lower priority costs no more than
-// another. What comes back into the middle of one stands beside it instead: nothing is
-// moved for it. Most lanes have but the lowest.
+// waitList holds the waiting jobs of a lane in order of turn. Each priority has a FIFO of its own, so that one job
+// among many of lower priority costs no more than any other. A job that comes back into the middle of a FIFO stands
+// beside it instead, so that nothing has to be moved. Most lanes use only the lowest priority.
 type waitList struct {
 	low   fifo
-	extra *waitListExtra // nil while it would hold nothing
+	extra *waitListExtra // nil while it would be empty
 }
 
 type waitListExtra struct {
-	high   [queue.MaxPriority]fifo // above the lowest
-	middle sorted[*job]            // of any priority
+	high   [queue.MaxPriority]fifo // by priority, above the lowest
+	middle sorted[*job]            // of any priority: what came back into the middle
 }
 
 func byTurn(a, b *job) bool { return a.turn < b.turn }
 
-// needExtra returns the rest of the tiers, made for what is about to come into it.
+// needExtra returns extra, made if it is nil.
 func (t *waitList) needExtra() *waitListExtra {
 	if t.extra == nil {
 		t.extra = &waitListExtra{middle: sorted[*job]{less: byTurn}}
@@ -44,7 +43,7 @@ func (t *waitList) len() int {
 	return t.low.n + t.extra.above(0) + t.extra.middle.len()
 }
 
-// above is how many of the FIFOs' jobs have a higher priority.
+// above is how many jobs in the FIFOs have a higher priority.
 func (m *waitListExtra) above(priority int) (n int) {
 	for i := priority; i < len(m.high); i++ {
 		n += m.high[i].n
@@ -75,7 +74,7 @@ func (t *waitList) insert(j *job) {
 	}
 }
 
-// remove takes j out, which is in it.
+// remove takes out j, which must be in the list.
 func (t *waitList) remove(j *job) {
 	if f := t.fifoOf(j.priority()); !f.remove(j) {
 		t.extra.middle.remove(j)
@@ -151,7 +150,7 @@ func (t *waitList) from(turn int64) func(yield func(*job) bool) {
 	}
 }
 
-// before yields the jobs whose turns, without their priority, are before one.
+// before yields the jobs whose turn without priority is before base.
 func (t *waitList) before(base int64) func(yield func(*job) bool) {
 	return func(yield func(*job) bool) {
 		for p := queue.MaxPriority; p >= 0; p-- {
@@ -167,11 +166,10 @@ func (t *waitList) before(base int64) func(yield func(*job) bool) {
 	}
 }
 
-// fifo holds waiting jobs in order of turn, in a ring: the ends cost O(1), a rank
-// O(log n). What comes back is put in near an end, or not at all. Most jobs that come
-// back were granted before those that wait, so that end is the front.
+// fifo holds waiting jobs in order of turn, in a ring: access to the ends is O(1), a rank O(log n). A job that
+// comes back is inserted near an end, mostly the front, or not at all.
 type fifo struct {
-	ring []*job // its length is a power of two
+	ring []*job // the length is a power of two
 	head int
 	n    int
 }
@@ -218,10 +216,10 @@ func (f *fifo) remove(j *job) bool {
 	return true
 }
 
-// nearEnd is how many jobs are moved at most for one that comes in before them.
+// nearEnd is how many jobs at most are moved for one that is inserted before them.
 const nearEnd = 64
 
-// insert puts j at its turn, unless that is too far from the ends, which it reports.
+// insert puts j at its turn, and reports false if that is too far from both ends.
 func (f *fifo) insert(j *job) bool {
 	i := f.n
 	if i > 0 && f.at(i-1).turn > j.turn {

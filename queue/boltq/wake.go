@@ -15,36 +15,35 @@ const (
 	minSleep        = time.Millisecond
 	backupPerClient = 250 * time.Millisecond
 	overdue         = 250 * time.Millisecond
-	// Who did not ask for as long does not live, as far as the watch goes.
+	// A client that has not asked for so long is taken to be dead by the watch.
 	aliveFor = 4 * time.Second
-	// A client that was silent for as long is forgotten, and its last grant
-	// with it.
+	// A client that has been silent for so long is forgotten, with its last grant.
 	clientsKept = 10 * time.Minute
 )
 
-// client is a drainer in the eyes of the engine.
+// client is a drainer, or somebody who pulls, as the engine knows it.
 type client struct {
 	queue.Client
 	seen       leaky.Instant
-	lastNumber uint64   // the number of its last request that was decided
-	grant      *grant   // what it was answered
-	isPuller   bool     // from one queue, and is no drainer
-	short      []string // queues of which more was due than it could have, by that request
+	lastNumber uint64   // of its latest request that was decided
+	grant      *grant   // the answer to that
+	isPuller   bool     // it pulls from one queue and is no drainer
+	short      []string // queues of which more was due than it could have
 }
 
-// isNew reports whether the client's request of that number was not decided yet,
-// nor overtaken by a later one.
+// isNew reports whether the client's request of that number is still to be decided, and not overtaken by a later
+// one.
 func (c *client) isNew(number uint64) bool {
 	return number > c.lastNumber || c.grant == nil && number == c.lastNumber
 }
 
-// watch says which client looks at the agenda for all.
+// watch says which client looks at the agenda on behalf of all.
 type watch struct {
 	client string // empty: nobody
-	// until is when it will ask; when nobody watches, until when everybody is
-	// taken to be awake already.
+	// until is when the watcher will ask. While nobody watches, everybody counts as awake until then.
 	until leaky.Instant
-	// offered: its last one left a queue to others. Until it is overdue only who is not short takes it.
+	// offered: the last watcher left a queue to others, because it had its share. Only a client that is not short
+	// takes over, until the offer is overdue.
 	offered bool
 }
 
@@ -64,7 +63,7 @@ func (e *Engine) registerClient(c queue.Client, now leaky.Instant) *client {
 	return cl
 }
 
-// aliveClients counts the clients that asked lately.
+// aliveClients counts the drainers that asked lately.
 func (e *Engine) aliveClients(now leaky.Instant) int {
 	n := 0
 	for _, cl := range e.clients {
@@ -75,11 +74,11 @@ func (e *Engine) aliveClients(now leaky.Instant) int {
 	return n
 }
 
-// planSleep decides how long a client sleeps, and who watches: somebody else, when it was granted all that it has
-// handlers for, or begins to leave a queue to others.
+// planSleep decides how long a client sleeps, and who watches. The watch goes to another client when this one has
+// all the jobs that it has handlers for, or begins to leave a queue to others.
 func (e *Engine) planSleep(id string, g *grant, now leaky.Instant) (next, backup time.Duration) {
 	n, busy := e.aliveClients(now), g.full
-	// The others check about four times a second together.
+	// So the others check about four times a second, all together.
 	backup = min(maxSleep, time.Duration(n)*backupPerClient)
 	offered := e.watch.offered && len(g.short) > 0
 	watches := e.watch.client == id || e.watch.client == "" && !offered || now >= e.watch.until.Add(overdue)
@@ -114,8 +113,8 @@ func (e *Engine) planSleep(id string, g *grant, now leaky.Instant) (next, backup
 	return next, backup
 }
 
-// untilNext is how long until somebody should ask: half a horizon before the
-// next departure, or when a scheduled job is due, a lease runs out or jobs expire.
+// untilNext is how long until somebody should ask: half a horizon before the next departure, or when a timer, a
+// lease or an expiry is due.
 func (e *Engine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	next := maxSleep
 	if first := e.firstDeparture(g); first != never {
@@ -127,7 +126,7 @@ func (e *Engine) untilNext(g *grant, now leaky.Instant) time.Duration {
 	return max(min(next, e.untilLeaseOrExpiry(now)), minSleep)
 }
 
-// untilLeaseOrExpiry is how long until a lease runs out, or jobs expire, whatever queues they are of.
+// untilLeaseOrExpiry is how long until a lease runs out or jobs expire, in any queue.
 func (e *Engine) untilLeaseOrExpiry(now leaky.Instant) time.Duration {
 	if e.leases.len() > 0 && !e.outOfSpace() {
 		return min(e.untilExpiry(now), e.leases.top().deadline.Sub(now))
@@ -135,9 +134,9 @@ func (e *Engine) untilLeaseOrExpiry(now leaky.Instant) time.Duration {
 	return e.untilExpiry(now)
 }
 
-// wakeFor wakes whoever watches when it would look after at. It is taken to ask
-// at once, so that one wake-up is enough. One that is overdue is taken to be
-// dead. While nobody watches everybody is woken, four times a second at most.
+// wakeFor wakes the watcher if it would look later than at. It is then taken to ask at once, so one wake-up is
+// enough; if it is overdue it is taken to be dead. While nobody watches, everybody is woken, at most four times a
+// second.
 func (e *Engine) wakeFor(at, now leaky.Instant) {
 	patience := overdue
 	if e.watch.offered {
@@ -157,7 +156,7 @@ func (e *Engine) wakeFor(at, now leaky.Instant) {
 	}
 }
 
-// publishWake sends a wake-up to those who listen.
+// publishWake sends a wake-up to a client; to all if it is empty.
 func (e *Engine) publishWake(client string) { e.wakeListeners.notify(queue.Wakeup{Client: client}) }
 
 // Wake implements queue.Outflow. Closing the engine closes the channel too.
@@ -186,11 +185,11 @@ func (e *Engine) Drainers(ctx context.Context) (queue.Drainers, error) {
 	return d, nil
 }
 
-// listeners is who listens to the engine, and how to forget each one's context.
+// listeners are channels on which something is announced, each with a function that releases its context.
 type listeners[T any] map[chan T]func() bool
 
-// listen returns a channel of the given length that hears what the audience is
-// told, until ctx ends or the engine closes.
+// listen returns a channel of the given length that receives what listeners are notified of, until ctx ends or the
+// engine closes.
 func listen[T any](ctx context.Context, e *Engine, a listeners[T], length int) <-chan T {
 	ear := make(chan T, length)
 	e.mu.Lock()
@@ -210,8 +209,8 @@ func listen[T any](ctx context.Context, e *Engine, a listeners[T], length int) <
 	return ear
 }
 
-// notify tells all, and reports whether anybody heard it. What finds an ear full is
-// dropped, because nobody waits for a listener.
+// notify sends v to all listeners, and reports whether any took it. A listener whose channel is full misses it:
+// nobody waits for listeners.
 func (a listeners[T]) notify(v T) (heard bool) {
 	for ear := range a {
 		select {
