@@ -39,8 +39,8 @@ func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adapt
 	return a
 }
 
-// onto makes the paces of a Put what they are upon a rate that settlements have changed since it was decided: those were
-// under way, and come before it.
+// onto makes the paces of a Put what they are upon a rate that settlements have changed since it was decided: those
+// were under way, and come before it.
 func (p paces) onto(before *adaptedRate, s *queue.Spec, now leaky.Instant) paces {
 	p.adapted = adaptedRateOf(s, before, now)
 	if next := p.adapted.pace(p.pacer); next != p.pacer {
@@ -67,14 +67,15 @@ type rateSignal struct {
 	reason  string
 }
 
-// rateSignal finds out what an answer says of the rate of its queue, in which so many jobs wait because they were released
-// in the same call.
+// rateSignal finds out what an answer says of the rate of its queue, in which so many jobs wait because they were
+// released in the same call.
 func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, back int64, now leaky.Instant) (h rateSignal) {
 	switch {
 	case q.adapted == nil:
 	case s.Verdict == queue.Throttle && !(s.LaneOnly && keyed):
 		h.refused, h.reason = true, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
-	case s.Verdict == queue.Deliver && s.After <= 0: // else it says neither that there is room for more, nor that it was too much
+	// A delivery with a wait says neither that there is room for more nor that it was too much.
+	case s.Verdict == queue.Deliver && s.After <= 0:
 		h.taken = q.counts[queue.Waiting] > back && q.pacer.Next(q.bucket, now) > now
 	}
 	return h

@@ -23,7 +23,10 @@ func TestLoweredRateIsHeldOverAReopening(t *testing.T) {
 		return e
 	}
 	const burst = 100
-	spec := queue.Spec{Name: "q", Rate: leaky.PerSecond(10), Burst: burst, Adapt: queue.Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(20)}}
+	spec := queue.Spec{
+		Name: "q", Rate: leaky.PerSecond(10), Burst: burst,
+		Adapt: queue.Adapt{Floor: leaky.PerSecond(1), Ceiling: leaky.PerSecond(20)},
+	}
 	e := open()
 	if _, err := e.Put(ctx, spec, queue.AnyRevision); err != nil {
 		t.Fatal(err)
@@ -40,7 +43,9 @@ func TestLoweredRateIsHeldOverAReopening(t *testing.T) {
 	}
 	now += 10_000
 	v := res.Jobs[burst-1]
-	s, err := e.Settle(ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "q", ID: v.ID, Fence: v.Fence}, Verdict: queue.Throttle, Reason: "slow down"}})
+	s, err := e.Settle(ctx, []queue.Settlement{{
+		Lease: queue.Lease{Queue: "q", ID: v.ID, Fence: v.Fence}, Verdict: queue.Throttle, Reason: "slow down",
+	}})
 	if err != nil || s[0].Effect.From == s[0].Effect.To {
 		t.Fatal(s, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A Put that is decided while a settlement is under way loses nothing of what that makes of the rate: it is as if the one had been
-// answered before the other came.
+// A Put that is decided while a settlement is under way loses nothing of what that makes of the rate: it is as if the
+// one had been answered before the other came.
 func TestAPutThatRacesTheRate(t *testing.T) {
 	puts := map[string]func(*queue.Spec){
 		"goes on":        func(s *queue.Spec) { s.Capacity = 7 },
@@ -25,7 +25,10 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 			t.Run(name+"/"+race, func(t *testing.T) {
 				h := holding()
 				b := start(t, Options{synced: h.synced})
-				spec := queue.Spec{Name: "q", Rate: leaky.PerSecond(10), Adapt: queue.Adapt{Floor: leaky.PerSecond(2), Ceiling: leaky.PerSecond(20)}}
+				spec := queue.Spec{
+					Name: "q", Rate: leaky.PerSecond(10),
+					Adapt: queue.Adapt{Floor: leaky.PerSecond(2), Ceiling: leaky.PerSecond(20)},
+				}
 				if _, err := b.Put(t.Context(), spec, queue.AnyRevision); err != nil {
 					t.Fatal(err)
 				}
@@ -62,7 +65,12 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 					pending(1)
 				case "in the same commit":
 					n = 3
-					under(func() error { _, err := b.Append(context.Background(), []queue.Job{jobOf("other", 1)}); return err })
+					under(func() error {
+						_, err := b.Append(
+							context.Background(), []queue.Job{jobOf("other", 1)},
+						)
+						return err
+					})
 					<-h.arrived
 					under(settle)
 					pending(1)
@@ -94,7 +102,8 @@ func (b *bench) sequel(put string) {
 	want := map[string][]string{
 		"goes on": {"throttled"}, "burst": {"throttled"}, "begins anew": {"put", "throttled"}, "adapts no more": {},
 	}[put]
-	if !reflect.DeepEqual(causes, want) || (put == "goes on" || put == "burst") != (rate < 10) || rate != q.pacer.Rate.PerSecond() {
+	if !reflect.DeepEqual(causes, want) || (put == "goes on" || put == "burst") != (rate < 10) ||
+		rate != q.pacer.Rate.PerSecond() {
 		b.Errorf("rate %v (%v in force), changed by %v, want %v", rate, q.pacer.Rate.PerSecond(), causes, want)
 	}
 	adapted, pacer := q.adapted, q.pacer

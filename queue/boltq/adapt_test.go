@@ -21,12 +21,17 @@ func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 		}
 		return e
 	}
-	spec := queue.Spec{Name: "q", Rate: leaky.PerSecond(10), Adapt: queue.Adapt{Floor: leaky.PerSecond(2), Ceiling: leaky.PerSecond(20)}}
+	spec := queue.Spec{
+		Name: "q", Rate: leaky.PerSecond(10),
+		Adapt: queue.Adapt{Floor: leaky.PerSecond(2), Ceiling: leaky.PerSecond(20)},
+	}
 	e := open()
 	if _, err := e.Put(ctx, spec, queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Append(ctx, []queue.Job{{Queue: "q", ID: "a", Payload: []byte("1")}, {Queue: "q", ID: "b", Payload: []byte("2")}}); err != nil {
+	if _, err := e.Append(ctx, []queue.Job{
+		{Queue: "q", ID: "a", Payload: []byte("1")}, {Queue: "q", ID: "b", Payload: []byte("2")},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	throttled := func(number uint64) {
@@ -38,7 +43,9 @@ func TestAdaptedRateOutlivesTheProcess(t *testing.T) {
 		}
 		now += 100_000
 		v := res.Jobs[0]
-		s, err := e.Settle(ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "q", ID: v.ID, Fence: v.Fence}, Verdict: queue.Throttle, Reason: "slow down"}})
+		s, err := e.Settle(ctx, []queue.Settlement{{
+			Lease: queue.Lease{Queue: "q", ID: v.ID, Fence: v.Fence}, Verdict: queue.Throttle, Reason: "slow down",
+		}})
 		if err != nil || s[0].Effect.From == s[0].Effect.To {
 			t.Fatal(s, err)
 		}

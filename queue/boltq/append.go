@@ -199,7 +199,10 @@ func (e *Engine) admitNew(it *appendItem, ln *lane, b *ruleCharges, c *call, now
 	}
 	raise := q.reservePlace(j, &it.job, c, now)
 	e.chargeRules(b, now)
-	e.enqueue(c, &appendChange{call: c, job: j, record: it.record, answer: it.answer, raises: raise, bounds: q.costBounds(0, false), charges: b})
+	e.enqueue(c, &appendChange{
+		call: c, job: j, record: it.record, answer: it.answer, raises: raise, bounds: q.costBounds(0, false),
+		charges: b,
+	})
 }
 
 // appendChange puts a new job on disk.
@@ -227,7 +230,9 @@ func (c *appendChange) apply(e *Engine, now leaky.Instant) {
 	if e.enterJob(j, now) { // else one was there before, and the queue's instant stands
 		e.armAndWake(q, now)
 	}
-	*c.answer = queue.Appended{Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: q.etaOf(j, c.bounds, now), Rules: c.charges.confirm()}
+	*c.answer = queue.Appended{
+		Outcome: queue.Accepted, ID: j.id, State: j.state, ETA: q.etaOf(j, c.bounds, now), Rules: c.charges.confirm(),
+	}
 	if j.state == queue.Waiting {
 		c.answer.Position = int64(j.lane.waiting.rank(j)) + 1
 	}

@@ -42,7 +42,9 @@ func benchmarkAppend(b *testing.B, depth int) {
 				if i > int64(b.N) {
 					return
 				}
-				a, err := e.Append(context.Background(), []queue.Job{{Queue: "q", ID: fmt.Sprintf("%026d", i), Payload: payload}})
+				a, err := e.Append(context.Background(), []queue.Job{{
+					Queue: "q", ID: fmt.Sprintf("%026d", i), Payload: payload,
+				}})
 				if err != nil || a[0].Outcome != queue.Accepted {
 					b.Error(a, err)
 					return

@@ -72,7 +72,9 @@ func TestOnlyOneDecidesAboutAJob(t *testing.T) {
 	}
 	readmit := func(order int64) func(*rig) string {
 		return func(b *rig) string {
-			m, err := b.Readmit(ctx, queue.ReadmitRequest{Queue: "q", Holder: "h", Jobs: []queue.Readmission{stored("q", 1, order, b.aside[0])}})
+			m, err := b.Readmit(ctx, queue.ReadmitRequest{
+				Queue: "q", Holder: "h", Jobs: []queue.Readmission{stored("q", 1, order, b.aside[0])},
+			})
 			must(b, err)
 			return fmt.Sprint(m.Outcomes[0], " ", m.Order, " ", m.Deferred)
 		}

@@ -80,7 +80,9 @@ func awaitAll(ctx context.Context, calls []*call) error {
 // decideAll decides items with decide, under the mutex, in as many rounds as it takes. For an item that depends on
 // a change under way, decide returns the call of that change, and is asked again when that is done. Whatever was
 // enqueued is on disk when decideAll returns.
-func decideAll[T any](ctx context.Context, e *Engine, open []T, one func(item T, c *call, now leaky.Instant) (busy *call)) error {
+func decideAll[T any](
+	ctx context.Context, e *Engine, open []T, one func(item T, c *call, now leaky.Instant) (busy *call),
+) error {
 	for len(open) > 0 {
 		c := newCall()
 		again, others, err := decideRound(e, open, c, one)
@@ -99,7 +101,9 @@ func decideAll[T any](ctx context.Context, e *Engine, open []T, one func(item T,
 }
 
 // decideRound decides those items that it can.
-func decideRound[T any](e *Engine, open []T, c *call, one func(T, *call, leaky.Instant) *call) (again []T, others []*call, err error) {
+func decideRound[T any](
+	e *Engine, open []T, c *call, one func(T, *call, leaky.Instant) *call,
+) (again []T, others []*call, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(); err != nil {

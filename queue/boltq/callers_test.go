@@ -66,7 +66,8 @@ func TestACallerWhoGivesUp(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := b.Append(ended, []queue.Job{jobOf("q", 2)}); !errors.Is(err, context.Canceled) || errors.Is(err, queue.ErrOutcomeUnknown) {
+	if _, err := b.Append(ended, []queue.Job{jobOf("q", 2)}); !errors.Is(err, context.Canceled) ||
+		errors.Is(err, queue.ErrOutcomeUnknown) {
 		t.Errorf("a caller who had given up before: %v", err)
 	}
 }
@@ -81,7 +82,8 @@ func TestPlacesAreReservedBeforeTheCommit(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 3 {
 		wg.Go(func() {
-			if a, err := b.Append(context.Background(), []queue.Job{jobOf("q", n)}); err != nil || a[0].Outcome != queue.Accepted {
+			if a, err := b.Append(context.Background(), []queue.Job{jobOf("q", n)}); err != nil ||
+				a[0].Outcome != queue.Accepted {
 				t.Error(a, err)
 			}
 		})
@@ -181,7 +183,9 @@ func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 		})
 		wg.Go(func() {
 			for i := uint64(1); ; i++ {
-				_, err := b.Reserve(context.Background(), queue.ReserveRequest{Client: queue.Client{ID: fmt.Sprint("c", w)}, Number: i, Max: 3})
+				_, err := b.Reserve(context.Background(), queue.ReserveRequest{
+					Client: queue.Client{ID: fmt.Sprint("c", w)}, Number: i, Max: 3,
+				})
 				if errors.Is(err, queue.ErrClosed) {
 					return
 				}

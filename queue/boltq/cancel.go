@@ -68,7 +68,9 @@ func (e *Engine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) 
 	case d.state == cancelledDeferral:
 		k.state = queue.Cancelled
 	default:
-		w := &cancelDeferredChange{call: c, queue: q, id: strings.Clone(k.id), number: number, record: *d, by: k, at: now}
+		w := &cancelDeferredChange{
+			call: c, queue: q, id: strings.Clone(k.id), number: number, record: *d, by: k, at: now,
+		}
 		w.record.state = cancelledDeferral
 		q.claim(w.id, c)
 		e.enqueue(c, w)

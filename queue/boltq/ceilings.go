@@ -128,11 +128,15 @@ func (c ceilings) covers(need ceilings) bool {
 
 // max takes the higher of each bound, min the lower.
 func (c ceilings) max(d ceilings) ceilings {
-	return ceilings{max(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(a, b) })}
+	return ceilings{
+		max(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(a, b) }),
+	}
 }
 
 func (c ceilings) min(d ceilings) ceilings {
-	return ceilings{min(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(b, a) })}
+	return ceilings{
+		min(c.tat, d.tat), pickWindows(c.limits, d.limits, func(a, b leaky.Window) bool { return allowsMore(b, a) }),
+	}
 }
 
 func (c ceilings) equal(d ceilings) bool { return c.tat == d.tat && slices.Equal(c.limits, d.limits) }

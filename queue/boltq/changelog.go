@@ -230,8 +230,8 @@ func (t *tables) documents(s subject, visit func(revision int64, text []byte) er
 	return nil
 }
 
-// entries returns up to n changes of a subject of lower numbers than before, 0 being all, newest first, and how many were
-// dropped. Those until an instant are too old to be told.
+// entries returns up to n changes of a subject of lower numbers than before, 0 being all, newest first, and how many
+// were dropped. Those until an instant are too old to be told.
 func (t *tables) entries(
 	s subject, before int64, n int, until leaky.Instant,
 ) (list []queue.Change, dropped int64, err error) {

@@ -53,14 +53,20 @@ func (l queueRecord) encode() []byte {
 	w := writer{}
 	w.num(uint64(l.ceiling.tat), uint64(l.maxCost), uint64(l.childMaxCost), uint64(l.turn-firstTurn))
 	w.counters(&l.counters)
-	w.num(l.tickets, uint64(l.progress.order), uint64(l.progress.behind), uint64(l.progress.announced), l.progress.givenUpTo, l.progress.olderUpTo, uint64(l.progress.generationSince))
+	w.num(
+		l.tickets, uint64(l.progress.order), uint64(l.progress.behind), uint64(l.progress.announced),
+		l.progress.givenUpTo, l.progress.olderUpTo, uint64(l.progress.generationSince),
+	)
 	w.text(l.progress.overflow)
 	w.num(uint64(len(l.ceiling.limits)))
 	for _, c := range l.ceiling.limits {
 		w.num(uint64(c.Ends), uint64(c.Used))
 	}
 	r := &l.receiver
-	w.num(uint64(r.stop), uint64(r.failures), uint64(r.opened), uint64(r.probe), uint64(r.throttles), uint64(r.throttledUntil))
+	w.num(
+		uint64(r.stop), uint64(r.failures), uint64(r.opened), uint64(r.probe), uint64(r.throttles),
+		uint64(r.throttledUntil),
+	)
 	for _, s := range []string{string(r.cause), r.reason, r.lastFailure} {
 		w.text(s)
 	}
@@ -69,17 +75,22 @@ func (l queueRecord) encode() []byte {
 
 func decodeQueue(b []byte) (queueRecord, error) {
 	r := reader{b: b}
-	l := queueRecord{ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), childMaxCost: int64(r.num()), turn: firstTurn + int64(r.num())}
+	l := queueRecord{
+		ceiling: ceilings{tat: leaky.Instant(r.num())}, maxCost: int64(r.num()), childMaxCost: int64(r.num()),
+		turn: firstTurn + int64(r.num()),
+	}
 	l.counters.Add(r.counters())
 	l.tickets = r.num()
 	l.progress = overflowProgress{
-		order: int64(r.num()), behind: int64(r.num()), announced: leaky.Instant(r.num()), givenUpTo: r.num(), olderUpTo: r.num(), generationSince: leaky.Instant(r.num()), overflow: r.text(),
+		order: int64(r.num()), behind: int64(r.num()), announced: leaky.Instant(r.num()), givenUpTo: r.num(),
+		olderUpTo: r.num(), generationSince: leaky.Instant(r.num()), overflow: r.text(),
 	}
 	for n := min(r.num(), queue.MaxLimits); n > 0; n-- {
 		l.ceiling.limits = append(l.ceiling.limits, leaky.Window{Ends: leaky.Instant(r.num()), Used: int64(r.num())})
 	}
 	l.receiver = receiverState{
-		stop: leaky.Instant(r.num()), failures: int64(r.num()), opened: leaky.Instant(r.num()), probe: time.Duration(r.num()),
+		stop: leaky.Instant(r.num()), failures: int64(r.num()), opened: leaky.Instant(r.num()),
+		probe:     time.Duration(r.num()),
 		throttles: int64(r.num()), throttledUntil: leaky.Instant(r.num()),
 		cause: queue.StopCause(r.text()), reason: r.text(), lastFailure: r.text(),
 	}
@@ -143,7 +154,9 @@ func encodePaces(p *paces) ([]byte, error) {
 
 func decodePaces(b []byte, now leaky.Instant) (p paces, err error) {
 	r := reader{b: b}
-	p.pacer = leaky.Pacer{Rate: leaky.RateOf(int64(r.num()), int64(r.num())), Burst: int64(r.num()), Horizon: queue.Horizon}
+	p.pacer = leaky.Pacer{
+		Rate: leaky.RateOf(int64(r.num()), int64(r.num())), Burst: int64(r.num()), Horizon: queue.Horizon,
+	}
 	p.bucket = r.bucket()
 	for n := r.num(); n > 0 && !r.bad; n-- {
 		var of queue.Limit
@@ -190,7 +203,10 @@ func encodeJob(j *job, record []byte) []byte {
 // decodeJob takes a job apart; the record shares memory with b.
 func decodeJob(b []byte) (h jobHead, record []byte, err error) {
 	r := reader{b: b}
-	h = jobHead{queue: r.num(), base: firstTurn + int64(r.num()), appended: leaky.Instant(r.num()), readmitted: marks(r.byte())&readmitted != 0, id: r.text()}
+	h = jobHead{
+		queue: r.num(), base: firstTurn + int64(r.num()), appended: leaky.Instant(r.num()),
+		readmitted: marks(r.byte())&readmitted != 0, id: r.text(),
+	}
 	return h, r.b, r.err("job")
 }
 
@@ -221,7 +237,10 @@ func decodeLease(b []byte) (s queue.State, ls lease, err error) {
 func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
 	w := writer{byte(d.state), byte(d.verdict), byte(d.result)}
 	w = append(w, d.fingerprint[:]...)
-	w.num(q.number, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended), uint64(d.at))
+	w.num(
+		q.number, d.seq, d.fence.epoch, d.fence.number, uint64(d.cost), uint64(d.attempts), uint64(d.appended),
+		uint64(d.at),
+	)
 	w.text(d.id)
 	w.text(d.reason)
 	if d.state == queue.Dead { // which outlives its queue
@@ -263,7 +282,8 @@ func decodeDeferral(b []byte) (line, number uint64, id string, d deferral, err e
 		d.print[i] = r.byte()
 	}
 	line, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
-	if err = r.err("deferred job"); err == nil && (d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > queue.MaxIDBytes) {
+	if err = r.err("deferred job"); err == nil &&
+		(d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > queue.MaxIDBytes) {
 		err = fmt.Errorf("%w: a deferred job that no job can be", queue.ErrCorrupt)
 	}
 	return line, number, id, d, err

@@ -195,7 +195,10 @@ func (e *Engine) commitFinal() {
 	if e.broken != nil {
 		return
 	}
-	b := &batch{forgotten: e.forgotten, lapsedDeferrals: e.lapsedDeferrals, droppedTallies: slices.Concat(e.droppedTallies.chunks...)}
+	b := &batch{
+		forgotten: e.forgotten, lapsedDeferrals: e.lapsedDeferrals,
+		droppedTallies: slices.Concat(e.droppedTallies.chunks...),
+	}
 	for _, piece := range e.dirtyTallies.chunks {
 		for _, t := range piece {
 			b.addTally(t)
@@ -203,7 +206,8 @@ func (e *Engine) commitFinal() {
 	}
 	e.prepareBatch(b)
 	for _, q := range e.queues {
-		if exact := q.ceilings(); q.live && (!q.ceiling.equal(exact) || q.unsaved != queue.Counters{} || q.receiver != receiverState{}) {
+		if exact := q.ceilings(); q.live &&
+			(!q.ceiling.equal(exact) || q.unsaved != queue.Counters{} || q.receiver != receiverState{}) {
 			d := b.deltaOf(q)
 			d.record = q.record(counted(q.saved, q.unsaved), exact, q.overflow.progress, q.receiver)
 		}

@@ -146,7 +146,10 @@ func TestAcknowledgedIsOnDisk(t *testing.T) {
 			}
 			got, err := e.Job(context.Background(), "q", a.id)
 			if err != nil || a.state != queue.Waiting && got.State != a.state {
-				t.Errorf("copy %d: %s was acknowledged as %v before copy %d, and is %v, %v", i, a.id, a.state, a.copy, got.State, err)
+				t.Errorf(
+					"copy %d: %s was acknowledged as %v before copy %d, and is %v, %v", i, a.id, a.state, a.copy,
+					got.State, err,
+				)
 			}
 		}
 	}

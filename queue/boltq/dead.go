@@ -135,7 +135,10 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]que
 		budget -= e.trimDead(dead, now, budget) // so that they are counted right
 		if dead.dead.len() > 0 {
 			q := e.queues[dead.name]
-			list = append(list, queue.DeadQueue{Queue: dead.name, Dead: int64(dead.dead.len()), Oldest: dead.dead.top().at.Time(), Gone: q == nil || !q.live})
+			list = append(list, queue.DeadQueue{
+				Queue: dead.name, Dead: int64(dead.dead.len()), Oldest: dead.dead.top().at.Time(),
+				Gone: q == nil || !q.live,
+			})
 		}
 	}
 	return list, nil

@@ -42,7 +42,9 @@ func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call
 	s := &deferChange{
 		call: c, queue: q, id: strings.Clone(it.job.ID), number: a.lastTicket, turn: q.turn, answer: it.answer,
 		bounds: q.costBounds(it.job.Cost, false), notBefore: scheduledUntil(&it.job, now), charges: b,
-		record: deferral{at: now, seq: e.store.deferred, print: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred},
+		record: deferral{
+			at: now, seq: e.store.deferred, print: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred,
+		},
 	}
 	q.claim(s.id, c)
 	e.chargeRules(b, now)
@@ -52,7 +54,9 @@ func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call
 // etaDeferred is when the job is expected if it is set aside.
 func (it *appendItem) etaDeferred(q *queueState, now leaky.Instant) leaky.Instant {
 	waiting, a := q.counts[queue.Waiting]+q.incoming.waiting, &q.overflow
-	return q.etaDeferred(waiting, q.gap(q.turn), a.cost+a.deferringCost, q.groupLoadIncoming(), q.costBounds(it.job.Cost, false), now)
+	return q.etaDeferred(
+		waiting, q.gap(q.turn), a.cost+a.deferringCost, q.groupLoadIncoming(), q.costBounds(it.job.Cost, false), now,
+	)
 }
 
 // deferChange records a job as deferred.
@@ -89,8 +93,13 @@ func (c *deferChange) apply(e *Engine, now leaky.Instant) {
 	*c.answer = queue.Appended{
 		Outcome: queue.SetAside, ID: c.id, State: queue.Deferred,
 		Position: q.counts[queue.Waiting] + q.counts[queue.Deferred] + 1,
-		ETA:      queue.ETA{At: max(c.notBefore, q.etaDeferred(q.counts[queue.Waiting], q.gap(c.turn), a.cost, q.groupLoad(false), c.bounds, now)).Time()},
-		Ticket:   ticket{q.number, c.number}.text(), At: c.record.at.Time(),
+		ETA: queue.ETA{
+			At: max(
+				c.notBefore,
+				q.etaDeferred(q.counts[queue.Waiting], q.gap(c.turn), a.cost, q.groupLoad(false), c.bounds, now),
+			).Time(),
+		},
+		Ticket: ticket{q.number, c.number}.text(), At: c.record.at.Time(),
 		Rules: c.charges.confirm(),
 	}
 	a.records.add(c.number, c.id, c.record)
@@ -118,7 +127,10 @@ func (e *Engine) renewDeferral(it *appendItem, q *queueState, old uint64, c *cal
 	a := &q.overflow
 	e.store.deferred++
 	a.lastTicket++
-	r := &renewDeferralChange{call: c, queue: q, id: strings.Clone(it.job.ID), old: old, number: a.lastTicket, record: *a.records.get(old), answer: it.answer}
+	r := &renewDeferralChange{
+		call: c, queue: q, id: strings.Clone(it.job.ID), old: old, number: a.lastTicket, record: *a.records.get(old),
+		answer: it.answer,
+	}
 	r.oldSeq, r.record.seq = r.record.seq, e.store.deferred
 	q.claim(r.id, c)
 	e.enqueue(c, r)

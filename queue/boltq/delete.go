@@ -26,10 +26,17 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		case !force && q.size() > 0:
 			return nil, fmt.Errorf("%w: %s has %d", queue.ErrNotEmpty, name, q.size())
 		case !force && q.hasBacklog():
-			return nil, fmt.Errorf("%w: %s has %d deferred", queue.ErrNotEmpty, name, q.onOverflow()+q.overflow.deferring)
+			return nil, fmt.Errorf(
+				"%w: %s has %d deferred", queue.ErrNotEmpty, name, q.onOverflow()+q.overflow.deferring,
+			)
 		}
-		c := &deleteChange{queue: q, left: q.atRest(now), mayHaveDead: e.deadCountOf(name) > 0 || q.importing.mark != ""}
-		c.notes = append(q.pauseLapsed(now), doneNow(queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: q.revision, Was: q.revision}))
+		c := &deleteChange{
+			queue: q, left: q.atRest(now), mayHaveDead: e.deadCountOf(name) > 0 || q.importing.mark != "",
+		}
+		c.notes = append(
+			q.pauseLapsed(now),
+			doneNow(queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: q.revision, Was: q.revision}),
+		)
 		c.matters = c.left.stillDelays(now)
 		return c, nil
 	})

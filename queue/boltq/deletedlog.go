@@ -27,8 +27,8 @@ func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
 	return leaky.Instant(binary.BigEndian.Uint64(v)), true
 }
 
-// markDeleted keeps what is recorded of a deleted subject until an instant, and drops that of some whose time has come, or that
-// are too many.
+// markDeleted keeps what is recorded of a deleted subject until an instant, and drops that of some whose time has
+// come, or that are too many.
 func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 	b := t.tx.Bucket(deletedTable)
 	if err := t.unmarkDeleted(s); err != nil {
@@ -48,7 +48,8 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 		if len(k) < 9 || k[0] != 't' {
 			return nil
 		}
-		if until := leaky.Instant(binary.BigEndian.Uint64(k[1:])); until > now && b.Sequence() <= queue.MaxDeletedNames {
+		if until := leaky.Instant(binary.BigEndian.Uint64(k[1:])); until > now &&
+			b.Sequence() <= queue.MaxDeletedNames {
 			return nil
 		}
 		of, name, _ := bytes.Cut(k[9:], []byte{0})

@@ -73,11 +73,11 @@ type Engine struct {
 	wakeListeners listeners[queue.Wakeup]
 
 	rules          map[string]*rule
-	ruleNames      []string       // of live rules, sorted
-	ruleUses       map[string]int // rule name -> how many queues of its group use it, including Puts under way
-	anyRuleUsed    atomic.Bool    // ruleUses is not empty
-	rulesVersion   uint64         // grows with every change of rules or of their use; 0 is before the first
-	tallySets      heap[*tallySet] // by when the first of their tallies may expire
+	ruleNames      []string                 // of live rules, sorted
+	ruleUses       map[string]int           // rule name -> how many queues of its group use it, including Puts under way
+	anyRuleUsed    atomic.Bool              // ruleUses is not empty
+	rulesVersion   uint64                   // grows with every change of rules or of their use; 0 is before the first
+	tallySets      heap[*tallySet]          // by when the first of their tallies may expire
 	lastTally      uint64                   // the last key given to a tally
 	lastTallySet   uint64                   // the last number given to a tally set
 	dirtyTallies   chunkList[*tally]        // that differ from what is on file
@@ -102,7 +102,9 @@ func (e *Engine) usable() error {
 		return queue.ErrClosed
 	}
 	if e.broken != nil {
-		return fmt.Errorf("%w: %s failed and is left alone until it is opened again: %w", queue.ErrUnavailable, e.path, e.broken)
+		return fmt.Errorf(
+			"%w: %s failed and is left alone until it is opened again: %w", queue.ErrUnavailable, e.path, e.broken,
+		)
 	}
 	return nil
 }

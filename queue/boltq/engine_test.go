@@ -112,7 +112,9 @@ func (b *bench) append(name string, from, n int) {
 func (b *bench) reserve(most int) []queue.Reservation {
 	b.Helper()
 	b.number++
-	r, err := b.Reserve(context.Background(), queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: most})
+	r, err := b.Reserve(context.Background(), queue.ReserveRequest{
+		Client: queue.Client{ID: "c"}, Number: b.number, Max: most,
+	})
 	if err != nil {
 		b.Fatal(err)
 	}

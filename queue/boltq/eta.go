@@ -106,7 +106,9 @@ func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int
 	if q.group == nil {
 		return etaVerdict{at: now}
 	}
-	return q.group.queue.verdictBy(queue.ByParent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred))
+	return q.group.queue.verdictBy(
+		queue.ByParent, now, min(ahead*(k.otherMembers+1)+k.otherMembers, k.waiting*max(1, r.groupMaxCost)+deferred),
+	)
 }
 
 // groupLoad is what waits around a job, waiting in l or not.
@@ -136,7 +138,11 @@ func (q *queueState) groupLoadIncoming() (k groupLoad) {
 
 // outlookOf is that of a job that is in the queue.
 func (q *queueState) outlookOf(j *job, r costBounds) outlook {
-	o := outlook{lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting), waiting: q.counts[queue.Waiting], gap: q.gap(j.turn), groupLoad: q.groupLoad(j.state == queue.Waiting), costBounds: r}
+	o := outlook{
+		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting),
+		waiting: q.counts[queue.Waiting], gap: q.gap(j.turn), groupLoad: q.groupLoad(j.state == queue.Waiting),
+		costBounds: r,
+	}
 	if j.lane.waiting.len() > 0 {
 		o.others--
 	}
@@ -150,8 +156,10 @@ func (q *queueState) outlookOf(j *job, r costBounds) outlook {
 func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd bool) outlook {
 	c := &q.incoming
 	o := outlook{
-		lane: ln, place: int64(ln.waiting.search(turn)) + ln.incomingBefore(priority), others: int64(q.lanesWaiting + c.lanes),
-		waiting: q.counts[queue.Waiting] + c.waiting, gap: q.gap(turn), groupLoad: q.groupLoadIncoming(), costBounds: q.costBounds(cost, odd),
+		lane: ln, place: int64(ln.waiting.search(turn)) + ln.incomingBefore(priority),
+		others:  int64(q.lanesWaiting + c.lanes),
+		waiting: q.counts[queue.Waiting] + c.waiting, gap: q.gap(turn), groupLoad: q.groupLoadIncoming(),
+		costBounds: q.costBounds(cost, odd),
 	}
 	if !ln.empty() {
 		o.others--
@@ -169,7 +177,9 @@ func (q *queueState) gap(turn int64) int64 {
 
 // etaIsExact reports whether nothing but the pace decides when a job departs.
 func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
-	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 && q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(now) && q.receiver.stop <= now && q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
+	return r.plain && q.group == nil && len(q.limits) == 0 && q.counts[queue.Scheduled] == 0 &&
+		q.counts[queue.Leased] == 0 && q.counts[queue.Held] == 0 && !q.pause.active(now) && q.receiver.stop <= now &&
+		q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
 // etaOf is when a job that waits or is scheduled is expected to depart.
@@ -183,7 +193,9 @@ func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
 
 // etaDeferred is when a job is expected that is behind all that wait, and behind jobs of so
 // much cost on the overflow.
-func (q *queueState) etaDeferred(waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant) leaky.Instant {
+func (q *queueState) etaDeferred(
+	waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant,
+) leaky.Instant {
 	ahead := r.ahead(waiting, gap) + behind
 	goes, _ := q.resumesAt(now)
 	return max(q.ownVerdict(goes, ahead).at, q.groupVerdict(k, r, ahead, behind, goes).at)

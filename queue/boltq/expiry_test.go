@@ -82,7 +82,10 @@ func TestDeadlinesOfJobsThatWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.appendAll(expiring("q", 0, time.Hour), expiring("q", 1, 2*time.Hour), expiring("q", 2, time.Hour), expiring("r", 3, time.Hour), jobOf("q", 4))
+	b.appendAll(
+		expiring("q", 0, time.Hour), expiring("q", 1, 2*time.Hour), expiring("q", 2, time.Hour),
+		expiring("r", 3, time.Hour), jobOf("q", 4),
+	)
 	order := func(queues int, ids ...int) {
 		t.Helper()
 		b.Engine.mu.Lock()
@@ -108,7 +111,9 @@ func TestDeadlinesOfJobsThatWait(t *testing.T) {
 	b.advance(time.Hour)
 	n.all.Store(true)
 	b.number++
-	r, err := b.Reserve(context.Background(), queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 9})
+	r, err := b.Reserve(context.Background(), queue.ReserveRequest{
+		Client: queue.Client{ID: "c"}, Number: b.number, Max: 9,
+	})
 	if n.all.Store(false); err != nil || len(r.Jobs) != 1 { // what goes to others is no worse for it
 		t.Fatal(r, err)
 	}
@@ -160,7 +165,8 @@ func TestJobsThatAreAboutToGo(t *testing.T) {
 	}
 	h.on.Store(false)
 	h.release <- struct{}{}
-	if got := <-answer; len(got) != 1 || got[0].Queue != "a" || b.info("a").TimedOut != 70 || b.info("b").TimedOut != expireMax-70 {
+	if got := <-answer; len(got) != 1 || got[0].Queue != "a" || b.info("a").TimedOut != 70 ||
+		b.info("b").TimedOut != expireMax-70 {
 		t.Errorf("%v: %+v, %+v", got, b.info("a"), b.info("b"))
 	}
 	if got := b.reserve(9); len(got) != 1 || got[0].Queue != "b" || b.info("b").TimedOut != 70 {

@@ -29,8 +29,9 @@ func (e *Engine) ExportQueue(ctx context.Context, name string) (queue.MovedQueue
 	info := e.info(q, e.now())
 	return queue.MovedQueue{
 		Spec: info.Spec, Revision: info.Revision, Pause: info.Pause, Bucket: queue.MovedBucket(&info),
-		Counts: info.Counters, Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors, Limits: info.Limits,
-		Turn: q.turn, MaxCost: q.groupMaxCost(), Import: q.importing.mark, Open: q.importing.open,
+		Counts: info.Counters, Held: info.Size(), Deferred: info.Deferred, Dead: info.Dead, Errors: info.Errors,
+		Limits: info.Limits,
+		Turn:   q.turn, MaxCost: q.groupMaxCost(), Import: q.importing.mark, Open: q.importing.open,
 	}, nil
 }
 
@@ -102,7 +103,9 @@ func (p *exportPage) choose(ctx context.Context, e *Engine) error {
 
 // add chooses a job that holds a place.
 func (p *exportPage) add(j *job, s queue.State) *queue.MovedJob {
-	p.jobs = append(p.jobs, queue.MovedJob{ID: j.id, State: s, Turn: j.turn, AppendedAt: j.appended.Time(), Back: j.marks&readmitted != 0})
+	p.jobs = append(p.jobs, queue.MovedJob{
+		ID: j.id, State: s, Turn: j.turn, AppendedAt: j.appended.Time(), Back: j.marks&readmitted != 0,
+	})
 	p.jobKeys, p.endedKeys = append(p.jobKeys, j.seq), append(p.endedKeys, 0)
 	m := &p.jobs[len(p.jobs)-1]
 	if ls := j.lease; ls != nil {
@@ -166,7 +169,8 @@ func (p *exportPage) leased(e *Engine, q *queueState, c *queue.Cursor, now leaky
 // addEnded chooses a job that has ended, of which memory knows all but its record.
 func (p *exportPage) addEnded(d *endedJob) {
 	p.jobs = append(p.jobs, queue.MovedJob{
-		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts, Reason: d.reason,
+		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts,
+		Reason:      d.reason,
 		Fingerprint: binary.BigEndian.Uint64(d.fingerprint[:]), Cost: int64(d.cost),
 	})
 	p.jobKeys, p.endedKeys = append(p.jobKeys, d.seq), append(p.endedKeys, d.key)
@@ -215,7 +219,8 @@ func (p *exportPage) read(e *Engine) (page queue.Exported, err error) {
 					continue
 				}
 				if m.State == queue.Dead && p.endedKeys[i] != 0 {
-					_, _, _, past, _ := decodeEnded(t.endedTable().Get(key(p.endedKeys[i]))) // it is there as its record is
+					// it is there as its record is
+					_, _, _, past, _ := decodeEnded(t.endedTable().Get(key(p.endedKeys[i])))
 					m.Timeline = bytes.Clone(past)
 				}
 				readRecord(&m, found)

@@ -120,8 +120,10 @@ func TestEveryChangeCanFail(t *testing.T) {
 		n.all.Store(false)
 		b.forgive()
 		after := b.info("q")
-		before.Next, before.Outflow, before.Lost, before.Bucket = after.Next, after.Outflow, after.Lost, after.Bucket // a slot may be lost
-		before.Ready, before.Asked = after.Ready, after.Asked                                                         // and the next is later; and somebody did ask
+		// a slot may be lost
+		before.Next, before.Outflow, before.Lost, before.Bucket = after.Next, after.Outflow, after.Lost, after.Bucket
+		// and the next is later; and somebody did ask
+		before.Ready, before.Asked = after.Ready, after.Asked
 		if !reflect.DeepEqual(before, after) || first(b.Totals(ctx)) != totals {
 			t.Errorf("%s changed %+v\ninto %+v", what, before, after)
 		}

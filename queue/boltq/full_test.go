@@ -33,7 +33,8 @@ func TestFullStore(t *testing.T) {
 		for {
 			a, err := b.Append(ctx, []queue.Job{big("q", n)})
 			if err != nil {
-				if !errors.Is(err, queue.ErrStoreFull) || !strings.Contains(err.Error(), b.path) || a[0].Outcome != queue.Failed {
+				if !errors.Is(err, queue.ErrStoreFull) || !strings.Contains(err.Error(), b.path) ||
+					a[0].Outcome != queue.Failed {
 					t.Fatalf("%+v, %v", a, err)
 				}
 				return
@@ -115,8 +116,11 @@ func TestFullStoreUnderACrowd(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(5, 5))
 		await.Until(t, "full", func() bool { return full.Load() > 0 || ctxDrain.Err() != nil })
 		for n := uint64(1); ; n++ {
-			ended := ctxDrain.Err() != nil // before the look: what is appended before the end is seen by one that begins after it
-			r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "d"}, Number: n, Max: 1 + rnd.IntN(20)})
+			// before the look: what is appended before the end is seen by one that begins after it
+			ended := ctxDrain.Err() != nil
+			r, err := b.Reserve(ctx, queue.ReserveRequest{
+				Client: queue.Client{ID: "d"}, Number: n, Max: 1 + rnd.IntN(20),
+			})
 			if err != nil {
 				t.Error(err)
 				return

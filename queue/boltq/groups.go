@@ -56,7 +56,8 @@ func newGroup(parent *queueState) *group {
 	moved := func(q *queueState, i int) { q.member.heapIndex = i }
 	return &group{
 		agendaEntry: agendaEntry{queue: parent, agendaIndex: -1}, lastFence: parent.lastFence,
-		resting: heap[*queueState]{less: byDeparture, moved: moved}, ready: heap[*queueState]{less: byMemberTag, moved: moved},
+		resting: heap[*queueState]{less: byDeparture, moved: moved},
+		ready:   heap[*queueState]{less: byMemberTag, moved: moved},
 	}
 }
 

@@ -37,14 +37,19 @@ func (b *bench) kin(name string) {
 		if q.member.in != nil && q.member.in.items[q.member.heapIndex] != q {
 			b.Errorf("%s is not where it sits", child)
 		}
-		if able := q.runnable() && q.canDepart(q.memberOpens(b.now())) && !q.heldUpByLanes(); able != (q.member.in != nil) {
+		if able := q.runnable() && q.canDepart(q.memberOpens(b.now())) &&
+			!q.heldUpByLanes(); able != (q.member.in != nil) {
 			b.Errorf("%s can depart: %v, but it is in a place: %v", child, able, q.member.in != nil)
 		}
 		g.count(q, 1)
 	}
 	is := p.group
-	if g.waiting != is.waiting || g.membersWaiting != is.membersWaiting || g.incoming != is.incoming || g.membersIncoming != is.membersIncoming || is.children != len(b.childrenOf(name)) {
-		b.Errorf("%d wait in %d, %d are coming, to %d, of %d children; counted %+v", g.waiting, g.membersWaiting, g.incoming, g.membersIncoming, len(b.childrenOf(name)), is)
+	if g.waiting != is.waiting || g.membersWaiting != is.membersWaiting || g.incoming != is.incoming ||
+		g.membersIncoming != is.membersIncoming || is.children != len(b.childrenOf(name)) {
+		b.Errorf(
+			"%d wait in %d, %d are coming, to %d, of %d children; counted %+v", g.waiting, g.membersWaiting, g.incoming,
+			g.membersIncoming, len(b.childrenOf(name)), is,
+		)
 	}
 }
 
@@ -88,7 +93,10 @@ func TestAGroupCountsItsJobs(t *testing.T) {
 				}
 			}
 		case 7:
-			b.put(name, []string{"1000/s", "unlimited", "50/s"}[i%3], func(s *queue.Spec) { s.Lanes.Rate, s.Lanes.MaxInFlight = rateOf(t, "20/s"), int64(i%3) })
+			b.put(
+				name, []string{"1000/s", "unlimited", "50/s"}[i%3],
+				func(s *queue.Spec) { s.Lanes.Rate, s.Lanes.MaxInFlight = rateOf(t, "20/s"), int64(i%3) },
+			)
 		case 8:
 			if rnd.IntN(4) == 0 {
 				held = nil
@@ -154,7 +162,9 @@ func TestWindowLawOfAGroupOverCrashes(t *testing.T) {
 		burst  int64
 		starts []law.Start
 	}{{"100/s", 2, all}, {"20/s", 1, child}} {
-		if v := (law.Law{Rate: rateOf(t, c.rate), Burst: c.burst, MaxCost: 3, Slack: time.Microsecond}).Judge(c.starts); !v.Held {
+		if v := (law.Law{
+			Rate: rateOf(t, c.rate), Burst: c.burst, MaxCost: 3, Slack: time.Microsecond,
+		}).Judge(c.starts); !v.Held {
 			t.Errorf("%d starts: %+v", len(c.starts), v)
 		}
 	}
@@ -189,7 +199,8 @@ func TestAParentKnowsWhatItsChildrensJobsCost(t *testing.T) {
 	j.Cost = 7
 	b.accept(j)
 	b.crash(cs)
-	if i := b.info("ses"); i.Group.MaxCost != 7 || i.Group != (queue.GroupInfo{Children: 2, Members: 1, Waiting: 1, MaxCost: 7}) {
+	if i := b.info("ses"); i.Group.MaxCost != 7 ||
+		i.Group != (queue.GroupInfo{Children: 2, Members: 1, Waiting: 1, MaxCost: 7}) {
 		t.Errorf("%+v", i.Group)
 	}
 }

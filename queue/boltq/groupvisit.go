@@ -70,7 +70,8 @@ func (t *groupVisit) choose(d, now leaky.Instant) (*queueState, *lane, leaky.Ins
 	k := t.group
 	for {
 		t.wakeMembers(d)
-		if k.ready.len() == 0 && t.woken < wakeMembersMax && k.resting.len() > 0 && k.resting.top().departsAt <= now.Add(queue.Horizon) {
+		if k.ready.len() == 0 && t.woken < wakeMembersMax && k.resting.len() > 0 &&
+			k.resting.top().departsAt <= now.Add(queue.Horizon) {
 			d = k.resting.top().departsAt
 			t.wakeMembers(d)
 		}

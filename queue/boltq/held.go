@@ -19,7 +19,9 @@ type decideItem struct {
 }
 
 // Decide implements queue.Jobs.
-func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.Verdict, reason string) ([]queue.State, error) {
+func (e *Engine) Decide(
+	ctx context.Context, name string, ids []string, v queue.Verdict, reason string,
+) ([]queue.State, error) {
 	if _, err := e.newReplayItems(ctx, name, ids, false, queue.DidDecide); err != nil {
 		return nil, err
 	}
@@ -30,7 +32,9 @@ func (e *Engine) Decide(ctx context.Context, name string, ids []string, v queue.
 	if err != nil {
 		return nil, err
 	}
-	items, d := make([]*decideItem, len(ids)), &jobAct{what: queue.DidDecide, by: by, detail: v.Decides().String(), reason: strings.Clone(reason)}
+	items, d := make([]*decideItem, len(ids)), &jobAct{
+		what: queue.DidDecide, by: by, detail: v.Decides().String(), reason: strings.Clone(reason),
+	}
 	for i, id := range ids {
 		items[i] = &decideItem{queue: name, id: id, verdict: v, reason: d.reason, act: d}
 	}

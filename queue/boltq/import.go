@@ -45,7 +45,12 @@ func (e *Engine) OpenImport(ctx context.Context, moved queue.MovedQueue, mark st
 		if err := q.checkImportable(&spec); err != nil {
 			return nil, fmt.Errorf("%s: %w: %w", moved.Spec.Name, queue.ErrImport, err)
 		}
-		return q.openImport(&openImportChange{specChange: specChange{queue: q, spec: q.spec, revision: q.revision, pause: paused}, mark: mark}, &moved), nil
+		return q.openImport(
+			&openImportChange{
+				specChange: specChange{queue: q, spec: q.spec, revision: q.revision, pause: paused}, mark: mark,
+			},
+			&moved,
+		), nil
 	})
 	return closed, err
 }
@@ -115,13 +120,19 @@ func (e *Engine) CloseImport(ctx context.Context, moved queue.MovedQueue, mark s
 		if !q.importing.open {
 			return nil, nil
 		}
-		c := &closeImportChange{specChange: specChange{queue: q, spec: q.spec, revision: max(q.revision, moved.Revision), paces: q.paces, pause: pauseOf(moved.Pause), putsSpec: true}}
+		c := &closeImportChange{
+			specChange: specChange{
+				queue: q, spec: q.spec, revision: max(q.revision, moved.Revision), paces: q.paces,
+				pause: pauseOf(moved.Pause), putsSpec: true,
+			},
+		}
 		// No revision is that of another spec, here or where it came from.
 		e.store.revision = max(e.store.revision, c.revision)
 		c.paces.continueFrom(&moved, now)
 		c.counts, c.errors = q.importedCounters(&moved), moved.Errors
 		c.notes = []queue.Change{doneNow(queue.Change{
-			At: now.Time(), By: by, What: queue.FilledBy, Revision: c.revision, Was: q.revision, Jobs: q.size(), Detail: queue.ArchiveDetail(mark),
+			At: now.Time(), By: by, What: queue.FilledBy, Revision: c.revision, Was: q.revision, Jobs: q.size(),
+			Detail: queue.ArchiveDetail(mark),
 		})}
 		if c.revision != q.revision {
 			if c.text, err = queue.EncodeSpec(q.spec); err != nil {
@@ -159,8 +170,8 @@ func importNotOpen(name string) error {
 	return fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
 }
 
-// importedCounters is what an import adds to the counters. What counts is what was put in, in place of what was held: an export of
-// a store in use has not quite that. What came in meanwhile is counted already.
+// importedCounters is what an import adds to the counters. What counts is what was put in, in place of what was held:
+// an export of a store in use has not quite that. What came in meanwhile is counted already.
 func (q *queueState) importedCounters(moved *queue.MovedQueue) queue.Counters {
 	own, add := counted(q.saved, q.unsaved), moved.Counts
 	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - own.Balance()

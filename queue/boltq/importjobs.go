@@ -23,7 +23,9 @@ type importJob struct {
 }
 
 // ImportJobs implements queue.Mover.
-func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue.MovedJob) ([]queue.ImportOutcome, error) {
+func (e *Engine) ImportJobs(
+	ctx context.Context, name, mark string, jobs []queue.MovedJob,
+) ([]queue.ImportOutcome, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -97,7 +99,8 @@ func (e *Engine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call
 	return nil
 }
 
-// fingerprintOf returns the fingerprint of the job that a queue has of an id, unless that depends on a change under way.
+// fingerprintOf returns the fingerprint of the job that a queue has of an id, unless that depends on a change under
+// way.
 func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte, there bool, busy *call) {
 	if j := q.jobs[id]; j != nil {
 		return j.fingerprint, true, j.busy
@@ -118,7 +121,8 @@ func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte,
 func (e *Engine) placeAlive(it *importJob, q *queueState, c *call) {
 	e.store.seq++
 	j := &job{
-		id: strings.Clone(it.ID), lane: q.lane(it.lane, it.head.Lane), seq: e.store.seq, turn: it.Turn, appended: instantOf(it.AppendedAt),
+		id: strings.Clone(it.ID), lane: q.lane(it.lane, it.head.Lane), seq: e.store.seq, turn: it.Turn,
+		appended:    instantOf(it.AppendedAt),
 		fingerprint: it.fingerprint, busy: c, size: uint32(len(it.Record)), cost: uint16(it.Cost),
 	}
 	if it.Back {
@@ -146,10 +150,14 @@ func (e *Engine) placeAlive(it *importJob, q *queueState, c *call) {
 
 // importedLease is what befell a job before, nil if nothing did that is not in its record.
 func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
-	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" && (due == 0 || due == instantOf(it.head.NotBefore)) {
+	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" &&
+		(due == 0 || due == instantOf(it.head.NotBefore)) {
 		return nil
 	}
-	return &lease{job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), timeline: bytes.Clone(it.Timeline), heapIndex: -1, onFile: true}
+	return &lease{
+		job: j, attempts: it.Attempts, due: due, reason: strings.Clone(it.Reason), timeline: bytes.Clone(it.Timeline),
+		heapIndex: -1, onFile: true,
+	}
 }
 
 // importChange puts in a job that holds a place.
@@ -220,7 +228,8 @@ func (c *importChange) freesSpace() bool { return false }
 func (e *Engine) placeEnded(it *importJob, q *queueState, c *call) {
 	e.store.ended++
 	d := &endedJob{
-		id: strings.Clone(it.ID), key: e.store.ended, state: it.State, result: it.State, fingerprint: it.fingerprint, cost: uint16(it.Cost), attempts: it.Attempts,
+		id: strings.Clone(it.ID), key: e.store.ended, state: it.State, result: it.State, fingerprint: it.fingerprint,
+		cost: uint16(it.Cost), attempts: it.Attempts,
 		appended: instantOf(it.AppendedAt), at: instantOf(it.At), reason: strings.Clone(it.Reason),
 	}
 	if it.State == queue.Dead {

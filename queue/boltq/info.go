@@ -115,12 +115,14 @@ func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
 	e.forgetLapsed(q, now, trimMax)
 	i := queue.Info{
 		Spec: q.spec, Revision: q.revision, Pause: q.pause.info(now),
-		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased], Held: q.counts[queue.Held],
+		Waiting: q.counts[queue.Waiting], Scheduled: q.counts[queue.Scheduled], Leased: q.counts[queue.Leased],
+		Held:     q.counts[queue.Held],
 		Deferred: max(q.counts[queue.Deferred], q.overflow.progress.behind), Dead: e.deadCountOf(q.spec.Name),
 		Counters: counted(q.saved, q.unsaved),
 		Outflow:  q.outflow.rate(now),
 		Next:     q.opens(now).Time(),
-		Now:      now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost, Back: q.overflow.readmitted,
+		Now:      now.Time(), Bucket: q.bucket, Limits: q.limitStates(), DeferredCost: q.overflow.cost,
+		Back:   q.overflow.readmitted,
 		Ahead:  q.costBounds(0, false).ahead(q.counts[queue.Waiting], q.gap(q.turn)),
 		Errors: slices.Clone(q.failures), Rate: q.pacer.Rate,
 	}
@@ -137,7 +139,9 @@ func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
 	i.Lanes = int64(q.lanesWaiting)
 	i.Bytes, i.MaxBytes = q.bytes, e.byteLimit(q)
 	if g := q.group; q.isParent() {
-		i.Group = queue.GroupInfo{Children: int64(g.children), Members: g.membersWaiting, Waiting: g.waiting, MaxCost: q.groupMaxCost()}
+		i.Group = queue.GroupInfo{
+			Children: int64(g.children), Members: g.membersWaiting, Waiting: g.waiting, MaxCost: q.groupMaxCost(),
+		}
 	}
 	if ln := q.firstLane(); ln != nil {
 		i.OldestWaiting = ln.waiting.front().appended.Time()
@@ -189,7 +193,8 @@ func (e *Engine) Totals(ctx context.Context) (queue.Totals, error) {
 	}
 	return queue.Totals{
 		Queues: int64(len(e.queueNames)), Dead: e.deadCount,
-		Waiting: e.counts[queue.Waiting], Scheduled: e.counts[queue.Scheduled], Leased: e.counts[queue.Leased], Held: e.counts[queue.Held],
+		Waiting: e.counts[queue.Waiting], Scheduled: e.counts[queue.Scheduled], Leased: e.counts[queue.Leased],
+		Held:     e.counts[queue.Held],
 		Deferred: e.counts[queue.Deferred],
 	}, nil
 }

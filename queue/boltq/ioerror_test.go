@@ -46,12 +46,15 @@ func TestIOErrorStopsTheEngine(t *testing.T) {
 	b.settleAll(queue.Deliver, got[:1])
 	d.fail(t)
 
-	if _, err := b.Append(ctx, []queue.Job{jobOf("q", 90)}); !errors.Is(err, queue.ErrOutcomeUnknown) || !errors.Is(err, syscall.EBADF) {
+	if _, err := b.Append(ctx, []queue.Job{jobOf("q", 90)}); !errors.Is(err, queue.ErrOutcomeUnknown) ||
+		!errors.Is(err, syscall.EBADF) {
 		t.Errorf("the append that met it: %v", err)
 	}
 	for what, err := range map[string]error{
-		"append":  second(b.Append(ctx, []queue.Job{jobOf("q", 91)})),
-		"settle":  second(b.Settle(ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "q", ID: got[1].ID, Fence: got[1].Fence}, Verdict: queue.Deliver}})),
+		"append": second(b.Append(ctx, []queue.Job{jobOf("q", 91)})),
+		"settle": second(b.Settle(ctx, []queue.Settlement{{
+			Lease: queue.Lease{Queue: "q", ID: got[1].ID, Fence: got[1].Fence}, Verdict: queue.Deliver,
+		}})),
 		"reserve": second(b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "x"}, Number: 1, Max: 1})),
 		"put":     second(b.Put(ctx, queue.Spec{Name: "r"}, queue.AnyRevision)),
 		"pause":   b.Pause(ctx, "q", queue.Pause{}),

@@ -101,8 +101,9 @@ func deadJobFound(name string, d *endedJob) jobFound {
 // jobInfo is where a job that holds a place is.
 func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
-		Queue: q.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
-		ExpiresAt: j.expiresAt(),
+		Queue: q.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(),
+		AppendedAt: j.appended.Time(),
+		ExpiresAt:  j.expiresAt(),
 	}
 	if ls := j.lease; ls != nil {
 		i.Attempts, i.Reason = ls.attempts, ls.reason
@@ -138,6 +139,8 @@ func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now 
 	before := float64(q.overflow.cost) * float64(place-1) / float64(count)
 	waiting := q.counts[queue.Waiting]
 	i.State, i.Position, i.Why = queue.Deferred, waiting+place, q.spec.Deferred.WhyDeferred(now.Time())
-	i.ETA.At = q.etaDeferred(waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now).Time()
+	i.ETA.At = q.etaDeferred(
+		waiting, q.gap(q.turn), int64(before), q.groupLoad(false), q.costBounds(int64(d.cost), false), now,
+	).Time()
 	return i
 }

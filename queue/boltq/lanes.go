@@ -133,7 +133,8 @@ func (t *laneTurns) recalling() bool { return t.changedAgain || t.changed.len() 
 
 // sameLanes reports whether two specs have the same rules for lanes.
 func sameLanes(a, b *queue.Spec) bool {
-	return a.Ordered == b.Ordered && a.Lanes.LaneRule == b.Lanes.LaneRule && maps.Equal(a.Lanes.Overrides, b.Lanes.Overrides)
+	return a.Ordered == b.Ordered && a.Lanes.LaneRule == b.Lanes.LaneRule &&
+		maps.Equal(a.Lanes.Overrides, b.Lanes.Overrides)
 }
 
 // atMaxInFlight reports whether the queue has as many jobs leased as it may.
@@ -156,7 +157,8 @@ func (q *queueState) canDepart(next leaky.Instant) bool {
 // allLanesBlocked reports whether every lane with waiting jobs rests or is busy.
 func (q *queueState) allLanesBlocked() bool {
 	t := q.laneTurns
-	return t != nil && q.lanesTakeTurns() && t.ready.len() == 0 && !t.recalling() && (q.defaultLane.waiting.len() == 0 || q.defaultLane.heap != nil)
+	return t != nil && q.lanesTakeTurns() && t.ready.len() == 0 && !t.recalling() &&
+		(q.defaultLane.waiting.len() == 0 || q.defaultLane.heap != nil)
 }
 
 // heldUpByLanes reports whether the lanes hold the queue up for longer than its own pace does.

@@ -147,7 +147,10 @@ func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
 	of := func(name, lane, id string, cost int64) queue.Job {
 		return queue.Job{Queue: name, ID: id, Lane: lane, Cost: cost, Payload: []byte("{}")}
 	}
-	b.accept(of("q", "a", "a1", 1), of("q", "a", "a2", 10), of("q", "a", "a3", 10), of("q", "b", "b1", 1), of("q", "b", "b2", 3))
+	b.accept(
+		of("q", "a", "a1", 1), of("q", "a", "a2", 10), of("q", "a", "a3", 10), of("q", "b", "b1", 1),
+		of("q", "b", "b2", 3),
+	)
 	got := map[string]time.Duration{}
 	for len(got) < 5 {
 		list := b.reserve(9)
@@ -219,7 +222,9 @@ func TestOrderedLanesStayBusyOverAReopening(t *testing.T) {
 	}
 	slices.Sort(ids[:2])
 	slices.Sort(ids[2:])
-	if want := []string{jobOf("q", 0).ID, jobOf("q", 2).ID, jobOf("q", 1).ID, jobOf("q", 3).ID}; !slices.Equal(ids, want) {
+	if want := []string{
+		jobOf("q", 0).ID, jobOf("q", 2).ID, jobOf("q", 1).ID, jobOf("q", 3).ID,
+	}; !slices.Equal(ids, want) {
 		t.Errorf("granted %v, want %v", ids, want)
 	}
 }
@@ -231,8 +236,12 @@ func (b *bench) empty(name string) {
 	defer b.Engine.mu.Unlock()
 	q := b.queues[name]
 	t := q.laneTurns
-	if len(q.lanes) != 0 || b.idleLanes.len() != 0 || q.lanesWaiting != 0 || q.incoming.sum() != [5]int64{} || q.defaultLane.size != 0 || q.defaultLane.inFlight != 0 || q.defaultLane.waiting.len() != 0 {
-		b.Errorf("%d lanes, %d fade, %d with jobs, coming %v, without a key %+v", len(q.lanes), b.idleLanes.len(), q.lanesWaiting, q.incoming.sum(), q.defaultLane)
+	if len(q.lanes) != 0 || b.idleLanes.len() != 0 || q.lanesWaiting != 0 || q.incoming.sum() != [5]int64{} ||
+		q.defaultLane.size != 0 || q.defaultLane.inFlight != 0 || q.defaultLane.waiting.len() != 0 {
+		b.Errorf(
+			"%d lanes, %d fade, %d with jobs, coming %v, without a key %+v", len(q.lanes), b.idleLanes.len(),
+			q.lanesWaiting, q.incoming.sum(), q.defaultLane,
+		)
 	}
 	if t.ready.len() != 0 || t.resting.len() != 0 || t.recalling() {
 		b.Errorf("%d ready, %d rest, %d after a change", t.ready.len(), t.resting.len(), t.changed.len())

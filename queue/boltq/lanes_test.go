@@ -64,7 +64,10 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 	const n = 5000
 	for _, rate := range []string{"unlimited", "1/m"} {
 		b := start(t, Options{})
-		b.put("q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 1 }, laned(queue.LaneRule{Rate: rateOf(t, rate), MaxInFlight: 1}))
+		b.put(
+			"q", "unlimited", func(s *queue.Spec) { s.Retention.Max = 1 },
+			laned(queue.LaneRule{Rate: rateOf(t, rate), MaxInFlight: 1}),
+		)
 		for from := 0; from < n; from += 1000 {
 			list := make([]queue.Job, 1000)
 			for i := range list {
@@ -164,7 +167,9 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 		}
 		q.jobs[j.id] = j
 		q.placeLane(j.lane, q.pushWaiting(j), 0)
-		q.endedJobs.add(&endedJob{id: fmt.Sprint("ended ", i), key: uint64(i + 1), at: leaky.Instant(i), state: queue.Delivered})
+		q.endedJobs.add(&endedJob{
+			id: fmt.Sprint("ended ", i), key: uint64(i + 1), at: leaky.Instant(i), state: queue.Delivered,
+		})
 	}
 	fading, seqs, keys := e.idleLanes.len(), map[uint64]bool{}, map[uint64]bool{}
 	e.discardQueue(q)
@@ -186,7 +191,9 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 		}
 	}
 	if len(seqs) != n || len(keys) != n || e.idleLanes.len() != 0 {
-		t.Errorf("%d jobs and %d ended ones were freed of %d, %d lanes fade", len(seqs), len(keys), n, e.idleLanes.len())
+		t.Errorf(
+			"%d jobs and %d ended ones were freed of %d, %d lanes fade", len(seqs), len(keys), n, e.idleLanes.len(),
+		)
 	}
 }
 
@@ -222,7 +229,9 @@ func TestChangesOfLanesCanFail(t *testing.T) {
 	n.all.Store(false)
 	b.forgive()
 	b.number++
-	if r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 100}); err != nil || len(r.Jobs) == 0 || r.Jobs[len(r.Jobs)-1].Queue != "alone" {
+	if r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 100}); err != nil ||
+
+		len(r.Jobs) == 0 || r.Jobs[len(r.Jobs)-1].Queue != "alone" {
 		t.Errorf("a lane whose job was to be cancelled is lost: %+v, %v", r.Jobs, err)
 	} else {
 		b.settleAll(queue.Release, r.Jobs)

@@ -82,7 +82,8 @@ func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, ex
 		return
 	}
 	to := *ls
-	to.attempts, to.reason, to.timeline, to.heapIndex, to.fence, to.persisted = b.attempts, b.reason, b.past, -1, fence{}, false
+	to.attempts, to.reason, to.timeline = b.attempts, b.reason, b.past
+	to.heapIndex, to.fence, to.persisted = -1, fence{}, false
 	if b.state == queue.Held {
 		to.due = now
 	}
@@ -118,7 +119,8 @@ func (e *Engine) persistLease(g *grant, j *job) {
 	if g.leaseCall == nil {
 		g.leaseCall = newCall()
 	}
-	j.lease.persisted, j.lease.onFile = true, true // now already: whoever ends it, even in the same commit, deletes the record
+	// now already: whoever ends it, even in the same commit, deletes the record
+	j.lease.persisted, j.lease.onFile = true, true
 	e.enqueue(g.leaseCall, &persistLeaseChange{call: g.leaseCall, job: j, lease: *j.lease})
 }
 

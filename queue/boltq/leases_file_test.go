@@ -43,7 +43,9 @@ func (b *bench) killed() {
 func TestLeasesOnFile(t *testing.T) {
 	const reason = "the lease ran out; it may have been sent"
 	again := queue.Scheduled // as it failed before
-	for on, want := range map[string]queue.State{queue.UnknownHold: queue.Held, queue.UnknownDead: queue.Dead, queue.UnknownRetry: again, "": again} {
+	for on, want := range map[string]queue.State{
+		queue.UnknownHold: queue.Held, queue.UnknownDead: queue.Dead, queue.UnknownRetry: again, "": again,
+	} {
 		b := start(t, Options{})
 		b.put("q", "unlimited", onUnknown(on), func(s *queue.Spec) { s.Ordered = true; s.Retry.MaxAttempts = 9 })
 		b.append("q", 0, 6)
@@ -65,7 +67,8 @@ func TestLeasesOnFile(t *testing.T) {
 			}
 			continue
 		}
-		if j.State != want || j.Attempts != 2 || j.Reason != reason || len(j.Timeline) != 2 || !j.Timeline[1].At.Equal(departed) || j.Timeline[1].Drainer == "" {
+		if j.State != want || j.Attempts != 2 || j.Reason != reason || len(j.Timeline) != 2 ||
+			!j.Timeline[1].At.Equal(departed) || j.Timeline[1].Drainer == "" {
 			t.Errorf("%q: %+v", on, j)
 		}
 		if want == queue.Held && (!j.HeldAt.Equal(b.clock().Time()) || j.Timeline[1].Outcome != queue.AttemptUnknown) {
@@ -75,11 +78,13 @@ func TestLeasesOnFile(t *testing.T) {
 			t.Errorf("%q: a lease of the process before: %+v", on, s)
 		}
 		before := b.info("q")
-		if before.Expired != 1 || before.Leased != 0 || len(before.Errors) == 0 || before.Errors[0].Reason != reason || before.Waiting != 4 {
+		if before.Expired != 1 || before.Leased != 0 || len(before.Errors) == 0 || before.Errors[0].Reason != reason ||
+			before.Waiting != 4 {
 			t.Errorf("%q: %+v", on, before)
 		}
 		b.killed() // it is taken back once
-		if after := b.info("q"); after.Expired != 1 || after.Held != before.Held || after.Dead != before.Dead || b.job(leased[0].ID).Attempts != 2 {
+		if after := b.info("q"); after.Expired != 1 || after.Held != before.Held || after.Dead != before.Dead ||
+			b.job(leased[0].ID).Attempts != 2 {
 			t.Errorf("%q: opened again: %+v", on, after)
 		}
 		if next := b.reserve(1); len(next) != 1 || next[0].ID == leased[0].ID {
@@ -103,7 +108,9 @@ func TestEndsOfLeasesOnFile(t *testing.T) {
 	if _, err := b.Decide(context.Background(), "q", []string{got[4].ID}, queue.Release, ""); err != nil {
 		t.Fatal(err)
 	}
-	want := map[int]queue.State{0: queue.Delivered, 1: queue.Dead, 2: queue.Scheduled, 3: queue.Waiting, 4: queue.Waiting, 5: queue.Leased}
+	want := map[int]queue.State{
+		0: queue.Delivered, 1: queue.Dead, 2: queue.Scheduled, 3: queue.Waiting, 4: queue.Waiting, 5: queue.Leased,
+	}
 	for range 2 {
 		for i, state := range want {
 			if j := b.job(got[i].ID); j.State != state {
@@ -113,7 +120,8 @@ func TestEndsOfLeasesOnFile(t *testing.T) {
 		b.killed()
 		want[5] = queue.Held
 	}
-	if i := b.info("q"); i.Held != 1 || i.Waiting != 2 || i.Scheduled != 1 || i.Delivered != 1 || i.Dead != 1 || i.Expired != 1 {
+	if i := b.info("q"); i.Held != 1 || i.Waiting != 2 || i.Scheduled != 1 || i.Delivered != 1 || i.Dead != 1 ||
+		i.Expired != 1 {
 		t.Errorf("%+v", i)
 	}
 	if n := b.records(leasesTable); n != 4 {
@@ -165,7 +173,8 @@ func TestHeldSurvivesReopening(t *testing.T) {
 	if again := b.settleAll(queue.Hold, got); !reflect.DeepEqual(again, held) {
 		t.Errorf("settled again: %+v, want %+v", again, held)
 	}
-	if list, err := b.ListJobs(ctx, queue.ListRequest{Queue: "q", State: queue.Held, Limit: 9}); err != nil || len(list.Jobs) != 1 || list.Jobs[0].ID != got[3].ID {
+	if list, err := b.ListJobs(ctx, queue.ListRequest{Queue: "q", State: queue.Held, Limit: 9}); err != nil ||
+		len(list.Jobs) != 1 || list.Jobs[0].ID != got[3].ID {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -236,7 +236,9 @@ func TestCalendarsAreRenewed(t *testing.T) {
 func TestPacesOfDeletedQueuesAreReadBack(t *testing.T) {
 	p := paces{pacer: leaky.Pacer{Rate: rateOf(t, "14/s"), Burst: 9, Horizon: queue.Horizon}}
 	p.bucket = leaky.Bucket{TAT: 5, Last: 4, LastCost: 3}
-	for _, m := range []queue.Limit{{Rate: rateOf(t, "5/s"), Burst: 2}, {Quota: queue.Quota{Max: 7, Per: "mo"}, Timezone: "Asia/Tokyo"}} {
+	for _, m := range []queue.Limit{
+		{Rate: rateOf(t, "5/s"), Burst: 2}, {Quota: queue.Quota{Max: 7, Per: "mo"}, Timezone: "Asia/Tokyo"},
+	} {
 		l, err := newLimit(m, noon)
 		if err != nil {
 			t.Fatal(err)

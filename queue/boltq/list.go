@@ -234,7 +234,8 @@ func (e *Engine) readDead(shown []*queue.JobInfo, dead []*endedJob) {
 // jobInfo is a job that holds a place, without its position and its ETA.
 func jobInfo(j *job) queue.JobInfo {
 	i := queue.JobInfo{
-		Queue: j.lane.queue.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(), AppendedAt: j.appended.Time(),
+		Queue: j.lane.queue.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key,
+		Priority: j.priority(), AppendedAt: j.appended.Time(),
 		ExpiresAt: j.expiresAt(),
 	}
 	if ls := j.lease; ls != nil {

@@ -31,8 +31,14 @@ type loader struct {
 // again at their turn: their holders are gone. Those whose lease is on file are still leased, until now.
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
-		l := &loader{Engine: e, tx: tx, byNumber: map[uint64]*queueState{}, rulesByTallies: map[uint64]*rule{}, dead: map[uint64]bool{}, lastDeferral: map[*queueState]uint64{}}
-		for _, step := range []func(context.Context) error{l.store, l.rules, l.readTallies, l.specs, l.imports, l.adapted, l.queues, l.failures, l.leftPaces, l.retentions, l.ended, l.deferred, l.jobs, l.finish} {
+		l := &loader{
+			Engine: e, tx: tx, byNumber: map[uint64]*queueState{}, rulesByTallies: map[uint64]*rule{},
+			dead: map[uint64]bool{}, lastDeferral: map[*queueState]uint64{},
+		}
+		for _, step := range []func(context.Context) error{
+			l.store, l.rules, l.readTallies, l.specs, l.imports, l.adapted, l.queues, l.failures, l.leftPaces,
+			l.retentions, l.ended, l.deferred, l.jobs, l.finish,
+		} {
 			if err := step(ctx); err != nil {
 				return err
 			}
@@ -199,7 +205,9 @@ func (l *loader) deferred(ctx context.Context) error {
 		}
 		a := &q.overflow
 		if number <= l.lastDeferral[q] || number > a.lastTicket {
-			return fmt.Errorf("%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q])
+			return fmt.Errorf(
+				"%w: number %d of %d, behind %d", queue.ErrCorrupt, number, a.lastTicket, l.lastDeferral[q],
+			)
 		}
 		l.lastDeferral[q] = number
 		if old := a.records.find(id); old != 0 { // it had lapsed when this one was made

@@ -30,13 +30,16 @@ func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		opts: opts, log: opts.Logger, path: path, db: db, ended: make(chan struct{}),
-		epoch: newEpoch(), queues: map[string]*queueState{}, children: map[string]int{}, agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(), expiring: newExpiring(), tallySets: newTallySets(),
-		leases: newLeases(), idleLanes: newLanes(byForgetAt),
-		leftPaces: map[string]paces{}, calendarsDue: never, clients: map[string]*client{}, wakeListeners: listeners[queue.Wakeup]{},
+		opts: opts, log: opts.Logger, path: path, db: db, epoch: newEpoch(), ended: make(chan struct{}),
+		queues: map[string]*queueState{}, children: map[string]int{},
+		agenda: newAgenda(), timers: newTimers(), pulled: newAgenda(), pulledTimers: newTimers(),
+		expiring: newExpiring(), leases: newLeases(), idleLanes: newLanes(byForgetAt),
 		deadJobs: map[string]*deadJobs{}, namesWithDead: sorted[*deadJobs]{less: byName},
+		leftPaces: map[string]paces{}, calendarsDue: never,
+		clients: map[string]*client{}, wakeListeners: listeners[queue.Wakeup]{},
 		withBacklog: map[*queueState]struct{}{}, roomListeners: listeners[string]{},
-		rules: map[string]*rule{}, rulesVersion: 1, ruleUses: map[string]int{}, attending: map[string]leaky.Instant{},
+		rules: map[string]*rule{}, ruleUses: map[string]int{}, rulesVersion: 1, tallySets: newTallySets(),
+		attending:  map[string]leaky.Instant{},
 		saveWanted: make(chan struct{}, 1), closingCh: make(chan struct{}), saverEnded: make(chan struct{}),
 	}
 	e.work.L = &e.mu
@@ -106,7 +109,9 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 		switch {
 		case err == nil:
 			return db, nil
-		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, errTruncated):
+		case errors.Is(err, bolterrors.ErrInvalid), errors.Is(
+			err, bolterrors.ErrVersionMismatch,
+		), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, errTruncated):
 			return nil, fmt.Errorf("open %s: %w: %w", path, queue.ErrCorrupt, err)
 		case !errors.Is(err, bolterrors.ErrTimeout):
 			return nil, fmt.Errorf("open %s: %w", path, err)
@@ -186,9 +191,14 @@ func checkSchema(tx *bbolt.Tx) error {
 	}
 	switch v := binary.BigEndian.Uint32(meta.Get(schemaKey)); {
 	case v > schema:
-		return fmt.Errorf("%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema)
+		return fmt.Errorf(
+			"%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema,
+		)
 	case v < schema:
-		return fmt.Errorf("%w: its schema is %d, which no release has used, and this version knows only %d; move the file away to begin with an empty store", ErrSchema, v, schema)
+		return fmt.Errorf(
+			"%w: its schema is %d, which no release has used, and this version knows only %d; move the file away to begin with an empty store",
+			ErrSchema, v, schema,
+		)
 	}
 	for _, name := range allTables {
 		if tx.Bucket(name) == nil {

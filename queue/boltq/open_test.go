@@ -119,7 +119,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 			before, _ := os.ReadFile(b.path)
 			for range 2 { // the first attempt leaves no lock behind
 				_, err := Open(context.Background(), b.path, Options{})
-				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), b.path) || !strings.Contains(err.Error(), c.says) {
+				if !errors.Is(err, c.want) || !strings.Contains(err.Error(), b.path) ||
+					!strings.Contains(err.Error(), c.says) {
 					t.Errorf("%v", err)
 				}
 			}
@@ -132,7 +133,8 @@ func TestFilesThatAreRefused(t *testing.T) {
 
 func TestAFileThatCannotBeMade(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "missing", "store")
-	if _, err := Open(context.Background(), path, Options{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
+	if _, err := Open(context.Background(), path, Options{}); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), path) {
 		t.Error(err)
 	}
 	for _, o := range []Options{{LockTimeout: -1}, {MaxBytes: -1}} {

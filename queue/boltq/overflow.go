@@ -19,7 +19,8 @@ type overflowState struct {
 	deferringCost   int64            // their cost
 	readmitted      int64            // how many of the jobs that hold a place came back, or are about to
 	progress        overflowProgress // on disk
-	// readmittedBytes is what those take, and headNeeds what the first on the overflow does if a Readmit found that it does not fit.
+	// readmittedBytes is what those take, and headNeeds what the first on the overflow does if a Readmit found that
+	// it does not fit.
 	readmittedBytes, headNeeds int64
 	readmit                    *call            // the Readmit under way; nil if none
 	claims                     map[string]*call // changes under way of jobs that hold no place, by id

@@ -22,7 +22,9 @@ func BenchmarkOffer(b *testing.B) {
 	for range 64 {
 		wg.Go(func() {
 			for i := n.Add(1); i <= int64(b.N); i = n.Add(1) {
-				a, err := e.Offer(context.Background(), []queue.Job{{Queue: "q", ID: fmt.Sprintf("%026d", i), Payload: payload}})
+				a, err := e.Offer(context.Background(), []queue.Job{{
+					Queue: "q", ID: fmt.Sprintf("%026d", i), Payload: payload,
+				}})
 				if err != nil || a[0].Outcome != queue.SetAside {
 					b.Error(a, err)
 					return
@@ -50,7 +52,9 @@ func BenchmarkReadmit(b *testing.B) {
 			b.Fatal(err)
 		}
 		for i, a := range answers {
-			list = append(list, queue.Readmission{Job: jobs[i], Order: int64(len(list) + 1), Ticket: a.Ticket, At: a.At})
+			list = append(list, queue.Readmission{
+				Job: jobs[i], Order: int64(len(list) + 1), Ticket: a.Ticket, At: a.At,
+			})
 		}
 	}
 	e.put("q", "unlimited", deferring(queue.MaxCapacity))

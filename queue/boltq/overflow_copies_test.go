@@ -59,7 +59,9 @@ func (r *overflowRun) back(most int) bool {
 	list := r.shelf[r.taken:min(len(r.shelf), r.taken+most)]
 	behind := int64(len(r.shelf) - r.taken - len(list))
 	r.mu.Unlock()
-	m, err := r.Readmit(context.Background(), queue.ReadmitRequest{Queue: "q", Holder: "h", Overflow: "o", Jobs: list, Behind: behind})
+	m, err := r.Readmit(context.Background(), queue.ReadmitRequest{
+		Queue: "q", Holder: "h", Overflow: "o", Jobs: list, Behind: behind,
+	})
 	at := r.copies.n.Load()
 	if err != nil {
 		r.Error(err)
@@ -148,7 +150,8 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 			continue
 		}
 		back := r.order[a.id] != 0 && r.order[a.id] <= order
-		if err != nil || back == (j.State == queue.Deferred) && a.what == "set_aside" && j.State != queue.Cancelled || a.what == "returned" && !back ||
+		if err != nil || back == (j.State == queue.Deferred) && a.what == "set_aside" && j.State != queue.Cancelled ||
+			a.what == "returned" && !back ||
 			a.what == "delivered" && j.State != queue.Delivered || a.what == "cancelled" && j.State != queue.Cancelled {
 			r.Errorf("copy %d: %s was told to be %s before copy %d, and is %v, %v; its order is %d, that of the queue %d",
 				i, a.id, a.what, a.copy, j.State, err, r.order[a.id], order)
@@ -164,7 +167,10 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 		}
 	}
 	if info := b.info("q"); e.counts[queue.Deferred] != deferred || info.Size() != placed {
-		r.Errorf("copy %d: %d deferred and %d in their places, counted %d and %d", i, deferred, placed, e.counts[queue.Deferred], info.Size())
+		r.Errorf(
+			"copy %d: %d deferred and %d in their places, counted %d and %d", i, deferred, placed,
+			e.counts[queue.Deferred], info.Size(),
+		)
 	}
 	if replay {
 		r.replay(b, i, states)
@@ -185,7 +191,9 @@ func (r *overflowRun) replay(b *bench, copy int64, states map[string]queue.State
 	}
 	for done := 0; done < len(r.shelf); {
 		drain()
-		m, err := b.Readmit(context.Background(), queue.ReadmitRequest{Queue: "q", Holder: "x", Overflow: "o", Jobs: r.shelf[done:min(len(r.shelf), done+50)]})
+		m, err := b.Readmit(context.Background(), queue.ReadmitRequest{
+			Queue: "q", Holder: "x", Overflow: "o", Jobs: r.shelf[done:min(len(r.shelf), done+50)],
+		})
 		if err != nil {
 			r.Fatal(err)
 		}

@@ -45,7 +45,9 @@ func (c *crowd) tell(j queue.Job, a queue.Appended, lost bool) {
 	stores := a.Outcome == queue.SetAside || a.Outcome == queue.Duplicate && a.Ticket != ""
 	switch {
 	case stores && lost:
-		if _, err := c.Withdraw(context.Background(), []queue.Ticketed{{Queue: "q", ID: j.ID, Ticket: a.Ticket}}); err != nil {
+		if _, err := c.Withdraw(context.Background(), []queue.Ticketed{{
+			Queue: "q", ID: j.ID, Ticket: a.Ticket,
+		}}); err != nil {
 			c.Errorf("withdraw: %v", err)
 		}
 	case stores:
@@ -162,9 +164,14 @@ func TestACrowdOnTheOverflow(t *testing.T) {
 		}
 		return nil
 	}
-	for what, fault := range map[string]func([]change) error{"with room": nil, "in a file that is full at times": fails} {
+	for what, fault := range map[string]func([]change) error{
+		"with room": nil, "in a file that is full at times": fails,
+	} {
 		t.Run(what, func(t *testing.T) {
-			c := &crowd{bench: start(t, Options{Now: wall, fault: fault}), in: map[string]bool{}, cancelled: map[string]bool{}, left: map[string]int{}}
+			c := &crowd{
+				bench: start(t, Options{Now: wall, fault: fault}), in: map[string]bool{}, cancelled: map[string]bool{},
+				left: map[string]int{},
+			}
 			ctx := context.Background()
 			c.put("q", "unlimited", deferring(10))
 			on.Store(true)
@@ -219,7 +226,8 @@ func TestACrowdOnTheOverflow(t *testing.T) {
 			c.judge()
 			before := c.info("q")
 			c.reopen()
-			if i := c.info("q"); i.Delivered != before.Delivered || i.Deferred != 0 || i.Size() != 0 || i.Cancelled != before.Cancelled {
+			if i := c.info("q"); i.Delivered != before.Delivered || i.Deferred != 0 || i.Size() != 0 ||
+				i.Cancelled != before.Cancelled {
 				t.Errorf("opened again: %+v, before %+v", i, before)
 			}
 		})
@@ -240,7 +248,8 @@ func (c *crowd) judge() {
 	}
 	i := c.info("q")
 	// A copy may come back whose record somebody has withdrawn: it was never counted as set aside.
-	if in, out := i.Appended+i.SetAside, i.Returned+i.Delivered+i.Died+i.Cancelled+i.TimedOut+i.Missing; out < in || out > in+c.copies || i.Deferred != 0 || i.Returned == 0 {
+	if in, out := i.Appended+i.SetAside, i.Returned+i.Delivered+i.Died+i.Cancelled+i.TimedOut+i.Missing; out < in ||
+		out > in+c.copies || i.Deferred != 0 || i.Returned == 0 {
 		c.Errorf("%d in, %d out: %+v", in, out, i)
 	}
 	c.Engine.mu.Lock()

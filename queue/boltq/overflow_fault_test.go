@@ -45,7 +45,8 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	b.append("q", 1, 5)
 	aside := b.offer("q", 6, 5)
 	b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true, Leave: true}) // and now they are of the older generation
-	got := b.reserve(6)                                                     // one is scheduled, and there is room for three
+	// one is scheduled, and there is room for three
+	got := b.reserve(6)
 	b.settleAll(queue.Release, got[:2])
 	b.settleAll(queue.Fail, got[2:3])
 	b.settleAll(queue.Deliver, got[3:])
@@ -163,7 +164,9 @@ func TestTheOverflowOfAFullStore(t *testing.T) {
 	if _, err := b.Offer(ctx, []queue.Job{jobOf("q", 20)}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Error(err)
 	}
-	if _, err := b.Readmit(ctx, queue.ReadmitRequest{Queue: "q", Holder: "h", Jobs: list}); !errors.Is(err, queue.ErrStoreFull) {
+	if _, err := b.Readmit(ctx, queue.ReadmitRequest{
+		Queue: "q", Holder: "h", Jobs: list,
+	}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Error(err)
 	}
 	b.forgive()

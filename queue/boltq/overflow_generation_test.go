@@ -30,10 +30,12 @@ func (b *bench) balanced(missing, cancelled, deferred int64) {
 	b.Helper()
 	for _, when := range []string{"before", "after"} {
 		i := b.info("q")
-		if i.Missing != missing || i.Cancelled != cancelled || i.Deferred != deferred || i.SetAside != i.Returned+missing+cancelled+deferred {
+		if i.Missing != missing || i.Cancelled != cancelled || i.Deferred != deferred ||
+			i.SetAside != i.Returned+missing+cancelled+deferred {
 			b.Errorf("%s reopening: %+v", when, i)
 		}
-		if a := &b.queues["q"].overflow; a.olderGeneration.n > deferred || a.olderGeneration.n < 0 || a.olderGeneration.cost < 0 || a.olderGeneration.cost > a.cost {
+		if a := &b.queues["q"].overflow; a.olderGeneration.n > deferred || a.olderGeneration.n < 0 ||
+			a.olderGeneration.cost < 0 || a.olderGeneration.cost > a.cost {
 			b.Errorf("%s reopening: older %+v, of %d that cost %d", when, a.olderGeneration, deferred, a.cost)
 		}
 		b.reopen()
@@ -59,7 +61,9 @@ func TestGenerationsSurviveReopening(t *testing.T) {
 	before := b.queues["q"].overflow
 	b.reopen()
 	after := b.queues["q"].overflow
-	if before.olderGeneration != (recordCount{1, 1}) || before.progress.announced == 0 || after.olderGeneration != before.olderGeneration || after.progress != before.progress || after.cost != before.cost || after.lastTicket != before.lastTicket {
+	if before.olderGeneration != (recordCount{1, 1}) || before.progress.announced == 0 ||
+		after.olderGeneration != before.olderGeneration || after.progress != before.progress ||
+		after.cost != before.cost || after.lastTicket != before.lastTicket {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	empty := queue.ReadmitRequest{Queue: "q", Empty: true, AsOf: noon.Add(time.Hour).Time()}
@@ -112,7 +116,10 @@ func TestGenerationsWhileOthersDecide(t *testing.T) {
 		want                         string
 		missing, cancelled, deferred int64
 	}{
-		{"given up, then cancelled", giveUp, cancel, fmt.Sprintf(" %v: %q in q", queue.ErrUnknownJob, jobOf("q", 1).ID), 2, 0, 0},
+		{
+			"given up, then cancelled", giveUp, cancel,
+			fmt.Sprintf(" %v: %q in q", queue.ErrUnknownJob, jobOf("q", 1).ID), 2, 0, 0,
+		},
 		{"given up, then withdrawn", giveUp, withdraw, "<nil>", 2, 0, 0},
 		{"given up, then deferred again", giveUp, offer, "accepted false <nil>", 2, 0, 0},
 		{"cancelled, then given up", cancel, giveUp, "1 0 <nil>", 1, 1, 0},

@@ -111,12 +111,15 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	if s := b.cancelJob("q", 10); s != queue.Cancelled {
 		t.Fatal(s)
 	}
-	if _, err := b.Withdraw(ctx, []queue.Ticketed{{Queue: "q", ID: jobOf("q", 11).ID, Ticket: aside[7].Ticket}}); err != nil {
+	if _, err := b.Withdraw(ctx, []queue.Ticketed{{
+		Queue: "q", ID: jobOf("q", 11).ID, Ticket: aside[7].Ticket,
+	}}); err != nil {
 		t.Fatal(err)
 	}
 
 	before, totals := b.info("q"), first(b.Totals(ctx))
-	if before.Deferred != 6 || before.SetAside != 7 || before.Returned != 2 || before.Cancelled != 1 || before.Appended != 6 || totals.Deferred != 4 {
+	if before.Deferred != 6 || before.SetAside != 7 || before.Returned != 2 || before.Cancelled != 1 ||
+		before.Appended != 6 || totals.Deferred != 4 {
 		t.Fatalf("%+v, %+v", before, totals)
 	}
 	jobs := map[int]queue.JobInfo{}
@@ -128,7 +131,8 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	after := b.info("q")
 	before.Bucket.Last = after.Bucket.Last // as late as a grant can have been
 	before.Asked = time.Time{}             // nobody asked this process yet
-	if before.Next, before.Outflow = after.Next, after.Outflow; !reflect.DeepEqual(before, after) || first(b.Totals(ctx)) != totals {
+	if before.Next, before.Outflow = after.Next, after.Outflow; !reflect.DeepEqual(before, after) ||
+		first(b.Totals(ctx)) != totals {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
 	for n, want := range jobs {
@@ -141,7 +145,9 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 		}
 	}
 	if a := &b.queues["q"].overflow; back != 2 || cost != 4 || a.readmitted != back || a.cost != cost {
-		t.Errorf("%d had come back, and the others cost %d; after reopening %d and %d", back, cost, a.readmitted, a.cost)
+		t.Errorf(
+			"%d had come back, and the others cost %d; after reopening %d and %d", back, cost, a.readmitted, a.cost,
+		)
 	}
 	if names, err := b.Backlogged(ctx, 9); err != nil || !slices.Equal(names, []string{"q"}) {
 		t.Errorf("%v, %v", names, err)
@@ -199,9 +205,13 @@ func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
 	b.outcomes(b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[2:3], Behind: 9, Closed: true}), queue.TooOld)
 	check := func() {
 		t.Helper()
-		for n, reason := range map[int]string{3: "expired at " + list[1].ExpiresAt.UTC().Format(time.RFC3339) + ", while it was deferred", 4: "deferred for longer than max_age 24h0m0s"} {
+		for n, reason := range map[int]string{
+			3: "expired at " + list[1].ExpiresAt.UTC().Format(time.RFC3339) + ", while it was deferred",
+			4: "deferred for longer than max_age 24h0m0s",
+		} {
 			j, err := b.Job(ctx, "q", jobOf("q", n).ID)
-			if err != nil || j.State != queue.Dead || j.Reason != reason || j.Attempts != 0 || !j.AppendedAt.Equal(aside[n-2].At) {
+			if err != nil || j.State != queue.Dead || j.Reason != reason || j.Attempts != 0 ||
+				!j.AppendedAt.Equal(aside[n-2].At) {
 				t.Errorf("%+v, %v", j, err)
 			}
 		}
@@ -337,7 +347,9 @@ func TestRecordsThatAreNotOurs(t *testing.T) {
 			b.put("q", "unlimited", deferring(1))
 			b.append("q", 0, 1)
 			b.offer("q", 1, 3)
-			if _, err := b.Withdraw(context.Background(), []queue.Ticketed{{Queue: "q", ID: jobOf("q", 3).ID, Ticket: ticket{1, 3}.text()}}); err != nil {
+			if _, err := b.Withdraw(context.Background(), []queue.Ticketed{{
+				Queue: "q", ID: jobOf("q", 3).ID, Ticket: ticket{1, 3}.text(),
+			}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.Close(); err != nil {
@@ -357,7 +369,9 @@ func TestTickets(t *testing.T) {
 			t.Errorf("%+v is %s", want, s)
 		}
 	}
-	for _, s := range []queue.Ticket{"", ".", "1", "1.", ".1", "01.1", "1.1 ", "A.1", "1.1.1", "-1.1", "zzzzzzzzzzzzzzzz.1"} {
+	for _, s := range []queue.Ticket{
+		"", ".", "1", "1.", ".1", "01.1", "1.1 ", "A.1", "1.1.1", "-1.1", "zzzzzzzzzzzzzzzz.1",
+	} {
 		if got := parseTicket(s); got != (ticket{}) {
 			t.Errorf("%q is %+v", s, got)
 		}
@@ -383,7 +397,9 @@ func TestReadmitRequestsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if _, err := b.Readmit(context.Background(), queue.ReadmitRequest{Queue: "r", Holder: "h"}); !errors.Is(err, queue.ErrUnknownQueue) {
+	if _, err := b.Readmit(context.Background(), queue.ReadmitRequest{
+		Queue: "r", Holder: "h",
+	}); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Error(err)
 	}
 	bad := ok

@@ -91,7 +91,9 @@ func TestWindowLawOverCrashes(t *testing.T) {
 			}
 			rate, _ := leaky.ParseRate(c.rate)
 			// Departures are whole microseconds.
-			if v := (law.Law{Rate: rate, Burst: c.burst, MaxCost: c.cost, Slack: time.Microsecond}).Judge(starts); !v.Held {
+			if v := (law.Law{
+				Rate: rate, Burst: c.burst, MaxCost: c.cost, Slack: time.Microsecond,
+			}).Judge(starts); !v.Held {
 				t.Errorf("%d starts: %+v", len(starts), v)
 			}
 			if len(starts) < 25 {
@@ -218,7 +220,10 @@ func TestCeilingIsNeverBehind(t *testing.T) {
 		}
 		if rnd.IntN(20) == 0 {
 			rates := []string{"200/s", "50/s", "unlimited", "900/s"}
-			b.put("q", rates[i%len(rates)], func(s *queue.Spec) { s.Burst, s.Lease = 1+rnd.Int64N(5), queue.Duration(time.Hour) })
+			b.put(
+				"q", rates[i%len(rates)],
+				func(s *queue.Spec) { s.Burst, s.Lease = 1+rnd.Int64N(5), queue.Duration(time.Hour) },
+			)
 		}
 		b.Engine.mu.Lock()
 		q := b.queues["q"]
@@ -258,7 +263,9 @@ func TestFIFOAgainstASortedList(t *testing.T) {
 			}
 		default: // one comes back somewhere
 			j := &job{turn: rnd.Int64N(next + 1)}
-			at, found := slices.BinarySearchFunc(list, j.turn, func(j *job, turn int64) int { return int(j.turn - turn) })
+			at, found := slices.BinarySearchFunc(
+				list, j.turn, func(j *job, turn int64) int { return int(j.turn - turn) },
+			)
 			if found {
 				continue
 			}

@@ -85,7 +85,13 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 			return nil, nil
 		}
 		c := q.pauseChange(to, now)
-		c.notes = append(c.notes, doneNow(queue.Change{At: now.Time(), By: by, What: queue.Paused, Revision: q.revision, Was: q.revision, Reason: to.reason, Until: p.Until}))
+		c.notes = append(
+			c.notes,
+			doneNow(queue.Change{
+				At: now.Time(), By: by, What: queue.Paused, Revision: q.revision, Was: q.revision, Reason: to.reason,
+				Until: p.Until,
+			}),
+		)
 		return c, nil
 	})
 }
@@ -110,7 +116,9 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 			if r == q.receiver {
 				return nil, nil
 			}
-			return &specChange{queue: q, spec: q.spec, revision: q.revision, pause: q.pause, receiver: &r, notes: []queue.Change{n}}, nil
+			return &specChange{
+				queue: q, spec: q.spec, revision: q.revision, pause: q.pause, receiver: &r, notes: []queue.Change{n},
+			}, nil
 		}
 		c := q.pauseChange(pause{}, now)
 		c.receiver = &r

@@ -58,7 +58,9 @@ func normalized(spec queue.Spec) (queue.Spec, []byte, error) {
 
 // decidePut decides what changes, nil if nothing does, and what is answered when that
 // is on disk.
-func (e *Engine) decidePut(q *queueState, spec queue.Spec, expect int64, now leaky.Instant) (*specChange, queue.PutResult, error) {
+func (e *Engine) decidePut(
+	q *queueState, spec queue.Spec, expect int64, now leaky.Instant,
+) (*specChange, queue.PutResult, error) {
 	var present int64
 	if q != nil {
 		present = q.revision
@@ -78,7 +80,8 @@ func (e *Engine) decidePut(q *queueState, spec queue.Spec, expect int64, now lea
 	parent := queue.Parent(spec.Name)
 	if q == nil && parent != "" && e.children[parent] >= queue.MaxChildren {
 		return nil, queue.PutResult{}, &queue.FieldError{
-			Field: "name", Value: queue.Shorten(spec.Name, 80), Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
+			Field: "name", Value: queue.Shorten(spec.Name, 80),
+			Reason: fmt.Sprintf("%s has %d children, the most that a queue can have", parent, queue.MaxChildren),
 		}
 	}
 	e.store.revision++
@@ -120,9 +123,11 @@ func (e *Engine) decidePut(q *queueState, spec queue.Spec, expect int64, now lea
 	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
 }
 
-// asStored returns a spec or a rule as it is written to the file, and as it will be read from there: so it is the same in memory,
-// and nobody else's.
-func asStored[T any](v T, write func(T) ([]byte, error), read func([]byte) (T, error)) (back T, text []byte, err error) {
+// asStored returns a spec or a rule as it is written to the file, and as it will be read from there: so it is the
+// same in memory, and nobody else's.
+func asStored[T any](
+	v T, write func(T) ([]byte, error), read func([]byte) (T, error),
+) (back T, text []byte, err error) {
 	if text, err = write(v); err == nil {
 		back, err = read(text)
 	}
@@ -145,12 +150,14 @@ type queueChange interface {
 
 // decide runs a decision about a queue, nil if there is none, once nobody else
 // is changing it, and waits for the change that comes of it.
-func (e *Engine) decide(ctx context.Context, name string, decision func(*queueState, leaky.Instant) (change, error)) error {
+func (e *Engine) decide(
+	ctx context.Context, name string, decision func(*queueState, leaky.Instant) (change, error),
+) error {
 	return decideWhenFree(ctx, func(c *call) (*call, error) { return e.tryDecide(name, c, decision) })
 }
 
-// decideWhenFree decides once nobody else is changing what it is about, who that is being what once answers, and waits for the
-// change that comes of it.
+// decideWhenFree decides once nobody else is changing what it is about, who that is being what once answers, and
+// waits for the change that comes of it.
 func decideWhenFree(ctx context.Context, once func(*call) (busy *call, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -174,7 +181,9 @@ func decideWhenFree(ctx context.Context, once func(*call) (busy *call, err error
 	}
 }
 
-func (e *Engine) tryDecide(name string, c *call, decision func(*queueState, leaky.Instant) (change, error)) (*call, error) {
+func (e *Engine) tryDecide(
+	name string, c *call, decision func(*queueState, leaky.Instant) (change, error),
+) (*call, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.usable(); err != nil {
@@ -249,7 +258,10 @@ func (c *specChange) prepare(b *batch) {
 	d := b.deltaOf(c.queue)
 	d.receiver = c.receiver
 	if len(c.notes) > 0 || c.text != nil {
-		b.logChange(logUpdate{subject: queueSubject(c.spec.Name), changes: c.notes, revision: c.revision, document: c.text, created: c.created})
+		b.logChange(logUpdate{
+			subject: queueSubject(c.spec.Name), changes: c.notes, revision: c.revision, document: c.text,
+			created: c.created,
+		})
 	}
 	if c.putsSpec {
 		if c.at != 0 {

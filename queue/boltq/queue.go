@@ -89,7 +89,8 @@ const (
 
 func newQueueState(number uint64, spec queue.Spec) *queueState {
 	q := &queueState{
-		number: number, jobs: map[string]*job{}, scheduled: sorted[*lease]{less: byDue}, held: sorted[*lease]{less: byDue}, laneOrder: sorted[*lane]{less: byDigest},
+		number: number, jobs: map[string]*job{}, scheduled: sorted[*lease]{less: byDue},
+		held: sorted[*lease]{less: byDue}, laneOrder: sorted[*lane]{less: byDigest},
 		deadlines: sorted[deadline]{less: byDeadline},
 		turn:      firstTurn, maxCost: 1, plain: true, timerIndex: -1, expiringIndex: -1,
 	}
@@ -107,12 +108,16 @@ func (q *queueState) setSpec(s queue.Spec) {
 
 // size is what capacity bounds, reserved places included.
 func (q *queueState) size() int64 {
-	return q.counts[queue.Waiting] + q.counts[queue.Scheduled] + q.counts[queue.Leased] + q.counts[queue.Held] + q.incoming.all
+	c := &q.counts
+	return c[queue.Waiting] + c[queue.Scheduled] + c[queue.Leased] + c[queue.Held] + q.incoming.all
 }
 
 // record is what the file should say of the queue.
 func (q *queueState) record(c queue.Counters, ceiling ceilings, w overflowProgress, r receiverState) queueRecord {
-	return queueRecord{counters: c, receiver: r, ceiling: ceiling, maxCost: q.maxCost, childMaxCost: q.childMaxCost, turn: q.turn, tickets: q.overflow.lastTicket, progress: w}
+	return queueRecord{
+		counters: c, receiver: r, ceiling: ceiling, maxCost: q.maxCost, childMaxCost: q.childMaxCost, turn: q.turn,
+		tickets: q.overflow.lastTicket, progress: w,
+	}
 }
 
 // removeJob takes a job out of the queue and its lane.

@@ -49,11 +49,17 @@ func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Rea
 func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 	switch {
 	case len(r.Holder) > 64 || queue.ValidateID(r.Holder) != nil:
-		return nil, &queue.FieldError{Field: "holder", Value: queue.Shorten(r.Holder, 80), Reason: "must be 1 to 64 visible ASCII characters"}
+		return nil, &queue.FieldError{
+			Field: "holder", Value: queue.Shorten(r.Holder, 80), Reason: "must be 1 to 64 visible ASCII characters",
+		}
 	case len(r.Overflow) > 64:
-		return nil, &queue.FieldError{Field: "overflow", Value: queue.Shorten(r.Overflow, 80), Reason: "is longer than 64 bytes"}
+		return nil, &queue.FieldError{
+			Field: "overflow", Value: queue.Shorten(r.Overflow, 80), Reason: "is longer than 64 bytes",
+		}
 	case len(r.Jobs) > queue.MaxReadmit:
-		return nil, &queue.FieldError{Field: "jobs", Reason: fmt.Sprintf("are %d, the limit is %d", len(r.Jobs), queue.MaxReadmit)}
+		return nil, &queue.FieldError{
+			Field: "jobs", Reason: fmt.Sprintf("are %d, the limit is %d", len(r.Jobs), queue.MaxReadmit),
+		}
 	case r.Behind < 0:
 		return nil, &queue.FieldError{Field: "behind", Value: fmt.Sprint(r.Behind), Reason: "must not be negative"}
 	case r.Empty && len(r.Jobs) > 0, r.Empty && r.Behind > 0:
@@ -64,7 +70,10 @@ func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 		a := &m.jobs[i]
 		a.Readmission, a.ticket = &r.Jobs[i], parseTicket(r.Jobs[i].Ticket)
 		if a.Order < 1 || i > 0 && a.Order <= r.Jobs[i-1].Order {
-			return nil, &queue.FieldError{Field: fmt.Sprintf("jobs[%d].order", i), Value: fmt.Sprint(a.Order), Reason: "must be at least 1, and grow from job to job"}
+			return nil, &queue.FieldError{
+				Field: fmt.Sprintf("jobs[%d].order", i), Value: fmt.Sprint(a.Order),
+				Reason: "must be at least 1, and grow from job to job",
+			}
 		}
 		j := a.Job
 		j.Queue = r.Queue
@@ -135,7 +144,9 @@ func (q *queueState) readmitBlockedBy(m *readmitCall) *call {
 }
 
 // fillAnswer says how things stand when the call is carried out.
-func (m *readmitCall) fillAnswer(e *Engine, q *queueState, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant) {
+func (m *readmitCall) fillAnswer(
+	e *Engine, q *queueState, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant,
+) {
 	m.answer = queue.Readmitted{
 		Outcomes: outcomes, Order: q.overflow.progress.order, Room: e.overflowRoom(q), Batch: q.readmitBatch(),
 		Deferred: q.counts[queue.Deferred], Behind: q.overflow.progress.behind, Missing: missing, Now: now.Time(),

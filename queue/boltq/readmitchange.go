@@ -47,7 +47,10 @@ type seenID struct {
 }
 
 func newReadmitChange(m *readmitCall, q *queueState, c *call, now leaky.Instant) *readmitChange {
-	w := &readmitChange{call: c, queue: q, request: m, now: now, progress: q.overflow.progress, outcomes: make([]queue.ReadmitOutcome, len(m.jobs))}
+	w := &readmitChange{
+		call: c, queue: q, request: m, now: now, progress: q.overflow.progress,
+		outcomes: make([]queue.ReadmitOutcome, len(m.jobs)),
+	}
 	if w.progress.overflow != m.Overflow {
 		w.progress.overflow, w.progress.order = strings.Clone(m.Overflow), 0
 	}
@@ -209,7 +212,8 @@ func (w *readmitChange) dropRecord(a *readmitJob) {
 func (w *readmitChange) cancelled(e *Engine, a *readmitJob, number uint64, d *deferral) {
 	e.store.ended++
 	w.ended = append(w.ended, &endedJob{
-		id: strings.Clone(a.ID), key: e.store.ended, state: queue.Cancelled, fingerprint: d.print, cost: d.cost, appended: d.at, at: w.now,
+		id: strings.Clone(a.ID), key: e.store.ended, state: queue.Cancelled, fingerprint: d.print, cost: d.cost,
+		appended: d.at, at: w.now,
 	})
 	w.markSeen(a.ID, seenID{true, a.fingerprint})
 	w.claim(a.ID)
@@ -221,7 +225,8 @@ func (w *readmitChange) bury(e *Engine, a *readmitJob, reason string) {
 	j.appended = leaky.Instant(a.At.UnixMicro())
 	e.store.ended++
 	w.dead = append(w.dead, readmittedJob{j, a.record, &endedJob{
-		id: j.id, key: e.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost, appended: j.appended, at: w.now, reason: reason,
+		id: j.id, key: e.store.ended, seq: j.seq, state: queue.Dead, fingerprint: j.fingerprint, cost: j.cost,
+		appended: j.appended, at: w.now, reason: reason,
 	}})
 	w.markSeen(j.id, seenID{true, a.fingerprint})
 	w.claim(j.id)

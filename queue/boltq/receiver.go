@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// receiverState is what a queue's receiver has said of itself that lasts. It is kept at the decision, before it is on file: the
-// sooner all drainers know the better, and a call that failed is repeated.
+// receiverState is what a queue's receiver has said of itself that lasts. It is kept at the decision, before it is on
+// file: the sooner all drainers know the better, and a call that failed is repeated.
 type receiverState struct {
 	stop   leaky.Instant // nothing leaves before; 0 is none
 	cause  queue.StopCause
@@ -106,8 +106,11 @@ func (r *receiverState) accept(departed leaky.Instant) {
 	}
 }
 
-// updateReceiver takes what a settlement says of the receiver, but of a lane alone, and answers what it did to the queue.
-func (e *Engine) updateReceiver(q *queueState, s *queue.Settlement, keyed bool, departed, now leaky.Instant) (effect queue.Effect) {
+// updateReceiver takes what a settlement says of the receiver, but of a lane alone, and answers what it did to the
+// queue.
+func (e *Engine) updateReceiver(
+	q *queueState, s *queue.Settlement, keyed bool, departed, now leaky.Instant,
+) (effect queue.Effect) {
 	trouble := s.Verdict == queue.Down || s.Trouble && (s.Verdict == queue.Fail || s.Verdict == queue.Hold)
 	before, reason := q.receiver, strings.Clone(queue.Cut(s.Reason, queue.MaxReasonBytes))
 	switch {

@@ -38,9 +38,12 @@ func TestEveryStateSurvivesReopening(t *testing.T) {
 	b.reopen()
 
 	after := b.info("q")
-	before.Waiting, before.Leased, before.Outflow, before.Ahead = before.Waiting+1, 0, 0, before.Ahead+1 // its holder is gone
-	before.Bucket.Last = after.Bucket.Last                                                               // as late as a grant can have been
-	before.Asked, paused.Asked = time.Time{}, time.Time{}                                                // nobody asked this process yet
+	// its holder is gone
+	before.Waiting, before.Leased, before.Outflow, before.Ahead = before.Waiting+1, 0, 0, before.Ahead+1
+	// as late as a grant can have been
+	before.Bucket.Last = after.Bucket.Last
+	// nobody asked this process yet
+	before.Asked, paused.Asked = time.Time{}, time.Time{}
 	if !reflect.DeepEqual(before, after) {
 		t.Errorf("before %+v\nafter  %+v", before, after)
 	}
@@ -148,7 +151,9 @@ func TestDeletedQueuesAreSweptInPieces(t *testing.T) {
 	if err != nil || len(l.Jobs) != 2 || len(l.Jobs[0].Timeline) != 1 {
 		t.Errorf("the dead of the deleted queue: %+v, %v", l, err)
 	}
-	for table, want := range map[string]int{"jobs": 5, "flights": 0, "ended": 2, "retains": 1, "specs": 1, "lines": 1, "failures": 0} {
+	for table, want := range map[string]int{
+		"jobs": 5, "flights": 0, "ended": 2, "retains": 1, "specs": 1, "lines": 1, "failures": 0,
+	} {
 		if n := b.records([]byte(table)); n != want {
 			t.Errorf("%d records in %s, want %d", n, table, want)
 		}
@@ -185,7 +190,9 @@ func TestPullSurvivesReopening(t *testing.T) {
 	if got := b.reserve(5); len(got) != 0 {
 		t.Errorf("a drainer was granted %d jobs", len(got))
 	}
-	res, err := b.Reserve(context.Background(), queue.ReserveRequest{Client: queue.Client{ID: "p"}, Number: 1, Max: 5, Queue: "q"})
+	res, err := b.Reserve(context.Background(), queue.ReserveRequest{
+		Client: queue.Client{ID: "p"}, Number: 1, Max: 5, Queue: "q",
+	})
 	if err != nil || len(res.Jobs) != 2 {
 		t.Errorf("%d jobs, %v", len(res.Jobs), err)
 	}

@@ -72,7 +72,9 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 }
 
 // newReplayItems makes items of ids, if the queue is there, or dead jobs of a former one will do and are.
-func (e *Engine) newReplayItems(ctx context.Context, name string, ids []string, former bool, what queue.ChangeKind) ([]*replayItem, error) {
+func (e *Engine) newReplayItems(
+	ctx context.Context, name string, ids []string, former bool, what queue.ChangeKind,
+) ([]*replayItem, error) {
 	by, err := queue.By(ctx)
 	if err != nil {
 		return nil, err
@@ -176,7 +178,10 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 		return nil
 	}
 	e.store.seq++
-	j := &job{id: d.id, lane: ln, seq: e.store.seq, appended: now, fingerprint: d.fingerprint, busy: c, size: uint32(k.size), cost: d.cost}
+	j := &job{
+		id: d.id, lane: ln, seq: e.store.seq, appended: now, fingerprint: d.fingerprint, busy: c, size: uint32(k.size),
+		cost: d.cost,
+	}
 	w := &replayChange{call: c, job: j, dead: d, item: it, ofThisQueue: q.endedJobs.byID[d.id] == d}
 	q.endedJobs.take(d)
 	e.removeDead(e.deadJobs[it.queue], d)
@@ -189,7 +194,8 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 func (e *Engine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Instant) bool {
 	q := ln.queue
 	size := q.size()
-	if size >= q.spec.Capacity || q.hasBacklog() && size-q.overflow.readmitted >= max(1, q.spec.Capacity-q.spec.Mark()) {
+	if size >= q.spec.Capacity ||
+		q.hasBacklog() && size-q.overflow.readmitted >= max(1, q.spec.Capacity-q.spec.Mark()) {
 		return true
 	}
 	rule := ln.rule()
@@ -199,7 +205,8 @@ func (e *Engine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Instan
 	if q.bytes+needs > e.byteLimit(q) {
 		return true
 	}
-	return scheduledUntil(j, now) != 0 && q.spec.MaxScheduled > 0 && q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled
+	return scheduledUntil(j, now) != 0 && q.spec.MaxScheduled > 0 &&
+		q.counts[queue.Scheduled]+q.incoming.scheduled() >= q.spec.MaxScheduled
 }
 
 // replayChange puts a dead job back into its queue, under a new key.

@@ -105,7 +105,9 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 
 func checkRequest(r *queue.ReserveRequest) error {
 	if r.Partition != 0 && r.Queue == "" {
-		return &queue.FieldError{Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0"}
+		return &queue.FieldError{
+			Field: "partition", Value: fmt.Sprint(r.Partition), Reason: "an embedded store has only partition 0",
+		}
 	}
 	return r.Check()
 }

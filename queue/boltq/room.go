@@ -47,7 +47,9 @@ func (it *appendItem) refusedBySelf(q *queueState, ln *lane, now leaky.Instant) 
 	}
 	switch {
 	case over > 0:
-		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, queue.Leaving(over, ln.bytes, ln.size), now)
+		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(
+			ln, queue.Leaving(over, ln.bytes, ln.size), now,
+		)
 		it.answer.Bytes = queue.ByteBound{Held: ln.bytes, Max: int64(rule.MaxBytes), Needs: it.bytes()}
 	case rule.Capacity > 0 && ln.size >= rule.Capacity:
 		it.answer.Outcome, it.answer.RetryAfter = queue.LaneFull, q.laneRetryAfter(ln, 1, now)
@@ -122,12 +124,14 @@ func (q *queueState) keptForReadmission(needs, most int64) bool {
 		return true
 	}
 	others := q.bytes - q.overflow.readmittedBytes
-	return (others > 0 || q.overflow.headNeeds > 0) && others+needs > most-max(q.spec.MarkBytes(most), q.overflow.headNeeds)
+	return (others > 0 || q.overflow.headNeeds > 0) &&
+		others+needs > most-max(q.spec.MarkBytes(most), q.overflow.headNeeds)
 }
 
 // fitsReadmission reports whether that many bytes may come back from the overflow.
 func (q *queueState) fitsReadmission(needs, most int64) bool {
-	return q.bytes+needs <= most && (q.overflow.readmitted == 0 || q.overflow.readmittedBytes+needs <= q.spec.MarkBytes(most))
+	return q.bytes+needs <= most &&
+		(q.overflow.readmitted == 0 || q.overflow.readmittedBytes+needs <= q.spec.MarkBytes(most))
 }
 
 // overflowRoom is how many jobs the queue would take back from the overflow: none while the first does not fit, as

@@ -25,7 +25,9 @@ func (e *Engine) Settle(ctx context.Context, s []queue.Settlement) ([]queue.Sett
 	all := make([]settleItem, len(s))
 	for i := range s {
 		if s[i].Verdict < queue.Deliver || s[i].Verdict > queue.Down {
-			answers[i].Err = &queue.FieldError{Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down"}
+			answers[i].Err = &queue.FieldError{
+				Field: "verdict", Reason: "is none of deliver, fail, bury, release, hold, throttle, down",
+			}
 			continue
 		}
 		all[i] = settleItem{Settlement: s[i], fence: parseFence(s[i].Fence), answer: &answers[i]}
@@ -57,7 +59,8 @@ func (e *Engine) settle(s *settleItem, c *call, now leaky.Instant) (busy *call) 
 	}
 	j := q.jobs[s.ID]
 	if j == nil {
-		if d := q.endedJobs.find(s.ID, q.spec.Retention, now); d != nil && d.fence == s.fence && d.verdict == s.Verdict {
+		if d := q.endedJobs.find(s.ID, q.spec.Retention, now); d != nil && d.fence == s.fence &&
+			d.verdict == s.Verdict {
 			*s.answer = queue.Settled{State: d.result}
 		}
 		return nil
@@ -107,7 +110,8 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 	if spared := throttledOutcome(s.Verdict); spared != queue.UnderWay {
 		o.unused = s.Unused && s.Verdict == queue.Down
 		to := *ls
-		to.settled, to.verdict, to.result, to.due, to.heapIndex, to.persisted = s.fence, s.Verdict, queue.Waiting, 0, -1, false
+		to.settled, to.verdict, to.result = s.fence, s.Verdict, queue.Waiting
+		to.due, to.heapIndex, to.persisted = 0, -1, false
 		if s.Verdict == queue.Throttle && s.LaneOnly && j.lane.keyed() {
 			to.due = now.Add(max(0, min(s.After, queue.MaxStop)))
 		}
@@ -118,7 +122,8 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 	o.failed, o.reason = true, reason
 	if s.Verdict == queue.Hold {
 		to := lease{
-			job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Held, due: now, reason: reason, heapIndex: -1,
+			job: j, attempts: attempts, settled: s.fence, verdict: s.Verdict, result: queue.Held, due: now,
+			reason: reason, heapIndex: -1,
 			timeline: queue.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptUnknown, reason, now)),
 		}
 		e.enqueue(c, &returnChange{leaseOutcome: o, next: to, state: queue.Held})
@@ -127,10 +132,14 @@ func (e *Engine) endLease(s *settleItem, j *job, c *call, now leaky.Instant) {
 	how, due := queue.AttemptFailed, now.Add(max(0, s.After))
 	if open && s.Verdict == queue.Fail && s.Trouble { // a target that is down is no fault of the job
 		attempts, how = ls.attempts, queue.AttemptDown
-	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts || q.spec.Retry.Deadline != 0 && due > j.appended.Add(q.spec.Retry.Deadline.D()) {
+	} else if s.Verdict == queue.Bury || attempts >= q.spec.Retry.MaxAttempts ||
+		q.spec.Retry.Deadline != 0 && due > j.appended.Add(q.spec.Retry.Deadline.D()) {
 		d := e.newEndedJob(j, queue.Dead, now)
 		d.attempts, d.verdict, d.reason = attempts, s.Verdict, reason
-		e.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: queue.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now))})
+		e.enqueue(c, &endChange{
+			leaseOutcome: o, ended: d,
+			timeline: queue.AppendAttempt(ls.timeline, ls.attempt(queue.AttemptDied, reason, now)),
+		})
 		return
 	}
 	to := lease{

@@ -79,7 +79,9 @@ func (e *Engine) space() queue.Space {
 	if size == 0 {
 		return queue.Space{Used: used}
 	}
-	return queue.Space{Used: size - left - (e.fileSize.Load() - used), Stop: size - min(reservedDiskBytes, size/20), Limit: size}
+	return queue.Space{
+		Used: size - left - (e.fileSize.Load() - used), Stop: size - min(reservedDiskBytes, size/20), Limit: size,
+	}
 }
 
 // reservedDiskBytes is how much of the disk appends leave free, for what makes room and for other programs.

@@ -16,7 +16,8 @@ const (
 
 // needsSweep reports whether a Sweep has work.
 func (e *Engine) needsSweep(now leaky.Instant) bool {
-	return len(e.garbage) > 0 || len(e.idleLanes.items) > forgetMax && e.idleLanes.top().forgetAt <= now || len(e.forgotten) > forgetMax || len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax
+	return len(e.garbage) > 0 || len(e.idleLanes.items) > forgetMax && e.idleLanes.top().forgetAt <= now ||
+		len(e.forgotten) > forgetMax || len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax
 }
 
 // garbage is what a deleted queue left in the file, and the lanes of it, which may fade. It
@@ -42,7 +43,10 @@ func (r *garbage) empty() bool {
 
 // discardQueue makes rubbish of a deleted queue.
 func (e *Engine) discardQueue(q *queueState) {
-	r := &garbage{waiting: q.defaultLane.waiting, byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records, lanes: q.laneOrder}
+	r := &garbage{
+		waiting: q.defaultLane.waiting, byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records,
+		lanes: q.laneOrder,
+	}
 	q.deadlines = sorted[deadline]{less: byDeadline}
 	e.armExpiring(q)
 	q.jobs, q.lanes, q.laneOrder = map[string]*job{}, nil, sorted[*lane]{less: byDigest}
@@ -175,7 +179,8 @@ func (e *Engine) sweepOnce(c *call) error {
 			e.garbage = e.garbage[1:]
 		}
 	}
-	if !s.garbage.empty() || len(s.leftPaces)+len(s.retentions) > 0 || len(e.forgotten) > forgetMax || len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax {
+	if !s.garbage.empty() || len(s.leftPaces)+len(s.retentions) > 0 || len(e.forgotten) > forgetMax ||
+		len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax {
 		e.enqueue(c, s)
 	}
 	return nil

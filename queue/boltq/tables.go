@@ -49,7 +49,11 @@ var (
 	rulesTable      = []byte("rules")
 	talliesTable    = []byte("tallies")
 
-	allTables = [][]byte{metaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable, leftPacesTable, retentionsTable, changesTable, documentsTable, deletedTable, adaptedTable, rulesTable, talliesTable}
+	allTables = [][]byte{
+		metaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
+		leftPacesTable, retentionsTable, changesTable, documentsTable, deletedTable, adaptedTable, rulesTable,
+		talliesTable,
+	}
 
 	schemaKey      = []byte("schema")
 	storeKey       = []byte("store")
