@@ -11,15 +11,16 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// adaptedRate is a rate that follows what the receiver takes. It is never changed in place.
+// adaptedRate is a rate that follows what the receiver accepts. It is never changed in place.
 type adaptedRate struct {
 	rule leaky.Adapt
-	base leaky.Rate // of the spec
+	base leaky.Rate // the rate of the spec
 	leaky.Adapted
 	log []queue.Adaption // newest first
 }
 
-// adaptedRateOf returns the adapted rate of a spec, nil if it has none. One of the same rate and bounds goes on.
+// adaptedRateOf returns the adapted rate of a spec, nil if it does not adapt. If rate and bounds stay the same, so
+// does the adapted rate.
 func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adaptedRate {
 	if !s.Adapt.On() {
 		return nil
@@ -39,8 +40,8 @@ func adaptedRateOf(s *queue.Spec, before *adaptedRate, now leaky.Instant) *adapt
 	return a
 }
 
-// onto makes the paces of a Put what they are upon a rate that settlements have changed since it was decided: those
-// were under way, and come before it.
+// onto applies a Put's paces to an adapted rate that settlements have changed since the Put was decided: they were
+// under way and so come before it.
 func (p paces) onto(before *adaptedRate, s *queue.Spec, now leaky.Instant) paces {
 	p.adapted = adaptedRateOf(s, before, now)
 	if next := p.adapted.pace(p.pacer); next != p.pacer {
@@ -49,10 +50,10 @@ func (p paces) onto(before *adaptedRate, s *queue.Spec, now leaky.Instant) paces
 	return p
 }
 
-// note keeps a change.
+// note logs a change.
 func (a *adaptedRate) note(n queue.Adaption) { a.log = queue.NoteAdaption(slices.Clone(a.log), n) }
 
-// pace is the pacer with the rate as it is.
+// pace returns the pacer with the adapted rate.
 func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	if a != nil {
 		p.Rate = a.Rate
@@ -60,15 +61,15 @@ func (a *adaptedRate) pace(p leaky.Pacer) leaky.Pacer {
 	return p
 }
 
-// rateSignal is what the answer to a departure says of the rate.
+// rateSignal is what the answer to a departure says about the rate.
 type rateSignal struct {
 	refused bool
-	taken   bool // while nothing but the rate held others up
+	taken   bool // accepted, while only the rate kept other jobs waiting
 	reason  string
 }
 
-// rateSignal finds out what an answer says of the rate of its queue, in which so many jobs wait because they were
-// released in the same call.
+// rateSignal returns what a settlement says about the rate. back is how many of the waiting jobs wait only because
+// the same call released them.
 func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, back int64, now leaky.Instant) (h rateSignal) {
 	switch {
 	case q.adapted == nil:
@@ -81,7 +82,7 @@ func (q *queueState) rateSignal(s *queue.Settlement, keyed bool, back int64, now
 	return h
 }
 
-// after is a behind the answer to a departure; a itself if that changes nothing.
+// after returns the adapted rate after a signal; a itself if that changes nothing.
 func (a *adaptedRate) after(h rateSignal, departed, now leaky.Instant) *adaptedRate {
 	next := *a
 	cause := queue.AdaptedDelivered
@@ -101,7 +102,7 @@ func (a *adaptedRate) after(h rateSignal, departed, now leaky.Instant) *adaptedR
 	return &next
 }
 
-// adapt works out what becomes of the rate by a change of the batch, whose others came before.
+// adapt applies a signal behind those of earlier changes in the batch.
 func (d *queueDelta) adapt(h rateSignal, departed, at leaky.Instant) (from, to *adaptedRate) {
 	if from = d.adapted; from == nil {
 		from = d.queue.adapted
@@ -115,7 +116,7 @@ func (d *queueDelta) adapt(h rateSignal, departed, at leaky.Instant) (from, to *
 	return from, to
 }
 
-// setAdaptedRate makes another rate that of a queue, which is then found anew.
+// setAdaptedRate sets the rate of a queue and works out anew when it can depart.
 func (e *Engine) setAdaptedRate(q *queueState, to *adaptedRate, now leaky.Instant) {
 	q.adapted = to
 	next := to.pace(q.pacer)
@@ -142,7 +143,7 @@ func (a *adaptedRate) encode() ([]byte, error) {
 	return append(w, text...), nil
 }
 
-// decode reads the state into a, whose rule is that of the spec.
+// decode reads a's state; its rule comes from the spec.
 func (a *adaptedRate) decode(b []byte) error {
 	r := reader{b: b}
 	a.Rate = leaky.RateOf(int64(r.num()), int64(r.num()))

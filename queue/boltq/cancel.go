@@ -33,7 +33,7 @@ func (e *Engine) Cancel(ctx context.Context, name, id string) (queue.State, erro
 	return k.state, k.err
 }
 
-// cancel decides a cancellation, unless it depends on changes under way.
+// cancel decides a call, unless that depends on a change under way.
 func (e *Engine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) {
 	q := e.queues[k.queue]
 	if q == nil {
@@ -78,8 +78,8 @@ func (e *Engine) cancel(k *cancelCall, c *call, now leaky.Instant) (busy *call) 
 	return nil
 }
 
-// endIdle ends a job that waits or is scheduled. It stands aside until that is on
-// disk, so that nobody is granted it.
+// endIdle ends a job that waits or is scheduled. Until that is on disk it is out of the lane, so that nobody is
+// granted it.
 func (e *Engine) endIdle(j *job, s queue.State, c *call, now leaky.Instant) *endIdleChange {
 	if j.state == queue.Scheduled {
 		j.lane.queue.scheduled.remove(j.lease)
@@ -105,9 +105,9 @@ type endIdleChange struct {
 	call  *call
 	job   *job
 	ended *endedJob
-	by    *cancelCall // of a Cancel
-	act   *jobAct     // to be recorded; nil when it has expired
-	named bool        // the job is named by it
+	by    *cancelCall // the Cancel that asked for it, or nil
+	act   *jobAct     // to be logged; nil if it has expired
+	named bool        // the log names the job
 }
 
 func (c *endIdleChange) prepare(b *batch) {
@@ -173,7 +173,7 @@ func (c *endIdleChange) rollBack(e *Engine, err error) {
 
 func (c *endIdleChange) freesSpace() bool { return true }
 
-// cancelDeferredChange marks the record of a deferred job, which is dropped on its way back.
+// cancelDeferredChange marks a deferral as cancelled. The job is dropped when it comes back.
 type cancelDeferredChange struct {
 	call   *call
 	queue  *queueState

@@ -11,41 +11,41 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The record of changes: an append-only log for each kind of thing and name, and beside it the last documents of the
-// name, its specs. Neither knows what it is about. Only the newest entry is ever written again: see queue.OneChange.
+// The log of changes: append-only, one for each queue and rule, beside the latest documents (specs) of each. It
+// does not interpret either. Only the newest entry is ever rewritten: see queue.OneChange.
 
-// subject is what a log and documents are of.
+// subject is what a log is about.
 type subject struct {
 	of   queue.Subject
 	name string
 }
 
-// key begins all keys of a subject: names have no zero byte.
+// key is the prefix of all keys of a subject. Names have no zero byte.
 func (s subject) key() []byte { return append(append(append([]byte(s.of), 0), s.name...), 0) }
 
 func queueSubject(name string) subject { return subject{queue.OfQueue, name} }
 func ruleSubject(name string) subject  { return subject{queue.OfRule, name} }
 
-// logUpdate is what a batch writes down about a subject.
+// logUpdate is what a batch logs about a subject.
 type logUpdate struct {
 	subject
-	changes  []queue.Change // the latest last
+	changes  []queue.Change // oldest first
 	revision int64          // of the document
 	document []byte         // nil if it stays as it was
-	created  bool           // what was kept of one that was deleted goes on
-	gone     bool           // it is deleted, or was before
+	created  bool           // the log of a deleted one of that name goes on
+	gone     bool           // it is deleted, by this or before
 }
 
-// logChange puts a noting into the batch.
+// logChange adds an update to the batch.
 func (b *batch) logChange(n logUpdate) { b.logUpdates = append(b.logUpdates, n) }
 
-// jobAct is what is done to jobs by a call, and recorded.
+// jobAct is what a call does to jobs, for the log.
 type jobAct struct {
 	what               queue.ChangeKind
 	by, detail, reason string
 }
 
-// logJobAct notes that it was done to one more job of a queue; id is empty if the caller did not name it.
+// logJobAct logs an act on one more job; id is empty if the caller did not name it.
 func (b *batch) logJobAct(d *jobAct, name string, revision int64, id string, gone bool, at leaky.Instant) {
 	c := queue.Change{
 		At: at.Time(), Last: at.Time(), By: d.by, What: d.what, Revision: revision, Was: revision, Jobs: 1,
@@ -68,11 +68,11 @@ func (b *batch) logJobAct(d *jobAct, name string, revision int64, id string, gon
 	b.logChange(logUpdate{subject: of, changes: []queue.Change{c}, gone: gone})
 }
 
-// entry is what stands before a change in the file.
+// entryHead stands before a change in the file.
 type entryHead struct {
-	bytes   uint64 // of all entries that there were up to it, itself included
+	bytes   uint64 // of all entries ever written up to this one, itself included
 	number  uint64
-	dropped uint64 // before it, for want of room
+	dropped uint64 // entries before it that were dropped for want of room
 	last    leaky.Instant
 }
 
@@ -108,7 +108,7 @@ func newest(b *bbolt.Bucket, s subject) (k, v []byte) {
 	return k, v
 }
 
-// writeLog writes down what a batch did.
+// writeLog writes the updates of a batch.
 func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Instant) error {
 	for i := range notes {
 		n := &notes[i]
@@ -136,7 +136,7 @@ func (t *tables) writeLog(notes []logUpdate, keep time.Duration, now leaky.Insta
 	return nil
 }
 
-// writeChange appends a change, or goes on with the newest, and drops what is too old or too much.
+// writeChange appends a change, or merges it into the newest, and drops entries that are too old or too many.
 func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now leaky.Instant) error {
 	b := t.tx.Bucket(changesTable)
 	var h entryHead
@@ -166,10 +166,11 @@ func (t *tables) writeChange(s subject, c *queue.Change, keep time.Duration, now
 	return b.Put(append(s.key(), key(h.number)...), h.put(text))
 }
 
-// dropMost is how many entries are dropped for their age at a time; older ones are not told of anyway.
+// dropMost bounds the entries dropped for their age at a time. Those left are not shown anyway.
 const dropMost = 100
 
-// dropOld drops the oldest entries, so that all that are left take as much as they may, and those until an instant.
+// dropOld drops the oldest entries: those up to an instant, and as many more as the size of the log requires.
+// forced counts the latter.
 func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced uint64, err error) {
 	b, prefix := t.tx.Bucket(changesTable), s.key()
 	var gone [][]byte
@@ -200,7 +201,7 @@ func dropKeys(b *bbolt.Bucket, keys [][]byte) error {
 	return nil
 }
 
-// keepDocument keeps what a subject is from a revision on, and of those before the last ones.
+// keepDocument stores what a subject is from a revision on, and drops all but the last few.
 func (t *tables) keepDocument(s subject, revision int64, text []byte) error {
 	b := t.tx.Bucket(documentsTable)
 	if err := b.Put(append(s.key(), key(uint64(revision))...), text); err != nil {
@@ -215,7 +216,7 @@ func (t *tables) keepDocument(s subject, revision int64, text []byte) error {
 	return dropKeys(b, all[:max(0, len(all)-queue.MaxSpecs)])
 }
 
-// documents goes through those of a subject, the newest last.
+// documents visits the documents of a subject, oldest first.
 func (t *tables) documents(s subject, visit func(revision int64, text []byte) error) error {
 	prefix := s.key()
 	c := t.tx.Bucket(documentsTable).Cursor()
@@ -230,8 +231,8 @@ func (t *tables) documents(s subject, visit func(revision int64, text []byte) er
 	return nil
 }
 
-// entries returns up to n changes of a subject of lower numbers than before, 0 being all, newest first, and how many
-// were dropped. Those until an instant are too old to be told.
+// entries returns up to n changes with numbers below before (0 is no bound), newest first, and how many were
+// dropped. Those up to an instant are too old to be shown.
 func (t *tables) entries(
 	s subject, before int64, n int, until leaky.Instant,
 ) (list []queue.Change, dropped int64, err error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// encodeChange is what the file has of a change, but its number and its specs, which are among the documents.
+// encodeChange encodes a change, except its number, which the head has, and specs, which are documents.
 func encodeChange(c *queue.Change) []byte {
 	w := writer{}
 	w.num(uint64(instantOf(c.At)), uint64(c.Revision), uint64(c.Was), uint64(instantOf(c.Until)), uint64(c.Jobs))
@@ -25,7 +25,7 @@ func encodeChange(c *queue.Change) []byte {
 	return w
 }
 
-// decodeChange reads an entry.
+// decodeChange decodes a log entry.
 func decodeChange(v []byte) (c queue.Change, err error) {
 	h, ok := readHead(v)
 	if !ok {
@@ -47,13 +47,13 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 	return c, r.err("change")
 }
 
-// doneNow is a change that is done in one step.
+// doneNow completes a change that is done in one step.
 func doneNow(c queue.Change) queue.Change {
 	c.Last = c.At
 	return c
 }
 
-// pauseLapsed is what is to be recorded of a pause that has ended by itself.
+// pauseLapsed is what to log about a pause that has ended by itself.
 func (q *queueState) pauseLapsed(now leaky.Instant) []queue.Change {
 	if !q.pause.ended(now) {
 		return nil
@@ -63,7 +63,7 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []queue.Change {
 	})}
 }
 
-// subjectState is whether there is a subject now, and what is to be told of it that is not recorded yet.
+// subjectState reports whether the subject exists, and what has happened to it that is not logged yet.
 func (e *Engine) subjectState(s subject, now leaky.Instant) (there bool, unwritten []queue.Change) {
 	if s.of == queue.OfRule {
 		_, err := e.liveRule(s.name)
@@ -112,18 +112,18 @@ func (e *Engine) Changes(ctx context.Context, r queue.ChangesRequest) (queue.Cha
 	return page, err
 }
 
-// keptSince is the instant until which changes are too old.
+// keptSince is the instant up to which changes are too old.
 func (e *Engine) keptSince(now leaky.Instant) leaky.Instant {
 	return now.Add(-e.opts.KeepChanges)
 }
 
-// hasLog reports whether anything is told of a subject that is not there.
+// hasLog reports whether there is still a log of a deleted subject.
 func (t *tables) hasLog(s subject, now leaky.Instant) bool {
 	until, buried := t.deletedUntil(s)
 	return buried && until > now
 }
 
-// withUnwritten puts before a record what is not written yet, unless it has been meanwhile.
+// withUnwritten puts what is not logged yet before a list, unless it has been logged meanwhile.
 func withUnwritten(list, unwritten []queue.Change) []queue.Change {
 	for _, c := range unwritten {
 		written := slices.ContainsFunc(list, func(o queue.Change) bool {
@@ -141,7 +141,7 @@ func withUnwritten(list, unwritten []queue.Change) []queue.Change {
 	return list
 }
 
-// withSpecs puts to changes of specs what was there before and after them.
+// withSpecs adds to changes of specs what the spec was before and after.
 func (t *tables) withSpecs(s subject, list []queue.Change) error {
 	if !slices.ContainsFunc(list, func(c queue.Change) bool { return c.What.OfSpecs() }) {
 		return nil
@@ -161,7 +161,7 @@ func (t *tables) withSpecs(s subject, list []queue.Change) error {
 	return err
 }
 
-// history reads the specs of a queue.
+// history reads the kept specs of a queue.
 func (t *tables) history(s subject) (queue.History, error) {
 	h := queue.History{Queue: s.name}
 	err := t.documents(s, func(revision int64, text []byte) error {
@@ -210,8 +210,7 @@ func (e *Engine) History(ctx context.Context, name string) (queue.History, error
 	return h, err
 }
 
-// Rollback implements queue.Specs. The spec is put at the revision at which it was found to be
-// the one that is meant.
+// Rollback implements queue.Specs. It puts the spec only if the queue is still at the revision at which it looked.
 func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int64) (queue.PutResult, error) {
 	h, err := e.History(ctx, name)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// storeRecord is what the store as a whole keeps, written with every commit.
+// storeRecord is what the store as a whole keeps. It is written with every commit.
 type storeRecord struct {
-	now      leaky.Instant // the engine's clock, which must not run back over a reopening
+	now      leaky.Instant // the engine's clock, which must not run back after a restart
 	commit   uint64        // counts commits, to tell whether one happened
 	seq      uint64        // the last key of a job
 	ended    uint64        // the last key of an ended job
-	deferred uint64        // the last key of a deferred job
-	revision int64         // the last one given to any queue
+	deferred uint64        // the last key of a deferral
+	revision int64         // the last one given to any queue or rule
 	queue    uint64        // the last key of a queue
 }
 
@@ -37,7 +37,7 @@ func decodeStore(b []byte) (storeRecord, error) {
 	return s, r.err("store")
 }
 
-// queueRecord is what changes about a queue with every commit that concerns it.
+// queueRecord is what changes with every commit that concerns the queue.
 type queueRecord struct {
 	counters     queue.Counters
 	ceiling      ceilings
@@ -100,7 +100,7 @@ func decodeQueue(b []byte) (queueRecord, error) {
 // specRecord is what people decide about a queue.
 type specRecord struct {
 	spec     queue.Spec
-	text     []byte // of it, if it is at hand
+	text     []byte // of the spec, if it is at hand
 	revision int64
 	pause    pause
 }
@@ -133,7 +133,7 @@ func decodeSpec(b []byte) (s specRecord, err error) {
 	return s, nil
 }
 
-// encodePaces keeps what a deleted queue left: no Rem is above 0 in it.
+// encodePaces encodes what a deleted queue left, in which every Rem is 0.
 func encodePaces(p *paces) ([]byte, error) {
 	w := writer{}
 	n, d := p.pacer.Rate.Fraction()
@@ -183,10 +183,10 @@ func (r *reader) bucket() leaky.Bucket {
 	return leaky.Bucket{TAT: leaky.Instant(r.num()), Last: leaky.Instant(r.num()), LastCost: int64(r.num())}
 }
 
-// jobHead is what stands before a job's record.
+// jobHead stands before a job's record.
 type jobHead struct {
 	queue      uint64
-	base       int64 // its turn without its priority, which is in the record
+	base       int64 // its turn without its priority, which the record has
 	appended   leaky.Instant
 	readmitted bool
 	id         string
@@ -243,14 +243,13 @@ func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
 	)
 	w.text(d.id)
 	w.text(d.reason)
-	if d.state == queue.Dead { // which outlives its queue
+	if d.state == queue.Dead { // it outlives its queue
 		w.text(q.spec.Name)
 	}
 	return append(w, past...)
 }
 
-// decodeEnded takes a record apart; name is that of a dead one's queue, and past shares memory
-// with b.
+// decodeEnded takes a record apart; name is that of a dead job's queue, and past shares memory with b.
 func decodeEnded(b []byte) (line uint64, d *endedJob, name string, past []byte, err error) {
 	r := reader{b: b}
 	d = &endedJob{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
@@ -289,7 +288,7 @@ func decodeDeferral(b []byte) (line, number uint64, id string, d deferral, err e
 	return line, number, id, d, err
 }
 
-// writer puts a record together: numbers as uvarints, texts with their length.
+// writer builds a record: numbers as uvarints, texts with their length.
 type writer []byte
 
 func (w *writer) num(vs ...uint64) {
@@ -303,7 +302,7 @@ func (w *writer) text(s string) {
 	*w = append(*w, s...)
 }
 
-// reader takes a record apart; after the first fault it yields zeros.
+// reader takes a record apart. After the first fault it returns zeros.
 type reader struct {
 	b   []byte
 	bad bool

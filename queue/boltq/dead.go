@@ -7,18 +7,18 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// deadJobs are the dead jobs of a queue's name, which outlive the queue.
+// deadJobs are the dead jobs of a name, which outlive the queue.
 type deadJobs struct {
 	name string
 	byID map[string]*endedJob
 	dead sorted[*endedJob]
-	// retention is the retention that the queue had when it was deleted; nil while it is there.
+	// retention is what the queue had when it was deleted; nil while there is one.
 	retention *queue.Retention
 }
 
 func byName(a, b *deadJobs) bool { return a.name < b.name }
 
-// deadJobsOf returns the dead of a name, also if there is none yet.
+// deadJobsOf returns the dead jobs of a name, made on first use.
 func (e *Engine) deadJobsOf(name string) *deadJobs {
 	dead := e.deadJobs[name]
 	if dead == nil {
@@ -28,7 +28,7 @@ func (e *Engine) deadJobsOf(name string) *deadJobs {
 	return dead
 }
 
-// dead is how many dead jobs a name has.
+// deadCountOf is how many dead jobs a name has.
 func (e *Engine) deadCountOf(name string) int64 {
 	if dead := e.deadJobs[name]; dead != nil {
 		return int64(dead.dead.len())
@@ -36,7 +36,7 @@ func (e *Engine) deadCountOf(name string) int64 {
 	return 0
 }
 
-// retention is how long, and how many of, a name's dead are remembered.
+// retention is for how long, and how many, dead jobs of a name are kept.
 func (e *Engine) retention(dead *deadJobs) queue.Retention {
 	if q := e.queues[dead.name]; q != nil && q.live {
 		return q.spec.Retention
@@ -47,8 +47,8 @@ func (e *Engine) retention(dead *deadJobs) queue.Retention {
 	return queue.Retention{}
 }
 
-// addDead puts a job among the dead of a name. Of two of one id, in a queue and in a former one
-// of its name, the later stands for both.
+// addDead adds a dead job. Of two of the same id, from a deleted queue and the present one, the later replaces the
+// other.
 func (e *Engine) addDead(name string, d *endedJob) {
 	if dead := e.deadJobs[name]; dead != nil && dead.byID[d.id] != nil {
 		old := dead.byID[d.id]
@@ -64,7 +64,7 @@ func (e *Engine) addDead(name string, d *endedJob) {
 	e.deadCount++
 }
 
-// removeDead takes a job out of the dead of a name, which is among them.
+// removeDead takes out a dead job, which must be there.
 func (e *Engine) removeDead(dead *deadJobs, d *endedJob) {
 	dead.dead.remove(d)
 	delete(dead.byID, d.id)
@@ -73,12 +73,12 @@ func (e *Engine) removeDead(dead *deadJobs, d *endedJob) {
 		return
 	}
 	e.namesWithDead.remove(dead)
-	if dead.retention == nil { // else the file has something of it, which the sweeper drops
+	if dead.retention == nil { // else the file has the retention, which the sweeper deletes
 		delete(e.deadJobs, dead.name)
 	}
 }
 
-// trimDead forgets up to limit of a name's dead that are too old or too many.
+// trimDead forgets up to limit dead jobs of a name that are too old or too many.
 func (e *Engine) trimDead(dead *deadJobs, now leaky.Instant, limit int) (gone int) {
 	r, q := e.retention(dead), e.queues[dead.name]
 	for gone < limit && dead.dead.len() > 0 && (int64(dead.dead.len()) > r.Max || tooOld(dead.dead.top(), r, now)) {
@@ -93,7 +93,7 @@ func (e *Engine) trimDead(dead *deadJobs, now leaky.Instant, limit int) (gone in
 	return gone
 }
 
-// deadOfDeleted returns the dead of a name whose queue is not there; nil if there are none.
+// deadOfDeleted returns the dead jobs of a name without a queue; nil if there are none.
 func (e *Engine) deadOfDeleted(name string) *deadJobs {
 	if q := e.queues[name]; q != nil && q.live {
 		return nil
@@ -104,7 +104,7 @@ func (e *Engine) deadOfDeleted(name string) *deadJobs {
 	return nil
 }
 
-// deadJob returns a dead job of a name, nil if there is none.
+// deadJob returns a dead job, nil if there is none.
 func (e *Engine) deadJob(name, id string, now leaky.Instant) *endedJob {
 	dead := e.deadJobs[name]
 	if dead == nil {
@@ -144,7 +144,7 @@ func (e *Engine) DeadQueues(ctx context.Context, after string, limit int) ([]que
 	return list, nil
 }
 
-// nextWithDead returns the dead of the next name that has some, nil if there is none.
+// nextWithDead returns the dead jobs of the next name that has some; nil if there is none.
 func (e *Engine) nextWithDead(name string) *deadJobs {
 	for dead := range e.namesWithDead.from(func(dead *deadJobs) bool { return dead.name > name }) {
 		return dead

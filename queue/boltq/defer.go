@@ -14,7 +14,7 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 	return e.append(ctx, jobs, true)
 }
 
-// answerDeferred answers for a job that is deferred already, or was cancelled then.
+// answerDeferred answers for a job that is deferred already, or was cancelled while it was.
 func (e *Engine) answerDeferred(it *appendItem, q *queueState, number uint64, c *call, now leaky.Instant) {
 	d := q.overflow.records.get(number)
 	if d.state == cancelledDeferral {
@@ -31,8 +31,7 @@ func (e *Engine) answerDeferred(it *appendItem, q *queueState, number uint64, c 
 	it.answer.Ticket, it.answer.At = ticket{q.number, number}.text(), now.Time()
 }
 
-// deferJob reserves a place on the overflow; the job is recorded when that is on
-// disk.
+// deferJob reserves a ticket; the job counts as deferred once that is on disk.
 func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call, now leaky.Instant) {
 	a := &q.overflow
 	e.store.deferred++
@@ -66,9 +65,9 @@ type deferChange struct {
 	id        string
 	number    uint64
 	record    deferral
-	turn      int64 // that it would have
+	turn      int64 // the turn that it would have
 	bounds    costBounds
-	notBefore leaky.Instant // before which it does not depart
+	notBefore leaky.Instant // its not-before
 	answer    *queue.Appended
 	charges   *ruleCharges // nil if no rules were asked
 }
@@ -87,7 +86,7 @@ func (c *deferChange) apply(e *Engine, now leaky.Instant) {
 	q.unclaim(c.id)
 	a.deferring--
 	a.deferringCost -= int64(c.record.cost)
-	if n := a.records.find(c.id); n != 0 { // one that counts no longer
+	if n := a.records.find(c.id); n != 0 { // an earlier deferral that has lapsed
 		e.dropLapsed(q, n)
 	}
 	*c.answer = queue.Appended{
@@ -121,8 +120,8 @@ func (c *deferChange) rollBack(e *Engine, err error) {
 
 func (c *deferChange) freesSpace() bool { return false }
 
-// renewDeferral gives the record of a job that is stored anew a number of the present
-// generation, lest it be given up while that copy is on its way. It returns the number.
+// renewDeferral moves the record of a job that is published again to a new ticket, of the present generation.
+// Otherwise it could be given up while the new copy is on its way.
 func (e *Engine) renewDeferral(it *appendItem, q *queueState, old uint64, c *call) uint64 {
 	a := &q.overflow
 	e.store.deferred++
@@ -137,7 +136,7 @@ func (e *Engine) renewDeferral(it *appendItem, q *queueState, old uint64, c *cal
 	return r.number
 }
 
-// renewDeferralChange moves the record of a deferred job to another number.
+// renewDeferralChange moves a deferral to another ticket.
 type renewDeferralChange struct {
 	call        *call
 	queue       *queueState
@@ -148,7 +147,7 @@ type renewDeferralChange struct {
 	answer      *queue.Appended
 }
 
-func (c *renewDeferralChange) prepare(b *batch) { b.deltaOf(c.queue) } // which keeps the tickets
+func (c *renewDeferralChange) prepare(b *batch) { b.deltaOf(c.queue) } // which writes the last ticket
 
 func (c *renewDeferralChange) write(t *tables) error {
 	if err := t.dropDeferral(c.oldSeq); err != nil {
@@ -176,15 +175,14 @@ func (c *renewDeferralChange) rollBack(_ *Engine, err error) {
 
 func (c *renewDeferralChange) freesSpace() bool { return false }
 
-// withdrawItem is a job on its way to be forgotten.
+// withdrawItem is one job of a Withdraw.
 type withdrawItem struct {
 	queue.Ticketed
 	retryAfter time.Duration
 	err        error
 }
 
-// Withdraw implements queue.Overflow. Of a queue that there is not it promises
-// nothing.
+// Withdraw implements queue.Overflow. For an unknown queue it promises nothing.
 func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Duration, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -199,14 +197,14 @@ func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Durat
 	promises := make([]time.Duration, len(w))
 	for i, v := range open {
 		if v.err != nil {
-			return nil, v.err // it may be repeated, all of it
+			return nil, v.err // the whole call may be repeated
 		}
 		promises[i] = v.retryAfter
 	}
 	return promises, nil
 }
 
-// withdraw decides a withdrawal, unless it depends on changes under way.
+// withdraw decides about a withdrawal, unless that depends on a change under way.
 func (e *Engine) withdraw(v *withdrawItem, c *call, now leaky.Instant) (busy *call) {
 	q := e.queues[v.Queue]
 	if q == nil {
@@ -228,7 +226,7 @@ func (e *Engine) withdraw(v *withdrawItem, c *call, now leaky.Instant) (busy *ca
 	return nil
 }
 
-// withdrawChange removes the record of a job that was not put aside after all.
+// withdrawChange deletes the deferral of a job that was not put on the overflow after all.
 type withdrawChange struct {
 	call        *call
 	queue       *queueState

@@ -7,33 +7,32 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// deferral is the record of a job that was set aside. There may be a million,
-// so it has no pointer in it: the collector passes over a page of them.
+// deferral records a job that was set aside. There may be a million, so it contains no pointer: the garbage
+// collector skips whole pages of them.
 type deferral struct {
 	at     leaky.Instant // when it was set aside
-	seq    uint64        // the key of its record in the file
-	print  [8]byte       // fingerprint
-	id     uint32        // where its id begins among the page's
+	seq    uint64        // its key in the file
+	print  [8]byte
+	id     uint32 // where its id begins in the page's ids
 	cost   uint16
 	length uint8 // of the id
 	state  deferralState
 }
 
-// deferralState is what became of a record.
+// deferralState is what became of a deferral.
 type deferralState uint8
 
 const (
-	noDeferral        deferralState = iota // or never there
+	noDeferral        deferralState = iota // ended, or never used
 	stillDeferred                          // the job is on the overflow, as far as we know
-	cancelledDeferral                      // back: it was cancelled, and is dropped on its way back
+	cancelledDeferral                      // the job was cancelled, and is dropped when it comes back
 )
 
-// deferrals keeps the records of a queue's deferred jobs by number and by id. They
-// come in order of number and end in about that order, so they lie in pages of
-// consecutive numbers, and an index finds the number of an id.
+// deferrals keeps a queue's deferrals by number and by id. They come in order of number and end in nearly that
+// order, so they lie in pages of consecutive numbers. An index finds the number of an id.
 type deferrals struct {
-	pages []*page // nil once all of its records have ended
-	first uint64  // which page pages[0] is
+	pages []*page // nil when all of its deferrals have ended
+	first uint64  // the number of pages[0]
 	n     int
 	ids   index
 }
@@ -54,8 +53,7 @@ func (g *deferrals) page(number uint64) *page {
 	return nil
 }
 
-// get returns the record of that number, nil if there is none. It is valid until
-// the next record is added.
+// get returns the deferral of that number, nil if there is none. It is valid until the next one is added.
 func (g *deferrals) get(number uint64) *deferral {
 	p := g.page(number)
 	if p == nil || number < p.from || number-p.from >= uint64(len(p.records)) {
@@ -67,14 +65,14 @@ func (g *deferrals) get(number uint64) *deferral {
 	return nil
 }
 
-// id returns the id of a record that is there. It shares the page's memory.
+// id returns the id of a deferral that is there. It shares the page's memory.
 func (g *deferrals) id(number uint64) []byte {
 	p := g.page(number)
 	d := &p.records[number-p.from]
 	return p.ids[d.id:][:d.length]
 }
 
-// find returns the number of the record of id, 0 if there is none.
+// find returns the number of an id's deferral, 0 if there is none.
 func (g *deferrals) find(id string) uint64 {
 	if g.n == 0 {
 		return 0
@@ -96,15 +94,14 @@ func (g *deferrals) seek(id string) int {
 	return -1
 }
 
-// widen makes a number of the lower half of it that a slot holds: the records at
-// a time span far less than 2^32.
+// widen restores a number from the lower half of it that a slot holds: all numbers in use lie within much less than
+// 2^32.
 func (g *deferrals) widen(slot uint64) uint64 {
 	base := g.first * pageSize
 	return base + uint64(uint32(slot)-uint32(base))
 }
 
-// add notes a record. Its number is greater than all before, and its id has no
-// other record.
+// add adds a deferral. Its number must be greater than all before, and its id have no other deferral.
 func (g *deferrals) add(number uint64, id string, d deferral) {
 	at := number / pageSize
 	if len(g.pages) == 0 {
@@ -121,7 +118,7 @@ func (g *deferrals) add(number uint64, id string, d deferral) {
 		p = &page{from: number}
 		g.pages[at-g.first] = p
 	}
-	for p.from+uint64(len(p.records)) < number { // was given to nobody
+	for p.from+uint64(len(p.records)) < number { // numbers that nobody got
 		p.records = append(p.records, deferral{})
 	}
 	d.id, d.length = uint32(len(p.ids)), uint8(len(id))
@@ -132,10 +129,10 @@ func (g *deferrals) add(number uint64, id string, d deferral) {
 	g.ids.add(hashOf(id)<<32 | uint64(uint32(number)))
 }
 
-// close gives back what was allocated for more records than came.
+// close gives back memory that was allocated for more ids than came.
 func (p *page) close() { p.ids = slices.Clone(p.ids) }
 
-// remove ends a record that is there.
+// remove ends a deferral that is there.
 func (g *deferrals) remove(number uint64) {
 	g.ids.remove(g.seek(string(g.id(number))))
 	p := g.page(number)
@@ -155,7 +152,7 @@ func (g *deferrals) remove(number uint64) {
 	}
 }
 
-// oldest returns the number of the first record, 0 if there is none.
+// oldest returns the number of the first deferral, 0 if there is none.
 func (g *deferrals) oldest() uint64 {
 	if g.n == 0 {
 		return 0
@@ -165,9 +162,8 @@ func (g *deferrals) oldest() uint64 {
 	return p.from + uint64(i)
 }
 
-// index is a hash table without keys: a slot holds the hash of an id in its upper
-// half, and in its lower one the number under which the owner finds the id to
-// compare it. Collisions go to the next slot.
+// index is an open-addressing hash table without keys: the upper half of a slot is the hash of an id, the lower
+// half the number under which the owner finds the id to compare. Collisions go to the next slot.
 type index struct {
 	slots []uint64 // 0 is free
 	n     int
@@ -175,11 +171,11 @@ type index struct {
 
 var seed = maphash.MakeSeed()
 
-// hashOf is a hash of 32 bits that is never 0, so that no slot in use is.
+// hashOf is a hash of 32 bits, never 0, so that no used slot is.
 func hashOf(id string) uint64 { return maphash.String(seed, id)>>32 | 1 }
 
-// home is where the slot of a hash should be: any length will do, and the slots
-// stay in order of hash, so that growing runs through memory once.
+// home is where the slot of a hash belongs. It keeps slots in order of hash, whatever the length, so growing runs
+// through memory once.
 func (x *index) home(hash uint64) int { return int(hash * uint64(len(x.slots)) >> 32) }
 
 func (x *index) next(i int) int {
@@ -205,12 +201,12 @@ func (x *index) put(slot uint64) {
 	x.slots[i] = slot
 }
 
-// remove frees the slot at i, and moves back those that were displaced beyond it.
+// remove frees slot i, and moves back slots that were displaced past it.
 func (x *index) remove(i int) {
 	for j := x.next(i); x.slots[j] != 0; j = x.next(j) {
 		home := x.home(x.slots[j] >> 32)
 		stays := i < home && home <= j
-		if j < i { // over the end
+		if j < i { // the table wraps around
 			stays = i < home || home <= j
 		}
 		if !stays {

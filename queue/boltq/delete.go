@@ -42,15 +42,14 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 	})
 }
 
-// deleteChange removes a queue. Its jobs' records become garbage, which is swept
-// in pieces.
+// deleteChange deletes a queue. Its jobs' records become garbage, which is swept in pieces.
 type deleteChange struct {
 	call  *call
 	queue *queueState
 	left  paces
-	// matters says that it can still delay anything.
+	// matters: left can still delay something.
 	matters     bool
-	mayHaveDead bool // there may be dead jobs, which outlive the queue
+	mayHaveDead bool // dead jobs outlive their queue
 	notes       []queue.Change
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What was recorded of a subject that was deleted is kept until an instant. The table has it twice: by the instant,
-// and by the subject; how many there are is the table's sequence.
+// The log of a deleted subject is kept until some instant. The table has an entry by instant and one by subject;
+// its sequence is their number.
 
 func deletedKey(s subject) []byte { return append([]byte{'n'}, s.key()...) }
 
@@ -18,7 +18,7 @@ func deletedUntilKey(s subject, until leaky.Instant) []byte {
 	return append(append([]byte{'t'}, key(uint64(until))...), s.key()...)
 }
 
-// deletedUntil returns until when what is recorded of a deleted subject is kept.
+// deletedUntil returns until when the log of a deleted subject is kept.
 func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
 	v := t.tx.Bucket(deletedTable).Get(deletedKey(s))
 	if len(v) != 8 {
@@ -27,8 +27,7 @@ func (t *tables) deletedUntil(s subject) (until leaky.Instant, buried bool) {
 	return leaky.Instant(binary.BigEndian.Uint64(v)), true
 }
 
-// markDeleted keeps what is recorded of a deleted subject until an instant, and drops that of some whose time has
-// come, or that are too many.
+// markDeleted keeps the log of a deleted subject until an instant, and drops some that are due or too many.
 func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 	b := t.tx.Bucket(deletedTable)
 	if err := t.unmarkDeleted(s); err != nil {
@@ -43,7 +42,7 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 	if err := b.SetSequence(b.Sequence() + 1); err != nil {
 		return err
 	}
-	for range 2 { // one comes with each call
+	for range 2 { // each call adds one, so this keeps up
 		k, _ := b.Cursor().Seek([]byte{'t'})
 		if len(k) < 9 || k[0] != 't' {
 			return nil
@@ -61,7 +60,7 @@ func (t *tables) markDeleted(s subject, until, now leaky.Instant) error {
 	return nil
 }
 
-// unmarkDeleted takes a subject out of those that were deleted.
+// unmarkDeleted takes a subject out of the deleted ones.
 func (t *tables) unmarkDeleted(s subject) error {
 	until, buried := t.deletedUntil(s)
 	if !buried {
@@ -74,7 +73,7 @@ func (t *tables) unmarkDeleted(s subject) error {
 	return b.SetSequence(b.Sequence() - 1)
 }
 
-// recreate is for a subject that is made: what was kept of one that was deleted goes on, if its time has not come.
+// recreate is for a subject that is made: the log of a deleted one of that name goes on, unless its time has come.
 func (t *tables) recreate(s subject, now leaky.Instant) error {
 	until, buried := t.deletedUntil(s)
 	if buried && until <= now {
@@ -83,7 +82,7 @@ func (t *tables) recreate(s subject, now leaky.Instant) error {
 	return t.unmarkDeleted(s)
 }
 
-// forgetLog drops all that is recorded of a deleted subject.
+// forgetLog drops the whole log of a deleted subject.
 func (t *tables) forgetLog(s subject) error {
 	prefix := s.key()
 	for _, table := range [][]byte{changesTable, documentsTable} {

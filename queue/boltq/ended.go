@@ -8,8 +8,8 @@ import (
 // endedJob is what is remembered of a job that ended.
 type endedJob struct {
 	id          string
-	key         uint64        // of its record among the ended
-	seq         uint64        // of its job's record, which dead ones keep; else 0
+	key         uint64        // its key among the ended jobs
+	seq         uint64        // the key of its record, which only dead jobs keep; else 0
 	fence       fence         // of the last settlement, with
 	verdict     queue.Verdict // and
 	result      queue.State
@@ -20,20 +20,19 @@ type endedJob struct {
 	appended    leaky.Instant
 	at          leaky.Instant
 	reason      string
-	// Of the last attempt of a delivered one, in memory alone.
+	// Of the last attempt of a delivered job; not on file.
 	departed leaky.Instant
 	drainer  string
 }
 
-// endedJobs is what a queue remembers of jobs that ended: bounded in age and
-// number, delivered and dead counted apart, the oldest forgotten first. Its dead stand
-// among the letters of its name.
+// endedJobs is what a queue remembers of jobs that ended. Age and number are bounded, separately for dead and other
+// jobs; the oldest are forgotten first. Dead jobs also stand in Engine.deadJobs.
 type endedJobs struct {
 	byID   map[string]*endedJob
 	others ring[*endedJob]
 }
 
-// find returns what is remembered of id and not too old.
+// find returns what is remembered of an id and not too old; nil if there is none.
 func (m *endedJobs) find(id string, r queue.Retention, now leaky.Instant) *endedJob {
 	d := m.byID[id]
 	if d == nil || tooOld(d, r, now) {
@@ -57,7 +56,7 @@ func (m *endedJobs) take(d *endedJob) {
 	}
 }
 
-// trim forgets up to limit of what ended otherwise than dead and is too old or too many, and returns it.
+// trim forgets up to limit jobs, other than dead ones, that are too old or too many, and returns them.
 func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*endedJob {
 	var gone []*endedJob
 	for len(gone) < limit && m.others.len() > 0 && (int64(m.others.len()) > r.Max || tooOld(m.others.top(), r, now)) {
@@ -70,7 +69,7 @@ func (m *endedJobs) trim(r queue.Retention, now leaky.Instant, limit int) []*end
 	return gone
 }
 
-// byEndTime is the order of the dead: by when they died, ties by id.
+// byEndTime orders dead jobs by when they died, then by id.
 func byEndTime(a, b *endedJob) bool {
 	switch {
 	case a.at != b.at:
@@ -85,7 +84,7 @@ func tooOld(d *endedJob, r queue.Retention, now leaky.Instant) bool {
 	return now.Sub(d.at) >= r.For.D()
 }
 
-// newEndedJob is what will be remembered of a job.
+// newEndedJob is what will be remembered of a leased or held job.
 func (e *Engine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob {
 	e.store.ended++
 	d := &endedJob{
@@ -98,7 +97,7 @@ func (e *Engine) newEndedJob(j *job, s queue.State, now leaky.Instant) *endedJob
 	return d
 }
 
-// endedState is where a job is that holds no place in a queue.
+// endedState is the state of a job that holds no place in q.
 func (e *Engine) endedState(q *queueState, id string, now leaky.Instant) queue.State {
 	if d := q.endedJobs.find(id, q.spec.Retention, now); d != nil {
 		return d.state
@@ -110,16 +109,16 @@ func (e *Engine) endedState(q *queueState, id string, now leaky.Instant) queue.S
 	default:
 		return queue.Deferred
 	}
-	if e.deadJob(q.spec.Name, id, now) != nil { // of a former queue
+	if e.deadJob(q.spec.Name, id, now) != nil { // of a deleted queue of that name
 		return queue.Dead
 	}
 	return queue.StateNone
 }
 
-const trimMax = 100 // memories of each kind forgotten for their age, a call
+const trimMax = 100 // ended jobs of each kind that one call forgets for their age
 
-// trimSome forgets what is too old in one queue's memory, and of the dead of one name; calls
-// take turns over them.
+// trimSome forgets what is too old in one queue and among one name's dead jobs. Calls take turns through all of
+// them.
 func (e *Engine) trimSome(now leaky.Instant) {
 	dead := e.nextWithDead(e.deadCursor)
 	if e.deadCursor = ""; dead != nil {
@@ -137,7 +136,7 @@ func (e *Engine) trimSome(now leaky.Instant) {
 	e.forgetIdleLanes(now, trimMax)
 }
 
-// rememberEnded remembers a job that ended, and forgets as much as it may.
+// rememberEnded remembers a job that ended, and forgets others as bounds require.
 func (e *Engine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 	q.endedJobs.add(d)
 	if d.state == queue.Dead {
@@ -146,7 +145,7 @@ func (e *Engine) rememberEnded(q *queueState, d *endedJob, now leaky.Instant) {
 	e.trim(q, now, 2)
 }
 
-// trim forgets up to limit ended jobs of a queue that are too old or too many.
+// trim forgets up to limit ended jobs of q that are too old or too many.
 func (e *Engine) trim(q *queueState, now leaky.Instant, limit int) {
 	e.forgotten = append(e.forgotten, q.endedJobs.trim(q.spec.Retention, now, limit)...)
 	if dead := e.deadJobs[q.spec.Name]; dead != nil {
@@ -154,7 +153,7 @@ func (e *Engine) trim(q *queueState, now leaky.Instant, limit int) {
 	}
 }
 
-// ring is a queue of values in an array that grows.
+// ring is a queue in a circular buffer that grows.
 type ring[T any] struct {
 	items []T
 	head  int

@@ -5,29 +5,29 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// outlook is what decides when a job departs that waits, or would.
+// outlook is what decides when a job departs.
 type outlook struct {
 	lane      *lane
 	place     int64 // how many wait before it in its lane
-	others    int64 // in how many other lanes jobs wait
-	waiting   int64 // all that wait, itself left out
-	gap       int64 // its turn less that of the first that waits, in a plain queue
+	others    int64 // how many other lanes have waiting jobs
+	waiting   int64 // all other waiting jobs
+	gap       int64 // its turn minus that of the first waiting job, in a plain queue
 	groupLoad groupLoad
 	costBounds
 }
 
-// groupLoad is what waits in the other queues of the group, and in all of them.
+// groupLoad is what waits in the rest of the group.
 type groupLoad struct {
-	otherMembers int64 // in how many others jobs wait
-	waiting      int64 // all that wait, itself left out
+	otherMembers int64 // other members with waiting jobs
+	waiting      int64 // all other waiting jobs of the group
 }
 
-// costBounds is what else the outlook of a job depends on, as it is when the job is judged:
-// of those that come in together, one does not know of those behind it.
+// costBounds is what an estimate assumes about the costs of other jobs. It is taken when a job is decided: of jobs
+// appended together, one must not know of those behind it.
 type costBounds struct {
 	maxCost      int64
 	plain        bool
-	groupMaxCost int64 // the greatest cost in the group, if there is one
+	groupMaxCost int64 // 0 without a group
 }
 
 func (q *queueState) costBounds(cost int64, odd bool) costBounds {
@@ -38,7 +38,7 @@ func (q *queueState) costBounds(cost int64, odd bool) costBounds {
 	return r
 }
 
-// ahead is about how much is before a job that has so many before it.
+// ahead estimates the cost ahead of a job with that many jobs before it.
 func (r costBounds) ahead(before, gap int64) int64 {
 	switch {
 	case r.maxCost == 1:
@@ -49,20 +49,20 @@ func (r costBounds) ahead(before, gap int64) int64 {
 	return before
 }
 
-// departure is when a job departs, if nothing unforeseen comes between.
+// departure is when a job is expected to depart.
 func (q *queueState) departure(o outlook, now leaky.Instant) leaky.Instant {
 	return q.judgeETA(o, now).at
 }
 
-// etaVerdict is when a job departs, and what decides that.
+// etaVerdict is when a job is expected to depart, and what decides that.
 type etaVerdict struct {
 	at    leaky.Instant
 	by    queue.Cause
-	queue *queueState // whose pace or quota it is
-	quota *limit      // of ByQuota
+	queue *queueState // whose pace or quota decides
+	quota *limit      // if by is queue.ByQuota
 }
 
-// judgeETA is foresee, and what decides it.
+// judgeETA is departure with what decides it.
 func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	ahead := o.ahead(min(o.waiting, o.place*(o.others+1)+o.others), o.gap)
 	goes, _ := q.resumesAt(now)
@@ -83,7 +83,7 @@ func (q *queueState) judgeETA(o outlook, now leaky.Instant) etaVerdict {
 	return v
 }
 
-// ownVerdict is by the queue's own paces; the parent of a group has none.
+// ownVerdict is by the queue's own paces. A parent's own jobs are bound only by the group's.
 func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
 	if q.isParent() {
 		return etaVerdict{at: now, by: queue.ByRate, queue: q}
@@ -91,7 +91,7 @@ func (q *queueState) ownVerdict(now leaky.Instant, ahead int64) etaVerdict {
 	return q.verdictBy(queue.ByRate, now, ahead)
 }
 
-// verdictBy is by the paces of l, whose rate is such a cause.
+// verdictBy is by the paces of q; cause is what its rate is called.
 func (q *queueState) verdictBy(cause queue.Cause, now leaky.Instant, ahead int64) etaVerdict {
 	at, quota := q.eta(now, ahead)
 	if quota != nil {
@@ -100,8 +100,8 @@ func (q *queueState) verdictBy(cause queue.Cause, now leaky.Instant, ahead int64
 	return etaVerdict{at, cause, q, quota}
 }
 
-// groupVerdict is by the group's paces, for a job that has so much ahead in its queue, of
-// which so much is deferred: the members take turns.
+// groupVerdict is by the group's paces, for a job with that much cost ahead in its queue, some of it deferred.
+// Members take turns, so the others' jobs come in between.
 func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int64, now leaky.Instant) etaVerdict {
 	if q.group == nil {
 		return etaVerdict{at: now}
@@ -111,7 +111,7 @@ func (q *queueState) groupVerdict(k groupLoad, r costBounds, ahead, deferred int
 	)
 }
 
-// groupLoad is what waits around a job, waiting in l or not.
+// groupLoad is what waits in the group around a job of q; waits says whether the job itself waits.
 func (q *queueState) groupLoad(waits bool) (k groupLoad) {
 	if g := q.group; g != nil {
 		k = groupLoad{g.membersWaiting, g.waiting}
@@ -125,7 +125,7 @@ func (q *queueState) groupLoad(waits bool) (k groupLoad) {
 	return k
 }
 
-// groupLoadIncoming is what waits around a job that is not in the queue, with those on their way.
+// groupLoadIncoming is that for a job that is not in the queue yet, incoming jobs included.
 func (q *queueState) groupLoadIncoming() (k groupLoad) {
 	if g := q.group; g != nil {
 		k = groupLoad{g.membersIncoming, g.waiting + g.incoming}
@@ -136,7 +136,7 @@ func (q *queueState) groupLoadIncoming() (k groupLoad) {
 	return k
 }
 
-// outlookOf is that of a job that is in the queue.
+// outlookOf is the outlook of a job that is in the queue.
 func (q *queueState) outlookOf(j *job, r costBounds) outlook {
 	o := outlook{
 		lane: j.lane, place: int64(j.lane.waiting.rank(j)), others: int64(q.lanesWaiting),
@@ -152,7 +152,7 @@ func (q *queueState) outlookOf(j *job, r costBounds) outlook {
 	return o
 }
 
-// outlookOfNew is the outlook of a job that is not in the queue, behind those on their way.
+// outlookOfNew is the outlook of a job that is not in the queue yet, behind all incoming ones.
 func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd bool) outlook {
 	c := &q.incoming
 	o := outlook{
@@ -167,7 +167,7 @@ func (q *queueState) outlookOfNew(ln *lane, turn, cost int64, priority int, odd 
 	return o
 }
 
-// gap is how far a turn is behind the first that waits, or is about to, in a plain queue.
+// gap is how far a turn is behind the first waiting or incoming job, in a plain queue.
 func (q *queueState) gap(turn int64) int64 {
 	if q.defaultLane.waiting.len() == 0 {
 		return q.incoming.cost
@@ -182,7 +182,7 @@ func (q *queueState) etaIsExact(r costBounds, now leaky.Instant) bool {
 		q.receiver.opened == 0 && q.spec.MaxInFlight == 0 && !q.spec.Ordered
 }
 
-// etaOf is when a job that waits or is scheduled is expected to depart.
+// etaOf is when a waiting or scheduled job is expected to depart.
 func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
 	at := q.departure(q.outlookOf(j, r), now)
 	if j.state == queue.Scheduled {
@@ -191,8 +191,7 @@ func (q *queueState) etaOf(j *job, r costBounds, now leaky.Instant) queue.ETA {
 	return queue.ETA{At: at.Time(), Exact: q.etaIsExact(r, now)}
 }
 
-// etaDeferred is when a job is expected that is behind all that wait, and behind jobs of so
-// much cost on the overflow.
+// etaDeferred is when a job is expected that comes behind all waiting jobs and behind deferred ones of that cost.
 func (q *queueState) etaDeferred(
 	waiting, gap, behind int64, k groupLoad, r costBounds, now leaky.Instant,
 ) leaky.Instant {

@@ -7,11 +7,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// expireMax is how many jobs expire in one call; what is over is found by the
-// next, which is not long in coming.
+// expireMax is how many jobs expire in one call. The rest is left to the next, which is not long in coming.
 const expireMax = 100
 
-// deadline is when a job expires that waits or is scheduled.
+// deadline is when an idle job expires.
 type deadline struct {
 	at  leaky.Instant
 	job *job
@@ -19,7 +18,7 @@ type deadline struct {
 
 func byDeadline(a, b deadline) bool { return a.at < b.at || a.at == b.at && a.job.id < b.job.id }
 
-// newExpiring orders queues by when the first of their jobs expires.
+// newExpiring orders queues by their first deadline.
 func newExpiring() heap[*queueState] {
 	return heap[*queueState]{
 		less: func(a, b *queueState) bool {
@@ -32,8 +31,7 @@ func newExpiring() heap[*queueState] {
 	}
 }
 
-// trackDeadline puts a job that expires among those of its queue that wait or are scheduled, or
-// takes it out.
+// trackDeadline adds the deadline of a job that becomes idle to its queue, or removes it.
 func (e *Engine) trackDeadline(j *job, idle bool) {
 	if j.marks&expires == 0 {
 		return
@@ -56,14 +54,14 @@ func (e *Engine) armExpiring(q *queueState) {
 	updateHeap(&e.expiring, q, q.expiringIndex, some)
 }
 
-// wakeForExpiry tells whoever watches of a job that has come to be the first of its queue to expire.
+// wakeForExpiry wakes the watcher if j is now the first job of its queue to expire.
 func (e *Engine) wakeForExpiry(j *job, now leaky.Instant) {
 	if q := j.lane.queue; j.marks&expires != 0 && q.deadlines.top().job == j {
 		e.wakeFor(q.firstDeadline, now)
 	}
 }
 
-// expire ends jobs that have expired, whatever queues they are of.
+// expire ends expired jobs, of whatever queue.
 func (e *Engine) expire(now leaky.Instant) *call {
 	c := newCall()
 	var busy []*queueState
@@ -84,8 +82,7 @@ func (e *Engine) expire(now leaky.Instant) *call {
 	return c
 }
 
-// afterExpiry is one, for rounds, but that what has expired ends before the first item
-// is decided.
+// afterExpiry wraps decide so that expired jobs end before the first item is decided.
 func afterExpiry[T any](e *Engine, one func(T, *call, leaky.Instant) *call) func(T, *call, leaky.Instant) *call {
 	var first *call
 	return func(item T, c *call, now leaky.Instant) *call {
@@ -99,8 +96,8 @@ func afterExpiry[T any](e *Engine, one func(T, *call, leaky.Instant) *call) func
 	}
 }
 
-// untilExpiry is how long until somebody should see to what expires. What does soon after
-// one another ends together.
+// untilExpiry is how long until somebody should end expired jobs. Jobs that expire shortly after one another end
+// together.
 func (e *Engine) untilExpiry(now leaky.Instant) time.Duration {
 	if e.expiring.len() == 0 || e.outOfSpace() {
 		return maxSleep
@@ -111,10 +108,9 @@ func (e *Engine) untilExpiry(now leaky.Instant) time.Duration {
 	return 0
 }
 
-// expired ends j, the head of its lane, if it expires before it could depart. It
-// uses no slot. The grant is not answered before that is on disk, so that whoever
-// was granted jobs sees what became of those before them. more is false when it is
-// for another Reserve to decide.
+// expired ends j, the first of its lane, if it expires before it could depart; that uses no slot. The grant is
+// answered only after that is on disk, so that a client sees what became of the jobs ahead of its own. more is
+// false if the rest is for another Reserve to decide.
 func (e *Engine) expired(j *job, departs leaky.Instant, g *grant, now leaky.Instant) (gone, more bool) {
 	if j.marks&expires == 0 || j.lane.queue.expiries[j.seq] >= departs {
 		return false, true

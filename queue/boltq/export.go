@@ -12,7 +12,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Schema is the version of the file's layout that this package reads and writes.
+// Schema is the layout of the file that this package reads and writes.
 const Schema = schema
 
 // ExportQueue implements queue.Mover.
@@ -44,18 +44,18 @@ func (e *Engine) ExportJobs(ctx context.Context, r queue.ExportRequest) (queue.E
 	return p.read(e)
 }
 
-// exportPage is a page of an export on its way: chosen under the mutex, then read from the file.
+// exportPage is one page of an export: chosen under the mutex, then read from the file.
 type exportPage struct {
 	request    *queue.ExportRequest
 	jobs       []queue.MovedJob
-	jobKeys    []uint64       // of their records; 0 has none
-	endedKeys  []uint64       // of what is remembered of dead ones; else 0
-	cursors    []queue.Cursor // where a page ends that ends with them
-	more       bool           // there may be
-	laneCursor *queue.Cursor  // with which to go on if no job was found
+	jobKeys    []uint64       // keys of their records; 0 is none
+	endedKeys  []uint64       // keys of dead jobs among the ended ones; 0 for others
+	cursors    []queue.Cursor // where the next page begins if this one ends with that job
+	more       bool           // there may be more behind it
+	laneCursor *queue.Cursor  // where to continue if no job was found
 }
 
-// endsAt notes where the job chosen last stands, and reports whether the page is full.
+// endsAt notes the place of the last chosen job, and reports whether the page is full.
 func (p *exportPage) endsAt(at int64, id string, ln *lane) (full bool) {
 	c := queue.Cursor{At: at, ID: id}
 	if ln != nil {
@@ -145,7 +145,7 @@ func (p *exportPage) byInstant(all *sorted[*lease], s queue.State, c *queue.Curs
 	}
 }
 
-// leased makes of a job what a Reserve would that finds its lease over, or a restart that finds it leased.
+// leased exports leased jobs as a restart would find them, or as a Reserve would that finds the lease over.
 func (p *exportPage) leased(e *Engine, q *queueState, c *queue.Cursor, now leaky.Instant) {
 	for _, ls := range e.leasesOf(q, c) {
 		m := p.add(ls.job, queue.Waiting)
@@ -166,7 +166,7 @@ func (p *exportPage) leased(e *Engine, q *queueState, c *queue.Cursor, now leaky
 	}
 }
 
-// addEnded chooses a job that has ended, of which memory knows all but its record.
+// addEnded chooses a job that has ended.
 func (p *exportPage) addEnded(d *endedJob) {
 	p.jobs = append(p.jobs, queue.MovedJob{
 		ID: d.id, State: d.state, AppendedAt: d.appended.Time(), At: d.at.Time(), Attempts: d.attempts,
@@ -185,7 +185,7 @@ func (p *exportPage) dead(e *Engine, c *queue.Cursor, now leaky.Instant) {
 	}
 }
 
-// ended goes through those that ended otherwise than dead, whose keys grow.
+// ended goes through jobs that ended other than dead, in order of key.
 func (p *exportPage) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
 	all := &q.endedJobs.others
 	i := 0
@@ -204,7 +204,7 @@ func (p *exportPage) ended(q *queueState, c *queue.Cursor, now leaky.Instant) {
 	}
 }
 
-// read reads the records, up to about as many bytes as a page has. One that is gone by now is left out.
+// read reads the records, up to about as many bytes as a page may have. Records that are gone by now are left out.
 func (p *exportPage) read(e *Engine) (page queue.Exported, err error) {
 	next := p.laneCursor
 	if n := len(p.cursors); p.more && next == nil {
@@ -219,7 +219,7 @@ func (p *exportPage) read(e *Engine) (page queue.Exported, err error) {
 					continue
 				}
 				if m.State == queue.Dead && p.endedKeys[i] != 0 {
-					// it is there as its record is
+					// it is there if the record is
 					_, _, _, past, _ := decodeEnded(t.endedTable().Get(key(p.endedKeys[i])))
 					m.Timeline = bytes.Clone(past)
 				}
@@ -239,7 +239,7 @@ func (p *exportPage) read(e *Engine) (page queue.Exported, err error) {
 	return page, err
 }
 
-// readRecord reads what the file has of a job. What is none is shown as broken.
+// readRecord reads a job's record. One that cannot be read is exported as broken.
 func readRecord(m *queue.MovedJob, found []byte) {
 	_, record, err := decodeJob(found)
 	if err == nil {

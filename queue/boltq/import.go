@@ -13,7 +13,7 @@ import (
 // importState is the latest import into a queue.
 type importState struct {
 	mark string
-	open bool // it is not closed yet
+	open bool // not closed yet
 }
 
 // OpenImport implements queue.Mover.
@@ -28,7 +28,7 @@ func (e *Engine) OpenImport(ctx context.Context, moved queue.MovedQueue, mark st
 	}
 	err = e.decide(ctx, spec.Name, func(q *queueState, now leaky.Instant) (change, error) {
 		paused := pause{reason: queue.ImportReason, since: now}
-		if q == nil { // made and opened in one step
+		if q == nil { // created and opened in one step
 			made, _, err := e.decidePut(nil, spec, 0, now)
 			if err != nil {
 				return nil, err
@@ -55,7 +55,7 @@ func (e *Engine) OpenImport(ctx context.Context, moved queue.MovedQueue, mark st
 	return closed, err
 }
 
-// openImport lets what comes in meanwhile go behind all that is to be put in.
+// openImport makes jobs that arrive during the import go behind all imported ones.
 func (q *queueState) openImport(c *openImportChange, moved *queue.MovedQueue) *openImportChange {
 	c.turn, c.maxCost = q.turn, q.maxCost
 	q.turn = max(q.turn, moved.Turn)
@@ -63,7 +63,7 @@ func (q *queueState) openImport(c *openImportChange, moved *queue.MovedQueue) *o
 	return c
 }
 
-// checkImportable returns why a queue cannot be filled, if so.
+// checkImportable returns why nothing can be imported into q, or nil.
 func (q *queueState) checkImportable(spec *queue.Spec) error {
 	switch {
 	case q.importing.open:
@@ -80,11 +80,11 @@ func unknownQueue(name string) error {
 	return fmt.Errorf("%w: %s", queue.ErrUnknownQueue, queue.Shorten(name, 80))
 }
 
-// openImportChange pauses a queue and marks it.
+// openImportChange pauses a queue and notes the import's mark.
 type openImportChange struct {
 	specChange
 	mark          string
-	turn, maxCost int64 // as they were
+	turn, maxCost int64 // as they were before
 }
 
 func (c *openImportChange) write(t *tables) error {
@@ -126,7 +126,7 @@ func (e *Engine) CloseImport(ctx context.Context, moved queue.MovedQueue, mark s
 				pause: pauseOf(moved.Pause), putsSpec: true,
 			},
 		}
-		// No revision is that of another spec, here or where it came from.
+		// A revision must not name two specs, here or where the queue came from.
 		e.store.revision = max(e.store.revision, c.revision)
 		c.paces.continueFrom(&moved, now)
 		c.counts, c.errors = q.importedCounters(&moved), moved.Errors
@@ -143,8 +143,7 @@ func (e *Engine) CloseImport(ctx context.Context, moved queue.MovedQueue, mark s
 	})
 }
 
-// continueFrom lets buckets and windows go on from where they were, as those of a queue that is made again, unless they
-// are later by now.
+// continueFrom lets buckets and windows continue from those of the export, unless they are further by now.
 func (p *paces) continueFrom(moved *queue.MovedQueue, now leaky.Instant) {
 	p.bucket = laterBucket(p.pacer, p.bucket, moved.Bucket, now)
 	p.limits = slices.Clone(p.limits)
@@ -170,8 +169,9 @@ func importNotOpen(name string) error {
 	return fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
 }
 
-// importedCounters is what an import adds to the counters. What counts is what was put in, in place of what was held:
-// an export of a store in use has not quite that. What came in meanwhile is counted already.
+// importedCounters is what an import adds to the counters. It counts the jobs that were imported, not those that
+// the export says the queue held: an export of a store in use is not exact. What arrived meanwhile has been counted
+// already.
 func (q *queueState) importedCounters(moved *queue.MovedQueue) queue.Counters {
 	own, add := counted(q.saved, q.unsaved), moved.Counts
 	putIn := q.size() - q.incoming.all + q.counts[queue.Deferred] - own.Balance()
@@ -179,7 +179,7 @@ func (q *queueState) importedCounters(moved *queue.MovedQueue) queue.Counters {
 	return add
 }
 
-// closeImportChange gives a queue what was exported with it, and lets it go on.
+// closeImportChange gives a queue the paces and counters of the export, and lets it go on.
 type closeImportChange struct {
 	specChange
 	counts queue.Counters
@@ -205,7 +205,7 @@ func (c *closeImportChange) write(t *tables) error {
 func (c *closeImportChange) apply(e *Engine, now leaky.Instant) {
 	q := c.queue
 	q.importing.open = false
-	// Of the buckets of its lanes nothing is known: they are held.
+	// The buckets of its lanes are unknown, so they are delayed.
 	q.openedAt, q.maxCostAtOpen = now, q.maxCost
 	c.specChange.apply(e, now)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// importJob is one job of an import on its way in.
+// importJob is one job of an import.
 type importJob struct {
 	queue.MovedJob
 	queue, mark string
@@ -66,7 +66,7 @@ func (it *importJob) unpack() (err error) {
 	return err
 }
 
-// placeJob decides about a job, unless that depends on changes under way.
+// placeJob decides about a job, unless that depends on a change under way.
 func (e *Engine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call) {
 	q := e.queues[it.queue]
 	switch {
@@ -99,8 +99,7 @@ func (e *Engine) placeJob(it *importJob, c *call, now leaky.Instant) (busy *call
 	return nil
 }
 
-// fingerprintOf returns the fingerprint of the job that a queue has of an id, unless that depends on a change under
-// way.
+// fingerprintOf returns the fingerprint that a queue has of an id, unless that depends on a change under way.
 func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte, there bool, busy *call) {
 	if j := q.jobs[id]; j != nil {
 		return j.fingerprint, true, j.busy
@@ -117,7 +116,7 @@ func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte,
 	return print, false, nil
 }
 
-// placeAlive reserves the place of a job that holds one. Capacity is not judged: it was when the job came in.
+// placeAlive reserves the place of a job that holds one. Capacity is not checked: it was when the job was appended.
 func (e *Engine) placeAlive(it *importJob, q *queueState, c *call) {
 	e.store.seq++
 	j := &job{
@@ -148,7 +147,7 @@ func (e *Engine) placeAlive(it *importJob, q *queueState, c *call) {
 	e.enqueue(c, &importChange{call: c, job: j, item: it, lease: importedLease(j, it, due)})
 }
 
-// importedLease is what befell a job before, nil if nothing did that is not in its record.
+// importedLease is what the export says about earlier attempts; nil if there is nothing beyond the record.
 func importedLease(j *job, it *importJob, due leaky.Instant) *lease {
 	if it.State != queue.Held && it.Attempts == 0 && it.Reason == "" &&
 		(due == 0 || due == instantOf(it.head.NotBefore)) {
@@ -170,7 +169,7 @@ type importChange struct {
 
 func (c *importChange) prepare(b *batch) {
 	b.raise(c.job.lane.queue, ceilingRaises{parentQueue: c.job.lane.queue.parent()})
-} // its turn and cost
+} // they write its turn and cost
 
 func (c *importChange) write(t *tables) error {
 	if c.lease != nil {
@@ -224,7 +223,7 @@ func (c *importChange) rollBack(e *Engine, err error) {
 
 func (c *importChange) freesSpace() bool { return false }
 
-// placeEnded remembers a job that ended.
+// placeEnded adds a job that has ended.
 func (e *Engine) placeEnded(it *importJob, q *queueState, c *call) {
 	e.store.ended++
 	d := &endedJob{
@@ -240,7 +239,7 @@ func (e *Engine) placeEnded(it *importJob, q *queueState, c *call) {
 	e.enqueue(c, &importEndedChange{call: c, queue: q, job: d, item: it})
 }
 
-// importEndedChange remembers a job that ended elsewhere.
+// importEndedChange adds a job that has ended elsewhere.
 type importEndedChange struct {
 	call  *call
 	queue *queueState

@@ -9,8 +9,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// readable returns why nothing can be read, if so. A store that failed can
-// still be looked at.
+// readable returns why nothing can be read, or nil. A store that failed can still be read.
 func (e *Engine) readable(ctx context.Context) error {
 	if e.closing {
 		return queue.ErrClosed
@@ -18,7 +17,7 @@ func (e *Engine) readable(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// liveQueue returns the queue of that name, unless it is only being created.
+// liveQueue returns the queue of that name, unless that is only being created.
 func (e *Engine) liveQueue(name string) (*queueState, error) {
 	if q := e.queues[name]; q != nil && q.live {
 		return q, nil
@@ -33,7 +32,7 @@ func (e *Engine) Get(ctx context.Context, name string) (queue.Info, error) {
 	if err := e.readable(ctx); err != nil {
 		return queue.Info{}, err
 	}
-	now := e.now() // whatever comes of it, this was seen of the clock
+	now := e.now() // even if the call fails, a caller may have seen this time
 	q, err := e.liveQueue(name)
 	if err != nil {
 		return queue.Info{}, err
@@ -85,7 +84,7 @@ func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Inf
 	}
 	to := min(len(e.queueNames), from+max(0, limit))
 	list := make([]queue.Info, 0, to-from)
-	parents := map[*queueState]*queue.Info{} // one for all of its children
+	parents := map[*queueState]*queue.Info{} // each is worked out once for all of its children
 	for _, name := range e.queueNames[from:to] {
 		q := e.queues[name]
 		i := e.info(q, now)
@@ -111,7 +110,7 @@ func (e *Engine) infoWithParent(q *queueState, now leaky.Instant) queue.Info {
 }
 
 func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
-	e.trim(q, now, trimMax) // so that the dead are counted right
+	e.trim(q, now, trimMax) // so that dead jobs are counted right
 	e.forgetLapsed(q, now, trimMax)
 	i := queue.Info{
 		Spec: q.spec, Revision: q.revision, Pause: q.pause.info(now),
@@ -156,7 +155,8 @@ func (e *Engine) info(q *queueState, now leaky.Instant) queue.Info {
 	return i
 }
 
-// readyAt is since when, or when, a job that waits can leave, zero if that is not known, and whether its lanes hold it.
+// readyAt is since when, or from when on, a waiting job can leave, zero if that is not known; lanes says that its
+// lanes hold it up.
 func (q *queueState) readyAt() (at time.Time, lanes bool) {
 	switch {
 	case q.isParent() && q.group.agendaIndex >= 0:
@@ -176,7 +176,7 @@ func (q *queueState) readyAt() (at time.Time, lanes bool) {
 	return at, true
 }
 
-// lastAsked is when its jobs were last asked for in this process, 0 if they were not.
+// lastAsked is when q's jobs were last asked for in this process, 0 if they were not.
 func (e *Engine) lastAsked(q *queueState) leaky.Instant {
 	if q.spec.Pull {
 		return q.lastAsked

@@ -19,7 +19,7 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if f.dead != nil {
 		e.readDead([]*queue.JobInfo{&f.info}, []*endedJob{f.dead})
 	} else {
-		// What is under way or delivered stands behind what failed.
+		// The attempt under way, or the delivery, comes after the failed ones.
 		last := f.info.Timeline
 		if f.info.Timeline, err = queue.UnpackTimeline(f.timeline); err != nil {
 			return f.info, err
@@ -30,15 +30,15 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	return f.info, nil
 }
 
-// jobFound is where a job is, and where the rest of it is kept.
+// jobFound is what memory knows of a job, and where the rest is.
 type jobFound struct {
 	info     queue.JobInfo
-	timeline []byte    // of one that holds a place, its timeline as stored
-	dead     *endedJob // of a dead one, what is remembered of it
-	seq      uint64    // of its record; 0 if that is not kept
+	timeline []byte    // of a job that holds a place, as stored
+	dead     *endedJob // of a dead job
+	seq      uint64    // the key of its record; 0 if that is not kept
 }
 
-// readContent reads what the job carries. Of one that ended just now there may be nothing left.
+// readContent adds the payload and headers. A job that ended just now may have none left.
 func (e *Engine) readContent(f *jobFound) {
 	if f.seq == 0 {
 		return
@@ -53,7 +53,7 @@ func (e *Engine) readContent(f *jobFound) {
 	})
 }
 
-// findJob returns where a job is, and what more is to be read of it without the lock.
+// findJob returns what memory knows of a job.
 func (e *Engine) findJob(ctx context.Context, name, id string) (jobFound, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -88,7 +88,7 @@ func (e *Engine) findJob(ctx context.Context, name, id string) (jobFound, error)
 	if number, d := q.deferral(id, now); d != nil {
 		return jobFound{info: q.deferredJobInfo(id, number, d, now)}, nil
 	}
-	if d := e.deadJob(name, id, now); d != nil { // of a former queue
+	if d := e.deadJob(name, id, now); d != nil { // of a deleted queue
 		return deadJobFound(name, d), nil
 	}
 	return jobFound{}, fmt.Errorf("%w: %s in %s", queue.ErrUnknownJob, queue.Shorten(id, 80), name)
@@ -98,7 +98,7 @@ func deadJobFound(name string, d *endedJob) jobFound {
 	return jobFound{info: endedJobInfo(name, d), dead: d, seq: d.seq}
 }
 
-// jobInfo is where a job that holds a place is.
+// jobInfo describes a job that holds a place.
 func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{
 		Queue: q.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key, Priority: j.priority(),
@@ -127,8 +127,8 @@ func (q *queueState) jobInfo(j *job, now leaky.Instant) queue.JobInfo {
 	return i
 }
 
-// deferredJobInfo is where a deferred job is: what is recorded is taken to come back in
-// order, and to cost what it does on average.
+// deferredJobInfo describes a deferred job. Its position assumes that deferred jobs come back in order; its ETA
+// that those before it have average costs.
 func (q *queueState) deferredJobInfo(id string, number uint64, d *deferral, now leaky.Instant) queue.JobInfo {
 	i := queue.JobInfo{Queue: q.spec.Name, ID: id, State: queue.Cancelled, Cost: int64(d.cost), AppendedAt: d.at.Time()}
 	if d.state == cancelledDeferral {

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// lanesPerPage is how many lanes one call looks at that may have no such job.
+// lanesPerPage is how many lanes without a matching job one call looks at.
 const lanesPerPage = 1000
 
 // ListJobs implements queue.Jobs.
@@ -32,17 +32,17 @@ func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listi
 	return queue.Listing{Jobs: p.jobs, Next: p.next}, nil
 }
 
-// listPage is a page of a list on its way.
+// listPage is one page of a list.
 type listPage struct {
 	request *queue.ListRequest
 	jobs    []queue.JobInfo
-	ended   []*endedJob // dead ones
+	ended   []*endedJob // of dead jobs, beside jobs
 	next    string
 }
 
 func (p *listPage) full() bool { return len(p.jobs) == p.request.Limit }
 
-// setNext says where the next page begins.
+// setNext sets where the next page begins.
 func (p *listPage) setNext(at int64, id string, ln *lane) {
 	c := queue.Cursor{At: at, ID: id}
 	if ln != nil {
@@ -84,7 +84,7 @@ func (e *Engine) listPage(ctx context.Context, r *queue.ListRequest) (*listPage,
 	return p, nil
 }
 
-// waiting goes through the lanes in order of their digests, the one without a key first.
+// waiting goes through the lanes in order of digest, the default lane first.
 func (p *listPage) waiting(q *queueState, c *queue.Cursor) error {
 	ln, after, err := q.resumeAtLane(c, p.request.Lane)
 	if err != nil {
@@ -110,8 +110,7 @@ func (p *listPage) waiting(q *queueState, c *queue.Cursor) error {
 	return nil
 }
 
-// resumeAtLane returns the lane with which a page begins, nil if there is none, and the turn
-// from which on.
+// resumeAtLane returns the lane with which a page begins, nil if there is none, and the first turn there.
 func (q *queueState) resumeAtLane(c *queue.Cursor, only *string) (ln *lane, from int64, err error) {
 	digest := queue.LaneDigest{}
 	if only != nil {
@@ -146,14 +145,14 @@ func (q *queueState) laneAfter(digest queue.LaneDigest) *lane {
 	return nil
 }
 
-// dueAfter tells those that stand behind a place.
+// dueAfter matches what stands behind a cursor.
 func dueAfter(c *queue.Cursor) func(*lease) bool {
 	return func(ls *lease) bool {
 		return c == nil || ls.due > leaky.Instant(c.At) || ls.due == leaky.Instant(c.At) && ls.job.id > c.ID
 	}
 }
 
-// byInstant goes through jobs that stand in order of an instant.
+// byInstant lists jobs that are ordered by an instant.
 func (p *listPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
 	for ls := range all.from(dueAfter(c)) {
 		p.jobs = append(p.jobs, jobInfo(ls.job))
@@ -164,7 +163,7 @@ func (p *listPage) byInstant(all *sorted[*lease], c *queue.Cursor) {
 	}
 }
 
-// leasesOf returns the leases of a queue behind a place, in the order in which they were granted.
+// leasesOf returns the leases of a queue behind a cursor, in the order in which they were granted.
 func (e *Engine) leasesOf(q *queueState, c *queue.Cursor) (some []*lease) {
 	for _, ls := range e.leases.items {
 		if ls.job.lane.queue == q && (c == nil || ls.fence.number > uint64(c.At)) {
@@ -195,7 +194,7 @@ func (p *listPage) dead(e *Engine, c *queue.Cursor, now leaky.Instant) {
 	}
 }
 
-// deadFrom yields the dead of a name that are not too old, behind a place.
+// deadFrom yields the dead jobs of a name behind a cursor that are not too old.
 func (e *Engine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.Seq[*endedJob] {
 	behind := func(d *endedJob) bool {
 		return c == nil || d.at > leaky.Instant(c.At) || d.at == leaky.Instant(c.At) && d.id > c.ID
@@ -214,12 +213,12 @@ func (e *Engine) deadFrom(name string, c *queue.Cursor, now leaky.Instant) iter.
 	}
 }
 
-// readDead reads of dead jobs what memory does not keep.
+// readDead adds what memory does not keep of dead jobs.
 func (e *Engine) readDead(shown []*queue.JobInfo, dead []*endedJob) {
 	_ = e.db.View(func(tx *bbolt.Tx) error { // else they are shown without
 		t := &tables{tx: tx}
 		for i, d := range dead {
-			// What cannot be read was forgotten just now, or is none.
+			// One that cannot be read was forgotten just now, or is corrupt.
 			if record, err := t.getRecord(d.seq); err == nil {
 				_ = queue.UnpackInfo(record, shown[i])
 			}
@@ -231,7 +230,7 @@ func (e *Engine) readDead(shown []*queue.JobInfo, dead []*endedJob) {
 	})
 }
 
-// jobInfo is a job that holds a place, without its position and its ETA.
+// jobInfo describes a job that holds a place, without its position and ETA.
 func jobInfo(j *job) queue.JobInfo {
 	i := queue.JobInfo{
 		Queue: j.lane.queue.spec.Name, ID: j.id, State: j.state, Cost: int64(j.cost), Lane: j.lane.key,
@@ -251,7 +250,7 @@ func jobInfo(j *job) queue.JobInfo {
 	return i
 }
 
-// endedJobInfo is a job that has ended.
+// endedJobInfo describes a job that has ended.
 func endedJobInfo(name string, d *endedJob) queue.JobInfo {
 	return queue.JobInfo{
 		Queue: name, ID: d.id, State: d.state, Cost: int64(d.cost), Attempts: d.attempts,

@@ -21,14 +21,14 @@ type loader struct {
 	tx             *bbolt.Tx
 	now            leaky.Instant
 	byNumber       map[uint64]*queueState
-	dead           map[uint64]bool        // records that dead jobs keep
-	lastDeferral   map[*queueState]uint64 // deferral of a queue that was read
+	dead           map[uint64]bool        // keys of records that belong to dead jobs
+	lastDeferral   map[*queueState]uint64 // the last number that was read
 	rulesByTallies map[uint64]*rule
-	orphans        garbage // what deleted queues left
+	orphans        garbage // of deleted queues
 }
 
-// load reads everything but payloads into memory. Jobs that were leased wait
-// again at their turn: their holders are gone. Those whose lease is on file are still leased, until now.
+// load reads everything but payloads into memory. Jobs that were leased wait at their turn, since their holders are
+// gone; only those with a lease on file are leased until Open takes them back.
 func (e *Engine) load(ctx context.Context) error {
 	return e.db.View(func(tx *bbolt.Tx) error {
 		l := &loader{
@@ -267,8 +267,8 @@ func (l *loader) jobs(ctx context.Context) error {
 	})
 }
 
-// readHead reads what memory keeps of a record, and finds the job's lane. What cannot be read
-// is noticed when the job departs.
+// readHead reads what memory keeps of a record, and finds the job's lane. A record that cannot be read is noticed
+// when the job departs.
 func (q *queueState) readHead(record []byte) (queue.Head, *lane) {
 	h, err := queue.UnpackHead(record)
 	if err != nil {
@@ -284,7 +284,7 @@ func (q *queueState) readHead(record []byte) (queue.Head, *lane) {
 	return h, q.lane(j.Lane, h.Lane)
 }
 
-// restoreLease restores a job that was granted before and came back.
+// restoreLease restores a job that was granted before.
 func (l *loader) restoreLease(j *job, v []byte) error {
 	state, ls, err := decodeLease(v)
 	if err != nil {
@@ -306,14 +306,14 @@ func (l *loader) restoreLease(j *job, v []byte) error {
 		return nil
 	}
 	if state == queue.Scheduled {
-		if j.lane.queue.spec.Ordered { // as when it failed
+		if j.lane.queue.spec.Ordered { // a job that backs off blocks its lane
 			j.lane.inFlight++
 			ls.inFlight = true
 		}
 		l.putScheduled(j)
 		return nil
 	}
-	if ls.verdict == queue.Throttle && j.lane.keyed() { // its lane's stop, of which there is no other record
+	if ls.verdict == queue.Throttle && j.lane.keyed() { // the stop of its lane, which is recorded only here
 		j.lane.stopUntil(ls.due, l.now)
 	}
 	l.putWaiting(j, l.now)

@@ -17,9 +17,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Open opens the store in the file at path, which is created if it does not
-// exist, and starts the engine's two goroutines, which Close ends. Its errors
-// wrap ErrLocked, ErrSchema, queue.ErrCorrupt or the file system's, and ctx's.
+// Open opens the store in the file at path, creating it if it does not exist, and starts the engine's two
+// goroutines, which Close ends. Its errors wrap ErrLocked, ErrSchema, queue.ErrCorrupt, the file system's, or
+// ctx's.
 func Open(ctx context.Context, path string, opts Options) (*Engine, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -68,7 +68,7 @@ func (e *Engine) start(ctx context.Context) (err error) {
 	return e.load(ctx)
 }
 
-// keepChanges finds out how long changes are kept, or keeps what it was told.
+// keepChanges stores how long changes are kept, or reads it if the options do not say.
 func (e *Engine) keepChanges() error {
 	if d := e.opts.KeepChanges; d != 0 {
 		return e.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(metaTable).Put(keepChangesKey, key(uint64(d))) })
@@ -92,17 +92,16 @@ const lockRetry = 25 * time.Millisecond
 
 func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error) {
 	settings := &bbolt.Options{
-		Timeout: time.Nanosecond, // one attempt: waiting is done here, where ctx is heard
-		// The list of free pages is found by a look at the file on opening
-		// instead of being written with each commit.
+		Timeout: time.Nanosecond, // one attempt: the loop below waits, and heeds ctx
+		// Free pages are found by a scan on opening instead of being written with each commit.
 		NoFreelistSync: true,
 		FreelistType:   bbolt.FreelistMapType,
 		MaxSize:        int(opts.MaxBytes),
 		OpenFile:       opts.openFile,
-		NoStatistics:   opts.MaxBytes == 0, // of a bounded file it is asked how much is free
+		NoStatistics:   opts.MaxBytes == 0, // a bounded file is asked how much is free
 	}
-	if runtime.GOOS != "windows" { // where the file would grow to it at once
-		settings.InitialMmapSize = 1 << 30 // address space, so that growing seldom stops the readers
+	if runtime.GOOS != "windows" { // there the file would grow to it at once
+		settings.InitialMmapSize = 1 << 30 // of address space: readers stop whenever it must grow
 	}
 	for deadline := time.Now().Add(opts.LockTimeout); ; {
 		db, err := openComplete(path, settings)
@@ -129,13 +128,12 @@ func openFile(ctx context.Context, path string, opts Options) (*bbolt.DB, error)
 
 var errTruncated = errors.New("the file is shorter than it says: it was cut, or a copy of it was not complete")
 
-// openComplete opens a file that is as long as it says, or new. bbolt maps a file
-// into memory and trusts its length; reading behind its end would kill the
-// process.
+// openComplete opens a file that is as long as it claims, or new. bbolt maps the file and trusts its length:
+// reading beyond the end would kill the process.
 func openComplete(path string, settings *bbolt.Options) (*bbolt.DB, error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 		look := *settings
-		look.ReadOnly = true // does not read the pages
+		look.ReadOnly = true // without reading all pages
 		db, err := bbolt.Open(path, 0o600, &look)
 		if err != nil {
 			return nil, err
@@ -153,7 +151,7 @@ func openComplete(path string, settings *bbolt.Options) (*bbolt.DB, error) {
 	return bbolt.Open(path, 0o600, settings)
 }
 
-// initialise makes a new file a store, and refuses one that is not ours.
+// initialise makes a new file a store, and refuses one that is none.
 func (e *Engine) initialise() error {
 	fresh := false
 	err := e.db.View(func(tx *bbolt.Tx) error {

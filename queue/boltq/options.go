@@ -24,26 +24,23 @@ var (
 	ErrSchema = errors.New("written by another version of penstock")
 )
 
-// Options are the settings of Open. The zero value is good.
+// Options are the settings of Open. The zero value has good defaults.
 type Options struct {
-	// Now reads the clock; nil is the wall clock in microseconds. It may jump
-	// either way: the engine's own clock never runs back.
+	// Now reads the clock; nil is the wall clock. It may jump either way: the engine's own clock never runs back.
 	Now func() leaky.Instant
 	// Logger receives what no caller is told; nil discards it.
 	Logger *slog.Logger
-	// LockTimeout is how long Open waits for another process to let go of the
-	// file; 0 is DefaultLockTimeout.
+	// LockTimeout is how long Open waits for another process to release the file; 0 is DefaultLockTimeout.
 	LockTimeout time.Duration
-	// MaxBytes bounds the file; 0 is no limit but the disk's. What would exceed
-	// it is refused with queue.ErrStoreFull.
+	// MaxBytes bounds the file; 0 leaves that to the disk. What does not fit is refused with queue.ErrStoreFull.
 	MaxBytes int64
-	// KeepChanges is how long changes of queues and rules are kept. The store keeps it; 0 leaves it as it is,
-	// queue.KeepChanges if nobody ever said.
+	// KeepChanges is how long changes of queues and rules are kept. The store remembers it; 0 leaves it as it is,
+	// or sets queue.KeepChanges in a new store.
 	KeepChanges time.Duration
 
-	// For tests: openFile replaces os.OpenFile; an error of fault is that of the
-	// commit of these changes; synced is called after each commit is on disk and
-	// before anybody is told; saveAfter is how long what was taken waits for company.
+	// For tests: openFile replaces os.OpenFile; an error of fault fails the commit of these changes; synced is
+	// called after each commit is on disk and before anybody is told; saveAfter is how long the saver waits for
+	// more to save.
 	openFile  func(string, int, os.FileMode) (*os.File, error)
 	fault     func([]change) error
 	synced    func()

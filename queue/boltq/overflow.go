@@ -8,51 +8,49 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// overflowState is what a queue keeps of the jobs that wait on the overflow. How many
-// there are stands among its counts, as queue.Deferred.
+// overflowState is what a queue knows of its jobs on the overflow. Their number is counts[queue.Deferred].
 type overflowState struct {
 	records         deferrals
-	cost            int64            // of those that count as deferred
-	olderGeneration recordCount      // those of them whose generation is the older one
+	cost            int64            // of the deferred jobs
+	olderGeneration recordCount      // those of the older generation
 	lastTicket      uint64           // the number of the latest deferral
 	deferring       int64            // deferrals that are not on disk yet
 	deferringCost   int64            // their cost
-	readmitted      int64            // how many of the jobs that hold a place came back, or are about to
-	progress        overflowProgress // on disk
-	// readmittedBytes is what those take, and headNeeds what the first on the overflow does if a Readmit found that
-	// it does not fit.
+	readmitted      int64            // jobs that hold a place and came back, or are about to
+	progress        overflowProgress // as on disk
+	// readmittedBytes is what those take; headNeeds what the first job on the overflow takes, if a Readmit found
+	// that it does not fit.
 	readmittedBytes, headNeeds int64
 	readmit                    *call            // the Readmit under way; nil if none
 	claims                     map[string]*call // changes under way of jobs that hold no place, by id
-	holder                     string           // who has the way back to himself, until
+	holder                     string           // who alone may readmit, until holderUntil
 	holderUntil                leaky.Instant
-	announcedAt                leaky.Instant // when it was last said that there is room; 0 is before the last Readmit
+	announcedAt                leaky.Instant // when room was last announced; 0 if a Readmit came since
 }
 
-// returnTicket takes back the number of a deferral that is not on disk after all. A Readmit
-// under way may have begun a generation with it.
+// returnTicket takes back the number of a deferral that did not reach the disk, unless a Readmit under way may have
+// begun a generation with it.
 func (a *overflowState) returnTicket(number uint64) {
 	if a.lastTicket == number && a.readmit == nil {
 		a.lastTicket--
 	}
 }
 
-// overflowProgress is how far a queue's overflow was taken back.
+// overflowProgress is how far a queue's overflow has been taken back.
 type overflowProgress struct {
-	overflow        string // what the order counts in
+	overflow        string // which overflow the order belongs to
 	order           int64
 	behind          int64
-	announced       leaky.Instant // when something was last announced to be there; 0 is never
-	givenUpTo       uint64        // the ticket up to which records no longer count
-	olderUpTo       uint64        // the ticket up to which they are of the older generation
-	generationSince leaky.Instant // when the present one began
+	announced       leaky.Instant // when a job there was last announced; 0 is never
+	givenUpTo       uint64        // deferrals up to this ticket no longer count
+	olderUpTo       uint64        // deferrals up to this ticket are of the older generation
+	generationSince leaky.Instant // when the present generation began
 }
 
-// recordCount is how many records, and what their jobs cost.
+// recordCount is a number of deferrals and the cost of their jobs.
 type recordCount struct{ n, cost int64 }
 
-// ticket names a deferral: the queue's number, which no other queue will have, not
-// even one of the same name, and that of the deferral in it.
+// ticket names a deferral by the number of its queue, which no other queue ever has, and its own number there.
 type ticket struct{ queue, number uint64 }
 
 func (t ticket) text() queue.Ticket {
@@ -62,8 +60,7 @@ func (t ticket) text() queue.Ticket {
 	return queue.Ticket(b)
 }
 
-// parseTicket reads what text wrote; anything else is the zero ticket, which no
-// deferral has.
+// parseTicket reads what text wrote. Anything else gives the zero ticket, which no deferral has.
 func parseTicket(s queue.Ticket) ticket {
 	line, number, _ := strings.Cut(string(s), ".")
 	var t ticket
@@ -76,8 +73,8 @@ func parseTicket(s queue.Ticket) ticket {
 	return t
 }
 
-// changeOf returns the change under way of a job that holds no place. A Readmit may
-// give up every record of the older generation.
+// changeOf returns the change under way of a job that holds no place; nil if there is none. A Readmit may give up
+// any deferral of the older generation.
 func (q *queueState) changeOf(id string) *call {
 	a := &q.overflow
 	if c := a.claims[id]; c != nil || a.readmit == nil {
@@ -89,7 +86,7 @@ func (q *queueState) changeOf(id string) *call {
 	return nil
 }
 
-// claim notes a change under way of a job that holds no place, until stop.
+// claim notes a change under way of a job that holds no place, until unclaim.
 func (q *queueState) claim(id string, c *call) {
 	if q.overflow.claims == nil {
 		q.overflow.claims = map[string]*call{}
@@ -99,14 +96,13 @@ func (q *queueState) claim(id string, c *call) {
 
 func (q *queueState) unclaim(id string) { delete(q.overflow.claims, id) }
 
-// hasBacklog reports whether jobs wait on the overflow, or are about to.
+// hasBacklog reports whether jobs are on the overflow or about to be.
 func (q *queueState) hasBacklog() bool { return q.onOverflow()+q.overflow.deferring > 0 }
 
-// onOverflow is about how many jobs wait there: as recorded and as seen.
+// onOverflow is about how many jobs are there, as recorded and as seen.
 func (q *queueState) onOverflow() int64 { return q.counts[queue.Deferred] + q.overflow.progress.behind }
 
-// deferral returns the record of id that stands, and its number; nil if there is
-// none.
+// deferral returns the valid deferral of an id and its number; nil if there is none.
 func (q *queueState) deferral(id string, now leaky.Instant) (uint64, *deferral) {
 	n := q.overflow.records.find(id)
 	if n == 0 || q.deferralLapsed(n, now) {
@@ -115,14 +111,14 @@ func (q *queueState) deferral(id string, now leaky.Instant) (uint64, *deferral) 
 	return n, q.overflow.records.get(n)
 }
 
-// deferralLapsed reports whether a record that is there counts no longer: it was given up,
-// or no copy of its job can come back any more.
+// deferralLapsed reports whether a deferral no longer counts: it was given up, or is so old that no copy of its job
+// can come back.
 func (q *queueState) deferralLapsed(n uint64, now leaky.Instant) bool {
 	life := q.spec.Deferred.MaxAge.D() + q.spec.Retention.For.D()
 	return n <= q.overflow.progress.givenUpTo || now.Sub(q.overflow.records.get(n).at) >= life
 }
 
-// removeDeferral ends the record of that number, if it is there.
+// removeDeferral ends a deferral, if it is there.
 func (e *Engine) removeDeferral(q *queueState, n uint64) {
 	if d := q.overflow.records.get(n); d != nil {
 		e.uncountDeferral(q, n, d)
@@ -130,13 +126,12 @@ func (e *Engine) removeDeferral(q *queueState, n uint64) {
 	}
 }
 
-// counts reports whether the record of that number, which is there, is among the
-// deferred.
+// counts reports whether deferral n, which is there, counts as deferred.
 func (a *overflowState) counts(n uint64) bool {
 	return n > a.progress.givenUpTo && a.records.get(n).state == stillDeferred
 }
 
-// uncountDeferral takes a record out of the numbers of the deferred, if it is among them.
+// uncountDeferral takes a deferral out of the counts, and reports whether it was in them.
 func (e *Engine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted bool) {
 	if counted = q.overflow.counts(n); counted {
 		e.countDeferred(q, n, -1, -int64(d.cost))
@@ -144,7 +139,7 @@ func (e *Engine) uncountDeferral(q *queueState, n uint64, d *deferral) (counted 
 	return counted
 }
 
-// countDeferred counts n more jobs of that cost as deferred, under that number.
+// countDeferred counts n more deferred jobs (or fewer, if negative) at that number.
 func (e *Engine) countDeferred(q *queueState, number uint64, n, cost int64) {
 	q.counts[queue.Deferred] += n
 	e.counts[queue.Deferred] += n
@@ -156,7 +151,7 @@ func (e *Engine) countDeferred(q *queueState, number uint64, n, cost int64) {
 	e.trackBacklog(q)
 }
 
-// forgetLapsed forgets up to limit records that count no longer, the oldest first.
+// forgetLapsed forgets up to limit deferrals that no longer count, the oldest first.
 func (e *Engine) forgetLapsed(q *queueState, now leaky.Instant, limit int) {
 	g := &q.overflow.records
 	for ; limit > 0 && g.n > 0; limit-- {
@@ -168,7 +163,7 @@ func (e *Engine) forgetLapsed(q *queueState, now leaky.Instant, limit int) {
 	}
 }
 
-// dropLapsed ends a record that lapsed. Its job was missing if it was still counted.
+// dropLapsed drops a lapsed deferral. If it still counted, its job is missing.
 func (e *Engine) dropLapsed(q *queueState, n uint64) {
 	d := q.overflow.records.get(n)
 	e.lapsedDeferrals = append(e.lapsedDeferrals, d.seq)

@@ -8,17 +8,17 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// pause is why nothing leaves a queue. One whose time has come stands until a Reserve, or
-// somebody who changes the queue, has seen to it.
+// pause is why nothing leaves a queue. One that is over stays until a Reserve, or a change of the queue, removes
+// it.
 type pause struct {
 	by, reason   string
-	since, until leaky.Instant // since is 0 if there is none, until if it has no end
+	since, until leaky.Instant // since is 0 without a pause, until is 0 without an end
 }
 
-// active reports whether the queue is paused.
+// active reports whether there is a pause that is not over.
 func (p *pause) active(now leaky.Instant) bool { return p.since != 0 && !p.ended(now) }
 
-// ended reports whether its time has come.
+// ended reports whether the pause has an end that has come.
 func (p *pause) ended(now leaky.Instant) bool { return p.until != 0 && p.until <= now }
 
 // info is the pause as callers see it.
@@ -33,12 +33,12 @@ func (p *pause) info(now leaky.Instant) queue.Pause {
 	return t
 }
 
-// pauseOf is a pause as callers see it.
+// pauseOf is the opposite of info.
 func pauseOf(p queue.Pause) pause {
 	return pause{by: p.By, reason: p.Reason, since: instantOf(p.Since), until: instantOf(p.Until)}
 }
 
-// activePauses are those that hold a queue: its own, and its parent's.
+// activePauses are the pauses that concern a queue: its own and its parent's.
 func (q *queueState) activePauses() []*pause {
 	if p := q.parent(); p != nil {
 		return []*pause{&q.pause, &p.pause}
@@ -46,12 +46,13 @@ func (q *queueState) activePauses() []*pause {
 	return []*pause{&q.pause}
 }
 
-// paused reports whether nothing leaves l because of a pause.
+// paused reports whether a pause keeps q's jobs from leaving.
 func (q *queueState) paused(now leaky.Instant) bool {
 	return slices.ContainsFunc(q.activePauses(), func(p *pause) bool { return p.active(now) })
 }
 
-// resumesAt is from when on something leaves l as far as pauses and its stop go, if that is known.
+// resumesAt is from when on jobs may leave as far as pauses and the receiver's stop go; known is false if a pause
+// has no end.
 func (q *queueState) resumesAt(now leaky.Instant) (at leaky.Instant, known bool) {
 	at, known = max(now, q.receiver.stop), true
 	for _, p := range q.activePauses() {
@@ -132,8 +133,8 @@ func (q *queueState) pauseChange(to pause, now leaky.Instant) *specChange {
 	return &specChange{queue: q, spec: q.spec, revision: q.revision, pause: to, notes: q.pauseLapsed(now)}
 }
 
-// endPauses ends those pauses whose time has come, in a bounded number of queues, or in the one
-// that is pulled and its parent.
+// endPauses ends pauses that are over: in a bounded number of queues, or if pulled is set in that queue and its
+// parent.
 func (e *Engine) endPauses(c *call, pulled *queueState, now leaky.Instant) {
 	if pulled != nil {
 		e.endPauseIfOver(pulled, c, now)

@@ -8,11 +8,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A pull queue stands on an agenda of its own, which no drainer looks at: it is visited when
-// somebody asks for it by name. Those who do sleep between two requests; told is when the last
-// of them was told to come back.
+// Pull queues stand on an agenda of their own, which no drainer looks at. One is visited when somebody asks for it
+// by name. Pullers sleep between requests; pullersAskAt is when the last of them was told to ask again.
 
-// agendaOf returns the agenda on which a queue stands.
+// agendaOf returns the agenda for a queue.
 func (e *Engine) agendaOf(q *queueState) *heap[*agendaEntry] {
 	if q.spec.Pull {
 		return &e.pulled
@@ -27,14 +26,14 @@ func (e *Engine) timersOf(q *queueState) *heap[*queueState] {
 	return &e.timers
 }
 
-// takeOffAgenda takes a queue off its agenda, before it stands on the other.
+// takeOffAgenda takes a queue off its agenda before it moves to the other one.
 func (e *Engine) takeOffAgenda(q *queueState) {
 	updateHeap(e.agendaOf(q), &q.agendaEntry, q.agendaIndex, false)
 	updateHeap(e.timersOf(q), q, q.timerIndex, false)
 }
 
-// pullQueueOf returns the queue that a request names, nil if it names none. A request that
-// repeats one is answered whatever has become of the queue's spec.
+// pullQueueOf returns the queue that a request names, nil if it names none. A repeated request is answered even if
+// the queue is no pull queue any more.
 func (e *Engine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, error) {
 	if r.Queue == "" {
 		return nil, nil
@@ -49,7 +48,7 @@ func (e *Engine) pullQueueOf(r *queue.ReserveRequest, fresh bool) (*queueState, 
 	return q, nil
 }
 
-// grantPulled visits a pull queue. While somebody changes it, it grants nothing.
+// grantPulled visits a pull queue. While somebody changes that, it grants nothing.
 func (e *Engine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 	if q.busy != nil || g.full {
 		return
@@ -65,8 +64,7 @@ func (e *Engine) grantPulled(g *grant, q *queueState, now leaky.Instant) {
 	}
 }
 
-// untilPulled is how long until those who pull from a queue should ask, which they are then
-// taken to do.
+// untilPulled is how long pullers should wait before they ask again.
 func (e *Engine) untilPulled(q *queueState, full bool, now leaky.Instant) time.Duration {
 	next := maxSleep
 	if q.agendaIndex >= 0 {
@@ -83,8 +81,7 @@ func (e *Engine) untilPulled(q *queueState, full bool, now leaky.Instant) time.D
 	return next
 }
 
-// wakePullers wakes those who pull from a queue when they would look after at. They are taken
-// to ask at once.
+// wakePullers wakes the pullers of a queue if they would look later than at. They are then taken to ask at once.
 func (e *Engine) wakePullers(q *queueState, at, now leaky.Instant) {
 	if at < q.pullersAskAt {
 		q.pullersAskAt = now
@@ -92,8 +89,7 @@ func (e *Engine) wakePullers(q *queueState, at, now leaky.Instant) {
 	}
 }
 
-// checkPullRelations returns an error if a spec would make a pull queue a parent, those that are about
-// to be one, or a child, included.
+// checkPullRelations returns an error if a spec would make a pull queue a parent or a child. Puts under way count.
 func (e *Engine) checkPullRelations(s *queue.Spec) error {
 	if parent := e.queues[queue.Parent(s.Name)]; parent != nil && parent.pullsNow {
 		return s.PullChild()

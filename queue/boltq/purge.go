@@ -12,7 +12,7 @@ type purgeCall struct {
 	queue.PurgeRequest
 	cursor *queue.Cursor
 	act    jobAct
-	call   *call // of what it has enqueued
+	call   *call // of the changes that it enqueued
 	answer queue.Purged
 	err    error
 }
@@ -39,7 +39,7 @@ func (e *Engine) Purge(ctx context.Context, r queue.PurgeRequest) (queue.Purged,
 	return p.answer, nil
 }
 
-// purge decides a call, unless it depends on changes under way.
+// purge decides a call, unless that depends on a change under way.
 func (e *Engine) purge(p *purgeCall, c *call, now leaky.Instant) (busy *call) {
 	q, err := e.liveQueue(p.Queue)
 	if err != nil {
@@ -84,8 +84,8 @@ func (e *Engine) purge(p *purgeCall, c *call, now leaky.Instant) (busy *call) {
 	return nil
 }
 
-// waiting chooses the first of the jobs that wait, and where the next call begins: in the
-// same lane, whose first are gone by then.
+// waiting chooses the first waiting jobs and where the next call continues: in the same lane, whose first jobs are
+// gone by then.
 func (p *purgeCall) waiting(q *queueState, until int64) (jobs []*job, next *queue.Cursor, err error) {
 	ln, _, err := q.resumeAtLane(p.cursor, p.Lane)
 	for looked := 0; ln != nil; looked++ {

@@ -15,7 +15,7 @@ func (e *Engine) Put(ctx context.Context, spec queue.Spec, expect int64) (queue.
 	return e.putSpec(ctx, spec, expect, false)
 }
 
-// putSpec is Put, of a spec that the queue had before if again.
+// putSpec is Put; again says that the queue had the spec before.
 func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, again bool) (queue.PutResult, error) {
 	if err := ctx.Err(); err != nil {
 		return queue.PutResult{}, err
@@ -28,8 +28,8 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	// Written by the decision, in this goroutine: the change may be under way for
-	// longer than the caller waits, and so has no part in it.
+	// Set by the decision, in this goroutine. The change may still be under way when the caller has given up, so it
+	// must not write to it.
 	var put queue.PutResult
 	err = e.decide(ctx, spec.Name, func(q *queueState, now leaky.Instant) (change, error) {
 		c, result, err := e.decidePut(q, spec, expect, now)
@@ -47,7 +47,7 @@ func (e *Engine) putSpec(ctx context.Context, spec queue.Spec, expect int64, aga
 	return put, err
 }
 
-// normalized returns a spec that can be put, as it is kept, and its text.
+// normalized returns a valid spec as it is stored, and its text.
 func normalized(spec queue.Spec) (queue.Spec, []byte, error) {
 	spec.Normalize()
 	if err := spec.Validate(); err != nil {
@@ -56,8 +56,7 @@ func normalized(spec queue.Spec) (queue.Spec, []byte, error) {
 	return asStored(spec, queue.EncodeSpec, queue.ParseSpec)
 }
 
-// decidePut decides what changes, nil if nothing does, and what is answered when that
-// is on disk.
+// decidePut returns the change, nil if nothing changes, and the answer once that is on disk.
 func (e *Engine) decidePut(
 	q *queueState, spec queue.Spec, expect int64, now leaky.Instant,
 ) (*specChange, queue.PutResult, error) {
@@ -101,7 +100,7 @@ func (e *Engine) decidePut(
 		c.paces.changed = now
 		q.paces, c.created = c.paces, true
 		e.countChild(spec.Name, 1)
-		e.queues[spec.Name] = q // it is busy, and so invisible, until it is on disk
+		e.queues[spec.Name] = q // busy, and so invisible, until it is on disk
 	} else {
 		var err error
 		if c.paces, err = q.withSpec(&spec, now); err != nil {
@@ -123,8 +122,8 @@ func (e *Engine) decidePut(
 	return c, queue.PutResult{Revision: c.revision, Created: c.created, Changed: true}, nil
 }
 
-// asStored returns a spec or a rule as it is written to the file, and as it will be read from there: so it is the
-// same in memory, and nobody else's.
+// asStored writes and reads a spec or rule, so that memory has it exactly as the file does, and shares it with
+// nobody.
 func asStored[T any](
 	v T, write func(T) ([]byte, error), read func([]byte) (T, error),
 ) (back T, text []byte, err error) {
@@ -134,7 +133,7 @@ func asStored[T any](
 	return back, text, err
 }
 
-// checkRevision returns ErrRevision if a queue or rule is not at the revision that a change expects.
+// checkRevision returns ErrRevision unless a queue or rule is at the expected revision.
 func checkRevision(name string, expect, present int64) error {
 	if expect != queue.AnyRevision && expect != present {
 		return fmt.Errorf("%w: %s is at revision %d, not %d", queue.ErrRevision, name, present, expect)
@@ -148,16 +147,16 @@ type queueChange interface {
 	bind(c *call) *queueState
 }
 
-// decide runs a decision about a queue, nil if there is none, once nobody else
-// is changing it, and waits for the change that comes of it.
+// decide runs a decision about a queue (nil if there is none) when nobody else is changing it, and waits for the
+// change that it returns.
 func (e *Engine) decide(
 	ctx context.Context, name string, decision func(*queueState, leaky.Instant) (change, error),
 ) error {
 	return decideWhenFree(ctx, func(c *call) (*call, error) { return e.tryDecide(name, c, decision) })
 }
 
-// decideWhenFree decides once nobody else is changing what it is about, who that is being what once answers, and
-// waits for the change that comes of it.
+// decideWhenFree calls once until it returns no call of somebody who is changing the same thing, and waits for the
+// change that it enqueued.
 func decideWhenFree(ctx context.Context, once func(*call) (busy *call, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -202,24 +201,24 @@ func (e *Engine) tryDecide(
 	return nil, nil
 }
 
-// specChange creates a queue or changes its spec or its pause. Its bucket stands
-// still meanwhile, because the queue is busy.
+// specChange creates a queue, or changes its spec or pause. The queue is busy meanwhile, so its bucket stands
+// still.
 type specChange struct {
 	call         *call
 	queue        *queueState
 	spec         queue.Spec
 	revision     int64
 	created      bool
-	decidedPaces paces         // of a Put, upon the rate as it was
-	at           leaky.Instant // of the Put; 0 is none, and the paces are as they are
-	paces        paces         // upon what was settled before it
+	decidedPaces paces         // of a Put, as decided
+	at           leaky.Instant // of the Put; 0 for other changes, which leave the paces alone
+	paces        paces         // decidedPaces, onto the rate that earlier settlements left
 	pause        pause
 	receiver     *receiverState // nil if it stays as it is
-	putsSpec     bool           // by a Put, and not a pause
-	countsRules  bool           // the rules that it names are counted
+	putsSpec     bool           // a Put or an import, not a pause
+	countsRules  bool           // ruleUses has the rules of spec
 	endsPause    bool           // a pause whose time has come
 	notes        []queue.Change
-	text         []byte // the spec as it is kept, if it is another, or has another revision
+	text         []byte // of the spec, to be logged; nil if it is the same at the same revision
 }
 
 func (c *specChange) bind(call *call) *queueState { c.call = call; return c.queue }
@@ -241,7 +240,7 @@ func (c *specChange) rollBack(e *Engine, err error) {
 
 func (c *specChange) freesSpace() bool { return !c.created }
 
-// note says what is to be recorded of a Put; l is nil if there is no queue yet.
+// note adds what a Put logs; q is nil if there is no queue yet.
 func (c *specChange) note(q *queueState, now leaky.Instant, by string, again bool) {
 	n := doneNow(queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: c.revision})
 	if q != nil {
@@ -272,7 +271,7 @@ func (c *specChange) prepare(b *batch) {
 			c.paces = c.decidedPaces.onto(rate, &c.spec, c.at)
 		}
 		d.ceiling = c.paces.ceilings()
-		d.adapted = nil // what this one writes is it
+		d.adapted = nil // c.write writes the adapted rate
 	}
 }
 
@@ -319,7 +318,7 @@ func (c *specChange) apply(e *Engine, now leaky.Instant) {
 	if c.receiver != nil {
 		q.receiver = *c.receiver
 	}
-	if c.endsPause { // for a Reserve, which goes on as it does with jobs that were due then
+	if c.endsPause { // The Reserve that ends it visits the queue itself, as one whose jobs were due then.
 		if q.isParent() {
 			e.rearmGroup(q.group, over)
 		}

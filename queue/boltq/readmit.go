@@ -17,17 +17,17 @@ type readmitCall struct {
 	err    error
 }
 
-// readmitJob is a job on its way back.
+// readmitJob is one job that comes back.
 type readmitJob struct {
 	*queue.Readmission
 	ticket      ticket
 	lane        queue.LaneDigest
 	fingerprint [8]byte
-	record      []byte // nil of what is no job
+	record      []byte // nil if it is no valid job
 }
 
-// Readmit implements queue.Overflow. All that it changes is one transaction: the
-// jobs, the records that end, and how far the overflow was taken back.
+// Readmit implements queue.Overflow. All its effects are one transaction: the jobs, the deferrals that end, and the
+// progress.
 func (e *Engine) Readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmitted, error) {
 	if err := ctx.Err(); err != nil {
 		return queue.Readmitted{}, err
@@ -87,7 +87,7 @@ func prepareReadmit(r queue.ReadmitRequest) (*readmitCall, error) {
 	return m, nil
 }
 
-// readmit decides a call, unless that depends on changes under way.
+// readmit decides a call, unless that depends on a change under way.
 func (e *Engine) readmit(m *readmitCall, c *call, now leaky.Instant) (busy *call) {
 	q := e.queues[m.Queue]
 	if q == nil {
@@ -125,8 +125,7 @@ func (e *Engine) readmit(m *readmitCall, c *call, now leaky.Instant) (busy *call
 	return nil
 }
 
-// readmitBlockedBy returns a change that the call must wait for: another Readmit, or one
-// about a job of it.
+// readmitBlockedBy returns a change that the call must wait for: another Readmit, or one of a job in it.
 func (q *queueState) readmitBlockedBy(m *readmitCall) *call {
 	if q.overflow.readmit != nil {
 		return q.overflow.readmit
@@ -143,7 +142,7 @@ func (q *queueState) readmitBlockedBy(m *readmitCall) *call {
 	return nil
 }
 
-// fillAnswer says how things stand when the call is carried out.
+// fillAnswer answers with the state after the call.
 func (m *readmitCall) fillAnswer(
 	e *Engine, q *queueState, outcomes []queue.ReadmitOutcome, missing int64, now leaky.Instant,
 ) {
@@ -153,7 +152,7 @@ func (m *readmitCall) fillAnswer(
 	}
 }
 
-// The reasons of jobs that come back too late.
+// Why jobs that come back end dead.
 
 func tooOldReason(maxAge time.Duration) string {
 	return fmt.Sprintf("deferred for longer than max_age %v", maxAge)
@@ -175,8 +174,7 @@ func (e *Engine) Announce(ctx context.Context, name string) error {
 	return m.err
 }
 
-// announce carries an announcement out as a Readmit that only says what is behind, whoever
-// has the way back.
+// announce is a Readmit that only says that there is something, whoever holds the right to readmit.
 func (e *Engine) announce(m *readmitCall, c *call, now leaky.Instant) (busy *call) {
 	q := e.queues[m.Queue]
 	if q == nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// readmitChange is what a Readmit changes, first as it is judged and then on its way
-// to disk.
+// readmitChange is what a Readmit changes: first as it is decided, then on its way to disk.
 type readmitChange struct {
 	call     *call
 	queue    *queueState
@@ -17,16 +16,16 @@ type readmitChange struct {
 	outcomes []queue.ReadmitOutcome
 
 	jobs       []readmittedJob
-	dead       []readmittedJob // dead letters: the job and how it ended
+	dead       []readmittedJob // jobs and how they ended
 	ended      []*endedJob     // cancelled while they were deferred
-	records    []uint64        // the numbers of the records that end
-	recordKeys []uint64        // and their keys
-	claimed    []string        // of jobs that hold no place, on which nobody else may decide
+	records    []uint64        // the numbers of the deferrals that end
+	recordKeys []uint64        // their keys
+	claimed    []string        // ids of jobs that hold no place, which nobody else may decide about
 	raises     ceilingRaises
 	progress   overflowProgress
-	waitsFor   int64         // bytes, for which the first that does not pass has no room
-	stored     leaky.Instant // when the last one was, or after that
-	// newGeneration says that a generation begins, and missing how many records are given up.
+	waitsFor   int64         // bytes for which the first job that cannot pass has no room
+	stored     leaky.Instant // when the last job was stored, or some time after that
+	// newGeneration says that one begins, and missing how many deferrals are given up by it.
 	newGeneration bool
 	missing       int64
 	// seen is what has become of ids in this very call.
@@ -36,11 +35,11 @@ type readmitChange struct {
 type readmittedJob struct {
 	job    *job
 	record []byte
-	ended  *endedJob // of a dead one
+	ended  *endedJob // of a dead job
 }
 
-// seenID is an id that a call has dealt with: the record of it, if there was one,
-// counts no longer, and known says that the queue knows it now.
+// seenID is what a call did with an id: its deferral, if it had one, has ended; known says that the queue knows the
+// id now.
 type seenID struct {
 	known       bool
 	fingerprint [8]byte
@@ -57,15 +56,14 @@ func newReadmitChange(m *readmitCall, q *queueState, c *call, now leaky.Instant)
 	return w
 }
 
-// judge decides the jobs in order, up to the first that cannot pass, and reserves
-// what they take.
+// judge decides the jobs in order, up to the first that cannot pass, and reserves what they take.
 func (w *readmitChange) judge(e *Engine) {
 	q := w.queue
 	behind := w.request.Behind
 	for i := range w.request.jobs {
 		a := &w.request.jobs[i]
 		w.outcomes[i] = w.decide(e, a)
-		if a.ticket.queue == q.number { // by this clock, then
+		if a.ticket.queue == q.number { // so At is of this engine's clock
 			w.stored = min(leaky.Instant(a.At.UnixMicro()), w.now)
 		}
 		if !w.outcomes[i].Final() {
@@ -74,7 +72,7 @@ func (w *readmitChange) judge(e *Engine) {
 		}
 		w.progress.order = max(w.progress.order, a.Order)
 	}
-	if a := w.progress.announced; a > 0 && instantOf(w.request.AsOf) <= a { // he may not have seen it
+	if a := w.progress.announced; a > 0 && instantOf(w.request.AsOf) <= a { // the caller may not have seen the announced job
 		behind = max(behind, min(w.progress.behind, 1))
 	}
 	w.progress.behind = behind
@@ -89,8 +87,8 @@ func (w *readmitChange) judge(e *Engine) {
 	}
 }
 
-// nextGeneration begins one: what was stored behind the whole older one has been seen,
-// so nothing of that can be on the overflow any more.
+// nextGeneration begins a generation. Something stored after the whole older one has been seen, so nothing of that
+// can still be on the overflow.
 func (w *readmitChange) nextGeneration() {
 	a := &w.queue.overflow
 	w.newGeneration, w.missing = true, a.olderGeneration.n
@@ -102,7 +100,7 @@ func (w *readmitChange) nextGeneration() {
 	w.progress.givenUpTo, w.progress.olderUpTo, w.progress.generationSince = a.progress.olderUpTo, a.lastTicket, w.now
 }
 
-// decide decides a job. The order of the checks is a part of the contract.
+// decide decides about one job. The order of the checks is part of the contract.
 func (w *readmitChange) decide(e *Engine, a *readmitJob) queue.ReadmitOutcome {
 	q := w.queue
 	if a.Order <= w.progress.order {
@@ -156,7 +154,7 @@ func (w *readmitChange) decide(e *Engine, a *readmitJob) queue.ReadmitOutcome {
 	return queue.Returned
 }
 
-// known reports whether the queue knows the id, and the fingerprint under it.
+// known reports whether the queue knows the id, and with what fingerprint.
 func (w *readmitChange) known(id string) (print [8]byte, known bool) {
 	if s, here := w.seen[id]; here && s.known {
 		return s.fingerprint, true
@@ -170,7 +168,7 @@ func (w *readmitChange) known(id string) (print [8]byte, known bool) {
 	return print, false
 }
 
-// recordOf returns the record of a job as deferred, unless this call has ended it.
+// recordOf returns the job's deferral, unless this call has ended it.
 func (w *readmitChange) recordOf(id string) (uint64, *deferral) {
 	if _, here := w.seen[id]; here {
 		return 0, nil
@@ -178,7 +176,7 @@ func (w *readmitChange) recordOf(id string) (uint64, *deferral) {
 	return w.queue.deferral(id, w.now)
 }
 
-// markSeen notes what has become of an id, and ends its record, be it one that lapsed.
+// markSeen notes what has become of an id, and ends its deferral, even a lapsed one.
 func (w *readmitChange) markSeen(id string, s seenID) {
 	if _, here := w.seen[id]; !here {
 		if n := w.queue.overflow.records.find(id); n != 0 {
@@ -198,7 +196,7 @@ func (w *readmitChange) claim(id string) {
 	w.claimed = append(w.claimed, id)
 }
 
-// dropRecord ends the record of a job that the caller has dealt with.
+// dropRecord ends the deferral of a job that the caller has dealt with itself.
 func (w *readmitChange) dropRecord(a *readmitJob) {
 	number, d := w.recordOf(a.ID)
 	if d == nil || a.ticket != (ticket{w.queue.number, number}) {
@@ -208,7 +206,7 @@ func (w *readmitChange) dropRecord(a *readmitJob) {
 	w.claim(a.ID)
 }
 
-// cancelled remembers a job that was cancelled while it was deferred.
+// cancelled records the end of a job that was cancelled while it was deferred.
 func (w *readmitChange) cancelled(e *Engine, a *readmitJob, number uint64, d *deferral) {
 	e.store.ended++
 	w.ended = append(w.ended, &endedJob{
@@ -219,7 +217,7 @@ func (w *readmitChange) cancelled(e *Engine, a *readmitJob, number uint64, d *de
 	w.claim(a.ID)
 }
 
-// bury makes a dead letter of a job that comes too late.
+// bury ends a job as dead that comes too late or does not fit.
 func (w *readmitChange) bury(e *Engine, a *readmitJob, reason string) {
 	j := w.job(e, a)
 	j.appended = leaky.Instant(a.At.UnixMicro())
@@ -327,7 +325,7 @@ func (w *readmitChange) apply(e *Engine, now leaky.Instant) {
 		older := q.overflow.olderGeneration
 		e.countDeferred(q, 0, -older.n, -older.cost)
 		q.overflow.olderGeneration = recordCount{q.counts[queue.Deferred], q.overflow.cost}
-		q.unsaved.Missing += older.n - w.missing // other changes were on their way
+		q.unsaved.Missing += older.n - w.missing // some of that were counted by other changes meanwhile
 		w.missing = older.n
 	}
 	q.overflow.progress = w.progress
@@ -353,5 +351,5 @@ func (w *readmitChange) unclaimAll() {
 	}
 }
 
-// freesSpace: what only ends records makes room.
+// freesSpace: a call that only ends deferrals makes room.
 func (w *readmitChange) freesSpace() bool { return len(w.jobs)+len(w.dead) == 0 }

@@ -9,23 +9,23 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// receiverState is what a queue's receiver has said of itself that lasts. It is kept at the decision, before it is on
-// file: the sooner all drainers know the better, and a call that failed is repeated.
+// receiverState is what settlements have said about a queue's receiver that lasts. It changes at once, before it is
+// on file: the sooner all drainers know the better, and a settlement that fails is repeated.
 type receiverState struct {
 	stop   leaky.Instant // nothing leaves before; 0 is none
 	cause  queue.StopCause
 	reason string
 
 	failures    int64         // in a row
-	opened      leaky.Instant // the circuit; 0 while it is closed
-	probe       time.Duration // until the next
-	lastFailure string        // the latest failure
+	opened      leaky.Instant // when the circuit opened; 0 while it is closed
+	probe       time.Duration // the wait between probes
+	lastFailure string        // its reason
 
-	throttles      int64         // how often in a row the receiver asked to be spared and did not say until when
-	throttledUntil leaky.Instant // and until when that was done last
+	throttles      int64         // in a row, that did not say for how long
+	throttledUntil leaky.Instant // the end of the last of those stops
 }
 
-// info is the same as people see it.
+// info is the state for callers.
 func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitInfo) {
 	if r.stop > now {
 		s = queue.Stop{Until: r.stop.Time(), Cause: r.cause, Reason: r.reason}
@@ -37,7 +37,7 @@ func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitIn
 	return s, c
 }
 
-// stopUntil lets a queue stop until an instant, if that is later than it does already, and says for how long.
+// stopUntil stops the queue until an instant, if that is later than its present stop, and returns for how long.
 func (r *receiverState) stopUntil(at, now leaky.Instant, cause queue.StopCause, why string) time.Duration {
 	if at <= max(r.stop, now) {
 		return 0
@@ -54,7 +54,7 @@ func (r *receiverState) closeCircuit(now leaky.Instant) {
 	}
 }
 
-// resume ends what holds a queue up, if anything does.
+// resume ends any stop and closes the circuit.
 func (r *receiverState) resume(now leaky.Instant) {
 	if r.opened != 0 {
 		r.closeCircuit(now)
@@ -65,7 +65,7 @@ func (r *receiverState) resume(now leaky.Instant) {
 	r.throttles, r.throttledUntil = 0, 0
 }
 
-// fail is for an answer that is the target's fault.
+// fail counts an answer that is the target's fault, which may open the circuit.
 func (r *receiverState) fail(c *queue.Circuit, reason string, now leaky.Instant) (e queue.Effect) {
 	r.failures++
 	r.lastFailure = reason
@@ -79,7 +79,7 @@ func (r *receiverState) fail(c *queue.Circuit, reason string, now leaky.Instant)
 	return e
 }
 
-// succeed is for one of a target that is not down.
+// succeed counts an answer of a target that is up, which closes the circuit.
 func (r *receiverState) succeed(now leaky.Instant) (e queue.Effect) {
 	r.failures = 0
 	if e.Closed = r.opened != 0; e.Closed {
@@ -88,8 +88,8 @@ func (r *receiverState) succeed(now leaky.Instant) (e queue.Effect) {
 	return e
 }
 
-// throttle is for a receiver that asks to be spared and does not say until when, of a job that departed then. What left
-// before the stop began tells nothing new.
+// throttle stops the queue for a receiver that is too busy and does not say for how long. The answer to a job that
+// departed before the previous such stop began says nothing new.
 func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instant, why string) time.Duration {
 	if departed < r.throttledUntil {
 		return 0
@@ -99,15 +99,15 @@ func (r *receiverState) throttle(s *queue.Settlement, departed, now leaky.Instan
 	return stopped
 }
 
-// accept is for an answer of a receiver that does not ask to be spared, to a job that departed then.
+// accept is for an answer, to a job that departed then, of a receiver that is not too busy.
 func (r *receiverState) accept(departed leaky.Instant) {
 	if departed >= r.throttledUntil {
 		r.throttles, r.throttledUntil = 0, 0
 	}
 }
 
-// updateReceiver takes what a settlement says of the receiver, but of a lane alone, and answers what it did to the
-// queue.
+// updateReceiver takes what a settlement says about the receiver, unless that is about a lane alone, and returns
+// its effect on the queue.
 func (e *Engine) updateReceiver(
 	q *queueState, s *queue.Settlement, keyed bool, departed, now leaky.Instant,
 ) (effect queue.Effect) {
@@ -135,13 +135,13 @@ func (e *Engine) updateReceiver(
 	return effect
 }
 
-// rearmAndWake finds anew when l can depart, after it was stopped or let go on: what was put off is not lost.
+// rearmAndWake works out anew when q can depart after its stop has changed. Slots before that are not lost.
 func (e *Engine) rearmAndWake(q *queueState, now leaky.Instant) {
 	e.rearm(q, now)
 	e.wakeForQueue(q, now)
 }
 
-// revertReceiver takes back what a settlement said that is not on file, if nothing was heard since.
+// revertReceiver takes back what a settlement said that did not reach the disk, unless the state has changed since.
 func (e *Engine) revertReceiver(q *queueState, before, after receiverState) {
 	if before == after || q.receiver != after || !q.live || q.busy != nil {
 		return
@@ -150,7 +150,7 @@ func (e *Engine) revertReceiver(q *queueState, before, after receiverState) {
 	e.rearmAndWake(q, e.now())
 }
 
-// opens is the next departure that the paces and the stop allow. A parent's stop is of its own jobs alone.
+// opens is the next departure that the paces and the stop allow. A parent's stop concerns only its own jobs.
 func (q *queueState) opens(now leaky.Instant) leaky.Instant {
 	at := q.paces.opens(now)
 	if q.isParent() {
@@ -159,7 +159,7 @@ func (q *queueState) opens(now leaky.Instant) leaky.Instant {
 	return max(at, q.receiver.stop)
 }
 
-// eta is that by the paces, from where they will be when the queue goes on.
+// eta is paces.eta from where the paces will be when the stop ends.
 func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit) {
 	if q.receiver.stop == 0 || q.isParent() {
 		return q.paces.eta(now, ahead)
@@ -170,7 +170,7 @@ func (q *queueState) eta(now leaky.Instant, ahead int64) (leaky.Instant, *limit)
 	return p.eta(now, ahead)
 }
 
-// rise is for paces that were stopped until an instant: they have earned nothing by it.
+// rise adjusts paces that were stopped until an instant: they have earned nothing meanwhile.
 func (p *paces) rise(at leaky.Instant) {
 	p.bucket = p.pacer.Rise(p.bucket, at)
 	for i := range p.limits {
@@ -180,7 +180,8 @@ func (p *paces) rise(at leaky.Instant) {
 	}
 }
 
-// noteDeparture is for a job that is about to be granted at d. While the circuit is open it is a probe.
+// noteDeparture is called before a job is granted at d. While the circuit is open that is a probe, and stops the
+// queue until the next one.
 func (q *queueState) noteDeparture(d leaky.Instant) {
 	r := &q.receiver
 	if r.stop == 0 {
@@ -194,7 +195,7 @@ func (q *queueState) noteDeparture(d leaky.Instant) {
 	}
 }
 
-// stopUntil lets a lane stop until an instant, and says for how long it does by that.
+// stopUntil stops a lane until an instant, and returns for how much longer.
 func (ln *lane) stopUntil(at, now leaky.Instant) time.Duration {
 	if at <= max(ln.stopsUntil(now), now) {
 		return 0
@@ -204,7 +205,7 @@ func (ln *lane) stopUntil(at, now leaky.Instant) time.Duration {
 	return at.Sub(now)
 }
 
-// stopOverAt is when a lane's stop is over, and what a burst behind it would span.
+// stopOverAt is when a lane's stop, and the burst that follows it, are over.
 func (ln *lane) stopOverAt() leaky.Instant {
 	if ln.stop == 0 || ln.rule().Rate.Unlimited() {
 		return ln.stop
@@ -212,7 +213,7 @@ func (ln *lane) stopOverAt() leaky.Instant {
 	return tat(ln.rule().Pacer().Rise(leaky.Bucket{}, ln.stop)) + 1
 }
 
-// stopsUntil is until when the lane stops, 0 if that matters no more.
+// stopsUntil is when the lane's stop ends; 0 if that delays nothing any more.
 func (ln *lane) stopsUntil(now leaky.Instant) leaky.Instant {
 	if ln.queue.laneStopsUntil <= now {
 		return 0
@@ -220,5 +221,5 @@ func (ln *lane) stopsUntil(now leaky.Instant) leaky.Instant {
 	return ln.stop
 }
 
-// neededUntil is until when a lane that holds nothing has to be known.
+// neededUntil is how long an empty lane must be kept.
 func (ln *lane) neededUntil() leaky.Instant { return max(ln.bucket.TAT, ln.stopOverAt()) }

@@ -14,14 +14,14 @@ import (
 // replayItem is one job of a Replay or a Forget.
 type replayItem struct {
 	queue, id string
-	kept      *deadRecord // of a replay; nil if it was not dead when the call came
-	act       *jobAct     // that is recorded
+	kept      *deadRecord // of a Replay; nil if the job was not dead when the call began
+	act       *jobAct     // to be logged
 	outcome   queue.ReplayOutcome
 	forgotten bool
 	err       error
 }
 
-// deadRecord is what is read of the record of a dead job.
+// deadRecord is what a Replay needs of a dead job's record.
 type deadRecord struct {
 	seq        uint64
 	job        queue.Job // without its payload
@@ -71,7 +71,7 @@ func (e *Engine) Forget(ctx context.Context, name string, ids []string) ([]bool,
 	return dropped, nil
 }
 
-// newReplayItems makes items of ids, if the queue is there, or dead jobs of a former one will do and are.
+// newReplayItems checks a call and makes its items. former says that dead jobs of a deleted queue will do.
 func (e *Engine) newReplayItems(
 	ctx context.Context, name string, ids []string, former bool, what queue.ChangeKind,
 ) ([]*replayItem, error) {
@@ -132,7 +132,7 @@ func (k *deadRecord) read(t *tables) {
 	k.job.Lane = strings.Clone(k.job.Lane)
 }
 
-// changeFor returns the change under way on which it depends what becomes of an id, if there is one.
+// changeFor returns the change under way that decides what becomes of an id; nil if there is none.
 func (q *queueState) changeFor(id string) *call {
 	if q.busy != nil {
 		return q.busy
@@ -143,7 +143,7 @@ func (q *queueState) changeFor(id string) *call {
 	return q.changeOf(id)
 }
 
-// decideReplay decides about a job, unless it depends on changes under way.
+// decideReplay decides about a job, unless that depends on a change under way.
 func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy *call) {
 	q, d := e.queues[it.queue], e.deadJob(it.queue, it.id, now)
 	if q == nil {
@@ -153,7 +153,7 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 	if busy := q.changeFor(it.id); busy != nil || d == nil {
 		return busy
 	}
-	// One of a former queue stays dead while this one knows another of that id.
+	// A dead job of a deleted queue stays dead while this queue knows another job of that id.
 	if own := q.endedJobs.find(it.id, q.spec.Retention, now); q.jobs[it.id] != nil || own != nil && own != d {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 	}
 	k := it.kept
 	if k == nil || k.seq != d.seq {
-		return nil // it died since the call came
+		return nil // it died after the call began
 	}
 	if k.broken {
 		it.outcome = queue.Broken
@@ -190,7 +190,7 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 	return nil
 }
 
-// staysDead reports whether a dead job must stay so.
+// staysDead reports whether the queue has no room for a dead job.
 func (e *Engine) staysDead(needs int64, j *queue.Job, ln *lane, now leaky.Instant) bool {
 	q := ln.queue
 	size := q.size()
@@ -214,7 +214,7 @@ type replayChange struct {
 	call        *call
 	job         *job
 	dead        *endedJob
-	ofThisQueue bool // it died in this queue, and no former one
+	ofThisQueue bool // it died in this queue, not in a deleted one of that name
 	raises      ceilingRaises
 	item        *replayItem
 }
@@ -259,9 +259,9 @@ func (c *replayChange) rollBack(e *Engine, err error) {
 
 func (c *replayChange) freesSpace() bool { return false }
 
-// decideForget decides about a job that is to be forgotten.
+// decideForget decides about a dead job that is to be forgotten.
 func (e *Engine) decideForget(it *replayItem, c *call, now leaky.Instant) (busy *call) {
-	q, d := e.queues[it.queue], e.deadJob(it.queue, it.id, now) // the last dead of a former queue goes with the name
+	q, d := e.queues[it.queue], e.deadJob(it.queue, it.id, now) // the queue may be deleted: nil
 	if q != nil {
 		if busy := q.changeFor(it.id); busy != nil {
 			return busy
@@ -284,13 +284,13 @@ func (e *Engine) decideForget(it *replayItem, c *call, now leaky.Instant) (busy 
 	return nil
 }
 
-// forgetChange drops a dead job.
+// forgetChange deletes a dead job.
 type forgetChange struct {
 	call  *call
-	queue *queueState // in which it died; nil if that is a former one
+	queue *queueState // in which it died; nil if that is deleted
 	job   *endedJob
 	item  *replayItem
-	// For the record: when, at which revision of the queue, and whether there is none.
+	// For the log: when, at which revision, and whether the queue is deleted.
 	at       leaky.Instant
 	revision int64
 	gone     bool

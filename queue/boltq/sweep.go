@@ -8,30 +8,29 @@ import (
 
 const (
 	sweepMax = 500 // records of deleted queues that one Sweep frees
-	// Records of forgotten jobs go along with other commits. When those are too
-	// few, a Sweep commits for them.
+	// Records of forgotten jobs go along with other commits. If more than that are left, Sweep commits them itself.
 	forgetMax      = 1000
-	forgetLanesMax = 10_000 // lanes that one Sweep forgets, and of deleted queues as many
+	forgetLanesMax = 10_000 // idle lanes that one Sweep forgets, and as many of deleted queues
 )
 
-// needsSweep reports whether a Sweep has work.
+// needsSweep reports whether there is work for Sweep.
 func (e *Engine) needsSweep(now leaky.Instant) bool {
 	return len(e.garbage) > 0 || len(e.idleLanes.items) > forgetMax && e.idleLanes.top().forgetAt <= now ||
 		len(e.forgotten) > forgetMax || len(e.lapsedDeferrals) > forgetMax || e.droppedTallies.n > forgetMax
 }
 
-// garbage is what a deleted queue left in the file, and the lanes of it, which may fade. It
-// keeps that as the queue had it: to go through it at once could take seconds.
+// garbage is what a deleted queue left in the file, and its lanes. It keeps the queue's own structures: going
+// through them at once could take seconds.
 type garbage struct {
-	waiting      waitList // whose records are in order, and so freed cheaply
+	waiting      waitList // in order of key, so deleting them is cheap
 	byID         map[string]*job
 	jobs         []uint64
 	endedJobs    endedJobs
 	ended        []*endedJob
 	deferrals    deferrals
-	deferralKeys []uint64 // of records of deferred jobs
+	deferralKeys []uint64 // of deferrals
 	lanes        sorted[*lane]
-	tallies      *tallySet // of a rule that counts anew, or is deleted; nil if it is no rule's
+	tallies      *tallySet // of a deleted or reset rule; nil if it is no rule's
 	tallyKeys    []uint64  // of tallies
 }
 
@@ -41,7 +40,7 @@ func (r *garbage) empty() bool {
 		(r.tallies == nil || r.tallies.len() == 0) && len(r.tallyKeys) == 0
 }
 
-// discardQueue makes rubbish of a deleted queue.
+// discardQueue makes garbage of a deleted queue.
 func (e *Engine) discardQueue(q *queueState) {
 	r := &garbage{
 		waiting: q.defaultLane.waiting, byID: q.jobs, endedJobs: q.endedJobs, deferrals: q.overflow.records,
@@ -55,7 +54,7 @@ func (e *Engine) discardQueue(q *queueState) {
 	}
 }
 
-// take removes up to limit records from r.
+// take takes up to limit records out of r.
 func (r *garbage) take(limit int) (taken garbage) {
 	for ; limit > 0 && r.waiting.len() > 0; limit-- {
 		j := r.waiting.front()
@@ -112,7 +111,7 @@ func (r *garbage) forgetTallies(e *Engine, limit int) {
 	}
 }
 
-// dropIdleLanes takes those of up to limit lanes that fade out of the others that do.
+// dropIdleLanes takes the idle ones of up to limit lanes out of Engine.idleLanes.
 func (r *garbage) dropIdleLanes(limit int) {
 	for ; limit > 0 && r.lanes.len() > 0; limit-- {
 		if ln := r.lanes.popLast(); ln.size == 0 {
@@ -121,8 +120,7 @@ func (r *garbage) dropIdleLanes(limit int) {
 	}
 }
 
-// Sweep implements queue.Outflow. It also forgets the paces of deleted queues
-// that can delay nothing any more.
+// Sweep implements queue.Outflow. It also forgets the paces of deleted queues that delay nothing any more.
 func (e *Engine) Sweep(ctx context.Context, partition int) (more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
@@ -186,12 +184,12 @@ func (e *Engine) sweepOnce(c *call) error {
 	return nil
 }
 
-// sweepChange frees records that nothing refers to.
+// sweepChange deletes records that nothing refers to.
 type sweepChange struct {
 	call *call
 	garbage
 	leftPaces  []string
-	retentions []string // names whose dead are all forgotten
+	retentions []string // names whose dead jobs are all forgotten
 }
 
 func (c *sweepChange) prepare(*batch) {}

@@ -60,11 +60,10 @@ var (
 	keepChangesKey = []byte("keepchanges")
 )
 
-// schema is the version of the file's layout. A file with another one is refused:
-// no release has written an older one.
+// schema is the version of the file's layout. A file of another version is refused.
 const schema = 13
 
-// tables is a transaction with its tables opened as they are needed.
+// tables is a transaction; its tables are opened when they are needed.
 type tables struct {
 	tx *bbolt.Tx
 
@@ -79,8 +78,7 @@ func (t *tables) open(at **bbolt.Bucket, name []byte, fill float64) *bbolt.Bucke
 	return *at
 }
 
-// Records of jobs, ended and deferred are only ever added at the end, so their
-// pages are filled to the brim.
+// Jobs, ended jobs and deferrals are only ever appended, so their pages are filled to the brim.
 func (t *tables) jobTable() *bbolt.Bucket      { return t.open(&t.jobs, jobsTable, 1) }
 func (t *tables) endedTable() *bbolt.Bucket    { return t.open(&t.ended, endedTable, 1) }
 func (t *tables) deferredTable() *bbolt.Bucket { return t.open(&t.deferred, deferredTable, 1) }
@@ -89,7 +87,7 @@ func (t *tables) leaseTable() *bbolt.Bucket {
 	return t.open(&t.leases, leasesTable, bbolt.DefaultFillPercent)
 }
 
-// Tallies are mostly added at the end too, and then written again.
+// Tallies are mostly appended too, but then updated.
 func (t *tables) tallyTable() *bbolt.Bucket { return t.open(&t.tallies, talliesTable, 0.9) }
 
 func (t *tables) queueTable() *bbolt.Bucket {
@@ -116,7 +114,7 @@ func (t *tables) putLease(seq uint64, s queue.State, ls *lease) error {
 
 func (t *tables) dropLease(seq uint64) error { return t.leaseTable().Delete(key(seq)) }
 
-// putEnded keeps what is remembered of a job, and the timeline of a dead one.
+// putEnded stores an ended job; past is the timeline of a dead one.
 func (t *tables) putEnded(q *queueState, d *endedJob, past []byte) error {
 	return t.endedTable().Put(key(d.key), encodeEnded(q, d, past))
 }
@@ -130,8 +128,7 @@ func (t *tables) getTimeline(d *endedJob) ([]queue.Attempt, error) {
 	return queue.UnpackTimeline(past)
 }
 
-// dropEnded removes what is remembered of a job, and the record that a dead one
-// kept.
+// dropEnded deletes an ended job, and the record that a dead one kept.
 func (t *tables) dropEnded(d *endedJob) error {
 	if d.seq != 0 {
 		if err := t.dropJob(d.seq); err != nil {
@@ -170,7 +167,7 @@ func (t *tables) putSpec(q *queueState, s specRecord) error {
 	return t.tx.Bucket(specsTable).Put(key(q.number), text)
 }
 
-// putAdapted keeps an adapted rate; nil is none.
+// putAdapted stores an adapted rate; nil is none.
 func (t *tables) putAdapted(number uint64, a *adaptedRate) error {
 	if a == nil {
 		return t.tx.Bucket(adaptedTable).Delete(key(number))
@@ -194,7 +191,7 @@ func (t *tables) putImport(number uint64, f importState) error {
 	return b.Put(key(number), append(state, f.mark...))
 }
 
-// dropQueue removes a queue, all but its jobs.
+// dropQueue deletes a queue, all but its jobs.
 func (t *tables) dropQueue(number uint64) error {
 	if b := t.tx.Bucket(importsTable); b != nil {
 		if err := b.Delete(key(number)); err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// whyNotLeft is why a job has not left that waits or is scheduled.
+// whyNotLeft is why a waiting or scheduled job has not left yet.
 func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	ln, flying := j.lane, j.lane.inFlight
 	if ls := j.lease; ls != nil && j.state == queue.Scheduled {
@@ -42,7 +42,7 @@ func (q *queueState) whyNotLeft(j *job, now leaky.Instant) queue.Why {
 	return q.judgeETA(q.outlookOf(j, q.costBounds(int64(j.cost), false)), now).why(q, now)
 }
 
-// why is that of a queue that stops, or is probed.
+// why is the cause for a queue that is stopped or probed.
 func (r *receiverState) why(now leaky.Instant) queue.Why {
 	w := queue.Why{By: queue.ByThrottled, Reason: r.reason}
 	if r.opened != 0 || r.cause == queue.StopDown {
@@ -54,7 +54,7 @@ func (r *receiverState) why(now leaky.Instant) queue.Why {
 	return w
 }
 
-// why is the verdict for a job of l.
+// why is the verdict as the cause for a job of q.
 func (v etaVerdict) why(q *queueState, now leaky.Instant) queue.Why {
 	if v.at <= now {
 		return queue.Why{By: q.spec.Cause()}
