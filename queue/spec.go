@@ -149,8 +149,8 @@ var specSettings = []setting[Spec]{
 	{
 		name: "max_bytes", at: func(s *Spec) any { return &s.MaxBytes }, scripts: true,
 		absent: "a quarter of the store", min: leastMaxBytes, max: MostMaxBytes,
-		doc: "How many bytes the queue's jobs may take together. A job takes its payload, headers, content type," +
-			" lane and id, and 512 bytes.",
+		doc: "How many bytes may be taken by the jobs that hold a place. A job takes its payload, headers," +
+			" content type, lane and id, and 512 bytes.",
 	},
 	{
 		name: "max_in_flight", at: func(s *Spec) any { return &s.MaxInFlight }, scripts: true,
@@ -235,7 +235,7 @@ var specSettings = []setting[Spec]{
 		absent: "the target decides",
 		values: []string{UnknownRetry, UnknownHold, UnknownDead},
 		doc: "What becomes of a job of which nobody can know whether it was sent." +
-			" If it is left out, the target decides: hold for sms and smtp, retry for the others.",
+			" The default of sms and smtp is hold, that of the other targets retry.",
 	},
 	{
 		name: "adapt", at: func(s *Spec) any { return &s.Adapt },
@@ -307,12 +307,12 @@ var specSettings = []setting[Spec]{
 		name: "deferred.low_water", at: func(s *Spec) any { return &s.Deferred.LowWater },
 		preset: 0.5, min: 0.0, max: 1.0,
 		doc: "The part of the capacity that jobs which come back may fill. The rest, one place at least, is for those" +
-			" that may not wait. Above 0, below 1.",
+			" that may not wait.",
 	},
 	{
 		name: "deferred.max_jobs", at: func(s *Spec) any { return &s.Deferred.MaxJobs }, scripts: true,
 		preset: 1_000_000, min: 1, max: MaxMaxDeferred,
-		doc: "How many may be deferred at a time.",
+		doc: "How many may be deferred at a time; then the answer is 429 overflow_full.",
 	},
 	{
 		name: "deferred.readmit_between", at: func(s *Spec) any { return &s.Deferred.ReadmitBetween },

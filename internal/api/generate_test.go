@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json again, as the tables say")
 
-// What openapi.json says of refusals, states and counters is that of the tables in package queue and in reasons.go.
+// What openapi.json says of refusals, states, counters and settings is that of the tables in package queue and in reasons.go.
 func TestOpenAPIFollowsTheTables(t *testing.T) {
 	doc := string(openAPIDocument)
 	doc = withList(doc, names(reasons, func(r Reason) string { return r.Code }), "Reason", "enum")
@@ -38,6 +38,7 @@ func TestOpenAPIFollowsTheTables(t *testing.T) {
 	_, end := find(doc, "Stats", "oldest_waiting")
 	doc = doc[:at] + properties.String() + doc[end:]
 
+	doc = withSettings(t, doc)
 	if *update {
 		if err := os.WriteFile("openapi.json", []byte(doc), 0o644); err != nil {
 			t.Fatal(err)
