@@ -21,7 +21,7 @@ import (
 )
 
 // check checks each block by its language, and the shell's in the order of the page.
-func (p *page) check(t *testing.T) {
+func (p *page) check(t testing.TB) {
 	var s *site
 	for _, b := range p.blocks {
 		where := p.at(b.line)
@@ -50,8 +50,8 @@ func (p *page) check(t *testing.T) {
 			checkStates(t, where, b.code)
 		case "text": // pictures, formulas, and what programs wrote at another time
 			for line := range strings.Lines(b.code) {
-				if ours.MatchString(line) || strings.HasPrefix(line, "curl ") {
-					t.Errorf("%s: %q is a command: make the block one of sh", where, strings.TrimSpace(line))
+				if line = strings.TrimSpace(line); ours.MatchString(line) || strings.HasPrefix(line, "curl ") {
+					t.Errorf("%s: %q is a command: make the block one of sh", where, line)
 				}
 			}
 		default:
@@ -64,7 +64,7 @@ func (p *page) check(t *testing.T) {
 }
 
 // checkYAML reads a file of queues and rules, or the part of one that has the queues.
-func checkYAML(t *testing.T, where, code string) {
+func checkYAML(t testing.TB, where, code string) {
 	t.Helper()
 	if !strings.HasPrefix(code, "queues:") && !strings.HasPrefix(code, "rules:") {
 		code = "queues:\n" + code
@@ -81,7 +81,7 @@ func target(_ string, raw json.RawMessage) error {
 }
 
 // checkJSON holds each value to the schema of openapi.json that the second word behind the fence names.
-func checkJSON(t *testing.T, where string, b block) {
+func checkJSON(t testing.TB, where string, b block) {
 	t.Helper()
 	schema, err := schemas().Compile("openapi.json#/components/schemas/" + b.about)
 	if b.about == "" || err != nil {
@@ -124,7 +124,7 @@ var schemas = sync.OnceValue(func() *jsonschema.Compiler {
 })
 
 // checkGo looks for the lines, as they are but for their indent, in a program that the tests compile.
-func checkGo(t *testing.T, where, code string) {
+func checkGo(t testing.TB, where, code string) {
 	t.Helper()
 	whole := strings.HasPrefix(code, "package ")
 	for _, source := range sources() {
@@ -157,7 +157,7 @@ var sources = sync.OnceValue(func() (all []string) {
 })
 
 // checkPromQL has promtool read each line as an expression.
-func checkPromQL(t *testing.T, where, code string) {
+func checkPromQL(t testing.TB, where, code string) {
 	t.Helper()
 	name := os.Getenv("PENSTOCK_PROMTOOL")
 	if name == "" {
@@ -188,7 +188,7 @@ func checkPromQL(t *testing.T, where, code string) {
 var transition = regexp.MustCompile(`^(\S+) --> (\S+)(?: : .*)?$`)
 
 // checkStates checks that a diagram of states has those of a job, and no other.
-func checkStates(t *testing.T, where, code string) {
+func checkStates(t testing.TB, where, code string) {
 	t.Helper()
 	shown := map[string]bool{}
 	for line := range strings.Lines(code) {

@@ -52,13 +52,17 @@ var (
 )
 
 // read reads a page.
-func read(t *testing.T, name string) *page {
+func read(t testing.TB, name string) *page {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &page{name: name, lines: strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), heads: map[string]bool{}}
+	return parse(name, string(text))
+}
+
+func parse(name, text string) *page {
+	p := &page{name: name, lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"), heads: map[string]bool{}}
 	for i := 0; i < len(p.lines); i++ {
 		line := p.lines[i]
 		if open := fence.FindStringSubmatch(line); open != nil {

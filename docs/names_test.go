@@ -25,7 +25,7 @@ var (
 )
 
 // names checks that the files, flags and metrics are there that the page names in its text.
-func (p *page) names(t *testing.T) {
+func (p *page) names(t testing.TB) {
 	t.Helper()
 	for _, s := range p.spans {
 		// A name with a folder in it is one of ours, but for those of operators' machines and of web servers.
@@ -83,7 +83,7 @@ var programs = sync.OnceValue(func() (all []command) {
 })
 
 // understood checks a command line of ours against the help of that command.
-func understood(t *testing.T, where, line string) {
+func understood(t testing.TB, where, line string) {
 	t.Helper()
 	m := ours.FindStringSubmatch(line)
 	words := strings.Fields(m[1] + " " + m[2])

@@ -51,10 +51,7 @@ func TestPages(t *testing.T) {
 		all += p.words()
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p.fits(t)
-			p.leads(t)
-			p.names(t)
-			p.check(t)
+			p.hold(t)
 		})
 	}
 	if all > most {
@@ -62,14 +59,25 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// hold holds the page to all that is checked.
+func (p *page) hold(t testing.TB) {
+	p.fits(t)
+	p.leads(t)
+	p.names(t)
+	p.check(t)
+}
+
 // fits checks the length of the page and of its lines.
-func (p *page) fits(t *testing.T) {
+func (p *page) fits(t testing.TB) {
 	t.Helper()
 	switch budget, known := budgets[p.name]; {
 	case !known:
 		t.Errorf("%s has no budget of words: give it one in budgets", p.name)
 	case p.words() > budget:
 		t.Errorf("%s has %d words, its budget is %d", p.name, p.words(), budget)
+	}
+	if p.name != "README.md" && !strings.Contains(strings.Join(p.lines[:min(8, len(p.lines))], " "), "After this page you ") {
+		t.Errorf("%s does not begin with what its reader can do after it", p.name)
 	}
 	code := false
 	for i, line := range p.lines {
@@ -89,7 +97,7 @@ func (p *page) fits(t *testing.T) {
 }
 
 // leads follows the links that stay in the repository.
-func (p *page) leads(t *testing.T) {
+func (p *page) leads(t testing.TB) {
 	t.Helper()
 	for _, l := range p.links {
 		if strings.Contains(l.target, "://") {

@@ -42,7 +42,7 @@ var (
 	served  = regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`)
 )
 
-func newSite(t *testing.T, p *page) *site {
+func newSite(t testing.TB, p *page) *site {
 	t.Helper()
 	s := &site{dir: t.TempDir(), servers: map[string]string{}}
 	self, err := os.Executable()
@@ -117,7 +117,7 @@ func commands(b block) (lines []string) {
 }
 
 // run runs a block.
-func (s *site) run(t *testing.T, where string, b block) {
+func (s *site) run(t testing.TB, where string, b block) {
 	t.Helper()
 	if b.lang == "console" {
 		for _, part := range strings.Split("\n"+strings.ReplaceAll(b.code, "\\\n", " "), "\n$ ")[1:] {
@@ -149,7 +149,7 @@ func (s *site) run(t *testing.T, where string, b block) {
 }
 
 // shell runs a script, and returns all that it prints.
-func (s *site) shell(t *testing.T, script string) (string, error) {
+func (s *site) shell(t testing.TB, script string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -181,7 +181,7 @@ func (s *site) command(ctx context.Context, script string) *exec.Cmd {
 }
 
 // start starts a program that runs on, at a port of its own, and waits until it listens.
-func (s *site) start(t *testing.T, where, line, want string) {
+func (s *site) start(t testing.TB, where, line, want string) {
 	t.Helper()
 	m := daemons.FindStringSubmatch(line)
 	d := &daemon{where: where, line: line, want: want, done: make(chan struct{})}
@@ -230,7 +230,7 @@ func (s *site) start(t *testing.T, where, line, want string) {
 }
 
 // end waits until each program that runs on has said what the page shows of it.
-func (s *site) end(t *testing.T) {
+func (s *site) end(t testing.TB) {
 	t.Helper()
 	for _, d := range s.running {
 		if d.want != "" {
@@ -270,7 +270,7 @@ func pattern(want string) string {
 }
 
 // readOnly checks the commands of a block that is not run: those of ours must be there, with their flags.
-func readOnly(t *testing.T, where, code string) {
+func readOnly(t testing.TB, where, code string) {
 	t.Helper()
 	for line := range strings.Lines(strings.ReplaceAll(code, "\\\n", " ")) {
 		line, _, _ = strings.Cut(strings.TrimPrefix(line, "$ "), " #")
