@@ -25,7 +25,7 @@ func (p *page) check(t testing.TB) {
 	var s *site
 	for _, b := range p.blocks {
 		where := p.at(b.line)
-		if b.lang != "sh" && b.notRun != "" {
+		if b.lang != "sh" && b.lang != "console" && b.notRun != "" {
 			t.Errorf("%s: %s is checked, never left out", where, b.lang)
 		}
 		switch b.lang {
@@ -50,7 +50,7 @@ func (p *page) check(t testing.TB) {
 			checkStates(t, where, b.code)
 		case "text": // pictures, formulas, and what programs wrote at another time
 			for line := range strings.Lines(b.code) {
-				if line = strings.TrimSpace(line); ours.MatchString(line) || strings.HasPrefix(line, "curl ") {
+				if line = strings.TrimPrefix(strings.TrimSpace(line), "$ "); ours.MatchString(line) || strings.HasPrefix(line, "curl ") {
 					t.Errorf("%s: %q is a command: make the block one of sh", where, line)
 				}
 			}
