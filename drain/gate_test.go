@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
 )
 
 // A job starts in [r+d, s+d+slack] or not at all, whatever made it late.
@@ -249,7 +250,7 @@ func TestLatenessHeals(t *testing.T) {
 	at := time.Now()
 	begin, lost, sum := at, 0, time.Duration(0)
 	for i := range n {
-		r := &run{earliest: begin.Add(time.Duration(i) * ms), slack: slack, interval: ms}
+		r := &run{Window: grant.Window{Earliest: begin.Add(time.Duration(i) * ms)}, slack: slack, interval: ms}
 		wake := func(due time.Time) {
 			if at.Before(due) { // the goroutine before may still be running
 				at = due.Add(time.Duration(rng.Int64N(int64(ms))))
@@ -258,16 +259,16 @@ func TestLatenessHeals(t *testing.T) {
 				}
 			}
 		}
-		wake(r.earliest)
+		wake(r.Earliest)
 		for {
 			wait := p.start(r, at)
-			if at.Add(wait).Sub(r.earliest) > slack {
+			if at.Add(wait).Sub(r.Earliest) > slack {
 				p.leave(r)
 				lost++
 				break
 			}
 			if wait == 0 {
-				sum += at.Sub(r.earliest)
+				sum += at.Sub(r.Earliest)
 				break
 			}
 			wake(at.Add(wait))

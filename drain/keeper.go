@@ -97,9 +97,9 @@ func (k *keeper) keep(runs []*run) {
 			r.depart()
 		}
 		running := !r.over && !r.passed.IsZero()
-		ended, extend := now.After(r.leaseEnd), running && !now.Before(r.extendAt)
-		if !ended && r.leaseEnd.Before(until) {
-			until = r.leaseEnd
+		ended, extend := now.After(r.LeaseEnd), running && !now.Before(r.extendAt)
+		if !ended && r.LeaseEnd.Before(until) {
+			until = r.LeaseEnd
 		}
 		r.mu.Unlock()
 		switch {
@@ -138,7 +138,7 @@ func (k *keeper) extend(due []*run, until time.Time) {
 		// have been lowered since, or the engine's clock may have jumped. Until now the
 		// deadline of before has stood.
 		r.mu.Lock()
-		r.leaseEnd = asked.Add(left[i])
+		r.LeaseEnd = asked.Add(left[i])
 		r.extendAt = asked.Add(left[i] / 3)
 		r.mu.Unlock()
 	}

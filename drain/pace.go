@@ -73,9 +73,9 @@ func (p *pace) start(r *run, now time.Time) (wait time.Duration) {
 	defer p.mu.Unlock()
 	wait = p.due(r).Sub(now)
 	for _, w := range p.ready {
-		if w != r && w.earliest.Before(r.earliest) {
+		if w != r && w.Earliest.Before(r.Earliest) {
 			// It goes first. Others between the two may have gone already.
-			distance := min(r.earliest.Sub(w.earliest), r.interval)
+			distance := min(r.Earliest.Sub(w.Earliest), r.interval)
 			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, r.slack))
 		}
 	}
@@ -90,12 +90,12 @@ func (p *pace) start(r *run, now time.Time) (wait time.Duration) {
 	if at >= 0 {
 		p.ready = slices.Delete(p.ready, at, at+1)
 	}
-	p.started, p.late, p.over = now, now.Sub(r.earliest), now.Sub(r.earliest)
-	if r.told.After(r.earliest) {
+	p.started, p.late, p.over = now, now.Sub(r.Earliest), now.Sub(r.Earliest)
+	if r.told.After(r.Earliest) {
 		p.over = now.Sub(r.told)
 	}
-	if r.earliest.After(p.departed) {
-		p.departed = r.earliest
+	if r.Earliest.After(p.departed) {
+		p.departed = r.Earliest
 	}
 	return 0
 }
@@ -112,17 +112,17 @@ func (p *pace) leave(r *run) {
 // due is when a job may start for its own departure and the last start. p.mu is held.
 func (p *pace) due(r *run) time.Time {
 	if p.started.IsZero() {
-		return r.earliest
+		return r.Earliest
 	}
-	distance := r.earliest.Sub(p.departed)
+	distance := r.Earliest.Sub(p.departed)
 	if distance < 0 {
 		// A later job overtook this one, which was still preparing. It fills in
 		// at the queue's own pace.
 		distance = min(-distance, r.interval)
 	}
 	due := p.started.Add(distance - p.heal(distance, r.slack))
-	if due.Before(r.earliest) {
-		return r.earliest
+	if due.Before(r.Earliest) {
+		return r.Earliest
 	}
 	return due
 }

@@ -8,23 +8,14 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
 )
 
 const (
-	reserveTimeout  = 5 * time.Second
-	minReservePause = 10 * time.Millisecond
-	maxReservePause = time.Second
-	// leastPause is between two requests of which the first brought nothing,
-	// whatever the engine said.
-	leastPause = time.Millisecond
-	// stopTries is how often a request whose outcome is unknown is repeated while
-	// stopping: what it was granted must be given back.
-	stopTries = 4
 	// A partition that granted something within handOverAge is handed over, which
 	// takes no longer than handOverTime.
 	handOverAge  = 5 * time.Second
 	handOverTime = time.Second
-	sweepPause   = 10 * time.Millisecond
 )
 
 // partition asks one part of the store for departures, in one goroutine.
@@ -81,7 +72,7 @@ func (p *partition) loop() {
 			next = 0
 		}
 		if len(res.Jobs) == 0 {
-			next = max(next, leastPause)
+			next = max(next, grant.LeastPause)
 		}
 		if next > 0 && !p.sleep(next, res.Backup) {
 			return
@@ -113,20 +104,25 @@ func (p *partition) handOver() {
 func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reserved, bool) {
 	p.number++
 	req := queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number, Max: limit, Shares: shares}
-	pause := minReservePause
+	var backoff grant.Backoff
 	for tries, repeated := 0, false; ; repeated = true {
 		// What rang before the request is answered by it; what rings later is not.
 		p.ask.Store(false)
 		p.back.Store(false)
-		res, all, trip, err := p.call(req, reserveTimeout)
+		a, err := p.call(req, grant.Timeout)
 		if err == nil {
 			p.recovered()
-			res, all = p.sharpened(req, res, all, trip)
+			a = grant.Sharpen(a, p.d.specOf, func(timeout time.Duration) (grant.Answer, error) {
+				if p.d.stop.Err() != nil {
+					return grant.Answer{}, ErrStopping
+				}
+				return p.call(req, timeout)
+			})
 			if repeated {
-				res.Short = p.d.pool.stillShort(p, res.Short)
+				a.Short = p.d.pool.stillShort(p, a.Short)
 			}
-			p.begin(all, held)
-			return res, p.d.stop.Err() == nil
+			p.begin(&a, held)
+			return a.Reserved, p.d.stop.Err() == nil
 		}
 
 		if errors.Is(err, queue.ErrClosed) {
@@ -136,7 +132,7 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		if stopping {
 			tries++
 		}
-		if stopping && (tries >= stopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrUnavailable)) {
+		if stopping && (tries >= grant.StopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrUnavailable)) {
 			p.d.tokens.put(held)
 			return queue.Reserved{}, false
 		}
@@ -150,8 +146,7 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 			held = 0
 		}
 		req.Max = 1
-		p.rest(jittered(pause))
-		pause = min(2*pause, maxReservePause)
+		p.rest(backoff.Next())
 	}
 }
 
@@ -159,62 +154,35 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 // lost if that fails.
 func (p *partition) seen() {
 	p.number++
-	_, _, _, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, reserveTimeout)
+	_, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, grant.Timeout)
 }
 
-// sharpened repeats a request whose answer came slowly, while that can help. No repeat can
-// take away what an answer before it brought.
-func (p *partition) sharpened(req queue.ReserveRequest, res queue.Reserved, all []grant, trip time.Duration) (queue.Reserved, []grant) {
-	for range sharpenTries {
-		until, blurred := p.d.blurred(all, trip)
-		if !blurred || p.d.stop.Err() != nil {
-			break
-		}
-		again, same, t, err := p.call(req, time.Until(until))
-		if err != nil {
-			break
-		}
-		if len(res.Short) > 0 { // which a repeated answer does not tell
-			again.Short, again.Next = res.Short, max(0, res.Next-t)
-		}
-		res, all, trip = again, sharpen(all, same), t
-	}
-	return res, all
-}
-
-// call makes a request once.
-func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (queue.Reserved, []grant, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(p.d.work, timeout)
-	defer cancel()
-	asked := time.Now()
-	res, err := p.d.engine.Reserve(ctx, req)
-	answered := time.Now()
-	p.d.observer.Reserved(p.index, req.Max, len(res.Jobs), answered.Sub(asked), err)
-	if err != nil {
-		return res, nil, 0, err
-	}
-	for _, name := range res.Expired {
+// call makes a request once, and tells what it brought to light.
+func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant.Answer, error) {
+	a, err := grant.Ask(p.d.work, p.d.engine, req, timeout)
+	p.d.observer.Reserved(p.index, req.Max, len(a.Jobs), a.Trip, err)
+	for _, name := range a.Expired {
 		p.d.observer.Expired(name)
 		p.d.complain("a lease ran out: its drainer died, or hangs; its job is tried again, held or dead, as on_unknown of the queue says", nil, "queue", name)
 	}
-	for name, slots := range res.Lost {
+	for name, slots := range a.Lost {
 		p.d.observer.Lost(name, slots)
 	}
-	return res, grants(res.Jobs, asked, answered), answered.Sub(asked), nil
+	return a, err
 }
 
 // begin starts jobs with n tokens and puts back what is left over.
-func (p *partition) begin(jobs []grant, n int) {
-	if extra := len(jobs) - n; extra > 0 {
+func (p *partition) begin(a *grant.Answer, n int) {
+	if extra := len(a.Jobs) - n; extra > 0 {
 		n += p.d.tokens.tryTake(extra)
 	}
-	if len(jobs) > 0 {
+	if len(a.Jobs) > 0 {
 		p.granted = time.Now()
 	}
 	stopping := p.d.stop.Err() != nil
 	used := 0
-	for i := range jobs {
-		r := p.newRun(jobs[i])
+	for i := range a.Jobs {
+		r := p.newRun(&a.Jobs[i], a.Windows[i])
 		switch {
 		case stopping:
 			r.giveBack(Stopping)
@@ -232,10 +200,9 @@ func (p *partition) begin(jobs []grant, n int) {
 	p.d.tokens.put(n - used)
 }
 
-func (p *partition) newRun(g grant) *run {
+func (p *partition) newRun(job *queue.Reservation, w grant.Window) *run {
 	r := &run{
-		job: Job{Reservation: *g.Reservation}, part: p, departs: g.from, earliest: g.to,
-		leaseEnd: g.from.Add(g.Lease), extendAt: g.from.Add(g.Lease / 3),
+		job: Job{Reservation: *job}, part: p, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(p.d.work)
 	return r
@@ -296,19 +263,11 @@ func (p *partition) rest(pause time.Duration) {
 	}
 }
 
-// sweep frees what deleted queues left, a little at a time.
+// sweep frees what deleted queues left.
 func (p *partition) sweep() {
 	defer p.d.loops.Done()
 	defer p.sweeping.Store(false)
-	for p.d.stop.Err() == nil {
-		more, err := p.d.engine.Sweep(p.d.stop, p.index)
-		if err != nil {
-			p.d.complain("sweeping failed", err, "partition", p.index)
-			return
-		}
-		if !more {
-			return
-		}
-		p.rest(sweepPause)
+	if err := grant.Sweep(p.d.stop, p.d.engine, p.index); err != nil {
+		p.d.complain("sweeping failed", err, "partition", p.index)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
 )
 
 var idle = HandlerFunc(func(context.Context, *Job) error { return nil })
@@ -123,7 +124,7 @@ func TestNext(t *testing.T) {
 		{"nobody named", time.Second, 300 * ms, "", 300 * ms},
 		{"another named", time.Second, 300 * ms, "another", 550 * ms},
 		{"another named, due sooner anyway", time.Second, 900 * ms, "another", time.Second},
-		{"nothing granted and told to ask at once", -1, time.Hour, "", leastPause},
+		{"nothing granted and told to ask at once", -1, time.Hour, "", grant.LeastPause},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
 			f := newFake().answers(answer{more: queue.Reserved{Next: c.next}})

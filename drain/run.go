@@ -11,14 +11,10 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
 )
 
 const (
-	// unlimitedSlack is the least slack of a queue without a rate. There is no pace to
-	// keep, and large grants take longer to arrive than a paced queue's slack; but
-	// a pause, or a rate given later, must hold soon.
-	unlimitedSlack = time.Second
-
 	// specPause keeps a job whose spec cannot be read from going round and round.
 	specPause = 100 * time.Millisecond
 
@@ -42,12 +38,11 @@ type run struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	departs  time.Time // s + d
-	earliest time.Time // r + d
-	latest   time.Time // s + d + slack
-	slack    time.Duration
-	interval time.Duration // cost x T
-	told     time.Time     // until when page.start told it to wait
+	grant.Window           // LeaseEnd is guarded by mu
+	latest       time.Time // Window.Latest
+	slack        time.Duration
+	interval     time.Duration // cost x T
+	told         time.Time     // until when page.start told it to wait
 
 	mu       sync.Mutex
 	handling bool      // the handler has it
@@ -56,7 +51,6 @@ type run struct {
 	refused  Reason    // why the gate did not
 	over     bool      // settled, given back or lost: the handler's answer no longer counts
 	doubtful bool      // the lease could not be extended in time
-	leaseEnd time.Time // it stands until then for sure
 	extendAt time.Time
 }
 
@@ -78,26 +72,20 @@ func (r *run) do() {
 	}
 	r.job.Spec = *spec
 	if deadline := spec.Retry.Deadline.D(); deadline > 0 {
-		asked := r.departs.Add(-r.job.In) // the reply was not before, so the job is as old as it said, or older
+		asked := r.Departs.Add(-r.job.In) // the reply was not before, so the job is as old as it said, or older
 		r.job.Deadline = asked.Add(deadline - r.job.Age)
 	}
-	r.slack = spec.Slack.D()
-	if spec.Fastest().Unlimited() {
-		r.slack = max(r.slack, unlimitedSlack)
-	}
+	r.slack = grant.Slack(spec)
 	r.interval = spec.Fastest().Interval() * time.Duration(r.job.Cost)
 	r.mu.Lock()
-	r.latest = r.departs.Add(r.slack)
-	if r.latest.After(r.leaseEnd) {
-		r.latest = r.leaseEnd
-	}
+	r.latest = r.Latest(r.slack)
 	late := time.Now().After(r.latest)
 	r.handling = !late
 	r.mu.Unlock()
 	if late { // a slow answer, or one that was given before
 		d.complain("a job was given back unused: it could begin only when its slack was over; give this process more CPU, bring it nearer "+
 			"to the store, or raise the queue's slack", nil,
-			"queue", r.job.Queue, "late_by", time.Since(r.departs), "slack", r.slack, "round_trip", r.earliest.Sub(r.departs))
+			"queue", r.job.Queue, "late_by", time.Since(r.Departs), "slack", r.slack, "round_trip", r.Earliest.Sub(r.Departs))
 		r.giveBack(Late)
 		return
 	}
@@ -165,7 +153,7 @@ func (r *run) try(now time.Time) (time.Duration, error) {
 		r.refused = Stopping
 		return 0, fmt.Errorf("%w: %w", ErrLate, ErrStopping)
 	}
-	if wait := r.earliest.Sub(now); wait > 0 {
+	if wait := r.Earliest.Sub(now); wait > 0 {
 		return wait, nil
 	}
 	if !r.job.Spec.Rate.Unlimited() {
@@ -188,7 +176,7 @@ func (r *run) depart() {
 		return
 	}
 	r.departed = true
-	r.part.d.observer.Departed(&r.job, r.passed.Sub(r.departs))
+	r.part.d.observer.Departed(&r.job, r.passed.Sub(r.Departs))
 }
 
 func (r *run) sleep(ctx context.Context, wait time.Duration) error {
@@ -339,12 +327,12 @@ func (r *run) release(why Reason) {
 
 func (r *run) settle(s queue.Settlement) {
 	r.mu.Lock()
-	until := r.leaseEnd.Add(settleAfterLease)
+	until := r.LeaseEnd.Add(settleAfterLease)
 	r.mu.Unlock()
 	r.part.settler.add(entry{s, until})
 }
 
-func (r *run) lease() queue.Lease { return leaseOf(&r.job.Reservation) }
+func (r *run) lease() queue.Lease { return grant.LeaseOf(&r.job.Reservation) }
 
 // User, password and query of a URL, which the errors of net/http and others
 // quote. A reason is kept and shown to people.

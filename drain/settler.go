@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
 )
 
 const (
@@ -16,10 +17,8 @@ const (
 	// taken the job.
 	settleAfterLease = time.Minute
 
-	settleTimeout  = 5 * time.Second
-	minSettlePause = 10 * time.Millisecond
-	maxSettlePause = time.Second
-	settleBatch    = queue.FlightItems
+	settleTimeout = 5 * time.Second
+	settleBatch   = queue.FlightItems
 )
 
 // entry is a settlement and how long it is worth trying.
@@ -102,7 +101,7 @@ func (s *settler) close() {
 func (s *settler) run() {
 	var batch []entry
 	var sent []queue.Settlement
-	pause := minSettlePause
+	var backoff grant.Backoff
 	for {
 		batch = s.next(batch[:0])
 		if batch == nil {
@@ -117,20 +116,19 @@ func (s *settler) run() {
 		cancel()
 		again := s.land(batch, answers, err)
 		if len(again) == 0 {
-			pause = minSettlePause
+			backoff = grant.Backoff{}
 			continue
 		}
 		s.mu.Lock()
 		s.pending = append(again, s.pending...)
 		s.mu.Unlock()
 		s.ring()
-		timer := time.NewTimer(jittered(pause))
+		timer := time.NewTimer(backoff.Next())
 		select {
 		case <-timer.C:
 		case <-s.d.calls.Done():
 			timer.Stop()
 		}
-		pause = min(2*pause, maxSettlePause)
 	}
 }
 

@@ -29,11 +29,8 @@ func newSpecs(engine Engine) *speccache.Cache[*queue.Spec] {
 	})
 }
 
-// slack returns that of a queue as far as it is known.
-func (d *drainer) slack(name string) (slack time.Duration, paced bool) {
-	spec, _, ok := d.specs.Known(name)
-	if !ok {
-		return queue.DefaultSlack, true
-	}
-	return spec.Slack.D(), !spec.Rate.Unlimited()
+// specOf returns the spec of a queue as far as it is known, or nil.
+func (d *drainer) specOf(name string) *queue.Spec {
+	spec, _, _ := d.specs.Known(name)
+	return spec
 }
