@@ -20,8 +20,8 @@ func enqueue(engine queue.Appender, task *asynq.Task) (*asynq.TaskInfo, error) {
 }
 
 func limit(engine queue.Engine, redis asynq.RedisConnOpt, mux *asynq.ServeMux) *asynq.Server {
-	desk := pull.New(engine, pull.Options{})    // run it: go desk.Run(ctx)
-	turns := pull.NewTurns(engine, desk, "ses") // ses: {rate: 14/s, pull: true}
+	dispatcher := pull.New(engine, pull.Options{})    // run it: go dispatcher.Run(ctx)
+	turns := pull.NewTurns(engine, dispatcher, "ses") // ses: {rate: 14/s, pull: true}
 
 	server := asynq.NewServer(redis, asynq.Config{
 		IsFailure:      asynqtarget.IsFailure(nil),  // to wait is no failure

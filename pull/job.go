@@ -10,48 +10,27 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
 )
 
 // job is one that was granted, and when it may be handed over.
 type job struct {
 	queue.Reservation
-	departs  time.Time // s + d
-	earliest time.Time // r + d
-	latest   time.Time // s + d + slack
-	leaseEnd time.Time // it belongs to whoever has it for as long for sure
-	text     []byte    // the job as JSON, but for what depends on the instant
+	grant.Window
+	latest time.Time // to be handed over
+	text   []byte    // the job as JSON, but for what depends on the instant
 }
 
-// newJobs says when the jobs of an answer may be handed over, and writes their JSON: what is to be
-// done between the departure and the answer must not take long.
-func newJobs(list []grant, spec *queue.Spec) []*job {
-	jobs := make([]*job, len(list))
-	for i := range list {
-		g := &list[i]
-		j := &job{Reservation: *g.Reservation, departs: g.from, earliest: g.to, leaseEnd: g.from.Add(g.Lease)}
-		j.latest = g.from.Add(slack(spec))
-		if j.latest.After(j.leaseEnd) {
-			j.latest = j.leaseEnd
-		}
-		j.text = appendJob(nil, j)
-		j.Payload = nil // it is in the text
-		jobs[i] = j
-	}
-	return jobs
-}
-
-// unlimitedSlack is the least slack of a queue without a rate, as in package drain.
-const unlimitedSlack = time.Second
-
-func slack(spec *queue.Spec) time.Duration {
-	if spec.Rate.Unlimited() {
-		return max(spec.Slack.D(), unlimitedSlack)
-	}
-	return spec.Slack.D()
+// newJob writes a job's JSON at once: what is to be done between the departure and the answer must not take long.
+func newJob(r *queue.Reservation, w grant.Window, spec *queue.Spec) *job {
+	j := &job{Reservation: *r, Window: w, latest: w.Latest(grant.Slack(spec))}
+	j.text = appendJob(nil, j)
+	j.Payload = nil // it is in the text
+	return j
 }
 
 // lease names the job's lease to the engine.
-func (j *job) lease() queue.Lease { return queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence} }
+func (j *job) lease() queue.Lease { return grant.LeaseOf(&j.Reservation) }
 
 // Token is a lease as workers are told it: the fence, and which attempt it is, which a
 // backoff depends on.
@@ -104,8 +83,8 @@ func appendAnswer(b []byte, jobs []*job, now time.Time) []byte {
 			b = append(b, ',')
 		}
 		b = append(append(b, j.text...), ',')
-		b = appendInstant(b, "expires_at", j.leaseEnd)
-		b = strconv.AppendInt(append(b, `,"expires_in_ms":`...), max(0, j.leaseEnd.Sub(now).Milliseconds()), 10)
+		b = appendInstant(b, "expires_at", j.LeaseEnd)
+		b = strconv.AppendInt(append(b, `,"expires_in_ms":`...), max(0, j.LeaseEnd.Sub(now).Milliseconds()), 10)
 		b = append(b, '}')
 	}
 	return append(b, "]}\n"...)

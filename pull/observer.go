@@ -2,7 +2,7 @@ package pull
 
 import "time"
 
-// Observer is told what happens at a desk: metrics are made of it. Its methods are called from
+// Observer is told what happens at a dispatcher: metrics are made of it. Its methods are called from
 // many goroutines and must not block.
 type Observer interface {
 	// Waiting: so many requests wait.
@@ -26,7 +26,7 @@ const (
 	Late      Reason = iota + 1 // its window was over before it could be handed over
 	Unclaimed                   // nobody waited for it any more
 	Gone                        // whoever it was handed to had gone before it was written
-	Stopping                    // the desk stops
+	Stopping                    // the dispatcher stops
 )
 
 func (r Reason) String() string { return [...]string{"", "late", "unclaimed", "gone", "stopping"}[r] }

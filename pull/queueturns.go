@@ -11,8 +11,8 @@ const maxIdleTurns = 1000
 
 // QueueTurns are the [Turns] of any queue, by its name. It is safe for use by many goroutines.
 type QueueTurns struct {
-	engine TurnEngine
-	desk   *Desk
+	engine     TurnEngine
+	dispatcher *Dispatcher
 
 	using  sync.WaitGroup
 	mu     sync.Mutex
@@ -26,9 +26,9 @@ type sharedTurns struct {
 	users int
 }
 
-// NewQueueTurns returns the turns of all queues, which are handed out by a desk over the same engine.
-func NewQueueTurns(engine TurnEngine, desk *Desk) *QueueTurns {
-	return &QueueTurns{engine: engine, desk: desk, queues: map[string]*sharedTurns{}}
+// NewQueueTurns returns the turns of all queues, which are handed out by a dispatcher over the same engine.
+func NewQueueTurns(engine TurnEngine, dispatcher *Dispatcher) *QueueTurns {
+	return &QueueTurns{engine: engine, dispatcher: dispatcher, queues: map[string]*sharedTurns{}}
 }
 
 // Wait waits for a turn of a queue; see [Turns.Wait].
@@ -54,7 +54,7 @@ func (q *QueueTurns) use(queue string) *sharedTurns {
 	defer q.mu.Unlock()
 	turns := q.queues[queue]
 	if turns == nil {
-		turns = &sharedTurns{Turns: NewTurns(q.engine, q.desk, queue)}
+		turns = &sharedTurns{Turns: NewTurns(q.engine, q.dispatcher, queue)}
 		q.queues[queue] = turns
 	} else if turns.users == 0 {
 		q.idle--

@@ -19,20 +19,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bench is a store on a file, a clock that stands unless it is moved, and a desk.
+// bench is a store on a file, a clock that stands unless it is moved, and a dispatcher.
 type bench struct {
 	*testing.T
-	ctx    context.Context
-	engine *boltq.Engine
-	desk   *pull.Desk
-	stop   func()
-	counts counts
+	ctx        context.Context
+	engine     *boltq.Engine
+	dispatcher *pull.Dispatcher
+	stop       func()
+	counts     counts
 
 	mu  sync.Mutex
 	now leaky.Instant
 }
 
-// counts is what the desk's observer was told.
+// counts is what the dispatcher's observer was told.
 type counts struct {
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -76,10 +76,10 @@ func start(t *testing.T, o pull.Options, wrap func(pull.Engine) pull.Engine) *be
 	if wrap != nil {
 		engine = wrap(engine)
 	}
-	b.desk = pull.New(engine, o)
+	b.dispatcher = pull.New(engine, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- b.desk.Run(ctx) }()
+	go func() { ended <- b.dispatcher.Run(ctx) }()
 	b.stop = sync.OnceFunc(func() { cancel(); b.check(<-ended) })
 	t.Cleanup(b.stop)
 	return b
@@ -147,7 +147,7 @@ type told struct {
 	ExpiresInMS   int64     `json:"expires_in_ms"`
 }
 
-func (b *bench) read(h *pull.Handed) []told {
+func (b *bench) read(h *pull.Batch) []told {
 	b.Helper()
 	var answer struct{ Jobs []told }
 	b.check(json.Unmarshal(h.Body, &answer))
@@ -160,7 +160,7 @@ func (b *bench) read(h *pull.Handed) []told {
 // take takes jobs, which must be these.
 func (b *bench) take(name string, most int, wait time.Duration, want ...string) []told {
 	b.Helper()
-	h, err := b.desk.Take(b.ctx, pull.Ask{Queue: name, Max: most, Wait: wait})
+	h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: name, Max: most, Wait: wait})
 	b.check(err)
 	h.End(true)
 	jobs := b.read(h)

@@ -118,10 +118,10 @@ func ExampleTransport() {
 	if _, err := engine.Put(ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(50), Capacity: 100, Pull: true}, queue.AnyRevision); err != nil {
 		log.Fatal(err)
 	}
-	desk := pull.New(engine, pull.Options{})
+	dispatcher := pull.New(engine, pull.Options{})
 	over := make(chan error)
-	go func() { over <- desk.Run(ctx) }()
-	turns := pull.NewTurns(engine, desk, "partner")
+	go func() { over <- dispatcher.Run(ctx) }()
+	turns := pull.NewTurns(engine, dispatcher, "partner")
 
 	partner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer partner.Close()
@@ -167,10 +167,10 @@ func ExampleTurns_Reserve() {
 	if _, err := engine.Put(ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(1), Capacity: 100, Pull: true}, queue.AnyRevision); err != nil {
 		log.Fatal(err)
 	}
-	desk := pull.New(engine, pull.Options{})
+	dispatcher := pull.New(engine, pull.Options{})
 	over := make(chan error)
-	go func() { over <- desk.Run(ctx) }()
-	turns := pull.NewTurns(engine, desk, "partner")
+	go func() { over <- dispatcher.Run(ctx) }()
+	turns := pull.NewTurns(engine, dispatcher, "partner")
 
 	now, err := turns.Reserve(ctx, time.Minute)
 	if err != nil {

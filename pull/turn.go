@@ -46,7 +46,7 @@ func (t *Turn) Cancel(ctx context.Context) {
 
 // take takes the next turn, whosever it is.
 func (t *Turns) take(ctx context.Context, within time.Duration) error {
-	handed, err := t.desk.Take(ctx, Ask{Queue: t.queue, Max: 1, Wait: within})
+	handed, err := t.dispatcher.Take(ctx, Request{Queue: t.queue, Max: 1, Wait: within})
 	if err != nil {
 		t.doubt()
 		return err
@@ -61,7 +61,7 @@ func (t *Turns) take(ctx context.Context, within time.Duration) error {
 	turn := handed.jobs[0].lease()
 	handed.End(true)
 	// It is over with its departure, and nobody has to wait until the engine knows.
-	t.settling.Go(func() { _ = t.desk.settle([]queue.Settlement{{Lease: turn, Verdict: queue.Deliver}}) })
+	t.settling.Go(func() { _ = t.dispatcher.settle([]queue.Settlement{{Lease: turn, Verdict: queue.Deliver}}) })
 	return nil
 }
 

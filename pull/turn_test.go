@@ -45,11 +45,11 @@ func onBoth(t *testing.T, test func(t *testing.T, process func() queue.Engine)) 
 // turnsOf is the turns of a queue in a process, until the test ends.
 func turnsOf(t *testing.T, e queue.Engine, name string) *pull.Turns {
 	t.Helper()
-	desk := pull.New(e, pull.Options{})
+	dispatcher := pull.New(e, pull.Options{})
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error, 1)
-	go func() { over <- desk.Run(ctx) }()
-	turns := pull.NewTurns(e, desk, name)
+	go func() { over <- dispatcher.Run(ctx) }()
+	turns := pull.NewTurns(e, dispatcher, name)
 	t.Cleanup(func() {
 		turns.Close()
 		stop()

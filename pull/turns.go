@@ -19,10 +19,10 @@ import (
 // which he leaves in its place, expires sooner. The queue is for turns alone: a job that a caller meets there is put
 // back, and the caller is told so.
 type Turns struct {
-	desk     *Desk
-	engine   TurnEngine
-	queue    string
-	settling sync.WaitGroup
+	dispatcher *Dispatcher
+	engine     TurnEngine
+	queue      string
+	settling   sync.WaitGroup
 
 	mu    sync.Mutex
 	ahead time.Duration // how far the engine's clock is ahead of this machine's
@@ -36,9 +36,9 @@ type TurnEngine interface {
 	queue.Jobs
 }
 
-// NewTurns returns the turns of a queue, which are handed out by a desk over the same engine.
-func NewTurns(engine TurnEngine, desk *Desk, queue string) *Turns {
-	return &Turns{desk: desk, engine: engine, queue: queue}
+// NewTurns returns the turns of a queue, which are handed out by a dispatcher over the same engine.
+func NewTurns(engine TurnEngine, dispatcher *Dispatcher, queue string) *Turns {
+	return &Turns{dispatcher: dispatcher, engine: engine, queue: queue}
 }
 
 // Close waits until the turns that came are known to the engine to be over, and those that were given up are given back.

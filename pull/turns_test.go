@@ -25,11 +25,11 @@ func turnstile(t *testing.T, spec queue.Spec) (*pull.Turns, queue.Engine) {
 	if _, err := e.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	desk := pull.New(e, pull.Options{})
+	dispatcher := pull.New(e, pull.Options{})
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan error, 1)
-	go func() { over <- desk.Run(ctx) }()
-	turns := pull.NewTurns(e, desk, spec.Name)
+	go func() { over <- dispatcher.Run(ctx) }()
+	turns := pull.NewTurns(e, dispatcher, spec.Name)
 	t.Cleanup(func() {
 		turns.Close()
 		stop()

@@ -39,11 +39,11 @@ func run(ctx context.Context, url string) error {
 	if _, err := engine.Put(ctx, queue.Spec{Name: "partner", Rate: leaky.PerSecond(5), Pull: true}, queue.AnyRevision); err != nil {
 		return err
 	}
-	deskCtx, closeDesk := context.WithCancel(context.WithoutCancel(ctx)) // it outlives those who wait
-	desk := pull.New(engine, pull.Options{})
+	dispatcherCtx, closeDesk := context.WithCancel(context.WithoutCancel(ctx)) // it outlives those who wait
+	dispatcher := pull.New(engine, pull.Options{})
 	over := make(chan error, 1)
-	go func() { over <- desk.Run(deskCtx) }()
-	turns := pull.NewTurns(engine, desk, "partner")
+	go func() { over <- dispatcher.Run(dispatcherCtx) }()
+	turns := pull.NewTurns(engine, dispatcher, "partner")
 
 	client := &http.Client{Transport: &pull.Transport{Turns: turns, Within: 10 * time.Second}}
 	var calls sync.WaitGroup

@@ -24,7 +24,7 @@ type Options struct {
 	OverflowState OverflowState
 	// Pull hands out the jobs of pull queues, and is run by somebody else. Nil: nobody can ask
 	// for them.
-	Pull *pull.Desk
+	Pull *pull.Dispatcher
 	// Turns lets requests wait for their turn in a pull queue, and is closed by somebody else. Nil: nobody can.
 	Turns *pull.QueueTurns
 	// Waits lets takes wait for what a rule refuses now. Nil is one over the engine.

@@ -65,8 +65,8 @@ func (h *handler) pullJobs(w http.ResponseWriter, r *http.Request) {
 	handed.End(err == nil || errors.Is(err, http.ErrNotSupported))
 }
 
-func (h *handler) readPull(r *http.Request) (pull.Ask, *Problem) {
-	ask := pull.Ask{Queue: r.PathValue("queue"), Max: 1}
+func (h *handler) readPull(r *http.Request) (pull.Request, *Problem) {
+	ask := pull.Request{Queue: r.PathValue("queue"), Max: 1}
 	var v wire.Pull
 	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
 		return ask, p

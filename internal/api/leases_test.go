@@ -15,17 +15,17 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// servePull is the API over a store on a file, and its desk.
+// servePull is the API over a store on a file, and its dispatcher.
 func servePull(t *testing.T, o pull.Options) (*fixture, queue.Engine) {
 	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	desk := pull.New(e, o)
+	dispatcher := pull.New(e, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- desk.Run(ctx) }()
+	go func() { ended <- dispatcher.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -33,7 +33,7 @@ func servePull(t *testing.T, o pull.Options) (*fixture, queue.Engine) {
 		}
 	})
 	f := &fixture{t: t}
-	f.serveOver(e, api.Options{Pull: desk})
+	f.serveOver(e, api.Options{Pull: dispatcher})
 	return f, e
 }
 

@@ -26,11 +26,11 @@ func serveTurns(t *testing.T, spec string) (*fixture, queue.Engine) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	desk := pull.New(e, pull.Options{})
-	waits := pull.NewQueueTurns(e, desk)
+	dispatcher := pull.New(e, pull.Options{})
+	waits := pull.NewQueueTurns(e, dispatcher)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- desk.Run(ctx) }()
+	go func() { ended <- dispatcher.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -39,7 +39,7 @@ func serveTurns(t *testing.T, spec string) (*fixture, queue.Engine) {
 		waits.Close()
 	})
 	f := &fixture{t: t}
-	f.serveOver(e, api.Options{Pull: desk, Turns: waits})
+	f.serveOver(e, api.Options{Pull: dispatcher, Turns: waits})
 	f.do("PUT", "/v1/queues/calls", spec).want(t, 201)
 	return f, e
 }

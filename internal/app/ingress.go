@@ -50,7 +50,7 @@ type Ingress struct {
 	admission *admission.Admission
 	overflow  *deferred.Appender // nil without an overflow
 	gauges    *metrics.Gauges
-	pull      *pull.Desk
+	pull      *pull.Dispatcher
 	turns     *pull.QueueTurns
 	pace      *pace
 	server    *ops.Server

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock/penstock/pull"
 )
 
-// Pull counts what is told of a desk.
+// Pull counts what is told of a dispatcher.
 type Pull struct {
 	jobs          *prometheus.CounterVec
 	lost, expired *prometheus.CounterVec

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/grant"
+	"github.com/penstock/penstock/queue/speccache"
 )
 
 // Errors of Take.
@@ -21,13 +23,13 @@ var (
 	ErrOverloaded = errors.New("too many requests wait for jobs")
 )
 
-// Engine is what a Desk needs of a queue.Engine.
+// Engine is what a Dispatcher needs of a queue.Engine.
 type Engine interface {
 	queue.Outflow
 	queue.SpecReader
 }
 
-// Options of a Desk. Zero fields mean what is said beside them.
+// Options of a Dispatcher. Zero fields mean what is said beside them.
 type Options struct {
 	Name     string       // of this process, for people: host:pid
 	Version  string       // of the program
@@ -41,10 +43,11 @@ type Options struct {
 	Held func(bytes int64)
 }
 
-// Desk is where jobs of pull queues are asked for. It is safe for use by many goroutines.
-type Desk struct {
+// Dispatcher hands the jobs of pull queues to those who ask for them. It is safe for use by many goroutines.
+type Dispatcher struct {
 	engine Engine
 	o      Options
+	specs  *speccache.Cache[*queue.Spec]
 	calls  context.Context // of calls to the engine
 	stop   context.Context
 	end    context.CancelFunc
@@ -52,14 +55,14 @@ type Desk struct {
 
 	mu       sync.Mutex
 	waiting  int
-	queues   map[string]*line
+	queues   map[string]*loop
 	stopped  bool
-	loops    sync.WaitGroup // of lines, and what gives jobs back
+	loops    sync.WaitGroup // of queues, and what gives jobs back
 	sweeping atomic.Bool
 }
 
-// New returns a desk, which must be run.
-func New(engine Engine, o Options) *Desk {
+// New returns a dispatcher, which must be run.
+func New(engine Engine, o Options) *Dispatcher {
 	if o.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -79,7 +82,7 @@ func New(engine Engine, o Options) *Desk {
 	if o.Held == nil {
 		o.Held = func(int64) {}
 	}
-	d := &Desk{engine: engine, o: o, calls: context.Background(), queues: map[string]*line{}}
+	d := &Dispatcher{engine: engine, o: o, specs: newSpecs(engine), calls: context.Background(), queues: map[string]*loop{}}
 	d.stop, d.end = context.WithCancel(context.Background())
 	return d
 }
@@ -93,10 +96,8 @@ func def[T comparable](field *T, value T) {
 
 // Run hears the engine's wake-ups until ctx ends. Then requests that wait are answered with
 // nothing, and what was granted to nobody is given back. Later ones are answered with nothing at once.
-func (d *Desk) Run(ctx context.Context) error {
-	d.loops.Add(1)
-	go func() {
-		defer d.loops.Done()
+func (d *Dispatcher) Run(ctx context.Context) error {
+	d.loops.Go(func() {
 		for w := range d.engine.Wake(d.stop) {
 			if w.Queue == "" {
 				continue
@@ -105,30 +106,31 @@ func (d *Desk) Run(ctx context.Context) error {
 			l := d.queues[w.Queue]
 			d.mu.Unlock()
 			if l != nil {
-				l.woken()
+				l.wake()
 			}
 		}
-	}()
+	})
 	<-ctx.Done()
 	d.mu.Lock()
 	d.stopped = true
 	d.mu.Unlock()
 	d.end()
 	d.loops.Wait()
+	d.specs.Close()
 	return nil
 }
 
-// Ask is a request for jobs.
-type Ask struct {
+// Request asks for jobs.
+type Request struct {
 	Queue  string
 	Max    int           // 1 to queue.MaxReserve
 	Wait   time.Duration // for the first; 0 asks the engine once
 	Worker string        // for people; may be empty
 }
 
-// request is an Ask that waits.
-type request struct {
-	Ask
+// waiter is a Request that waits.
+type waiter struct {
+	Request
 	ctx    context.Context
 	until  time.Time
 	asked  bool // the engine was asked, or is being, since it came
@@ -142,44 +144,44 @@ type answer struct {
 }
 
 // Take waits until jobs may start, and returns them then, to be written at once: none when the
-// wait is over or the desk stops. Errors: ErrCrowded, ErrOverloaded, queue.ErrUnknownQueue, a
+// wait is over or the dispatcher stops. Errors: ErrCrowded, ErrOverloaded, queue.ErrUnknownQueue, a
 // *queue.FieldError if it is not a pull queue, the engine's when it does not answer until the
 // wait is over, and ctx's.
-func (d *Desk) Take(ctx context.Context, a Ask) (*Handed, error) {
-	r := &request{Ask: a, ctx: ctx, until: time.Now().Add(a.Wait), answer: make(chan answer, 1)}
+func (d *Dispatcher) Take(ctx context.Context, r Request) (*Batch, error) {
+	w := &waiter{Request: r, ctx: ctx, until: time.Now().Add(r.Wait), answer: make(chan answer, 1)}
 	for {
-		r.asked, r.seen = false, false
-		l, err := d.enter(r)
+		w.asked, w.seen = false, false
+		l, err := d.enter(w)
 		if err != nil || l == nil {
 			return d.hand(nil), err
 		}
 		var got answer
 		select {
-		case got = <-r.answer:
+		case got = <-w.answer:
 		case <-ctx.Done():
-			if l.leave(r) {
+			if l.leave(w) {
 				d.left(l)
 				return nil, ctx.Err()
 			}
-			got = <-r.answer
+			got = <-w.answer
 		}
 		d.left(l)
-		switch h := d.hand(got.jobs); {
+		switch b := d.hand(got.jobs); {
 		case ctx.Err() != nil:
-			h.End(false)
+			b.End(false)
 			return nil, ctx.Err()
-		case got.err != nil || len(h.jobs) > 0 || len(got.jobs) == 0:
-			return h, got.err
+		case got.err != nil || len(b.jobs) > 0 || len(got.jobs) == 0:
+			return b, got.err
 		}
 		// This goroutine was kept from running until all of them were late: they were given back.
 	}
 }
 
-// enter puts a request in the line of its queue; nil if the desk has stopped.
-func (d *Desk) enter(r *request) (*line, error) {
+// enter puts a request among those that wait for its queue; nil if the dispatcher has stopped.
+func (d *Dispatcher) enter(w *waiter) (*loop, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	l := d.queues[r.Queue]
+	l := d.queues[w.Queue]
 	switch {
 	case d.stopped:
 		return nil, nil
@@ -188,19 +190,19 @@ func (d *Desk) enter(r *request) (*line, error) {
 	case l != nil && l.count >= d.o.MaxQueue:
 		return nil, ErrCrowded
 	case l == nil:
-		l = newLine(d, r.Queue)
-		d.queues[r.Queue] = l
+		l = newLoop(d, w.Queue)
+		d.queues[w.Queue] = l
 		d.loops.Add(1)
 		go l.run()
 	}
 	l.count++
 	d.waiting++
 	d.o.Observer.Waiting(d.waiting)
-	l.enter(r)
+	l.enter(w)
 	return l, nil
 }
 
-func (d *Desk) left(l *line) {
+func (d *Dispatcher) left(l *loop) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.count--
@@ -209,30 +211,25 @@ func (d *Desk) left(l *line) {
 }
 
 // hold counts what jobs take that were granted, or are gone.
-func (d *Desk) hold(bytes int64) {
+func (d *Dispatcher) hold(bytes int64) {
 	d.memory.Add(bytes)
 	d.o.Held(bytes)
 }
 
 // full reports whether the jobs at hand take too much memory.
-func (d *Desk) full() bool { return d.memory.Load() >= d.o.MaxHeldMemory }
+func (d *Dispatcher) full() bool { return d.memory.Load() >= d.o.MaxHeldMemory }
 
-// sweep frees what deleted queues left, a little at a time: there may be no drainer that does.
-func (d *Desk) sweep() {
+// sweep frees what deleted queues left: there may be no drainer that does.
+func (d *Dispatcher) sweep() {
 	if !d.sweeping.CompareAndSwap(false, true) {
 		return
 	}
-	d.loops.Add(1)
-	go func() {
-		defer d.loops.Done()
+	d.loops.Go(func() {
 		defer d.sweeping.Store(false)
 		for p := range d.engine.Partitions() {
-			for more := true; more && d.stop.Err() == nil; {
-				var err error
-				if more, err = d.engine.Sweep(d.stop, p); err != nil {
-					return // the next answer tells of it again
-				}
+			if err := grant.Sweep(d.stop, d.engine, p); err != nil {
+				return // the next answer tells of it again
 			}
 		}
-	}()
+	})
 }

@@ -13,18 +13,18 @@ const (
 	settlePause   = 100 * time.Millisecond
 )
 
-// Handed is what a request was handed. Its answer is to be written at once, and then End called.
-type Handed struct {
+// Batch is the jobs that a request was handed. Its answer is to be written at once, and then End called.
+type Batch struct {
 	Body []byte // the answer
 
-	d    *Desk
+	d    *Dispatcher
 	jobs []*job
-	held int64
+	size int64 // of the jobs
 }
 
 // hand makes the answer of those jobs that are not late.
-func (d *Desk) hand(jobs []*job) *Handed {
-	h := &Handed{d: d}
+func (d *Dispatcher) hand(jobs []*job) *Batch {
+	b := &Batch{d: d}
 	now := time.Now()
 	var late []*job
 	for _, j := range jobs {
@@ -32,33 +32,33 @@ func (d *Desk) hand(jobs []*job) *Handed {
 			late = append(late, j)
 			continue
 		}
-		h.jobs = append(h.jobs, j)
-		h.held += int64(len(j.text))
+		b.jobs = append(b.jobs, j)
+		b.size += int64(len(j.text))
 	}
-	h.Body = appendAnswer(make([]byte, 0, int(h.held)+len(h.jobs)*100+16), h.jobs, now)
+	b.Body = appendAnswer(make([]byte, 0, int(b.size)+len(b.jobs)*100+16), b.jobs, now)
 	d.giveBack(late, Late)
-	return h
+	return b
 }
 
 // Jobs is how many they are.
-func (h *Handed) Jobs() int { return len(h.jobs) }
+func (b *Batch) Jobs() int { return len(b.jobs) }
 
 // End says whether the answer was written. If not, the jobs are given back: who asked for them
 // does not know of them. It waits until the engine has done that, or cannot be reached.
-func (h *Handed) End(written bool) {
+func (b *Batch) End(written bool) {
 	if !written {
-		h.d.giveBack(h.jobs, Gone)
+		b.d.giveBack(b.jobs, Gone)
 		return
 	}
-	h.d.hold(-h.held)
+	b.d.hold(-b.size)
 	now := time.Now()
-	for _, j := range h.jobs {
-		h.d.o.Observer.Handed(j.Queue, now.Sub(j.departs))
+	for _, j := range b.jobs {
+		b.d.o.Observer.Handed(j.Queue, now.Sub(j.Departs))
 	}
 }
 
 // giveBack releases jobs, and returns when that is done or given up; then their leases run out.
-func (d *Desk) giveBack(jobs []*job, why Reason) {
+func (d *Dispatcher) giveBack(jobs []*job, why Reason) {
 	if len(jobs) == 0 {
 		return
 	}
@@ -74,7 +74,7 @@ func (d *Desk) giveBack(jobs []*job, why Reason) {
 }
 
 // settle settles, and returns when that is done or given up.
-func (d *Desk) settle(s []queue.Settlement) (err error) {
+func (d *Dispatcher) settle(s []queue.Settlement) (err error) {
 	for try := range settleTries {
 		if try > 0 {
 			time.Sleep(settlePause)

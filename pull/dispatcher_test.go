@@ -22,7 +22,7 @@ func TestWhatAWorkerIsTold(t *testing.T) {
 		{Queue: "q", ID: "d", Payload: []byte(`"x"`), ContentType: "application/cloudevents+json; charset=utf-8"},
 	})
 	b.check(err)
-	h, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 9})
+	h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 9})
 	b.check(err)
 	h.End(true)
 	byID := map[string]told{}
@@ -62,12 +62,12 @@ func TestNothingToTake(t *testing.T) {
 	b.append("q", "a", "b")
 	b.take("q", 9, 0, "a")
 	b.take("q", 9, 20*time.Millisecond)
-	if _, err := b.desk.Take(b.ctx, pull.Ask{Queue: "nobody", Max: 1, Wait: time.Hour}); !errors.Is(err, queue.ErrUnknownQueue) {
+	if _, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "nobody", Max: 1, Wait: time.Hour}); !errors.Is(err, queue.ErrUnknownQueue) {
 		t.Errorf("an unknown queue: %v", err)
 	}
 	b.put("plain", "1/s", func(s *queue.Spec) { s.Pull = false })
 	var field *queue.FieldError
-	if _, err := b.desk.Take(b.ctx, pull.Ask{Queue: "plain", Max: 1, Wait: time.Hour}); !errors.As(err, &field) || field.Field != "queue" {
+	if _, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "plain", Max: 1, Wait: time.Hour}); !errors.As(err, &field) || field.Field != "queue" {
 		t.Errorf("not a pull queue: %v", err)
 	}
 	b.put("plain", "unlimited")
@@ -115,7 +115,7 @@ func TestOneJobForTwo(t *testing.T) {
 	got := make(chan int, 2)
 	for range 2 {
 		go func() {
-			h, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 5, Wait: time.Hour})
+			h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 5, Wait: time.Hour})
 			if err != nil {
 				t.Error(err)
 			}
@@ -140,7 +140,7 @@ func TestWorkersName(t *testing.T) {
 	b.put("q", "unlimited")
 	b.append("q", "a", "b", "c")
 	for _, worker := range []string{"one", "two", ""} {
-		h, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 1, Worker: worker})
+		h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Worker: worker})
 		b.check(err)
 		h.End(true)
 		j := b.read(h)[0]
@@ -164,7 +164,7 @@ func TestServedInOrder(t *testing.T) {
 	for i := range n {
 		order[i] = make(chan string, 1)
 		go func() {
-			h, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 1, Wait: time.Hour})
+			h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
 			if err != nil {
 				t.Error(err)
 				return
@@ -187,7 +187,7 @@ func TestGone(t *testing.T) {
 	b := start(t, pull.Options{}, nil)
 	b.put("q", "unlimited")
 	b.append("q", "a")
-	h, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 1})
+	h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1})
 	b.check(err)
 	b.state(queue.Leased, "q", "a")
 	h.End(false)
@@ -196,7 +196,7 @@ func TestGone(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(b.ctx)
 	leave()
-	if _, err := b.desk.Take(gone, pull.Ask{Queue: "q", Max: 1, Wait: time.Hour}); !errors.Is(err, context.Canceled) {
+	if _, err := b.dispatcher.Take(gone, pull.Request{Queue: "q", Max: 1, Wait: time.Hour}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	b.take("q", 1, time.Hour, "a")
@@ -209,7 +209,7 @@ func TestGoneWhileWaiting(t *testing.T) {
 	ctx, leave := context.WithCancel(b.ctx)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.desk.Take(ctx, pull.Ask{Queue: "q", Max: 1, Wait: time.Hour})
+		_, err := b.dispatcher.Take(ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
 		ended <- err
 	}()
 	b.counts.await(func() bool { return b.counts.waiting == 1 })
@@ -221,7 +221,7 @@ func TestGoneWhileWaiting(t *testing.T) {
 	b.take("q", 1, time.Hour, "a")
 }
 
-// A request that waits is answered when the desk stops, and what it was granted is given back.
+// A request that waits is answered when the dispatcher stops, and what it was granted is given back.
 func TestStop(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{})
 	b := start(t, pull.Options{}, func(e pull.Engine) pull.Engine { return slow{e, held, hold} })
@@ -229,7 +229,7 @@ func TestStop(t *testing.T) {
 	b.append("q", "a")
 	got := make(chan int, 1)
 	go func() {
-		h, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 1, Wait: time.Hour})
+		h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour})
 		if err != nil {
 			t.Error(err)
 		}
@@ -246,7 +246,7 @@ func TestStop(t *testing.T) {
 	if i := b.state(queue.Waiting, "q", "a"); i.Attempts != 0 {
 		t.Errorf("got %+v", i)
 	}
-	if h, err := b.desk.Take(b.ctx, pull.Ask{Queue: "q", Max: 1, Wait: time.Hour}); err != nil || h.Jobs() != 0 {
+	if h, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: "q", Max: 1, Wait: time.Hour}); err != nil || h.Jobs() != 0 {
 		t.Errorf("after the stop: %v", err)
 	}
 }
@@ -261,7 +261,7 @@ func TestBounds(t *testing.T) {
 	}
 	refused := func(want error, name string) {
 		t.Helper()
-		if _, err := b.desk.Take(b.ctx, pull.Ask{Queue: name, Max: 1, Wait: time.Hour}); !errors.Is(err, want) {
+		if _, err := b.dispatcher.Take(b.ctx, pull.Request{Queue: name, Max: 1, Wait: time.Hour}); !errors.Is(err, want) {
 			t.Errorf("got %v, want %v", err, want)
 		}
 	}

@@ -1,0 +1,94 @@
+package pull
+
+import (
+	"slices"
+	"time"
+)
+
+// handOver gives jobs that may start to those who wait, the first come first. A request that takes several gets those
+// that may start within half of what is left of the first one's window.
+func (l *loop) handOver(now time.Time) {
+	for len(l.granted) > 0 {
+		j, w := l.granted[0], l.first()
+		if now.After(j.latest) {
+			why := Late
+			if w == nil {
+				why = Unclaimed
+			}
+			l.giveBack(1, why)
+			continue
+		}
+		if w == nil || now.Before(j.Earliest) {
+			l.handAt = j.Earliest
+			if w == nil {
+				l.handAt = j.latest
+			}
+			return
+		}
+		until := now
+		if half := j.Earliest.Add(j.latest.Sub(j.Earliest) / 2); half.After(now) && !l.spec.Rate.Unlimited() {
+			until = half
+		}
+		n := 1
+		for n < min(w.Max, len(l.granted)) && !l.granted[n].Earliest.After(until) {
+			n++
+		}
+		if last := l.granted[n-1].Earliest; last.After(now) {
+			l.handAt = last
+			return
+		}
+		l.waiting = slices.DeleteFunc(l.waiting, func(o *waiter) bool { return o == w })
+		w.answer <- answer{jobs: l.release(n)}
+	}
+}
+
+// first is the first request whose client is still there.
+func (l *loop) first() *waiter {
+	for _, w := range l.waiting {
+		if w.ctx.Err() == nil {
+			return w
+		}
+	}
+	return nil
+}
+
+// release lets go of the first n jobs.
+func (l *loop) release(n int) []*job {
+	jobs := slices.Clone(l.granted[:n])
+	l.granted = slices.Delete(l.granted, 0, n)
+	for _, j := range jobs {
+		l.bytes -= len(j.text)
+	}
+	return jobs
+}
+
+// giveBack gives the first n jobs back, in the background.
+func (l *loop) giveBack(n int, why Reason) {
+	if n == 0 {
+		return
+	}
+	jobs := l.release(n)
+	l.d.loops.Go(func() { l.d.giveBack(jobs, why) })
+}
+
+// dismiss answers those whose wait is over with nothing, or with what went wrong. One for which a job is granted stays
+// for that.
+func (l *loop) dismiss(now time.Time) {
+	jobs := len(l.granted)
+	l.waiting = slices.DeleteFunc(l.waiting, func(w *waiter) bool {
+		if jobs > 0 && !l.stopped {
+			jobs -= l.useful(w.Max)
+			return false
+		}
+		wrong := l.failed != nil && !l.asking
+		if !l.stopped && (now.Before(w.until) || !w.seen && !wrong && !l.d.full()) {
+			return false
+		}
+		var a answer
+		if wrong && !l.stopped {
+			a.err = l.failed
+		}
+		w.answer <- a
+		return true
+	})
+}
