@@ -13,13 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Schema is the version of the keys' layout that this package reads and writes. 3 has lanes
-// and priorities: a turn begins where 2 would never have come to; and its dead can be taken out one by one.
-// 4 has timelines, 5 limits and groups, 6 changes, pauses with an end, and pull queues,
-// 7 when something was announced to be on the overflow, 8 when jobs expire, 9 what receivers answer, 10 held jobs,
-// 11 adapted rates, 13 rules, 14 what places cost by weights,
-// 15 entries of the record of changes that have a head.
-const Schema = 15
+// Schema is the version of the keys' layout that this package reads and writes.
+const Schema = 1
 
 const (
 	// makingTime is how long making a store may take another process.
@@ -109,9 +104,11 @@ func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err err
 			continue
 		}
 		if n, err := strconv.Atoi(schema); err != nil || n > Schema {
-			return nil, fmt.Errorf("%w: the store has schema %s, this binary knows up to %d: use a newer penstock", queue.ErrNoStore, schema, Schema)
+			return nil, fmt.Errorf("%w: the store has schema %s, this binary knows up to %d: use a newer penstock",
+				queue.ErrNoStore, schema, Schema)
 		} else if n < Schema {
-			return nil, fmt.Errorf("%w: the store has schema %s, which no release wrote, and this binary needs %d: drain it with the penstock that made it, then make a new one on an empty redis",
+			return nil, fmt.Errorf("%w: the store has schema %s, which no release wrote, and this binary needs %d: "+
+				"drain it with the penstock that made it, then make a new one on an empty redis",
 				queue.ErrNoStore, schema, Schema)
 		}
 		if partitions != strconv.Itoa(len(e.keys)) {
