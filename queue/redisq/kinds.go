@@ -47,7 +47,7 @@ var takeScripts = func() map[byte][2]script {
 func assembleTake(shebang, letter, algorithm string) string {
 	before := ""
 	if letter == "l" || letter == "p" { // the others read two keys at once, which says as much
-		before = library("slot").text + "\nwhole()"
+		before = library("slot").text + "\ncheck_slot()"
 	}
 	return strings.Join([]string{
 		shebang, library("names").text, before, library("clock").text, library("tallies").text, library("rulekeys").text, ofTables,

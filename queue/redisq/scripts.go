@@ -32,12 +32,12 @@ type lazyPart struct{ name, make, file, first string }
 // make, which then goes on in first.
 var lazyParts = []lazyPart{
 	{"lanes", "with_lanes", "lanes", "load_lanes"},
-	{"limits", "with_limits", "groups", "join"},
-	{"receiver", "with_receiver", "receiver", "heed"},
+	{"limits", "with_limits", "groups", "load_limits_and_group"},
+	{"receiver", "with_receiver", "receiver", "load_receiver"},
 	{"expiry", "expire_due", "expiry", "end_expired"},
 	{"rules", "with_rules", "appendrules", "ruling"},
 	{"visits", "visit_one", "visit", "visit_one"},
-	{"adapt", "adapt_rate", "adapt", "heard"},
+	{"adapt", "adapt_rate", "adapt", "observe"},
 }
 
 // script is an operation. It is put together when it is called first: few processes need all of them.

@@ -21,6 +21,11 @@ func TestScriptsAreWhole(t *testing.T) {
 		t.Fatal(calls, err)
 	}
 	reached := regexp.MustCompile(`\b([a-z]+)\.([a-z_]+)\(`)
+	for _, p := range lazyParts {
+		if !slices.Contains(library(p.file).gives, p.first) {
+			t.Errorf("the part %s goes on in %s, which %s.lua does not give", p.name, p.first, p.file)
+		}
+	}
 	for _, path := range calls {
 		call := strings.TrimSuffix(strings.TrimPrefix(path, "lua/calls/"), ".lua")
 		if call == "take" { // see kinds.go

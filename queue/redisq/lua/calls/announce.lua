@@ -13,7 +13,7 @@ local q = nr and load(nr)
 if not q then return 0 end
 set(q, 'behind', max(1, q.behind))
 set(q, 'announced', now)
-note_backlog(q)
+track_backlog(q)
 save(q)
 finish()
 return 1

@@ -33,14 +33,14 @@ if M.te > 0 and M.te <= now then expire_due() end
 
 local function decide(q, ...)
   with_lanes(q)
-  return appendjob.decide(q, ...)
+  return appendjob.decide_job(q, ...)
 end
 
 -- eta_of_first is when a job departs that has nothing before it.
 local function eta_of_first(q)
   local at = q.till or now
-  if q.tat >= at then return max(at, conforming(q)) end
-  return max(at, conforming({ n = q.n, d = q.d, b = q.b, tat = at, rem = 0 }))
+  if q.tat >= at then return max(at, ready_at(q)) end
+  return max(at, ready_at({ n = q.n, d = q.d, b = q.b, tat = at, rem = 0 }))
 end
 
 -- asked_by is the number by which it is known what a queue's jobs ask: its own rules, and its parent's.
@@ -54,7 +54,7 @@ local function append(name, count, limited, known, first)
   local q = nr and load(nr)
   if not q then return 0 end
   if known ~= asked_by(q) then return 1 end
-  sound(q)
+  check_keys(q)
   local step, asking = 2, known ~= ''
   if asking then
     local of = ARGV[first + 1]
@@ -82,7 +82,7 @@ local function append(name, count, limited, known, first)
     local slow, at = size >= cap or flags >= LANE or held + need > most, nil
     if not slow and flags >= EXPIRES then
       -- Unless it would lapse, by its eta as accept has it, one that expires is nearly like any other.
-      may_expire = may_expire or pcall(sound_expiries, nr)
+      may_expire = may_expire or pcall(check_expiry_keys, nr)
       first_eta = first_eta or eta_of_first(q)
       local before, most_cost = waiting + quick + p / 2 + line.entered, max(cmax, cost)
       local ahead = most_cost == 1 and before or min(turn - row[10], before * most_cost)
@@ -130,15 +130,15 @@ local function append(name, count, limited, known, first)
     if cmax > row[13] then set(q, 'cmax', cmax) end
     M.tw = M.tw + quick
   end
-  if dying[1] then expires(q, dying, soonest) end
+  if dying[1] then note_expiries(q, dying, soonest) end
   local entered = quick + line.entered
   add(q, 'appended', entered)
   took(held - before_bytes)
   if entered > 0 and (q.laned or q.group) then
-    lanestate.sooner(q)
+    lanestate.put_on_agenda_sooner(q)
   elseif entered > 0 and waiting == 0 and not q.asleep then
-    call('ZADD', on(q, 'a'), 'LT', room, nr)
-    due(room, q)
+    call('ZADD', agenda_key(q, 'a'), 'LT', room, nr)
+    wake_for(room, q)
   end
   if asking then
     appendrules.write_all()

@@ -15,8 +15,8 @@ local id = ARGV[3]
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0 } end
-sound(q)
-sound_record('queue', q.name)
+check_keys(q)
+check_change_keys('queue', q.name)
 local job, number, cancelled = remembered(q, id)
 if not job then return { 1 } end
 if sub(job, 1, 1) == 'E' then return { 2, unpack_ended(job).state } end
@@ -25,18 +25,18 @@ if number then
   if cancelled then return { 2, S.cancelled } end
   -- The record stays: by it the job is dropped on its way back.
   call('SET', job_key(nr, id), sub(job, 1, 26) .. pack(DEFERRED, number, 1), 'KEEPTTL')
-  discount(q, job)
-  note_backlog(q)
+  uncount_deferred(q, job)
+  track_backlog(q)
   add(q, 'cancelled', 1)
-  speak_up(q)
+  announce_room(q)
 else
   with_lanes(q)
   local entry = call('HGET', B .. 'f' .. nr, id)
-  local state = entry and unpack_flight(entry).state or S.waiting
+  local state = entry and unpack_lease(entry).state or S.waiting
   if state == S.leased or state == S.held then return { 2, state } end
-  leave(q, { { lane = state == S.waiting and lanes.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
+  end_unsent(q, { { lane = state == S.waiting and lanes.head_of(job, 27).lane or nil, ids = { id } } }, S.cancelled)
 end
-note_jobs(q, ARGV[4], 'cancelled', '', '', 1, { id })
+log_jobs(q, ARGV[4], 'cancelled', '', '', 1, { id })
 save(q)
 finish()
 return { 2, S.cancelled }

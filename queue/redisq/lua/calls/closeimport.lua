@@ -16,11 +16,11 @@ begin()
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
-sound(q)
+check_keys(q)
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] then return 1 end
 if not open then return 2 end
-sound_record('queue', q.name)
+check_change_keys('queue', q.name)
 local key = B .. 'q' .. nr
 
 -- What counts is what was put in, in place of what was held: an export of a store in use has not quite that. What came
@@ -65,13 +65,13 @@ local last = tonumber(call('HGET', B, 'rev')) or 0
 local was = q.rev
 set(q, 'rev', max(q.rev, tonumber(ARGV[4])))
 if q.rev > last then call('HSET', B, 'rev', q.rev) end
-note('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
+log_change('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
 if q.rev ~= was then keep_document('queue', q.name, q.rev, call('HGET', key, 'spec')) end
 if q.group == q then set(q, 'gsince', now) end
 call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince', ARGV[at_errors + 2])
-paused_by(q, ARGV[5])
-local e = agenda(q)
-if e then due(e, q) end
+read_pause(q, ARGV[5])
+local e = put_on_agenda(q)
+if e then wake_for(e, q) end
 save(q)
 finish()
 return 2

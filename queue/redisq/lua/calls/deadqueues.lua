@@ -12,12 +12,12 @@ local limit, rows, forgotten = tonumber(ARGV[3]), {}, 0
 local names = call('ZRANGEBYLEX', B .. 'Y', ARGV[2] == '' and '-' or '(' .. ARGV[2], '+', 'LIMIT', 0, limit)
 
 local function show(name)
-  sound_dead(name)
-  local k, n = keeping(name), #rows
+  check_dead_keys(name)
+  local k, n = retention_of(name), #rows
   if not k then return end
   if forgotten < 500 then -- so that they are counted right
     local before = M.td
-    forget_dead(k)
+    trim_dead(k)
     forgotten = forgotten + before - M.td
   end
   local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2]

@@ -10,17 +10,17 @@
 -- Returns  0 no such queue; or for each the state it is in now, 0 if there is no such job; the text of an error
 
 begin()
-local answered = once(ARGV[2])
+local answered = earlier_answer(ARGV[2])
 if answered then return answered end
 local nr = number_of(ARGV[3])
 local q = nr and load(nr)
 if not q then return 0 end
-sound(q)
-sound_dead(q.name)
-sound_record('queue', q.name)
+check_keys(q)
+check_dead_keys(q.name)
+check_change_keys('queue', q.name)
 call('ZCARD', held_key(q))
 local verdict, reason, F = tonumber(ARGV[4]), ARGV[5], B .. 'f' .. nr
-local well, dead, ends, released, freeing = {}, {}, {}, {}, places()
+local well, dead, ends, released, freeing = {}, {}, {}, {}, new_freed()
 
 -- former returns the state of a job that died in a former queue of the name.
 local function former(id)
@@ -37,22 +37,22 @@ local function decide(id)
   if sub(job, 1, 1) == 'E' then return unpack_ended(job).state end
   if number then return cancelled and S.cancelled or S.deferred end
   local entry = call('HGET', F, id)
-  local f = entry and unpack_flight(entry) or { state = S.waiting }
+  local f = entry and unpack_lease(entry) or { state = S.waiting }
   if f.state ~= S.held then return f.state end
   if verdict == V.released then
     if f.lane ~= ZERO then call('ZCARD', lanes.waiting_key(q, f.lane)) end -- looks at its type
     f.state = S.waiting
-    again(q, id, f)
-    expires_again(q, id)
-    call('HSET', F, id, pack_flight(f))
+    wait_again(q, id, f)
+    note_expiry_again(q, id)
+    call('HSET', F, id, pack_lease(f))
     released[#released + 1] = id
     return f.state
   end
   f.state = verdict == V.delivered and S.delivered or S.dead
   f.epoch, f.fence = f.pepoch, f.pfence
   if reason ~= '' then f.reason = reason end
-  finish_job(q, id, f, f.state, f.pverdict + DECIDED, freeing)
-  if q.laned then lanestate.unheld(q, f) end
+  end_job(q, id, f, f.state, f.pverdict + DECIDED, freeing)
+  if q.laned then lanestate.uncount_in_lane(q, f) end
   ends[#ends + 1] = id
   local list = verdict == V.delivered and well or dead
   list[#list + 1] = id
@@ -69,19 +69,19 @@ end
 if ends[1] then
   call('HDEL', F, unpack(ends))
   call('ZREM', held_key(q), unpack(ends))
-  freed(q, freeing)
+  give_places_back(q, freeing)
   add(q, 'delivered', #well)
-  ended(q, well)
-  died(q, dead)
+  remember_ended(q, well)
+  remember_dead(q, dead)
 end
 if released[1] then
   call('ZREM', held_key(q), unpack(released))
-  local e = agenda(q, 'LT')
-  if e then due(e, q) end
+  local e = put_on_agenda(q, 'LT')
+  if e then wake_for(e, q) end
 end
-note_jobs(q, ARGV[7], 'decided', ARGV[8], reason, #ids, ids)
+log_jobs(q, ARGV[7], 'decided', ARGV[8], reason, #ids, ids)
 if #ends + #released > 0 then call('HINCRBY', B, 'th', -#ends - #released) end
-speak_up(q)
+announce_room(q)
 save(q)
 finish()
-return answer_once(ARGV[2], out)
+return keep_answer(ARGV[2], out)

@@ -21,11 +21,11 @@ with_lanes = make_lanes
 if not q then return { 1, 0 } end
 if expect >= 0 and expect ~= q.rev then return { 2, q.rev } end
 with_limits(q)
-if q.group == q then return { 4, groups.children_of(name) } end
+if q.group == q then return { 4, groups.count_children(name) } end
 local held = q.size + max(q.deferred, q.behind)
 if held > 0 and ARGV[4] ~= '1' then return { 3, held } end
 call('HLEN', B .. 'R')
-sound_record('queue', name)
+check_change_keys('queue', name)
 if q.expiring then call('ZCARD', B .. 'T') end
 -- A key of another type than it must be is the sweeper's.
 local function count(command, key)
@@ -38,13 +38,13 @@ call('ZREM', B .. 'E', name)
 -- Its dead outlive it, within the retention that it has now.
 if count('ZCARD', B .. 'd:' .. name) > 0 then call('HSET', B .. 'R', name, pack('>I7I7', q.rfor, q.rmax)) end
 
-note_lapse(q)
-note('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
-bury('queue', name)
+log_pause_end(q)
+log_change('queue', name, now, ARGV[5], 'deleted', q.rev, q.rev, '', '', 0)
+mark_deleted('queue', name)
 
 -- A queue made again under the name goes on from this bucket.
 bounded(q)
-local windows, last_ends = limitchange.buried(q)
+local windows, last_ends = limitchange.limits_to_keep(q)
 local until_ = max(q.tat + 1, q.last, last_ends)
 if until_ > now then
   call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc, q.n, q.d, q.b) .. windows)
@@ -62,8 +62,8 @@ if unsure > 0 then call('HINCRBY', B, 'th', -unsure) end
 M.to = M.to - q.deferred
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
-call('ZREM', on(q, 'a'), nr)
-call('ZREM', on(q, 's'), nr)
+call('ZREM', agenda_key(q, 'a'), nr)
+call('ZREM', agenda_key(q, 's'), nr)
 if q.expiring then
   call('ZREM', B .. 'T', nr)
   M.te = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
@@ -72,6 +72,6 @@ call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)
 call('HINCRBY', B, 'queues', -1)
 -- A parent that somebody broke keeps no child.
-if q.group then pcall(membership.gone, q, name) end
+if q.group then pcall(membership.leave_group, q, name) end
 finish()
 return { 0, held }

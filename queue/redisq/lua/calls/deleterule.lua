@@ -14,8 +14,8 @@ if not rev then return { 1, 0 } end
 if expect >= 0 and expect ~= rev then return { 2, rev } end
 local group = group_of(name)
 if askers(group)[name] then return { 3, rev } end
-sound_rules()
-sound_record('rule', name)
+check_rule_keys()
+check_change_keys('rule', name)
 call('DEL', rule_key(name))
 call('UNLINK', B .. 'W' .. (v[2] or ''))
 call('HDEL', B, is_field(name))
@@ -23,7 +23,7 @@ call('ZREM', B .. 'U', name)
 if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.', '(' .. group .. '/') == 0 then
   call('HDEL', B .. 'F', group)
 end
-note('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)
-bury('rule', name)
+log_change('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)
+mark_deleted('rule', name)
 finish()
 return { 0, rev }

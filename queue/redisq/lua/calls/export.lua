@@ -20,7 +20,7 @@ if ARGV[3] == '0' then
   local v = call('HMGET', B .. 'q' .. nr, 'import', 'importing', 'gcmax')
   return { q.turn, max(q.cmax, tonumber(v[3]) or 0), v[1] or '', v[2] == '1' and 1 or 0 }
 end
-sound(q)
+check_keys(q)
 with_lanes(q)
 local state, most, most_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local at, member, lane_at = tonumber(ARGV[6]), ARGV[7], ARGV[8]
@@ -52,7 +52,7 @@ end
 local function show(id, entry, turn)
   local job = read(id)
   if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then return broken(id) end
-  local f = entry and unpack_flight(entry) or { state = state, attempts = 0, at = 0, reason = '' }
+  local f = entry and unpack_lease(entry) or { state = state, attempts = 0, at = 0, reason = '' }
   if state == S.leased and f.state ~= S.leased then return end -- it has landed
   local to, due, lease, marks = S.waiting, 0, 0, sub(job, 1, 1) == 'R' and 1 or 0
   if state == S.scheduled or state == S.held then
@@ -65,7 +65,7 @@ local function show(id, entry, turn)
     local deadline = tonumber(call('ZSCORE', B .. 'l', nr .. ':' .. id))
     if not deadline or deadline <= now then lease = RAN_OUT end
     if lease == RAN_OUT or unknown ~= '' then
-      ran_out(f, unknown)
+      end_attempt_unknown(f, unknown)
       if unknown == 'hold' then
         to, due = S.held, now
       elseif unknown == 'dead' or f.attempts >= q.maxatt then
@@ -94,7 +94,7 @@ end
 
 local function waiting()
   local lane, from = at and lane_at or ZERO, 0
-  if at and member ~= '' then from = behind(lanes.waiting_key(q, lane), at, member) end
+  if at and member ~= '' then from = rank_after(lanes.waiting_key(q, lane), at, member) end
   local next_lane = lanes_after(q, lane)
   for _ = 1, MOST_LOOKED do
     local id, turn = page(lanes.waiting_key(q, lane), from, show)
@@ -106,7 +106,7 @@ local function waiting()
 end
 
 local function standing(set_)
-  local id, due = page(set_, at and behind(set_, at, member) or 0, show)
+  local id, due = page(set_, at and rank_after(set_, at, member) or 0, show)
   return id and { rows, due, id, '' } or { rows }
 end
 
@@ -121,14 +121,14 @@ end
 
 local function dead()
   local D = B .. 'd:' .. q.name
-  local id, died_at = page(D, at and behind(D, at, member) or 0, show_dead)
+  local id, died_at = page(D, at and rank_after(D, at, member) or 0, show_dead)
   return id and { rows, died_at, id, '' } or { rows }
 end
 
 -- leased goes through the leases of all queues, by deadline.
 local function leased()
   local L, prefix = B .. 'l', nr .. ':'
-  local from = at and behind(L, at, member) or 0
+  local from = at and rank_after(L, at, member) or 0
   local found = call('ZRANGE', L, from, from + MOST_LOOKED - 1, 'WITHSCORES')
   for i = 1, #found, 2 do
     if sub(found[i], 1, #prefix) == prefix then

@@ -18,7 +18,7 @@ for i = 1, tonumber(ARGV[2]) do
   end
   out[i] = 0
   local entry = q and call('HGET', B .. 'f' .. q.nr, id)
-  local f = entry and unpack_flight(entry)
+  local f = entry and unpack_lease(entry)
   if f and f.state == S.leased and sub(entry, 18, 31) == token then
     local lease, deadline = q.nr .. ':' .. id, now + q.lease
     -- Never earlier than before: then the deadline is the one that stood.

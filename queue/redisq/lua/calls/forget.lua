@@ -7,12 +7,12 @@
 -- Returns  0 no such queue, and no dead of a former one; or for each 1 if it was dropped, else 0
 
 begin()
-local answered = once(ARGV[2])
+local answered = earlier_answer(ARGV[2])
 if answered then return answered end
-local k = keeping(ARGV[3])
+local k = retention_of(ARGV[3])
 if not k then return 0 end
-sound_dead(k.name)
-sound_record('queue', k.name)
+check_dead_keys(k.name)
+check_change_keys('queue', k.name)
 local out, ids = {}, {}
 for i = 1, tonumber(ARGV[4]) do
   local id = ARGV[5 + i]
@@ -22,13 +22,13 @@ for i = 1, tonumber(ARGV[4]) do
   out[i] = 0
   if type(job) == 'string' and #job == 27 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead and time_at(job) + k.rfor > now then
     call('UNLINK', key)
-    lift(k.name, { id })
+    remove_dead(k.name, { id })
     out[i] = 1
     ids[#ids + 1] = id
   end
 end
 if k.nr then k.rev = tonumber(call('HGET', B .. 'q' .. k.nr, 'rev')) end
-note_jobs(k, ARGV[5], 'forgotten', '', '', #ids, ids)
-if ids[1] and not k.nr then bury('queue', k.name) end
+log_jobs(k, ARGV[5], 'forgotten', '', '', #ids, ids)
+if ids[1] and not k.nr then mark_deleted('queue', k.name) end
 finish()
-return answer_once(ARGV[2], out)
+return keep_answer(ARGV[2], out)

@@ -21,18 +21,18 @@ if not q then return 0 end
 local mark, open = import_of(nr)
 if mark ~= ARGV[3] or not open then return 1 end
 if memory_full() then out_of_memory() end
-sound(q)
-sound_dead(q.name)
+check_keys(q)
+check_dead_keys(q.name)
 call('ZCARD', B .. 'K' .. nr)
 with_lanes(q)
-overflow(q)
+load_overflow(q)
 local ends, death = {}, nil -- of those that ended otherwise than dead; the first that died
 local STAMP = string.rep('\0', 8)
 
 -- alive puts in a job that holds a place.
 local function alive(i)
   local h = lanes.head_of(i.record, 11)
-  lanes.sound_for(q, h)
+  lanes.check_keys_for(q, h)
   if h.flags >= LANE then
     q.laned = '1'
     if not q.mixed then
@@ -54,23 +54,23 @@ local function alive(i)
   set(q, 'turn', max(q.turn, i.turn + h.priority * PRIORITY_STEP + cost))
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
-  if h.lane ~= ZERO then lanestate.hold(q, h.lane, 1, bytes) end
-  if i.state ~= S.held and h.expires < math.huge then expires(q, { h.expires, i.id }, h.expires) end
+  if h.lane ~= ZERO then lanestate.count_in_lane(q, h.lane, 1, bytes) end
+  if i.state ~= S.held and h.expires < math.huge then note_expiries(q, { h.expires, i.id }, h.expires) end
   local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
     bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.ts = M.ts + 1
-    if f.counted then lanestate.tally(q, 'k', h.lane, 1) end
+    if f.counted then lanestate.count_lane(q, 'k', h.lane, 1) end
   elseif i.state == S.held then
     call('ZADD', B .. 'K' .. nr, i.at, i.id)
     call('HINCRBY', B, 'th', 1)
     f.counted = false
   else
-    lanestate.wait(q, h.lane, i.id, i.turn)
-    if before == 0 then lanestate.came(q, h.lane, cost) end
+    lanestate.put_waiting(q, h.lane, i.id, i.turn)
+    if before == 0 then lanestate.place_lane(q, h.lane, cost) end
   end
-  if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, pack_flight(f)) end
+  if i.state ~= S.waiting or i.attempts > 0 or i.reason ~= '' then call('HSET', B .. 'f' .. nr, i.id, pack_lease(f)) end
 end
 
 -- over remembers a job that ended.
@@ -79,7 +79,7 @@ local function over(i)
   local job = 'E' .. pack('>I7', i.at) .. STAMP .. sub(kept, 1, 10) ..
     pack(ENDED, i.state, 0, i.attempts, NOBODY, 0, i.appended, #i.reason) .. i.reason
   if i.state == S.dead then
-    lay(q, { i.id }, i.at)
+    add_dead(q, { i.id }, i.at)
     death = min(death or i.at, i.at)
     job = job .. pack('>I2', #i.past) .. i.past .. kept
   else
@@ -113,7 +113,7 @@ if ends[1] then
   call('PEXPIRE', B .. 'e' .. nr, ceil(q.rfor / 1000))
 end
 if death then call('ZADD', B .. 'y', 'LT', death + q.rfor, q.name) end
-lanestate.sooner(q) -- somebody may have resumed it; and its group is told
+lanestate.put_on_agenda_sooner(q) -- somebody may have resumed it; and its group is told
 save(q)
 finish()
 return out

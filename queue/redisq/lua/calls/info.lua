@@ -33,7 +33,7 @@ local function next_lane(q)
   for _, place in ipairs({ 'L', 'b', 'i' }) do
     local first = call('ZRANGE', B .. place .. q.nr, 0, 0, 'WITHSCORES')
     local score = first[2] == 'inf' and math.huge or tonumber(first[2])
-    if score and (not at or score < at or score == at and later_text(lane, first[1])) then lane, at = first[1], score end
+    if score and (not at or score < at or score == at and comes_after(lane, first[1])) then lane, at = first[1], score end
     if place == 'L' and lane then return lane end
   end
   return lane or ZERO
@@ -46,7 +46,7 @@ local function lane_of(q, lane, row)
   local stop = q.heard and receiver.lane_stop(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
-  local held, bytes = lanes.held_of(q, lane)
+  local held, bytes = lanes.lane_size(q, lane)
   for _, value in ipairs({ call('ZCARD', lanes.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop, bytes }) do row[#row + 1] = value end
 end
 
@@ -73,7 +73,7 @@ end
 -- ready_of returns since when, or when, a job that waits can leave, or 0, and 1 if its lanes are what holds it up.
 local function ready_of(q, waiting)
   if waiting == 0 and not (q.group == q and q.gwaiting > 0) then return 0, 0 end
-  local at = tonumber(call('ZSCORE', on(q, 'a'), q.nr)) -- of a parent, the group's
+  local at = tonumber(call('ZSCORE', agenda_key(q, 'a'), q.nr)) -- of a parent, the group's
   if q.group and q.group ~= q then
     local g = q.group.nr
     local own = tonumber(call('ZSCORE', B .. 'R' .. g, q.nr)) or call('ZSCORE', B .. 'Y' .. g, q.nr) and 0
@@ -83,7 +83,7 @@ local function ready_of(q, waiting)
   if at then return at, 0 end
   if waiting == 0 or not q.laned or q.asleep then return 0, 0 end
   if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then return 0, 0 end
-  local from = lanestate.able(q)
+  local from = lanestate.can_depart_from(q)
   if not from then return 0, 1 end
   return max(from, 0), from > 0 and 1 or 0
 end
@@ -104,14 +104,14 @@ local function counters_of(nr)
 end
 
 local function show(nr, q, name)
-  sound(q)
-  sound_dead(name)
-  forget_dead(q)
+  check_keys(q)
+  check_dead_keys(name)
+  trim_dead(q)
   local v = call('HMGET', B .. 'q' .. nr, unpack(COLD))
   local adaptions = v[#COLD] and cmsgpack.unpack(v[#COLD]) or {}
   for i = 5, #COLD - 1 do v[i] = tonumber(v[i]) or 0 end
   with_lanes(q)
-  local line = eta.line_of(q)
+  local line = eta.count_waiting(q)
   local till, cause, why, failures, opened, probe, fault = stop_of(q)
   local head = call('ZRANGE', lanes.waiting_key(q, next_lane(q)), 0, 0)
   local oldest = 0
@@ -122,7 +122,7 @@ local function show(nr, q, name)
   local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), line.lanes,
     max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), v[5], v[6], v[7], now,
     call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, eta.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[8], q.back,
-    limits_of(q), q.group == q and { groups.children_of(name), q.gmembers, q.gwaiting, q.gcmax } or {},
+    limits_of(q), q.group == q and { groups.count_children(name), q.gmembers, q.gwaiting, q.gcmax } or {},
     ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
   local ready, rest = ready_of(q, line.waiting)
   for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[9]), q.bytes, byte_limit(q) }) do row[#row + 1] = value end

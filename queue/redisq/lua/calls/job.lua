@@ -19,7 +19,7 @@ local q = nr and load(nr)
 
 -- former returns what is left of a job that died in a former queue of the name.
 local function former()
-  local k = keeping(name)
+  local k = retention_of(name)
   local of = k and call('HGET', B .. 'D:' .. name, id)
   local job = of and redis.pcall('GET', job_key(of, id))
   if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead and time_at(job) + k.rfor > now then return job end
@@ -42,15 +42,15 @@ if sub(job, 1, 1) == 'E' then
   return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.past or '', e.departed or 0, drainer(e.client), '', 0, '', '', '' }
 end
 with_lanes(q)
-local line = eta.line_of(q)
+local line = eta.count_waiting(q)
 if number then
   if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' } end
-  local rank, before = among_deferred(q, number)
+  local rank, before = rank_of_deferred(q, number)
   return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, eta.aside_eta(q, line, cost_of(job), before, 0), 0, '', '', 0, '',
     'deferred', now, call('HGET', B .. 'q' .. nr, 'spec'), '', '' }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
-local f = entry and unpack_flight(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
+local f = entry and unpack_lease(entry) or { state = S.waiting, attempts = 0, at = 0, reason = '' }
 if f.state == S.waiting then f.at = 0 end
 local position, leaves, is_exact = 0, 0, 0
 local by, till, reason, whose, who = '', 0, '', '', ''
@@ -89,7 +89,7 @@ elseif f.state ~= S.leased then
   local rate, quota, together
   position, leaves, rate, quota, together = eta.expected(q, line, id, job, f)
   by, till, reason, whose, who = why(rate, quota, together)
-  if f.state == S.waiting and eta.exact(q, line) then is_exact = 1 end
+  if f.state == S.waiting and eta.is_exact(q, line) then is_exact = 1 end
 end
 local leased = f.state == S.leased
 return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, leaves, is_exact, sub(job, 17), f.past or '', leased and f.at or 0,

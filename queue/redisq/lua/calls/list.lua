@@ -16,10 +16,10 @@ local state = tonumber(ARGV[3])
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if q then
-  sound(q)
+  check_keys(q)
   with_lanes(q)
 elseif state == S.dead then
-  q = keeping(ARGV[2])
+  q = retention_of(ARGV[2])
 end
 if not q then return 0 end
 local limit, only = tonumber(ARGV[4]), ARGV[5]
@@ -42,7 +42,7 @@ end
 local function show(id, entry)
   local job = redis.pcall('GETRANGE', job_key(nr, id), 0, HEAD)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return end
-  local f = entry and unpack_flight(entry) or { attempts = 0, at = 0, reason = '' }
+  local f = entry and unpack_lease(entry) or { attempts = 0, at = 0, reason = '' }
   row(id, job, 17, f.attempts, time_at(job), state ~= S.waiting and f.at or 0, f.reason)
 end
 
@@ -63,7 +63,7 @@ local function waiting()
   local lane, from, left = only ~= '' and only or ZERO, 0, limit
   if at then
     lane = lane_at
-    if member ~= '' then from = behind(lanes.waiting_key(q, lane), at, member) end
+    if member ~= '' then from = rank_after(lanes.waiting_key(q, lane), at, member) end
   end
   local next_lane = lanes_after(q, lane)
   for _ = 1, MOST_LOOKED do
@@ -79,16 +79,16 @@ end
 
 -- standing lists those that stand in a set in order of an instant.
 local function standing(set_)
-  local ids, score = members(set_, at and behind(set_, at, member) or 0, limit)
+  local ids, score = members(set_, at and rank_after(set_, at, member) or 0, limit)
   show_all(ids)
   if #ids < limit then return { rows } end
   return { rows, score, ids[#ids], '' }
 end
 
 local function dead()
-  sound_dead(q.name)
+  check_dead_keys(q.name)
   local D = B .. 'd:' .. q.name
-  local ids, score = members(D, at and behind(D, at, member) or 0, limit)
+  local ids, score = members(D, at and rank_after(D, at, member) or 0, limit)
   local numbers = ids[1] and call('HMGET', B .. 'D:' .. q.name, unpack(ids))
   for i, id in ipairs(ids) do
     local job = numbers[i] and redis.pcall('GETRANGE', job_key(numbers[i], id), 0, HEAD + FAILED)
@@ -104,7 +104,7 @@ end
 -- leased goes through the leases of all queues, by deadline.
 local function leased()
   local L, prefix = B .. 'l', nr .. ':'
-  local from = at and behind(L, at, member) or 0
+  local from = at and rank_after(L, at, member) or 0
   local found, ids, last = call('ZRANGE', L, from, from + MOST_LOOKED - 1, 'WITHSCORES'), {}, nil
   for i = 1, #found, 2 do
     last = i

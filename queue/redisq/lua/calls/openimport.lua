@@ -14,13 +14,13 @@ begin()
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return { 0, '' } end
-sound(q)
+check_keys(q)
 local mark, open = import_of(nr)
 if mark == ARGV[4] then return { open and 1 or 2, mark } end
 if open then return { 5, mark } end
 if q.size > 0 or backlogged(q) or call('HGET', B .. 'q' .. nr, 'died') then return { 3, mark } end
 if call('HGET', B .. 'q' .. nr, 'spec') ~= ARGV[3] then return { 4, mark } end
-paused_by(q, '1')
+read_pause(q, '1')
 -- What comes in meanwhile goes behind all that is to be put in.
 set(q, 'turn', max(q.turn, tonumber(ARGV[5])))
 set(q, 'cmax', max(q.cmax, tonumber(ARGV[6])))
@@ -29,7 +29,7 @@ if q.group then
   if q.group == q then set(q, 'gsince', now) end
 end
 call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'paused', '1', 'preason', ARGV[7], 'pby', '', 'psince', now)
-agenda(q)
+put_on_agenda(q)
 save(q)
 finish()
 return { 1, ARGV[4] }

@@ -21,20 +21,20 @@ local paused = ARGV[3] == '1' and (till and ARGV[6] or '1') or ''
 local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'paused', 'pby', 'preason')
 local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
-sound_record('queue', q.name)
-local goes_on = paused == '' and q.heard and receiver.go_on(q)
-if not same then note_lapse(q) end
+check_change_keys('queue', q.name)
+local goes_on = paused == '' and q.heard and receiver.resume(q)
+if not same then log_pause_end(q) end
 if not same or goes_on then
-  note('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, goes_on and STOP_LIFTED or '', reason, till or 0)
+  log_change('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, goes_on and STOP_LIFTED or '', reason, till or 0)
 end
 if not same then
   call('HSET', Q, 'paused', paused, 'pby', by, 'preason', reason, 'psince', now)
-  paused_by(q, paused)
+  read_pause(q, paused)
 end
 if not same or goes_on then
   if q.group == q then set(q, 'gsince', now) end
-  local e = agenda(q)
-  if e then due(e, q) end
+  local e = put_on_agenda(q)
+  if e then wake_for(e, q) end
   save(q)
 end
 finish()

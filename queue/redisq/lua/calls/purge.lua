@@ -13,15 +13,15 @@
 
 begin()
 call('ZCARD', B .. 'o')
-local answered = once(ARGV[2])
+local answered = earlier_answer(ARGV[2])
 if answered then return answered end
 local nr = number_of(ARGV[3])
 local q = nr and load(nr)
 if not q then return { -1 } end
-sound(q)
+check_keys(q)
 with_lanes(q)
-overflow(q)
-sound_record('queue', q.name)
+load_overflow(q)
+check_change_keys('queue', q.name)
 local state, limit, only = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local until_, at, member, lane_at = tonumber(ARGV[7]) or q.turn, tonumber(ARGV[8]) or 0, ARGV[9], ARGV[10]
 local begins = ARGV[7] == ''
@@ -66,20 +66,20 @@ end
 
 local function scheduled()
   local T = B .. 't' .. nr
-  local from = begins and 0 or behind(T, at, member)
+  local from = begins and 0 or rank_after(T, at, member)
   local looked, ids, taken = call('ZRANGE', T, from, from + limit - 1, 'WITHSCORES'), {}, {}
   for i = 1, #looked, 2 do ids[#ids + 1] = looked[i] end
   if not ids[1] then return {} end
   for i, entry in ipairs(call('HMGET', B .. 'f' .. nr, unpack(ids))) do
-    if not entry or FIRST_TURN + unpack_flight(entry).turn % PRIORITY_STEP < until_ then taken[#taken + 1] = ids[i] end
+    if not entry or FIRST_TURN + unpack_lease(entry).turn % PRIORITY_STEP < until_ then taken[#taken + 1] = ids[i] end
   end
   return { { ids = taken } }, #ids == limit and { looked[#looked], ids[#ids], '' } or nil
 end
 
 local found, rest
 if state == S.waiting then found, rest = waiting() else found, rest = scheduled() end
-local jobs = leave(q, found, S.cancelled)
-note_jobs(q, ARGV[11], 'purged', ARGV[12], '', jobs)
+local jobs = end_unsent(q, found, S.cancelled)
+log_jobs(q, ARGV[11], 'purged', ARGV[12], '', jobs)
 save(q)
 finish()
-return answer_once(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })
+return keep_answer(ARGV[2], rest and { jobs, until_, rest[1], rest[2], rest[3] } or { jobs })

@@ -40,12 +40,12 @@ for i = arg + 4, plain - 1, 8 do
 end
 with_limits(q or {})
 local pull = ARGV[arg + 1]
-if pull == '1' and groups.children_of(name) > 0 then return { rev, 0, 0, 3, groups.children_of(name) } end
+if pull == '1' and groups.count_children(name) > 0 then return { rev, 0, 0, 3, groups.count_children(name) } end
 local base = not q and membership.parent_of(name)
 local over = base and number_of(base)
 if over and call('HGET', B .. 'q' .. over, 'pull') then return { rev, 0, 0, 4 } end
-if not q and not base then membership.children(name) end
-if base and groups.children_of(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
+if not q and not base then membership.child_numbers(name) end
+if base and groups.count_children(base) >= tonumber(ARGV[arg]) then return { rev, 0, 0, 2 } end
 
 local ruled = ARGV[#ARGV - 3]
 if ruled ~= (q and q.ruled or '') then
@@ -55,10 +55,10 @@ if ruled ~= (q and q.ruled or '') then
     if not algorithm or algorithm == 'concurrency' then return { rev, 0, 0, algorithm and 6 or 5, i } end
     i = i + 1
   end
-  sound_rules()
+  check_rule_keys()
 end
 
-sound_record('queue', name)
+check_change_keys('queue', name)
 local was = rev
 local by_lanes = q and q.laned or ''
 for i = 19, 23 do
@@ -66,7 +66,7 @@ for i = 19, 23 do
 end
 if q then
   with_lanes(q) -- looks at the types
-  if by_lanes ~= '' and not q.laned then lanes.sound_lanes(q) end
+  if by_lanes ~= '' and not q.laned then lanes.check_lane_keys(q) end
 end
 local regime = by_lanes ~= '' and call('HGET', B .. 'q' .. (nr or ''), 'regime') or ''
 
@@ -84,7 +84,7 @@ local function own_rules()
 end
 
 local adapt
-n, d, adapt = readapt(q or {}, ARGV[#ARGV - 2], n, d)
+n, d, adapt = adapt_to_spec(q or {}, ARGV[#ARGV - 2], n, d)
 local created, had = 0, q and q.limits or {}
 if not q then
   call('HDEL', B .. 'R', name)
@@ -98,16 +98,16 @@ if not q then
   if grave then
     local limits
     q.tat, q.last, q.lc, q.n, q.d, q.b, limits = unpack_('>I7I7I2I7I7I7', grave)
-    before = limitchange.recalled(sub(grave, limits))
+    before = limitchange.kept_limits(sub(grave, limits))
     call('HDEL', B .. 'x', name)
     call('ZREM', B .. 'X', name)
     change(q, n, d, b, now, now + HORIZON)
   end
-  if rules[1] then q.limits = limitchange.follow(rules, before) end
+  if rules[1] then q.limits = limitchange.carry_over(rules, before) end
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
   if M.ran > 0 then
-    hold(q, M.ran + HORIZON, q.cmax)
+    delay(q, M.ran + HORIZON, q.cmax)
     q.hc = q.cmax
   end
   call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'bytes', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')
@@ -116,7 +116,7 @@ if not q then
   call('HINCRBY', B, 'queues', 1)
 else
   if n ~= q.n or d ~= q.d or b ~= q.b then change(q, n, d, b, now, now + HORIZON) end
-  q.limits = rules[1] and limitchange.follow(rules, q.limits or {}) or nil
+  q.limits = rules[1] and limitchange.carry_over(rules, q.limits or {}) or nil
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
@@ -131,7 +131,7 @@ end
 if adapt then call('HSET', B .. 'q' .. nr, 'adapt', adapt) else call('HDEL', B .. 'q' .. nr, 'adapt', 'adaptions') end
 if q.limits then
   call('HSET', B .. 'q' .. nr, 'limits', limitchange.rules_of(q.limits), 'lstate', limits.states_of(q.limits))
-  if not limitchange.same(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
+  if not limitchange.same_rules(q.limits, had) then call('HSET', B .. 'q' .. nr, 'lchanged', now) end
 elseif created == 0 then
   call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
 end
@@ -141,30 +141,30 @@ if by_lanes ~= '' then
 end
 if ARGV[arg + 2] ~= '' then call('ZADD', B .. 'E', ARGV[arg + 2], name) else call('ZREM', B .. 'E', name) end
 if pull ~= (q.pull or '') then
-  call('ZREM', on(q, 'a'), nr)
-  call('ZREM', on(q, 's'), nr)
+  call('ZREM', agenda_key(q, 'a'), nr)
+  call('ZREM', agenda_key(q, 's'), nr)
   q.pull = pull == '1' and pull or nil
   if q.pull then call('HSET', B .. 'q' .. nr, 'pull', '1') else call('HDEL', B .. 'q' .. nr, 'pull') end
 end
-note_lapse(q)
-if created == 1 then unbury('queue', name) end
-note('queue', name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, '', '', 0)
+log_pause_end(q)
+if created == 1 then unmark_deleted('queue', name) end
+log_change('queue', name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, '', '', 0)
 keep_document('queue', name, rev, spec)
 if created == 1 then
-  membership.born(q, name)
+  membership.add_to_group(q, name)
 else
-  membership.say(q)
+  membership.save_links(q)
   if q.group == q then set(q, 'gsince', now) end
-  if ARGV[#ARGV - 4] == '' and q.heard and q.heard.opened > 0 then receiver.close(q) end
+  if ARGV[#ARGV - 4] == '' and q.heard and q.heard.opened > 0 then receiver.close_circuit(q) end
   if q.lapsed then
     call('HSET', B .. 'q' .. nr, 'paused', '')
-    paused_by(q, '')
+    read_pause(q, '')
   end
   q.laned, q.lw = by_lanes ~= '' and by_lanes or nil, nil -- read what is new
-  local e = agenda(q)
-  if e then due(e, q) end
+  local e = put_on_agenda(q)
+  if e then wake_for(e, q) end
   q.cap = tonumber(ARGV[7])
-  speak_up(q)
+  announce_room(q)
   save(q)
 end
 finish()

@@ -28,8 +28,8 @@ if v[3] == ARGV[6] then return { rev, v[4] == v[1] and 1 or 0, 1, 0 } end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 if v[2] == rule then return { rev, 0, 0, 0 } end
 if algorithm == 'concurrency' and algorithm ~= v[5] and askers(group_of(name))[name] then return { rev, 0, 0, 2 } end
-sound_rules()
-sound_record('rule', name)
+check_rule_keys()
+check_change_keys('rule', name)
 local created, was = rev == 0 and 1 or 0, rev
 rev = call('HINCRBY', B, 'rev', 1)
 if algorithm ~= v[5] then
@@ -43,8 +43,8 @@ is_now(name, nr, rev, salt)
 if created == 1 then call('HSET', rule_key(name), 'made', rev) end
 call('ZADD', B .. 'U', 0, name)
 asked_anew(group_of(name))
-if created == 1 then unbury('rule', name) end
-note('rule', name, now, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
+if created == 1 then unmark_deleted('rule', name) end
+log_change('rule', name, now, ARGV[8], created == 1 and 'created' or 'changed', rev, was, '', '', 0)
 keep_document('rule', name, rev, ARGV[7])
 finish()
 return { rev, created, 1, 0 }

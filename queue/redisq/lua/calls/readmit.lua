@@ -27,9 +27,9 @@ if M.te > 0 and M.te <= now then expire_due() end
 local nr = number_of(ARGV[2])
 local q = nr and load(nr)
 if not q then return 0 end
-sound(q)
-sound_dead(q.name)
-overflow(q)
+check_keys(q)
+check_dead_keys(q.name)
+load_overflow(q)
 local way = call('HMGET', B .. 'q' .. nr, 'holder', 'until', 'ofid', 'order', 'dagetext', 'announced')
 local held = tonumber(way[2]) or 0
 if way[1] and way[1] ~= '' and way[1] ~= holder and held > now then return { held - now, now } end
@@ -59,13 +59,13 @@ local function judge(id, number, ticket, at, done, record)
   end
   local h = lanes.head_of(record, 11)
   call('ZCARD', lanes.waiting_key(q, h.lane)) -- looks at its type
-  lanes.sound_for(q, h)
+  lanes.check_keys_for(q, h)
   if now - at > q.dage then return TOO_OLD, old end
   if expires_at(record, 11) <= now then return TOO_LATE, old end
   local need = bytes_of(id, #record + BEFORE_RECORD)
   if need > byte_limit(q) then return TOO_LARGE, old end
   if closed or q.back >= q.mark or q.size >= q.cap then return NOT_YET end
-  if not fits_back(q, need) then
+  if not fits_readmission(q, need) then
     waits_for = need
     return NOT_YET
   end
@@ -85,7 +85,7 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
     call('SET', key, 'R' .. time .. stamp .. record)
     local high, low = byte(record, 9, 10)
     local h, bytes = lanes.head_of(record, 11), bytes_of(id, #record + BEFORE_RECORD)
-    lanestate.enter(q, id, h, high * 256 + low, call('ZCARD', lanes.waiting_key(q, h.lane)), bytes)
+    lanestate.enter_job(q, id, h, high * 256 + low, call('ZCARD', lanes.waiting_key(q, h.lane)), bytes)
     set(q, 'back', q.back + 1)
     set(q, 'backbytes', q.backbytes + bytes)
     took(bytes)
@@ -93,17 +93,17 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
   elseif outcome == TOO_OLD or outcome == TOO_LATE or outcome == TOO_LARGE then
     local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and too_large(id, record) or 'deferred for longer than max_age ' .. (way[5] or '')
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
-    call('SET', key, remains(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
+    call('SET', key, ended_record(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
     dead[#dead + 1] = id
   elseif old and done then
     call('UNLINK', key)
   elseif old then
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = '' }
-    call('SET', key, remains(sub(old, 9, 26), f, S.cancelled, 0, time_at(old)), 'PX', ceil(q.rfor / 1000))
+    call('SET', key, ended_record(sub(old, 9, 26), f, S.cancelled, 0, time_at(old)), 'PX', ceil(q.rfor / 1000))
     dropped[#dropped + 1] = id
   end
   -- A cancelled one was counted when it was.
-  if old and not cancelled then discount(q, old) end
+  if old and not cancelled then uncount_deferred(q, old) end
 end
 
 local arg, count, final, seen = 13, tonumber(ARGV[12]), 0, empty and now or 0
@@ -126,24 +126,24 @@ if returned > 0 then
   add(q, 'appended', returned)
   add(q, 'returned', returned)
   if q.laned or q.group then
-    lanestate.sooner(q)
+    lanestate.put_on_agenda_sooner(q)
   elseif waiting == 0 and not q.asleep then
-    call('ZADD', on(q, 'a'), 'LT', room, nr)
-    due(room, q)
+    call('ZADD', agenda_key(q, 'a'), 'LT', room, nr)
+    wake_for(room, q)
   end
 end
-ended(q, dropped)
-died(q, dead)
+remember_ended(q, dropped)
+remember_dead(q, dead)
 behind = behind + count - final
 local announced = tonumber(way[6])
 if announced and as_of <= announced then behind = max(behind, min(q.behind, 1)) end -- he may not have seen it
 set(q, 'behind', behind)
 if count > 0 or empty then set(q, 'headneed', waits_for or 0) end
 local missing = next_generation(q, seen, on_the_way)
-note_backlog(q)
+track_backlog(q)
 set(q, 'roomat', 0)
 q.holder, q.ofid, q.order, q['until'] = leave and '' or holder, store, order, leave and 0 or now + span
 for _, field in ipairs({ 'holder', 'ofid', 'order', 'until' }) do q.changes[field] = true end
 save(q)
 finish()
-return { 0, now, order, room_of(q), batch_of(q), q.deferred, q.behind, missing, outcomes }
+return { 0, now, order, readmit_room(q), readmit_batch(q), q.deferred, q.behind, missing, outcomes }

@@ -13,25 +13,25 @@
 -- Redis refuses it when it is out of memory.
 
 begin()
-local answered = once(ARGV[2])
+local answered = earlier_answer(ARGV[2])
 if answered then return answered end
 if memory_full() then out_of_memory() end
 local nr = number_of(ARGV[3])
 if nr and M.te > 0 and M.te <= now then expire_due() end
 local q = nr and load(nr)
 if not q then return 0 end
-sound(q)
-sound_dead(q.name)
-sound_record('queue', q.name)
+check_keys(q)
+check_dead_keys(q.name)
+check_change_keys('queue', q.name)
 with_lanes(q)
-overflow(q)
+load_overflow(q)
 local waiting, room, time = call('ZCARD', B .. 'w' .. nr), next_departure(q), pack('>I7', now)
 
 local function no_room(h, need)
   if q.size >= q.cap or backlogged(q) and q.size - q.back >= max(1, q.cap - q.mark) then return true end
   if q.bytes + need > byte_limit(q) then return true end
   local rule = lanes.rule_of(q, h.lane)
-  local held, bytes = lanes.held_of(q, h.lane)
+  local held, bytes = lanes.lane_size(q, h.lane)
   if rule.cap > 0 and held >= rule.cap or rule.bytes > 0 and bytes + need > rule.bytes then return true end
   return h.not_before > now and q.msched > 0 and call('ZCARD', B .. 't' .. nr) >= q.msched
 end
@@ -53,7 +53,7 @@ local function judge(id)
   if #record < 12 or sub(record, 1, 10) ~= sub(job, 17, 26) or byte(record, 11) > 31 then return BROKEN end
   local h = lanes.head_of(record, 11)
   local before = call('ZCARD', lanes.waiting_key(q, h.lane)) -- looks at its type too
-  lanes.sound_for(q, h)
+  lanes.check_keys_for(q, h)
   if no_room(h, bytes_of(id, #record + BEFORE_RECORD)) then return NO_ROOM end
   return REPLAYED, 'L' .. time .. sub(job, 9, 16) .. record, h, before, of
 end
@@ -66,23 +66,23 @@ for i = 1, tonumber(ARGV[4]) do
   if ok and outcome == REPLAYED then
     call('SET', job_key(nr, id), job)
     if of ~= nr then call('UNLINK', job_key(of, id)) end
-    lift(q.name, { id })
-    lanestate.enter(q, id, h, cost_of(job), before, bytes_of(id, #job))
+    remove_dead(q.name, { id })
+    lanestate.enter_job(q, id, h, cost_of(job), before, bytes_of(id, #job))
     took(#job)
     replayed = replayed + 1
     ids[replayed] = id
   end
 end
-note_jobs(q, ARGV[5], 'replayed', '', '', replayed, ids)
+log_jobs(q, ARGV[5], 'replayed', '', '', replayed, ids)
 if replayed > 0 then
   add(q, 'replayed', replayed)
   if q.laned or q.group then
-    lanestate.sooner(q)
+    lanestate.put_on_agenda_sooner(q)
   elseif waiting == 0 and not q.asleep then
-    call('ZADD', on(q, 'a'), 'LT', room, nr)
-    due(room, q)
+    call('ZADD', agenda_key(q, 'a'), 'LT', room, nr)
+    wake_for(room, q)
   end
 end
 save(q)
 finish()
-return answer_once(ARGV[2], out)
+return keep_answer(ARGV[2], out)

@@ -37,7 +37,7 @@ local function replay()
   if number < last[1] then return true end
   local function answer(nr, id, fence)
     local q, entry = load(nr), call('HGET', B .. 'f' .. nr, id)
-    local f = entry and unpack_flight(entry)
+    local f = entry and unpack_lease(entry)
     if q and f and f.state == S.leased and f.epoch == last[2] and f.fence == fence then
       local rows, job = rows_of(q), call('GET', job_key(nr, id))
       if job then
@@ -46,7 +46,7 @@ local function replay()
       end
     end
   end
-  for i = 5, #last, 3 do apart(last[i], answer, last[i], last[i + 1], last[i + 2]) end
+  for i = 5, #last, 3 do try_for(last[i], answer, last[i], last[i + 1], last[i + 2]) end
   return true
 end
 
@@ -59,7 +59,7 @@ local function visit_due(key, horizon, ripens)
     if left <= 0 then return end
     local answered, leased, free, size, late = #answers, #granted, left, bytes, lates
     local passed = not ripens and shares.pass_over(found[i])
-    if not passed and not apart(found[i], visit_one, found[i], tonumber(found[i + 1]), ripens) then
+    if not passed and not try_for(found[i], visit_one, found[i], tonumber(found[i + 1]), ripens) then
       for k = #answers, answered + 1, -1 do answers[k] = nil end
       for k = #granted, leased + 1, -1 do granted[k] = nil end
       answering, left, bytes, lates = nil, free, size, late
@@ -72,14 +72,14 @@ end
 local function visit_pulled(key, horizon, ripens)
   local e = tonumber(call('ZSCORE', key, pulled))
   if not e or e > now + horizon or left <= 0 then return end
-  if not apart(pulled, visit_one, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
+  if not try_for(pulled, visit_one, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
 end
 
 local backup = pulled and 0 or see_client()
 if not replay() then
-  take_back()
+  take_back_leases()
   if M.te > 0 and M.te <= now then lates = expire_due(errors) end
-  bury_old()
+  trim_oldest_dead()
   if pulled then
     visit_pulled(B .. 'ps', 0, true)
     visit_pulled(B .. 'pa', HORIZON, false)

@@ -62,14 +62,14 @@ local function hears(q, f, id, departed, verdict, code, after, reason, state)
   if verdict == V.released or verdict == V.held and not trouble or not (q.heard or trouble or throttles) then return state end
   with_receiver(q)
   local stopped, opened, closed = 0, 0, 0
-  if trouble then stopped, opened = receiver.failed(q, reason) else closed = receiver.went_on(q) end
-  if not trouble and verdict ~= V.throttled then receiver.taken(q, departed) end
+  if trouble then stopped, opened = receiver.fail(q, reason) else closed = receiver.succeed(q) end
+  if not trouble and verdict ~= V.throttled then receiver.accept(q, departed) end
   if throttles and f and code % TROUBLE >= LANE_ONLY and f.lane ~= ZERO then
-    stopped = receiver.lane_throttled(q, f.lane, lanes.rule_of(q, f.lane), after)
+    stopped = receiver.stop_lane(q, f.lane, lanes.rule_of(q, f.lane), after)
   elseif untold then
-    stopped = receiver.spared(q, id, departed, after, reason)
+    stopped = receiver.throttle(q, id, departed, after, reason)
   elseif throttles then
-    stopped = receiver.throttled(q, after, reason)
+    stopped = receiver.stop_for(q, after, reason)
   end
   if stopped + opened + closed == 0 then return state end
   return { state, stopped, opened, closed }
@@ -80,9 +80,9 @@ local function unused(q, id, f)
   local cost = redis.pcall('GETRANGE', job_key(q.nr, id), 24, 25)
   cost = type(cost) == 'string' and #cost == 2 and unpack_('>I2', cost) or 1
   local g = q.group
-  if g then groups.returned(g) end
-  limits.unused(q, f.at, cost)
-  if g and g ~= q then limits.unused(g, f.at, cost) end
+  if g then groups.note_given_back(g) end
+  limits.refund_quotas(q, f.at, cost)
+  if g and g ~= q then limits.refund_quotas(g, f.at, cost) end
 end
 
 -- given_back gives back what a job took that was released or did not start: to quotas, and its departure. Where the circuit is
@@ -124,8 +124,8 @@ local function settle(name, count, arg)
   if not q then return nil end
   local out = {}
   local T, F = B .. 't' .. q.nr, B .. 'f' .. q.nr
-  sound(q)
-  local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, places()
+  check_keys(q)
+  local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, new_freed()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came = q.stop, 0
   local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000)) -- a number would be written out anew for each job
@@ -135,7 +135,7 @@ local function settle(name, count, arg)
     ids[j + 1], may_die = ARGV[arg + 5 * j], may_die or verdict == V.retry or verdict == V.dead
     may_hold = may_hold or verdict == V.held
   end
-  if may_die then sound_dead(name) end
+  if may_die then check_dead_keys(name) end
   if may_hold then call('ZCARD', held_key(q)) end
   local entries = call('HMGET', F, unpack(ids))
   for j = 1, count do
@@ -148,7 +148,7 @@ local function settle(name, count, arg)
     local quick = marks and verdict == V.delivered and marks % KEYED == S.leased and sub(entry, 18, 31) == token
       and redis.pcall('GETRANGE', J .. id, 0, 25)
     local epoch, fence = unpack_('>c8I6', token)
-    local f = not quick and entry and entry ~= '' and unpack_flight(entry)
+    local f = not quick and entry and entry ~= '' and unpack_lease(entry)
     if type(quick) == 'table' then
       out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
     elseif quick then
@@ -168,7 +168,7 @@ local function settle(name, count, arg)
       flights[id] = ''
       out[#out + 1] = (q.heard or after > 0) and hears(q, nil, id, unpack_('>I7', entry, 11), verdict, code, after, reason, S.delivered) or S.delivered
       if q.adapt and after <= 0 then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
-      if marks >= KEYED then lanestate.ended_of(q, unpack_flight(entry)) end
+      if marks >= KEYED then lanestate.end_in_lane(q, unpack_lease(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
       out[#out + 1] = repeated(q, id, f, epoch, fence, verdict)
     elseif AFTER[verdict] == S.waiting and unfit(q, f) then
@@ -186,18 +186,18 @@ local function settle(name, count, arg)
       if verdict ~= V.released and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
       if verdict == V.retry then state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled end
-      if verdict ~= V.released then attempted(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason) end
+      if verdict ~= V.released then add_attempt(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason) end
       if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
-        finish_job(q, id, f, state, verdict, freeing)
+        end_job(q, id, f, state, verdict, freeing)
         dead[#dead + 1] = id
         gone[#gone + 1] = id
         flights[id] = ''
-        if q.laned then lanestate.ended_of(q, f) end
+        if q.laned then lanestate.end_in_lane(q, f) end
       else
         if state == S.waiting then
-          again(q, id, f)
+          wait_again(q, id, f)
           if verdict ~= V.throttled and given_back(q, id, f, verdict, code, epoch, fence) then unstarted = unstarted + 1 end
           if verdict == V.released then released = released + 1 end
           came = came + 1
@@ -209,17 +209,17 @@ local function settle(name, count, arg)
           call('ZADD', T, f.at, id)
           -- In an ordered queue it goes on to hold its lane up.
           if f.counted and not q.ordered then
-            lanestate.landed(q, f.lane)
+            lanestate.leave_flight(q, f.lane)
             f.counted = false
           end
           scheduled = scheduled + 1
           if not spared then retried = retried + 1 end
         end
         if state ~= S.held then
-          expires_again(q, id)
+          note_expiry_again(q, id)
           returning = true
         end
-        flights[id] = pack_flight(f)
+        flights[id] = pack_lease(f)
         call('HSET', F, id, flights[id])
       end
       out[#out + 1] = hears(q, f, id, departed, verdict, code, after, reason, state)
@@ -231,11 +231,11 @@ local function settle(name, count, arg)
   if #ends == 0 then return out end
   call('ZREM', B .. 'l', unpack(ends))
   if #gone > 0 then call('HDEL', F, unpack(gone)) end
-  ended(q, well)
-  if unstarted > 0 then meter(q, -unstarted) end
-  if #gone > 0 then freed(q, freeing) end
+  remember_ended(q, well)
+  if unstarted > 0 then count_departures(q, -unstarted) end
+  if #gone > 0 then give_places_back(q, freeing) end
   add(q, 'delivered', #well)
-  died(q, dead)
+  remember_dead(q, dead)
   add(q, 'retried', retried)
   add(q, 'released', released)
   add(q, 'throttled', throttled)
@@ -244,12 +244,12 @@ local function settle(name, count, arg)
   if q.another and q.group == q then set(q, 'gsince', now) end
   if returning or q.another or q.stop ~= stop then
     -- What another stop has put off, or let go on, or another rate has, was not lost.
-    local e = agenda(q, not q.another and q.stop == stop and 'LT' or nil)
-    if e then due(e, q) end
+    local e = put_on_agenda(q, not q.another and q.stop == stop and 'LT' or nil)
+    if e then wake_for(e, q) end
   elseif q.laned then
-    lanestate.sooner(q)
+    lanestate.put_on_agenda_sooner(q)
   end
-  speak_up(q)
+  announce_room(q)
   save(q)
   return out
 end

@@ -23,10 +23,10 @@ local function withdraw(name, id, ticket)
   local ok, job, number, cancelled = pcall(remembered, q, id)
   if ok and number and not cancelled and ticket == q.nr .. '.' .. number then
     call('UNLINK', job_key(q.nr, id))
-    discount(q, job)
+    uncount_deferred(q, job)
     add(q, 'set_aside', -1)
   end
-  return promise(q)
+  return retry_after(q)
 end
 
 for i = 1, tonumber(ARGV[2]) do
@@ -35,7 +35,7 @@ for i = 1, tonumber(ARGV[2]) do
 end
 for _, q in pairs(queues) do
   if q then
-    note_backlog(q)
+    track_backlog(q)
     save(q)
   end
 end

@@ -1,5 +1,5 @@
 -- needs: pace, ratechange
--- gives: heard
+-- gives: observe
 --
 -- Shared, behind pace.lua and ratechange.lua: a rate that follows what the receiver takes, the arithmetic of
 -- leaky/adapt.go.
@@ -83,19 +83,19 @@ local function note_adaption(q, n, d, cause, reason)
   call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
 end
 
--- held_up reports whether jobs wait, but those that came back in this call, and nothing but the rate may hold them up.
-local function held_up(q, came)
+-- held_by_rate_alone reports whether jobs wait, but those that came back in this call, and nothing but the rate may hold them up.
+local function held_by_rate_alone(q, came)
   bounded(q)
-  return conforms(q) > now and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
+  return bucket_ready_at(q) > now and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
 end
 
--- heard takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that
+-- observe takes what the answer to a departure says of the rate of its queue. Returns n and d before and after, if that
 -- is another one by it.
-local function heard(q, throttled, departed, reason, came)
+local function observe(q, throttled, departed, reason, came)
   local s = adapted(q)
   if throttled then
     if not refused(s, departed) then return nil end
-  elseif not held_up(q, came) or not taken(q, s, departed) then
+  elseif not held_by_rate_alone(q, came) or not taken(q, s, departed) then
     return nil
   end
   local n, d = rate_of(s)
@@ -110,8 +110,8 @@ local function heard(q, throttled, departed, reason, came)
   return { from_n, from_d, n, d }
 end
 
--- readapt is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the state.
-local function readapt(q, rule, n, d)
+-- adapt_to_spec is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the state.
+local function adapt_to_spec(q, rule, n, d)
   if rule == '' then return n, d, nil end
   if not q.adapt then return n, d, begin_adapted(rule) end
   if adapted(q).rule == rule then return q.n, q.d, q.adapt end

@@ -3,58 +3,58 @@
 -- Shared, behind pace.lua: when a queue is next to be looked at. A member of a group has a place
 -- there (see groups.lua), and the group one on the agenda.
 
--- agenda notes when the queue is next worth a visit: when its first waiting job
+-- put_on_agenda notes when the queue is next worth a visit: when its first waiting job
 -- can depart, and when its first scheduled job is due, or the first of its lanes has
 -- rested if they all rest or are busy; a paused one when it goes on by itself. Returns the earlier. When
 -- a job came back (back is 'LT') to others that wait, the queue could have
 -- departed since the earlier instant; so too, and since that one, when what came due
 -- at since did (back is 'NX').
-local function agenda(q, back, since)
+local function put_on_agenda(q, back, since)
   local departs, ripens
   if q.asleep then
     ripens = q.till or q.lapsed
   else
     ripens = tonumber(call('ZRANGE', B .. 't' .. q.nr, 0, 0, 'WITHSCORES')[2])
     local from = -math.huge
-    if q.laned then from = lanestate.able(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
+    if q.laned then from = lanestate.can_depart_from(q) elseif call('ZCARD', B .. 'w' .. q.nr) == 0 then from = nil end
     if from then
       -- What holds all members of a group holds the parent's own jobs, and nothing else does.
       local own = q.group == q
       local stop = own and q.stop or -math.huge
       departs = own and max(now, stop) or next_departure(q)
       -- A lane that has rested meanwhile is looked at like a job that is due.
-      if from > (back == 'LT' and (own and stop or conforming(q)) or departs) then
+      if from > (back == 'LT' and (own and stop or ready_at(q)) or departs) then
         ripens, departs = min(ripens or from, from), nil
       elseif since then
-        departs = max(since, own and stop or conforming(q, since))
+        departs = max(since, own and stop or ready_at(q, since))
       end
     end
   end
   if q.group then
-    departs = groups.file(q, departs, back)
+    departs = groups.place_member(q, departs, back)
   elseif not departs then
-    call('ZREM', on(q, 'a'), q.nr)
+    call('ZREM', agenda_key(q, 'a'), q.nr)
   elseif back then
-    call('ZADD', on(q, 'a'), back, departs, q.nr)
+    call('ZADD', agenda_key(q, 'a'), back, departs, q.nr)
   else
-    call('ZADD', on(q, 'a'), departs, q.nr)
+    call('ZADD', agenda_key(q, 'a'), departs, q.nr)
   end
-  if ripens then call('ZADD', on(q, 's'), ripens, q.nr) else call('ZREM', on(q, 's'), q.nr) end
+  if ripens then call('ZADD', agenda_key(q, 's'), ripens, q.nr) else call('ZREM', agenda_key(q, 's'), q.nr) end
   return departs and min(departs, ripens or departs) or ripens
 end
 
--- again puts a job into its lane that was granted or scheduled, and now waits;
+-- wait_again puts a job into its lane that was granted or scheduled, and now waits;
 -- f is its flight.
-local function again(q, id, f)
-  if q.laned then return lanestate.back(q, id, f) end
+local function wait_again(q, id, f)
+  if q.laned then return lanestate.put_back(q, id, f) end
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)
   M.tw = M.tw + 1
 end
 
--- expires_again is expires of a job that was leased, if it does.
-local function expires_again(q, id, quiet)
+-- note_expiry_again is expires of a job that was leased, if it does.
+local function note_expiry_again(q, id, quiet)
   local head = q.expiring and redis.pcall('GETRANGE', job_key(q.nr, id), 26, 33)
   if type(head) ~= 'string' or #head < 8 or byte(head) % (2 * EXPIRES) < EXPIRES then return end
   local at = unpack_('>I7', head, 2)
-  expires(q, { at, id }, at, quiet)
+  note_expiries(q, { at, id }, at, quiet)
 end

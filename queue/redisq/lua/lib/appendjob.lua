@@ -1,5 +1,5 @@
 -- needs: appendoutcomes, eta, lanestate, overflow, memory
--- gives: decide
+-- gives: decide_job
 --
 -- Of append alone, behind eta.lua and overflow.lua: what becomes of a job that cannot just be put in
 -- at the end of the lane without a key.
@@ -7,47 +7,47 @@
 local LOOK_AHEAD = 366 * 86400 * SECOND
 local ORDINARY = { flags = 0, expires = math.huge, not_before = 0, lane = ZERO, priority = 0 }
 
--- know_line counts who waits, where that matters, if it is not known.
-local function know_line(q, line)
+-- count_if_unknown counts who waits, where that matters, if it is not known.
+local function count_if_unknown(q, line)
   if line.waiting then return end
-  for field, value in pairs(line_of(q)) do line[field] = value end
+  for field, value in pairs(count_waiting(q)) do line[field] = value end
 end
 
--- known answers for an id that is taken.
-local function known(q, id, body, line, old, number, cancelled)
+-- answer_duplicate answers for an id that is taken.
+local function answer_duplicate(q, id, body, line, old, number, cancelled)
   if sub(old, 17, 24) ~= sub(body, 9, 16) then return CONFLICT end
   local again = sub(old, 9, 16) == sub(body, 1, 8)
   if number then
     if again then
-      know_line(q, line)
-      local rank, before = among_deferred(q, number)
+      count_if_unknown(q, line)
+      local rank, before = rank_of_deferred(q, number)
       return SET_ASIDE, number, line.waiting + rank, aside_eta(q, line, cost_of(old), before, head_of(body, 19).not_before), time_at(old)
     end
     if cancelled then return DUPLICATE, S.cancelled end
-    return DEFERRED_BEFORE, renewed(q, id, old, number)
+    return DEFERRED_BEFORE, renew_deferral(q, id, old, number)
   end
   local code = again and ACCEPTED_BEFORE or DUPLICATE
   if sub(old, 1, 1) == 'E' then return code, (unpack_(ENDED, old, 27)) end
-  know_line(q, line)
+  count_if_unknown(q, line)
   local entry = call('HGET', B .. 'f' .. q.nr, id)
-  local f = entry and unpack_flight(entry)
+  local f = entry and unpack_lease(entry)
   local state = f and f.state or S.waiting
   if state ~= S.waiting and (state ~= S.scheduled or not again) then return code, state end
   local position, eta = expected(q, line, id, old, f)
-  return code, state, position, eta, exact(q, line) and 1 or 0
+  return code, state, position, eta, is_exact(q, line) and 1 or 0
 end
 
 local function deferrable(q, body)
   local says = floor(byte(body, 7) / 64)
   if says < 2 then return says == 1 end
-  overflow(q)
+  load_overflow(q)
   return q.defers == 1
 end
 
 local function set_aside(q, id, body, h, cost, line)
-  know_line(q, line)
+  count_if_unknown(q, line)
   local position, eta = line.waiting + q.deferred + 1, aside_eta(q, line, cost, q.dcost, h.not_before)
-  if eta > h.expires and not endless(q) then return EXPIRED, eta end
+  if eta > h.expires and not is_paused_for_good(q) then return EXPIRED, eta end
   -- This may raise, so it comes before what is written.
   if line.aside == 0 then call('ZADD', B .. 'o', 'NX', now, q.name) end
   set(q, 'tickets', q.tickets + 1)
@@ -63,23 +63,23 @@ local function refuse(line, code, wait)
   return code, max(wait, 1000)
 end
 
--- lane_full answers for a job that finds no room in its lane.
-local function lane_full(q, lane, rule, line, need)
-  local held, bytes = held_of(q, lane)
+-- refuse_for_lane answers for a job that finds no room in its lane.
+local function refuse_for_lane(q, lane, rule, line, need)
+  local held, bytes = lane_size(q, lane)
   local over = rule.bytes > 0 and bytes + need - rule.bytes or 0
   if over <= 0 and (rule.cap == 0 or held < rule.cap) then return end
-  local opens = rule.n > 0 and next_of(bucket_of(q, lane, rule, now), now) or q.heard and receiver.lane_stop(q, lane) or now
-  local code, wait = refuse(line, LANE_FULL, max(opens - now, min(leaving(over, bytes, held) * line.lanes * interval_of(q), YEAR)))
+  local opens = rule.n > 0 and lane_next(bucket_of(q, lane, rule, now), now) or q.heard and receiver.lane_stop(q, lane) or now
+  local code, wait = refuse(line, LANE_FULL, max(opens - now, min(jobs_to_leave(over, bytes, held) * line.lanes * interval_of(q), YEAR)))
   if over > 0 then return code, wait, bytes, rule.bytes, need end
   return code, wait
 end
 
--- no_room answers for what has a bound of its own, whatever room there is else.
-local function no_room(q, h, line, need)
+-- refuse_for_own_bounds answers for what has a bound of its own, whatever room there is else.
+local function refuse_for_own_bounds(q, h, line, need)
   local rule = rule_of(q, h.lane)
   if rule.bytes > 0 and need > rule.bytes then return TOO_LARGE, 1, 0, rule.bytes, need end
   if rule.cap > 0 or rule.bytes > 0 then
-    local code, wait, held, most, needs = lane_full(q, h.lane, rule, line, need)
+    local code, wait, held, most, needs = refuse_for_lane(q, h.lane, rule, line, need)
     if code then return code, wait, held, most, needs end
   end
   local T = B .. 't' .. q.nr
@@ -90,17 +90,17 @@ end
 
 -- accept lets a job in unless it would depart too late.
 local function accept(q, id, live, body, h, cost, line, need)
-  sound_for(q, h)
-  know_line(q, line)
+  check_keys_for(q, h)
+  count_if_unknown(q, line)
   local W, turn = waiting_key(q, h.lane), q.turn - h.priority * PRIORITY_STEP
   local in_lane = call('ZCARD', W)
   local i = h.priority == 0 and in_lane or call('ZCOUNT', W, '-inf', string.format('(%.0f', turn))
   local eta = lane_eta(q, h, cost, turn - (line.head or turn), i, line.lanes - min(in_lane, 1), line.waiting)
   if h.not_before > now then eta = max(eta, h.not_before) end
-  if eta > h.expires and not endless(q) then return EXPIRED, eta end
-  local is_exact = h.flags < LANE and exact(q, line)
+  if eta > h.expires and not is_paused_for_good(q) then return EXPIRED, eta end
+  local is_exact = h.flags < LANE and is_exact(q, line)
   call('SET', job_key(q.nr, id), live .. body)
-  local state = enter(q, id, h, cost, in_lane, need)
+  local state = enter_job(q, id, h, cost, in_lane, need)
   line.entered = line.entered + 1
   if state == S.scheduled then return ACCEPTED, state, 0, eta, 0 end
   line.waiting, line.lanes = line.waiting + 1, line.lanes + (in_lane == 0 and 1 or 0)
@@ -108,8 +108,8 @@ local function accept(q, id, live, body, h, cost, line, need)
   return ACCEPTED, state, i + 1, eta, is_exact and 1 or 0
 end
 
--- ruled answers for a job that a rule refuses, be it one of another group that would have it put aside, or that cannot be asked.
-local function ruled(q, id, body, h, cost, line)
+-- refuse_by_rules answers for a job that a rule refuses, be it one of another group that would have it put aside, or that cannot be asked.
+local function refuse_by_rules(q, id, body, h, cost, line)
   local says, wait, defers = byte(body, 7), nil, true
   if line.asks then
     if appendrules.unaskable(line.asks) then return CANNOT_ASK end
@@ -118,63 +118,63 @@ local function ruled(q, id, body, h, cost, line)
   if not wait and says % 64 < 32 then return end
   if line.asks then appendrules.leave() end
   if not defers or says < 64 then return refuse(line, LIMIT_REACHED, wait or 0) end
-  overflow(q)
+  load_overflow(q)
   if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, line) end
-  return refuse(line, OVERFLOW_FULL, promise(q))
+  return refuse(line, OVERFLOW_FULL, retry_after(q))
 end
 
--- charged charges a job that the rules allowed, if it comes in.
-local function charged(line, cost, code, ...)
+-- charge_if_in charges a job that the rules allowed, if it comes in.
+local function charge_if_in(line, cost, code, ...)
   if line.asks and (code == SET_ASIDE or code == ACCEPTED) then appendrules.charge(cost) end
   return code, ...
 end
 
--- full answers for a job that finds no room in its queue, with what is held, what may be and what it takes if that is
+-- refuse_for_room answers for a job that finds no room in its queue, with what is held, what may be and what it takes if that is
 -- for want of bytes.
-local function full(q, line, need)
+local function refuse_for_room(q, line, need)
   local over = q.bytes + need - byte_limit(q)
-  local code, wait = refuse(line, FULL, promise(q, leaving(over, q.bytes, q.size)))
+  local code, wait = refuse(line, FULL, retry_after(q, jobs_to_leave(over, q.bytes, q.size)))
   if over > 0 then return code, wait, q.bytes, byte_limit(q), need end
   return code, wait
 end
 
--- kept_for_others reports whether the places, or the bytes, up to the mark are all that is left of a queue with a backlog:
+-- kept_for_readmission reports whether the places, or the bytes, up to the mark are all that is left of a queue with a backlog:
 -- they are for what comes back. So are the bytes for which the first of those waits.
-local function kept_for_others(q, need)
-  overflow(q)
+local function kept_for_readmission(q, need)
+  load_overflow(q)
   if q.size - q.back >= max(1, q.cap - q.mark) then return true end
   local others = q.bytes - q.backbytes
   return (others > 0 or q.headneed > 0) and others + need > byte_limit(q) - max(mark_bytes(q), q.headneed)
 end
 
--- decide answers for a job that cannot just be put in at the end: its id may be
+-- decide_job answers for a job that cannot just be put in at the end: its id may be
 -- taken, the queue may have no place for it, or it has more to it.
-local function decide(q, id, live, body, cost, line)
+local function decide_job(q, id, live, body, cost, line)
   local old, number, cancelled = remembered(q, id)
-  if old then return known(q, id, body, line, old, number, cancelled) end
+  if old then return answer_duplicate(q, id, body, line, old, number, cancelled) end
   if expires_at(body, 19) <= now then return EXPIRED end
   local h, need = ORDINARY, bytes_of(id, #body + 8)
   if need > byte_limit(q) then return TOO_LARGE, 0, 0, byte_limit(q), need end
   if q.laned or byte(body, 19) >= EXPIRES then
-    know_line(q, line)
+    count_if_unknown(q, line)
     h = head_of(body, 19)
     if h.not_before > now + LOOK_AHEAD then return TOO_FAR end
-    local code, wait_for, held, most, needs = no_room(q, h, line, need)
+    local code, wait_for, held, most, needs = refuse_for_own_bounds(q, h, line, need)
     if code then return code, wait_for, held, most, needs end
   end
-  local code, x, position, eta, since = ruled(q, id, body, h, cost, line)
+  local code, x, position, eta, since = refuse_by_rules(q, id, body, h, cost, line)
   if code then return code, x, position, eta, since end
   local no_place, behind = q.size >= q.cap or q.bytes + need > byte_limit(q), backlogged(q)
   if (no_place or behind) and deferrable(q, body) then
-    overflow(q)
+    load_overflow(q)
     if q.deferred < q.dmax then
       if memory_full() then return STORE_FULL end
-      return charged(line, cost, set_aside(q, id, body, h, cost, line))
+      return charge_if_in(line, cost, set_aside(q, id, body, h, cost, line))
     end
-    return refuse(line, OVERFLOW_FULL, promise(q))
+    return refuse(line, OVERFLOW_FULL, retry_after(q))
   end
   -- Of a queue with a backlog the places up to the mark are for what comes back.
-  if no_place or behind and kept_for_others(q, need) then return full(q, line, need) end
+  if no_place or behind and kept_for_readmission(q, need) then return refuse_for_room(q, line, need) end
   if memory_full() then return STORE_FULL end
-  return charged(line, cost, accept(q, id, live, body, h, cost, line, need))
+  return charge_if_in(line, cost, accept(q, id, live, body, h, cost, line, need))
 end

@@ -16,8 +16,8 @@ local function documents_key(kind, name) return B .. 'P:' .. kind .. ':' .. name
 -- kept_for is how long changes are kept.
 local function kept_for() return tonumber(call('HGET', B, 'keepchanges')) or 400 * 86400 * SECOND end
 
--- goes_on adds a change of jobs to the newest entry, if that is of the same. Returns whether it is: one that cannot be read is not.
-local function goes_on(key, head, by, what, rev, detail, reason, jobs, ids)
+-- extend_last adds a change of jobs to the newest entry, if that is of the same. Returns whether it is: one that cannot be read is not.
+local function extend_last(key, head, by, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
   if now - last >= ONE_CHANGE then return false end
   local ok, c = pcall(cmsgpack.unpack, sub(head, ENTRY_BYTES + 1))
@@ -30,11 +30,11 @@ local function goes_on(key, head, by, what, rev, detail, reason, jobs, ids)
   return true
 end
 
--- note records a change. Of one of jobs there is a number of them, above 0, and maybe ids.
-local function note(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
+-- log_change records a change. Of one of jobs there is a number of them, above 0, and maybe ids.
+local function log_change(kind, name, at, by, what, rev, was, detail, reason, till, jobs, ids)
   local key = log_key(kind, name)
   local head = call('LINDEX', key, 0)
-  if head and ids and goes_on(key, head, by, what, rev, detail, reason, jobs, ids) then return end
+  if head and ids and extend_last(key, head, by, what, rev, detail, reason, jobs, ids) then return end
   local some = {}
   for i = 1, min(#(ids or {}), MOST_IDS) do some[i] = ids[i] end
   local text = cmsgpack.pack({ at, by, what, rev, was, detail, reason, till, jobs or 0, some })
@@ -55,9 +55,9 @@ local function note(kind, name, at, by, what, rev, was, detail, reason, till, jo
   call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
 end
 
--- note_jobs records what was done to some jobs of a queue, if there are any. Those that were named have their ids in a list.
-local function note_jobs(q, by, what, detail, reason, jobs, ids)
-  if jobs > 0 then note('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {}) end
+-- log_jobs records what was done to some jobs of a queue, if there are any. Those that were named have their ids in a list.
+local function log_jobs(q, by, what, detail, reason, jobs, ids)
+  if jobs > 0 then log_change('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {}) end
 end
 
 -- keep_document keeps what it is from a revision on, and of those before the last ones.
@@ -67,8 +67,8 @@ local function keep_document(kind, name, rev, text)
   call('LTRIM', key, 0, MOST_DOCUMENTS - 1)
 end
 
--- sound_record raises unless the record is what it must be: to be called before anything is written.
-local function sound_record(kind, name)
+-- check_change_keys raises unless the record is what it must be: to be called before anything is written.
+local function check_change_keys(kind, name)
   for end_ = -1, 0 do
     local entry = call('LINDEX', log_key(kind, name), end_)
     if entry then unpack_(ENTRY, entry) end
@@ -77,13 +77,13 @@ local function sound_record(kind, name)
   call('ZCARD', B .. 'G')
 end
 
--- note_lapse records that the pause of a queue has ended, if it has.
-local function note_lapse(q)
-  if q.lapsed then note('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
+-- log_pause_end records that the pause of a queue has ended, if it has.
+local function log_pause_end(q)
+  if q.lapsed then log_change('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
 end
 
--- unbury is for what is made: what was kept of one that was deleted goes on, if its time has not come.
-local function unbury(kind, name)
+-- unmark_deleted is for what is made: what was kept of one that was deleted goes on, if its time has not come.
+local function unmark_deleted(kind, name)
   local member = kind .. ':' .. name
   local till = tonumber(call('ZSCORE', B .. 'G', member))
   if not till then return end
@@ -93,8 +93,8 @@ local function unbury(kind, name)
   call('ZREM', B .. 'G', member)
 end
 
--- bury is for what is deleted.
-local function bury(kind, name)
+-- mark_deleted is for what is deleted.
+local function mark_deleted(kind, name)
   local G, kept = B .. 'G', kept_for()
   call('ZADD', G, now + kept, kind .. ':' .. name)
   for _, key in ipairs({ log_key(kind, name), documents_key(kind, name) }) do

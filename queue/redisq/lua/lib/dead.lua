@@ -1,17 +1,17 @@
 -- Shared: the dead jobs of a queue's name, which outlive the queue. What is left of
 -- each stays under the number of the queue in which it died.
 
--- sound_dead raises unless the keys of a name's dead are of the types that they must be.
-local function sound_dead(name)
+-- check_dead_keys raises unless the keys of a name's dead are of the types that they must be.
+local function check_dead_keys(name)
   call('ZCARD', B .. 'd:' .. name)
   call('HLEN', B .. 'D:' .. name)
   call('HLEN', B .. 'R')
   call('ZCARD', B .. 'Y')
 end
 
--- keeping returns a name and its retention: that of the queue, which then has a number, or
+-- retention_of returns a name and its retention: that of the queue, which then has a number, or
 -- that which it had when it was deleted; nil if there is neither it nor a dead job of it.
-local function keeping(name)
+local function retention_of(name)
   local nr = number_of(name)
   local v = nr and call('HMGET', B .. 'q' .. nr, 'rfor', 'rmax')
   if v and v[1] then return { name = name, nr = nr, rfor = tonumber(v[1]), rmax = tonumber(v[2]) } end
@@ -21,16 +21,16 @@ local function keeping(name)
   return { name = name, rfor = rfor, rmax = rmax }
 end
 
--- lapse drops what is left of a job, if its key is still of the one that ended at an
+-- drop_ended_job drops what is left of a job, if its key is still of the one that ended at an
 -- instant.
-local function lapse(nr, id, time)
+local function drop_ended_job(nr, id, time)
   local job = job_key(nr, id)
   if call('GETRANGE', job, 0, 7) == 'E' .. time then call('UNLINK', job) end
 end
 
--- lay puts jobs that died at an instant among the dead of their name. Of two of one id, in a
+-- add_dead puts jobs that died at an instant among the dead of their name. Of two of one id, in a
 -- queue and in a former one of its name, the later stands for both.
-local function lay(q, ids, at)
+local function add_dead(q, ids, at)
   local numbers, places, fields = B .. 'D:' .. q.name, {}, {}
   local before = call('HMGET', numbers, unpack(ids))
   for i, id in ipairs(ids) do
@@ -43,8 +43,8 @@ local function lay(q, ids, at)
   call('ZADD', B .. 'Y', 0, q.name)
 end
 
--- lift takes jobs out of the dead of a name.
-local function lift(name, ids)
+-- remove_dead takes jobs out of the dead of a name.
+local function remove_dead(name, ids)
   M.td = M.td - call('ZREM', B .. 'd:' .. name, unpack(ids))
   call('HDEL', B .. 'D:' .. name, unpack(ids))
   if call('EXISTS', B .. 'd:' .. name) == 0 then
@@ -53,8 +53,8 @@ local function lift(name, ids)
   end
 end
 
--- forget_dead drops the oldest beyond the retention, a bounded number a call.
-local function forget_dead(q)
+-- trim_dead drops the oldest beyond the retention, a bounded number a call.
+local function trim_dead(q)
   local key, gone = B .. 'd:' .. q.name, {}
   local over = max(0, min(call('ZCARD', key) - q.rmax, 500))
   local oldest = call('ZRANGE', key, 0, over + 31, 'WITHSCORES')
@@ -62,8 +62,8 @@ local function forget_dead(q)
     local id, died_at = oldest[i], tonumber(oldest[i + 1])
     if #gone >= over and died_at + q.rfor > now then break end
     local nr = call('HGET', B .. 'D:' .. q.name, id)
-    if nr then lapse(nr, id, pack('>I7', died_at)) end
+    if nr then drop_ended_job(nr, id, pack('>I7', died_at)) end
     gone[#gone + 1] = id
   end
-  if gone[1] then lift(q.name, gone) end
+  if gone[1] then remove_dead(q.name, gone) end
 end

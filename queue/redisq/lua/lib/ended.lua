@@ -24,9 +24,9 @@ local function unpack_ended(job)
   return e, pos
 end
 
--- forget drops the oldest jobs beyond the retention of those that ended otherwise than
+-- trim_ended drops the oldest jobs beyond the retention of those that ended otherwise than
 -- dead, a bounded number a call.
-local function forget(q)
+local function trim_ended(q)
   local key = B .. 'e' .. q.nr
   local over = min(call('LLEN', key) - q.rmax, 500)
   for _, entry in ipairs(call('LRANGE', key, max(over, 0), max(over, 0) + 31)) do
@@ -34,24 +34,24 @@ local function forget(q)
     over = max(over, 0) + 1
   end
   if over <= 0 then return end
-  for _, entry in ipairs(call('LPOP', key, over)) do lapse(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
+  for _, entry in ipairs(call('LPOP', key, over)) do drop_ended_job(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
 end
 
 -- average_bytes is what a job takes of which nothing is left.
 local function average_bytes(q) return q.size > 0 and floor(q.bytes / q.size) or 0 end
 
--- places is what jobs leave behind that are about to end: how many places, how many bytes, and how much of
+-- new_freed is what jobs leave behind that are about to end: how many places, how many bytes, and how much of
 -- both is of those that had come back from the overflow.
-local function places() return { count = 0, bytes = 0, back = 0, back_bytes = 0 } end
+local function new_freed() return { count = 0, bytes = 0, back = 0, back_bytes = 0 } end
 
-local function add_place(p, bytes, back)
+local function add_freed(p, bytes, back)
   p.count, p.bytes = p.count + 1, p.bytes + bytes
   if back then p.back, p.back_bytes = p.back + 1, p.back_bytes + bytes end
 end
 
--- freed gives places back for good. Of a job that somebody else removed it is not known whether it had come back, so
+-- give_places_back gives places back for good. Of a job that somebody else removed it is not known whether it had come back, so
 -- it is held that no more can be back than there are.
-local function freed(q, p)
+local function give_places_back(q, p)
   if M.mleft < 1 then M.mat = 0 end -- there may be memory again
   set(q, 'size', q.size - p.count)
   set(q, 'bytes', q.size > 0 and max(0, q.bytes - p.bytes) or 0)
@@ -62,54 +62,54 @@ local function freed(q, p)
   end
 end
 
--- remains is what is kept of an ended job: head is its stamp, fingerprint and
+-- ended_record is what is kept of an ended job: head is its stamp, fingerprint and
 -- cost, f its flight with the fence that ended it.
-local function remains(head, f, state, verdict, appended)
+local function ended_record(head, f, state, verdict, appended)
   local left = 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended, #f.reason) .. f.reason
   if state == S.dead then left = left .. pack('>I2', #(f.past or '')) .. (f.past or '') end
   return left
 end
 
--- finish_job writes what is left of an ended job, and adds its place to those that are given back.
-local function finish_job(q, id, f, state, verdict, freeing)
+-- end_job writes what is left of an ended job, and adds its place to those that are given back.
+local function end_job(q, id, f, state, verdict, freeing)
   local key = job_key(q.nr, id)
   local job
   if state == S.dead then job = redis.pcall('GET', key) else job = redis.pcall('GETRANGE', key, 0, 25) end
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 26 then
-    return add_place(freeing, f.bytes or average_bytes(q))
+    return add_freed(freeing, f.bytes or average_bytes(q))
   end
   local bytes = f.bytes or bytes_of(id, call('STRLEN', key))
-  local left = remains(sub(job, 9, 26), f, state, verdict, time_at(job))
+  local left = ended_record(sub(job, 9, 26), f, state, verdict, time_at(job))
   if state == S.dead then left = left .. sub(job, 17) end
   call('SET', key, left, 'PX', ceil(q.rfor / 1000))
-  add_place(freeing, bytes, sub(job, 1, 1) == 'R')
+  add_freed(freeing, bytes, sub(job, 1, 1) == 'R')
 end
 
--- drop_job is finish_job for one that was cancelled or expired: f is its flight,
+-- end_unsent_job is finish_job for one that was cancelled or expired: f is its flight,
 -- if it has one, and the fence that is remembered the last one settled.
-local function drop_job(q, id, f, state, freeing)
+local function end_unsent_job(q, id, f, state, freeing)
   f = f or { attempts = 0, pepoch = NOBODY, pfence = 0, pverdict = 0, reason = '' }
   f.epoch, f.fence = f.pepoch, f.pfence
-  finish_job(q, id, f, state, f.pverdict, freeing)
+  end_job(q, id, f, state, f.pverdict, freeing)
 end
 
--- ended puts jobs on the list of those that ended otherwise than dead.
-local function ended(q, ids)
+-- remember_ended puts jobs on the list of those that ended otherwise than dead.
+local function remember_ended(q, ids)
   if #ids == 0 then return end
   local key, time = B .. 'e' .. q.nr, pack('>I7', now)
   for i, id in ipairs(ids) do ids[i] = time .. id end
   call('RPUSH', key, unpack(ids))
   call('PEXPIRE', key, ceil(q.rfor / 1000))
-  forget(q)
+  trim_ended(q)
 end
 
--- died puts jobs among the dead.
-local function died(q, ids)
+-- remember_dead puts jobs among the dead.
+local function remember_dead(q, ids)
   if #ids == 0 then return end
-  lay(q, ids, now)
+  add_dead(q, ids, now)
   call('ZADD', B .. 'y', 'NX', now + q.rfor, q.name)
   add(q, 'died', #ids)
-  forget_dead(q)
+  trim_dead(q)
 end
 
 local function note_error(q, id, reason)
@@ -118,8 +118,8 @@ local function note_error(q, id, reason)
   call('LTRIM', key, 0, 9)
 end
 
--- meter counts departures in steps of 10 s, for the measured outflow.
-local function meter(q, count)
+-- count_departures counts departures in steps of 10 s, for the measured outflow.
+local function count_departures(q, count)
   local v = call('HMGET', B .. 'q' .. q.nr, 'mw', 'mc', 'mp')
   local w, mw, mc, mp = floor(now / (10 * SECOND)), tonumber(v[1]) or 0, tonumber(v[2]) or 0, tonumber(v[3]) or 0
   if w == mw + 1 then

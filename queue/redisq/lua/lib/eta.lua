@@ -1,10 +1,10 @@
 -- needs: lanes, pace
--- gives: line_of, ahead_of, aside_eta, expected, exact
+-- gives: count_waiting, ahead_of, aside_eta, expected, is_exact
 --
 -- Shared, behind lanes.lua: when a job is expected to depart.
 
--- goes_of is from when on something leaves a queue as far as pauses say, its own and its parent's, and its stop.
-local function goes_of(q) return max(now, q.till or 0, q.group and q.group.till or 0, q.stop or 0) end
+-- resumes_at is from when on something leaves a queue as far as pauses say, its own and its parent's, and its stop.
+local function resumes_at(q) return max(now, q.till or 0, q.group and q.group.till or 0, q.stop or 0) end
 
 -- pace_eta is leaky.Pacer.ETA, in the same steps, as of an instant, not before its stop, if there is one.
 local function pace_eta(q, ahead, at, stop)
@@ -13,7 +13,7 @@ local function pace_eta(q, ahead, at, stop)
   local s = { n = q.n, d = q.d, b = q.b, tat = q.tat, rem = q.rem, last = q.last }
   if stop then receiver.rise(s, stop) end
   if s.tat < at then s.tat, s.rem = at, 0 end
-  return max(at, min(conforming(s) + ceil(ahead * q.d / q.n), FARTHEST))
+  return max(at, min(ready_at(s) + ceil(ahead * q.d / q.n), FARTHEST))
 end
 
 -- quota_eta is leaky.Quota.ETA, of a limit of the queue q.
@@ -47,13 +47,13 @@ end
 -- group_eta is that of the group, for a job that has a before it in its own queue, where n others
 -- wait; deferred is what of a is not in the queue.
 local function group_eta(q, a, n, cost, deferred, goes)
-  local g, elsewhere, k = q.group, groups.others(q)
+  local g, elsewhere, k = q.group, groups.waiting_elsewhere(q)
   return outflow_eta(g, min(a * (k + 1) + k, (elsewhere + n) * max(g.gcmax, cost) + deferred), goes)
 end
 
--- line_of counts who waits: in all, in how many lanes, and from which turn on in
+-- count_waiting counts who waits: in all, in how many lanes, and from which turn on in
 -- the one without a key.
-local function line_of(q)
+local function count_waiting(q)
   load_lanes(q)
   local first = call('ZRANGE', B .. 'w' .. q.nr, 0, 0, 'WITHSCORES')[2]
   local line = { waiting = call('ZCARD', B .. 'w' .. q.nr) + q.lw, lanes = first and 1 or 0, head = tonumber(first) }
@@ -78,7 +78,7 @@ end
 -- in all beside it, and what decides it; then the quota that does, and whether that is the parent's.
 local function lane_eta(q, h, cost, behind, i, m, n)
   local ahead = ahead_of(q, min(n, i * (m + 1) + m), behind, cost, h.flags < LANE)
-  local goes = goes_of(q)
+  local goes = resumes_at(q)
   local at, quota, by = goes, nil, 'rate'
   if q.group ~= q then at, quota = outflow_eta(q, ahead, goes) end
   if quota then by = 'quota' end
@@ -102,7 +102,7 @@ end
 local function aside_eta(q, line, cost, before, not_before)
   local behind = q.turn - (line.head or q.turn)
   local ahead = ahead_of(q, line.waiting, behind, cost, true) + before
-  local goes = goes_of(q)
+  local goes = resumes_at(q)
   local at = q.group == q and goes or outflow_eta(q, ahead, goes)
   if q.group then at = max(at, (group_eta(q, ahead, line.waiting, cost, before, goes))) end
   return max(at, not_before)
@@ -122,8 +122,8 @@ local function expected(q, line, id, job, f)
   return 0, max(f.at, at), by, quota, together
 end
 
--- exact reports whether nothing but the pace decides an eta.
-local function exact(q, line)
+-- is_exact reports whether nothing but the pace decides an eta.
+local function is_exact(q, line)
   return q.size == line.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits and not q.group
     and not (q.stop and (q.stop > now or q.heard.opened > 0))
 end

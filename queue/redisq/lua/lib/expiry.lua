@@ -5,15 +5,15 @@
 
 local MOST_EXPIRED = 100 -- in a call, however many there are
 
--- where finds the places of jobs that have expired: those that wait in lanes, and those that are scheduled. Of one that
+-- locate finds the places of jobs that have expired: those that wait in lanes, and those that are scheduled. Of one that
 -- is neither, or is no job any more, nothing needs to be known; one whose lane is somebody else's
 -- is looked at again later.
-local function where(q, ids)
+local function locate(q, ids)
   local found, of, scheduled, astray, later = {}, {}, { ids = {} }, {}, {}
   local entries = call('HMGET', B .. 'f' .. q.nr, unpack(ids))
   for i, id in ipairs(ids) do
     local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
-    local f = entries[i] and #entries[i] >= SETTLED and unpack_flight(entries[i])
+    local f = entries[i] and #entries[i] >= SETTLED and unpack_lease(entries[i])
     local state = f and f.state or S.waiting
     if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 or state ~= S.waiting and state ~= S.scheduled then
       astray[#astray + 1] = id
@@ -32,23 +32,23 @@ local function where(q, ids)
   return found, astray, later
 end
 
--- expire ends up to that many of a queue, and returns how many there were.
-local function expire(nr, most)
+-- expire_queue ends up to that many of a queue, and returns how many there were.
+local function expire_queue(nr, most)
   local q = load(nr)
   if not q then raise('WRONGTYPE', B .. 'q' .. nr .. ' is gone') end
-  sound(q)
+  check_keys(q)
   with_lanes(q)
   local ids = call('ZRANGEBYSCORE', B .. 'T' .. nr, '-inf', now, 'LIMIT', 0, most)
   if not ids[1] then
-    first_to_expire(q)
+    find_first_expiry(q)
     return 0
   end
-  local found, astray, later = where(q, ids)
-  local count = leave(q, found, S.expired)
+  local found, astray, later = locate(q, ids)
+  local count = end_unsent(q, found, S.expired)
   for _, some in ipairs(later) do
     for _, id in ipairs(some.ids) do call('ZADD', B .. 'T' .. nr, now + 2 * SECOND, id) end
   end
-  if astray[1] then spare(q, astray) elseif later[1] then first_to_expire(q) end
+  if astray[1] then forget_expiries(q, astray) elseif later[1] then find_first_expiry(q) end
   save(q)
   return count
 end
@@ -58,7 +58,7 @@ local function end_expired(errors)
   local count = 0
   for _, nr in ipairs(call('ZRANGEBYSCORE', B .. 'T', '-inf', now, 'LIMIT', 0, MOST_EXPIRED)) do
     if count == MOST_EXPIRED then break end
-    local ok, n = pcall(expire, nr, MOST_EXPIRED - count)
+    local ok, n = pcall(expire_queue, nr, MOST_EXPIRED - count)
     if ok then
       count = count + n
     else

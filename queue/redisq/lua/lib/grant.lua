@@ -1,18 +1,18 @@
 -- needs: unsent, request, shares, pace
--- gives: grant_job, departed, miss
+-- gives: grant_job, write_departures, count_lost_slots
 --
 -- Of reserve alone, made when something is due: jobs that leave, and those that would leave too late.
 
--- vanished frees the place of a job that somebody else removed, and is not
+-- drop_vanished frees the place of a job that somebody else removed, and is not
 -- silent about it.
-local function vanished(q, id)
+local function drop_vanished(q, id)
   note_error(q, id, 'the job was removed from the store by somebody else')
   add(q, 'vanished', 1)
-  local freeing = places()
-  add_place(freeing, average_bytes(q))
-  freed(q, freeing)
+  local freeing = new_freed()
+  add_freed(freeing, average_bytes(q))
+  give_places_back(q, freeing)
   call('HDEL', B .. 'f' .. q.nr, id)
-  if q.expiring then spare(q, { id }) end
+  if q.expiring then forget_expiries(q, { id }) end
 end
 
 -- too_late reports whether a job at the head would depart within the horizon,
@@ -25,10 +25,10 @@ local function too_late(q, job)
   return at < d and d <= now + HORIZON
 end
 
--- time_out ends jobs that would depart too late, and are in their place no more.
-local function time_out(q, ids)
-  count_left(q, S.expired, #ids)
-  drop(q, ids, S.expired)
+-- expire_jobs ends jobs that would depart too late, and are in their place no more.
+local function expire_jobs(q, ids)
+  count_ended(q, S.expired, #ids)
+  end_removed(q, ids, S.expired)
 end
 
 -- grant_job notes that a job leaves at d. lane is what its flight says of its lane, if it
@@ -53,20 +53,20 @@ local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, stat
   shares.use(q.nr)
 end
 
--- departed writes down what left a queue in a visit.
-local function departed(q, leases, flights)
+-- write_departures writes down what left a queue in a visit.
+local function write_departures(q, leases, flights)
   local count = #leases / 2
   if count == 0 then return end
   call('ZADD', B .. 'l', unpack(leases))
   call('HSET', B .. 'f' .. q.nr, unpack(flights))
-  if q.spared then spare(q, q.spared) end
+  if q.spared then forget_expiries(q, q.spared) end
   M.tl = M.tl + count
   set(q, 'lf', q.lf)
-  meter(q, count)
+  count_departures(q, count)
 end
 
--- miss counts departures that a queue could have had.
-local function miss(nr, name, slots)
+-- count_lost_slots counts departures that a queue could have had.
+local function count_lost_slots(nr, name, slots)
   if slots <= 0 then return end
   lost[#lost + 1] = name
   lost[#lost + 1] = slots

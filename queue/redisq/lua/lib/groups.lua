@@ -1,5 +1,5 @@
 -- needs: limits, pace
--- gives: join, file, returned, children_of, others
+-- gives: load_limits_and_group, place_member, note_given_back, count_children, waiting_elsewhere
 --
 -- Shared, made where a queue is of a group, behind limits.lua: the group, and the places of its members.
 --
@@ -25,17 +25,17 @@ local function load_member(q, nr)
   for i, field in ipairs(GROUP) do q[field] = tonumber(kept[i]) or 0 end
 end
 
--- join loads what stands beside a queue's bucket.
-local function join(q)
+-- load_limits_and_group loads what stands beside a queue's bucket.
+local function load_limits_and_group(q)
   if q.limits or q.group then return end
   local limited, nr = string.match(q.also or '', '^(%d):(.*)$')
   if limited == '1' then load_limits(q) end
   if nr and nr ~= '' then load_member(q, nr) end
 end
 
--- tell lets the group know how many jobs of a member wait. All that changes that files the member
+-- report_waiting lets the group know how many jobs of a member wait. All that changes that files the member
 -- afterwards.
-local function tell(q)
+local function report_waiting(q)
   if q.laned then lanes.load_lanes(q) end
   local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.lw or 0)
   if waiting == q.told then return end
@@ -44,12 +44,12 @@ local function tell(q)
   set(q, 'told', waiting)
 end
 
--- place_group puts a group on the agenda, and returns since when something could depart from it.
-local function place_group(g)
+-- put_group_on_agenda puts a group on the agenda, and returns since when something could depart from it.
+local function put_group_on_agenda(g)
   local e
   if not g.asleep then
     bounded(g)
-    local from = max(conforming(g), g.gsince)
+    local from = max(ready_at(g), g.gsince)
     if call('ZCARD', B .. 'Y' .. g.nr) > 0 then
       e = from
     else
@@ -61,12 +61,12 @@ local function place_group(g)
   return e
 end
 
--- file is agenda for a member, which could depart from n on, if not nil; back is as there. In a visit
+-- place_member is agenda for a member, which could depart from n on, if not nil; back is as there. In a visit
 -- to the group it keeps the place that it was given there, if it has one.
-local function file(q, n, back)
+local function place_member(q, n, back)
   local g, m = q.group, q.member
   local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
-  tell(q)
+  report_waiting(q)
   if not n then
     call('ZREM', R, q.nr)
     call('ZREM', Y, q.nr)
@@ -77,21 +77,21 @@ local function file(q, n, back)
     call('ZREM', Y, q.nr)
     if back then call('ZADD', R, back, n, q.nr) else call('ZADD', R, m and m.place and m.at or n, q.nr) end
   end
-  if not m then return place_group(g) end
+  if not m then return put_group_on_agenda(g) end
 end
 
--- returned is for a departure that is given back, before it is: what the group could not have used
+-- note_given_back is for a departure that is given back, before it is: what the group could not have used
 -- before is no lost slot.
-local function returned(g)
+local function note_given_back(g)
   bounded(g)
-  set(g, 'gsince', max(g.gsince, min(now, conforming(g))))
+  set(g, 'gsince', max(g.gsince, min(now, ready_at(g))))
 end
 
--- children_of counts the queues whose names begin with that and a dot, which is next before a slash.
-local function children_of(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
+-- count_children counts the queues whose names begin with that and a dot, which is next before a slash.
+local function count_children(name) return call('ZLEXCOUNT', B .. 'N', '[' .. name .. '.', '(' .. name .. '/') end
 
--- others returns how many jobs wait in how many other members.
-local function others(q)
+-- waiting_elsewhere returns how many jobs wait in how many other members.
+local function waiting_elsewhere(q)
   local g = q.group
   return max(0, g.gwaiting - q.told), max(0, g.gmembers - (q.told > 0 and 1 or 0))
 end

@@ -34,11 +34,11 @@ local function ready_by(v, d)
   return v.ready[1] or turnorder.unread(v)
 end
 
--- counts raises when one of a queue's numbers is none. What would raise over it later
+-- check_numbers raises when one of a queue's numbers is none. What would raise over it later
 -- would do so between the jobs of its siblings.
 local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'lease', 'maxatt', 'rfor', 'rmax', 'rev' }
 
-local function counts(q)
+local function check_numbers(q)
   for _, field in ipairs(NUMBERS) do
     local number = q[field]
     if not number or number - number ~= 0 then raise('WRONGTYPE', field .. ' of ' .. B .. 'q' .. q.nr .. ' is no number') end
@@ -49,26 +49,26 @@ end
 local function open(v, m)
   local q = m.tie == v.g.nr and v.g or load(m.tie)
   if not q or q.group ~= v.g or q.asleep then return end
-  sound(q)
-  counts(q)
+  check_keys(q)
+  check_numbers(q)
   with_lanes(q)
   if q ~= v.g then
-    visit.held(q, q.cmax)
-    mend(q)
+    visit.delay_after_restart(q, q.cmax)
+    repair_windows(q)
   end
   visit.count_leased(q)
   if visit.in_lanes(q) then
     m.turns = turns.begin_turns(q, v.lanes)
   else
-    if q.laned then lanestate.no_place(q, ZERO) end
+    if q.laned then lanestate.take_place_away(q, ZERO) end
     m.turns = { q = q, all = {}, errors = {} }
-    m.line = turns.lane_in(m.turns, ZERO, 0, nil)
+    m.line = turns.visited_lane(m.turns, ZERO, 0, nil)
   end
   m.q, q.member = q, m
 end
 
--- own_next is when a member lets its next job out, at d or later; what holds all holds the parent's jobs.
-local function own_next(v, q, d)
+-- member_opens_at is when a member lets its next job out, at d or later; what holds all holds the parent's jobs.
+local function member_opens_at(v, q, d)
   if q == v.g then return max(d, q.stop or d) end
   return max(d, next_departure(q))
 end
@@ -87,17 +87,17 @@ local function choose(v, d)
     local m = turnorder.pick(v)
     if not m then return nil end
     local tag = m.at
-    local aside = shares.spent(m.tie)
+    local aside = shares.used_up(m.tie)
     m.place = nil
     if aside then
       m.place = 'Y' -- with the turn that it had
       v.aside[#v.aside + 1] = m
     elseif not m.q and not m.opened then
       m.opened = true
-      if not apart(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
+      if not try_for(m.tie, open, v, m) then m.place, m.at = 'R', now + 2 * SECOND end
     end
     if m.q and not aside then
-      local at = own_next(v, m.q, d)
+      local at = member_opens_at(v, m.q, d)
       if at > d then
         let_rest(v, m, at)
       elseif not at_most_in_flight(m) then
@@ -115,11 +115,11 @@ end
 -- find_place is for a member behind a job of it.
 local function find_place(v, m, d)
   m.place = nil
-  local at = own_next(v, m.q, d)
+  local at = member_opens_at(v, m.q, d)
   if at_most_in_flight(m) then return end
   if m.line then
     if not turns.first_id(m.turns, m.line) then return end
-  elseif not turns.goes_on(m.turns, at) then
+  elseif not turns.has_lane_by(m.turns, at) then
     return
   end
   if at > d then return let_rest(v, m, at) end
@@ -128,26 +128,26 @@ local function find_place(v, m, d)
 end
 
 local function passed(m, l, id, job)
-  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.passed(m.turns, l, id, job) end
+  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.pass_over(m.turns, l, id, job) end
 end
 
--- once_more puts back what was chosen, for all to begin again.
-local function once_more(v, m, l)
+-- put_back_chosen puts back what was chosen, for all to begin again.
+local function put_back_chosen(v, m, l)
   if not m.line then turnorder.insert(m.turns.ready, l) end
   turnorder.insert(v.ready, m)
 end
 
--- leave lets a job leave at d.
-local function leave(v, m, l, d, cost, id, turn, job, entry)
+-- grant_member_job lets a job leave at d.
+local function grant_member_job(v, m, l, d, cost, id, turn, job, entry)
   local q, g = m.q, v.g
-  if q.stop then receiver.set_out(q, d) end
+  if q.stop then receiver.note_departure(q, d) end
   take_all(g, d, cost)
   if q ~= g then take_all(q, d, cost) end
   local keyed = l.lane ~= ZERO
-  local state = S.leased + (keyed and KEYED or 0) + (lanestate.tagless(q, l.lane) and 0 or COUNTED)
+  local state = S.leased + (keyed and KEYED or 0) + (lanestate.needs_no_place(q, l.lane) and 0 or COUNTED)
   grant.grant_job(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lf', M.fseq)
-  if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.went(m.turns, l, cost, d) end
+  if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.note_departure(m.turns, l, cost, d) end
   set(g, 'gserved', m.at)
   m.at = m.at + cost
   set(q, 'finish', m.at)
@@ -167,7 +167,7 @@ local function step(v, m, l, d)
     if cost > g.hc or cost > q.hc then
       if cost > g.hc then cover(g, cost) end
       if cost > q.hc then cover(q, cost) end
-      once_more(v, m, l)
+      put_back_chosen(v, m, l)
       return true
     end
     if expires_at(job, 27) < d then
@@ -182,11 +182,11 @@ local function step(v, m, l, d)
         return false
       end
       if q ~= g and not allows(q, d, cost) then
-        once_more(v, m, l) -- its next window is to come, and it rests until then
+        put_back_chosen(v, m, l) -- its next window is to come, and it rests until then
         return true
       end
       if not allows(g, d, cost) then return false end
-      leave(v, m, l, d, cost, id, turn, job, entry)
+      grant_member_job(v, m, l, d, cost, id, turn, job, entry)
     end
   end
   find_place(v, m, d)
@@ -197,22 +197,22 @@ local function lost_since(v, e)
   local g, first = v.g, v.resting[#v.resting]
   if e >= now then return end
   local whose = g
-  if not turnorder.unread(v) and first and conforming(g) < first.at and first.tie ~= g.nr then
+  if not turnorder.unread(v) and first and ready_at(g) < first.at and first.tie ~= g.nr then
     local ok, q = pcall(load, first.tie)
     if not ok or not q then return end
     whose = q
   end
   if whose ~= g and whose.heard and whose.heard.opened > 0 then return end
-  grant.miss(whose.nr, whose.name, slots(whose, now - e))
+  grant.count_lost_slots(whose.nr, whose.name, slots(whose, now - e))
 end
 
--- close writes down a visit to a member.
-local function close(v, m)
+-- write_member writes down a visit to a member.
+local function write_member(v, m)
   local q = m.q
   visit.close_turns(q, m.turns, m.gone, m.late)
-  grant.departed(q, m.leases, m.flights)
+  grant.write_departures(q, m.leases, m.flights)
   if q ~= v.g then save_bucket(q) end
-  agenda(q)
+  put_on_agenda(q)
   save(q)
 end
 
@@ -240,7 +240,7 @@ local function pass_over(v)
   for _, m in ipairs(v.aside) do shares.fall_short(m.tie) end
   if not v.aside[1] or call('ZCARD', v.key) > #v.aside or not call('ZSCORE', B .. 'a', g.nr) then return end
   local first = tonumber(call('ZRANGE', v.rests, 0, 0, 'WITHSCORES')[2])
-  if first then shares.first = min(shares.first or math.huge, max(conforming(g), g.gsince, first)) end
+  if first then shares.first = min(shares.first or math.huge, max(ready_at(g), g.gsince, first)) end
   shares.pass(g.nr)
 end
 
@@ -249,13 +249,13 @@ local function visit_group(g, e)
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return member_in(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
-  if g.asleep then return place_group(g) end
+  if g.asleep then return put_group_on_agenda(g) end
   with_lanes(g)
   group_in_visit = g
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = member_in(v, rested[i], rested[i + 1], 'R') end
   bounded(g)
-  if not visit.held(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
-  mend(g)
+  if not visit.delay_after_restart(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
+  repair_windows(g)
   while left > 0 do
     local d = next_departure(g)
     if d > now + HORIZON then break end
@@ -269,13 +269,13 @@ local function visit_group(g, e)
     if m and not step(v, m, l, d) or v.put_off >= MOST_PUT_OFF then break end
   end
   for _, m in ipairs(v.all) do
-    if m.q then close(v, m) end
+    if m.q then write_member(v, m) end
   end
   write_places(v)
   g.member = nil
   set(g, 'gsince', now)
   save_bucket(g)
-  place_group(g)
+  put_group_on_agenda(g)
   pass_over(v)
   save(g)
   group_in_visit = nil

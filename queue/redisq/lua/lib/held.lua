@@ -4,9 +4,9 @@
 
 local function held_key(q) return B .. 'K' .. q.nr end
 
--- ran_out notes in its flight that the lease of a job is over; unknown is what its queue says of such.
-local function ran_out(f, unknown)
-  attempted(f, unknown == 'hold' and UNKNOWN or unknown == 'dead' and DIED or LOST, '')
+-- end_attempt_unknown notes in its flight that the lease of a job is over; unknown is what its queue says of such.
+local function end_attempt_unknown(f, unknown)
+  add_attempt(f, unknown == 'hold' and UNKNOWN or unknown == 'dead' and DIED or LOST, '')
   f.attempts, f.reason = f.attempts + 1, unknown == '' and 'the lease ran out' or 'the lease ran out; it may have been sent'
 end
 
@@ -15,6 +15,6 @@ local function put_held(q, id, f)
   f.state, f.at = S.held, now
   call('ZADD', held_key(q), now, id)
   call('HINCRBY', B, 'th', 1)
-  if f.counted then lanestate.landed(q, f.lane) end
+  if f.counted then lanestate.leave_flight(q, f.lane) end
   f.counted = false
 end

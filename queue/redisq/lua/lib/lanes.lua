@@ -1,5 +1,5 @@
 -- needs: ratechange, pace
--- gives: sound_lanes, sound_for, load_lanes, waiting_key, rule_of, held_of, in_flight, bucket_of, head_of
+-- gives: check_lane_keys, check_keys_for, load_lanes, waiting_key, rule_of, lane_size, in_flight, bucket_of, head_of
 --
 -- Shared, behind ratechange.lua and leases.lua: the lanes of a queue.
 --
@@ -19,9 +19,9 @@ local function unpack_rule(s)
   return r
 end
 
--- sound_lanes is sound of the keys of lanes. It is for before the first write of what
+-- check_lane_keys is sound of the keys of lanes. It is for before the first write of what
 -- makes a queue laned, too.
-local function sound_lanes(q)
+local function check_lane_keys(q)
   call('ZCARD', B .. 'L' .. q.nr)
   call('ZCARD', B .. 'b' .. q.nr)
   call('ZCARD', B .. 'i' .. q.nr)
@@ -31,10 +31,10 @@ local function sound_lanes(q)
   call('HLEN', B .. 'O' .. q.nr)
 end
 
--- sound_for is sound of the keys that a queue may not have yet, and a job with that head makes it have.
-local function sound_for(q, h)
-  if h.flags >= LANE and not q.laned then sound_lanes(q) end
-  if h.expires < math.huge and not q.expiring then sound_expiries(q.nr) end
+-- check_keys_for is sound of the keys that a queue may not have yet, and a job with that head makes it have.
+local function check_keys_for(q, h)
+  if h.flags >= LANE and not q.laned then check_lane_keys(q) end
+  if h.expires < math.huge and not q.expiring then check_expiry_keys(q.nr) end
 end
 
 -- lanes loads what a queue keeps of them, unless it has been: lw is how many jobs
@@ -50,7 +50,7 @@ local function load_lanes(q)
   local v = {}
   if q.laned then
     v = call('HMGET', B .. 'q' .. q.nr, unpack(LANED))
-    sound_lanes(q)
+    check_lane_keys(q)
   end
   q.lw, q.served, q.ordered, q.mif = tonumber(v[1]) or 0, tonumber(v[2]) or 0, v[3] == '1', tonumber(v[4]) or 0
   q.msched, q.mixed, q.rule, q.lover = tonumber(v[5]) or 0, v[6] == '1', unpack_rule(v[7]), tonumber(v[8]) or 0
@@ -72,8 +72,8 @@ end
 -- both. It is read as text, because it may be above 2^53.
 local HELD, HELD_DIGITS = 10 ^ 8, 8
 
--- held_of is how many jobs the queue holds of a lane, and their bytes.
-local function held_of(q, lane)
+-- lane_size is how many jobs the queue holds of a lane, and their bytes.
+local function lane_size(q, lane)
   local packed = lane ~= ZERO and call('HGET', B .. 'h' .. q.nr, lane)
   if not packed then return 0, 0 end
   return tonumber(sub(packed, -HELD_DIGITS)) or 0, tonumber(sub(packed, 1, -HELD_DIGITS - 1)) or 0
@@ -81,11 +81,11 @@ end
 
 local function in_flight(q, lane) return tonumber(call('HGET', B .. 'k' .. q.nr, lane)) or 0 end
 
--- flight_limit is how many jobs of a lane may be in flight, 0 any number.
-local function flight_limit(q, rule) return q.ordered and 1 or rule.mif end
+-- in_flight_limit is how many jobs of a lane may be in flight, 0 any number.
+local function in_flight_limit(q, rule) return q.ordered and 1 or rule.mif end
 
-local function busy(q, lane)
-  local limit = flight_limit(q, rule_of(q, lane))
+local function is_busy(q, lane)
+  local limit = in_flight_limit(q, rule_of(q, lane))
   return limit > 0 and in_flight(q, lane) >= limit
 end
 
@@ -108,7 +108,7 @@ local function bucket_of(q, lane, rule, at)
   -- was held for, and not what it has seen since, or a costly job would hold every lane.
   if l.since > 0 and run ~= M.run then
     l.hc = q.epoch == M.run and q.hm or q.cmax
-    hold(l, l.since + HORIZON, l.hc)
+    delay(l, l.since + HORIZON, l.hc)
   end
   if q.heard then l.stop = receiver.lane_stop(q, lane) end
   return l, moved
@@ -134,18 +134,18 @@ local function keep_bucket(q, lane, l)
   call('SET', key, pack(LANE_BUCKET, l.n, l.d, l.b, l.tat, l.rem, l.last, l.lc, M.run, l.hc), 'PX', left)
 end
 
--- next_of is Pacer.Next of a lane.
-local function next_of(l, at)
+-- lane_next is Pacer.Next of a lane.
+local function lane_next(l, at)
   bounded(l, at + HORIZON)
-  return max(at, conforming(l))
+  return max(at, ready_at(l))
 end
 
--- rests returns until when a lane rests as of an instant, and its bucket.
-local function rests(q, lane, rule, at)
+-- rests_until returns until when a lane rests as of an instant, and its bucket.
+local function rests_until(q, lane, rule, at)
   if rule.n == 0 then return max(at, q.heard and receiver.lane_stop(q, lane) or at) end
   local l, moved = bucket_of(q, lane, rule, at)
   if moved then keep_bucket(q, lane, l) end
-  return next_of(l, at), l
+  return lane_next(l, at), l
 end
 
 -- head_of reads the head of a record whose flags are at that byte of s.

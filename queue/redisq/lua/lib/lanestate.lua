@@ -1,11 +1,11 @@
 -- needs: lanes, leases, agenda
--- gives: tally, hold, no_place, tagless, came, wait, unwait, landed, back, unheld, ended_of, able, enter, sooner
+-- gives: count_lane, count_in_lane, take_place_away, needs_no_place, place_lane, put_waiting, uncount_waiting, leave_flight, put_back, uncount_in_lane, end_in_lane, can_depart_from, enter_job, put_on_agenda_sooner
 --
 -- Shared, behind lanes.lua and agenda.lua: the places of lanes, their counts, and the jobs that come and go.
 
--- tally keeps one of the counts of a lane; none that is 0 is kept. Lanes that hold
+-- count_lane keeps one of the counts of a lane; none that is 0 is kept. Lanes that hold
 -- jobs stand in an order besides, by which they are listed: a hash has none that lasts.
-local function tally(q, suffix, lane, by)
+local function count_lane(q, suffix, lane, by)
   local key = B .. suffix .. q.nr
   local n = redis.pcall('HINCRBY', key, lane, by)
   if type(n) ~= 'number' or n <= 0 or suffix == 'h' and n % HELD == 0 then
@@ -16,8 +16,8 @@ local function tally(q, suffix, lane, by)
   end
 end
 
--- hold counts jobs that the queue holds of a lane with a key, or no more.
-local function hold(q, lane, jobs, bytes) tally(q, 'h', lane, bytes * HELD + jobs) end
+-- count_in_lane counts jobs that the queue holds of a lane with a key, or no more.
+local function count_in_lane(q, lane, jobs, bytes) count_lane(q, 'h', lane, bytes * HELD + jobs) end
 
 -- cost_under is the cost of the job that has an id.
 local function cost_under(q, id)
@@ -36,43 +36,43 @@ local function make_ready(q, lane, cost)
   if cost then call('ZADD', B .. 'L' .. q.nr, q.served + cost, lane) end
 end
 
-local function placed(q, lane)
+local function has_place(q, lane)
   for _, place in ipairs({ 'L', 'b', 'i' }) do
     if call('ZSCORE', B .. place .. q.nr, lane) then return true end
   end
   return false
 end
 
-local function no_place(q, lane)
+local function take_place_away(q, lane)
   for _, place in ipairs({ 'L', 'b', 'i' }) do call('ZREM', B .. place .. q.nr, lane) end
 end
 
--- tagless reports whether a lane has no place although jobs may wait in it.
-local function tagless(q, lane) return lane == ZERO and not q.ordered end
+-- needs_no_place reports whether a lane has no place although jobs may wait in it.
+local function needs_no_place(q, lane) return lane == ZERO and not q.ordered end
 
--- came finds a place for a lane in which a first job has come to wait.
-local function came(q, lane, cost)
-  if not q.laned or tagless(q, lane) then return end
-  if busy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else make_ready(q, lane, cost) end
+-- place_lane finds a place for a lane in which a first job has come to wait.
+local function place_lane(q, lane, cost)
+  if not q.laned or needs_no_place(q, lane) then return end
+  if is_busy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else make_ready(q, lane, cost) end
 end
 
--- wait puts a job into its lane; then comes came, if none waited there.
-local function wait(q, lane, id, turn)
+-- put_waiting puts a job into its lane; then comes came, if none waited there.
+local function put_waiting(q, lane, id, turn)
   call('ZADD', waiting_key(q, lane), turn, id)
   M.tw = M.tw + 1
   if lane ~= ZERO then set(q, 'lw', q.lw + 1) end
 end
 
--- unwait takes jobs that wait no more out of the counts of their lane.
-local function unwait(q, lane, number)
+-- uncount_waiting takes jobs that wait no more out of the counts of their lane.
+local function uncount_waiting(q, lane, number)
   M.tw = M.tw - number
   if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
 end
 
--- look lets a lane go on that was busy and is no more.
-local function look(q, lane)
-  if tagless(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or busy(q, lane) then return end
-  local at = rests(q, lane, rule_of(q, lane), now)
+-- release_if_free lets a lane go on that was busy and is no more.
+local function release_if_free(q, lane)
+  if needs_no_place(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or is_busy(q, lane) then return end
+  local at = rests_until(q, lane, rule_of(q, lane), now)
   if at > now then
     call('ZADD', B .. 'b' .. q.nr, at, lane)
   else
@@ -81,35 +81,35 @@ local function look(q, lane)
   end
 end
 
--- landed counts a job that is in flight no more.
-local function landed(q, lane)
-  tally(q, 'k', lane, -1)
-  look(q, lane)
+-- leave_flight counts a job that is in flight no more.
+local function leave_flight(q, lane)
+  count_lane(q, 'k', lane, -1)
+  release_if_free(q, lane)
 end
 
--- back puts a job into its lane that was in flight, or scheduled; f is its flight.
-local function back(q, id, f)
-  wait(q, f.lane, id, f.turn)
-  if f.counted then tally(q, 'k', f.lane, -1) end
-  if call('ZCARD', waiting_key(q, f.lane)) == 1 then came(q, f.lane) elseif f.counted then look(q, f.lane) end
+-- put_back puts a job into its lane that was in flight, or scheduled; f is its flight.
+local function put_back(q, id, f)
+  put_waiting(q, f.lane, id, f.turn)
+  if f.counted then count_lane(q, 'k', f.lane, -1) end
+  if call('ZCARD', waiting_key(q, f.lane)) == 1 then place_lane(q, f.lane) elseif f.counted then release_if_free(q, f.lane) end
   f.counted = false
 end
 
--- unheld counts a job that the queue holds no more.
-local function unheld(q, f)
-  if f.lane ~= ZERO then hold(q, f.lane, -1, -f.bytes) end
+-- uncount_in_lane counts a job that the queue holds no more.
+local function uncount_in_lane(q, f)
+  if f.lane ~= ZERO then count_in_lane(q, f.lane, -1, -f.bytes) end
 end
 
--- ended_of is both, for a job that ends; f is its flight.
-local function ended_of(q, f)
-  unheld(q, f)
-  if f.counted then landed(q, f.lane) end
+-- end_in_lane is both, for a job that ends; f is its flight.
+local function end_in_lane(q, f)
+  uncount_in_lane(q, f)
+  if f.counted then leave_flight(q, f.lane) end
 end
 
--- able returns from when on the lanes of a queue let something out, its pace
+-- can_depart_from returns from when on the lanes of a queue let something out, its pace
 -- allowing: any instant, if it is not one at which the first of them has rested; nil
 -- if nothing waits, or only what is in flight now must end for it.
-local function able(q)
+local function can_depart_from(q)
   load_lanes(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
   local waiting = plain + q.lw
@@ -120,9 +120,9 @@ local function able(q)
   return first and first ~= 'inf' and tonumber(first) or nil
 end
 
--- enter lets a job in, which then waits, or is scheduled. Returns its state. before is how
+-- enter_job lets a job in, which then waits, or is scheduled. Returns its state. before is how
 -- many wait in its lane, bytes what it takes of max_bytes.
-local function enter(q, id, h, cost, before, bytes)
+local function enter_job(q, id, h, cost, before, bytes)
   load_lanes(q)
   if h.flags >= LANE then
     q.laned = '1'
@@ -137,28 +137,28 @@ local function enter(q, id, h, cost, before, bytes)
   set(q, 'bytes', q.bytes + bytes)
   if cost > q.cmax then set(q, 'cmax', cost) end
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
-  if h.lane ~= ZERO then hold(q, h.lane, 1, bytes) end
-  if h.expires < math.huge then expires(q, { h.expires, id }, h.expires) end
+  if h.lane ~= ZERO then count_in_lane(q, h.lane, 1, bytes) end
+  if h.expires < math.huge then note_expiries(q, { h.expires, id }, h.expires) end
   if h.not_before > now then
-    call('HSET', B .. 'f' .. q.nr, id, pack_flight({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0, bytes = bytes,
+    call('HSET', B .. 'f' .. q.nr, id, pack_lease({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0, bytes = bytes,
       pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
     call('ZADD', B .. 't' .. q.nr, h.not_before, id)
     M.ts = M.ts + 1
     return S.scheduled
   end
-  wait(q, h.lane, id, turn)
+  put_waiting(q, h.lane, id, turn)
   if before == 0 then
-    came(q, h.lane, cost)
-  elseif h.lane ~= ZERO and not placed(q, h.lane) then
-    came(q, h.lane) -- what put it out of its place is mended; a visit places the one without a key
+    place_lane(q, h.lane, cost)
+  elseif h.lane ~= ZERO and not has_place(q, h.lane) then
+    place_lane(q, h.lane) -- what put it out of its place is mended; a visit places the one without a key
   end
   return S.waiting
 end
 
--- sooner is agenda after something that may have made something due before, or
+-- put_on_agenda_sooner is agenda after something that may have made something due before, or
 -- have let a lane go on: then whoever watches is told.
-local function sooner(q)
-  local a, s = tonumber(call('ZSCORE', on(q, 'a'), q.group and q.group.nr or q.nr)), tonumber(call('ZSCORE', on(q, 's'), q.nr))
-  local e = agenda(q, 'LT')
-  if e and e < min(a or e + 1, s or e + 1) then due(e, q) end
+local function put_on_agenda_sooner(q)
+  local a, s = tonumber(call('ZSCORE', agenda_key(q, 'a'), q.group and q.group.nr or q.nr)), tonumber(call('ZSCORE', agenda_key(q, 's'), q.nr))
+  local e = put_on_agenda(q, 'LT')
+  if e and e < min(a or e + 1, s or e + 1) then wake_for(e, q) end
 end

@@ -14,7 +14,7 @@ local SETTLED = 38 -- where the last settled fence begins
 local NOBODY = '00000000' -- the epoch of no fence
 local NEVER_SETTLED = NOBODY .. string.rep('\0', 7)
 
-local function pack_flight(f)
+local function pack_lease(f)
   local state, lane = f.state, ''
   if f.lane ~= ZERO then state, lane = state + KEYED, f.lane end
   if f.counted then state = state + COUNTED end
@@ -23,7 +23,7 @@ local function pack_flight(f)
   return pack(FLIGHT, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client or 0, f.bytes, f.pepoch, f.pfence, f.pverdict) .. lane .. failed
 end
 
-local function unpack_flight(s)
+local function unpack_lease(s)
   local f = {}
   local pos
   f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.bytes, f.pepoch, f.pfence, f.pverdict, pos = unpack_(FLIGHT, s)

@@ -1,12 +1,12 @@
 -- needs: limits, ratechange
--- gives: follow, same, rules_of, buried, recalled
+-- gives: carry_over, same_rules, rules_of, limits_to_keep, kept_limits
 --
 -- Of put and delete alone, behind limits.lua: limits whose rules change, and what is remembered of them
 -- when their queue is deleted.
 
--- follow gives limits by new rules the states of old ones: of an equal one; else, the first of
+-- carry_over gives limits by new rules the states of old ones: of an equal one; else, the first of
 -- those that are left over the first, of the same kind. So a change is no way around them.
-local function follow(rules, old)
+local function carry_over(rules, old)
   local limits, taken, paces, quotas = {}, {}, {}, {}
   for i, rule in ipairs(rules) do
     local l = limit_of(rule, {})
@@ -43,8 +43,8 @@ local function follow(rules, old)
   return limits
 end
 
--- same reports whether limits are by the same rules; a calendar that goes on further is no other.
-local function same(limits, others)
+-- same_rules reports whether limits are by the same rules; a calendar that goes on further is no other.
+local function same_rules(limits, others)
   for i = 1, max(#limits, #others) do
     if not (limits[i] and others[i]) or limits[i].name ~= others[i].name then return false end
   end
@@ -57,8 +57,8 @@ local function rules_of(limits)
   return cmsgpack.pack(rules)
 end
 
--- buried is what a grave remembers of limits, and until when one of them delays anything.
-local function buried(q)
+-- limits_to_keep is what a grave remembers of limits, and until when one of them delays anything.
+local function limits_to_keep(q)
   if not q.limits then return '', 0 end
   local until_ = 0
   for _, l in ipairs(q.limits) do
@@ -67,8 +67,8 @@ local function buried(q)
   return cmsgpack.pack({ rules_of(q.limits), states_of(q.limits) }), until_
 end
 
--- recalled returns the limits that a grave remembers.
-local function recalled(grave)
+-- kept_limits returns the limits that a grave remembers.
+local function kept_limits(grave)
   if grave == '' then return {} end
   local kept = cmsgpack.unpack(grave)
   return unpack_limits(kept[1], kept[2])

@@ -1,6 +1,6 @@
 -- needs: pace
--- gives: states_of, keep, end_of, skip, window, mend, used_up, all_conform, allows, take_all, unused, give_back_paces
--- gives: hold_paces, cover_paces, slots
+-- gives: states_of, save_limits, end_of, skip, window, repair_windows, used_up, all_ready_at, allows, take_all, refund_quotas, give_back_paces
+-- gives: delay_paces, cover_paces, slots
 --
 -- Shared, made where a queue has limits beside its rate: further paces, which
 -- are treated as its bucket is, and quotas, the arithmetic of leaky/quota.go.
@@ -40,12 +40,12 @@ local function states_of(limits)
   return cmsgpack.pack(states)
 end
 
-local function keep(q) set(q, 'lstate', states_of(q.limits)) end
+local function save_limits(q) set(q, 'lstate', states_of(q.limits)) end
 
 local function end_at(l, i) return (unpack_('>I7', l.ends, (i - 1) * END_BYTES + 1)) end
 
--- after returns which of a calendar's ends is the first after t, counted from 1.
-local function after(l, t)
+-- first_end_after returns which of a calendar's ends is the first after t, counted from 1.
+local function first_end_after(l, t)
   local low, high = 1, #l.ends / END_BYTES + 1
   while low < high do
     local middle = floor((low + high) / 2)
@@ -63,7 +63,7 @@ end
 -- end_of returns the end of the window that t is in.
 local function end_of(l, t)
   if l.period > 0 then return t + l.period - (t - l.phase) % l.period end
-  local i = after(l, t)
+  local i = first_end_after(l, t)
   if i <= #l.ends / END_BYTES then return end_at(l, i) end
   local last, step = last_step(l)
   return t + step - (t - last) % step
@@ -72,7 +72,7 @@ end
 -- skip returns the end that comes k windows behind the one that ends at an instant.
 local function skip(l, ends, k)
   if l.period > 0 then return min(ends + k * l.period, FARTHEST) end
-  local i, count = after(l, ends - 1) + k, #l.ends / END_BYTES
+  local i, count = first_end_after(l, ends - 1) + k, #l.ends / END_BYTES
   if i <= count then return end_at(l, i) end
   local last, step = last_step(l)
   return min(max(ends, last) + min(k, i - count) * step, FARTHEST)
@@ -85,8 +85,8 @@ local function window(l, at)
   return ends, min(max(l.used, 0), MOST_USED)
 end
 
--- mend begins a visit.
-local function mend(q)
+-- repair_windows begins a visit.
+local function repair_windows(q)
   for _, l in ipairs(q.limits or {}) do
     if l.max > 0 then l.ends_at, l.used = window(l, now) end
   end
@@ -103,13 +103,13 @@ local function used_up(l, at)
 end
 
 -- The instant from which on all of them let a job out, seen from at; d is that of the bucket.
-local function all_conform(q, d, at)
+local function all_ready_at(q, d, at)
   for _, l in ipairs(q.limits) do
     if l.max > 0 then
       d = max(d, used_up(l, at))
     else
       bounded(l)
-      d = max(d, conforms(l))
+      d = max(d, bucket_ready_at(l))
     end
   end
   return d
@@ -140,10 +140,10 @@ end
 -- take takes from the bucket and all limits for a departure at d, which they allow. What puts it off
 -- takes a fraction of a microsecond from none that does not (leaky.Pacer.TakeAt).
 local function take_all(q, d, cost)
-  take_at(q, d, conforms(q) < d and d or now, cost)
+  take_at(q, d, bucket_ready_at(q) < d and d or now, cost)
   for _, l in ipairs(q.limits or {}) do
     if l.max == 0 then
-      take_at(l, d, conforms(l) < d and d or now, cost)
+      take_at(l, d, bucket_ready_at(l) < d and d or now, cost)
     else
       local ends, used = window_at(l, d)
       l.ends_at, l.used = ends, used + min(cost, l.max)
@@ -152,13 +152,13 @@ local function take_all(q, d, cost)
   return d
 end
 
--- unused gives a departure at d back to the quotas, unless they may not have counted it as they are.
-local function unused(q, d, cost)
+-- refund_quotas gives a departure at d back to the quotas, unless they may not have counted it as they are.
+local function refund_quotas(q, d, cost)
   if not q.limits or d <= q.lchanged + HORIZON then return end
   for _, l in ipairs(q.limits) do
     if l.max > 0 and end_of(l, d) == l.ends_at then l.used = max(0, l.used - min(cost, l.max)) end
   end
-  keep(q)
+  save_limits(q)
 end
 
 -- each_pace does something with every further pace.
@@ -169,7 +169,7 @@ local function each_pace(q, f, ...)
 end
 
 local function give_back_paces(q) each_pace(q, give_back) end
-local function hold_paces(q, at, cost) each_pace(q, hold, at, cost) end
+local function delay_paces(q, at, cost) each_pace(q, delay, at, cost) end
 local function cover_paces(q, more)
   each_pace(q, function(l)
     l.tat, l.rem = advance(l, l.tat, l.rem, more)

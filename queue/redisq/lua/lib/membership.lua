@@ -1,26 +1,26 @@
 -- needs: groups, agenda
--- gives: parent_of, say, children, born, gone
+-- gives: parent_of, save_links, child_numbers, add_to_group, leave_group
 --
 -- Of put and delete alone, behind groups.lua: queues that come to be of a group, and that leave it.
 
 local function parent_of(name) return string.match(name, '^(.*)%.') end
 
--- say writes down what load needs to know.
-local function say(q)
+-- save_links writes down what load needs to know.
+local function save_links(q)
   local also = (q.limits and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
   if also == '0:' then call('HDEL', B .. 'q' .. q.nr, 'also') else call('HSET', B .. 'q' .. q.nr, 'also', also) end
 end
 
--- settle_in lets a queue rest until the instant at which it stood on the agenda.
-local function settle_in(nr, g)
+-- rest_as_on_agenda lets a queue rest until the instant at which it stood on the agenda.
+local function rest_as_on_agenda(nr, g)
   local stood = call('ZSCORE', B .. 'a', nr)
   if not stood then return end
   call('ZREM', B .. 'a', nr)
   call('ZADD', B .. 'R' .. g.nr, stood, nr)
 end
 
--- found makes a group of a queue, which knows of no members but itself.
-local function found(g)
+-- make_group makes a group of a queue, which knows of no members but itself.
+local function make_group(g)
   load_member(g, g.nr)
   set(g, 'gserved', 0)
   set(g, 'gsince', 0)
@@ -30,14 +30,14 @@ local function found(g)
   set(g, 'finish', 0)
   set(g, 'told', 0)
   call('DEL', B .. 'R' .. g.nr, B .. 'Y' .. g.nr)
-  tell(g)
-  settle_in(g.nr, g)
-  say(g)
+  report_waiting(g)
+  rest_as_on_agenda(g.nr, g)
+  save_links(g)
 end
 
--- children returns the numbers of the queues that have that parent, or would have. It raises unless their
+-- child_numbers returns the numbers of the queues that have that parent, or would have. It raises unless their
 -- keys are of the types that they must be: one without a parent would go round its rate.
-local function children(name)
+local function child_numbers(name)
   local numbers = {}
   for i, child in ipairs(call('ZRANGEBYLEX', B .. 'N', '[' .. name .. '.', '(' .. name .. '/')) do
     local nr = number_of(child)
@@ -48,53 +48,53 @@ local function children(name)
   return numbers
 end
 
--- adopt makes a queue that was there the child of one that is made.
-local function adopt(g, nr)
+-- join_group makes a queue that was there the child of one that is made.
+local function join_group(g, nr)
   local key = B .. 'q' .. nr
   local v = call('HMGET', key, 'also', 'lw', 'laned')
   local waiting = call('ZCARD', B .. 'w' .. nr) + (v[3] and tonumber(v[2]) or 0)
   call('HSET', key, 'also', (v[1] and sub(v[1], 1, 1) or '0') .. ':' .. g.nr, 'told', waiting, 'finish', 0)
   set(g, 'gwaiting', g.gwaiting + waiting)
   set(g, 'gmembers', g.gmembers + (waiting > 0 and 1 or 0))
-  settle_in(nr, g)
+  rest_as_on_agenda(nr, g)
 end
 
--- born makes a queue that has just been made a member, if it is to be one; its name is on the list.
-local function born(q, name)
+-- add_to_group makes a queue that has just been made a member, if it is to be one; its name is on the list.
+local function add_to_group(q, name)
   local base = parent_of(name)
   local nr = base and number_of(base)
   local g = nr and load(nr)
   if g then
-    if not g.group then found(g) end
+    if not g.group then make_group(g) end
     q.group, q.told = g, 0
-    say(q)
-    place_group(g)
+    save_links(q)
+    put_group_on_agenda(g)
     return save(g)
   end
-  if base or children_of(name) == 0 then return say(q) end
-  found(q)
+  if base or count_children(name) == 0 then return save_links(q) end
+  make_group(q)
   set(q, 'gsince', now)
-  for _, nr in ipairs(children(name)) do adopt(q, nr) end
-  place_group(q)
+  for _, nr in ipairs(child_numbers(name)) do join_group(q, nr) end
+  put_group_on_agenda(q)
   save(q)
 end
 
--- gone takes a child that is deleted, and is on no list any more, out of its group, and makes of its parent
+-- leave_group takes a child that is deleted, and is on no list any more, out of its group, and makes of its parent
 -- what it was before, if that has no others.
-local function gone(q, name)
+local function leave_group(q, name)
   local g = q.group
   call('ZREM', B .. 'R' .. g.nr, q.nr)
   call('ZREM', B .. 'Y' .. g.nr, q.nr)
   set(g, 'gwaiting', max(0, g.gwaiting - q.told))
   set(g, 'gmembers', max(0, g.gmembers - (q.told > 0 and 1 or 0)))
-  if children_of(parent_of(name)) > 0 then
-    place_group(g)
+  if count_children(parent_of(name)) > 0 then
+    put_group_on_agenda(g)
   else
     call('DEL', B .. 'R' .. g.nr, B .. 'Y' .. g.nr)
     g.group = nil
-    say(g)
+    save_links(g)
     if g.laned then with_lanes(g) end
-    agenda(g)
+    put_on_agenda(g)
   end
   save(g)
 end

@@ -7,10 +7,10 @@
 -- queue's tickets, 1 that is 1 once it was cancelled.
 local DEFERRED, DEFERRED_BYTES = '>I7B', 34
 
--- overflow loads what a queue keeps besides, unless it has been.
+-- load_overflow loads what a queue keeps besides, unless it has been.
 local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'roomat', 'backbytes', 'headneed' }
 
-local function overflow(q)
+local function load_overflow(q)
   if q.mark then return end
   local v = call('HMGET', B .. 'q' .. q.nr, unpack(OVERFLOW))
   for i, field in ipairs(OVERFLOW) do q[field] = q[field] or tonumber(v[i]) or 0 end
@@ -33,7 +33,7 @@ local function remembered(q, id)
     if time_at(job) + q.rfor <= now then return nil end
     return job
   elseif kind == 'D' and #job == DEFERRED_BYTES then
-    overflow(q)
+    load_overflow(q)
     local number, cancelled = unpack_(DEFERRED, job, 27)
     if number <= q.givenup or time_at(job) + q.dage + q.rfor <= now then return nil end
     return job, number, cancelled > 0
@@ -45,16 +45,16 @@ end
 
 -- count_deferred counts jobs that were set aside, or are no longer.
 local function count_deferred(q, by, cost)
-  overflow(q)
+  load_overflow(q)
   local before = q.deferred
   set(q, 'deferred', max(0, q.deferred + by))
   set(q, 'dcost', max(0, q.dcost + cost))
   M.to = M.to + q.deferred - before
 end
 
--- discount takes a record out of the counts.
-local function discount(q, record)
-  overflow(q)
+-- uncount_deferred takes a record out of the counts.
+local function uncount_deferred(q, record)
+  load_overflow(q)
   local cost = cost_of(record)
   count_deferred(q, -1, -cost)
   if unpack_(DEFERRED, record, 27) <= q.gen then
@@ -63,13 +63,13 @@ local function discount(q, record)
   end
 end
 
--- renewed returns the number of a record, a new one if its generation is the
+-- renew_deferral returns the number of a record, a new one if its generation is the
 -- older: a copy of its job may be on its way from now on.
-local function renewed(q, id, record, number)
+local function renew_deferral(q, id, record, number)
   if number > q.gen then return number end
   local fresh = q.tickets + 1
   call('SET', job_key(q.nr, id), sub(record, 1, 26) .. pack(DEFERRED, fresh, 0), 'KEEPTTL')
-  discount(q, record)
+  uncount_deferred(q, record)
   set(q, 'tickets', fresh)
   count_deferred(q, 1, cost_of(record))
   return fresh
@@ -91,18 +91,18 @@ local function next_generation(q, seen, on_the_way)
   return missing
 end
 
--- among_deferred returns how manieth a job is, and what those before it cost, as
+-- rank_of_deferred returns how manieth a job is, and what those before it cost, as
 -- far as the numbers tell.
-local function among_deferred(q, number)
+local function rank_of_deferred(q, number)
   local rank = max(1, number - (q.tickets - q.deferred))
   return rank, q.deferred > 0 and floor(q.dcost * (rank - 1) / q.deferred) or 0
 end
 
--- stopped reports whether nothing leaves a queue because it is paused, or its parent; endless, whether
+-- is_paused reports whether nothing leaves a queue because it is paused, or its parent; endless, whether
 -- nobody knows until when.
-local function stopped(q) return q.paused or q.group and q.group.paused end
+local function is_paused(q) return q.paused or q.group and q.group.paused end
 
-local function endless(q)
+local function is_paused_for_good(q)
   local g = q.group
   return q.paused and not q.till or g and g.paused and not g.till
 end
@@ -119,26 +119,26 @@ end
 -- mark_bytes is how much of the bytes is for what comes back, as the mark is of the places.
 local function mark_bytes(q) return floor(byte_limit(q) * q.mark / q.cap) end
 
--- fits_back reports whether so many bytes may come back from the overflow.
-local function fits_back(q, need)
+-- fits_readmission reports whether so many bytes may come back from the overflow.
+local function fits_readmission(q, need)
   return q.bytes + need <= byte_limit(q) and (q.back == 0 or q.backbytes + need <= mark_bytes(q))
 end
 
--- leaving is how many jobs must leave, each as large as they are on average, for so many bytes to be free.
-local function leaving(over, held, jobs)
+-- jobs_to_leave is how many jobs must leave, each as large as they are on average, for so many bytes to be free.
+local function jobs_to_leave(over, held, jobs)
   if over <= 0 or held <= 0 then return 1 end
   return max(1, ceil(min(over, held) * jobs / held))
 end
 
--- promise returns how long a caller is told to stay away who needs so many jobs to leave: those refused are told
+-- retry_after returns how long a caller is told to stay away who needs so many jobs to leave: those refused are told
 -- instants one interval apart.
-local function promise(q, jobs)
+local function retry_after(q, jobs)
   local wait
   local room, interval = max(next_departure(q), q.stop or 0), interval_of(q)
   if q.group and q.group ~= q then
     room, interval = max(room, next_departure(q.group)), max(interval, interval_of(q.group))
   end
-  if stopped(q) then
+  if is_paused(q) then
     wait = 30 * SECOND
   elseif interval == 0 then
     wait = max(100000, room - now)

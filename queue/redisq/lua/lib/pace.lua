@@ -25,8 +25,8 @@ local function bounded(q, latest)
   if q.tat > tat or (q.tat == tat and q.rem > rem) then q.tat, q.rem = tat, rem end
 end
 
--- conforms is when the bucket alone lets the next job out, without regard to now.
-local function conforms(q)
+-- bucket_ready_at is when the bucket alone lets the next job out, without regard to now.
+local function bucket_ready_at(q)
   if q.n == 0 then return q.tat end
   local whole, rest = burst_parts(q)
   local d = q.tat - whole
@@ -34,18 +34,18 @@ local function conforms(q)
   return d
 end
 
--- conforming is when it and all limits beside it do, as of now unless another instant is said, and its stop is over. The
+-- ready_at is when it and all limits beside it do, as of now unless another instant is said, and its stop is over. The
 -- stop of a parent is of its own jobs alone.
-local function conforming(q, at)
-  local d = conforms(q)
-  if q.limits then d = limits.all_conform(q, d, at) end
+local function ready_at(q, at)
+  local d = bucket_ready_at(q)
+  if q.limits then d = limits.all_ready_at(q, d, at) end
   if q.stop and q.group ~= q then d = max(d, q.stop) end
   return d
 end
 
 local function next_departure(q)
   bounded(q)
-  return max(now, conforming(q))
+  return max(now, ready_at(q))
 end
 
 -- take_at takes from a bucket alone, as of an instant, for a departure at d.
@@ -60,7 +60,7 @@ local function take(q, cost)
   local d = next_departure(q)
   if d > now + HORIZON then return nil end
   if q.limits and not limits.allows(q, d, cost) then return nil end
-  if q.stop then receiver.set_out(q, d) end
+  if q.stop then receiver.note_departure(q, d) end
   if q.limits then return limits.take_all(q, d, cost) end
   take_at(q, d, now, cost)
   return d
@@ -82,10 +82,10 @@ local function give_back(q)
   q.lc = 0
 end
 
--- hold puts off what a server that may have lost writes could grant too soon: all
+-- delay puts off what a server that may have lost writes could grant too soon: all
 -- that was granted before it started departed by then, plus the horizon, which is at.
-local function hold(q, at, cost)
-  if q.limits then limits.hold_paces(q, at, cost) end
+local function delay(q, at, cost)
+  if q.limits then limits.delay_paces(q, at, cost) end
   local whole, rest = burst_parts(q)
   if rest > 0 then whole = whole + 1 end
   local tat, rem = advance(q, at + whole, 0, cost)
@@ -109,5 +109,5 @@ local function save_bucket(q)
   set(q, 'rem', q.rem)
   set(q, 'last', q.last)
   set(q, 'lc', q.lc)
-  if q.limits then limits.keep(q) end
+  if q.limits then limits.save_limits(q) end
 end

@@ -1,8 +1,8 @@
 -- Shared: where in an ordered set a page begins.
 
--- later_text reports whether a stands behind b in the order of their bytes, which is
+-- comes_after reports whether a stands behind b in the order of their bytes, which is
 -- that of Redis. Lua would compare by the server's locale.
-local function later_text(a, b)
+local function comes_after(a, b)
   for i = 1, min(#a, #b) do
     local x, y = byte(a, i), byte(b, i)
     if x ~= y then return x > y end
@@ -10,14 +10,14 @@ local function later_text(a, b)
   return #a > #b
 end
 
--- behind returns the rank of the first member of a set that stands behind a place in
+-- rank_after returns the rank of the first member of a set that stands behind a place in
 -- it, whether or not something still has that place.
-local function behind(key, score, member)
+local function rank_after(key, score, member)
   local low = call('ZCOUNT', key, '-inf', string.format('(%.0f', score))
   local high = call('ZCOUNT', key, '-inf', string.format('%.0f', score))
   while low < high do
     local middle = floor((low + high) / 2)
-    if later_text(call('ZRANGE', key, middle, middle)[1], member) then high = middle else low = middle + 1 end
+    if comes_after(call('ZRANGE', key, middle, middle)[1], member) then high = middle else low = middle + 1 end
   end
   return low
 end

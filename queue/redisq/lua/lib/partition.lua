@@ -64,7 +64,7 @@
 --
 -- Numbers stay below 2^53. The types of the keys that an operation will write
 -- are checked before it writes the first, because Redis does not roll a script
--- back (invariant 10): begin() looks at the partition's, sound() at a queue's.
+-- back (invariant 10): begin() looks at the partition's, check_keys() at a queue's.
 
 -- error_text makes what pcall caught a line that begins with the code.
 local function error_text(e)
@@ -79,7 +79,7 @@ local META = { 'schema', 'clk', 'off', 'run', 'ran', 'fseq', 'wid', 'wat', 'tw',
 local was -- M as it was read
 
 local function begin()
-  whole()
+  check_slot()
   call('ZCARD', B .. 'a')
   call('ZCARD', B .. 's')
   call('ZCARD', B .. 'l')
@@ -120,15 +120,15 @@ local function publish(channel, message) call('PUBLISH', sub(B, 1, string.find(B
 
 local function wake(client) publish(':wake', string.match(B, '{(%d+)}') .. ' ' .. client) end
 
--- on is the key of a zset of the agenda, 'a' or 's', on which a queue stands.
-local function on(q, zset) return B .. (q.pull and 'p' or '') .. zset end
+-- agenda_key is the key of a zset of the agenda, 'a' or 's', on which a queue stands.
+local function agenda_key(q, zset) return B .. (q.pull and 'p' or '') .. zset end
 
--- due says that something of q can depart at instant e: unless the watcher asks by
+-- wake_for says that something of q can depart at instant e: unless the watcher asks by
 -- then, it is woken. It is taken to ask at once, so that one wake is enough.
 -- A watcher that is overdue is dead. While nobody watches everybody is woken,
 -- four times a second at most. Of a pull queue those are told who ask for it. Without q it
 -- is for whoever watches.
-local function due(e, q)
+local function wake_for(e, q)
   if q and q.pull then
     if e < (tonumber(call('HGET', B .. 'q' .. q.nr, 'polled')) or 0) then
       wake(' ' .. q.name)
@@ -148,32 +148,32 @@ local function due(e, q)
   end
 end
 
--- sound_expiries is sound of the keys that have jobs which expire. It is for before the first
+-- check_expiry_keys is sound of the keys that have jobs which expire. It is for before the first
 -- such job of a queue, too.
-local function sound_expiries(nr)
+local function check_expiry_keys(nr)
   call('ZCARD', B .. 'T')
   call('ZCARD', B .. 'T' .. nr)
 end
 
--- sound raises unless the keys of a queue are of the types that they must be.
-local function sound(q)
+-- check_keys raises unless the keys of a queue are of the types that they must be.
+local function check_keys(q)
   local nr = q.nr
   call('ZCARD', B .. 'w' .. nr)
   call('ZCARD', B .. 't' .. nr)
   call('HLEN', B .. 'f' .. nr)
   call('LLEN', B .. 'e' .. nr)
   call('LLEN', B .. 'r' .. nr)
-  if q.expiring then sound_expiries(nr) end
+  if q.expiring then check_expiry_keys(nr) end
 end
 
 -- load returns a queue's hot fields, or nil.
 local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
   'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull', 'expiring', 'said', 'adapt', 'ruled', 'bytes', 'maxbytes' }
 
--- paused_by reads a field that is '1' or, in us, until when the queue is paused, which is till.
+-- read_pause reads a field that is '1' or, in us, until when the queue is paused, which is till.
 -- When that is over the queue still sleeps, until a reserve, or who changes it, has seen to
 -- it: nothing else makes it due before or after, and lapsed is when it was over.
-local function paused_by(q, field)
+local function read_pause(q, field)
   q.asleep, q.paused, q.till, q.lapsed = field ~= '', field == '1', nil, nil
   local till = not q.paused and tonumber(field)
   if not till then return end
@@ -200,7 +200,7 @@ local function load(nr)
     call('ZCARD', B .. 'pa')
     call('ZCARD', B .. 'ps')
   end
-  if v[15] ~= '' then paused_by(q, v[15]) end
+  if v[15] ~= '' then read_pause(q, v[15]) end
   if q.laned and with_lanes then with_lanes(q) end
   if q.also and with_limits then with_limits(q) end
   if q.said and with_receiver then with_receiver(q) end
@@ -233,15 +233,15 @@ local function save(q)
   if q.group and q.group ~= q then save(q.group) end
 end
 
--- expires notes when jobs of q expire that have come to wait, or to be scheduled: the instant and the id of
+-- note_expiries notes when jobs of q expire that have come to wait, or to be scheduled: the instant and the id of
 -- each, and the first instant. If it is the queue's first, it is something due for whoever
 -- watches, but when quiet.
-local function expires(q, jobs, first, quiet)
+local function note_expiries(q, jobs, first, quiet)
   if not q.expiring then set(q, 'expiring', '1') end
   call('ZADD', B .. 'T' .. q.nr, unpack(jobs))
   if call('ZADD', B .. 'T', 'LT', 'CH', first, q.nr) == 0 then return end
   if M.te == 0 or first < M.te then M.te = first end
-  if not quiet then due(first) end
+  if not quiet then wake_for(first) end
 end
 
 -- A job: 'L' or 'R', 7 bytes of the instant it was appended, then its body as it

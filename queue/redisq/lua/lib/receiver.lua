@@ -1,5 +1,5 @@
 -- needs: pace
--- gives: heed, close, went_on, failed, throttled, spared, taken, lane_stop, lane_throttled, rise, set_out, go_on
+-- gives: load_receiver, close_circuit, succeed, fail, stop_for, throttle, accept, lane_stop, stop_lane, rise, note_departure, resume
 --
 -- Shared, made where a receiver has said something that lasts: stops and the circuit.
 --
@@ -11,8 +11,8 @@
 local THROTTLED, DOWN = 1, 2
 local MOST_HELD = 86400 * SECOND
 
--- heed loads it.
-local function heed(q)
+-- load_receiver loads it.
+local function load_receiver(q)
   if q.heard then return end
   local v = q.said and cmsgpack.unpack(q.said) or {}
   q.heard = { stop = tonumber(v[1]) or 0, cause = tonumber(v[2]) or 0, lanes = tonumber(v[3]) or 0, failures = tonumber(v[4]) or 0,
@@ -25,71 +25,71 @@ local function heed(q)
   q.stop = q.heard.stop > 0 and q.heard.stop or nil
 end
 
-local function keep(q)
+local function save_receiver(q)
   local h = q.heard
   q.stop = h.stop > 0 and h.stop or nil
   local nothing = h.stop == 0 and h.failures == 0 and h.opened == 0 and h.lanes <= now and h.spared == 0
   set(q, 'said', nothing and '' or cmsgpack.pack({ h.stop, h.cause, h.lanes, h.failures, h.opened, h.probe, h.why, h.fault, h.spared, h.till }))
 end
 
--- put_off lets a queue stop until an instant, if that is later than it does already. Returns for how long.
-local function put_off(q, at, cause, why)
+-- stop_until lets a queue stop until an instant, if that is later than it does already. Returns for how long.
+local function stop_until(q, at, cause, why)
   local h = q.heard
   if at <= max(h.stop, now) then return 0 end
   h.stop, h.cause, h.why = at, cause, why
   return at - now
 end
 
--- shut closes an open circuit.
-local function shut(q)
+-- clear_circuit closes an open circuit.
+local function clear_circuit(q)
   local h = q.heard
   h.opened, h.fault, h.failures = 0, '', 0
   if h.cause == DOWN then h.stop, h.cause, h.why = now, 0, '' end
 end
 
--- close does so, and keeps it.
-local function close(q)
-  shut(q)
-  keep(q)
+-- close_circuit does so, and keeps it.
+local function close_circuit(q)
+  clear_circuit(q)
+  save_receiver(q)
 end
 
--- went_on is for an answer of a target that is not down. Returns 1 if the circuit closes by it.
-local function went_on(q)
+-- succeed is for an answer of a target that is not down. Returns 1 if the circuit closes by it.
+local function succeed(q)
   local h = q.heard
   if h.failures == 0 and h.opened == 0 then return 0 end
   local closes = h.opened > 0
   h.failures = 0
-  if closes then shut(q) end
-  keep(q)
+  if closes then clear_circuit(q) end
+  save_receiver(q)
   return closes and 1 or 0
 end
 
--- failed is for one that is the target's fault. Returns for how long the queue stops by it, and 1 if the circuit opens.
-local function failed(q, reason)
+-- fail is for one that is the target's fault. Returns for how long the queue stops by it, and 1 if the circuit opens.
+local function fail(q, reason)
   local h, stopped, opens = q.heard, 0, false
   h.failures, h.fault = h.failures + 1, reason
   local circuit = h.opened == 0 and call('HGET', B .. 'q' .. q.nr, 'circuit') or ''
   local most, least = string.match(circuit, '^(%d+) (%d+)')
   if most and h.failures >= tonumber(most) then
     opens, h.opened, h.probe = true, now, tonumber(least)
-    stopped = put_off(q, now + h.probe, DOWN, reason)
+    stopped = stop_until(q, now + h.probe, DOWN, reason)
   elseif h.opened > 0 and h.cause == DOWN then
     h.why = reason
   end
-  keep(q)
+  save_receiver(q)
   return stopped, opens and 1 or 0
 end
 
--- throttled lets a queue stop for a time. Returns for how long it does by it.
-local function throttled(q, after, reason)
-  local stopped = put_off(q, now + min(after, MOST_HELD), THROTTLED, reason)
-  if stopped > 0 then keep(q) end
+-- stop_for lets a queue stop for a time. Returns for how long it does by it.
+local function stop_for(q, after, reason)
+  local stopped = stop_until(q, now + min(after, MOST_HELD), THROTTLED, reason)
+  if stopped > 0 then save_receiver(q) end
   return stopped
 end
 
--- spared is throttled by a receiver that does not say until when, of a job that departed then (queue.Spare). What left
+-- throttle is throttled by a receiver that does not say until when, of a job that departed then (queue.Spare). What left
 -- before the stop began tells nothing new.
-local function spared(q, id, departed, after, reason)
+local function throttle(q, id, departed, after, reason)
   local h = q.heard
   if departed < h.till then return 0 end
   local wait = after
@@ -97,18 +97,18 @@ local function spared(q, id, departed, after, reason)
     wait = min(60, 2 ^ min(h.spared, 10)) * SECOND
     wait = wait + floor(wait / 4 * tonumber(sub(redis.sha1hex(id), 1, 4), 16) / 65536)
   end
-  local stopped = put_off(q, now + wait, THROTTLED, reason)
+  local stopped = stop_until(q, now + wait, THROTTLED, reason)
   h.spared, h.till = h.spared + 1, h.stop
-  keep(q)
+  save_receiver(q)
   return stopped
 end
 
--- taken is for an answer of a receiver that does not ask to be spared, to a job that departed then.
-local function taken(q, departed)
+-- accept is for an answer of a receiver that does not ask to be spared, to a job that departed then.
+local function accept(q, departed)
   local h = q.heard
   if h.spared == 0 or departed < h.till then return end
   h.spared, h.till = 0, 0
-  keep(q)
+  save_receiver(q)
 end
 
 -- A lane's stop: a key of its own, which lasts while it matters.
@@ -121,8 +121,8 @@ local function lane_stop(q, lane)
   return type(at) == 'string' and tonumber(at) or nil
 end
 
--- lane_throttled is throttled of a lane, whose rule is given.
-local function lane_throttled(q, lane, rule, after)
+-- stop_lane is throttled of a lane, whose rule is given.
+local function stop_lane(q, lane, rule, after)
   local h, at = q.heard, now + min(after, MOST_HELD)
   if at <= max(lane_stop(q, lane) or 0, now) then return 0 end
   -- Behind it comes what a burst would span: so long it has earned nothing.
@@ -131,7 +131,7 @@ local function lane_throttled(q, lane, rule, after)
   if ARGV[1] ~= '' then left = left + 3600000 end -- a simulated clock may stand still
   call('SET', stop_key(q, lane), at, 'PX', left)
   h.lanes = max(h.lanes, over)
-  keep(q)
+  save_receiver(q)
   return at - now
 end
 
@@ -141,9 +141,9 @@ local function rise(b, at)
   if b.tat < at + whole or b.tat == at + whole and b.rem < rest then b.tat, b.rem, b.last = at + whole, rest, max(b.last, at) end
 end
 
--- set_out is for a job that is about to be granted at d: what has stopped earned nothing meanwhile, and while the
+-- note_departure is for a job that is about to be granted at d: what has stopped earned nothing meanwhile, and while the
 -- circuit is open that job is a probe.
-local function set_out(q, d)
+local function note_departure(q, d)
   local h = q.heard
   rise(q, q.stop)
   for _, l in ipairs(q.limits or {}) do
@@ -155,16 +155,16 @@ local function set_out(q, d)
     h.probe = min(2 * h.probe, tonumber(longest) or h.probe)
     h.stop, h.cause, h.why = d + h.probe, DOWN, h.fault
   end
-  keep(q)
+  save_receiver(q)
 end
 
--- go_on ends what holds a queue up, and reports whether anything did.
-local function go_on(q)
+-- resume ends what holds a queue up, and reports whether anything did.
+local function resume(q)
   local h = q.heard
   if h.opened == 0 and h.stop <= now and h.spared == 0 then return false end
-  if h.opened > 0 then shut(q) end
+  if h.opened > 0 then clear_circuit(q) end
   if h.stop > now then h.stop, h.cause, h.why = now, 0, '' end
   h.spared, h.till = 0, 0
-  keep(q)
+  save_receiver(q)
   return true
 end

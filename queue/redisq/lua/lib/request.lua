@@ -19,8 +19,8 @@ local left = tonumber(ARGV[6]) -- handlers
 local shares = {} -- see shares.lua
 local MOST_LATE = 100 -- so many jobs that expired end in one call, however many there are
 
--- numbered gives the client a number, by which flights know it.
-local function numbered()
+-- number_client gives the client a number, by which flights know it.
+local function number_client()
   local names, seq = B .. 'k', call('HINCRBY', B, 'cseq', 1)
   local nr = seq % 65535 + 1
   call('HSET', names, nr, ARGV[8])
@@ -28,7 +28,7 @@ local function numbered()
   return nr
 end
 
-local me = last and last[3] or numbered() -- the client's number
+local me = last and last[3] or number_client() -- the client's number
 
 -- rows_of returns where the answer says what is granted of a queue. All is there in the order in which it was granted.
 local function rows_of(q)

@@ -6,8 +6,8 @@ local function rule_key(name) return B .. 'U:' .. name end
 local function is_field(name) return 'u:' .. name end
 local function group_of(name) return string.match(name, '^[^.]*') end
 
--- sound_rules raises unless the keys that all rules share are of the types that they must be.
-local function sound_rules()
+-- check_rule_keys raises unless the keys that all rules share are of the types that they must be.
+local function check_rule_keys()
   call('ZCARD', B .. 'U')
   call('HLEN', B .. 'F')
 end

@@ -16,7 +16,7 @@ if ARGV[10] then
   end
 end
 
-function shares.spent(nr) return (shares.left[nr] or 1) <= 0 end
+function shares.used_up(nr) return (shares.left[nr] or 1) <= 0 end
 
 function shares.use(nr)
   if shares.left[nr] then shares.left[nr] = shares.left[nr] - 1 end
@@ -30,7 +30,7 @@ end
 
 -- pass_over reports whether a queue that is due is left to other clients. A parent's number stands for its group.
 function shares.pass_over(nr)
-  if not shares.spent(nr) then return false end
+  if not shares.used_up(nr) then return false end
   local also = redis.pcall('HGET', B .. 'q' .. nr, 'also')
   if type(also) == 'string' and string.match(also, ':(.*)$') == nr then return false end
   shares.pass(nr)
@@ -40,7 +40,7 @@ end
 
 -- pass_over_spent does so after a visit, if more is due.
 function shares.pass_over_spent(nr)
-  local e = shares.spent(nr) and tonumber(call('ZSCORE', B .. 'a', nr))
+  local e = shares.used_up(nr) and tonumber(call('ZSCORE', B .. 'a', nr))
   if e and e <= now + HORIZON then
     shares.pass(nr)
     shares.fall_short(nr)

@@ -6,8 +6,8 @@
 local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
 local RETRIED, DIED, LOST, UNKNOWN, THROTTLED, DOWN = 1, 2, 4, 5, 6, 7
 
--- attempted adds the attempt that ends now to the timeline of a flight.
-local function attempted(f, outcome, answer)
+-- add_attempt adds the attempt that ends now to the timeline of a flight.
+local function add_attempt(f, outcome, answer)
   local name = f.client and f.client > 0 and redis.pcall('HGET', B .. 'k', f.client)
   if type(name) ~= 'string' then name = '' end
   local past, count, cut = sub(f.past or '', 2), byte(f.past or '') or 0, min(#answer, ANSWER)

@@ -1,5 +1,5 @@
 -- needs: lanestate, turnorder
--- gives: lane_in, first_id, first_job, begin_turns, next_turn, goes_on, passed, went, write_turns
+-- gives: visited_lane, first_id, first_job, begin_turns, next_turn, has_lane_by, pass_over, note_departure, write_turns
 --
 -- Of reserve alone, behind lanestate.lua and turnorder.lua: whose turn it is, in a visit to a queue with lanes. All is
 -- worked out here and written at the end, by write_turns.
@@ -9,10 +9,10 @@
 
 local MOST_READIED, MOST_PUT_OFF, CHANGED_AT_ONCE = 100, 100, 100
 
-local function lane_in(v, lane, at, from)
+local function visited_lane(v, lane, at, from)
   local q = v.q
   local rule = rule_of(q, lane)
-  local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane), rule = rule, limit = flight_limit(q, rule),
+  local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane), rule = rule, limit = in_flight_limit(q, rule),
     ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0, unfit_bytes = 0 }
   v.all[#v.all + 1] = l
   return l
@@ -56,8 +56,8 @@ local function first_job(v, l)
   return id, l.turns[at], l.jobs[at], l.entries[at]
 end
 
--- readied gives a lane the tag of one that becomes ready.
-local function readied(v, l)
+-- make_lane_ready gives a lane the tag of one that becomes ready.
+local function make_lane_ready(v, l)
   l.place = nil
   local id = first_id(v, l)
   if not id then return end
@@ -75,12 +75,12 @@ end
 local function begin_turns(q, moved)
   moved = moved or { readied = 0, changed = 0 }
   local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, put_off = 0,
-    unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr, came = function(v, lane, at) return lane_in(v, lane, at, 'L') end }
+    unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr, came = function(v, lane, at) return visited_lane(v, lane, at, 'L') end }
   local changed = moved.changed < CHANGED_AT_ONCE and call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - moved.changed - 1) or {}
   moved.changed = moved.changed + #changed
-  for _, lane in ipairs(changed) do readied(v, lane_in(v, lane, 0, 'i')) end
+  for _, lane in ipairs(changed) do make_lane_ready(v, visited_lane(v, lane, 0, 'i')) end
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
-    if not placed(q, ZERO) then readied(v, lane_in(v, ZERO, 0, nil)) end
+    if not has_place(q, ZERO) then make_lane_ready(v, visited_lane(v, ZERO, 0, nil)) end
   end
   -- When the last of a change have been made ready, the others follow for the next one.
   v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
@@ -98,7 +98,7 @@ local function next_turn(v, d)
   while v.moved.readied < MOST_READIED and v.resting[1] and v.resting[#v.resting].at <= d do
     local l = table.remove(v.resting)
     v.moved.readied = v.moved.readied + 1
-    readied(v, l.lane and l or lane_in(v, l.tie, l.at, 'b'))
+    make_lane_ready(v, l.lane and l or visited_lane(v, l.tie, l.at, 'b'))
   end
   while v.put_off < MOST_PUT_OFF do
     local l = pick(v)
@@ -110,7 +110,7 @@ local function next_turn(v, d)
       if not l.bucket then l.bucket, l.changed = bucket_of(q, l.lane, l.rule, d) end
       local _, _, job = first_job(v, l)
       if job and #job >= 28 and cover_lane(l.bucket, cost_of(job)) then l.changed = true end
-      until_ = next_of(l.bucket, d)
+      until_ = lane_next(l.bucket, d)
     elseif q.heard then
       until_ = max(d, receiver.lane_stop(q, l.lane) or d)
     end
@@ -120,26 +120,26 @@ local function next_turn(v, d)
   end
 end
 
--- goes_on reports whether a lane is ready, or rests no longer than until an instant.
-local function goes_on(v, at)
+-- has_lane_by reports whether a lane is ready, or rests no longer than until an instant.
+local function has_lane_by(v, at)
   return v.ready[1] or unread(v) or v.resting[1] and v.resting[#v.resting].at <= at
 end
 
--- passed goes over a job that does not depart, because it has expired or is gone: then job is nil.
-local function passed(v, l, id, job)
+-- pass_over goes over a job that does not depart, because it has expired or is gone: then job is nil.
+local function pass_over(v, l, id, job)
   local bytes
   if job then
     bytes = bytes_of(id, #job)
   else
-    local count, held = held_of(v.q, l.lane)
+    local count, held = lane_size(v.q, l.lane)
     bytes = count > 0 and floor(held / count) or 0
   end
   l.unfit, l.unfit_bytes, l.pos = l.unfit + 1, l.unfit_bytes + bytes, l.pos + 1
   if first_id(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
 end
 
--- went is for a job that departs at d.
-local function went(v, l, cost, d)
+-- note_departure is for a job that departs at d.
+local function note_departure(v, l, cost, d)
   local q = v.q
   l.granted, l.pos = l.granted + 1, l.pos + 1
   q.served = l.at
@@ -155,8 +155,8 @@ local function went(v, l, cost, d)
     if l.place == 'L' then l.place = nil end
   elseif l.limit > 0 and in_flight(q, l.lane) + l.granted >= l.limit then
     put_off_until(v, l, math.huge)
-  elseif b and next_of(b, d) > d then
-    put_off_until(v, l, next_of(b, d))
+  elseif b and lane_next(b, d) > d then
+    put_off_until(v, l, lane_next(b, d))
   else
     insert(v.ready, l)
   end
@@ -168,10 +168,10 @@ local function write_turns(v)
     local taken = l.granted + l.unfit
     if taken > 0 then
       call('ZREMRANGEBYRANK', l.W, 0, taken - 1)
-      unwait(q, l.lane, taken)
+      uncount_waiting(q, l.lane, taken)
     end
-    if l.granted > 0 and not tagless(q, l.lane) then tally(q, 'k', l.lane, l.granted) end
-    if l.unfit > 0 and l.lane ~= ZERO then hold(q, l.lane, -l.unfit, -l.unfit_bytes) end
+    if l.granted > 0 and not needs_no_place(q, l.lane) then count_lane(q, 'k', l.lane, l.granted) end
+    if l.unfit > 0 and l.lane ~= ZERO then count_in_lane(q, l.lane, -l.unfit, -l.unfit_bytes) end
     if l.changed then keep_bucket(q, l.lane, l.bucket) end
     if l.from and l.from ~= l.place then table.insert(out_of[l.from], l.lane) end
     if l.place then

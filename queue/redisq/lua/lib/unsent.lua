@@ -2,45 +2,45 @@
 --
 -- Shared, behind ended.lua and backlog.lua: jobs that end without having left: cancelled, or expired.
 
--- first_to_expire finds out when the first of a queue's jobs expires.
-local function first_to_expire(q)
+-- find_first_expiry finds out when the first of a queue's jobs expires.
+local function find_first_expiry(q)
   local first = call('ZRANGE', B .. 'T' .. q.nr, 0, 0, 'WITHSCORES')[2]
   if first then call('ZADD', B .. 'T', first, q.nr) else call('ZREM', B .. 'T', q.nr) end
   M.te = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
 end
 
--- spare takes jobs out of those that expire.
-local function spare(q, ids)
+-- forget_expiries takes jobs out of those that expire.
+local function forget_expiries(q, ids)
   call('ZREM', B .. 'T' .. q.nr, unpack(ids))
-  first_to_expire(q)
+  find_first_expiry(q)
 end
 
--- count_left counts jobs that are about to end. If that cannot be it raises, so it comes before what is written.
-local function count_left(q, state, count) add(q, state == S.expired and 'expired' or 'cancelled', count) end
+-- count_ended counts jobs that are about to end. If that cannot be it raises, so it comes before what is written.
+local function count_ended(q, state, count) add(q, state == S.expired and 'expired' or 'cancelled', count) end
 
--- drop ends jobs that are in their place no more.
-local function drop(q, ids, state)
-  local F, freeing = B .. 'f' .. q.nr, places()
+-- end_removed ends jobs that are in their place no more.
+local function end_removed(q, ids, state)
+  local F, freeing = B .. 'f' .. q.nr, new_freed()
   for i, entry in ipairs(call('HMGET', F, unpack(ids))) do
-    drop_job(q, ids[i], entry and #entry >= SETTLED and unpack_flight(entry), state, freeing)
+    end_unsent_job(q, ids[i], entry and #entry >= SETTLED and unpack_lease(entry), state, freeing)
   end
   call('HDEL', F, unpack(ids))
-  freed(q, freeing)
-  if q.expiring then spare(q, ids) end
-  ended(q, ids)
-  speak_up(q)
+  give_places_back(q, freeing)
+  if q.expiring then forget_expiries(q, ids) end
+  remember_ended(q, ids)
+  announce_room(q)
 end
 
--- leave_lane takes jobs out of a lane in which they wait.
-local function leave_lane(q, lane, ids)
+-- remove_from_lane takes jobs out of a lane in which they wait.
+local function remove_from_lane(q, lane, ids)
   local W = lanes.waiting_key(q, lane)
   call('ZREM', W, unpack(ids))
-  lanestate.unwait(q, lane, #ids)
-  if q.laned and call('EXISTS', W) == 0 then lanestate.no_place(q, lane) end
+  lanestate.uncount_waiting(q, lane, #ids)
+  if q.laned and call('EXISTS', W) == 0 then lanestate.take_place_away(q, lane) end
   if lane == ZERO then return end
   local bytes = 0
   for _, id in ipairs(ids) do bytes = bytes + bytes_of(id, call('STRLEN', job_key(q.nr, id))) end
-  lanestate.hold(q, lane, -#ids, -bytes)
+  lanestate.count_in_lane(q, lane, -#ids, -bytes)
 end
 
 -- unschedule takes out jobs that are scheduled.
@@ -48,13 +48,13 @@ local function unschedule(q, ids)
   call('ZREM', B .. 't' .. q.nr, unpack(ids))
   M.ts = M.ts - #ids
   for _, entry in ipairs(call('HMGET', B .. 'f' .. q.nr, unpack(ids))) do
-    if entry and #entry >= SETTLED then lanestate.ended_of(q, unpack_flight(entry)) end
+    if entry and #entry >= SETTLED then lanestate.end_in_lane(q, unpack_lease(entry)) end
   end
 end
 
--- leave ends jobs, some at a time: each waits in the lane that is named, or is scheduled if none is.
+-- end_unsent ends jobs, some at a time: each waits in the lane that is named, or is scheduled if none is.
 -- Returns how many. The queue is one for which more was called.
-local function leave(q, found, state)
+local function end_unsent(q, found, state)
   local all = {}
   for _, some in ipairs(found) do
     if some.lane then call('ZCARD', lanes.waiting_key(q, some.lane)) end -- looks at its type
@@ -62,11 +62,11 @@ local function leave(q, found, state)
   end
   local count = #all
   if count == 0 then return 0 end
-  count_left(q, state, count)
+  count_ended(q, state, count)
   for _, some in ipairs(found) do
-    if some.lane then leave_lane(q, some.lane, some.ids) elseif some.ids[1] then unschedule(q, some.ids) end
+    if some.lane then remove_from_lane(q, some.lane, some.ids) elseif some.ids[1] then unschedule(q, some.ids) end
   end
-  drop(q, all, state)
-  lanestate.sooner(q)
+  end_removed(q, all, state)
+  lanestate.put_on_agenda_sooner(q)
   return count
 end

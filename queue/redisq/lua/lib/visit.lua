@@ -1,48 +1,48 @@
 -- needs: grant, changes, agenda
--- gives: close_turns, held, in_lanes, count_leased, visit_one
+-- gives: close_turns, delay_after_restart, in_lanes, count_leased, visit_one
 --
 -- Of reserve alone, made with grant.lua: visits to queues.
 
--- ripen puts the scheduled jobs of a queue whose time has come at their
+-- become_ready puts the scheduled jobs of a queue whose time has come at their
 -- turn. The queue could depart from when the first was due, be it a job, a lane that
 -- rested, or the end of its pause.
-local function ripen(nr, first_due)
+local function become_ready(nr, first_due)
   local q = load(nr)
   if not q then
     call('ZREM', B .. 's', nr)
     return
   end
   if q.paused then
-    agenda(q)
+    put_on_agenda(q)
     return
   end
   if q.lapsed then
-    note_lapse(q)
+    log_pause_end(q)
     if q.group == q then set(q, 'gsince', q.lapsed) end
     call('HSET', B .. 'q' .. nr, 'paused', '')
-    paused_by(q, '')
+    read_pause(q, '')
   end
-  sound(q)
+  check_keys(q)
   local T, F = B .. 't' .. nr, B .. 'f' .. nr
   local ids, ripe = call('ZRANGEBYSCORE', T, '-inf', now, 'LIMIT', 0, 100), {}
   for _, id in ipairs(ids) do
     local entry = call('HGET', F, id)
-    local f = entry and #entry >= SETTLED and unpack_flight(entry) or remade(q, id)
-    if f and not apart(nr, sound_lane, q, f) then
+    local f = entry and #entry >= SETTLED and unpack_lease(entry) or restored_lease(q, id)
+    if f and not try_for(nr, check_lane_key, q, f) then
       call('ZADD', T, now + 2 * SECOND, id)
     elseif f then
       f.state = S.waiting
-      again(q, id, f)
+      wait_again(q, id, f)
       -- One that was only scheduled is as any that waits.
-      if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_flight(f)) end
+      if f.attempts == 0 and f.pverdict == 0 then call('HDEL', F, id) else call('HSET', F, id, pack_lease(f)) end
       ripe[#ripe + 1] = id
     else
-      vanished(q, id)
+      drop_vanished(q, id)
       ripe[#ripe + 1] = id
     end
   end
   if ripe[1] then M.ts = M.ts - call('ZREM', T, unpack(ripe)) end
-  agenda(q, 'NX', first_due)
+  put_on_agenda(q, 'NX', first_due)
   save(q)
 end
 
@@ -73,7 +73,7 @@ local function grant_some(q, leases, flights)
     if not more then break end
     local job = jobs[i]
     if not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
-      vanished(q, id)
+      drop_vanished(q, id)
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then
         more = false
@@ -102,7 +102,7 @@ local function grant_some(q, leases, flights)
     call('ZREMRANGEBYRANK', W, 0, taken - 1)
     M.tw = M.tw - taken
   end
-  if late[1] then time_out(q, late) end
+  if late[1] then expire_jobs(q, late) end
   return more and left > 0
 end
 
@@ -113,14 +113,14 @@ local function close_turns(q, v, gone, late)
     errors[#errors + 1] = q.nr
     errors[#errors + 1] = text
   end
-  for _, id in ipairs(gone) do vanished(q, id) end
-  if late[1] then time_out(q, late) end
+  for _, id in ipairs(gone) do drop_vanished(q, id) end
+  if late[1] then expire_jobs(q, late) end
 end
 
 -- grant_turns grants the first jobs of lanes, one after the other.
 local function grant_turns(q, v, leases, flights)
   local rows, late, gone = rows_of(q), {}, {}
-  while left > 0 and not shares.spent(q.nr) do
+  while left > 0 and not shares.used_up(q.nr) do
     local d = next_departure(q)
     if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
     local l = turns.next_turn(v, d)
@@ -130,12 +130,12 @@ local function grant_turns(q, v, leases, flights)
       if l.place == 'L' then l.place = nil end
     elseif not job or not LIVE[sub(job, 1, 1)] or #job < 28 then
       gone[#gone + 1] = id
-      turns.passed(v, l, id)
+      turns.pass_over(v, l, id)
     elseif byte(job, 27) >= EXPIRES and too_late(q, job) then
       if lates == MOST_LATE then break end
       lates = lates + 1
       late[#late + 1] = id
-      turns.passed(v, l, id, job)
+      turns.pass_over(v, l, id, job)
       if lates == MOST_LATE then break end
     else
       if bytes > 0 and bytes + #job > most_bytes then
@@ -147,19 +147,19 @@ local function grant_turns(q, v, leases, flights)
       d = take(q, cost)
       if not d then break end
       local keyed = l.lane ~= ZERO
-      local state = S.leased + (keyed and KEYED or 0) + (lanestate.tagless(q, l.lane) and 0 or COUNTED)
+      local state = S.leased + (keyed and KEYED or 0) + (lanestate.needs_no_place(q, l.lane) and 0 or COUNTED)
       grant_job(q, leases, flights, rows, id, turn, job, entry, d, state, keyed and l.lane or '')
-      turns.went(v, l, cost, d)
+      turns.note_departure(v, l, cost, d)
     end
   end
   close_turns(q, v, gone, late)
 end
 
--- held puts a queue on hold in a run of the server in which it has not been visited, for a job of
+-- delay_after_restart puts a queue on hold in a run of the server in which it has not been visited, for a job of
 -- that cost.
-local function held(q, cost)
+local function delay_after_restart(q, cost)
   if q.epoch == M.run then return false end
-  hold(q, M.ran + HORIZON, cost)
+  delay(q, M.ran + HORIZON, cost)
   set(q, 'hc', cost)
   set(q, 'hm', q.cmax)
   set(q, 'epoch', M.run)
@@ -178,31 +178,31 @@ local function visit_queue(nr, e)
   local q = load(nr)
   if q and q.group == q then return groupvisit.visit_group(q, e) end
   if not q or q.asleep or q.group then
-    call('ZREM', q and on(q, 'a') or B .. 'a', nr)
+    call('ZREM', q and agenda_key(q, 'a') or B .. 'a', nr)
     return
   end
-  sound(q)
-  if not held(q, q.cmax) and e < now and not (q.heard and q.heard.opened > 0) then
-    if q.limits then miss(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then miss(nr, q.name, floor((now - e) * q.n / q.d)) end
+  check_keys(q)
+  if not delay_after_restart(q, q.cmax) and e < now and not (q.heard and q.heard.opened > 0) then
+    if q.limits then count_lost_slots(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then count_lost_slots(nr, q.name, floor((now - e) * q.n / q.d)) end
   end
-  if q.limits then limits.mend(q) end
+  if q.limits then limits.repair_windows(q) end
   local leases, flights = {}, {}
   count_leased(q)
   if in_lanes(q) then
     grant_turns(q, turns.begin_turns(q), leases, flights)
   else
-    if q.laned then lanestate.no_place(q, ZERO) end
+    if q.laned then lanestate.take_place_away(q, ZERO) end
     repeat until not grant_some(q, leases, flights)
   end
-  departed(q, leases, flights)
+  write_departures(q, leases, flights)
   save_bucket(q)
   save(q)
-  agenda(q)
+  put_on_agenda(q)
   if not q.pull then shares.pass_over_spent(nr) end
 end
 
 -- visit_one is what is made: a visit to a queue, or its scheduled jobs, if ripens is true.
 local function visit_one(nr, e, ripens)
-  if ripens then return ripen(nr, e) end
+  if ripens then return become_ready(nr, e) end
   return visit_queue(nr, e)
 end
