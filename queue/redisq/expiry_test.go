@@ -60,7 +60,7 @@ func TestNothingIsLeftOfDeadlines(t *testing.T) {
 				got = append(got, key)
 			}
 		}
-		first := s.Client().HGet(v.ctx, "ps{0}", "te").Val()
+		first := s.Client().HGet(v.ctx, "ps{0}", "first_expiry").Val()
 		if strings.Join(got, " ") != want || (want == "") != (first == "0") {
 			t.Errorf("%v, the first at %q; want %s", got, first, want)
 		}

@@ -20,11 +20,11 @@ import (
 //	-- for lanes: appendjob      of an operation: files of the part that is made when a call meets a queue with lanes
 //	-- gives: rule_of, enter     functions that other parts reach as <file>.<function>
 //
-//go:embed lua
+//go:embed lua/*/*.lua
 var luaFiles embed.FS
 
 // base comes before everything else of an operation.
-var base = []string{"names", "states", "slot", "clock", "partition"}
+var base = []string{"names", "states", "slot", "clock", "partition", "queue", "job"}
 
 type lazyPart struct{ name, make, file, first string }
 

@@ -29,7 +29,7 @@
 
 begin()
 local out, arg, STAMP = {}, 3, 8
-if M.te > 0 and M.te <= now then expire_due() end
+if M.first_expiry > 0 and M.first_expiry <= now then expire_due() end
 
 local function decide(q, ...)
   with_lanes(q)
@@ -128,7 +128,7 @@ local function append(name, count, limited, known, first)
     set(q, 'size', size)
     set(q, 'bytes', held)
     if cmax > row[13] then set(q, 'cmax', cmax) end
-    M.tw = M.tw + quick
+    M.waiting = M.waiting + quick
   end
   if dying[1] then note_expiries(q, dying, soonest) end
   local entered = quick + line.entered

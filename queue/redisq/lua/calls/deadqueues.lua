@@ -16,9 +16,9 @@ local function show(name)
   local k, n = retention_of(name), #rows
   if not k then return end
   if forgotten < 500 then -- so that they are counted right
-    local before = M.td
+    local before = M.dead
     trim_dead(k)
-    forgotten = forgotten + before - M.td
+    forgotten = forgotten + before - M.dead
   end
   local count, oldest = call('ZCARD', B .. 'd:' .. name), call('ZRANGE', B .. 'd:' .. name, 0, 0, 'WITHSCORES')[2]
   if count > 0 then rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4] = name, count, oldest, k.nr and '' or '1' end

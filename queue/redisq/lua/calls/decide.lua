@@ -80,7 +80,7 @@ if released[1] then
   if e then wake_for(e, q) end
 end
 log_jobs(q, ARGV[7], 'decided', ARGV[8], reason, #ids, ids)
-if #ends + #released > 0 then call('HINCRBY', B, 'th', -#ends - #released) end
+if #ends + #released > 0 then call('HINCRBY', B, 'held', -#ends - #released) end
 announce_room(q)
 save(q)
 finish()

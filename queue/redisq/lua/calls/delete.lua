@@ -57,16 +57,16 @@ if past[1] then
 end
 local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'lw')) or 0)
 local scheduled, unsure = count('ZCARD', B .. 't' .. nr), count('ZCARD', B .. 'K' .. nr)
-M.tw, M.ts, M.tl = M.tw - waiting, M.ts - scheduled, M.tl - (q.size - waiting - scheduled - unsure)
-if unsure > 0 then call('HINCRBY', B, 'th', -unsure) end
-M.to = M.to - q.deferred
+M.waiting, M.scheduled, M.leased = M.waiting - waiting, M.scheduled - scheduled, M.leased - (q.size - waiting - scheduled - unsure)
+if unsure > 0 then call('HINCRBY', B, 'held', -unsure) end
+M.deferred = M.deferred - q.deferred
 call('HDEL', B .. 'n', name)
 call('ZREM', B .. 'N', name)
 call('ZREM', agenda_key(q, 'a'), nr)
 call('ZREM', agenda_key(q, 's'), nr)
 if q.expiring then
   call('ZREM', B .. 'T', nr)
-  M.te = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
+  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
 end
 call('DEL', B .. 'q' .. nr)
 call('RPUSH', B .. 'z', nr)

@@ -60,11 +60,11 @@ local function alive(i)
     bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
-    M.ts = M.ts + 1
+    M.scheduled = M.scheduled + 1
     if f.counted then lanestate.count_lane(q, 'k', h.lane, 1) end
   elseif i.state == S.held then
     call('ZADD', B .. 'K' .. nr, i.at, i.id)
-    call('HINCRBY', B, 'th', 1)
+    call('HINCRBY', B, 'held', 1)
     f.counted = false
   else
     lanestate.put_waiting(q, h.lane, i.id, i.turn)

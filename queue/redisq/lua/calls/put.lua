@@ -106,8 +106,8 @@ if not q then
   if rules[1] then q.limits = limitchange.carry_over(rules, before) end
   -- In a later run than the store's first it may have been there before, and have
   -- granted, and be lost with all of it.
-  if M.ran > 0 then
-    delay(q, M.ran + HORIZON, q.cmax)
+  if M.run_since > 0 then
+    delay(q, M.run_since + HORIZON, q.cmax)
     q.hc = q.cmax
   end
   call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'bytes', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')

@@ -17,7 +17,7 @@ local answered = earlier_answer(ARGV[2])
 if answered then return answered end
 if memory_full() then out_of_memory() end
 local nr = number_of(ARGV[3])
-if nr and M.te > 0 and M.te <= now then expire_due() end
+if nr and M.first_expiry > 0 and M.first_expiry <= now then expire_due() end
 local q = nr and load(nr)
 if not q then return 0 end
 check_keys(q)

@@ -78,7 +78,7 @@ end
 local backup = pulled and 0 or see_client()
 if not replay() then
   take_back_leases()
-  if M.te > 0 and M.te <= now then lates = expire_due(errors) end
+  if M.first_expiry > 0 and M.first_expiry <= now then lates = expire_due(errors) end
   trim_oldest_dead()
   if pulled then
     visit_pulled(B .. 'ps', 0, true)
@@ -103,10 +103,10 @@ if ripens then ask = min(ask, ripens) end
 if head then ask = min(ask, head - HORIZON / 2) end
 if deadline then ask = min(ask, deadline) end
 -- Those that expire soon after one another end together.
-if M.te > 0 then ask = min(ask, M.te <= now and now or max(M.te, now + HORIZON / 2)) end
+if M.first_expiry > 0 then ask = min(ask, M.first_expiry <= now and now or max(M.first_expiry, now + HORIZON / 2)) end
 ask = max(ask, now + 1000)
-local offered = M.wid == OFFERED and #shares.short > 0
-local watches = M.wid == client or M.wid == '' or M.wid == OFFERED and not offered or now >= M.wat + OVERDUE
+local offered = M.watcher == OFFERED and #shares.short > 0
+local watches = M.watcher == client or M.watcher == '' or M.watcher == OFFERED and not offered or now >= M.watcher_at + OVERDUE
 local next_in
 if pulled then
   next_in = left <= 0 and head and head <= now + HORIZON and 0 or ask - now
@@ -116,23 +116,23 @@ elseif left <= 0 then
   next_in = ask - now
   if head and head <= now + HORIZON then next_in = 0 end
   if watches then
-    M.wid, M.wat = '', now
-    if call('ZCARD', B .. 'c') > 1 and (head or shares.count > 0 or ripens or M.te > 0) then wake('') end
+    M.watcher, M.watcher_at = '', now
+    if call('ZCARD', B .. 'c') > 1 and (head or shares.count > 0 or ripens or M.first_expiry > 0) then wake('') end
   end
 elseif watches then
-  M.wid, M.wat = client, ask
+  M.watcher, M.watcher_at = client, ask
   next_in = ask - now
   if shares.count > 0 and shares.news() and call('ZCOUNT', B .. 'c', now - 4 * SECOND, '+inf') > 1 then
     -- Somebody else may have a handler for what begins to be left behind here.
-    M.wid, M.wat = OFFERED, now
+    M.watcher, M.watcher_at = OFFERED, now
     wake('')
   end
 elseif offered then
-  next_in = min(ask, M.wat + OVERDUE) - now
-elseif now > M.wat then
-  next_in = M.wat + OVERDUE - now
+  next_in = min(ask, M.watcher_at + OVERDUE) - now
+elseif now > M.watcher_at then
+  next_in = M.watcher_at + OVERDUE - now
 else
-  next_in = min(2 * SECOND, M.wat - now + backup)
+  next_in = min(2 * SECOND, M.watcher_at - now + backup)
 end
 finish()
 local garbage = call('LLEN', B .. 'z') + call('ZCOUNT', B .. 'E', '-inf', now)

@@ -240,7 +240,7 @@ local function settle(name, count, arg)
   add(q, 'released', released)
   add(q, 'throttled', throttled)
   add(q, 'down', down)
-  M.tl, M.ts = M.tl - #ends, M.ts + scheduled
+  M.leased, M.scheduled = M.leased - #ends, M.scheduled + scheduled
   if q.another and q.group == q then set(q, 'gsince', now) end
   if returning or q.another or q.stop ~= stop then
     -- What another stop has put off, or let go on, or another rate has, was not lost.

@@ -14,5 +14,5 @@ for i = 1, #seen, 2 do
   clients[#clients + 1] = named[1]
   clients[#clients + 1] = named[2]
 end
-return { tonumber(call('HGET', B, 'queues')) or 0, M.tw, M.ts, M.tl, tonumber(call('HGET', B, 'th')) or 0, M.to, M.td, clients,
+return { tonumber(call('HGET', B, 'queues')) or 0, M.waiting, M.scheduled, M.leased, tonumber(call('HGET', B, 'held')) or 0, M.deferred, M.dead, clients,
   tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0, now }

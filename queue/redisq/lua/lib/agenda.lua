@@ -48,7 +48,7 @@ end
 local function wait_again(q, id, f)
   if q.laned then return lanestate.put_back(q, id, f) end
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)
-  M.tw = M.tw + 1
+  M.waiting = M.waiting + 1
 end
 
 -- note_expiry_again is expires of a job that was leased, if it does.

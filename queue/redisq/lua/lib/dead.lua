@@ -38,14 +38,14 @@ local function add_dead(q, ids, at)
     places[2 * i - 1], places[2 * i] = at, id
     fields[2 * i - 1], fields[2 * i] = id, q.nr
   end
-  M.td = M.td + call('ZADD', B .. 'd:' .. q.name, unpack(places))
+  M.dead = M.dead + call('ZADD', B .. 'd:' .. q.name, unpack(places))
   call('HSET', numbers, unpack(fields))
   call('ZADD', B .. 'Y', 0, q.name)
 end
 
 -- remove_dead takes jobs out of the dead of a name.
 local function remove_dead(name, ids)
-  M.td = M.td - call('ZREM', B .. 'd:' .. name, unpack(ids))
+  M.dead = M.dead - call('ZREM', B .. 'd:' .. name, unpack(ids))
   call('HDEL', B .. 'D:' .. name, unpack(ids))
   if call('EXISTS', B .. 'd:' .. name) == 0 then
     call('ZREM', B .. 'Y', name)

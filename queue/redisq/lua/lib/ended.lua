@@ -52,7 +52,7 @@ end
 -- give_places_back gives places back for good. Of a job that somebody else removed it is not known whether it had come back, so
 -- it is held that no more can be back than there are.
 local function give_places_back(q, p)
-  if M.mleft < 1 then M.mat = 0 end -- there may be memory again
+  if M.memory_left < 1 then M.memory_until = 0 end -- there may be memory again
   set(q, 'size', q.size - p.count)
   set(q, 'bytes', q.size > 0 and max(0, q.bytes - p.bytes) or 0)
   if q.back > 0 then

@@ -38,13 +38,13 @@ local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, stat
   if entry and #entry >= SETTLED then
     attempts, settled = unpack_('>I2', entry, 2), sub(entry, SETTLED)
   end
-  M.fseq = M.fseq + 1
-  q.lf = M.fseq
+  M.last_fence = M.last_fence + 1
+  q.lf = M.last_fence
   local l, f, r, g = #leases, #flights, #rows, #granted
   leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
-  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.fseq, me, bytes_of(id, #job)) .. settled
-  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.fseq, attempts + 1, d - now, job
-  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.fseq
+  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.last_fence, me, bytes_of(id, #job)) .. settled
+  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.last_fence, attempts + 1, d - now, job
+  granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.last_fence
   if q.expiring and byte(job, 27) % (2 * EXPIRES) >= EXPIRES then
     q.spared = q.spared or {}
     table.insert(q.spared, id)
@@ -60,7 +60,7 @@ local function write_departures(q, leases, flights)
   call('ZADD', B .. 'l', unpack(leases))
   call('HSET', B .. 'f' .. q.nr, unpack(flights))
   if q.spared then forget_expiries(q, q.spared) end
-  M.tl = M.tl + count
+  M.leased = M.leased + count
   set(q, 'lf', q.lf)
   count_departures(q, count)
 end

@@ -146,7 +146,7 @@ local function grant_member_job(v, m, l, d, cost, id, turn, job, entry)
   local keyed = l.lane ~= ZERO
   local state = S.leased + (keyed and KEYED or 0) + (lanestate.needs_no_place(q, l.lane) and 0 or COUNTED)
   grant.grant_job(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
-  set(g, 'lf', M.fseq)
+  set(g, 'lf', M.last_fence)
   if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.note_departure(m.turns, l, cost, d) end
   set(g, 'gserved', m.at)
   m.at = m.at + cost

@@ -14,7 +14,7 @@ end
 local function put_held(q, id, f)
   f.state, f.at = S.held, now
   call('ZADD', held_key(q), now, id)
-  call('HINCRBY', B, 'th', 1)
+  call('HINCRBY', B, 'held', 1)
   if f.counted then lanestate.leave_flight(q, f.lane) end
   f.counted = false
 end

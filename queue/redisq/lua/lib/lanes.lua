@@ -93,7 +93,7 @@ end
 -- another rule's before. One that delays nothing any more is as none. Its hc is the
 -- cost for which it is held.
 local function bucket_of(q, lane, rule, at)
-  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST, since = max(M.ran, q.lheld) }
+  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST, since = max(M.run_since, q.lheld) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
     local n, d, b, tat, rem, last, lc, in_run, hc = unpack_(LANE_BUCKET, kept)

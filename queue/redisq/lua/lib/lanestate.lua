@@ -59,13 +59,13 @@ end
 -- put_waiting puts a job into its lane; then comes came, if none waited there.
 local function put_waiting(q, lane, id, turn)
   call('ZADD', waiting_key(q, lane), turn, id)
-  M.tw = M.tw + 1
+  M.waiting = M.waiting + 1
   if lane ~= ZERO then set(q, 'lw', q.lw + 1) end
 end
 
 -- uncount_waiting takes jobs that wait no more out of the counts of their lane.
 local function uncount_waiting(q, lane, number)
-  M.tw = M.tw - number
+  M.waiting = M.waiting - number
   if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
 end
 
@@ -143,7 +143,7 @@ local function enter_job(q, id, h, cost, before, bytes)
     call('HSET', B .. 'f' .. q.nr, id, pack_lease({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0, bytes = bytes,
       pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
     call('ZADD', B .. 't' .. q.nr, h.not_before, id)
-    M.ts = M.ts + 1
+    M.scheduled = M.scheduled + 1
     return S.scheduled
   end
   put_waiting(q, h.lane, id, turn)

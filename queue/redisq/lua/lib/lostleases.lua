@@ -82,7 +82,7 @@ local function end_lost_lease(nr, id, member)
   local e = put_on_agenda(q, 'LT')
   if e and (pulled and nr ~= pulled or not pulled and q.pull) then wake_for(e, q) end
   save(q)
-  M.tl = M.tl - 1
+  M.leased = M.leased - 1
   expired[#expired + 1] = q.name
 end
 

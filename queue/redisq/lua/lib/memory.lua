@@ -14,24 +14,24 @@ local function look_at_memory()
   local limit = number('maxmemory')
   if limit == 0 then limit = number('total_system_memory') end
   local used = number('used_memory') - number('mem_not_counted_for_evict')
-  M.share, M.mleft = floor(limit / MEMORY_SHARE), ANY_BYTES
+  M.memory_share, M.memory_left = floor(limit / MEMORY_SHARE), ANY_BYTES
   if limit > 0 then
     local free = limit - min(floor(limit / MEMORY_MARGIN), MOST_MARGIN) - used
-    M.mleft = floor(free / 2 / (tonumber(call('HGET', B, 'partitions')) or 1))
+    M.memory_left = floor(free / 2 / (tonumber(call('HGET', B, 'partitions')) or 1))
   end
-  M.mat = now + (M.mleft > 0 and SECOND or SECOND / 10)
+  M.memory_until = now + (M.memory_left > 0 and SECOND or SECOND / 10)
 end
 
 -- memory_full reports whether nothing may come in.
 local function memory_full()
-  if now >= M.mat then look_at_memory() end
-  return M.mleft < 1
+  if now >= M.memory_until then look_at_memory() end
+  return M.memory_left < 1
 end
 
 -- took counts bytes that came in.
 local function took(bytes)
-  M.mleft = M.mleft - bytes
-  if M.mleft < 1 then M.mat = 0 end
+  M.memory_left = M.memory_left - bytes
+  if M.memory_left < 1 then M.memory_until = 0 end
 end
 
 local function out_of_memory() raise('OOM', 'nearly out of memory: what is left is for what frees some') end

@@ -49,7 +49,7 @@ local function count_deferred(q, by, cost)
   local before = q.deferred
   set(q, 'deferred', max(0, q.deferred + by))
   set(q, 'dcost', max(0, q.dcost + cost))
-  M.to = M.to + q.deferred - before
+  M.deferred = M.deferred + q.deferred - before
 end
 
 -- uncount_deferred takes a record out of the counts.

@@ -6,7 +6,7 @@
 local function find_first_expiry(q)
   local first = call('ZRANGE', B .. 'T' .. q.nr, 0, 0, 'WITHSCORES')[2]
   if first then call('ZADD', B .. 'T', first, q.nr) else call('ZREM', B .. 'T', q.nr) end
-  M.te = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
+  M.first_expiry = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
 end
 
 -- forget_expiries takes jobs out of those that expire.
@@ -46,7 +46,7 @@ end
 -- unschedule takes out jobs that are scheduled.
 local function unschedule(q, ids)
   call('ZREM', B .. 't' .. q.nr, unpack(ids))
-  M.ts = M.ts - #ids
+  M.scheduled = M.scheduled - #ids
   for _, entry in ipairs(call('HMGET', B .. 'f' .. q.nr, unpack(ids))) do
     if entry and #entry >= SETTLED then lanestate.end_in_lane(q, unpack_lease(entry)) end
   end

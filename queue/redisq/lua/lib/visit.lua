@@ -41,7 +41,7 @@ local function become_ready(nr, first_due)
       ripe[#ripe + 1] = id
     end
   end
-  if ripe[1] then M.ts = M.ts - call('ZREM', T, unpack(ripe)) end
+  if ripe[1] then M.scheduled = M.scheduled - call('ZREM', T, unpack(ripe)) end
   put_on_agenda(q, 'NX', first_due)
   save(q)
 end
@@ -100,7 +100,7 @@ local function grant_some(q, leases, flights)
   end
   if taken > 0 then
     call('ZREMRANGEBYRANK', W, 0, taken - 1)
-    M.tw = M.tw - taken
+    M.waiting = M.waiting - taken
   end
   if late[1] then expire_jobs(q, late) end
   return more and left > 0
@@ -159,7 +159,7 @@ end
 -- that cost.
 local function delay_after_restart(q, cost)
   if q.epoch == M.run then return false end
-  delay(q, M.ran + HORIZON, cost)
+  delay(q, M.run_since + HORIZON, cost)
   set(q, 'hc', cost)
   set(q, 'hm', q.cmax)
   set(q, 'epoch', M.run)

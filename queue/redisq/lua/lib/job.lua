@@ -1,0 +1,47 @@
+-- A job: how it is stored, and what is read of it in place.
+--
+-- What is stored under the key of a live job, by byte:
+--
+--   1        'L', or 'R' if it came back from the overflow
+--   2..8     when it was appended
+--   9..16    stamp: names the append call that brought it in, and its place there
+--   17..24   fingerprint
+--   25..26   cost
+--   27       flags, then what they say (see head_of in lanes.lua), then the rest of the record
+--
+-- Of one that has ended: 'E', 7 bytes of when, then stamp, fingerprint and cost as above, then ENDED and the reason;
+-- then, if it is dead, 2 bytes of the length of its timeline, the timeline and the record; if it was delivered, 5 bytes
+-- of how long that took from its departure and 2 of the number of the client that had it.
+
+local ENDED = '>BBI2c8I6I7I2'
+local LIVE = { L = true, R = true }
+
+local JOB_BYTES = 512 -- what a job takes beside its id and its record, as queue.JobBytes
+local BEFORE_RECORD = 16 -- of what is stored, the kind, the instant and the stamp are no part of the record
+local ANY_BYTES = 2 ^ 53 -- the byte limit of a queue that has none
+
+-- bytes_of is what a job takes of its queue's max_bytes, by the length of what is stored.
+local function bytes_of(id, stored) return #id + stored - BEFORE_RECORD + JOB_BYTES end
+
+-- byte_limit is the queue's max_bytes, or without one its share of the server's memory.
+local function byte_limit(q)
+  if q.maxbytes > 0 then return q.maxbytes end
+  return M.memory_share > 0 and M.memory_share or ANY_BYTES
+end
+
+local function job_key(nr, id) return B .. 'j' .. nr .. ':' .. id end
+local function time_at(job) return (unpack_('>I7', job, 2)) end
+local function cost_of(job)
+  local high, low = byte(job, 25, 26)
+  return high * 256 + low
+end
+
+-- note_expiries notes when jobs of q expire that have begun to wait or are scheduled: pairs of instant and id, and the
+-- first of those instants. If that is the first of the whole partition the watcher is told, unless it must be quiet.
+local function note_expiries(q, jobs, first, quiet)
+  if not q.expiring then set(q, 'expiring', '1') end
+  call('ZADD', B .. 'T' .. q.nr, unpack(jobs))
+  if call('ZADD', B .. 'T', 'LT', 'CH', first, q.nr) == 0 then return end
+  if M.first_expiry == 0 or first < M.first_expiry then M.first_expiry = first end
+  if not quiet then wake_for(first) end
+end

@@ -1,0 +1,90 @@
+-- A queue: what is read of it in nearly every call, and how what has changed is written back.
+
+-- check_expiry_keys is check_keys for the keys of jobs that expire. It is called before a queue gets its first such
+-- job, too.
+local function check_expiry_keys(nr)
+  call('ZCARD', B .. 'T')
+  call('ZCARD', B .. 'T' .. nr)
+end
+
+-- check_keys raises unless the keys of a queue have the right types.
+local function check_keys(q)
+  local nr = q.nr
+  call('ZCARD', B .. 'w' .. nr)
+  call('ZCARD', B .. 't' .. nr)
+  call('HLEN', B .. 'f' .. nr)
+  call('LLEN', B .. 'e' .. nr)
+  call('LLEN', B .. 'r' .. nr)
+  if q.expiring then check_expiry_keys(nr) end
+end
+
+-- agenda_key is the key of the agenda ('a') or the timers ('s') that a queue stands on.
+local function agenda_key(q, which) return B .. (q.pull and 'p' or '') .. which end
+
+-- read_pause reads a field that is '1' or, in us, until when the queue is paused. When that is over the queue is still
+-- asleep, until a reserve or whoever changes it has seen to it: nothing else puts it back on the agenda. lapsed is then
+-- when the pause was over.
+local function read_pause(q, field)
+  q.asleep, q.paused, q.till, q.lapsed = field ~= '', field == '1', nil, nil
+  local till = not q.paused and tonumber(field)
+  if not till then return end
+  if till > now then q.paused, q.till = true, till else q.lapsed = till end
+end
+
+-- Each makes a part of the script (see parts.lua) and then calls the first function of it; nil where a script has no
+-- such part.
+local with_lanes, with_limits, with_receiver, with_rules, expire_due, visit_one, adapt_rate
+
+local QUEUE = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'epoch', 'cap', 'size', 'turn', 'cmax', 'refn', 'paused',
+  'lease', 'maxatt', 'rfor', 'rmax', 'rev', 'name', 'back', 'deferred', 'behind', 'hc', 'laned', 'also', 'pull',
+  'expiring', 'said', 'adapt', 'ruled', 'bytes', 'maxbytes' }
+
+-- load returns a queue by its number, or nil.
+local function load(nr)
+  local v = call('HMGET', B .. 'q' .. nr, unpack(QUEUE))
+  if not v[1] then return nil end
+  local q = {
+    nr = nr, n = tonumber(v[1]), d = tonumber(v[2]), b = tonumber(v[3]), tat = tonumber(v[4]), rem = tonumber(v[5]),
+    last = tonumber(v[6]), lc = tonumber(v[7]), lf = tonumber(v[8]), epoch = v[9], cap = tonumber(v[10]),
+    size = tonumber(v[11]), turn = tonumber(v[12]), cmax = tonumber(v[13]), refn = tonumber(v[14]), lease = tonumber(v[16]),
+    maxatt = tonumber(v[17]), rfor = tonumber(v[18]), rmax = tonumber(v[19]), rev = tonumber(v[20]), name = v[21],
+    back = tonumber(v[22]) or 0, deferred = tonumber(v[23]) or 0, behind = tonumber(v[24]) or 0,
+    hc = tonumber(v[25]) or MAX_COST, laned = v[26], also = v[27], pull = v[28], expiring = v[29],
+    said = v[30] ~= '' and v[30], adapt = v[31], ruled = v[32], bytes = tonumber(v[33]) or 0, maxbytes = tonumber(v[34]) or 0, changes = {},
+  }
+  if q.pull then
+    call('ZCARD', B .. 'pa')
+    call('ZCARD', B .. 'ps')
+  end
+  if v[15] ~= '' then read_pause(q, v[15]) end
+  if q.laned and with_lanes then with_lanes(q) end
+  if q.also and with_limits then with_limits(q) end
+  if q.said and with_receiver then with_receiver(q) end
+  return q
+end
+
+local function number_of(name) return call('HGET', B .. 'n', name) end
+
+local function backlogged(q) return q.deferred + q.behind > 0 end
+
+-- set changes a field of q, which save will write.
+local function set(q, field, value)
+  q[field] = value
+  q.changes[field] = true
+end
+
+-- add adds to a field that load does not read, such as a counter.
+local function add(q, field, by)
+  if by ~= 0 then call('HINCRBY', B .. 'q' .. q.nr, field, by) end
+end
+
+local function save(q)
+  local args = {}
+  for field in pairs(q.changes) do
+    args[#args + 1] = field
+    args[#args + 1] = q[field]
+  end
+  if #args > 0 then call('HSET', B .. 'q' .. q.nr, unpack(args)) end
+  q.changes = {}
+  if q.group and q.group ~= q then save(q.group) end
+end
