@@ -1,0 +1,27 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+)
+
+// An outcome is whole when its row has a name of its own, a refusal what all who tell of it need, and scripts answer it.
+func TestOutcomesAreComplete(t *testing.T) {
+	scripts, seen := sources(t, "redisq/lua/*/*.lua"), map[string]bool{}
+	for _, o := range AppendOutcomes() {
+		if o.String() == "" || seen[o.String()] {
+			t.Errorf("outcome %d is called %q", o, o)
+		}
+		seen[o.String()] = true
+		r := o.Refusal()
+		if r == nil {
+			continue
+		}
+		if r.Code != o.String() || r.Status < 400 || r.Title == "" {
+			t.Errorf("the refusal of %v is not complete: %+v", o, r)
+		}
+		if o != UnknownQueue && !strings.Contains(scripts, strings.ToUpper(r.Code)) { // which is the answer for all jobs of a queue
+			t.Errorf("redisq never answers %v", o)
+		}
+	}
+}
