@@ -10,8 +10,8 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/cli/sink/smssim"
 	"github.com/penstock/penstock/internal/prove/law"
-	"github.com/penstock/penstock/internal/sink/smssim"
 	"github.com/penstock/penstock/internal/test/engines"
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/sink/smssim"
+	"github.com/penstock/penstock/internal/cli/sink/smssim"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
-	"github.com/penstock/penstock/internal/sink/smssim"
+	"github.com/penstock/penstock/internal/cli/sink/smssim"
 	"github.com/penstock/penstock/queue"
 )
 

@@ -16,7 +16,7 @@ import (
 	"os"
 	"os/user"
 
-	"github.com/alecthomas/kong"
+	"github.com/penstock/penstock/internal/kong"
 	"golang.org/x/term"
 
 	"github.com/penstock/penstock/internal/app"

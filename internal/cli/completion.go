@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/alecthomas/kong"
+	"github.com/penstock/penstock/internal/kong"
 )
 
 type completionCmd struct {

@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/alecthomas/kong"
+	"github.com/penstock/penstock/internal/kong"
 )
 
 // settingFlags are settings under names of their own, which the table of settings explains. They are no environment

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/internal/sink"
+	"github.com/penstock/penstock/internal/cli/sink"
 )
 
 type sinkCmd struct {

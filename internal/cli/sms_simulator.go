@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/penstock/penstock/internal/sink/smssim"
+	"github.com/penstock/penstock/internal/cli/sink/smssim"
 	"github.com/penstock/penstock/leaky"
 )
 
