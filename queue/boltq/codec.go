@@ -268,7 +268,7 @@ func decodeEnded(b []byte) (line uint64, d *endedJob, name string, past []byte, 
 
 func encodeDeferral(line, number uint64, id string, d deferral) []byte {
 	w := writer{byte(d.state)}
-	w = append(w, d.print[:]...)
+	w = append(w, d.fingerprint[:]...)
 	w.num(line, number, uint64(d.at), uint64(d.cost))
 	w.text(id)
 	return w
@@ -277,8 +277,8 @@ func encodeDeferral(line, number uint64, id string, d deferral) []byte {
 func decodeDeferral(b []byte) (line, number uint64, id string, d deferral, err error) {
 	r := reader{b: b}
 	d.state = deferralState(r.byte())
-	for i := range d.print {
-		d.print[i] = r.byte()
+	for i := range d.fingerprint {
+		d.fingerprint[i] = r.byte()
 	}
 	line, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
 	if err = r.err("deferred job"); err == nil &&

@@ -18,10 +18,10 @@ func (e *Engine) Offer(ctx context.Context, jobs []queue.Job) ([]queue.Appended,
 func (e *Engine) answerDeferred(it *appendItem, q *queueState, number uint64, c *call, now leaky.Instant) {
 	d := q.overflow.records.get(number)
 	if d.state == cancelledDeferral {
-		it.answerDuplicate(d.print, queue.Cancelled)
+		it.answerDuplicate(d.fingerprint, queue.Cancelled)
 		return
 	}
-	it.answerDuplicate(d.print, queue.Deferred)
+	it.answerDuplicate(d.fingerprint, queue.Deferred)
 	if it.answer.Outcome != queue.Duplicate {
 		return
 	}
@@ -42,7 +42,7 @@ func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call
 		call: c, queue: q, id: strings.Clone(it.job.ID), number: a.lastTicket, turn: q.turn, answer: it.answer,
 		bounds: q.costBounds(it.job.Cost, false), notBefore: scheduledUntil(&it.job, now), charges: b,
 		record: deferral{
-			at: now, seq: e.store.deferred, print: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred,
+			at: now, seq: e.store.deferred, fingerprint: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred,
 		},
 	}
 	q.claim(s.id, c)

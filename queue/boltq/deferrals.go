@@ -10,13 +10,13 @@ import (
 // deferral records a job that was set aside. There may be a million, so it contains no pointer: the garbage
 // collector skips whole pages of them.
 type deferral struct {
-	at     leaky.Instant // when it was set aside
-	seq    uint64        // its key in the file
-	print  [8]byte
-	id     uint32 // where its id begins in the page's ids
-	cost   uint16
-	length uint8 // of the id
-	state  deferralState
+	at          leaky.Instant // when it was set aside
+	seq         uint64        // its key in the file
+	fingerprint [8]byte
+	id          uint32 // where its id begins in the page's ids
+	cost        uint16
+	length      uint8 // of the id
+	state       deferralState
 }
 
 // deferralState is what became of a deferral.

@@ -155,7 +155,7 @@ func (p *exportPage) leased(e *Engine, q *queueState, c *queue.Cursor, now leaky
 		}
 		if m.Lease == queue.LeaseOver || q.spec.Lends() {
 			b := q.leaseLost(ls, now)
-			m.State, m.Attempts, m.Reason, m.Timeline = b.state, b.attempts, b.reason, b.past
+			m.State, m.Attempts, m.Reason, m.Timeline = b.state, b.attempts, b.reason, b.timeline
 			if b.state != queue.Waiting {
 				m.At = now.Time()
 			}

@@ -111,7 +111,7 @@ func (q *queueState) fingerprintOf(id string, now leaky.Instant) (print [8]byte,
 		return d.fingerprint, true, nil
 	}
 	if _, d := q.deferral(id, now); d != nil {
-		return d.print, true, nil
+		return d.fingerprint, true, nil
 	}
 	return print, false, nil
 }

@@ -78,11 +78,11 @@ func (e *Engine) takeBackOne(c *call, j *job, now leaky.Instant, visits bool, ex
 	if b.state == queue.Dead {
 		d := e.newEndedJob(j, queue.Dead, now)
 		d.attempts, d.reason = b.attempts, b.reason
-		e.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: b.past})
+		e.enqueue(c, &endChange{leaseOutcome: o, ended: d, timeline: b.timeline})
 		return
 	}
 	to := *ls
-	to.attempts, to.reason, to.timeline = b.attempts, b.reason, b.past
+	to.attempts, to.reason, to.timeline = b.attempts, b.reason, b.timeline
 	to.heapIndex, to.fence, to.persisted = -1, fence{}, false
 	if b.state == queue.Held {
 		to.due = now
@@ -95,7 +95,7 @@ type lostLease struct {
 	state    queue.State
 	attempts int
 	reason   string
-	past     []byte
+	timeline []byte
 }
 
 func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
@@ -110,7 +110,7 @@ func (q *queueState) leaseLost(ls *lease, now leaky.Instant) lostLease {
 	case queue.Dead:
 		how = queue.AttemptDied
 	}
-	a.past = queue.AppendAttempt(ls.timeline, ls.attempt(how, "", now))
+	a.timeline = queue.AppendAttempt(ls.timeline, ls.attempt(how, "", now))
 	return a
 }
 

@@ -97,9 +97,6 @@ func (l *loader) specs(ctx context.Context) error {
 }
 
 func (l *loader) imports(ctx context.Context) error {
-	if l.tx.Bucket(importsTable) == nil {
-		return nil
-	}
 	return l.each(ctx, importsTable, func(number uint64, v []byte) error {
 		if q := l.byNumber[number]; q != nil && len(v) > 0 {
 			q.importing = importState{mark: string(v[1:]), open: v[0] == 1}

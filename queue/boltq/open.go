@@ -187,15 +187,9 @@ func checkSchema(tx *bbolt.Tx) error {
 	if meta == nil || len(meta.Get(schemaKey)) != 4 {
 		return fmt.Errorf("%w: a bbolt file of another program", queue.ErrCorrupt)
 	}
-	switch v := binary.BigEndian.Uint32(meta.Get(schemaKey)); {
-	case v > schema:
+	if v := binary.BigEndian.Uint32(meta.Get(schemaKey)); v != schema {
 		return fmt.Errorf(
 			"%w: its schema is %d, this version knows up to %d; use a newer penstock", ErrSchema, v, schema,
-		)
-	case v < schema:
-		return fmt.Errorf(
-			"%w: its schema is %d, which no release has used, and this version knows only %d; move the file away to begin with an empty store",
-			ErrSchema, v, schema,
 		)
 	}
 	for _, name := range allTables {

@@ -69,14 +69,14 @@ func TestFilesThatAreRefused(t *testing.T) {
 				return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, schema+1))
 			})
 		}, ErrSchema, fmt.Sprintf("its schema is %d, this version knows up to %d; use a newer", schema+1, schema)},
-		{"of an older schema", func(t *testing.T, path string) {
+		{"of a schema that no version has", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				if err := tx.DeleteBucket(deferredTable); err != nil {
 					return err
 				}
-				return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, 1))
+				return tx.Bucket(metaTable).Put(schemaKey, binary.BigEndian.AppendUint32(nil, 0))
 			})
-		}, ErrSchema, "its schema is 1, which no release has used"},
+		}, ErrSchema, "its schema is 0"},
 		{"of another program", func(t *testing.T, path string) {
 			meddle(t, path, func(tx *bbolt.Tx) error {
 				for _, name := range allTables {

@@ -123,7 +123,7 @@ func (w *readmitChange) decide(e *Engine, a *readmitJob) queue.ReadmitOutcome {
 		return queue.Passed
 	}
 	number, d := w.recordOf(a.ID)
-	if d != nil && d.print != a.fingerprint {
+	if d != nil && d.fingerprint != a.fingerprint {
 		return queue.Clash
 	}
 	if d != nil && d.state == cancelledDeferral {
@@ -210,7 +210,7 @@ func (w *readmitChange) dropRecord(a *readmitJob) {
 func (w *readmitChange) cancelled(e *Engine, a *readmitJob, number uint64, d *deferral) {
 	e.store.ended++
 	w.ended = append(w.ended, &endedJob{
-		id: strings.Clone(a.ID), key: e.store.ended, state: queue.Cancelled, fingerprint: d.print, cost: d.cost,
+		id: strings.Clone(a.ID), key: e.store.ended, state: queue.Cancelled, fingerprint: d.fingerprint, cost: d.cost,
 		appended: d.at, at: w.now,
 	})
 	w.markSeen(a.ID, seenID{true, a.fingerprint})

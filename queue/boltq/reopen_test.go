@@ -152,7 +152,7 @@ func TestDeletedQueuesAreSweptInPieces(t *testing.T) {
 		t.Errorf("the dead of the deleted queue: %+v, %v", l, err)
 	}
 	for table, want := range map[string]int{
-		"jobs": 5, "flights": 0, "ended": 2, "retains": 1, "specs": 1, "lines": 1, "failures": 0,
+		"jobs": 5, "leases": 0, "ended": 2, "retentions": 1, "specs": 1, "queues": 1, "failures": 0,
 	} {
 		if n := b.records([]byte(table)); n != want {
 			t.Errorf("%d records in %s, want %d", n, table, want)

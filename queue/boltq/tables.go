@@ -10,49 +10,49 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// The file's tables. Keys are 8-byte big-endian numbers unless said otherwise;
-// those of jobs, ended and deferred only grow, so that inserts are at the end.
+// The tables of the file. Keys are 8-byte big-endian numbers unless said otherwise; those of jobs, ended and deferred
+// only grow, so that inserts are at the end.
 //
-//	meta      "schema" and "store": see schema and storeRecord; "keepchanges": how long changes are kept, if it was said
-//	specs     queue -> its spec, revision and pause
-//	lines     queue -> lineRecord
-//	failures  queue -> its last failures
-//	jobs      job -> queue, turn without its priority, stamp, whether it came back, id, record
-//	flights   job -> what befell a job that was granted and came back, or is leased and may have been sent
-//	ended     number -> what is remembered of a job that ended
-//	deferred  number -> the record of a job that was set aside
-//	buckets   name of a deleted queue -> its bucket and its limits with their states
-//	retains   name of a deleted queue with dead jobs -> its retention
-//	changes   queue or rule, 0, name, 0, number -> what was done to it
-//	documents queue or rule, 0, name, 0, revision -> its spec, or the rule without overrides; the last ones
-//	buried    until when what is recorded of a deleted one is kept: see buried.go
-//	adapted   queue -> its adapted rate and the changes of it, if it has one
-//	rules     name of a rule -> the number of its book, its revision, the rule
-//	tallies   number -> book, when it expires, digest of the key, what was taken
-//	imports   queue -> 1 while the latest import into it is not closed, and its mark. Made when it is needed
+//	meta        "schema", "store" (see storeRecord), and "keepchanges" if it was ever set
+//	specs       queue -> its spec, revision and pause
+//	queues      queue -> queueRecord
+//	failures    queue -> its last failures
+//	adapted     queue -> its adapted rate and the changes of that, if it adapts
+//	imports     queue -> whether the latest import into it is open, and its mark
+//	jobs        job -> queue, turn without its priority, when appended, whether readmitted, id, record
+//	leases      job -> what happened to a job since its first grant; or a lease that must outlive the process
+//	ended       number -> what is remembered of a job that ended
+//	deferred    number -> deferral
+//	leftpaces   name of a deleted queue -> what its paces may still delay
+//	retentions  name of a deleted queue with dead jobs -> its retention
+//	changes     kind of subject, 0, name, 0, number -> a change of a queue or rule
+//	documents   kind of subject, 0, name, 0, revision -> the spec, or the rule without overrides; the last few
+//	deleted     until when the log of a deleted queue or rule is kept: see deletedlog.go
+//	rules       name of a rule -> the number of its tally set, its revision, the rule
+//	tallies     number -> tally set, when it expires, digest of the key, its state
 var (
 	metaTable       = []byte("meta")
 	specsTable      = []byte("specs")
-	queuesTable     = []byte("lines")
+	queuesTable     = []byte("queues")
 	failuresTable   = []byte("failures")
 	jobsTable       = []byte("jobs")
-	leasesTable     = []byte("flights")
+	leasesTable     = []byte("leases")
 	endedTable      = []byte("ended")
 	deferredTable   = []byte("deferred")
-	leftPacesTable  = []byte("buckets")
-	retentionsTable = []byte("retains")
+	leftPacesTable  = []byte("leftpaces")
+	retentionsTable = []byte("retentions")
 	importsTable    = []byte("imports")
 	adaptedTable    = []byte("adapted")
 	changesTable    = []byte("changes")
 	documentsTable  = []byte("documents")
-	deletedTable    = []byte("buried")
+	deletedTable    = []byte("deleted")
 	rulesTable      = []byte("rules")
 	talliesTable    = []byte("tallies")
 
 	allTables = [][]byte{
 		metaTable, specsTable, queuesTable, failuresTable, jobsTable, leasesTable, endedTable, deferredTable,
 		leftPacesTable, retentionsTable, changesTable, documentsTable, deletedTable, adaptedTable, rulesTable,
-		talliesTable,
+		talliesTable, importsTable,
 	}
 
 	schemaKey      = []byte("schema")
@@ -61,7 +61,7 @@ var (
 )
 
 // schema is the version of the file's layout. A file of another version is refused.
-const schema = 13
+const schema = 1
 
 // tables is a transaction; its tables are opened when they are needed.
 type tables struct {
@@ -180,25 +180,16 @@ func (t *tables) putAdapted(number uint64, a *adaptedRate) error {
 }
 
 func (t *tables) putImport(number uint64, f importState) error {
-	b, err := t.tx.CreateBucketIfNotExists(importsTable)
-	if err != nil {
-		return err
-	}
 	state := []byte{0}
 	if f.open {
 		state[0] = 1
 	}
-	return b.Put(key(number), append(state, f.mark...))
+	return t.tx.Bucket(importsTable).Put(key(number), append(state, f.mark...))
 }
 
 // dropQueue deletes a queue, all but its jobs.
 func (t *tables) dropQueue(number uint64) error {
-	if b := t.tx.Bucket(importsTable); b != nil {
-		if err := b.Delete(key(number)); err != nil {
-			return err
-		}
-	}
-	for _, name := range [][]byte{specsTable, queuesTable, failuresTable, adaptedTable} {
+	for _, name := range [][]byte{specsTable, queuesTable, failuresTable, adaptedTable, importsTable} {
 		if err := t.tx.Bucket(name).Delete(key(number)); err != nil {
 			return err
 		}
