@@ -2,6 +2,18 @@ package boltq
 
 import "github.com/penstock/penstock/leaky"
 
+// schedules orders queues by when something is to be done for them.
+type schedules struct {
+	agenda heap[*agendaEntry]
+	// timers has the queues for which something is due at a known instant: a scheduled job, the end of a pause, a
+	// lane that may go on.
+	timers heap[*queueState]
+	// pulled and pulledTimers are the same for pull queues.
+	pulled       heap[*agendaEntry]
+	pulledTimers heap[*queueState]
+	expiring     heap[*queueState] // queues with idle jobs that expire
+}
+
 // agendaEntry is what stands on the agenda: a queue by itself, or a group in place of its members.
 type agendaEntry struct {
 	queue       *queueState   // the queue itself, or the group's parent

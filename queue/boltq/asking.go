@@ -11,6 +11,12 @@ type queueRules struct {
 	rules []*rule // the same
 }
 
+// ruleCache is the rules of a queue as of a version of all rules.
+type ruleCache struct {
+	rules        *queueRules // nil if there are none
+	rulesVersion uint64
+}
+
 // rulesOf returns the rules of a queue, nil if it has none.
 func (e *Engine) rulesOf(q *queueState) *queueRules {
 	if len(e.ruleUses) == 0 {

@@ -113,6 +113,13 @@ type ceilings struct {
 	limits []leaky.Window
 }
 
+// ceilingState is what is and will be on file of a queue's ceilings.
+type ceilingState struct {
+	ceiling   ceilings // on file
+	pledged   ceilings // after the commits under way
+	pledgedBy *call    // the call with the latest pledge
+}
+
 // covers reports whether nothing in need is beyond c.
 func (c ceilings) covers(need ceilings) bool {
 	if need.tat > c.tat || len(need.limits) > len(c.limits) {

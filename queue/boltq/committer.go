@@ -4,12 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/penstock/penstock/queue"
 )
+
+// committer has what the committer works on.
+type committer struct {
+	work    sync.Cond // signals that something is pending or the engine closes; its L is Engine.mu
+	pending []change
+	store   storeRecord   // as of the commits under way: it may be ahead of the file
+	ended   chan struct{} // closed when the committer has ended
+}
 
 // enqueue hands a change to the committer. The caller holds the mutex, and keeps it until all changes of the call
 // are enqueued.

@@ -7,6 +7,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+// deadIndex is the dead jobs of all names.
+type deadIndex struct {
+	deadJobs      map[string]*deadJobs // of every name with dead jobs, or with a retention on file
+	namesWithDead sorted[*deadJobs]    // those that hold dead jobs, by name
+	deadCount     int64
+	deadCursor    string // the name whose dead jobs were trimmed last
+}
+
 // deadJobs are the dead jobs of a name, which outlive the queue.
 type deadJobs struct {
 	name string

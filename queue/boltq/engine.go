@@ -18,77 +18,45 @@ import (
 
 // Engine is a queue.Engine on one bbolt file. Make one with Open.
 type Engine struct {
-	opts  Options
-	log   *slog.Logger
-	path  string
-	file  os.FileInfo // as opened, to notice that it was replaced
-	db    *bbolt.DB
-	ended chan struct{} // closed when the committer has ended
-
-	mu    sync.Mutex
-	work  sync.Cond // signals that something is pending or the engine closes; its L is mu
+	opts Options
+	log  *slog.Logger
+	storeFile
+	mu    sync.Mutex // guards all that follows
 	clock clock
 	epoch uint64
+	committer
+	saver
+	closing   bool
+	closingCh chan struct{} // closed when the engine closes
 
 	queues     map[string]*queueState
 	queueNames []string // of live queues, sorted
 	// children counts the children of each name, including those whose creation is not on disk yet.
 	children map[string]int
-	agenda   heap[*agendaEntry]
-	// timers has the queues for which something is due at a known instant: a scheduled job, the end of a pause, a
-	// lane that may go on.
-	timers heap[*queueState]
-	// pulled and pulledTimers are the same for pull queues.
-	pulled        heap[*agendaEntry]
-	pulledTimers  heap[*queueState]
-	expiring      heap[*queueState] // queues with idle jobs that expire
-	leases        heap[*lease]
-	idleLanes     heap[*lane] // lanes without jobs whose bucket still delays
-	counts        [queue.Expired + 1]int64
-	deadCount     int64
-	deadJobs      map[string]*deadJobs // by name: of every name with dead jobs, or with a retention on file
-	namesWithDead sorted[*deadJobs]    // those that hold dead jobs, by name
-	deadCursor    string               // the name whose dead jobs were trimmed last
+	counts   [queue.Expired + 1]int64
+	schedules
+	leases       heap[*lease]
+	lastFence    uint64
+	idleLanes    heap[*lane]   // lanes without jobs whose bucket still delays
+	calendarsDue leaky.Instant // when the next calendar must be renewed
+	drainers
+	rulebook
+	deadIndex
+	leftovers
+	withBacklog   map[*queueState]struct{} // queues with jobs on the overflow
+	roomListeners listeners[string]
+}
 
-	store           storeRecord // as of the commits under way: it may be ahead of the file
-	lastFence       uint64
-	pending         []change
-	forgotten       []*endedJob // forgotten by memory, but still on file
-	lapsedDeferrals []uint64    // keys of deferrals, the same
-	garbage         []*garbage
-	leftPaces       map[string]paces // of deleted queues
-	calendarsDue    leaky.Instant    // when the next calendar must be renewed
-	trimCursor      int              // index in queueNames of the queue that was trimmed last
-	closing         bool
-	broken          error     // why the file can no longer be trusted
-	fullUntil       time.Time // no appends before then: the file had no room
+// storeFile is the file and what is known of its disk.
+type storeFile struct {
+	path      string
+	file      os.FileInfo // as opened, to notice that it was replaced
+	db        *bbolt.DB
+	broken    error     // why the file can no longer be trusted
+	fullUntil time.Time // no appends before then: the file had no room
 	// used is about how much of the file is in use, fileSize its size.
 	used, fileSize atomic.Int64
 	disk           disk
-
-	clients map[string]*client
-	// lastReserve is when a drainer last asked for jobs; 0 if none has since the file was opened.
-	lastReserve   leaky.Instant
-	watch         watch
-	wakeListeners listeners[queue.Wakeup]
-
-	rules          map[string]*rule
-	ruleNames      []string                 // of live rules, sorted
-	ruleUses       map[string]int           // rule name -> how many queues of its group use it, including Puts under way
-	anyRuleUsed    atomic.Bool              // ruleUses is not empty
-	rulesVersion   uint64                   // grows with every change of rules or of their use; 0 is before the first
-	tallySets      heap[*tallySet]          // by when the first of their tallies may expire
-	lastTally      uint64                   // the last key given to a tally
-	lastTallySet   uint64                   // the last number given to a tally set
-	dirtyTallies   chunkList[*tally]        // that differ from what is on file
-	droppedTallies chunkList[uint64]        // records of tallies that are gone
-	attending      map[string]leaky.Instant // when each process last took part in admission
-	saveWanted     chan struct{}            // holds a value while something is to be saved
-	closingCh      chan struct{}            // closed when the engine closes
-	saverEnded     chan struct{}            // closed when the saver has ended
-
-	withBacklog   map[*queueState]struct{} // queues with jobs on the overflow
-	roomListeners listeners[string]
 }
 
 var (

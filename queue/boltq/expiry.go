@@ -10,6 +10,14 @@ import (
 // expireMax is how many jobs expire in one call. The rest is left to the next, which is not long in coming.
 const expireMax = 100
 
+// expiryIndex finds the jobs of a queue that expire.
+type expiryIndex struct {
+	expiries      map[uint64]leaky.Instant // of all jobs that expire, by seq
+	deadlines     sorted[deadline]         // of the idle ones
+	firstDeadline leaky.Instant            // the first of those
+	expiringIndex int                      // its place in Engine.expiring; -1 is none
+}
+
 // deadline is when an idle job expires.
 type deadline struct {
 	at  leaky.Instant

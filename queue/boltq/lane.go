@@ -8,6 +8,19 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
+// laneSet is the lanes of a queue.
+type laneSet struct {
+	defaultLane lane                       // of the jobs without a key
+	lanes       map[queue.LaneDigest]*lane // the others
+	laneOrder   sorted[*lane]              // those, by digest
+	// lanesPeak is how many lanes there were at most since the map was made.
+	lanesPeak    int
+	lanesWaiting int        // how many lanes have waiting jobs
+	laneTurns    *laneTurns // nil while the queue never had a lane with a key
+	// laneStopsUntil is when the last stop of any lane is over.
+	laneStopsUntil leaky.Instant
+}
+
 // lane is the jobs of a queue that share a key. The lane without a key is part of its queue; others are made with
 // their first job, and forgotten when they are empty and their bucket delays nothing.
 type lane struct {

@@ -11,6 +11,13 @@ import (
 // Pull queues stand on an agenda of their own, which no drainer looks at. One is visited when somebody asks for it
 // by name. Pullers sleep between requests; pullersAskAt is when the last of them was told to ask again.
 
+// pullState is what a queue knows of those who pull from it.
+type pullState struct {
+	pullersAskAt leaky.Instant // when they will ask next
+	lastAsked    leaky.Instant // when they last did; 0 if not since the file was opened
+	pullsNow     bool          // it is a pull queue, or a change under way begins or ends that
+}
+
 // agendaOf returns the agenda for a queue.
 func (e *Engine) agendaOf(q *queueState) *heap[*agendaEntry] {
 	if q.spec.Pull {

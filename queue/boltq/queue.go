@@ -9,74 +9,66 @@ import (
 
 // queueState is one queue in memory. The engine's mutex guards all of it.
 type queueState struct {
-	agendaEntry        // its own place on the agenda
-	paces              // its rate and limits
-	member      member // its place in its group
-	group       *group // nil if it has neither parent nor children
-	number      uint64 // its key in the file; a younger queue has a greater one
-	spec        queue.Spec
-	revision    int64
-	pause       pause
-	receiver    receiverState
-	// laneStopsUntil is when the last stop of any of its lanes is over.
-	laneStopsUntil leaky.Instant
-	importing      importState
-
+	number   uint64 // its key in the file; a younger queue has a greater one
+	spec     queue.Spec
+	revision int64
 	// busy is the call that is creating, changing or deleting the queue. Until it is done nothing is granted, and
 	// other calls that decide about the queue wait.
 	busy *call
 	live bool // false before its creation is on disk, and after its deletion
 	gone bool // deleted
 
-	jobs        map[string]*job
-	defaultLane lane                       // of the jobs without a key
-	lanes       map[queue.LaneDigest]*lane // the others
-	laneOrder   sorted[*lane]              // those, by digest
-	// lanesPeak is how many lanes there were at most since the map was made.
-	lanesPeak    int
-	lanesWaiting int        // how many lanes have waiting jobs
-	laneTurns    *laneTurns // nil while the queue never had a lane with a key
-	scheduled    sorted[*lease]
-	held         sorted[*lease] // by the instant from which on they are held
-	endedJobs    endedJobs
-	overflow     overflowState
-	expiries     map[uint64]leaky.Instant // when each job expires that does, by seq
-	deadlines    sorted[deadline]         // of those that wait or are scheduled
-	incoming     incoming                 // appends that are not on disk yet
-	counts       [queue.Expired + 1]int64 // of the states that take a place
-	bytes        int64                    // of the jobs in those states and of incoming ones
+	agendaEntry // its own place on the agenda
+	timer
+	member member // its place in its group
+	group  *group // nil if it has neither parent nor children
 
+	paces // its rate and limits
+	ceilingState
+	costHistory
+	pause     pause
+	receiver  receiverState
 	lastFence uint64 // of the latest grant
-	// ceiling is what the file has; pledged is what it will have after the commits under way.
-	ceiling   ceilings
-	pledged   ceilings
-	pledgedBy *call // the call with the latest pledge
 
-	turn          int64
+	queuedJobs
+	laneSet
+	expiryIndex
+	overflow    overflowState
+	importing   importState
+	lastRetryAt leaky.Instant // what the last refused caller was told
+
+	stats
+	ruleCache
+	pullState
+}
+
+// queuedJobs are the jobs of a queue.
+type queuedJobs struct {
+	jobs      map[string]*job // that hold a place
+	scheduled sorted[*lease]
+	held      sorted[*lease] // by the instant from which on they are held
+	endedJobs endedJobs
+	incoming  incoming                 // appends that are not on disk yet
+	counts    [queue.Expired + 1]int64 // of the states that take a place
+	bytes     int64                    // of the jobs in those states and of incoming ones
+	turn      int64                    // of the next job
+}
+
+// costHistory is what is known of the costs of all jobs that ever came in.
+type costHistory struct {
 	maxCost       int64
 	childMaxCost  int64         // the greatest cost of its children's jobs
 	plain         bool          // no job with a lane, a priority or a not-before ever came in
 	openedAt      leaky.Instant // when this process opened the file; 0 if the queue was made since
 	maxCostAtOpen int64         // maxCost as of then
-	lastRetryAt   leaky.Instant
-	saved         queue.Counters // on disk
-	unsaved       queue.Counters // counted since; they go along with the next commit
+}
 
+// stats are what a queue counts.
+type stats struct {
+	saved    queue.Counters // on disk
+	unsaved  queue.Counters // counted since; they go along with the next commit
 	outflow  meter
 	failures []queue.LastError // newest first
-
-	timerAt       leaky.Instant // when the timer is due
-	timerIndex    int           // its place in the heap of timers; -1 is none
-	firstDeadline leaky.Instant // when the first idle job expires
-	expiringIndex int           // its place in Engine.expiring; -1 is none
-
-	// rules are the rules that it asks, as of rulesVersion; nil if there are none.
-	rules        *queueRules
-	rulesVersion uint64
-
-	pullersAskAt leaky.Instant // when the pullers will ask next
-	lastAsked    leaky.Instant // when they last did; 0 if not since the file was opened
-	pullsNow     bool          // it is a pull queue, or a change under way begins or ends that
 }
 
 const maxFailures = 10
@@ -89,14 +81,18 @@ const (
 
 func newQueueState(number uint64, spec queue.Spec) *queueState {
 	q := &queueState{
-		number: number, jobs: map[string]*job{}, scheduled: sorted[*lease]{less: byDue},
-		held: sorted[*lease]{less: byDue}, laneOrder: sorted[*lane]{less: byDigest},
-		deadlines: sorted[deadline]{less: byDeadline},
-		turn:      firstTurn, maxCost: 1, plain: true, timerIndex: -1, expiringIndex: -1,
+		number: number,
+		queuedJobs: queuedJobs{
+			jobs: map[string]*job{}, scheduled: sorted[*lease]{less: byDue}, held: sorted[*lease]{less: byDue},
+			endedJobs: endedJobs{byID: map[string]*endedJob{}}, turn: firstTurn,
+		},
+		laneSet:     laneSet{laneOrder: sorted[*lane]{less: byDigest}},
+		expiryIndex: expiryIndex{deadlines: sorted[deadline]{less: byDeadline}, expiringIndex: -1},
+		costHistory: costHistory{maxCost: 1, plain: true},
+		timer:       timer{timerIndex: -1},
 	}
 	q.agendaEntry = agendaEntry{queue: q, agendaIndex: -1}
 	q.defaultLane = lane{queue: q, heapIndex: -1}
-	q.endedJobs.byID = map[string]*endedJob{}
 	q.setSpec(spec)
 	return q
 }

@@ -2,10 +2,26 @@ package boltq
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
+
+// rulebook is all rules and what was taken from them.
+type rulebook struct {
+	rules          map[string]*rule
+	ruleNames      []string                 // of live rules, sorted
+	ruleUses       map[string]int           // rule name -> how many queues of its group use it, Puts under way too
+	anyRuleUsed    atomic.Bool              // ruleUses is not empty
+	rulesVersion   uint64                   // grows with every change of rules or of their use; 0 is before the first
+	tallySets      heap[*tallySet]          // by when the first of their tallies may expire
+	lastTally      uint64                   // the last key given to a tally
+	lastTallySet   uint64                   // the last number given to a tally set
+	dirtyTallies   chunkList[*tally]        // that differ from what is on file
+	droppedTallies chunkList[uint64]        // records of tallies that are gone
+	attending      map[string]leaky.Instant // when each process last took part in admission
+}
 
 // rule is one rule in memory. Everything is guarded by the engine's mutex.
 type rule struct {

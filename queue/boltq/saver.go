@@ -15,6 +15,12 @@ const (
 	expiredTalliesMost  = time.Minute
 )
 
+// saver is the goroutine that puts tallies on file.
+type saver struct {
+	saveWanted chan struct{} // holds a value while something is to be saved
+	saverEnded chan struct{} // closed when the saver has ended
+}
+
 // wantSave lets the saver know that something is to be saved.
 func (e *Engine) wantSave() {
 	select {

@@ -10,6 +10,12 @@ const (
 	becomeReadyMax = 100 // of each
 )
 
+// timer is a queue's place among the timers.
+type timer struct {
+	timerAt    leaky.Instant // when it is due
+	timerIndex int           // -1 is none
+}
+
 func newTimers() heap[*queueState] {
 	return heap[*queueState]{
 		less: func(a, b *queueState) bool {

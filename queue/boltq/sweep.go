@@ -13,6 +13,15 @@ const (
 	forgetLanesMax = 10_000 // idle lanes that one Sweep forgets, and as many of deleted queues
 )
 
+// leftovers are what is to be deleted, or forgotten, bit by bit.
+type leftovers struct {
+	forgotten       []*endedJob // forgotten by memory, but still on file
+	lapsedDeferrals []uint64    // keys of deferrals, the same
+	garbage         []*garbage
+	leftPaces       map[string]paces // of deleted queues
+	trimCursor      int              // index in queueNames of the queue that was trimmed last
+}
+
 // needsSweep reports whether there is work for Sweep.
 func (e *Engine) needsSweep(now leaky.Instant) bool {
 	return len(e.garbage) > 0 || len(e.idleLanes.items) > forgetMax && e.idleLanes.top().forgetAt <= now ||

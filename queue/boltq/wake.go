@@ -21,6 +21,15 @@ const (
 	clientsKept = 10 * time.Minute
 )
 
+// drainers is what is known of those who ask for jobs.
+type drainers struct {
+	clients map[string]*client
+	// lastReserve is when a drainer last asked for jobs; 0 if none has since the file was opened.
+	lastReserve   leaky.Instant
+	watch         watch
+	wakeListeners listeners[queue.Wakeup]
+}
+
 // client is a drainer, or somebody who pulls, as the engine knows it.
 type client struct {
 	queue.Client
