@@ -28,7 +28,10 @@ var adaptRules = []rule{
 		a := newAdaptive(r, "10/s", "2/s", "20/s")
 		a.answer(queue.Throttle, "slow down", a.leave())
 		i := r.info(a.q)
-		want := []queue.Adaption{{At: r.clock.Now().Time(), From: leaky.PerSecond(10), To: a.state.Rate, Cause: queue.AdaptedThrottled, Reason: "slow down"}}
+		want := []queue.Adaption{{
+			At: r.clock.Now().Time(), From: leaky.PerSecond(10), To: a.state.Rate, Cause: queue.AdaptedThrottled,
+			Reason: "slow down",
+		}}
 		if a.state.Rate.PerSecond() != 7.5 || !slices.EqualFunc(i.Adaptions, want, sameAdaption) {
 			r.Fatalf("it has %s and %+v", i.Rate, i.Adaptions)
 		}
@@ -178,12 +181,15 @@ var adaptRules = []rule{
 		i := r.info(q)
 		pacer := i.Spec.Pacer(queue.Horizon)
 		pacer.Rate = i.Rate
-		want := pacer.ETA(i.Bucket, instant(i.Now), 8)
-		if got := instant(r.job(q, "j00009").ETA.At); got != want || i.Rate == i.Spec.Rate {
-			r.Fatalf("the last of 9 at %s leaves in %d us, want %d", i.Rate, got-instant(i.Now), want-instant(i.Now))
+		want := pacer.ETA(i.Bucket, instantOf(i.Now), 8)
+		if got := instantOf(r.job(q, "j00009").ETA.At); got != want || i.Rate == i.Spec.Rate {
+			r.Fatalf(
+				"the last of 9 at %s leaves in %d us, want %d", i.Rate, got-instantOf(i.Now), want-instantOf(i.Now),
+			)
 		}
 		quote, err := queue.QuoteRequest{Jobs: 1}.Quote(&i, &queue.LaneInfo{Waiting: 9})
-		if err != nil || quote.Now.Rate != i.Rate || instant(quote.Now.First) != pacer.ETA(i.Bucket, instant(i.Now), 9) {
+		if err != nil || quote.Now.Rate != i.Rate ||
+			instantOf(quote.Now.First) != pacer.ETA(i.Bucket, instantOf(i.Now), 9) {
 			r.Fatalf("quoted %+v, %v", quote.Now, err)
 		}
 	}},
@@ -203,7 +209,7 @@ var adaptRules = []rule{
 
 func adapting(floor, ceiling string) func(*queue.Spec) {
 	return func(s *queue.Spec) {
-		s.Adapt = queue.Adapt{Floor: paced(floor).Rate, Ceiling: paced(ceiling).Rate}
+		s.Adapt = queue.Adapt{Floor: laneRate(floor).Rate, Ceiling: laneRate(ceiling).Rate}
 		s.Capacity = 100_000
 	}
 }
@@ -261,7 +267,8 @@ func (a *adaptive) answer(verdict queue.Verdict, reason string, v queue.Reservat
 	s := settlement(verdict, v)
 	s.Reason = reason
 	got := a.settle(s)[0]
-	if changed && (got.Effect.From != before || got.Effect.To != a.state.Rate) || !changed && got.Effect.From != got.Effect.To {
+	if changed && (got.Effect.From != before || got.Effect.To != a.state.Rate) ||
+		!changed && got.Effect.From != got.Effect.To {
 		a.Fatalf("%v told %+v, want from %s to %s", verdict, got.Effect, before, a.state.Rate)
 	}
 	if i = a.info(a.q); i.Rate != a.state.Rate {

@@ -95,7 +95,10 @@ var appendRules = []rule{
 			{"headers.host", func(j *queue.Job) { j.Headers = map[string]string{"host": "x"} }},
 			{"headers.X", func(j *queue.Job) { j.Headers = map[string]string{"X": "a\r\nb"} }},
 			{"headers", func(j *queue.Job) { j.Headers = map[string]string{"a b": "x"} }},
-			{"headers", func(j *queue.Job) { j.Headers = map[string]string{"X": strings.Repeat("a", queue.MaxHeaderBytes)} }},
+			{
+				"headers",
+				func(j *queue.Job) { j.Headers = map[string]string{"X": strings.Repeat("a", queue.MaxHeaderBytes)} },
+			},
 		}
 		var list []queue.Job
 		for i, b := range bad {
@@ -112,7 +115,8 @@ var appendRules = []rule{
 				continue
 			}
 			var fe *queue.FieldError
-			if a.Outcome != queue.Invalid || !errors.As(a.Err, &fe) || fe.Field != bad[i/2].field || len(fe.Error()) > 500 {
+			if a.Outcome != queue.Invalid || !errors.As(a.Err, &fe) || fe.Field != bad[i/2].field ||
+				len(fe.Error()) > 500 {
 				r.Errorf("bad job %d: %v, %.300v; want a *FieldError of %s", i/2, a.Outcome, a.Err, bad[i/2].field)
 			}
 		}
@@ -191,12 +195,18 @@ var appendRules = []rule{
 			{ID: "nil"},
 			{ID: "empty", Payload: []byte{}},
 			{ID: "all bytes", Payload: every, ContentType: "application/octet-stream"},
-			{ID: "numbers", Payload: []byte(`{"big":12345678901234567890123,"small":1e-400,"zero":-0,"empty":[],"none":{}}`)},
+			{
+				ID:      "numbers",
+				Payload: []byte(`{"big":12345678901234567890123,"small":1e-400,"zero":-0,"empty":[],"none":{}}`),
+			},
 			{ID: "spaces", Payload: []byte(" { \"a\" :\t1 }\r\n")},
 			{ID: "deep", Payload: deep},
 			{ID: "zeros", Payload: make([]byte, 1000), ContentType: "x/y; charset=\"z\""},
 			{ID: "large", Payload: bytes.Repeat(every, queue.MaxPayloadBytes/256)},
-			{ID: "headers", Payload: []byte("x"), Headers: many, ContentType: strings.Repeat("c", queue.MaxContentTypeBytes)},
+			{
+				ID: "headers", Payload: []byte("x"), Headers: many,
+				ContentType: strings.Repeat("c", queue.MaxContentTypeBytes),
+			},
 			{ID: "one header", Headers: map[string]string{"X-Trace": ""}, Cost: leaky.MaxCost},
 			{ID: strings.Repeat("i", queue.MaxIDBytes)},
 			{ID: "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"},
@@ -209,9 +219,13 @@ var appendRules = []rule{
 		for i, v := range r.drain(q) {
 			want := list[i]
 			want.Normalize()
-			if v.ID != want.ID || v.Queue != q || !bytes.Equal(v.Payload, want.Payload) || v.ContentType != want.ContentType ||
+			if v.ID != want.ID || v.Queue != q || !bytes.Equal(v.Payload, want.Payload) ||
+				v.ContentType != want.ContentType ||
 				!maps.Equal(v.Headers, want.Headers) || v.Cost != want.Cost {
-				r.Errorf("%s came out changed: %d bytes, %.80q, %v, cost %d", want.ID, len(v.Payload), v.ContentType, v.Headers, v.Cost)
+				r.Errorf(
+					"%s came out changed: %d bytes, %.80q, %v, cost %d", want.ID, len(v.Payload), v.ContentType,
+					v.Headers, v.Cost,
+				)
 			}
 		}
 	}},
@@ -235,8 +249,12 @@ var appendRules = []rule{
 			}
 			return n
 		})
-		if i := r.info(q); accepted != capacity || i.Size() != capacity || i.Appended != capacity || i.Refused != 16*20*3-capacity {
-			r.Errorf("%d accepted, %d held, %d counted, %d refused, at a capacity of %d", accepted, i.Size(), i.Appended, i.Refused, capacity)
+		if i := r.info(q); accepted != capacity || i.Size() != capacity || i.Appended != capacity ||
+			i.Refused != 16*20*3-capacity {
+			r.Errorf(
+				"%d accepted, %d held, %d counted, %d refused, at a capacity of %d", accepted, i.Size(), i.Appended,
+				i.Refused, capacity,
+			)
 		}
 	}},
 }

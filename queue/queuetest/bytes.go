@@ -28,10 +28,10 @@ func kilo(queueName string, ids ...string) (list []queue.Job) {
 	return list
 }
 
-func atMost(most queue.Bytes) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxBytes = most } }
+func maxBytes(most queue.Bytes) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxBytes = most } }
 
-// weighs checks what a queue holds in bytes.
-func (r *rig) weighs(queueName string, want int64) {
+// checkBytes checks what a queue holds in bytes.
+func (r *rig) checkBytes(queueName string, want int64) {
 	r.Helper()
 	if got := r.info(queueName).Bytes; got != want {
 		r.Errorf("%s holds %d bytes, want %d", queueName, got, want)
@@ -53,7 +53,8 @@ func (r *rig) neverFits(j queue.Job, of string) {
 	r.Helper()
 	for _, a := range [][]queue.Appended{r.append(j), r.offer(j)} {
 		var field *queue.FieldError
-		if a[0].Outcome != queue.Invalid || !errors.As(a[0].Err, &field) || field.Field != "payload" || !strings.Contains(field.Reason, of+" of the queue is") {
+		if a[0].Outcome != queue.Invalid || !errors.As(a[0].Err, &field) || field.Field != "payload" ||
+			!strings.Contains(field.Reason, of+" of the queue is") {
 			r.Errorf("%s: %+v", j.ID, a[0])
 		}
 	}
@@ -61,9 +62,9 @@ func (r *rig) neverFits(j queue.Job, of string) {
 
 var bytesRules = []rule{
 	{"all that hold a place hold their bytes, and give them back to the last one", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(3500), func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
+		q := r.queue("q", "unlimited", maxBytes(3500), func(s *queue.Spec) { s.Retry.MaxAttempts = 2 })
 		r.acceptJobs(kilo(q, "a", "b", "c")...)
-		r.weighs(q, 3000)
+		r.checkBytes(q, 3000)
 		bound := queue.ByteBound{Held: 3000, Max: 3500, Needs: 1000}
 		r.outOfBytes(queue.Full, kilo(q, "d")[0], bound)
 		v := r.grant(q, 3, "a", "b", "c")
@@ -73,45 +74,54 @@ var bytesRules = []rule{
 		r.hold("who knows", v[2])
 		r.outOfBytes(queue.Full, kilo(q, "d")[0], bound)
 		r.cancels(queue.Cancelled, q, "a")
-		r.weighs(q, 2000)
+		r.checkBytes(q, 2000)
 		r.acceptJobs(kilo(q, "d")...)
 		r.decides(q, "c", queue.Bury, "", queue.Dead)
-		r.weighs(q, 2000)
+		r.checkBytes(q, 2000)
 		r.deliver(r.grant(q, 2, "b", "d")...)
-		r.weighs(q, 0)
+		r.checkBytes(q, 0)
 		if i := r.info(q); i.MaxBytes != 3500 || i.Refused != 3 {
 			r.Errorf("at most %d, %d refused", i.MaxBytes, i.Refused)
 		}
 		r.replays(q, []string{"c"}, queue.Replayed)
-		r.weighs(q, 1000)
+		r.checkBytes(q, 1000)
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "c")[0]))
-		r.weighs(q, 0)
+		r.checkBytes(q, 0)
 	}},
 	{"to the byte, and within one call", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(2600))
-		a := r.append(kilo(q, "a")[0], kilo(q, "b")[0], kilo(q, "c")[0], sized("", q, "d", 700), sized("", q, "e", 600), kilo(q, "a")[0])
+		q := r.queue("q", "unlimited", maxBytes(2600))
+		a := r.append(
+			kilo(q, "a")[0], kilo(q, "b")[0], kilo(q, "c")[0], sized("", q, "d", 700), sized("", q, "e", 600),
+			kilo(q, "a")[0],
+		)
 		r.outcomes(a, queue.Accepted, queue.Accepted, queue.Full, queue.Full, queue.Accepted, queue.Duplicate)
-		r.weighs(q, 2600)
+		r.checkBytes(q, 2600)
 		r.outOfBytes(queue.Full, sized("", q, "f", 600), queue.ByteBound{Held: 2600, Max: 2600, Needs: 600})
 	}},
 	{"every kind of job is counted alike", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(1<<20))
+		q := r.queue("q", "unlimited", maxBytes(1<<20))
 		in := r.clock.Now().Time().Add(time.Minute)
-		list := []queue.Job{job(q, "plain"), job(q, "expires"), job(q, "scheduled"), job(q, "urgent"), job(q, "lane"), job(q, "headers")}
+		list := []queue.Job{
+			job(q, "plain"), job(q, "expires"), job(q, "scheduled"), job(q, "urgent"), job(q, "lane"),
+			job(q, "headers"),
+		}
 		list[1].ExpiresAt, list[2].NotBefore, list[3].Priority, list[4].Lane = in, in, 3, "x"
 		list[5].Headers, list[5].ContentType = map[string]string{"X-A": "b"}, "text/plain"
 		var sum int64
 		for _, j := range list {
 			sum += sizeOf(j)
 		}
-		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.Accepted, queue.Accepted, queue.Accepted, queue.Accepted)
-		r.weighs(q, sum)
+		r.outcomes(
+			r.append(list...), queue.Accepted, queue.Accepted, queue.Accepted, queue.Accepted, queue.Accepted,
+			queue.Accepted,
+		)
+		r.checkBytes(q, sum)
 		r.clock.Advance(2 * time.Minute) // one expires
 		r.deliver(r.drainable(q)...)
-		r.weighs(q, 0)
+		r.checkBytes(q, 0)
 	}},
 	{"a job that is larger than may be held can never come in", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(2000), each(queue.LaneRule{MaxBytes: 1500}), defers)
+		q := r.queue("q", "unlimited", maxBytes(2000), everyLane(queue.LaneRule{MaxBytes: 1500}), defers)
 		r.acceptJobs(sized("", q, "a", 2000))
 		r.neverFits(sized("", q, "b", 2001), "max_bytes")
 		r.neverFits(sized("x", q, "b", 1501), "lanes.max_bytes")
@@ -122,13 +132,19 @@ var bytesRules = []rule{
 		}
 	}},
 	{"a lane has bytes of its own", func(r *rig) {
-		q := r.queue("q", "10/s", each(queue.LaneRule{MaxBytes: 2500}), except("vip", queue.LaneRule{MaxBytes: 4000}))
+		q := r.queue(
+			"q", "10/s", everyLane(queue.LaneRule{MaxBytes: 2500}), except("vip", queue.LaneRule{MaxBytes: 4000}),
+		)
 		r.acceptJobs(sized("x", q, "x1", 1000), sized("x", q, "x2", 1000))
-		a := r.outOfBytes(queue.LaneFull, sized("x", q, "x3", 1000), queue.ByteBound{Held: 2000, Max: 2500, Needs: 1000})
+		a := r.outOfBytes(queue.LaneFull, sized("x", q, "x3", 1000), queue.ByteBound{
+			Held: 2000, Max: 2500, Needs: 1000,
+		})
 		if a.RetryAfter != 100*time.Millisecond { // one of two must leave, and one lane has its turn
 			r.Errorf("told to come back after %v", a.RetryAfter)
 		}
-		if a := r.outOfBytes(queue.LaneFull, sized("x", q, "x3", 2000), queue.ByteBound{Held: 2000, Max: 2500, Needs: 2000}); a.RetryAfter != 200*time.Millisecond {
+		if a := r.outOfBytes(queue.LaneFull, sized("x", q, "x3", 2000), queue.ByteBound{
+			Held: 2000, Max: 2500, Needs: 2000,
+		}); a.RetryAfter != 200*time.Millisecond {
 			r.Errorf("told to come back after %v", a.RetryAfter)
 		}
 		r.acceptJobs(sized("y", q, "y1", 1000), sized("vip", q, "v1", 4000), sized("", q, "n1", 5000))
@@ -138,10 +154,10 @@ var bytesRules = []rule{
 		r.acceptJobs(sized("x", q, "x3", 1500))
 		r.drain(q)
 		r.seesLane(q, "x", queue.LaneInfo{})
-		r.weighs(q, 0)
+		r.checkBytes(q, 0)
 	}},
 	{"a lane whose jobs expire gives their bytes back", func(r *rig) {
-		q := r.queue("q", "unlimited", each(queue.LaneRule{MaxBytes: 2000}))
+		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{MaxBytes: 2000}))
 		j := sized("x", q, "a", 900)
 		j.ExpiresAt = r.clock.Now().Time().Add(time.Second)
 		bare := sizeOf(queue.Job{Queue: q, ID: "a", Lane: "x"})
@@ -152,22 +168,24 @@ var bytesRules = []rule{
 		r.seesLane(q, "x", queue.LaneInfo{Held: 1, Bytes: 900})
 	}},
 	{"who comes back is told how long until so many bytes are free", func(r *rig) {
-		q := r.queue("q", "10/s", atMost(10_000))
+		q := r.queue("q", "10/s", maxBytes(10_000))
 		r.acceptJobs(kilo(q, numbered("j", 10)...)...)
 		for _, c := range []struct {
 			bytes int64
 			ms    int
 		}{{1000, 1}, {1000, 100}, {5000, 200 + 400}, {10_000, 300 + 900}} {
-			a := r.outOfBytes(queue.Full, sized("", q, "x", c.bytes), queue.ByteBound{Held: 10_000, Max: 10_000, Needs: c.bytes})
+			a := r.outOfBytes(queue.Full, sized("", q, "x", c.bytes), queue.ByteBound{
+				Held: 10_000, Max: 10_000, Needs: c.bytes,
+			})
 			if a.RetryAfter != time.Duration(c.ms)*time.Millisecond {
 				r.Errorf("%d bytes: after %v, want %d ms", c.bytes, a.RetryAfter, c.ms)
 			}
 		}
 	}},
 	{"lowered, it drops nothing, and no job is kept from coming back", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(5000))
+		q := r.queue("q", "unlimited", maxBytes(5000))
 		r.acceptJobs(kilo(q, "a", "b", "c", "d")...)
-		r.queue(q, "unlimited", atMost(1500))
+		r.queue(q, "unlimited", maxBytes(1500))
 		v := r.grant(q, 4, "a", "b", "c", "d")
 		r.fail(time.Second, v[0])
 		r.release(v[1])
@@ -178,7 +196,7 @@ var bytesRules = []rule{
 		r.outOfBytes(queue.Full, kilo(q, "x")[0], queue.ByteBound{Held: 1000, Max: 1500, Needs: 1000})
 		r.cancels(queue.Cancelled, q, "a")
 		r.acceptJobs(kilo(q, "x")...)
-		r.queue(q, "unlimited", atMost(3000))
+		r.queue(q, "unlimited", maxBytes(3000))
 		r.acceptJobs(kilo(q, "y", "z")...)
 	}},
 	{"without one a queue has a share of the store", func(r *rig) {
@@ -186,20 +204,21 @@ var bytesRules = []rule{
 		r.accept(q, "a")
 		space, err := r.e.Space(r.ctx)
 		r.check(err)
-		if i := r.info(q); space.Limit <= 0 || space.Full() || i.MaxBytes <= 0 || i.MaxBytes > space.Limit/queue.StoreShare+space.Limit/100 {
+		if i := r.info(q); space.Limit <= 0 || space.Full() || i.MaxBytes <= 0 ||
+			i.MaxBytes > space.Limit/queue.StoreShare+space.Limit/100 {
 			r.Errorf("%d of a store of %+v", i.MaxBytes, space)
 		}
 	}},
 	{"a purge gives back what it takes", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(1<<20))
+		q := r.queue("q", "unlimited", maxBytes(1<<20))
 		r.acceptJobs(kilo(q, "a", "b")...)
 		r.acceptJobs(sized("x", q, "c", 700), sized("x", q, "d", 800))
 		r.purges(queue.PurgeRequest{Queue: q, State: queue.Waiting}, 10, 4, nil)
-		r.weighs(q, 0)
+		r.checkBytes(q, 0)
 		r.seesLane(q, "x", queue.LaneInfo{})
 	}},
 	{"a replay finds no room for want of bytes", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(2500), each(queue.LaneRule{MaxBytes: 1500}))
+		q := r.queue("q", "unlimited", maxBytes(2500), everyLane(queue.LaneRule{MaxBytes: 1500}))
 		r.acceptJobs(sized("x", q, "a", 1000))
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(q, 1, "a")[0]))
 		r.acceptJobs(sized("x", q, "b", 1000))
@@ -209,24 +228,24 @@ var bytesRules = []rule{
 		r.replays(q, []string{"a"}, queue.NoRoom)
 		r.deliver(r.grant(q, 1, "c")...)
 		r.replays(q, []string{"a"}, queue.Replayed)
-		r.weighs(q, 2000)
+		r.checkBytes(q, 2000)
 	}},
 	{"what is moved takes the same bytes", func(r *rig) {
-		q := r.queue("q", "unlimited", atMost(5000), each(queue.LaneRule{MaxBytes: 3000}))
+		q := r.queue("q", "unlimited", maxBytes(5000), everyLane(queue.LaneRule{MaxBytes: 3000}))
 		r.acceptJobs(sized("x", q, "a", 1000), sized("x", q, "b", 1000), sized("", q, "c", 1000))
 		m := r.export(q)
 		r.move(m)
-		r.weighs(q, 3000)
+		r.checkBytes(q, 3000)
 		r.seesLane(q, "x", queue.LaneInfo{Waiting: 2, Held: 2, Bytes: 2000})
 		r.deliver(r.drainable(q)...)
-		r.weighs(q, 0)
+		r.checkBytes(q, 0)
 		r.seesLane(q, "x", queue.LaneInfo{})
 	}},
 }
 
 var bytesOverflowRules = []rule{
 	{"one that finds no bytes waits on the overflow, and comes back when it fits", func(r *rig) {
-		s := r.shelf("q", "unlimited", atMost(4000), lowWater(0.5))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000), lowWater(0.5))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 1800), sized("", s.q, "e", 1000))
 		ear := r.listenRoom()
@@ -247,15 +266,15 @@ var bytesOverflowRules = []rule{
 			r.Error("not told of room")
 		}
 		s.takes(queue.Returned, queue.NotYet)
-		r.weighs(s.q, 3800)
+		r.checkBytes(s.q, 3800)
 		r.deliver(r.drainable(s.q)...)
 		s.takes(queue.Returned)
-		r.weighs(s.q, 1000)
+		r.checkBytes(s.q, 1000)
 		r.deliver(r.drainable(s.q)...)
-		r.weighs(s.q, 0)
+		r.checkBytes(s.q, 0)
 	}},
 	{"while there is a backlog neither those that come back nor the others starve", func(r *rig) {
-		s := r.shelf("q", "unlimited", atMost(4000), lowWater(0.5))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000), lowWater(0.5))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(kilo(s.q, "e", "f", "g", "h")...)
 		r.deliver(r.drainable(s.q)...)
@@ -268,7 +287,7 @@ var bytesOverflowRules = []rule{
 		r.offered(queue.Accepted, others("x"))
 		r.offered(queue.Accepted, others("y"))
 		r.offered(queue.Full, others("z"))
-		r.weighs(s.q, 4000)
+		r.checkBytes(s.q, 4000)
 		r.deliver(r.grant(s.q, 1, "e")...)
 		r.offered(queue.Full, others("z")) // those are for what comes back
 		s.takes(queue.Returned, queue.NotYet)
@@ -277,7 +296,7 @@ var bytesOverflowRules = []rule{
 		r.offered(queue.Accepted, others("z"))
 	}},
 	{"one larger than the mark gets its turn", func(r *rig) {
-		s := r.shelf("q", "unlimited", atMost(4000), lowWater(0.25))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000), lowWater(0.25))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3500))
 		s.takes(queue.NotYet)
@@ -293,13 +312,13 @@ var bytesOverflowRules = []rule{
 		}
 		r.deliver(r.grant(s.q, 1, "d")...)
 		s.takes(queue.Returned)
-		r.weighs(s.q, 3500)
+		r.checkBytes(s.q, 3500)
 	}},
 	{"one that can never come back is dead", func(r *rig) {
-		s := r.shelf("q", "unlimited", atMost(4000))
+		s := r.overflowOf("q", "unlimited", maxBytes(4000))
 		r.acceptJobs(kilo(s.q, "a", "b", "c", "d")...)
 		s.asideJobs(sized("", s.q, "large", 3000), sized("", s.q, "e", 1000))
-		r.queue(s.q, "unlimited", defers, atMost(2000))
+		r.queue(s.q, "unlimited", defers, maxBytes(2000))
 		s.takes(queue.TooLarge, queue.NotYet)
 		i := r.job(s.q, "large")
 		if i.State != queue.Dead || i.Reason != "takes 3000 bytes, more than the max_bytes 2000 of its queue" {

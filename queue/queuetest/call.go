@@ -19,25 +19,32 @@ var callRules = []rule{
 		calls := map[string]func() error{
 			"append":  func() error { _, err := r.e.Append(ctx, jobs(q, "c")); return err },
 			"reserve": func() error { _, err := r.e.Reserve(ctx, r.request("client", q, 9)); return err },
-			"settle":  func() error { _, err := r.e.Settle(ctx, []queue.Settlement{settlement(queue.Deliver, v)}); return err },
-			"extend":  func() error { _, err := r.e.Extend(ctx, []queue.Lease{lease(v)}); return err },
-			"put":     func() error { _, err := r.e.Put(ctx, spec(q, "1/h"), queue.AnyRevision); return err },
-			"get":     func() error { _, err := r.e.Get(ctx, q); return err },
-			"lane":    func() error { _, _, err := r.e.Lane(ctx, q, "a"); return err },
-			"list":    func() error { _, err := r.e.List(ctx, "", 9); return err },
-			"delete":  func() error { return r.e.Delete(ctx, q, queue.AnyRevision, true) },
-			"pause":   func() error { return r.e.Pause(ctx, q, queue.Pause{}) },
-			"totals":  func() error { _, err := r.e.Totals(ctx); return err },
-			"job":     func() error { _, err := r.e.Job(ctx, q, "a"); return err },
-			"check":   func() error { return r.e.Check(ctx) },
+			"settle": func() error {
+				_, err := r.e.Settle(
+					ctx, []queue.Settlement{settlement(queue.Deliver, v)},
+				)
+				return err
+			},
+			"extend": func() error { _, err := r.e.Extend(ctx, []queue.Lease{lease(v)}); return err },
+			"put":    func() error { _, err := r.e.Put(ctx, spec(q, "1/h"), queue.AnyRevision); return err },
+			"get":    func() error { _, err := r.e.Get(ctx, q); return err },
+			"lane":   func() error { _, _, err := r.e.Lane(ctx, q, "a"); return err },
+			"list":   func() error { _, err := r.e.List(ctx, "", 9); return err },
+			"delete": func() error { return r.e.Delete(ctx, q, queue.AnyRevision, true) },
+			"pause":  func() error { return r.e.Pause(ctx, q, queue.Pause{}) },
+			"totals": func() error { _, err := r.e.Totals(ctx); return err },
+			"job":    func() error { _, err := r.e.Job(ctx, q, "a"); return err },
+			"check":  func() error { return r.e.Check(ctx) },
 		}
 		for name, call := range calls {
-			if err := call(); !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
+			if err := call(); !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) &&
+				!errors.Is(err, queue.ErrUnavailable) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
 		r.clock.Advance(time.Second)
-		if i := r.info(q); i.Pause.On() || i.Appended != 2 || i.Leased != 1 || i.Waiting != 1 || !i.Spec.Rate.Unlimited() {
+		if i := r.info(q); i.Pause.On() || i.Appended != 2 || i.Leased != 1 || i.Waiting != 1 ||
+			!i.Spec.Rate.Unlimited() {
 			r.Errorf("something was done: %+v", i)
 		}
 		r.grant(q, 9, "b")
@@ -67,7 +74,8 @@ var callRules = []rule{
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 9, "a", "b", "c")
 		out := r.settle(settlement(queue.Deliver, v[0]), settlement(0, v[1]), settlement(9, v[2]))
-		if out[0].State != queue.Delivered || out[1].Err == nil || out[2].Err == nil || out[1].State != queue.StateNone || out[2].State != queue.StateNone {
+		if out[0].State != queue.Delivered || out[1].Err == nil || out[2].Err == nil ||
+			out[1].State != queue.StateNone || out[2].State != queue.StateNone {
 			r.Errorf("got %+v", out)
 		}
 		r.deliver(v[1], v[2])
@@ -95,7 +103,9 @@ var callRules = []rule{
 		if _, err := r.e.Append(r.ctx, jobs(q, "b")); !errors.Is(err, queue.ErrClosed) {
 			r.Errorf("append: %v", err)
 		}
-		if _, err := r.e.Settle(r.ctx, []queue.Settlement{{Lease: queue.Lease{Queue: q, ID: "a", Fence: "x"}, Verdict: queue.Deliver}}); !errors.Is(err, queue.ErrClosed) {
+		if _, err := r.e.Settle(r.ctx, []queue.Settlement{{
+			Lease: queue.Lease{Queue: q, ID: "a", Fence: "x"}, Verdict: queue.Deliver,
+		}}); !errors.Is(err, queue.ErrClosed) {
 			r.Errorf("settle: %v", err)
 		}
 		late := time.After(10 * time.Second)

@@ -18,7 +18,7 @@ func (r *rig) cancels(want queue.State, queueName, id string) {
 
 var cancelRules = []rule{
 	{"a job that waits or is scheduled is cancelled, any other stays as it is", func(r *rig) {
-		q := r.queue("q", "unlimited", small(8))
+		q := r.queue("q", "unlimited", withCapacity(8))
 		for _, id := range []string{"delivered", "dead", "scheduled", "leased", "waiting", "free"} {
 			r.accept(q, id)
 		}
@@ -28,12 +28,15 @@ var cancelRules = []rule{
 		r.fail(time.Hour, v[2])
 		for range 2 { // again, it is the same
 			for id, want := range map[string]queue.State{
-				"delivered": queue.Delivered, "dead": queue.Dead, "leased": queue.Leased, "scheduled": queue.Cancelled, "waiting": queue.Cancelled,
+				"delivered": queue.Delivered, "dead": queue.Dead, "leased": queue.Leased, "scheduled": queue.Cancelled,
+				"waiting": queue.Cancelled,
 			} {
 				r.cancels(want, q, id)
 				r.state(want, q, id)
 			}
-			r.tallies(q, tally{waiting: 1, leased: 1, dead: 1, appended: 6, cancelled: 2, delivered: 1, died: 1, retried: 1})
+			r.tallies(q, tally{
+				waiting: 1, leased: 1, dead: 1, appended: 6, cancelled: 2, delivered: 1, died: 1, retried: 1,
+			})
 		}
 		r.audit()
 		r.clock.Advance(2 * time.Hour)
@@ -52,7 +55,8 @@ var cancelRules = []rule{
 		r.stale(settlement(queue.Deliver, v[0]))
 		r.extend(v[0], 0)
 		r.state(queue.Cancelled, q, "a")
-		if j := r.job(q, "a"); j.Attempts != 1 || j.Reason != "the lease ran out" || !j.EndedAt.Equal(r.clock.Now().Time()) {
+		if j := r.job(q, "a"); j.Attempts != 1 || j.Reason != "the lease ran out" ||
+			!j.EndedAt.Equal(r.clock.Now().Time()) {
 			r.Errorf("got %+v", j)
 		}
 	}},
@@ -64,18 +68,21 @@ var cancelRules = []rule{
 		r.acceptJobs(costly)
 		r.clock.Advance(time.Second)
 		r.cancels(queue.Cancelled, q, "a")
-		r.sees(q, "a", seen{state: queue.Cancelled, cost: 3, appended: t0, ended: r.clock.Now()})
+		r.checkJob(q, "a", seen{state: queue.Cancelled, cost: 3, appended: t0, ended: r.clock.Now()})
 		r.duplicate(costly, queue.Cancelled, 0)
 		r.outcome(queue.Conflict, job(q, "a"))
 		if a := r.offer(costly)[0]; a.Outcome != queue.Duplicate || a.State != queue.Cancelled || a.Ticket != "" {
 			r.Errorf("offered again: %+v", a)
 		}
 		if i := r.info(q); i.Waiting != 0 || !i.OldestWaiting.IsZero() || !i.Next.Equal(r.clock.Now().Time()) {
-			r.Errorf("%d waiting, the oldest since %v, the next in %v", i.Waiting, i.OldestWaiting, i.Next.Sub(r.clock.Now().Time()))
+			r.Errorf(
+				"%d waiting, the oldest since %v, the next in %v", i.Waiting, i.OldestWaiting,
+				i.Next.Sub(r.clock.Now().Time()),
+			)
 		}
 	}},
 	{"its place is free, and those behind it move up", func(r *rig) {
-		q := r.queue("q", "1/s", small(5))
+		q := r.queue("q", "1/s", withCapacity(5))
 		r.accept(q, "a", "b", "c", "d", "e")
 		r.outcome(queue.Full, job(q, "f"))
 		t0 := r.clock.Now()
@@ -88,7 +95,7 @@ var cancelRules = []rule{
 			}
 		}
 		// The head leaves at once; the turns of c are still between it and d.
-		if j := r.job(q, "b"); instant(j.ETA.At) != t0 || !j.ETA.Exact {
+		if j := r.job(q, "b"); instantOf(j.ETA.At) != t0 || !j.ETA.Exact {
 			r.Errorf("b departs %+v", j.ETA)
 		}
 		for i, v := range r.drain(q) {
@@ -206,7 +213,8 @@ var cancelRules = []rule{
 				}
 				number++
 				res, err := r.e.Reserve(r.ctx, queue.ReserveRequest{
-					Partition: r.partition(q), Client: queue.Client{ID: fmt.Sprint("c", worker)}, Number: number, Max: 1,
+					Partition: r.partition(q), Client: queue.Client{ID: fmt.Sprint("c", worker)}, Number: number,
+					Max: 1,
 				})
 				if err != nil {
 					r.Errorf("reserve: %v", err)

@@ -15,7 +15,9 @@ import (
 // changes returns what is recorded of a queue, to the end or so many.
 func (r *rig) changes(queueName string, limit int) []queue.Change {
 	r.Helper()
-	return r.record(queue.ChangesRequest{Subject: queue.OfQueue, Name: queueName, Limit: min(limit, queue.MaxChanges)}, limit)
+	return r.record(
+		queue.ChangesRequest{Subject: queue.OfQueue, Name: queueName, Limit: min(limit, queue.MaxChanges)}, limit,
+	)
 }
 
 // record reads a record to its end, or until there are so many.
@@ -98,7 +100,10 @@ var changeRules = []rule{
 		want := []queue.Change{
 			{At: at(3 * time.Second), By: "carl", What: queue.Deleted, Revision: two, Was: two, Before: &second},
 			{At: at(3 * time.Second), By: "bob", What: queue.Resumed, Revision: two, Was: two},
-			{At: at(2 * time.Second), By: "ann@desk", What: queue.Paused, Revision: two, Was: two, Reason: "maintenance", Until: at(time.Hour)},
+			{
+				At: at(2 * time.Second), By: "ann@desk", What: queue.Paused, Revision: two, Was: two,
+				Reason: "maintenance", Until: at(time.Hour),
+			},
 			{At: at(time.Second), What: queue.Changed, Revision: two, Was: one, Before: &first, After: &second},
 			{At: at(0), By: "ann@desk", What: queue.Created, Revision: one, After: &first},
 		}
@@ -111,7 +116,8 @@ var changeRules = []rule{
 			g, w := got[i], want[i]
 			specs := same(g.Before, w.Before) && same(g.After, w.After)
 			g.Before, g.After, w.Before, w.After = nil, nil, nil, nil
-			instants := g.At.Equal(w.At) && g.Last.Equal(w.At) && g.Until.Equal(w.Until) && g.Number == int64(len(want)-i)
+			instants := g.At.Equal(w.At) && g.Last.Equal(w.At) && g.Until.Equal(w.Until) &&
+				g.Number == int64(len(want)-i)
 			g.At, g.Last, g.Until, g.Number, w.At, w.Until = time.Time{}, time.Time{}, time.Time{}, 0, time.Time{}, time.Time{}
 			if !specs || !instants || !reflect.DeepEqual(g, w) {
 				r.Errorf("%d: got %+v\nwant %+v", i, got[i], want[i])
@@ -148,17 +154,19 @@ var changeRules = []rule{
 			r.pauses(q, t0.Add(time.Minute), "x")
 			r.clock.Advance(time.Hour)
 			tt.do(q)
-			want := append(tt.after, "resumed by : "+queue.LapseReason, "paused by ann@desk: x", "created by : - to 1/s")
+			want := append(
+				tt.after, "resumed by : "+queue.LapseReason, "paused by ann@desk: x", "created by : - to 1/s",
+			)
 			r.recorded(q, want...)
 			r.recorded(q, want...)
-			if at := r.changes(q, 9)[len(tt.after)].At; instant(at) != t0.Add(time.Minute) {
+			if at := r.changes(q, 9)[len(tt.after)].At; instantOf(at) != t0.Add(time.Minute) {
 				r.Errorf("%s: resumed at %v", tt.what, at)
 			}
 		}
 	}},
 	{"of names of which nothing is recorded there is nothing", func(r *rig) {
 		r.queue("q.a", "1/s")
-		r.putRule(counting("q.r", 1))
+		r.putRule(countingRule("q.r", 1))
 		for _, name := range []string{"q", "q.r", "nobody", "not a name", "", "q.a.b", "q.a\x00", "q\x00a"} {
 			_, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: name, Limit: 9})
 			r.refuses(err, queue.ErrUnknownQueue)
@@ -170,13 +178,17 @@ var changeRules = []rule{
 		_, err := r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfRule, Name: "q.a", Limit: 9})
 		r.refuses(err, queue.ErrUnknownRule)
 		for field, ask := range map[string]queue.ChangesRequest{
-			"limit": {Subject: queue.OfQueue, Name: "q.a"}, "before": {Subject: queue.OfQueue, Name: "q.a", Limit: 1, Before: -1},
-			"subject": {Name: "q.a", Limit: 1}, "what.1": {Subject: queue.OfQueue, Name: "q.a", Limit: 1, What: []queue.ChangeKind{queue.Paused, "x"}},
+			"limit":   {Subject: queue.OfQueue, Name: "q.a"},
+			"before":  {Subject: queue.OfQueue, Name: "q.a", Limit: 1, Before: -1},
+			"subject": {Name: "q.a", Limit: 1},
+			"what.1":  {Subject: queue.OfQueue, Name: "q.a", Limit: 1, What: []queue.ChangeKind{queue.Paused, "x"}},
 		} {
 			_, err := r.e.Changes(r.ctx, ask)
 			r.refusesField(field, err)
 		}
-		_, err = r.e.Changes(r.ctx, queue.ChangesRequest{Subject: queue.OfQueue, Name: "q.a", Limit: queue.MaxChanges + 1})
+		_, err = r.e.Changes(r.ctx, queue.ChangesRequest{
+			Subject: queue.OfQueue, Name: "q.a", Limit: queue.MaxChanges + 1,
+		})
 		r.refusesField("limit", err)
 	}},
 }
@@ -202,7 +214,10 @@ var rollbackRules = []rule{
 			r.Fatalf("%+v, %v", res, err)
 		}
 		r.rate("q", "2/s")
-		r.recorded("q", "rolled_back by ann: 3/s to 2/s", "changed by : 2/s to 3/s", "changed by : 1/s to 2/s", "created by : - to 1/s")
+		r.recorded(
+			"q", "rolled_back by ann: 3/s to 2/s", "changed by : 2/s to 3/s", "changed by : 1/s to 2/s",
+			"created by : - to 1/s",
+		)
 		_, err = r.e.Rollback(r.ctx, "q", one, res.Revision)
 		r.check(err)
 		r.rate("q", "1/s")
@@ -221,12 +236,16 @@ var rollbackRules = []rule{
 			r.Fatalf("%+v, %v", res, err)
 		}
 		r.rate("q", "2/s")
-		r.recorded("q", "rolled_back by : - to 2/s", "deleted by : 2/s to -", "changed by : 1/s to 2/s", "created by : - to 1/s")
+		r.recorded(
+			"q", "rolled_back by : - to 2/s", "deleted by : 2/s to -", "changed by : 1/s to 2/s",
+			"created by : - to 1/s",
+		)
 	}},
 	{"at the revision that is expected, and to one that is known", func(r *rig) {
 		one := r.queue1("q", "1/s")
 		var unknown *queue.UnknownRevision
-		if _, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision); !errors.As(err, &unknown) || !reflect.DeepEqual(unknown.Known, []int64{one}) {
+		if _, err := r.e.Rollback(r.ctx, "q", 0, queue.AnyRevision); !errors.As(err, &unknown) ||
+			!reflect.DeepEqual(unknown.Known, []int64{one}) {
 			r.Errorf("got %v", err)
 		}
 		two := r.queue1("q", "2/s")
@@ -238,7 +257,8 @@ var rollbackRules = []rule{
 			}
 		}
 		for _, to := range []int64{-1, two + 1, 1 << 60} {
-			if _, err := r.e.Rollback(r.ctx, "q", to, queue.AnyRevision); !errors.As(err, &unknown) || !reflect.DeepEqual(unknown.Known, []int64{two, one}) {
+			if _, err := r.e.Rollback(r.ctx, "q", to, queue.AnyRevision); !errors.As(err, &unknown) ||
+				!reflect.DeepEqual(unknown.Known, []int64{two, one}) {
 				r.Errorf("to %d: %v", to, err)
 			}
 		}

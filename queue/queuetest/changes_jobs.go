@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// as lets what follows be done by somebody, until the answer is called.
-func (r *rig) as(name string) func() {
+// actAs lets what follows be done by somebody, until the answer is called.
+func (r *rig) actAs(name string) func() {
 	before := r.ctx
 	r.ctx = queue.WithBy(r.ctx, name)
 	return func() { r.ctx = before }
@@ -20,7 +20,7 @@ var changesOfJobsRules = []rule{
 	{"what is done to jobs is recorded with how many they were", func(r *rig) {
 		q := r.queue("q", "1/s", func(s *queue.Spec) { s.OnUnknown = queue.UnknownHold })
 		r.accept(q, "a", "b", "c", "d", "e")
-		defer r.as("ann")()
+		defer r.actAs("ann")()
 		for range 2 { // the second time it changes nothing
 			_, err := r.e.Cancel(r.ctx, q, "e")
 			r.check(err)
@@ -50,7 +50,10 @@ var changesOfJobsRules = []rule{
 		r.check(err)
 		_, err = r.e.Purge(r.ctx, queue.PurgeRequest{Queue: q, State: queue.Waiting, Limit: 9})
 		r.check(err)
-		r.recorded(q, "purged by ann 2 (waiting)", "decided by ann 1 c (delivered): seen in its log", "forgotten by ann 1 b", "replayed by ann 1 a", "cancelled by ann 1 e", "created by : - to 1/s")
+		r.recorded(
+			q, "purged by ann 2 (waiting)", "decided by ann 1 c (delivered): seen in its log", "forgotten by ann 1 b",
+			"replayed by ann 1 a", "cancelled by ann 1 e", "created by : - to 1/s",
+		)
 	}},
 	{"one purge is one change, however many steps it takes", func(r *rig) {
 		q := r.queue("q", "1/s")
@@ -70,7 +73,7 @@ var changesOfJobsRules = []rule{
 		}
 		r.recorded(q, fmt.Sprintf("purged by  %d (waiting)", n), "created by : - to 1/s")
 		c := r.changes(q, 1)[0]
-		if instant(c.At) != begin || instant(c.Last) <= begin {
+		if instantOf(c.At) != begin || instantOf(c.Last) <= begin {
 			r.Errorf("from %v to %v", c.At, c.Last)
 		}
 	}},
@@ -120,8 +123,8 @@ var changesOfJobsRules = []rule{
 	}},
 	{"changes of rules are recorded, without their overrides", func(r *rig) {
 		ask := queue.ChangesRequest{Subject: queue.OfRule, Name: "g.r", Limit: 9}
-		defer r.as("ann")()
-		first := ruleOf("g.r", leaky.AlgorithmMeter, queue.Bound{Rate: leaky.PerSecond(3)}, by("{lane}"))
+		defer r.actAs("ann")()
+		first := ruleOf("g.r", leaky.AlgorithmMeter, queue.Bound{Rate: leaky.PerSecond(3)}, withKey("{lane}"))
 		one := r.putRule(first).Revision
 		r.putRule(first)
 		second := first
@@ -129,7 +132,9 @@ var changesOfJobsRules = []rule{
 		second.Rate = leaky.PerSecond(7)
 		two := r.putRule(second).Revision
 		r.check(r.e.ResetRule(r.ctx, "g.r"))
-		_, err := r.e.Take(r.ctx, "g.r", []queue.Take{{Key: "k"}, {Op: queue.TakeBack, Key: "k"}, {Op: queue.TakeAnew, Key: "k"}})
+		_, err := r.e.Take(r.ctx, "g.r", []queue.Take{
+			{Key: "k"}, {Op: queue.TakeBack, Key: "k"}, {Op: queue.TakeAnew, Key: "k"},
+		})
 		r.check(err)
 		r.refuses(r.e.DeleteRule(r.ctx, "g.r", one), queue.ErrRevision)
 		r.check(r.e.DeleteRule(r.ctx, "g.r", two))
@@ -148,7 +153,10 @@ var changesOfJobsRules = []rule{
 			got = append(got, text)
 		}
 		rate := first.Rate.String()
-		want := []string{"4 deleted by ann from 7/s", "3 reset by ann", "2 changed by ann from " + rate + " to 7/s", "1 created by ann to " + rate}
+		want := []string{
+			"4 deleted by ann from 7/s", "3 reset by ann", "2 changed by ann from " + rate + " to 7/s",
+			"1 created by ann to " + rate,
+		}
 		if strings.Join(got, "\n") != strings.Join(want, "\n") {
 			r.Errorf("got %q, want %q", got, want)
 		}
@@ -158,7 +166,7 @@ var changesOfJobsRules = []rule{
 	}},
 	{"who is noted is what can be shown, whatever is done", func(r *rig) {
 		q := r.queue("q", "1/s")
-		r.putRule(counting("q.r", 1))
+		r.putRule(countingRule("q.r", 1))
 		r.accept(q, "a")
 		for _, by := range []string{strings.Repeat("x", 1<<20), "a\nb", "\x1b[31m", "a\u202eb", "a\u200bb", "\xff"} {
 			ctx := queue.WithBy(r.ctx, by)
@@ -172,7 +180,7 @@ var changesOfJobsRules = []rule{
 			r.refusesField("by", err)
 			_, err = r.e.Decide(ctx, q, []string{"a"}, queue.Release, "")
 			r.refusesField("by", err)
-			_, err = r.e.PutRule(ctx, counting("q.s", 1), queue.AnyRevision)
+			_, err = r.e.PutRule(ctx, countingRule("q.s", 1), queue.AnyRevision)
 			r.refusesField("by", err)
 			r.refusesField("by", r.e.DeleteRule(ctx, "q.r", queue.AnyRevision))
 			r.refusesField("by", r.e.ResetRule(ctx, "q.r"))

@@ -60,7 +60,9 @@ var changesKeptRules = []rule{
 	{"the last 50 specs are kept, whatever they take, also of a deleted queue", func(r *rig) {
 		big := func(i int) queue.Spec {
 			return spec("q", "1/s", func(s *queue.Spec) {
-				s.Deliver = json.RawMessage(fmt.Sprintf(`{"x":{"n":%d,"t":%q}}`, i, strings.Repeat("x", queue.MaxDeliverBytes-50)))
+				s.Deliver = json.RawMessage(fmt.Sprintf(
+					`{"x":{"n":%d,"t":%q}}`, i, strings.Repeat("x", queue.MaxDeliverBytes-50),
+				))
 			})
 		}
 		var revisions []int64
@@ -85,7 +87,8 @@ var changesKeptRules = []rule{
 			present = 0
 		}
 		list := r.changes("q", 100)
-		if !list[1].After.Equal(big(len(revisions)-1)) || list[len(list)-1].After != nil || list[len(list)-1].Revision != revisions[0] {
+		if !list[1].After.Equal(big(len(revisions)-1)) || list[len(list)-1].After != nil ||
+			list[len(list)-1].Revision != revisions[0] {
 			r.Errorf("the last put is told as %+v, the first as %+v", list[1], list[len(list)-1])
 		}
 	}},

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// breaks sets after how many failures a queue's circuit opens, and how it is probed.
-func breaks(failures int64, least, most time.Duration) func(*queue.Spec) {
+// circuitAfter sets after how many failures a queue's circuit opens, and how it is probed.
+func circuitAfter(failures int64, least, most time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
 		s.Circuit = queue.Circuit{Failures: failures, MinProbe: queue.Duration(least), MaxProbe: queue.Duration(most)}
 	}
@@ -22,7 +22,8 @@ func (r *rig) circuit(queueName string, failures int64, opened leaky.Instant, pr
 	if opened != 0 {
 		want.Opened = opened.Time()
 	}
-	if got := r.info(queueName).Circuit; got.Failures != failures || !got.Opened.Equal(want.Opened) || got.Probe != want.Probe || got.Reason != reason {
+	if got := r.info(queueName).Circuit; got.Failures != failures || !got.Opened.Equal(want.Opened) ||
+		got.Probe != want.Probe || got.Reason != reason {
 		r.Errorf("the circuit of %s is %+v, want %+v", queueName, got, want)
 	}
 }
@@ -36,7 +37,7 @@ func (r *rig) breakdown(queueName string) leaky.Instant {
 		if len(got) != 1 {
 			r.Fatalf("%d jobs were granted", len(got))
 		}
-		e := r.says(queue.Down, "refused", 0, got[0])
+		e := r.settleWith(queue.Down, "refused", 0, got[0])
 		if n == most {
 			if !e.Opened || e.Closed || e.Stopped != r.info(queueName).Spec.Circuit.MinProbe.D() {
 				r.Fatalf("after %d failures: %+v", n, e)
@@ -64,16 +65,18 @@ func (r *rig) probe(queueName string, at leaky.Instant) queue.Reservation {
 
 var circuitRules = []rule{
 	{"failures in a row open it, and the queue holds", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(3, time.Second, 8*time.Second))
-		r.counted(q, 6)
+		q := r.queue("q", "unlimited", circuitAfter(3, time.Second, 8*time.Second))
+		r.appendNumbered(q, 6)
 		for i := range 2 {
-			r.says(queue.Down, "refused", 0, r.grant(q, 1, "j1")[0])
+			r.settleWith(queue.Down, "refused", 0, r.grant(q, 1, "j1")[0])
 			r.circuit(q, int64(i+1), 0, 0, "")
 		}
 		r.deliver(r.grant(q, 1, "j1")...)
 		r.circuit(q, 0, 0, 0, "")
 		v := r.grant(q, 3, "j2", "j3", "j4")
-		for i, s := range []queue.Settlement{settlement(queue.Down, v[0]), settlement(queue.Fail, v[1]), settlement(queue.Down, v[2])} {
+		for i, s := range []queue.Settlement{
+			settlement(queue.Down, v[0]), settlement(queue.Fail, v[1]), settlement(queue.Down, v[2]),
+		} {
 			s.Trouble, s.Reason, s.After = s.Verdict == queue.Fail, fmt.Sprint("503 ", i), time.Minute
 			want := queue.Effect{}
 			if i == 2 {
@@ -93,16 +96,18 @@ var circuitRules = []rule{
 		}
 	}},
 	{"single probes leave at a growing interval, answered or not, until the longest", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(2, time.Second, 5*time.Second), leased(time.Minute, 3))
-		r.counted(q, 9)
+		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, 5*time.Second), leased(time.Minute, 3))
+		r.appendNumbered(q, 9)
 		at := r.breakdown(q)
-		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
+		for i, wait := range []time.Duration{
+			time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second,
+		} {
 			at = at.Add(wait)
 			v := r.probe(q, at)
 			next := min(5*time.Second, 2*wait)
 			r.stops(q, at.Add(next), queue.StopDown, "refused")
 			if i%2 == 0 { // the others are never answered
-				r.says(queue.Down, "refused", 0, v)
+				r.settleWith(queue.Down, "refused", 0, v)
 			}
 		}
 		if i := r.info(q); i.Lost != 0 || i.Down != 5 {
@@ -110,7 +115,7 @@ var circuitRules = []rule{
 		}
 	}},
 	{"failing probes spend no attempt, however they fail", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(2, time.Second, time.Second), leased(time.Minute, 2))
+		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, time.Second), leased(time.Minute, 2))
 		r.accept(q, "a")
 		at := r.breakdown(q)
 		for range 5 {
@@ -128,7 +133,7 @@ var circuitRules = []rule{
 		}
 	}},
 	{"a failure that is tried again later says why it waits", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(1, time.Second, time.Second))
+		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Second))
 		r.accept(q, "a")
 		at := r.breakdown(q).Add(time.Second)
 		s := settlement(queue.Fail, r.probe(q, at))
@@ -143,52 +148,54 @@ var circuitRules = []rule{
 	}},
 	{"an answer closes it, and the queue goes on at its rate without a burst", func(r *rig) {
 		for _, verdict := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Fail} {
-			q := r.queue("q", "10/s", breaks(2, time.Minute, time.Hour), func(s *queue.Spec) { s.Burst = 5 })
-			r.counted(q, 9)
+			q := r.queue("q", "10/s", circuitAfter(2, time.Minute, time.Hour), func(s *queue.Spec) { s.Burst = 5 })
+			r.appendNumbered(q, 9)
 			v := r.probe(q, r.breakdown(q).Add(time.Minute))
 			r.clock.Advance(time.Second)
 			after := time.Hour
 			if verdict == queue.Deliver { // with which it would stop anew
 				after = 0
 			}
-			if e := r.says(verdict, "no such address", after, v); e != (queue.Effect{Closed: true}) {
+			if e := r.settleWith(verdict, "no such address", after, v); e != (queue.Effect{Closed: true}) {
 				r.Errorf("%v did %+v", verdict, e)
 			}
 			r.circuit(q, 0, 0, 0, "")
 			r.stops(q, 0, "", "")
-			r.leave(q, 8, r.clock.Now(), 100*time.Millisecond)
+			r.checkDepartures(q, 8, r.clock.Now(), 100*time.Millisecond)
 			r.delete(q)
 			r.clock.Advance(24 * time.Hour)
 		}
 	}},
 	{"an answer that asks to be spared closes it too, and stops the queue", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(1, time.Second, time.Hour))
+		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Hour))
 		r.accept(q, "a", "b")
 		v := r.probe(q, r.breakdown(q).Add(time.Second))
-		if e := r.says(queue.Throttle, "429", time.Minute, v); e != (queue.Effect{Closed: true, Stopped: time.Minute}) {
+		if e := r.settleWith(queue.Throttle, "429", time.Minute, v); e != (queue.Effect{
+			Closed: true, Stopped: time.Minute,
+		}) {
 			r.Errorf("it did %+v", e)
 		}
 		r.circuit(q, 0, 0, 0, "")
 		r.stops(q, r.clock.Now().Add(time.Minute), queue.StopThrottled, "429")
 	}},
 	{"what the receiver asked for stands when it opens, and when it closes", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(1, time.Second, time.Hour))
-		r.counted(q, 4)
+		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Hour))
+		r.appendNumbered(q, 4)
 		v := r.grant(q, 3, "j1", "j2", "j3")
 		now := r.clock.Now()
-		r.says(queue.Throttle, "429", time.Minute, v[0])
-		if e := r.says(queue.Down, "refused", 0, v[1]); e != (queue.Effect{Opened: true}) {
+		r.settleWith(queue.Throttle, "429", time.Minute, v[0])
+		if e := r.settleWith(queue.Down, "refused", 0, v[1]); e != (queue.Effect{Opened: true}) {
 			r.Errorf("it did %+v", e)
 		}
 		r.stops(q, now.Add(time.Minute), queue.StopThrottled, "429")
 		r.waitsFor(lasting(queue.ByDown, now.Add(time.Minute), "refused"), q, "j4")
-		if e := r.says(queue.Deliver, "", 0, v[2]); e != (queue.Effect{Closed: true}) {
+		if e := r.settleWith(queue.Deliver, "", 0, v[2]); e != (queue.Effect{Closed: true}) {
 			r.Errorf("it did %+v", e)
 		}
 		r.stops(q, now.Add(time.Minute), queue.StopThrottled, "429")
 	}},
 	{"a probe that is given back, or whose drainer dies, is followed by the next", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(1, time.Second, 2*time.Second), leased(time.Second, 9))
+		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, 2*time.Second), leased(time.Second, 9))
 		r.accept(q, "a")
 		at := r.breakdown(q).Add(time.Second)
 		r.release(r.probe(q, at))
@@ -198,7 +205,7 @@ var circuitRules = []rule{
 		r.circuit(q, 1, r.clock.Now().Add(-5*time.Second), 2*time.Second, "refused")
 	}},
 	{"a poison job next to good ones does not open it, and dies", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(3, time.Second, time.Minute), leased(time.Minute, 4))
+		q := r.queue("q", "unlimited", circuitAfter(3, time.Second, time.Minute), leased(time.Minute, 4))
 		r.accept(q, "poison")
 		for i := range 4 {
 			good := fmt.Sprint("good", i)
@@ -213,58 +220,58 @@ var circuitRules = []rule{
 		r.circuit(q, 0, 0, 0, "")
 	}},
 	{"a failure that is the job's own fault is an answer", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(2, time.Second, time.Minute))
+		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, time.Minute))
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 3, "a", "b", "c")
-		r.says(queue.Down, "refused", 0, v[0])
+		r.settleWith(queue.Down, "refused", 0, v[0])
 		r.fail(time.Hour, v[1])
-		r.says(queue.Down, "refused", 0, v[2])
+		r.settleWith(queue.Down, "refused", 0, v[2])
 		r.circuit(q, 1, 0, 0, "")
 	}},
 	{"off, it stays closed; turned off, it closes; turned on, the next failure counts", func(r *rig) {
 		off := func(s *queue.Spec) { s.Circuit.Off = true }
-		q := r.queue("q", "10/s", breaks(2, time.Minute, time.Minute), off)
+		q := r.queue("q", "10/s", circuitAfter(2, time.Minute, time.Minute), off)
 		r.accept(q, "a", "b")
 		for range 3 {
-			r.says(queue.Down, "refused", 0, r.grant(q, 1, "a")[0])
+			r.settleWith(queue.Down, "refused", 0, r.grant(q, 1, "a")[0])
 			r.clock.Advance(100 * time.Millisecond)
 		}
 		r.circuit(q, 3, 0, 0, "")
-		r.queue(q, "10/s", breaks(2, time.Minute, time.Minute))
-		if e := r.says(queue.Down, "refused", 0, r.grant(q, 1, "a")[0]); !e.Opened {
+		r.queue(q, "10/s", circuitAfter(2, time.Minute, time.Minute))
+		if e := r.settleWith(queue.Down, "refused", 0, r.grant(q, 1, "a")[0]); !e.Opened {
 			r.Errorf("it did %+v", e)
 		}
 		r.clock.Advance(time.Second)
-		r.queue(q, "10/s", breaks(2, time.Minute, time.Minute), off)
+		r.queue(q, "10/s", circuitAfter(2, time.Minute, time.Minute), off)
 		r.circuit(q, 0, 0, 0, "")
-		r.leave(q, 2, r.clock.Now(), 100*time.Millisecond)
+		r.checkDepartures(q, 2, r.clock.Now(), 100*time.Millisecond)
 	}},
 	{"resuming closes it", func(r *rig) {
-		q := r.queue("q", "10/s", breaks(1, time.Hour, time.Hour))
+		q := r.queue("q", "10/s", circuitAfter(1, time.Hour, time.Hour))
 		r.accept(q, "a", "b")
 		r.breakdown(q)
 		r.clock.Advance(time.Minute)
 		r.check(r.e.Resume(r.ctx, q))
 		r.circuit(q, 0, 0, 0, "")
 		r.stops(q, 0, "", "")
-		r.leave(q, 2, r.clock.Now(), 100*time.Millisecond)
+		r.checkDepartures(q, 2, r.clock.Now(), 100*time.Millisecond)
 	}},
 	{"of a group it is that of one queue", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
-		r.put(groupSpec("a unlimited", breaks(1, time.Minute, time.Minute)))
-		r.brood("a1 a2")
+		r.put(groupSpec("a unlimited", circuitAfter(1, time.Minute, time.Minute)))
+		r.appendGroup("a1 a2")
 		at := r.breakdown("ses.a").Add(time.Minute)
-		r.brood("b1")
+		r.appendGroup("b1")
 		r.clock.Advance(100 * time.Millisecond)
 		r.deliver(r.grant("ses", 9, "b1")...)
 		v := r.probe("ses.a", at)
 		r.clock.Advance(time.Second)
 		r.deliver(v)
-		r.leave("ses.a", 1, r.clock.Now(), 0)
+		r.checkDepartures("ses.a", 1, r.clock.Now(), 0)
 	}},
 	{"it says so where failures stand that opened it in one call", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(2, time.Second, time.Minute), leased(time.Minute, 2))
-		r.counted(q, 4)
+		q := r.queue("q", "unlimited", circuitAfter(2, time.Second, time.Minute), leased(time.Minute, 2))
+		r.appendNumbered(q, 4)
 		var all []queue.Settlement
 		for _, v := range r.grant(q, 4, "j1", "j2", "j3", "j4") {
 			s := settlement(queue.Fail, v)

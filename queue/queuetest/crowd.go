@@ -10,9 +10,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// hammer is a crowd of appenders and drainers on a few queues, and what they
+// crowdLoad is a crowd of appenders and drainers on a few queues, and what they
 // were told, for the audit.
-type hammer struct {
+type crowdLoad struct {
 	*rig
 	queues []string
 
@@ -23,11 +23,13 @@ type hammer struct {
 }
 
 // call numbers the requests of one client to every partition.
-func (h *hammer) reserveAll(client string, number *uint64, most int) []queue.Reservation {
+func (h *crowdLoad) reserveAll(client string, number *uint64, most int) []queue.Reservation {
 	var all []queue.Reservation
 	for p := range h.e.Partitions() {
 		*number++
-		res, err := h.e.Reserve(h.ctx, queue.ReserveRequest{Partition: p, Client: queue.Client{ID: client}, Number: *number, Max: most})
+		res, err := h.e.Reserve(h.ctx, queue.ReserveRequest{
+			Partition: p, Client: queue.Client{ID: client}, Number: *number, Max: most,
+		})
 		if err != nil {
 			h.Errorf("reserve: %v", err)
 			return all
@@ -37,7 +39,7 @@ func (h *hammer) reserveAll(client string, number *uint64, most int) []queue.Res
 	return all
 }
 
-func (h *hammer) appendSome(worker, count int) {
+func (h *crowdLoad) appendSome(worker, count int) {
 	rnd := rand.New(rand.NewPCG(uint64(worker), 5))
 	for n := 0; n < count && !h.Failed(); {
 		var list []queue.Job
@@ -70,7 +72,7 @@ func (h *hammer) appendSome(worker, count int) {
 }
 
 // drainSome takes what there is and ends it in every way, forgetting some.
-func (h *hammer) drainSome(worker int, stop *atomic.Bool) {
+func (h *crowdLoad) drainSome(worker int, stop *atomic.Bool) {
 	rnd := rand.New(rand.NewPCG(uint64(worker), 6))
 	client, number := fmt.Sprint("drainer-", worker), uint64(0)
 	for !stop.Load() && !h.Failed() {
@@ -99,7 +101,7 @@ func (h *hammer) drainSome(worker int, stop *atomic.Bool) {
 
 // end settles and notes what was accepted as ended. A verdict said again may
 // get its answer again, which is why each lease counts once.
-func (h *hammer) end(list []queue.Settlement) {
+func (h *crowdLoad) end(list []queue.Settlement) {
 	out, err := h.e.Settle(h.ctx, list)
 	if err != nil {
 		h.Errorf("settle: %v", err)
@@ -123,9 +125,15 @@ func (h *hammer) end(list []queue.Settlement) {
 
 var crowdRules = []rule{
 	{"many appenders, drainers and every verdict: all that was accepted ends once", func(r *rig) {
-		h := &hammer{rig: r, accepted: map[string]bool{}, delivered: map[string]int{}, buried: map[string]int{}}
+		h := &crowdLoad{rig: r, accepted: map[string]bool{}, delivered: map[string]int{}, buried: map[string]int{}}
 		for i, rate := range []string{"unlimited", "1000/s", "100/s", "5000/s"} {
-			h.queues = append(h.queues, r.queue(fmt.Sprintf("g%d.q%d", i/2, i), rate, leased(2*time.Second, 6), small(300), func(s *queue.Spec) { s.Burst = int64(1 + i) }))
+			h.queues = append(
+				h.queues,
+				r.queue(
+					fmt.Sprintf("g%d.q%d", i/2, i), rate, leased(2*time.Second, 6), withCapacity(300),
+					func(s *queue.Spec) { s.Burst = int64(1 + i) },
+				),
+			)
 		}
 		var stop atomic.Bool
 		var appenders, drainers, others sync.WaitGroup
@@ -141,7 +149,10 @@ var crowdRules = []rule{
 				q := h.queues[rnd.IntN(len(h.queues))]
 				switch rnd.IntN(4) {
 				case 0:
-					s := spec(q, []string{"unlimited", "50/s", "2000/s"}[rnd.IntN(3)], leased(2*time.Second, 6), small(300))
+					s := spec(
+						q, []string{"unlimited", "50/s", "2000/s"}[rnd.IntN(3)], leased(2*time.Second, 6),
+						withCapacity(300),
+					)
 					if _, err := r.e.Put(r.ctx, s, queue.AnyRevision); err != nil {
 						r.Errorf("put: %v", err)
 					}
@@ -188,7 +199,9 @@ var crowdRules = []rule{
 			})
 			end := r.job(q, id).State
 			for w, s := range states {
-				won := map[queue.Verdict]queue.State{queue.Deliver: queue.Delivered, queue.Bury: queue.Dead}[verdicts[w]] == end
+				won := map[queue.Verdict]queue.State{
+					queue.Deliver: queue.Delivered, queue.Bury: queue.Dead,
+				}[verdicts[w]] == end
 				if won != (s == end) || !won && s != queue.StateNone {
 					r.Fatalf("the job is %v; %v was answered %v", end, verdicts[w], s)
 				}
@@ -205,7 +218,9 @@ var crowdRules = []rule{
 			p, number := r.partition(q), uint64(0)
 			for {
 				number++
-				res, err := r.e.Reserve(r.ctx, queue.ReserveRequest{Partition: p, Client: queue.Client{ID: fmt.Sprint("c", w)}, Number: number, Max: 7})
+				res, err := r.e.Reserve(r.ctx, queue.ReserveRequest{
+					Partition: p, Client: queue.Client{ID: fmt.Sprint("c", w)}, Number: number, Max: 7,
+				})
 				if err != nil {
 					r.Errorf("reserve: %v", err)
 				}
@@ -228,7 +243,7 @@ var crowdRules = []rule{
 }
 
 // finish drains what is left, one client, every job delivered.
-func (h *hammer) finish() {
+func (h *crowdLoad) finish() {
 	h.Helper()
 	number := uint64(0)
 	for range 100_000 {
@@ -252,7 +267,7 @@ func (h *hammer) finish() {
 
 // judge is the audit: whatever was accepted has ended, once, and the engine
 // agrees with what it told.
-func (h *hammer) judge() {
+func (h *crowdLoad) judge() {
 	h.Helper()
 	ended := map[string]int{}
 	for _, list := range []map[string]int{h.delivered, h.buried} {

@@ -78,7 +78,7 @@ var deadRules = []rule{
 		t0 := r.clock.Now().Time()
 		r.failAs("one", q, "421", queue.Fail, 0)
 		r.failAs("two", q, "422", queue.Fail, 0)
-		r.buried("no such address", in("lane", q, "b"))
+		r.buried("no such address", jobOfLane("lane", q, "b"))
 		r.accept(q, "c", "d")
 		r.deliver(r.grant(q, 1, "c")...)
 		before := r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 9, nil)
@@ -86,11 +86,16 @@ var deadRules = []rule{
 		for range 2 {
 			r.dead(q, "a b")
 			r.mourns("g.q 2 gone")
-			r.timeline(t0, q, "a", told{0, 1, "one@bench", queue.AttemptFailed, "421"}, told{1, 2, "two@bench", queue.AttemptDied, "422"})
-			if j := r.job(q, "b"); j.State != queue.Dead || j.Reason != "no such address" || j.Lane != "lane" || j.Attempts != 1 {
+			r.timeline(t0, q, "a", wantAttempt{0, 1, "one@bench", queue.AttemptFailed, "421"}, wantAttempt{
+				1, 2, "two@bench", queue.AttemptDied, "422",
+			})
+			if j := r.job(q, "b"); j.State != queue.Dead || j.Reason != "no such address" || j.Lane != "lane" ||
+				j.Attempts != 1 {
 				r.Errorf("got %+v", j)
 			}
-			if after := r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 9, nil); timelineText(after[0].Timeline) != timelineText(before[0].Timeline) || after[1].Reason != before[1].Reason {
+			if after := r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 9, nil); timelineText(after[0].Timeline) != timelineText(before[0].Timeline) ||
+
+				after[1].Reason != before[1].Reason {
 				r.Errorf("before %+v\nafter  %+v", before, after)
 			}
 			for _, id := range []string{"c", "d", "nobody"} {
@@ -113,7 +118,7 @@ var deadRules = []rule{
 	}},
 	{"a queue made again has those of its former self", sweptOrNot(func(r *rig, sweep func(string)) {
 		q := r.queue("g.q", "unlimited", leased(time.Minute, 5))
-		r.buried("then", job(q, "a"), in("x", q, "b"), urgent(3, "", q, "c"))
+		r.buried("then", job(q, "a"), jobOfLane("x", q, "b"), withPriority(3, "", q, "c"))
 		r.delete(q)
 		sweep(q)
 		r.queue(q, "unlimited", leased(time.Minute, 5))
@@ -159,7 +164,9 @@ var deadRules = []rule{
 		all := []string{"cancelled", "delivered", "failed", "leased", "waits"}
 		r.replays(q, all, repeatReplay(queue.NotDead, 5)...)
 		r.dead(q, "cancelled delivered failed leased waits")
-		for i, s := range []queue.State{queue.Cancelled, queue.Delivered, queue.Scheduled, queue.Leased, queue.Waiting} {
+		for i, s := range []queue.State{
+			queue.Cancelled, queue.Delivered, queue.Scheduled, queue.Leased, queue.Waiting,
+		} {
 			r.state(s, q, all[i])
 		}
 		// What is dropped is the former one.
@@ -187,7 +194,7 @@ var deadRules = []rule{
 		q := r.queue("q", "unlimited")
 		r.buried("then", jobs(q, "x1", "x2")...)
 		r.delete(q)
-		s := r.shelf("q", "unlimited", small(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		s.full("x1", "x2", "x3")
 		r.replays(s.q, []string{"x2", "x3"}, queue.NotDead, queue.NotDead)
 		r.state(queue.Deferred, s.q, "x2")
@@ -266,7 +273,7 @@ var deadRules = []rule{
 			}
 		}
 		r.mourns(want)
-		if d := r.deadQueues()[0]; instant(d.Oldest) != r.clock.Now() {
+		if d := r.deadQueues()[0]; instantOf(d.Oldest) != r.clock.Now() {
 			r.Errorf("got %+v", d)
 		}
 		for _, limit := range []int{0, -1} {

@@ -11,7 +11,8 @@ import (
 // lapsed appends a job that would depart too late; at is when it would.
 func (r *rig) lapsed(j queue.Job, at leaky.Instant) {
 	r.Helper()
-	if a := r.outcome(queue.Lapsed, j); instant(a.ETA.At) != at || a.State != queue.StateNone || a.Position != 0 || a.RetryAfter != 0 || a.Err != nil {
+	if a := r.outcome(queue.Lapsed, j); instantOf(a.ETA.At) != at || a.State != queue.StateNone || a.Position != 0 ||
+		a.RetryAfter != 0 || a.Err != nil {
 		r.Errorf("%s: refused with %+v, want it to be too late at %v", j.ID, a, at.Time())
 	}
 }
@@ -34,71 +35,75 @@ var deadlineRules = []rule{
 			for n, cost := range tt.costs {
 				r.acceptJobs(costing(cost, q, fmt.Sprint("j", n)))
 			}
-			r.lapsed(until(t0.Add(us), q, "a"), t0.Add(tt.eta))
-			r.lapsed(until(t0.Add(tt.eta-us), q, "a"), t0.Add(tt.eta))
-			r.tallies(q, tally{waiting: int64(len(tt.costs)), appended: int64(len(tt.costs))}) // neither refused nor remembered
-			if a := r.acceptJobs(until(t0.Add(tt.eta), q, "a"))[0]; instant(a.ETA.At) != t0.Add(tt.eta) || !a.ETA.Exact {
+			r.lapsed(expiringJob(t0.Add(us), q, "a"), t0.Add(tt.eta))
+			r.lapsed(expiringJob(t0.Add(tt.eta-us), q, "a"), t0.Add(tt.eta))
+			// neither refused nor remembered
+			r.tallies(q, tally{waiting: int64(len(tt.costs)), appended: int64(len(tt.costs))})
+			if a := r.acceptJobs(expiringJob(t0.Add(tt.eta), q, "a"))[0]; instantOf(a.ETA.At) != t0.Add(tt.eta) ||
+				!a.ETA.Exact {
 				r.Errorf("got %+v", a)
 			}
 		}
 	}},
 	{"one whose deadline has passed is refused without an instant, whatever else holds", func(r *rig) {
-		q := r.ruled("q", "1/s", "x1 k1", small(2), each(holding(1)))
-		for _, j := range []queue.Job{until(r.clock.Now(), q, "k2"), until(r.clock.Now().Add(-time.Hour), q, "k2")} {
+		q := r.putWithLanes("q", "1/s", "x1 k1", withCapacity(2), everyLane(holding(1)))
+		for _, j := range []queue.Job{
+			expiringJob(r.clock.Now(), q, "k2"), expiringJob(r.clock.Now().Add(-time.Hour), q, "k2"),
+		} {
 			r.lapsed(j, 0)
 			j.Lane = laneX
 			r.lapsed(j, 0)
 		}
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
-		r.lapsed(until(r.clock.Now(), q, "k2"), 0)
+		r.lapsed(expiringJob(r.clock.Now(), q, "k2"), 0)
 	}},
 	{"a paused queue takes it: nobody knows when it goes on", func(r *rig) {
 		q := r.queue("q", "1/s")
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b")
-		r.lapsed(until(t0.Add(time.Second), q, "c"), t0.Add(2*time.Second))
+		r.lapsed(expiringJob(t0.Add(time.Second), q, "c"), t0.Add(2*time.Second))
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
-		r.acceptJobs(until(t0.Add(time.Second), q, "c"))
+		r.acceptJobs(expiringJob(t0.Add(time.Second), q, "c"))
 		r.check(r.e.Resume(r.ctx, q))
-		r.lapsed(until(t0.Add(time.Second), q, "d"), t0.Add(3*time.Second))
+		r.lapsed(expiringJob(t0.Add(time.Second), q, "d"), t0.Add(3*time.Second))
 	}},
 	{"full lanes, schedules and queues are told before", func(r *rig) {
-		q := r.ruled("q", "1/s", "x1 k1 k2", small(4), mostScheduled(1), each(holding(1)))
+		q := r.putWithLanes("q", "1/s", "x1 k1 k2", withCapacity(4), mostScheduled(1), everyLane(holding(1)))
 		t0 := r.clock.Now()
 		soon := t0.Add(time.Millisecond)
 		r.schedule(later(t0.Add(time.Minute), q, "s1"))
-		j := until(soon, q, "x2")
+		j := expiringJob(soon, q, "x2")
 		r.outcome(queue.Full, j)
 		j.Lane = laneX
 		r.outcome(queue.LaneFull, j)
-		j = until(t0.Add(time.Minute), q, "s2")
+		j = expiringJob(t0.Add(time.Minute), q, "s2")
 		j.NotBefore = soon.Time()
 		r.outcome(queue.ScheduleFull, j)
 		r.cancels(queue.Cancelled, q, "s1")
-		j = until(soon, q, "k3")
+		j = expiringJob(soon, q, "k3")
 		r.lapsed(j, t0.Add(3*time.Second)) // x1, k1 and k2 are before it
 	}},
 	{"one that is known is what it is", func(r *rig) {
 		q := r.queue("q", "1/s")
 		t0 := r.clock.Now()
-		r.acceptJobs(job(q, "a"), until(t0.Add(time.Second), q, "b"))
+		r.acceptJobs(job(q, "a"), expiringJob(t0.Add(time.Second), q, "b"))
 		r.clock.Advance(500 * time.Millisecond)
-		r.duplicate(until(t0.Add(time.Second), q, "b"), queue.Waiting, 2) // now it would be too late
+		r.duplicate(expiringJob(t0.Add(time.Second), q, "b"), queue.Waiting, 2) // now it would be too late
 		r.clock.Advance(time.Minute)
-		r.duplicate(until(t0.Add(time.Second), q, "b"), queue.Expired, 0)
+		r.duplicate(expiringJob(t0.Add(time.Second), q, "b"), queue.Expired, 0)
 	}},
 	{"the lane, the priority and the schedule count", func(r *rig) {
-		q := r.ruled("q", "10/s", "x1 x2 x3 y1", except(laneX, paced("1/s")))
+		q := r.putWithLanes("q", "10/s", "x1 x2 x3 y1", except(laneX, laneRate("1/s")))
 		t0 := r.clock.Now()
 		by := func(d time.Duration, j queue.Job) queue.Job {
 			j.ExpiresAt = t0.Add(d).Time()
 			return j
 		}
 		const ms = time.Millisecond
-		r.lapsed(by(2999*ms, in(laneX, q, "a")), t0.Add(3*time.Second))
-		r.lapsed(by(299*ms, in(laneY, q, "a")), t0.Add(300*ms))
-		r.lapsed(by(199*ms, in(laneZ, q, "a")), t0.Add(200*ms))
-		r.acceptJobs(by(100*ms, urgent(9, laneX, q, "b"))) // the first of its lane, and y has its turn
+		r.lapsed(by(2999*ms, jobOfLane(laneX, q, "a")), t0.Add(3*time.Second))
+		r.lapsed(by(299*ms, jobOfLane(laneY, q, "a")), t0.Add(300*ms))
+		r.lapsed(by(199*ms, jobOfLane(laneZ, q, "a")), t0.Add(200*ms))
+		r.acceptJobs(by(100*ms, withPriority(9, laneX, q, "b"))) // the first of its lane, and y has its turn
 		s := by(300*ms, later(t0.Add(150*ms), q, "c"))
 		r.schedule(s)
 		s.ID, s.ExpiresAt = "d", t0.Add(199*ms).Time()
@@ -127,21 +132,21 @@ var deadlineRules = []rule{
 	}},
 	{"ten thousand that wait and expire use no slot, whatever their lanes", func(r *rig) {
 		const n = 10_000
-		s := spec("q", "10/s", small(n+20))
+		s := spec("q", "10/s", withCapacity(n+20))
 		r.put(s)
 		r.check(r.e.Pause(r.ctx, s.Name, queue.Pause{}))
 		soon := r.clock.Now().Add(time.Second)
 		for i := 0; i < n; i += 500 {
 			var list []queue.Job
 			for k := range 500 {
-				j := until(soon, s.Name, fmt.Sprint("j", i+k))
+				j := expiringJob(soon, s.Name, fmt.Sprint("j", i+k))
 				j.Lane = []string{"", "a", "b", "c", "d"}[k%5]
 				list = append(list, j)
 			}
 			r.acceptJobs(list...)
 		}
-		r.series(s.Name, "a", "last-a", 5, 1)
-		r.series(s.Name, "", "last-k", 5, 1)
+		r.appendToLane(s.Name, "a", "last-a", 5, 1)
+		r.appendToLane(s.Name, "", "last-k", 5, 1)
 		r.clock.Advance(time.Minute)
 		r.check(r.e.Resume(r.ctx, s.Name))
 		m, before := mirrorOf(s), int64(0)

@@ -30,9 +30,10 @@ func Differential(t *testing.T, openA, openB Open) {
 		p := &pair{
 			T: rt, ctx: t.Context(), clock: clock, numbers: map[string]uint64{}, grants: map[string]*request{},
 			engines: [2]queue.Engine{openA(&clean, clock.Now), openB(&clean, clock.Now)},
-			shelves: map[string]*pairShelf{}, books: map[string]*book{},
-			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second, lanes: rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
-			limited: rapid.IntRange(0, 2).Draw(rt, "limited") < 2, ruled: rapid.Bool().Draw(rt, "ruled"),
+			shelves: map[string]*pairOverflow{}, books: map[string]*answerCounts{},
+			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second,
+			lanes:     rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
+			limited:   rapid.IntRange(0, 2).Draw(rt, "limited") < 2, ruled: rapid.Bool().Draw(rt, "ruled"),
 		}
 		for _, q := range append(pairQueues, "g.keep") {
 			p.books[q] = newBook()
@@ -41,7 +42,9 @@ func Differential(t *testing.T, openA, openB Open) {
 		if p.ruled {
 			p.makeRules()
 		}
-		for _, q := range append(rapid.SampledFrom([][]string{{"g", "g.a", "g.b"}, {"g.a", "g.b"}, {"g"}}).Draw(rt, "made first"), pairPull) {
+		for _, q := range append(
+			rapid.SampledFrom([][]string{{"g", "g.a", "g.b"}, {"g.a", "g.b"}, {"g"}}).Draw(rt, "made first"), pairPull,
+		) {
 			p.putBoth(p.spec(q), queue.AnyRevision)
 		}
 		for range rapid.OneOf(rapid.IntRange(1, 60), rapid.IntRange(40, 100)).Draw(rt, "operations") {
@@ -67,13 +70,13 @@ func (s *scope) end() {
 	}
 }
 
-// twin is a lease as both engines granted it.
-type twin struct{ a, b queue.Reservation }
+// leasePair is a lease as both engines granted it.
+type leasePair struct{ a, b queue.Reservation }
 
 // request is one that may be repeated.
 type request struct {
 	req   queue.ReserveRequest
-	twins []twin
+	twins []leasePair
 }
 
 // pair is two engines under the same hands.
@@ -84,7 +87,7 @@ type pair struct {
 	engines [2]queue.Engine
 	clients []string
 	numbers map[string]uint64
-	twins   []twin              // every lease ever granted, the latest last
+	twins   []leasePair         // every lease ever granted, the latest last
 	grants  map[string]*request // each client's last request
 	revs    [2][]int64          // the revisions that were given out
 	deleted bool                // a queue was
@@ -96,9 +99,9 @@ type pair struct {
 	limited   bool          // whether there are limits
 	ruled     bool          // whether there are rules
 	keep      bool          // whether there is g.keep
-	shelves   map[string]*pairShelf
+	shelves   map[string]*pairOverflow
 	tickets   []ticket // every one that was given out, the latest last
-	books     map[string]*book
+	books     map[string]*answerCounts
 }
 
 var (
@@ -126,7 +129,10 @@ func kind(err error) string {
 	if errors.As(err, &fe) {
 		return "field " + fe.Field
 	}
-	for _, e := range []error{queue.ErrUnknownQueue, queue.ErrUnknownJob, queue.ErrRevision, queue.ErrNotEmpty, queue.ErrHasChildren, queue.ErrUnknownRule, queue.ErrRuleInUse} {
+	for _, e := range []error{
+		queue.ErrUnknownQueue, queue.ErrUnknownJob, queue.ErrRevision, queue.ErrNotEmpty, queue.ErrHasChildren,
+		queue.ErrUnknownRule, queue.ErrRuleInUse,
+	} {
 		if errors.Is(err, e) {
 			return e.Error()
 		}
@@ -134,11 +140,13 @@ func kind(err error) string {
 	return "another error: " + err.Error()
 }
 
-func micro(t time.Time) string { return fmt.Sprint(int64(instant(t))) }
+func micro(t time.Time) string { return fmt.Sprint(int64(instantOf(t))) }
 
 // queueName is mostly that of a queue there is, from the beginning.
 func (p *pair) queueName() string {
-	return rapid.SampledFrom([]string{"g", "g.a", "g", "g.a", "g.b", "g", "g.a", "g.c", pairPull, pairPull}).Draw(p.T, "queue")
+	return rapid.SampledFrom([]string{
+		"g", "g.a", "g", "g.a", "g.b", "g", "g.a", "g.c", pairPull, pairPull,
+	}).Draw(p.T, "queue")
 }
 
 func (p *pair) spec(name string) queue.Spec {
@@ -173,15 +181,20 @@ func (p *pair) spec(name string) queue.Spec {
 // step draws one operation and does it.
 func (p *pair) step() {
 	weighted := []func(){
-		p.append, p.append, p.offer, p.offer, p.offer, p.offer, p.readmit, p.readmit, p.readmit, p.readmit, p.cancel, p.withdraw, p.stray, p.announce, p.backlogged,
+		p.append, p.append, p.offer, p.offer, p.offer, p.offer, p.readmit, p.readmit, p.readmit, p.readmit, p.cancel,
+		p.withdraw, p.addUnknown, p.announce, p.backlogged,
 		p.reserve, p.reserve, p.reserve, p.reserve, p.reserve,
 		p.settle, p.settle, p.settle, p.settle, p.advance, p.advance, p.advance, p.advance,
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
-		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look, p.sweep, p.backwards,
+		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
+		p.sweep, p.backwards,
 		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup, p.mourn, p.export,
 	}
 	if p.ruled {
-		weighted = append(weighted, p.take, p.take, p.take, p.take, p.putRule, p.putRule, p.putRule, p.deleteRule, p.resetRule, p.allRules, p.attend, p.append, p.append, p.offer, p.offer)
+		weighted = append(
+			weighted, p.take, p.take, p.take, p.take, p.putRule, p.putRule, p.putRule, p.deleteRule, p.resetRule,
+			p.allRules, p.attend, p.append, p.append, p.offer, p.offer,
+		)
 	}
 	weighted[rapid.IntRange(0, len(weighted)-1).Draw(p.T, "operation")]()
 }
@@ -204,7 +217,8 @@ func describe(i queue.Info) string {
 		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.Group, parentOf(i), limitStates(i), stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
 }
 
-// leavesText is what a queue's status goes by, and is told nowhere else. When it was asked for jobs is of each partition.
+// leavesText is what a queue's status goes by, and is told nowhere else. When it was asked for jobs is of each
+// partition.
 func leavesText(i queue.Info) string {
 	return fmt.Sprintf("ready %s lanes rest %v next due %s", micro(i.Ready), i.LanesRest, micro(i.NextDue))
 }

@@ -34,14 +34,16 @@ func onBolt(t testing.TB, now func() leaky.Instant) queue.Engine {
 // onRedis opens stores on one server, each under a prefix of its own.
 func onRedis(t testing.TB, addr string) queuetest.Open {
 	client := redis.NewClient(&redis.Options{
-		Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience, WriteTimeout: redistest.Patience,
+		Addr: addr, MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience,
+		WriteTimeout: redistest.Patience,
 	})
 	t.Cleanup(func() { _ = client.Close() })
 	var count atomic.Int64
 	return func(t testing.TB, now func() leaky.Instant) queue.Engine {
 		n := count.Add(1)
 		e, err := redisq.Open(context.Background(), client, redisq.Options{
-			Init: true, Now: now, Prefix: fmt.Sprint("s", n), Partitions: []int{1, 4, 16}[n%3], Patience: redistest.Patience,
+			Init: true, Now: now, Prefix: fmt.Sprint("s", n), Partitions: []int{1, 4, 16}[n%3],
+			Patience: redistest.Patience,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// until returns a job that expires.
-func until(at leaky.Instant, queueName, id string) queue.Job {
+// expiringJob returns a job that expires.
+func expiringJob(at leaky.Instant, queueName, id string) queue.Job {
 	j := job(queueName, id)
 	j.ExpiresAt = at.Time()
 	return j
@@ -29,7 +29,10 @@ var expiryRules = []rule{
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
 		const ms, us = time.Millisecond, time.Microsecond
-		r.late(q, job(q, "a"), until(t0.Add(100*ms-us), q, "b"), until(t0.Add(100*ms), q, "c"), until(t0.Add(200*ms-us), q, "d"), job(q, "e"))
+		r.late(
+			q, job(q, "a"), expiringJob(t0.Add(100*ms-us), q, "b"), expiringJob(t0.Add(100*ms), q, "c"),
+			expiringJob(t0.Add(200*ms-us), q, "d"), job(q, "e"),
+		)
 		r.deliver(r.grant(q, 9, "a")...)
 		r.clock.Set(t0.Add(50*ms - us))
 		r.grant(q, 9)
@@ -39,7 +42,7 @@ var expiryRules = []rule{
 		if r.departure(v) != t0.Add(100*ms) || !v.ExpiresAt.Equal(t0.Add(100*ms).Time()) {
 			r.Errorf("c departs in %v and expires at %v", v.In, v.ExpiresAt)
 		}
-		r.sees(q, "b", seen{state: queue.Expired, cost: 1, appended: t0, ended: r.clock.Now()})
+		r.checkJob(q, "b", seen{state: queue.Expired, cost: 1, appended: t0, ended: r.clock.Now()})
 		r.deliver(v)
 		r.clock.Set(t0.Add(170 * ms))
 		if v := r.grant(q, 9, "e")[0]; r.departure(v) != t0.Add(200*ms) {
@@ -68,7 +71,10 @@ var expiryRules = []rule{
 	}},
 	{"a raised rate saves one whose departure was far", func(r *rig) {
 		q := r.queue("q", "1/h")
-		r.late(q, job(q, "a"), until(r.clock.Now().Add(time.Minute), q, "b"), until(r.clock.Now().Add(time.Minute), q, "c"))
+		r.late(
+			q, job(q, "a"), expiringJob(r.clock.Now().Add(time.Minute), q, "b"),
+			expiringJob(r.clock.Now().Add(time.Minute), q, "c"),
+		)
 		r.deliver(r.grant(q, 9, "a")...)
 		r.grant(q, 9)
 		r.queue(q, "1/m")
@@ -83,7 +89,10 @@ var expiryRules = []rule{
 	{"those that expired are not counted among what was asked for, nor among the leases that ran out", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		soon := r.clock.Now().Add(time.Second)
-		r.acceptJobs(until(soon, q, "a"), until(soon, q, "b"), job(q, "c"), until(soon, q, "d"), until(soon, q, "e"), job(q, "f"))
+		r.acceptJobs(
+			expiringJob(soon, q, "a"), expiringJob(soon, q, "b"), job(q, "c"), expiringJob(soon, q, "d"),
+			expiringJob(soon, q, "e"), job(q, "f"),
+		)
 		r.clock.Advance(time.Minute)
 		res := r.reserveAs("client", q, 1)
 		r.sameIDs(res.Jobs, "c")
@@ -99,7 +108,7 @@ var expiryRules = []rule{
 		q := r.queue("q", "unlimited")
 		soon := r.clock.Now().Add(time.Second)
 		for _, id := range numbered("j", 350) {
-			r.acceptJobs(until(soon, q, id))
+			r.acceptJobs(expiringJob(soon, q, id))
 		}
 		r.accept(q, "last")
 		r.clock.Advance(time.Minute)
@@ -112,7 +121,9 @@ var expiryRules = []rule{
 	}},
 	{"a queue all of whose jobs expired is empty, and lost no slots", func(r *rig) {
 		q := r.queue("q", "10/s")
-		r.acceptJobs(until(r.clock.Now().Add(time.Second), q, "a"), until(r.clock.Now().Add(2*time.Second), q, "b"))
+		r.acceptJobs(
+			expiringJob(r.clock.Now().Add(time.Second), q, "a"), expiringJob(r.clock.Now().Add(2*time.Second), q, "b"),
+		)
 		r.clock.Advance(time.Minute)
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs)
@@ -131,7 +142,10 @@ var expiryRules = []rule{
 	{"one that failed, was released or whose lease ran out may expire like any other", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		soon := r.clock.Now().Add(5 * time.Second)
-		r.acceptJobs(until(soon, q, "failed"), until(soon, q, "released"), until(soon, q, "ran"), until(soon, q, "late"))
+		r.acceptJobs(
+			expiringJob(soon, q, "failed"), expiringJob(soon, q, "released"), expiringJob(soon, q, "ran"),
+			expiringJob(soon, q, "late"),
+		)
 		v := r.grant(q, 9, "failed", "released", "ran", "late")
 		r.fail(time.Minute, v[0])
 		r.clock.Advance(6 * time.Second)
@@ -159,7 +173,7 @@ var expiryRules = []rule{
 		q := r.queue("q", "unlimited", remember(time.Minute), func(s *queue.Spec) { s.Retention.Max = 3 })
 		expire := func(id string) {
 			r.Helper()
-			r.acceptJobs(until(r.clock.Now().Add(time.Microsecond), q, id))
+			r.acceptJobs(expiringJob(r.clock.Now().Add(time.Microsecond), q, id))
 			r.clock.Advance(time.Second)
 			r.grant(q, 1)
 		}
@@ -172,7 +186,7 @@ var expiryRules = []rule{
 		r.reserve(q, 1) // gives the engine an occasion
 		r.unknown(q, "a")
 		r.unknown(q, "b")
-		old := until(r.clock.Now().Add(-time.Second).Add(time.Microsecond), q, "e")
+		old := expiringJob(r.clock.Now().Add(-time.Second).Add(time.Microsecond), q, "e")
 		r.duplicate(old, queue.Expired, 0)
 		r.duplicate(job(q, "c"), queue.Expired, 0)
 		r.cancels(queue.Expired, q, "e")
@@ -197,7 +211,8 @@ var expiryRules = []rule{
 			j.ContentType, j.Headers = "text/plain", map[string]string{"X": "y"}
 			r.acceptJobs(j)
 			v := r.grant(q, 1, j.ID)[0]
-			if want := t.Truncate(time.Microsecond); !v.ExpiresAt.Equal(want) || v.ContentType != "text/plain" || v.Headers["X"] != "y" {
+			if want := t.Truncate(time.Microsecond); !v.ExpiresAt.Equal(want) || v.ContentType != "text/plain" ||
+				v.Headers["X"] != "y" {
 				r.Errorf("got %+v, want it to expire at %v", v, want)
 			}
 		}

@@ -10,21 +10,21 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// haste is a crowd about a queue whose jobs expire soon.
-type haste struct {
+// expiryLoad is a crowd about a queue whose jobs expire soon.
+type expiryLoad struct {
 	*rig
 	q        string
 	accepted atomic.Int64
 	over     atomic.Bool // nobody appends any more
 }
 
-func (h *haste) appendSome(worker int) {
+func (h *expiryLoad) appendSome(worker int) {
 	rnd := rand.New(rand.NewPCG(uint64(worker), 11))
 	for n := 0; n < 300 && !h.Failed(); {
 		var list []queue.Job
 		for range 1 + rnd.IntN(10) {
 			n++
-			j := in([]string{"", laneX, laneY}[rnd.IntN(3)], h.q, fmt.Sprintf("w%d-%d", worker, n))
+			j := jobOfLane([]string{"", laneX, laneY}[rnd.IntN(3)], h.q, fmt.Sprintf("w%d-%d", worker, n))
 			if now := h.clock.Now(); rnd.IntN(4) > 0 {
 				j.ExpiresAt = now.Add(time.Duration(10+rnd.IntN(60)) * time.Millisecond).Time()
 				if rnd.IntN(4) == 0 {
@@ -51,11 +51,14 @@ func (h *haste) appendSome(worker int) {
 }
 
 // drainSome takes jobs and ends most of them.
-func (h *haste) drainSome(worker int) {
+func (h *expiryLoad) drainSome(worker int) {
 	rnd, number := rand.New(rand.NewPCG(uint64(worker), 12)), uint64(0)
 	for !h.over.Load() && !h.Failed() {
 		number++
-		res, err := h.e.Reserve(h.ctx, queue.ReserveRequest{Partition: h.partition(h.q), Client: queue.Client{ID: fmt.Sprint("d", worker)}, Number: number, Max: 1 + rnd.IntN(20)})
+		res, err := h.e.Reserve(h.ctx, queue.ReserveRequest{
+			Partition: h.partition(h.q), Client: queue.Client{ID: fmt.Sprint("d", worker)}, Number: number,
+			Max: 1 + rnd.IntN(20),
+		})
 		if err != nil {
 			h.Errorf("reserve: %v", err)
 			return
@@ -78,7 +81,7 @@ func (h *haste) drainSome(worker int) {
 }
 
 // meddle cancels, pauses, and looks that nothing is overfull.
-func (h *haste) meddle() {
+func (h *expiryLoad) meddle() {
 	rnd := rand.New(rand.NewPCG(1, 13))
 	for !h.over.Load() && !h.Failed() {
 		var err error
@@ -106,7 +109,13 @@ func (h *haste) meddle() {
 
 var expiryCrowdRules = []rule{
 	{"whoever comes at once, each that was accepted ends once", func(r *rig) {
-		h := &haste{rig: r, q: r.queue("q", "2000/s", small(120), leased(time.Second, 4), each(holding(70)), func(s *queue.Spec) { s.Retention.Max = 100_000 })}
+		h := &expiryLoad{
+			rig: r,
+			q: r.queue(
+				"q", "2000/s", withCapacity(120), leased(time.Second, 4), everyLane(holding(70)),
+				func(s *queue.Spec) { s.Retention.Max = 100_000 },
+			),
+		}
 		var appenders, others sync.WaitGroup
 		for w := range 4 {
 			appenders.Go(func() { h.appendSome(w) })
@@ -122,7 +131,8 @@ var expiryCrowdRules = []rule{
 		r.clock.Advance(10 * time.Second)
 		r.drain(h.q)
 		i := r.info(h.q)
-		if i.Appended != h.accepted.Load() || i.Delivered+i.TimedOut+i.Died+i.Cancelled != i.Appended || i.TimedOut == 0 || i.Delivered == 0 {
+		if i.Appended != h.accepted.Load() || i.Delivered+i.TimedOut+i.Died+i.Cancelled != i.Appended ||
+			i.TimedOut == 0 || i.Delivered == 0 {
 			r.Errorf("%d accepted, %+v", h.accepted.Load(), i)
 		}
 		count := map[queue.State]int64{}
@@ -133,7 +143,8 @@ var expiryCrowdRules = []rule{
 				}
 			}
 		}
-		if count[queue.Delivered] != i.Delivered || count[queue.Expired] != i.TimedOut || count[queue.Dead] != i.Died || count[queue.Cancelled] != i.Cancelled {
+		if count[queue.Delivered] != i.Delivered || count[queue.Expired] != i.TimedOut || count[queue.Dead] != i.Died ||
+			count[queue.Cancelled] != i.Cancelled {
 			r.Errorf("%v, want %+v", count, i)
 		}
 		r.looksIn(h.q, 2*time.Second) // nothing of them is left to wait for

@@ -29,7 +29,7 @@ var expiryIndexRules = []rule{
 		t0 := r.clock.Now()
 		const ms = time.Millisecond
 		for i, after := range []time.Duration{1990 * ms, 1000 * ms, 1500 * ms, 3000 * ms, 1005 * ms} {
-			r.acceptJobs(until(t0.Add(after), q, fmt.Sprint("e", i)))
+			r.acceptJobs(expiringJob(t0.Add(after), q, fmt.Sprint("e", i)))
 		}
 		r.accept(q, "a")
 		r.looksIn(q, 1000*ms)
@@ -49,7 +49,7 @@ var expiryIndexRules = []rule{
 	{"so is who asks for a pull queue, whatever queue it is of", func(r *rig) {
 		q := r.stopped("q")
 		beside := r.pullQueueBeside(q)
-		r.acceptJobs(until(r.clock.Now().Add(time.Second), q, "e"))
+		r.acceptJobs(expiringJob(r.clock.Now().Add(time.Second), q, "e"))
 		if res := r.pull("puller", beside, 9); res.Next != time.Second {
 			r.Errorf("told %v", res.Next)
 		}
@@ -86,7 +86,7 @@ var expiryIndexRules = []rule{
 			{"deleted, and its queue made again", func(q string) { r.delete(q); r.queue(q, "unlimited") }},
 		} {
 			q := r.stopped(fmt.Sprint("g.q", i))
-			r.acceptJobs(until(r.clock.Now().Add(time.Second), q, "e"))
+			r.acceptJobs(expiringJob(r.clock.Now().Add(time.Second), q, "e"))
 			r.looksIn(q, time.Second)
 			tt.gone(q)
 			res := r.reserveAs("client", q, 9)
@@ -120,7 +120,7 @@ var expiryIndexRules = []rule{
 		} {
 			q := r.queue(fmt.Sprint("g.q", i), "unlimited", leased(time.Second, 3))
 			t0 := r.clock.Now()
-			r.acceptJobs(until(t0.Add(2500*time.Millisecond), q, "e"))
+			r.acceptJobs(expiringJob(t0.Add(2500*time.Millisecond), q, "e"))
 			v := r.grant(q, 1, "e")[0]
 			r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 			tt.back(v)
@@ -135,7 +135,7 @@ var expiryIndexRules = []rule{
 		q := r.stopped("q")
 		r.awaitWake(q, "w", func(i int) {
 			r.watching("w", q)
-			r.acceptJobs(until(r.clock.Now().Add(time.Second), q, fmt.Sprint("e", i)))
+			r.acceptJobs(expiringJob(r.clock.Now().Add(time.Second), q, fmt.Sprint("e", i)))
 		})
 	}},
 	{"be it scheduled, or in a pull queue", func(r *rig) {
@@ -144,11 +144,11 @@ var expiryIndexRules = []rule{
 		r.check(r.e.Pause(r.ctx, beside, queue.Pause{}))
 		r.awaitWake(q, "w", func(i int) {
 			r.watching("w", q)
-			r.acceptJobs(until(r.clock.Now().Add(time.Second), beside, fmt.Sprint("e", i)))
+			r.acceptJobs(expiringJob(r.clock.Now().Add(time.Second), beside, fmt.Sprint("e", i)))
 		})
 		r.awaitWake(q, "w", func(i int) {
 			r.watching("w", q)
-			j := until(r.clock.Now().Add(time.Second), q, fmt.Sprint("s", i))
+			j := expiringJob(r.clock.Now().Add(time.Second), q, fmt.Sprint("s", i))
 			j.NotBefore = r.clock.Now().Add(500 * time.Millisecond).Time()
 			r.schedule(j)
 		})
@@ -162,7 +162,7 @@ var expiryIndexRules = []rule{
 			r.awaitWake(q, "w", func(i int) {
 				id := fmt.Sprint("e", i)
 				r.check(r.e.Resume(r.ctx, q))
-				r.acceptJobs(until(r.clock.Now().Add(11*time.Second), q, id))
+				r.acceptJobs(expiringJob(r.clock.Now().Add(11*time.Second), q, id))
 				v := r.grant(q, 1, id)[0]
 				r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 				r.watching("w", q)
@@ -177,7 +177,9 @@ var expiryIndexRules = []rule{
 			r.reserveAs("other", q, queue.MaxReserve)
 			r.watching("w", q)
 			r.reserveAs("other", q, queue.MaxReserve)
-			r.acceptJobs(job(q, fmt.Sprint("j", i)), until(r.clock.Now().Add(time.Hour), other, fmt.Sprint("e", i)))
+			r.acceptJobs(
+				job(q, fmt.Sprint("j", i)), expiringJob(r.clock.Now().Add(time.Hour), other, fmt.Sprint("e", i)),
+			)
 			res := r.reserveAs("w", q, 1)
 			if len(res.Jobs) != 1 {
 				r.Fatalf("granted %v", ids(res.Jobs))

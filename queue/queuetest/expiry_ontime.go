@@ -32,20 +32,20 @@ var delays = []delay{
 		r.grant(e.Queue, 9, "a")
 	}},
 	{"as many leased as may be", func(r *rig, e queue.Job) {
-		r.queue(e.Queue, "unlimited", flying(1))
+		r.queue(e.Queue, "unlimited", maxInFlight(1))
 		r.acceptJobs(job(e.Queue, "a"), e)
 		r.grant(e.Queue, 9, "a")
 	}},
 	{"a lane that rests", func(r *rig, e queue.Job) {
-		r.queue(e.Queue, "unlimited", each(paced("1/h")))
+		r.queue(e.Queue, "unlimited", everyLane(laneRate("1/h")))
 		e.Lane = laneX
-		r.late(e.Queue, in(laneX, e.Queue, "a"), e, in(laneX, e.Queue, "c"))
+		r.late(e.Queue, jobOfLane(laneX, e.Queue, "a"), e, jobOfLane(laneX, e.Queue, "c"))
 		r.grant(e.Queue, 9, "a")
 	}},
 	{"a busy lane", func(r *rig, e queue.Job) {
-		r.queue(e.Queue, "unlimited", each(queue.LaneRule{MaxInFlight: 1}))
+		r.queue(e.Queue, "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		e.Lane = laneX
-		r.acceptJobs(in(laneX, e.Queue, "a"), e)
+		r.acceptJobs(jobOfLane(laneX, e.Queue, "a"), e)
 		r.grant(e.Queue, 9, "a")
 	}},
 	{"a pause", func(r *rig, e queue.Job) {
@@ -70,13 +70,13 @@ var delays = []delay{
 		r.fails(e.Queue, e.ID)
 	}},
 	{"a failure in an ordered queue", func(r *rig, e queue.Job) {
-		r.queue(e.Queue, "unlimited", ordered, flying(1))
+		r.queue(e.Queue, "unlimited", ordered, maxInFlight(1))
 		e.Lane = laneX
 		r.acceptJobs(e)
 		r.fails(e.Queue, e.ID)
-		r.acceptJobs(in(laneY, e.Queue, "a"))
+		r.acceptJobs(jobOfLane(laneY, e.Queue, "a"))
 		r.grant(e.Queue, 9, "a")
-		r.acceptJobs(in(laneX, e.Queue, "c"))
+		r.acceptJobs(jobOfLane(laneX, e.Queue, "c"))
 	}},
 	{"its parent's pace", func(r *rig, e queue.Job) {
 		r.queue(e.Queue, "unlimited")
@@ -115,7 +115,7 @@ func delayed(what string, check func(r *rig, q queue.Info)) (rules []rule) {
 	for _, d := range delays {
 		rules = append(rules, rule{what + " " + d.what, func(r *rig) {
 			t0 := r.clock.Now()
-			d.hold(r, until(t0.Add(time.Second), "g.q", "e"))
+			d.hold(r, expiringJob(t0.Add(time.Second), "g.q", "e"))
 			r.clock.Set(t0.Add(time.Second - time.Microsecond))
 			check(r, r.holder())
 			i, j := r.holder(), r.job(r.holder().Spec.Name, "e")
@@ -129,20 +129,20 @@ func delayed(what string, check func(r *rig, q queue.Info)) (rules []rule) {
 
 var onTimeRules = append(append([]rule{
 	{"a full lane has a place again", func(r *rig) {
-		q := r.queue("q", "1/h", each(holding(2)))
-		e := until(r.clock.Now().Add(time.Second), q, "e")
+		q := r.queue("q", "1/h", everyLane(holding(2)))
+		e := expiringJob(r.clock.Now().Add(time.Second), q, "e")
 		e.Lane = laneX
-		r.late(q, in(laneX, q, "x1"), e)
+		r.late(q, jobOfLane(laneX, q, "x1"), e)
 		r.laneFull(laneX, q, "x2", time.Hour)
 		r.clock.Advance(time.Second)
-		r.acceptJobs(in(laneX, q, "x2"))
+		r.acceptJobs(jobOfLane(laneX, q, "x2"))
 		r.laneFull(laneX, q, "x3", time.Hour)
 		r.tallies(q, tally{waiting: 2, appended: 3, timedOut: 1, refused: 2})
 	}},
 	{"as many are scheduled as may be, less one", func(r *rig) {
 		q := r.queue("q", "unlimited", mostScheduled(1))
 		t0 := r.clock.Now()
-		e := until(t0.Add(2*time.Second), q, "e")
+		e := expiringJob(t0.Add(2*time.Second), q, "e")
 		e.NotBefore = t0.Add(time.Second).Time()
 		r.schedule(e)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
@@ -151,13 +151,16 @@ var onTimeRules = append(append([]rule{
 		r.schedule(later(t0.Add(time.Hour), q, "a"))
 	}},
 	{"each of a call finds what was freed before it", func(r *rig) {
-		q := r.queue("g.q", "1/h", small(3))
-		other := r.queue("g.other", "1/h", small(1))
+		q := r.queue("g.q", "1/h", withCapacity(3))
+		other := r.queue("g.other", "1/h", withCapacity(1))
 		soon := r.clock.Now().Add(time.Second)
-		r.late(q, job(q, "a"), until(soon, q, "b"), until(soon, q, "c"))
-		r.late(other, until(soon, other, "d"))
+		r.late(q, job(q, "a"), expiringJob(soon, q, "b"), expiringJob(soon, q, "c"))
+		r.late(other, expiringJob(soon, other, "d"))
 		r.clock.Advance(time.Second)
-		r.outcomes(r.append(job(q, "a"), job(q, "e"), job(other, "f"), job(q, "g"), job(q, "h"), job(other, "i"), until(soon, q, "b")),
+		r.outcomes(r.append(
+			job(q, "a"), job(q, "e"), job(other, "f"), job(q, "g"), job(q, "h"), job(other, "i"),
+			expiringJob(soon, q, "b"),
+		),
 			queue.Duplicate, queue.Accepted, queue.Accepted, queue.Accepted, queue.Full, queue.Full, queue.Duplicate)
 		r.state(queue.Expired, q, "b")
 		if j := r.job(q, "g"); j.Position != 3 {
@@ -167,7 +170,7 @@ var onTimeRules = append(append([]rule{
 	{"an append to any queue sees to all", func(r *rig) {
 		q := r.queue("q", "1/h")
 		other := r.pullQueueBeside(q)
-		r.late(q, until(r.clock.Now().Add(time.Second), q, "e"))
+		r.late(q, expiringJob(r.clock.Now().Add(time.Second), q, "e"))
 		r.clock.Advance(time.Second)
 		r.accept(other, "a")
 		r.state(queue.Expired, q, "e")
@@ -175,7 +178,10 @@ var onTimeRules = append(append([]rule{
 	{"one that is leased is delivered, or ends once it came back", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
 		soon := r.clock.Now().Add(5 * time.Second)
-		r.acceptJobs(until(soon, q, "delivered"), until(soon, q, "released"), until(soon, q, "failed"), until(soon, q, "ran"))
+		r.acceptJobs(
+			expiringJob(soon, q, "delivered"), expiringJob(soon, q, "released"), expiringJob(soon, q, "failed"),
+			expiringJob(soon, q, "ran"),
+		)
 		v := r.grant(q, 9, "delivered", "released", "failed", "ran")
 		r.clock.Advance(6 * time.Second)
 		r.grant(q, 9)
@@ -200,9 +206,9 @@ var onTimeRules = append(append([]rule{
 	{"a lane that one held up goes on, and one that is empty is in no place", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
 		soon := r.clock.Now().Add(time.Second)
-		x, y := until(soon, q, "x1"), until(soon, q, "y1")
+		x, y := expiringJob(soon, q, "x1"), expiringJob(soon, q, "y1")
 		x.Lane, y.Lane = laneX, laneY
-		r.acceptJobs(x, in(laneX, q, "x2"), y)
+		r.acceptJobs(x, jobOfLane(laneX, q, "x2"), y)
 		v := r.grant(q, 9, "x1", "y1")
 		r.fail(time.Hour, v...)
 		r.grant(q, 9)
@@ -213,11 +219,11 @@ var onTimeRules = append(append([]rule{
 		r.tallies(q, tally{appended: 3, timedOut: 2, delivered: 1, retried: 2})
 	}},
 	{"a lane pays nothing for one that expired, nor does its queue", func(r *rig) {
-		q := r.queue("q", "10/s", each(paced("1/m")))
+		q := r.queue("q", "10/s", everyLane(laneRate("1/m")))
 		t0 := r.clock.Now()
-		e := until(t0.Add(time.Second), q, "x1")
+		e := expiringJob(t0.Add(time.Second), q, "x1")
 		e.Lane, e.Cost = laneX, 50
-		r.late(q, e, in(laneX, q, "x2"), in(laneX, q, "x3"))
+		r.late(q, e, jobOfLane(laneX, q, "x2"), jobOfLane(laneX, q, "x3"))
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.clock.Advance(time.Second)
 		r.grant(q, 9)
@@ -230,8 +236,8 @@ var onTimeRules = append(append([]rule{
 		r.group("p 1/s", "a unlimited", "b unlimited")
 		soon := r.clock.Now().Add(500 * time.Millisecond)
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{}))
-		r.brood("a1 a2 b1 b2 p1")
-		r.acceptJobs(until(soon, "ses.a", "e1"), until(soon, "ses.b", "e2"), until(soon, "ses", "e3"))
+		r.appendGroup("a1 a2 b1 b2 p1")
+		r.acceptJobs(expiringJob(soon, "ses.a", "e1"), expiringJob(soon, "ses.b", "e2"), expiringJob(soon, "ses", "e3"))
 		r.check(r.e.Pause(r.ctx, "ses.b", queue.Pause{}))
 		r.cancels(queue.Cancelled, "ses.b", "b1")
 		r.cancels(queue.Cancelled, "ses.b", "b2")
@@ -249,12 +255,12 @@ var onTimeRules = append(append([]rule{
 	}},
 	{"ten thousand free their places, a hundred a call, the earliest first", func(r *rig) {
 		const n = 10_000
-		q := r.queue("q", "1/h", small(n+1))
+		q := r.queue("q", "1/h", withCapacity(n+1))
 		t0 := r.clock.Now()
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		list := []queue.Job{job(q, "first")}
 		for i, id := range numbered("j", n) {
-			list = append(list, until(t0.Add(time.Second-time.Duration(i)*time.Microsecond), q, id))
+			list = append(list, expiringJob(t0.Add(time.Second-time.Duration(i)*time.Microsecond), q, id))
 		}
 		for k := 0; k < len(list); k += 500 {
 			r.acceptJobs(list[k:min(k+500, len(list))]...)
@@ -263,7 +269,8 @@ var onTimeRules = append(append([]rule{
 		r.clock.Advance(time.Second)
 		for done := int64(100); done <= n; done += 100 {
 			res := r.reserveAs("client", q, 9)
-			if i := r.info(q); i.TimedOut != done || i.Size() != n+1-done || done < n != (res.Next == time.Millisecond) {
+			if i := r.info(q); i.TimedOut != done || i.Size() != n+1-done ||
+				done < n != (res.Next == time.Millisecond) {
 				r.Fatalf("%d timed out, %d are left, told %v", i.TimedOut, i.Size(), res.Next)
 			}
 			if done == 100 {
@@ -284,14 +291,16 @@ var onTimeRules = append(append([]rule{
 		for i, q := range []string{a, b, c} {
 			r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 			for k, id := range numbered("j", 60) {
-				r.acceptJobs(until(t0.Add(time.Second+time.Duration(k*100-i)*time.Microsecond), q, id))
+				r.acceptJobs(expiringJob(t0.Add(time.Second+time.Duration(k*100-i)*time.Microsecond), q, id))
 			}
 		}
 		r.clock.Advance(time.Minute)
 		timedOut := func(want ...int64) {
 			r.Helper()
 			r.grant(a, 9)
-			if got := []int64{r.info(a).TimedOut, r.info(b).TimedOut, r.info(c).TimedOut}; fmt.Sprint(got) != fmt.Sprint(want) {
+			if got := []int64{
+				r.info(a).TimedOut, r.info(b).TimedOut, r.info(c).TimedOut,
+			}; fmt.Sprint(got) != fmt.Sprint(want) {
 				r.Errorf("%v timed out, want %v", got, want)
 			}
 		}
@@ -299,14 +308,14 @@ var onTimeRules = append(append([]rule{
 		timedOut(60, 60, 60)
 	}},
 	{"what comes back finds the place, and hears of it", func(r *rig) {
-		s := r.shelf("q", "1/h", small(1), lowWater(0.9))
+		s := r.overflowOf("q", "1/h", withCapacity(1), lowWater(0.9))
 		ear := r.listenRoom()
 		defer ear.cancel()
 		for i := range 100 {
 			id := fmt.Sprint("e", i)
 			soon := r.clock.Now().Add(time.Second)
 			r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
-			r.acceptJobs(until(soon, s.q, id))
+			r.acceptJobs(expiringJob(soon, s.q, id))
 			s.aside(fmt.Sprint("b", i))
 			s.takes(queue.NotYet)
 			r.clock.Set(soon)
@@ -314,7 +323,7 @@ var onTimeRules = append(append([]rule{
 			r.state(queue.Expired, s.q, id)
 			r.cancels(queue.Cancelled, s.q, fmt.Sprint("b", i))
 
-			r.acceptJobs(until(soon.Add(time.Second), s.q, id+"again"))
+			r.acceptJobs(expiringJob(soon.Add(time.Second), s.q, id+"again"))
 			s.aside(fmt.Sprint("c", i))
 			s.takes(queue.NotYet)
 			r.clock.Advance(time.Second)
@@ -329,9 +338,9 @@ var onTimeRules = append(append([]rule{
 		r.Fatal("it never said that it has room")
 	}},
 	{"one that came back from the overflow holds no place of its own any more", func(r *rig) {
-		s := r.shelf("q", "1/h", small(2), lowWater(0.5))
+		s := r.overflowOf("q", "1/h", withCapacity(2), lowWater(0.5))
 		s.accept(s.q, "a", "b")
-		e := until(r.clock.Now().Add(3*time.Hour), s.q, "e")
+		e := expiringJob(r.clock.Now().Add(3*time.Hour), s.q, "e")
 		s.asideJobs(e)
 		s.cancels(queue.Cancelled, s.q, "a")
 		s.takes(queue.Returned)
@@ -342,11 +351,11 @@ var onTimeRules = append(append([]rule{
 		r.state(queue.Expired, s.q, "e")
 	}},
 	{"a replay finds the place, and a job that expired while it was dead ends again", func(r *rig) {
-		q := r.queue("q", "unlimited", small(2))
+		q := r.queue("q", "unlimited", withCapacity(2))
 		soon := r.clock.Now().Add(time.Second)
-		r.buried("no", until(soon, q, "d1"), job(q, "d2"))
+		r.buried("no", expiringJob(soon, q, "d1"), job(q, "d2"))
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
-		r.acceptJobs(until(soon, q, "e"), job(q, "a"))
+		r.acceptJobs(expiringJob(soon, q, "e"), job(q, "a"))
 		r.replays(q, []string{"d1"}, queue.NoRoom)
 		r.clock.Advance(time.Second)
 		r.replays(q, []string{"d1", "d2"}, queue.Replayed, queue.NoRoom)

@@ -6,22 +6,23 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// small limits a queue to a capacity.
-func small(capacity int64) func(*queue.Spec) {
+// withCapacity limits a queue to a capacity.
+func withCapacity(capacity int64) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Capacity = capacity }
 }
 
-// promised appends a job that must be refused for want of room.
-func (r *rig) promised(queueName, id string, want time.Duration) {
+// checkFull appends a job that must be refused for want of room.
+func (r *rig) checkFull(queueName, id string, want time.Duration) {
 	r.Helper()
-	if a := r.outcome(queue.Full, job(queueName, id)); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 || a.Err != nil {
+	if a := r.outcome(queue.Full, job(queueName, id)); a.RetryAfter != want || a.State != queue.StateNone ||
+		a.Position != 0 || a.Err != nil {
 		r.Errorf("%s: refused with %+v, want to come back after %v", id, a, want)
 	}
 }
 
 var fullRules = []rule{
 	{"waiting, scheduled and leased jobs hold their places, ended ones do not", func(r *rig) {
-		q := r.queue("q", "unlimited", small(3))
+		q := r.queue("q", "unlimited", withCapacity(3))
 		r.accept(q, "a", "b", "c")
 		r.outcome(queue.Full, job(q, "d"))
 		v := r.grant(q, 3, "a", "b", "c")
@@ -41,7 +42,7 @@ var fullRules = []rule{
 		}
 	}},
 	{"within one call, those that fit are in", func(r *rig) {
-		q := r.queue("q", "unlimited", small(2))
+		q := r.queue("q", "unlimited", withCapacity(2))
 		a := r.append(jobs(q, "a", "b", "c", "a", "d")...)
 		want := []queue.AppendOutcome{queue.Accepted, queue.Accepted, queue.Full, queue.Duplicate, queue.Full}
 		for i := range a {
@@ -51,50 +52,50 @@ var fullRules = []rule{
 		}
 	}},
 	{"those refused are told instants one interval apart", func(r *rig) {
-		q := r.queue("q", "10/s", small(2))
+		q := r.queue("q", "10/s", withCapacity(2))
 		r.accept(q, "a", "b")
 		const ms = time.Millisecond
-		r.promised(q, "c", 1*ms) // the first could leave now
-		r.promised(q, "d", 100*ms)
-		r.promised(q, "e", 200*ms)
-		r.promised(q, "f", 1*ms) // further than a full queue takes to drain is never promised
-		r.promised(q, "g", 100*ms)
+		r.checkFull(q, "c", 1*ms) // the first could leave now
+		r.checkFull(q, "d", 100*ms)
+		r.checkFull(q, "e", 200*ms)
+		r.checkFull(q, "f", 1*ms) // further than a full queue takes to drain is never promised
+		r.checkFull(q, "g", 100*ms)
 		r.clock.Advance(30 * ms)
-		r.promised(q, "h", 170*ms)
+		r.checkFull(q, "h", 170*ms)
 		r.clock.Advance(10 * time.Second)
-		r.promised(q, "i", 1*ms)
+		r.checkFull(q, "i", 1*ms)
 	}},
 	{"the promise counts from the next departure", func(r *rig) {
-		q := r.queue("q", "10/s", small(2))
+		q := r.queue("q", "10/s", withCapacity(2))
 		r.accept(q, "a", "b")
 		r.grant(q, 2, "a")
-		r.promised(q, "c", 100*time.Millisecond)
-		r.promised(q, "d", 200*time.Millisecond)
+		r.checkFull(q, "c", 100*time.Millisecond)
+		r.checkFull(q, "d", 200*time.Millisecond)
 		r.clock.Advance(40 * time.Millisecond)
-		r.promised(q, "e", 260*time.Millisecond)
+		r.checkFull(q, "e", 260*time.Millisecond)
 	}},
 	{"the promise is rounded up", func(r *rig) {
-		q := r.queue("q", "3/s", small(5))
+		q := r.queue("q", "3/s", withCapacity(5))
 		r.accept(q, "a", "b", "c", "d", "e")
 		r.grant(q, 1, "a")
-		r.promised(q, "x", 333_334*time.Microsecond)
-		r.promised(q, "y", 666_668*time.Microsecond)
+		r.checkFull(q, "x", 333_334*time.Microsecond)
+		r.checkFull(q, "y", 666_668*time.Microsecond)
 	}},
 	{"paused and unlimited queues promise what is known", func(r *rig) {
-		q, u := r.queue("g.q", "10/s", small(1)), r.queue("g.u", "unlimited", small(1))
+		q, u := r.queue("g.q", "10/s", withCapacity(1)), r.queue("g.u", "unlimited", withCapacity(1))
 		r.accept(q, "a")
 		r.accept(u, "a")
-		r.promised(u, "b", 100*time.Millisecond)
-		r.promised(u, "b", 100*time.Millisecond)
+		r.checkFull(u, "b", 100*time.Millisecond)
+		r.checkFull(u, "b", 100*time.Millisecond)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Reason: "closed"}))
-		r.promised(q, "b", 30*time.Second)
-		r.promised(q, "c", 30*time.Second)
+		r.checkFull(q, "b", 30*time.Second)
+		r.checkFull(q, "c", 30*time.Second)
 		r.check(r.e.Resume(r.ctx, q))
-		r.promised(q, "b", time.Millisecond)
+		r.checkFull(q, "b", time.Millisecond)
 	}},
 	{"the promise of a slow and large queue reaches a year at most", func(r *rig) {
 		const capacity = 5000
-		q := r.queue("q", "1/744h", small(capacity))
+		q := r.queue("q", "1/744h", withCapacity(capacity))
 		all := jobs(q, numbered("j", capacity)...)
 		for i := 0; i < capacity; i += 500 {
 			r.acceptJobs(all[i : i+500]...)
@@ -114,7 +115,7 @@ var fullRules = []rule{
 		}
 	}},
 	{"a refusal is not remembered", func(r *rig) {
-		q := r.queue("q", "unlimited", small(1))
+		q := r.queue("q", "unlimited", withCapacity(1))
 		r.accept(q, "a")
 		r.outcome(queue.Full, job(q, "b"))
 		r.deliver(r.grant(q, 1, "a")...)
@@ -123,9 +124,9 @@ var fullRules = []rule{
 		r.outcome(queue.Accepted, j)
 	}},
 	{"a lowered capacity drops nothing and lets nothing in until there is room", func(r *rig) {
-		q := r.queue("q", "unlimited", small(5))
+		q := r.queue("q", "unlimited", withCapacity(5))
 		r.accept(q, "a", "b", "c", "d", "e")
-		r.queue(q, "unlimited", small(2))
+		r.queue(q, "unlimited", withCapacity(2))
 		for _, id := range []string{"a", "b", "c"} {
 			r.outcome(queue.Full, job(q, "x"))
 			r.deliver(r.grant(q, 1, id)...)
@@ -134,7 +135,7 @@ var fullRules = []rule{
 		r.deliver(r.grant(q, 1, "d")...)
 		r.outcome(queue.Accepted, job(q, "x"))
 		r.outcome(queue.Full, job(q, "y"))
-		r.queue(q, "unlimited", small(3))
+		r.queue(q, "unlimited", withCapacity(3))
 		r.outcome(queue.Accepted, job(q, "y"))
 		r.sameIDs(r.drain(q), "e", "x", "y")
 	}},

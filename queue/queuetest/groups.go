@@ -35,9 +35,9 @@ func named(letter string) string {
 	return "ses." + letter
 }
 
-// brood appends jobs to the queues of a group by the first letters of their ids: "a1 p1 b1*3" is
+// appendGroup appends jobs to the queues of a group by the first letters of their ids: "a1 p1 b1*3" is
 // a job for ses.a, one for ses itself and one of cost 3 for ses.b.
-func (r *rig) brood(list string) []queue.Appended {
+func (r *rig) appendGroup(list string) []queue.Appended {
 	r.Helper()
 	return r.acceptJobs(broodOf(list)...)
 }
@@ -69,28 +69,58 @@ var groupRules = []rule{
 			what, jobs, want string
 			queues           []string
 		}{
-			{"the parent's holds over all", "a1 a2 b1 b2", "a1@0s b1@100ms a2@200ms b2@300ms", []string{"p 10/s", "a unlimited", "b unlimited"}},
-			{"a parent with jobs of its own", "a1 a2 p1 p2", "p1@0s a1@100ms p2@200ms a2@300ms", []string{"p 10/s", "a unlimited"}},
-			{"a child's rate within", "a1 a2 b1 b2 b3", "a1@0s b1@100ms b2@200ms b3@300ms a2@1s", []string{"p 10/s", "a 1/s", "b unlimited"}},
+			{
+				"the parent's holds over all", "a1 a2 b1 b2", "a1@0s b1@100ms a2@200ms b2@300ms",
+				[]string{"p 10/s", "a unlimited", "b unlimited"},
+			},
+			{
+				"a parent with jobs of its own", "a1 a2 p1 p2", "p1@0s a1@100ms p2@200ms a2@300ms",
+				[]string{"p 10/s", "a unlimited"},
+			},
+			{
+				"a child's rate within", "a1 a2 b1 b2 b3", "a1@0s b1@100ms b2@200ms b3@300ms a2@1s",
+				[]string{"p 10/s", "a 1/s", "b unlimited"},
+			},
 			{"a child as fast as its parent", "a1 a2 a3", "a1@0s a2@100ms a3@200ms", []string{"p 10/s", "a 10/s"}},
 			{
 				"children that are all slower", "a1 a2 a3 b1 b2",
 				"a1@0s b1@0s a2@100ms b2@200ms a3@200ms",
 				[]string{"p unlimited", "a 10/s", "b 5/s"},
 			},
-			{"costs", "a1*3 a2*3 b1 b2 b3 b4", "a1@0s b1@300ms b2@400ms b3@500ms a2@600ms b4@900ms", []string{"p 10/s", "a unlimited", "b unlimited"}},
-			{"a cost in a child that is slower", "a1*3 a2 b1", "a1@0s b1@300ms a2@3s", []string{"p 10/s", "a 1/s", "b unlimited"}},
-			{"a burst of the parent", "a1 a2 b1 b2", "a1@0s b1@0s a2@0s b2@100ms", []string{"p 10/s 3", "a unlimited", "b unlimited"}},
+			{
+				"costs", "a1*3 a2*3 b1 b2 b3 b4", "a1@0s b1@300ms b2@400ms b3@500ms a2@600ms b4@900ms",
+				[]string{"p 10/s", "a unlimited", "b unlimited"},
+			},
+			{
+				"a cost in a child that is slower", "a1*3 a2 b1", "a1@0s b1@300ms a2@3s",
+				[]string{"p 10/s", "a 1/s", "b unlimited"},
+			},
+			{
+				"a burst of the parent", "a1 a2 b1 b2", "a1@0s b1@0s a2@0s b2@100ms",
+				[]string{"p 10/s 3", "a unlimited", "b unlimited"},
+			},
 			{"a burst of a child", "a1 a2 a3", "a1@0s a2@100ms a3@1s", []string{"p 10/s", "a 1/s 2"}},
-			{"bursts of both", "a1 a2 a3 b1 b2", "a1@0s b1@0s a2@0s b2@100ms a3@1s", []string{"p 10/s 3", "a 1/s 2", "b unlimited"}},
-			{"instants are rounded up", "a1 a2 a3 a4", "a1@0s a2@333.334ms a3@666.667ms a4@1s", []string{"p 3/s", "a 3/s"}},
-			{"an unlimited group", "a1 b1 p1", "p1@0s a1@0s b1@0s", []string{"p unlimited", "a unlimited", "b unlimited"}},
-			{"a child that may go on between two departures of the parent", "a1 a2 a3", "a1@0s a2@1.02s a3@2.04s", []string{"p 1/s", "a 1/1020ms"}},
+			{
+				"bursts of both", "a1 a2 a3 b1 b2", "a1@0s b1@0s a2@0s b2@100ms a3@1s",
+				[]string{"p 10/s 3", "a 1/s 2", "b unlimited"},
+			},
+			{
+				"instants are rounded up", "a1 a2 a3 a4", "a1@0s a2@333.334ms a3@666.667ms a4@1s",
+				[]string{"p 3/s", "a 3/s"},
+			},
+			{
+				"an unlimited group", "a1 b1 p1", "p1@0s a1@0s b1@0s",
+				[]string{"p unlimited", "a unlimited", "b unlimited"},
+			},
+			{
+				"a child that may go on between two departures of the parent", "a1 a2 a3", "a1@0s a2@1.02s a3@2.04s",
+				[]string{"p 1/s", "a 1/1020ms"},
+			},
 		} {
 			r.group(tt.queues...)
 			t0 := r.clock.Now()
-			r.brood(tt.jobs)
-			if got := r.leaves("ses", t0, len(strings.Fields(tt.jobs))); got != tt.want {
+			r.appendGroup(tt.jobs)
+			if got := r.departureTimes("ses", t0, len(strings.Fields(tt.jobs))); got != tt.want {
 				r.Errorf("%s:\n got %s\nwant %s", tt.what, got, tt.want)
 			}
 			letters := "" // the parent goes last
@@ -126,29 +156,29 @@ var groupRules = []rule{
 	}},
 	{"lanes and rates of lanes hold within children", func(r *rig) {
 		r.put(groupSpec("p 10/s"))
-		r.put(groupSpec("a unlimited", each(paced("1/s"))))
+		r.put(groupSpec("a unlimited", everyLane(laneRate("1/s"))))
 		r.put(groupSpec("b unlimited"))
 		t0 := r.clock.Now()
 		r.acceptJobs(append(laneJobs("ses.a", "x1 x2 y1 y2"), broodOf("b1 b2 b3")...)...)
-		if got, want := r.leaves("ses", t0, 7), "x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 7), "x1@0s b1@100ms y1@200ms b2@300ms b3@400ms x2@1s y2@1.2s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"priorities and schedules are of each queue", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 b1")
-		r.acceptJobs(urgent(9, "", "ses.a", "a2"))
+		r.appendGroup("a1 b1")
+		r.acceptJobs(withPriority(9, "", "ses.a", "a2"))
 		r.schedule(later(t0.Add(150*time.Millisecond), "ses.b", "b2"), later(t0.Add(time.Second), "ses", "p1"))
-		if got, want := r.leaves("ses", t0, 5), "a2@0s b1@100ms a1@200ms b2@300ms p1@1s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 5), "a2@0s b1@100ms a1@200ms b2@300ms p1@1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"max_in_flight is of each queue, and of the parent for its own jobs", func(r *rig) {
-		r.put(groupSpec("p 100/s", flying(1)))
-		r.put(groupSpec("a unlimited", flying(1)))
+		r.put(groupSpec("p 100/s", maxInFlight(1)))
+		r.put(groupSpec("a unlimited", maxInFlight(1)))
 		r.put(groupSpec("b unlimited"))
-		r.brood("p1 p2 a1 a2 b1 b2 b3")
+		r.appendGroup("p1 p2 a1 a2 b1 b2 b3")
 		var v []queue.Reservation
 		for range 20 {
 			v = append(v, r.reserve("ses", 9)...)
@@ -175,9 +205,11 @@ func (r *rig) storm(rnd *rand.Rand, parent string) {
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
 	specs := []queue.Spec{spec(parent, pick("50/s", "25/s"), func(s *queue.Spec) { s.Burst = 1 + rnd.Int64N(3) })}
 	for i := range 5 {
-		specs = append(specs, spec(fmt.Sprint(parent, ".c", i), pick("unlimited", "5/s", "30/s", "14/s"), func(s *queue.Spec) {
+		specs = append(specs, spec(fmt.Sprint(parent, ".c", i), pick(
+			"unlimited", "5/s", "30/s", "14/s",
+		), func(s *queue.Spec) {
 			s.Burst = 1 + rnd.Int64N(2)
-			s.Lanes.LaneRule = paced(pick("unlimited", "3/s", "20/s"))
+			s.Lanes.LaneRule = laneRate(pick("unlimited", "3/s", "20/s"))
 		}))
 	}
 	for _, s := range specs {
@@ -193,7 +225,7 @@ func (r *rig) storm(rnd *rand.Rand, parent string) {
 			r.check(r.e.Resume(r.ctx, q))
 		case 1, 2, 3:
 			for range 1 + rnd.IntN(8) {
-				j := in(pick("", "x", "y"), specs[rnd.IntN(len(specs))].Name, fmt.Sprint(parent, "-", n))
+				j := jobOfLane(pick("", "x", "y"), specs[rnd.IntN(len(specs))].Name, fmt.Sprint(parent, "-", n))
 				j.Cost = 1 + rnd.Int64N(3)
 				r.acceptJobs(j)
 				n++
@@ -216,7 +248,9 @@ func (r *rig) storm(rnd *rand.Rand, parent string) {
 		r.lawful(s.Name, law.Law{Rate: s.Rate, Burst: s.Burst, MaxCost: 3, Slack: rounding}, starts[s.Name])
 		for _, lane := range []string{"x", "y"} {
 			if s.Name != parent {
-				r.lawful(s.Name+" "+lane, law.Law{Rate: s.Lanes.Rate, MaxCost: 3, Slack: rounding}, starts[s.Name+" "+lane])
+				r.lawful(
+					s.Name+" "+lane, law.Law{Rate: s.Lanes.Rate, MaxCost: 3, Slack: rounding}, starts[s.Name+" "+lane],
+				)
 			}
 		}
 	}
@@ -258,6 +292,9 @@ func (r *rig) endAnyhow(rnd *rand.Rand, list []queue.Reservation) (used []queue.
 func (r *rig) lawful(what string, l law.Law, starts []law.Start) {
 	r.Helper()
 	if v := l.Judge(starts); !v.Held {
-		r.Errorf("%s at %s, burst %d: %d depart in %v, %d may", what, l.Rate, l.Burst, v.Worst.Starts, v.Worst.Width, v.Worst.Allowed)
+		r.Errorf(
+			"%s at %s, burst %d: %d depart in %v, %d may", what, l.Rate, l.Burst, v.Worst.Starts, v.Worst.Width,
+			v.Worst.Allowed,
+		)
 	}
 }

@@ -23,33 +23,33 @@ var groupChangeRules = []rule{
 	{"a parent made over children whose jobs wait holds them from then on", func(r *rig) {
 		r.group("a unlimited", "b 10/s")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 a3 b1 b2 b3")
+		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		r.grant("ses", 1, "a1")
 		r.group("p 2/s")
-		if got, want := r.leaves("ses", t0, 5), "a2@0s b1@500ms a3@1s b2@1.5s b3@2s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 5), "a2@0s b1@500ms a3@1s b2@1.5s b3@2s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"a queue's first child takes turns with the jobs that wait in it", func(r *rig) {
 		r.group("p 10/s")
 		t0 := r.clock.Now()
-		r.brood("p1 p2 p3 p4")
+		r.appendGroup("p1 p2 p3 p4")
 		r.grant("ses", 1, "p1")
 		r.group("a unlimited")
-		r.brood("a1 a2")
-		if got, want := r.leaves("ses", t0, 5), "p2@100ms a1@200ms p3@300ms a2@400ms p4@500ms"; got != want {
+		r.appendGroup("a1 a2")
+		if got, want := r.departureTimes("ses", t0, 5), "p2@100ms a1@200ms p3@300ms a2@400ms p4@500ms"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.delete("ses.a")
 		r.clock.Set(t0.Add(3 * time.Second))
-		r.brood("p5 p6")
-		if got, want := r.leaves("ses", t0, 2), "p5@3s p6@3.1s"; got != want {
+		r.appendGroup("p5 p6")
+		if got, want := r.departureTimes("ses", t0, 2), "p5@3s p6@3.1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"a parent that is made over children could not have let them out before", func(r *rig) {
 		r.group("a 1/s")
-		r.brood("a1 a2")
+		r.appendGroup("a1 a2")
 		r.clock.Advance(10 * time.Second)
 		r.group("p 1/s")
 		r.clock.Advance(5 * time.Second)
@@ -58,14 +58,14 @@ var groupChangeRules = []rule{
 	{"without a parent there are no bounds but the children's", func(r *rig) {
 		r.group("a unlimited", "b 10/s")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 b1 b2")
-		if got, want := r.leaves("ses", t0, 4), "a1@0s a2@0s b1@0s b2@100ms"; got != want {
+		r.appendGroup("a1 a2 b1 b2")
+		if got, want := r.departureTimes("ses", t0, 4), "a1@0s a2@0s b1@0s b2@100ms"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"while the parent is paused nothing of the group leaves, and nothing is saved up", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
-		r.brood("a1 a2 b1 b2 p1")
+		r.appendGroup("a1 a2 b1 b2 p1")
 		r.deliver(r.grant("ses", 1, "p1")...)
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{Reason: "because"}))
 		r.clock.Advance(time.Minute)
@@ -75,7 +75,7 @@ var groupChangeRules = []rule{
 		}
 		r.check(r.e.Resume(r.ctx, "ses"))
 		t0 := r.clock.Now()
-		if got, want := r.leaves("ses", t0, 4), "a1@0s b1@100ms a2@200ms b2@300ms"; got != want {
+		if got, want := r.departureTimes("ses", t0, 4), "a1@0s b1@100ms a2@200ms b2@300ms"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		if i := r.info("ses"); i.Lost != 0 {
@@ -85,57 +85,57 @@ var groupChangeRules = []rule{
 	{"a paused child holds up nobody else", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 b1 b2")
+		r.appendGroup("a1 a2 b1 b2")
 		r.check(r.e.Pause(r.ctx, "ses.a", queue.Pause{}))
-		if got, want := r.leaves("ses", t0, 2), "b1@0s b2@100ms"; got != want {
+		if got, want := r.departureTimes("ses", t0, 2), "b1@0s b2@100ms"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.clock.Set(t0.Add(time.Second))
 		r.check(r.e.Resume(r.ctx, "ses.a"))
-		if got, want := r.leaves("ses", t0, 2), "a1@1s a2@1.1s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 2), "a1@1s a2@1.1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"a parent's rate that changes changes the pace of all at once", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 a3 b1 b2 b3")
+		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		r.grant("ses", 9, "a1")
 		r.clock.Advance(500 * time.Millisecond)
 		r.group("p 10/s") // at which it would be over
-		if got, want := r.leaves("ses", t0, 3), "b1@500ms a2@600ms b2@700ms"; got != want {
+		if got, want := r.departureTimes("ses", t0, 3), "b1@500ms a2@600ms b2@700ms"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.clock.Set(t0.Add(780 * time.Millisecond))
 		r.group("p 1/s")
-		if got, want := r.leaves("ses", t0, 2), "a3@980ms b3@1.98s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 2), "a3@980ms b3@1.98s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"a parent whose jobs are cancelled, or those of a child, goes on with the others", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b 10/s", "c unlimited")
 		t0 := r.clock.Now()
-		r.brood("p1 a1 b1 b2 c1 c2")
+		r.appendGroup("p1 a1 b1 b2 c1 c2")
 		r.grant("ses", 1, "p1")
 		r.cancels(queue.Cancelled, "ses.a", "a1") // the only one, and next
-		if got, want := r.leaves("ses", t0, 1), "b1@100ms"; got != want {
+		if got, want := r.departureTimes("ses", t0, 1), "b1@100ms"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.cancels(queue.Cancelled, "ses.b", "b2")
 		r.cancels(queue.Cancelled, "ses.c", "c1")
-		if got, want := r.leaves("ses", t0, 1), "c2@200ms"; got != want {
+		if got, want := r.departureTimes("ses", t0, 1), "c2@200ms"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.clock.Set(t0.Add(3 * time.Second))
-		r.brood("a2")
-		if got, want := r.leaves("ses", t0, 1), "a2@3s"; got != want {
+		r.appendGroup("a2")
+		if got, want := r.departureTimes("ses", t0, 1), "a2@3s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"the last departure of a group, released, costs nothing; one in the middle its slot", func(r *rig) {
 		r.group("p 1/s", "a unlimited", "b 1/5s")
 		t0 := r.clock.Now()
-		r.brood("a1 b1 a2")
+		r.appendGroup("a1 b1 a2")
 		r.release(r.grant("ses", 9, "a1")...)
 		r.release(r.grant("ses", 9, "b1")...) // a1 had its turn
 		v := r.grant("ses", 9, "a1")
@@ -144,7 +144,7 @@ var groupChangeRules = []rule{
 		r.release(v...) // b1 was granted since
 		r.grant("ses", 9)
 		r.release(w...)
-		if got, want := r.leaves("ses", t0, 3), "a1@1s b1@2s a2@3s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 3), "a1@1s b1@2s a2@3s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
@@ -153,16 +153,16 @@ var groupChangeRules = []rule{
 		r.put(groupSpec("a unlimited", leased(time.Second, 3)))
 		r.group("b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 b1")
+		r.appendGroup("a1 b1")
 		r.grant("ses", 1, "a1")
 		r.clock.Advance(time.Second)
-		if got, want := r.leaves("ses", t0, 2), "b1@1s a1@1.1s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 2), "b1@1s a1@1.1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"slots that nobody used are the parent's, or those of the child that alone could have gone", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b 1/s")
-		r.brood("a1 a2 a3 b1 b2 b3")
+		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		none := map[string]int64{}
 		r.lostBy(none, "a1")
 		r.clock.Advance(350 * time.Millisecond)
@@ -180,13 +180,13 @@ var groupChangeRules = []rule{
 	{"expired jobs use up nothing of anybody", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 b1 a2 b2")
+		r.appendGroup("a1 b1 a2 b2")
 		for i := range 50 {
-			r.acceptJobs(until(t0.Add(20*time.Second), "ses.b", fmt.Sprint("x", i)))
+			r.acceptJobs(expiringJob(t0.Add(20*time.Second), "ses.b", fmt.Sprint("x", i)))
 		}
 		r.acceptJobs(job("ses.b", "b3"))
 		r.clock.Set(t0.Add(30 * time.Second))
-		if got, want := r.leaves("ses", t0, 5), "a1@30s b1@30.1s a2@30.2s b2@30.3s b3@30.4s"; got != want {
+		if got, want := r.departureTimes("ses", t0, 5), "a1@30s b1@30.1s a2@30.2s b2@30.3s b3@30.4s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		if i := r.info("ses.b"); i.TimedOut != 50 {
@@ -204,17 +204,17 @@ var groupChangeRules = []rule{
 				r.Errorf("told to ask again in %v, want %v", res.Next, want)
 			}
 		}
-		r.brood("b1 b2")
+		r.appendGroup("b1 b2")
 		told(time.Second-queue.Horizon/2, "b1")
 		r.clock.Advance(time.Second)
 		told(2*time.Second, "b2")
 		r.clock.Advance(100 * time.Millisecond)
-		r.brood("a1")
+		r.appendGroup("a1")
 		told(900*time.Millisecond-queue.Horizon/2, []string{}...)
 	}},
 	{"a parent with children is not deleted, not even by force", func(r *rig) {
 		r.group("p 10/s", "a 1/s")
-		r.brood("a1 p1")
+		r.appendGroup("a1 p1")
 		for _, force := range []bool{false, true} {
 			r.refuses(r.e.Delete(r.ctx, "ses", queue.AnyRevision, force), queue.ErrHasChildren)
 			r.refuses(r.e.Delete(r.ctx, "ses", 12345, force), queue.ErrRevision)
@@ -227,13 +227,13 @@ var groupChangeRules = []rule{
 	{"a parent, or a child, deleted and made again is no way around its rate", func(r *rig) {
 		r.group("p 1/s", "a 1/10s")
 		t0 := r.clock.Now()
-		r.brood("a1")
+		r.appendGroup("a1")
 		r.deliver(r.grant("ses", 9, "a1")...)
 		r.delete("ses.a")
 		r.delete("ses")
 		r.group("p 1/s", "a 1/10s", "b unlimited")
-		r.brood("a2 b1")
-		if got, want := r.leaves("ses", t0, 2), "b1@1s a2@10s"; got != want {
+		r.appendGroup("a2 b1")
+		if got, want := r.departureTimes("ses", t0, 2), "b1@1s a2@10s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
@@ -261,12 +261,13 @@ var groupChangeRules = []rule{
 	}},
 	{"what a parent knows of its children", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
-		r.brood("a1*5 a2 b1 p1")
+		r.appendGroup("a1*5 a2 b1 p1")
 		want := queue.GroupInfo{Children: 2, Members: 3, Waiting: 4, MaxCost: 5}
 		if i := r.info("ses"); i.Group != want || i.Parent != nil {
 			r.Errorf("%+v, parent %v; want %+v", i.Group, i.Parent, want)
 		}
-		if i := r.info("ses.a"); i.Group != (queue.GroupInfo{}) || i.Parent == nil || i.Parent.Spec.Name != "ses" || i.Parent.Group != want {
+		if i := r.info("ses.a"); i.Group != (queue.GroupInfo{}) || i.Parent == nil || i.Parent.Spec.Name != "ses" ||
+			i.Parent.Group != want {
 			r.Errorf("%+v", i)
 		}
 		r.put(spec("other", "1/s"))

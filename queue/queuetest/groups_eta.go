@@ -10,8 +10,11 @@ import (
 func (r *rig) awaits(queueName string, want map[string]time.Duration) {
 	r.Helper()
 	for id, in := range want {
-		if j := r.job(queueName, id); instant(j.ETA.At) != r.clock.Now().Add(in) || j.ETA.Exact {
-			r.Errorf("%s is expected in %v, exact %v; want %v, roughly", id, instant(j.ETA.At).Sub(r.clock.Now()), j.ETA.Exact, in)
+		if j := r.job(queueName, id); instantOf(j.ETA.At) != r.clock.Now().Add(in) || j.ETA.Exact {
+			r.Errorf(
+				"%s is expected in %v, exact %v; want %v, roughly", id, instantOf(j.ETA.At).Sub(r.clock.Now()),
+				j.ETA.Exact, in,
+			)
 		}
 	}
 }
@@ -36,8 +39,11 @@ var groupETARules = []rule{
 			{"c3", 2 * time.Second}, // and again
 			{"a3", 900 * ms},        // all there are: a turn of each before each would be 11
 		} {
-			if a := r.brood(tt.id)[0]; instant(a.ETA.At) != t0.Add(tt.want) || a.ETA.Exact {
-				r.Errorf("%s is expected in %v, exact %v; want %v, roughly", tt.id, instant(a.ETA.At).Sub(t0), a.ETA.Exact, tt.want)
+			if a := r.appendGroup(tt.id)[0]; instantOf(a.ETA.At) != t0.Add(tt.want) || a.ETA.Exact {
+				r.Errorf(
+					"%s is expected in %v, exact %v; want %v, roughly", tt.id, instantOf(a.ETA.At).Sub(t0), a.ETA.Exact,
+					tt.want,
+				)
 			}
 		}
 		r.awaits("ses.a", map[string]time.Duration{"a1": 300 * ms, "a2": 700 * ms})
@@ -45,59 +51,61 @@ var groupETARules = []rule{
 		r.cancels(queue.Cancelled, "ses.b", "b1")
 		r.cancels(queue.Cancelled, "ses.b", "b2")
 		r.awaits("ses.a", map[string]time.Duration{"a1": 200 * ms, "a2": 500 * ms})
-		if i := r.info("ses.c"); instant(i.Next) > t0 {
-			r.Errorf("by its own pace the next of c could leave in %v", instant(i.Next).Sub(t0))
+		if i := r.info("ses.c"); instantOf(i.Next) > t0 {
+			r.Errorf("by its own pace the next of c could leave in %v", instantOf(i.Next).Sub(t0))
 		}
 	}},
 	{"costs of a group are counted as its greatest, where they are all there is", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1*5")
-		if a := r.brood("b1")[0]; instant(a.ETA.At) != t0.Add(100*time.Millisecond) { // a turn of a, of cost 1 as far as b knows
-			r.Errorf("b1 is expected in %v", instant(a.ETA.At).Sub(t0))
+		r.appendGroup("a1*5")
+		// a turn of a, of cost 1 as far as b knows
+		if a := r.appendGroup("b1")[0]; instantOf(a.ETA.At) != t0.Add(100*time.Millisecond) {
+			r.Errorf("b1 is expected in %v", instantOf(a.ETA.At).Sub(t0))
 		}
-		if a := r.brood("a2")[0]; instant(a.ETA.At) != t0.Add(time.Second) { // 5 and a turn of b before each: 11, but all there are cost no more than 10
-			r.Errorf("a2 is expected in %v", instant(a.ETA.At).Sub(t0))
+		// 5 and a turn of b before each: 11, but all there are cost no more than 10
+		if a := r.appendGroup("a2")[0]; instantOf(a.ETA.At) != t0.Add(time.Second) {
+			r.Errorf("a2 is expected in %v", instantOf(a.ETA.At).Sub(t0))
 		}
 	}},
 	{"a job that its parent's pace would make late is not taken", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 a3 b1")
+		r.appendGroup("a1 a2 a3 b1")
 		at := t0.Add(300 * time.Millisecond) // b1, and a turn of a before each
-		r.lapsed(until(at-1, "ses.b", "b2"), at)
-		r.acceptJobs(until(at, "ses.b", "b3"))
+		r.lapsed(expiringJob(at-1, "ses.b", "b2"), at)
+		r.acceptJobs(expiringJob(at, "ses.b", "b3"))
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{}))
-		r.acceptJobs(until(t0+1, "ses.b", "b4")) // as in a queue that is paused: nothing is known
+		r.acceptJobs(expiringJob(t0+1, "ses.b", "b4")) // as in a queue that is paused: nothing is known
 	}},
 	{"a full child promises by its own pace and its parent's, whichever is slower", func(r *rig) {
 		const ms = time.Millisecond
 		r.put(groupSpec("p 10/s"))
-		r.put(groupSpec("a 2/s", small(2)))
-		r.put(groupSpec("b unlimited", small(2)))
-		r.brood("a1 a2 b1 b2")
-		r.promised("ses.a", "a3", 1*ms)
-		r.promised("ses.a", "a3", 500*ms)
-		r.promised("ses.b", "b3", 1*ms)
-		r.promised("ses.b", "b3", 100*ms)
-		r.promised("ses.b", "b3", 200*ms)
-		r.promised("ses.b", "b3", 1*ms) // further than a full queue takes to drain is never promised
+		r.put(groupSpec("a 2/s", withCapacity(2)))
+		r.put(groupSpec("b unlimited", withCapacity(2)))
+		r.appendGroup("a1 a2 b1 b2")
+		r.checkFull("ses.a", "a3", 1*ms)
+		r.checkFull("ses.a", "a3", 500*ms)
+		r.checkFull("ses.b", "b3", 1*ms)
+		r.checkFull("ses.b", "b3", 100*ms)
+		r.checkFull("ses.b", "b3", 200*ms)
+		r.checkFull("ses.b", "b3", 1*ms) // further than a full queue takes to drain is never promised
 		r.grant("ses", 1, "a1")
 		r.clock.Advance(10 * ms)
-		r.promised("ses.b", "b3", 90*ms)
+		r.checkFull("ses.b", "b3", 90*ms)
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{}))
-		r.promised("ses.b", "b3", 30*time.Second)
+		r.checkFull("ses.b", "b3", 30*time.Second)
 	}},
 	{"why a job of a group waits", func(r *rig) {
 		r.group("p 10/s", "a unlimited", "b unlimited", "c 1/s")
-		r.brood("a1")
-		r.waitsFor(because(queue.ByDrainer), "ses.a", "a1")
-		r.brood("a2 c1 c2 p1")
+		r.appendGroup("a1")
+		r.waitsFor(causeOnly(queue.ByDrainer), "ses.a", "a1")
+		r.appendGroup("a2 c1 c2 p1")
 		parent := queue.Why{By: queue.ByParent, Queue: "ses"}
 		r.waitsFor(parent, "ses.a", "a1", "a2")
 		r.waitsFor(parent, "ses.c", "c1")
-		r.waitsFor(because(queue.ByRate), "ses.c", "c2")
-		r.waitsFor(because(queue.ByParent), "ses", "p1")
+		r.waitsFor(causeOnly(queue.ByRate), "ses.c", "c2")
+		r.waitsFor(causeOnly(queue.ByParent), "ses", "p1")
 		r.check(r.e.Pause(r.ctx, "ses", queue.Pause{Reason: "because"}))
 		r.waitsFor(queue.Why{By: queue.ByPaused, Queue: "ses", Reason: "because"}, "ses.a", "a1")
 		r.waitsFor(queue.Why{By: queue.ByPaused, Reason: "because"}, "ses", "p1")

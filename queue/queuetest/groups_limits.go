@@ -11,7 +11,7 @@ var groupLimitRules = []rule{
 		r.put(groupSpec("p unlimited", limited("quota 3/m")))
 		r.group("a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 b1 b2 p1")
+		r.appendGroup("a1 a2 b1 b2 p1")
 		if got, want := r.departures("ses", t0, 5), "p1@0s a1@0s b1@0s a2@1m0s b2@1m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
@@ -22,8 +22,8 @@ var groupLimitRules = []rule{
 		r.put(groupSpec("p 10/s", limited("2/s 3")))
 		r.group("a unlimited", "b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 a3 b1 b2 b3")
-		if got, want := r.leaves("ses", t0, 6), "a1@0s b1@100ms a2@200ms b2@500ms a3@1s b3@1.5s"; got != want {
+		r.appendGroup("a1 a2 a3 b1 b2 b3")
+		if got, want := r.departureTimes("ses", t0, 6), "a1@0s b1@100ms a2@200ms b2@500ms a3@1s b3@1.5s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
@@ -32,7 +32,7 @@ var groupLimitRules = []rule{
 		r.put(groupSpec("a unlimited", limited("quota 1/m")))
 		r.group("b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 b1 b2 b3")
+		r.appendGroup("a1 a2 b1 b2 b3")
 		if got, want := r.departures("ses", t0, 5), "a1@0s b1@100ms b2@200ms b3@300ms a2@1m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
@@ -44,7 +44,7 @@ var groupLimitRules = []rule{
 		r.put(groupSpec("a unlimited", limited("quota 10/m")))
 		r.group("b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1*6 a2*6 a3 b1 b2")
+		r.appendGroup("a1*6 a2*6 a3 b1 b2")
 		r.deliver(r.grant("ses", 9, "a1", "b1", "b2")...)
 		r.used("ses", 8, -1)
 		r.used("ses.a", 10)
@@ -57,9 +57,9 @@ var groupLimitRules = []rule{
 		r.put(groupSpec("a unlimited", limited("quota 5/m")))
 		r.group("b unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1*4 b1*4")
+		r.appendGroup("a1*4 b1*4")
 		r.deliver(r.grant("ses", 9, "a1", "b1")...)
-		r.brood("a2*3 b2 b3")
+		r.appendGroup("a2*3 b2 b3")
 		r.deliver(r.grant("ses", 9, "b2", "b3")...)
 		r.used("ses", 10)
 		r.used("ses.a", 5)
@@ -72,14 +72,17 @@ var groupLimitRules = []rule{
 		r.group("a unlimited")
 		r.put(groupSpec("b unlimited", limited("quota 100/m", "1/m 50")))
 		t0 := r.clock.Now()
-		r.brood("a1*6 a2 b1*6 b2")
+		r.appendGroup("a1*6 a2 b1*6 b2")
 		r.deliver(r.grant("ses", 9, "a1")...)
 		before := r.info("ses.b")
 		r.grant("ses", 9)
 		r.used("ses", 10)
 		r.used("ses.b", 0, -1)
 		if after := r.info("ses.b"); after.Limits[1] != before.Limits[1] || after.Bucket != before.Bucket {
-			r.Errorf("the paces of b are %+v and %+v, were %+v and %+v", after.Bucket, after.Limits[1], before.Bucket, before.Limits[1])
+			r.Errorf(
+				"the paces of b are %+v and %+v, were %+v and %+v", after.Bucket, after.Limits[1], before.Bucket,
+				before.Limits[1],
+			)
 		}
 		if got, want := r.departures("ses", t0, 3), "b1@1m0s a2@1m0s b2@1m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
@@ -90,7 +93,7 @@ var groupLimitRules = []rule{
 		r.put(groupSpec("a unlimited", limited("quota 2/m")))
 		r.group("b unlimited")
 		r.clock.Advance(time.Second) // the quotas were there before
-		r.brood("a1 b1 a2 b2")
+		r.appendGroup("a1 b1 a2 b2")
 		v := r.grant("ses", 9, "a1", "b1", "a2")
 		r.grant("ses", 9)
 		r.release(v[0])
@@ -107,7 +110,7 @@ var groupLimitRules = []rule{
 		r.group("a unlimited")
 		r.put(groupSpec("b unlimited", limited("quota 1/h")))
 		t0 := r.clock.Now()
-		r.brood("a1 a2 a3 a4 b1 b2")
+		r.appendGroup("a1 a2 a3 a4 b1 b2")
 		r.awaits("ses.a", map[string]time.Duration{"a1": time.Second, "a2": time.Minute, "a3": 62 * time.Second})
 		r.awaits("ses.b", map[string]time.Duration{"b1": time.Second, "b2": time.Hour})
 		r.waitsFor(queue.Why{By: queue.ByParent, Queue: "ses"}, "ses.a", "a1")
@@ -118,21 +121,23 @@ var groupLimitRules = []rule{
 		shut.Queue = "ses"
 		r.waitsFor(shut, "ses.a", "a3", "a4")
 		r.waitsFor(lasting(queue.ByQuota, t0.Add(time.Hour), "1/h"), "ses.b", "b2")
-		if a := r.outcome(queue.Lapsed, until(t0.Add(time.Minute), "ses.a", "late")); instant(a.ETA.At) <= t0.Add(time.Minute) {
+		if a := r.outcome(
+			queue.Lapsed, expiringJob(t0.Add(time.Minute), "ses.a", "late"),
+		); instantOf(a.ETA.At) <= t0.Add(time.Minute) {
 			r.Errorf("%+v", a)
 		}
 	}},
 	{"a full child promises no room before its parent's next window", func(r *rig) {
 		r.put(groupSpec("p unlimited", limited("quota 1/m")))
-		r.put(groupSpec("a unlimited", small(1)))
-		r.brood("p1 a1")
+		r.put(groupSpec("a unlimited", withCapacity(1)))
+		r.appendGroup("p1 a1")
 		r.deliver(r.grant("ses", 9, "p1")...)
-		r.promised("ses.a", "a2", time.Minute)
+		r.checkFull("ses.a", "a2", time.Minute)
 	}},
 	{"a parent's quota that is set over children counts from then on", func(r *rig) {
 		r.group("a unlimited", "b unlimited", "p unlimited")
 		t0 := r.clock.Now()
-		r.brood("a1 a2 a3 b1 b2 b3")
+		r.appendGroup("a1 a2 a3 b1 b2 b3")
 		r.deliver(r.grant("ses", 2, "a1", "b1")...)
 		r.put(groupSpec("p unlimited", limited("quota 2/m")))
 		if got, want := r.departures("ses", t0, 4), "a2@0s b2@0s a3@1m0s b3@1m0s"; got != want {
@@ -145,7 +150,7 @@ var groupLimitRules = []rule{
 		r.put(parent)
 		r.put(child)
 		t0 := r.clock.Now()
-		r.brood("a1 a2 p1")
+		r.appendGroup("a1 a2 p1")
 		r.deliver(r.grant("ses", 9, "p1", "a1", "a2")...)
 		r.delete("ses.a")
 		r.delete("ses")
@@ -153,7 +158,7 @@ var groupLimitRules = []rule{
 		r.put(parent)
 		r.used("ses", 3)
 		r.used("ses.a", 2)
-		r.brood("a3 p2")
+		r.appendGroup("a3 p2")
 		if got, want := r.departures("ses", t0, 2), "a3@1m0s p2@1m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}

@@ -9,37 +9,37 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// litter appends n jobs of a cost to a queue of a group, whose ids begin with its letter.
-func (r *rig) litter(letter string, n int, cost int64) {
+// appendMember appends n jobs of a cost to a queue of a group, whose ids begin with its letter.
+func (r *rig) appendMember(letter string, n int, cost int64) {
 	r.Helper()
 	r.litters++
-	r.series(named(letter), "", fmt.Sprint(letter, r.litters, "-"), n, cost)
+	r.appendToLane(named(letter), "", fmt.Sprint(letter, r.litters, "-"), n, cost)
 }
 
 var groupTurnRules = []rule{
 	{"members take turns, ties by the order in which they were made", func(r *rig) {
 		r.group("b unlimited", "p unlimited", "a unlimited")
-		r.litter("a", 4, 1)
-		r.litter("b", 2, 1)
-		r.litter("p", 3, 1)
+		r.appendMember("a", 4, 1)
+		r.appendMember("b", 2, 1)
+		r.appendMember("p", 3, 1)
 		if got := r.order("ses", 9); got != "bpabpapaa" {
 			r.Errorf("departed %s, want bpabpapaa", got)
 		}
 	}},
 	{"costs count", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
-		r.litter("a", 3, 3)
-		r.litter("b", 12, 1)
+		r.appendMember("a", 3, 3)
+		r.appendMember("b", 12, 1)
 		if got := r.order("ses", 15); got != "abbbabbbabbbbbb" {
 			r.Errorf("departed %s, want abbbabbbabbbbbb", got)
 		}
 	}},
 	{"one that comes late waits for no more than a turn, and is not ahead for having waited", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited", "z unlimited")
-		r.litter("a", 100, 1)
-		r.litter("b", 100, 1)
+		r.appendMember("a", 100, 1)
+		r.appendMember("b", 100, 1)
 		r.order("ses", 80)
-		r.litter("z", 20, 1)
+		r.appendMember("z", 20, 1)
 		got := r.order("ses", 60)
 		if first := strings.IndexByte(got, 'z'); first > 2 {
 			r.Errorf("z waited for %d departures: %s", first, got)
@@ -50,11 +50,11 @@ var groupTurnRules = []rule{
 	}},
 	{"one that empties and fills again gains nothing", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited", "z unlimited")
-		r.litter("a", 150, 1)
-		r.litter("b", 150, 1)
+		r.appendMember("a", 150, 1)
+		r.appendMember("b", 150, 1)
 		var order strings.Builder
 		for range 100 { // z has one job at a time, always
-			r.litter("z", 1, 1)
+			r.appendMember("z", 1, 1)
 			order.WriteString(r.order("ses", 1))
 			for order.String()[order.Len()-1] != 'z' {
 				order.WriteString(r.order("ses", 1))
@@ -66,9 +66,9 @@ var groupTurnRules = []rule{
 	}},
 	{"a slow child has its turn when its rate allows, and no more for having been slow", func(r *rig) {
 		r.group("p 100/s", "a unlimited", "b unlimited", "z 10/s 4")
-		r.litter("a", 300, 1)
-		r.litter("b", 300, 1)
-		r.litter("z", 30, 1)
+		r.appendMember("a", 300, 1)
+		r.appendMember("b", 300, 1)
+		r.appendMember("z", 30, 1)
 		var order strings.Builder
 		for range 201 { // 2 s: z is bound by its own rate, after its burst
 			order.WriteString(r.order("ses", 1))
@@ -92,7 +92,7 @@ var groupTurnRules = []rule{
 			letter := fmt.Sprint("m", i)
 			r.group(letter + " unlimited")
 			share[named(letter)] = 0
-			r.litter(letter, 150, 1+int64(i%4))
+			r.appendMember(letter, 150, 1+int64(i%4))
 		}
 		for range 30 {
 			for _, v := range r.reserve("ses", 37) { // never settled: there is room for all
@@ -106,7 +106,7 @@ var groupTurnRules = []rule{
 	{"turns go on from one reserve to the next, and over settlements", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
 		for _, letter := range []string{"p", "a", "b"} {
-			r.litter(letter, 4, 1)
+			r.appendMember(letter, 4, 1)
 		}
 		var got strings.Builder
 		for i := range 12 {
@@ -124,9 +124,9 @@ var groupTurnRules = []rule{
 	{"a child with many lanes has no more than one with none", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
 		for i := range 20 {
-			r.series("ses.a", fmt.Sprint("lane-", i), fmt.Sprint("a", i, "-"), 3, 1)
+			r.appendToLane("ses.a", fmt.Sprint("lane-", i), fmt.Sprint("a", i, "-"), 3, 1)
 		}
-		r.litter("b", 30, 1)
+		r.appendMember("b", 30, 1)
 		if got := r.order("ses", 40); strings.Count(got, "b") != 20 {
 			r.Errorf("b had %d of 40: %s", strings.Count(got, "b"), got)
 		}
@@ -135,7 +135,7 @@ var groupTurnRules = []rule{
 		const lanes = 60
 		group := func(rule string) {
 			for _, letter := range []string{"p", "a", "b", "z"} {
-				r.put(groupSpec(letter+" unlimited", each(paced(rule))))
+				r.put(groupSpec(letter+" unlimited", everyLane(laneRate(rule))))
 			}
 		}
 		visit := func(want int) {
@@ -149,7 +149,7 @@ var groupTurnRules = []rule{
 		group("1/m")
 		for _, letter := range []string{"a", "b", "z"} {
 			for i := range lanes {
-				r.series(named(letter), fmt.Sprint("lane-", i), fmt.Sprint(letter, i, "-"), 3, 1)
+				r.appendToLane(named(letter), fmt.Sprint("lane-", i), fmt.Sprint(letter, i, "-"), 3, 1)
 			}
 		}
 		visit(3 * lanes) // they were ready
@@ -170,16 +170,16 @@ var groupTurnRules = []rule{
 		}
 		const lanes, each = 99, 10
 		r.put(groupSpec("p unlimited"))
-		r.put(groupSpec("a unlimited", small(200_000)))
+		r.put(groupSpec("a unlimited", withCapacity(200_000)))
 		r.group("b unlimited")
 		for i := range deep / 500 {
-			r.series("ses.a", "flood", fmt.Sprint("flood", i, "-"), 500, 1)
+			r.appendToLane("ses.a", "flood", fmt.Sprint("flood", i, "-"), 500, 1)
 		}
 		for i := range lanes {
-			r.series("ses.a", fmt.Sprint("small-", i), fmt.Sprint("small", i, "-"), each, 1)
+			r.appendToLane("ses.a", fmt.Sprint("small-", i), fmt.Sprint("small", i, "-"), each, 1)
 		}
 		r.order("ses", 1) // the flood is under way
-		r.litter("b", 1, 1)
+		r.appendMember("b", 1, 1)
 		if got := r.order("ses", 3); !strings.Contains(got, "b") {
 			r.Errorf("one job of a sibling was delayed by more than a turn: %s", got)
 		}

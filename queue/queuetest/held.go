@@ -43,7 +43,7 @@ const mayHaveBeenSent = "the lease ran out; it may have been sent"
 
 var heldRules = []rule{
 	{"a held job waits for a person, in its place", func(r *rig) {
-		q := r.queue("q", "unlimited", small(3), leased(time.Minute, 2))
+		q := r.queue("q", "unlimited", withCapacity(3), leased(time.Minute, 2))
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 1, "a")
@@ -52,24 +52,29 @@ var heldRules = []rule{
 		at := r.clock.Now()
 		r.clock.Advance(time.Hour)
 		r.tallies(q, tally{waiting: 2, held: 1, appended: 3})
-		if i := r.info(q); i.Size() != 3 || len(i.Errors) != 1 || i.Errors[0].Reason != "the connection was lost" || i.Errors[0].ID != "a" || !i.Errors[0].At.Equal(at.Time()) {
+		if i := r.info(q); i.Size() != 3 || len(i.Errors) != 1 || i.Errors[0].Reason != "the connection was lost" ||
+			i.Errors[0].ID != "a" || !i.Errors[0].At.Equal(at.Time()) {
 			r.Errorf("%d held in all, errors %+v", i.Size(), i.Errors)
 		}
 		j := r.job(q, "a")
-		if j.State != queue.Held || j.Attempts != 1 || j.Reason != "the connection was lost" || instant(j.HeldAt) != at || j.Position != 0 || !j.ETA.At.IsZero() || !j.DueAt.IsZero() ||
-			!j.EndedAt.IsZero() || instant(j.AppendedAt) != t0 {
+		if j.State != queue.Held || j.Attempts != 1 || j.Reason != "the connection was lost" ||
+			instantOf(j.HeldAt) != at || j.Position != 0 || !j.ETA.At.IsZero() || !j.DueAt.IsZero() ||
+			!j.EndedAt.IsZero() || instantOf(j.AppendedAt) != t0 {
 			r.Errorf("got %+v", j)
 		}
-		r.timeline(t0.Time(), q, "a", told{0, 1, "client@bench", queue.AttemptUnknown, "the connection was lost"})
+		r.timeline(t0.Time(), q, "a", wantAttempt{
+			0, 1, "client@bench", queue.AttemptUnknown, "the connection was lost",
+		})
 		r.waitsFor(queue.Why{By: queue.ByHeld, Reason: "the connection was lost"}, q, "a")
 		r.held(q, "a")
 		l := r.page(queue.ListRequest{Queue: q, State: queue.Held, Limit: 9})
-		if got, want := l.Jobs[0], r.asListed(q, "a"); timelineText(got.Timeline) != "" || got.HeldAt != want.HeldAt || got.Attempts != 1 || got.Reason != want.Reason || !got.DueAt.IsZero() {
+		if got, want := l.Jobs[0], r.asListed(q, "a"); timelineText(got.Timeline) != "" || got.HeldAt != want.HeldAt ||
+			got.Attempts != 1 || got.Reason != want.Reason || !got.DueAt.IsZero() {
 			r.Errorf("listed %+v", got)
 		}
 		r.outcome(queue.Full, job(q, "d"))
 		r.duplicate(job(q, "a"), queue.Held, 0)
-		r.outcome(queue.Conflict, in("lane", q, "a"))
+		r.outcome(queue.Conflict, jobOfLane("lane", q, "a"))
 		r.audit()
 		r.sameIDs(r.reserve(q, 9), "b", "c")
 		r.decides(q, "a", queue.Deliver, "", queue.Delivered)
@@ -82,10 +87,11 @@ var heldRules = []rule{
 		s.Reason = "lost"
 		r.settled(queue.Held, s)
 		r.decides(q, "a", queue.Release, "whatever", queue.Waiting)
-		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 || j.Reason != "lost" || !j.HeldAt.IsZero() {
+		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 || j.Reason != "lost" ||
+			!j.HeldAt.IsZero() {
 			r.Errorf("got %+v", j)
 		}
-		r.timeline(t0.Time(), q, "a", told{0, 0, "client@bench", queue.AttemptUnknown, "lost"})
+		r.timeline(t0.Time(), q, "a", wantAttempt{0, 0, "client@bench", queue.AttemptUnknown, "lost"})
 		r.settled(queue.Held, s) // said again
 		r.tallies(q, tally{waiting: 3, appended: 3})
 		v := r.grant(q, 9, "a", "b", "c")
@@ -110,7 +116,7 @@ var heldRules = []rule{
 		r.settled(queue.Dead, settlement(queue.Fail, r.grant(q, 9, "a")[0]))
 	}},
 	{"marked delivered it has ended", func(r *rig) {
-		q := r.queue("q", "unlimited", small(1), leased(time.Minute, 9))
+		q := r.queue("q", "unlimited", withCapacity(1), leased(time.Minute, 9))
 		r.accept(q, "a")
 		r.fail(0, r.grant(q, 1, "a")...)
 		s := settlement(queue.Hold, r.grant(q, 1, "a")[0])
@@ -122,7 +128,8 @@ var heldRules = []rule{
 			r.decides(q, "a", queue.Bury, "no", queue.Delivered)
 			r.decides(q, "a", queue.Release, "", queue.Delivered)
 		}
-		if j := r.job(q, "a"); j.State != queue.Delivered || j.Attempts != 2 || j.Reason != "the provider says so" || instant(j.EndedAt) != r.clock.Now() || len(j.Timeline) != 0 {
+		if j := r.job(q, "a"); j.State != queue.Delivered || j.Attempts != 2 || j.Reason != "the provider says so" ||
+			instantOf(j.EndedAt) != r.clock.Now() || len(j.Timeline) != 0 {
 			r.Errorf("got %+v", j)
 		}
 		r.settled(queue.Held, s)
@@ -137,7 +144,7 @@ var heldRules = []rule{
 		}
 	}},
 	{"marked dead it is, and can be replayed", func(r *rig) {
-		q := r.queue("q", "unlimited", small(2))
+		q := r.queue("q", "unlimited", withCapacity(2))
 		t0 := r.clock.Now().Time()
 		r.accept(q, "a", "b")
 		v := r.grant(q, 9, "a", "b")
@@ -151,7 +158,7 @@ var heldRules = []rule{
 			if j := r.job(q, id); j.State != queue.Dead || j.Attempts != 1 || j.Reason != want {
 				r.Errorf("got %+v", j)
 			}
-			r.timeline(t0, q, id, told{0, 0, "client@bench", queue.AttemptUnknown, "lost"})
+			r.timeline(t0, q, id, wantAttempt{0, 0, "client@bench", queue.AttemptUnknown, "lost"})
 		}
 		r.tallies(q, tally{appended: 2, died: 2, dead: 2})
 		if n := len(r.info(q).Errors); n != 2 { // those that drainers reported
@@ -186,7 +193,7 @@ var heldRules = []rule{
 		r.settled(queue.Delivered, settlement(queue.Deliver, v[3]))
 	}},
 	{"a deferred job, and one that died in a former queue, are what they are", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		s.full("d")
 		r.decides(s.q, "d", queue.Deliver, "", queue.Deferred)
 		r.cancels(queue.Cancelled, s.q, "d")

@@ -47,7 +47,7 @@ var heldAmongRules = []rule{
 		q, other := r.queue("g.q", "unlimited"), r.queue("g.other", "unlimited")
 		r.accept(other, "x")
 		r.hold("", r.grant(other, 9, "x")...)
-		r.acceptJobs(in("x", q, "c"), in("y", q, "a"), job(q, "d"), urgent(7, "", q, "b"))
+		r.acceptJobs(jobOfLane("x", q, "c"), jobOfLane("y", q, "a"), job(q, "d"), withPriority(7, "", q, "b"))
 		v := r.reserve(q, 9)
 		slices.SortFunc(v, func(a, b queue.Reservation) int { return strings.Compare(a.ID, b.ID) })
 		r.hold("", v[2], v[0])
@@ -71,9 +71,9 @@ var heldAmongRules = []rule{
 		r.notAField(err, "lane")
 	}},
 	{"it is in no lane's way", func(r *rig) {
-		for _, change := range []func(*queue.Spec){ordered, each(queue.LaneRule{MaxInFlight: 1}), flying(1)} {
+		for _, change := range []func(*queue.Spec){ordered, everyLane(queue.LaneRule{MaxInFlight: 1}), maxInFlight(1)} {
 			q := r.queue("q", "unlimited", change, leased(time.Minute, 9))
-			r.acceptJobs(inLane("x", q, "a", "b")...)
+			r.acceptJobs(jobsOfLane("x", q, "a", "b")...)
 			r.hold("", r.grant(q, 9, "a")...)
 			v := r.grant(q, 9, "b")
 			r.decides(q, "a", queue.Release, "", queue.Waiting)
@@ -93,16 +93,16 @@ var heldAmongRules = []rule{
 		r.deliver(r.grant(q, 9, "c")...)
 	}},
 	{"the lane's capacity counts it", func(r *rig) {
-		q := r.queue("q", "unlimited", each(holding(1)))
-		r.acceptJobs(in("x", q, "a"))
+		q := r.queue("q", "unlimited", everyLane(holding(1)))
+		r.acceptJobs(jobOfLane("x", q, "a"))
 		r.hold("", r.grant(q, 9, "a")...)
-		r.outcome(queue.LaneFull, in("x", q, "b"))
+		r.outcome(queue.LaneFull, jobOfLane("x", q, "b"))
 		if _, l := r.lane(q, "x"); l.Held != 1 || l.Waiting != 0 {
 			r.Errorf("the lane: %+v", l)
 		}
 		r.lanes(q, 0)
 		r.decides(q, "a", queue.Bury, "", queue.Dead)
-		r.acceptJobs(in("x", q, "b"))
+		r.acceptJobs(jobOfLane("x", q, "b"))
 		r.deliver(r.grant(q, 9, "b")...)
 	}},
 	{"nothing is exact while one may come back", func(r *rig) {
@@ -149,7 +149,7 @@ var heldAmongRules = []rule{
 		r.deliver(r.pull("p", q, 9, "a", "b").Jobs...)
 	}},
 	{"what came back from the overflow keeps the place of that", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2), lowWater(0.5))
+		s := r.overflowOf("q", "unlimited", withCapacity(2), lowWater(0.5))
 		s.full("x", "y")
 		for _, v := range r.reserve(s.q, 9) {
 			r.deliver(v)
@@ -169,8 +169,8 @@ var heldAmongRules = []rule{
 	}},
 	{"a held job is moved as one", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 9))
-		urgent := urgent(3, "x", q, "b")
-		r.acceptJobs(job(q, "a"), urgent, in("x", q, "c"))
+		urgent := withPriority(3, "x", q, "b")
+		r.acceptJobs(job(q, "a"), urgent, jobOfLane("x", q, "c"))
 		v := r.reserve(q, 2)
 		r.hold("lost", v[0])
 		r.clock.Advance(time.Second)
@@ -196,7 +196,9 @@ var heldAmongRules = []rule{
 		r.crowd(6, func(w int) (n int) {
 			for i := range 12 {
 				some := all[(5*i+7*w)%56:][:5]
-				if _, err := r.e.Decide(r.ctx, q, some, []queue.Verdict{queue.Deliver, queue.Bury, queue.Release}[w%3], ""); err != nil {
+				if _, err := r.e.Decide(
+					r.ctx, q, some, []queue.Verdict{queue.Deliver, queue.Bury, queue.Release}[w%3], "",
+				); err != nil {
 					r.Error(err)
 				}
 			}

@@ -21,18 +21,19 @@ type seen struct {
 	reason               string
 }
 
-func instant(t time.Time) leaky.Instant {
+func instantOf(t time.Time) leaky.Instant {
 	if t.IsZero() {
 		return 0
 	}
 	return leaky.Instant(t.UnixMicro())
 }
 
-func (r *rig) sees(queueName, id string, want seen) {
+func (r *rig) checkJob(queueName, id string, want seen) {
 	r.Helper()
 	i := r.job(queueName, id)
 	got := seen{
-		i.State, i.Position, instant(i.ETA.At), i.ETA.Exact, i.Cost, i.Attempts, instant(i.AppendedAt), instant(i.DueAt), instant(i.EndedAt), i.Reason,
+		i.State, i.Position, instantOf(i.ETA.At), i.ETA.Exact, i.Cost, i.Attempts, instantOf(i.AppendedAt),
+		instantOf(i.DueAt), instantOf(i.EndedAt), i.Reason,
 	}
 	if got != want {
 		r.Errorf("job %s:\n got %+v\nwant %+v", id, got, want)
@@ -50,29 +51,33 @@ var jobRules = []rule{
 		r.clock.Advance(ms)
 		r.accept(q, "b")
 		t1 := r.clock.Now()
-		r.sees(q, "a", seen{state: queue.Waiting, position: 1, eta: t1, exact: true, cost: 2, appended: t0})
-		r.sees(q, "b", seen{state: queue.Waiting, position: 2, eta: t1.Add(100 * ms), exact: true, cost: 1, appended: t1})
+		r.checkJob(q, "a", seen{state: queue.Waiting, position: 1, eta: t1, exact: true, cost: 2, appended: t0})
+		r.checkJob(q, "b", seen{
+			state: queue.Waiting, position: 2, eta: t1.Add(100 * ms), exact: true, cost: 1, appended: t1,
+		})
 
 		a := r.grant(q, 9, "a")[0]
-		r.sees(q, "a", seen{state: queue.Leased, cost: 2, appended: t0, due: t1})
-		r.sees(q, "b", seen{state: queue.Waiting, position: 1, eta: t1.Add(100 * ms), cost: 1, appended: t1})
+		r.checkJob(q, "a", seen{state: queue.Leased, cost: 2, appended: t0, due: t1})
+		r.checkJob(q, "b", seen{state: queue.Waiting, position: 1, eta: t1.Add(100 * ms), cost: 1, appended: t1})
 		r.clock.Advance(70 * ms)
 		b := r.grant(q, 9, "b")[0]
-		r.sees(q, "b", seen{state: queue.Leased, cost: 1, appended: t1, due: t1.Add(100 * ms)})
+		r.checkJob(q, "b", seen{state: queue.Leased, cost: 1, appended: t1, due: t1.Add(100 * ms)})
 
 		r.fail(time.Second, a)
 		due := r.clock.Now().Add(time.Second)
-		r.sees(q, "a", seen{state: queue.Scheduled, eta: due, cost: 2, attempts: 1, appended: t0, due: due, reason: "it failed"})
+		r.checkJob(q, "a", seen{
+			state: queue.Scheduled, eta: due, cost: 2, attempts: 1, appended: t0, due: due, reason: "it failed",
+		})
 		r.deliver(b)
-		r.sees(q, "b", seen{state: queue.Delivered, cost: 1, attempts: 1, appended: t1, ended: r.clock.Now()})
+		r.checkJob(q, "b", seen{state: queue.Delivered, cost: 1, attempts: 1, appended: t1, ended: r.clock.Now()})
 
 		r.clock.Set(due)
 		a = r.grant(q, 9, "a")[0]
-		r.sees(q, "a", seen{state: queue.Leased, cost: 2, attempts: 1, appended: t0, due: due, reason: "it failed"})
+		r.checkJob(q, "a", seen{state: queue.Leased, cost: 2, attempts: 1, appended: t0, due: due, reason: "it failed"})
 		s := settlement(queue.Bury, a)
 		s.Reason = "no"
 		r.settled(queue.Dead, s)
-		r.sees(q, "a", seen{state: queue.Dead, cost: 2, attempts: 2, appended: t0, ended: due, reason: "no"})
+		r.checkJob(q, "a", seen{state: queue.Dead, cost: 2, attempts: 2, appended: t0, ended: due, reason: "no"})
 
 		r.clock.Advance(time.Minute - ms)
 		r.state(queue.Dead, q, "a")
@@ -95,7 +100,8 @@ var jobRules = []rule{
 			r.Helper()
 			i := r.job(q, id)
 			want.Normalize()
-			if string(i.Payload) != string(want.Payload) || i.ContentType != want.ContentType || !maps.Equal(i.Headers, want.Headers) {
+			if string(i.Payload) != string(want.Payload) || i.ContentType != want.ContentType ||
+				!maps.Equal(i.Headers, want.Headers) {
 				r.Errorf("%s, %v, shows %q, %q, %v", id, i.State, i.Payload, i.ContentType, i.Headers)
 			}
 		}
@@ -120,7 +126,8 @@ var jobRules = []rule{
 		r.accept(q, "a")
 		t0 := r.clock.Now()
 		r.fail(time.Second, r.grant(q, 9, "a")...)
-		if i := r.job(q, "a"); instant(i.ETA.At) != t0.Add(time.Minute) || instant(i.DueAt) != t0.Add(time.Second) || i.ETA.Exact {
+		if i := r.job(q, "a"); instantOf(i.ETA.At) != t0.Add(time.Minute) ||
+			instantOf(i.DueAt) != t0.Add(time.Second) || i.ETA.Exact {
 			r.Errorf("got %+v", i)
 		}
 	}},
@@ -129,7 +136,7 @@ var jobRules = []rule{
 		r.accept(q, "a")
 		t0 := r.clock.Now()
 		r.release(r.grant(q, 9, "a")...)
-		r.sees(q, "a", seen{state: queue.Waiting, position: 1, eta: t0, exact: true, cost: 1, appended: t0})
+		r.checkJob(q, "a", seen{state: queue.Waiting, position: 1, eta: t0, exact: true, cost: 1, appended: t0})
 	}},
 	{"a job that delivered after failures keeps no reason", func(r *rig) {
 		q := r.queue("q", "unlimited")

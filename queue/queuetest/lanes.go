@@ -12,15 +12,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// in returns a job of a lane.
-func in(lane, queueName, id string) queue.Job {
+// jobOfLane returns a job of a lane.
+func jobOfLane(lane, queueName, id string) queue.Job {
 	j := job(queueName, id)
 	j.Lane = lane
 	return j
 }
 
-// inLane returns jobs of one lane.
-func inLane(lane, queueName string, ids ...string) []queue.Job {
+// jobsOfLane returns jobs of one lane.
+func jobsOfLane(lane, queueName string, ids ...string) []queue.Job {
 	list := jobs(queueName, ids...)
 	for i := range list {
 		list[i].Lane = lane
@@ -42,8 +42,8 @@ func keys(n int) []string {
 	return list
 }
 
-// each sets the rule that holds for each lane.
-func each(rule queue.LaneRule) func(*queue.Spec) {
+// everyLane sets the rule that holds for each lane.
+func everyLane(rule queue.LaneRule) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Lanes.LaneRule = rule }
 }
 
@@ -57,8 +57,8 @@ func except(lane string, rule queue.LaneRule) func(*queue.Spec) {
 	}
 }
 
-// paced is a rule with nothing but a rate.
-func paced(rate string) queue.LaneRule {
+// laneRate is a rule with nothing but a rate.
+func laneRate(rate string) queue.LaneRule {
 	r, err := leaky.ParseRate(rate)
 	if err != nil {
 		panic(err)
@@ -69,7 +69,7 @@ func paced(rate string) queue.LaneRule {
 // expected checks the place of a job in its lane and when it is expected to leave.
 func (r *rig) expected(a queue.Appended, position int64, eta leaky.Instant) {
 	r.Helper()
-	if a.Position != position || instant(a.ETA.At) != eta || a.ETA.Exact {
+	if a.Position != position || instantOf(a.ETA.At) != eta || a.ETA.Exact {
 		r.Errorf("%s: at %d, expected at %+v; want %d, roughly %v", a.ID, a.Position, a.ETA, position, eta.Time())
 	}
 }
@@ -85,7 +85,9 @@ var laneRules = []rule{
 	{"a job says its lane wherever it is seen, and counts in it", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		x, y := "example.com", "example.org"
-		a := r.acceptJobs(in(x, q, "x1"), in(x, q, "x2"), in(y, q, "y1"), job(q, "k1"), in(x, q, "x3"))
+		a := r.acceptJobs(
+			jobOfLane(x, q, "x1"), jobOfLane(x, q, "x2"), jobOfLane(y, q, "y1"), job(q, "k1"), jobOfLane(x, q, "x3"),
+		)
 		for i, want := range []int64{1, 2, 1, 1, 3} {
 			if a[i].Position != want {
 				r.Errorf("%s has position %d, want %d", a[i].ID, a[i].Position, want)
@@ -117,11 +119,15 @@ var laneRules = []rule{
 	{"a lane's key is any UTF-8 of up to 256 bytes, and each key is a lane", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		odd := []string{
-			"", " ", "a", "A", "a ", "\u00e4", "a\u0308", "\x00", "a\x00b", "{a}:b", "a\nb", "*", "\u2028", "日本", "\U0010ffff",
-			strings.Repeat("x", queue.MaxLaneBytes), strings.Repeat("x", queue.MaxLaneBytes-1), strings.Repeat("ä", queue.MaxLaneBytes/2),
+			"", " ", "a", "A", "a ", "\u00e4", "a\u0308", "\x00", "a\x00b", "{a}:b", "a\nb", "*", "\u2028", "日本",
+			"\U0010ffff",
+			strings.Repeat("x", queue.MaxLaneBytes), strings.Repeat("x", queue.MaxLaneBytes-1),
+			strings.Repeat("ä", queue.MaxLaneBytes/2),
 		}
 		for i, key := range odd {
-			if a := r.acceptJobs(in(key, q, fmt.Sprint("a", i)), in(key, q, fmt.Sprint("b", i))); a[0].Position != 1 || a[1].Position != 2 {
+			if a := r.acceptJobs(jobOfLane(key, q, fmt.Sprint("a", i)), jobOfLane(key, q, fmt.Sprint("b", i))); a[0].Position != 1 ||
+
+				a[1].Position != 2 {
 				r.Errorf("%q: at %d and %d", key, a[0].Position, a[1].Position)
 			}
 		}
@@ -135,21 +141,21 @@ var laneRules = []rule{
 		}
 		for _, key := range []string{strings.Repeat("x", queue.MaxLaneBytes+1), "\xff", "a\xc3", "\xed\xa0\x80"} {
 			var fe *queue.FieldError
-			if a := r.outcome(queue.Invalid, in(key, q, "bad")); !errors.As(a.Err, &fe) || fe.Field != "lane" {
+			if a := r.outcome(queue.Invalid, jobOfLane(key, q, "bad")); !errors.As(a.Err, &fe) || fe.Field != "lane" {
 				r.Errorf("%.20q: %v", key, a.Err)
 			}
 		}
 	}},
 	{"a job of another lane is another job", func(r *rig) {
 		q := r.queue("q", "unlimited")
-		r.acceptJobs(in("x", q, "a"), job(q, "b"))
-		r.duplicate(in("x", q, "a"), queue.Waiting, 1)
-		for _, j := range []queue.Job{in("y", q, "a"), job(q, "a"), in("x", q, "b")} {
+		r.acceptJobs(jobOfLane("x", q, "a"), job(q, "b"))
+		r.duplicate(jobOfLane("x", q, "a"), queue.Waiting, 1)
+		for _, j := range []queue.Job{jobOfLane("y", q, "a"), job(q, "a"), jobOfLane("x", q, "b")} {
 			r.outcome(queue.Conflict, j)
 		}
 		r.drain(q)
-		r.outcome(queue.Conflict, in("y", q, "a"))
-		r.duplicate(in("x", q, "a"), queue.Delivered, 0)
+		r.outcome(queue.Conflict, jobOfLane("y", q, "a"))
+		r.duplicate(jobOfLane("x", q, "a"), queue.Delivered, 0)
 	}},
 	{"where a job is expected depends on the turns of the other lanes", func(r *rig) {
 		const T = 100 * time.Millisecond
@@ -168,11 +174,13 @@ var laneRules = []rule{
 			{"x", "x4", 4, 6}, // all there are: a turn of each before each would be 11
 			{"", "k1", 1, 3},
 		} {
-			r.expected(r.acceptJobs(in(tt.lane, q, tt.id))[0], tt.position, t0.Add(time.Duration(tt.before)*T))
+			r.expected(r.acceptJobs(jobOfLane(tt.lane, q, tt.id))[0], tt.position, t0.Add(time.Duration(tt.before)*T))
 		}
 		sees := func(id string, position, before int64) {
 			r.Helper()
-			r.sees(q, id, seen{state: queue.Waiting, position: position, eta: t0.Add(time.Duration(before) * T), cost: 1, appended: t0})
+			r.checkJob(q, id, seen{
+				state: queue.Waiting, position: position, eta: t0.Add(time.Duration(before) * T), cost: 1, appended: t0,
+			})
 		}
 		sees("x1", 1, 3)
 		sees("x2", 2, 7)
@@ -185,24 +193,26 @@ var laneRules = []rule{
 	{"where there are lanes the expected instant counts jobs, not what they cost", func(r *rig) {
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
-		j := in("x", q, "x1")
+		j := jobOfLane("x", q, "x1")
 		j.Cost = 5
 		r.acceptJobs(j)
-		r.expected(r.acceptJobs(in("x", q, "x2"))[0], 2, t0.Add(100*time.Millisecond)) // one before it, whatever it costs
+		// one before it, whatever it costs
+		r.expected(r.acceptJobs(jobOfLane("x", q, "x2"))[0], 2, t0.Add(100*time.Millisecond))
 	}},
 	{"jobs without lanes are expected as before, until a job with one comes", func(r *rig) {
 		q := r.queue("q", "10/s")
 		t0 := r.clock.Now()
 		exact := func(id string, position int64, at time.Duration) {
 			r.Helper()
-			if a := r.acceptJobs(costing(2, q, id))[0]; a.Position != position || instant(a.ETA.At) != t0.Add(at) || !a.ETA.Exact {
+			if a := r.acceptJobs(costing(2, q, id))[0]; a.Position != position || instantOf(a.ETA.At) != t0.Add(at) ||
+				!a.ETA.Exact {
 				r.Errorf("%+v", a)
 			}
 		}
 		exact("k1", 1, 0)
 		exact("k2", 2, 200*time.Millisecond)
 		exact("k3", 3, 400*time.Millisecond)
-		r.acceptJobs(in("x", q, "x1"))
+		r.acceptJobs(jobOfLane("x", q, "x1"))
 		if j := r.job(q, "k1"); j.ETA.Exact {
 			r.Errorf("k1 is expected exactly at %v", j.ETA.At)
 		}
@@ -215,7 +225,7 @@ var laneRules = []rule{
 		k := keys(2)
 		x, y := k[0], k[1]
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
-		r.acceptJobs(append(inLane(x, q, "x1", "x2", "x3", "x4"), inLane(y, q, "y1", "y2")...)...)
+		r.acceptJobs(append(jobsOfLane(x, q, "x1", "x2", "x3", "x4"), jobsOfLane(y, q, "y1", "y2")...)...)
 		v := r.grant(q, 4, "x1", "y1", "x2", "y2")
 		r.release(v[2])
 		r.fail(10*time.Second, v[0])
@@ -246,7 +256,9 @@ var laneRules = []rule{
 		k := keys(3)
 		x, y, z := k[0], k[1], k[2]
 		q := r.queue("q", "unlimited")
-		r.acceptJobs(append(append(inLane(x, q, "x1", "x2", "x3"), inLane(y, q, "y1")...), inLane(z, q, "z1", "z2")...)...)
+		r.acceptJobs(append(
+			append(jobsOfLane(x, q, "x1", "x2", "x3"), jobsOfLane(y, q, "y1")...), jobsOfLane(z, q, "z1", "z2")...,
+		)...)
 		r.cancels(queue.Cancelled, q, "x1")
 		r.cancels(queue.Cancelled, q, "y1")
 		r.lanes(q, 2)
@@ -255,15 +267,15 @@ var laneRules = []rule{
 		r.lanes(q, 0)
 	}},
 	{"a queue is deleted with its lanes, and one made again knows nothing of them", func(r *rig) {
-		rule := each(queue.LaneRule{Capacity: 2, MaxInFlight: 1})
+		rule := everyLane(queue.LaneRule{Capacity: 2, MaxInFlight: 1})
 		q := r.queue("q", "unlimited", rule)
-		r.acceptJobs(append(inLane("x", q, "x1", "x2"), inLane("y", q, "y1", "y2")...)...)
+		r.acceptJobs(append(jobsOfLane("x", q, "x1", "x2"), jobsOfLane("y", q, "y1", "y2")...)...)
 		v := r.reserve(q, 9)
 		r.fail(time.Hour, v[1])
 		r.delete(q)
 		r.queue(q, "unlimited", rule)
 		r.lanes(q, 0)
-		r.acceptJobs(append(inLane("x", q, "x1", "x3"), inLane("y", q, "y1", "y3")...)...)
+		r.acceptJobs(append(jobsOfLane("x", q, "x1", "x3"), jobsOfLane("y", q, "y1", "y3")...)...)
 		if got := r.reserve(q, 9); len(got) != 2 {
 			r.Errorf("granted %v", ids(got))
 		}
@@ -285,7 +297,7 @@ var laneRules = []rule{
 		for round := range 3 {
 			var list []queue.Job
 			for i := range 1000 {
-				list = append(list, in(fmt.Sprint("lane-", round, "-", i), q, fmt.Sprint("j", round, "-", i)))
+				list = append(list, jobOfLane(fmt.Sprint("lane-", round, "-", i), q, fmt.Sprint("j", round, "-", i)))
 			}
 			r.acceptJobs(list...)
 			r.lanes(q, 1000)

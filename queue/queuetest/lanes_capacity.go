@@ -13,7 +13,8 @@ func holding(n int64) queue.LaneRule { return queue.LaneRule{Capacity: n} }
 // laneFull appends a job that must be refused because its lane is full.
 func (r *rig) laneFull(lane, queueName, id string, want time.Duration) {
 	r.Helper()
-	if a := r.outcome(queue.LaneFull, in(lane, queueName, id)); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 || a.Err != nil {
+	if a := r.outcome(queue.LaneFull, jobOfLane(lane, queueName, id)); a.RetryAfter != want ||
+		a.State != queue.StateNone || a.Position != 0 || a.Err != nil {
 		r.Errorf("%s: refused with %+v, want to come back after %v", id, a, want)
 	}
 }
@@ -21,9 +22,11 @@ func (r *rig) laneFull(lane, queueName, id string, want time.Duration) {
 var laneCapacityRules = []rule{
 	{"waiting, scheduled and leased jobs hold their places in the lane, ended ones do not", func(r *rig) {
 		const ms = time.Millisecond
-		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 k1 k2 k3 k4", each(holding(3)), except(laneZ, queue.LaneRule{}))
+		q := r.putWithLanes(
+			"q", "unlimited", "x1 x2 x3 y1 k1 k2 k3 k4", everyLane(holding(3)), except(laneZ, queue.LaneRule{}),
+		)
 		r.laneFull(laneX, q, "x4", ms)
-		r.lettered(q, "y2 y3 z1 z2 z3 z4 k5")
+		r.appendToLanes(q, "y2 y3 z1 z2 z3 z4 k5")
 		r.laneFull(laneY, q, "y4", ms)
 		got := map[string]queue.Reservation{}
 		for _, v := range r.reserve(q, 20) {
@@ -34,13 +37,13 @@ var laneCapacityRules = []rule{
 		r.release(got["x2"])
 		r.laneFull(laneX, q, "x4", ms)
 		r.deliver(got["x3"])
-		r.lettered(q, "x4")
+		r.appendToLanes(q, "x4")
 		r.laneFull(laneX, q, "x5", ms)
 		r.cancels(queue.Cancelled, q, "x1")
-		r.lettered(q, "x5")
+		r.appendToLanes(q, "x5")
 		r.laneFull(laneX, q, "x6", ms)
 		r.settled(queue.Dead, settlement(queue.Bury, got["y1"]))
-		r.lettered(q, "y4")
+		r.appendToLanes(q, "y4")
 		r.laneFull(laneY, q, "y5", ms)
 		if i := r.info(q); i.Refused != 7 {
 			r.Errorf("%d refused", i.Refused)
@@ -48,18 +51,20 @@ var laneCapacityRules = []rule{
 	}},
 	{"a refusal says when to come back", func(r *rig) {
 		const ms = time.Millisecond
-		q := r.ruled("q", "10/s", "x1 x2", each(holding(2)))
+		q := r.putWithLanes("q", "10/s", "x1 x2", everyLane(holding(2)))
 		r.laneFull(laneX, q, "x3", 100*ms) // its lane is the only one in which jobs wait
 		r.laneFull(laneX, q, "x3", 100*ms) // a promise to each by itself
-		r.lettered(q, "y1 k1")
+		r.appendToLanes(q, "y1 k1")
 		r.laneFull(laneX, q, "x3", 300*ms)
 		r.grant(q, 2, "k1")
 		r.laneFull(laneX, q, "x3", 200*ms)
 		r.delete(q)
-		p := r.ruled("g.p", "3/s", "x1", each(holding(1)))
+		p := r.putWithLanes("g.p", "3/s", "x1", everyLane(holding(1)))
 		r.laneFull(laneX, p, "x2", 333_334*time.Microsecond)
 		r.delete(p)
-		s := r.ruled("g.s", "10/s", "x1 x2 y1", each(queue.LaneRule{Rate: paced("1/s").Rate, Capacity: 2}))
+		s := r.putWithLanes(
+			"g.s", "10/s", "x1 x2 y1", everyLane(queue.LaneRule{Rate: laneRate("1/s").Rate, Capacity: 2}),
+		)
 		r.laneFull(laneX, s, "x3", 200*ms)
 		r.grant(s, 1, "x1")
 		r.laneFull(laneX, s, "x3", time.Second)
@@ -67,58 +72,60 @@ var laneCapacityRules = []rule{
 		r.laneFull(laneX, s, "x3", 200*ms)
 	}},
 	{"a full lane is told before a full queue, and what is known before both", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 k1", small(3), each(holding(2)))
+		q := r.putWithLanes("q", "unlimited", "x1 x2 k1", withCapacity(3), everyLane(holding(2)))
 		r.laneFull(laneX, q, "x3", time.Millisecond)
-		r.outcome(queue.Full, in(laneY, q, "y1"))
+		r.outcome(queue.Full, jobOfLane(laneY, q, "y1"))
 		r.outcome(queue.Full, job(q, "k2"))
-		r.duplicate(in(laneX, q, "x2"), queue.Waiting, 2)
-		r.outcome(queue.Conflict, in(laneX, q, "k1"))
+		r.duplicate(jobOfLane(laneX, q, "x2"), queue.Waiting, 2)
+		r.outcome(queue.Conflict, jobOfLane(laneX, q, "k1"))
 		if i := r.info(q); i.Refused != 3 {
 			r.Errorf("%d refused", i.Refused)
 		}
 	}},
 	{"within one call, those that fit are in", func(r *rig) {
-		q := r.queue("q", "unlimited", small(5), each(holding(2)))
+		q := r.queue("q", "unlimited", withCapacity(5), everyLane(holding(2)))
 		var list []queue.Job
 		for _, id := range []string{"x1", "x2", "x3", "y1", "x1", "x4", "y2", "y3", "k1", "k2"} {
-			list = append(list, in(letters[id[0]], q, id))
+			list = append(list, jobOfLane(letters[id[0]], q, id))
 		}
 		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.LaneFull, queue.Accepted, queue.Duplicate, queue.LaneFull, queue.Accepted,
 			queue.LaneFull, queue.Accepted, queue.Full)
 	}},
 	{"a lowered capacity of lanes drops nothing and lets nothing in until there is room", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3 x4", each(holding(4)))
-		r.queue(q, "unlimited", each(holding(2)))
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 x4", everyLane(holding(4)))
+		r.queue(q, "unlimited", everyLane(holding(2)))
 		for _, id := range []string{"x1", "x2"} {
 			r.laneFull(laneX, q, "x5", time.Millisecond)
 			r.deliver(r.grant(q, 1, id)...)
 		}
 		r.laneFull(laneX, q, "x5", time.Millisecond)
 		r.deliver(r.grant(q, 1, "x3")...)
-		r.lettered(q, "x5")
-		r.queue(q, "unlimited", each(holding(2)), except(laneX, holding(3)))
-		r.lettered(q, "x6")
+		r.appendToLanes(q, "x5")
+		r.queue(q, "unlimited", everyLane(holding(2)), except(laneX, holding(3)))
+		r.appendToLanes(q, "x6")
 		r.laneFull(laneX, q, "x7", time.Millisecond)
 		r.queue(q, "unlimited")
-		r.lettered(q, "x7 x8")
-		r.queue(q, "unlimited", each(holding(5))) // all are counted, whenever they came
+		r.appendToLanes(q, "x7 x8")
+		r.queue(q, "unlimited", everyLane(holding(5))) // all are counted, whenever they came
 		r.laneFull(laneX, q, "x9", time.Millisecond)
 		r.drain(q)
-		r.lettered(q, "x10")
+		r.appendToLanes(q, "x10")
 	}},
 	{"a refusal is not remembered", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1", each(holding(1)))
+		q := r.putWithLanes("q", "unlimited", "x1", everyLane(holding(1)))
 		r.laneFull(laneX, q, "a", time.Millisecond)
-		r.acceptJobs(in(laneY, q, "a"))
+		r.acceptJobs(jobOfLane(laneY, q, "a"))
 	}},
 	{"a lane is never fuller than its capacity, whoever appends", func(r *rig) {
 		const lanes, capacity = 5, 20
-		q := r.queue("q", "unlimited", each(holding(capacity)))
+		q := r.queue("q", "unlimited", everyLane(holding(capacity)))
 		accepted, _ := r.crowd(8, func(worker int) (n int) {
 			for i := range 20 {
 				var list []queue.Job
 				for lane := range lanes {
-					list = append(list, in(fmt.Sprint("lane-", lane), q, fmt.Sprintf("w%d-%d-%d", worker, i, lane)))
+					list = append(
+						list, jobOfLane(fmt.Sprint("lane-", lane), q, fmt.Sprintf("w%d-%d-%d", worker, i, lane)),
+					)
 				}
 				a, err := r.e.Append(r.ctx, list)
 				if err != nil {

@@ -16,66 +16,69 @@ var laneChangeRules = []rule{
 			after      time.Duration // of the change, since the departure before
 			want, then time.Duration // of the next departures, since the change
 		}{
-			{"raised late", paced("1/m"), paced("10/s"), time.Second, 0, 100 * ms},
-			{"raised early", paced("1/m"), paced("10/s"), 20 * ms, 80 * ms, 180 * ms},
-			{"raised a little", paced("1/s"), paced("1/800ms"), 200 * ms, 600 * ms, 1400 * ms},
-			{"lifted", paced("1/m"), queue.LaneRule{}, time.Second, 0, 0},
-			{"lowered", paced("10/s"), paced("1/m"), 50 * ms, 30 * time.Second, 90 * time.Second},
-			{"the same", paced("1/s"), paced("1/s"), 400 * ms, 600 * ms, 1600 * ms},
-			{"the first", queue.LaneRule{}, paced("1/s"), time.Second, 0, time.Second},
-			{"another burst is no gift", paced("1/s"), queue.LaneRule{Rate: paced("1/s").Rate, Burst: 3}, 400 * ms, 600 * ms, 1600 * ms},
+			{"raised late", laneRate("1/m"), laneRate("10/s"), time.Second, 0, 100 * ms},
+			{"raised early", laneRate("1/m"), laneRate("10/s"), 20 * ms, 80 * ms, 180 * ms},
+			{"raised a little", laneRate("1/s"), laneRate("1/800ms"), 200 * ms, 600 * ms, 1400 * ms},
+			{"lifted", laneRate("1/m"), queue.LaneRule{}, time.Second, 0, 0},
+			{"lowered", laneRate("10/s"), laneRate("1/m"), 50 * ms, 30 * time.Second, 90 * time.Second},
+			{"the same", laneRate("1/s"), laneRate("1/s"), 400 * ms, 600 * ms, 1600 * ms},
+			{"the first", queue.LaneRule{}, laneRate("1/s"), time.Second, 0, time.Second},
+			{
+				"another burst is no gift", laneRate("1/s"), queue.LaneRule{Rate: laneRate("1/s").Rate, Burst: 3},
+				400 * ms, 600 * ms, 1600 * ms,
+			},
 		} {
-			q := r.ruled(fmt.Sprint("g.q", i), "unlimited", "x1", each(tt.from))
+			q := r.putWithLanes(fmt.Sprint("g.q", i), "unlimited", "x1", everyLane(tt.from))
 			r.deliver(r.grant(q, 9, "x1")...)
-			r.lettered(q, "x2 x3")
+			r.appendToLanes(q, "x2 x3")
 			if !tt.from.Rate.Unlimited() {
 				r.grant(q, 9) // it rests
 			} else {
 				r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 			}
 			r.clock.Advance(tt.after)
-			r.queue(q, "unlimited", each(tt.to))
+			r.queue(q, "unlimited", everyLane(tt.to))
 			r.check(r.e.Resume(r.ctx, q))
 			t1 := r.clock.Now()
-			if got, want := r.leaves(q, t1, 2), fmt.Sprintf("x2@%v x3@%v", tt.want, tt.then); got != want {
+			if got, want := r.departureTimes(q, t1, 2), fmt.Sprintf("x2@%v x3@%v", tt.want, tt.then); got != want {
 				r.Errorf("%s: got %s, want %s", tt.what, got, want)
 			}
 			r.clock.Advance(time.Hour)
 		}
 	}},
 	{"a rule for one key comes and goes, the other lanes keep theirs", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2", each(paced("1/m")))
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2", everyLane(laneRate("1/m")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1", "y1")...)
-		r.queue(q, "unlimited", each(paced("1/m")), except(laneX, queue.LaneRule{}))
+		r.queue(q, "unlimited", everyLane(laneRate("1/m")), except(laneX, queue.LaneRule{}))
 		r.deliver(r.grant(q, 9, "x2", "x3")...)
-		r.lettered(q, "x4")
+		r.appendToLanes(q, "x4")
 		r.deliver(r.grant(q, 9, "x4")...)
-		r.queue(q, "unlimited", each(paced("1/m")))
-		if got := r.leaves(q, t0, 1); got != "y2@1m0s" {
+		r.queue(q, "unlimited", everyLane(laneRate("1/m")))
+		if got := r.departureTimes(q, t0, 1); got != "y2@1m0s" {
 			r.Errorf("got %s", got)
 		}
 	}},
 	{"a rule that changes nothing for a lane moves nothing", func(r *rig) {
-		q := r.ruled("q", "10/s", "x1 x2 y1", each(paced("1/s")))
+		q := r.putWithLanes("q", "10/s", "x1 x2 y1", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1")...)
 		for range 5 {
-			r.queue(q, "10/s", each(paced("1/s")), except("nobody", paced("5/s")))
-			r.queue(q, "10/s", each(paced("1/s")))
+			r.queue(q, "10/s", everyLane(laneRate("1/s")), except("nobody", laneRate("5/s")))
+			r.queue(q, "10/s", everyLane(laneRate("1/s")))
 			r.grant(q, 9)
 		}
-		if got := r.leaves(q, t0, 2); got != "y1@100ms x2@1s" {
+		if got := r.departureTimes(q, t0, 2); got != "y1@100ms x2@1s" {
 			r.Errorf("got %s", got)
 		}
 	}},
 	{"many lanes that rest go on together when their rule is lifted", func(r *rig) {
 		const n = 350
-		q := r.queue("q", "unlimited", each(paced("1/d")))
+		q := r.queue("q", "unlimited", everyLane(laneRate("1/d")))
 		var list []queue.Job
 		for i := range n {
 			lane := fmt.Sprint("lane-", i)
-			list = append(list, in(lane, q, fmt.Sprint("a", i)), in(lane, q, fmt.Sprint("b", i)))
+			list = append(list, jobOfLane(lane, q, fmt.Sprint("a", i)), jobOfLane(lane, q, fmt.Sprint("b", i)))
 		}
 		r.acceptJobs(list...)
 		drainNow := func(want int) {
@@ -99,11 +102,11 @@ var laneChangeRules = []rule{
 	}},
 	{"a rule that changes again, while lanes are still judged by the first change, holds for all", func(r *rig) {
 		const n = 350
-		q := r.queue("q", "unlimited", each(paced("1/d")))
+		q := r.queue("q", "unlimited", everyLane(laneRate("1/d")))
 		var list []queue.Job
 		for i := range n {
 			lane := fmt.Sprint("lane-", i)
-			list = append(list, in(lane, q, fmt.Sprint("a", i)), in(lane, q, fmt.Sprint("b", i)))
+			list = append(list, jobOfLane(lane, q, fmt.Sprint("a", i)), jobOfLane(lane, q, fmt.Sprint("b", i)))
 		}
 		r.acceptJobs(list...)
 		visit := func() (left int) {
@@ -118,7 +121,7 @@ var laneChangeRules = []rule{
 		}
 		r.lanes(q, n)
 		for _, rule := range []string{"1/h", "1/m", "2/d"} {
-			r.queue(q, "unlimited", each(paced(rule)))
+			r.queue(q, "unlimited", everyLane(laneRate(rule)))
 			left += visit() // judges some of them
 		}
 		if left != n {
@@ -134,21 +137,21 @@ var laneChangeRules = []rule{
 		r.lanes(q, 0)
 	}},
 	{"a raised rate of lanes wakes the watcher", func(r *rig) {
-		q := r.queue("q", "unlimited", each(paced("1/d")))
-		r.series(q, "x", "j", 300, 1)
+		q := r.queue("q", "unlimited", everyLane(laneRate("1/d")))
+		r.appendToLane(q, "x", "j", 300, 1)
 		r.awaitWake(q, "w", func(int) {
-			r.queue(q, "unlimited", each(paced("1/d")))
+			r.queue(q, "unlimited", everyLane(laneRate("1/d")))
 			r.deliver(r.watching("w", q)...)
-			r.queue(q, "unlimited", each(paced("100/s")))
+			r.queue(q, "unlimited", everyLane(laneRate("100/s")))
 		})
 	}},
 	{"a rule for lanes that makes no sense is refused, and nothing is changed", func(r *rig) {
-		q := r.queue("q", "unlimited", each(paced("1/s")))
+		q := r.queue("q", "unlimited", everyLane(laneRate("1/s")))
 		rev := r.info(q).Revision
 		for field, change := range map[string]func(*queue.Spec){
-			"lanes.burst":                     each(queue.LaneRule{Burst: -1}),
-			"lanes.capacity":                  each(queue.LaneRule{Capacity: -1}),
-			"lanes.max_in_flight":             each(queue.LaneRule{MaxInFlight: queue.MaxMaxInFlight + 1}),
+			"lanes.burst":                     everyLane(queue.LaneRule{Burst: -1}),
+			"lanes.capacity":                  everyLane(queue.LaneRule{Capacity: -1}),
+			"lanes.max_in_flight":             everyLane(queue.LaneRule{MaxInFlight: queue.MaxMaxInFlight + 1}),
 			"lanes.overrides":                 except("", queue.LaneRule{}),
 			"lanes.overrides.a.max_in_flight": except("a", queue.LaneRule{MaxInFlight: -1}),
 			"max_in_flight":                   func(s *queue.Spec) { s.MaxInFlight = -1 },
@@ -159,13 +162,14 @@ var laneChangeRules = []rule{
 				r.Errorf("%s: %v", field, err)
 			}
 		}
-		if i := r.info(q); i.Revision != rev || i.Spec.Lanes.Rate != paced("1/s").Rate {
+		if i := r.info(q); i.Revision != rev || i.Spec.Lanes.Rate != laneRate("1/s").Rate {
 			r.Errorf("got %+v", i)
 		}
 	}},
 	{"rules of lanes are read back as they were put, and the same again change nothing", func(r *rig) {
 		change := []func(*queue.Spec){
-			each(queue.LaneRule{Rate: paced("2/s").Rate, Burst: 2, Capacity: 9, MaxInFlight: 3}), except("a{b}", paced("1/m")), except("ä", queue.LaneRule{}),
+			everyLane(queue.LaneRule{Rate: laneRate("2/s").Rate, Burst: 2, Capacity: 9, MaxInFlight: 3}),
+			except("a{b}", laneRate("1/m")), except("ä", queue.LaneRule{}),
 			func(s *queue.Spec) { s.MaxInFlight, s.MaxScheduled, s.Ordered = 7, 8, true },
 		}
 		s := spec("q", "10/s", change...)

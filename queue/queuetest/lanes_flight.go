@@ -7,8 +7,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// flying limits how many jobs of a queue are in flight.
-func flying(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxInFlight = n } }
+// maxInFlight limits how many jobs of a queue are in flight.
+func maxInFlight(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.MaxInFlight = n } }
 
 // waysOut are all ways in which a lease ends, and the state that it leaves the job in
 // once a Reserve has looked.
@@ -27,7 +27,7 @@ var waysOut = []struct {
 var flightRules = []rule{
 	{"no more jobs of a queue are leased than may be, and every end of a lease makes room for one", func(r *rig) {
 		for i, way := range waysOut {
-			q := r.queue(fmt.Sprint("g.q", i), "unlimited", flying(1), leased(10*time.Second, 8))
+			q := r.queue(fmt.Sprint("g.q", i), "unlimited", maxInFlight(1), leased(10*time.Second, 8))
 			r.accept(q, "a", "b", "c")
 			res := r.reserveAs("client", q, 9)
 			r.sameIDs(res.Jobs, "a")
@@ -45,7 +45,7 @@ var flightRules = []rule{
 		}
 	}},
 	{"leases are counted over all drainers, in turn", func(r *rig) {
-		q := r.queue("q", "unlimited", flying(3))
+		q := r.queue("q", "unlimited", maxInFlight(3))
 		r.accept(q, numbered("j", 6)...)
 		one := r.reserveAs("one", q, 2).Jobs
 		r.sameIDs(one, "j00001", "j00002")
@@ -57,7 +57,7 @@ var flightRules = []rule{
 		r.sameIDs(r.reserveAs("three", q, 9).Jobs, "j00001", "j00004")
 	}},
 	{"the pace holds besides", func(r *rig) {
-		q := r.queue("q", "10/s", flying(1))
+		q := r.queue("q", "10/s", maxInFlight(1))
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 9, "a")
@@ -88,12 +88,12 @@ var flightRules = []rule{
 		}
 	}},
 	{"the limit of a queue is raised, lowered and lifted", func(r *rig) {
-		q := r.queue("q", "unlimited", flying(2))
+		q := r.queue("q", "unlimited", maxInFlight(2))
 		r.accept(q, numbered("j", 9)...)
 		v := r.grant(q, 9, "j00001", "j00002")
-		r.queue(q, "unlimited", flying(4))
+		r.queue(q, "unlimited", maxInFlight(4))
 		v = append(v, r.grant(q, 9, "j00003", "j00004")...)
-		r.queue(q, "unlimited", flying(2))
+		r.queue(q, "unlimited", maxInFlight(2))
 		r.deliver(v[0], v[1])
 		r.grant(q, 9)
 		r.deliver(v[2])
@@ -102,7 +102,7 @@ var flightRules = []rule{
 		r.grant(q, 9, "j00006", "j00007", "j00008", "j00009")
 	}},
 	{"scheduled and cancelled jobs are not in flight", func(r *rig) {
-		q := r.queue("q", "unlimited", flying(1))
+		q := r.queue("q", "unlimited", maxInFlight(1))
 		r.accept(q, "a", "b", "c", "d")
 		r.fail(time.Minute, r.grant(q, 9, "a")...)
 		v := r.grant(q, 9, "b")
@@ -113,7 +113,7 @@ var flightRules = []rule{
 		r.grant(q, 9, "d")
 	}},
 	{"no instant is exact while leases may hold up the others", func(r *rig) {
-		q := r.queue("q", "10/s", flying(5))
+		q := r.queue("q", "10/s", maxInFlight(5))
 		if a := r.accept(q, "a")[0]; a.ETA.Exact {
 			r.Errorf("got %+v", a)
 		}
@@ -123,9 +123,11 @@ var flightRules = []rule{
 		}
 	}},
 	{"a lease that ends makes its queue, or its lane, go on, and wakes the watcher", func(r *rig) {
-		q, p := r.queue("g.q", "unlimited", flying(1)), r.queue("g.p", "unlimited", each(queue.LaneRule{MaxInFlight: 1}))
+		q, p := r.queue("g.q", "unlimited", maxInFlight(1)), r.queue(
+			"g.p", "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}),
+		)
 		for _, name := range []string{q, p} {
-			r.series(name, "x", "j", 250, 1)
+			r.appendToLane(name, "x", "j", 250, 1)
 			r.awaitWake(name, "w", func(int) { r.deliver(r.watching("w", name)...) })
 			r.delete(name)
 		}
@@ -135,7 +137,10 @@ var flightRules = []rule{
 var laneFlightRules = []rule{
 	{"no more jobs of a lane are leased than may be, and every end of a lease makes room for one", func(r *rig) {
 		for i, way := range waysOut {
-			q := r.ruled(fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", each(queue.LaneRule{MaxInFlight: 1}), leased(10*time.Second, 8))
+			q := r.putWithLanes(
+				fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", everyLane(queue.LaneRule{MaxInFlight: 1}),
+				leased(10*time.Second, 8),
+			)
 			res := r.reserveAs("client", q, 9)
 			r.sameIDs(res.Jobs, "x1")
 			if res.Next != 2*time.Second {
@@ -152,11 +157,13 @@ var laneFlightRules = []rule{
 		}
 	}},
 	{"a busy lane holds up nobody", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2 y3 z1 k1 k2 k3",
-			each(queue.LaneRule{MaxInFlight: 1}), except(laneY, queue.LaneRule{MaxInFlight: 2}), except(laneZ, queue.LaneRule{}))
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2 y3 z1 k1 k2 k3",
+			everyLane(queue.LaneRule{MaxInFlight: 1}), except(
+				laneY, queue.LaneRule{MaxInFlight: 2},
+			), except(laneZ, queue.LaneRule{}))
 		v := r.grant(q, 20, "k1", "x1", "y1", "z1", "k2", "y2", "k3")
 		r.lanes(q, 2)
-		r.lettered(q, "z2 z3 k4 x4")
+		r.appendToLanes(q, "z2 z3 k4 x4")
 		r.grant(q, 20, "k4", "z2", "z3")
 		r.deliver(v[2])
 		r.grant(q, 20, "y3")
@@ -171,20 +178,23 @@ var laneFlightRules = []rule{
 			{300 * time.Millisecond, "x2@1s"},
 			{1500 * time.Millisecond, "x2@1.5s"},
 		} {
-			q := r.ruled(fmt.Sprint("g.q", i), "unlimited", "x1 x2", each(queue.LaneRule{Rate: paced("1/s").Rate, MaxInFlight: 1}))
+			q := r.putWithLanes(
+				fmt.Sprint("g.q", i), "unlimited", "x1 x2",
+				everyLane(queue.LaneRule{Rate: laneRate("1/s").Rate, MaxInFlight: 1}),
+			)
 			t0 := r.clock.Now()
 			v := r.grant(q, 9, "x1")
 			r.clock.Advance(tt.delivered)
 			r.deliver(v...)
-			if got := r.leaves(q, t0, 1); got != tt.want {
+			if got := r.departureTimes(q, t0, 1); got != tt.want {
 				r.Errorf("delivered after %v: got %s, want %s", tt.delivered, got, tt.want)
 			}
 			r.clock.Advance(time.Minute)
 		}
 	}},
 	{"the limit of lanes is raised, lowered and lifted", func(r *rig) {
-		most := func(n int64) func(*queue.Spec) { return each(queue.LaneRule{MaxInFlight: n}) }
-		q := r.ruled("q", "unlimited", "x1 x2 x3 x4 x5 x6 x7 x8", most(1))
+		most := func(n int64) func(*queue.Spec) { return everyLane(queue.LaneRule{MaxInFlight: n}) }
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 x4 x5 x6 x7 x8", most(1))
 		v := r.grant(q, 9, "x1")
 		r.queue(q, "unlimited", most(3))
 		v = append(v, r.grant(q, 9, "x2", "x3")...)
@@ -203,20 +213,20 @@ var laneFlightRules = []rule{
 		r.grant(q, 9, "x7")
 	}},
 	{"what a busy lane holds can be cancelled, down to nothing", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2", each(queue.LaneRule{MaxInFlight: 1}))
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		v := r.grant(q, 9, "x1", "y1")
 		r.cancels(queue.Cancelled, q, "x2")
 		r.cancels(queue.Cancelled, q, "y2")
 		r.lanes(q, 1)
 		r.deliver(v...)
 		r.grant(q, 9, "x3")
-		r.lettered(q, "y3")
+		r.appendToLanes(q, "y3")
 		r.grant(q, 9, "y3")
 	}},
 	{"a job that comes into a lane whose jobs are all in flight waits for them", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1", each(queue.LaneRule{MaxInFlight: 1}))
+		q := r.putWithLanes("q", "unlimited", "x1", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		v := r.grant(q, 9, "x1")
-		r.lettered(q, "x2")
+		r.appendToLanes(q, "x2")
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs)
 		if res.Next != 2*time.Second {
@@ -226,7 +236,9 @@ var laneFlightRules = []rule{
 		r.grant(q, 9, "x2")
 	}},
 	{"a queue and its lanes are both bounded", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2 y3 z1 z2", flying(4), each(queue.LaneRule{MaxInFlight: 2}))
+		q := r.putWithLanes(
+			"q", "unlimited", "x1 x2 x3 y1 y2 y3 z1 z2", maxInFlight(4), everyLane(queue.LaneRule{MaxInFlight: 2}),
+		)
 		v := r.grant(q, 9, "x1", "y1", "z1", "x2")
 		r.deliver(v[2])
 		w := r.grant(q, 9, "y2")
@@ -235,9 +247,9 @@ var laneFlightRules = []rule{
 		r.grant(q, 9, "z2", "y1") // z has been ready for longer
 	}},
 	{"many lanes, each busy in turn, all drained", func(r *rig) {
-		q := r.queue("q", "unlimited", each(queue.LaneRule{MaxInFlight: 1}))
+		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}))
 		for i := range 300 {
-			r.series(q, fmt.Sprint("lane-", i), fmt.Sprint("j", i, "-"), 3, 1)
+			r.appendToLane(q, fmt.Sprint("lane-", i), fmt.Sprint("j", i, "-"), 3, 1)
 		}
 		for round := range 3 {
 			inFlight := map[string]bool{}

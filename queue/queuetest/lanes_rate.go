@@ -10,9 +10,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// leaves drains n jobs at the engine's own advice, and returns when each departed,
+// departureTimes drains n jobs at the engine's own advice, and returns when each departed,
 // counted from t0.
-func (r *rig) leaves(queueName string, t0 leaky.Instant, n int) string {
+func (r *rig) departureTimes(queueName string, t0 leaky.Instant, n int) string {
 	r.Helper()
 	var got []string
 	for asked := 0; len(got) < n; asked++ {
@@ -29,18 +29,18 @@ func (r *rig) leaves(queueName string, t0 leaky.Instant, n int) string {
 	return strings.Join(got, " ")
 }
 
-// ruled puts a queue with rules for its lanes and appends jobs, whose ids begin with the
+// putWithLanes puts a queue with rules for its lanes and appends jobs, whose ids begin with the
 // letter of their lane: x, y and z in the order of their digests; k are those without
 // one.
-func (r *rig) ruled(queueName, rate string, ids string, change ...func(*queue.Spec)) string {
+func (r *rig) putWithLanes(queueName, rate string, ids string, change ...func(*queue.Spec)) string {
 	r.Helper()
 	r.queue(queueName, rate, change...)
-	r.lettered(queueName, ids)
+	r.appendToLanes(queueName, ids)
 	return queueName
 }
 
-// lettered appends jobs to the lanes of their letters.
-func (r *rig) lettered(queueName, ids string) []queue.Appended {
+// appendToLanes appends jobs to the lanes of their letters.
+func (r *rig) appendToLanes(queueName, ids string) []queue.Appended {
 	r.Helper()
 	return r.acceptJobs(laneJobs(queueName, ids)...)
 }
@@ -66,68 +66,81 @@ var laneRateRules = []rule{
 		}{
 			{
 				"far below the queue's", "10/s",
-				[]func(*queue.Spec){each(paced("1/s"))},
+				[]func(*queue.Spec){everyLane(laneRate("1/s"))},
 				"x1 x2 x3 y1 y2 y3",
 				"x1@0s y1@100ms x2@1s y2@1.1s x3@2s y3@2.1s",
 			},
 			{
 				"above the queue's", "10/s",
-				[]func(*queue.Spec){each(paced("1000/s"))},
+				[]func(*queue.Spec){everyLane(laneRate("1000/s"))},
 				"x1 x2 y1 y2",
 				"x1@0s y1@100ms x2@200ms y2@300ms",
 			},
 			{
 				"the lane without a key has no rule", "10/s",
-				[]func(*queue.Spec){each(paced("1/s"))},
+				[]func(*queue.Spec){everyLane(laneRate("1/s"))},
 				"x1 x2 k1 k2 k3",
 				"k1@0s x1@100ms k2@200ms k3@300ms x2@1.1s",
 			},
 			{
 				"single keys have rules of their own, all of them", "20/s",
-				[]func(*queue.Spec){each(paced("1/s")), except(laneY, paced("10/s")), except(laneZ, queue.LaneRule{})},
+				[]func(*queue.Spec){everyLane(laneRate("1/s")), except(
+					laneY, laneRate("10/s"),
+				), except(laneZ, queue.LaneRule{})},
 				"x1 x2 y1 y2 y3 z1 z2 z3",
 				"x1@0s y1@50ms z1@100ms y2@150ms z2@200ms y3@250ms z3@300ms x2@1s",
 			},
-			{"a rule for one key only", "10/s", []func(*queue.Spec){except(laneX, paced("1/s"))}, "x1 x2 y1 y2", "x1@0s y1@100ms y2@200ms x2@1s"},
+			{
+				"a rule for one key only", "10/s", []func(*queue.Spec){except(laneX, laneRate("1/s"))}, "x1 x2 y1 y2",
+				"x1@0s y1@100ms y2@200ms x2@1s",
+			},
 			{
 				"bursts of a lane", "10/s",
-				[]func(*queue.Spec){each(queue.LaneRule{Rate: paced("1/s").Rate, Burst: 3})},
+				[]func(*queue.Spec){everyLane(queue.LaneRule{Rate: laneRate("1/s").Rate, Burst: 3})},
 				"x1 x2 x3 x4 x5",
 				"x1@0s x2@100ms x3@200ms x4@1s x5@2s",
 			},
-			{"bursts of the queue", "10/s", []func(*queue.Spec){burst(2), each(paced("1/s"))}, "x1 x2 y1 y2", "x1@0s y1@0s x2@1s y2@1s"},
-			{"an unlimited queue", "unlimited", []func(*queue.Spec){each(paced("10/s"))}, "x1 x2 y1 y2", "x1@0s y1@0s x2@100ms y2@100ms"},
+			{
+				"bursts of the queue", "10/s", []func(*queue.Spec){burst(2), everyLane(laneRate("1/s"))}, "x1 x2 y1 y2",
+				"x1@0s y1@0s x2@1s y2@1s",
+			},
+			{
+				"an unlimited queue", "unlimited", []func(*queue.Spec){everyLane(laneRate("10/s"))}, "x1 x2 y1 y2",
+				"x1@0s y1@0s x2@100ms y2@100ms",
+			},
 			{
 				"the instant of a lane is rounded up", "100/s",
-				[]func(*queue.Spec){each(paced("3/s"))},
+				[]func(*queue.Spec){everyLane(laneRate("3/s"))},
 				"x1 x2 x3 x4",
 				"x1@0s x2@333.334ms x3@666.668ms x4@1.000002s",
 			}, // each counts from the one before
 			{
 				"a lane that may go on between two departures of the queue", "1/s",
-				[]func(*queue.Spec){each(paced("1/1020ms"))},
+				[]func(*queue.Spec){everyLane(laneRate("1/1020ms"))},
 				"x1 x2 x3",
 				"x1@0s x2@1.02s x3@2.04s",
 			},
 		} {
-			q := r.ruled(fmt.Sprint("g.q", i), tt.rate, tt.jobs, tt.change...)
-			if got := r.leaves(q, r.clock.Now(), len(strings.Fields(tt.jobs))); got != tt.want {
+			q := r.putWithLanes(fmt.Sprint("g.q", i), tt.rate, tt.jobs, tt.change...)
+			if got := r.departureTimes(q, r.clock.Now(), len(strings.Fields(tt.jobs))); got != tt.want {
 				r.Errorf("%s:\n got %s\nwant %s", tt.what, got, tt.want)
 			}
 		}
 	}},
 	{"costs count in the lane as in the queue", func(r *rig) {
-		q := r.queue("q", "10/s", each(paced("1/s")))
+		q := r.queue("q", "10/s", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
-		costly := in(laneX, q, "x1")
+		costly := jobOfLane(laneX, q, "x1")
 		costly.Cost = 3
-		r.acceptJobs(costly, in(laneX, q, "x2"), in(laneY, q, "y1"), in(laneZ, q, "z1"))
-		if got := r.leaves(q, t0, 4); got != "y1@0s z1@100ms x1@200ms x2@3.2s" {
+		r.acceptJobs(costly, jobOfLane(laneX, q, "x2"), jobOfLane(laneY, q, "y1"), jobOfLane(laneZ, q, "z1"))
+		if got := r.departureTimes(q, t0, 4); got != "y1@0s z1@100ms x1@200ms x2@3.2s" {
 			r.Errorf("got %s", got)
 		}
 	}},
 	{"a queue whose lanes all rest is looked at when the first goes on, and not before", func(r *rig) {
-		q := r.ruled("q", "100/s", "x1 x2 x3 y1 y2", each(paced("1/s")), except(laneY, paced("1/800ms")))
+		q := r.putWithLanes(
+			"q", "100/s", "x1 x2 x3 y1 y2", everyLane(laneRate("1/s")), except(laneY, laneRate("1/800ms")),
+		)
 		told := func(want time.Duration, granted ...string) {
 			r.Helper()
 			res := r.reserveAs("client", q, 9)
@@ -144,7 +157,7 @@ var laneRateRules = []rule{
 		told(190*time.Millisecond, "y2")
 		r.clock.Advance(190 * time.Millisecond)
 		told(time.Second, "x2")
-		r.lettered(q, "y3") // its lane rests for another 610 ms
+		r.appendToLanes(q, "y3") // its lane rests for another 610 ms
 		told(610 * time.Millisecond)
 		r.clock.Advance(610 * time.Millisecond)
 		told(390*time.Millisecond, "y3")
@@ -162,7 +175,7 @@ var laneRateRules = []rule{
 			{"1/s", 975 * time.Millisecond, queue.Horizon, time.Second},
 			{"1/1020ms", 1020 * time.Millisecond, 0, 1020 * time.Millisecond},
 		} {
-			q := r.ruled(fmt.Sprint("g.q", i), "1/s", "x1 x2", each(paced(tt.rule)))
+			q := r.putWithLanes(fmt.Sprint("g.q", i), "1/s", "x1 x2", everyLane(laneRate(tt.rule)))
 			t0 := r.clock.Now()
 			res := r.reserveAs("client", q, 9)
 			r.sameIDs(res.Jobs, "x1")
@@ -182,9 +195,9 @@ var laneRateRules = []rule{
 		}
 	}},
 	{"within the horizon a lane is granted as far as it allows, between the others", func(r *rig) {
-		q := r.queue("q", "1000/s", except(laneX, paced("50/s")))
-		r.series(q, laneX, "x", 10, 1)
-		r.series(q, laneY, "y", 100, 1)
+		q := r.queue("q", "1000/s", except(laneX, laneRate("50/s")))
+		r.appendToLane(q, laneX, "x", 10, 1)
+		r.appendToLane(q, laneY, "y", 100, 1)
 		res := r.reserveAs("client", q, 500)
 		if len(res.Jobs) != 51 || res.Next != 26*time.Millisecond {
 			r.Errorf("%d jobs, told %v; want 51 up to the horizon, and 26ms", len(res.Jobs), res.Next)
@@ -196,18 +209,18 @@ var laneRateRules = []rule{
 		}
 	}},
 	{"a resting lane delays nobody", func(r *rig) {
-		s := spec("q", "14/s", except(laneX, paced("1/h")))
+		s := spec("q", "14/s", except(laneX, laneRate("1/h")))
 		r.put(s)
-		r.lettered(s.Name, "x1 x2 x3")
-		r.series(s.Name, laneY, "y", 100, 1)
-		r.series(s.Name, "", "k", 100, 1)
+		r.appendToLanes(s.Name, "x1 x2 x3")
+		r.appendToLane(s.Name, laneY, "y", 100, 1)
+		r.appendToLane(s.Name, "", "k", 100, 1)
 		r.follow(mirrorOf(s), s.Name, 201)
 		if i := r.info(s.Name); i.Waiting != 2 || i.Lanes != 1 || i.Lost != 0 {
 			r.Errorf("%d wait in %d lanes, %d slots lost", i.Waiting, i.Lanes, i.Lost)
 		}
 	}},
 	{"slots that nobody took since a lane could go on are lost", func(r *rig) {
-		q := r.ruled("q", "1/s", "x1 x2", each(paced("1/1020ms")))
+		q := r.putWithLanes("q", "1/s", "x1 x2", everyLane(laneRate("1/1020ms")))
 		r.deliver(r.grant(q, 9, "x1")...)
 		r.clock.Advance(5020 * time.Millisecond)
 		if res := r.reserveAs("client", q, 9); len(res.Jobs) != 1 || res.Lost[q] != 4 {
@@ -224,11 +237,14 @@ var laneRateRules = []rule{
 			{"one comes back", func(_ string, v queue.Reservation) { r.release(v) }, 6},
 			{"one fails", func(_ string, v queue.Reservation) { r.fail(time.Hour, v) }, 6},
 			{"one is cancelled", func(q string, _ queue.Reservation) { r.cancels(queue.Cancelled, q, "x2") }, 6},
-			{"one comes in behind", func(q string, _ queue.Reservation) { r.lettered(q, "x4") }, 6},
-			{"another lane comes", func(q string, _ queue.Reservation) { r.lettered(q, "y1") }, 1},
-			{"the rule changes", func(q string, _ queue.Reservation) { r.queue(q, "100/s", each(paced("2/s"))) }, 1},
+			{"one comes in behind", func(q string, _ queue.Reservation) { r.appendToLanes(q, "x4") }, 6},
+			{"another lane comes", func(q string, _ queue.Reservation) { r.appendToLanes(q, "y1") }, 1},
+			{
+				"the rule changes",
+				func(q string, _ queue.Reservation) { r.queue(q, "100/s", everyLane(laneRate("2/s"))) }, 1,
+			},
 		} {
-			q := r.ruled(fmt.Sprint("g.q", i), "100/s", "x1 x2 x3", each(paced("1/s")))
+			q := r.putWithLanes(fmt.Sprint("g.q", i), "100/s", "x1 x2 x3", everyLane(laneRate("1/s")))
 			v := r.grant(q, 9, "x1")
 			r.clock.Advance(1050 * time.Millisecond)
 			tt.do(q, v[0])
@@ -244,48 +260,50 @@ var laneRateRules = []rule{
 		}
 	}},
 	{"a lane keeps its bucket while it is empty", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 y1", each(paced("1/s")))
+		q := r.putWithLanes("q", "unlimited", "x1 y1", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1", "y1")...)
 		r.clock.Advance(300 * time.Millisecond)
-		r.lettered(q, "x2 z1")
-		if got := r.leaves(q, t0, 2); got != "z1@300ms x2@1s" {
+		r.appendToLanes(q, "x2 z1")
+		if got := r.departureTimes(q, t0, 2); got != "z1@300ms x2@1s" {
 			r.Errorf("got %s", got)
 		}
 	}},
 	{"a release gives the queue its slot back, and the lane nothing", func(r *rig) {
-		q := r.ruled("q", "10/s", "x1 y1", each(paced("1/s")))
+		q := r.putWithLanes("q", "10/s", "x1 y1", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
 		r.release(r.grant(q, 9, "x1")...)
-		if got := r.leaves(q, t0, 2); got != "y1@0s x1@1s" {
+		if got := r.departureTimes(q, t0, 2); got != "y1@0s x1@1s" {
 			r.Errorf("got %s", got)
 		}
 	}},
 	{"a pause does not hold up the time of a resting lane, nor save anything up", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3", each(paced("1/s")))
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
 		r.deliver(r.grant(q, 9, "x1")...)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.clock.Advance(10 * time.Second)
 		r.grant(q, 9)
 		r.check(r.e.Resume(r.ctx, q))
-		if got := r.leaves(q, t0, 2); got != "x2@10s x3@11s" {
+		if got := r.departureTimes(q, t0, 2); got != "x2@10s x3@11s" {
 			r.Errorf("got %s", got)
 		}
 	}},
 	{"where a job is expected counts what its lane allows", func(r *rig) {
-		q := r.ruled("q", "10/s", "x1 x2", each(paced("1/s")))
+		q := r.putWithLanes("q", "10/s", "x1 x2", everyLane(laneRate("1/s")))
 		t0 := r.clock.Now()
-		r.expected(r.lettered(q, "x3")[0], 3, t0.Add(2*time.Second))
-		r.expected(r.lettered(q, "y1")[0], 1, t0.Add(100*time.Millisecond))
-		r.expected(r.lettered(q, "y2")[0], 2, t0.Add(time.Second))
-		r.expected(r.lettered(q, "k1")[0], 1, t0.Add(200*time.Millisecond))
+		r.expected(r.appendToLanes(q, "x3")[0], 3, t0.Add(2*time.Second))
+		r.expected(r.appendToLanes(q, "y1")[0], 1, t0.Add(100*time.Millisecond))
+		r.expected(r.appendToLanes(q, "y2")[0], 2, t0.Add(time.Second))
+		r.expected(r.appendToLanes(q, "k1")[0], 1, t0.Add(200*time.Millisecond))
 		r.deliver(r.grant(q, 1, "k1")...)
 		r.clock.Advance(50 * time.Millisecond)
 		r.deliver(r.grant(q, 1, "x1")...) // at 100 ms
-		for id, want := range map[string]time.Duration{"x2": 1100 * time.Millisecond, "x3": 2100 * time.Millisecond, "y1": 300 * time.Millisecond} {
-			if j := r.job(q, id); instant(j.ETA.At) != t0.Add(want) {
-				r.Errorf("%s is expected at %v, want %v", id, instant(j.ETA.At).Sub(t0), want)
+		for id, want := range map[string]time.Duration{
+			"x2": 1100 * time.Millisecond, "x3": 2100 * time.Millisecond, "y1": 300 * time.Millisecond,
+		} {
+			if j := r.job(q, id); instantOf(j.ETA.At) != t0.Add(want) {
+				r.Errorf("%s is expected at %v, want %v", id, instantOf(j.ETA.At).Sub(t0), want)
 			}
 		}
 	}},
@@ -297,16 +315,19 @@ var laneRateRules = []rule{
 			lane  queue.LaneRule
 			cost  int64
 		}{
-			{"100/s", 1, paced("14/s"), 1},
-			{"unlimited", 1, queue.LaneRule{Rate: paced("7/s").Rate, Burst: 3}, 2},
-			{"40/s", 4, queue.LaneRule{Rate: paced("30/s").Rate, Burst: 2}, 3},
-			{"1000/s", 1, paced("999/s"), 1},
+			{"100/s", 1, laneRate("14/s"), 1},
+			{"unlimited", 1, queue.LaneRule{Rate: laneRate("7/s").Rate, Burst: 3}, 2},
+			{"40/s", 4, queue.LaneRule{Rate: laneRate("30/s").Rate, Burst: 2}, 3},
+			{"1000/s", 1, laneRate("999/s"), 1},
 		} {
-			s := spec(fmt.Sprint("g.q", i), tt.rate, func(s *queue.Spec) { s.Burst = tt.burst }, each(tt.lane), except("fast", queue.LaneRule{}))
+			s := spec(
+				fmt.Sprint("g.q", i), tt.rate, func(s *queue.Spec) { s.Burst = tt.burst }, everyLane(tt.lane),
+				except("fast", queue.LaneRule{}),
+			)
 			r.put(s)
 			m := lanesOf(s)
 			for n := range 150 {
-				j := in([]string{"", "a", "b", "c", "d", "fast"}[rnd.IntN(6)], s.Name, fmt.Sprintf("j%05d", n))
+				j := jobOfLane([]string{"", "a", "b", "c", "d", "fast"}[rnd.IntN(6)], s.Name, fmt.Sprintf("j%05d", n))
 				j.Cost = 1 + rnd.Int64N(tt.cost)
 				r.acceptJobs(j)
 				m.waiting[j.Lane]++
@@ -319,7 +340,7 @@ var laneRateRules = []rule{
 // laneMirror is the bucket of a queue and those of its lanes as they must be, and
 // how many jobs wait in each.
 type laneMirror struct {
-	*mirror
+	*bucketMirror
 	spec    queue.Spec
 	buckets map[string]leaky.Bucket
 	waiting map[string]int
@@ -339,7 +360,7 @@ func (r *rig) followLanes(m *laneMirror, queueName string, count int) {
 		res := r.reserveAs("client", queueName, queue.MaxReserve)
 		now := r.clock.Now()
 		for _, v := range res.Jobs {
-			r.departs(m.mirror, []queue.Reservation{v}, false)
+			r.departs(m.bucketMirror, []queue.Reservation{v}, false)
 			m.waiting[v.Lane]--
 			rule, b := m.spec.Lanes.Of(v.Lane), m.buckets[v.Lane]
 			if rule.Rate.Unlimited() {

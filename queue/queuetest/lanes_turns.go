@@ -8,10 +8,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// series appends n jobs of a cost to a lane; their ids begin with a prefix.
-func (r *rig) series(queueName, lane, prefix string, n int, cost int64) {
+// appendToLane appends n jobs of a cost to a lane; their ids begin with a prefix.
+func (r *rig) appendToLane(queueName, lane, prefix string, n int, cost int64) {
 	r.Helper()
-	list := inLane(lane, queueName, numbered(prefix, n)...)
+	list := jobsOfLane(lane, queueName, numbered(prefix, n)...)
 	for i := range list {
 		list[i].Cost = cost
 	}
@@ -49,9 +49,9 @@ var laneTurnRules = []rule{
 	{"lanes take turns, ties by digest", func(r *rig) {
 		k := keys(3)
 		q := r.queue("q", "unlimited")
-		r.series(q, k[2], "z", 2, 1)
-		r.series(q, k[0], "x", 4, 1)
-		r.series(q, k[1], "y", 3, 1)
+		r.appendToLane(q, k[2], "z", 2, 1)
+		r.appendToLane(q, k[0], "x", 4, 1)
+		r.appendToLane(q, k[1], "y", 3, 1)
 		if got := r.order(q, 9); got != "xyzxyzxyx" {
 			r.Errorf("departed %s, want xyzxyzxyx", got)
 		}
@@ -59,20 +59,20 @@ var laneTurnRules = []rule{
 	{"the lane without a key takes its turn like any other", func(r *rig) {
 		k := keys(2)
 		q := r.queue("q", "unlimited")
-		r.series(q, "", "k", 6, 1)
+		r.appendToLane(q, "", "k", 6, 1)
 		if got := r.order(q, 2); got != "kk" {
 			r.Errorf("departed %s", got)
 		}
-		r.series(q, k[1], "y", 3, 1)
-		r.series(q, k[0], "x", 2, 1)
+		r.appendToLane(q, k[1], "y", 3, 1)
+		r.appendToLane(q, k[0], "x", 2, 1)
 		if got := r.order(q, 9); got != "kxykxykyk" {
 			r.Errorf("departed %s, want kxykxykyk", got)
 		}
-		r.series(q, "", "l", 3, 1) // alone again
+		r.appendToLane(q, "", "l", 3, 1) // alone again
 		if got := r.order(q, 1); got != "l" {
 			r.Errorf("departed %s", got)
 		}
-		r.series(q, k[0], "p", 2, 1)
+		r.appendToLane(q, k[0], "p", 2, 1)
 		if got := r.order(q, 4); got != "lplp" {
 			r.Errorf("departed %s, want lplp", got)
 		}
@@ -80,8 +80,8 @@ var laneTurnRules = []rule{
 	{"costs count", func(r *rig) {
 		k := keys(2)
 		q := r.queue("q", "unlimited")
-		r.series(q, k[0], "x", 3, 3)
-		r.series(q, k[1], "y", 12, 1)
+		r.appendToLane(q, k[0], "x", 3, 3)
+		r.appendToLane(q, k[1], "y", 12, 1)
 		if got := r.order(q, 15); got != "yyxyyyxyyyxyyyy" {
 			r.Errorf("departed %s, want yyxyyyxyyyxyyyy", got)
 		}
@@ -89,11 +89,11 @@ var laneTurnRules = []rule{
 	{"a lane that empties and fills again gains nothing", func(r *rig) {
 		k := keys(3)
 		q := r.queue("q", "unlimited")
-		r.series(q, k[1], "y", 100, 1)
-		r.series(q, k[2], "z", 100, 1)
+		r.appendToLane(q, k[1], "y", 100, 1)
+		r.appendToLane(q, k[2], "z", 100, 1)
 		var order strings.Builder
 		for i := range 100 { // x has one job at a time, always
-			if j := r.append(in(k[0], q, fmt.Sprint("x", i)))[0]; j.Outcome != queue.Accepted {
+			if j := r.append(jobOfLane(k[0], q, fmt.Sprint("x", i)))[0]; j.Outcome != queue.Accepted {
 				r.Fatalf("%+v", j)
 			}
 			order.WriteString(r.order(q, 1))
@@ -109,10 +109,10 @@ var laneTurnRules = []rule{
 		k := keys(4)
 		q := r.queue("q", "unlimited")
 		for i, prefix := range []string{"a", "b", "c"} {
-			r.series(q, k[i], prefix, 50, 1)
+			r.appendToLane(q, k[i], prefix, 50, 1)
 		}
 		r.order(q, 60)
-		r.series(q, k[3], "z", 20, 1)
+		r.appendToLane(q, k[3], "z", 20, 1)
 		got := r.order(q, 40)
 		if first := strings.IndexByte(got, 'z'); first > 3 {
 			r.Errorf("z waited for %d departures: %s", first, got)
@@ -124,10 +124,10 @@ var laneTurnRules = []rule{
 	{"a deep lane does not hold up small ones", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for i := range 4 {
-			r.series(q, "flood", fmt.Sprint("flood", i), 500, 1)
+			r.appendToLane(q, "flood", fmt.Sprint("flood", i), 500, 1)
 		}
 		for i := range 99 {
-			r.series(q, fmt.Sprint("small-", i), fmt.Sprint("small", i, "-"), 10, 1)
+			r.appendToLane(q, fmt.Sprint("small-", i), fmt.Sprint("small", i, "-"), 10, 1)
 		}
 		order := r.order(q, 1100) // 1.1 x (99 + 1) x 10
 		if n := strings.Count(order, "s"); n != 990 {
@@ -143,7 +143,7 @@ var laneTurnRules = []rule{
 		for i := range 20 {
 			lane := fmt.Sprint("lane-", i)
 			cost[lane], share[lane] = 1+int64(i%4), 0
-			r.series(q, lane, fmt.Sprint(lane, "-"), 150, cost[lane])
+			r.appendToLane(q, lane, fmt.Sprint(lane, "-"), 150, cost[lane])
 		}
 		for range 30 {
 			for _, v := range r.reserve(q, 37) {
@@ -159,7 +159,7 @@ var laneTurnRules = []rule{
 		k := keys(3)
 		q := r.queue("q", "unlimited")
 		for i, prefix := range []string{"x", "y", "z"} {
-			r.series(q, k[i], prefix, 4, 1)
+			r.appendToLane(q, k[i], prefix, 4, 1)
 		}
 		var got strings.Builder
 		for i := range 12 {
@@ -178,7 +178,7 @@ var laneTurnRules = []rule{
 		s := spec("q", "14/s", func(s *queue.Spec) { s.Burst = 3 })
 		r.put(s)
 		for i := range 12 {
-			r.series(s.Name, fmt.Sprint("lane-", i%11), fmt.Sprint("j", i, "-"), 10, 1+int64(i%3))
+			r.appendToLane(s.Name, fmt.Sprint("lane-", i%11), fmt.Sprint("j", i, "-"), 10, 1+int64(i%3))
 		}
 		r.follow(mirrorOf(s), s.Name, 120)
 		if i := r.info(s.Name); i.Lost != 0 {

@@ -67,7 +67,8 @@ var leaseRules = []rule{
 			r.Errorf("taken back: %v", res.Expired)
 		}
 		j := r.job(q, "a")
-		if j.State != queue.Dead || j.Attempts != 3 || j.Reason != "the lease ran out" || !j.EndedAt.Equal(r.clock.Now().Time()) {
+		if j.State != queue.Dead || j.Attempts != 3 || j.Reason != "the lease ran out" ||
+			!j.EndedAt.Equal(r.clock.Now().Time()) {
 			r.Errorf("got %+v", j)
 		}
 		if i := r.info(q); i.Dead != 1 || i.Died != 1 || i.Expired != 3 || i.Size() != 0 {
@@ -82,7 +83,8 @@ var leaseRules = []rule{
 		r.clock.Advance(10 * time.Second)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.grant(q, 9) // takes back, paused or not
-		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 || j.Reason != "the lease ran out" {
+		if j := r.job(q, "a"); j.State != queue.Waiting || j.Position != 1 || j.Attempts != 1 ||
+			j.Reason != "the lease ran out" {
 			r.Errorf("got %+v", j)
 		}
 	}},

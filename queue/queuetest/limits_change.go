@@ -20,7 +20,7 @@ var limitChangeRules = []rule{
 	{"a quota that changes keeps what was used", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 3/m"))
 		t0 := r.clock.Now()
-		r.counted(q, 12)
+		r.appendNumbered(q, 12)
 		r.deliver(r.grant(q, 9, "j1", "j2", "j3")...)
 		r.relimit([]int64{3}, "quota 5/m")
 		r.deliver(r.grant(q, 9, "j4", "j5")...)
@@ -43,7 +43,7 @@ var limitChangeRules = []rule{
 	{"one that changes when a job was let out ahead of the end of a window is full until then, and counts that job behind it", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
 		t0 := r.clock.Now()
-		r.counted(q, 9)
+		r.appendNumbered(q, 9)
 		r.deliver(r.grant(q, 9, "j1", "j2")...)
 		r.clock.Set(t0.Add(59_960 * time.Millisecond))
 		r.deliver(r.grant(q, 1, "j3")...)
@@ -58,7 +58,7 @@ var limitChangeRules = []rule{
 	{"a day of another zone ends when it does there", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/d"))
 		t0 := r.clock.Now()
-		r.counted(q, 3)
+		r.appendNumbered(q, 3)
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.relimit([]int64{1}, "quota 1/d Asia/Tokyo")
 		if got, want := r.departures(q, t0, 2), "j2@3h0m0s j3@27h0m0s"; got != want {
@@ -67,14 +67,15 @@ var limitChangeRules = []rule{
 	}},
 	{"limits keep what was used wherever they stand, and new ones begin with nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m", "10/s 9", "quota 50/h"))
-		r.counted(q, 20)
+		r.appendNumbered(q, 20)
 		r.deliver(r.grant(q, 4, "j1", "j2", "j3", "j4")...)
 		pace := r.info(q).Limits[1].Bucket
 		r.relimit([]int64{4, 4, -1}, "quota 50/h", "quota 5/m", "10/s 9")
 		if got := r.info(q).Limits[2].Bucket; got != pace {
 			r.Errorf("the pace's bucket is %+v, was %+v", got, pace)
 		}
-		r.relimit([]int64{0, 4, 4, -1}, "quota 7/d", "quota 5/m", "quota 50/h", "10/s 9") // both others are as they were
+		// both others are as they were
+		r.relimit([]int64{0, 4, 4, -1}, "quota 7/d", "quota 5/m", "quota 50/h", "10/s 9")
 		r.deliver(r.grant(q, 9, "j5")...)
 		r.relimit([]int64{1, 5}, "quota 7/d", "quota 5/m")
 		r.relimit([]int64{5, 1}, "quota 6/m", "quota 7/d") // the first of the others follows the first
@@ -83,7 +84,7 @@ var limitChangeRules = []rule{
 	}},
 	{"equal ones have a state each", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m"))
-		r.counted(q, 20)
+		r.appendNumbered(q, 20)
 		r.deliver(r.grant(q, 2, "j1", "j2")...)
 		r.relimit([]int64{2, 0}, "quota 5/m", "quota 5/m")
 		r.deliver(r.grant(q, 1, "j3")...)
@@ -93,11 +94,11 @@ var limitChangeRules = []rule{
 	{"a further pace that changes does so as the rate does", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("2/s"))
 		t0 := r.clock.Now()
-		r.counted(q, 9)
+		r.appendNumbered(q, 9)
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.clock.Advance(250 * time.Millisecond)
 		r.queue(q, "unlimited", limited("1/s")) // half of the interval is left
-		if got, want := r.leaves(q, t0, 2), "j2@750ms j3@1.75s"; got != want {
+		if got, want := r.departureTimes(q, t0, 2), "j2@750ms j3@1.75s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.clock.Set(t0.Add(2750 * time.Millisecond))
@@ -124,7 +125,7 @@ var limitChangeRules = []rule{
 	{"deleting and making again is no way around a quota, with another one either", func(r *rig) {
 		for i, again := range []string{"quota 2/m", "quota 3/m", "quota 2/h"} {
 			q := r.queue(fmt.Sprint("g.q", i), "unlimited", limited("quota 2/m"))
-			r.counted(q, 2)
+			r.appendNumbered(q, 2)
 			r.deliver(r.grant(q, 9, "j1", "j2")...)
 			r.delete(q)
 			r.queue(q, "unlimited", limited(again))
@@ -140,12 +141,12 @@ var limitChangeRules = []rule{
 	{"nor around a further pace", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("1/s 3"))
 		t0 := r.clock.Now()
-		r.counted(q, 3)
+		r.appendNumbered(q, 3)
 		r.deliver(r.grant(q, 9, "j1", "j2", "j3")...)
 		r.delete(q)
 		r.queue(q, "unlimited", limited("1/s 3"))
 		r.accept(q, "k1", "k2")
-		if got, want := r.leaves(q, t0, 2), "k1@1s k2@2s"; got != want {
+		if got, want := r.departureTimes(q, t0, 2), "k1@1s k2@2s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
@@ -178,7 +179,7 @@ var limitChangeRules = []rule{
 			{"limits.0", []queue.Limit{{Burst: 5}}},
 			{"limits.0.burst", []queue.Limit{{Rate: second, Burst: -1}}},
 			{"limits.0.burst", []queue.Limit{{Rate: second, Burst: 1e18}}},
-			{"limits.0.burst", []queue.Limit{{Rate: paced("1/h").Rate, Burst: leaky.MaxBurst}}},
+			{"limits.0.burst", []queue.Limit{{Rate: laneRate("1/h").Rate, Burst: leaky.MaxBurst}}},
 		} {
 			s := spec("q", "1/s")
 			s.Limits = tt.limits
@@ -189,6 +190,8 @@ var limitChangeRules = []rule{
 		}
 		_, err := r.e.Get(r.ctx, "q")
 		r.refuses(err, queue.ErrUnknownQueue)
-		r.put(spec("q", "1/s", limited("quota 1000000000/d", "quota 1/mo Europe/Berlin", "1000000/s 1000000", "1/744h")))
+		r.put(spec(
+			"q", "1/s", limited("quota 1000000000/d", "quota 1/mo Europe/Berlin", "1000000/s 1000000", "1/744h"),
+		))
 	}},
 }

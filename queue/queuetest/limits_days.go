@@ -16,10 +16,10 @@ var begins = map[string]time.Time{"SpringForward": time.Date(2026, 3, 28, 12, 0,
 func (r *rig) daily(q string, begins ...time.Time) {
 	r.Helper()
 	t0 := r.clock.Now()
-	r.counted(q, 2+2*len(begins))
+	r.appendNumbered(q, 2+2*len(begins))
 	want := "j1@0s j2@0s"
 	for i, at := range begins {
-		d := instant(at).Sub(t0)
+		d := instantOf(at).Sub(t0)
 		want += fmt.Sprintf(" j%d@%v j%d@%v", 2*i+3, d, 2*i+4, d)
 	}
 	if got := r.departures(q, t0, 2+2*len(begins)); got != want {
@@ -37,7 +37,7 @@ var springRules = []rule{
 		r.daily(q, utc(3, 28, 23), utc(3, 29, 22), utc(3, 30, 22))
 	}},
 	{"a day of 23 hours on which the quota is first set", func(r *rig) {
-		r.clock.Set(instant(utc(3, 29, 0)))
+		r.clock.Set(instantOf(utc(3, 29, 0)))
 		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
 		r.daily(q, utc(3, 29, 22), utc(3, 30, 22))
 	}},
@@ -51,15 +51,15 @@ var springRules = []rule{
 
 var autumnRules = []rule{
 	{"a day of 25 hours", func(r *rig) {
-		r.clock.Set(instant(utc(10, 24, 12)))
+		r.clock.Set(instantOf(utc(10, 24, 12)))
 		q := r.queue("q", "unlimited", limited("quota 2/d Europe/Berlin"))
 		r.daily(q, utc(10, 24, 22), utc(10, 25, 23), utc(10, 26, 23))
 	}},
 	{"the hour that comes twice is one of the same day", func(r *rig) {
-		r.clock.Set(instant(utc(10, 25, 0)))
+		r.clock.Set(instantOf(utc(10, 25, 0)))
 		q := r.queue("q", "1/h", limited("quota 3/d Europe/Berlin"))
 		t0 := r.clock.Now()
-		r.counted(q, 4)
+		r.appendNumbered(q, 4)
 		if got, want := r.departures(q, t0, 4), "j1@0s j2@1h0m0s j3@2h0m0s j4@23h0m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
@@ -74,9 +74,9 @@ var autumnRules = []rule{
 			id := fmt.Sprint("day-", day)
 			r.accept(q, id)
 			begins := time.Date(2026, 9, 2+day, 0, 0, 0, 0, berlin)
-			r.clock.Set(instant(begins) - leaky.Instant(queue.Horizon.Microseconds()) - 1)
+			r.clock.Set(instantOf(begins) - leaky.Instant(queue.Horizon.Microseconds()) - 1)
 			r.grant(q, 9)
-			r.clock.Set(instant(begins))
+			r.clock.Set(instantOf(begins))
 			r.deliver(r.grant(q, 9, id)...)
 			_, err := r.e.Sweep(r.ctx, r.partition(q))
 			r.check(err)

@@ -25,7 +25,7 @@ func limited(list ...string) func(*queue.Spec) {
 func limit(text string) (l queue.Limit) {
 	f := strings.Fields(text)
 	if f[0] != "quota" {
-		l.Rate = paced(f[0]).Rate
+		l.Rate = laneRate(f[0]).Rate
 		if len(f) > 1 {
 			_, _ = fmt.Sscan(f[1], &l.Burst)
 		}
@@ -54,14 +54,14 @@ func (r *rig) departures(queueName string, t0 leaky.Instant, n int) string {
 			got = append(got, fmt.Sprint(v.ID, "@", r.departure(v).Sub(t0)))
 			r.deliver(v)
 		}
-		next := instant(r.info(queueName).Next).Add(-queue.Horizon / 2)
+		next := instantOf(r.info(queueName).Next).Add(-queue.Horizon / 2)
 		r.clock.Set(max(r.clock.Now().Add(max(res.Next, time.Millisecond)), next))
 	}
 	return strings.Join(got, " ")
 }
 
 // numbers appends jobs j1 to jn to a queue.
-func (r *rig) counted(queueName string, n int) []queue.Appended {
+func (r *rig) appendNumbered(queueName string, n int) []queue.Appended {
 	r.Helper()
 	var list []queue.Job
 	for i := range n {
@@ -77,19 +77,28 @@ var limitPaceRules = []rule{
 			limits     []string
 			want       string
 		}{
-			{"a burst, and a slower pace for long", "10/s", []string{"2/s 3"}, "j1@0s j2@100ms j3@200ms j4@500ms j5@1s j6@1.5s"},
+			{
+				"a burst, and a slower pace for long", "10/s", []string{"2/s 3"},
+				"j1@0s j2@100ms j3@200ms j4@500ms j5@1s j6@1.5s",
+			},
 			{"a slower pace only", "10/s", []string{"1/s"}, "j1@0s j2@1s j3@2s"},
 			{"a faster pace says nothing", "1/s", []string{"10/s"}, "j1@0s j2@1s j3@2s"},
 			{"but its burst does not help either", "1/s", []string{"10/s 5"}, "j1@0s j2@1s j3@2s"},
 			{"beside an unlimited rate", "unlimited", []string{"10/s 2"}, "j1@0s j2@0s j3@100ms j4@200ms"},
 			{"three", "10/s", []string{"5/s 2", "1/s 4"}, "j1@0s j2@100ms j3@200ms j4@400ms j5@1s j6@2s"},
-			{"and in another order", "10/s", []string{"1/s 4", "5/s 2"}, "j1@0s j2@100ms j3@200ms j4@400ms j5@1s j6@2s"},
-			{"instants are rounded up, and nothing is lost by it", "100/s", []string{"3/s"}, "j1@0s j2@333.334ms j3@666.667ms j4@1s"},
+			{
+				"and in another order", "10/s", []string{"1/s 4", "5/s 2"},
+				"j1@0s j2@100ms j3@200ms j4@400ms j5@1s j6@2s",
+			},
+			{
+				"instants are rounded up, and nothing is lost by it", "100/s", []string{"3/s"},
+				"j1@0s j2@333.334ms j3@666.667ms j4@1s",
+			},
 		} {
 			q := r.queue(fmt.Sprint("g.q", i), tt.rate, limited(tt.limits...))
 			t0, n := r.clock.Now(), len(strings.Fields(tt.want))
-			r.counted(q, n)
-			if got := r.leaves(q, t0, n); got != tt.want {
+			r.appendNumbered(q, n)
+			if got := r.departureTimes(q, t0, n); got != tt.want {
 				r.Errorf("%s:\n got %s\nwant %s", tt.what, got, tt.want)
 			}
 		}
@@ -98,7 +107,7 @@ var limitPaceRules = []rule{
 		q := r.queue("q", "10/s", limited("4/s 2"))
 		t0 := r.clock.Now()
 		r.acceptJobs(costing(2, q, "a"), costing(2, q, "b"), costing(1, q, "c"), costing(1, q, "d"))
-		if got, want := r.leaves(q, t0, 4), "a@0s b@250ms c@750ms d@1s"; got != want {
+		if got, want := r.departureTimes(q, t0, 4), "a@0s b@250ms c@750ms d@1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
@@ -107,7 +116,7 @@ var limitPaceRules = []rule{
 			q := r.queue(fmt.Sprint("g.q", i), rate, limited("14/s"))
 			r.accept(q, numbered("j", 1+14*20)...)
 			t0 := r.clock.Now()
-			got := strings.Fields(r.leaves(q, t0, 1+14*20))
+			got := strings.Fields(r.departureTimes(q, t0, 1+14*20))
 			if last := got[len(got)-1]; last != "j00281@20s" {
 				r.Errorf("%s: the last of 1 + 20 x 14 is %s", rate, last)
 			}
@@ -116,41 +125,46 @@ var limitPaceRules = []rule{
 	{"what is released as the last gives back to all", func(r *rig) {
 		q := r.queue("q", "10/s", limited("1/s 2"))
 		t0 := r.clock.Now()
-		r.counted(q, 4)
+		r.appendNumbered(q, 4)
 		r.grant(q, 1, "j1")
 		r.clock.Advance(100 * time.Millisecond)
 		r.release(r.grant(q, 1, "j2")...)
-		if got, want := r.leaves(q, t0, 3), "j2@100ms j3@1s j4@2s"; got != want {
+		if got, want := r.departureTimes(q, t0, 3), "j2@100ms j3@1s j4@2s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
 	{"slots are counted by the slowest pace, and promised by it", func(r *rig) {
-		q := r.queue("q", "10/s", limited("2/s"), small(3))
-		r.counted(q, 3)
+		q := r.queue("q", "10/s", limited("2/s"), withCapacity(3))
+		r.appendNumbered(q, 3)
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.clock.Advance(1700 * time.Millisecond) // 1.2 s late
 		if res := r.reserveAs("client", q, 9); res.Lost[q] != 2 {
 			r.Errorf("%v slots lost, want 2", res.Lost)
 		}
 		r.accept(q, "k")
-		r.promised(q, "l", 500*time.Millisecond)
-		r.promised(q, "l", time.Second)
+		r.checkFull(q, "l", 500*time.Millisecond)
+		r.checkFull(q, "l", time.Second)
 	}},
 	{"a job is expected by the slowest pace, roughly", func(r *rig) {
 		q := r.queue("q", "10/s", limited("1/s 3"))
 		t0 := r.clock.Now()
-		for i, want := range []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond, time.Second, 2 * time.Second} {
-			if a := r.accept(q, fmt.Sprint("j", i))[0]; instant(a.ETA.At) != t0.Add(want) || a.ETA.Exact {
-				r.Errorf("j%d is expected in %v, exact %v; want %v, roughly", i, instant(a.ETA.At).Sub(t0), a.ETA.Exact, want)
+		for i, want := range []time.Duration{
+			0, 100 * time.Millisecond, 200 * time.Millisecond, time.Second, 2 * time.Second,
+		} {
+			if a := r.accept(q, fmt.Sprint("j", i))[0]; instantOf(a.ETA.At) != t0.Add(want) || a.ETA.Exact {
+				r.Errorf(
+					"j%d is expected in %v, exact %v; want %v, roughly", i, instantOf(a.ETA.At).Sub(t0), a.ETA.Exact,
+					want,
+				)
 			}
 		}
-		r.waitsFor(because(queue.ByDrainer), q, "j0")
-		r.waitsFor(because(queue.ByRate), q, "j1", "j4")
-		r.lapsed(until(t0.Add(2999*time.Millisecond), q, "late"), t0.Add(3*time.Second))
+		r.waitsFor(causeOnly(queue.ByDrainer), q, "j0")
+		r.waitsFor(causeOnly(queue.ByRate), q, "j1", "j4")
+		r.lapsed(expiringJob(t0.Add(2999*time.Millisecond), q, "late"), t0.Add(3*time.Second))
 	}},
 	{"lanes and their rates hold within", func(r *rig) {
-		q := r.ruled("q", "10/s", "x1 x2 y1 y2", each(paced("1/s")), limited("5/s 2"))
-		if got, want := r.leaves(q, r.clock.Now(), 4), "x1@0s y1@100ms x2@1s y2@1.1s"; got != want {
+		q := r.putWithLanes("q", "10/s", "x1 x2 y1 y2", everyLane(laneRate("1/s")), limited("5/s 2"))
+		if got, want := r.departureTimes(q, r.clock.Now(), 4), "x1@0s y1@100ms x2@1s y2@1.1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
@@ -164,7 +178,10 @@ var limitPaceRules = []rule{
 // limitStorm does this and that to a queue with several limits, and judges what departed by each.
 func (r *rig) limitStorm(rnd *rand.Rand, name string) {
 	r.Helper()
-	s := spec(name, "20/s", limited("quota 40/m", "5/s 7", "quota 70/h", "2/s 20"), func(s *queue.Spec) { s.Burst = 1 + rnd.Int64N(3) })
+	s := spec(
+		name, "20/s", limited("quota 40/m", "5/s 7", "quota 70/h", "2/s 20"),
+		func(s *queue.Spec) { s.Burst = 1 + rnd.Int64N(3) },
+	)
 	r.put(s)
 	var starts []law.Start
 	used := map[string]map[leaky.Instant]int64{"m": {}, "h": {}}

@@ -35,7 +35,7 @@ func windowed(what, rate string, after time.Duration, want string, limits ...str
 		_, _ = fmt.Sscan(rate, &name, &burst) // the burst may be left out
 		q := r.queue("q", name, func(s *queue.Spec) { s.Burst = burst }, limited(limits...))
 		t0, n := r.clock.Now(), len(strings.Fields(want))
-		r.counted(q, n)
+		r.appendNumbered(q, n)
 		if got := r.departures(q, t0, n); got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
@@ -57,10 +57,22 @@ var limitQuotaRules = []rule{
 			r.Errorf("%d slots lost", i.Lost)
 		}
 	}},
-	windowed("so many a minute, and no more", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s", "quota 3/m"),
-	windowed("two quotas may leave where a minute ends, at the pace", "2/s", 59*time.Second, "j1@0s j2@500ms j3@1s j4@1.5s j5@2s j6@1m1s", "quota 3/m"),
-	windowed("hours and minutes", "unlimited", 0, "j1@0s j2@0s j3@1m0s j4@1h0m0s j5@1h0m0s j6@1h1m0s j7@2h0m0s", "quota 2/m", "quota 3/h"),
-	windowed("in another order", "unlimited", 0, "j1@0s j2@0s j3@1m0s j4@1h0m0s j5@1h0m0s j6@1h1m0s j7@2h0m0s", "quota 3/h", "quota 2/m"),
+	windowed(
+		"so many a minute, and no more", "unlimited", 0, "j1@0s j2@0s j3@0s j4@1m0s j5@1m0s j6@1m0s j7@2m0s",
+		"quota 3/m",
+	),
+	windowed(
+		"two quotas may leave where a minute ends, at the pace", "2/s", 59*time.Second,
+		"j1@0s j2@500ms j3@1s j4@1.5s j5@2s j6@1m1s", "quota 3/m",
+	),
+	windowed(
+		"hours and minutes", "unlimited", 0, "j1@0s j2@0s j3@1m0s j4@1h0m0s j5@1h0m0s j6@1h1m0s j7@2h0m0s", "quota 2/m",
+		"quota 3/h",
+	),
+	windowed(
+		"in another order", "unlimited", 0, "j1@0s j2@0s j3@1m0s j4@1h0m0s j5@1h0m0s j6@1h1m0s j7@2h0m0s", "quota 3/h",
+		"quota 2/m",
+	),
 	windowed("days", "unlimited", 0, "j1@0s j2@12h0m0s j3@36h0m0s", "quota 1/d"),
 	windowed("weeks begin on Monday", "unlimited", 0, "j1@0s j2@132h0m0s j3@300h0m0s", "quota 1/w"),
 	windowed("months", "unlimited", 0, "j1@0s j2@708h0m0s j3@1452h0m0s", "quota 1/mo"), // after 29.5 days, and 31
@@ -75,7 +87,7 @@ var limitQuotaRules = []rule{
 		r.acceptJobs(costing(4, q, "a"), costing(4, q, "b"), costing(4, q, "c"), costing(1, q, "d"))
 		r.deliver(r.grant(q, 9, "a", "b")...)
 		r.used(q, 10) // what is left is forfeited
-		r.acceptJobs(urgent(9, "", q, "e"))
+		r.acceptJobs(withPriority(9, "", q, "e"))
 		r.grant(q, 9)
 		if got, want := r.departures(q, t0, 3), "e@1m0s c@1m0s d@1m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
@@ -116,7 +128,7 @@ var limitQuotaRules = []rule{
 		q := r.queue("q", "unlimited", limited("quota 2/m"), leased(5*time.Minute, 9))
 		r.clock.Advance(time.Second) // the quota was there before
 		t0 := r.clock.Now()
-		r.counted(q, 6)
+		r.appendNumbered(q, 6)
 		v := r.grant(q, 9, "j1", "j2")
 		r.release(v[0]) // not the last one
 		r.used(q, 1)
@@ -137,19 +149,19 @@ var limitQuotaRules = []rule{
 	{"a change of something else forgets nothing of what may be given back", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 5/m", "10/s 9"))
 		r.clock.Advance(time.Second)
-		r.counted(q, 3)
+		r.appendNumbered(q, 3)
 		v := r.grant(q, 2, "j1", "j2")
 		r.clock.Advance(time.Second)
-		r.queue(q, "100/s", limited("quota 5/m", "10/s 9"), small(7))
+		r.queue(q, "100/s", limited("quota 5/m", "10/s 9"), withCapacity(7))
 		r.release(v[0])
 		r.used(q, 1, -1)
-		r.queue(q, "100/s", limited("quota 5/m", "11/s 9"), small(7))
+		r.queue(q, "100/s", limited("quota 5/m", "11/s 9"), withCapacity(7))
 		r.release(v[1])
 		r.used(q, 1, -1)
 	}},
 	{"what left before there was a quota gives nothing back", func(r *rig) {
 		q := r.queue("q", "unlimited")
-		r.counted(q, 6)
+		r.appendNumbered(q, 6)
 		v := r.grant(q, 2, "j1", "j2")
 		r.queue(q, "unlimited", limited("quota 2/m"))
 		r.deliver(r.grant(q, 1, "j3")...)
@@ -161,9 +173,9 @@ var limitQuotaRules = []rule{
 	{"a job that expires uses up nothing", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
 		t0 := r.clock.Now()
-		r.counted(q, 3)
+		r.appendNumbered(q, 3)
 		for i := range 5 {
-			r.acceptJobs(until(t0.Add(210*time.Second), q, fmt.Sprint("x", i)))
+			r.acceptJobs(expiringJob(t0.Add(210*time.Second), q, fmt.Sprint("x", i)))
 		}
 		r.accept(q, "k")
 		r.deliver(r.grant(q, 9, "j1", "j2")...)
@@ -174,37 +186,40 @@ var limitQuotaRules = []rule{
 	{"when jobs are expected, and why they wait", func(r *rig) {
 		q := r.queue("q", "1/s", limited("quota 3/m"))
 		t0 := r.clock.Now()
-		a := r.counted(q, 8)
+		a := r.appendNumbered(q, 8)
 		for i, want := range []int{0, 1, 2, 60, 61, 62, 120, 121} {
-			if at := t0.Add(time.Duration(want) * time.Second); instant(a[i].ETA.At) != at || a[i].ETA.Exact {
-				r.Errorf("%s is expected in %v, exact %v; want %ds, roughly", a[i].ID, instant(a[i].ETA.At).Sub(t0), a[i].ETA.Exact, want)
+			if at := t0.Add(time.Duration(want) * time.Second); instantOf(a[i].ETA.At) != at || a[i].ETA.Exact {
+				r.Errorf(
+					"%s is expected in %v, exact %v; want %ds, roughly", a[i].ID, instantOf(a[i].ETA.At).Sub(t0),
+					a[i].ETA.Exact, want,
+				)
 			}
 		}
-		r.waitsFor(because(queue.ByDrainer), q, "j1")
-		r.waitsFor(because(queue.ByRate), q, "j2", "j3")
+		r.waitsFor(causeOnly(queue.ByDrainer), q, "j1")
+		r.waitsFor(causeOnly(queue.ByRate), q, "j2", "j3")
 		r.waitsFor(queue.Why{By: queue.ByQuota, Reason: "3/m"}, q, "j4", "j8")
-		r.lapsed(until(t0.Add(121*time.Second), q, "late"), t0.Add(122*time.Second))
+		r.lapsed(expiringJob(t0.Add(121*time.Second), q, "late"), t0.Add(122*time.Second))
 		r.departures(q, t0, 3)
 		shut := lasting(queue.ByQuota, t0.Add(time.Minute), "3/m")
 		r.waitsFor(shut, q, "j4", "j8")
-		r.waitsFor(because(queue.ByDrainer), r.queue("g.other", "1/s", limited("quota 3/m")))
+		r.waitsFor(causeOnly(queue.ByDrainer), r.queue("g.other", "1/s", limited("quota 3/m")))
 		z := r.queue("g.z", "unlimited", limited("quota 1/d Europe/Berlin"))
-		r.counted(z, 2)
+		r.appendNumbered(z, 2)
 		r.deliver(r.grant(z, 1, "j1")...)
 		r.waitsFor(lasting(queue.ByQuota, t0.Add(10*time.Hour), "1/d Europe/Berlin"), z, "j2")
 	}},
 	{"those refused are told when there is room, which may be in another window", func(r *rig) {
-		q := r.queue("q", "unlimited", limited("quota 1/m"), small(2))
-		r.counted(q, 2)
-		r.promised(q, "k", 100*time.Millisecond)
+		q := r.queue("q", "unlimited", limited("quota 1/m"), withCapacity(2))
+		r.appendNumbered(q, 2)
+		r.checkFull(q, "k", 100*time.Millisecond)
 		r.deliver(r.grant(q, 9, "j1")...)
 		r.accept(q, "k")
-		r.promised(q, "l", time.Minute)
-		r.promised(q, "l", time.Minute)
+		r.checkFull(q, "l", time.Minute)
+		r.checkFull(q, "l", time.Minute)
 	}},
 	{"a queue that waits for a window is looked at when that begins", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 1/m"))
-		r.counted(q, 2)
+		r.appendNumbered(q, 2)
 		r.clock.Advance(58500 * time.Millisecond)
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "j1")
@@ -217,7 +232,7 @@ var limitQuotaRules = []rule{
 		}
 	}},
 	{"lanes take turns as ever, and one that rests uses up nothing", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3 y1 y2 z1", each(paced("1/30s")), limited("quota 4/m"))
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3 y1 y2 z1", everyLane(laneRate("1/30s")), limited("quota 4/m"))
 		if got, want := r.departures(q, r.clock.Now(), 6), "x1@0s y1@0s z1@0s x2@30s y2@1m0s x3@1m0s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}

@@ -11,17 +11,19 @@ import (
 // oracle is a rule that leaky itself keeps.
 type oracle struct {
 	rule queue.Rule
-	keys map[string]*counted
+	keys map[string]*takenUnderKey
 }
 
-// counted is what was taken under a key.
-type counted struct {
+// takenUnderKey is what was taken under a key.
+type takenUnderKey struct {
 	limiter leaky.Limiter // under which it was last asked
 	tally   leaky.Tally
 	expires leaky.Instant
 }
 
-func newOracle(rule queue.Rule) *oracle { return &oracle{rule: rule, keys: map[string]*counted{}} }
+func newOracle(rule queue.Rule) *oracle {
+	return &oracle{rule: rule, keys: map[string]*takenUnderKey{}}
+}
 
 // changes gives the rule other numbers, or another algorithm.
 func (o *oracle) changes(rule queue.Rule) {
@@ -32,14 +34,14 @@ func (o *oracle) changes(rule queue.Rule) {
 }
 
 // of returns the tally of a key as it is at now, and its limiter.
-func (o *oracle) of(now leaky.Instant, key string) *counted {
+func (o *oracle) of(now leaky.Instant, key string) *takenUnderKey {
 	l, err := o.rule.Of(key).Limiter(o.rule.Algorithm)
 	if err != nil {
 		panic(err)
 	}
 	k := o.keys[key]
 	if k == nil || k.expires <= now {
-		return &counted{limiter: l, tally: l.Fresh()}
+		return &takenUnderKey{limiter: l, tally: l.Fresh()}
 	}
 	if k.limiter == l {
 		return k
@@ -49,10 +51,10 @@ func (o *oracle) of(now leaky.Instant, key string) *counted {
 	if err != nil {
 		panic(err)
 	}
-	return &counted{limiter: l, tally: tally, expires: k.expires}
+	return &takenUnderKey{limiter: l, tally: tally, expires: k.expires}
 }
 
-func (o *oracle) keep(now leaky.Instant, key string, k *counted) {
+func (o *oracle) keep(now leaky.Instant, key string, k *takenUnderKey) {
 	k.expires = k.tally.Expires(now)
 	o.keys[key] = k
 }
@@ -127,13 +129,15 @@ func (r *rig) takes(rule, key string, cost int64, allowed bool) queue.Taken {
 	r.Helper()
 	got := r.take(rule, queue.Take{Key: key, Cost: cost})[0]
 	if got.Err != nil || got.Allowed != allowed {
-		r.Errorf("%s: %d of %.40q at %d: %+v, %v; want allowed: %v", rule, cost, key, r.clock.Now(), got, got.Err, allowed)
+		r.Errorf(
+			"%s: %d of %.40q at %d: %+v, %v; want allowed: %v", rule, cost, key, r.clock.Now(), got, got.Err, allowed,
+		)
 	}
 	return got
 }
 
-// left checks how much a key of a rule would let through, and takes nothing.
-func (r *rig) left(rule, key string, want int64) {
+// checkRemaining checks how much a key of a rule would let through, and takes nothing.
+func (r *rig) checkRemaining(rule, key string, want int64) {
 	r.Helper()
 	got := r.take(rule, queue.Take{Op: queue.TakePeek, Key: key})[0]
 	have := got.Remaining

@@ -13,7 +13,7 @@ func ordered(s *queue.Spec) { s.Ordered = true }
 
 var orderedRules = []rule{
 	{"one job of a lane is in flight at a time, also of those without a key", func(r *rig) {
-		q := r.ruled("q", "unlimited", "k1 k2 k3 x1 x2 y1", ordered)
+		q := r.putWithLanes("q", "unlimited", "k1 k2 k3 x1 x2 y1", ordered)
 		res := r.reserveAs("client", q, 9)
 		r.sameIDs(res.Jobs, "k1", "x1", "y1")
 		if res.Next != 2*time.Second {
@@ -70,7 +70,7 @@ var orderedRules = []rule{
 				r.clock.Advance(10 * time.Second)
 			}, "x2"},
 		} {
-			q := r.ruled(fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", ordered, leased(10*time.Second, 2))
+			q := r.putWithLanes(fmt.Sprint("g.q", i), "unlimited", "x1 x2 x3", ordered, leased(10*time.Second, 2))
 			v := r.grant(q, 9, "x1")
 			way.end(q, v[0])
 			r.Log(way.what)
@@ -79,7 +79,7 @@ var orderedRules = []rule{
 		}
 	}},
 	{"a job that backs off keeps its lane waiting, and no other", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 y1 y2 k1 k2", ordered)
+		q := r.putWithLanes("q", "unlimited", "x1 x2 y1 y2 k1 k2", ordered)
 		v := r.grant(q, 9, "k1", "x1", "y1")
 		r.fail(3*time.Second, v[0])
 		r.fail(time.Second, v[1])
@@ -119,9 +119,9 @@ var orderedRules = []rule{
 	}},
 	{"a more urgent job that came meanwhile passes one that comes back, no other does", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
-		r.acceptJobs(urgent(5, "", q, "a"), urgent(5, "", q, "b"))
+		r.acceptJobs(withPriority(5, "", q, "a"), withPriority(5, "", q, "b"))
 		v := r.grant(q, 9, "a")
-		r.acceptJobs(urgent(9, "", q, "now"), urgent(5, "", q, "c"))
+		r.acceptJobs(withPriority(9, "", q, "now"), withPriority(5, "", q, "c"))
 		r.grant(q, 9)
 		r.release(v...)
 		for _, id := range []string{"now", "a", "b", "c"} {
@@ -129,9 +129,9 @@ var orderedRules = []rule{
 		}
 	}},
 	{"a queue becomes ordered, and is so no more", func(r *rig) {
-		q := r.ruled("q", "unlimited", "k1 k2 x1 x2")
+		q := r.putWithLanes("q", "unlimited", "k1 k2 x1 x2")
 		v := r.grant(q, 9, "k1", "x1", "k2", "x2")
-		r.lettered(q, "k3 k4 k5 x3 x4")
+		r.appendToLanes(q, "k3 k4 k5 x3 x4")
 		r.queue(q, "unlimited", ordered)
 		w := r.grant(q, 9, "k3") // those without a key were not counted
 		r.deliver(v[0], v[2])
@@ -145,18 +145,21 @@ var orderedRules = []rule{
 		r.grant(q, 9)
 		r.queue(q, "unlimited")
 		r.grant(q, 9, "k5")
-		r.lettered(q, "x5 x6")
+		r.appendToLanes(q, "x5 x6")
 		r.grant(q, 9, "x5", "x6")
 	}},
 	{"a lane of an ordered queue has one in flight, whatever its rule allows", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 y1 y2", ordered, each(queue.LaneRule{MaxInFlight: 5, Rate: paced("1/s").Rate}))
+		q := r.putWithLanes(
+			"q", "unlimited", "x1 x2 y1 y2", ordered,
+			everyLane(queue.LaneRule{MaxInFlight: 5, Rate: laneRate("1/s").Rate}),
+		)
 		t0 := r.clock.Now()
 		v := r.grant(q, 9, "x1", "y1")
 		r.clock.Advance(500 * time.Millisecond)
 		r.deliver(v[0])
 		r.clock.Advance(time.Second)
 		r.deliver(v[1])
-		if got := r.leaves(q, t0, 2); got != "x2@1.5s y2@1.5s" {
+		if got := r.departureTimes(q, t0, 2); got != "x2@1.5s y2@1.5s" {
 			r.Errorf("got %s", got)
 		}
 	}},
@@ -173,7 +176,7 @@ var orderedRules = []rule{
 		var list []queue.Job
 		want, got := map[string][]string{}, map[string][]string{}
 		for i := range 100 {
-			j := in(lanes[rnd.IntN(len(lanes))], q, fmt.Sprintf("j%03d", i))
+			j := jobOfLane(lanes[rnd.IntN(len(lanes))], q, fmt.Sprintf("j%03d", i))
 			want[j.Lane] = append(want[j.Lane], j.ID)
 			list = append(list, j)
 		}

@@ -16,8 +16,8 @@ func lowWater(part float64) func(*queue.Spec) {
 	return func(s *queue.Spec) { s.Deferred.LowWater = part }
 }
 
-// aged sets how long a job may be deferred, and how long ended ones are remembered.
-func aged(most, remembered time.Duration) func(*queue.Spec) {
+// deferredFor sets how long a job may be deferred, and how long ended ones are remembered.
+func deferredFor(most, remembered time.Duration) func(*queue.Spec) {
 	return func(s *queue.Spec) {
 		s.Deferred.MaxAge, s.Retention.For = queue.Duration(most), queue.Duration(remembered)
 	}
@@ -65,14 +65,17 @@ func (r *rig) readmit(req queue.ReadmitRequest) queue.Readmitted {
 		r.Fatalf("readmit into %s as %s: busy for %v", req.Queue, req.Holder, res.Busy)
 	}
 	if len(res.Outcomes) != len(req.Jobs) || !res.Now.Equal(r.clock.Now().Time()) {
-		r.Fatalf("readmit into %s: %d outcomes of %d jobs at %v, it is %v", req.Queue, len(res.Outcomes), len(req.Jobs), res.Now, r.clock.Now().Time())
+		r.Fatalf(
+			"readmit into %s: %d outcomes of %d jobs at %v, it is %v", req.Queue, len(res.Outcomes), len(req.Jobs),
+			res.Now, r.clock.Now().Time(),
+		)
 	}
 	return res
 }
 
-// shelf is the overflow of one queue as a test keeps it: what was set aside, in
+// fakeOverflow is the overflow of one queue as a test keeps it: what was set aside, in
 // its order.
-type shelf struct {
+type fakeOverflow struct {
 	*rig
 	q      string
 	holder string
@@ -84,35 +87,39 @@ type shelf struct {
 // orders begin high, as those of a stream that had a billion messages before.
 const firstOrder = 1 << 40
 
-func (r *rig) shelf(queueName, rate string, change ...func(*queue.Spec)) *shelf {
+func (r *rig) overflowOf(queueName, rate string, change ...func(*queue.Spec)) *fakeOverflow {
 	r.Helper()
-	return &shelf{rig: r, q: r.queue(queueName, rate, append([]func(*queue.Spec){defers}, change...)...), holder: "holder", last: firstOrder}
+	return &fakeOverflow{
+		rig: r, q: r.queue(queueName, rate, append([]func(*queue.Spec){defers}, change...)...), holder: "holder",
+		last: firstOrder,
+	}
 }
 
-// store puts a job on the shelf, under what it was answered.
-func (s *shelf) store(j queue.Job, a queue.Appended) {
+// store puts a job on the overflow, under what it was answered.
+func (s *fakeOverflow) store(j queue.Job, a queue.Appended) {
 	s.last += 7
 	s.jobs = append(s.jobs, queue.Readmission{Job: j, Order: s.last, Ticket: a.Ticket, At: a.At})
 }
 
-// stray puts a job on the shelf that the engine never heard of.
-func (s *shelf) stray(ids ...string) {
+// addUnknown puts a job on the overflow that the engine never heard of.
+func (s *fakeOverflow) addUnknown(ids ...string) {
 	for _, id := range ids {
 		s.store(job(s.q, id), queue.Appended{At: s.clock.Now().Time()})
 	}
 }
 
 // aside offers jobs that must be set aside, and stores them.
-func (s *shelf) aside(ids ...string) []queue.Appended {
+func (s *fakeOverflow) aside(ids ...string) []queue.Appended {
 	s.Helper()
 	return s.asideJobs(jobs(s.q, ids...)...)
 }
 
-func (s *shelf) asideJobs(list ...queue.Job) []queue.Appended {
+func (s *fakeOverflow) asideJobs(list ...queue.Job) []queue.Appended {
 	s.Helper()
 	a := s.offer(list...)
 	for i := range a {
-		if a[i].Outcome != queue.SetAside || a[i].State != queue.Deferred || a[i].Ticket == "" || !a[i].At.Equal(s.clock.Now().Time()) || a[i].Err != nil {
+		if a[i].Outcome != queue.SetAside || a[i].State != queue.Deferred || a[i].Ticket == "" ||
+			!a[i].At.Equal(s.clock.Now().Time()) || a[i].Err != nil {
 			s.Fatalf("offer %s/%s: %+v; want it set aside now", s.q, list[i].ID, a[i])
 		}
 		s.store(list[i], a[i])
@@ -121,7 +128,7 @@ func (s *shelf) asideJobs(list ...queue.Job) []queue.Appended {
 }
 
 // full fills the queue, which must be empty, and sets jobs aside behind that.
-func (s *shelf) full(aside ...string) []queue.Appended {
+func (s *fakeOverflow) full(aside ...string) []queue.Appended {
 	s.Helper()
 	s.accept(s.q, numbered("full"+strings.Repeat("+", s.filled), int(s.info(s.q).Spec.Capacity))...)
 	s.filled++
@@ -129,25 +136,26 @@ func (s *shelf) full(aside ...string) []queue.Appended {
 }
 
 // empties is full, but the queue is empty again: only the backlog is left.
-func (s *shelf) empties(aside ...string) []queue.Appended {
+func (s *fakeOverflow) empties(aside ...string) []queue.Appended {
 	s.Helper()
 	a := s.full(aside...)
 	s.drain(s.q)
 	return a
 }
 
-// request hands in the first jobs of the shelf.
-func (s *shelf) request(count int) queue.ReadmitRequest {
+// request hands in the first jobs of the overflow.
+func (s *fakeOverflow) request(count int) queue.ReadmitRequest {
 	return queue.ReadmitRequest{
-		Queue: s.q, Holder: s.holder, Overflow: "shelf", Jobs: slices.Clone(s.jobs[:count]), Behind: int64(len(s.jobs) - count),
+		Queue: s.q, Holder: s.holder, Overflow: "shelf", Jobs: slices.Clone(s.jobs[:count]),
+		Behind: int64(len(s.jobs) - count),
 	}
 }
 
 // takes hands in as many jobs as outcomes are wanted, and drops the final ones.
-func (s *shelf) takes(want ...queue.ReadmitOutcome) queue.Readmitted {
+func (s *fakeOverflow) takes(want ...queue.ReadmitOutcome) queue.Readmitted {
 	s.Helper()
 	req := s.request(len(want))
-	res := s.gives(req, want...)
+	res := s.checkReadmit(req, want...)
 	for i, o := range want {
 		if o.Final() {
 			s.jobs = s.jobs[1:]
@@ -161,8 +169,8 @@ func (s *shelf) takes(want ...queue.ReadmitOutcome) queue.Readmitted {
 	return res
 }
 
-// gives hands a request in and checks the outcomes.
-func (r *rig) gives(req queue.ReadmitRequest, want ...queue.ReadmitOutcome) queue.Readmitted {
+// checkReadmit hands a request in and checks the outcomes.
+func (r *rig) checkReadmit(req queue.ReadmitRequest, want ...queue.ReadmitOutcome) queue.Readmitted {
 	r.Helper()
 	res := r.readmit(req)
 	if !slices.Equal(res.Outcomes, want) {
@@ -171,12 +179,12 @@ func (r *rig) gives(req queue.ReadmitRequest, want ...queue.ReadmitOutcome) queu
 	return res
 }
 
-// finds is the answer to a Readmit without its outcomes, time and order.
-type finds struct{ room, batch, deferred, missing int64 }
+// readmitState is the answer to a Readmit without its outcomes, time and order.
+type readmitState struct{ room, batch, deferred, missing int64 }
 
-func (r *rig) found(res queue.Readmitted, want finds) {
+func (r *rig) found(res queue.Readmitted, want readmitState) {
 	r.Helper()
-	if got := (finds{res.Room, res.Batch, res.Deferred, res.Missing}); got != want {
+	if got := (readmitState{res.Room, res.Batch, res.Deferred, res.Missing}); got != want {
 		r.Errorf("readmit: %+v, want %+v", got, want)
 	}
 }
@@ -192,7 +200,8 @@ func (r *rig) tallies(queueName string, want tally) {
 	i := r.info(queueName)
 	got := tally{
 		waiting: i.Waiting, scheduled: i.Scheduled, leased: i.Leased, held: i.Held, deferred: i.Deferred, dead: i.Dead,
-		appended: i.Appended, aside: i.SetAside, returned: i.Returned, missing: i.Missing, cancelled: i.Cancelled, timedOut: i.TimedOut,
+		appended: i.Appended, aside: i.SetAside, returned: i.Returned, missing: i.Missing, cancelled: i.Cancelled,
+		timedOut:  i.TimedOut,
 		delivered: i.Delivered, died: i.Died, refused: i.Refused, retried: i.Retried, ran: i.Expired,
 	}
 	if got != want {

@@ -8,7 +8,7 @@ import (
 )
 
 // announces says that a job strayed, and looks for the backlog.
-func (s *shelf) announces() {
+func (s *fakeOverflow) announces() {
 	s.Helper()
 	s.check(s.e.Announce(s.ctx, s.q))
 	if i := s.info(s.q); i.Deferred == 0 {
@@ -16,8 +16,8 @@ func (s *shelf) announces() {
 	}
 }
 
-// says tells how many are behind, seen at some instant, and checks what is believed then.
-func (s *shelf) says(behind int64, asOf leaky.Instant, want int64) {
+// announceBehind tells how many are behind, seen at some instant, and checks what is believed then.
+func (s *fakeOverflow) announceBehind(behind int64, asOf leaky.Instant, want int64) {
 	s.Helper()
 	req := s.request(0)
 	req.Behind, req.Empty, req.AsOf = behind, behind == 0, asOf.Time()
@@ -34,14 +34,14 @@ func (s *shelf) says(behind int64, asOf leaky.Instant, want int64) {
 
 var announceRules = []rule{
 	{"what was announced makes a backlog until somebody has looked since", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		r.offered(queue.Accepted, job(s.q, "before"))
 		s.announces()
 		r.backlogged(s.q)
 		if t, err := r.e.Totals(r.ctx); err != nil || t.Deferred != 0 { // none is recorded
 			r.Errorf("totals %+v, %v", t, err)
 		}
-		s.stray("stray")
+		s.addUnknown("stray")
 		s.aside("behind")
 		if n := s.takes(queue.Returned, queue.Returned).Behind; n != 1 { // as far as they knew who read them
 			r.Errorf("%d behind", n)
@@ -49,13 +49,13 @@ var announceRules = []rule{
 		r.beside[s.q] = 1
 		r.backlogged(s.q)
 		r.clock.Advance(time.Microsecond)
-		s.says(0, r.clock.Now(), 0)
+		s.announceBehind(0, r.clock.Now(), 0)
 		r.backlogged()
 		r.offered(queue.Accepted, job(s.q, "after"))
 		r.tallies(s.q, tally{waiting: 4, appended: 4, aside: 1, returned: 2})
 	}},
 	{"who looked before, or nobody knows when, takes nothing of it away", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		start := r.clock.Now()
 		r.clock.Advance(time.Second)
 		s.announces()
@@ -63,44 +63,44 @@ var announceRules = []rule{
 		r.clock.Advance(time.Second)
 		for range 2 {
 			for _, asOf := range []leaky.Instant{0, start, at - 1, at} {
-				s.says(0, asOf, 1)
+				s.announceBehind(0, asOf, 1)
 			}
-			s.says(3, at, 3) // what is said to be more is believed
+			s.announceBehind(3, at, 3) // what is said to be more is believed
 		}
-		s.says(0, start, 1)
-		s.says(0, at+1, 0)
-		s.says(0, start, 0) // it has been looked for since
-		s.says(2, start, 2)
-		s.says(0, 0, 1)
-		s.says(0, at+1, 0)
+		s.announceBehind(0, start, 1)
+		s.announceBehind(0, at+1, 0)
+		s.announceBehind(0, start, 0) // it has been looked for since
+		s.announceBehind(2, start, 2)
+		s.announceBehind(0, 0, 1)
+		s.announceBehind(0, at+1, 0)
 		s.announces()
-		s.says(0, at+1, 1)
-		s.says(0, r.clock.Now()+1, 0)
+		s.announceBehind(0, at+1, 1)
+		s.announceBehind(0, r.clock.Now()+1, 0)
 	}},
 	{"without an announcement it does not matter when", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		for _, asOf := range []leaky.Instant{0, 1, r.clock.Now() - 1, r.clock.Now(), r.clock.Now() + 1, 1 << 60} {
-			s.says(7, asOf, 7)
-			s.says(0, asOf, 0)
+			s.announceBehind(7, asOf, 7)
+			s.announceBehind(0, asOf, 0)
 		}
 	}},
 	{"it disturbs nobody who has the way back, and does not need it", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.full("a", "b")
 		r.drain(s.q)
 		first := s.takes(queue.Returned)
 		s.announces()
-		r.busy(as("another", s.request(0)), queue.ReadmitFor)
+		r.busy(fromHolder("another", s.request(0)), queue.ReadmitFor)
 		r.clock.Advance(time.Second)
 		second := s.takes(queue.Returned)
 		if second.Order <= first.Order || second.Behind != 1 {
 			r.Errorf("%+v, then %+v", first, second)
 		}
-		s.says(0, r.clock.Now(), 0)
+		s.announceBehind(0, r.clock.Now(), 0)
 	}},
 	{"more than one behind are not fewer for it", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
-		s.says(5, 0, 5)
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
+		s.announceBehind(5, 0, 5)
 		s.announces()
 		if i := r.info(s.q); i.Deferred != 5 {
 			r.Errorf("%d deferred", i.Deferred)
@@ -110,13 +110,13 @@ var announceRules = []rule{
 		for _, name := range []string{"nobody", "", "a b", "a.b.c", "q\x00"} {
 			r.refuses(r.e.Announce(r.ctx, name), queue.ErrUnknownQueue)
 		}
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.announces()
 		r.refuses(r.e.Delete(r.ctx, s.q, queue.AnyRevision, false), queue.ErrNotEmpty)
 		r.delete(s.q)
 		r.backlogged()
-		s = r.shelf("q", "unlimited", small(4))
-		s.says(1, 0, 1)
-		s.says(0, 0, 0)
+		s = r.overflowOf("q", "unlimited", withCapacity(4))
+		s.announceBehind(1, 0, 1)
+		s.announceBehind(0, 0, 0)
 	}},
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// empty says that nothing of the queue is on the shelf, and returns how many
+// empty says that nothing of the queue is on the overflow, and returns how many
 // records were given up.
-func (s *shelf) empty() int64 {
+func (s *fakeOverflow) empty() int64 {
 	s.Helper()
 	req := s.request(0)
 	req.Empty, req.Behind = true, 0
-	return s.gives(req).Missing
+	return s.checkReadmit(req).Missing
 }
 
 // generation begins one: all that is recorded is of the older one.
-func (s *shelf) generation() {
+func (s *fakeOverflow) generation() {
 	s.Helper()
 	if n := s.empty(); n != 0 {
 		s.Errorf("%d given up with the first generation", n)
@@ -36,10 +36,10 @@ func (r *rig) backlogged(want ...string) {
 
 var backlogRules = []rule{
 	{"what was seen behind makes a backlog, recorded or not", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
-		s.stray("a", "b", "c")
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
+		s.addUnknown("a", "b", "c")
 		r.offered(queue.Accepted, job(s.q, "x")) // nobody has looked yet
-		r.found(r.readmit(s.request(0)), finds{room: 2, batch: 1})
+		r.found(r.readmit(s.request(0)), readmitState{room: 2, batch: 1})
 		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 1})
 		if t, err := r.e.Totals(r.ctx); err != nil || t.Deferred != 0 { // none is recorded
 			r.Errorf("totals %+v, %v", t, err)
@@ -57,7 +57,7 @@ var backlogRules = []rule{
 		r.backlogged(s.q) // d
 	}},
 	{"each call says what was seen: the last word counts", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		sees := func(behind, want int64) {
 			r.Helper()
 			r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: "h", Behind: behind})
@@ -77,9 +77,9 @@ var backlogRules = []rule{
 		r.backlogged(s.q)
 	}},
 	{"what was handed in and found no room is behind too", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		r.accept(s.q, "full1", "full2")
-		s.stray("a", "b", "c", "d")
+		s.addUnknown("a", "b", "c", "d")
 		s.takes(queue.NotYet, queue.NotYet)
 		r.tallies(s.q, tally{waiting: 2, deferred: 4, appended: 2})
 		r.drain(s.q)
@@ -93,13 +93,15 @@ var backlogRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, aside: 1, returned: 1, delivered: 2})
 	}},
 	{"a queue is backlogged while something is recorded or behind", func(r *rig) {
-		a, b, c := r.shelf("a", "unlimited", small(2)), r.shelf("b.x", "unlimited", small(2)), r.shelf("c", "unlimited", small(2))
+		a, b, c := r.overflowOf("a", "unlimited", withCapacity(2)), r.overflowOf(
+			"b.x", "unlimited", withCapacity(2),
+		), r.overflowOf("c", "unlimited", withCapacity(2))
 		r.queue("d", "unlimited")
 		r.backlogged()
 		a.empties("1", "2")
 		r.backlogged("a")
 		b.empties("1")
-		c.stray("1")
+		c.addUnknown("1")
 		r.readmit(c.request(0))
 		r.backlogged("a", "b.x", "c")
 		for limit, want := range map[int]int{-1: 0, 0: 0, 1: 1, 2: 2, 3: 3, 4: 3} {
@@ -120,11 +122,11 @@ var backlogRules = []rule{
 		r.backlogged("b.x")
 		r.delete(b.q)
 		r.backlogged()
-		r.queue(b.q, "unlimited", small(2), defers)
+		r.queue(b.q, "unlimited", withCapacity(2), defers)
 		r.backlogged()
 	}},
 	{"empty for longer than a job is on its way, the overflow has lost what is recorded", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		first := s.empties("a", "b")
 		r.clock.Advance(20 * time.Second)
 		last := s.aside("c", "cancelled")
@@ -159,7 +161,7 @@ var backlogRules = []rule{
 		r.tallies(s.q, tally{waiting: 3, appended: 7, aside: 4, missing: 3, cancelled: 1, delivered: 4})
 	}},
 	{"what was given up is ahead of nobody any more", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2))
+		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full()
 		s.asideJobs(costing(5, s.q, "a"), costing(7, s.q, "b"))
 		r.drain(s.q)
@@ -167,13 +169,13 @@ var backlogRules = []rule{
 		r.clock.Advance(time.Hour)
 		s.empty()
 		s.full()
-		r.at(s.aside("c")[0], 3, r.clock.Now().Add(200*time.Millisecond))
-		if j := r.job(s.q, "c"); j.Position != 3 || instant(j.ETA.At) != r.clock.Now().Add(200*time.Millisecond) {
+		r.checkDeferred(s.aside("c")[0], 3, r.clock.Now().Add(200*time.Millisecond))
+		if j := r.job(s.q, "c"); j.Position != 3 || instantOf(j.ETA.At) != r.clock.Now().Add(200*time.Millisecond) {
 			r.Errorf("got %+v", j)
 		}
 	}},
 	{"what was given up and comes back after all is taken once", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		s.generation()
 		r.clock.Advance(time.Hour)
@@ -187,7 +189,7 @@ var backlogRules = []rule{
 		r.sameIDs(r.drain(s.q), "b", "a")
 	}},
 	{"given up and deferred anew, the old copy may come first", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		s.generation()
 		r.clock.Advance(time.Hour)
@@ -198,8 +200,10 @@ var backlogRules = []rule{
 		s.jobs[0].Order, s.jobs[1].Order = s.jobs[1].Order, s.jobs[0].Order
 		r.drain(s.q)
 		r.deferredAgain(r.offer(job(s.q, "a"))[0], again)
-		res := s.takes(queue.Returned, queue.Returned, queue.Passed, queue.NotYet) // the old b and the old a; then the new a
-		r.beside[s.q]++                                                            // b; the record of the new a ended with the old one
+		// the old b and the old a; then the new a
+		res := s.takes(queue.Returned, queue.Returned, queue.Passed, queue.NotYet)
+		// b; the record of the new a ended with the old one
+		r.beside[s.q]++
 		if res.Deferred != 1 {
 			r.Errorf("%d deferred", res.Deferred)
 		}
@@ -208,7 +212,7 @@ var backlogRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, appended: 11, aside: 4, returned: 3, missing: 2, delivered: 10})
 	}},
 	{"what is recorded since is not given up with the rest", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a")
 		s.generation()
 		r.clock.Advance(time.Hour)
@@ -230,7 +234,7 @@ var backlogRules = []rule{
 		r.unknown(s.q, "b")
 	}},
 	{"a backlog holds the queue, a cancelled deferral does not", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		refused := func() { r.Helper(); r.refuses(r.e.Delete(r.ctx, s.q, queue.AnyRevision, false), queue.ErrNotEmpty) }
 		s.empties("a")
 		refused()
@@ -241,7 +245,9 @@ var backlogRules = []rule{
 		r.check(r.e.Delete(r.ctx, s.q, queue.AnyRevision, false))
 	}},
 	{"deleted with force, its deferrals are gone from all counts, and it begins anew", func(r *rig) {
-		s, other := r.shelf("g.q", "unlimited", small(4)), r.shelf("g.other", "unlimited", small(4))
+		s, other := r.overflowOf("g.q", "unlimited", withCapacity(4)), r.overflowOf(
+			"g.other", "unlimited", withCapacity(4),
+		)
 		other.full("a")
 		s.empties("a", "b", "c")
 		s.takes(queue.Returned, queue.Returned, queue.NotYet)
@@ -254,7 +260,7 @@ var backlogRules = []rule{
 		_, err := r.e.Cancel(r.ctx, s.q, "c")
 		r.refuses(err, queue.ErrUnknownQueue)
 		r.offered(queue.UnknownQueue, job(s.q, "c"))
-		s = r.shelf(s.q, "unlimited", small(4))
+		s = r.overflowOf(s.q, "unlimited", withCapacity(4))
 		r.tallies(s.q, tally{})
 		r.unknown(s.q, "c")
 		if n := s.admits("x"); n != 4 { // no backlog
@@ -264,7 +270,7 @@ var backlogRules = []rule{
 		r.drain(s.q)
 		s.jobs[0].Order = 1 // the order begins anew, and so does who came back
 		s.takes(queue.Returned)
-		s.stray("d")
+		s.addUnknown("d")
 		s.takes(queue.Returned)
 		r.beside[s.q]++
 		s.last, s.jobs = s.last+1, old

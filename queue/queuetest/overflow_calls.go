@@ -10,7 +10,7 @@ import (
 
 // overflowCalls is every call of queue.Overflow, each about queue q with the job
 // "a" set aside.
-func (s *shelf) overflowCalls(a queue.Appended) map[string]func(context.Context) error {
+func (s *fakeOverflow) overflowCalls(a queue.Appended) map[string]func(context.Context) error {
 	o := s.e
 	empty := s.request(0)
 	empty.Empty, empty.Behind = true, 0
@@ -30,14 +30,15 @@ func (s *shelf) overflowCalls(a queue.Appended) map[string]func(context.Context)
 
 var overflowCallRules = []rule{
 	{"a call whose context has ended does nothing", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.empties("a")[0]
 		s.generation()
 		r.clock.Advance(time.Hour)
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
 		for name, call := range s.overflowCalls(a) {
-			if err := call(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
+			if err := call(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) &&
+				!errors.Is(err, queue.ErrUnavailable) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
@@ -46,7 +47,7 @@ var overflowCallRules = []rule{
 		s.takes(queue.Returned)
 	}},
 	{"closed, an engine says so", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.empties("a")[0]
 		calls := s.overflowCalls(a)
 		r.check(r.e.Close())

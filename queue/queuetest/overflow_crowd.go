@@ -9,10 +9,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// bustle is one queue and its overflow with everybody at work at once.
-type bustle struct {
-	*shelf
-	mu        sync.Mutex // of the shelf, and of
+// overflowLoad is one queue and its overflow with everybody at work at once.
+type overflowLoad struct {
+	*fakeOverflow
+	mu        sync.Mutex // of the overflow, and of
 	delivered map[string]int
 	cancelled atomic.Int64
 	offering  atomic.Int64 // producers that are not done
@@ -21,7 +21,7 @@ type bustle struct {
 
 // offerAll offers jobs a few at a time and stores what is set aside; some of it
 // only after it was offered again.
-func (b *bustle) offerAll(ids []string) {
+func (b *overflowLoad) offerAll(ids []string) {
 	defer b.offering.Add(-1)
 	for i := 0; i < len(ids); i += 5 {
 		list := jobs(b.q, ids[i:i+5]...)
@@ -48,7 +48,7 @@ func (b *bustle) offerAll(ids []string) {
 }
 
 // over reports whether nobody offers and nothing is left.
-func (b *bustle) over() bool {
+func (b *overflowLoad) over() bool {
 	if b.Failed() || time.Now().After(b.late) {
 		return true
 	}
@@ -62,10 +62,10 @@ func (b *bustle) over() bool {
 	return err != nil || i.Size() == 0
 }
 
-func (b *bustle) bringBack(holder string) {
+func (b *overflowLoad) bringBack(holder string) {
 	for !b.over() {
 		b.mu.Lock()
-		req := as(holder, b.request(min(20, len(b.jobs))))
+		req := fromHolder(holder, b.request(min(20, len(b.jobs))))
 		b.mu.Unlock()
 		req.Leave = true
 		res, err := b.e.Readmit(b.ctx, req)
@@ -86,10 +86,12 @@ func (b *bustle) bringBack(holder string) {
 	}
 }
 
-func (b *bustle) drainAs(client string) {
+func (b *overflowLoad) drainAs(client string) {
 	p := b.partition(b.q)
 	for number := uint64(1); !b.over(); number++ {
-		res, err := b.e.Reserve(b.ctx, queue.ReserveRequest{Partition: p, Client: queue.Client{ID: client}, Number: number, Max: 7})
+		res, err := b.e.Reserve(b.ctx, queue.ReserveRequest{
+			Partition: p, Client: queue.Client{ID: client}, Number: number, Max: 7,
+		})
 		if err != nil {
 			b.Errorf("reserve: %v", err)
 			return
@@ -114,7 +116,7 @@ func (b *bustle) drainAs(client string) {
 	}
 }
 
-func (b *bustle) cancelSome(ids []string) {
+func (b *overflowLoad) cancelSome(ids []string) {
 	for i := 0; i < len(ids) && !b.over(); i += 7 {
 		if state, err := b.e.Cancel(b.ctx, b.q, ids[i]); err == nil && state == queue.Cancelled {
 			b.cancelled.Add(1)
@@ -125,7 +127,10 @@ func (b *bustle) cancelSome(ids []string) {
 var overflowCrowdRules = []rule{
 	{"all at once: each job leaves once, or was cancelled", func(r *rig) {
 		const producers, each = 4, 150
-		b := &bustle{shelf: r.shelf("q", "unlimited", small(12)), delivered: map[string]int{}, late: time.Now().Add(time.Minute)}
+		b := &overflowLoad{
+			fakeOverflow: r.overflowOf("q", "unlimited", withCapacity(12)), delivered: map[string]int{},
+			late: time.Now().Add(time.Minute),
+		}
 		b.offering.Store(producers)
 		var all []string
 		var work []func()
@@ -140,7 +145,7 @@ var overflowCrowdRules = []rule{
 		r.crowd(len(work), func(worker int) int { work[worker](); return 0 })
 
 		// Of two who bring back at the same time, the one who saw less behind may have been heard first.
-		if _, err := b.e.Readmit(b.ctx, as("one", b.request(0))); err != nil {
+		if _, err := b.e.Readmit(b.ctx, fromHolder("one", b.request(0))); err != nil {
 			r.Errorf("readmit: %v", err)
 		}
 		cancelled := int64(0)
@@ -160,7 +165,10 @@ var overflowCrowdRules = []rule{
 		}
 		i := r.info(b.q)
 		if i.Delivered+i.Cancelled != int64(len(all)) || i.Cancelled != cancelled || cancelled != b.cancelled.Load() {
-			r.Errorf("%d delivered and %d cancelled, of %d; cancelled as answered: %d, as seen: %d", i.Delivered, i.Cancelled, len(all), b.cancelled.Load(), cancelled)
+			r.Errorf(
+				"%d delivered and %d cancelled, of %d; cancelled as answered: %d, as seen: %d", i.Delivered,
+				i.Cancelled, len(all), b.cancelled.Load(), cancelled,
+			)
 		}
 		if i.SetAside == 0 || i.Returned == 0 || i.Deferred != 0 {
 			r.Errorf("%d set aside, %d returned, %d deferred: the run says nothing", i.SetAside, i.Returned, i.Deferred)

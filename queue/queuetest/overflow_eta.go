@@ -7,11 +7,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// at checks where a job that was just set aside is said to be, and when it is
+// checkDeferred checks where a job that was just set aside is said to be, and when it is
 // expected to leave.
-func (r *rig) at(a queue.Appended, position int64, eta leaky.Instant) {
+func (r *rig) checkDeferred(a queue.Appended, position int64, eta leaky.Instant) {
 	r.Helper()
-	if a.Position != position || instant(a.ETA.At) != eta || a.ETA.Exact {
+	if a.Position != position || instantOf(a.ETA.At) != eta || a.ETA.Exact {
 		r.Errorf("%s: at %d, expected at %+v; want %d, roughly %v", a.ID, a.Position, a.ETA, position, eta.Time())
 	}
 }
@@ -25,31 +25,31 @@ func costing(cost int64, queueName, id string) queue.Job {
 var deferredETARules = []rule{
 	{"a deferred job is behind all that is in the queue and deferred, and behind what that costs", func(r *rig) {
 		const T = 100 * time.Millisecond
-		s := r.shelf("q", "10/s", small(3))
+		s := r.overflowOf("q", "10/s", withCapacity(3))
 		t0 := r.clock.Now()
 		r.acceptJobs(costing(1, s.q, "a"), costing(2, s.q, "b"), costing(1, s.q, "c"))
 		a := s.asideJobs(costing(3, s.q, "d"), costing(1, s.q, "e"), costing(1, s.q, "f"))
-		r.at(a[0], 4, t0.Add(4*T))
-		r.at(a[1], 5, t0.Add(7*T))
-		r.at(a[2], 6, t0.Add(8*T))
+		r.checkDeferred(a[0], 4, t0.Add(4*T))
+		r.checkDeferred(a[1], 5, t0.Add(7*T))
+		r.checkDeferred(a[2], 6, t0.Add(8*T))
 
 		// What is seen later goes with the cost of all that is deferred.
 		deferred := func(id string, position int64, cost int64, eta leaky.Instant) {
 			r.Helper()
-			r.sees(s.q, id, seen{state: queue.Deferred, position: position, eta: eta, cost: cost, appended: t0})
+			r.checkJob(s.q, id, seen{state: queue.Deferred, position: position, eta: eta, cost: cost, appended: t0})
 		}
 		deferred("d", 4, 3, t0.Add(4*T))
 		deferred("e", 5, 1, t0.Add(5*T)) // and a third of 5
 		deferred("f", 6, 1, t0.Add(7*T)) // and two thirds
 
 		r.deliver(r.grant(s.q, 1, "a")...)
-		r.at(s.asideJobs(costing(1, s.q, "g"))[0], 6, t0.Add(9*T))
+		r.checkDeferred(s.asideJobs(costing(1, s.q, "g"))[0], 6, t0.Add(9*T))
 		deferred("e", 4, 1, t0.Add(5*T)) // 3 in the queue, 6 deferred: a quarter
 		r.cancels(queue.Cancelled, s.q, "e")
 		deferred("d", 3, 3, t0.Add(4*T))
 		deferred("f", 4, 1, t0.Add(5*T))
 		deferred("g", 5, 1, t0.Add(7*T))
-		r.at(s.asideJobs(costing(2, s.q, "h"))[0], 6, t0.Add(9*T)) // e counts no more
+		r.checkDeferred(s.asideJobs(costing(2, s.q, "h"))[0], 6, t0.Add(9*T)) // e counts no more
 
 		r.drain(s.q) // b and c
 		t1 := r.clock.Now()
@@ -65,51 +65,52 @@ var deferredETARules = []rule{
 	}},
 	{"while nothing waits, the distance is that of the deferred", func(r *rig) {
 		const T = 100 * time.Millisecond
-		s := r.shelf("q", "10/s", small(2))
+		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full("a")
 		r.drain(s.q)
 		r.clock.Advance(time.Minute)
 		now := r.clock.Now()
-		r.at(s.aside("b")[0], 2, now.Add(T))
-		r.at(s.aside("c")[0], 3, now.Add(2*T))
+		r.checkDeferred(s.aside("b")[0], 2, now.Add(T))
+		r.checkDeferred(s.aside("c")[0], 3, now.Add(2*T))
 		r.grant(s.q, 1)
-		if j := r.job(s.q, "b"); instant(j.ETA.At) != now.Add(T) || j.Position != 2 {
+		if j := r.job(s.q, "b"); instantOf(j.ETA.At) != now.Add(T) || j.Position != 2 {
 			r.Errorf("got %+v", j)
 		}
 		v := r.acceptOne(s.q, "x")
-		r.at(s.aside("d")[0], 4, now.Add(4*T)) // x has taken a slot
+		r.checkDeferred(s.aside("d")[0], 4, now.Add(4*T)) // x has taken a slot
 		r.release(v)
-		r.at(s.aside("e")[0], 6, now.Add(5*T)) // x waits again, at now
+		r.checkDeferred(s.aside("e")[0], 6, now.Add(5*T)) // x waits again, at now
 	}},
 	{"a job that is behind what is not recorded counts only what is", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2))
-		s.stray("s1", "s2", "s3")
+		s := r.overflowOf("q", "10/s", withCapacity(2))
+		s.addUnknown("s1", "s2", "s3")
 		r.readmit(s.request(0))
-		if a := r.offered(queue.SetAside, job(s.q, "a")); a.Position != 1 || instant(a.ETA.At) != r.clock.Now() || a.ETA.Exact {
+		if a := r.offered(queue.SetAside, job(s.q, "a")); a.Position != 1 || instantOf(a.ETA.At) != r.clock.Now() ||
+			a.ETA.Exact {
 			r.Errorf("got %+v", a)
 		}
 	}},
 	{"a cancelled one is seen as long as it is not back, and afterwards", func(r *rig) {
-		s := r.shelf("q", "1/s", small(2))
+		s := r.overflowOf("q", "1/s", withCapacity(2))
 		t0 := r.clock.Now()
 		s.full()
 		s.asideJobs(costing(5, s.q, "a"))
 		r.clock.Advance(time.Minute)
 		r.cancels(queue.Cancelled, s.q, "a")
-		r.sees(s.q, "a", seen{state: queue.Cancelled, cost: 5, appended: t0})
+		r.checkJob(s.q, "a", seen{state: queue.Cancelled, cost: 5, appended: t0})
 		r.clock.Advance(time.Minute)
 		s.takes(queue.Passed)
-		r.sees(s.q, "a", seen{state: queue.Cancelled, cost: 5, appended: t0, ended: r.clock.Now()})
+		r.checkJob(s.q, "a", seen{state: queue.Cancelled, cost: 5, appended: t0, ended: r.clock.Now()})
 	}},
 	{"a job that came back was appended when it came", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2))
+		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full()
 		s.asideJobs(costing(4, s.q, "a"))
 		r.drain(s.q)
 		r.clock.Advance(time.Minute)
 		s.takes(queue.Returned)
 		now := r.clock.Now()
-		r.sees(s.q, "a", seen{state: queue.Waiting, position: 1, eta: now, exact: true, cost: 4, appended: now})
+		r.checkJob(s.q, "a", seen{state: queue.Waiting, position: 1, eta: now, exact: true, cost: 4, appended: now})
 		if i := r.info(s.q); !i.OldestWaiting.Equal(now.Time()) {
 			r.Errorf("the oldest waits since %v", i.OldestWaiting)
 		}

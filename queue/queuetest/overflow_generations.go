@@ -6,8 +6,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// leaks sets jobs aside that never get to the shelf.
-func (s *shelf) leaks(ids ...string) []queue.Appended {
+// leaks sets jobs aside that never get to the overflow.
+func (s *fakeOverflow) leaks(ids ...string) []queue.Appended {
 	s.Helper()
 	before, last := s.jobs, s.last
 	a := s.aside(ids...)
@@ -15,11 +15,11 @@ func (s *shelf) leaks(ids ...string) []queue.Appended {
 	return a
 }
 
-// older is a shelf of an empty queue with a backlog that was leaked, in the older
+// older is a overflow of an empty queue with a backlog that was leaked, in the older
 // generation, which began just now.
-func (r *rig) older(ids ...string) *shelf {
+func (r *rig) older(ids ...string) *fakeOverflow {
 	r.Helper()
-	s := r.shelf("q", "unlimited", small(4))
+	s := r.overflowOf("q", "unlimited", withCapacity(4))
 	s.full()
 	s.leaks(ids...)
 	r.drain(s.q)
@@ -43,9 +43,10 @@ var generationRules = []rule{
 		r.clock.Advance(time.Microsecond)
 		s.aside("last")
 		s.aside("behind")
-		r.found(s.takes(queue.Returned), finds{room: 1, batch: 1, deferred: 4}) // set aside after exactly as long
+		// set aside after exactly as long
+		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 4})
 		r.drain(s.q)
-		r.found(s.takes(queue.Returned), finds{room: 1, batch: 1, deferred: 1, missing: 2})
+		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 1, missing: 2})
 		r.drain(s.q)
 		r.unknown(s.q, "leaked")
 		r.unknown(s.q, "too")
@@ -76,7 +77,7 @@ var generationRules = []rule{
 		r.backlogged()
 	}},
 	{"what comes back in the very call is not missing", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(8))
+		s := r.overflowOf("q", "unlimited", withCapacity(8))
 		s.full("a")
 		s.leaks("leaked", "withdrawn", "cancelled")
 		withdrawn := r.offer(job(s.q, "withdrawn"))[0]
@@ -89,9 +90,13 @@ var generationRules = []rule{
 		s.aside("b", "c")
 		req := s.request(3)
 		req.Jobs[1].Done = true
-		r.found(r.gives(req, queue.Returned, queue.Passed, queue.Returned), finds{room: 2, batch: 1, deferred: 1, missing: 1})
+		r.found(r.checkReadmit(req, queue.Returned, queue.Passed, queue.Returned), readmitState{
+			room: 2, batch: 1, deferred: 1, missing: 1,
+		})
 		r.beside[s.q]--
-		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 10, aside: 6, returned: 2, missing: 1, cancelled: 1, delivered: 8})
+		r.tallies(s.q, tally{
+			waiting: 2, deferred: 1, appended: 10, aside: 6, returned: 2, missing: 1, cancelled: 1, delivered: 8,
+		})
 		r.unknown(s.q, "leaked")
 		r.unknown(s.q, "cancelled") // nor can its job come any more
 		r.state(queue.Deferred, s.q, "c")
@@ -102,12 +107,12 @@ var generationRules = []rule{
 		s.aside("a")
 		req := s.request(1)
 		req.Closed = true
-		r.found(r.gives(req, queue.NotYet), finds{room: 2, batch: 1, deferred: 1, missing: 1})
+		r.found(r.checkReadmit(req, queue.NotYet), readmitState{room: 2, batch: 1, deferred: 1, missing: 1})
 		r.unknown(s.q, "leaked")
 		r.state(queue.Deferred, s.q, "a")
 	}},
 	{"while the head of the overflow waits, nothing behind it is given up", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		s.full("head", "next")
 		s.generation()
 		s.leaks("leaked")
@@ -123,7 +128,7 @@ var generationRules = []rule{
 	{"only a job of a ticket says what was seen, and nobody from the future", func(r *rig) {
 		s := r.older("leaked")
 		for _, ticket := range []queue.Ticket{"", "x", "another.1"} {
-			s.stray("stray" + string(ticket))
+			s.addUnknown("stray" + string(ticket))
 			s.jobs[0].Ticket = ticket
 			s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
 			if ticket != "" {
@@ -138,16 +143,16 @@ var generationRules = []rule{
 		s.aside("a", "b")
 		s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
 		r.clock.Advance(queue.OrphanAfter)
-		r.found(s.takes(queue.Returned), finds{room: 1, batch: 1, deferred: 2})
+		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 2})
 		s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
 		r.clock.Advance(time.Microsecond)
-		r.found(s.takes(queue.Returned), finds{batch: 1, missing: 1})
+		r.found(s.takes(queue.Returned), readmitState{batch: 1, missing: 1})
 	}},
 	{"asking for room, or in vain, begins nothing", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(time.Hour)
 		s.leaks("later")
-		r.found(r.readmit(s.request(0)), finds{room: 2, batch: 1, deferred: 2})
+		r.found(r.readmit(s.request(0)), readmitState{room: 2, batch: 1, deferred: 2})
 		busy := s.request(0)
 		busy.Holder, busy.Empty = "another", true
 		if res, err := r.e.Readmit(r.ctx, busy); err != nil || res.Busy == 0 {
@@ -183,14 +188,14 @@ var generationRules = []rule{
 		r.backlogged()
 	}},
 	{"its old ticket is worth nothing any more", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		first := s.full("a", "b")
 		s.generation()
 		again := r.offered(queue.Duplicate, job(s.q, "a"))
 		if again.Ticket == first[0].Ticket {
 			r.Errorf("still ticket %q", again.Ticket)
 		}
-		if j := r.job(s.q, "a"); j.Position != 4 || instant(j.AppendedAt) != instant(first[0].At) {
+		if j := r.job(s.q, "a"); j.Position != 4 || instantOf(j.AppendedAt) != instantOf(first[0].At) {
 			r.Errorf("%+v, want it behind b, appended at %v", j, first[0].At)
 		}
 		r.withdrawsOne(ticketed(first[0], s.q))
@@ -206,7 +211,7 @@ var generationRules = []rule{
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1, cancelled: 1})
 	}},
 	{"what was given up is ahead of no one, and cost what it did", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2))
+		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full()
 		s.asideJobs(costing(5, s.q, "a"), costing(7, s.q, "b"))
 		s.jobs = nil
@@ -218,7 +223,7 @@ var generationRules = []rule{
 		if n := s.empty(); n != 2 {
 			r.Errorf("%d given up", n)
 		}
-		r.at(s.aside("d")[0], 2, r.clock.Now().Add(300*time.Millisecond))
+		r.checkDeferred(s.aside("d")[0], 2, r.clock.Now().Add(300*time.Millisecond))
 	}},
 	{"another overflow, or another spec, does not begin one anew", func(r *rig) {
 		s := r.older("leaked")
@@ -226,7 +231,7 @@ var generationRules = []rule{
 		req := s.request(0)
 		req.Overflow = "another"
 		r.readmit(req)
-		r.queue(s.q, "unlimited", small(6), defers)
+		r.queue(s.q, "unlimited", withCapacity(6), defers)
 		r.clock.Advance(10*time.Second + time.Microsecond)
 		req.Empty = true
 		if n := r.readmit(req).Missing; n != 1 {
@@ -237,7 +242,7 @@ var generationRules = []rule{
 		s := r.older("leaked")
 		r.clock.Advance(time.Hour)
 		r.delete(s.q)
-		s = r.shelf(s.q, "unlimited", small(4))
+		s = r.overflowOf(s.q, "unlimited", withCapacity(4))
 		s.full()
 		s.leaks("leaked")
 		s.generation()

@@ -12,14 +12,14 @@ import (
 func laneJobs(queueName, list string) []queue.Job {
 	var all []queue.Job
 	for _, id := range strings.Fields(list) {
-		all = append(all, in(letters[id[0]], queueName, id))
+		all = append(all, jobOfLane(letters[id[0]], queueName, id))
 	}
 	return all
 }
 
 var overflowLaneRules = []rule{
 	{"a job comes back into its lane, with its priority, in turn with the others", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(10))
+		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.full()
 		list := laneJobs(s.q, "x1 x2 x3 y1 k1")
 		list[2].Priority = 9
@@ -35,7 +35,7 @@ var overflowLaneRules = []rule{
 		r.grant(s.q, 9, "k1", "x3", "y1", "x1", "x2")
 	}},
 	{"what was accepted before is not measured by its lane's capacity, nor by max_scheduled", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(10), each(holding(1)), mostScheduled(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(10), everyLane(holding(1)), mostScheduled(1))
 		due := r.clock.Now().Add(time.Hour)
 		s.full()
 		list := laneJobs(s.q, "x1 x2 x3 k1 k2")
@@ -49,43 +49,45 @@ var overflowLaneRules = []rule{
 		r.laneFull(laneX, s.q, "x4", time.Millisecond)
 		r.scheduleFull(later(due, s.q, "k3"), due.Sub(r.clock.Now()))
 		r.deliver(r.grant(s.q, 9, "x1", "x2", "x3")...)
-		r.lettered(s.q, "x4")
+		r.appendToLanes(s.q, "x4")
 	}},
 	{"full lanes and schedules refuse whoever may wait, backlog or not", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(3), each(holding(1)), mostScheduled(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(3), everyLane(holding(1)), mostScheduled(1))
 		due := r.clock.Now().Add(time.Hour)
 		refused := func() {
 			r.Helper()
-			x := choosing(queue.Defer, s.q, "x2")
+			x := withOverflow(queue.Defer, s.q, "x2")
 			x.Lane = laneX
 			r.offered(queue.LaneFull, x)
-			k := choosing(queue.Defer, s.q, "k2")
+			k := withOverflow(queue.Defer, s.q, "k2")
 			k.NotBefore = due.Time()
 			r.offered(queue.ScheduleFull, k)
 			k.NotBefore = due.Add(queue.MaxAhead).Time()
 			r.offered(queue.Invalid, k)
 		}
-		r.lettered(s.q, "x1")
+		r.appendToLanes(s.q, "x1")
 		r.schedule(later(due, s.q, "k1"))
 		refused()
-		r.lettered(s.q, "y1")
+		r.appendToLanes(s.q, "y1")
 		refused() // full
 		s.asideJobs(laneJobs(s.q, "y2 y3 z1")[2])
 		refused() // a backlog
 		r.tallies(s.q, tally{waiting: 2, scheduled: 1, deferred: 1, appended: 3, aside: 1, refused: 6})
 	}},
 	{"a schedule goes on while a job is deferred", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		t0 := r.clock.Now()
 		s.full()
 		a := s.asideJobs(later(t0.Add(time.Minute), s.q, "a"), later(t0.Add(time.Hour), s.q, "b"))
-		r.at(a[0], 5, t0.Add(time.Minute))
-		r.at(a[1], 6, t0.Add(time.Hour))
+		r.checkDeferred(a[0], 5, t0.Add(time.Minute))
+		r.checkDeferred(a[1], 6, t0.Add(time.Hour))
 		r.drain(s.q)
 		r.clock.Set(t0.Add(2 * time.Minute))
 		s.takes(queue.Returned, queue.Returned)
 		r.state(queue.Waiting, s.q, "a")
-		r.sees(s.q, "b", seen{state: queue.Scheduled, eta: t0.Add(time.Hour), cost: 1, appended: r.clock.Now(), due: t0.Add(time.Hour)})
+		r.checkJob(s.q, "b", seen{
+			state: queue.Scheduled, eta: t0.Add(time.Hour), cost: 1, appended: r.clock.Now(), due: t0.Add(time.Hour),
+		})
 		r.deliver(r.grant(s.q, 9, "a")...)
 		r.clock.Set(t0.Add(time.Hour - time.Microsecond))
 		r.grant(s.q, 9)
@@ -96,34 +98,35 @@ var overflowLaneRules = []rule{
 	}},
 	{"a deferred job is behind all lanes", func(r *rig) {
 		const T = 100 * time.Millisecond
-		s := r.shelf("q", "10/s", small(4), except(laneX, paced("1/s")))
+		s := r.overflowOf("q", "10/s", withCapacity(4), except(laneX, laneRate("1/s")))
 		t0 := r.clock.Now()
-		r.lettered(s.q, "x1 x2 y1 k1")
+		r.appendToLanes(s.q, "x1 x2 y1 k1")
 		a := s.asideJobs(laneJobs(s.q, "z1 k2")...)
-		r.at(a[0], 5, t0.Add(4*T))
-		r.at(a[1], 6, t0.Add(5*T))
+		r.checkDeferred(a[0], 5, t0.Add(4*T))
+		r.checkDeferred(a[1], 6, t0.Add(5*T))
 	}},
 	{"a job that would come back too late is refused, and not recorded", func(r *rig) {
-		s := r.shelf("q", "1/s", small(2))
+		s := r.overflowOf("q", "1/s", withCapacity(2))
 		t0 := r.clock.Now()
 		s.full("a")
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
-		j := until(t0.Add(3*time.Second-time.Microsecond), s.q, "b")
-		if got := r.offered(queue.Lapsed, j); instant(got.ETA.At) != t0.Add(3*time.Second) || got.Ticket != "" || got.State != queue.StateNone {
+		j := expiringJob(t0.Add(3*time.Second-time.Microsecond), s.q, "b")
+		if got := r.offered(queue.Lapsed, j); instantOf(got.ETA.At) != t0.Add(3*time.Second) || got.Ticket != "" ||
+			got.State != queue.StateNone {
 			r.Errorf("got %+v", got)
 		}
 		r.unknown(s.q, "b")
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
-		s.asideJobs(until(t0.Add(3*time.Second), s.q, "b"))
+		s.asideJobs(expiringJob(t0.Add(3*time.Second), s.q, "b"))
 		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
-		s.asideJobs(until(t0.Add(time.Millisecond), s.q, "c"))
+		s.asideJobs(expiringJob(t0.Add(time.Millisecond), s.q, "c"))
 		r.tallies(s.q, tally{waiting: 2, deferred: 3, appended: 2, aside: 3})
 	}},
 	{"another lane makes another job, on the overflow as well", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		s.full()
 		s.asideJobs(laneJobs(s.q, "x1")...)
-		other := in(laneY, s.q, "x1")
+		other := jobOfLane(laneY, s.q, "x1")
 		r.offered(queue.Conflict, other)
 		r.drain(s.q)
 		stray := s.jobs[0]
@@ -139,14 +142,14 @@ var overflowLaneRules = []rule{
 			func(j *queue.Job) { j.Priority = 10 },
 			func(j *queue.Job) { j.NotBefore = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC) },
 		} {
-			s := r.shelf(fmt.Sprint("q", i), "unlimited", small(4))
-			s.stray("a")
+			s := r.overflowOf(fmt.Sprint("q", i), "unlimited", withCapacity(4))
+			s.addUnknown("a")
 			change(&s.jobs[0].Job)
 			s.takes(queue.Unreadable)
 		}
 	}},
 	{"with lanes, what comes back keeps the pace, and lanes their rates", func(r *rig) {
-		s := r.shelf("q", "40/s", small(60), each(paced("7/s")))
+		s := r.overflowOf("q", "40/s", withCapacity(60), everyLane(laneRate("7/s")))
 		m := lanesOf(r.info(s.q).Spec)
 		s.full()
 		for range 60 {
@@ -154,7 +157,7 @@ var overflowLaneRules = []rule{
 		}
 		var list []queue.Job
 		for i := range 30 {
-			list = append(list, in(fmt.Sprint("lane-", i%3), s.q, fmt.Sprintf("j%03d", i)))
+			list = append(list, jobOfLane(fmt.Sprint("lane-", i%3), s.q, fmt.Sprintf("j%03d", i)))
 		}
 		s.asideJobs(list...)
 		r.followLanes(m, s.q, 60)

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// choosing returns a job that chooses for itself what becomes of it.
-func choosing(overflow, queueName, id string) queue.Job {
+// withOverflow returns a job that chooses for itself what becomes of it.
+func withOverflow(overflow, queueName, id string) queue.Job {
 	j := job(queueName, id)
 	j.Overflow = overflow
 	return j
@@ -33,12 +33,20 @@ var offerRules = []rule{
 			if tt.deferrable {
 				whenFull, behind = queue.SetAside, queue.SetAside
 			}
-			q := r.queue(strings.TrimSuffix(name, "-"), "unlimited", small(2), func(s *queue.Spec) { s.Overflow = tt.spec })
-			offered := func(want queue.AppendOutcome, id string) { r.Helper(); r.offered(want, choosing(tt.job, q, id)) }
+			q := r.queue(
+				strings.TrimSuffix(name, "-"), "unlimited", withCapacity(2),
+				func(s *queue.Spec) { s.Overflow = tt.spec },
+			)
+			offered := func(
+				want queue.AppendOutcome, id string,
+			) {
+				r.Helper()
+				r.offered(want, withOverflow(tt.job, q, id))
+			}
 			offered(queue.Accepted, "a")
 			offered(queue.Accepted, "b")
 			offered(whenFull, "c")
-			r.offered(queue.SetAside, choosing(queue.Defer, q, "d")) // a backlog, if there is none
+			r.offered(queue.SetAside, withOverflow(queue.Defer, q, "d")) // a backlog, if there is none
 			r.deliver(r.reserve(q, 2)...)
 			offered(behind, "e")
 			if i := r.info(q); i.Size() > 1 {
@@ -48,8 +56,11 @@ var offerRules = []rule{
 		}
 	}},
 	{"a job that was appended is never set aside, whatever it says", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
-		list := []queue.Job{choosing(queue.Defer, s.q, "a"), choosing("", s.q, "b"), choosing(queue.Defer, s.q, "c"), choosing("", s.q, "d")}
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
+		list := []queue.Job{
+			withOverflow(queue.Defer, s.q, "a"), withOverflow("", s.q, "b"), withOverflow(queue.Defer, s.q, "c"),
+			withOverflow("", s.q, "d"),
+		}
 		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.Full, queue.Full)
 		s.aside("e")
 		r.drain(s.q)
@@ -58,16 +69,18 @@ var offerRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 3, aside: 1, delivered: 2, refused: 3})
 	}},
 	{"where there is room, an offer is an append", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2))
+		s := r.overflowOf("q", "10/s", withCapacity(2))
 		t0 := r.clock.Now()
 		for i, a := range r.offer(jobs(s.q, "a", "b")...) {
 			want := t0.Add(time.Duration(i) * 100 * time.Millisecond)
-			if a.Outcome != queue.Accepted || a.State != queue.Waiting || a.Position != int64(i+1) || !a.ETA.At.Equal(want.Time()) || !a.ETA.Exact ||
+			if a.Outcome != queue.Accepted || a.State != queue.Waiting || a.Position != int64(i+1) ||
+				!a.ETA.At.Equal(want.Time()) || !a.ETA.Exact ||
 				a.Ticket != "" || !a.At.IsZero() || a.RetryAfter != 0 {
 				r.Errorf("got %+v", a)
 			}
 		}
-		if a := r.offered(queue.Duplicate, job(s.q, "b")); a.State != queue.Waiting || a.Position != 2 || a.Ticket != "" {
+		if a := r.offered(queue.Duplicate, job(s.q, "b")); a.State != queue.Waiting || a.Position != 2 ||
+			a.Ticket != "" {
 			r.Errorf("again: %+v", a)
 		}
 		other := job(s.q, "a")
@@ -76,10 +89,10 @@ var offerRules = []rule{
 		r.tallies(s.q, tally{waiting: 2, appended: 2})
 	}},
 	{"what is not valid, or of no queue, is refused alone", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		costly, lost := job(s.q, "costly"), job("nobody", "lost")
 		costly.Cost = -1
-		a := r.offer(job(s.q, "a"), costly, lost, choosing("later", s.q, "b"), job(s.q, "c"))
+		a := r.offer(job(s.q, "a"), costly, lost, withOverflow("later", s.q, "b"), job(s.q, "c"))
 		r.outcomes(a, queue.Accepted, queue.Invalid, queue.UnknownQueue, queue.Invalid, queue.SetAside)
 		if kind(a[1].Err) != "field cost" || kind(a[3].Err) != "field overflow" {
 			r.Errorf("%v; %v", a[1].Err, a[3].Err)
@@ -91,12 +104,13 @@ var offerRules = []rule{
 		}
 	}},
 	{"the first that is set aside makes a backlog for those behind it", func(r *rig) {
-		s := r.shelf("g.q", "unlimited", small(3), func(s *queue.Spec) { s.Deferred.MaxJobs = 3 })
-		other := r.queue("g.other", "unlimited", small(3))
-		no := func(id string) queue.Job { return choosing(queue.Reject, s.q, id) }
+		s := r.overflowOf("g.q", "unlimited", withCapacity(3), func(s *queue.Spec) { s.Deferred.MaxJobs = 3 })
+		other := r.queue("g.other", "unlimited", withCapacity(3))
+		no := func(id string) queue.Job { return withOverflow(queue.Reject, s.q, id) }
 		list := []queue.Job{
-			job(s.q, "a"), no("b"), job(s.q, "c"), no("d"), job(s.q, "e"), job(other, "e"), job(s.q, "f"), job(s.q, "e"), job(s.q, "g"),
-			job(s.q, "h"), no("i"), job(s.q, "a"), choosing(queue.Defer, other, "f"),
+			job(s.q, "a"), no("b"), job(s.q, "c"), no("d"), job(s.q, "e"), job(other, "e"), job(s.q, "f"),
+			job(s.q, "e"), job(s.q, "g"),
+			job(s.q, "h"), no("i"), job(s.q, "a"), withOverflow(queue.Defer, other, "f"),
 		}
 		a := r.offer(list...)
 		r.outcomes(a, queue.Accepted, queue.Accepted, queue.Accepted, queue.Full, queue.SetAside, queue.Accepted, queue.SetAside, queue.Duplicate, queue.SetAside,
@@ -113,7 +127,7 @@ var offerRules = []rule{
 		r.tallies(other, tally{waiting: 2, appended: 2})
 	}},
 	{"a place that is free does not let a deferrable job pass the backlog", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(10))
+		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.empties("a", "b")
 		a := s.aside("c", "d")
 		if a[0].Position != 3 || a[1].Position != 4 {
@@ -126,10 +140,11 @@ var offerRules = []rule{
 		r.sameIDs(r.drain(s.q), "a", "b", "c", "d", "e", "f")
 	}},
 	{"a ticket is short, visible, and names one deferral", func(r *rig) {
-		p, s := r.shelf("g.p", "unlimited", small(1)), r.shelf("g.q", "unlimited", small(1))
+		p, s := r.overflowOf("g.p", "unlimited", withCapacity(1)), r.overflowOf("g.q", "unlimited", withCapacity(1))
 		seen := map[queue.Ticket]bool{}
 		for _, a := range append(p.full(numbered("j", 100)...), s.full(numbered("j", 100)...)...) {
-			if len(a.Ticket) > queue.MaxTicketBytes || strings.ContainsFunc(string(a.Ticket), func(c rune) bool { return c <= ' ' || c > '~' }) {
+			if len(a.Ticket) > queue.MaxTicketBytes ||
+				strings.ContainsFunc(string(a.Ticket), func(c rune) bool { return c <= ' ' || c > '~' }) {
 				r.Fatalf("ticket %q", a.Ticket)
 			}
 			seen[a.Ticket] = true
@@ -139,26 +154,27 @@ var offerRules = []rule{
 		}
 	}},
 	{"too many are refused with a promise, one interval apart", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
+		s := r.overflowOf("q", "10/s", withCapacity(2), func(s *queue.Spec) { s.Deferred.MaxJobs = 2 })
 		s.full("a", "b")
 		told := func(want time.Duration, outcome queue.AppendOutcome, j queue.Job) {
 			r.Helper()
-			if a := r.offered(outcome, j); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 || a.Ticket != "" || a.Err != nil {
+			if a := r.offered(outcome, j); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 ||
+				a.Ticket != "" || a.Err != nil {
 				r.Errorf("%s: %+v, want to come back after %v", j.ID, a, want)
 			}
 		}
 		const ms = time.Millisecond
 		told(1*ms, queue.OverflowFull, job(s.q, "c"))
-		told(100*ms, queue.Full, choosing(queue.Reject, s.q, "d"))
+		told(100*ms, queue.Full, withOverflow(queue.Reject, s.q, "d"))
 		told(200*ms, queue.OverflowFull, job(s.q, "e"))
 		told(1*ms, queue.OverflowFull, job(s.q, "c")) // further than a full queue takes to drain is never promised
 		r.tallies(s.q, tally{waiting: 2, deferred: 2, appended: 2, aside: 2, refused: 4})
 		other := job(s.q, "c") // a refusal is not remembered
 		other.Payload = []byte("other")
-		s.q = r.queue(s.q, "10/s", small(2), defers, func(s *queue.Spec) { s.Deferred.MaxJobs = 3 })
+		s.q = r.queue(s.q, "10/s", withCapacity(2), defers, func(s *queue.Spec) { s.Deferred.MaxJobs = 3 })
 		s.asideJobs(other)
 		r.offered(queue.OverflowFull, job(s.q, "f"))
-		r.queue(s.q, "10/s", small(2), defers, func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
+		r.queue(s.q, "10/s", withCapacity(2), defers, func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
 		r.drain(s.q)
 		s.takes(queue.Returned, queue.NotYet)
 		r.offered(queue.OverflowFull, job(s.q, "f"))
@@ -171,7 +187,7 @@ var offerRules = []rule{
 	}},
 	{"many callers: each job is in or set aside, once, and none too many", func(r *rig) {
 		const capacity, most = 40, 150
-		s := r.shelf("q", "unlimited", small(capacity), func(s *queue.Spec) { s.Deferred.MaxJobs = most })
+		s := r.overflowOf("q", "unlimited", withCapacity(capacity), func(s *queue.Spec) { s.Deferred.MaxJobs = most })
 		list := numbered("j", 250)
 		var accepted, aside [8]int
 		_, _ = r.crowd(len(accepted), func(worker int) int {
@@ -198,7 +214,8 @@ var offerRules = []rule{
 		for i := range accepted {
 			in, out = in+accepted[i], out+aside[i]
 		}
-		if i := r.info(s.q); in != capacity || out != most || i.Appended != capacity || i.Waiting != capacity || i.SetAside != most || i.Deferred != most {
+		if i := r.info(s.q); in != capacity || out != most || i.Appended != capacity || i.Waiting != capacity ||
+			i.SetAside != most || i.Deferred != most {
 			r.Errorf("%d in and %d set aside, want %d and %d: %+v", in, out, capacity, most, i)
 		}
 	}},

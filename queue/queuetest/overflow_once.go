@@ -9,7 +9,8 @@ import (
 // deferredAgain offers, or appends, a job that is deferred already.
 func (r *rig) deferredAgain(a, first queue.Appended) {
 	r.Helper()
-	if a.Outcome != queue.Duplicate || a.State != queue.Deferred || a.Ticket != first.Ticket || !a.At.Equal(r.clock.Now().Time()) ||
+	if a.Outcome != queue.Duplicate || a.State != queue.Deferred || a.Ticket != first.Ticket ||
+		!a.At.Equal(r.clock.Now().Time()) ||
 		a.Position != 0 || !a.ETA.At.IsZero() || a.RetryAfter != 0 || a.Err != nil {
 		r.Errorf("%s again: %+v; want a deferred duplicate with ticket %q, as of now", a.ID, a, first.Ticket)
 	}
@@ -26,26 +27,27 @@ func changed(j queue.Job) map[string]queue.Job {
 
 var deferredOnceRules = []rule{
 	{"a deferred job offered or appended again is a duplicate with its ticket, as of now", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		first := s.full("a")[0]
 		before := r.info(s.q)
 		for range 3 {
 			r.clock.Advance(time.Hour)
 			r.deferredAgain(r.offer(job(s.q, "a"))[0], first)
 			r.deferredAgain(r.append(job(s.q, "a"))[0], first)
-			r.deferredAgain(r.offer(choosing(queue.Reject, s.q, "a"))[0], first)
+			r.deferredAgain(r.offer(withOverflow(queue.Reject, s.q, "a"))[0], first)
 		}
 		written := job(s.q, "a")
 		written.ContentType, written.Cost, written.Headers = queue.DefaultContentType, 1, map[string]string{"X-Trace": "2"}
 		r.deferredAgain(r.offer(written)[0], first)
 		r.drain(s.q) // that there is room now is nothing to a job that is deferred
 		r.deferredAgain(r.offer(job(s.q, "a"))[0], first)
-		if i := r.info(s.q); i.SetAside != before.SetAside || i.Deferred != 1 || i.Appended != before.Appended || i.Refused != before.Refused {
+		if i := r.info(s.q); i.SetAside != before.SetAside || i.Deferred != 1 || i.Appended != before.Appended ||
+			i.Refused != before.Refused {
 			r.Errorf("counted %+v", i)
 		}
 	}},
 	{"another job under the id of a deferred one is a conflict, and changes nothing", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		j := job(s.q, "a")
 		j.Cost = 3
 		s.full()
@@ -61,7 +63,7 @@ var deferredOnceRules = []rule{
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
 	}},
 	{"two queues may defer the same id", func(r *rig) {
-		p, q := r.shelf("g.p", "unlimited", small(2)), r.shelf("g.q", "unlimited", small(2))
+		p, q := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))
 		p.full()
 		q.full()
 		other := job(q.q, "a")
@@ -82,14 +84,15 @@ var deferredOnceRules = []rule{
 		}
 	}},
 	{"once it is back it is known in whatever state, and forgotten like any other", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2), aged(time.Minute, time.Minute))
+		s := r.overflowOf("q", "unlimited", withCapacity(2), deferredFor(time.Minute, time.Minute))
 		s.empties("a", "b")
 		s.takes(queue.Returned, queue.NotYet)
 		other := job(s.q, "a")
 		other.Payload = []byte("other")
 		known := func(state queue.State, position int64) {
 			r.Helper()
-			if a := r.offered(queue.Duplicate, job(s.q, "a")); a.State != state || a.Position != position || a.Ticket != "" {
+			if a := r.offered(queue.Duplicate, job(s.q, "a")); a.State != state || a.Position != position ||
+				a.Ticket != "" {
 				r.Errorf("%+v, want it %v at %d", a, state, position)
 			}
 			r.offered(queue.Conflict, other)
@@ -110,7 +113,7 @@ var deferredOnceRules = []rule{
 		r.offered(queue.Conflict, job(s.q, "a"))
 	}},
 	{"a record lives as long as a copy may still come back, and an ended job be remembered", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2), aged(10*time.Second, time.Minute))
+		s := r.overflowOf("q", "unlimited", withCapacity(2), deferredFor(10*time.Second, time.Minute))
 		first := s.full("a", "b", "c")[0]
 		r.cancels(queue.Cancelled, s.q, "b")
 		r.clock.Advance(70*time.Second - time.Microsecond)
@@ -132,17 +135,17 @@ var deferredOnceRules = []rule{
 		}
 		// Longer lives lengthen those of the records that are there.
 		r.clock.Advance(60 * time.Second)
-		r.queue(s.q, "unlimited", small(2), defers, aged(10*time.Second, time.Hour))
+		r.queue(s.q, "unlimited", withCapacity(2), defers, deferredFor(10*time.Second, time.Hour))
 		r.clock.Advance(3549 * time.Second)
 		r.deferredAgain(r.offer(other)[0], again)
 		r.clock.Advance(time.Second)
 		r.unknown(s.q, "a")
 	}},
 	{"no deferral is remembered that was refused", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1), func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
+		s := r.overflowOf("q", "unlimited", withCapacity(1), func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
 		s.full("a")
 		r.offered(queue.OverflowFull, job(s.q, "b"))
-		r.offered(queue.Full, choosing(queue.Reject, s.q, "c"))
+		r.offered(queue.Full, withOverflow(queue.Reject, s.q, "c"))
 		for _, id := range []string{"b", "c"} {
 			r.unknown(s.q, id)
 		}
@@ -151,15 +154,19 @@ var deferredOnceRules = []rule{
 
 var lapsedRules = []rule{
 	{"a job that expired is refused, by whichever way it comes, room or not", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2), func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
+		s := r.overflowOf("q", "unlimited", withCapacity(2), func(s *queue.Spec) { s.Deferred.MaxJobs = 1 })
 		now := r.clock.Now().Time()
 		lapsed := func() {
 			r.Helper()
-			for _, at := range []time.Time{now, now.Add(500 * time.Nanosecond), now.Add(-time.Microsecond), now.AddDate(0, 0, -1), now.AddDate(-20, 0, 0)} {
+			for _, at := range []time.Time{
+				now, now.Add(500 * time.Nanosecond), now.Add(-time.Microsecond), now.AddDate(0, 0, -1),
+				now.AddDate(-20, 0, 0),
+			} {
 				j := job(s.q, "x")
 				j.ExpiresAt = at
 				for _, a := range append(r.offer(j), r.append(j)...) {
-					if a.Outcome != queue.Lapsed || a.State != queue.StateNone || a.Ticket != "" || a.RetryAfter != 0 || a.Err != nil {
+					if a.Outcome != queue.Lapsed || a.State != queue.StateNone || a.Ticket != "" || a.RetryAfter != 0 ||
+						a.Err != nil {
 						r.Errorf("expires at %v: %+v", at, a)
 					}
 				}
@@ -176,7 +183,7 @@ var lapsedRules = []rule{
 		r.tallies(s.q, tally{deferred: 1, appended: 2, aside: 1, delivered: 2})
 	}},
 	{"a microsecond is enough to be taken in", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		for _, id := range []string{"a", "b"} {
 			j := job(s.q, id)
 			j.ExpiresAt = r.clock.Now().Time().Add(time.Microsecond)
@@ -184,7 +191,7 @@ var lapsedRules = []rule{
 		}
 	}},
 	{"a job that is known is no less known once it expired", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(3))
+		s := r.overflowOf("q", "unlimited", withCapacity(3))
 		until := r.clock.Now().Add(time.Second).Time()
 		list := jobs(s.q, "delivered", "leased", "waiting", "deferred", "cancelled")
 		for i := range list {

@@ -10,7 +10,7 @@ import (
 
 // admits appends jobs that may not wait until one is refused, and returns how
 // many came in.
-func (s *shelf) admits(prefix string) (n int64) {
+func (s *fakeOverflow) admits(prefix string) (n int64) {
 	s.Helper()
 	for {
 		a := s.append(job(s.q, fmt.Sprint(prefix, n)))[0]
@@ -26,7 +26,7 @@ func (s *shelf) admits(prefix string) (n int64) {
 }
 
 // fills hands back all that there is room for and returns how many came in.
-func (s *shelf) fills() (n int64) {
+func (s *fakeOverflow) fills() (n int64) {
 	s.Helper()
 	req := s.request(min(len(s.jobs), queue.MaxReadmit))
 	for _, o := range s.readmit(req).Outcomes {
@@ -59,7 +59,7 @@ var placesRules = []rule{
 			{100, 0.29, 29, 71, 29},
 		} {
 			what := fmt.Sprintf("capacity %d, low water %v", tt.capacity, tt.lowWater)
-			s := r.shelf(fmt.Sprint("q", i), "unlimited", small(tt.capacity), lowWater(tt.lowWater))
+			s := r.overflowOf(fmt.Sprint("q", i), "unlimited", withCapacity(tt.capacity), lowWater(tt.lowWater))
 			s.empties(numbered("j", 300)...)
 
 			// Those who come back first leave the others their places.
@@ -88,7 +88,7 @@ var placesRules = []rule{
 		}
 	}},
 	{"as long as both are there, neither starves", func(r *rig) {
-		s := r.shelf("q", "10/s", small(4))
+		s := r.overflowOf("q", "10/s", withCapacity(4))
 		s.full(numbered("j", 100)...)
 		var back, others []string
 		for i := range 30 {
@@ -109,7 +109,7 @@ var placesRules = []rule{
 		}
 	}},
 	{"places that were taken before the backlog came count against those who may not wait", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4)) // two and two
+		s := r.overflowOf("q", "unlimited", withCapacity(4)) // two and two
 		s.full("a", "b", "c")
 		step := func(outcome queue.AppendOutcome, id string) { r.Helper(); r.outcome(outcome, job(s.q, id)) }
 		for _, id := range numbered("full", 4)[:2] {
@@ -132,7 +132,7 @@ var placesRules = []rule{
 		r.tallies(s.q, tally{appended: 9, aside: 3, returned: 3, delivered: 9, refused: 6})
 	}},
 	{"scheduled and leased jobs keep their places, and whether they had come back", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), leased(10*time.Second, 2))
+		s := r.overflowOf("q", "unlimited", withCapacity(4), leased(10*time.Second, 2))
 		s.empties(numbered("j", 6)...)
 		s.takes(queue.Returned, queue.Returned, queue.NotYet)
 		v := r.grant(s.q, 2, "j00001", "j00002")
@@ -174,7 +174,9 @@ var placesRules = []rule{
 				r.grant(q, 1, "j00002")
 			}},
 		} {
-			s := r.shelf(fmt.Sprint("q", i), "unlimited", small(5), leased(10*time.Second, 2), lowWater(0.4))
+			s := r.overflowOf(
+				fmt.Sprint("q", i), "unlimited", withCapacity(5), leased(10*time.Second, 2), lowWater(0.4),
+			)
 			list := jobs(s.q, numbered("j", 5)...)
 			list[0].ExpiresAt = r.clock.Now().Add(29 * time.Second).Time()
 			s.full()
@@ -190,11 +192,11 @@ var placesRules = []rule{
 		}
 	}},
 	{"the capacity, or the mark, changes under a backlog", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(10))
+		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.empties(numbered("j", 100)...)
 		becomes := func(capacity int64, part float64, room int64) {
 			r.Helper()
-			r.queue(s.q, "unlimited", defers, small(capacity), lowWater(part))
+			r.queue(s.q, "unlimited", defers, withCapacity(capacity), lowWater(part))
 			if res := r.readmit(s.request(0)); res.Room != room {
 				r.Errorf("capacity %d, low water %v: room for %d, want %d", capacity, part, res.Room, room)
 			}
@@ -227,7 +229,7 @@ var placesRules = []rule{
 		}
 	}},
 	{"a queue without a backlog is as full as it gets, by whomever", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a")
 		s.takes(queue.Returned)
 		r.offered(queue.Accepted, job(s.q, "b"))

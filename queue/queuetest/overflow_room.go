@@ -8,21 +8,21 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// roomEar listens for the queues that have room again.
-type roomEar struct {
+// roomListener listens for the queues that have room again.
+type roomListener struct {
 	*rig
 	names  <-chan string
 	cancel context.CancelFunc
 }
 
-func (r *rig) listenRoom() *roomEar {
+func (r *rig) listenRoom() *roomListener {
 	ctx, cancel := context.WithCancel(r.ctx)
-	return &roomEar{rig: r, names: r.e.Room(ctx), cancel: cancel}
+	return &roomListener{rig: r, names: r.e.Room(ctx), cancel: cancel}
 }
 
 // until returns how often each queue spoke up until that of the given name did,
 // for which it waits a moment; nil when that does not come.
-func (e *roomEar) until(name string) map[string]int {
+func (e *roomListener) until(name string) map[string]int {
 	e.Helper()
 	heard := map[string]int{}
 	patience := time.After(100 * time.Millisecond)
@@ -42,28 +42,28 @@ func (e *roomEar) until(name string) map[string]int {
 	}
 }
 
-// narrow is a queue of one place, with something behind, that is there to be
+// onePlaceQueue is a queue of one place, with something behind, that is there to be
 // freed again and again.
-type narrow struct {
-	*shelf
+type onePlaceQueue struct {
+	*fakeOverflow
 	n int
 }
 
-func (r *rig) narrow(queueName string) *narrow {
+func (r *rig) onePlaceQueue(queueName string) *onePlaceQueue {
 	r.Helper()
-	s := &narrow{shelf: r.shelf(queueName, "unlimited", small(1), leased(time.Second, 2))}
+	s := &onePlaceQueue{fakeOverflow: r.overflowOf(queueName, "unlimited", withCapacity(1), leased(time.Second, 2))}
 	s.looks()
 	return s
 }
 
 // looks carries out a Readmit that finds one job behind.
-func (s *narrow) looks() {
+func (s *onePlaceQueue) looks() {
 	s.Helper()
 	s.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder, Behind: 1})
 }
 
 // fill puts a job into the only place.
-func (s *narrow) fill() string {
+func (s *onePlaceQueue) fill() string {
 	s.Helper()
 	s.n++
 	j := job(s.q, fmt.Sprint("x", s.n))
@@ -73,13 +73,13 @@ func (s *narrow) fill() string {
 }
 
 // frees makes the only place free.
-func (s *narrow) frees() {
+func (s *onePlaceQueue) frees() {
 	s.Helper()
 	s.cancels(queue.Cancelled, s.q, s.fill())
 }
 
 // heard returns how often each queue spoke up until last, which does in the end.
-func (e *roomEar) heard(last *narrow) map[string]int {
+func (e *roomListener) heard(last *onePlaceQueue) map[string]int {
 	e.Helper()
 	for range 100 {
 		last.looks()
@@ -95,47 +95,47 @@ func (e *roomEar) heard(last *narrow) map[string]int {
 
 var roomRules = []rule{
 	{"when a place becomes free the queue speaks up", func(r *rig) {
-		one := func(s *narrow) queue.Reservation { s.Helper(); return s.grant(s.q, 1, s.fill())[0] }
+		one := func(s *onePlaceQueue) queue.Reservation { s.Helper(); return s.grant(s.q, 1, s.fill())[0] }
 		for i, tt := range []struct {
 			what string
-			free func(s *narrow)
+			free func(s *onePlaceQueue)
 		}{
-			{"delivered", func(s *narrow) { s.deliver(one(s)) }},
-			{"buried", func(s *narrow) { s.settled(queue.Dead, settlement(queue.Bury, one(s))) }},
-			{"failed for the last time", func(s *narrow) {
+			{"delivered", func(s *onePlaceQueue) { s.deliver(one(s)) }},
+			{"buried", func(s *onePlaceQueue) { s.settled(queue.Dead, settlement(queue.Bury, one(s))) }},
+			{"failed for the last time", func(s *onePlaceQueue) {
 				v := one(s)
 				s.fail(0, v)
 				s.settled(queue.Dead, settlement(queue.Fail, s.grant(s.q, 1, v.ID)[0]))
 			}},
-			{"its lease ran out for the last time", func(s *narrow) {
+			{"its lease ran out for the last time", func(s *onePlaceQueue) {
 				v := one(s)
 				s.clock.Advance(time.Second)
 				s.grant(s.q, 1, v.ID)
 				s.clock.Advance(time.Second)
 				s.grant(s.q, 1)
 			}},
-			{"cancelled while it waited", func(s *narrow) { s.frees() }},
-			{"cancelled while it was scheduled", func(s *narrow) {
+			{"cancelled while it waited", func(s *onePlaceQueue) { s.frees() }},
+			{"cancelled while it was scheduled", func(s *onePlaceQueue) {
 				v := one(s)
 				s.fail(time.Hour, v)
 				s.cancels(queue.Cancelled, s.q, v.ID)
 			}},
-			{"expired", func(s *narrow) {
+			{"expired", func(s *onePlaceQueue) {
 				s.fill()
 				s.clock.Advance(2 * time.Minute)
 				s.grant(s.q, 1)
 			}},
-			{"a larger capacity", func(s *narrow) {
+			{"a larger capacity", func(s *onePlaceQueue) {
 				// What the last try left goes away while there is no backlog, in silence.
 				s.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder})
-				s.queue(s.q, "unlimited", defers, small(1), leased(time.Second, 2))
+				s.queue(s.q, "unlimited", defers, withCapacity(1), leased(time.Second, 2))
 				s.drain(s.q)
 				s.looks()
 				s.fill()
-				s.queue(s.q, "unlimited", defers, small(2), leased(time.Second, 2))
+				s.queue(s.q, "unlimited", defers, withCapacity(2), leased(time.Second, 2))
 			}},
 		} {
-			s := r.narrow(fmt.Sprint("q", i))
+			s := r.onePlaceQueue(fmt.Sprint("q", i))
 			ear := r.listenRoom()
 			spoke := false
 			for try := 0; try < 100 && !spoke; try++ {
@@ -151,12 +151,12 @@ var roomRules = []rule{
 		}
 	}},
 	{"without a backlog, or for less than a batch, it is silent", func(r *rig) {
-		last := r.narrow("g.last")
+		last := r.onePlaceQueue("g.last")
 		ear := r.listenRoom()
 		defer ear.cancel()
 		ear.heard(last)
-		plain := r.shelf("g.plain", "unlimited", small(1))
-		s := r.shelf("g.q", "unlimited", small(10)) // five may come back, two are a batch
+		plain := r.overflowOf("g.plain", "unlimited", withCapacity(1))
+		s := r.overflowOf("g.q", "unlimited", withCapacity(10)) // five may come back, two are a batch
 		r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder, Behind: 10})
 		r.readmit(plain.request(0))
 		spoke := false
@@ -187,7 +187,7 @@ var roomRules = []rule{
 		r.drain(s.q)
 	}},
 	{"for the last ones, less than a batch is enough", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(10))
+		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		ear := r.listenRoom()
 		defer ear.cancel()
 		for try := range 100 {
@@ -205,7 +205,7 @@ var roomRules = []rule{
 		r.Error("it never said that it has room for the last one")
 	}},
 	{"once a second, however much goes on; but anew after a look", func(r *rig) {
-		last, s := r.narrow("g.last"), r.narrow("g.q")
+		last, s := r.onePlaceQueue("g.last"), r.onePlaceQueue("g.q")
 		ear := r.listenRoom()
 		defer ear.cancel()
 		ear.heard(last)
@@ -240,7 +240,7 @@ var roomRules = []rule{
 			{"after somebody who was kept from it", func() {
 				s.looks()
 				s.frees()
-				req := as("another", s.request(0))
+				req := fromHolder("another", s.request(0))
 				r.busy(req, queue.ReadmitFor)
 				s.frees()
 			}, 1},
@@ -274,7 +274,7 @@ var roomRules = []rule{
 }
 
 // ends waits for the channel to be closed.
-func (e *roomEar) ends() {
+func (e *roomListener) ends() {
 	e.Helper()
 	late := time.After(10 * time.Second)
 	for {

@@ -30,7 +30,7 @@ func (r *rig) withdrawsOne(t queue.Ticketed) {
 
 var withdrawRules = []rule{
 	{"what could not be stored is as if it had never been offered", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.full("a", "b")
 		r.withdrawsOne(ticketed(a[0], s.q))
 		r.unknown(s.q, "a")
@@ -44,7 +44,7 @@ var withdrawRules = []rule{
 		}
 	}},
 	{"the last one withdrawn ends the backlog", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		a := s.empties("a")[0]
 		r.offered(queue.SetAside, job(s.q, "b"))
 		b := r.offer(job(s.q, "b"))[0]
@@ -57,22 +57,26 @@ var withdrawRules = []rule{
 	}},
 	{"the answer is the promise of a full queue, and moves it on", func(r *rig) {
 		const ms = time.Millisecond
-		s := r.shelf("g.q", "10/s", small(3))
-		u := r.shelf("g.u", "unlimited", small(1))
+		s := r.overflowOf("g.q", "10/s", withCapacity(3))
+		u := r.overflowOf("g.u", "unlimited", withCapacity(1))
 		a, b := s.full("a", "b", "c", "d"), u.full("a")
-		r.withdraws([]queue.Ticketed{ticketed(a[0], s.q), ticketed(b[0], u.q), ticketed(a[1], s.q)}, 1*ms, 100*ms, 100*ms)
-		r.promised(s.q, "x", 200*ms)
+		r.withdraws(
+			[]queue.Ticketed{ticketed(a[0], s.q), ticketed(b[0], u.q), ticketed(a[1], s.q)}, 1*ms, 100*ms, 100*ms,
+		)
+		r.checkFull(s.q, "x", 200*ms)
 		r.withdraws([]queue.Ticketed{ticketed(a[0], s.q)}, 300*ms) // in any case
 		r.withdraws([]queue.Ticketed{{Queue: s.q, ID: "nobody", Ticket: a[2].Ticket}}, 1*ms)
 		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 		r.withdraws([]queue.Ticketed{ticketed(a[2], s.q)}, 30*time.Second)
-		r.withdraws([]queue.Ticketed{{Queue: "nobody", ID: "a", Ticket: a[3].Ticket}, {Queue: "not a name"}, {}}, 0, 0, 0)
+		r.withdraws(
+			[]queue.Ticketed{{Queue: "nobody", ID: "a", Ticket: a[3].Ticket}, {Queue: "not a name"}, {}}, 0, 0, 0,
+		)
 		r.withdraws(nil)
 		r.tallies(s.q, tally{waiting: 3, deferred: 1, appended: 3, aside: 1, refused: 1})
 		r.tallies(u.q, tally{waiting: 1, appended: 1})
 	}},
 	{"it may be repeated", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.full("a", "b")
 		for range 3 {
 			r.withdrawsOne(ticketed(a[0], s.q))
@@ -82,7 +86,7 @@ var withdrawRules = []rule{
 		r.tallies(s.q, tally{waiting: 2, appended: 2})
 	}},
 	{"only the deferral of this very ticket", func(r *rig) {
-		p, s := r.shelf("g.p", "unlimited", small(2)), r.shelf("g.q", "unlimited", small(2))
+		p, s := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))
 		other := p.full("a", "b")
 		a := s.full("a", "b")
 		stays := func(what string, t queue.Ticketed) {
@@ -106,7 +110,7 @@ var withdrawRules = []rule{
 		r.state(queue.Deferred, s.q, "a")
 	}},
 	{"what is no longer deferred is left as it is", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		a := s.empties("cancelled", "back", "delivered", "dead")
 		r.cancels(queue.Cancelled, s.q, "cancelled")
 		s.takes(queue.Passed, queue.Returned, queue.Returned)
@@ -126,7 +130,7 @@ var withdrawRules = []rule{
 		}
 	}},
 	{"a cancelled deferral stays cancelled", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		a := s.full("a")
 		r.cancels(queue.Cancelled, s.q, "a")
 		r.withdrawsOne(ticketed(a[0], s.q))
@@ -135,7 +139,7 @@ var withdrawRules = []rule{
 		s.takes(queue.Passed) // it was stored after all
 	}},
 	{"withdrawn and stored after all, it comes back like any other", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		a := s.empties("a")
 		r.withdrawsOne(ticketed(a[0], s.q))
 		s.takes(queue.Returned)
@@ -144,11 +148,11 @@ var withdrawRules = []rule{
 		r.sameIDs(r.drain(s.q), "a")
 	}},
 	{"a ticket of a queue that was deleted and made again is worth nothing", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1))
+		s := r.overflowOf("q", "unlimited", withCapacity(1))
 		a := s.full("a")
 		r.delete(s.q)
 		r.withdraws([]queue.Ticketed{ticketed(a[0], s.q)}, 0)
-		s = r.shelf("q", "unlimited", small(1))
+		s = r.overflowOf("q", "unlimited", withCapacity(1))
 		s.full("a")
 		r.withdrawsOne(ticketed(a[0], s.q))
 		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, aside: 1})

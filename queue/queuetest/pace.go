@@ -9,16 +9,16 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// mirror is the bucket as it must be, kept beside the engine's. That the
+// bucketMirror is the bucket as it must be, kept beside the engine's. That the
 // arithmetic itself keeps the window law is proven in leaky.
-type mirror struct {
+type bucketMirror struct {
 	p leaky.Pacer
 	b leaky.Bucket
 }
 
-func mirrorOf(s queue.Spec) *mirror { return &mirror{p: s.Pacer(queue.Horizon)} }
+func mirrorOf(s queue.Spec) *bucketMirror { return &bucketMirror{p: s.Pacer(queue.Horizon)} }
 
-func (m *mirror) change(s queue.Spec, now leaky.Instant) {
+func (m *bucketMirror) change(s queue.Spec, now leaky.Instant) {
 	q := s.Pacer(queue.Horizon)
 	if q != m.p {
 		m.b = m.p.Change(m.b, q, now)
@@ -28,13 +28,16 @@ func (m *mirror) change(s queue.Spec, now leaky.Instant) {
 
 // departs checks that the jobs just granted depart exactly as they must, and
 // that no further one could have been granted unless the client had no room.
-func (r *rig) departs(m *mirror, got []queue.Reservation, backlog bool) {
+func (r *rig) departs(m *bucketMirror, got []queue.Reservation, backlog bool) {
 	r.Helper()
 	now := r.clock.Now()
 	for _, v := range got {
 		d, ok := m.p.Take(&m.b, now, v.Cost)
 		if !ok {
-			r.Fatalf("%s was granted in %v, which is too early: the next departs in %v", v.ID, v.In, m.p.Next(m.b, now).Sub(now))
+			r.Fatalf(
+				"%s was granted in %v, which is too early: the next departs in %v", v.ID, v.In,
+				m.p.Next(m.b, now).Sub(now),
+			)
 		}
 		if v.In != d.Sub(now) {
 			r.Fatalf("%s departs in %v, want %v", v.ID, v.In, d.Sub(now))
@@ -46,7 +49,7 @@ func (r *rig) departs(m *mirror, got []queue.Reservation, backlog bool) {
 }
 
 // follow drains a backlog at the engine's own advice and checks each departure.
-func (r *rig) follow(m *mirror, queueName string, count int) {
+func (r *rig) follow(m *bucketMirror, queueName string, count int) {
 	r.Helper()
 	for n := 0; n < count; {
 		res := r.reserveAs("client", queueName, queue.MaxReserve)
@@ -161,7 +164,10 @@ var paceRules = []rule{
 		for i, step := range []struct {
 			rate  string
 			burst int64
-		}{{"1/h", 1}, {"10/s", 1}, {"3/s", 1}, {"3/s", 5}, {"100/s", 5}, {"100/s", 1}, {"1/m", 1}, {"14/s", 2}, {"unlimited", 1}, {"20/s", 3}, {"999983/s", 1}} {
+		}{
+			{"1/h", 1}, {"10/s", 1}, {"3/s", 1}, {"3/s", 5}, {"100/s", 5}, {"100/s", 1}, {"1/m", 1}, {"14/s", 2},
+			{"unlimited", 1}, {"20/s", 3}, {"999983/s", 1},
+		} {
 			s = spec(s.Name, step.rate, func(s *queue.Spec) { s.Burst = step.burst })
 			r.put(s)
 			m.change(s, r.clock.Now())

@@ -49,7 +49,8 @@ func (p *pair) someJobs() []queue.Job {
 	var list []queue.Job
 	for range rapid.IntRange(1, 6).Draw(p.T, "jobs") {
 		j := job(p.queueName(), p.id())
-		j.Payload = append(j.Payload, make([]byte, len(j.ID)%3*int(j.ID[len(j.ID)-1]-'0')*80)...) // the same of the same id
+		// the same of the same id
+		j.Payload = append(j.Payload, make([]byte, len(j.ID)%3*int(j.ID[len(j.ID)-1]-'0')*80)...)
 		j.Cost = rapid.Int64Range(0, 3).Draw(p.T, "cost")
 		switch rapid.IntRange(0, 30).Draw(p.T, "oddity") {
 		case 30:
@@ -64,8 +65,12 @@ func (p *pair) someJobs() []queue.Job {
 			j.Cost = -1
 		}
 		j.Overflow = rapid.SampledFrom([]string{"", queue.Defer, queue.Reject}).Draw(p.T, "overflow")
-		j.Limited = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 0, 0, time.Nanosecond, 20 * time.Second}).Draw(p.T, "limited")
-		if in := rapid.SampledFrom([]int{-1, -1, -1, -1, 0, 50, 100, 300, 1000, 3000, 10_000, 60_000}).Draw(p.T, "expires in ms"); in >= 0 {
+		j.Limited = rapid.SampledFrom([]time.Duration{
+			0, 0, 0, 0, 0, 0, 0, 0, time.Nanosecond, 20 * time.Second,
+		}).Draw(p.T, "limited")
+		if in := rapid.SampledFrom([]int{
+			-1, -1, -1, -1, 0, 50, 100, 300, 1000, 3000, 10_000, 60_000,
+		}).Draw(p.T, "expires in ms"); in >= 0 {
 			j.ExpiresAt = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 		}
 		p.inSomeLane(&j)
@@ -88,10 +93,18 @@ func (p *pair) append() {
 }
 
 // appendBoth hands jobs to both and keeps the books.
-func (p *pair) appendBoth(what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error)) (answers [2][]queue.Appended) {
+func (p *pair) appendBoth(
+	what string, list []queue.Job, do func(e queue.Engine) ([]queue.Appended, error),
+) (answers [2][]queue.Appended) {
 	var text []string
 	for _, j := range list {
-		text = append(text, fmt.Sprintf("%s/%s cost %d %s limited %v until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, j.Limited, micro(j.ExpiresAt), place(j)))
+		text = append(
+			text,
+			fmt.Sprintf(
+				"%s/%s cost %d %s limited %v until %s %s", j.Queue, j.ID, j.Cost, j.Overflow, j.Limited,
+				micro(j.ExpiresAt), place(j),
+			),
+		)
 	}
 	p.both(what+" "+strings.Join(text, ", "), func(side int, e queue.Engine) string {
 		out, err := do(e)
@@ -126,7 +139,9 @@ func (p *pair) reserve() {
 
 func (p *pair) reserveAs(client string, most int) int {
 	p.numbers[client]++
-	req := queue.ReserveRequest{Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most}
+	req := queue.ReserveRequest{
+		Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most,
+	}
 	if rapid.IntRange(0, 2).Draw(p.T, "shared") == 0 {
 		req.Shares = rapid.MapOfN(rapid.SampledFrom(pairQueues), rapid.IntRange(0, 2), 0, 3).Draw(p.T, "shares")
 	}
@@ -137,9 +152,11 @@ func (p *pair) reserveAs(client string, most int) int {
 }
 
 // request sends one to both. sleep says whether the advice is compared too.
-func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin {
+func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leasePair {
 	var got [2]queue.Reserved
-	p.both(fmt.Sprintf("%s %s #%d up to %d, shares %v", what, req.Client.ID, req.Number, req.Max, req.Shares), func(side int, e queue.Engine) string {
+	p.both(fmt.Sprintf(
+		"%s %s #%d up to %d, shares %v", what, req.Client.ID, req.Number, req.Max, req.Shares,
+	), func(side int, e queue.Engine) string {
 		q := req
 		q.Partition = partition(nil, e, "g")
 		res, err := e.Reserve(p.ctx, q)
@@ -166,9 +183,9 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []twin
 		}
 		return strings.ReplaceAll(b.String(), "map[]", "none")
 	})
-	var twins []twin
+	var twins []leasePair
 	for i := range got[0].Jobs {
-		t := twin{got[0].Jobs[i], got[1].Jobs[i]}
+		t := leasePair{got[0].Jobs[i], got[1].Jobs[i]}
 		p.revision([2]int64{t.a.Revision, t.b.Revision})
 		twins = append(twins, t)
 		p.books[t.a.Queue].granted[t.a.Fence] = true
@@ -196,7 +213,7 @@ func (p *pair) replay() {
 		return
 	}
 	for _, t := range p.request("again", req, false) {
-		same := func(o twin) bool { return o.a.Fence == t.a.Fence && o.b.Fence == t.b.Fence }
+		same := func(o leasePair) bool { return o.a.Fence == t.a.Fence && o.b.Fence == t.b.Fence }
 		if !slices.ContainsFunc(last.twins, same) {
 			p.Fatalf("granted %s/%s anew", t.a.Queue, t.a.ID)
 		}
@@ -204,8 +221,8 @@ func (p *pair) replay() {
 }
 
 // pick draws leases, the latest ones rather than old ones.
-func (p *pair) pick(label string) []twin {
-	var list []twin
+func (p *pair) pick(label string) []leasePair {
+	var list []leasePair
 	if len(p.twins) == 0 {
 		return nil
 	}
@@ -217,7 +234,10 @@ func (p *pair) pick(label string) []twin {
 }
 
 // pairVerdicts are drawn from.
-var pairVerdicts = []queue.Verdict{queue.Deliver, queue.Deliver, queue.Fail, queue.Fail, queue.Bury, queue.Release, queue.Hold, queue.Hold, queue.Throttle, queue.Down}
+var pairVerdicts = []queue.Verdict{
+	queue.Deliver, queue.Deliver, queue.Fail, queue.Fail, queue.Bury, queue.Release, queue.Hold, queue.Hold,
+	queue.Throttle, queue.Down,
+}
 
 func (p *pair) settle() {
 	list := p.pick("settlements")
@@ -240,7 +260,13 @@ func (p *pair) settle() {
 			s.After, s.Reason, s.LaneOnly, s.Trouble, s.Untold, s.Unused = after, "it failed", laneOnly, trouble, untold, unused
 			sides[side] = append(sides[side], s)
 		}
-		text = append(text, fmt.Sprintf("%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v", verdict, t.a.Queue, t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused))
+		text = append(
+			text,
+			fmt.Sprintf(
+				"%v %s/%s (attempt %d) after %v, lane only %v, trouble %v, untold %v, unused %v", verdict, t.a.Queue,
+				t.a.ID, t.a.Attempt, after, laneOnly, trouble, untold, unused,
+			),
+		)
 	}
 	p.settleBoth(strings.Join(text, ", "), sides)
 }
@@ -296,7 +322,10 @@ func (p *pair) pause() {
 		pause.Until = p.clock.Now().Add(p.ahead + time.Duration(us)*time.Microsecond).Time()
 	}
 	ctx := queue.WithBy(p.ctx, rapid.SampledFrom([]string{"ann", "bob"}).Draw(p.T, "by"))
-	p.both(fmt.Sprintf("pause %s %+v", q, pause), func(_ int, e queue.Engine) string { return kind(e.Pause(ctx, q, pause)) })
+	p.both(
+		fmt.Sprintf("pause %s %+v", q, pause),
+		func(_ int, e queue.Engine) string { return kind(e.Pause(ctx, q, pause)) },
+	)
 }
 
 func (p *pair) resume() {

@@ -15,10 +15,12 @@ func (p *pair) adapts(s *queue.Spec) {
 	}
 	s.Adapt = queue.Adapt{Floor: s.Rate, Ceiling: s.Rate}
 	if rapid.Bool().Draw(p.T, "floor below") {
-		s.Adapt.Floor = paced(rapid.SampledFrom([]string{"1/744h", "1/h", "0.9/h"}).Draw(p.T, "floor")).Rate
+		s.Adapt.Floor = laneRate(rapid.SampledFrom([]string{"1/744h", "1/h", "0.9/h"}).Draw(p.T, "floor")).Rate
 	}
 	if rapid.Bool().Draw(p.T, "ceiling above") {
-		s.Adapt.Ceiling = paced(rapid.SampledFrom([]string{"1000000/s", "1001/s", "1000/s"}).Draw(p.T, "ceiling")).Rate
+		s.Adapt.Ceiling = laneRate(rapid.SampledFrom([]string{
+			"1000000/s", "1001/s", "1000/s",
+		}).Draw(p.T, "ceiling")).Rate
 	}
 }
 

@@ -28,7 +28,9 @@ func (p *pair) rush() {
 	}
 	for range rapid.IntRange(1, 6).Draw(p.T, "rounds") {
 		p.reserve()
-		p.clock.Advance(min(p.patience(), time.Duration(rapid.Int64Range(0, 400_000).Draw(p.T, "microseconds"))*time.Microsecond))
+		p.clock.Advance(min(
+			p.patience(), time.Duration(rapid.Int64Range(0, 400_000).Draw(p.T, "microseconds"))*time.Microsecond,
+		))
 	}
 }
 

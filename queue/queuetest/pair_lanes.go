@@ -18,7 +18,9 @@ func (p *pair) inSomeLane(j *queue.Job) {
 	}
 	j.Lane = rapid.SampledFrom(append([]string{"", ""}, pairLanes...)).Draw(p.T, "lane")
 	j.Priority = rapid.SampledFrom([]int{0, 0, 0, 0, 1, 5, 9}).Draw(p.T, "priority")
-	if in := rapid.SampledFrom([]int{-1, -1, -1, -1, -1, -1, 0, 1, 40, 100, 500, 2000, 30_000}).Draw(p.T, "not before in ms"); in >= 0 {
+	if in := rapid.SampledFrom([]int{
+		-1, -1, -1, -1, -1, -1, 0, 1, 40, 100, 500, 2000, 30_000,
+	}).Draw(p.T, "not before in ms"); in >= 0 {
 		j.NotBefore = p.clock.Now().Time().Add(time.Duration(in) * time.Millisecond)
 	}
 	switch rapid.IntRange(0, 60).Draw(p.T, "oddity of lanes") {
@@ -44,13 +46,17 @@ func (p *pair) rules(s *queue.Spec) {
 	s.Ordered = rapid.IntRange(0, 4).Draw(p.T, "ordered") == 4
 	s.Lanes.LaneRule = p.laneRule()
 	if rapid.IntRange(0, 2).Draw(p.T, "override") == 2 {
-		s.Lanes.Overrides = map[string]queue.LaneRule{rapid.SampledFrom(pairLanes).Draw(p.T, "override of"): p.laneRule()}
+		s.Lanes.Overrides = map[string]queue.LaneRule{
+			rapid.SampledFrom(pairLanes).Draw(p.T, "override of"): p.laneRule(),
+		}
 	}
 }
 
 func (p *pair) laneRule() (r queue.LaneRule) {
-	if rate := rapid.SampledFrom([]string{"", "", "3/s", "1/s", "100/s", "7/m", "1/h", "14/s"}).Draw(p.T, "lane rate"); rate != "" {
-		r.Rate = paced(rate).Rate
+	if rate := rapid.SampledFrom([]string{
+		"", "", "3/s", "1/s", "100/s", "7/m", "1/h", "14/s",
+	}).Draw(p.T, "lane rate"); rate != "" {
+		r.Rate = laneRate(rate).Rate
 		r.Burst = rapid.Int64Range(0, 3).Draw(p.T, "lane burst")
 	}
 	r.Capacity = rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 5}).Draw(p.T, "lane capacity")
@@ -80,7 +86,10 @@ func rulesOf(s queue.Spec) string {
 			limits = append(limits, l.Quota.String()+l.Timezone)
 		}
 	}
-	return fmt.Sprintf("rules %v limits %v ", s.Rules, limits) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d overrides %v", s.MaxInFlight, s.MaxScheduled, s.Ordered,
+	return fmt.Sprintf(
+		"rules %v limits %v ", s.Rules, limits,
+	) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d overrides %v",
+		s.MaxInFlight, s.MaxScheduled, s.Ordered,
 		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxBytes, s.Lanes.MaxInFlight, s.Lanes.Overrides)
 }
 

@@ -19,7 +19,7 @@ func (p *pair) limits(s *queue.Spec) {
 		var l queue.Limit
 		switch rapid.IntRange(0, 2).Draw(p.T, "kind of limit") {
 		case 0:
-			l.Rate = paced(rapid.SampledFrom([]string{"3/s", "14/s", "30/m", "1/s"}).Draw(p.T, "further pace")).Rate
+			l.Rate = laneRate(rapid.SampledFrom([]string{"3/s", "14/s", "30/m", "1/s"}).Draw(p.T, "further pace")).Rate
 			l.Burst = rapid.Int64Range(0, 3).Draw(p.T, "its burst")
 		default:
 			l.Quota.Max = rapid.Int64Range(1, 6).Draw(p.T, "quota")

@@ -12,15 +12,15 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// pairShelf is the overflow of one queue as the pair keeps it. Nothing leaves
+// pairOverflow is the overflow of one queue as the pair keeps it. Nothing leaves
 // it: what was handed back may be handed in again.
-type pairShelf struct {
+type pairOverflow struct {
 	log  []*stored
 	at   int // what is before it was dropped
 	last int64
 }
 
-// stored is a job on the shelf, with the ticket of either engine.
+// stored is a job on the overflow, with the ticket of either engine.
 type stored struct {
 	queue.Readmission
 	tickets [2]queue.Ticket
@@ -33,20 +33,20 @@ type ticket struct {
 	sides [2]queue.Ticket
 }
 
-func (p *pair) shelf(queueName string) *pairShelf {
+func (p *pair) overflowOf(queueName string) *pairOverflow {
 	if p.shelves[queueName] == nil {
-		p.shelves[queueName] = &pairShelf{}
+		p.shelves[queueName] = &pairOverflow{}
 	}
 	return p.shelves[queueName]
 }
 
-func (s *pairShelf) put(j queue.Job, at time.Time, tickets [2]queue.Ticket) {
+func (s *pairOverflow) put(j queue.Job, at time.Time, tickets [2]queue.Ticket) {
 	s.last += 3
 	s.log = append(s.log, &stored{Readmission: queue.Readmission{Job: j, Order: s.last, At: at}, tickets: tickets})
 }
 
 // offer offers random jobs and puts most of those that were set aside, or are
-// deferred already, onto the shelf.
+// deferred already, onto the overflow.
 func (p *pair) offer() {
 	list := p.someJobs()
 	out := p.appendBoth("offer", list, func(e queue.Engine) ([]queue.Appended, error) { return e.Offer(p.ctx, list) })
@@ -59,20 +59,20 @@ func (p *pair) offer() {
 		p.tickets = append(p.tickets, t)
 		// Some callers die before they stored it, or are told that they failed.
 		if rapid.IntRange(0, 5).Draw(p.T, "stored") < 5 {
-			p.shelf(list[i].Queue).put(list[i], a.At, t.sides)
+			p.overflowOf(list[i].Queue).put(list[i], a.At, t.sides)
 		}
 	}
 }
 
-// stray puts a job on the shelf while the engines are away.
-func (p *pair) stray() {
+// addUnknown puts a job on the overflow while the engines are away.
+func (p *pair) addUnknown() {
 	j := p.someJobs()[0]
 	j.Normalize()
 	if j.Validate() != nil || j.ValidateAhead(p.clock.Now().Time()) != nil { // whoever stores it has looked
 		return
 	}
 	age := time.Duration(rapid.IntRange(0, 70).Draw(p.T, "seconds ago")) * time.Second
-	p.shelf(j.Queue).put(j, p.clock.Now().Time().Add(-age), [2]queue.Ticket{})
+	p.overflowOf(j.Queue).put(j, p.clock.Now().Time().Add(-age), [2]queue.Ticket{})
 }
 
 func (p *pair) withdraw() {
@@ -129,11 +129,11 @@ func (p *pair) announce() {
 // now is the engines' time.
 func (p *pair) now() time.Time { return p.clock.Now().Add(p.ahead).Time() }
 
-// readmit hands in what comes next on a queue's shelf, or part of what was
+// readmit hands in what comes next on a queue's overflow, or part of what was
 // handed in before, as one holder or another.
 func (p *pair) readmit() {
 	q := p.queueName()
-	s := p.shelf(q)
+	s := p.overflowOf(q)
 	req := queue.ReadmitRequest{
 		Queue: q, Holder: rapid.SampledFrom([]string{"one", "one", "two"}).Draw(p.T, "holder"), Overflow: "o",
 		Closed: rapid.IntRange(0, 9).Draw(p.T, "closed") == 9, Leave: rapid.IntRange(0, 3).Draw(p.T, "leave") == 3,
@@ -169,7 +169,7 @@ func (p *pair) readmit() {
 }
 
 // readmitBoth hands in jobs and drops what need not be handed in again, mostly.
-func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stored) queue.Readmitted {
+func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*stored) queue.Readmitted {
 	var sides [2][]queue.Readmission
 	var names []queue.Ticketed
 	text := ""
@@ -180,7 +180,10 @@ func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stor
 			sides[side] = append(sides[side], c)
 		}
 		names = append(names, queue.Ticketed{Queue: req.Queue, ID: j.ID})
-		text += fmt.Sprintf("\n  %d %s cost %d at %s done %v until %s %s", j.Order, j.ID, j.Cost, micro(j.At), j.Done, micro(j.ExpiresAt), place(j.Job))
+		text += fmt.Sprintf(
+			"\n  %d %s cost %d at %s done %v until %s %s", j.Order, j.ID, j.Cost, micro(j.At), j.Done,
+			micro(j.ExpiresAt), place(j.Job),
+		)
 	}
 	before := p.deferredOnes(names)
 	var res queue.Readmitted
@@ -194,7 +197,10 @@ func (p *pair) readmitBoth(s *pairShelf, req queue.ReadmitRequest, given []*stor
 		if err != nil || out.Busy > 0 { // what else it says then is left open
 			return fmt.Sprint(kind(err), out.Busy)
 		}
-		return fmt.Sprint(out.Outcomes, " order ", out.Order, " room ", out.Room, " batch ", out.Batch, " deferred ", out.Deferred, " behind ", out.Behind, " missing ", out.Missing, " at ", micro(out.Now))
+		return fmt.Sprint(
+			out.Outcomes, " order ", out.Order, " room ", out.Room, " batch ", out.Batch, " deferred ", out.Deferred,
+			" behind ", out.Behind, " missing ", out.Missing, " at ", micro(out.Now),
+		)
 	})
 	if !known || res.Busy > 0 {
 		return res
@@ -279,9 +285,11 @@ func (p *pair) patience() time.Duration {
 			if err != nil || i.State != queue.Deferred {
 				continue
 			}
-			its := instant(i.AppendedAt).Add(p.recordLife()).Sub(now)
+			its := instantOf(i.AppendedAt).Add(p.recordLife()).Sub(now)
 			if its < time.Second {
-				p.readmitBoth(p.shelf(q), queue.ReadmitRequest{Queue: q, Holder: "one", Overflow: "o", Empty: true}, nil)
+				p.readmitBoth(
+					p.overflowOf(q), queue.ReadmitRequest{Queue: q, Holder: "one", Overflow: "o", Empty: true}, nil,
+				)
 				if p.isDeferred(queue.Ticketed{Queue: q, ID: i.ID}) {
 					p.cancelBoth(q, i.ID)
 				}
@@ -293,7 +301,7 @@ func (p *pair) patience() time.Duration {
 	return max(0, left)
 }
 
-// readmitAll hands back what is left on every shelf, into queues that have room
+// readmitAll hands back what is left on every overflow, into queues that have room
 // for it, and cancels what never got there.
 func (p *pair) readmitAll() {
 	p.clock.Advance(queue.ReadmitFor) // whoever has the way back has it no longer
@@ -308,7 +316,7 @@ func (p *pair) readmitAll() {
 		i.Spec.Lanes, i.Spec.MaxInFlight, i.Spec.MaxScheduled, i.Spec.Ordered = queue.Lanes{}, 0, 0, false
 		i.Spec.Limits = nil
 		p.putBoth(i.Spec, queue.AnyRevision)
-		s := p.shelf(q)
+		s := p.overflowOf(q)
 		for n := 0; s.at < len(s.log); n++ {
 			if n > 10*len(s.log) {
 				p.Fatalf("%s is never taken back, from %+v on", q, s.log[s.at])
@@ -319,7 +327,14 @@ func (p *pair) readmitAll() {
 				c.Done = j.stuck
 				given[i] = &c
 			}
-			p.readmitBoth(s, queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", AsOf: p.now(), Behind: int64(len(s.log) - s.at - len(given))}, given)
+			p.readmitBoth(
+				s,
+				queue.ReadmitRequest{
+					Queue: q, Holder: "last", Overflow: "o", AsOf: p.now(),
+					Behind: int64(len(s.log) - s.at - len(given)),
+				},
+				given,
+			)
 		}
 		for id := range 31 {
 			if t := (queue.Ticketed{Queue: q, ID: fmt.Sprint("j", id)}); p.isDeferred(t) {
@@ -329,13 +344,16 @@ func (p *pair) readmitAll() {
 	}
 }
 
-// giveUpAll says of every shelf that it is empty, until what is recorded now is of the
+// giveUpAll says of every overflow that it is empty, until what is recorded now is of the
 // older generation and given up.
 func (p *pair) giveUpAll() {
 	for range 2 {
 		p.clock.Advance(queue.OrphanAfter + time.Second)
 		for _, q := range pairQueues {
-			p.readmitBoth(p.shelf(q), queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", AsOf: p.now(), Empty: true}, nil)
+			p.readmitBoth(
+				p.overflowOf(q),
+				queue.ReadmitRequest{Queue: q, Holder: "last", Overflow: "o", AsOf: p.now(), Empty: true}, nil,
+			)
 		}
 	}
 }

@@ -27,7 +27,9 @@ func (p *pair) pull() {
 func (p *pair) pullAs(client, name string, most int) int {
 	client += "-" + name
 	p.numbers[client]++
-	req := queue.ReserveRequest{Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most, Queue: name}
+	req := queue.ReserveRequest{
+		Client: queue.Client{ID: client, Name: client, Version: "1"}, Number: p.numbers[client], Max: most, Queue: name,
+	}
 	twins := p.request("pull "+name+" by", req, true)
 	if !p.refused { // then it is not a request that can be repeated
 		p.grants[client] = &request{req, twins}

@@ -21,7 +21,9 @@ func (p *pair) asks(s *queue.Spec) {
 	}
 	s.Rules = nil
 	for range rapid.SampledFrom([]int{0, 1, 1, 2, 3}).Draw(p.T, "rules") {
-		name := rapid.SampledFrom([]string{"g", "g.r", "g.s", "g", "g.r", "g.s", "g.r", "g.s", "other", "g.none", "g.w"}).Draw(p.T, "rule")
+		name := rapid.SampledFrom([]string{
+			"g", "g.r", "g.s", "g", "g.r", "g.s", "g.r", "g.s", "other", "g.none", "g.w",
+		}).Draw(p.T, "rule")
 		if !slices.Contains(s.Rules, name) {
 			s.Rules = append(s.Rules, name)
 		}
@@ -39,7 +41,8 @@ func (p *pair) rule(name string) queue.Rule {
 	a := leaky.AlgorithmConcurrency
 	if name != "g.w" {
 		a = rapid.SampledFrom([]leaky.Algorithm{
-			leaky.AlgorithmMeter, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter, leaky.AlgorithmTokenBucket, leaky.AlgorithmGap,
+			leaky.AlgorithmMeter, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter,
+			leaky.AlgorithmTokenBucket, leaky.AlgorithmGap,
 			leaky.AlgorithmConcurrency,
 		}).Draw(p.T, "algorithm")
 	}
@@ -48,7 +51,9 @@ func (p *pair) rule(name string) queue.Rule {
 		r.Key = rapid.SampledFrom([]string{"", "{lane}", "{queue}", "{header.x}", "{lane}:{queue}"}).Draw(p.T, "key")
 		r.Action = rapid.SampledFrom([]string{queue.Reject, queue.Defer, queue.Shadow}).Draw(p.T, "action")
 		if rapid.Bool().Draw(p.T, "override") {
-			r.Overrides = map[string]queue.Bound{rapid.SampledFrom([]string{"a", "g", "x"}).Draw(p.T, "override of"): bound()}
+			r.Overrides = map[string]queue.Bound{
+				rapid.SampledFrom([]string{"a", "g", "x"}).Draw(p.T, "override of"): bound(),
+			}
 		}
 	})
 }
@@ -57,7 +62,8 @@ func (p *pair) rule(name string) queue.Rule {
 func (p *pair) putRule() {
 	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
 	rule := p.rule(name)
-	if i, err := p.engines[0].Rule(p.ctx, name); err == nil && rapid.IntRange(0, 3).Draw(p.T, "the same algorithm") < 3 {
+	if i, err := p.engines[0].Rule(p.ctx, name); err == nil &&
+		rapid.IntRange(0, 3).Draw(p.T, "the same algorithm") < 3 {
 		rule.Algorithm, rule.Key, rule.Overrides = i.Algorithm, i.Key, nil
 		rule.Bound = rapid.SampledFrom(changeable(rule.Algorithm)).Draw(p.T, "bound")
 		rule.Normalize()
@@ -81,7 +87,10 @@ func (p *pair) putRuleBoth(rule queue.Rule, which int) {
 
 func (p *pair) deleteRule() {
 	name := rapid.SampledFrom(pairRules).Draw(p.T, "rule")
-	p.both("delete rule "+name, func(_ int, e queue.Engine) string { return kind(e.DeleteRule(p.ctx, name, queue.AnyRevision)) })
+	p.both(
+		"delete rule "+name,
+		func(_ int, e queue.Engine) string { return kind(e.DeleteRule(p.ctx, name, queue.AnyRevision)) },
+	)
 }
 
 func (p *pair) resetRule() {
@@ -95,7 +104,9 @@ func (p *pair) take() {
 	var list []queue.Take
 	for range rapid.IntRange(1, 5).Draw(p.T, "questions") {
 		t := queue.Take{
-			Op:   rapid.SampledFrom([]queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakeBack, queue.TakeAnew}).Draw(p.T, "op"),
+			Op: rapid.SampledFrom([]queue.TakeOp{
+				queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakeBack, queue.TakeAnew,
+			}).Draw(p.T, "op"),
 			Key:  rapid.SampledFrom([]string{"", "a", "b", "g", "g.a", "x", "a:g", "a:g.a"}).Draw(p.T, "key"),
 			Cost: rapid.SampledFrom([]int64{0, 1, 1, 2, 3, 5, 11, -1}).Draw(p.T, "cost"),
 		}

@@ -18,18 +18,19 @@ func (r *rig) pauses(queueName string, until leaky.Instant, reason string) {
 	r.check(r.e.Pause(queue.WithBy(r.ctx, "ann@desk"), queueName, p))
 }
 
-// told checks what an Info says of a pause.
-func (r *rig) told(want queue.Pause, queueName string) {
+// checkPause checks what an Info says of a pause.
+func (r *rig) checkPause(want queue.Pause, queueName string) {
 	r.Helper()
 	got := r.info(queueName).Pause
-	if got.By != want.By || got.Reason != want.Reason || instant(got.Since) != instant(want.Since) || instant(got.Until) != instant(want.Until) {
+	if got.By != want.By || got.Reason != want.Reason || instantOf(got.Since) != instantOf(want.Since) ||
+		instantOf(got.Until) != instantOf(want.Until) {
 		r.Errorf("%s: got %+v, want %+v", queueName, got, want)
 	}
 }
 
-// leave checks that as many of a queue's jobs leave, the first at an instant and each of
+// checkDepartures checks that as many of a queue's jobs leave, the first at an instant and each of
 // the others an interval later, while only a drainer asks, when it is told to.
-func (r *rig) leave(queueName string, n int, first leaky.Instant, interval time.Duration) {
+func (r *rig) checkDepartures(queueName string, n int, first leaky.Instant, interval time.Duration) {
 	r.Helper()
 	for gone := 0; gone < n; {
 		res := r.reserveAs("client", queueName, 9)
@@ -54,11 +55,11 @@ var pauseRules = []rule{
 		until := now.Add(time.Minute)
 		r.pauses(q, until, "maintenance")
 		want := queue.Pause{By: "ann@desk", Reason: "maintenance", Since: now.Time(), Until: until.Time()}
-		r.told(want, q)
+		r.checkPause(want, q)
 		r.clock.Set(until - 1)
-		r.told(want, q)
+		r.checkPause(want, q)
 		r.clock.Set(until)
-		r.told(queue.Pause{}, q)
+		r.checkPause(queue.Pause{}, q)
 	}},
 	{"the jobs leave from then on at the rate, and nobody has to call", func(r *rig) {
 		for _, tt := range []struct {
@@ -69,7 +70,7 @@ var pauseRules = []rule{
 			r.accept(q, numbered("j", 8)...)
 			until := r.clock.Now().Add(61 * time.Second)
 			r.pauses(q, until, "")
-			r.leave(q, 8, until, tt.interval)
+			r.checkDepartures(q, 8, until, tt.interval)
 			r.delete(q)
 		}
 	}},
@@ -117,12 +118,12 @@ var pauseRules = []rule{
 		r.pauses(q, now.Add(3*time.Second), "again")
 		r.clock.Set(now.Add(2 * time.Second))
 		r.pauses(q, 0, "for good")
-		r.told(queue.Pause{By: "ann@desk", Reason: "for good", Since: r.clock.Now().Time()}, q)
+		r.checkPause(queue.Pause{By: "ann@desk", Reason: "for good", Since: r.clock.Now().Time()}, q)
 		r.clock.Advance(time.Hour)
 		r.grant(q, 9)
 		r.pauses(q, r.clock.Now().Add(time.Hour), "")
 		r.check(r.e.Resume(r.ctx, q))
-		r.told(queue.Pause{}, q)
+		r.checkPause(queue.Pause{}, q)
 		r.deliver(r.grant(q, 1, "b")...)
 		r.clock.Advance(2 * time.Hour)
 		r.grant(q, 1, "c")
@@ -133,20 +134,24 @@ var pauseRules = []rule{
 		r.pauses(q, now.Add(time.Minute), "x")
 		r.clock.Advance(time.Second)
 		r.pauses(q, now.Add(time.Minute), "x")
-		r.told(queue.Pause{By: "ann@desk", Reason: "x", Since: now.Time(), Until: now.Add(time.Minute).Time()}, q)
+		r.checkPause(queue.Pause{By: "ann@desk", Reason: "x", Since: now.Time(), Until: now.Add(time.Minute).Time()}, q)
 		r.pauses(q, now.Add(time.Minute), "y")
-		r.told(queue.Pause{By: "ann@desk", Reason: "y", Since: r.clock.Now().Time(), Until: now.Add(time.Minute).Time()}, q)
+		r.checkPause(
+			queue.Pause{By: "ann@desk", Reason: "y", Since: r.clock.Now().Time(), Until: now.Add(time.Minute).Time()},
+			q,
+		)
 	}},
 	{"an end that is past, or too far, is refused and changes nothing", func(r *rig) {
 		q := r.queue("q", "10/s")
 		now := r.clock.Now().Time()
 		for _, at := range []time.Time{
-			now, now.Add(-time.Microsecond), now.Add(999), now.AddDate(-1, 0, 0), now.Add(queue.MaxAhead + time.Microsecond),
+			now, now.Add(-time.Microsecond), now.Add(999), now.AddDate(-1, 0, 0),
+			now.Add(queue.MaxAhead + time.Microsecond),
 			time.Unix(0, 0), time.Unix(1, 0), now.AddDate(200_000, 0, 0), now.AddDate(300_000, 0, 0),
 		} {
 			r.refusesField("until", r.e.Pause(r.ctx, q, queue.Pause{Until: at}))
 		}
-		r.told(queue.Pause{}, q)
+		r.checkPause(queue.Pause{}, q)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{Until: now.Add(queue.MaxAhead)}))
 	}},
 	{"who says so has at most 128 bytes of UTF-8 without control characters", func(r *rig) {
@@ -167,7 +172,12 @@ var pauseRules = []rule{
 	{"the reason is cut to whole characters", func(r *rig) {
 		q := r.queue("q", "10/s")
 		r.pauses(q, 0, strings.Repeat("ä", queue.MaxReasonBytes))
-		r.told(queue.Pause{By: "ann@desk", Reason: strings.Repeat("ä", queue.MaxReasonBytes/2), Since: r.clock.Now().Time()}, q)
+		r.checkPause(
+			queue.Pause{
+				By: "ann@desk", Reason: strings.Repeat("ä", queue.MaxReasonBytes/2), Since: r.clock.Now().Time(),
+			},
+			q,
+		)
 	}},
 	{"jobs that are due meanwhile wait for its end", func(r *rig) {
 		q := r.queue("q", "10/s")
@@ -178,7 +188,7 @@ var pauseRules = []rule{
 		r.pauses(q, until, "")
 		r.clock.Set(until.Add(-time.Second))
 		r.grant(q, 9)
-		r.leave(q, 2, until, 100*time.Millisecond)
+		r.checkDepartures(q, 2, until, 100*time.Millisecond)
 	}},
 	{"a job waits for it: why, and until when", func(r *rig) {
 		q := r.queue("q", "10/s")
@@ -190,14 +200,17 @@ var pauseRules = []rule{
 		r.waitsFor(queue.Why{By: queue.ByPaused, Reason: "the provider is down", Who: "ann@desk"}, q, "a")
 	}},
 	{"what is expected begins at its end", func(r *rig) {
-		q := r.ruled("q", "10/s", "k1 x1", except(laneX, paced("1/s")))
+		q := r.putWithLanes("q", "10/s", "k1 x1", except(laneX, laneRate("1/s")))
 		until := r.clock.Now().Add(time.Minute)
 		r.pauses(q, until, "")
 		for _, tt := range []struct {
 			job queue.Job
 			eta time.Duration
-		}{{job(q, "k2"), 200 * time.Millisecond}, {in(laneX, q, "x2"), time.Second}, {in(laneY, q, "y1"), 200 * time.Millisecond}} {
-			if a := r.acceptJobs(tt.job)[0]; instant(a.ETA.At) != until.Add(tt.eta) || a.ETA.Exact {
+		}{
+			{job(q, "k2"), 200 * time.Millisecond}, {jobOfLane(laneX, q, "x2"), time.Second},
+			{jobOfLane(laneY, q, "y1"), 200 * time.Millisecond},
+		} {
+			if a := r.acceptJobs(tt.job)[0]; instantOf(a.ETA.At) != until.Add(tt.eta) || a.ETA.Exact {
 				r.Errorf("%s: got %+v", tt.job.ID, a)
 			}
 			r.isAt(until.Add(tt.eta).Time(), r.job(q, tt.job.ID).ETA.At)
@@ -214,29 +227,29 @@ var pauseRules = []rule{
 			q := r.queue("q", rate)
 			now := r.clock.Now()
 			r.pauses(q, now.Add(time.Minute), "")
-			r.lapsed(until(now.Add(59*time.Second), q, "a"), now.Add(time.Minute))
-			r.acceptJobs(until(now.Add(time.Minute), q, "b"))
-			x := until(now.Add(59*time.Second), q, "c")
+			r.lapsed(expiringJob(now.Add(59*time.Second), q, "a"), now.Add(time.Minute))
+			r.acceptJobs(expiringJob(now.Add(time.Minute), q, "b"))
+			x := expiringJob(now.Add(59*time.Second), q, "c")
 			x.Lane = laneX
-			if a := r.outcome(queue.Lapsed, x); instant(a.ETA.At) < now.Add(time.Minute) {
+			if a := r.outcome(queue.Lapsed, x); instantOf(a.ETA.At) < now.Add(time.Minute) {
 				r.Errorf("%s: %+v", rate, a)
 			}
 			r.pauses(q, 0, "")
-			r.acceptJobs(until(now.Add(59*time.Second), q, "a"))
+			r.acceptJobs(expiringJob(now.Add(59*time.Second), q, "a"))
 			r.delete(q)
 		}
 	}},
 	{"what is deferred is expected after its end", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2))
+		s := r.overflowOf("q", "10/s", withCapacity(2))
 		end := r.clock.Now().Add(time.Minute)
 		r.accept(s.q, "a", "b")
 		r.pauses(s.q, end, "")
-		late := until(end.Add(199*time.Millisecond), s.q, "late")
+		late := expiringJob(end.Add(199*time.Millisecond), s.q, "late")
 		a := r.offer(late, job(s.q, "c"))
-		if a[0].Outcome != queue.Lapsed || instant(a[0].ETA.At) != end.Add(200*time.Millisecond) {
+		if a[0].Outcome != queue.Lapsed || instantOf(a[0].ETA.At) != end.Add(200*time.Millisecond) {
 			r.Errorf("got %+v", a[0])
 		}
-		if a[1].Outcome != queue.SetAside || instant(a[1].ETA.At) != end.Add(200*time.Millisecond) {
+		if a[1].Outcome != queue.SetAside || instantOf(a[1].ETA.At) != end.Add(200*time.Millisecond) {
 			r.Errorf("got %+v", a[1])
 		}
 		r.isAt(a[1].ETA.At, r.job(s.q, "c").ETA.At)
@@ -256,7 +269,7 @@ var pauseRules = []rule{
 		until := r.clock.Now().Add(time.Minute)
 		r.pauses(q, until, "")
 		r.clock.Set(until.Add(time.Hour))
-		if a := r.accept(q, "a")[0]; instant(a.ETA.At) != r.clock.Now() || !a.ETA.Exact {
+		if a := r.accept(q, "a")[0]; instantOf(a.ETA.At) != r.clock.Now() || !a.ETA.Exact {
 			r.Errorf("got %+v", a)
 		}
 		r.grant(q, 9, "a")
@@ -267,6 +280,6 @@ var pauseRules = []rule{
 		until := r.clock.Now().Add(time.Minute)
 		r.pauses(q, until, "")
 		r.queue(q, "10/s")
-		r.leave(q, 5, until, 100*time.Millisecond)
+		r.checkDepartures(q, 5, until, 100*time.Millisecond)
 	}},
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// urgent returns a job of a priority.
-func urgent(priority int, lane, queueName, id string) queue.Job {
-	j := in(lane, queueName, id)
+// withPriority returns a job of a priority.
+func withPriority(priority int, lane, queueName, id string) queue.Job {
+	j := jobOfLane(lane, queueName, id)
 	j.Priority = priority
 	return j
 }
@@ -28,9 +28,12 @@ var priorityRules = []rule{
 		}{
 			{"a", 0, 1}, {"b", 5, 1}, {"c", 5, 2}, {"d", 9, 1}, {"e", 0, 5}, {"f", 3, 4}, {"g", 9, 2}, {"h", 1, 6},
 		} {
-			a := r.acceptJobs(urgent(tt.priority, "", q, tt.id))[0]
-			if want := t0.Add(time.Duration(tt.position-1) * 100 * time.Millisecond); a.Position != tt.position || instant(a.ETA.At) != want {
-				r.Errorf("%s: at %d, expected at %v; want %d, %v", tt.id, a.Position, a.ETA.At, tt.position, want.Time())
+			a := r.acceptJobs(withPriority(tt.priority, "", q, tt.id))[0]
+			if want := t0.Add(time.Duration(tt.position-1) * 100 * time.Millisecond); a.Position != tt.position ||
+				instantOf(a.ETA.At) != want {
+				r.Errorf(
+					"%s: at %d, expected at %v; want %d, %v", tt.id, a.Position, a.ETA.At, tt.position, want.Time(),
+				)
 			}
 			if j := r.job(q, tt.id); j.Priority != tt.priority || j.Position != tt.position {
 				r.Errorf("got %+v, want priority %d, position %d", j, tt.priority, tt.position)
@@ -44,12 +47,15 @@ var priorityRules = []rule{
 	}},
 	{"a job twice in one call is told its place as it is then, ahead of what comes behind", func(r *rig) {
 		q := r.queue("q", "1/s")
-		a, b := urgent(0, "", q, "a"), urgent(9, "", q, "b")
+		a, b := withPriority(0, "", q, "a"), withPriority(9, "", q, "b")
 		for i, got := range r.append(a, a, b, a, b) {
 			want := []struct {
 				outcome  queue.AppendOutcome
 				position int64
-			}{{queue.Accepted, 1}, {queue.Duplicate, 1}, {queue.Accepted, 1}, {queue.Duplicate, 2}, {queue.Duplicate, 1}}[i]
+			}{
+				{queue.Accepted, 1}, {queue.Duplicate, 1}, {queue.Accepted, 1}, {queue.Duplicate, 2},
+				{queue.Duplicate, 1},
+			}[i]
 			if got.Outcome != want.outcome || got.Position != want.position || got.State != queue.Waiting {
 				r.Errorf("%d: %v at %d, want %v at %d", i, got.Outcome, got.Position, want.outcome, want.position)
 			}
@@ -58,10 +64,10 @@ var priorityRules = []rule{
 	{"every priority comes out as it went in, and no other goes in", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for p := 0; p <= queue.MaxPriority; p++ {
-			r.acceptJobs(urgent(p, "", q, fmt.Sprint("j", p)))
+			r.acceptJobs(withPriority(p, "", q, fmt.Sprint("j", p)))
 		}
 		for _, p := range []int{-1, queue.MaxPriority + 1, 1 << 40} {
-			if a := r.outcome(queue.Invalid, urgent(p, "", q, "bad")); kind(a.Err) != "field priority" {
+			if a := r.outcome(queue.Invalid, withPriority(p, "", q, "bad")); kind(a.Err) != "field priority" {
 				r.Errorf("%d: %v", p, a.Err)
 			}
 		}
@@ -72,7 +78,7 @@ var priorityRules = []rule{
 		}
 	}},
 	{"costs, however high, do not mix priorities up", func(r *rig) {
-		q := r.queue("q", "unlimited", small(20_000))
+		q := r.queue("q", "unlimited", withCapacity(20_000))
 		costly := func(p int, n int) {
 			r.Helper()
 			list := jobs(q, numbered(fmt.Sprint("p", p, "-"), n)...)
@@ -83,7 +89,7 @@ var priorityRules = []rule{
 		}
 		for _, p := range []int{3, 0, 9, 4, 3} {
 			if p == 3 && r.info(q).Waiting > 0 {
-				r.acceptJobs(urgent(3, "", q, "p3-00301"))
+				r.acceptJobs(withPriority(3, "", q, "p3-00301"))
 				continue
 			}
 			costly(p, 300)
@@ -99,16 +105,19 @@ var priorityRules = []rule{
 	}},
 	{"priorities order a lane, and pass over no other lane", func(r *rig) {
 		q := r.queue("q", "unlimited")
-		r.lettered(q, "x1 x2 x3")
+		r.appendToLanes(q, "x1 x2 x3")
 		for _, id := range []string{"y1", "y2", "y3"} {
-			r.acceptJobs(urgent(9, laneY, q, id))
+			r.acceptJobs(withPriority(9, laneY, q, id))
 		}
-		r.acceptJobs(urgent(1, laneX, q, "x4"), urgent(9, "", q, "k1"))
+		r.acceptJobs(withPriority(1, laneX, q, "x4"), withPriority(9, "", q, "k1"))
 		r.grant(q, 20, "k1", "x4", "y1", "x1", "y2", "x2", "y3", "x3")
 	}},
 	{"what comes back keeps its place among its priority", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(10*time.Second, 8))
-		r.acceptJobs(urgent(0, "", q, "low1"), urgent(5, "", q, "a"), urgent(5, "", q, "b"), urgent(5, "", q, "c"), urgent(5, "", q, "d"), urgent(0, "", q, "low2"))
+		r.acceptJobs(
+			withPriority(0, "", q, "low1"), withPriority(5, "", q, "a"), withPriority(5, "", q, "b"),
+			withPriority(5, "", q, "c"), withPriority(5, "", q, "d"), withPriority(0, "", q, "low2"),
+		)
 		v := r.grant(q, 3, "a", "b", "c")
 		r.fail(10*time.Second, v[0])
 		r.release(v[2])
@@ -121,15 +130,15 @@ var priorityRules = []rule{
 			}
 		}
 		positions("c", "d", "low1", "low2")
-		r.acceptJobs(urgent(5, "", q, "e"), urgent(6, "", q, "f"))
+		r.acceptJobs(withPriority(5, "", q, "e"), withPriority(6, "", q, "f"))
 		positions("f", "c", "d", "e", "low1", "low2")
 		r.clock.Advance(10 * time.Second) // a is due, and the lease of b ran out
 		r.grant(q, 20, "f", "a", "b", "c", "d", "e", "low1", "low2")
 	}},
 	{"the priority tells no job from another", func(r *rig) {
 		q := r.queue("q", "unlimited")
-		r.acceptJobs(urgent(3, "", q, "a"))
-		r.duplicate(urgent(9, "", q, "a"), queue.Waiting, 1)
+		r.acceptJobs(withPriority(3, "", q, "a"))
+		r.duplicate(withPriority(9, "", q, "a"), queue.Waiting, 1)
 		if j := r.job(q, "a"); j.Priority != 3 {
 			r.Errorf("got %+v", j)
 		}
@@ -139,7 +148,7 @@ var priorityRules = []rule{
 		if a := r.accept(q, "a")[0]; !a.ETA.Exact {
 			r.Errorf("got %+v", a)
 		}
-		r.acceptJobs(urgent(1, "", q, "b"))
+		r.acceptJobs(withPriority(1, "", q, "b"))
 		if j := r.job(q, "a"); j.ETA.Exact || j.Position != 2 {
 			r.Errorf("got %+v", j)
 		}
@@ -149,7 +158,9 @@ var priorityRules = []rule{
 		q := r.queue("q", "1000/s")
 		var list []queue.Job
 		for i := range 400 {
-			list = append(list, urgent(rnd.IntN(10), []string{"", "a", "b"}[rnd.IntN(3)], q, fmt.Sprintf("j%03d", i)))
+			list = append(
+				list, withPriority(rnd.IntN(10), []string{"", "a", "b"}[rnd.IntN(3)], q, fmt.Sprintf("j%03d", i)),
+			)
 			list[i].Cost = 1 + rnd.Int64N(9)
 		}
 		r.acceptJobs(list...)

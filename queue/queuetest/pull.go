@@ -68,7 +68,7 @@ var pullRules = []rule{
 	{"jobs of a pull queue go to those who ask for it, and to no drainer", func(r *rig) {
 		q := r.queue("q", "unlimited", pulled)
 		r.accept(q, "a", "b", "c")
-		r.waitsFor(because(queue.ByPuller), q, "a", "c")
+		r.waitsFor(causeOnly(queue.ByPuller), q, "a", "c")
 		r.grant(q, 9)
 		r.deliver(r.pull("one", q, 2, "a", "b").Jobs...)
 		r.deliver(r.pull("two", q, 9, "c").Jobs...)
@@ -78,7 +78,9 @@ var pullRules = []rule{
 		}
 	}},
 	{"who asks for one queue gets nothing of another", func(r *rig) {
-		a, b, plain := r.queue("a", "unlimited", pulled), r.queue("b", "unlimited", pulled), r.queue("plain", "unlimited")
+		a, b, plain := r.queue(
+			"a", "unlimited", pulled,
+		), r.queue("b", "unlimited", pulled), r.queue("plain", "unlimited")
 		r.accept(a, "a")
 		r.accept(b, "b")
 		r.accept(plain, "p")
@@ -168,7 +170,8 @@ var pullRules = []rule{
 			r.do(r.pulling(fmt.Sprint("p", i), r.pullQueueBeside(q), 9))
 		}
 		r.accept(p, "x")
-		if res := r.reserveAs("client", q, 9); len(res.Jobs) != 2 || res.Next != 975*time.Millisecond || res.Backup != 250*time.Millisecond {
+		if res := r.reserveAs("client", q, 9); len(res.Jobs) != 2 || res.Next != 975*time.Millisecond ||
+			res.Backup != 250*time.Millisecond {
 			r.Errorf("the watcher: %v, %v, %v", ids(res.Jobs), res.Next, res.Backup)
 		}
 		d, err := r.e.Drainers(r.ctx)

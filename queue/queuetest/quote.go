@@ -31,7 +31,7 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 	r.quotes++
 	list := make([]queue.Job, n)
 	for k := range list {
-		list[k] = in(lane, queueName, fmt.Sprintf("quoted%d-%05d", r.quotes, k))
+		list[k] = jobOfLane(lane, queueName, fmt.Sprintf("quoted%d-%05d", r.quotes, k))
 		list[k].Cost = cost
 	}
 	got := queue.Quote{Paused: i.Pause.On()}
@@ -56,12 +56,15 @@ func (r *rig) quote(queueName, lane string, n int, cost int64) {
 }
 
 func quoted(q queue.Quote) string {
-	return fmt.Sprintf("%d %d %d %v, %v to %v, paused %v", q.Fit, q.Deferred, q.Refused, q.RefusedAs, instant(q.Now.First), instant(q.Now.Last), q.Paused)
+	return fmt.Sprintf(
+		"%d %d %d %v, %v to %v, paused %v", q.Fit, q.Deferred, q.Refused, q.RefusedAs, instantOf(q.Now.First),
+		instantOf(q.Now.Last), q.Paused,
+	)
 }
 
 var quoteRules = []rule{
 	{"it comes as it was quoted", func(r *rig) {
-		q := r.queue("q", "10/s", small(10))
+		q := r.queue("q", "10/s", withCapacity(10))
 		r.quote(q, "", 3, 1)
 		r.quote(q, "", 3, 2)
 		r.deliver(r.grant(q, 1, "quoted1-00000")...)
@@ -69,13 +72,16 @@ var quoteRules = []rule{
 		r.quote(q, "", 9, 5)
 		r.quote(q, "", 1, 1)
 
-		u := r.queue("g.u", "unlimited", small(3))
+		u := r.queue("g.u", "unlimited", withCapacity(3))
 		r.quote(u, "", 2, 1)
 		r.check(r.e.Pause(r.ctx, u, queue.Pause{Reason: "why not"}))
 		r.quote(u, "", 2, 1)
 	}},
 	{"with lanes", func(r *rig) {
-		q := r.ruled("q", "10/s", "k1 k2 x1 x2 x3 y1", small(60), each(queue.LaneRule{Rate: leaky.PerSecond(2), Capacity: 5}))
+		q := r.putWithLanes(
+			"q", "10/s", "k1 k2 x1 x2 x3 y1", withCapacity(60),
+			everyLane(queue.LaneRule{Rate: leaky.PerSecond(2), Capacity: 5}),
+		)
 		r.quote(q, laneX, 1, 1)
 		r.quote(q, laneX, 4, 1)
 		r.quote(q, "new", 2, 1)
@@ -92,7 +98,7 @@ var quoteRules = []rule{
 		r.quote(q, "", 50, 1)
 	}},
 	{"what may wait", func(r *rig) {
-		s := r.shelf("q", "10/s", small(4), lowWater(0.5), func(s *queue.Spec) { s.Deferred.MaxJobs = 5 })
+		s := r.overflowOf("q", "10/s", withCapacity(4), lowWater(0.5), func(s *queue.Spec) { s.Deferred.MaxJobs = 5 })
 		r.quote(s.q, "", 6, 2)
 		r.quote(s.q, "", 2, 3)
 		r.quote(s.q, "", 2, 1)
@@ -101,21 +107,24 @@ var quoteRules = []rule{
 		}
 	}},
 	{"those who may not wait, beside those who come back", func(r *rig) {
-		s := r.shelf("q", "10/s", small(10), lowWater(0.5))
+		s := r.overflowOf("q", "10/s", withCapacity(10), lowWater(0.5))
 		s.full("a", "b", "c", "d", "e", "f", "g", "h")
 		r.drain(s.q)
 		s.takes(queue.Returned, queue.Returned, queue.Returned)
 		if i := r.info(s.q); i.Back != 3 || i.Waiting != 3 || i.Deferred != 5 {
 			r.Errorf("%d back, %d waiting, %d deferred", i.Back, i.Waiting, i.Deferred)
 		}
-		r.put(spec(s.q, "10/s", small(10), lowWater(0.5)))
+		r.put(spec(s.q, "10/s", withCapacity(10), lowWater(0.5)))
 		r.quote(s.q, "", 9, 1)
 	}},
 	{"in a group, and with limits", func(r *rig) {
 		quota := func(n int64) queue.Limit { return queue.Limit{Quota: queue.Quota{Max: n, Per: "m"}} }
 		g := r.queue("g", "20/s", func(s *queue.Spec) { s.Limits = []queue.Limit{quota(30)} })
-		a := r.shelf("g.a", "unlimited", small(5), func(s *queue.Spec) { s.Limits = []queue.Limit{quota(15), {Rate: leaky.PerSecond(10)}} }).q
-		b := r.shelf("g.b", "5/s", small(5)).q
+		a := r.overflowOf(
+			"g.a", "unlimited", withCapacity(5),
+			func(s *queue.Spec) { s.Limits = []queue.Limit{quota(15), {Rate: leaky.PerSecond(10)}} },
+		).q
+		b := r.overflowOf("g.b", "5/s", withCapacity(5)).q
 		for n := range 12 {
 			q := []string{a, b, g}[n%3]
 			r.quote(q, "", 1+n%4, int64(1+n%2))
@@ -129,7 +138,9 @@ var quoteRules = []rule{
 		}
 	}},
 	{"another rate: it is drained as it would be after a Put", func(r *rig) {
-		for n, tt := range []struct{ from, to string }{{"10/s", "3/s"}, {"1/s", "14/s"}, {"unlimited", "7/m"}, {"10/s", "unlimited"}} {
+		for n, tt := range []struct{ from, to string }{
+			{"10/s", "3/s"}, {"1/s", "14/s"}, {"unlimited", "7/m"}, {"10/s", "unlimited"},
+		} {
 			q := r.queue(fmt.Sprint("g.q", n), tt.from)
 			r.accept(q, numbered("j", 20)...)
 			r.deliver(r.grant(q, 1, "j00001")...)
@@ -149,7 +160,10 @@ var quoteRules = []rule{
 		for n, tt := range []struct {
 			rate, other string
 			burst, cost int64
-		}{{"10/s", "", 1, 1}, {"14/s", "5/s", 1, 1}, {"3/s", "14/s", 4, 5}, {"7/m", "1/s", 3, 2}, {"100/s", "unlimited", 1, 3}, {"unlimited", "9/s", 1, 1}} {
+		}{
+			{"10/s", "", 1, 1}, {"14/s", "5/s", 1, 1}, {"3/s", "14/s", 4, 5}, {"7/m", "1/s", 3, 2},
+			{"100/s", "unlimited", 1, 3}, {"unlimited", "9/s", 1, 1},
+		} {
 			q := r.queue(fmt.Sprint("g.q", n), tt.rate, func(s *queue.Spec) { s.Burst = tt.burst })
 			r.accept(q, "first")
 			r.deliver(r.grant(q, 1, "first")...)
@@ -177,23 +191,25 @@ var quoteRules = []rule{
 				r.Errorf("%s: %+v", tt.rate, want)
 			}
 			r.drain(q)
-			if i := r.info(q); i.TimedOut != want.Jobs || want.Jobs == 0 && tt.rate != "unlimited" && tt.other != "unlimited" {
+			if i := r.info(q); i.TimedOut != want.Jobs ||
+				want.Jobs == 0 && tt.rate != "unlimited" && tt.other != "unlimited" {
 				r.Errorf("%s, then %q: %d of 300 expired, quoted %+v", tt.rate, tt.other, i.TimedOut, want)
 			}
 		}
 	}},
 	{"about as many expire of lanes", func(r *rig) {
-		q := r.queue("q", "10/s", each(queue.LaneRule{Rate: leaky.PerSecond(2)}))
+		q := r.queue("q", "10/s", everyLane(queue.LaneRule{Rate: leaky.PerSecond(2)}))
 		var list []queue.Job
 		for i := range 400 {
-			j := in([]string{"", "a", "b", "b", "b", "c"}[i%6], q, fmt.Sprintf("j%04d", i))
+			j := jobOfLane([]string{"", "a", "b", "b", "b", "c"}[i%6], q, fmt.Sprintf("j%04d", i))
 			j.ExpiresAt = r.clock.Now().Add(time.Duration(1+i*37%60) * time.Second).Time()
 			list = append(list, j)
 		}
 		r.late(q, list...)
 		told, _ := r.expiring(q, "")
 		r.drain(q)
-		if i := r.info(q); told.Exact || told.AtLeast || told.Jobs < i.TimedOut*9/10 || told.Jobs > i.TimedOut*11/10 || i.TimedOut < 50 {
+		if i := r.info(q); told.Exact || told.AtLeast || told.Jobs < i.TimedOut*9/10 || told.Jobs > i.TimedOut*11/10 ||
+			i.TimedOut < 50 {
 			r.Errorf("%d of 400 expired, quoted %+v", i.TimedOut, told)
 		}
 	}},
@@ -207,7 +223,7 @@ var quoteRules = []rule{
 		at := r.clock.Now().Add(time.Hour)
 		q := r.queue("q", "1/s")
 		exact(q, true)
-		r.acceptJobs(until(at, q, "a"), until(at, q, "b"), urgent(5, "", q, "c"))
+		r.acceptJobs(expiringJob(at, q, "a"), expiringJob(at, q, "b"), withPriority(5, "", q, "c"))
 		exact(q, true)
 		r.grant(q, 1, "c")
 		exact(q, false)
@@ -215,16 +231,16 @@ var quoteRules = []rule{
 			o := r.queue("g."+name, "1/s", change)
 			r.accept(o, "a")
 			exact(o, true) // nothing can expire
-			r.acceptJobs(until(at, o, "b"))
+			r.acceptJobs(expiringJob(at, o, "b"))
 			exact(o, false)
 		}
 		l := r.queue("lanes", "1/s")
-		r.acceptJobs(until(at, l, "a"))
+		r.acceptJobs(expiringJob(at, l, "a"))
 		exact(l, true)
-		r.acceptJobs(in("x", l, "b"))
+		r.acceptJobs(jobOfLane("x", l, "b"))
 		exact(l, false)
 		s := r.queue("sched", "1/s")
-		r.acceptJobs(until(at, s, "a"))
+		r.acceptJobs(expiringJob(at, s, "a"))
 		r.schedule(later(at, s, "b"))
 		exact(s, false)
 	}},

@@ -14,11 +14,13 @@ import (
 
 var readmitRules = []rule{
 	{"jobs come back in the order of the overflow, behind what waits", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(10))
+		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.empties(numbered("j", 8)...)
 		r.accept(s.q, "x")
-		res := s.takes(queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet)
-		r.found(res, finds{room: 0, batch: 2, deferred: 3})
+		res := s.takes(
+			queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet,
+		)
+		r.found(res, readmitState{room: 0, batch: 2, deferred: 3})
 		r.accept(s.q, "y")
 		r.tallies(s.q, tally{waiting: 7, deferred: 3, appended: 17, aside: 8, returned: 5, delivered: 10})
 		for i, id := range []string{"x", "j00001", "j00002", "j00003", "j00004", "j00005", "y"} {
@@ -32,7 +34,7 @@ var readmitRules = []rule{
 		r.tallies(s.q, tally{appended: 20, aside: 8, returned: 8, delivered: 20})
 	}},
 	{"a job comes back as it was offered, and was never tried", func(r *rig) {
-		s := r.shelf("q", "1000/s", small(20))
+		s := r.overflowOf("q", "1000/s", withCapacity(20))
 		every := make([]byte, 256)
 		for i := range every {
 			every[i] = byte(i)
@@ -45,7 +47,10 @@ var readmitRules = []rule{
 			{ID: "nil"},
 			{ID: "bytes", Payload: every, ContentType: "application/octet-stream"},
 			{ID: "large", Payload: bytes.Repeat(every, queue.MaxPayloadBytes/256)},
-			{ID: "headers", Payload: []byte("x"), Headers: many, ContentType: strings.Repeat("c", queue.MaxContentTypeBytes)},
+			{
+				ID: "headers", Payload: []byte("x"), Headers: many,
+				ContentType: strings.Repeat("c", queue.MaxContentTypeBytes),
+			},
 			{ID: "costly", Headers: map[string]string{"X-Trace": ""}, Cost: leaky.MaxCost},
 			{ID: "until", Payload: []byte("{}"), ExpiresAt: time.Date(2199, 12, 31, 23, 59, 59, 999_999_999, time.UTC)},
 			{ID: strings.Repeat("i", queue.MaxIDBytes)},
@@ -59,13 +64,20 @@ var readmitRules = []rule{
 		r.drain(s.q)
 		r.clock.Advance(time.Hour)
 		came := r.clock.Now().Time()
-		s.takes(queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned)
+		s.takes(
+			queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned, queue.Returned,
+			queue.Returned, queue.Returned,
+		)
 		for i, v := range r.drain(s.q) {
 			want := list[i]
 			want.Normalize()
-			if v.ID != want.ID || !bytes.Equal(v.Payload, want.Payload) || v.ContentType != want.ContentType || !maps.Equal(v.Headers, want.Headers) ||
+			if v.ID != want.ID || !bytes.Equal(v.Payload, want.Payload) || v.ContentType != want.ContentType ||
+				!maps.Equal(v.Headers, want.Headers) ||
 				v.Cost != want.Cost || !v.ExpiresAt.Equal(want.ExpiresAt.Truncate(time.Microsecond)) {
-				r.Errorf("%.40s came out changed: %d bytes, %.80q, %v, cost %d, until %v", want.ID, len(v.Payload), v.ContentType, v.Headers, v.Cost, v.ExpiresAt)
+				r.Errorf(
+					"%.40s came out changed: %d bytes, %.80q, %v, cost %d, until %v", want.ID, len(v.Payload),
+					v.ContentType, v.Headers, v.Cost, v.ExpiresAt,
+				)
 			}
 			if v.Attempt != 1 || !v.AppendedAt.Equal(came) {
 				r.Errorf("%.40s: attempt %d, appended at %v, want 1, %v", want.ID, v.Attempt, v.AppendedAt, came)
@@ -73,7 +85,7 @@ var readmitRules = []rule{
 		}
 	}},
 	{"what comes back keeps the pace", func(r *rig) {
-		s := r.shelf("q", "14/s", small(40), func(s *queue.Spec) { s.Burst = 3 })
+		s := r.overflowOf("q", "14/s", withCapacity(40), func(s *queue.Spec) { s.Burst = 3 })
 		m := mirrorOf(r.info(s.q).Spec)
 		s.full()
 		var list []queue.Job
@@ -102,15 +114,15 @@ var readmitRules = []rule{
 			{100_000, 50_000, 500},
 			{queue.MaxCapacity, queue.MaxCapacity / 2, 500},
 		} {
-			s := r.shelf(fmt.Sprint("q", i), "unlimited", small(tt.capacity))
-			r.found(r.readmit(s.request(0)), finds{room: tt.mark, batch: tt.batch})
+			s := r.overflowOf(fmt.Sprint("q", i), "unlimited", withCapacity(tt.capacity))
+			r.found(r.readmit(s.request(0)), readmitState{room: tt.mark, batch: tt.batch})
 			req := s.request(0)
 			req.Closed = true
-			r.found(r.readmit(req), finds{room: tt.mark, batch: tt.batch})
+			r.found(r.readmit(req), readmitState{room: tt.mark, batch: tt.batch})
 		}
 	}},
 	{"room is what is below the mark and below the capacity", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(6))
+		s := r.overflowOf("q", "unlimited", withCapacity(6))
 		room := func(want int64) {
 			r.Helper()
 			if res := r.readmit(s.request(0)); res.Room != want {
@@ -134,7 +146,7 @@ var readmitRules = []rule{
 		room(1)
 	}},
 	{"a full queue takes nothing back, however little came back", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.full("a")
 		s.takes(queue.NotYet)
 		v := r.reserve(s.q, 4)
@@ -143,17 +155,17 @@ var readmitRules = []rule{
 		s.takes(queue.Returned)
 	}},
 	{"as many as a call takes", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1001), lowWater(0.7))
+		s := r.overflowOf("q", "unlimited", withCapacity(1001), lowWater(0.7))
 		list := numbered("j", queue.MaxReadmit+100)
 		s.empties(list...)
 		res := s.takes(repeat(queue.Returned, queue.MaxReadmit)...)
-		r.found(res, finds{room: 201, batch: 176, deferred: 100})
+		r.found(res, readmitState{room: 201, batch: 176, deferred: 100})
 		s.takes(repeat(queue.Returned, 100)...)
 		r.sameIDs(r.drain(s.q), list...)
 	}},
 	{"it needs no ticket and no record: what was put aside while the engine was away comes back too", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
-		s.stray("a", "b", "c")
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
+		s.addUnknown("a", "b", "c")
 		s.takes(queue.Returned, queue.Returned, queue.NotYet)
 		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, returned: 2})
 		r.drain(s.q)
@@ -163,7 +175,7 @@ var readmitRules = []rule{
 		r.tallies(s.q, tally{appended: 3, returned: 3, delivered: 3})
 	}},
 	{"a paused queue takes back what it has room for", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b", "c")
 		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 		s.takes(queue.Returned, queue.Returned, queue.NotYet)
@@ -172,17 +184,17 @@ var readmitRules = []rule{
 		r.sameIDs(r.drain(s.q), "a", "b")
 	}},
 	{"a job that comes back wakes the watcher", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(2))
+		s := r.overflowOf("q", "unlimited", withCapacity(2))
 		s.empties()
 		r.awaitWake(s.q, "w", func(i int) {
 			r.deliver(r.watching("w", s.q)...)
-			s.stray(fmt.Sprint("j", i))
+			s.addUnknown(fmt.Sprint("j", i))
 			s.takes(queue.Returned)
 			r.beside[s.q]++
 		})
 	}},
 	{"what comes back behind others hides no slot that was lost", func(r *rig) {
-		s := r.shelf("q", "10/s", small(2))
+		s := r.overflowOf("q", "10/s", withCapacity(2))
 		s.full("a")
 		r.deliver(r.grant(s.q, 1, "full00001")...)
 		s.takes(queue.Returned)
@@ -192,7 +204,7 @@ var readmitRules = []rule{
 		}
 	}},
 	{"a job known already is passed over, whatever became of it", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20), leased(time.Hour, 8))
+		s := r.overflowOf("q", "unlimited", withCapacity(20), leased(time.Hour, 8))
 		soon := job(s.q, "expired")
 		soon.ExpiresAt = r.clock.Now().Add(time.Second).Time()
 		r.acceptJobs(soon)
@@ -203,34 +215,37 @@ var readmitRules = []rule{
 		r.settled(queue.Dead, settlement(queue.Bury, v[1]))
 		r.fail(time.Hour, v[2])
 		r.cancels(queue.Cancelled, s.q, "cancelled")
-		states := []queue.State{queue.Delivered, queue.Dead, queue.Scheduled, queue.Leased, queue.Cancelled, queue.Waiting}
+		states := []queue.State{
+			queue.Delivered, queue.Dead, queue.Scheduled, queue.Leased, queue.Cancelled, queue.Waiting,
+		}
 		ids := []string{"delivered", "dead", "scheduled", "leased", "cancelled", "waiting"}
 		before := r.info(s.q)
-		s.stray(ids...)
+		s.addUnknown(ids...)
 		s.store(soon, queue.Appended{At: r.clock.Now().Time()})
 		s.takes(repeat(queue.Passed, 7)...)
 		for i, id := range ids {
 			r.state(states[i], s.q, id)
 		}
 		r.state(queue.Expired, s.q, "expired")
-		if i := r.info(s.q); i.Appended != before.Appended || i.Returned != 0 || i.Size() != before.Size() || i.Died != before.Died {
+		if i := r.info(s.q); i.Appended != before.Appended || i.Returned != 0 || i.Size() != before.Size() ||
+			i.Died != before.Died {
 			r.Errorf("counted %+v, before %+v", i, before)
 		}
 	}},
 	{"a job that was forgotten comes back once more", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Minute))
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Minute))
 		r.accept(s.q, "a")
 		r.deliver(r.grant(s.q, 1, "a")...)
 		r.clock.Advance(time.Minute - time.Microsecond)
-		s.stray("a")
+		s.addUnknown("a")
 		s.takes(queue.Passed)
-		s.stray("a")
+		s.addUnknown("a")
 		r.clock.Advance(time.Microsecond)
 		s.takes(queue.Returned)
 		r.beside[s.q]++
 	}},
 	{"a second copy is dropped, whichever comes first", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(6))
+		s := r.overflowOf("q", "unlimited", withCapacity(6))
 		first := s.empties("a", "b", "a2")
 		again := r.offer(job(s.q, "a"), job(s.q, "b"))
 		s.store(job(s.q, "b"), again[1])

@@ -10,17 +10,17 @@ import (
 
 var readmitClosedRules = []rule{
 	{"closed, nothing comes back, but its order and its backlog stay", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		req := s.request(2)
 		req.Closed = true
-		r.found(r.gives(req, queue.NotYet, queue.NotYet), finds{room: 2, batch: 1, deferred: 2})
+		r.found(r.checkReadmit(req, queue.NotYet, queue.NotYet), readmitState{room: 2, batch: 1, deferred: 2})
 		r.offered(queue.SetAside, job(s.q, "c"))
 		r.tallies(s.q, tally{deferred: 3, appended: 4, aside: 3, delivered: 4})
 		s.takes(queue.Returned, queue.Returned)
 	}},
 	{"closed, what needs no place is dealt with up to the first that does", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour))
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
 		s.empties("old", "cancelled", "done")
 		r.clock.Advance(time.Minute + time.Microsecond)
 		s.aside("fresh", "late", "behind")
@@ -29,17 +29,22 @@ var readmitClosedRules = []rule{
 		s.jobs[4].ExpiresAt = r.clock.Now().Time()
 		req := s.request(6)
 		req.Closed = true
-		r.found(r.gives(req, queue.TooOld, queue.Passed, queue.Passed, queue.NotYet, queue.NotYet, queue.NotYet), finds{room: 2, batch: 1, deferred: 3})
+		r.found(
+			r.checkReadmit(req, queue.TooOld, queue.Passed, queue.Passed, queue.NotYet, queue.NotYet, queue.NotYet),
+			readmitState{room: 2, batch: 1, deferred: 3},
+		)
 		r.beside[s.q]--
 		s.jobs = s.jobs[3:]
 		s.takes(queue.Returned, queue.TooLate, queue.Returned)
-		r.tallies(s.q, tally{waiting: 2, dead: 2, appended: 6, aside: 6, returned: 2, cancelled: 1, delivered: 4, died: 2})
+		r.tallies(s.q, tally{
+			waiting: 2, dead: 2, appended: 6, aside: 6, returned: 2, cancelled: 1, delivered: 4, died: 2,
+		})
 	}},
 }
 
 var readmitDeadRules = []rule{
 	{"deferred for longer than it may be, it is dead", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20), aged(90*time.Minute, 2*time.Hour))
+		s := r.overflowOf("q", "unlimited", withCapacity(20), deferredFor(90*time.Minute, 2*time.Hour))
 		t0 := r.clock.Now()
 		s.full()
 		s.asideJobs(costing(3, s.q, "a"))
@@ -50,8 +55,9 @@ var readmitDeadRules = []rule{
 		if res := s.takes(queue.Returned, queue.TooOld); res.Deferred != 0 {
 			r.Errorf("%d deferred", res.Deferred)
 		}
-		r.sees(s.q, "b", seen{
-			state: queue.Dead, cost: 1, appended: t0.Add(-time.Microsecond), ended: r.clock.Now(), reason: "deferred for longer than max_age 1h30m0s",
+		r.checkJob(s.q, "b", seen{
+			state: queue.Dead, cost: 1, appended: t0.Add(-time.Microsecond), ended: r.clock.Now(),
+			reason: "deferred for longer than max_age 1h30m0s",
 		})
 		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, aside: 2, returned: 1, delivered: 20, died: 1})
 		if i := r.info(s.q); len(i.Errors) != 0 {
@@ -67,7 +73,7 @@ var readmitDeadRules = []rule{
 		r.offered(queue.Accepted, other)
 	}},
 	{"expired while it was deferred, it is dead", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		t0 := r.clock.Now()
 		until := time.Date(2026, 9, 1, 12, 0, 59, 999_999_999, time.UTC) // in the last microsecond of that minute
 		list := jobs(s.q, "a", "b")
@@ -78,15 +84,18 @@ var readmitDeadRules = []rule{
 		at := t0.Add(time.Minute - time.Microsecond)
 		r.clock.Set(at)
 		s.takes(queue.TooLate, queue.Returned)
-		r.sees(s.q, "a", seen{state: queue.Dead, cost: 1, appended: t0, ended: at, reason: "expired at 2026-09-01T12:00:59Z, while it was deferred"})
+		r.checkJob(s.q, "a", seen{
+			state: queue.Dead, cost: 1, appended: t0, ended: at,
+			reason: "expired at 2026-09-01T12:00:59Z, while it was deferred",
+		})
 		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, aside: 2, returned: 1, delivered: 20, died: 1})
 		r.sameIDs(r.drain(s.q), "b")
 	}},
 	{"too old goes before too late, and neither needs room, a record or a ticket", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(1), aged(time.Hour, 24*time.Hour))
+		s := r.overflowOf("q", "unlimited", withCapacity(1), deferredFor(time.Hour, 24*time.Hour))
 		s.full()
 		for _, hours := range []int{1, 2, 3} {
-			s.stray(fmt.Sprint(hours))
+			s.addUnknown(fmt.Sprint(hours))
 			j := &s.jobs[len(s.jobs)-1]
 			j.At = r.clock.Now().Add(-time.Duration(hours) * time.Hour).Time()
 			if hours != 2 {
@@ -103,9 +112,9 @@ var readmitDeadRules = []rule{
 		}
 	}},
 	{"a clash, an orphan and a known one are that, however old", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour))
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
 		r.accept(s.q, "waiting")
-		s.stray("waiting", "waiting", "x")
+		s.addUnknown("waiting", "waiting", "x")
 		s.jobs[1].Payload = []byte("another")
 		s.jobs[2].Ticket = "x"
 		for i := range s.jobs {
@@ -116,18 +125,21 @@ var readmitDeadRules = []rule{
 		s.takes(queue.Orphaned)
 	}},
 	{"the max_age of the spec is that of now", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), aged(time.Hour, 2*time.Hour))
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Hour, 2*time.Hour))
 		s.empties("a", "b")
 		r.clock.Advance(30 * time.Minute)
-		r.queue(s.q, "unlimited", defers, small(4), aged(20*time.Minute, 2*time.Hour))
+		r.queue(s.q, "unlimited", defers, withCapacity(4), deferredFor(20*time.Minute, 2*time.Hour))
 		s.takes(queue.TooOld)
-		r.queue(s.q, "unlimited", defers, small(4), aged(2*time.Hour, 2*time.Hour))
+		r.queue(s.q, "unlimited", defers, withCapacity(4), deferredFor(2*time.Hour, 2*time.Hour))
 		r.clock.Advance(time.Hour)
 		s.takes(queue.Returned)
 	}},
 	{"the dead of the overflow are kept among the other dead, as many", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour), func(s *queue.Spec) { s.Retention.Max = 3 })
-		s.stray("a", "b", "c", "d", "e")
+		s := r.overflowOf(
+			"q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour),
+			func(s *queue.Spec) { s.Retention.Max = 3 },
+		)
+		s.addUnknown("a", "b", "c", "d", "e")
 		r.clock.Advance(2 * time.Minute)
 		for range 5 {
 			s.takes(queue.TooOld)
@@ -142,8 +154,8 @@ var readmitDeadRules = []rule{
 		r.state(queue.Dead, s.q, "c")
 	}},
 	{"time that ran backwards makes nobody old", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), aged(time.Minute, time.Hour))
-		s.stray("a")
+		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
+		s.addUnknown("a")
 		s.jobs[0].At = r.clock.Now().Add(24 * time.Hour).Time()
 		s.takes(queue.Returned)
 		r.beside[s.q]++

@@ -7,14 +7,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// done says of the first jobs on the shelf that they were dealt with.
-func (s *shelf) done(count int) queue.Readmitted {
+// done says of the first jobs on the overflow that they were dealt with.
+func (s *fakeOverflow) done(count int) queue.Readmitted {
 	s.Helper()
 	req := s.request(count)
 	for i := range req.Jobs {
 		req.Jobs[i].Done = true
 	}
-	res := s.gives(req, repeat(queue.Passed, count)...)
+	res := s.checkReadmit(req, repeat(queue.Passed, count)...)
 	s.jobs = s.jobs[count:]
 	if res.Order != req.Jobs[count-1].Order {
 		s.Errorf("the order is %d, want %d", res.Order, req.Jobs[count-1].Order)
@@ -22,12 +22,12 @@ func (s *shelf) done(count int) queue.Readmitted {
 	return res
 }
 
-// another changes the payload of a job on the shelf.
-func (s *shelf) another(i int) { s.jobs[i].Payload = []byte("another") }
+// another changes the payload of a job on the overflow.
+func (s *fakeOverflow) another(i int) { s.jobs[i].Payload = []byte("another") }
 
 var readmitDoneRules = []rule{
 	{"what was dealt with is passed over, and its record ends", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b", "c")
 		if res := s.done(1); res.Deferred != 2 {
 			r.Errorf("%d deferred", res.Deferred)
@@ -40,7 +40,7 @@ var readmitDoneRules = []rule{
 		r.sameIDs(r.drain(s.q), "b", "c", "a")
 	}},
 	{"only a record under its own ticket ends with it", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.generation() // so that they keep their tickets
 		a := s.empties("a", "b", "c")
 		s.jobs[0].Ticket = ""
@@ -58,7 +58,7 @@ var readmitDoneRules = []rule{
 		r.unknown(s.q, "c")
 	}},
 	{"what is in the queue is not touched by it", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a", "b")
 		s.jobs = append(s.jobs, s.jobs[0])
 		s.jobs[2].Order = s.jobs[1].Order + 1
@@ -68,36 +68,40 @@ var readmitDoneRules = []rule{
 		r.sameIDs(r.drain(s.q), "a", "b")
 	}},
 	{"another job of its id is a clash, and stops it until it was dealt with", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		r.accept(s.q, "waiting", "leased", "dead", "delivered")
 		v := r.grant(s.q, 4, "waiting", "leased", "dead", "delivered")
 		r.release(v[0])
 		r.settled(queue.Dead, settlement(queue.Bury, v[2]))
 		r.deliver(v[3])
 		for _, id := range []string{"waiting", "leased", "dead", "delivered"} {
-			s.stray(id)
+			s.addUnknown(id)
 			s.another(0)
-			s.stray(id + "-next")
+			s.addUnknown(id + "-next")
 			s.takes(queue.Clash, queue.NotYet)
 			s.takes(queue.Clash)
 			s.done(1)
 			s.takes(queue.Returned)
 			r.beside[s.q]++
 		}
-		for id, want := range map[string]queue.State{"waiting": queue.Waiting, "leased": queue.Leased, "dead": queue.Dead, "delivered": queue.Delivered} {
+		for id, want := range map[string]queue.State{
+			"waiting": queue.Waiting, "leased": queue.Leased, "dead": queue.Dead, "delivered": queue.Delivered,
+		} {
 			r.duplicate(job(s.q, id), want, map[queue.State]int64{queue.Waiting: 1}[want])
 		}
 		r.tallies(s.q, tally{waiting: 5, leased: 1, dead: 1, appended: 8, returned: 4, delivered: 1, died: 1})
 	}},
 	{"a clash with one that is deferred, be it cancelled", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		mine := s.jobs[0]
 		for _, what := range []string{"recorded", "cancelled"} {
 			for other, j := range changed(costing(1, s.q, "a")) {
 				req := s.request(3)
 				req.Jobs[0].Job = j
-				if res := r.gives(req, queue.Clash, queue.NotYet, queue.NotYet); res.Deferred+r.info(s.q).Cancelled != 3 {
+				if res := r.checkReadmit(
+					req, queue.Clash, queue.NotYet, queue.NotYet,
+				); res.Deferred+r.info(s.q).Cancelled != 3 {
 					r.Errorf("%s, another %s: %d deferred", what, other, res.Deferred)
 				}
 			}
@@ -112,15 +116,15 @@ var readmitDoneRules = []rule{
 		s.takes(queue.Returned, queue.Returned, queue.Passed)
 	}},
 	{"what was put aside for a queue that was deleted is no job of the new one", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		s.takes(queue.Returned)
 		r.delete(s.q)
 		_, err := r.e.Readmit(r.ctx, s.request(2))
 		r.refuses(err, queue.ErrUnknownQueue)
-		r.queue(s.q, "unlimited", defers, small(20))
+		r.queue(s.q, "unlimited", defers, withCapacity(20))
 		s.holder = "another" // nobody has the way back into the new queue
-		s.stray("d")
+		s.addUnknown("d")
 		if res := s.takes(queue.Orphaned, queue.NotYet, queue.NotYet); res.Order != 0 || res.Deferred != 0 {
 			r.Errorf("%+v", res)
 		}
@@ -135,22 +139,23 @@ var readmitDoneRules = []rule{
 		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, aside: 1, returned: 1})
 	}},
 	{"a ticket that is none of ours is an orphan's", func(r *rig) {
-		p, s := r.shelf("g.p", "unlimited", small(2)), r.shelf("g.q", "unlimited", small(2))
+		p, s := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))
 		other := p.full("a")[0]
 		a := s.empties("a")[0]
 		for _, t := range []queue.Ticket{
-			"x", "-", " ", "\x00", "0", "0-0", "-1", other.Ticket, a.Ticket + "!", " " + a.Ticket, "0" + a.Ticket, queue.Ticket(strings.Repeat("9", 10_000)),
+			"x", "-", " ", "\x00", "0", "0-0", "-1", other.Ticket, a.Ticket + "!", " " + a.Ticket, "0" + a.Ticket,
+			queue.Ticket(strings.Repeat("9", 10_000)),
 		} {
 			req := s.request(1)
 			req.Jobs[0].Ticket = t
-			if res := r.gives(req, queue.Orphaned); res.Deferred != 1 {
+			if res := r.checkReadmit(req, queue.Orphaned); res.Deferred != 1 {
 				r.Errorf("%.20q: %d deferred", t, res.Deferred)
 			}
 		}
 		s.takes(queue.Returned)
 	}},
 	{"what is no job at all is unreadable, and stops it until it was dealt with", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b")
 		long := strings.Repeat("i", queue.MaxIDBytes+1)
 		for what, change := range map[string]func(*queue.Readmission){
@@ -168,7 +173,7 @@ var readmitDoneRules = []rule{
 			req := s.request(2)
 			req.Jobs[0].Ticket = ""
 			change(&req.Jobs[0])
-			if res := r.gives(req, queue.Unreadable, queue.NotYet); res.Deferred != 2 || res.Order != 0 {
+			if res := r.checkReadmit(req, queue.Unreadable, queue.NotYet); res.Deferred != 2 || res.Order != 0 {
 				r.Errorf("%s: %+v", what, res)
 			}
 		}

@@ -13,19 +13,22 @@ func (r *rig) busy(req queue.ReadmitRequest, want time.Duration) {
 	r.Helper()
 	res, err := r.e.Readmit(r.ctx, req)
 	if err != nil || res.Busy != want || len(res.Outcomes) != 0 {
-		r.Fatalf("readmit into %s as %s: busy for %v, %v, %v; want %v", req.Queue, req.Holder, res.Busy, res.Outcomes, err, want)
+		r.Fatalf(
+			"readmit into %s as %s: busy for %v, %v, %v; want %v", req.Queue, req.Holder, res.Busy, res.Outcomes, err,
+			want,
+		)
 	}
 }
 
-// as is the request of another holder.
-func as(holder string, req queue.ReadmitRequest) queue.ReadmitRequest {
+// fromHolder is the request of another holder.
+func fromHolder(holder string, req queue.ReadmitRequest) queue.ReadmitRequest {
 	req.Holder = holder
 	return req
 }
 
 var readmitOrderRules = []rule{
 	{"what was handed in before is passed over, in whatever portions", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties(numbered("j", 8)...)
 		all := s.request(8)
 		part := func(from, to int) queue.ReadmitRequest {
@@ -40,20 +43,20 @@ var readmitOrderRules = []rule{
 				r.Errorf("the order is %d, want %d", res.Order, all.Jobs[want].Order)
 			}
 		}
-		order(r.gives(part(0, 3), repeat(queue.Returned, 3)...), 2)
-		order(r.gives(part(0, 3), repeat(queue.Passed, 3)...), 2)
-		order(r.gives(part(1, 5), queue.Passed, queue.Passed, queue.Returned, queue.Returned), 4)
-		order(r.gives(part(0, 1), queue.Passed), 4)
+		order(r.checkReadmit(part(0, 3), repeat(queue.Returned, 3)...), 2)
+		order(r.checkReadmit(part(0, 3), repeat(queue.Passed, 3)...), 2)
+		order(r.checkReadmit(part(1, 5), queue.Passed, queue.Passed, queue.Returned, queue.Returned), 4)
+		order(r.checkReadmit(part(0, 1), queue.Passed), 4)
 		r.sameIDs(r.drain(s.q), "j00001", "j00002", "j00003", "j00004", "j00005")
-		order(r.gives(part(0, 6), append(repeat(queue.Passed, 5), queue.Returned)...), 5)
-		order(r.gives(part(2, 4), queue.Passed, queue.Passed), 5)
-		order(r.gives(all, append(repeat(queue.Passed, 6), queue.Returned, queue.Returned)...), 7)
+		order(r.checkReadmit(part(0, 6), append(repeat(queue.Passed, 5), queue.Returned)...), 5)
+		order(r.checkReadmit(part(2, 4), queue.Passed, queue.Passed), 5)
+		order(r.checkReadmit(all, append(repeat(queue.Passed, 6), queue.Returned, queue.Returned)...), 7)
 		r.sameIDs(r.drain(s.q), "j00006", "j00007", "j00008")
-		order(r.gives(all, repeat(queue.Passed, 8)...), 7)
+		order(r.checkReadmit(all, repeat(queue.Passed, 8)...), 7)
 		r.tallies(s.q, tally{appended: 28, aside: 8, returned: 8, delivered: 28})
 	}},
 	{"what lies below the order is not looked at, whatever it is", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20), aged(time.Minute, time.Minute))
+		s := r.overflowOf("q", "unlimited", withCapacity(20), deferredFor(time.Minute, time.Minute))
 		s.empties("a", "b", "c")
 		req := s.request(2)
 		s.takes(queue.Returned, queue.Returned)
@@ -65,7 +68,7 @@ var readmitOrderRules = []rule{
 		done.Done, done.Order = true, req.Jobs[1].Order
 		for i, j := range []queue.Readmission{late, other, lost, broken, done} {
 			req.Jobs = []queue.Readmission{j}
-			if res := r.gives(req, queue.Passed); res.Deferred != 1 {
+			if res := r.checkReadmit(req, queue.Passed); res.Deferred != 1 {
 				r.Errorf("number %d: %d deferred", i, res.Deferred)
 			}
 		}
@@ -74,73 +77,74 @@ var readmitOrderRules = []rule{
 		s.takes(queue.Returned)
 	}},
 	{"one holder at a time, for five seconds after each of its calls", func(r *rig) {
-		s := r.shelf("g.q", "unlimited", small(20))
+		s := r.overflowOf("g.q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
-		other := r.shelf("g.other", "unlimited", small(20))
-		r.gives(as("one", s.request(0)))
-		r.busy(as("two", s.request(3)), queue.ReadmitFor)
-		r.gives(as("two", other.request(0))) // another queue, another way
+		other := r.overflowOf("g.other", "unlimited", withCapacity(20))
+		r.checkReadmit(fromHolder("one", s.request(0)))
+		r.busy(fromHolder("two", s.request(3)), queue.ReadmitFor)
+		r.checkReadmit(fromHolder("two", other.request(0))) // another queue, another way
 		r.clock.Advance(2 * time.Second)
-		r.busy(as("two", s.request(3)), 3*time.Second)
-		r.busy(as("ONE", s.request(3)), 3*time.Second)
-		r.gives(as("one", s.request(1)), queue.Returned)
+		r.busy(fromHolder("two", s.request(3)), 3*time.Second)
+		r.busy(fromHolder("ONE", s.request(3)), 3*time.Second)
+		r.checkReadmit(fromHolder("one", s.request(1)), queue.Returned)
 		r.clock.Advance(queue.ReadmitFor - time.Microsecond)
-		r.busy(as("two", s.request(3)), time.Microsecond)
+		r.busy(fromHolder("two", s.request(3)), time.Microsecond)
 		r.clock.Advance(time.Microsecond)
-		r.gives(as("two", s.request(2)), queue.Passed, queue.Returned)
-		r.busy(as("one", s.request(3)), queue.ReadmitFor)
+		r.checkReadmit(fromHolder("two", s.request(2)), queue.Passed, queue.Returned)
+		r.busy(fromHolder("one", s.request(3)), queue.ReadmitFor)
 		r.clock.Advance(time.Minute)
-		r.gives(as("two", s.request(3)), queue.Passed, queue.Passed, queue.Returned)
+		r.checkReadmit(fromHolder("two", s.request(3)), queue.Passed, queue.Passed, queue.Returned)
 		r.sameIDs(r.drain(s.q), "a", "b", "c")
 	}},
 	{"a holder that was paused comes back late, and nothing enters twice", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c", "d")
-		slow := as("slow", s.request(3))
-		r.gives(as("slow", s.request(1)), queue.Returned)
+		slow := fromHolder("slow", s.request(3))
+		r.checkReadmit(fromHolder("slow", s.request(1)), queue.Returned)
 		r.clock.Advance(30 * time.Second)
-		r.gives(as("quick", s.request(4)), queue.Passed, queue.Returned, queue.Returned, queue.Returned)
+		r.checkReadmit(fromHolder("quick", s.request(4)), queue.Passed, queue.Returned, queue.Returned, queue.Returned)
 		r.sameIDs(r.drain(s.q), "a", "b", "c", "d")
 		r.busy(slow, queue.ReadmitFor)
 		r.clock.Advance(queue.ReadmitFor)
-		r.gives(slow, repeat(queue.Passed, 3)...)
-		r.busy(as("quick", s.request(4)), queue.ReadmitFor)
-		r.tallies(s.q, tally{deferred: 1, appended: 24, aside: 4, returned: 4, delivered: 24}) // one behind, as the slow one told
-		r.readmit(as("slow", queue.ReadmitRequest{Queue: s.q, Overflow: "shelf", Empty: true}))
+		r.checkReadmit(slow, repeat(queue.Passed, 3)...)
+		r.busy(fromHolder("quick", s.request(4)), queue.ReadmitFor)
+		// one behind, as the slow one told
+		r.tallies(s.q, tally{deferred: 1, appended: 24, aside: 4, returned: 4, delivered: 24})
+		r.readmit(fromHolder("slow", queue.ReadmitRequest{Queue: s.q, Overflow: "shelf", Empty: true}))
 		r.tallies(s.q, tally{appended: 24, aside: 4, returned: 4, delivered: 24})
 	}},
 	{"whoever is busy has changed nothing", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4))
+		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a")
-		r.gives(as("one", s.request(0)))
+		r.checkReadmit(fromHolder("one", s.request(0)))
 		r.clock.Advance(time.Second)
-		req := as("two", s.request(1))
+		req := fromHolder("two", s.request(1))
 		req.Behind, req.Overflow, req.Leave = 77, "another", true
 		r.busy(req, 4*time.Second)
 		req.Jobs[0].Done = true
 		r.busy(req, 4*time.Second)
 		r.clock.Advance(40 * time.Second)
-		r.gives(as("one", s.request(0)))
-		empty := as("two", s.request(0))
+		r.checkReadmit(fromHolder("one", s.request(0)))
+		empty := fromHolder("two", s.request(0))
 		empty.Empty, empty.Behind = true, 0
 		r.busy(empty, queue.ReadmitFor)
 		r.state(queue.Deferred, s.q, "a")
 		r.tallies(s.q, tally{deferred: 1, appended: 4, aside: 1, delivered: 4})
-		r.gives(as("one", s.request(1)), queue.Returned)
+		r.checkReadmit(fromHolder("one", s.request(1)), queue.Returned)
 	}},
 	{"who leaves lets the next one in at once", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		leaves := func(req queue.ReadmitRequest) queue.ReadmitRequest { req.Leave = true; return req }
-		r.gives(leaves(as("one", s.request(1))), queue.Returned)
-		r.gives(as("two", s.request(2)), queue.Passed, queue.Returned)
-		r.busy(leaves(as("one", s.request(0))), queue.ReadmitFor)
-		r.gives(leaves(as("two", s.request(0))))
-		r.gives(leaves(as("one", s.request(0)))) // again, it is the same
-		r.gives(as("three", s.request(3)), queue.Passed, queue.Passed, queue.Returned)
+		r.checkReadmit(leaves(fromHolder("one", s.request(1))), queue.Returned)
+		r.checkReadmit(fromHolder("two", s.request(2)), queue.Passed, queue.Returned)
+		r.busy(leaves(fromHolder("one", s.request(0))), queue.ReadmitFor)
+		r.checkReadmit(leaves(fromHolder("two", s.request(0))))
+		r.checkReadmit(leaves(fromHolder("one", s.request(0)))) // again, it is the same
+		r.checkReadmit(fromHolder("three", s.request(3)), queue.Passed, queue.Passed, queue.Returned)
 	}},
 	{"another overflow begins anew", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(20))
+		s := r.overflowOf("q", "unlimited", withCapacity(20))
 		s.empties("a", "b", "c")
 		old := s.request(2)
 		s.takes(queue.Returned, queue.Returned)
@@ -149,7 +153,7 @@ var readmitOrderRules = []rule{
 		// What it holds of the same jobs, perhaps copied over, is known; its numbers begin anew.
 		moved := s.request(0)
 		moved.Overflow = "another"
-		if res := r.gives(moved); res.Order != 0 {
+		if res := r.checkReadmit(moved); res.Order != 0 {
 			r.Errorf("the order is %d", res.Order)
 		}
 		for i, id := range []string{"b", "a", "c", "d"} {
@@ -157,24 +161,27 @@ var readmitOrderRules = []rule{
 			at.Job, at.Order, at.Ticket = job(s.q, id), int64(i+1), ""
 			moved.Jobs = append(moved.Jobs, at)
 		}
-		if res := r.gives(moved, queue.Passed, queue.Passed, queue.Returned, queue.Returned); res.Order != 4 || res.Deferred != 0 {
+		if res := r.checkReadmit(moved, queue.Passed, queue.Passed, queue.Returned, queue.Returned); res.Order != 4 ||
+			res.Deferred != 0 {
 			r.Errorf("%+v", res)
 		}
 		r.beside[s.q]++ // d
-		r.gives(moved, repeat(queue.Passed, 4)...)
-		if res := r.gives(old, queue.Passed, queue.Passed); res.Order != old.Jobs[1].Order { // and back
+		r.checkReadmit(moved, repeat(queue.Passed, 4)...)
+		if res := r.checkReadmit(old, queue.Passed, queue.Passed); res.Order != old.Jobs[1].Order { // and back
 			r.Errorf("the order is %d", res.Order)
 		}
-		for _, name := range []string{"", "\x00\xff é", "0123456789012345678901234567890123456789012345678901234567890123"} {
+		for _, name := range []string{
+			"", "\x00\xff é", "0123456789012345678901234567890123456789012345678901234567890123",
+		} {
 			moved.Overflow = name
-			if res := r.gives(moved, repeat(queue.Passed, 4)...); res.Order != 4 {
+			if res := r.checkReadmit(moved, repeat(queue.Passed, 4)...); res.Order != 4 {
 				r.Errorf("%q: the order is %d", name, res.Order)
 			}
 		}
 		r.sameIDs(r.drain(s.q), "b", "c", "d")
 	}},
 	{"a request that makes no sense is refused and does nothing", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(600))
+		s := r.overflowOf("q", "unlimited", withCapacity(600))
 		s.empties("a", "b")
 		many := make([]queue.Readmission, queue.MaxReadmit+1)
 		for i, id := range numbered("m", len(many)) {
@@ -207,16 +214,16 @@ var readmitOrderRules = []rule{
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
 		r.tallies(s.q, tally{deferred: 2, appended: 600, aside: 2, delivered: 600})
-		r.gives(as("two", s.request(2)), queue.Returned, queue.Returned) // nobody has the way back
+		r.checkReadmit(fromHolder("two", s.request(2)), queue.Returned, queue.Returned) // nobody has the way back
 	}},
 	{"many holders with the same jobs bring each back once, in order", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(400))
+		s := r.overflowOf("q", "unlimited", withCapacity(400))
 		list := numbered("j", 150)
 		s.empties(list...)
 		all := s.request(len(list))
 		returned, _ := r.crowd(8, func(worker int) (n int) {
 			for i := 0; i < len(list); {
-				req := as(fmt.Sprint("holder", worker), all)
+				req := fromHolder(fmt.Sprint("holder", worker), all)
 				to := min(i+10+worker, len(list))
 				req.Jobs, req.Behind, req.Leave = all.Jobs[max(0, i-worker):to], int64(len(list)-to), true
 				res, err := r.e.Readmit(r.ctx, req)

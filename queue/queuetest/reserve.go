@@ -20,13 +20,15 @@ var reserveRules = []rule{
 		r.clock.Advance(time.Second)
 		r.accept(s.Name, "b")
 		v := r.grant(s.Name, 2, "a")[0]
-		if v.Queue != "q" || v.In != 0 || v.Lease != 7*time.Second || v.Attempt != 1 || v.Revision != rev || !v.AppendedAt.Equal(t0.Time()) || v.Age != time.Second ||
+		if v.Queue != "q" || v.In != 0 || v.Lease != 7*time.Second || v.Attempt != 1 || v.Revision != rev ||
+			!v.AppendedAt.Equal(t0.Time()) || v.Age != time.Second ||
 			v.Cost != 2 || v.Headers["X"] != "y" || v.ContentType != "text/plain" || string(v.Payload) != string(j.Payload) {
 			r.Errorf("got %+v", v)
 		}
 		r.clock.Advance(80 * time.Millisecond)
 		w := r.grant(s.Name, 2, "b")[0]
-		if w.In != 20*time.Millisecond || w.Fence == v.Fence || !w.AppendedAt.Equal(t0.Add(time.Second).Time()) || w.Age != 80*time.Millisecond {
+		if w.In != 20*time.Millisecond || w.Fence == v.Fence || !w.AppendedAt.Equal(t0.Add(time.Second).Time()) ||
+			w.Age != 80*time.Millisecond {
 			r.Errorf("got %+v", w)
 		}
 	}},
@@ -65,7 +67,9 @@ var reserveRules = []rule{
 		for n := 0; n < 9; {
 			res := r.reserveAs("client", q, 100)
 			if len(res.Jobs) == 0 || len(res.Jobs) > most || (len(res.Jobs) < most-1 && n+len(res.Jobs) < 9) {
-				r.Fatalf("%d jobs of %d bytes in one reply, the limit is %d", len(res.Jobs), each, queue.MaxReserveBytes)
+				r.Fatalf(
+					"%d jobs of %d bytes in one reply, the limit is %d", len(res.Jobs), each, queue.MaxReserveBytes,
+				)
 			}
 			n += len(res.Jobs)
 			if (res.Next == 0) != (n < 9) {
@@ -84,7 +88,8 @@ var reserveRules = []rule{
 			again := r.do(req)
 			r.sameIDs(again.Jobs, ids(want)...)
 			for i, v := range again.Jobs {
-				if v.Fence != want[i].Fence || v.Attempt != want[i].Attempt || string(v.Payload) != string(want[i].Payload) || v.In != want[i].In {
+				if v.Fence != want[i].Fence || v.Attempt != want[i].Attempt ||
+					string(v.Payload) != string(want[i].Payload) || v.In != want[i].In {
 					r.Errorf("again: %+v, want %+v", v, want[i])
 				}
 			}
@@ -236,7 +241,9 @@ var reserveRules = []rule{
 			}
 			for p := range r.e.Partitions() {
 				number++
-				res := r.do(queue.ReserveRequest{Partition: p, Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve})
+				res := r.do(queue.ReserveRequest{
+					Partition: p, Client: queue.Client{ID: "c"}, Number: number, Max: queue.MaxReserve,
+				})
 				var done []queue.Settlement
 				for _, v := range res.Jobs {
 					left--

@@ -32,9 +32,12 @@ type rig struct {
 func newRig(t *testing.T, open Open, begins time.Time) *rig {
 	clock := NewClock()
 	if !begins.IsZero() {
-		clock.Set(instant(begins))
+		clock.Set(instantOf(begins))
 	}
-	return &rig{T: t, ctx: t.Context(), e: open(t, clock.Now), clock: clock, numbers: map[string]uint64{}, beside: map[string]int64{}, former: map[string]bool{}}
+	return &rig{
+		T: t, ctx: t.Context(), e: open(t, clock.Now), clock: clock, numbers: map[string]uint64{},
+		beside: map[string]int64{}, former: map[string]bool{},
+	}
 }
 
 // spec returns a normalized spec. Its jobs are tried again at once, so that
@@ -123,7 +126,10 @@ func (r *rig) acceptJobs(jobs ...queue.Job) []queue.Appended {
 	a := r.append(jobs...)
 	for i := range a {
 		if a[i].Outcome != queue.Accepted || a[i].State != queue.Waiting || a[i].Err != nil {
-			r.Fatalf("append %s/%s: %v in state %v, %v; want accepted, waiting", jobs[i].Queue, a[i].ID, a[i].Outcome, a[i].State, a[i].Err)
+			r.Fatalf(
+				"append %s/%s: %v in state %v, %v; want accepted, waiting", jobs[i].Queue, a[i].ID, a[i].Outcome,
+				a[i].State, a[i].Err,
+			)
 		}
 	}
 	return a

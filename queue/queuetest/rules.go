@@ -14,9 +14,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// counting returns a rule that lets so many through in each minute of the clock, whatever the key.
-func counting(name string, limit int64, change ...func(*queue.Rule)) queue.Rule {
-	return ruleOf(name, leaky.AlgorithmFixedWindow, queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, change...)
+// countingRule returns a rule that lets so many through in each minute of the clock, whatever the key.
+func countingRule(name string, limit int64, change ...func(*queue.Rule)) queue.Rule {
+	return ruleOf(
+		name, leaky.AlgorithmFixedWindow, queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, change...,
+	)
 }
 
 // ruleOf returns a normalized rule.
@@ -29,10 +31,10 @@ func ruleOf(name string, a leaky.Algorithm, b queue.Bound, change ...func(*queue
 	return r
 }
 
-// by sets what a rule counts by, does what becomes of what it refuses.
-func by(template string) func(*queue.Rule)   { return func(r *queue.Rule) { r.Key = template } }
-func does(action string) func(*queue.Rule)   { return func(r *queue.Rule) { r.Action = action } }
-func asks(rules ...string) func(*queue.Spec) { return func(s *queue.Spec) { s.Rules = rules } }
+// withKey sets what a rule counts by, does what becomes of what it refuses.
+func withKey(template string) func(*queue.Rule)  { return func(r *queue.Rule) { r.Key = template } }
+func withAction(action string) func(*queue.Rule) { return func(r *queue.Rule) { r.Action = action } }
+func asks(rules ...string) func(*queue.Spec)     { return func(s *queue.Spec) { s.Rules = rules } }
 
 func (r *rig) putRule(rule queue.Rule) queue.PutResult {
 	r.Helper()
@@ -94,8 +96,11 @@ func (r *rig) allRules(page int) []queue.RuleInfo {
 var ruleRules = []rule{
 	{"a new rule has the defaults and what was asked for", func(r *rig) {
 		given := queue.Rule{
-			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(3)}, Key: "{payload/to}:{lane}",
-			Overrides: map[string]queue.Bound{"a%3Ab:c": {Rate: leaky.PerSecond(9), Burst: 4}, "x": {Rate: leaky.PerSecond(1)}},
+			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(3)},
+			Key: "{payload/to}:{lane}",
+			Overrides: map[string]queue.Bound{
+				"a%3Ab:c": {Rate: leaky.PerSecond(9), Burst: 4}, "x": {Rate: leaky.PerSecond(1)},
+			},
 		}
 		before := maps.Clone(given.Overrides)
 		want := given
@@ -107,14 +112,18 @@ var ruleRules = []rule{
 		if !maps.Equal(given.Overrides, before) {
 			r.Errorf("what was given is changed: %+v", given.Overrides)
 		}
-		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, queue.RuleInfo{Rule: want, Revision: res.Revision, Queues: i.Queues}) || len(i.Queues) > 0 {
+		if i := r.ruleInfo("otp.to"); !reflect.DeepEqual(i, queue.RuleInfo{Rule: want, Revision: res.Revision, Queues: i.Queues}) ||
+
+			len(i.Queues) > 0 {
 			r.Errorf("got %+v\nwant %+v", i, want)
 		}
 	}},
 	{"an equal rule changes nothing, and every change has a new revision", func(r *rig) {
-		rule := counting("r", 5)
+		rule := countingRule("r", 5)
 		last := r.putRule(rule).Revision
-		written := queue.Rule{Name: "r", Algorithm: rule.Algorithm, Bound: rule.Bound, Overrides: map[string]queue.Bound{}}
+		written := queue.Rule{
+			Name: "r", Algorithm: rule.Algorithm, Bound: rule.Bound, Overrides: map[string]queue.Bound{},
+		}
 		for _, expect := range []int64{queue.AnyRevision, last} {
 			if res, err := r.e.PutRule(r.ctx, written, expect); err != nil || res != (queue.PutResult{Revision: last}) {
 				r.Errorf("put again: %+v, %v", res, err)
@@ -122,8 +131,13 @@ var ruleRules = []rule{
 		}
 		for what, change := range map[string]func(*queue.Rule){
 			"limit": func(r *queue.Rule) { r.Limit++ }, "period": func(r *queue.Rule) { r.Period++; r.Period += 999 },
-			"key": by("{lane}"), "action": does(queue.Shadow), "away": func(r *queue.Rule) { r.Away = queue.AwayShare },
-			"overrides": func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"a": {Limit: 1, Period: r.Period}} },
+			"key": withKey("{lane}"), "action": withAction(queue.Shadow),
+			"away": func(r *queue.Rule) { r.Away = queue.AwayShare },
+			"overrides": func(r *queue.Rule) {
+				r.Overrides = map[string]queue.Bound{
+					"a": {Limit: 1, Period: r.Period},
+				}
+			},
 			"algorithm": func(r *queue.Rule) { r.Algorithm = leaky.AlgorithmSlidingCounter },
 		} {
 			change(&rule)
@@ -144,7 +158,10 @@ var ruleRules = []rule{
 	{"revisions are those of queues too, and none is used twice in a group", func(r *rig) {
 		last := int64(0)
 		for i := range 4 {
-			for _, got := range []int64{r.putRule(counting("g.r", int64(i+1))).Revision, r.put(spec("g.q", "1/s", small(int64(i+1)))).Revision} {
+			for _, got := range []int64{
+				r.putRule(countingRule("g.r", int64(i+1))).Revision,
+				r.put(spec("g.q", "1/s", withCapacity(int64(i+1)))).Revision,
+			} {
 				if got <= last {
 					r.Errorf("revision %d after %d", got, last)
 				}
@@ -153,7 +170,7 @@ var ruleRules = []rule{
 		}
 	}},
 	{"a change, and a deletion, expects the revision that was read", func(r *rig) {
-		rule := counting("r", 5)
+		rule := countingRule("r", 5)
 		res, err := r.e.PutRule(r.ctx, rule, 5)
 		r.refuses(err, queue.ErrRevision)
 		if res.Revision != 0 {
@@ -187,7 +204,7 @@ var ruleRules = []rule{
 		r.refuses(r.e.DeleteRule(r.ctx, "r", queue.AnyRevision), queue.ErrUnknownRule)
 	}},
 	{"what is not valid names its field and changes nothing", func(r *rig) {
-		good := counting("r", 5)
+		good := countingRule("r", 5)
 		r.putRule(good)
 		for field, change := range map[string]func(*queue.Rule){
 			"name":              func(r *queue.Rule) { r.Name = "a..b" },
@@ -195,8 +212,8 @@ var ruleRules = []rule{
 			"limit":             func(r *queue.Rule) { r.Limit = -1 },
 			"period":            func(r *queue.Rule) { r.Period = queue.Duration(100 * 365 * 24 * time.Hour) },
 			"rate":              func(r *queue.Rule) { r.Rate = leaky.PerSecond(1) },
-			"key":               by("{to}"),
-			"action":            does("drop"),
+			"key":               withKey("{to}"),
+			"action":            withAction("drop"),
 			"away":              func(r *queue.Rule) { r.Away = "ajar" },
 			"overrides":         func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"": r.Bound} },
 			"overrides.a.limit": func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"a": {Period: r.Period}} },
@@ -212,10 +229,13 @@ var ruleRules = []rule{
 		}
 	}},
 	{"names of every allowed shape are kept apart, and from those of queues", func(r *rig) {
-		names := []string{"a", "a-b", "a.a", "a.b", "a0", "a_b", "b", "b.a", "0", "0.0", strings.Repeat("n", 64) + "." + strings.Repeat("m", 64)}
+		names := []string{
+			"a", "a-b", "a.a", "a.b", "a0", "a_b", "b", "b.a", "0", "0.0",
+			strings.Repeat("n", 64) + "." + strings.Repeat("m", 64),
+		}
 		for i, name := range names {
-			r.queue(name, "unlimited", small(int64(i+1)))
-			r.limiter(counting(name, int64(i+1)))
+			r.queue(name, "unlimited", withCapacity(int64(i+1)))
+			r.limiter(countingRule(name, int64(i+1)))
 			r.takes(name, "k", int64(i+1), true)
 		}
 		for i, name := range names {
@@ -235,7 +255,7 @@ var ruleRules = []rule{
 		}
 		names = append(names, "r1.x", "r1-x", "r1_x", "r1")
 		for i, n := range names {
-			r.limiter(counting(n, int64(i+1)))
+			r.limiter(countingRule(n, int64(i+1)))
 		}
 		r.queue("r1.q", "1/s", asks("r1.x", "r1"))
 		limits := map[string]int64{}
@@ -249,12 +269,14 @@ var ruleRules = []rule{
 				r.Fatalf("pages of %d: %d rules", page, len(all))
 			}
 			for i, got := range all {
-				if got.Name != names[i] || got.Limit != limits[got.Name] || !reflect.DeepEqual(got, r.ruleInfo(got.Name)) {
+				if got.Name != names[i] || got.Limit != limits[got.Name] ||
+					!reflect.DeepEqual(got, r.ruleInfo(got.Name)) {
 					r.Errorf("pages of %d: %+v", page, got)
 				}
 			}
 		}
-		if page, err := r.e.ListRules(r.ctx, "r1-", 2); err != nil || len(page) != 2 || page[0].Name != "r1-x" || page[1].Name != "r1.x" {
+		if page, err := r.e.ListRules(r.ctx, "r1-", 2); err != nil || len(page) != 2 || page[0].Name != "r1-x" ||
+			page[1].Name != "r1.x" {
 			r.Errorf("behind r1-: %v, %v", page, err)
 		}
 		if page, err := r.e.ListRules(r.ctx, "zzz", 9); err != nil || len(page) != 0 {
@@ -262,9 +284,10 @@ var ruleRules = []rule{
 		}
 	}},
 	{"a thousand overrides are kept, whatever their keys", func(r *rig) {
-		rule := counting("r", 1, func(r *queue.Rule) {
+		rule := countingRule("r", 1, func(r *queue.Rule) {
 			r.Overrides = map[string]queue.Bound{
-				strings.Repeat("k", queue.MaxRuleKeyBytes): r.Bound, "a.b": r.Bound, "é\x00\n\"\\": r.Bound, "overrides": r.Bound, "{lane}": r.Bound,
+				strings.Repeat("k", queue.MaxRuleKeyBytes): r.Bound, "a.b": r.Bound, "é\x00\n\"\\": r.Bound,
+				"overrides": r.Bound, "{lane}": r.Bound,
 			}
 			for i := range queue.MaxRuleOverrides - len(r.Overrides) {
 				r.Overrides[fmt.Sprint("k", i)] = queue.Bound{Limit: int64(i + 2), Period: r.Period}
@@ -295,11 +318,12 @@ var ruleRules = []rule{
 		}
 	}},
 	{"a call whose context has ended does nothing", func(r *rig) {
-		r.limiter(counting("r", 5))
+		r.limiter(countingRule("r", 5))
 		ctx, cancel := context.WithCancel(r.ctx)
 		cancel()
 		for name, err := range r.ruleCalls(ctx) {
-			if !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) && !errors.Is(err, queue.ErrUnavailable) {
+			if !errors.Is(err, context.Canceled) && !errors.Is(err, queue.ErrOutcomeUnknown) &&
+				!errors.Is(err, queue.ErrUnavailable) {
 				r.Errorf("%s: %v", name, err)
 			}
 		}
@@ -309,7 +333,7 @@ var ruleRules = []rule{
 		r.takes("r", "", 5, true)
 	}},
 	{"closed, an engine says so", func(r *rig) {
-		r.limiter(counting("r", 5))
+		r.limiter(countingRule("r", 5))
 		r.check(r.e.Close())
 		r.closed = true
 		for name, err := range r.ruleCalls(r.ctx) {
@@ -323,7 +347,7 @@ var ruleRules = []rule{
 
 // ruleCalls makes every call of queue.Rules about the rule r.
 func (r *rig) ruleCalls(ctx context.Context) map[string]error {
-	_, put := r.e.PutRule(ctx, counting("r", 6), queue.AnyRevision)
+	_, put := r.e.PutRule(ctx, countingRule("r", 6), queue.AnyRevision)
 	_, get := r.e.Rule(ctx, "r")
 	_, list := r.e.ListRules(ctx, "", 9)
 	_, take := r.e.Take(ctx, "r", []queue.Take{{}})

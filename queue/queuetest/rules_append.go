@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// mail returns a job for somebody, by whom rules count.
-func mail(queueName, id, to string) queue.Job {
+// jobTo returns a job for somebody, by whom rules count.
+func jobTo(queueName, id, to string) queue.Job {
 	j := job(queueName, id)
 	j.Payload = fmt.Appendf(nil, `{"id":%q,"to":%q}`, id, to)
 	return j
@@ -21,13 +21,13 @@ func mail(queueName, id, to string) queue.Job {
 func mails(queueName, to string, ids ...string) []queue.Job {
 	list := make([]queue.Job, len(ids))
 	for i, id := range ids {
-		list[i] = mail(queueName, id, to)
+		list[i] = jobTo(queueName, id, to)
 	}
 	return list
 }
 
-// said is what rules said of a job, such as "g.r 2, g.s no, g.t (no)": how much is left, no of what they refuse, in brackets what a shadow
-// says.
+// said is what rules said of a job, such as "g.r 2, g.s no, g.t (no)": how much is left, no of what they refuse, in
+// brackets what a shadow says.
 func said(a queue.Appended) string {
 	var list []string
 	for _, s := range a.Rules {
@@ -43,8 +43,8 @@ func said(a queue.Appended) string {
 	return strings.Join(list, ", ")
 }
 
-// judged checks what became of jobs and what rules said of them, each as "accepted: g.r 2".
-func (r *rig) judged(got []queue.Appended, want ...string) {
+// checkRules checks what became of jobs and what rules said of them, each as "accepted: g.r 2".
+func (r *rig) checkRules(got []queue.Appended, want ...string) {
 	r.Helper()
 	for i, a := range got {
 		text := strings.TrimSuffix(fmt.Sprintf("%v: %s", a.Outcome, said(a)), ": ")
@@ -53,7 +53,8 @@ func (r *rig) judged(got []queue.Appended, want ...string) {
 		}
 		if a.Outcome == queue.LimitReached {
 			_, wait, limited := queue.Limited(a.Rules)
-			if !limited || a.RetryAfter != max(wait, time.Millisecond) || a.State != queue.StateNone || a.Position != 0 || a.Ticket != "" || a.Err != nil {
+			if !limited || a.RetryAfter != max(wait, time.Millisecond) || a.State != queue.StateNone ||
+				a.Position != 0 || a.Ticket != "" || a.Err != nil {
 				r.Errorf("refused with %+v", a)
 			}
 		}
@@ -76,78 +77,90 @@ const byTo = "{payload/to}"
 
 var ruleAppendRules = []rule{
 	{"a job comes in as long as the rules allow it, by its key", func(r *rig) {
-		r.limiter(counting("q.r", 2, by(byTo)))
+		r.limiter(countingRule("q.r", 2, withKey(byTo)))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		r.clock.Advance(20 * time.Second)
 		got := r.append(mails(q, "x", "a", "b", "c")...)
-		r.judged(got, "accepted: q.r 1", "accepted: q.r 0", "limit_reached: q.r no")
-		if got[2].RetryAfter != 40*time.Second || got[2].Rules[0].Limit != 2 || got[2].Rules[0].ResetAfter != 40*time.Second {
+		r.checkRules(got, "accepted: q.r 1", "accepted: q.r 0", "limit_reached: q.r no")
+		if got[2].RetryAfter != 40*time.Second || got[2].Rules[0].Limit != 2 ||
+			got[2].Rules[0].ResetAfter != 40*time.Second {
 			r.Errorf("got %+v", got[2])
 		}
 		r.unknown(q, "c")
-		r.judged(r.append(mail(q, "d", "y")), "accepted: q.r 1")
+		r.checkRules(r.append(jobTo(q, "d", "y")), "accepted: q.r 1")
 		r.tallies(q, tally{waiting: 3, appended: 3, refused: 1})
 		r.clock.Advance(40*time.Second - time.Microsecond)
-		r.judged(r.append(mail(q, "c", "x")), "limit_reached: q.r no")
+		r.checkRules(r.append(jobTo(q, "c", "x")), "limit_reached: q.r no")
 		r.clock.Advance(time.Microsecond)
-		r.judged(r.append(mail(q, "c", "x")), "accepted: q.r 1")
-		r.left("q.r", "x", 1)
+		r.checkRules(r.append(jobTo(q, "c", "x")), "accepted: q.r 1")
+		r.checkRemaining("q.r", "x", 1)
 		r.takes("q.r", "x", 1, true)
-		r.judged(r.append(mail(q, "e", "x")), "limit_reached: q.r no") // who asks by name takes of the same
+		r.checkRules(r.append(jobTo(q, "e", "x")), "limit_reached: q.r no") // who asks by name takes of the same
 	}},
 	{"the parent's rules are asked first, then the queue's own, each once, and all are charged or none", func(r *rig) {
 		for name, limit := range map[string]int64{"g.p": 9, "g.both": 9, "g.own": 1, "g": 9} {
-			r.limiter(counting(name, limit))
+			r.limiter(countingRule(name, limit))
 		}
-		r.limiter(counting("other.r", 1))
+		r.limiter(countingRule("other.r", 1))
 		r.queue("g.c", "unlimited", asks("g.both", "other.r", "other.none", "g.own"))
-		r.judged(r.append(job("g.c", "a")), "accepted: g.both 8, g.own 0")
+		r.checkRules(r.append(job("g.c", "a")), "accepted: g.both 8, g.own 0")
 		r.queue("g", "unlimited", asks("g.p", "g.both", "g"))
-		r.judged(r.append(jobs("g.c", "b", "c")...), "limit_reached: g.p 8, g.both 7, g 8, g.own no", "limit_reached: g.p 8, g.both 7, g 8, g.own no")
-		r.judged(r.append(job("g", "a")), "accepted: g.p 8, g.both 7, g 8")
+		r.checkRules(
+			r.append(jobs("g.c", "b", "c")...), "limit_reached: g.p 8, g.both 7, g 8, g.own no",
+			"limit_reached: g.p 8, g.both 7, g 8, g.own no",
+		)
+		r.checkRules(r.append(job("g", "a")), "accepted: g.p 8, g.both 7, g 8")
 		r.check(r.e.ResetRule(r.ctx, "g.own"))
-		r.judged(r.append(jobs("g.c", "d", "e")...), "accepted: g.p 7, g.both 6, g 7, g.own 0", "limit_reached: g.p 6, g.both 5, g 6, g.own no")
+		r.checkRules(
+			r.append(jobs("g.c", "d", "e")...), "accepted: g.p 7, g.both 6, g 7, g.own 0",
+			"limit_reached: g.p 6, g.both 5, g 6, g.own no",
+		)
 		for name, want := range map[string]int64{"g.p": 7, "g.both": 6, "g": 7, "g.own": 0} {
-			r.left(name, "", want)
+			r.checkRemaining(name, "", want)
 		}
-		r.left("other.r", "", 1)
+		r.checkRemaining("other.r", "", 1)
 	}},
 	{"what is known, expired, of no queue or finds its lane or schedule full is asked nothing", func(r *rig) {
-		r.limiter(counting("q.r", 9))
-		q := r.queue("q", "unlimited", asks("q.r"), each(holding(1)), func(s *queue.Spec) { s.MaxScheduled = 1 })
+		r.limiter(countingRule("q.r", 9))
+		q := r.queue("q", "unlimited", asks("q.r"), everyLane(holding(1)), func(s *queue.Spec) { s.MaxScheduled = 1 })
 		now := r.clock.Now().Time()
 		later := job(q, "later")
 		later.NotBefore = now.Add(time.Hour)
-		r.judged(r.append(in(laneX, q, "a"), later), "accepted: q.r 8", "accepted: q.r 7")
-		expired, far, conflict, invalid, scheduled := job(q, "b"), job(q, "c"), in(laneX, q, "a"), job(q, "not valid"), job(q, "d")
+		r.checkRules(r.append(jobOfLane(laneX, q, "a"), later), "accepted: q.r 8", "accepted: q.r 7")
+		expired, far, conflict, invalid, scheduled := job(q, "b"), job(q, "c"), jobOfLane(laneX, q, "a"), job(q, "not valid"), job(q, "d")
 		expired.ExpiresAt, far.NotBefore, scheduled.NotBefore = now, now.Add(queue.MaxAhead+time.Hour), now.Add(time.Minute)
 		conflict.Payload = []byte("another")
-		r.judged(r.append(in(laneX, q, "a"), later, expired, far, conflict, invalid, job("nobody", "x"), in(laneX, q, "e"), scheduled),
+		r.checkRules(r.append(
+			jobOfLane(laneX, q, "a"), later, expired, far, conflict, invalid, job("nobody", "x"),
+			jobOfLane(laneX, q, "e"), scheduled,
+		),
 			"duplicate", "duplicate", "expired", "invalid", "conflict", "invalid", "unknown_queue", "lane_full", "schedule_full")
-		r.left("q.r", "", 7)
-		r.judged(r.offer(in(laneX, q, "a"), expired, in(laneX, q, "e")), "duplicate", "expired", "lane_full")
-		r.left("q.r", "", 7)
+		r.checkRemaining("q.r", "", 7)
+		r.checkRules(
+			r.offer(jobOfLane(laneX, q, "a"), expired, jobOfLane(laneX, q, "e")), "duplicate", "expired", "lane_full",
+		)
+		r.checkRemaining("q.r", "", 7)
 	}},
 	{"a job that finds no place was asked, and is charged nothing", func(r *rig) {
-		r.limiter(counting("q.r", 9))
-		q := r.queue("q", "10/s", asks("q.r"), small(2))
-		r.judged(r.append(jobs(q, "a", "b", "c")...), "accepted: q.r 8", "accepted: q.r 7", "full: q.r 6")
-		r.judged(r.offer(choosing(queue.Reject, q, "c")), "full: q.r 6")
+		r.limiter(countingRule("q.r", 9))
+		q := r.queue("q", "10/s", asks("q.r"), withCapacity(2))
+		r.checkRules(r.append(jobs(q, "a", "b", "c")...), "accepted: q.r 8", "accepted: q.r 7", "full: q.r 6")
+		r.checkRules(r.offer(withOverflow(queue.Reject, q, "c")), "full: q.r 6")
 		r.deliver(r.grant(q, 1, "a")...)
 		late := job(q, "late")
 		late.ExpiresAt = r.clock.Now().Add(time.Millisecond).Time()
-		r.judged(r.append(late), "expired: q.r 6")
-		r.left("q.r", "", 7)
-		r.judged(r.append(job(q, "c")), "accepted: q.r 6")
+		r.checkRules(r.append(late), "expired: q.r 6")
+		r.checkRemaining("q.r", "", 7)
+		r.checkRules(r.append(job(q, "c")), "accepted: q.r 6")
 	}},
 	{"a job that lacks what a rule counts by is refused alone, unless it is known", func(r *rig) {
-		r.limiter(counting("q.to", 9, by(byTo)))
-		r.limiter(counting("q.tenant", 9, by("{header.X-Tenant}:{lane}")))
+		r.limiter(countingRule("q.to", 9, withKey(byTo)))
+		r.limiter(countingRule("q.tenant", 9, withKey("{header.X-Tenant}:{lane}")))
 		q := r.queue("q", "unlimited")
 		known := job(q, "known")
 		r.acceptJobs(known)
 		r.queue(q, "unlimited", asks("q.to", "q.tenant"))
-		good := in(laneX, q, "good")
+		good := jobOfLane(laneX, q, "good")
 		good.Payload, good.Headers = []byte(`{"to":"x"}`), map[string]string{"x-tenant": "acme"}
 		bare, nobody, untold, nowhere := good, good, good, good
 		bare.ID, bare.Payload = "bare", []byte("no JSON")
@@ -156,7 +169,7 @@ var ruleAppendRules = []rule{
 		nowhere.ID, nowhere.Lane = "nowhere", ""
 		got := r.append(bare, known, good, nobody, untold, nowhere)
 		r.lacks("payload/to", got[0])
-		r.judged(got[1:3], "duplicate", "accepted: q.to 8, q.tenant 8")
+		r.checkRules(got[1:3], "duplicate", "accepted: q.to 8, q.tenant 8")
 		r.lacks("payload/to", got[3])
 		r.lacks("headers.X-Tenant", got[4])
 		r.lacks("lane", got[5])
@@ -164,44 +177,50 @@ var ruleAppendRules = []rule{
 		if i := r.info(q); i.Refused != 0 || i.Appended != 2 {
 			r.Errorf("counted %+v", i)
 		}
-		r.left("q.tenant", "acme:"+laneX, 8)
+		r.checkRemaining("q.tenant", "acme:"+laneX, 8)
 	}},
 	{"a job is charged its cost, and one that costs more than a rule lets through can never pass", func(r *rig) {
-		r.limiter(counting("q.r", 5, by("{lane}"), func(r *queue.Rule) {
+		r.limiter(countingRule("q.r", 5, withKey("{lane}"), func(r *queue.Rule) {
 			r.Overrides = map[string]queue.Bound{laneY: {Limit: 1000, Period: r.Period}}
 		}))
 		q := r.queue("q", "unlimited", asks("q.r"))
 		cost := func(lane, id string, cost int64) queue.Appended {
-			j := in(lane, q, id)
+			j := jobOfLane(lane, q, id)
 			j.Cost = cost
 			return r.append(j)[0]
 		}
-		r.judged([]queue.Appended{cost(laneX, "a", 3), cost(laneX, "b", 3), cost(laneX, "c", 2), cost(laneX, "d", 1)},
+		r.checkRules([]queue.Appended{
+			cost(laneX, "a", 3), cost(laneX, "b", 3), cost(laneX, "c", 2), cost(laneX, "d", 1),
+		},
 			"accepted: q.r 2", "limit_reached: q.r no", "accepted: q.r 0", "limit_reached: q.r no")
 		r.lacks("cost", cost(laneX, "e", 6))
-		r.judged([]queue.Appended{cost(laneY, "f", 999), cost(laneY, "g", 2)}, "accepted: q.r 1", "limit_reached: q.r no")
+		r.checkRules(
+			[]queue.Appended{cost(laneY, "f", 999), cost(laneY, "g", 2)}, "accepted: q.r 1", "limit_reached: q.r no",
+		)
 	}},
 	{"a shadow refuses nothing, and counts what comes in", func(r *rig) {
-		r.limiter(counting("q.shadow", 2, by(byTo), does(queue.Shadow)))
-		r.limiter(counting("q.r", 3))
+		r.limiter(countingRule("q.shadow", 2, withKey(byTo), withAction(queue.Shadow)))
+		r.limiter(countingRule("q.r", 3))
 		q := r.queue("q", "unlimited", asks("q.shadow", "q.r"))
-		r.judged(r.append(mails(q, "x", "a", "b", "c", "d")...), "accepted: q.shadow (1), q.r 2", "accepted: q.shadow (0), q.r 1",
+		r.checkRules(r.append(mails(
+			q, "x", "a", "b", "c", "d",
+		)...), "accepted: q.shadow (1), q.r 2", "accepted: q.shadow (0), q.r 1",
 			"accepted: q.shadow (no), q.r 0", "limit_reached: q.shadow (no), q.r no")
 		r.check(r.e.ResetRule(r.ctx, "q.shadow"))
-		r.judged(r.append(mail(q, "e", "x")), "limit_reached: q.shadow (1), q.r no")
-		r.left("q.shadow", "x", 2) // what another refuses is charged to none
+		r.checkRules(r.append(jobTo(q, "e", "x")), "limit_reached: q.shadow (1), q.r no")
+		r.checkRemaining("q.shadow", "x", 2) // what another refuses is charged to none
 		r.check(r.e.ResetRule(r.ctx, "q.r"))
-		dear := mail(q, "dear", "x")
+		dear := jobTo(q, "dear", "x")
 		dear.Cost = 3
-		r.judged(r.append(job(q, "none"), dear), "accepted: q.r 2", "limit_reached: q.r no") // what cannot be asked
-		r.putRule(counting("q.shadow", 2, by(byTo)))
+		r.checkRules(r.append(job(q, "none"), dear), "accepted: q.r 2", "limit_reached: q.r no") // what cannot be asked
+		r.putRule(countingRule("q.shadow", 2, withKey(byTo)))
 		r.lacks("payload/to", r.append(job(q, "bare"))[0])
 	}},
 	{"the longest wait of those that refuse is told, and at least a millisecond", func(r *rig) {
-		r.limiter(counting("q.minute", 1))
+		r.limiter(countingRule("q.minute", 1))
 		r.limiter(ruleOf("q.gap", leaky.AlgorithmGap, queue.Bound{Period: 90 * second}))
 		r.limiter(ruleOf("q.fast", leaky.AlgorithmMeter, queue.Bound{Rate: rate("1000000/s")}))
-		r.limiter(ruleOf("q.day", leaky.AlgorithmGap, queue.Bound{Period: 86400 * second}, does(queue.Shadow)))
+		r.limiter(ruleOf("q.day", leaky.AlgorithmGap, queue.Bound{Period: 86400 * second}, withAction(queue.Shadow)))
 		q := r.queue("q", "unlimited", asks("q.minute", "q.day", "q.gap"))
 		r.accept(q, "a")
 		if a := r.outcome(queue.LimitReached, job(q, "b")); a.RetryAfter != 90*time.Second {
@@ -211,31 +230,31 @@ var ruleAppendRules = []rule{
 		p := r.queue("q.p", "unlimited", asks("q.fast"))
 		r.queue(q, "unlimited")
 		r.accept(p, "a")
-		r.judged(r.append(job(p, "b")), "limit_reached: q.fast no")
+		r.checkRules(r.append(job(p, "b")), "limit_reached: q.fast no")
 	}},
 	{"a changed rule, and other rules of the queue or its parent, hold from the next append on", func(r *rig) {
-		r.limiter(counting("g.r", 1))
-		r.limiter(counting("g.s", 5, by(byTo)))
+		r.limiter(countingRule("g.r", 1))
+		r.limiter(countingRule("g.s", 5, withKey(byTo)))
 		r.queue("g.c", "unlimited", asks("g.r"))
-		r.judged(r.append(jobs("g.c", "a", "b")...), "accepted: g.r 0", "limit_reached: g.r no")
-		r.putRule(counting("g.r", 3))
-		r.judged(r.append(jobs("g.c", "b", "c")...), "accepted: g.r 1", "accepted: g.r 0")
-		r.putRule(counting("g.r", 3, by(byTo)))
-		r.judged(r.append(mail("g.c", "d", "x")), "accepted: g.r 2")
+		r.checkRules(r.append(jobs("g.c", "a", "b")...), "accepted: g.r 0", "limit_reached: g.r no")
+		r.putRule(countingRule("g.r", 3))
+		r.checkRules(r.append(jobs("g.c", "b", "c")...), "accepted: g.r 1", "accepted: g.r 0")
+		r.putRule(countingRule("g.r", 3, withKey(byTo)))
+		r.checkRules(r.append(jobTo("g.c", "d", "x")), "accepted: g.r 2")
 		r.putRule(ruleOf("g.r", leaky.AlgorithmGap, queue.Bound{Period: second}))
-		r.judged(r.append(jobs("g.c", "e", "f")...), "accepted: g.r 0", "limit_reached: g.r no")
+		r.checkRules(r.append(jobs("g.c", "e", "f")...), "accepted: g.r 0", "limit_reached: g.r no")
 		r.queue("g.c", "unlimited")
-		r.judged(r.append(job("g.c", "f")), "accepted")
+		r.checkRules(r.append(job("g.c", "f")), "accepted")
 		r.queue("g", "unlimited", asks("g.s"))
-		r.judged(r.append(mail("g.c", "g", "x")), "accepted: g.s 4")
+		r.checkRules(r.append(jobTo("g.c", "g", "x")), "accepted: g.s 4")
 		r.queue("g", "unlimited", asks("g.s", "g.r"))
-		r.judged(r.append(mail("g.c", "h", "x")), "limit_reached: g.s 3, g.r no")
+		r.checkRules(r.append(jobTo("g.c", "h", "x")), "limit_reached: g.s 3, g.r no")
 		r.queue("g", "unlimited")
-		r.judged(r.append(mail("g.c", "h", "x")), "accepted")
+		r.checkRules(r.append(jobTo("g.c", "h", "x")), "accepted")
 		r.queue("g.c", "unlimited", asks("g.s"))
 		r.delete("g.c")
 		r.queue("g.c", "unlimited")
-		r.judged(r.append(mail("g.c", "h", "x")), "accepted")
+		r.checkRules(r.append(jobTo("g.c", "h", "x")), "accepted")
 	}},
 	{"a rule that is refused by what changed numbers left ahead drains", func(r *rig) {
 		r.limiter(ruleOf("q.r", leaky.AlgorithmMeter, queue.Bound{Rate: rate("1/744h"), Burst: 5}))
@@ -248,13 +267,13 @@ var ruleAppendRules = []rule{
 		r.outcome(queue.LimitReached, job(q, "g"))
 	}},
 	{"what comes back, is replayed or was let in before is asked nothing", func(r *rig) {
-		r.limiter(counting("q.r", 3))
-		s := r.shelf("q", "unlimited", small(2), asks("q.r"))
+		r.limiter(countingRule("q.r", 3))
+		s := r.overflowOf("q", "unlimited", withCapacity(2), asks("q.r"))
 		r.accept(s.q, "a", "b")
 		s.aside("c")
-		s.stray("d")
+		s.addUnknown("d")
 		r.beside[s.q]++
-		r.left("q.r", "", 0)
+		r.checkRemaining("q.r", "", 0)
 		v := r.grant(s.q, 9, "a", "b")
 		r.settled(queue.Dead, settlement(queue.Bury, v[0]))
 		r.fail(0, v[1])

@@ -11,8 +11,8 @@ import (
 
 var rulesInUseRules = []rule{
 	{"a rule tells which queues of its group ask it, and stays while any does", func(r *rig) {
-		r.limiter(counting("g", 9))
-		r.limiter(counting("g.r", 9))
+		r.limiter(countingRule("g", 9))
+		r.limiter(countingRule("g.r", 9))
 		r.askedBy("g.r")
 		r.queue("g.b", "1/s", asks("g.r", "g"))
 		r.queue("g", "1/s", asks("g.r"))
@@ -32,9 +32,11 @@ var rulesInUseRules = []rule{
 		r.askedBy("g", "g.b")
 	}},
 	{"a queue names no rule of its group that does not exist", func(r *rig) {
-		r.limiter(counting("g.r", 9))
+		r.limiter(countingRule("g.r", 9))
 		first := r.put(spec("g.q", "1/s", asks("g.r"))).Revision
-		for field, rules := range map[string][]string{"rules.0": {"g.none"}, "rules.1": {"g.r", "g"}, "rules.2": {"g.r", "other.none", "g.none"}} {
+		for field, rules := range map[string][]string{
+			"rules.0": {"g.none"}, "rules.1": {"g.r", "g"}, "rules.2": {"g.r", "other.none", "g.none"},
+		} {
 			_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks(rules...)), queue.AnyRevision)
 			r.refusesField(field, err)
 			_, err = r.e.Put(r.ctx, spec("g.new", "1/s", asks(rules...)), queue.AnyRevision)
@@ -53,7 +55,7 @@ var rulesInUseRules = []rule{
 	{"a queue names no rule that limits what is at work, and none that it names becomes such a one", func(r *rig) {
 		places := queue.Bound{Limit: 3, TTL: queue.Duration(time.Minute)}
 		r.limiter(ruleOf("g.places", leaky.AlgorithmConcurrency, places))
-		r.limiter(counting("g.r", 9))
+		r.limiter(countingRule("g.r", 9))
 		r.limiter(ruleOf("other.places", leaky.AlgorithmConcurrency, places))
 		_, err := r.e.Put(r.ctx, spec("g.q", "1/s", asks("g.r", "g.places")), queue.AnyRevision)
 		r.refusesField("rules.1", err)
@@ -68,7 +70,7 @@ var rulesInUseRules = []rule{
 		r.putRule(ruleOf("g.r", leaky.AlgorithmConcurrency, places))
 	}},
 	{"the rules of a queue are a change of it, and go back with it as long as they are there", func(r *rig) {
-		r.limiter(counting("q.r", 9))
+		r.limiter(countingRule("q.r", 9))
 		with := r.put(spec("q", "1/s", asks("q.r"))).Revision
 		if res := r.put(spec("q", "1/s", asks("q.r"))); res.Changed {
 			r.Errorf("the same rules: %+v", res)
@@ -87,13 +89,13 @@ var rulesInUseRules = []rule{
 		if i := r.info("q"); i.Spec.Rules != nil {
 			r.Errorf("got %+v", i.Spec.Rules)
 		}
-		r.limiter(counting("q.r", 1))
+		r.limiter(countingRule("q.r", 1))
 		_, err = r.e.Rollback(r.ctx, "q", with, queue.AnyRevision)
 		r.check(err)
 		r.askedBy("q.r", "q")
 	}},
 	{"a forced deletion of the last queue frees the rule, and a queue made again asks nothing", func(r *rig) {
-		r.limiter(counting("q.r", 1))
+		r.limiter(countingRule("q.r", 1))
 		r.queue("q", "unlimited", asks("q.r"))
 		r.accept("q", "a")
 		r.delete("q")

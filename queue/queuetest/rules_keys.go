@@ -14,7 +14,8 @@ func holds(keys int64) func(*queue.Rule) { return func(r *queue.Rule) { r.MaxKey
 // twoAMinute is bounds of all algorithms, of 2 a minute or nearly.
 var twoAMinute = map[leaky.Algorithm]queue.Bound{
 	leaky.AlgorithmMeter: {Rate: rate("2/m"), Burst: 2}, leaky.AlgorithmTokenBucket: {Rate: rate("2/m"), Burst: 2},
-	leaky.AlgorithmFixedWindow: {Limit: 2, Period: 60 * second}, leaky.AlgorithmSlidingLog: {Limit: 2, Period: 60 * second},
+	leaky.AlgorithmFixedWindow:    {Limit: 2, Period: 60 * second},
+	leaky.AlgorithmSlidingLog:     {Limit: 2, Period: 60 * second},
 	leaky.AlgorithmSlidingCounter: {Limit: 2, Period: 60 * second}, leaky.AlgorithmGap: {Period: 60 * second},
 	leaky.AlgorithmConcurrency: {Limit: 2, TTL: 60 * second},
 }
@@ -24,7 +25,8 @@ func (r *rig) noKey(rule, key string, most int64) queue.Taken {
 	r.Helper()
 	got := r.take(rule, queue.Take{Op: queue.TakePeek, Key: key}, queue.Take{Key: key})
 	for _, a := range got {
-		if a.Err != nil || a.Allowed || a.MaxKeys != most || a.Remaining != 0 || a.RetryAfter <= 0 || a.ResetAfter != 0 || a.Limit == 0 || a.Lease != "" {
+		if a.Err != nil || a.Allowed || a.MaxKeys != most || a.Remaining != 0 || a.RetryAfter <= 0 ||
+			a.ResetAfter != 0 || a.Limit == 0 || a.Lease != "" {
 			r.Errorf("%s: another key, %s: %+v, %v", rule, key, a, a.Err)
 		}
 	}
@@ -73,7 +75,7 @@ var ruleKeyRules = []rule{
 		}
 	}},
 	{"of one call so many new keys are let in as there is room for", func(r *rig) {
-		r.limiter(counting("r", 9, holds(3)))
+		r.limiter(countingRule("r", 9, holds(3)))
 		r.takes("r", "k0", 1, true)
 		var list []queue.Take
 		for i := range 6 {
@@ -93,7 +95,9 @@ var ruleKeyRules = []rule{
 			for i := range 3 {
 				op := []queue.TakeOp{queue.TakeBack, queue.TakeAnew}[i%2]
 				key, other := fmt.Sprint("k", i), queue.Take{Key: "other", Lease: r.leaseOf(a)}
-				got := r.take(name, queue.Take{Key: key, Lease: other.Lease}, other, queue.Take{Op: op, Key: key, Lease: other.Lease}, other,
+				got := r.take(name, queue.Take{Key: key, Lease: other.Lease}, other, queue.Take{
+					Op: op, Key: key, Lease: other.Lease,
+				}, other,
 					queue.Take{Op: queue.TakeAnew, Key: "other", Lease: other.Lease})
 				if !got[0].Allowed || got[1].MaxKeys != 1 || !got[2].Allowed || !got[3].Allowed || !got[4].Allowed {
 					r.Errorf("%s, by %v: %+v", a, op, got)
@@ -109,9 +113,11 @@ var ruleKeyRules = []rule{
 		}
 	}},
 	{"of a key that is not held nothing can be given back or forgotten, and the bound refuses neither", func(r *rig) {
-		r.limiter(counting("r", 5, holds(1)))
+		r.limiter(countingRule("r", 5, holds(1)))
 		r.takes("r", "k", 1, true)
-		for _, a := range r.take("r", queue.Take{Op: queue.TakeBack, Key: "new"}, queue.Take{Op: queue.TakeAnew, Key: "new"}) {
+		for _, a := range r.take("r", queue.Take{Op: queue.TakeBack, Key: "new"}, queue.Take{
+			Op: queue.TakeAnew, Key: "new",
+		}) {
 			if !a.Allowed || a.Remaining != 4 || a.MaxKeys != 0 {
 				r.Errorf("got %+v", a)
 			}
@@ -119,7 +125,7 @@ var ruleKeyRules = []rule{
 		r.noKey("r", "new", 1)
 	}},
 	{"a reset, a deletion and another algorithm begin without keys", func(r *rig) {
-		rule := counting("r", 5, holds(1))
+		rule := countingRule("r", 5, holds(1))
 		other := ruleOf("r", leaky.AlgorithmSlidingLog, rule.Bound, holds(1))
 		for i, again := range []func(){
 			func() { r.check(r.e.ResetRule(r.ctx, "r")) },
@@ -138,7 +144,7 @@ var ruleKeyRules = []rule{
 		r.takes("r", "new", 1, true)
 	}},
 	{"a bound that is lowered forgets no key, and one that is raised holds at once", func(r *rig) {
-		rule := counting("r", 5, holds(4))
+		rule := countingRule("r", 5, holds(4))
 		r.limiter(rule)
 		for i := range 4 {
 			r.takes("r", fmt.Sprint("k", i), 1, true)
@@ -163,7 +169,7 @@ var ruleKeyRules = []rule{
 		r.takes("r", "newer", 1, true)
 	}},
 	{"keys with overrides do not count, and are refused by their numbers alone", func(r *rig) {
-		rule := counting("r", 5, holds(2))
+		rule := countingRule("r", 5, holds(2))
 		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound}
 		r.limiter(rule)
 		r.takes("r", "vip", 1, true)
@@ -172,56 +178,59 @@ var ruleKeyRules = []rule{
 		r.noKey("r", "new", 2)
 		r.takes("r", "vip2", 1, true)
 		r.keys("r", 2)
-		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound, "b": rule.Bound} // which it holds
+		// which it holds
+		rule.Overrides = map[string]queue.Bound{"vip": rule.Bound, "vip2": rule.Bound, "b": rule.Bound}
 		r.putRule(rule)
 		r.keys("r", 1)
 		r.takes("r", "b", 1, true)
 	}},
 	{"a shadow refuses no key, and does not hold it", func(r *rig) {
-		rule := counting("q.r", 5, holds(1), by(byTo), does(queue.Shadow))
+		rule := countingRule("q.r", 5, holds(1), withKey(byTo), withAction(queue.Shadow))
 		r.limiter(rule)
 		q := r.queue("q", "unlimited", asks("q.r"))
 		r.takes("q.r", "x", 1, true)
 		if a := r.noKey("q.r", "new", 1); !a.Shadow {
 			r.Errorf("got %+v", a)
 		}
-		r.judged(r.append(mail(q, "a", "x"), mail(q, "b", "new")), "accepted: q.r (3)", "accepted: q.r (no)")
+		r.checkRules(r.append(jobTo(q, "a", "x"), jobTo(q, "b", "new")), "accepted: q.r (3)", "accepted: q.r (no)")
 		r.keys("q.r", 1)
 		rule.MaxKeys = 2
 		r.putRule(rule)
-		r.left("q.r", "new", 5)
+		r.checkRemaining("q.r", "new", 5)
 	}},
 	{"a job whose key finds no room is refused, and told from one that its numbers refuse", func(r *rig) {
-		r.limiter(counting("q.r", 2, holds(2), by(byTo)))
-		r.limiter(counting("q.all", 9))
+		r.limiter(countingRule("q.r", 2, holds(2), withKey(byTo)))
+		r.limiter(countingRule("q.all", 9))
 		q := r.queue("q", "unlimited", asks("q.r", "q.all"))
-		got := r.append(mail(q, "a", "x"), mail(q, "b", "y"), mail(q, "c", "z"), mail(q, "d", "x"), mail(q, "e", "x"))
-		r.judged(got, "accepted: q.r 1, q.all 8", "accepted: q.r 1, q.all 7", "limit_reached: q.r no, q.all 6", "accepted: q.r 0, q.all 6",
+		got := r.append(
+			jobTo(q, "a", "x"), jobTo(q, "b", "y"), jobTo(q, "c", "z"), jobTo(q, "d", "x"), jobTo(q, "e", "x"),
+		)
+		r.checkRules(got, "accepted: q.r 1, q.all 8", "accepted: q.r 1, q.all 7", "limit_reached: q.r no, q.all 6", "accepted: q.r 0, q.all 6",
 			"limit_reached: q.r no, q.all 5")
 		for i, want := range []int64{0, 0, 2, 0, 0} {
 			if a := got[i]; a.Rules[0].MaxKeys != want || a.Rules[1].MaxKeys != 0 {
 				r.Errorf("%s: %+v", a.ID, a.Rules)
 			}
 		}
-		r.left("q.all", "", 6)
+		r.checkRemaining("q.all", "", 6)
 		r.keys("q.r", 2)
 		r.clock.Advance(got[2].RetryAfter)
-		r.judged(r.append(mail(q, "c", "z")), "accepted: q.r 1, q.all 8")
+		r.checkRules(r.append(jobTo(q, "c", "z")), "accepted: q.r 1, q.all 8")
 	}},
 	{"a rule that defers has it put aside, and holds no key for it", func(r *rig) {
-		r.limiter(counting("q.r", 2, holds(1), by(byTo), does(queue.Defer)))
+		r.limiter(countingRule("q.r", 2, holds(1), withKey(byTo), withAction(queue.Defer)))
 		q := r.queue("q", "unlimited", asks("q.r"))
-		got := r.offer(mail(q, "a", "x"), mail(q, "b", "y"))
-		r.judged(got, "accepted: q.r 1", "set_aside: q.r no")
+		got := r.offer(jobTo(q, "a", "x"), jobTo(q, "b", "y"))
+		r.checkRules(got, "accepted: q.r 1", "set_aside: q.r no")
 		if got[1].Rules[0].MaxKeys != 1 {
 			r.Errorf("got %+v", got[1].Rules)
 		}
 		r.keys("q.r", 1)
 	}},
 	{"a job that finds no room in its queue holds no key", func(r *rig) {
-		r.limiter(counting("q.r", 2, holds(2), by(byTo)))
-		q := r.queue("q", "1/h", small(1), asks("q.r"))
-		r.judged(r.append(mail(q, "a", "x"), mail(q, "b", "y")), "accepted: q.r 1", "full: q.r 1")
+		r.limiter(countingRule("q.r", 2, holds(2), withKey(byTo)))
+		q := r.queue("q", "1/h", withCapacity(1), asks("q.r"))
+		r.checkRules(r.append(jobTo(q, "a", "x"), jobTo(q, "b", "y")), "accepted: q.r 1", "full: q.r 1")
 		r.keys("q.r", 1)
 		r.takes("q.r", "z", 1, true)
 	}},

@@ -18,7 +18,8 @@ func (r *rig) working(name string, most int64, ttl queue.Duration) string {
 func (r *rig) place(rule, lease string, allowed bool) queue.Taken {
 	r.Helper()
 	a := r.take(rule, queue.Take{Key: "k", Lease: lease})[0]
-	if a.Err != nil || a.Allowed != allowed || allowed && a.Lease == "" || allowed && lease != "" && a.Lease != lease || !allowed && a.Lease != "" {
+	if a.Err != nil || a.Allowed != allowed || allowed && a.Lease == "" || allowed && lease != "" && a.Lease != lease ||
+		!allowed && a.Lease != "" {
 		r.Errorf("%s: the place %q at %d: %+v, %v; want allowed: %v", rule, lease, r.clock.Now(), a, a.Err, allowed)
 	}
 	return a
@@ -63,7 +64,7 @@ var workingRules = []rule{
 		if len(seen) != 1000 || seen[""] {
 			r.Errorf("%d names", len(seen))
 		}
-		r.left(w, "", 0)
+		r.checkRemaining(w, "", 0)
 	}},
 	{"who renews keeps the place, who does not loses it", func(r *rig) {
 		w := r.working("w", 1, 10*second)
@@ -85,7 +86,8 @@ var workingRules = []rule{
 		w := r.working("w", 1, 10*second)
 		peek := func(lease string, allowed bool) {
 			r.Helper()
-			if a := r.take(w, queue.Take{Op: queue.TakePeek, Key: "k", Lease: lease})[0]; a.Err != nil || a.Allowed != allowed || a.Lease != "" {
+			if a := r.take(w, queue.Take{Op: queue.TakePeek, Key: "k", Lease: lease})[0]; a.Err != nil ||
+				a.Allowed != allowed || a.Lease != "" {
 				r.Errorf("a peek at %q: %+v, %v", lease, a, a.Err)
 			}
 		}
@@ -102,7 +104,8 @@ var workingRules = []rule{
 		w := r.working("w", 5, 10*second)
 		cost := func(lease string, cost int64, allowed bool, left int64) {
 			r.Helper()
-			if a := r.take(w, queue.Take{Key: "k", Lease: lease, Cost: cost})[0]; a.Err != nil || a.Allowed != allowed || a.Remaining != left {
+			if a := r.take(w, queue.Take{Key: "k", Lease: lease, Cost: cost})[0]; a.Err != nil ||
+				a.Allowed != allowed || a.Remaining != left {
 				r.Errorf("%q at %d: %+v, %v", lease, cost, a, a.Err)
 			}
 		}
@@ -134,10 +137,12 @@ var workingRules = []rule{
 		}
 		r.working("w", 2, 10*second)
 		r.clock.Advance(9 * time.Second)
-		if a := ask(queue.TakePeek, "a", 4); !a.Allowed || a.Lease != "" || a.ResetAfter != 10*time.Second || a.Err != nil {
+		if a := ask(queue.TakePeek, "a", 4); !a.Allowed || a.Lease != "" || a.ResetAfter != 10*time.Second ||
+			a.Err != nil {
 			r.Errorf("a peek at it: %+v, %v", a, a.Err)
 		}
-		if a := ask(queue.TakeNow, "a", 4); !a.Allowed || a.Lease != "a" || a.Remaining != 0 || a.ResetAfter != 10*time.Second || a.Err != nil {
+		if a := ask(queue.TakeNow, "a", 4); !a.Allowed || a.Lease != "a" || a.Remaining != 0 ||
+			a.ResetAfter != 10*time.Second || a.Err != nil {
 			r.Errorf("renewed: %+v, %v", a, a.Err)
 		}
 		never("another's", ask(queue.TakeNow, "b", 4))

@@ -11,15 +11,22 @@ import (
 
 const second = queue.Duration(time.Second)
 
-// bounds are, for each algorithm, numbers that a few questions a second meet the edges of. The first of each lets no more than
-// five through at once.
+// bounds are, for each algorithm, numbers that a few questions a second meet the edges of. The first of each lets no
+// more than five through at once.
 var bounds = map[leaky.Algorithm][]queue.Bound{
 	leaky.AlgorithmMeter: {
-		{Rate: leaky.PerSecond(5), Burst: 5}, {Rate: rate("7/m"), Burst: 1}, {Rate: rate("14/s"), Burst: 100}, {Rate: rate("1000000/s"), Burst: 3}, {Rate: rate("1/744h"), Burst: 11},
+		{Rate: leaky.PerSecond(5), Burst: 5}, {Rate: rate("7/m"), Burst: 1}, {Rate: rate("14/s"), Burst: 100},
+		{Rate: rate("1000000/s"), Burst: 3}, {Rate: rate("1/744h"), Burst: 11},
 	},
-	leaky.AlgorithmTokenBucket:    {{Rate: leaky.PerSecond(3), Burst: 4}, {Rate: rate("3/7s"), Burst: 40}},
-	leaky.AlgorithmFixedWindow:    {{Limit: 5, Period: second}, {Limit: 40, Period: 7 * second}, {Limit: leaky.MaxLimit, Period: queue.Duration(leaky.MaxPeriod)}},
-	leaky.AlgorithmSlidingCounter: {{Limit: 5, Period: second}, {Limit: 41, Period: 7 * second}, {Limit: 5, Period: queue.Duration(leaky.MaxPeriod)}},
+	leaky.AlgorithmTokenBucket: {{Rate: leaky.PerSecond(3), Burst: 4}, {Rate: rate("3/7s"), Burst: 40}},
+	leaky.AlgorithmFixedWindow: {
+		{Limit: 5, Period: second}, {Limit: 40, Period: 7 * second},
+		{Limit: leaky.MaxLimit, Period: queue.Duration(leaky.MaxPeriod)},
+	},
+	leaky.AlgorithmSlidingCounter: {
+		{Limit: 5, Period: second}, {Limit: 41, Period: 7 * second},
+		{Limit: 5, Period: queue.Duration(leaky.MaxPeriod)},
+	},
 	leaky.AlgorithmSlidingLog: {
 		{Limit: 5, Period: second},
 		{Limit: 40, Period: 7 * second},
@@ -27,7 +34,9 @@ var bounds = map[leaky.Algorithm][]queue.Bound{
 		{Limit: 300, Period: 7 * second, Resolution: second},
 		{Limit: 7, Period: second, Resolution: second},
 	},
-	leaky.AlgorithmGap:         {{Period: second}, {Period: 333_333 * second / 1_000_000}, {Period: queue.Duration(leaky.MaxInterval)}},
+	leaky.AlgorithmGap: {
+		{Period: second}, {Period: 333_333 * second / 1_000_000}, {Period: queue.Duration(leaky.MaxInterval)},
+	},
 	leaky.AlgorithmConcurrency: {{Limit: 5, TTL: second}, {Limit: 20, TTL: 7 * second}},
 }
 
@@ -42,7 +51,10 @@ func rate(text string) leaky.Rate {
 // changeable are bounds that a rule may go from and to: what a sliding log finds of a raised period is left open.
 func changeable(a leaky.Algorithm) []queue.Bound {
 	if a == leaky.AlgorithmSlidingLog {
-		return []queue.Bound{{Limit: 5, Period: second}, {Limit: 40, Period: second}, {Limit: 4, Period: second, Resolution: second / 10}, {Limit: 9, Period: second, Resolution: second}}
+		return []queue.Bound{
+			{Limit: 5, Period: second}, {Limit: 40, Period: second},
+			{Limit: 4, Period: second, Resolution: second / 10}, {Limit: 9, Period: second, Resolution: second},
+		}
 	}
 	return bounds[a]
 }
@@ -52,7 +64,9 @@ func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []queue.Tak
 	list := make([]queue.Take, n)
 	for i := range list {
 		t := queue.Take{Key: []string{"", "a", "b", "vip"}[rnd.IntN(4)], Cost: rnd.Int64N(3)}
-		t.Op = []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakePeek, queue.TakeBack}[rnd.IntN(7)]
+		t.Op = []queue.TakeOp{
+			queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakePeek, queue.TakeBack,
+		}[rnd.IntN(7)]
 		switch rnd.IntN(40) {
 		case 0:
 			t.Op = queue.TakeAnew
@@ -71,7 +85,8 @@ func questions(rnd *rand.Rand, a leaky.Algorithm, most int64, n int) []queue.Tak
 	return list
 }
 
-// strolls moves the clock: not at all, somewhat, or to where an answer said that something changes, or just before that.
+// strolls moves the clock: not at all, somewhat, or to where an answer said that something changes, or just before
+// that.
 func (r *rig) strolls(rnd *rand.Rand, answers []queue.Taken) {
 	step := time.Duration(0)
 	switch rnd.IntN(6) {

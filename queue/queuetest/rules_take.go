@@ -20,7 +20,10 @@ var takeRules = []rule{
 			list := bounds[a]
 			for i, b := range list {
 				rnd := rand.New(rand.NewPCG(uint64(i), uint64(len(a))))
-				rule := ruleOf(fmt.Sprintf("g%d.%s%d", n%3, a, i), a, b, func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"vip": list[0]} })
+				rule := ruleOf(
+					fmt.Sprintf("g%d.%s%d", n%3, a, i), a, b,
+					func(r *queue.Rule) { r.Overrides = map[string]queue.Bound{"vip": list[0]} },
+				)
 				n++
 				r.limiter(rule)
 				o := newOracle(rule)
@@ -54,7 +57,7 @@ var takeRules = []rule{
 		}
 	}},
 	{"another algorithm begins anew, and so does the first one again", func(r *rig) {
-		rule := counting("r", 2)
+		rule := countingRule("r", 2)
 		r.limiter(rule)
 		r.takes("r", "a", 2, true)
 		r.takes("r", "a", 1, false)
@@ -66,17 +69,18 @@ var takeRules = []rule{
 		r.takes("r", "a", 2, true)
 		r.takes("r", "a", 1, false)
 		token := queue.Bound{Rate: rate("2/m"), Burst: 2}
-		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} { // whose state is the same
+		// whose state is the same
+		for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket} {
 			r.putRule(ruleOf("r", a, token))
 			r.takes("r", "a", 2, true)
 			r.takes("r", "a", 1, false)
 		}
 	}},
 	{"what changes not the numbers forgets nothing", func(r *rig) {
-		rule := counting("r", 2)
+		rule := countingRule("r", 2)
 		r.limiter(rule)
 		r.takes("r", "a", 2, true)
-		for _, change := range []func(*queue.Rule){by("{lane}"), does(queue.Defer), does(queue.Shadow), func(r *queue.Rule) { r.Away = queue.AwayOpen }} {
+		for _, change := range []func(*queue.Rule){withKey("{lane}"), withAction(queue.Defer), withAction(queue.Shadow), func(r *queue.Rule) { r.Away = queue.AwayOpen }} {
 			change(&rule)
 			r.putRule(rule)
 			r.takes("r", "a", 1, false)
@@ -130,8 +134,8 @@ var takeRules = []rule{
 		r.takes("p", "a", 1, true)
 	}},
 	{"keys are kept apart, however alike or long they are", func(r *rig) {
-		r.limiter(counting("r", 1))
-		r.limiter(counting("r.r", 1))
+		r.limiter(countingRule("r", 1))
+		r.limiter(countingRule("r.r", 1))
 		long := strings.Repeat("k", queue.MaxRuleKeyBytes)
 		keys := []string{"", " ", "a", "A", "a ", "a\x00", "é", "e\u0301", long, long[1:], "{a}", "r", "0", "00"}
 		for _, rule := range []string{"r", "r.r"} {
@@ -146,13 +150,14 @@ var takeRules = []rule{
 		}
 	}},
 	{"a thousand questions are answered, in their order, and one more is too many", func(r *rig) {
-		r.limiter(counting("r", 3))
+		r.limiter(countingRule("r", 3))
 		list := make([]queue.Take, queue.MaxTakes)
 		for i := range list {
 			list[i].Key = fmt.Sprint("k", i/5)
 		}
 		for i, a := range r.take("r", list...) {
-			if want := i%5 < 3; a.Err != nil || a.Allowed != want || a.Limit != 3 || a.Remaining != int64(max(0, 2-i%5)) {
+			if want := i%5 < 3; a.Err != nil || a.Allowed != want || a.Limit != 3 ||
+				a.Remaining != int64(max(0, 2-i%5)) {
 				r.Fatalf("question %d: %+v, %v", i, a, a.Err)
 			}
 		}
@@ -168,7 +173,8 @@ var takeRules = []rule{
 	{"what cannot be asked is refused alone, and its field named", func(r *rig) {
 		places := queue.Bound{Limit: 5, TTL: 60 * second}
 		for _, rule := range []queue.Rule{
-			counting("open", 5, does(queue.Shadow)), counting("keyed", 5, by("{lane}")), ruleOf("places", leaky.AlgorithmConcurrency, places),
+			countingRule("open", 5, withAction(queue.Shadow)), countingRule("keyed", 5, withKey("{lane}")),
+			ruleOf("places", leaky.AlgorithmConcurrency, places),
 			ruleOf("gap", leaky.AlgorithmGap, queue.Bound{Period: second}),
 		} {
 			r.limiter(rule)
@@ -202,7 +208,8 @@ var takeRules = []rule{
 			got := r.take(tt.rule, good, tt.take, queue.Take{Op: queue.TakePeek, Key: "good"})
 			r.refusesField(tt.field, got[1].Err)
 			var fe *queue.FieldError
-			if got[1].Decision != (leaky.Decision{}) || got[1].Shadow || got[1].Lease != "" || errors.As(got[1].Err, &fe) && len(fe.Error()) > 500 {
+			if got[1].Decision != (leaky.Decision{}) || got[1].Shadow || got[1].Lease != "" ||
+				errors.As(got[1].Err, &fe) && len(fe.Error()) > 500 {
 				r.Errorf("%s %+.80v: %+v", tt.rule, tt.take, got[1])
 			}
 			if got[0].Err != nil || !got[0].Allowed || got[2].Err != nil || got[2].Limit != got[0].Limit {
@@ -212,8 +219,8 @@ var takeRules = []rule{
 		}
 	}},
 	{"a reset of a key is of that key, and one of the rule is of all", func(r *rig) {
-		r.limiter(counting("g.r", 1))
-		r.limiter(counting("g.other", 1))
+		r.limiter(countingRule("g.r", 1))
+		r.limiter(countingRule("g.other", 1))
 		keys := numbered("k", 700)
 		var list []queue.Take
 		for _, k := range keys {
@@ -229,7 +236,8 @@ var takeRules = []rule{
 		}
 		all("g.r", true)
 		all("g.other", true)
-		if a := r.take("g.r", queue.Take{Op: queue.TakeAnew, Key: keys[5]})[0]; !a.Allowed || a.Remaining != 0 || a.Limit != 1 || a.ResetAfter <= 0 {
+		if a := r.take("g.r", queue.Take{Op: queue.TakeAnew, Key: keys[5]})[0]; !a.Allowed || a.Remaining != 0 ||
+			a.Limit != 1 || a.ResetAfter <= 0 {
 			r.Errorf("anew: %+v", a)
 		}
 		r.takes("g.r", keys[5], 1, true)
@@ -246,23 +254,23 @@ var takeRules = []rule{
 		r.takes("g.r", keys[0], 1, true)
 	}},
 	{"a rule that was deleted is not found, and made again is fresh", func(r *rig) {
-		r.limiter(counting("r", 1))
+		r.limiter(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 		r.deleteRule("r")
 		_, err := r.e.Take(r.ctx, "r", []queue.Take{{Key: "a"}})
 		r.refuses(err, queue.ErrUnknownRule)
-		r.limiter(counting("r", 1))
+		r.limiter(countingRule("r", 1))
 		r.takes("r", "a", 1, true)
 	}},
 	{"a shadow counts, and says that it is one", func(r *rig) {
-		r.limiter(counting("r", 1, does(queue.Shadow)))
+		r.limiter(countingRule("r", 1, withAction(queue.Shadow)))
 		if a := r.takes("r", "a", 1, true); !a.Shadow {
 			r.Errorf("got %+v", a)
 		}
 		if a := r.takes("r", "a", 1, false); !a.Shadow || a.RetryAfter <= 0 {
 			r.Errorf("got %+v", a)
 		}
-		r.putRule(counting("r", 1))
+		r.putRule(countingRule("r", 1))
 		if a := r.takes("r", "a", 1, false); a.Shadow {
 			r.Errorf("got %+v", a)
 		}
@@ -280,7 +288,8 @@ var takeRules = []rule{
 			now := r.clock.Now()
 			r.clock.Advance(-time.Hour)
 			after := r.take(name, queue.Take{Op: queue.TakePeek, Key: "k"})[0] // as of the latest change of the store
-			if after.Allowed || after.RetryAfter < before.RetryAfter || after.RetryAfter > before.RetryAfter+15*time.Millisecond {
+			if after.Allowed || after.RetryAfter < before.RetryAfter ||
+				after.RetryAfter > before.RetryAfter+15*time.Millisecond {
 				r.Errorf("%s an hour back: %+v, it was %+v", a, after, before)
 			}
 			r.clock.Set(now)

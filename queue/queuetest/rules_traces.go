@@ -13,7 +13,9 @@ import (
 )
 
 // judge answers what rules say of a job with this key, and charges them: of a queue with room for all.
-func judge(rules []*oracle, now leaky.Instant, key string, cost int64) (ruled []queue.Ruled, wait time.Duration, defers, limited bool) {
+func judge(
+	rules []*oracle, now leaky.Instant, key string, cost int64,
+) (ruled []queue.Ruled, wait time.Duration, defers, limited bool) {
 	ask := leaky.Ask{Cost: cost}
 	var charged []*oracle
 	defers = true
@@ -59,7 +61,7 @@ var ruleTraceRules = []rule{
 			if a == leaky.AlgorithmGap {
 				action = queue.Shadow // or what costs more than 1 could never pass
 			}
-			rule := ruleOf(name, a, numbers, by("{lane}"), does(action), func(r *queue.Rule) {
+			rule := ruleOf(name, a, numbers, withKey("{lane}"), withAction(action), func(r *queue.Rule) {
 				r.Overrides = map[string]queue.Bound{"vip": changeable(a)[rnd.IntN(len(changeable(a)))]}
 				if l, _ := r.Of("vip").Limiter(a); l.Limit() < 3 {
 					r.Overrides = nil
@@ -71,13 +73,15 @@ var ruleTraceRules = []rule{
 			}
 			oracles[name].changes(rule)
 		}
-		names := map[string][]string{"g.a": {"g.p", "g.q", "g.x"}, "g.b": {"g.p", "g.q", "g.y", "g.z"}, "g": {"g.p", "g.q"}}
+		names := map[string][]string{
+			"g.a": {"g.p", "g.q", "g.x"}, "g.b": {"g.p", "g.q", "g.y", "g.z"}, "g": {"g.p", "g.q"},
+		}
 		for _, name := range []string{"g.p", "g.q", "g.x", "g.y", "g.z"} {
 			put(name)
 		}
-		r.queue("g", "unlimited", asks("g.p", "g.q"), small(100_000))
-		r.queue("g.a", "unlimited", asks("g.q", "g.x"), small(100_000))
-		r.queue("g.b", "unlimited", asks("g.y", "g.z"), small(100_000))
+		r.queue("g", "unlimited", asks("g.p", "g.q"), withCapacity(100_000))
+		r.queue("g.a", "unlimited", asks("g.q", "g.x"), withCapacity(100_000))
+		r.queue("g.b", "unlimited", asks("g.y", "g.z"), withCapacity(100_000))
 		limits := 0
 		for n := range 400 {
 			if rnd.IntN(8) == 0 {
@@ -90,7 +94,7 @@ var ruleTraceRules = []rule{
 			}
 			list := make([]queue.Job, 1+rnd.IntN(6))
 			for i := range list {
-				list[i] = in([]string{"a", "b", "vip"}[rnd.IntN(3)], q, fmt.Sprintf("j%d.%d", n, i))
+				list[i] = jobOfLane([]string{"a", "b", "vip"}[rnd.IntN(3)], q, fmt.Sprintf("j%d.%d", n, i))
 				list[i].Cost = 1 + rnd.Int64N(3)
 			}
 			now, offered := r.clock.Now(), rnd.IntN(2) == 0
@@ -110,7 +114,8 @@ var ruleTraceRules = []rule{
 				case limited:
 					want, limits = queue.LimitReached, limits+1
 				}
-				if a.Outcome != want || a.RetryAfter != wait || !(len(a.Rules) == 0 && len(ruled) == 0) && !reflect.DeepEqual(a.Rules, ruled) {
+				if a.Outcome != want || a.RetryAfter != wait ||
+					!(len(a.Rules) == 0 && len(ruled) == 0) && !reflect.DeepEqual(a.Rules, ruled) {
 					r.Fatalf("job %d of %d to %s at %d, lane %s cost %d:\n got %v retry %v %+v, %v\nwant %v retry %v %+v", i, len(list), q, now, list[i].Lane, list[i].Cost,
 						a.Outcome, a.RetryAfter, a.Rules, a.Err, want, wait, ruled)
 				}
@@ -132,12 +137,12 @@ var ruleTraceRules = []rule{
 		}
 	}},
 	{"in a large call every job is judged by its key, and none for another", func(r *rig) {
-		r.limiter(counting("q.r", 3, by(byTo)))
-		r.limiter(counting("q.all", 1700))
-		q := r.queue("q", "unlimited", asks("q.r", "q.all"), small(100_000))
+		r.limiter(countingRule("q.r", 3, withKey(byTo)))
+		r.limiter(countingRule("q.all", 1700))
+		q := r.queue("q", "unlimited", asks("q.r", "q.all"), withCapacity(100_000))
 		var list []queue.Job
 		for i := range 2400 {
-			list = append(list, mail(q, fmt.Sprint("j", i), fmt.Sprint("x", i%600)))
+			list = append(list, jobTo(q, fmt.Sprint("j", i), fmt.Sprint("x", i%600)))
 		}
 		accepted := 0
 		for i, a := range r.append(list...) {
@@ -154,12 +159,15 @@ var ruleTraceRules = []rule{
 		r.tallies(q, tally{waiting: int64(accepted), appended: int64(accepted), refused: 700})
 	}},
 	{"a crowd brings in not one more than is allowed, and each once", func(r *rig) {
-		algorithms := []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter, leaky.AlgorithmGap}
+		algorithms := []leaky.Algorithm{
+			leaky.AlgorithmMeter, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter,
+			leaky.AlgorithmGap,
+		}
 		for _, a := range algorithms {
 			rule := ruleOf("g.r-"+string(a), a, bounds[a][0])
 			l, _ := rule.Limiter(a)
 			r.limiter(rule)
-			r.limiter(counting("g.s-"+string(a), 1000))
+			r.limiter(countingRule("g.s-"+string(a), 1000))
 			q := r.queue("g.q-"+string(a), "unlimited", asks("g.s-"+string(a), rule.Name))
 			var mu sync.Mutex
 			in := map[string]int{}
@@ -167,7 +175,10 @@ var ruleTraceRules = []rule{
 				for i := range 6 {
 					id := fmt.Sprint("j", (w+i)%12) // others append the same
 					got, err := r.e.Append(r.ctx, []queue.Job{job(q, id)})
-					if err != nil || len(got) != 1 || !slices.Contains([]queue.AppendOutcome{queue.Accepted, queue.Duplicate, queue.LimitReached}, got[0].Outcome) {
+					if err != nil || len(got) != 1 ||
+						!slices.Contains(
+							[]queue.AppendOutcome{queue.Accepted, queue.Duplicate, queue.LimitReached}, got[0].Outcome,
+						) {
 						r.Errorf("append %s: %+v, %v", id, got, err)
 						return 0
 					}
@@ -182,7 +193,7 @@ var ruleTraceRules = []rule{
 			if int64(len(in)) != l.Limit() {
 				r.Errorf("%s: %v came in, %d may", a, in, l.Limit())
 			}
-			r.left("g.s-"+string(a), "", 1000-int64(len(in)))
+			r.checkRemaining("g.s-"+string(a), "", 1000-int64(len(in)))
 			if i := r.info(q); i.Appended != int64(len(in)) {
 				r.Errorf("%s: %+v", a, i)
 			}

@@ -21,7 +21,8 @@ func (r *rig) schedule(list ...queue.Job) []queue.Appended {
 	r.Helper()
 	a := r.append(list...)
 	for i := range a {
-		if a[i].Outcome != queue.Accepted || a[i].State != queue.Scheduled || a[i].Position != 0 || a[i].ETA.Exact || a[i].Err != nil {
+		if a[i].Outcome != queue.Accepted || a[i].State != queue.Scheduled || a[i].Position != 0 || a[i].ETA.Exact ||
+			a[i].Err != nil {
 			r.Fatalf("append %s/%s: %+v, want it scheduled", list[i].Queue, list[i].ID, a[i])
 		}
 	}
@@ -34,7 +35,8 @@ func mostScheduled(n int64) func(*queue.Spec) { return func(s *queue.Spec) { s.M
 // scheduleFull appends a job that must be refused because too many are scheduled.
 func (r *rig) scheduleFull(j queue.Job, want time.Duration) {
 	r.Helper()
-	if a := r.outcome(queue.ScheduleFull, j); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 || a.Err != nil {
+	if a := r.outcome(queue.ScheduleFull, j); a.RetryAfter != want || a.State != queue.StateNone || a.Position != 0 ||
+		a.Err != nil {
 		r.Errorf("%s: refused with %+v, want to come back after %v", j.ID, a, want)
 	}
 }
@@ -46,10 +48,10 @@ var scheduleRules = []rule{
 			t0 := r.clock.Now()
 			due := t0.Add(5 * time.Second)
 			a := r.schedule(later(due, q, "a"))[0]
-			if instant(a.ETA.At) != due {
+			if instantOf(a.ETA.At) != due {
 				r.Errorf("expected at %v", a.ETA.At)
 			}
-			r.sees(q, "a", seen{state: queue.Scheduled, eta: due, cost: 1, appended: t0, due: due})
+			r.checkJob(q, "a", seen{state: queue.Scheduled, eta: due, cost: 1, appended: t0, due: due})
 			told := func(want time.Duration) {
 				r.Helper()
 				res := r.reserveAs("client", q, 9)
@@ -88,7 +90,7 @@ var scheduleRules = []rule{
 		r.schedule(later(t0.Add(500*time.Millisecond), q, "early"))
 		r.accept(q, "a", "b", "c")
 		r.schedule(later(t0.Add(500*time.Millisecond), q, "late"))
-		if got, want := r.leaves(q, t0, 5), "a@0s early@1s b@2s c@3s late@4s"; got != want {
+		if got, want := r.departureTimes(q, t0, 5), "a@0s early@1s b@2s c@3s late@4s"; got != want {
 			r.Errorf("got %s, want %s", got, want)
 		}
 	}},
@@ -142,14 +144,16 @@ var scheduleRules = []rule{
 		for id, want := range map[string]struct{ due, eta time.Duration }{
 			"soon": {3 * time.Second, 10 * time.Second}, "far": {20 * time.Second, 20 * time.Second},
 		} {
-			if a := r.schedule(later(t0.Add(want.due), q, id))[0]; instant(a.ETA.At) != t0.Add(want.eta) {
+			if a := r.schedule(later(t0.Add(want.due), q, id))[0]; instantOf(a.ETA.At) != t0.Add(want.eta) {
 				r.Errorf("%s is expected at %v, want %v", id, a.ETA.At, t0.Add(want.eta).Time())
 			}
-			r.sees(q, id, seen{state: queue.Scheduled, eta: t0.Add(want.eta), cost: 1, appended: t0, due: t0.Add(want.due)})
+			r.checkJob(q, id, seen{
+				state: queue.Scheduled, eta: t0.Add(want.eta), cost: 1, appended: t0, due: t0.Add(want.due),
+			})
 		}
 	}},
 	{"it is in its lane, with its priority, as soon as it may go", func(r *rig) {
-		q := r.queue("q", "unlimited", each(queue.LaneRule{Capacity: 3}))
+		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{Capacity: 3}))
 		due := r.clock.Now().Add(time.Minute)
 		j := later(due, q, "x1")
 		j.Lane, j.Priority = laneX, 7
@@ -158,16 +162,16 @@ var scheduleRules = []rule{
 		if i := r.job(q, "x1"); i.Lane != laneX || i.Priority != 7 {
 			r.Errorf("got %+v", i)
 		}
-		r.lettered(q, "x2 x3")
+		r.appendToLanes(q, "x2 x3")
 		r.laneFull(laneX, q, "x4", time.Millisecond)
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
 		r.clock.Set(due)
 		r.check(r.e.Resume(r.ctx, q))
-		r.lettered(q, "y1")
+		r.appendToLanes(q, "y1")
 		r.grant(q, 9, "x1", "y1", "x2", "x3")
 	}},
 	{"one that is cancelled while it is scheduled frees its place and never departs", func(r *rig) {
-		q := r.queue("q", "unlimited", small(2), mostScheduled(1))
+		q := r.queue("q", "unlimited", withCapacity(2), mostScheduled(1))
 		due := r.clock.Now().Add(time.Minute)
 		r.schedule(later(due, q, "a"))
 		r.accept(q, "b")
@@ -221,7 +225,7 @@ var scheduleRules = []rule{
 		}
 	}},
 	{"of full lanes, schedules and queues the first is told", func(r *rig) {
-		q := r.queue("q", "unlimited", small(2), mostScheduled(1), each(holding(1)))
+		q := r.queue("q", "unlimited", withCapacity(2), mostScheduled(1), everyLane(holding(1)))
 		due := r.clock.Now().Add(time.Minute)
 		j := later(due, q, "x1")
 		j.Lane = laneX

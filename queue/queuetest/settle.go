@@ -144,20 +144,24 @@ var settleRules = []rule{
 	{"the same settlement twice has the same answer and no further effect", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for verdict, want := range map[queue.Verdict]queue.State{
-			queue.Deliver: queue.Delivered, queue.Bury: queue.Dead, queue.Fail: queue.Scheduled, queue.Release: queue.Waiting,
+			queue.Deliver: queue.Delivered, queue.Bury: queue.Dead, queue.Fail: queue.Scheduled,
+			queue.Release:  queue.Waiting,
 			queue.Throttle: queue.Waiting, queue.Down: queue.Waiting,
 		} {
 			id := verdict.String()
 			r.accept(q, id)
 			s := settlement(verdict, r.grant(q, 9, id)[0])
-			if s.After = time.Minute; verdict == queue.Throttle || verdict == queue.Deliver { // with which the queue would stop
+			// with which the queue would stop
+			if s.After = time.Minute; verdict == queue.Throttle || verdict == queue.Deliver {
 				s.After = 0
 			}
 			r.settled(want, s)
 			before := r.info(q)
 			r.clock.Advance(10 * time.Second)
 			r.settled(want, s)
-			for _, other := range []queue.Verdict{queue.Deliver, queue.Bury, queue.Fail, queue.Release, queue.Throttle, queue.Down} {
+			for _, other := range []queue.Verdict{
+				queue.Deliver, queue.Bury, queue.Fail, queue.Release, queue.Throttle, queue.Down,
+			} {
 				if o := s; other != verdict {
 					o.Verdict = other
 					r.stale(o)
@@ -188,7 +192,10 @@ var settleRules = []rule{
 		v := r.grant(q, 9, "a", "b")
 		out := r.settle(settlement(queue.Deliver, v[0]), settlement(queue.Deliver, v[0]), settlement(queue.Fail, v[0]),
 			settlement(queue.Release, v[1]), settlement(queue.Deliver, v[1]), settlement(queue.Release, v[1]))
-		for i, want := range []queue.Settled{{State: queue.Delivered}, {State: queue.Delivered}, {Stale: true}, {State: queue.Waiting}, {Stale: true}, {State: queue.Waiting}} {
+		for i, want := range []queue.Settled{
+			{State: queue.Delivered}, {State: queue.Delivered}, {Stale: true}, {State: queue.Waiting}, {Stale: true},
+			{State: queue.Waiting},
+		} {
 			if out[i] != want {
 				r.Errorf("settlement %d: %+v, want %+v", i, out[i], want)
 			}
@@ -200,12 +207,17 @@ var settleRules = []rule{
 		old := r.grant(q, 2, "a", "b")
 		r.clock.Advance(10 * time.Second)
 		young := r.grant(q, 2, "a", "b")
-		for _, verdict := range []queue.Verdict{queue.Deliver, queue.Fail, queue.Bury, queue.Release, queue.Throttle, queue.Down} {
+		for _, verdict := range []queue.Verdict{
+			queue.Deliver, queue.Fail, queue.Bury, queue.Release, queue.Throttle, queue.Down,
+		} {
 			r.stale(settlement(verdict, old[0]))
 			swapped := settlement(verdict, young[0])
 			swapped.Fence = young[1].Fence
 			r.stale(swapped)
-			for _, fence := range []queue.Fence{"", "x", "1", "00000000-1", "\x00", "99999999999999999999999999", "-", queue.Fence(strings.Repeat("9", 10_000))} {
+			for _, fence := range []queue.Fence{
+				"", "x", "1", "00000000-1", "\x00", "99999999999999999999999999", "-",
+				queue.Fence(strings.Repeat("9", 10_000)),
+			} {
 				planted := settlement(verdict, young[0])
 				planted.Fence = fence
 				r.stale(planted)

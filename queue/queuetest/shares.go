@@ -54,7 +54,7 @@ var shareRules = []rule{
 	{"a queue in lanes has one share", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		for lane := range 3 {
-			r.series(q, fmt.Sprint("lane", lane), fmt.Sprint(lane), 5, 1)
+			r.appendToLane(q, fmt.Sprint("lane", lane), fmt.Sprint(lane), 5, 1)
 		}
 		res := r.shared("client", q, 40, map[string]int{q: 7})
 		if len(res.Jobs) != 7 {
@@ -92,9 +92,9 @@ var shareRules = []rule{
 	}},
 	{"members of a group are passed over, and keep their turn", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b unlimited")
-		r.litter("p", 4, 1)
-		r.litter("a", 9, 1)
-		r.litter("b", 4, 1)
+		r.appendMember("p", 4, 1)
+		r.appendMember("a", 9, 1)
+		r.appendMember("b", 4, 1)
 		res := r.shared("client", "ses", 40, map[string]int{"ses": 1, "ses.a": 2})
 		if len(res.Jobs) != 7 {
 			r.Errorf("granted %v, want 1, 2 and all 4", ids(res.Jobs))
@@ -106,8 +106,8 @@ var shareRules = []rule{
 	}},
 	{"a member that rests tells when to ask", func(r *rig) {
 		r.group("p unlimited", "a unlimited", "b 2/s")
-		r.litter("a", 9, 1)
-		r.litter("b", 4, 1)
+		r.appendMember("a", 9, 1)
+		r.appendMember("b", 4, 1)
 		res := r.shared("client", "ses", 40, map[string]int{"ses.a": 0})
 		if len(res.Jobs) != 1 {
 			r.Errorf("granted %v, want one of b", ids(res.Jobs))

@@ -30,14 +30,18 @@ func (r *rig) refusesField(want string, err error) {
 
 var specRules = []rule{
 	{"a new queue has the defaults and what was asked for", func(r *rig) {
-		given := queue.Spec{Name: "email", Rate: spec("x", "14/s").Rate, Capacity: 77, Deliver: json.RawMessage(` { "http" : {"n": 12345678901234567890} }`)}
+		given := queue.Spec{
+			Name: "email", Rate: spec("x", "14/s").Rate, Capacity: 77,
+			Deliver: json.RawMessage(` { "http" : {"n": 12345678901234567890} }`),
+		}
 		want := given
 		want.Normalize()
 		res, err := r.e.Put(r.ctx, given, 0)
 		if err != nil || !res.Created || !res.Changed || res.Revision <= 0 {
 			r.Fatalf("put: %+v, %v", res, err)
 		}
-		if i := r.info("email"); !i.Spec.Equal(want) || i.Revision != res.Revision || i.Pause.On() || i.Pause.Reason != "" {
+		if i := r.info("email"); !i.Spec.Equal(want) || i.Revision != res.Revision || i.Pause.On() ||
+			i.Pause.Reason != "" {
 			r.Errorf("got %+v\nwant %+v", i, want)
 		}
 	}},
@@ -130,9 +134,12 @@ var specRules = []rule{
 		}
 	}},
 	{"names of every allowed shape are kept apart", func(r *rig) {
-		names := []string{"a", "a-b", "a.a", "a.b", "a0", "a_b", "b", "b.a", "0", "0.0", strings.Repeat("n", 64) + "." + strings.Repeat("m", 64)}
+		names := []string{
+			"a", "a-b", "a.a", "a.b", "a0", "a_b", "b", "b.a", "0", "0.0",
+			strings.Repeat("n", 64) + "." + strings.Repeat("m", 64),
+		}
 		for i, name := range names {
-			r.queue(name, "unlimited", small(int64(i+1)))
+			r.queue(name, "unlimited", withCapacity(int64(i+1)))
 			r.accept(name, "x")
 		}
 		for i, name := range names {

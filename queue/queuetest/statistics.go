@@ -9,7 +9,7 @@ import (
 
 var statisticsRules = []rule{
 	{"a queue's numbers are those of its jobs", func(r *rig) {
-		q := r.queue("q", "unlimited", small(6), leased(10*time.Second, 8))
+		q := r.queue("q", "unlimited", withCapacity(6), leased(10*time.Second, 8))
 		t0 := r.clock.Now()
 		r.accept(q, "a", "b", "c", "d")
 		r.clock.Advance(time.Second)
@@ -24,7 +24,9 @@ var statisticsRules = []rule{
 		i := r.info(q)
 		want := queue.Info{Waiting: 2, Scheduled: 1, Leased: 1, Dead: 1}
 		want.Counters = queue.Counters{Appended: 6, Delivered: 1, Retried: 1, Died: 1, Released: 1, Refused: 1}
-		got := queue.Info{Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Dead: i.Dead, Counters: i.Counters}
+		got := queue.Info{
+			Waiting: i.Waiting, Scheduled: i.Scheduled, Leased: i.Leased, Dead: i.Dead, Counters: i.Counters,
+		}
 		if !sameCounts(got, want) || i.Size() != 4 {
 			r.Errorf("got %+v\nwant %+v", got, want)
 		}
@@ -158,5 +160,6 @@ var statisticsRules = []rule{
 }
 
 func sameCounts(a, b queue.Info) bool {
-	return a.Waiting == b.Waiting && a.Scheduled == b.Scheduled && a.Leased == b.Leased && a.Held == b.Held && a.Dead == b.Dead && a.Counters == b.Counters
+	return a.Waiting == b.Waiting && a.Scheduled == b.Scheduled && a.Leased == b.Leased && a.Held == b.Held &&
+		a.Dead == b.Dead && a.Counters == b.Counters
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// does checks what a queue does, by itself and in a list; until is 0 if that has no end.
-func (r *rig) does(want queue.StatusCode, until leaky.Instant, queueName string) queue.Status {
+// checkStatus checks what a queue does, by itself and in a list; until is 0 if that has no end.
+func (r *rig) checkStatus(want queue.StatusCode, until leaky.Instant, queueName string) queue.Status {
 	r.Helper()
 	list, err := r.e.List(r.ctx, "", 1000)
 	r.check(err)
@@ -18,8 +18,11 @@ func (r *rig) does(want queue.StatusCode, until leaky.Instant, queueName string)
 		if i.Spec.Name != queueName {
 			continue
 		}
-		if s = i.Status(); s.Code != want || instant(s.Until) != until {
-			r.Errorf("%s at %v: it is %s until %v; want %s until %v\n%+v", queueName, r.clock.Now().Time(), s.Code, s.Until, want, until.Time(), i)
+		if s = i.Status(); s.Code != want || instantOf(s.Until) != until {
+			r.Errorf(
+				"%s at %v: it is %s until %v; want %s until %v\n%+v", queueName, r.clock.Now().Time(), s.Code, s.Until,
+				want, until.Time(), i,
+			)
 		}
 	}
 	return s
@@ -34,33 +37,35 @@ func (r *rig) seen(queueName string) {
 var statusRules = []rule{
 	{"idle, until it has a job; then nobody is there to drain it", func(r *rig) {
 		q := r.queue("q", "10/s")
-		r.does(queue.StatusIdle, 0, q)
+		r.checkStatus(queue.StatusIdle, 0, q)
 		r.accept(q, "a", "b")
-		r.does(queue.StatusNoDrainer, 0, q)
+		r.checkStatus(queue.StatusNoDrainer, 0, q)
 		r.deliver(r.grant(q, 1, "a")...)
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 		r.clock.Advance(queue.SeenFor)
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 		r.clock.Advance(time.Microsecond)
-		r.does(queue.StatusNoDrainer, 0, q)
+		r.checkStatus(queue.StatusNoDrainer, 0, q)
 		r.deliver(r.grant(q, 9, "b")...)
-		r.does(queue.StatusIdle, 0, q)
+		r.checkStatus(queue.StatusIdle, 0, q)
 	}},
 	{"a drainer without a free handler lives, and is granted nothing", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")
 		for range 3 {
 			r.seen(q)
-			r.does(queue.StatusFlowing, 0, q)
+			r.checkStatus(queue.StatusFlowing, 0, q)
 			r.clock.Advance(queue.SeenFor / 2)
 		}
 		d, err := r.e.Drainers(r.ctx)
-		if err != nil || len(d.Seen) != 1 || instant(d.Last) != r.clock.Now().Add(-queue.SeenFor/2) || instant(d.Now) != r.clock.Now() {
+		if err != nil || len(d.Seen) != 1 || instantOf(d.Last) != r.clock.Now().Add(-queue.SeenFor/2) ||
+			instantOf(d.Now) != r.clock.Now() {
 			r.Errorf("%+v, %v", d, err)
 		}
 		r.grant(q, 9, "a")
 		r.clock.Advance(time.Minute)
-		if d, err := r.e.Drainers(r.ctx); err != nil || len(d.Seen) != 0 || instant(d.Last) != r.clock.Now().Add(-time.Minute) {
+		if d, err := r.e.Drainers(r.ctx); err != nil || len(d.Seen) != 0 ||
+			instantOf(d.Last) != r.clock.Now().Add(-time.Minute) {
 			r.Errorf("when it is gone: %+v, %v", d, err)
 		}
 	}},
@@ -82,14 +87,14 @@ var statusRules = []rule{
 		}
 		r.accept(q, "a")
 		r.accept(p, "a", "b", "c")
-		r.does(queue.StatusNoWorker, 0, p)
+		r.checkStatus(queue.StatusNoWorker, 0, p)
 		r.pull("w", p, 1, "a")
-		r.does(queue.StatusFlowing, 0, p)
-		r.does(queue.StatusNoDrainer, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, p)
+		r.checkStatus(queue.StatusNoDrainer, 0, q)
 		r.clock.Advance(queue.SeenFor + time.Millisecond)
 		r.grant(q, 9, "a")
-		r.does(queue.StatusFlowing, 0, q)
-		r.does(queue.StatusNoWorker, 0, p)
+		r.checkStatus(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusNoWorker, 0, p)
 	}},
 	{"paused, itself or by its parent", func(r *rig) {
 		r.queue("ses", "100/s")
@@ -98,15 +103,16 @@ var statusRules = []rule{
 		r.seen(q)
 		until := r.clock.Now().Add(time.Hour)
 		r.check(r.e.Pause(queue.WithBy(r.ctx, "ann"), "ses", queue.Pause{Until: until.Time(), Reason: "invoice"}))
-		if s := r.does(queue.StatusParentPaused, until, q); s.Queue != "ses" || s.Reason != "invoice" || s.By != "ann" {
+		if s := r.checkStatus(queue.StatusParentPaused, until, q); s.Queue != "ses" || s.Reason != "invoice" ||
+			s.By != "ann" {
 			r.Errorf("%+v", s)
 		}
-		r.does(queue.StatusPaused, until, "ses")
+		r.checkStatus(queue.StatusPaused, until, "ses")
 		r.check(r.e.Pause(r.ctx, q, queue.Pause{}))
-		r.does(queue.StatusPaused, 0, q)
+		r.checkStatus(queue.StatusPaused, 0, q)
 		r.check(r.e.Resume(r.ctx, q))
 		r.check(r.e.Resume(r.ctx, "ses"))
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 	}},
 	{"the quota, its own or its parent's", func(r *rig) {
 		r.queue("ses", "unlimited", limited("quota 3/h"))
@@ -115,73 +121,73 @@ var statusRules = []rule{
 		r.accept(b, "b1", "b2")
 		r.deliver(r.reserve(a, 9)...)
 		end := leaky.Instant(r.clock.Now().Time().Truncate(time.Hour).Add(time.Hour).UnixMicro())
-		if s := r.does(queue.StatusQuota, end, "ses"); s.Queue != "" || s.Reason != "3/h" {
+		if s := r.checkStatus(queue.StatusQuota, end, "ses"); s.Queue != "" || s.Reason != "3/h" {
 			r.Errorf("%+v", s)
 		}
-		r.does(queue.StatusQuota, end, a)
-		if s := r.does(queue.StatusQuota, end, b); s.Queue != "ses" || s.Reason != "3/h" {
+		r.checkStatus(queue.StatusQuota, end, a)
+		if s := r.checkStatus(queue.StatusQuota, end, b); s.Queue != "ses" || s.Reason != "3/h" {
 			r.Errorf("%+v", s)
 		}
 		r.clock.Set(end)
 		r.seen(a)
-		r.does(queue.StatusFlowing, 0, a)
-		r.does(queue.StatusFlowing, 0, b)
-		r.does(queue.StatusFlowing, 0, "ses")
+		r.checkStatus(queue.StatusFlowing, 0, a)
+		r.checkStatus(queue.StatusFlowing, 0, b)
+		r.checkStatus(queue.StatusFlowing, 0, "ses")
 	}},
 	{"its receiver", func(r *rig) {
-		q := r.queue("q", "unlimited", breaks(1, time.Second, time.Minute))
+		q := r.queue("q", "unlimited", circuitAfter(1, time.Second, time.Minute))
 		r.accept(q, "a", "b")
 		opened := r.breakdown(q)
-		if s := r.does(queue.StatusCircuitOpen, opened.Add(time.Second), q); s.Reason != "refused" {
+		if s := r.checkStatus(queue.StatusCircuitOpen, opened.Add(time.Second), q); s.Reason != "refused" {
 			r.Errorf("%+v", s)
 		}
 		r.deliver(r.probe(q, opened.Add(time.Second)))
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 		v := r.reserve(q, 1)
-		r.says(queue.Throttle, "429", time.Minute, v[0])
-		r.does(queue.StatusThrottled, r.clock.Now().Add(time.Minute), q)
+		r.settleWith(queue.Throttle, "429", time.Minute, v[0])
+		r.checkStatus(queue.StatusThrottled, r.clock.Now().Add(time.Minute), q)
 	}},
 	{"what is in flight, and its lanes", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3", func(s *queue.Spec) { s.MaxInFlight = 1 })
+		q := r.putWithLanes("q", "unlimited", "x1 x2 x3", func(s *queue.Spec) { s.MaxInFlight = 1 })
 		v := r.grant(q, 9, "x1")
-		r.does(queue.StatusMaxInFlight, 0, q)
+		r.checkStatus(queue.StatusMaxInFlight, 0, q)
 		r.deliver(v...)
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 		r.delete(q)
-		l := r.ruled("l", "unlimited", "x1 x2 x3 y1", each(queue.LaneRule{Rate: paced("1/m").Rate}))
+		l := r.putWithLanes("l", "unlimited", "x1 x2 x3 y1", everyLane(queue.LaneRule{Rate: laneRate("1/m").Rate}))
 		r.seen(l)
-		r.does(queue.StatusFlowing, 0, l)
+		r.checkStatus(queue.StatusFlowing, 0, l)
 		r.deliver(r.grant(l, 9, "x1", "y1")...)
-		r.does(queue.StatusLanes, r.clock.Now().Add(time.Minute), l)
+		r.checkStatus(queue.StatusLanes, r.clock.Now().Add(time.Minute), l)
 		r.clock.Advance(time.Minute)
 		r.seen(l)
-		r.does(queue.StatusFlowing, 0, l)
+		r.checkStatus(queue.StatusFlowing, 0, l)
 		r.delete(l)
-		o := r.ruled("o", "unlimited", "k1 k2 x1 x2", ordered)
+		o := r.putWithLanes("o", "unlimited", "k1 k2 x1 x2", ordered)
 		v = r.grant(o, 9, "k1", "x1")
-		r.does(queue.StatusLanes, 0, o)
+		r.checkStatus(queue.StatusLanes, 0, o)
 		r.deliver(v[0])
-		r.does(queue.StatusFlowing, 0, o)
+		r.checkStatus(queue.StatusFlowing, 0, o)
 	}},
 	{"a schedule, and what backs off", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		at := r.clock.Now().Add(time.Hour)
 		r.schedule(later(at, q, "a"))
 		r.seen(q)
-		r.does(queue.StatusSchedule, at, q)
+		r.checkStatus(queue.StatusSchedule, at, q)
 		r.accept(q, "b")
 		r.fail(time.Minute, r.grant(q, 9, "b")...)
-		r.does(queue.StatusSchedule, r.clock.Now().Add(time.Minute), q)
+		r.checkStatus(queue.StatusSchedule, r.clock.Now().Add(time.Minute), q)
 	}},
 	{"slow, and not stalled", func(r *rig) {
 		q := r.queue("q", "6/h")
 		r.accept(q, "a", "b")
 		r.deliver(r.grant(q, 9, "a")...)
 		due := r.clock.Now().Add(10 * time.Minute)
-		r.does(queue.StatusFlowing, due, q)
+		r.checkStatus(queue.StatusFlowing, due, q)
 		r.clock.Set(due.Add(-time.Second))
 		r.seen(q)
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 	}},
 	{"stalled when what may leave does not, until something does", func(r *rig) {
 		q := r.queue("q", "10/s")
@@ -189,12 +195,12 @@ var statusRules = []rule{
 		r.seen(q)
 		r.clock.Advance(queue.StalledAfter)
 		r.seen(q)
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 		r.clock.Advance(time.Second)
 		r.seen(q)
-		r.does(queue.StatusStalled, 0, q)
+		r.checkStatus(queue.StatusStalled, 0, q)
 		r.grant(q, 9, "a")
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 	}},
 	{"what a pause held up did not stall", func(r *rig) {
 		q := r.queue("q", "10/s")
@@ -203,7 +209,7 @@ var statusRules = []rule{
 		r.clock.Advance(time.Hour)
 		r.seen(q)
 		r.check(r.e.Resume(r.ctx, q))
-		r.does(queue.StatusFlowing, 0, q)
+		r.checkStatus(queue.StatusFlowing, 0, q)
 	}},
 	{"a member that waits for its turn is not stalled, and all of a group that stands still are", func(r *rig) {
 		r.queue("ses", "6/m")
@@ -227,7 +233,7 @@ var statusRules = []rule{
 			r.seen(a)
 		}
 		for _, q := range []string{a, b, "ses"} {
-			r.does(queue.StatusStalled, 0, q)
+			r.checkStatus(queue.StatusStalled, 0, q)
 		}
 	}},
 	{"a child is listed with its parent, wherever the list begins", func(r *rig) {
@@ -239,7 +245,8 @@ var statusRules = []rule{
 				list, err := r.e.List(r.ctx, after, limit)
 				r.check(err)
 				for _, i := range list {
-					if child := i.Spec.Name == "ses.a" || i.Spec.Name == "ses.b"; child != (i.Parent != nil) || child && i.Parent.Spec.Name != "ses" {
+					if child := i.Spec.Name == "ses.a" || i.Spec.Name == "ses.b"; child != (i.Parent != nil) ||
+						child && i.Parent.Spec.Name != "ses" {
 						r.Errorf("%s after %q, %d of them: parent %+v", i.Spec.Name, after, limit, i.Parent)
 					}
 				}

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// says settles a job with a verdict that the receiver gave.
-func (r *rig) says(verdict queue.Verdict, reason string, after time.Duration, v queue.Reservation) queue.Effect {
+// settleWith settles a job with a verdict that the receiver gave.
+func (r *rig) settleWith(verdict queue.Verdict, reason string, after time.Duration, v queue.Reservation) queue.Effect {
 	r.Helper()
 	s := settlement(verdict, v)
 	s.Reason, s.After = reason, after
@@ -29,7 +29,7 @@ func (r *rig) throttles(queueName string, after time.Duration) leaky.Instant {
 	if len(got) != 1 {
 		r.Fatalf("%d jobs were granted", len(got))
 	}
-	if e := r.says(queue.Throttle, "429 slow down", after, got[0]); e != (queue.Effect{Stopped: after}) {
+	if e := r.settleWith(queue.Throttle, "429 slow down", after, got[0]); e != (queue.Effect{Stopped: after}) {
 		r.Errorf("throttled for %v: %+v", after, e)
 	}
 	return r.clock.Now().Add(after)
@@ -49,7 +49,9 @@ func (r *rig) stops(queueName string, until leaky.Instant, cause queue.StopCause
 
 var stopRules = []rule{
 	{"a job that the receiver would not look at waits at its turn, and spends no attempt", func(r *rig) {
-		for verdict, how := range map[queue.Verdict]queue.AttemptOutcome{queue.Throttle: queue.AttemptThrottled, queue.Down: queue.AttemptDown} {
+		for verdict, how := range map[queue.Verdict]queue.AttemptOutcome{
+			queue.Throttle: queue.AttemptThrottled, queue.Down: queue.AttemptDown,
+		} {
 			q := r.queue("q", "unlimited", leased(time.Minute, 2))
 			r.accept(q, "a", "b")
 			t0 := r.clock.Now().Time()
@@ -61,9 +63,10 @@ var stopRules = []rule{
 			if i := r.job(q, "a"); i.State != queue.Waiting || i.Attempts != 0 || i.Position != 1 {
 				r.Errorf("it is %+v", i)
 			}
-			r.timeline(t0, q, "a", told{0, 1, "client@bench", how, "not now"})
+			r.timeline(t0, q, "a", wantAttempt{0, 1, "client@bench", how, "not now"})
 			r.settled(queue.Waiting, s)
-			if i := r.info(q); i.Throttled+i.Down != 1 || (i.Down == 1) != (verdict == queue.Down) || i.Released+i.Retried != 0 || i.Waiting != 2 || i.Leased != 0 {
+			if i := r.info(q); i.Throttled+i.Down != 1 || (i.Down == 1) != (verdict == queue.Down) ||
+				i.Released+i.Retried != 0 || i.Waiting != 2 || i.Leased != 0 {
 				r.Errorf("%v counted %+v", verdict, i)
 			}
 			v = r.grant(q, 2, "a", "b")
@@ -80,12 +83,12 @@ var stopRules = []rule{
 			r.clock.Advance(time.Second) // what left sooner may not have been counted
 			r.accept(q, "a")
 			t0 := r.clock.Now()
-			r.says(verdict, "", 0, r.grant(q, 1, "a")[0])
-			if at := r.info(q).Next; instant(at) != t0.Add(time.Minute) {
+			r.settleWith(verdict, "", 0, r.grant(q, 1, "a")[0])
+			if at := r.info(q).Next; instantOf(at) != t0.Add(time.Minute) {
 				r.Errorf("%v: the next may leave at %v, want a minute after %v", verdict, at, t0.Time())
 			}
 			r.clock.Advance(time.Minute)
-			r.says(verdict, "", 0, r.grant(q, 1, "a")[0])
+			r.settleWith(verdict, "", 0, r.grant(q, 1, "a")[0])
 			if used := r.info(q).Limits[0].Window.Used; used != 2 {
 				r.Errorf("%v: %d are used, want 2", verdict, used)
 			}
@@ -104,14 +107,14 @@ var stopRules = []rule{
 			{"1/m", limited("quota 50/h"), time.Minute},
 		} {
 			q := r.queue("q", tt.rate, tt.change)
-			r.counted(q, 9)
+			r.appendNumbered(q, 9)
 			stop := r.throttles(q, 2*time.Hour)
 			r.stops(q, stop, queue.StopThrottled, "429 slow down")
 			r.clock.Advance(time.Hour)
 			r.grant(q, 9)
 			r.clock.Set(stop - leaky.Instant(queue.Horizon.Microseconds()) - 1)
 			r.grant(q, 9)
-			r.leave(q, 9, stop, tt.interval)
+			r.checkDepartures(q, 9, stop, tt.interval)
 			r.stops(q, 0, "", "")
 			r.delete(q)
 			r.clock.Advance(24 * time.Hour)
@@ -119,7 +122,7 @@ var stopRules = []rule{
 	}},
 	{"so it is when nobody asks until long after", func(r *rig) {
 		q := r.queue("q", "1/s", func(s *queue.Spec) { s.Burst = 3 })
-		r.counted(q, 9)
+		r.appendNumbered(q, 9)
 		stop := r.throttles(q, time.Hour)
 		r.clock.Set(stop.Add(1500 * time.Millisecond)) // which earns one and a half
 		if res := r.reserveAs("client", q, 9); len(res.Jobs) != 2 || res.Lost[q] != 1 {
@@ -174,8 +177,10 @@ var stopRules = []rule{
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 4, "a", "b", "c", "d")
 		now := r.clock.Now()
-		for i, tt := range []struct{ after, stopped time.Duration }{{time.Minute, time.Minute}, {time.Second, 0}, {time.Hour, time.Hour}, {99 * time.Hour, queue.MaxStop}} {
-			if e := r.says(queue.Throttle, fmt.Sprint(i), tt.after, v[i]); e.Stopped != tt.stopped {
+		for i, tt := range []struct{ after, stopped time.Duration }{
+			{time.Minute, time.Minute}, {time.Second, 0}, {time.Hour, time.Hour}, {99 * time.Hour, queue.MaxStop},
+		} {
+			if e := r.settleWith(queue.Throttle, fmt.Sprint(i), tt.after, v[i]); e.Stopped != tt.stopped {
 				r.Errorf("%v: stopped for %v, want %v", tt.after, e.Stopped, tt.stopped)
 			}
 		}
@@ -186,7 +191,7 @@ var stopRules = []rule{
 		r.accept(q, "a", "b", "c")
 		v := r.grant(q, 3, "a", "b", "c")
 		stop := r.clock.Now().Add(time.Minute)
-		r.says(queue.Throttle, "", time.Minute, v[0])
+		r.settleWith(queue.Throttle, "", time.Minute, v[0])
 		r.deliver(v[1])
 		r.release(v[2])
 		r.grant(q, 9)
@@ -194,7 +199,7 @@ var stopRules = []rule{
 		r.grant(q, 9, "a", "c")
 	}},
 	{"a lane stops alone; a job without a lane stops the queue", func(r *rig) {
-		q := r.ruled("q", "10/s", "x1 x2 y1 y2", except("y", queue.LaneRule{}))
+		q := r.putWithLanes("q", "10/s", "x1 x2 y1 y2", except("y", queue.LaneRule{}))
 		t0 := r.clock.Now()
 		v := r.grant(q, 1, "x1")
 		s := settlement(queue.Throttle, v[0])
@@ -204,7 +209,7 @@ var stopRules = []rule{
 		}
 		r.stops(q, 0, "", "")
 		r.waitsFor(lasting(queue.ByThrottled, t0.Add(time.Second), ""), q, "x1", "x2")
-		if got, want := r.leaves(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s"; got != want {
+		if got, want := r.departureTimes(q, t0, 4), "y1@100ms y2@200ms x1@1s x2@1.1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.accept(q, "k")
@@ -215,18 +220,20 @@ var stopRules = []rule{
 		r.stops(q, r.clock.Now().Add(time.Second), queue.StopThrottled, "")
 	}},
 	{"a lane that stopped has earned nothing either, and is expected accordingly", func(r *rig) {
-		q := r.ruled("q", "unlimited", "x1 x2 x3", each(queue.LaneRule{Rate: paced("1/s").Rate, Burst: 3}))
+		q := r.putWithLanes(
+			"q", "unlimited", "x1 x2 x3", everyLane(queue.LaneRule{Rate: laneRate("1/s").Rate, Burst: 3}),
+		)
 		t0 := r.clock.Now()
 		s := settlement(queue.Throttle, r.grant(q, 1, "x1")[0])
 		s.After, s.LaneOnly = time.Hour, true
 		r.settled(queue.Waiting, s)
 		for i, id := range []string{"x1", "x2", "x3"} {
-			if eta, want := r.job(q, id).ETA.At, t0.Add(time.Hour+time.Duration(i)*time.Second); instant(eta) != want {
+			if eta, want := r.job(q, id).ETA.At, t0.Add(time.Hour+time.Duration(i)*time.Second); instantOf(eta) != want {
 				r.Errorf("%s is expected at %v, want %v", id, eta, want.Time())
 			}
 		}
 		r.clock.Set(t0.Add(time.Hour - 500*time.Millisecond))
-		if got, want := r.leaves(q, t0, 3), "x1@1h0m0s x2@1h0m1s x3@1h0m2s"; got != want {
+		if got, want := r.departureTimes(q, t0, 3), "x1@1h0m0s x2@1h0m1s x3@1h0m2s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
@@ -234,57 +241,59 @@ var stopRules = []rule{
 		for _, stopped := range []string{"a", "p"} {
 			r.group("p 10/s 5", "a unlimited", "b unlimited")
 			t0 := r.clock.Now()
-			r.brood(stopped + "1 " + stopped + "2")
+			r.appendGroup(stopped + "1 " + stopped + "2")
 			stop := r.throttles(named(stopped), time.Minute)
-			r.brood("b1 b2 b3")
+			r.appendGroup("b1 b2 b3")
 			r.deliver(r.grant("ses", 9, "b1", "b2", "b3")...) // of 5, one was used
 			r.waitsFor(lasting(queue.ByThrottled, stop, "429 slow down"), named(stopped), stopped+"1", stopped+"2")
 			r.clock.Set(stop - 1_000_000)
-			if got, want := r.leaves("ses", t0, 2), map[string]string{"a": "a1@1m0s a2@1m0s", "p": "p1@1m0s p2@1m0.1s"}[stopped]; got != want {
+			if got, want := r.departureTimes("ses", t0, 2), map[string]string{
+				"a": "a1@1m0s a2@1m0s", "p": "p1@1m0s p2@1m0.1s",
+			}[stopped]; got != want {
 				r.Errorf(" got %s\nwant %s", got, want)
 			}
 			r.clear("abp")
 		}
 	}},
 	{"it is told when jobs may go on: ETA, next, why, quote, and the promise of a full queue", func(r *rig) {
-		q := r.queue("q", "1/s", small(3), func(s *queue.Spec) { s.Burst = 2 })
+		q := r.queue("q", "1/s", withCapacity(3), func(s *queue.Spec) { s.Burst = 2 })
 		r.accept(q, "a", "b")
 		stop := r.throttles(q, time.Minute)
 		a := r.accept(q, "c")[0]
-		if instant(a.ETA.At) != stop.Add(2*time.Second) || a.ETA.Exact {
+		if instantOf(a.ETA.At) != stop.Add(2*time.Second) || a.ETA.Exact {
 			r.Errorf("it is expected at %+v, want %v", a.ETA, stop.Add(2*time.Second).Time())
 		}
-		r.promised(q, "d", time.Minute)
+		r.checkFull(q, "d", time.Minute)
 		r.waitsFor(lasting(queue.ByThrottled, stop, "429 slow down"), q, "a", "b", "c")
 		i, lane, err := r.e.Lane(r.ctx, q, "")
 		r.check(err)
-		if instant(i.Next) != stop {
+		if instantOf(i.Next) != stop {
 			r.Errorf("the next may leave at %v", i.Next)
 		}
 		quote, err := queue.QuoteRequest{Jobs: 1, Rate: &i.Spec.Rate}.Quote(&i, &lane)
 		r.check(err)
-		if instant(quote.Now.Drained) != stop.Add(2*time.Second) || !quote.Then.Drained.Equal(quote.Now.Drained) {
+		if instantOf(quote.Now.Drained) != stop.Add(2*time.Second) || !quote.Then.Drained.Equal(quote.Now.Drained) {
 			r.Errorf("it is drained at %v, at the other rate at %v", quote.Now.Drained, quote.Then.Drained)
 		}
 		r.cancels(queue.Cancelled, q, "c")
-		r.lapsed(until(stop.Add(1999*time.Millisecond), q, "late"), stop.Add(2*time.Second))
+		r.lapsed(expiringJob(stop.Add(1999*time.Millisecond), q, "late"), stop.Add(2*time.Second))
 	}},
 	{"a pause stands over it, and resuming ends both", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 4 })
-		r.counted(q, 6)
+		r.appendNumbered(q, 6)
 		stop := r.throttles(q, time.Minute)
 		r.pauses(q, stop.Add(time.Minute), "maintenance")
 		r.clock.Set(stop.Add(time.Second))
 		r.grant(q, 9)
 		r.clock.Set(stop.Add(time.Minute))
 		r.grant(q, 1, "j1")
-		r.says(queue.Throttle, "again", time.Hour, r.grant(q, 1, "j2")[0])
+		r.settleWith(queue.Throttle, "again", time.Hour, r.grant(q, 1, "j2")[0])
 		r.check(r.e.Resume(r.ctx, q))
 		r.stops(q, 0, "", "")
 		if last := r.changes(q, 1)[0]; last.What != queue.Resumed || last.Detail != queue.StopLifted {
 			r.Errorf("recorded as %+v", last)
 		}
-		r.leave(q, 5, r.clock.Now(), 100*time.Millisecond)
+		r.checkDepartures(q, 5, r.clock.Now(), 100*time.Millisecond)
 	}},
 	{"a Put keeps it, a queue that is made again does not have it", func(r *rig) {
 		q := r.queue("q", "10/s")
@@ -293,7 +302,7 @@ var stopRules = []rule{
 		r.queue(q, "1/s")
 		r.stops(q, stop, queue.StopThrottled, "429 slow down")
 		r.clock.Set(stop - 1_000_000)
-		if got, want := r.leaves(q, stop, 2), "a@0s b@1s"; got != want {
+		if got, want := r.departureTimes(q, stop, 2), "a@0s b@1s"; got != want {
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 		r.accept(q, "c")
@@ -334,7 +343,7 @@ func (r *rig) stopStorm(rnd *rand.Rand, name string) {
 				n++
 			}
 		}
-		stop := instant(r.info(name).Stop.Until)
+		stop := instantOf(r.info(name).Stop.Until)
 		got := r.reserve(name, 1+rnd.IntN(9))
 		for _, v := range got {
 			if r.departure(v) < stop {
@@ -343,8 +352,10 @@ func (r *rig) stopStorm(rnd *rand.Rand, name string) {
 			starts = append(starts, law.Start{At: time.Duration(r.departure(v)) * time.Microsecond, Cost: v.Cost})
 		}
 		for _, v := range got {
-			verdict := []queue.Verdict{queue.Deliver, queue.Deliver, queue.Throttle, queue.Down, queue.Down, queue.Down}[rnd.IntN(6)]
-			r.says(verdict, "", time.Duration(rnd.IntN(2000))*time.Millisecond, v)
+			verdict := []queue.Verdict{
+				queue.Deliver, queue.Deliver, queue.Throttle, queue.Down, queue.Down, queue.Down,
+			}[rnd.IntN(6)]
+			r.settleWith(verdict, "", time.Duration(rnd.IntN(2000))*time.Millisecond, v)
 		}
 		r.clock.Advance(time.Duration(rnd.IntN(400)) * time.Millisecond)
 		if rnd.IntN(50) == 0 {

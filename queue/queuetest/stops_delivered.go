@@ -10,15 +10,18 @@ import (
 var deliveredStopRules = []rule{
 	{"a job may be delivered, and the queue stop by it", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) { s.Burst = 5 })
-		r.counted(q, 9)
+		r.appendNumbered(q, 9)
 		v := r.grant(q, 1, "j1")
 		stop := r.clock.Now().Add(3 * time.Second)
-		if e := r.says(queue.Deliver, "200, and nothing left", 3*time.Second, v[0]); e != (queue.Effect{Stopped: 3 * time.Second}) {
+		if e := r.settleWith(
+			queue.Deliver, "200, and nothing left", 3*time.Second, v[0],
+		); e != (queue.Effect{Stopped: 3 * time.Second}) {
 			r.Errorf("%+v", e)
 		}
 		r.stops(q, stop, queue.StopThrottled, "200, and nothing left")
 		r.waitsFor(lasting(queue.ByThrottled, stop, "200, and nothing left"), q, "j2")
-		if i := r.info(q); i.Delivered != 1 || i.Throttled+i.Retried+i.Released != 0 || i.Waiting != 8 || i.Leased != 0 {
+		if i := r.info(q); i.Delivered != 1 || i.Throttled+i.Retried+i.Released != 0 || i.Waiting != 8 ||
+			i.Leased != 0 {
 			r.Errorf("counted %+v", i)
 		}
 		if i := r.job(q, "j1"); i.State != queue.Delivered || i.Attempts != 1 {
@@ -26,7 +29,7 @@ var deliveredStopRules = []rule{
 		}
 		r.clock.Set(stop - 1_000_000)
 		r.grant(q, 9)
-		r.leave(q, 8, stop, 100*time.Millisecond)
+		r.checkDepartures(q, 8, stop, 100*time.Millisecond)
 		r.stops(q, 0, "", "")
 	}},
 	{"the same settlement again is answered alike, and stops nothing anew", func(r *rig) {
@@ -51,20 +54,25 @@ var deliveredStopRules = []rule{
 		r.accept(q, "a", "b", "c", "d")
 		v := r.grant(q, 4, "a", "b", "c", "d")
 		stop := r.clock.Now().Add(queue.MaxStop)
-		for i, tt := range []struct{ after, stopped time.Duration }{{-time.Second, 0}, {99 * time.Hour, queue.MaxStop}, {time.Hour, 0}, {0, 0}} {
-			if e := r.says(queue.Deliver, "", tt.after, v[i]); e.Stopped != tt.stopped {
+		for i, tt := range []struct{ after, stopped time.Duration }{
+			{-time.Second, 0}, {99 * time.Hour, queue.MaxStop}, {time.Hour, 0}, {0, 0},
+		} {
+			if e := r.settleWith(queue.Deliver, "", tt.after, v[i]); e.Stopped != tt.stopped {
 				r.Errorf("%v: stopped for %v, want %v", tt.after, e.Stopped, tt.stopped)
 			}
 		}
 		r.stops(q, stop, queue.StopThrottled, "")
 	}},
 	{"it closes a circuit as any delivery does, and the queue stops for it alone", func(r *rig) {
-		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.Circuit.Failures, s.Circuit.MinProbe = 1, queue.Duration(time.Minute) })
+		q := r.queue(
+			"q", "unlimited",
+			func(s *queue.Spec) { s.Circuit.Failures, s.Circuit.MinProbe = 1, queue.Duration(time.Minute) },
+		)
 		r.accept(q, "a", "b")
-		r.says(queue.Down, "refused", 0, r.grant(q, 1, "a")[0])
+		r.settleWith(queue.Down, "refused", 0, r.grant(q, 1, "a")[0])
 		r.clock.Advance(time.Minute)
 		v := r.grant(q, 1, "a")
-		if e := r.says(queue.Deliver, "enough", time.Second, v[0]); !e.Closed || e.Stopped != time.Second {
+		if e := r.settleWith(queue.Deliver, "enough", time.Second, v[0]); !e.Closed || e.Stopped != time.Second {
 			r.Errorf("%+v", e)
 		}
 		r.stops(q, r.clock.Now().Add(time.Second), queue.StopThrottled, "enough")
@@ -73,26 +81,26 @@ var deliveredStopRules = []rule{
 	}},
 	{"of the rate it says neither that it is too high, nor that there is room for more", func(r *rig) {
 		q := r.queue("q", "10/s", func(s *queue.Spec) {
-			s.Adapt = queue.Adapt{Floor: paced("2/s").Rate, Ceiling: paced("20/s").Rate}
+			s.Adapt = queue.Adapt{Floor: laneRate("2/s").Rate, Ceiling: laneRate("20/s").Rate}
 		})
-		r.counted(q, 40)
+		r.appendNumbered(q, 40)
 		for range 30 {
 			got := r.reserve(q, 1)
 			for _, v := range got {
-				r.says(queue.Deliver, "", 150*time.Millisecond, v)
+				r.settleWith(queue.Deliver, "", 150*time.Millisecond, v)
 			}
 			r.clock.Advance(150 * time.Millisecond)
 		}
-		if i := r.info(q); i.Rate != paced("10/s").Rate || len(i.Adaptions) != 0 || i.Delivered < 20 {
+		if i := r.info(q); i.Rate != laneRate("10/s").Rate || len(i.Adaptions) != 0 || i.Delivered < 20 {
 			r.Errorf("rate %v by %v, %d delivered", i.Rate, i.Adaptions, i.Delivered)
 		}
 	}},
 	{"of a group's child it is the child's", func(r *rig) {
 		r.group("p 10/s 5", "a unlimited", "b unlimited")
-		r.brood("a1 a2")
-		r.says(queue.Deliver, "", time.Minute, r.grant("ses", 1, "a1")[0])
+		r.appendGroup("a1 a2")
+		r.settleWith(queue.Deliver, "", time.Minute, r.grant("ses", 1, "a1")[0])
 		r.stops(named("a"), r.clock.Now().Add(time.Minute), queue.StopThrottled, "")
-		r.brood("b1")
+		r.appendGroup("b1")
 		r.deliver(r.grant("ses", 9, "b1")...)
 		r.clock.Advance(time.Minute)
 		r.deliver(r.grant("ses", 9, "a2")...)

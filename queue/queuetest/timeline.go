@@ -17,9 +17,9 @@ func timelineText(list []queue.Attempt) string {
 	return b.String()
 }
 
-// told is one attempt as a test writes it down: when it departed and ended, in seconds
+// wantAttempt is one attempt as a test writes it down: when it departed and ended, in seconds
 // after the test began.
-type told struct {
+type wantAttempt struct {
 	at, ended float64
 	drainer   string
 	outcome   queue.AttemptOutcome
@@ -27,12 +27,12 @@ type told struct {
 }
 
 // timeline checks what is told of a job, the attempts as seconds after t0.
-func (r *rig) timeline(t0 time.Time, queueName, id string, want ...told) {
+func (r *rig) timeline(t0 time.Time, queueName, id string, want ...wantAttempt) {
 	r.Helper()
 	sameTimeline(r, t0, r.job(queueName, id), want)
 }
 
-func sameTimeline(r *rig, t0 time.Time, j queue.JobInfo, want []told) {
+func sameTimeline(r *rig, t0 time.Time, j queue.JobInfo, want []wantAttempt) {
 	r.Helper()
 	after := func(s float64) time.Time { return t0.Add(time.Duration(s * float64(time.Second))) }
 	var list []queue.Attempt
@@ -68,21 +68,21 @@ var timelineRules = []rule{
 		t0 := r.clock.Now().Time()
 		r.timeline(t0, q, "a")
 		v := r.reserveAs("one", q, 1).Jobs
-		r.timeline(t0, q, "a", told{0, 0, "one@bench", queue.UnderWay, ""})
+		r.timeline(t0, q, "a", wantAttempt{0, 0, "one@bench", queue.UnderWay, ""})
 		r.release(v...) // which is no attempt
 		r.timeline(t0, q, "a")
 		r.failAs("two", q, "421 later", queue.Fail, time.Minute)
-		first := told{0, 1, "two@bench", queue.AttemptFailed, "421 later"}
+		first := wantAttempt{0, 1, "two@bench", queue.AttemptFailed, "421 later"}
 		r.timeline(t0, q, "a", first)
 		r.clock.Advance(time.Minute)
 		r.timeline(t0, q, "a", first)
 		r.release(r.reserveAs("one", q, 1).Jobs...)
 		r.reserveAs("three", q, 1)
-		r.timeline(t0, q, "a", first, told{61, 0, "three@bench", queue.UnderWay, ""})
+		r.timeline(t0, q, "a", first, wantAttempt{61, 0, "three@bench", queue.UnderWay, ""})
 		r.clock.Advance(time.Minute)
 		r.reserveAs("one", q, 1) // takes the lease back, and has the job now
-		lost := told{61, 121, "three@bench", queue.AttemptLost, ""}
-		r.timeline(t0, q, "a", first, lost, told{121, 0, "one@bench", queue.UnderWay, ""})
+		lost := wantAttempt{61, 121, "three@bench", queue.AttemptLost, ""}
+		r.timeline(t0, q, "a", first, lost, wantAttempt{121, 0, "one@bench", queue.UnderWay, ""})
 		if j := r.job(q, "a"); j.Attempts != 2 || j.Reason != "the lease ran out" {
 			r.Errorf("got %+v", j)
 		}
@@ -94,24 +94,28 @@ var timelineRules = []rule{
 		r.failAs("one", q, "421", queue.Fail, 0)
 		r.failAs("two", q, "422", queue.Fail, 0)
 		r.failAs("three", q, "423", queue.Fail, 0)
-		want := []told{
-			{0, 1, "one@bench", queue.AttemptFailed, "421"}, {1, 2, "two@bench", queue.AttemptFailed, "422"}, {2, 3, "three@bench", queue.AttemptDied, "423"},
+		want := []wantAttempt{
+			{0, 1, "one@bench", queue.AttemptFailed, "421"}, {1, 2, "two@bench", queue.AttemptFailed, "422"},
+			{2, 3, "three@bench", queue.AttemptDied, "423"},
 		}
 		r.timeline(t0, q, "a", want...)
 		r.accept(q, "b")
 		r.failAs("one", q, "no such address", queue.Bury, 0)
-		bury := []told{{3, 4, "one@bench", queue.AttemptDied, "no such address"}}
+		bury := []wantAttempt{{3, 4, "one@bench", queue.AttemptDied, "no such address"}}
 		r.accept(q, "c")
 		for range 3 {
 			r.reserveAs("two", q, 1)
 			r.clock.Advance(time.Minute)
 		}
 		r.reserveAs("one", q, 1)
-		ran := []told{{4, 64, "two@bench", queue.AttemptLost, ""}, {64, 124, "two@bench", queue.AttemptLost, ""}, {124, 184, "two@bench", queue.AttemptLost, ""}}
+		ran := []wantAttempt{
+			{4, 64, "two@bench", queue.AttemptLost, ""}, {64, 124, "two@bench", queue.AttemptLost, ""},
+			{124, 184, "two@bench", queue.AttemptLost, ""},
+		}
 		r.clock.Advance(time.Hour)
 		for i, j := range r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 2, nil) {
-			sameTimeline(r, t0, j, [][]told{want, bury, ran}[i])
-			r.timeline(t0, q, j.ID, [][]told{want, bury, ran}[i]...)
+			sameTimeline(r, t0, j, [][]wantAttempt{want, bury, ran}[i])
+			r.timeline(t0, q, j.ID, [][]wantAttempt{want, bury, ran}[i]...)
 		}
 	}},
 	{"a replayed job begins anew", func(r *rig) {
@@ -123,7 +127,7 @@ var timelineRules = []rule{
 		r.replays(q, []string{"a"}, queue.Replayed)
 		r.timeline(t0, q, "a")
 		r.failAs("two", q, "422", queue.Fail, 0)
-		r.timeline(t0, q, "a", told{0, 1, "two@bench", queue.AttemptFailed, "422"})
+		r.timeline(t0, q, "a", wantAttempt{0, 1, "two@bench", queue.AttemptFailed, "422"})
 	}},
 	{"of a delivered job the last attempt is told, of a cancelled or expired one none", func(r *rig) {
 		q := r.queue("q", "1/s", leased(time.Minute, 3))
@@ -132,12 +136,12 @@ var timelineRules = []rule{
 		v := r.reserveAs("one", q, 2).Jobs
 		r.clock.Advance(time.Second / 2)
 		r.deliver(v...)
-		r.timeline(t0, q, "a", told{0, 0.5, "one@bench", queue.AttemptDelivered, ""})
+		r.timeline(t0, q, "a", wantAttempt{0, 0.5, "one@bench", queue.AttemptDelivered, ""})
 		r.clock.Advance(time.Second/2 - 10*time.Millisecond)
 		v = r.reserveAs("two", q, 1).Jobs
-		r.timeline(t0, q, "b", told{1, 0, "two@bench", queue.UnderWay, ""})
+		r.timeline(t0, q, "b", wantAttempt{1, 0, "two@bench", queue.UnderWay, ""})
 		r.deliver(v...) // before it departed
-		r.timeline(t0, q, "b", told{0.99, 0.99, "two@bench", queue.AttemptDelivered, ""})
+		r.timeline(t0, q, "b", wantAttempt{0.99, 0.99, "two@bench", queue.AttemptDelivered, ""})
 		r.clock.Advance(time.Minute)
 		r.accept(q, "c")
 		r.failAs("one", q, "421", queue.Fail, time.Minute)
@@ -157,14 +161,14 @@ var timelineRules = []rule{
 		q := r.queue("q", "unlimited", leased(time.Minute, 100))
 		r.accept(q, "a")
 		t0 := r.clock.Now().Time()
-		var all []told
+		var all []wantAttempt
 		for n := range 30 {
 			answer := fmt.Sprint("answer ", n)
 			r.failAs("one", q, answer, queue.Fail, 0)
-			all = append(all, told{float64(n), float64(n + 1), "one@bench", queue.AttemptFailed, answer})
+			all = append(all, wantAttempt{float64(n), float64(n + 1), "one@bench", queue.AttemptFailed, answer})
 			kept := all
 			if len(all) > queue.MaxTimeline {
-				kept = append([]told{all[0]}, all[len(all)-queue.MaxTimeline+1:]...)
+				kept = append([]wantAttempt{all[0]}, all[len(all)-queue.MaxTimeline+1:]...)
 			}
 			r.timeline(t0, q, "a", kept...)
 		}
@@ -175,14 +179,18 @@ var timelineRules = []rule{
 	{"answers are cut between characters", func(r *rig) {
 		q := r.queue("q", "unlimited", leased(time.Minute, 100))
 		for n, answer := range []string{
-			"", strings.Repeat("x", 200), strings.Repeat("x", 201), strings.Repeat("x", 199) + "é", strings.Repeat("x", 198) + "日本", strings.Repeat("日本", 300),
-			"a\x00b\nc", "\xff\xfe", strings.Repeat("\x80", 300), strings.Repeat("x", 150) + strings.Repeat("\x80", 100),
+			"", strings.Repeat("x", 200), strings.Repeat("x", 201), strings.Repeat("x", 199) + "é",
+			strings.Repeat("x", 198) + "日本", strings.Repeat("日本", 300),
+			"a\x00b\nc", "\xff\xfe", strings.Repeat("\x80", 300),
+			strings.Repeat("x", 150) + strings.Repeat("\x80", 100),
 		} {
 			id := fmt.Sprint("j", n)
 			r.accept(q, id)
 			t0 := r.clock.Now().Time()
 			r.failAs("one", q, answer, queue.Bury, 0)
-			r.timeline(t0, q, id, told{0, 1, "one@bench", queue.AttemptDied, queue.Cut(answer, queue.MaxAnswerBytes)})
+			r.timeline(t0, q, id, wantAttempt{
+				0, 1, "one@bench", queue.AttemptDied, queue.Cut(answer, queue.MaxAnswerBytes),
+			})
 		}
 	}},
 	{"a client without a name is called by its id, a long name is cut", func(r *rig) {
@@ -192,9 +200,9 @@ var timelineRules = []rule{
 			r.accept(q, id)
 			v := r.do(queue.ReserveRequest{Partition: r.partition(q), Number: 1, Max: 1, Client: c}).Jobs
 			t0 := r.clock.Now().Time()
-			r.timeline(t0, q, id, told{0, 0, c.Shown(), queue.UnderWay, ""})
+			r.timeline(t0, q, id, wantAttempt{0, 0, c.Shown(), queue.UnderWay, ""})
 			r.fail(0, v...)
-			r.timeline(t0, q, id, told{0, 0, c.Shown(), queue.AttemptFailed, "it failed"})
+			r.timeline(t0, q, id, wantAttempt{0, 0, c.Shown(), queue.AttemptFailed, "it failed"})
 			r.cancels(queue.Cancelled, q, id)
 		}
 	}},
@@ -210,10 +218,13 @@ var timelineRules = []rule{
 		r.reserveAs("last", q, 1)
 		r.clock.Advance(20 * time.Second) // longer than a client is seen
 		r.reserveAs("other", q, 1)
-		r.timeline(t0, q, "a", told{0, 0, "first@bench", queue.AttemptFailed, "it failed"}, told{1, 0, "last@bench", queue.UnderWay, ""})
+		r.timeline(t0, q, "a", wantAttempt{0, 0, "first@bench", queue.AttemptFailed, "it failed"}, wantAttempt{
+			1, 0, "last@bench", queue.UnderWay, "",
+		})
 		r.clock.Advance(41 * time.Second)
 		r.reserveAs("other", q, 9)
-		if got := r.job(q, "a").Timeline; len(got) < 2 || got[1].Drainer != "last@bench" || got[1].Outcome != queue.AttemptLost {
+		if got := r.job(q, "a").Timeline; len(got) < 2 || got[1].Drainer != "last@bench" ||
+			got[1].Outcome != queue.AttemptLost {
 			r.Errorf("got%s", timelineText(got))
 		}
 	}},
@@ -226,6 +237,6 @@ var timelineRules = []rule{
 		r.do(req)
 		r.fail(time.Hour, v...)
 		r.fail(time.Hour, v...)
-		r.timeline(t0, q, "a", told{0, 0, "one@bench", queue.AttemptFailed, "it failed"})
+		r.timeline(t0, q, "a", wantAttempt{0, 0, "one@bench", queue.AttemptFailed, "it failed"})
 	}},
 }

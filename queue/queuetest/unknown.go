@@ -14,14 +14,17 @@ var unknownRules = []rule{
 		t0 := r.clock.Now()
 		v := r.grant(q, 1, "a")
 		r.clock.Advance(time.Minute)
-		if res := r.reserveAs("other", q, 1); !slices.Equal(res.Expired, []string{q}) || len(res.Jobs) != 1 || res.Jobs[0].ID != "b" {
+		if res := r.reserveAs("other", q, 1); !slices.Equal(res.Expired, []string{q}) || len(res.Jobs) != 1 ||
+			res.Jobs[0].ID != "b" {
 			r.Errorf("got %+v", res)
 		}
-		if j := r.job(q, "a"); j.State != queue.Held || j.Attempts != 1 || j.Reason != mayHaveBeenSent || instant(j.HeldAt) != r.clock.Now() {
+		if j := r.job(q, "a"); j.State != queue.Held || j.Attempts != 1 || j.Reason != mayHaveBeenSent ||
+			instantOf(j.HeldAt) != r.clock.Now() {
 			r.Errorf("got %+v", j)
 		}
-		r.timeline(t0.Time(), q, "a", told{0, 60, "client@bench", queue.AttemptUnknown, ""})
-		if i := r.info(q); i.Expired != 1 || i.Held != 1 || i.Leased != 1 || len(i.Errors) != 1 || i.Errors[0].Reason != mayHaveBeenSent {
+		r.timeline(t0.Time(), q, "a", wantAttempt{0, 60, "client@bench", queue.AttemptUnknown, ""})
+		if i := r.info(q); i.Expired != 1 || i.Held != 1 || i.Leased != 1 || len(i.Errors) != 1 ||
+			i.Errors[0].Reason != mayHaveBeenSent {
 			r.Errorf("got %+v", i)
 		}
 		r.stale(settlement(queue.Deliver, v[0]))
@@ -40,7 +43,7 @@ var unknownRules = []rule{
 		if j := r.job(q, "a"); j.State != queue.Dead || j.Attempts != 1 || j.Reason != mayHaveBeenSent {
 			r.Errorf("got %+v", j)
 		}
-		r.timeline(t0.Time(), q, "a", told{0, 60, "client@bench", queue.AttemptDied, ""})
+		r.timeline(t0.Time(), q, "a", wantAttempt{0, 60, "client@bench", queue.AttemptDied, ""})
 		r.tallies(q, tally{appended: 1, died: 1, dead: 1, ran: 1})
 	}},
 	{"or waits again, when it may be sent twice", func(r *rig) {
@@ -94,9 +97,9 @@ var unknownRules = []rule{
 		r.deliver(v...)
 	}},
 	{"a lane, and a queue, go on when one is held", func(r *rig) {
-		for _, change := range []func(*queue.Spec){ordered, each(queue.LaneRule{MaxInFlight: 1}), flying(1)} {
+		for _, change := range []func(*queue.Spec){ordered, everyLane(queue.LaneRule{MaxInFlight: 1}), maxInFlight(1)} {
 			q := r.queue("q", "unlimited", change, leased(time.Second, 9), onUnknown(queue.UnknownHold))
-			r.acceptJobs(inLane("x", q, "a", "b")...)
+			r.acceptJobs(jobsOfLane("x", q, "a", "b")...)
 			r.grant(q, 9, "a")
 			r.clock.Advance(time.Second)
 			r.deliver(r.grant(q, 9, "b")...)
@@ -105,7 +108,9 @@ var unknownRules = []rule{
 		}
 	}},
 	{"an export finds leases as a restart does", func(r *rig) {
-		for on, want := range map[string]queue.State{queue.UnknownHold: queue.Held, queue.UnknownDead: queue.Dead, queue.UnknownRetry: queue.Waiting} {
+		for on, want := range map[string]queue.State{
+			queue.UnknownHold: queue.Held, queue.UnknownDead: queue.Dead, queue.UnknownRetry: queue.Waiting,
+		} {
 			q := r.queue("q", "unlimited", leased(10*time.Second, 9), onUnknown(on))
 			r.accept(q, "a", "b")
 			r.grant(q, 1, "a")
@@ -122,7 +127,8 @@ var unknownRules = []rule{
 				default:
 					spent, reason = 0, ""
 				}
-				if j.State != want || j.Lease != lease || j.Attempts != spent || j.Reason != reason || (want != queue.Waiting) == j.At.IsZero() {
+				if j.State != want || j.Lease != lease || j.Attempts != spent || j.Reason != reason ||
+					(want != queue.Waiting) == j.At.IsZero() {
 					r.Errorf("%s, %s: exported %+v", on, j.ID, j)
 				}
 			}
@@ -141,7 +147,7 @@ var patienceRules = []rule{
 		s.After, s.Reason = time.Minute+time.Microsecond, "421"
 		r.settled(queue.Dead, s)
 		r.settled(queue.Dead, s) // said again
-		r.timeline(t0.Time(), q, "b", told{0, 0, "client@bench", queue.AttemptDied, "421"})
+		r.timeline(t0.Time(), q, "b", wantAttempt{0, 0, "client@bench", queue.AttemptDied, "421"})
 		r.clock.Advance(time.Minute)
 		s = settlement(queue.Fail, r.grant(q, 9, "a")[0])
 		r.settled(queue.Scheduled, s)

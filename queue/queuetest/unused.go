@@ -35,7 +35,7 @@ var unusedRules = []rule{
 			r.unreachable(got[0])
 			r.used(q, 0)
 			if stop := r.info(q).Stop; stop.On() {
-				r.clock.Set(instant(stop.Until))
+				r.clock.Set(instantOf(stop.Until))
 			}
 		}
 		r.deliver(r.reserve(q, 1)...) // a probe that it takes

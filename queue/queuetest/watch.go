@@ -23,8 +23,8 @@ func (r *rig) awaitWake(queueName, client string, trigger func(i int)) {
 	r.Fatalf("%q was not woken; heard %v", client, ear.heard)
 }
 
-// ear listens for the wake-ups of one queue's partition.
-type ear struct {
+// wakeListener listens for the wake-ups of one queue's partition.
+type wakeListener struct {
 	*rig
 	partition int
 	wakeups   <-chan queue.Wakeup
@@ -32,13 +32,13 @@ type ear struct {
 	heard     []queue.Wakeup
 }
 
-func (r *rig) listen(queueName string) *ear {
+func (r *rig) listen(queueName string) *wakeListener {
 	ctx, cancel := context.WithCancel(r.ctx)
-	return &ear{rig: r, partition: r.partition(queueName), wakeups: r.e.Wake(ctx), cancel: cancel}
+	return &wakeListener{rig: r, partition: r.partition(queueName), wakeups: r.e.Wake(ctx), cancel: cancel}
 }
 
 // hears waits a moment for a wake-up for client.
-func (e *ear) hears(client string) bool {
+func (e *wakeListener) hears(client string) bool {
 	e.Helper()
 	patience := time.After(100 * time.Millisecond)
 	for {
@@ -117,7 +117,8 @@ var watchRules = []rule{
 			r.Errorf("the third is told %v, %v; want 1.725s, 750ms", res.Next, res.Backup)
 		}
 		r.clock.Advance(975 * time.Millisecond)
-		if res := r.reserveAs("one", q, 9); len(res.Jobs) != 1 || res.Next != time.Second || res.Backup != 750*time.Millisecond {
+		if res := r.reserveAs("one", q, 9); len(res.Jobs) != 1 || res.Next != time.Second ||
+			res.Backup != 750*time.Millisecond {
 			r.Errorf("the watcher, on time: %d jobs, %v, %v", len(res.Jobs), res.Next, res.Backup)
 		}
 		// It dies. Who looks soon after comes back when it is certain, and takes over.

@@ -12,8 +12,12 @@ import (
 
 // list lists the jobs of a queue in one state to the end, in pages of the same size.
 func (p *pair) list() {
-	req := queue.ListRequest{Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page")}
-	req.State = rapid.SampledFrom([]queue.State{queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead}).Draw(p.T, "state")
+	req := queue.ListRequest{
+		Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
+	}
+	req.State = rapid.SampledFrom([]queue.State{
+		queue.Waiting, queue.Scheduled, queue.Leased, queue.Held, queue.Dead,
+	}).Draw(p.T, "state")
 	p.both(fmt.Sprintf("list of %v in %s", req.State, req.Queue), func(_ int, e queue.Engine) string {
 		var lines []string
 		for r := req; ; {
@@ -59,7 +63,9 @@ func (p *pair) mourn() {
 
 // purge takes back all that waits or is scheduled.
 func (p *pair) purge() {
-	req := queue.PurgeRequest{Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page")}
+	req := queue.PurgeRequest{
+		Queue: p.queueName(), Limit: rapid.SampledFrom([]int{1, 3, queue.MaxPage}).Draw(p.T, "page"),
+	}
 	req.State = rapid.SampledFrom([]queue.State{queue.Waiting, queue.Scheduled}).Draw(p.T, "state")
 	p.both(fmt.Sprintf("purge of %v in %s", req.State, req.Queue), func(_ int, e queue.Engine) string {
 		jobs := int64(0)

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// book is what the answers of the engines say about one queue since it was made.
-type book struct {
+// answerCounts is what the answers of the engines say about one queue since it was made.
+type answerCounts struct {
 	entered     int64 // accepted, and returned
 	aside       int64
 	withdrawn   int64
@@ -21,10 +21,14 @@ type book struct {
 	settled     map[queue.Fence]bool // those of the granted whose settlement was accepted
 }
 
-func newBook() *book { return &book{granted: map[queue.Fence]bool{}, settled: map[queue.Fence]bool{}} }
+func newBook() *answerCounts {
+	return &answerCounts{granted: map[queue.Fence]bool{}, settled: map[queue.Fence]bool{}}
+}
 
 // recorded is how many jobs are recorded as deferred.
-func (b *book) recorded() int64 { return b.aside - b.withdrawn - b.missing - b.backOnes - b.cancelled }
+func (b *answerCounts) recorded() int64 {
+	return b.aside - b.withdrawn - b.missing - b.backOnes - b.cancelled
+}
 
 // balance checks invariant 5 on an engine: every job that was accepted is in
 // exactly one state, as itself and in the counts, and left once for each lease,
@@ -51,7 +55,11 @@ func (p *pair) balance() {
 		must("returned", i.Returned, b.returned)
 		must("replayed", i.Replayed, b.replayed)
 		must("given up", i.Missing, b.missing)
-		must("in one state each", i.Waiting+i.Scheduled+i.Leased+i.Held+i.Delivered+i.TimedOut+(i.Died-b.deadOutside)+(i.Cancelled-b.cancelled), b.entered+b.replayed)
+		must(
+			"in one state each",
+			i.Waiting+i.Scheduled+i.Leased+i.Held+i.Delivered+i.TimedOut+(i.Died-b.deadOutside)+(i.Cancelled-b.cancelled),
+			b.entered+b.replayed,
+		)
 		must("leases", int64(len(b.settled))+i.Expired+i.Leased, int64(len(b.granted)))
 		count := map[queue.State]int64{}
 		for id := range 31 {

@@ -34,10 +34,12 @@ func (r *rig) purges(req queue.PurgeRequest, limit int, want int64, between func
 
 var purgeRules = []rule{
 	{"a purge takes back all that waits", func(r *rig) {
-		q := r.queue("q", "unlimited", small(20))
+		q := r.queue("q", "unlimited", withCapacity(20))
 		r.accept(q, "leased")
 		v := r.reserve(q, 1)
-		r.acceptJobs(in("x", q, "x1"), job(q, "n1"), urgent(5, "x", q, "x2"), in("y", q, "y1"), job(q, "n2"))
+		r.acceptJobs(
+			jobOfLane("x", q, "x1"), job(q, "n1"), withPriority(5, "x", q, "x2"), jobOfLane("y", q, "y1"), job(q, "n2"),
+		)
 		r.schedule(later(r.clock.Now().Add(time.Hour), q, "later"))
 		r.purges(queue.PurgeRequest{Queue: q, State: queue.Waiting}, 2, 5, nil)
 		for _, id := range []string{"x1", "x2", "n1", "n2", "y1"} {
@@ -49,12 +51,15 @@ var purgeRules = []rule{
 		r.deliver(v...)
 		r.clock.Advance(time.Hour)
 		r.sameIDs(r.drain(q), "later")
-		r.duplicate(in("x", q, "x1"), queue.Cancelled, 0)
+		r.duplicate(jobOfLane("x", q, "x1"), queue.Cancelled, 0)
 	}},
 	{"of each lane the oldest turns go first", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		lane := "x"
-		r.acceptJobs(in(lane, q, "a"), in(lane, q, "b"), urgent(9, lane, q, "c"), urgent(1, lane, q, "d"), in(lane, q, "e"))
+		r.acceptJobs(
+			jobOfLane(lane, q, "a"), jobOfLane(lane, q, "b"), withPriority(9, lane, q, "c"),
+			withPriority(1, lane, q, "d"), jobOfLane(lane, q, "e"),
+		)
 		req := queue.PurgeRequest{Queue: q, State: queue.Waiting, Lane: &lane, Limit: 3}
 		p, err := r.e.Purge(r.ctx, req)
 		if err != nil || p.Jobs != 3 || p.Next == "" {
@@ -66,14 +71,14 @@ var purgeRules = []rule{
 		q := r.queue("q", "unlimited")
 		for _, lane := range []string{"", "x", "y"} {
 			for i := range 4 {
-				r.acceptJobs(urgent(i%2, lane, q, fmt.Sprintf("old-%s%d", lane, i)))
+				r.acceptJobs(withPriority(i%2, lane, q, fmt.Sprintf("old-%s%d", lane, i)))
 			}
 		}
 		n := 0
 		r.purges(queue.PurgeRequest{Queue: q, State: queue.Waiting}, 3, 12, func() {
 			n++
 			for i, lane := range []string{"", "x", "y", fmt.Sprint("new-", n)} {
-				r.acceptJobs(urgent(3*i, lane, q, fmt.Sprintf("new-%d-%d", n, i)))
+				r.acceptJobs(withPriority(3*i, lane, q, fmt.Sprintf("new-%d-%d", n, i)))
 			}
 		})
 		if i := r.info(q); i.Waiting != int64(4*n) || i.Cancelled != 12 || n < 3 {
@@ -102,14 +107,14 @@ var purgeRules = []rule{
 		for lane, want := range map[string]int64{"": 3, "x": 3, "nobody": 0} {
 			for _, l := range []string{"", "x", "y"} {
 				for i := range 3 {
-					r.append(in(l, q, fmt.Sprintf("%s-%s-%d", lane, l, i)))
+					r.append(jobOfLane(l, q, fmt.Sprintf("%s-%s-%d", lane, l, i)))
 				}
 			}
 			r.purges(queue.PurgeRequest{Queue: q, State: queue.Waiting, Lane: &lane}, 2, want, nil)
 			r.lists(queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &lane}, "")
 			if lane == "x" {
-				r.acceptJobs(inLane("x", q, "again-1", "again-2", "again-3")...) // its places are free
-				r.outcome(queue.LaneFull, in("x", q, "again-4"))
+				r.acceptJobs(jobsOfLane("x", q, "again-1", "again-2", "again-3")...) // its places are free
+				r.outcome(queue.LaneFull, jobOfLane("x", q, "again-4"))
 			}
 			r.purges(queue.PurgeRequest{Queue: q, State: queue.Waiting}, 100, r.info(q).Waiting, nil)
 		}
@@ -138,28 +143,30 @@ var purgeRules = []rule{
 	}},
 	{"a lane that a purged job kept busy goes on", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
-		r.acceptJobs(inLane("x", q, "a", "b")...)
+		r.acceptJobs(jobsOfLane("x", q, "a", "b")...)
 		r.fail(time.Hour, r.grant(q, 9, "a")...)
 		r.grant(q, 9)
 		r.purges(queue.PurgeRequest{Queue: q, State: queue.Scheduled}, 500, 1, nil)
 		r.deliver(r.grant(q, 9, "b")...)
 	}},
 	{"a purge makes room, also for what is deferred", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), lowWater(0.75))
+		s := r.overflowOf("q", "unlimited", withCapacity(4), lowWater(0.75))
 		s.full("a", "b")
 		r.purges(queue.PurgeRequest{Queue: s.q, State: queue.Waiting}, 500, 4, nil)
 		s.takes(queue.Returned, queue.Returned)
 		r.purges(queue.PurgeRequest{Queue: s.q, State: queue.Waiting}, 1, 2, nil)
 		r.tallies(s.q, tally{appended: 6, aside: 2, returned: 2, cancelled: 6})
-		if res := r.gives(queue.ReadmitRequest{Queue: s.q, Holder: "holder", Overflow: "overflow"}); res.Room != 3 {
+		if res := r.checkReadmit(queue.ReadmitRequest{
+			Queue: s.q, Holder: "holder", Overflow: "overflow",
+		}); res.Room != 3 {
 			r.Errorf("room for %d, want 3", res.Room)
 		}
 	}},
 	{"many jobs are purged in many calls", func(r *rig) {
-		q := r.queue("q", "1/s", small(5000))
+		q := r.queue("q", "1/s", withCapacity(5000))
 		var list []queue.Job
 		for i := range 2000 {
-			list = append(list, in(fmt.Sprint("lane-", i%700), q, fmt.Sprint("j", i)))
+			list = append(list, jobOfLane(fmt.Sprint("lane-", i%700), q, fmt.Sprint("j", i)))
 		}
 		for i := 0; i < len(list); i += 500 {
 			r.acceptJobs(list[i : i+500]...)

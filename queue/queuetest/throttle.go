@@ -7,8 +7,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// tooMany settles a job as one whose receiver asks to be spared and does not say until when, or said so little, and returns
-// for how long the queue stops by it.
+// tooMany settles a job as one whose receiver asks to be spared and does not say until when, or said so little, and
+// returns for how long the queue stops by it.
 func (r *rig) tooMany(v queue.Reservation, said time.Duration) time.Duration {
 	r.Helper()
 	s := settlement(queue.Throttle, v)
@@ -20,8 +20,8 @@ func (r *rig) tooMany(v queue.Reservation, said time.Duration) time.Duration {
 	return got.Effect.Stopped
 }
 
-// spared lets the first job of a queue be answered so, and checks that the queue stops for want or up to a quarter more.
-// It returns when that is over.
+// spared lets the first job of a queue be answered so, and checks that the queue stops for want or up to a quarter
+// more. It returns when that is over.
 func (r *rig) spared(queueName string, said, want time.Duration) {
 	r.Helper()
 	got := r.reserve(queueName, 1)

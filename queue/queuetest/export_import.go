@@ -78,14 +78,14 @@ var moveRules = []rule{
 		m := r.export(q)
 		r.erase(q)
 		r.open(m)
-		half := moved{m.queue, m.jobs[:61]}
+		half := exportedQueue{m.queue, m.jobs[:61]}
 		r.fill(half, queue.Placed)
 		if i := r.info(q); !i.Pause.On() || i.Pause.Reason != queue.ImportReason {
 			r.Errorf("while it is filled: %+v", i)
 		}
 		r.open(m)
 		r.fill(half, queue.There)
-		r.fill(moved{m.queue, m.jobs[61:]}, queue.Placed)
+		r.fill(exportedQueue{m.queue, m.jobs[61:]}, queue.Placed)
 		r.fill(m, queue.There)
 		r.close(m)
 		r.close(m)
@@ -187,7 +187,7 @@ var moveRules = []rule{
 		}
 	}},
 	{"capacity is not judged, and nothing comes in before there is room", func(r *rig) {
-		q := r.queue("q", "unlimited", small(5))
+		q := r.queue("q", "unlimited", withCapacity(5))
 		r.accept(q, numbered("j", 5)...)
 		m := r.export(q)
 		m.queue.Spec.Capacity = 2
@@ -198,8 +198,8 @@ var moveRules = []rule{
 		r.outcome(queue.Full, job(q, "more"))
 	}},
 	{"lanes with a rate are held", func(r *rig) {
-		q := r.queue("q", "unlimited", each(queue.LaneRule{Rate: leaky.PerSecond(1)}))
-		r.acceptJobs(inLane("a", q, "a1", "a2")...)
+		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{Rate: leaky.PerSecond(1)}))
+		r.acceptJobs(jobsOfLane("a", q, "a1", "a2")...)
 		r.grant(q, 9, "a1")
 		m := r.export(q)
 		r.move(m)
@@ -249,7 +249,7 @@ var moveRules = []rule{
 		}
 		granted := len(r.reserve("ses", 1))
 		r.clock.Advance(time.Minute) // the lease has run out
-		var all []moved
+		var all []exportedQueue
 		for _, n := range names {
 			all = append(all, r.export(n))
 		}
@@ -288,8 +288,8 @@ var moveRules = []rule{
 	}},
 	{"an ordered queue's head goes on to block", func(r *rig) {
 		q := r.queue("q", "unlimited", ordered)
-		r.acceptJobs(inLane("a", q, "a1", "a2")...)
-		r.acceptJobs(inLane("b", q, "b1")...)
+		r.acceptJobs(jobsOfLane("a", q, "a1", "a2")...)
+		r.acceptJobs(jobsOfLane("b", q, "b1")...)
 		v := r.reserve(q, 2)
 		for _, j := range v {
 			if j.ID == "a1" {
@@ -317,7 +317,9 @@ var moveRules = []rule{
 			j.Payload = slices.Repeat(every, 1+i*50)
 			list = append(list, j)
 		}
-		list = append(list, queue.Job{Queue: q, ID: "none"}, queue.Job{Queue: q, ID: "number", Payload: []byte("[12345678901234567890, 1.0, {}]")})
+		list = append(list, queue.Job{Queue: q, ID: "none"}, queue.Job{
+			Queue: q, ID: "number", Payload: []byte("[12345678901234567890, 1.0, {}]"),
+		})
 		r.acceptJobs(list...)
 		m := r.export(q)
 		first, err := r.mover().ExportJobs(r.ctx, queue.ExportRequest{Queue: q, State: queue.Waiting})

@@ -121,7 +121,7 @@ var listRules = []rule{
 		r.buried("no such address", jobs(q, "c", "a", "d", "b")...)
 		r.buried("elsewhere", job(other, "x"))
 		r.clock.Advance(time.Second)
-		r.buried("refused", in("lane", q, "A"), urgent(7, "", q, "e"))
+		r.buried("refused", jobOfLane("lane", q, "A"), withPriority(7, "", q, "e"))
 		r.lists(queue.ListRequest{Queue: q, State: queue.Dead}, "a b c d A e")
 		for _, j := range r.pages(queue.ListRequest{Queue: q, State: queue.Dead}, 4, nil) {
 			if want := r.asListed(q, j.ID); !reflect.DeepEqual(j, want) {
@@ -134,7 +134,9 @@ var listRules = []rule{
 		at := r.clock.Now().Add(time.Hour)
 		inLane := later(at, q, "a")
 		inLane.Lane = "lane"
-		r.schedule(later(at.Add(time.Second), q, "late"), later(at, q, "b"), inLane, later(at.Add(-time.Second), q, "soon"))
+		r.schedule(
+			later(at.Add(time.Second), q, "late"), later(at, q, "b"), inLane, later(at.Add(-time.Second), q, "soon"),
+		)
 		r.accept(q, "failed", "waits")
 		v := r.grant(q, 1, "failed")
 		r.fail(time.Minute, v...)
@@ -197,7 +199,11 @@ var listRules = []rule{
 	{"waiting jobs are listed lane by lane, each in its order", func(r *rig) {
 		q := r.queue("q", "unlimited", func(s *queue.Spec) { s.MaxInFlight = 2 })
 		lanes := keys(3)
-		r.acceptJobs(in(lanes[0], q, "a1"), job(q, "n1"), in(lanes[1], q, "b1"), urgent(9, lanes[0], q, "a2"), job(q, "n2"), in(lanes[1], q, "b2"), urgent(1, "", q, "n3"))
+		r.acceptJobs(
+			jobOfLane(lanes[0], q, "a1"), job(q, "n1"), jobOfLane(lanes[1], q, "b1"),
+			withPriority(9, lanes[0], q, "a2"), job(q, "n2"), jobOfLane(lanes[1], q, "b2"),
+			withPriority(1, "", q, "n3"),
+		)
 		inLater := later(r.clock.Now().Add(time.Hour), q, "later")
 		inLater.Lane = lanes[2]
 		r.schedule(inLater)
@@ -205,7 +211,8 @@ var listRules = []rule{
 		for _, limit := range []int{1, 2, 3, 5, queue.MaxPage} {
 			got := strings.Fields(namesOf(r.pages(req, limit, nil)))
 			i, j := slices.Index(got, "a2"), slices.Index(got, "b1")
-			if len(got) != 7 || strings.Join(got[:3], " ") != "n3 n1 n2" || i < 0 || j < 0 || i+1 >= 7 || j+1 >= 7 || got[i+1] != "a1" || got[j+1] != "b2" {
+			if len(got) != 7 || strings.Join(got[:3], " ") != "n3 n1 n2" || i < 0 || j < 0 || i+1 >= 7 || j+1 >= 7 ||
+				got[i+1] != "a1" || got[j+1] != "b2" {
 				r.Errorf("in pages of %d: %v", limit, got)
 			}
 		}
@@ -214,7 +221,9 @@ var listRules = []rule{
 				r.Errorf("listed\n     %+v\nseen %+v", j, want)
 			}
 		}
-		for lane, want := range map[string]string{lanes[0]: "a2 a1", lanes[1]: "b1 b2", lanes[2]: "", "nobody": "", "": "n3 n1 n2"} {
+		for lane, want := range map[string]string{
+			lanes[0]: "a2 a1", lanes[1]: "b1 b2", lanes[2]: "", "nobody": "", "": "n3 n1 n2",
+		} {
 			r.lists(queue.ListRequest{Queue: q, State: queue.Waiting, Lane: &lane}, want)
 		}
 		v := r.grant(q, 2, "n3", "a2")
@@ -236,16 +245,17 @@ var listRules = []rule{
 				if j.ID == "never" {
 					want = time.Time{}
 				}
-				if i := r.asListed(q, j.ID); !j.ExpiresAt.Equal(want) || !reflect.DeepEqual(j, i) || j.Lane != map[string]string{"laned": "lane"}[j.ID] {
+				if i := r.asListed(q, j.ID); !j.ExpiresAt.Equal(want) || !reflect.DeepEqual(j, i) ||
+					j.Lane != map[string]string{"laned": "lane"}[j.ID] {
 					r.Errorf("listed\n     %+v\nseen %+v, want until %v", j, i, want)
 				}
 			}
 		}
-		laned := in("lane", q, "laned")
+		laned := jobOfLane("lane", q, "laned")
 		laned.ExpiresAt = at.Time()
-		odd := urgent(3, "", q, "odd")
+		odd := withPriority(3, "", q, "odd")
 		odd.ExpiresAt, odd.ContentType, odd.Payload = at.Time(), "text/plain", []byte("x")
-		r.acceptJobs(job(q, "never"), until(at, q, "until"), laned, odd)
+		r.acceptJobs(job(q, "never"), expiringJob(at, q, "until"), laned, odd)
 		shown(queue.Waiting)
 		v := r.reserve(q, 4)
 		shown(queue.Leased)
@@ -289,13 +299,16 @@ var listRules = []rule{
 		for i := range 300 {
 			for k := range 3 {
 				stay = append(stay, fmt.Sprintf("stays-%d-%d", i, k))
-				r.acceptJobs(in(fmt.Sprint("lane-", i), q, stay[len(stay)-1]), in(fmt.Sprintf("brief-%d-%d", i, k), q, fmt.Sprintf("goes-%d-%d", i, k)))
+				r.acceptJobs(
+					jobOfLane(fmt.Sprint("lane-", i), q, stay[len(stay)-1]),
+					jobOfLane(fmt.Sprintf("brief-%d-%d", i, k), q, fmt.Sprintf("goes-%d-%d", i, k)),
+				)
 			}
 		}
 		n := 0
 		all := r.pages(queue.ListRequest{Queue: q, State: queue.Waiting}, 17, func(page []queue.JobInfo) {
 			for range 20 {
-				r.acceptJobs(in(fmt.Sprint("new-", n), q, fmt.Sprint("new-", n)))
+				r.acceptJobs(jobOfLane(fmt.Sprint("new-", n), q, fmt.Sprint("new-", n)))
 				if n < 900 {
 					r.cancels(queue.Cancelled, q, fmt.Sprintf("goes-%d-%d", n/3, n%3))
 				}
@@ -332,13 +345,17 @@ var listRules = []rule{
 		r.accept(other, "a", "b", "c")
 		next := r.page(queue.ListRequest{Queue: q, State: queue.Waiting, Limit: 1}).Next
 		for _, req := range []queue.ListRequest{
-			{Queue: other, State: queue.Waiting}, {Queue: q, State: queue.Scheduled}, {Queue: q, State: queue.Dead}, {Queue: q, State: queue.Waiting, Lane: &lane},
+			{Queue: other, State: queue.Waiting}, {Queue: q, State: queue.Scheduled}, {Queue: q, State: queue.Dead},
+			{Queue: q, State: queue.Waiting, Lane: &lane},
 		} {
 			req.After, req.Limit = next, 1
 			_, err := r.e.ListJobs(r.ctx, req)
 			r.notAField(err, "after")
 		}
-		for _, after := range []string{"a", next + "A", next[1:], next[:len(next)-1], strings.ToUpper(next), strings.Repeat("A", 1<<16), "\x00", "="} {
+		for _, after := range []string{
+			"a", next + "A", next[1:], next[:len(next)-1], strings.ToUpper(next), strings.Repeat("A", 1<<16), "\x00",
+			"=",
+		} {
 			_, err := r.e.ListJobs(r.ctx, queue.ListRequest{Queue: q, State: queue.Waiting, After: after, Limit: 1})
 			r.notAField(err, "after")
 			_, err = r.e.Purge(r.ctx, queue.PurgeRequest{Queue: q, State: queue.Waiting, After: after, Limit: 1})
@@ -349,7 +366,10 @@ var listRules = []rule{
 		r.state(queue.Waiting, q, "b")
 		// One that was made by somebody who knows how begins elsewhere, and does no harm.
 		forged := queue.ListRequest{Queue: q, State: queue.Waiting, Limit: 9}
-		for _, c := range []queue.Cursor{{At: -1 << 62, ID: "x"}, {At: 1 << 62, Lane: strings.Repeat("x", 16)}, {Lane: "x"}, {Lane: strings.Repeat("\xff", 500)}} {
+		for _, c := range []queue.Cursor{
+			{At: -1 << 62, ID: "x"}, {At: 1 << 62, Lane: strings.Repeat("x", 16)}, {Lane: "x"},
+			{Lane: strings.Repeat("\xff", 500)},
+		} {
 			forged.After = forged.Next(c)
 			if _, err := r.e.ListJobs(r.ctx, forged); err != nil {
 				r.notAField(err, "after")

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// moved is a queue as it was exported.
-type moved struct {
+// exportedQueue is a queue as it was exported.
+type exportedQueue struct {
 	queue queue.MovedQueue
 	jobs  []queue.MovedJob
 }
@@ -24,13 +24,15 @@ func (r *rig) mover() queue.Mover {
 	return m
 }
 
-func (r *rig) export(name string) (m moved) {
+func (r *rig) export(name string) (m exportedQueue) {
 	r.Helper()
 	var err error
 	if m.queue, err = r.mover().ExportQueue(r.ctx, name); err != nil {
 		r.Fatalf("export %s: %v", name, err)
 	}
-	for _, s := range []queue.State{queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Held, queue.Delivered} {
+	for _, s := range []queue.State{
+		queue.Dead, queue.Scheduled, queue.Waiting, queue.Leased, queue.Held, queue.Delivered,
+	} {
 		m.jobs = append(m.jobs, r.exportState(name, s)...)
 	}
 	return m
@@ -55,14 +57,14 @@ func (r *rig) exportState(name string, s queue.State) (jobs []queue.MovedJob) {
 
 const mark = "the-import"
 
-func (r *rig) open(m moved) {
+func (r *rig) open(m exportedQueue) {
 	r.Helper()
 	if closed, err := r.mover().OpenImport(r.ctx, m.queue, mark); err != nil || closed {
 		r.Fatalf("open the import of %s: %v, closed %v", m.queue.Spec.Name, err, closed)
 	}
 }
 
-func (r *rig) fill(m moved, want queue.ImportOutcome) {
+func (r *rig) fill(m exportedQueue, want queue.ImportOutcome) {
 	r.Helper()
 	for jobs := range slices.Chunk(m.jobs, 70) {
 		out, err := r.mover().ImportJobs(r.ctx, m.queue.Spec.Name, mark, jobs)
@@ -88,7 +90,7 @@ func (r *rig) erase(name string) {
 	}
 }
 
-func (r *rig) close(m moved) {
+func (r *rig) close(m exportedQueue) {
 	r.Helper()
 	if err := r.mover().CloseImport(r.ctx, m.queue, mark); err != nil {
 		r.Fatalf("close the import: %v", err)
@@ -96,7 +98,7 @@ func (r *rig) close(m moved) {
 }
 
 // move puts a queue into the place of itself.
-func (r *rig) move(m moved) {
+func (r *rig) move(m exportedQueue) {
 	r.Helper()
 	r.erase(m.queue.Spec.Name)
 	r.open(m)
@@ -105,18 +107,21 @@ func (r *rig) move(m moved) {
 }
 
 // text is all of an export that must stay as it is.
-func (m moved) text() string {
+func (m exportedQueue) text() string {
 	var b strings.Builder
 	q := m.queue
-	fmt.Fprintf(&b, "%s paused %+v turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Pause, q.Turn, q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors))
+	fmt.Fprintf(
+		&b, "%s paused %+v turn %d max cost %d held %d dead %d %+v %d errors\n", q.Spec.Name, q.Pause, q.Turn,
+		q.MaxCost, q.Held, q.Dead, q.Counts, len(q.Errors),
+	)
 	for _, j := range m.jobs {
-		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instant(j.AppendedAt), instant(j.At),
+		fmt.Fprintf(&b, "%s %v turn %d appended %d at %d attempts %d %q %x back %v holds %v %x %d %x\n", j.ID, j.State, j.Turn, instantOf(j.AppendedAt), instantOf(j.At),
 			j.Attempts, j.Reason, j.Timeline, j.Back, j.HoldsLane, j.Fingerprint, j.Cost, j.Record)
 	}
 	return b.String()
 }
 
-func (r *rig) sameExport(got, want moved) {
+func (r *rig) sameExport(got, want exportedQueue) {
 	r.Helper()
 	a, b := strings.Split(got.text(), "\n"), strings.Split(want.text(), "\n")
 	for i := range max(len(a), len(b)) {
@@ -192,7 +197,7 @@ func (r *rig) bury(q string) {
 }
 
 // sortedByLane is the order of departure lane by lane: whose turn it is among the lanes is not moved.
-func sortedByLane(m moved, departed []string) []string {
+func sortedByLane(m exportedQueue, departed []string) []string {
 	lane := map[string]string{}
 	for _, j := range m.jobs {
 		if j.Record != nil {

@@ -52,8 +52,9 @@ var replayRules = []rule{
 		r.clock.Advance(time.Minute)
 		r.replays(q, []string{"a"}, queue.Replayed)
 		t := r.clock.Now()
-		if i := r.job(q, "a"); i.State != queue.Waiting || i.Position != 2 || i.Attempts != 0 || i.Reason != "" || i.Cost != 3 ||
-			instant(i.AppendedAt) != t || !i.EndedAt.IsZero() {
+		if i := r.job(q, "a"); i.State != queue.Waiting || i.Position != 2 || i.Attempts != 0 || i.Reason != "" ||
+			i.Cost != 3 ||
+			instantOf(i.AppendedAt) != t || !i.EndedAt.IsZero() {
 			r.Errorf("got %+v", i)
 		}
 		r.tallies(q, tally{waiting: 2, appended: 2, died: 1, retried: 1})
@@ -65,8 +66,9 @@ var replayRules = []rule{
 		r.replays(q, []string{"a", "b"}, queue.NotDead, queue.NotDead)
 		got := r.drain(q)
 		r.sameIDs(got, "b", "a")
-		if g := got[1]; string(g.Payload) != string(j.Payload) || g.ContentType != j.ContentType || !maps.Equal(g.Headers, j.Headers) || g.Cost != 3 || g.Attempt != 1 ||
-			instant(g.AppendedAt) != t {
+		if g := got[1]; string(g.Payload) != string(j.Payload) || g.ContentType != j.ContentType ||
+			!maps.Equal(g.Headers, j.Headers) || g.Cost != 3 || g.Attempt != 1 ||
+			instantOf(g.AppendedAt) != t {
 			r.Errorf("got %+v", g)
 		}
 	}},
@@ -97,17 +99,21 @@ var replayRules = []rule{
 		r.replays(q, ids, repeatReplay(queue.NotDead, 7)...)
 		r.forgets(q, ids, make([]bool, 7)...)
 		for id, want := range map[string]queue.State{
-			"delivered": queue.Delivered, "leased": queue.Leased, "failed": queue.Scheduled, "cancelled": queue.Cancelled, "waiting": queue.Waiting,
+			"delivered": queue.Delivered, "leased": queue.Leased, "failed": queue.Scheduled,
+			"cancelled": queue.Cancelled, "waiting": queue.Waiting,
 		} {
 			r.state(want, q, id)
 		}
 		r.replayed(q, 0)
 	}},
 	{"each is judged by itself, in the order given", func(r *rig) {
-		q := r.queue("q", "unlimited", small(4))
+		q := r.queue("q", "unlimited", withCapacity(4))
 		r.buried("", jobs(q, "a", "b", "c")...)
 		r.accept(q, "x")
-		r.replays(q, []string{"c", "nobody", "c", "a", "x"}, queue.Replayed, queue.NotDead, queue.NotDead, queue.Replayed, queue.NotDead)
+		r.replays(
+			q, []string{"c", "nobody", "c", "a", "x"}, queue.Replayed, queue.NotDead, queue.NotDead, queue.Replayed,
+			queue.NotDead,
+		)
 		r.lists(queue.ListRequest{Queue: q, State: queue.Dead}, "b")
 		r.sameIDs(r.drain(q), "x", "c", "a")
 		if out, err := r.e.Replay(r.ctx, q, nil); err != nil || len(out) != 0 {
@@ -115,23 +121,26 @@ var replayRules = []rule{
 		}
 	}},
 	{"a full queue, lane or schedule has no room", func(r *rig) {
-		q := r.queue("q", "unlimited", small(4), mostScheduled(1), func(s *queue.Spec) { s.Lanes.Capacity = 1 })
+		q := r.queue("q", "unlimited", withCapacity(4), mostScheduled(1), func(s *queue.Spec) { s.Lanes.Capacity = 1 })
 		at := r.clock.Now().Add(time.Hour)
-		r.buried("", job(q, "n1"), job(q, "n2"), in("x", q, "x1"), in("y", q, "y1"))
+		r.buried("", job(q, "n1"), job(q, "n2"), jobOfLane("x", q, "x1"), jobOfLane("y", q, "y1"))
 		// One that is to come later died because it was too long on the overflow.
 		r.beside[q]++
-		r.gives(queue.ReadmitRequest{Queue: q, Holder: "holder", Overflow: "overflow", Jobs: []queue.Readmission{
+		r.checkReadmit(queue.ReadmitRequest{Queue: q, Holder: "holder", Overflow: "overflow", Jobs: []queue.Readmission{
 			{Job: later(at, q, "later"), Order: 1, At: r.clock.Now().Time().Add(-10_000 * time.Hour)},
 		}}, queue.TooOld)
 		r.schedule(later(at, q, "other"))
-		r.acceptJobs(in("x", q, "x2"))
-		r.replays(q, []string{"later", "x1", "n1", "y1", "n2"}, queue.NoRoom, queue.NoRoom, queue.Replayed, queue.Replayed, queue.NoRoom)
+		r.acceptJobs(jobOfLane("x", q, "x2"))
+		r.replays(
+			q, []string{"later", "x1", "n1", "y1", "n2"}, queue.NoRoom, queue.NoRoom, queue.Replayed, queue.Replayed,
+			queue.NoRoom,
+		)
 		r.tallies(q, tally{waiting: 3, scheduled: 1, dead: 3, appended: 6, died: 5})
 		r.cancels(queue.Cancelled, q, "other")
 		r.cancels(queue.Cancelled, q, "x2")
 		r.replays(q, []string{"x1", "later", "n2"}, queue.Replayed, queue.Replayed, queue.NoRoom)
 		r.state(queue.Scheduled, q, "later")
-		if j := r.job(q, "later"); instant(j.DueAt) != at {
+		if j := r.job(q, "later"); instantOf(j.DueAt) != at {
 			r.Errorf("got %+v", j)
 		}
 		r.replayed(q, 4)
@@ -140,7 +149,7 @@ var replayRules = []rule{
 		r.state(queue.Delivered, q, "later")
 	}},
 	{"what is deferred keeps its places", func(r *rig) {
-		s := r.shelf("q", "unlimited", small(4), lowWater(0.5))
+		s := r.overflowOf("q", "unlimited", withCapacity(4), lowWater(0.5))
 		r.buried("", jobs(s.q, "a", "b", "c")...)
 		s.full("x", "y", "z")
 		for range 2 {
@@ -152,9 +161,9 @@ var replayRules = []rule{
 		s.takes(queue.Returned, queue.Returned)
 	}},
 	{"a replayed job has its lane and its priority", func(r *rig) {
-		q := r.queue("q", "unlimited", each(queue.LaneRule{MaxInFlight: 1}))
-		r.buried("", in("x", q, "a"), urgent(5, "y", q, "b"))
-		r.acceptJobs(in("x", q, "x1"), in("y", q, "y1"))
+		q := r.queue("q", "unlimited", everyLane(queue.LaneRule{MaxInFlight: 1}))
+		r.buried("", jobOfLane("x", q, "a"), withPriority(5, "y", q, "b"))
+		r.acceptJobs(jobOfLane("x", q, "x1"), jobOfLane("y", q, "y1"))
 		r.replays(q, []string{"a", "b"}, queue.Replayed, queue.Replayed)
 		if i := r.job(q, "a"); i.Lane != "x" || i.Position != 2 {
 			r.Errorf("a: %+v", i)
@@ -186,9 +195,9 @@ var replayRules = []rule{
 	}},
 	{"a dead letter of the overflow can be replayed", func(r *rig) {
 		q := r.queue("q", "unlimited")
-		j := in("lane", q, "a")
+		j := jobOfLane("lane", q, "a")
 		r.beside[q]++
-		r.gives(queue.ReadmitRequest{Queue: q, Holder: "holder", Overflow: "overflow", Jobs: []queue.Readmission{
+		r.checkReadmit(queue.ReadmitRequest{Queue: q, Holder: "holder", Overflow: "overflow", Jobs: []queue.Readmission{
 			{Job: j, Order: 1, At: r.clock.Now().Time().Add(-10_000 * time.Hour)},
 		}}, queue.TooOld)
 		r.replays(q, []string{"a"}, queue.Replayed)
@@ -272,7 +281,7 @@ var replayRules = []rule{
 		}
 	}},
 	{"replays, purges and drainers at once lose nothing", func(r *rig) {
-		q := r.queue("q", "unlimited", small(400))
+		q := r.queue("q", "unlimited", withCapacity(400))
 		ids := numbered("j", 200)
 		r.buried("", jobs(q, ids...)...)
 		_, replayed := r.crowd(4, func(w int) (n int) {

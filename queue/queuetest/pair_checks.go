@@ -25,7 +25,7 @@ func (p *pair) quote(q string) {
 		Jobs: rapid.Int64Range(1, 20).Draw(p.T, "quoted"), Cost: rapid.Int64Range(1, 3).Draw(p.T, "quoted cost"),
 		Lane: rapid.SampledFrom(append([]string{"", "\xff"}, pairLanes...)).Draw(p.T, "quoted lane"),
 	}
-	other := paced(rapid.SampledFrom([]string{"unlimited", "5/s", "1/m"}).Draw(p.T, "quoted rate")).Rate
+	other := laneRate(rapid.SampledFrom([]string{"unlimited", "5/s", "1/m"}).Draw(p.T, "quoted rate")).Rate
 	ask.Rate = &other
 	p.both(fmt.Sprintf("quote %s %+v", q, ask), func(_ int, e queue.Engine) string {
 		i, lane, err := e.Lane(p.ctx, q, ask.Lane)
