@@ -154,7 +154,7 @@ func (q *asking) note(i int, ask queue.RuleAsk, t *queue.Taken, asked bool) {
 		}
 		return
 	}
-	answer.Rules = append(answer.Rules, queue.Ruled{Rule: ask.Rule.Name, Shadow: shadow, Away: t.Away, Decision: t.Decision})
+	answer.Rules = append(answer.Rules, queue.Ruled{Rule: ask.Rule.Name, Shadow: shadow, Away: t.Away, MaxKeys: t.MaxKeys, Decision: t.Decision})
 	wait := max(t.RetryAfter, q.limited[i], time.Millisecond)
 	switch {
 	case t.Allowed && q.limited[i] == 0:

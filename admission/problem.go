@@ -3,6 +3,7 @@ package admission
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -28,7 +29,11 @@ const (
 )
 
 // Refusal says why a rule refuses what: by its numbers, or by its policy while the store cannot be asked.
-func Refusal(rule, what, away string) string {
+func Refusal(rule, what, away string, maxKeys int64) string {
+	if maxKeys > 0 {
+		return fmt.Sprintf("the rule %s holds as many keys as it may, %d, and refuses %s, whose key is another: "+
+			"raise its max_keys or shorten its period; retry_after_ms is when one is expected to be free", rule, maxKeys, what)
+	}
 	switch away {
 	case "":
 		return "the rule " + rule + " refuses " + what + "; retry_after_ms is when it would pass if nobody else takes any"
@@ -44,7 +49,7 @@ func Refusal(rule, what, away string) string {
 func refuseLimit(w http.ResponseWriter, rule string, t *queue.Taken) {
 	wait := max(t.RetryAfter, time.Millisecond)
 	p := problem{
-		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests, Detail: Refusal(rule, "the request", t.Away),
+		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests, Detail: Refusal(rule, "the request", t.Away, t.MaxKeys),
 		Policies: []string{rule}, RetryAfterMS: int64((wait + time.Millisecond - 1) / time.Millisecond),
 	}
 	if t.Away != "" {

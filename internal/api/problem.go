@@ -81,6 +81,9 @@ func (p *Problem) appendMembers(b []byte) []byte {
 		b = appendNumber(b, "remaining", r.Remaining)
 		b = appendNumber(b, "reset_after_ms", ceilDiv(r.ResetAfter, time.Millisecond))
 		b = appendText(b, "away", r.Away)
+		if r.MaxKeys > 0 {
+			b = appendNumber(b, "max_keys", r.MaxKeys)
+		}
 	}
 	b = appendText(b, "rule", p.Rule)
 	if len(p.Queues) > 0 {

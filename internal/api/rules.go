@@ -185,7 +185,9 @@ func (h *handler) readRule(r *http.Request, name string) (queue.Rule, *Problem) 
 
 // shownRule is a rule as it is now.
 func shownRule(i *queue.RuleInfo) wire.Rule {
-	return wire.Rule{Rule: i.Rule, Revision: i.Revision, Queues: i.Queues}
+	return wire.Rule{
+		Rule: i.Rule, Revision: i.Revision, Queues: i.Queues, Keys: &wire.RuleKeys{Held: i.Keys, Max: i.KeyLimit()},
+	}
 }
 
 // writeRule answers with a rule.

@@ -85,7 +85,7 @@ func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string
 		return
 	}
 	if op == queue.TakeNow && !a.Allowed && !a.Shadow {
-		p := limitReached(&queue.Ruled{Rule: name, Away: a.Away, Decision: a.Decision}, "it")
+		p := limitReached(&queue.Ruled{Rule: name, Away: a.Away, MaxKeys: a.MaxKeys, Decision: a.Decision}, "it")
 		p.NotAllowed = true
 		p.write(w)
 		return
@@ -123,7 +123,7 @@ func (q *questions) answer(answers []queue.Taken, name string) wire.AllTaken {
 func shownTaken(a *queue.Taken) wire.Taken {
 	return wire.Taken{
 		Allowed: a.Allowed || a.Shadow, Shadowed: a.Shadow && !a.Allowed, Limit: a.Limit, Remaining: a.Remaining,
-		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond), Away: a.Away, Lease: a.Lease,
+		RetryAfterMS: ceilDiv(a.RetryAfter, time.Millisecond), ResetAfterMS: ceilDiv(a.ResetAfter, time.Millisecond), Away: a.Away, Lease: a.Lease, MaxKeys: a.MaxKeys,
 	}
 }
 

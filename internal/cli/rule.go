@@ -128,6 +128,7 @@ func (c *ruleInfoCmd) Run(r *run) error {
 		"counts by", keyOf(&rule),
 		"a job it refuses", actionOf(rule.Action),
 		"store away", awayOf(rule.Away),
+		"keys", keysOf(rule.Keys),
 		"queues", strings.Join(rule.Queues, " "),
 	)
 	if err != nil || len(rule.Overrides) == 0 {
@@ -139,6 +140,14 @@ func (c *ruleInfoCmd) Run(r *run) error {
 	}
 	_, err = fmt.Fprintf(r.Out, "\n%s", t.String())
 	return err
+}
+
+// keysOf is how many keys a rule holds.
+func keysOf(k *wire.RuleKeys) string {
+	if k == nil {
+		return ""
+	}
+	return fmt.Sprintf("about %d of at most %d", k.Held, k.Max)
 }
 
 func actionOf(action string) string {

@@ -51,6 +51,9 @@ func printTaken(r *run, t *wire.Taken) error {
 	case !t.Allowed:
 		said = "refused"
 	}
+	if t.MaxKeys > 0 {
+		said += fmt.Sprintf(": it holds as many keys as it may, %d; raise its max_keys or shorten its period", t.MaxKeys)
+	}
 	if t.Away != "" {
 		said += ": the store cannot be asked, and the rule's away is " + t.Away
 	}

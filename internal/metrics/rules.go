@@ -19,10 +19,10 @@ var ruleBuckets = []float64{.0002, .0005, .001, .002, .005, .01, .05, .2, 1}
 // Rules counts what rules are asked and what they say, each where it is decided: by an Admission, of which it is the Observer, or by an
 // engine that Over wraps, with an append. A key is never a label.
 type Rules struct {
-	decisions, failed, errors, away, missing *prometheus.CounterVec
-	latency                                  *prometheus.HistogramVec
-	rules                                    *slots
-	gone                                     *slots // rules that are missing: who asks for one by name, or deletes it, does not end what is counted of it
+	decisions, failed, errors, away, missing, full *prometheus.CounterVec
+	latency                                        *prometheus.HistogramVec
+	rules                                          *slots
+	gone                                           *slots // rules that are missing: who asks for one by name, or deletes it, does not end what is counted of it
 }
 
 var _ admission.Observer = (*Rules)(nil)
@@ -45,16 +45,22 @@ func NewRules(reg prometheus.Registerer, maxRules int) (*Rules, error) {
 		missing: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_missing_total", Help: "Jobs that were not taken because their queue names a rule of another group that is gone, or cannot be asked by jobs.",
 		}, []string{"rule"}),
+		full: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "penstock_rule_full_total", Help: "What rules refused, or would have, only because they held as many keys as they may.",
+		}, []string{"rule"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "penstock_rule_decision_seconds", Help: "How long the store took to decide by a rule, one call of one or many questions: a take, or an append.", Buckets: ruleBuckets,
 		}, []string{"rule", "by"}),
 	}
 	m.rules = newSlots(maxRules, kind{m.decisions.MetricVec, "allowed"}, kind{m.decisions.MetricVec, "refused"}, kind{m.decisions.MetricVec, "shadowed"})
 	m.gone = newSlots(maxRules)
-	return m, register(reg, m.decisions, m.failed, m.errors, m.away, m.missing, m.latency)
+	return m, register(reg, m.decisions, m.failed, m.errors, m.away, m.missing, m.full, m.latency)
 }
 
-func (m *Rules) count(rule string, d *leaky.Decision, shadow bool) {
+func (m *Rules) count(rule string, d *leaky.Decision, shadow bool, maxKeys int64) {
+	if maxKeys > 0 {
+		m.rules.add(rule, m.full, "", 1)
+	}
 	outcome := "refused"
 	switch {
 	case d.Allowed:
@@ -100,7 +106,7 @@ func (m *Rules) Answered(rule string, takes []queue.Take, answers []queue.Taken,
 		case a.Err != nil:
 			m.rules.addKnown(rule, m.failed, failedTake(a.Err), 1)
 		case takes[i].Op == queue.TakeNow:
-			m.count(rule, &a.Decision, a.Shadow)
+			m.count(rule, &a.Decision, a.Shadow, a.MaxKeys)
 		}
 	}
 }
@@ -175,7 +181,7 @@ func (m *Rules) judged(answers []queue.Appended, took time.Duration) {
 	for i := range answers {
 		for k := range answers[i].Rules {
 			r := &answers[i].Rules[k]
-			m.count(r.Rule, &r.Decision, r.Shadow)
+			m.count(r.Rule, &r.Decision, r.Shadow, r.MaxKeys)
 			if !slices.Contains(asked, r.Rule) {
 				asked = append(asked, r.Rule)
 				m.rules.observe(r.Rule, m.latency, "append", took.Seconds())

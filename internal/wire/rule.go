@@ -9,6 +9,14 @@ type Rule struct {
 	// Queues of its group that ask it. Absent also in the answer to a PUT whose rule could not be
 	// read after the change was made.
 	Queues []string `json:"queues,omitempty"`
+	// Keys is absent where Queues is.
+	Keys *RuleKeys `json:"keys,omitempty"`
+}
+
+// RuleKeys is about how many keys a rule holds, beside those with overrides, and how many it may.
+type RuleKeys struct {
+	Held int64 `json:"held"`
+	Max  int64 `json:"max"`
 }
 
 // Rules is a page of the list of rules.
@@ -47,6 +55,8 @@ type Taken struct {
 	// Away is the rule's policy if that decided, because the store could not be asked.
 	Away  string `json:"away,omitempty"`
 	Lease string `json:"lease,omitempty"`
+	// MaxKeys is how many keys the rule may hold, if it refuses only because it holds so many.
+	MaxKeys int64 `json:"max_keys,omitempty"`
 
 	// Why a question of a list could not be asked.
 	Reason string `json:"reason,omitempty"`
