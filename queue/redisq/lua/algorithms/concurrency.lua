@@ -1,10 +1,12 @@
 -- leaky/concurrency.go, behind tallies.lua.
 --
--- A zset: name of a place -> until when it is held. What a place costs beyond 1 is a sum of weights, powers of 2: of each weight those that it
--- is part of stand in a zset of their own, under the same key with its power and a c behind it, with the same instants. So how much ends by an
--- instant is told by ranks. The key with a c alone behind it holds the sum of the weights that there are.
+-- A zset: name of a place -> until when it is held. What a place costs beyond 1 is a sum of weights, powers of 2: of
+-- each weight those that it is part of stand in a zset of their own, under the same key with its power and a c behind
+-- it, with the same instants. So how much ends by an instant is told by ranks. The key with a c alone behind it holds
+-- the sum of the weights that there are.
 --
--- What is looked at, freed and put right is counted, as commands or members of them: take.lua asks little more behind so much.
+-- What is looked at, freed and put right is counted, as commands or members of them: take.lua asks little more behind
+-- so much.
 local SOME, POWERS = 500, 14
 looked = 0
 
@@ -82,7 +84,8 @@ local function rest(l, key)
 end
 local function ends(s) return s.last and until_(s.l, s.last) or 0 end
 
--- passes returns how long it is until so much is free: until one of the places ends of which the first free no less, and fewer do.
+-- passes returns how long it is until so much is free: until one of the places ends of which the first free no less,
+-- and fewer do.
 local function passes(l, s, cost)
   local low, high = cost, cost -- each frees 1 at least
   if s.heavy[1] then
@@ -167,7 +170,8 @@ local function write(s)
   if left == 0 then return unlink(s) end
   -- None ends later than if it were taken now; after a lowered TTL it may be many, of which each call puts some right.
   if s.settled then
-    for _, place in ipairs(call('ZREVRANGEBYSCORE', s.key, '+inf', '(' .. string.format('%.0f', now + l.second), 'LIMIT', 0, SOME)) do
+    for _, place in ipairs(call('ZREVRANGEBYSCORE', s.key, '+inf', '(' .. string.format('%.0f', now + l.second),
+      'LIMIT', 0, SOME)) do
       call('ZADD', s.key, now + l.second, place)
       for _, h in ipairs(s.heavy) do call('ZADD', h.key, 'XX', now + l.second, place) end
     end

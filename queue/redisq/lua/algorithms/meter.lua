@@ -48,7 +48,8 @@ local function ask(l, text, cost)
   if us < l.us or us == l.us and rest <= l.rest then
     return true, l.most - units(l, us, rest), 0, until_none(us, rest), pack(OWED, now + us, rest), till
   end
-  return false, l.most - units(l, had, had_rest), us - l.us + (rest > l.rest and 1 or 0), until_none(had, had_rest), settled and pack(OWED, now + had, had_rest), till
+  return false, l.most - units(l, had, had_rest), us - l.us + (rest > l.rest and 1 or 0), until_none(had, had_rest),
+    settled and pack(OWED, now + had, had_rest), till
 end
 
 local function back(l, text, cost)

@@ -24,7 +24,9 @@ local function counts(l, text)
   if not text or #text ~= COUNTS_BYTES then return 0, 0, end_at end
   local period, of, used, before = unpack_(COUNTS, text)
   if period ~= l.second then return 0, 0, end_at, true end
-  if of == end_at or of == end_at + l.second then return min(used, MAX_LIMIT), min(before, MAX_LIMIT), end_at, of > end_at end
+  if of == end_at or of == end_at + l.second then
+    return min(used, MAX_LIMIT), min(before, MAX_LIMIT), end_at, of > end_at
+  end
   return 0, of == end_at - l.second and min(used, MAX_LIMIT) or 0, end_at, of > end_at
 end
 
@@ -33,10 +35,13 @@ local function ask(l, text, cost)
   local shared, had = share(l, before, end_at - now), ends(l, used, before, end_at)
   local was = had > 0 and not settled and now + had or 0
   if shared + used + cost <= l.most then
-    return true, l.most - shared - used - cost, 0, end_at + l.second - now, pack(COUNTS, l.second, end_at, used + cost, before), was
+    return true, l.most - shared - used - cost, 0, end_at + l.second - now,
+      pack(COUNTS, l.second, end_at, used + cost, before), was
   end
-  local passes = l.most - cost - used >= 0 and end_at - left_at(l, before, l.most - cost - used) or end_at + l.second - left_at(l, used, l.most - cost)
-  return false, max(0, l.most - shared - used), passes - now, had, settled and pack(COUNTS, l.second, end_at, used, before), was
+  local passes = l.most - cost - used >= 0 and end_at - left_at(l, before, l.most - cost - used)
+    or end_at + l.second - left_at(l, used, l.most - cost)
+  return false, max(0, l.most - shared - used), passes - now, had,
+    settled and pack(COUNTS, l.second, end_at, used, before), was
 end
 
 local function back(l, text, cost)

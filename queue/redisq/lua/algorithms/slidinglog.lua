@@ -1,22 +1,24 @@
 -- leaky/slidinglog.go, behind tallies.lua.
 --
--- One text: HEAD, then a ring of ENTRY, zero bytes where there is none. An entry is an instant, and the cost of all entries up
--- to this one, modulo 2^32: so what stands in a window, and where a cost ends, is found without adding up. The last entry is in the
--- head: its instant and cost up to it; base is the cost up to those that are over. The ring has size places, those taken begin at
--- first. It grows by doubling and shrinks by halving, so that an entry is moved a few times only; else a call reads and
--- writes a few entries of it, found by halves.
+-- One text: HEAD, then a ring of ENTRY, zero bytes where there is none. An entry is an instant, and the cost of all
+-- entries up to this one, modulo 2^32: so what stands in a window, and where a cost ends, is found without adding up.
+-- The last entry is in the head: its instant and cost up to it; base is the cost up to those that are over. The ring
+-- has size places, those taken begin at first. It grows by doubling and shrinks by halving, so that an entry is moved a
+-- few times only; else a call reads and writes a few entries of it, found by halves.
 local HEAD, HEAD_BYTES, ENTRY, ENTRY_BYTES, LAP = '>I2I2I2I4I7I4', 21, '>I7I4', 11, 2 ^ 32
 
 local function entry(s, i)
   local at = HEAD_BYTES + (s.first + i) % s.size * ENTRY_BYTES
-  local text = s.text and sub(s.text, at - HEAD_BYTES + 1, at - HEAD_BYTES + ENTRY_BYTES) or call('GETRANGE', s.key, at, at + ENTRY_BYTES - 1)
+  local text = s.text and sub(s.text, at - HEAD_BYTES + 1, at - HEAD_BYTES + ENTRY_BYTES)
+    or call('GETRANGE', s.key, at, at + ENTRY_BYTES - 1)
   if #text < ENTRY_BYTES then return 0, s.base end -- nobody but a stranger makes it so short
   return unpack_(ENTRY, text)
 end
 
 local function up_to(s, cum) return (cum - s.base) % LAP end
 
--- search returns the first of the entries in the ring that passes, or how many there are: the near ones are tried first.
+-- search returns the first of the entries in the ring that passes, or how many there are: the near ones are tried
+-- first.
 local function search(s, passes)
   local low, high, step = 0, 0, 1
   while high < s.ring and not passes(entry(s, high)) do

@@ -8,21 +8,27 @@
 --
 -- Append jobs, grouped by queue.
 --
--- ARGV[2]  number of queues; for each: name, number of jobs, 1 if a rule of another group refuses any, or '', number by which it is known what
---          they ask, or ''; if they do: bounds (see tallies.lua), of each key that they ask about 2 bytes of which bound, the rule's action (r, d or s) and a byte of how rare it is (see rulekeys.lua), and the keys; for each job: id,
---          body (8 bytes of stamp, unique to the job in its append call, and the record). The two highest bits of the stamp's
---          seventh byte: 0 the job may not be deferred, 1 it may, 2 as the queue says; the next one: a rule of another group refuses it; if they ask, for
---          each ask: 2 bytes of which key, or '!' if the job cannot be asked
--- Returns  for each queue: 0 when unknown, 1 if something else is to be asked, the text of an error, or {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is
---          exact, turn of the first waiting job, jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused, queue number, others}, and if they
---          were asked, of each job the decisions (see take.lua), or '' if it came not so far. The jobs
---          are accepted one after the other at the end of the lane without a key but for the others: index, then
---          the outcome, and four numbers that go with it:
+-- ARGV[2]  number of queues; for each:
+--          name, number of jobs, '1' if a rule of another group refuses any of them or '', the number by which it is
+--          known which rules they ask or '' (see asked_by);
+--          if they ask: bounds (see tallies.lua); of each key asked about 2 bytes of which bound, the rule's action
+--          (r, d or s) and a byte of how rare it is (see rulekeys.lua); then the keys;
+--          for each job: id; body, which is 8 bytes of stamp, unique to the job in its append call, and the record;
+--          and if they ask, 2 bytes for each key it asks about, or '!' if the job cannot be asked.
+--          Of the stamp's seventh byte the two highest bits say whether the job may be deferred (0 no, 1 yes, 2 as the
+--          queue says), and the next one that a rule of another group refuses it.
+-- Returns  for each queue: 0 if unknown, 1 if its jobs ask other rules by now, the text of an error, or
+--          {now, n, d, burst, tat, rem, last, last cost, 1 if an eta is exact, turn of the first waiting job,
+--          jobs waiting before, turn of the first accepted, greatest cost before, now or until when it is paused,
+--          queue number, others}, and if they were asked, the decisions of each job (see take.lua), or '' if it did
+--          not come that far.
+--          The jobs are accepted one after the other at the end of the lane without a key, but for those in others:
+--          index, outcome, and four numbers that go with the outcome:
 --            accepted, accepted_before (by this very call): state, position, eta, exact
 --            duplicate: state, position; deferred_before, a duplicate of a deferred job: ticket number
 --            set_aside: ticket number, position, eta, since; expired: 0 or eta
---            other refusals: retry after in us, and for want of bytes: bytes held, most, what it takes
---            too_large for ever: 1 if it is its lane's, 0, most bytes, what it takes
+--            other refusals: retry after in us, and for want of bytes: bytes held, most, what the job takes
+--            too_large for ever: 1 if for its lane, 0, most bytes, what the job takes
 --            failed: the key is not a job
 --
 -- Redis refuses it when it is out of memory.
@@ -66,10 +72,11 @@ local function append(name, count, limited, known, first)
   local waiting = call('ZCARD', W)
   local room = next_departure(q)
   local live = 'L' .. pack('>I7', now)
-  local places, p, others, line = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
+  local places, p, others, counts = {}, 0, {}, { refused = 0, aside = 0, entered = 0 }
   local dying, soonest, may_expire = {}, math.huge, q.expiring
-  local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0, head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
-  -- While there is no backlog, and nothing but the line and the pace, whoever finds a place takes it.
+  local row = { now, q.n, q.d, q.b, q.tat, q.rem, q.last, q.lc, q.size == waiting and not q.paused and 1 or 0,
+    head or q.turn, waiting, q.turn, q.cmax, q.till or now, nr, others }
+  -- While there is no backlog, and nothing else decides, whoever finds a place takes it; else cap is 0.
   local cap, args = (limited or q.laned or q.also or q.stop or backlogged(q)) and 0 or q.cap, ARGV
   local size, turn, cmax, quick, first_eta = q.size, q.turn, q.cmax, 0, nil
   local held, most, before_bytes = q.bytes, byte_limit(q), q.bytes
@@ -84,7 +91,7 @@ local function append(name, count, limited, known, first)
       -- Unless it would lapse, by its eta as accept has it, one that expires is nearly like any other.
       may_expire = may_expire or pcall(check_expiry_keys, nr)
       first_eta = first_eta or eta_of_first(q)
-      local before, most_cost = waiting + quick + p / 2 + line.entered, max(cmax, cost)
+      local before, most_cost = waiting + quick + p / 2 + counts.entered, max(cmax, cost)
       local ahead = most_cost == 1 and before or min(turn - row[10], before * most_cost)
       local eta = q.n == 0 and (q.till or now) or first_eta + ceil(ahead * q.d / q.n)
       at = unpack_('>I7', body, 20)
@@ -95,19 +102,20 @@ local function append(name, count, limited, known, first)
       -- What came before it in this call has its place before it is judged.
       if p > 0 then
         call('ZADD', W, unpack(places))
-        quick, places, p, line.waiting = quick + p / 2, {}, 0, nil
+        quick, places, p, counts.waiting = quick + p / 2, {}, 0, nil
       end
       q.size, q.turn, q.cmax, q.bytes = size, turn, cmax, held
       if asking then
-        line.asks = i
+        counts.asks = i
         appendrules.unsay(i)
       end
-      local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, line)
+      local ok, code, x, position, eta, last = pcall(decide, q, id, live, body, cost, counts)
       if not ok then code, x, position, eta, last = 0, 0, 0, 0, 0 end -- failed
       size, turn, cmax, held = q.size, q.turn, q.cmax, q.bytes
       if q.laned or q.also or backlogged(q) then cap = 0 end
       local o = #others
-      others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step, code, x or 0, position or 0, eta or 0, last or 0
+      others[o + 1], others[o + 2], others[o + 3], others[o + 4], others[o + 5], others[o + 6] = (i - first) / step,
+        code, x or 0, position or 0, eta or 0, last or 0
     else
       if asking then appendrules.charge(cost) end
       places[p + 1], places[p + 2] = turn, id
@@ -131,7 +139,7 @@ local function append(name, count, limited, known, first)
     M.waiting = M.waiting + quick
   end
   if dying[1] then note_expiries(q, dying, soonest) end
-  local entered = quick + line.entered
+  local entered = quick + counts.entered
   add(q, 'appended', entered)
   took(held - before_bytes)
   if entered > 0 and (q.laned or q.group) then
@@ -146,8 +154,8 @@ local function append(name, count, limited, known, first)
     for k = 1, count do all[k] = appendrules.decided(first + step * (k - 1)) end
     row[#row + 1] = all
   end
-  add(q, 'refused', line.refused)
-  add(q, 'set_aside', line.aside)
+  add(q, 'refused', counts.refused)
+  add(q, 'set_aside', counts.aside)
   save(q)
   return row
 end

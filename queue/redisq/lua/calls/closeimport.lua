@@ -6,10 +6,12 @@
 --
 -- Let a queue go on that was filled.
 --
--- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat, rem, last, last cost
+-- ARGV[2..10]  name, mark of the import, revision, '1' if it was paused, or until when in us, why; its bucket: tat,
+--              rem, last, last cost
 -- ARGV[11]     how many jobs it held when the counters were
--- ARGV[12..]   its counters in order of COUNTERS; then the number of its last errors, by whom it was paused and since when, those errors, the oldest first; then the
---              number of its limits, and for each tat, rem, last and last cost, or the end of its window, what was used in it, 0, 0; then by whom, and what is recorded of it
+-- ARGV[12..]   its counters in order of COUNTERS; then the number of its last errors, by whom it was paused and since
+--              when, those errors, the oldest first; then the number of its limits, and for each tat, rem, last and
+--              last cost, or the end of its window, what was used in it, 0, 0; then by whom, and what is recorded of it
 -- Returns  0 no such queue; 1 it is not open for this import; 2 closed
 
 begin()
@@ -38,7 +40,8 @@ call('LTRIM', B .. 'r' .. nr, 0, 9)
 
 -- go_on lets a bucket go on from where it was, as that of a queue that is made again, unless it is later by now.
 local function go_on(l, at)
-  local b = { n = l.n, d = l.d, b = l.b, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]), last = tonumber(ARGV[at + 2]), lc = tonumber(ARGV[at + 3]) }
+  local b = { n = l.n, d = l.d, b = l.b, tat = tonumber(ARGV[at]), rem = tonumber(ARGV[at + 1]),
+    last = tonumber(ARGV[at + 2]), lc = tonumber(ARGV[at + 3]) }
   bounded(b)
   bounded(l)
   if b.tat > l.tat or b.tat == l.tat and b.rem > l.rem then l.tat, l.rem, l.last, l.lc = b.tat, b.rem, b.last, b.lc end
@@ -68,7 +71,8 @@ if q.rev > last then call('HSET', B, 'rev', q.rev) end
 log_change('queue', q.name, now, ARGV[#ARGV - 1], 'imported', q.rev, was, ARGV[#ARGV], '', 0, q.size)
 if q.rev ~= was then keep_document('queue', q.name, q.rev, call('HGET', key, 'spec')) end
 if q.group == q then set(q, 'gsince', now) end
-call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince', ARGV[at_errors + 2])
+call('HSET', key, 'importing', '', 'paused', ARGV[5], 'preason', ARGV[6], 'pby', ARGV[at_errors + 1], 'psince',
+  ARGV[at_errors + 2])
 read_pause(q, ARGV[5])
 local e = put_on_agenda(q)
 if e then wake_for(e, q) end

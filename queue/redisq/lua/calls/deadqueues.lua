@@ -4,8 +4,8 @@
 -- List the names of queues that have dead jobs, those of deleted ones among them.
 --
 -- ARGV[2..3]  after, limit
--- Returns  {names, last name looked at, or '' when there are no more}; four entries a name: it, how many, since when the
---          oldest is, '1' if its queue is gone; or it, -1, what is wrong, ''
+-- Returns  {names, last name looked at, or '' when there are no more}; four entries a name: it, how many, since when
+--          the oldest is, '1' if its queue is gone; or it, -1, what is wrong, ''
 
 begin()
 local limit, rows, forgotten = tonumber(ARGV[3]), {}, 0

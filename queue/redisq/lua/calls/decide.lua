@@ -6,7 +6,8 @@
 --
 -- Decide about held jobs.
 --
--- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, by whom, what is recorded that they became; then their ids
+-- ARGV[2..8]  name of this call, queue name, verdict, reason or '', number of jobs, by whom, what is recorded that they
+--             became; then their ids
 -- Returns  0 no such queue; or for each the state it is in now, 0 if there is no such job; the text of an error
 
 begin()
@@ -26,7 +27,9 @@ local well, dead, ends, released, freeing = {}, {}, {}, {}, new_freed()
 local function former(id)
   local of = call('HGET', B .. 'D:' .. q.name, id)
   local job = of and redis.pcall('GETRANGE', job_key(of, id), 0, 26)
-  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and time_at(job) + q.rfor > now then return S.dead end
+  if type(job) == 'string' and #job == 27 and byte(job, 27) == S.dead and time_at(job) + q.rfor > now then
+    return S.dead
+  end
   return 0
 end
 

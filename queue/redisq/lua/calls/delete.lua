@@ -8,7 +8,8 @@
 -- refers to any more.
 --
 -- ARGV[2..5]  name, expected revision (-1: any), '1' to delete held jobs too, by whom
--- Returns  {code, revision, jobs held or deferred, or children}: 0 deleted; 1 no such queue; 2 another revision; 3 not empty; 4 it has children
+-- Returns  {code, revision, jobs held or deferred, or children}: 0 deleted; 1 no such queue; 2 another revision; 3 not
+--          empty; 4 it has children
 
 begin()
 local name, expect = ARGV[2], tonumber(ARGV[3])
@@ -47,7 +48,8 @@ bounded(q)
 local windows, last_ends = limitchange.limits_to_keep(q)
 local until_ = max(q.tat + 1, q.last, last_ends)
 if until_ > now then
-  call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc, q.n, q.d, q.b) .. windows)
+  call('HSET', B .. 'x', name, pack('>I7I7I2I7I7I7', q.rem > 0 and q.tat + 1 or q.tat, q.last, q.lc, q.n, q.d, q.b)
+    .. windows)
   call('ZADD', B .. 'X', until_, name)
 end
 local past = call('ZRANGEBYSCORE', B .. 'X', '-inf', now, 'LIMIT', 0, 100)
@@ -57,7 +59,8 @@ if past[1] then
 end
 local waiting = count('ZCARD', B .. 'w' .. nr) + (tonumber(call('HGET', B .. 'q' .. nr, 'lw')) or 0)
 local scheduled, unsure = count('ZCARD', B .. 't' .. nr), count('ZCARD', B .. 'K' .. nr)
-M.waiting, M.scheduled, M.leased = M.waiting - waiting, M.scheduled - scheduled, M.leased - (q.size - waiting - scheduled - unsure)
+M.waiting, M.scheduled, M.leased = M.waiting - waiting, M.scheduled - scheduled,
+  M.leased - (q.size - waiting - scheduled - unsure)
 if unsure > 0 then call('HINCRBY', B, 'held', -unsure) end
 M.deferred = M.deferred - q.deferred
 call('HDEL', B .. 'n', name)

@@ -20,7 +20,8 @@ call('DEL', rule_key(name))
 call('UNLINK', B .. 'W' .. (v[2] or ''))
 call('HDEL', B, is_field(name))
 call('ZREM', B .. 'U', name)
-if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.', '(' .. group .. '/') == 0 then
+if call('ZLEXCOUNT', B .. 'U', '[' .. group, '[' .. group) + call('ZLEXCOUNT', B .. 'U', '[' .. group .. '.',
+  '(' .. group .. '/') == 0 then
   call('HDEL', B .. 'F', group)
 end
 log_change('rule', name, now, ARGV[4], 'deleted', rev, rev, '', '', 0)

@@ -7,10 +7,11 @@
 -- ARGV[2]     queue name
 -- ARGV[3..5]  state, most jobs, most bytes; delivered is all that ended otherwise than dead, and 0 asks for the queue
 -- ARGV[6..8]  where the page before ended: turn, instant or index, or '' to begin; member; lane
--- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs, where it
---          ended, member, lane}, without the last three when there is no more. Eleven entries a job: id, state (0: it is not what
---          the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1 came back, 2 holds its lane up), what became of
---          its lease (1 stands, 2 ran out), timeline as stored, record; of those that ended otherwise than dead fingerprint and cost only
+-- Returns  0 no such queue; of the queue {turn, max cost, mark of an import or '', 1 if it is not closed}; else {jobs,
+--          where it ended, member, lane}, without the last three when there is no more. Eleven entries a job: id, state
+--          (0: it is not what the store wrote), turn, appended, due, held since or ended, attempts, reason, marks (1
+--          came back, 2 holds its lane up), what became of its lease (1 stands, 2 ran out), timeline as stored, record;
+--          of those that ended otherwise than dead fingerprint and cost only
 
 begin()
 local nr = number_of(ARGV[2])
@@ -47,7 +48,7 @@ local function read(id, of)
   return job
 end
 
--- show adds a job that holds a place; turn is by what it waits. One without a flight goes to the
+-- show adds a job that holds a place; turn is by what it waits. One without a lease record goes to the
 -- end, as one whose lease ran out does.
 local function show(id, entry, turn)
   local job = read(id)
@@ -73,7 +74,7 @@ local function show(id, entry, turn)
       end
     end
   end
-  row(id, to, turn, time_at(job), due, f.attempts, f.reason, marks, lease, f.past or '', sub(job, 17))
+  row(id, to, turn, time_at(job), due, f.attempts, f.reason, marks, lease, f.timeline or '', sub(job, 17))
 end
 
 -- page shows members of a set from a rank on. Returns the last and its score, if it could not show
@@ -116,7 +117,7 @@ local function show_dead(id)
   local ok, e, pos = pcall(unpack_ended, job)
   if sub(job, 1, 1) ~= 'E' or not ok or #job < pos + 11 then return broken(id) end
   if e.state ~= S.dead or e.ended + q.rfor <= now then return end
-  row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.past or '', sub(job, pos))
+  row(id, S.dead, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, e.timeline or '', sub(job, pos))
 end
 
 local function dead()
@@ -158,9 +159,12 @@ local function ended_jobs()
   for _, entry in ipairs(call('LRANGE', list, index, index + most - 1)) do
     local id = sub(entry, 8)
     local job = redis.pcall('GETRANGE', job_key(nr, id), 0, 600)
-    if type(job) == 'string' and #job > 52 and sub(job, 1, 8) == 'E' .. sub(entry, 1, 7) and time_at(job) + q.rfor > now then
+    if type(job) == 'string' and #job > 52 and sub(job, 1, 8) == 'E' .. sub(entry, 1, 7)
+      and time_at(job) + q.rfor > now then
       local e = unpack_ended(job)
-      if e.state ~= S.dead then row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, '', sub(job, 17, 26)) end
+      if e.state ~= S.dead then
+        row(id, e.state, 0, e.appended, e.ended, e.attempts, e.reason, 0, 0, '', sub(job, 17, 26))
+      end
     end
     member, index = entry, index + 1
   end

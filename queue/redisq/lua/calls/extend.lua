@@ -22,7 +22,9 @@ for i = 1, tonumber(ARGV[2]) do
   if f and f.state == S.leased and sub(entry, 18, 31) == token then
     local lease, deadline = q.nr .. ':' .. id, now + q.lease
     -- Never earlier than before: then the deadline is the one that stood.
-    if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then deadline = tonumber(call('ZSCORE', B .. 'l', lease)) end
+    if call('ZADD', B .. 'l', 'GT', 'CH', deadline, lease) == 0 then
+      deadline = tonumber(call('ZSCORE', B .. 'l', lease))
+    end
     out[i] = deadline - now
   end
 end

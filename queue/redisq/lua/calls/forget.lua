@@ -20,7 +20,8 @@ for i = 1, tonumber(ARGV[4]) do
   local key = of and job_key(of, id)
   local job = of and redis.pcall('GETRANGE', key, 0, 26)
   out[i] = 0
-  if type(job) == 'string' and #job == 27 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead and time_at(job) + k.rfor > now then
+  if type(job) == 'string' and #job == 27 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
+    and time_at(job) + k.rfor > now then
     call('UNLINK', key)
     remove_dead(k.name, { id })
     out[i] = 1

@@ -6,10 +6,11 @@
 --
 -- Put jobs where they were in the queue that they were exported from. One that is there is passed.
 --
--- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or ended, attempts, reason,
---             marks (1 came back, 2 holds its lane up), timeline as stored, record, or fingerprint and cost of one that ended otherwise than dead
--- Returns  0 no such queue; 1 it is not open for this import; or for each: 1 placed; 2 it was there; 3 another job has its id;
---          4 it is forgotten by now; the text of an error
+-- ARGV[2..4]  queue name, mark of the import, number of jobs; for each: id, state, turn, appended, due, held since or
+--             ended, attempts, reason, marks (1 came back, 2 holds its lane up), timeline as stored, record, or
+--             fingerprint and cost of one that ended otherwise than dead
+-- Returns  0 no such queue; 1 it is not open for this import; or for each: 1 placed; 2 it was there; 3 another job has
+--          its id; 4 it is forgotten by now; the text of an error
 --
 -- Redis refuses it when it is out of memory.
 
@@ -56,8 +57,9 @@ local function alive(i)
   if q.group and cost > q.group.gcmax then set(q.group, 'gcmax', cost) end
   if h.lane ~= ZERO then lanestate.count_in_lane(q, h.lane, 1, bytes) end
   if i.state ~= S.held and h.expires < math.huge then note_expiries(q, { h.expires, i.id }, h.expires) end
-  local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
-    bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, past = i.past }
+  local f = { state = i.state, attempts = i.attempts, turn = i.turn, at = i.at, epoch = NOBODY, fence = 0,
+    pepoch = NOBODY, pfence = 0,
+    bytes = bytes, pverdict = 0, lane = h.lane, counted = i.marks >= 2, reason = i.reason, timeline = i.timeline }
   if i.state == S.scheduled then
     call('ZADD', B .. 't' .. nr, i.at, i.id)
     M.scheduled = M.scheduled + 1
@@ -81,7 +83,7 @@ local function over(i)
   if i.state == S.dead then
     add_dead(q, { i.id }, i.at)
     death = min(death or i.at, i.at)
-    job = job .. pack('>I2', #i.past) .. i.past .. kept
+    job = job .. pack('>I2', #i.timeline) .. i.timeline .. kept
   else
     ends[#ends + 1] = pack('>I7', i.at) .. i.id
   end
@@ -104,8 +106,10 @@ end
 local out = {}
 for k = 1, tonumber(ARGV[4]) do
   local a = 5 + 10 * (k - 1)
-  local ok, outcome = pcall(put_in, { id = ARGV[a], state = tonumber(ARGV[a + 1]), turn = tonumber(ARGV[a + 2]), appended = tonumber(ARGV[a + 3]),
-    at = tonumber(ARGV[a + 4]), attempts = tonumber(ARGV[a + 5]), reason = ARGV[a + 6], marks = tonumber(ARGV[a + 7]), past = ARGV[a + 8], record = ARGV[a + 9] })
+  local ok, outcome = pcall(put_in, { id = ARGV[a], state = tonumber(ARGV[a + 1]), turn = tonumber(ARGV[a + 2]),
+    appended = tonumber(ARGV[a + 3]),
+    at = tonumber(ARGV[a + 4]), attempts = tonumber(ARGV[a + 5]), reason = ARGV[a + 6], marks = tonumber(ARGV[a + 7]),
+      timeline = ARGV[a + 8], record = ARGV[a + 9] })
   out[k] = ok and outcome or error_text(outcome)
 end
 if ends[1] then

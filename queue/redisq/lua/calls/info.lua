@@ -7,13 +7,16 @@
 -- Look at queues.
 --
 -- ARGV[2..4]  'get', name, digest of a lane or '' or 'list', after, limit
--- Returns  {name to go on behind, or '', queues}: of each {name, spec, revision, paused by, reason, since or 0, until or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, what is counted in order of COUNTERS,
---          oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
---          last, last cost, cost of what waits, of what is deferred, jobs that came back,
---          limits, group, parent, until when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0,
---          time to the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or when a job can leave or 0, 1 if lanes hold all up, when the first scheduled one is due or 0,
---          when somebody last asked for its jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or {name, what is wrong}: limits one {tat, rem,
---          last, last cost} or {end, used} each; group {children, members in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
+-- Returns  {name to go on behind, or '', queues}: of each {name, spec, revision, paused by, reason, since or 0, until
+--          or 0, waiting, scheduled, size, held, lanes in which jobs wait, deferred, dead, what is counted in order of
+--          COUNTERS, oldest waiting or 0, next departure, meter window, count, previous count, now, errors, tat, rem,
+--          last, last cost, cost of what waits, of what is deferred, jobs that came back, limits, group, parent, until
+--          when it stops or 0, 1 if throttled, 2 if down, why, failures in a row, when its circuit opened or 0, time to
+--          the next probe, why, n and d of the rate, changes of it (see adapt.lua), since when or when a job can leave
+--          or 0, 1 if lanes hold all up, when the first scheduled one is due or 0, when somebody last asked for its
+--          jobs or 0; of the lane: jobs waiting, jobs held, tat, rem, last, last cost, until when it stops or 0}, or
+--          {name, what is wrong}: limits one {tat, rem, last, last cost} or {end, used} each; group {children, members
+--          in which jobs wait, jobs waiting, greatest cost}, or empty; parent as such an entry, or empty
 
 begin()
 local names
@@ -33,7 +36,9 @@ local function next_lane(q)
   for _, place in ipairs({ 'L', 'b', 'i' }) do
     local first = call('ZRANGE', B .. place .. q.nr, 0, 0, 'WITHSCORES')
     local score = first[2] == 'inf' and math.huge or tonumber(first[2])
-    if score and (not at or score < at or score == at and comes_after(lane, first[1])) then lane, at = first[1], score end
+    if score and (not at or score < at or score == at and comes_after(lane, first[1])) then
+      lane, at = first[1], score
+    end
     if place == 'L' and lane then return lane end
   end
   return lane or ZERO
@@ -43,16 +48,19 @@ end
 local function lane_of(q, lane, row)
   local rule, l = lanes.rule_of(q, lane), { tat = 0, rem = 0, last = 0, lc = 0 }
   if rule.n > 0 then l = lanes.bucket_of(q, lane, rule, now) end
-  local stop = q.heard and receiver.lane_stop(q, lane) or 0
+  local stop = q.receiver and receiver.lane_stop(q, lane) or 0
   if rule.n > 0 and stop > 0 and stop <= now then receiver.rise(l, stop) end
   if stop <= now then stop = 0 end
   local held, bytes = lanes.lane_size(q, lane)
-  for _, value in ipairs({ call('ZCARD', lanes.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop, bytes }) do row[#row + 1] = value end
+  for _, value in ipairs({ call('ZCARD', lanes.waiting_key(q, lane)), held, l.tat, l.rem, l.last, l.lc, stop,
+    bytes }) do
+    row[#row + 1] = value
+  end
 end
 
 -- stop_of is what its receiver has put a queue off by; what it has earned nothing by is in its bucket, as it is shown.
 local function stop_of(q)
-  local h = q.heard
+  local h = q.receiver
   if not h then return 0, 0, '', 0, 0, 0, '' end
   if q.stop and q.stop <= now and q.group ~= q then
     receiver.rise(q, q.stop)
@@ -61,12 +69,15 @@ local function stop_of(q)
     end
   end
   local on = h.stop > now
-  return on and h.stop or 0, on and h.cause or 0, on and h.why or '', h.failures, h.opened, h.opened > 0 and h.probe or 0, h.opened > 0 and h.fault or ''
+  return on and h.stop or 0, on and h.cause or 0, on and h.why or '', h.failures, h.opened,
+    h.opened > 0 and h.probe or 0, h.opened > 0 and h.fault or ''
 end
 
 local function limits_of(q)
   local row = {}
-  for i, l in ipairs(q.limits or {}) do row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used } end
+  for i, l in ipairs(q.limits or {}) do
+    row[i] = l.max == 0 and { l.tat, l.rem, l.last, l.lc } or { l.ends_at, l.used }
+  end
   return row
 end
 
@@ -82,7 +93,9 @@ local function ready_of(q, waiting)
   end
   if at then return at, 0 end
   if waiting == 0 or not q.laned or q.asleep then return 0, 0 end
-  if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then return 0, 0 end
+  if q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then
+    return 0, 0
+  end
   local from = lanestate.can_depart_from(q)
   if not from then return 0, 1 end
   return max(from, 0), from > 0 and 1 or 0
@@ -111,7 +124,7 @@ local function show(nr, q, name)
   local adaptions = v[#COLD] and cmsgpack.unpack(v[#COLD]) or {}
   for i = 5, #COLD - 1 do v[i] = tonumber(v[i]) or 0 end
   with_lanes(q)
-  local line = eta.count_waiting(q)
+  local counts = eta.count_waiting(q)
   local till, cause, why, failures, opened, probe, fault = stop_of(q)
   local head = call('ZRANGE', lanes.waiting_key(q, next_lane(q)), 0, 0)
   local oldest = 0
@@ -119,13 +132,20 @@ local function show(nr, q, name)
     local start = call('GETRANGE', job_key(nr, head[1]), 0, 7)
     if #start == 8 then oldest = time_at(start) end
   end
-  local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0, q.till or 0, line.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), line.lanes,
-    max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), v[5], v[6], v[7], now,
-    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc, eta.ahead_of(q, line.waiting, q.turn - (line.head or q.turn), 1, true), v[8], q.back,
+  local row = { name, v[1], q.rev, q.paused and v[2] or '', q.paused and v[3] or '', q.paused and tonumber(v[4]) or 0,
+    q.till or 0, counts.waiting, call('ZCARD', B .. 't' .. nr), q.size, call('ZCARD', B .. 'K' .. nr), counts.lanes,
+    max(q.deferred, q.behind), call('ZCARD', B .. 'd:' .. name), counters_of(nr), oldest, next_departure(q), v[5], v[6],
+      v[7], now,
+    call('LRANGE', B .. 'r' .. nr, 0, 9), q.tat, q.rem, q.last, q.lc,
+      eta.ahead_of(q, counts.waiting, q.turn - (counts.head or q.turn), 1, true), v[8], q.back,
     limits_of(q), q.group == q and { groups.count_children(name), q.gmembers, q.gwaiting, q.gcmax } or {},
-    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {}, till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
-  local ready, rest = ready_of(q, line.waiting)
-  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0, asked_of(q, v[9]), q.bytes, byte_limit(q) }) do row[#row + 1] = value end
+    ARGV[2] == 'get' and name == ARGV[3] and q.group and q.group ~= q and show(q.group.nr, q.group, q.group.name) or {},
+      till, cause, why, failures, opened, probe, fault, q.n, q.d, adaptions }
+  local ready, rest = ready_of(q, counts.waiting)
+  for _, value in ipairs({ ready, rest, tonumber(call('ZRANGE', B .. 't' .. nr, 0, 0, 'WITHSCORES')[2]) or 0,
+    asked_of(q, v[9]), q.bytes, byte_limit(q) }) do
+    row[#row + 1] = value
+  end
   if ARGV[2] == 'get' and name == ARGV[3] and ARGV[4] ~= '' then lane_of(q, ARGV[4], row) end
   return row
 end

@@ -7,10 +7,11 @@
 -- Look at one job.
 --
 -- ARGV[2..3]  queue name, id
--- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due, departure or since when it is held, ended, reason, position, eta or 0, 1 if that
---          is exact, the record, as far as it is kept, its timeline as stored, departure of its last attempt or 0, whose that is, why it
---          waits or '', until when or 0, the reason, the queue that it is of or '', by whom it is paused}; of a deferred one the last are 'deferred', now, and the spec,
---          which has the hours, '', ''
+-- Returns  {0} no such queue; {1} no such job; {2, state, cost, attempts, appended, due, departure or since when it is
+--          held, ended, reason, position, eta or 0, 1 if that is exact, the record, as far as it is kept, its timeline
+--          as stored, departure of its last attempt or 0, whose that is, why it waits or '', until when or 0, the
+--          reason, the queue that it is of or '', by whom it is paused}; of a deferred one the last are 'deferred',
+--          now, and the spec, which has the hours, '', ''
 
 begin()
 local name, id = ARGV[2], ARGV[3]
@@ -22,7 +23,10 @@ local function former()
   local k = retention_of(name)
   local of = k and call('HGET', B .. 'D:' .. name, id)
   local job = of and redis.pcall('GET', job_key(of, id))
-  if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead and time_at(job) + k.rfor > now then return job end
+  if type(job) == 'string' and #job > 53 and sub(job, 1, 1) == 'E' and byte(job, 27) == S.dead
+    and time_at(job) + k.rfor > now then
+    return job
+  end
 end
 
 local job, number, cancelled
@@ -39,14 +43,18 @@ end
 if sub(job, 1, 1) == 'E' then
   local e, pos = unpack_ended(job)
   local record = e.state == S.dead and sub(job, pos) or ''
-  return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.past or '', e.departed or 0, drainer(e.client), '', 0, '', '', '' }
+  return { 2, e.state, cost_of(job), e.attempts, e.appended, 0, e.ended, e.reason, 0, 0, 0, record, e.timeline or '',
+    e.departed or 0, drainer(e.client), '', 0, '', '', '' }
 end
 with_lanes(q)
-local line = eta.count_waiting(q)
+local counts = eta.count_waiting(q)
 if number then
-  if cancelled then return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' } end
+  if cancelled then
+    return { 2, S.cancelled, cost_of(job), 0, time_at(job), 0, 0, '', 0, 0, 0, '', '', 0, '', '', 0, '', '', '' }
+  end
   local rank, before = rank_of_deferred(q, number)
-  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', line.waiting + rank, eta.aside_eta(q, line, cost_of(job), before, 0), 0, '', '', 0, '',
+  return { 2, S.deferred, cost_of(job), 0, time_at(job), 0, 0, '', counts.waiting + rank,
+    eta.aside_eta(q, counts, cost_of(job), before, 0), 0, '', '', 0, '',
     'deferred', now, call('HGET', B .. 'q' .. nr, 'spec'), '', '' }
 end
 local entry = call('HGET', B .. 'f' .. nr, id)
@@ -58,7 +66,7 @@ local by, till, reason, whose, who = '', 0, '', '', ''
 -- why tells why a job that waits or is scheduled has not left: what, until when, a reason, and of which
 -- other queue that is. The arguments are what decides its eta.
 local function why(rate, quota, together)
-  local failed = f.attempts > 0 or (f.past or '') ~= ''
+  local failed = f.attempts > 0 or (f.timeline or '') ~= ''
   if f.at > now then return failed and 'backing_off' or 'scheduled', f.at, failed and f.reason or '' end
   local g = q.group
   local still = q.paused and q or g and g.paused and g
@@ -66,7 +74,7 @@ local function why(rate, quota, together)
     local said = call('HMGET', B .. 'q' .. still.nr, 'preason', 'pby')
     return 'paused', still.till or 0, said[1] or '', still == q and '' or g.name, said[2] or ''
   end
-  local h = q.heard
+  local h = q.receiver
   if h and h.opened > 0 then return 'down', h.stop > now and h.stop or 0, h.fault end
   if h and h.stop > now then return h.cause == 2 and 'down' or 'throttled', h.stop, h.why end
   local parent = g and g ~= q and g.name or ''
@@ -77,7 +85,9 @@ local function why(rate, quota, together)
   if most > 0 and flying >= most then return 'lane_max_in_flight', 0, '' end
   local lane_stop = h and receiver.lane_stop(q, lane) or 0
   if lane_stop > now then return 'throttled', lane_stop, '' end
-  if q.mif > 0 and q.size - line.waiting - call('ZCARD', B .. 't' .. nr) - call('ZCARD', B .. 'K' .. nr) >= q.mif then return 'max_in_flight', 0, '' end
+  if q.mif > 0 and q.size - counts.waiting - call('ZCARD', B .. 't' .. nr) - call('ZCARD', B .. 'K' .. nr) >= q.mif then
+    return 'max_in_flight', 0, ''
+  end
   if leaves <= now then return q.pull and 'puller' or 'drainer', 0, '' end
   if quota then return rate, max(limits.used_up(quota), 0), quota.name, together and parent end
   return rate, 0, '', together and parent
@@ -87,10 +97,11 @@ if f.state == S.held then
   by, reason = 'held', f.reason
 elseif f.state ~= S.leased then
   local rate, quota, together
-  position, leaves, rate, quota, together = eta.expected(q, line, id, job, f)
+  position, leaves, rate, quota, together = eta.expected(q, counts, id, job, f)
   by, till, reason, whose, who = why(rate, quota, together)
-  if f.state == S.waiting and eta.is_exact(q, line) then is_exact = 1 end
+  if f.state == S.waiting and eta.is_exact(q, counts) then is_exact = 1 end
 end
 local leased = f.state == S.leased
-return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, leaves, is_exact, sub(job, 17), f.past or '', leased and f.at or 0,
+return { 2, f.state, cost_of(job), f.attempts, time_at(job), f.at, 0, f.reason, position, leaves, is_exact,
+  sub(job, 17), f.timeline or '', leased and f.at or 0,
   leased and drainer(f.client) or '', by, till, reason, whose or '', who or '' }

@@ -7,9 +7,9 @@
 -- ARGV[2..4]  queue name, state, limit
 -- ARGV[5]     the only lane to look at, as its digest; '' is all
 -- ARGV[6..8]  where the page before ended: turn or instant, or '' to begin; member; lane
--- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more. Eight
---          entries a job: id, cost, attempts, appended, due, departure, end or since when it is held, reason, the beginning of its record if that has a lane, a priority or an expiry,
---          its timeline as stored if it is dead
+-- Returns  0 no such queue; or {jobs, turn or instant, member, lane}, without the last three when there is no more.
+--          Eight entries a job: id, cost, attempts, appended, due, departure, end or since when it is held, reason, the
+--          beginning of its record if that has a lane, a priority or an expiry, its timeline as stored if it is dead
 
 begin()
 local state = tonumber(ARGV[3])
@@ -31,7 +31,8 @@ local F, rows = B .. 'f' .. (nr or ''), {}
 
 local function row(id, job, pos, attempts, appended, due, reason, past)
   local n, flags = #rows, byte(job, pos + 10)
-  rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4], rows[n + 5], rows[n + 6] = id, cost_of(job), attempts, appended, due, reason
+  rows[n + 1], rows[n + 2], rows[n + 3], rows[n + 4], rows[n + 5], rows[n + 6] = id, cost_of(job), attempts, appended,
+    due, reason
   rows[n + 7], rows[n + 8] = '', past or ''
   if flags and flags >= EXPIRES then
     rows[n + 7] = sub(job, pos, bit.band(flags, LANE) == 0 and pos + FIXED or -1)
@@ -94,7 +95,7 @@ local function dead()
     local job = numbers[i] and redis.pcall('GETRANGE', job_key(numbers[i], id), 0, HEAD + FAILED)
     if type(job) == 'string' and sub(job, 1, 1) == 'E' and #job > 53 and time_at(job) + q.rfor > now then
       local e, pos = unpack_ended(job)
-      if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.past) end
+      if e.state == S.dead then row(id, job, pos, e.attempts, e.appended, e.ended, e.reason, e.timeline) end
     end
   end
   if #ids < limit then return { rows } end

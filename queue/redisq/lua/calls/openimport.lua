@@ -28,7 +28,8 @@ if q.group then
   set(q.group, 'gcmax', max(q.group.gcmax, q.cmax))
   if q.group == q then set(q, 'gsince', now) end
 end
-call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'paused', '1', 'preason', ARGV[7], 'pby', '', 'psince', now)
+call('HSET', B .. 'q' .. nr, 'import', ARGV[4], 'importing', '1', 'paused', '1', 'preason', ARGV[7], 'pby', '',
+  'psince', now)
 put_on_agenda(q)
 save(q)
 finish()

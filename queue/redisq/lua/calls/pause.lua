@@ -22,10 +22,11 @@ local Q = B .. 'q' .. nr
 local was = call('HMGET', Q, 'paused', 'pby', 'preason')
 local same = not q.paused and paused == '' or was[1] == paused and was[2] == by and was[3] == reason
 check_change_keys('queue', q.name)
-local goes_on = paused == '' and q.heard and receiver.resume(q)
+local goes_on = paused == '' and q.receiver and receiver.resume(q)
 if not same then log_pause_end(q) end
 if not same or goes_on then
-  log_change('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev, goes_on and STOP_LIFTED or '', reason, till or 0)
+  log_change('queue', q.name, now, by, paused == '' and 'resumed' or 'paused', q.rev, q.rev,
+    goes_on and STOP_LIFTED or '', reason, till or 0)
 end
 if not same then
   call('HSET', Q, 'paused', paused, 'pby', by, 'preason', reason, 'psince', now)

@@ -8,7 +8,8 @@
 --
 -- ARGV[2..5]  name of this call, queue name, state, limit
 -- ARGV[6]     the only lane to purge, as its digest; '' is all
--- ARGV[7..12] how far the call before came: until which turn, or '' to begin; then instant and id, or lane; by whom, what is recorded of it beside the number
+-- ARGV[7..12] how far the call before came: until which turn, or '' to begin; then instant and id, or lane; by whom,
+--             what is recorded of it beside the number
 -- Returns  {-1} no such queue; or {jobs, until, instant, id, lane}, without the last four when there is no more
 
 begin()
@@ -41,7 +42,8 @@ local function oldest(W, count)
     local left = count - #ids
     if left <= 0 then break end
     local least, below = (CLASSES - priority) * PRIORITY_STEP, until_ - priority * PRIORITY_STEP
-    for _, id in ipairs(call('ZRANGEBYSCORE', W, string.format('%.0f', least), string.format('(%.0f', below), 'LIMIT', 0, left)) do
+    for _, id in ipairs(call('ZRANGEBYSCORE', W, string.format('%.0f', least), string.format('(%.0f', below), 'LIMIT',
+      0, left)) do
       ids[#ids + 1] = id
     end
   end

@@ -6,16 +6,20 @@
 --
 -- Create a queue or change its spec.
 --
--- ARGV[2..18]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts,
---              retention in us, retained ended jobs, expected revision (0: must not exist, -1: any), stamp of this call,
---              places for what comes back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say otherwise
--- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by, number of rules for
---              single lanes; for each: lane, rule. The first five are '' where there is nothing to say
--- then         most children of a name, '1' if it is a pull queue or '', until when the calendars of its limits are known well enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua);
---              fields that the queue keeps as they are, and their values;
---              the rules of its group that it names, with spaces between them; the rule of its adapted rate or '' (see adapt.lua), by whom, '1' if the spec is an earlier one of the queue
--- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if
---          a pull queue would have some, 4 if it would be one of a pull queue's; 5 if there is no such rule, 6 if it is of concurrency, then which of them in place of children
+-- ARGV[2..18]  name, spec (canonical JSON), n, d, burst, capacity, lease in us, max attempts, retention in us, retained
+--              ended jobs, expected revision (0: must not exist, -1: any), stamp of this call, places for what comes
+--              back, most deferred, their greatest age in us and as text, 1 if jobs may be deferred unless they say
+--              otherwise
+-- ARGV[19..25] most in flight, most scheduled, '1' if ordered, rule of lanes, what stands for all that lanes go by,
+--              number of rules for single lanes; for each: lane, rule. The first five are '' where there is nothing to
+--              say
+-- then most children of a name, '1' if it is a pull queue or '', until when the calendars of its limits are known well
+-- enough or '', number of limits; for each: name, n, d, burst, most in a window, period, phase, ends (see limits.lua);
+-- fields that the queue keeps as they are, and their values; the rules of its group that it names, with spaces between
+-- them; the rule of its adapted rate or '' (see adapt.lua), by whom, '1' if the spec is an earlier one of the queue
+-- Returns  {revision, created, changed, conflict, children}, conflict 2 if there are too many children, 3 if a pull
+--          queue would have some, 4 if it would be one of a pull queue's; 5 if there is no such rule, 6 if it is of
+--          concurrency, then which of them in place of children
 
 begin()
 check_run()
@@ -25,7 +29,9 @@ local nr = number_of(name)
 local q = nr and load(nr)
 local rev = q and q.rev or 0
 -- This very call, repeated after a lost reply.
-if q and call('HGET', B .. 'q' .. nr, 'stamp') == ARGV[13] then return { rev, rev == tonumber(call('HGET', B .. 'q' .. nr, 'made')) and 1 or 0, 1, 0 } end
+if q and call('HGET', B .. 'q' .. nr, 'stamp') == ARGV[13] then
+  return { rev, rev == tonumber(call('HGET', B .. 'q' .. nr, 'made')) and 1 or 0, 1, 0 }
+end
 if expect >= 0 and expect ~= rev then return { rev, 0, 0, 1 } end
 
 if q and call('HGET', B .. 'q' .. nr, 'spec') == spec then return { rev, 0, 0, 0 } end
@@ -110,7 +116,8 @@ if not q then
     delay(q, M.run_since + HORIZON, q.cmax)
     q.hc = q.cmax
   end
-  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'bytes', 0, 'turn', 9 * 2 ^ 49, 'cmax', 1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')
+  call('HSET', B .. 'q' .. nr, 'name', name, 'epoch', M.run, 'lf', 0, 'size', 0, 'bytes', 0, 'turn', 9 * 2 ^ 49, 'cmax',
+    1, 'hc', q.hc or MAX_COST, 'hm', q.cmax, 'refn', 0, 'paused', '')
   call('HSET', B .. 'n', name, nr)
   call('ZADD', B .. 'N', 0, name)
   call('HINCRBY', B, 'queues', 1)
@@ -120,7 +127,8 @@ else
 end
 rev = call('HINCRBY', B, 'rev', 1)
 if created == 1 then call('HSET', B .. 'q' .. nr, 'made', rev) end
-call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem', q.rem, 'last', q.last, 'lc', q.lc,
+call('HSET', B .. 'q' .. nr, 'spec', spec, 'rev', rev, 'stamp', ARGV[13], 'n', n, 'd', d, 'b', b, 'tat', q.tat, 'rem',
+  q.rem, 'last', q.last, 'lc', q.lc,
   'cap', ARGV[7], 'lease', ARGV[8], 'maxatt', ARGV[9], 'rfor', ARGV[10], 'rmax', ARGV[11],
   'mark', ARGV[14], 'dmax', ARGV[15], 'dage', ARGV[16], 'dagetext', ARGV[17], 'defers', ARGV[18])
 call('HSET', B .. 'q' .. nr, unpack(ARGV, plain, #ARGV - 4))
@@ -136,7 +144,8 @@ elseif created == 0 then
   call('HDEL', B .. 'q' .. nr, 'limits', 'lstate', 'lchanged')
 end
 if by_lanes ~= '' then
-  call('HSET', B .. 'q' .. nr, 'laned', '1', 'mif', ARGV[19], 'msched', ARGV[20], 'ordered', ARGV[21], 'lrule', ARGV[22], 'regime', ARGV[23], 'lover', ARGV[24])
+  call('HSET', B .. 'q' .. nr, 'laned', '1', 'mif', ARGV[19], 'msched', ARGV[20], 'ordered', ARGV[21], 'lrule',
+    ARGV[22], 'regime', ARGV[23], 'lover', ARGV[24])
   if regime ~= ARGV[23] then own_rules() end
 end
 if ARGV[arg + 2] ~= '' then call('ZADD', B .. 'E', ARGV[arg + 2], name) else call('ZREM', B .. 'E', name) end
@@ -148,14 +157,15 @@ if pull ~= (q.pull or '') then
 end
 log_pause_end(q)
 if created == 1 then unmark_deleted('queue', name) end
-log_change('queue', name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created' or 'changed', rev, was, '', '', 0)
+log_change('queue', name, now, ARGV[#ARGV - 1], ARGV[#ARGV] == '1' and 'rolled_back' or created == 1 and 'created'
+  or 'changed', rev, was, '', '', 0)
 keep_document('queue', name, rev, spec)
 if created == 1 then
   membership.add_to_group(q, name)
 else
   membership.save_links(q)
   if q.group == q then set(q, 'gsince', now) end
-  if ARGV[#ARGV - 4] == '' and q.heard and q.heard.opened > 0 then receiver.close_circuit(q) end
+  if ARGV[#ARGV - 4] == '' and q.receiver and q.receiver.opened > 0 then receiver.close_circuit(q) end
   if q.lapsed then
     call('HSET', B .. 'q' .. nr, 'paused', '')
     read_pause(q, '')

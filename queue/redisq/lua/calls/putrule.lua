@@ -3,9 +3,10 @@
 --
 -- Create a rule or change it.
 --
--- ARGV[2..9]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this call, what is kept of the rule
---             to be told of later, by whom, digests of the keys with overrides
--- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of concurrency
+-- ARGV[2..9]  name, rule (canonical JSON), algorithm, expected revision (0: must not exist, -1: any), stamp of this
+--             call, what is kept of the rule to be told of later, by whom, digests of the keys with overrides
+-- Returns  {revision, created, changed, code}: 1 it is at another revision; 2 queues ask it, and it would be of
+--          concurrency
 
 begin()
 

@@ -7,13 +7,13 @@
 --
 -- Take jobs back from the overflow, in its order, as far as there is room.
 --
--- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more are behind these, '1' if closed, '1' if the
---              overflow was empty, longest time on the way there in us, '1' to leave,
---              the instant as of which what is behind was seen, in us
--- ARGV[12]     number of jobs; for each: id, order, ticket, when it was put aside, '1' if done, what to say of it if it is too late,
---              record, or '' when it is no job
--- Returns  0 when the queue is unknown; {how long somebody else has the way back in us, now}; or {0, now, order, room, batch, deferred,
---          behind, given up, outcomes}, those of the jobs up to the first that is not final
+-- ARGV[2..10]  queue name, holder, for how long in us, overflow, how many more are behind these, '1' if closed, '1' if
+--              the overflow was empty, longest time on the way there in us, '1' to leave, the instant as of which what
+--              is behind was seen, in us
+-- ARGV[12]     number of jobs; for each: id, order, ticket, when it was put aside, '1' if done, what to say of it if it
+--              is too late, record, or '' when it is no job
+-- Returns  0 when the queue is unknown; {how long somebody else has the way back in us, now}; or {0, now, order, room,
+--          batch, deferred, behind, given up, outcomes}, those of the jobs up to the first that is not final
 --
 -- Redis refuses it when it is out of memory.
 
@@ -21,7 +21,8 @@ begin()
 call('ZCARD', B .. 'o')
 call('ZCARD', B .. 'y')
 local holder, span, store, behind, closed, empty, on_the_way, leave, as_of =
-  ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]), ARGV[10] == '1', tonumber(ARGV[11])
+  ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6]), ARGV[7] == '1', ARGV[8] == '1', tonumber(ARGV[9]),
+    ARGV[10] == '1', tonumber(ARGV[11])
 if tonumber(ARGV[12]) > 0 and memory_full() then out_of_memory() end
 if M.first_expiry > 0 and M.first_expiry <= now then expire_due() end
 local nr = number_of(ARGV[2])
@@ -74,7 +75,8 @@ end
 
 -- too_large says why a job can never come back.
 local function too_large(id, record)
-  return string.format('takes %.0f bytes, more than the max_bytes %.0f of its queue', bytes_of(id, #record + BEFORE_RECORD), byte_limit(q))
+  return string.format('takes %.0f bytes, more than the max_bytes %.0f of its queue',
+    bytes_of(id, #record + BEFORE_RECORD), byte_limit(q))
 end
 
 -- take_back carries out what was judged. old is the record of a deferral that
@@ -91,7 +93,8 @@ local function take_back(id, outcome, old, cancelled, at, done, late, record)
     took(bytes)
     returned = returned + 1
   elseif outcome == TOO_OLD or outcome == TOO_LATE or outcome == TOO_LARGE then
-    local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and too_large(id, record) or 'deferred for longer than max_age ' .. (way[5] or '')
+    local reason = outcome == TOO_LATE and late or outcome == TOO_LARGE and too_large(id, record)
+      or 'deferred for longer than max_age ' .. (way[5] or '')
     local f = { attempts = 0, epoch = NOBODY, fence = 0, reason = reason }
     call('SET', key, ended_record(stamp .. sub(record, 1, 10), f, S.dead, 0, at) .. record, 'PX', ceil(q.rfor / 1000))
     dead[#dead + 1] = id
@@ -109,7 +112,8 @@ end
 local arg, count, final, seen = 13, tonumber(ARGV[12]), 0, empty and now or 0
 for i = 1, count do
   local id, number, ticket, at, done, late, record =
-    ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], tonumber(ARGV[arg + 3]), ARGV[arg + 4] == '1', ARGV[arg + 5], ARGV[arg + 6]
+    ARGV[arg], tonumber(ARGV[arg + 1]), ARGV[arg + 2], tonumber(ARGV[arg + 3]), ARGV[arg + 4] == '1', ARGV[arg + 5],
+      ARGV[arg + 6]
   arg = arg + 7
   local ok, outcome, old, cancelled = pcall(judge, id, number, ticket, at, done, record)
   -- Of one that is done it does not matter what has its key.

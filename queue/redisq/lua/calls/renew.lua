@@ -20,6 +20,8 @@ if kept then
   call('HSET', B .. 'q' .. nr, 'limits', cmsgpack.pack(rules))
 end
 -- Of one that has none of them, or is gone, nothing needs to be known.
-if kept and ARGV[3] ~= '' then call('ZADD', B .. 'E', ARGV[3], ARGV[2]) elseif ARGV[2] ~= '' then call('ZREM', B .. 'E', ARGV[2]) end
+if kept and ARGV[3] ~= '' then call('ZADD', B .. 'E', ARGV[3], ARGV[2]) elseif ARGV[2] ~= '' then
+  call('ZREM', B .. 'E', ARGV[2])
+end
 finish()
 return now

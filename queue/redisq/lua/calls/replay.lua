@@ -8,7 +8,8 @@
 -- Put dead jobs back into their queue.
 --
 -- ARGV[2..5]  name of this call, queue name, number of jobs, by whom; then their ids
--- Returns  0 no such queue; or for each: 0 it is not dead; 1 it is in the queue; 2 there is no room; 3 it is not a job; the text of an error
+-- Returns  0 no such queue; or for each: 0 it is not dead; 1 it is in the queue; 2 there is no room; 3 it is not a job;
+--          the text of an error
 --
 -- Redis refuses it when it is out of memory.
 

@@ -11,10 +11,10 @@
 -- ARGV[2..8]  client id, client name, client version, request number, most jobs, most bytes, name for timelines,
 --              name of the pull queue that is asked for or ''
 -- ARGV[10..]  in pairs: name of a queue, how many jobs of it at most
--- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us, garbage, expired, lost, answers, errors, now, short}:
---          expired {queue name...}, one a lease; lost {queue name, slots...}; errors {queue number, text...};
---          answers {queue name, revision, lease in us, rows} with rows six entries a job:
---          id, epoch, fence, attempt, departs in us from now, job; short {queue name...}
+-- Returns  {-1} when there is no queue of that name, {-2} when it is not a pull queue, else {next in us, backup in us,
+--          garbage, expired, lost, answers, errors, now, short}: expired {queue name...}, one a lease; lost {queue
+--          name, slots...}; errors {queue number, text...}; answers {queue name, revision, lease in us, rows} with rows
+--          six entries a job: id, epoch, fence, attempt, departs in us from now, job; short {queue name...}
 
 local client, number = ARGV[2], tonumber(ARGV[5])
 
@@ -42,7 +42,7 @@ local function replay()
       local rows, job = rows_of(q), call('GET', job_key(nr, id))
       if job then
         for _, v in ipairs({ id, f.epoch, fence, f.attempts + 1, f.at - now, job }) do rows[#rows + 1] = v end
-        left = left - 1
+        free_handlers = free_handlers - 1
       end
     end
   end
@@ -56,13 +56,13 @@ local function visit_due(key, horizon, ripens)
   local most = 100 + (#ARGV - 9) / 2 -- those that are passed over do not count
   local found = call('ZRANGEBYSCORE', key, '-inf', now + horizon, 'WITHSCORES', 'LIMIT', 0, most)
   for i = 1, #found, 2 do
-    if left <= 0 then return end
-    local answered, leased, free, size, late = #answers, #granted, left, bytes, lates
+    if free_handlers <= 0 then return end
+    local answered, leased, free, size, late = #answers, #granted, free_handlers, bytes, lates
     local passed = not ripens and shares.pass_over(found[i])
     if not passed and not try_for(found[i], visit_one, found[i], tonumber(found[i + 1]), ripens) then
       for k = #answers, answered + 1, -1 do answers[k] = nil end
       for k = #granted, leased + 1, -1 do granted[k] = nil end
-      answering, left, bytes, lates = nil, free, size, late
+      answering, free_handlers, bytes, lates = nil, free, size, late
       call('ZADD', key, now + 2 * SECOND, found[i])
     end
   end
@@ -71,7 +71,7 @@ end
 -- visit_pulled visits the queue that was named, if its time has come.
 local function visit_pulled(key, horizon, ripens)
   local e = tonumber(call('ZSCORE', key, pulled))
-  if not e or e > now + horizon or left <= 0 then return end
+  if not e or e > now + horizon or free_handlers <= 0 then return end
   if not try_for(pulled, visit_one, pulled, e, ripens) then call('ZADD', key, now + 2 * SECOND, pulled) end
 end
 
@@ -106,12 +106,13 @@ if deadline then ask = min(ask, deadline) end
 if M.first_expiry > 0 then ask = min(ask, M.first_expiry <= now and now or max(M.first_expiry, now + HORIZON / 2)) end
 ask = max(ask, now + 1000)
 local offered = M.watcher == OFFERED and #shares.short > 0
-local watches = M.watcher == client or M.watcher == '' or M.watcher == OFFERED and not offered or now >= M.watcher_at + OVERDUE
+local watches = M.watcher == client or M.watcher == '' or M.watcher == OFFERED and not offered
+  or now >= M.watcher_at + OVERDUE
 local next_in
 if pulled then
-  next_in = left <= 0 and head and head <= now + HORIZON and 0 or ask - now
+  next_in = free_handlers <= 0 and head and head <= now + HORIZON and 0 or ask - now
   call('HSET', B .. 'q' .. pulled, 'polled', now + next_in, 'asked', now)
-elseif left <= 0 then
+elseif free_handlers <= 0 then
   -- No handler is free here: somebody else must look.
   next_in = ask - now
   if head and head <= now + HORIZON then next_in = 0 end

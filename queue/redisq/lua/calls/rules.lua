@@ -4,7 +4,8 @@
 -- Look at rules.
 --
 -- ARGV[2..4]  'get', name; or 'list', after, limit
--- Returns  {name to go on behind, or '', rules}: of each {name, revision, is, rule, queues, keys that it holds}, or {name, what is wrong}
+-- Returns  {name to go on behind, or '', rules}: of each {name, revision, is, rule, queues, keys that it holds}, or
+--          {name, what is wrong}
 
 begin()
 

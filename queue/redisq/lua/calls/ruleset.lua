@@ -4,8 +4,8 @@
 -- What a queue asks its jobs.
 --
 -- ARGV[2]  name
--- Returns  0 if there is no such queue, or {number by which that is known, or '', names that its parent gives, its own, rules}:
---          of each name, in any order, {name, revision, is, rule}
+-- Returns  0 if there is no such queue, or {number by which that is known, or '', names that its parent gives, its own,
+--          rules}: of each name, in any order, {name, revision, is, rule}
 
 begin()
 local nr = number_of(ARGV[2])

@@ -7,17 +7,19 @@
 --
 -- End leases, grouped by queue.
 --
--- ARGV[2]  number of queues; for each: name, number of settlements; for each:
---          id, fence (8 bytes of epoch, 6 of number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold, or unused), after in us, reason
--- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it did something
---          to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n and d of the adapted rate before and after, if that changed}
+-- ARGV[2]  number of queues; for each: name, number of settlements; for each: id, fence (8 bytes of epoch, 6 of
+--          number), verdict (+ 16 of the lane only, + 32 with trouble, + 64 untold, or unused), after in us, reason
+-- Returns  one entry a settlement: the state in which it left the job, 0 when stale, the text of an error, or, when it
+--          did something to the queue besides, {state, stopped for in us, 1 if the circuit opened, 1 if it closed, n
+--          and d of the adapted rate before and after, if that changed}
 
 begin()
 local out, arg = {}, 3
 
 local LONGEST = 2 ^ 40 - 1 -- microseconds from departure to delivery, as kept of it
 local DELIVERED = string.char(S.delivered, V.delivered)
-local AFTER = { [V.delivered] = S.delivered, [V.dead] = S.dead, [V.released] = S.waiting, [V.held] = S.held, [V.throttled] = S.waiting, [V.down] = S.waiting }
+local AFTER = { [V.delivered] = S.delivered, [V.dead] = S.dead, [V.released] = S.waiting, [V.held] = S.held,
+  [V.throttled] = S.waiting, [V.down] = S.waiting }
 local LANE_ONLY, TROUBLE, UNTOLD = 16, 32, 64
 
 -- repeated answers a settlement whose lease is gone: as before if it is the
@@ -53,13 +55,15 @@ local function unleft(q, epoch, fence)
   set(q, 'lf', 0)
 end
 
--- hears takes what an answer says of the receiver, to a job that departed then: f is its flight, if that matters. Returns what
--- is answered.
+-- hears takes what an answer says of the receiver, to a job that departed then: f is its lease record, if that matters.
+-- Returns what is answered.
 local function hears(q, f, id, departed, verdict, code, after, reason, state)
   local trouble = verdict == V.down or (verdict == V.retry or verdict == V.held) and code >= TROUBLE
   local untold = verdict == V.throttled and code >= UNTOLD
   local throttles = untold or (verdict == V.throttled or verdict == V.delivered) and after > 0
-  if verdict == V.released or verdict == V.held and not trouble or not (q.heard or trouble or throttles) then return state end
+  if verdict == V.released or verdict == V.held and not trouble or not (q.receiver or trouble or throttles) then
+    return state
+  end
   with_receiver(q)
   local stopped, opened, closed = 0, 0, 0
   if trouble then stopped, opened = receiver.fail(q, reason) else closed = receiver.succeed(q) end
@@ -85,13 +89,13 @@ local function unused(q, id, f)
   if g and g ~= q then limits.refund_quotas(g, f.at, cost) end
 end
 
--- given_back gives back what a job took that was released or did not start: to quotas, and its departure. Where the circuit is
--- off it does not: nothing else bounds how often the target is tried. A probe gives back to quotas. Reports
+-- given_back gives back what a job took that was released or did not start: to quotas, and its departure. Where the
+-- circuit is off it does not: nothing else bounds how often the target is tried. A probe gives back to quotas. Reports
 -- whether nothing started.
 local function given_back(q, id, f, verdict, code, epoch, fence)
   local unstarted = verdict == V.released or verdict == V.down and code >= UNTOLD
   local all = unstarted and (verdict == V.released or (call('HGET', B .. 'q' .. q.nr, 'circuit') or '') ~= '')
-  local probe = verdict ~= V.released and q.heard and q.heard.opened > 0 and f.at >= q.heard.opened
+  local probe = verdict ~= V.released and q.receiver and q.receiver.opened > 0 and f.at >= q.receiver.opened
   if (all or probe) and (q.limits or q.group) then unused(q, id, f) end
   if all then
     unleft(q, epoch, fence)
@@ -108,7 +112,8 @@ local function too_old(q, id, at)
   return type(job) == 'string' and #job == 8 and at > time_at(job) + q.patience
 end
 
--- adapted is what is answered to a settlement that may change the rate; came is how many jobs this call has brought back.
+-- adapted is what is answered to a settlement that may change the rate; came is how many jobs this call has brought
+-- back.
 local function adapted(q, answer, verdict, departed, reason, came)
   local rates = adapt_rate(q, verdict == V.throttled, departed, reason, came)
   if not rates then return answer end
@@ -128,7 +133,8 @@ local function settle(name, count, arg)
   local gone, ends, well, dead, returning, freeing = {}, {}, {}, {}, false, new_freed()
   local ids, released, retried, throttled, down, scheduled, unstarted, flights = {}, 0, 0, 0, 0, 0, 0, {}
   local stop, came = q.stop, 0
-  local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000)) -- a number would be written out anew for each job
+  -- a number would be written out anew for each job
+  local J, time, px = B .. 'j' .. q.nr .. ':', pack('>I7', now), string.format('%d', ceil(q.rfor / 1000))
   local may_die, may_hold = false, false
   for j = 0, count - 1 do
     local verdict = tonumber(ARGV[arg + 5 * j + 2]) % LANE_ONLY
@@ -152,21 +158,23 @@ local function settle(name, count, arg)
     if type(quick) == 'table' then
       out[#out + 1] = error_text(quick) -- this job alone: its lease will run out
     elseif quick then
-      -- What remains, without taking the flight apart: most jobs go well.
+      -- What remains, without taking the lease record apart: most jobs go well.
       local kind = sub(quick, 1, 1)
       local bytes = unpack_('>I4', entry, CLIENT + 2)
       freeing.count, freeing.bytes = freeing.count + 1, freeing.bytes + bytes
       if kind == 'R' then freeing.back, freeing.back_bytes = freeing.back + 1, freeing.back_bytes + bytes end
       if LIVE[kind] and #quick == 26 then
         local attempts, _, departed = unpack_('>I2I7I7', entry, 2)
-        call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', attempts + 1) .. token .. sub(quick, 2, 8)
+        call('SET', J .. id, 'E' .. time .. sub(quick, 9, 26) .. DELIVERED .. pack('>I2', attempts + 1) .. token
+          .. sub(quick, 2, 8)
           .. '\0\0' .. pack('>I5', max(0, min(now - departed, LONGEST))) .. sub(entry, CLIENT, CLIENT + 1), 'PX', px)
       end
       ends[#ends + 1] = q.nr .. ':' .. id
       well[#well + 1] = id
       gone[#gone + 1] = id
       flights[id] = ''
-      out[#out + 1] = (q.heard or after > 0) and hears(q, nil, id, unpack_('>I7', entry, 11), verdict, code, after, reason, S.delivered) or S.delivered
+      out[#out + 1] = (q.receiver or after > 0) and hears(q, nil, id, unpack_('>I7', entry, 11), verdict, code, after,
+        reason, S.delivered) or S.delivered
       if q.adapt and after <= 0 then out[#out] = adapted(q, out[#out], verdict, unpack_('>I7', entry, 11), '', came) end
       if marks >= KEYED then lanestate.end_in_lane(q, unpack_lease(entry)) end
     elseif not f or f.state ~= S.leased or f.epoch ~= epoch or f.fence ~= fence then
@@ -182,11 +190,15 @@ local function settle(name, count, arg)
       end
       -- What the receiver did not look at, or was too busy for, is no attempt.
       local spared = verdict == V.throttled and THROTTLED or verdict == V.down and DOWN
-      if verdict == V.retry and code >= TROUBLE and q.heard and q.heard.opened > 0 then spared = DOWN end
+      if verdict == V.retry and code >= TROUBLE and q.receiver and q.receiver.opened > 0 then spared = DOWN end
       if verdict ~= V.released and not spared then f.attempts = f.attempts + 1 end
       local state = AFTER[verdict]
-      if verdict == V.retry then state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled end
-      if verdict ~= V.released then add_attempt(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason) end
+      if verdict == V.retry then
+        state = not spared and (f.attempts >= q.maxatt or too_old(q, id, now + after)) and S.dead or S.scheduled
+      end
+      if verdict ~= V.released then
+        add_attempt(f, spared or state == S.dead and DIED or state == S.held and UNKNOWN or RETRIED, reason)
+      end
       if spared == THROTTLED then throttled = throttled + 1 elseif spared then down = down + 1 end
       f.pepoch, f.pfence, f.pverdict, f.state = epoch, fence, verdict, state
       if state == S.dead then
@@ -198,7 +210,9 @@ local function settle(name, count, arg)
       else
         if state == S.waiting then
           wait_again(q, id, f)
-          if verdict ~= V.throttled and given_back(q, id, f, verdict, code, epoch, fence) then unstarted = unstarted + 1 end
+          if verdict ~= V.throttled and given_back(q, id, f, verdict, code, epoch, fence) then
+            unstarted = unstarted + 1
+          end
           if verdict == V.released then released = released + 1 end
           came = came + 1
         elseif state == S.held then

@@ -1,14 +1,16 @@
 #!lua
 -- Ask rules of one arithmetic.
 --
--- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tallies.lua), number of keys that are asked about, the keys,
---          questions: one after the other, 1 byte of what is asked (0 take, 1 peek, 2 give back, 3 forget, 4 nothing but whether the rule is the same),
---          2 of which bound, 2 of which key, 4 of cost, 1 of how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
--- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed, 3 if there is no room for another key,
---          4 of what remains, 8 of the time to try again after, 8 of that until all is as fresh
+-- ARGV[2]  number of rules; for each: u:<name>, what that must be (see partition.lua), bounds (see tallies.lua), number
+--          of keys that are asked about, the keys, questions: one after the other, 1 byte of what is asked (0 take, 1
+--          peek, 2 give back, 3 forget, 4 nothing but whether the rule is the same), 2 of which bound, 2 of which key,
+--          4 of cost, 1 of how rare the key is (see rulekeys.lua), 1 of the length of the place's name, which follows
+-- Returns  for each rule: 1 if it is another by now, or gone, or the answers: 1 byte that is 1 if it is allowed, 3 if
+--          there is no room for another key, 4 of what remains, 8 of the time to try again after, 8 of that until all
+--          is as fresh
 --
--- What is asked about a rule that is another by now is not asked of it. Behind a question that had the script look at much, no other is answered: that
--- one byte is 2 of it, and it is to be asked again.
+-- What is asked about a rule that is another by now is not asked of it. Behind a question that had the script look at
+-- much, no other is answered: that one byte is 2 of it, and it is to be asked again.
 
 local QUESTION, QUESTION_BYTES = '>BI2I2I4BB', 11
 local TAKE, PEEK, BACK, ANEW, NOTHING = 0, 1, 2, 3, 4
@@ -26,7 +28,8 @@ for nr = 1, tonumber(ARGV[2]) do
   local first, count = arg + 4, tonumber(ARGV[arg + 3])
   if v[1] == ARGV[arg + 1] then
     local bounds, questions = bounds_of(ARGV[arg + 2]), ARGV[first + count]
-    local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1)) -- and what of them is in hand; the first is no key
+    -- and what of them is in hand; the first is no key
+    local texts = not read and call('MGET', B .. '!', unpack(ARGV, first, first + count - 1))
     local answers, tallies, fresh, left, at, i = {}, texts or {}, {}, {}, 1, 0
     while at <= #questions do
       local op, bound, k, cost, level, length = unpack_(QUESTION, questions, at)
@@ -44,7 +47,11 @@ for nr = 1, tonumber(ARGV[2]) do
         end
         if op == BACK or op == ANEW then
           fresh[k] = fresh[k] or 0 -- whether there was a key is not seen any more
-          if op == BACK then tally, left[k] = back(l, tally, cost, place) else tally, left[k] = anew and anew(tally) or '', 0 end
+          if op == BACK then
+            tally, left[k] = back(l, tally, cost, place)
+          else
+            tally, left[k] = anew and anew(tally) or '', 0
+          end
           tallies[k + 1], cost, place = tally, 1, ''
           if left[k] == 0 then went(l, ARGV[first + k - 1], level) end
         end

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Sum up a partition, and list the clients seen lately.
 --
--- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, clients, when a drainer was last seen or 0, now}, clients four entries each: id, last seen, name, version
+-- Returns  {queues, waiting, scheduled, leased, held, deferred, dead, clients, when a drainer was last seen or 0, now},
+--          clients four entries each: id, last seen, name, version
 
 begin()
 local clients = {}
@@ -14,5 +15,6 @@ for i = 1, #seen, 2 do
   clients[#clients + 1] = named[1]
   clients[#clients + 1] = named[2]
 end
-return { tonumber(call('HGET', B, 'queues')) or 0, M.waiting, M.scheduled, M.leased, tonumber(call('HGET', B, 'held')) or 0, M.deferred, M.dead, clients,
+return { tonumber(call('HGET', B, 'queues')) or 0, M.waiting, M.scheduled, M.leased,
+  tonumber(call('HGET', B, 'held')) or 0, M.deferred, M.dead, clients,
   tonumber(call('ZRANGE', B .. 'c', -1, -1, 'WITHSCORES')[2]) or 0, now }

@@ -1,12 +1,12 @@
 -- needs: pace, ratechange
 -- gives: observe
 --
--- Shared, behind pace.lua and ratechange.lua: a rate that follows what the receiver takes, the arithmetic of
--- leaky/adapt.go.
+-- A rate that follows what the receiver takes, by the arithmetic of leaky/adapt.go.
 --
--- A queue that has one keeps it in field adapt: its rule, then level, peak, run, changed and lowered. The rule is a text
--- of ten numbers: n and d of floor and ceiling, the unit of levels, the levels of the two, n, d and level of what it begins with.
--- Field adaptions has the changes, the latest first: {when, n and d before, n and d after, cause, reason} each.
+-- A queue that has one keeps its state in the field adapt: the rule, then level, peak, run, changed and lowered. The
+-- rule is a text of ten numbers: n and d of the floor and of the ceiling, the unit of levels, the levels of the two,
+-- and n, d and level of what it begins with. The field adaptions has the changes, the latest first: {when, n and d
+-- before, n and d after, cause, reason}.
 
 local PAUSE, REGAIN, NEAR, STAY, BEYOND, MOST_RUN, AGAIN, DIGITS = SECOND, 4, 32, 18, 1500, 100, 5, 100000
 local MOST_ADAPTIONS = 20
@@ -57,7 +57,9 @@ local function refused(s, departed)
 end
 
 local function taken(q, s, departed)
-  if departed <= s.lowered or now < s.changed + PAUSE or q.n == s.ceiling[1] and q.d == s.ceiling[2] then return false end
+  if departed <= s.lowered or now < s.changed + PAUSE or q.n == s.ceiling[1] and q.d == s.ceiling[2] then
+    return false
+  end
   s.run, s.changed = min(s.run + 1, MOST_RUN), now
   local beyond = s.run - STAY
   if beyond > 0 then
@@ -83,7 +85,8 @@ local function note_adaption(q, n, d, cause, reason)
   call('HSET', B .. 'q' .. q.nr, 'adaptions', cmsgpack.pack(list))
 end
 
--- held_by_rate_alone reports whether jobs wait, but those that came back in this call, and nothing but the rate may hold them up.
+-- held_by_rate_alone reports whether jobs wait, but those that came back in this call, and nothing but the rate may
+-- hold them up.
 local function held_by_rate_alone(q, came)
   bounded(q)
   return bucket_ready_at(q) > now and call('ZCARD', B .. 'w' .. q.nr) + (q.laned and q.lw or 0) - came > 0
@@ -110,7 +113,8 @@ local function observe(q, throttled, departed, reason, came)
   return { from_n, from_d, n, d }
 end
 
--- adapt_to_spec is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the state.
+-- adapt_to_spec is for another spec, by a rule and with a rate; a rule that is '' is none. Returns n and d, and the
+-- state.
 local function adapt_to_spec(q, rule, n, d)
   if rule == '' then return n, d, nil end
   if not q.adapt then return n, d, begin_adapted(rule) end

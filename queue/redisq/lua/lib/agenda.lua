@@ -1,7 +1,7 @@
 -- needs: pace
 --
--- Shared, behind pace.lua: when a queue is next to be looked at. A member of a group has a place
--- there (see groups.lua), and the group one on the agenda.
+-- The agenda: when a queue is next to be looked at. The members of a group have places in it (see groups.lua), and the
+-- group as a whole one on the agenda.
 
 -- put_on_agenda notes when the queue is next worth a visit: when its first waiting job
 -- can depart, and when its first scheduled job is due, or the first of its lanes has
@@ -44,14 +44,14 @@ local function put_on_agenda(q, back, since)
 end
 
 -- wait_again puts a job into its lane that was granted or scheduled, and now waits;
--- f is its flight.
+-- f is its lease record.
 local function wait_again(q, id, f)
   if q.laned then return lanestate.put_back(q, id, f) end
   call('ZADD', B .. 'w' .. q.nr, f.turn, id)
   M.waiting = M.waiting + 1
 end
 
--- note_expiry_again is expires of a job that was leased, if it does.
+-- note_expiry_again is note_expiries for a job that was leased, if it expires at all.
 local function note_expiry_again(q, id, quiet)
   local head = q.expiring and redis.pcall('GETRANGE', job_key(q.nr, id), 26, 33)
   if type(head) ~= 'string' or #head < 8 or byte(head) % (2 * EXPIRES) < EXPIRES then return end

@@ -1,4 +1,4 @@
--- Shared: a call over many jobs, which would do more if it were repeated.
+-- Answers of calls over many jobs, kept for a while: such a call would do more if it were carried out twice.
 
 -- earlier_answer returns what this very call was answered, when it is repeated after a lost reply.
 local function earlier_answer(name)

@@ -5,14 +5,17 @@
 
 local KEY, KEY_BYTES, ASK_BYTES = '>I2c1B', 4, 2
 
--- Of each key that the jobs of a queue ask about: its bound, the action of its rule, how rare it is (see rulekeys.lua), what was taken under it, when what it holds is as fresh; if it is to hold
--- another, the time until this is.
+-- Of each key that the jobs of a queue ask about: its bound, the action of its rule, how rare it is (see rulekeys.lua),
+-- what was taken under it, when what it holds is as fresh; if it is to hold another, the time until this is.
 local bounds, actions, levels, tallies, fresh, left, first_key = {}, {}, {}, {}, {}, {}, 0
 local said = {} -- of each job its decisions
-local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0 -- of the job that was judged last: the keys, and what was answered; true if the key is new, else what ask said that it was
+-- of the job that was judged last: the keys, and what was answered; true if the key is new, else what ask said that it
+-- was
+local asked, allows, keeps, resets, news, count = {}, {}, {}, {}, {}, 0
 
--- ruling reads what was taken under the keys that a queue's jobs ask about: bounds, and of each key the bound, the action and how rare it is; the keys are the arguments from
--- first on. A job is known by the place of its first argument; its asks are the third.
+-- ruling reads what was taken under the keys that a queue's jobs ask about: bounds, and of each key the bound, the
+-- action and how rare it is; the keys are the arguments from first on. A job is known by the place of its first
+-- argument; its asks are the third.
 local function ruling(bounds_text, of, first)
   local known, keys = bounds_of(bounds_text, by_letter), {}
   bounds, actions, levels, tallies, fresh, left, said, first_key = {}, {}, {}, {}, {}, {}, {}, first
@@ -32,7 +35,8 @@ end
 
 local function unaskable(i) return ARGV[i + 2] == '!' end
 
--- judge asks all that a job asks. If it is refused it returns how long to wait, and whether all who refuse it would have it put aside.
+-- judge asks all that a job asks. If it is refused it returns how long to wait, and whether all who refuse it would
+-- have it put aside.
 local function judge(i, cost)
   local text, decisions, wait, defers = ARGV[i + 2], '', nil, true
   count = #text / ASK_BYTES

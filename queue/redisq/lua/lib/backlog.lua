@@ -1,9 +1,8 @@
 -- needs: overflow
 --
--- Shared, behind overflow.lua: the queues that have a backlog, and whether they have
--- room for it.
+-- Which queues have a backlog on the overflow, and whether they have room for it.
 
--- track_backlog keeps the list of queues that have one.
+-- track_backlog keeps the list of queues with a backlog.
 local function track_backlog(q)
   if backlogged(q) then call('ZADD', B .. 'o', 'NX', now, q.name) else call('ZREM', B .. 'o', q.name) end
 end
@@ -15,8 +14,8 @@ local function readmit_room(q)
 end
 local function readmit_batch(q) return min(500, max(1, ceil(q.mark / 4))) end
 
--- announce_room says that a queue with a backlog has room again: once a second,
--- unless a Readmit came in between. It is for after whatever makes room.
+-- announce_room publishes that a queue with a backlog has room again: once a second at most, unless a Readmit came in
+-- between. It is called after whatever makes room.
 local function announce_room(q)
   if not backlogged(q) then return end
   load_overflow(q)

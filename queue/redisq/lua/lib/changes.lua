@@ -1,9 +1,10 @@
--- Shared: the record of changes. It is a log, and documents, by kind ('queue' or 'rule') and name; neither knows what it
--- is about.
+-- The change log: what was done to a queue or a rule, and the documents that it was. Both go by kind ('queue' or
+-- 'rule') and name, and know nothing of what they are about.
 --
--- An entry of the log: the bytes of all that there were up to it, its number, how many were dropped before it for want of
--- room, and when it was last added to; then, packed: at, by, what, revision, the one before, detail, reason, until or 0, number of
--- jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several steps is one.
+-- An entry has the bytes of all entries up to it, its number, how many were dropped before it for want of room, and
+-- when it was last added to; then, packed: at, by, what, revision, the one before, detail, reason, until or 0, number
+-- of jobs, and the ids of some. Only the newest is ever written again: a change of jobs that takes several calls is one
+-- entry.
 
 local MOST_BYTES, MOST_DOCUMENTS, MOST_DELETED = 1048576, 50, 10000
 local ONE_CHANGE, MOST_IDS, DROP_MOST = 60 * SECOND, 10, 100
@@ -16,7 +17,8 @@ local function documents_key(kind, name) return B .. 'P:' .. kind .. ':' .. name
 -- kept_for is how long changes are kept.
 local function kept_for() return tonumber(call('HGET', B, 'keepchanges')) or 400 * 86400 * SECOND end
 
--- extend_last adds a change of jobs to the newest entry, if that is of the same. Returns whether it is: one that cannot be read is not.
+-- extend_last adds a change of jobs to the newest entry, if that is of the same. Returns whether it is: one that cannot
+-- be read is not.
 local function extend_last(key, head, by, what, rev, detail, reason, jobs, ids)
   local bytes, number, dropped, last = unpack_(ENTRY, head)
   if now - last >= ONE_CHANGE then return false end
@@ -55,9 +57,12 @@ local function log_change(kind, name, at, by, what, rev, was, detail, reason, ti
   call('LPUSH', key, pack(ENTRY, bytes, number + 1, dropped, at) .. text)
 end
 
--- log_jobs records what was done to some jobs of a queue, if there are any. Those that were named have their ids in a list.
+-- log_jobs records what was done to some jobs of a queue, if there are any. Those that were named have their ids in a
+-- list.
 local function log_jobs(q, by, what, detail, reason, jobs, ids)
-  if jobs > 0 then log_change('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {}) end
+  if jobs > 0 then
+    log_change('queue', q.name, now, by, what, q.rev or 0, q.rev or 0, detail, reason, 0, jobs, ids or {})
+  end
 end
 
 -- keep_document keeps what it is from a revision on, and of those before the last ones.
@@ -82,7 +87,8 @@ local function log_pause_end(q)
   if q.lapsed then log_change('queue', q.name, q.lapsed, '', 'resumed', q.rev, q.rev, '', LAPSED, 0) end
 end
 
--- unmark_deleted is for what is made: what was kept of one that was deleted goes on, if its time has not come.
+-- unmark_deleted is called when a queue or rule is made: the log of a deleted one of that name goes on, if it is still
+-- kept.
 local function unmark_deleted(kind, name)
   local member = kind .. ':' .. name
   local till = tonumber(call('ZSCORE', B .. 'G', member))
@@ -93,7 +99,7 @@ local function unmark_deleted(kind, name)
   call('ZREM', B .. 'G', member)
 end
 
--- mark_deleted is for what is deleted.
+-- mark_deleted is called when a queue or rule is deleted: its log is kept for as long as changes are.
 local function mark_deleted(kind, name)
   local G, kept = B .. 'G', kept_for()
   call('ZADD', G, now + kept, kind .. ':' .. name)

@@ -1,9 +1,10 @@
--- Shared by all operations, behind names.lua: the clock.
+-- The clock of the partition.
 
-local now -- the engine's, of which there is one in a script
+local now -- one instant for the whole script
 
--- clock sets now, of the instant at which it was last and the offset that it had. It returns the offset that
--- it has. Invariant 9: a clock that was set back is held off by an offset that grows.
+-- clock sets now, by the server's clock and an offset, but never before last, which it was before. It returns the
+-- offset from now on: when the server's clock was set back the offset grows, so that now does not run back
+-- (invariant 9).
 local function clock(last, offset)
   local t = tonumber(ARGV[1])
   if not t then

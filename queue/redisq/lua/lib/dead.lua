@@ -1,5 +1,5 @@
--- Shared: the dead jobs of a queue's name, which outlive the queue. What is left of
--- each stays under the number of the queue in which it died.
+-- The dead jobs of a queue's name, which outlive the queue. What is kept of each stays under the number of the queue in
+-- which it died.
 
 -- check_dead_keys raises unless the keys of a name's dead are of the types that they must be.
 local function check_dead_keys(name)

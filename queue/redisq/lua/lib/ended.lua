@@ -1,6 +1,6 @@
 -- needs: leases, dead
 --
--- Shared, behind leases.lua and dead.lua: jobs that end, and what is kept of them.
+-- Jobs that end, and what is kept of them.
 
 local DECIDED = 64 -- is added to the verdict of a job about which a person decided
 
@@ -14,7 +14,7 @@ local function unpack_ended(job)
   pos = pos + length
   if e.state == S.dead and #job > pos then
     length, pos = unpack_('>I2', job, pos)
-    e.past = sub(job, pos, pos + length - 1)
+    e.timeline = sub(job, pos, pos + length - 1)
     pos = pos + length
   elseif e.state == S.delivered and #job >= pos + 6 then
     local took
@@ -37,7 +37,7 @@ local function trim_ended(q)
   for _, entry in ipairs(call('LPOP', key, over)) do drop_ended_job(q.nr, sub(entry, 8), sub(entry, 1, 7)) end
 end
 
--- average_bytes is what a job takes of which nothing is left.
+-- average_bytes stands for the bytes of a job of which nothing is left.
 local function average_bytes(q) return q.size > 0 and floor(q.bytes / q.size) or 0 end
 
 -- new_freed is what jobs leave behind that are about to end: how many places, how many bytes, and how much of
@@ -49,8 +49,8 @@ local function add_freed(p, bytes, back)
   if back then p.back, p.back_bytes = p.back + 1, p.back_bytes + bytes end
 end
 
--- give_places_back gives places back for good. Of a job that somebody else removed it is not known whether it had come back, so
--- it is held that no more can be back than there are.
+-- give_places_back gives places back for good. Of a job that somebody else removed it is not known whether it had come
+-- back, so it is held that no more can be back than there are.
 local function give_places_back(q, p)
   if M.memory_left < 1 then M.memory_until = 0 end -- there may be memory again
   set(q, 'size', q.size - p.count)
@@ -63,10 +63,11 @@ local function give_places_back(q, p)
 end
 
 -- ended_record is what is kept of an ended job: head is its stamp, fingerprint and
--- cost, f its flight with the fence that ended it.
+-- cost, f its lease record with the fence that ended it.
 local function ended_record(head, f, state, verdict, appended)
-  local left = 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended, #f.reason) .. f.reason
-  if state == S.dead then left = left .. pack('>I2', #(f.past or '')) .. (f.past or '') end
+  local left = 'E' .. pack('>I7', now) .. head .. pack(ENDED, state, verdict, f.attempts, f.epoch, f.fence, appended,
+    #f.reason) .. f.reason
+  if state == S.dead then left = left .. pack('>I2', #(f.timeline or '')) .. (f.timeline or '') end
   return left
 end
 
@@ -85,7 +86,7 @@ local function end_job(q, id, f, state, verdict, freeing)
   add_freed(freeing, bytes, sub(job, 1, 1) == 'R')
 end
 
--- end_unsent_job is finish_job for one that was cancelled or expired: f is its flight,
+-- end_unsent_job is finish_job for one that was cancelled or expired: f is its lease record,
 -- if it has one, and the fence that is remembered the last one settled.
 local function end_unsent_job(q, id, f, state, freeing)
   f = f or { attempts = 0, pepoch = NOBODY, pfence = 0, pverdict = 0, reason = '' }
@@ -93,7 +94,7 @@ local function end_unsent_job(q, id, f, state, freeing)
   end_job(q, id, f, state, f.pverdict, freeing)
 end
 
--- remember_ended puts jobs on the list of those that ended otherwise than dead.
+-- remember_ended puts jobs on the list of those that were delivered, cancelled or expired.
 local function remember_ended(q, ids)
   if #ids == 0 then return end
   local key, time = B .. 'e' .. q.nr, pack('>I7', now)
@@ -103,7 +104,7 @@ local function remember_ended(q, ids)
   trim_ended(q)
 end
 
--- remember_dead puts jobs among the dead.
+-- remember_dead puts jobs among the dead of their name.
 local function remember_dead(q, ids)
   if #ids == 0 then return end
   add_dead(q, ids, now)

@@ -1,12 +1,12 @@
 -- needs: lanes, pace
 -- gives: count_waiting, ahead_of, aside_eta, expected, is_exact
 --
--- Shared, behind lanes.lua: when a job is expected to depart.
+-- When a job is expected to depart.
 
--- resumes_at is from when on something leaves a queue as far as pauses say, its own and its parent's, and its stop.
+-- resumes_at is when something leaves a queue again, by its pause and its parent's, and by its stop.
 local function resumes_at(q) return max(now, q.till or 0, q.group and q.group.till or 0, q.stop or 0) end
 
--- pace_eta is leaky.Pacer.ETA, in the same steps, as of an instant, not before its stop, if there is one.
+-- pace_eta is leaky.Pacer.ETA, in the same steps, as of an instant, and not before the stop if there is one.
 local function pace_eta(q, ahead, at, stop)
   bounded(q, at + HORIZON)
   if q.n == 0 then return at end
@@ -56,14 +56,14 @@ end
 local function count_waiting(q)
   load_lanes(q)
   local first = call('ZRANGE', B .. 'w' .. q.nr, 0, 0, 'WITHSCORES')[2]
-  local line = { waiting = call('ZCARD', B .. 'w' .. q.nr) + q.lw, lanes = first and 1 or 0, head = tonumber(first) }
-  if not q.laned then return line end
+  local counts = { waiting = call('ZCARD', B .. 'w' .. q.nr) + q.lw, lanes = first and 1 or 0, head = tonumber(first) }
+  if not q.laned then return counts end
   for _, place in ipairs({ 'L', 'b', 'i' }) do
     local key = B .. place .. q.nr
-    line.lanes = line.lanes + call('ZCARD', key)
-    if call('ZSCORE', key, ZERO) then line.lanes = line.lanes - 1 end
+    counts.lanes = counts.lanes + call('ZCARD', key)
+    if call('ZSCORE', key, ZERO) then counts.lanes = counts.lanes - 1 end
   end
-  return line
+  return counts
 end
 
 -- ahead_of is what departs before a job that has that many before it; its turn is
@@ -87,7 +87,7 @@ local function lane_eta(q, h, cost, behind, i, m, n)
   if rule.n > 0 then
     local l = bucket_of(q, h.lane, rule, now)
     own = pace_eta(l, i, max(goes, l.stop or 0), l.stop)
-  elseif q.heard then
+  elseif q.receiver then
     own = receiver.lane_stop(q, h.lane) or at
   end
   if own > at then at, quota, by = own, nil, 'lane_rate' end
@@ -99,31 +99,34 @@ end
 
 -- aside_eta is that of a deferred job, which departs behind all that wait and jobs
 -- on the overflow of that cost.
-local function aside_eta(q, line, cost, before, not_before)
-  local behind = q.turn - (line.head or q.turn)
-  local ahead = ahead_of(q, line.waiting, behind, cost, true) + before
+local function aside_eta(q, counts, cost, before, not_before)
+  local behind = q.turn - (counts.head or q.turn)
+  local ahead = ahead_of(q, counts.waiting, behind, cost, true) + before
   local goes = resumes_at(q)
   local at = q.group == q and goes or outflow_eta(q, ahead, goes)
-  if q.group then at = max(at, (group_eta(q, ahead, line.waiting, cost, before, goes))) end
+  if q.group then at = max(at, (group_eta(q, ahead, counts.waiting, cost, before, goes))) end
   return max(at, not_before)
 end
 
 -- expected returns the position of a job that waits, and its eta, also while it
--- is scheduled, and what decides that as lane_eta does. f is its flight, if it has one.
-local function expected(q, line, id, job, f)
+-- is scheduled, and what decides that as lane_eta does. f is its lease record, if it has one.
+local function expected(q, counts, id, job, f)
   local h = head_of(job, 27)
-  local W, head = waiting_key(q, h.lane), line.head or 0
+  local W, head = waiting_key(q, h.lane), counts.head or 0
   if not f or f.state == S.waiting then
     local i = call('ZRANK', W, id) or 0
-    return i + 1, lane_eta(q, h, cost_of(job), (tonumber(call('ZSCORE', W, id)) or head) - head, i, line.lanes - 1, line.waiting - 1)
+    return i + 1, lane_eta(q, h, cost_of(job), (tonumber(call('ZSCORE', W, id)) or head) - head, i, counts.lanes - 1,
+      counts.waiting - 1)
   end
   local i, own = call('ZCOUNT', W, '-inf', string.format('(%.0f', f.turn)), call('ZCARD', W) > 0 and 1 or 0
-  local at, by, quota, together = lane_eta(q, h, cost_of(job), max(0, f.turn - (line.head or f.turn)), i, line.lanes - own, line.waiting)
+  local at, by, quota, together = lane_eta(q, h, cost_of(job), max(0, f.turn - (counts.head or f.turn)), i,
+    counts.lanes - own, counts.waiting)
   return 0, max(f.at, at), by, quota, together
 end
 
--- is_exact reports whether nothing but the pace decides an eta.
-local function is_exact(q, line)
-  return q.size == line.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits and not q.group
-    and not (q.stop and (q.stop > now or q.heard.opened > 0))
+-- is_exact reports whether an eta depends on the pace alone.
+local function is_exact(q, counts)
+  return q.size == counts.waiting and not q.paused and not q.mixed and q.mif == 0 and not q.ordered and not q.limits
+    and not q.group
+    and not (q.stop and (q.stop > now or q.receiver.opened > 0))
 end

@@ -1,13 +1,13 @@
 -- needs: unsent
 -- gives: end_expired
 --
--- Shared, made when jobs have expired, behind unsent.lua: they end.
+-- Ends the jobs that have expired. Made by the first call that comes when there are any.
 
 local MOST_EXPIRED = 100 -- in a call, however many there are
 
--- locate finds the places of jobs that have expired: those that wait in lanes, and those that are scheduled. Of one that
--- is neither, or is no job any more, nothing needs to be known; one whose lane is somebody else's
--- is looked at again later.
+-- locate finds the places of jobs that have expired: those that wait in lanes, and those that are scheduled. Of one
+-- that is neither, or is no job any more, nothing needs to be known; one whose lane is somebody else's is looked at
+-- again later.
 local function locate(q, ids)
   local found, of, scheduled, astray, later = {}, {}, { ids = {} }, {}, {}
   local entries = call('HMGET', B .. 'f' .. q.nr, unpack(ids))
@@ -15,7 +15,8 @@ local function locate(q, ids)
     local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
     local f = entries[i] and #entries[i] >= SETTLED and unpack_lease(entries[i])
     local state = f and f.state or S.waiting
-    if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 or state ~= S.waiting and state ~= S.scheduled then
+    if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28
+      or state ~= S.waiting and state ~= S.scheduled then
       astray[#astray + 1] = id
     elseif state == S.scheduled then
       table.insert(scheduled.ids, id)
@@ -23,7 +24,11 @@ local function locate(q, ids)
       local lane = lanes.head_of(job, 27).lane
       if not of[lane] then
         of[lane] = { lane = lane, ids = {} }
-        if type(redis.pcall('ZCARD', lanes.waiting_key(q, lane))) == 'number' then found[#found + 1] = of[lane] else later[#later + 1] = of[lane] end
+        if type(redis.pcall('ZCARD', lanes.waiting_key(q, lane))) == 'number' then
+          found[#found + 1] = of[lane]
+        else
+          later[#later + 1] = of[lane]
+        end
       end
       table.insert(of[lane].ids, id)
     end
@@ -32,7 +37,7 @@ local function locate(q, ids)
   return found, astray, later
 end
 
--- expire_queue ends up to that many of a queue, and returns how many there were.
+-- expire_queue ends at most that many expired jobs of a queue, and returns how many it ended.
 local function expire_queue(nr, most)
   local q = load(nr)
   if not q then raise('WRONGTYPE', B .. 'q' .. nr .. ' is gone') end

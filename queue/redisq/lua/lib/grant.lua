@@ -1,10 +1,9 @@
 -- needs: unsent, request, shares, pace
 -- gives: grant_job, write_departures, count_lost_slots
 --
--- Of reserve alone, made when something is due: jobs that leave, and those that would leave too late.
+-- Jobs that leave, and those that would leave too late.
 
--- drop_vanished frees the place of a job that somebody else removed, and is not
--- silent about it.
+-- drop_vanished frees the place of a job that somebody else removed from the store, and notes it as an error.
 local function drop_vanished(q, id)
   note_error(q, id, 'the job was removed from the store by somebody else')
   add(q, 'vanished', 1)
@@ -25,13 +24,13 @@ local function too_late(q, job)
   return at < d and d <= now + HORIZON
 end
 
--- expire_jobs ends jobs that would depart too late, and are in their place no more.
+-- expire_jobs ends jobs that would depart too late, and have been taken out of their lane.
 local function expire_jobs(q, ids)
   count_ended(q, S.expired, #ids)
   end_removed(q, ids, S.expired)
 end
 
--- grant_job notes that a job leaves at d. lane is what its flight says of its lane, if it
+-- grant_job notes that a job leaves at d. lane is what its lease record says of its lane, if it
 -- has one of its own.
 local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, state, lane)
   local attempts, settled = 0, NEVER_SETTLED .. lane
@@ -42,14 +41,16 @@ local function grant_job(q, leases, flights, rows, id, turn, job, entry, d, stat
   q.lf = M.last_fence
   local l, f, r, g = #leases, #flights, #rows, #granted
   leases[l + 1], leases[l + 2] = d + q.lease, q.nr .. ':' .. id
-  flights[f + 1], flights[f + 2] = id, pack(FLIGHT_HEAD, state, attempts, turn, d, M.run, M.last_fence, me, bytes_of(id, #job)) .. settled
-  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.last_fence, attempts + 1, d - now, job
+  flights[f + 1], flights[f + 2] = id, pack(LEASE_HEAD, state, attempts, turn, d, M.run, M.last_fence, me,
+    bytes_of(id, #job)) .. settled
+  rows[r + 1], rows[r + 2], rows[r + 3], rows[r + 4], rows[r + 5], rows[r + 6] = id, M.run, M.last_fence, attempts + 1,
+    d - now, job
   granted[g + 1], granted[g + 2], granted[g + 3] = q.nr, id, M.last_fence
   if q.expiring and byte(job, 27) % (2 * EXPIRES) >= EXPIRES then
     q.spared = q.spared or {}
     table.insert(q.spared, id)
   end
-  left, bytes = left - 1, bytes + #job
+  free_handlers, bytes = free_handlers - 1, bytes + #job
   shares.use(q.nr)
 end
 
@@ -65,7 +66,7 @@ local function write_departures(q, leases, flights)
   count_departures(q, count)
 end
 
--- count_lost_slots counts departures that a queue could have had.
+-- count_lost_slots counts departures that a queue could have had while nobody asked.
 local function count_lost_slots(nr, name, slots)
   if slots <= 0 then return end
   lost[#lost + 1] = name

@@ -1,12 +1,12 @@
 -- needs: limits, pace
 -- gives: load_limits_and_group, place_member, note_given_back, count_children, waiting_elsewhere
 --
--- Shared, made where a queue is of a group, behind limits.lua: the group, and the places of its members.
+-- The group of a queue, and the places of its members.
 --
--- A queue of a group says so in also, with the parent's number; its group is what the parent's hash
--- holds: for the parent itself, its own. There too is what the group keeps: gserved, gsince; gcmax, the
--- greatest cost it was given; gwaiting and gmembers, how many jobs wait in how many members.
--- A member keeps its finish, and of its jobs that wait how many the group was told of last.
+-- A queue of a group says so in the field also, with the parent's number. q.group is what the parent's hash holds, and
+-- for the parent itself its own: there the group keeps gserved and gsince, gcmax (the greatest cost it was given),
+-- gwaiting and gmembers (how many jobs wait, in how many members). A member keeps its finish, and in told how many
+-- waiting jobs it last reported to the group.
 
 local group_in_visit -- all of its members know the same while it is visited
 local GROUP = { 'gserved', 'gsince', 'gcmax', 'gwaiting', 'gmembers' }
@@ -25,7 +25,7 @@ local function load_member(q, nr)
   for i, field in ipairs(GROUP) do q[field] = tonumber(kept[i]) or 0 end
 end
 
--- load_limits_and_group loads what stands beside a queue's bucket.
+-- load_limits_and_group loads what else bounds a queue beside its own bucket.
 local function load_limits_and_group(q)
   if q.limits or q.group then return end
   local limited, nr = string.match(q.also or '', '^(%d):(.*)$')
@@ -33,8 +33,8 @@ local function load_limits_and_group(q)
   if nr and nr ~= '' then load_member(q, nr) end
 end
 
--- report_waiting lets the group know how many jobs of a member wait. All that changes that files the member
--- afterwards.
+-- report_waiting tells the group how many jobs of a member wait. place_member calls it, as does everything that changes
+-- the number.
 local function report_waiting(q)
   if q.laned then lanes.load_lanes(q) end
   local g, waiting = q.group, call('ZCARD', B .. 'w' .. q.nr) + (q.lw or 0)

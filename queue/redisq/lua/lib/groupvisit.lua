@@ -1,11 +1,12 @@
 -- needs: groups, agenda, request, shares
 -- gives: visit_group
 --
--- Of reserve alone, behind groups.lua: a visit to a group. Several members are open at
--- once, each for one job at a time; all is written at the end, once a member.
+-- A visit to a group. Several members are open at once, each for one job at a time; all is written at the end, once a
+-- member.
 --
--- A member in a visit: its place is 'Y' (at is its tag), 'R' (at is until when) or nil; tie is its number. Once
--- it was chosen q is its queue, turns the visit to its lanes, and line its only one, if it is not in lanes.
+-- A member in a visit has its place, 'Y' (ready, at is its tag), 'R' (resting, at is until when) or nil; tie is its
+-- number. Once it was chosen, q is its queue, turns the visit to its lanes, and only_lane its one lane if its jobs take
+-- no turns.
 
 local MOST_READIED, MOST_PUT_OFF = 100, 100
 
@@ -36,12 +37,15 @@ end
 
 -- check_numbers raises when one of a queue's numbers is none. What would raise over it later
 -- would do so between the jobs of its siblings.
-local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'lease', 'maxatt', 'rfor', 'rmax', 'rev' }
+local NUMBERS = { 'n', 'd', 'b', 'tat', 'rem', 'last', 'lc', 'lf', 'cap', 'size', 'bytes', 'turn', 'cmax', 'lease',
+  'maxatt', 'rfor', 'rmax', 'rev' }
 
 local function check_numbers(q)
   for _, field in ipairs(NUMBERS) do
     local number = q[field]
-    if not number or number - number ~= 0 then raise('WRONGTYPE', field .. ' of ' .. B .. 'q' .. q.nr .. ' is no number') end
+    if not number or number - number ~= 0 then
+      raise('WRONGTYPE', field .. ' of ' .. B .. 'q' .. q.nr .. ' is no number')
+    end
   end
 end
 
@@ -62,7 +66,7 @@ local function open(v, m)
   else
     if q.laned then lanestate.take_place_away(q, ZERO) end
     m.turns = { q = q, all = {}, errors = {} }
-    m.line = turns.visited_lane(m.turns, ZERO, 0, nil)
+    m.only_lane = turns.visited_lane(m.turns, ZERO, 0, nil)
   end
   m.q, q.member = q, m
 end
@@ -77,8 +81,8 @@ local function at_most_in_flight(m) return m.q.mif > 0 and m.q.leased + #m.lease
 
 -- next_lane is the one whose first job is next.
 local function next_lane(m, d)
-  if not m.line then return turns.next_turn(m.turns, d) end
-  return turns.first_id(m.turns, m.line) and m.line
+  if not m.only_lane then return turns.next_turn(m.turns, d) end
+  return turns.first_id(m.turns, m.only_lane) and m.only_lane
 end
 
 -- choose returns the member whose turn it is, and its lane; nil if none is ready any more.
@@ -117,8 +121,8 @@ local function find_place(v, m, d)
   m.place = nil
   local at = member_opens_at(v, m.q, d)
   if at_most_in_flight(m) then return end
-  if m.line then
-    if not turns.first_id(m.turns, m.line) then return end
+  if m.only_lane then
+    if not turns.first_id(m.turns, m.only_lane) then return end
   elseif not turns.has_lane_by(m.turns, at) then
     return
   end
@@ -128,12 +132,12 @@ local function find_place(v, m, d)
 end
 
 local function passed(m, l, id, job)
-  if m.line then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.pass_over(m.turns, l, id, job) end
+  if m.only_lane then l.unfit, l.pos = l.unfit + 1, l.pos + 1 else turns.pass_over(m.turns, l, id, job) end
 end
 
 -- put_back_chosen puts back what was chosen, for all to begin again.
 local function put_back_chosen(v, m, l)
-  if not m.line then turnorder.insert(m.turns.ready, l) end
+  if not m.only_lane then turnorder.insert(m.turns.ready, l) end
   turnorder.insert(v.ready, m)
 end
 
@@ -147,7 +151,7 @@ local function grant_member_job(v, m, l, d, cost, id, turn, job, entry)
   local state = S.leased + (keyed and KEYED or 0) + (lanestate.needs_no_place(q, l.lane) and 0 or COUNTED)
   grant.grant_job(q, m.leases, m.flights, rows_of(q), id, turn, job, entry, d, state, keyed and l.lane or '')
   set(g, 'lf', M.last_fence)
-  if m.line then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.note_departure(m.turns, l, cost, d) end
+  if m.only_lane then l.granted, l.pos = l.granted + 1, l.pos + 1 else turns.note_departure(m.turns, l, cost, d) end
   set(g, 'gserved', m.at)
   m.at = m.at + cost
   set(q, 'finish', m.at)
@@ -178,7 +182,7 @@ local function step(v, m, l, d)
       if lates == MOST_LATE then return false end
     else
       if bytes > 0 and bytes + #job > most_bytes then
-        left = 0
+        free_handlers = 0
         return false
       end
       if q ~= g and not allows(q, d, cost) then
@@ -202,7 +206,7 @@ local function lost_since(v, e)
     if not ok or not q then return end
     whose = q
   end
-  if whose ~= g and whose.heard and whose.heard.opened > 0 then return end
+  if whose ~= g and whose.receiver and whose.receiver.opened > 0 then return end
   grant.count_lost_slots(whose.nr, whose.name, slots(whose, now - e))
 end
 
@@ -245,7 +249,8 @@ local function pass_over(v)
 end
 
 local function visit_group(g, e)
-  local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, put_off = 0, lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
+  local v = { g = g, all = {}, ready = {}, resting = {}, aside = {}, count = 0, put_off = 0,
+    lanes = { readied = 0, changed = 0 }, unread = {}, at = 1, rank = 0,
     key = B .. 'Y' .. g.nr, rests = B .. 'R' .. g.nr, came = function(v, nr, at) return member_in(v, nr, at, 'Y') end }
   call('ZCARD', v.key)
   local rested = call('ZRANGEBYSCORE', v.rests, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED)
@@ -256,7 +261,7 @@ local function visit_group(g, e)
   bounded(g)
   if not visit.delay_after_restart(g, max(g.gcmax, g.cmax)) then lost_since(v, e) end
   repair_windows(g)
-  while left > 0 do
+  while free_handlers > 0 do
     local d = next_departure(g)
     if d > now + HORIZON then break end
     if not ready_by(v, d) then

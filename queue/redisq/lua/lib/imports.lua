@@ -1,4 +1,4 @@
--- Of what fills a queue alone: the import that it was opened for.
+-- Which import a queue is open for.
 
 local IMPORT = { 'import', 'importing' }
 

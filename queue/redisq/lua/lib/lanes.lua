@@ -1,11 +1,10 @@
 -- needs: ratechange, pace
 -- gives: check_lane_keys, check_keys_for, load_lanes, waiting_key, rule_of, lane_size, in_flight, bucket_of, head_of
 --
--- Shared, behind ratechange.lua and leases.lua: the lanes of a queue.
+-- The lanes of a queue: their rules and buckets.
 --
--- A queue that is not laned has but the lane without a key, and nothing of this: it
--- becomes laned by a spec that bounds what is in flight, scheduled, or a lane, and
--- by a job with a lane, a priority or a not-before.
+-- A queue that is not laned has only the lane without a key, and nothing of this. It becomes laned by a spec that
+-- bounds what is in flight, what is scheduled, or its lanes, and by a job with a lane, a priority or a not-before.
 
 local RULE, RULE_BYTES = '>I4I7I4I4I4I7', 30 -- n, d, burst, capacity, most in flight, most bytes
 local NO_RULE = { n = 0, d = 0, b = 1, cap = 0, mif = 0, bytes = 0 }
@@ -19,7 +18,7 @@ local function unpack_rule(s)
   return r
 end
 
--- check_lane_keys is sound of the keys of lanes. It is for before the first write of what
+-- check_lane_keys is check_keys for the keys of lanes. It is called before the first write of what
 -- makes a queue laned, too.
 local function check_lane_keys(q)
   call('ZCARD', B .. 'L' .. q.nr)
@@ -31,7 +30,7 @@ local function check_lane_keys(q)
   call('HLEN', B .. 'O' .. q.nr)
 end
 
--- check_keys_for is sound of the keys that a queue may not have yet, and a job with that head makes it have.
+-- check_keys_for is check_keys for the keys that a queue gets with a job of that head, if it has none like it yet.
 local function check_keys_for(q, h)
   if h.flags >= LANE and not q.laned then check_lane_keys(q) end
   if h.expires < math.huge and not q.expiring then check_expiry_keys(q.nr) end
@@ -72,7 +71,7 @@ end
 -- both. It is read as text, because it may be above 2^53.
 local HELD, HELD_DIGITS = 10 ^ 8, 8
 
--- lane_size is how many jobs the queue holds of a lane, and their bytes.
+-- lane_size returns how many jobs the queue holds of a lane, and their bytes.
 local function lane_size(q, lane)
   local packed = lane ~= ZERO and call('HGET', B .. 'h' .. q.nr, lane)
   if not packed then return 0, 0 end
@@ -81,7 +80,7 @@ end
 
 local function in_flight(q, lane) return tonumber(call('HGET', B .. 'k' .. q.nr, lane)) or 0 end
 
--- in_flight_limit is how many jobs of a lane may be in flight, 0 any number.
+-- in_flight_limit is how many jobs of a lane may be in flight; 0 is any number.
 local function in_flight_limit(q, rule) return q.ordered and 1 or rule.mif end
 
 local function is_busy(q, lane)
@@ -93,7 +92,8 @@ end
 -- another rule's before. One that delays nothing any more is as none. Its hc is the
 -- cost for which it is held.
 local function bucket_of(q, lane, rule, at)
-  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST, since = max(M.run_since, q.lheld) }
+  local l = { n = rule.n, d = rule.d, b = rule.b, tat = 0, rem = 0, last = 0, lc = 0, hc = MAX_COST,
+    since = max(M.run_since, q.lheld) }
   local kept, run, moved = redis.pcall('GET', B .. 'v' .. q.nr .. ':' .. lane), '', false
   if type(kept) == 'string' and #kept == LANE_BUCKET_BYTES then
     local n, d, b, tat, rem, last, lc, in_run, hc = unpack_(LANE_BUCKET, kept)
@@ -110,7 +110,7 @@ local function bucket_of(q, lane, rule, at)
     l.hc = q.epoch == M.run and q.hm or q.cmax
     delay(l, l.since + HORIZON, l.hc)
   end
-  if q.heard then l.stop = receiver.lane_stop(q, lane) end
+  if q.receiver then l.stop = receiver.lane_stop(q, lane) end
   return l, moved
 end
 
@@ -134,7 +134,7 @@ local function keep_bucket(q, lane, l)
   call('SET', key, pack(LANE_BUCKET, l.n, l.d, l.b, l.tat, l.rem, l.last, l.lc, M.run, l.hc), 'PX', left)
 end
 
--- lane_next is Pacer.Next of a lane.
+-- lane_next is leaky.Pacer.Next of a lane: when it lets its next job out.
 local function lane_next(l, at)
   bounded(l, at + HORIZON)
   return max(at, ready_at(l))
@@ -142,7 +142,7 @@ end
 
 -- rests_until returns until when a lane rests as of an instant, and its bucket.
 local function rests_until(q, lane, rule, at)
-  if rule.n == 0 then return max(at, q.heard and receiver.lane_stop(q, lane) or at) end
+  if rule.n == 0 then return max(at, q.receiver and receiver.lane_stop(q, lane) or at) end
   local l, moved = bucket_of(q, lane, rule, at)
   if moved then keep_bucket(q, lane, l) end
   return lane_next(l, at), l

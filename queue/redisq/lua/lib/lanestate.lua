@@ -1,7 +1,10 @@
 -- needs: lanes, leases, agenda
--- gives: count_lane, count_in_lane, take_place_away, needs_no_place, place_lane, put_waiting, uncount_waiting, leave_flight, put_back, uncount_in_lane, end_in_lane, can_depart_from, enter_job, put_on_agenda_sooner
+-- gives: count_lane, count_in_lane, take_place_away, needs_no_place, place_lane, put_waiting, uncount_waiting
+-- gives: leave_flight, put_back, uncount_in_lane, end_in_lane, can_depart_from, enter_job, put_on_agenda_sooner
 --
--- Shared, behind lanes.lua and agenda.lua: the places of lanes, their counts, and the jobs that come and go.
+-- Which lanes are ready, resting or busy, what is counted of each, and the jobs that come and go. A lane in which jobs
+-- wait has a place in one of three sets: L (ready), b (resting or busy) or i (to be made ready after a change of
+-- rules).
 
 -- count_lane keeps one of the counts of a lane; none that is 0 is kept. Lanes that hold
 -- jobs stand in an order besides, by which they are listed: a hash has none that lasts.
@@ -16,7 +19,7 @@ local function count_lane(q, suffix, lane, by)
   end
 end
 
--- count_in_lane counts jobs that the queue holds of a lane with a key, or no more.
+-- count_in_lane adds to the number of jobs that the queue holds of a lane with a key, and to their bytes.
 local function count_in_lane(q, lane, jobs, bytes) count_lane(q, 'h', lane, bytes * HELD + jobs) end
 
 -- cost_under is the cost of the job that has an id.
@@ -47,7 +50,7 @@ local function take_place_away(q, lane)
   for _, place in ipairs({ 'L', 'b', 'i' }) do call('ZREM', B .. place .. q.nr, lane) end
 end
 
--- needs_no_place reports whether a lane has no place although jobs may wait in it.
+-- needs_no_place reports whether jobs leave a lane without its having a place: the lane without a key, unless ordered.
 local function needs_no_place(q, lane) return lane == ZERO and not q.ordered end
 
 -- place_lane finds a place for a lane in which a first job has come to wait.
@@ -56,7 +59,7 @@ local function place_lane(q, lane, cost)
   if is_busy(q, lane) then call('ZADD', B .. 'b' .. q.nr, 'inf', lane) else make_ready(q, lane, cost) end
 end
 
--- put_waiting puts a job into its lane; then comes came, if none waited there.
+-- put_waiting puts a job into its lane. If none waited there the caller goes on with place_lane.
 local function put_waiting(q, lane, id, turn)
   call('ZADD', waiting_key(q, lane), turn, id)
   M.waiting = M.waiting + 1
@@ -69,7 +72,7 @@ local function uncount_waiting(q, lane, number)
   if lane ~= ZERO then set(q, 'lw', max(0, q.lw - number)) end
 end
 
--- release_if_free lets a lane go on that was busy and is no more.
+-- release_if_free lets a lane go on that was busy with jobs in flight and no longer is.
 local function release_if_free(q, lane)
   if needs_no_place(q, lane) or call('ZSCORE', B .. 'b' .. q.nr, lane) ~= 'inf' or is_busy(q, lane) then return end
   local at = rests_until(q, lane, rule_of(q, lane), now)
@@ -81,26 +84,28 @@ local function release_if_free(q, lane)
   end
 end
 
--- leave_flight counts a job that is in flight no more.
+-- leave_flight counts a job of a lane that is no longer in flight.
 local function leave_flight(q, lane)
   count_lane(q, 'k', lane, -1)
   release_if_free(q, lane)
 end
 
--- put_back puts a job into its lane that was in flight, or scheduled; f is its flight.
+-- put_back puts a job back into its lane that was in flight or scheduled; f is its lease record.
 local function put_back(q, id, f)
   put_waiting(q, f.lane, id, f.turn)
   if f.counted then count_lane(q, 'k', f.lane, -1) end
-  if call('ZCARD', waiting_key(q, f.lane)) == 1 then place_lane(q, f.lane) elseif f.counted then release_if_free(q, f.lane) end
+  if call('ZCARD', waiting_key(q, f.lane)) == 1 then place_lane(q, f.lane) elseif f.counted then
+    release_if_free(q, f.lane)
+  end
   f.counted = false
 end
 
--- uncount_in_lane counts a job that the queue holds no more.
+-- uncount_in_lane takes a job that the queue no longer holds out of the counts of its lane.
 local function uncount_in_lane(q, f)
   if f.lane ~= ZERO then count_in_lane(q, f.lane, -1, -f.bytes) end
 end
 
--- end_in_lane is both, for a job that ends; f is its flight.
+-- end_in_lane does both for a job that ends; f is its lease record.
 local function end_in_lane(q, f)
   uncount_in_lane(q, f)
   if f.counted then leave_flight(q, f.lane) end
@@ -113,7 +118,10 @@ local function can_depart_from(q)
   load_lanes(q)
   local plain = call('ZCARD', B .. 'w' .. q.nr)
   local waiting = plain + q.lw
-  if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) >= q.mif then return nil end
+  if waiting == 0 or q.mif > 0 and q.size - waiting - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
+    B .. 'K' .. q.nr) >= q.mif then
+    return nil
+  end
   if plain > 0 and not (q.ordered and call('ZSCORE', B .. 'b' .. q.nr, ZERO)) then return -math.huge end
   if q.again or call('ZCARD', B .. 'L' .. q.nr) > 0 or call('ZCARD', B .. 'i' .. q.nr) > 0 then return -math.huge end
   local first = call('ZRANGE', B .. 'b' .. q.nr, 0, 0, 'WITHSCORES')[2]
@@ -140,7 +148,8 @@ local function enter_job(q, id, h, cost, before, bytes)
   if h.lane ~= ZERO then count_in_lane(q, h.lane, 1, bytes) end
   if h.expires < math.huge then note_expiries(q, { h.expires, id }, h.expires) end
   if h.not_before > now then
-    call('HSET', B .. 'f' .. q.nr, id, pack_lease({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before, epoch = NOBODY, fence = 0, bytes = bytes,
+    call('HSET', B .. 'f' .. q.nr, id, pack_lease({ state = S.scheduled, attempts = 0, turn = turn, at = h.not_before,
+      epoch = NOBODY, fence = 0, bytes = bytes,
       pepoch = NOBODY, pfence = 0, pverdict = 0, lane = h.lane, reason = '' }))
     call('ZADD', B .. 't' .. q.nr, h.not_before, id)
     M.scheduled = M.scheduled + 1
@@ -158,7 +167,8 @@ end
 -- put_on_agenda_sooner is agenda after something that may have made something due before, or
 -- have let a lane go on: then whoever watches is told.
 local function put_on_agenda_sooner(q)
-  local a, s = tonumber(call('ZSCORE', agenda_key(q, 'a'), q.group and q.group.nr or q.nr)), tonumber(call('ZSCORE', agenda_key(q, 's'), q.nr))
+  local a, s = tonumber(call('ZSCORE', agenda_key(q, 'a'), q.group and q.group.nr or q.nr)),
+    tonumber(call('ZSCORE', agenda_key(q, 's'), q.nr))
   local e = put_on_agenda(q, 'LT')
   if e and e < min(a or e + 1, s or e + 1) then wake_for(e, q) end
 end

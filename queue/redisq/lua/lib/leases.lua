@@ -1,13 +1,12 @@
--- Shared: jobs that were granted, or are scheduled.
+-- The lease record of a job (one of the hash f): from its first grant, or from when it was scheduled, until it ends.
 
--- flight packs what happened to a job since its first grant, or since it was
--- scheduled: state, attempts, turn, departure or due, fence, the number of the client
--- that has it, its bytes as max_bytes counts them; then the last settled fence and its verdict; then its lane, if that has a
--- key; then, of one that failed, the last reason with 2 bytes of its length, and its
--- timeline (see timeline.lua). To the state is added what says that it has a lane, and
+-- A lease record packs what happened to a job since its first grant, or since it was scheduled: state, attempts, turn,
+-- departure or due, fence, the number of the client that has it, its bytes as max_bytes counts them; then the last
+-- settled fence and its verdict; then its lane, if that has a key; then, of one that failed, the last reason with 2
+-- bytes of its length, and its timeline (see timeline.lua). To the state is added what says that it has a lane, and
 -- that it counts as in flight there.
-local FLIGHT_HEAD = '>BI2I7I7c8I6I2I4'
-local FLIGHT = FLIGHT_HEAD .. 'c8I6B'
+local LEASE_HEAD = '>BI2I7I7c8I6I2I4'
+local LEASE = LEASE_HEAD .. 'c8I6B'
 local KEYED, COUNTED = 64, 128
 local CLIENT = 32 -- where the client's number is, 2 before its bytes
 local SETTLED = 38 -- where the last settled fence begins
@@ -19,14 +18,18 @@ local function pack_lease(f)
   if f.lane ~= ZERO then state, lane = state + KEYED, f.lane end
   if f.counted then state = state + COUNTED end
   local failed = ''
-  if f.reason ~= '' or (f.past or '') ~= '' then failed = pack('>I2', #f.reason) .. f.reason .. (f.past or '') end
-  return pack(FLIGHT, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client or 0, f.bytes, f.pepoch, f.pfence, f.pverdict) .. lane .. failed
+  if f.reason ~= '' or (f.timeline or '') ~= '' then
+    failed = pack('>I2', #f.reason) .. f.reason .. (f.timeline or '')
+  end
+  return pack(LEASE, state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client or 0, f.bytes, f.pepoch, f.pfence,
+    f.pverdict) .. lane .. failed
 end
 
 local function unpack_lease(s)
   local f = {}
   local pos
-  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.bytes, f.pepoch, f.pfence, f.pverdict, pos = unpack_(FLIGHT, s)
+  f.state, f.attempts, f.turn, f.at, f.epoch, f.fence, f.client, f.bytes, f.pepoch, f.pfence, f.pverdict,
+    pos = unpack_(LEASE, s)
   f.lane, f.counted = ZERO, f.state >= COUNTED
   if f.state % COUNTED >= KEYED then
     f.lane = sub(s, pos, pos + 15)
@@ -37,7 +40,7 @@ local function unpack_lease(s)
   if pos < #s then
     local length
     length, pos = unpack_('>I2', s, pos)
-    f.reason, f.past = sub(s, pos, pos + length - 1), sub(s, pos + length)
+    f.reason, f.timeline = sub(s, pos, pos + length - 1), sub(s, pos + length)
   end
   return f
 end

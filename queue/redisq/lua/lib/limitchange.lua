@@ -1,8 +1,7 @@
 -- needs: limits, ratechange
 -- gives: carry_over, same_rules, rules_of, limits_to_keep, kept_limits
 --
--- Of put and delete alone, behind limits.lua: limits whose rules change, and what is remembered of them
--- when their queue is deleted.
+-- Limits whose rules change, and what is kept of them when their queue is deleted.
 
 -- carry_over gives limits by new rules the states of old ones: of an equal one; else, the first of
 -- those that are left over the first, of the same kind. So a change is no way around them.
@@ -13,7 +12,8 @@ local function carry_over(rules, old)
     for k, before in ipairs(old) do
       if not taken[k] and before.name == l.name then
         taken[k], l.follows = true, true
-        l.tat, l.rem, l.last, l.lc, l.ends_at, l.used = before.tat, before.rem, before.last, before.lc, before.ends_at, before.used
+        l.tat, l.rem, l.last, l.lc, l.ends_at, l.used = before.tat, before.rem, before.last, before.lc, before.ends_at,
+          before.used
         break
       end
     end

@@ -1,20 +1,22 @@
 -- needs: pace
--- gives: states_of, save_limits, end_of, skip, window, repair_windows, used_up, all_ready_at, allows, take_all, refund_quotas, give_back_paces
--- gives: delay_paces, cover_paces, slots
+-- gives: states_of, save_limits, end_of, skip, window, repair_windows, used_up, all_ready_at, allows, take_all
+-- gives: refund_quotas, give_back_paces, delay_paces, cover_paces, slots
 --
--- Shared, made where a queue has limits beside its rate: further paces, which
--- are treated as its bucket is, and quotas, the arithmetic of leaky/quota.go.
+-- The limits of a queue beside its rate: further paces, which are treated as its own bucket is, and quotas, by the
+-- arithmetic of leaky/quota.go.
 --
--- A limit: its name, by which it is the same after a change, then n, d and b of a pace, or max and
--- the calendar of a quota: period and phase, or its ends, 7 bytes each. Of its state tat, rem, last and
--- lc, or ends_at and used.
+-- A limit has a name, by which it is known again after a change; then n, d and b of a pace, or max and the calendar of
+-- a quota: period and phase, or the ends of its windows, 7 bytes each. Its state is tat, rem, last and lc, or ends_at
+-- and used.
 
 local END_BYTES, MOST_USED = 7, 2 ^ 40
 
 local function limit_of(rule, state)
-  local l = { name = rule[1], n = rule[2], d = rule[3], b = rule[4], max = rule[5], period = rule[6], phase = rule[7], ends = rule[8] }
+  local l = { name = rule[1], n = rule[2], d = rule[3], b = rule[4], max = rule[5], period = rule[6], phase = rule[7],
+    ends = rule[8] }
   if l.max == 0 then
-    l.tat, l.rem, l.last, l.lc = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0, tonumber(state[4]) or 0
+    l.tat, l.rem, l.last, l.lc = tonumber(state[1]) or 0, tonumber(state[2]) or 0, tonumber(state[3]) or 0,
+      tonumber(state[4]) or 0
   else
     l.ends_at, l.used = tonumber(state[1]) or 0, tonumber(state[2]) or 0
   end

@@ -1,12 +1,11 @@
 -- needs: held, ended, agenda, backlog
 --
--- Of reserve alone, behind the shared parts: leases that ran out are taken back, and dead
--- jobs whose retention has passed are forgotten.
+-- Leases that ran out are ended; of dead jobs those whose retention has passed are forgotten.
 
 local expired, errors = {}, {} -- of which queues leases ran out; queue number and what is wrong with it
 local pulled -- number of the one queue that is visited, if one was named
 
--- try_for does something for one queue so that it stops nobody else if it fails.
+-- try_for calls a function for one queue. If that fails it is noted as the queue's error and stops no other queue.
 local function try_for(nr, ...)
   local ok, e = pcall(...)
   if not ok then
@@ -22,17 +21,18 @@ local function check_lane_key(q, f)
   if f.lane ~= ZERO then call('ZCARD', lanes.waiting_key(q, f.lane)) end
 end
 
--- restored_lease returns a flight in place of one that somebody else removed, if the job's record
+-- restored_lease returns a lease record in place of one that somebody else removed, if the job's record
 -- stands: then it can wait again, behind all others.
 local function restored_lease(q, id)
   local job = redis.pcall('GETRANGE', job_key(q.nr, id), 0, 63)
   if type(job) ~= 'string' or not LIVE[sub(job, 1, 1)] or #job < 28 then return nil end
   local h = q.laned and lanes.head_of(job, 27) or { lane = ZERO, priority = 0 }
-  return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, at = now, epoch = NOBODY, fence = 0, pepoch = NOBODY, pfence = 0,
+  return { state = S.leased, attempts = 0, turn = q.turn - h.priority * PRIORITY_STEP, at = now, epoch = NOBODY,
+    fence = 0, pepoch = NOBODY, pfence = 0,
     bytes = bytes_of(id, call('STRLEN', job_key(q.nr, id))), pverdict = 0, lane = h.lane, counted = false, reason = '' }
 end
 
--- lost_lease returns the flight of a job whose lease ran out, if it has not landed.
+-- lost_lease returns the lease record of a job whose lease ran out, if it has not landed.
 local function lost_lease(q, id)
   local entry = call('HGET', B .. 'f' .. q.nr, id)
   if entry then

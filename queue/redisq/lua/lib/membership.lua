@@ -1,17 +1,17 @@
 -- needs: groups, agenda
 -- gives: parent_of, save_links, child_numbers, add_to_group, leave_group
 --
--- Of put and delete alone, behind groups.lua: queues that come to be of a group, and that leave it.
+-- Queues that become members of a group, and that leave it.
 
 local function parent_of(name) return string.match(name, '^(.*)%.') end
 
--- save_links writes down what load needs to know.
+-- save_links writes the field also, by which load knows that there are limits or a group.
 local function save_links(q)
   local also = (q.limits and '1' or '0') .. ':' .. (q.group and q.group.nr or '')
   if also == '0:' then call('HDEL', B .. 'q' .. q.nr, 'also') else call('HSET', B .. 'q' .. q.nr, 'also', also) end
 end
 
--- rest_as_on_agenda lets a queue rest until the instant at which it stood on the agenda.
+-- rest_as_on_agenda takes a queue off the agenda and lets it rest in its group until the same instant.
 local function rest_as_on_agenda(nr, g)
   local stood = call('ZSCORE', B .. 'a', nr)
   if not stood then return end

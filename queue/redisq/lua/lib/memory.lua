@@ -1,10 +1,11 @@
--- Of what takes jobs in: whether the server has memory for them. Appends stop before it has none, so that what frees some goes
--- on, and the server's own work too (docs/design.md). Memory is looked at once a second, and whenever this partition has
--- taken its part of half of what was free, because a job takes more memory than bytes are counted; ten times a second while there is none.
+-- Whether the server has memory for what comes in. Appends stop before it has none, so that what frees memory goes on,
+-- and the server's own work too (docs/design.md). Memory is looked at once a second, and whenever this partition has
+-- taken its part of half of what was free, because a job takes more memory than is counted for it; while there is none,
+-- ten times a second.
 --
---   mat    until when the last look holds
---   mleft  bytes that this partition may take until then; below 1 nothing comes in
---   share  of the server's memory that a queue without max_bytes may take; 0 if nothing bounds it
+--   memory_until   until when the last look holds
+--   memory_left    bytes that this partition may take until then; below 1 nothing comes in
+--   memory_share   of the server's memory that a queue without max_bytes may take; 0 if nothing bounds it
 
 local MEMORY_SHARE, MEMORY_MARGIN, MOST_MARGIN = 4, 10, 2 ^ 30 -- a quarter; a tenth, at most 1 GiB
 

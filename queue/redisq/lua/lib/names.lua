@@ -1,10 +1,11 @@
--- The names that all parts use; each part that is made late has its own of them, which costs less.
+-- Names that every file uses. A part that is made late gets its own, which costs less than to reach for these.
 
 local B = KEYS[1]
 local call = redis.call
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local sub, byte, pack, unpack_ = string.sub, string.byte, struct.pack, struct.unpack
-local OFFERED = ' ' -- in place of a watcher, which left a queue to others: until it is overdue only who is not short takes the watch
+-- in place of a watcher, which left a queue to others: until it is overdue only who is not short takes the watch
+local OFFERED = ' '
 local HORIZON, SECOND, MAX_COST, OVERDUE, YEAR = 50000, 1000000, 1000, 250000, 365 * 86400 * 1000000
 local FARTHEST = 253402300799000000 -- as in leaky/pacer.go
 -- The flags of a record; one below EXPIRES says that the job is an ordinary one.

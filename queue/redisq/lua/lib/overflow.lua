@@ -1,14 +1,14 @@
 -- needs: pace
 --
--- Shared, behind pace.lua: jobs on the overflow, and the backlog that they make.
+-- Jobs on the overflow, and the backlog that they make.
 --
--- A deferred job: 'D', 7 bytes of the instant it was set aside, stamp,
--- fingerprint and cost where a live one has them, then 7 of its number among the
--- queue's tickets, 1 that is 1 once it was cancelled.
+-- The record of a deferred job: 'D', 7 bytes of when it was set aside; stamp, fingerprint and cost where a live job has
+-- them; 7 bytes of its ticket's number; 1 byte that is 1 once it was cancelled.
 local DEFERRED, DEFERRED_BYTES = '>I7B', 34
 
--- load_overflow loads what a queue keeps besides, unless it has been.
-local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older', 'oldercost', 'roomat', 'backbytes', 'headneed' }
+-- load_overflow loads what a queue keeps of its overflow, unless it has been loaded.
+local OVERFLOW = { 'mark', 'dmax', 'dage', 'defers', 'dcost', 'tickets', 'givenup', 'gen', 'genat', 'older',
+  'oldercost', 'roomat', 'backbytes', 'headneed' }
 
 local function load_overflow(q)
   if q.mark then return end
@@ -52,7 +52,7 @@ local function count_deferred(q, by, cost)
   M.deferred = M.deferred + q.deferred - before
 end
 
--- uncount_deferred takes a record out of the counts.
+-- uncount_deferred takes a deferred job out of the counts, by its record.
 local function uncount_deferred(q, record)
   load_overflow(q)
   local cost = cost_of(record)
@@ -91,15 +91,15 @@ local function next_generation(q, seen, on_the_way)
   return missing
 end
 
--- rank_of_deferred returns how manieth a job is, and what those before it cost, as
+-- rank_of_deferred returns which place a job has among the deferred, and what those before it cost, as
 -- far as the numbers tell.
 local function rank_of_deferred(q, number)
   local rank = max(1, number - (q.tickets - q.deferred))
   return rank, q.deferred > 0 and floor(q.dcost * (rank - 1) / q.deferred) or 0
 end
 
--- is_paused reports whether nothing leaves a queue because it is paused, or its parent; endless, whether
--- nobody knows until when.
+-- is_paused reports whether nothing leaves a queue because it or its parent is paused; is_paused_for_good, whether that
+-- has no end that is known.
 local function is_paused(q) return q.paused or q.group and q.group.paused end
 
 local function is_paused_for_good(q)

@@ -1,5 +1,5 @@
--- Shared, behind partition.lua: the arithmetic of leaky/pacer.go, on the bucket in a
--- queue's fields. n and d are 0 when the rate is unlimited.
+-- The arithmetic of leaky/pacer.go on the bucket in a queue's fields: tat and rem, last and lc (its last departure and
+-- what that cost), n, d and b (rate and burst). n and d are 0 when the rate is unlimited.
 
 local function advance(q, tat, rem, cost)
   if q.n == 0 then return tat, rem end

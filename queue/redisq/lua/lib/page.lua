@@ -1,6 +1,6 @@
--- Shared: where in an ordered set a page begins.
+-- Where in a sorted set a page begins.
 
--- comes_after reports whether a stands behind b in the order of their bytes, which is
+-- comes_after reports whether a comes after b in the order of their bytes, which is
 -- that of Redis. Lua would compare by the server's locale.
 local function comes_after(a, b)
   for i = 1, min(#a, #b) do

@@ -12,7 +12,8 @@ end
 
 local M -- the fields of the partition's hash, by name; finish() writes those that have changed
 
-local META = { 'schema', 'clk', 'off', 'run', 'run_since', 'last_fence', 'watcher', 'watcher_at', 'waiting', 'scheduled',
+local META = { 'schema', 'clk', 'off', 'run', 'run_since', 'last_fence', 'watcher', 'watcher_at', 'waiting',
+  'scheduled',
   'leased', 'dead', 'deferred', 'first_expiry', 'memory_until', 'memory_left', 'memory_share' }
 local was -- their values as they were read
 

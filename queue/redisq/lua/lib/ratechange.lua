@@ -1,6 +1,6 @@
 -- needs: pace
 --
--- Shared, behind pace.lua: a bucket goes over to another rule.
+-- A bucket goes over to another rate or burst.
 
 -- change is leaky.Pacer.Change at an instant; latest is a horizon later.
 local function change(q, n, d, b, at, latest)

@@ -1,61 +1,64 @@
 -- needs: pace
--- gives: load_receiver, close_circuit, succeed, fail, stop_for, throttle, accept, lane_stop, stop_lane, rise, note_departure, resume
+-- gives: load_receiver, close_circuit, succeed, fail, stop_for, throttle, accept, lane_stop, stop_lane, rise
+-- gives: note_departure, resume
 --
--- Shared, made where a receiver has said something that lasts: stops and the circuit.
+-- What a receiver has said that lasts: the queue's stop, the stops of its lanes, and the circuit.
 --
--- A queue keeps it in one field, said, while there is anything: until when it stops, the cause, until when one of its lanes
--- may stop, failures in a row, when the circuit opened or 0, the time between probes, why it stops, the latest failure; how
--- often in a row the receiver asked to be spared and did not say until when, and until when that was done last.
--- Field circuit has the failures that open it, and the least and the longest time between probes; '' is never.
+-- A queue keeps it, while there is anything, in the field said: until when it stops, the cause, until when one of its
+-- lanes may stop, failures in a row, when the circuit opened or 0, the time between probes, why it stops, the last
+-- failure; how often in a row the receiver throttled without saying until when, and until when the queue stopped by the
+-- last of these. The field circuit has how many failures open the circuit, and the shortest and the longest time
+-- between probes; '' is never.
 
 local THROTTLED, DOWN = 1, 2
 local MOST_HELD = 86400 * SECOND
 
--- load_receiver loads it.
+-- load_receiver loads q.receiver.
 local function load_receiver(q)
-  if q.heard then return end
+  if q.receiver then return end
   local v = q.said and cmsgpack.unpack(q.said) or {}
-  q.heard = { stop = tonumber(v[1]) or 0, cause = tonumber(v[2]) or 0, lanes = tonumber(v[3]) or 0, failures = tonumber(v[4]) or 0,
+  q.receiver = { stop = tonumber(v[1]) or 0, cause = tonumber(v[2]) or 0, lanes = tonumber(v[3]) or 0,
+    failures = tonumber(v[4]) or 0,
     opened = tonumber(v[5]) or 0, probe = tonumber(v[6]) or 0, why = tostring(v[7] or ''), fault = tostring(v[8] or ''),
     spared = tonumber(v[9]) or 0, till = tonumber(v[10]) or 0 }
   -- One as far ahead as none can be would stop the queue for good.
-  if q.heard.stop > now + MOST_HELD + HORIZON then q.heard.stop = now end
+  if q.receiver.stop > now + MOST_HELD + HORIZON then q.receiver.stop = now end
   -- And one up to which answers tell nothing new would have none stop it.
-  if q.heard.till > now + MOST_HELD + HORIZON then q.heard.till = 0 end
-  q.stop = q.heard.stop > 0 and q.heard.stop or nil
+  if q.receiver.till > now + MOST_HELD + HORIZON then q.receiver.till = 0 end
+  q.stop = q.receiver.stop > 0 and q.receiver.stop or nil
 end
 
 local function save_receiver(q)
-  local h = q.heard
+  local h = q.receiver
   q.stop = h.stop > 0 and h.stop or nil
   local nothing = h.stop == 0 and h.failures == 0 and h.opened == 0 and h.lanes <= now and h.spared == 0
-  set(q, 'said', nothing and '' or cmsgpack.pack({ h.stop, h.cause, h.lanes, h.failures, h.opened, h.probe, h.why, h.fault, h.spared, h.till }))
+  set(q, 'said', nothing and '' or cmsgpack.pack({ h.stop, h.cause, h.lanes, h.failures, h.opened, h.probe, h.why,
+    h.fault, h.spared, h.till }))
 end
 
--- stop_until lets a queue stop until an instant, if that is later than it does already. Returns for how long.
+-- stop_until stops a queue until an instant, unless it stops for longer already. Returns for how long.
 local function stop_until(q, at, cause, why)
-  local h = q.heard
+  local h = q.receiver
   if at <= max(h.stop, now) then return 0 end
   h.stop, h.cause, h.why = at, cause, why
   return at - now
 end
 
--- clear_circuit closes an open circuit.
+-- clear_circuit closes an open circuit in memory, close_circuit also in the store.
 local function clear_circuit(q)
-  local h = q.heard
+  local h = q.receiver
   h.opened, h.fault, h.failures = 0, '', 0
   if h.cause == DOWN then h.stop, h.cause, h.why = now, 0, '' end
 end
 
--- close_circuit does so, and keeps it.
 local function close_circuit(q)
   clear_circuit(q)
   save_receiver(q)
 end
 
--- succeed is for an answer of a target that is not down. Returns 1 if the circuit closes by it.
+-- succeed notes an answer of a target that is up. Returns 1 if that closes the circuit.
 local function succeed(q)
-  local h = q.heard
+  local h = q.receiver
   if h.failures == 0 and h.opened == 0 then return 0 end
   local closes = h.opened > 0
   h.failures = 0
@@ -64,9 +67,10 @@ local function succeed(q)
   return closes and 1 or 0
 end
 
--- fail is for one that is the target's fault. Returns for how long the queue stops by it, and 1 if the circuit opens.
+-- fail notes a failure that is the target's fault. Returns for how long the queue stops by it, and 1 if it opens the
+-- circuit.
 local function fail(q, reason)
-  local h, stopped, opens = q.heard, 0, false
+  local h, stopped, opens = q.receiver, 0, false
   h.failures, h.fault = h.failures + 1, reason
   local circuit = h.opened == 0 and call('HGET', B .. 'q' .. q.nr, 'circuit') or ''
   local most, least = string.match(circuit, '^(%d+) (%d+)')
@@ -80,17 +84,17 @@ local function fail(q, reason)
   return stopped, opens and 1 or 0
 end
 
--- stop_for lets a queue stop for a time. Returns for how long it does by it.
+-- stop_for stops a queue for as long as the receiver asked. Returns for how long it stops by that.
 local function stop_for(q, after, reason)
   local stopped = stop_until(q, now + min(after, MOST_HELD), THROTTLED, reason)
   if stopped > 0 then save_receiver(q) end
   return stopped
 end
 
--- throttle is throttled by a receiver that does not say until when, of a job that departed then (queue.Spare). What left
--- before the stop began tells nothing new.
+-- throttle is throttled by a receiver that does not say until when, of a job that departed then (queue.Spare). What
+-- left before the stop began tells nothing new.
 local function throttle(q, id, departed, after, reason)
-  local h = q.heard
+  local h = q.receiver
   if departed < h.till then return 0 end
   local wait = after
   if h.spared > 0 or after <= 0 then
@@ -103,9 +107,9 @@ local function throttle(q, id, departed, after, reason)
   return stopped
 end
 
--- accept is for an answer of a receiver that does not ask to be spared, to a job that departed then.
+-- accept notes an answer by which the receiver does not throttle, to a job that departed then.
 local function accept(q, departed)
-  local h = q.heard
+  local h = q.receiver
   if h.spared == 0 or departed < h.till then return end
   h.spared, h.till = 0, 0
   save_receiver(q)
@@ -116,14 +120,14 @@ local function stop_key(q, lane) return B .. 'S' .. q.nr .. ':' .. lane end
 
 -- lane_stop returns until when a lane stops, or nil.
 local function lane_stop(q, lane)
-  if q.heard.lanes <= now or lane == ZERO then return nil end
+  if q.receiver.lanes <= now or lane == ZERO then return nil end
   local at = redis.pcall('GET', stop_key(q, lane))
   return type(at) == 'string' and tonumber(at) or nil
 end
 
--- stop_lane is throttled of a lane, whose rule is given.
+-- stop_lane is stop_for a lane, whose rule is given.
 local function stop_lane(q, lane, rule, after)
-  local h, at = q.heard, now + min(after, MOST_HELD)
+  local h, at = q.receiver, now + min(after, MOST_HELD)
   if at <= max(lane_stop(q, lane) or 0, now) then return 0 end
   -- Behind it comes what a burst would span: so long it has earned nothing.
   local over = at + (rule.n > 0 and ceil((rule.b - 1) * rule.d / rule.n) + 1 or 0)
@@ -138,13 +142,15 @@ end
 -- rise is leaky.Pacer.Rise: a bucket has earned nothing before an instant.
 local function rise(b, at)
   local whole, rest = burst_parts(b)
-  if b.tat < at + whole or b.tat == at + whole and b.rem < rest then b.tat, b.rem, b.last = at + whole, rest, max(b.last, at) end
+  if b.tat < at + whole or b.tat == at + whole and b.rem < rest then
+    b.tat, b.rem, b.last = at + whole, rest, max(b.last, at)
+  end
 end
 
--- note_departure is for a job that is about to be granted at d: what has stopped earned nothing meanwhile, and while the
--- circuit is open that job is a probe.
+-- note_departure is for a job that is about to be granted at d: what has stopped earned nothing meanwhile, and while
+-- the circuit is open that job is a probe.
 local function note_departure(q, d)
-  local h = q.heard
+  local h = q.receiver
   rise(q, q.stop)
   for _, l in ipairs(q.limits or {}) do
     if l.max == 0 then rise(l, q.stop) end
@@ -158,9 +164,9 @@ local function note_departure(q, d)
   save_receiver(q)
 end
 
--- resume ends what holds a queue up, and reports whether anything did.
+-- resume ends the stop, the circuit and the throttling of a queue, and reports whether there was anything to end.
 local function resume(q)
-  local h = q.heard
+  local h = q.receiver
   if h.opened == 0 and h.stop <= now and h.spared == 0 then return false end
   if h.opened > 0 then clear_circuit(q) end
   if h.stop > now then h.stop, h.cause, h.why = now, 0, '' end

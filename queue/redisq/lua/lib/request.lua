@@ -1,6 +1,6 @@
 -- needs: lostleases
 --
--- Of reserve alone: who asks, and what the answer is put together of.
+-- A call of reserve: who asks, and what the answer is put together from.
 
 begin()
 check_run()
@@ -15,11 +15,11 @@ if ARGV[9] ~= '' then
   if v[2] ~= '1' and (not last or tonumber(ARGV[5]) > last[1]) then return { -2 } end
 end
 local lost, answers, answering, granted, bytes, lates = {}, {}, nil, {}, 0, 0
-local left = tonumber(ARGV[6]) -- handlers
+local free_handlers = tonumber(ARGV[6]) -- handlers
 local shares = {} -- see shares.lua
 local MOST_LATE = 100 -- so many jobs that expired end in one call, however many there are
 
--- number_client gives the client a number, by which flights know it.
+-- number_client gives the client a number, by which lease records know it.
 local function number_client()
   local names, seq = B .. 'k', call('HINCRBY', B, 'cseq', 1)
   local nr = seq % 65535 + 1

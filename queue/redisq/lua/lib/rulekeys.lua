@@ -2,10 +2,11 @@
 --
 -- Shared by take.lua and append.lua, behind tallies.lua: how many keys a rule holds.
 --
--- <B>W<nr>, a zset: of the keys that count the digest, and a byte of how rare each is -> when it is as fresh, if nothing is taken since it was
--- looked at last. It has all keys while they are few, else those that are rare enough: one that is as rare as n, or rarer, is one of 2^n. How rare
--- a key is nobody can tell who does not know the rule's salt. So of however many there are SAMPLE / 2 to SAMPLE, and the count is exact to
--- about 1.5 %. The empty member has how rare one must be, less than 0; without it all are there.
+-- <B>W<nr>, a zset: of the keys that count the digest, and a byte of how rare each is -> when it is as fresh, if
+-- nothing is taken since it was looked at last. It has all keys while they are few, else those that are rare enough:
+-- one that is as rare as n, or rarer, is one of 2^n. How rare a key is nobody can tell who does not know the rule's
+-- salt. So of however many there are SAMPLE / 2 to SAMPLE, and the count is exact to about 1.5 %. The empty member has
+-- how rare one must be, less than 0; without it all are there.
 --
 -- l.keys is how many keys a rule may hold, 0 if this one does not count; kind has the functions of the arithmetic.
 
@@ -16,7 +17,8 @@ local function crowd_of(key)
   local rule = sub(key, 1, -18)
   local c = crowds[rule]
   if c then return c end
-  c = { key = B .. 'W' .. sub(rule, #B + 2), of = rule .. ':', level = 0, n = redis.pcall('ZCARD', B .. 'W' .. sub(rule, #B + 2)) }
+  c = { key = B .. 'W' .. sub(rule, #B + 2), of = rule .. ':', level = 0,
+    n = redis.pcall('ZCARD', B .. 'W' .. sub(rule, #B + 2)) }
   if type(c.n) ~= 'number' then -- what somebody else put there
     call('UNLINK', c.key)
     c.n = 0
@@ -78,7 +80,8 @@ local function no_room(l, kind, key, level)
     if not full() then return end
   end
   if level >= c.level then
-    c.n = c.n - call('ZREM', c.key, member(key, level)) -- it was given back in part, and so is as fresh before it was to be
+    -- it was given back in part, and so is as fresh before it was to be
+    c.n = c.n - call('ZREM', c.key, member(key, level))
     if not full() then return end
   end
   local first = call('ZRANGEBYSCORE', c.key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
@@ -100,7 +103,8 @@ local function thin(c)
   call('ZADD', c.key, -c.level, '')
 end
 
--- The zset outlives the keys: it is kept for so long from each new key on, and each time that one which is used comes to end in another slot.
+-- The zset outlives the keys: it is kept for so long from each new key on, and each time that one which is used comes
+-- to end in another slot.
 local function slot_of(l) return max(l.longest / 2, 10 * SECOND) end
 local function keep_keys(l, name) call('PEXPIRE', name, lasting(l.longest + slot_of(l))) end
 

@@ -14,16 +14,20 @@ end
 
 local function next_number() return call('HINCRBY', B, 'rseq', 1) end
 
--- A server that lost its last writes gives the same numbers again: so the instant goes with what others know a rule, or a ruleset, by.
+-- A server that lost its last writes gives the same numbers again: so the instant goes with what others know a rule, or
+-- a ruleset, by.
 local function known_by(numbers) return string.format('%s %.0f', numbers, now) end
 
 -- is_now is by what a rule is known from now on; salt decides which of its keys are rare (see rulekeys.lua).
-local function is_now(name, nr, rev, salt) call('HSET', B, is_field(name), known_by(nr .. ' ' .. rev .. ' ' .. salt)) end
+local function is_now(name, nr, rev, salt)
+  call('HSET', B, is_field(name), known_by(nr .. ' ' .. rev .. ' ' .. salt))
+end
 
 -- asked_anew is for a group whose queues ask their jobs something else from now on.
 local function asked_anew(group) call('HSET', B .. 'F', group, known_by(next_number())) end
 
--- askers returns, for each rule of a group that is asked, the queues that name it, in order; and how many queues there are.
+-- askers returns, for each rule of a group that is asked, the queues that name it, in order; and how many queues there
+-- are.
 local function askers(group)
   local queues = call('ZRANGEBYLEX', B .. 'N', '[' .. group .. '.', '(' .. group .. '/')
   table.insert(queues, 1, group)

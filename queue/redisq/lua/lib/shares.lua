@@ -1,10 +1,10 @@
 -- needs: request
 --
--- Of reserve alone, behind request.lua: of which queues the client may have only so many jobs more. What it may have no
--- more of is left to other clients: it keeps its place on the agenda, and does not tell this client when to ask.
+-- Shares: of some queues the client may take only so many more jobs. A queue of which it may have none is left to other
+-- clients: it keeps its place on the agenda, and does not decide when this client asks again.
 --
--- left and names are by number, of the queues that were named; passed of what was left on the agenda; short the
--- names of queues of which more was due; first is when something can depart from a group that was passed over.
+-- left and names are by the number of the queues that were named; passed has those left on the agenda; short the names
+-- of those of which more was due; first is when something can depart from a group that was passed over.
 
 shares.left, shares.names, shares.short, shares.passed, shares.count = {}, {}, {}, {}, 0
 

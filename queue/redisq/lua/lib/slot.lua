@@ -1,4 +1,4 @@
--- Shared, behind names.lua: whether the slot is here.
+-- Whether the partition's slot is here.
 
 local function raise(code, text) error({ err = code .. ' ' .. text }) end
 

@@ -1,12 +1,15 @@
--- Shared by take.lua and append.lua: what was taken under a key, by the arithmetic of leaky's limiters. All numbers are doubles, and
--- the products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
+-- Shared by take.lua and append.lua: what was taken under a key, by the arithmetic of leaky's limiters. All numbers are
+-- doubles, and the products of whole ones stay below 2^53, as in Go; the others are computed in the same steps there.
 --
--- A bound l is the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and the longest that a key can take until it is as
--- fresh. A tally is what was taken under one key, as of now, which is the same in
--- all of a script: mostly the text that the key holds; what is not ours counts for nothing. A file an arithmetic has these functions:
---   ask(l, tally, cost, place)   returns whether it is allowed, what remains, the time to try again after, that until all is as fresh, the tally to be
---                                kept: if it is allowed, with the cost; else none, but of one that is ahead of now, as numbers that changed leave it,
---                                that which is put right; and of a text the instant at which what it was is as fresh, or an earlier one, if it can be believed
+-- A bound l is the numbers of a limiter: most, second, third; how many keys its rule may hold, or 0; and the longest
+-- that a key can take until it is as fresh. A tally is what was taken under one key, as of now, which is the same in
+-- all of a script: mostly the text that the key holds; what is not ours counts for nothing. A file an arithmetic has
+-- these functions:
+--   ask(l, tally, cost, place) returns whether it is allowed, what remains, the time to try again after, that until all
+--                                is as fresh, the tally to be kept: if it is allowed, with the cost; else none, but of
+--                                one that is ahead of now, as numbers that changed leave it, that which is put right;
+--                                and of a text the instant at which what it was is as fresh, or an earlier one, if it
+--                                can be believed
 --   back(l, tally, cost, place)  gives back: returns what is left, and the time until it is as fresh
 -- Of two, l and p, a tally is no text that is read at once, but a table, and changes in place:
 --   read(l, key)                 returns the tally
@@ -23,7 +26,8 @@ local function bounds_of(text, kinds)
   local bounds = {}
   for at = 1, #text, BOUND_BYTES do
     local letter, most, second, third, keys, longest = unpack_(BOUND, text, at)
-    bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, longest = longest, kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
+    bounds[#bounds + 1] = { most = most, second = second, third = third, keys = keys, longest = longest,
+      kind = kinds and kinds[letter], whole = false, part = 0, us = 0, rest = 0 }
   end
   return bounds
 end
@@ -33,8 +37,9 @@ local function lasting(left)
   return ceil(left / 1000) + (ARGV[1] == '' and 0 or 3600000) -- a simulated clock may stand still
 end
 
--- keep writes a tally that is a text, in place of one that was as fresh at an instant. It is kept to the end of the second in which it is as fresh: so
--- of one that is asked often its expiry mostly stays, and to set that is half of what writing costs.
+-- keep writes a tally that is a text, in place of one that was as fresh at an instant. It is kept to the end of the
+-- second in which it is as fresh: so of one that is asked often its expiry mostly stays, and to set that is half of
+-- what writing costs.
 local function keep(key, text, left, was)
   local second = floor((now + left) / SECOND)
   if left <= 0 then

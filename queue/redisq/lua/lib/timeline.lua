@@ -1,16 +1,15 @@
 -- needs: leases
 --
--- Shared, behind leases.lua: the attempts of a job that failed, in the form that
--- queue/timeline.go describes.
+-- The timeline of a job that failed: its attempts, in the form that queue/timeline.go describes.
 
 local TIMELINE, ANSWER = 20, 200 -- so many attempts are kept: the first and the latest; so much of an answer
 local RETRIED, DIED, LOST, UNKNOWN, THROTTLED, DOWN = 1, 2, 4, 5, 6, 7
 
--- add_attempt adds the attempt that ends now to the timeline of a flight.
+-- add_attempt adds the attempt that ends now to the timeline of a lease record.
 local function add_attempt(f, outcome, answer)
   local name = f.client and f.client > 0 and redis.pcall('HGET', B .. 'k', f.client)
   if type(name) ~= 'string' then name = '' end
-  local past, count, cut = sub(f.past or '', 2), byte(f.past or '') or 0, min(#answer, ANSWER)
+  local past, count, cut = sub(f.timeline or '', 2), byte(f.timeline or '') or 0, min(#answer, ANSWER)
   if cut < #answer then -- between characters
     while cut > 0 and floor(byte(answer, cut + 1) / 64) == 2 do cut = cut - 1 end
   end
@@ -19,5 +18,7 @@ local function add_attempt(f, outcome, answer)
     local second = unpack_('>I2', past, first + 1) + 2
     past, count = sub(past, 1, first) .. sub(past, first + second + 1), count - 1
   end
-  f.past = string.char(count + 1) .. past .. pack('>I2I7I7BB', 16 + #name + cut, min(f.at, now), now, outcome, #name) .. name .. sub(answer, 1, cut)
+  f.timeline = string.char(count + 1) .. past .. pack('>I2I7I7BB', 16 + #name + cut, min(f.at, now), now, outcome,
+    #name)
+    .. name .. sub(answer, 1, cut)
 end

@@ -1,7 +1,7 @@
 -- gives: insert, unread, pick
 --
--- Of reserve alone: in which order lanes, or the members of a group, have their turns in a visit. Each has at,
--- its tag or until when it rests, and tie, by which ties go.
+-- The order in which lanes, or the members of a group, take their turns in a visit. Each has at, its tag or until when
+-- it rests, and tie, by which ties are broken.
 
 -- less orders bytes; that of Lua goes by the language of the server.
 local function less(a, b)

@@ -1,19 +1,20 @@
 -- needs: lanestate, turnorder
 -- gives: visited_lane, first_id, first_job, begin_turns, next_turn, has_lane_by, pass_over, note_departure, write_turns
 --
--- Of reserve alone, behind lanestate.lua and turnorder.lua: whose turn it is, in a visit to a queue with lanes. All is
--- worked out here and written at the end, by write_turns.
+-- A visit to a queue with lanes: whose turn it is. All is worked out in memory; write_turns writes it at the end.
 --
--- A lane in a visit: its place is 'L' (at is its tag), 'b' (at is until when) or nil, and
--- from is the one that is written.
+-- A lane in a visit has its place, 'L' (at is its tag), 'b' (at is until when) or nil; from is the place that is
+-- written.
 
 local MOST_READIED, MOST_PUT_OFF, CHANGED_AT_ONCE = 100, 100, 100
 
 local function visited_lane(v, lane, at, from)
   local q = v.q
   local rule = rule_of(q, lane)
-  local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane), rule = rule, limit = in_flight_limit(q, rule),
-    ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0, unfit_bytes = 0 }
+  local l = { lane = lane, tie = lane, at = tonumber(at), from = from, place = from, W = waiting_key(q, lane),
+    rule = rule, limit = in_flight_limit(q, rule),
+    ids = {}, turns = {}, jobs = {}, entries = {}, pos = 1, page = 2, ahead = 1, loaded = 0, granted = 0, unfit = 0,
+      unfit_bytes = 0 }
   v.all[#v.all + 1] = l
   return l
 end
@@ -37,7 +38,7 @@ local function first_id(v, l)
   return l.ids[l.pos]
 end
 
--- first_job returns it with its record and its flight, reading the more ahead the
+-- first_job returns it with its record and its lease record, reading the more ahead the
 -- more of the lane has gone.
 local function first_job(v, l)
   local id = first_id(v, l)
@@ -56,7 +57,7 @@ local function first_job(v, l)
   return id, l.turns[at], l.jobs[at], l.entries[at]
 end
 
--- make_lane_ready gives a lane the tag of one that becomes ready.
+-- make_lane_ready gives a lane that becomes ready its tag.
 local function make_lane_ready(v, l)
   l.place = nil
   local id = first_id(v, l)
@@ -75,8 +76,10 @@ end
 local function begin_turns(q, moved)
   moved = moved or { readied = 0, changed = 0 }
   local v = { q = q, all = {}, errors = {}, ready = {}, resting = {}, moved = moved, put_off = 0,
-    unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr, came = function(v, lane, at) return visited_lane(v, lane, at, 'L') end }
-  local changed = moved.changed < CHANGED_AT_ONCE and call('ZRANGE', B .. 'i' .. q.nr, 0, CHANGED_AT_ONCE - moved.changed - 1) or {}
+    unread = {}, at = 1, rank = 0, key = B .. 'L' .. q.nr,
+      came = function(v, lane, at) return visited_lane(v, lane, at, 'L') end }
+  local changed = moved.changed < CHANGED_AT_ONCE and call('ZRANGE', B .. 'i' .. q.nr, 0,
+    CHANGED_AT_ONCE - moved.changed - 1) or {}
   moved.changed = moved.changed + #changed
   for _, lane in ipairs(changed) do make_lane_ready(v, visited_lane(v, lane, 0, 'i')) end
   if call('ZCARD', B .. 'w' .. q.nr) > 0 then
@@ -86,7 +89,8 @@ local function begin_turns(q, moved)
   v.follow = q.again and call('ZCARD', B .. 'i' .. q.nr) == #changed
   if v.follow then return v end
   -- One more than may become ready says whether there are others.
-  local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0, MOST_READIED - moved.readied + 1)
+  local rested = call('ZRANGEBYSCORE', B .. 'b' .. q.nr, '-inf', now + HORIZON, 'WITHSCORES', 'LIMIT', 0,
+    MOST_READIED - moved.readied + 1)
   for i = #rested - 1, 1, -2 do v.resting[#v.resting + 1] = { tie = rested[i], at = tonumber(rested[i + 1]) } end
   return v
 end
@@ -111,7 +115,7 @@ local function next_turn(v, d)
       local _, _, job = first_job(v, l)
       if job and #job >= 28 and cover_lane(l.bucket, cost_of(job)) then l.changed = true end
       until_ = lane_next(l.bucket, d)
-    elseif q.heard then
+    elseif q.receiver then
       until_ = max(d, receiver.lane_stop(q, l.lane) or d)
     end
     if until_ <= d then return l end
@@ -138,7 +142,7 @@ local function pass_over(v, l, id, job)
   if first_id(v, l) then insert(v.ready, l) elseif l.place == 'L' then l.place = nil end
 end
 
--- note_departure is for a job that departs at d.
+-- note_departure puts a lane in its next place after a job of it was granted, to depart at d.
 local function note_departure(v, l, cost, d)
   local q = v.q
   l.granted, l.pos = l.granted + 1, l.pos + 1

@@ -1,6 +1,6 @@
 -- needs: ended, backlog
 --
--- Shared, behind ended.lua and backlog.lua: jobs that end without having left: cancelled, or expired.
+-- Jobs that end without having left: cancelled, purged or expired.
 
 -- find_first_expiry finds out when the first of a queue's jobs expires.
 local function find_first_expiry(q)
@@ -9,16 +9,16 @@ local function find_first_expiry(q)
   M.first_expiry = tonumber(call('ZRANGE', B .. 'T', 0, 0, 'WITHSCORES')[2]) or 0
 end
 
--- forget_expiries takes jobs out of those that expire.
+-- forget_expiries takes jobs off the set of those that expire.
 local function forget_expiries(q, ids)
   call('ZREM', B .. 'T' .. q.nr, unpack(ids))
   find_first_expiry(q)
 end
 
--- count_ended counts jobs that are about to end. If that cannot be it raises, so it comes before what is written.
+-- count_ended counts jobs that are about to end. It may raise, so it comes before anything is written.
 local function count_ended(q, state, count) add(q, state == S.expired and 'expired' or 'cancelled', count) end
 
--- end_removed ends jobs that are in their place no more.
+-- end_removed ends jobs that no longer stand in their lane or among the scheduled.
 local function end_removed(q, ids, state)
   local F, freeing = B .. 'f' .. q.nr, new_freed()
   for i, entry in ipairs(call('HMGET', F, unpack(ids))) do

@@ -1,7 +1,8 @@
 -- needs: grant, changes, agenda
 -- gives: close_turns, delay_after_restart, in_lanes, count_leased, visit_one
 --
--- Of reserve alone, made with grant.lua: visits to queues.
+-- A visit to one queue whose time has come: by its agenda, to grant departures, or by its timer, to let scheduled jobs
+-- become ready.
 
 -- become_ready puts the scheduled jobs of a queue whose time has come at their
 -- turn. The queue could depart from when the first was due, be it a job, a lane that
@@ -50,7 +51,7 @@ end
 -- queue, or the reply, can take no more.
 local function grant_some(q, leases, flights)
   local W, F = B .. 'w' .. q.nr, B .. 'f' .. q.nr
-  local want = min(left, 32, shares.left[q.nr] or left)
+  local want = min(free_handlers, 32, shares.left[q.nr] or free_handlers)
   if want < 1 then return false end
   if q.n > 0 then -- do not read what the horizon will not let out
     want = min(want, floor((now + HORIZON - next_departure(q)) * q.n / q.d) + 1)
@@ -84,7 +85,7 @@ local function grant_some(q, leases, flights)
       if lates == MOST_LATE then more = false end
     else
       if bytes > 0 and bytes + #job > most_bytes then
-        more, left = false, 0
+        more, free_handlers = false, 0
         break
       end
       local cost = cost_of(job)
@@ -103,7 +104,7 @@ local function grant_some(q, leases, flights)
     M.waiting = M.waiting - taken
   end
   if late[1] then expire_jobs(q, late) end
-  return more and left > 0
+  return more and free_handlers > 0
 end
 
 -- close_turns writes down what became of lanes in a visit, of jobs that are gone, and of late ones.
@@ -120,7 +121,7 @@ end
 -- grant_turns grants the first jobs of lanes, one after the other.
 local function grant_turns(q, v, leases, flights)
   local rows, late, gone = rows_of(q), {}, {}
-  while left > 0 and not shares.used_up(q.nr) do
+  while free_handlers > 0 and not shares.used_up(q.nr) do
     local d = next_departure(q)
     if d > now + HORIZON or q.mif > 0 and q.leased + #leases / 2 >= q.mif then break end
     local l = turns.next_turn(v, d)
@@ -139,7 +140,7 @@ local function grant_turns(q, v, leases, flights)
       if lates == MOST_LATE then break end
     else
       if bytes > 0 and bytes + #job > most_bytes then
-        left = 0
+        free_handlers = 0
         break
       end
       local cost = cost_of(job)
@@ -171,7 +172,10 @@ local function in_lanes(q) return q.laned and (q.lw > 0 or q.ordered) end
 
 -- count_leased counts what max_in_flight bounds.
 local function count_leased(q)
-  if q.laned and q.mif > 0 then q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD', B .. 'K' .. q.nr) end
+  if q.laned and q.mif > 0 then
+    q.leased = q.size - call('ZCARD', B .. 'w' .. q.nr) - q.lw - call('ZCARD', B .. 't' .. q.nr) - call('ZCARD',
+      B .. 'K' .. q.nr)
+  end
 end
 
 local function visit_queue(nr, e)
@@ -182,8 +186,10 @@ local function visit_queue(nr, e)
     return
   end
   check_keys(q)
-  if not delay_after_restart(q, q.cmax) and e < now and not (q.heard and q.heard.opened > 0) then
-    if q.limits then count_lost_slots(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then count_lost_slots(nr, q.name, floor((now - e) * q.n / q.d)) end
+  if not delay_after_restart(q, q.cmax) and e < now and not (q.receiver and q.receiver.opened > 0) then
+    if q.limits then count_lost_slots(nr, q.name, limits.slots(q, now - e)) elseif q.n > 0 then
+      count_lost_slots(nr, q.name, floor((now - e) * q.n / q.d))
+    end
   end
   if q.limits then limits.repair_windows(q) end
   local leases, flights = {}, {}
@@ -201,7 +207,7 @@ local function visit_queue(nr, e)
   if not q.pull then shares.pass_over_spent(nr) end
 end
 
--- visit_one is what is made: a visit to a queue, or its scheduled jobs, if ripens is true.
+-- visit_one visits a queue by its agenda, or by its timer.
 local function visit_one(nr, e, ripens)
   if ripens then return become_ready(nr, e) end
   return visit_queue(nr, e)
