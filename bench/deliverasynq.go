@@ -43,7 +43,7 @@ func deliverAsynq(name, where string, open func(context.Context) (store, error))
 					if err != nil {
 						return 0, err
 					}
-					router := deliver.New(deliver.Options{Asynq: asynqtarget.Options{Redis: asynq.RedisClientOpt{Addr: other.Addr(), PoolSize: callers}}})
+					router := deliver.New(deliver.Options{Asynq: asynqtarget.Options{Redis: asynq.RedisClientOpt{Addr: other.Addr(), PoolSize: callers}}.Sender})
 					v, err := took.charge(ctx, "ours", count, []meter{{"its store", s.used}, theirs}, func() (float64, error) {
 						return deliverFor(ctx, e, router, count, drain.DefaultConcurrency)
 					})

@@ -1,15 +1,15 @@
 package deliver
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/penstock/penstock/deliver/asynqtarget"
+	"github.com/penstock/penstock/deliver/asynqtarget/asynqtask"
 	"github.com/penstock/penstock/deliver/httptarget"
 	"github.com/penstock/penstock/deliver/natstarget"
 	"github.com/penstock/penstock/deliver/setting"
@@ -100,6 +100,11 @@ func (k *Kinds) names() []string {
 	return all
 }
 
+// noAsynq is the asynq target of a program that was not told where asynq is.
+func noAsynq(context.Context, *drain.Job, drain.Gate, setting.Setting) error {
+	return drain.Down(errors.New("these drainers have no asynq to release tasks into: start them with --asynq-redis"))
+}
+
 // builtIn are by their names in a deliver setting.
 var builtIn = map[string]kind{
 	"http": {
@@ -109,10 +114,12 @@ var builtIn = map[string]kind{
 		},
 	},
 	"asynq": {
-		func() setting.Setting { return asynqtarget.Default() },
+		func() setting.Setting { return asynqtask.Default() },
 		func(o Options) Sender {
-			o.Asynq.Concurrency = cmp.Or(o.Asynq.Concurrency, o.Concurrency)
-			return asynqtarget.New(o.Asynq)
+			if o.Asynq == nil {
+				return ownSender{Kind{Deliver: noAsynq}}
+			}
+			return o.Asynq(o.Concurrency)
 		},
 	},
 	"nats": {

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/natstarget"
 	"github.com/penstock/penstock/deliver/secrets"
@@ -38,8 +37,9 @@ type Options struct {
 	Secrets secrets.Source
 	// Egress says where connections may go; nil is to public addresses alone.
 	Egress *egress.Guard
-	// Asynq is where asynq targets release their tasks.
-	Asynq asynqtarget.Options
+	// Asynq makes the Sender of asynq targets, for so many jobs at once: an asynqtarget.Options has it. With nil they
+	// cannot be delivered. It is not made here so that who delivers to no asynq links none.
+	Asynq func(concurrency int) Sender
 	// NATS is where nats targets publish.
 	NATS natstarget.Options
 	// TLS is the client's configuration; the default trusts the system's roots.

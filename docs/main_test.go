@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/asynq"
 	"github.com/penstock/penstock/internal/cli"
 )
 
@@ -19,7 +20,7 @@ func TestMain(m *testing.M) {
 	case "ingress":
 		os.Exit(app.Main("ingress", app.RunIngress))
 	case "drainer":
-		os.Exit(app.Main("drainer", app.RunDrainer))
+		os.Exit(app.Main("drainer", app.RunDrainer(asynq.Open)))
 	case "penstock":
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/asynq"
 	"github.com/penstock/penstock/internal/cli"
 )
 
@@ -74,7 +75,7 @@ var programs = sync.OnceValue(func() (all []command) {
 	for _, m := range helpEntry.FindAllStringSubmatch(help(), -1) {
 		all = append(all, command{"penstock " + m[1], help(strings.Fields(m[1])...)})
 	}
-	for name, run := range map[string]func(context.Context, []string, io.Writer, io.Writer) error{"ingress": app.RunIngress, "drainer": app.RunDrainer} {
+	for name, run := range map[string]func(context.Context, []string, io.Writer, io.Writer) error{"ingress": app.RunIngress, "drainer": app.RunDrainer(asynq.Open)} {
 		var out bytes.Buffer
 		_ = run(context.Background(), []string{"--help"}, &out, io.Discard) // ErrHelp
 		all = append(all, command{name, out.String()})

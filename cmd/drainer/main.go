@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/asynq"
 )
 
-func main() { os.Exit(app.Main("drainer", app.RunDrainer)) }
+func main() { os.Exit(app.Main("drainer", app.RunDrainer(asynq.Open))) }

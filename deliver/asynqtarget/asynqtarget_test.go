@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/deliver/asynqtarget"
+	"github.com/penstock/penstock/deliver/asynqtarget/asynqtask"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/await"
@@ -42,7 +43,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("the same id again: %v", err)
 	}
 	w := work(t, o, asynq.Config{Queues: map[string]int{"out": 1}, Concurrency: 10})
-	router := deliver.New(deliver.Options{Asynq: asynqtarget.Options{Redis: o}})
+	router := deliver.New(deliver.Options{Asynq: asynqtarget.Options{Redis: o}.Sender})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- drain.Run(ctx, e, router, drain.Options{}) }()
@@ -196,13 +197,15 @@ func TestRedisIsAway(t *testing.T) {
 	if err := bounded.Deliver(t.Context(), job("a"), wall{t}, target()); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-prefix") {
 		t.Errorf("a target beyond the prefix: %v", err)
 	}
-	chosen, choice := asynqtarget.Default(), job("a")
-	chosen.Tasks, choice.Headers = setting.Patterns{"*"}, map[string]string{asynqtarget.HeaderTask: "email:send"}
+	chosen, choice := asynqtask.Default(), job("a")
+	chosen.Tasks, choice.Headers = setting.Patterns{"*"}, map[string]string{asynqtask.HeaderTask: "email:send"}
 	if err := bounded.Deliver(t.Context(), choice, wall{t}, chosen); drain.What(err).Verdict != queue.Bury || !strings.Contains(err.Error(), "--asynq-prefix") {
 		t.Errorf("a job beyond the prefix: %v", err)
 	}
-	none := asynqtarget.New(asynqtarget.Options{})
-	if err := none.Deliver(t.Context(), job("a"), gate{}, target()); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-redis") {
+	none, lost := deliver.New(deliver.Options{}), job("a")
+	defer none.Close()
+	lost.Spec.Deliver = []byte(`{"asynq": {"task": "email:send"}}`)
+	if err := none.Handle(t.Context(), lost, gate{}); drain.What(err).Verdict != queue.Down || !strings.Contains(err.Error(), "--asynq-redis") {
 		t.Errorf("without a Redis: %v", err)
 	}
 }

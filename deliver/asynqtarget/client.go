@@ -11,6 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/penstock/penstock/deliver/asynqtarget/asynqtask"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -84,7 +85,7 @@ func (c *Client) EnqueueContext(ctx context.Context, task *asynq.Task, options .
 
 // jobOf is a task as a job.
 func jobOf(task *asynq.Task, options []asynq.Option) (job queue.Job, unique bool, err error) {
-	job = queue.Job{Queue: DefaultQueue, Payload: task.Payload(), ContentType: "application/octet-stream", Headers: map[string]string{HeaderTask: task.Type()}}
+	job = queue.Job{Queue: asynqtask.DefaultQueue, Payload: task.Payload(), ContentType: "application/octet-stream", Headers: map[string]string{asynqtask.HeaderTask: task.Type()}}
 	for header, value := range task.Headers() {
 		job.Headers[header] = value
 	}
@@ -99,15 +100,15 @@ func jobOf(task *asynq.Task, options []asynq.Option) (job queue.Job, unique bool
 		case asynq.ProcessInOpt:
 			job.NotBefore = time.Now().Add(o.Value().(time.Duration))
 		case asynq.MaxRetryOpt:
-			job.Headers[HeaderMaxRetry] = strconv.Itoa(o.Value().(int))
+			job.Headers[asynqtask.HeaderMaxRetry] = strconv.Itoa(o.Value().(int))
 		case asynq.TimeoutOpt:
-			job.Headers[HeaderTimeout] = o.Value().(time.Duration).String()
+			job.Headers[asynqtask.HeaderTimeout] = o.Value().(time.Duration).String()
 		case asynq.RetentionOpt:
-			job.Headers[HeaderRetention] = o.Value().(time.Duration).String()
+			job.Headers[asynqtask.HeaderRetention] = o.Value().(time.Duration).String()
 		case asynq.DeadlineOpt:
-			job.Headers[HeaderDeadline] = o.Value().(time.Time).UTC().Format(time.RFC3339)
+			job.Headers[asynqtask.HeaderDeadline] = o.Value().(time.Time).UTC().Format(time.RFC3339)
 		case asynq.GroupOpt:
-			job.Headers[HeaderGroup] = o.Value().(string)
+			job.Headers[asynqtask.HeaderGroup] = o.Value().(string)
 		case asynq.UniqueOpt:
 			unique = true
 		default:

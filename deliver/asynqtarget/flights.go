@@ -11,6 +11,9 @@ import (
 	"github.com/penstock/penstock/drain"
 )
 
+// answerTime is how long Redis may take to answer a flight.
+const answerTime = 5 * time.Second
+
 // flightTasks is how many tasks leave together at most.
 const flightTasks = 128
 
@@ -90,7 +93,7 @@ func (f *flights) board(s *seat) (here *flight, first bool) {
 // fly sends what may still leave. It heeds nobody's context once it left: the others are not to be touched by one who gives up.
 func (f *flights) fly(here *flight) {
 	defer close(here.landed)
-	ctx, cancel := context.WithTimeout(context.Background(), defaultAnswer)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
 	pipe := f.Pipeline()
 	for _, s := range here.seats {

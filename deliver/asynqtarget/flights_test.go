@@ -11,6 +11,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/penstock/penstock/deliver/asynqtarget/asynqtask"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/await"
 	"github.com/penstock/penstock/internal/test/faultproxy"
@@ -43,7 +44,7 @@ func newFleet(t *testing.T) *fleet {
 }
 
 func (f *fleet) deliver(ctx context.Context, id, payload string, gate drain.Gate) error {
-	target := Default()
+	target := asynqtask.Default()
 	target.Task = "email:send"
 	job := &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{Queue: "mail", ID: id, Payload: []byte(payload)}}}
 	return f.sender.Deliver(ctx, job, gate, target)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/penstock/penstock/deliver/asynqtarget"
+	"github.com/penstock/penstock/deliver/asynqtarget/asynqtask"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/prove/law"
 	"github.com/penstock/penstock/internal/test/redistest"
@@ -121,8 +121,8 @@ func job(payload string) *drain.Job {
 	return &drain.Job{Reservation: queue.Reservation{Attempt: 1, Job: queue.Job{Queue: "mail", ID: "j1", Payload: []byte(payload)}}}
 }
 
-func target() *asynqtarget.Target {
-	t := asynqtarget.Default()
+func target() *asynqtask.Target {
+	t := asynqtask.Default()
 	t.Task = "email:send"
 	return t
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/deliver/asynqtarget/asynqtask"
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/drain"
 )
@@ -25,20 +27,23 @@ const fullPause = 5 * time.Second
 // fresh is for how long a connection that was used is taken to be good.
 const fresh = 5 * time.Second
 
-var (
-	errNoRedis = errors.New("these drainers have no asynq to release tasks into: start them with --asynq-redis")
-	errOver    = fmt.Errorf("%w: this process was kept from releasing in time", drain.ErrLate)
-)
+var errOver = fmt.Errorf("%w: this process was kept from releasing in time", drain.ErrLate)
 
 // Options of a Sender.
 type Options struct {
-	// Redis is asynq's. Nil: no task can be released.
+	// Redis is asynq's. It must be given.
 	Redis asynq.RedisConnOpt
 	// Concurrency is how many tasks are released at once: so many connections there may be, unless Redis says how
 	// many. A task that had to wait for one would leave when its window is over. The default is go-redis'.
 	Concurrency int
 	// Prefix is what the type of every task begins with. Empty: with anything.
 	Prefix string
+}
+
+// Sender makes a Sender for a Router: it is what deliver.Options.Asynq takes.
+func (o Options) Sender(concurrency int) deliver.Sender {
+	o.Concurrency = cmp.Or(o.Concurrency, concurrency)
+	return New(o)
 }
 
 // Sender releases jobs as tasks.
@@ -52,9 +57,6 @@ type Sender struct {
 
 // New returns a Sender.
 func New(o Options) *Sender {
-	if o.Redis == nil {
-		return &Sender{}
-	}
 	r := once(pooled(o.Redis, o.Concurrency))
 	released := r
 	if _, one := r.(*redis.Client); one { // a Cluster's client sends a pipeline again that broke off
@@ -87,31 +89,23 @@ func once(opt asynq.RedisConnOpt) redis.UniversalClient {
 }
 
 // Close closes the connections.
-func (s *Sender) Close() error {
-	if s.client == nil {
-		return nil
-	}
-	return s.redis.Close()
-}
+func (s *Sender) Close() error { return s.redis.Close() }
 
 // Deliver releases a job; see deliver.Sender.
 func (s *Sender) Deliver(ctx context.Context, job *drain.Job, gate drain.Gate, with setting.Setting) error {
-	t := with.(*Target)
-	if s.client == nil {
-		return drain.Down(errNoRedis)
-	}
-	p, err := t.plan(&job.Job)
+	t := with.(*asynqtask.Target)
+	p, err := t.Plan(&job.Job)
 	if err != nil {
 		return drain.Permanent(err) // the queue had another target when it came in
 	}
-	if !strings.HasPrefix(p.task, s.prefix) {
-		err := fmt.Errorf("these drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.task)
+	if !strings.HasPrefix(p.Task, s.prefix) {
+		err := fmt.Errorf("these drainers release only tasks whose types begin with %s (--asynq-prefix), and not %s", s.prefix, p.Task)
 		if t.Task == "" { // it was the job's own choice, and others may choose better
 			return drain.Permanent(err)
 		}
 		return drain.Down(err)
 	}
-	task, options := p.make(job, t)
+	task, options := newTask(&p, job, t)
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
@@ -158,36 +152,36 @@ func interrupted(ctx context.Context) error {
 	return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))
 }
 
-func (p *plan) make(job *drain.Job, t *Target) (*asynq.Task, []asynq.Option) {
-	p.headers[setting.HeaderID], p.headers[setting.HeaderQueue], p.headers[setting.HeaderAttempt] = job.ID, job.Queue, strconv.Itoa(job.Attempt)
+func newTask(p *asynqtask.Plan, job *drain.Job, t *asynqtask.Target) (*asynq.Task, []asynq.Option) {
+	p.Headers[setting.HeaderID], p.Headers[setting.HeaderQueue], p.Headers[setting.HeaderAttempt] = job.ID, job.Queue, strconv.Itoa(job.Attempt)
 	options := []asynq.Option{asynq.TaskID(job.ID), asynq.Queue(t.Queue)}
-	if p.maxRetry != nil {
-		options = append(options, asynq.MaxRetry(*p.maxRetry))
+	if p.MaxRetry != nil {
+		options = append(options, asynq.MaxRetry(*p.MaxRetry))
 	}
-	if p.timeout != 0 {
-		options = append(options, asynq.Timeout(p.timeout))
+	if p.Timeout != 0 {
+		options = append(options, asynq.Timeout(p.Timeout))
 	}
-	if !p.deadline.IsZero() {
-		options = append(options, asynq.Deadline(p.deadline))
+	if !p.Deadline.IsZero() {
+		options = append(options, asynq.Deadline(p.Deadline))
 	}
-	if p.retention != 0 {
-		options = append(options, asynq.Retention(p.retention))
+	if p.Retention != 0 {
+		options = append(options, asynq.Retention(p.Retention))
 	}
-	if p.group != "" {
-		options = append(options, asynq.Group(p.group))
+	if p.Group != "" {
+		options = append(options, asynq.Group(p.Group))
 	}
-	return asynq.NewTaskWithHeaders(p.task, job.Payload, p.headers), options
+	return asynq.NewTaskWithHeaders(p.Task, job.Payload, p.Headers), options
 }
 
 // known is what becomes of a job whose id asynq has: it is delivered if that is the job's own task.
-func (s *Sender) known(job *drain.Job, t *Target, p plan) error {
+func (s *Sender) known(job *drain.Job, t *asynqtask.Target, p asynqtask.Plan) error {
 	info, err := s.inspector.GetTaskInfo(t.Queue, job.ID)
 	switch {
 	case errors.Is(err, asynq.ErrTaskNotFound), errors.Is(err, asynq.ErrQueueNotFound):
 		return drain.Unknown(errors.New("asynq had a task of this id, and has it no more: it may have been this job's"))
 	case err != nil:
 		return drain.Trouble(drain.Unknown(fmt.Errorf("asynq has a task of this id, and does not say whose: %w", err)))
-	case info.Type == p.task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[setting.HeaderQueue] == job.Queue || info.Headers[setting.HeaderQueue] == ""):
+	case info.Type == p.Task && bytes.Equal(info.Payload, job.Payload) && (info.Headers[setting.HeaderQueue] == job.Queue || info.Headers[setting.HeaderQueue] == ""):
 		return nil
 	}
 	return drain.Permanent(fmt.Errorf("asynq's queue %s has another task of this id", t.Queue))

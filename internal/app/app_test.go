@@ -281,7 +281,7 @@ func TestPrograms(t *testing.T) {
 	if err := os.WriteFile(file, []byte("queues:\n  - name: email\n    rate: 14/s\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range []func(context.Context, []string, io.Writer, io.Writer) error{app.RunIngress, app.RunDrainer} {
+	for _, run := range []func(context.Context, []string, io.Writer, io.Writer) error{app.RunIngress, app.RunDrainer(nil)} {
 		ctx, stop := context.WithCancel(t.Context())
 		logs, w := io.Pipe()
 		ended := make(chan error, 1)

@@ -49,7 +49,7 @@ func TestFlagsAreExplained(t *testing.T) {
 }
 
 // programs are the two, as far as their flags go.
-var programs = map[string]func(context.Context, []string, io.Writer, io.Writer) error{"ingress": RunIngress, "drainer": RunDrainer}
+var programs = map[string]func(context.Context, []string, io.Writer, io.Writer) error{"ingress": RunIngress, "drainer": RunDrainer(nil)}
 
 func TestHelp(t *testing.T) {
 	for name, run := range programs {
@@ -127,7 +127,7 @@ func TestMisuse(t *testing.T) {
 		{"--redis", "redis://127.0.0.1:1", "--config", "/does/not/exist"},
 		{"--redis", "redis://127.0.0.1:1", "--queue-labels", "0"},
 	} {
-		for name, program := range map[string]Program{"ingress": RunIngress, "drainer": RunDrainer} {
+		for name, program := range map[string]Program{"ingress": RunIngress, "drainer": RunDrainer(nil)} {
 			if err := program(t.Context(), args, io.Discard, io.Discard); !ops.IsMisuse(err) {
 				t.Errorf("%s %v: %v is not said to be misuse", name, args, err)
 			}

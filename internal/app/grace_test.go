@@ -77,7 +77,7 @@ func TestNoGraceForJobs(t *testing.T) {
 	if err := os.WriteFile(file, []byte(spec), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, stop := start(t, app.RunDrainer, "--redis", redis.URL(), "--init", "--config", file, "--grace", "0", "--egress-allow", "127.0.0.1")
+	_, stop := start(t, app.RunDrainer(nil), "--redis", redis.URL(), "--init", "--config", file, "--grace", "0", "--egress-allow", "127.0.0.1")
 	engine, err := store.Open(t.Context(), store.Options{RedisURL: redis.URL()})
 	if err != nil {
 		t.Fatal(err)

@@ -275,7 +275,7 @@ func TestStartWithoutNeededOverflow(t *testing.T) {
 	if _, err := engine.Put(t.Context(), spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	for name, run := range map[string]app.Program{"ingress": app.RunIngress, "drainer": app.RunDrainer} {
+	for name, run := range map[string]app.Program{"ingress": app.RunIngress, "drainer": app.RunDrainer(nil)} {
 		err := run(t.Context(), []string{"--redis", redis.URL(), "--listen", "127.0.0.1:0"}, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "--nats is missing: queue campaign") {
 			t.Errorf("%s: %v", name, err)

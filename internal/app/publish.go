@@ -1,18 +1,12 @@
 package app
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-
-	"github.com/hibiken/asynq"
 
 	"github.com/penstock/penstock/deliver"
-	"github.com/penstock/penstock/deliver/asynqtarget"
 	"github.com/penstock/penstock/deliver/natstarget"
-	"github.com/penstock/penstock/internal/app/store"
 )
 
 // PublishFlags say where targets deliver that are the operator's own. None of them need be what
@@ -29,7 +23,13 @@ type PublishFlags struct {
 	AsynqTLSCA     string `name:"asynq-tls-ca" type:"path" placeholder:"FILE" help:"PEM file of the authorities that the certificate of --asynq-redis is checked against, instead of the system's."`
 	AsynqTLSCert   string `name:"asynq-tls-cert" type:"path" placeholder:"FILE" help:"PEM file of the certificate to show to it. Needs --asynq-tls-key."`
 	AsynqTLSKey    string `name:"asynq-tls-key" type:"path" placeholder:"FILE" help:"PEM file of its private key."`
+
+	// OpenAsynq is Open of package internal/app/asynq, in a program that delivers.
+	OpenAsynq OpenAsynq `kong:"-"`
 }
+
+// OpenAsynq returns what deliver.Options.Asynq takes, nil if the flags name no asynq.
+type OpenAsynq func(f *PublishFlags) (func(concurrency int) deliver.Sender, error)
 
 // Validate is called by the parser.
 func (f *PublishFlags) Validate() error {
@@ -45,50 +45,23 @@ func (f *PublishFlags) Validate() error {
 	if (f.PublishTLSCert == "") != (f.PublishTLSKey == "") {
 		return errors.New("--publish-tls-cert and --publish-tls-key need each other")
 	}
-	_, err := f.asynq()
+	if f.OpenAsynq == nil {
+		return nil
+	}
+	_, err := f.OpenAsynq(f)
 	return err
-}
-
-func (f *PublishFlags) asynq() (asynqtarget.Options, error) {
-	files := store.TLSFiles{CA: f.AsynqTLSCA, Cert: f.AsynqTLSCert, Key: f.AsynqTLSKey}
-	if f.AsynqRedis == "" {
-		if files != (store.TLSFiles{}) {
-			return asynqtarget.Options{}, errors.New("--asynq-redis is missing: the --asynq-tls flags are of no use without it")
-		}
-		return asynqtarget.Options{}, nil
-	}
-	redis, err := asynq.ParseRedisURI(f.AsynqRedis)
-	if err != nil { // it may quote a password
-		return asynqtarget.Options{}, errors.New("--asynq-redis: must be a URL such as redis://127.0.0.1:6379/1, rediss://..., redis-socket:///path or redis-sentinel://a:26379?master=NAME")
-	}
-	if f.AsynqPrefix == "" {
-		return asynqtarget.Options{}, errors.New("--asynq-prefix is missing: give what the types of all tasks begin with, such as email:, or * for any: who may put queues could otherwise release any task")
-	}
-	prefix := strings.TrimSuffix(f.AsynqPrefix, "*")
-	if files == (store.TLSFiles{}) {
-		return asynqtarget.Options{Redis: redis, Prefix: prefix}, nil
-	}
-	var config *tls.Config
-	switch o := redis.(type) {
-	case asynq.RedisClientOpt:
-		config = o.TLSConfig
-	case asynq.RedisFailoverClientOpt:
-		config = o.TLSConfig
-	}
-	if config == nil {
-		return asynqtarget.Options{}, errors.New("--asynq-redis is not over TLS: the --asynq-tls flags need rediss://")
-	}
-	if err := files.Apply(config); err != nil {
-		return asynqtarget.Options{}, fmt.Errorf("--asynq-tls: %w", err)
-	}
-	return asynqtarget.Options{Redis: redis, Prefix: prefix}, nil
 }
 
 // Connect puts into a router's options what the flags name. Servers may be away. End it with done, when the router is
 // closed.
 func (f *PublishFlags) Connect(o *deliver.Options, log *slog.Logger) (done func(), err error) {
-	if o.Asynq, err = f.asynq(); err != nil || f.PublishNATS == "" {
-		return func() {}, err
+	if f.OpenAsynq != nil {
+		if o.Asynq, err = f.OpenAsynq(f); err != nil {
+			return func() {}, err
+		}
+	}
+	if f.PublishNATS == "" {
+		return func() {}, nil
 	}
 	conn, err := (&natsFlags{
 		NATS: f.PublishNATS, NATSCreds: f.PublishCreds, NATSTLSCA: f.PublishTLSCA, NATSTLSCert: f.PublishTLSCert, NATSTLSKey: f.PublishTLSKey,

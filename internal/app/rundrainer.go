@@ -41,9 +41,15 @@ func drainerVars() kong.Vars {
 	}
 }
 
-// RunDrainer is the drainer as a program; see RunIngress.
-func RunDrainer(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	var f drainerFlags
+// RunDrainer is the drainer as a program; see RunIngress. With a nil OpenAsynq it delivers to no asynq.
+func RunDrainer(open OpenAsynq) Program {
+	return func(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+		return runDrainer(ctx, open, args, stdout, stderr)
+	}
+}
+
+func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stderr io.Writer) error {
+	f := drainerFlags{PublishFlags: PublishFlags{OpenAsynq: open}}
 	if err := parse(&f, "drainer", drainerAbout, args, stdout, stderr, drainerVars()); err != nil {
 		return err
 	}

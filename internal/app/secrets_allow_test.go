@@ -49,7 +49,7 @@ func TestSecretsGoOnlyWhereTheyMay(t *testing.T) {
 		"--secret-allow", "VARIABLE=" + strings.TrimPrefix(owner.URL, "http://") + ";billing",
 	}
 	in, _ := program(t, app.RunIngress, flags...)
-	_, log := program(t, app.RunDrainer, flags...)
+	_, log := program(t, app.RunDrainer(nil), flags...)
 	put := func(name, url, header string, want int) string {
 		t.Helper()
 		status, text := call(t, "PUT", in+"/v1/queues/"+name, queueTo(url, header), "application/json")

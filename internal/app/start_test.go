@@ -81,7 +81,7 @@ func TestDrainerNeverCallsItself(t *testing.T) {
 	redis, target := redistest.New(t, redistest.Options{}), newReceiver(t)
 	store := []string{"--redis", redis.URL(), "--init", "--egress-allow", "127.0.0.1"}
 	in, _ := program(t, app.RunIngress, store...)
-	out, _ := program(t, app.RunDrainer, store...)
+	out, _ := program(t, app.RunDrainer(nil), store...)
 	for name, url := range map[string]string{"self": out + "/healthz", "other": target.URL} {
 		call(t, "PUT", in+"/v1/queues/"+name, fmt.Sprintf(`{"rate":"100/s","slack":"10s","deliver":{"http":{"url":%q}}}`, url), "application/json")
 		call(t, "POST", in+"/v1/queues/"+name+"/jobs", `{"id":"1","payload":1}`, "application/json")
@@ -104,7 +104,7 @@ func TestStartWithoutNATS(t *testing.T) {
 	store := []string{"--redis", redis.URL(), "--init", "--nats", nats.URL(), "--egress-allow", "127.0.0.1"}
 	nats.Stop()
 	in, log := program(t, app.RunIngress, store...)
-	out, _ := program(t, app.RunDrainer, store...)
+	out, _ := program(t, app.RunDrainer(nil), store...)
 	p := &plant{target: target, base: in + "/v1/queues/email"}
 	if status, text := call(t, "PUT", p.base, fmt.Sprintf(`{"rate":"500/s","slack":"10s","capacity":3,"overflow":"defer","deliver":{"http":{"url":%q}}}`, target.URL), "application/json"); status != 201 {
 		t.Fatalf("%d %s", status, text)
@@ -203,7 +203,7 @@ func TestStartUnfitNATS(t *testing.T) {
 		{[]string{"--nats", "tls://" + plain}, "--nats: "},
 		{[]string{"--nats", "nats://user:hunter2@host:port"}, "--nats: "},
 	} {
-		for name, run := range map[string]app.Program{"ingress": app.RunIngress, "drainer": app.RunDrainer} {
+		for name, run := range map[string]app.Program{"ingress": app.RunIngress, "drainer": app.RunDrainer(nil)} {
 			err := run(t.Context(), append(c.args, "--redis", redis.URL(), "--init", "--listen", "127.0.0.1:0"), io.Discard, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("%s %v: %v, want %q", name, c.args, err, c.want)
@@ -216,7 +216,7 @@ func TestStartUnfitNATS(t *testing.T) {
 // it is ready again.
 func TestStuckDrainer(t *testing.T) {
 	redis, nats := redistest.New(t, redistest.Options{}), startNATS(t)
-	out, _ := program(t, app.RunDrainer, "--redis", redis.URL(), "--init", "--nats", nats.URL())
+	out, _ := program(t, app.RunDrainer(nil), "--redis", redis.URL(), "--init", "--nats", nats.URL())
 	conn, err := nats.Connect()
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/asynq"
 	"github.com/penstock/penstock/internal/cli/show"
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/ops"
@@ -159,6 +160,7 @@ wholly or in part; 4 the ingress or its store cannot be reached; 130 broken off.
 // code. When ctx ends the command is broken off.
 func Run(ctx context.Context, args []string, s Streams) Exit {
 	var cli root
+	cli.Up.OpenAsynq = asynq.Open
 	r := &run{Streams: s, ctx: queue.WithBy(ctx, operator())}
 	ended := false
 	parser, err := kong.New(&cli,

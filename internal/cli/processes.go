@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/penstock/penstock/internal/app"
+	"github.com/penstock/penstock/internal/app/asynq"
 )
 
 // ingressCmd and drainerCmd are the processes that prove starts: cmd/ingress and cmd/drainer as they are, which end
@@ -20,7 +21,7 @@ type process struct {
 }
 
 func (c *ingressCmd) Run(r *run) error { return (*process)(c).run(r, app.RunIngress) }
-func (c *drainerCmd) Run(r *run) error { return (*process)(c).run(r, app.RunDrainer) }
+func (c *drainerCmd) Run(r *run) error { return (*process)(c).run(r, app.RunDrainer(asynq.Open)) }
 
 func (c *process) run(r *run, program func(ctx context.Context, args []string, out, errs io.Writer) error) error {
 	ctx, cancel := tethered(r.ctx, r.In)

@@ -1,11 +1,8 @@
-package asynqtarget
+package asynqtask
 
 import (
 	"errors"
 	"testing"
-	"time"
-
-	"github.com/hibiken/asynq"
 
 	"github.com/penstock/penstock/deliver/setting"
 	"github.com/penstock/penstock/queue"
@@ -79,32 +76,5 @@ func TestJobsThatAreRefused(t *testing.T) {
 		if errors.As(err, &refused) != (c.field != "") || c.field != "" && refused.Field != "headers."+c.field {
 			t.Errorf("%v: %v, want %q", c.headers, err, c.field)
 		}
-	}
-}
-
-// Every option of asynq's becomes what it was.
-func TestOptionsSurvive(t *testing.T) {
-	at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	task := asynq.NewTaskWithHeaders("email:send", []byte("x"), map[string]string{"Trace": "1"})
-	job, unique, err := jobOf(task, []asynq.Option{
-		asynq.Queue("mail"), asynq.TaskID("t1"), asynq.MaxRetry(0), asynq.Timeout(time.Minute), asynq.Deadline(at), asynq.Retention(2 * time.Hour),
-		asynq.Group("g"), asynq.ProcessAt(at), asynq.Unique(time.Hour),
-	})
-	if err != nil || !unique || job.Queue != "mail" || job.ID != "t1" || !job.NotBefore.Equal(at) || string(job.Payload) != "x" {
-		t.Errorf("%+v, %v, %v", job, unique, err)
-	}
-	if err := job.Validate(); err != nil {
-		t.Error(err)
-	}
-	p, err := (&Target{Tasks: setting.Patterns{"email:*"}}).plan(&job)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.task != "email:send" || *p.maxRetry != 0 || p.timeout != time.Minute || !p.deadline.Equal(at) || p.retention != 2*time.Hour || p.group != "g" || p.headers["Trace"] != "1" {
-		t.Errorf("%+v", p)
-	}
-	soon, _, err := jobOf(task, []asynq.Option{asynq.ProcessIn(time.Hour)})
-	if err != nil || soon.ID == "" || soon.Queue != DefaultQueue || time.Until(soon.NotBefore) < 59*time.Minute {
-		t.Errorf("%+v, %v", soon, err)
 	}
 }

@@ -1,4 +1,6 @@
-package asynqtarget
+// Package asynqtask says how a job becomes an asynq task: by its queue's target, and by headers of its own. It is apart
+// from package asynqtarget so that whoever only checks targets and jobs, as an ingress does, links none of asynq.
+package asynqtask
 
 import (
 	"cmp"
@@ -11,8 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Headers by which a job says how it becomes a task, in place of what the target says. Client sets
-// them.
+// Headers by which a job says how it becomes a task, in place of what the target says. An asynqtarget.Client
+// sets them.
 const (
 	HeaderTask      = "Asynq-Task"      // the task's type
 	HeaderMaxRetry  = "Asynq-Max-Retry" // a number
@@ -26,11 +28,10 @@ const (
 
 // Limits of a Target.
 const (
-	DefaultQueue  = "default"
-	MaxNameBytes  = 200
-	maxMaxRetry   = 1_000_000
-	maxSpan       = 10 * 365 * 24 * time.Hour
-	defaultAnswer = 5 * time.Second // for Redis to answer
+	DefaultQueue = "default"
+	MaxNameBytes = 200
+	maxMaxRetry  = 1_000_000
+	maxSpan      = 10 * 365 * 24 * time.Hour
 )
 
 // Target is where the jobs of a queue become tasks.
@@ -91,39 +92,42 @@ func (t *Target) Check(at string) error {
 
 // Accept implements setting.Setting: what a job says of its task must be what asynq can do.
 func (t *Target) Accept(job *queue.Job) error {
-	_, err := t.plan(job)
+	_, err := t.Plan(job)
 	return err
 }
 
 // OnUnknown implements setting.Setting: asynq knows the task's id.
 func (t *Target) OnUnknown() string { return queue.UnknownRetry }
 
-// plan is how a job becomes a task.
-type plan struct {
-	task      string
-	headers   map[string]string
-	maxRetry  *int
-	timeout   time.Duration
-	deadline  time.Time
-	retention time.Duration
-	group     string
+// Plan is how a job becomes a task. A zero field is asynq's default.
+type Plan struct {
+	Task      string // its type
+	Headers   map[string]string
+	MaxRetry  *int
+	Timeout   time.Duration
+	Deadline  time.Time
+	Retention time.Duration
+	Group     string
 }
 
-// plan reads the job's headers over the target. Its error is a *queue.FieldError.
-func (t *Target) plan(job *queue.Job) (plan, error) {
-	p := plan{task: t.Task, maxRetry: t.MaxRetry, timeout: t.Timeout.D(), retention: t.Retention.D(), headers: map[string]string{}}
+// Plan reads the job's headers over the target. Its error is a *queue.FieldError.
+func (t *Target) Plan(job *queue.Job) (Plan, error) {
+	p := Plan{
+		Task: t.Task, MaxRetry: t.MaxRetry, Timeout: t.Timeout.D(), Retention: t.Retention.D(),
+		Headers: map[string]string{},
+	}
 	for header, value := range job.Headers {
 		lower := strings.ToLower(header)
 		if !strings.HasPrefix(lower, ownHeaders) {
-			p.headers[header] = value
+			p.Headers[header] = value
 			continue
 		}
 		if err := p.read(lower, value, t); err != nil {
-			return plan{}, setting.Error("headers."+header, value, err.Error())
+			return Plan{}, setting.Error("headers."+header, value, err.Error())
 		}
 	}
-	if p.task == "" {
-		return plan{}, setting.Error("headers."+HeaderTask, "", "is missing: the queue's target names no task, so each job says of what type its task is")
+	if p.Task == "" {
+		return Plan{}, setting.Error("headers."+HeaderTask, "", "is missing: the queue's target names no task, so each job says of what type its task is")
 	}
 	return p, nil
 }
@@ -132,7 +136,7 @@ type wrong string
 
 func (w wrong) Error() string { return string(w) }
 
-func (p *plan) read(header, value string, t *Target) (err error) {
+func (p *Plan) read(header, value string, t *Target) (err error) {
 	switch header {
 	case strings.ToLower(HeaderTask):
 		switch {
@@ -143,26 +147,26 @@ func (p *plan) read(header, value string, t *Target) (err error) {
 		case t.Task == "" && !t.Tasks.Match(value):
 			return wrong("is none of the types of tasks that the queue's target lets jobs choose from (deliver.asynq.tasks)")
 		}
-		p.task = value
+		p.Task = value
 	case strings.ToLower(HeaderMaxRetry):
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 0 || n > maxMaxRetry {
 			return wrong("must be a number from 0 to " + strconv.Itoa(maxMaxRetry))
 		}
-		p.maxRetry = &n
+		p.MaxRetry = &n
 	case strings.ToLower(HeaderTimeout):
-		p.timeout, err = span(value)
+		p.Timeout, err = span(value)
 	case strings.ToLower(HeaderRetention):
-		p.retention, err = span(value)
+		p.Retention, err = span(value)
 	case strings.ToLower(HeaderDeadline):
-		if p.deadline, err = time.Parse(time.RFC3339, value); err != nil {
+		if p.Deadline, err = time.Parse(time.RFC3339, value); err != nil {
 			return wrong("must be an instant such as 2026-01-02T15:04:05Z")
 		}
 	case strings.ToLower(HeaderGroup):
 		if !name(value) {
 			return wrong("must be a group's name")
 		}
-		p.group = value
+		p.Group = value
 	default:
 		return wrong("is none that says how a job becomes a task")
 	}

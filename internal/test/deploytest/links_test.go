@@ -1,0 +1,46 @@
+package deploytest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// An ingress links nothing of what delivers to asynq, nor a server of NATS: these are for processes that have them.
+func TestWhatIngressLinks(t *testing.T) {
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./cmd/ingress")
+	list.Dir = root
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range strings.Lines(string(out)) {
+		for _, none := range []string{"github.com/hibiken/asynq", "github.com/robfig/cron", "github.com/nats-io/nats-server"} {
+			if strings.HasPrefix(pkg, none) {
+				t.Errorf("it links %s", pkg)
+			}
+		}
+	}
+}
+
+// Programs stay small. One call of a method by a name that the linker cannot know (text/template makes such) has it keep
+// every method of every type, and they grow by half: see internal/kong/methods.go.
+func TestProgramsStaySmall(t *testing.T) {
+	dir := t.TempDir()
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./cmd/...")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, most := range map[string]int64{"ingress": 27_000_000, "drainer": 27_000_000, "penstock": 38_000_000} {
+		file, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file.Size() > most {
+			t.Errorf("%s has %d bytes, at most are %d", name, file.Size(), most)
+		}
+	}
+}
