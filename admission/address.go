@@ -40,10 +40,11 @@ func HeaderKey(name string) KeyFunc {
 
 // AddressOptions say whom ClientAddress believes. Zero fields mean what is said beside them.
 type AddressOptions struct {
-	// Proxies are the networks of the proxies in front: only what they say in X-Forwarded-For counts. None: the header does not.
+	// Proxies are the networks of the proxies in front: only what they say in X-Forwarded-For counts. None: the header
+	// does not.
 	Proxies []netip.Prefix
-	// IPv6Bits is how much of an IPv6 address is the key, 1 to 128: 64, because whoever has one has at least that network, and
-	// could take a new address for every request.
+	// IPv6Bits is how much of an IPv6 address is the key, 1 to 128: 64, because whoever has one has at least that network,
+	// and could take a new address for every request.
 	IPv6Bits int
 }
 
@@ -58,7 +59,9 @@ func ClientAddress(o AddressOptions) KeyFunc {
 	return func(r *http.Request) (string, error) {
 		at, ok := address(r.RemoteAddr)
 		if !ok {
-			return "", &queue.FieldError{Field: "remote address", Value: queue.Shorten(r.RemoteAddr, 80), Reason: "is none, and requests are counted by it"}
+			return "", &queue.FieldError{
+				Field: "remote address", Value: queue.Shorten(r.RemoteAddr, 80), Reason: "is none, and requests are counted by it",
+			}
 		}
 		at = o.client(at, r.Header["X-Forwarded-For"])
 		if at.Is6() {
@@ -100,8 +103,8 @@ func (o *AddressOptions) proxy(at netip.Addr) bool {
 	return false
 }
 
-// address reads one with or without a port. An IPv4 address that is written as an IPv6 one is that IPv4 address, and a zone is nobody's
-// key.
+// address reads one with or without a port. An IPv4 address that is written as an IPv6 one is that IPv4 address, and a
+// zone is nobody's key.
 func address(s string) (netip.Addr, bool) {
 	if host, _, err := net.SplitHostPort(s); err == nil {
 		s = host

@@ -32,16 +32,16 @@ type Options struct {
 	Logger   *slog.Logger // discards
 }
 
-// Observer is told what rules are asked, and what they say. Its methods are called from many goroutines and must not block, nor keep
-// what they are given.
+// Observer is told what rules are asked, and what they say. Its methods are called from many goroutines and must not
+// block, nor keep what they are given.
 type Observer interface {
 	// Asked: one call to the store, of one or many questions to a rule, took so long, be it that it was not answered.
 	Asked(rule string, took time.Duration)
-	// Failed: a call to the store about a rule, which may be none, was not answered, because of err. If the rule was ever seen its
-	// Away decides.
+	// Failed: a call to the store about a rule, which may be none, was not answered, because of err. If the rule was ever
+	// seen its Away decides.
 	Failed(rule string, err error)
-	// Answered: what was asked of a rule by Take, a Middleware or an Appender, and what they were answered, be it by its Away. With err
-	// nothing was. (What an engine's Append and Offer ask by themselves they say in their own answers.)
+	// Answered: what was asked of a rule by Take, a Middleware or an Appender, and what they were answered, be it by its
+	// Away. With err nothing was. (What an engine's Append and Offer ask by themselves they say in their own answers.)
 	Answered(rule string, takes []queue.Take, taken []queue.Taken, err error)
 	// Away: the store could not be asked, and the rule's policy (its Away) let so many through and refused so many.
 	Away(rule, policy string, allowed, refused int)
@@ -63,12 +63,12 @@ type Admission struct {
 	o         Options
 	process   string
 	rules     followed[*queue.ParsedRule]
-	queues    followed[names]
+	queues    followed[ruleNames]
 	outages   *outages
-	missing   *missing
+	missing   *missingRules
 	shares    *shares
 	waitlists *waitlists
-	among     atomic.Int64 // how many processes take part; 0 is not known
+	processes atomic.Int64 // how many processes take part; 0 is not known
 	patience  time.Duration
 }
 
@@ -80,7 +80,10 @@ func New(engine Engine, o Options) *Admission {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	a := &Admission{engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), missing: newMissing(o), shares: newShares(), waitlists: newWaitlists(), patience: patience}
+	a := &Admission{
+		engine: engine, o: o, process: queue.NewID(), outages: newOutages(o.Logger), missing: newMissingRules(o),
+		shares: newShares(), waitlists: newWaitlists(), patience: patience,
+	}
 	a.rules = follow(a.outages, queue.ErrUnknownRule, a.patience, a.readRule, o.Observer.Failed)
 	a.queues = follow(a.outages, queue.ErrUnknownQueue, a.patience, a.readQueue, nil)
 	return a
@@ -124,24 +127,26 @@ func (a *Admission) attendOnce(ctx context.Context) bool {
 	if err != nil || n < 1 {
 		return false
 	}
-	a.among.Store(int64(n))
+	a.processes.Store(int64(n))
 	return true
 }
 
-// Take asks a rule, as queue.Taker does, and is one. While the store cannot be asked, or does not answer
-// within 800 ms, the rule's Away decides: open lets everything through; closed refuses everything, and says to come back
-// in a second; share lets through as long as this process keeps to its share (docs/admission.md). The store does not
-// know what was let through in this way; do not give it back.
+// Take asks a rule, as queue.Taker does, and is one. While the store cannot be asked, or does not answer within 800 ms,
+// the rule's Away decides: open lets everything through; closed refuses everything, and says to come back in a second;
+// share lets through as long as this process keeps to its share (docs/admission.md). The store does not know what was
+// let through in this way; do not give it back.
 //
-// What the Action of the rule means is for the caller to apply. Errors: those of queue.Taker; queue.ErrUnavailable for a
-// rule that this process has never seen while the store is away; ctx's.
+// What the Action of the rule means is for the caller to apply. Errors: those of queue.Taker; queue.ErrUnavailable for
+// a rule that this process has never seen while the store is away; ctx's.
 func (a *Admission) Take(ctx context.Context, rule string, takes []queue.Take) ([]queue.Taken, error) {
 	taken, _, err := a.take(ctx, rule, takes)
 	return taken, err
 }
 
 // take also tells whether the answer is the engine's.
-func (a *Admission) take(ctx context.Context, rule string, takes []queue.Take) (taken []queue.Taken, asked bool, err error) {
+func (a *Admission) take(
+	ctx context.Context, rule string, takes []queue.Take,
+) (taken []queue.Taken, asked bool, err error) {
 	if refusals := a.waitlists.behind(rule, takes); refusals != nil {
 		taken, asked, err = a.decideRest(ctx, rule, takes, refusals)
 	} else {
@@ -183,12 +188,14 @@ func (a *Admission) decideRest(
 	return taken, asked, nil
 }
 
-func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take) (taken []queue.Taken, asked bool, err error) {
+func (a *Admission) decide(
+	ctx context.Context, rule string, takes []queue.Take,
+) (taken []queue.Taken, asked bool, err error) {
 	r, err := a.rules.get(ctx, rule)
 	if err != nil {
 		return nil, false, err
 	}
-	if len(takes) > queue.MaxTakes || a.outages.decides(rule) {
+	if len(takes) > queue.MaxTakes || a.outages.askStore(rule) {
 		taken, err = a.ask(ctx, rule, takes)
 		if err == nil {
 			a.outages.end(rule)
@@ -204,7 +211,7 @@ func (a *Admission) decide(ctx context.Context, rule string, takes []queue.Take)
 			return err
 		})
 	}
-	return a.alone(r, takes), false, nil
+	return a.decideAway(r, takes), false, nil
 }
 
 // Rule returns a rule as Take would apply it now. Errors: those of Take.

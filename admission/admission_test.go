@@ -50,7 +50,10 @@ func TestAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newStore(window("a.open", queue.AwayOpen, 3), window("b.closed", queue.AwayClosed, 3), window("c.share", queue.AwayShare, 10))
+				s := newStore(
+					window("a.open", queue.AwayOpen, 3), window("b.closed", queue.AwayClosed, 3),
+					window("c.share", queue.AwayShare, 10),
+				)
 				s.among = 3
 				a, w, log := begin(t, s)
 				for _, rule := range []string{"a.open", "b.closed", "c.share"} {
@@ -73,7 +76,8 @@ func TestAway(t *testing.T) {
 					t.Error("a rule that was never seen decides nothing")
 				}
 				taken, err := a.Take(t.Context(), "b.closed", []queue.Take{{Key: "acme"}, {Key: "acme", Cost: 4}, {}})
-				if err != nil || taken[0].RetryAfter != time.Second || taken[0].Away != queue.AwayClosed || taken[1].Err == nil || taken[2].Err == nil {
+				if err != nil || taken[0].RetryAfter != time.Second || taken[0].Away != queue.AwayClosed || taken[1].Err == nil ||
+					taken[2].Err == nil {
 					t.Errorf("%+v, %v", taken, err)
 				}
 				if told := w.String(); told != "a.open open: 20 and 0\nb.closed closed: 0 and 21\nc.share share: 3 and 17\n" {
@@ -149,17 +153,19 @@ func TestWhoseDeadlineHasComeIsNotAway(t *testing.T) {
 		a, w, _ := begin(t, s)
 		passes(t, a, "a.open", "k", 1)
 		s.fail(queue.ErrOutcomeUnknown)
-		if _, err := a.Take(overdue{t.Context()}, "a.open", []queue.Take{{Key: "k"}}); !errors.Is(err, queue.ErrOutcomeUnknown) {
+		if _, err := a.Take(
+			overdue{t.Context()}, "a.open", []queue.Take{{Key: "k"}},
+		); !errors.Is(err, queue.ErrOutcomeUnknown) {
 			t.Errorf("it was decided for him: %v", err)
 		}
-		if a.outages.on("a.open") || w.failed() > 0 {
+		if a.outages.has("a.open") || w.failed() > 0 {
 			t.Error("the store is taken to be away")
 		}
 	})
 }
 
-// Those who have less time than it takes to find out that the store is away do not wait in vain for ever: the policy decides for those who
-// come later, however seldom they come.
+// Those who have less time than it takes to find out that the store is away do not wait in vain for ever: the policy
+// decides for those who come later, however seldom they come.
 func TestWhoHasLittleTimeFindsOutThatTheStoreIsAway(t *testing.T) {
 	for _, every := range []time.Duration{100 * time.Millisecond, 3 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -236,7 +242,7 @@ func TestAwayWithoutRun(t *testing.T) {
 			t.Errorf("%d passed", n)
 		}
 		s.fail(nil)
-		time.Sleep(unprobed)
+		time.Sleep(unprobedFor)
 		if n := passes(t, a, "a.rule", "k", 5); n != 0 {
 			t.Errorf("%d passed once it is back", n)
 		}

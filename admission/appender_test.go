@@ -59,7 +59,9 @@ func rule(name string, limit int64, change func(*queue.Rule)) queue.Rule {
 
 func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(rule("all.tenants", 3, nil), rule("all.strict", 2, func(r *queue.Rule) { r.Key = "" }), rule("mail.own", 1, nil),
+		s := newStore(rule("all.tenants", 3, nil), rule(
+			"all.strict", 2, func(r *queue.Rule) { r.Key = "" },
+		), rule("mail.own", 1, nil),
 			rule("seen.only", 1, func(r *queue.Rule) { r.Action = queue.Shadow }))
 		s.queues["mail"] = []string{"all.tenants", "mail.own"}
 		s.queues["mail.otp"] = []string{"all.strict", "seen.only"}
@@ -69,15 +71,21 @@ func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 		p := NewAppender(a, next)
 		// The parent's rules hold for the child, before its own.
 		answers, err := p.Append(t.Context(), []queue.Job{
-			job("mail.otp", "1", "acme"), job("mail.otp", "2", "acme"), job("mail.otp", "3", "acme"), job("mail.otp", "4", "acme"), job("plain", "5", ""),
+			job("mail.otp", "1", "acme"), job("mail.otp", "2", "acme"), job("mail.otp", "3", "acme"),
+			job("mail.otp", "4", "acme"), job("plain", "5", ""),
 		})
-		if err != nil || !slices.Equal(outcomes(answers), []string{"accepted", "accepted", "limit_reached", "limit_reached", "accepted"}) {
+		if err != nil || !slices.Equal(outcomes(answers), []string{
+			"accepted", "accepted", "limit_reached", "limit_reached", "accepted",
+		}) {
 			t.Fatalf("%v, %v", outcomes(answers), err)
 		}
 		if !slices.Equal(next.got, []string{"1", "2", "5"}) {
 			t.Errorf("%v went on", next.got)
 		}
-		for i, want := range [][]string{{"all.tenants", "all.strict", "seen.only"}, {"all.tenants", "all.strict", "seen.only"}, {"all.tenants", "all.strict"}, {"all.tenants"}, nil} {
+		for i, want := range [][]string{
+			{"all.tenants", "all.strict", "seen.only"}, {"all.tenants", "all.strict", "seen.only"},
+			{"all.tenants", "all.strict"}, {"all.tenants"}, nil,
+		} {
 			var said []string
 			for _, r := range answers[i].Rules {
 				said = append(said, r.Rule)
@@ -89,7 +97,8 @@ func TestAppendAsksRulesOfOtherGroups(t *testing.T) {
 		if refused := answers[1].Rules[2]; refused.Allowed || !refused.Shadow {
 			t.Errorf("the shadow said %+v", refused)
 		}
-		if name, wait, ok := queue.Limited(answers[2].Rules); !ok || name != "all.strict" || wait != answers[2].RetryAfter || wait <= 0 || answers[2].ID != "3" {
+		if name, wait, ok := queue.Limited(answers[2].Rules); !ok || name != "all.strict" || wait != answers[2].RetryAfter ||
+			wait <= 0 || answers[2].ID != "3" {
 			t.Errorf("%s, %v, %+v", name, wait, answers[2])
 		}
 		// What the third took of the first rule was given back, but not before the fourth was asked: it is one call.
@@ -109,14 +118,19 @@ func TestAppendGivesBack(t *testing.T) {
 		s.queues["mail"] = []string{"all.tenants"}
 		a, _, _ := begin(t, s)
 		next := &taker{answers: map[string]queue.Appended{
-			"deferred": {Outcome: queue.Accepted, State: queue.Deferred}, "duplicate": {Outcome: queue.Duplicate}, "conflict": {Outcome: queue.Conflict},
-			"full": {Outcome: queue.Full}, "own": {Outcome: queue.LimitReached, Rules: []queue.Ruled{{Rule: "mail.own"}}},
-			"unknown": {Outcome: queue.Failed, Err: queue.ErrOutcomeUnknown}, "away": {Outcome: queue.Failed, Err: queue.ErrUnavailable},
+			"deferred": {Outcome: queue.Accepted, State: queue.Deferred}, "duplicate": {Outcome: queue.Duplicate},
+			"conflict": {Outcome: queue.Conflict},
+			"full":     {Outcome: queue.Full}, "own": {Outcome: queue.LimitReached, Rules: []queue.Ruled{{Rule: "mail.own"}}},
+			"unknown": {Outcome: queue.Failed, Err: queue.ErrOutcomeUnknown}, "away": {
+				Outcome: queue.Failed, Err: queue.ErrUnavailable,
+			},
 			"lapsed": {Outcome: queue.Lapsed}, "overflow": {Outcome: queue.OverflowFull}, "lane": {Outcome: queue.LaneFull},
 		}}
 		p := NewAppender(a, next)
 		var jobs []queue.Job
-		for _, id := range []string{"in", "deferred", "unknown", "duplicate", "conflict", "full", "own", "away", "lapsed", "overflow", "lane"} {
+		for _, id := range []string{
+			"in", "deferred", "unknown", "duplicate", "conflict", "full", "own", "away", "lapsed", "overflow", "lane",
+		} {
 			j := job("mail", id, "acme")
 			j.Cost = 2
 			jobs = append(jobs, j)
@@ -181,13 +195,18 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 		s.queues["lost"] = []string{"all.gone"}
 		s.queues["odd"] = []string{"all.places"}
 		a, _, _ := begin(t, s)
-		next := &taker{answers: map[string]queue.Appended{"nowhere": {Outcome: queue.UnknownQueue}, "bad": {Outcome: queue.Invalid}}}
+		next := &taker{answers: map[string]queue.Appended{
+			"nowhere": {Outcome: queue.UnknownQueue}, "bad": {Outcome: queue.Invalid},
+		}}
 		p := NewAppender(a, next)
 		costly := job("mail", "costly", "acme")
 		costly.Cost = 11
 		bad := job("mail", "bad", "acme")
 		bad.Cost = -1
-		jobs := []queue.Job{job("mail", "nolane", ""), costly, job("lost", "1", ""), job("odd", "2", ""), job("none", "nowhere", ""), bad, job("mail", "fine", "acme")}
+		jobs := []queue.Job{
+			job("mail", "nolane", ""), costly, job("lost", "1", ""), job("odd", "2", ""), job("none", "nowhere", ""), bad,
+			job("mail", "fine", "acme"),
+		}
 		answers, err := p.Append(t.Context(), jobs)
 		if err != nil {
 			t.Fatal(err)
@@ -200,7 +219,8 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 		}
 		for i, rule := range map[int]string{2: "all.gone", 3: "all.places"} { // which is no fault of theirs
 			var missing *queue.MissingRule
-			if answers[i].Outcome != queue.Failed || !errors.As(answers[i].Err, &missing) || missing.Rule != rule || missing.Queue != jobs[i].Queue {
+			if answers[i].Outcome != queue.Failed || !errors.As(answers[i].Err, &missing) || missing.Rule != rule ||
+				missing.Queue != jobs[i].Queue {
 				t.Errorf("%+v, want that %s cannot be asked", answers[i], rule)
 			}
 		}
@@ -211,7 +231,8 @@ func TestAppendThatCannotBeDecided(t *testing.T) {
 		s.fail(queue.ErrUnavailable)
 		next.got = nil
 		answers, err = p.Append(t.Context(), []queue.Job{job("other", "1", "acme"), job("mail", "2", "acme")})
-		if err != nil || !errors.Is(answers[0].Err, queue.ErrUnavailable) || answers[1].Outcome != queue.LimitReached || answers[1].RetryAfter != time.Second {
+		if err != nil || !errors.Is(answers[0].Err, queue.ErrUnavailable) || answers[1].Outcome != queue.LimitReached ||
+			answers[1].RetryAfter != time.Second {
 			t.Errorf("%+v, %v", answers, err)
 		}
 		if len(next.got) > 0 {
@@ -253,7 +274,8 @@ func TestAppendGivesBackToTheShare(t *testing.T) {
 		synctest.Wait()
 		s.fail(queue.ErrUnavailable)
 		for range 5 {
-			if answers, err := p.Append(t.Context(), []queue.Job{job("mail", "full", "acme")}); err != nil || answers[0].Outcome != queue.Full {
+			if answers, err := p.Append(t.Context(), []queue.Job{job("mail", "full", "acme")}); err != nil ||
+				answers[0].Outcome != queue.Full {
 				t.Fatalf("%+v, %v", answers, err)
 			}
 		}
@@ -280,7 +302,9 @@ func TestPassAsksTheOwnGroup(t *testing.T) {
 			t.Fatalf("%v", outcomes(answers))
 		}
 		back(t.Context(), []int{1})
-		if answers, _ = a.Pass(t.Context(), jobs[1:]); !slices.Equal(outcomes(answers), []string{"accepted", "limit_reached"}) {
+		if answers, _ = a.Pass(t.Context(), jobs[1:]); !slices.Equal(outcomes(answers), []string{
+			"accepted", "limit_reached",
+		}) {
 			t.Errorf("%v", outcomes(answers))
 		}
 	})
@@ -297,7 +321,9 @@ func TestPassKnowsWhatNobodyAsked(t *testing.T) {
 		}
 		synctest.Wait()
 		s.fail(queue.ErrUnavailable)
-		answers, _ := a.Pass(t.Context(), []queue.Job{job("mail", "2", "acme"), job("mail", "3", "acme"), job("mail", "4", "acme")})
+		answers, _ := a.Pass(t.Context(), []queue.Job{
+			job("mail", "2", "acme"), job("mail", "3", "acme"), job("mail", "4", "acme"),
+		})
 		if !slices.Equal(outcomes(answers), []string{"accepted", "accepted", "limit_reached"}) {
 			t.Errorf("%+v", answers)
 		}

@@ -11,20 +11,24 @@ import (
 
 func defers(r *queue.Rule) { r.Action = queue.Defer }
 
-// What a rule of another group refuses that defers goes on, to be put aside, unless one refuses it for good; either way it is charged to none.
+// What a rule of another group refuses that defers goes on, to be put aside, unless one refuses it for good; either way
+// it is charged to none.
 func TestAppendHasJobsPutAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(rule("a.first", 9, nil), rule("b.defers", 1, defers), rule("c.rejects", 2, nil), rule("d.longer", 1, func(r *queue.Rule) {
-			defers(r)
-			r.Period = queue.Duration(time.Hour)
-		}), rule("e.shadow", 1, func(r *queue.Rule) { r.Action = queue.Shadow }))
+		s := newStore(rule("a.first", 9, nil), rule("b.defers", 1, defers), rule("c.rejects", 2, nil), rule("d.longer", 1,
+			func(r *queue.Rule) {
+				defers(r)
+				r.Period = queue.Duration(time.Hour)
+			}), rule("e.shadow", 1, func(r *queue.Rule) { r.Action = queue.Shadow }))
 		s.queues["mail"] = []string{"a.first", "b.defers", "c.rejects", "d.longer", "e.shadow"}
 		a, _, _ := begin(t, s)
 		next := &taker{answers: map[string]queue.Appended{"aside": {Outcome: queue.Accepted, State: queue.Deferred}}}
 		p := NewAppender(a, next)
 		never := job("mail", "never", "acme")
 		never.Overflow = queue.Reject
-		answers, err := p.Append(t.Context(), []queue.Job{job("mail", "in", "acme"), job("mail", "aside", "acme"), never, job("mail", "other", "zeta")})
+		answers, err := p.Append(t.Context(), []queue.Job{
+			job("mail", "in", "acme"), job("mail", "aside", "acme"), never, job("mail", "other", "zeta"),
+		})
 		if err != nil || !slices.Equal(outcomes(answers), []string{"accepted", "accepted", "limit_reached", "accepted"}) {
 			t.Fatalf("%v, %v", outcomes(answers), err)
 		}
@@ -32,11 +36,13 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 			t.Errorf("%v went on, %v to be put aside", next.got, next.limited)
 		}
 		aside := answers[1]
-		if aside.State != queue.Deferred || len(aside.Rules) != 5 || aside.Rules[1].Allowed || !aside.Rules[2].Allowed || aside.Rules[3].Allowed || !aside.Rules[4].Shadow {
+		if aside.State != queue.Deferred || len(aside.Rules) != 5 || aside.Rules[1].Allowed || !aside.Rules[2].Allowed ||
+			aside.Rules[3].Allowed || !aside.Rules[4].Shadow {
 			t.Errorf("put aside: %+v", aside)
 		}
 		// Of all that refuse it the one counts that asks to wait longest.
-		if name, wait, ok := queue.Limited(aside.Rules); !ok || name != "d.longer" || next.limited[0] != wait || wait <= time.Minute {
+		if name, wait, ok := queue.Limited(aside.Rules); !ok || name != "d.longer" || next.limited[0] != wait ||
+			wait <= time.Minute {
 			t.Errorf("%s, %v; it went on with %v", name, wait, next.limited)
 		}
 		if name, wait, ok := queue.Limited(answers[2].Rules); !ok || name != "b.defers" || answers[2].RetryAfter != wait {
@@ -51,7 +57,8 @@ func TestAppendHasJobsPutAside(t *testing.T) {
 		// One that refuses for good is found behind those that defer.
 		passes(t, s, "c.rejects", "acme", 1)
 		next.got = nil
-		if answers, err = p.Append(t.Context(), []queue.Job{job("mail", "aside", "acme")}); err != nil || answers[0].Outcome != queue.LimitReached {
+		if answers, err = p.Append(t.Context(), []queue.Job{job("mail", "aside", "acme")}); err != nil ||
+			answers[0].Outcome != queue.LimitReached {
 			t.Errorf("%+v, %v", answers, err)
 		}
 		if _, wait, _ := queue.Limited(answers[0].Rules[:3]); len(next.got) > 0 || answers[0].RetryAfter < wait {
@@ -73,7 +80,9 @@ func TestPutAsideByTheOwnGroupIsChargedToNone(t *testing.T) {
 			"ruled": {Outcome: queue.Accepted, State: queue.Deferred, Rules: []queue.Ruled{{Rule: "mail.own"}}},
 			"room":  {Outcome: queue.Accepted, State: queue.Deferred},
 		}})
-		if _, err := p.Append(t.Context(), []queue.Job{job("mail", "ruled", "acme"), job("mail", "room", "acme")}); err != nil {
+		if _, err := p.Append(t.Context(), []queue.Job{
+			job("mail", "ruled", "acme"), job("mail", "room", "acme"),
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if n := left(t, s, "all.tenants", "acme"); n != 8 {
@@ -82,10 +91,14 @@ func TestPutAsideByTheOwnGroupIsChargedToNone(t *testing.T) {
 	})
 }
 
-// While the store is away what a rule that defers would refuse goes on to the overflow, where it would be put; one that rejects refuses it.
+// While the store is away what a rule that defers would refuse goes on to the overflow, where it would be put; one that
+// rejects refuses it.
 func TestAwayHasJobsPutAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(rule("all.closed", 9, defers), rule("mail.closed", 9, defers), rule("mail.share", 4, func(r *queue.Rule) { r.Away = queue.AwayShare }))
+		s := newStore(
+			rule("all.closed", 9, defers), rule("mail.closed", 9, defers),
+			rule("mail.share", 4, func(r *queue.Rule) { r.Away = queue.AwayShare }),
+		)
 		s.queues["mail"] = []string{"all.closed", "mail.closed", "mail.share"}
 		a, _, _ := begin(t, s)
 		next := &taker{}
@@ -107,7 +120,8 @@ func TestAwayHasJobsPutAside(t *testing.T) {
 		limited := job("mail", "2", "acme")
 		limited.Limited = time.Second
 		for range 9 { // which takes nothing of the share
-			if got := pass(limited); got[0].Outcome != queue.Accepted || len(got[0].Rules) != 2 || got[0].Rules[0].Allowed || !got[0].Rules[1].Allowed {
+			if got := pass(limited); got[0].Outcome != queue.Accepted || len(got[0].Rules) != 2 || got[0].Rules[0].Allowed ||
+				!got[0].Rules[1].Allowed {
 				t.Fatalf("%+v", got)
 			}
 		}

@@ -76,15 +76,18 @@ func (s *site) process(t *testing.T) (*Admission, *redisq.Engine) {
 	return a, e
 }
 
-// Two processes on a cluster: requests in front of handlers, and jobs whose rules lie on two nodes, never pass one more than the rules allow
-// nor one less. A node that hangs is away for its groups alone.
+// Two processes on a cluster: requests in front of handlers, and jobs whose rules lie on two nodes, never pass one more
+// than the rules allow nor one less. A node that hangs is away for its groups alone.
 func TestOnACluster(t *testing.T) {
 	s := newSite(t)
 	tenants := s.elsewhere(t, "mail", "api") + ".tenants"
 	s.rule(t, hour("api.calls", queue.AwayClosed, 50))
 	s.rule(t, hour(tenants, queue.AwayClosed, 30))
 	s.rule(t, hour("mail.own", queue.AwayClosed, 20))
-	if _, err := s.Put(t.Context(), queue.Spec{Name: "mail", Rate: leaky.PerSecond(1), Capacity: 1000, Rules: []string{tenants, "mail.own"}}, 0); err != nil {
+	if _, err := s.Put(
+		t.Context(), queue.Spec{Name: "mail", Rate: leaky.PerSecond(1), Capacity: 1000, Rules: []string{tenants, "mail.own"}},
+		0,
+	); err != nil {
 		t.Fatal(err)
 	}
 	var served, in atomic.Int64
@@ -94,7 +97,9 @@ func TestOnACluster(t *testing.T) {
 	var appenders []*Appender
 	for p := range 2 {
 		a, e := s.process(t)
-		h := Middleware(a, "api.calls", func(*http.Request) (string, error) { return "k", nil }, MiddlewareOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+		h := Middleware(
+			a, "api.calls", func(*http.Request) (string, error) { return "k", nil }, MiddlewareOptions{},
+		)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 		jobs := NewAppender(a, e)
 		admissions, handlers, appenders = append(admissions, a), append(handlers, h), append(appenders, jobs)
 		for c := range 8 {
@@ -107,7 +112,9 @@ func TestOnACluster(t *testing.T) {
 			})
 			all.Go(func() {
 				for i := range 10 {
-					answers, err := jobs.Append(context.Background(), []queue.Job{job("mail", fmt.Sprintf("%d-%d-%d", p, c, i), "acme")})
+					answers, err := jobs.Append(context.Background(), []queue.Job{job(
+						"mail", fmt.Sprintf("%d-%d-%d", p, c, i), "acme",
+					)})
 					switch {
 					case err != nil:
 						t.Error(err)
@@ -124,7 +131,8 @@ func TestOnACluster(t *testing.T) {
 	if n := served.Load(); n != 50 {
 		t.Errorf("%d requests were served of 50", n)
 	}
-	for i := 0; in.Load() < 20 && i < 20; i++ { // of two that were asked at once one may have been refused for what the other gave back
+	// of two that were asked at once one may have been refused for what the other gave back
+	for i := 0; in.Load() < 20 && i < 20; i++ {
 		answers, err := appenders[0].Append(t.Context(), []queue.Job{job("mail", fmt.Sprint("late-", i), "acme")})
 		if err != nil || answers[0].Outcome != queue.Accepted {
 			t.Fatalf("%+v, %v", answers, err)

@@ -41,7 +41,9 @@ func Example() {
 	}
 	defer done()
 	_, err = engine.PutRule(ctx, queue.Rule{
-		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{payload/to}", Bound: queue.Bound{Limit: 2, Period: queue.Duration(time.Minute)},
+		Name: "otp", Algorithm: leaky.AlgorithmSlidingLog, Key: "{payload/to}", Bound: queue.Bound{
+			Limit: 2, Period: queue.Duration(time.Minute),
+		},
 	}, queue.AnyRevision)
 	if err != nil {
 		fmt.Println(err)
@@ -67,7 +69,8 @@ func Example() {
 	// <nil>
 }
 
-// Limit what each client may ask of a handler, and how many are in it at once. Who forges an address gets no other key by it.
+// Limit what each client may ask of a handler, and how many are in it at once. Who forges an address gets no other key
+// by it.
 func ExampleMiddleware() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -83,8 +86,14 @@ func ExampleMiddleware() {
 		return
 	}
 	for _, r := range []queue.Rule{
-		{Name: "api.calls", Algorithm: leaky.AlgorithmTokenBucket, Key: "{header.address}", Bound: queue.Bound{Rate: rate, Burst: 2}},
-		{Name: "api.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 20, TTL: queue.Duration(10 * time.Second)}},
+		{
+			Name: "api.calls", Algorithm: leaky.AlgorithmTokenBucket, Key: "{header.address}",
+			Bound: queue.Bound{Rate: rate, Burst: 2},
+		},
+		{
+			Name: "api.places", Algorithm: leaky.AlgorithmConcurrency,
+			Bound: queue.Bound{Limit: 20, TTL: queue.Duration(10 * time.Second)},
+		},
 	} {
 		if _, err := engine.PutRule(ctx, r, queue.AnyRevision); err != nil {
 			fmt.Println(err)
@@ -95,7 +104,9 @@ func ExampleMiddleware() {
 	over := make(chan error)
 	go func() { over <- a.Run(ctx) }()
 
-	client := admission.ClientAddress(admission.AddressOptions{Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	client := admission.ClientAddress(admission.AddressOptions{Proxies: []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"),
+	}})
 	var h http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	h = admission.Middleware(a, "api.places", admission.OneKey(), admission.MiddlewareOptions{})(h)
 	h = admission.Middleware(a, "api.calls", client, admission.MiddlewareOptions{})(h)

@@ -42,8 +42,8 @@ func QuotaOf(r *queue.Rule, key string, d *leaky.Decision) Quota {
 	return q
 }
 
-// SetFields sets RateLimit-Policy and RateLimit by draft-ietf-httpapi-ratelimit-headers-10; without quotas it sets none.
-// The fields know whole seconds only: a window shorter than one is left out, and More is rounded up.
+// SetFields sets RateLimit-Policy and RateLimit by draft-ietf-httpapi-ratelimit-headers-10; without quotas it sets
+// none. The fields know whole seconds only: a window shorter than one is left out, and More is rounded up.
 func SetFields(h http.Header, quotas []Quota) {
 	if len(quotas) == 0 {
 		return

@@ -16,12 +16,27 @@ func TestSetFields(t *testing.T) {
 		policy, limit string
 	}{
 		{nil, "", ""},
-		{[]admission.Quota{{Rule: "otp", Limit: 2, Remaining: 1, Window: time.Minute, More: 59*time.Second + 1}}, `"otp";q=2;w=60`, `"otp";r=1;t=60`},
-		{[]admission.Quota{{Rule: "otp", Limit: 2, Window: 999 * time.Millisecond, More: time.Microsecond}}, `"otp";q=2`, `"otp";r=0;t=1`},
-		{[]admission.Quota{{Rule: "otp", Limit: 2, Remaining: 2, Window: 1500 * time.Millisecond}}, `"otp";q=2;w=2`, `"otp";r=2`},
-		{[]admission.Quota{{Rule: "api.places", Limit: 20, Remaining: 3, AtOnce: true}}, `"api.places";q=20;qu="concurrent-requests"`, `"api.places";r=3`},
 		{
-			[]admission.Quota{{Rule: "a", Limit: 1, Window: time.Second, More: time.Second}, {Rule: "a.b", Limit: 1e9, Remaining: 7, Window: time.Hour}},
+			[]admission.Quota{{Rule: "otp", Limit: 2, Remaining: 1, Window: time.Minute, More: 59*time.Second + 1}},
+			`"otp";q=2;w=60`, `"otp";r=1;t=60`,
+		},
+		{
+			[]admission.Quota{{Rule: "otp", Limit: 2, Window: 999 * time.Millisecond, More: time.Microsecond}}, `"otp";q=2`,
+			`"otp";r=0;t=1`,
+		},
+		{
+			[]admission.Quota{{Rule: "otp", Limit: 2, Remaining: 2, Window: 1500 * time.Millisecond}}, `"otp";q=2;w=2`,
+			`"otp";r=2`,
+		},
+		{
+			[]admission.Quota{{Rule: "api.places", Limit: 20, Remaining: 3, AtOnce: true}},
+			`"api.places";q=20;qu="concurrent-requests"`, `"api.places";r=3`,
+		},
+		{
+			[]admission.Quota{
+				{Rule: "a", Limit: 1, Window: time.Second, More: time.Second},
+				{Rule: "a.b", Limit: 1e9, Remaining: 7, Window: time.Hour},
+			},
 			`"a";q=1;w=1, "a.b";q=1000000000;w=3600`, `"a";r=0;t=1, "a.b";r=7`,
 		},
 		{[]admission.Quota{{Rule: "odd", Limit: 1 << 62, Remaining: -1, More: -1}}, `"odd";q=999999999999999`, `"odd";r=0`},
@@ -57,7 +72,9 @@ func TestQuotaOf(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.rule, got, c.policy)
 		}
 	}
-	refused := admission.QuotaOf(&queue.Rule{Name: "r"}, "", &leaky.Decision{RetryAfter: time.Second, ResetAfter: time.Hour})
+	refused := admission.QuotaOf(&queue.Rule{Name: "r"}, "", &leaky.Decision{
+		RetryAfter: time.Second, ResetAfter: time.Hour,
+	})
 	if refused.More != time.Second {
 		t.Errorf("more after %v", refused.More)
 	}

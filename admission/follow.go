@@ -23,7 +23,8 @@ type followed[T any] struct {
 
 // follow returns a followed that reads with read. failed is told when the store did not answer; it may be nil.
 func follow[T any](
-	o *outages, missing error, patience time.Duration, read func(ctx context.Context, name string) (T, error), failed func(name string, err error),
+	o *outages, missing error, patience time.Duration, read func(ctx context.Context, name string) (T, error),
+	failed func(name string, err error),
 ) followed[T] {
 	return followed[T]{outages: o, Cache: speccache.New(speccache.Options[T]{
 		Missing: missing, Patience: patience, MaxAge: maxAge,
@@ -43,16 +44,16 @@ func follow[T any](
 	})}
 }
 
-// get returns what is under a name. The error is that there is nothing, or why nothing is known: at once while the store
-// is known to be away.
+// get returns what is under a name. The error is that there is nothing, or why nothing is known: at once while the
+// store is known to be away.
 func (f followed[T]) get(ctx context.Context, name string) (value T, err error) {
 	value, _, known := f.Known(name)
 	if known {
 		f.Refresh(name, refreshAge)
-		if f.outages.on(name) {
+		if f.outages.has(name) {
 			return value, nil
 		}
-	} else if err := f.outages.silent(name); err != nil && ctx.Err() == nil {
+	} else if err := f.outages.unanswered(name); err != nil && ctx.Err() == nil {
 		return value, err
 	}
 	return f.Get(ctx, name)

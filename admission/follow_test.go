@@ -32,17 +32,20 @@ func TestTheUnseenWaitsOnce(t *testing.T) {
 			t.Errorf("40 that came one after the other waited %v", took)
 		}
 		s.mute(false)
-		time.Sleep(patience + probeEvery + time.Millisecond) // the probe that nobody answers ends, and the next one is answered
+		// the probe that nobody answers ends, and the next one is answered
+		time.Sleep(patience + probeEvery + time.Millisecond)
 		if n := passes(t, a, "unseen", "k", 2); n != 1 {
 			t.Errorf("%d passed once it is back", n)
 		}
-		if answers, err := p.Append(t.Context(), []queue.Job{job("unseen", "1", "")}); err != nil || answers[0].Outcome != queue.Accepted {
+		if answers, err := p.Append(t.Context(), []queue.Job{job("unseen", "1", "")}); err != nil ||
+			answers[0].Outcome != queue.Accepted {
 			t.Errorf("%+v, %v", answers, err)
 		}
 	})
 }
 
-// A store that does not answer keeps all who ask for what was never seen for one look, not each for one more than the one before.
+// A store that does not answer keeps all who ask for what was never seen for one look, not each for one more than the
+// one before.
 func TestThoseWhoWaitForOneLookGoByIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

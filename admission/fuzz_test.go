@@ -12,17 +12,22 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// FuzzClientAddress: whatever stands in front of what the proxies wrote, nobody is counted but who is connected and who a proxy
-// was asked by.
+// FuzzClientAddress: whatever stands in front of what the proxies wrote, nobody is counted but who is connected and who
+// a proxy was asked by.
 func FuzzClientAddress(f *testing.F) {
-	for _, s := range []string{"198.51.100.7", "a, 10.9.9.9", "[::ffff:10.0.0.1]:80", "fd00::1%eth0, ", ",,10.1.1.1:x", "\x00", "0x7f.1", "010.0.0.1"} {
+	for _, s := range []string{
+		"198.51.100.7", "a, 10.9.9.9", "[::ffff:10.0.0.1]:80", "fd00::1%eth0, ", ",,10.1.1.1:x", "\x00", "0x7f.1",
+		"010.0.0.1",
+	} {
 		f.Add("10.1.1.1:80", s, "10.2.2.2")
 		f.Add("[fd00::1]:1", "203.0.113.9", s)
 		f.Add(s, s, s)
 	}
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	ask := func(remote string, lines ...string) (string, error) {
-		return ClientAddress(AddressOptions{Proxies: proxies, IPv6Bits: 128})(&http.Request{RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": lines}})
+		return ClientAddress(AddressOptions{Proxies: proxies, IPv6Bits: 128})(&http.Request{
+			RemoteAddr: remote, Header: http.Header{"X-Forwarded-For": lines},
+		})
 	}
 	f.Fuzz(func(t *testing.T, remote, first, second string) {
 		got, err := ask(remote, first, second)
@@ -75,17 +80,22 @@ var (
 	limitField  = regexp.MustCompile(`^"[a-z0-9._-]+";r=[0-9]{1,15}(;t=[0-9]{1,15})?$`)
 )
 
-// FuzzSetFields: whatever the numbers, the fields are lists of RFC 9651 with integers that it knows, and never promise too early.
+// FuzzSetFields: whatever the numbers, the fields are lists of RFC 9651 with integers that it knows, and never promise
+// too early.
 func FuzzSetFields(f *testing.F) {
 	f.Add(int64(100), int64(99), int64(time.Minute), int64(1), false)
 	f.Add(int64(-1), int64(1)<<62, int64(-1), int64(1)<<62, true)
 	f.Add(int64(1), int64(0), int64(math.MaxInt64), int64(math.MaxInt64), false)
 	f.Fuzz(func(t *testing.T, limit, remaining, window, more int64, atOnce bool) {
-		q := Quota{Rule: "api.calls", Limit: limit, Remaining: remaining, Window: time.Duration(window), More: time.Duration(more), AtOnce: atOnce}
+		q := Quota{
+			Rule: "api.calls", Limit: limit, Remaining: remaining, Window: time.Duration(window), More: time.Duration(more),
+			AtOnce: atOnce,
+		}
 		h := http.Header{}
 		SetFields(h, []Quota{q, q})
 		policies, limits := strings.Split(h.Get("RateLimit-Policy"), ", "), strings.Split(h.Get("RateLimit"), ", ")
-		if len(policies) != 2 || len(limits) != 2 || !policyField.MatchString(policies[1]) || !limitField.MatchString(limits[1]) {
+		if len(policies) != 2 || len(limits) != 2 || !policyField.MatchString(policies[1]) ||
+			!limitField.MatchString(limits[1]) {
 			t.Fatalf("%q, %q", policies, limits)
 		}
 		if s := Seconds(q.More); s < 0 || q.More > 0 && float64(s) < q.More.Seconds()-1e-6 {

@@ -30,9 +30,9 @@ type MiddlewareOptions struct {
 //
 // Middlewares can be nested. What an outer one took is not given back if an inner one refuses.
 //
-// Under a rule of concurrency a request holds its place until the handler has returned or panicked. The place is renewed
-// while that takes longer than the rule's ttl. If renewing fails for as long as the ttl, another request may get the
-// place as well.
+// Under a rule of concurrency a request holds its place until the handler has returned or panicked. The place is
+// renewed while that takes longer than the rule's ttl. If renewing fails for as long as the ttl, another request may
+// get the place as well.
 func Middleware(a *Admission, rule string, key KeyFunc, o MiddlewareOptions) func(http.Handler) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -123,8 +123,8 @@ func (g *guard) hold(ctx context.Context, take queue.Take, t *queue.Taken) (end 
 	}
 }
 
-// renew renews a place every third of the rule's ttl, until ctx ends. The ttl is looked at more often than that: where it was lowered the
-// store ends places sooner than they were told.
+// renew renews a place every third of the rule's ttl, until ctx ends. The ttl is looked at more often than that: where
+// it was lowered the store ends places sooner than they were told.
 func (g *guard) renew(ctx context.Context, take queue.Take, ttl time.Duration) {
 	for renewed := time.Now(); ; {
 		select {

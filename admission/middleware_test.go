@@ -42,20 +42,25 @@ var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write
 
 func TestMiddleware(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(window("api.calls", queue.AwayClosed, 2), rule("api.seen", 1, func(r *queue.Rule) { r.Action = queue.Shadow }))
+		s := newStore(window("api.calls", queue.AwayClosed, 2), rule(
+			"api.seen", 1, func(r *queue.Rule) { r.Action = queue.Shadow },
+		))
 		a, _, _ := begin(t, s)
 		h := Middleware(a, "api.calls", HeaderKey("X-Api-Key"), MiddlewareOptions{})(ok)
 		w := request(h, "acme")
-		if w.Code != http.StatusNoContent || w.Header().Get("RateLimit-Policy") != `"api.calls";q=2;w=60` || w.Header().Get("RateLimit") != `"api.calls";r=1;t=60` {
+		if w.Code != http.StatusNoContent || w.Header().Get("RateLimit-Policy") != `"api.calls";q=2;w=60` ||
+			w.Header().Get("RateLimit") != `"api.calls";r=1;t=60` {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		request(h, "acme")
 		time.Sleep(1500 * time.Millisecond)
 		w = request(h, "acme")
-		if w.Code != http.StatusTooManyRequests || w.Header().Get("RateLimit") != `"api.calls";r=0;t=59` || w.Header().Get("Retry-After") != "59" {
+		if w.Code != http.StatusTooManyRequests || w.Header().Get("RateLimit") != `"api.calls";r=0;t=59` ||
+			w.Header().Get("Retry-After") != "59" {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
-		if p := problemOf(t, w); p.Type != quotaExceeded || len(p.Policies) != 1 || p.Policies[0] != "api.calls" || p.RetryAfterMS != 58_500 {
+		if p := problemOf(t, w); p.Type != quotaExceeded || len(p.Policies) != 1 || p.Policies[0] != "api.calls" ||
+			p.RetryAfterMS != 58_500 {
 			t.Errorf("%+v", p)
 		}
 		if w = request(h, "other"); w.Code != http.StatusNoContent {
@@ -65,7 +70,9 @@ func TestMiddleware(t *testing.T) {
 		if p := problemOf(t, w); w.Code != http.StatusBadRequest || p.Field != "header.X-Api-Key" {
 			t.Errorf("without a key: %+v", p)
 		}
-		costly := Middleware(a, "api.calls", HeaderKey("X-Api-Key"), MiddlewareOptions{Cost: func(*http.Request) int64 { return 3 }})(ok)
+		costly := Middleware(
+			a, "api.calls", HeaderKey("X-Api-Key"), MiddlewareOptions{Cost: func(*http.Request) int64 { return 3 }},
+		)(ok)
 		w = request(costly, "acme")
 		if p := problemOf(t, w); w.Code != http.StatusBadRequest || p.Field != "cost" {
 			t.Errorf("that can never pass: %+v", p)
@@ -78,7 +85,8 @@ func TestMiddleware(t *testing.T) {
 		}
 		none := Middleware(a, "api.none", OneKey(), MiddlewareOptions{})(ok)
 		w = request(none, "")
-		if p := problemOf(t, w); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || p.RetryAfterMS != 1000 {
+		if p := problemOf(t, w); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
+			p.RetryAfterMS != 1000 {
 			t.Errorf("a rule that is not there: %+v", p)
 		}
 		s.fail(queue.ErrUnavailable)
@@ -89,7 +97,9 @@ func TestMiddleware(t *testing.T) {
 }
 
 func places(limit int64, ttl time.Duration) queue.Rule {
-	return queue.Rule{Name: "api.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: limit, TTL: queue.Duration(ttl)}}
+	return queue.Rule{
+		Name: "api.places", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: limit, TTL: queue.Duration(ttl)},
+	}
 }
 
 // A place is held as long as the handler works, however long that takes, and then given back.
@@ -98,7 +108,9 @@ func TestMiddlewareHoldsAPlace(t *testing.T) {
 		s := newStore(places(2, time.Minute))
 		a, _, _ := begin(t, s)
 		work := make(chan struct{})
-		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(func(
+			_ http.ResponseWriter, r *http.Request,
+		) {
 			if r.Header.Get("X-Api-Key") == "panics" {
 				panic(http.ErrAbortHandler)
 			}
@@ -115,7 +127,9 @@ func TestMiddlewareHoldsAPlace(t *testing.T) {
 		for range 5 { // long past the ttl
 			synctest.Wait()
 			w := request(h, "")
-			if w.Code != http.StatusTooManyRequests || w.Header().Get("RateLimit-Policy") != `"api.places";q=2;qu="concurrent-requests"` {
+			if w.Code != http.StatusTooManyRequests || w.Header().Get(
+				"RateLimit-Policy",
+			) != `"api.places";q=2;qu="concurrent-requests"` {
 				t.Errorf("a third: %d %v", w.Code, w.Header())
 			}
 			time.Sleep(45 * time.Second)
@@ -145,7 +159,9 @@ func TestMiddlewareHoldsAPlaceOfAChangedTTL(t *testing.T) {
 		s := newStore(places(1, time.Minute))
 		a, _, _ := begin(t, s)
 		work := make(chan struct{})
-		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }))
+		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(
+			func(http.ResponseWriter, *http.Request) { <-work },
+		))
 		var all sync.WaitGroup
 		all.Go(func() { request(h, "") })
 		synctest.Wait()
@@ -184,7 +200,9 @@ func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
 		s.among = 2
 		a, _, _ := begin(t, s)
 		work := make(chan struct{})
-		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-work }))
+		h := Middleware(a, "api.places", OneKey(), MiddlewareOptions{})(http.HandlerFunc(
+			func(http.ResponseWriter, *http.Request) { <-work },
+		))
 		passes(t, a, "api.places", "", 1)
 		synctest.Wait()
 		s.fail(queue.ErrUnavailable)
@@ -199,7 +217,8 @@ func TestMiddlewareHoldsAPlaceWhileTheStoreIsAway(t *testing.T) {
 		synctest.Wait()
 		if w := request(h, ""); w.Code != http.StatusTooManyRequests {
 			t.Errorf("its share is 2: %d", w.Code)
-		} else if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") || !strings.Contains(body, "the store cannot be asked") || strings.Contains(body, "violated") {
+		} else if body := w.Body.String(); !strings.Contains(body, "#temporary-reduced-capacity") ||
+			!strings.Contains(body, "the store cannot be asked") || strings.Contains(body, "violated") {
 			t.Errorf("nobody's quota is exceeded: %s", body)
 		}
 		time.Sleep(3 * time.Minute) // renewed here all the while

@@ -14,27 +14,30 @@ const (
 	maxMissing = 1000
 )
 
-// missing tells of rules that queues name and that cannot be asked, which a person has to put right.
-type missing struct {
+// missingRules tells of rules that queues name and that cannot be asked, which a person has to put right.
+type missingRules struct {
 	o Options
 
 	mu   sync.Mutex
 	told map[[2]string]time.Time // by queue and rule
 }
 
-func newMissing(o Options) *missing { return &missing{o: o, told: map[[2]string]time.Time{}} }
+func newMissingRules(o Options) *missingRules {
+	return &missingRules{o: o, told: map[[2]string]time.Time{}}
+}
 
-// tell counts a job that was not taken, and has the log say why, once in a while.
-func (m *missing) tell(e *queue.MissingRule) {
+// report counts a job that was not taken, and has the log say why, once in a while.
+func (m *missingRules) report(e *queue.MissingRule) {
 	m.o.Observer.Missing(e.Queue, e.Rule)
 	if m.first(e) {
-		m.o.Logger.Error("a queue asks a rule that cannot be asked, and none of its jobs is taken; put the rule, or take it out of the rules of the queue or its parent",
+		m.o.Logger.Error("a queue asks a rule that cannot be asked, and none of its jobs is taken; put the rule, or take "+
+			"it out of the rules of the queue or its parent",
 			"queue", e.Queue, "rule", e.Rule, "because", "it "+e.Reason)
 	}
 }
 
 // first reports whether the log does not have it yet, of late.
-func (m *missing) first(e *queue.MissingRule) bool {
+func (m *missingRules) first(e *queue.MissingRule) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	at, now := [2]string{e.Queue, e.Rule}, time.Now()

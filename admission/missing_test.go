@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Jobs of a queue whose rule is gone are refused until it is there again, counted, and the log has it once a minute; what another rule took of them
-// is given back.
+// Jobs of a queue whose rule is gone are refused until it is there again, counted, and the log has it once a minute;
+// what another rule took of them is given back.
 func TestMissingRule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(rule("all.tenants", 100, nil), rule("all.calls", 100, nil))
@@ -25,7 +25,8 @@ func TestMissingRule(t *testing.T) {
 				t.Fatal(err)
 			}
 			var missing *queue.MissingRule
-			if errors.As(answers[0].Err, &missing) && (missing.Queue != name || missing.Rule != "all.calls" || answers[0].Outcome != queue.Failed) {
+			if errors.As(answers[0].Err, &missing) && (missing.Queue != name || missing.Rule != "all.calls" ||
+				answers[0].Outcome != queue.Failed) {
 				t.Errorf("%+v", answers[0])
 			}
 			if in := answers[0].Outcome == queue.Accepted; in == (missing != nil) {
@@ -65,7 +66,7 @@ func TestMissingRule(t *testing.T) {
 
 // Of more queues than it remembers the log has some.
 func TestMissingRulesAreBounded(t *testing.T) {
-	l := &missing{told: map[[2]string]time.Time{}}
+	l := &missingRules{told: map[[2]string]time.Time{}}
 	said := 0
 	for i := range 3 * maxMissing {
 		if l.first(&queue.MissingRule{Queue: string(rune('a'+i%26)) + queue.NewID(), Rule: "all.calls"}) {

@@ -15,17 +15,19 @@ import (
 const (
 	// probeEvery is how often a store that is away is asked whether it is back.
 	probeEvery = 250 * time.Millisecond
-	// probes is how many groups are probed at a time.
-	probes = 8
+	// maxProbes is how many groups are probed at a time.
+	maxProbes = 8
 	// fullEvery is how often one take is asked of a store that was full.
 	fullEvery = time.Second
-	// unprobed is how long after it was last asked an outage is believed in: without Run somebody has to ask.
-	unprobed = 2 * time.Second
+	// unprobedFor is how long after it was last asked an outage is believed in: without Run somebody has to ask.
+	unprobedFor = 2 * time.Second
 )
 
 // isAway reports whether an error says that the store cannot decide, and nothing about what it was asked.
 func isAway(err error) bool {
-	for _, e := range []error{queue.ErrUnavailable, queue.ErrOutcomeUnknown, queue.ErrNoStore, queue.ErrStoreFull, context.DeadlineExceeded} {
+	for _, e := range []error{
+		queue.ErrUnavailable, queue.ErrOutcomeUnknown, queue.ErrNoStore, queue.ErrStoreFull, context.DeadlineExceeded,
+	} {
 		if errors.Is(err, e) {
 			return true
 		}
@@ -33,8 +35,8 @@ func isAway(err error) bool {
 	return false
 }
 
-// outages are the groups whose store does not answer: while one lasts nobody waits for it. Each group has its own: where they are
-// on several servers, those of one that works are not kept from it.
+// outages are the groups whose store does not answer: while one lasts nobody waits for it. Each group has its own:
+// where they are on several servers, those of one that works are not kept from it.
 type outages struct {
 	log   *slog.Logger
 	count atomic.Int64 // of groups, so that it costs nothing while there are none
@@ -55,8 +57,8 @@ func newOutages(log *slog.Logger) *outages {
 	return &outages{log: log, wake: make(chan struct{}, 1), groups: map[string]*outage{}}
 }
 
-// on reports whether the group of a name is away.
-func (o *outages) on(name string) bool {
+// has reports whether the group of a name is away.
+func (o *outages) has(name string) bool {
 	if o.count.Load() == 0 {
 		return false
 	}
@@ -65,8 +67,9 @@ func (o *outages) on(name string) bool {
 	return o.groups[queue.Group(name)] != nil
 }
 
-// decides reports whether the store is to be asked about a rule: it is there, or somebody has to find out whether it is.
-func (o *outages) decides(rule string) bool {
+// askStore reports whether the store is to be asked about a rule: it is there, or somebody has to find out whether it
+// is.
+func (o *outages) askStore(rule string) bool {
 	if o.count.Load() == 0 {
 		return true
 	}
@@ -80,25 +83,25 @@ func (o *outages) decides(rule string) bool {
 		out.tried = time.Now()
 		return true
 	}
-	return time.Since(out.tried) >= unprobed
+	return time.Since(out.tried) >= unprobedFor
 }
 
-// silent returns the error of a store that does not answer, and is asked by somebody else whether it does again; nil of any other. One that is full
-// can be read.
-func (o *outages) silent(name string) error {
+// unanswered returns the error of a store that is away while Run asks whether it is back; nil if it may be asked. A
+// full store can be read.
+func (o *outages) unanswered(name string) error {
 	if o.count.Load() == 0 {
 		return nil
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if out := o.groups[queue.Group(name)]; out != nil && out.probe != nil && time.Since(out.tried) < unprobed {
+	if out := o.groups[queue.Group(name)]; out != nil && out.probe != nil && time.Since(out.tried) < unprobedFor {
 		return out.err
 	}
 	return nil
 }
 
-// begin notes that the group of a name is away. probe asks for it again. Of a full store it would learn nothing, as that answers all
-// that writes nothing: some of those who ask find out.
+// begin notes that the group of a name is away. probe asks for it again. Of a full store it would learn nothing, as
+// that answers all that writes nothing: some of those who ask find out.
 func (o *outages) begin(name string, err error, probe func(context.Context) error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,8 +140,8 @@ func (o *outages) end(name string) {
 	}
 }
 
-// tell logs, once in an outage, what decides in the store's place.
-func (o *outages) tell(rule, away string) {
+// logPolicy logs, once in an outage, what decides in the store's place.
+func (o *outages) logPolicy(rule, away string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	out := o.groups[queue.Group(rule)]
@@ -147,7 +150,9 @@ func (o *outages) tell(rule, away string) {
 	}
 	if _, told := out.told[rule]; !told {
 		out.told[rule] = struct{}{}
-		o.log.Warn("the store does not decide; the rule goes by its away", "rule", rule, "away", away, "error", fmt.Sprint(out.err))
+		o.log.Warn(
+			"the store does not decide; the rule goes by its away", "rule", rule, "away", away, "error", fmt.Sprint(out.err),
+		)
 	}
 }
 
@@ -182,7 +187,7 @@ func (o *outages) probe(ctx context.Context, within time.Duration) {
 	}
 	o.mu.Unlock()
 	var running sync.WaitGroup
-	slots := make(chan struct{}, probes)
+	slots := make(chan struct{}, maxProbes)
 	for group, ask := range asks {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
@@ -202,7 +207,8 @@ func (o *outages) probe(ctx context.Context, within time.Duration) {
 	running.Wait()
 }
 
-// tried notes that a group was asked and is still away, be it for another reason than at first: what was unreachable may come back empty.
+// tried notes that a group was asked and is still away, be it for another reason than at first: what was unreachable
+// may come back empty.
 func (o *outages) tried(group string, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

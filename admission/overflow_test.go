@@ -62,13 +62,17 @@ func (l *line) leave(t *testing.T, name string, n int) (ids []string) {
 	client, number := queue.Client{ID: queue.NewID()}, uint64(0)
 	await.Until(t, "they leave", func() bool {
 		number++
-		got, err := l.Reserve(t.Context(), queue.ReserveRequest{Partition: l.Partition(name), Client: client, Number: number, Max: n})
+		got, err := l.Reserve(t.Context(), queue.ReserveRequest{
+			Partition: l.Partition(name), Client: client, Number: number, Max: n,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, j := range got.Jobs {
 			ids = append(ids, j.ID)
-			if _, err := l.Settle(t.Context(), []queue.Settlement{{Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver}}); err != nil {
+			if _, err := l.Settle(t.Context(), []queue.Settlement{{
+				Lease: queue.Lease{Queue: j.Queue, ID: j.ID, Fence: j.Fence}, Verdict: queue.Deliver,
+			}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -77,13 +81,16 @@ func (l *line) leave(t *testing.T, name string, n int) (ids []string) {
 	return ids
 }
 
-// What a rule of another group has put aside comes back once and in its order, also when the engine's answer to that was lost, and a job of it
-// that is sent again is known.
+// What a rule of another group has put aside comes back once and in its order, also when the engine's answer to that
+// was lost, and a job of it that is sent again is known.
 func TestPutAsideOnRedis(t *testing.T) {
 	deferring := hour("all.tenants", queue.AwayClosed, 1)
 	deferring.Action = queue.Defer
 	l := newLine(t, deferring, hour("all.calls", queue.AwayClosed, 9))
-	if _, err := l.Put(t.Context(), queue.Spec{Name: "mail", Rate: leaky.Unlimited, Capacity: 100, Rules: []string{"all.calls", "all.tenants"}}, 0); err != nil {
+	if _, err := l.Put(
+		t.Context(),
+		queue.Spec{Name: "mail", Rate: leaky.Unlimited, Capacity: 100, Rules: []string{"all.calls", "all.tenants"}}, 0,
+	); err != nil {
 		t.Fatal(err)
 	}
 	a, e, _ := l.process(t)
@@ -101,7 +108,8 @@ func TestPutAsideOnRedis(t *testing.T) {
 	aside := func(id string) {
 		t.Helper()
 		got := send(p, id)
-		if name, _, ok := queue.Limited(got.Rules); got.Outcome != queue.Accepted || got.State != queue.Deferred || !ok || name != "all.tenants" {
+		if name, _, ok := queue.Limited(got.Rules); got.Outcome != queue.Accepted || got.State != queue.Deferred || !ok ||
+			name != "all.tenants" {
 			t.Fatalf("%s: %+v", id, got)
 		}
 	}
@@ -111,7 +119,8 @@ func TestPutAsideOnRedis(t *testing.T) {
 
 	// Without an overflow it is refused, and not known.
 	got := send(NewAppender(a, e), "one")
-	if name, wait, ok := queue.Limited(got.Rules); got.Outcome != queue.LimitReached || !ok || name != "all.tenants" || got.RetryAfter != wait || wait < time.Minute {
+	if name, wait, ok := queue.Limited(got.Rules); got.Outcome != queue.LimitReached || !ok || name != "all.tenants" ||
+		got.RetryAfter != wait || wait < time.Minute {
 		t.Errorf("%+v", got)
 	}
 	if _, err := l.Job(t.Context(), "mail", "one"); !errors.Is(err, queue.ErrUnknownJob) {
@@ -129,7 +138,9 @@ func TestPutAsideOnRedis(t *testing.T) {
 	}
 	aside("three")
 	for _, id := range []string{"one", "the-lost-one", "three"} {
-		if got := send(p, id); got.Outcome != queue.Duplicate && (got.Outcome != queue.Accepted || got.State != queue.Deferred) { // the latter while the engine is not asked
+		// the latter while the engine is not asked
+		if got := send(p, id); got.Outcome != queue.Duplicate && (got.Outcome != queue.Accepted ||
+			got.State != queue.Deferred) {
 			t.Errorf("%s sent again: %+v", id, got)
 		}
 	}

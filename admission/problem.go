@@ -22,7 +22,8 @@ type problem struct {
 	RetryAfterMS int64    `json:"retry_after_ms,omitempty"`
 }
 
-// The types that draft-ietf-httpapi-ratelimit-headers registers: for a rule that refuses, and for its away, which nobody's quota is to blame for.
+// The types that draft-ietf-httpapi-ratelimit-headers registers: for a rule that refuses, and for its away, which
+// nobody's quota is to blame for.
 const (
 	quotaExceeded   = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
@@ -49,7 +50,8 @@ func Refusal(rule, what, away string, maxKeys int64) string {
 func refuseLimit(w http.ResponseWriter, rule string, t *queue.Taken) {
 	wait := max(t.RetryAfter, time.Millisecond)
 	p := problem{
-		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests, Detail: Refusal(rule, "the request", t.Away, t.MaxKeys),
+		Type: quotaExceeded, Title: "a limit is reached", Status: http.StatusTooManyRequests,
+		Detail:   Refusal(rule, "the request", t.Away, t.MaxKeys),
 		Policies: []string{rule}, RetryAfterMS: int64((wait + time.Millisecond - 1) / time.Millisecond),
 	}
 	if t.Away != "" {

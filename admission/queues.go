@@ -10,26 +10,26 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// names are the rules that the jobs of a queue are asked by, those that its parent names first, each once.
-type names struct {
+// ruleNames are the rules that the jobs of a queue are asked by, those that its parent names first, each once.
+type ruleNames struct {
 	own    []string // of the queue's group: the engine asks them
 	others []string // of other groups
 }
 
-func (a *Admission) readQueue(ctx context.Context, name string) (names, error) {
+func (a *Admission) readQueue(ctx context.Context, name string) (ruleNames, error) {
 	info, err := a.engine.Get(ctx, name)
 	if err != nil {
-		return names{}, err
+		return ruleNames{}, err
 	}
 	var above []string
 	if parent := queue.Parent(name); parent != "" {
 		p, err := a.engine.Get(ctx, parent)
 		if err != nil && !errors.Is(err, queue.ErrUnknownQueue) {
-			return names{}, err
+			return ruleNames{}, err
 		}
 		above = p.Spec.Rules
 	}
-	n := names{own: queue.RuleNames(name, above, info.Spec.Rules)}
+	n := ruleNames{own: queue.RuleNames(name, above, info.Spec.Rules)}
 	for _, rule := range slices.Concat(above, info.Spec.Rules) {
 		if queue.Group(rule) != queue.Group(name) && !slices.Contains(n.others, rule) {
 			n.others = append(n.others, rule)
@@ -41,11 +41,11 @@ func (a *Admission) readQueue(ctx context.Context, name string) (names, error) {
 	return n, nil
 }
 
-// which are the rules that somebody asks.
-type which func(names) []string
+// ruleFilter chooses the rules that somebody asks.
+type ruleFilter func(ruleNames) []string
 
-func own(n names) []string    { return n.own }
-func others(n names) []string { return n.others }
+func own(n ruleNames) []string    { return n.own }
+func others(n ruleNames) []string { return n.others }
 
 // What is the matter with a rule that no job can be asked by.
 const (
@@ -53,9 +53,9 @@ const (
 	ofPlaces = "is of concurrency, whose places no job gives back"
 )
 
-// ruleset returns the rules of a queue, nil if it has none. Errors: a *queue.MissingRule, queue.ErrUnknownQueue, why nothing is
-// known of the queue or a rule.
-func (a *Admission) ruleset(ctx context.Context, name string, some which) (queue.Ruleset, error) {
+// ruleset returns the rules of a queue, nil if it has none. Errors: a *queue.MissingRule, queue.ErrUnknownQueue, why
+// nothing is known of the queue or a rule.
+func (a *Admission) ruleset(ctx context.Context, name string, some ruleFilter) (queue.Ruleset, error) {
 	n, err := a.queues.get(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("rules of queue %s: %w", name, err)

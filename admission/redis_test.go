@@ -68,10 +68,13 @@ func digested(key string) faultproxy.Match {
 	return faultproxy.Script(string(d[:]))
 }
 
-// Three processes whose Redis cannot be reached let through together what the rule allows and no more, and go on by what Redis has
-// when it is back.
+// Three processes whose Redis cannot be reached let through together what the rule allows and no more, and go on by
+// what Redis has when it is back.
 func TestSharesOnRedis(t *testing.T) {
-	l := newLine(t, hour("api.calls", queue.AwayShare, 10), hour("mail.calls", queue.AwayOpen, 1), hour("sms.calls", queue.AwayClosed, 10))
+	l := newLine(
+		t, hour("api.calls", queue.AwayShare, 10), hour("mail.calls", queue.AwayOpen, 1),
+		hour("sms.calls", queue.AwayClosed, 10),
+	)
 	var all []*Admission
 	for range 3 {
 		a, _, _ := l.process(t)
@@ -83,7 +86,7 @@ func TestSharesOnRedis(t *testing.T) {
 		all = append(all, a)
 	}
 	for _, a := range all {
-		await.Until(t, "three are known", func() bool { return a.attendOnce(t.Context()) && a.among.Load() == 3 })
+		await.Until(t, "three are known", func() bool { return a.attendOnce(t.Context()) && a.processes.Load() == 3 })
 	}
 	passes(t, all[0], "api.calls", "k", 4)
 	l.proxy.Refuse()
@@ -145,7 +148,8 @@ func TestLostAnswersOnRedis(t *testing.T) {
 	}
 }
 
-// Who has less time than it takes to find out that a Redis does not answer leaves that to be found out for those after him.
+// Who has less time than it takes to find out that a Redis does not answer leaves that to be found out for those after
+// him.
 func TestLittleTimeOnRedis(t *testing.T) {
 	l := newLine(t, hour("api.calls", queue.AwayOpen, 10))
 	client := redis.NewClient(&redis.Options{Addr: l.proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
@@ -162,16 +166,20 @@ func TestLittleTimeOnRedis(t *testing.T) {
 	if _, err := a.Take(ctx, "api.calls", []queue.Take{{Key: "k"}}); err == nil {
 		t.Error("it was decided for who gave up")
 	}
-	await.Until(t, "it is known that the store is away", func() bool { return a.outages.on("api.calls") })
+	await.Until(t, "it is known that the store is away", func() bool { return a.outages.has("api.calls") })
 	passes(t, a, "api.calls", "k", 1)
 	l.proxy.Clear()
 	await.Until(t, "the store decides again", func() bool { return passes(t, a, "api.calls", "k", 1) == 0 })
 }
 
-// What other groups' rules let through is given back when the queue does not take the job, and the answer of that may be lost.
+// What other groups' rules let through is given back when the queue does not take the job, and the answer of that may
+// be lost.
 func TestTakeThenRefundOnRedis(t *testing.T) {
 	l := newLine(t, hour("all.tenants", queue.AwayClosed, 10), hour("mail.own", queue.AwayClosed, 2))
-	if _, err := l.Put(t.Context(), queue.Spec{Name: "mail", Rate: leaky.PerSecond(1), Capacity: 100, Rules: []string{"all.tenants", "mail.own"}}, 0); err != nil {
+	if _, err := l.Put(
+		t.Context(),
+		queue.Spec{Name: "mail", Rate: leaky.PerSecond(1), Capacity: 100, Rules: []string{"all.tenants", "mail.own"}}, 0,
+	); err != nil {
 		t.Fatal(err)
 	}
 	a, e, _ := l.process(t)
@@ -184,12 +192,15 @@ func TestTakeThenRefundOnRedis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []queue.AppendOutcome{queue.Accepted, queue.Accepted, queue.LimitReached, queue.LimitReached, queue.Duplicate} {
+	for i, want := range []queue.AppendOutcome{
+		queue.Accepted, queue.Accepted, queue.LimitReached, queue.LimitReached, queue.Duplicate,
+	} {
 		if answers[i].Outcome != want {
 			t.Errorf("job %d: %v, %v; want %v", i, answers[i].Outcome, answers[i].Err, want)
 		}
 	}
-	if said := answers[2].Rules; len(said) != 2 || said[0].Rule != "all.tenants" || !said[0].Allowed || said[1].Rule != "mail.own" || said[1].Allowed {
+	if said := answers[2].Rules; len(said) != 2 || said[0].Rule != "all.tenants" || !said[0].Allowed ||
+		said[1].Rule != "mail.own" || said[1].Allowed {
 		t.Errorf("%+v", said)
 	}
 	if n := left(t, l, "all.tenants", "acme"); n != 8 {
@@ -217,7 +228,8 @@ func TestTakeThenRefundOnRedis(t *testing.T) {
 	}
 }
 
-// Many requests at once, in two processes: never one more in the handler than the rule has places, and all are free in the end.
+// Many requests at once, in two processes: never one more in the handler than the rule has places, and all are free in
+// the end.
 func TestPlacesOnRedis(t *testing.T) {
 	r := places(3, time.Minute)
 	l := newLine(t, r)

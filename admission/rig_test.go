@@ -31,7 +31,10 @@ type store struct {
 }
 
 func newStore(rules ...queue.Rule) *store {
-	s := &store{rules: map[string]queue.Rule{}, queues: map[string][]string{}, tallies: map[string]*share{}, calls: map[string]int{}, among: 1}
+	s := &store{
+		rules: map[string]queue.Rule{}, queues: map[string][]string{}, tallies: map[string]*share{}, calls: map[string]int{},
+		among: 1,
+	}
 	for _, r := range rules {
 		s.put(r)
 	}
@@ -148,7 +151,7 @@ func (s *store) Take(ctx context.Context, rule string, takes []queue.Take) ([]qu
 			one = &share{l, l.Fresh()}
 			s.tallies[rule+" "+t.Key] = one
 		}
-		one.become(l)
+		one.useLimiter(l)
 		tally := one.tally
 		taken[i].Shadow = r.Action == queue.Shadow
 		switch t.Op {

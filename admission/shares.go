@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// maxShares is how many keys are counted here at once. One more is refused: to forget another would allow that one anew.
+	// maxShares is how many keys are counted here at once. One more is refused: to forget another would allow that one
+	// anew.
 	maxShares = 100_000
 	// sweepAtOnce bounds how many are looked at in one call.
 	sweepAtOnce = 1000
@@ -50,7 +51,7 @@ func (s *shares) decide(r *queue.Rule, t queue.Take, ask leaky.Ask, n int) leaky
 	if one == nil {
 		one = &share{l, l.Fresh()}
 	}
-	one.become(l)
+	one.useLimiter(l)
 	var d leaky.Decision
 	switch t.Op {
 	case queue.TakePeek:
@@ -70,8 +71,8 @@ func (s *shares) decide(r *queue.Rule, t queue.Take, ask leaky.Ask, n int) leaky
 	return d
 }
 
-// become changes the numbers. What was taken stays taken.
-func (s *share) become(l leaky.Limiter) {
+// useLimiter changes the numbers. What was taken stays taken.
+func (s *share) useLimiter(l leaky.Limiter) {
 	if s.limiter == l {
 		return
 	}
@@ -114,9 +115,9 @@ func (s *shares) sweep() {
 	s.forget(monotonic(s.begun))
 }
 
-// shareOf is the bound of one of n processes: a n-th of the rate and of the limit, rounded down, but at least 1. What is less than 1
-// is 1 in a period so much longer. So whatever comes, n processes together let no more through in the long run than the
-// bound does; and at once no more than the greater of its limit and n.
+// shareOf is the bound of one of n processes: a n-th of the rate and of the limit, rounded down, but at least 1. What
+// is less than 1 is 1 in a period so much longer. So whatever comes, n processes together let no more through in the
+// long run than the bound does; and at once no more than the greater of its limit and n.
 func shareOf(b queue.Bound, a leaky.Algorithm, n int) queue.Bound {
 	k := int64(n)
 	switch a {

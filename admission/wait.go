@@ -22,21 +22,23 @@ const (
 // ErrCrowded says that as many callers wait for a rule as may: 1,024 for one key, 4,096 in the process.
 var ErrCrowded = errors.New("too many callers wait for what a rule would let through")
 
-// TakeWait asks a rule for a take, as Take does, and waits up to within for one that is refused now. Callers of the same
-// rule and key wait in one list, first come first served: only the first of them asks the store, and a Take of the same
-// key by this process is refused while others wait. The list is this process's: which of several processes asks
+// TakeWait asks a rule for a take, as Take does, and waits up to within for one that is refused now. Callers of the
+// same rule and key wait in one list, first come first served: only the first of them asks the store, and a Take of the
+// same key by this process is refused while others wait. The list is this process's: which of several processes asks
 // first is chance. A queue of turns has one order for all of them; see pull.Turns.
 //
 // It returns a refusal at once if the take would not come within that time as far as is known, and a *FieldError in
 // Err for what can never pass. When ctx ends, what was taken is given back. Errors also: ErrCrowded, those of Take.
-func (a *Admission) TakeWait(ctx context.Context, rule string, t queue.Take, within time.Duration) (queue.Taken, error) {
+func (a *Admission) TakeWait(
+	ctx context.Context, rule string, t queue.Take, within time.Duration,
+) (queue.Taken, error) {
 	until := time.Now().Add(within)
 	r, err := a.rules.get(ctx, rule)
 	if err != nil {
 		return queue.Taken{}, err
 	}
 	if t.Lease != "" { // whoever holds the place renews it, and waits behind nobody
-		answers, _, err := a.ask1(context.WithoutCancel(ctx), rule, t)
+		answers, _, err := a.askOne(context.WithoutCancel(ctx), rule, t)
 		if err != nil || answers[0].Allowed || answers[0].Shadow || answers[0].Err != nil {
 			return answered(answers, err)
 		}
@@ -74,7 +76,7 @@ func (a *Admission) takeFirst(
 	}
 	for {
 		// The answer is waited for although the caller may leave: what was taken must be given back then.
-		answers, _, err := a.ask1(context.WithoutCancel(ctx), r.Name, t)
+		answers, _, err := a.askOne(context.WithoutCancel(ctx), r.Name, t)
 		if err != nil {
 			return queue.Taken{}, err
 		}
@@ -98,8 +100,10 @@ func (a *Admission) takeFirst(
 	}
 }
 
-// ask1 asks for one caller, past the list.
-func (a *Admission) ask1(ctx context.Context, rule string, t queue.Take) (taken []queue.Taken, asked bool, err error) {
+// askOne asks for one caller, past the list.
+func (a *Admission) askOne(
+	ctx context.Context, rule string, t queue.Take,
+) (taken []queue.Taken, asked bool, err error) {
 	takes := []queue.Take{t}
 	taken, asked, err = a.decide(ctx, rule, takes)
 	a.o.Observer.Answered(rule, takes, taken, err)
@@ -120,11 +124,11 @@ func (a *Admission) GiveBack(ctx context.Context, rule string, t queue.Take, ans
 	back := queue.Take{Op: queue.TakeBack, Key: t.Key, Cost: max(1, t.Cost), Lease: answer.Lease}
 	if answer.Away != "" {
 		if r, err := a.rules.get(ctx, rule); err == nil {
-			a.unshare(&r.Rule, back)
+			a.refundShare(&r.Rule, back)
 		}
 		return
 	}
-	if !a.outages.on(rule) {
+	if !a.outages.has(rule) {
 		_, _ = a.ask(ctx, rule, []queue.Take{back})
 	}
 	a.waitlists.wake(rule, t.Key)

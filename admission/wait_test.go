@@ -16,7 +16,9 @@ import (
 
 // paced is a rule that lets one through every 100 ms.
 func paced(name string) queue.Rule {
-	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(10)}, Key: "{lane}"}
+	return queue.Rule{
+		Name: name, Algorithm: leaky.AlgorithmMeter, Bound: queue.Bound{Rate: leaky.PerSecond(10)}, Key: "{lane}",
+	}
 }
 
 // slots is a rule of so many places.
@@ -37,7 +39,8 @@ func allowed(t *testing.T, a *Admission, rule string, take queue.Take, within ti
 	return taken
 }
 
-// Callers who ask again as soon as they were let through get the same number of turns, and ask the store about twice for each.
+// Callers who ask again as soon as they were let through get the same number of turns, and ask the store about twice
+// for each.
 func TestWaitingCallersGetTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const callers, turns = 4, 100
@@ -68,7 +71,8 @@ func TestWaitingCallersGetTheSame(t *testing.T) {
 	})
 }
 
-// Callers are served in the order in which they came, whatever they cost, and others of the same key do not overtake them.
+// Callers are served in the order in which they came, whatever they cost, and others of the same key do not overtake
+// them.
 func TestWaitingCallersKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(paced("api.calls"))
@@ -119,8 +123,11 @@ func TestWaitTooFarOff(t *testing.T) {
 				t.Errorf("within %v: %+v, %v; want 10 before it, and so 1.1 s", within, taken, err)
 			}
 		}
-		plain, err := a.Take(t.Context(), "api.calls", []queue.Take{{Key: "k"}, {Key: "free"}, {Op: queue.TakePeek, Key: "k"}})
-		if err != nil || plain[0].Allowed || plain[0].RetryAfter != 1100*time.Millisecond || !plain[1].Allowed || plain[2].Allowed {
+		plain, err := a.Take(t.Context(), "api.calls", []queue.Take{{Key: "k"}, {Key: "free"}, {
+			Op: queue.TakePeek, Key: "k",
+		}})
+		if err != nil || plain[0].Allowed || plain[0].RetryAfter != 1100*time.Millisecond || !plain[1].Allowed ||
+			plain[2].Allowed {
 			t.Errorf("%+v, %v", plain, err)
 		}
 		if took := time.Since(begun); took != 0 {
@@ -146,11 +153,14 @@ func TestWaitForNothing(t *testing.T) {
 		if err != nil || !errors.As(taken.Err, &field) || field.Field != "cost" {
 			t.Errorf("%+v, %v", taken, err)
 		}
-		if _, err := a.TakeWait(t.Context(), "api.none", queue.Take{Key: "k"}, time.Minute); !errors.Is(err, queue.ErrUnknownRule) {
+		if _, err := a.TakeWait(
+			t.Context(), "api.none", queue.Take{Key: "k"}, time.Minute,
+		); !errors.Is(err, queue.ErrUnknownRule) {
 			t.Errorf("%v", err)
 		}
 		for range 3 {
-			if taken, err := a.TakeWait(t.Context(), "api.shadow", queue.Take{Key: "k"}, time.Minute); err != nil || !taken.Shadow {
+			if taken, err := a.TakeWait(t.Context(), "api.shadow", queue.Take{Key: "k"}, time.Minute); err != nil ||
+				!taken.Shadow {
 				t.Errorf("%+v, %v", taken, err)
 			}
 		}
@@ -169,11 +179,14 @@ func TestWaitForAPlace(t *testing.T) {
 		go func() { next <- allowed(t, a, "import.slots", queue.Take{Key: "k"}, 30*time.Second) }()
 		time.Sleep(time.Second)
 		allowed(t, a, "import.slots", queue.Take{Key: "k", Lease: "one"}, 0)
-		if taken, err := a.Take(t.Context(), "import.slots", []queue.Take{{Key: "k", Lease: "one"}}); err != nil || !taken[0].Allowed {
+		if taken, err := a.Take(t.Context(), "import.slots", []queue.Take{{Key: "k", Lease: "one"}}); err != nil ||
+			!taken[0].Allowed {
 			t.Errorf("renewed by a take: %+v, %v", taken, err)
 		}
 		begun := time.Now()
-		if _, err := a.Take(t.Context(), "import.slots", []queue.Take{{Op: queue.TakeBack, Key: "k", Lease: held.Lease}}); err != nil {
+		if _, err := a.Take(t.Context(), "import.slots", []queue.Take{{
+			Op: queue.TakeBack, Key: "k", Lease: held.Lease,
+		}}); err != nil {
 			t.Fatal(err)
 		}
 		if taken := <-next; taken.Lease == "" || taken.Lease == "one" || time.Since(begun) != 0 {

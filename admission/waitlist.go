@@ -123,8 +123,8 @@ func (l *waitlists) wake(rule, key string) {
 	}
 }
 
-// refusal is what a caller with so many before it is told: the last answer of the store, and when the take would pass if
-// all before it stay and nobody else takes any.
+// refusal is what a caller with so many before it is told: the last answer of the store, and when the take would pass
+// if all before it stay and nobody else takes any.
 func (one *waitlist) refusal(before int, cost int64) *queue.Taken {
 	taken := *one.answer
 	ahead := one.waiters[:before]

@@ -95,7 +95,9 @@ func (c *Client) Append(ctx context.Context, name string, jobs [][]byte) ([]Answ
 		return nil, c.unreachable(ctx, err)
 	}
 	if answered < len(jobs) {
-		return nil, c.unreachable(ctx, fmt.Errorf("%d of %d lines were answered: %w", answered, len(jobs), io.ErrUnexpectedEOF))
+		return nil, c.unreachable(ctx, fmt.Errorf(
+			"%d of %d lines were answered: %w", answered, len(jobs), io.ErrUnexpectedEOF,
+		))
 	}
 	return answers, nil
 }

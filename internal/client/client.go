@@ -57,7 +57,9 @@ func New(base string, hc *http.Client) (*Client, error) {
 	if hc == nil {
 		hc = &http.Client{}
 	}
-	return &Client{base: strings.TrimRight(base, "/"), shown: strings.TrimRight(shown, "/"), http: hc, agent: "penstock"}, nil
+	return &Client{
+		base: strings.TrimRight(base, "/"), shown: strings.TrimRight(shown, "/"), http: hc, agent: "penstock",
+	}, nil
 }
 
 // Problem is a refusal by the server (RFC 9457).
@@ -110,7 +112,11 @@ type Unreachable struct {
 func (e *Unreachable) Error() string {
 	var op *net.OpError
 	if errors.As(e.Err, &op) && op.Op == "dial" {
-		return fmt.Sprintf("nothing answers at %s (%v): is an ingress running there? \"penstock up\" starts one; --server or PENSTOCK_URL names another", e.URL, op.Err)
+		return fmt.Sprintf(
+			"nothing answers at %s (%v): is an ingress running there? \"penstock up\" starts one; --server or PENSTOCK_URL "+
+				"names another",
+			e.URL, op.Err,
+		)
 	}
 	return fmt.Sprintf("no answer from %s: %v", e.URL, e.Err)
 }
@@ -151,7 +157,9 @@ func (c *Client) do(ctx context.Context, method, path string, head http.Header, 
 		return resp.Header, nil
 	}
 	if err := json.Unmarshal(text, out); err != nil {
-		return nil, fmt.Errorf("%s %s: the answer cannot be read, is this an ingress? %w", method, c.shown+secrets.MaskURL(path), err)
+		return nil, fmt.Errorf(
+			"%s %s: the answer cannot be read, is this an ingress? %w", method, c.shown+secrets.MaskURL(path), err,
+		)
 	}
 	return resp.Header, nil
 }

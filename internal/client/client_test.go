@@ -69,10 +69,15 @@ func TestProblems(t *testing.T) {
 			"a proxy's page", 502,
 			map[string]string{"Retry-After": "3"},
 			"<html>bad gateway</html>",
-			client.Problem{Status: 502, Title: "Bad Gateway", Reason: "http_error", Detail: "<html>bad gateway</html>", RetryAfterMS: 3000},
+			client.Problem{
+				Status: 502, Title: "Bad Gateway", Reason: "http_error", Detail: "<html>bad gateway</html>", RetryAfterMS: 3000,
+			},
 			"<html>bad gateway</html> (http_error, HTTP 502)",
 		},
-		{"nothing", 503, nil, "", client.Problem{Status: 503, Title: "Service Unavailable", Reason: "http_error"}, "Service Unavailable (http_error, HTTP 503)"},
+		{
+			"nothing", 503, nil, "", client.Problem{Status: 503, Title: "Service Unavailable", Reason: "http_error"},
+			"Service Unavailable (http_error, HTTP 503)",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +135,9 @@ func TestPasswordIsNotTold(t *testing.T) {
 	faults = append(faults, err)
 	_, err = c.Append(t.Context(), "email", [][]byte{[]byte("{}")})
 	faults = append(faults, err)
-	for _, bad := range []string{"ftp://u:hunter2@a", "http://a?token=hunter2", "http://u:hunter2@a:x", "http://a#hunter2"} {
+	for _, bad := range []string{
+		"ftp://u:hunter2@a", "http://a?token=hunter2", "http://u:hunter2@a:x", "http://a#hunter2",
+	} {
 		_, err := client.New(bad, nil)
 		faults = append(faults, err)
 	}
@@ -142,24 +149,29 @@ func TestPasswordIsNotTold(t *testing.T) {
 }
 
 func TestNotAnIngress(t *testing.T) {
-	if _, err := answer(t, 200, nil, "hello").Queue(t.Context(), "email"); err == nil || !strings.Contains(err.Error(), "is this an ingress") {
+	if _, err := answer(t, 200, nil, "hello").Queue(t.Context(), "email"); err == nil ||
+		!strings.Contains(err.Error(), "is this an ingress") {
 		t.Errorf("%v", err)
 	}
 	// Only a PUT is answered without how the queue is doing.
 	bare := answer(t, 200, nil, `{"name":"email","rate":"1/s","revision":7}`)
-	if q, err := bare.Put(t.Context(), "email", json.RawMessage(`{"rate":"1/s"}`), client.Always); err != nil || q.Revision != 7 || q.Flow != nil {
+	if q, err := bare.Put(t.Context(), "email", json.RawMessage(`{"rate":"1/s"}`), client.Always); err != nil ||
+		q.Revision != 7 || q.Flow != nil {
 		t.Errorf("%+v, %v", q, err)
 	}
 	if _, err := bare.Queue(t.Context(), "email"); err == nil || !strings.Contains(err.Error(), "an ingress") {
 		t.Errorf("%v", err)
 	}
-	if _, err := bare.Pause(t.Context(), "email", "", time.Time{}); err == nil || !strings.Contains(err.Error(), "an ingress") {
+	if _, err := bare.Pause(t.Context(), "email", "", time.Time{}); err == nil ||
+		!strings.Contains(err.Error(), "an ingress") {
 		t.Errorf("%v", err)
 	}
-	if _, err := answer(t, 200, nil, `{"queues":[{"name":"a","rate":"1/s"}]}`).Queues(t.Context()); err == nil || !strings.Contains(err.Error(), "an ingress") {
+	if _, err := answer(t, 200, nil, `{"queues":[{"name":"a","rate":"1/s"}]}`).Queues(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "an ingress") {
 		t.Errorf("%v", err)
 	}
-	if _, err := answer(t, 200, nil, "hello").Append(t.Context(), "email", [][]byte{[]byte("{}")}); err == nil || !strings.Contains(err.Error(), "an ingress") {
+	if _, err := answer(t, 200, nil, "hello").Append(t.Context(), "email", [][]byte{[]byte("{}")}); err == nil ||
+		!strings.Contains(err.Error(), "an ingress") {
 		t.Errorf("%v", err)
 	}
 }
@@ -172,9 +184,19 @@ func TestAppend(t *testing.T) {
 		ok         bool
 		check      func(error) bool
 	}{
-		{"in order", `{"line":1,"status":202,"id":"a","state":"waiting"}` + "\n" + `{"line":2,"status":429,"reason":"full","retry_after_ms":70}`, true, nil},
+		{
+			"in order",
+			`{"line":1,"status":202,"id":"a","state":"waiting"}` + "\n" +
+				`{"line":2,"status":429,"reason":"full","retry_after_ms":70}`,
+			true, nil,
+		},
 		{"out of order", `{"line":2,"status":429,"retry_after_ms":70}` + "\n" + `{"line":1,"status":202}`, true, nil},
-		{"and its end broken off", `{"line":1,"status":202}` + "\n" + `{"line":2,"status":429,"retry_after_ms":70}` + "\n" + `{"line":3,"status":503,"reason":"stopping"}`, true, nil},
+		{
+			"and its end broken off",
+			`{"line":1,"status":202}` + "\n" + `{"line":2,"status":429,"retry_after_ms":70}` + "\n" +
+				`{"line":3,"status":503,"reason":"stopping"}`,
+			true, nil,
+		},
 		{"cut short", `{"line":1,"status":202}`, false, func(err error) bool { return errors.As(err, &gone) }},
 		{"twice the same", `{"line":1,"status":202}` + "\n" + `{"line":1,"status":202}`, false, nil},
 		{"a line too many", `{"line":3,"status":202}`, false, nil},
@@ -183,7 +205,8 @@ func TestAppend(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
-				if string(body) != "{\"id\":\"a\"}\n{\"id\":\"b\"}\n" || r.Header.Get("Content-Type") != "application/x-ndjson" || r.URL.Path != "/v1/queues/email/jobs" {
+				if string(body) != "{\"id\":\"a\"}\n{\"id\":\"b\"}\n" || r.Header.Get("Content-Type") != "application/x-ndjson" ||
+					r.URL.Path != "/v1/queues/email/jobs" {
 					t.Errorf("%s %q %s", r.URL, body, r.Header.Get("Content-Type"))
 				}
 				_, _ = io.WriteString(w, tt.body)
@@ -195,7 +218,8 @@ func TestAppend(t *testing.T) {
 			if !tt.ok {
 				return
 			}
-			if !answers[0].Accepted() || answers[1].Accepted() || !answers[1].Again() || answers[1].RetryAfter() != 70*time.Millisecond {
+			if !answers[0].Accepted() || answers[1].Accepted() || !answers[1].Again() ||
+				answers[1].RetryAfter() != 70*time.Millisecond {
 				t.Errorf("%+v", answers)
 			}
 		})
@@ -212,7 +236,9 @@ func TestCancel(t *testing.T) {
 	if j, err := c.Cancel(t.Context(), "email", "a/b"); err != nil || j.ID != "a/b" || j.State != queue.Cancelled {
 		t.Errorf("%+v, %v", j, err)
 	}
-	_, err := answer(t, 409, nil, `{"reason":"not_cancellable","detail":"the job is leased","state":"leased"}`).Cancel(t.Context(), "email", "b")
+	_, err := answer(
+		t, 409, nil, `{"reason":"not_cancellable","detail":"the job is leased","state":"leased"}`,
+	).Cancel(t.Context(), "email", "b")
 	var p *client.Problem
 	if !errors.As(err, &p) || p.State != "leased" {
 		t.Errorf("%+v", err)
@@ -228,7 +254,8 @@ func TestQueuesOfManyPages(t *testing.T) {
 		_, _ = io.WriteString(w, page)
 	})
 	queues, err := c.Queues(t.Context())
-	if err != nil || len(queues) != 2 || queues[0].Rate.String() != "14/s" || queues[0].Stats.Size() != 4 || queues[1].Name != "b" {
+	if err != nil || len(queues) != 2 || queues[0].Rate.String() != "14/s" || queues[0].Stats.Size() != 4 ||
+		queues[1].Name != "b" {
 		t.Errorf("%+v, %v", queues, err)
 	}
 }

@@ -87,7 +87,9 @@ func (c *Client) queue(ctx context.Context, method, path string, in any) (wire.Q
 // whole refuses a queue that is not told how it is doing.
 func (c *Client) whole(q *wire.Queue) error {
 	if q.Flow == nil {
-		return fmt.Errorf("the answer does not say how queue %s is doing, is %s an ingress?", queue.Shorten(q.Name, 80), c.shown)
+		return fmt.Errorf(
+			"the answer does not say how queue %s is doing, is %s an ingress?", queue.Shorten(q.Name, 80), c.shown,
+		)
 	}
 	return nil
 }
@@ -145,7 +147,9 @@ func (c *Client) Resume(ctx context.Context, name string) (wire.Queue, error) {
 
 // Rollback puts an earlier spec of a queue again, if it is at the given revision, or shows it. A
 // *Problem with reason unknown_revision says that it is not recorded.
-func (c *Client) Rollback(ctx context.Context, name string, ask wire.RollbackRequest, revision int64) (wire.Queue, error) {
+func (c *Client) Rollback(
+	ctx context.Context, name string, ask wire.RollbackRequest, revision int64,
+) (wire.Queue, error) {
 	var q wire.Queue
 	_, err := c.do(ctx, http.MethodPost, queuePath(name, "rollback"), condition(revision), ask, &q)
 	return q, err

@@ -59,7 +59,9 @@ func (c *Client) Rule(ctx context.Context, name string) (rule wire.Rule, err err
 
 // PutRule makes a rule or changes it, given as JSON, if it is at the given revision, Always or
 // Absent; a *Problem with reason revision_mismatch says that it is not.
-func (c *Client) PutRule(ctx context.Context, name string, spec json.RawMessage, revision int64) (rule wire.Rule, err error) {
+func (c *Client) PutRule(
+	ctx context.Context, name string, spec json.RawMessage, revision int64,
+) (rule wire.Rule, err error) {
 	_, err = c.do(ctx, http.MethodPut, rulePath(name), condition(revision), spec, &rule)
 	return rule, err
 }
@@ -90,7 +92,9 @@ func (c *Client) Take(ctx context.Context, name string, op queue.TakeOp, take wi
 	_, err = c.do(ctx, http.MethodPost, rulePath(name, op.String()), nil, take, &t)
 	var p *Problem
 	if errors.As(err, &p) && p.Reason == "limit_reached" {
-		return wire.Taken{Limit: p.Limit, Remaining: p.Remaining, RetryAfterMS: p.RetryAfterMS, ResetAfterMS: p.ResetAfterMS, Away: p.Away}, nil
+		return wire.Taken{
+			Limit: p.Limit, Remaining: p.Remaining, RetryAfterMS: p.RetryAfterMS, ResetAfterMS: p.ResetAfterMS, Away: p.Away,
+		}, nil
 	}
 	return t, err
 }

@@ -52,14 +52,17 @@ func TestRules(t *testing.T) {
 	if _, err := c.Put(ctx, "mail", json.RawMessage(`{"rate":"1/s","rules":["mail.otp"]}`), client.Always); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Rule(ctx, "mail.otp"); err != nil || len(got.Queues) != 1 || got.Queues[0] != "mail" || got.Period.String() != "1h0m0s" {
+	if got, err := c.Rule(ctx, "mail.otp"); err != nil || len(got.Queues) != 1 || got.Queues[0] != "mail" ||
+		got.Period.String() != "1h0m0s" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	_, err = c.Rule(ctx, "none")
 	wantReason(t, err, "unknown_rule")
 	wantReason(t, c.DeleteRule(ctx, "mail.otp", made.Revision, false), "rule_in_use")
 
-	if _, err := c.PutRule(ctx, "mail.places", json.RawMessage(`{"algorithm":"concurrency","limit":1,"ttl":"1h"}`), client.Always); err != nil {
+	if _, err := c.PutRule(
+		ctx, "mail.places", json.RawMessage(`{"algorithm":"concurrency","limit":1,"ttl":"1h"}`), client.Always,
+	); err != nil {
 		t.Fatal(err)
 	}
 	rules, err := c.Rules(ctx)
@@ -77,7 +80,9 @@ func TestRules(t *testing.T) {
 // A refusal is an answer, alone and in a list.
 func TestTakes(t *testing.T) {
 	c, ctx := ingress(t), t.Context()
-	if _, err := c.PutRule(ctx, "otp", json.RawMessage(`{"algorithm":"sliding_log","limit":2,"period":"1h"}`), client.Always); err != nil {
+	if _, err := c.PutRule(
+		ctx, "otp", json.RawMessage(`{"algorithm":"sliding_log","limit":2,"period":"1h"}`), client.Always,
+	); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(op queue.TakeOp, take wire.Take) wire.Taken {
@@ -91,7 +96,8 @@ func TestTakes(t *testing.T) {
 	if got := ask(queue.TakeNow, wire.Take{Key: "a", Cost: 2}); !got.Allowed || got.Limit != 2 || got.ResetAfterMS == 0 {
 		t.Errorf("%+v", got)
 	}
-	if got := ask(queue.TakeNow, wire.Take{Key: "a"}); got.Allowed || got.Limit != 2 || got.RetryAfterMS == 0 || got.ResetAfterMS == 0 {
+	if got := ask(queue.TakeNow, wire.Take{Key: "a"}); got.Allowed || got.Limit != 2 || got.RetryAfterMS == 0 ||
+		got.ResetAfterMS == 0 {
 		t.Errorf("%+v", got)
 	}
 	if got := ask(queue.TakePeek, wire.Take{Key: "a"}); got.Allowed {
@@ -109,7 +115,8 @@ func TestTakes(t *testing.T) {
 	wantReason(t, err, "unknown_rule")
 
 	all, err := c.TakeAll(ctx, "otp", queue.TakeNow, []wire.Take{{Key: "b", Cost: 2}, {Key: "b", Cost: 3}, {Key: "b"}})
-	if err != nil || len(all) != 3 || all[0].Status != 200 || !all[0].Allowed || all[1].Status != 400 || all[1].Field != "cost" || all[2].Status != 429 || all[2].Allowed {
+	if err != nil || len(all) != 3 || all[0].Status != 200 || !all[0].Allowed || all[1].Status != 400 ||
+		all[1].Field != "cost" || all[2].Status != 429 || all[2].Allowed {
 		t.Errorf("%+v, %v", all, err)
 	}
 	if err := c.ResetRule(ctx, "otp"); err != nil {

@@ -37,11 +37,13 @@ func NewEngine(e queue.Engine, reg prometheus.Registerer, maxQueues int) (*Engin
 			Name: "penstock_replayed_total", Help: "Dead jobs that a person wanted to have tried again, by what became of them.",
 		}, []string{"queue", "outcome"}),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "penstock_append_seconds", Help: "How long an append took, one call of one or many jobs.", Buckets: latencyBuckets,
+			Name: "penstock_append_seconds", Help: "How long an append took, one call of one or many jobs.",
+			Buckets: latencyBuckets,
 		}),
 	}
 	m.queues = newSlots(maxQueues, kind{m.appended.MetricVec, "accepted"}, kind{m.appended.MetricVec, "duplicate"},
-		kind{m.refused.MetricVec, "conflict"}, kind{m.refused.MetricVec, "full"}, kind{m.refused.MetricVec, "invalid"}, kind{m.refused.MetricVec, "failed"})
+		kind{m.refused.MetricVec, "conflict"}, kind{m.refused.MetricVec, "full"}, kind{m.refused.MetricVec, "invalid"},
+		kind{m.refused.MetricVec, "failed"})
 	return m, register(reg, m.appended, m.refused, m.replayed, m.latency)
 }
 

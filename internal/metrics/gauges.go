@@ -16,33 +16,33 @@ import (
 // DefaultRefresh is how often Gauges looks at the queues.
 const DefaultRefresh = 10 * time.Second
 
-// Gauges shows how the queues are, as of the last look: the first ones in order
-// of name each, and those of the others that are in trouble; all others summed up. However many queues there are, a look
-// lists those and a page of the others, and asks for the totals.
+// Gauges shows how the queues are, as of the last look: the first ones in order of name each, and those of the others
+// that are in trouble; all others summed up. However many queues there are, a look lists those and a page of the
+// others, and asks for the totals.
 type Gauges struct {
-	most    int
-	jobs    *prometheus.GaugeVec
-	oldest  *prometheus.GaugeVec
-	rate    *prometheus.GaugeVec
-	present *prometheus.GaugeVec
-	outflow *prometheus.GaugeVec
-	paused  *prometheus.GaugeVec
-	stopped *prometheus.GaugeVec
-	open    *prometheus.GaugeVec
-	lanes   *prometheus.GaugeVec
-	bytes   *prometheus.GaugeVec
-	capped  *prometheus.GaugeVec
-	used    prometheus.Gauge
-	stop    prometheus.Gauge
-	queues  prometheus.Gauge
-	looked  prometheus.Gauge
-	state   *prometheus.GaugeVec
-	full    *prometheus.GaugeVec
-	states  *prometheus.GaugeVec
-	drains  prometheus.Gauge
-	shown   map[string]bool
-	was     map[string]queue.StatusCode // the state that each is shown in
-	tour    tour
+	most     int
+	jobs     *prometheus.GaugeVec
+	oldest   *prometheus.GaugeVec
+	rate     *prometheus.GaugeVec
+	present  *prometheus.GaugeVec
+	outflow  *prometheus.GaugeVec
+	paused   *prometheus.GaugeVec
+	stopped  *prometheus.GaugeVec
+	open     *prometheus.GaugeVec
+	lanes    *prometheus.GaugeVec
+	bytes    *prometheus.GaugeVec
+	maxBytes *prometheus.GaugeVec
+	used     prometheus.Gauge
+	stop     prometheus.Gauge
+	queues   prometheus.Gauge
+	looked   prometheus.Gauge
+	state    *prometheus.GaugeVec
+	full     *prometheus.GaugeVec
+	states   *prometheus.GaugeVec
+	drainers prometheus.Gauge
+	shown    map[string]bool
+	was      map[string]queue.StatusCode // the state that each is shown in
+	rotation rotation
 }
 
 // NewGauges registers the gauges. Run or Refresh sets them.
@@ -54,31 +54,65 @@ func NewGauges(reg prometheus.Registerer, maxQueues int) (*Gauges, error) {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, append([]string{"queue"}, labels...))
 	}
 	g := &Gauges{
-		most:    maxQueues,
-		jobs:    perQueue("penstock_jobs", "Jobs by state.", "state"),
-		oldest:  perQueue("penstock_oldest_waiting_seconds", "How long the job at the head has been in; 0 when none waits."),
-		rate:    perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
-		present: perQueue("penstock_queue_rate", "The outflow a second that the queue sends at: the configured one, or what that has been adapted to; +Inf when unlimited."),
-		outflow: perQueue("penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s."),
-		paused:  perQueue("penstock_paused", "1 while the queue is paused."),
-		stopped: perQueue("penstock_queue_stopped_seconds", "For how long nothing will leave the queue because of what its receiver answered; 0 when it goes on.", "cause"),
-		open:    perQueue("penstock_circuit_open", "1 while the circuit of the queue is open: its target is taken to be down, and probed."),
-		lanes:   perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
-		bytes:   perQueue("penstock_queue_bytes", "What the jobs take that hold a place, in bytes as max_bytes counts them."),
-		capped:  perQueue("penstock_queue_max_bytes", "How much that may be: max_bytes of the queue, or its share of the store; +Inf when neither is known."),
-		used:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_store_used_bytes", Help: "How much of the store is used; of several Redis servers the fullest."}),
-		stop:    prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_store_limit_bytes", Help: "At how much no jobs are taken in any more, what makes room goes on; +Inf when it is not known."}),
-		queues:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
-		looked:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store."}),
-		state:   perQueue("penstock_queue_state", "1 for what the queue does, and no series for what it does not; see the status of a queue.", "state"),
-		full:    perQueue("penstock_queue_full", "1 while the queue has no room for another job."),
-		states:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "penstock_queues_in_state", Help: "How many queues do what, of all there are."}, []string{"state"}),
-		drains:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s."}),
-		shown:   map[string]bool{},
-		was:     map[string]queue.StatusCode{},
-		tour:    newTour(),
+		most:   maxQueues,
+		jobs:   perQueue("penstock_jobs", "Jobs by state.", "state"),
+		oldest: perQueue("penstock_oldest_waiting_seconds", "How long the job at the head has been in; 0 when none waits."),
+		rate:   perQueue("penstock_rate_per_second", "The configured outflow; +Inf when unlimited."),
+		present: perQueue(
+			"penstock_queue_rate",
+			"The outflow a second that the queue sends at: the configured one, or what that has been adapted to; +Inf when "+
+				"unlimited.",
+		),
+		outflow: perQueue(
+			"penstock_outflow_per_second", "The effective rate: departures a second over the last 10 to 20 s.",
+		),
+		paused: perQueue("penstock_paused", "1 while the queue is paused."),
+		stopped: perQueue(
+			"penstock_queue_stopped_seconds",
+			"For how long nothing will leave the queue because of what its receiver answered; 0 when it goes on.", "cause",
+		),
+		open: perQueue(
+			"penstock_circuit_open", "1 while the circuit of the queue is open: its target is taken to be down, and probed.",
+		),
+		lanes: perQueue("penstock_lanes", "In how many lanes jobs wait, the one of jobs that name none included."),
+		bytes: perQueue(
+			"penstock_queue_bytes", "What the jobs take that hold a place, in bytes as max_bytes counts them.",
+		),
+		maxBytes: perQueue(
+			"penstock_queue_max_bytes",
+			"How much that may be: max_bytes of the queue, or its share of the store; +Inf when neither is known.",
+		),
+		used: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_store_used_bytes", Help: "How much of the store is used; of several Redis servers the fullest.",
+		}),
+		stop: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_store_limit_bytes",
+			Help: "At how much no jobs are taken in any more, what makes room goes on; +Inf when it is not known.",
+		}),
+		queues: prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_queues", Help: "How many queues there are."}),
+		looked: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_refreshed_timestamp_seconds", Help: "When the gauges of queues were last read from the store.",
+		}),
+		state: perQueue(
+			"penstock_queue_state", "1 for what the queue does, and no series for what it does not; see the status of a queue.",
+			"state",
+		),
+		full: perQueue("penstock_queue_full", "1 while the queue has no room for another job."),
+		states: prometheus.NewGaugeVec(
+			prometheus.GaugeOpts{Name: "penstock_queues_in_state", Help: "How many queues do what, of all there are."},
+			[]string{"state"},
+		),
+		drainers: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_drainers", Help: "How many drainers asked the store for jobs in the last 10 s.",
+		}),
+		shown:    map[string]bool{},
+		was:      map[string]queue.StatusCode{},
+		rotation: newRotation(),
 	}
-	return g, register(reg, g.state, g.full, g.states, g.drains, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.capped, g.used, g.stop, g.queues, g.looked)
+	return g, register(
+		reg, g.state, g.full, g.states, g.drainers, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped,
+		g.open, g.lanes, g.bytes, g.maxBytes, g.used, g.stop, g.queues, g.looked,
+	)
 }
 
 // measured is what Gauges look at.
@@ -128,13 +162,13 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured) error {
 	}
 	first, others := infos, totals.Queues > int64(len(infos)) && len(infos) > 0
 	if others {
-		troubled, err := g.tour.look(ctx, engine, infos[len(infos)-1].Spec.Name, g.most)
+		troubled, err := g.rotation.look(ctx, engine, infos[len(infos)-1].Spec.Name, g.most)
 		if err != nil {
 			return err
 		}
 		infos = append(slices.Clip(infos), troubled...)
 	} else {
-		g.tour.end()
+		g.rotation.end()
 	}
 	now := time.Now()
 	rest := totals
@@ -157,7 +191,7 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured) error {
 	}
 	g.shown = present
 	g.survey(first, others, now)
-	g.drains.Set(float64(len(drainers.Seen)))
+	g.drainers.Set(float64(len(drainers.Seen)))
 	if totals.Queues > int64(len(infos)) {
 		// The totals are a little older than the list, so the difference may be
 		// slightly off, and must not be shown as negative.
@@ -175,7 +209,10 @@ func (g *Gauges) Refresh(ctx context.Context, engine measured) error {
 func (g *Gauges) set(info *queue.Info, now time.Time) {
 	name := info.Spec.Name
 	g.status(info)
-	g.jobsIn(name, &queue.Totals{Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Held: info.Held, Deferred: info.Deferred, Dead: info.Dead})
+	g.jobsIn(name, &queue.Totals{
+		Waiting: info.Waiting, Scheduled: info.Scheduled, Leased: info.Leased, Held: info.Held, Deferred: info.Deferred,
+		Dead: info.Dead,
+	})
 	g.oldest.WithLabelValues(name).Set(waited(info.OldestWaiting, now))
 	g.rate.WithLabelValues(name).Set(perSecond(info.Spec.Rate))
 	g.present.WithLabelValues(name).Set(perSecond(info.Rate))
@@ -199,7 +236,7 @@ func (g *Gauges) set(info *queue.Info, now time.Time) {
 	g.open.WithLabelValues(name).Set(open)
 	g.lanes.WithLabelValues(name).Set(float64(info.Lanes))
 	g.bytes.WithLabelValues(name).Set(float64(info.Bytes))
-	g.capped.WithLabelValues(name).Set(orNoBound(info.MaxBytes, info.MaxBytes >= queue.AnyBytes))
+	g.maxBytes.WithLabelValues(name).Set(orNoBound(info.MaxBytes, info.MaxBytes >= queue.AnyBytes))
 }
 
 func orNoBound(n int64, none bool) float64 {
@@ -218,7 +255,8 @@ func perSecond(r leaky.Rate) float64 {
 
 func (g *Gauges) jobsIn(label string, n *queue.Totals) {
 	for state, jobs := range map[queue.State]int64{
-		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Held: n.Held, queue.Deferred: n.Deferred, queue.Dead: n.Dead,
+		queue.Waiting: n.Waiting, queue.Scheduled: n.Scheduled, queue.Leased: n.Leased, queue.Held: n.Held,
+		queue.Deferred: n.Deferred, queue.Dead: n.Dead,
 	} {
 		g.jobs.WithLabelValues(label, state.String()).Set(float64(max(jobs, 0)))
 	}
@@ -226,7 +264,10 @@ func (g *Gauges) jobsIn(label string, n *queue.Totals) {
 
 func (g *Gauges) forget(name string) {
 	delete(g.was, name)
-	for _, vec := range []*prometheus.GaugeVec{g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes, g.capped} {
+	for _, vec := range []*prometheus.GaugeVec{
+		g.state, g.full, g.jobs, g.oldest, g.rate, g.present, g.outflow, g.paused, g.stopped, g.open, g.lanes, g.bytes,
+		g.maxBytes,
+	} {
 		vec.DeletePartialMatch(prometheus.Labels{"queue": name})
 	}
 }

@@ -27,9 +27,14 @@ func NewHandlers(reg prometheus.Registerer, usage *drain.Usage, maxQueues int) e
 	}
 	return register(reg, &handlers{
 		usage: usage, most: maxQueues,
-		inUse:   desc("penstock_handlers_in_use", "Handlers of this drainer that a queue holds.", "queue"),
-		longest: desc("penstock_handler_longest_seconds", "For how long the handler has been at work that began first, of all queues."),
-		hanging: desc("penstock_hanging_queues", "Queues that have all the handlers of this drainer that they may have, want more, and had no answer for 10 s."),
+		inUse: desc("penstock_handlers_in_use", "Handlers of this drainer that a queue holds.", "queue"),
+		longest: desc(
+			"penstock_handler_longest_seconds", "For how long the handler has been at work that began first, of all queues.",
+		),
+		hanging: desc(
+			"penstock_hanging_queues",
+			"Queues that have all the handlers of this drainer that they may have, want more, and had no answer for 10 s.",
+		),
 	})
 }
 

@@ -33,7 +33,9 @@ func TestHandlersInUse(t *testing.T) {
 				t.Fatal(err)
 			}
 			for k := range n {
-				if _, err := e.Append(t.Context(), []queue.Job{{Queue: name, ID: fmt.Sprint(k), Payload: []byte("{}")}}); err != nil {
+				if _, err := e.Append(t.Context(), []queue.Job{{
+					Queue: name, ID: fmt.Sprint(k), Payload: []byte("{}"),
+				}}); err != nil {
 					t.Fatal(err)
 				}
 			}

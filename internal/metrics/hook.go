@@ -22,13 +22,15 @@ var _ redis.Hook = (*Hook)(nil)
 // NewHook registers a hook's metrics.
 func NewHook(reg prometheus.Registerer) (*Hook, error) {
 	trips := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "penstock_redis_seconds", Help: "Round trips to Redis, by kind: script, pipeline or other.", Buckets: latencyBuckets,
+		Name: "penstock_redis_seconds", Help: "Round trips to Redis, by kind: script, pipeline or other.",
+		Buckets: latencyBuckets,
 	}, []string{"kind"})
 	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "penstock_redis_errors_total", Help: "Round trips to Redis that failed, by kind: command or dial.",
 	}, []string{"kind"})
 	h := &Hook{
-		script: trips.WithLabelValues("script"), pipeline: trips.WithLabelValues("pipeline"), other: trips.WithLabelValues("other"),
+		script: trips.WithLabelValues("script"), pipeline: trips.WithLabelValues("pipeline"),
+		other:  trips.WithLabelValues("other"),
 		failed: failures.WithLabelValues("command"), dialFailed: failures.WithLabelValues("dial"),
 	}
 	return h, register(reg, trips, failures)

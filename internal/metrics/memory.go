@@ -9,11 +9,15 @@ import (
 // RegisterMemory registers what a process holds for its clients, of how much, and what it refused for that.
 func RegisterMemory(reg prometheus.Registerer, b *ops.Budget) error {
 	gauge := func(name, help string, value func() int64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+		return prometheus.NewGaugeFunc(
+			prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) },
+		)
 	}
 	refused := func(why string, value func() int64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "penstock_memory_refused_total", Help: "Connections, requests and lines that were refused because of the memory they would take: over_share, their client's; overloaded, all.",
+			Name: "penstock_memory_refused_total",
+			Help: "Connections, requests and lines that were refused because of the memory they would take: " +
+				"over_share, their client's; overloaded, all.",
 			ConstLabels: prometheus.Labels{"reason": why},
 		}, func() float64 { return float64(value()) })
 	}

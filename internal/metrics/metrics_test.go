@@ -172,7 +172,12 @@ func TestGauges(t *testing.T) {
 # TYPE penstock_jobs gauge
 `
 	states := func(name string, waiting int) string {
-		return fmt.Sprintf("penstock_jobs{queue=%[1]q,state=\"dead\"} 0\npenstock_jobs{queue=%[1]q,state=\"deferred\"} 0\npenstock_jobs{queue=%[1]q,state=\"held\"} 0\npenstock_jobs{queue=%[1]q,state=\"leased\"} 0\npenstock_jobs{queue=%[1]q,state=\"scheduled\"} 0\npenstock_jobs{queue=%[1]q,state=\"waiting\"} %[2]d\n", name, waiting)
+		return fmt.Sprintf(
+			"penstock_jobs{queue=%[1]q,state=\"dead\"} 0\npenstock_jobs{queue=%[1]q,state=\"deferred\"} "+
+				"0\npenstock_jobs{queue=%[1]q,state=\"held\"} 0\npenstock_jobs{queue=%[1]q,state=\"leased\"} "+
+				"0\npenstock_jobs{queue=%[1]q,state=\"scheduled\"} 0\npenstock_jobs{queue=%[1]q,state=\"waiting\"} %[2]d\n",
+			name, waiting,
+		)
 	}
 	compare(t, reg, jobs+states("_other", 6)+states("a", 3)+states("b", 3)+`
 # HELP penstock_queues How many queues there are.

@@ -43,23 +43,46 @@ func NewObserver(reg prometheus.Registerer, maxQueues int) (*Observer, error) {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	}
 	o := &Observer{
-		departures:  counter("penstock_departures_total", "Jobs that this drainer started.", "queue"),
-		deliveries:  counter("penstock_deliveries_total", "Jobs that this drainer settled, by what became of them.", "queue", "outcome"),
-		releases:    counter("penstock_releases_total", "Departures given back unused, by reason.", "queue", "reason"),
-		lost:        counter("penstock_lost_slots_total", "Departures that a backlogged queue could have had and did not, as this drainer was told.", "queue"),
-		expired:     counter("penstock_leases_expired_total", "Leases that ran out, anybody's, as this drainer was told.", "queue"),
-		leasesLost:  counter("penstock_leases_lost_total", "Jobs that this drainer had to stop because their lease no longer stood.", "queue"),
-		settlements: counter("penstock_settlements_total", "Ends of leases, by result: accepted, stale or failed.", "queue", "result"),
-		opened:      counter("penstock_circuit_opened_total", "How often the circuit of a queue opened by an answer that this drainer settled.", "queue"),
-		lateness:    histogram("penstock_start_lateness_seconds", "How long after its departure a job started.", latenessBuckets),
-		handling:    histogram("penstock_handler_seconds", "How long a handler worked on a job that had started.", latencyBuckets),
-		reserving:   histogram("penstock_reserve_seconds", "How long the engine took to answer a reserve.", latencyBuckets),
-		reserved:    counter("penstock_reserves_total", "Reserves, by result: jobs, empty or failed.", "result"),
-		free:        prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_free_handlers", Help: "Handlers that have nothing to do."}),
+		departures: counter("penstock_departures_total", "Jobs that this drainer started.", "queue"),
+		deliveries: counter(
+			"penstock_deliveries_total", "Jobs that this drainer settled, by what became of them.", "queue", "outcome",
+		),
+		releases: counter("penstock_releases_total", "Departures given back unused, by reason.", "queue", "reason"),
+		lost: counter(
+			"penstock_lost_slots_total",
+			"Departures that a backlogged queue could have had and did not, as this drainer was told.", "queue",
+		),
+		expired: counter(
+			"penstock_leases_expired_total", "Leases that ran out, anybody's, as this drainer was told.", "queue",
+		),
+		leasesLost: counter(
+			"penstock_leases_lost_total", "Jobs that this drainer had to stop because their lease no longer stood.", "queue",
+		),
+		settlements: counter(
+			"penstock_settlements_total", "Ends of leases, by result: accepted, stale or failed.", "queue", "result",
+		),
+		opened: counter(
+			"penstock_circuit_opened_total", "How often the circuit of a queue opened by an answer that this drainer settled.",
+			"queue",
+		),
+		lateness: histogram(
+			"penstock_start_lateness_seconds", "How long after its departure a job started.", latenessBuckets,
+		),
+		handling: histogram(
+			"penstock_handler_seconds", "How long a handler worked on a job that had started.", latencyBuckets,
+		),
+		reserving: histogram("penstock_reserve_seconds", "How long the engine took to answer a reserve.", latencyBuckets),
+		reserved:  counter("penstock_reserves_total", "Reserves, by result: jobs, empty or failed.", "result"),
+		free: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_free_handlers", Help: "Handlers that have nothing to do.",
+		}),
 	}
-	o.queues = newSlots(maxQueues, kind{o.departures.MetricVec, ""}, kind{o.deliveries.MetricVec, "delivered"}, kind{o.deliveries.MetricVec, "retry"},
-		kind{o.deliveries.MetricVec, "dead"}, kind{o.deliveries.MetricVec, "released"}, kind{o.settlements.MetricVec, "accepted"})
-	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements, o.opened,
+	o.queues = newSlots(maxQueues, kind{o.departures.MetricVec, ""}, kind{o.deliveries.MetricVec, "delivered"},
+		kind{o.deliveries.MetricVec, "retry"},
+		kind{o.deliveries.MetricVec, "dead"}, kind{o.deliveries.MetricVec, "released"},
+		kind{o.settlements.MetricVec, "accepted"})
+	return o, register(reg, o.departures, o.deliveries, o.releases, o.lost, o.expired, o.leasesLost, o.settlements,
+		o.opened,
 		o.lateness, o.handling, o.reserving, o.reserved, o.free)
 }
 

@@ -128,7 +128,8 @@ func TestObserverOfADrainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"delivered", "fails", "refused"} {
-		if a, err := engine.Append(t.Context(), []queue.Job{job("email", id, "1")}); err != nil || a[0].Outcome != queue.Accepted {
+		if a, err := engine.Append(t.Context(), []queue.Job{job("email", id, "1")}); err != nil ||
+			a[0].Outcome != queue.Accepted {
 			t.Fatal(a, err)
 		}
 	}

@@ -34,14 +34,28 @@ func NewOverflow(reg prometheus.Registerer, maxQueues int) (*Overflow, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
 	o := &Overflow{
-		stored:   counter("penstock_deferred_total", "Jobs that this process put on the overflow.", "queue"),
-		failed:   counter("penstock_overflow_failures_total", "Messages that the overflow did not take, by reason.", "reason"),
-		returned: counter("penstock_readmitted_total", "Jobs that this process took back from the overflow into their queue.", "queue"),
-		letters:  counter("penstock_dead_letters_total", "Deferred jobs that could not come back, by reason.", "queue", "reason"),
-		unburied: counter("penstock_dead_letter_failures_total", "Attempts to store dead letters that failed, by reason; until they succeed, nothing behind them comes back.", "reason"),
-		missing:  counter("penstock_deferred_missing_total", "Jobs recorded as deferred that the overflow does not have: never acknowledged, or lost by NATS.", "queue"),
+		stored: counter("penstock_deferred_total", "Jobs that this process put on the overflow.", "queue"),
+		failed: counter(
+			"penstock_overflow_failures_total", "Messages that the overflow did not take, by reason.", "reason",
+		),
+		returned: counter(
+			"penstock_readmitted_total", "Jobs that this process took back from the overflow into their queue.", "queue",
+		),
+		letters: counter(
+			"penstock_dead_letters_total", "Deferred jobs that could not come back, by reason.", "queue", "reason",
+		),
+		unburied: counter(
+			"penstock_dead_letter_failures_total",
+			"Attempts to store dead letters that failed, by reason; until they succeed, nothing behind them comes back.",
+			"reason",
+		),
+		missing: counter(
+			"penstock_deferred_missing_total",
+			"Jobs recorded as deferred that the overflow does not have: never acknowledged, or lost by NATS.", "queue",
+		),
 		latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "penstock_overflow_publish_seconds", Help: "How long the overflow took to acknowledge a message of deferred jobs.", Buckets: latencyBuckets,
+			Name: "penstock_overflow_publish_seconds",
+			Help: "How long the overflow took to acknowledge a message of deferred jobs.", Buckets: latencyBuckets,
 		}),
 	}
 	o.queues = newSlots(maxQueues, kind{o.stored.MetricVec, ""}, kind{o.returned.MetricVec, ""})
@@ -111,7 +125,8 @@ type ages struct {
 func newAges(most int) *ages {
 	return &ages{
 		desc: prometheus.NewDesc("penstock_deferred_oldest_age_seconds",
-			"How long the oldest deferred job of a queue has waited, as seen by the process that has its way back.", []string{"queue"}, nil),
+			"How long the oldest deferred job of a queue has waited, as seen by the process that has its way back.",
+			[]string{"queue"}, nil),
 		most:  most,
 		since: map[string]time.Time{},
 	}

@@ -26,13 +26,25 @@ func NewPull(reg prometheus.Registerer, maxQueues int) (*Pull, error) {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, append([]string{"queue"}, labels...))
 	}
 	m := &Pull{
-		jobs:    perQueue("penstock_pull_jobs_total", "Jobs that were granted to those who ask for them: handed over, or why they were given back instead.", "outcome"),
-		lost:    perQueue("penstock_pull_slots_lost_total", "Departures that a backlogged pull queue could have had and did not, because nobody asked in time."),
-		expired: perQueue("penstock_pull_leases_expired_total", "Leases, of any queue, that were found to have run out when somebody asked for jobs of a pull queue."),
+		jobs: perQueue(
+			"penstock_pull_jobs_total",
+			"Jobs that were granted to those who ask for them: handed over, or why they were given back instead.", "outcome",
+		),
+		lost: perQueue(
+			"penstock_pull_slots_lost_total",
+			"Departures that a backlogged pull queue could have had and did not, because nobody asked in time.",
+		),
+		expired: perQueue(
+			"penstock_pull_leases_expired_total",
+			"Leases, of any queue, that were found to have run out when somebody asked for jobs of a pull queue.",
+		),
 		lateness: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "penstock_pull_lateness_seconds", Help: "How late after its departure, at most, a job's answer was written.", Buckets: latencyBuckets,
+			Name: "penstock_pull_lateness_seconds", Help: "How late after its departure, at most, a job's answer was written.",
+			Buckets: latencyBuckets,
 		}),
-		waiting: prometheus.NewGauge(prometheus.GaugeOpts{Name: "penstock_pull_waiting", Help: "Requests that wait for jobs of a pull queue."}),
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "penstock_pull_waiting", Help: "Requests that wait for jobs of a pull queue.",
+		}),
 	}
 	m.queues = newSlots(maxQueues, kind{m.jobs.MetricVec, "handed"}, kind{m.jobs.MetricVec, pull.Late.String()})
 	return m, register(reg, m.jobs, m.lost, m.expired, m.lateness, m.waiting)

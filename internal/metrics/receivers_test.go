@@ -40,9 +40,13 @@ func TestGaugesOfReceivers(t *testing.T) {
 			}
 		}
 		for name, s := range map[string]queue.Settlement{
-			"held": {Verdict: queue.Hold, Reason: "lost"}, "slow": {Verdict: queue.Throttle, After: 2 * time.Hour, Reason: "429"}, "down": {Verdict: queue.Down, Reason: "refused"},
+			"held": {Verdict: queue.Hold, Reason: "lost"}, "slow": {
+				Verdict: queue.Throttle, After: 2 * time.Hour, Reason: "429",
+			}, "down": {Verdict: queue.Down, Reason: "refused"},
 		} {
-			got, err := e.Reserve(t.Context(), queue.ReserveRequest{Client: queue.Client{ID: name}, Number: 1, Max: 1, Queue: name})
+			got, err := e.Reserve(t.Context(), queue.ReserveRequest{
+				Client: queue.Client{ID: name}, Number: 1, Max: 1, Queue: name,
+			})
 			if err != nil || len(got.Jobs) != 1 {
 				t.Fatal(got, err)
 			}
@@ -75,7 +79,9 @@ func TestGaugesOfReceivers(t *testing.T) {
 			{"penstock_circuit_open", "slow", "", 0, 0},
 		} {
 			if got, ok := gauge(t, reg, want.metric, want.queue, want.label); !ok || got < want.least || got > want.most {
-				t.Errorf("%s of %s %s is %v (%v), want %v to %v", want.metric, want.queue, want.label, got, ok, want.least, want.most)
+				t.Errorf(
+					"%s of %s %s is %v (%v), want %v to %v", want.metric, want.queue, want.label, got, ok, want.least, want.most,
+				)
 			}
 		}
 		// What is resumed, and decided about, shows no more.

@@ -16,13 +16,14 @@ import (
 // Latencies of rules, which each of them has: so there are fewer of these.
 var ruleBuckets = []float64{.0002, .0005, .001, .002, .005, .01, .05, .2, 1}
 
-// Rules counts what rules are asked and what they say, each where it is decided: by an Admission, of which it is the Observer, or by an
-// engine that Over wraps, with an append. A key is never a label.
+// Rules counts what rules are asked and what they say, each where it is decided: by an Admission, of which it is the
+// Observer, or by an engine that Over wraps, with an append. A key is never a label.
 type Rules struct {
 	decisions, failed, errors, away, missing, full *prometheus.CounterVec
 	latency                                        *prometheus.HistogramVec
 	rules                                          *slots
-	gone                                           *slots // rules that are missing: who asks for one by name, or deletes it, does not end what is counted of it
+	// gone are rules that are missing: who asks for one by name, or deletes it, does not end what is counted of it.
+	gone *slots
 }
 
 var _ admission.Observer = (*Rules)(nil)
@@ -31,28 +32,39 @@ var _ admission.Observer = (*Rules)(nil)
 func NewRules(reg prometheus.Registerer, maxRules int) (*Rules, error) {
 	m := &Rules{
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_rule_decisions_total", Help: "What rules said: allowed, refused, or shadowed, which a rule that only counts would have refused.",
+			Name: "penstock_rule_decisions_total",
+			Help: "What rules said: allowed, refused, or shadowed, which a rule that only counts would have refused.",
 		}, []string{"rule", "outcome"}),
 		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "penstock_rule_failures_total", Help: "Questions to rules that were not answered, by reason.",
 		}, []string{"rule", "reason"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_rule_store_errors_total", Help: "Calls about a rule that the store did not answer, whatever then decided, by reason.",
+			Name: "penstock_rule_store_errors_total",
+			Help: "Calls about a rule that the store did not answer, whatever then decided, by reason.",
 		}, []string{"rule", "reason"}),
 		away: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_rule_away_total", Help: "What a rule's away decided because the store could not be asked, by what it said.",
+			Name: "penstock_rule_away_total",
+			Help: "What a rule's away decided because the store could not be asked, by what it said.",
 		}, []string{"rule", "decided"}),
 		missing: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_rule_missing_total", Help: "Jobs that were not taken because their queue names a rule of another group that is gone, or cannot be asked by jobs.",
+			Name: "penstock_rule_missing_total",
+			Help: "Jobs that were not taken because their queue names a rule of another group that is gone, or cannot be " +
+				"asked by jobs.",
 		}, []string{"rule"}),
 		full: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "penstock_rule_full_total", Help: "What rules refused, or would have, only because they held as many keys as they may.",
+			Name: "penstock_rule_full_total",
+			Help: "What rules refused, or would have, only because they held as many keys as they may.",
 		}, []string{"rule"}),
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "penstock_rule_decision_seconds", Help: "How long the store took to decide by a rule, one call of one or many questions: a take, or an append.", Buckets: ruleBuckets,
+			Name:    "penstock_rule_decision_seconds",
+			Help:    "How long the store took to decide by a rule, one call of one or many questions: a take, or an append.",
+			Buckets: ruleBuckets,
 		}, []string{"rule", "by"}),
 	}
-	m.rules = newSlots(maxRules, kind{m.decisions.MetricVec, "allowed"}, kind{m.decisions.MetricVec, "refused"}, kind{m.decisions.MetricVec, "shadowed"})
+	m.rules = newSlots(
+		maxRules, kind{m.decisions.MetricVec, "allowed"}, kind{m.decisions.MetricVec, "refused"},
+		kind{m.decisions.MetricVec, "shadowed"},
+	)
 	m.gone = newSlots(maxRules)
 	return m, register(reg, m.decisions, m.failed, m.errors, m.away, m.missing, m.full, m.latency)
 }

@@ -71,8 +71,8 @@ penstock_rule_decisions_total{outcome="shadowed",rule=%[1]q} %[4]d
 `, rule, allowed, refused, shadowed)
 }
 
-// What rules say is counted by rule, whoever asks them: jobs of their own group, which the engine asks, and of others, those who ask by
-// name, and requests. Never by key.
+// What rules say is counted by rule, whoever asks them: jobs of their own group, which the engine asks, and of others,
+// those who ask by name, and requests. Never by key.
 func TestRules(t *testing.T) {
 	for name, open := range map[string]func(*testing.T) queue.Engine{"embedded": embedded, "redis": onRedis} {
 		t.Run(name, func(t *testing.T) {
@@ -90,16 +90,24 @@ func TestRules(t *testing.T) {
 			putRule(t, e, `{"name":"named","algorithm":"gap","period":"1h"}`)
 			putQueue(t, e, `{"name":"mail","rate":"14/s","rules":["mail.otp","mail.dark","tenants"]}`)
 
-			jobs := []queue.Job{job("mail", "1", `{"to":"a"}`), job("mail", "2", `{"to":"a"}`), job("mail", "3", `{"to":"b"}`), job("mail", "4", `{}`)}
+			jobs := []queue.Job{
+				job("mail", "1", `{"to":"a"}`), job("mail", "2", `{"to":"a"}`), job("mail", "3", `{"to":"b"}`),
+				job("mail", "4", `{}`),
+			}
 			if _, err := admission.NewAppender(a, e).Append(t.Context(), jobs); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := e.Offer(t.Context(), []queue.Job{job("mail", "5", `{"to":"b"}`)}); err != nil {
 				t.Fatal(err)
 			}
-			take(t, a, "named", queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1", Cost: 2}, queue.Take{Key: "secret-1", Op: queue.TakePeek})
+			take(
+				t, a, "named", queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1"}, queue.Take{Key: "secret-1", Cost: 2},
+				queue.Take{Key: "secret-1", Op: queue.TakePeek},
+			)
 			take(t, a, "mail.dark", queue.Take{Key: "other", Op: queue.TakePeek})
-			handler := admission.Middleware(a, "calls", admission.OneKey(), admission.MiddlewareOptions{})(http.NotFoundHandler())
+			handler := admission.Middleware(
+				a, "calls", admission.OneKey(), admission.MiddlewareOptions{},
+			)(http.NotFoundHandler())
 			for range 3 {
 				handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 			}
@@ -108,14 +116,18 @@ func TestRules(t *testing.T) {
 					t.Fatal("there is no such rule")
 				}
 			}
-			compare(t, reg, decisionsHead+decisions("calls", 2, 1, 0)+decisions("mail.dark", 1, 0, 3)+decisions("mail.otp", 2, 2, 0)+decisions("named", 1, 1, 0)+decisions("tenants", 4, 0, 0)+`
+			compare(t, reg, decisionsHead+decisions("calls", 2, 1, 0)+decisions("mail.dark", 1, 0, 3)+
+				decisions("mail.otp", 2, 2, 0)+decisions("named", 1, 1, 0)+decisions("tenants", 4, 0, 0)+`
 # HELP penstock_rule_failures_total Questions to rules that were not answered, by reason.
 # TYPE penstock_rule_failures_total counter
 penstock_rule_failures_total{reason="invalid",rule="named"} 1
 penstock_rule_failures_total{reason="unknown_rule",rule="_other"} 10
 `, "penstock_rule_decisions_total", "penstock_rule_failures_total")
 			// An append is one decision of each rule that it asks; a rule of another group also gives back what did not come in.
-			want := map[string]uint64{"mail.otp append": 2, "mail.dark append": 2, "mail.dark take": 1, "tenants take": 2, "calls take": 3, "named take": 1}
+			want := map[string]uint64{
+				"mail.otp append": 2, "mail.dark append": 2, "mail.dark take": 1, "tenants take": 2, "calls take": 3,
+				"named take": 1,
+			}
 			if got := timed(t, reg); !maps.Equal(got, want) {
 				t.Errorf("timed %v, want %v", got, want)
 			}
@@ -123,7 +135,8 @@ penstock_rule_failures_total{reason="unknown_rule",rule="_other"} 10
 	}
 }
 
-// A rule has all its series in one place among the first: beyond those all rules share one, and those of a deleted rule end.
+// A rule has all its series in one place among the first: beyond those all rules share one, and those of a deleted rule
+// end.
 func TestSeriesOfRulesAreBounded(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	rules, err := metrics.NewRules(reg, 3)
@@ -170,7 +183,8 @@ penstock_rule_store_errors_total{reason="unavailable",rule="first"} 2
 	gone(t, reg, "r0")
 }
 
-// The jobs that lack a rule are all counted, whoever asks for it meanwhile, and learns that it is not there: an alert goes by them.
+// The jobs that lack a rule are all counted, whoever asks for it meanwhile, and learns that it is not there: an alert
+// goes by them.
 func TestAMissingRuleIsCountedWhileItIsAskedFor(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	rules, err := metrics.NewRules(reg, 0)

@@ -11,15 +11,23 @@ func RegisterTLS(reg prometheus.Registerer, c *ops.Certificates) error {
 	if c == nil {
 		return nil
 	}
-	const read, readHelp = "penstock_tls_reads_total", "How often changed certificates were read again: used, or refused, when the old ones stay."
+	const read, readHelp = "penstock_tls_reads_total", "How often changed certificates were read again: used, or " +
+		"refused, when the old ones stay."
 	count := func(outcome string, value func() int64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: read, Help: readHelp, ConstLabels: prometheus.Labels{"outcome": outcome}},
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: read, Help: readHelp, ConstLabels: prometheus.Labels{"outcome": outcome},
+		},
 			func() float64 { return float64(value()) })
 	}
 	return register(reg, count("used", c.Reloaded), count("refused", c.Failed),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "penstock_tls_expires_timestamp_seconds", Help: "When the certificate in use expires."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "penstock_tls_expires_timestamp_seconds", Help: "When the certificate in use expires.",
+		},
 			func() float64 { return float64(c.Expires().Unix()) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "penstock_tls_stale", Help: "1 while the files of the certificates have something in them that cannot be used."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "penstock_tls_stale",
+			Help: "1 while the files of the certificates have something in them that cannot be used.",
+		},
 			func() float64 {
 				if c.Stale() {
 					return 1

@@ -14,11 +14,11 @@ var (
 	ErrShare = errors.New("the share of this client is in use")
 )
 
-// Budget bounds what is in use at once, of bytes or of anything else that is counted, and how much of it one client has.
-// It never blocks: who finds nothing left is turned away, which is better than to hold a connection that waits.
+// Budget bounds what is in use at once, of bytes or of anything else that is counted, and how much of it one client
+// has. It never blocks: who finds nothing left is turned away, which is better than to hold a connection that waits.
 //
-// Up to half of it goes to whoever asks first, one client alone included. Of the other half nobody gets anything who has
-// a quarter of the whole: so one client has at most half, and what it leaves is there for the others.
+// Up to half of it goes to whoever asks first, one client alone included. Of the other half nobody gets anything who
+// has a quarter of the whole: so one client has at most half, and what it leaves is there for the others.
 type Budget struct {
 	limit, half, share int64
 	used               atomic.Int64
@@ -52,7 +52,8 @@ func (b *Budget) RefusedAll() int64 { return b.refusedAll.Load() }
 // Nobody is the account of what is no client's: it has no share, only the whole.
 func (b *Budget) Nobody() *Account { return &b.nobody }
 
-// Open returns a client's account, which all of its holders share; Close it when done. A client without a name is nobody.
+// Open returns a client's account, which all of its holders share; Close it when done. A client without a name is
+// nobody.
 func (b *Budget) Open(client string) *Account {
 	if client == "" {
 		return &b.nobody

@@ -41,7 +41,10 @@ func TestBudgetShares(t *testing.T) {
 			err = step.who.Take(step.take)
 		}
 		if !errors.Is(err, step.want) || b.Used() != step.used {
-			t.Fatalf("%q takes %d: %v, and %d are in use; want %v and %d", step.who.Client(), step.take, err, b.Used(), step.want, step.used)
+			t.Fatalf(
+				"%q takes %d: %v, and %d are in use; want %v and %d", step.who.Client(), step.take, err, b.Used(), step.want,
+				step.used,
+			)
 		}
 	}
 }

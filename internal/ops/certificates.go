@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Certificates are what a server shows, and whose it asks for. They are read again when their files change: connections that
-// are made from then on see the new ones. What cannot be used is said once, and the old ones stay.
+// Certificates are what a server shows, and whose it asks for. They are read again when their files change: connections
+// that are made from then on see the new ones. What cannot be used is said once, and the old ones stay.
 type Certificates struct {
 	l   Listen
 	log *slog.Logger
@@ -87,7 +87,9 @@ func (c *Certificates) parse() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert %s, --tls-key %s: %w", c.l.TLSCert, c.l.TLSKey, err)
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+	}
 	if c.l.TLSClientCA != "" {
 		config.ClientCAs = x509.NewCertPool()
 		if !config.ClientCAs.AppendCertsFromPEM(authority.text) {

@@ -36,7 +36,9 @@ func (s *said) times(text string) int {
 
 // secure asks a server over a connection of its own, and returns the certificate that it showed.
 func secure(s *ops.Server, config *tls.Config) (*x509.Certificate, error) {
-	resp, err := (&http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 20 * time.Second}).Get(s.URL())
+	resp, err := (&http.Client{
+		Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}, Timeout: 20 * time.Second,
+	}).Get(s.URL())
 	if err != nil {
 		return nil, err
 	}
@@ -104,10 +106,14 @@ func TestClientCertificates(t *testing.T) {
 	otherCert, otherKey, _ := certificate(t)
 	authority := t.TempDir() + "/ca.pem"
 	copyFile(t, authority, mineCert) // it vouches for itself
-	s, _ := runningAt(t, ops.Listen{Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile, TLSClientCA: authority}, hello,
+	s, _ := runningAt(t, ops.Listen{
+		Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile, TLSClientCA: authority,
+	}, hello,
 		ops.ServerOptions{CertificateCheck: 5 * time.Millisecond})
 	as := func(cert, key string) *tls.Config {
-		config := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8)}
+		config := &tls.Config{
+			RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(8),
+		}
 		if cert != "" {
 			pair, err := tls.LoadX509KeyPair(cert, key)
 			if err != nil {
@@ -141,7 +147,10 @@ func TestCertificatesOfBadStarts(t *testing.T) {
 	}{
 		{ops.Listen{TLSCert: certFile}, "--tls-cert and --tls-key belong together"},
 		{ops.Listen{TLSClientCA: certFile}, "--tls-client-ca needs --tls-cert"},
-		{ops.Listen{TLSCert: certFile, TLSKey: keyFile, TLSClientCA: keyFile}, "--tls-client-ca " + keyFile + ": there is no certificate in it"},
+		{
+			ops.Listen{TLSCert: certFile, TLSKey: keyFile, TLSClientCA: keyFile},
+			"--tls-client-ca " + keyFile + ": there is no certificate in it",
+		},
 		{ops.Listen{TLSCert: keyFile, TLSKey: keyFile}, "--tls-cert " + keyFile},
 		{ops.Listen{TLSCert: certFile, TLSKey: "/none"}, "/none"},
 	} {

@@ -28,7 +28,8 @@ const (
 	maxRefusing = 256
 	// lingering is how long one that is turned away may take to read why.
 	lingering = 500 * time.Millisecond
-	// http2Buffer is how much of bodies is received on a connection before a handler reads it. It is the least there may be.
+	// http2Buffer is how much of bodies is received on a connection before a handler reads it. It is the least there may
+	// be.
 	http2Buffer = 64 << 10
 )
 
@@ -58,7 +59,9 @@ func (c *charges) peer(remote string) string {
 
 func (c *charges) proxied(remote string) bool {
 	at, err := netip.ParseAddrPort(remote)
-	return err == nil && slices.ContainsFunc(c.o.Proxies, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap()) })
+	return err == nil && slices.ContainsFunc(c.o.Proxies, func(p netip.Prefix) bool {
+		return p.Contains(at.Addr().Unmap())
+	})
 }
 
 // turnAway answers a connection of which no request was read, and closes it.

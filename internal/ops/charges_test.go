@@ -71,7 +71,9 @@ func TestHeadersAreCharged(t *testing.T) {
 	memory := ops.NewBudget(64 << 20)
 	s, _ := running(t, hello, ops.ServerOptions{Memory: memory})
 	const size = 3 << 10
-	for name, first := range map[string]string{"alone": "", "behind another request": "GET /first HTTP/1.1\r\nHost: x\r\n\r\n"} {
+	for name, first := range map[string]string{
+		"alone": "", "behind another request": "GET /first HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
 		c := dialFrom(t, "127.0.0.1", s)
 		r := bufio.NewReader(c)
 		send(t, c, first+"GET / HTTP/1.1\r\nHost: x\r\n"+manySmall(size))
@@ -149,7 +151,9 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 func TestChargesBehindProxy(t *testing.T) {
 	memory := ops.NewBudget(1 << 20)
 	clients := make(chan string, 10)
-	s, _ := running(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients <- ops.ClientOf(r.Context()).Client() }),
+	s, _ := running(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		clients <- ops.ClientOf(r.Context()).Client()
+	}),
 		ops.ServerOptions{Memory: memory, Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}})
 	for _, c := range []struct{ from, forwarded, want string }{
 		{"127.0.0.1", "192.0.2.1, 2001:db8::1", "2001:db8::/64"},
@@ -173,9 +177,13 @@ func TestChargesOverTLS(t *testing.T) {
 	memory := ops.NewBudget(64 << 20)
 	used := make(chan int64, 10)
 	s, _ := runningAt(t, ops.Listen{Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile},
-		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { used <- memory.Used() }), ops.ServerOptions{Memory: memory})
+		http.HandlerFunc(
+			func(http.ResponseWriter, *http.Request) { used <- memory.Used() },
+		), ops.ServerOptions{Memory: memory})
 	for _, http2 := range []bool{false, true} {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: http2}
+		tr := &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: http2,
+		}
 		for range 3 {
 			resp, err := (&http.Client{Transport: tr}).Get(s.URL())
 			if err != nil {

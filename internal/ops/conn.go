@@ -15,7 +15,8 @@ const (
 	connCost = 20 << 10
 	// tlsCost is one with TLS: a record and the state besides.
 	tlsCost = 48 << 10
-	// http2Cost is what one has besides that speaks HTTP/2: goroutines, frames, tables, and what was received and is not read.
+	// http2Cost is what one has besides that speaks HTTP/2: goroutines, frames, tables, and what was received and is not
+	// read.
 	http2Cost = 112 << 10
 	// requestCost is each request's on such a connection.
 	requestCost = 16 << 10
@@ -29,8 +30,8 @@ const (
 )
 
 // conn is a connection that is charged to its client's account for as long as it is open, and for its request's header
-// while that is read: nobody knows yet what will become of it, so for the worst. Once it is read, the request is charged
-// for what it holds (see Server.charged).
+// while that is read: nobody knows yet what will become of it, so for the worst. Once it is read, the request is
+// charged for what it holds (see Server.charged).
 type conn struct {
 	net.Conn
 	account *Account

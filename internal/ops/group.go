@@ -22,8 +22,8 @@ func RunOver(ctx context.Context, over, under func(context.Context) error) error
 	)
 }
 
-// Linger returns a context that ends so long after ctx does: what runs in it goes on for that time, while others are told
-// that it will end. Stop ends it at once.
+// Linger returns a context that ends so long after ctx does: what runs in it goes on for that time, while others are
+// told that it will end. Stop ends it at once.
 func Linger(ctx context.Context, d time.Duration) (later context.Context, stop context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	forget := context.AfterFunc(ctx, func() {

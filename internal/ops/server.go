@@ -112,11 +112,13 @@ func NewServer(l Listen, o ServerOptions) (*Server, error) {
 	}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.http = &http.Server{
-		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout, IdleTimeout: o.IdleTimeout,
+		ReadHeaderTimeout: o.HeaderTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+		IdleTimeout:                  o.IdleTimeout,
 		MaxHeaderBytes:               o.MaxHeaderBytes,
 		DisableGeneralOptionsHandler: true, // it would answer "OPTIONS *" past Guard
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 100, MaxReadFrameSize: 16 << 10, MaxDecoderHeaderTableSize: 4 << 10, MaxEncoderHeaderTableSize: 4 << 10,
+			MaxConcurrentStreams: 100, MaxReadFrameSize: 16 << 10, MaxDecoderHeaderTableSize: 4 << 10,
+			MaxEncoderHeaderTableSize:     4 << 10,
 			MaxReceiveBufferPerConnection: http2Buffer, MaxReceiveBufferPerStream: http2Buffer,
 		},
 		ConnContext: connAccount, ConnState: connState,

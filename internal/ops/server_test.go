@@ -112,7 +112,9 @@ func TestEndlessBody(t *testing.T) {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"); err != nil {
+	if _, err := io.WriteString(
+		c, "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n",
+	); err != nil {
 		t.Fatal(err)
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -215,7 +217,8 @@ func TestStop(t *testing.T) {
 func TestListen(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:80", "example.com:80"} {
 		_, err := ops.NewServer(ops.Listen{Addr: addr}, ops.ServerOptions{})
-		if !errors.Is(err, ops.ErrInsecure) || !strings.Contains(fmt.Sprint(err), "--tls-cert") || !strings.Contains(err.Error(), "--insecure") {
+		if !errors.Is(err, ops.ErrInsecure) || !strings.Contains(fmt.Sprint(err), "--tls-cert") ||
+			!strings.Contains(err.Error(), "--insecure") {
 			t.Errorf("%s: %v", addr, err)
 		}
 	}
@@ -239,7 +242,8 @@ func TestListen(t *testing.T) {
 }
 
 func TestNegativeLimit(t *testing.T) {
-	if _, err := ops.NewServer(ops.Listen{Addr: "127.0.0.1:0"}, ops.ServerOptions{MaxConnections: -1}); err == nil || !strings.Contains(err.Error(), "--max-connections -1") {
+	if _, err := ops.NewServer(ops.Listen{Addr: "127.0.0.1:0"}, ops.ServerOptions{MaxConnections: -1}); err == nil ||
+		!strings.Contains(err.Error(), "--max-connections -1") {
 		t.Errorf("%v", err)
 	}
 }
@@ -247,7 +251,9 @@ func TestNegativeLimit(t *testing.T) {
 func TestRunAll(t *testing.T) {
 	broken := errors.New("broken")
 	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
-	if err := ops.RunAll(t.Context(), waits, func(context.Context) error { return broken }, waits); !errors.Is(err, broken) {
+	if err := ops.RunAll(
+		t.Context(), waits, func(context.Context) error { return broken }, waits,
+	); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	if err := ops.RunAll(t.Context(), waits, func(context.Context) error { return nil }); err != nil {

@@ -60,9 +60,13 @@ func TestTLS(t *testing.T) {
 	certFile, keyFile, roots := certificate(t)
 	from := make(chan string, 100) // who was served
 	s, _ := runningAt(t, ops.Listen{Addr: "127.0.0.1:0", TLSCert: certFile, TLSKey: keyFile},
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { from <- r.RemoteAddr }), ops.ServerOptions{MaxConnections: 2})
+		http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) { from <- r.RemoteAddr },
+		), ops.ServerOptions{MaxConnections: 2})
 	client := func(http2 bool) *http.Transport {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: http2}
+		tr := &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: http2,
+		}
 		t.Cleanup(tr.CloseIdleConnections)
 		return tr
 	}

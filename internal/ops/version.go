@@ -9,8 +9,8 @@ var linkedVersion string
 // known.
 var Version = chooseVersion(linkedVersion, debug.ReadBuildInfo)
 
-// chooseVersion falls back to what the go command recorded, which is there for `go install ...@v1.2.3` and for builds in a
-// checkout, where make had no part in it.
+// chooseVersion falls back to what the go command recorded, which is there for `go install ...@v1.2.3` and for builds
+// in a checkout, where make had no part in it.
 func chooseVersion(linked string, read func() (*debug.BuildInfo, bool)) string {
 	if linked != "" {
 		return linked

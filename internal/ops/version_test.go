@@ -18,7 +18,9 @@ func TestChooseVersion(t *testing.T) {
 	}{
 		{"what make says wins", "v1.0.0", &debug.BuildInfo{Main: debug.Module{Version: "v2.0.0"}}, "v1.0.0"},
 		{"go install", "", &debug.BuildInfo{Main: debug.Module{Version: "v2.0.0"}}, "v2.0.0"},
-		{"a checkout", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: checkout}, "0123456789ab-dirty"},
+		{
+			"a checkout", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: checkout}, "0123456789ab-dirty",
+		},
 		{"without version control", "", &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
 		{"nothing", "", nil, "devel"},
 	} {

@@ -22,8 +22,8 @@ type Account struct {
 	StrangerIDs []string `json:"stranger_ids,omitempty"`
 }
 
-// named is how many ids of each kind are named.
-const named = 10
+// maxNamedIDs is how many ids of each kind are named.
+const maxNamedIDs = 10
 
 // Settle compares what was accepted with what arrived.
 func Settle(accepted []string, arrivals []receiver.Arrival) Account {
@@ -54,11 +54,11 @@ func Settle(accepted []string, arrivals []receiver.Arrival) Account {
 		}
 	}
 	a.Lost = len(lost)
-	a.LostIDs, a.StrangerIDs = some(lost), some(strangers)
+	a.LostIDs, a.StrangerIDs = firstIDs(lost), firstIDs(strangers)
 	return a
 }
 
-func some(ids map[string]bool) []string {
+func firstIDs(ids map[string]bool) []string {
 	sorted := slices.Sorted(maps.Keys(ids))
-	return sorted[:min(len(sorted), named)]
+	return sorted[:min(len(sorted), maxNamedIDs)]
 }

@@ -27,8 +27,8 @@ type Mark struct {
 	Fault   Faults
 }
 
-// saboteur injects one fault after another, taking the processes in turn.
-type saboteur struct {
+// faultInjector injects one fault after another, taking the processes in turn.
+type faultInjector struct {
 	fleet     *fleet
 	now       func() time.Duration
 	faults    Faults
@@ -44,7 +44,7 @@ type saboteur struct {
 const patience = 30 * time.Second
 
 // run injects faults until ctx ends; a fault that has begun is ended properly.
-func (s *saboteur) run(ctx context.Context) error {
+func (s *faultInjector) run(ctx context.Context) error {
 	if s.faults == NoFaults {
 		<-ctx.Done()
 		return nil
@@ -62,7 +62,7 @@ func (s *saboteur) run(ctx context.Context) error {
 	}
 }
 
-func (s *saboteur) inject(ctx context.Context, i int) error {
+func (s *faultInjector) inject(ctx context.Context, i int) error {
 	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	switch s.faults {
@@ -90,13 +90,13 @@ func (s *saboteur) inject(ctx context.Context, i int) error {
 }
 
 // ended notes that the process of the last fault has ended, and is not started yet.
-func (s *saboteur) ended() {
+func (s *faultInjector) ended() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.marks[len(s.marks)-1].Ended = s.now()
 }
 
-func (s *saboteur) injected() []Mark {
+func (s *faultInjector) injected() []Mark {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Mark(nil), s.marks...)

@@ -47,9 +47,9 @@ func (f *feed) depth() (sum int64) {
 	return sum
 }
 
-// top fills the lanes up, and tells book what was accepted. An installation that cannot be
+// top fills the lanes up, and notes what was accepted. An installation that cannot be
 // reached just now is no error, since a fault may be the reason: what was under way is sent again.
-func (f *feed) top(ctx context.Context, b *book) error {
+func (f *feed) top(ctx context.Context, b *acceptedJobs) error {
 	if len(f.pending) == 0 {
 		f.fill()
 		if len(f.pending) == 0 {
@@ -58,7 +58,7 @@ func (f *feed) top(ctx context.Context, b *book) error {
 	}
 	ok, err := f.store.Append(ctx, f.queue, f.pending)
 	if err != nil {
-		return bearable(err)
+		return transient(err)
 	}
 	left := f.pending[:0]
 	for i, j := range f.pending {
@@ -98,16 +98,16 @@ func (f *feed) arrived(lane string) {
 
 // feeder keeps all feeds full.
 type feeder struct {
-	feeds []*feed
-	rec   *receiver.Receiver
-	book  *book
-	seen  int             // arrivals that were looked at
-	early []string        // those of them whose append was not answered yet
-	known map[string]bool // those that came before
+	feeds    []*feed
+	rec      *receiver.Receiver
+	accepted *acceptedJobs
+	seen     int             // arrivals that were looked at
+	early    []string        // those of them whose append was not answered yet
+	known    map[string]bool // those that came before
 }
 
 func newFeeder(feeds []*feed, rec *receiver.Receiver) *feeder {
-	return &feeder{feeds: feeds, rec: rec, book: newBook(), known: map[string]bool{}}
+	return &feeder{feeds: feeds, rec: rec, accepted: newAcceptedJobs(), known: map[string]bool{}}
 }
 
 // run tops the feeds up until ctx ends.
@@ -140,7 +140,7 @@ func (f *feeder) look() {
 	}
 	f.early = nil
 	for _, id := range ids {
-		at, accepted := f.book.flowOf(id)
+		at, accepted := f.accepted.flowOf(id)
 		if !accepted {
 			f.early = append(f.early, id)
 			continue
@@ -155,7 +155,7 @@ func (f *feeder) look() {
 
 func (f *feeder) top(ctx context.Context) error {
 	for _, one := range f.feeds {
-		if err := one.top(ctx, f.book); err != nil {
+		if err := one.top(ctx, f.accepted); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func (f *feeder) top(ctx context.Context) error {
 func (f *feeder) settle(ctx context.Context) error {
 	for _, one := range f.feeds {
 		for len(one.pending) > 0 {
-			if err := one.top(ctx, f.book); err != nil {
+			if err := one.top(ctx, f.accepted); err != nil {
 				return err
 			}
 			if err := pause(ctx, 100*time.Millisecond); err != nil {
@@ -178,8 +178,8 @@ func (f *feeder) settle(ctx context.Context) error {
 	return nil
 }
 
-// bearable returns nil for errors that pass.
-func bearable(err error) error {
+// transient returns nil for errors that pass.
+func transient(err error) error {
 	var gone *client.Unreachable
 	var refused *client.Problem
 	switch {

@@ -51,18 +51,18 @@ func feeding(t *testing.T, s Store) *feeder {
 func TestFeedCountsWhatWasNeverAnswered(t *testing.T) {
 	s := &flaky{in: map[string]string{}, err: queue.ErrOutcomeUnknown}
 	f := feeding(t, s)
-	if err := f.top(t.Context()); err != nil || f.book.count() != 0 || len(f.feeds[0].pending) != 23 {
-		t.Fatalf("%v, %d accepted, %d pending", err, f.book.count(), len(f.feeds[0].pending))
+	if err := f.top(t.Context()); err != nil || f.accepted.count() != 0 || len(f.feeds[0].pending) != 23 {
+		t.Fatalf("%v, %d accepted, %d pending", err, f.accepted.count(), len(f.feeds[0].pending))
 	}
 	if err := f.settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if f.book.count() != len(s.in) || len(s.in) != 23 {
-		t.Errorf("%d accepted, %d are in", f.book.count(), len(s.in))
+	if f.accepted.count() != len(s.in) || len(s.in) != 23 {
+		t.Errorf("%d accepted, %d are in", f.accepted.count(), len(s.in))
 	}
 	for id, lane := range s.in {
-		if at, ok := f.book.flowOf(id); !ok || at != (flow{"q", lane}) {
-			t.Errorf("%s of the lane %s is in the book as %+v", id, lane, at)
+		if at, ok := f.accepted.flowOf(id); !ok || at != (flow{"q", lane}) {
+			t.Errorf("%s of the lane %s is noted as %+v", id, lane, at)
 		}
 	}
 }

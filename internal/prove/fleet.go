@@ -107,7 +107,9 @@ func (f *fleet) allUp() error {
 	for i, m := range f.members {
 		select {
 		case <-m.done:
-			return fmt.Errorf("%s %d ended by itself (what it said is above, or seen with --verbose): %w", f.what, i, cmp.Or(m.err, errEnded))
+			return fmt.Errorf(
+				"%s %d ended by itself (what it said is above, or seen with --verbose): %w", f.what, i, cmp.Or(m.err, errEnded),
+			)
 		default:
 		}
 	}

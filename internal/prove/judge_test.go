@@ -23,9 +23,9 @@ func perfect(n int) (ids []string, arrivals []receiver.Arrival) {
 	return ids, arrivals
 }
 
-// accepted is a book in which all were put into one queue.
-func accepted(ids []string) *book {
-	b := newBook()
+// accepted has jobs that were all put into one queue.
+func accepted(ids []string) *acceptedJobs {
+	b := newAcceptedJobs()
 	for _, id := range ids {
 		b.accept(id, flow{queue: "q"})
 	}
@@ -33,7 +33,7 @@ func accepted(ids []string) *book {
 }
 
 // judged is judge, which needs no calendar here.
-func judged(t *testing.T, r *Report, o Options, levels []level, b *book, arrivals []receiver.Arrival) {
+func judged(t *testing.T, r *Report, o Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival) {
 	t.Helper()
 	if err := r.judge(o, levels, b, arrivals, time.Unix(1_790_000_010, 0)); err != nil { // half past a minute
 		t.Fatal(err)
@@ -63,8 +63,14 @@ func TestVerdict(t *testing.T) {
 				(*a)[i].At = (*a)[i].At * 98 / 100
 			}
 		}, "the window law"},
-		{"lost", NoFaults, func(_ *[]string, a *[]receiver.Arrival) { *a = slices.Delete(*a, 5, 6) }, "never arrived, such as [j5]"},
-		{"lost under faults", Kill, func(_ *[]string, a *[]receiver.Arrival) { *a = slices.Delete(*a, 5, 6) }, "never arrived"},
+		{
+			"lost", NoFaults, func(_ *[]string, a *[]receiver.Arrival) { *a = slices.Delete(*a, 5, 6) },
+			"never arrived, such as [j5]",
+		},
+		{
+			"lost under faults", Kill, func(_ *[]string, a *[]receiver.Arrival) { *a = slices.Delete(*a, 5, 6) },
+			"never arrived",
+		},
 		{"twice", NoFaults, func(_ *[]string, a *[]receiver.Arrival) {
 			*a = append(*a, receiver.Arrival{At: time.Second, ID: "j3"})
 		}, "had arrived before"},
@@ -84,7 +90,10 @@ func TestVerdict(t *testing.T) {
 				tt.spoil(&ids, &arrivals)
 			}
 			r := Report{Faults: tt.faults, Injected: 1, ended: time.Minute}
-			judged(t, &r, Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: tt.faults}, nil, accepted(ids), arrivals)
+			judged(
+				t, &r, Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: tt.faults}, nil, accepted(ids),
+				arrivals,
+			)
 			said := strings.Join(r.Broken, "; ")
 			if r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) {
 				t.Errorf("held %v: %s; want %q", r.Held, said, tt.broken)

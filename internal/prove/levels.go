@@ -32,7 +32,7 @@ type QuotaReport struct {
 }
 
 // judgeLevels judges each lane and queue by what was put into it, wherever it came from.
-func (r *Report) judgeLevels(o *Options, levels []level, b *book, arrivals []receiver.Arrival) {
+func (r *Report) judgeLevels(o *Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival) {
 	for _, l := range levels {
 		v := LevelReport{Kind: l.kind, Name: l.name, Rate: l.rate.String()}
 		for _, a := range arrivals {
@@ -84,14 +84,17 @@ func (r *Report) concludeLevels(broken func(format string, args ...any)) {
 			broken("only %d jobs of the %s %s arrived: nothing is proved of it", l.Starts, l.Kind, l.Name)
 		}
 		if w := l.Law.Worst; !l.Law.Held {
-			broken("the window law of the %s %s, %s: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of %v, there are %v%s",
-				l.Kind, l.Name, l.Rate, w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, l.Law.Needed, l.Law.Slack+l.Law.Delta, r.stalledIn(w))
+			broken("the window law of the %s %s, %s: %d starts in %v, from %v into the run, where %d are allowed; it needed "+
+				"slack + delta of %v, there are %v%s",
+				l.Kind, l.Name, l.Rate, w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, l.Law.Needed,
+				l.Law.Slack+l.Law.Delta, r.stalledIn(w))
 		}
 	}
 	switch q := r.Quota; {
 	case q == nil:
 	case !q.Held:
-		broken("the window law of the quota %s: %d starts where %d are allowed, from %v into the run; in each window %v", q.Quota, q.worst.Starts, q.worst.Allowed,
+		broken("the window law of the quota %s: %d starts where %d are allowed, from %v into the run; in each window %v",
+			q.Quota, q.worst.Starts, q.worst.Allowed,
 			(q.worst.From - r.started).Round(time.Millisecond), q.Used)
 	case !q.usedUp():
 		broken("the quota %s was never used up: nothing is proved of it; in each window %v", q.Quota, q.Used)

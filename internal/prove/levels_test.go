@@ -14,7 +14,7 @@ import (
 // TestShape: the children and lanes of a run, each with its rate, are known before.
 func TestShape(t *testing.T) {
 	o := Options{Rate: leaky.PerSecond(100), Children: 2, Lanes: 2, Quota: queue.Quota{Max: 3000, Per: "m"}}
-	s, err := newShape(&o, "p", "http://receiver")
+	s, err := newLayout(&o, "p", "http://receiver")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,8 @@ func TestShape(t *testing.T) {
 	}
 	want := []string{
 		"p 100/s", "p.c1 100/s", "p.c2 25/s", // the second has half of its half
-		"queue p.c1 100/s", "lane c1/lane-1 100/s", "lane c1/lane-2 25/s", "queue p.c2 25/s", "lane c2/lane-1 25/s", "lane c2/lane-2 375/m",
+		"queue p.c1 100/s", "lane c1/lane-1 100/s", "lane c1/lane-2 25/s", "queue p.c2 25/s", "lane c2/lane-1 25/s",
+		"lane c2/lane-2 375/m",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -44,9 +45,9 @@ func TestShape(t *testing.T) {
 }
 
 // inTurn is a run of n jobs of two children with two lanes each, whose jobs leave in turn, at 100/s.
-func inTurn(n int) (*book, []receiver.Arrival) {
+func inTurn(n int) (*acceptedJobs, []receiver.Arrival) {
 	ids, arrivals := perfect(n)
-	b := newBook()
+	b := newAcceptedJobs()
 	for i, id := range ids {
 		b.accept(id, flow{[]string{"p.c1", "p.c2"}[i%2], []string{"x", "y"}[i/2%2]})
 	}
@@ -68,12 +69,17 @@ func TestVerdictOfLevels(t *testing.T) {
 		{"each within its own", levels(50, 25), ""},
 		{"the child too fast", levels(40, 25), "the window law of the queue p.c1"},
 		{"the lane too fast", levels(50, 20), "the window law of the lane c1/y"},
-		{"nothing came of a lane", []level{{"lane", "c1/z", leaky.PerSecond(1), func(f flow) bool { return f.lane == "z" }}}, "nothing is proved of it"},
+		{
+			"nothing came of a lane", []level{{"lane", "c1/z", leaky.PerSecond(1), func(f flow) bool { return f.lane == "z" }}},
+			"nothing is proved of it",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b, arrivals := inTurn(200)
 			r := Report{Faults: NoFaults, ended: time.Minute}
-			judged(t, &r, Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: NoFaults}, tt.levels, b, arrivals)
+			judged(
+				t, &r, Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: NoFaults}, tt.levels, b, arrivals,
+			)
 			said := strings.Join(r.Broken, "; ")
 			if r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) || tt.broken != "" && len(r.Broken) != 1 {
 				t.Errorf("held %v: %s; want %q", r.Held, said, tt.broken)
@@ -99,7 +105,9 @@ func TestVerdictOfQuota(t *testing.T) {
 				arrivals[i].At += tt.late - 2*time.Second
 			}
 			r := Report{Faults: NoFaults, ended: 2 * time.Minute}
-			o := Options{Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: NoFaults, Quota: queue.Quota{Max: 200, Per: "m"}}
+			o := Options{
+				Rate: leaky.PerSecond(100), Slack: 5 * ms, Delta: 5 * ms, Faults: NoFaults, Quota: queue.Quota{Max: 200, Per: "m"},
+			}
 			judged(t, &r, o, nil, accepted(ids), arrivals)
 			said := strings.Join(r.Broken, "; ")
 			if r.Held != (tt.broken == "") || !strings.Contains(said, tt.broken) {
@@ -109,7 +117,10 @@ func TestVerdictOfQuota(t *testing.T) {
 	}
 	ids, arrivals := perfect(100)
 	r := Report{Faults: NoFaults, ended: 2 * time.Minute}
-	judged(t, &r, Options{Rate: leaky.PerSecond(100), Faults: NoFaults, Quota: queue.Quota{Max: 200, Per: "m"}}, nil, accepted(ids), arrivals)
+	judged(
+		t, &r, Options{Rate: leaky.PerSecond(100), Faults: NoFaults, Quota: queue.Quota{Max: 200, Per: "m"}}, nil,
+		accepted(ids), arrivals,
+	)
 	if r.Held || !strings.Contains(r.Broken[0], "never used up") {
 		t.Errorf("%v", r.Broken)
 	}

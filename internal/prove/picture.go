@@ -61,7 +61,10 @@ func (r *Report) Picture(width int) string {
 		}
 	}
 	end := fmt.Sprintf("%v", span.Round(time.Second))
-	fmt.Fprintf(&b, "%10s 0%s%s  (a column is %v)\n", "", strings.Repeat(" ", max(1, width-1-len(end))), end, time.Duration(slice).Round(time.Millisecond))
+	fmt.Fprintf(
+		&b, "%10s 0%s%s  (a column is %v)\n", "", strings.Repeat(" ", max(1, width-1-len(end))), end,
+		time.Duration(slice).Round(time.Millisecond),
+	)
 	return b.String()
 }
 

@@ -35,12 +35,13 @@ type questions struct {
 	begun   time.Time
 
 	mu       sync.Mutex
-	accounts []account // of a rule's keys one after the other
+	accounts []keyAccount // of a rule's keys one after the other
 }
 
-// account is what callers know of one key under one rule.
-type account struct {
-	// Allowed and Refused were answered so. Of Unknown nobody can say whether they were let through; Undecided changed nothing.
+// keyAccount is what callers know of one key under one rule.
+type keyAccount struct {
+	// Allowed and Refused were answered so. Of Unknown nobody can say whether they were let through; Undecided changed
+	// nothing.
 	allowed, refused, unknown, undecided int64
 	passed                               []law.Passed
 }
@@ -49,8 +50,10 @@ func newQuestions(o *RulesOptions, rules []asked) (*questions, error) {
 	n := len(rules) * o.Keys
 	perSecond := pressure * o.Rate.PerSecond() * float64(n)
 	q := &questions{
-		rules: rules, keys: o.Keys, callers: o.Callers, turn: time.Duration(float64(o.Callers) / perSecond * float64(time.Second)),
-		accounts: make([]account, n),
+		rules: rules, keys: o.Keys, callers: o.Callers, turn: time.Duration(
+			float64(o.Callers) / perSecond * float64(time.Second),
+		),
+		accounts: make([]keyAccount, n),
 	}
 	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Callers}}
 	for _, url := range o.URLs {
@@ -120,8 +123,9 @@ func (q *questions) caller(ctx context.Context, me int) error {
 	}
 }
 
-// chosen is the key that a caller asks in a turn. In every second one all ask the same, so that they meet; in the others each another,
-// so that none is left alone for long. It is by chance, or who is late for every second turn would pass some over.
+// chosen is the key that a caller asks in a turn. In every second one all ask the same, so that they meet; in the
+// others each another, so that none is left alone for long. It is by chance, or who is late for every second turn would
+// pass some over.
 func (q *questions) chosen(turn int64, caller int) int {
 	if turn%2 == 0 {
 		caller = 0
@@ -129,19 +133,26 @@ func (q *questions) chosen(turn int64, caller int) int {
 	return rand.New(rand.NewPCG(uint64(turn), uint64(caller))).IntN(len(q.accounts))
 }
 
-// leaves reports whether a caller hangs up on his nth question: a few do at a time. Where nobody is late, all would at once otherwise,
-// in a turn in which they ask the same key, and in a short run some rules would see nobody hang up.
+// leaves reports whether a caller hangs up on his nth question: a few do at a time. Where nobody is late, all would at
+// once otherwise, in a turn in which they ask the same key, and in a short run some rules would see nobody hang up.
 func leaves(n, caller int) bool { return (n+caller/2)%hangUp == 0 }
 
-// ask asks once, and hangs up, if told so, as soon as the question was sent. Its error says that the question was wrong.
-func (q *questions) ask(ctx context.Context, door *client.Client, at int, cost int64, hangUp bool) (answered bool, err error) {
+// ask asks once, and hangs up, if told so, as soon as the question was sent. Its error says that the question was
+// wrong.
+func (q *questions) ask(
+	ctx context.Context, door *client.Client, at int, cost int64, hangUp bool,
+) (answered bool, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unanswered) // who has asked waits for the answer
 	defer cancel()
 	if hangUp {
-		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { cancel() }})
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			WroteRequest: func(httptrace.WroteRequestInfo) { cancel() },
+		})
 	}
 	begun := q.now()
-	said, err := door.Take(ctx, q.rules[at/q.keys].rule.Name, queue.TakeNow, wire.Take{Key: fmt.Sprintf("key-%d", at%q.keys+1), Cost: cost})
+	said, err := door.Take(
+		ctx, q.rules[at/q.keys].rule.Name, queue.TakeNow, wire.Take{Key: fmt.Sprintf("key-%d", at%q.keys+1), Cost: cost},
+	)
 	ended := q.now()
 
 	q.mu.Lock()
@@ -156,7 +167,7 @@ func (q *questions) ask(ctx context.Context, door *client.Client, at int, cost i
 	case untouched(err):
 		a.undecided++
 		return false, nil
-	case hangUp || errors.Is(err, context.Canceled) || bearable(err) == nil:
+	case hangUp || errors.Is(err, context.Canceled) || transient(err) == nil:
 		a.unknown++
 		return hangUp, nil
 	default:

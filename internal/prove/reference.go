@@ -55,7 +55,9 @@ func reference(ctx context.Context, o Options) (*PaceReport, error) {
 		return nil, err
 	}
 	defer stop()
-	fl := &fleet{what: "reference", command: func(int) Command { return o.Reference(rec.URL() + "/reference") }, log: o.Log}
+	fl := &fleet{
+		what: "reference", command: func(int) Command { return o.Reference(rec.URL() + "/reference") }, log: o.Log,
+	}
 	defer fl.close(time.Second)
 	if err := fl.start(0); err != nil {
 		return nil, err

@@ -89,7 +89,10 @@ func Judge(l law.Law, instants []time.Duration) LawReport {
 	starts := law.At(instants)
 	v := l.Judge(starts)
 	most, _ := law.Most(starts, time.Second)
-	return LawReport{Held: v.Held, Slack: l.Slack, Delta: l.Delta, Needed: v.Needed, Most: most, Allowed: l.Allowed(time.Second), Worst: v.Worst}
+	return LawReport{
+		Held: v.Held, Slack: l.Slack, Delta: l.Delta, Needed: v.Needed, Most: most, Allowed: l.Allowed(time.Second),
+		Worst: v.Worst,
+	}
 }
 
 func measure(l law.Law, instants []time.Duration) PaceReport {
@@ -114,8 +117,10 @@ func (r *Report) conclude(duplicates bool) {
 	}
 	if !r.Law.Held {
 		w := r.Law.Worst
-		broken("the window law: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of %v, there are %v%s",
-			w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta, r.stalledIn(w))
+		broken("the window law: %d starts in %v, from %v into the run, where %d are allowed; it needed slack + delta of "+
+			"%v, there are %v%s",
+			w.Starts, w.Width, (w.From - r.started).Round(time.Millisecond), w.Allowed, r.Law.Needed, r.Law.Slack+r.Law.Delta,
+			r.stalledIn(w))
 	}
 	r.concludeLevels(broken)
 	if r.Lost > 0 {
@@ -148,7 +153,11 @@ func (r *Report) stalledIn(w law.Window) string {
 	if most == 0 || doubtful == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (the kernel did not stamp %d of them, and this process, which measures, was itself held up for %v then: is the machine busy with something else?)", doubtful, most.Round(time.Microsecond))
+	return fmt.Sprintf(
+		" (the kernel did not stamp %d of them, and this process, which measures, was itself held up for %v then: is the "+
+			"machine busy with something else?)",
+		doubtful, most.Round(time.Microsecond),
+	)
 }
 
 // instants returns when the arrivals came.

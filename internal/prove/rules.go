@@ -43,7 +43,8 @@ type RulesOptions struct {
 	Faults        Faults
 	// Every is the time between faults. 0 means 3 s.
 	Every time.Duration
-	// Delta is what the law is widened by for two clocks; 0 means DefaultDelta. What they may run apart in the run comes on top.
+	// Delta is what the law is widened by for two clocks; 0 means DefaultDelta. What they may run apart in the run comes
+	// on top.
 	Delta time.Duration
 	// Forgets is what the store may lose when an ingress is killed: what was taken for so long before. 0 is nothing.
 	Forgets time.Duration
@@ -81,9 +82,16 @@ func (o *RulesOptions) Validate() error {
 	case o.Faults != NoFaults && o.Duration <= o.Every:
 		return fmt.Errorf("duration: %v must be longer than the time between faults, %v", o.Duration, o.Every)
 	case most > mostPassed:
-		return fmt.Errorf("rate: at %s some %.0f pass under each key in %v, more than the %d that can be judged; lower the rate or the duration", o.Rate, most, o.Duration, mostPassed)
+		return fmt.Errorf(
+			"rate: at %s some %.0f pass under each key in %v, more than the %d that can be judged; lower the rate or the "+
+				"duration",
+			o.Rate, most, o.Duration, mostPassed,
+		)
 	case most < 20:
-		return fmt.Errorf("rate: at %s only %.0f pass under each key in %v, which says nothing; raise the rate or the duration", o.Rate, most, o.Duration)
+		return fmt.Errorf(
+			"rate: at %s only %.0f pass under each key in %v, which says nothing; raise the rate or the duration", o.Rate, most,
+			o.Duration,
+		)
 	}
 	switch o.Faults {
 	case NoFaults, Kill, Pause, Restart:
@@ -106,7 +114,8 @@ func (o *RulesOptions) span() (limit int64, period time.Duration) {
 	return limit, time.Duration(float64(limit) / per * float64(time.Second)).Round(time.Millisecond)
 }
 
-// window is how wide a span is of which the report tells: half of that, since one that is as wide may touch three windows.
+// window is how wide a span is of which the report tells: half of that, since one that is as wide may touch three
+// windows.
 func (o *RulesOptions) window() time.Duration {
 	_, period := o.span()
 	return period / 2
@@ -123,7 +132,9 @@ func (o *RulesOptions) bounds() map[leaky.Algorithm]queue.Bound {
 		leaky.AlgorithmFixedWindow:    windows,
 		leaky.AlgorithmSlidingLog:     windows,
 		leaky.AlgorithmSlidingCounter: windows,
-		leaky.AlgorithmGap:            {Period: queue.Duration(max(leaky.MinPeriod, o.Rate.Interval().Round(time.Millisecond)))},
+		leaky.AlgorithmGap: {Period: queue.Duration(max(
+			leaky.MinPeriod, o.Rate.Interval().Round(time.Millisecond),
+		))},
 	}
 }
 
@@ -151,8 +162,8 @@ func (o *RulesOptions) rules(name string) ([]asked, error) {
 	return list, nil
 }
 
-// RunRules makes rules, has callers ask them at several ingresses, which it disturbs for the duration, removes the rules
-// and judges what was let through. An error means that there is no verdict.
+// RunRules makes rules, has callers ask them at several ingresses, which it disturbs for the duration, removes the
+// rules and judges what was let through. An error means that there is no verdict.
 func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -177,7 +188,7 @@ func RunRules(ctx context.Context, o RulesOptions) (*RulesReport, error) {
 		return nil, err
 	}
 	q.begun = time.Now()
-	sab := &saboteur{fleet: fl, now: q.now, faults: o.Faults, processes: len(o.URLs), every: o.Every, lease: Lease}
+	sab := &faultInjector{fleet: fl, now: q.now, faults: o.Faults, processes: len(o.URLs), every: o.Every, lease: Lease}
 	err = disturb(ctx, o.Duration, sab, q.run, func(elapsed time.Duration) {
 		if o.Progress != nil {
 			asked, allowed := q.count()
@@ -214,7 +225,8 @@ func (o *RulesOptions) begin(ctx context.Context, fl *fleet, doors []*client.Cli
 	return nil
 }
 
-// remove takes the rules away, also when the run was broken off. It does not wait for a store that ended with its process.
+// remove takes the rules away, also when the run was broken off. It does not wait for a store that ended with its
+// process.
 func (o *RulesOptions) remove(ctx context.Context, fl *fleet, rules []asked) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()

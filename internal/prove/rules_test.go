@@ -20,7 +20,8 @@ import (
 
 // desk is an installation of several ingresses whose rules are decided by this test, well or badly.
 type desk struct {
-	// by is what decides instead of a rule's own limiter, so long after the run began; apart says that each ingress counts for itself.
+	// by is what decides instead of a rule's own limiter, so long after the run began; apart says that each ingress counts
+	// for itself.
 	by    func(own leaky.Limiter, after time.Duration) leaky.Limiter
 	apart bool
 
@@ -123,7 +124,10 @@ func (d *desk) options(t *testing.T) RulesOptions {
 		t.Fatal(err)
 	}
 	d.begun, d.rules, d.tallies, d.removed = time.Now(), map[string]leaky.Limiter{}, map[string]leaky.Tally{}, 0
-	o := RulesOptions{Store: d, Ingress: func(int) Command { return Command{Path: cat} }, Rate: leaky.PerSecond(10), Keys: 1, Duration: 3 * time.Second, Faults: NoFaults}
+	o := RulesOptions{
+		Store: d, Ingress: func(int) Command { return Command{Path: cat} }, Rate: leaky.PerSecond(10), Keys: 1,
+		Duration: 3 * time.Second, Faults: NoFaults,
+	}
 	for _, name := range []string{"a", "b"} {
 		s := httptest.NewServer(d.ingress(name))
 		t.Cleanup(s.Close)
@@ -150,9 +154,14 @@ func TestRunRulesSeesThrough(t *testing.T) {
 		idle bool   // nothing is proved of any
 	}{
 		{"honest", &desk{by: honest}, "", true, false},
-		{"each ingress counts for itself", &desk{by: honest, apart: true}, "meter token_bucket sliding_log gap", false, false},
+		{
+			"each ingress counts for itself", &desk{by: honest, apart: true}, "meter token_bucket sliding_log gap", false, false,
+		},
 		{"three loosened in the run", loosened("meter fixed_window gap"), "meter fixed_window gap", true, false},
-		{"the others loosened in the run", loosened("token_bucket sliding_log sliding_counter"), "token_bucket sliding_log sliding_counter", true, false},
+		{
+			"the others loosened in the run", loosened("token_bucket sliding_log sliding_counter"),
+			"token_bucket sliding_log sliding_counter", true, false,
+		},
 		{"nothing gets through", &desk{by: func(leaky.Limiter, time.Duration) leaky.Limiter {
 			return leaky.FixedWindow{Max: 1, Period: leaky.MaxPeriod}
 		}}, "", true, true},
@@ -210,22 +219,35 @@ func TestRulesJudged(t *testing.T) {
 		}
 		return passed
 	}
-	good := account{allowed: 30, refused: 90, unknown: 5, undecided: 7, passed: pass(30, 0, 100*ms, 1)}
+	good := keyAccount{allowed: 30, refused: 90, unknown: 5, undecided: 7, passed: pass(30, 0, 100*ms, 1)}
 	for _, tt := range []struct {
 		name   string
-		second account // of two keys; the first is good
+		second keyAccount // of two keys; the first is good
 		faults Faults
 		marks  []Mark
 		broken string // part of what is said; empty if it holds
 		most   int64
 	}{
 		{"as many as may", good, NoFaults, nil, "", 5},
-		{"by cost, and bursts", account{allowed: 15, refused: 9, passed: pass(15, 0, 200*ms, 2)}, NoFaults, nil, "", 6},
-		{"too many", account{allowed: 31, refused: 90, passed: append(pass(30, 0, 100*ms, 1), pass(3, 550*ms, ms, 1)...)}, NoFaults, nil, "the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 may be", 8},
-		{"a little too fast", account{allowed: 300, refused: 90, passed: pass(300, 0, 98*ms, 1)}, NoFaults, nil, "the law of the rule meter: ", 6},
-		{"asked for no more than it allows", account{allowed: 30, passed: pass(30, 0, 100*ms, 1)}, NoFaults, nil, "never near its limit under [key-2]", 5},
-		{"little gets through", account{allowed: 3, refused: 99, passed: pass(3, 0, time.Second, 1)}, NoFaults, nil, "never near its limit under [key-2]", 5},
-		{"nothing happened", account{}, NoFaults, nil, "never near its limit under [key-2]", 5},
+		{"by cost, and bursts", keyAccount{allowed: 15, refused: 9, passed: pass(15, 0, 200*ms, 2)}, NoFaults, nil, "", 6},
+		{
+			"too many", keyAccount{allowed: 31, refused: 90, passed: append(pass(30, 0, 100*ms, 1), pass(3, 550*ms, ms, 1)...)},
+			NoFaults, nil, "the law of the rule meter: 9 let through under key-2 in 553ms, from 0s into the run, where 7 may be",
+			8,
+		},
+		{
+			"a little too fast", keyAccount{allowed: 300, refused: 90, passed: pass(300, 0, 98*ms, 1)}, NoFaults, nil,
+			"the law of the rule meter: ", 6,
+		},
+		{
+			"asked for no more than it allows", keyAccount{allowed: 30, passed: pass(30, 0, 100*ms, 1)}, NoFaults, nil,
+			"never near its limit under [key-2]", 5,
+		},
+		{
+			"little gets through", keyAccount{allowed: 3, refused: 99, passed: pass(3, 0, time.Second, 1)}, NoFaults, nil,
+			"never near its limit under [key-2]", 5,
+		},
+		{"nothing happened", keyAccount{}, NoFaults, nil, "never near its limit under [key-2]", 5},
 		{"no fault was injected", good, Kill, nil, "no fault was injected", 5},
 		{"a fault was", good, Kill, []Mark{{Fault: Kill}}, "", 5},
 	} {
@@ -233,7 +255,7 @@ func TestRulesJudged(t *testing.T) {
 			o := RulesOptions{URLs: []string{""}, Rate: by.Rate, Keys: 2, Faults: tt.faults}
 			q := &questions{
 				rules:    []asked{{queue.Rule{Algorithm: leaky.AlgorithmMeter}, law.Admission{By: by, Delta: time.Microsecond}}},
-				accounts: []account{good, tt.second},
+				accounts: []keyAccount{good, tt.second},
 			}
 			r := o.judge(q, tt.marks)
 			said := strings.Join(r.Broken, "; ")
@@ -241,7 +263,8 @@ func TestRulesJudged(t *testing.T) {
 				t.Errorf("held %v: %s; want %q", r.Held, said, tt.broken)
 			}
 			v := r.Rules[0]
-			if v.Most != tt.most || v.Law != 7 || v.Window != 500*ms || v.Allowed != 30+tt.second.allowed || v.Undecided != 7+tt.second.undecided {
+			if v.Most != tt.most || v.Law != 7 || v.Window != 500*ms || v.Allowed != 30+tt.second.allowed ||
+				v.Undecided != 7+tt.second.undecided {
 				t.Errorf("%+v", v)
 			}
 		})
@@ -294,8 +317,8 @@ func TestRulesOptions(t *testing.T) {
 	}
 }
 
-// A store that forgets what it let through just before it was killed may let as much through again; what it let through long
-// before, or after, counts all the same.
+// A store that forgets what it let through just before it was killed may let as much through again; what it let through
+// long before, or after, counts all the same.
 func TestLives(t *testing.T) {
 	at := func(s ...float64) (passed []law.Passed) {
 		for _, one := range s {
@@ -306,7 +329,9 @@ func TestLives(t *testing.T) {
 	}
 	two := law.Admission{By: leaky.SlidingLog{Max: 2, Period: time.Minute}}
 	kill := func(from, to float64) Mark {
-		return Mark{Fault: Kill, At: time.Duration(from * float64(time.Second)), Ended: time.Duration(to * float64(time.Second))}
+		return Mark{
+			Fault: Kill, At: time.Duration(from * float64(time.Second)), Ended: time.Duration(to * float64(time.Second)),
+		}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -322,8 +347,15 @@ func TestLives(t *testing.T) {
 		{"more than it can have forgotten", at(0.9, 1.6, 3, 4), []Mark{kill(2, 2.1)}, 2, false},
 		{"too much after it", at(1.5, 3, 4, 5), []Mark{kill(2, 2.1)}, 2, false},
 		{"two kills", at(1.5, 1.6, 3.5, 3.6, 5, 6), []Mark{kill(2, 2.1), kill(4, 4.1)}, 3, true},
-		{"two kills, and what the first did not take", at(0.5, 1.6, 3.5, 3.6, 5, 6), []Mark{kill(2, 2.1), kill(4, 4.1)}, 3, false},
-		{"nobody knows by which of the two", append(at(1.5, 1.6, 3, 4), law.Passed{Asked: 2 * time.Second, Answered: 3 * time.Second}), []Mark{kill(2, 2.1)}, 2, true},
+		{
+			"two kills, and what the first did not take", at(0.5, 1.6, 3.5, 3.6, 5, 6), []Mark{kill(2, 2.1), kill(4, 4.1)}, 3,
+			false,
+		},
+		{
+			"nobody knows by which of the two",
+			append(at(1.5, 1.6, 3, 4), law.Passed{Asked: 2 * time.Second, Answered: 3 * time.Second}), []Mark{kill(2, 2.1)}, 2,
+			true,
+		},
 		{"another fault forgets nothing", at(1.5, 1.6, 4), []Mark{{Fault: Pause, At: 2 * time.Second}}, 1, false},
 	} {
 		all, held := lives(tt.passed, tt.marks, time.Second), true

@@ -53,7 +53,8 @@ type RuleReport struct {
 // judge judges each key by itself.
 func (o *RulesOptions) judge(q *questions, marks []Mark) *RulesReport {
 	r := &RulesReport{
-		Ingresses: len(o.URLs), Callers: o.Callers, Keys: o.Keys, Rate: o.Rate.String(), Faults: o.Faults, Injected: len(marks), Duration: o.Duration,
+		Ingresses: len(o.URLs), Callers: o.Callers, Keys: o.Keys, Rate: o.Rate.String(), Faults: o.Faults,
+		Injected: len(marks), Duration: o.Duration,
 		Delta: q.rules[0].law.Delta, Rules: make([]RuleReport, len(q.rules)),
 	}
 	if o.Forgets == 0 {
@@ -68,7 +69,7 @@ func (o *RulesOptions) judge(q *questions, marks []Mark) *RulesReport {
 	return r
 }
 
-func (o *RulesOptions) judgeRule(a asked, keys []account, marks []Mark) RuleReport {
+func (o *RulesOptions) judgeRule(a asked, keys []keyAccount, marks []Mark) RuleReport {
 	v := RuleReport{Name: a.rule.Name, Algorithm: string(a.rule.Algorithm), Window: o.window(), Held: true}
 	v.Law = a.law.Allowed(v.Window)
 	for i := range keys {
@@ -87,7 +88,8 @@ func (o *RulesOptions) judgeRule(a asked, keys []account, marks []Mark) RuleRepo
 			}
 		}
 		v.Most = max(v.Most, most)
-		// What the rate makes of the window is what the tightest of the rules lets through at least, when it is asked for more.
+		// What the rate makes of the window is what the tightest of the rules lets through at least, when it is asked for
+		// more.
 		if k.refused == 0 || 2*float64(most) < o.Rate.PerSecond()*v.Window.Seconds() {
 			v.Idle = append(v.Idle, key)
 		}
@@ -95,8 +97,9 @@ func (o *RulesOptions) judgeRule(a asked, keys []account, marks []Mark) RuleRepo
 	return v
 }
 
-// lives is what a store knew that forgets, when it is killed, what was let through for so long before: in each of its lives what it
-// let through then, and what it had not forgotten. What nobody can tell the life of is left out, as fewer never break a law.
+// lives is what a store knew that forgets, when it is killed, what was let through for so long before: in each of its
+// lives what it let through then, and what it had not forgotten. What nobody can tell the life of is left out, as fewer
+// never break a law.
 func lives(passed []law.Passed, marks []Mark, forgets time.Duration) [][]law.Passed {
 	var all [][]law.Passed
 	for _, m := range marks {
@@ -127,10 +130,17 @@ func (r *RulesReport) conclude() {
 	}
 	for _, v := range r.Rules {
 		if w := v.Worst; !v.Held {
-			broken("the law of the rule %s: %d let through under %s in %v, from %v into the run, where %d may be", v.Algorithm, w.Starts, v.Key, w.Width.Round(time.Microsecond), w.From.Round(time.Millisecond), w.Allowed)
+			broken(
+				"the law of the rule %s: %d let through under %s in %v, from %v into the run, where %d may be", v.Algorithm,
+				w.Starts, v.Key, w.Width.Round(time.Microsecond), w.From.Round(time.Millisecond), w.Allowed,
+			)
 		}
 		if len(v.Idle) > 0 && v.Held {
-			broken("the rule %s was never near its limit under %v: nothing is proved of it (a lower rate, fewer keys or more callers press it more)", v.Algorithm, slices.Sorted(slices.Values(v.Idle)))
+			broken(
+				"the rule %s was never near its limit under %v: nothing is proved of it (a lower rate, fewer keys or more "+
+					"callers press it more)",
+				v.Algorithm, slices.Sorted(slices.Values(v.Idle)),
+			)
 		}
 	}
 	r.Held = len(r.Broken) == 0

@@ -101,12 +101,16 @@ func (o *Options) Validate() error {
 	default:
 		return fmt.Errorf("faults: %q must be none, kill, pause or restart", o.Faults)
 	}
-	s, err := newShape(o, "prove", "")
+	s, err := newLayout(o, "prove", "")
 	if err != nil {
 		return err
 	}
 	if t := s.slowest(); 4*t > o.Duration {
-		return fmt.Errorf("rate: with so many children and lanes one leaves every %v only, which a run of %v says nothing about; raise the rate or the duration", t, o.Duration)
+		return fmt.Errorf(
+			"rate: with so many children and lanes one leaves every %v only, which a run of %v says nothing about; raise the "+
+				"rate or the duration",
+			t, o.Duration,
+		)
 	}
 	return nil
 }
@@ -141,7 +145,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 	}
-	s, err := newShape(&o, name, rec.URL())
+	s, err := newLayout(&o, name, rec.URL())
 	if err != nil {
 		return nil, err
 	}
@@ -150,11 +154,16 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 
-	r := &Report{Queue: name, Rate: o.Rate.String(), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults, Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond()}
+	r := &Report{
+		Queue: name, Rate: o.Rate.String(), Children: o.Children, Lanes: o.Lanes, Drainers: o.Drainers, Faults: o.Faults,
+		Duration: o.Duration, Reference: floor, perSecond: o.Rate.PerSecond(),
+	}
 	r.started = rec.Now()
 	f := newFeeder(s.feeds, rec)
-	sab := &saboteur{fleet: fl, now: rec.Now, faults: o.Faults, processes: o.Drainers, every: o.Every, lease: Lease}
-	if err := disturb(ctx, o.Duration, sab, f.run, func(elapsed time.Duration) { o.tell(elapsed, f, sab, rec) }); err != nil {
+	sab := &faultInjector{fleet: fl, now: rec.Now, faults: o.Faults, processes: o.Drainers, every: o.Every, lease: Lease}
+	if err := disturb(
+		ctx, o.Duration, sab, f.run, func(elapsed time.Duration) { o.tell(elapsed, f, sab, rec) },
+	); err != nil {
 		return nil, err
 	}
 	r.ended = rec.Now()
@@ -173,7 +182,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		r.WorstStall = max(r.WorstStall, stall.For)
 	}
 	zero := time.Now().Add(-rec.Now())
-	return r, r.judge(o, s.levels, f.book, rec.Arrivals(0), zero)
+	return r, r.judge(o, s.levels, f.accepted, rec.Arrivals(0), zero)
 }
 
 func (o *Options) law() law.Law { return law.Law{Rate: o.Rate, Slack: o.Slack, Delta: o.Delta} }
@@ -191,7 +200,7 @@ func receive(ctx context.Context, o receiver.Options) (rec *receiver.Receiver, s
 }
 
 // judge fills in the verdict. zero is when the clock of the arrivals began, by the calendar.
-func (r *Report) judge(o Options, levels []level, b *book, arrivals []receiver.Arrival, zero time.Time) error {
+func (r *Report) judge(o Options, levels []level, b *acceptedJobs, arrivals []receiver.Arrival, zero time.Time) error {
 	l := o.law()
 	r.arrivals = instants(arrivals)
 	for _, a := range arrivals {
@@ -220,7 +229,7 @@ func (r *Report) judge(o Options, levels []level, b *book, arrivals []receiver.A
 	return nil
 }
 
-func makeQueues(ctx context.Context, o Options, s *shape) error {
+func makeQueues(ctx context.Context, o Options, s *layout) error {
 	for _, spec := range s.specs {
 		if err := started(ctx, func() error { return o.Store.Make(ctx, spec) }); err != nil {
 			return fmt.Errorf("make the queue %s: %w", spec.Name, err)
@@ -234,7 +243,7 @@ func started(ctx context.Context, do func() error) error {
 	deadline := time.Now().Add(patience)
 	for {
 		err := do()
-		if err == nil || bearable(err) != nil || time.Now().After(deadline) {
+		if err == nil || transient(err) != nil || time.Now().After(deadline) {
 			return err
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
@@ -244,7 +253,7 @@ func started(ctx context.Context, do func() error) error {
 }
 
 // remove takes the queues away, children before their parent, also when the run was broken off.
-func remove(ctx context.Context, o Options, s *shape) {
+func remove(ctx context.Context, o Options, s *layout) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	for _, spec := range slices.Backward(s.specs) {
@@ -255,7 +264,7 @@ func remove(ctx context.Context, o Options, s *shape) {
 }
 
 // look adds up the statistics of all queues.
-func look(ctx context.Context, o Options, s *shape) (sum Stats, err error) {
+func look(ctx context.Context, o Options, s *layout) (sum Stats, err error) {
 	for _, spec := range s.specs {
 		t, err := o.Store.Look(ctx, spec.Name)
 		if err != nil {
@@ -270,7 +279,10 @@ func look(ctx context.Context, o Options, s *shape) (sum Stats, err error) {
 }
 
 // disturb keeps the load up and injects faults for the duration.
-func disturb(ctx context.Context, duration time.Duration, s *saboteur, load func(context.Context) error, tell func(elapsed time.Duration)) error {
+func disturb(
+	ctx context.Context, duration time.Duration, s *faultInjector, load func(context.Context) error,
+	tell func(elapsed time.Duration),
+) error {
 	ctx, cancel := context.WithTimeout(ctx, duration)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -307,15 +319,15 @@ func disturb(ctx context.Context, duration time.Duration, s *saboteur, load func
 	return nil
 }
 
-func (o *Options) tell(elapsed time.Duration, f *feeder, s *saboteur, rec *receiver.Receiver) {
+func (o *Options) tell(elapsed time.Duration, f *feeder, s *faultInjector, rec *receiver.Receiver) {
 	if o.Progress != nil {
-		o.Progress(elapsed, f.book.count(), rec.Count(), s.injected())
+		o.Progress(elapsed, f.accepted.count(), rec.Count(), s.injected())
 	}
 }
 
 // finish waits until everything accepted has arrived and is settled, or the
 // grace is over; what is missing then is lost.
-func finish(ctx context.Context, o Options, s *shape, f *feeder, fl *fleet) error {
+func finish(ctx context.Context, o Options, s *layout, f *feeder, fl *fleet) error {
 	waiting, cancel := context.WithTimeout(ctx, o.Grace)
 	defer cancel()
 	if err := f.settle(waiting); err != nil {
@@ -329,7 +341,7 @@ func finish(ctx context.Context, o Options, s *shape, f *feeder, fl *fleet) erro
 		if err == nil && stats.Held == 0 {
 			return nil
 		}
-		if err != nil && bearable(err) != nil && waiting.Err() == nil {
+		if err != nil && transient(err) != nil && waiting.Err() == nil {
 			return fmt.Errorf("look at the queue: %w", err)
 		}
 		if pause(waiting, 50*time.Millisecond) != nil {

@@ -125,7 +125,10 @@ func TestRunSeesThrough(t *testing.T) {
 				deliver(id)
 			}
 		}, "had arrived before"},
-		{"delivers what nobody appended", func(deliver func(string), id string) { deliver(id); deliver("x" + id) }, "no accepted job"},
+		{
+			"delivers what nobody appended", func(deliver func(string), id string) { deliver(id); deliver("x" + id) },
+			"no accepted job",
+		},
 		{"delivers nothing", func(func(string), string) {}, "nothing is proved"},
 		{"saves up for bursts", func(deliver func(string), id string) {
 			if saved = append(saved, id); len(saved) == 20 {

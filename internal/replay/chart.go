@@ -44,8 +44,10 @@ func (r *Report) Chart() ([]byte, error) {
 func (r *Report) rulePanel(i int) chart.Panel {
 	o := &r.Rules[i]
 	return chart.Panel{
-		Title: fmt.Sprintf("%s: %s allowed, %s refused (%.2f %%)", o.Rule, humanize.Comma(o.Allowed), humanize.Comma(o.Refused), 100*o.Share),
-		Unit:  "requests in " + spell(r.Timeline.Step.D()),
+		Title: fmt.Sprintf(
+			"%s: %s allowed, %s refused (%.2f %%)", o.Rule, humanize.Comma(o.Allowed), humanize.Comma(o.Refused), 100*o.Share,
+		),
+		Unit: "requests in " + spell(r.Timeline.Step.D()),
 		Series: []chart.Series{
 			r.series("asked", chart.Given, func(s *Step) int64 { return s.Rules[i].Allowed + s.Rules[i].Refused }),
 			r.series("allowed", chart.Passed, func(s *Step) int64 { return s.Rules[i].Allowed }),
@@ -57,11 +59,16 @@ func (r *Report) rulePanel(i int) chart.Panel {
 func (r *Report) queuePanel(i int) chart.Panel {
 	o := &r.Queues[i]
 	return chart.Panel{
-		Title: fmt.Sprintf("queue %s: at most %s waited, %s refused (%.2f %%)", o.Queue, humanize.Comma(o.Deepest), humanize.Comma(o.Refused), 100*o.Share),
-		Unit:  "jobs",
+		Title: fmt.Sprintf(
+			"queue %s: at most %s waited, %s refused (%.2f %%)", o.Queue, humanize.Comma(o.Deepest), humanize.Comma(o.Refused),
+			100*o.Share,
+		),
+		Unit: "jobs",
 		Series: []chart.Series{
 			r.series("waiting at most", chart.Passed, func(s *Step) int64 { return s.Queues[i].Deepest }),
-			r.series("refused in "+spell(r.Timeline.Step.D()), chart.Refused, func(s *Step) int64 { return s.Queues[i].Refused }),
+			r.series(
+				"refused in "+spell(r.Timeline.Step.D()), chart.Refused, func(s *Step) int64 { return s.Queues[i].Refused },
+			),
 		},
 	}
 }

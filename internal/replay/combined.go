@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// combined is the format of web servers: host ident user [time] "request" status bytes "referer" "user agent". Without the
-// last two it is the common format. What else stands behind is not looked at.
+// combined is the format of web servers: host ident user [time] "request" status bytes "referer" "user agent". Without
+// the last two it is the common format. What else stands behind is not looked at.
 type combined struct {
 	*clock
 	asked  []int // the fields, in the order of their slots
@@ -32,14 +32,19 @@ const (
 )
 
 var combinedFields = map[string]int{
-	"remote_addr": remoteAddr, "user": user, "method": method, "path": path_, "query": query, "protocol": protocol, "status": status,
-	"bytes": size, "header.referer": referer, "header.user-agent": userAgent,
+	"remote_addr": remoteAddr, "user": user, "method": method, "path": path_, "query": query, "protocol": protocol,
+	"status": status,
+	"bytes":  size, "header.referer": referer, "header.user-agent": userAgent,
 }
 
 func (c *combined) slot(field string) (int, error) {
 	f, ok := combinedFields[strings.ToLower(field)]
 	if !ok {
-		return 0, fmt.Errorf("{%s} is no field of a combined log: there are {remote_addr}, {user}, {method}, {path}, {query}, {protocol}, {status}, {bytes}, {header.Referer} and {header.User-Agent}", field)
+		return 0, fmt.Errorf(
+			"{%s} is no field of a combined log: there are {remote_addr}, {user}, {method}, {path}, {query}, {protocol}, "+
+				"{status}, {bytes}, {header.Referer} and {header.User-Agent}",
+			field,
+		)
 	}
 	for i, known := range c.asked {
 		if known == f {

@@ -10,7 +10,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// csv has the names of its columns in its first line. A record is a line: a quoted value does not go on in the next one.
+// csv has the names of its columns in its first line. A record is a line: a quoted value does not go on in the next
+// one.
 type csv struct {
 	*clock
 	comma   byte
@@ -38,7 +39,9 @@ func newCSV(c *clock, timeField string, header []byte) (*csv, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("none of its columns is called %v, so --time must say which is the time; they are %s", timeNames, f.names())
+	return nil, fmt.Errorf(
+		"none of its columns is called %v, so --time must say which is the time; they are %s", timeNames, f.names(),
+	)
 }
 
 // separator is what a line is most likely separated by.

@@ -20,8 +20,8 @@ const (
 type format interface {
 	// slot returns where the value of a field will be among those of a line, or what is wrong with the name.
 	slot(field string) (int, error)
-	// parse returns when a line was written. The values of its fields, nil for those that it does not have, are valid until
-	// the next line is read.
+	// parse returns when a line was written. The values of its fields, nil for those that it does not have, are valid
+	// until the next line is read.
 	parse(line []byte) (leaky.Instant, [][]byte, error)
 }
 

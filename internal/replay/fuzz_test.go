@@ -14,18 +14,25 @@ import (
 )
 
 // plainCombined is a line of the combined format as a pattern says it; it takes fewer lines than the reader does.
-var plainCombined = regexp.MustCompile(`^([^ ]+) [^ \[]+ ([^\[]+) \[([^\]]*)\] "([^"\\]*)" ([0-9]{3}) ([^ "]+) "([^"\\]*)" "([^"\\]*)"$`)
+var plainCombined = regexp.MustCompile(
+	`^([^ ]+) [^ \[]+ ([^\[]+) \[([^\]]*)\] "([^"\\]*)" ([0-9]{3}) ([^ "]+) "([^"\\]*)" "([^"\\]*)"$`,
+)
 
-// FuzzCombined holds the reader of combined lines to a pattern: what both take has the same fields, and nothing that the
-// pattern takes is broken but for its time.
+// FuzzCombined holds the reader of combined lines to a pattern: what both take has the same fields, and nothing that
+// the pattern takes is broken but for its time.
 func FuzzCombined(f *testing.F) {
 	for _, s := range []string{
-		`::1 - Jane Doe [02/Oct/2026:12:00:00 +0000] "POST /a?x=[1] HTTP/2" 404 - "https://e.example/" "M"`, `a - - [10/Oct/2000:13:55:36 -0700] "GET /a\"b HTTP/1.0" 200 2326`,
-		`a - - [31/Feb/2026:12:00:00 +0000] "-" 400 0 "-" "-"`, `a - - [31/Dec/1969:23:59:60 +2459] "" 400 0 "-" "\\"`, `a  [x] [1] "q" 200`,
+		`::1 - Jane Doe [02/Oct/2026:12:00:00 +0000] "POST /a?x=[1] HTTP/2" 404 - "https://e.example/" "M"`,
+		`a - - [10/Oct/2000:13:55:36 -0700] "GET /a\"b HTTP/1.0" 200 2326`,
+		`a - - [31/Feb/2026:12:00:00 +0000] "-" 400 0 "-" "-"`, `a - - [31/Dec/1969:23:59:60 +2459] "" 400 0 "-" "\\"`,
+		`a  [x] [1] "q" 200`,
 	} {
 		f.Add([]byte(s))
 	}
-	fields := []string{"remote_addr", "user", "status", "bytes", "header.Referer", "header.User-Agent", "method", "path", "query", "protocol"}
+	fields := []string{
+		"remote_addr", "user", "status", "bytes", "header.Referer", "header.User-Agent", "method", "path", "query",
+		"protocol",
+	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		c := &combined{clock: &clock{zone: time.UTC}}
 		for _, field := range fields {
@@ -61,8 +68,10 @@ func FuzzCombined(f *testing.F) {
 // FuzzNDJSON holds the reader of NDJSON to the standard library's.
 func FuzzNDJSON(f *testing.F) {
 	for _, s := range []string{
-		`{"time":"2026-10-02T12:00:00Z","a":{"b":["x",{"c":1.50}]}}`, `{"time":1,"a":1,"a":2}`, `{"time":1,"a":{"b":1},"a":2}`, `{"time":1,"a":1,"a":null}`,
-		`{"time":1,"a":{"b":1},"a":{"b":{}}}`, `{"time":1,"\u0061":"\ud83d\ude00"}`, `{"time":1}{}`, `{"time":[1]}`, `[]`, ` {"time" : 1 , "a~/" : true } `,
+		`{"time":"2026-10-02T12:00:00Z","a":{"b":["x",{"c":1.50}]}}`, `{"time":1,"a":1,"a":2}`,
+		`{"time":1,"a":{"b":1},"a":2}`, `{"time":1,"a":1,"a":null}`,
+		`{"time":1,"a":{"b":1},"a":{"b":{}}}`, `{"time":1,"\u0061":"\ud83d\ude00"}`, `{"time":1}{}`, `{"time":[1]}`, `[]`,
+		` {"time" : 1 , "a~/" : true } `,
 	} {
 		f.Add([]byte(s))
 	}
@@ -87,7 +96,8 @@ func FuzzNDJSON(f *testing.F) {
 		wantErr := in.Decode(&object)
 		good := wantErr == nil && object != nil && len(bytes.Trim(line[in.InputOffset():], " \t\r\n")) == 0
 		err = n.read(line)
-		if err == nil != good && utf8.Valid(line) && !strings.Contains(string(line), `\u`) && strings.Count(string(line), "{")+strings.Count(string(line), "[") < 1000 {
+		if err == nil != good && utf8.Valid(line) && !strings.Contains(string(line), `\u`) &&
+			strings.Count(string(line), "{")+strings.Count(string(line), "[") < 1000 {
 			t.Fatalf("%v, but the standard library says %v", err, wantErr)
 		}
 		if err != nil || !good {
@@ -133,10 +143,12 @@ func member(v any, pointer string) string {
 	return ""
 }
 
-// FuzzCSV holds the reader of CSV to the standard library's, which knows values over several lines and is stricter about quotes.
+// FuzzCSV holds the reader of CSV to the standard library's, which knows values over several lines and is stricter
+// about quotes.
 func FuzzCSV(f *testing.F) {
 	for _, s := range [][2]string{
-		{"time,a,b", `1,"x""y",z`}, {"time;a;b", `1;"";"""";`}, {"time\ta\tb", "1\t\t"}, {`"time",a`, `1,"x"y`}, {"time,a", `1,"x`}, {"time,a", `1, "x"`}, {"time,a,a", `"1"`},
+		{"time,a,b", `1,"x""y",z`}, {"time;a;b", `1;"";"""";`}, {"time\ta\tb", "1\t\t"}, {`"time",a`, `1,"x"y`},
+		{"time,a", `1,"x`}, {"time,a", `1, "x"`}, {"time,a,a", `"1"`},
 	} {
 		f.Add([]byte(s[0]), []byte(s[1]))
 	}
@@ -199,11 +211,14 @@ func FuzzRun(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, log []byte, format string, spread bool) {
-		r, err := Run(t.Context(), Options{Logs: []Log{{"log", bytes.NewReader(log)}}, Rules: all, Queues: []Queue{q}, Format: format, Spread: spread})
+		r, err := Run(t.Context(), Options{
+			Logs: []Log{{"log", bytes.NewReader(log)}}, Rules: all, Queues: []Queue{q}, Format: format, Spread: spread,
+		})
 		if err != nil {
 			return
 		}
-		if r.Requests < 1 || len(log) > 1 && log[0] != 0x1f && r.Requests+r.Broken > int64(bytes.Count(log, []byte{'\n'}))+1 || r.To.Before(r.From) {
+		if r.Requests < 1 || len(log) > 1 && log[0] != 0x1f &&
+			r.Requests+r.Broken > int64(bytes.Count(log, []byte{'\n'}))+1 || r.To.Before(r.From) {
 			t.Fatalf("%d requests and %d broken lines from %v to %v", r.Requests, r.Broken, r.From, r.To)
 		}
 		var steps, allowed, refused int64
@@ -212,7 +227,8 @@ func FuzzRun(f *testing.F) {
 			allowed += s.Rules[0].Allowed
 			refused += s.Rules[0].Refused
 		}
-		if first := r.Rules[0]; steps != r.Requests || first.Allowed != allowed || first.Refused != refused || first.Allowed+first.Refused+first.WithoutKey != r.Requests {
+		if first := r.Rules[0]; steps != r.Requests || first.Allowed != allowed || first.Refused != refused ||
+			first.Allowed+first.Refused+first.WithoutKey != r.Requests {
 			t.Fatalf("%d requests, %d in the timeline; %+v, and %d and %d there", r.Requests, steps, first, allowed, refused)
 		}
 		if o := r.Queues[0]; o.Accepted+o.Refused != r.Requests || o.Deepest > 3 {

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// clock reads the instants of one log. Lines of one second mostly follow each other, so that it remembers the last text.
+// clock reads the instants of one log. Lines of one second mostly follow each other, so that it remembers the last
+// text.
 type clock struct {
 	layout string // as Options.TimeFormat
 	zone   *time.Location
@@ -36,7 +37,11 @@ func newClock(layout string, zone *time.Location) (*clock, error) {
 		zone = time.UTC
 	}
 	if _, ok := unixFormats[layout]; !ok && layout != "" && !strings.Contains(layout, "05") {
-		return nil, fmt.Errorf("--time-format %q: must be unix, unix_ms, unix_us, or how Go writes 2 January 2006 15:04:05, seconds included, such as \"02.01.2006 15:04:05\"", layout)
+		return nil, fmt.Errorf(
+			"--time-format %q: must be unix, unix_ms, unix_us, or how Go writes 2 January 2006 15:04:05, seconds included, "+
+				"such as \"02.01.2006 15:04:05\"",
+			layout,
+		)
 	}
 	return &clock{layout: layout, zone: zone}, nil
 }
@@ -81,16 +86,21 @@ func (c *clock) parse(text string) (leaky.Instant, error) {
 		if err != nil {
 			continue
 		}
-		if name, offset := t.Zone(); offset == 0 && t.Location() != time.UTC && t.Location() != c.zone && name != "" && name != "UTC" && name != "GMT" {
-			return 0, fmt.Errorf("has the time %s, of which the zone %s says nothing; write the offset", queue.Shorten(text, 40), name)
+		if name, offset := t.Zone(); offset == 0 && t.Location() != time.UTC && t.Location() != c.zone && name != "" &&
+			name != "UTC" && name != "GMT" {
+			return 0, fmt.Errorf(
+				"has the time %s, of which the zone %s says nothing; write the offset", queue.Shorten(text, 40), name,
+			)
 		}
 		return leaky.Instant(t.UnixMicro()), nil
 	}
-	return 0, fmt.Errorf("has the time %s, which is none that is known; --time-format says how to read it", queue.Shorten(text, 40))
+	return 0, fmt.Errorf(
+		"has the time %s, which is none that is known; --time-format says how to read it", queue.Shorten(text, 40),
+	)
 }
 
-// number reads a count of units since 1970, with a fraction or without. A unit of 0 goes by how great the number is: seconds
-// until the year 5138, then milliseconds and microseconds.
+// number reads a count of units since 1970, with a fraction or without. A unit of 0 goes by how great the number is:
+// seconds until the year 5138, then milliseconds and microseconds.
 func number(text string, unit int64) (leaky.Instant, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
@@ -122,7 +132,8 @@ func number(text string, unit int64) (leaky.Instant, error) {
 	return leaky.Instant(at), nil
 }
 
-// readCombined is read for the form in which web servers write it, 02/Jan/2006:15:04:05 -0700, without the general parser.
+// readCombined is read for the form in which web servers write it, 02/Jan/2006:15:04:05 -0700, without the general
+// parser.
 func (c *clock) readCombined(text []byte) (leaky.Instant, error) {
 	if string(text) == string(c.text) && len(text) > 0 {
 		return c.at, nil
@@ -136,7 +147,8 @@ func (c *clock) readCombined(text []byte) (leaky.Instant, error) {
 }
 
 func combinedInstant(t []byte) (leaky.Instant, bool) {
-	if len(t) != len(combinedLayout) || t[2] != '/' || t[6] != '/' || t[11] != ':' || t[14] != ':' || t[17] != ':' || t[20] != ' ' {
+	if len(t) != len(combinedLayout) || t[2] != '/' || t[6] != '/' || t[11] != ':' || t[14] != ':' || t[17] != ':' ||
+		t[20] != ' ' {
 		return 0, false
 	}
 	month := monthOf(t[3], t[4], t[5])
@@ -146,7 +158,8 @@ func combinedInstant(t []byte) (leaky.Instant, bool) {
 	minute, ok4 := digits(t[15:17])
 	second, ok5 := digits(t[18:20])
 	zone, ok6 := digits(t[22:26])
-	if month == 0 || !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60 || year < 1970 || zone%100 > 59 || zone > 2459 {
+	if month == 0 || !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6) || day < 1 || day > 31 || hour > 23 || minute > 59 ||
+		second > 60 || year < 1970 || zone%100 > 59 || zone > 2459 {
 		return 0, false
 	}
 	at := time.Date(year, month, day, hour, minute, second, 0, time.UTC)

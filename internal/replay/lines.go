@@ -59,8 +59,8 @@ func (l *lines) sample() []byte {
 	return nil
 }
 
-// next returns the next line without its end, which is valid until the next call; errLong for one that is too long; io.EOF
-// behind the last.
+// next returns the next line without its end, which is valid until the next call; errLong for one that is too long;
+// io.EOF behind the last.
 func (l *lines) next() ([]byte, error) {
 	line, err := l.in.ReadSlice('\n')
 	switch {

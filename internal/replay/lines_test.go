@@ -11,8 +11,11 @@ import (
 func TestBrokenLines(t *testing.T) {
 	good := line("10.0.0.1", "12:00:00")
 	long := strings.Repeat("x", 3*MaxLineBytes) + "\n"
-	log := good + "nonsense\n\n" + long + strings.Replace(good, "/Oct/", "/Foo/", 1) + strings.Replace(good, "10/Oct", "31/Feb", 1) + "\x00\x01\n" +
-		strings.Replace(good, "200", "xyz", 1) + strings.Replace(good, " +0000", "", 1) + strings.TrimSuffix(good, "\n") + "\r\n" + strings.TrimSuffix(good, "\n")
+	log := good + "nonsense\n\n" + long + strings.Replace(good, "/Oct/", "/Foo/", 1) + strings.Replace(
+		good, "10/Oct", "31/Feb", 1,
+	) + "\x00\x01\n" +
+		strings.Replace(good, "200", "xyz", 1) + strings.Replace(good, " +0000", "", 1) + strings.TrimSuffix(good, "\n") +
+		"\r\n" + strings.TrimSuffix(good, "\n")
 	log = strings.Replace(log, "\x00\x01", "nil", 1)
 	r := replayed(t, Options{Rules: rules(t, "gap period=1s")}, log)
 	if r.Requests != 3 || r.Broken != 7 {
@@ -27,7 +30,8 @@ func TestBrokenLines(t *testing.T) {
 	}
 }
 
-// TestLate: lines up to Window lines out of order are put where they belong, later ones are taken at the latest instant.
+// TestLate: lines up to Window lines out of order are put where they belong, later ones are taken at the latest
+// instant.
 func TestLate(t *testing.T) {
 	var b strings.Builder
 	for i := range 4 * Window {

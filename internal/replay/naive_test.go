@@ -23,12 +23,14 @@ type asked struct {
 	allowed bool
 }
 
-// TestNaive holds a replay against one that reads lines by a regular expression, sorts all, keeps all, and looks at every window.
+// TestNaive holds a replay against one that reads lines by a regular expression, sorts all, keeps all, and looks at
+// every window.
 func TestNaive(t *testing.T) {
 	for seed := range uint64(6) {
 		log := randomLog(rand.New(rand.NewPCG(seed, 7)), 400)
 		for _, text := range []string{
-			"meter rate=2/s burst=3", "token_bucket rate=90/m burst=20", "fixed_window limit=20 period=10s", "sliding_log limit=15 period=10s",
+			"meter rate=2/s burst=3", "token_bucket rate=90/m burst=20", "fixed_window limit=20 period=10s",
+			"sliding_log limit=15 period=10s",
 			"sliding_counter limit=30 period=1m", "gap period=2s", "concurrency limit=5 ttl=7s",
 		} {
 			rules, err := ReadRules(text, nil)
@@ -60,7 +62,9 @@ func randomLog(r *rand.Rand, lines int) string {
 		now = now.Add(time.Duration(r.ExpFloat64() * float64(300*time.Millisecond)))
 		at := now.Add(-time.Duration(r.IntN(5)) * time.Second).In(time.FixedZone("", (r.IntN(5)-2)*5400))
 		client := min(int(r.ExpFloat64()*2), 9)
-		_, _ = fmt.Fprintf(&b, "10.0.0.%d - - [%s] \"GET /%d HTTP/1.1\" 200 17\n", client, at.Format(combinedLayout), r.IntN(4))
+		_, _ = fmt.Fprintf(
+			&b, "10.0.0.%d - - [%s] \"GET /%d HTTP/1.1\" 200 17\n", client, at.Format(combinedLayout), r.IntN(4),
+		)
 	}
 	return b.String()
 }
@@ -160,7 +164,8 @@ func mostIn(all []asked, span time.Duration) (most, allowed int64) {
 	return most, allowed
 }
 
-// TestSameOfAnyPacking: a log in one piece, packed, in pieces that are merged, and written as CSV and NDJSON, says the same.
+// TestSameOfAnyPacking: a log in one piece, packed, in pieces that are merged, and written as CSV and NDJSON, says the
+// same.
 func TestSameOfAnyPacking(t *testing.T) {
 	log := randomLog(rand.New(rand.NewPCG(1, 1)), 5000)
 	lines := strings.SplitAfter(strings.TrimSuffix(log, "\n"), "\n")

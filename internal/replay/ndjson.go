@@ -50,7 +50,9 @@ func newNDJSON(c *clock, timeField string, first []byte) (*ndjson, error) {
 		}
 	}
 	if timeField == "" {
-		return nil, fmt.Errorf("its first line has none of the fields %v, so --time must say which is the time, such as /when", timeNames)
+		return nil, fmt.Errorf(
+			"its first line has none of the fields %v, so --time must say which is the time, such as /when", timeNames,
+		)
 	}
 	var err error
 	n.time, err = n.slot(timeField)
@@ -125,8 +127,8 @@ func (n *ndjson) read(line []byte) error {
 	return nil
 }
 
-// walk reads the next value and what is wanted of it. Of a name that is given twice the last counts, as with most readers: it has
-// nothing of the one before.
+// walk reads the next value and what is wanted of it. Of a name that is given twice the last counts, as with most
+// readers: it has nothing of the one before.
 func (n *ndjson) walk(want *node) error {
 	if want != nil {
 		n.forget(want)

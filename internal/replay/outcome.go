@@ -75,25 +75,27 @@ func (t *trial) outcome(ring *keyring, withoutKey int64) Outcome {
 		}
 		k := t.keys[i].outcome(ring.names[i])
 		o.Keys++
-		if worst < 0 || cmp.Or(cmp.Compare(k.BurstAllowed, most.BurstAllowed), cmp.Compare(k.BurstAsked, most.BurstAsked)) > 0 {
+		if worst < 0 || cmp.Or(
+			cmp.Compare(k.BurstAllowed, most.BurstAllowed), cmp.Compare(k.BurstAsked, most.BurstAsked),
+		) > 0 {
 			worst, most = i, k
 		}
 		if k.Refused > 0 {
 			o.KeysRefused++
 		}
 		if top = append(top, k); len(top) == cap(top) {
-			top = hardest(top)
+			top = topKeys(top)
 		}
 	}
 	if worst >= 0 {
 		o.Own = t.keys[worst].burst(o.Own.Span.D())
 		o.Own.Key = ring.names[worst]
 	}
-	o.Top = hardest(top)
+	o.Top = topKeys(top)
 	return o
 }
 
-func (k *seat) outcome(name string) KeyOutcome {
+func (k *keyState) outcome(name string) KeyOutcome {
 	if m := k.more; m != nil {
 		return KeyOutcome{name, m.asked, m.asked - m.refused, m.refused, m.burst.mostAsked, m.burst.worst}
 	}
@@ -103,7 +105,7 @@ func (k *seat) outcome(name string) KeyOutcome {
 	return KeyOutcome{name, 1, 1, 0, int64(k.cost), int64(k.cost)}
 }
 
-func (k *seat) burst(span time.Duration) Burst {
+func (k *keyState) burst(span time.Duration) Burst {
 	if k.more != nil {
 		return k.more.burst.burst(span)
 	}
@@ -114,8 +116,8 @@ func (k *seat) burst(span time.Duration) Burst {
 	return w.burst(span)
 }
 
-// hardest keeps the keys that were hit most.
-func hardest(keys []KeyOutcome) []KeyOutcome {
+// topKeys keeps the keys that were hit most.
+func topKeys(keys []KeyOutcome) []KeyOutcome {
 	slices.SortStableFunc(keys, func(a, b KeyOutcome) int {
 		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Requests, a.Requests))
 	})

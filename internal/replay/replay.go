@@ -44,7 +44,8 @@ type Report struct {
 	Requests int64     `json:"requests"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
-	// Broken lines could not be read, Late ones came too late to be put where they belong and were taken at the latest instant.
+	// Broken lines could not be read, Late ones came too late to be put where they belong and were taken at the latest
+	// instant.
 	Broken int64 `json:"broken_lines"`
 	Late   int64 `json:"late_lines"`
 	// Faults are the first of those that were broken, and of those without a key.
@@ -101,7 +102,7 @@ type play struct {
 	options  *Options
 	rings    []*keyring
 	trials   []*trial
-	sims     []*sim
+	sims     []*queueSim
 	sources  []*source
 	faults   faults
 	timeline timeline
@@ -132,7 +133,7 @@ func newPlay(o *Options) (*play, error) {
 		p.trials = append(p.trials, t)
 	}
 	for i := range o.Queues {
-		p.sims = append(p.sims, newSim(&o.Queues[i]))
+		p.sims = append(p.sims, newQueueSim(&o.Queues[i]))
 	}
 	p.timeline = timeline{sums: 1 + 2*len(p.trials) + len(p.sims)}
 	p.timeline.cols = p.timeline.sums + len(p.sims)
@@ -333,7 +334,10 @@ func (p *play) unusable() error {
 	logs := cut(strings.Join(names, ", "), 100)
 	switch {
 	case f.brokenLines > 0 && f.read == 0:
-		return fmt.Errorf("%s: none of %d lines can be used; line %d of %s %s", logs, f.brokenLines, f.first[0].Line, f.first[0].Log, f.first[0].Why)
+		return fmt.Errorf(
+			"%s: none of %d lines can be used; line %d of %s %s", logs, f.brokenLines, f.first[0].Line, f.first[0].Log,
+			f.first[0].Why,
+		)
 	case f.read == 0:
 		return fmt.Errorf("%s: no line to replay", logs)
 	}

@@ -35,19 +35,34 @@ func TestUnusable(t *testing.T) {
 		logs []string
 		want string
 	}{
-		"empty":            {Options{}, []string{""}, "log-1: no line to replay"},
-		"blank":            {Options{}, []string{"\n \n\r\n"}, "log-1: no line to replay"},
-		"binary":           {Options{}, []string{"\x7fELF\x00\x01"}, "binary"},
-		"damaged gzip":     {Options{}, []string{"\x1f\x8b\x00\x00"}, "packed by gzip, and damaged"},
-		"cut gzip":         {Options{Format: Combined}, []string{"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"}, "cannot be read"},
-		"another thing":    {Options{}, []string{"[core] hello\n"}, "--format combined, ndjson or csv"},
-		"all broken":       {Options{Format: Combined}, []string{"one\ntwo\n"}, `none of 2 lines can be used; line 1 of log-1 is not as HOST`},
-		"format":           {Options{Format: "xml"}, []string{good}, "must be combined, ndjson or csv"},
-		"field":            {Options{Rules: rules(t, "gap period=1s key={ip}")}, []string{good}, "{ip} is no field of a combined log: there are {remote_addr}"},
-		"column":           {Options{Rules: rules(t, "gap period=1s key=ip"), Format: CSV}, []string{"time,client\n1,a\n"}, "{ip} is none of its columns, which are time, client"},
-		"pointer":          {Options{Rules: rules(t, "gap period=1s key=ip")}, []string{`{"time":1}`}, "{ip} is no JSON pointer"},
-		"cost":             {Options{Cost: "weight"}, []string{good}, "--cost: {weight} is no field"},
-		"no key":           {Options{Rules: rules(t, "gap period=1s key={user}")}, []string{good}, "none of 1 lines has the key of the rule gap period=1s, {user}; line 1 of log-1 has no user"},
+		"empty":        {Options{}, []string{""}, "log-1: no line to replay"},
+		"blank":        {Options{}, []string{"\n \n\r\n"}, "log-1: no line to replay"},
+		"binary":       {Options{}, []string{"\x7fELF\x00\x01"}, "binary"},
+		"damaged gzip": {Options{}, []string{"\x1f\x8b\x00\x00"}, "packed by gzip, and damaged"},
+		"cut gzip": {
+			Options{Format: Combined}, []string{"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"}, "cannot be read",
+		},
+		"another thing": {Options{}, []string{"[core] hello\n"}, "--format combined, ndjson or csv"},
+		"all broken": {
+			Options{Format: Combined}, []string{"one\ntwo\n"}, `none of 2 lines can be used; line 1 of log-1 is not as HOST`,
+		},
+		"format": {Options{Format: "xml"}, []string{good}, "must be combined, ndjson or csv"},
+		"field": {
+			Options{Rules: rules(t, "gap period=1s key={ip}")}, []string{good},
+			"{ip} is no field of a combined log: there are {remote_addr}",
+		},
+		"column": {
+			Options{Rules: rules(t, "gap period=1s key=ip"), Format: CSV}, []string{"time,client\n1,a\n"},
+			"{ip} is none of its columns, which are time, client",
+		},
+		"pointer": {
+			Options{Rules: rules(t, "gap period=1s key=ip")}, []string{`{"time":1}`}, "{ip} is no JSON pointer",
+		},
+		"cost": {Options{Cost: "weight"}, []string{good}, "--cost: {weight} is no field"},
+		"no key": {
+			Options{Rules: rules(t, "gap period=1s key={user}")}, []string{good},
+			"none of 1 lines has the key of the rule gap period=1s, {user}; line 1 of log-1 has no user",
+		},
 		"no time column":   {Options{}, []string{"a,b\n1,2\n"}, "--time must say which is the time; they are a, b"},
 		"no time member":   {Options{}, []string{`{"a":1}`}, "--time must say which is the time"},
 		"no such time":     {Options{Time: "/when"}, []string{`{"time":1}`}, "line 1 of log-1 has no time"},
@@ -55,7 +70,10 @@ func TestUnusable(t *testing.T) {
 		"time format":      {Options{TimeFormat: "iso"}, []string{`{"time":1}`}, "--time-format"},
 		"one bad log":      {Options{}, []string{good, "\x00"}, "log-2: is a binary file"},
 		"five keys": {
-			Options{Rules: rules(t, "gap period=1s key={user}", "gap period=1s key={path}", "gap period=1s key={status}", "gap period=1s key={method}", "gap period=1s")},
+			Options{Rules: rules(
+				t, "gap period=1s key={user}", "gap period=1s key={path}", "gap period=1s key={status}",
+				"gap period=1s key={method}", "gap period=1s",
+			)},
 			[]string{good},
 			"more than 4 different keys",
 		},
@@ -122,7 +140,9 @@ func BenchmarkMeter(b *testing.B) {
 	b.SetBytes(int64(len(log) / 100_000))
 	b.ReportAllocs()
 	for n := 0; n < b.N; n += 100_000 {
-		if _, err := Run(b.Context(), Options{Rules: all, Logs: []Log{{"log", io.LimitReader(strings.NewReader(log), int64(len(log)))}}}); err != nil {
+		if _, err := Run(b.Context(), Options{Rules: all, Logs: []Log{{"log", io.LimitReader(
+			strings.NewReader(log), int64(len(log)),
+		)}}}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// ReadRules reads what --rule says: the text of a rule, such as "meter rate=5/s burst=10", or the name of a file of rules,
-// in YAML or JSON: one, a list of them, or a list called rules. A text has a key of its own, key={path}, or that of --key; a
-// rule of a file that has a key, which is one of jobs, goes by that of --key instead.
+// ReadRules reads what --rule says: the text of a rule, such as "meter rate=5/s burst=10", or the name of a file of
+// rules, in YAML or JSON: one, a list of them, or a list called rules. A text has a key of its own, key={path}, or that
+// of --key; a rule of a file that has a key, which is one of jobs, goes by that of --key instead.
 func ReadRules(text string, key *string) ([]Rule, error) {
 	words := strings.Fields(text)
 	if len(words) > 0 && slices.Contains(leaky.Algorithms(), leaky.Algorithm(words[0])) {
@@ -29,7 +29,10 @@ func ReadRules(text string, key *string) ([]Rule, error) {
 	}
 	rules, err := ruleFile(text, key)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--rule %s: neither a file nor a rule, which begins with one of %v, such as \"meter rate=5/s burst=10\"", queue.Shorten(text, 100), leaky.Algorithms())
+		return nil, fmt.Errorf(
+			"--rule %s: neither a file nor a rule, which begins with one of %v, such as \"meter rate=5/s burst=10\"",
+			queue.Shorten(text, 100), leaky.Algorithms(),
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--rule %s: %w", text, err)
@@ -67,7 +70,8 @@ func inline(words []string, key *string) (r Rule, err error) {
 	return r, err
 }
 
-// object makes JSON of words such as rate=5/s, behind one that is given. Numbers are those of the fields that want them.
+// object makes JSON of words such as rate=5/s, behind one that is given. Numbers are those of the fields that want
+// them.
 func object(words, numbers []string, name, value string) ([]byte, error) {
 	var b bytes.Buffer
 	write := func(name, value string) {
@@ -125,7 +129,9 @@ func ruleFile(name string, key *string) ([]Rule, error) {
 		}
 		if r.Key != "" {
 			if key == nil {
-				return nil, fmt.Errorf("rule %s counts by %s, which is of jobs: --key must say by what of the log", tried.Label, r.Key)
+				return nil, fmt.Errorf(
+					"rule %s counts by %s, which is of jobs: --key must say by what of the log", tried.Label, r.Key,
+				)
 			}
 			tried.Key = key
 		}
@@ -166,7 +172,10 @@ func ReadQueue(text string) (Queue, error) {
 	for _, word := range words {
 		field, _, _ := strings.Cut(word, "=")
 		if !slices.Contains([]string{"rate", "capacity", "burst"}, field) {
-			return q, fmt.Errorf("--queue %q: %s is not tried; give rate, capacity and burst, such as \"rate=14/s capacity=1000 burst=1\"", text, cut(field, 40))
+			return q, fmt.Errorf(
+				"--queue %q: %s is not tried; give rate, capacity and burst, such as \"rate=14/s capacity=1000 burst=1\"", text,
+				cut(field, 40),
+			)
 		}
 	}
 	data, err := object(words, []string{"capacity", "burst"}, "name", "tried")

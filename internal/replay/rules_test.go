@@ -16,7 +16,10 @@ func TestRules(t *testing.T) {
 		}
 		return name
 	}
-	list := file("rules:\n  - {name: a, algorithm: meter, rate: 5/s, burst: 10, key: '{lane}'}\n  - {name: b, algorithm: gap, period: 2s}\n")
+	list := file(
+		"rules:\n  - {name: a, algorithm: meter, rate: 5/s, burst: 10, key: '{lane}'}\n  - {name: b, algorithm: gap, " +
+			"period: 2s}\n",
+	)
 	key := "{path}"
 	got, err := ReadRules(list, &key)
 	if err != nil || len(got) != 2 || got[0].Label != "a" || *got[0].Key != "{path}" || *got[1].Key != "" {

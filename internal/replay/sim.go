@@ -15,8 +15,9 @@ type Queue struct {
 	Label string
 }
 
-// sim is a queue at work, with a drainer that is never late and takes no time. A job has left from its departure on.
-type sim struct {
+// queueSim is a queue at work, with a drainer that is never late and takes no time. A job has left from its departure
+// on.
+type queueSim struct {
 	queue      *Queue
 	pacer      leaky.Pacer
 	bucket     leaky.Bucket
@@ -29,13 +30,13 @@ type sim struct {
 	waits                    waits
 }
 
-func newSim(q *Queue) *sim {
+func newQueueSim(q *Queue) *queueSim {
 	// All that are accepted are granted at once, so that each departure is known on arrival.
-	return &sim{queue: q, pacer: leaky.Pacer{Rate: q.Rate, Burst: q.Burst, Horizon: math.MaxInt64}}
+	return &queueSim{queue: q, pacer: leaky.Pacer{Rate: q.Rate, Burst: q.Burst, Horizon: math.MaxInt64}}
 }
 
 // arrive appends a job, and reports whether there was room.
-func (s *sim) arrive(at leaky.Instant, cost int64) bool {
+func (s *queueSim) arrive(at leaky.Instant, cost int64) bool {
 	if cost > leaky.MaxCost {
 		s.never++
 		s.refused++
@@ -60,7 +61,7 @@ func (s *sim) arrive(at leaky.Instant, cost int64) bool {
 }
 
 // depth is how many wait.
-func (s *sim) depth(now leaky.Instant) int64 {
+func (s *queueSim) depth(now leaky.Instant) int64 {
 	for s.head < len(s.departures) && s.departures[s.head] <= now {
 		s.head++
 	}
@@ -87,9 +88,10 @@ type QueueOutcome struct {
 	LastLeft time.Time      `json:"last_left,omitzero"`
 }
 
-func (s *sim) outcome() QueueOutcome {
+func (s *queueSim) outcome() QueueOutcome {
 	o := QueueOutcome{
-		Queue: s.queue.Label, Requests: s.accepted + s.refused, Accepted: s.accepted, Refused: s.refused, Never: s.never, Deepest: s.deepest,
+		Queue: s.queue.Label, Requests: s.accepted + s.refused, Accepted: s.accepted, Refused: s.refused, Never: s.never,
+		Deepest: s.deepest,
 		WaitP50: s.waits.quantile(0.5), WaitP99: s.waits.quantile(0.99), WaitMax: queue.Duration(s.waits.max),
 	}
 	if o.Requests > 0 {
@@ -101,8 +103,8 @@ func (s *sim) outcome() QueueOutcome {
 	return o
 }
 
-// waits are counted in classes, each at most 1/64 wider than it is long, so that a quantile is at most 1.6 % too high, and
-// memory is the same for any number.
+// waits are counted in classes, each at most 1/64 wider than it is long, so that a quantile is at most 1.6 % too high,
+// and memory is the same for any number.
 type waits struct {
 	classes [64 << 6]int64
 	n       int64

@@ -9,13 +9,14 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// TestQueue holds the simulation against a table: a queue of 2, one a second, of which three come at once and one later.
+// TestQueue holds the simulation against a table: a queue of 2, one a second, of which three come at once and one
+// later.
 func TestQueue(t *testing.T) {
 	q, err := ReadQueue("rate=1/s capacity=2")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSim(&q)
+	s := newQueueSim(&q)
 	for i, c := range []struct {
 		at, cost int64
 		accepted bool
@@ -36,7 +37,8 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	o := s.outcome()
-	if o.Accepted != 6 || o.Refused != 3 || o.Never != 1 || o.Deepest != 2 || o.WaitMax.D() != 3*time.Second || o.WaitP50.D() != 1_007_615*time.Microsecond {
+	if o.Accepted != 6 || o.Refused != 3 || o.Never != 1 || o.Deepest != 2 || o.WaitMax.D() != 3*time.Second ||
+		o.WaitP50.D() != 1_007_615*time.Microsecond {
 		t.Errorf("%+v", o)
 	}
 }

@@ -192,7 +192,9 @@ func (s *source) request(line []byte) (r request, err error) {
 	if s.cost >= 0 {
 		cost, err := strconv.ParseInt(string(values[s.cost]), 10, 64)
 		if err != nil || cost < 1 || cost > leaky.MaxLimit {
-			return r, fmt.Errorf("has the cost %.40q, which is no whole number from 1 to %d", values[s.cost], int64(leaky.MaxLimit))
+			return r, fmt.Errorf(
+				"has the cost %.40q, which is no whole number from 1 to %d", values[s.cost], int64(leaky.MaxLimit),
+			)
 		}
 		r.cost = int32(cost)
 	}

@@ -34,7 +34,9 @@ func parseTemplate(text string) (template, error) {
 	for rest := text; rest != ""; {
 		literal, after, found := strings.Cut(rest, "{")
 		if strings.ContainsAny(literal, "}%") {
-			return nil, fmt.Errorf("the key %q has a } without a {, or a %% between its fields, which marks what is encoded", text)
+			return nil, fmt.Errorf(
+				"the key %q has a } without a {, or a %% between its fields, which marks what is encoded", text,
+			)
 		}
 		followsField := len(t) > 0 && t[len(t)-1].field != ""
 		switch {

@@ -12,7 +12,9 @@ func TestTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys[0].slot, keys[2].slot = 0, 1
-	for values, want := range map[[2]string]string{{"a:b", "c"}: "a%3Ab:c", {"a", "b:c"}: "a:b:c", {"a%3Ab", "c"}: "a%253Ab:c"} {
+	for values, want := range map[[2]string]string{
+		{"a:b", "c"}: "a%3Ab:c", {"a", "b:c"}: "a:b:c", {"a%3Ab", "c"}: "a%253Ab:c",
+	} {
 		got, err := keys.expand(nil, [][]byte{[]byte(values[0]), []byte(values[1])})
 		if err != nil || string(got) != want {
 			t.Errorf("%v: %q, %v; want %q", values, got, err, want)

@@ -7,7 +7,8 @@ const maxSteps = 1000
 
 // widths are those of a step, each a multiple of the one before.
 var widths = []leaky.Instant{
-	1_000, 10_000, 100_000, 1_000_000, 10_000_000, 60_000_000, 600_000_000, 3_600_000_000, 86_400_000_000, 7 * 86_400_000_000, 70 * 86_400_000_000, 7000 * 86_400_000_000,
+	1_000, 10_000, 100_000, 1_000_000, 10_000_000, 60_000_000, 600_000_000, 3_600_000_000, 86_400_000_000,
+	7 * 86_400_000_000, 70 * 86_400_000_000, 7000 * 86_400_000_000,
 }
 
 // timeline counts over time, in steps that grow wider as the log turns out to be longer.

@@ -15,7 +15,8 @@ func TestTimeline(t *testing.T) {
 	log := strings.Repeat(line("10.0.0.1", "12:00:07"), 100) + line("10.0.0.1", "12:01:30") + line("10.0.0.1", "18:00:00")
 	r := replayed(t, Options{Rules: rules(t, "gap period=1s"), Queues: []Queue{q}}, log)
 	steps := r.Timeline.Steps
-	if r.Timeline.Step.D() != time.Minute || len(steps) != 361 || steps[0].Requests != 100 || steps[0].Queues[0].Deepest != 99 || steps[1].Queues[0].Deepest < 46 ||
+	if r.Timeline.Step.D() != time.Minute || len(steps) != 361 || steps[0].Requests != 100 ||
+		steps[0].Queues[0].Deepest != 99 || steps[1].Queues[0].Deepest < 46 ||
 		steps[0].Rules[0] != (RuleStep{1, 99}) || steps[2].Queues[0].Deepest != 0 || steps[360].Requests != 1 {
 		t.Errorf("steps of %v, %d of them: %+v", r.Timeline.Step, len(steps), steps[:3])
 	}
@@ -23,7 +24,8 @@ func TestTimeline(t *testing.T) {
 		t.Error(err)
 	}
 	picture, err := r.Chart()
-	if err != nil || !strings.Contains(string(picture), "gap period=1s: 3 allowed, 99 refused") || !strings.Contains(string(picture), `"requests in 1 min"`) {
+	if err != nil || !strings.Contains(string(picture), "gap period=1s: 3 allowed, 99 refused") ||
+		!strings.Contains(string(picture), `"requests in 1 min"`) {
 		t.Errorf("%v\n%.300s", err, picture)
 	}
 	if CheckChart("a.svg") == nil {

@@ -26,7 +26,7 @@ type trial struct {
 	own     leaky.Instant // the width of the rule's own window
 	lease   bool
 
-	keys     []seat
+	keys     []keyState
 	live     int // keys with a state
 	sweepAt  int
 	requests int64
@@ -36,17 +36,17 @@ type trial struct {
 	bursts   []window // of all keys together, by spans
 }
 
-// seat is what became of one key. Most keys of a great log come once: what their state would be is known from that request, and more
-// is kept of the others only.
-type seat struct {
+// keyState is what became of one key. Most keys of a great log come once: what their state would be is known from that
+// request, and more is kept of the others only.
+type keyState struct {
 	at      leaky.Instant // of the first request
-	more    *tried        // nil until there is a second
+	more    *repeatedKey  // nil until there is a second
 	cost    int32         // of the first, 0 if there is none
 	refused bool          // the first
 }
 
-// tried is what became of a key that came again.
-type tried struct {
+// repeatedKey is what became of a key that came again.
+type repeatedKey struct {
 	tally          leaky.Tally // nil if it is as a fresh one
 	asked, refused int64
 	burst          window
@@ -58,7 +58,8 @@ func newTrial(r *Rule, ring int) (*trial, error) {
 		return nil, err
 	}
 	return &trial{
-		rule: r, ring: ring, limiter: l, own: leaky.Instant(ownSpan(r).Microseconds()), lease: r.Algorithm == leaky.AlgorithmConcurrency,
+		rule: r, ring: ring, limiter: l, own: leaky.Instant(ownSpan(r).Microseconds()),
+		lease:   r.Algorithm == leaky.AlgorithmConcurrency,
 		sweepAt: 4096, bursts: make([]window, len(spans)),
 	}, nil
 }
@@ -83,7 +84,7 @@ func ownSpan(r *Rule) time.Duration {
 func (t *trial) take(r *request, names []string) bool {
 	number := r.keys[t.ring]
 	for len(t.keys) <= int(number) {
-		t.keys = append(t.keys, seat{})
+		t.keys = append(t.keys, keyState{})
 	}
 	ask := leaky.Ask{Cost: int64(r.cost)}
 	if t.lease { // nobody knows when a request of a log had ended
@@ -94,7 +95,7 @@ func (t *trial) take(r *request, names []string) bool {
 		d = t.fresh(names[number]).Take(r.at, ask)
 		k.at, k.cost, k.refused = r.at, r.cost, !d.Allowed
 	} else {
-		d = t.count(t.again(number, names[number], r.at), r.at, ask)
+		d = t.count(t.repeated(number, names[number], r.at), r.at, ask)
 	}
 	t.requests++
 	allowed := ask.Cost
@@ -112,11 +113,11 @@ func (t *trial) take(r *request, names []string) bool {
 	return d.Allowed
 }
 
-// again returns what is kept of a key that was asked about before, with a state.
-func (t *trial) again(number uint32, name string, now leaky.Instant) *tried {
+// repeated returns what is kept of a key that was asked about before, with a state.
+func (t *trial) repeated(number uint32, name string, now leaky.Instant) *repeatedKey {
 	k := &t.keys[number]
 	if k.more == nil {
-		k.more = &tried{}
+		k.more = &repeatedKey{}
 		t.enter(k.more, number, name, now)
 		t.count(k.more, k.at, leaky.Ask{Cost: int64(k.cost), Lease: "first"})
 	}
@@ -126,7 +127,7 @@ func (t *trial) again(number uint32, name string, now leaky.Instant) *tried {
 	return k.more
 }
 
-func (t *trial) enter(m *tried, number uint32, name string, now leaky.Instant) {
+func (t *trial) enter(m *repeatedKey, number uint32, name string, now leaky.Instant) {
 	m.tally = t.fresh(name)
 	if t.live++; t.live >= t.sweepAt {
 		t.sweep(now, number)
@@ -134,7 +135,7 @@ func (t *trial) enter(m *tried, number uint32, name string, now leaky.Instant) {
 }
 
 // count asks, and counts for the key.
-func (t *trial) count(m *tried, at leaky.Instant, ask leaky.Ask) leaky.Decision {
+func (t *trial) count(m *repeatedKey, at leaky.Instant, ask leaky.Ask) leaky.Decision {
 	d := m.tally.Take(at, ask)
 	m.asked++
 	allowed := ask.Cost

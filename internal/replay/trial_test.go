@@ -32,15 +32,18 @@ func TestForgotten(t *testing.T) {
 	if live := p.trials[0].live; live > 10_000 {
 		t.Errorf("%d states are kept", live)
 	}
-	if o := p.trials[0].outcome(p.rings[0], 0); o.Keys != n || o.Requests != 2*n+1 || o.Refused != 2 || o.Never != 2 { // they cost more than 10
+	// they cost more than 10
+	if o := p.trials[0].outcome(p.rings[0], 0); o.Keys != n || o.Requests != 2*n+1 || o.Refused != 2 || o.Never != 2 {
 		t.Errorf("%+v", o)
 	}
 }
 
-// TestOnceAndAgain: what is told of a key that came once is what its state would tell, by all algorithms, be its request too great or not.
+// TestOnceAndAgain: what is told of a key that came once is what its state would tell, by all algorithms, be its
+// request too great or not.
 func TestOnceAndAgain(t *testing.T) {
 	for _, text := range []string{
-		"meter rate=1/s burst=5", "token_bucket rate=1/s burst=5", "fixed_window limit=5 period=1s", "sliding_log limit=5 period=1s", "sliding_counter limit=5 period=1s",
+		"meter rate=1/s burst=5", "token_bucket rate=1/s burst=5", "fixed_window limit=5 period=1s",
+		"sliding_log limit=5 period=1s", "sliding_counter limit=5 period=1s",
 		"concurrency limit=5 ttl=1s",
 	} {
 		for _, cost := range []int32{1, 5, 6} {
@@ -55,11 +58,12 @@ func TestOnceAndAgain(t *testing.T) {
 			if p.trials[0].keys[0].more != nil {
 				t.Fatal("a key that came once has a state")
 			}
-			p.trials[0].again(0, "k", r.at)
+			p.trials[0].repeated(0, "k", r.at)
 			if again := p.trials[0].outcome(p.rings[0], 0); !reflect.DeepEqual(again, once) {
 				t.Errorf("%s, cost %d:\n%+v once\n%+v again", text, cost, once, again)
 			}
-			if cost < 6 != (once.Refused == 0) || once.Own.Allowed != int64(cost)*(1-once.Refused) || once.Own.Asked != int64(cost) || once.Own.Key != "k" {
+			if cost < 6 != (once.Refused == 0) || once.Own.Allowed != int64(cost)*(1-once.Refused) ||
+				once.Own.Asked != int64(cost) || once.Own.Key != "k" {
 				t.Errorf("%s, cost %d: %+v", text, cost, once)
 			}
 		}

@@ -2,9 +2,9 @@ package replay
 
 import "github.com/penstock/penstock/leaky"
 
-// window is the most that was asked and allowed in any span of one width, in units of cost. It is exact where the log tells
-// whole seconds; elsewhere requests that are nearer to each other than a thousandth of the width count as one, so that its
-// memory is bounded.
+// window is the most that was asked and allowed in any span of one width, in units of cost. It is exact where the log
+// tells whole seconds; elsewhere requests that are nearer to each other than a thousandth of the width count as one, so
+// that its memory is bounded.
 type window struct {
 	slots            []slot
 	head             int

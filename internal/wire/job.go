@@ -39,14 +39,16 @@ type Job struct {
 	Headers       map[string]string `json:"headers,omitempty"`
 }
 
-// SetContent tells what a job carries, as it is appended: JSON as such, other bytes in base64. One of which nothing is kept
-// has no content type. Headers that are secrets by their names are not shown: who put the job in need not be who looks.
+// SetContent tells what a job carries, as it is appended: JSON as such, other bytes in base64. One of which nothing is
+// kept has no content type. Headers that are secrets by their names are not shown: who put the job in need not be who
+// looks.
 func (j *Job) SetContent(i *queue.JobInfo) {
 	if i.ContentType == "" {
 		return
 	}
 	j.ContentType, j.Headers = i.ContentType, secrets.MaskHeaders(i.Headers)
-	if queue.IsJSON(i.ContentType) && queue.CheckDepth(i.Payload, queue.MaxDepth) == nil && json.Valid(i.Payload) && utf8.Valid(i.Payload) {
+	if queue.IsJSON(i.ContentType) && queue.CheckDepth(i.Payload, queue.MaxDepth) == nil && json.Valid(i.Payload) &&
+		utf8.Valid(i.Payload) {
 		j.Payload = i.Payload
 		return
 	}

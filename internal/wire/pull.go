@@ -27,8 +27,8 @@ type Settle struct {
 type Settlement struct {
 	Lease   `json:",inline"`
 	Outcome string `json:"outcome"` // delivered, retry, dead, released, throttled, down
-	// After is how long a retry waits; nil is what the queue's spec says. Of throttled, and of delivered, it is for how long
-	// nothing shall leave.
+	// After is how long a retry waits; nil is what the queue's spec says. Of throttled, and of delivered, it is for how
+	// long nothing shall leave.
 	After    *queue.Duration `json:"after,omitempty"`
 	LaneOnly bool            `json:"lane_only,omitempty"` // throttled: only the job's lane
 	Trouble  bool            `json:"trouble,omitempty"`   // retry: it was the target's fault, whosever job it was

@@ -7,13 +7,13 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// alone answers for a store that is away, by the policy of the rule as it was last seen.
-func (a *Admission) alone(r *queue.ParsedRule, takes []queue.Take) []queue.Taken {
-	a.outages.tell(r.Name, r.Away)
+// decideAway answers for a store that is away, by the policy of the rule as it was last seen.
+func (a *Admission) decideAway(r *queue.ParsedRule, takes []queue.Take) []queue.Taken {
+	a.outages.logPolicy(r.Name, r.Away)
 	taken := make([]queue.Taken, len(takes))
 	allowed, refused := 0, 0
 	for i, t := range takes {
-		taken[i] = a.aloneOne(r, t)
+		taken[i] = a.decideOneAway(r, t)
 		switch {
 		case taken[i].Err != nil || t.Op > queue.TakePeek:
 		case taken[i].Allowed || taken[i].Shadow:
@@ -26,7 +26,7 @@ func (a *Admission) alone(r *queue.ParsedRule, takes []queue.Take) []queue.Taken
 	return taken
 }
 
-func (a *Admission) aloneOne(r *queue.ParsedRule, t queue.Take) queue.Taken {
+func (a *Admission) decideOneAway(r *queue.ParsedRule, t queue.Take) queue.Taken {
 	bound := r.Of(t.Key)
 	l, err := bound.Limiter(r.Algorithm)
 	if err != nil {
@@ -40,8 +40,8 @@ func (a *Admission) aloneOne(r *queue.ParsedRule, t queue.Take) queue.Taken {
 	switch {
 	case r.Away == queue.AwayOpen:
 		answer.Allowed, answer.Remaining, answer.ResetAfter = true, l.Limit(), bound.TTL.D()
-	case r.Away == queue.AwayShare && a.among.Load() > 0: // else it is not known with whom to share
-		answer.Decision = a.shares.decide(&r.Rule, t, ask, int(a.among.Load()))
+	case r.Away == queue.AwayShare && a.processes.Load() > 0: // else it is not known with whom to share
+		answer.Decision = a.shares.decide(&r.Rule, t, ask, int(a.processes.Load()))
 	default:
 		answer.RetryAfter = retryAway
 	}
@@ -56,9 +56,9 @@ func monotonic(begun time.Time) leaky.Instant {
 	return leaky.Instant(begun.UnixMicro() + time.Since(begun).Microseconds())
 }
 
-// unshare gives back what was let through without the store.
-func (a *Admission) unshare(r *queue.Rule, t queue.Take) {
+// refundShare gives back what was let through without the store.
+func (a *Admission) refundShare(r *queue.Rule, t queue.Take) {
 	if r.Away == queue.AwayShare {
-		a.shares.decide(r, t, leaky.Ask{Cost: t.Cost, Lease: t.Lease}, max(1, int(a.among.Load())))
+		a.shares.decide(r, t, leaky.Ask{Cost: t.Cost, Lease: t.Lease}, max(1, int(a.processes.Load())))
 	}
 }

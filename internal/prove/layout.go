@@ -9,9 +9,9 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// shape is what a run makes: one queue, or a parent and children that the load goes to, and
+// layout is what a run makes: one queue, or a parent and children that the load goes to, and
 // the lanes in each.
-type shape struct {
+type layout struct {
 	specs  []queue.Spec // the parent first
 	levels []level      // what has a rate of its own below the first queue's
 	feeds  []*feed      // one for each queue that the load goes to
@@ -38,9 +38,9 @@ func share(whole leaky.Rate, i, n int) (leaky.Rate, error) {
 	return leaky.NewRate(2*count, time.Duration(int64(n)*per)*time.Microsecond)
 }
 
-// newShape works out everything before the run, so that what is judged is fixed by then.
-func newShape(o *Options, name, url string) (*shape, error) {
-	s := &shape{}
+// newLayout works out everything before the run, so that what is judged is fixed by then.
+func newLayout(o *Options, name, url string) (*layout, error) {
+	s := &layout{}
 	first, err := o.spec(name, o.Rate, url)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func newShape(o *Options, name, url string) (*shape, error) {
 }
 
 // add makes a queue one that the load goes to, through its lanes.
-func (s *shape) add(o *Options, spec queue.Spec, prefix string) error {
+func (s *layout) add(o *Options, spec queue.Spec, prefix string) error {
 	f := newFeed(o.Store, spec.Name)
 	defer func() {
 		spec.Capacity = max(1000, 2*f.depth())
@@ -100,7 +100,9 @@ func (o *Options) spec(name string, rate leaky.Rate, url string) (queue.Spec, er
 	if err != nil {
 		return queue.Spec{}, fmt.Errorf("write the target as JSON: %w", err)
 	}
-	spec := queue.Spec{Name: name, Rate: rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack), Deliver: deliver}
+	spec := queue.Spec{
+		Name: name, Rate: rate, Lease: queue.Duration(Lease), Slack: queue.Duration(o.Slack), Deliver: deliver,
+	}
 	spec.Retry.MaxAttempts = queue.MaxMaxAttempts // a job that dies of our own faults would be no loss of the store's
 	spec.Retry.MinBackoff = queue.Duration(100 * time.Millisecond)
 	spec.Retry.MaxBackoff = queue.Duration(time.Second)
@@ -109,7 +111,7 @@ func (o *Options) spec(name string, rate leaky.Rate, url string) (queue.Spec, er
 }
 
 // slowest is the longest interval of any level.
-func (s *shape) slowest() time.Duration {
+func (s *layout) slowest() time.Duration {
 	var most time.Duration
 	for _, l := range s.levels {
 		most = max(most, l.rate.Interval())

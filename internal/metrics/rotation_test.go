@@ -26,7 +26,9 @@ func newMany(n int) *many {
 	m := &many{}
 	now := time.Now()
 	for i := range n {
-		m.infos = append(m.infos, queue.Info{Spec: queue.Spec{Name: fmt.Sprintf("q%05d", i), Capacity: 10, Rate: leaky.PerSecond(1)}, Now: now, Asked: now})
+		m.infos = append(m.infos, queue.Info{
+			Spec: queue.Spec{Name: fmt.Sprintf("q%05d", i), Capacity: 10, Rate: leaky.PerSecond(1)}, Now: now, Asked: now,
+		})
 	}
 	return m
 }
@@ -34,7 +36,9 @@ func newMany(n int) *many {
 func (*many) Space(context.Context) (queue.Space, error) { return queue.Space{}, nil }
 
 func (m *many) at(name string) (int, bool) {
-	return slices.BinarySearchFunc(m.infos, name, func(i queue.Info, name string) int { return strings.Compare(i.Spec.Name, name) })
+	return slices.BinarySearchFunc(
+		m.infos, name, func(i queue.Info, name string) int { return strings.Compare(i.Spec.Name, name) },
+	)
 }
 
 func (m *many) Get(_ context.Context, name string) (queue.Info, error) {
@@ -71,8 +75,8 @@ const stateHead = `
 # TYPE penstock_queue_state gauge
 `
 
-// Alerts know every queue that stalls, is full, stopped or paused, wherever its name stands; the others cost nothing but a
-// page of the list, and are counted.
+// Alerts know every queue that stalls, is full, stopped or paused, wherever its name stands; the others cost nothing
+// but a page of the list, and are counted.
 func TestTour(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	g, err := metrics.NewGauges(reg, 2)
@@ -111,7 +115,8 @@ penstock_drainers 3
 `, "penstock_queue_state", "penstock_drainers")
 	page := gathered(t, reg)
 	for series, want := range map[string]float64{
-		`penstock_queues_in_state{state="idle"}`: 2297, `penstock_queues_in_state{state="stalled"}`: 1, `penstock_queues_in_state{state="paused"}`: 1,
+		`penstock_queues_in_state{state="idle"}`: 2297, `penstock_queues_in_state{state="stalled"}`: 1,
+		`penstock_queues_in_state{state="paused"}`:  1,
 		`penstock_queues_in_state{state="flowing"}`: 1, `penstock_queues_in_state{state="no_drainer"}`: 0,
 		`penstock_jobs{queue="q00700",state="waiting"}`: 3, `penstock_jobs{queue="_other",state="waiting"}`: 10,
 	} {
@@ -122,7 +127,7 @@ penstock_drainers 3
 	if age := page[`penstock_oldest_waiting_seconds{queue="_other"}`]; age < 3600 || age > 3700 {
 		t.Errorf("the oldest of the others has waited for %v s", age)
 	}
-	// One that goes on gives its place up at the next look, and the next in trouble has it when the tour comes by.
+	// One that goes on gives its place up at the next look, and the next in trouble has it when the rotation comes by.
 	paused.Pause = queue.Pause{}
 	stalled.Outflow = 1
 	refresh()

@@ -2,16 +2,16 @@ package prove
 
 import "sync"
 
-// book says what was accepted, and where it was put.
-type book struct {
+// acceptedJobs says what was accepted, and where it was put.
+type acceptedJobs struct {
 	mu    sync.Mutex
 	flows map[string]flow
 	ids   []string
 }
 
-func newBook() *book { return &book{flows: map[string]flow{}} }
+func newAcceptedJobs() *acceptedJobs { return &acceptedJobs{flows: map[string]flow{}} }
 
-func (b *book) accept(id string, at flow) {
+func (b *acceptedJobs) accept(id string, at flow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if _, twice := b.flows[id]; !twice {
@@ -20,20 +20,20 @@ func (b *book) accept(id string, at flow) {
 	b.flows[id] = at
 }
 
-func (b *book) flowOf(id string) (flow, bool) {
+func (b *acceptedJobs) flowOf(id string) (flow, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f, ok := b.flows[id]
 	return f, ok
 }
 
-func (b *book) count() int {
+func (b *acceptedJobs) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.ids)
 }
 
-func (b *book) accepted() []string {
+func (b *acceptedJobs) accepted() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.ids...)

@@ -11,34 +11,36 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// tourPage is how many of the queues behind the first ones a look lists: with one each 10 s, 6,000 a minute.
-const tourPage = 1000
+// rotationPage is how many of the queues behind the first ones a look lists: with one each 10 s, 6,000 a minute.
+const rotationPage = 1000
 
-// rare are the states that a queue has series for wherever its name stands, so that alerts know all queues. What
+// alertStates are the states that a queue has series for wherever its name stands, so that alerts know all queues. What
 // concerns all queues of a store or a group at once is none of them, but paused, which somebody did to this one. The
 // most urgent come first.
-var rare = []queue.StatusCode{queue.StatusStalled, queue.StatusCircuitOpen, queue.StatusThrottled, queue.StatusNoWorker, queue.StatusPaused}
+var alertStates = []queue.StatusCode{
+	queue.StatusStalled, queue.StatusCircuitOpen, queue.StatusThrottled, queue.StatusNoWorker, queue.StatusPaused,
+}
 
-// stopped are the states in which a job waits for something else than its turn. Throttled is none: a receiver that asks to
-// be spared again and again must not hide how old the jobs become.
-var stopped = []queue.StatusCode{
+// notWaitingTurn are the states in which a job waits for something else than its turn. Throttled is none: a receiver
+// that asks to be spared again and again must not hide how old the jobs become.
+var notWaitingTurn = []queue.StatusCode{
 	queue.StatusPaused, queue.StatusParentPaused, queue.StatusNoDrainer, queue.StatusCircuitOpen, queue.StatusQuota,
 }
 
-// trouble tells how urgent it is that a queue has series of its own, the most at 0, and whether it is to have any.
-func trouble(i *queue.Info) (urgency int, has bool) {
+// urgencyOf tells how urgent it is that a queue has series of its own, the most at 0, and whether it is to have any.
+func urgencyOf(i *queue.Info) (urgency int, has bool) {
 	s := i.Status()
-	if at := slices.Index(rare, s.Code); at >= 0 {
+	if at := slices.Index(alertStates, s.Code); at >= 0 {
 		return at, true
 	}
-	return len(rare), s.Full
+	return len(alertStates), s.Full
 }
 
-// tour goes through the queues behind the first ones, a page a look, and keeps what alerts are about.
-type tour struct {
+// rotation goes through the queues behind the first ones, a page a look, and keeps what alerts are about.
+type rotation struct {
 	after    string          // the name it has come to; "" before it begins
 	troubled map[string]bool // that have series, at most so many as the first
-	now      survey          // what this tour has counted so far
+	now      survey          // what this rotation has counted so far
 	last     *survey         // what the one before has; nil if there was none
 }
 
@@ -53,7 +55,7 @@ func newSurvey() survey { return survey{states: map[queue.StatusCode]float64{}} 
 func (s *survey) add(i *queue.Info) {
 	code := i.Status().Code
 	s.states[code]++
-	if slices.Contains(stopped, code) {
+	if slices.Contains(notWaitingTurn, code) {
 		return
 	}
 	if at := i.OldestWaiting; !at.IsZero() && (s.oldest.IsZero() || at.Before(s.oldest)) {
@@ -61,10 +63,10 @@ func (s *survey) add(i *queue.Info) {
 	}
 }
 
-// look lists the next page of the queues behind last, and returns those that are in trouble by now, at most so many. The
-// more urgent displace others; of those alike, the ones found first stay.
-func (t *tour) look(ctx context.Context, engine queue.Specs, last string, most int) ([]queue.Info, error) {
-	page, err := engine.List(ctx, max(t.after, last), tourPage)
+// look lists the next page of the queues behind last, and returns those that are in trouble by now, at most so many.
+// The more urgent displace others; of those alike, the ones found first stay.
+func (t *rotation) look(ctx context.Context, engine queue.Specs, last string, most int) ([]queue.Info, error) {
+	page, err := engine.List(ctx, max(t.after, last), rotationPage)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +89,7 @@ func (t *tour) look(ctx context.Context, engine queue.Specs, last string, most i
 	for n := range page {
 		t.now.add(&page[n])
 	}
-	if len(page) < tourPage {
+	if len(page) < rotationPage {
 		done := t.now
 		t.after, t.last, t.now = "", &done, newSurvey()
 	} else {
@@ -97,16 +99,16 @@ func (t *tour) look(ctx context.Context, engine queue.Specs, last string, most i
 }
 
 // choose keeps those of the queues that are to have series, at most so many, and returns them.
-func (t *tour) choose(known []queue.Info, most int) []queue.Info {
+func (t *rotation) choose(known []queue.Info, most int) []queue.Info {
 	type found struct {
 		*queue.Info
 		urgency int
-		is      bool // it was there before
+		had     bool // it was there before
 	}
 	var all []found
 	for n := range known {
 		i := &known[n]
-		if urgency, has := trouble(i); has {
+		if urgency, has := urgencyOf(i); has {
 			all = append(all, found{i, urgency, t.troubled[i.Spec.Name]})
 		}
 	}
@@ -114,9 +116,9 @@ func (t *tour) choose(known []queue.Info, most int) []queue.Info {
 		switch {
 		case a.urgency != b.urgency:
 			return a.urgency - b.urgency
-		case a.is != b.is && a.is:
+		case a.had != b.had && a.had:
 			return -1
-		case a.is != b.is:
+		case a.had != b.had:
 			return 1
 		}
 		return strings.Compare(a.Spec.Name, b.Spec.Name)
@@ -130,8 +132,8 @@ func (t *tour) choose(known []queue.Info, most int) []queue.Info {
 	return chosen
 }
 
-// survey is that of the last tour, or of this one as far as it has come.
-func (t *tour) survey() *survey {
+// survey is that of the last rotation, or of this one as far as it has come.
+func (t *rotation) survey() *survey {
 	if t.last != nil {
 		return t.last
 	}
@@ -139,9 +141,9 @@ func (t *tour) survey() *survey {
 }
 
 // end is for when there are no other queues than the first.
-func (t *tour) end() { *t = newTour() }
+func (t *rotation) end() { *t = newRotation() }
 
-func newTour() tour { return tour{troubled: map[string]bool{}, now: newSurvey()} }
+func newRotation() rotation { return rotation{troubled: map[string]bool{}, now: newSurvey()} }
 
 // survey shows how many queues are in each state, and how long the oldest job of those has waited that have no series.
 func (g *Gauges) survey(first []queue.Info, others bool, now time.Time) {
@@ -149,7 +151,7 @@ func (g *Gauges) survey(first []queue.Info, others bool, now time.Time) {
 	if !others {
 		g.oldest.DeleteLabelValues(Other)
 	} else {
-		s := g.tour.survey()
+		s := g.rotation.survey()
 		maps.Copy(counts, s.states)
 		g.oldest.WithLabelValues(Other).Set(waited(s.oldest, now))
 	}

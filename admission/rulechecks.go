@@ -11,8 +11,9 @@ import (
 // backTimeout bounds giving back, which the caller waits for.
 const backTimeout = 2 * time.Second
 
-// asking is the jobs of one call, whose rules are asked one after the other: not in one step with the append, as the engine does.
-type asking struct {
+// ruleChecks is the jobs of one call, whose rules are asked one after the other: not in one step with the append, as
+// the engine does.
+type ruleChecks struct {
 	a       *Admission
 	jobs    []queue.Job
 	answers []queue.Appended // Accepted: it may go on
@@ -28,9 +29,9 @@ type charge struct {
 	asked bool // of the store
 }
 
-// enter asks some of the rules of jobs. It is nil if there are none to ask.
-func (a *Admission) enter(ctx context.Context, jobs []queue.Job, some which) *asking {
-	var q *asking
+// checkRules asks some of the rules of jobs. It is nil if there are none to ask.
+func (a *Admission) checkRules(ctx context.Context, jobs []queue.Job, some ruleFilter) *ruleChecks {
+	var checks *ruleChecks
 	var set queue.Ruleset
 	var err error
 	for i := range jobs {
@@ -40,66 +41,66 @@ func (a *Admission) enter(ctx context.Context, jobs []queue.Job, some which) *as
 		if set == nil && (err == nil || errors.Is(err, queue.ErrUnknownQueue)) {
 			continue // who takes the jobs says what is wrong
 		}
-		if q == nil {
-			q = &asking{
+		if checks == nil {
+			checks = &ruleChecks{
 				a: a, jobs: jobs, answers: make([]queue.Appended, len(jobs)), limited: make([]time.Duration, len(jobs)),
 				asks: make([][]queue.RuleAsk, len(jobs)), charged: make([][]charge, len(jobs)),
 			}
-			for k := range q.answers {
-				q.answers[k] = queue.Appended{Outcome: queue.Accepted, ID: jobs[k].ID}
-				q.limited[k] = jobs[k].Limited
+			for k := range checks.answers {
+				checks.answers[k] = queue.Appended{Outcome: queue.Accepted, ID: jobs[k].ID}
+				checks.limited[k] = jobs[k].Limited
 			}
 		}
-		q.prepare(i, set, err)
+		checks.prepare(i, set, err)
 	}
-	if q == nil {
+	if checks == nil {
 		return nil
 	}
-	for q.round(ctx) {
+	for checks.round(ctx) {
 	}
-	q.settle(ctx)
-	return q
+	checks.settle(ctx)
+	return checks
 }
 
 // prepare finds what a job asks.
-func (q *asking) prepare(i int, set queue.Ruleset, err error) {
+func (checks *ruleChecks) prepare(i int, set queue.Ruleset, err error) {
 	if err != nil {
-		q.fail(i, err)
+		checks.fail(i, err)
 		return
 	}
-	job := q.jobs[i]
+	job := checks.jobs[i]
 	job.Normalize()
 	if job.Validate() != nil {
 		return // who takes it says so
 	}
 	asks, err := set.Asks(&job)
 	if err != nil {
-		q.fail(i, err)
+		checks.fail(i, err)
 		return
 	}
-	q.asks[i] = asks
+	checks.asks[i] = asks
 }
 
 // fail answers for a job that could not be decided about, or is at fault itself.
-func (q *asking) fail(i int, err error) {
+func (checks *ruleChecks) fail(i int, err error) {
 	var field *queue.FieldError
 	var missing *queue.MissingRule
-	q.answers[i].Outcome, q.answers[i].Err = queue.Failed, err
+	checks.answers[i].Outcome, checks.answers[i].Err = queue.Failed, err
 	switch {
 	case errors.As(err, &missing):
-		q.a.missing.tell(missing)
+		checks.a.missing.report(missing)
 	case errors.As(err, &field):
-		q.answers[i].Outcome, q.answers[i].Err = queue.Invalid, field
+		checks.answers[i].Outcome, checks.answers[i].Err = queue.Invalid, field
 	}
 }
 
 // round asks for each job that is still let through the next of its rules, and reports whether there were any.
-func (q *asking) round(ctx context.Context) bool {
+func (checks *ruleChecks) round(ctx context.Context) bool {
 	var rules []string
 	by := map[string][]int{} // the jobs that ask it next
-	for i := range q.jobs {
-		if q.answers[i].Outcome == queue.Accepted && len(q.asks[i]) > 0 {
-			name := q.asks[i][0].Rule.Name
+	for i := range checks.jobs {
+		if checks.answers[i].Outcome == queue.Accepted && len(checks.asks[i]) > 0 {
+			name := checks.asks[i][0].Rule.Name
 			if by[name] == nil {
 				rules = append(rules, name)
 			}
@@ -109,7 +110,7 @@ func (q *asking) round(ctx context.Context) bool {
 	for _, rule := range rules {
 		for at := by[rule]; len(at) > 0; {
 			n := min(len(at), queue.MaxTakes)
-			q.take(ctx, rule, at[:n])
+			checks.take(ctx, rule, at[:n])
 			at = at[n:]
 		}
 	}
@@ -117,80 +118,82 @@ func (q *asking) round(ctx context.Context) bool {
 }
 
 // take asks one rule about some jobs.
-func (q *asking) take(ctx context.Context, rule string, at []int) {
+func (checks *ruleChecks) take(ctx context.Context, rule string, at []int) {
 	takes := make([]queue.Take, len(at))
 	for k, i := range at {
-		takes[k] = queue.Take{Key: q.asks[i][0].Key, Cost: max(1, q.jobs[i].Cost)}
-		if q.limited[i] > 0 { // what is asked yet is whether it is refused for good
+		takes[k] = queue.Take{Key: checks.asks[i][0].Key, Cost: max(1, checks.jobs[i].Cost)}
+		if checks.limited[i] > 0 { // what is asked yet is whether it is refused for good
 			takes[k].Op = queue.TakePeek
 		}
 	}
-	taken, asked, err := q.a.take(ctx, rule, takes)
+	taken, asked, err := checks.a.take(ctx, rule, takes)
 	for k, i := range at {
-		ask := q.asks[i][0]
-		q.asks[i] = q.asks[i][1:]
+		ask := checks.asks[i][0]
+		checks.asks[i] = checks.asks[i][1:]
 		if err == nil && len(taken) != len(at) {
 			err = queue.ErrOutcomeUnknown // no engine answers so
 		}
 		switch {
 		case errors.Is(err, queue.ErrUnknownRule): // since its queue was looked at
-			q.fail(i, &queue.MissingRule{Queue: q.jobs[i].Queue, Rule: rule, Reason: notThere})
+			checks.fail(i, &queue.MissingRule{Queue: checks.jobs[i].Queue, Rule: rule, Reason: notThere})
 			continue
 		case err != nil:
-			q.fail(i, err)
+			checks.fail(i, err)
 			continue
 		}
-		q.note(i, ask, &taken[k], asked)
+		checks.note(i, ask, &taken[k], asked)
 	}
 }
 
 // note takes in what a rule said of a job.
-func (q *asking) note(i int, ask queue.RuleAsk, t *queue.Taken, asked bool) {
-	answer := &q.answers[i]
+func (checks *ruleChecks) note(i int, ask queue.RuleAsk, t *queue.Taken, asked bool) {
+	answer := &checks.answers[i]
 	shadow := ask.Rule.Action == queue.Shadow
 	if t.Err != nil {
 		if !shadow {
-			q.fail(i, t.Err)
+			checks.fail(i, t.Err)
 		}
 		return
 	}
-	answer.Rules = append(answer.Rules, queue.Ruled{Rule: ask.Rule.Name, Shadow: shadow, Away: t.Away, MaxKeys: t.MaxKeys, Decision: t.Decision})
-	wait := max(t.RetryAfter, q.limited[i], time.Millisecond)
+	answer.Rules = append(answer.Rules, queue.Ruled{
+		Rule: ask.Rule.Name, Shadow: shadow, Away: t.Away, MaxKeys: t.MaxKeys, Decision: t.Decision,
+	})
+	wait := max(t.RetryAfter, checks.limited[i], time.Millisecond)
 	switch {
-	case t.Allowed && q.limited[i] == 0:
-		q.charged[i] = append(q.charged[i], charge{ask.Rule, ask.Key, asked})
+	case t.Allowed && checks.limited[i] == 0:
+		checks.charged[i] = append(checks.charged[i], charge{ask.Rule, ask.Key, asked})
 	case t.Allowed || shadow:
-	case ask.Rule.Action == queue.Defer && q.jobs[i].Overflow != queue.Reject:
-		q.limited[i] = wait
+	case ask.Rule.Action == queue.Defer && checks.jobs[i].Overflow != queue.Reject:
+		checks.limited[i] = wait
 	default:
 		answer.Outcome, answer.RetryAfter = queue.LimitReached, wait
 	}
 }
 
 // settle gives back what those took that another rule did not let through.
-func (q *asking) settle(ctx context.Context) {
+func (checks *ruleChecks) settle(ctx context.Context) {
 	var out []int
-	for i := range q.answers {
-		if q.answers[i].Outcome != queue.Accepted || q.limited[i] > 0 {
+	for i := range checks.answers {
+		if checks.answers[i].Outcome != queue.Accepted || checks.limited[i] > 0 {
 			out = append(out, i)
 		}
 	}
-	q.back(ctx, out)
+	checks.back(ctx, out)
 }
 
 // back gives back what jobs took that did not come in. What cannot be given back drains by itself.
-func (q *asking) back(ctx context.Context, at []int) {
+func (checks *ruleChecks) back(ctx context.Context, at []int) {
 	by := map[string][]queue.Take{}
 	for _, i := range at {
-		for _, c := range q.charged[i] {
-			t := queue.Take{Op: queue.TakeBack, Key: c.key, Cost: max(1, q.jobs[i].Cost)}
+		for _, c := range checks.charged[i] {
+			t := queue.Take{Op: queue.TakeBack, Key: c.key, Cost: max(1, checks.jobs[i].Cost)}
 			if c.asked {
 				by[c.rule.Name] = append(by[c.rule.Name], t)
 			} else {
-				q.a.unshare(c.rule, t)
+				checks.a.refundShare(c.rule, t)
 			}
 		}
-		q.charged[i] = nil
+		checks.charged[i] = nil
 	}
 	if len(by) == 0 {
 		return
@@ -198,9 +201,9 @@ func (q *asking) back(ctx context.Context, at []int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backTimeout) // the caller may have left
 	defer cancel()
 	for rule, takes := range by {
-		for len(takes) > 0 && !q.a.outages.on(rule) {
+		for len(takes) > 0 && !checks.a.outages.has(rule) {
 			n := min(len(takes), queue.MaxTakes)
-			_, _ = q.a.ask(ctx, rule, takes[:n])
+			_, _ = checks.a.ask(ctx, rule, takes[:n])
 			takes = takes[n:]
 		}
 	}
