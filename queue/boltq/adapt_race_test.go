@@ -42,7 +42,11 @@ func TestAPutThatRacesTheRate(t *testing.T) {
 				ended := make(chan error, 3)
 				under := func(do func() error) { go func() { ended <- do() }() }
 				pending := func(n int) {
-					await.Until(t, "it is decided", func() bool { b.Engine.mu.Lock(); defer b.Engine.mu.Unlock(); return len(b.pending) == n })
+					await.Until(t, "it is decided", func() bool {
+						b.Engine.mu.Lock()
+						defer b.Engine.mu.Unlock()
+						return len(b.pending) == n
+					})
 				}
 				settle := func() error {
 					answers, err := b.Settle(context.Background(), settlements(queue.Throttle, leased))

@@ -42,7 +42,8 @@ func (e *Engine) deferJob(it *appendItem, q *queueState, b *ruleCharges, c *call
 		call: c, queue: q, id: strings.Clone(it.job.ID), number: a.lastTicket, turn: q.turn, answer: it.answer,
 		bounds: q.costBounds(it.job.Cost, false), notBefore: scheduledUntil(&it.job, now), charges: b,
 		record: deferral{
-			at: now, seq: e.store.deferred, fingerprint: it.fingerprint, cost: uint16(it.job.Cost), state: stillDeferred,
+			at: now, seq: e.store.deferred, fingerprint: it.fingerprint, cost: uint16(it.job.Cost),
+			state: stillDeferred,
 		},
 	}
 	q.claim(s.id, c)

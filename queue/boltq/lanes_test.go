@@ -229,8 +229,8 @@ func TestChangesOfLanesCanFail(t *testing.T) {
 	n.all.Store(false)
 	b.forgive()
 	b.number++
-	if r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 100}); err != nil ||
-
+	r, err := b.Reserve(ctx, queue.ReserveRequest{Client: queue.Client{ID: "c"}, Number: b.number, Max: 100})
+	if err != nil ||
 		len(r.Jobs) == 0 || r.Jobs[len(r.Jobs)-1].Queue != "alone" {
 		t.Errorf("a lane whose job was to be cancelled is lost: %+v, %v", r.Jobs, err)
 	} else {

@@ -34,7 +34,8 @@ func (l *loader) rules(context.Context) error {
 	return err
 }
 
-// readTallies reads what was taken. What cannot be read counts as nothing, and leaves the file, as what has expired does.
+// readTallies reads what was taken. What cannot be read counts as nothing and is deleted from the file, like what
+// has expired.
 func (l *loader) readTallies(ctx context.Context) error {
 	return l.each(ctx, talliesTable, func(number uint64, v []byte) error {
 		l.lastTally = number
@@ -54,15 +55,16 @@ func (l *loader) readTallies(ctx context.Context) error {
 			l.droppedTallies.add(number)
 			return nil
 		}
-		if older := r.tallies.find(digest); older != nil { // which was forgotten, and should have left the file
+		if older := r.tallies.find(digest); older != nil { // it was forgotten, and should have left the file
 			l.forgetTally(older)
 		}
 		t := newTally(r.tallies, digest)
 		t.number, t.expires, t.checkAt, t.onFile = number, expires, expires, true
-		if len(state) <= packedMax { // as it is: which key it is of, and by what numbers, is known when it is asked
+		if len(state) <= packedMax { // as it is: its key and limiter are known when it is asked
 			t.size = uint8(copy(t.packed[:], state))
 		} else {
-			t.unpacked = &unpackedTally{limiter: r.limiter, correctedBy: r.limiter, state: s, size: len(state)} // of a log or of places, in which those numbers lose nothing
+			// a log, or places, which lose nothing by that
+			t.unpacked = &unpackedTally{limiter: r.limiter, correctedBy: r.limiter, state: s, size: len(state)}
 		}
 		l.putTally(t)
 		return nil

@@ -42,7 +42,9 @@ func TestWhatWasTakenOverAReopening(t *testing.T) {
 // The holder of a place has it under its name after a reopening.
 func TestAPlaceOverAReopening(t *testing.T) {
 	b := start(t, Options{})
-	b.putRule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Hour)}})
+	b.putRule(queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 1, TTL: queue.Duration(time.Hour)},
+	})
 	place := b.take("r", queue.Take{})
 	b.reopen()
 	if d := b.take("r", queue.Take{}); d.Allowed {
@@ -112,7 +114,8 @@ func TestTwoTalliesOfAKey(t *testing.T) {
 func TestAnOverrideOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	b.putRule(queue.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmSlidingCounter, Bound: queue.Bound{Limit: 1, Period: queue.Duration(time.Second)},
+		Name: "r", Algorithm: leaky.AlgorithmSlidingCounter,
+		Bound:     queue.Bound{Limit: 1, Period: queue.Duration(time.Second)},
 		Overrides: map[string]queue.Bound{"k": {Limit: 5, Period: queue.Duration(time.Hour)}},
 	})
 	for range 2 {

@@ -153,7 +153,8 @@ func (r *overflowRun) check(i, upTo int64, replay bool) {
 		if err != nil || back == (j.State == queue.Deferred) && a.what == "set_aside" && j.State != queue.Cancelled ||
 			a.what == "returned" && !back ||
 			a.what == "delivered" && j.State != queue.Delivered || a.what == "cancelled" && j.State != queue.Cancelled {
-			r.Errorf("copy %d: %s was told to be %s before copy %d, and is %v, %v; its order is %d, that of the queue %d",
+			r.Errorf("copy %d: %s was told to be %s before copy %d, and is %v, %v; "+
+				"its order is %d, that of the queue %d",
 				i, a.id, a.what, a.copy, j.State, err, r.order[a.id], order)
 		}
 	}

@@ -26,8 +26,10 @@ func (b *bench) standing(name string) string {
 	defer b.Engine.mu.Unlock()
 	q := b.queues[name]
 	a := &q.overflow
-	return fmt.Sprintf("%+v\n%+v\n%+v older %+v cost %d tickets %d leaving %d back %d entering %+v size %d turn %d busy %v taking %v records %d expiries %d lanes %d%s",
-		i, totals, a.progress, a.olderGeneration, a.cost, a.lastTicket, a.deferring, a.readmitted, q.incoming.sum(), q.size(), q.turn, a.claims, a.readmit, a.records.n, len(q.expiries), len(q.lanes), jobs)
+	return fmt.Sprintf("%+v\n%+v\n%+v older %+v cost %d tickets %d deferring %d readmitted %d\n"+
+		"incoming %+v size %d turn %d claims %v readmit %v records %d expiries %d lanes %d%s",
+		i, totals, a.progress, a.olderGeneration, a.cost, a.lastTicket, a.deferring, a.readmitted,
+		q.incoming.sum(), q.size(), q.turn, a.claims, a.readmit, a.records.n, len(q.expiries), len(q.lanes), jobs)
 }
 
 // A commit of the overflow's that fails gives everything back, counts, records and

@@ -72,7 +72,8 @@ func (w *readmitChange) judge(e *Engine) {
 		}
 		w.progress.order = max(w.progress.order, a.Order)
 	}
-	if a := w.progress.announced; a > 0 && instantOf(w.request.AsOf) <= a { // the caller may not have seen the announced job
+	// the caller may not have seen the announced job
+	if a := w.progress.announced; a > 0 && instantOf(w.request.AsOf) <= a {
 		behind = max(behind, min(w.progress.behind, 1))
 	}
 	w.progress.behind = behind

@@ -23,7 +23,7 @@ type rulebook struct {
 	attending      map[string]leaky.Instant // when each process last took part in admission
 }
 
-// rule is one rule in memory. Everything is guarded by the engine's mutex.
+// rule is one rule in memory. The engine's mutex guards all of it.
 type rule struct {
 	queue.Rule
 	revision  int64
@@ -32,13 +32,13 @@ type rule struct {
 	overrides map[string]leaky.Limiter
 	keyLimit  int64
 	tallies   *tallySet
-	// changing is the change of it that is under way; nil if there is none. Until that is done no append asks the rule: so
-	// what a change finds taken is on disk.
+	// changing is the change under way; nil if there is none. Until it is done no append asks the rule, so whatever
+	// a change finds taken is on disk.
 	changing *ruleChange
 	live     bool // false before its creation is on disk, and after its deletion
 }
 
-// newRule reads the numbers of a valid rule.
+// newRule parses the numbers of a valid rule.
 func newRule(r queue.Rule, revision int64, s *tallySet) (*rule, error) {
 	to := &rule{Rule: r, revision: revision, keyLimit: r.KeyLimit(), tallies: s}
 	var err error
@@ -67,7 +67,7 @@ func (r *rule) limiterFor(key string) leaky.Limiter {
 	return r.limiter
 }
 
-// ruleInfo is the rule as it is told; its overrides are the rule's own.
+// ruleInfo describes a rule. Its overrides are shared with the rule.
 func (e *Engine) ruleInfo(r *rule) queue.RuleInfo {
 	i := queue.RuleInfo{Rule: r.Rule, Revision: r.revision, Keys: r.tallies.keys()}
 	group := queue.Group(r.Name)
@@ -79,7 +79,7 @@ func (e *Engine) ruleInfo(r *rule) queue.RuleInfo {
 	return i
 }
 
-// countRuleUses counts a spec more, or less, that names rules of its own group.
+// countRuleUses adds n to the uses of the rules of its own group that a spec names.
 func (e *Engine) countRuleUses(s *queue.Spec, n int) {
 	for _, name := range queue.RuleNames(s.Name, nil, s.Rules) {
 		if e.ruleUses[name] += n; e.ruleUses[name] == 0 {
@@ -89,8 +89,8 @@ func (e *Engine) countRuleUses(s *queue.Spec, n int) {
 	e.anyRuleUsed.Store(len(e.ruleUses) > 0)
 }
 
-// checkRuleNames returns the *FieldError of a spec that names a rule of its own group which it cannot have. A rule that is only
-// being made, or is about to go, is none.
+// checkRuleNames returns a *queue.FieldError if a spec names a rule of its own group that does not exist or cannot
+// be used by queues. A rule that is being created or deleted does not exist.
 func (e *Engine) checkRuleNames(s *queue.Spec) error {
 	for i, name := range s.Rules {
 		if queue.Group(name) != queue.Group(s.Name) {
@@ -100,7 +100,8 @@ func (e *Engine) checkRuleNames(s *queue.Spec) error {
 		if r == nil || !r.live || r.changing != nil && r.changing.to == nil {
 			return queue.NoSuchRule(i, name)
 		}
-		if r.Algorithm == leaky.AlgorithmConcurrency || r.changing != nil && r.changing.to.Algorithm == leaky.AlgorithmConcurrency {
+		if r.Algorithm == leaky.AlgorithmConcurrency ||
+			r.changing != nil && r.changing.to.Algorithm == leaky.AlgorithmConcurrency {
 			return queue.NoQueueAsks(i, name)
 		}
 	}

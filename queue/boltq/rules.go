@@ -43,7 +43,7 @@ func (e *Engine) liveRule(name string) (*rule, error) {
 // ListRules implements queue.Rules.
 func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
 	list, err := e.listRules(ctx, after, limit)
-	for i := range list { // outside the mutex: they may be a million, and those of a rule never change
+	for i := range list { // outside the mutex: there may be a million, and those of a rule never change
 		list[i].Overrides = maps.Clone(list[i].Overrides)
 	}
 	return list, err
@@ -91,7 +91,9 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 		c, result, err := e.putRule(old, r, text, expect)
 		put = result
 		if c != nil {
-			c.kept, c.note = kept, doneNow(queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: result.Revision})
+			c.kept, c.note = kept, doneNow(queue.Change{
+				At: now.Time(), By: by, What: queue.Created, Revision: result.Revision,
+			})
 			if old != nil {
 				c.note.What, c.note.Was = queue.Changed, old.revision
 			}
@@ -104,7 +106,7 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	return put, err
 }
 
-// putRule decides what changes, nil if nothing does, and what is answered when that is on disk.
+// putRule returns the change, nil if nothing changes, and the answer once that is on disk.
 func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*ruleChange, queue.PutResult, error) {
 	var present int64
 	if old != nil {
@@ -127,7 +129,9 @@ func (e *Engine) putRule(old *rule, r queue.Rule, text []byte, expect int64) (*r
 		return nil, queue.PutResult{}, err
 	}
 	e.store.revision++
-	return &ruleChange{old: old, to: to, text: text}, queue.PutResult{Revision: to.revision, Created: old == nil, Changed: true}, nil
+	return &ruleChange{old: old, to: to, text: text}, queue.PutResult{
+		Revision: to.revision, Created: old == nil, Changed: true,
+	}, nil
 }
 
 // DeleteRule implements queue.Rules.
@@ -170,14 +174,16 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 	})
 }
 
-// changeBy is a change of a rule that leaves its revision.
+// changeBy is a change of a rule that keeps its revision.
 func (r *rule) changeBy(what queue.ChangeKind, by string, now leaky.Instant) queue.Change {
 	return doneNow(queue.Change{At: now.Time(), By: by, What: what, Revision: r.revision, Was: r.revision})
 }
 
-// decideRule runs a decision about a rule, nil if there is none, once nobody else is changing it, and waits for the change
-// that comes of it.
-func (e *Engine) decideRule(ctx context.Context, name string, decision func(old *rule, now leaky.Instant) (*ruleChange, error)) error {
+// decideRule runs a decision about a rule (nil if there is none) when nobody else is changing it, and waits for the
+// change that it returns.
+func (e *Engine) decideRule(
+	ctx context.Context, name string, decision func(old *rule, now leaky.Instant) (*ruleChange, error),
+) error {
 	return decideWhenFree(ctx, func(c *call) (*call, error) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -188,14 +194,14 @@ func (e *Engine) decideRule(ctx context.Context, name string, decision func(old 
 		if old != nil && old.changing != nil {
 			return old.changing.call, nil
 		}
-		ch, err := decision(old, e.now()) // whatever comes of it, this was seen of the clock
+		ch, err := decision(old, e.now()) // even if the call fails, a caller may have seen this time
 		if err != nil || ch == nil {
 			return nil, err
 		}
 		ch.call = c
 		if old != nil {
 			old.changing = ch
-		} else { // it is not live, and so invisible, until it is on disk
+		} else { // not live, and so invisible, until it is on disk
 			ch.to.changing = ch
 			e.rules[name] = ch.to
 		}
@@ -207,16 +213,17 @@ func (e *Engine) decideRule(ctx context.Context, name string, decision func(old 
 // ruleChange creates, changes, resets or deletes a rule.
 type ruleChange struct {
 	call *call
-	old  *rule // nil if there was none
+	old  *rule // nil if it is created
 	to   *rule // nil if it is deleted
 	text []byte
-	kept []byte // of one that was put; else nil
+	kept []byte // the document for the log, if it was put
 	note queue.Change
 }
 
 func (c *ruleChange) prepare(b *batch) {
 	b.logChange(logUpdate{
-		subject: ruleSubject(c.name()), changes: []queue.Change{c.note}, revision: c.note.Revision, document: c.kept, created: c.old == nil, gone: c.to == nil,
+		subject: ruleSubject(c.name()), changes: []queue.Change{c.note}, revision: c.note.Revision, document: c.kept,
+		created: c.old == nil, gone: c.to == nil,
 	})
 }
 

@@ -19,7 +19,10 @@ func (b *bench) putRule(r queue.Rule) {
 
 // perHour is a rule that lets through so much under each lane in each hour.
 func perHour(name string, limit int64, change ...func(*queue.Rule)) queue.Rule {
-	r := queue.Rule{Name: name, Algorithm: leaky.AlgorithmFixedWindow, Key: "{lane}", Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Hour)}}
+	r := queue.Rule{
+		Name: name, Algorithm: leaky.AlgorithmFixedWindow, Key: "{lane}",
+		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Hour)},
+	}
 	for _, c := range change {
 		c(&r)
 	}

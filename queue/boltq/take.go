@@ -51,7 +51,9 @@ func (e *Engine) takeOne(r *rule, take queue.Take, key queue.LaneDigest, now lea
 	return a
 }
 
-func (e *Engine) decideTake(r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
+func (e *Engine) decideTake(
+	r *rule, op queue.TakeOp, key queue.LaneDigest, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
+) (a queue.Taken) {
 	t := e.tallyAt(r.tallies, key, now)
 	if t == nil {
 		return e.takeFirst(r, key, op, l, ask, now)
@@ -83,8 +85,8 @@ func (e *Engine) decideTake(r *rule, op queue.TakeOp, key queue.LaneDigest, l le
 	return a
 }
 
-// keepCorrected keeps what a refusal has made of what other numbers left: what is ahead of all that these know drains from now on, and is
-// not found anew each time.
+// keepCorrected stores a state that a refusal has corrected, after the rule's numbers changed: what lies further
+// ahead than the new ones allow drains from now on. Otherwise it would be found anew each time.
 func (e *Engine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
 	if t.differs(s, l) {
 		t.setState(s, l, now)
@@ -92,11 +94,13 @@ func (e *Engine) keepCorrected(t *tally, s leaky.Tally, l leaky.Limiter, now lea
 	}
 }
 
-// oneMore asks for one, of concurrency under a name that nobody has.
+// oneMore asks for one; of concurrency under a name that nobody has.
 var oneMore = leaky.Ask{Cost: 1, Lease: "\x00"}
 
-// takeFirst answers under a key from which nothing was taken.
-func (e *Engine) takeFirst(r *rule, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant) (a queue.Taken) {
+// takeFirst answers for a key from which nothing was taken.
+func (e *Engine) takeFirst(
+	r *rule, key queue.LaneDigest, op queue.TakeOp, l leaky.Limiter, ask leaky.Ask, now leaky.Instant,
+) (a queue.Taken) {
 	fresh := l.Fresh()
 	if op == queue.TakePeek || op == queue.TakeNow {
 		if no := e.noRoom(r, key, l, now); no != nil {
@@ -117,4 +121,27 @@ func (e *Engine) takeFirst(r *rule, key queue.LaneDigest, op queue.TakeOp, l lea
 		a.Decision = fresh.Peek(now, oneMore)
 	}
 	return a
+}
+
+// Attend implements queue.Rules. Who attends is not on file: nobody outlives the process.
+func (e *Engine) Attend(ctx context.Context, process string) (int, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := queue.ValidateProcess(process); err != nil {
+		return 0, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.usable(); err != nil {
+		return 0, err
+	}
+	now := e.now()
+	e.attending[process] = now
+	for other, at := range e.attending {
+		if now.Sub(at) > queue.AttendFor {
+			delete(e.attending, other)
+		}
+	}
+	return len(e.attending), nil
 }

@@ -125,10 +125,14 @@ func TestChangedNumbers(t *testing.T) {
 	}
 }
 
-// What is large is read by changed numbers once, and not for each that looks at it; what refuses first still puts it right.
+// What is large is read by changed numbers once, and not for each that looks at it; what refuses first still puts it
+// right.
 func TestALargeTallyIsReadByChangedNumbersOnce(t *testing.T) {
 	b := start(t, Options{saveAfter: forever})
-	log := queue.Rule{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}}
+	log := queue.Rule{
+		Name: "log", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)},
+	}
 	b.putRule(log)
 	for range 50 {
 		b.take("log", queue.Take{})

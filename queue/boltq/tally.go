@@ -8,36 +8,38 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// tally is what was taken from a rule under one key. There may be millions: so it is small, and of most all is packed in it.
+// tally is what was taken from a rule under one key. There may be millions, so it is small, and mostly the state is
+// packed into it.
 type tally struct {
 	set       *tallySet
 	digest    queue.LaneDigest // of the key
 	number    uint64           // its key in the file
-	expires   leaky.Instant    // from when on it is as a fresh one, by the numbers under which it was last written
-	checkAt   leaky.Instant    // when it is looked at whether it has expired
-	unpacked  *unpackedTally   // nil if it is packed
-	heapIndex int32            // among all that are
-	dirty     bool             // something in it is neither on file nor on its way there
-	batched   bool             // it goes with the batch that is being made
+	expires   leaky.Instant    // from when on its state is that of a fresh one, by the limiter that wrote it last
+	checkAt   leaky.Instant    // when to check whether it has expired
+	unpacked  *unpackedTally   // nil if the state is packed
+	heapIndex int32            // in its set's heap; -1 if it is not known yet
+	dirty     bool             // changed since it was last put into a batch
+	batched   bool             // it is in the batch that is being prepared
 	onFile    bool             // it may be on file
 	gone      bool
 	size      uint8
-	packed    [packedMax]byte // what its state writes of itself, size bytes; of a fresh one none
+	packed    [packedMax]byte // the encoded state, size bytes of it; empty for a fresh one
 }
 
-// packedMax is as much as makes a tally 112 bytes, which is what so much is allocated as. Of a log it holds the first entries, of
-// concurrency one place.
+// packedMax makes a tally 112 bytes, a size class of Go's allocator. That is enough for one place of a concurrency
+// limiter, or the first entries of a log.
 const packedMax = 47
 
-// unpackedTally is the state of a tally that is too large to be packed, or of which something is on its way to disk.
+// unpackedTally is a state that is too large to be packed, or of which something is on its way to disk.
 type unpackedTally struct {
-	limiter     leaky.Limiter // whose numbers the state knows
-	correctedBy leaky.Limiter // by whose it was last put right: see putRight
-	state       leaky.Tally   // with all that was taken
-	size        int           // of what it last wrote of itself
-	// While what appends took is on its way to disk: if that does not get there, it is to be as if they had not asked.
-	confirmed leaky.Tally // without the first of the deeds, and all behind it; nil if nothing is on its way
-	ops       []*tallyOp  // the first that is not sure, and all that was done since
+	limiter     leaky.Limiter // by which the state is read
+	correctedBy leaky.Limiter // by which it was last corrected: see keepCorrected
+	state       leaky.Tally   // with everything that was taken
+	size        int           // of its last encoding
+	// While something that appends took is on its way to disk, the state without it is kept, so that it can be
+	// taken back.
+	confirmed leaky.Tally // without ops; nil if nothing is on its way
+	ops       []*tallyOp  // the first that is unconfirmed, and all since
 }
 
 // tallyOp is something that changed a tally.
@@ -45,11 +47,11 @@ type tallyOp struct {
 	at  leaky.Instant
 	op  queue.TakeOp
 	ask leaky.Ask
-	// Of what an append took: it is not known whether that is on disk; it is in the batch under way.
+	// For what an append took: whether it is still to reach the disk, and whether it is in the batch under way.
 	unconfirmed, batched bool
 }
 
-// applyTo does it to a state.
+// applyTo applies it to a state.
 func (d *tallyOp) applyTo(s leaky.Tally, l leaky.Limiter) leaky.Tally {
 	switch d.op {
 	case queue.TakeBack:
@@ -62,13 +64,13 @@ func (d *tallyOp) applyTo(s leaky.Tally, l leaky.Limiter) leaky.Tally {
 	return s
 }
 
-// pendingWrite reports whether something of it is on its way to disk.
+// pendingWrite reports whether something that an append took is on its way to disk.
 func (t *tally) pendingWrite() bool { return t.unpacked != nil && t.unpacked.confirmed != nil }
 
-// expired reports whether it may be forgotten.
+// expired reports whether the tally may be forgotten.
 func (t *tally) expired(now leaky.Instant) bool { return t.expires <= now && !t.pendingWrite() }
 
-// stateFor is the state as l reads it, which is kept only by who changes it.
+// stateFor returns the state as l reads it. The caller stores it if it changes it.
 func (t *tally) stateFor(l leaky.Limiter) leaky.Tally {
 	switch {
 	case t.unpacked == nil && t.size == 0:
@@ -79,14 +81,15 @@ func (t *tally) stateFor(l leaky.Limiter) leaky.Tally {
 		return t.unpacked.state
 	}
 	s := readAs(t.unpacked.state, l)
-	if t.unpacked.confirmed == nil && t.unpacked.size > packedMax { // of a log or of places, in which other numbers lose nothing: not for each look
+	// a log, or places: reading them by another limiter loses nothing, but is slow
+	if t.unpacked.confirmed == nil && t.unpacked.size > packedMax {
 		t.unpacked.limiter, t.unpacked.state = l, s
 	}
 	return s
 }
 
 func readAs(s leaky.Tally, l leaky.Limiter) leaky.Tally {
-	text, _ := s.AppendBinary(nil) // which never fails
+	text, _ := s.AppendBinary(nil) // it never fails
 	return restoreOrFresh(text, l)
 }
 
@@ -98,7 +101,7 @@ func restoreOrFresh(text []byte, l leaky.Limiter) leaky.Tally {
 	return s
 }
 
-// setState keeps a state, packed if that can be.
+// setState stores a state, packed if possible.
 func (t *tally) setState(s leaky.Tally, l leaky.Limiter, now leaky.Instant) {
 	t.expires = s.Expires(now)
 	if t.unpacked == nil {
@@ -120,14 +123,14 @@ func (t *tally) pack(s leaky.Tally) bool {
 	return true
 }
 
-// repack packs what fits again.
+// repack packs the state again when that has become possible.
 func (t *tally) repack() {
 	if v := t.unpacked; v != nil && v.confirmed == nil && v.size <= packedMax && t.pack(v.state) {
 		t.unpacked = nil
 	}
 }
 
-// differs reports whether a state is another than that which is kept, or of other numbers.
+// differs reports whether a state differs from the stored one, or was read by another limiter.
 func (t *tally) differs(s leaky.Tally, l leaky.Limiter) bool {
 	if t.unpacked != nil {
 		return t.unpacked.correctedBy != l
@@ -136,7 +139,7 @@ func (t *tally) differs(s leaky.Tally, l leaky.Limiter) bool {
 	return !bytes.Equal(text, t.packed[:t.size])
 }
 
-// setStateBy keeps what a deed has made of the state.
+// setStateBy stores a state together with the op that led to it.
 func (t *tally) setStateBy(s leaky.Tally, l leaky.Limiter, d tallyOp) {
 	t.setState(s, l, d.at)
 	if t.pendingWrite() {
@@ -145,7 +148,7 @@ func (t *tally) setStateBy(s leaky.Tally, l leaky.Limiter, d tallyOp) {
 	}
 }
 
-// charge takes what an append takes, which is not sure before it is on disk. It was asked before.
+// charge takes what an append takes, after asking. It is unconfirmed until the append is on disk.
 func (t *tally) charge(l leaky.Limiter, now leaky.Instant, a leaky.Ask) *tallyOp {
 	s := t.stateFor(l)
 	if t.unpacked == nil {
@@ -189,7 +192,8 @@ func (t *tally) revert(d *tallyOp, now leaky.Instant) {
 	}
 }
 
-// record is what the file should say at the end of the batch under way: nothing of what appends took that go in a later one.
+// record is the tally's record at the end of the batch under way: without what was taken by appends of later
+// batches.
 func (t *tally) record() []byte {
 	v, expires := t.unpacked, t.expires
 	if v == nil {

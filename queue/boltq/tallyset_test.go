@@ -15,7 +15,10 @@ import (
 // Keys that nobody asks for take no memory, nor room in the file.
 func TestKeysExpire(t *testing.T) {
 	b := start(t, Options{saveAfter: forever})
-	b.putRule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmMeter, Key: "{lane}", Bound: queue.Bound{Rate: leaky.PerSecond(1), Burst: 2}})
+	b.putRule(queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmMeter, Key: "{lane}",
+		Bound: queue.Bound{Rate: leaky.PerSecond(1), Burst: 2},
+	})
 	const keys = 20_000
 	known := func() (n, heap int) {
 		b.Engine.mu.Lock()
@@ -137,7 +140,10 @@ func TestAKeyIsSmall(t *testing.T) {
 			t.Errorf("%s does not fit", r.Algorithm)
 		}
 	}
-	b.putRule(queue.Rule{Name: "log", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Minute)}})
+	b.putRule(queue.Rule{
+		Name: "log", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Minute)},
+	})
 	for range 50 {
 		b.take("log", queue.Take{})
 		b.advance(time.Second)
@@ -202,7 +208,8 @@ func TestKeysReopened(t *testing.T) {
 	minute := queue.Duration(time.Minute)
 	bound := queue.Bound{Limit: 2, Period: minute}
 	b.putRule(queue.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmFixedWindow, Bound: bound, MaxKeys: 2, Overrides: map[string]queue.Bound{"vip": bound},
+		Name: "r", Algorithm: leaky.AlgorithmFixedWindow, Bound: bound, MaxKeys: 2,
+		Overrides: map[string]queue.Bound{"vip": bound},
 	})
 	for _, key := range []string{"a", "vip", "b"} {
 		if got := b.take("r", queue.Take{Key: key}); !got.Allowed {

@@ -31,8 +31,8 @@ func (s *stuck) fault([]change) error {
 	return nil
 }
 
-// Where a commit fails what it took is as if it had not been asked for, whatever was taken meanwhile, by whom, and however
-// much time has passed.
+// Where a commit fails what it took is as if it had not been asked for, whatever was taken meanwhile, by whom, and
+// however much time has passed.
 func TestWhatAFailedCommitTook(t *testing.T) {
 	later := 61 * time.Minute // another window
 	for _, r := range oneOfEach() {
@@ -42,7 +42,9 @@ func TestWhatAFailedCommitTook(t *testing.T) {
 		for _, passes := range []time.Duration{time.Second, 20 * time.Minute, later} {
 			t.Run(fmt.Sprint(r.Algorithm, passes), func(t *testing.T) {
 				s := &stuck{held: holding(), fails: true}
-				with, without := start(t, Options{fault: s.fault, saveAfter: forever}), start(t, Options{saveAfter: forever})
+				with, without := start(t, Options{
+					fault: s.fault, saveAfter: forever,
+				}), start(t, Options{saveAfter: forever})
 				for _, b := range []*bench{with, without} {
 					b.putRule(r)
 					b.put("q", "unlimited", func(s *queue.Spec) { s.Rules = []string{r.Name} })

@@ -5,10 +5,10 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// queueRules is the rules that the jobs of a queue are asked by. It is never changed: another is made when they change.
+// queueRules is the rules that a queue's jobs are asked by. It is never changed in place.
 type queueRules struct {
 	set   queue.Ruleset
-	rules []*rule // the same
+	rules []*rule // the same, in the same order
 }
 
 // ruleCache is the rules of a queue as of a version of all rules.
@@ -47,7 +47,7 @@ func (e *Engine) findRules(q *queueState) *queueRules {
 	return a
 }
 
-// resolveRules finds out what jobs ask rules, outside the mutex: to find a key in a payload may take a while.
+// resolveRules works out what jobs ask of rules, outside the mutex: finding a key in a payload may take a while.
 func (e *Engine) resolveRules(open []*appendItem) {
 	if !e.anyRuleUsed.Load() {
 		return
@@ -66,7 +66,7 @@ func (e *Engine) resolveRules(open []*appendItem) {
 	}
 }
 
-// findAsks finds what the job asks.
+// findAsks works out what the job asks.
 func (it *appendItem) findAsks(a *queueRules) {
 	it.rules = a
 	it.asks, it.asksErr = a.set.Asks(&it.job)
@@ -76,7 +76,7 @@ func (it *appendItem) findAsks(a *queueRules) {
 	}
 }
 
-// ruleCharges is what rules said of a job, and what it took from them.
+// ruleCharges is what rules said about a job, and what it takes from them.
 type ruleCharges struct {
 	answers []queue.Ruled
 	charges []ruleCharge
@@ -88,19 +88,21 @@ type ruleCharge struct {
 	key   queue.LaneDigest
 	limit leaky.Limiter
 	ask   leaky.Ask
-	tally *tally // once it is taken
+	tally *tally // nil until it is taken
 	op    *tallyOp
 }
 
-// askRules asks the rules about a job. What they let through is taken when the job comes in: see charge. busy says that rules are
-// changing, and invalid that the job cannot be asked about.
-func (e *Engine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *ruleCharges, busy *call, invalid error) {
+// askRules asks the rules about a job. Nothing is taken before the job comes in: see chargeRules. busy is a change
+// of a rule under way; invalid says that the job cannot be asked about.
+func (e *Engine) askRules(
+	it *appendItem, a *queueRules, now leaky.Instant,
+) (b *ruleCharges, busy *call, invalid error) {
 	for _, r := range a.rules {
 		if r.changing != nil {
 			return nil, r.changing.call, nil
 		}
 	}
-	if it.rules != a { // they have changed since; which is seldom
+	if it.rules != a { // they have changed since, which is rare
 		it.findAsks(a)
 	}
 	if it.asksErr != nil {
@@ -109,7 +111,9 @@ func (e *Engine) askRules(it *appendItem, a *queueRules, now leaky.Instant) (b *
 	b = &ruleCharges{answers: make([]queue.Ruled, 0, len(it.asks))}
 	for i := range it.asks {
 		ask := &it.asks[i]
-		d := ruleCharge{rule: e.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost}}
+		d := ruleCharge{
+			rule: e.rules[ask.Rule.Name], key: it.askKeys[i], limit: ask.Limiter, ask: leaky.Ask{Cost: it.job.Cost},
+		}
 		says := e.peekRule(&d, now)
 		says.Rule, says.Shadow = ask.Rule.Name, ask.Rule.Action == queue.Shadow
 		b.answers = append(b.answers, says)
@@ -136,8 +140,11 @@ func (e *Engine) peekRule(d *ruleCharge, now leaky.Instant) queue.Ruled {
 	return queue.Ruled{Decision: d.limit.Fresh().Peek(now, d.ask)}
 }
 
-// limitedByRules is what becomes of a job that rules refuse, be it those of another group, which takes nothing; without one it goes on.
-func (it *appendItem) limitedByRules(q *queueState, a *queueRules, b *ruleCharges) (outcome queue.AppendOutcome, refused bool) {
+// limitedByRules is what becomes of a job that a rule refuses, be it one of another group that was asked before. It
+// then takes nothing from any rule.
+func (it *appendItem) limitedByRules(
+	q *queueState, a *queueRules, b *ruleCharges,
+) (outcome queue.AppendOutcome, refused bool) {
 	_, wait, refused := queue.Limited(it.answer.Rules)
 	if !refused && it.job.Limited <= 0 {
 		return 0, false
@@ -152,7 +159,7 @@ func (it *appendItem) limitedByRules(q *queueState, a *queueRules, b *ruleCharge
 	return queue.LimitReached, true
 }
 
-// allDefer reports whether all rules that refuse a job want it to be set aside.
+// allDefer reports whether all rules that refuse a job want it deferred.
 func (a *queueRules) allDefer(said []queue.Ruled) bool {
 	for i := range said {
 		if said[i].Allowed || said[i].Shadow {
@@ -167,7 +174,7 @@ func (a *queueRules) allDefer(said []queue.Ruled) bool {
 	return true
 }
 
-// chargeRules takes what a job that comes in owes.
+// chargeRules takes what a job that comes in costs.
 func (e *Engine) chargeRules(b *ruleCharges, now leaky.Instant) {
 	if b == nil {
 		return
@@ -181,7 +188,7 @@ func (e *Engine) chargeRules(b *ruleCharges, now leaky.Instant) {
 	e.forgetExpiredTallies(now, 2*len(b.charges))
 }
 
-// addTo puts what was taken into the batch of the job.
+// addTo puts what was taken into the job's batch.
 func (b *ruleCharges) addTo(to *batch) {
 	if b == nil {
 		return

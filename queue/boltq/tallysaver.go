@@ -7,10 +7,11 @@ import (
 )
 
 const (
-	saveAfter          = 500 * time.Millisecond // what was taken is put on its way to disk
-	saveMax            = 500                    // tallies in one change, or a sixteenth of all that wait, up to batchForgets: those who append wait for them
-	expiredTalliesTurn = 500                    // tallies that are looked at before others have their turn
-	// How long nobody need look whether a tally has expired.
+	saveAfter = 500 * time.Millisecond // what was taken waits so long to be saved together
+	// tallies in one change, at least; a sixteenth of all that wait, if that is more. Appends wait for such a change
+	saveMax            = 500
+	expiredTalliesTurn = 500 // tallies that are checked before others get the mutex
+	// Bounds of the time between checks for expired tallies.
 	expiredTalliesLeast = time.Second
 	expiredTalliesMost  = time.Minute
 )
@@ -21,7 +22,7 @@ type saver struct {
 	saverEnded chan struct{} // closed when the saver has ended
 }
 
-// wantSave lets the saver know that something is to be saved.
+// wantSave wakes the saver.
 func (e *Engine) wantSave() {
 	select {
 	case e.saveWanted <- struct{}{}:
@@ -29,8 +30,8 @@ func (e *Engine) wantSave() {
 	}
 }
 
-// runSaver is the saver: it puts what was taken by itself on its way to disk, a while after it was taken so that much goes
-// along, and forgets what has expired while nobody asks, until the engine closes.
+// runSaver saves what Take took, a while after it was taken so that much goes together, and forgets expired tallies
+// while nobody asks, until the engine closes.
 func (e *Engine) runSaver() {
 	defer close(e.saverEnded)
 	for {
@@ -50,7 +51,7 @@ func (e *Engine) runSaver() {
 	}
 }
 
-// untilTallyExpires is how long nobody need look for what has expired.
+// untilTallyExpires is how long nobody need check for expired tallies.
 func (e *Engine) untilTallyExpires() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,7 +61,7 @@ func (e *Engine) untilTallyExpires() time.Duration {
 	return min(expiredTalliesMost, max(expiredTalliesLeast, e.tallySets.top().byCheck.top().checkAt.Sub(e.now())))
 }
 
-// forgetAllExpiredTallies forgets all that has expired.
+// forgetAllExpiredTallies forgets all expired tallies.
 func (e *Engine) forgetAllExpiredTallies() {
 	for more := true; more; {
 		e.mu.Lock()
@@ -69,8 +70,8 @@ func (e *Engine) forgetAllExpiredTallies() {
 	}
 }
 
-// saveTallies saves some, and reports whether enough is left to be worth another change. What is less waits for company, with what was
-// taken meanwhile: else the disk would never rest while somebody takes.
+// saveTallies saves some, and reports whether enough is left for another change at once. Less than that waits, or
+// the disk would never rest while somebody takes.
 func (e *Engine) saveTallies() (more bool) {
 	e.forgetAllExpiredTallies()
 	c := newCall()
@@ -103,7 +104,7 @@ func (e *Engine) startSaving(c *call) bool {
 	return true
 }
 
-// saveTalliesChange puts tallies on file. Those that could not be are saved again.
+// saveTalliesChange puts tallies on file. If it fails they are saved again.
 type saveTalliesChange struct {
 	call    *call
 	tallies []*tally

@@ -1,7 +1,7 @@
 package boltq
 
-// tallyHeap is the tallies of a set, by when they are looked at whether they have expired: a binary heap as heap is, but in pages, as
-// there may be millions; see chunkList.
+// tallyHeap is the tallies of a set by checkAt: a binary heap like heap, but in pages, since there may be millions;
+// see chunkList.
 type tallyHeap struct {
 	pages [][]*tally
 	n     int
@@ -25,7 +25,7 @@ func (w *tallyHeap) push(t *tally) {
 	if page == len(w.pages) {
 		w.pages = append(w.pages, nil)
 	}
-	if w.n%tallyHeapPage == len(w.pages[page]) { // it grows, as most sets have few
+	if w.n%tallyHeapPage == len(w.pages[page]) { // pages grow, since most sets are small
 		w.pages[page] = append(w.pages[page], nil)
 	}
 	w.n++
@@ -79,4 +79,40 @@ func (w *tallyHeap) down(i int) (sank bool) {
 		w.set(i, w.at(child))
 		i, sank = child, true
 	}
+}
+
+// chunkList is a FIFO, roughly, in chunks: a single slice of millions of values would hold up everybody whenever it
+// grew.
+type chunkList[T any] struct {
+	chunks [][]T
+	n      int
+}
+
+const chunkMax = batchForgets
+
+func (p *chunkList[T]) add(vs ...T) {
+	for _, v := range vs {
+		last := len(p.chunks) - 1
+		if last < 0 || len(p.chunks[last]) == chunkMax {
+			p.chunks = append(p.chunks, nil)
+			last++
+		}
+		p.chunks[last] = append(p.chunks[last], v)
+	}
+	p.n += len(vs)
+}
+
+// take takes off up to limit values, and at least one if there are any.
+func (p *chunkList[T]) take(limit int) []T {
+	if p.n == 0 {
+		return nil
+	}
+	first := p.chunks[0]
+	k := min(limit, len(first))
+	p.chunks[0] = first[k:]
+	if k == len(first) {
+		p.chunks = p.chunks[1:]
+	}
+	p.n -= k
+	return first[:k:k]
 }

@@ -1,0 +1,227 @@
+package boltq
+
+import (
+	"maps"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// tallySet is everything that was taken from one rule, under all keys, since the rule was created, reset, or given
+// another algorithm.
+type tallySet struct {
+	number    uint64 // by which tallies refer to it in the file
+	shards    [32]tallyShard
+	byCheck   tallyHeap
+	heapIndex int // in Engine.tallySets, counted from 1; 0 if the set is empty
+	// overrides are the keys with bounds of their own, which do not count against max_keys; overridesHeld is how
+	// many of them are in the set.
+	overrides     map[queue.LaneDigest]bool
+	overridesHeld int
+}
+
+// tallyShard holds some of a set's tallies, by digest of the key. A Go map never shrinks, so it is copied when few
+// of many are left; with one map for a million keys that would hold up everybody.
+type tallyShard struct {
+	tallies map[queue.LaneDigest]*tally
+	peak    int // how many there were at most since the map was made
+}
+
+func (s *tallySet) shard(key queue.LaneDigest) *tallyShard {
+	return &s.shards[int(key[0])%len(s.shards)]
+}
+
+func (s *tallySet) find(key queue.LaneDigest) *tally { return s.shard(key).tallies[key] }
+
+func (s *tallySet) len() int { return s.byCheck.len() }
+
+func (s *tallySet) put(t *tally) {
+	h := s.shard(t.digest)
+	if h.tallies == nil {
+		h.tallies = map[queue.LaneDigest]*tally{}
+	}
+	h.tallies[t.digest] = t
+	h.peak = max(h.peak, len(h.tallies))
+	if s.overrides[t.digest] {
+		s.overridesHeld++
+	}
+	s.byCheck.push(t)
+}
+
+func (s *tallySet) remove(t *tally) {
+	s.byCheck.remove(t)
+	if s.overrides[t.digest] {
+		s.overridesHeld--
+	}
+	h := s.shard(t.digest)
+	delete(h.tallies, t.digest)
+	if n := len(h.tallies); h.peak > smallMap && n < h.peak/16 {
+		few := make(map[queue.LaneDigest]*tally, 2*n)
+		maps.Copy(few, h.tallies)
+		h.tallies, h.peak = few, max(n, smallMap)
+	}
+}
+
+func (e *Engine) newTallySet() *tallySet {
+	e.lastTallySet++
+	return &tallySet{number: e.lastTallySet}
+}
+
+// tallySetFor returns the set of a rule with that algorithm. What another algorithm counted means nothing to it.
+func (e *Engine) tallySetFor(old *rule, a leaky.Algorithm) *tallySet {
+	if old != nil && old.Algorithm == a {
+		return old.tallies
+	}
+	return e.newTallySet()
+}
+
+// discardTallies makes garbage of a set that nobody asks any more.
+func (e *Engine) discardTallies(s *tallySet) {
+	if s.len() > 0 {
+		e.garbage = append(e.garbage, &garbage{tallies: s})
+	}
+}
+
+// tallyAt returns the tally of a key, nil if nothing counts there any more.
+func (e *Engine) tallyAt(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
+	t := s.find(key)
+	if t != nil && t.expired(now) {
+		e.forgetTally(t)
+		return nil
+	}
+	return t
+}
+
+// tallyOf returns the tally of a key, made if there is none.
+func (e *Engine) tallyOf(s *tallySet, key queue.LaneDigest, now leaky.Instant) *tally {
+	if t := e.tallyAt(s, key, now); t != nil {
+		return t
+	}
+	return newTally(s, key)
+}
+
+func newTally(s *tallySet, key queue.LaneDigest) *tally {
+	return &tally{set: s, digest: key, heapIndex: -1}
+}
+
+// insertTally makes a tally known, once something was taken.
+func (e *Engine) insertTally(t *tally) {
+	if t.heapIndex >= 0 {
+		return
+	}
+	e.lastTally++
+	t.number, t.checkAt = e.lastTally, t.expires
+	e.putTally(t)
+}
+
+func (e *Engine) putTally(t *tally) {
+	t.set.put(t)
+	e.reorder(t.set)
+}
+
+func (e *Engine) forgetTally(t *tally) {
+	t.gone = true
+	t.set.remove(t)
+	e.reorder(t.set)
+	if t.onFile {
+		e.droppedTallies.add(t.number)
+	}
+}
+
+// expiredTalliesMax is how many tallies one call checks for expiry, beside two for each take.
+const expiredTalliesMax = 100
+
+// markDirty notes that a tally is not on file as it is.
+func (e *Engine) markDirty(t *tally) {
+	e.insertTally(t)
+	if !t.dirty {
+		t.dirty = true
+		e.dirtyTallies.add(t)
+		e.wantSave()
+	}
+}
+
+// newTallySets orders the sets that hold something by when their first tally is to be checked.
+func newTallySets() heap[*tallySet] {
+	return heap[*tallySet]{
+		less:  func(a, b *tallySet) bool { return a.byCheck.top().checkAt < b.byCheck.top().checkAt },
+		moved: func(s *tallySet, i int) { s.heapIndex = i + 1 },
+	}
+}
+
+// keys is how many keys count against max_keys.
+func (s *tallySet) keys() int64 { return int64(s.len() - s.overridesHeld) }
+
+// setOverrides says which keys do not count.
+func (s *tallySet) setOverrides(overrides map[string]leaky.Limiter) {
+	s.overrides, s.overridesHeld = nil, 0
+	if len(overrides) > 0 {
+		s.overrides = make(map[queue.LaneDigest]bool, len(overrides))
+	}
+	for key := range overrides {
+		digest := queue.DigestLane(key)
+		s.overrides[digest] = true
+		if s.find(digest) != nil {
+			s.overridesHeld++
+		}
+	}
+}
+
+// reorder moves a set to its place after its first tally may have changed.
+func (e *Engine) reorder(s *tallySet) {
+	switch {
+	case s.len() == 0 && s.heapIndex > 0:
+		e.tallySets.remove(s.heapIndex - 1)
+	case s.len() == 0:
+	case s.heapIndex == 0:
+		e.tallySets.push(s)
+	default:
+		e.tallySets.fix(s.heapIndex - 1)
+	}
+}
+
+// forgetExpiredTallies checks up to limit tallies that are due and forgets those that have expired. A tally is
+// checked when it would have expired as of the last check, so one that is taken from again and again is not moved
+// each time. more says that others are due.
+func (e *Engine) forgetExpiredTallies(now leaky.Instant, limit int) (more bool) {
+	for ; limit > 0 && e.tallySets.len() > 0 && e.tallySets.top().byCheck.top().checkAt <= now; limit-- {
+		e.checkFirst(e.tallySets.top(), now)
+	}
+	return e.tallySets.len() > 0 && e.tallySets.top().byCheck.top().checkAt <= now
+}
+
+// checkFirst forgets the first tally of a set, if it has expired.
+func (e *Engine) checkFirst(s *tallySet, now leaky.Instant) {
+	t := s.byCheck.top()
+	if t.expired(now) {
+		e.forgetTally(t)
+		return
+	}
+	t.checkAt = max(t.expires, now.Add(queue.Horizon))
+	s.byCheck.fix(0)
+	e.reorder(s)
+}
+
+// keyChecks is how many tallies are checked at most to find room for another key.
+const keyChecks = 256
+
+// noRoom returns the refusal of a new key under l if the rule holds as many as it may; nil if it does not. No key
+// that still counts is forgotten to make room: that would let it exceed its rate.
+func (e *Engine) noRoom(r *rule, key queue.LaneDigest, l leaky.Limiter, now leaky.Instant) *leaky.Decision {
+	s := r.tallies
+	if s.overrides[key] {
+		return nil
+	}
+	for checked := 0; s.keys() >= r.keyLimit; checked++ {
+		wait := s.byCheck.top().checkAt.Sub(now)
+		if wait <= 0 && checked == keyChecks {
+			wait = time.Second // more are checked by then
+		}
+		if wait > 0 {
+			return &leaky.Decision{Limit: l.Limit(), RetryAfter: wait}
+		}
+		e.checkFirst(s, now)
+	}
+	return nil
+}
