@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Adapt is the rule by which a rate follows what a receiver takes, between two bounds: it is multiplied down
-// when a departure is refused, and added to while all goes well (D.-M. Chiu, R. Jain, "Analysis of the
-// increase and decrease algorithms for congestion avoidance in computer networks", 1989). What is added has
-// the shape of BIC and CUBIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast
-// long-distance networks", INFOCOM 2004; RFC 9438): much at first, next to nothing just below the rate that was
-// refused last, where it stays for a while, and then more from time to time, to find out what else is taken.
+// Adapt is the rule by which a rate follows what a receiver accepts, between two bounds: it is multiplied down when
+// a departure is refused, and added to while all goes well (D.-M. Chiu, R. Jain, "Analysis of the increase and
+// decrease algorithms for congestion avoidance in computer networks", 1989). What is added has the shape of BIC and
+// CUBIC (L. Xu, K. Harfoush, I. Rhee, "Binary increase congestion control for fast long-distance networks", INFOCOM
+// 2004; RFC 9438): much at first, next to nothing just below the rate that was refused last, where it stays for a
+// while, and then ever more, to find out what else is accepted.
 //
-// All of it is integers below 2^53, so that the same numbers are exact in Lua.
+// All of it is integers below 2^53, so that Lua computes the same, where all numbers are doubles.
 type Adapt struct {
 	Floor, Ceiling Rate
 	// Horizon is how far ahead of now a departure may be granted.
@@ -22,23 +22,23 @@ type Adapt struct {
 // Adapted is the state of an adapted rate.
 type Adapted struct {
 	Rate Rate
-	// Level is about the rate, in departures in Adapt.Unit; Peak is that which was refused last.
+	// Level is about the rate, in departures in Adapt.Unit; Peak is the level that was refused last.
 	Level, Peak int64
-	Run         int64   // increases since
+	Run         int64   // increases since the last decrease
 	Changed     Instant // the last increase or decrease
-	Lowered     Instant // what departs until then was granted before the last decrease
+	Lowered     Instant // departures up to then were granted before the last decrease
 }
 
 // The numbers of the rule, found by simulation (bench/closedloop).
 const (
-	adaptPause  = 1_000_000 // from any change to an increase
-	adaptRegain = 4         // an increase makes good this part of what is missing to
-	adaptNear   = 32        // the last peak less this part of it
-	adaptStay   = 18        // increases, behind which the peak is passed
-	adaptBeyond = 1500      // by this part of it x the square of how many there were since then
+	adaptPause  = 1_000_000 // microseconds from any change to an increase
+	adaptRegain = 4         // an increase makes good this fraction of what is missing to
+	adaptNear   = 32        // the last peak less this fraction of it
+	adaptStay   = 18        // increases after which the peak is passed
+	adaptBeyond = 1500      // by this fraction of it times the square of the increases since then
 	adaptMost   = 100       // increases that count
-	adaptAgain  = 5         // a decrease behind fewer of them is of the same fall of what is taken
-	adaptDigits = 100_000   // the digits that a rate has, so that it stays a small fraction
+	adaptAgain  = 5         // a decrease after fewer increases belongs to the same drop of what is accepted
+	adaptDigits = 100_000   // a rate is rounded to so many digits, so that it stays a small fraction
 )
 
 // Begin returns the state of a rate of which nothing is known.
@@ -47,8 +47,8 @@ func (a Adapt) Begin(rate Rate) Adapted {
 	return Adapted{Rate: rate, Level: level, Peak: level, Run: adaptStay}
 }
 
-// Refused tells of a departure that was throttled, and reports whether the rate is another one now. One that
-// was granted before the last decrease says nothing of the rate as it is.
+// Refused notes that a departure was throttled, and reports whether the rate has changed. A departure that was
+// granted before the last decrease says nothing about the present rate.
 func (a Adapt) Refused(s *Adapted, departed, now Instant) bool {
 	if departed <= s.Lowered {
 		return false
@@ -63,8 +63,8 @@ func (a Adapt) Refused(s *Adapted, departed, now Instant) bool {
 	return a.set(s)
 }
 
-// Taken tells of a departure that was delivered while nothing but the rate holds others up, and reports
-// whether the rate is another one now.
+// Taken notes that a departure was delivered while only the rate held others up, and reports whether the rate has
+// changed.
 func (a Adapt) Taken(s *Adapted, departed, now Instant) bool {
 	if departed <= s.Lowered || now < s.Changed+adaptPause || s.Rate == a.Ceiling {
 		return false
@@ -78,7 +78,7 @@ func (a Adapt) Taken(s *Adapted, departed, now Instant) bool {
 	return a.set(s)
 }
 
-// set makes the rate that of the level, within the bounds.
+// set sets the rate from the level, within the bounds.
 func (a Adapt) set(s *Adapted) bool {
 	before := s.Rate
 	unit, floor, ceiling := a.Levels()
@@ -94,7 +94,7 @@ func (a Adapt) set(s *Adapted) bool {
 	return s.Rate != before
 }
 
-// rounded is a level of which the first digits count.
+// rounded is the level with all but its first digits 0.
 func rounded(level int64) int64 {
 	scale := int64(1)
 	for level/scale >= adaptDigits {
@@ -112,8 +112,8 @@ func lowest(n, d int64) Rate {
 	return Rate{n / a, d / a}
 }
 
-// Levels are the numbers by which another program computes the same: the time in which a level counts departures,
-// which is the shortest of these in which there are a thousand at the floor, and the levels of the bounds.
+// Levels returns the numbers by which another program computes the same: the time in which a level counts
+// departures, which is the shortest in a fixed list that has a thousand at the floor, and the levels of the bounds.
 func (a Adapt) Levels() (unit Instant, floor, ceiling int64) {
 	unit = Instant((1000 * 24 * time.Hour).Microseconds())
 	for _, u := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {

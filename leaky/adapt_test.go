@@ -29,7 +29,10 @@ func TestAdapt(t *testing.T) {
 		{"a quarter less", true, t0 + sec, t0, true, "27090/h"},
 		{"once for all that were granted before it", true, t0 + sec, t0 + sec + 50*ms, false, "27090/h"},
 		{"what was granted before it does not raise it", false, t0 + 5*sec, t0 + sec + 50*ms, false, "27090/h"},
-		{"a quarter of what is missing to the peak, but for a part of it", false, t0 + 5*sec, t0 + 2*sec, true, "29065/h"},
+		{
+			"a quarter of what is missing to the peak, but for a part of it", false, t0 + 5*sec, t0 + 2*sec, true,
+			"29065/h",
+		},
 		{"and again", false, t0 + 6*sec, t0 + 5*sec, true, "30546/h"},
 		{"half, when it comes soon after", true, t0 + 7*sec, t0 + 6*sec, true, "15273/h"},
 		{"at the least the floor", true, t0 + 8*sec, t0 + 8*sec, true, "7636/h"},
@@ -87,7 +90,8 @@ func TestAdaptBounds(t *testing.T) {
 			if s.Rate.PerSecond() < floor.PerSecond() || s.Rate.PerSecond() > ceiling.PerSecond() {
 				t.Fatalf("%s is not from %s to %s", s.Rate, floor, ceiling)
 			}
-			if n, d := s.Rate.Fraction(); s.Rate != floor && s.Rate != ceiling && (n >= adaptDigits || d > maxDenominator) {
+			if n, d := s.Rate.Fraction(); s.Rate != floor && s.Rate != ceiling &&
+				(n >= adaptDigits || d > maxDenominator) {
 				t.Fatalf("%d/%d has too many digits, from %s to %s", n, d, floor, ceiling)
 			}
 			if most := s.Peak * (adaptMost - adaptStay); most >= maxDenominator || s.Level >= maxDenominator {

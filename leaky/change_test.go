@@ -18,7 +18,10 @@ func TestChange(t *testing.T) {
 		at       Instant // of the change
 		next     Instant
 	}{
-		{"raised: the wait is as if it had always been so", rule("1/s", 1), rule("5/4s", 1), 1, t0 + 500*ms, t0 + 800*ms},
+		{
+			"raised: the wait is as if it had always been so", rule("1/s", 1), rule("5/4s", 1), 1, t0 + 500*ms,
+			t0 + 800*ms,
+		},
 		{"raised: over, if it would have been", rule("1/s", 1), rule("10/s", 1), 1, t0 + 500*ms, t0 + 500*ms},
 		{"raised in the instant of a departure", rule("1/s", 1), rule("10/s", 1), 1, t0, t0 + 100*ms},
 		{"from one a month", rule("1/744h", 1), rule("10/s", 1), 1, t0, t0 + 100*ms},

@@ -6,16 +6,18 @@ import (
 	"time"
 )
 
-// Concurrency lets through as long as what is held at once costs at most Max. Each who passes holds a place under a name, until it
-// is freed by Refund, or TTL behind the Take that took or last renewed it: so a holder that crashed frees its place by
-// itself, and one that lives renews it in time (C. G. Gray, D. R. Cheriton, "Leases", SOSP 1989).
+// Concurrency lets through while what is held at once costs at most Max. Whoever passes holds a place under a name,
+// until Refund frees it, or until TTL after the Take that took or last renewed it. So the place of a holder that
+// crashed becomes free by itself, and one that lives renews it in time (C. G. Gray, D. R. Cheriton, "Leases", SOSP
+// 1989).
 //
-// To take under a name that holds a place renews that place, at the cost that it has, and is always allowed, whatever cost is named, be it
-// one that is above Max since that was lowered. Refund frees the place of the name, all of its cost, and does nothing if there is none.
+// A Take under a name that holds a place renews it at the cost that it has, and is always allowed, whatever its
+// cost, even if Max has been lowered below that. Refund frees the whole place of the name, and does nothing if
+// there is none.
 //
-// It is exact; but a holder that outlives its lease without renewing works beside the one that got its place.
+// It is exact; but a holder that outlives its lease without renewing it works beside the one that got its place.
 //
-// Worst burst: Max at once, and as often as places are freed: it bounds what is at work, and no rate.
+// Worst burst: Max at once, and again as often as places are freed: it bounds what is at work, not a rate.
 //
 // Memory: a place (a name, a cost, an instant) for each holder.
 type Concurrency struct {
@@ -39,22 +41,22 @@ func (c Concurrency) Limit() int64 { return c.Max }
 
 // Fresh implements Limiter.
 func (c Concurrency) Fresh() Tally {
-	return &held{rule: c, ttl: Instant(c.TTL.Microseconds()), heads: make([]int32, 1), places: make([]place, 1)}
+	return &placeTable{rule: c, ttl: Instant(c.TTL.Microseconds()), heads: make([]int32, 1), places: make([]place, 1)}
 }
 
-// held is who holds places, in a list by when they end: that of the first follows place 0, that of the last comes
-// before it. They are found by the hashes of their names: a place is in the chain of its hash.
-type held struct {
+// placeTable is who holds places, in a list by when they end: the first follows place 0, the last comes before it.
+// They are found by the hashes of their names, in chains.
+type placeTable struct {
 	rule   Concurrency
 	ttl    Instant
-	heads  []int32 // of the chains, as many as a power of two
+	heads  []int32 // of the chains; a power of two of them
 	places []place
-	n      int   // how many hold one
-	free   int32 // a place that is in no list, 0 if there is none; it is followed by another
-	sum    int64 // of their costs
-	// The list in short pieces; one of which all places are gone may be empty.
-	stretches []stretch
-	looks     int // at places and stretches, to tell how many have ended and when others do
+	n      int   // places that are held
+	free   int32 // the first free place, 0 if there is none
+	sum    int64 // of the costs of held places
+	// The list in short runs. A run may be empty.
+	runs  []placeRun
+	looks int // places and runs looked at, to amortize looking for ended ones
 }
 
 type place struct {
@@ -63,11 +65,11 @@ type place struct {
 	until      Instant
 	cost       int64
 	prev, next int32
-	chain      int32 // the next of its chain
-	stretch    int32
+	chain      int32 // the next in its chain
+	run        int32
 }
 
-func (t *held) Take(now Instant, a Ask) Decision {
+func (t *placeTable) Take(now Instant, a Ask) Decision {
 	t.settle(now)
 	i, hash := t.find(a.Lease)
 	cost := a.cost()
@@ -87,12 +89,12 @@ func (t *held) Take(now Instant, a Ask) Decision {
 }
 
 // Peek without a name asks for a place under a new one.
-func (t *held) Peek(now Instant, a Ask) Decision {
+func (t *placeTable) Peek(now Instant, a Ask) Decision {
 	i, _ := t.find(a.Lease)
 	return t.decide(now, a.cost(), i)
 }
 
-func (t *held) Refund(now Instant, a Ask) Decision {
+func (t *placeTable) Refund(now Instant, a Ask) Decision {
 	t.settle(now)
 	if i, _ := t.find(a.Lease); i != 0 {
 		t.drop(i)
@@ -100,13 +102,13 @@ func (t *held) Refund(now Instant, a Ask) Decision {
 	return t.Peek(now, Ask{})
 }
 
-func (t *held) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
+func (t *placeTable) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
 
 // never is a cost that does not pass.
 const never = -1
 
-// decide answers for a name that has the i-th place, or none.
-func (t *held) decide(now Instant, cost int64, i int32) Decision {
+// decide answers for a name that has place i, or 0 for none.
+func (t *placeTable) decide(now Instant, cost int64, i int32) Decision {
 	most := t.rule.Max
 	first, sum := t.over(now)
 	d := Decision{Limit: most, ResetAfter: t.reset(now)}
@@ -125,7 +127,7 @@ func (t *held) decide(now Instant, cost int64, i int32) Decision {
 	return d
 }
 
-func (t *held) reset(now Instant) time.Duration {
+func (t *placeTable) reset(now Instant) time.Duration {
 	last := t.places[0].prev
 	if last == 0 {
 		return 0
@@ -133,9 +135,9 @@ func (t *held) reset(now Instant) time.Duration {
 	return max(0, t.ends(now, last).Sub(now))
 }
 
-// settle frees what has ended, and lets none end later than if it were taken now, as a clock that ran back, a planted state or
-// a longer TTL leaves it.
-func (t *held) settle(now Instant) {
+// settle frees what has ended. No place ends later than one taken now: a clock that ran back, a planted state or a
+// longer TTL may have left such.
+func (t *placeTable) settle(now Instant) {
 	for i := t.places[0].next; i != 0 && t.places[i].until <= now; i = t.places[0].next {
 		t.drop(i)
 	}
@@ -145,7 +147,7 @@ func (t *held) settle(now Instant) {
 }
 
 // make makes a place that is in no list yet.
-func (t *held) make(name string, hash uint64, cost int64) int32 {
+func (t *placeTable) make(name string, hash uint64, cost int64) int32 {
 	i := t.free
 	if i == 0 {
 		i = int32(len(t.places))
@@ -160,7 +162,7 @@ func (t *held) make(name string, hash uint64, cost int64) int32 {
 }
 
 // link puts a place last in the list: none ends later.
-func (t *held) link(i int32, until Instant) {
+func (t *placeTable) link(i int32, until Instant) {
 	last := t.places[0].prev
 	p := &t.places[i]
 	p.until, p.prev, p.next = until, last, 0
@@ -169,13 +171,13 @@ func (t *held) link(i int32, until Instant) {
 	t.join(i)
 }
 
-func (t *held) unlink(i int32) {
+func (t *placeTable) unlink(i int32) {
 	t.part(i)
 	p := &t.places[i]
 	t.places[p.prev].next, t.places[p.next].prev = p.next, p.prev
 }
 
-func (t *held) drop(i int32) {
+func (t *placeTable) drop(i int32) {
 	t.unlink(i)
 	t.sum -= t.places[i].cost
 	t.leave(i)
@@ -183,13 +185,13 @@ func (t *held) drop(i int32) {
 	t.free = i
 }
 
-func (t *held) Clone() Tally {
+func (t *placeTable) Clone() Tally {
 	c := *t
-	c.heads, c.places, c.stretches = slices.Clone(t.heads), slices.Clone(t.places), slices.Clone(t.stretches)
+	c.heads, c.places, c.runs = slices.Clone(t.heads), slices.Clone(t.places), slices.Clone(t.runs)
 	return &c
 }
 
-func (t *held) AppendBinary(b []byte) ([]byte, error) {
+func (t *placeTable) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.AppendVarint(append(b, stateConcurrency), int64(t.n))
 	before := Instant(0)
 	for i := t.places[0].next; i != 0; i = t.places[i].next {
@@ -203,9 +205,9 @@ func (t *held) AppendBinary(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Restore implements Limiter. Who holds a place keeps it, also if Max is less than that by now.
+// Restore implements Limiter. Who holds a place keeps it, even if Max is lower by now.
 func (c Concurrency) Restore(b []byte) (Tally, error) {
-	t := c.Fresh().(*held)
+	t := c.Fresh().(*placeTable)
 	r := readState(b, stateConcurrency)
 	until, n := Instant(0), r.number(0, MaxEntries)
 	for i := range n {

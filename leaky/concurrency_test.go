@@ -9,7 +9,7 @@ import (
 // However many come and go, and in whatever way, there are no more places than there may be at once.
 func TestPlacesAreUsedAgain(t *testing.T) {
 	l := Concurrency{Max: 20, TTL: time.Second}
-	tally := l.Fresh().(*held)
+	tally := l.Fresh().(*placeTable)
 	now := Instant(1_790_000_000_000_000)
 	for i := range 10_000 {
 		if now += 20 * ms; i%100 == 0 {

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// FixedWindow lets through a cost of Max in each window [k x Period, (k+1) x Period) since the Unix epoch: so days are
-// those of UTC, and weeks begin on Thursdays. It counts exactly.
+// FixedWindow lets through a cost of Max in each window [k x Period, (k+1) x Period) since the Unix epoch: so days
+// are those of UTC, and weeks begin on Thursdays. It counts exactly.
 //
-// Worst burst: 2 x Max at once, half of it just before the end of a window and half just behind it. Never more than
+// Worst burst: 2 x Max at once, half of it just before the end of a window and half just after it. Never more than
 // (k+1) x Max over k periods.
 //
 // Memory: one instant and a count, whatever the numbers are.
@@ -44,7 +44,7 @@ func (f FixedWindow) Peek(w Window, now Instant, cost int64) Decision {
 	return d
 }
 
-// Refund is Tally.Refund. What was taken in an earlier window and is given back in this one counts for this one.
+// Refund is Tally.Refund. What was taken in an earlier window is given back to the present one.
 func (f FixedWindow) Refund(w *Window, now Instant, cost int64) Decision {
 	*w = f.at(*w, now)
 	w.Used -= min(max(cost, 0), w.Used)
@@ -59,7 +59,7 @@ func (f FixedWindow) Expires(w Window, now Instant) Instant {
 	return now
 }
 
-// decide returns the state behind a question, and the answer.
+// decide returns the state after a question, and the answer.
 func (f FixedWindow) decide(w Window, now Instant, cost int64) (Window, Decision) {
 	w = f.at(w, now)
 	d := Decision{Limit: f.Max}
@@ -78,8 +78,8 @@ func (f FixedWindow) decide(w Window, now Instant, cost int64) (Window, Decision
 	return w, d
 }
 
-// at is w as it is at now. What was used in the window to come, of which a clock that ran back tells, is used in the
-// present one. Any other window is over, or is none of this Period, or was planted, and counts for nothing.
+// at is w as it is at now. What was used in the coming window, as a clock that ran back leaves it, counts as used
+// in the present one. Any other window is over, of another Period or planted, and counts for nothing.
 func (f FixedWindow) at(w Window, now Instant) Window {
 	period := Instant(f.Period.Microseconds())
 	end := now + period - floorMod(now, period)
@@ -92,7 +92,7 @@ func (f FixedWindow) at(w Window, now Instant) Window {
 // Fresh implements Limiter.
 func (f FixedWindow) Fresh() Tally { return &windowed{rule: f} }
 
-// Restore implements Limiter. The count of a window that is none of this Period's is dropped at the next question.
+// Restore implements Limiter. The count of a window of another Period is dropped at the next question.
 func (f FixedWindow) Restore(b []byte) (Tally, error) {
 	r := readState(b, stateFixedWindow)
 	w := Window{Ends: r.instant(), Used: r.number(0, MaxLimit)}

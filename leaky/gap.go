@@ -2,8 +2,8 @@ package leaky
 
 import "time"
 
-// Gap lets one through when the one before it is at least Least ago. It is a Meter of burst 1 and rate 1/Least, which does
-// the work: exact, with one instant of memory, and no burst at all.
+// Gap lets one through when the previous one is at least Least ago. It is a Meter of burst 1 and rate 1/Least,
+// which does the work: exact, with one instant of memory, and no burst at all.
 type Gap struct {
 	Least time.Duration // MinPeriod to MaxInterval
 }

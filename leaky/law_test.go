@@ -137,7 +137,10 @@ func (l *life) checkLaw() error {
 				}
 			}
 			if cost > allowed {
-				return fmt.Errorf("cost %d starts in [%d, %d), the law allows %d (T = %d/%d, burst %d)", cost, a, end, allowed, d, n, burst)
+				return fmt.Errorf(
+					"cost %d starts in [%d, %d), the law allows %d (T = %d/%d, burst %d)", cost, a, end, allowed, d, n,
+					burst,
+				)
 			}
 		}
 	}
@@ -203,7 +206,9 @@ func TestWindowLaw(t *testing.T) {
 		l := &life{rnd: rnd, p: p, t: 1_790_000_000_000_000, slack: Instant(rnd.Int64N(20_000)), costs: 1, last: -1}
 		l.regimes = []regime{{l.t - 3600*sec, p}}
 		if rnd.IntN(4) == 0 {
-			l.regimes = append(l.regimes, regime{l.t - 1800*sec, Pacer{Burst: 2, Horizon: p.Horizon}}, regime{l.t - 900*sec, p})
+			l.regimes = append(
+				l.regimes, regime{l.t - 1800*sec, Pacer{Burst: 2, Horizon: p.Horizon}}, regime{l.t - 900*sec, p},
+			)
 		}
 		for range 400 {
 			l.step()
@@ -221,11 +226,16 @@ func TestWindowLaw(t *testing.T) {
 // The law must be able to fail: a pacer that is one interval too kind is caught.
 func TestWindowLawCatchesCheats(t *testing.T) {
 	for name, cheat := range map[string]func(l *life){
-		"a forgotten bucket":     func(l *life) { l.b = Bucket{} },
-		"a start before time":    func(l *life) { l.starts[len(l.starts)-1].at -= Instant(l.p.Rate.Interval().Microseconds()) },
+		"a forgotten bucket": func(l *life) { l.b = Bucket{} },
+		"a start before time": func(l *life) {
+			l.starts[len(l.starts)-1].at -= Instant(l.p.Rate.Interval().Microseconds())
+		},
 		"a rate changed by hand": func(l *life) { l.p.Rate = PerSecond(1000) },
 	} {
-		l := &life{rnd: rand.New(rand.NewPCG(1, 1)), p: Pacer{Rate: PerSecond(10), Burst: 1, Horizon: 50 * time.Millisecond}, t: 1_000 * sec, costs: 1}
+		l := &life{
+			rnd: rand.New(rand.NewPCG(1, 1)), p: Pacer{Rate: PerSecond(10), Burst: 1, Horizon: 50 * time.Millisecond},
+			t: 1_000 * sec, costs: 1,
+		}
 		l.regimes = []regime{{0, l.p}}
 		for i := range 50 {
 			l.t += 100 * ms
@@ -278,7 +288,9 @@ func TestAgainstFractions(t *testing.T) {
 	granted := 0
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
-		p := Pacer{Rate: randomRate(rnd), Burst: 1 + rnd.Int64N(6), Horizon: time.Duration(rnd.IntN(100)) * time.Millisecond}
+		p := Pacer{
+			Rate: randomRate(rnd), Burst: 1 + rnd.Int64N(6), Horizon: time.Duration(rnd.IntN(100)) * time.Millisecond,
+		}
 		f := newFluid(p)
 		var b Bucket
 		now := 1_790_000_000 * sec
@@ -287,7 +299,10 @@ func TestAgainstFractions(t *testing.T) {
 			want := f.departure(now)
 			d, ok := p.Take(&b, now, cost)
 			if ok != (want <= now.Add(p.Horizon)) || (ok && d != want) {
-				t.Fatalf("seed %d, take %d at %s burst %d: got %d, %v, fractions say %d", seed, i, p.Rate, p.Burst, d-now, ok, want-now)
+				t.Fatalf(
+					"seed %d, take %d at %s burst %d: got %d, %v, fractions say %d", seed, i, p.Rate, p.Burst, d-now,
+					ok, want-now,
+				)
 			}
 			if ok {
 				granted++

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Bounds of the numbers of limiters. With those of a Rate they keep every product of integers below 2^53, so that the
-// same numbers are exact in Lua, where all numbers are doubles.
+// Bounds of the numbers of limiters. With those of a Rate they keep every product of integers below 2^53, so that
+// Lua computes the same exactly, where all numbers are doubles.
 const (
 	MaxLimit   = 1_000_000_000 // the most that a limiter counts up to
 	MinPeriod  = time.Millisecond
@@ -19,10 +19,11 @@ const (
 
 // Errors about limiters.
 var (
-	ErrLimit = errors.New("invalid limit")            // wrapped by every error about numbers that cannot be used
-	ErrNever = errors.New("can never pass")           // wrapped by that of a cost above the limit
-	ErrAsk   = errors.New("invalid ask")              // wrapped by that of an Ask that is none
-	ErrState = errors.New("no state of this limiter") // wrapped by what Restore says of bytes that AppendBinary did not write
+	ErrLimit = errors.New("invalid limit")  // wrapped by errors about numbers that cannot be used
+	ErrNever = errors.New("can never pass") // wrapped by errors about a cost above the limit
+	ErrAsk   = errors.New("invalid ask")    // wrapped by errors about an invalid Ask
+	// wrapped by errors of Restore about bytes that AppendBinary did not write
+	ErrState = errors.New("no state of this limiter")
 )
 
 // Algorithm is the name of a limiter's algorithm.
@@ -47,39 +48,40 @@ func Algorithms() []Algorithm {
 	}
 }
 
-// Limiter is a rule by which work is let through or refused, as it comes. Unlike a Pacer it lets nobody wait. It is a
-// comparable value. A Limiter that Validate refuses must not be used.
+// Limiter is a rule by which work is let through or refused as it comes. Unlike a Pacer it makes nobody wait. It is
+// a comparable value. A Limiter that Validate refuses must not be used.
 type Limiter interface {
 	Algorithm() Algorithm
 	// Validate wraps ErrLimit, and names the field, its value and its bounds.
 	Validate() error
-	// Limit is the most cost that passes at once when nothing was taken. What costs more can never pass: see CheckAsk.
+	// Limit is the most cost that passes at once when nothing has been taken. What costs more can never pass: see
+	// CheckAsk.
 	Limit() int64
-	// Fresh returns the state of a key of which nothing was ever taken.
+	// Fresh returns the state of a key from which nothing was ever taken.
 	Fresh() Tally
-	// Restore returns the Tally that wrote b by AppendBinary, be it one of the same algorithm with other numbers: what was
-	// taken stays taken as far as the numbers of this limiter allow. Its error wraps ErrState.
+	// Restore returns the Tally that wrote b with AppendBinary, or one of the same algorithm with other numbers:
+	// what was taken stays taken as far as the numbers of this limiter allow. Its error wraps ErrState.
 	Restore(b []byte) (Tally, error)
 }
 
 // Tally is the state of one key under a Limiter, whose numbers it knows. It is not safe for concurrent use.
 //
-// Instants should not run back. Where they do, and where a state was planted, what is ahead of now is taken as of now: no
-// state stops a key for longer than one that was used up at this instant.
+// Instants should not run back. Where they do, or a state was planted, what lies ahead of now is taken as of now:
+// no state blocks a key for longer than one that was used up at this instant.
 type Tally interface {
-	// Take decides, and counts what it allows. A refusal costs nothing. What CheckAsk refuses is refused, with a
-	// RetryAfter of 0, but for a place of Concurrency that is renewed.
+	// Take decides, and counts what it allows. A refusal costs nothing. What CheckAsk refuses is refused with a
+	// RetryAfter of 0, except the renewal of a place of Concurrency.
 	Take(now Instant, a Ask) Decision
-	// Peek answers what Take would, and changes nothing: its Remaining is what would be left. Of Concurrency it needs no
-	// Lease, and asks for a new place then.
+	// Peek answers what Take would, and changes nothing: its Remaining is what would be left. For Concurrency it
+	// needs no Lease, and then asks for a new place.
 	Peek(now Instant, a Ask) Decision
-	// Refund gives back what was taken and not used, the latest first; at most, it is as if nothing had been taken. It
-	// answers what a Peek of cost 1 then does.
+	// Refund gives back what was taken and not used, the latest first, down to nothing taken. It answers what a
+	// Peek of cost 1 then would.
 	Refund(now Instant, a Ask) Decision
-	// Expires returns from when on, if nothing else is taken, the state is as a fresh one, and may be forgotten; now, if
-	// it is so already.
+	// Expires returns from when on, if nothing else is taken, the state is that of a fresh key and may be
+	// forgotten; now if it is already.
 	Expires(now Instant) Instant
-	// Clone returns another one that is as this is now.
+	// Clone returns an independent copy.
 	Clone() Tally
 	// AppendBinary is encoding.BinaryAppender. Its error is always nil.
 	AppendBinary(b []byte) ([]byte, error)
@@ -88,8 +90,8 @@ type Tally interface {
 // Ask is one question to a limiter.
 type Ask struct {
 	Cost int64 // 0 means 1
-	// Lease is the name of the place that is taken, renewed or freed, 1 to MaxLease bytes. Concurrency needs it and keeps
-	// the string; the others ignore it, so that one Ask goes to several limiters.
+	// Lease names the place that is taken, renewed or freed, in 1 to MaxLease bytes. Concurrency needs it and keeps
+	// the string; the others ignore it, so that one Ask can go to several limiters.
 	Lease string
 }
 
@@ -100,8 +102,8 @@ func (a Ask) cost() int64 {
 	return a.Cost
 }
 
-// CheckAsk reports why l must not be asked a: an error that wraps ErrNever if the cost is above the limit, else ErrAsk. Of Concurrency it is
-// that of who asks for a new place: who holds one renews it and gives it back at any cost.
+// CheckAsk reports why l must not be asked a: an error that wraps ErrNever if the cost is above the limit, else
+// ErrAsk. For Concurrency it is about a new place: a holder renews and gives back its place at any cost.
 func CheckAsk(l Limiter, a Ask) error {
 	if a.Cost < 0 {
 		return fmt.Errorf("%w: cost %d: must be at least 1", ErrAsk, a.Cost)
@@ -110,7 +112,10 @@ func CheckAsk(l Limiter, a Ask) error {
 		return fmt.Errorf("cost %d %w: the limit is %d", cost, ErrNever, limit)
 	}
 	if l.Algorithm() == AlgorithmConcurrency && !validLease(a.Lease) {
-		return fmt.Errorf("%w: lease %q: concurrency needs the name of a place, of 1 to %d bytes", ErrAsk, shortened(a.Lease), MaxLease)
+		return fmt.Errorf(
+			"%w: lease %q: concurrency needs the name of a place, of 1 to %d bytes", ErrAsk, shortened(a.Lease),
+			MaxLease,
+		)
 	}
 	return nil
 }
@@ -126,10 +131,12 @@ func shortened(s string) string {
 
 // Decision is what a limiter answers.
 type Decision struct {
-	Allowed    bool
-	Limit      int64         // the most cost that passes at once when nothing was taken
-	Remaining  int64         // how much cost would pass right now, after this
-	RetryAfter time.Duration // of a refusal: when the same cost would pass if nobody else takes any; 0 when allowed, and for what can never pass
+	Allowed   bool
+	Limit     int64 // the most cost that passes at once when nothing has been taken
+	Remaining int64 // how much cost would pass right now, after this
+	// of a refusal: until the same cost would pass if nobody else takes any; 0 when allowed, and for what can never
+	// pass
+	RetryAfter time.Duration
 	ResetAfter time.Duration // until it is as if nothing had ever been taken
 }
 
@@ -164,7 +171,7 @@ func checkPeriod(field string, d, least, most time.Duration) error {
 	return nil
 }
 
-// A state is a letter for the arithmetic that it is of, and numbers as varints.
+// A state is a letter for its arithmetic, and numbers as varints.
 const (
 	stateMeter          = 'm'
 	stateFixedWindow    = 'f'
@@ -173,7 +180,7 @@ const (
 	stateConcurrency    = 'p'
 )
 
-// stateReader reads a state; the first thing that is wrong with it makes it bad, and all that follows 0.
+// stateReader reads a state. The first fault makes it bad, and all that follows 0.
 type stateReader struct {
 	b   []byte
 	bad bool
@@ -186,7 +193,7 @@ func readState(b []byte, letter byte) *stateReader {
 	return &stateReader{b: b[1:]}
 }
 
-// number reads one from least to most.
+// number reads a number from least to most.
 func (r *stateReader) number(least, most int64) int64 {
 	v, n := binary.Varint(r.b)
 	if n <= 0 || v < least || v > most {
@@ -197,7 +204,7 @@ func (r *stateReader) number(least, most int64) int64 {
 	return v
 }
 
-// instant reads one that a double holds, and of which no sum overflows.
+// instant reads an instant that a double holds and of which no sum overflows.
 func (r *stateReader) instant() Instant { return Instant(r.number(-1<<53, 1<<53)) }
 
 func (r *stateReader) text(least, most int64) string {
@@ -211,7 +218,7 @@ func (r *stateReader) text(least, most int64) string {
 	return s
 }
 
-// end returns t if all was read, and nothing was wrong.
+// end returns t if all was read without a fault.
 func (r *stateReader) end(l Limiter, t Tally) (Tally, error) {
 	if r.bad || len(r.b) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrState, l.Algorithm())

@@ -31,7 +31,8 @@ func longest(l Limiter) time.Duration {
 	panic("an algorithm without a bound")
 }
 
-// bounded asks a tally for a cost, again and again, and reports how it is not let through in time, or says what cannot be.
+// bounded asks a tally for a cost, again and again, and reports how it is not let through in time, or says what
+// cannot be.
 func bounded(t *testing.T, l Limiter, tally Tally, now Instant, cost int64) {
 	t.Helper()
 	end := now.Add(longest(l))
@@ -81,7 +82,9 @@ func TestCloneIsAnother(t *testing.T) {
 			for i, changed := range pair {
 				other := pair[1-i]
 				for k := range Instant(40) {
-					changed.Take(now+Instant(time.Minute/time.Microsecond)+k*100_000, Ask{Lease: string(rune('a' + rnd.IntN(26)))})
+					changed.Take(now+Instant(time.Minute/time.Microsecond)+k*100_000, Ask{
+						Lease: string(rune('a' + rnd.IntN(26))),
+					})
 				}
 				changed.Refund(now+Instant(time.Hour/time.Microsecond), Ask{Cost: l.Limit(), Lease: "a"})
 				if left, _ := other.AppendBinary(nil); !bytes.Equal(left, before) {

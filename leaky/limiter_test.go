@@ -93,15 +93,26 @@ func TestValidate(t *testing.T) {
 		Concurrency{Max: 5, TTL: century},
 	}
 	for _, maximum := range []int64{0, -1, MaxLimit + 1, 1e18, math.MinInt64, math.MaxInt64} {
-		bad = append(bad, FixedWindow{Max: maximum, Period: time.Second}, SlidingCounter{Max: maximum, Period: time.Second}, SlidingLog{Max: maximum, Period: time.Second, Resolution: time.Second})
+		bad = append(
+			bad, FixedWindow{Max: maximum, Period: time.Second}, SlidingCounter{Max: maximum, Period: time.Second},
+			SlidingLog{Max: maximum, Period: time.Second, Resolution: time.Second},
+		)
 	}
-	for _, period := range []time.Duration{0, -1, 1, MinPeriod - 1, MinPeriod + 1, MaxPeriod + time.Microsecond, century, math.MaxInt64} {
-		bad = append(bad, FixedWindow{Max: 5, Period: period}, SlidingCounter{Max: 5, Period: period}, SlidingLog{Max: 5, Period: period})
+	for _, period := range []time.Duration{
+		0, -1, 1, MinPeriod - 1, MinPeriod + 1, MaxPeriod + time.Microsecond, century, math.MaxInt64,
+	} {
+		bad = append(bad, FixedWindow{Max: 5, Period: period}, SlidingCounter{Max: 5, Period: period}, SlidingLog{
+			Max: 5, Period: period,
+		})
 	}
-	for _, resolution := range []time.Duration{-1, 1, 1001, time.Second + time.Microsecond, math.MaxInt64, math.MinInt64} {
+	for _, resolution := range []time.Duration{
+		-1, 1, 1001, time.Second + time.Microsecond, math.MaxInt64, math.MinInt64,
+	} {
 		bad = append(bad, SlidingLog{Max: 5, Period: time.Second, Resolution: resolution})
 	}
-	bad = append(bad, SlidingLog{Max: MaxEntries + 1, Period: time.Second}, SlidingLog{Max: MaxEntries + 1, Period: time.Second, Resolution: 100 * time.Microsecond})
+	bad = append(bad, SlidingLog{Max: MaxEntries + 1, Period: time.Second}, SlidingLog{
+		Max: MaxEntries + 1, Period: time.Second, Resolution: 100 * time.Microsecond,
+	})
 	for _, l := range bad {
 		if err := l.Validate(); !errors.Is(err, ErrLimit) {
 			t.Errorf("%+v: %v", l, err)
@@ -121,7 +132,9 @@ func TestCheckAsk(t *testing.T) {
 				t.Errorf("%s, cost %d: %v", l.Algorithm(), cost, err)
 			}
 			tally := l.Fresh()
-			if d := tally.Take(1e15, Ask{Cost: cost, Lease: "a"}); d != (Decision{Limit: l.Limit(), Remaining: l.Limit()}) {
+			if d := tally.Take(1e15, Ask{Cost: cost, Lease: "a"}); d != (Decision{
+				Limit: l.Limit(), Remaining: l.Limit(),
+			}) {
 				t.Errorf("%s, cost %d: %+v", l.Algorithm(), cost, d)
 			}
 			if d := tally.Refund(1e15, Ask{Cost: cost, Lease: "a"}); !d.Allowed || d.Remaining != l.Limit()-1 {

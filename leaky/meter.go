@@ -5,10 +5,11 @@ import (
 	"fmt"
 )
 
-// Meter is the leaky bucket as a meter: each unit of cost pours T = 1/Rate into a bucket that leaks steadily and holds
-// Burst x T, and what would make it run over is refused. It is GCRA (ITU-T I.371, annex A; ATM Forum UNI 3.1, 3.6.2.4),
-// which makes the counter of J. S. Turner, "New directions in communications", IEEE Communications Magazine, October 1986,
-// exact without ticks. It answers the numbers of redis-cell's CL.THROTTLE key Burst-1 n d (see Decision.Cell).
+// Meter is the leaky bucket as a meter: each unit of cost pours T = 1/Rate into a bucket that leaks steadily and
+// holds Burst x T, and what would make it run over is refused. It is GCRA (ITU-T I.371, annex A; ATM Forum UNI 3.1,
+// 3.6.2.4), which makes the counter of J. S. Turner, "New directions in communications", IEEE Communications
+// Magazine, October 1986, exact without ticks. It answers the numbers of redis-cell's CL.THROTTLE key Burst-1 n d
+// (see Decision.Cell).
 //
 // It is exact: allowed if and only if max(TAT, now) + cost x T - now <= Burst x T, with T a fraction.
 //
@@ -23,9 +24,9 @@ type Meter struct {
 
 // Level is the state of a Meter. The zero Level is a fresh one.
 type Level struct {
-	// TAT is the theoretical arrival time of GCRA: when the bucket will have run empty. Rem carries what does not fit a
-	// microsecond, in units of 1/n microseconds of the rate n/d (see Rate.Fraction). After a change of the rate it is of
-	// the old one; what is wrong then is less than a microsecond.
+	// TAT is the theoretical arrival time of GCRA: when the bucket will have run empty. Rem carries what does not fit
+	// a microsecond, in units of 1/n microseconds of the rate n/d (see Rate.Fraction). After a change of the rate it
+	// is of the old one; what is wrong then is less than a microsecond.
 	TAT Instant
 	Rem int64
 }
@@ -44,7 +45,10 @@ func (m Meter) validate(burst string) error {
 		return err
 	}
 	if span := float64(m.Burst) * float64(m.Rate.Interval()); span > float64(MaxBurstSpan) {
-		return fmt.Errorf("%w: %s %d at rate %s spans more than %v: lower it or raise the rate", ErrLimit, burst, m.Burst, m.Rate, MaxBurstSpan)
+		return fmt.Errorf(
+			"%w: %s %d at rate %s spans more than %v: lower it or raise the rate", ErrLimit, burst, m.Burst, m.Rate,
+			MaxBurstSpan,
+		)
 	}
 	return nil
 }
@@ -86,7 +90,7 @@ func (m Meter) Expires(l Level, now Instant) Instant {
 	return now + Instant(ceilRest(us, rest))
 }
 
-// decide returns the state behind a question, and the answer. Of an honest state whose TAT is ahead a refusal changes
+// decide returns the state after a question, and the answer. If TAT is ahead of now, and honest, a refusal changes
 // nothing.
 func (m Meter) decide(l Level, now Instant, cost int64) (Level, Decision) {
 	us, rest := m.owed(l, now)
@@ -108,8 +112,8 @@ func (m Meter) decide(l Level, now Instant, cost int64) (Level, Decision) {
 	return Level{TAT: now + Instant(us), Rem: rest}, d
 }
 
-// owed is what TAT is ahead of now, at most Burst x T: the bound that makes a clock jump, a planted value and a changed
-// rule harmless.
+// owed is how far TAT is ahead of now, at most Burst x T: the bound that makes a clock jump, a planted value and a
+// changed rule harmless.
 func (m Meter) owed(l Level, now Instant) (us, rest int64) {
 	if l.TAT < now {
 		return 0, 0
@@ -121,8 +125,8 @@ func (m Meter) owed(l Level, now Instant) (us, rest int64) {
 	return us, rest
 }
 
-// units is what is owed in units of T, rounded up. The quotient is taken in floating point, where it may be too low, never too
-// high, and then put right: so it is the same wherever it is computed.
+// units is what is owed in units of T, rounded up. The quotient is taken in floating point, where it may be too low
+// but never too high, and then corrected, so that it is the same wherever it is computed.
 func (m Meter) units(us, rest int64) int64 {
 	k := int64(float64(us) * float64(m.Rate.n) / float64(m.Rate.d))
 	for less(m.Rate, k, us, rest) {

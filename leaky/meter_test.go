@@ -45,8 +45,8 @@ func TestMeterAsPublished(t *testing.T) {
 	}
 }
 
-// cell is the arithmetic of redis-cell, written down as it is published: in nanoseconds, with 0 for no state. Its quantity is
-// at most what passes at once.
+// cell is the arithmetic of redis-cell, written down as it is published: in nanoseconds, with 0 for no state. Its
+// quantity is at most what passes at once.
 func cell(stored *int64, now time.Duration, maxBurst, count, seconds, quantity int64) (d Decision) {
 	interval := int64(float64(seconds*1e9) / float64(count))
 	tolerance := interval * (maxBurst + 1)
@@ -143,7 +143,8 @@ func TestMeterRemainderOfAnotherRate(t *testing.T) {
 	const t0 = 1_790_000_000 * sec
 	m := Meter{Rate: PerSecond(1), Burst: 5}
 	for _, rem := range []int64{-5, 0, 1, maxNumerator, 1 << 62} {
-		if d := m.Peek(Level{TAT: t0 + sec, Rem: rem}, t0, 1); d.Remaining < 3 || d.ResetAfter > 2*time.Second+time.Microsecond {
+		if d := m.Peek(Level{TAT: t0 + sec, Rem: rem}, t0, 1); d.Remaining < 3 ||
+			d.ResetAfter > 2*time.Second+time.Microsecond {
 			t.Errorf("remainder %d: %+v", rem, d)
 		}
 	}

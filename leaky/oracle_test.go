@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// oracle knows all that ever passed, and nothing else. It says by the definition of an algorithm whether an ask passes, or
-// would later on if nothing else did: exactly, but for an algorithm with an error as the kind, or the strict,
-// end of what it may say.
+// oracle knows all that ever passed, and nothing else. It says by the definition of an algorithm whether an ask
+// passes, or would later on if nothing else did: exactly, but for an algorithm with an error as the kind, or the
+// strict, end of what it may say.
 type oracle interface {
 	passes(at Instant, a Ask, strict bool) bool
 	took(at Instant, a Ask)
@@ -53,8 +53,8 @@ func (h *history) back(behind Instant, cost int64) {
 	}
 }
 
-// meterOracle: in every span that begins with something that passed and ends now, no more than Burst and what leaked in it. What
-// was given back is a cost below 0. All is in n-ths of a microsecond, since t0.
+// meterOracle: in every span that begins with something that passed and ends now, no more than Burst and what leaked
+// in it. What was given back is a cost below 0. All is in n-ths of a microsecond, since t0.
 type meterOracle struct {
 	history
 	n, d int64
@@ -277,7 +277,9 @@ func (r *trial) check(a Ask, d Decision) error {
 		return fmt.Errorf("remaining: %+v", d)
 	}
 	if never := a.cost() > limit; never && d.RetryAfter != 0 ||
-		!never && !d.Allowed && (d.RetryAfter <= 0 || !passes(d.RetryAfter, a.cost()) || !refuses(d.RetryAfter-time.Microsecond, a.cost())) {
+		!never && !d.Allowed && (d.RetryAfter <= 0 || !passes(d.RetryAfter, a.cost()) || !refuses(
+			d.RetryAfter-time.Microsecond, a.cost(),
+		)) {
 		return fmt.Errorf("retry after: %+v", d)
 	}
 	if !passes(d.ResetAfter, limit) || d.ResetAfter > 0 && !refuses(d.ResetAfter-time.Microsecond, limit) {

@@ -53,7 +53,9 @@ func (p Pacer) Validate() error {
 		return fmt.Errorf("burst %d: must be from 1 to %d", p.Burst, MaxBurst)
 	}
 	if span := float64(p.Burst) * float64(p.Rate.Interval()); span > float64(MaxBurstSpan) {
-		return fmt.Errorf("burst %d at rate %s spans more than %v: lower the burst or raise the rate", p.Burst, p.Rate, MaxBurstSpan)
+		return fmt.Errorf(
+			"burst %d at rate %s spans more than %v: lower the burst or raise the rate", p.Burst, p.Rate, MaxBurstSpan,
+		)
 	}
 	return nil
 }
@@ -65,14 +67,12 @@ func (p Pacer) Next(b Bucket, now Instant) Instant {
 	return max(now, p.conforming(b))
 }
 
-// Free is Next without regard to now: since when the bucket would let the next job out, if that
-// is before now.
+// Free is Next without regard to now: since when the bucket would have let the next job out, if that is before now.
 func (p Pacer) Free(b Bucket, now Instant) Instant { return p.conforming(p.bounded(b, now)) }
 
-// Take grants one departure of the given cost and returns its instant, or
-// false, changing nothing, when it lies more than Horizon ahead. Only a Last
-// that no honest grant can have left is then brought back to the horizon: it
-// would else move along with now, and stop the bucket for good.
+// Take grants one departure of the given cost and returns its instant, or false, changing nothing, when that lies
+// more than Horizon ahead. Only a Last that no honest grant can have left is then brought back to the horizon:
+// otherwise it would move along with now, and block the bucket for good.
 func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	s := p.bounded(*b, now)
 	d := max(now, p.conforming(s))
@@ -91,8 +91,8 @@ func (p Pacer) Take(b *Bucket, now Instant, cost int64) (Instant, bool) {
 	return d, true
 }
 
-// TakeAt takes as Take does for a departure at d, not before Next(b, now), that something else
-// put off until then, if it is later. Where it did not, no fraction of a microsecond is lost.
+// TakeAt is Take for a departure at d, not before Next(b, now), which something else has put off until then if it
+// is later. If it has not, no fraction of a microsecond is lost.
 func (p Pacer) TakeAt(b *Bucket, now, d Instant, cost int64) {
 	*b = p.bounded(*b, now)
 	if p.conforming(*b) < d && now < d {
@@ -101,9 +101,8 @@ func (p Pacer) TakeAt(b *Bucket, now, d Instant, cost int64) {
 	p.Take(b, now, cost)
 }
 
-// GiveBack undoes the latest departure when it was never used. It must not be
-// called when a later departure was granted since: a slot in the middle is
-// lost, never saved up.
+// GiveBack undoes the latest departure when it was never used. It must not be called once a later departure was
+// granted: a slot in the middle is lost, never saved up.
 func (p Pacer) GiveBack(b *Bucket) {
 	if b.LastCost == 0 {
 		return
@@ -112,8 +111,7 @@ func (p Pacer) GiveBack(b *Bucket) {
 	b.LastCost = 0
 }
 
-// ETA returns when a job departs that has jobs of total cost ahead before it,
-// if nothing but the pace holds them back.
+// ETA returns when a job departs with jobs of total cost ahead before it, if nothing but the pace holds them back.
 func (p Pacer) ETA(b Bucket, now Instant, ahead int64) Instant {
 	s := p.bounded(b, now)
 	if s.TAT < now {
@@ -159,9 +157,8 @@ func (p Pacer) Change(b Bucket, q Pacer, now Instant) Bucket {
 	return q.bounded(s, now)
 }
 
-// Delay returns the bucket of which the state was lost, or may have been: it
-// lets nothing out before every departure that could have been granted is
-// behind it, whatever those were, up to maxCost.
+// Delay returns a bucket whose state was lost, or may have been: it lets nothing out until it has covered every
+// departure that could have been granted, up to maxCost.
 func (p Pacer) Delay(b Bucket, now Instant, maxCost int64) Bucket {
 	at := now.Add(p.Horizon)
 	held := p.advance(Bucket{TAT: at + Instant(p.burstSpan())}, maxCost)
@@ -172,15 +169,15 @@ func (p Pacer) Delay(b Bucket, now Instant, maxCost int64) Bucket {
 	return b
 }
 
-// Cover returns a held bucket as if the job that it was held for had cost more by that much.
+// Cover returns a delayed bucket as if maxCost had been greater by more.
 func (p Pacer) Cover(b Bucket, more int64) Bucket {
 	b = p.advance(b, more)
 	b.LastCost += more
 	return b
 }
 
-// Rise returns a bucket that has let nothing out for a while before at, and shall have earned nothing by it: it lets
-// one out at, and at the rate from then on.
+// Rise returns a bucket that has let nothing out for a while before at, and must not earn anything by it: it lets
+// one out at at, and goes on at the rate from there.
 func (p Pacer) Rise(b Bucket, at Instant) Bucket {
 	var low Bucket
 	if p.Rate.n == 0 {
@@ -195,7 +192,7 @@ func (p Pacer) Rise(b Bucket, at Instant) Bucket {
 	return b
 }
 
-// Bounded returns b as it is taken at now: no bucket from elsewhere stops a queue for good.
+// Bounded returns b within its bounds as of now: no bucket from elsewhere blocks a queue for good.
 func (p Pacer) Bounded(b Bucket, now Instant) Bucket { return p.bounded(b, now) }
 
 // conforming is ceil(TAT - (Burst-1)T).

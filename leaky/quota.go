@@ -2,15 +2,15 @@ package leaky
 
 import "sort"
 
-// Calendar divides time into windows, one behind the other, by where they end: an instant
-// is in the window that ends first after it.
+// Calendar divides time into consecutive windows by where they end: an instant is in the window that ends first
+// after it.
 type Calendar struct {
-	period, phase Instant   // windows that are all as long: they end at phase + k x period
-	ends          []Instant // those that are not, ascending
+	period, phase Instant   // equal windows: they end at phase + k x period
+	ends          []Instant // other windows, ascending
 }
 
-// Every returns the calendar of windows that are all as long and end at
-// phase + k x period. It panics when the period is not above 0.
+// Every returns the calendar of equal windows that end at phase + k x period. It panics when the period is not
+// above 0.
 func Every(period, phase Instant) Calendar {
 	if period <= 0 {
 		panic("leaky: a window without length")
@@ -18,12 +18,11 @@ func Every(period, phase Instant) Calendar {
 	return Calendar{period: period, phase: phase}
 }
 
-// Ending returns the calendar of windows that end at the given instants, two at least and
-// ascending. Beyond the last it goes on in steps as long as the last one, so that whoever
-// keeps it has time to say where it really goes on.
+// Ending returns the calendar of windows that end at the given instants, at least two and ascending. Beyond the
+// last it continues in steps as long as the last one, so that its owner has time to extend it.
 func Ending(ends []Instant) Calendar { return Calendar{ends: ends} }
 
-// Fixed returns what Every was given, 0 and 0 if the windows are not all as long.
+// Fixed returns what Every was given; 0, 0 if the windows are not equal.
 func (c Calendar) Fixed() (period, phase Instant) { return c.period, c.phase }
 
 // Ends returns what Ending was given.
@@ -42,7 +41,7 @@ func (c Calendar) End(t Instant) Instant {
 	return t + step - floorMod(t-last, step)
 }
 
-// Left is how many of the ends it was made with are after t; -1 if it needs none.
+// Left is how many of the given ends are after t; -1 if it needs none.
 func (c Calendar) Left(t Instant) int {
 	if len(c.ends) == 0 {
 		return -1
@@ -54,7 +53,7 @@ func (c Calendar) after(t Instant) int {
 	return sort.Search(len(c.ends), func(i int) bool { return c.ends[i] > t })
 }
 
-// skip returns the end that comes k windows behind the one that ends at end.
+// skip returns the end of the window that comes k windows after the one that ends at end.
 func (c Calendar) skip(end Instant, k int64) Instant {
 	if len(c.ends) == 0 {
 		return min(end+Instant(min(k, int64(farthest)/int64(c.period)))*c.period, farthest)
@@ -78,9 +77,9 @@ func floorMod(a, m Instant) Instant {
 	}
 }
 
-// Quota is a rule beside a Pacer: departures of a total cost of at most Max in each window
-// of a calendar. Unlike a Pacer it says nothing of a span across the end of
-// a window: two quotas may leave there back to back, as fast as the pace allows.
+// Quota is a rule beside a Pacer: departures of a total cost of at most Max in each window of a calendar. Unlike a
+// Pacer it says nothing of a span across the end of a window: two quotas may leave there back to back, as fast as
+// the pace allows.
 type Quota struct {
 	Max      int64 // at least 1
 	Calendar Calendar
@@ -96,11 +95,11 @@ type Window struct {
 // mostUsed is above any Used, and far from where sums overflow.
 const mostUsed = 1 << 40
 
-// Next returns the earliest instant, not before now, at which the quota lets a job out. Once
-// a job was let out ahead, in the window to come, no other is in the present one: that may have
-// been full, and is not counted any more.
+// Next returns the earliest instant, not before now, at which the quota lets a job out. Once a job was let out
+// ahead of time, in the coming window, no other may leave in the present one: that may have been full, and is no
+// longer counted.
 func (q Quota) Next(w Window, now Instant) Instant {
-	w = q.Mend(w, now)
+	w = q.Repair(w, now)
 	if now < w.Ends && w.Used >= q.Max {
 		return w.Ends
 	}
@@ -115,10 +114,9 @@ func (q Quota) Affords(w Window, d Instant, cost int64) bool {
 	return q.at(w, d).Used+min(cost, q.Max) <= q.Max
 }
 
-// Take counts a departure at d, which Next allows, and reports whether the window had
-// enough left for it. If not, what was left is forfeited, so that the job at the head is next
-// in the window to come: it is not passed, and nobody has to ask about cost before
-// asking when. A job that costs more than Max uses up a whole window.
+// Take counts a departure at d, which Next allows, and reports whether the window had enough left for it. If not,
+// the rest of the window is forfeited, so that the first job is next in the coming window and later ones cannot
+// overtake it. A job that costs more than Max uses up a whole window.
 func (q Quota) Take(w *Window, d Instant, cost int64) bool {
 	afford := q.Affords(*w, d, cost)
 	*w = q.at(*w, d)
@@ -132,7 +130,7 @@ func (q Quota) Take(w *Window, d Instant, cost int64) bool {
 
 // at is w as it is at d.
 func (q Quota) at(w Window, d Instant) Window {
-	if w = q.Mend(w, d); d >= w.Ends {
+	if w = q.Repair(w, d); d >= w.Ends {
 		return Window{Ends: q.Calendar.End(d)}
 	}
 	return w
@@ -145,12 +143,11 @@ func (q Quota) GiveBack(w *Window, d Instant, cost int64) {
 	}
 }
 
-// Follow returns the state of q, which takes the place of the quota o, whose state w is: what was
-// used is used. When a job was let out ahead, into the window to come, the present one was full, or
-// is over but for that: it stays so, and what was let out counts where it is, if both
-// quotas have that window.
+// Follow returns the state of q when it replaces the quota o with the state w: what was used is used. If a job was
+// let out ahead of time, into the coming window, the present window was full, or is over but for that. It stays so,
+// and the job counts where it is, if both quotas have that window.
 func (q Quota) Follow(o Quota, w Window, now Instant) Window {
-	w = o.Mend(w, now)
+	w = o.Repair(w, now)
 	end := q.Calendar.End(now)
 	switch {
 	case w.Ends <= now:
@@ -163,8 +160,8 @@ func (q Quota) Follow(o Quota, w Window, now Instant) Window {
 	return Window{Ends: end, Used: max(w.Used, q.Max)}
 }
 
-// ETA returns when a job departs that has jobs of total cost ahead before it, if they use up
-// one window after the other and leave at p's rate in the last of them.
+// ETA returns when a job departs with jobs of total cost ahead before it, if they use up one window after the other
+// and leave at p's rate in the last of them.
 func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
 	w = q.at(w, now)
 	over := ahead - max(0, q.Max-w.Used)
@@ -175,12 +172,11 @@ func (q Quota) ETA(p Pacer, w Window, now Instant, ahead int64) Instant {
 	return p.ETA(Bucket{}, begins, over%q.Max)
 }
 
-// Mend returns w with Ends no later than the end of the window behind the one that now is
-// in, as every honest grant leaves it: a horizon is shorter than a window. An engine keeps it so at the beginning of
-// a visit, and when the quota changes: then neither a planted value nor a changed calendar stops a quota
-// for good, and what was used in the present window still counts. Used may be above Max, after that was
-// lowered: to raise it again gives nothing back.
-func (q Quota) Mend(w Window, now Instant) Window {
+// Repair returns w with Ends no later than the end of the next window, as every honest grant leaves it, since a
+// horizon is shorter than a window. An engine calls it at the beginning of a visit, and when the quota changes:
+// then neither a planted value nor a changed calendar blocks a quota for good, and what was used in the present
+// window still counts. Used may be above Max after that was lowered; raising it again gives nothing back.
+func (q Quota) Repair(w Window, now Instant) Window {
 	if end := q.Calendar.End(now); w.Ends > end && w.Ends != q.Calendar.End(end) {
 		w.Ends = end
 	}

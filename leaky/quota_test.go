@@ -20,7 +20,10 @@ func TestQuotaNeverExceeded(t *testing.T) {
 			d := q.Next(w, now)
 			if d > now {
 				if d != c.End(now) || used[d] < q.Max {
-					t.Fatalf("waits at %d until %d, the end of the window is %d and %d of %d are used in it", now, d, c.End(now), used[c.End(now)], q.Max)
+					t.Fatalf(
+						"waits at %d until %d, the end of the window is %d and %d of %d are used in it", now, d,
+						c.End(now), used[c.End(now)], q.Max,
+					)
 				}
 				if rnd.IntN(2) == 0 {
 					continue
@@ -82,10 +85,10 @@ func TestQuotaLoweredAndRaised(t *testing.T) {
 	q := Quota{Max: 50, Calendar: Every(1000, 0)}
 	low := Quota{Max: 5, Calendar: q.Calendar}
 	w := Window{Ends: 1000, Used: 40}
-	if w = low.Mend(w, 500); low.Next(w, 500) != 1000 || low.Take(&w, 500, 1) {
+	if w = low.Repair(w, 500); low.Next(w, 500) != 1000 || low.Take(&w, 500, 1) {
 		t.Errorf("%+v lets out with 40 of 5 used", w)
 	}
-	if w = q.Mend(w, 500); w.Used != 40 {
+	if w = q.Repair(w, 500); w.Used != 40 {
 		t.Errorf("%d are used, want 40", w.Used)
 	}
 }
@@ -148,8 +151,10 @@ func TestQuotaETA(t *testing.T) {
 // TestQuotaPlanted: no state keeps a quota shut for longer than the present window.
 func TestQuotaPlanted(t *testing.T) {
 	q := Quota{Max: 5, Calendar: Every(1000, 0)}
-	for _, w := range []Window{{Ends: 1 << 60, Used: 5}, {Ends: 1 << 60, Used: 1 << 60}, {Ends: -5, Used: -5}, {Ends: 1000, Used: -7}} {
-		w = q.Mend(w, 500)
+	for _, w := range []Window{
+		{Ends: 1 << 60, Used: 5}, {Ends: 1 << 60, Used: 1 << 60}, {Ends: -5, Used: -5}, {Ends: 1000, Used: -7},
+	} {
+		w = q.Repair(w, 500)
 		d := q.Next(w, 500)
 		if d > 1000 {
 			t.Errorf("%+v: shut until %d", w, d)

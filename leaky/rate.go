@@ -47,7 +47,9 @@ func PerSecond(n int64) Rate {
 // whole microseconds.
 func NewRate(n int64, period time.Duration) (Rate, error) {
 	if n <= 0 {
-		return Rate{}, fmt.Errorf("%w: %d departures: must be at least 1 (where nothing is to leave a queue, pause it)", ErrRate, n)
+		return Rate{}, fmt.Errorf(
+			"%w: %d departures: must be at least 1 (where nothing is to leave a queue, pause it)", ErrRate, n,
+		)
 	}
 	if period <= 0 || period%time.Microsecond != 0 {
 		return Rate{}, fmt.Errorf("%w: period %v: must be a positive number of whole microseconds", ErrRate, period)
@@ -129,7 +131,10 @@ func reduce(n, d *big.Int) (Rate, error) {
 	n, d = new(big.Int).Quo(n, g), new(big.Int).Quo(d, g)
 	limit := func(v *big.Int, by int64) *big.Int { return new(big.Int).Mul(v, big.NewInt(by)) }
 	if limit(n, 1).Cmp(limit(d, MaxPerSecond/1_000_000)) > 0 {
-		return Rate{}, fmt.Errorf("%w: faster than the greatest limited rate, %d/s; lower it, or say \"unlimited\" where that may be", ErrRate, MaxPerSecond)
+		return Rate{}, fmt.Errorf(
+			"%w: faster than the greatest limited rate, %d/s; lower it, or say \"unlimited\" where that may be",
+			ErrRate, MaxPerSecond,
+		)
 	}
 	if limit(n, MaxInterval.Microseconds()).Cmp(d) < 0 {
 		return Rate{}, fmt.Errorf("%w: slower than the least rate, 1/%v", ErrRate, MaxInterval)
@@ -157,14 +162,15 @@ func (r Rate) Interval() time.Duration {
 	return time.Duration(whole)*time.Microsecond + time.Duration((rest*1000+r.n/2)/r.n)
 }
 
-// times is k x T in whole microseconds and n-ths of one. The rate is limited, k at most MaxBurst.
+// times is k x T in whole microseconds and the remaining n-ths of one. The rate must be limited, k at most
+// MaxBurst.
 func (r Rate) times(k int64) (whole, rest int64) {
 	rest = k * (r.d % r.n)
 	return k*(r.d/r.n) + rest/r.n, rest % r.n
 }
 
-// Share returns a part of r, one in so many. One that is below the least rate is that rate; one that has too many digits is
-// rounded down. r is limited, parts at least 1.
+// Share returns one of parts equal parts of a rate, at least the lowest rate there is, and rounded down if it has
+// too many digits. r must be limited, parts at least 1.
 func (r Rate) Share(parts int64) Rate {
 	d := new(big.Int).Mul(big.NewInt(r.d), big.NewInt(parts))
 	if share, err := reduce(big.NewInt(r.n), d); err == nil {

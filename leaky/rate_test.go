@@ -199,7 +199,9 @@ func TestRateStringRoundTrip(t *testing.T) {
 }
 
 func FuzzParseRate(f *testing.F) {
-	for _, s := range []string{"14/s", "0.5/s", "1/250ms", "unlimited", "-1/s", "1e9/s", "3/7µs", "99999999999999999999/h"} {
+	for _, s := range []string{
+		"14/s", "0.5/s", "1/250ms", "unlimited", "-1/s", "1e9/s", "3/7µs", "99999999999999999999/h",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

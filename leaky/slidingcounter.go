@@ -7,12 +7,12 @@ import (
 )
 
 // SlidingCounter estimates what passed in the last Period from two counts: that of the present window [k x Period,
-// (k+1) x Period), and that of the one before it, of which it takes to be in the last Period as much as if it
-// had come evenly: before x (Period - elapsed) / Period (J. Desgats, "How we built rate limiting capable of scaling to millions
-// of domains", Cloudflare, 2017, who saw 0.003 % of requests decided wrongly).
+// (k+1) x Period), and that of the one before, which it takes to have come evenly: before x (Period - elapsed) /
+// Period still counts (J. Desgats, "How we built rate limiting capable of scaling to millions of domains",
+// Cloudflare, 2017, who saw 0.003 % of requests decided wrongly).
 //
-// Error: it counts at most before x (Period - elapsed) / Period, rounded up, too much, when all of the window before came
-// early, and at most before x elapsed / Period too little, when all of it came late.
+// Error: at most before x (Period - elapsed) / Period, rounded up, too much, when the whole window before came
+// early; at most before x elapsed / Period too little, when it came late.
 //
 // Worst burst: Max at once. Within any Period at most Max + before x elapsed / Period, so fewer than 2 x Max.
 //
@@ -77,7 +77,7 @@ func (s SlidingCounter) ends(c Counts, now Instant) Instant {
 	return now
 }
 
-// decide returns the state behind a question, and the answer.
+// decide returns the state after a question, and the answer.
 func (s SlidingCounter) decide(c Counts, now Instant, cost int64) (Counts, Decision) {
 	c = s.at(c, now)
 	d := Decision{Limit: s.Max}
@@ -95,8 +95,8 @@ func (s SlidingCounter) decide(c Counts, now Instant, cost int64) (Counts, Decis
 	return c, d
 }
 
-// at is c as it is at now. What was counted in the window to come, of which a clock that ran back tells, is of the
-// present one.
+// at is c as it is at now. What was counted in the coming window, as a clock that ran back leaves it, belongs to
+// the present one.
 func (s SlidingCounter) at(c Counts, now Instant) Counts {
 	period := Instant(s.Period.Microseconds())
 	end := now + period - floorMod(now, period)
@@ -109,15 +109,15 @@ func (s SlidingCounter) at(c Counts, now Instant) Counts {
 	return Counts{Ends: end}
 }
 
-// share is what still counts of a window when left microseconds are left of the one behind it, rounded up. It is these two
-// operations on doubles, in this order, wherever it is computed: exact as long as their product is below 2^53, and else
-// off by one at most.
+// share is what still counts of a window when left microseconds are left of the next one, rounded up. It is these
+// two operations on doubles, in this order, wherever it is computed: exact while their product is below 2^53, and
+// off by at most one otherwise.
 func (s SlidingCounter) share(used, left int64) int64 {
 	product := float64(used) * float64(left)
 	return int64(math.Ceil(float64(product) / float64(s.Period.Microseconds())))
 }
 
-// passes returns the first instant at which the cost passes, in this window or in the one behind it, where what was used in
+// passes returns the first instant at which the cost passes, in this window or in the next, where what was used in
 // this one counts for less and less.
 func (s SlidingCounter) passes(c Counts, cost int64) Instant {
 	if room := s.Max - cost - c.Used; room >= 0 {
@@ -126,8 +126,8 @@ func (s SlidingCounter) passes(c Counts, cost int64) Instant {
 	return c.Ends.Add(s.Period) - Instant(s.left(c.Used, s.Max-cost))
 }
 
-// left is the most that is left of a window when the share of the one before it has fallen to room. A share never grows while
-// time passes, also in floating point: so what the quotient misses is put right by asking it.
+// left is the most that is left of a window once the share of the one before it has fallen to room. A share never
+// grows as time passes, even in floating point, so the quotient is corrected by trying it.
 func (s SlidingCounter) left(used, room int64) int64 {
 	period := s.Period.Microseconds()
 	if used <= room {

@@ -37,7 +37,10 @@ func TestSharesAtTheirBounds(t *testing.T) {
 		room := rnd.Int64N(used)
 		found := s.left(used, room)
 		if s.share(used, found) > room || s.share(used, found+1) <= room {
-			t.Fatalf("%d of %d falls to %d when %d are left: %d, a microsecond before %d", used, period, room, found, s.share(used, found), s.share(used, found+1))
+			t.Fatalf(
+				"%d of %d falls to %d when %d are left: %d, a microsecond before %d", used, period, room, found,
+				s.share(used, found), s.share(used, found+1),
+			)
 		}
 		if found != int64(float64(room)*float64(period)/float64(used)) {
 			corrected++

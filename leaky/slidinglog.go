@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// SlidingLog lets through a cost of Max in any half-open window (t-Period, t]. It keeps the instant of everything that passed in the
-// last Period, and is exact: what it lets through at t is at most Max in the window that ends with t, and so in
-// every one.
+// SlidingLog lets through a cost of Max in any half-open window (t-Period, t]. It keeps the instant of everything
+// that passed in the last Period, and is exact: at most Max in the window that ends at t, and so in every one.
 //
-// With a Resolution, what passes in one step [k x Resolution, (k+1) x Resolution) since the Unix epoch is one entry, kept under the latest of its
-// instants. So never one more passes; but what has passed counts for less than a Resolution longer than it would,
-// and so a refusal may last as much longer. Without one, what passes in the same microsecond is one entry.
+// With a Resolution, everything that passes in one step [k x Resolution, (k+1) x Resolution) since the Unix epoch
+// is one entry, with the latest of its instants. Never does one more pass; but what has passed counts for up to a
+// Resolution longer, and so a refusal may last that much longer. Without one, what passes in the same microsecond
+// is one entry.
 //
 // Worst burst: Max at once, and no more within the Period.
 //
-// Memory: an entry (an instant and a cost) for each that passed in the last Period: at most Max, and at most Period/Resolution + 1.
-// To tell when a refused cost passes takes as long as to find one by halves; all else takes constant time, amortized.
+// Memory: an entry (an instant and a cost) for each that passed in the last Period: at most Max, and at most
+// Period/Resolution + 1. When a refused cost passes is found by binary search; all else takes constant time,
+// amortized.
 type SlidingLog struct {
 	Max        int64         // 1 to MaxLimit
 	Period     time.Duration // MinPeriod to MaxPeriod
@@ -40,7 +41,8 @@ func (s SlidingLog) Validate() error {
 		}
 	}
 	if n := s.Entries(); n > MaxEntries {
-		return fmt.Errorf("%w: resolution %v: a limit of %d in %v would be up to %d entries, %d are the most: lower the limit, or let resolution be at least %v",
+		return fmt.Errorf("%w: resolution %v: a limit of %d in %v would be up to %d entries, %d are the most: "+
+			"lower the limit, or let resolution be at least %v",
 			ErrLimit, s.Resolution, s.Max, s.Period, n, MaxEntries, s.coarse())
 	}
 	return nil
@@ -67,17 +69,18 @@ func (s SlidingLog) Fresh() Tally {
 	return &logged{rule: s, period: Instant(s.Period.Microseconds()), step: Instant(s.step())}
 }
 
-// logged is what passed, in a ring that grows, by doubling, up to the entries that there are at once.
+// logged is what passed, in a ring that doubles up to the number of entries that there are at once.
 type logged struct {
 	rule         SlidingLog
 	period, step Instant
-	ring         []logEntry // as long as a power of two
+	ring         []logEntry // the length is a power of two
 	first, n     int
-	sum          int64  // of their costs
-	base         uint64 // the cost up to those that are over
+	sum          int64  // of the costs of all entries
+	base         uint64 // the total cost of entries that are over
 }
 
-// logEntry is what passed in a step. The cost of all up to it may have begun anew behind 2^64, as the base may; what lies between two is right.
+// logEntry is what passed in a step. upTo, the total cost up to it, may have wrapped around 2^64, as base may;
+// differences are right.
 type logEntry struct {
 	at   Instant
 	upTo uint64
@@ -136,19 +139,20 @@ func (t *logged) Refund(now Instant, a Ask) Decision {
 
 func (t *logged) Expires(now Instant) Instant { return now.Add(t.reset(now)) }
 
-// over is how many entries are in no window any more, and the cost of the others.
+// over is how many entries are no longer in any window, and the cost of the others.
 func (t *logged) over(now Instant) (n int, sum int64) {
 	behind := now - t.period
 	if t.n == 0 || t.entry(0).at > behind {
 		return 0, t.sum
 	}
-	if n = 1; t.n > 1 && t.entry(1).at <= behind { // seldom as many
+	if n = 1; t.n > 1 && t.entry(1).at <= behind { // rarely more than one
 		n += sort.Search(t.n-1, func(i int) bool { return t.entry(1+i).at > behind })
 	}
 	return n, t.sum - t.upTo(n)
 }
 
-// passes returns when that much cost is in no window any more, from the i-th entry on. What is ahead of now is taken as of now.
+// passes returns when that much cost is no longer in any window, from entry i on. What lies ahead of now is taken
+// as of now.
 func (t *logged) passes(now Instant, i int, cost int64) Instant {
 	cost += t.upTo(i)
 	i += sort.Search(t.n-i, func(k int) bool { return t.upTo(i+k+1) >= cost })
@@ -162,8 +166,8 @@ func (t *logged) reset(now Instant) time.Duration {
 	return max(0, (min(t.entry(t.n-1).at, now) + t.period).Sub(now))
 }
 
-// settle drops what is over, and takes what is ahead of now, as a clock that ran back or a planted state leaves it, as of
-// now.
+// settle drops what is over, and moves what lies ahead of now, as a clock that ran back or a planted state leaves
+// it, to now.
 func (t *logged) settle(now Instant) {
 	over, sum := t.over(now)
 	if over > 0 {
@@ -187,11 +191,11 @@ func (t *logged) settle(now Instant) {
 		t.sum = sum
 		return
 	}
-	t.push(now, ahead) // and not into the entry of the same step, which would stay longer than Peek says
+	t.push(now, ahead) // not into the entry of the same step, which would stay for longer than Peek says
 }
 
-// add adds a cost that passed at an instant, not before the last one. After a change of the rule there may be MaxEntries already:
-// then the last one takes it in, as if it were of the same step.
+// add adds a cost that passed at an instant, not before the last one. After a change of the rule there may be
+// MaxEntries already: then the last entry takes it in, as if it were of the same step.
 func (t *logged) add(at Instant, cost int64) {
 	if t.n > 0 {
 		last := t.entry(t.n - 1)

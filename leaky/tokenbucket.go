@@ -1,9 +1,9 @@
 package leaky
 
 // TokenBucket holds up to Capacity tokens, which come back at Rate, and lets through what finds as many as it costs
-// (RFC 2697 and 2698; S. Shenker, C. Partridge, R. Guerin, RFC 2212). It is a Meter told from the other side: the bucket
-// of the one is as empty as that of the other is full, and Decision.Remaining is the number of whole tokens. A Meter of burst
-// Capacity does the work, and has its guarantees, worst burst, memory and state.
+// (RFC 2697 and 2698; S. Shenker, C. Partridge, R. Guerin, RFC 2212). It is a Meter seen from the other side: one
+// is as full as the other is empty, and Decision.Remaining is the number of whole tokens. A Meter of burst Capacity
+// does the work, and has its guarantees, worst burst, memory and state.
 type TokenBucket struct {
 	Rate     Rate  // limited
 	Capacity int64 // 1 to MaxBurst

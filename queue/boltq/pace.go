@@ -106,7 +106,7 @@ func (p *paces) refund(d leaky.Instant, cost int64) {
 func (p *paces) repairWindows(now leaky.Instant) {
 	for i := range p.limits {
 		if m := &p.limits[i]; !m.Paced() {
-			m.window = m.quota.Mend(m.window, now)
+			m.window = m.quota.Repair(m.window, now)
 		}
 	}
 }

@@ -80,7 +80,7 @@ local function skip(l, ends, k)
   return min(max(ends, last) + min(k, i - count) * step, FARTHEST)
 end
 
--- window returns the end of a quota's window and what was used in it, as Quota.Mend leaves them.
+-- window returns the end of a quota's window and what was used in it, as Quota.Repair leaves them.
 local function window(l, at)
   local ends, present = l.ends_at, end_of(l, at)
   if ends > present and ends ~= end_of(l, present) then ends = present end

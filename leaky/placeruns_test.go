@@ -19,7 +19,7 @@ type holder struct {
 func TestManyPlacesAgainstAList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 41))
 	rule := Concurrency{Max: 1200, TTL: time.Second}
-	tally := rule.Fresh().(*held)
+	tally := rule.Fresh().(*placeTable)
 	var all []holder
 	now := Instant(1_790_000_000_000_000)
 	for step := range 10_000 {
@@ -81,31 +81,31 @@ func TestManyPlacesAgainstAList(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tally = again.(*held)
+			tally = again.(*placeTable)
 			check(t, tally, step)
 		}
 	}
 }
 
-// check checks that each place is in one stretch, in the order of the list, and that those are not many.
-func check(t *testing.T, tally *held, step int) {
+// check checks that each place is in one run, in the order of the list, and that those are not many.
+func check(t *testing.T, tally *placeTable, step int) {
 	t.Helper()
-	if most := 2*MaxEntries/stretchMost + 9; len(tally.stretches) > most {
-		t.Fatalf("step %d: %d stretches", step, len(tally.stretches))
+	if most := 2*MaxEntries/runMost + 9; len(tally.runs) > most {
+		t.Fatalf("step %d: %d runs", step, len(tally.runs))
 	}
 	if step%50 > 0 {
 		return
 	}
-	if len(tally.stretches) == 0 && tally.n <= 2*stretchMost {
+	if len(tally.runs) == 0 && tally.n <= 2*runMost {
 		return
 	}
-	found, at := make([]stretch, len(tally.stretches)), int32(0)
+	found, at := make([]placeRun, len(tally.runs)), int32(0)
 	for i := tally.places[0].next; i != 0; i = tally.places[i].next {
 		p := &tally.places[i]
-		if p.stretch < at {
-			t.Fatalf("step %d: stretch %d behind %d", step, p.stretch, at)
+		if p.run < at {
+			t.Fatalf("step %d: run %d behind %d", step, p.run, at)
 		}
-		at = p.stretch
+		at = p.run
 		s := &found[at]
 		if s.n == 0 {
 			s.first = i
@@ -113,13 +113,13 @@ func check(t *testing.T, tally *held, step int) {
 		s.n++
 		s.cost += p.cost
 	}
-	if !slices.Equal(found, tally.stretches) {
-		t.Fatalf("step %d: %+v, in the list are %+v", step, tally.stretches, found)
+	if !slices.Equal(found, tally.runs) {
+		t.Fatalf("step %d: %+v, in the list are %+v", step, tally.runs, found)
 	}
 }
 
-// However many places are held, and however much somebody asks for, what is looked at is little; be it that somebody renews, or
-// gives back, before each question.
+// However many places are held, and however much somebody asks for, what is looked at is little; be it that somebody
+// renews, or gives back, before each question.
 func TestAQuestionLooksAtFewPlaces(t *testing.T) {
 	const questions = 1000
 	for _, c := range []struct {
@@ -128,13 +128,23 @@ func TestAQuestionLooksAtFewPlaces(t *testing.T) {
 		after  Instant // since the first took its place
 	}{
 		{name: "refused"},
-		{name: "renewed in between", before: func(tally Tally, now Instant, i int) { tally.Take(now, Ask{Lease: "place-" + strconv.Itoa(7*i)}) }},
-		{name: "freed in between", before: func(tally Tally, now Instant, i int) { tally.Refund(now, Ask{Lease: "place-" + strconv.Itoa(8*i)}) }},
+		{
+			name:   "renewed in between",
+			before: func(tally Tally, now Instant, i int) { tally.Take(now, Ask{Lease: "place-" + strconv.Itoa(7*i)}) },
+		},
+		{
+			name: "freed in between",
+			before: func(
+				tally Tally, now Instant, i int,
+			) {
+				tally.Refund(now, Ask{Lease: "place-" + strconv.Itoa(8*i)})
+			},
+		},
 		{name: "half have ended", after: 1_005_000},
 		{name: "all have ended", after: 2 * sec},
 	} {
 		rule := Concurrency{Max: MaxEntries, TTL: time.Second}
-		tally := rule.Fresh().(*held)
+		tally := rule.Fresh().(*placeTable)
 		now := Instant(1_790_000_000_000_000)
 		for i := range MaxEntries {
 			tally.Take(now+Instant(i), Ask{Lease: "place-" + strconv.Itoa(i)})
