@@ -79,15 +79,15 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 		pool:       newPool(o.Concurrency),
 		specs:      newSpecs(engine),
 		paces:      paces{queues: make(map[string]*pace)},
-		workers:    newWorkers((*run).do),
+		workers:    newWorkers((*attempt).do),
 		complained: make(map[string]time.Time),
 	}
 	for i := range engine.Partitions() {
 		d.parts = append(d.parts, &partition{
-			d: d, index: i, bell: make(chan struct{}, 1), settler: newSettler(d), keeper: newKeeper(d),
+			d: d, index: i, bell: make(chan struct{}, 1), settler: newSettler(d),
 			uses: make(map[string]*use), short: make(map[string]struct{}),
 		})
-		d.parts[i].keeper.p = d.parts[i]
+		d.parts[i].leases = newLeases(d, d.parts[i])
 	}
 	return d
 }
@@ -115,9 +115,9 @@ func (d *drainer) run(ctx context.Context) error {
 	d.options.Usage.of(d)
 	defer d.options.Usage.of(nil)
 	keeping, endKeeping := context.WithCancel(lasting)
-	var keepers, settlers sync.WaitGroup
+	var leases, settlers sync.WaitGroup
 	for _, p := range d.parts {
-		keepers.Go(func() { p.keeper.run(keeping) })
+		leases.Go(func() { p.leases.run(keeping) })
 		settlers.Go(p.settler.run)
 		d.loops.Go(p.run)
 	}
@@ -141,7 +141,7 @@ func (d *drainer) run(ctx context.Context) error {
 	}()
 	err := d.await(quiet, idle, endWork)
 	endKeeping()
-	keepers.Wait()
+	leases.Wait()
 
 	settled := make(chan struct{})
 	go func() {
@@ -192,15 +192,15 @@ func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCause
 // left counts the handlers that have not ended, and their jobs that are neither given back nor lost.
 func (d *drainer) left() (handlers, jobs int) {
 	for _, p := range d.parts {
-		for _, r := range p.keeper.all() {
-			r.mu.Lock()
-			if r.handling {
+		for _, a := range p.leases.all() {
+			a.mu.Lock()
+			if a.handling {
 				handlers++
-				if !r.over {
+				if !a.over {
 					jobs++
 				}
 			}
-			r.mu.Unlock()
+			a.mu.Unlock()
 		}
 	}
 	return handlers, jobs
@@ -209,8 +209,8 @@ func (d *drainer) left() (handlers, jobs int) {
 // giveBack releases all jobs that have not started.
 func (d *drainer) giveBack() {
 	for _, p := range d.parts {
-		for _, r := range p.keeper.all() {
-			r.giveBack(Stopping)
+		for _, a := range p.leases.all() {
+			a.giveBack(Stopping)
 		}
 	}
 }

@@ -32,7 +32,7 @@ type pace struct {
 	started  time.Time     // when the last job started
 	late     time.Duration // how late it was, and how much of that
 	over     time.Duration // was its timer's fault and not a shift
-	ready    []*run        // those that were told to wait for their distance
+	ready    []*attempt    // those that were told to wait for their distance
 }
 
 // use returns the pace of a queue, for one job.
@@ -68,61 +68,61 @@ func (q *paces) prune(now time.Time) {
 // start notes that a job starts now, or returns how long it must wait to keep its
 // distance from the one that started before: after a stall of the process jobs
 // shift instead of bunching, in the order of their departures.
-func (p *pace) start(r *run, now time.Time) (wait time.Duration) {
+func (p *pace) start(a *attempt, now time.Time) (wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wait = p.due(r).Sub(now)
+	wait = p.due(a).Sub(now)
 	for _, w := range p.ready {
-		if w != r && w.Earliest.Before(r.Earliest) {
+		if w != a && w.Earliest.Before(a.Earliest) {
 			// It goes first. Others between the two may have gone already.
-			distance := min(r.Earliest.Sub(w.Earliest), r.interval)
-			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, r.slack))
+			distance := min(a.Earliest.Sub(w.Earliest), a.interval)
+			wait = max(wait, max(0, p.due(w).Sub(now))+distance-p.heal(distance, a.slack))
 		}
 	}
-	at := slices.Index(p.ready, r)
+	at := slices.Index(p.ready, a)
 	if wait > 0 {
 		if at < 0 {
-			p.ready = append(p.ready, r)
+			p.ready = append(p.ready, a)
 		}
-		r.told = now.Add(wait)
+		a.toldToWait = now.Add(wait)
 		return wait
 	}
 	if at >= 0 {
 		p.ready = slices.Delete(p.ready, at, at+1)
 	}
-	p.started, p.late, p.over = now, now.Sub(r.Earliest), now.Sub(r.Earliest)
-	if r.told.After(r.Earliest) {
-		p.over = now.Sub(r.told)
+	p.started, p.late, p.over = now, now.Sub(a.Earliest), now.Sub(a.Earliest)
+	if a.toldToWait.After(a.Earliest) {
+		p.over = now.Sub(a.toldToWait)
 	}
-	if r.Earliest.After(p.departed) {
-		p.departed = r.Earliest
+	if a.Earliest.After(p.departed) {
+		p.departed = a.Earliest
 	}
 	return 0
 }
 
 // leave is called when a job that may have been told to wait will not start.
-func (p *pace) leave(r *run) {
+func (p *pace) leave(a *attempt) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if at := slices.Index(p.ready, r); at >= 0 {
+	if at := slices.Index(p.ready, a); at >= 0 {
 		p.ready = slices.Delete(p.ready, at, at+1)
 	}
 }
 
 // due is when a job may start for its own departure and the last start. p.mu is held.
-func (p *pace) due(r *run) time.Time {
+func (p *pace) due(a *attempt) time.Time {
 	if p.started.IsZero() {
-		return r.Earliest
+		return a.Earliest
 	}
-	distance := r.Earliest.Sub(p.departed)
+	distance := a.Earliest.Sub(p.departed)
 	if distance < 0 {
 		// A later job overtook this one, which was still preparing. It fills in
 		// at the queue's own pace.
-		distance = min(-distance, r.interval)
+		distance = min(-distance, a.interval)
 	}
-	due := p.started.Add(distance - p.heal(distance, r.slack))
-	if due.Before(r.Earliest) {
-		return r.Earliest
+	due := p.started.Add(distance - p.heal(distance, a.slack))
+	if due.Before(a.Earliest) {
+		return a.Earliest
 	}
 	return due
 }

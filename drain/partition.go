@@ -23,7 +23,7 @@ type partition struct {
 	d       *drainer
 	index   int
 	settler *settler
-	*keeper
+	leases  *leases
 
 	number   uint64
 	failures int
@@ -172,40 +172,40 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant
 }
 
 // begin starts jobs with n tokens and puts back what is left over.
-func (p *partition) begin(a *grant.Answer, n int) {
-	if extra := len(a.Jobs) - n; extra > 0 {
+func (p *partition) begin(granted *grant.Answer, n int) {
+	if extra := len(granted.Jobs) - n; extra > 0 {
 		n += p.d.tokens.tryTake(extra)
 	}
-	if len(a.Jobs) > 0 {
+	if len(granted.Jobs) > 0 {
 		p.granted = time.Now()
 	}
 	stopping := p.d.stop.Err() != nil
 	used := 0
-	for i := range a.Jobs {
-		r := p.newRun(&a.Jobs[i], a.Windows[i])
+	for i := range granted.Jobs {
+		a := p.newAttempt(&granted.Jobs[i], granted.Windows[i])
 		switch {
 		case stopping:
-			r.giveBack(Stopping)
+			a.giveBack(Stopping)
 		case used == n:
-			r.giveBack(NoHandler)
+			a.giveBack(NoHandler)
 		default:
 			used++
-			p.d.pool.begin(p, r.job.Queue)
-			r.pace = p.d.paces.use(r.job.Queue)
-			p.keeper.add(r)
+			p.d.pool.begin(p, a.job.Queue)
+			a.pace = p.d.paces.use(a.job.Queue)
+			p.leases.add(a)
 			p.d.jobs.Add(1)
-			p.d.workers.begin(p.d.stop, r)
+			p.d.workers.begin(p.d.stop, a)
 		}
 	}
 	p.d.tokens.put(n - used)
 }
 
-func (p *partition) newRun(job *queue.Reservation, w grant.Window) *run {
-	r := &run{
+func (p *partition) newAttempt(job *queue.Reservation, w grant.Window) *attempt {
+	a := &attempt{
 		job: Job{Reservation: *job}, part: p, Window: w, extendAt: w.Departs.Add(job.Lease / 3),
 	}
-	r.ctx, r.cancel = context.WithCancelCause(p.d.work)
-	return r
+	a.ctx, a.cancel = context.WithCancelCause(p.d.work)
+	return a
 }
 
 func (p *partition) recovered() {

@@ -224,12 +224,12 @@ func (u *Usage) Queues() []QueueUse {
 	now := time.Now()
 	begun := make(map[string]time.Time)
 	for _, p := range d.parts {
-		for _, r := range p.keeper.all() {
-			r.mu.Lock()
-			if first, ok := begun[r.job.Queue]; !r.passed.IsZero() && (!ok || r.passed.Before(first)) {
-				begun[r.job.Queue] = r.passed
+		for _, a := range p.leases.all() {
+			a.mu.Lock()
+			if first, ok := begun[a.job.Queue]; !a.passed.IsZero() && (!ok || a.passed.Before(first)) {
+				begun[a.job.Queue] = a.passed
 			}
-			r.mu.Unlock()
+			a.mu.Unlock()
 		}
 	}
 	var list []QueueUse

@@ -6,45 +6,45 @@ import (
 	"sync/atomic"
 )
 
-// maxIdle is how many goroutines that have nothing to do are kept for the next runs.
+// maxIdle is how many goroutines that have nothing to do are kept for the next attempts.
 const maxIdle = 256
 
-// workers carry runs through. A goroutine is used again: one made for each run would have its stack grown, by
+// workers carry attempts through. A goroutine is used again: one made for each attempt would have its stack grown, by
 // copying, in each delivery anew.
 type workers struct {
-	do      func(*run)
-	next    chan *run // to one that is idle
+	do      func(*attempt)
+	next    chan *attempt // to one that is idle
 	idle    atomic.Int64
 	running sync.WaitGroup
 }
 
-func newWorkers(do func(*run)) *workers { return &workers{do: do, next: make(chan *run)} }
+func newWorkers(do func(*attempt)) *workers { return &workers{do: do, next: make(chan *attempt)} }
 
-// begin carries a run through, in another goroutine. The idle end with stop.
-func (w *workers) begin(stop context.Context, r *run) {
+// begin carries an attempt through, in another goroutine. The idle ones end with stop.
+func (w *workers) begin(stop context.Context, a *attempt) {
 	select {
-	case w.next <- r:
+	case w.next <- a:
 	default:
-		w.running.Go(func() { w.work(stop, r) })
+		w.running.Go(func() { w.work(stop, a) })
 	}
 }
 
-func (w *workers) work(stop context.Context, r *run) {
-	for r != nil {
-		w.do(r)
-		r = w.wait(stop)
+func (w *workers) work(stop context.Context, a *attempt) {
+	for a != nil {
+		w.do(a)
+		a = w.wait(stop)
 	}
 }
 
-// wait returns the next run, or nil when there is none to wait for.
-func (w *workers) wait(stop context.Context) *run {
+// wait returns the next attempt, or nil when there is none to wait for.
+func (w *workers) wait(stop context.Context) *attempt {
 	defer w.idle.Add(-1)
 	if w.idle.Add(1) > maxIdle {
 		return nil
 	}
 	select {
-	case r := <-w.next:
-		return r
+	case a := <-w.next:
+		return a
 	case <-stop.Done():
 		return nil
 	}
