@@ -34,7 +34,8 @@ type disability struct {
 // disabled returns nil, or why the stream cannot write, as far as is known. It asks
 // nobody.
 func (s *Stream) disabled() error {
-	if d := s.disability.Load(); d != nil && d.contact == s.nc.Stats().Reconnects { // else it may have been started again
+	// else it may have been started again
+	if d := s.disability.Load(); d != nil && d.contact == s.nc.Stats().Reconnects {
 		return d.err
 	}
 	return nil
@@ -69,10 +70,12 @@ func (s *Stream) wrote(err error) {
 			s.log.Info("the overflow can write again", "stream", s.name)
 		}
 	case errors.As(err, &answer) && answer.ErrorCode == codePurgeFailed:
-		why := fmt.Errorf("%w: nats-server cannot write to stream %s, and has to be started again when that is seen to: %s", ErrUnavailable, s.name, answer.Description)
+		why := fmt.Errorf("%w: nats-server cannot write to stream %s, and has to be started again when that is seen "+
+			"to: %s", ErrUnavailable, s.name, answer.Description)
 		s.disability.Store(&disability{err: why, contact: s.nc.Stats().Reconnects, asked: time.Now()})
 		if before == nil {
-			s.log.Error("the overflow cannot write: make room on the disk of nats-server and start it again", "stream", s.name, "error", answer.Description)
+			s.log.Error("the overflow cannot write: make room on the disk of nats-server and start it again",
+				"stream", s.name, "error", answer.Description)
 		}
 	case before != nil: // not known
 		s.disability.CompareAndSwap(before, &disability{err: before.err, contact: before.contact, asked: time.Now()})

@@ -49,7 +49,8 @@ var _ queue.Appender = (*Appender)(nil)
 func New(engine Engine, stream *Stream, gate Gate) *Appender {
 	return &Appender{
 		engine: engine, stream: stream, log: stream.log, gate: gate, patience: stream.patience,
-		specs: newSpecs(engine.Get, stream.patience, appendAge), absent: newAbsences(), begun: make(chan struct{}), ended: make(chan struct{}),
+		specs: newSpecs(engine.Get, stream.patience, appendAge), absent: newAbsences(), begun: make(chan struct{}),
+		ended: make(chan struct{}),
 	}
 }
 
@@ -93,7 +94,8 @@ func (a *Appender) Append(ctx context.Context, jobs []queue.Job) ([]queue.Append
 	if err := a.runs(ctx); err != nil {
 		return nil, err
 	}
-	e := &entrance{a: a, ctx: ctx, jobs: jobs, answers: make([]queue.Appended, len(jobs)), courses: make([]course, len(jobs))}
+	e := &entrance{a: a, ctx: ctx, jobs: jobs, answers: make([]queue.Appended, len(jobs)),
+		courses: make([]course, len(jobs))}
 	e.part()
 	e.offer()
 	e.put()
@@ -196,10 +198,12 @@ func (e *entrance) failed(i int) course {
 	case errors.Is(err, queue.ErrOutcomeUnknown):
 		e.a.away(name, err)
 		return unsure
-	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, context.DeadlineExceeded): // the latter before it had left
+	case errors.Is(err, queue.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		// the latter before it had left
 		e.a.away(name, err)
 		return alone
-	case errors.Is(err, queue.ErrStoreFull) && e.a.deferrable(&e.jobs[i]): // nothing was changed, and the overflow is elsewhere
+	case errors.Is(err, queue.ErrStoreFull) && e.a.deferrable(&e.jobs[i]):
+		// nothing was changed, and the overflow is elsewhere
 		return alone
 	}
 	return decided
@@ -228,6 +232,7 @@ func (a *Appender) deferrable(j *queue.Job) bool {
 // away notes that the engine does not answer for a queue.
 func (a *Appender) away(name string, err error) {
 	if a.absent.leave(name) {
-		a.log.Warn("the engine does not answer; jobs that may wait go to the overflow", "queue", name, "error", fmt.Sprint(err))
+		a.log.Warn("the engine does not answer; jobs that may wait go to the overflow", "queue", name,
+			"error", fmt.Sprint(err))
 	}
 }

@@ -60,7 +60,8 @@ func (r *Readmitter) find(ctx context.Context, list *listing) error {
 	}
 	for subject := range subjects {
 		if !addressable(subject) {
-			r.log.Warn("a message on the overflow is not ours, and its subject cannot be asked for: remove it with nats stream rmm", "subject", subject)
+			r.log.Warn("a message on the overflow is not ours, and its subject cannot be asked for: remove it with "+
+				"nats stream rmm", "subject", subject)
 			continue
 		}
 		r.wake(subject, something)

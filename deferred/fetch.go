@@ -76,7 +76,8 @@ func (s *Stream) directGet(ctx context.Context, subject string, from uint64, bat
 		return f, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	request, err := json.Marshal(map[string]any{"seq": from, "next_by_subj": subject, "batch": batch, "max_bytes": fetchBytes})
+	request, err := json.Marshal(map[string]any{"seq": from, "next_by_subj": subject, "batch": batch,
+		"max_bytes": fetchBytes})
 	if err != nil {
 		return f, err
 	}
@@ -103,7 +104,8 @@ func (s *Stream) directGet(ctx context.Context, subject string, from uint64, bat
 // broke and was made again, must not be taken for one that is not there.
 func (f *fetched) add(m *nats.Msg) error {
 	if last(m.Header, pendingHeader) == "" {
-		return errors.New("nats-server is too old: it reads one message at a time, 2.11 or newer is needed on every node")
+		return errors.New("nats-server is too old: it reads one message at a time, 2.11 or newer is needed on every " +
+			"node")
 	}
 	if err := f.follows(m); err != nil {
 		return err

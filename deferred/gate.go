@@ -7,10 +7,11 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Gate decides about jobs that go past the engine, which would ask the rules of their queues: each is let through (Accepted) or not,
-// and answered with what its rules said. No answers let all through. Those that were let through, and then could not be stored,
-// are handed to back. admission.Admission.Pass is one.
-type Gate func(ctx context.Context, jobs []queue.Job) (answers []queue.Appended, back func(ctx context.Context, at []int))
+// Gate decides about jobs that go past the engine, which would ask the rules of their queues: each is let through
+// (Accepted) or not, and answered with what its rules said. No answers let all through. Those that were let through,
+// and then could not be stored, are handed to back. admission.Admission.Pass is one.
+type Gate func(ctx context.Context, jobs []queue.Job) (answers []queue.Appended,
+	back func(ctx context.Context, at []int))
 
 // passage is the jobs of one call that go past the engine.
 type passage struct {

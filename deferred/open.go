@@ -119,7 +119,8 @@ func (t *told) tell(err error) {
 	case errors.Is(err, ErrUnfit):
 		if text := err.Error(); text != t.unfit {
 			t.unfit = text
-			t.log.Error("the overflow cannot be opened until somebody mends this, and nothing is deferred; trying again now and then", "error", text)
+			t.log.Error("the overflow cannot be opened until somebody mends this, and nothing is deferred; trying "+
+				"again now and then", "error", text)
 		}
 	case !t.away:
 		t.away = true
@@ -133,9 +134,11 @@ func (s *Stream) checkServer(ctx context.Context) error {
 	account, err := s.js.AccountInfo(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, nats.ErrNoResponders):
-		return unfit{fmt.Errorf("the NATS server at %s has no JetStream: start it with --jetstream, or name another", s.nc.ConnectedUrlRedacted())}
+		return unfit{fmt.Errorf("the NATS server at %s has no JetStream: start it with --jetstream, or name another",
+			s.nc.ConnectedUrlRedacted())}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return unfit{fmt.Errorf("the account on NATS at %s has no JetStream: enable it for the account, or use another", s.nc.ConnectedUrlRedacted())}
+		return unfit{fmt.Errorf("the account on NATS at %s has no JetStream: enable it for the account, or use another",
+			s.nc.ConnectedUrlRedacted())}
 	case err != nil:
 		return s.judge(fmt.Errorf("asking NATS about JetStream: %w", err))
 	case account.API.Level < 1:
@@ -154,11 +157,13 @@ func (s *Stream) openOne(ctx context.Context, wants jetstream.StreamConfig) (jet
 		}
 	}
 	if err != nil {
-		return nil, s.judge(fmt.Errorf("stream %s with num_replicas %d and max_bytes %d: %w", wants.Name, wants.Replicas, wants.MaxBytes, err))
+		return nil, s.judge(fmt.Errorf("stream %s with num_replicas %d and max_bytes %d: %w", wants.Name,
+			wants.Replicas, wants.MaxBytes, err))
 	}
 	has := stream.CachedInfo().Config
 	if d := differences(has, wants, s.nc.MaxPayload()); len(d) > 0 {
-		return nil, unfit{fmt.Errorf("stream %s would lose or refuse jobs: %s; it was left as it is: change it with nats stream edit, or choose another prefix",
+		return nil, unfit{fmt.Errorf("stream %s would lose or refuse jobs: %s; it was left as it is: change it with "+
+			"nats stream edit, or choose another prefix",
 			wants.Name, strings.Join(d, "; "))}
 	}
 	if has.MaxBytes > 0 && has.MaxBytes < wants.MaxBytes {
@@ -175,7 +180,8 @@ func (s *Stream) judge(err error) error {
 		return unfit{err}
 	}
 	// To what an account may not ask there is no answer, but a word on the connection.
-	if last := s.nc.LastError(); errors.Is(err, context.DeadlineExceeded) && errors.Is(last, nats.ErrPermissionViolation) {
+	if last := s.nc.LastError(); errors.Is(err, context.DeadlineExceeded) &&
+		errors.Is(last, nats.ErrPermissionViolation) {
 		return unfit{fmt.Errorf("%w: %w", err, last)}
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -54,7 +54,9 @@ func (w *way) strange(ctx context.Context) (pause time.Duration, left bool, err 
 }
 
 // clear makes dead letters of the next messages, unless sure says no.
-func (w *way) clear(ctx context.Context, why Reason, detail string, sure func(context.Context) error) (pause time.Duration, left bool, err error) {
+func (w *way) clear(
+	ctx context.Context, why Reason, detail string, sure func(context.Context) error,
+) (pause time.Duration, left bool, err error) {
 	h, err := w.r.memory.hold(ctx)
 	if err != nil {
 		return 0, true, err

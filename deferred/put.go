@@ -88,7 +88,8 @@ func (s *Stream) send(ctx context.Context, parcels []parcel) ([]error, error) {
 	silent := false
 	for _, m := range messages {
 		s.await(ctx, m)
-		silent = silent || errors.Is(m.err, jetstream.ErrAsyncPublishTimeout) || errors.Is(m.err, context.DeadlineExceeded)
+		silent = silent || errors.Is(m.err, jetstream.ErrAsyncPublishTimeout) ||
+			errors.Is(m.err, context.DeadlineExceeded)
 		for _, i := range m.at {
 			answers[i] = m.err
 		}

@@ -45,7 +45,8 @@ func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 	return &Readmitter{
 		engine: engine, stream: stream, log: stream.log, observer: stream.observer, holder: "r-" + queue.NewID(),
 		specs:  newSpecs(engine.Get, callTimeout, readmitAge),
-		memory: newMemory(), looks: make(chan struct{}, looks), grace: unknownGrace, pace: headPause, ways: map[string]*way{},
+		memory: newMemory(), looks: make(chan struct{}, looks), grace: unknownGrace, pace: headPause,
+		ways: map[string]*way{},
 	}
 }
 

@@ -45,7 +45,8 @@ func refusal(err error) error {
 	}
 	for _, before := range []error{
 		jetstream.ErrNoStreamResponse, jetstream.ErrTooManyStalledMsgs,
-		nats.ErrReconnectBufExceeded, nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting,
+		nats.ErrReconnectBufExceeded, nats.ErrConnectionClosed, nats.ErrConnectionDraining,
+		nats.ErrConnectionReconnecting,
 		nats.ErrInvalidConnection, nats.ErrHeadersNotSupported, nats.ErrBadSubject,
 	} {
 		if errors.Is(err, before) { // it has not left, or nobody was there

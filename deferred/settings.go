@@ -20,12 +20,16 @@ const (
 func settings(o Options) (deferred, dead jetstream.StreamConfig) {
 	name, s := strings.ToUpper(o.Prefix), newSubjects(o.Prefix)
 	deferred = jetstream.StreamConfig{
-		Name: name + "_DEFERRED", Subjects: []string{s.deferred + ">"}, Description: "jobs of Penstock that wait for room in their queue",
-		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew, Replicas: o.Replicas,
-		MaxBytes: o.MaxBytes, MaxMsgs: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1, AllowDirect: true, Duplicates: duplicateWindow,
+		Name: name + "_DEFERRED", Subjects: []string{s.deferred + ">"},
+		Description: "jobs of Penstock that wait for room in their queue",
+		Retention:   jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+		Replicas: o.Replicas,
+		MaxBytes: o.MaxBytes, MaxMsgs: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1, AllowDirect: true,
+		Duplicates: duplicateWindow,
 	}
 	dead = deferred
-	dead.Name, dead.Subjects, dead.Description = name+"_DEAD", []string{s.dead + ">"}, "jobs of Penstock that could not come back to their queue"
+	dead.Name, dead.Subjects, dead.Description = name+"_DEAD", []string{s.dead + ">"}, "jobs of Penstock that could "+
+		"not come back to their queue"
 	dead.MaxBytes = max(MinMaxBytes, o.MaxBytes/10)
 	return deferred, dead
 }
@@ -48,7 +52,8 @@ func differences(has, wants jetstream.StreamConfig, maxPayload int64) []string {
 	differs(has.MaxAge != 0, "max_age", has.MaxAge, "none")
 	differs(has.MaxMsgsPerSubject > 0, "max_msgs_per_subject", has.MaxMsgsPerSubject, "none")
 	largest := min(maxPayload, largestMessage)
-	differs(has.MaxMsgSize > 0 && int64(has.MaxMsgSize) < largest, "max_msg_size", has.MaxMsgSize, fmt.Sprintf("none, or %d", largest))
+	differs(has.MaxMsgSize > 0 && int64(has.MaxMsgSize) < largest, "max_msg_size", has.MaxMsgSize,
+		fmt.Sprintf("none, or %d", largest))
 	differs(!has.AllowDirect, "allow_direct", has.AllowDirect, true)
 	differs(has.NoAck, "no_ack", has.NoAck, false)
 	differs(has.Sealed, "sealed", has.Sealed, false)
@@ -57,6 +62,7 @@ func differences(has, wants jetstream.StreamConfig, maxPayload int64) []string {
 	differs(has.SubjectTransform != nil, "subject_transform", "set", "none")
 	differs(has.SubjectDeleteMarkerTTL != 0, "subject_delete_marker_ttl", has.SubjectDeleteMarkerTTL, "none")
 	differs(has.AllowMsgCounter, "allow_msg_counter", has.AllowMsgCounter, false)
-	differs(has.PersistMode != jetstream.DefaultPersistMode, "persist_mode", has.PersistMode, jetstream.DefaultPersistMode)
+	differs(has.PersistMode != jetstream.DefaultPersistMode, "persist_mode", has.PersistMode,
+		jetstream.DefaultPersistMode)
 	return d
 }

@@ -116,7 +116,8 @@ func (e *entrance) notStored(i int, err error) {
 	case e.courses[i] == unsure: // the engine may have it
 		answer.Err = e.answers[i].Err
 	case e.courses[i] == again: // it may have been stored before
-		answer.Err = fmt.Errorf("%w: it is recorded as deferred, and could not be stored once more: %w", queue.ErrOutcomeUnknown, err)
+		answer.Err = fmt.Errorf("%w: it is recorded as deferred, and could not be stored once more: %w",
+			queue.ErrOutcomeUnknown, err)
 	case errors.Is(err, ErrFull):
 		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(retryFull, e.a.specs.opens(e.jobs[i].Queue))
 	case errors.Is(err, ErrTooLarge): // for the overflow; the engine may take it when it is back
@@ -141,7 +142,8 @@ func (e *entrance) withdraw(back []int) {
 	defer cancel()
 	after, err := e.a.engine.Withdraw(ctx, w)
 	if err != nil {
-		e.a.log.Warn("jobs that could not be stored on the overflow were not withdrawn; they are given up in time", "jobs", len(w), "error", err)
+		e.a.log.Warn("jobs that could not be stored on the overflow were not withdrawn; they are given up in time",
+			"jobs", len(w), "error", err)
 	}
 	for k, i := range back {
 		promise := retryFull
@@ -160,7 +162,8 @@ func (a *Appender) sentBack(job *queue.Job, err error, promise time.Duration) qu
 		answer.Outcome, answer.RetryAfter = queue.OverflowFull, max(promise, a.specs.opens(job.Queue))
 	case errors.Is(err, ErrTooLarge):
 		answer.Outcome, answer.Err = queue.Invalid, &queue.FieldError{
-			Field: "payload", Reason: fmt.Sprintf("there is no room in the queue, and it is %v: raise max_payload of NATS, or send it again when there is room", err),
+			Field: "payload", Reason: fmt.Sprintf("there is no room in the queue, and it is %v: raise max_payload of "+
+				"NATS, or send it again when there is room", err),
 		}
 	}
 	return answer

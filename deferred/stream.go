@@ -80,14 +80,16 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 		return nil, fmt.Errorf("deferred: %w", err)
 	}
 	s := &Stream{
-		nc: nc, js: js, log: o.Logger, observer: o.Observer, patience: o.Patience, subjects: newSubjects(o.Prefix), stuck: newStuck(),
+		nc: nc, js: js, log: o.Logger, observer: o.Observer, patience: o.Patience, subjects: newSubjects(o.Prefix),
+		stuck:  newStuck(),
 		ears:   map[*Readmitter]struct{}{},
 		opened: make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
 	}
 	s.contact, s.broke = context.WithCancel(context.Background())
 	s.wants, s.wantsDead = settings(o)
 	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
-	s.puts = queue.NewCoalescer(lanes, ackTimeout+time.Second, parcel.size, s.send, func(_ parcel, err error) error { return err })
+	s.puts = queue.NewCoalescer(lanes, ackTimeout+time.Second, parcel.size, s.send,
+		func(_ parcel, err error) error { return err })
 	return s, nil
 }
 

@@ -59,9 +59,11 @@ func (s *Stream) Stuck() error {
 	}
 	advice := "see that the stream is there and takes messages"
 	if errors.Is(err, ErrFull) {
-		advice = fmt.Sprintf("look at it with nats stream view %s, then make room with nats stream purge %[1]s or raise its limits with nats stream edit %[1]s", s.deadName)
+		advice = fmt.Sprintf("look at it with nats stream view %s, then make room with nats stream purge %[1]s or "+
+			"raise its limits with nats stream edit %[1]s", s.deadName)
 	}
-	return fmt.Errorf("nothing comes back from the overflow for %s: the first there has to become a dead letter, and stream %s does not take it: %w; %s", where, s.deadName, err, advice)
+	return fmt.Errorf("nothing comes back from the overflow for %s: the first there has to become a dead letter, and "+
+		"stream %s does not take it: %w; %s", where, s.deadName, err, advice)
 }
 
 // stick notes that dead letters could not be stored, unless that is because ctx has ended.

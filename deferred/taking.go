@@ -217,7 +217,8 @@ func (w *way) bury(ctx context.Context, p *piece) error {
 	}
 	p.done = true
 	w.r.observer.DeadLetter(w.name, p.reason, 1)
-	w.r.log.Warn("a deferred job became a dead letter", "subject", w.subject, "sequence", p.seq, "reason", string(p.reason), "detail", p.detail)
+	w.r.log.Warn("a deferred job became a dead letter", "subject", w.subject, "sequence", p.seq,
+		"reason", string(p.reason), "detail", p.detail)
 	return nil
 }
 

@@ -96,7 +96,8 @@ func (w *way) look(ctx context.Context) (pause time.Duration, left bool) {
 	w.busy() // what is put from now on must not have it tried again at once
 	w.tries++
 	if ctx.Err() == nil && w.tries&(w.tries-1) == 0 { // seldom, if it goes on
-		w.r.log.Warn("jobs do not come back from the overflow; trying again", "subject", w.subject, "tries", w.tries, "error", fmt.Sprint(err))
+		w.r.log.Warn("jobs do not come back from the overflow; trying again", "subject", w.subject, "tries", w.tries,
+			"error", fmt.Sprint(err))
 	}
 	return jittered(w.backoff(2)), true
 }
@@ -225,7 +226,8 @@ func (w *way) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmi
 	w.now = a.Now
 	if a.Missing > 0 {
 		w.r.observer.Missing(w.name, int(a.Missing))
-		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name, "jobs", a.Missing)
+		w.r.log.Error("jobs were recorded as deferred, and the overflow does not have them", "queue", w.name,
+			"jobs", a.Missing)
 	}
 	if a.Busy == 0 && !r.Leave {
 		w.held = begin.Add(queue.ReadmitFor)

@@ -75,8 +75,8 @@ func (a *attempt) do() {
 	a.handling = !late
 	a.mu.Unlock()
 	if late { // a slow answer, or one that was given before
-		d.complain("a job was given back unused: it could begin only when its slack was over; give this process more CPU, bring it nearer "+
-			"to the store, or raise the queue's slack", nil,
+		d.complain("a job was given back unused: it could begin only when its slack was over; give this process "+
+			"more CPU, bring it nearer to the store, or raise the queue's slack", nil,
 			"queue", a.job.Queue, "late_by", time.Since(a.Departs), "slack", a.slack, "round_trip", a.Earliest.Sub(a.Departs))
 		a.giveBack(Late)
 		return
@@ -86,7 +86,8 @@ func (a *attempt) do() {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicked{p}
-			d.log.Error("handler panicked", "queue", a.job.Queue, "id", a.job.ID, "panic", p, "stack", string(debug.Stack()))
+			d.log.Error("handler panicked", "queue", a.job.Queue, "id", a.job.ID, "panic", p,
+				"stack", string(debug.Stack()))
 		}
 		a.finish(err)
 	}()

@@ -152,7 +152,9 @@ func (d *drainer) run(ctx context.Context) error {
 		settlers.Wait()
 	}()
 	if !within(settled, patience) {
-		err = errors.Join(err, errors.New("drain: the engine did not take the last settlements in time; these jobs may be delivered again"))
+		err = errors.Join(err,
+			errors.New("drain: the engine did not take the last settlements in time; these jobs may be delivered "+
+				"again"))
 		endCalls(ErrStopping)
 		<-settled
 	}
@@ -175,8 +177,8 @@ func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCause
 	handlers, jobs = d.left()
 	var err error
 	if handlers > 0 {
-		err = fmt.Errorf("drain: %d of the handlers did not end within %v of being cancelled; jobs of theirs that may be delivered again when the leases have run out: %d",
-			handlers, patience, jobs)
+		err = fmt.Errorf("drain: %d of the handlers did not end within %v of being cancelled; "+
+			"jobs of theirs that may be delivered again when the leases have run out: %d", handlers, patience, jobs)
 	}
 	select {
 	case <-quiet:
@@ -184,7 +186,8 @@ func (d *drainer) await(quiet, idle <-chan struct{}, endWork context.CancelCause
 			<-idle // the last handler returned at this moment
 		}
 	default:
-		err = errors.Join(err, fmt.Errorf("drain: the engine did not return from a call within %v of its being cancelled", patience))
+		err = errors.Join(err,
+			fmt.Errorf("drain: the engine did not return from a call within %v of its being cancelled", patience))
 	}
 	return err
 }

@@ -26,8 +26,8 @@ var (
 	ErrStopping = errors.New("the drainer is stopping")
 )
 
-// What a handler's error says besides its text. The outermost mark counts, of errors that are joined the first; but Permanent wherever it
-// is, beside a DeliveredThen too: who says both has a person look at it. Each of nil is nil.
+// What a handler's error says besides its text. The outermost mark counts, of errors that are joined the first; but
+// Permanent wherever it is, beside a DeliveredThen too: who says both has a person look at it. Each of nil is nil.
 
 // Permanent marks an error after which trying again is pointless: the job is dead
 // at once.
@@ -37,10 +37,10 @@ func Permanent(err error) error { return marked(err, Said{Verdict: queue.Bury}) 
 // the receiver named. It spends an attempt.
 func RetryAt(err error, at time.Time) error { return marked(err, Said{Verdict: queue.Fail, Until: at}) }
 
-// Throttled is what a handler returns when the receiver asks to be spared until an instant: nothing leaves
-// the queue until then, whichever drainer has it, and the job spends no attempt. A zero instant is of a receiver that does not
-// say until when: the queue stops for 1 s, then 2, 4 and so on to 60, until a job is taken. So too where it says less than
-// a second again and again.
+// Throttled is what a handler returns when the receiver asks to be spared until an instant: nothing leaves the queue
+// until then, whichever drainer has it, and the job spends no attempt. A zero instant is of a receiver that does not
+// say until when: the queue stops for 1 s, then 2, 4 and so on to 60, until a job is taken. So too where it says less
+// than a second again and again.
 func Throttled(until time.Time) error {
 	if until.IsZero() {
 		return ThrottledBy(errors.New("throttled"), until)
@@ -58,8 +58,8 @@ func LaneThrottled(err error, until time.Time) error {
 	return marked(err, Said{Verdict: queue.Throttle, Until: until, LaneOnly: true})
 }
 
-// DeliveredThen is what a handler returns that has delivered the job, of a receiver that asks to be spared until an instant:
-// nothing leaves the queue until then, whichever drainer has it. reason is for people.
+// DeliveredThen is what a handler returns that has delivered the job, of a receiver that asks to be spared until an
+// instant: nothing leaves the queue until then, whichever drainer has it. reason is for people.
 func DeliveredThen(until time.Time, reason string) error {
 	return marked(errors.New(reason), Said{Verdict: queue.Deliver, Until: until})
 }
@@ -72,8 +72,8 @@ func Down(err error) error { return marked(err, Said{Verdict: queue.Down}) }
 // what becomes of it.
 func Unknown(err error) error { return marked(err, Said{Verdict: queue.Hold}) }
 
-// Unsent marks an error of a handler that knows, behind the gate, that the receiver has nothing of the job: because it was
-// interrupted, say. The job is given back: it keeps its turn and spends no attempt.
+// Unsent marks an error of a handler that knows, behind the gate, that the receiver has nothing of the job: because it
+// was interrupted, say. The job is given back: it keeps its turn and spends no attempt.
 func Unsent(err error) error { return marked(err, Said{Verdict: queue.Release}) }
 
 // Trouble marks an error as the target's fault, whosever job it was: the circuit counts it. What another
@@ -89,8 +89,10 @@ func IsPermanent(err error) bool { return What(err).Verdict == queue.Bury }
 
 // Said is what an error of a handler says.
 type Said struct {
-	Verdict  queue.Verdict // Fail without a mark, Hold of Unknown, whatever the queue makes of it, Release of Unsent, Deliver of DeliveredThen
-	Until    time.Time     // of RetryAt, DeliveredThen and of the throttled
+	// Verdict is Fail without a mark, Hold of Unknown, whatever the queue makes of it, Release of Unsent, and Deliver
+	// of DeliveredThen.
+	Verdict  queue.Verdict
+	Until    time.Time // of RetryAt, DeliveredThen and of the throttled
 	LaneOnly bool
 	Trouble  bool
 }

@@ -18,13 +18,13 @@ type Job struct {
 
 // Last reports whether there will be no other try if this one fails now, to be tried again after that long.
 func (j *Job) Last(after time.Duration) bool {
-	return j.Attempt >= j.Spec.Retry.MaxAttempts || !j.Deadline.IsZero() && time.Now().Add(after+settleMargin).After(j.Deadline)
+	return j.Attempt >= j.Spec.Retry.MaxAttempts || !j.Deadline.IsZero() &&
+		time.Now().Add(after+settleMargin).After(j.Deadline)
 }
 
-// Handler does the work of a job. It is called from many goroutines, each time
-// some tens of milliseconds before the departure, so that it can prepare: look up,
-// dial, log in. Then it waits in the gate, and only behind the gate may it do what
-// the receiver notices.
+// Handler does the work of a job. It is called from many goroutines, each time some tens of milliseconds before the
+// departure, so that it can prepare: look up, dial, log in. Then it waits in the gate, and only behind the gate may it
+// do what the receiver notices.
 //
 // What it returns decides what becomes of the job:
 //
@@ -39,16 +39,16 @@ func (j *Job) Last(after time.Duration) bool {
 //	RetryAt(err, at)    tried again, not before at; dead at max_attempts
 //	any other error     tried again after the queue's backoff; dead at max_attempts
 //
-// That holds whether or not the handler waited in the gate: one that cannot prepare need
-// not, and spends an attempt all the same. But when the gate said ErrLate the job never
-// started, and any error but those of Permanent and Unknown gives it back. A panic counts as any other
-// error, also after ErrLate; behind the gate as Unknown, where the queue's on_unknown is hold or dead.
+// That holds whether or not the handler waited in the gate: one that cannot prepare need not, and spends an attempt all
+// the same. But when the gate said ErrLate the job never started, and any error but those of Permanent and Unknown
+// gives it back. A panic counts as any other error, also after ErrLate; behind the gate as Unknown, where the queue's
+// on_unknown is hold or dead.
 //
-// ctx is cancelled when the lease is lost, or could not be extended in time, or at the end
-// of the grace period of a drainer that stops (see context.Cause). What the handler returns
-// after a lost lease is not settled; when the lease was only not extended, nil is. A job
-// whose handler returns with the cancellation at the end of the grace period is given back; but behind the gate it
-// counts as Unknown where the queue's on_unknown is hold or dead, for nobody knows how far it came. One that does says Unsent.
+// ctx is cancelled when the lease is lost, or could not be extended in time, or at the end of the grace period of a
+// drainer that stops (see context.Cause). What the handler returns after a lost lease is not settled; when the lease
+// was only not extended, nil is. A job whose handler returns with the cancellation at the end of the grace period is
+// given back; but behind the gate it counts as Unknown where the queue's on_unknown is hold or dead, for nobody knows
+// how far it came. One that does says Unsent.
 type Handler interface {
 	Handle(ctx context.Context, job *Job, gate Gate) error
 }

@@ -133,8 +133,8 @@ func (l *leases) extend(due []*attempt, until time.Time) {
 			a.lose(false)
 			continue
 		}
-		// Only the answer counts, and not how long the lease was when it was granted: it may have been lowered since, or
-		// the engine's clock may have jumped. Until now the deadline of before has stood.
+		// Only the answer counts, and not how long the lease was when it was granted: it may have been lowered since,
+		// or the engine's clock may have jumped. Until now the deadline of before has stood.
 		a.mu.Lock()
 		a.LeaseEnd = asked.Add(left[i])
 		a.extendAt = asked.Add(left[i] / 3)

@@ -43,7 +43,8 @@ type Options struct {
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Concurrency < 0 || o.Concurrency > MaxConcurrency {
-		return o, fmt.Errorf("drain: Options.Concurrency is %d: must be from 1 to %d, or 0 for %d", o.Concurrency, MaxConcurrency, DefaultConcurrency)
+		return o, fmt.Errorf("drain: Options.Concurrency is %d: must be from 1 to %d, or 0 for %d", o.Concurrency,
+			MaxConcurrency, DefaultConcurrency)
 	}
 	if o.Grace < 0 {
 		return o, fmt.Errorf("drain: Options.Grace is %v: must not be negative; 0 means %v", o.Grace, DefaultGrace)

@@ -132,7 +132,8 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 		if stopping {
 			tries++
 		}
-		if stopping && (tries >= grant.StopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, queue.ErrUnavailable)) {
+		if stopping && (tries >= grant.StopTries || p.d.work.Err() != nil || errors.Is(err, queue.ErrClosed) ||
+			errors.Is(err, queue.ErrUnavailable)) {
 			p.d.tokens.put(held)
 			return queue.Reserved{}, false
 		}
@@ -150,8 +151,8 @@ func (p *partition) reserve(limit, held int, shares map[string]int) (queue.Reser
 	}
 }
 
-// seen asks for nothing, so that the engine knows that this drainer lives while all of its handlers are busy. Nothing is
-// lost if that fails.
+// seen asks for nothing, so that the engine knows that this drainer lives while all of its handlers are busy. Nothing
+// is lost if that fails.
 func (p *partition) seen() {
 	p.number++
 	_, _ = p.call(queue.ReserveRequest{Partition: p.index, Client: p.d.client, Number: p.number}, grant.Timeout)
@@ -163,7 +164,8 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant
 	p.d.observer.Reserved(p.index, req.Max, len(a.Jobs), a.Trip, err)
 	for _, name := range a.Expired {
 		p.d.observer.Expired(name)
-		p.d.complain("a lease ran out: its drainer died, or hangs; its job is tried again, held or dead, as on_unknown of the queue says", nil, "queue", name)
+		p.d.complain("a lease ran out: its drainer died, or hangs; its job is tried again, held or dead, "+
+			"as on_unknown of the queue says", nil, "queue", name)
 	}
 	for name, slots := range a.Lost {
 		p.d.observer.Lost(name, slots)

@@ -190,7 +190,8 @@ func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again
 		case failed == nil:
 			s.d.observer.Settled(e.Queue, e.Verdict, answers[i].State)
 			if answers[i].State == queue.Held {
-				s.d.log.Warn("a job is held: it may have been sent, and waits for a person to decide; see penstock held ls",
+				s.d.log.Warn("a job is held: it may have been sent, and waits for a person to decide; see penstock "+
+					"held ls",
 					"queue", e.Queue, "id", e.ID, "reason", e.Reason)
 			}
 			if effect := answers[i].Effect; effect != (queue.Effect{}) {
@@ -213,17 +214,22 @@ func (s *settler) land(batch []entry, answers []queue.Settled, err error) (again
 func (s *settler) tell(e *queue.Settlement, effect queue.Effect) {
 	switch {
 	case effect.Opened:
-		s.d.log.Warn("the circuit of a queue opened: its target is taken to be down, and probed", "queue", e.Queue, "probe_in", effect.Stopped, "reason", e.Reason)
+		s.d.log.Warn("the circuit of a queue opened: its target is taken to be down, and probed", "queue", e.Queue,
+			"probe_in", effect.Stopped, "reason", e.Reason)
 	case effect.Stopped > 0 && e.LaneOnly:
-		s.d.log.Info("a lane stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped, "reason", e.Reason)
+		s.d.log.Info("a lane stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped,
+			"reason", e.Reason)
 	case effect.Stopped > 0:
-		s.d.log.Warn("a queue stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped, "reason", e.Reason)
+		s.d.log.Warn("a queue stops: its receiver asks to be spared", "queue", e.Queue, "for", effect.Stopped,
+			"reason", e.Reason)
 	}
 	switch from, to := effect.From.PerSecond(), effect.To.PerSecond(); {
 	case to < from:
-		s.d.log.Info("the rate of a queue was lowered: its receiver throttles", "queue", e.Queue, "from", effect.From.String(), "to", effect.To.String(), "per_second", to, "reason", e.Reason)
+		s.d.log.Info("the rate of a queue was lowered: its receiver throttles", "queue", e.Queue,
+			"from", effect.From.String(), "to", effect.To.String(), "per_second", to, "reason", e.Reason)
 	case to > from: // which comes every second while it goes well
-		s.d.log.Debug("the rate of a queue was raised: its receiver takes what is sent", "queue", e.Queue, "from", effect.From.String(), "to", effect.To.String(), "per_second", to)
+		s.d.log.Debug("the rate of a queue was raised: its receiver takes what is sent", "queue", e.Queue,
+			"from", effect.From.String(), "to", effect.To.String(), "per_second", to)
 	}
 	if effect.Closed {
 		s.d.log.Info("the circuit of a queue closed: its target answers", "queue", e.Queue)

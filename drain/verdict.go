@@ -41,7 +41,7 @@ func (a *attempt) finish(err error) {
 	switch {
 	case said.Verdict == queue.Deliver: // also when the lease is in doubt
 		verdict = queue.Deliver
-	case said.Verdict == queue.Hold: // also when the lease is in doubt, or it was interrupted: it must not go out again unseen
+	case said.Verdict == queue.Hold: // also then, and when it was interrupted: it must not go out again unseen
 		verdict = a.job.Spec.Fate()
 	case doubtful:
 		return
@@ -63,9 +63,11 @@ func (a *attempt) finish(err error) {
 		verdict = queue.Release
 	case a.part.d.work.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, ErrStopping)):
 		verdict, why = queue.Release, Interrupted
-		if !passed.IsZero() && a.job.Spec.Lends() && said.Verdict == queue.Fail && said.Until.IsZero() { // as when its lease runs out: who broke off behind the gate, and says no more, may have sent it
+		if !passed.IsZero() && a.job.Spec.Lends() && said.Verdict == queue.Fail && said.Until.IsZero() {
+			// As when its lease runs out: who broke off behind the gate, and says no more, may have sent it.
 			said.Trouble = false // it was the drainer's end
-			verdict, err = a.job.Spec.Fate(), fmt.Errorf("broken off by the drainer's end; it may have been sent: %w", err)
+			verdict, err = a.job.Spec.Fate(), fmt.Errorf("broken off by the drainer's end; it may have been sent: %w",
+				err)
 		}
 	default:
 		verdict = said.Verdict

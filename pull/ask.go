@@ -137,7 +137,8 @@ func (d *Dispatcher) ask(req queue.ReserveRequest, spec *queue.Spec) reply {
 	for i := range a.Jobs {
 		revision = max(revision, a.Jobs[i].Revision)
 	}
-	if changed, err := d.specs.AtLeast(d.calls, req.Queue, revision); err == nil { // else the slack that was known will do
+	// else the slack that was known will do
+	if changed, err := d.specs.AtLeast(d.calls, req.Queue, revision); err == nil {
 		spec = changed
 	}
 	return reply{Answer: a, spec: spec, asked: true}

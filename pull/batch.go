@@ -69,7 +69,8 @@ func (d *Dispatcher) giveBack(jobs []*job, why Reason) {
 		d.o.Observer.Released(j.Queue, why)
 	}
 	if err := d.settle(s); err != nil {
-		d.o.Logger.Warn("jobs could not be given back; they are granted again when their leases have run out", "queue", jobs[0].Queue, "jobs", len(jobs), "error", err)
+		d.o.Logger.Warn("jobs could not be given back; they are granted again when their leases have run out",
+			"queue", jobs[0].Queue, "jobs", len(jobs), "error", err)
 	}
 }
 

@@ -82,7 +82,8 @@ func New(engine Engine, o Options) *Dispatcher {
 	if o.Held == nil {
 		o.Held = func(int64) {}
 	}
-	d := &Dispatcher{engine: engine, o: o, specs: newSpecs(engine), calls: context.Background(), queues: map[string]*loop{}}
+	d := &Dispatcher{engine: engine, o: o, specs: newSpecs(engine), calls: context.Background(),
+		queues: map[string]*loop{}}
 	d.stop, d.end = context.WithCancel(context.Background())
 	return d
 }

@@ -46,7 +46,8 @@ func ParseToken(token string) (fence queue.Fence, attempt int, ok bool) {
 // appendJob writes all that is known when the job is granted, without the closing brace.
 func appendJob(b []byte, j *job) []byte {
 	b = appendText(append(b, '{'), "id", j.ID)
-	if queue.IsJSON(j.ContentType) && queue.CheckDepth(j.Payload, queue.MaxDepth) == nil && jsontext.Value(j.Payload).IsValid(jsontext.AllowDuplicateNames(true)) {
+	if queue.IsJSON(j.ContentType) && queue.CheckDepth(j.Payload, queue.MaxDepth) == nil &&
+		jsontext.Value(j.Payload).IsValid(jsontext.AllowDuplicateNames(true)) {
 		b = append(append(b, `,"payload":`...), j.Payload...)
 	} else {
 		b = append(b, `,"payload_base64":"`...)

@@ -11,8 +11,8 @@ import (
 
 const (
 	maxPause = time.Second // between two looks at the memory, when that is short
-	// idleTime is how long the loop of a queue without requests is kept: those who ask again soon are the same client to
-	// the engine.
+	// idleTime is how long the loop of a queue without requests is kept: those who ask again soon are the same client
+	// to the engine.
 	idleTime = time.Minute
 	// maxGranted bounds the bytes of a queue's jobs that wait for their departure.
 	maxGranted = 8 << 20
@@ -55,7 +55,8 @@ type loop struct {
 
 func newLoop(d *Dispatcher, name string) *loop {
 	return &loop{
-		d: d, name: name, bell: make(chan struct{}, 1), replies: make(chan reply, 1), idle: time.Now(), clients: map[string]*client{},
+		d: d, name: name, bell: make(chan struct{}, 1), replies: make(chan reply,
+			1), idle: time.Now(), clients: map[string]*client{},
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 // DefaultWithin is how long a Transport waits at most, if it does not say.
 const DefaultWithin = 30 * time.Second
 
-// Transport is an http.RoundTripper that makes the requests of an HTTP client wait for their turns: each leaves at the pace of a
-// pull queue that all processes share, and the requests that wait are that queue. A request that would wait too long, or finds
-// the queue full, fails at once with a *Later, which says how long it would have been; one whose context ends gives its
-// place back. Nothing is sent before the turn has come. A redirect is a request of its own.
+// Transport is an http.RoundTripper that makes the requests of an HTTP client wait for their turns: each leaves at the
+// pace of a pull queue that all processes share, and the requests that wait are that queue. A request that would wait
+// too long, or finds the queue full, fails at once with a *Later, which says how long it would have been; one whose
+// context ends gives its place back. Nothing is sent before the turn has come. A redirect is a request of its own.
 type Transport struct {
 	Turns *Turns
 	// Within is the longest that a request waits; 0 means DefaultWithin.

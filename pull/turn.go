@@ -24,8 +24,8 @@ var ErrTurnOver = errors.New("pull: the turn is over")
 // At is when the turn is expected, by this machine's clock. Only Wait tells when it has come.
 func (t *Turn) At() time.Time { return t.at }
 
-// Wait waits until the turn has come, and returns nil: start now. If it does not come within the time that was reserved for, the
-// error is a *Later; others are ctx's and the engine's. With any of them the place is given back.
+// Wait waits until the turn has come, and returns nil: start now. If it does not come within the time that was reserved
+// for, the error is a *Later; others are ctx's and the engine's. With any of them the place is given back.
 func (t *Turn) Wait(ctx context.Context) error {
 	if !t.over.CompareAndSwap(false, true) {
 		return ErrTurnOver
@@ -56,7 +56,8 @@ func (t *Turns) take(ctx context.Context, within time.Duration) error {
 	}
 	if handed.jobs[0].Lane != TurnLane {
 		handed.End(false)
-		return &queue.FieldError{Field: "queue", Value: t.queue, Reason: "holds jobs, which are left there; give turns a queue of their own"}
+		return &queue.FieldError{Field: "queue", Value: t.queue,
+			Reason: "holds jobs, which are left there; give turns a queue of their own"}
 	}
 	turn := handed.jobs[0].lease()
 	handed.End(true)
@@ -72,9 +73,10 @@ const (
 	leavePause = 20 * time.Millisecond
 )
 
-// giveUp gives back one place, if it is sure that there was one: the turn's own, or that of another which took it. Each waits for any, so
-// that as many places as people who wait is all that matters. Often that is done at once; else it goes on behind the caller's
-// back. Of what is not known to be given back it is better that it expires than that a second one is.
+// giveUp gives back one place, if it is sure that there was one: the turn's own, or that of another which took it. Each
+// waits for any, so that as many places as people who wait is all that matters. Often that is done at once; else it
+// goes on behind the caller's back. Of what is not known to be given back it is better that it expires than that a
+// second one is.
 func (t *Turns) giveUp(ctx context.Context, id string, sure bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveWithin)
 	if t.giveBack(ctx, id, sure) {
@@ -107,7 +109,8 @@ func (t *Turns) giveBack(ctx context.Context, id string, sure bool) bool {
 	case info.State == queue.Expired:
 		return true
 	}
-	// Whose it is does not matter. It tells for certain how many it took back, which Cancel would not of one that two cancel.
+	// Whose it is does not matter. It tells for certain how many it took back, which Cancel would not of one that two
+	// cancel.
 	lane := TurnLane
 	purged, err := t.engine.Purge(ctx, queue.PurgeRequest{Queue: t.queue, State: queue.Waiting, Lane: &lane, Limit: 1})
 	if err != nil || purged.Jobs > 0 {

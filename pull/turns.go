@@ -10,14 +10,14 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Turns holds callers to the rate of a pull queue: each waits for a departure of its own, and then does what it
-// likes. The callers that wait are the queue, in the order in which they came, over all processes that use it.
+// Turns holds callers to the rate of a pull queue: each waits for a departure of its own, and then does what it likes.
+// The callers that wait are the queue, in the order in which they came, over all processes that use it.
 //
-// A turn is a job without a payload, in a lane of the queue that only turns use. Turns are alike: whoever waits takes the
-// next, whosever it was, so that one who died in front of others takes nothing from them. They cost 1. Give all callers
-// of a queue about the same bound: the turn of one who would wait long may be taken by one who would not, and his own,
-// which he leaves in its place, expires sooner. The queue is for turns alone: a job that a caller meets there is put
-// back, and the caller is told so.
+// A turn is a job without a payload, in a lane of the queue that only turns use. Turns are alike: whoever waits takes
+// the next, whosever it was, so that one who died in front of others takes nothing from them. They cost 1. Give all
+// callers of a queue about the same bound: the turn of one who would wait long may be taken by one who would not, and
+// his own, which he leaves in its place, expires sooner. The queue is for turns alone: a job that a caller meets there
+// is put back, and the caller is told so.
 type Turns struct {
 	dispatcher *Dispatcher
 	engine     TurnEngine
@@ -41,8 +41,8 @@ func NewTurns(engine TurnEngine, dispatcher *Dispatcher, queue string) *Turns {
 	return &Turns{dispatcher: dispatcher, engine: engine, queue: queue}
 }
 
-// Close waits until the turns that came are known to the engine to be over, and those that were given up are given back.
-// Call it when nobody waits any more.
+// Close waits until the turns that came are known to the engine to be over, and those that were given up are given
+// back. Call it when nobody waits any more.
 func (t *Turns) Close() { t.settling.Wait() }
 
 // Later says that a turn is too far off, or that too many wait for one.
@@ -64,9 +64,9 @@ const (
 	clockAge = 10 * time.Second
 )
 
-// Wait waits for a turn, and returns nil when it has come: start now. If it would not come within that time the
-// error is a *Later, at once as far as that can be told beforehand. Whoever is not let in gives his place back. Other errors: ctx's, the
-// engine's, queue.ErrUnknownQueue, a *queue.FieldError if it is no pull queue.
+// Wait waits for a turn, and returns nil when it has come: start now. If it would not come within that time the error
+// is a *Later, at once as far as that can be told beforehand. Whoever is not let in gives his place back. Other errors:
+// ctx's, the engine's, queue.ErrUnknownQueue, a *queue.FieldError if it is no pull queue.
 func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
 	turn, err := t.Reserve(ctx, within)
 	if err != nil {
@@ -75,8 +75,8 @@ func (t *Turns) Wait(ctx context.Context, within time.Duration) error {
 	return turn.Wait(ctx)
 }
 
-// Reserve takes a place for a turn to come, which must then be waited for or cancelled: its departure is nobody's else, and what
-// it holds up expires only when that time is over. Errors: those of Wait, at once.
+// Reserve takes a place for a turn to come, which must then be waited for or cancelled: its departure is nobody's else,
+// and what it holds up expires only when that time is over. Errors: those of Wait, at once.
 func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error) {
 	ahead, err := t.clock(ctx)
 	if err != nil {
@@ -113,7 +113,8 @@ func (t *Turns) Reserve(ctx context.Context, within time.Duration) (*Turn, error
 	return nil, err
 }
 
-// cut says of an error that it was the caller who gave up, if he did: to an engine that is the same as a line that is cut.
+// cut says of an error that it was the caller who gave up, if he did: to an engine that is the same as a line that is
+// cut.
 func cut(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err
@@ -135,7 +136,8 @@ func (t *Turns) clock(ctx context.Context) (ahead time.Duration, err error) {
 		return 0, err
 	}
 	if !info.Spec.Pull { // a drainer would deliver the turns
-		return 0, &queue.FieldError{Field: "queue", Value: t.queue, Reason: "is no pull queue, and has no turns; give it pull: true"}
+		return 0, &queue.FieldError{Field: "queue", Value: t.queue,
+			Reason: "is no pull queue, and has no turns; give it pull: true"}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -155,7 +155,8 @@ func hanging(queues []drain.QueueUse) error {
 	if more > 0 {
 		others = fmt.Sprintf("; so do %d more queues", more)
 	}
-	return fmt.Errorf("queue %s hangs: its receiver answers nothing, and it has %d handlers, one for %v%s; the other queues go on; see its target, and lower its timeout",
+	return fmt.Errorf("queue %s hangs: its receiver answers nothing, and it has %d handlers, one for %v%s; the other "+
+		"queues go on; see its target, and lower its timeout",
 		first.Queue, first.Handlers, first.Longest.Round(time.Second), others)
 }
 

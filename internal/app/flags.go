@@ -50,7 +50,9 @@ type storeFlags struct {
 }
 
 // newParser makes a parser of cli. Every flag has an environment variable.
-func newParser(cli any, name, about string, stdout, stderr io.Writer, vars kong.Vars, exit func(int)) (*kong.Kong, error) {
+func newParser(
+	cli any, name, about string, stdout, stderr io.Writer, vars kong.Vars, exit func(int),
+) (*kong.Kong, error) {
 	vars["version"] = ops.Version
 	vars["egresshelp"] = EgressHelp
 	return kong.New(cli, kong.Name(name), kong.Description(about), kong.Writers(stdout, stderr), kong.Exit(exit),
@@ -141,12 +143,15 @@ func spelled(_ []string, a slog.Attr) slog.Attr {
 }
 
 func (f *storeFlags) listenOn(guard *egress.Guard) ops.Listen {
-	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA, Insecure: f.Insecure, Hosts: f.Host, Bound: guard.Protect}
+	return ops.Listen{Addr: f.Listen, TLSCert: f.TLSCert, TLSKey: f.TLSKey, TLSClientCA: f.TLSClientCA,
+		Insecure: f.Insecure, Hosts: f.Host, Bound: guard.Protect}
 }
 
 // open opens the store and makes the file's rules and queues. The file is read first, so
 // that a mistake in it touches nothing.
-func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus.Registerer, keepChanges time.Duration, log *slog.Logger) (queue.Engine, error) {
+func (f *storeFlags) open(
+	ctx context.Context, valid validTarget, reg prometheus.Registerer, keepChanges time.Duration, log *slog.Logger,
+) (queue.Engine, error) {
 	var file config.File
 	if f.Config != "" {
 		var err error
@@ -160,7 +165,9 @@ func (f *storeFlags) open(ctx context.Context, valid validTarget, reg prometheus
 	if err != nil {
 		return nil, err
 	}
-	engine, err := store.Open(ctx, store.Options{RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, KeepChanges: keepChanges, Hook: hook, Logger: log})
+	engine, err := store.Open(ctx,
+		store.Options{RedisURL: f.Redis, Init: f.Init, Partitions: f.Partitions, KeepChanges: keepChanges, Hook: hook,
+			Logger: log})
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ func (f *HealthFlags) Beside(l ops.Listen) ops.Listen {
 // the API is busy with.
 func healthServer(o ops.ServerOptions) ops.ServerOptions {
 	return ops.ServerOptions{
-		ReadTimeout: 10 * time.Second, MaxConnections: 64, Memory: ops.NewBudget(16 << 20), Grace: o.Grace, Logger: o.Logger,
+		ReadTimeout: 10 * time.Second, MaxConnections: 64, Memory: ops.NewBudget(16 << 20), Grace: o.Grace,
+		Logger: o.Logger,
 	}
 }

@@ -23,10 +23,11 @@ import (
 // beside them.
 type IngressOptions struct {
 	Listen ops.Listen
-	// Health is a listener of its own for health and metrics, with which the API's has no /metrics. Without an address there is none.
+	// Health is a listener of its own for health and metrics, with which the API's has no /metrics. Without an address
+	// there is none.
 	Health ops.Listen
-	// DrainDelay is how long requests are served on when it is to end, while /readyz is 503 already: whoever sends requests
-	// here has so long to notice.
+	// DrainDelay is how long requests are served on when it is to end, while /readyz is 503 already: whoever sends
+	// requests here has so long to notice.
 	DrainDelay time.Duration
 	// Server are the limits of its HTTP server.
 	Server ops.ServerOptions
@@ -124,10 +125,12 @@ func (i *Ingress) Run(ctx context.Context) error {
 	ctx, stop := ops.Linger(ctx, i.o.DrainDelay)
 	defer stop()
 	if i.o.DrainDelay > 0 {
-		defer context.AfterFunc(draining, func() { i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay) })()
+		defer context.AfterFunc(draining,
+			func() { i.o.Logger.Info("ingress drains: it is not ready, and serves on", "for", i.o.DrainDelay) })()
 	}
 	o := i.o.API
-	o.ValidateTarget, o.Metrics, o.Stopping, o.Logger = i.o.ValidateTarget, metricsPage(i.o.Registry), i.server.Stopping(), i.o.Logger
+	o.ValidateTarget, o.Logger = i.o.ValidateTarget, i.o.Logger
+	o.Metrics, o.Stopping = metricsPage(i.o.Registry), i.server.Stopping()
 	o.Memory, o.Pull, o.Pace, o.Rule = i.o.Server.Memory, i.pull, i.pace.held, i.admission.Rule
 	o.Turns, o.Waits = i.turns, i.admission
 	if i.overflow != nil {
@@ -162,7 +165,8 @@ func (i *Ingress) Run(ctx context.Context) error {
 	if i.overflow != nil {
 		under = append(under, i.overflow.Run)
 	}
-	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) }) // requests that are let finish still need it
+	// requests that are let finish still need it
+	return ops.RunOver(ctx, serve, func(ctx context.Context) error { return ops.RunAll(ctx, under...) })
 }
 
 // HealthURL is where a client on this machine finds health and metrics.

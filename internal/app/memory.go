@@ -21,8 +21,8 @@ type MemoryFlags struct {
 
 const (
 	leastMemory = 64 << 20
-	// besideBudget is what the process takes beside its budget: the program, its runtime, the connections to the store, what
-	// is cached of queues and rules, and what is garbage and not yet collected.
+	// besideBudget is what the process takes beside its budget: the program, its runtime, the connections to the store,
+	// what is cached of queues and rules, and what is garbage and not yet collected.
 	besideBudget = 256 << 20
 	// perHandler is what a drainer's handler takes at most: the largest job as it came, as it is sent, and the answer.
 	perHandler = 2 << 20
@@ -56,7 +56,8 @@ func (f *MemoryFlags) proxies() ([]netip.Prefix, error) {
 			p, err = netip.PrefixFrom(at, at.BitLen()), nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--trusted-proxies %s: must be an address such as 10.0.0.7 or a range such as 10.0.0.0/8", s)
+			return nil, fmt.Errorf("--trusted-proxies %s: must be an address such as 10.0.0.7 or a range such as "+
+				"10.0.0.0/8", s)
 		}
 		ranges = append(ranges, p.Masked())
 	}

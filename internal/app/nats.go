@@ -57,7 +57,8 @@ func (f *natsFlags) maxBytes() (int64, error) {
 }
 
 const (
-	natsWait = 100 * time.Millisecond // until a NATS that is away is tried again: for so long more the overflow stands still
+	// until a NATS that is away is tried again: for so long more the overflow stands still
+	natsWait = 100 * time.Millisecond
 	natsDial = 500 * time.Millisecond // for which a machine is tried that may be down, before the next
 	// natsRefusedWait is the same of one that refuses the login: somebody has to mend that.
 	natsRefusedWait = 10 * time.Second
@@ -69,8 +70,10 @@ const (
 // trying again does not mend: a bad URL or file, or a login that is refused.
 func (f *natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 	l := &line{log: log, first: make(chan error, 1), said: map[string]bool{}}
-	options := append(l.options(), nats.Name(name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1), nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
-		nats.Timeout(2*time.Second), nats.SetCustomDialer(&net.Dialer{Timeout: natsDial}), nats.PingInterval(time.Second), nats.MaxPingsOutstanding(2))
+	options := append(l.options(), nats.Name(name), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.IgnoreAuthErrorAbort(), nats.ReconnectBufSize(-1),
+		nats.Timeout(2*time.Second), nats.SetCustomDialer(&net.Dialer{Timeout: natsDial}), nats.PingInterval(time.Second),
+		nats.MaxPingsOutstanding(2))
 	if f.NATSCreds != "" {
 		if _, err := os.ReadFile(f.NATSCreds); err != nil { // the client would read it only when a server asks
 			return nil, err
@@ -102,12 +105,14 @@ func (f *natsFlags) connect(name string, log *slog.Logger) (*nats.Conn, error) {
 // away reports whether a server was not reached, or had no place for one more: that
 // passes.
 func away(err error) bool {
-	for _, passing := range []error{nats.ErrNoServers, nats.ErrTimeout, nats.ErrMaxAccountConnectionsExceeded, nats.ErrStaleConnection, io.EOF} {
+	for _, passing := range []error{nats.ErrNoServers, nats.ErrTimeout, nats.ErrMaxAccountConnectionsExceeded,
+		nats.ErrStaleConnection, io.EOF} {
 		if errors.Is(err, passing) {
 			return true
 		}
 	}
-	if strings.Contains(err.Error(), nats.MAX_CONNECTIONS_ERR) { // its ErrMaxConnectionsExceeded is not what a login that is refused so returns
+	// its ErrMaxConnectionsExceeded is not what a login that is refused so returns
+	if strings.Contains(err.Error(), nats.MAX_CONNECTIONS_ERR) {
 		return true
 	}
 	var op *net.OpError

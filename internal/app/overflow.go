@@ -18,7 +18,9 @@ import (
 
 // NewOverflow returns the overflow on a connection to NATS, which stays the caller's,
 // and registers its metrics. It is opened by its Run, or by Open.
-func NewOverflow(nc *nats.Conn, o deferred.Options, reg prometheus.Registerer, maxQueueLabels int) (*deferred.Stream, error) {
+func NewOverflow(
+	nc *nats.Conn, o deferred.Options, reg prometheus.Registerer, maxQueueLabels int,
+) (*deferred.Stream, error) {
 	counted, err := metrics.NewOverflow(reg, maxQueueLabels)
 	if err != nil {
 		return nil, err
@@ -38,7 +40,9 @@ type overflow struct {
 // But what waiting does not mend is told at once, if NATS is there to tell it. Without
 // --nats no queue may need it: to be told so at the start is better than when the queue is
 // full.
-func (f *natsFlags) newOverflow(ctx context.Context, name string, engine queue.Specs, reg prometheus.Registerer, labels int, log *slog.Logger) (overflow, error) {
+func (f *natsFlags) newOverflow(
+	ctx context.Context, name string, engine queue.Specs, reg prometheus.Registerer, labels int, log *slog.Logger,
+) (overflow, error) {
 	if f.NATS == "" {
 		return overflow{}, nobodyDefers(ctx, engine)
 	}
@@ -103,7 +107,8 @@ func nobodyDefers(ctx context.Context, engine queue.Specs) error {
 		}
 		for i := range infos {
 			if infos[i].Spec.Overflow == queue.Defer {
-				return fmt.Errorf("--nats is missing: queue %s has overflow: defer; name the NATS to put its jobs on, or set it to reject", infos[i].Spec.Name)
+				return fmt.Errorf("--nats is missing: queue %s has overflow: defer; name the NATS to put its jobs "+
+					"on, or set it to reject", infos[i].Spec.Name)
 			}
 		}
 		after = infos[len(infos)-1].Spec.Name

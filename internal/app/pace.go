@@ -50,7 +50,8 @@ func (p *pace) held() error {
 	if started+late < paceEnough || late <= started {
 		return nil
 	}
-	return fmt.Errorf("late for %d of the last %d departures: the way to the store, or this machine, is too slow for the queues' slack; raise slack, or give this process more CPU", late, started+late)
+	return fmt.Errorf("late for %d of the last %d departures: the way to the store, or this machine, is too slow for "+
+		"the queues' slack; raise slack, or give this process more CPU", late, started+late)
 }
 
 // drainPace passes everything on to another observer.

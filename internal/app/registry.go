@@ -18,7 +18,8 @@ func NewRegistry() *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": ops.Version},
 	})
 	info.Set(1)
-	reg.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(info, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
 }
 

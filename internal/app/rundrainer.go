@@ -14,7 +14,9 @@ import (
 	"github.com/penstock/penstock/internal/ops"
 )
 
-const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a store and delivers them, each queue at its rate together with all other drainers. Every flag can be given as the environment variable that stands beside it."
+const drainerAbout = "The outflow of Penstock: takes jobs out of all queues of a store and delivers them, each queue " +
+	"at its rate together with all other drainers. Every flag can be given as the environment variable that stands " +
+	"beside it."
 
 // drainerFlags are cmd/drainer's.
 type drainerFlags struct {
@@ -28,7 +30,8 @@ type drainerFlags struct {
 
 // Validate is called by the parser.
 func (f *drainerFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.PublishFlags.Validate(), atLeastOne("--concurrency", f.Concurrency), notNegative("--grace", f.Grace))
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.PublishFlags.Validate(),
+		atLeastOne("--concurrency", f.Concurrency), notNegative("--grace", f.Grace))
 }
 
 // healthGrace is how long a question about health or metrics may go on after the last
@@ -37,7 +40,8 @@ const healthGrace = 10 * time.Second
 
 func drainerVars() kong.Vars {
 	return kong.Vars{
-		"listen": "127.0.0.1:8081", "listenhelp": "Where health and metrics are served", "concurrency": fmt.Sprint(drain.DefaultConcurrency),
+		"listen": "127.0.0.1:8081", "listenhelp": "Where health and metrics are served",
+		"concurrency": fmt.Sprint(drain.DefaultConcurrency),
 	}
 }
 
@@ -69,7 +73,8 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 	defer overflow.close()
 	grace := graceOption(f.Grace)
 	collectBefore(2*int64(f.Concurrency)*perHandler + besideBudget)
-	targets := deliver.Options{Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: source, Egress: guard, Logger: log}
+	targets := deliver.Options{Concurrency: drain.MaxHandlers(f.Concurrency), Secrets: source, Egress: guard,
+		Logger: log}
 	disconnect, err := f.Connect(&targets, log)
 	if err != nil {
 		return errors.Join(err, engine.Close())
@@ -77,8 +82,10 @@ func runDrainer(ctx context.Context, open OpenAsynq, args []string, stdout, stde
 	defer disconnect()
 	router := deliver.New(targets)
 	d, err := NewDrainer(engine, DrainerOptions{
-		Handler: router, Overflow: overflow.Stream, Drain: drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: ops.Version, Logger: log},
-		Listen: f.listenOn(guard), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg, MaxQueueLabels: f.QueueLabels, Logger: log,
+		Handler: router, Overflow: overflow.Stream,
+		Drain:  drain.Options{Concurrency: f.Concurrency, Grace: grace, Name: f.Name, Version: ops.Version, Logger: log},
+		Listen: f.listenOn(guard), Server: ops.ServerOptions{Grace: min(grace, healthGrace)}, Registry: reg,
+		MaxQueueLabels: f.QueueLabels, Logger: log,
 	})
 	if err == nil {
 		err = overflow.under(ctx, d.Run)

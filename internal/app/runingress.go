@@ -13,7 +13,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-const ingressAbout = "The front door of Penstock: takes jobs over HTTP into bounded queues, and turns them away with the truth about when to come back. Every flag can be given as the environment variable that stands beside it."
+const ingressAbout = "The front door of Penstock: takes jobs over HTTP into bounded queues, and turns them away with " +
+	"the truth about when to come back. Every flag can be given as the environment variable that stands beside it."
 
 // ingressFlags are cmd/ingress's.
 type ingressFlags struct {
@@ -29,7 +30,9 @@ type ingressFlags struct {
 
 // Validate is called by the parser.
 func (f *ingressFlags) Validate() error {
-	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.MemoryFlags.Validate(), atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace), notNegative("--drain-delay", f.DrainDelay), ValidKeepChanges(f.KeepChanges))
+	return errors.Join(f.storeFlags.Validate(), f.natsFlags.Validate(), f.MemoryFlags.Validate(),
+		atLeastOne("--max-connections", f.MaxConnections), notNegative("--grace", f.Grace),
+		notNegative("--drain-delay", f.DrainDelay), ValidKeepChanges(f.KeepChanges))
 }
 
 // ValidKeepChanges checks the flag --keep-changes.

@@ -18,11 +18,14 @@ type EgressFlags struct {
 }
 
 // EgressHelp is the help of --egress-allow.
-const EgressHelp = "Where targets may be besides at public addresses: an address (127.0.0.1 for a receiver on this machine), a range of them (10.0.0.0/8), a host's name, or all names under one (*.internal). Give ingress and drainer the same."
+const EgressHelp = "Where targets may be besides at public addresses: an address (127.0.0.1 for a receiver on this " +
+	"machine), a range of them (10.0.0.0/8), a host's name, or all names under one (*.internal). Give ingress and " +
+	"drainer the same."
 
 // Guard is what they allow.
 func (f *EgressFlags) Guard() (*egress.Guard, error) {
-	allow := slices.DeleteFunc(slices.Clone(f.EgressAllow), func(item string) bool { return item == "" }) // of a variable that is empty
+	// of a variable that is empty
+	allow := slices.DeleteFunc(slices.Clone(f.EgressAllow), func(item string) bool { return item == "" })
 	guard, err := egress.New(allow...)
 	if err != nil {
 		return nil, ops.Misuse(fmt.Errorf("%s: %w", egress.Flag, err))

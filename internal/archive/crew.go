@@ -9,12 +9,12 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// crewBytes is about how much of the file is under way at once, however many work on it. It has room for more than a page
-// and a line.
+// crewBytes is about how much of the file is under way at once, however many work on it. It has room for more than a
+// page and a line.
 const crewBytes = 16 << 20
 
-// crew does something with the lines of a file, those of different groups at the same time and those of one group in their
-// order: a store that takes many calls at once puts them on disk together.
+// crew does something with the lines of a file, those of different groups at the same time and those of one group in
+// their order: a store that takes many calls at once puts them on disk together.
 type crew struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc

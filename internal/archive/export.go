@@ -61,7 +61,8 @@ type Refused struct{ Why string }
 func (e *Refused) Error() string { return e.Why }
 
 // errInUse ends an export at whose end the store was another one than at its beginning.
-var errInUse = errors.New("the store was changed while it was exported, so the file is of no use and has no end: stop every ingress and drainer, or say --live for an export as of about now")
+var errInUse = errors.New("the store was changed while it was exported, so the file is of no use and has no end: " +
+	"stop every ingress and drainer, or say --live for an export as of about now")
 
 const listed = 200 // queues, or rules, a page
 
@@ -102,7 +103,8 @@ func Export(ctx context.Context, s Store, w io.Writer, o ExportOptions) (Exporte
 	case !o.Live && before.Sum64() != after.Sum64():
 		return e.done, errInUse
 	}
-	t := &Trailer{Rules: e.done.Rules, Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines, SHA256: hex.EncodeToString(e.sum.Sum(nil))}
+	t := &Trailer{Rules: e.done.Rules, Queues: e.done.Queues, Jobs: e.done.Jobs, Lines: e.lines,
+		SHA256: hex.EncodeToString(e.sum.Sum(nil))}
 	if err := e.write(&line{Trailer: t}); err != nil {
 		return e.done, err
 	}
@@ -171,8 +173,8 @@ func (e *exporter) rule(i *queue.RuleInfo) error {
 	return e.write(&line{Rule: text})
 }
 
-// asked writes the rules of its group that a queue names and that were made after the rules were read. A rule of another
-// group need not be there.
+// asked writes the rules of its group that a queue names and that were made after the rules were read. A rule of
+// another group need not be there.
 func (e *exporter) asked(ctx context.Context, s *queue.Spec) error {
 	for _, name := range queue.RuleNames(s.Name, nil, s.Rules) {
 		if e.rules[name] {
@@ -219,7 +221,8 @@ func (e *exporter) mayBegin(ctx context.Context) error {
 			for i, d := range drainers.Seen {
 				names[i] = d.Name
 			}
-			return &Refused{fmt.Sprintf("drainers were at work in the last seconds: %s; stop them and every ingress, or say --live for an export as of about now", some(names))}
+			return &Refused{fmt.Sprintf("drainers were at work in the last seconds: %s; stop them and every ingress, "+
+				"or say --live for an export as of about now", some(names))}
 		}
 	}
 	var deferring, leasing []string
@@ -241,9 +244,13 @@ func (e *exporter) mayBegin(ctx context.Context) error {
 	case err != nil:
 		return err
 	case len(leasing) > 0:
-		return &Refused{fmt.Sprintf("jobs are leased to drainers: %s; stop the drainers and wait until the leases have run out, or say --live, which exports those jobs as waiting, or as held or dead where on_unknown says so", some(leasing))}
+		return &Refused{fmt.Sprintf("jobs are leased to drainers: %s; stop the drainers and wait until the leases "+
+			"have run out, or say --live, which exports those jobs as waiting, or as held or dead where on_unknown "+
+			"says so", some(leasing))}
 	case len(deferring) > 0 && !e.opts.WithoutDeferred:
-		return &Refused{fmt.Sprintf("jobs are deferred, and so on NATS and not in the store: %s; let them come back first (ingresses and drainers run until none are deferred; more capacity or a higher rate helps), or say --without-deferred to leave them behind", some(deferring))}
+		return &Refused{fmt.Sprintf("jobs are deferred, and so on NATS and not in the store: %s; let them come back "+
+			"first (ingresses and drainers run until none are deferred; more capacity or a higher rate helps), or "+
+			"say --without-deferred to leave them behind", some(deferring))}
 	}
 	return nil
 }
@@ -276,11 +283,13 @@ func (e *exporter) pages(ctx context.Context, name string, s queue.State, do fun
 	}
 }
 
-// sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to scheduled, so
-// the second look finds those that went on behind the first; who is seen twice is in the file twice, and passed on import.
+// sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to
+// scheduled, so the second look finds those that went on behind the first; who is seen twice is in the file twice, and
+// passed on import.
 var (
 	sections     = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
-	liveSections = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled, queue.Held, queue.Dead, queue.Delivered}
+	liveSections = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled,
+		queue.Held, queue.Dead, queue.Delivered}
 )
 
 // queue writes a queue with its jobs.
@@ -293,7 +302,8 @@ func (e *exporter) queue(ctx context.Context, name string, seen *xxhash.Digest) 
 		return err
 	}
 	if q.Open {
-		return &Refused{fmt.Sprintf("import %s into %s is not finished: repeat it, or remove the queue", q.Import, name)}
+		return &Refused{fmt.Sprintf("import %s into %s is not finished: repeat it, or remove the queue", q.Import,
+			name)}
 	}
 	trace(seen, &q)
 	if err := e.asked(ctx, &q.Spec); err != nil {

@@ -29,8 +29,8 @@ func (i *Imported) Whole() bool { return i.Clashes+i.Failed == 0 }
 
 // ImportOptions say how a file is imported.
 type ImportOptions struct {
-	// Together is how many queues are worked on at once; 0 is 16. An embedded store puts what comes together on disk in one
-	// go, and takes a thousand. Progress and Left are called by one at a time.
+	// Together is how many queues are worked on at once; 0 is 16. An embedded store puts what comes together on disk in
+	// one go, and takes a thousand. Progress and Left are called by one at a time.
 	Together int
 	Progress func(jobs int64) // nil is none
 	// Left hears of jobs that are left out because another has their id, or their key is not ours.
@@ -137,7 +137,8 @@ func (f *File) compare(ctx context.Context, s Target, spec *queue.Spec) (Standin
 func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported, error) {
 	bars, err := f.bars(ctx, s)
 	if err == nil && len(bars) > 0 {
-		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; remove them (penstock queue rm, rule rm), or import into another store. Nothing was changed", some(bars))}
+		err = &Refused{fmt.Sprintf("queues or rules are in the way: %s; remove them (penstock queue rm, rule rm), or "+
+			"import into another store. Nothing was changed", some(bars))}
 	}
 	sum := &importing{store: s, opts: o}
 	sum.done.Jobs, sum.done.Queues, sum.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules

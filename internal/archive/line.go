@@ -89,7 +89,8 @@ func (j Jobs) Sum() int64 {
 }
 
 func (j Jobs) String() string {
-	return fmt.Sprintf("%d waiting, %d scheduled, %d held, %d dead, %d delivered, %d cancelled, %d expired", j.Waiting, j.Scheduled, j.Held, j.Dead, j.Delivered, j.Cancelled, j.Expired)
+	return fmt.Sprintf("%d waiting, %d scheduled, %d held, %d dead, %d delivered, %d cancelled, %d expired", j.Waiting,
+		j.Scheduled, j.Held, j.Dead, j.Delivered, j.Cancelled, j.Expired)
 }
 
 // Trailer ends the file.
@@ -98,8 +99,8 @@ type Trailer struct {
 	Queues int64 `json:"queues"`
 	Jobs   Jobs  `json:"jobs"`
 	Lines  int64 `json:"lines"` // before it
-	// SHA256 is the checksum of all lines before it, with their ends. It finds damage; whoever alters the file on purpose
-	// can write another. See Signature.
+	// SHA256 is the checksum of all lines before it, with their ends. It finds damage; whoever alters the file on
+	// purpose can write another. See Signature.
 	SHA256 string `json:"sha256"`
 }
 
@@ -197,7 +198,8 @@ func decode(text []byte) (l line, err error) {
 		return l, err
 	}
 	n := 0
-	for _, there := range []bool{l.Header != nil, l.Rule != nil, l.Queue != nil, l.Job != nil, l.End != nil, l.Trailer != nil, l.Signature != nil} {
+	for _, there := range []bool{l.Header != nil, l.Rule != nil, l.Queue != nil, l.Job != nil, l.End != nil,
+		l.Trailer != nil, l.Signature != nil} {
 		if there {
 			n++
 		}
@@ -225,7 +227,8 @@ func queueToLine(q *queue.MovedQueue) (*queueLine, error) {
 		pause = &p
 	}
 	l := &queueLine{
-		Spec: spec, Revision: q.Revision, Pause: pause, Bucket: toBucketLine(q.Bucket), Turn: q.Turn, MaxCost: q.MaxCost,
+		Spec: spec, Revision: q.Revision, Pause: pause, Bucket: toBucketLine(q.Bucket), Turn: q.Turn,
+		MaxCost: q.MaxCost,
 	}
 	for _, s := range q.Limits {
 		l.Limits = append(l.Limits, limitLine{toBucketLine(s.Bucket), int64(s.Window.Ends), s.Window.Used})
@@ -254,7 +257,9 @@ func (l *queueLine) rest() (q queue.MovedQueue, err error) {
 	instants := []int64{l.Bucket.TAT, l.Bucket.Last}
 	for _, m := range l.Limits {
 		instants = append(instants, m.Bucket.TAT, m.Bucket.Last, m.Ends, m.Used)
-		q.Limits = append(q.Limits, queue.LimitState{Bucket: m.Bucket.bucket(), Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used}})
+		q.Limits = append(q.Limits,
+			queue.LimitState{Bucket: m.Bucket.bucket(),
+				Window: leaky.Window{Ends: leaky.Instant(m.Ends), Used: m.Used}})
 	}
 	for _, n := range instants {
 		if err == nil && (n < 0 || n >= 1<<53) {
@@ -273,7 +278,8 @@ func (l *queueLine) rest() (q queue.MovedQueue, err error) {
 
 func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 	l := &jobLine{
-		ID: m.ID, State: m.State, AppendedAt: m.AppendedAt.UTC(), Attempts: m.Attempts, Reason: valid(m.Reason), Returned: m.Back, HoldsLane: m.HoldsLane, Cost: m.Cost,
+		ID: m.ID, State: m.State, AppendedAt: m.AppendedAt.UTC(), Attempts: m.Attempts, Reason: valid(m.Reason),
+		Returned: m.Back, HoldsLane: m.HoldsLane, Cost: m.Cost,
 	}
 	switch m.State {
 	case queue.Waiting:
@@ -287,7 +293,8 @@ func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 	}
 	if list, err := queue.UnpackTimeline(m.Timeline); err == nil { // one that is none is left out
 		for _, a := range list {
-			l.Timeline = append(l.Timeline, attempt{a.At.UTC(), a.EndedAt.UTC(), valid(a.Drainer), a.Outcome, valid(a.Answer)})
+			l.Timeline = append(l.Timeline,
+				attempt{a.At.UTC(), a.EndedAt.UTC(), valid(a.Drainer), a.Outcome, valid(a.Answer)})
 		}
 	}
 	if !keepsRecord(m.State) {
@@ -298,7 +305,8 @@ func jobToLine(m *queue.MovedJob) (*jobLine, error) {
 	if err := queue.UnpackRecord(m.Record, &j); err != nil {
 		return nil, err
 	}
-	l.Cost, l.Lane, l.Priority, l.NotBefore, l.ExpiresAt, l.Headers, l.Payload = j.Cost, j.Lane, j.Priority, j.NotBefore, j.ExpiresAt, j.Headers, j.Payload
+	l.Cost, l.Lane, l.Priority, l.Headers, l.Payload = j.Cost, j.Lane, j.Priority, j.Headers, j.Payload
+	l.NotBefore, l.ExpiresAt = j.NotBefore, j.ExpiresAt
 	if j.ContentType != queue.DefaultContentType {
 		l.ContentType = j.ContentType
 	}
@@ -312,7 +320,8 @@ func keepsRecord(s queue.State) bool {
 // job returns what is to be imported of a job of that queue.
 func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
 	m = queue.MovedJob{
-		ID: l.ID, State: l.State, Turn: l.Turn, AppendedAt: l.AppendedAt, Attempts: l.Attempts, Reason: l.Reason, Back: l.Returned, HoldsLane: l.HoldsLane, Cost: l.Cost,
+		ID: l.ID, State: l.State, Turn: l.Turn, AppendedAt: l.AppendedAt, Attempts: l.Attempts, Reason: l.Reason,
+		Back: l.Returned, HoldsLane: l.HoldsLane, Cost: l.Cost,
 	}
 	switch l.State {
 	case queue.Waiting:
@@ -324,11 +333,13 @@ func (l *jobLine) job(name string) (m queue.MovedJob, err error) {
 		m.At = l.EndedAt
 	}
 	for _, a := range l.Timeline {
-		m.Timeline = queue.AppendAttempt(m.Timeline, queue.Attempt{At: a.At, EndedAt: a.EndedAt, Drainer: a.Drainer, Outcome: a.Outcome, Answer: a.Answer})
+		m.Timeline = queue.AppendAttempt(m.Timeline,
+			queue.Attempt{At: a.At, EndedAt: a.EndedAt, Drainer: a.Drainer, Outcome: a.Outcome, Answer: a.Answer})
 	}
 	if keepsRecord(l.State) {
 		j := queue.Job{
-			Queue: name, ID: l.ID, Payload: l.Payload, ContentType: l.ContentType, Headers: l.Headers, Cost: l.Cost, Lane: l.Lane, Priority: l.Priority,
+			Queue: name, ID: l.ID, Payload: l.Payload, ContentType: l.ContentType, Headers: l.Headers, Cost: l.Cost,
+			Lane: l.Lane, Priority: l.Priority,
 			NotBefore: l.NotBefore, ExpiresAt: l.ExpiresAt,
 		}
 		j.Normalize()

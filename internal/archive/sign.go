@@ -64,7 +64,8 @@ func ReadSigningKey(path string) (ed25519.PrivateKey, error) {
 	}
 	key, ok := parsed.(ed25519.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s: it has a key of another kind: make one with openssl genpkey -algorithm ed25519", path)
+		return nil, fmt.Errorf("%s: it has a key of another kind: make one with openssl genpkey -algorithm ed25519",
+			path)
 	}
 	return key, nil
 }
@@ -101,7 +102,8 @@ func readKey(path, kind string, parse func([]byte) (any, error)) (any, error) {
 	case block == nil:
 		return nil, fmt.Errorf("%s: it has no key in PEM (-----BEGIN %s-----)", path, kind)
 	case block.Type != kind && strings.Contains(block.Type, "ENCRYPTED"):
-		return nil, fmt.Errorf("%s: the key is encrypted, and nobody can be asked for its password: use one that is not", path)
+		return nil, fmt.Errorf("%s: the key is encrypted, and nobody can be asked for its password: use one that is "+
+			"not", path)
 	case block.Type != kind:
 		return nil, fmt.Errorf("%s: it has a %s, and a %s is needed", path, block.Type, kind)
 	case strings.TrimSpace(string(rest)) != "":

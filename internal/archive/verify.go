@@ -42,9 +42,9 @@ func damaged(line int64, why string, args ...any) error {
 	return &Damaged{line, fmt.Sprintf(why, args...)}
 }
 
-// Verify reads a file through: whether it is whole by its checksum, signed with the key that goes with a public one unless
-// that is nil, and then whether all that it says can be imported. The file must not change until it is imported: it is read
-// again.
+// Verify reads a file through: whether it is whole by its checksum, signed with the key that goes with a public one
+// unless that is nil, and then whether all that it says can be imported. The file must not change until it is imported:
+// it is read again.
 func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*File, error) {
 	f := &File{from: from}
 	if err := f.checkSum(ctx, key); err != nil {
@@ -54,7 +54,8 @@ func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*Fi
 	if err := f.each(ctx, c.line); err != nil {
 		return nil, err
 	}
-	if c.open != "" || c.done.Rules != f.Trailer.Rules || c.done.Queues != f.Trailer.Queues || c.done.Jobs != f.Trailer.Jobs {
+	if c.open != "" || c.done.Rules != f.Trailer.Rules || c.done.Queues != f.Trailer.Queues ||
+		c.done.Jobs != f.Trailer.Jobs {
 		return nil, damaged(f.Trailer.Lines+1, "the trailer does not sum up what is before it")
 	}
 	return f, nil
@@ -63,8 +64,8 @@ func Verify(ctx context.Context, from io.ReadSeeker, key ed25519.PublicKey) (*Fi
 // signatureBegins is how the line of a signature does.
 var signatureBegins = []byte(`{"signature":`)
 
-// checkSum finds the trailer and compares the sum, and then the signature if a key is given. The header is judged first: of
-// a newer format nothing else is known.
+// checkSum finds the trailer and compares the sum, and then the signature if a key is given. The header is judged
+// first: of a newer format nothing else is known.
 func (f *File) checkSum(ctx context.Context, key ed25519.PublicKey) error {
 	sum := sha256.New()
 	lines, last := int64(0), []byte(nil)
@@ -106,7 +107,8 @@ func (f *File) checkSum(ctx context.Context, key ed25519.PublicKey) error {
 	f.Trailer = *l.Trailer
 	digest := hex.EncodeToString(sum.Sum(nil))
 	if f.Trailer.Lines != lines-1 || f.Trailer.SHA256 != digest {
-		return damaged(lines, "the checksum of what is before it does not agree with the trailer: the file was altered, or parts of it are missing")
+		return damaged(lines, "the checksum of what is before it does not agree with the trailer: the file was "+
+			"altered, or parts of it are missing")
 	}
 	if key != nil {
 		_, _ = sum.Write(last)
@@ -128,7 +130,8 @@ func (f *File) header(text []byte) error {
 		return damaged(1, "this is not a file that penstock export wrote")
 	}
 	if v.Header.Format < 1 || v.Header.Format > Format {
-		return damaged(1, "the file has format %d, and this penstock reads up to %d: use the penstock that wrote it, or a newer one", v.Header.Format, Format)
+		return damaged(1, "the file has format %d, and this penstock reads up to %d: use the penstock that wrote it, "+
+			"or a newer one", v.Header.Format, Format)
 	}
 	l, err := decode(text)
 	if err != nil {
@@ -267,7 +270,8 @@ func validEnd(l *endLine) bool {
 		return false
 	}
 	for _, e := range l.Errors {
-		if us := e.At.UnixMicro(); us < 0 || us >= 1<<53 || len(e.Reason) > queue.MaxReasonBytes || queue.ValidateID(e.ID) != nil {
+		if us := e.At.UnixMicro(); us < 0 || us >= 1<<53 || len(e.Reason) > queue.MaxReasonBytes ||
+			queue.ValidateID(e.ID) != nil {
 			return false
 		}
 	}

@@ -28,8 +28,8 @@ const (
 	minPause = 10 * time.Millisecond
 	maxPause = time.Second
 
-	// unlimitedSlack is the least slack of a queue without a rate. There is no pace to keep, and large grants take longer
-	// to arrive than a paced queue's slack; but a pause, or a rate given later, must hold soon.
+	// unlimitedSlack is the least slack of a queue without a rate. There is no pace to keep, and large grants take
+	// longer to arrive than a paced queue's slack; but a pause, or a rate given later, must hold soon.
 	unlimitedSlack = time.Second
 
 	sweepPause = 10 * time.Millisecond

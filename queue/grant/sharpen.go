@@ -17,7 +17,9 @@ const (
 
 // Sharpen asks again for an answer that came slowly, while that can help. No repeat can take away what an answer before
 // it brought. specOf returns the spec of a queue as far as it is known, or nil.
-func Sharpen(a Answer, specOf func(queue string) *queue.Spec, again func(timeout time.Duration) (Answer, error)) Answer {
+func Sharpen(
+	a Answer, specOf func(name string) *queue.Spec, again func(timeout time.Duration) (Answer, error),
+) Answer {
 	for range sharpenTries {
 		until, blurred := a.blurred(specOf)
 		if !blurred {
@@ -62,7 +64,7 @@ func join(first, second *Answer) {
 //
 // The second answer is of use only before until. A job that can start as things are must not miss its start for it,
 // should the reply be lost; and behind the last window there is nothing left to sharpen.
-func (a *Answer) blurred(specOf func(queue string) *queue.Spec) (until time.Time, blurred bool) {
+func (a *Answer) blurred(specOf func(name string) *queue.Spec) (until time.Time, blurred bool) {
 	if a.Trip <= sharpTrip {
 		return time.Time{}, false
 	}
