@@ -261,7 +261,7 @@ func TestDeadStreamFull(t *testing.T) {
 	await.Until(t, "it is tried ever more seldom", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		w := m.ways["penstock.deferred.a"]
+		w := m.paths["penstock.deferred.a"]
 		return !w.running && w.tries >= 3
 	})
 	if err := r.stream.Connected(); err != nil {

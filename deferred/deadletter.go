@@ -35,8 +35,8 @@ const (
 	HeaderPrefix = "Penstock-Header-"
 )
 
-// letter is what becomes a dead letter: a job, or a message that is not ours.
-type letter struct {
+// deadLetter is what becomes a dead letter: a job, or a message that is not ours.
+type deadLetter struct {
 	subject string
 	seq     uint64
 	index   int // of the job in its message
@@ -48,14 +48,14 @@ type letter struct {
 
 // bury stores dead letters and returns when all of them are acknowledged. The same
 // letter twice within the stream's window for duplicates is one.
-func (s *Stream) bury(ctx context.Context, letters []letter) error {
+func (s *Stream) bury(ctx context.Context, deadLetters []deadLetter) error {
 	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
-	acks := make([]jetstream.PubAckFuture, len(letters))
-	for i := range letters {
-		ack, err := s.js.PublishMsgAsync(s.write(&letters[i]))
+	acks := make([]jetstream.PubAckFuture, len(deadLetters))
+	for i := range deadLetters {
+		ack, err := s.js.PublishMsgAsync(s.write(&deadLetters[i]))
 		if err != nil {
-			return fmt.Errorf("a dead letter of %s: %w", letters[i].subject, refusal(s.note(err)))
+			return fmt.Errorf("a dead letter of %s: %w", deadLetters[i].subject, refusal(s.note(err)))
 		}
 		acks[i] = ack
 	}
@@ -68,13 +68,13 @@ func (s *Stream) bury(ctx context.Context, letters []letter) error {
 			err = ctx.Err()
 		}
 		if s.note(err) != nil {
-			return fmt.Errorf("a dead letter of %s: %w", letters[i].subject, refusal(err))
+			return fmt.Errorf("a dead letter of %s: %w", deadLetters[i].subject, refusal(err))
 		}
 	}
 	return nil
 }
 
-func (s *Stream) write(l *letter) *nats.Msg {
+func (s *Stream) write(l *deadLetter) *nats.Msg {
 	h := nats.Header{
 		jetstream.MsgIDHeader:          {fmt.Sprintf("%s-%d-%d", s.identity(), l.seq, l.index)},
 		jetstream.ExpectedStreamHeader: {s.deadName},

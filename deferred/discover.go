@@ -75,7 +75,7 @@ func (r *Readmitter) find(ctx context.Context, list *listing) error {
 func (r *Readmitter) remember(ctx context.Context) {
 	for {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
-		names, err := r.engine.Backlogged(call, maxWays)
+		names, err := r.engine.Backlogged(call, maxPaths)
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			r.log.Warn("the engine does not say which queues have a backlog; trying again", "error", fmt.Sprint(err))

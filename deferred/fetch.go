@@ -226,7 +226,7 @@ func (s *Stream) remove(ctx context.Context, subject string, below uint64) error
 	ctx, cancel := s.calling(ctx, callTimeout)
 	defer cancel()
 	err := brokenOff(ctx, s.jobs.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below)))
-	s.wrote(err)
+	s.noteWrite(err)
 	if s.note(err) != nil {
 		return fmt.Errorf("removing %s below %d: %w", subject, below, err)
 	}

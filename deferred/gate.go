@@ -13,23 +13,23 @@ import (
 type Gate func(ctx context.Context, jobs []queue.Job) (answers []queue.Appended,
 	back func(ctx context.Context, at []int))
 
-// passage is the jobs of one call that go past the engine.
-type passage struct {
+// gateCheck is what the gate said of the jobs of one call that go past the engine.
+type gateCheck struct {
 	said []queue.Appended
 	back func(ctx context.Context, at []int)
 	at   map[int]int // by which of the call's jobs
 	lost []int       // let through, and not stored
 }
 
-// pass asks the gate about those of the items that go past the engine, and returns those that are to be stored.
-func (e *entrance) pass(items []Item, at []int) ([]Item, []int) {
+// askGate asks about those of the items that go past the engine, and returns those that are to be stored.
+func (e *appendCall) askGate(items []Item, at []int) ([]Item, []int) {
 	if e.a.gate == nil {
 		return items, at
 	}
-	p := &passage{at: map[int]int{}}
+	p := &gateCheck{at: map[int]int{}}
 	var jobs []queue.Job
 	for k, i := range at {
-		if c := e.courses[i]; c == alone || c == unsure {
+		if c := e.routes[i]; c == pastEngine || c == maybeInEngine {
 			p.at[i] = len(jobs)
 			jobs = append(jobs, items[k].Job)
 		}
@@ -40,11 +40,11 @@ func (e *entrance) pass(items []Item, at []int) ([]Item, []int) {
 	if p.said, p.back = e.a.gate(e.ctx, jobs); len(p.said) != len(jobs) {
 		return items, at
 	}
-	e.passage = p
+	e.gateCheck = p
 	n := 0
 	for k, i := range at {
 		if g, asked := p.at[i]; asked && p.said[g].Outcome != queue.Accepted {
-			if e.courses[i] != unsure { // else the engine may have taken it all the same
+			if e.routes[i] != maybeInEngine { // else the engine may have taken it all the same
 				e.answers[i] = p.said[g]
 			}
 			continue
@@ -55,24 +55,24 @@ func (e *entrance) pass(items []Item, at []int) ([]Item, []int) {
 	return items[:n], at[:n]
 }
 
-// passed notes whether a job that was let through is stored, and returns what its rules said.
-func (e *entrance) passed(i int, err error) []queue.Ruled {
-	if e.passage == nil {
+// checked notes whether a job that was let through is stored, and returns what its rules said.
+func (e *appendCall) checked(i int, err error) []queue.Ruled {
+	if e.gateCheck == nil {
 		return nil
 	}
-	g, asked := e.passage.at[i]
+	g, asked := e.gateCheck.at[i]
 	if !asked {
 		return nil
 	}
 	if err != nil && !errors.Is(err, queue.ErrOutcomeUnknown) {
-		e.passage.lost = append(e.passage.lost, g)
+		e.gateCheck.lost = append(e.gateCheck.lost, g)
 	}
-	return e.passage.said[g].Rules
+	return e.gateCheck.said[g].Rules
 }
 
-// unpass gives back what was taken for jobs that were not stored.
-func (e *entrance) unpass() {
-	if e.passage != nil && len(e.passage.lost) > 0 {
-		e.passage.back(e.ctx, e.passage.lost)
+// giveBack gives back what was taken for jobs that were not stored.
+func (e *appendCall) giveBack() {
+	if e.gateCheck != nil && len(e.gateCheck.lost) > 0 {
+		e.gateCheck.back(e.ctx, e.gateCheck.lost)
 	}
 }

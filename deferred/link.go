@@ -108,7 +108,7 @@ func (s *Stream) breakOff() {
 func (s *Stream) back() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r := range s.ears {
+	for r := range s.listeners {
 		r.back()
 	}
 }

@@ -19,7 +19,7 @@ func TestQueueMissing(t *testing.T) {
 	await.Until(t, "it was looked for", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		w := m.ways["penstock.deferred.a"]
+		w := m.paths["penstock.deferred.a"]
 		return w != nil && !w.running && !w.unknown.IsZero()
 	})
 	putSpec(t, r, specFor("a", 100))

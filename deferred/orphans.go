@@ -21,7 +21,7 @@ const (
 // orphans makes dead letters of the jobs of a queue that does not exist. Nobody can have
 // that way to himself; but several who do it at once write the same letters, which
 // NATS stores once, and remove the same messages.
-func (w *way) orphans(ctx context.Context) (pause time.Duration, left bool, err error) {
+func (w *returnPath) orphans(ctx context.Context) (pause time.Duration, left bool, err error) {
 	w.lost()
 	now := time.Now()
 	if w.unknown.IsZero() {
@@ -48,13 +48,13 @@ func (w *way) orphans(ctx context.Context) (pause time.Duration, left bool, err 
 
 var errQueueBack = errors.New("the queue was made again")
 
-// strange makes dead letters of messages on a subject that is no queue's.
-func (w *way) strange(ctx context.Context) (pause time.Duration, left bool, err error) {
+// foreign makes dead letters of messages on a subject that is no queue's.
+func (w *returnPath) foreign(ctx context.Context) (pause time.Duration, left bool, err error) {
 	return w.clear(ctx, NotOurs, "its subject is no queue's", func(context.Context) error { return nil })
 }
 
 // clear makes dead letters of the next messages, unless sure says no.
-func (w *way) clear(
+func (w *returnPath) clear(
 	ctx context.Context, why Reason, detail string, sure func(context.Context) error,
 ) (pause time.Duration, left bool, err error) {
 	h, err := w.r.memory.hold(ctx)
@@ -67,7 +67,7 @@ func (w *way) clear(
 		return 0, true, err
 	}
 	if len(f.messages) == 0 {
-		w.unstick()
+		w.clearStuck()
 		subjects, err := w.r.stream.count(ctx, w.subject)
 		w.tries++
 		return w.backoff(1), subjects[w.subject] > 0, err
@@ -75,23 +75,24 @@ func (w *way) clear(
 	if err := sure(ctx); err != nil {
 		return 0, true, err
 	}
-	letters := w.letters(&f, why, detail)
-	if err := w.r.stream.bury(ctx, letters); err != nil {
-		return 0, true, w.stick(ctx, err)
+	deadLetters := w.deadLetters(&f, why, detail)
+	if err := w.r.stream.bury(ctx, deadLetters); err != nil {
+		return 0, true, w.noteStuck(ctx, err)
 	}
-	w.unstick()
+	w.clearStuck()
 	w.tries = 0
-	w.r.observer.DeadLetter(w.name, why, len(letters))
-	w.r.log.Warn("deferred jobs became dead letters", "subject", w.subject, "reason", string(why), "jobs", len(letters))
+	w.r.observer.DeadLetter(w.name, why, len(deadLetters))
+	w.r.log.Warn("deferred jobs became dead letters", "subject", w.subject, "reason", string(why),
+		"jobs", len(deadLetters))
 	return buryPause, true, w.r.stream.remove(ctx, w.subject, f.last+1)
 }
 
-// letters are those of messages, one for each job that can be read.
-func (w *way) letters(f *fetched, why Reason, detail string) []letter {
-	var all []letter
+// deadLetters are those of messages, one for each job that can be read.
+func (w *returnPath) deadLetters(f *fetched, why Reason, detail string) []deadLetter {
+	var all []deadLetter
 	for i := range f.messages {
 		m := &f.messages[i]
-		l := letter{subject: w.subject, seq: m.seq, reason: why, detail: detail, body: m.body}
+		l := deadLetter{subject: w.subject, seq: m.seq, reason: why, detail: detail, body: m.body}
 		items, err := w.read(m)
 		if err != nil || w.name == "" {
 			if err != nil {

@@ -77,7 +77,7 @@ type message struct {
 
 // send is one flight: all its messages leave, and then each is waited for.
 func (s *Stream) send(ctx context.Context, parcels []parcel) ([]error, error) {
-	if err := s.able(); err != nil {
+	if err := s.checkWritable(); err != nil {
 		return fill(make([]error, len(parcels)), err), nil
 	}
 	messages := load(parcels, min(maxBytes, int(s.nc.MaxPayload())-headroom))

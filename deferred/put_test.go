@@ -143,7 +143,7 @@ func TestPutTooLarge(t *testing.T) {
 	}
 	b := large("b", fits)
 	b.Headers = nil
-	if err := s.bury(t.Context(), []letter{{subject: s.subjects.of("a"), seq: 1, reason: Clash, detail: strings.Repeat("d", 1000), item: &b}}); err != nil {
+	if err := s.bury(t.Context(), []deadLetter{{subject: s.subjects.of("a"), seq: 1, reason: Clash, detail: strings.Repeat("d", 1000), item: &b}}); err != nil {
 		t.Error(err)
 	}
 }

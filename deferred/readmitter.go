@@ -14,7 +14,7 @@ const (
 	looks = 64
 	// maxWays bounds how many queues are looked after; the others wait until one of these
 	// has nothing left.
-	maxWays = 200_000
+	maxPaths = 200_000
 	// leaveTimeout is how long a Readmitter that stops gives up what it holds.
 	leaveTimeout = 2 * time.Second
 	leavers      = 16 // at a time
@@ -35,8 +35,8 @@ type Readmitter struct {
 	pace     time.Duration
 
 	mu      sync.Mutex
-	ctx     context.Context // of Run; nil before and after
-	ways    map[string]*way // by subject
+	ctx     context.Context        // of Run; nil before and after
+	paths   map[string]*returnPath // by subject
 	running sync.WaitGroup
 }
 
@@ -46,7 +46,7 @@ func NewReadmitter(engine Engine, stream *Stream) *Readmitter {
 		engine: engine, stream: stream, log: stream.log, observer: stream.observer, holder: "r-" + queue.NewID(),
 		specs:  newSpecs(engine.Get, callTimeout, readmitAge),
 		memory: newMemory(), looks: make(chan struct{}, looks), grace: unknownGrace, pace: headPause,
-		ways: map[string]*way{},
+		paths: map[string]*returnPath{},
 	}
 }
 
@@ -81,8 +81,8 @@ func (r *Readmitter) Run(ctx context.Context) error {
 	sources.Wait()
 	r.mu.Lock()
 	r.ctx = nil
-	for _, w := range r.ways {
-		w.hush()
+	for _, w := range r.paths {
+		w.stopTimer()
 	}
 	r.mu.Unlock()
 	r.running.Wait()
@@ -104,7 +104,7 @@ func (r *Readmitter) back() {
 	if r.ctx == nil {
 		return
 	}
-	for _, w := range r.ways {
+	for _, w := range r.paths {
 		switch {
 		case w.running:
 			w.rung = true
@@ -132,13 +132,13 @@ func (r *Readmitter) wake(subject string, why news) {
 	if r.ctx == nil {
 		return
 	}
-	w := r.ways[subject]
+	w := r.paths[subject]
 	if w == nil {
-		if len(r.ways) >= maxWays {
+		if len(r.paths) >= maxPaths {
 			return
 		}
-		w = newWay(r, subject)
-		r.ways[subject] = w
+		w = newReturnPath(r, subject)
+		r.paths[subject] = w
 	}
 	w.sure = w.sure || why == something
 	switch {
@@ -151,8 +151,8 @@ func (r *Readmitter) wake(subject string, why news) {
 }
 
 // start is called with mu held.
-func (r *Readmitter) start(w *way) {
-	w.hush()
+func (r *Readmitter) start(w *returnPath) {
+	w.stopTimer()
 	w.running, w.rung = true, false
 	ctx := r.ctx
 	r.running.Go(func() {
@@ -165,7 +165,7 @@ func (r *Readmitter) start(w *way) {
 
 // rest lets a way be until its time comes or it is rung; one that has nothing left, for
 // good.
-func (r *Readmitter) rest(w *way, pause time.Duration, left bool) {
+func (r *Readmitter) rest(w *returnPath, pause time.Duration, left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w.running = false
@@ -174,12 +174,12 @@ func (r *Readmitter) rest(w *way, pause time.Duration, left bool) {
 	case w.rung:
 		r.start(w)
 	case !left:
-		delete(r.ways, w.subject)
+		delete(r.paths, w.subject)
 	default:
 		w.timer = time.AfterFunc(pause, func() {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.ctx != nil && !w.running && r.ways[w.subject] == w {
+			if r.ctx != nil && !w.running && r.paths[w.subject] == w {
 				r.start(w)
 			}
 		})
@@ -192,7 +192,7 @@ func (r *Readmitter) leave() {
 	defer cancel()
 	var leaving sync.WaitGroup
 	slots := make(chan struct{}, leavers)
-	for _, w := range r.ways {
+	for _, w := range r.paths {
 		if w.name == "" || !time.Now().Before(w.held) {
 			continue
 		}
@@ -204,9 +204,9 @@ func (r *Readmitter) leave() {
 		})
 	}
 	leaving.Wait()
-	for _, w := range r.ways {
+	for _, w := range r.paths {
 		w.show(0, time.Time{})
-		w.unstick()
+		w.clearStuck()
 	}
-	clear(r.ways)
+	clear(r.paths)
 }

@@ -87,7 +87,7 @@ func TestManyQueues(t *testing.T) {
 	await.Until(t, "nothing is looked after", func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		return len(m.ways) == 0
+		return len(m.paths) == 0
 	})
 	for i := range queues {
 		if info := r.info(t, name(i)); info.Delivered != each || info.Deferred != 0 {
@@ -141,7 +141,7 @@ func TestWindow(t *testing.T) {
 			await.Until(t, "looked", func() bool {
 				m.mu.Lock()
 				defer m.mu.Unlock()
-				w := m.ways["penstock.deferred.a"]
+				w := m.paths["penstock.deferred.a"]
 				return w != nil && !w.running && !w.head.IsZero()
 			})
 		}

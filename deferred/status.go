@@ -53,7 +53,7 @@ func (s *Stream) Connected() error {
 	if err := s.reachable(); err != nil {
 		return err
 	}
-	return s.disabled()
+	return s.writeError()
 }
 
 // reachable is the same, but for a stream that cannot write: a flight asks that again.

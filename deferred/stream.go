@@ -50,12 +50,12 @@ type Stream struct {
 	awayPause, unfitPause time.Duration // the constants of that name
 	jobs                  jetstream.Stream
 
-	disability atomic.Pointer[disability]
+	writeFailure atomic.Pointer[writeFailure]
 
-	mu      sync.Mutex
-	ears    map[*Readmitter]struct{} // who wants to know what was put
-	contact context.Context          // ends when the connection breaks
-	broke   context.CancelFunc
+	mu        sync.Mutex
+	listeners map[*Readmitter]struct{} // who wants to know what was put
+	contact   context.Context          // ends when the connection breaks
+	broke     context.CancelFunc
 }
 
 // failure is why something failed.
@@ -81,9 +81,9 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 	}
 	s := &Stream{
 		nc: nc, js: js, log: o.Logger, observer: o.Observer, patience: o.Patience, subjects: newSubjects(o.Prefix),
-		stuck:  newStuck(),
-		ears:   map[*Readmitter]struct{}{},
-		opened: make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
+		stuck:     newStuck(),
+		listeners: map[*Readmitter]struct{}{},
+		opened:    make(chan struct{}), connected: make(chan struct{}, 1), awayPause: awayPause, unfitPause: unfitPause,
 	}
 	s.contact, s.broke = context.WithCancel(context.Background())
 	s.wants, s.wantsDead = settings(o)
@@ -118,18 +118,18 @@ func (s *Stream) identity() string { return strconv.FormatInt(s.created.Load(), 
 func (s *Stream) listen(r *Readmitter) (forget func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ears[r] = struct{}{}
+	s.listeners[r] = struct{}{}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.ears, r)
+		delete(s.listeners, r)
 	}
 }
 
 func (s *Stream) tell(queue string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r := range s.ears {
+	for r := range s.listeners {
 		r.put(queue)
 	}
 }

@@ -66,9 +66,9 @@ func (s *Stream) Stuck() error {
 		"stream %s does not take it: %w; %s", where, s.deadName, err, advice)
 }
 
-// stick notes that dead letters could not be stored, unless that is because ctx has ended.
+// noteStuck notes that dead letters could not be stored, unless that is because ctx has ended.
 // It returns err.
-func (w *way) stick(ctx context.Context, err error) error {
+func (w *returnPath) noteStuck(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
 	}
@@ -77,5 +77,5 @@ func (w *way) stick(ctx context.Context, err error) error {
 	return err
 }
 
-// unstick notes that there are none to store, or that another process sees to them.
-func (w *way) unstick() { w.r.stream.stuck.clear(w.subject) }
+// clearStuck notes that there are none to store, or that another process sees to them.
+func (w *returnPath) clearStuck() { w.r.stream.stuck.clear(w.subject) }

@@ -18,12 +18,12 @@ const probes = 8
 // back, and what it must hear first.
 func (a *Appender) watch(ctx context.Context) {
 	for {
-		names := a.absent.all()
+		names := a.outages.all()
 		if len(names) == 0 {
 			select {
 			case <-ctx.Done():
 				return
-			case <-a.absent.wake:
+			case <-a.outages.wake:
 			}
 			continue
 		}
@@ -66,7 +66,7 @@ func (a *Appender) ask(ctx context.Context, name string) bool {
 	defer cancel()
 	for more := true; more; {
 		var err error
-		strays := a.absent.strays(name)
+		strays := a.outages.strays(name)
 		if strays == 0 {
 			_, err = a.engine.Get(ctx, name)
 		} else {
@@ -75,14 +75,14 @@ func (a *Appender) ask(ctx context.Context, name string) bool {
 		switch {
 		case err == nil, strays == 0 && answers(err):
 			var away bool
-			if away, more = a.absent.back(name, strays); away {
+			if away, more = a.outages.back(name, strays); away {
 				a.log.Info("the engine answers again", "queue", name)
 			}
 		case answers(err): // what is wrong, those are told who offer a job
-			a.absent.unheard(name)
+			a.outages.unheard(name)
 			return true
 		default:
-			a.absent.leave(name)
+			a.outages.leave(name)
 			return false
 		}
 	}
@@ -111,6 +111,6 @@ func (a *Appender) announce(ctx context.Context, name string) error {
 // follow announces a job that strayed when the engine was about to be told, or had been.
 func (a *Appender) follow(ctx context.Context, name string) {
 	if err := a.announce(ctx, name); err != nil {
-		a.absent.untold(name)
+		a.outages.untold(name)
 	}
 }

@@ -8,30 +8,30 @@ import (
 // maxAway bounds how many queues are remembered as away, which anybody can name.
 const maxAway = 10_000
 
-// absence is a queue whose engine does not answer, or did not.
-type absence struct {
+// outage is that of a queue whose engine does not answer, or did not.
+type outage struct {
 	away   bool   // nothing is asked about it
 	strays uint64 // how often a job was put on the overflow that the engine knows nothing of
 	ending bool   // the engine answers, and is about to hear of those strays
 }
 
-// absences are all of them. Each queue has its own: where the queues are on several
+// outages are all of them. Each queue has its own: where the queues are on several
 // servers, those of one that works are not kept from it.
-type absences struct {
+type outages struct {
 	count atomic.Int64 // of queues, so that it costs nothing while there are none
 	wake  chan struct{}
 
 	mu     sync.Mutex
-	queues map[string]*absence
+	queues map[string]*outage
 }
 
-func newAbsences() *absences {
-	return &absences{wake: make(chan struct{}, 1), queues: map[string]*absence{}}
+func newOutages() *outages {
+	return &outages{wake: make(chan struct{}, 1), queues: map[string]*outage{}}
 }
 
 // look tells whether a queue's engine is away, and whether jobs strayed that the
 // engine must hear of before it is offered others that may wait.
-func (a *absences) look(name string) (away, strayed bool) {
+func (a *outages) look(name string) (away, strayed bool) {
 	if a.count.Load() == 0 {
 		return false, false
 	}
@@ -45,7 +45,7 @@ func (a *absences) look(name string) (away, strayed bool) {
 }
 
 // leave notes that a queue's engine does not answer, and reports whether it did before.
-func (a *absences) leave(name string) bool {
+func (a *outages) leave(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.queues[name]
@@ -62,7 +62,7 @@ func (a *absences) leave(name string) bool {
 // the engine will be told; if the queue is not absent any more, or is about not to be,
 // whoever put the job has to see to that himself: were such jobs to keep the queue absent,
 // under load it would never cease to be.
-func (a *absences) stray(name string) bool {
+func (a *outages) stray(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.queues[name]
@@ -74,17 +74,17 @@ func (a *absences) stray(name string) bool {
 }
 
 // untold notes that the engine does not know of a job that strayed.
-func (a *absences) untold(name string) {
+func (a *outages) untold(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.at(name).strays++
 }
 
 // at is called with mu held.
-func (a *absences) at(name string) *absence {
+func (a *outages) at(name string) *outage {
 	q := a.queues[name]
 	if q == nil {
-		q = &absence{}
+		q = &outage{}
 		a.queues[name] = q
 		a.count.Store(int64(len(a.queues)))
 	}
@@ -96,7 +96,7 @@ func (a *absences) at(name string) *absence {
 }
 
 // all returns the names, in no order.
-func (a *absences) all() []string {
+func (a *outages) all() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	names := make([]string, 0, len(a.queues))
@@ -107,7 +107,7 @@ func (a *absences) all() []string {
 }
 
 // strays is how often a job of the queue has strayed.
-func (a *absences) strays(name string) uint64 {
+func (a *outages) strays(name string) uint64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q := a.queues[name]; q != nil {
@@ -119,7 +119,7 @@ func (a *absences) strays(name string) uint64 {
 // back notes that the engine answers, and has heard of so many strays. It reports
 // whether the engine was away, and whether it has yet to hear of some. Until it has, the
 // queue stays absent: who put those was answered, and his next job must not overtake them.
-func (a *absences) back(name string, heard uint64) (was, more bool) {
+func (a *outages) back(name string, heard uint64) (was, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.queues[name]
@@ -135,7 +135,7 @@ func (a *absences) back(name string, heard uint64) (was, more bool) {
 }
 
 // unheard notes that the engine answers, but has not heard of the strays.
-func (a *absences) unheard(name string) {
+func (a *outages) unheard(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if q := a.queues[name]; q != nil {

@@ -16,16 +16,16 @@ const (
 	maxBatch = 256
 )
 
-// taken is how taking went.
-type taken struct {
+// takeResult is how taking went.
+type takeResult struct {
 	last    queue.Readmitted // the engine's last answer
 	nothing bool             // nothing is there any more, as far as one replica knows
 	stuck   bool             // there is no room for what is there
 }
 
-// piece is one job on its way back, or a message that is none.
-type piece struct {
-	letter
+// candidate is one job on its way back, or a message that is none.
+type candidate struct {
+	deadLetter
 	order int64
 	done  bool // a dead letter by now
 }
@@ -33,8 +33,8 @@ type piece struct {
 // take reads what there is room for, hands it in, and removes what was taken. Killed
 // anywhere in it, nothing is lost, and what is seen again is refused by the engine's
 // order, or by the job's id.
-func (w *way) take(ctx context.Context, a queue.Readmitted, open bool) (taken, error) {
-	t := taken{last: a}
+func (w *returnPath) take(ctx context.Context, a queue.Readmitted, open bool) (takeResult, error) {
+	t := takeResult{last: a}
 	h, err := w.r.memory.hold(ctx)
 	if err != nil {
 		return t, err
@@ -72,51 +72,51 @@ func (w *way) take(ctx context.Context, a queue.Readmitted, open bool) (taken, e
 			below = 0
 		}
 	}
-	pieces := w.pieces(&f, below)
-	if err := w.hand(ctx, &t, &pieces, f.pending, open); err != nil || t.last.Busy > 0 {
+	candidates := w.candidates(&f, below)
+	if err := w.hand(ctx, &t, &candidates, f.pending, open); err != nil || t.last.Busy > 0 {
 		return t, err
 	}
-	w.unstick()
+	w.clearStuck()
 	w.tries = 0 // not before: who cannot go on is to try ever more seldom
 	// All below the first that is not taken; of a message, all of its jobs.
 	end := f.last + 1
-	if len(pieces) > 0 {
-		end = pieces[0].seq
+	if len(candidates) > 0 {
+		end = candidates[0].seq
 	}
 	if end > f.messages[0].seq {
 		if err := w.r.stream.remove(ctx, w.subject, end); err != nil {
 			return t, err
 		}
 	}
-	if len(pieces) == 0 || pieces[0].index == 0 {
+	if len(candidates) == 0 || candidates[0].index == 0 {
 		w.doubt = "" // what was doubted is gone
 	}
-	t.nothing = len(pieces) == 0 && f.pending == 0
+	t.nothing = len(candidates) == 0 && f.pending == 0
 	return t, nil
 }
 
 // batch is how many messages to read for so much room.
-func (w *way) batch(room int64) int {
+func (w *returnPath) batch(room int64) int {
 	return int(min(max(1, room/int64(w.each)), maxBatch))
 }
 
 func orderOf(seq uint64, index int) int64 { return int64(seq)*stride + int64(index) }
 
-// pieces are the jobs of messages that are above an order.
-func (w *way) pieces(f *fetched, order int64) []piece {
-	var all []piece
+// candidates are the jobs of messages that are above an order.
+func (w *returnPath) candidates(f *fetched, order int64) []candidate {
+	var all []candidate
 	for i := range f.messages {
 		m := &f.messages[i]
-		l := letter{subject: w.subject, seq: m.seq, body: m.body}
+		l := deadLetter{subject: w.subject, seq: m.seq, body: m.body}
 		items, err := w.read(m)
 		if err != nil {
 			l.reason, l.detail = NotOurs, err.Error()
-			all = append(all, piece{letter: l, order: orderOf(m.seq, stride-1)})
+			all = append(all, candidate{deadLetter: l, order: orderOf(m.seq, stride-1)})
 			continue
 		}
 		for k := range items {
 			l.index, l.item = k, &items[k]
-			all = append(all, piece{letter: l, order: orderOf(m.seq, k)})
+			all = append(all, candidate{deadLetter: l, order: orderOf(m.seq, k)})
 		}
 	}
 	w.each = max(1, len(all)/len(f.messages))
@@ -126,18 +126,18 @@ func (w *way) pieces(f *fetched, order int64) []piece {
 	return all
 }
 
-func (w *way) read(m *stored) ([]Item, error) {
+func (w *returnPath) read(m *stored) ([]Item, error) {
 	if f := last(m.header, formatHeader); f != format {
 		return nil, fmt.Errorf("%w: its %s is %q", errNotOurs, formatHeader, f)
 	}
 	return unpack(w.name, m.body)
 }
 
-// hand hands pieces to the engine, as long as it takes them, and cuts off those that it
+// hand hands candidates to the engine, as long as it takes them, and cuts off those that it
 // took.
-func (w *way) hand(ctx context.Context, t *taken, pieces *[]piece, pending int64, open bool) error {
-	for len(*pieces) > 0 && !t.stuck {
-		p := *pieces
+func (w *returnPath) hand(ctx context.Context, t *takeResult, candidates *[]candidate, pending int64, open bool) error {
+	for len(*candidates) > 0 && !t.stuck {
+		p := *candidates
 		if p[0].reason != "" && !p[0].done {
 			if err := w.bury(ctx, &p[0]); err != nil {
 				return err
@@ -160,20 +160,20 @@ func (w *way) hand(ctx context.Context, t *taken, pieces *[]piece, pending int64
 		w.trust(a.Order)
 		w.head = time.Now()
 		final, returned := w.report(a.Outcomes)
-		*pieces = p[final:]
+		*candidates = p[final:]
 		if final < n {
-			t.stuck = !(*pieces)[0].refused(a.Outcomes[final])
+			t.stuck = !(*candidates)[0].refused(a.Outcomes[final])
 		} else if a.Room == 0 && returned > 0 {
 			t.stuck = true // it is not worth asking again
 		}
-		w.depth(*pieces, a.Deferred, pending)
+		w.depth(*candidates, a.Deferred, pending)
 	}
 	return nil
 }
 
-// run is how many pieces can be handed in at once: none that has to become a dead letter
+// run is how many candidates can be handed in at once: none that has to become a dead letter
 // first.
-func run(p []piece, limit int) int {
+func run(p []candidate, limit int) int {
 	n := min(len(p), limit)
 	for i := range p[:n] {
 		if p[i].reason != "" && !p[i].done {
@@ -183,7 +183,7 @@ func run(p []piece, limit int) int {
 	return n
 }
 
-func jobs(p []piece) []queue.Readmission {
+func jobs(p []candidate) []queue.Readmission {
 	r := make([]queue.Readmission, len(p))
 	for i := range p {
 		r[i] = queue.Readmission{Order: p[i].order, Done: p[i].done}
@@ -194,9 +194,9 @@ func jobs(p []piece) []queue.Readmission {
 	return r
 }
 
-// refused makes a dead letter of a piece that cannot come back. It reports whether it
+// refused makes a dead letter of a candidate that cannot come back. It reports whether it
 // is one: else there is no room for it.
-func (p *piece) refused(o queue.ReadmitOutcome) bool {
+func (p *candidate) refused(o queue.ReadmitOutcome) bool {
 	switch o {
 	case queue.Clash:
 		p.reason, p.detail = Clash, "the queue has or had another job of this id"
@@ -210,10 +210,10 @@ func (p *piece) refused(o queue.ReadmitOutcome) bool {
 	return true
 }
 
-// bury makes a piece a dead letter.
-func (w *way) bury(ctx context.Context, p *piece) error {
-	if err := w.r.stream.bury(ctx, []letter{p.letter}); err != nil {
-		return w.stick(ctx, err)
+// bury makes a candidate a dead letter.
+func (w *returnPath) bury(ctx context.Context, p *candidate) error {
+	if err := w.r.stream.bury(ctx, []deadLetter{p.deadLetter}); err != nil {
+		return w.noteStuck(ctx, err)
 	}
 	p.done = true
 	w.r.observer.DeadLetter(w.name, p.reason, 1)
@@ -224,7 +224,7 @@ func (w *way) bury(ctx context.Context, p *piece) error {
 
 // report tells the observer, and returns how many outcomes are final, up to the first
 // that is not.
-func (w *way) report(outcomes []queue.ReadmitOutcome) (final, returned int) {
+func (w *returnPath) report(outcomes []queue.ReadmitOutcome) (final, returned int) {
 	var count [queue.TooLarge + 1]int
 	for _, o := range outcomes {
 		if !o.Final() {
@@ -249,7 +249,7 @@ func (w *way) report(outcomes []queue.ReadmitOutcome) (final, returned int) {
 }
 
 // depth shows what is left.
-func (w *way) depth(left []piece, recorded, pending int64) {
+func (w *returnPath) depth(left []candidate, recorded, pending int64) {
 	w.behind = int64(len(left)) + pending
 	var oldest time.Time
 	if len(left) > 0 && left[0].item != nil {

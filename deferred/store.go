@@ -11,17 +11,17 @@ import (
 
 // put stores what goes to the overflow, in the order in which it was handed in, and
 // answers for it.
-func (e *entrance) put() {
+func (e *appendCall) put() {
 	var items []Item
 	var at []int
-	for i, w := range e.courses {
-		if w == asked || w == decided {
+	for i, w := range e.routes {
+		if w == toEngine || w == answered {
 			continue
 		}
 		job := e.jobs[i]
 		job.Normalize()
 		item := Item{Job: job, Ticket: e.answers[i].Ticket, At: e.answers[i].At}
-		if w == alone || w == unsure {
+		if w == pastEngine || w == maybeInEngine {
 			if e.refused(i, &job) {
 				continue
 			}
@@ -30,20 +30,20 @@ func (e *entrance) put() {
 		}
 		items, at = append(items, item), append(at, i)
 	}
-	if items, at = e.pass(items, at); len(items) == 0 {
+	if items, at = e.askGate(items, at); len(items) == 0 {
 		return
 	}
 	var back []int                  // those to withdraw
 	untold := map[string]struct{}{} // queues of which the engine has to hear
 	for k, err := range e.a.stream.Put(e.ctx, items) {
 		i := at[k]
-		said := e.passed(i, err)
+		said := e.checked(i, err)
 		switch {
 		case err == nil:
 			if e.stored(i, items[k].At, said) {
 				untold[e.jobs[i].Queue] = struct{}{}
 			}
-		case e.courses[i] == aside && !errors.Is(err, queue.ErrOutcomeUnknown):
+		case e.routes[i] == setAside && !errors.Is(err, queue.ErrOutcomeUnknown):
 			e.answers[i].Err = err
 			back = append(back, i)
 		default:
@@ -51,13 +51,13 @@ func (e *entrance) put() {
 		}
 	}
 	e.withdraw(back)
-	e.unpass()
+	e.giveBack()
 	e.tell(untold)
 }
 
 // tell is done before anybody is answered: whoever has his answer may send the next job,
 // which must not overtake this one.
-func (e *entrance) tell(untold map[string]struct{}) {
+func (e *appendCall) tell(untold map[string]struct{}) {
 	if len(untold) == 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (e *entrance) tell(untold map[string]struct{}) {
 }
 
 // refused answers for a job that cannot go past the engine.
-func (e *entrance) refused(i int, job *queue.Job) bool {
+func (e *appendCall) refused(i int, job *queue.Job) bool {
 	err := e.answers[i].Err // the engine's, if it was asked
 	if err == nil {
 		err = fmt.Errorf("%w: the engine does not answer", queue.ErrUnavailable)
@@ -94,13 +94,13 @@ func (e *entrance) refused(i int, job *queue.Job) bool {
 
 // stored answers for a job that NATS has acknowledged, and reports whether the engine
 // has to be told of it.
-func (e *entrance) stored(i int, at time.Time, said []queue.Ruled) (untold bool) {
+func (e *appendCall) stored(i int, at time.Time, said []queue.Ruled) (untold bool) {
 	answer := &e.answers[i]
-	switch e.courses[i] {
-	case aside:
+	switch e.routes[i] {
+	case setAside:
 		answer.Outcome = queue.Accepted
-	case alone, unsure:
-		untold = !e.a.absent.stray(e.jobs[i].Queue)
+	case pastEngine, maybeInEngine:
+		untold = !e.a.outages.stray(e.jobs[i].Queue)
 		*answer = queue.Appended{Outcome: queue.Accepted, ID: e.jobs[i].ID, State: queue.Deferred, At: at, Rules: said}
 	}
 	answer.Ticket = "" // nobody else's business
@@ -109,13 +109,13 @@ func (e *entrance) stored(i int, at time.Time, said []queue.Ruled) (untold bool)
 
 // notStored answers for a job that NATS has not acknowledged, and that is not
 // withdrawn.
-func (e *entrance) notStored(i int, err error) {
+func (e *appendCall) notStored(i int, err error) {
 	answer := queue.Appended{Outcome: queue.Failed, ID: e.jobs[i].ID, Err: err}
 	switch {
 	case errors.Is(err, queue.ErrOutcomeUnknown):
-	case e.courses[i] == unsure: // the engine may have it
+	case e.routes[i] == maybeInEngine: // the engine may have it
 		answer.Err = e.answers[i].Err
-	case e.courses[i] == again: // it may have been stored before
+	case e.routes[i] == storeAgain: // it may have been stored before
 		answer.Err = fmt.Errorf("%w: it is recorded as deferred, and could not be stored once more: %w",
 			queue.ErrOutcomeUnknown, err)
 	case errors.Is(err, ErrFull):
@@ -129,7 +129,7 @@ func (e *entrance) notStored(i int, err error) {
 // withdraw tells the engine which of the jobs that it set aside could not be stored, and
 // answers for them. Should the engine not hear it: the records are given up in time, and
 // a job that is sent again is stored again.
-func (e *entrance) withdraw(back []int) {
+func (e *appendCall) withdraw(back []int) {
 	if len(back) == 0 {
 		return
 	}

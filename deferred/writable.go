@@ -24,31 +24,31 @@ const (
 	codePurgeFailed = 10051
 )
 
-// disability is why the stream cannot write.
-type disability struct {
+// writeFailure is why the stream cannot write.
+type writeFailure struct {
 	err     error
 	contact uint64 // how often NATS had been connected to then
 	asked   time.Time
 }
 
-// disabled returns nil, or why the stream cannot write, as far as is known. It asks
+// writeError returns nil, or why the stream cannot write, as far as is known. It asks
 // nobody.
-func (s *Stream) disabled() error {
+func (s *Stream) writeError() error {
 	// else it may have been started again
-	if d := s.disability.Load(); d != nil && d.contact == s.nc.Stats().Reconnects {
+	if d := s.writeFailure.Load(); d != nil && d.contact == s.nc.Stats().Reconnects {
 		return d.err
 	}
 	return nil
 }
 
-// able is the same, but for asking again from time to time.
-func (s *Stream) able() error {
-	d, err := s.disability.Load(), s.disabled()
+// checkWritable is the same, but asks again from time to time.
+func (s *Stream) checkWritable() error {
+	d, err := s.writeFailure.Load(), s.writeError()
 	if err == nil || time.Since(d.asked) < askPause {
 		return err
 	}
 	s.ask()
-	return s.disabled()
+	return s.writeError()
 }
 
 // ask has the stream remove nothing, and notes whether it can.
@@ -57,27 +57,28 @@ func (s *Stream) ask() {
 	defer cancel()
 	// Of a subject of the other stream this one has nothing. Asked for nothing below 1,
 	// nats-server would not even look.
-	s.wrote(s.jobs.Purge(ctx, jetstream.WithPurgeSubject(s.subjects.dead+"_"), jetstream.WithPurgeSequence(2)))
+	s.noteWrite(s.jobs.Purge(ctx, jetstream.WithPurgeSubject(s.subjects.dead+"_"), jetstream.WithPurgeSequence(2)))
 }
 
-// wrote notes whether the stream could remove something.
-func (s *Stream) wrote(err error) {
-	before := s.disability.Load()
+// noteWrite notes whether the stream could remove something.
+func (s *Stream) noteWrite(err error) {
+	before := s.writeFailure.Load()
 	var answer *jetstream.APIError
 	switch {
 	case err == nil:
-		if before != nil && s.disability.CompareAndSwap(before, nil) {
+		if before != nil && s.writeFailure.CompareAndSwap(before, nil) {
 			s.log.Info("the overflow can write again", "stream", s.name)
 		}
 	case errors.As(err, &answer) && answer.ErrorCode == codePurgeFailed:
 		why := fmt.Errorf("%w: nats-server cannot write to stream %s, and has to be started again when that is seen "+
 			"to: %s", ErrUnavailable, s.name, answer.Description)
-		s.disability.Store(&disability{err: why, contact: s.nc.Stats().Reconnects, asked: time.Now()})
+		s.writeFailure.Store(&writeFailure{err: why, contact: s.nc.Stats().Reconnects, asked: time.Now()})
 		if before == nil {
 			s.log.Error("the overflow cannot write: make room on the disk of nats-server and start it again",
 				"stream", s.name, "error", answer.Description)
 		}
 	case before != nil: // not known
-		s.disability.CompareAndSwap(before, &disability{err: before.err, contact: before.contact, asked: time.Now()})
+		s.writeFailure.CompareAndSwap(before,
+			&writeFailure{err: before.err, contact: before.contact, asked: time.Now()})
 	}
 }

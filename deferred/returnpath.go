@@ -21,8 +21,8 @@ const (
 	longestPause = 10 * time.Second
 )
 
-// way is the way back of one queue, or of a subject that is no queue's.
-type way struct {
+// returnPath is the way back of one queue, or of a subject that is no queue's.
+type returnPath struct {
 	r       *Readmitter
 	subject string
 	name    string // of the queue; empty if the subject is none's
@@ -51,23 +51,23 @@ type way struct {
 	tries   int       // in vain, one after the other
 }
 
-func newWay(r *Readmitter, subject string) *way {
-	w := &way{r: r, subject: subject, each: 8, idle: true}
+func newReturnPath(r *Readmitter, subject string) *returnPath {
+	w := &returnPath{r: r, subject: subject, each: 8, idle: true}
 	if name, ok := r.stream.subjects.queueOf(subject); ok {
 		w.name = name
 	}
 	return w
 }
 
-// hush is called with the Readmitter's mutex held.
-func (w *way) hush() {
+// stopTimer is called with the Readmitter's mutex held.
+func (w *returnPath) stopTimer() {
 	if w.timer != nil {
 		w.timer.Stop()
 	}
 }
 
 // busy notes that a look is under way, and reports whether something has come.
-func (w *way) busy() (sure bool) {
+func (w *returnPath) busy() (sure bool) {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	sure, w.idle, w.sure = w.sure, false, false
@@ -75,7 +75,7 @@ func (w *way) busy() (sure bool) {
 }
 
 // wait notes that it now waits for something to come, and not for room.
-func (w *way) wait() {
+func (w *returnPath) wait() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	w.idle = true
@@ -83,7 +83,7 @@ func (w *way) wait() {
 
 // look takes back what there is room for. It returns when to look again, and whether
 // there is anything left to look for.
-func (w *way) look(ctx context.Context) (pause time.Duration, left bool) {
+func (w *returnPath) look(ctx context.Context) (pause time.Duration, left bool) {
 	if w.busy() {
 		w.behind = max(1, w.behind)
 	}
@@ -103,23 +103,23 @@ func (w *way) look(ctx context.Context) (pause time.Duration, left bool) {
 }
 
 // fails notes whether a look failed.
-func (w *way) fails(failed bool) {
+func (w *returnPath) fails(failed bool) {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	w.failed = failed
 }
 
 // backoff is the pause after so many tries in vain.
-func (w *way) backoff(from int) time.Duration {
+func (w *returnPath) backoff(from int) time.Duration {
 	return min(firstPause*time.Duration(from)<<min(w.tries, 12), longestPause)
 }
 
 // jittered keeps processes that wait for the same from coming at once.
 func jittered(d time.Duration) time.Duration { return d + mathrand.N(d/4+1) }
 
-func (w *way) pass(ctx context.Context) (pause time.Duration, left bool, err error) {
+func (w *returnPath) pass(ctx context.Context) (pause time.Duration, left bool, err error) {
 	if w.name == "" {
-		return w.strange(ctx)
+		return w.foreign(ctx)
 	}
 	if w.behind == 0 { // were something said to be behind, a queue that has none would have a backlog
 		return w.empty(ctx)
@@ -137,7 +137,7 @@ func (w *way) pass(ctx context.Context) (pause time.Duration, left bool, err err
 		if first && (a.Room == 0 || !open) && time.Since(w.head) < w.r.pace {
 			return w.full(a.Now), true, nil
 		}
-		var t taken
+		var t takeResult
 		if t, err = w.take(ctx, a, open); err != nil {
 			break
 		}
@@ -157,13 +157,13 @@ func (w *way) pass(ctx context.Context) (pause time.Duration, left bool, err err
 		return 0, true, err
 	}
 	w.lost()
-	w.unstick()
+	w.clearStuck()
 	return a.Busy + mathrand.N(queue.ReadmitFor/10), true, nil
 }
 
 // full is how long to wait while the queue has no room, or its window is closed: room
 // rings.
-func (w *way) full(now time.Time) time.Duration {
+func (w *returnPath) full(now time.Time) time.Duration {
 	pause := jittered(max(0, w.r.pace-time.Since(w.head)))
 	if opens := w.spec.window.Opens(now).Sub(now); opens > 0 {
 		pause = min(pause, opens)
@@ -172,7 +172,7 @@ func (w *way) full(now time.Time) time.Duration {
 }
 
 // empty asks the stream's leader whether there is nothing, and tells the engine.
-func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err error) {
+func (w *returnPath) empty(ctx context.Context) (pause time.Duration, left bool, err error) {
 	w.wait() // before the look: what is put from now on rings
 	w.asOf = w.now
 	subjects, err := w.r.stream.count(ctx, w.subject)
@@ -193,7 +193,7 @@ func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err er
 		return w.backoff(1), true, nil
 	}
 	w.behind = 0
-	w.unstick()
+	w.clearStuck()
 	a, err := w.readmit(ctx, queue.ReadmitRequest{Empty: true, Leave: true})
 	if errors.Is(err, queue.ErrUnknownQueue) {
 		return 0, false, nil
@@ -212,7 +212,7 @@ func (w *way) empty(ctx context.Context) (pause time.Duration, left bool, err er
 }
 
 // readmit calls the engine, and takes note of what it says.
-func (w *way) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmitted, error) {
+func (w *returnPath) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmitted, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	if id := w.r.stream.identity(); id != w.stream {
@@ -235,25 +235,25 @@ func (w *way) readmit(ctx context.Context, r queue.ReadmitRequest) (queue.Readmi
 	return a, nil
 }
 
-func (w *way) request(r queue.ReadmitRequest) queue.ReadmitRequest {
+func (w *returnPath) request(r queue.ReadmitRequest) queue.ReadmitRequest {
 	r.Queue, r.Holder, r.Overflow, r.AsOf = w.name, w.r.holder, w.stream+w.doubt, w.asOf
 	return r
 }
 
 // trusts reports whether an order is as this process left it. If so, what lies below was
 // taken and removed by it.
-func (w *way) trusts(order int64) bool {
+func (w *returnPath) trusts(order int64) bool {
 	return order > 0 && order == w.trusted && w.contact == w.r.stream.nc.Stats().Reconnects
 }
 
-func (w *way) trust(order int64) {
+func (w *returnPath) trust(order int64) {
 	w.trusted, w.contact = order, w.r.stream.nc.Stats().Reconnects
 }
 
 // suspects reports whether the first message lies where the order says that all was
 // taken and removed; the message that the order is in may be half taken, but then by
 // this process.
-func (w *way) suspects(first uint64, order int64) bool {
+func (w *returnPath) suspects(first uint64, order int64) bool {
 	in := uint64(order) / stride
 	return first < in || first == in && !w.trusts(order)
 }
@@ -263,15 +263,15 @@ func (w *way) suspects(first uint64, order int64) bool {
 // NATS that lost its last writes with the power gives their sequences again, to jobs
 // that nobody has taken. So the order is not believed: under another name the engine
 // begins anew, and judges each job by its id, which it remembers for the retention.
-func (w *way) doubtful() { w.doubt = "~" + rand.Text()[:10] }
+func (w *returnPath) doubtful() { w.doubt = "~" + rand.Text()[:10] }
 
 // lost notes that the way back is not, or not any more, this process's.
-func (w *way) lost() {
+func (w *returnPath) lost() {
 	w.held = time.Time{}
 	w.show(0, time.Time{})
 }
 
-func (w *way) show(jobs int64, oldest time.Time) {
+func (w *returnPath) show(jobs int64, oldest time.Time) {
 	if w.name != "" {
 		w.r.observer.Depth(w.name, jobs, oldest)
 	}
