@@ -2,7 +2,6 @@ package archive
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -281,114 +280,6 @@ func (e *exporter) pages(ctx context.Context, name string, s queue.State, do fun
 			return nil
 		}
 	}
-}
-
-// sections is the order in which jobs are exported. In a store in use a job goes round from waiting to leased to
-// scheduled, so the second look finds those that went on behind the first; who is seen twice is in the file twice, and
-// passed on import.
-var (
-	sections     = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Delivered}
-	liveSections = []queue.State{queue.Dead, queue.Held, queue.Scheduled, queue.Waiting, queue.Leased, queue.Scheduled,
-		queue.Held, queue.Dead, queue.Delivered}
-)
-
-// queue writes a queue with its jobs.
-func (e *exporter) queue(ctx context.Context, name string, seen *xxhash.Digest) error {
-	q, err := e.store.ExportQueue(ctx, name)
-	if errors.Is(err, queue.ErrUnknownQueue) && e.opts.Live {
-		return nil // it was deleted meanwhile
-	}
-	if err != nil {
-		return err
-	}
-	if q.Open {
-		return &Refused{fmt.Sprintf("import %s into %s is not finished: repeat it, or remove the queue", q.Import,
-			name)}
-	}
-	trace(seen, &q)
-	if err := e.asked(ctx, &q.Spec); err != nil {
-		return err
-	}
-	head, err := queueToLine(&q)
-	if err != nil {
-		return err
-	}
-	if err := e.write(&line{Queue: head}); err != nil {
-		return err
-	}
-	end := &endLine{Queue: name, Held: q.Held, Counts: q.Counts, Errors: q.Errors}
-	if e.opts.WithoutDeferred {
-		end.Counts.Missing += max(0, q.Counts.Balance()-q.Held)
-	}
-	for i := range end.Errors {
-		end.Errors[i].At, end.Errors[i].Reason = end.Errors[i].At.UTC(), valid(end.Errors[i].Reason)
-	}
-	order := sections
-	if e.opts.Live {
-		order = liveSections
-	}
-	for _, s := range order {
-		if err := e.pages(ctx, name, s, func(m *queue.MovedJob) error { return e.job(m, end) }); err != nil {
-			if errors.Is(err, queue.ErrUnknownQueue) && e.opts.Live {
-				break
-			}
-			return err
-		}
-	}
-	e.done.Queues++
-	e.done.Jobs.add(end.Jobs)
-	return e.write(&line{End: end})
-}
-
-func (e *exporter) job(m *queue.MovedJob, end *endLine) error {
-	text, err := jobText(m, end.Queue)
-	if err != nil {
-		e.done.Broken++
-		if e.opts.Broken != nil {
-			e.opts.Broken(end.Queue, m.ID)
-		}
-		return nil
-	}
-	if m.Lease == queue.LeaseOver {
-		end.Counts.Expired++
-	}
-	if m.Lease != queue.NoLease && m.State == queue.Dead {
-		end.Counts.Died++
-		end.Held--
-	}
-	*end.Jobs.of(m.State)++
-	if n := e.done.Jobs.Sum() + end.Jobs.Sum(); e.opts.Progress != nil && n%100 == 0 {
-		e.opts.Progress(n)
-	}
-	return e.writeText(text)
-}
-
-// jobText is the line of a job. What an import would not take is none: it would keep the whole file out.
-func jobText(m *queue.MovedJob, name string) ([]byte, error) {
-	if m.State == queue.StateNone {
-		return nil, queue.ErrCorrupt
-	}
-	l, err := jobToLine(m)
-	if err != nil {
-		return nil, err
-	}
-	back, err := l.job(name)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.Equal(back.Record, m.Record) || back.Fingerprint != m.Fingerprint {
-		return nil, fmt.Errorf("%w: its record is not as penstock writes it", queue.ErrCorrupt)
-	}
-	return (&line{Job: l}).encode()
-}
-
-// trace is of all about a queue that stands still while nobody uses it.
-func trace(d *xxhash.Digest, q *queue.MovedQueue) {
-	_, _ = fmt.Fprintf(d, "%s %d %v %d %d %+v\n", q.Spec.Name, q.Revision, q.Pause.On(), q.Turn, q.Held, q.Counts)
-}
-
-func traceRule(d *xxhash.Digest, i *queue.RuleInfo) {
-	_, _ = fmt.Fprintf(d, "%s %d\n", i.Name, i.Revision)
 }
 
 // some names a few of many.

@@ -142,16 +142,16 @@ func (f *File) Import(ctx context.Context, s Target, o ImportOptions) (Imported,
 	}
 	sum := &importing{store: s, opts: o}
 	sum.done.Jobs, sum.done.Queues, sum.done.Rules = f.Trailer.Jobs, f.Trailer.Queues, f.Trailer.Rules
-	many := cmp.Or(o.Together, 16)
+	count := cmp.Or(o.Together, 16)
 	if err == nil {
-		err = f.together(ctx, many, func([]byte) bool { return true }, func() doing {
+		err = f.inParallel(ctx, count, func([]byte) bool { return true }, func() lineFunc {
 			i := &importer{importing: sum, mark: f.Mark}
 			return i.take
 		})
 	}
 	if err == nil {
 		// Only now that all is in may anything leave.
-		err = f.together(ctx, many, isHead, func() doing {
+		err = f.inParallel(ctx, count, isHead, func() lineFunc {
 			i := &importer{importing: sum, mark: f.Mark}
 			return i.close
 		})

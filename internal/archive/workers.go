@@ -9,17 +9,17 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// crewBytes is about how much of the file is under way at once, however many work on it. It has room for more than a
+// workersBytes is about how much of the file is under way at once, however many work on it. It has room for more than a
 // page and a line.
-const crewBytes = 16 << 20
+const workersBytes = 16 << 20
 
-// crew does something with the lines of a file, those of different groups at the same time and those of one group in
+// workers do something with the lines of a file, those of different groups at the same time and those of one group in
 // their order: a store that takes many calls at once puts them on disk together.
-type crew struct {
+type workers struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	hands  []chan piece
-	groups map[string]int // who of hands has which: the next in turn, as its first line comes
+	lines  []chan queuedLine
+	groups map[string]int // which of them has which group: the next in turn, as its first line comes
 	work   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -27,25 +27,25 @@ type crew struct {
 	taken int       // bytes under way
 }
 
-// piece is a line on its way, with what it takes of the room.
-type piece struct {
+// queuedLine is a line on its way, with what it takes of the room.
+type queuedLine struct {
 	n    int64
 	text []byte
 }
 
-// doing does something with a line, and says how many bytes of the lines that it was given are done with.
-type doing func(ctx context.Context, n int64, text []byte) (done int, err error)
+// lineFunc does something with a line, and says how many bytes of the lines that it was given are done with.
+type lineFunc func(ctx context.Context, n int64, text []byte) (done int, err error)
 
-// newCrew starts so many; each has a doing of its own.
-func newCrew(ctx context.Context, many int, hand func() doing) *crew {
-	c := &crew{hands: make([]chan piece, many), groups: map[string]int{}}
+// newWorkers starts so many; each has a lineFunc of its own.
+func newWorkers(ctx context.Context, count int, worker func() lineFunc) *workers {
+	c := &workers{lines: make([]chan queuedLine, count), groups: map[string]int{}}
 	c.ctx, c.cancel = context.WithCancelCause(ctx)
 	c.room.L = &c.mu
-	for i := range c.hands {
-		c.hands[i] = make(chan piece, 4)
-		do := hand()
+	for i := range c.lines {
+		c.lines[i] = make(chan queuedLine, 4)
+		do := worker()
 		c.work.Go(func() {
-			for p := range c.hands[i] {
+			for p := range c.lines[i] {
 				if c.ctx.Err() != nil {
 					continue // the others are told to end too
 				}
@@ -60,24 +60,24 @@ func newCrew(ctx context.Context, many int, hand func() doing) *crew {
 	return c
 }
 
-func (c *crew) fail(err error) {
+func (c *workers) fail(err error) {
 	c.cancel(err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.room.Broadcast()
 }
 
-func (c *crew) free(n int) {
+func (c *workers) free(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taken -= n
 	c.room.Broadcast()
 }
 
-// give hands a line to whoever has its group, when there is room.
-func (c *crew) give(group string, n int64, text []byte) error {
+// hand gives a line to whoever has its group, when there is room.
+func (c *workers) hand(group string, n int64, text []byte) error {
 	c.mu.Lock()
-	for c.taken > 0 && c.taken+len(text) > crewBytes && c.ctx.Err() == nil {
+	for c.taken > 0 && c.taken+len(text) > workersBytes && c.ctx.Err() == nil {
 		c.room.Wait()
 	}
 	c.taken += len(text)
@@ -85,19 +85,19 @@ func (c *crew) give(group string, n int64, text []byte) error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	hand, known := c.groups[group]
+	worker, known := c.groups[group]
 	if !known {
-		hand = len(c.groups) % len(c.hands)
-		c.groups[group] = hand
+		worker = len(c.groups) % len(c.lines)
+		c.groups[group] = worker
 	}
-	c.hands[hand] <- piece{n, bytes.Clone(text)}
+	c.lines[worker] <- queuedLine{n, bytes.Clone(text)}
 	return nil
 }
 
 // end waits until all is done.
-func (c *crew) end() error {
-	for _, hand := range c.hands {
-		close(hand)
+func (c *workers) end() error {
+	for _, worker := range c.lines {
+		close(worker)
 	}
 	c.work.Wait()
 	err := context.Cause(c.ctx)
@@ -105,9 +105,9 @@ func (c *crew) end() error {
 	return err
 }
 
-// together does something with the lines of a file, in the order of each group.
-func (f *File) together(ctx context.Context, many int, which func(text []byte) bool, hand func() doing) error {
-	c := newCrew(ctx, many, hand)
+// inParallel does something with the lines of a file, in the order of each group.
+func (f *File) inParallel(ctx context.Context, count int, which func(text []byte) bool, worker func() lineFunc) error {
+	c := newWorkers(ctx, count, worker)
 	stop := context.AfterFunc(ctx, func() { c.fail(ctx.Err()) })
 	defer stop()
 	group := ""
@@ -119,7 +119,7 @@ func (f *File) together(ctx context.Context, many int, which func(text []byte) b
 		if begins {
 			group = queue.Group(name)
 		}
-		return c.give(group, n, text)
+		return c.hand(group, n, text)
 	})
 	if ended := c.end(); err == nil {
 		err = ended
