@@ -25,7 +25,8 @@ func TestOneQueueCannotFillTheStore(t *testing.T) {
 		switch a := v.append(j)[0]; {
 		case a.Outcome == queue.Accepted:
 			accepted++
-		case a.Outcome != queue.Full || a.Bytes.Max != 16<<20 || a.Bytes.Held != v.info("large").Bytes || a.Bytes.Needs < 1_000_000 || a.RetryAfter <= 0:
+		case a.Outcome != queue.Full || a.Bytes.Max != 16<<20 || a.Bytes.Held != v.info("large").Bytes ||
+			a.Bytes.Needs < 1_000_000 || a.RetryAfter <= 0:
 			t.Fatalf("job %d: %+v", i, a)
 		}
 		if a := v.append(job("other", i))[0]; a.Outcome != queue.Accepted {
@@ -37,13 +38,16 @@ func TestOneQueueCannotFillTheStore(t *testing.T) {
 	}
 }
 
-// Appends stop before Redis refuses what writes, whatever the queues and their number; what frees memory goes on, and then
-// appends do.
+// Appends stop before Redis refuses what writes, whatever the queues and their number; what frees memory goes on, and
+// then appends do.
 func TestAppendsLeaveSomeMemory(t *testing.T) {
 	s := redistest.New(t, redistest.Options{MaxMemory: "24mb"})
 	v := open(t, s.Client(), redisq.Options{Init: true})
 	for i := range 20 {
-		v.put(fmt.Sprint("q", i), leaky.Unlimited, func(s *queue.Spec) { s.MaxBytes, s.Retention.Max = queue.MostMaxBytes, 1 })
+		v.put(fmt.Sprint("q", i), leaky.Unlimited, func(s *queue.Spec) {
+			s.MaxBytes,
+				s.Retention.Max = queue.MostMaxBytes, 1
+		})
 	}
 	var refused error
 	for i := 0; refused == nil; i++ {

@@ -63,7 +63,8 @@ func (e *Engine) repeat(ctx context.Context, s script, partition int, args ...an
 	}
 }
 
-// unrepeated calls a script that must not be carried out twice: again only as long as it cannot have reached the server.
+// unrepeated calls a script that must not be carried out twice: again only as long as it cannot have reached the
+// server.
 func (e *Engine) unrepeated(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	for try := 0; ; try++ {
 		v, err := e.runOnce(ctx, s, partition, args...)
@@ -82,7 +83,8 @@ func (e *Engine) unrepeated(ctx context.Context, s script, partition int, args .
 	}
 }
 
-// runOnce is run with all the time that ctx has, as there is no other try, and without what go-redis repeats of its own accord, as its client of a cluster does.
+// runOnce is run with all the time that ctx has, as there is no other try, and without what go-redis repeats of its own
+// accord, as its client of a cluster does.
 func (e *Engine) runOnce(ctx context.Context, s script, partition int, args ...any) (any, error) {
 	if e.closing.Err() != nil {
 		return nil, queue.ErrClosed
@@ -132,7 +134,8 @@ func (e *Engine) ask(ctx context.Context, s script, partition int, args ...any) 
 // unanswered is the error of a question that may have been asked.
 func unanswered(err error) error {
 	if errors.Is(err, queue.ErrOutcomeUnknown) {
-		return fmt.Errorf("%w: %s", queue.ErrUnavailable, strings.TrimPrefix(err.Error(), queue.ErrOutcomeUnknown.Error()+": "))
+		return fmt.Errorf("%w: %s", queue.ErrUnavailable, strings.TrimPrefix(err.Error(),
+			queue.ErrOutcomeUnknown.Error()+": "))
 	}
 	return err
 }

@@ -156,7 +156,8 @@ func (e *Engine) Rollback(ctx context.Context, name string, revision, expect int
 	return e.put(ctx, spec, h.Revision, true)
 }
 
-// keepChanges tells all partitions how long changes are kept. The store keeps it: who opens it without saying leaves it.
+// keepChanges tells all partitions how long changes are kept. The store keeps it: who opens it without saying leaves
+// it.
 func (e *Engine) keepChanges(ctx context.Context, d time.Duration) error {
 	if d == 0 {
 		return nil

@@ -36,7 +36,9 @@ func TestAppendOfJobsThatExpire(t *testing.T) {
 		for i, got := range a {
 			want := at.Add(time.Duration(i) * 100 * time.Millisecond).Time()
 			late := !expires.IsZero() && want.After(expires)
-			if late && got.Outcome != queue.Lapsed || !late && (got.Outcome != queue.Accepted || got.Position != int64(i)+1 || !got.ETA.Exact) || !got.ETA.At.Equal(want) && !late {
+			if late && got.Outcome != queue.Lapsed || !late &&
+				(got.Outcome != queue.Accepted || got.Position != int64(i)+1 || !got.ETA.Exact) ||
+				!got.ETA.At.Equal(want) && !late {
 				t.Fatalf("%s: job %d: %+v", name, i, got)
 			}
 		}
@@ -50,12 +52,14 @@ func TestAppendOfJobsThatExpire(t *testing.T) {
 	steps("late", at.Time().Add(30*time.Second)) // these lapse from some job on
 }
 
-// What was taken under a key is kept until it is as fresh, whatever is asked of it and of however changed a rule, and not for ever.
+// What was taken under a key is kept until it is as fresh, whatever is asked of it and of however changed a rule, and
+// not for ever.
 func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1}), s.Client()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog} {
+	for _, a := range []leaky.Algorithm{leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket, leaky.AlgorithmFixedWindow,
+		leaky.AlgorithmSlidingCounter, leaky.AlgorithmSlidingLog} {
 		rule := queue.Rule{Name: "r." + string(a), Algorithm: a}
 		for i := range 300 {
 			if i%25 == 0 {
@@ -64,7 +68,8 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 			}
 			takes := make([]queue.Take, 1+rng.IntN(3))
 			for k := range takes {
-				takes[k] = queue.Take{Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeBack, queue.TakePeek}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3)}
+				takes[k] = queue.Take{Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakeNow, queue.TakeBack,
+					queue.TakePeek}[rng.IntN(5)], Key: "k", Cost: 1 + rng.Int64N(3)}
 			}
 			begun := time.Now()
 			got, err := v.e.Take(v.ctx, rule.Name, takes)
@@ -80,7 +85,8 @@ func TestTalliesAreKeptForAsLongAsTheyMatter(t *testing.T) {
 			}
 			last := got[len(got)-1]
 			past := time.Since(begun)
-			if took := last.Allowed && takes[len(takes)-1].Op == queue.TakeNow; took && left+past+time.Millisecond < last.ResetAfter {
+			if took := last.Allowed && takes[len(takes)-1].Op == queue.TakeNow; took &&
+				left+past+time.Millisecond < last.ResetAfter {
 				t.Errorf("%s, %d: %+v is kept for %v, %v after it was asked", a, i, last, left, past)
 			}
 		}
@@ -118,7 +124,8 @@ func TestATallyGivenBackToAndTakenFromExpires(t *testing.T) {
 // someBound is of lives below and above a second, and of some hours.
 func someBound(a leaky.Algorithm, rng *rand.Rand) queue.Bound {
 	n := 1 + rng.Int64N(100)
-	period := queue.Duration([]time.Duration{50 * time.Millisecond, time.Second, 7 * time.Second, time.Hour}[rng.IntN(4)])
+	period := queue.Duration([]time.Duration{50 * time.Millisecond, time.Second, 7 * time.Second,
+		time.Hour}[rng.IntN(4)])
 	if a == leaky.AlgorithmMeter || a == leaky.AlgorithmTokenBucket {
 		rate, err := leaky.ParseRate(fmt.Sprintf("%d/%s", n, []string{"s", "m", "h"}[rng.IntN(3)]))
 		if err != nil {

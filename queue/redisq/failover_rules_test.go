@@ -9,8 +9,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// A master is killed while its rules are asked: who asks meanwhile is told to ask again, what the replica had is not forgotten, and no more
-// than what it had not passes again.
+// A master is killed while its rules are asked: who asks meanwhile is told to ask again, what the replica had is not
+// forgotten, and no more than what it had not passes again.
 func TestFailoverUnderTakes(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSentinel(t, redistest.SentinelOptions{})
@@ -55,7 +55,8 @@ func TestFailoverUnderTakes(t *testing.T) {
 		}
 		again += max(0, n-100)
 	}
-	t.Logf("%d passed between the last that the replica was known to have and the end of the master, %d again", lost, again)
+	t.Logf("%d passed between the last that the replica was known to have and the end of the master, %d again", lost,
+		again)
 	if again > lost {
 		t.Errorf("%d passed again, of %d that may have been lost", again, lost)
 	}

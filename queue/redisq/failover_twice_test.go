@@ -15,12 +15,13 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// Two failovers, the second before the first master was back, lose nothing that was acknowledged: with the settings that
-// deploy/redis/redis.conf ships a master without a replica refuses. (What a replica had not received yet when its master
-// dies is another matter, which this test leaves out.)
+// Two failovers, the second before the first master was back, lose nothing that was acknowledged: with the settings
+// that deploy/redis/redis.conf ships a master without a replica refuses. (What a replica had not received yet when its
+// master dies is another matter, which this test leaves out.)
 func TestTwoFailovers(t *testing.T) {
 	t.Parallel()
-	s := redistest.NewSentinel(t, redistest.SentinelOptions{Node: redistest.Options{Args: shipped(t, "../../deploy/redis/redis.conf")}})
+	s := redistest.NewSentinel(t, redistest.SentinelOptions{Node: redistest.Options{Args: shipped(t,
+		"../../deploy/redis/redis.conf")}})
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
 	v.put("email", leaky.Unlimited, nil)
 	var acknowledged []queue.Job

@@ -75,7 +75,8 @@ func TestPlantedMemberStopsNoSibling(t *testing.T) {
 
 // Nor does one of which somebody wrote what is no number, and what it stops on is given to nobody in vain.
 func TestPlantedNumberStopsNoSibling(t *testing.T) {
-	for _, field := range []string{"n", "d", "b", "tat", "rem", "last", "lc", "lf", "cap", "size", "turn", "cmax", "hc", "lease", "maxatt", "rfor", "rmax", "rev", "finish", "told"} {
+	for _, field := range []string{"n", "d", "b", "tat", "rem", "last", "lc", "lf", "cap", "size", "turn", "cmax", "hc",
+		"lease", "maxatt", "rfor", "rmax", "rev", "finish", "told"} {
 		for _, value := range []string{"planted", "nan", "inf"} {
 			t.Run(field+" "+value, func(t *testing.T) {
 				v, s, at := manual(t)
@@ -300,7 +301,8 @@ func TestManyChildren(t *testing.T) {
 	v.append(jobs...)
 	v.put("ses", leaky.Unlimited, nil)
 	add(queue.MaxChildren / 2)
-	if _, err := v.e.Put(v.ctx, queue.Spec{Name: "ses.more", Rate: leaky.Unlimited}, queue.AnyRevision); !isField(err, "name") {
+	if _, err := v.e.Put(v.ctx, queue.Spec{Name: "ses.more", Rate: leaky.Unlimited}, queue.AnyRevision); !isField(err,
+		"name") {
 		t.Errorf("one more: %v", err)
 	}
 	jobs = nil
@@ -310,7 +312,8 @@ func TestManyChildren(t *testing.T) {
 		}
 	}
 	v.append(jobs...)
-	if g, want := v.info("ses").Group, int64(2500); g.Waiting != want || g.Members != queue.MaxChildren || g.Children != queue.MaxChildren {
+	if g, want := v.info("ses").Group, int64(2500); g.Waiting != want || g.Members != queue.MaxChildren ||
+		g.Children != queue.MaxChildren {
 		t.Errorf("%+v", g)
 	}
 	seen := map[string]int{}

@@ -59,17 +59,18 @@ func unknownJob(name, id string) error {
 
 // List implements queue.Specs.
 func (e *Engine) List(ctx context.Context, after string, limit int) ([]queue.Info, error) {
-	list, err := merged(len(e.keys), after, limit, nameOfInfo, func(p int, after string, n int) ([]queue.Info, string, error) {
-		return e.infos(ctx, nil, p, "list", after, n)
-	})
+	list, err := merged(len(e.keys), after, limit, nameOfInfo,
+		func(p int, after string, n int) ([]queue.Info, string, error) {
+			return e.infos(ctx, nil, p, "list", after, n)
+		})
 	if err != nil {
 		return nil, err
 	}
 	return list, e.addParents(ctx, list)
 }
 
-// addParents gives children their parents. Those that are not in the list themselves, because it begins behind them, are
-// looked up: there are few, since a child's name begins with its parent's.
+// addParents gives children their parents. Those that are not in the list themselves, because it begins behind them,
+// are looked up: there are few, since a child's name begins with its parent's.
 func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 	known := make(map[string]*queue.Info)
 	for n := range list {
@@ -95,8 +96,10 @@ func (e *Engine) addParents(ctx context.Context, list []queue.Info) error {
 	return nil
 }
 
-// infos asks about queues, and about the lane of one of them if lane is not nil; next is behind which name a list goes on, if it does.
-func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) (infos []queue.Info, next string, err error) {
+// infos asks about queues, and about the lane of one of them if lane is not nil; next is behind which name a list goes
+// on, if it does.
+func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int, args ...any) (infos []queue.Info,
+	next string, err error) {
 	v, err := e.ask(ctx, infoScript, partition, append([]any{e.instant()}, args...)...)
 	if err != nil {
 		return nil, "", err
@@ -106,7 +109,8 @@ func (e *Engine) infos(ctx context.Context, lane *queue.LaneInfo, partition int,
 	for rows := answer.list(); rows.more(); {
 		i, err := readInfo(rows.list(), lane)
 		if err != nil && args[0] == "list" {
-			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue", i.Spec.Name, "error", err)
+			e.log.Error("queue left out of a list: what the store has of it is not what penstock wrote", "queue",
+				i.Spec.Name, "error", err)
 			continue
 		}
 		if err != nil {
@@ -150,7 +154,8 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		var at [8]byte
 		copy(at[1:], text)
 		id, reason, _ := strings.Cut(text[7:], " ")
-		i.Errors = append(i.Errors, queue.LastError{At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id, Reason: reason})
+		i.Errors = append(i.Errors, queue.LastError{At: time.UnixMicro(int64(binary.BigEndian.Uint64(at[:]))), ID: id,
+			Reason: reason})
 	}
 	i.Bucket = readBucket(r)
 	i.Ahead, i.DeferredCost, i.Back = r.int(), r.int(), r.int()
@@ -165,17 +170,21 @@ func readInfo(r *reply, lane *queue.LaneInfo) (queue.Info, error) {
 		}
 		i.Parent = &p
 	}
-	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.StopCause{"", queue.StopThrottled, queue.StopDown}[r.int()%3], Reason: r.text()}
-	i.Circuit = queue.CircuitInfo{Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()), Reason: r.text()}
+	i.Stop = queue.Stop{Until: micros(r.int()), Cause: [...]queue.StopCause{"", queue.StopThrottled,
+		queue.StopDown}[r.int()%3], Reason: r.text()}
+	i.Circuit = queue.CircuitInfo{Failures: r.int(), Opened: micros(r.int()), Probe: queue.Duration(r.duration()),
+		Reason: r.text()}
 	i.Rate = readRate(r)
 	for changes := r.list(); changes.more(); {
 		c := changes.list()
-		i.Adaptions = append(i.Adaptions, queue.Adaption{At: micros(c.int()), From: readRate(c), To: readRate(c), Cause: c.text(), Reason: c.text()})
+		i.Adaptions = append(i.Adaptions, queue.Adaption{At: micros(c.int()), From: readRate(c), To: readRate(c),
+			Cause: c.text(), Reason: c.text()})
 	}
 	i.Ready, i.LanesRest, i.NextDue, i.Asked = micros(r.int()), r.int() == 1, micros(r.int()), micros(r.int())
 	i.Bytes, i.MaxBytes = r.int(), r.int()
 	if lane != nil {
-		lane.Waiting, lane.Held, lane.Bucket, lane.Stop, lane.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()), r.int()
+		lane.Waiting, lane.Held, lane.Bucket, lane.Stop, lane.Bytes = r.int(), r.int(), readBucket(r), micros(r.int()),
+			r.int()
 	}
 	return i, r.err
 }
@@ -261,7 +270,10 @@ func (e *Engine) totals(ctx context.Context) (t queue.Totals, drainers queue.Dra
 			return t, drainers, r.err
 		}
 	}
-	slices.SortFunc(drainers.Seen, func(a, b queue.Drainer) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(drainers.Seen, func(a, b queue.Drainer) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.ID, b.ID))
+	})
 	return t, drainers, nil
 }
 
@@ -301,7 +313,8 @@ func (e *Engine) Job(ctx context.Context, name, id string) (queue.JobInfo, error
 	if last := (queue.Attempt{At: micros(r.int()), Drainer: r.text()}); !last.At.IsZero() {
 		i.AddLast(last)
 	}
-	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text(), Who: r.text()}
+	i.Why = queue.Why{By: queue.Cause(r.text()), Until: micros(r.int()), Reason: r.text(), Queue: r.text(),
+		Who: r.text()}
 	if i.Why.By == queue.ByDeferred && r.err == nil {
 		spec, err := queue.ParseSpec([]byte(i.Why.Reason))
 		if err != nil {

@@ -38,16 +38,19 @@ func TestKeeperLostReply(t *testing.T) {
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			v.t = t
-			name := map[string]string{"reply swallowed": "swallowed", "command lost": "lost", "three replies swallowed": "thrice", "reply late by 150 ms": "late"}[f.name]
+			name := map[string]string{"reply swallowed": "swallowed", "command lost": "lost",
+				"three replies swallowed": "thrice", "reply late by 150 ms": "late"}[f.name]
 			v.put(name, leaky.Unlimited, nil)
 			v.bury(name, 1, 2, 3)
 			f.inject(proxy, faultproxy.Script("job-0001"))
-			if out, err := v.e.Replay(v.ctx, name, []string{"job-0001", "job-0009", "job-0002"}); err != nil || fmt.Sprint(out) != "[replayed not_dead replayed]" {
+			if out, err := v.e.Replay(v.ctx, name, []string{"job-0001", "job-0009", "job-0002"}); err != nil ||
+				fmt.Sprint(out) != "[replayed not_dead replayed]" {
 				t.Errorf("replay: %v, %v", out, err)
 			}
 			proxy.Clear()
 			f.inject(proxy, faultproxy.Script("job-0003"))
-			if out, err := v.e.Forget(v.ctx, name, []string{"job-0003", "job-0009"}); err != nil || fmt.Sprint(out) != "[true false]" {
+			if out, err := v.e.Forget(v.ctx, name, []string{"job-0003", "job-0009"}); err != nil ||
+				fmt.Sprint(out) != "[true false]" {
 				t.Errorf("forget: %v, %v", out, err)
 			}
 			proxy.Clear()
@@ -81,7 +84,8 @@ func TestPlantedDeadJob(t *testing.T) {
 	if err != nil || len(l.Jobs) != 2 {
 		t.Errorf("listed %+v, %v", l, err)
 	}
-	if out, err := v.e.Replay(v.ctx, "email", ids); err != nil || fmt.Sprint(out) != "[broken broken not_dead replayed]" {
+	if out, err := v.e.Replay(v.ctx, "email", ids); err != nil ||
+		fmt.Sprint(out) != "[broken broken not_dead replayed]" {
 		t.Errorf("replay: %v, %v", out, err)
 	}
 	if out, err := v.e.Forget(v.ctx, "email", ids); err != nil || fmt.Sprint(out) != "[false true false false]" {
@@ -134,7 +138,8 @@ func BenchmarkPurge(b *testing.B) {
 		}
 		v.append(list...)
 		b.StartTimer()
-		if p, err := v.e.Purge(v.ctx, queue.PurgeRequest{Queue: "email", State: queue.Waiting, Limit: 500}); err != nil || p.Jobs == 0 {
+		if p, err := v.e.Purge(v.ctx, queue.PurgeRequest{Queue: "email", State: queue.Waiting,
+			Limit: 500}); err != nil || p.Jobs == 0 {
 			b.Fatal(p, err)
 		}
 	}

@@ -16,7 +16,8 @@ import (
 // windows is a rule of keys that stay for the test.
 func windows(maxKeys int64) queue.Rule {
 	return queue.Rule{
-		Name: "r", Algorithm: leaky.AlgorithmSlidingLog, MaxKeys: maxKeys, Bound: queue.Bound{Limit: 5, Period: queue.Duration(time.Hour)},
+		Name: "r", Algorithm: leaky.AlgorithmSlidingLog, MaxKeys: maxKeys,
+		Bound: queue.Bound{Limit: 5, Period: queue.Duration(time.Hour)},
 	}
 }
 
@@ -47,7 +48,8 @@ func (v *env) takeAll(rule string, from, to int) (allowed int) {
 	return allowed
 }
 
-// Of many keys a part is counted: the bound holds nearly, and what is counted stays small. Keys that are there go on, and what is freed is had again.
+// Of many keys a part is counted: the bound holds nearly, and what is counted stays small. Keys that are there go on,
+// and what is freed is had again.
 func TestManyKeysAreCountedByAPart(t *testing.T) {
 	const most, come = 20_000, 30_000
 	s := redistest.New(t, redistest.Options{})
@@ -136,7 +138,8 @@ func TestKeysThatEndMakeRoom(t *testing.T) {
 func TestKeysThatAreUsedStayCounted(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	clock := leaky.Instant(1_767_000_000_000_000)
-	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return clock }}), s.Client()
+	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return clock }}),
+		s.Client()
 	for _, r := range exact() {
 		r.MaxKeys, r.Overrides = 1, nil
 		v.rule(r)
@@ -180,7 +183,8 @@ func TestPlantedKeysOfARule(t *testing.T) {
 		"string": func() error { return c.Set(v.ctx, counted, "x", 0).Err() },
 		"list":   func() error { return c.LPush(v.ctx, counted, "x").Err() },
 		"odd members": func() error {
-			return c.ZAdd(v.ctx, counted, redis.Z{Member: "x", Score: 5}, redis.Z{Member: "yy", Score: 1e9}, redis.Z{Member: string(make([]byte, 40)), Score: 0}).Err()
+			return c.ZAdd(v.ctx, counted, redis.Z{Member: "x", Score: 5}, redis.Z{Member: "yy", Score: 1e9},
+				redis.Z{Member: string(make([]byte, 40)), Score: 0}).Err()
 		},
 		"a mark alone": func() error { return c.ZAdd(v.ctx, counted, redis.Z{Member: "", Score: -30}).Err() },
 	} {

@@ -17,7 +17,8 @@ func manual(t *testing.T) (v *env, s *redistest.Server, at *leaky.Instant) {
 	s = redistest.New(t, redistest.Options{})
 	at = new(leaky.Instant)
 	*at = 1_700_000_000_000_000
-	return open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return *at }}), s, at
+	return open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return *at }}), s,
+		at
 }
 
 // A rule that changes while lanes are still looked at for an earlier change moves none of
@@ -25,7 +26,10 @@ func manual(t *testing.T) (v *env, s *redistest.Server, at *leaky.Instant) {
 func TestChangedRuleMovesNoLanes(t *testing.T) {
 	v, s, at := manual(t)
 	put := func(n int64) {
-		v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lanes.LaneRule = queue.LaneRule{Rate: leaky.RateOf(n, 86400_000_000)} })
+		v.put("email", leaky.Unlimited, func(s *queue.Spec) {
+			s.Lanes.LaneRule = queue.LaneRule{Rate: leaky.RateOf(n,
+				86400_000_000)}
+		})
 	}
 	const lanes = 350
 	put(1)
@@ -88,7 +92,9 @@ func TestChangedRuleMovesNoLanes(t *testing.T) {
 func TestOldestWhileRulesChange(t *testing.T) {
 	v, s, at := manual(t)
 	put := func(n int64) {
-		v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lanes.LaneRule = queue.LaneRule{Rate: leaky.PerSecond(n)} })
+		v.put("email", leaky.Unlimited, func(s *queue.Spec) {
+			s.Lanes.LaneRule = queue.LaneRule{Rate: leaky.PerSecond(n)}
+		})
 	}
 	put(1)
 	for i := range 2 {
@@ -96,7 +102,8 @@ func TestOldestWhileRulesChange(t *testing.T) {
 		*at += 1000
 	}
 	v.settle(deliver(v.reserve("email").Jobs...)...)
-	appended := map[string]time.Time{"lane-0000": at.Add(-2 * time.Millisecond).Time(), "lane-0001": at.Add(-time.Millisecond).Time()}
+	appended := map[string]time.Time{"lane-0000": at.Add(-2 * time.Millisecond).Time(),
+		"lane-0001": at.Add(-time.Millisecond).Time()}
 	v.reserve("email")
 	put(2)
 	for _, tt := range []struct {

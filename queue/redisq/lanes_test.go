@@ -104,7 +104,8 @@ func TestSweepFreesLanes(t *testing.T) {
 	}
 	// What was done to a queue stays recorded when it is gone.
 	left := slices.DeleteFunc(keys(t, s), func(k string) bool {
-		return slices.Contains(empty, k) || strings.Contains("ps{0}c ps{0}C ps{0}k ps{0}x ps{0}X ps{0}G", k) || strings.HasPrefix(k, "ps{0}g:")
+		return slices.Contains(empty, k) || strings.Contains("ps{0}c ps{0}C ps{0}k ps{0}x ps{0}X ps{0}G", k) ||
+			strings.HasPrefix(k, "ps{0}g:")
 	})
 	if len(left) > 0 {
 		t.Errorf("left behind: %q", left)
@@ -130,7 +131,8 @@ func TestPlantedLanes(t *testing.T) {
 			v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 			v.put("broken", leaky.Unlimited, laneRule(1))
 			v.put("sound", leaky.Unlimited, nil)
-			v.append(inLane("broken", 1, 1), inLane("broken", 2, 1), inLane("broken", 3, 2), job("sound", 1), job("sound", 2))
+			v.append(inLane("broken", 1, 1), inLane("broken", 2, 1), inLane("broken", 3, 2), job("sound", 1),
+				job("sound", 2))
 			undo := plant(t, s, "ps{0}"+key)
 			for range 10 {
 				v.append(inLane("broken", 4, 1))
@@ -151,7 +153,8 @@ func TestPlantedLanes(t *testing.T) {
 			}
 			i := v.info("broken")
 			if i.Size() != 0 || i.Delivered != i.Appended || i.Delivered < 3 {
-				t.Errorf("mended: size %d, %d appended, %d delivered; want all of them delivered", i.Size(), i.Appended, i.Delivered)
+				t.Errorf("mended: size %d, %d appended, %d delivered; want all of them delivered", i.Size(), i.Appended,
+					i.Delivered)
 			}
 			plant(t, s, "ps{0}"+key)
 			if err := v.e.Delete(v.ctx, "broken", queue.AnyRevision, true); err != nil {
@@ -178,7 +181,8 @@ func TestLostReplyOfLanes(t *testing.T) {
 	later := inLane("email", 2, 1)
 	later.NotBefore = time.Now().Add(time.Hour)
 	a := v.append(j, later)
-	if a[0].Outcome != queue.Accepted || a[0].Position != 1 || a[1].Outcome != queue.Accepted || a[1].State != queue.Scheduled {
+	if a[0].Outcome != queue.Accepted || a[0].Position != 1 || a[1].Outcome != queue.Accepted ||
+		a[1].State != queue.Scheduled {
 		t.Fatalf("append: %+v", a)
 	}
 	request := v.request("email")

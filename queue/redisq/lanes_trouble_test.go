@@ -18,7 +18,8 @@ func (v *env) emptied(at *leaky.Instant, delivered int64) {
 		v.settle(deliver(v.reserve("email").Jobs...)...)
 	}
 	if i := v.info("email"); i.Size() != 0 || i.Waiting != 0 || i.Lanes != 0 || i.Delivered != delivered {
-		v.t.Errorf("size %d, %d wait in %d lanes, %d delivered; want 0, 0, 0, %d", i.Size(), i.Waiting, i.Lanes, i.Delivered, delivered)
+		v.t.Errorf("size %d, %d wait in %d lanes, %d delivered; want 0, 0, 0, %d", i.Size(), i.Waiting, i.Lanes,
+			i.Delivered, delivered)
 	}
 	if n, err := v.e.Totals(v.ctx); err != nil || n.Waiting+n.Scheduled+n.Leased != 0 {
 		v.t.Errorf("%+v, %v", n, err)
@@ -38,7 +39,8 @@ func nothingCounted(t *testing.T, v *env, s *redistest.Server) {
 func TestPlantedLaneStopsNoSettlement(t *testing.T) {
 	v, s, at := manual(t)
 	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Lanes.LaneRule = queue.LaneRule{MaxInFlight: 2} })
-	v.append(inLane("email", 11, 1), inLane("email", 12, 1), inLane("email", 13, 1), inLane("email", 21, 2), inLane("email", 22, 2), inLane("email", 23, 2))
+	v.append(inLane("email", 11, 1), inLane("email", 12, 1), inLane("email", 13, 1), inLane("email", 21, 2),
+		inLane("email", 22, 2), inLane("email", 23, 2))
 	granted := map[string]queue.Reservation{}
 	for _, j := range v.reserve("email").Jobs {
 		granted[j.ID] = j
@@ -52,7 +54,8 @@ func TestPlantedLaneStopsNoSettlement(t *testing.T) {
 		t.Errorf("settled %+v; want the release alone to fail", out)
 	}
 	undo()
-	if out := v.settle(batch...); out[0].State != queue.Delivered || out[1].State != queue.Waiting || out[2].State != queue.Delivered {
+	if out := v.settle(batch...); out[0].State != queue.Delivered || out[1].State != queue.Waiting ||
+		out[2].State != queue.Delivered {
 		t.Errorf("mended: %+v", out)
 	}
 	v.settle(deliver(granted["job-0022"])...)
@@ -72,7 +75,8 @@ func TestPlantedLaneStopsNoOther(t *testing.T) {
 		j.NotBefore = at.Time().Add(6 * time.Second)
 		return j
 	}
-	v.append(inLane("email", 11, 1), inLane("email", 12, 1), later(13, 1), inLane("email", 21, 2), inLane("email", 22, 2), later(23, 2), later(24, 1))
+	v.append(inLane("email", 11, 1), inLane("email", 12, 1), later(13, 1), inLane("email", 21, 2),
+		inLane("email", 22, 2), later(23, 2), later(24, 1))
 	if r := v.reserve("email").Jobs; len(r) != 2 {
 		t.Fatalf("granted %+v", r)
 	}
@@ -88,7 +92,8 @@ func TestPlantedLaneStopsNoOther(t *testing.T) {
 		v.settle(deliver(v.reserve("email").Jobs...)...)
 	}
 	undo()
-	if i := v.info("email"); i.Delivered != 3 || i.Expired != 1 || i.Leased != 1 || i.Scheduled != 1 || i.Waiting != 1 || i.Cancelled != 1 {
+	if i := v.info("email"); i.Delivered != 3 || i.Expired != 1 || i.Leased != 1 || i.Scheduled != 1 ||
+		i.Waiting != 1 || i.Cancelled != 1 {
 		t.Errorf("%+v", i)
 	}
 	v.emptied(at, 6)
@@ -111,7 +116,9 @@ func TestPlantedLanesOfPlainQueue(t *testing.T) {
 				return err == nil, err
 			},
 			"readmit": func(v *env, _ *queue.Spec) (bool, error) {
-				m := queue.ReadmitRequest{Queue: "email", Holder: "h", Overflow: "o", Jobs: []queue.Readmission{{Job: inLane("email", 1, 1), Order: 1, At: time.UnixMicro(1_700_000_000_000_000)}}}
+				m := queue.ReadmitRequest{Queue: "email", Holder: "h", Overflow: "o",
+					Jobs: []queue.Readmission{{Job: inLane("email", 1, 1), Order: 1,
+						At: time.UnixMicro(1_700_000_000_000_000)}}}
 				r, err := v.e.Readmit(v.ctx, m)
 				if err == nil && r.Outcomes[0] == queue.Unreadable {
 					err = queue.ErrCorrupt

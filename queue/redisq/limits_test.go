@@ -162,7 +162,9 @@ func TestWindowLawOfALimitWhateverWasLost(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(5, 6))
 			l := newLossy(t, p)
 			put := func() {
-				l.put("email", leaky.PerSecond(100), func(s *queue.Spec) { s.Limits = []queue.Limit{{Rate: leaky.PerSecond(5), Burst: 3}} })
+				l.put("email", leaky.PerSecond(100), func(s *queue.Spec) {
+					s.Limits = []queue.Limit{{Rate: leaky.PerSecond(5), Burst: 3}}
+				})
 			}
 			put()
 			work := func(steps int) {

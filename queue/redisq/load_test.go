@@ -80,8 +80,10 @@ func (l *load) failed() bool { return l.ctx.Err() != nil && l.t.Failed() }
 func (l *load) drain(n int) {
 	client := queue.Client{ID: fmt.Sprintf("%s-%d", l.queue, n)}
 	for number := uint64(1); ; number++ {
-		r, err := l.e.Reserve(context.Background(), queue.ReserveRequest{Partition: l.e.Partition(l.queue), Client: client, Number: number, Max: 20})
-		for ; err != nil; r, err = l.e.Reserve(context.Background(), queue.ReserveRequest{Partition: l.e.Partition(l.queue), Client: client, Number: number, Max: 20}) {
+		r, err := l.e.Reserve(context.Background(), queue.ReserveRequest{Partition: l.e.Partition(l.queue),
+			Client: client, Number: number, Max: 20})
+		for ; err != nil; r, err = l.e.Reserve(context.Background(),
+			queue.ReserveRequest{Partition: l.e.Partition(l.queue), Client: client, Number: number, Max: 20}) {
 			if l.failed() {
 				return
 			}
@@ -145,7 +147,8 @@ func (l *load) account() {
 	}
 	i, err := l.e.Get(context.Background(), l.queue)
 	n := int64(len(l.accepted))
-	if err != nil || len(l.granted) != len(l.accepted) || i.Size() != 0 || i.Appended != n || i.Delivered != n || i.Expired != 0 {
+	if err != nil || len(l.granted) != len(l.accepted) || i.Size() != 0 || i.Appended != n || i.Delivered != n ||
+		i.Expired != 0 {
 		l.t.Errorf("%s: %d accepted, %d granted; the engine says %d appended, %d delivered, %d expired, %d there, %v",
 			l.queue, n, len(l.granted), i.Appended, i.Delivered, i.Expired, i.Size(), err)
 	}

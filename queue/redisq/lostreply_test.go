@@ -40,13 +40,15 @@ func TestLostReply(t *testing.T) {
 			for _, f := range faults {
 				t.Run(f.name, func(t *testing.T) {
 					v.t = t
-					name := map[string]string{"reply swallowed": "swallowed", "command lost": "lost", "three replies swallowed": "thrice", "reply late by 150 ms": "late"}[f.name]
+					name := map[string]string{"reply swallowed": "swallowed", "command lost": "lost",
+						"three replies swallowed": "thrice", "reply late by 150 ms": "late"}[f.name]
 					v.put(name, leaky.Unlimited, nil)
 					proxy.Clear()
 
 					// Append: accepted, once, and told so.
 					f.inject(proxy, faultproxy.Script("job-0001"))
-					if a := v.append(job(name, 1), job(name, 2)); a[0].Outcome != queue.Accepted || a[1].Outcome != queue.Accepted || a[1].Position != 2 {
+					if a := v.append(job(name, 1), job(name, 2)); a[0].Outcome != queue.Accepted ||
+						a[1].Outcome != queue.Accepted || a[1].Position != 2 {
 						t.Errorf("append: %+v", a)
 					}
 					if a := v.append(job(name, 1)); a[0].Outcome != queue.Duplicate {
@@ -93,7 +95,8 @@ func TestLostReply(t *testing.T) {
 func TestAppendGivenUp(t *testing.T) {
 	v, proxy := proxied(t, false)
 	v.put("email", leaky.Unlimited, nil)
-	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("job-0001"), Do: faultproxy.DelayReply, By: time.Minute, Times: 1})
+	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("job-0001"), Do: faultproxy.DelayReply, By: time.Minute,
+		Times: 1})
 	ctx, cancel := context.WithCancel(v.ctx)
 	go func() {
 		_ = held.Await(v.ctx) // Redis has answered
@@ -138,19 +141,22 @@ func TestPatience(t *testing.T) {
 	t.Parallel()
 	s := redistest.New(t, redistest.Options{})
 	proxy := faultproxy.New(t, s.Addr())
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: redistest.Patience})
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true,
+		ReadTimeout: redistest.Patience})
 	t.Cleanup(func() { _ = client.Close() })
 	v := open(t, client, redisq.Options{Init: true, Partitions: 1})
 	v.put("email", leaky.Unlimited, nil)
 	v.append(job("email", 1))
-	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("client-under-test"), Do: faultproxy.DelayReply, By: redisq.DefaultPatience / 2, Times: 1})
+	held := proxy.Inject(faultproxy.Fault{On: faultproxy.Script("client-under-test"), Do: faultproxy.DelayReply,
+		By: redisq.DefaultPatience / 2, Times: 1})
 	if r := v.reserve("email"); len(r.Jobs) != 1 { // is tried once
 		t.Errorf("%d jobs", len(r.Jobs))
 	}
 	if err := held.Await(v.ctx); err != nil {
 		t.Error(err)
 	}
-	if _, err := redisq.Open(v.ctx, client, redisq.Options{Patience: -1}); err == nil || !strings.Contains(err.Error(), "patience -1ns") {
+	if _, err := redisq.Open(v.ctx, client, redisq.Options{Patience: -1}); err == nil ||
+		!strings.Contains(err.Error(), "patience -1ns") {
 		t.Errorf("a negative patience: %v", err)
 	}
 }

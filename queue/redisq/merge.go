@@ -12,10 +12,12 @@ type listing[T any] struct {
 	over  bool
 }
 
-// merged returns the first of what stands in all partitions behind a name, by names. page reads some of one partition's in that order, and tells
-// behind which name that goes on, "" if it does not. Of each is read about as much as is wanted of it, and more where that is used up: names
-// are spread evenly, and to read a whole page of each would be to read all that many times.
-func merged[T any](partitions int, after string, limit int, name func(*T) string, page func(partition int, after string, limit int) ([]T, string, error)) ([]T, error) {
+// merged returns the first of what stands in all partitions behind a name, by names. page reads some of one partition's
+// in that order, and tells behind which name that goes on, "" if it does not. Of each is read about as much as is
+// wanted of it, and more where that is used up: names are spread evenly, and to read a whole page of each would be to
+// read all that many times.
+func merged[T any](partitions int, after string, limit int, name func(*T) string,
+	page func(partition int, after string, limit int) ([]T, string, error)) ([]T, error) {
 	share := min(limit/partitions+4, listPage)
 	parts := make([]listing[T], partitions)
 	for p := range parts {

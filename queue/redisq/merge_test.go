@@ -14,7 +14,8 @@ import (
 
 var lranges = regexp.MustCompile(`cmdstat_lrange:calls=(\d+)`) // one for each queue that is shown
 
-// A page of a list reads about as many queues as it has, in however many partitions they are; what is broken is left out, and ends no list.
+// A page of a list reads about as many queues as it has, in however many partitions they are; what is broken is left
+// out, and ends no list.
 func TestListReadsWhatItTells(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v, c := open(t, s.Client(), redisq.Options{Init: true, Partitions: 16}), s.Client()

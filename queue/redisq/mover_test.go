@@ -57,7 +57,8 @@ func TestMoverLostReply(t *testing.T) {
 				t.Fatal(err)
 			}
 			proxy.Clear()
-			if i := v.info(to.Spec.Name); i.Waiting != 2 || i.Dead != 2 || i.Appended != 4 || i.Died != 2 || i.Pause.On() {
+			if i := v.info(to.Spec.Name); i.Waiting != 2 || i.Dead != 2 || i.Appended != 4 || i.Died != 2 ||
+				i.Pause.On() {
 				t.Errorf("%+v", i)
 			}
 		})

@@ -24,8 +24,10 @@ func TestLostReplyOfOverflow(t *testing.T) {
 					proxy.Clear()
 					counts := func(when string, deferred, aside, returned, cancelled int64) {
 						t.Helper()
-						if i := v.info(name); i.Deferred != deferred || i.SetAside != aside || i.Returned != returned || i.Cancelled != cancelled {
-							t.Errorf("%s: deferred %d, set aside %d, returned %d, cancelled %d; want %d, %d, %d, %d", when,
+						if i := v.info(name); i.Deferred != deferred || i.SetAside != aside || i.Returned != returned ||
+							i.Cancelled != cancelled {
+							t.Errorf("%s: deferred %d, set aside %d, returned %d, cancelled %d; want %d, %d, %d, %d",
+								when,
 								i.Deferred, i.SetAside, i.Returned, i.Cancelled, deferred, aside, returned, cancelled)
 						}
 					}
@@ -33,25 +35,30 @@ func TestLostReplyOfOverflow(t *testing.T) {
 					// Offer: set aside, once, under one ticket.
 					f.inject(proxy, faultproxy.Script("job-0003"))
 					a := v.offer(job(name, 1), job(name, 2), job(name, 3), job(name, 4))
-					if a[0].Outcome != queue.Accepted || a[1].Outcome != queue.Accepted || a[2].Outcome != queue.SetAside || a[2].Position != 3 ||
-						a[3].Outcome != queue.SetAside || a[3].Position != 4 || a[2].Ticket == a[3].Ticket || a[2].Ticket == "" {
+					if a[0].Outcome != queue.Accepted || a[1].Outcome != queue.Accepted ||
+						a[2].Outcome != queue.SetAside || a[2].Position != 3 ||
+						a[3].Outcome != queue.SetAside || a[3].Position != 4 || a[2].Ticket == a[3].Ticket ||
+						a[2].Ticket == "" {
 						t.Fatalf("offer: %+v", a)
 					}
-					if again := v.offer(job(name, 3))[0]; again.Outcome != queue.Duplicate || again.State != queue.Deferred || again.Ticket != a[2].Ticket {
+					if again := v.offer(job(name, 3))[0]; again.Outcome != queue.Duplicate ||
+						again.State != queue.Deferred || again.Ticket != a[2].Ticket {
 						t.Errorf("offer again: %+v", again)
 					}
 					counts("after offer", 2, 2, 0, 0)
 
 					// Withdraw: it was never set aside.
 					f.inject(proxy, faultproxy.Script("job-0004"))
-					waits, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: name, ID: "job-0004", Ticket: a[3].Ticket}})
+					waits, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: name, ID: "job-0004",
+						Ticket: a[3].Ticket}})
 					if err != nil || waits[0] <= 0 {
 						t.Errorf("withdraw: %v, %v", waits, err)
 					}
 					counts("after withdraw", 1, 1, 0, 0)
 
 					// Readmit: it is in, once, and what was returned by the lost call was passed by this one.
-					kept := append(v.setAside(name, 5), queue.Readmission{Job: job(name, 3), Order: 3, Ticket: a[2].Ticket, At: a[2].At})
+					kept := append(v.setAside(name, 5), queue.Readmission{Job: job(name, 3), Order: 3,
+						Ticket: a[2].Ticket, At: a[2].At})
 					kept[0], kept[1] = kept[1], kept[0]
 					v.drain(name, 2)
 					f.inject(proxy, faultproxy.Script("holder"))

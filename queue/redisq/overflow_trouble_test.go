@@ -92,10 +92,12 @@ func TestOverflowOutOfMemory(t *testing.T) {
 	if err := v.e.Announce(v.ctx, "email"); err != nil {
 		t.Errorf("announce: %v", err)
 	}
-	if after := v.info("email"); after.Deferred != 4 || after.Waiting != 0 || after.Returned != before.Returned || after.SetAside != before.SetAside {
+	if after := v.info("email"); after.Deferred != 4 || after.Waiting != 0 || after.Returned != before.Returned ||
+		after.SetAside != before.SetAside {
 		t.Errorf("%+v, before %+v", after, before)
 	}
-	if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: kept[3].ID, Ticket: kept[3].Ticket}}); err != nil {
+	if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: kept[3].ID,
+		Ticket: kept[3].Ticket}}); err != nil {
 		t.Errorf("withdraw: %v", err)
 	}
 	if state, err := v.e.Cancel(v.ctx, "email", kept[2].ID); err != nil || state != queue.Cancelled {
@@ -141,23 +143,31 @@ func TestPlantedUnderTheOverflow(t *testing.T) {
 					a, err := v.e.Offer(v.ctx, []queue.Job{job("email", 6)})
 					return errors.Join(err, a[0].Err)
 				}, "y d:email"},
-				{"cancel what waits", func() error { _, err := v.e.Cancel(v.ctx, "email", "waits"); return err }, "y d:email"},
-				{"cancel what is deferred", func() error { _, err := v.e.Cancel(v.ctx, "email", "job-0004"); return err }, "y d:email"},
+				{"cancel what waits", func() error { _, err := v.e.Cancel(v.ctx, "email", "waits"); return err },
+					"y d:email"},
+				{"cancel what is deferred", func() error {
+					_,
+						err := v.e.Cancel(v.ctx, "email", "job-0004")
+					return err
+				}, "y d:email"},
 				{"announce", func() error { return v.e.Announce(v.ctx, "email") }, "y w1 t1 f1 e1 d:email r1"},
 				{"withdraw", func() error {
-					_, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: "job-0005", Ticket: kept[2].Ticket}})
+					_, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: "job-0005",
+						Ticket: kept[2].Ticket}})
 					return err
 				}, "y w1 t1 f1 e1 d:email r1"},
 			} {
 				before := contents(t, s.Client())
 				err := c.call()
-				if spared := slices.Contains(strings.Fields(c.spared), key); spared != (err == nil) || err != nil && !errors.Is(err, queue.ErrCorrupt) {
+				if spared := slices.Contains(strings.Fields(c.spared), key); spared != (err == nil) ||
+					err != nil && !errors.Is(err, queue.ErrCorrupt) {
 					t.Errorf("%s: %v; want corrupt unless it is spared: %v", c.name, err, spared)
 				}
 				after := contents(t, s.Client())
 				for k := range after {
 					if err != nil && (after[k] != before[k] || len(after) != len(before)) {
-						t.Errorf("%s failed, and changed %s from %q to %q, %d keys to %d", c.name, k, before[k], after[k], len(before), len(after))
+						t.Errorf("%s failed, and changed %s from %q to %q, %d keys to %d", c.name, k, before[k],
+							after[k], len(before), len(after))
 					}
 				}
 			}
@@ -217,7 +227,8 @@ func TestPlantedDeferredJob(t *testing.T) {
 			}
 			planted := c.Dump(v.ctx, key).Val()
 
-			for what, a := range map[string]queue.Appended{"append": v.append(job("email", 3))[0], "offer": v.offer(job("email", 3))[0]} {
+			for what, a := range map[string]queue.Appended{"append": v.append(job("email", 3))[0],
+				"offer": v.offer(job("email", 3))[0]} {
 				if a.Outcome != queue.Failed || !errors.Is(a.Err, queue.ErrCorrupt) {
 					t.Errorf("%s: %+v", what, a)
 				}
@@ -228,14 +239,17 @@ func TestPlantedDeferredJob(t *testing.T) {
 			if _, err := v.e.Cancel(v.ctx, "email", "job-0003"); !errors.Is(err, queue.ErrCorrupt) {
 				t.Errorf("cancel: %v", err)
 			}
-			if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: "job-0003", Ticket: kept[0].Ticket}}); err != nil {
+			if _, err := v.e.Withdraw(v.ctx, []queue.Ticketed{{Queue: "email", ID: "job-0003",
+				Ticket: kept[0].Ticket}}); err != nil {
 				t.Errorf("withdraw: %v", err)
 			}
-			if r := v.readmit("email", kept...); r.Outcomes[0] != queue.Unreadable || r.Outcomes[1] != queue.NotYet || r.Order != 0 || r.Deferred != 2 {
+			if r := v.readmit("email", kept...); r.Outcomes[0] != queue.Unreadable || r.Outcomes[1] != queue.NotYet ||
+				r.Order != 0 || r.Deferred != 2 {
 				t.Errorf("readmit: %+v", r)
 			}
 			kept[0].Done = true
-			if r := v.readmit("email", kept...); r.Outcomes[0] != queue.Passed || r.Outcomes[1] != queue.Returned || r.Order != 4 {
+			if r := v.readmit("email", kept...); r.Outcomes[0] != queue.Passed || r.Outcomes[1] != queue.Returned ||
+				r.Order != 4 {
 				t.Errorf("readmit, kept elsewhere: %+v", r)
 			}
 			if c.Dump(v.ctx, key).Val() != planted {

@@ -17,14 +17,15 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// However many places end at once, a call frees but some of them, and answers as if all were gone: what is left is nobody's, costs nothing, and
-// is had anew.
+// However many places end at once, a call frees but some of them, and answers as if all were gone: what is left is
+// nobody's, costs nothing, and is had anew.
 func TestManyPlacesEndAtOnce(t *testing.T) {
 	const first, second, some = 3500, 2000, 500 // of the costs 1 and 2 by turns
 	c := redistest.New(t, redistest.Options{}).Client()
 	at, ttl := leaky.Instant(1_700_000_000_000_000), time.Minute
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-	rule := queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(ttl)}}
+	rule := queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency,
+		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(ttl)}}
 	if _, err := v.e.PutRule(v.ctx, rule, queue.AnyRevision); err != nil {
 		t.Fatal(err)
 	}
@@ -84,9 +85,11 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for call := range first / some {
 		before := kept()
-		take := queue.Take{Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakePeek, queue.TakeBack}[rnd.IntN(4)], Lease: fmt.Sprint("p", rnd.IntN(2*first)), Cost: 1 + rnd.Int64N(3)}
+		take := queue.Take{Op: []queue.TakeOp{queue.TakeNow, queue.TakeNow, queue.TakePeek,
+			queue.TakeBack}[rnd.IntN(4)], Lease: fmt.Sprint("p", rnd.IntN(2*first)), Cost: 1 + rnd.Int64N(3)}
 		if call == 0 {
-			take = queue.Take{Op: queue.TakeNow, Lease: fmt.Sprint("p", first-1), Cost: 3} // of the last to be freed, at another cost
+			// of the last to be freed, at another cost
+			take = queue.Take{Op: queue.TakeNow, Lease: fmt.Sprint("p", first-1), Cost: 3}
 		}
 		if call == 1 {
 			take = queue.Take{Op: queue.TakePeek, Cost: leaky.MaxEntries - 5} // to pass when nearly all are free
@@ -106,12 +109,14 @@ func TestManyPlacesEndAtOnce(t *testing.T) {
 	}
 }
 
-// However many places are held, whatever they and the questions cost, and however many of them have to end, it is not asked often, and no call makes it do much.
+// However many places are held, whatever they and the questions cost, and however many of them have to end, it is not
+// asked often, and no call makes it do much.
 func TestPlacesAreNotGoneThrough(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-	rule := queue.Rule{Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)}}
+	rule := queue.Rule{Name: "r", Key: "{lane}", Algorithm: leaky.AlgorithmConcurrency,
+		Bound: queue.Bound{Limit: leaky.MaxEntries, TTL: queue.Duration(time.Minute)}}
 	var tallies [30]leaky.Tally
 	put := func(limit int64) {
 		t.Helper()
@@ -189,7 +194,8 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	for i := range takes {
 		takes[i] = queue.Take{Op: queue.TakePeek, Key: strconv.Itoa(rnd.IntN(3)), Cost: 1 + rnd.Int64N(3)}
 		if rnd.IntN(4) == 0 {
-			takes[i].Op, takes[i].Lease = []queue.TakeOp{queue.TakeNow, queue.TakeBack}[rnd.IntN(2)], fmt.Sprint("p", rnd.IntN(1500))
+			takes[i].Op, takes[i].Lease = []queue.TakeOp{queue.TakeNow, queue.TakeBack}[rnd.IntN(2)],
+				fmt.Sprint("p", rnd.IntN(1500))
 		}
 	}
 	ask("lowered", takes)
@@ -207,7 +213,8 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	takes = takes[:0]
 	for key := range tallies {
 		takes = append(takes, queue.Take{Key: strconv.Itoa(key), Lease: "p1", Cost: leaky.MaxEntries},
-			queue.Take{Op: queue.TakeBack, Key: strconv.Itoa(key), Lease: "p1"}, queue.Take{Key: strconv.Itoa(key), Lease: "p2", Cost: 7})
+			queue.Take{Op: queue.TakeBack, Key: strconv.Itoa(key), Lease: "p1"},
+			queue.Take{Key: strconv.Itoa(key), Lease: "p2", Cost: 7})
 	}
 	ask("all have ended", takes)
 	if n := scriptCalls(t, c); n == 1 {
@@ -226,12 +233,14 @@ func TestPlacesAreNotGoneThrough(t *testing.T) {
 	ask("all end sooner", takes)
 }
 
-// What places cost goes with them, also if it stays behind: by the key of the places expiring a moment sooner, or somebody writing into it.
+// What places cost goes with them, also if it stays behind: by the key of the places expiring a moment sooner, or
+// somebody writing into it.
 func TestWhatGonePlacesCostIsForgotten(t *testing.T) {
 	for _, wrote := range []bool{false, true} {
 		c := redistest.New(t, redistest.Options{}).Client()
 		v := open(t, c, redisq.Options{Init: true, Partitions: 1})
-		v.rule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 100, TTL: queue.Duration(time.Hour)}})
+		v.rule(queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency,
+			Bound: queue.Bound{Limit: 100, TTL: queue.Duration(time.Hour)}})
 		remaining := func(lease string, cost int64) int64 {
 			t.Helper()
 			got, err := v.e.Take(v.ctx, "r", []queue.Take{{Lease: lease, Cost: cost}})
@@ -263,7 +272,8 @@ func TestWhatGonePlacesCostIsForgotten(t *testing.T) {
 func commands(t *testing.T, c *redis.Client) int {
 	t.Helper()
 	n := 0
-	for _, found := range regexp.MustCompile(`cmdstat_(\w+):calls=(\d+)`).FindAllStringSubmatch(c.Info(t.Context(), "commandstats").Val(), -1) {
+	for _, found := range regexp.MustCompile(`cmdstat_(\w+):calls=(\d+)`).FindAllStringSubmatch(c.Info(t.Context(),
+		"commandstats").Val(), -1) {
 		calls, err := strconv.Atoi(found[2])
 		if err != nil {
 			t.Fatal(err)
@@ -276,7 +286,8 @@ func commands(t *testing.T, c *redis.Client) int {
 // scriptCalls is how many scripts the server ran since its statistics were reset.
 func scriptCalls(t *testing.T, c *redis.Client) int {
 	t.Helper()
-	found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(c.Info(t.Context(), "commandstats").Val())
+	found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+)`).FindStringSubmatch(c.Info(t.Context(),
+		"commandstats").Val())
 	if found == nil {
 		return 0
 	}

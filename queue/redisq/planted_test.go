@@ -47,7 +47,10 @@ func TestPlantedAndRepaired(t *testing.T) {
 			s := redistest.New(t, redistest.Options{})
 			at := leaky.Instant(1_700_000_000_000_000)
 			v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
-			v.put("email", leaky.PerSecond(10), func(s *queue.Spec) { s.Lease = queue.Duration(5 * time.Second); s.Retry.MaxAttempts = 2 })
+			v.put("email", leaky.PerSecond(10), func(s *queue.Spec) {
+				s.Lease = queue.Duration(5 * time.Second)
+				s.Retry.MaxAttempts = 2
+			})
 			for i := range 6 {
 				v.append(job("email", i))
 			}
@@ -58,7 +61,8 @@ func TestPlantedAndRepaired(t *testing.T) {
 			undo := plant(t, s, "ps{0}"+key)
 			for range 20 { // leases run out, appends and settlements come in
 				at += 1_000_000
-				if a, err := v.e.Append(v.ctx, []queue.Job{job("email", 100), job("email", 0)}); err == nil && a[0].Outcome == queue.Accepted {
+				if a, err := v.e.Append(v.ctx, []queue.Job{job("email", 100), job("email", 0)}); err == nil &&
+					a[0].Outcome == queue.Accepted {
 					t.Fatalf("accepted into a broken queue: %+v", a)
 				}
 				r, err := v.e.Reserve(v.ctx, v.request("email"))
@@ -142,7 +146,8 @@ func TestPlantedQueueCanBeDeleted(t *testing.T) {
 				t.Fatalf("%s: sweep: %v", key, err)
 			}
 		}
-		if left, _ := s.Client().Exists(v.ctx, "ps{0}w1", "ps{0}t1", "ps{0}f1", "ps{0}e1", "ps{0}r1", "ps{0}q1").Result(); left != 0 {
+		if left, _ := s.Client().Exists(v.ctx, "ps{0}w1", "ps{0}t1", "ps{0}f1", "ps{0}e1", "ps{0}r1",
+			"ps{0}q1").Result(); left != 0 {
 			t.Errorf("%s: %d keys of the deleted queue are left", key, left)
 		}
 	}
@@ -160,7 +165,8 @@ func TestPlantedDead(t *testing.T) {
 		jobs := v.reserve("email").Jobs
 		undo := plant(t, s, "ps{0}"+key)
 		before := contents(t, s.Client())
-		bury := []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: jobs[0].ID, Fence: jobs[0].Fence}, Verdict: queue.Bury}}
+		bury := []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: jobs[0].ID, Fence: jobs[0].Fence},
+			Verdict: queue.Bury}}
 		if out, err := v.e.Settle(v.ctx, bury); !errors.Is(out[0].Err, queue.ErrCorrupt) {
 			t.Errorf("%s: settled %+v, %v", key, out, err)
 		}
@@ -174,7 +180,8 @@ func TestPlantedDead(t *testing.T) {
 		after := contents(t, s.Client())
 		for k := range after {
 			if k != "ps{0}" && after[k] != before[k] || len(after) != len(before) {
-				t.Errorf("%s: changed %s from %q to %q, %d keys to %d", key, k, before[k], after[k], len(before), len(after))
+				t.Errorf("%s: changed %s from %q to %q, %d keys to %d", key, k, before[k], after[k], len(before),
+					len(after))
 			}
 		}
 		if out := v.settle(deliver(jobs[1])...); out[0].State != queue.Delivered {

@@ -50,13 +50,15 @@ func (e *Engine) readmitArgs(r *queue.ReadmitRequest) ([]any, error) {
 		return nil, bad("empty", "", "is said of an overflow that has jobs of this queue")
 	}
 	args := make([]any, 0, 12+7*len(r.Jobs))
-	args = append(args, e.instant(), r.Queue, r.Holder, queue.ReadmitFor.Microseconds(), r.Overflow, r.Behind, flag(r.Closed), flag(r.Empty),
+	args = append(args, e.instant(), r.Queue, r.Holder, queue.ReadmitFor.Microseconds(), r.Overflow, r.Behind,
+		flag(r.Closed), flag(r.Empty),
 		queue.OrphanAfter.Microseconds(), flag(r.Leave), bounded(r.AsOf), len(r.Jobs))
 	last := int64(0)
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		if j.Order <= last || j.Order >= maxNumber {
-			return nil, bad(fmt.Sprintf("jobs[%d].order", i), "", fmt.Sprintf("is %d, must be above the one before (%d) and below 2^53", j.Order, last))
+			return nil, bad(fmt.Sprintf("jobs[%d].order", i), "",
+				fmt.Sprintf("is %d, must be above the one before (%d) and below 2^53", j.Order, last))
 		}
 		last = j.Order
 		ticket := string(j.Ticket)

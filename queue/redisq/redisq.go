@@ -37,7 +37,7 @@ const (
 	// tries is how many a call has time for if none is answered.
 	tries = 3
 
-	// lanes is how many flights a partition may have under way.
+	// lanes is how many batches a partition may have under way.
 	lanes = 2
 )
 
@@ -50,8 +50,8 @@ type Options struct {
 	// Prefix begins every key; "ps".
 	Prefix string
 	Logger *slog.Logger // discards
-	// Patience is how long a call waits for Redis in all, a third of it for each try; 3 s. More is for a slow link, and then the
-	// client's ReadTimeout, 3 s unless it is set, must leave time for a try too.
+	// Patience is how long a call waits for Redis in all, a third of it for each try; 3 s. More is for a slow link, and
+	// then the client's ReadTimeout, 3 s unless it is set, must leave time for a try too.
 	Patience time.Duration
 	// KeepChanges is how long changes of queues and rules are kept. The store keeps it, for all who use it; 0 leaves it
 	// as it is, queue.KeepChanges if nobody ever said.
@@ -72,8 +72,8 @@ type Engine struct {
 	appends    []*queue.Coalescer[appendItem, queue.Appended]
 	settles    []*queue.Coalescer[queue.Settlement, queue.Settled]
 	takes      []*queue.Coalescer[takeItem, queue.Taken]
-	rules      known[rule]    // of those that were asked
-	rulesets   known[ruleset] // of the queues that ask their jobs
+	rules      cache[rule]    // of those that were asked
+	rulesets   cache[ruleset] // of the queues that ask their jobs
 	stampSeed  [4]byte
 	stampCount atomic.Uint32
 
@@ -128,7 +128,8 @@ func Open(ctx context.Context, client redis.UniversalClient, o Options) (*Engine
 			func(i appendItem, err error) queue.Appended {
 				return queue.Appended{Outcome: queue.Failed, ID: i.id, Err: err}
 			}))
-		e.settles = append(e.settles, queue.NewCoalescer(lanes, o.Patience, func(s queue.Settlement) int { return 64 + len(s.Reason) },
+		e.settles = append(e.settles, queue.NewCoalescer(lanes, o.Patience,
+			func(s queue.Settlement) int { return 64 + len(s.Reason) },
 			func(ctx context.Context, s []queue.Settlement) ([]queue.Settled, error) {
 				return e.sendSettle(ctx, p, s)
 			},

@@ -65,7 +65,8 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		name, revision, lease := group.text(), group.int(), group.duration()
 		for rows := group.list(); rows.more(); {
 			j := queue.Reservation{Revision: revision, Lease: lease}
-			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(rows.text(), rows.int()), int(rows.int()), rows.duration()
+			j.Queue, j.ID, j.Fence, j.Attempt, j.In = name, rows.text(), newFence(rows.text(), rows.int()),
+				int(rows.int()), rows.duration()
 			job := rows.text()
 			if rows.err != nil {
 				return out, rows.err
@@ -80,7 +81,8 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 	}
 	for s := l.list(); s.more(); {
 		number, text := s.text(), s.text()
-		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key", e.keys[partition]+"q"+number, "error", text)
+		e.log.Error("queue cannot be drained: a key of it is not what penstock wrote", "key",
+			e.keys[partition]+"q"+number, "error", text)
 	}
 	now := micros(l.int())
 	for s := l.list(); s.more(); {

@@ -32,7 +32,8 @@ type bound struct {
 	packed  [boundBytes]byte
 }
 
-// boundBytes is a letter for the arithmetic, three numbers, how many keys there may be, and the longest that one can take until it is as fresh.
+// boundBytes is a letter for the arithmetic, three numbers, how many keys there may be, and the longest that one can
+// take until it is as fresh.
 const boundBytes = 1 + 5*8
 
 func (r *rule) of(key string) *bound {
@@ -42,8 +43,8 @@ func (r *rule) of(key string) *bound {
 	return r.bound
 }
 
-// storedKey is under which key the store keeps what was taken under one of a rule. The rule counts a part of its keys: those of a
-// rarity of n or more are one of 2^n (see rulekeys.lua).
+// storedKey is under which key the store keeps what was taken under one of a rule. The rule counts a part of its keys:
+// those of a rarity of n or more are one of 2^n (see rulekeys.lua).
 type storedKey struct {
 	name   string
 	rarity byte
@@ -69,7 +70,8 @@ func newRule(text []byte, revision int64, is string) (*rule, error) {
 	number, more, _ := strings.Cut(is, " ")
 	_, salt, _ := strings.Cut(more, " ")
 	salt, _, _ = strings.Cut(salt, " ")
-	r := &rule{revision: revision, is: is, number: number, salt: []byte(salt), known: stored.Name + " " + is, single: map[string]*bound{}}
+	r := &rule{revision: revision, is: is, number: number, salt: []byte(salt), known: stored.Name + " " + is,
+		single: map[string]*bound{}}
 	r.Rule = stored
 	if r.Template, err = queue.ParseKeyTemplate(stored.Key); err != nil {
 		return nil, err
@@ -154,7 +156,8 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect, randomID(), kept, by, overridden(&r))
+	v, err := e.repeat(ctx, putRuleScript, e.Partition(r.Name), e.instant(), r.Name, text, string(r.Algorithm), expect,
+		randomID(), kept, by, overridden(&r))
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -190,13 +193,15 @@ func unknownRule(name string) error {
 
 // ListRules implements queue.Rules.
 func (e *Engine) ListRules(ctx context.Context, after string, limit int) ([]queue.RuleInfo, error) {
-	return merged(len(e.keys), after, limit, nameOfRule, func(p int, after string, n int) ([]queue.RuleInfo, string, error) {
+	return merged(len(e.keys), after, limit, nameOfRule, func(p int, after string, n int) ([]queue.RuleInfo, string,
+		error) {
 		return e.ruleInfos(ctx, p, "list", after, n)
 	})
 }
 
 // ruleInfos asks about rules; next is behind which name a list goes on, if it does.
-func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (page []queue.RuleInfo, next string, err error) {
+func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (page []queue.RuleInfo, next string,
+	err error) {
 	v, err := e.ask(ctx, rulesScript, partition, append([]any{e.instant()}, args...)...)
 	if err != nil {
 		return nil, "", err
@@ -206,7 +211,8 @@ func (e *Engine) ruleInfos(ctx context.Context, partition int, args ...any) (pag
 	for rows := answer.list(); rows.more(); {
 		i, err := readRuleInfo(rows.list())
 		if err != nil && args[0] == "list" {
-			e.log.Error("rule left out of a list: what the store has of it is not what penstock wrote", "rule", i.Name, "error", err)
+			e.log.Error("rule left out of a list: what the store has of it is not what penstock wrote", "rule", i.Name,
+				"error", err)
 			continue
 		}
 		if err != nil {

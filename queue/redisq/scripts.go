@@ -28,8 +28,8 @@ var base = []string{"names", "states", "slot", "clock", "partition", "queue", "j
 
 type lazyPart struct{ name, make, file, first string }
 
-// lazyParts of a script are made by the call that needs them first, see lua/lib/parts.lua: by whoever calls the function
-// make, which then goes on in first.
+// lazyParts of a script are made by the call that needs them first, see lua/lib/parts.lua: by whoever calls the
+// function make, which then goes on in first.
 var lazyParts = []lazyPart{
 	{"lanes", "with_lanes", "lanes", "load_lanes"},
 	{"limits", "with_limits", "groups", "load_limits_and_group"},

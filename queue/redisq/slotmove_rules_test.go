@@ -30,7 +30,8 @@ type takers struct {
 }
 
 func newTakers(t *testing.T, key string, rules []queue.Rule, engines ...*redisq.Engine) *takers {
-	k := &takers{t: t, engines: engines, key: key, rules: rules, passed: map[string]*atomic.Int64{}, unknown: map[string]*atomic.Int64{}}
+	k := &takers{t: t, engines: engines, key: key, rules: rules, passed: map[string]*atomic.Int64{},
+		unknown: map[string]*atomic.Int64{}}
 	for _, r := range rules {
 		k.passed[r.Name], k.unknown[r.Name] = &atomic.Int64{}, &atomic.Int64{}
 	}
@@ -84,11 +85,12 @@ func (k *takers) account(t *testing.T) {
 	}
 }
 
-// appends puts jobs of one lane into a queue until its rule refuses them, each again until it is known what became of it, and
-// returns how many are in.
+// appends puts jobs of one lane into a queue until its rule refuses them, each again until it is known what became of
+// it, and returns how many are in.
 func appends(t *testing.T, e *redisq.Engine, name, lane string, from int) (in int) {
 	for i := from; ; {
-		answers, err := e.Append(context.Background(), []queue.Job{{Queue: name, ID: fmt.Sprint(lane, "-", i), Lane: lane}})
+		answers, err := e.Append(context.Background(), []queue.Job{{Queue: name, ID: fmt.Sprint(lane, "-", i),
+			Lane: lane}})
 		switch {
 		case err != nil && again(err):
 		case err != nil:
@@ -107,8 +109,8 @@ func appends(t *testing.T, e *redisq.Engine, name, lane string, from int) (in in
 	}
 }
 
-// A slot moves while its rules are asked, by takes and by appends: nothing passes that would not have, nothing that was taken is forgotten,
-// and who asks while some of its keys are away is told to ask again.
+// A slot moves while its rules are asked, by takes and by appends: nothing passes that would not have, nothing that was
+// taken is forgotten, and who asks while some of its keys are away is told to ask again.
 func TestSlotMovesUnderTakes(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NewCluster(t, redistest.ClusterOptions{})
@@ -118,7 +120,8 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 	for _, r := range rules {
 		v.rule(r)
 	}
-	v.rule(queue.Rule{Name: "r.jobs", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}, Key: "{lane}"})
+	v.rule(queue.Rule{Name: "r.jobs", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}, Key: "{lane}"})
 	v.put("r", leaky.PerSecond(1), func(s *queue.Spec) { s.Capacity, s.Rules = 10_000, []string{"r.jobs"} })
 	hash := fmt.Sprintf("ps{%d}", v.e.Partition("r"))
 	source, err := cluster.NodeOf(t.Context(), hash)
@@ -134,7 +137,8 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 		{"the partition's hash last", func([]string) {}},
 		{"the partition's hash first", func(keys []string) { slices.Reverse(keys) }},
 	} {
-		for _, early := range []bool{false, true} { // whether they ask from the beginning, or only once some keys are away
+		// whether they ask from the beginning, or only once some keys are away
+		for _, early := range []bool{false, true} {
 			ok := t.Run(fmt.Sprintf("%s, early %v", c.name, early), func(t *testing.T) {
 				m.t = t
 				lane := fmt.Sprintf("lane-%d-%v", round, early)
@@ -153,7 +157,8 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 						k.running.Go(func() { in.Add(int64(appends(t, e, "r", lane, i*1_000))) })
 					}
 				}
-				m.from, m.to = m.to, cluster.Nodes[(at+2*round+map[bool]int{true: 2, false: 1}[early])%len(cluster.Nodes)]
+				m.from, m.to = m.to, cluster.Nodes[(at+2*round+map[bool]int{true: 2,
+					false: 1}[early])%len(cluster.Nodes)]
 				if m.from == m.to {
 					t.Fatal("it stays where it is")
 				}
@@ -171,7 +176,8 @@ func TestSlotMovesUnderTakes(t *testing.T) {
 					run()
 				}
 				before := k.away.Load()
-				for deadline := time.Now().Add(30 * time.Second); k.away.Load() < before+20 && k.more(); time.Sleep(time.Millisecond) {
+				for deadline := time.Now().Add(30 * time.Second); k.away.Load() < before+20 &&
+					k.more(); time.Sleep(time.Millisecond) {
 					if time.Now().After(deadline) {
 						t.Fatal("nobody asks, or is answered")
 					}

@@ -90,8 +90,12 @@ func askedMeanwhile(v *env, name string, held queue.Reservation) map[string]func
 			_, err := v.e.Put(v.ctx, queue.Spec{Name: name, Rate: leaky.PerSecond(1)}, queue.AnyRevision)
 			return err
 		},
-		"offer":      func() error { _, err := v.e.Offer(v.ctx, []queue.Job{job(name, 7777)}); return err },
-		"readmit":    func() error { _, err := v.e.Readmit(v.ctx, queue.ReadmitRequest{Queue: name, Holder: "h"}); return err },
+		"offer": func() error { _, err := v.e.Offer(v.ctx, []queue.Job{job(name, 7777)}); return err },
+		"readmit": func() error {
+			_, err := v.e.Readmit(v.ctx,
+				queue.ReadmitRequest{Queue: name, Holder: "h"})
+			return err
+		},
 		"announce":   func() error { return v.e.Announce(v.ctx, name) },
 		"backlogged": func() error { _, err := v.e.Backlogged(v.ctx, 10); return err },
 		"withdraw": func() error {
@@ -159,7 +163,10 @@ func TestSlotMovesUnderLoad(t *testing.T) {
 	}{
 		{"the partition's hash last", func([]string) {}},
 		{"the partition's hash first", func(keys []string) { slices.Reverse(keys) }},
-		{"in no order", func(keys []string) { rnd.Shuffle(len(keys), func(i, k int) { keys[i], keys[k] = keys[k], keys[i] }) }},
+		{"in no order", func(keys []string) {
+			rnd.Shuffle(len(keys),
+				func(i, k int) { keys[i], keys[k] = keys[k], keys[i] })
+		}},
 	} {
 		ok := t.Run(c.name, func(t *testing.T) {
 			v.t, m.t = t, t

@@ -29,7 +29,8 @@ func (e *Engine) Space(ctx context.Context) (queue.Space, error) {
 		s, err := spaceOf(ctx, m)
 		mu.Lock()
 		defer mu.Unlock()
-		if fullest.Limit == 0 || s.Limit > 0 && float64(s.Used)/float64(s.Limit) > float64(fullest.Used)/float64(fullest.Limit) {
+		used := func(s queue.Space) float64 { return float64(s.Used) / float64(s.Limit) }
+		if fullest.Limit == 0 || s.Limit > 0 && used(s) > used(fullest) {
 			fullest = s
 		}
 		return err

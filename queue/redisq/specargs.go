@@ -12,7 +12,8 @@ import (
 
 // laneArgs are ARGV[19..] of put.lua.
 func laneArgs(s *queue.Spec) []any {
-	args := []any{orNothing(s.MaxInFlight), orNothing(s.MaxScheduled), flag(s.Ordered), packRule(s.Lanes.LaneRule), regime(s), len(s.Lanes.Overrides)}
+	args := []any{orNothing(s.MaxInFlight), orNothing(s.MaxScheduled), flag(s.Ordered), packRule(s.Lanes.LaneRule),
+		regime(s), len(s.Lanes.Overrides)}
 	for key, rule := range s.Lanes.Overrides {
 		lane := queue.DigestLane(key)
 		own := packRule(rule)
@@ -39,7 +40,8 @@ func plainArgs(s *queue.Spec) []any {
 	if !s.Lends() {
 		unknown = ""
 	}
-	return []any{"unknown", unknown, "patience", s.Retry.Deadline.D().Microseconds(), "maxbytes", int64(s.MaxBytes), "circuit", circuitArg(s)}
+	return []any{"unknown", unknown, "patience", s.Retry.Deadline.D().Microseconds(), "maxbytes", int64(s.MaxBytes),
+		"circuit", circuitArg(s)}
 }
 
 func orNothing(n int64) any {

@@ -32,8 +32,10 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	n, d := spec.Rate.Fraction()
 	args := []any{
 		e.instant(), spec.Name, text, n, d, spec.Burst, spec.Capacity,
-		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(), spec.Retention.Max, expect, randomID(),
-		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(), flag(spec.Overflow == queue.Defer),
+		spec.Lease.D().Microseconds(), spec.Retry.MaxAttempts, spec.Retention.For.D().Microseconds(),
+		spec.Retention.Max, expect, randomID(),
+		spec.Mark(), spec.Deferred.MaxJobs, spec.Deferred.MaxAge.D().Microseconds(), spec.Deferred.MaxAge.String(),
+		flag(spec.Overflow == queue.Defer),
 	}
 	ruled := queue.RuleNames(spec.Name, nil, spec.Rules)
 	partition := e.Partition(spec.Name)
@@ -45,7 +47,8 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	if err != nil {
 		return queue.PutResult{}, err
 	}
-	v, err := e.repeat(ctx, putScript, partition, slices.Concat(args, laneArgs(&spec), limits, plainArgs(&spec), []any{strings.Join(ruled, " "), adaptRule(&spec), by, flag(again)})...)
+	v, err := e.repeat(ctx, putScript, partition, slices.Concat(args, laneArgs(&spec), limits, plainArgs(&spec),
+		[]any{strings.Join(ruled, " "), adaptRule(&spec), by, flag(again)})...)
 	if err != nil {
 		return queue.PutResult{}, err
 	}
@@ -63,7 +66,8 @@ func (e *Engine) put(ctx context.Context, spec queue.Spec, expect int64, again b
 	case 5, 6:
 		i := r.int()
 		if r.err != nil || i >= int64(len(ruled)) {
-			return queue.PutResult{}, fmt.Errorf("%w: put of %s: a script refused a rule that was not named", queue.ErrCorrupt, spec.Name)
+			return queue.PutResult{}, fmt.Errorf("%w: put of %s: a script refused a rule that was not named",
+				queue.ErrCorrupt, spec.Name)
 		}
 		at := slices.Index(spec.Rules, ruled[i])
 		if code == 5 {
@@ -138,7 +142,8 @@ func pauseField(p queue.Pause) any {
 }
 
 // setPaused returns the engine's time if until is not within the year from then.
-func (e *Engine) setPaused(ctx context.Context, name string, paused bool, reason string, until any) (now time.Time, err error) {
+func (e *Engine) setPaused(ctx context.Context, name string, paused bool, reason string, until any) (now time.Time,
+	err error) {
 	if queue.ValidateName(name) != nil {
 		return now, unknown(name)
 	}

@@ -28,7 +28,8 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 		return err
 	}
 	missing, err := e.checkPartitions(ctx)
-	for begin := time.Now(); makeIt && err == nil && len(missing) > 0 && len(missing) < len(e.keys) && time.Since(begin) < makingTime; {
+	for begin := time.Now(); makeIt && err == nil && len(missing) > 0 && len(missing) < len(e.keys) &&
+		time.Since(begin) < makingTime; {
 		// Another process that was told --init may be making it at this moment.
 		select {
 		case <-ctx.Done():
@@ -41,11 +42,13 @@ func (e *Engine) openStore(ctx context.Context, makeIt bool) error {
 		return err
 	}
 	if len(missing) < len(e.keys) {
-		return fmt.Errorf("%w: %d of %d partitions are gone (the first is %s): a server of this store was flushed or replaced; restore it from its backup",
+		return fmt.Errorf("%w: %d of %d partitions are gone (the first is %s): a server of this store was flushed or "+
+			"replaced; restore it from its backup",
 			queue.ErrNoStore, len(missing), len(e.keys), missing[0])
 	}
 	if !makeIt {
-		return fmt.Errorf("%w: this redis is empty of penstock (prefix %q); to make a store of it start once with --init, and if it should hold one, it was flushed: do not",
+		return fmt.Errorf("%w: this redis is empty of penstock (prefix %q); to make a store of it start once with "+
+			"--init, and if it should hold one, it was flushed: do not",
 			queue.ErrNoStore, e.prefix)
 	}
 	// Of several that make it at once, the first to make a partition names the store for all.
@@ -74,7 +77,8 @@ func (e *Engine) Check(ctx context.Context) error {
 		return err
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("%w: %d of %d partitions are gone (the first is %s): redis was flushed or replaced; restore it from its backup",
+		return fmt.Errorf("%w: %d of %d partitions are gone (the first is %s): redis was flushed or replaced; "+
+			"restore it from its backup",
 			queue.ErrNoStore, len(missing), len(e.keys), missing[0])
 	}
 	return nil
@@ -107,12 +111,12 @@ func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err err
 			return nil, fmt.Errorf("%w: the store has schema %s, this binary knows up to %d: use a newer penstock",
 				queue.ErrNoStore, schema, Schema)
 		} else if n < Schema {
-			return nil, fmt.Errorf("%w: the store has schema %s, which no release wrote, and this binary needs %d: "+
-				"drain it with the penstock that made it, then make a new one on an empty redis",
+			return nil, fmt.Errorf("%w: the store has schema %s, which no penstock writes, and this binary needs %d",
 				queue.ErrNoStore, schema, Schema)
 		}
 		if partitions != strconv.Itoa(len(e.keys)) {
-			return nil, fmt.Errorf("%w: the store was made with %s partitions, not %d, and that is fixed: start with --partitions %s", queue.ErrNoStore, partitions, len(e.keys), partitions)
+			return nil, fmt.Errorf("%w: the store was made with %s partitions, not %d, and that is fixed: start with "+
+				"--partitions %s", queue.ErrNoStore, partitions, len(e.keys), partitions)
 		}
 		if store != "" && id != store {
 			return nil, fmt.Errorf("%w: partitions of two stores, %s and %s, are mixed", queue.ErrNoStore, store, id)
@@ -126,7 +130,8 @@ func (e *Engine) checkPartitions(ctx context.Context) (missing []string, err err
 		e.store = store
 	}
 	if store != e.store {
-		return nil, fmt.Errorf("%w: it is store %s now and was %s when this process started: redis was flushed and made anew; restart this process if that was meant", queue.ErrNoStore, store, e.store)
+		return nil, fmt.Errorf("%w: it is store %s now and was %s when this process started: redis was flushed and "+
+			"made anew; restart this process if that was meant", queue.ErrNoStore, store, e.store)
 	}
 	return nil, nil
 }
@@ -160,7 +165,8 @@ func checkServer(ctx context.Context, c redis.Cmdable) error {
 		return fmt.Errorf("reading redis' memory settings: %w", err)
 	}
 	if policy := field(memory, "maxmemory_policy"); policy != "" && policy != "noeviction" {
-		return fmt.Errorf("redis has maxmemory-policy %s and would drop jobs when memory runs short: set it to noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)", policy)
+		return fmt.Errorf("redis has maxmemory-policy %s and would drop jobs when memory runs short: set it to "+
+			"noeviction (CONFIG SET maxmemory-policy noeviction, and in redis.conf)", policy)
 	}
 	return nil
 }

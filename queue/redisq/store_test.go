@@ -33,7 +33,10 @@ func TestOpenRefuses(t *testing.T) {
 		says    []string
 	}{
 		{
-			"empty, init not asked for", func(t *testing.T) redis.UniversalClient { return redistest.New(t, redistest.Options{}).Client() },
+			"empty, init not asked for", func(t *testing.T) redis.UniversalClient {
+				return redistest.New(t,
+					redistest.Options{}).Client()
+			},
 			redisq.Options{},
 			queue.ErrNoStore,
 			[]string{"--init"},
@@ -57,12 +60,14 @@ func TestOpenRefuses(t *testing.T) {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema+1)
 			return c
-		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{fmt.Sprint("schema ", redisq.Schema+1), "newer penstock"}},
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{fmt.Sprint("schema ", redisq.Schema+1),
+			"newer penstock"}},
 		{"older schema", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.HSet(ctx, "ps{3}", "schema", redisq.Schema-1)
 			return c
-		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{fmt.Sprint("schema ", redisq.Schema-1), fmt.Sprint("needs ", redisq.Schema)}},
+		}, redisq.Options{Init: true}, queue.ErrNoStore, []string{fmt.Sprint("schema ", redisq.Schema-1),
+			fmt.Sprint("needs ", redisq.Schema)}},
 		{"one partition gone, init or not", func(t *testing.T) redis.UniversalClient {
 			c := made(t).Client()
 			c.Del(ctx, "ps{3}")

@@ -81,7 +81,8 @@ func failed(answers []queue.Taken, open []int, err error) ([]queue.Taken, error)
 }
 
 // takeFrom asks those questions that are open, and returns those that a rule cannot answer as it was known here.
-func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, open []int, answers []queue.Taken) (stale []int, err error) {
+func (e *Engine) takeFrom(ctx context.Context, name string, takes []queue.Take, open []int,
+	answers []queue.Taken) (stale []int, err error) {
 	r, err := e.ruleOf(ctx, name)
 	if err != nil {
 		return nil, err
@@ -155,7 +156,8 @@ func (e *Engine) ruleOf(ctx context.Context, name string) (*rule, error) {
 	return r, nil
 }
 
-// sendTake is one flight, with a call for each arithmetic. What it asks is asked once: it may have been taken though no answer came.
+// sendTake is one batch, with a call for each arithmetic. What it asks is asked once: it may have been taken though no
+// answer came.
 func (e *Engine) sendTake(ctx context.Context, partition int, items []takeItem) ([]queue.Taken, error) {
 	answers, byLetter := make([]queue.Taken, len(items)), map[byte][]ofQueue{}
 	for _, g := range byQueue(items, func(i *takeItem) string { return i.rule.known }) {
@@ -186,7 +188,8 @@ func only(groups []ofQueue, is func(i int) bool) []ofQueue {
 }
 
 // askRules asks rules of one arithmetic. Its error is that of all answers.
-func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue, answers []queue.Taken) error {
+func (e *Engine) askRules(ctx context.Context, s script, partition int, items []takeItem, groups []ofQueue,
+	answers []queue.Taken) error {
 	args := make([]any, 0, 2+5*len(groups)+len(items))
 	args = append(args, e.instant(), len(groups))
 	for _, g := range groups {
@@ -247,7 +250,8 @@ func readTaken(v any, k, n int, b *bound) queue.Taken {
 		if text[decisionBytes*k] == 2 {
 			return queue.Taken{Err: errLater}
 		}
-		return queue.Taken{Decision: readDecision(text[decisionBytes*k:], b), MaxKeys: noRoomFor(text[decisionBytes*k], b)}
+		return queue.Taken{Decision: readDecision(text[decisionBytes*k:], b),
+			MaxKeys: noRoomFor(text[decisionBytes*k], b)}
 	}
 	if v == int64(1) {
 		return queue.Taken{Err: errStale}

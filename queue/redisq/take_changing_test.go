@@ -12,7 +12,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// What was answered before a rule began to change all the time stays answered: it was taken. The rest is told that nothing was decided.
+// What was answered before a rule began to change all the time stays answered: it was taken. The rest is told that
+// nothing was decided.
 func TestARuleChangesAllTheTime(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	other := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1})
@@ -43,11 +44,13 @@ func TestARuleChangesAllTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, a := range got {
-		if i < queue.FlightItems && (a.Err != nil || !a.Allowed) || i >= queue.FlightItems && !errors.Is(a.Err, queue.ErrUnavailable) {
+		if i < queue.FlightItems && (a.Err != nil || !a.Allowed) ||
+			i >= queue.FlightItems && !errors.Is(a.Err, queue.ErrUnavailable) {
 			t.Fatalf("%d: %+v", i, a)
 		}
 	}
-	taken, err := other.e.Take(other.ctx, "r", []queue.Take{{Op: queue.TakePeek, Key: "499"}, {Op: queue.TakePeek, Key: "500"}})
+	taken, err := other.e.Take(other.ctx, "r", []queue.Take{{Op: queue.TakePeek, Key: "499"},
+		{Op: queue.TakePeek, Key: "500"}})
 	if err != nil || taken[0].Remaining != taken[1].Remaining-1 {
 		t.Errorf("%+v, %v: the first should have been taken, the second not", taken, err)
 	}

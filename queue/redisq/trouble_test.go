@@ -26,7 +26,8 @@ func TestFlushed(t *testing.T) {
 		"append":  func() error { _, err := v.e.Append(v.ctx, []queue.Job{job("email", 2)}); return err },
 		"reserve": func() error { _, err := v.e.Reserve(v.ctx, v.request("email")); return err },
 		"settle": func() error {
-			_, err := v.e.Settle(v.ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: "x", Fence: "00000000-1"}, Verdict: queue.Deliver}})
+			_, err := v.e.Settle(v.ctx, []queue.Settlement{{Lease: queue.Lease{Queue: "email", ID: "x",
+				Fence: "00000000-1"}, Verdict: queue.Deliver}})
 			return err
 		},
 		"extend": func() error {
@@ -70,7 +71,10 @@ func TestScriptsFlushed(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	s := redistest.New(t, redistest.Options{MaxMemory: "8mb"})
 	v := open(t, s.Client(), redisq.Options{Init: true})
-	v.put("email", leaky.Unlimited, func(s *queue.Spec) { s.Capacity, s.MaxBytes, s.Retention.Max = 1_000_000, queue.MostMaxBytes, 1 })
+	v.put("email", leaky.Unlimited, func(s *queue.Spec) {
+		s.Capacity, s.MaxBytes, s.Retention.Max = 1_000_000,
+			queue.MostMaxBytes, 1
+	})
 	accepted := 0
 	var refused error
 	for i := 0; refused == nil; i++ {

@@ -15,7 +15,10 @@ func (e *Engine) Wake(ctx context.Context) <-chan queue.Wakeup {
 
 // Room implements queue.Overflow.
 func (e *Engine) Room(ctx context.Context) <-chan string {
-	return subscribe(ctx, e, e.prefix+":room", func(name string) (string, bool) { return name, queue.ValidateName(name) == nil })
+	return subscribe(ctx, e, e.prefix+":room", func(name string) (string, bool) {
+		return name,
+			queue.ValidateName(name) == nil
+	})
 }
 
 // subscribe delivers what is published on a channel that all partitions share.

@@ -6,13 +6,14 @@ import (
 	"testing"
 )
 
-// What is remembered of names is bounded, however many there were and whoever puts and drops them at once; the latest is there.
+// What is remembered of names is bounded, however many there were and whoever puts and drops them at once; the latest
+// is there.
 func TestKnownIsBounded(t *testing.T) {
-	var k known[int]
+	var k cache[int]
 	var running sync.WaitGroup
 	for w := range 4 {
 		running.Go(func() {
-			for i := range 2 * maxKnown {
+			for i := range 2 * maxCached {
 				name, v := fmt.Sprint(i), new(int)
 				k.put(name, v)
 				if i%7 == w {
@@ -25,12 +26,13 @@ func TestKnownIsBounded(t *testing.T) {
 	running.Wait()
 	n := int64(0)
 	k.values.Range(func(any, any) bool { n++; return true })
-	if n > maxKnown || n < maxKnown/2 || k.count.Load() != n {
+	if n > maxCached || n < maxCached/2 || k.count.Load() != n {
 		t.Errorf("%d are remembered, %d counted", n, k.count.Load())
 	}
 	v := new(int)
 	k.put("last", v)
-	if k.get("last") != v || k.drop("last", new(int)) || k.get("last") != v || !k.drop("last", v) || k.get("last") != nil {
+	if k.get("last") != v || k.drop("last", new(int)) || k.get("last") != v || !k.drop("last", v) ||
+		k.get("last") != nil {
 		t.Error("the last is not what was put")
 	}
 }

@@ -24,20 +24,29 @@ func allKinds() string {
 	var b strings.Builder
 	b.WriteString("local makers, by_letter = {}, {}\n")
 	for _, k := range kinds {
-		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables, strings.ReplaceAll(readLua("algorithms/"+k.file).text, "\n", "\n  "), kind)
+		fmt.Fprintf(&b, "makers.%s = function()\n%s  %s\nreturn %s\nend\n", k.letter, ofTables,
+			strings.ReplaceAll(readLua("algorithms/"+k.file).text, "\n", "\n  "), kind)
 	}
-	b.WriteString("setmetatable(by_letter, { __index = function(_, letter)\nlocal made = makers[letter]()\nrawset(by_letter, letter, made)\nreturn made\nend })\n")
+	b.WriteString(`setmetatable(by_letter, { __index = function(_, letter)
+local made = makers[letter]()
+rawset(by_letter, letter, made)
+return made
+end })
+`)
 	return b.String()
 }
 
-// takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that all else would be most of it. The other of each pair is
-// for a Redis that is out of memory, of what takes nothing.
+// takeScripts are take.lua for one arithmetic each. It is called so often, and does so little, that all else would be
+// most of it. The other of each pair is for a Redis that is out of memory, of what takes nothing.
 var takeScripts = func() map[byte][2]script {
 	scripts := map[byte][2]script{}
 	for _, k := range kinds {
 		var pair [2]script
 		for i, shebang := range []string{"#!lua", "#!lua flags=allow-oom"} {
-			pair[i] = sync.OnceValue(func() *redis.Script { return redis.NewScript(assembleTake(shebang, k.letter, k.file)) })
+			pair[i] = sync.OnceValue(func() *redis.Script {
+				return redis.NewScript(assembleTake(shebang, k.letter,
+					k.file))
+			})
 		}
 		scripts[k.letter[0]] = pair
 	}
@@ -50,7 +59,8 @@ func assembleTake(shebang, letter, algorithm string) string {
 		before = library("slot").text + "\ncheck_slot()"
 	}
 	return strings.Join([]string{
-		shebang, library("names").text, before, library("clock").text, library("tallies").text, library("rulekeys").text, ofTables,
+		shebang, library("names").text, before, library("clock").text, library("tallies").text,
+		library("rulekeys").text, ofTables,
 		readLua("algorithms/" + algorithm).text, readLua("calls/take").text,
 	}, "\n")
 }

@@ -16,7 +16,8 @@ import (
 
 // windowRule lets through so much a minute, by a header.
 func windowRule(name string, limit int64, action string) queue.Rule {
-	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, Key: "{header.to}", Action: action}
+	return queue.Rule{Name: name, Algorithm: leaky.AlgorithmFixedWindow,
+		Bound: queue.Bound{Limit: limit, Period: queue.Duration(time.Minute)}, Key: "{header.to}", Action: action}
 }
 
 func (v *env) rule(r queue.Rule) {
@@ -53,7 +54,8 @@ func TestAppendAsksRulesAsTheyAre(t *testing.T) {
 		return a
 	}
 	a := bring(queue.Accepted, "ann")
-	if len(a.Rules) != 2 || a.Rules[0].Rule != "mail.user" || a.Rules[0].Remaining != 1 || !a.Rules[1].Shadow || a.Rules[1].Remaining != 0 {
+	if len(a.Rules) != 2 || a.Rules[0].Rule != "mail.user" || a.Rules[0].Remaining != 1 || !a.Rules[1].Shadow ||
+		a.Rules[1].Remaining != 0 {
 		t.Errorf("said %+v", a.Rules)
 	}
 	bring(queue.Accepted, "ann")
@@ -95,7 +97,8 @@ func TestAppendChargesAllOrNothing(t *testing.T) {
 	at := leaky.Instant(1_700_000_000_000_000)
 	v := open(t, s.Client(), redisq.Options{Init: true, Partitions: 1, Now: func() leaky.Instant { return at }})
 	v.rule(windowRule("q.a", 5, ""))
-	log := queue.Rule{Name: "q.b", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 3, Period: queue.Duration(time.Minute)}}
+	log := queue.Rule{Name: "q.b", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 3, Period: queue.Duration(time.Minute)}}
 	v.rule(log)
 	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a", "q.b"}; s.Capacity = 5 })
 	left := func(a, b int64) {
@@ -162,7 +165,8 @@ func TestOfferPutsAsideWhatRulesDefer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []queue.AppendOutcome{queue.Accepted, queue.LimitReached, queue.SetAside, queue.SetAside, queue.OverflowFull} {
+	for i, want := range []queue.AppendOutcome{queue.Accepted, queue.LimitReached, queue.SetAside, queue.SetAside,
+		queue.OverflowFull} {
 		if a[i].Outcome != want || len(a[i].Rules) != 1 {
 			t.Errorf("job %d: %+v, want %v", i, a[i], want)
 		}
@@ -172,11 +176,12 @@ func TestOfferPutsAsideWhatRulesDefer(t *testing.T) {
 	}
 }
 
-// A flight of many callers who know the rules of different revisions.
+// A batch of many callers who know the rules of different revisions.
 func TestManyAppendUnderRules(t *testing.T) {
 	s := redistest.New(t, redistest.Options{})
 	v := open(t, s.Client(), redisq.Options{Init: true})
-	log := queue.Rule{Name: "q.a", Algorithm: leaky.AlgorithmSlidingLog, Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}}
+	log := queue.Rule{Name: "q.a", Algorithm: leaky.AlgorithmSlidingLog,
+		Bound: queue.Bound{Limit: 100, Period: queue.Duration(time.Hour)}}
 	v.rule(log)
 	v.put("q", leaky.PerSecond(1), func(s *queue.Spec) { s.Rules = []string{"q.a"} })
 	accepted := make(chan int, 64)
@@ -212,7 +217,8 @@ func TestManyAppendUnderRules(t *testing.T) {
 	}
 }
 
-// A server that loses its last writes gives the same numbers again. Who knows the rule that was lost must not take the next one for it.
+// A server that loses its last writes gives the same numbers again. Who knows the rule that was lost must not take the
+// next one for it.
 func TestARuleThatWasLostIsNotTheNextOne(t *testing.T) {
 	c := redistest.New(t, redistest.Options{}).Client()
 	v := open(t, c, redisq.Options{Init: true, Partitions: 1})
@@ -247,7 +253,8 @@ func TestARuleThatWasLostIsNotTheNextOne(t *testing.T) {
 	}
 }
 
-// An append whose answer was lost is the same append when the rules are others by the time it is repeated: accepted, and told so.
+// An append whose answer was lost is the same append when the rules are others by the time it is repeated: accepted,
+// and told so.
 func TestAppendLosesItsAnswerWhileRulesChange(t *testing.T) {
 	v, proxy := proxied(t, false)
 	v.rule(windowRule("mail.user", 5, ""))
@@ -264,7 +271,8 @@ func TestAppendLosesItsAnswerWhileRulesChange(t *testing.T) {
 	if a := <-done; a.Outcome != queue.Accepted || a.Position != 2 {
 		t.Errorf("%+v", a)
 	}
-	if a, err := v.e.Take(v.ctx, "mail.user", []queue.Take{{Op: queue.TakePeek, Key: "ann"}}); err != nil || a[0].Remaining != 1 {
+	if a, err := v.e.Take(v.ctx, "mail.user", []queue.Take{{Op: queue.TakePeek, Key: "ann"}}); err != nil ||
+		a[0].Remaining != 1 {
 		t.Errorf("%+v, %v: want 2 of 4 taken, and 1 left behind a third", a, err)
 	}
 }
@@ -300,6 +308,7 @@ func TestAFlightAsksSoMuch(t *testing.T) {
 	}
 	bring(queue.FlightItems)
 	if calls := scriptCalls(t, c); calls < 4 {
-		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", queue.FlightItems, len(rules), calls)
+		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", queue.FlightItems,
+			len(rules), calls)
 	}
 }

@@ -34,7 +34,8 @@ const (
 	askBytes  = 2
 	unaskable = "!"
 
-	// askSize is what an ask counts for in a flight, whatever its key's length: the server works on each, so a call brings but about 2,000.
+	// askSize is what an ask counts for in a batch, whatever its key's length: the server works on each, so a call
+	// brings but about 2,000.
 	askSize = queue.FlightBytes / 2000
 )
 
@@ -59,7 +60,7 @@ func (e *Engine) asksOf(j *queue.Job) asked {
 	return a
 }
 
-// size is what a job's asks add to its flight.
+// size is what a job's asks add to its batch.
 func (a *asked) size() int { return len(a.asks) * askSize }
 
 // keysArg is the keys of a call, each once, and the bounds of all.
@@ -94,7 +95,8 @@ func (a *asked) pack(keys *keysArg) any {
 	for _, ask := range a.asks {
 		n, fresh := keys.index(ask.key.name)
 		if fresh {
-			keys.of = append(binary.BigEndian.AppendUint16(keys.of, keys.bounds.index(ask.bound)), ask.rule.Action[0], ask.key.rarity)
+			keys.of = append(binary.BigEndian.AppendUint16(keys.of, keys.bounds.index(ask.bound)), ask.rule.Action[0],
+				ask.key.rarity)
 		}
 		b = binary.BigEndian.AppendUint16(b, n)
 	}
@@ -110,7 +112,8 @@ func (a *asked) readRuled(text string) (ruled []queue.Ruled) {
 	for i, ask := range a.asks {
 		said := text[decisionBytes*i:]
 		ruled = append(ruled, queue.Ruled{
-			Rule: ask.rule.Name, Shadow: ask.rule.Action == queue.Shadow, MaxKeys: noRoomFor(said[0], ask.bound), Decision: readDecision(said, ask.bound),
+			Rule: ask.rule.Name, Shadow: ask.rule.Action == queue.Shadow, MaxKeys: noRoomFor(said[0], ask.bound),
+			Decision: readDecision(said, ask.bound),
 		})
 	}
 	return ruled

@@ -1,0 +1,133 @@
+package redisq
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// readAppended reads the answers of one queue.
+func readAppended(r *reply, items []appendItem, group []int, answers []queue.Appended) {
+	for _, i := range group {
+		answers[i].ID = items[i].id
+	}
+	var row *reply
+	switch v := r.next().(type) {
+	case int64: // unknown, or asked by other rules
+		for _, i := range group {
+			if v == 1 {
+				answers[i].Err = errStale
+			} else {
+				answers[i].Outcome = queue.UnknownQueue
+			}
+		}
+		return
+	case string:
+		err := replyErr(v)
+		for _, i := range group {
+			answers[i].Err = err
+		}
+		return
+	default:
+		row = list(v)
+	}
+	now, pacer, bucket := row.bucket()
+	exact, head, waiting, turn, cost := row.int() == 1, row.int(), row.int(), row.int(), row.int()
+	goes := leaky.Instant(row.int())
+	number, others := row.text(), row.list()
+	other := int64(-1)
+	if others.more() {
+		other = others.int()
+	}
+	for k, i := range group {
+		a := &answers[i]
+		if int64(k) != other {
+			cost = max(cost, items[i].cost)
+			a.Outcome, a.State, a.Position = queue.Accepted, queue.Waiting, waiting+1
+			a.ETA = queue.ETA{At: pacer.ETA(bucket, goes, min(turn-head, waiting*cost)).Time(), Exact: exact}
+			waiting, turn = waiting+1, turn+items[i].cost
+			continue
+		}
+		code := others.int()
+		readOther(a, code, others, number, now)
+		switch {
+		case code == int64(tooFar):
+			j := queue.Job{NotBefore: items[i].notBefore}
+			a.Err = j.ValidateAhead(now.Time())
+		case code == int64(cannotAsk):
+			a.Err = items[i].err
+		case a.Outcome == queue.LimitReached:
+			a.RetryAfter = max(a.RetryAfter, items[i].limited)
+		case code == int64(queue.Accepted) && a.State == queue.Waiting: // behind those that are not named
+			waiting, turn, cost = waiting+1, turn+items[i].cost, max(cost, items[i].cost)
+		}
+		if others.more() {
+			other = others.int()
+		}
+	}
+	if row.more() {
+		said := row.list()
+		for _, i := range group {
+			answers[i].Rules = items[i].readRuled(said.text())
+		}
+	}
+	for _, err := range []error{others.err, row.err} {
+		if err != nil {
+			r.err = err
+		}
+	}
+}
+
+// readOther reads the answer to one job that was not just put in at the end.
+func readOther(a *queue.Appended, code int64, r *reply, number string, now leaky.Instant) {
+	x, position, eta, more := r.int(), r.int(), r.int(), r.int()
+	switch appendAnswer(code) {
+	case acceptedBefore:
+		a.Outcome = queue.Accepted
+	case deferredBefore:
+		a.Outcome, a.State = queue.Duplicate, queue.Deferred
+		a.Ticket, a.At = newTicket(number, x), now.Time()
+		return
+	case tooFar, cannotAsk: // who reads it knows why
+		a.Outcome = queue.Invalid
+		return
+	case tooLarge:
+		a.Outcome, a.Err = queue.Invalid, queue.NeverFits(more, eta, x == 1)
+		return
+	case storeFull:
+		a.Err = fmt.Errorf("%w: redis is nearly out of memory (maxmemory)", queue.ErrStoreFull)
+		return
+	default:
+		a.Outcome = queue.AppendOutcome(code)
+	}
+	switch a.Outcome {
+	case queue.Accepted:
+		a.State, a.Position = queue.State(x), position
+		if eta > 0 {
+			a.ETA = queue.ETA{At: leaky.Instant(eta).Time(), Exact: more == 1}
+		}
+	case queue.Duplicate:
+		a.State, a.Position = queue.State(x), position
+	case queue.Lapsed:
+		if x > 0 {
+			a.ETA.At = leaky.Instant(x).Time()
+		}
+	case queue.SetAside:
+		a.State, a.Position = queue.Deferred, position
+		a.Ticket, a.At, a.ETA.At = newTicket(number, x), micros(more), leaky.Instant(eta).Time()
+	case queue.Failed:
+		a.Err = replyErr("WRONGTYPE the job's key holds something else")
+	default:
+		a.RetryAfter, a.Bytes = time.Duration(x)*time.Microsecond,
+			queue.ByteBound{Held: position, Max: eta, Needs: more}
+	}
+}
+
+// bucket reads the instant, rule and state that several scripts answer with.
+func (r *reply) bucket() (leaky.Instant, leaky.Pacer, leaky.Bucket) {
+	now, n, d, burst := leaky.Instant(r.int()), r.int(), r.int(), r.int()
+	b := leaky.Bucket{TAT: leaky.Instant(r.int()), Rem: r.int(), Last: leaky.Instant(r.int()), LastCost: r.int()}
+	return now, leaky.Pacer{Rate: leaky.RateOf(n, d), Burst: burst, Horizon: queue.Horizon}, b
+}

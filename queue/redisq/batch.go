@@ -1,0 +1,78 @@
+package redisq
+
+import "sync"
+
+// part is what of a call goes to one partition, and where its answers belong.
+type part[T any] struct {
+	partition int
+	items     []T
+	at        []int
+}
+
+// place puts item into its partition's part; total is how many there will be at
+// most.
+func place[T any](parts []part[T], partition, at, total int, item T) []part[T] {
+	for i := range parts {
+		if parts[i].partition == partition {
+			parts[i].items = append(parts[i].items, item)
+			parts[i].at = append(parts[i].at, at)
+			return parts
+		}
+	}
+	p := part[T]{partition, make([]T, 0, total-at), make([]int, 0, total-at)}
+	p.items, p.at = append(p.items, item), append(p.at, at)
+	return append(parts, p)
+}
+
+// spread does all parts at once. Its error is not nil when every part failed.
+func spread[T any](parts []part[T], do func(part[T]) error) error {
+	if len(parts) == 1 {
+		return do(parts[0])
+	}
+	errs := make([]error, len(parts))
+	var wg sync.WaitGroup
+	for i, p := range parts {
+		wg.Go(func() { errs[i] = do(p) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err == nil {
+			return nil
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return errs[0]
+}
+
+// ofQueue is the items of a batch that concern one queue, by their indices.
+type ofQueue struct {
+	name  string
+	items []int
+}
+
+// byQueue groups the items of a batch by queue, in order of first appearance,
+// keeping their order within it.
+func byQueue[T any](items []T, name func(*T) string) []ofQueue {
+	groups := make([]ofQueue, 0, 1)
+	var at map[string]int
+	for i := range items {
+		n := name(&items[i])
+		if k := len(groups) - 1; k >= 0 && groups[k].name == n {
+			groups[k].items = append(groups[k].items, i)
+			continue
+		}
+		if at == nil {
+			at = map[string]int{}
+		}
+		k, ok := at[n]
+		if !ok {
+			k = len(groups)
+			at[n] = k
+			groups = append(groups, ofQueue{name: n, items: make([]int, 0, len(items)-i)})
+		}
+		groups[k].items = append(groups[k].items, i)
+	}
+	return groups
+}

@@ -1,0 +1,142 @@
+package redisq
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/penstock/penstock/leaky"
+	"github.com/penstock/penstock/queue"
+)
+
+// OpenImport implements queue.Mover.
+func (e *Engine) OpenImport(ctx context.Context, q queue.MovedQueue, mark string) (closed bool, err error) {
+	// One that is there already is judged below.
+	if _, err := e.Put(ctx, q.Spec, 0); err != nil && !errors.Is(err, queue.ErrRevision) {
+		return false, err
+	}
+	text, err := queue.EncodeSpec(q.Spec)
+	if err != nil {
+		return false, err
+	}
+	name := q.Spec.Name
+	v, err := e.repeat(ctx, openImportScript, e.Partition(name), e.instant(), name, text, mark, q.Turn, q.MaxCost,
+		queue.ImportReason)
+	if err != nil {
+		return false, err
+	}
+	r := list(v)
+	switch code, other := r.int(), r.text(); code {
+	case 0:
+		return false, unknown(name)
+	case 2:
+		return true, r.err
+	case 3:
+		return false, fmt.Errorf("%s: %w: it holds jobs", name, queue.ErrImport)
+	case 4:
+		return false, fmt.Errorf("%s: %w: it is there with other settings", name, queue.ErrImport)
+	case 5:
+		return false, fmt.Errorf("%s: %w: import %s into it is not finished", name, queue.ErrImport,
+			queue.Shorten(other, 80))
+	}
+	return false, r.err
+}
+
+// ImportJobs implements queue.Mover.
+func (e *Engine) ImportJobs(ctx context.Context, name, mark string, jobs []queue.MovedJob) ([]queue.ImportOutcome,
+	error) {
+	if queue.ValidateName(name) != nil {
+		return nil, unknown(name)
+	}
+	if err := queue.ValidateImport(jobs); err != nil {
+		return nil, err
+	}
+	args := append(make([]any, 0, 4+10*len(jobs)), e.instant(), name, mark, len(jobs))
+	for i := range jobs {
+		args = appendMoved(args, &jobs[i])
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	v, err := e.repeat(ctx, importJobsScript, e.Partition(name), args...)
+	if err != nil {
+		return nil, err
+	}
+	switch v {
+	case int64(0):
+		return nil, unknown(name)
+	case int64(1):
+		return nil, fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+	}
+	r, outcomes := list(v), make([]queue.ImportOutcome, len(jobs))
+	for i := range outcomes {
+		switch o := r.next().(type) {
+		case int64:
+			outcomes[i] = queue.ImportOutcome(o)
+		default:
+			outcomes[i] = queue.ImportFail
+			e.log.Error("a job was not imported: what the store has under its key is not what penstock wrote", "queue",
+				name, "id", jobs[i].ID, "error", o)
+		}
+	}
+	return outcomes, r.err
+}
+
+func appendMoved(args []any, j *queue.MovedJob) []any {
+	marks, at := 0, int64(0)
+	if j.Back {
+		marks |= cameBack
+	}
+	if j.HoldsLane {
+		marks |= holdsLane
+	}
+	if j.State != queue.Waiting {
+		at = j.At.UnixMicro()
+	}
+	record := j.Record
+	if j.State.Ended() && j.State != queue.Dead {
+		record = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint64(nil, j.Fingerprint), uint16(j.Cost))
+	}
+	return append(args, j.ID, int(j.State), j.Turn, j.AppendedAt.UnixMicro(), at, j.Attempts, j.Reason, marks,
+		j.Timeline, record)
+}
+
+// CloseImport implements queue.Mover.
+func (e *Engine) CloseImport(ctx context.Context, q queue.MovedQueue, mark string) error {
+	by, err := queue.By(ctx)
+	if err != nil {
+		return err
+	}
+	name, b := q.Spec.Name, q.Bucket
+	args := []any{
+		e.instant(), name, mark, q.Revision, pauseField(q.Pause), q.Pause.Reason, int64(b.TAT), b.Rem, int64(b.Last),
+		b.LastCost, q.Held,
+	}
+	for _, n := range q.Counts.Values() {
+		args = append(args, n)
+	}
+	args = append(args, len(q.Errors), q.Pause.By, q.Pause.Since.UnixMicro())
+	for i := len(q.Errors) - 1; i >= 0; i-- {
+		f := q.Errors[i]
+		at := binary.BigEndian.AppendUint64(nil, uint64(f.At.UnixMicro()))
+		args = append(args, string(at[1:])+f.ID+" "+f.Reason)
+	}
+	args = append(args, len(q.Limits))
+	for _, l := range q.Limits {
+		if l.Window != (leaky.Window{}) {
+			args = append(args, int64(l.Window.Ends), l.Window.Used, 0, 0)
+		} else {
+			args = append(args, int64(l.Bucket.TAT), l.Bucket.Rem, int64(l.Bucket.Last), l.Bucket.LastCost)
+		}
+	}
+	v, err := e.repeat(ctx, closeImportScript, e.Partition(name), append(args, by, queue.ArchiveDetail(mark))...)
+	switch {
+	case err != nil:
+		return err
+	case v == int64(0):
+		return unknown(name)
+	case v == int64(1):
+		return fmt.Errorf("%s: %w: it is not open for it", name, queue.ErrImport)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package redisq
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/penstock/penstock/queue"
+)
+
+// ListJobs implements queue.Jobs.
+func (e *Engine) ListJobs(ctx context.Context, r queue.ListRequest) (queue.Listing, error) {
+	if queue.ValidateName(r.Queue) != nil {
+		return queue.Listing{}, unknown(r.Queue)
+	}
+	if err := r.Validate(); err != nil {
+		return queue.Listing{}, err
+	}
+	c, err := r.Cursor()
+	if err != nil {
+		return queue.Listing{}, err
+	}
+	at, member, lane, _, err := placeOf(c, r.State)
+	if err != nil {
+		return queue.Listing{}, err
+	}
+	v, err := e.ask(ctx, listScript, e.Partition(r.Queue), e.instant(), r.Queue, int(r.State), r.Limit,
+		digestOf(r.Lane), at, member, lane)
+	if err != nil {
+		return queue.Listing{}, err
+	}
+	if v == int64(0) {
+		return queue.Listing{}, unknown(r.Queue)
+	}
+	return readListing(list(v), &r)
+}
+
+// digestOf is a lane as scripts know it.
+func digestOf(lane *string) string {
+	if lane == nil {
+		return ""
+	}
+	d := queue.DigestLane(*lane)
+	return string(d[:])
+}
+
+func readListing(r *reply, asked *queue.ListRequest) (l queue.Listing, err error) {
+	rows := r.list()
+	for rows.more() {
+		i, err := readListed(rows, asked)
+		if err != nil {
+			return l, err
+		}
+		l.Jobs = append(l.Jobs, i)
+	}
+	if rows.err == nil && r.more() {
+		l.Next = asked.Next(queue.Cursor{At: r.number(), ID: r.text(), Lane: r.text()})
+	}
+	if rows.err != nil {
+		return queue.Listing{}, rows.err
+	}
+	return l, r.err
+}
+
+func readListed(r *reply, asked *queue.ListRequest) (queue.JobInfo, error) {
+	i := queue.JobInfo{Queue: asked.Queue, State: asked.State, ID: r.text(), Cost: r.int(), Attempts: int(r.int()),
+		AppendedAt: micros(r.int())}
+	switch at := micros(r.int()); asked.State {
+	case queue.Dead:
+		i.EndedAt = at
+	case queue.Held:
+		i.HeldAt = at
+	default:
+		i.DueAt = at
+	}
+	i.Reason = r.text()
+	if record := r.text(); record != "" {
+		// One that is broken must not hide the others.
+		_ = queue.UnpackInfo([]byte(record), &i)
+	}
+	i.Timeline, _ = queue.UnpackTimeline([]byte(r.text()))
+	return i, r.err
+}
+
+// number is a number that may be a score, which Redis writes as a text.
+func (r *reply) number() int64 {
+	if r.more() {
+		if n, ok := r.v[0].(int64); ok {
+			r.v = r.v[1:]
+			return n
+		}
+	}
+	text := r.text()
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil && r.err == nil {
+		r.err = fmt.Errorf("%w: a script answered %s in place of a number", queue.ErrCorrupt, queue.Shorten(text, 40))
+	}
+	return int64(n)
+}
+
+// placeOf is where the page before ended, for a script: at, member, lane; and until when.
+func placeOf(c *queue.Cursor, s queue.State) (at, member, lane, until string, err error) {
+	if c == nil {
+		return "", "", "", "", nil
+	}
+	if s == queue.Waiting && len(c.Lane) != len(queue.LaneDigest{}) {
+		return "", "", "", "", &queue.FieldError{Field: "after", Reason: "names no lane"}
+	}
+	return strconv.FormatInt(c.At, 10), c.ID, c.Lane, strconv.FormatInt(c.Until, 10), nil
+}
