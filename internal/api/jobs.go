@@ -57,16 +57,3 @@ func (h *handler) failJob(w http.ResponseWriter, err error, name, id string) {
 	h.logInternal(p, err, name)
 	p.write(w)
 }
-
-func (h *handler) listDrainers(w http.ResponseWriter, r *http.Request) {
-	drainers, err := h.engine.Drainers(r.Context())
-	if err != nil {
-		h.fail(w, err, "")
-		return
-	}
-	list := make([]wire.Drainer, 0, len(drainers.Seen))
-	for _, d := range drainers.Seen {
-		list = append(list, wire.Drainer{ID: d.ID, Name: d.Name, Version: d.Version, LastSeen: d.LastSeen.UTC()})
-	}
-	h.writeJSON(w, r, http.StatusOK, wire.Drainers{Drainers: list, LastSeen: instant(drainers.Last)})
-}

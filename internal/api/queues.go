@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/penstock/penstock/internal/wire"
 	"github.com/penstock/penstock/queue"
@@ -160,6 +161,28 @@ func (h *handler) pauseQueue(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.showChanged(w, r, name, "the queue was paused")
+}
+
+// readPause reads the body of a pause: nothing, or {"reason": "...", "until": "..."}.
+func (h *handler) readPause(r *http.Request) (pause queue.Pause, p *Problem) {
+	var v struct {
+		Reason string     `json:"reason"`
+		Until  *time.Time `json:"until"`
+	}
+	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
+		return pause, p
+	}
+	if len(v.Reason) > queue.MaxReasonBytes {
+		return pause, tooLarge("reason", "the reason", queue.MaxReasonBytes)
+	}
+	pause.Reason = v.Reason
+	if v.Until != nil {
+		if v.Until.IsZero() { // which would mean that there is none
+			return pause, badField("until", "must be between the years 2000 and 2200")
+		}
+		pause.Until = *v.Until
+	}
+	return pause, nil
 }
 
 func (h *handler) resumeQueue(w http.ResponseWriter, r *http.Request) {

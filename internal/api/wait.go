@@ -8,20 +8,12 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/admission"
-	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/pull"
 	"github.com/penstock/penstock/queue"
 )
 
 // maxWait is the longest that a request waits. It is below what proxies and clients take for a server that does not
 // answer.
 const maxWait = time.Minute
-
-// How long a request waits for a turn: there is none that takes no time to be granted.
-const (
-	minTurnWait     = 100 * time.Millisecond
-	defaultTurnWait = 30 * time.Second
-)
 
 // TakeWaiter lets takes wait for what a rule refuses now. An admission.Admission is one.
 type TakeWaiter interface {
@@ -103,59 +95,6 @@ func (h *handler) takeWaiting(w http.ResponseWriter, r *http.Request, name strin
 	rc := http.NewResponseController(w)
 	if err := rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) { // the client has gone
 		h.o.Waits.GiveBack(r.Context(), name, t, taken)
-	}
-}
-
-// awaitTurn waits for the caller's turn in a pull queue.
-func (h *handler) awaitTurn(w http.ResponseWriter, r *http.Request) {
-	if h.o.Turns == nil {
-		notFound(w, r)
-		return
-	}
-	name := r.PathValue("queue")
-	var v wire.TurnRequest
-	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
-		p.write(w)
-		return
-	}
-	wait := defaultTurnWait
-	if v.Wait != nil {
-		wait = v.Wait.D()
-	}
-	if p := checkWait(wait, minTurnWait); p != nil {
-		p.write(w)
-		return
-	}
-	if err := queue.ValidateName(name); err != nil {
-		unknownQueue(name).write(w)
-		return
-	}
-	leave, p := h.wait(w, r, wait)
-	if p != nil {
-		p.write(w)
-		return
-	}
-	defer leave()
-	begun := time.Now()
-	ctx, cancel := h.untilStop(r)
-	defer cancel()
-	err := h.o.Turns.Wait(ctx, name, wait)
-	var later *pull.Later
-	switch {
-	case err == nil:
-		h.writeJSON(w, r, http.StatusOK, wire.Turn{WaitedMS: time.Since(begun).Milliseconds()})
-	case r.Context().Err() != nil: // nobody reads the answer
-	case ctx.Err() != nil:
-		stopped(w, "your place was given back")
-	case errors.As(err, &later):
-		(&Problem{
-			Reason: ReasonNoTurn, RetryAfter: max(later.In, time.Millisecond),
-			Detail: "your turn would not come within " + wait.String() + "; retry_after_ms is when it would have",
-		}).write(w)
-	case errors.Is(err, pull.ErrCrowded), errors.Is(err, pull.ErrOverloaded):
-		crowded(w, err.Error())
-	default:
-		h.fail(w, err, name)
 	}
 }
 

@@ -37,10 +37,21 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.o.CheckTimeout)
 	defer cancel()
+	a, p := h.ability(ctx)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	h.writeJSON(w, r, http.StatusOK, a)
+}
+
+// ability says what of its work the server can do, or that it can do none. Of several things that ail it the answer has
+// the one that stands first.
+func (h *handler) ability(ctx context.Context) (readiness, *Problem) {
 	store := h.engine.Check(ctx)
 	overflow, stuck := h.overflowState()
 	late := h.pace()
-	var undrained string
+	var undrained, full, filling string
 	if store == nil {
 		undrained, store = h.undrained(ctx)
 	}
@@ -48,40 +59,40 @@ func (h *handler) readyz(w http.ResponseWriter, r *http.Request) {
 	if h.o.Hanging != nil {
 		hanging = h.o.Hanging()
 	}
-	var full, filling string
 	if store == nil {
 		full, filling = h.filling(ctx)
 	}
-	switch {
-	case store == nil && overflow == nil && stuck != nil:
-		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Overflow: "stuck", Detail: stuck.Error()})
-	case store == nil && overflow == nil && filling != "":
-		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: full, Detail: filling})
-	case store == nil && overflow == nil && late != nil:
-		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Pull: "late", Detail: "jobs are taken, and those of pull queues mostly given back: " + late.Error()})
-	case store == nil && overflow == nil && undrained != "":
-		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "none", Detail: undrained})
-	case store == nil && overflow == nil && hanging != nil:
-		h.writeJSON(w, r, http.StatusOK, readiness{Status: "degraded", Store: "ok", Drainers: "hanging", Detail: hanging.Error()})
-	case store == nil && overflow == nil:
-		h.writeJSON(w, r, http.StatusOK, readiness{Status: "ready"})
-	case store == nil:
-		h.writeJSON(w, r, http.StatusOK, readiness{
-			Status: "degraded", Store: "ok", Overflow: "unavailable",
-			Detail: "jobs are taken while there is room, and none is deferred: " + overflow.Error(),
-		})
-	case h.o.Overflow && overflow == nil && away(store):
-		h.writeJSON(w, r, http.StatusOK, readiness{
-			Status: "degraded", Store: "unavailable", Overflow: "ok",
-			Detail: "only jobs that may be deferred are taken: " + store.Error(),
-		})
-	default:
+	if store != nil && !(h.o.Overflow && overflow == nil && away(store)) {
 		detail := store.Error()
 		if overflow != nil {
 			detail += "; and " + overflow.Error()
 		}
-		(&Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: detail}).write(w)
+		return readiness{}, &Problem{Reason: ReasonNotReady, RetryAfter: retryUnavailable, Detail: detail}
 	}
+	for _, ails := range []struct {
+		is     bool
+		says   readiness
+		before string // what stands before err in the detail
+		err    error
+	}{
+		{store != nil, readiness{Store: "unavailable", Overflow: "ok"}, "only jobs that may be deferred are taken: ", store},
+		{overflow != nil, readiness{Store: "ok", Overflow: "unavailable"}, "jobs are taken while there is room, and none is deferred: ", overflow},
+		{stuck != nil, readiness{Store: "ok", Overflow: "stuck"}, "", stuck},
+		{filling != "", readiness{Store: full, Detail: filling}, "", nil},
+		{late != nil, readiness{Store: "ok", Pull: "late"}, "jobs are taken, and those of pull queues mostly given back: ", late},
+		{undrained != "", readiness{Store: "ok", Drainers: "none", Detail: undrained}, "", nil},
+		{hanging != nil, readiness{Store: "ok", Drainers: "hanging"}, "", hanging},
+	} {
+		if !ails.is {
+			continue
+		}
+		ails.says.Status = "degraded"
+		if ails.err != nil {
+			ails.says.Detail = ails.before + ails.err.Error()
+		}
+		return ails.says, nil
+	}
+	return readiness{Status: "ready"}, nil
 }
 
 // readiness is the answer of a server that can take jobs. One that can take only some

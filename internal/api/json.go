@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"reflect"
 	"strconv"
 	"time"
@@ -14,28 +13,6 @@ import (
 
 	"github.com/penstock/penstock/queue"
 )
-
-// readPause reads the body of a pause: nothing, or {"reason": "...", "until": "..."}.
-func (h *handler) readPause(r *http.Request) (pause queue.Pause, p *Problem) {
-	var v struct {
-		Reason string     `json:"reason"`
-		Until  *time.Time `json:"until"`
-	}
-	if p := h.readJSON(r, maxSmallBody, &v); p != nil {
-		return pause, p
-	}
-	if len(v.Reason) > queue.MaxReasonBytes {
-		return pause, tooLarge("reason", "the reason", queue.MaxReasonBytes)
-	}
-	pause.Reason = v.Reason
-	if v.Until != nil {
-		if v.Until.IsZero() { // which would mean that there is none
-			return pause, badField("until", "must be between the years 2000 and 2200")
-		}
-		pause.Until = *v.Until
-	}
-	return pause, nil
-}
 
 // refusedJSON tells of JSON that does not fit a Go value.
 func refusedJSON(err error) *Problem {

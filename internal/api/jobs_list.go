@@ -134,42 +134,6 @@ func listRequest(r *http.Request) (req queue.ListRequest, c wire.Choice, p *Prob
 	return req, c, nil
 }
 
-// listDeadQueues answers with the names that have dead jobs, those of deleted queues among
-// them, or with one of them.
-func (h *handler) listDeadQueues(w http.ResponseWriter, r *http.Request) {
-	only := r.URL.Query().Get("queue")
-	after, limit, p := pageOf(r)
-	if p != nil {
-		p.write(w)
-		return
-	}
-	if only != "" {
-		if err := queue.ValidateName(only); err != nil {
-			badField("queue", shorten(only)+" is not a queue name").write(w)
-			return
-		}
-		// No name stands between this and the one asked for.
-		last := len(only) - 1
-		after, limit = only[:last]+string(only[last]-1)+"~", 1
-	}
-	found, err := h.engine.DeadQueues(r.Context(), after, limit+1)
-	if err != nil {
-		h.fail(w, err, "")
-		return
-	}
-	page := wire.DeadQueues{Queues: []wire.DeadQueue{}}
-	for i, d := range found {
-		if i == limit || only != "" && d.Queue != only {
-			break
-		}
-		page.Queues = append(page.Queues, wire.DeadQueue{Queue: d.Queue, Dead: d.Dead, Oldest: instant(d.Oldest), Gone: d.Gone})
-	}
-	if only == "" && len(found) > limit {
-		page.Next = found[limit-1].Queue
-	}
-	h.writeJSON(w, r, http.StatusOK, page)
-}
-
 // shownJob is where a job is.
 func shownJob(info *queue.JobInfo) wire.Job {
 	j := wire.Job{
