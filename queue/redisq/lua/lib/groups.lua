@@ -67,6 +67,9 @@ local function place_member(q, n, back)
   local g, m = q.group, q.member
   local R, Y = B .. 'R' .. g.nr, B .. 'Y' .. g.nr
   report_waiting(q)
+  -- It stands since when something could depart: in the next window of a quota, the group would know nothing of the
+  -- one that was used up.
+  if n and back == 'NX' and (call('ZSCORE', R, q.nr) or call('ZSCORE', Y, q.nr)) then return end
   if not n then
     call('ZREM', R, q.nr)
     call('ZREM', Y, q.nr)
