@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/penstock/penstock/deliver/egress"

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/ops"
 	"github.com/penstock/penstock/internal/test/redistest"

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/deliver"
 	"github.com/penstock/penstock/drain"

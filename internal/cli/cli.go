@@ -16,7 +16,7 @@ import (
 	"os"
 	"os/user"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 	"golang.org/x/term"
 
 	"github.com/penstock/penstock/internal/app"

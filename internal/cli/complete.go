@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/queue"

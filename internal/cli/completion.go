@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 )
 
 type completionCmd struct {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/queue"

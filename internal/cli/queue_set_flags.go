@@ -6,7 +6,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 )
 
 // settingFlags are settings under names of their own, which the table of settings explains. They are no environment

@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/penstock/penstock/internal/kong"
+	"github.com/alecthomas/kong"
 
 	"github.com/penstock/penstock/internal/ops"
 )

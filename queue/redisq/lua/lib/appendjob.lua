@@ -117,13 +117,13 @@ end
 -- that cannot be asked.
 local function refuse_by_rules(q, id, body, h, cost, counts)
   local says, wait, defers = byte(body, 7), nil, true
-  if line.asks then
-    if appendrules.unaskable(line.asks) then return CANNOT_ASK end
-    wait, defers = appendrules.judge(line.asks, cost)
+  if counts.asks then
+    if appendrules.unaskable(counts.asks) then return CANNOT_ASK end
+    wait, defers = appendrules.judge(counts.asks, cost)
     appendrules.leave() -- of shadows too, and whatever else the job is refused by
   end
   if not wait and says % 64 < 32 then return end
-  if not defers or says < 64 then return refuse(line, LIMIT_REACHED, wait or 0) end
+  if not defers or says < 64 then return refuse(counts, LIMIT_REACHED, wait or 0) end
   load_overflow(q)
   if q.deferred < q.dmax then return set_aside(q, id, body, h, cost, counts) end
   return refuse(counts, OVERFLOW_FULL, retry_after(q))
