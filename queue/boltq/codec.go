@@ -94,7 +94,7 @@ func decodeQueue(b []byte) (queueRecord, error) {
 		throttles: int64(r.num()), throttledUntil: leaky.Instant(r.num()),
 		cause: queue.StopCause(r.text()), reason: r.text(), lastFailure: r.text(),
 	}
-	return l, r.err("line")
+	return l, r.err("queue")
 }
 
 // specRecord is what people decide about a queue.
@@ -231,7 +231,7 @@ func decodeLease(b []byte) (s queue.State, ls lease, err error) {
 	}
 	ls.timeline = bytes.Clone(r.b)
 	ls.heapIndex, ls.onFile = -1, true
-	return s, ls, r.err("flight")
+	return s, ls, r.err("lease")
 }
 
 func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
@@ -250,42 +250,42 @@ func encodeEnded(q *queueState, d *endedJob, past []byte) []byte {
 }
 
 // decodeEnded takes a record apart; name is that of a dead job's queue, and past shares memory with b.
-func decodeEnded(b []byte) (line uint64, d *endedJob, name string, past []byte, err error) {
+func decodeEnded(b []byte) (owner uint64, d *endedJob, name string, past []byte, err error) {
 	r := reader{b: b}
 	d = &endedJob{state: queue.State(r.byte()), verdict: queue.Verdict(r.byte()), result: queue.State(r.byte())}
 	for i := range d.fingerprint {
 		d.fingerprint[i] = r.byte()
 	}
-	line, d.seq, d.fence = r.num(), r.num(), fence{r.num(), r.num()}
+	owner, d.seq, d.fence = r.num(), r.num(), fence{r.num(), r.num()}
 	d.cost, d.attempts = uint16(r.num()), int(r.num())
 	d.appended, d.at = leaky.Instant(r.num()), leaky.Instant(r.num())
 	d.id, d.reason = r.text(), r.text()
 	if d.state == queue.Dead {
 		name = r.text()
 	}
-	return line, d, name, r.b, r.err("ended job")
+	return owner, d, name, r.b, r.err("ended job")
 }
 
-func encodeDeferral(line, number uint64, id string, d deferral) []byte {
+func encodeDeferral(owner, number uint64, id string, d deferral) []byte {
 	w := writer{byte(d.state)}
 	w = append(w, d.fingerprint[:]...)
-	w.num(line, number, uint64(d.at), uint64(d.cost))
+	w.num(owner, number, uint64(d.at), uint64(d.cost))
 	w.text(id)
 	return w
 }
 
-func decodeDeferral(b []byte) (line, number uint64, id string, d deferral, err error) {
+func decodeDeferral(b []byte) (owner, number uint64, id string, d deferral, err error) {
 	r := reader{b: b}
 	d.state = deferralState(r.byte())
 	for i := range d.fingerprint {
 		d.fingerprint[i] = r.byte()
 	}
-	line, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
+	owner, number, d.at, d.cost, id = r.num(), r.num(), leaky.Instant(r.num()), uint16(r.num()), r.text()
 	if err = r.err("deferred job"); err == nil &&
 		(d.state != stillDeferred && d.state != cancelledDeferral || id == "" || len(id) > queue.MaxIDBytes) {
 		err = fmt.Errorf("%w: a deferred job that no job can be", queue.ErrCorrupt)
 	}
-	return line, number, id, d, err
+	return owner, number, id, d, err
 }
 
 // writer builds a record: numbers as uvarints, texts with their length.

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The ledger against a map and a sorted list, through growth, gaps, and ids that
+// Deferrals against a map and a sorted list, through growth, gaps, and ids that
 // are used again.
-func TestLedgerAgainstAMap(t *testing.T) {
+func TestDeferralsAgainstAMap(t *testing.T) {
 	for _, first := range []uint64{1, pageSize - 1, 1<<32 - 700, 1 << 50} {
 		t.Run(fmt.Sprint(first), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(first, 4))
@@ -70,14 +70,14 @@ func TestLedgerAgainstAMap(t *testing.T) {
 				end(len(numbers) - 1)
 			}
 			if g.pages != nil || g.ids.slots != nil || g.oldest() != 0 {
-				t.Errorf("an empty ledger keeps %d pages and %d slots", len(g.pages), len(g.ids.slots))
+				t.Errorf("no deferrals keep %d pages and %d slots", len(g.pages), len(g.ids.slots))
 			}
 		})
 	}
 }
 
 // What a record weighs is what the package says.
-func TestLedgerIsSmall(t *testing.T) {
+func TestDeferralsIsSmall(t *testing.T) {
 	const n = 300_000
 	var before, after runtime.MemStats
 	runtime.GC()

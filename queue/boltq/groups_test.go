@@ -22,8 +22,8 @@ func (b *bench) family(rate string, change ...func(*queue.Spec)) {
 	b.put("ses.b", "unlimited", hour)
 }
 
-// kin sees that what is counted of a group is so.
-func (b *bench) kin(name string) {
+// checkGroup checks that what is counted of a group is so.
+func (b *bench) checkGroup(name string) {
 	b.Helper()
 	b.Engine.mu.Lock()
 	defer b.Engine.mu.Unlock()
@@ -110,7 +110,7 @@ func TestAGroupCountsItsJobs(t *testing.T) {
 		default:
 			held = append(held, b.reserve(1+rnd.IntN(20))...)
 		}
-		if b.kin("ses"); t.Failed() {
+		if b.checkGroup("ses"); t.Failed() {
 			t.Fatalf("step %d", i)
 		}
 		b.advance(time.Duration(rnd.IntN(20)) * time.Millisecond)
@@ -228,10 +228,10 @@ func TestAGroupsChangesCanFail(t *testing.T) {
 	spec := func(name string) queue.Spec { return queue.Spec{Name: name, Rate: rateOf(t, "10/s")} }
 	fails("a parent", "ses.a", func() error { return second(b.Put(ctx, spec("ses"), 0)) })
 	b.put("ses", "10/s")
-	b.kin("ses")
+	b.checkGroup("ses")
 	fails("a child", "ses", func() error { return second(b.Put(ctx, spec("ses.b"), 0)) })
 	fails("a deletion", "ses", func() error { return b.Delete(ctx, "ses.a", queue.AnyRevision, true) })
-	b.kin("ses")
+	b.checkGroup("ses")
 	if err := b.Delete(ctx, "ses", queue.AnyRevision, true); !errors.Is(err, queue.ErrHasChildren) {
 		t.Errorf("a parent was deleted under its children: %v", err)
 	}
@@ -266,7 +266,7 @@ func TestTooManyChildren(t *testing.T) {
 	for i := range queue.MaxChildren {
 		b.append("g."+strconv.Itoa(i), i, 1)
 	}
-	b.kin("g")
+	b.checkGroup("g")
 	granted := 0
 	for range 400 {
 		got := b.reserve(500)
@@ -277,7 +277,7 @@ func TestTooManyChildren(t *testing.T) {
 	if granted != queue.MaxChildren {
 		t.Errorf("%d of %d left", granted, queue.MaxChildren)
 	}
-	b.kin("g")
+	b.checkGroup("g")
 }
 
 // Members take turns by what their jobs cost, and one that was idle is not owed anything.

@@ -102,7 +102,7 @@ func TestScheduledJobsComeBackScheduled(t *testing.T) {
 }
 
 // Buckets of lanes are not on file: after a reopening a lane is held as if it had just
-// granted its dearest job, but not one of a queue that this process made.
+// granted its costliest job, but not one of a queue that this process made.
 func TestLanesAreHeldOverAReopening(t *testing.T) {
 	b := start(t, Options{})
 	second := laned(queue.LaneRule{Rate: rateOf(t, "1/s")})
@@ -135,7 +135,7 @@ func TestLanesAreHeldOverAReopening(t *testing.T) {
 	}
 }
 
-// A lane is held for the dearest job that was known when the store was opened. One that
+// A lane is delayed for the costliest job that was known when the store was opened. One that
 // costs more is held for itself, while one as costly may have left before; it holds no
 // other lane.
 func TestACostlyJobHoldsItsOwnLane(t *testing.T) {
@@ -239,7 +239,7 @@ func (b *bench) empty(name string) {
 	if len(q.lanes) != 0 || b.idleLanes.len() != 0 || q.lanesWaiting != 0 || q.incoming.sum() != [5]int64{} ||
 		q.defaultLane.size != 0 || q.defaultLane.inFlight != 0 || q.defaultLane.waiting.len() != 0 {
 		b.Errorf(
-			"%d lanes, %d fade, %d with jobs, coming %v, without a key %+v", len(q.lanes), b.idleLanes.len(),
+			"%d lanes, %d idle, %d with jobs, incoming %v, without a key %+v", len(q.lanes), b.idleLanes.len(),
 			q.lanesWaiting, q.incoming.sum(), q.defaultLane,
 		)
 	}

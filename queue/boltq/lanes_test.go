@@ -98,10 +98,10 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 		}
 		if rate == "1/m" {
 			b.Engine.mu.Lock()
-			fading := b.idleLanes.len()
+			idle := b.idleLanes.len()
 			b.Engine.mu.Unlock()
-			if fading != n-100 {
-				t.Errorf("%d buckets are kept, want %d", fading, n-100)
+			if idle != n-100 {
+				t.Errorf("%d buckets are kept, want %d", idle, n-100)
 			}
 			b.advance(2 * time.Minute)
 			for more, sweeps := true, 0; more; sweeps++ {
@@ -115,7 +115,7 @@ func TestLanesLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// A queue that is deleted takes its lanes along, those that fade too.
+// A queue that is deleted takes its lanes along, idle ones too.
 func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 	b := start(t, Options{})
 	b.put("q", "unlimited", laned(queue.LaneRule{Rate: rateOf(t, "1/h")}))
@@ -137,10 +137,10 @@ func TestDeletedLanesLeaveNothingBehind(t *testing.T) {
 		}
 	}
 	b.Engine.mu.Lock()
-	fading := b.idleLanes.len()
+	idle := b.idleLanes.len()
 	b.Engine.mu.Unlock()
-	if fading != 0 {
-		t.Errorf("%d lanes of a deleted queue fade", fading)
+	if idle != 0 {
+		t.Errorf("%d lanes of a deleted queue are idle", idle)
 	}
 	b.reopen()
 	b.Engine.mu.Lock()
@@ -160,7 +160,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 		ln := q.lane(key, queue.DigestLane(key))
 		j := &job{id: key, lane: ln, seq: uint64(i + 1), turn: firstTurn + int64(i), cost: 1, state: queue.Waiting}
 		q.addToLane(j)
-		if i%3 == 0 { // a third of the lanes fade
+		if i%3 == 0 { // a third of the lanes are idle
 			ln.bucket.TAT = noon
 			e.removeFromLane(j, 0)
 			j.lane = &q.defaultLane
@@ -171,10 +171,10 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 			id: fmt.Sprint("ended ", i), key: uint64(i + 1), at: leaky.Instant(i), state: queue.Delivered,
 		})
 	}
-	fading, seqs, keys := e.idleLanes.len(), map[uint64]bool{}, map[uint64]bool{}
+	idle, seqs, keys := e.idleLanes.len(), map[uint64]bool{}, map[uint64]bool{}
 	e.discardQueue(q)
-	if e.idleLanes.len() != fading {
-		t.Errorf("%d of %d lanes that fade were taken out at once", fading-e.idleLanes.len(), fading)
+	if e.idleLanes.len() != idle {
+		t.Errorf("%d of %d idle lanes were taken out at once", idle-e.idleLanes.len(), idle)
 	}
 	for e.forgetIdleLanes(noon, 10); !e.garbage[0].empty(); { // some of which are over meanwhile
 		before := e.idleLanes.len()
@@ -192,7 +192,7 @@ func TestADeletedQueueIsClearedInPieces(t *testing.T) {
 	}
 	if len(seqs) != n || len(keys) != n || e.idleLanes.len() != 0 {
 		t.Errorf(
-			"%d jobs and %d ended ones were freed of %d, %d lanes fade", len(seqs), len(keys), n, e.idleLanes.len(),
+			"%d jobs and %d ended ones were freed of %d, %d idle lanes", len(seqs), len(keys), n, e.idleLanes.len(),
 		)
 	}
 }

@@ -125,7 +125,7 @@ func TestEndsOfLeasesOnFile(t *testing.T) {
 		t.Errorf("%+v", i)
 	}
 	if n := b.records(leasesTable); n != 4 {
-		t.Errorf("%d flights on file", n)
+		t.Errorf("%d leases on file", n)
 	}
 }
 

@@ -220,7 +220,7 @@ func (l *loader) deferred(ctx context.Context) error {
 }
 
 func (l *loader) jobs(ctx context.Context) error {
-	flights := l.tx.Bucket(leasesTable)
+	leases := l.tx.Bucket(leasesTable)
 	return l.each(ctx, jobsTable, func(seq uint64, v []byte) error {
 		h, record, err := decodeJob(v)
 		if err != nil {
@@ -251,7 +251,7 @@ func (l *loader) jobs(ctx context.Context) error {
 		q.setExpiry(j, instantOf(head.ExpiresAt))
 		q.jobs[j.id] = j
 		q.turn = max(q.turn, j.turnBase()+int64(j.cost))
-		if f := flights.Get(key(seq)); f != nil {
+		if f := leases.Get(key(seq)); f != nil {
 			return l.restoreLease(j, f)
 		}
 		if at := instantOf(head.NotBefore); at > l.now {

@@ -39,13 +39,13 @@ func (l *loader) rules(context.Context) error {
 func (l *loader) readTallies(ctx context.Context) error {
 	return l.each(ctx, talliesTable, func(number uint64, v []byte) error {
 		l.lastTally = number
-		book, expires, digest, state, err := decodeTally(v)
+		set, expires, digest, state, err := decodeTally(v)
 		if err != nil {
 			l.droppedTallies.add(number)
 			return nil
 		}
-		l.lastTallySet = max(l.lastTallySet, book)
-		r := l.rulesByTallies[book]
+		l.lastTallySet = max(l.lastTallySet, set)
+		r := l.rulesByTallies[set]
 		if r == nil {
 			l.orphans.tallyKeys = append(l.orphans.tallyKeys, number)
 			return nil

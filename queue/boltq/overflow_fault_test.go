@@ -52,7 +52,7 @@ func TestEveryChangeOfTheOverflowCanFail(t *testing.T) {
 	b.settleAll(queue.Release, got[:2])
 	b.settleAll(queue.Fail, got[2:3])
 	b.settleAll(queue.Deliver, got[3:])
-	list := shelf("q", 6, 1, aside)[:3]
+	list := overflowJobs("q", 6, 1, aside)[:3]
 	list[1].At = list[1].At.Add(-48 * time.Hour)
 	if s := b.cancelJob("q", 8); s != queue.Cancelled {
 		t.Fatal(s)
@@ -161,7 +161,7 @@ func TestTheOverflowOfAFullStore(t *testing.T) {
 	b.append("q", 0, 4)
 	aside := b.offer("q", 4, 4)
 	b.settleAll(queue.Deliver, b.reserve(3))
-	list := shelf("q", 4, 1, aside)
+	list := overflowJobs("q", 4, 1, aside)
 	n.all.Store(true)
 	if _, err := b.Offer(ctx, []queue.Job{jobOf("q", 20)}); !errors.Is(err, queue.ErrStoreFull) {
 		t.Error(err)

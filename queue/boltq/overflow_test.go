@@ -41,8 +41,8 @@ func stored(name string, n int, order int64, a queue.Appended) queue.Readmission
 	return queue.Readmission{Job: jobOf(name, n), Order: order, Ticket: a.Ticket, At: a.At}
 }
 
-// shelf is what the overflow holds of jobs that were set aside, from the given order on.
-func shelf(name string, from int, order int64, answers []queue.Appended) []queue.Readmission {
+// overflowJobs is what the overflow holds of jobs that were set aside, from the given order on.
+func overflowJobs(name string, from int, order int64, answers []queue.Appended) []queue.Readmission {
 	list := make([]queue.Readmission, len(answers))
 	for i, a := range answers {
 		list[i] = stored(name, from+i, order+int64(i), a)
@@ -99,7 +99,7 @@ func TestTheOverflowSurvivesReopening(t *testing.T) {
 	b.readmitAs(queue.ReadmitRequest{Queue: "q", Empty: true}) // begins a generation
 	aside := b.offer("q", 4, 8)
 	b.settleAll(queue.Deliver, b.reserve(3))
-	list := shelf("q", 4, 1, aside)
+	list := overflowJobs("q", 4, 1, aside)
 	// Two come back, one is scheduled after an attempt; the next two find no room.
 	m := b.readmitAs(queue.ReadmitRequest{Queue: "q", Jobs: list[:4], Behind: 4})
 	b.outcomes(m, queue.Returned, queue.Returned, queue.NotYet, queue.NotYet)
@@ -196,7 +196,7 @@ func TestGivenUpAndTooOldAfterReopening(t *testing.T) {
 	b.put("q", "unlimited", deferring(2))
 	b.append("q", 0, 2)
 	aside := b.offer("q", 2, 5)
-	list := shelf("q", 2, 1, aside)
+	list := overflowJobs("q", 2, 1, aside)
 	list[1].ExpiresAt = aside[1].At.Add(time.Hour)
 	b.settleAll(queue.Deliver, b.reserve(2))
 	b.advance(queue.DefaultMaxAge)

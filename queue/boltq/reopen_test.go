@@ -75,7 +75,7 @@ func TestEveryStateSurvivesReopening(t *testing.T) {
 		ids = append(ids, r.ID)
 	}
 	want := []string{}
-	for _, n := range []int{2, 3, 4, 5, 6, 7} { // in the order of append, whatever befell them
+	for _, n := range []int{2, 3, 4, 5, 6, 7} { // in the order of append, whatever happened to them
 		want = append(want, jobOf("q", n).ID)
 	}
 	if !reflect.DeepEqual(ids, want) {

@@ -157,7 +157,7 @@ func (e *Engine) decideReplay(it *replayItem, c *call, now leaky.Instant) (busy 
 	if own := q.endedJobs.find(it.id, q.spec.Retention, now); q.jobs[it.id] != nil || own != nil && own != d {
 		return nil
 	}
-	if _, aside := q.deferral(it.id, now); aside != nil {
+	if _, deferral := q.deferral(it.id, now); deferral != nil {
 		return nil
 	}
 	k := it.kept

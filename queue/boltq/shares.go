@@ -61,15 +61,15 @@ func (e *Engine) passOverUsedUp(g *grant, q *queueState, now leaky.Instant) {
 
 // passOverGroup does so after a visit to a group of which only members could depart whose shares are used up.
 func (e *Engine) passOverGroup(g *grant, k *group, now leaky.Instant) {
-	aside := 0
+	overShare := 0
 	for _, q := range k.ready.items {
 		if q.member.overShare {
 			q.member.overShare = false
 			g.short = append(g.short, q.spec.Name)
-			aside++
+			overShare++
 		}
 	}
-	if aside == 0 || aside < k.ready.len() || k.agendaIndex < 0 {
+	if overShare == 0 || overShare < k.ready.len() || k.agendaIndex < 0 {
 		return
 	}
 	if k.resting.len() > 0 {

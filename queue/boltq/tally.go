@@ -220,9 +220,9 @@ func (t *tally) head(expires leaky.Instant) []byte {
 }
 
 // decodeTally takes a record apart; the state shares memory with b.
-func decodeTally(b []byte) (book uint64, expires leaky.Instant, digest queue.LaneDigest, state []byte, err error) {
+func decodeTally(b []byte) (set uint64, expires leaky.Instant, digest queue.LaneDigest, state []byte, err error) {
 	r := reader{b: b}
-	book, expires = r.num(), leaky.Instant(r.num())
+	set, expires = r.num(), leaky.Instant(r.num())
 	copy(digest[:], r.raw(uint64(len(digest))))
-	return book, expires, digest, r.b, r.err("tally")
+	return set, expires, digest, r.b, r.err("tally")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // What is looked at first is on top, whatever came and went, and pages that are not needed are given back.
-func TestWithering(t *testing.T) {
+func TestTallyHeap(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 31))
 	var w tallyHeap
 	var all []*tally
@@ -52,8 +52,8 @@ func TestWithering(t *testing.T) {
 	}
 }
 
-// A pile gives everything back, in the order in which it came.
-func TestPile(t *testing.T) {
+// A chunkList gives everything back, in the order in which it came.
+func TestChunkList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 37))
 	var p chunkList[int]
 	came, went := 0, 0

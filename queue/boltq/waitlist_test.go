@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTiersAgainstASortedList(t *testing.T) {
+func TestWaitListAgainstASortedList(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(4, 9))
 	var f waitList
 	var list []*job
