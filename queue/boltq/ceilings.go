@@ -82,28 +82,20 @@ func (e *Engine) raiseNeeds(g *grant) (wait []*call, own *call) {
 			}
 			to := q.raisedAhead(ceiling)
 			q.pledge(to, own)
-			e.enqueue(own, &ceilingChange{call: own, queue: q, to: to})
+			e.enqueue(own, &ceilingChange{fileChange: fileChange{own}, queue: q, to: to})
 		}
 	}
 	return wait, own
 }
 
-// ceilingChange raises a queue's ceiling.
+// ceilingChange raises a queue's ceiling, which goes with the queue's record.
 type ceilingChange struct {
-	call  *call
+	fileChange
 	queue *queueState
 	to    ceilings
 }
 
 func (c *ceilingChange) prepare(b *batch) { b.deltaOf(c.queue).raise(c.to) }
-
-func (c *ceilingChange) write(*tables) error { return nil } // goes with the queue's record
-
-func (c *ceilingChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
-
-func (c *ceilingChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
-
-func (c *ceilingChange) freesSpace() bool { return true }
 
 // ceilings are upper bounds, on file, of what answered grants have used: of a bucket its TAT in whole microseconds,
 // of a quota what is used in a window. A further pace has its TAT as the end of a window of which nothing is used.

@@ -192,14 +192,7 @@ func (t *tables) dropOld(s subject, total uint64, until leaky.Instant) (forced u
 	return forced, dropKeys(b, gone)
 }
 
-func dropKeys(b *bbolt.Bucket, keys [][]byte) error {
-	for _, k := range keys {
-		if err := b.Delete(k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func dropKeys(b *bbolt.Bucket, keys [][]byte) error { return each(keys, b.Delete) }
 
 // keepDocument stores what a subject is from a revision on, and drops all but the last few.
 func (t *tables) keepDocument(s subject, revision int64, text []byte) error {

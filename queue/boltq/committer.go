@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -161,25 +162,16 @@ func (b *batch) write(t *tables, keep time.Duration) error {
 			}
 		}
 	}
-	for _, f := range b.forgotten {
-		if err := t.dropEnded(f); err != nil {
-			return err
-		}
-	}
-	for _, seq := range b.lapsedDeferrals {
-		if err := t.dropDeferral(seq); err != nil {
-			return err
-		}
+	if err := cmp.Or(each(b.forgotten, t.dropEnded), each(b.lapsedDeferrals, t.dropDeferral)); err != nil {
+		return err
 	}
 	for i, of := range b.tallies {
 		if err := t.putTally(of.number, b.records[i]); err != nil {
 			return err
 		}
 	}
-	for _, number := range b.droppedTallies {
-		if err := t.dropTally(number); err != nil {
-			return err
-		}
+	if err := each(b.droppedTallies, t.dropTally); err != nil {
+		return err
 	}
 	if err := t.writeLog(b.logUpdates, keep, b.now); err != nil {
 		return err

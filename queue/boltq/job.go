@@ -125,22 +125,27 @@ func newEpoch() uint64 {
 	return binary.BigEndian.Uint64(b[:])
 }
 
-func (f fence) text() queue.Fence {
-	b := make([]byte, 0, 33)
-	b = strconv.AppendUint(b, f.epoch, 16)
-	b = strconv.AppendUint(append(b, '.'), f.number, 16)
-	return queue.Fence(b)
-}
+func (f fence) text() queue.Fence { return queue.Fence(formatPair(f.epoch, f.number, 16)) }
 
 // parseFence reads what text wrote. Anything else gives the zero fence, which no lease has.
 func parseFence(s queue.Fence) fence {
-	epoch, number, _ := strings.Cut(string(s), ".")
-	var f fence
-	var err1, err2 error
-	f.epoch, err1 = strconv.ParseUint(epoch, 16, 64)
-	f.number, err2 = strconv.ParseUint(number, 16, 64)
-	if err1 != nil || err2 != nil || f.text() != s {
-		return fence{}
+	epoch, number := parsePair(string(s), 16)
+	return fence{epoch, number}
+}
+
+// formatPair writes two numbers with a dot between them.
+func formatPair(a, b uint64, base int) string {
+	text := strconv.AppendUint(make([]byte, 0, 33), a, base)
+	return string(strconv.AppendUint(append(text, '.'), b, base))
+}
+
+// parsePair reads what formatPair wrote in that very form. Anything else gives 0, 0.
+func parsePair(s string, base int) (a, b uint64) {
+	first, second, _ := strings.Cut(s, ".")
+	a, err1 := strconv.ParseUint(first, base, 64)
+	b, err2 := strconv.ParseUint(second, base, 64)
+	if err1 != nil || err2 != nil || formatPair(a, b, base) != s {
+		return 0, 0
 	}
-	return f
+	return a, b
 }

@@ -121,27 +121,19 @@ func (e *Engine) persistLease(g *grant, j *job) {
 	}
 	// now already: whoever ends it, even in the same commit, deletes the record
 	j.lease.persisted, j.lease.onFile = true, true
-	e.enqueue(g.leaseCall, &persistLeaseChange{call: g.leaseCall, job: j, lease: *j.lease})
+	e.enqueue(g.leaseCall, &persistLeaseChange{fileChange: fileChange{g.leaseCall}, job: j, lease: *j.lease})
 }
 
 // persistLeaseChange puts a lease on disk.
 type persistLeaseChange struct {
-	call  *call
+	fileChange
 	job   *job
 	lease lease
 }
 
-func (c *persistLeaseChange) prepare(*batch) {}
-
 func (c *persistLeaseChange) write(t *tables) error {
 	return t.putLease(c.job.seq, queue.Leased, &c.lease)
 }
-
-func (c *persistLeaseChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
-
-func (c *persistLeaseChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
-
-func (c *persistLeaseChange) freesSpace() bool { return true }
 
 // takeBackPersisted takes back the leases that the file had when it was opened. If there is no room to do so, the
 // next Reserve does.

@@ -1,9 +1,6 @@
 package boltq
 
 import (
-	"strconv"
-	"strings"
-
 	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
@@ -53,24 +50,12 @@ type recordCount struct{ n, cost int64 }
 // ticket names a deferral by the number of its queue, which no other queue ever has, and its own number there.
 type ticket struct{ queue, number uint64 }
 
-func (t ticket) text() queue.Ticket {
-	b := make([]byte, 0, 27)
-	b = strconv.AppendUint(b, t.queue, 36)
-	b = strconv.AppendUint(append(b, '.'), t.number, 36)
-	return queue.Ticket(b)
-}
+func (t ticket) text() queue.Ticket { return queue.Ticket(formatPair(t.queue, t.number, 36)) }
 
 // parseTicket reads what text wrote. Anything else gives the zero ticket, which no deferral has.
 func parseTicket(s queue.Ticket) ticket {
-	line, number, _ := strings.Cut(string(s), ".")
-	var t ticket
-	var err1, err2 error
-	t.queue, err1 = strconv.ParseUint(line, 36, 64)
-	t.number, err2 = strconv.ParseUint(number, 36, 64)
-	if err1 != nil || err2 != nil || t.text() != s {
-		return ticket{}
-	}
-	return t
+	owner, number := parsePair(string(s), 36)
+	return ticket{owner, number}
 }
 
 // changeOf returns the change under way of a job that holds no place; nil if there is none. A Readmit may give up

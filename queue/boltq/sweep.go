@@ -1,6 +1,7 @@
 package boltq
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/penstock/penstock/leaky"
@@ -156,7 +157,7 @@ func (e *Engine) sweepOnce(c *call) error {
 	if err := e.usable(); err != nil {
 		return err
 	}
-	s := &sweepChange{call: c}
+	s := &sweepChange{fileChange: fileChange{c}}
 	now, looked := e.now(), 0
 	e.forgetIdleLanes(now, forgetLanesMax)
 	for name, left := range e.leftPaces {
@@ -195,56 +196,21 @@ func (e *Engine) sweepOnce(c *call) error {
 
 // sweepChange deletes records that nothing refers to.
 type sweepChange struct {
-	call *call
+	fileChange
 	garbage
 	leftPaces  []string
 	retentions []string // names whose dead jobs are all forgotten
 }
 
-func (c *sweepChange) prepare(*batch) {}
-
 func (c *sweepChange) write(t *tables) error {
-	for _, seq := range c.jobs {
-		if err := t.dropJob(seq); err != nil {
-			return err
-		}
-		if err := t.dropLease(seq); err != nil {
-			return err
-		}
-	}
-	for _, d := range c.ended {
-		if err := t.dropEnded(d); err != nil {
-			return err
-		}
-	}
-	for _, seq := range c.deferralKeys {
-		if err := t.dropDeferral(seq); err != nil {
-			return err
-		}
-	}
-	for _, number := range c.tallyKeys {
-		if err := t.dropTally(number); err != nil {
-			return err
-		}
-	}
-	for _, name := range c.leftPaces {
-		if err := t.dropLeftPaces(name); err != nil {
-			return err
-		}
-	}
-	for _, name := range c.retentions {
-		if err := t.dropRetention(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		each(c.jobs, t.dropJob), each(c.jobs, t.dropLease), each(c.ended, t.dropEnded),
+		each(c.deferralKeys, t.dropDeferral), each(c.tallyKeys, t.dropTally),
+		each(c.leftPaces, t.dropLeftPaces), each(c.retentions, t.dropRetention),
+	)
 }
-
-func (c *sweepChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
 
 func (c *sweepChange) rollBack(e *Engine, err error) {
 	e.garbage = append(e.garbage, &c.garbage)
 	c.call.finish(err)
 }
-
-func (c *sweepChange) freesSpace() bool { return true }

@@ -94,6 +94,16 @@ func (t *tables) queueTable() *bbolt.Bucket {
 	return t.open(&t.queues, queuesTable, bbolt.DefaultFillPercent)
 }
 
+// each calls do with each item, up to the first error.
+func each[T any](items []T, do func(T) error) error {
+	for _, item := range items {
+		if err := do(item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func key(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 func (t *tables) putJob(j *job, record []byte) error {

@@ -2,8 +2,6 @@ package boltq
 
 import (
 	"time"
-
-	"github.com/penstock/penstock/leaky"
 )
 
 const (
@@ -100,13 +98,15 @@ func (e *Engine) startSaving(c *call) bool {
 	if e.dirtyTallies.n+e.droppedTallies.n == 0 {
 		return false
 	}
-	e.enqueue(c, &saveTalliesChange{call: c, tallies: e.dirtyTallies.take(max(saveMax, e.dirtyTallies.n/16))})
+	e.enqueue(c, &saveTalliesChange{
+		fileChange: fileChange{c}, tallies: e.dirtyTallies.take(max(saveMax, e.dirtyTallies.n/16)),
+	})
 	return true
 }
 
-// saveTalliesChange puts tallies on file. If it fails they are saved again.
+// saveTalliesChange puts tallies on file, with the batch. If it fails they are saved again.
 type saveTalliesChange struct {
-	call    *call
+	fileChange
 	tallies []*tally
 }
 
@@ -117,11 +117,5 @@ func (c *saveTalliesChange) prepare(b *batch) {
 		}
 	}
 }
-
-func (c *saveTalliesChange) write(*tables) error { return nil } // they go with the batch
-
-func (c *saveTalliesChange) apply(*Engine, leaky.Instant) { c.call.finish(nil) }
-
-func (c *saveTalliesChange) rollBack(_ *Engine, err error) { c.call.finish(err) }
 
 func (c *saveTalliesChange) freesSpace() bool { return len(c.tallies) == 0 }
