@@ -47,10 +47,9 @@ func decodeChange(v []byte) (c queue.Change, err error) {
 	return c, r.err("change")
 }
 
-// doneNow completes a change that is done in one step.
-func doneNow(c queue.Change) queue.Change {
-	c.Last = c.At
-	return c
+// changeBy is a change, in one step, that keeps the revision.
+func changeBy(what queue.ChangeKind, by string, revision int64, now leaky.Instant) queue.Change {
+	return queue.Change{At: now.Time(), Last: now.Time(), By: by, What: what, Revision: revision, Was: revision}
 }
 
 // pauseLapsed is what to log about a pause that has ended by itself.
@@ -58,9 +57,9 @@ func (q *queueState) pauseLapsed(now leaky.Instant) []queue.Change {
 	if !q.pause.ended(now) {
 		return nil
 	}
-	return []queue.Change{doneNow(queue.Change{
-		At: q.pause.until.Time(), What: queue.Resumed, Revision: q.revision, Was: q.revision, Reason: queue.LapseReason,
-	})}
+	n := changeBy(queue.Resumed, "", q.revision, q.pause.until)
+	n.Reason = queue.LapseReason
+	return []queue.Change{n}
 }
 
 // subjectState reports whether the subject exists, and what has happened to it that is not logged yet.

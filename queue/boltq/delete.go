@@ -33,10 +33,7 @@ func (e *Engine) Delete(ctx context.Context, name string, expect int64, force bo
 		c := &deleteChange{
 			queue: q, left: q.atRest(now), mayHaveDead: e.deadCountOf(name) > 0 || q.importing.mark != "",
 		}
-		c.notes = append(
-			q.pauseLapsed(now),
-			doneNow(queue.Change{At: now.Time(), By: by, What: queue.Deleted, Revision: q.revision, Was: q.revision}),
-		)
+		c.notes = append(q.pauseLapsed(now), changeBy(queue.Deleted, by, q.revision, now))
 		c.matters = c.left.stillDelays(now)
 		return c, nil
 	})

@@ -130,10 +130,9 @@ func (e *Engine) CloseImport(ctx context.Context, moved queue.MovedQueue, mark s
 		e.store.revision = max(e.store.revision, c.revision)
 		c.paces.continueFrom(&moved, now)
 		c.counts, c.errors = q.importedCounters(&moved), moved.Errors
-		c.notes = []queue.Change{doneNow(queue.Change{
-			At: now.Time(), By: by, What: queue.FilledBy, Revision: c.revision, Was: q.revision, Jobs: q.size(),
-			Detail: queue.ArchiveDetail(mark),
-		})}
+		n := changeBy(queue.FilledBy, by, c.revision, now)
+		n.Was, n.Jobs, n.Detail = q.revision, q.size(), queue.ArchiveDetail(mark)
+		c.notes = []queue.Change{n}
 		if c.revision != q.revision {
 			if c.text, err = queue.EncodeSpec(q.spec); err != nil {
 				return nil, err

@@ -86,13 +86,9 @@ func (e *Engine) Pause(ctx context.Context, name string, p queue.Pause) error {
 			return nil, nil
 		}
 		c := q.pauseChange(to, now)
-		c.notes = append(
-			c.notes,
-			doneNow(queue.Change{
-				At: now.Time(), By: by, What: queue.Paused, Revision: q.revision, Was: q.revision, Reason: to.reason,
-				Until: p.Until,
-			}),
-		)
+		n := changeBy(queue.Paused, by, q.revision, now)
+		n.Reason, n.Until = to.reason, p.Until
+		c.notes = append(c.notes, n)
 		return c, nil
 	})
 }
@@ -109,7 +105,7 @@ func (e *Engine) Resume(ctx context.Context, name string) error {
 		}
 		r := q.receiver
 		r.resume(now)
-		n := doneNow(queue.Change{At: now.Time(), By: by, What: queue.Resumed, Revision: q.revision, Was: q.revision})
+		n := changeBy(queue.Resumed, by, q.revision, now)
 		if r != q.receiver {
 			n.Detail = queue.StopLifted
 		}

@@ -242,7 +242,8 @@ func (c *specChange) freesSpace() bool { return !c.created }
 
 // note adds what a Put logs; q is nil if there is no queue yet.
 func (c *specChange) note(q *queueState, now leaky.Instant, by string, again bool) {
-	n := doneNow(queue.Change{At: now.Time(), By: by, What: queue.Created, Revision: c.revision})
+	n := changeBy(queue.Created, by, c.revision, now)
+	n.Was = 0
 	if q != nil {
 		n.What, n.Was = queue.Changed, q.revision
 		c.notes = q.pauseLapsed(now)

@@ -91,9 +91,8 @@ func (e *Engine) PutRule(ctx context.Context, r queue.Rule, expect int64) (queue
 		c, result, err := e.putRule(old, r, text, expect)
 		put = result
 		if c != nil {
-			c.kept, c.note = kept, doneNow(queue.Change{
-				At: now.Time(), By: by, What: queue.Created, Revision: result.Revision,
-			})
+			c.kept, c.note = kept, changeBy(queue.Created, by, result.Revision, now)
+			c.note.Was = 0
 			if old != nil {
 				c.note.What, c.note.Was = queue.Changed, old.revision
 			}
@@ -150,7 +149,7 @@ func (e *Engine) DeleteRule(ctx context.Context, name string, expect int64) erro
 		if n := e.ruleUses[name]; n > 0 {
 			return nil, fmt.Errorf("%w: %s, of %d", queue.ErrRuleInUse, name, n)
 		}
-		return &ruleChange{old: old, note: old.changeBy(queue.Deleted, by, now)}, nil
+		return &ruleChange{old: old, note: changeBy(queue.Deleted, by, old.revision, now)}, nil
 	})
 }
 
@@ -170,13 +169,8 @@ func (e *Engine) ResetRule(ctx context.Context, name string) error {
 		}
 		to := *old
 		to.tallies = e.newTallySet()
-		return &ruleChange{old: old, to: &to, text: text, note: old.changeBy(queue.ResetAll, by, now)}, nil
+		return &ruleChange{old: old, to: &to, text: text, note: changeBy(queue.ResetAll, by, old.revision, now)}, nil
 	})
-}
-
-// changeBy is a change of a rule that keeps its revision.
-func (r *rule) changeBy(what queue.ChangeKind, by string, now leaky.Instant) queue.Change {
-	return doneNow(queue.Change{At: now.Time(), By: by, What: what, Revision: r.revision, Was: r.revision})
 }
 
 // decideRule runs a decision about a rule (nil if there is none) when nobody else is changing it, and waits for the
