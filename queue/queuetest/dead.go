@@ -23,8 +23,8 @@ func (r *rig) deadQueues() (all []queue.DeadQueue) {
 	}
 }
 
-// mourns checks the names that have dead jobs: "g.q 2, g.x 1 gone".
-func (r *rig) mourns(want string) {
+// checkDeadQueues checks the names that have dead jobs: "g.q 2, g.x 1 gone".
+func (r *rig) checkDeadQueues(want string) {
 	r.Helper()
 	got := ""
 	for _, d := range r.deadQueues() {
@@ -85,7 +85,7 @@ var deadRules = []rule{
 		r.delete(q)
 		for range 2 {
 			r.dead(q, "a b")
-			r.mourns("g.q 2 gone")
+			r.checkDeadQueues("g.q 2 gone")
 			r.timeline(t0, q, "a", wantAttempt{0, 1, "one@bench", queue.AttemptFailed, "421"}, wantAttempt{
 				1, 2, "two@bench", queue.AttemptDied, "422",
 			})
@@ -123,7 +123,7 @@ var deadRules = []rule{
 		sweep(q)
 		r.queue(q, "unlimited", leased(time.Minute, 5))
 		sweep(q)
-		r.mourns("g.q 3")
+		r.checkDeadQueues("g.q 3")
 		if i := r.info(q); i.Dead != 3 || i.Died != 0 || i.Size() != 0 {
 			r.Errorf("got %+v", i)
 		}
@@ -147,7 +147,7 @@ var deadRules = []rule{
 		r.dead(q, "d")
 		r.forgets(q, []string{"d", "d", "nobody"}, true, false, false)
 		sweep(q)
-		r.mourns("")
+		r.checkDeadQueues("")
 	})},
 	{"a former job of an id that is known now stays dead", sweptOrNot(func(r *rig, sweep func(string)) {
 		q := r.queue("g.q", "unlimited", leased(time.Minute, 5), remember(time.Hour))
@@ -215,10 +215,10 @@ var deadRules = []rule{
 		_, err := r.e.Job(r.ctx, q, "a")
 		r.refuses(err, queue.ErrUnknownQueue)
 		r.forgets(q, []string{"a"}, false)
-		r.mourns("g.q 1 gone")
+		r.checkDeadQueues("g.q 1 gone")
 		r.audit()
 		r.clock.Advance(30 * time.Minute)
-		r.mourns("")
+		r.checkDeadQueues("")
 		_, err = r.e.ListJobs(r.ctx, queue.ListRequest{Queue: q, State: queue.Dead, Limit: 1})
 		r.refuses(err, queue.ErrUnknownQueue)
 		_, err = r.e.Forget(r.ctx, q, []string{"c"})
@@ -233,7 +233,7 @@ var deadRules = []rule{
 		r.buried("", job(q, "d"))
 		r.info(q)
 		r.dead(q, "c d")
-		r.mourns("g.q 2")
+		r.checkDeadQueues("g.q 2")
 	}},
 	{"whoever reserves forgets those of queues that are gone", func(r *rig) {
 		other := r.queue("g.other", "unlimited")
@@ -250,7 +250,7 @@ var deadRules = []rule{
 		if got, err := r.e.Totals(r.ctx); err != nil || got.Dead != 0 {
 			r.Errorf("totals: %+v, %v", got, err)
 		}
-		r.mourns("")
+		r.checkDeadQueues("")
 	}},
 	{"names are listed in order, a page at a time", func(r *rig) {
 		want := ""
@@ -272,7 +272,7 @@ var deadRules = []rule{
 				}
 			}
 		}
-		r.mourns(want)
+		r.checkDeadQueues(want)
 		if d := r.deadQueues()[0]; instantOf(d.Oldest) != r.clock.Now() {
 			r.Errorf("got %+v", d)
 		}
@@ -300,12 +300,12 @@ var deadRules = []rule{
 			}
 			r.clock.Advance(time.Second)
 		}
-		r.mourns("g.q 30 gone")
+		r.checkDeadQueues("g.q 30 gone")
 		r.queue("g.q", "unlimited")
 		all := numbered("j", 30)
 		r.replays("g.q", all, repeatReplay(queue.Replayed, 30)...)
 		r.sameIDs(r.drain("g.q"), all...)
-		r.mourns("")
+		r.checkDeadQueues("")
 	}},
 	{"the sweeper leaves an id that ended and died later", func(r *rig) {
 		q := r.queue("g.q", "unlimited", remember(time.Minute))
@@ -323,7 +323,7 @@ var deadRules = []rule{
 		r.buried("", job(q, "a"))
 		r.forgets(q, []string{"a"}, true)
 		r.delete(q)
-		r.mourns("")
+		r.checkDeadQueues("")
 		_, err := r.e.Forget(r.ctx, q, []string{"a"})
 		r.refuses(err, queue.ErrUnknownQueue)
 		_, err = r.e.ListJobs(r.ctx, queue.ListRequest{Queue: q, State: queue.Dead, Limit: 1})

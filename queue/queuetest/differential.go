@@ -29,14 +29,14 @@ func Differential(t *testing.T, openA, openB Open) {
 		clock := NewClock()
 		p := &pair{
 			T: rt, ctx: t.Context(), clock: clock, numbers: map[string]uint64{}, grants: map[string]*request{},
-			engines: [2]queue.Engine{openA(&clean, clock.Now), openB(&clean, clock.Now)},
-			shelves: map[string]*pairOverflow{}, books: map[string]*answerCounts{},
+			engines:   [2]queue.Engine{openA(&clean, clock.Now), openB(&clean, clock.Now)},
+			overflows: map[string]*pairOverflow{}, counts: map[string]*answerCounts{},
 			retention: time.Duration(rapid.IntRange(60, 70).Draw(rt, "retention")) * time.Second,
 			lanes:     rapid.IntRange(0, 3).Draw(rt, "lanes") < 3,
 			limited:   rapid.IntRange(0, 2).Draw(rt, "limited") < 2, ruled: rapid.Bool().Draw(rt, "ruled"),
 		}
 		for _, q := range append(pairQueues, "g.keep") {
-			p.books[q] = newBook()
+			p.counts[q] = newAnswerCounts()
 		}
 		p.clients = pairClients[:rapid.SampledFrom([]int{1, 3}).Draw(rt, "clients")]
 		if p.ruled {
@@ -99,9 +99,9 @@ type pair struct {
 	limited   bool          // whether there are limits
 	ruled     bool          // whether there are rules
 	keep      bool          // whether there is g.keep
-	shelves   map[string]*pairOverflow
+	overflows map[string]*pairOverflow
 	tickets   []ticket // every one that was given out, the latest last
-	books     map[string]*answerCounts
+	counts    map[string]*answerCounts
 }
 
 var (
@@ -188,7 +188,7 @@ func (p *pair) step() {
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
 		p.sweep, p.backwards,
-		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup, p.mourn, p.export,
+		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup, p.compareDeadQueues, p.export,
 	}
 	if p.ruled {
 		weighted = append(
@@ -247,7 +247,7 @@ func (p *pair) compareAll() {
 		p.changes(queue.OfRule, rule)
 	}
 	p.backlogged()
-	p.mourn()
+	p.compareDeadQueues()
 	p.allRules()
 	p.both("totals", func(_ int, e queue.Engine) string {
 		t, err := e.Totals(p.ctx)

@@ -108,8 +108,8 @@ func (s *fakeOverflow) addUnknown(ids ...string) {
 	}
 }
 
-// aside offers jobs that must be set aside, and stores them.
-func (s *fakeOverflow) aside(ids ...string) []queue.Appended {
+// setAside offers jobs that must be set aside, and stores them.
+func (s *fakeOverflow) setAside(ids ...string) []queue.Appended {
 	s.Helper()
 	return s.asideJobs(jobs(s.q, ids...)...)
 }
@@ -132,7 +132,7 @@ func (s *fakeOverflow) full(aside ...string) []queue.Appended {
 	s.Helper()
 	s.accept(s.q, numbered("full"+strings.Repeat("+", s.filled), int(s.info(s.q).Spec.Capacity))...)
 	s.filled++
-	return s.aside(aside...)
+	return s.setAside(aside...)
 }
 
 // empties is full, but the queue is empty again: only the backlog is left.
@@ -191,8 +191,8 @@ func (r *rig) found(res queue.Readmitted, want readmitState) {
 
 // tally is every count of a queue that the overflow has to do with.
 type tally struct {
-	waiting, scheduled, leased, held, deferred, dead                                                int64
-	appended, aside, returned, missing, cancelled, timedOut, delivered, died, refused, retried, ran int64
+	waiting, scheduled, leased, held, deferred, dead                                                   int64
+	appended, setAside, returned, missing, cancelled, timedOut, delivered, died, refused, retried, ran int64
 }
 
 func (r *rig) tallies(queueName string, want tally) {
@@ -200,7 +200,7 @@ func (r *rig) tallies(queueName string, want tally) {
 	i := r.info(queueName)
 	got := tally{
 		waiting: i.Waiting, scheduled: i.Scheduled, leased: i.Leased, held: i.Held, deferred: i.Deferred, dead: i.Dead,
-		appended: i.Appended, aside: i.SetAside, returned: i.Returned, missing: i.Missing, cancelled: i.Cancelled,
+		appended: i.Appended, setAside: i.SetAside, returned: i.Returned, missing: i.Missing, cancelled: i.Cancelled,
 		timedOut:  i.TimedOut,
 		delivered: i.Delivered, died: i.Died, refused: i.Refused, retried: i.Retried, ran: i.Expired,
 	}

@@ -42,7 +42,7 @@ var announceRules = []rule{
 			r.Errorf("totals %+v, %v", t, err)
 		}
 		s.addUnknown("stray")
-		s.aside("behind")
+		s.setAside("behind")
 		if n := s.takes(queue.Returned, queue.Returned).Behind; n != 1 { // as far as they knew who read them
 			r.Errorf("%d behind", n)
 		}
@@ -52,7 +52,7 @@ var announceRules = []rule{
 		s.announceBehind(0, r.clock.Now(), 0)
 		r.backlogged()
 		r.offered(queue.Accepted, job(s.q, "after"))
-		r.tallies(s.q, tally{waiting: 4, appended: 4, aside: 1, returned: 2})
+		r.tallies(s.q, tally{waiting: 4, appended: 4, setAside: 1, returned: 2})
 	}},
 	{"who looked before, or nobody knows when, takes nothing of it away", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))

@@ -49,11 +49,11 @@ var backlogRules = []rule{
 			r.Errorf("%d got in, want 1", n)
 		}
 		s.takes(queue.Returned)
-		r.tallies(s.q, tally{waiting: 3, deferred: 2, appended: 3, aside: 1, returned: 1, refused: 1})
+		r.tallies(s.q, tally{waiting: 3, deferred: 2, appended: 3, setAside: 1, returned: 1, refused: 1})
 		r.drain(s.q)
 		s.takes(queue.Returned, queue.Returned)
 		r.beside[s.q] = 3
-		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 5, aside: 1, returned: 3, delivered: 3, refused: 1})
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 5, setAside: 1, returned: 3, delivered: 3, refused: 1})
 		r.backlogged(s.q) // d
 	}},
 	{"each call says what was seen: the last word counts", func(r *rig) {
@@ -85,12 +85,12 @@ var backlogRules = []rule{
 		r.drain(s.q)
 		r.offered(queue.SetAside, job(s.q, "x"))
 		s.takes(queue.Returned, queue.NotYet, queue.NotYet, queue.NotYet)
-		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, aside: 1, returned: 1, delivered: 2})
+		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, setAside: 1, returned: 1, delivered: 2})
 		r.beside[s.q]++
 		s.another(0)
 		s.jobs[0].ID = "a"
 		s.takes(queue.Clash)
-		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, aside: 1, returned: 1, delivered: 2})
+		r.tallies(s.q, tally{waiting: 1, deferred: 3, appended: 3, setAside: 1, returned: 1, delivered: 2})
 	}},
 	{"a queue is backlogged while something is recorded or behind", func(r *rig) {
 		a, b, c := r.overflowOf("a", "unlimited", withCapacity(2)), r.overflowOf(
@@ -129,7 +129,7 @@ var backlogRules = []rule{
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		first := s.empties("a", "b")
 		r.clock.Advance(20 * time.Second)
-		last := s.aside("c", "cancelled")
+		last := s.setAside("c", "cancelled")
 		r.cancels(queue.Cancelled, s.q, "cancelled")
 		s.jobs = nil // as it happens
 		s.generation()
@@ -145,7 +145,7 @@ var backlogRules = []rule{
 		if n := s.empty(); n != 0 {
 			r.Errorf("%d given up again", n)
 		}
-		r.tallies(s.q, tally{appended: 4, aside: 4, missing: 3, cancelled: 1, delivered: 4})
+		r.tallies(s.q, tally{appended: 4, setAside: 4, missing: 3, cancelled: 1, delivered: 4})
 		r.backlogged()
 		for _, id := range []string{"a", "b", "c", "cancelled"} {
 			r.unknown(s.q, id)
@@ -158,7 +158,7 @@ var backlogRules = []rule{
 		other := job(s.q, "a")
 		other.Payload = []byte("another")
 		r.outcomes(r.offer(other, job(s.q, "b"), job(s.q, "cancelled")), queue.Accepted, queue.Accepted, queue.Accepted)
-		r.tallies(s.q, tally{waiting: 3, appended: 7, aside: 4, missing: 3, cancelled: 1, delivered: 4})
+		r.tallies(s.q, tally{waiting: 3, appended: 7, setAside: 4, missing: 3, cancelled: 1, delivered: 4})
 	}},
 	{"what was given up is ahead of nobody any more", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
@@ -169,7 +169,7 @@ var backlogRules = []rule{
 		r.clock.Advance(time.Hour)
 		s.empty()
 		s.full()
-		r.checkDeferred(s.aside("c")[0], 3, r.clock.Now().Add(200*time.Millisecond))
+		r.checkDeferred(s.setAside("c")[0], 3, r.clock.Now().Add(200*time.Millisecond))
 		if j := r.job(s.q, "c"); j.Position != 3 || instantOf(j.ETA.At) != r.clock.Now().Add(200*time.Millisecond) {
 			r.Errorf("got %+v", j)
 		}
@@ -185,7 +185,7 @@ var backlogRules = []rule{
 		r.offered(queue.Accepted, job(s.q, "b"))
 		s.takes(queue.Returned, queue.Passed)
 		r.beside[s.q]++
-		r.tallies(s.q, tally{waiting: 2, appended: 6, aside: 2, returned: 1, missing: 2, delivered: 4})
+		r.tallies(s.q, tally{waiting: 2, appended: 6, setAside: 2, returned: 1, missing: 2, delivered: 4})
 		r.sameIDs(r.drain(s.q), "b", "a")
 	}},
 	{"given up and deferred anew, the old copy may come first", func(r *rig) {
@@ -195,7 +195,7 @@ var backlogRules = []rule{
 		r.clock.Advance(time.Hour)
 		s.empty()
 		s.full()
-		again := s.aside("a", "c")[0]
+		again := s.setAside("a", "c")[0]
 		s.jobs[0], s.jobs[1] = s.jobs[1], s.jobs[0]
 		s.jobs[0].Order, s.jobs[1].Order = s.jobs[1].Order, s.jobs[0].Order
 		r.drain(s.q)
@@ -209,18 +209,18 @@ var backlogRules = []rule{
 		}
 		r.drain(s.q)
 		s.takes(queue.Returned)
-		r.tallies(s.q, tally{waiting: 1, appended: 11, aside: 4, returned: 3, missing: 2, delivered: 10})
+		r.tallies(s.q, tally{waiting: 1, appended: 11, setAside: 4, returned: 3, missing: 2, delivered: 10})
 	}},
 	{"what is recorded since is not given up with the rest", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
 		s.empties("a")
 		s.generation()
 		r.clock.Advance(time.Hour)
-		s.aside("b") // just now
+		s.setAside("b") // just now
 		if n := s.empty(); n != 1 {
 			r.Errorf("%d given up", n)
 		}
-		r.tallies(s.q, tally{deferred: 1, appended: 4, aside: 2, missing: 1, delivered: 4})
+		r.tallies(s.q, tally{deferred: 1, appended: 4, setAside: 2, missing: 1, delivered: 4})
 		r.clock.Advance(queue.OrphanAfter + time.Microsecond)
 		if n := s.empty(); n != 1 {
 			r.Errorf("%d given up", n)
@@ -266,7 +266,7 @@ var backlogRules = []rule{
 		if n := s.admits("x"); n != 4 { // no backlog
 			r.Errorf("%d got in, want 4", n)
 		}
-		s.aside("c")
+		s.setAside("c")
 		r.drain(s.q)
 		s.jobs[0].Order = 1 // the order begins anew, and so does who came back
 		s.takes(queue.Returned)

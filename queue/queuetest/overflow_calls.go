@@ -42,7 +42,7 @@ var overflowCallRules = []rule{
 				r.Errorf("%s: %v", name, err)
 			}
 		}
-		r.tallies(s.q, tally{deferred: 1, appended: 2, aside: 1, delivered: 2})
+		r.tallies(s.q, tally{deferred: 1, appended: 2, setAside: 1, delivered: 2})
 		s.holder = "another" // nobody has the way back
 		s.takes(queue.Returned)
 	}},

@@ -70,16 +70,16 @@ var deferredETARules = []rule{
 		r.drain(s.q)
 		r.clock.Advance(time.Minute)
 		now := r.clock.Now()
-		r.checkDeferred(s.aside("b")[0], 2, now.Add(T))
-		r.checkDeferred(s.aside("c")[0], 3, now.Add(2*T))
+		r.checkDeferred(s.setAside("b")[0], 2, now.Add(T))
+		r.checkDeferred(s.setAside("c")[0], 3, now.Add(2*T))
 		r.grant(s.q, 1)
 		if j := r.job(s.q, "b"); instantOf(j.ETA.At) != now.Add(T) || j.Position != 2 {
 			r.Errorf("got %+v", j)
 		}
 		v := r.acceptOne(s.q, "x")
-		r.checkDeferred(s.aside("d")[0], 4, now.Add(4*T)) // x has taken a slot
+		r.checkDeferred(s.setAside("d")[0], 4, now.Add(4*T)) // x has taken a slot
 		r.release(v)
-		r.checkDeferred(s.aside("e")[0], 6, now.Add(5*T)) // x waits again, at now
+		r.checkDeferred(s.setAside("e")[0], 6, now.Add(5*T)) // x waits again, at now
 	}},
 	{"a job that is behind what is not recorded counts only what is", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))

@@ -10,7 +10,7 @@ import (
 func (s *fakeOverflow) leaks(ids ...string) []queue.Appended {
 	s.Helper()
 	before, last := s.jobs, s.last
-	a := s.aside(ids...)
+	a := s.setAside(ids...)
 	s.jobs, s.last = before, last
 	return a
 }
@@ -31,18 +31,18 @@ var generationRules = []rule{
 	{"given up is what others have overtaken that were set aside later, by more than it may be on its way", func(r *rig) {
 		s := r.older("leaked", "too")
 		// One or two jobs are on the overflow at any time: it is never seen empty.
-		s.aside("j0")
+		s.setAside("j0")
 		for n, id := range numbered("j", 30) {
 			r.clock.Advance(time.Second)
-			s.aside(id)
+			s.setAside(id)
 			if m := s.takes(queue.Returned).Missing; m != 0 {
 				r.Errorf("%d given up after %v", m, time.Duration(n)*time.Second)
 			}
 			r.drain(s.q)
 		}
 		r.clock.Advance(time.Microsecond)
-		s.aside("last")
-		s.aside("behind")
+		s.setAside("last")
+		s.setAside("behind")
 		// set aside after exactly as long
 		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 4})
 		r.drain(s.q)
@@ -53,7 +53,7 @@ var generationRules = []rule{
 		r.state(queue.Deferred, s.q, "behind")
 		s.takes(queue.Returned)
 		r.backlogged()
-		r.tallies(s.q, tally{waiting: 1, appended: 37, aside: 35, returned: 33, missing: 2, delivered: 36})
+		r.tallies(s.q, tally{waiting: 1, appended: 37, setAside: 35, returned: 33, missing: 2, delivered: 36})
 	}},
 	{"of an empty overflow too only what is older", func(r *rig) {
 		s := r.older("leaked")
@@ -81,13 +81,13 @@ var generationRules = []rule{
 		s.full("a")
 		s.leaks("leaked", "withdrawn", "cancelled")
 		withdrawn := r.offer(job(s.q, "withdrawn"))[0]
-		s.aside("done")
+		s.setAside("done")
 		r.drain(s.q)
 		s.generation()
 		r.withdrawsOne(ticketed(withdrawn, s.q))
 		r.cancels(queue.Cancelled, s.q, "cancelled")
 		r.clock.Advance(time.Hour)
-		s.aside("b", "c")
+		s.setAside("b", "c")
 		req := s.request(3)
 		req.Jobs[1].Done = true
 		r.found(r.checkReadmit(req, queue.Returned, queue.Passed, queue.Returned), readmitState{
@@ -95,7 +95,7 @@ var generationRules = []rule{
 		})
 		r.beside[s.q]--
 		r.tallies(s.q, tally{
-			waiting: 2, deferred: 1, appended: 10, aside: 6, returned: 2, missing: 1, cancelled: 1, delivered: 8,
+			waiting: 2, deferred: 1, appended: 10, setAside: 6, returned: 2, missing: 1, cancelled: 1, delivered: 8,
 		})
 		r.unknown(s.q, "leaked")
 		r.unknown(s.q, "cancelled") // nor can its job come any more
@@ -104,7 +104,7 @@ var generationRules = []rule{
 	{"the one that stays tells as much as those that come back", func(r *rig) {
 		s := r.older("leaked")
 		r.clock.Advance(time.Hour)
-		s.aside("a")
+		s.setAside("a")
 		req := s.request(1)
 		req.Closed = true
 		r.found(r.checkReadmit(req, queue.NotYet), readmitState{room: 2, batch: 1, deferred: 1, missing: 1})
@@ -118,7 +118,7 @@ var generationRules = []rule{
 		s.leaks("leaked")
 		for range 5 {
 			r.clock.Advance(time.Hour)
-			s.aside(r.clock.Now().Time().Format("15h04"))
+			s.setAside(r.clock.Now().Time().Format("15h04"))
 			if n := s.takes(queue.NotYet).Missing; n != 0 {
 				r.Errorf("%d given up", n)
 			}
@@ -140,7 +140,7 @@ var generationRules = []rule{
 			r.beside[s.q]++
 			r.drain(s.q)
 		}
-		s.aside("a", "b")
+		s.setAside("a", "b")
 		s.jobs[0].At = r.clock.Now().Add(time.Hour).Time()
 		r.clock.Advance(queue.OrphanAfter)
 		r.found(s.takes(queue.Returned), readmitState{room: 1, batch: 1, deferred: 2})
@@ -184,7 +184,7 @@ var generationRules = []rule{
 		s.store(j, again)
 		s.store(j, again)
 		s.takes(queue.Returned, queue.Passed)
-		r.tallies(s.q, tally{waiting: 1, appended: 5, aside: 2, returned: 1, missing: 1, delivered: 4})
+		r.tallies(s.q, tally{waiting: 1, appended: 5, setAside: 2, returned: 1, missing: 1, delivered: 4})
 		r.backlogged()
 	}},
 	{"its old ticket is worth nothing any more", func(r *rig) {
@@ -208,7 +208,7 @@ var generationRules = []rule{
 		r.withdrawsOne(ticketed(again, s.q))
 		r.unknown(s.q, "a")
 		r.beside[s.q]++
-		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1, cancelled: 1})
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1, cancelled: 1})
 	}},
 	{"what was given up is ahead of no one, and cost what it did", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
@@ -223,7 +223,7 @@ var generationRules = []rule{
 		if n := s.empty(); n != 2 {
 			r.Errorf("%d given up", n)
 		}
-		r.checkDeferred(s.aside("d")[0], 2, r.clock.Now().Add(300*time.Millisecond))
+		r.checkDeferred(s.setAside("d")[0], 2, r.clock.Now().Add(300*time.Millisecond))
 	}},
 	{"another overflow, or another spec, does not begin one anew", func(r *rig) {
 		s := r.older("leaked")

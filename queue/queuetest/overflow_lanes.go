@@ -72,7 +72,7 @@ var overflowLaneRules = []rule{
 		refused() // full
 		s.asideJobs(laneJobs(s.q, "y2 y3 z1")[2])
 		refused() // a backlog
-		r.tallies(s.q, tally{waiting: 2, scheduled: 1, deferred: 1, appended: 3, aside: 1, refused: 6})
+		r.tallies(s.q, tally{waiting: 2, scheduled: 1, deferred: 1, appended: 3, setAside: 1, refused: 6})
 	}},
 	{"a schedule goes on while a job is deferred", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
@@ -109,18 +109,18 @@ var overflowLaneRules = []rule{
 		s := r.overflowOf("q", "1/s", withCapacity(2))
 		t0 := r.clock.Now()
 		s.full("a")
-		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1})
 		j := expiringJob(t0.Add(3*time.Second-time.Microsecond), s.q, "b")
 		if got := r.offered(queue.Lapsed, j); instantOf(got.ETA.At) != t0.Add(3*time.Second) || got.Ticket != "" ||
 			got.State != queue.StateNone {
 			r.Errorf("got %+v", got)
 		}
 		r.unknown(s.q, "b")
-		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1})
 		s.asideJobs(expiringJob(t0.Add(3*time.Second), s.q, "b"))
 		r.check(r.e.Pause(r.ctx, s.q, queue.Pause{}))
 		s.asideJobs(expiringJob(t0.Add(time.Millisecond), s.q, "c"))
-		r.tallies(s.q, tally{waiting: 2, deferred: 3, appended: 2, aside: 3})
+		r.tallies(s.q, tally{waiting: 2, deferred: 3, appended: 2, setAside: 3})
 	}},
 	{"another lane makes another job, on the overflow as well", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1))

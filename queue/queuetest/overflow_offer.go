@@ -62,11 +62,11 @@ var offerRules = []rule{
 			withOverflow("", s.q, "d"),
 		}
 		r.outcomes(r.append(list...), queue.Accepted, queue.Accepted, queue.Full, queue.Full)
-		s.aside("e")
+		s.setAside("e")
 		r.drain(s.q)
 		// A backlog now, and an empty queue: one of the two places is not for what comes back.
 		r.outcomes(r.append(list[2], list[3]), queue.Accepted, queue.Full)
-		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 3, aside: 1, delivered: 2, refused: 3})
+		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 3, setAside: 1, delivered: 2, refused: 3})
 	}},
 	{"where there is room, an offer is an append", func(r *rig) {
 		s := r.overflowOf("q", "10/s", withCapacity(2))
@@ -123,18 +123,18 @@ var offerRules = []rule{
 		if a[7].State != queue.Deferred || a[7].Ticket != a[4].Ticket {
 			r.Errorf("the second e: %+v, the first had ticket %q", a[7], a[4].Ticket)
 		}
-		r.tallies(s.q, tally{waiting: 3, deferred: 3, appended: 3, aside: 3, refused: 3})
+		r.tallies(s.q, tally{waiting: 3, deferred: 3, appended: 3, setAside: 3, refused: 3})
 		r.tallies(other, tally{waiting: 2, appended: 2})
 	}},
 	{"a place that is free does not let a deferrable job pass the backlog", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(10))
 		s.empties("a", "b")
-		a := s.aside("c", "d")
+		a := s.setAside("c", "d")
 		if a[0].Position != 3 || a[1].Position != 4 {
 			r.Errorf("at %d and %d, want 3 and 4", a[0].Position, a[1].Position)
 		}
 		s.takes(queue.Returned, queue.Returned)
-		s.aside("e")
+		s.setAside("e")
 		s.takes(queue.Returned, queue.Returned, queue.Returned)
 		r.offered(queue.Accepted, job(s.q, "f")) // the backlog is gone
 		r.sameIDs(r.drain(s.q), "a", "b", "c", "d", "e", "f")
@@ -168,7 +168,7 @@ var offerRules = []rule{
 		told(100*ms, queue.Full, withOverflow(queue.Reject, s.q, "d"))
 		told(200*ms, queue.OverflowFull, job(s.q, "e"))
 		told(1*ms, queue.OverflowFull, job(s.q, "c")) // further than a full queue takes to drain is never promised
-		r.tallies(s.q, tally{waiting: 2, deferred: 2, appended: 2, aside: 2, refused: 4})
+		r.tallies(s.q, tally{waiting: 2, deferred: 2, appended: 2, setAside: 2, refused: 4})
 		other := job(s.q, "c") // a refusal is not remembered
 		other.Payload = []byte("other")
 		s.q = r.queue(s.q, "10/s", withCapacity(2), defers, func(s *queue.Spec) { s.Deferred.MaxJobs = 3 })

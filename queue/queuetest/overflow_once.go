@@ -60,7 +60,7 @@ var deferredOnceRules = []rule{
 			}
 		}
 		r.deferredAgain(r.offer(j)[0], first)
-		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1})
 	}},
 	{"two queues may defer the same id", func(r *rig) {
 		p, q := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))
@@ -175,12 +175,12 @@ var lapsedRules = []rule{
 		lapsed()
 		s.full()
 		lapsed()
-		s.aside("a")
+		s.setAside("a")
 		lapsed()
 		r.drain(s.q)
 		lapsed()
 		r.unknown(s.q, "x")
-		r.tallies(s.q, tally{deferred: 1, appended: 2, aside: 1, delivered: 2})
+		r.tallies(s.q, tally{deferred: 1, appended: 2, setAside: 1, delivered: 2})
 	}},
 	{"a microsecond is enough to be taken in", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(1))

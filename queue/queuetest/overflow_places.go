@@ -129,7 +129,7 @@ var placesRules = []rule{
 		s.takes(queue.Returned)
 		step(queue.Full, "x3")
 		r.sameIDs(r.drain(s.q), "b", "x1", "x2", "c")
-		r.tallies(s.q, tally{appended: 9, aside: 3, returned: 3, delivered: 9, refused: 6})
+		r.tallies(s.q, tally{appended: 9, setAside: 3, returned: 3, delivered: 9, refused: 6})
 	}},
 	{"scheduled and leased jobs keep their places, and whether they had come back", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), leased(10*time.Second, 2))
@@ -236,7 +236,7 @@ var placesRules = []rule{
 		if n := s.admits("x"); n != 2 {
 			r.Errorf("%d got in, want 2", n)
 		}
-		s.aside("c")
+		s.setAside("c")
 		r.deliver(r.grant(s.q, 2, "a", "b")...)
 		s.takes(queue.Returned)
 		r.sameIDs(r.drain(s.q), "x0", "x1", "c")

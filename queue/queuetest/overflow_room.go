@@ -194,7 +194,7 @@ var roomRules = []rule{
 			r.clock.Advance(2 * time.Second)
 			r.readmit(queue.ReadmitRequest{Queue: s.q, Holder: s.holder})
 			r.accept(s.q, numbered(fmt.Sprint("f", try, "-"), 10)...)
-			s.aside(fmt.Sprint("j", try))
+			s.setAside(fmt.Sprint("j", try))
 			r.deliver(r.reserve(s.q, 1)...)
 			if ear.until(s.q) != nil {
 				return

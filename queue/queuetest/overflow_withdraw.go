@@ -35,7 +35,7 @@ var withdrawRules = []rule{
 		r.withdrawsOne(ticketed(a[0], s.q))
 		r.unknown(s.q, "a")
 		r.state(queue.Deferred, s.q, "b")
-		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
+		r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1})
 		other := job(s.q, "a")
 		other.Payload = []byte("other")
 		again := r.offered(queue.SetAside, other)
@@ -72,7 +72,7 @@ var withdrawRules = []rule{
 			[]queue.Ticketed{{Queue: "nobody", ID: "a", Ticket: a[3].Ticket}, {Queue: "not a name"}, {}}, 0, 0, 0,
 		)
 		r.withdraws(nil)
-		r.tallies(s.q, tally{waiting: 3, deferred: 1, appended: 3, aside: 1, refused: 1})
+		r.tallies(s.q, tally{waiting: 3, deferred: 1, appended: 3, setAside: 1, refused: 1})
 		r.tallies(u.q, tally{waiting: 1, appended: 1})
 	}},
 	{"it may be repeated", func(r *rig) {
@@ -105,7 +105,7 @@ var withdrawRules = []rule{
 		stays("one with a tail", queue.Ticketed{Queue: s.q, ID: "a", Ticket: a[0].Ticket + "0"})
 
 		r.withdrawsOne(ticketed(a[0], s.q))
-		s.aside("a")
+		s.setAside("a")
 		stays("the one before", ticketed(a[0], s.q))
 		r.state(queue.Deferred, s.q, "a")
 	}},
@@ -117,7 +117,7 @@ var withdrawRules = []rule{
 		r.deliver(r.grant(s.q, 2, "back", "delivered")[1])
 		s.takes(queue.Returned)
 		r.settled(queue.Dead, settlement(queue.Bury, r.grant(s.q, 1, "dead")[0]))
-		want := tally{leased: 1, dead: 1, appended: 7, aside: 4, returned: 3, cancelled: 1, delivered: 5, died: 1}
+		want := tally{leased: 1, dead: 1, appended: 7, setAside: 4, returned: 3, cancelled: 1, delivered: 5, died: 1}
 		r.tallies(s.q, want)
 		for _, a := range a {
 			r.withdrawsOne(ticketed(a, s.q))
@@ -135,7 +135,7 @@ var withdrawRules = []rule{
 		r.cancels(queue.Cancelled, s.q, "a")
 		r.withdrawsOne(ticketed(a[0], s.q))
 		r.state(queue.Cancelled, s.q, "a")
-		r.tallies(s.q, tally{waiting: 1, appended: 1, aside: 1, cancelled: 1})
+		r.tallies(s.q, tally{waiting: 1, appended: 1, setAside: 1, cancelled: 1})
 		s.takes(queue.Passed) // it was stored after all
 	}},
 	{"withdrawn and stored after all, it comes back like any other", func(r *rig) {
@@ -155,6 +155,6 @@ var withdrawRules = []rule{
 		s = r.overflowOf("q", "unlimited", withCapacity(1))
 		s.full("a")
 		r.withdrawsOne(ticketed(a[0], s.q))
-		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, aside: 1})
+		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1})
 	}},
 }

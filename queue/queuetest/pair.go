@@ -125,9 +125,9 @@ func (p *pair) appendBoth(
 	for i, a := range answers[0] {
 		switch a.Outcome {
 		case queue.Accepted:
-			p.books[list[i].Queue].entered++
+			p.counts[list[i].Queue].entered++
 		case queue.SetAside:
-			p.books[list[i].Queue].aside++
+			p.counts[list[i].Queue].aside++
 		}
 	}
 	return answers
@@ -188,7 +188,7 @@ func (p *pair) request(what string, req queue.ReserveRequest, sleep bool) []leas
 		t := leasePair{got[0].Jobs[i], got[1].Jobs[i]}
 		p.revision([2]int64{t.a.Revision, t.b.Revision})
 		twins = append(twins, t)
-		p.books[t.a.Queue].granted[t.a.Fence] = true
+		p.counts[t.a.Queue].granted[t.a.Fence] = true
 	}
 	return twins
 }
@@ -286,7 +286,7 @@ func (p *pair) settleBoth(what string, sides [2][]queue.Settlement) {
 	})
 	for i, a := range answers {
 		if s := sides[0][i]; a.Err == nil && !a.Stale {
-			if b := p.books[s.Queue]; !b.granted[s.Fence] {
+			if b := p.counts[s.Queue]; !b.granted[s.Fence] {
 				p.Fatalf("%s/%s was settled by a fence of a queue that was deleted", s.Queue, s.ID)
 			} else {
 				b.settled[s.Fence] = true

@@ -40,7 +40,7 @@ func (p *pair) rollback() {
 	p.both("rollback "+q, func(side int, e queue.Engine) string {
 		r, err := e.Rollback(queue.WithBy(p.ctx, "carl"), q, 0, queue.AnyRevision)
 		if got[side] = r; err == nil && r.Created {
-			p.books[q] = newBook()
+			p.counts[q] = newAnswerCounts()
 		}
 		return fmt.Sprintf("%s created %v changed %v", kind(err), r.Created, r.Changed)
 	})

@@ -21,7 +21,7 @@ type answerCounts struct {
 	settled     map[queue.Fence]bool // those of the granted whose settlement was accepted
 }
 
-func newBook() *answerCounts {
+func newAnswerCounts() *answerCounts {
 	return &answerCounts{granted: map[queue.Fence]bool{}, settled: map[queue.Fence]bool{}}
 }
 
@@ -38,7 +38,7 @@ func (p *pair) balance() {
 	e := p.engines[0]
 	deferred := int64(0)
 	for _, q := range pairQueues {
-		b := p.books[q]
+		b := p.counts[q]
 		i, err := e.Get(p.ctx, q)
 		if err != nil {
 			continue

@@ -51,7 +51,7 @@ func (p *pair) deleteBoth(q string, force bool) {
 	p.both(fmt.Sprintf("delete %s, force %v", q, force), func(_ int, e queue.Engine) string {
 		err := e.Delete(p.ctx, q, queue.AnyRevision, force)
 		if err == nil {
-			p.books[q] = newBook()
+			p.counts[q] = newAnswerCounts()
 		}
 		return kind(err)
 	})

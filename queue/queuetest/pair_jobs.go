@@ -40,8 +40,8 @@ func (p *pair) list() {
 	})
 }
 
-// mourn lists the queues that have dead jobs, in pages of the same size.
-func (p *pair) mourn() {
+// compareDeadQueues lists the queues that have dead jobs, in pages of the same size.
+func (p *pair) compareDeadQueues() {
 	limit := rapid.SampledFrom([]int{1, 2, 100}).Draw(p.T, "page")
 	p.both("queues with dead jobs", func(_ int, e queue.Engine) string {
 		text := ""
@@ -93,7 +93,7 @@ func (p *pair) revive() {
 	})
 	for _, o := range outcomes {
 		if o == queue.Replayed {
-			p.books[name].replayed++
+			p.counts[name].replayed++
 		}
 	}
 }

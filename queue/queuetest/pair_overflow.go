@@ -34,10 +34,10 @@ type ticket struct {
 }
 
 func (p *pair) overflowOf(queueName string) *pairOverflow {
-	if p.shelves[queueName] == nil {
-		p.shelves[queueName] = &pairOverflow{}
+	if p.overflows[queueName] == nil {
+		p.overflows[queueName] = &pairOverflow{}
 	}
-	return p.shelves[queueName]
+	return p.overflows[queueName]
 }
 
 func (s *pairOverflow) put(j queue.Job, at time.Time, tickets [2]queue.Ticket) {
@@ -102,7 +102,7 @@ func (p *pair) withdraw() {
 	})
 	for name := range before {
 		if !p.isDeferred(name) {
-			p.books[name.Queue].withdrawn++
+			p.counts[name.Queue].withdrawn++
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (p *pair) cancelBoth(q, id string) {
 		return fmt.Sprint(state, kind(err))
 	})
 	if was {
-		p.books[q].cancelled++
+		p.counts[q].cancelled++
 	}
 }
 
@@ -205,7 +205,7 @@ func (p *pair) readmitBoth(s *pairOverflow, req queue.ReadmitRequest, given []*s
 	if !known || res.Busy > 0 {
 		return res
 	}
-	b := p.books[req.Queue]
+	b := p.counts[req.Queue]
 	gone := int64(0)
 	for name := range before {
 		if !p.isDeferred(name) {

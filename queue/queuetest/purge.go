@@ -155,7 +155,7 @@ var purgeRules = []rule{
 		r.purges(queue.PurgeRequest{Queue: s.q, State: queue.Waiting}, 500, 4, nil)
 		s.takes(queue.Returned, queue.Returned)
 		r.purges(queue.PurgeRequest{Queue: s.q, State: queue.Waiting}, 1, 2, nil)
-		r.tallies(s.q, tally{appended: 6, aside: 2, returned: 2, cancelled: 6})
+		r.tallies(s.q, tally{appended: 6, setAside: 2, returned: 2, cancelled: 6})
 		if res := r.checkReadmit(queue.ReadmitRequest{
 			Queue: s.q, Holder: "holder", Overflow: "overflow",
 		}); res.Room != 3 {

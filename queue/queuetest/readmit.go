@@ -22,7 +22,7 @@ var readmitRules = []rule{
 		)
 		r.found(res, readmitState{room: 0, batch: 2, deferred: 3})
 		r.accept(s.q, "y")
-		r.tallies(s.q, tally{waiting: 7, deferred: 3, appended: 17, aside: 8, returned: 5, delivered: 10})
+		r.tallies(s.q, tally{waiting: 7, deferred: 3, appended: 17, setAside: 8, returned: 5, delivered: 10})
 		for i, id := range []string{"x", "j00001", "j00002", "j00003", "j00004", "j00005", "y"} {
 			if j := r.job(s.q, id); j.Position != int64(i+1) {
 				r.Errorf("%s is at %d, want %d", id, j.Position, i+1)
@@ -31,7 +31,7 @@ var readmitRules = []rule{
 		r.sameIDs(r.drain(s.q), "x", "j00001", "j00002", "j00003", "j00004", "j00005", "y")
 		s.takes(queue.Returned, queue.Returned, queue.Returned)
 		r.sameIDs(r.drain(s.q), "j00006", "j00007", "j00008")
-		r.tallies(s.q, tally{appended: 20, aside: 8, returned: 8, delivered: 20})
+		r.tallies(s.q, tally{appended: 20, setAside: 8, returned: 8, delivered: 20})
 	}},
 	{"a job comes back as it was offered, and was never tried", func(r *rig) {
 		s := r.overflowOf("q", "1000/s", withCapacity(20))
@@ -254,7 +254,7 @@ var readmitRules = []rule{
 		s.takes(queue.Returned, queue.Returned, queue.Returned, queue.Passed)
 		r.deliver(r.grant(s.q, 1, "a")...)
 		s.takes(queue.Passed, queue.Passed)
-		r.tallies(s.q, tally{waiting: 2, appended: 9, aside: 3, returned: 3, delivered: 7})
+		r.tallies(s.q, tally{waiting: 2, appended: 9, setAside: 3, returned: 3, delivered: 7})
 		r.sameIDs(r.drain(s.q), "b", "a2")
 	}},
 }

@@ -16,14 +16,14 @@ var readmitClosedRules = []rule{
 		req.Closed = true
 		r.found(r.checkReadmit(req, queue.NotYet, queue.NotYet), readmitState{room: 2, batch: 1, deferred: 2})
 		r.offered(queue.SetAside, job(s.q, "c"))
-		r.tallies(s.q, tally{deferred: 3, appended: 4, aside: 3, delivered: 4})
+		r.tallies(s.q, tally{deferred: 3, appended: 4, setAside: 3, delivered: 4})
 		s.takes(queue.Returned, queue.Returned)
 	}},
 	{"closed, what needs no place is dealt with up to the first that does", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4), deferredFor(time.Minute, time.Hour))
 		s.empties("old", "cancelled", "done")
 		r.clock.Advance(time.Minute + time.Microsecond)
-		s.aside("fresh", "late", "behind")
+		s.setAside("fresh", "late", "behind")
 		r.cancels(queue.Cancelled, s.q, "cancelled")
 		s.jobs[2].Done = true
 		s.jobs[4].ExpiresAt = r.clock.Now().Time()
@@ -37,7 +37,7 @@ var readmitClosedRules = []rule{
 		s.jobs = s.jobs[3:]
 		s.takes(queue.Returned, queue.TooLate, queue.Returned)
 		r.tallies(s.q, tally{
-			waiting: 2, dead: 2, appended: 6, aside: 6, returned: 2, cancelled: 1, delivered: 4, died: 2,
+			waiting: 2, dead: 2, appended: 6, setAside: 6, returned: 2, cancelled: 1, delivered: 4, died: 2,
 		})
 	}},
 }
@@ -48,7 +48,7 @@ var readmitDeadRules = []rule{
 		t0 := r.clock.Now()
 		s.full()
 		s.asideJobs(costing(3, s.q, "a"))
-		s.aside("b")
+		s.setAside("b")
 		r.drain(s.q)
 		r.clock.Set(t0.Add(90 * time.Minute))
 		s.jobs[1].At = s.jobs[1].At.Add(-time.Microsecond)
@@ -59,7 +59,7 @@ var readmitDeadRules = []rule{
 			state: queue.Dead, cost: 1, appended: t0.Add(-time.Microsecond), ended: r.clock.Now(),
 			reason: "deferred for longer than max_age 1h30m0s",
 		})
-		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, aside: 2, returned: 1, delivered: 20, died: 1})
+		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, setAside: 2, returned: 1, delivered: 20, died: 1})
 		if i := r.info(s.q); len(i.Errors) != 0 {
 			r.Errorf("no drainer reported %+v", i.Errors)
 		}
@@ -88,7 +88,7 @@ var readmitDeadRules = []rule{
 			state: queue.Dead, cost: 1, appended: t0, ended: at,
 			reason: "expired at 2026-09-01T12:00:59Z, while it was deferred",
 		})
-		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, aside: 2, returned: 1, delivered: 20, died: 1})
+		r.tallies(s.q, tally{waiting: 1, dead: 1, appended: 21, setAside: 2, returned: 1, delivered: 20, died: 1})
 		r.sameIDs(r.drain(s.q), "b")
 	}},
 	{"too old goes before too late, and neither needs room, a record or a ticket", func(r *rig) {

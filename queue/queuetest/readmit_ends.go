@@ -34,7 +34,7 @@ var readmitDoneRules = []rule{
 		}
 		r.beside[s.q]--
 		r.unknown(s.q, "a")
-		r.tallies(s.q, tally{deferred: 2, appended: 4, aside: 3, delivered: 4})
+		r.tallies(s.q, tally{deferred: 2, appended: 4, setAside: 3, delivered: 4})
 		s.takes(queue.Returned, queue.Returned)
 		r.offered(queue.Accepted, job(s.q, "a")) // the id is free, and the backlog gone
 		r.sameIDs(r.drain(s.q), "b", "c", "a")
@@ -136,7 +136,7 @@ var readmitDoneRules = []rule{
 		s.done(1)
 		s.takes(queue.Returned) // d, which was never in the old one's books
 		r.beside[s.q]++
-		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, aside: 1, returned: 1})
+		r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1, returned: 1})
 	}},
 	{"a ticket that is none of ours is an orphan's", func(r *rig) {
 		p, s := r.overflowOf("g.p", "unlimited", withCapacity(2)), r.overflowOf("g.q", "unlimited", withCapacity(2))

@@ -53,7 +53,7 @@ var readmitOrderRules = []rule{
 		order(r.checkReadmit(all, append(repeat(queue.Passed, 6), queue.Returned, queue.Returned)...), 7)
 		r.sameIDs(r.drain(s.q), "j00006", "j00007", "j00008")
 		order(r.checkReadmit(all, repeat(queue.Passed, 8)...), 7)
-		r.tallies(s.q, tally{appended: 28, aside: 8, returned: 8, delivered: 28})
+		r.tallies(s.q, tally{appended: 28, setAside: 8, returned: 8, delivered: 28})
 	}},
 	{"what lies below the order is not looked at, whatever it is", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(20), deferredFor(time.Minute, time.Minute))
@@ -109,9 +109,9 @@ var readmitOrderRules = []rule{
 		r.checkReadmit(slow, repeat(queue.Passed, 3)...)
 		r.busy(fromHolder("quick", s.request(4)), queue.ReadmitFor)
 		// one behind, as the slow one told
-		r.tallies(s.q, tally{deferred: 1, appended: 24, aside: 4, returned: 4, delivered: 24})
+		r.tallies(s.q, tally{deferred: 1, appended: 24, setAside: 4, returned: 4, delivered: 24})
 		r.readmit(fromHolder("slow", queue.ReadmitRequest{Queue: s.q, Overflow: "shelf", Empty: true}))
-		r.tallies(s.q, tally{appended: 24, aside: 4, returned: 4, delivered: 24})
+		r.tallies(s.q, tally{appended: 24, setAside: 4, returned: 4, delivered: 24})
 	}},
 	{"whoever is busy has changed nothing", func(r *rig) {
 		s := r.overflowOf("q", "unlimited", withCapacity(4))
@@ -129,7 +129,7 @@ var readmitOrderRules = []rule{
 		empty.Empty, empty.Behind = true, 0
 		r.busy(empty, queue.ReadmitFor)
 		r.state(queue.Deferred, s.q, "a")
-		r.tallies(s.q, tally{deferred: 1, appended: 4, aside: 1, delivered: 4})
+		r.tallies(s.q, tally{deferred: 1, appended: 4, setAside: 1, delivered: 4})
 		r.checkReadmit(fromHolder("one", s.request(1)), queue.Returned)
 	}},
 	{"who leaves lets the next one in at once", func(r *rig) {
@@ -213,7 +213,7 @@ var readmitOrderRules = []rule{
 			_, err := r.e.Readmit(r.ctx, req)
 			r.refuses(err, queue.ErrUnknownQueue)
 		}
-		r.tallies(s.q, tally{deferred: 2, appended: 600, aside: 2, delivered: 600})
+		r.tallies(s.q, tally{deferred: 2, appended: 600, setAside: 2, delivered: 600})
 		r.checkReadmit(fromHolder("two", s.request(2)), queue.Returned, queue.Returned) // nobody has the way back
 	}},
 	{"many holders with the same jobs bring each back once, in order", func(r *rig) {

@@ -270,7 +270,7 @@ var ruleAppendRules = []rule{
 		r.limiter(countingRule("q.r", 3))
 		s := r.overflowOf("q", "unlimited", withCapacity(2), asks("q.r"))
 		r.accept(s.q, "a", "b")
-		s.aside("c")
+		s.setAside("c")
 		s.addUnknown("d")
 		r.beside[s.q]++
 		r.checkRemaining("q.r", "", 0)

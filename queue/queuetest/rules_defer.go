@@ -31,7 +31,7 @@ var ruleDeferRules = []rule{
 			s.store(jobTo(s.q, "b", "x"), a)
 			r.checkRemaining(other, "", 8)
 			r.state(queue.Deferred, s.q, "b")
-			r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, aside: 1})
+			r.tallies(s.q, tally{waiting: 1, deferred: 1, appended: 1, setAside: 1})
 			r.deferredAgain(r.offer(jobTo(s.q, "b", "x"))[0], a)
 			r.checkRemaining(other, "", 8)
 			s.takes(queue.Returned) // later and in turn, though the key is not free
@@ -77,7 +77,7 @@ var ruleDeferRules = []rule{
 			r.Errorf("got %+v", a)
 		}
 		r.unknown(q, "d")
-		r.tallies(q, tally{waiting: 1, deferred: 2, appended: 1, aside: 2, refused: 1})
+		r.tallies(q, tally{waiting: 1, deferred: 2, appended: 1, setAside: 2, refused: 1})
 	}},
 	{"a job that is set aside for want of room, or behind a backlog, is charged", func(r *rig) {
 		r.limiter(countingRule("q.r", 9, withKey(byTo)))
@@ -125,7 +125,7 @@ var ruleDeferRules = []rule{
 			s.store(refusedElsewhere(time.Minute, s.q, "2"), a)
 			r.deferredAgain(r.offer(refusedElsewhere(time.Minute, s.q, "2"))[0], a)
 			r.deferredAgain(r.offer(job(s.q, "2"))[0], a)
-			r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, aside: 1})
+			r.tallies(s.q, tally{waiting: 2, deferred: 1, appended: 2, setAside: 1})
 			s.takes(queue.Returned) // later and in turn
 			r.checkRules(
 				r.offer(refusedElsewhere(time.Minute, s.q, "1"), refusedElsewhere(time.Minute, s.q, "2")), "duplicate",
@@ -183,6 +183,6 @@ var ruleDeferRules = []rule{
 		s.store(job(s.q, "c"), got[2])
 		s.store(job(s.q, "d"), got[3])
 		s.takes(queue.Returned, queue.Returned)
-		r.tallies(s.q, tally{waiting: 5, appended: 5, aside: 2, returned: 2, refused: 1})
+		r.tallies(s.q, tally{waiting: 5, appended: 5, setAside: 2, returned: 2, refused: 1})
 	}},
 }
