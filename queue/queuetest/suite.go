@@ -104,7 +104,7 @@ func Run(t *testing.T, open Open) {
 		{"LimitChange", limitChangeRules},
 		{"SpringForward", springRules},
 		{"FallBack", autumnRules},
-		{"Move", append(moveRules, movePullRules...)},
+		{"Move", slices.Concat(moveRules, moveJobRules, movePullRules)},
 		{"Timeline", timelineRules},
 		{"Stops", stopRules},
 		{"StopsDelivered", deliveredStopRules},
