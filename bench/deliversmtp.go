@@ -108,8 +108,8 @@ var deliverSMTP = Figure{
 }
 
 func fillMail(ctx context.Context, e queue.Appender, count int) error {
-	for left := count; left > 0; left -= queue.FlightItems {
-		jobs := make([]queue.Job, min(left, queue.FlightItems))
+	for left := count; left > 0; left -= queue.BatchItems {
+		jobs := make([]queue.Job, min(left, queue.BatchItems))
 		for i := range jobs {
 			jobs[i] = queue.Job{Queue: queueName, ID: newID(), Payload: fmt.Appendf(nil, `{"from": "shop@example.com", "to": "ann@example.org", "subject": "Your parcel", "text": %q}`, mailText)}
 		}

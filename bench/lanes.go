@@ -104,8 +104,8 @@ var memoryLanes = Figure{
 			if tableBefore, err = tableMemory(ctx, s.client); err != nil {
 				return 0, err
 			}
-			for at := 0; at < laneCount; at += queue.FlightItems {
-				if err := appendLanes(ctx, s.engine, at, queue.FlightItems); err != nil {
+			for at := 0; at < laneCount; at += queue.BatchItems {
+				if err := appendLanes(ctx, s.engine, at, queue.BatchItems); err != nil {
 					return 0, err
 				}
 			}

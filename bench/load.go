@@ -133,8 +133,8 @@ func notAccepted(a queue.Appended) error {
 
 // fill appends count jobs as fast as it can.
 func fill(ctx context.Context, e queue.Appender, name string, count int) error {
-	for left := count; left > 0; left -= queue.FlightItems {
-		if err := appendMany(ctx, e, name, min(left, queue.FlightItems)); err != nil {
+	for left := count; left > 0; left -= queue.BatchItems {
+		if err := appendMany(ctx, e, name, min(left, queue.BatchItems)); err != nil {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	settleAfterLease = time.Minute
 
 	settleTimeout = 5 * time.Second
-	settleBatch   = queue.FlightItems
+	settleBatch   = queue.BatchItems
 )
 
 // entry is a settlement and how long it is worth trying.

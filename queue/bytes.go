@@ -102,10 +102,16 @@ func NeverFits(needs, most int64, lane bool) *FieldError {
 	if lane {
 		of = "lanes.max_bytes"
 	}
-	return fieldErr("payload", "", "makes the job take %d bytes, and %s of the queue is %d: it can never come in; make it smaller, or raise %s (penstock queue set)", needs, of, most, of)
+	return fieldErr(
+		"payload", "",
+		"makes the job take %d bytes, and %s of the queue is %d: it can never come in; make it smaller, or raise %s "+
+			"(penstock queue set)",
+		needs, of, most, of,
+	)
 }
 
-// Leaving is how many of so many jobs must leave, each as large as they are on average, for so many bytes more to be free.
+// Leaving is how many of so many jobs must leave, each as large as they are on average, for so many bytes more to be
+// free.
 func Leaving(over, held, jobs int64) int64 {
 	if over <= 0 || held <= 0 {
 		return 1

@@ -22,16 +22,18 @@ const (
 	KeepChanges    = 400 * 24 * time.Hour
 	MinKeepChanges = time.Hour
 	MaxKeepChanges = 10 * 365 * 24 * time.Hour
-	// MaxChangesBytes is about what the changes of a name may take: the oldest go first, and the newest entry counts them.
+	// MaxChangesBytes is about what the changes of a name may take: the oldest go first, and the newest entry counts
+	// them.
 	MaxChangesBytes = 1 << 20
-	// MaxDeletedNames is of how many deleted queues and rules something is kept, in a partition; those deleted first go first.
+	// MaxDeletedNames is of how many deleted queues and rules something is kept, in a partition; those deleted first
+	// go first.
 	MaxDeletedNames = 10_000
 	// MaxChanges is the longest page of changes.
 	MaxChanges = 100
 	// MaxChangeIDs is how many jobs a change names; it counts all.
 	MaxChangeIDs = 10
-	// OneChange is how soon after its last step a change of jobs goes on with the next: a purge of a million jobs is one
-	// change, and not two thousand.
+	// OneChange is how soon after its last step a change of jobs goes on with the next: a purge of a million jobs is
+	// one change, and not two thousand.
 	OneChange = time.Minute
 )
 
@@ -42,8 +44,8 @@ type Change struct {
 	At     time.Time // by the engine's clock
 	// Last is when the last of its steps was made, of a change of jobs that took several; else At.
 	Last time.Time
-	// By is a note of who did it, as WithBy said: whoever calls may write any name there, and nothing verifies it. It is
-	// empty if nobody said, and of what the engine did by itself.
+	// By is a note of who did it, as WithBy said: whoever calls may write any name there, and nothing verifies it. It
+	// is empty if nobody said, and of what the engine did by itself.
 	By   string
 	What ChangeKind
 	// Revision is that after the change, or the last one of what was deleted. Was is the one before it, 0 if there
@@ -112,7 +114,8 @@ func (k ChangeKind) ofJobs() bool {
 
 // Continue adds a change to c if that goes on with it, and reports whether it did.
 func (c *Change) Continue(next *Change) bool {
-	same := c.What == next.What && c.By == next.By && c.Revision == next.Revision && c.Detail == next.Detail && c.Reason == next.Reason
+	same := c.What == next.What && c.By == next.By && c.Revision == next.Revision && c.Detail == next.Detail &&
+		c.Reason == next.Reason
 	if !same || !c.What.ofJobs() || next.At.Sub(c.Last) >= OneChange {
 		return false
 	}
@@ -153,7 +156,9 @@ func (r *ChangesRequest) Validate() error {
 	}
 	for i, k := range r.What {
 		if !slices.Contains(ChangeKinds, k) {
-			return fieldErr(fmt.Sprintf("what.%d", i), string(k), "is not done to queues or rules; one of %v", ChangeKinds)
+			return fieldErr(
+				fmt.Sprintf("what.%d", i), string(k), "is not done to queues or rules; one of %v", ChangeKinds,
+			)
 		}
 	}
 	return within("limit", int64(r.Limit), 1, MaxChanges)
@@ -168,8 +173,8 @@ func (r *ChangesRequest) wants(c *Change) bool {
 // changesLooked is how many entries a page looks at, whatever it finds.
 const changesLooked = 1000
 
-// Page makes the answer out of what read returns: up to n entries of lower numbers than before, 0 being all, newest first.
-// It is for engines.
+// Page makes the answer out of what read returns: up to n entries of lower numbers than before, 0 being all, newest
+// first. It is for engines.
 func (r *ChangesRequest) Page(read func(before int64, n int) ([]Change, error)) (p ChangesPage, err error) {
 	before := r.Before
 	for looked := 0; looked < changesLooked; {

@@ -7,7 +7,8 @@ import (
 // MaxStop is the longest that a throttled answer puts departures off, and that a probe waits.
 const MaxStop = 24 * time.Hour
 
-// Circuit says when a target is taken to be down, and how it is then probed. After the pattern of M. Nygard, "Release It!", 2007.
+// Circuit says when a target is taken to be down, and how it is then probed. After the pattern of M. Nygard, "Release
+// It!", 2007.
 type Circuit struct {
 	// Failures in a row open it: answers that are the target's fault, whosever job it was.
 	Failures int64 `json:"failures"`

@@ -8,21 +8,19 @@ import (
 	"time"
 )
 
-// Limits of one flight of a Coalescer.
+// Limits of one batch of a Coalescer.
 const (
-	FlightItems = 500
-	FlightBytes = 1 << 20
+	BatchItems = 500
+	BatchBytes = 1 << 20
 )
 
-// Coalescer lets concurrent callers share round trips, as a database's group
-// commit does: the first calls fly at once, and those that arrive while all
-// lanes are taken travel together in the next flight. There is no timer: a lone
-// caller waits for nobody, and flies himself if his context never ends. With two
-// lanes the engine works on one flight while the callers prepare the other.
+// Coalescer lets concurrent callers share round trips, as a database's group commit does: the first calls are sent at
+// once, and those that arrive while all lanes are taken go together in the next batch. There is no timer: a lone
+// caller waits for nobody, and sends its own batch if its context never ends. With two lanes the engine works on one
+// batch while the callers prepare the other.
 //
-// A flight has a context of its own, so that a caller who gives up does not
-// touch the others. Items of one call stay in order, over flights too: a call's
-// next items board when its last have landed.
+// A batch has a context of its own, so that a caller who gives up does not affect the others. Items of one call stay
+// in order, even across batches: a call's next items are sent when its previous ones are answered.
 type Coalescer[Q, A any] struct {
 	send    func(context.Context, []Q) ([]A, error)
 	fail    func(Q, error) A
@@ -32,9 +30,9 @@ type Coalescer[Q, A any] struct {
 
 	mu      sync.Mutex
 	pending []*call[Q, A]
-	flying  int
+	running int
 	closed  bool
-	flights sync.WaitGroup
+	batches sync.WaitGroup
 	base    context.Context
 	cancel  context.CancelFunc
 }
@@ -42,29 +40,32 @@ type Coalescer[Q, A any] struct {
 // call is one Do. Its fields are guarded by the coalescer's mutex until done is
 // closed; then they are the caller's.
 type call[Q, A any] struct {
-	items   []Q
-	answers []A
-	taken   int // items that have boarded a flight
-	landed  int
-	failed  int
-	err     error
-	done    chan struct{}
+	items    []Q
+	answers  []A
+	taken    int // items that were put into a batch
+	answered int
+	failed   int
+	err      error
+	done     chan struct{}
 }
 
 // NewCoalescer returns a Coalescer that calls send, in up to lanes goroutines, with
-// up to FlightItems items or about FlightBytes as measured by size. send must
+// up to BatchItems items or about BatchBytes as measured by size. send must
 // answer every item in order, or return an error that concerns them all; fail
-// makes that error an answer. Each flight may take up to timeout.
-func NewCoalescer[Q, A any](lanes int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error), fail func(Q, error) A) *Coalescer[Q, A] {
+// makes that error an answer. Each batch may take up to timeout.
+func NewCoalescer[Q, A any](
+	lanes int, timeout time.Duration, size func(Q) int, send func(context.Context, []Q) ([]A, error),
+	fail func(Q, error) A,
+) *Coalescer[Q, A] {
 	c := &Coalescer[Q, A]{send: send, fail: fail, size: size, timeout: timeout, lanes: lanes}
 	c.base, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
 // Do sends items and returns their answers in order. The error is not nil when
-// nothing could be decided: it is the flight's, when that befell every item, or
-// wraps ErrOutcomeUnknown when ctx ended while items were under way, or is
-// ctx's alone when none had left yet.
+// nothing could be decided: it is the batch's if that failed every item, wraps
+// ErrOutcomeUnknown if ctx ended while items were under way, or is ctx's alone
+// if none had been sent yet.
 func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -79,19 +80,19 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 		return nil, ErrClosed
 	}
 	c.pending = append(c.pending, k)
-	free := c.flying < c.lanes
+	free := c.running < c.lanes
 	if free {
-		c.flying++
-		c.flights.Add(1)
+		c.running++
+		c.batches.Add(1)
 	}
-	// One who may give up has to be answered at once when he does, whatever keeps the flight.
+	// A caller who may give up must be answered at once when it does, however long the batch takes.
 	alone := free && len(c.pending) == 1 && ctx.Done() == nil
 	c.mu.Unlock()
 	switch {
 	case alone:
-		c.flyAlone()
+		c.runAlone()
 	case free:
-		go c.fly()
+		go c.run()
 	}
 
 	select {
@@ -105,7 +106,7 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, items []Q) ([]A, error) {
 	return k.answers, nil
 }
 
-// abandon withdraws what has not boarded.
+// abandon withdraws what has not been sent.
 func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +117,7 @@ func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, erro
 		}
 	}
 	switch {
-	case k.landed == len(k.items): // at the same moment
+	case k.answered == len(k.items): // at the same moment
 		if k.failed == len(k.items) {
 			return k.answers, k.err
 		}
@@ -127,50 +128,50 @@ func (c *Coalescer[Q, A]) abandon(ctx context.Context, k *call[Q, A]) ([]A, erro
 	return nil, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctx.Err())
 }
 
-// seat is a run of a call's items in one flight.
-type seat[Q, A any] struct {
+// callSlice is a part of a call's items in one batch.
+type callSlice[Q, A any] struct {
 	call     *call[Q, A]
 	from, to int
 }
 
-// flyAlone is the flight of a caller with whom nobody travels and who cannot give up, on his own goroutine: to change to another
-// and back costs as much as an engine's work on him. Those who came meanwhile fly on.
-func (c *Coalescer[Q, A]) flyAlone() {
-	if !c.flight() {
-		c.flights.Done()
+// runAlone is the batch of a lone caller who cannot give up, on its own goroutine: switching to another and back costs
+// as much as the engine's work. Calls that came meanwhile are sent by a goroutine.
+func (c *Coalescer[Q, A]) runAlone() {
+	if !c.runBatch() {
+		c.batches.Done()
 		return
 	}
 	c.mu.Lock()
 	waiting := len(c.pending) > 0
 	if !waiting {
-		c.flying--
+		c.running--
 	}
 	c.mu.Unlock()
 	if waiting {
-		go c.fly()
+		go c.run()
 	} else {
-		c.flights.Done()
+		c.batches.Done()
 	}
 }
 
-// fly runs flights until nobody waits.
-func (c *Coalescer[Q, A]) fly() {
-	defer c.flights.Done()
-	for c.flight() {
-		// Those who were just answered often come straight back: let them run, so
-		// that they travel together and not one ahead of the others.
+// run runs batches until nobody waits.
+func (c *Coalescer[Q, A]) run() {
+	defer c.batches.Done()
+	for c.runBatch() {
+		// Callers who were just answered often come straight back: let them run, so that they share the next
+		// batch instead of one going ahead.
 		runtime.Gosched()
 	}
 }
 
-// flight runs one flight; it returns false if nobody waits, and the lane is free.
-func (c *Coalescer[Q, A]) flight() bool {
-	items, seats := c.board()
+// runBatch runs one batch. It returns false, with the lane free, if nobody waits.
+func (c *Coalescer[Q, A]) runBatch() bool {
+	items, parts := c.takeBatch()
 	if len(items) == 0 {
 		return false
 	}
-	if c.base.Err() != nil { // closed before these left
-		c.land(seats, nil, ErrClosed)
+	if c.base.Err() != nil { // closed before these were sent
+		c.finish(parts, nil, ErrClosed)
 		return true
 	}
 	ctx, cancel := context.WithTimeout(c.base, c.timeout)
@@ -179,26 +180,25 @@ func (c *Coalescer[Q, A]) flight() bool {
 	if err == nil && len(answers) != len(items) {
 		err = fmt.Errorf("%w: %d answers to %d items", ErrCorrupt, len(answers), len(items))
 	}
-	c.land(seats, answers, err)
+	c.finish(parts, answers, err)
 	return true
 }
 
-// board takes the next flight's items from those who wait, or ends this lane's
-// flying.
-func (c *Coalescer[Q, A]) board() (items []Q, seats []seat[Q, A]) {
+// takeBatch takes the next batch from the calls that wait, or frees this lane.
+func (c *Coalescer[Q, A]) takeBatch() (items []Q, parts []callSlice[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bytes, full := 0, false
 	waiting := c.pending[:0]
 	for _, k := range c.pending {
-		if full || k.taken > k.landed {
+		if full || k.taken > k.answered {
 			waiting = append(waiting, k)
 			continue
 		}
 		from := k.taken
 		for k.taken < len(k.items) {
 			n := c.size(k.items[k.taken])
-			if len(items) == FlightItems || len(items) > 0 && bytes+n > FlightBytes {
+			if len(items) == BatchItems || len(items) > 0 && bytes+n > BatchBytes {
 				full = true
 				break
 			}
@@ -207,7 +207,7 @@ func (c *Coalescer[Q, A]) board() (items []Q, seats []seat[Q, A]) {
 			k.taken++
 		}
 		if k.taken > from {
-			seats = append(seats, seat[Q, A]{k, from, k.taken})
+			parts = append(parts, callSlice[Q, A]{k, from, k.taken})
 		}
 		if k.taken < len(k.items) {
 			waiting = append(waiting, k)
@@ -216,16 +216,16 @@ func (c *Coalescer[Q, A]) board() (items []Q, seats []seat[Q, A]) {
 	clear(c.pending[len(waiting):])
 	c.pending = waiting
 	if len(items) == 0 {
-		c.flying--
+		c.running--
 	}
-	return items, seats
+	return items, parts
 }
 
-func (c *Coalescer[Q, A]) land(seats []seat[Q, A], answers []A, err error) {
+func (c *Coalescer[Q, A]) finish(parts []callSlice[Q, A], answers []A, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at := 0
-	for _, s := range seats {
+	for _, s := range parts {
 		k := s.call
 		for i := s.from; i < s.to; i++ {
 			if err != nil {
@@ -237,19 +237,19 @@ func (c *Coalescer[Q, A]) land(seats []seat[Q, A], answers []A, err error) {
 			}
 			at++
 		}
-		k.landed += s.to - s.from
-		if k.landed == len(k.items) {
+		k.answered += s.to - s.from
+		if k.answered == len(k.items) {
 			close(k.done)
 		}
 	}
 }
 
-// Close refuses new calls, cancels the flight under way and waits for it. Calls
-// that still wait get ErrClosed or the flight's error.
+// Close refuses new calls, cancels the batches under way and waits for them. Calls that still wait get ErrClosed or
+// the batch's error.
 func (c *Coalescer[Q, A]) Close() {
 	c.mu.Lock()
 	c.closed = true
 	c.mu.Unlock()
 	c.cancel()
-	c.flights.Wait()
+	c.batches.Wait()
 }

@@ -27,7 +27,10 @@ func (w *tower) coalescer() *Coalescer[int, string] {
 	if size == nil {
 		size = func(int) int { return 1 }
 	}
-	return NewCoalescer(max(w.lanes, 1), 10*time.Second, size, w.fly, func(n int, err error) string { return fmt.Sprint(n, " failed: ", err) })
+	return NewCoalescer(
+		max(w.lanes, 1), 10*time.Second, size, w.fly,
+		func(n int, err error) string { return fmt.Sprint(n, " failed: ", err) },
+	)
 }
 
 func (w *tower) fly(ctx context.Context, items []int) ([]string, error) {
@@ -139,10 +142,10 @@ func TestAFlightHasLimits(t *testing.T) {
 		items int
 		want  []int
 	}{
-		"items":                         {nil, 2*FlightItems + 7, []int{FlightItems, FlightItems, 7}},
-		"exactly":                       {nil, FlightItems, []int{FlightItems}},
-		"bytes":                         {func(int) int { return FlightBytes / 4 }, 9, []int{4, 4, 1}},
-		"one is larger than any flight": {func(n int) int { return []int{1, 2 * FlightBytes, 1}[n] }, 3, []int{1, 1, 1}},
+		"items":                         {nil, 2*BatchItems + 7, []int{BatchItems, BatchItems, 7}},
+		"exactly":                       {nil, BatchItems, []int{BatchItems}},
+		"bytes":                         {func(int) int { return BatchBytes / 4 }, 9, []int{4, 4, 1}},
+		"one is larger than any flight": {func(n int) int { return []int{1, 2 * BatchBytes, 1}[n] }, 3, []int{1, 1, 1}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := tower{size: tt.size}
@@ -167,7 +170,7 @@ func TestALongCallKeepsItsOrder(t *testing.T) {
 			w := tower{lanes: lanes}
 			c := w.coalescer()
 			var wg sync.WaitGroup
-			wg.Go(func() { send(t, c, series(0, 3*FlightItems+100)) })
+			wg.Go(func() { send(t, c, series(0, 3*BatchItems+100)) })
 			synctest.Wait()
 			for k := range 5 {
 				wg.Go(func() { send(t, c, series(10_000*(k+1), 30)) })
@@ -179,7 +182,7 @@ func TestALongCallKeepsItsOrder(t *testing.T) {
 					at[n] = f
 				}
 			}
-			for n := 1; n < 3*FlightItems+100; n++ {
+			for n := 1; n < 3*BatchItems+100; n++ {
 				if at[n] < at[n-1] {
 					t.Fatalf("%d lanes: %d flew before %d", lanes, n, n-1)
 				}
@@ -250,11 +253,12 @@ func TestAHalfFlownCallThatGivesUp(t *testing.T) {
 		c := w.coalescer()
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		if got, err := c.Do(ctx, series(0, 3*FlightItems)); got != nil || !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+		if got, err := c.Do(ctx, series(0, 3*BatchItems)); got != nil || !errors.Is(err, ErrOutcomeUnknown) ||
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%d answers, %v", len(got), err)
 		}
 		send(t, c, []int{-1})
-		if got := w.lengths(); !slices.Equal(got, []int{FlightItems, FlightItems, 1}) {
+		if got := w.lengths(); !slices.Equal(got, []int{BatchItems, BatchItems, 1}) {
 			t.Errorf("flights of %v: what had not boarded must not fly", got)
 		}
 		c.Close()
@@ -286,8 +290,8 @@ func TestAFlightOfManyThatFails(t *testing.T) {
 		c := w.coalescer()
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			got, err := c.Do(t.Context(), series(0, FlightItems+1))
-			if err != nil || got[0] != "0" || got[FlightItems] != fmt.Sprint(FlightItems, " failed: ", ErrUnavailable) {
+			got, err := c.Do(t.Context(), series(0, BatchItems+1))
+			if err != nil || got[0] != "0" || got[BatchItems] != fmt.Sprint(BatchItems, " failed: ", ErrUnavailable) {
 				t.Errorf("%d answers, the last %q, %v", len(got), got[len(got)-1], err)
 			}
 		})
@@ -306,7 +310,8 @@ func TestAFlightIsBoundedInTime(t *testing.T) {
 			func(ctx context.Context, _ []int) ([]string, error) { <-ctx.Done(); return nil, ctx.Err() },
 			func(int, error) string { return "" })
 		began := time.Now()
-		if _, err := c.Do(t.Context(), []int{1}); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != 3*time.Second {
+		if _, err := c.Do(t.Context(), []int{1}); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(began) != 3*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 		c.Close()
@@ -331,7 +336,8 @@ func TestClose(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 3 {
 			wg.Go(func() {
-				if _, err := c.Do(t.Context(), []int{i}); !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrClosed) {
+				if _, err := c.Do(t.Context(), []int{i}); !errors.Is(err, ErrOutcomeUnknown) &&
+					!errors.Is(err, ErrClosed) {
 					t.Errorf("caller %d: %v", i, err)
 				}
 			})
@@ -354,7 +360,9 @@ func TestManyCallers(t *testing.T) {
 	for _, lanes := range []int{1, 2, 4} {
 		var mu sync.Mutex
 		seen := map[int]int{}
-		c := NewCoalescer(lanes, time.Minute, func(int) int { return FlightBytes / 50 }, func(_ context.Context, items []int) ([]string, error) {
+		c := NewCoalescer(lanes, time.Minute, func(int) int { return BatchBytes / 50 }, func(
+			_ context.Context, items []int,
+		) ([]string, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(items) > 50 {

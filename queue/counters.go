@@ -37,7 +37,9 @@ var CounterTable = func() []Counter {
 	table := make([]Counter, reflect.TypeFor[Counters]().NumField())
 	for n := range table {
 		tag := reflect.TypeFor[Counters]().Field(n).Tag
-		table[n] = Counter{Name: tag.Get("json"), Help: tag.Get("help"), Jobs: map[string]int64{"in": 1, "out": -1}[tag.Get("jobs")]}
+		table[n] = Counter{
+			Name: tag.Get("json"), Help: tag.Get("help"), Jobs: map[string]int64{"in": 1, "out": -1}[tag.Get("jobs")],
+		}
 	}
 	return table
 }()

@@ -50,7 +50,8 @@ func TestCountersAreComplete(t *testing.T) {
 func TestCountersBalance(t *testing.T) {
 	c := Counters{Appended: 9, Delivered: 2, Retried: 5}
 	c.Add((&Counters{Appended: 1, SetAside: 4, Returned: 3, Died: 1}).Values())
-	if want := (Counters{Appended: 10, SetAside: 4, Returned: 3, Delivered: 2, Died: 1, Retried: 5}); c != want || c.Balance() != 8 {
+	if want := (Counters{Appended: 10, SetAside: 4, Returned: 3, Delivered: 2, Died: 1, Retried: 5}); c != want ||
+		c.Balance() != 8 {
 		t.Errorf("%+v, %d should be held or deferred", c, c.Balance())
 	}
 }

@@ -71,7 +71,8 @@ func readCursor(text string, kind byte, s State, queue string, lane *string) (*C
 		return nil, foreign
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(b) < cursorSum || binary.BigEndian.Uint64(b) != sumOfCursor(b[cursorSum:], kind, s, queue, lane) {
+	if err != nil || len(b) < cursorSum ||
+		binary.BigEndian.Uint64(b) != sumOfCursor(b[cursorSum:], kind, s, queue, lane) {
 		return nil, foreign
 	}
 	r := reader{b: b[cursorSum:]}

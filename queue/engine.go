@@ -158,7 +158,8 @@ type Appended struct {
 	// Bytes says how it was refused for want of bytes: Full, LaneFull.
 	Bytes ByteBound
 	// Rules is what the rules said that the queue and its parent name, of this group, in the parent's order and then
-	// its own: Accepted, SetAside, LimitReached, and what was refused after they were asked. Empty if the queue has none.
+	// its own: Accepted, SetAside, LimitReached, and what was refused after they were asked. Empty if the queue has
+	// none.
 	Rules []Ruled
 	Err   error
 }
@@ -231,8 +232,8 @@ type Reserved struct {
 	// Lost is how many departures a backlogged queue could have had since the
 	// last call and did not, by queue.
 	Lost map[string]int64
-	// Short are the queues, by name, of which more was due than Shares allowed. Next takes no account of them: who asked
-	// may ask again as soon as it has a handler for one.
+	// Short are the queues, by name, of which more was due than Shares allowed. Next takes no account of them: who
+	// asked may ask again as soon as it has a handler for one.
 	Short []string
 	// Next is how long to wait before asking again, be it for a departure, a lease that runs out or
 	// a job that expires. Zero means that more is due than Max allowed.

@@ -45,8 +45,8 @@ var (
 	ErrClosed = errors.New("the engine is closed")
 )
 
-// GaveUp reports whether it is the caller who has given up, when an engine did not answer him: a connection notices his deadline a moment
-// before ctx does.
+// GaveUp reports whether it is the caller who has given up, when an engine did not answer him: a connection notices
+// his deadline a moment before ctx does.
 func GaveUp(ctx context.Context) bool {
 	deadline, has := ctx.Deadline()
 	return ctx.Err() != nil || has && !time.Now().Before(deadline)

@@ -22,7 +22,7 @@ type Expiring struct {
 // appends, and a paused queue is resumed now. Jobs of several lanes leave in about their
 // order. Its error is a *FieldError.
 func (r QuoteRequest) Expiring(i *Info, b *Backlog) (now, then Expiring, err error) {
-	out, err := i.exit(0, nil)
+	out, err := i.etaModel(0, nil)
 	if err != nil {
 		return now, then, err
 	}
@@ -30,7 +30,7 @@ func (r QuoteRequest) Expiring(i *Info, b *Backlog) (now, then Expiring, err err
 	if r.Rate == nil {
 		return now, now, nil
 	}
-	if out, err = i.exit(0, r.Rate); err != nil {
+	if out, err = i.etaModel(0, r.Rate); err != nil {
 		return now, then, err
 	}
 	return now, b.expiring(i, &out), nil
@@ -38,7 +38,7 @@ func (r QuoteRequest) Expiring(i *Info, b *Backlog) (now, then Expiring, err err
 
 // expiring lets the backlog leave, on paper, and counts those that use no slot. Limits and the group
 // hold as they do for an ETA.
-func (b *Backlog) expiring(i *Info, out *exit) Expiring {
+func (b *Backlog) expiring(i *Info, out *etaModel) Expiring {
 	e := Expiring{AtLeast: b.more, Exact: b.exact(i)}
 	if b.deadlines == 0 {
 		e.Exact = !b.more
@@ -57,7 +57,10 @@ func (b *Backlog) expiring(i *Info, out *exit) Expiring {
 		// A lane without a rate lets everything go, and its bucket stays empty.
 		lane := i.Spec.Lanes.Of(b.lanes[w.lane]).Pacer()
 		lane.Horizon = p.Horizon
-		departs := max(p.Next(bucket, now), lane.Next(lanes[w.lane], now), own.beside(now, gone), out.together(now, gone, 0, jobs-i.Waiting))
+		departs := max(
+			p.Next(bucket, now), lane.Next(lanes[w.lane], now), own.limitsETA(now, gone),
+			out.groupETA(now, gone, 0, jobs-i.Waiting),
+		)
 		if w.expires != 0 && w.expires < departs {
 			e.Jobs++
 			continue
@@ -96,5 +99,6 @@ func (b *Backlog) turns() []waiting {
 // exact is as that of an ETA, but that of a paused queue it is as if it were resumed now.
 func (b *Backlog) exact(i *Info) bool {
 	alone := len(b.lanes) == 1 && !b.more && i.Parent == nil && i.Group.Children == 0 && len(i.Spec.Limits) == 0
-	return alone && i.Scheduled == 0 && i.Leased == 0 && i.Spec.MaxInFlight == 0 && !i.Spec.Ordered && !i.Stop.On() && !i.Circuit.Open()
+	return alone && i.Scheduled == 0 && i.Leased == 0 && i.Spec.MaxInFlight == 0 && !i.Spec.Ordered && !i.Stop.On() &&
+		!i.Circuit.Open()
 }

@@ -57,29 +57,80 @@ func TestExpiring(t *testing.T) {
 	}{
 		{"nothing waits", none, nil, Expiring{Exact: true}, Expiring{Exact: true}},
 		{"none expires", none, expires("", 1, 0, 0, 0), Expiring{Exact: true}, Expiring{Exact: true}},
-		{"up to the microsecond", none, expires("", 1, 0, 0.1, 0.2, 0.299999), Expiring{1, true, false}, Expiring{3, true, false}},
-		{"one that expires uses no slot", none, expires("", 1, 0, 0.09, 0.09, 0.1), Expiring{2, true, false}, Expiring{3, true, false}},
-		{"the cost of those before", none, expires("", 4, 0, 0.4, 0.7), Expiring{1, true, false}, Expiring{2, true, false}},
-		{"a burst", func(i *Info) { i.Spec.Burst = 2 }, expires("", 1, 0.01, 0.01, 0.01), Expiring{1, true, false}, Expiring{1, true, false}},
-		{"the bucket", func(i *Info) { i.Bucket = bucketAt(200*time.Millisecond, 2) }, expires("", 1, 0.1, 0.2), Expiring{1, true, false}, Expiring{2, true, false}},
-		{"one that has passed", none, []JobInfo{{Cost: 1, ExpiresAt: quoteNow.Add(-time.Hour)}, {Cost: 1}}, Expiring{1, true, false}, Expiring{1, true, false}},
-		{"paused: as if it were resumed now", func(i *Info) { i.Pause.Since = i.Now }, expires("", 1, 0, 0.05), Expiring{1, true, false}, Expiring{1, true, false}},
-		{"paused until an instant", func(i *Info) { i.Pause = Pause{Since: i.Now, Until: i.Now.Add(60 * time.Millisecond)} }, expires("", 1, 0.05, 0.1, 0.2), Expiring{1, true, false}, Expiring{2, true, false}},
-		{"something is in flight", func(i *Info) { i.Leased = 1 }, expires("", 1, 0, 0.05), Expiring{1, false, false}, Expiring{1, false, false}},
-		{"a child", func(i *Info) { i.Parent = &Info{} }, expires("", 1, 0, 0.05), Expiring{1, false, false}, Expiring{1, false, false}},
-		{"a parent", func(i *Info) { i.Group.Children = 1 }, expires("", 1, 0, 0.05), Expiring{1, false, false}, Expiring{1, false, false}},
-		{"limits beside the rate", func(i *Info) { i.Spec.Limits = make([]Limit, 1) }, expires("", 1, 0, 0.05), Expiring{1, false, false}, Expiring{1, false, false}},
-		{"a further pace", limits("2/s"), expires("", 1, 0, 0.6, 0.9), Expiring{1, false, false}, Expiring{2, false, false}},
-		{"a quota that is used up", all(limits("5/m"), uses(5)), expires("", 1, 0, 54, 56), Expiring{1, false, false}, Expiring{1, false, false}},
-		{"a slower parent", all(waits(3, 1), child(GroupInfo{Members: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5), Expiring{1, false, false}, Expiring{1, false, false}},
-		{"turns with siblings", all(waits(3, 1), child(GroupInfo{Members: 3, Waiting: 90})), expires("", 1, 1, 1.5, 9), Expiring{2, false, false}, Expiring{2, false, false}},
 		{
-			"lanes take turns", none, append(expires("a", 1, 0, 0, 0, 0, 0, 0), expires("b", 1, 0.15, 0.15)...), // not behind all of a
+			"up to the microsecond", none, expires("", 1, 0, 0.1, 0.2, 0.299999), Expiring{1, true, false},
+			Expiring{3, true, false},
+		},
+		{
+			"one that expires uses no slot", none, expires("", 1, 0, 0.09, 0.09, 0.1), Expiring{2, true, false},
+			Expiring{3, true, false},
+		},
+		{
+			"the cost of those before", none, expires("", 4, 0, 0.4, 0.7), Expiring{1, true, false},
+			Expiring{2, true, false},
+		},
+		{
+			"a burst", func(i *Info) { i.Spec.Burst = 2 }, expires("", 1, 0.01, 0.01, 0.01), Expiring{1, true, false},
+			Expiring{1, true, false},
+		},
+		{
+			"the bucket", func(i *Info) { i.Bucket = bucketAt(200*time.Millisecond, 2) }, expires("", 1, 0.1, 0.2),
+			Expiring{1, true, false}, Expiring{2, true, false},
+		},
+		{
+			"one that has passed", none, []JobInfo{{Cost: 1, ExpiresAt: quoteNow.Add(-time.Hour)}, {Cost: 1}},
+			Expiring{1, true, false}, Expiring{1, true, false},
+		},
+		{
+			"paused: as if it were resumed now", func(i *Info) { i.Pause.Since = i.Now }, expires("", 1, 0, 0.05),
+			Expiring{1, true, false}, Expiring{1, true, false},
+		},
+		{
+			"paused until an instant",
+			func(i *Info) { i.Pause = Pause{Since: i.Now, Until: i.Now.Add(60 * time.Millisecond)} },
+			expires("", 1, 0.05, 0.1, 0.2), Expiring{1, true, false}, Expiring{2, true, false},
+		},
+		{
+			"something is in flight", func(i *Info) { i.Leased = 1 }, expires("", 1, 0, 0.05),
+			Expiring{1, false, false}, Expiring{1, false, false},
+		},
+		{
+			"a child", func(i *Info) { i.Parent = &Info{} }, expires("", 1, 0, 0.05), Expiring{1, false, false},
+			Expiring{1, false, false},
+		},
+		{
+			"a parent", func(i *Info) { i.Group.Children = 1 }, expires("", 1, 0, 0.05), Expiring{1, false, false},
+			Expiring{1, false, false},
+		},
+		{
+			"limits beside the rate", func(i *Info) { i.Spec.Limits = make([]Limit, 1) }, expires("", 1, 0, 0.05),
+			Expiring{1, false, false}, Expiring{1, false, false},
+		},
+		{
+			"a further pace", limits("2/s"), expires("", 1, 0, 0.6, 0.9), Expiring{1, false, false},
+			Expiring{2, false, false},
+		},
+		{
+			"a quota that is used up", all(limits("5/m"), uses(5)), expires("", 1, 0, 54, 56),
+			Expiring{1, false, false}, Expiring{1, false, false},
+		},
+		{
+			"a slower parent", all(waits(3, 1), child(GroupInfo{Members: 1, Waiting: 3})), expires("", 1, 0, 0.5, 1.5),
+			Expiring{1, false, false}, Expiring{1, false, false},
+		},
+		{
+			"turns with siblings", all(waits(3, 1), child(GroupInfo{Members: 3, Waiting: 90})),
+			expires("", 1, 1, 1.5, 9), Expiring{2, false, false}, Expiring{2, false, false},
+		},
+		{
+			// not behind all of a
+			"lanes take turns", none, append(expires("a", 1, 0, 0, 0, 0, 0, 0), expires("b", 1, 0.15, 0.15)...),
 			Expiring{1, false, false},
 			Expiring{2, false, false},
 		},
 		{
-			"a lane's rate", func(i *Info) { i.Spec.Lanes.Rate = leaky.PerSecond(2) }, append(expires("a", 1, 0.4, 0.4, 0.6, 0.6), expires("", 1, 0.5, 0.5)...),
+			"a lane's rate", func(i *Info) { i.Spec.Lanes.Rate = leaky.PerSecond(2) },
+			append(expires("a", 1, 0.4, 0.4, 0.6, 0.6), expires("", 1, 0.5, 0.5)...),
 			Expiring{2, false, false}, // a: at 0, then at 0.5, too late for one and the last
 			Expiring{5, false, false},
 		},
@@ -124,7 +175,8 @@ func TestExpiringIsBounded(t *testing.T) {
 	if b, err = ReadBacklog(t.Context(), many, "q"); err != nil {
 		t.Fatal(err)
 	}
-	if _, then, err := (QuoteRequest{Rate: &slowest}).Expiring(quoted(func(*Info) {}), &b); err != nil || then.Jobs != 1 {
+	if _, then, err := (QuoteRequest{Rate: &slowest}).Expiring(quoted(func(*Info) {}), &b); err != nil ||
+		then.Jobs != 1 {
 		t.Errorf("behind centuries: %+v, %v", then, err)
 	}
 
@@ -132,14 +184,17 @@ func TestExpiringIsBounded(t *testing.T) {
 	if b, err := ReadBacklog(t.Context(), many, "q"); err != nil || b.more || len(b.jobs) != MaxBacklog {
 		t.Errorf("exactly as many: %d, %v, %v", len(b.jobs), b.more, err)
 	}
-	if b, err := ReadBacklog(t.Context(), &listed{jobs: many.jobs[:1]}, "q"); err != nil || !b.more { // pages without jobs, and no end
+	// pages without jobs, and no end
+	if b, err := ReadBacklog(t.Context(), &listed{jobs: many.jobs[:1]}, "q"); err != nil || !b.more {
 		t.Errorf("%+v, %v", b, err)
 	}
 	if _, err := ReadBacklog(t.Context(), &listed{fail: ErrUnknownQueue}, "q"); !errors.Is(err, ErrUnknownQueue) {
 		t.Error(err)
 	}
 	var field *FieldError
-	if _, _, err := (QuoteRequest{Rate: &slowest}).Expiring(quoted(func(i *Info) { i.Spec.Burst = 100 }), &b); !errors.As(err, &field) || field.Field != "rate" {
+	if _, _, err := (QuoteRequest{Rate: &slowest}).Expiring(quoted(func(i *Info) { i.Spec.Burst = 100 }), &b); !errors.As(err, &field) ||
+
+		field.Field != "rate" {
 		t.Errorf("%v, want an error of the rate", err)
 	}
 }

@@ -36,13 +36,15 @@ func (e *UnknownRevision) Error() string {
 		known = "known are " + strings.Trim(fmt.Sprint(e.Known), "[]")
 	}
 	if e.Revision == 0 {
-		return fmt.Sprintf("%s: nothing is recorded of its spec before the last change; of revisions %s", e.Queue, known)
+		return fmt.Sprintf(
+			"%s: nothing is recorded of its spec before the last change; of revisions %s", e.Queue, known,
+		)
 	}
 	return fmt.Sprintf("%s: revision %d is not recorded; %s", e.Queue, e.Revision, known)
 }
 
-// Earlier finds the spec of a revision, 0 for the one before the last change: of a queue that was deleted that is its last.
-// Its error is an *UnknownRevision.
+// Earlier finds the spec of a revision, 0 for the one before the last change: of a queue that was deleted that is its
+// last. Its error is an *UnknownRevision.
 func (h *History) Earlier(revision int64) (Spec, error) {
 	unknown := &UnknownRevision{Queue: h.Queue, Revision: revision}
 	for i := range h.Specs {
@@ -89,7 +91,8 @@ func JoinRules(list []Change, rules map[int64]*Rule) {
 	}
 }
 
-// EncodeKeptRule is EncodeRule of what is kept of a rule to be told of later: all but its overrides, which may be a million.
+// EncodeKeptRule is EncodeRule of what is kept of a rule to be told of later: all but its overrides, which may be a
+// million.
 func EncodeKeptRule(r Rule) ([]byte, error) {
 	r.Overrides = nil
 	return EncodeRule(r)

@@ -138,8 +138,8 @@ type Drainers struct {
 	Now  time.Time // the engine's
 }
 
-// Space is how much of a store is used, in bytes. Limit is 0 if it is not known. At Stop nothing comes in any more, while what
-// makes room goes on.
+// Space is how much of a store is used, in bytes. Limit is 0 if it is not known. At Stop nothing comes in any more,
+// while what makes room goes on.
 type Space struct{ Used, Stop, Limit int64 }
 
 // Full reports whether nothing comes in.
@@ -177,8 +177,8 @@ type JobInfo struct {
 	// beside the one under way. Of a delivered job it is the last one alone, of one that was
 	// cancelled or expired none. Of Job, and of dead ones in a list.
 	Timeline []Attempt
-	// Payload, ContentType and Headers are what it carries, of Job alone: while the engine keeps it, which is until it ends
-	// otherwise than dead. Of a deferred job the overflow has it.
+	// Payload, ContentType and Headers are what it carries, of Job alone: while the engine keeps it, which is until
+	// it ends otherwise than dead. Of a deferred job the overflow has it.
 	Payload     []byte
 	ContentType string
 	Headers     map[string]string

@@ -53,9 +53,10 @@ type Job struct {
 	// Overflow says what becomes of the job when there is no room: Reject, Defer,
 	// or empty for what the queue's spec says. It is no part of the job's record.
 	Overflow string
-	// Limited says that a rule of another group than the queue's refuses the job and would have it put aside (its action is Defer),
-	// and how long that rule asks it to wait, of several the longest; zero is that none does. Who asks such rules says so, and an
-	// engine goes by it as by a refusal of the queue's own rules. It is no part of the job's record.
+	// Limited says that a rule of another group than the queue's refuses the job and would have it put aside (its
+	// action is Defer), and how long that rule asks it to wait, of several the longest; zero is that none does. Who
+	// asks such rules says so, and an engine goes by it as by a refusal of the queue's own rules. It is no part of
+	// the job's record.
 	Limited time.Duration
 }
 
@@ -100,7 +101,10 @@ func (j *Job) Validate() error {
 		return fieldErr("payload", "", "has %d bytes, the limit is %d", len(j.Payload), MaxPayloadBytes)
 	}
 	if len(j.ContentType) > MaxContentTypeBytes || strings.IndexFunc(j.ContentType, notFieldValue) >= 0 {
-		return fieldErr("content_type", j.ContentType, "must be a media type of at most %d printable ASCII characters", MaxContentTypeBytes)
+		return fieldErr(
+			"content_type", j.ContentType, "must be a media type of at most %d printable ASCII characters",
+			MaxContentTypeBytes,
+		)
 	}
 	if j.Cost < 1 || j.Cost > leaky.MaxCost {
 		return fieldErr("cost", "", "is %d, must be from 1 to %d", j.Cost, leaky.MaxCost)
@@ -118,7 +122,10 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if !j.ExpiresAt.IsZero() && !j.NotBefore.IsZero() && !j.NotBefore.Before(j.ExpiresAt) {
-		return fieldErr("expires_at", j.ExpiresAt.Format(time.RFC3339), "must be after not_before, which is %s", j.NotBefore.Format(time.RFC3339))
+		return fieldErr(
+			"expires_at", j.ExpiresAt.Format(time.RFC3339), "must be after not_before, which is %s",
+			j.NotBefore.Format(time.RFC3339),
+		)
 	}
 	if j.Overflow != "" && j.Overflow != Reject && j.Overflow != Defer {
 		return fieldErr("overflow", j.Overflow, "must be reject or defer, or be left out for what the queue says")
@@ -130,7 +137,9 @@ func (j *Job) Validate() error {
 // whoever takes the job in. Its error is a *FieldError.
 func (j *Job) ValidateAhead(now time.Time) error {
 	if j.NotBefore.Sub(now) > MaxAhead {
-		return fieldErr("not_before", j.NotBefore.UTC().Format(time.RFC3339), "is more than %d days ahead", MaxAhead/(24*time.Hour))
+		return fieldErr(
+			"not_before", j.NotBefore.UTC().Format(time.RFC3339), "is more than %d days ahead", MaxAhead/(24*time.Hour),
+		)
 	}
 	return nil
 }
@@ -157,9 +166,11 @@ func validateInstant(field string, at time.Time) error {
 // target, never to a job.
 var reservedHeaders = map[string]bool{
 	"host": true, "connection": true, "content-length": true, "content-type": true, "transfer-encoding": true,
-	"te": true, "trailer": true, "upgrade": true, "keep-alive": true, "proxy-connection": true, "proxy-authorization": true,
-	"expect": true, "accept-encoding": true,
-	// By these receivers know what the job is, and that it is ours: one that could choose them could pass for another, or for signed.
+	"te": true, "trailer": true, "upgrade": true, "keep-alive": true, "proxy-connection": true,
+	"proxy-authorization": true,
+	"expect":              true, "accept-encoding": true,
+	// By these receivers know what the job is, and that it is ours: one that could choose them could pass for
+	// another, or for signed.
 	"idempotency-key": true, "penstock-id": true, "penstock-queue": true, "penstock-attempt": true,
 	"webhook-id": true, "webhook-timestamp": true, "webhook-signature": true,
 }
@@ -192,7 +203,9 @@ func validateHeaders(h map[string]string) error {
 }
 
 func notToken(r rune) bool { // RFC 9110, 5.6.2
-	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(
+		"!#$%&'*+-.^_`|~", r,
+	))
 }
 
 func notFieldValue(r rune) bool { return r < ' ' && r != '\t' || r > '~' }

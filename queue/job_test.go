@@ -19,7 +19,8 @@ var visibleASCII = &unicode.RangeTable{R16: []unicode.Range16{{Lo: '!', Hi: '~',
 func field(t *testing.T, what string, err error, want string) {
 	t.Helper()
 	var fe *FieldError
-	if !errors.As(err, &fe) || fe.Field != want || fe.Reason == "" || !strings.HasPrefix(err.Error(), want+": ") || len(err.Error()) > 500 {
+	if !errors.As(err, &fe) || fe.Field != want || fe.Reason == "" || !strings.HasPrefix(err.Error(), want+": ") ||
+		len(err.Error()) > 500 {
 		t.Errorf("%s: got %.600v, want a *FieldError of %q", what, err, want)
 	}
 }
@@ -42,10 +43,12 @@ func TestJobDefaults(t *testing.T) {
 
 func TestJobAtItsLimits(t *testing.T) {
 	j := Job{
-		Queue: strings.Repeat("g", 64) + "." + strings.Repeat("c", 64), ID: strings.Repeat("~", MaxIDBytes), Payload: make([]byte, MaxPayloadBytes),
+		Queue: strings.Repeat("g", 64) + "." + strings.Repeat("c", 64), ID: strings.Repeat("~", MaxIDBytes),
+		Payload:     make([]byte, MaxPayloadBytes),
 		ContentType: strings.Repeat("x", MaxContentTypeBytes), Cost: leaky.MaxCost, Headers: map[string]string{},
 		Lane: strings.Repeat("\U0010ffff", MaxLaneBytes/4), Priority: MaxPriority,
-		NotBefore: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), ExpiresAt: time.Date(2199, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
+		NotBefore: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		ExpiresAt: time.Date(2199, 12, 31, 23, 59, 59, 999_999_999, time.UTC),
 	}
 	for i := range MaxHeaders {
 		j.Headers[fmt.Sprintf("X-%02d", i)] = strings.Repeat("v", MaxHeaderBytes/MaxHeaders-4)
@@ -71,18 +74,20 @@ func TestJobRefuses(t *testing.T) {
 		field  string
 		change func(*Job)
 	}{
-		"no queue":                {"queue", func(j *Job) { j.Queue = "" }},
-		"queue with braces":       {"queue", func(j *Job) { j.Queue = "{q}" }},
-		"queue of 10 MB":          {"queue", func(j *Job) { j.Queue = strings.Repeat("q", 10_000_000) }},
-		"no id":                   {"id", func(j *Job) { j.ID = "" }},
-		"id of 1 MB":              {"id", func(j *Job) { j.ID = strings.Repeat("i", 1_000_000) }},
-		"id with a space":         {"id", func(j *Job) { j.ID = "a b" }},
-		"id with a line break":    {"id", func(j *Job) { j.ID = "a\n" }},
-		"id with a NUL":           {"id", func(j *Job) { j.ID = "\x00" }},
-		"id beyond ASCII":         {"id", func(j *Job) { j.ID = "é" }},
-		"id not UTF-8":            {"id", func(j *Job) { j.ID = "\xff" }},
-		"payload too large":       {"payload", func(j *Job) { j.Payload = make([]byte, MaxPayloadBytes+1) }},
-		"content type too long":   {"content_type", func(j *Job) { j.ContentType = strings.Repeat("x", MaxContentTypeBytes+1) }},
+		"no queue":             {"queue", func(j *Job) { j.Queue = "" }},
+		"queue with braces":    {"queue", func(j *Job) { j.Queue = "{q}" }},
+		"queue of 10 MB":       {"queue", func(j *Job) { j.Queue = strings.Repeat("q", 10_000_000) }},
+		"no id":                {"id", func(j *Job) { j.ID = "" }},
+		"id of 1 MB":           {"id", func(j *Job) { j.ID = strings.Repeat("i", 1_000_000) }},
+		"id with a space":      {"id", func(j *Job) { j.ID = "a b" }},
+		"id with a line break": {"id", func(j *Job) { j.ID = "a\n" }},
+		"id with a NUL":        {"id", func(j *Job) { j.ID = "\x00" }},
+		"id beyond ASCII":      {"id", func(j *Job) { j.ID = "é" }},
+		"id not UTF-8":         {"id", func(j *Job) { j.ID = "\xff" }},
+		"payload too large":    {"payload", func(j *Job) { j.Payload = make([]byte, MaxPayloadBytes+1) }},
+		"content type too long": {
+			"content_type", func(j *Job) { j.ContentType = strings.Repeat("x", MaxContentTypeBytes+1) },
+		},
 		"content type with CRLF":  {"content_type", func(j *Job) { j.ContentType = "a/b\r\nX: y" }},
 		"content type not ASCII":  {"content_type", func(j *Job) { j.ContentType = "a/ü" }},
 		"cost below":              {"cost", func(j *Job) { j.Cost = -1 }},
@@ -116,13 +121,22 @@ func TestJobRefuses(t *testing.T) {
 		"priority above":          {"priority", func(j *Job) { j.Priority = MaxPriority + 1 }},
 		"priority of a byte":      {"priority", func(j *Job) { j.Priority = 256 }},
 		"not before in 1970":      {"not_before", func(j *Job) { j.NotBefore = time.Unix(0, 0) }},
-		"not before in 1999":      {"not_before", func(j *Job) { j.NotBefore = time.Date(1999, 12, 31, 23, 59, 59, 0, time.UTC) }},
-		"not before in 2200":      {"not_before", func(j *Job) { j.NotBefore = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) }},
-		"not before in 2999":      {"not_before", func(j *Job) { j.NotBefore = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC) }},
-		"expires in 1970":         {"expires_at", func(j *Job) { j.ExpiresAt = time.Unix(0, 0) }},
-		"expires before it may":   {"expires_at", between(noon.Add(time.Hour), noon)},
-		"expires as it may":       {"expires_at", between(noon, noon)},
-		"expires far before":      {"expires_at", between(time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))},
+		"not before in 1999": {
+			"not_before", func(j *Job) { j.NotBefore = time.Date(1999, 12, 31, 23, 59, 59, 0, time.UTC) },
+		},
+		"not before in 2200": {
+			"not_before", func(j *Job) { j.NotBefore = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC) },
+		},
+		"not before in 2999": {
+			"not_before", func(j *Job) { j.NotBefore = time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC) },
+		},
+		"expires in 1970":       {"expires_at", func(j *Job) { j.ExpiresAt = time.Unix(0, 0) }},
+		"expires before it may": {"expires_at", between(noon.Add(time.Hour), noon)},
+		"expires as it may":     {"expires_at", between(noon, noon)},
+		"expires far before": {
+			"expires_at",
+			between(time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
+		},
 	} {
 		j := Job{Queue: "q", ID: "a"}
 		j.Normalize()
@@ -132,13 +146,17 @@ func TestJobRefuses(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for _, name := range []string{"a", "0", "a-b", "a_b", "a.b", "a--", "a__.0-", "ses.otp", strings.Repeat("n", 64), strings.Repeat("n", 64) + "." + strings.Repeat("m", 64)} {
+	for _, name := range []string{
+		"a", "0", "a-b", "a_b", "a.b", "a--", "a__.0-", "ses.otp", strings.Repeat("n", 64),
+		strings.Repeat("n", 64) + "." + strings.Repeat("m", 64),
+	} {
 		if err := ValidateName(name); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
 	for _, name := range []string{
-		"", ".", "a.", ".a", "a..b", "a.b.c", "-a", "_a", "a.-b", "A", "aB", "a b", " a", "a ", "a\n", "a\x00", "a/b", "a:b", "{a}", "a{b}", "a*", "a>b", "ä", "\xff",
+		"", ".", "a.", ".a", "a..b", "a.b.c", "-a", "_a", "a.-b", "A", "aB", "a b", " a", "a ", "a\n", "a\x00", "a/b",
+		"a:b", "{a}", "a{b}", "a*", "a>b", "ä", "\xff",
 		strings.Repeat("n", 65), "a." + strings.Repeat("n", 65), strings.Repeat("n", 10_000_000),
 	} {
 		field(t, Shorten(name, 40), ValidateName(name), "name")
@@ -161,7 +179,8 @@ func TestNewID(t *testing.T) {
 		seen[id] = true
 	}
 	deadline := time.Now().Add(10 * time.Second)
-	for now := time.Now().UnixMilli(); time.Now().UnixMilli() == now && time.Now().Before(deadline); { // until the clock has ticked
+	// until the clock has ticked
+	for now := time.Now().UnixMilli(); time.Now().UnixMilli() == now && time.Now().Before(deadline); {
 	}
 	if after := NewID(); after <= before {
 		t.Errorf("%s, made later, sorts before %s", after, before)
@@ -207,27 +226,36 @@ func TestSpecRefuses(t *testing.T) {
 		field  string
 		change func(*Spec)
 	}{
-		"name":                 {"name", func(s *Spec) { s.Name = "a b" }},
-		"burst below":          {"burst", func(s *Spec) { s.Burst = -1 }},
-		"burst above":          {"burst", func(s *Spec) { s.Burst = leaky.MaxBurst + 1 }},
-		"burst of ages":        {"burst", func(s *Spec) { s.Rate, _ = leaky.ParseRate("1/d"); s.Burst = 1000 }},
-		"capacity below":       {"capacity", func(s *Spec) { s.Capacity = -1 }},
-		"capacity above":       {"capacity", func(s *Spec) { s.Capacity = MaxCapacity + 1 }},
-		"lease below":          {"lease", func(s *Spec) { s.Lease = Duration(MinLease - time.Microsecond) }},
-		"lease above":          {"lease", func(s *Spec) { s.Lease = Duration(24*time.Hour + time.Microsecond) }},
-		"lease in ns":          {"lease", func(s *Spec) { s.Lease = Duration(MinLease + 1) }},
-		"slack below":          {"slack", func(s *Spec) { s.Slack = 1 }},
-		"slack above":          {"slack", func(s *Spec) { s.Slack = Duration(time.Minute + time.Second) }},
-		"attempts below":       {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = -1 }},
-		"attempts above":       {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = MaxMaxAttempts + 1 }},
-		"min backoff below":    {"retry.min_backoff", func(s *Spec) { s.Retry.MinBackoff = 1 }},
-		"max backoff above":    {"retry.max_backoff", func(s *Spec) { s.Retry.MaxBackoff = Duration(MaxBackoffLimit + time.Second) }},
-		"backoff reversed":     {"retry.max_backoff", func(s *Spec) { s.Retry.MinBackoff, s.Retry.MaxBackoff = Duration(time.Hour), Duration(time.Minute) }},
-		"jitter":               {"retry.jitter", func(s *Spec) { s.Retry.Jitter = "half" }},
-		"retention below":      {"retention.for", func(s *Spec) { s.Retention.For = Duration(time.Millisecond) }},
-		"retention above":      {"retention.for", func(s *Spec) { s.Retention.For = Duration(maxRetention + time.Second) }},
-		"overflow":             {"overflow", func(s *Spec) { s.Overflow = "drop" }},
-		"deferred too long":    {"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = s.Retention.For + Duration(time.Second) }},
+		"name":              {"name", func(s *Spec) { s.Name = "a b" }},
+		"burst below":       {"burst", func(s *Spec) { s.Burst = -1 }},
+		"burst above":       {"burst", func(s *Spec) { s.Burst = leaky.MaxBurst + 1 }},
+		"burst of ages":     {"burst", func(s *Spec) { s.Rate, _ = leaky.ParseRate("1/d"); s.Burst = 1000 }},
+		"capacity below":    {"capacity", func(s *Spec) { s.Capacity = -1 }},
+		"capacity above":    {"capacity", func(s *Spec) { s.Capacity = MaxCapacity + 1 }},
+		"lease below":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease - time.Microsecond) }},
+		"lease above":       {"lease", func(s *Spec) { s.Lease = Duration(24*time.Hour + time.Microsecond) }},
+		"lease in ns":       {"lease", func(s *Spec) { s.Lease = Duration(MinLease + 1) }},
+		"slack below":       {"slack", func(s *Spec) { s.Slack = 1 }},
+		"slack above":       {"slack", func(s *Spec) { s.Slack = Duration(time.Minute + time.Second) }},
+		"attempts below":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = -1 }},
+		"attempts above":    {"retry.max_attempts", func(s *Spec) { s.Retry.MaxAttempts = MaxMaxAttempts + 1 }},
+		"min backoff below": {"retry.min_backoff", func(s *Spec) { s.Retry.MinBackoff = 1 }},
+		"max backoff above": {
+			"retry.max_backoff", func(s *Spec) { s.Retry.MaxBackoff = Duration(MaxBackoffLimit + time.Second) },
+		},
+		"backoff reversed": {
+			"retry.max_backoff",
+			func(s *Spec) { s.Retry.MinBackoff, s.Retry.MaxBackoff = Duration(time.Hour), Duration(time.Minute) },
+		},
+		"jitter":          {"retry.jitter", func(s *Spec) { s.Retry.Jitter = "half" }},
+		"retention below": {"retention.for", func(s *Spec) { s.Retention.For = Duration(time.Millisecond) }},
+		"retention above": {
+			"retention.for", func(s *Spec) { s.Retention.For = Duration(maxRetention + time.Second) },
+		},
+		"overflow": {"overflow", func(s *Spec) { s.Overflow = "drop" }},
+		"deferred too long": {
+			"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = s.Retention.For + Duration(time.Second) },
+		},
 		"deferred below":       {"deferred.max_age", func(s *Spec) { s.Deferred.MaxAge = Duration(time.Millisecond) }},
 		"low water of nothing": {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = -0.1 }},
 		"low water of all":     {"deferred.low_water", func(s *Spec) { s.Deferred.LowWater = 1 }},
@@ -268,7 +296,9 @@ func TestSpecDefaults(t *testing.T) {
 }
 
 func TestDurationAsText(t *testing.T) {
-	for text, want := range map[string]time.Duration{"30s": 30 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond} {
+	for text, want := range map[string]time.Duration{
+		"30s": 30 * time.Second, "1h30m": 90 * time.Minute, "250ms": 250 * time.Millisecond,
+	} {
 		var d Duration
 		if err := d.UnmarshalText([]byte(text)); err != nil || d.D() != want {
 			t.Errorf("%s: %v, %v", text, d, err)
@@ -293,7 +323,8 @@ func TestMark(t *testing.T) {
 		low      float64
 		want     int64
 	}{
-		{1, 0.5, 1}, {2, 0.5, 1}, {2, 0.99, 1}, {3, 0.5, 2}, {10, 0.5, 5}, {10, 0.01, 1}, {10, 0.999, 9}, {10_000, 0.5, 5000}, {MaxCapacity, 0.5, MaxCapacity / 2},
+		{1, 0.5, 1}, {2, 0.5, 1}, {2, 0.99, 1}, {3, 0.5, 2}, {10, 0.5, 5}, {10, 0.01, 1}, {10, 0.999, 9},
+		{10_000, 0.5, 5000}, {MaxCapacity, 0.5, MaxCapacity / 2},
 	} {
 		s := Spec{Capacity: tt.capacity, Deferred: Deferral{LowWater: tt.low}}
 		if got := s.Mark(); got != tt.want {

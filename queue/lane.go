@@ -55,7 +55,8 @@ var laneSettings = []setting[LaneRule]{
 	{
 		name: "rate", at: func(r *LaneRule) any { return &r.Rate },
 		absent: "unlimited", example: "2/s",
-		doc: "The outflow of each lane, within the queue's. A lane that waits for its own rate keeps no other from going.",
+		doc: "The outflow of each lane, within the queue's. A lane that waits for its own rate keeps no other from " +
+			"going.",
 	},
 	{
 		name: "burst", at: func(r *LaneRule) any { return &r.Burst },

@@ -12,7 +12,8 @@ import (
 
 func TestLaneKeys(t *testing.T) {
 	for _, key := range []string{
-		"", "a", " ", "\x00", "\n", "{a}", "a:b", "ä", "日本", "\U0010ffff", "\ufffd", strings.Repeat("x", MaxLaneBytes), strings.Repeat("ä", MaxLaneBytes/2),
+		"", "a", " ", "\x00", "\n", "{a}", "a:b", "ä", "日本", "\U0010ffff", "\ufffd", strings.Repeat("x", MaxLaneBytes),
+		strings.Repeat("ä", MaxLaneBytes/2),
 	} {
 		if err := ValidateLane(key); err != nil {
 			t.Errorf("%.40q: %v", key, err)
@@ -27,7 +28,8 @@ func TestLaneKeys(t *testing.T) {
 		}
 	}
 	for _, key := range []string{
-		strings.Repeat("x", MaxLaneBytes+1), strings.Repeat("x", MaxLaneBytes) + "\xff", strings.Repeat("x", 10_000_000), "a\xc3", "\xed\xa0\x80", "\xc0\x80", "\xf4\x90\x80\x80",
+		strings.Repeat("x", MaxLaneBytes+1), strings.Repeat("x", MaxLaneBytes) + "\xff",
+		strings.Repeat("x", 10_000_000), "a\xc3", "\xed\xa0\x80", "\xc0\x80", "\xf4\x90\x80\x80",
 	} {
 		field(t, Shorten(key, 40), ValidateLane(key), "lane")
 	}
@@ -38,7 +40,9 @@ func TestDigestLane(t *testing.T) {
 		t.Error("the lane of jobs that name none has not the zero digest")
 	}
 	seen := map[LaneDigest]string{}
-	for _, key := range []string{"", "a", "A", "a ", " a", "a\x00", "b", strings.Repeat("a", MaxLaneBytes), strings.Repeat("a", MaxLaneBytes-1)} {
+	for _, key := range []string{
+		"", "a", "A", "a ", " a", "a\x00", "b", strings.Repeat("a", MaxLaneBytes), strings.Repeat("a", MaxLaneBytes-1),
+	} {
 		if other, ok := seen[DigestLane(key)]; ok {
 			t.Errorf("%q and %q are one lane", key, other)
 		}
@@ -115,7 +119,13 @@ func TestLaneRulesRefuse(t *testing.T) {
 		tt.change(&s)
 		field(t, what, s.Validate(), tt.field)
 	}
-	s := Spec{Name: "q", Rate: leaky.PerSecond(1), Lanes: Lanes{LaneRule: LaneRule{Rate: day, Burst: 2, Capacity: MaxCapacity, MaxInFlight: MaxMaxInFlight}, Overrides: many}}
+	s := Spec{
+		Name: "q", Rate: leaky.PerSecond(1),
+		Lanes: Lanes{
+			LaneRule:  LaneRule{Rate: day, Burst: 2, Capacity: MaxCapacity, MaxInFlight: MaxMaxInFlight},
+			Overrides: many,
+		},
+	}
 	s.Normalize()
 	if err := s.Validate(); err != nil {
 		t.Error(err)

@@ -45,7 +45,10 @@ func TestQuotaWindowsByTheMinute(t *testing.T) {
 					end = q.ends(at)
 				}
 				if got := q.ends(at); !got.Equal(end) {
-					t.Fatalf("%s: at %v the window of %s ends at %v, but it began as one that ends at %v", c.zone, at, q, got, end)
+					t.Fatalf(
+						"%s: at %v the window of %s ends at %v, but it began as one that ends at %v", c.zone, at, q,
+						got, end,
+					)
 				}
 			}
 			if min := map[string]int{"d": 365, "w": 52, "mo": 12}[per]; windows < min {
@@ -69,7 +72,8 @@ func TestQuotaDaysThatChangeClocks(t *testing.T) {
 			t.Fatal(err)
 		}
 		ends, _ := time.Parse(time.RFC3339, c.ends)
-		if before := calendar.End(leaky.Instant(at.AddDate(0, 0, -3).UnixMicro())).Time(); !before.Before(ends) || before.After(at) {
+		if before := calendar.End(leaky.Instant(at.AddDate(0, 0, -3).UnixMicro())).Time(); !before.Before(ends) ||
+			before.After(at) {
 			t.Errorf("three days before %s the window ends at %v", c.at, before)
 		}
 		if got := calendar.End(leaky.Instant(at.UnixMicro())).Time(); !got.Equal(ends) {

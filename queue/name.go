@@ -14,7 +14,11 @@ const (
 func ValidateName(name string) error {
 	group, child, isChild := strings.Cut(name, ".")
 	if !validPart(group) || isChild && !validPart(child) {
-		return fieldErr("name", name, "a queue name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; a child is group.child with one dot")
+		return fieldErr(
+			"name", name,
+			"a queue name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; a child is group.child with "+
+				"one dot",
+		)
 	}
 	return nil
 }
@@ -54,7 +58,8 @@ func ValidateID(id string) error {
 	if id == "" {
 		return fieldErr("id", "", "is empty; leave it out and one is made")
 	}
-	if id == "." || id == ".." { // no URL leads to such a job: clients, and proxies, take them out of a path, written as %2e too
+	// no URL leads to such a job: clients, and proxies, take them out of a path, written as %2e too
+	if id == "." || id == ".." {
 		return fieldErr("id", id, "stands for another place in a path; give another id")
 	}
 	if len(id) > MaxIDBytes {

@@ -29,8 +29,8 @@ type Refusal struct {
 	Detail string // what to do about it, if that can be said beforehand
 }
 
-// outcomes has a row for each outcome: its name in logs, metrics and scripts, and how it is refused. Docs, OpenAPI, problem
-// answers and the constants of the scripts follow from it.
+// outcomes has a row for each outcome: its name in logs, metrics and scripts, and how it is refused. Docs, OpenAPI,
+// problem answers and the constants of the scripts follow from it.
 var outcomes = [...]struct {
 	name    string
 	refusal *Refusal // nil if it is not one, or if it is that of Err
@@ -42,7 +42,8 @@ var outcomes = [...]struct {
 	SetAside:  {"set_aside", nil},
 	Conflict: {"conflict", &Refusal{
 		Status: 409, Title: "another job has this id", Field: "id",
-		Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was changed",
+		Detail: "the queue has or had a job of this id with another payload, content type, lane or cost; nothing was " +
+			"changed",
 	}},
 	Full: {"full", &Refusal{
 		Status: 429, Title: "the queue is full",
@@ -55,11 +56,13 @@ var outcomes = [...]struct {
 	}},
 	OverflowFull: {"overflow_full", &Refusal{
 		Status: 429, Title: "too many jobs are deferred",
-		Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room is expected for you",
+		Detail: "the queue has no room, and as many of its jobs are deferred as may be; retry_after_ms is when room " +
+			"is expected for you",
 	}},
 	LaneFull: {"lane_full", &Refusal{
 		Status: 429, Title: "the lane is full", Field: "lane",
-		Detail: "the job's lane has as many jobs as it may, whatever room the queue has; retry_after_ms is when to come back",
+		Detail: "the job's lane has as many jobs as it may, whatever room the queue has; retry_after_ms is when to " +
+			"come back",
 	}},
 	ScheduleFull: {"schedule_full", &Refusal{
 		Status: 429, Title: "too many jobs are scheduled", Field: "not_before",

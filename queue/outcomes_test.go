@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// An outcome is whole when its row has a name of its own, a refusal what all who tell of it need, and scripts answer it.
+// An outcome is whole when its row has a name of its own, a refusal what all who tell of it need, and scripts answer
+// it.
 func TestOutcomesAreComplete(t *testing.T) {
 	scripts, seen := sources(t, "redisq/lua/*/*.lua"), map[string]bool{}
 	for _, o := range AppendOutcomes() {
@@ -20,7 +21,8 @@ func TestOutcomesAreComplete(t *testing.T) {
 		if r.Code != o.String() || r.Status < 400 || r.Title == "" {
 			t.Errorf("the refusal of %v is not complete: %+v", o, r)
 		}
-		if o != UnknownQueue && !strings.Contains(scripts, strings.ToUpper(r.Code)) { // which is the answer for all jobs of a queue
+		// which is the answer for all jobs of a queue
+		if o != UnknownQueue && !strings.Contains(scripts, strings.ToUpper(r.Code)) {
 			t.Errorf("redisq never answers %v", o)
 		}
 	}

@@ -131,7 +131,9 @@ func (o ReadmitOutcome) Final() bool {
 }
 
 func (o ReadmitOutcome) String() string {
-	return [...]string{"not_yet", "returned", "passed", "too_old", "too_late", "clash", "orphaned", "unreadable", "too_large"}[o]
+	return [...]string{
+		"not_yet", "returned", "passed", "too_old", "too_late", "clash", "orphaned", "unreadable", "too_large",
+	}[o]
 }
 
 // Readmitted is the answer to Readmit.

@@ -108,7 +108,9 @@ func canonical(v stdjson.RawMessage) (stdjson.RawMessage, error) {
 		return nil, nil
 	}
 	c := append(jsontext.Value(nil), v...)
-	err := c.Format(jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	err := c.Format(
+		jsontext.ReorderRawObjects(true), jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false),
+	)
 	if s := string(c); err != nil || s == "null" || s == "{}" {
 		return nil, err
 	}

@@ -42,14 +42,23 @@ func TestParseSpecReadsEveryField(t *testing.T) {
 	rate, _ := leaky.ParseRate("1/2s")
 	floor, _ := leaky.ParseRate("20/m")
 	want := Spec{
-		Name: "ses.otp", Rate: rate, Burst: 3, Capacity: 12, Lease: Duration(45 * time.Second), Slack: Duration(7 * time.Millisecond),
-		Retry:     Retry{MaxAttempts: 4, MinBackoff: Duration(2 * time.Second), MaxBackoff: Duration(time.Hour), Jitter: "none", Deadline: Duration(3 * time.Hour)},
+		Name: "ses.otp", Rate: rate, Burst: 3, Capacity: 12, Lease: Duration(45 * time.Second),
+		Slack: Duration(7 * time.Millisecond),
+		Retry: Retry{
+			MaxAttempts: 4, MinBackoff: Duration(2 * time.Second), MaxBackoff: Duration(time.Hour), Jitter: "none",
+			Deadline: Duration(3 * time.Hour),
+		},
 		OnUnknown: UnknownDead, Adapt: Adapt{Floor: floor, Ceiling: leaky.PerSecond(1)},
-		Circuit:   Circuit{Failures: 3, MinProbe: Duration(2 * time.Second), MaxProbe: Duration(9 * time.Second), Off: true},
+		Circuit: Circuit{
+			Failures: 3, MinProbe: Duration(2 * time.Second), MaxProbe: Duration(9 * time.Second), Off: true,
+		},
 		Retention: Retention{For: Duration(90 * time.Minute), Max: 77},
 		Overflow:  Defer,
-		Deferred:  Deferral{MaxAge: Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00", Timezone: "Europe/Berlin"},
-		Deliver:   json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),
+		Deferred: Deferral{
+			MaxAge: Duration(80 * time.Minute), LowWater: 0.25, MaxJobs: 9, ReadmitBetween: "22:00-06:00",
+			Timezone: "Europe/Berlin",
+		},
+		Deliver: json.RawMessage(`{"http":{"url":"https://example.com/","n":12345678901234567890}}`),
 
 		MaxInFlight: 50, MaxScheduled: 6, Ordered: true,
 		Lanes: Lanes{
@@ -129,9 +138,18 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","deferred":{"max_jobs":0}}`, "deferred.max_jobs", "is 0"},
 		{`{"rate":"1/s","deferred":{"readmit_between":"22-6"}}`, "deferred.readmit_between", "two times of day"},
 		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-24:00"}}`, "deferred.readmit_between", "two times of day"},
-		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-22:00"}}`, "deferred.readmit_between", "begins when it ends"},
-		{`{"rate":"1/s","deferred":{"readmit_between":"22:00-06:00","timezone":"Mars/Base"}}`, "deferred.timezone", "IANA"},
-		{`{"rate":"1/s","deferred":{"timezone":"Europe/Berlin"}}`, "deferred.timezone", "without deferred.readmit_between"},
+		{
+			`{"rate":"1/s","deferred":{"readmit_between":"22:00-22:00"}}`, "deferred.readmit_between",
+			"begins when it ends",
+		},
+		{
+			`{"rate":"1/s","deferred":{"readmit_between":"22:00-06:00","timezone":"Mars/Base"}}`, "deferred.timezone",
+			"IANA",
+		},
+		{
+			`{"rate":"1/s","deferred":{"timezone":"Europe/Berlin"}}`, "deferred.timezone",
+			"without deferred.readmit_between",
+		},
 		{`{"rate":"1/s","max_in_flight":0}`, "max_in_flight", "leave it out for no limit"},
 		{`{"rate":"1/s","max_in_flight":-1}`, "max_in_flight", "is -1"},
 		{`{"rate":"1/s","max_in_flight":1000001}`, "max_in_flight", "is 1000001"},
@@ -155,18 +173,36 @@ func TestParseSpecRefuses(t *testing.T) {
 		{`{"rate":"1/s","lanes":{"overrides":[]}}`, "lanes.overrides", "an object"},
 		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":"10/s"}}}`, "lanes.overrides.gmail.com", "an object"},
 		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":null}}}`, "lanes.overrides.gmail.com", "null"},
-		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"rat":"10/s"}}}}`, "lanes.overrides.gmail.com.rat", "not a field"},
-		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"overrides":{}}}}}`, "lanes.overrides.gmail.com.overrides", "not a field"},
-		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"capacity":0}}}}`, "lanes.overrides.gmail.com.capacity", "is 0"},
-		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"max_in_flight":-1}}}}`, "lanes.overrides.gmail.com.max_in_flight", "is -1"},
+		{
+			`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"rat":"10/s"}}}}`, "lanes.overrides.gmail.com.rat",
+			"not a field",
+		},
+		{
+			`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"overrides":{}}}}}`,
+			"lanes.overrides.gmail.com.overrides", "not a field",
+		},
+		{
+			`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"capacity":0}}}}`, "lanes.overrides.gmail.com.capacity",
+			"is 0",
+		},
+		{
+			`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{"max_in_flight":-1}}}}`,
+			"lanes.overrides.gmail.com.max_in_flight", "is -1",
+		},
 		{`{"rate":"1/s","lanes":{"overrides":{"gmail.com":{},"gmail.com":{}}}}`, "lanes.overrides.gmail.com", "twice"},
 		{`{"rate":"1/s","lanes":{"overrides":{"":{}}}}`, "lanes.overrides", "not the key of a lane"},
-		{`{"rate":"1/s","lanes":{"overrides":{"` + strings.Repeat("k", MaxLaneBytes+1) + `":{}}}}`, "lanes.overrides", "not the key of a lane"},
+		{
+			`{"rate":"1/s","lanes":{"overrides":{"` + strings.Repeat("k", MaxLaneBytes+1) + `":{}}}}`,
+			"lanes.overrides", "not the key of a lane",
+		},
 		{`{"rate":"1/s","deliver":[1]}`, "deliver", "an object"},
 		{`{"rate":"1/s","deliver":{"a":1,"a":2}}`, "deliver.a", "twice"},
 		{`{"rate":"1/s","deliver":{"a":"` + strings.Repeat("x", MaxDeliverBytes) + `"}}`, "deliver", "the limit is"},
 		{`{"rate":"1/s","name":"` + strings.Repeat("x", MaxSpecBytes) + `"}`, "spec", "the limit is"},
-		{`{"rate":"1/s","deliver":` + strings.Repeat("[", 50_000), "deliver.0.0", "is nested deeper than 64 levels, at byte 87"},
+		{
+			`{"rate":"1/s","deliver":` + strings.Repeat("[", 50_000), "deliver.0.0",
+			"is nested deeper than 64 levels, at byte 87",
+		},
 		{`{"rate":"1/s","name":"a b"}`, "name", "a b"},
 		{`{"rate":"1/s","name":""}`, "name", "queue name"},
 		{`{"rate":"1/s","name":7}`, "name", "a string"},
@@ -177,7 +213,8 @@ func TestParseSpecRefuses(t *testing.T) {
 			t.Errorf("%.60s: got %v, want a *FieldError", tt.in, err)
 			continue
 		}
-		if !strings.HasPrefix(fe.Field, tt.field) || !strings.Contains(err.Error(), tt.reason) || len(err.Error()) > 600 {
+		if !strings.HasPrefix(fe.Field, tt.field) || !strings.Contains(err.Error(), tt.reason) ||
+			len(err.Error()) > 600 {
 			t.Errorf("%.60s: got %v, want field %s and %q", tt.in, err, tt.field, tt.reason)
 		}
 	}
@@ -186,7 +223,8 @@ func TestParseSpecRefuses(t *testing.T) {
 // A target that is no object may be a URL with a password: no error repeats it.
 func TestParseSpecDoesNotQuoteTheTarget(t *testing.T) {
 	for _, target := range []string{`"https://u:hunter2@a/?t=hunter2"`, `["hunter2"]`} {
-		if _, err := ParseSpec([]byte(`{"rate":"1/s","deliver":` + target + `}`)); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, err := ParseSpec([]byte(`{"rate":"1/s","deliver":` + target + `}`)); err == nil ||
+			strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", target, err)
 		}
 	}

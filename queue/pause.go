@@ -36,9 +36,15 @@ func (p *Pause) ValidateAhead(now time.Time) error {
 	case p.Until.IsZero():
 		return nil
 	case !p.Until.After(now):
-		return fieldErr("until", p.Until.UTC().Format(form), "is not after now, which is %s by the engine's clock", now.UTC().Format(form))
+		return fieldErr(
+			"until", p.Until.UTC().Format(form), "is not after now, which is %s by the engine's clock",
+			now.UTC().Format(form),
+		)
 	case p.Until.Sub(now) > MaxAhead:
-		return fieldErr("until", p.Until.UTC().Format(form), "is more than %d days ahead; leave it out to pause until the queue is resumed", MaxAhead/(24*time.Hour))
+		return fieldErr(
+			"until", p.Until.UTC().Format(form),
+			"is more than %d days ahead; leave it out to pause until the queue is resumed", MaxAhead/(24*time.Hour),
+		)
 	}
 	return nil
 }

@@ -72,14 +72,14 @@ func (r QuoteRequest) Quote(i *Info, lane *LaneInfo) (Quote, error) {
 	q := Quote{}
 	q.Paused, q.Until = i.stops()
 	q.divide(&r, i, lane)
-	out, err := i.exit(r.Cost, nil)
+	out, err := i.etaModel(r.Cost, nil)
 	if err != nil {
 		return Quote{}, err
 	}
 	q.Now = q.forecast(&r, i, lane, &out)
 	q.Now.Rate = i.Rate
 	if r.Rate != nil {
-		if out, err = i.exit(r.Cost, r.Rate); err != nil {
+		if out, err = i.etaModel(r.Cost, r.Rate); err != nil {
 			return Quote{}, err
 		}
 		then := q.forecast(&r, i, lane, &out)
@@ -125,7 +125,7 @@ func (q *Quote) divide(r *QuoteRequest, i *Info, lane *LaneInfo) {
 // forecast is by the rule by which engines tell an ETA. No sum or product comes near 2^63: there are
 // no more than 10^8 jobs in a queue or on its overflow, none costs more than 10^3, and no more than
 // 10^3 queues take turns with it.
-func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *exit) (f Forecast) {
+func (q *Quote) forecast(r *QuoteRequest, i *Info, lane *LaneInfo, out *etaModel) (f Forecast) {
 	now, deferred := i.goes(), max(i.DeferredCost, i.Deferred)
 	all := i.Ahead + deferred
 	switch {

@@ -188,8 +188,8 @@ func UnpackInfo(b []byte, i *JobInfo) error {
 	return nil
 }
 
-// UnpackContent reads into i what a job carries, and all that UnpackInfo does. It shares no memory with b. After an error i
-// is as it was.
+// UnpackContent reads into i what a job carries, and all that UnpackInfo does. It shares no memory with b. After an
+// error i is as it was.
 func UnpackContent(b []byte, i *JobInfo) error {
 	var j Job
 	if err := UnpackRecord(b, &j); err != nil {

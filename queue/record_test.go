@@ -24,7 +24,8 @@ func anyJob(t *rapid.T) Job {
 		Cost:        rapid.Int64Range(0, leaky.MaxCost).Draw(t, "cost"),
 	}
 	if rapid.Bool().Draw(t, "expires") {
-		j.ExpiresAt = time.UnixMicro(rapid.Int64Range(946771200e6, 7258031999e6).Draw(t, "expires at")) // not near the years' ends: in some zone it is another year
+		// not near the years' ends: in some zone it is another year
+		j.ExpiresAt = time.UnixMicro(rapid.Int64Range(946771200e6, 7258031999e6).Draw(t, "expires at"))
 	}
 	if rapid.Bool().Draw(t, "not before") {
 		last := int64(7258031999e6)
@@ -39,7 +40,9 @@ func anyJob(t *rapid.T) Job {
 		if j.Headers == nil {
 			j.Headers = map[string]string{}
 		}
-		j.Headers["X-"+rapid.StringMatching(`[A-Za-z0-9-]{0,20}`).Draw(t, "name")] = rapid.OneOf(rapid.Just(""), visible).Draw(t, "value")
+		j.Headers["X-"+rapid.StringMatching(`[A-Za-z0-9-]{0,20}`).Draw(t, "name")] = rapid.OneOf(
+			rapid.Just(""), visible,
+		).Draw(t, "value")
 	}
 	j.Normalize()
 	if err := j.Validate(); err != nil {
@@ -55,12 +58,15 @@ func TestRecordRoundTrip(t *testing.T) {
 		if err := UnpackRecord(PackRecord(&j), &back); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType || !maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost ||
+		if !bytes.Equal(back.Payload, j.Payload) || back.ContentType != j.ContentType ||
+			!maps.Equal(back.Headers, j.Headers) || back.Cost != j.Cost ||
 			!back.ExpiresAt.Equal(j.ExpiresAt) || !back.NotBefore.Equal(j.NotBefore) || back.Lane != j.Lane || back.Priority != j.Priority {
 			t.Fatalf("%+v came back as %+v", j, back)
 		}
 		h, err := UnpackHead(PackRecord(&j))
-		if want := (Head{j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, DigestLane(j.Lane), j.Priority}); err != nil || h != want {
+		if want := (Head{j.Fingerprint(), j.Cost, back.ExpiresAt, back.NotBefore, DigestLane(j.Lane), j.Priority}); err != nil ||
+
+			h != want {
 			t.Fatalf("its head is %+v, %v; want %+v", h, err, want)
 		}
 		if back.Fingerprint() != j.Fingerprint() {
@@ -98,8 +104,9 @@ func TestRecordHead(t *testing.T) {
 // read beyond its end.
 func TestRecordCutShort(t *testing.T) {
 	j := Job{
-		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"}, Payload: []byte("0123456789"),
-		Lane: "lane", Priority: 9, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
+		Queue: "q", ID: "a", ContentType: "text/plain", Headers: map[string]string{"A": "b", "C": "d"},
+		Payload: []byte("0123456789"),
+		Lane:    "lane", Priority: 9, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15),
 	}
 	j.Normalize()
 	whole := PackRecord(&j)
@@ -134,7 +141,12 @@ func TestFingerprint(t *testing.T) {
 		"type into payload": func(j *Job) { j.ContentType, j.Payload = "a", []byte("bpayload") },
 		"lane":              func(j *Job) { j.Lane = "a" },
 		"another lane":      func(j *Job) { j.Lane = "b" },
-		"lane in payload":   func(j *Job) { digest := DigestLane("a"); j.Payload = append(digest[:15:15], j.Payload...) },
+		"lane in payload": func(j *Job) {
+			digest := DigestLane("a")
+			j.Payload = append(
+				digest[:15:15], j.Payload...,
+			)
+		},
 	}
 	for what, change := range same {
 		j := base
@@ -159,7 +171,8 @@ func FuzzUnpackRecord(f *testing.F) {
 	f.Add(PackRecord(&j))
 	f.Add(PackRecord(&Job{Payload: []byte("{}"), ContentType: DefaultContentType, Cost: 1}))
 	all := PackRecord(&Job{
-		ContentType: "text/plain", Lane: "lane", Priority: 9, NotBefore: time.UnixMicro(1e15), ExpiresAt: time.UnixMicro(2e15), Cost: 1, Payload: []byte("x"),
+		ContentType: "text/plain", Lane: "lane", Priority: 9, NotBefore: time.UnixMicro(1e15),
+		ExpiresAt: time.UnixMicro(2e15), Cost: 1, Payload: []byte("x"),
 	})
 	f.Add(all)
 	for flags := range byte(allFlags + 1) { // the same bytes read in every way
@@ -175,7 +188,8 @@ func FuzzUnpackRecord(f *testing.F) {
 			}
 			return
 		}
-		if len(j.Headers) > MaxHeaders || len(j.ContentType) > MaxContentTypeBytes || len(j.Payload) > len(b) || len(j.Lane) > MaxLaneBytes || j.Priority < 0 ||
+		if len(j.Headers) > MaxHeaders || len(j.ContentType) > MaxContentTypeBytes || len(j.Payload) > len(b) ||
+			len(j.Lane) > MaxLaneBytes || j.Priority < 0 ||
 			j.Priority > MaxPriority {
 			t.Fatalf("read %+v", j)
 		}
@@ -183,7 +197,8 @@ func FuzzUnpackRecord(f *testing.F) {
 			t.Fatalf("a record that can be read has a head that cannot: %v", err)
 		}
 		var again Job
-		if err := UnpackRecord(PackRecord(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) || !maps.Equal(again.Headers, j.Headers) ||
+		if err := UnpackRecord(PackRecord(&j), &again); err != nil || !bytes.Equal(again.Payload, j.Payload) ||
+			!maps.Equal(again.Headers, j.Headers) ||
 			again.Lane != j.Lane || again.Priority != j.Priority || !again.NotBefore.Equal(j.NotBefore) || !again.ExpiresAt.Equal(j.ExpiresAt) {
 			t.Fatalf("%+v came back as %+v, %v", j, again, err)
 		}

@@ -29,8 +29,9 @@ type Rule struct {
 	Away string `json:"away"`
 	// Overrides are bounds for single keys, as the template makes them, in place of the one above, all of it.
 	Overrides map[string]Bound `json:"overrides,omitempty"`
-	// MaxKeys is how many keys it holds at once, beside those with overrides: a new one is refused while it holds so many,
-	// and none is ever forgotten to make room, as that would let somebody through above his rate. 0 is a default, see KeyLimit.
+	// MaxKeys is how many keys it holds at once, beside those with overrides: a new one is refused while it holds so
+	// many, and none is ever forgotten to make room, as that would let somebody through above his rate. 0 is a
+	// default, see KeyLimit.
 	MaxKeys int64 `json:"max_keys,omitzero"`
 }
 
@@ -206,7 +207,10 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 		{"burst", b.Burst != 0, func(field string) error { return within(field, b.Burst, 1, leaky.MaxBurst) }},
 		{"limit", b.Limit != 0, func(field string) error { return within(field, b.Limit, 1, most) }},
 		{"period", b.Period != 0, func(field string) error { return span(field, b.Period, leaky.MinPeriod, longest) }},
-		{"resolution", b.Resolution != 0, func(field string) error { return span(field, b.Resolution, 0, b.Period.D()) }},
+		{
+			"resolution", b.Resolution != 0,
+			func(field string) error { return span(field, b.Resolution, 0, b.Period.D()) },
+		},
 		{"ttl", b.TTL != 0, func(field string) error { return span(field, b.TTL, leaky.MinPeriod, leaky.MaxPeriod) }},
 	} {
 		field := shortPath(prefix + f.name)
@@ -217,7 +221,9 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 			continue
 		}
 		if such, must := needed[f.name]; must && !f.given {
-			return fieldErr(field, "", "is missing or %s, and %s goes by it; give one such as %s", such.none, a, such.example)
+			return fieldErr(
+				field, "", "is missing or %s, and %s goes by it; give one such as %s", such.none, a, such.example,
+			)
 		}
 		if err := f.check(field); err != nil {
 			return err
@@ -231,13 +237,19 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 }
 
 func useless(field string, a leaky.Algorithm) error {
-	return fieldErr(field, "", "is of no use to %s, which goes by %s; leave it out", a, strings.Join(goesBy(a), " and "))
+	return fieldErr(
+		field, "", "is of no use to %s, which goes by %s; leave it out", a, strings.Join(goesBy(a), " and "),
+	)
 }
 
 // ValidateRuleName checks the name of a rule, which is made as a queue's is.
 func ValidateRuleName(name string) error {
 	if ValidateName(name) != nil {
-		return fieldErr("name", name, "a rule's name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; group.rule, with one dot, is a rule of that group")
+		return fieldErr(
+			"name", name,
+			"a rule's name is 1 to 64 of a-z 0-9 _ -, beginning with a letter or digit; group.rule, with one dot, is "+
+				"a rule of that group",
+		)
 	}
 	return nil
 }
@@ -247,7 +259,9 @@ func ValidateRuleName(name string) error {
 func ValidateRuleKey(field, key string) error {
 	switch {
 	case len(key) > MaxRuleKeyBytes:
-		return fieldErr(field, key, "has %d bytes, the limit is %d; a digest of it serves as well", len(key), MaxRuleKeyBytes)
+		return fieldErr(
+			field, key, "has %d bytes, the limit is %d; a digest of it serves as well", len(key), MaxRuleKeyBytes,
+		)
 	case !utf8.ValidString(key):
 		return fieldErr(field, key, "is not valid UTF-8")
 	}
@@ -279,7 +293,10 @@ func Limited(r []Ruled) (rule string, wait time.Duration, limited bool) {
 
 // CannotPass is the *FieldError of a cost that a rule can never let through.
 func CannotPass(rule string, cost, most int64) error {
-	return fieldErr("cost", fmt.Sprint(cost), "is more than the rule %s ever lets through at once, %d; lower the cost or raise the rule", rule, most)
+	return fieldErr(
+		"cost", fmt.Sprint(cost),
+		"is more than the rule %s ever lets through at once, %d; lower the cost or raise the rule", rule, most,
+	)
 }
 
 func validateRuleNames(names []string) error {

@@ -18,25 +18,32 @@ func NoSuchRule(i int, name string) error {
 
 // NoQueueAsks is the *FieldError of the i-th of a spec's rules, which is of concurrency.
 func NoQueueAsks(i int, name string) error {
-	return fieldErr(fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place")
+	return fieldErr(
+		fmt.Sprintf("rules.%d", i), name, "is a rule of concurrency: a queue cannot ask it, for its jobs free no place",
+	)
 }
 
-// MissingRule is why no job of a queue is taken: it, or its parent, names a rule of another group that cannot be asked by now. No job is at fault,
-// and each may be sent again: it is for a person to put the rule, or to take it out of the rules of the queue.
+// MissingRule is why no job of a queue is taken: it, or its parent, names a rule of another group that cannot be
+// asked by now. No job is at fault, and each may be sent again: it is for a person to put the rule, or to take it out
+// of the rules of the queue.
 type MissingRule struct {
 	Queue, Rule string
 	Reason      string // what is the matter with the rule
 }
 
 func (e *MissingRule) Error() string {
-	return fmt.Sprintf("the queue %s asks the rule %s, which %s: put that rule, or take it out of the rules of the queue or its parent", e.Queue, e.Rule, e.Reason)
+	return fmt.Sprintf(
+		"the queue %s asks the rule %s, which %s: put that rule, or take it out of the rules of the queue or its "+
+			"parent",
+		e.Queue, e.Rule, e.Reason,
+	)
 }
 
 // askedPage is how many queues are looked at at a time.
 const askedPage = 200
 
-// AskedBy returns up to most of the queues that name a rule, of all groups, in order of name. They are read page by page: one
-// that comes to name it meanwhile may be left out.
+// AskedBy returns up to most of the queues that name a rule, of all groups, in order of name. They are read page by
+// page: one that comes to name it meanwhile may be left out.
 func AskedBy(ctx context.Context, engine Specs, rule string, most int) ([]string, error) {
 	var names []string
 	for after := ""; ; {
@@ -58,8 +65,8 @@ func AskedBy(ctx context.Context, engine Specs, rule string, most int) ([]string
 	}
 }
 
-// CheckPlaces checks a rule before it is put: it cannot become one of concurrency while queues of any group name it. The engine looks at those of
-// its own group alone.
+// CheckPlaces checks a rule before it is put: it cannot become one of concurrency while queues of any group name it.
+// The engine looks at those of its own group alone.
 func CheckPlaces(ctx context.Context, engine interface {
 	Specs
 	Rules
@@ -79,8 +86,8 @@ func CheckPlaces(ctx context.Context, engine interface {
 	return err
 }
 
-// CheckOtherRules checks the rules of other groups that a spec names, before it is put: the engine does not look at them. They may be
-// gone later.
+// CheckOtherRules checks the rules of other groups that a spec names, before it is put: the engine does not look at
+// them. They may be gone later.
 func CheckOtherRules(ctx context.Context, engine Rules, spec *Spec) error {
 	for i, name := range spec.Rules {
 		if Group(name) == Group(spec.Name) {
@@ -101,7 +108,10 @@ func CheckOtherRules(ctx context.Context, engine Rules, spec *Spec) error {
 
 // AskedByQueues is the *FieldError of a rule that would become one of concurrency while queues ask it.
 func AskedByQueues(rule string) error {
-	return fieldErr("algorithm", string(leaky.AlgorithmConcurrency), "does not do for %s, which queues ask: their jobs free no place; take it out of their rules first", rule)
+	return fieldErr(
+		"algorithm", string(leaky.AlgorithmConcurrency),
+		"does not do for %s, which queues ask: their jobs free no place; take it out of their rules first", rule,
+	)
 }
 
 // ValidateProcess checks the name under which a process attends.

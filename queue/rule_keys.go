@@ -5,14 +5,15 @@ import "github.com/penstock/penstock/leaky"
 // MaxRuleKeys is the highest max_keys.
 const MaxRuleKeys = 100_000_000
 
-// The default of max_keys: as many keys as fit in keyMemory if each takes all that it can, and not more than mostKeys. So no rule
-// fills a store by its keys unless somebody says so.
+// The default of max_keys: as many keys as fit in keyMemory if each takes all that it can, and not more than
+// mostKeys. So no rule fills a store by its keys unless somebody says so.
 const (
 	mostKeys  = 1_000_000
 	keyMemory = 256 << 20
 )
 
-// What a key takes at most in either engine, and what each further entry of a log, or place, adds; see docs/limiters.md.
+// What a key takes at most in either engine, and what each further entry of a log, or place, adds; see
+// docs/limiters.md.
 const (
 	keyBytes   = 256
 	entryBytes = 32

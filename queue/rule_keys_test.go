@@ -21,7 +21,13 @@ func TestKeyLimit(t *testing.T) {
 		{Rule{Algorithm: leaky.AlgorithmFixedWindow, Bound: Bound{Limit: 1_000_000_000, Period: year}}, 1_000_000},
 		{Rule{Algorithm: leaky.AlgorithmSlidingLog, Bound: Bound{Limit: 1, Period: year}}, 1_000_000},
 		{Rule{Algorithm: leaky.AlgorithmSlidingLog, Bound: Bound{Limit: 1000, Period: year}}, 8_330},
-		{Rule{Algorithm: leaky.AlgorithmSlidingLog, Bound: Bound{Limit: 1_000_000_000, Period: year, Resolution: year / 1000}}, 8_322},
+		{
+			Rule{
+				Algorithm: leaky.AlgorithmSlidingLog,
+				Bound:     Bound{Limit: 1_000_000_000, Period: year, Resolution: year / 1000},
+			},
+			8_322,
+		},
 		{Rule{Algorithm: leaky.AlgorithmConcurrency, Bound: Bound{Limit: 1, TTL: year}}, 1_000_000},
 		{Rule{Algorithm: leaky.AlgorithmConcurrency, Bound: Bound{Limit: 100, TTL: year}}, 13_934},
 		{Rule{Algorithm: leaky.AlgorithmConcurrency, Bound: Bound{Limit: 10_000, TTL: year}}, 139},

@@ -14,13 +14,14 @@ const MaxRuleBytes = 2 << 20
 var ruleDocument = document{
 	name: "rule", of: "a rule", most: MaxRuleBytes,
 	wants: map[string]string{
-		"limit": fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxLimit)),
-		"burst": fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxBurst)), "max_keys": fmt.Sprintf("a whole number from 1 to %d", MaxRuleKeys),
+		"limit":    fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxLimit)),
+		"burst":    fmt.Sprintf("a whole number from 1 to %d", int64(leaky.MaxBurst)),
+		"max_keys": fmt.Sprintf("a whole number from 1 to %d", MaxRuleKeys),
 	},
 }
 
-// ParseRule reads a rule from JSON, as strictly as ParseSpec reads a spec: what is written, a zero too, is taken at its word. The name
-// may be left out, for callers who have it from elsewhere; everything else is valid on return.
+// ParseRule reads a rule from JSON, as strictly as ParseSpec reads a spec: what is written, a zero too, is taken at
+// its word. The name may be left out, for callers who have it from elsewhere; everything else is valid on return.
 func ParseRule(data []byte) (Rule, error) {
 	r := Rule{Action: Reject, Away: AwayClosed}
 	given, err := ruleDocument.read(data, &r)
@@ -56,7 +57,8 @@ func ParseRule(data []byte) (Rule, error) {
 	return r, nil
 }
 
-// parsed gives a bound its default where nothing is written. What is written and of no use is an error, also if it is 0.
+// parsed gives a bound its default where nothing is written. What is written and of no use is an error, also if it is
+// 0.
 func (b *Bound) parsed(a leaky.Algorithm, prefix string, given map[string]bool) error {
 	for _, name := range []string{"rate", "burst", "limit", "period", "resolution", "ttl"} {
 		if given[prefix+name] && !slices.Contains(goesBy(a), name) {

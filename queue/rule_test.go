@@ -18,22 +18,33 @@ const minute = Duration(time.Minute)
 func TestParseRuleReadsEveryField(t *testing.T) {
 	for text, want := range map[string]Rule{
 		`{"name":"otp.to","algorithm":"meter","rate":"2/m","burst":3,"key":"{payload/to}","action":"defer","away":"share","overrides":{"a.b":{"rate":"5/s"},"c":{"rate":"1/s","burst":9}}}`: {
-			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: Bound{Rate: rateOf("2/m"), Burst: 3}, Key: "{payload/to}", Action: Defer, Away: AwayShare,
+			Name: "otp.to", Algorithm: leaky.AlgorithmMeter, Bound: Bound{Rate: rateOf("2/m"), Burst: 3},
+			Key: "{payload/to}", Action: Defer, Away: AwayShare,
 			Overrides: map[string]Bound{"a.b": {Rate: rateOf("5/s"), Burst: 1}, "c": {Rate: rateOf("1/s"), Burst: 9}},
 		},
-		`{"algorithm":"token_bucket","rate":"2/m"}`: {Algorithm: leaky.AlgorithmTokenBucket, Bound: Bound{Rate: rateOf("2/m"), Burst: 1}},
+		`{"algorithm":"token_bucket","rate":"2/m"}`: {
+			Algorithm: leaky.AlgorithmTokenBucket, Bound: Bound{Rate: rateOf("2/m"), Burst: 1},
+		},
 		`{"algorithm":"fixed_window","limit":5,"period":"1m","overrides":{}}`: {
 			Algorithm: leaky.AlgorithmFixedWindow, Bound: Bound{Limit: 5, Period: minute},
 		},
 		`{"algorithm":"sliding_log","limit":5,"period":"1m","resolution":"0s","action":"shadow","away":"open"}`: {
-			Algorithm: leaky.AlgorithmSlidingLog, Bound: Bound{Limit: 5, Period: minute}, Action: Shadow, Away: AwayOpen,
+			Algorithm: leaky.AlgorithmSlidingLog, Bound: Bound{Limit: 5, Period: minute}, Action: Shadow,
+			Away: AwayOpen,
 		},
 		`{"algorithm":"sliding_log","limit":1000000000,"period":"1h","resolution":"3600ms"}`: {
-			Algorithm: leaky.AlgorithmSlidingLog, Bound: Bound{Limit: leaky.MaxLimit, Period: 60 * minute, Resolution: Duration(3600 * time.Millisecond)},
+			Algorithm: leaky.AlgorithmSlidingLog,
+			Bound:     Bound{Limit: leaky.MaxLimit, Period: 60 * minute, Resolution: Duration(3600 * time.Millisecond)},
 		},
-		`{"algorithm":"sliding_counter","limit":5,"period":"1m"}`: {Algorithm: leaky.AlgorithmSlidingCounter, Bound: Bound{Limit: 5, Period: minute}},
-		`{"algorithm":"gap","period":"744h","key":""}`:            {Algorithm: leaky.AlgorithmGap, Bound: Bound{Period: Duration(leaky.MaxInterval)}},
-		`{"algorithm":"concurrency","limit":10000,"ttl":"1m"}`:    {Algorithm: leaky.AlgorithmConcurrency, Bound: Bound{Limit: leaky.MaxEntries, TTL: minute}},
+		`{"algorithm":"sliding_counter","limit":5,"period":"1m"}`: {
+			Algorithm: leaky.AlgorithmSlidingCounter, Bound: Bound{Limit: 5, Period: minute},
+		},
+		`{"algorithm":"gap","period":"744h","key":""}`: {
+			Algorithm: leaky.AlgorithmGap, Bound: Bound{Period: Duration(leaky.MaxInterval)},
+		},
+		`{"algorithm":"concurrency","limit":10000,"ttl":"1m"}`: {
+			Algorithm: leaky.AlgorithmConcurrency, Bound: Bound{Limit: leaky.MaxEntries, TTL: minute},
+		},
 	} {
 		want.Normalize()
 		got, err := ParseRule([]byte(text))
@@ -72,7 +83,10 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`null`, "rule", "must be a JSON object"},
 		{`{} {}`, "rule", "not valid JSON"},
 		{`{"algorithm":"gap","period":"1s"`, "rule", "not valid JSON"},
-		{`{}`, "algorithm", "must be one of [meter token_bucket fixed_window sliding_log sliding_counter gap concurrency]"},
+		{
+			`{}`, "algorithm",
+			"must be one of [meter token_bucket fixed_window sliding_log sliding_counter gap concurrency]",
+		},
 		{`{"algorithm":""}`, "algorithm", "must be one of"},
 		{`{"algorithm":"leaky"}`, "algorithm", "must be one of"},
 		{`{"algorithm":"leaky","rate":"1/s"}`, "algorithm", "must be one of"},
@@ -92,7 +106,10 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"meter","rate":"NaN/s"}`, "rate", "invalid rate"},
 		{`{"algorithm":"meter","rate":"1e18/s"}`, "rate", "invalid rate"},
 		{`{"algorithm":"meter","rate":"1000000000000000000/s"}`, "rate", "greatest limited rate, 1000000/s"},
-		{`{"algorithm":"meter","rate":"0/s"}`, "rate", "must be above zero (where nothing is to leave a queue, pause it)"},
+		{
+			`{"algorithm":"meter","rate":"0/s"}`, "rate",
+			"must be above zero (where nothing is to leave a queue, pause it)",
+		},
 		{`{"algorithm":"meter","rate":"5"}`, "rate", `or "unlimited" where that may be`},
 		{`{"algorithm":"meter","rate":"1/100y"}`, "rate", "want NUMBER/s"},
 		{`{"algorithm":"meter","rate":"1/876000h"}`, "rate", "least rate, 1/744h"},
@@ -101,32 +118,59 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"meter","rate":"1/s","burst":-1}`, "burst", "is -1, must be from 1 to 1000000"},
 		{`{"algorithm":"meter","rate":"1/s","burst":1e18}`, "burst", "must be a whole number from 1 to 1000000"},
 		{`{"algorithm":"meter","rate":"1/s","burst":1000000000000000000}`, "burst", "must be from 1 to 1000000"},
-		{`{"algorithm":"meter","rate":"1/s","burst":99999999999999999999}`, "burst", "must be a whole number from 1 to 1000000"},
+		{
+			`{"algorithm":"meter","rate":"1/s","burst":99999999999999999999}`, "burst",
+			"must be a whole number from 1 to 1000000",
+		},
 		{`{"algorithm":"meter","rate":"1/s","burst":2.5}`, "burst", "must be a whole number from 1 to 1000000"},
 		{`{"algorithm":"meter","rate":"1/s","burst":"2"}`, "burst", "must be a whole number"},
 		{`{"algorithm":"meter","rate":"1/s","burst":NaN}`, "burst", "not valid JSON"},
 		{`{"algorithm":"token_bucket","rate":"1/744h","burst":1000}`, "burst", "spans more than"},
-		{`{"algorithm":"meter","rate":"1/s","limit":5}`, "limit", "is of no use to meter, which goes by rate and burst; leave it out"},
+		{
+			`{"algorithm":"meter","rate":"1/s","limit":5}`, "limit",
+			"is of no use to meter, which goes by rate and burst; leave it out",
+		},
 		{`{"algorithm":"meter","rate":"1/s","limit":0}`, "limit", "is of no use to meter"},
 		{`{"algorithm":"gap","period":"1s","rate":"unlimited"}`, "rate", "is of no use to gap"},
 		{`{"algorithm":"gap","period":"1s","resolution":"0s"}`, "resolution", "is of no use to gap"},
 
-		{`{"algorithm":"fixed_window","period":"1m"}`, "limit", "is missing or 0, and fixed_window goes by it; give one such as 100"},
-		{`{"algorithm":"fixed_window","period":"1m","limit":0}`, "limit", "is missing or 0, and fixed_window goes by it; give one such as 100"},
+		{
+			`{"algorithm":"fixed_window","period":"1m"}`, "limit",
+			"is missing or 0, and fixed_window goes by it; give one such as 100",
+		},
+		{
+			`{"algorithm":"fixed_window","period":"1m","limit":0}`, "limit",
+			"is missing or 0, and fixed_window goes by it; give one such as 100",
+		},
 		{`{"algorithm":"fixed_window","period":"1m","limit":-1}`, "limit", "is -1, must be from 1 to 1000000000"},
-		{`{"algorithm":"fixed_window","period":"1m","limit":1e18}`, "limit", "must be a whole number from 1 to 1000000000"},
-		{`{"algorithm":"sliding_counter","period":"1m","limit":1000000000000000000}`, "limit", "must be from 1 to 1000000000"},
+		{
+			`{"algorithm":"fixed_window","period":"1m","limit":1e18}`, "limit",
+			"must be a whole number from 1 to 1000000000",
+		},
+		{
+			`{"algorithm":"sliding_counter","period":"1m","limit":1000000000000000000}`, "limit",
+			"must be from 1 to 1000000000",
+		},
 		{`{"algorithm":"fixed_window","limit":5}`, "period", `is missing or 0s, and fixed_window goes by it; give one such as "1m"`},
 		{`{"algorithm":"fixed_window","limit":5,"period":"0s"}`, "period", `is missing or 0s, and fixed_window goes by it; give one such as "1m"`},
 		{`{"algorithm":"fixed_window","limit":5,"period":"-1s"}`, "period", "must be from 1ms to 8784h0m0s"},
-		{`{"algorithm":"fixed_window","limit":5,"period":"876000h"}`, "period", "is 876000h0m0s, must be from 1ms to 8784h0m0s"},
+		{
+			`{"algorithm":"fixed_window","limit":5,"period":"876000h"}`, "period",
+			"is 876000h0m0s, must be from 1ms to 8784h0m0s",
+		},
 		{`{"algorithm":"fixed_window","limit":5,"period":"100y"}`, "period", "is not a duration"},
 		{`{"algorithm":"fixed_window","limit":5,"period":60}`, "period", `a string such as "30s"`},
 		{`{"algorithm":"fixed_window","limit":5,"period":"1000.5us"}`, "period", "whole microseconds"},
 		{`{"algorithm":"gap","period":"745h"}`, "period", "must be from 1ms to 744h0m0s"},
 		{`{"algorithm":"sliding_log","limit":5,"period":"1s","resolution":"2s"}`, "resolution", "is 2s, must be from"},
-		{`{"algorithm":"sliding_log","limit":5,"period":"1s","resolution":"-1s"}`, "resolution", "is -1s, must be from"},
-		{`{"algorithm":"sliding_log","limit":1000000000,"period":"1h"}`, "resolution", "a limit of 1000000000 in 1h0m0s would be up to"},
+		{
+			`{"algorithm":"sliding_log","limit":5,"period":"1s","resolution":"-1s"}`, "resolution",
+			"is -1s, must be from",
+		},
+		{
+			`{"algorithm":"sliding_log","limit":1000000000,"period":"1h"}`, "resolution",
+			"a limit of 1000000000 in 1h0m0s would be up to",
+		},
 		{`{"algorithm":"concurrency","limit":5}`, "ttl", "is missing or 0s, and concurrency"},
 		{`{"algorithm":"concurrency","limit":10001,"ttl":"1s"}`, "limit", "is 10001, must be from 1 to 10000"},
 
@@ -140,17 +184,39 @@ func TestParseRuleRefuses(t *testing.T) {
 		{`{"algorithm":"gap","period":"1s","overrides":{"":{"period":"1s"}}}`, "overrides", "empty key"},
 		{`{"algorithm":"gap","period":"1s","overrides":{"k":{}}}`, "overrides.k.period", "is missing or 0s, and gap"},
 		{`{"algorithm":"gap","period":"1s","overrides":{"k":null}}`, "overrides.k", "is null"},
-		{`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s","limit":0}}}`, "overrides.k.limit", "is of no use to gap"},
-		{`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s","key":"x"}}}`, "overrides.k.key", "is not a field"},
-		{`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s"},"k":{"period":"1s"}}}`, "overrides.k", "twice"},
-		{`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `":{"rate":"1/s","burst":0}}}`, "overrides.kkk", "is 0, must be from 1"},
-		{`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":2},"` + long + `b":{"rate":"1/s","limit":0}}}`, "overrides.kkk", "is of no use"},
-		{`{"algorithm":"gap","period":"1s","overrides":{"` + strings.Repeat("k", 1025) + `":{"period":"1s"}}}`, "overrides", "1025 bytes, the limit is 1024"},
-		{`{"algorithm":"gap","period":"1s","key":"` + strings.Repeat("x", MaxRuleBytes) + `"}`, "rule", "the limit is 2097152"},
+		{
+			`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s","limit":0}}}`, "overrides.k.limit",
+			"is of no use to gap",
+		},
+		{
+			`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s","key":"x"}}}`, "overrides.k.key",
+			"is not a field",
+		},
+		{
+			`{"algorithm":"gap","period":"1s","overrides":{"k":{"period":"1s"},"k":{"period":"1s"}}}`, "overrides.k",
+			"twice",
+		},
+		{
+			`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `":{"rate":"1/s","burst":0}}}`, "overrides.kkk",
+			"is 0, must be from 1",
+		},
+		{
+			`{"algorithm":"meter","rate":"1/s","overrides":{"` + long + `a":{"rate":"1/s","burst":2},"` + long + `b":{"rate":"1/s","limit":0}}}`,
+			"overrides.kkk", "is of no use",
+		},
+		{
+			`{"algorithm":"gap","period":"1s","overrides":{"` + strings.Repeat("k", 1025) + `":{"period":"1s"}}}`,
+			"overrides", "1025 bytes, the limit is 1024",
+		},
+		{
+			`{"algorithm":"gap","period":"1s","key":"` + strings.Repeat("x", MaxRuleBytes) + `"}`, "rule",
+			"the limit is 2097152",
+		},
 	} {
 		_, err := ParseRule([]byte(tt.in))
 		var fe *FieldError
-		if !errors.As(err, &fe) || !strings.HasPrefix(fe.Field, tt.field) || !strings.Contains(err.Error(), tt.reason) || len(err.Error()) > 600 {
+		if !errors.As(err, &fe) || !strings.HasPrefix(fe.Field, tt.field) ||
+			!strings.Contains(err.Error(), tt.reason) || len(err.Error()) > 600 {
 			t.Errorf("%.120s: got %v, want field %s and %q", tt.in, err, tt.field, tt.reason)
 		}
 	}
@@ -196,8 +262,15 @@ func TestTooManyOverrides(t *testing.T) {
 // Every limiter that a rule has is one that its arithmetic takes, and the other way round.
 func TestRulesAreWhatLimitersTake(t *testing.T) {
 	rates := []leaky.Rate{{}, rateOf("5/s"), rateOf("1/744h"), rateOf("1000000/s")}
-	numbers := []int64{-1, 0, 1, 5, leaky.MaxEntries, leaky.MaxEntries + 1, leaky.MaxBurst, leaky.MaxBurst + 1, leaky.MaxLimit, leaky.MaxLimit + 1, 1e18}
-	spans := []Duration{-1, 0, 1, Duration(time.Microsecond), Duration(leaky.MinPeriod), minute, minute + 1, Duration(leaky.MaxInterval), Duration(leaky.MaxInterval) + 1000, Duration(leaky.MaxPeriod), Duration(leaky.MaxPeriod) + 1000}
+	numbers := []int64{
+		-1, 0, 1, 5, leaky.MaxEntries, leaky.MaxEntries + 1, leaky.MaxBurst, leaky.MaxBurst + 1, leaky.MaxLimit,
+		leaky.MaxLimit + 1, 1e18,
+	}
+	spans := []Duration{
+		-1, 0, 1, Duration(time.Microsecond), Duration(leaky.MinPeriod), minute, minute + 1,
+		Duration(leaky.MaxInterval), Duration(leaky.MaxInterval) + 1000, Duration(leaky.MaxPeriod),
+		Duration(leaky.MaxPeriod) + 1000,
+	}
 	check := func(a leaky.Algorithm, b Bound) {
 		l, err := b.Limiter(a)
 		if err != nil {

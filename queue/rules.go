@@ -30,10 +30,11 @@ type Rules interface {
 // Taker decides by the rules. Those that a queue's spec names, of its own group, are asked by Append and Offer as
 // well, in the same step.
 type Taker interface {
-	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order. After
-	// ErrOutcomeUnknown something may have been taken: repeating it takes again. While the rule holds as many keys
-	// as it may (see Rule.MaxKeys), TakeNow and TakePeek under another are refused. What its Action means is the
-	// caller's business; of a shadow the answers say so. Errors also: ErrUnknownRule, a *FieldError if there are too many.
+	// Take asks a rule, up to MaxTakes times, each as if alone and in this order, and answers in the same order.
+	// After ErrOutcomeUnknown something may have been taken: repeating it takes again. While the rule holds as many
+	// keys as it may (see Rule.MaxKeys), TakeNow and TakePeek under another are refused. What its Action means is the
+	// caller's business; of a shadow the answers say so. Errors also: ErrUnknownRule, a *FieldError if there are too
+	// many.
 	Take(ctx context.Context, rule string, takes []Take) ([]Taken, error)
 }
 
@@ -46,7 +47,8 @@ type RuleInfo struct {
 	Revision int64
 	// Queues names the queues of its group that ask it, in order of name.
 	Queues []string
-	// Keys is about how many keys it holds, beside those with overrides: some of them may have expired since they were counted.
+	// Keys is about how many keys it holds, beside those with overrides: some of them may have expired since they
+	// were counted.
 	Keys int64
 }
 
@@ -69,8 +71,8 @@ type Take struct {
 	Key string
 	// Cost is how much; 0 means 1.
 	Cost int64
-	// Lease, of concurrency, names a place: taken again it is renewed. TakeNow without one makes a name, TakePeek asks for a place
-	// that nobody has; TakeBack needs it.
+	// Lease, of concurrency, names a place: taken again it is renewed. TakeNow without one makes a name, TakePeek
+	// asks for a place that nobody has; TakeBack needs it.
 	Lease string
 }
 

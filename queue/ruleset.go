@@ -6,8 +6,8 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Ruleset is what engines ask about a job: the rules of the group that the queue's parent and the queue itself name, in this
-// order, each once. It is made of rules as they are stored, and shared by all jobs of a queue.
+// Ruleset is what engines ask about a job: the rules of the group that the queue's parent and the queue itself name,
+// in this order, each once. It is made of rules as they are stored, and shared by all jobs of a queue.
 type Ruleset []ParsedRule
 
 // ParsedRule is a rule with its template read.
@@ -34,8 +34,9 @@ type RuleAsk struct {
 	Limiter leaky.Limiter
 }
 
-// Asks returns what a normalized, valid job asks each rule. Its error is a *FieldError: the job lacks what a rule counts by,
-// or costs more than one can ever let through. A rule that only shadows refuses nothing: it is then not asked.
+// Asks returns what a normalized, valid job asks each rule. Its error is a *FieldError: the job lacks what a rule
+// counts by, or costs more than one can ever let through. A rule that only shadows refuses nothing: it is then not
+// asked.
 func (s Ruleset) Asks(j *Job) ([]RuleAsk, error) {
 	asks := make([]RuleAsk, 0, len(s))
 	for i := range s {

@@ -16,7 +16,10 @@ func TestRuleNames(t *testing.T) {
 	}{
 		{"q", nil, nil, nil},
 		{"q", nil, []string{"q", "q.b", "other", "q.a"}, []string{"q", "q.b", "q.a"}},
-		{"q.c", []string{"q.p", "x.p", "q.both"}, []string{"q.own", "q.both", "qq.own"}, []string{"q.p", "q.both", "q.own"}},
+		{
+			"q.c", []string{"q.p", "x.p", "q.both"}, []string{"q.own", "q.both", "qq.own"},
+			[]string{"q.p", "q.both", "q.own"},
+		},
 	} {
 		if got := RuleNames(tt.queue, tt.parent, tt.own); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: %v", tt, got)
@@ -50,8 +53,12 @@ func TestAsks(t *testing.T) {
 		want []string // rule, key and limit
 		lack string
 	}{
-		{Job{Lane: "a", Payload: []byte(`{"to":"x"}`), Cost: 1}, []string{"all", "", "5", "lane", "a", "5", "to", "x", "5", "small", "", "1"}, ""},
-		{Job{Lane: "vip", Payload: []byte(`{}`), Cost: 5}, []string{"all", "", "5", "lane", "vip", "9"}, ""}, // shadows that cannot be asked refuse nothing
+		{
+			Job{Lane: "a", Payload: []byte(`{"to":"x"}`), Cost: 1},
+			[]string{"all", "", "5", "lane", "a", "5", "to", "x", "5", "small", "", "1"}, "",
+		},
+		// shadows that cannot be asked refuse nothing
+		{Job{Lane: "vip", Payload: []byte(`{}`), Cost: 5}, []string{"all", "", "5", "lane", "vip", "9"}, ""},
 		{Job{Payload: []byte(`{"to":"x"}`), Cost: 1}, nil, "lane"},
 		{Job{Lane: "vip", Cost: 6}, nil, "cost"},
 	} {
@@ -61,7 +68,8 @@ func TestAsks(t *testing.T) {
 			got = append(got, a.Rule.Name, a.Key, string(rune('0'+a.Limiter.Limit())))
 		}
 		var fe *FieldError
-		if lacks := errors.As(err, &fe); !slices.Equal(got, tt.want) || lacks != (tt.lack != "") || lacks && fe.Field != tt.lack {
+		if lacks := errors.As(err, &fe); !slices.Equal(got, tt.want) || lacks != (tt.lack != "") ||
+			lacks && fe.Field != tt.lack {
 			t.Errorf("%+v asks %v, %v", tt.job, got, err)
 		}
 	}

@@ -170,7 +170,8 @@ var specSettings = []setting[Spec]{
 	},
 	{
 		name: "lanes", items: append(describe("lanes.", laneSettings), laneOverrides),
-		doc:   "What holds for each lane by itself, within what holds for the queue. Not for the jobs that name no lane.",
+		doc: "What holds for each lane by itself, within what holds for the queue. Not for the jobs that name no " +
+			"lane.",
 		check: func(s *Spec, field string) error { return s.Lanes.validate(field) },
 	},
 	{
@@ -187,10 +188,12 @@ var specSettings = []setting[Spec]{
 	{
 		name: "slack", at: func(s *Spec) any { return &s.Slack },
 		preset: DefaultSlack, min: time.Millisecond, max: time.Minute,
-		doc: "How late a job may start after its departure; later, the slot is lost. At most the lease.", holds: nextGrant,
+		doc:   "How late a job may start after its departure; later, the slot is lost. At most the lease.",
+		holds: nextGrant,
 		check: func(s *Spec, field string) error {
 			if s.Slack > s.Lease {
-				return fieldErr(field, "", "is %v, longer than the lease %v: a job could start after it belonged to somebody else",
+				return fieldErr(field, "", "is %v, longer than the lease %v: a job could start after it belonged to "+
+					"somebody else",
 					s.Slack, s.Lease)
 			}
 			return nil

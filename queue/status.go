@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// SeenFor is for how long a drainer, or a worker, that asked for jobs is taken to live. One that lives asks every 2 s,
-	// also while all of its handlers are busy; so one that was killed is gone after this.
+	// SeenFor is for how long a drainer, or a worker, that asked for jobs is taken to live. One that lives asks every
+	// 2 s, also while all of its handlers are busy; so one that was killed is gone after this.
 	SeenFor = 10 * time.Second
 	// StalledAfter is how long a job may be free to leave before its queue counts as stalled.
 	StalledAfter = 10 * time.Second
@@ -190,8 +190,8 @@ var statusTexts = map[StatusCode]struct{ text, until string }{
 	StatusIdle:         {"idle", ""},
 }
 
-// Text says the status in a few words, as of now, and by now's zone: "quota until 21:00 CET". Who paused a queue and why,
-// and what a receiver answered, is not in it.
+// Text says the status in a few words, as of now, and by now's zone: "quota until 21:00 CET". Who paused a queue and
+// why, and what a receiver answered, is not in it.
 func (s *Status) Text(now time.Time) string {
 	words := statusTexts[s.Code]
 	text := words.text

@@ -27,7 +27,10 @@ func pulls(i *queue.Info)      { i.Spec.Pull = true }
 func neverAsked(i *queue.Info) { i.Asked = time.Time{} }
 func idle(i *queue.Info)       { i.Waiting, i.Ready = 0, time.Time{} }
 func parentPaused(i *queue.Info) {
-	i.Parent = &queue.Info{Spec: queue.Spec{Name: "ses"}, Now: i.Now, Pause: queue.Pause{Since: noon, Until: noon.Add(9 * time.Hour), Reason: "invoice", By: "ann"}}
+	i.Parent = &queue.Info{
+		Spec: queue.Spec{Name: "ses"}, Now: i.Now,
+		Pause: queue.Pause{Since: noon, Until: noon.Add(9 * time.Hour), Reason: "invoice", By: "ann"},
+	}
 }
 func paused(i *queue.Info) { i.Pause = queue.Pause{Since: noon, Reason: "a bug", By: "bob"} }
 func open(i *queue.Info) {
@@ -55,7 +58,9 @@ func lanesRest(i *queue.Info) { i.LanesRest = true }
 // daily is a quota of 100 a day of Berlin, of which so much is used.
 func daily(used int64) change {
 	return func(i *queue.Info) {
-		i.Spec.Limits = []queue.Limit{{Rate: leaky.PerSecond(5)}, {Quota: queue.Quota{Max: 100, Per: "d"}, Timezone: "Europe/Berlin"}}
+		i.Spec.Limits = []queue.Limit{
+			{Rate: leaky.PerSecond(5)}, {Quota: queue.Quota{Max: 100, Per: "d"}, Timezone: "Europe/Berlin"},
+		}
 		i.Limits = []queue.LimitState{{}, {Window: leaky.Window{Ends: leaky.Instant(midnight.UnixMicro()), Used: used}}}
 	}
 }
@@ -87,70 +92,136 @@ func TestStatusTable(t *testing.T) {
 	parents := quota
 	parents.Queue = "ses"
 	stopped := queue.Status{Code: queue.StatusPaused, Reason: "a bug", By: "bob"}
-	above := queue.Status{Code: queue.StatusParentPaused, Until: noon.Add(9 * time.Hour), Queue: "ses", Reason: "invoice", By: "ann"}
+	above := queue.Status{
+		Code: queue.StatusParentPaused, Until: noon.Add(9 * time.Hour), Queue: "ses", Reason: "invoice", By: "ann",
+	}
 	for name, row := range map[string]struct {
 		changes []change
 		want    queue.Status
 		text    string
 	}{
-		"jobs leave":                        {nil, only(queue.StatusFlowing), "flowing"},
-		"the next in an hour":               {[]change{ready(time.Hour), outflow(0)}, at(queue.StatusFlowing, noon.Add(time.Hour)), "flowing, next at 13:00 UTC"},
-		"the last is under way":             {[]change{idle, inFlight(1, 0)}, only(queue.StatusFlowing), "flowing"},
-		"nothing to do":                     {[]change{idle}, only(queue.StatusIdle), "idle"},
-		"nothing to do, nobody there":       {[]change{idle, neverAsked}, only(queue.StatusIdle), "idle"},
-		"paused":                            {[]change{paused}, stopped, "paused"},
-		"paused and empty":                  {[]change{paused, idle}, stopped, "paused"},
-		"paused before all else":            {[]change{paused, parentPaused, neverAsked, open, daily(100)}, stopped, "paused"},
-		"parent paused":                     {[]change{parentPaused}, above, "parent paused until 21:00 UTC"},
-		"parent paused, nobody there":       {[]change{parentPaused, neverAsked, open}, above, "parent paused until 21:00 UTC"},
-		"no drainer ever":                   {[]change{neverAsked}, only(queue.StatusNoDrainer), "no drainer"},
-		"no drainer for 10 s":               {[]change{silent(10 * time.Second)}, only(queue.StatusFlowing), "flowing"},
-		"no drainer for longer":             {[]change{silent(10*time.Second + 1)}, only(queue.StatusNoDrainer), "no drainer"},
-		"no drainer for a schedule":         {[]change{idle, scheduled(3), neverAsked}, only(queue.StatusNoDrainer), "no drainer"},
-		"no drainer for a lost lease":       {[]change{idle, inFlight(1, 0), neverAsked}, only(queue.StatusNoDrainer), "no drainer"},
-		"no drainer before what else is":    {[]change{neverAsked, open, throttled, daily(100), inFlight(1, 1)}, only(queue.StatusNoDrainer), "no drainer"},
-		"no worker":                         {[]change{pulls, silent(time.Minute)}, only(queue.StatusNoWorker), "waits for workers"},
-		"workers at work, none asks":        {[]change{pulls, silent(time.Minute), inFlight(3, 0)}, only(queue.StatusNoWorker), "waits for workers"},
-		"workers have it all":               {[]change{pulls, idle, silent(time.Minute), inFlight(3, 0)}, only(queue.StatusFlowing), "flowing"},
-		"a worker asks":                     {[]change{pulls, silent(time.Second)}, only(queue.StatusFlowing), "flowing"},
-		"circuit open":                      {[]change{open}, down, "circuit open, next probe in 12 s"},
-		"circuit open and empty":            {[]change{open, idle}, down, "circuit open, next probe in 12 s"},
-		"circuit open, the probe under way": {[]change{probing}, queue.Status{Code: queue.StatusCircuitOpen, Reason: "refused"}, "circuit open"},
-		"throttled":                         {[]change{throttled, daily(100)}, queue.Status{Code: queue.StatusThrottled, Until: noon.Add(time.Hour), Reason: "429"}, "receiver asked to wait until 13:00 UTC"},
-		"quota used up":                     {[]change{daily(100), ready(11 * time.Hour)}, quota, "quota until 23:00 UTC"},
-		"quota above its maximum":           {[]change{daily(101)}, quota, "quota until 23:00 UTC"},
-		"quota left":                        {[]change{daily(99)}, only(queue.StatusFlowing), "flowing"},
-		"quota used up, and nothing waits":  {[]change{daily(100), idle}, only(queue.StatusIdle), "idle"},
-		"parent's quota":                    {[]change{ofParent(daily(100))}, parents, "parent's quota until 23:00 UTC"},
-		"own quota before the parent's":     {[]change{ofParent(daily(100)), daily(100)}, quota, "quota until 23:00 UTC"},
-		"a parent for its children":         {[]change{heads, daily(100)}, quota, "quota until 23:00 UTC"},
-		"a parent whose children flow":      {[]change{heads}, only(queue.StatusFlowing), "flowing"},
-		"at max_in_flight":                  {[]change{inFlight(4, 4), ready(-time.Hour), outflow(0)}, only(queue.StatusMaxInFlight), "at max_in_flight"},
-		"below max_in_flight":               {[]change{inFlight(3, 4)}, only(queue.StatusFlowing), "flowing"},
-		"lanes rest":                        {[]change{lanesRest, ready(time.Minute)}, at(queue.StatusLanes, noon.Add(time.Minute)), "lanes at their limits until 12:01:00 UTC"},
-		"lanes are in flight":               {[]change{lanesRest, func(i *queue.Info) { i.Ready = time.Time{} }}, only(queue.StatusLanes), "lanes at their limits"},
-		"lanes rest for a moment":           {[]change{lanesRest, ready(time.Second)}, only(queue.StatusFlowing), "flowing"},
-		"stalled":                           {[]change{ready(-10*time.Second - 1), outflow(0)}, only(queue.StatusStalled), "stalled"},
-		"not yet stalled":                   {[]change{ready(-10 * time.Second), outflow(0)}, only(queue.StatusFlowing), "flowing"},
-		"slow, and not stalled":             {[]change{ready(-time.Minute), outflow(0.1)}, only(queue.StatusFlowing), "flowing"},
-		"a schedule":                        {[]change{idle, scheduled(3)}, at(queue.StatusSchedule, noon.Add(5*time.Hour)), "schedule, next at 17:00 UTC"},
-		"a schedule beside the flow":        {[]change{scheduled(3)}, only(queue.StatusFlowing), "flowing"},
-		"deferred":                          {[]change{idle, func(i *queue.Info) { i.Deferred = 1 }}, only(queue.StatusDeferred), "deferred"},
+		"jobs leave": {nil, only(queue.StatusFlowing), "flowing"},
+		"the next in an hour": {
+			[]change{ready(time.Hour), outflow(0)}, at(queue.StatusFlowing, noon.Add(time.Hour)),
+			"flowing, next at 13:00 UTC",
+		},
+		"the last is under way":       {[]change{idle, inFlight(1, 0)}, only(queue.StatusFlowing), "flowing"},
+		"nothing to do":               {[]change{idle}, only(queue.StatusIdle), "idle"},
+		"nothing to do, nobody there": {[]change{idle, neverAsked}, only(queue.StatusIdle), "idle"},
+		"paused":                      {[]change{paused}, stopped, "paused"},
+		"paused and empty":            {[]change{paused, idle}, stopped, "paused"},
+		"paused before all else": {
+			[]change{paused, parentPaused, neverAsked, open, daily(100)}, stopped, "paused",
+		},
+		"parent paused": {[]change{parentPaused}, above, "parent paused until 21:00 UTC"},
+		"parent paused, nobody there": {
+			[]change{parentPaused, neverAsked, open}, above, "parent paused until 21:00 UTC",
+		},
+		"no drainer ever":     {[]change{neverAsked}, only(queue.StatusNoDrainer), "no drainer"},
+		"no drainer for 10 s": {[]change{silent(10 * time.Second)}, only(queue.StatusFlowing), "flowing"},
+		"no drainer for longer": {
+			[]change{silent(10*time.Second + 1)}, only(queue.StatusNoDrainer), "no drainer",
+		},
+		"no drainer for a schedule": {
+			[]change{idle, scheduled(3), neverAsked}, only(queue.StatusNoDrainer), "no drainer",
+		},
+		"no drainer for a lost lease": {
+			[]change{idle, inFlight(1, 0), neverAsked}, only(queue.StatusNoDrainer), "no drainer",
+		},
+		"no drainer before what else is": {
+			[]change{neverAsked, open, throttled, daily(100), inFlight(1, 1)}, only(queue.StatusNoDrainer),
+			"no drainer",
+		},
+		"no worker": {
+			[]change{pulls, silent(time.Minute)}, only(queue.StatusNoWorker), "waits for workers",
+		},
+		"workers at work, none asks": {
+			[]change{pulls, silent(time.Minute), inFlight(3, 0)}, only(queue.StatusNoWorker), "waits for workers",
+		},
+		"workers have it all": {
+			[]change{pulls, idle, silent(time.Minute), inFlight(3, 0)}, only(queue.StatusFlowing), "flowing",
+		},
+		"a worker asks": {
+			[]change{pulls, silent(time.Second)}, only(queue.StatusFlowing), "flowing",
+		},
+		"circuit open":           {[]change{open}, down, "circuit open, next probe in 12 s"},
+		"circuit open and empty": {[]change{open, idle}, down, "circuit open, next probe in 12 s"},
+		"circuit open, the probe under way": {
+			[]change{probing}, queue.Status{Code: queue.StatusCircuitOpen, Reason: "refused"}, "circuit open",
+		},
+		"throttled": {
+			[]change{throttled, daily(100)},
+			queue.Status{Code: queue.StatusThrottled, Until: noon.Add(time.Hour), Reason: "429"},
+			"receiver asked to wait until 13:00 UTC",
+		},
+		"quota used up": {
+			[]change{daily(100), ready(11 * time.Hour)}, quota, "quota until 23:00 UTC",
+		},
+		"quota above its maximum":          {[]change{daily(101)}, quota, "quota until 23:00 UTC"},
+		"quota left":                       {[]change{daily(99)}, only(queue.StatusFlowing), "flowing"},
+		"quota used up, and nothing waits": {[]change{daily(100), idle}, only(queue.StatusIdle), "idle"},
+		"parent's quota": {
+			[]change{ofParent(daily(100))}, parents, "parent's quota until 23:00 UTC",
+		},
+		"own quota before the parent's": {
+			[]change{ofParent(daily(100)), daily(100)}, quota, "quota until 23:00 UTC",
+		},
+		"a parent for its children":    {[]change{heads, daily(100)}, quota, "quota until 23:00 UTC"},
+		"a parent whose children flow": {[]change{heads}, only(queue.StatusFlowing), "flowing"},
+		"at max_in_flight": {
+			[]change{inFlight(4, 4), ready(-time.Hour), outflow(0)}, only(queue.StatusMaxInFlight), "at max_in_flight",
+		},
+		"below max_in_flight": {[]change{inFlight(3, 4)}, only(queue.StatusFlowing), "flowing"},
+		"lanes rest": {
+			[]change{lanesRest, ready(time.Minute)}, at(queue.StatusLanes, noon.Add(time.Minute)),
+			"lanes at their limits until 12:01:00 UTC",
+		},
+		"lanes are in flight": {
+			[]change{lanesRest, func(i *queue.Info) { i.Ready = time.Time{} }}, only(queue.StatusLanes),
+			"lanes at their limits",
+		},
+		"lanes rest for a moment": {
+			[]change{lanesRest, ready(time.Second)}, only(queue.StatusFlowing), "flowing",
+		},
+		"stalled": {
+			[]change{ready(-10*time.Second - 1), outflow(0)}, only(queue.StatusStalled), "stalled",
+		},
+		"not yet stalled": {
+			[]change{ready(-10 * time.Second), outflow(0)}, only(queue.StatusFlowing), "flowing",
+		},
+		"slow, and not stalled": {
+			[]change{ready(-time.Minute), outflow(0.1)}, only(queue.StatusFlowing), "flowing",
+		},
+		"a schedule": {
+			[]change{idle, scheduled(3)}, at(queue.StatusSchedule, noon.Add(5*time.Hour)),
+			"schedule, next at 17:00 UTC",
+		},
+		"a schedule beside the flow": {[]change{scheduled(3)}, only(queue.StatusFlowing), "flowing"},
+		"deferred": {
+			[]change{idle, func(i *queue.Info) { i.Deferred = 1 }}, only(queue.StatusDeferred), "deferred",
+		},
 		"deferred until its hours": {
 			[]change{idle, func(i *queue.Info) { i.Deferred, i.Spec.Deferred.ReadmitBetween = 1, "22:00-06:00" }},
 			at(queue.StatusDeferred, noon.Add(10*time.Hour)), "deferred until 22:00 UTC",
 		},
-		"held":       {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(queue.StatusHeld), "held"},
-		"full":       {[]change{waiting(100)}, queue.Status{Code: queue.StatusFlowing, Full: true}, "flowing, full"},
-		"held, full": {[]change{idle, func(i *queue.Info) { i.Held = 100 }}, queue.Status{Code: queue.StatusHeld, Full: true}, "held, full"},
+		"held": {[]change{idle, func(i *queue.Info) { i.Held = 2 }}, only(queue.StatusHeld), "held"},
+		"full": {[]change{waiting(100)}, queue.Status{Code: queue.StatusFlowing, Full: true}, "flowing, full"},
+		"held, full": {
+			[]change{idle, func(i *queue.Info) { i.Held = 100 }}, queue.Status{Code: queue.StatusHeld, Full: true},
+			"held, full",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := queue.Info{Spec: queue.Spec{Name: "q", Capacity: 100, Rate: leaky.PerSecond(10)}, Now: noon, Asked: noon, Waiting: 5, Ready: noon, Outflow: 10}
+			i := queue.Info{
+				Spec: queue.Spec{Name: "q", Capacity: 100, Rate: leaky.PerSecond(10)}, Now: noon, Asked: noon,
+				Waiting: 5, Ready: noon, Outflow: 10,
+			}
 			for _, change := range row.changes {
 				change(&i)
 			}
 			got := i.Status()
-			if got.Code != row.want.Code || !got.Until.Equal(row.want.Until) || got.Queue != row.want.Queue || got.Reason != row.want.Reason || got.By != row.want.By || got.Full != row.want.Full {
+			if got.Code != row.want.Code || !got.Until.Equal(row.want.Until) || got.Queue != row.want.Queue ||
+				got.Reason != row.want.Reason || got.By != row.want.By || got.Full != row.want.Full {
 				t.Errorf("got %+v\nwant %+v", got, row.want)
 			}
 			if text := got.Text(noon); text != row.text {
@@ -171,7 +242,8 @@ func TestStatusCodesAreToldApart(t *testing.T) {
 			texts[text] = true
 		}
 	}
-	if codes := queue.StatusCodes(); len(codes) != 15 || codes[0] != queue.StatusPaused || codes[14] != queue.StatusIdle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 15 {
+	if codes := queue.StatusCodes(); len(codes) != 15 || codes[0] != queue.StatusPaused ||
+		codes[14] != queue.StatusIdle || len(slices.Compact(slices.Sorted(slices.Values(codes)))) != 15 {
 		t.Errorf("codes: %v", codes)
 	}
 }

@@ -22,7 +22,9 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 		return leaky.Ask{}, fieldErr("op", fmt.Sprint(uint8(t.Op)), "must be take, peek, refund or reset")
 	}
 	if t.Key == "" && r.Key != "" {
-		return leaky.Ask{}, fieldErr("key", "", "is missing or empty, and the rule %s counts by %s; give it", r.Name, r.Key)
+		return leaky.Ask{}, fieldErr(
+			"key", "", "is missing or empty, and the rule %s counts by %s; give it", r.Name, r.Key,
+		)
 	}
 	if err := ValidateRuleKey("key", t.Key); err != nil {
 		return leaky.Ask{}, err
@@ -31,7 +33,9 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	places := r.Algorithm == leaky.AlgorithmConcurrency
 	switch {
 	case t.Cost < 0 || t.Cost > leaky.MaxLimit:
-		return leaky.Ask{}, fieldErr("cost", fmt.Sprint(t.Cost), "must be from 1 to %d, or be left out, which means 1", leaky.MaxLimit)
+		return leaky.Ask{}, fieldErr(
+			"cost", fmt.Sprint(t.Cost), "must be from 1 to %d, or be left out, which means 1", leaky.MaxLimit,
+		)
 	case t.Op == TakeAnew || places && t.Op == TakeBack: // of what the key, or the place, has
 		ask.Cost = 1
 	case t.Cost > l.Limit() && !(places && t.Lease != ""): // else see Never
@@ -42,8 +46,8 @@ func (r *Rule) Ask(t Take, l leaky.Limiter) (leaky.Ask, error) {
 	return ask, err
 }
 
-// Never is the *FieldError of a question that l was asked, and refused, and can never let through; nil of any other. Only
-// concurrency is asked such: who holds a place renews it at any cost, and only the store knows who does.
+// Never is the *FieldError of a question that l was asked, and refused, and can never let through; nil of any other.
+// Only concurrency is asked such: who holds a place renews it at any cost, and only the store knows who does.
 func (r *Rule) Never(a leaky.Ask, l leaky.Limiter, d *leaky.Decision) error {
 	if d.Allowed || a.Cost <= l.Limit() {
 		return nil
@@ -57,7 +61,9 @@ const nobody = "\x00"
 func (r *Rule) lease(t Take) (string, error) {
 	if r.Algorithm != leaky.AlgorithmConcurrency {
 		if t.Lease != "" {
-			return "", fieldErr("lease", t.Lease, "is of no use to %s: only concurrency has places; leave it out", r.Algorithm)
+			return "", fieldErr(
+				"lease", t.Lease, "is of no use to %s: only concurrency has places; leave it out", r.Algorithm,
+			)
 		}
 		return "", nil
 	}

@@ -11,10 +11,16 @@ import (
 )
 
 func TestQuestionsOfARule(t *testing.T) {
-	window := queue.Rule{Name: "r", Algorithm: leaky.AlgorithmFixedWindow, Bound: queue.Bound{Limit: 5, Period: queue.Duration(time.Minute)}}
+	window := queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmFixedWindow,
+		Bound: queue.Bound{Limit: 5, Period: queue.Duration(time.Minute)},
+	}
 	keyed := window
 	keyed.Key = "{lane}"
-	places := queue.Rule{Name: "r", Algorithm: leaky.AlgorithmConcurrency, Bound: queue.Bound{Limit: 5, TTL: queue.Duration(time.Minute)}}
+	places := queue.Rule{
+		Name: "r", Algorithm: leaky.AlgorithmConcurrency,
+		Bound: queue.Bound{Limit: 5, TTL: queue.Duration(time.Minute)},
+	}
 	for _, tt := range []struct {
 		what  string
 		rule  *queue.Rule

@@ -10,9 +10,9 @@ import (
 // {content_type}, {header.NAME} whatever the case of the name, and {payload/POINTER}, a value within a JSON payload
 // by RFC 6901: {payload/to}, {payload/recipients/0}. {payload./to} is read as {payload/to}.
 //
-// A template that is one field expands to its value as it stands. In others, % and the character that follows a field are
-// percent-encoded within its value, so that no two lists of values make the same key: {lane}:{header.X} makes a%3Ab:c of
-// a:b and c.
+// A template that is one field expands to its value as it stands. In others, % and the character that follows a field
+// are percent-encoded within its value, so that no two lists of values make the same key: {lane}:{header.X} makes
+// a%3Ab:c of a:b and c.
 type KeyTemplate struct{ parts []keyPart }
 
 // keyPart is literal text, or a field.
@@ -44,7 +44,11 @@ func ParseKeyTemplate(text string) (KeyTemplate, error) {
 		case literal != "" && afterField:
 			t.parts[n-1].stop = literal[0]
 		case afterField:
-			return t, fieldErr("key", text, "has two fields with nothing between them, so that different values could make one key; put a : between them")
+			return t, fieldErr(
+				"key", text,
+				"has two fields with nothing between them, so that different values could make one key; put a : "+
+					"between them",
+			)
 		}
 		if literal != "" {
 			t.parts = append(t.parts, keyPart{literal: literal})
@@ -64,7 +68,10 @@ func ParseKeyTemplate(text string) (KeyTemplate, error) {
 		fields++
 	}
 	if text != "" && fields == 0 {
-		return t, fieldErr("key", text, "has no field in braces, such as {lane} or {payload/to}; leave it out to count all under one key")
+		return t, fieldErr(
+			"key", text,
+			"has no field in braces, such as {lane} or {payload/to}; leave it out to count all under one key",
+		)
 	}
 	return t, nil
 }
@@ -75,7 +82,10 @@ func checkLiteral(text, literal string) error {
 		case c == '}':
 			return fieldErr("key", text, "has a } without a {")
 		case c == '%': // it would be taken for one that encodes
-			return fieldErr("key", text, "has a %% between its fields, which marks what is encoded in their values; use another character")
+			return fieldErr(
+				"key", text,
+				"has a %% between its fields, which marks what is encoded in their values; use another character",
+			)
 		case c <= ' ' || c > '~':
 			return fieldErr("key", text, "has a character between its fields that is not visible ASCII")
 		}
@@ -102,11 +112,16 @@ func parseKeyField(text, field string) (keyPart, error) {
 			return p, nil
 		}
 	}
-	return p, fieldErr("key", text, "{%s} is no field of a job: there are {lane}, {queue}, {content_type}, {header.NAME} and {payload/POINTER}, such as {payload/to}", field)
+	return p, fieldErr(
+		"key", text,
+		"{%s} is no field of a job: there are {lane}, {queue}, {content_type}, {header.NAME} and {payload/POINTER}, "+
+			"such as {payload/to}",
+		field,
+	)
 }
 
-// Expand returns the key of a normalized job. Its error is a *FieldError with the field that the job does not have, or that is
-// empty, or of which too much came out.
+// Expand returns the key of a normalized job. Its error is a *FieldError with the field that the job does not have,
+// or that is empty, or of which too much came out.
 func (t KeyTemplate) Expand(j *Job) (string, error) {
 	if len(t.parts) == 1 { // it is a field
 		return t.parts[0].value(j)

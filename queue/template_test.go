@@ -103,11 +103,17 @@ func TestKeyTemplateNamesWhatAJobLacks(t *testing.T) {
 		{"{payload/to}:{queue}", `{"to":"` + long + `"}`, "payload/to", "10240 bytes, the limit is 1024"},
 		{"{payload/to}:{queue}", `{"to":"` + strings.Repeat(":", 400) + `"}`, "key", "the limit is 1024"},
 	} {
-		j := Job{Queue: "q", Payload: []byte(tt.payload), Headers: map[string]string{"X-Empty": "", "X-Twice": "a", "x-twice": "a"}}
+		j := Job{
+			Queue: "q", Payload: []byte(tt.payload),
+			Headers: map[string]string{"X-Empty": "", "X-Twice": "a", "x-twice": "a"},
+		}
 		got, err := keyOf(t, tt.template, j)
 		var fe *FieldError
-		if !errors.As(err, &fe) || fe.Field != tt.field || !strings.Contains(err.Error(), tt.reason) || len(err.Error()) > 400 || got != "" {
-			t.Errorf("%s of %.60s: %q, %v; want field %s and %q", tt.template, tt.payload, got, err, tt.field, tt.reason)
+		if !errors.As(err, &fe) || fe.Field != tt.field || !strings.Contains(err.Error(), tt.reason) ||
+			len(err.Error()) > 400 || got != "" {
+			t.Errorf(
+				"%s of %.60s: %q, %v; want field %s and %q", tt.template, tt.payload, got, err, tt.field, tt.reason,
+			)
 		}
 	}
 }
@@ -143,7 +149,8 @@ func TestParseKeyTemplateRefuses(t *testing.T) {
 	} {
 		_, err := ParseKeyTemplate(text)
 		var fe *FieldError
-		if !errors.As(err, &fe) || fe.Field != "key" || !strings.Contains(err.Error(), reason) || len(err.Error()) > 400 {
+		if !errors.As(err, &fe) || fe.Field != "key" || !strings.Contains(err.Error(), reason) ||
+			len(err.Error()) > 400 {
 			t.Errorf("%.60q: %v; want %q", text, err, reason)
 		}
 	}
@@ -161,7 +168,9 @@ func TestKeysAreOfOneListOfValues(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		literal := func(least, most int) string {
-			return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{":", "%", "3", "A"}), least, most).Draw(t, "literal"), "")
+			return strings.Join(
+				rapid.SliceOfN(rapid.SampledFrom([]string{":", "%", "3", "A"}), least, most).Draw(t, "literal"), "",
+			)
 		}
 		text := literal(0, 2) + "{header.a}" + literal(1, 3) + "{header.b}" + literal(0, 2)
 		k, err := ParseKeyTemplate(text)
@@ -194,7 +203,9 @@ func TestKeysAreOfOneListOfValues(t *testing.T) {
 func TestABigPayloadIsSkipped(t *testing.T) {
 	var rows []map[string]any
 	for i := range 11000 {
-		rows = append(rows, map[string]any{"id": i, "name": "somebody", "tags": []int{1, 2, 3}, "note": `with "quotes" and more of the kind`})
+		rows = append(rows, map[string]any{
+			"id": i, "name": "somebody", "tags": []int{1, 2, 3}, "note": `with "quotes" and more of the kind`,
+		})
 	}
 	rest, err := json.Marshal(rows)
 	if err != nil {
@@ -256,7 +267,11 @@ func FuzzKeyTemplate(f *testing.F) {
 
 func BenchmarkExpandOfABigPayload(b *testing.B) {
 	k, _ := ParseKeyTemplate("{payload/to}")
-	j := Job{Payload: []byte(`{"rows":[` + strings.Repeat(`{"id":1,"name":"somebody","tags":[1,2,3]},`, 20_000) + `1],"to":"a"}`)}
+	j := Job{
+		Payload: []byte(`{"rows":[` + strings.Repeat(
+			`{"id":1,"name":"somebody","tags":[1,2,3]},`, 20_000,
+		) + `1],"to":"a"}`),
+	}
 	b.SetBytes(int64(len(j.Payload)))
 	for b.Loop() {
 		_, _ = k.Expand(&j)

@@ -55,7 +55,9 @@ func (o *AttemptOutcome) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fieldErr("outcome", string(b), "is no outcome of an attempt; one of %s", strings.Join(attemptOutcomes[:], " "))
+	return fieldErr(
+		"outcome", string(b), "is no outcome of an attempt; one of %s", strings.Join(attemptOutcomes[:], " "),
+	)
 }
 
 // Limits of a timeline: the first attempt and the latest are kept.

@@ -17,7 +17,8 @@ func TestTimelineRoundTrip(t *testing.T) {
 	var want []queue.Attempt
 	for n := range 50 {
 		a := queue.Attempt{
-			At: at, EndedAt: at.Add(time.Second), Drainer: fmt.Sprint("host:", n), Outcome: queue.AttemptOutcome(n % 5), Answer: strings.Repeat("é", n*5),
+			At: at, EndedAt: at.Add(time.Second), Drainer: fmt.Sprint("host:", n), Outcome: queue.AttemptOutcome(n % 5),
+			Answer: strings.Repeat("é", n*5),
 		}
 		before := slices.Clone(stored)
 		added := queue.AppendAttempt(stored, a)
@@ -46,7 +47,9 @@ func TestTimelineRoundTrip(t *testing.T) {
 
 func TestAttemptEndsBeforeItDeparts(t *testing.T) {
 	end := time.UnixMicro(1_700_000_000_000_000)
-	got, err := queue.UnpackTimeline(queue.AppendAttempt(nil, queue.Attempt{At: end.Add(time.Millisecond), EndedAt: end}))
+	got, err := queue.UnpackTimeline(queue.AppendAttempt(nil, queue.Attempt{
+		At: end.Add(time.Millisecond), EndedAt: end,
+	}))
 	if err != nil || len(got) != 1 || !got[0].At.Equal(end) {
 		t.Errorf("got %v, %v", got, err)
 	}

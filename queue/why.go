@@ -5,11 +5,12 @@ import "time"
 // Why is what a job waits for that has not left and not ended. It is
 // the zero Why for any other.
 type Why struct {
-	By     Cause
-	Until  time.Time // zero if that is not known; the ETA says what is expected
-	Queue  string    // whose pause, pace or quota it is, if it is not the job's own queue: the parent's
-	Reason string    // quota: what it is. Paused: what Pause was told. Backing off, throttled, down, held: the answer after which it is
-	Who    string    // paused: by whom
+	By    Cause
+	Until time.Time // zero if that is not known; the ETA says what is expected
+	Queue string    // whose pause, pace or quota it is, if it is not the job's own queue: the parent's
+	// quota: what it is. Paused: what Pause was told. Backing off, throttled, down, held: the answer after which it is
+	Reason string
+	Who    string // paused: by whom
 }
 
 // Cause is what holds a job up.

@@ -10,8 +10,8 @@ import (
 // Bounds of a batch. They are those of an engine's flight, so that one batch is
 // one round trip.
 const (
-	batchLines = queue.FlightItems
-	batchBytes = queue.FlightBytes
+	batchLines = queue.BatchItems
+	batchBytes = queue.BatchBytes
 	// freeArena is what a batch holds without being charged: that is in streamCost.
 	freeArena = 64 << 10
 	keepOut   = 64 << 10

@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxLeases is how many leases one request settles or extends.
-	maxLeases = queue.FlightItems
+	maxLeases = queue.BatchItems
 	// maxLeasesBody has room for so many, with their reasons.
 	maxLeasesBody = 1 << 20
 

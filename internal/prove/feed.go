@@ -77,7 +77,7 @@ func (f *feed) fill() {
 	for more := true; more; {
 		more = false
 		for i, l := range f.lanes {
-			if l.held < l.depth && len(f.pending) < queue.FlightItems {
+			if l.held < l.depth && len(f.pending) < queue.BatchItems {
 				f.pending = append(f.pending, NewJob{ID: fmt.Sprintf("%s-%d-%07d", f.queue, i, l.next), Lane: l.key})
 				l.next++
 				l.held++

@@ -95,7 +95,8 @@ var changesOfJobsRules = []rule{
 		cancel("ann", "e")
 		r.queue(q, "2/s")
 		cancel("ann", "f")
-		r.recorded(q, "cancelled by ann 1 f", "changed by : 1/s to 2/s", "cancelled by ann 1 e", "cancelled by ann 2 c,d", "cancelled by bob 1 b",
+		r.recorded(q, "cancelled by ann 1 f", "changed by : 1/s to 2/s", "cancelled by ann 1 e", "cancelled by ann 2 "+
+			"c,d", "cancelled by bob 1 b",
 			"cancelled by ann 12 a0,a1,a2,a3,a4,a5,a6,a7,a8,a9", "created by : - to 1/s")
 	}},
 	{"the dead of a queue that was deleted are forgotten by its name, and that is recorded", func(r *rig) {

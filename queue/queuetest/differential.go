@@ -188,7 +188,8 @@ func (p *pair) step() {
 		func() { p.put(p.spec(p.queueName())) }, func() { p.put(p.spec(p.queueName())) }, p.putRules,
 		p.pull, p.pull, p.replay, p.extend, p.extend, p.pause, p.pause, p.resume, p.rollback, p.delete, p.look, p.look,
 		p.sweep, p.backwards,
-		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup, p.compareDeadQueues, p.export,
+		p.list, p.purge, p.revive, p.revive, p.forget, p.decide, p.decide, p.rush, p.rush, p.regroup,
+		p.compareDeadQueues, p.export,
 	}
 	if p.ruled {
 		weighted = append(
@@ -213,7 +214,9 @@ func describe(i queue.Info) string {
 	for _, e := range i.Errors {
 		errs += fmt.Sprintf(" %s %s %q", micro(e.At), e.ID, e.Reason)
 	}
-	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; %+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d; group %+v of %v; limits %s; %s; errors%s", text, err, i.Pause.By, i.Pause.Reason, micro(i.Pause.Since), micro(i.Pause.Until),
+	return fmt.Sprintf("%s %v paused %q %q %s %s; waiting %d scheduled %d leased %d held %d deferred %d dead %d; "+
+		"%+v; lanes %d oldest %s next %s now %s ahead %d deferred cost %d back %d bytes %d; group %+v of %v; limits "+
+		"%s; %s; errors%s", text, err, i.Pause.By, i.Pause.Reason, micro(i.Pause.Since), micro(i.Pause.Until),
 		i.Waiting, i.Scheduled, i.Leased, i.Held, i.Deferred, i.Dead, i.Counters, i.Lanes, micro(i.OldestWaiting), micro(i.Next), micro(i.Now), i.Ahead, i.DeferredCost, i.Back, i.Bytes, i.Group, parentOf(i), limitStates(i), stopText(i)+"; "+leavesText(i)+"; "+adaptions(i), errs)
 }
 

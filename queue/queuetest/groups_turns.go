@@ -131,7 +131,8 @@ var groupTurnRules = []rule{
 			r.Errorf("b had %d of 40: %s", strings.Count(got, "b"), got)
 		}
 	}},
-	{"of all lanes that rested a hundred become ready in a visit, whatever members they are of, and as many for a changed rule", func(r *rig) {
+	{"of all lanes that rested a hundred become ready in a visit, whatever members they are of, and as many for a " +
+		"changed rule", func(r *rig) {
 		const lanes = 60
 		group := func(rule string) {
 			for _, letter := range []string{"p", "a", "b", "z"} {

@@ -40,7 +40,8 @@ var limitChangeRules = []rule{
 			r.Errorf(" got %s\nwant %s", got, want)
 		}
 	}},
-	{"one that changes when a job was let out ahead of the end of a window is full until then, and counts that job behind it", func(r *rig) {
+	{"one that changes when a job was let out ahead of the end of a window is full until then, and counts that job " +
+		"behind it", func(r *rig) {
 		q := r.queue("q", "unlimited", limited("quota 2/m"))
 		t0 := r.clock.Now()
 		r.appendNumbered(q, 9)

@@ -19,7 +19,8 @@ func (p *pair) put(s queue.Spec) {
 // given out.
 func (p *pair) putBoth(s queue.Spec, which int) {
 	var got [2]int64
-	p.both(fmt.Sprintf("put %s %s %s burst %d capacity %d bytes %d lease %v attempts %d deadline %v on unknown %q retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Adapt, s.Burst, s.Capacity, s.MaxBytes,
+	p.both(fmt.Sprintf("put %s %s %s burst %d capacity %d bytes %d lease %v attempts %d deadline %v on unknown %q "+
+		"retention %+v overflow %s %+v %s expecting %d", s.Name, s.Rate, s.Adapt, s.Burst, s.Capacity, s.MaxBytes,
 		s.Lease, s.Retry.MaxAttempts, s.Retry.Deadline, s.OnUnknown, s.Retention, s.Overflow, s.Deferred, rulesOf(s), which), func(side int, e queue.Engine) string {
 		expect := int64(which)
 		if which > 0 {

@@ -41,7 +41,8 @@ func (p *pair) quote(q string) {
 			return kind(err)
 		}
 		now, then, err := ask.Expiring(&i, &backlog)
-		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d, %d bytes, stops until %s", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
+		return fmt.Sprintf("%s; %+v %+v %v; drained %s, %s to %s, drained %s; lane %d of %d, %d bytes, stops until "+
+			"%s", quoted(quote), now, then, err, micro(quote.Now.Drained), micro(quote.Then.First), micro(quote.Then.Last),
 			micro(quote.Then.Drained), lane.Waiting, lane.Held, lane.Bytes, micro(lane.Stop))
 	})
 }
@@ -56,7 +57,8 @@ func (p *pair) jobInfo(q, id string) {
 		if i.State != queue.Deferred && (i.State == queue.Dead || !i.State.Ended()) { // of the others no record is kept
 			where = fmt.Sprintf("lane %q priority %d until %s ", i.Lane, i.Priority, micro(i.ExpiresAt))
 		}
-		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s held %s ended %s %q why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
+		return where + fmt.Sprintf("%v at %d eta %s %v cost %d attempts %d appended %s due %s held %s ended %s %q "+
+			"why %s %s %q %s %s", i.State, i.Position, micro(i.ETA.At), i.ETA.Exact, i.Cost,
 			i.Attempts, micro(i.AppendedAt), micro(i.DueAt), micro(i.HeldAt), micro(i.EndedAt), i.Reason,
 			i.Why.By, micro(i.Why.Until), i.Why.Reason, i.Why.Queue, i.Why.Who) + timelineText(i.Timeline)
 	})

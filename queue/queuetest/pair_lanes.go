@@ -88,7 +88,8 @@ func rulesOf(s queue.Spec) string {
 	}
 	return fmt.Sprintf(
 		"rules %v limits %v ", s.Rules, limits,
-	) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d overrides %v",
+	) + fmt.Sprintf("in flight %d scheduled %d ordered %v lanes %v burst %d capacity %d bytes %d in flight %d "+
+		"overrides %v",
 		s.MaxInFlight, s.MaxScheduled, s.Ordered,
 		s.Lanes.Rate, s.Lanes.Burst, s.Lanes.Capacity, s.Lanes.MaxBytes, s.Lanes.MaxInFlight, s.Lanes.Overrides)
 }

@@ -64,7 +64,8 @@ var ruleDeferRules = []rule{
 		r.checkRules(r.offer(
 			jobTo(q, "a", "x"), jobTo(q, "b", "y"), jobTo(q, "c", "x"),
 		), "accepted: q.defer 0, q.also 1, q.reject 0, q.shadow (0)",
-			"set_aside: q.defer no, q.also 0, q.reject 2, q.shadow (no)", "limit_reached: q.defer no, q.also 0, q.reject no, q.shadow (no)")
+			"set_aside: q.defer no, q.also 0, q.reject 2, q.shadow (no)", "limit_reached: q.defer no, q.also 0, "+
+				"q.reject no, q.shadow (no)")
 		r.takes("q.also", "", 1, true)
 		r.checkRules(r.offer(jobTo(q, "d", "y")), "set_aside: q.defer no, q.also no, q.reject 2, q.shadow (no)")
 	}},
@@ -112,7 +113,8 @@ var ruleDeferRules = []rule{
 		r.acceptJobs(jobOfLane(laneX, q, "a"))
 		r.checkRules(r.offer(jobOfLane(laneX, q, "b"), jobOfLane(laneY, q, "c")), "lane_full", "set_aside: q.r no")
 	}},
-	{"a job that a rule of another group would have put aside is, whether or not it asks rules, and whatever the queue says", func(r *rig) {
+	{"a job that a rule of another group would have put aside is, whether or not it asks rules, and whatever the " +
+		"queue says", func(r *rig) {
 		for i, overflow := range []string{queue.Reject, queue.Defer} {
 			s := r.overflowOf([]string{"a", "b"}[i], "unlimited", func(s *queue.Spec) { s.Overflow = overflow })
 			got := r.offer(job(s.q, "1"), refusedElsewhere(time.Minute, s.q, "2"), withOverflow(queue.Reject, s.q, "3"))
@@ -159,7 +161,8 @@ var ruleDeferRules = []rule{
 			refusedElsewhere(time.Second, q, "a"), job(q, "b"), refusedElsewhere(time.Second, q, "b"),
 			refusedElsewhere(time.Second, q, "c"),
 		),
-			"set_aside: q.reject 0, q.defer 0", "accepted: q.reject 0, q.defer 0", "duplicate", "limit_reached: q.reject no, q.defer no")
+			"set_aside: q.reject 0, q.defer 0", "accepted: q.reject 0, q.defer 0", "duplicate", "limit_reached: "+
+				"q.reject no, q.defer no")
 		r.checkRemaining("q.reject", "", 0)
 		wait := r.offer(refusedElsewhere(time.Hour, q, "c"))[0] // the longest of all that refuse it
 		if wait.Outcome != queue.LimitReached || wait.RetryAfter != time.Hour {

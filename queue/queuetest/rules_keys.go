@@ -42,7 +42,8 @@ func (r *rig) keys(rule string, want int64) {
 }
 
 var ruleKeyRules = []rule{
-	{"a rule that holds as many keys as it may refuses a new one until the first is free, and those that it holds go on", func(r *rig) {
+	{"a rule that holds as many keys as it may refuses a new one until the first is free, and those that it holds go " +
+		"on", func(r *rig) {
 		for _, a := range leaky.Algorithms() {
 			name := "g." + string(a)
 			r.limiter(ruleOf(name, a, twoAMinute[a], holds(3)))

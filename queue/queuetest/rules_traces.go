@@ -116,7 +116,8 @@ var ruleTraceRules = []rule{
 				}
 				if a.Outcome != want || a.RetryAfter != wait ||
 					!(len(a.Rules) == 0 && len(ruled) == 0) && !reflect.DeepEqual(a.Rules, ruled) {
-					r.Fatalf("job %d of %d to %s at %d, lane %s cost %d:\n got %v retry %v %+v, %v\nwant %v retry %v %+v", i, len(list), q, now, list[i].Lane, list[i].Cost,
+					r.Fatalf("job %d of %d to %s at %d, lane %s cost %d:\n got %v retry %v %+v, %v\nwant %v retry %v "+
+						"%+v", i, len(list), q, now, list[i].Lane, list[i].Cost,
 						a.Outcome, a.RetryAfter, a.Rules, a.Err, want, wait, ruled)
 				}
 				for _, s := range ruled {

@@ -14,7 +14,8 @@ func (r *rig) audit() {
 		held := i.Waiting + i.Scheduled + i.Leased + i.Held + i.Delivered + i.Died + i.Cancelled + i.TimedOut + i.Returned + i.Missing
 		recorded := in - held
 		if recorded < 0 || recorded > i.Deferred {
-			r.Errorf("%s: %d accepted, set aside and replayed, %d beside the records, but %d waiting + %d scheduled + %d leased + %d held + %d delivered + %d died "+
+			r.Errorf("%s: %d accepted, set aside and replayed, %d beside the records, but %d waiting + %d scheduled "+
+				"+ %d leased + %d held + %d delivered + %d died "+
 				"+ %d cancelled + %d timed out + %d returned + %d missing = %d, and %d deferred", i.Spec.Name,
 				i.Appended+i.SetAside+i.Replayed, r.beside[i.Spec.Name],
 				i.Waiting, i.Scheduled, i.Leased, i.Held, i.Delivered, i.Died, i.Cancelled, i.TimedOut, i.Returned, i.Missing, held, i.Deferred)

@@ -28,8 +28,8 @@ func (e *Engine) Withdraw(ctx context.Context, w []queue.Ticketed) ([]time.Durat
 	failed := make([]error, len(e.keys))
 	_ = spread(parts, func(p part[queue.Ticketed]) (err error) {
 		defer func() { failed[p.partition] = err }()
-		for from := 0; from < len(p.items); from += queue.FlightItems {
-			to := min(from+queue.FlightItems, len(p.items))
+		for from := 0; from < len(p.items); from += queue.BatchItems {
+			to := min(from+queue.BatchItems, len(p.items))
 			answered, err := e.withdraw(ctx, p.partition, p.items[from:to])
 			for i, wait := range answered {
 				waits[p.at[from+i]] = wait

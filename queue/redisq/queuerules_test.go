@@ -306,9 +306,9 @@ func TestAFlightAsksSoMuch(t *testing.T) {
 	if err := c.ConfigResetStat(v.ctx).Err(); err != nil {
 		t.Fatal(err)
 	}
-	bring(queue.FlightItems)
+	bring(queue.BatchItems)
 	if calls := scriptCalls(t, c); calls < 4 {
-		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", queue.FlightItems,
+		t.Errorf("%d jobs that ask %d rules each went in %d calls, want 2,000 asks in each at most", queue.BatchItems,
 			len(rules), calls)
 	}
 }

@@ -100,8 +100,8 @@ func (e *Engine) Extend(ctx context.Context, leases []queue.Lease) ([]time.Durat
 	failed := make([]error, len(e.keys)) // a lease that could not be asked for is not lost
 	_ = spread(parts, func(p part[queue.Lease]) (err error) {
 		defer func() { failed[p.partition] = err }()
-		for from := 0; from < len(p.items); from += queue.FlightItems {
-			to := min(from+queue.FlightItems, len(p.items))
+		for from := 0; from < len(p.items); from += queue.BatchItems {
+			to := min(from+queue.BatchItems, len(p.items))
 			args := make([]any, 0, 2+3*(to-from))
 			args = append(args, e.instant(), to-from)
 			for _, l := range p.items[from:to] {

@@ -44,8 +44,8 @@ func TestARuleChangesAllTheTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, a := range got {
-		if i < queue.FlightItems && (a.Err != nil || !a.Allowed) ||
-			i >= queue.FlightItems && !errors.Is(a.Err, queue.ErrUnavailable) {
+		if i < queue.BatchItems && (a.Err != nil || !a.Allowed) ||
+			i >= queue.BatchItems && !errors.Is(a.Err, queue.ErrUnavailable) {
 			t.Fatalf("%d: %+v", i, a)
 		}
 	}

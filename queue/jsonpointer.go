@@ -16,9 +16,9 @@ var (
 	errMore   = errors.New("something stands behind it")
 )
 
-// ofPayload is the text, number as it is written, or truth at the pointer; "" if there is none such. The whole payload is
-// looked at, for a name may be given twice, and which of them a target goes by is its own affair; but what is not on the way is skipped
-// and not taken apart.
+// ofPayload is the text, number as it is written, or truth at the pointer; "" if there is none such. The whole
+// payload is looked at, for a name may be given twice, and which of them a target goes by is its own affair; but what
+// is not on the way is skipped and not taken apart.
 func (p keyPart) ofPayload(payload []byte) (string, error) {
 	if err := CheckDepth(payload, MaxDepth); err != nil { // one that came as bytes
 		return "", fieldErr(p.field, "", "cannot be found, for the payload %v, and a rule counts by it", err)
@@ -35,7 +35,9 @@ func (p keyPart) ofPayload(payload []byte) (string, error) {
 	if errors.Is(err, errNoText) || errors.Is(err, errTwice) {
 		return "", fieldErr(p.field, "", "%v, and a rule counts by it; give one text, number, true or false", err)
 	}
-	return "", fieldErr(p.field, "", "cannot be found, for the payload is not one JSON value, and a rule counts by it: %v", err)
+	return "", fieldErr(
+		p.field, "", "cannot be found, for the payload is not one JSON value, and a rule counts by it: %v", err,
+	)
 }
 
 // at reads the next value and returns what is in it at the path, "" if nothing is.

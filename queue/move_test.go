@@ -18,7 +18,9 @@ func TestMovedBucket(t *testing.T) {
 			t.Fatal("the burst is not let out")
 		}
 	}
-	info := &Info{Spec: Spec{Rate: leaky.PerSecond(10), Burst: 10}, Rate: leaky.PerSecond(100), Bucket: b, Now: now.Time()}
+	info := &Info{
+		Spec: Spec{Rate: leaky.PerSecond(10), Burst: 10}, Rate: leaky.PerSecond(100), Bucket: b, Now: now.Time(),
+	}
 	slow := info.Spec.Pacer(Horizon)
 	if again := slow.Next(b, now); again != now {
 		t.Fatalf("as it is it would not let another out before %v: the test shows nothing", again.Sub(now))

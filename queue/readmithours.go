@@ -28,14 +28,20 @@ func (d *Deferral) Window() (Window, error) {
 		return Window{}, fieldErr("deferred.readmit_between", d.ReadmitBetween, form)
 	}
 	if from.Equal(to) {
-		return Window{}, fieldErr("deferred.readmit_between", d.ReadmitBetween, "begins when it ends; leave it out for always")
+		return Window{}, fieldErr(
+			"deferred.readmit_between", d.ReadmitBetween, "begins when it ends; leave it out for always",
+		)
 	}
 	if d.Timezone == "Local" || d.Timezone == "localtime" {
-		return Window{}, fieldErr("deferred.timezone", d.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin")
+		return Window{}, fieldErr(
+			"deferred.timezone", d.Timezone, "differs from machine to machine; name a zone such as Europe/Berlin",
+		)
 	}
 	zone, err := time.LoadLocation(d.Timezone)
 	if err != nil {
-		return Window{}, fieldErr("deferred.timezone", d.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin")
+		return Window{}, fieldErr(
+			"deferred.timezone", d.Timezone, "is not a time zone of the IANA database, such as Europe/Berlin",
+		)
 	}
 	midnight, _ := time.Parse("15:04", "00:00")
 	return Window{from: from.Sub(midnight), to: to.Sub(midnight), zone: zone}, nil

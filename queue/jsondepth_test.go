@@ -19,8 +19,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What a document costs grows with its length, whatever its shape: twice the bytes, about twice the memory. What is nested too
-// deep costs nothing to speak of.
+// What a document costs grows with its length, whatever its shape: twice the bytes, about twice the memory. What is
+// nested too deep costs nothing to speak of.
 func TestDocumentsCostLinearMemory(t *testing.T) {
 	parsers := map[string]func(string) error{
 		"spec": func(s string) error { _, err := ParseSpec([]byte(s)); return err },
@@ -40,10 +40,14 @@ func TestDocumentsCostLinearMemory(t *testing.T) {
 			return `{"lanes":{"overrides":{"` + strings.Repeat("x", n/2) + `":{` + strings.Repeat(`"a":{},`, n/16) + `"b":{}}}}}`
 		},
 		"names as deep as may be": func(n int) string {
-			return nested(`{"`+strings.Repeat("x", n/128)+`":`, MaxDepth-1) + `[` + strings.Repeat("0,", n/4) + `0]` + nested("}", MaxDepth-1)
+			return nested(
+				`{"`+strings.Repeat("x", n/128)+`":`, MaxDepth-1,
+			) + `[` + strings.Repeat("0,", n/4) + `0]` + nested("}", MaxDepth-1)
 		},
 		"overrides": func(n int) string {
-			return `{"rate":"1/s","lanes":{"overrides":{` + strings.Repeat(`"a":{"rate":"1/s"},`, n/20) + `"b":{"rate":"1/s"}}}}`
+			return `{"rate":"1/s","lanes":{"overrides":{` + strings.Repeat(
+				`"a":{"rate":"1/s"},`, n/20,
+			) + `"b":{"rate":"1/s"}}}}`
 		},
 	}
 	for parser, parse := range parsers {

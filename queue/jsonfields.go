@@ -119,10 +119,14 @@ func (d document) fieldErr(err error) *FieldError {
 	if errors.Is(err, json.ErrUnknownName) {
 		return fieldErr(field, "", "is not a field of %s", d.of)
 	}
-	if (semantic.JSONKind == '"' || semantic.JSONKind == 0 || semantic.GoType == bytesType) && semantic.Err != nil && textual(semantic.GoType) {
+	if (semantic.JSONKind == '"' || semantic.JSONKind == 0 || semantic.GoType == bytesType) && semantic.Err != nil &&
+		textual(semantic.GoType) {
 		return fieldErr(field, "", "%v", semantic.Err)
 	}
-	return fieldErr(field, string(semantic.JSONValue), "must be %s", cmp.Or(d.wants[semantic.JSONPointer.LastToken()], wanted(semantic.GoType)))
+	return fieldErr(
+		field, string(semantic.JSONValue), "must be %s",
+		cmp.Or(d.wants[semantic.JSONPointer.LastToken()], wanted(semantic.GoType)),
+	)
 }
 
 var (

@@ -101,9 +101,10 @@ type ExportedLease uint8
 
 // What an export makes of leases.
 const (
-	NoLease   ExportedLease = iota
-	LeaseHeld               // it stands, and the job is exported as waiting, without a further attempt, unless on_unknown says otherwise
-	LeaseOver               // it has run out: the job is exported as taken back
+	NoLease ExportedLease = iota
+	// it stands, and the job is exported as waiting, without a further attempt, unless on_unknown says otherwise
+	LeaseHeld
+	LeaseOver // it has run out: the job is exported as taken back
 )
 
 // ExportRequest asks for a page of jobs.
@@ -126,7 +127,9 @@ func (r *ExportRequest) Validate() error {
 	case Waiting, Scheduled, Leased, Held, Dead, Delivered:
 		return nil
 	}
-	return fieldErr("state", r.State.String(), "cannot be exported; waiting, scheduled, leased, held, dead and delivered can")
+	return fieldErr(
+		"state", r.State.String(), "cannot be exported; waiting, scheduled, leased, held, dead and delivered can",
+	)
 }
 
 // Cursor reads After. It is nil when that is empty. The error is a *FieldError.
@@ -193,7 +196,8 @@ func (j *MovedJob) Validate() *FieldError {
 	if len(j.Reason) > MaxReasonBytes {
 		return fieldErr("reason", j.Reason, "is longer than %d bytes", MaxReasonBytes)
 	}
-	if list, err := UnpackTimeline(j.Timeline); err != nil || len(list) > MaxTimeline || len(j.Timeline) > maxTimelineBytes {
+	if list, err := UnpackTimeline(j.Timeline); err != nil || len(list) > MaxTimeline ||
+		len(j.Timeline) > maxTimelineBytes {
 		return fieldErr("timeline", j.ID, "is none")
 	}
 	if j.State.Ended() && j.State != Dead {
