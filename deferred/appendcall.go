@@ -36,7 +36,7 @@ func (e *appendCall) route() {
 		if i == 0 || name != e.jobs[i-1].Queue {
 			e.a.specs.Refresh(name, appendAge) // no append waits for it
 		}
-		away, strayed := e.a.outages.look(name)
+		away, strayed := e.a.outages.of(name)
 		switch {
 		case away:
 			e.routes[i] = pastEngine

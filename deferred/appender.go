@@ -110,7 +110,7 @@ func (a *Appender) deferrable(j *queue.Job) bool {
 
 // away notes that the engine does not answer for a queue.
 func (a *Appender) away(name string, err error) {
-	if a.outages.leave(name) {
+	if a.outages.begin(name) {
 		a.log.Warn("the engine does not answer; jobs that may wait go to the overflow", "queue", name,
 			"error", fmt.Sprint(err))
 	}

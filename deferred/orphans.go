@@ -19,7 +19,7 @@ const (
 )
 
 // orphans makes dead letters of the jobs of a queue that does not exist. Nobody can have
-// that way to himself; but several who do it at once write the same letters, which
+// that path to himself; but several who do it at once write the same dead letters, which
 // NATS stores once, and remove the same messages.
 func (w *returnPath) orphans(ctx context.Context) (pause time.Duration, left bool, err error) {
 	w.lost()

@@ -29,9 +29,9 @@ func newOutages() *outages {
 	return &outages{wake: make(chan struct{}, 1), queues: map[string]*outage{}}
 }
 
-// look tells whether a queue's engine is away, and whether jobs strayed that the
+// of tells whether a queue's engine is away, and whether jobs strayed that the
 // engine must hear of before it is offered others that may wait.
-func (a *outages) look(name string) (away, strayed bool) {
+func (a *outages) of(name string) (away, strayed bool) {
 	if a.count.Load() == 0 {
 		return false, false
 	}
@@ -44,8 +44,8 @@ func (a *outages) look(name string) (away, strayed bool) {
 	return q.away, q.strays > 0
 }
 
-// leave notes that a queue's engine does not answer, and reports whether it did before.
-func (a *outages) leave(name string) bool {
+// begin notes that a queue's engine does not answer, and reports whether it did before.
+func (a *outages) begin(name string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.queues[name]
@@ -116,10 +116,10 @@ func (a *outages) strays(name string) uint64 {
 	return 0
 }
 
-// back notes that the engine answers, and has heard of so many strays. It reports
+// answered notes that the engine answers, and has heard of so many strays. It reports
 // whether the engine was away, and whether it has yet to hear of some. Until it has, the
 // queue stays absent: who put those was answered, and his next job must not overtake them.
-func (a *outages) back(name string, heard uint64) (was, more bool) {
+func (a *outages) answered(name string, heard uint64) (was, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	q := a.queues[name]

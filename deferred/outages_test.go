@@ -91,7 +91,7 @@ func TestAppendWithoutEngine(t *testing.T) {
 				t.Errorf("left: %v, want %s", left, want)
 			}
 			await.Until(t, "the engine is believed to be back", func() bool {
-				away, strayed := a.outages.look("a")
+				away, strayed := a.outages.of("a")
 				return !away && !strayed
 			})
 			next := 6 // the first may still follow those that were put past the engine
@@ -125,7 +125,7 @@ func TestAppendStoreTrouble(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	await.Until(t, "a job that may wait follows the first without asking", func() bool {
-		_, strayed := a.outages.look("a")
+		_, strayed := a.outages.of("a")
 		return strayed
 	})
 	for _, fault := range []error{queue.ErrNoStore, queue.ErrCorrupt, queue.ErrClosed} {
@@ -141,7 +141,7 @@ func TestAppendStoreTrouble(t *testing.T) {
 		}
 	}
 	f.set(nil, false, false)
-	await.Until(t, "the engine has heard", func() bool { _, strayed := a.outages.look("a"); return !strayed })
+	await.Until(t, "the engine has heard", func() bool { _, strayed := a.outages.of("a"); return !strayed })
 	if x := one(t, a, job("a", "3")); x.State != queue.Deferred || x.Position == 0 {
 		t.Errorf("overtook the first: %+v", x)
 	}
@@ -185,7 +185,7 @@ func TestAppendGivenUp(t *testing.T) {
 	if !errors.Is(err, queue.ErrOutcomeUnknown) || len(answers) != 1 || answers[0].Outcome != queue.Failed {
 		t.Errorf("%+v, %v", answers, err)
 	}
-	if away, strayed := a.outages.look("a"); away || strayed {
+	if away, strayed := a.outages.of("a"); away || strayed {
 		t.Error("the engine counts as away")
 	}
 }

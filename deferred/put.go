@@ -13,13 +13,13 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// parcel is one job on its way, packed: nothing of the caller's is kept.
-type parcel struct {
+// packedJob is one job on its way, packed: nothing of the caller's is kept.
+type packedJob struct {
 	queue string
 	body  []byte
 }
 
-func (p parcel) size() int { return len(p.body) }
+func (p packedJob) size() int { return len(p.body) }
 
 // Put stores items and answers in the same order: nil when NATS has acknowledged the
 // job, else ErrUnavailable, ErrFull, ErrTooLarge or queue.ErrOutcomeUnknown, wrapped. It is
@@ -33,16 +33,16 @@ func (s *Stream) Put(ctx context.Context, items []Item) []error {
 		return fill(errs, err)
 	}
 	limit := s.nc.MaxPayload() - headroom
-	parcels, at := make([]parcel, 0, len(items)), make([]int, 0, len(items))
+	packed, at := make([]packedJob, 0, len(items)), make([]int, 0, len(items))
 	for i := range items {
-		p := parcel{items[i].Queue, pack(&items[i])}
+		p := packedJob{items[i].Queue, pack(&items[i])}
 		if int64(len(p.body)) > limit {
 			errs[i] = fmt.Errorf("%w: %d bytes, NATS takes at most %d (max_payload)", ErrTooLarge, len(p.body), limit)
 			continue
 		}
-		parcels, at = append(parcels, p), append(at, i)
+		packed, at = append(packed, p), append(at, i)
 	}
-	answers, err := s.puts.Do(ctx, parcels)
+	answers, err := s.puts.Do(ctx, packed)
 	if answers == nil && err != nil {
 		if !errors.Is(err, queue.ErrOutcomeUnknown) { // closed, or given up before any had left
 			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -69,22 +69,22 @@ func fill(errs []error, err error) []error {
 type message struct {
 	queue string
 	body  []byte
-	at    []int // which parcels
+	at    []int // which of the packed jobs
 	sent  time.Time
 	ack   jetstream.PubAckFuture
 	err   error
 }
 
-// send is one flight: all its messages leave, and then each is waited for.
-func (s *Stream) send(ctx context.Context, parcels []parcel) ([]error, error) {
+// send sends one batch: all its messages leave, and then each is waited for.
+func (s *Stream) send(ctx context.Context, packed []packedJob) ([]error, error) {
 	if err := s.checkWritable(); err != nil {
-		return fill(make([]error, len(parcels)), err), nil
+		return fill(make([]error, len(packed)), err), nil
 	}
-	messages := load(parcels, min(maxBytes, int(s.nc.MaxPayload())-headroom))
+	messages := load(packed, min(maxBytes, int(s.nc.MaxPayload())-headroom))
 	for _, m := range messages {
 		s.publish(m)
 	}
-	answers := make([]error, len(parcels))
+	answers := make([]error, len(packed))
 	silent := false
 	for _, m := range messages {
 		s.await(ctx, m)
@@ -104,11 +104,11 @@ func (s *Stream) send(ctx context.Context, parcels []parcel) ([]error, error) {
 	return answers, nil
 }
 
-// load puts parcels into messages, those of one queue in their order.
-func load(parcels []parcel, limit int) []*message {
+// load puts packed jobs into messages, those of one queue in their order.
+func load(packed []packedJob, limit int) []*message {
 	var messages []*message
 	open := map[string]*message{}
-	for i, p := range parcels {
+	for i, p := range packed {
 		m := open[p.queue]
 		if m == nil || len(m.at) == maxJobs || len(m.body)+len(p.body) > limit {
 			m = &message{queue: p.queue}

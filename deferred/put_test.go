@@ -108,13 +108,13 @@ func TestPutTogether(t *testing.T) {
 
 func TestLoad(t *testing.T) {
 	big := strings.Repeat("x", 100)
-	var parcels []parcel
+	var packed []packedJob
 	for i := range 130 {
-		parcels = append(parcels, parcel{"a", []byte{byte(i)}})
+		packed = append(packed, packedJob{"a", []byte{byte(i)}})
 	}
-	parcels = append(parcels, parcel{"b", []byte(big)}, parcel{"b", []byte("1")}, parcel{"a", []byte(big + "x")}, parcel{"b", []byte("2")})
+	packed = append(packed, packedJob{"b", []byte(big)}, packedJob{"b", []byte("1")}, packedJob{"a", []byte(big + "x")}, packedJob{"b", []byte("2")})
 	var got []string
-	for _, m := range load(parcels, 100) {
+	for _, m := range load(packed, 100) {
 		got = append(got, fmt.Sprintf("%s %d jobs %d bytes", m.queue, len(m.at), len(m.body)))
 	}
 	want := []string{"a 64 jobs 64 bytes", "a 64 jobs 64 bytes", "a 2 jobs 2 bytes", "b 1 jobs 100 bytes", "b 2 jobs 2 bytes", "a 1 jobs 101 bytes"}

@@ -163,7 +163,7 @@ func (r *Readmitter) start(w *returnPath) {
 	})
 }
 
-// rest lets a way be until its time comes or it is rung; one that has nothing left, for
+// rest lets a path be until its time comes or it is rung; one that has nothing left, for
 // good.
 func (r *Readmitter) rest(w *returnPath, pause time.Duration, left bool) {
 	r.mu.Lock()

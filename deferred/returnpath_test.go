@@ -68,7 +68,7 @@ func TestSeenBeforeAStray(t *testing.T) {
 			}
 			r.clock.jump(queue.ReadmitFor) // whoever had the way back to himself has it no longer
 			f.set(nil, false, false)
-			await.Until(t, "the engine is told", func() bool { away, strayed := a.outages.look("a"); return !away && !strayed })
+			await.Until(t, "the engine is told", func() bool { away, strayed := a.outages.of("a"); return !away && !strayed })
 			g.pass()
 
 			if x := one(t, a, job("a", "2")); x.State != queue.Deferred {

@@ -56,7 +56,7 @@ func (s *Stream) Connected() error {
 	return s.writeError()
 }
 
-// reachable is the same, but for a stream that cannot write: a flight asks that again.
+// reachable is the same, but for a stream that cannot write: a batch asks that again.
 func (s *Stream) reachable() error {
 	if err := s.link(); err != nil {
 		return err

@@ -28,7 +28,7 @@ func TestAppendBehindStrays(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	f.set(nil, false, false)
-	await.Until(t, "the engine is told", func() bool { away, strayed := a.outages.look("a"); return !away && !strayed })
+	await.Until(t, "the engine is told", func() bool { away, strayed := a.outages.of("a"); return !away && !strayed })
 	hold.AsOf = seen.Now // he saw nothing, before
 	if x, err := r.Readmit(t.Context(), hold); err != nil || x.Busy != 0 || x.Behind != 1 {
 		t.Fatal(x, err)
@@ -119,7 +119,7 @@ func TestStraysWhileTheEngineComesBack(t *testing.T) {
 			t.Errorf("overtook the first: %+v", x)
 		}
 	}
-	await.Until(t, "the engine is told", func() bool { _, strayed := a.outages.look("a"); return !strayed })
+	await.Until(t, "the engine is told", func() bool { _, strayed := a.outages.of("a"); return !strayed })
 	if x := one(t, a, job("a", "3")); x.State != queue.Deferred || x.Position == 0 {
 		t.Errorf("overtook them: %+v", x)
 	}

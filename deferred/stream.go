@@ -21,7 +21,7 @@ const (
 	// callTimeout bounds every other call to NATS, and to the engine.
 	callTimeout = 5 * time.Second
 
-	lanes = 2 // flights of jobs under way at a time
+	lanes = 2 // batches of jobs under way at a time
 )
 
 // Stream is the overflow as NATS keeps it: a stream of deferred jobs and one of dead
@@ -35,7 +35,7 @@ type Stream struct {
 	subjects subjects
 	name     string // of the stream of jobs
 	deadName string // of that of dead letters
-	puts     *queue.Coalescer[parcel, error]
+	puts     *queue.Coalescer[packedJob, error]
 	created  atomic.Int64 // when the stream of jobs was made, by which it is told from another of its name
 	failure  atomic.Pointer[failure]
 	stuck    *stuck
@@ -88,8 +88,8 @@ func NewStream(nc *nats.Conn, o Options) (*Stream, error) {
 	s.contact, s.broke = context.WithCancel(context.Background())
 	s.wants, s.wantsDead = settings(o)
 	s.name, s.deadName = s.wants.Name, s.wantsDead.Name
-	s.puts = queue.NewCoalescer(lanes, ackTimeout+time.Second, parcel.size, s.send,
-		func(_ parcel, err error) error { return err })
+	s.puts = queue.NewCoalescer(lanes, ackTimeout+time.Second, packedJob.size, s.send,
+		func(_ packedJob, err error) error { return err })
 	return s, nil
 }
 

@@ -75,14 +75,14 @@ func (a *Appender) ask(ctx context.Context, name string) bool {
 		switch {
 		case err == nil, strays == 0 && answers(err):
 			var away bool
-			if away, more = a.outages.back(name, strays); away {
+			if away, more = a.outages.answered(name, strays); away {
 				a.log.Info("the engine answers again", "queue", name)
 			}
 		case answers(err): // what is wrong, those are told who offer a job
 			a.outages.unheard(name)
 			return true
 		default:
-			a.outages.leave(name)
+			a.outages.begin(name)
 			return false
 		}
 	}

@@ -62,8 +62,8 @@ type drainer struct {
 	work  context.Context // of handlers and requests for jobs: ends with the grace period
 	calls context.Context // of calls about jobs at hand: ends last
 
-	loops   sync.WaitGroup // whatever makes runs
-	jobs    sync.WaitGroup // runs
+	loops   sync.WaitGroup // whatever makes attempts
+	jobs    sync.WaitGroup // attempts
 	workers *workers       // carry them through
 
 	mu         sync.Mutex

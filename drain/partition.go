@@ -44,7 +44,7 @@ func (p *partition) run() {
 	p.handOver()
 }
 
-// loop asks and asks. Everything it was granted is a run of its own.
+// loop asks and asks. Every job that it was granted is an attempt of its own.
 func (p *partition) loop() {
 	for {
 		// Short jobs just begun get the chance to end first: it makes one large
