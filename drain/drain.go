@@ -17,6 +17,10 @@ const (
 	// and then for its last settlements.
 	patience       = 5 * time.Second
 	complaintPause = 10 * time.Second
+
+	specTimeout = 2 * time.Second
+	// maxSpecs is more than a drainer has jobs of at a time.
+	maxSpecs = 100_000
 )
 
 // Engine is what a drainer needs of a queue.Engine.
@@ -77,7 +81,7 @@ func newDrainer(engine Engine, h Handler, o Options) *drainer {
 		client:     queue.Client{ID: queue.NewID(), Name: o.Name, Version: o.Version},
 		tokens:     newTokens(MaxHandlers(o.Concurrency), o.Observer.Free),
 		pool:       newPool(o.Concurrency),
-		specs:      newSpecs(engine),
+		specs:      speccache.Specs(engine, specTimeout, maxSpecs),
 		paces:      paces{queues: make(map[string]*pace)},
 		workers:    newWorkers((*attempt).do),
 		complained: make(map[string]time.Time),

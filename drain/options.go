@@ -3,8 +3,9 @@ package drain
 import (
 	"fmt"
 	"log/slog"
-	"os"
 	"time"
+
+	"github.com/penstock/penstock/queue/grant"
 )
 
 // Defaults and limits of Options.
@@ -56,11 +57,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Grace = DefaultGrace
 	}
 	if o.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		o.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+		o.Name = grant.ProcessName()
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

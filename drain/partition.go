@@ -173,6 +173,12 @@ func (p *partition) call(req queue.ReserveRequest, timeout time.Duration) (grant
 	return a, err
 }
 
+// specOf returns the spec of a queue as far as it is known, or nil.
+func (d *drainer) specOf(name string) *queue.Spec {
+	spec, _, _ := d.specs.Known(name)
+	return spec
+}
+
 // begin starts jobs with n tokens and puts back what is left over.
 func (p *partition) begin(granted *grant.Answer, n int) {
 	if extra := len(granted.Jobs) - n; extra > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/penstock/penstock/queue"
+	"github.com/penstock/penstock/queue/speccache"
 )
 
 // specEngine answers Get with get's error.
@@ -37,7 +38,7 @@ func TestSpecFailsForAll(t *testing.T) {
 			<-ctx.Done()
 			return away
 		}}
-		specs := newSpecs(e)
+		specs := speccache.Specs(e, specTimeout, maxSpecs)
 		var all sync.WaitGroup
 		for i := range 100 {
 			all.Go(func() {
@@ -70,7 +71,7 @@ func TestSpecReaderCancelled(t *testing.T) {
 				return ctx.Err()
 			}
 		}}
-		specs := newSpecs(e)
+		specs := speccache.Specs(e, specTimeout, maxSpecs)
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {

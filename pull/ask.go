@@ -1,15 +1,12 @@
 package pull
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/penstock/penstock/queue"
 	"github.com/penstock/penstock/queue/grant"
-	"github.com/penstock/penstock/queue/speccache"
 )
 
 // client is a client of the engine: all that ask under one worker's name, so that a job's timeline has it.
@@ -24,20 +21,6 @@ type reply struct {
 	spec  *queue.Spec // as it is known now
 	asked bool        // for jobs, and not only for the spec
 	err   error
-}
-
-func newSpecs(engine Engine) *speccache.Cache[*queue.Spec] {
-	return speccache.New(speccache.Options[*queue.Spec]{
-		Patience: grant.Timeout,
-		Read: func(ctx context.Context, name string) (*queue.Spec, int64, error) {
-			info, err := engine.Get(ctx, name)
-			if err != nil {
-				return nil, 0, fmt.Errorf("spec of queue %s: %w", name, err)
-			}
-			info.Spec.Normalize()
-			return &info.Spec, info.Revision, nil
-		},
-	})
 }
 
 // useful is how many jobs a request for so many could get at once, at the queue's pace. More would be granted only to

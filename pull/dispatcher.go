@@ -3,9 +3,7 @@ package pull
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,11 +62,7 @@ type Dispatcher struct {
 // New returns a dispatcher, which must be run.
 func New(engine Engine, o Options) *Dispatcher {
 	if o.Name == "" {
-		host, err := os.Hostname()
-		if err != nil {
-			host = "unknown"
-		}
-		o.Name = fmt.Sprintf("%s:%d", host, os.Getpid())
+		o.Name = grant.ProcessName()
 	}
 	if o.Observer == nil {
 		o.Observer = noObserver{}
@@ -82,7 +76,7 @@ func New(engine Engine, o Options) *Dispatcher {
 	if o.Held == nil {
 		o.Held = func(int64) {}
 	}
-	d := &Dispatcher{engine: engine, o: o, specs: newSpecs(engine), calls: context.Background(),
+	d := &Dispatcher{engine: engine, o: o, specs: speccache.Specs(engine, grant.Timeout, 0), calls: context.Background(),
 		queues: map[string]*loop{}}
 	d.stop, d.end = context.WithCancel(context.Background())
 	return d

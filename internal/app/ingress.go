@@ -60,7 +60,7 @@ type Ingress struct {
 }
 
 // NewIngress binds the listener. What it returns must be run.
-func NewIngress(store queue.Engine, o IngressOptions) (*Ingress, error) {
+func NewIngress(store queue.Engine, o IngressOptions) (_ *Ingress, err error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -75,31 +75,35 @@ func NewIngress(store queue.Engine, o IngressOptions) (*Ingress, error) {
 	}
 	o.Server.Refuse = api.RefuseBudget
 	i := &Ingress{o: o, pace: newPace(time.Now)}
-	var err error
 	if i.server, err = newServer(o.Listen, o.Server); err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, i.Close())
+		}
+	}()
 	if o.Health.Addr != "" {
 		o.Health.Flag = healthFlag
 		if i.health, err = newServer(o.Health, healthServer(o.Server)); err != nil {
-			return nil, errors.Join(err, i.Close())
+			return nil, err
 		}
 	}
 	if err := metrics.RegisterTLS(o.Registry, i.server.Certificates()); err != nil {
-		return nil, errors.Join(err, i.Close())
+		return nil, err
 	}
 	if err := metrics.RegisterMemory(o.Registry, o.Server.Memory); err != nil {
-		return nil, errors.Join(err, i.Close())
+		return nil, err
 	}
 	if i.engine, err = i.newEngine(store); err != nil {
-		return nil, errors.Join(err, i.Close())
+		return nil, err
 	}
 	if i.gauges, err = metrics.NewGauges(o.Registry, o.MaxQueueLabels); err != nil {
-		return nil, errors.Join(err, i.Close())
+		return nil, err
 	}
 	observer, err := metrics.NewPull(o.Registry, o.MaxQueueLabels)
 	if err != nil {
-		return nil, errors.Join(err, i.Close())
+		return nil, err
 	}
 	i.pull = pull.New(i.engine, pull.Options{
 		Version: ops.Version, Observer: pullPace{observer, i.pace}, Logger: o.Logger,

@@ -10,7 +10,9 @@ package grant
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/penstock/penstock/queue"
@@ -89,6 +91,15 @@ func Ask(ctx context.Context, engine queue.Outflow, r queue.ReserveRequest, time
 		a.Windows[i] = Window{Departs: departs, Earliest: at.Add(job.In), LeaseEnd: departs.Add(job.Lease)}
 	}
 	return a, nil
+}
+
+// ProcessName is what this process is called for people, unless it has another name: host:pid.
+func ProcessName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
 }
 
 // Backoff is how long to wait before a call to the engine that failed is repeated: about 10 ms, then twice that and so
