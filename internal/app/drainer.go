@@ -96,15 +96,8 @@ func (d *Drainer) Addr() net.Addr {
 // Run drains until ctx ends, then gives back what has not left and finishes what
 // has. Health and metrics are served until that is done.
 func (d *Drainer) Run(ctx context.Context) error {
-	outflow := func(ctx context.Context) error { return drain.Run(ctx, d.engine, d.o.Handler, d.o.Drain) }
-	if d.o.Overflow != nil {
-		drains := outflow
-		outflow = func(ctx context.Context) error {
-			return ops.RunAll(ctx, drains, deferred.NewReadmitter(d.engine, d.o.Overflow).Run)
-		}
-	}
 	if d.server == nil {
-		return outflow(ctx)
+		return d.outflow(ctx)
 	}
 	d.o.Logger.Info("drainer serves health and metrics", "url", d.server.URL())
 	defer d.o.Logger.Info("drainer stopped")
@@ -117,7 +110,7 @@ func (d *Drainer) Run(ctx context.Context) error {
 		}
 		return errors.Join(d.lacks(), d.Hanging()), d.pace.held()
 	}
-	return ops.RunOver(ctx, outflow, func(lasting context.Context) error {
+	return ops.RunOver(ctx, d.outflow, func(lasting context.Context) error {
 		return d.server.Run(lasting, ops.Health(ready, metricsPage(d.o.Registry)))
 	})
 }

@@ -2,10 +2,8 @@ package app
 
 import (
 	"errors"
-	"net/http"
 
 	"github.com/penstock/penstock/internal/api"
-	"github.com/penstock/penstock/internal/ops"
 )
 
 // HostFlags say by which names requests may come.
@@ -22,15 +20,4 @@ func validHosts(names []string) error {
 		errs = append(errs, api.ValidateHost(name))
 	}
 	return errors.Join(errs...)
-}
-
-// newServer opens a listener. All of a process are opened here, the API's and those of health and metrics: none is
-// without the guard against what web pages send, and all tell refusals in one way.
-func newServer(l ops.Listen, o ops.ServerOptions) (*ops.Server, error) {
-	if err := validHosts(l.Hosts); err != nil {
-		return nil, err
-	}
-	o.Guard = func(h http.Handler) http.Handler { return api.Guard(h, l.Names()) }
-	o.Own = api.HTTPRefusal
-	return ops.NewServer(l, o)
 }

@@ -1,0 +1,93 @@
+package app
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/penstock/penstock/admission"
+	"github.com/penstock/penstock/deferred"
+	"github.com/penstock/penstock/deliver"
+	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/api"
+	"github.com/penstock/penstock/internal/metrics"
+	"github.com/penstock/penstock/internal/ops"
+	"github.com/penstock/penstock/queue"
+)
+
+// This file puts together what stands before one another: each list is read top down, as a request, a call to the store
+// and a departing job go.
+
+// newServer opens a listener. All of a process are opened here, the API's and those of health and metrics: none is
+// without the guard, and all tell refusals in one way. A request goes down this list:
+//
+//	ops.Listen          TLS
+//	ops.Server          bounds connections and time, and charges memory to the client, or refuses it (api.RefuseBudget)
+//	api.Guard           refuses what a web page may have sent
+//	api.Beside          of a listener for health and metrics alone: nothing else is served
+//	api.New             finds the operation; each change is logged with who claims to have made it
+//	newEngine
+func newServer(l ops.Listen, o ops.ServerOptions) (*ops.Server, error) {
+	if err := validHosts(l.Hosts); err != nil {
+		return nil, err
+	}
+	o.Guard = func(h http.Handler) http.Handler { return api.Guard(h, l.Names()) }
+	o.Own = api.HTTPRefusal
+	return ops.NewServer(l, o)
+}
+
+// roles is an engine of which each role is played by whatever stands before the store for it.
+type roles struct {
+	queue.Appender
+	queue.Outflow
+	queue.Specs
+	queue.ChangeLog
+	queue.Jobs
+	queue.Overflow
+	queue.Rules
+	queue.Taker
+	queue.Store
+}
+
+// newEngine is the store as the API sees it. A call goes down this list:
+//
+//	metrics.Engine           counts and times what is appended, and counts what is replayed
+//	  deliver.Intake         of an append: the queue's target refuses what it could never deliver, and sets the cost
+//	  admission.Appender     of an append: the rules of other groups than the queue's are asked
+//	  deferred.Appender      of an append, with an overflow: the store is asked to offer, and what finds no room waits
+//	  admission.Admission    of a take: the rule's away decides while the store does not answer
+//	metrics.Rules            counts what rules say, also within an append
+//	the store
+func (i *Ingress) newEngine(store queue.Engine) (queue.Engine, error) {
+	rules, err := metrics.NewRules(i.o.Registry, i.o.MaxQueueLabels)
+	if err != nil {
+		return nil, err
+	}
+	store = rules.Over(store)
+	i.admission = admission.New(store, admission.Options{Observer: rules, Logger: i.o.Logger})
+	var last queue.Appender = store
+	if i.o.Overflow != nil {
+		i.overflow = deferred.New(store, i.o.Overflow, i.admission.Pass)
+		last = i.overflow
+	}
+	return metrics.NewEngine(roles{
+		Appender: deliver.NewIntake(admission.NewAppender(i.admission, last), store),
+		Outflow:  store, Specs: store, ChangeLog: store, Jobs: store, Overflow: store, Rules: store, Store: store,
+		Taker: i.admission,
+	}, i.o.Registry, i.o.MaxQueueLabels)
+}
+
+// outflow takes jobs out of the store until its context ends. A job goes down this list:
+//
+//	drain.Run           reserves it, starts it at its departure and settles it; drainPace and metrics.Observer are told
+//	deliver.Router      finds the target of its queue; another Handler does what it likes
+//	a target            prepares, waits in the gate of the attempt, and sends
+//	egress.Guard        lets the connection out
+//
+// Beside it, with an overflow, deferred.Readmitter brings back jobs as room comes.
+func (d *Drainer) outflow(ctx context.Context) error {
+	drains := func(ctx context.Context) error { return drain.Run(ctx, d.engine, d.o.Handler, d.o.Drain) }
+	if d.o.Overflow == nil {
+		return drains(ctx)
+	}
+	return ops.RunAll(ctx, drains, deferred.NewReadmitter(d.engine, d.o.Overflow).Run)
+}
