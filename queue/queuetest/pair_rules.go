@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -50,6 +51,7 @@ func (p *pair) rule(name string) queue.Rule {
 	return ruleOf(name, a, bound(), func(r *queue.Rule) {
 		r.Key = rapid.SampledFrom([]string{"", "{lane}", "{queue}", "{header.x}", "{lane}:{queue}"}).Draw(p.T, "key")
 		r.Action = rapid.SampledFrom([]string{queue.Reject, queue.Defer, queue.Shadow}).Draw(p.T, "action")
+		r.MaxKeys = rapid.SampledFrom([]int64{0, 0, 1, 2, 4}).Draw(p.T, "max keys")
 		if rapid.Bool().Draw(p.T, "override") {
 			r.Overrides = map[string]queue.Bound{
 				rapid.SampledFrom([]string{"a", "g", "x"}).Draw(p.T, "override of"): bound(),
@@ -123,10 +125,27 @@ func (p *pair) take() {
 			if list[i].Lease == "" && lease != "" {
 				lease = "made"
 			}
-			text += fmt.Sprintf("\n  %+v shadow %v lease %q %v", a.Decision, a.Shadow, lease, kind(a.Err))
+			text += fmt.Sprintf("\n  %+v shadow %v lease %q keys %d %v", fullless(a.Decision, a.MaxKeys), a.Shadow, lease, a.MaxKeys, kind(a.Err))
 		}
 		return text
 	})
+}
+
+// fullless is a decision without the time until there is room for another key: when an engine looks at a key that was used since, and sees
+// that it lasts longer, is its own affair.
+func fullless(d leaky.Decision, maxKeys int64) leaky.Decision {
+	if maxKeys > 0 && d.RetryAfter > 0 {
+		d.RetryAfter = 0
+	}
+	return d
+}
+
+// retryOf is likewise when to come back.
+func retryOf(a *queue.Appended) time.Duration {
+	if a.Outcome == queue.LimitReached && slices.ContainsFunc(a.Rules, func(r queue.Ruled) bool { return r.MaxKeys > 0 && !r.Shadow }) {
+		return 0
+	}
+	return a.RetryAfter
 }
 
 // allRules compares all there are.
@@ -164,6 +183,7 @@ func (p *pair) attend() {
 func ruledText(list []queue.Ruled) string {
 	var text []string
 	for _, s := range list {
+		s.Decision = fullless(s.Decision, s.MaxKeys)
 		text = append(text, fmt.Sprintf("%+v", s))
 	}
 	return strings.Join(text, " ")
