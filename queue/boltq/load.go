@@ -125,7 +125,7 @@ func (l *loader) queues(ctx context.Context) error {
 		}
 		if q := l.byNumber[number]; q != nil {
 			q.saved, q.maxCost, q.childMaxCost, q.turn = r.counters, max(1, r.maxCost), r.childMaxCost, r.turn
-			q.overflow.lastTicket, q.overflow.progress, q.receiver = r.tickets, r.progress, r.receiver
+			q.overflow.lastTicket, q.overflow.progress, q.receiver = r.tickets, r.progress, r.receiver.possible(l.now)
 			q.openedAt, q.maxCostAtOpen = l.now, q.maxCost
 			q.ceiling, q.pledged = r.ceiling, r.ceiling
 			q.restore(r.ceiling, l.now, q.groupMaxCost())

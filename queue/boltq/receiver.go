@@ -25,6 +25,19 @@ type receiverState struct {
 	throttledUntil leaky.Instant // the end of the last of those stops
 }
 
+// possible is the state without instants that are further ahead than any can be: by them a queue would never go on, or never
+// stop.
+func (r receiverState) possible(now leaky.Instant) receiverState {
+	latest := now.Add(queue.MaxStop + queue.Horizon)
+	if r.stop > latest {
+		r.stop = now
+	}
+	if r.throttledUntil > latest {
+		r.throttledUntil = 0
+	}
+	return r
+}
+
 // info is the state for callers.
 func (r *receiverState) info(now leaky.Instant) (s queue.Stop, c queue.CircuitInfo) {
 	if r.stop > now {

@@ -62,3 +62,21 @@ func TestStopsSurviveReopening(t *testing.T) {
 		t.Errorf("granted %v", granted)
 	}
 }
+
+// What a receiver said until an instant which cannot be is taken for not said: it neither stops a queue nor keeps it from that.
+func TestThrottledTooFarAhead(t *testing.T) {
+	b := start(t, Options{})
+	b.put("q", "10/s")
+	b.append("q", 0, 2)
+	b.Engine.mu.Lock()
+	b.queues["q"].receiver.throttledUntil = b.Engine.now().Add(48 * time.Hour)
+	b.Engine.mu.Unlock()
+	b.settleAll(queue.Throttle, b.reserve(1)) // so that it is on file
+	b.reopen()
+	b.advance(time.Minute)
+	list := settlements(queue.Throttle, b.reserve(1))
+	list[0].Untold, list[0].After = true, 0
+	if out, err := b.Settle(context.Background(), list); err != nil || out[0].Effect.Stopped < time.Second {
+		t.Errorf("%+v, %v; want a stop of a second or more", out, err)
+	}
+}

@@ -78,7 +78,9 @@ func (e *Engine) Reserve(ctx context.Context, r queue.ReserveRequest) (queue.Res
 		}
 		cl.lastNumber, cl.grant = r.Number, g
 		out.Lost, out.Short = g.lost, g.short
-		cl.short, g.newlyShort = g.short, g.noteShort(cl.short)
+		if r.Max > 0 { // else nothing was found out
+			cl.short, g.newlyShort = g.short, g.noteShort(cl.short)
+		}
 		e.trimSome(now)
 	case r.Number == cl.lastNumber:
 		g = cl.grant

@@ -158,6 +158,40 @@ var shareRules = []rule{
 			}
 		}
 	}},
+	{"a request without a free handler is no reason to call others again to what was left behind before", func(r *rig) {
+		q := r.queue("q", "unlimited")
+		r.accept(q, numbered("j", 50)...)
+		full := map[string]int{q: 0}
+		r.reserveAs("two", q, 1)
+		r.watching("one", q)
+		ear := r.listen(q)
+		defer ear.cancel()
+		for i := 0; ; i++ { // a subscription takes a moment to stand
+			if r.reserveAs("two", q, 1); i == 100 {
+				r.Fatalf("nobody was woken; heard %v", ear.heard)
+			}
+			r.shared("one", q, 9, map[string]int{})
+			r.accept(q, numbered(fmt.Sprint("l", i, "-"), 40)...)
+			r.clock.Advance(300 * time.Millisecond)
+			if r.shared("one", q, 9, full); ear.hears("") {
+				break
+			}
+		}
+		r.shared("two", q, 9, full)
+		for ear.hears("") {
+		}
+		for range 3 {
+			r.clock.Advance(300 * time.Millisecond)
+			for _, client := range []string{"one", "two"} {
+				r.shared(client, q, 0, full) // it leaves the watch to others
+				for ear.hears("") {
+				}
+				if r.shared(client, q, 9, full); ear.hears("") {
+					r.Error("woken to what was known")
+				}
+			}
+		}
+	}},
 	{"bad shares are refused", func(r *rig) {
 		q := r.queue("q", "unlimited")
 		r.accept(q, "a")

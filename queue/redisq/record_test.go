@@ -89,3 +89,32 @@ func TestPlantedSpared(t *testing.T) {
 		t.Errorf("stopped for %v, want a second or more", got[0].Effect.Stopped)
 	}
 }
+
+// Nor does one that somebody broke behind others: it goes when its turn comes.
+func TestBrokenChangeAmongOthers(t *testing.T) {
+	v, s, at := manual(t)
+	v.put("email", leaky.Unlimited, nil)
+	const key = "ps{0}H:queue:email"
+	for range 3 {
+		if err := v.e.Pause(v.ctx, "email", queue.Pause{Reason: "once"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := v.e.Resume(v.ctx, "email"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := s.Client().LLen(v.ctx, key).Val()
+	if n < 5 {
+		t.Fatalf("%d entries", n)
+	}
+	if err := s.Client().LSet(v.ctx, key, n-2, "short").Err(); err != nil {
+		t.Fatal(err)
+	}
+	*at = at.Add(500 * 24 * time.Hour) // all of them go
+	if err := v.e.Pause(v.ctx, "email", queue.Pause{}); err != nil {
+		t.Error(err)
+	}
+	if left := s.Client().LLen(v.ctx, key).Val(); left != 1 {
+		t.Errorf("%d entries are left, want the last", left)
+	}
+}

@@ -47,7 +47,8 @@ local function log_change(kind, name, at, by, what, rev, was, detail, reason, ti
   while head do
     local oldest = call('LINDEX', key, -1)
     if not oldest then break end
-    local upto, _, _, last = unpack_(ENTRY, oldest)
+    local upto, _, last = 0, 0, 0 -- of one that somebody broke nothing is known: it goes
+    if #oldest >= ENTRY_BYTES then upto, _, _, last = unpack_(ENTRY, oldest) end
     local over = bytes - (upto - #oldest) > MOST_BYTES
     if not over and (last > old or gone == DROP_MOST) then break end
     if last > old then dropped = dropped + 1 end
