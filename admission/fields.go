@@ -30,10 +30,10 @@ func QuotaOf(r *queue.Rule, key string, d *leaky.Decision) Quota {
 	if !d.Allowed {
 		q.More = d.RetryAfter
 	}
-	switch b := r.Of(key); r.Algorithm {
-	case leaky.AlgorithmConcurrency:
+	switch b := r.Of(key); {
+	case b.TTL > 0:
 		q.AtOnce = true
-	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket: // when all of it has come back
+	case !b.Rate.Unlimited(): // when all of it has come back
 		n, d := b.Rate.Fraction()
 		q.Window = time.Duration(math.Ceil(float64(b.Burst)*float64(d)/float64(n))) * time.Microsecond
 	default:

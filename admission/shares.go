@@ -36,7 +36,7 @@ func newShares() *shares { return &shares{begun: time.Now(), keys: map[shareKey]
 
 // decide answers one question, as one of n processes.
 func (s *shares) decide(r *queue.Rule, t queue.Take, ask leaky.Ask, n int) leaky.Decision {
-	l, err := shareOf(r.Of(t.Key), r.Algorithm, n).Limiter(r.Algorithm)
+	l, err := shareOf(r.Of(t.Key), n).Limiter(r.Algorithm)
 	if err != nil {
 		return leaky.Decision{RetryAfter: retryAway}
 	}
@@ -118,19 +118,19 @@ func (s *shares) sweep() {
 // shareOf is the bound of one of n processes: a n-th of the rate and of the limit, rounded down, but at least 1. What
 // is less than 1 is 1 in a period so much longer. So whatever comes, n processes together let no more through in the
 // long run than the bound does; and at once no more than the greater of its limit and n.
-func shareOf(b queue.Bound, a leaky.Algorithm, n int) queue.Bound {
+func shareOf(b queue.Bound, n int) queue.Bound {
 	k := int64(n)
-	switch a {
-	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
+	switch {
+	case !b.Rate.Unlimited():
 		b.Rate, b.Burst = b.Rate.Share(k), max(1, b.Burst/k)
-	case leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingLog, leaky.AlgorithmSlidingCounter:
+	case b.TTL > 0:
+		b.Limit = max(1, b.Limit/k)
+	case b.Limit == 0:
+		b.Period = stretched(b.Period, k, leaky.MaxInterval)
+	default:
 		if b.Limit < k {
 			b.Period, b.Resolution = stretched(b.Period, (k+b.Limit-1)/b.Limit, leaky.MaxPeriod), 0
 		}
-		b.Limit = max(1, b.Limit/k)
-	case leaky.AlgorithmGap:
-		b.Period = stretched(b.Period, k, leaky.MaxInterval)
-	case leaky.AlgorithmConcurrency:
 		b.Limit = max(1, b.Limit/k)
 	}
 	return b

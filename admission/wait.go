@@ -137,13 +137,10 @@ func (a *Admission) GiveBack(ctx context.Context, rule string, t queue.Take, ans
 // interval is how long a cost of 1 takes to come back under a key; 0 if that does not go by a pace.
 func interval(r *queue.ParsedRule, key string) time.Duration {
 	b := r.Of(key)
-	switch r.Algorithm {
-	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
-		if b.Rate.Unlimited() {
-			return 0
-		}
+	switch {
+	case !b.Rate.Unlimited():
 		return b.Rate.Interval()
-	case leaky.AlgorithmGap:
+	case b.Limit == 0:
 		return b.Period.D()
 	}
 	return 0

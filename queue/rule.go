@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,39 +86,12 @@ func (r *Rule) Normalize() {
 	}
 }
 
-func (b *Bound) normalize(a leaky.Algorithm) {
-	if a == leaky.AlgorithmMeter || a == leaky.AlgorithmTokenBucket {
-		def(&b.Burst, 1)
-	}
-}
-
 // Of returns the bound for a key.
 func (r *Rule) Of(key string) Bound {
 	if b, ok := r.Overrides[key]; ok {
 		return b
 	}
 	return r.Bound
-}
-
-// Limiter returns the arithmetic of a bound.
-func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
-	switch a {
-	case leaky.AlgorithmMeter:
-		return leaky.Meter{Rate: b.Rate, Burst: b.Burst}, nil
-	case leaky.AlgorithmTokenBucket:
-		return leaky.TokenBucket{Rate: b.Rate, Capacity: b.Burst}, nil
-	case leaky.AlgorithmFixedWindow:
-		return leaky.FixedWindow{Max: b.Limit, Period: b.Period.D()}, nil
-	case leaky.AlgorithmSlidingLog:
-		return leaky.SlidingLog{Max: b.Limit, Period: b.Period.D(), Resolution: b.Resolution.D()}, nil
-	case leaky.AlgorithmSlidingCounter:
-		return leaky.SlidingCounter{Max: b.Limit, Period: b.Period.D()}, nil
-	case leaky.AlgorithmGap:
-		return leaky.Gap{Least: b.Period.D()}, nil
-	case leaky.AlgorithmConcurrency:
-		return leaky.Concurrency{Max: b.Limit, TTL: b.TTL.D()}, nil
-	}
-	return nil, fieldErr("algorithm", string(a), "must be one of %v", leaky.Algorithms())
 }
 
 // Validate checks a normalized rule. Its error is a *FieldError.
@@ -164,23 +138,6 @@ func (r *Rule) Validate() error {
 	return nil
 }
 
-// goesBy names the numbers that an algorithm goes by, of which resolution may be left out.
-func goesBy(a leaky.Algorithm) []string {
-	switch a {
-	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
-		return []string{"rate", "burst"}
-	case leaky.AlgorithmFixedWindow, leaky.AlgorithmSlidingCounter:
-		return []string{"limit", "period"}
-	case leaky.AlgorithmSlidingLog:
-		return []string{"limit", "period", "resolution"}
-	case leaky.AlgorithmGap:
-		return []string{"period"}
-	case leaky.AlgorithmConcurrency:
-		return []string{"limit", "ttl"}
-	}
-	return nil
-}
-
 // needed are the numbers that have no default: how the lack of one reads, and one for example.
 var needed = map[string]struct{ none, example string }{
 	"rate": {"unlimited", `"5/s"`}, "limit": {"0", "100"}, "period": {"0s", `"1m"`}, "ttl": {"0s", `"30s"`},
@@ -191,13 +148,8 @@ func (b *Bound) validate(prefix string, a leaky.Algorithm) error {
 	if err != nil {
 		return err
 	}
-	most, longest := int64(leaky.MaxLimit), leaky.MaxPeriod
-	switch a {
-	case leaky.AlgorithmConcurrency:
-		most = leaky.MaxEntries
-	case leaky.AlgorithmGap:
-		longest = leaky.MaxInterval
-	}
+	row := algorithms[a]
+	most, longest := cmp.Or(row.maxLimit, leaky.MaxLimit), cmp.Or(row.maxPeriod, leaky.MaxPeriod)
 	for _, f := range []struct {
 		name  string
 		given bool

@@ -29,15 +29,8 @@ func (r *Rule) KeyLimit() int64 {
 }
 
 func (b *Bound) keyBytes(a leaky.Algorithm) int64 {
-	switch a {
-	case leaky.AlgorithmSlidingLog:
-		entries := min(b.Limit, leaky.MaxEntries)
-		if b.Resolution > 0 {
-			entries = min(entries, int64(b.Period/b.Resolution)+1)
-		}
-		return keyBytes + (entries-1)*entryBytes
-	case leaky.AlgorithmConcurrency:
-		return keyBytes + (b.Limit-1)*placeBytes
+	if more := algorithms[a].moreBytes; more != nil {
+		return keyBytes + more(b)
 	}
 	return keyBytes
 }

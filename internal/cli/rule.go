@@ -9,7 +9,6 @@ import (
 
 	"github.com/penstock/penstock/internal/client"
 	"github.com/penstock/penstock/internal/wire"
-	"github.com/penstock/penstock/leaky"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -70,7 +69,7 @@ func ruleTable(rules []wire.Rule) string {
 	t := table{header: []string{"NAME", "ALGORITHM", "ALLOWS", "COUNTS BY", "DOES", "STORE AWAY", "OVERRIDES", "QUEUES"}, right: map[int]bool{6: true}}
 	for i := range rules {
 		rule := &rules[i]
-		t.add(rule.Name, string(rule.Algorithm), boundOf(rule.Algorithm, rule.Bound), keyOf(rule), rule.Action, rule.Away, num(int64(len(rule.Overrides))), strings.Join(rule.Queues, " "))
+		t.add(rule.Name, string(rule.Algorithm), boundOf(rule.Bound), keyOf(rule), rule.Action, rule.Away, num(int64(len(rule.Overrides))), strings.Join(rule.Queues, " "))
 	}
 	return t.String()
 }
@@ -84,18 +83,16 @@ func keyOf(rule *wire.Rule) string {
 }
 
 // boundOf says what passes.
-func boundOf(a leaky.Algorithm, b queue.Bound) string {
-	switch a {
-	case leaky.AlgorithmMeter, leaky.AlgorithmTokenBucket:
+func boundOf(b queue.Bound) string {
+	switch {
+	case !b.Rate.Unlimited():
 		return fmt.Sprintf("%s, %d at once", b.Rate, b.Burst)
-	case leaky.AlgorithmGap:
+	case b.Limit == 0:
 		return fmt.Sprintf("one each %v", b.Period)
-	case leaky.AlgorithmConcurrency:
+	case b.TTL > 0:
 		return fmt.Sprintf("%d at a time, each for %v", b.Limit, b.TTL)
-	case leaky.AlgorithmSlidingLog:
-		if b.Resolution > 0 {
-			return fmt.Sprintf("%d in %v, to %v", b.Limit, b.Period, b.Resolution)
-		}
+	case b.Resolution > 0:
+		return fmt.Sprintf("%d in %v, to %v", b.Limit, b.Period, b.Resolution)
 	}
 	return fmt.Sprintf("%d in %v", b.Limit, b.Period)
 }
@@ -124,7 +121,7 @@ func (c *ruleInfoCmd) Run(r *run) error {
 	}
 	err = facts(r.Out,
 		"name", rule.Name,
-		"allows", fmt.Sprintf("%s (%s), revision %d", boundOf(rule.Algorithm, rule.Bound), rule.Algorithm, rule.Revision),
+		"allows", fmt.Sprintf("%s (%s), revision %d", boundOf(rule.Bound), rule.Algorithm, rule.Revision),
 		"counts by", keyOf(&rule),
 		"a job it refuses", actionOf(rule.Action),
 		"store away", awayOf(rule.Away),
@@ -136,7 +133,7 @@ func (c *ruleInfoCmd) Run(r *run) error {
 	}
 	t := table{header: []string{"KEY", "ALLOWS"}}
 	for _, key := range slices.Sorted(maps.Keys(rule.Overrides)) {
-		t.add(plain(key), boundOf(rule.Algorithm, rule.Overrides[key]))
+		t.add(plain(key), boundOf(rule.Overrides[key]))
 	}
 	_, err = fmt.Fprintf(r.Out, "\n%s", t.String())
 	return err

@@ -51,7 +51,7 @@ func (c *ruleLogCmd) Run(r *run) error {
 				parts = []string{"overrides"}
 			}
 		} else if c.After != nil {
-			parts = append(parts, string(c.After.Algorithm)+": "+boundOf(c.After.Algorithm, c.After.Bound))
+			parts = append(parts, string(c.After.Algorithm)+": "+boundOf(c.After.Bound))
 		}
 		return &c.Done, how(&c.Done, parts), nil
 	})

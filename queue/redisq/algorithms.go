@@ -6,11 +6,54 @@ import (
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/penstock/penstock/leaky"
 )
 
-// kinds are the arithmetics of tallies, by the letters that stand for them.
-var kinds = []struct{ letter, file string }{
-	{"m", "meter"}, {"f", "fixedwindow"}, {"c", "slidingcounter"}, {"l", "slidinglog"}, {"p", "concurrency"},
+// kinds are the arithmetics of tallies, by the letters that stand for them: a file of lua/algorithms, and the numbers by
+// which that goes of the limiters that it knows, nil of another.
+var kinds = []struct {
+	letter, file string
+	numbers      func(l leaky.Limiter) []int64
+}{
+	{"m", "meter", func(l leaky.Limiter) []int64 {
+		switch l := l.(type) {
+		case leaky.Meter:
+			return meterNumbers(l)
+		case interface{ Meter() leaky.Meter }:
+			return meterNumbers(l.Meter())
+		}
+		return nil
+	}},
+	{"f", "fixedwindow", func(l leaky.Limiter) []int64 {
+		if l, ok := l.(leaky.FixedWindow); ok {
+			return []int64{l.Max, l.Period.Microseconds()}
+		}
+		return nil
+	}},
+	{"c", "slidingcounter", func(l leaky.Limiter) []int64 {
+		if l, ok := l.(leaky.SlidingCounter); ok {
+			return []int64{l.Max, l.Period.Microseconds()}
+		}
+		return nil
+	}},
+	{"l", "slidinglog", func(l leaky.Limiter) []int64 {
+		if l, ok := l.(leaky.SlidingLog); ok {
+			return []int64{l.Max, l.Period.Microseconds(), max(1, l.Resolution.Microseconds())}
+		}
+		return nil
+	}},
+	{"p", "concurrency", func(l leaky.Limiter) []int64 {
+		if l, ok := l.(leaky.Concurrency); ok {
+			return []int64{l.Max, l.TTL.Microseconds()}
+		}
+		return nil
+	}},
+}
+
+func meterNumbers(m leaky.Meter) []int64 {
+	n, d := m.Rate.Fraction()
+	return []int64{m.Burst, n, d}
 }
 
 // kind is the functions of an arithmetic, in a table. Those whose tally is a text have the first two.

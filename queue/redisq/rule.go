@@ -97,35 +97,18 @@ func newBound(a leaky.Algorithm, numbers queue.Bound, keys int64) (*bound, error
 	full.Take(0, leaky.Ask{Cost: l.Limit(), Lease: "all"})
 	binary.BigEndian.PutUint64(b.packed[25:], uint64(keys))
 	binary.BigEndian.PutUint64(b.packed[33:], uint64(full.Expires(0)))
-	pack := func(letter byte, numbers ...int64) {
-		b.packed[0] = letter
-		for i, n := range numbers {
+	for _, k := range kinds {
+		list := k.numbers(l)
+		if list == nil {
+			continue
+		}
+		b.packed[0] = k.letter[0]
+		for i, n := range list {
 			binary.BigEndian.PutUint64(b.packed[1+8*i:], uint64(n))
 		}
+		return b, nil
 	}
-	meter := func(m leaky.Meter) {
-		n, d := m.Rate.Fraction()
-		pack('m', m.Burst, n, d)
-	}
-	switch l := l.(type) {
-	case leaky.Meter:
-		meter(l)
-	case leaky.TokenBucket:
-		meter(l.Meter())
-	case leaky.Gap:
-		meter(l.Meter())
-	case leaky.FixedWindow:
-		pack('f', l.Max, l.Period.Microseconds())
-	case leaky.SlidingLog:
-		pack('l', l.Max, l.Period.Microseconds(), max(1, l.Resolution.Microseconds()))
-	case leaky.SlidingCounter:
-		pack('c', l.Max, l.Period.Microseconds())
-	case leaky.Concurrency:
-		pack('p', l.Max, l.TTL.Microseconds())
-	default:
-		return nil, fmt.Errorf("no script knows the arithmetic of %s", a)
-	}
-	return b, nil
+	return nil, fmt.Errorf("no script knows the arithmetic of %s", a)
 }
 
 // overridden is the digests of all keys with overrides.

@@ -1,0 +1,80 @@
+package queue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/penstock/penstock/leaky"
+)
+
+// algorithm is what a rule needs to know of one. To add one: its arithmetic in leaky, a row here, one in each engine.
+type algorithm struct {
+	limiter func(b *Bound) leaky.Limiter
+	numbers []string // that it goes by, of which those that are not in needed may be left out
+	// The bounds of a limit and a period; 0 are those of leaky.
+	maxLimit  int64
+	maxPeriod time.Duration
+	// moreBytes is what a key takes at most beyond keyBytes; nil if nothing.
+	moreBytes func(b *Bound) int64
+}
+
+var algorithms = map[leaky.Algorithm]algorithm{
+	leaky.AlgorithmMeter: {
+		limiter: func(b *Bound) leaky.Limiter { return leaky.Meter{Rate: b.Rate, Burst: b.Burst} },
+		numbers: []string{"rate", "burst"},
+	},
+	leaky.AlgorithmTokenBucket: {
+		limiter: func(b *Bound) leaky.Limiter { return leaky.TokenBucket{Rate: b.Rate, Capacity: b.Burst} },
+		numbers: []string{"rate", "burst"},
+	},
+	leaky.AlgorithmFixedWindow: {
+		limiter: func(b *Bound) leaky.Limiter { return leaky.FixedWindow{Max: b.Limit, Period: b.Period.D()} },
+		numbers: []string{"limit", "period"},
+	},
+	leaky.AlgorithmSlidingLog: {
+		limiter: func(b *Bound) leaky.Limiter {
+			return leaky.SlidingLog{Max: b.Limit, Period: b.Period.D(), Resolution: b.Resolution.D()}
+		},
+		numbers: []string{"limit", "period", "resolution"},
+		moreBytes: func(b *Bound) int64 {
+			entries := min(b.Limit, leaky.MaxEntries)
+			if b.Resolution > 0 {
+				entries = min(entries, int64(b.Period/b.Resolution)+1)
+			}
+			return (entries - 1) * entryBytes
+		},
+	},
+	leaky.AlgorithmSlidingCounter: {
+		limiter: func(b *Bound) leaky.Limiter { return leaky.SlidingCounter{Max: b.Limit, Period: b.Period.D()} },
+		numbers: []string{"limit", "period"},
+	},
+	leaky.AlgorithmGap: {
+		limiter:   func(b *Bound) leaky.Limiter { return leaky.Gap{Least: b.Period.D()} },
+		numbers:   []string{"period"},
+		maxPeriod: leaky.MaxInterval,
+	},
+	leaky.AlgorithmConcurrency: {
+		limiter:   func(b *Bound) leaky.Limiter { return leaky.Concurrency{Max: b.Limit, TTL: b.TTL.D()} },
+		numbers:   []string{"limit", "ttl"},
+		maxLimit:  leaky.MaxEntries,
+		moreBytes: func(b *Bound) int64 { return (b.Limit - 1) * placeBytes },
+	},
+}
+
+// goesBy names the numbers that an algorithm goes by.
+func goesBy(a leaky.Algorithm) []string { return algorithms[a].numbers }
+
+// Limiter returns the arithmetic of a bound.
+func (b Bound) Limiter(a leaky.Algorithm) (leaky.Limiter, error) {
+	row, ok := algorithms[a]
+	if !ok {
+		return nil, fieldErr("algorithm", string(a), "must be one of %v", leaky.Algorithms())
+	}
+	return row.limiter(&b), nil
+}
+
+func (b *Bound) normalize(a leaky.Algorithm) {
+	if slices.Contains(goesBy(a), "burst") {
+		def(&b.Burst, 1)
+	}
+}
