@@ -10,22 +10,16 @@ set -euo pipefail
 
 least=7 # the first major version whose scripts have flags, which ours begin with
 
-say() { echo "redis.sh: $*" >&2; }
+script=redis.sh program=redis-server apt_package=redis-server brew_package=redis service=redis-server
+needed="is no redis-server of version $least or later"
+hint='	The tests run against a real Redis, 7.0 or later. Install it with one of
 
-give_up() {
-	say "$1"
-	cat >&2 <<-'END'
+	    sudo apt-get update && sudo apt-get install -y redis-server     (Debian, Ubuntu)
+	    sudo dnf install -y redis                                       (Fedora)
+	    brew install redis                                              (macOS)
 
-		The tests run against a real Redis, 7.0 or later. Install it with one of
-
-		    sudo apt-get update && sudo apt-get install -y redis-server     (Debian, Ubuntu)
-		    sudo dnf install -y redis                                       (Fedora)
-		    brew install redis                                              (macOS)
-
-		or set PENSTOCK_REDIS_SERVER to the path of a redis-server you have, and try again.
-	END
-	exit 1
-}
+	or set PENSTOCK_REDIS_SERVER to the path of a redis-server you have, and try again.'
+. "$(dirname "$0")/install.sh"
 
 # usable PATH: is this a redis-server, and recent enough?
 usable() {
@@ -34,52 +28,7 @@ usable() {
 	[ -n "$major" ] && [ "$major" -ge "$least" ]
 }
 
-apt() {
-	local as=("$@") started_before=no
-	say "installing redis-server with apt-get"
-	if pidof redis-server >/dev/null 2>&1; then started_before=yes; fi
-	export DEBIAN_FRONTEND=noninteractive
-	"${as[@]}" apt-get update -q </dev/null >&2 || return 1
-	"${as[@]}" apt-get install -q -y redis-server </dev/null >&2 || return 1
-	# The package starts a service and has it start at boot. We want the program only: each test runs its own.
-	[ "$started_before" = yes ] && return 0
-	if [ -d /run/systemd/system ]; then
-		"${as[@]}" systemctl disable --now redis-server >&2 || true
-	else
-		"${as[@]}" service redis-server stop >&2 || true
-		"${as[@]}" update-rc.d redis-server disable >&2 || true
-	fi
-}
-
-install() {
-	if command -v apt-get >/dev/null; then
-		local as=(sudo -n) # -n: fail where it would ask for a password
-		if [ "$(id -u)" = 0 ]; then as=(); fi
-		apt "${as[@]}" && return
-		give_up "apt-get could not install redis-server; what it, or sudo, said is above"
-	fi
-	if command -v brew >/dev/null; then
-		say "installing redis with brew"
-		brew install redis >&2 && return
-		give_up "brew could not install redis; what it said is above"
-	fi
-	give_up "there is no redis-server, and neither apt-get nor brew to install it with"
-}
-
-find_server() {
-	if [ -n "${PENSTOCK_REDIS_SERVER:-}" ]; then
-		local given
-		given=$(command -v "$PENSTOCK_REDIS_SERVER") || give_up "PENSTOCK_REDIS_SERVER=$PENSTOCK_REDIS_SERVER is not a program"
-		usable "$given" || give_up "PENSTOCK_REDIS_SERVER=$PENSTOCK_REDIS_SERVER is not a redis-server of version $least or later"
-		echo "$given"
-		return
-	fi
-	command -v redis-server >/dev/null || install >&2
-	local found
-	found=$(command -v redis-server) || give_up "it was installed, and yet there is no redis-server in PATH ($PATH)"
-	usable "$found" || give_up "$found is older than $least.0: $("$found" --version)"
-	echo "$found"
-}
+find_server() { find_program PENSTOCK_REDIS_SERVER "${PENSTOCK_REDIS_SERVER:-}"; }
 
 # run SERVER CMD...: start SERVER for the time of CMD.
 run() {

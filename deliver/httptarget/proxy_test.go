@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/deliver/egress"
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -127,7 +128,7 @@ func TestProxy(t *testing.T) {
 			if secure { // the servers of httptest share their certificate
 				trust.RootCAs = p.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 			}
-			r := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far), TLS: trust, Secrets: secrets.Source{Dir: dir, Allow: allow(t, "PASS="+p.URL)}})
+			r := sender(t, Options{Egress: guarded(t, "127.0.0.0/8", far), TLS: trust, Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "PASS="+p.URL)}})
 			for range 2 {
 				at := strings.Replace(p.URL, "://", "://us%20er:${secret:PASS}@", 1)
 				job := jobWith(t, map[string]any{"url": c.scheme + "://" + far, "proxy": at, "tls": map[string]any{"server_name": "example.com"}})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -48,7 +49,7 @@ func TestSigned(t *testing.T) {
 	var request *http.Request
 	var body []byte
 	s, _ := server(t, func(_ http.ResponseWriter, r *http.Request) { request = r; body, _ = io.ReadAll(r.Body) })
-	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: allow(t, "new="+s.URL, "old="+s.URL)}})
+	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "new="+s.URL, "old="+s.URL)}})
 	job := jobFor(s.URL, `{"a": 1}`)
 	job.Headers = map[string]string{"webhook-id": "forged", "webhook-signature": "v1,forged", "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "a=1"}
 	job.Spec.Deliver = []byte(`{"http": {"url": "` + s.URL + `", "method": "PUT", "signing": {"secret": "${secret:new}", "previous_secret": "${secret:old}"}}}`)
@@ -86,7 +87,7 @@ func TestSignedWithAReference(t *testing.T) {
 	}
 	key := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32))
 	s, _ := server(t, func(http.ResponseWriter, *http.Request) {})
-	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: allow(t, "new="+s.URL, "old="+s.URL)}})
+	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "new="+s.URL, "old="+s.URL)}})
 	job := jobFor(s.URL, "")
 	for signing, field := range map[string]string{
 		`{"secret": "${secret:new}"}`:                                   "deliver.http.signing.secret",

@@ -21,6 +21,7 @@ import (
 
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
+	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -100,7 +101,7 @@ func TestClientCertificate(t *testing.T) {
 	strangerCert, strangerKey := theirs.issue(t, "stranger", false)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	hosts := s.URL + ",insecure:receiver.test:" + port + ",insecure:other.test:" + port // their authority stands in the target itself
-	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: allow(t, "cert="+hosts, "key="+hosts)}})
+	r := sender(t, Options{Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, "cert="+hosts, "key="+hosts)}})
 	deliver := func(settings TLS) error {
 		job := jobFor("", "{}")
 		raw, err := json.Marshal(map[string]any{"http": map[string]any{"url": s.URL, "tls": settings}})

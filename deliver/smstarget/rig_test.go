@@ -18,6 +18,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/cli/sink/smssim"
+	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -61,7 +62,7 @@ func (r *rig) serve(h http.Handler) {
 // may has the token go to hosts.
 func (r *rig) may(hosts string) {
 	r.t.Helper()
-	r.allow = append(r.allow, allow(r.t, "TOKEN="+hosts+";sms")...)
+	r.allow = append(r.allow, keytest.Allow(r.t, "TOKEN="+hosts+";sms")...)
 	r.router = routed(r.t, deliver.Options{Secrets: secrets.Source{Allow: r.allow}, Logger: slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/penstock/penstock/deliver/secrets"
 	"github.com/penstock/penstock/drain"
 	"github.com/penstock/penstock/internal/test/await"
+	"github.com/penstock/penstock/internal/test/keytest"
 	"github.com/penstock/penstock/queue"
 )
 
@@ -35,7 +36,7 @@ func TestDelivers(t *testing.T) {
 	}
 	for _, mechanism := range []string{Auto, Plain, Login} {
 		p := start(t, serverTLS, nil)
-		s := sender(t, Options{TLS: clientTLS, Secrets: secrets.Source{Dir: dir, Allow: allow(t, fmt.Sprintf("SMTP=127.0.0.1:%d", p.target(t, nil).Port))}})
+		s := sender(t, Options{TLS: clientTLS, Secrets: secrets.Source{Dir: dir, Allow: keytest.Allow(t, fmt.Sprintf("SMTP=127.0.0.1:%d", p.target(t, nil).Port))}})
 		set := p.target(t, func(s *SMTP) {
 			s.TLS, s.Username, s.Password, s.Mechanism = StartTLS, "me", "${secret:SMTP}", mechanism
 		})

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,42 +14,12 @@ import (
 	"testing"
 
 	"github.com/penstock/penstock/internal/archive"
+	"github.com/penstock/penstock/internal/test/keytest"
 )
-
-// keyPair is one as openssl would make it, in files.
-func keyPair(t *testing.T) (signing, public string) {
-	t.Helper()
-	pub, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown, err := x509.MarshalPKIXPublicKey(pub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyFile(t, pemOf("PRIVATE KEY", private)), keyFile(t, pemOf("PUBLIC KEY", shown))
-}
-
-func pemOf(kind string, b []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: b}))
-}
-
-func keyFile(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "key.pem")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func readPair(t *testing.T) (ed25519.PrivateKey, ed25519.PublicKey) {
 	t.Helper()
-	signing, public := keyPair(t)
+	signing, public := keytest.Pair(t)
 	key, err := archive.ReadSigningKey(signing)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +89,7 @@ func TestSigned(t *testing.T) {
 
 // A file that is no key is refused, and no error shows what is in it.
 func TestKeyFiles(t *testing.T) {
-	signing, public := keyPair(t)
+	signing, public := keytest.Pair(t)
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
@@ -135,14 +104,14 @@ func TestKeyFiles(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ path, want string }{
 		"none":        {filepath.Join(t.TempDir(), "none"), "no such file"},
-		"empty":       {keyFile(t, ""), "no key in PEM"},
+		"empty":       {keytest.File(t, ""), "no key in PEM"},
 		"a directory": {t.TempDir(), "directory"},
 		"endless":     {"/dev/zero", "longer than"},
 		"public":      {public, "has a PUBLIC KEY"},
-		"rsa":         {keyFile(t, pemOf("PRIVATE KEY", der)), "another kind"},
-		"encrypted":   {keyFile(t, pemOf("ENCRYPTED PRIVATE KEY", der)), "encrypted"},
-		"noise":       {keyFile(t, pemOf("PRIVATE KEY", []byte("hidden"))), "is not a PRIVATE KEY"},
-		"two":         {keyFile(t, string(text)+string(text)), "more in it than one"},
+		"rsa":         {keytest.File(t, keytest.PEM("PRIVATE KEY", der)), "another kind"},
+		"encrypted":   {keytest.File(t, keytest.PEM("ENCRYPTED PRIVATE KEY", der)), "encrypted"},
+		"noise":       {keytest.File(t, keytest.PEM("PRIVATE KEY", []byte("hidden"))), "is not a PRIVATE KEY"},
+		"two":         {keytest.File(t, string(text)+string(text)), "more in it than one"},
 	} {
 		_, err := archive.ReadSigningKey(c.path)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hidden") {
