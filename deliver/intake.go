@@ -12,10 +12,10 @@ import (
 // gets the one that it has for the target. Put it in front of everything else that takes jobs in, the overflow
 // too, or those that are deferred will have no cost.
 //
-// It goes by what it knows of the queue's spec, which is a second old at most while the engine answers. While that
-// does not, it goes by what it knew last; of a queue of which it knows nothing, or whose setting cannot
-// be used, jobs are taken as they are. The cost is a part of a job's fingerprint: one that was taken in as it was, or before
-// its queue had this target, is a Conflict when it is sent again and now costs something else.
+// It goes by what it knows of the queue's spec, which is a second old at most while the engine answers. While that does
+// not, it goes by what it knew last; of a queue of which it knows nothing, or whose setting cannot be used, jobs are
+// taken as they are. The cost is a part of a job's fingerprint: one that was taken in as it was, or before its queue
+// had this target, is a Conflict when it is sent again and now costs something else.
 type Intake struct {
 	next    queue.Appender
 	targets targets

@@ -69,8 +69,8 @@ func (k *Kinds) Parse(raw stdjson.RawMessage) (Target, error) {
 }
 
 // Complete gives a spec that has a target, and does not say what becomes of a job that may have been sent, what its
-// target says of such, unless that is to try again: so the engine goes by it too. A target that cannot be used is left to
-// who checks it.
+// target says of such, unless that is to try again: so the engine goes by it too. A target that cannot be used is left
+// to who checks it.
 func Complete(s *queue.Spec) { (*Kinds)(nil).Complete(s) }
 
 // Complete is the func Complete for these kinds.
@@ -83,8 +83,8 @@ func (k *Kinds) Complete(s *queue.Spec) {
 	}
 }
 
-// Reach asks a guard for the hosts that are to be connected to, as far as that can be told without resolving their names. Its
-// error is a *queue.FieldError.
+// Reach asks a guard for the hosts that are to be connected to, as far as that can be told without resolving their
+// names. Its error is a *queue.FieldError.
 func (t Target) Reach(guard *egress.Guard) error {
 	hosted, ok := t.Setting.(setting.Hosted)
 	if !ok {
@@ -98,8 +98,8 @@ func (t Target) Reach(guard *egress.Guard) error {
 	return nil
 }
 
-// Permit asks a source whether the secrets to which the target refers may go where it is, with the jobs of a queue. Its error
-// is a *queue.FieldError.
+// Permit asks a source whether the secrets to which the target refers may go where it is, with the jobs of a queue. Its
+// error is a *queue.FieldError.
 func (t Target) Permit(source secrets.Source, queueName string) error {
 	hosted, ok := t.Setting.(setting.Hosted)
 	if !ok {

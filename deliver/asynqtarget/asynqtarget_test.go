@@ -149,7 +149,8 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// Behind the gate a job waits for no connection, and for no answer to another: each is under way though none has landed.
+// Behind the gate a job waits for no connection, and for no answer to another: each is under way though none has
+// landed.
 func TestConnectionsForAll(t *testing.T) {
 	n := 15 * runtime.GOMAXPROCS(0) // go-redis has 10 of each
 	server, _ := redis(t)

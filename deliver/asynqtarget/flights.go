@@ -17,9 +17,9 @@ const answerTime = 5 * time.Second
 // flightTasks is how many tasks leave together at most.
 const flightTasks = 128
 
-// flights sends the scripts that asynq's client calls for tasks whose gates opened together in one pipeline. Nobody waits for
-// another's flight to land: who finds none boarding begins one, lets those run that are ready to, and leaves with all
-// who came meanwhile. So a lone task leaves at once, and under load a round trip carries many.
+// flights sends the scripts that asynq's client calls for tasks whose gates opened together in one pipeline. Nobody
+// waits for another's flight to land: who finds none boarding begins one, lets those run that are ready to, and leaves
+// with all who came meanwhile. So a lone task leaves at once, and under load a round trip carries many.
 //
 // Each has an answer of its own. When a connection is lost each that has none may have been carried out.
 type flights struct {
@@ -90,7 +90,8 @@ func (f *flights) board(s *seat) (here *flight, first bool) {
 	return here, first
 }
 
-// fly sends what may still leave. It heeds nobody's context once it left: the others are not to be touched by one who gives up.
+// fly sends what may still leave. It heeds nobody's context once it left: the others are not to be touched by one who
+// gives up.
 func (f *flights) fly(here *flight) {
 	defer close(here.landed)
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)

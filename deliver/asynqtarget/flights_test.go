@@ -87,7 +87,8 @@ func (f *fleet) wantPending(want ...string) {
 	}
 }
 
-// Of tasks that leave together each has an outcome of its own, and what is too late by then, or was interrupted, does not leave.
+// Of tasks that leave together each has an outcome of its own, and what is too late by then, or was interrupted, does
+// not leave.
 func TestOneFlight(t *testing.T) {
 	f := newFleet(t)
 	open, soon := until(time.Now().Add(time.Hour)), until(time.Now().Add(2*time.Second))
@@ -117,8 +118,8 @@ func TestOneFlight(t *testing.T) {
 	f.wantPending("again", "good", "good too", "taken")
 }
 
-// Of a flight that broke off nobody knows what of it was carried out behind the last answer. Each is in once, also when it
-// is released again.
+// Of a flight that broke off nobody knows what of it was carried out behind the last answer. Each is in once, also when
+// it is released again.
 func TestFlightBreaksOff(t *testing.T) {
 	f := newFleet(t)
 	open := until(time.Now().Add(time.Hour))
@@ -164,8 +165,8 @@ func TestFullFlight(t *testing.T) {
 	}
 }
 
-// What a connection is refused for is what becomes of all on board: no task is taken for released that never left. A Redis says so
-// when its password was changed, and the connections are made anew.
+// What a connection is refused for is what becomes of all on board: no task is taken for released that never left. A
+// Redis says so when its password was changed, and the connections are made anew.
 func TestFlightIsRefusedItsConnection(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	admin := server.Client()

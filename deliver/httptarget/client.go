@@ -33,8 +33,8 @@ type Answer struct {
 // NewClient returns a Client. Close it when nothing is being requested any more.
 func NewClient(o Options) *Client {
 	s := New(o)
-	// Less long than receivers keep connections: of a request that crosses the closing of its connection nobody knows whether
-	// it arrived.
+	// Less long than receivers keep connections: of a request that crosses the closing of its connection nobody knows
+	// whether it arrived.
 	p, _ := s.pools.of(Default()) // it asks nothing of TLS, so there is no error
 	p.transport.IdleConnTimeout = 15 * time.Second
 	return &Client{s, p}

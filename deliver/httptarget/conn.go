@@ -16,8 +16,8 @@ var (
 // conn is a connection, above TLS, that writes only when it was handed out: a request
 // whose gate refused cannot leave, whatever net/http does with it.
 //
-// And it reads only when it was asked something. What comes behind the end of an answer, from a receiver that lies about its length,
-// would else be taken for the answer to the next job.
+// And it reads only when it was asked something. What comes behind the end of an answer, from a receiver that lies
+// about its length, would else be taken for the answer to the next job.
 type conn struct {
 	net.Conn
 	out   atomic.Bool
@@ -80,8 +80,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// take makes the connection one's own. It reports whether it can be: net/http begins to read again as soon as an answer has
-// ended, and closes the connection when there is more of it.
+// take makes the connection one's own. It reports whether it can be: net/http begins to read again as soon as an answer
+// has ended, and closes the connection when there is more of it.
 func (c *conn) take() bool {
 	c.out.Store(false)
 	c.asked.Store(false)

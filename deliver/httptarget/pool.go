@@ -86,8 +86,8 @@ func (p *pools) make(d *tlsDialer, most int) *pool {
 	}}
 }
 
-// evict lets go of the pool that was not used for longest. What is under way in it ends as it would, and its connections
-// when they have been idle for a while.
+// evict lets go of the pool that was not used for longest. What is under way in it ends as it would, and its
+// connections when they have been idle for a while.
 func (p *pools) evict() {
 	var oldest poolKey
 	for key, pool := range p.known {

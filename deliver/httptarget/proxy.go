@@ -27,8 +27,8 @@ var fromEnvironment = http.ProxyFromEnvironment // but in tests, for it reads th
 // maxAddresses is how many addresses of a receiver a proxy is asked for.
 const maxAddresses = 4
 
-// proxy is what connects to receivers in place of the drainer. It is asked for addresses (CONNECT), for http too, and not
-// for names: what a name is at, the guard must have seen, and a proxy inside of the network would look for itself.
+// proxy is what connects to receivers in place of the drainer. It is asked for addresses (CONNECT), for http too, and
+// not for names: what a name is at, the guard must have seen, and a proxy inside of the network would look for itself.
 type proxy struct {
 	environment    bool
 	secure         bool   // it is spoken to over TLS

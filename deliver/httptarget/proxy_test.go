@@ -104,8 +104,8 @@ func jobWith(t *testing.T, target map[string]any) *drain.Job {
 	return job
 }
 
-// A target's proxy is asked for the address of the receiver, whether that is spoken to over TLS or not, and logs in with its secret.
-// The connection is kept as any.
+// A target's proxy is asked for the address of the receiver, whether that is spoken to over TLS or not, and logs in
+// with its secret. The connection is kept as any.
 func TestProxy(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "PASS"), []byte("h@/:nter2"), 0o600); err != nil {

@@ -13,7 +13,8 @@ import (
 // epoch is from where on a number of seconds is no time to wait but an instant of the Unix clock: 31 years.
 const epoch = 1e9
 
-// Names of fields as net/http writes them: every answer is looked through for them, and none needs to be written anew for that.
+// Names of fields as net/http writes them: every answer is looked through for them, and none needs to be written anew
+// for that.
 const headerRateLimit = "Ratelimit"
 
 var triples = []struct{ remaining, reset string }{
@@ -107,8 +108,9 @@ func draft(h http.Header) (wait time.Duration) {
 	return wait
 }
 
-// triple reads the fields that came before: X-RateLimit-Limit, -Remaining and -Reset, where the last is a number of seconds or,
-// with many, an instant of the Unix clock. Where nothing is said of what remains, nothing does, unless that must be said.
+// triple reads the fields that came before: X-RateLimit-Limit, -Remaining and -Reset, where the last is a number of
+// seconds or, with many, an instant of the Unix clock. Where nothing is said of what remains, nothing does, unless that
+// must be said.
 func triple(h http.Header, now time.Time, said bool) (wait time.Duration) {
 	for _, name := range triples {
 		in, ok := number(h.Get(name.reset))

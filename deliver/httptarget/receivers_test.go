@@ -10,8 +10,8 @@ import (
 	"github.com/penstock/penstock/deliver/setting"
 )
 
-// All that a request has in it goes to the receiver, to whom its certificate says that it is, and to a proxy that the target
-// names: a secret must be allowed for each.
+// All that a request has in it goes to the receiver, to whom its certificate says that it is, and to a proxy that the
+// target names: a secret must be allowed for each.
 func TestUses(t *testing.T) {
 	ca := strconv.Quote(newIssuer(t).pem)
 	for _, c := range []struct{ name, target, want string }{

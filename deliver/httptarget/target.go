@@ -37,9 +37,11 @@ type Target struct {
 	Statuses map[string]string `json:"statuses,omitempty"`
 	Signing  *Signing          `json:"signing,omitempty"`
 	TLS      *TLS              `json:"tls,omitempty"`
-	// MaxConnections is how many connections a drainer has to the receiver at a time; the default is as many as it has handlers.
+	// MaxConnections is how many connections a drainer has to the receiver at a time; the default is as many as it has
+	// handlers.
 	MaxConnections *int `json:"max_connections,omitempty"`
-	// Proxy is the URL of one that connects to the receiver, or Environment. The default is none, whatever the environment says.
+	// Proxy is the URL of one that connects to the receiver, or Environment. The default is none, whatever the environment
+	// says.
 	Proxy string `json:"proxy,omitempty"`
 
 	proxy  *proxy

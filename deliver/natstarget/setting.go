@@ -151,8 +151,8 @@ func ValidPrefix(s string) bool {
 	return !strings.EqualFold(s, "_INBOX") && !strings.HasPrefix(strings.ToUpper(s), "_INBOX.")
 }
 
-// reserved reports whether NATS goes by a header of that name. A message without a payload that has a Status is taken by
-// its clients for a word of the server's: who pulls it from a stream would never see it.
+// reserved reports whether NATS goes by a header of that name. A message without a payload that has a Status is taken
+// by its clients for a word of the server's: who pulls it from a stream would never see it.
 func reserved(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasPrefix(name, "nats-") || name == "status"

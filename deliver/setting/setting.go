@@ -40,8 +40,8 @@ type Hosted interface {
 	Setting
 	// Hosts returns them, that of the receiver first.
 	Hosts() []Host
-	// Exposes says what of the setting would show its secrets to others than the one before (nil if there was none, or another kind): the field,
-	// and what is about it, to be put behind its name. Empty is nothing.
+	// Exposes says what of the setting would show its secrets to others than the one before (nil if there was none, or
+	// another kind): the field, and what is about it, to be put behind its name. Empty is nothing.
 	Exposes(before Setting) (field, reason string)
 	// Uses returns every text of the setting that may refer to secrets. The fields are behind the setting's path.
 	Uses() []Use
@@ -98,7 +98,8 @@ func Exposed(now, before string) string {
 	return ""
 }
 
-// port is empty where it is the one of the scheme: with another scheme it is another, and what goes there is told by that.
+// port is empty where it is the one of the scheme: with another scheme it is another, and what goes there is told by
+// that.
 func port(u *url.URL) string {
 	if ordinary := map[string]string{"http": "80", "https": "443"}[u.Scheme]; u.Port() != ordinary {
 		return u.Port()

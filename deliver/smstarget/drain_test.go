@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// deliverAll puts texts into a queue by way of an Intake, and has them sent until the queue holds none but those that are
-// held.
+// deliverAll puts texts into a queue by way of an Intake, and has them sent until the queue holds none but those that
+// are held.
 func (r *rig) deliverAll(e queue.Engine, spec queue.Spec, more string, bodies []string) queue.Info {
 	t := r.t
 	t.Helper()

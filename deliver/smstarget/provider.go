@@ -18,8 +18,9 @@ type Provider interface {
 // Finder is a Provider that can be asked whether a text was sent.
 type Finder interface {
 	Provider
-	// Find looks for a text that Send began to send at an instant, and had no answer to. It asks take for each that it could
-	// be: the first that is taken is it; the others are, or may be, those of other jobs. An error means that it cannot be said.
+	// Find looks for a text that Send began to send at an instant, and had no answer to. It asks take for each that it
+	// could be: the first that is taken is it; the others are, or may be, those of other jobs. An error means that it
+	// cannot be said.
 	Find(ctx context.Context, m Message, since time.Time, take func(id string) bool) (id string, listed bool, err error)
 }
 

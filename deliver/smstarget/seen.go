@@ -39,8 +39,8 @@ func (s *seen) end(m Message, id string) {
 	}
 }
 
-// take takes a text for a job's that had no answer, if it can be no other's. While a twin is being sent, nobody knows whose
-// it is.
+// take takes a text for a job's that had no answer, if it can be no other's. While a twin is being sent, nobody knows
+// whose it is.
 func (s *seen) take(m Message, id string) (taken, twin bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -89,8 +89,8 @@ func (s *Setting) resolve(source secrets.Source, queueName string) (*Setting, er
 func (s *Sender) Close() error { return s.o.Client.Close() }
 
 // find asks whether a text was sent to which there was no answer, lost. It may take a while until the provider lists
-// it. That it lists it is certain; that it does not may mean that it is still at work on the request, so what then becomes of the text is
-// for the setting to say.
+// it. That it lists it is certain; that it does not may mean that it is still at work on the request, so what then
+// becomes of the text is for the setting to say.
 func (s *Sender) find(ctx context.Context, f Finder, set *Setting, m Message, since time.Time, lost error) (string, error) {
 	end := time.Now().Add(set.Grace.D())
 	for wait := min(firstAsk, set.Grace.D()); ; wait *= 2 {

@@ -44,8 +44,8 @@ type Setting struct {
 	AuthToken string `json:"auth_token,omitempty"`
 	APIKey    string `json:"api_key,omitempty"`
 	APISecret string `json:"api_secret,omitempty"`
-	// From is the sender; or MessagingService chooses it. Jobs may name another one only if AllowFrom has a pattern for it, such as
-	// +4915*.
+	// From is the sender; or MessagingService chooses it. Jobs may name another one only if AllowFrom has a pattern for
+	// it, such as +4915*.
 	From             string           `json:"from,omitempty"`
 	MessagingService string           `json:"messaging_service,omitempty"`
 	AllowFrom        setting.Patterns `json:"allow_from,omitempty"`

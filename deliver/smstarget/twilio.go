@@ -25,8 +25,8 @@ const (
 	internalError = 20500
 )
 
-// twilio speaks Twilio's message API: a form is posted, JSON comes back. The API has nothing by which it would recognise
-// a text that it has already.
+// twilio speaks Twilio's message API: a form is posted, JSON comes back. The API has nothing by which it would
+// recognise a text that it has already.
 type twilio struct {
 	set      *Setting
 	client   *httptarget.Client
@@ -149,8 +149,8 @@ func (t *twilio) judge(a *httptarget.Answer, m Message) (string, error) {
 	return "", drain.Permanent(err)
 }
 
-// refused says what an error of the provider's own is to the drainer. In it the provider says that it has not taken the text, or will not
-// send it.
+// refused says what an error of the provider's own is to the drainer. In it the provider says that it has not taken the
+// text, or will not send it.
 func (t *twilio) refused(a *httptarget.Answer, code int, text string, m Message) error {
 	err := fmt.Errorf("the provider refused: %d %s", code, queue.Cut(printable(t.hide(text[:min(len(text), 4*excerptBytes)])), excerptBytes))
 	meaning := twilioErrors[code]
@@ -169,8 +169,8 @@ func (t *twilio) refused(a *httptarget.Answer, code int, text string, m Message)
 	return drain.Permanent(err)
 }
 
-// Find implements Finder. It asks for the texts to the number, newest first, and not for those of a day: one that is still
-// queued has no date on which it was sent. It goes by when they were made, on the provider's clock, which the
+// Find implements Finder. It asks for the texts to the number, newest first, and not for those of a day: one that is
+// still queued has no date on which it was sent. It goes by when they were made, on the provider's clock, which the
 // answer's Date tells.
 func (t *twilio) Find(ctx context.Context, m Message, since time.Time, take func(string) bool) (string, bool, error) {
 	query := url.Values{"To": {m.To}, "PageSize": {"50"}}

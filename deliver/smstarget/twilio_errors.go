@@ -30,8 +30,8 @@ type meaning struct {
 	sender bool          // unless the job names a sender of its own, whose fault it is then
 }
 
-// twilioErrors are those that are not about the text itself: https://www.twilio.com/docs/api/errors. All others (21211, no
-// number; 21408, no permission for the country; 21610, unsubscribed; 21614, no mobile) are permanent.
+// twilioErrors are those that are not about the text itself: https://www.twilio.com/docs/api/errors. All others (21211,
+// no number; 21408, no permission for the country; 21610, unsubscribed; 21614, no mobile) are permanent.
 var twilioErrors = map[int]meaning{
 	20429: {busy: true},              // too many requests
 	21611: {pause: 30 * time.Second}, // the sender's queue is full
@@ -58,7 +58,8 @@ var twilioErrors = map[int]meaning{
 	21705: {mend: mendSender},               // its SID is not valid
 }
 
-// retryAt is when an answer asks to be come back to; the instant after a while if it does not. A while of 0 is no instant.
+// retryAt is when an answer asks to be come back to; the instant after a while if it does not. A while of 0 is no
+// instant.
 func retryAt(a *httptarget.Answer, after time.Duration) time.Time {
 	text := a.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 {

@@ -55,7 +55,8 @@ func TestTwilioLostAnswers(t *testing.T) {
 	}
 }
 
-// A text of the list is not taken for a job's while another job with the same text waits for its answer: it may be that one's.
+// A text of the list is not taken for a job's while another job with the same text waits for its answer: it may be that
+// one's.
 func TestTwilioTwinUnderWay(t *testing.T) {
 	const to = "+4915112345678"
 	first, answer := make(chan struct{}), make(chan struct{})

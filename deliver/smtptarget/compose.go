@@ -95,8 +95,8 @@ func (s *SMTP) compose(job *queue.Job, now time.Time) (*letter, error) {
 
 var blanks = regexp.MustCompile(`(\r\n[ \t]+)+\r\n`)
 
-// refold takes the lines out of a message's header that folding has left with nothing but spaces: fewer in a row can make
-// one too, and RFC 5322 forbids them.
+// refold takes the lines out of a message's header that folding has left with nothing but spaces: fewer in a row can
+// make one too, and RFC 5322 forbids them.
 func refold(text []byte) []byte {
 	end := bytes.Index(text, []byte("\r\n\r\n"))
 	if end < 0 || !blanks.Match(text[:end+2]) {

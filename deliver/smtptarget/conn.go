@@ -138,7 +138,8 @@ func (k *login) config(trust *tls.Config) *tls.Config {
 		config = trust.Clone()
 	}
 	config.ServerName = k.host
-	// RFC 7435: better than nothing, against those who only listen. Nothing is sent that opportunistic would not send in the clear.
+	// RFC 7435: better than nothing, against those who only listen. Nothing is sent that opportunistic would not send in
+	// the clear.
 	config.InsecureSkipVerify = config.InsecureSkipVerify || k.tls == Opportunistic
 	return config
 }

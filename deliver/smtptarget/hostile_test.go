@@ -15,8 +15,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A server that never answers, answers a byte at a time, or answers without an end holds its connection for its time, and no
-// memory.
+// A server that never answers, answers a byte at a time, or answers without an end holds its connection for its time,
+// and no memory.
 func TestHostile(t *testing.T) {
 	flood := bytes.Repeat([]byte("250-x\r\n"), 1<<15)
 	line := bytes.Repeat([]byte("x"), 1<<18)

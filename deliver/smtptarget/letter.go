@@ -134,8 +134,8 @@ func (s *SMTP) sender(at, from string) (*mail.Address, error) {
 	return a, s.maySend(at, a.Address)
 }
 
-// maySend refuses a sender that is neither the setting's own nor one that it allows: jobs come from many, and a server that
-// is logged in to sends in whatever name it is given.
+// maySend refuses a sender that is neither the setting's own nor one that it allows: jobs come from many, and a server
+// that is logged in to sends in whatever name it is given.
 func (s *SMTP) maySend(at, address string) error {
 	if own, err := parseAddress(s.From); err == nil && strings.EqualFold(own.Address, address) || s.AllowFrom.Match(address) {
 		return nil

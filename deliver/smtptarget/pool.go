@@ -234,8 +234,8 @@ func (p *pool) unused() bool {
 	return p.open == 0 && len(p.waiting) == 0
 }
 
-// spare returns until when a server that answered so is left alone: as it asked, or else for longer from one time to the
-// next, until a message is taken.
+// spare returns until when a server that answered so is left alone: as it asked, or else for longer from one time to
+// the next, until a message is taken.
 func (p *pool) spare(text string) time.Time {
 	now := time.Now()
 	if d := wait(text); d > 0 {

@@ -66,8 +66,9 @@ const (
 
 // judge says what an answer means: the table in docs/targets/smtp.md.
 //
-// What is about one message or one mailbox must not stop the queue: it would, again and again, without an end. So a code that
-// servers use for both counts as throttling only where it cannot be about a mailbox, or where RFC 3463's code says so.
+// What is about one message or one mailbox must not stop the queue: it would, again and again, without an end. So a
+// code that servers use for both counts as throttling only where it cannot be about a mailbox, or where RFC 3463's code
+// says so.
 func (r reply) judge(at stage) verdict {
 	switch {
 	case r.code >= 200 && r.code <= 299:

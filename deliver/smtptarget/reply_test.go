@@ -70,7 +70,8 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// Without a word about how long, a server is spared for longer from one time to the next, and many answers at once are one.
+// Without a word about how long, a server is spared for longer from one time to the next, and many answers at once are
+// one.
 func TestSpare(t *testing.T) {
 	p := &pool{}
 	for range 3 {

@@ -131,7 +131,8 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// interrupted says that a delivery's context ended, if it did, and that nothing was sent unless a mark around it says otherwise; else what went wrong.
+// interrupted says that a delivery's context ended, if it did, and that nothing was sent unless a mark around it says
+// otherwise; else what went wrong.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return drain.Unsent(fmt.Errorf("interrupted: %w", context.Cause(ctx)))

@@ -27,7 +27,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// A message arrives over STARTTLS and over TLS from the first byte, after a login by each mechanism, with its secret from a file.
+// A message arrives over STARTTLS and over TLS from the first byte, after a login by each mechanism, with its secret
+// from a file.
 func TestDelivers(t *testing.T) {
 	serverTLS, clientTLS := certificate(t)
 	dir := t.TempDir()
@@ -248,8 +249,8 @@ func TestRecipientsAndTheDeadline(t *testing.T) {
 	}
 }
 
-// A connection that is lost before the final dot means that nothing was sent; after it, that nobody knows. What the server
-// may have is never said to be failed.
+// A connection that is lost before the final dot means that nothing was sent; after it, that nobody knows. What the
+// server may have is never said to be failed.
 func TestLost(t *testing.T) {
 	for _, c := range []struct {
 		at      string
@@ -370,7 +371,8 @@ func TestEndedIdle(t *testing.T) {
 	}
 }
 
-// A server that is slow to greet gets no job late; its connection is there for the next. MAIL FROM is not written before the gate.
+// A server that is slow to greet gets no job late; its connection is there for the next. MAIL FROM is not written
+// before the gate.
 func TestSlowHandshake(t *testing.T) {
 	greet := make(chan struct{})
 	host, port := script(t, func(_ int, c net.Conn, r *bufio.Reader) {

@@ -50,7 +50,8 @@ type SMTP struct {
 	Username  string `json:"username,omitempty"`
 	Password  string `json:"password,omitempty"`
 	Mechanism string `json:"mechanism,omitempty"`
-	// From is the sender. Messages may name another one only if AllowFrom has a pattern for its address, such as *@example.com.
+	// From is the sender. Messages may name another one only if AllowFrom has a pattern for its address, such as
+	// *@example.com.
 	From      string           `json:"from,omitempty"`
 	AllowFrom setting.Patterns `json:"allow_from,omitempty"`
 	// Helo is the name that the drainer gives itself; the default is the machine's.

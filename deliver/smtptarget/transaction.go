@@ -107,8 +107,8 @@ func (t *transaction) good(err error) bool {
 	return errors.As(err, &answered) && answered.reply.code != 421
 }
 
-// recipients sends MAIL FROM and RCPT TO, all at once where the server allows it (RFC 2920). With one error of the server for all
-// of them it ends.
+// recipients sends MAIL FROM and RCPT TO, all at once where the server allows it (RFC 2920). With one error of the
+// server for all of them it ends.
 func (t *transaction) recipients(ctx context.Context) error {
 	commands := []string{t.mail()}
 	for _, a := range t.letter.to {
@@ -202,8 +202,8 @@ func (t *transaction) putOff(next time.Duration) error {
 	return drain.RetryAt(err, time.Now().Add(next))
 }
 
-// next is how long to wait before the next try: as those who were put off were told, or the queue's backoff. It is chosen here, for with it the deadline
-// is or is not kept.
+// next is how long to wait before the next try: as those who were put off were told, or the queue's backoff. It is
+// chosen here, for with it the deadline is or is not kept.
 func (t *transaction) next() time.Duration {
 	var longest time.Duration
 	for _, r := range t.put {
@@ -251,7 +251,8 @@ func (t *transaction) denied(r reply, to string) error {
 	return drain.Trouble(err) // it does not speak SMTP
 }
 
-// bounced are the recipients of a message that was refused: those who were refused or put off before too, with what they were told.
+// bounced are the recipients of a message that was refused: those who were refused or put off before too, with what
+// they were told.
 func (t *transaction) bounced(r reply) []bounce.Bounce {
 	all := slices.Concat(t.refused, t.put)
 	for _, to := range t.accepted {

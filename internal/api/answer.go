@@ -10,12 +10,13 @@ import (
 const (
 	// freeAnswer is how much of an answer is in what its connection costs.
 	freeAnswer = 16 << 10
-	// answerCost is what a byte of an answer may take until the client has read it: the buffer that it is encoded in doubles.
+	// answerCost is what a byte of an answer may take until the client has read it: the buffer that it is encoded in
+	// doubles.
 	answerCost = 2
 )
 
-// writeJSON answers with v. A large answer is charged to the client until it is written, which takes as long as the client
-// takes to read it.
+// writeJSON answers with v. A large answer is charged to the client until it is written, which takes as long as the
+// client takes to read it.
 func (h *handler) writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	h.writeCharged(w, r, status, v, &charge{account: h.account(r)})
 }
@@ -30,7 +31,8 @@ func (h *handler) writeCharged(w http.ResponseWriter, r *http.Request, status in
 	}
 }
 
-// answerWriter writes an answer that is encoded, or a refusal if there is no memory to keep it until the client has read it.
+// answerWriter writes an answer that is encoded, or a refusal if there is no memory to keep it until the client has
+// read it.
 type answerWriter struct {
 	w      http.ResponseWriter
 	r      *http.Request

@@ -15,7 +15,8 @@ import (
 
 // Options are the settings of the API. Zero fields mean what is said beside them.
 type Options struct {
-	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each time.
+	// Rule tells a rule as the engine goes by it when it is asked; one that remembers rules, say. Nil asks the engine each
+	// time.
 	Rule func(ctx context.Context, name string) (queue.Rule, error)
 	// Overflow says that the engine puts jobs that may wait on an overflow. Without one,
 	// jobs and specs that ask for it are refused.

@@ -10,7 +10,8 @@ import (
 	"github.com/penstock/penstock/queue/boltq"
 )
 
-// A job that finds no bytes is told what is held, what may be, and what it needs; one that never fits is refused for good.
+// A job that finds no bytes is told what is held, what may be, and what it needs; one that never fits is refused for
+// good.
 func TestFullByBytes(t *testing.T) {
 	e, err := boltq.Open(t.Context(), filepath.Join(t.TempDir(), "store"), boltq.Options{})
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 const (
 	// freeBody is how much of a body is in what its connection costs.
 	freeBody = 4 << 10
-	// bodyCost is what a byte of a job may take on its way: where it is read, in the record that the engine makes of it, and
-	// in the batch in which that travels.
+	// bodyCost is what a byte of a job may take on its way: where it is read, in the record that the engine makes of it,
+	// and in the batch in which that travels.
 	bodyCost = 3
 	// streamCost is what an open stream holds beside long lines and large batches: a buffer to read, two batches of up to
 	// freeArena, and the answers of one.

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// What a job or another body costs to read grows with its length, whatever is in it: twice the bytes, about twice the memory.
+// What a job or another body costs to read grows with its length, whatever is in it: twice the bytes, about twice the
+// memory.
 func TestTextsCostLinearMemory(t *testing.T) {
 	shapes := map[string]func(n int) string{
 		"lists":    func(n int) string { return strings.Repeat("[", n) },

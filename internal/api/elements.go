@@ -6,8 +6,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// tooMany reports whether a list of JSON, or one in an object, has more elements than may be. It is asked before they are made
-// into values: 350,000 empty objects have room in a body of 1 MiB, and take a hundred times that as leases.
+// tooMany reports whether a list of JSON, or one in an object, has more elements than may be. It is asked before they
+// are made into values: 350,000 empty objects have room in a body of 1 MiB, and take a hundred times that as leases.
 func tooMany(raw []byte, most int) bool {
 	if bytes.Count(raw, []byte{','}) < most {
 		return false

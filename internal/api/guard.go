@@ -71,8 +71,8 @@ func fromBrowser(r *http.Request) bool {
 	return len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0
 }
 
-// foreign reports whether a browser reads for a page of another origin. That page is not shown the answer, but may learn
-// from it. To follow a link is another thing.
+// foreign reports whether a browser reads for a page of another origin. That page is not shown the answer, but may
+// learn from it. To follow a link is another thing.
 func foreign(r *http.Request) bool {
 	for _, site := range r.Header["Sec-Fetch-Site"] {
 		if site != "same-origin" && site != "none" {
@@ -83,8 +83,8 @@ func foreign(r *http.Request) bool {
 	return false
 }
 
-// appends reports whether a request puts jobs into a queue. Whoever may put a queue chooses where its jobs are delivered,
-// and must not operate another process's queues by that: a drainer knows its own listeners, not everybody's.
+// appends reports whether a request puts jobs into a queue. Whoever may put a queue chooses where its jobs are
+// delivered, and must not operate another process's queues by that: a drainer knows its own listeners, not everybody's.
 func appends(r *http.Request) bool {
 	return r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/v1/queues/") && strings.HasSuffix(r.URL.Path, "/jobs")
 }

@@ -80,8 +80,8 @@ func withPayload(r *http.Request, req *queue.ListRequest) (bool, *Problem) {
 	return true, nil
 }
 
-// listedJob is a job of a list, with what it carries if that is asked for. One that has left the list meanwhile is shown as
-// it was, without.
+// listedJob is a job of a list, with what it carries if that is asked for. One that has left the list meanwhile is
+// shown as it was, without.
 func (h *handler) listedJob(ctx context.Context, info *queue.JobInfo, carried bool) wire.Job {
 	if carried {
 		if now, err := h.engine.Job(ctx, info.Queue, info.ID); err == nil && now.State == info.State {

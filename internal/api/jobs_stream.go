@@ -201,8 +201,8 @@ func (s *stream) read() *entry {
 	}
 }
 
-// put adds a line, unless it is refused already, to the batch being filled, waiting for room. It reports whether that is a
-// job, and whether there is a point in going on.
+// put adds a line, unless it is refused already, to the batch being filled, waiting for room. It reports whether that
+// is a job, and whether there is a point in going on.
 func (s *stream) put(number int64, line []byte, refused *Problem) (job, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

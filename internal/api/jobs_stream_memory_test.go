@@ -56,8 +56,8 @@ func TestStreamOfSlowJobs(t *testing.T) {
 	}
 }
 
-// Lines are charged while they are held. One for which there is no memory is refused by itself, what a batch has no memory
-// for goes into the next, and all is given back.
+// Lines are charged while they are held. One for which there is no memory is refused by itself, what a batch has no
+// memory for goes into the next, and all is given back.
 func TestStreamLinesAreCharged(t *testing.T) {
 	memory := ops.NewBudget(2 << 20)
 	f := serve(t, api.Options{})

@@ -33,7 +33,8 @@ type Problem struct {
 	State queue.State
 	// Revision is the present revision of what was not at the one expected; -1 leaves it out.
 	Revision int64
-	// Ruled is what the rule said that refuses, of limit_reached, and of overflow_full if a rule would have the job put aside.
+	// Ruled is what the rule said that refuses, of limit_reached, and of overflow_full if a rule would have the job put
+	// aside.
 	Ruled *queue.Ruled
 	// NotAllowed is of a take that was refused: its body has "allowed": false, as other answers to takes have it.
 	NotAllowed bool

@@ -44,8 +44,8 @@ func (h *handler) listQueues(w http.ResponseWriter, r *http.Request) {
 // infoCost is what a queue in a list takes beside how its jobs are delivered.
 const infoCost = 4 << 10
 
-// someQueues reads as many queues as a page may have, and one more, which tells whether there is a next page. The page is
-// shorter if there is no memory for all.
+// someQueues reads as many queues as a page may have, and one more, which tells whether there is a next page. The page
+// is shorter if there is no memory for all.
 func (h *handler) someQueues(r *http.Request, after string, limit int, c *charge) ([]queue.Info, int, *Problem, error) {
 	var infos []queue.Info
 	size := 0
@@ -72,8 +72,8 @@ func (h *handler) someQueues(r *http.Request, after string, limit int, c *charge
 	}
 }
 
-// pageFrom is the page of a list of which one more was asked for than it has, and behind which name the next one begins, if
-// there is one: a header links to that.
+// pageFrom is the page of a list of which one more was asked for than it has, and behind which name the next one
+// begins, if there is one: a header links to that.
 func pageFrom[I, S any](w http.ResponseWriter, path string, infos []I, limit int, shown func(*I) S, name func(*S) string) (page []S, next string) {
 	page = make([]S, 0, min(len(infos), limit))
 	for i := range infos {

@@ -6,8 +6,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Reason is why a request or a job was refused. It is a row of the table of refusals, which queue.AppendOutcome begins and
-// this file ends; docs/api.md explains each.
+// Reason is why a request or a job was refused. It is a row of the table of refusals, which queue.AppendOutcome begins
+// and this file ends; docs/api.md explains each.
 type Reason = *queue.Refusal
 
 // Refusals of jobs that are told of other requests too.

@@ -22,8 +22,8 @@ const (
 
 const changedSince = "it has changed since it was read; get it and try again"
 
-// errorProblems are what is answered for errors of an engine; of several that fit, the first is. One without Detail is told
-// by the error's own text.
+// errorProblems are what is answered for errors of an engine; of several that fit, the first is. One without Detail is
+// told by the error's own text.
 var errorProblems = []struct {
 	err     error
 	problem Problem

@@ -112,8 +112,8 @@ func (h *handler) deleteRule(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// inUse refuses to delete a rule that queues of any group name. Those of other groups may be on another server than the rule: one that
-// comes to name it in this instant is not seen. What the engine refuses is left to it.
+// inUse refuses to delete a rule that queues of any group name. Those of other groups may be on another server than the
+// rule: one that comes to name it in this instant is not seen. What the engine refuses is left to it.
 func (h *handler) inUse(ctx context.Context, name string, expect int64) *Problem {
 	info, err := h.engine.Rule(ctx, name)
 	if errors.Is(err, queue.ErrUnknownRule) || err == nil && expect != queue.AnyRevision && expect != info.Revision {

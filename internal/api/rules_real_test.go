@@ -12,7 +12,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// within reports whether a whole number of milliseconds is at most an hour, and not much less: a test may take its time.
+// within reports whether a whole number of milliseconds is at most an hour, and not much less: a test may take its
+// time.
 func within(t *testing.T, a *answer, member string) {
 	t.Helper()
 	if ms, _ := a.body[member].(float64); ms > 3_600_000 || ms < 3_000_000 {
@@ -76,7 +77,8 @@ func TestRulesLife(t *testing.T) {
 	})
 }
 
-// A rule that queues of other groups name is not deleted by mistake; if it is on purpose, their jobs are refused for now, and not as bad.
+// A rule that queues of other groups name is not deleted by mistake; if it is on purpose, their jobs are refused for
+// now, and not as bad.
 func TestRuleOfOtherGroups(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fixture, e queue.Engine) {
 		const rule = "/v1/rules/tenants"

@@ -55,8 +55,8 @@ func (h *handler) setLimits(ctx context.Context, head http.Header, rules []queue
 	admission.SetFields(head, quotas)
 }
 
-// quota is what a rule said under a key; "" is any: which one it was of a job is not known here. Under any key nothing is said of
-// a window that may be another one for some.
+// quota is what a rule said under a key; "" is any: which one it was of a job is not known here. Under any key nothing
+// is said of a window that may be another one for some.
 func (h *handler) quota(ctx context.Context, name, key string, d *leaky.Decision) admission.Quota {
 	r, err := h.o.Rule(ctx, name)
 	if err != nil {

@@ -71,7 +71,8 @@ func (h *handler) askRule(w http.ResponseWriter, r *http.Request, op queue.TakeO
 	h.answerTake(w, r, name, op, q, &answers[0])
 }
 
-// answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no leave.
+// answerTake answers a single question. Only a take is refused, and told by the fields of limits: the others ask for no
+// leave.
 func (h *handler) answerTake(w http.ResponseWriter, r *http.Request, name string, op queue.TakeOp, q *questions, a *queue.Taken) {
 	if a.Err != nil {
 		h.failTake(w, a.Err, name)

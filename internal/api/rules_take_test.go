@@ -51,7 +51,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// As redis-cell answers CL.THROTTLE: limited, limit, remaining, seconds until a retry or -1, seconds until all is fresh.
+// As redis-cell answers CL.THROTTLE: limited, limit, remaining, seconds until a retry or -1, seconds until all is
+// fresh.
 func TestTakeAsRedisCell(t *testing.T) {
 	f := serve(t, api.Options{})
 	f.do("PUT", otp, twoM).want(t, 201)

@@ -22,8 +22,8 @@ type TakeWaiter interface {
 }
 
 // wait lets a request wait until leave is called, unless too many do. The server reads ahead to notice that the client
-// goes away, and a deadline that passes there would look like that. An error of those means that there is no connection,
-// and no deadline.
+// goes away, and a deadline that passes there would look like that. An error of those means that there is no
+// connection, and no deadline.
 func (h *handler) wait(w http.ResponseWriter, r *http.Request, wait time.Duration) (leave func(), p *Problem) {
 	places := h.waits.Open(h.account(r).Client())
 	if err := places.Take(1); err != nil {

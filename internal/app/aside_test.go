@@ -51,8 +51,8 @@ func (p *plant) left(t *testing.T, want int) {
 
 const deferring = `{"algorithm":"sliding_log","limit":20,"period":"1h","action":"defer"}`
 
-// What a rule of another group refuses that defers is delivered later, in order and once, whatever the queue says of its overflow; the rule
-// lets as many through at once as it may, and is charged for no more.
+// What a rule of another group refuses that defers is delivered later, in order and once, whatever the queue says of
+// its overflow; the rule lets as many through at once as it may, and is charged for no more.
 func TestRuleOfAnotherGroupDefers(t *testing.T) {
 	t.Parallel()
 	const queue = `{"rate":"500/s","slack":"10s","capacity":1000}`
@@ -119,8 +119,9 @@ func TestRuleOfAnotherGroupDefers(t *testing.T) {
 	p.arrived(t, accepted)
 }
 
-// Put aside by a rule of another group, a job is known by its id; when the overflow is full or away it is turned away, and charged to nothing; and
-// while the engine is away it goes onto the overflow past it. A rule that only shadows puts nothing aside.
+// Put aside by a rule of another group, a job is known by its id; when the overflow is full or away it is turned away,
+// and charged to nothing; and while the engine is away it goes onto the overflow past it. A rule that only shadows puts
+// nothing aside.
 func TestRuleOfAnotherGroupDefersThroughTrouble(t *testing.T) {
 	t.Parallel()
 	const queue = `{"rate":"500/s","slack":"10s","capacity":10,"deferred":{"max_jobs":3}}`

@@ -17,7 +17,8 @@ import (
 	"github.com/penstock/penstock/queue/redisq"
 )
 
-// An ingress whose Redis is away answers takes as each rule's away says, counts that, and asks Redis again when it is back.
+// An ingress whose Redis is away answers takes as each rule's away says, counts that, and asks Redis again when it is
+// back.
 func TestTakesWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	s := redistest.New(t, redistest.Options{})

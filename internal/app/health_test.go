@@ -39,8 +39,8 @@ var (
 	saidHealth = regexp.MustCompile(`health_url=(http://\S+)`)
 )
 
-// A listener for health and metrics has those and nothing else, the API's then no metrics. After SIGTERM an ingress is not
-// ready and serves on; a second one ends it at once.
+// A listener for health and metrics has those and nothing else, the API's then no metrics. After SIGTERM an ingress is
+// not ready and serves on; a second one ends it at once.
 func TestLameDuck(t *testing.T) {
 	server := redistest.New(t, redistest.Options{})
 	cmd := program(t, "ingress", "--redis", server.URL(), "--init", "--listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0", "--drain-delay", "10m")

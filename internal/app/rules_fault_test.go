@@ -18,8 +18,8 @@ import (
 	"github.com/penstock/penstock/queue"
 )
 
-// Of each key the rule of the queue's group lets fewJobs in, and that of another group mostTaken through. So it is the former that
-// refuses first, and what the latter let through is given back; but under roomy keys the latter does.
+// Of each key the rule of the queue's group lets fewJobs in, and that of another group mostTaken through. So it is the
+// former that refuses first, and what the latter let through is given back; but under roomy keys the latter does.
 const (
 	fewJobs, mostTaken = 60, 120
 	lanes, together    = 36, 3 // how many keys there are, and how many of them are asked at a time
@@ -38,9 +38,9 @@ var pulses = map[string]leaky.Limiter{
 	"pulse.meter": leaky.Meter{Rate: leaky.PerSecond(50), Burst: 5},
 }
 
-// Three ingresses on one Redis are stopped, killed and started again, and replies of Redis are lost or late, while many ask
-// rules and append jobs, some of whom do not wait for long. No rule lets more through than it may, and what is charged is what was let through, and at most as
-// much more as nobody was told of.
+// Three ingresses on one Redis are stopped, killed and started again, and replies of Redis are lost or late, while many
+// ask rules and append jobs, some of whom do not wait for long. No rule lets more through than it may, and what is
+// charged is what was let through, and at most as much more as nobody was told of.
 func TestRulesUnderFaults(t *testing.T) {
 	t.Parallel()
 	s := redistest.New(t, redistest.Options{})

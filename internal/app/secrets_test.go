@@ -39,8 +39,8 @@ func (s *shared) Write(p []byte) (int, error) { s.mu.Lock(); defer s.mu.Unlock()
 
 func (s *shared) String() string { s.mu.Lock(); defer s.mu.Unlock(); return s.b.String() }
 
-// Secrets are planted wherever a target can have some, receivers send back whatever they get, in all ways that they can, and what
-// all of it leaves behind is searched.
+// Secrets are planted wherever a target can have some, receivers send back whatever they get, in all ways that they
+// can, and what all of it leaves behind is searched.
 func TestSecretsAreNowhere(t *testing.T) {
 	redis := redistest.New(t, redistest.Options{})
 	for name, o := range map[string]store.Options{

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock/penstock/queue/queuetest"
 )
 
-// busyStore fills a store with about n jobs of all states: a plain queue, one with lanes, priorities and schedules, one that is ordered,
-// one that is paused, one that holds nothing, some that name rules.
+// busyStore fills a store with about n jobs of all states: a plain queue, one with lanes, priorities and schedules, one
+// that is ordered, one that is paused, one that holds nothing, some that name rules.
 func busyStore(t *testing.T, e queue.Engine, clock *queuetest.Clock, n int) {
 	t.Helper()
 	put(t, e, "plain", "500/s", func(s *queue.Spec) { s.Retention.For = queue.Duration(time.Hour) })
@@ -110,7 +110,8 @@ func same(t *testing.T, what, got, want string) {
 	}
 }
 
-// From a file to Redis, to Redis with other partitions, and back to a file: nothing is lost on the way, and it leaves in the same order.
+// From a file to Redis, to Redis with other partitions, and back to a file: nothing is lost on the way, and it leaves
+// in the same order.
 func TestThereAndBack(t *testing.T) {
 	const n = 20_000
 	clock := queuetest.NewClock()

@@ -31,8 +31,8 @@ func readPair(t *testing.T) (ed25519.PrivateKey, ed25519.PublicKey) {
 	return key, pub
 }
 
-// What was signed is taken, by whoever asks for the key and who does not. What was cut, altered, signed by somebody else or
-// not at all is refused, also when its checksum is right.
+// What was signed is taken, by whoever asks for the key and who does not. What was cut, altered, signed by somebody
+// else or not at all is refused, also when its checksum is right.
 func TestSigned(t *testing.T) {
 	key, pub := readPair(t)
 	other, otherPub := readPair(t)

@@ -160,8 +160,8 @@ func (c *importCmd) compare(r *run, f *archive.File, s archive.Store) error {
 	return err
 }
 
-// input returns the file as one that can be read again from its beginning. What is none is put into a temporary one, and so is one whose
-// signature matters: nobody else can write to that while it is imported.
+// input returns the file as one that can be read again from its beginning. What is none is put into a temporary one,
+// and so is one whose signature matters: nobody else can write to that while it is imported.
 func (c *importCmd) input(r *run) (in io.ReadSeeker, done func(), err error) {
 	from := r.In
 	if c.File != "-" {

@@ -136,7 +136,8 @@ func (c *replayCmd) options() (o replay.Options, err error) {
 	return o, err
 }
 
-// writable finds out before a long run whether what it makes can be written. It leaves what is there, and nothing that was not.
+// writable finds out before a long run whether what it makes can be written. It leaves what is there, and nothing that
+// was not.
 func writable(name string) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // a pipe would wait for its reader, whatever is pressed meanwhile
 		return fmt.Errorf("%s is no regular file", name)

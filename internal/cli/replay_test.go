@@ -83,7 +83,8 @@ func TestReplayUsage(t *testing.T) {
 	}
 }
 
-// TestReplayChart: a chart that cannot be written is found out before the log is read, and one that was there stays until the new one is.
+// TestReplayChart: a chart that cannot be written is found out before the log is read, and one that was there stays
+// until the new one is.
 func TestReplayChart(t *testing.T) {
 	dir := t.TempDir()
 	expect(t, ExitUsage, "", "--chart: open", "replay", "--log", "-", "--rule", "gap period=1s", "--chart", filepath.Join(dir, "nowhere", "x.html"))

@@ -12,8 +12,8 @@ import (
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
 )
 
-// Bounds of a file, which are checked before it is parsed, so that whatever it contains it costs at most some 150 MiB and
-// a few seconds.
+// Bounds of a file, which are checked before it is parsed, so that whatever it contains it costs at most some 150 MiB
+// and a few seconds.
 const (
 	// MaxBytes is the longest file that is read.
 	MaxBytes = 4 << 20
@@ -43,7 +43,8 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// load parses YAML, of which JSON is a part. It returns nil for a file in which nothing is said. Its error is an *Error.
+// load parses YAML, of which JSON is a part. It returns nil for a file in which nothing is said. Its error is an
+// *Error.
 func load(file string, data []byte) (*yaml.Node, error) {
 	if len(data) > MaxBytes {
 		return nil, &Error{File: file, Reason: fmt.Sprintf("is too long: the limit is %d bytes", MaxBytes)}

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// logger is a server.Logger that passes on to a slog.Logger. What the server calls fatal it also keeps: the process is not
-// the server's to end.
+// logger is a server.Logger that passes on to a slog.Logger. What the server calls fatal it also keeps: the process is
+// not the server's to end.
 type logger struct {
 	log *slog.Logger
 

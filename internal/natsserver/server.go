@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// MaxPayload is the largest message by default: a job of queue.MaxPayloadBytes and all that goes with it, several times over.
+	// MaxPayload is the largest message by default: a job of queue.MaxPayloadBytes and all that goes with it, several
+	// times over.
 	MaxPayload = 8 << 20
 
 	startTimeout = 30 * time.Second

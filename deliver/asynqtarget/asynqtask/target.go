@@ -36,8 +36,8 @@ const (
 
 // Target is where the jobs of a queue become tasks.
 type Target struct {
-	// Task is the type of all tasks. Empty: each job names its own, in the header HeaderTask, one of those that Tasks has patterns
-	// for, such as email:*.
+	// Task is the type of all tasks. Empty: each job names its own, in the header HeaderTask, one of those that Tasks has
+	// patterns for, such as email:*.
 	Task  string           `json:"task,omitempty"`
 	Tasks setting.Patterns `json:"tasks,omitempty"`
 	// Queue is the asynq queue.

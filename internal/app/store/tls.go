@@ -14,7 +14,8 @@ type TLSFiles struct {
 	Cert, Key string // what to show; both or none
 }
 
-// Apply puts them into a configuration. What is shown is read again for each connection, so that new files need no restart.
+// Apply puts them into a configuration. What is shown is read again for each connection, so that new files need no
+// restart.
 func (f TLSFiles) Apply(c *tls.Config) error {
 	if f.CA != "" {
 		pem, err := os.ReadFile(f.CA)

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// maxRecord is the longest record of a CSV file, its quotes and commas included: room for a payload of 1 MiB in which many
-// quotes are doubled. encoding/csv itself reads a quoted value to its end, however far that is.
+// maxRecord is the longest record of a CSV file, its quotes and commas included: room for a payload of 1 MiB in which
+// many quotes are doubled. encoding/csv itself reads a quoted value to its end, however far that is.
 const maxRecord = 3 << 19
 
 // recordLimit ends a reader that goes on for longer than a record may be.

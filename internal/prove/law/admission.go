@@ -9,9 +9,10 @@ import (
 	"github.com/penstock/penstock/leaky"
 )
 
-// Admission is the law of a rule, under one key: in any span of time, its first and last instant with it, at most so much
-// is let through as Allowed says. It holds whatever was taken before. What was given back must not be among what is judged;
-// and a log gives back its latest entry, not the one that was meant, so it keeps the law up to the time in between.
+// Admission is the law of a rule, under one key: in any span of time, its first and last instant with it, at most so
+// much is let through as Allowed says. It holds whatever was taken before. What was given back must not be among what
+// is judged; and a log gives back its latest entry, not the one that was meant, so it keeps the law up to the time in
+// between.
 type Admission struct {
 	By leaky.Limiter
 	// Delta is by how much the clock by which it was decided may run apart from the one that saw it, in the longest
@@ -69,8 +70,9 @@ func times(limit int64, n time.Duration) int64 {
 }
 
 // Judge looks at every span from when something was asked to when something was answered. What was asked and answered
-// within it was let through in it, whenever that was. So it accuses nobody wrongly, however late the answers were seen; and
-// the nearer they were seen, the less it misses. The order does not matter. It takes time by the square of their number.
+// within it was let through in it, whenever that was. So it accuses nobody wrongly, however late the answers were seen;
+// and the nearer they were seen, the less it misses. The order does not matter. It takes time by the square of their
+// number.
 func (a Admission) Judge(passed []Passed) AdmissionVerdict {
 	v := AdmissionVerdict{Held: true}
 	if a.Allowed(0) < 0 {
@@ -95,7 +97,8 @@ func (a Admission) Judge(passed []Passed) AdmissionVerdict {
 	return v
 }
 
-// MostPassed returns the most that is known to have been let through from some instant to one that is w later, both with it.
+// MostPassed returns the most that is known to have been let through from some instant to one that is w later, both
+// with it.
 func MostPassed(passed []Passed, w time.Duration) int64 {
 	sorted, most := byAnswer(passed), int64(0)
 	for i := range sorted {
@@ -119,7 +122,8 @@ func byAnswer(passed []Passed) []Passed {
 	return sorted
 }
 
-// answeredFrom returns those that were answered at an instant or later: what was answered before was asked before as well.
+// answeredFrom returns those that were answered at an instant or later: what was answered before was asked before as
+// well.
 func answeredFrom(sorted []Passed, from time.Duration) []Passed {
 	i, _ := slices.BinarySearchFunc(sorted, from, func(p Passed, at time.Duration) int { return cmp.Compare(p.Answered, at) })
 	return sorted[i:]

@@ -87,7 +87,8 @@ func TestMostPassed(t *testing.T) {
 	}
 }
 
-// What the limiters themselves let through keeps the law, whatever is known of when; and one that lets a little more through breaks it.
+// What the limiters themselves let through keeps the law, whatever is known of when; and one that lets a little more
+// through breaks it.
 func TestAdmissionJudgesLimiters(t *testing.T) {
 	const count = 200
 	for _, tt := range []struct {

@@ -109,8 +109,8 @@ var (
 	healthAt = regexp.MustCompile(`"health_url":"(http://[^"]+)"`)
 )
 
-// start runs a service's program with other addresses until the test ends, and returns where it serves, and where health
-// and metrics are.
+// start runs a service's program with other addresses until the test ends, and returns where it serves, and where
+// health and metrics are.
 func start(t *testing.T, s service, addresses map[string]string) (served, health string) {
 	t.Helper()
 	argv := s.argv()

@@ -16,7 +16,8 @@ const needsSystemd = 250
 // exposure is the most that systemd-analyze security may say of a unit, in tenths.
 const exposure = "15"
 
-// systemdFaults asks systemd itself where there is one. Where there is none unitFaults, which is always run, says the most of it.
+// systemdFaults asks systemd itself where there is one. Where there is none unitFaults, which is always run, says the
+// most of it.
 func systemdFaults(t *testing.T, deploy files) (found faults) {
 	analyze := analyzer(t)
 	if analyze == "" {

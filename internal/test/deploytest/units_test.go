@@ -91,7 +91,8 @@ func oneUnitFaults(t *testing.T, name string, u unit, shared map[string]string) 
 // argv is the command line. What is in these units needs no quotes.
 func (u unit) argv() []string { return strings.Fields(u.one("Service", "ExecStart")) }
 
-// environment is what the program gets: of the unit, and of the file that ingress and drainer share if the unit reads it.
+// environment is what the program gets: of the unit, and of the file that ingress and drainer share if the unit reads
+// it.
 func (u unit) environment(found *faults, shared map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, pair := range u["Service"]["Environment"] {

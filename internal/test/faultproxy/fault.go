@@ -102,7 +102,8 @@ func (i *Injected) claim(cmd Command) bool {
 	return true
 }
 
-// unclaim says that it did not happen after all: the connection ended before Redis answered, or Redis carried nothing out.
+// unclaim says that it did not happen after all: the connection ended before Redis answered, or Redis carried nothing
+// out.
 func (i *Injected) unclaim() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

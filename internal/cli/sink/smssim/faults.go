@@ -8,8 +8,8 @@ import (
 	"github.com/penstock/penstock/deliver/smstarget"
 )
 
-// Fault is what goes wrong with a request: an error of the provider by its code, a status of HTTP that something in front of it
-// answers, or one of those named here.
+// Fault is what goes wrong with a request: an error of the provider by its code, a status of HTTP that something in
+// front of it answers, or one of those named here.
 type Fault int
 
 // What is not an error code: those have five digits.
@@ -34,8 +34,8 @@ func (f Fault) String() string {
 	return ": " + strconv.Itoa(int(f))
 }
 
-// Numbers are those that do not get their text, and why: the first as the provider's own test numbers, the others of this
-// simulator.
+// Numbers are those that do not get their text, and why: the first as the provider's own test numbers, the others of
+// this simulator.
 var Numbers = map[string]Fault{
 	"+15005550001": 21211, // no phone number
 	"+15005550002": 21612, // cannot be reached

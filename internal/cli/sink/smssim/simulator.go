@@ -1,5 +1,5 @@
-// Package smssim answers as Twilio's message API does, for tests, demos and trying things out: it takes texts and lists them,
-// refuses what the provider refuses, throttles, is slow, and loses answers.
+// Package smssim answers as Twilio's message API does, for tests, demos and trying things out: it takes texts and lists
+// them, refuses what the provider refuses, throttles, is slow, and loses answers.
 //
 // It promises to write down every text that it took, with the instant, and to answer by numbers as the provider's own
 // test numbers do (see Numbers). It refuses to send anything.
